@@ -4,12 +4,16 @@
 # A build lives in B; the sanitizer and coverage builds are the same rules with another B and SAN.
 
 B      ?= build/release
-CC     ?= gcc
+ifeq ($(origin CC),default)
+CC     := gcc
+endif
+# V=1 shows the commands.
+Q      := $(if $(V),,@)
 OPT    ?= -O2
 SAN    ?=
 JOBS   ?= $(shell nproc)
 
-WARN   := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
+WARN   := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wno-psabi -Werror
 # No -ffast-math and no contraction: the same seed gives the same draws on every machine. Nothing here reads errno
 # of libm or traps, which lets the compiler vectorise plain loops without changing a value.
 FLOAT  := -ffp-contract=off -fno-math-errno -fno-trapping-math
@@ -22,7 +26,11 @@ SERVER_LIBS := -lmicrohttpd -ljansson -lsqlite3 -lgnutls -lz
 CLI_LIBS    := -lcurl -ljansson
 
 obj   = $(patsubst %.c,$(B)/%.o,$(1))
-CORE   := $(call obj,$(wildcard core/*.c))
+# core/kernels.c is compiled once per instruction set; all give the same bits (no FMA contraction).
+KERNEL_ISAS := portable $(if $(filter x86_64,$(shell uname -m)),avx2 avx512)
+ISA_avx2    := -mavx2
+ISA_avx512  := -mavx512f -mavx512dq -mavx512vl -mavx512bw -mprefer-vector-width=512
+CORE   := $(call obj,$(filter-out core/kernels.c,$(wildcard core/*.c))) $(KERNEL_ISAS:%=$(B)/core/kernels-%.o)
 MODELS := $(call obj,$(wildcard models/*.c))
 SERVER := $(call obj,$(filter-out server/main.c,$(wildcard server/*.c)))
 CLI    := $(call obj,$(wildcard clients/cli/*.c))
@@ -56,22 +64,26 @@ $(B)/libmodels.a: $(MODELS)
 $(B)/libserver.a: $(SERVER)
 $(B)/lib%.a:
 	@rm -f $@
-	ar rcs $@ $^
+	$(Q)ar rcs $@ $^
 
 $(B)/barkerd: $(call obj,$(wildcard server/main.c)) $(B)/libserver.a $(B)/libmodels.a $(B)/libcore.a
-	$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LIBS) -lm
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LIBS) -lm
 
 $(B)/barker: $(CLI)
-	$(CC) $(LDFLAGS) -o $@ $^ $(CLI_LIBS) -lm
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(CLI_LIBS) -lm
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(B)/core/kernels-%.o: core/kernels.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -O3 $(ISA_$*) -DKERNELS=kernels_$* -DKERNELS_ISA='"$*"' -MMD -MP -c -o $@ $<
 
 # One Criterion binary per folder of tests that holds C files.
 define suite
 $(B)/test-$(1): $(call obj,$(wildcard tests/$(1)/*.c)) $(B)/libserver.a $(B)/libmodels.a $(B)/libcore.a
-	$$(CC) $$(LDFLAGS) -o $$@ $$^ -lcriterion $$(SERVER_LIBS) -lm
+	$(Q)$$(CC) $$(LDFLAGS) -o $$@ $$^ -lcriterion $$(SERVER_LIBS) -lm
 endef
 $(foreach s,$(SUITES),$(eval $(call suite,$(s))))
 

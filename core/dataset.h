@@ -1,0 +1,32 @@
+/* Views of data: borrowed, immutable, shared by all chains of all jobs that use them.
+ *
+ * Rows are dense and row-major in single or double precision, each row `stride` elements apart,
+ * 64-byte aligned and padded with zeros up to the stride. Triplets are (row, column, value) with
+ * 0-based indices. */
+#ifndef BARKER_CORE_DATASET_H
+#define BARKER_CORE_DATASET_H
+
+#include "core/lanes.h"
+
+enum data_kind {
+    DATA_NONE,       /* the model needs no data */
+    DATA_REGRESSION, /* covariate rows x and a response y */
+    DATA_ROWS,       /* rows x alone */
+    DATA_TRIPLETS,   /* user, item, rating */
+};
+
+enum precision { PRECISION_SINGLE, PRECISION_DOUBLE };
+
+struct dataset {
+    enum data_kind kind;
+    enum precision precision; /* of x */
+    size_t N;                 /* rows or triplets */
+    size_t columns;           /* of x */
+    size_t stride;            /* elements between rows of x, a multiple of LANES */
+    const void *x;            /* const float * or const double * */
+    const double *y;          /* response, or value of the triplet */
+    const uint32_t *user, *item;
+    size_t users, items; /* one more than the largest index */
+};
+
+#endif

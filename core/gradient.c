@@ -1,0 +1,92 @@
+/* The gradient source. */
+#include "core/gradient.h"
+#include "core/kernels.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum err gradient_init(struct gradient *gs, const struct model *model, size_t n, bool replacement,
+                       struct err_info *info)
+{
+    size_t N = model->N;
+    *gs = (struct gradient){.model = model, .full = N == 0 || n == N};
+    if (N > 0 && (n < 1 || n > N))
+        return err_set(info, ERR_INVALID, "batch size %zu is not allowed; it must be 1 to %zu", n,
+                       N);
+    gs->sum = lanes_alloc(model->d, sizeof *gs->sum);
+    gs->sumsq = lanes_alloc(2 * padded(model->d), sizeof *gs->sumsq);
+    gs->work = lanes_alloc(model->work_bytes, 1);
+    if (!gs->full)
+        gs->idx = malloc(n * sizeof *gs->idx);
+    bool ok = gs->sum && gs->sumsq && gs->work && (gs->full || gs->idx);
+    if (ok && !gs->full)
+        ok = minibatch_init(&gs->batch, N, n, replacement);
+    if (ok)
+        return ERR_OK;
+    gradient_release(gs);
+    return err_set(info, ERR_NO_MEMORY, "no memory for gradients of %zu parameters", model->d);
+}
+
+void gradient_release(struct gradient *gs)
+{
+    if (gs->batch.bits != NULL)
+        minibatch_release(&gs->batch);
+    free(gs->idx);
+    free(gs->sum);
+    free(gs->sumsq);
+    free(gs->work);
+    *gs = (struct gradient){0};
+}
+
+static void fill(double *x, double value, size_t n)
+{
+    for (size_t j = 0; j < n; j++)
+        x[j] = value;
+}
+
+/* The sd of (N/n) times the sum over a batch, per unit of the sample sd of one term: section 1 of
+ * the mathematics, with the finite-population factor when rows are not replaced. */
+static double tau_scale(const struct minibatch *mb)
+{
+    double N = (double)mb->N, n = (double)mb->n;
+    double scale = N / sqrt(n);
+    return mb->replacement ? scale : scale * sqrt((N - n) / (N - 1.0));
+}
+
+static void add_batch(struct gradient *gs, const double *theta, struct rng *rng, double *g,
+                      double *tau)
+{
+    const struct model *m = gs->model;
+    const struct minibatch *mb = &gs->batch;
+    minibatch_draw(&gs->batch, rng, gs->idx);
+    m->type->grad_batch(m, theta, gs->idx, mb->n, gs->sum, tau != NULL ? gs->sumsq : NULL,
+                        gs->work);
+    kernels->estimate(g, tau, gs->sum, gs->sumsq, (double)mb->N / (double)mb->n, tau_scale(mb),
+                      (double)mb->n, m->d);
+}
+
+void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng_batch,
+                       struct rng *rng_noise, double *g, double *tau)
+{
+    const struct model *m = gs->model;
+    if (gs->full) {
+        gradient_exact(gs, theta, g);
+        if (tau != NULL)
+            fill(tau, m->noise_tau, m->d);
+    } else {
+        m->type->grad_fixed(m, theta, g, gs->work);
+        add_batch(gs, theta, rng_batch, g, tau);
+    }
+    if (m->type->grad_noise != NULL)
+        m->type->grad_noise(m, rng_noise, g, gs->sumsq);
+}
+
+void gradient_exact(struct gradient *gs, const double *theta, double *g)
+{
+    model_gradient(gs->model, theta, g, gs->sum, gs->work);
+}
+
+double gradient_log_density(struct gradient *gs, const double *theta)
+{
+    return model_log_density(gs->model, theta, gs->work);
+}

@@ -1,0 +1,39 @@
+/* The gradient source: model + minibatch -> gradient estimate and its noise level. Samplers ask it
+ * and never see data.
+ *
+ *     g_j   = fixed_j + (N/n) sum_{i in S} d_j log p(y_i | theta)
+ *     tau_j = (N/sqrt n) s_j sqrt((N-n)/(N-1))   without replacement; the root is 1 with
+ * replacement
+ *
+ * s_j the sample sd over the batch: tau is the sd of g_j. For the full batch tau is 0. Toy targets
+ * add their own noise of known tau. */
+#ifndef BARKER_CORE_GRADIENT_H
+#define BARKER_CORE_GRADIENT_H
+
+#include "core/minibatch.h"
+#include "core/model.h"
+
+struct gradient {
+    const struct model *model; /* borrowed */
+    struct minibatch batch;
+    bool full; /* n == N without replacement, or N == 0 */
+    uint32_t *idx;
+    double *sum, *sumsq; /* padded(d); scratch */
+    void *work;
+};
+
+/* n is ignored when the model has no data. */
+enum err gradient_init(struct gradient *gs, const struct model *model, size_t n, bool replacement,
+                       struct err_info *info);
+void gradient_release(struct gradient *gs);
+
+/* One estimate at theta. tau may be NULL. rng_batch picks the rows, rng_noise the artificial noise.
+ */
+void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng_batch,
+                       struct rng *rng_noise, double *g, double *tau);
+
+/* The exact gradient and log density over all data, without artificial noise. */
+void gradient_exact(struct gradient *gs, const double *theta, double *g);
+double gradient_log_density(struct gradient *gs, const double *theta);
+
+#endif

@@ -1,0 +1,71 @@
+/* The hot loops, as a table filled per instruction set.
+ *
+ * core/kernels.c is one source compiled once per instruction set (Makefile: KERNEL_ISAS); the best
+ * that the machine has is chosen before main, or the one that the environment variable BARKER_ISA
+ * names. All of them give the same bits, so the choice is about speed alone.
+ *
+ * Arrays are 64-byte aligned and padded to PAD; loops run over the padding, whose values are
+ * harmless. */
+#ifndef BARKER_CORE_KERNELS_H
+#define BARKER_CORE_KERNELS_H
+
+#include "core/linear.h"
+#include "core/rng.h"
+
+#include <stdbool.h>
+
+enum barker_rule { BARKER_VANILLA, BARKER_CORRECTED, BARKER_EXTREME };
+
+/* theta_j += b_j w_j, w_j = sigma_j z_j (gaussian) or sigma_j (1 + 0.1 z_j); z normal, u uniform.
+ */
+struct barker_move {
+    enum barker_rule rule;
+    bool gaussian;
+    size_t n;
+    double *theta;
+    const double *g, *tau, *sigma, *z, *u; /* tau: BARKER_CORRECTED only */
+};
+
+enum langevin_rule { LANGEVIN_VANILLA, LANGEVIN_CORRECTED, LANGEVIN_MODIFIED, LANGEVIN_EXTREME };
+
+struct langevin_move {
+    enum langevin_rule rule;
+    size_t n;
+    double *theta;
+    const double *g, *tau, *sigma, *z;
+};
+
+struct kernels {
+    const char *isa;
+    void (*rng_bits)(struct rng *rng, uint64_t *out, size_t n);
+    void (*rng_uniform)(struct rng *rng, double *out, size_t n);
+    void (*rng_normal)(struct rng *rng, double *out, size_t n);
+    void (*barker)(const struct barker_move *move);
+    void (*langevin)(const struct langevin_move *move);
+    /* theta_j += +-sigma_j with Pr(+) = clip(1/2 + g_j sigma_j / 4, 0, 1). */
+    void (*lattice)(double *theta, const double *g, const double *sigma, const double *u, size_t n);
+    /* Welford's update with the count-th value: mean and sum of squared deviations. */
+    void (*moments)(double *mean, double *m2, const double *x, double count, size_t n);
+    /* g = fixed + scale * sum, and tau from sum and sumsq unless tau is NULL:
+     * tau = tau_scale * sqrt((sumsq - sum^2/count) / (count - 1)). */
+    void (*estimate)(double *g, double *tau, const double *sum, const double *sumsq, double scale,
+                     double tau_scale, double count, size_t n);
+    /* out = 1/(1+exp(-x)), log of the same. */
+    void (*logistic)(const double *x, double *out, size_t n);
+    void (*log_logistic)(const double *x, double *out, size_t n);
+    double (*dot)(const double *a, const double *b, size_t n);
+    void (*linear_gradient)(const struct dataset *data, const double *theta, const uint32_t *idx,
+                            size_t n, linear_residual *residual, const void *model, double *sum,
+                            double *sumsq);
+    void (*linear_predictor)(const struct dataset *data, const double *theta, const uint32_t *idx,
+                             size_t n, double *eta);
+};
+
+extern const struct kernels *kernels; /* never NULL */
+
+/* Instruction sets compiled in and supported by this machine, best first, NULL-terminated. */
+const struct kernels *const *kernels_available(void);
+/* Chooses one by name. False when it is not available. Before any chain runs. */
+bool kernels_choose(const char *isa);
+
+#endif

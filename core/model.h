@@ -1,0 +1,98 @@
+/* The contract between a model and everything that samples it.
+ *
+ * A model is immutable after init and may be used by many threads at once; what a call needs beside
+ * it is in a caller-owned `work` area. It gives the gradient of the log density in two parts and
+ * never scales by N/n: the gradient source (core/gradient.h) does.
+ *
+ * All arrays over coordinates (theta, g, sum, sumsq) are 64-byte aligned and padded to PAD
+ * elements; the padding of an input is zero and the padding of an output must be left or set to
+ * zero.
+ *
+ * To add a model, write models/NAME.c with a `const struct model_type` and add a line to
+ * models/models.h; see models/README.md. */
+#ifndef BARKER_CORE_MODEL_H
+#define BARKER_CORE_MODEL_H
+
+#include "core/dataset.h"
+#include "core/err.h"
+#include "core/param.h"
+#include "core/rng.h"
+
+#include <stdbool.h>
+
+#define MODEL_BLOCKS  8
+#define MODEL_METRICS 4
+
+/* A named array of parameters: theta[1..d], U[1..users, 1..rank]. Stored with the last index
+ * fastest, starting at `offset`. rank 0 is a scalar. */
+struct model_block {
+    const char *name;
+    size_t rank, shape[2], offset;
+};
+
+enum start_kind { START_ZERO, START_PRIOR, START_VALUES, START_MAP };
+
+struct model {
+    const struct model_type *type;
+    size_t d; /* parameters */
+    size_t N; /* data terms; 0: the target has no data and no minibatch */
+    struct model_block blocks[MODEL_BLOCKS];
+    size_t block_count;
+    size_t work_bytes;       /* scratch that grad_*, log_* and predict need */
+    double noise_tau;        /* sd of the artificial gradient noise; 0: none */
+    size_t prediction_count; /* numbers that `predict` fills; 0: no held-out data */
+};
+
+struct model_type {
+    const char *name, *help;
+    enum data_kind data;
+    struct param_table params;
+    enum start_kind start;                  /* the default */
+    const char *metrics[MODEL_METRICS + 1]; /* names of the held-out metrics, NULL-terminated */
+
+    /* `test` may be NULL. `train` and `test` must outlive the model. The model is one block from
+     * malloc whose first member is `struct model`; release frees what it owns, model_free the
+     * block. */
+    enum err (*init)(struct model **out, const double *params, const struct dataset *train,
+                     const struct dataset *test, struct err_info *info);
+    void (*release)(struct model *m);
+
+    /* g = gradient of the prior and of whatever no minibatch touches. Overwrites g. */
+    void (*grad_fixed)(const struct model *m, const double *theta, double *g, void *work);
+    /* sum = sum over the n data terms idx[] of their gradients; sumsq (may be NULL) = sum of the
+     * squares per coordinate. Overwrites both. idx == NULL means the terms 0..n-1. NULL when N ==
+     * 0. */
+    void (*grad_batch)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
+                       double *sum, double *sumsq, void *work);
+    /* Log density up to a constant, in the same two parts; the second may be NULL when N == 0. */
+    double (*log_fixed)(const struct model *m, const double *theta, void *work);
+    double (*log_batch)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
+                        void *work);
+    /* Adds artificial noise to a gradient (toy targets); NULL: none. `scratch` has padded(d)
+     * doubles twice over. */
+    void (*grad_noise)(const struct model *m, struct rng *rng, double *g, double *scratch);
+
+    /* A start value: START_ZERO or START_PRIOR. `scratch` has padded(d) doubles. */
+    void (*start_value)(const struct model *m, enum start_kind kind, struct rng *rng, double *theta,
+                        double *scratch);
+
+    /* Held-out metrics in two steps, because averages are taken in between: `predict` turns a draw
+     * into the quantity that is averaged over draws (q, prediction_count numbers), `score` turns q,
+     * of one draw or averaged, into the metrics. */
+    void (*predict)(const struct model *m, const double *theta, double *q, void *work);
+    void (*score)(const struct model *m, const double *q, double *metrics, void *work);
+};
+
+void model_free(struct model *m);
+
+/* Full log density and its exact gradient; g may be NULL. `scratch` has padded(d) doubles. */
+double model_log_density(const struct model *m, const double *theta, void *work);
+void model_gradient(const struct model *m, const double *theta, double *g, double *scratch,
+                    void *work);
+
+/* Name of a coordinate, "U[3,7]", 1-based. Returns the length, as snprintf. */
+int model_parameter_name(const struct model *m, size_t index, char *out, size_t size);
+/* The coordinate of a name, or SIZE_MAX. */
+size_t model_parameter_index(const struct model *m, const char *name);
+
+#endif

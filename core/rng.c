@@ -1,0 +1,57 @@
+/* Seeding of the streams; the generators themselves are kernels. */
+#include "core/rng.h"
+#include "core/kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* SplitMix64 (Steele, Lea, Flood 2014): the recommended way to fill a xoshiro state. */
+static uint64_t splitmix(uint64_t *x)
+{
+    uint64_t z = *x += 0x9e3779b97f4a7c15ULL;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+    return z ^ (z >> 31);
+}
+
+/* The three parts of the key go through the mixer one after the other, so that (seed, chain,
+ * purpose) and (seed, chain+1, purpose) have nothing in common; then 32 words fill the eight lanes.
+ */
+void rng_seed(struct rng *rng, uint64_t seed, uint64_t chain, uint64_t purpose)
+{
+    uint64_t key = seed;
+    key = splitmix(&key) ^ chain;
+    key = splitmix(&key) ^ purpose;
+    key = splitmix(&key);
+    for (int i = 0; i < 4; i++)
+        for (int lane = 0; lane < LANES; lane++)
+            rng->s[i][lane] = splitmix(&key);
+}
+
+void rng_bits(struct rng *rng, uint64_t *out, size_t n)
+{
+    kernels->rng_bits(rng, out, n);
+}
+
+void rng_uniform(struct rng *rng, double *out, size_t n)
+{
+    kernels->rng_uniform(rng, out, n);
+}
+
+void rng_normal(struct rng *rng, double *out, size_t n)
+{
+    kernels->rng_normal(rng, out, n);
+}
+
+void *lanes_alloc(size_t n, size_t size)
+{
+    size_t bytes;
+    if (n > SIZE_MAX - PAD || __builtin_mul_overflow(padded(n), size, &bytes) ||
+        bytes > SIZE_MAX - ALIGNMENT)
+        return NULL;
+    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    void *p = aligned_alloc(ALIGNMENT, bytes > 0 ? bytes : ALIGNMENT);
+    if (p != NULL)
+        memset(p, 0, bytes);
+    return p;
+}

@@ -1,0 +1,52 @@
+/* The registry of samplers. */
+#include "core/sampler.h"
+
+#include <string.h>
+
+const struct sampler_type *const samplers[] = {
+#define X(name) &sampler_##name,
+    SAMPLER_LIST(X)
+#undef X
+};
+const size_t sampler_count = sizeof samplers / sizeof samplers[0];
+
+const struct sampler_type *sampler_find(const char *name)
+{
+    for (size_t i = 0; i < sampler_count; i++)
+        if (strcmp(samplers[i]->name, name) == 0)
+            return samplers[i];
+    return NULL;
+}
+
+size_t sampler_first_nan(const double *x, size_t n)
+{
+    for (size_t j = 0; j < n; j++)
+        if (x[j] != x[j])
+            return j;
+    return SIZE_MAX;
+}
+
+size_t sampler_first_not_finite(const double *x, size_t n)
+{
+    for (size_t j = 0; j < n; j++)
+        if (!(x[j] - x[j] == 0.0))
+            return j;
+    return SIZE_MAX;
+}
+
+/* The power (1-beta)^t is kept beside the average, so that no libm decides about bits. */
+void sampler_smooth_tau(double *memory, const double *tau, double beta, double *smooth, size_t d)
+{
+    double *power = memory + padded(d);
+    power[0] = (power[0] == 0.0 ? 1.0 : power[0]) * (1.0 - beta);
+    double correction = 1.0 / (1.0 - power[0]);
+    for (size_t j = 0; j < d; j++) {
+        memory[j] += beta * (tau[j] - memory[j]);
+        smooth[j] = memory[j] * correction;
+    }
+}
+
+size_t sampler_smooth_memory(size_t d)
+{
+    return padded(d) + PAD;
+}

@@ -1,0 +1,81 @@
+/* The contract of a sampler: a const struct with a `step`. Its memory is a flat array of doubles
+ * owned by the chain, so no sampler has checkpoint code.
+ *
+ * To add a sampler, write core/sampler_NAME.c and add a line to SAMPLER_LIST; see core/README.md.
+ */
+#ifndef BARKER_CORE_SAMPLER_H
+#define BARKER_CORE_SAMPLER_H
+
+#include "core/gradient.h"
+#include "core/param.h"
+
+#include <stdbool.h>
+
+/* What a step may use. Arrays are padded(d), aligned. */
+struct sampler_step {
+    size_t d;
+    const double *params;
+    double *theta;
+    const double *sigma; /* step size of this iteration per coordinate; padding 0 */
+    double *memory;      /* flat, saved and restored with the chain; zero at the start */
+    uint64_t t;          /* iterations done before this one */
+    bool warmup;
+    uint64_t warmup_total; /* length of the warm-up */
+    bool adapt;            /* exact samplers: the step size is ours to adapt during warm-up */
+    struct gradient *source;
+    struct rng *rng; /* RNG_PURPOSES streams */
+    double *g, *tau; /* scratch; after the step: the gradient estimate it used, and tau
+                      * when it was asked for */
+    bool want_tau;   /* tau is wanted even if the sampler does not need it */
+    double *scratch[4];
+};
+
+struct sampler_type {
+    const char *name, *help;
+    struct param_table params;
+    bool exact;    /* Metropolis-adjusted: full batch, needs the log density, adapts by itself */
+    bool bounded;  /* a move is bounded by the step size whatever the gradient */
+    bool schedule; /* accepts a step-size schedule */
+
+    /* Whether these parameters make the step use tau (then n >= 2 is required). NULL: never. */
+    bool (*needs_tau)(const double *params);
+    /* Doubles of memory for d coordinates. NULL: none. */
+    size_t (*memory)(const double *params, size_t d);
+    /* One iteration. Returns the first coordinate that became or met NaN (a Langevin coordinate
+     * also when it became infinite): the chain has diverged there. SIZE_MAX: all is well. */
+    size_t (*step)(struct sampler_step *s);
+    /* Noise tolerance: probability that a proposal with step sigma lies beyond what a gradient
+     * noise of sd tau allows (Barker |w| >= 1.702/tau, Langevin tau >= 2/sigma). NULL for exact
+     * samplers. */
+    double (*beyond)(const double *params, double sigma, double tau);
+    /* The noise ceiling: the largest sigma that keeps 99 % of the proposals within that tolerance
+     * is ceiling / tau. NULL for exact samplers. */
+    double (*ceiling)(const double *params);
+    /* Acceptance rate since the end of warm-up, from the sampler's memory; NULL: accepts all. */
+    double (*acceptance)(const double *memory);
+    /* The step size that an adapting sampler uses, from its memory, into sigma[0..d); NULL:
+     * s->sigma. */
+    void (*adapted_sigma)(const double *memory, size_t d, double *sigma);
+};
+
+#define SAMPLER_LIST(X) X(sgbd) X(sgld) X(sglrw) X(barker_mh) X(mala)
+
+#define X(name) extern const struct sampler_type sampler_##name;
+SAMPLER_LIST(X)
+#undef X
+
+extern const struct sampler_type *const samplers[];
+extern const size_t sampler_count;
+const struct sampler_type *sampler_find(const char *name); /* or NULL */
+
+/* Helpers for writing a step. The first index of a NaN / of a NaN or infinity, or SIZE_MAX. */
+size_t sampler_first_nan(const double *x, size_t n);
+size_t sampler_first_not_finite(const double *x, size_t n);
+
+/* Running estimate of tau, m <- (1-beta) m + beta tau, used as smooth = m / (1-(1-beta)^t):
+ * unbiased from the first value on. `memory` is the sampler's, with sampler_smooth_memory(d)
+ * doubles. */
+size_t sampler_smooth_memory(size_t d);
+void sampler_smooth_tau(double *memory, const double *tau, double beta, double *smooth, size_t d);
+
+#endif

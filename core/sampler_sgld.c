@@ -1,0 +1,89 @@
+/* Stochastic gradient Langevin dynamics (Welling & Teh 2011): vanilla, corrected, modified (after
+ * Vollmer et al. 2016), extreme (stochastic gradient ascent). */
+#include "core/kernels.h"
+#include "core/sampler.h"
+
+enum { VARIANT, STEP_SIZE, BETA };
+
+static const char *const variants[] = {"vanilla", "corrected", "modified", "extreme", NULL};
+
+static const struct param_spec specs[] = {
+    [VARIANT] =
+        {.name = "variant",
+         .kind = PARAM_CHOICE,
+         .choices = variants,
+         .help = "vanilla ignores the gradient noise, corrected takes it off the injected noise, "
+                 "modified does so to first order, extreme injects none"},
+    [STEP_SIZE] =
+        {.name = "step_size",
+         .kind = PARAM_STEP,
+         .help = "sd sigma of the injected noise; the drift is sigma^2/2 times the gradient: a "
+                 "number, one per coordinate, a schedule, or auto"},
+    [BETA] = {.name = "beta",
+              .kind = PARAM_REAL,
+              .fallback = 0.1,
+              .hi = 1.0,
+              .lo_open = 1,
+              .help = "weight of the newest value in the running estimate of the gradient noise"},
+};
+
+static enum langevin_rule rule(const double *params)
+{
+    return (enum langevin_rule)params[VARIANT];
+}
+
+static bool needs_tau(const double *params)
+{
+    return rule(params) == LANGEVIN_CORRECTED || rule(params) == LANGEVIN_MODIFIED;
+}
+
+static size_t memory(const double *params, size_t d)
+{
+    return needs_tau(params) ? sampler_smooth_memory(d) : 0;
+}
+
+static size_t step(struct sampler_step *s)
+{
+    double *z = s->scratch[0], *smooth = s->scratch[2];
+    bool use_tau = needs_tau(s->params);
+    gradient_estimate(s->source, s->theta, &s->rng[RNG_BATCH], &s->rng[RNG_GRADIENT], s->g,
+                      use_tau || s->want_tau ? s->tau : NULL);
+    if (use_tau)
+        sampler_smooth_tau(s->memory, s->tau, s->params[BETA], smooth, s->d);
+    if (rule(s->params) != LANGEVIN_EXTREME)
+        rng_normal(&s->rng[RNG_JUMP], z, s->d);
+    kernels->langevin(&(struct langevin_move){.rule = rule(s->params),
+                                              .n = s->d,
+                                              .theta = s->theta,
+                                              .g = s->g,
+                                              .tau = smooth,
+                                              .sigma = s->sigma,
+                                              .z = z});
+    return sampler_first_not_finite(s->theta, s->d);
+}
+
+/* Exact correction is possible up to tau = 2/sigma. */
+static double beyond(const double *params, double sigma, double tau)
+{
+    (void)params;
+    return tau * sigma >= 2.0 ? 1.0 : 0.0;
+}
+
+static double ceiling(const double *params)
+{
+    (void)params;
+    return 2.0;
+}
+
+const struct sampler_type sampler_sgld = {
+    .name = "sgld",
+    .help =
+        "stochastic gradient Langevin dynamics: the usual rival, exact in the limit of small steps",
+    .params = {specs, sizeof specs / sizeof specs[0]},
+    .schedule = true,
+    .needs_tau = needs_tau,
+    .memory = memory,
+    .step = step,
+    .beyond = beyond,
+    .ceiling = ceiling,
+};

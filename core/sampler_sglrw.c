@@ -1,0 +1,52 @@
+/* Stochastic gradient lattice random walk: binary increments of exactly sigma, whose sign
+ * probability is the linear part of Barker's, hence unbiased under any zero-mean gradient noise
+ * while it is not clipped. */
+#include "core/kernels.h"
+#include "core/sampler.h"
+
+#include <math.h>
+
+static const struct param_spec specs[] = {
+    {.name = "step_size",
+     .kind = PARAM_STEP,
+     .help = "size sigma of a move in one coordinate: a number, one per coordinate, a schedule, or "
+             "auto"},
+};
+
+static size_t step(struct sampler_step *s)
+{
+    double *u = s->scratch[1];
+    gradient_estimate(s->source, s->theta, &s->rng[RNG_BATCH], &s->rng[RNG_GRADIENT], s->g,
+                      s->want_tau ? s->tau : NULL);
+    size_t bad = sampler_first_nan(s->g, s->d);
+    if (bad != SIZE_MAX)
+        return bad;
+    rng_uniform(&s->rng[RNG_FLIP], u, s->d);
+    kernels->lattice(s->theta, s->g, s->sigma, u, s->d);
+    return SIZE_MAX;
+}
+
+/* Pr(|noise| sigma / 4 > 1/2): what normal noise of sd tau alone would have clipped. */
+static double beyond(const double *params, double sigma, double tau)
+{
+    (void)params;
+    return tau > 0.0 ? erfc(2.0 / (sigma * tau) / M_SQRT2) : 0.0;
+}
+
+static double ceiling(const double *params)
+{
+    (void)params;
+    return 2.0 / 2.5758293035489;
+}
+
+const struct sampler_type sampler_sglrw = {
+    .name = "sglrw",
+    .help =
+        "stochastic gradient lattice random walk: steps of exactly sigma, no noise level needed",
+    .params = {specs, sizeof specs / sizeof specs[0]},
+    .bounded = true,
+    .schedule = true,
+    .step = step,
+    .beyond = beyond,
+    .ceiling = ceiling,
+};
