@@ -1,0 +1,196 @@
+/* Bayesian logistic regression: y_i ~ Bernoulli(1/(1 + exp(-x_i' theta))), theta_j ~ N(0, sd^2).
+ *
+ * With s_i = 2 y_i - 1 the likelihood of a row is F(s eta), F the logistic function, and its slope
+ * in eta is s F(-s eta): written so, neither loses digits when a row is predicted almost surely. */
+#include "core/kernels.h"
+#include "core/linear.h"
+#include "models/models.h"
+#include "models/normal.h"
+#include "models/setup.h"
+
+#include <math.h>
+#include <string.h>
+
+struct logistic {
+    struct model base;
+    const struct dataset *train, *test; /* borrowed */
+    struct normal prior;
+};
+
+static const struct param_spec specs[] = {
+    {.name = "prior_sd",
+     .kind = PARAM_REAL,
+     .fallback = 1,
+     .lo = 0,
+     .hi = INFINITY,
+     .lo_open = 1,
+     .help = "Standard deviation of the normal prior of every coefficient."},
+};
+
+static const struct logistic *self(const struct model *m)
+{
+    return (const struct logistic *)m;
+}
+
+static enum err check_binary(const struct dataset *data, const char *which, struct err_info *info)
+{
+    for (size_t i = 0; i < data->N; i++)
+        if (data->y[i] != 0.0 && data->y[i] != 1.0)
+            return err_set(info, ERR_INVALID,
+                           "logistic: the response in row %zu of the %s data is %.10g; it must be "
+                           "0 or 1",
+                           i + 1, which, data->y[i]);
+    return ERR_OK;
+}
+
+static enum err init(struct model **out, const double *params, const struct dataset *train,
+                     const struct dataset *test, struct err_info *info)
+{
+    struct model *base = NULL;
+    enum err code = setup_check(&model_logistic, params, train, test, info);
+    if (code == ERR_OK)
+        code = check_binary(train, "training", info);
+    if (code == ERR_OK && test != NULL)
+        code = check_binary(test, "test", info);
+    if (code == ERR_OK)
+        code =
+            setup_new(&base, &model_logistic, sizeof(struct logistic), train->columns, train, info);
+    if (code != ERR_OK)
+        return code;
+    struct logistic *l = (struct logistic *)base;
+    l->train = train;
+    l->test = test;
+    normal_init(&l->prior, params[0], train->columns);
+    setup_block(base, "theta", train->columns, 0);
+    base->prediction_count = test != NULL ? test->N : 0;
+    *out = base;
+    return ERR_OK;
+}
+
+static void grad_fixed(const struct model *m, const double *theta, double *g, void *work)
+{
+    (void)work;
+    normal_gradient(&self(m)->prior, theta, g);
+}
+
+static inline double sign_of(double y)
+{
+    return 2.0 * y - 1.0;
+}
+
+/* out_k = direction s_k eta_k, padded with zeros. */
+static void signed_predictor(const double *y, const uint32_t *row, const double *eta, size_t count,
+                             double direction, double *out)
+{
+    for (size_t k = 0; k < count; k++)
+        out[k] = direction * sign_of(y[row[k]]) * eta[k];
+    for (size_t k = count; k < padded(count); k++)
+        out[k] = 0.0;
+}
+
+static void residual(const void *model, const double *eta, const uint32_t *row, size_t count,
+                     double *r)
+{
+    const double *y = ((const struct logistic *)model)->train->y;
+    _Alignas(ALIGNMENT) double against[LINEAR_BLOCK];
+    signed_predictor(y, row, eta, count, -1.0, against);
+    kernels->logistic(against, r, count);
+    for (size_t k = 0; k < count; k++)
+        r[k] *= sign_of(y[row[k]]);
+}
+
+static void grad_batch(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
+                       double *sum, double *sumsq, void *work)
+{
+    (void)work;
+    linear_gradient(self(m)->train, theta, idx, n, residual, m, sum, sumsq);
+}
+
+/* s_i x_i' theta of the rows at..at+count-1 of the list. */
+struct chunk {
+    size_t count;
+    uint32_t row[LINEAR_BLOCK];
+    _Alignas(ALIGNMENT) double eta[LINEAR_BLOCK], z[LINEAR_BLOCK];
+};
+
+static void chunk_fill(struct chunk *c, const struct dataset *data, const double *theta,
+                       const uint32_t *idx, size_t at, size_t n)
+{
+    c->count = n - at < LINEAR_BLOCK ? n - at : LINEAR_BLOCK;
+    for (size_t k = 0; k < c->count; k++)
+        c->row[k] = idx != NULL ? idx[at + k] : (uint32_t)(at + k);
+    linear_predictor(data, theta, c->row, c->count, c->eta);
+    signed_predictor(data->y, c->row, c->eta, c->count, 1.0, c->z);
+}
+
+static double log_fixed(const struct model *m, const double *theta, void *work)
+{
+    (void)work;
+    return normal_log(&self(m)->prior, theta);
+}
+
+static double log_batch(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
+                        void *work)
+{
+    (void)work;
+    struct chunk c;
+    double sum = 0.0;
+    for (size_t at = 0; at < n; at += LINEAR_BLOCK) {
+        chunk_fill(&c, self(m)->train, theta, idx, at, n);
+        kernels->log_logistic(c.z, c.eta, c.count);
+        for (size_t k = 0; k < c.count; k++)
+            sum += c.eta[k];
+    }
+    return sum;
+}
+
+static void start_value(const struct model *m, enum start_kind kind, struct rng *rng, double *theta,
+                        double *scratch)
+{
+    memset(theta, 0, padded(m->d) * sizeof *theta);
+    if (kind == START_PRIOR)
+        normal_add_draw(&self(m)->prior, rng, theta, scratch);
+}
+
+/* The probability of the response that was observed, never 0: a test row far out in covariate space
+ * predicted wrongly costs 700 nats, not infinity. */
+static void predict(const struct model *m, const double *theta, double *q, void *work)
+{
+    (void)work;
+    const struct dataset *test = self(m)->test;
+    struct chunk c;
+    for (size_t at = 0; at < test->N; at += LINEAR_BLOCK) {
+        chunk_fill(&c, test, theta, NULL, at, test->N);
+        for (size_t k = 0; k < c.count; k++)
+            q[at + k] = 1.0 / (1.0 + exp(c.z[k] < -700.0 ? 700.0 : -c.z[k]));
+    }
+}
+
+static void score(const struct model *m, const double *q, double *metrics, void *work)
+{
+    (void)work;
+    double log_loss = 0.0, right = 0.0;
+    for (size_t i = 0; i < m->prediction_count; i++) {
+        log_loss -= log(q[i]);
+        right += q[i] > 0.5;
+    }
+    metrics[0] = log_loss / (double)m->prediction_count;
+    metrics[1] = right / (double)m->prediction_count;
+}
+
+const struct model_type model_logistic = {
+    .name = "logistic",
+    .help = "Logistic regression of a 0/1 response with independent normal priors.",
+    .data = DATA_REGRESSION,
+    .params = {specs, sizeof specs / sizeof specs[0]},
+    .start = START_ZERO,
+    .metrics = {"log_loss", "accuracy"},
+    .init = init,
+    .grad_fixed = grad_fixed,
+    .grad_batch = grad_batch,
+    .log_fixed = log_fixed,
+    .log_batch = log_batch,
+    .start_value = start_value,
+    .predict = predict,
+    .score = score,
+};

@@ -1,0 +1,387 @@
+/* Bayesian matrix factorisation with hyperpriors (Salakhutdinov & Mnih 2008, diagonal precisions):
+ *
+ *     R_ij ~ N(U_i' V_j, 1/alpha),   Z_i ~ N(mu_Z, diag(lambda_Z)^-1) for Z = U and V,
+ *     mu_Z,k | lambda ~ N(mu0, 1/lambda_Z,k),   lambda_Z,k ~ Gamma(a0, rate b0),
+ *
+ * ratings centred by the training mean. The coordinates are U, V, mu and l = log lambda; the
+ * density of l has the Jacobian lambda, which turns the Gamma's (a0 - 1) l into a0 l. Users and
+ * items that only the test data know follow their prior. */
+#include "core/vmath.h"
+#include "models/models.h"
+#include "models/setup.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANK, ALPHA, MU0, A0, B0, PARAMS };
+
+/* Offsets in theta of what belongs to U or to V. */
+struct side {
+    size_t rows, z, mu, l;
+};
+
+struct factorization {
+    struct model base;
+    const struct dataset *train, *test; /* borrowed */
+    struct side user, item;
+    size_t rank;
+    double alpha, mu0, a0, b0;
+    double mean, lowest, highest; /* of the training ratings */
+    double *y;                    /* centred */
+    double log_fixed_constant, log_term_constant;
+};
+
+static const struct param_spec specs[PARAMS] = {
+    [RANK] = {.name = "rank",
+              .kind = PARAM_INT,
+              .fallback = 20,
+              .lo = 1,
+              .hi = 500,
+              .help = "Length of a user's and an item's vector."},
+    [ALPHA] = {.name = "alpha",
+               .kind = PARAM_REAL,
+               .fallback = 3,
+               .lo = 0,
+               .hi = INFINITY,
+               .lo_open = 1,
+               .help = "Precision of a rating given the vectors."},
+    [MU0] = {.name = "mu0",
+             .kind = PARAM_REAL,
+             .fallback = 0,
+             .lo = -INFINITY,
+             .hi = INFINITY,
+             .help = "Prior mean of mu_U and mu_V."},
+    [A0] = {.name = "a0",
+            .kind = PARAM_REAL,
+            .fallback = 1,
+            .lo = 0,
+            .hi = INFINITY,
+            .lo_open = 1,
+            .help = "Shape of the Gamma prior of the precisions."},
+    [B0] = {.name = "b0",
+            .kind = PARAM_REAL,
+            .fallback = 5,
+            .lo = 0,
+            .hi = INFINITY,
+            .lo_open = 1,
+            .help = "Rate of the Gamma prior of the precisions."},
+};
+
+static const struct factorization *self(const struct model *m)
+{
+    return (const struct factorization *)m;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static void set_blocks(struct factorization *f, size_t users, size_t items)
+{
+    struct model *m = &f->base;
+    setup_block(m, "U", users, f->rank);
+    setup_block(m, "V", items, f->rank);
+    setup_block(m, "mu_U", f->rank, 0);
+    setup_block(m, "mu_V", f->rank, 0);
+    setup_block(m, "log_lambda_U", f->rank, 0);
+    setup_block(m, "log_lambda_V", f->rank, 0);
+    const struct model_block *b = m->blocks;
+    f->user = (struct side){.rows = users, .z = b[0].offset, .mu = b[2].offset, .l = b[4].offset};
+    f->item = (struct side){.rows = items, .z = b[1].offset, .mu = b[3].offset, .l = b[5].offset};
+}
+
+static enum err centre_ratings(struct factorization *f, struct err_info *info)
+{
+    const struct dataset *train = f->train;
+    f->y = malloc(train->N * sizeof *f->y);
+    if (f->y == NULL)
+        return err_set(info, ERR_NO_MEMORY, "matrix_factorization: no memory for %zu ratings",
+                       train->N);
+    double sum = 0.0;
+    f->lowest = f->highest = train->y[0];
+    for (size_t i = 0; i < train->N; i++) {
+        sum += train->y[i];
+        f->lowest = fmin(f->lowest, train->y[i]);
+        f->highest = fmax(f->highest, train->y[i]);
+    }
+    f->mean = sum / (double)train->N;
+    for (size_t i = 0; i < train->N; i++)
+        f->y[i] = train->y[i] - f->mean;
+    return ERR_OK;
+}
+
+/* What makes both parts of the log density those of normalised densities. */
+static void set_constants(struct factorization *f)
+{
+    double log_2pi = log(2.0 * M_PI);
+    double normals = (double)(f->user.rows + f->item.rows + 2) * (double)f->rank;
+    int sign;
+    f->log_term_constant = 0.5 * (log(f->alpha) - log_2pi);
+    f->log_fixed_constant = 2.0 * (double)f->rank * (f->a0 * log(f->b0) - lgamma_r(f->a0, &sign)) -
+                            0.5 * normals * log_2pi;
+}
+
+static void release(struct model *m)
+{
+    free(((struct factorization *)m)->y);
+}
+
+static enum err init(struct model **out, const double *params, const struct dataset *train,
+                     const struct dataset *test, struct err_info *info)
+{
+    const struct model_type *type = &model_matrix_factorization;
+    enum err code = setup_check(type, params, train, test, info);
+    if (code != ERR_OK)
+        return code;
+    size_t users = larger(train->users, test != NULL ? test->users : 0);
+    size_t items = larger(train->items, test != NULL ? test->items : 0);
+    size_t rank = (size_t)params[RANK];
+    struct model *m = NULL;
+    code =
+        setup_new(&m, type, sizeof(struct factorization), (users + items + 4) * rank, train, info);
+    if (code != ERR_OK)
+        return code;
+    struct factorization *f = (struct factorization *)m;
+    f->train = train;
+    f->test = test;
+    f->rank = rank;
+    f->alpha = params[ALPHA];
+    f->mu0 = params[MU0];
+    f->a0 = params[A0];
+    f->b0 = params[B0];
+    set_blocks(f, users, items);
+    set_constants(f);
+    m->work_bytes = 3 * padded(rank) * sizeof(double);
+    m->prediction_count = test != NULL ? test->N : 0;
+    if ((code = centre_ratings(f, info)) != ERR_OK) {
+        model_free(m);
+        return code;
+    }
+    *out = m;
+    return ERR_OK;
+}
+
+/* Rows of U and V begin anywhere, so the vectors are loaded unaligned. */
+typedef double vd_unaligned __attribute__((vector_size(64), aligned(8), may_alias));
+
+static inline double dot(const double *a, const double *b, size_t n)
+{
+    vd lanes = vd_set(0.0);
+    size_t k = 0;
+    for (; k + LANES <= n; k += LANES)
+        lanes += *(const vd_unaligned *)(a + k) * *(const vd_unaligned *)(b + k);
+    double sum = vd_sum(lanes);
+    for (; k < n; k++)
+        sum += a[k] * b[k];
+    return sum;
+}
+
+static void precisions(const struct factorization *f, const double *theta, const struct side *side,
+                       double *lambda)
+{
+    memset(lambda, 0, padded(f->rank) * sizeof *lambda);
+    memcpy(lambda, theta + side->l, f->rank * sizeof *lambda);
+    for (size_t k = 0; k < f->rank; k += LANES)
+        vd_store(lambda + k, vd_exp(vd_load(lambda + k)));
+}
+
+static void side_gradient(const struct factorization *f, const double *theta,
+                          const struct side *side, double *g, double *work)
+{
+    size_t rank = f->rank;
+    double *restrict lambda = work, *restrict sum = work + padded(rank),
+                     *restrict squares = sum + padded(rank);
+    const double *restrict mu = theta + side->mu;
+    precisions(f, theta, side, lambda);
+    memset(sum, 0, 2 * padded(rank) * sizeof *sum);
+    for (size_t i = 0; i < side->rows; i++) {
+        const double *restrict z = theta + side->z + i * rank;
+        double *restrict gz = g + side->z + i * rank;
+        for (size_t k = 0; k < rank; k++) {
+            double deviation = z[k] - mu[k];
+            gz[k] = -lambda[k] * deviation;
+            sum[k] += deviation;
+            squares[k] += deviation * deviation;
+        }
+    }
+    for (size_t k = 0; k < rank; k++) {
+        double shift = mu[k] - f->mu0;
+        g[side->mu + k] = lambda[k] * (sum[k] - shift);
+        g[side->l + k] = 0.5 * (double)(side->rows + 1) + f->a0 -
+                         lambda[k] * (0.5 * (squares[k] + shift * shift) + f->b0);
+    }
+}
+
+static void grad_fixed(const struct model *m, const double *theta, double *g, void *work)
+{
+    side_gradient(self(m), theta, &self(m)->user, g, work);
+    side_gradient(self(m), theta, &self(m)->item, g, work);
+    memset(g + m->d, 0, (padded(m->d) - m->d) * sizeof *g);
+}
+
+/* One rating: its two vectors and alpha times the residual. */
+struct term {
+    size_t u, v; /* offsets in theta */
+    double r;
+};
+
+static inline struct term term_at(const struct factorization *f, const double *theta,
+                                  const uint32_t *idx, size_t k)
+{
+    size_t i = idx != NULL ? idx[k] : k;
+    struct term t = {.u = f->user.z + f->train->user[i] * f->rank,
+                     .v = f->item.z + f->train->item[i] * f->rank};
+    t.r = f->y[i] - dot(theta + t.u, theta + t.v, f->rank);
+    return t;
+}
+
+static inline void add_scaled(double *restrict to, const double *restrict z, double scale, size_t n)
+{
+    for (size_t k = 0; k < n; k++)
+        to[k] += scale * z[k];
+}
+
+static inline void add_squares(double *restrict to, const double *restrict z, double scale,
+                               size_t n)
+{
+    for (size_t k = 0; k < n; k++)
+        to[k] += (scale * z[k]) * (scale * z[k]);
+}
+
+static void grad_batch(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
+                       double *sum, double *sumsq, void *work)
+{
+    (void)work;
+    const struct factorization *f = self(m);
+    memset(sum, 0, padded(m->d) * sizeof *sum);
+    if (sumsq != NULL)
+        memset(sumsq, 0, padded(m->d) * sizeof *sumsq);
+    for (size_t k = 0; k < n; k++) {
+        struct term t = term_at(f, theta, idx, k);
+        double slope = f->alpha * t.r;
+        add_scaled(sum + t.u, theta + t.v, slope, f->rank);
+        add_scaled(sum + t.v, theta + t.u, slope, f->rank);
+        if (sumsq == NULL)
+            continue;
+        add_squares(sumsq + t.u, theta + t.v, slope, f->rank);
+        add_squares(sumsq + t.v, theta + t.u, slope, f->rank);
+    }
+}
+
+static double side_log(const struct factorization *f, const double *theta, const struct side *side,
+                       double *work)
+{
+    size_t rank = f->rank;
+    double *lambda = work, *squares = work + padded(rank), sum = 0.0;
+    const double *mu = theta + side->mu, *l = theta + side->l;
+    precisions(f, theta, side, lambda);
+    memset(squares, 0, padded(rank) * sizeof *squares);
+    for (size_t i = 0; i < side->rows; i++) {
+        const double *z = theta + side->z + i * rank;
+        for (size_t k = 0; k < rank; k++)
+            squares[k] += (z[k] - mu[k]) * (z[k] - mu[k]);
+    }
+    for (size_t k = 0; k < rank; k++) {
+        double shift = mu[k] - f->mu0;
+        sum += (0.5 * (double)(side->rows + 1) + f->a0) * l[k] -
+               lambda[k] * (0.5 * (squares[k] + shift * shift) + f->b0);
+    }
+    return sum;
+}
+
+static double log_fixed(const struct model *m, const double *theta, void *work)
+{
+    const struct factorization *f = self(m);
+    return f->log_fixed_constant + side_log(f, theta, &f->user, work) +
+           side_log(f, theta, &f->item, work);
+}
+
+static double log_batch(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
+                        void *work)
+{
+    (void)work;
+    const struct factorization *f = self(m);
+    double squares = 0.0;
+    for (size_t k = 0; k < n; k++) {
+        double r = term_at(f, theta, idx, k).r;
+        squares += r * r;
+    }
+    return (double)n * f->log_term_constant - 0.5 * f->alpha * squares;
+}
+
+/* The start of the paper's experiments, not a draw from the prior: a Gamma(1, 5) precision of 1e-3
+ * would scatter the vectors so far that the chain spends its budget on coming back. */
+static void start_side(const struct factorization *f, const struct side *side, double l_sd,
+                       const double *normal, double *theta)
+{
+    for (size_t k = 0; k < f->rank; k++) {
+        theta[side->mu + k] = f->mu0 + normal[side->mu + k];
+        theta[side->l + k] = -0.1 + l_sd * normal[side->l + k];
+    }
+    for (size_t i = 0; i < side->rows; i++)
+        for (size_t k = 0; k < f->rank; k++) {
+            size_t j = side->z + i * f->rank + k;
+            theta[j] = theta[side->mu + k] + normal[j];
+        }
+}
+
+static void start_value(const struct model *m, enum start_kind kind, struct rng *rng, double *theta,
+                        double *scratch)
+{
+    const struct factorization *f = self(m);
+    memset(theta, 0, padded(m->d) * sizeof *theta);
+    if (kind != START_PRIOR)
+        return;
+    rng_normal(rng, scratch, m->d);
+    start_side(f, &f->user, 1.0, scratch, theta);
+    start_side(f, &f->item, 0.1, scratch, theta);
+}
+
+/* Ratings outside the range of the training data do not exist. */
+static double clip(const struct factorization *f, double rating)
+{
+    if (rating < f->lowest)
+        return f->lowest;
+    return rating > f->highest ? f->highest : rating;
+}
+
+static void predict(const struct model *m, const double *theta, double *q, void *work)
+{
+    (void)work;
+    const struct factorization *f = self(m);
+    for (size_t i = 0; i < m->prediction_count; i++) {
+        const double *u = theta + f->user.z + f->test->user[i] * f->rank;
+        const double *v = theta + f->item.z + f->test->item[i] * f->rank;
+        q[i] = clip(f, f->mean + dot(u, v, f->rank));
+    }
+}
+
+static void score(const struct model *m, const double *q, double *metrics, void *work)
+{
+    (void)work;
+    const double *y = self(m)->test->y;
+    double squares = 0.0;
+    for (size_t i = 0; i < m->prediction_count; i++)
+        squares += (y[i] - q[i]) * (y[i] - q[i]);
+    metrics[0] = sqrt(squares / (double)m->prediction_count);
+}
+
+const struct model_type model_matrix_factorization = {
+    .name = "matrix_factorization",
+    .help = "Bayesian factorisation of a sparse matrix of ratings into user and item vectors.",
+    .data = DATA_TRIPLETS,
+    .params = {specs, PARAMS},
+    .start = START_PRIOR,
+    .metrics = {"rmse"},
+    .init = init,
+    .release = release,
+    .grad_fixed = grad_fixed,
+    .grad_batch = grad_batch,
+    .log_fixed = log_fixed,
+    .log_batch = log_batch,
+    .start_value = start_value,
+    .predict = predict,
+    .score = score,
+};

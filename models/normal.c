@@ -1,0 +1,35 @@
+/* The independent normal density. */
+#include "models/normal.h"
+#include "core/kernels.h"
+
+#include <float.h>
+#include <math.h>
+
+/* The square of a tiny sd underflows; the largest number instead of an infinite precision keeps
+ * 0 * precision from being NaN. */
+void normal_init(struct normal *p, double sd, size_t n)
+{
+    p->n = n;
+    p->sd = sd;
+    p->precision = fmin(1.0 / (sd * sd), DBL_MAX);
+    p->log_constant = -(double)n * (log(sd) + 0.5 * log(2.0 * M_PI));
+}
+
+void normal_gradient(const struct normal *p, const double *theta, double *g)
+{
+    size_t n = padded(p->n);
+    for (size_t j = 0; j < n; j++)
+        g[j] = -p->precision * theta[j];
+}
+
+double normal_log(const struct normal *p, const double *theta)
+{
+    return p->log_constant - 0.5 * p->precision * kernels->dot(theta, theta, p->n);
+}
+
+void normal_add_draw(const struct normal *p, struct rng *rng, double *theta, double *scratch)
+{
+    rng_normal(rng, scratch, p->n);
+    for (size_t j = 0; j < p->n; j++)
+        theta[j] += p->sd * scratch[j];
+}

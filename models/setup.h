@@ -1,0 +1,25 @@
+/* What every model's init needs: checks that name what is wrong, the limits, the allocation. */
+#ifndef BARKER_MODELS_SETUP_H
+#define BARKER_MODELS_SETUP_H
+
+#include "core/model.h"
+
+#define SETUP_MAX_DIMENSION 10000000u
+
+/* Checks the settings against the type's table, and the data against its kind: present, at least
+ * one row and column, finite responses, indices within their bounds, test like training data. A
+ * message begins with the model's name; rows in it count from 1. Values of x are not looked at:
+ * whoever reads a file refuses them with the line. */
+enum err setup_check(const struct model_type *type, const double *params,
+                     const struct dataset *train, const struct dataset *test,
+                     struct err_info *info);
+
+/* A zeroed model of `bytes` bytes (struct model first) with its type, dimension and number of data
+ * terms set. ERR_TOO_LARGE when d exceeds the limit. */
+enum err setup_new(struct model **out, const struct model_type *type, size_t bytes, size_t d,
+                   const struct dataset *train, struct err_info *info);
+
+/* Appends a block; rows and columns as in name[rows, columns], columns 0 for a vector. */
+void setup_block(struct model *m, const char *name, size_t rows, size_t columns);
+
+#endif
