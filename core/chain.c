@@ -531,6 +531,11 @@ static void iterate(struct chain *c)
         keep_metrics(c);
 }
 
+void chain_set_iterations(struct chain *c, uint64_t iterations)
+{
+    c->config.iterations = iterations;
+}
+
 uint64_t chain_advance(struct chain *c, uint64_t n)
 {
     uint64_t start = c->head->iteration;

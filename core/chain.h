@@ -54,6 +54,9 @@ enum err chain_load(struct chain **out, const struct chain_config *config, const
                     size_t size, struct err_info *info);
 void chain_free(struct chain *chain);
 
+/* More (or fewer) iterations after warm-up than the chain was created with. */
+void chain_set_iterations(struct chain *chain, uint64_t iterations);
+
 /* Runs up to n iterations; fewer when the chain ends or a buffer is full. Returns how many. */
 uint64_t chain_advance(struct chain *chain, uint64_t n);
 

@@ -1,0 +1,106 @@
+/* The file of one job, STATE/draws/<id>.db: draws in tiles, running moments and chain states,
+ * metrics.
+ *
+ * Writing goes through the store's writer thread; what one call carries is one transaction, so that
+ * draws, moments and state never disagree. Reading may go on from any thread meanwhile; a reader
+ * holds no transaction between two calls.
+ *
+ * Draws of a chain are numbered from 0. A tile holds up to `tile_draws` consecutive draws of up to
+ * 512 neighbouring columns, parameter by parameter, so that one parameter of many is read without
+ * the rest. */
+#ifndef BARKER_SERVER_JOBFILE_H
+#define BARKER_SERVER_JOBFILE_H
+
+#include "server/store.h"
+
+/* What a job file is created with; it makes the file readable without the catalogue. */
+struct jobfile_meta {
+    const char *request;      /* resolved request, JSON */
+    const char *const *names; /* of the saved columns */
+    size_t width;             /* saved columns */
+    size_t d;                 /* all parameters: length of moments */
+    uint32_t chains;
+    uint64_t thin, warmup;
+    const char *const *metrics; /* names, NULL-terminated, or NULL */
+};
+enum err jobfile_create(struct store *store, const char *job, const struct jobfile_meta *meta,
+                        struct err_info *info);
+
+/* One slice of one chain. Blobs are opaque to this module; NULL: leave as it is. */
+struct jobfile_slice {
+    uint32_t chain;
+    uint64_t iteration; /* of the state */
+    uint32_t status;    /* enum chain_status */
+    double cpu_seconds; /* used by this slice */
+    const void *state;  /* chain_save */
+    size_t state_size;
+    uint64_t first_draw; /* must equal the number of draws stored: ERR_CORRUPT otherwise */
+    size_t draws;
+    const double *values; /* row-major draws x width */
+    size_t metrics;
+    size_t metric_width; /* numbers per record are 2 * metric_width */
+    const uint64_t *metric_iteration;
+    const double *metric_values;
+    uint64_t moment_count;
+    const double *mean, *variance; /* d each; NULL: none yet */
+    uint64_t noise_count;
+    const double *tau, *beyond; /* d each; NULL: none */
+    const double *sigma;        /* d; NULL */
+    const char *note; /* JSON object text with small facts (step limits, acceptance), or NULL */
+};
+enum err jobfile_commit(struct store *store, const char *job, const struct jobfile_slice *slice,
+                        struct err_info *info);
+
+/* ---- reading ---- */
+
+struct jobfile; /* one reader; one thread at a time */
+
+enum err jobfile_open(struct jobfile **out, struct store *store, const char *job,
+                      struct err_info *info);
+void jobfile_close(struct jobfile *file);
+
+struct jobfile_info {
+    size_t width, d;
+    uint32_t chains;
+    uint64_t thin, warmup;
+    size_t metric_width;
+};
+void jobfile_info(const struct jobfile *file, struct jobfile_info *out);
+/* Name of a saved column, valid until close; and the column of a name, or SIZE_MAX. */
+const char *jobfile_name(struct jobfile *file, size_t column);
+size_t jobfile_column(struct jobfile *file, const char *name);
+const char *jobfile_metric_name(struct jobfile *file, size_t k);
+
+struct jobfile_chain {
+    uint64_t iteration, draws, metrics;
+    uint32_t status;
+    double cpu_seconds;
+    uint64_t moment_count, noise_count;
+};
+/* Chains that have no slice yet are all zero. chain from 1. */
+enum err jobfile_chain(struct jobfile *file, uint32_t chain, struct jobfile_chain *out,
+                       struct err_info *info);
+/* Saved state, malloc'd; *bytes NULL when the chain has none yet. */
+enum err jobfile_state(struct jobfile *file, uint32_t chain, void **bytes, size_t *size,
+                       struct err_info *info);
+/* Draws first..first+count-1 of the chosen columns (increasing; NULL: all) into out: column by
+ * column, out[k * count + i]. Asking beyond what is stored is ERR_INVALID. */
+enum err jobfile_draws(struct jobfile *file, uint32_t chain, uint64_t first, size_t count,
+                       const uint32_t *columns, size_t column_count, double *out,
+                       struct err_info *info);
+/* A blob of d doubles; ERR_NOT_FOUND when there is none yet. */
+enum jobfile_vector { JOBFILE_MEAN, JOBFILE_VARIANCE, JOBFILE_TAU, JOBFILE_BEYOND, JOBFILE_SIGMA };
+enum err jobfile_vector(struct jobfile *file, uint32_t chain, enum jobfile_vector which,
+                        double *out, struct err_info *info);
+/* The note, malloc'd, or NULL. */
+enum err jobfile_note(struct jobfile *file, uint32_t chain, char **out, struct err_info *info);
+/* Metric records first..first+count-1: iterations and 2 * metric_width numbers each. */
+enum err jobfile_metrics(struct jobfile *file, uint32_t chain, uint64_t first, size_t count,
+                         uint64_t *iterations, double *values, struct err_info *info);
+
+/* A consistent stand-alone copy of the file (everything in one file, no WAL) as an open, unlinked
+ * temporary file. */
+enum err jobfile_export(struct store *store, const char *job, int *fd, uint64_t *size,
+                        struct err_info *info);
+
+#endif

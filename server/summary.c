@@ -1,0 +1,172 @@
+/* Summaries of draws. */
+#include "server/summary.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define BLOCK_BYTES ((size_t)64 << 20) /* draws held at a time */
+
+/* Draws after warm-up that every chain has: from the first one, `count` of them, every `step`-th
+ * used. */
+struct window {
+    uint64_t first;
+    size_t count, step, used;
+};
+
+static enum err find_window(struct jobfile *file, const struct jobfile_info *about,
+                            size_t max_draws, struct window *w, struct err_info *info)
+{
+    uint64_t shortest = UINT64_MAX;
+    w->first = about->warmup / about->thin;
+    for (uint32_t c = 1; c <= about->chains; c++) {
+        struct jobfile_chain chain;
+        enum err code = jobfile_chain(file, c, &chain, info);
+        if (code != ERR_OK)
+            return code;
+        uint64_t after = chain.draws > w->first ? chain.draws - w->first : 0;
+        shortest = after < shortest ? after : shortest;
+    }
+    w->count = (size_t)shortest;
+    w->step = max_draws > 0 && w->count > max_draws ? (w->count + max_draws - 1) / max_draws : 1;
+    w->used = w->count / w->step;
+    return ERR_OK;
+}
+
+/* One block of columns: all chains side by side, block[(chain * columns + k) * used + i]. */
+static enum err read_block(struct jobfile *file, uint32_t chains, const struct window *w,
+                           const uint32_t *columns, size_t count, double *raw, double *block,
+                           struct err_info *info)
+{
+    for (uint32_t c = 0; c < chains; c++) {
+        double *to = block + (size_t)c * count * w->used;
+        double *from = w->step == 1 ? to : raw;
+        enum err code =
+            jobfile_draws(file, c + 1, w->first, w->used * w->step, columns, count, from, info);
+        if (code != ERR_OK)
+            return code;
+        for (size_t i = 0; w->step > 1 && i < count * w->used; i++)
+            to[i] = raw[i * w->step];
+    }
+    return ERR_OK;
+}
+
+static void measure_column(struct mixing *out, const double *block, uint32_t chains, size_t count,
+                           size_t k, const struct window *w, const double **starts, size_t *lengths,
+                           struct mixing_work *work)
+{
+    for (uint32_t c = 0; c < chains; c++) {
+        starts[c] = block + ((size_t)c * count + k) * w->used;
+        lengths[c] = w->used;
+    }
+    struct mixing_draws draws = {.chains = starts, .lengths = lengths, .chain_count = chains};
+    mixing_measure(out, &draws, work);
+}
+
+struct buffers {
+    double *raw, *block;
+    uint32_t *columns;
+    const double **starts;
+    size_t *lengths;
+    struct mixing_work *work;
+    size_t block_columns;
+};
+
+static void buffers_release(struct buffers *b)
+{
+    free(b->raw);
+    free(b->block);
+    free(b->columns);
+    free(b->starts);
+    free(b->lengths);
+    mixing_work_free(b->work);
+}
+
+static enum err buffers_init(struct buffers *b, uint32_t chains, const struct window *w,
+                             size_t columns, struct err_info *info)
+{
+    size_t per_column = (w->used > 0 ? w->used : 1) * chains * sizeof(double);
+    *b = (struct buffers){.block_columns = BLOCK_BYTES / per_column};
+    if (b->block_columns < 1)
+        b->block_columns = 1;
+    if (b->block_columns > columns)
+        b->block_columns = columns > 0 ? columns : 1;
+    b->block = malloc(b->block_columns * per_column);
+    b->raw = malloc(b->block_columns * (w->count + 1) * sizeof(double));
+    b->columns = malloc(b->block_columns * sizeof *b->columns);
+    b->starts = malloc(chains * sizeof *b->starts);
+    b->lengths = malloc(chains * sizeof *b->lengths);
+    enum err code = mixing_work_new(&b->work, w->used > 0 ? w->used * chains : 1, info);
+    if (code == ERR_OK && b->block && b->raw && b->columns && b->starts && b->lengths)
+        return ERR_OK;
+    buffers_release(b);
+    return err_set(info, ERR_NO_MEMORY, "no memory for a summary of %zu draws", w->used * chains);
+}
+
+static enum err measure_all(struct summary *out, struct jobfile *file,
+                            const struct summary_range *range, const struct window *w,
+                            struct buffers *b, struct err_info *info)
+{
+    for (size_t at = 0; at < out->count; at += b->block_columns) {
+        size_t n = out->count - at < b->block_columns ? out->count - at : b->block_columns;
+        for (size_t k = 0; k < n; k++)
+            b->columns[k] = (uint32_t)(range->first + (at + k) * range->stride);
+        enum err code = read_block(file, out->chains, w, b->columns, n, b->raw, b->block, info);
+        if (code != ERR_OK)
+            return code;
+        for (size_t k = 0; k < n; k++) {
+            out->rows[at + k].column = b->columns[k];
+            measure_column(&out->rows[at + k].mixing, b->block, out->chains, n, k, w, b->starts,
+                           b->lengths, b->work);
+        }
+    }
+    return ERR_OK;
+}
+
+enum err summary_measure(struct summary *out, struct jobfile *file,
+                         const struct summary_range *range, struct err_info *info)
+{
+    struct jobfile_info about;
+    struct window w;
+    struct buffers b;
+    jobfile_info(file, &about);
+    *out = (struct summary){.chains = about.chains};
+    size_t columns = about.width > range->first ? about.width - range->first : 0;
+    columns = (columns + range->stride - 1) / range->stride;
+    out->count = columns < range->count ? columns : range->count;
+    enum err code = find_window(file, &about, range->max_draws, &w, info);
+    if (code != ERR_OK)
+        return code;
+    out->draws = w.used;
+    out->rows = calloc(out->count + 1, sizeof *out->rows);
+    if (out->rows == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for a summary of %zu parameters",
+                       out->count);
+    code = buffers_init(&b, about.chains, &w, out->count, info);
+    if (code == ERR_OK) {
+        code = measure_all(out, file, range, &w, &b, info);
+        buffers_release(&b);
+    }
+    if (code != ERR_OK)
+        summary_release(out);
+    return code;
+}
+
+void summary_release(struct summary *summary)
+{
+    free(summary->rows);
+    *summary = (struct summary){0};
+}
+
+void summary_worst(const struct summary *summary, struct summary_head *head)
+{
+    *head = (struct summary_head){.max_rhat = NAN, .min_ess_bulk = NAN, .worst = SIZE_MAX};
+    for (size_t k = 0; k < summary->count; k++) {
+        const struct mixing *m = &summary->rows[k].mixing;
+        if (!isnan(m->rhat) && !(m->rhat <= head->max_rhat)) {
+            head->max_rhat = m->rhat;
+            head->worst = summary->rows[k].column;
+        }
+        if (!isnan(m->ess_bulk) && !(m->ess_bulk >= head->min_ess_bulk))
+            head->min_ess_bulk = m->ess_bulk;
+    }
+}

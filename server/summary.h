@@ -1,0 +1,41 @@
+/* Summaries of a job's draws after warm-up: per parameter mean, sd, quantiles, R-hat, effective
+ * sample sizes and Monte-Carlo errors, from core/mixing. */
+#ifndef BARKER_SERVER_SUMMARY_H
+#define BARKER_SERVER_SUMMARY_H
+
+#include "core/mixing.h"
+#include "server/jobfile.h"
+
+/* How much of a job is summarised. */
+struct summary_range {
+    size_t first, count; /* columns; counted in steps of `stride` */
+    size_t stride;       /* 1: every column */
+    size_t max_draws;    /* per chain: more are thinned evenly; 0: all */
+};
+
+struct summary_row {
+    size_t column;
+    struct mixing mixing;
+};
+
+struct summary {
+    size_t count;
+    struct summary_row *rows;
+    size_t draws; /* per chain, as used */
+    uint32_t chains;
+};
+
+/* Reads and measures. Chains are cut to the shortest. A job without draws gives rows with the
+ * reason TOO_FEW. Memory: the draws of one block of columns. */
+enum err summary_measure(struct summary *out, struct jobfile *file,
+                         const struct summary_range *range, struct err_info *info);
+void summary_release(struct summary *summary);
+
+/* The worst of the rows, for the job's own line. */
+struct summary_head {
+    double max_rhat, min_ess_bulk; /* NaN: not known */
+    size_t worst;                  /* column with the largest R-hat; SIZE_MAX: none */
+};
+void summary_worst(const struct summary *summary, struct summary_head *head);
+
+#endif
