@@ -80,8 +80,9 @@ struct job_spec {
     bool save_all;
 };
 
-/* ERR_INVALID when there are mistakes, ERR_NO_MEMORY; *out is then empty and needs no release.
- * `mistakes` must be zeroed by the caller. */
+/* ERR_INVALID when there are mistakes, ERR_NO_MEMORY, ERR_IO when the system has no random seed to
+ * give; *out is then empty and needs no release. `limits` may be NULL; `mistakes` must be zeroed by
+ * the caller. */
 enum err spec_parse(struct job_spec *out, const json_t *json, const struct job_limits *limits,
                     struct mistakes *mistakes);
 void spec_release(struct job_spec *spec);
@@ -114,7 +115,7 @@ struct estimate {
     double seconds_per_iteration; /* of one chain, averaged over warm-up and sampling */
     uint64_t memory_bytes;        /* of all chains, without the data */
     uint64_t disk_bytes;          /* draws, metrics and chain states */
-    uint64_t draws;               /* stored, of all chains, warm-up included */
+    uint64_t draws; /* stored, of all chains, warm-up included; 0 when nothing is saved */
 };
 
 /* Times a few iterations of throw-away chains (about 50 ms in all, but at least one iteration each,

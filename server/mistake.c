@@ -1,0 +1,22 @@
+/* The list of mistakes. */
+#include "server/mistake.h"
+#include "server/json.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void mistake_add(struct mistakes *mistakes, const char *pointer, const char *format, ...)
+{
+    if (mistakes->count == MISTAKES_MAX) {
+        mistakes->more = true;
+        return;
+    }
+    struct mistake *m = &mistakes->items[mistakes->count++];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(m->detail, sizeof m->detail, format, arguments);
+    va_end(arguments);
+    snprintf(m->pointer, sizeof m->pointer, "%s", pointer);
+    json_trim(m->detail);
+    json_trim(m->pointer);
+}

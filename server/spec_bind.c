@@ -1,0 +1,203 @@
+/* A spec against the model that was made from its data. */
+#include "server/spec_parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static uint64_t multiply(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+/* One per cent of the data, but not so few that their gradient is all noise. */
+static size_t default_batch(size_t N)
+{
+    size_t n = N / 100 > 100 ? N / 100 : 100;
+    return n < N ? n : N;
+}
+
+static void bind_batch(struct job_spec *spec, const struct model *model, struct spec_bound *out)
+{
+    if (spec->batch_default) {
+        size_t n = default_batch(model->N);
+        spec->batch_size = n == model->N ? 0 : n;
+        spec->batch_default = false;
+    }
+    out->n = spec->batch_size == 0 ? model->N : (size_t)spec->batch_size;
+}
+
+static void check_replacement(const struct job_spec *spec, const struct spec_bound *bound,
+                              const struct place *root)
+{
+    struct place at = place_key(root, "replacement");
+    if (spec->replacement && bound->n == bound->N)
+        place_mistake(&at,
+                      "must be false when the batch is all %zu rows; set batch_size below that",
+                      bound->N);
+}
+
+static void check_dimension(const struct model *model, uint64_t limit, const struct place *root)
+{
+    struct place at = place_key(root, "model");
+    if (limit > 0 && model->d > limit)
+        place_mistake(&at, "%s has %zu parameters with these data, more than the limit of %" PRIu64,
+                      model->type->name, model->d, limit);
+}
+
+static bool check_step(const struct job_spec *spec, const struct model *model,
+                       const struct place *root)
+{
+    struct place sampler = place_key(root, "sampler"), at = place_key(&sampler, "step_size");
+    if (spec->step.values == NULL || spec->step.count == model->d)
+        return true;
+    place_mistake(&at,
+                  "has %zu numbers, but the model has %zu parameters; give one number or one "
+                  "per parameter",
+                  spec->step.count, model->d);
+    return false;
+}
+
+static void check_start(const struct job_spec *spec, const struct model *model,
+                        const struct place *root)
+{
+    struct place init = place_key(root, "init"), at = place_key(&init, "values");
+    if (spec->start == START_VALUES && spec->start_count != model->d)
+        place_mistake(&at, "has %zu numbers, but the model has %zu parameters; give one for each",
+                      spec->start_count, model->d);
+}
+
+/* ---- what is saved ---- */
+
+/* "U[1..943,1..20], mu_U[1..20]", cut to fit. */
+static const char *parameter_names(const struct model *model, char *out, size_t size)
+{
+    size_t length = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < model->block_count && length < size; i++) {
+        const struct model_block *b = &model->blocks[i];
+        char shape[64] = "";
+        if (b->rank == 1)
+            snprintf(shape, sizeof shape, "[1..%zu]", b->shape[0]);
+        else if (b->rank == 2)
+            snprintf(shape, sizeof shape, "[1..%zu,1..%zu]", b->shape[0], b->shape[1]);
+        length += (size_t)snprintf(out + length, size - length, "%s%s%s", i > 0 ? ", " : "",
+                                   b->name, shape);
+    }
+    return out;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static enum err bind_save(const struct job_spec *spec, const struct model *model,
+                          const struct place *root, struct spec_bound *out)
+{
+    struct place save = place_key(root, "save"), params = place_key(&save, "params");
+    char quoted[FIELD_QUOTE_SIZE], names[200];
+    out->width = spec->save_all ? model->d : spec->save_count;
+    if (spec->save_all)
+        return ERR_OK;
+    out->save = calloc(spec->save_count + 1, sizeof *out->save);
+    if (out->save == NULL)
+        return ERR_NO_MEMORY;
+    for (size_t i = 0; i < spec->save_count; i++) {
+        struct place at = place_item(&params, i);
+        size_t index = model_parameter_index(model, spec->save_names[i]);
+        if (index == SIZE_MAX)
+            place_mistake(&at, "there is no parameter %s; the model has %s",
+                          field_quote(spec->save_names[i], quoted),
+                          parameter_names(model, names, sizeof names));
+        else
+            out->save[i] = (uint32_t)index;
+    }
+    qsort(out->save, spec->save_count, sizeof *out->save, ascending);
+    return ERR_OK;
+}
+
+static void check_storage(const struct job_spec *spec, const struct spec_bound *bound,
+                          uint64_t limit, const struct place *root)
+{
+    struct place at = place_key(root, "save");
+    uint64_t draws = multiply((spec->warmup + spec->iterations) / spec->thin, spec->chains);
+    uint64_t bytes = multiply(multiply(draws, bound->width), sizeof(double));
+    if (limit > 0 && bytes > limit)
+        place_mistake(&at,
+                      "%" PRIu64 " draws of %zu parameters are %.3g MB, more than the limit of "
+                      "%.3g MB; raise thin, or save fewer parameters",
+                      draws, bound->width, (double)bytes / 1e6, (double)limit / 1e6);
+}
+
+/* ---- the whole ---- */
+
+/* All that chain_check looks at has been checked here or by spec_parse, with its own pointer, but
+ * for the batch size. */
+static void check_chain(const struct job_spec *spec, const struct spec_bound *bound,
+                        const struct model *model, bool step_fits, const struct place *root)
+{
+    struct chain_config config;
+    struct err_info info = {0};
+    struct place at = place_key(root, "batch_size");
+    spec_chain_config(spec, bound, model, 1, &config);
+    config.save = NULL;
+    if (!step_fits)
+        config.step = (struct step_size){.kind = STEP_CONSTANT, .value = 1.0};
+    if (chain_check(&config, &info) != ERR_OK)
+        place_mistake(&at, "%s", info.message);
+}
+
+enum err spec_bind(struct job_spec *spec, const struct model *model,
+                   const struct job_limits *limits, struct spec_bound *out,
+                   struct mistakes *mistakes)
+{
+    static const struct job_limits none = {0};
+    struct place root = place_root(mistakes);
+    limits = limits != NULL ? limits : &none;
+    *out = (struct spec_bound){.d = model->d, .N = model->N};
+    bind_batch(spec, model, out);
+    check_dimension(model, limits->max_dimension, &root);
+    check_replacement(spec, out, &root);
+    bool step_fits = check_step(spec, model, &root);
+    check_start(spec, model, &root);
+    enum err code = bind_save(spec, model, &root, out);
+    check_storage(spec, out, limits->max_draws_bytes, &root);
+    check_chain(spec, out, model, step_fits, &root);
+    if (code == ERR_OK && mistakes->count > 0)
+        code = ERR_INVALID;
+    if (code != ERR_OK)
+        spec_bound_release(out);
+    return code;
+}
+
+void spec_bound_release(struct spec_bound *bound)
+{
+    free(bound->save);
+    *bound = (struct spec_bound){0};
+}
+
+void spec_chain_config(const struct job_spec *spec, const struct spec_bound *bound,
+                       const struct model *model, uint32_t chain, struct chain_config *out)
+{
+    *out = (struct chain_config){
+        .model = model,
+        .sampler = spec->sampler,
+        .step = spec->step,
+        .batch_size = (size_t)spec->batch_size,
+        .replacement = spec->replacement,
+        .seed = spec->seed,
+        .chain = chain,
+        .warmup = spec->warmup,
+        .iterations = spec->iterations,
+        .thin = spec->thin,
+        .save = bound->save,
+        .save_count = bound->save != NULL ? bound->width : 0,
+        .metric_every = spec->metric_every,
+        .start = {.kind = spec->start, .values = spec->start_values, .map_steps = spec->map_steps},
+    };
+    for (size_t i = 0; i < PARAM_MAX; i++)
+        out->params[i] = spec->sampler_params[i];
+}

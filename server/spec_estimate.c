@@ -1,0 +1,173 @@
+/* What a job will cost, by trying. */
+#include "server/spec.h"
+
+#include <math.h>
+#include <time.h>
+
+#define BUDGET_SECONDS 0.01                /* per throw-away chain; there are at most three */
+#define FOREVER        (UINT64_C(1) << 40) /* iterations that a throw-away chain never reaches */
+
+static double seconds_of(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Processor time, so that a busy machine does not look slow. */
+static double processor_seconds(void)
+{
+    return seconds_of(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static uint64_t multiply(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+static uint64_t add(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+/* Runs n iterations or up to the end; what was attempted counts, also if it diverged. */
+static uint64_t attempt(struct chain *chain, uint64_t n)
+{
+    uint64_t done = 0, more = 1;
+    while (done < n && more > 0) {
+        more = chain_advance(chain, n - done);
+        done += more;
+        chain_drain(chain);
+    }
+    return done > 0 ? done : 1;
+}
+
+/* The first iteration pays for cold memory and is left out unless it is all there is time for. */
+static double time_per_iteration(struct chain *chain)
+{
+    double end = seconds_of(CLOCK_MONOTONIC) + BUDGET_SECONDS, start = processor_seconds();
+    attempt(chain, 1);
+    double first = processor_seconds() - start;
+    uint64_t done = 0, n = 1;
+    start = processor_seconds();
+    while (seconds_of(CLOCK_MONOTONIC) < end && chain_status(chain) == CHAIN_ACTIVE) {
+        done += attempt(chain, n);
+        n = n < 1024 ? 2 * n : n;
+    }
+    return done > 0 ? (processor_seconds() - start) / (double)done : first;
+}
+
+/* Seconds per iteration of a chain with this configuration. */
+static enum err time_chain(const struct chain_config *config, double *seconds,
+                           struct err_info *info)
+{
+    struct chain *chain;
+    enum err code = chain_new(&chain, config, info);
+    if (code != ERR_OK)
+        return code;
+    *seconds = time_per_iteration(chain);
+    chain_free(chain);
+    return ERR_OK;
+}
+
+struct costs {
+    double start;                    /* seconds per chain: the search for the mode */
+    double warmup, sampling, metric; /* seconds each */
+    size_t state_bytes;
+};
+
+/* One step of the search stands for all; if it cannot start, the chain will say so. */
+static void time_start(struct chain_config config, struct costs *costs)
+{
+    struct chain *chain;
+    uint32_t steps = config.start.map_steps;
+    if (config.start.kind != START_MAP)
+        return;
+    config.start.map_steps = 1;
+    double start = processor_seconds();
+    if (chain_new(&chain, &config, NULL) != ERR_OK)
+        return;
+    costs->start = (processor_seconds() - start) * steps;
+    chain_free(chain);
+}
+
+static enum err measure(struct chain_config config, struct costs *out, struct err_info *info)
+{
+    bool adapts = config.step.kind == STEP_AUTO;
+    bool metrics = config.metric_every > 0 && config.model->prediction_count > 0;
+    enum err code = ERR_OK;
+    time_start(config, out);
+    if (config.start.kind == START_MAP)
+        config.start.kind = config.model->type->start;
+    config.metric_every = 0;
+    config.iterations = config.warmup = FOREVER;
+    if (adapts)
+        code = time_chain(&config, &out->warmup, info);
+    config.warmup = 0;
+    if (adapts) /* a step that leads nowhere costs as much as a good one */
+        config.step =
+            (struct step_size){.kind = STEP_CONSTANT, .value = 1e-3, .fraction = STEP_FRACTION};
+    if (code == ERR_OK)
+        code = time_chain(&config, &out->sampling, info);
+    config.metric_every = 1;
+    if (code == ERR_OK && metrics)
+        code = time_chain(&config, &out->metric, info);
+    out->warmup = adapts ? out->warmup : out->sampling;
+    out->metric = metrics ? fmax(0.0, out->metric - out->sampling) : 0.0;
+    return code;
+}
+
+/* The bytes of one chain's saved state. */
+static enum err state_size(const struct chain_config *config, size_t *out, struct err_info *info)
+{
+    struct chain_config plain = *config;
+    struct chain *chain;
+    plain.start = (struct chain_start){.kind = START_ZERO};
+    enum err code = chain_new(&chain, &plain, info);
+    if (code != ERR_OK)
+        return code;
+    *out = chain_save_size(chain);
+    chain_free(chain);
+    return ERR_OK;
+}
+
+static uint64_t disk_bytes(const struct chain_config *config, const struct spec_bound *bound,
+                           size_t state_bytes)
+{
+    uint64_t total = config->warmup + config->iterations, metrics = 0;
+    while (config->model->type->metrics[metrics] != NULL)
+        metrics++;
+    bool scored = config->metric_every > 0 && config->model->prediction_count > 0;
+    uint64_t records = scored ? total / config->metric_every : 0;
+    uint64_t draws = multiply(multiply(total / config->thin, bound->width), sizeof(double));
+    return add(add(draws, multiply(records, (1 + 2 * metrics) * sizeof(double))), state_bytes);
+}
+
+enum err spec_estimate(const struct job_spec *spec, const struct spec_bound *bound,
+                       const struct model *model, unsigned workers, struct estimate *out,
+                       struct err_info *info)
+{
+    struct chain_config config;
+    struct costs costs = {0};
+    double warmup = (double)spec->warmup, iterations = (double)spec->iterations;
+    uint64_t total = spec->warmup + spec->iterations;
+    spec_chain_config(spec, bound, model, 1, &config);
+    enum err code = measure(config, &costs, info);
+    if (code == ERR_OK)
+        code = state_size(&config, &costs.state_bytes, info);
+    if (code != ERR_OK)
+        return code;
+    double metrics = spec->metric_every > 0 ? (double)(total / spec->metric_every) : 0.0;
+    double run = warmup * costs.warmup + iterations * costs.sampling + metrics * costs.metric;
+    double chain = run + costs.start, shared = chain * spec->chains / (workers > 0 ? workers : 1);
+    *out = (struct estimate){
+        .seconds = fmax(chain, shared),
+        .seconds_per_iteration = run / (double)total,
+        .memory_bytes = multiply(chain_memory_bytes(&config), spec->chains),
+        .disk_bytes = multiply(disk_bytes(&config, bound, costs.state_bytes), spec->chains),
+        .draws = bound->width > 0 ? multiply(total / spec->thin, spec->chains) : 0,
+    };
+    return ERR_OK;
+}

@@ -1,0 +1,127 @@
+/* A spec as JSON again, nothing left to default. */
+#include "server/describe.h"
+#include "server/json.h"
+#include "server/spec_parts.h"
+
+static json_t *name_list(char *const *names, size_t count)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_add(&array, json_text(names[i]));
+    return array;
+}
+
+static json_t *number_list(const double *values, size_t count)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_add(&array, json_number(values[i]));
+    return array;
+}
+
+static json_t *sigma(const struct step_size *step)
+{
+    return step->values != NULL ? number_list(step->values, step->count) : json_number(step->value);
+}
+
+/* The shortest of the accepted forms. */
+static json_t *step_size(const struct step_size *step)
+{
+    if (step->kind == STEP_CONSTANT)
+        return sigma(step);
+    if (step->kind == STEP_AUTO && step->fraction == STEP_FRACTION)
+        return json_text("auto");
+    json_t *out = json_object();
+    json_put(&out, "kind", json_text(spec_step_kinds[step->kind]));
+    if (step->kind == STEP_AUTO) {
+        json_put(&out, "fraction", json_number(step->fraction));
+    } else {
+        json_put(&out, "value", sigma(step));
+        json_put(&out, "t0", json_number(step->t0));
+        json_put(&out, "gamma", json_number(step->gamma));
+    }
+    return out;
+}
+
+static json_t *settings(const char *name, struct param_table table, const double *values,
+                        const struct step_size *step)
+{
+    json_t *out = json_object();
+    json_put(&out, "name", json_text(name));
+    for (size_t i = 0; i < table.count; i++) {
+        const struct param_spec *spec = &table.specs[i];
+        json_put(&out, spec->name,
+                 spec->kind == PARAM_STEP ? step_size(step) : describe_value(spec, values[i]));
+    }
+    return out;
+}
+
+static json_t *data(const struct data_spec *data)
+{
+    if (data->path == NULL)
+        return json_null();
+    json_t *out = json_object();
+    json_put(&out, "path", json_text(data->path));
+    json_put(&out, "test", json_text(data->test));
+    json_put(&out, "response", json_text(data->response));
+    json_put(&out, "columns",
+             data->columns != NULL ? name_list(data->columns, data->column_count) : json_null());
+    json_put(&out, "intercept", json_boolean(data->intercept));
+    json_put(&out, "standardize", json_boolean(data->standardize));
+    json_put(&out, "precision", json_text(spec_precisions[data->precision]));
+    return out;
+}
+
+static json_t *batch_size(const struct job_spec *spec)
+{
+    if (spec->batch_default)
+        return json_null();
+    return spec->batch_size > 0 ? json_count(spec->batch_size) : json_text("full");
+}
+
+static json_t *init(const struct job_spec *spec)
+{
+    json_t *out = json_object();
+    json_put(&out, "kind", json_text(spec_start_kinds[spec->start]));
+    if (spec->start == START_VALUES)
+        json_put(&out, "values", number_list(spec->start_values, spec->start_count));
+    if (spec->start == START_MAP)
+        json_put(&out, "steps", json_count(spec->map_steps));
+    return out;
+}
+
+static json_t *save(const struct job_spec *spec)
+{
+    json_t *out = json_object();
+    json_put(&out, "params",
+             spec->save_all ? json_null() : name_list(spec->save_names, spec->save_count));
+    return out;
+}
+
+json_t *spec_resolved(const struct job_spec *spec)
+{
+    json_t *out = json_object();
+    json_put(&out, "name", json_text(spec->name));
+    json_put(&out, "note", json_text(spec->note));
+    json_put(&out, "tags", json_deep_copy(spec->tags));
+    json_put(&out, "model",
+             settings(spec->model->name, spec->model->params, spec->model_params, &spec->step));
+    json_put(&out, "data", data(&spec->data));
+    json_put(
+        &out, "sampler",
+        settings(spec->sampler->name, spec->sampler->params, spec->sampler_params, &spec->step));
+    json_put(&out, "batch_size", batch_size(spec));
+    json_put(&out, "replacement", json_boolean(spec->replacement));
+    json_put(&out, "iterations", json_count(spec->iterations));
+    json_put(&out, "warmup", json_count(spec->warmup));
+    json_put(&out, "thin", json_count(spec->thin));
+    json_put(&out, "chains", json_count(spec->chains));
+    json_put(&out, "seed", json_count(spec->seed));
+    json_put(&out, "init", init(spec));
+    json_put(&out, "save", save(spec));
+    json_put(&out, "metric_every", json_count(spec->metric_every));
+    json_put(&out, "reference", json_text(spec->reference));
+    json_put(&out, "priority", json_integer(spec->priority));
+    json_put(&out, "visibility", json_text(spec->lab ? "lab" : "private"));
+    return out;
+}
