@@ -82,8 +82,9 @@ void chain_output(const struct chain *chain, struct chain_output *out);
 /* Empties the buffers. */
 void chain_drain(struct chain *chain);
 
-/* The saved form: version, configuration fingerprint, length and checksum inside. The buffers must
- * be empty: draws and state belong into one transaction. */
+/* The saved form: version, configuration fingerprint, length and checksum inside. The buffers are
+ * not part of it: what chain_output shows at this moment belongs into the same transaction as these
+ * bytes. */
 size_t chain_save_size(const struct chain *chain);
 void chain_save(const struct chain *chain, void *bytes);
 

@@ -85,7 +85,8 @@ struct model_type {
 
 void model_free(struct model *m);
 
-/* Full log density and its exact gradient; g may be NULL. `scratch` has padded(d) doubles. */
+/* Full log density; its exact gradient. `scratch` has padded(d) doubles; `work` is 64-byte aligned.
+ */
 double model_log_density(const struct model *m, const double *theta, void *work);
 void model_gradient(const struct model *m, const double *theta, double *g, double *scratch,
                     void *work);

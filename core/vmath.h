@@ -114,7 +114,8 @@ static inline vd vd_log(vd x)
     vd tail = z * (a + z4 * (b + z4 * c));
     /* log m = f - (f^2/2 - s (f^2/2 + tail)): the leading f is exact. */
     vd h = 0.5 * f * f;
-    return e * 0x1.62e42fee00000p-1 + (f - (h - (s * (h + tail) + e * 0x1.a39ef35793c76p-33)));
+    vd y = e * 0x1.62e42fee00000p-1 + (f - (h - (s * (h + tail) + e * 0x1.a39ef35793c76p-33)));
+    return vd_select(x < vd_set(__builtin_inf()), y, x); /* infinity and NaN are their own */
 }
 
 /* sin and cos of 2 pi v for v in [0, 1): quadrant by rounding, Taylor on [-pi/4, pi/4]. */

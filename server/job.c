@@ -25,7 +25,8 @@ static const char *const events[] = {
 static const unsigned char transitions[STATE_COUNT][EVENT_COUNT] = {
     [JOB_queued] = {[JOB_EVENT_start] = TO(running),
                     [JOB_EVENT_pause] = TO(paused),
-                    [JOB_EVENT_cancel] = TO(cancelled),
+                    [JOB_EVENT_cancel] = TO(cancelling),
+                    [JOB_EVENT_finish] = TO(succeeded),
                     [JOB_EVENT_fail] = TO(failed),
                     [JOB_EVENT_extend] = TO(queued)},
     [JOB_running] = {[JOB_EVENT_pause] = TO(paused),
@@ -34,7 +35,7 @@ static const unsigned char transitions[STATE_COUNT][EVENT_COUNT] = {
                      [JOB_EVENT_fail] = TO(failed),
                      [JOB_EVENT_extend] = TO(running)},
     [JOB_paused] = {[JOB_EVENT_resume] = TO(queued),
-                    [JOB_EVENT_cancel] = TO(cancelled),
+                    [JOB_EVENT_cancel] = TO(cancelling),
                     [JOB_EVENT_finish] = TO(succeeded),
                     [JOB_EVENT_fail] = TO(failed),
                     [JOB_EVENT_extend] = TO(paused)},

@@ -84,13 +84,13 @@ static void buffers_release(struct buffers *b)
 static enum err buffers_init(struct buffers *b, uint32_t chains, const struct window *w,
                              size_t columns, struct err_info *info)
 {
-    size_t per_column = (w->used > 0 ? w->used : 1) * chains * sizeof(double);
-    *b = (struct buffers){.block_columns = BLOCK_BYTES / per_column};
+    size_t kept = w->used * chains, most = (kept > w->count ? kept : w->count) + 1;
+    *b = (struct buffers){.block_columns = BLOCK_BYTES / sizeof(double) / most};
     if (b->block_columns < 1)
         b->block_columns = 1;
     if (b->block_columns > columns)
         b->block_columns = columns > 0 ? columns : 1;
-    b->block = malloc(b->block_columns * per_column);
+    b->block = malloc(b->block_columns * (kept + 1) * sizeof(double));
     b->raw = malloc(b->block_columns * (w->count + 1) * sizeof(double));
     b->columns = malloc(b->block_columns * sizeof *b->columns);
     b->starts = malloc(chains * sizeof *b->starts);

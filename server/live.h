@@ -1,0 +1,107 @@
+/* A job in memory and how one of its chains is run for one slice. No scheduling here and no threads
+ * of its own: server/sched.c decides who runs, and calls these with the chain marked as busy. */
+#ifndef BARKER_SERVER_LIVE_H
+#define BARKER_SERVER_LIVE_H
+
+#include "server/datacache.h"
+#include "server/jobfile.h"
+#include "server/summary.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define LIVE_SAMPLES 16 /* points of recent progress that the rate is computed from */
+
+/* One chain of a job. `chain` belongs to whoever has set `busy`; the rest is read and written under
+ * the scheduler's lock. */
+struct live_chain {
+    struct chain *chain; /* NULL: not in memory, its state is in the job file */
+    bool busy;
+    uint64_t iteration;
+    enum chain_status status;
+};
+
+struct live {
+    char id[JOB_ID_SIZE];
+    char owner[USER_NAME_SIZE];
+    struct job_spec spec;
+    char *sha256;      /* of the data at submission */
+    char precision[8]; /* "single", "double", or "" */
+
+    pthread_mutex_t
+        change; /* held while a state change is being stored; before the scheduler's lock */
+
+    /* under the scheduler's lock */
+    enum job_state state;
+    char reason[JOB_REASON_SIZE], failure[JOB_REASON_SIZE];
+    char name[220];
+    int64_t priority;
+    bool lab;
+    uint64_t revision, version; /* of the catalogue row; of everything that a client can see */
+    uint64_t created_ms, started_ms;
+    uint64_t iterations; /* after warm-up, extensions included (spec.iterations is as loaded) */
+    uint64_t last_slice; /* tick of the latest slice */
+    uint64_t slices;
+    uint64_t retry_ms;    /* monotonic: not before this time */
+    unsigned busy, users; /* slices under way; anybody who holds a pointer */
+    bool ending;          /* somebody is ending, unloading or reviving it: no slices */
+    bool failing;         /* to be failed with `failure` when no slice is under way */
+    bool stalled;         /* the reason tells what it waits for */
+    bool loaded;          /* data and model are in memory */
+    bool gone;            /* out of the list, freed with the last user */
+    double cpu_seconds;
+    struct summary_head head;
+    char worst[120];
+    uint64_t head_ms; /* monotonic time of the last summary */
+    double head_cost_ms;
+    struct {
+        uint64_t at_ms, iterations;
+    } samples[LIVE_SAMPLES];
+    size_t sample_count;
+    struct live_chain *chains;
+
+    atomic_bool halt; /* slices end at the next look */
+
+    pthread_mutex_t loading; /* guards the rest while it is being loaded or dropped */
+    const struct data *data;
+    struct model *model;
+    struct spec_bound bound;
+    bool file_made;
+
+    struct live *next;
+};
+
+struct live_room { /* what a job needs from around it */
+    struct store *store;
+    struct datacache *cache;
+    uint64_t slice_ms;
+};
+
+/* From a catalogue row; the request is parsed, chains' progress is read from the job file. */
+enum err live_new(struct live **out, const struct job_row *row, const struct live_room *room,
+                  struct err_info *info);
+void live_free(struct live *live, struct datacache *cache);
+
+/* Data, model and job file, unless they are there. ERR_DATA_CHANGED when the data are not those of
+ * the submission. ERR_UNAVAILABLE and ERR_NO_MEMORY may pass. */
+enum err live_load(struct live *live, const struct live_room *room, struct err_info *info);
+/* Gives the memory back; only while no chain is busy. */
+void live_unload(struct live *live, struct datacache *cache);
+
+struct live_slice {
+    uint64_t iterations; /* done in this slice */
+    uint64_t iteration;  /* reached, and saved unless it failed */
+    enum chain_status status;
+    double cpu_seconds;
+    uint64_t wall_ms;
+    uint64_t diverged_at;
+    char diverged_in[80];
+};
+
+/* Runs chain k (from 0) until the slice is over, the chain ends after `iterations` or the job is
+ * halted, and saves it. When it cannot be saved the chain is dropped: its last saved state is on
+ * disk, and running on from there gives the same draws. */
+enum err live_run(struct live *live, size_t k, uint64_t iterations, const struct live_room *room,
+                  struct live_slice *out, struct err_info *info);
+
+#endif

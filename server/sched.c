@@ -1,0 +1,1147 @@
+/* The scheduler and its workers.
+ *
+ * Locks, in this order: live->change (one state change of a job at a time, held while it is being
+ * stored), sched->lock (everything in memory, held briefly), live->loading (model and data of a
+ * job). Nothing waits for the disk under sched->lock. */
+#include "server/sched.h"
+#include "server/clock.h"
+#include "server/json.h"
+#include "server/live.h"
+#include "server/log.h"
+#include "server/progress.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define HALF_LIFE_MS      86400000.0
+#define STALL_MS          2000 /* until something that may pass is tried again */
+#define HEAD_EVERY_MS     5000 /* live summaries, at most this often ... */
+#define HEAD_SHARE        50.0 /* ... and at most this fraction of the time */
+#define HEAD_COLUMNS      100
+#define HEAD_DRAWS        1000
+#define FINAL_COLUMNS     2000
+#define LOADED_PER_WORKER 4  /* jobs kept in memory */
+#define QUOTA_EVERY       16 /* slices between two looks at the disk quota */
+#define WORKER_NICE       10 /* below HTTP and the writer */
+
+struct use {
+    char user[USER_NAME_SIZE];
+    double seconds; /* at at_ms */
+    uint64_t at_ms;
+    unsigned busy, jobs;
+};
+
+struct sched {
+    struct sched_config config;
+    struct store *store;
+    struct datacache *cache;
+    struct events *events;
+    struct live_room room;
+
+    pthread_mutex_t lock;
+    pthread_cond_t work; /* something may have become runnable */
+    struct live *jobs;   /* in order of submission */
+    struct use *uses;
+    size_t use_count;
+    uint64_t tick;
+    unsigned busy;
+    bool stopping;
+    struct sched_stats stats;
+
+    pthread_t *threads;
+    unsigned thread_count;
+};
+
+/* ---- users ---- */
+
+static struct use *use_of(struct sched *s, const char *user)
+{
+    for (size_t i = 0; i < s->use_count; i++)
+        if (strcmp(s->uses[i].user, user) == 0)
+            return &s->uses[i];
+    return NULL;
+}
+
+static struct use *use_make(struct sched *s, const char *user)
+{
+    struct use *known = use_of(s, user);
+    if (known != NULL)
+        return known;
+    struct use *more = realloc(s->uses, (s->use_count + 1) * sizeof *more);
+    if (more == NULL)
+        return NULL;
+    s->uses = more;
+    struct use *use = &s->uses[s->use_count++];
+    *use = (struct use){.at_ms = clock_wall_ms()};
+    snprintf(use->user, sizeof use->user, "%s", user);
+    return use;
+}
+
+static double recent(const struct use *use, uint64_t now)
+{
+    double age = now > use->at_ms ? (double)(now - use->at_ms) : 0.0;
+    return use->seconds * exp2(-age / HALF_LIFE_MS);
+}
+
+static void charge(struct use *use, double seconds)
+{
+    uint64_t now = clock_wall_ms();
+    use->seconds = recent(use, now) + seconds;
+    use->at_ms = now;
+}
+
+static bool load_use(void *ctx, const struct user_row *row)
+{
+    struct use *use = use_make(ctx, row->name);
+    if (use != NULL) {
+        use->seconds = row->usage;
+        use->at_ms = row->usage_ms;
+    }
+    return true;
+}
+
+/* ---- jobs in the list ---- */
+
+static struct live *find(struct sched *s, const char *id)
+{
+    struct live *live = s->jobs;
+    while (live != NULL && strcmp(live->id, id) != 0)
+        live = live->next;
+    return live;
+}
+
+/* A pointer that stays good without the lock. */
+static struct live *hold(struct sched *s, const char *id)
+{
+    pthread_mutex_lock(&s->lock);
+    struct live *live = find(s, id);
+    if (live != NULL)
+        live->users++;
+    pthread_mutex_unlock(&s->lock);
+    return live;
+}
+
+static void let_go(struct sched *s, struct live *live)
+{
+    pthread_mutex_lock(&s->lock);
+    bool last = --live->users == 0 && live->gone;
+    pthread_mutex_unlock(&s->lock);
+    if (last)
+        live_free(live, s->cache);
+}
+
+static void append(struct sched *s, struct live *live)
+{
+    struct live **at = &s->jobs;
+    while (*at != NULL)
+        at = &(*at)->next;
+    *at = live;
+    struct use *use = use_make(s, live->owner);
+    if (use != NULL)
+        use->jobs++;
+}
+
+static void remove_job(struct sched *s, struct live *live)
+{
+    struct live **at = &s->jobs;
+    while (*at != NULL && *at != live)
+        at = &(*at)->next;
+    if (*at == NULL)
+        return;
+    *at = live->next;
+    struct use *use = use_of(s, live->owner);
+    if (use != NULL && use->jobs > 0)
+        use->jobs--;
+    live->gone = true;
+}
+
+static uint64_t iterations_done(const struct live *live)
+{
+    uint64_t sum = 0;
+    for (uint32_t k = 0; k < live->spec.chains; k++)
+        sum += live->chains[k].iteration;
+    return sum;
+}
+
+static bool all_done(const struct live *live)
+{
+    for (uint32_t k = 0; k < live->spec.chains; k++)
+        if (live->chains[k].status != CHAIN_DONE)
+            return false;
+    return true;
+}
+
+/* ---- views ---- */
+
+/* Iterations per second over the recent samples. */
+static double rate_of(const struct live *live)
+{
+    if (live->sample_count < 2)
+        return 0.0;
+    size_t last = live->sample_count - 1;
+    uint64_t ms = live->samples[last].at_ms - live->samples[0].at_ms;
+    uint64_t done = live->samples[last].iterations - live->samples[0].iterations;
+    return ms > 0 ? 1000.0 * (double)done / (double)ms : 0.0;
+}
+
+static void add_sample(struct live *live)
+{
+    uint64_t now = clock_mono_ms();
+    if (live->sample_count == LIVE_SAMPLES) {
+        memmove(live->samples, live->samples + 1, (LIVE_SAMPLES - 1) * sizeof live->samples[0]);
+        live->sample_count--;
+    }
+    live->samples[live->sample_count].at_ms = now;
+    live->samples[live->sample_count++].iterations = iterations_done(live);
+}
+
+static bool fill_view(const struct live *live, struct sched_view *out)
+{
+    *out = (struct sched_view){
+        .state = live->state,
+        .revision = live->revision,
+        .version = live->version,
+        .started_ms = live->started_ms,
+        .total = live->spec.warmup + live->iterations,
+        .cpu_seconds = live->cpu_seconds,
+        .rate = live->state == JOB_running ? rate_of(live) : 0.0,
+        .max_rhat = live->head.max_rhat,
+        .min_ess_bulk = live->head.min_ess_bulk,
+        .chains = live->spec.chains,
+    };
+    memcpy(out->reason, live->reason, sizeof out->reason);
+    memcpy(out->worst, live->worst, sizeof out->worst);
+    out->chain = calloc(live->spec.chains, sizeof *out->chain);
+    for (uint32_t k = 0; out->chain != NULL && k < live->spec.chains; k++) {
+        const struct live_chain *c = &live->chains[k];
+        out->chain[k] = (struct sched_chain){.iteration = c->iteration,
+                                             .warmup = c->iteration < live->spec.warmup,
+                                             .busy = c->busy,
+                                             .done = c->status == CHAIN_DONE,
+                                             .diverged = c->status == CHAIN_DIVERGED};
+    }
+    return out->chain != NULL;
+}
+
+bool sched_view(struct sched *s, const char *id, struct sched_view *out)
+{
+    pthread_mutex_lock(&s->lock);
+    const struct live *live = find(s, id);
+    bool found = live != NULL && fill_view(live, out);
+    pthread_mutex_unlock(&s->lock);
+    return found;
+}
+
+bool sched_version(struct sched *s, const char *id, uint64_t *revision, uint64_t *version)
+{
+    pthread_mutex_lock(&s->lock);
+    const struct live *live = find(s, id);
+    if (live != NULL) {
+        *revision = live->revision;
+        *version = live->version;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return live != NULL;
+}
+
+/* ---- telling others ---- */
+
+static void publish(struct sched *s, const struct live *live, const char *type)
+{
+    struct sched_view view;
+    pthread_mutex_lock(&s->lock);
+    bool filled = fill_view(live, &view);
+    bool lab = live->lab;
+    pthread_mutex_unlock(&s->lock);
+    if (!filled)
+        return;
+    json_t *doc = json_object();
+    json_put(&doc, "id", json_text(live->id));
+    json_put(&doc, "state", json_text(job_state_name(view.state)));
+    json_put(&doc, "reason", json_text(view.reason));
+    json_put(&doc, "progress", progress_json(&view));
+    json_put(&doc, "summary", progress_summary_json(&view));
+    char *text = doc != NULL ? json_write(doc, NULL) : NULL;
+    if (text != NULL)
+        events_publish(s->events, type, live->id, live->owner, lab, text);
+    free(text);
+    json_decref(doc);
+    free(view.chain);
+}
+
+/* ---- state changes ---- */
+
+static void fill_results(struct sched *s, struct live *live, struct job_row *row, char **progress,
+                         char **summary)
+{
+    struct sched_view view;
+    pthread_mutex_lock(&s->lock);
+    bool filled = fill_view(live, &view);
+    pthread_mutex_unlock(&s->lock);
+    *progress = *summary = NULL;
+    if (filled) {
+        json_t *p = progress_json(&view), *q = progress_summary_json(&view);
+        *progress = p != NULL ? json_write(p, NULL) : NULL;
+        *summary = q != NULL ? json_write(q, NULL) : NULL;
+        json_decref(p);
+        json_decref(q);
+        free(view.chain);
+    }
+    row->progress = *progress;
+    row->summary = *summary;
+    row->isa = progress_isa();
+    row->precision = live->precision;
+    row->cpu_seconds = live->cpu_seconds;
+    row->stored_bytes = progress_stored_bytes(s->store, live->id);
+}
+
+/* Under live->change. Stores the new state, then shows it. */
+static enum err store_state(struct sched *s, struct live *live, enum job_state to,
+                            const char *reason, struct err_info *info)
+{
+    struct job_row row = {
+        .state = to, .reason = (char *)(uintptr_t)reason, .started_ms = live->started_ms};
+    char *progress, *summary, log[JOB_REASON_SIZE + 20];
+    uint64_t now = clock_wall_ms();
+    memcpy(row.id, live->id, sizeof row.id);
+    if (to == JOB_running && row.started_ms == 0)
+        row.started_ms = now;
+    if (job_state_terminal(to))
+        row.ended_ms = now;
+    fill_results(s, live, &row, &progress, &summary);
+    snprintf(log, sizeof log, "%s: %s", job_state_name(to), reason);
+    enum err code = store_job_update(s->store, &row, JOB_SET_STATE | JOB_SET_RESULTS, log, info);
+    free(progress);
+    free(summary);
+    if (code != ERR_OK)
+        return code;
+    pthread_mutex_lock(&s->lock);
+    live->state = to;
+    live->started_ms = row.started_ms;
+    live->revision = row.revision;
+    live->version++;
+    snprintf(live->reason, sizeof live->reason, "%s", reason);
+    if (job_state_terminal(to))
+        remove_job(s, live);
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    log_event(LOG_INFO, "job", "job", live->id, "owner", live->owner, "state", job_state_name(to),
+              "reason", reason, NULL);
+    publish(s, live, "job.state");
+    events_publish(s->events, "queue.changed", NULL, NULL, true, "{}");
+    return ERR_OK;
+}
+
+static enum err change(struct sched *s, struct live *live, enum job_event event, const char *reason,
+                       struct err_info *info)
+{
+    enum job_state to;
+    pthread_mutex_lock(&live->change);
+    enum err code = job_transition(live->state, event, &to, info);
+    if (code == ERR_OK)
+        code = store_state(s, live, to, reason, info);
+    pthread_mutex_unlock(&live->change);
+    return code;
+}
+
+/* ---- choosing ---- */
+
+static bool runnable(const struct live *live, uint64_t now)
+{
+    return (live->state == JOB_queued || live->state == JOB_running) && !live->ending &&
+           !atomic_load(&live->halt) && live->retry_ms <= now;
+}
+
+/* The chain of the job that is furthest behind and free; spec.chains when there is none. */
+static uint32_t free_chain(const struct live *live)
+{
+    uint32_t best = live->spec.chains;
+    for (uint32_t k = 0; k < live->spec.chains; k++) {
+        const struct live_chain *c = &live->chains[k];
+        if (c->busy || c->status != CHAIN_ACTIVE)
+            continue;
+        if (best == live->spec.chains || c->iteration < live->chains[best].iteration)
+            best = k;
+    }
+    return best;
+}
+
+/* Whether a goes before b. A user's slices under way count as use already, so that two workers do
+ * not both turn to the same newcomer. */
+static bool before(struct sched *s, const struct live *a, const struct live *b, uint64_t now)
+{
+    const struct use *ua = use_of(s, a->owner), *ub = use_of(s, b->owner);
+    if (ua != ub && ua != NULL && ub != NULL) {
+        double slice = (double)s->config.slice_ms / 1000.0;
+        double na = recent(ua, now) + slice * ua->busy, nb = recent(ub, now) + slice * ub->busy;
+        if (na != nb)
+            return na < nb;
+    }
+    if (a->priority != b->priority)
+        return a->priority > b->priority;
+    return a->last_slice < b->last_slice;
+}
+
+static struct live *pick(struct sched *s, uint32_t *chain)
+{
+    uint64_t now = clock_wall_ms(), mono = clock_mono_ms();
+    struct live *best = NULL;
+    for (struct live *live = s->jobs; live != NULL; live = live->next) {
+        const struct use *use = use_of(s, live->owner);
+        if (!runnable(live, mono) || (use != NULL && use->busy >= s->config.user_running_chains))
+            continue;
+        uint32_t k = free_chain(live);
+        if (k == live->spec.chains)
+            continue;
+        if (best == NULL || before(s, live, best, now)) {
+            best = live;
+            *chain = k;
+        }
+    }
+    return best;
+}
+
+/* ---- after a slice ---- */
+
+static void live_summary(struct sched *s, struct live *live, bool final)
+{
+    struct jobfile *file;
+    struct summary summary;
+    struct summary_head head;
+    struct err_info info;
+    uint64_t start = clock_mono_ms();
+    if (jobfile_open(&file, s->store, live->id, &info) != ERR_OK)
+        return;
+    size_t width = live->bound.width, limit = final ? FINAL_COLUMNS : HEAD_COLUMNS;
+    struct summary_range range = {
+        .count = limit, .stride = (width + limit - 1) / limit, .max_draws = final ? 0 : HEAD_DRAWS};
+    if (range.stride < 1)
+        range.stride = 1;
+    if (summary_measure(&summary, file, &range, &info) == ERR_OK) {
+        summary_worst(&summary, &head);
+        const char *name = head.worst != SIZE_MAX ? jobfile_name(file, head.worst) : NULL;
+        pthread_mutex_lock(&s->lock);
+        live->head = head;
+        snprintf(live->worst, sizeof live->worst, "%s", name != NULL ? name : "");
+        pthread_mutex_unlock(&s->lock);
+        summary_release(&summary);
+    }
+    jobfile_close(file);
+    uint64_t end = clock_mono_ms();
+    pthread_mutex_lock(&s->lock);
+    live->head_ms = end;
+    live->head_cost_ms = (double)(end - start);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static bool summary_due(const struct live *live)
+{
+    double since = (double)(clock_mono_ms() - live->head_ms);
+    return since > HEAD_EVERY_MS && since > HEAD_SHARE * live->head_cost_ms;
+}
+
+/* Errors that may pass by themselves leave the job where it is, to be tried again. */
+static bool may_pass(enum err code)
+{
+    return code == ERR_NO_SPACE || code == ERR_NO_MEMORY || code == ERR_UNAVAILABLE;
+}
+
+static void stall(struct sched *s, struct live *live, const char *why)
+{
+    pthread_mutex_lock(&s->lock);
+    live->retry_ms = clock_mono_ms() + STALL_MS;
+    bool news = strcmp(live->reason, why) != 0;
+    live->stalled = true;
+    snprintf(live->reason, sizeof live->reason, "%s", why);
+    live->version++;
+    pthread_mutex_unlock(&s->lock);
+    if (news) {
+        log_event(LOG_WARN, "job waits", "job", live->id, "reason", why, NULL);
+        publish(s, live, "job.warning");
+    }
+}
+
+/* The job is to be failed as soon as no slice of it is under way. */
+static void fail(struct sched *s, struct live *live, const char *why)
+{
+    atomic_store(&live->halt, true);
+    pthread_mutex_lock(&s->lock);
+    if (!live->failing)
+        snprintf(live->failure, sizeof live->failure, "%s", why);
+    live->failing = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Under the lock: what would end the job now, if anything. Nothing ends while a slice is under way,
+ * so a job that has ended is not touched by a worker any more. */
+static bool end_due(const struct live *live, enum job_event *event)
+{
+    if (live->busy > 0 || live->gone || live->ending || live->retry_ms > clock_mono_ms())
+        return false;
+    if (live->failing)
+        *event = JOB_EVENT_fail;
+    else if (live->state == JOB_cancelling)
+        *event = JOB_EVENT_stop;
+    else if (all_done(live))
+        *event = JOB_EVENT_finish;
+    else
+        return false;
+    return true;
+}
+
+/* Ends what is due to end: called when a slice is over and after every request of the owner. */
+static void settle(struct sched *s, struct live *live)
+{
+    struct err_info info;
+    enum job_event event;
+    const char *reason = "cancelled by its owner; the draws so far are kept";
+    pthread_mutex_lock(&s->lock);
+    bool due = end_due(live, &event);
+    live->ending |= due;
+    pthread_mutex_unlock(&s->lock);
+    if (!due)
+        return;
+    if (event == JOB_EVENT_fail)
+        reason = live->failure;
+    if (event == JOB_EVENT_finish)
+        reason = "all chains are complete";
+    if (event != JOB_EVENT_fail)
+        live_summary(s, live, true);
+    enum err code = change(s, live, event, reason, &info);
+    pthread_mutex_lock(&s->lock);
+    live->ending = false;
+    pthread_mutex_unlock(&s->lock);
+    if (code != ERR_OK)
+        stall(s, live, info.message);
+}
+
+static void note_slice(struct sched *s, struct live *live, uint32_t k,
+                       const struct live_slice *slice, enum err code)
+{
+    struct live_chain *c = &live->chains[k];
+    pthread_mutex_lock(&s->lock);
+    struct use *use = use_of(s, live->owner);
+    if (code == ERR_OK && slice->iteration > 0) {
+        c->iteration = slice->iteration;
+        c->status = slice->status;
+    }
+    live->slices++;
+    live->cpu_seconds += slice->cpu_seconds;
+    live->version++;
+    s->stats.slices++;
+    s->stats.iterations += slice->iterations;
+    s->stats.cpu_seconds += slice->cpu_seconds;
+    if (code == ERR_OK && live->stalled) {
+        live->stalled = false;
+        snprintf(live->reason, sizeof live->reason, "running");
+    }
+    add_sample(live);
+    double seconds = 0.0;
+    uint64_t at = 0;
+    if (use != NULL) {
+        charge(use, slice->cpu_seconds);
+        seconds = use->seconds;
+        at = use->at_ms;
+    }
+    pthread_mutex_unlock(&s->lock);
+    store_usage_note(s->store, live->owner, seconds, at);
+}
+
+static void give_back(struct sched *s, struct live *live, uint32_t k)
+{
+    pthread_mutex_lock(&s->lock);
+    live->chains[k].busy = false;
+    live->busy--;
+    s->busy--;
+    struct use *use = use_of(s, live->owner);
+    if (use != NULL && use->busy > 0)
+        use->busy--;
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Too many jobs in memory: the one that has waited longest for a slice goes out. */
+static void make_room(struct sched *s)
+{
+    struct live *victim = NULL;
+    size_t loaded = 0;
+    pthread_mutex_lock(&s->lock);
+    for (struct live *live = s->jobs; live != NULL; live = live->next) {
+        loaded += live->loaded;
+        if (live->loaded && live->busy == 0 && !live->ending &&
+            (victim == NULL || live->last_slice < victim->last_slice))
+            victim = live;
+    }
+    if (victim != NULL && loaded > (size_t)LOADED_PER_WORKER * s->config.workers) {
+        victim->ending = true; /* nobody picks it meanwhile */
+        victim->loaded = false;
+        victim->users++;
+    } else {
+        victim = NULL;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (victim == NULL)
+        return;
+    live_unload(victim, s->cache);
+    pthread_mutex_lock(&s->lock);
+    victim->ending = false;
+    pthread_mutex_unlock(&s->lock);
+    let_go(s, victim);
+}
+
+/* The owner's jobs may have grown beyond the quota while they ran. */
+static bool over_quota(struct sched *s, const struct live *live)
+{
+    uint64_t active, bytes;
+    struct err_info info;
+    if (store_owner_totals(s->store, live->owner, &active, &bytes, &info) != ERR_OK)
+        return false;
+    bytes += progress_stored_bytes(s->store, live->id);
+    return bytes > s->config.user_stored_bytes;
+}
+
+static void report_success(struct sched *s, struct live *live, uint64_t slices, bool done)
+{
+    struct err_info info;
+    if (!done && summary_due(live))
+        live_summary(s, live, false);
+    publish(s, live, "job.progress");
+    if (slices % QUOTA_EVERY != 0 || !over_quota(s, live))
+        return;
+    if (change(s, live, JOB_EVENT_pause, "paused: the disk quota of its owner is used up", &info) ==
+        ERR_OK)
+        atomic_store(&live->halt, true);
+}
+
+static void report_slice(struct sched *s, struct live *live, const struct live_slice *slice,
+                         uint32_t k, enum err code, const struct err_info *info)
+{
+    char why[JOB_REASON_SIZE];
+    if (code != ERR_OK && may_pass(code)) {
+        snprintf(why, sizeof why, "waits: %.380s", info->message);
+        stall(s, live, why);
+    } else if (code != ERR_OK) {
+        fail(s, live, info->message);
+    } else if (slice->status == CHAIN_DIVERGED) {
+        snprintf(why, sizeof why,
+                 "chain %" PRIu32 " diverged at iteration %" PRIu64
+                 " in %s: the gradient or the position is not "
+                 "a finite number; a smaller step size or a Barker sampler may help",
+                 k + 1, slice->diverged_at, slice->diverged_in);
+        fail(s, live, why);
+    } else if (slice->iteration > 0) {
+        pthread_mutex_lock(&s->lock);
+        bool done = all_done(live);
+        uint64_t slices = live->slices;
+        pthread_mutex_unlock(&s->lock);
+        report_success(s, live, slices, done);
+    }
+}
+
+static void run_one(struct sched *s, struct live *live, uint32_t k)
+{
+    struct err_info info = {.message = ""};
+    struct live_slice slice = {0};
+    enum err code = live_load(live, &s->room, &info);
+    pthread_mutex_lock(&s->lock);
+    live->loaded = code == ERR_OK;
+    enum job_state state = live->state;
+    uint64_t iterations = live->iterations;
+    pthread_mutex_unlock(&s->lock);
+    if (code == ERR_OK && state == JOB_queued) {
+        /* Another worker may have been first, or its owner has paused it: both are seen below. */
+        change(s, live, JOB_EVENT_start, "running", &info);
+        pthread_mutex_lock(&s->lock);
+        state = live->state;
+        pthread_mutex_unlock(&s->lock);
+    }
+    if (code == ERR_OK && state == JOB_running)
+        code = live_run(live, k, iterations, &s->room, &slice, &info);
+    note_slice(s, live, k, &slice, code);
+    report_slice(s, live, &slice, k, code, &info);
+}
+
+static void wait_for_work(struct sched *s)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 250000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    pthread_cond_timedwait(&s->work, &s->lock, &until);
+}
+
+/* A job that is due to end but whose end could not be stored before (a full disk, say, or a crash).
+ */
+static struct live *left_over(struct sched *s)
+{
+    enum job_event event;
+    for (struct live *live = s->jobs; live != NULL; live = live->next)
+        if (end_due(live, &event))
+            return live;
+    return NULL;
+}
+
+static void *worker(void *arg)
+{
+    struct sched *s = arg;
+    setpriority(PRIO_PROCESS, (id_t)gettid(), WORKER_NICE);
+    pthread_mutex_lock(&s->lock);
+    while (!s->stopping) {
+        uint32_t k = 0;
+        struct live *live = left_over(s);
+        bool settle_only = live != NULL;
+        if (live == NULL)
+            live = pick(s, &k);
+        if (live == NULL) {
+            wait_for_work(s);
+            continue;
+        }
+        live->users++;
+        if (!settle_only) {
+            live->chains[k].busy = true;
+            live->busy++;
+            s->busy++;
+            live->last_slice = ++s->tick;
+            struct use *use = use_of(s, live->owner);
+            if (use != NULL)
+                use->busy++;
+        }
+        pthread_mutex_unlock(&s->lock);
+        if (!settle_only) {
+            run_one(s, live, k);
+            give_back(s, live, k);
+        }
+        settle(s, live);
+        let_go(s, live);
+        make_room(s);
+        pthread_mutex_lock(&s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* ---- requests ---- */
+
+enum err sched_submit(struct sched *s, const struct job_row *row, struct err_info *info)
+{
+    struct live *live;
+    enum err code = live_new(&live, row, &s->room, info);
+    if (code != ERR_OK)
+        return code;
+    pthread_mutex_lock(&s->lock);
+    append(s, live);
+    live->users++;
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    publish(s, live, "job.state");
+    events_publish(s->events, "queue.changed", NULL, NULL, true, "{}");
+    let_go(s, live);
+    return ERR_OK;
+}
+
+void sched_renamed(struct sched *s, const struct job_row *row)
+{
+    struct live *live = hold(s, row->id);
+    if (live == NULL)
+        return;
+    pthread_mutex_lock(&s->lock);
+    snprintf(live->name, sizeof live->name, "%s", row->name);
+    live->priority = row->priority;
+    live->lab = row->lab;
+    live->revision = row->revision;
+    live->version++;
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    publish(s, live, "job.state");
+    let_go(s, live);
+}
+
+/* Under live->change. More iterations: the stored request first, then the job itself. */
+static enum err grow(struct sched *s, struct live *live, uint64_t iterations, enum job_state to,
+                     const char *reason, struct err_info *info)
+{
+    uint64_t most = s->config.limits.max_iterations, sum = live->spec.warmup + live->iterations;
+    if (iterations < 1 || iterations > UINT64_MAX / 8 || (most > 0 && sum + iterations > most))
+        return err_set(info, ERR_INVALID,
+                       "iterations %" PRIu64 " is not allowed; a chain may run %" PRIu64
+                       " iterations in all and has %" PRIu64,
+                       iterations, most, sum);
+    struct job_spec grown = live->spec; /* borrows everything */
+    grown.iterations = live->iterations + iterations;
+    json_t *request = spec_resolved(&grown);
+    char *text = request != NULL ? json_write(request, NULL) : NULL, log[120];
+    json_decref(request);
+    struct job_row row = {
+        .state = to, .reason = (char *)(uintptr_t)reason, .started_ms = live->started_ms};
+    memcpy(row.id, live->id, sizeof row.id);
+    row.request = text;
+    snprintf(log, sizeof log, "extended by %" PRIu64 " iterations", iterations);
+    enum err code =
+        text != NULL ? store_job_update(s->store, &row, JOB_SET_STATE | JOB_SET_REQUEST, log, info)
+                     : err_set(info, ERR_NO_MEMORY, "no memory");
+    free(text);
+    if (code != ERR_OK)
+        return code;
+    pthread_mutex_lock(&s->lock);
+    live->iterations = grown.iterations;
+    live->state = to;
+    live->revision = row.revision;
+    live->version++;
+    for (uint32_t k = 0; k < live->spec.chains; k++)
+        if (live->chains[k].status == CHAIN_DONE)
+            live->chains[k].status = CHAIN_ACTIVE;
+    snprintf(live->reason, sizeof live->reason, "%s", reason);
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    return ERR_OK;
+}
+
+static enum err control_live(struct sched *s, struct live *live, enum job_event event,
+                             uint64_t iterations, struct err_info *info)
+{
+    enum job_state to;
+    enum err code;
+    if (event == JOB_EVENT_extend) {
+        char reason[JOB_REASON_SIZE];
+        pthread_mutex_lock(&live->change);
+        pthread_mutex_lock(&s->lock);
+        memcpy(reason, live->reason, sizeof reason);
+        pthread_mutex_unlock(&s->lock);
+        code = job_transition(live->state, event, &to, info);
+        if (code == ERR_OK)
+            code = grow(s, live, iterations, to, reason, info);
+        pthread_mutex_unlock(&live->change);
+        if (code == ERR_OK)
+            publish(s, live, "job.state");
+        return code;
+    }
+    const char *reason = event == JOB_EVENT_pause ? "paused by its owner"
+                         : event == JOB_EVENT_resume
+                             ? "waits for a worker"
+                             : "cancelled by its owner; the draws so far are kept";
+    code = change(s, live, event, reason, info);
+    if (code != ERR_OK)
+        return code;
+    atomic_store(&live->halt, event != JOB_EVENT_resume);
+    settle(s, live);
+    pthread_mutex_lock(&s->lock);
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    return ERR_OK;
+}
+
+static bool has_diverged(const struct live *live)
+{
+    for (uint32_t k = 0; k < live->spec.chains; k++)
+        if (live->chains[k].status == CHAIN_DIVERGED)
+            return true;
+    return false;
+}
+
+/* A job that had ended comes back to life. */
+static enum err control_ended(struct sched *s, const char *id, enum job_event event,
+                              uint64_t iterations, struct err_info *info)
+{
+    struct job_row row;
+    struct live *live = NULL;
+    enum job_state to;
+    enum err code = store_job_get(s->store, id, &row, info);
+    if (code != ERR_OK)
+        return code;
+    code = job_transition(row.state, event, &to, info);
+    if (code == ERR_OK)
+        code = live_new(&live, &row, &s->room, info);
+    job_row_release(&row);
+    if (code != ERR_OK)
+        return code;
+    if (code == ERR_OK && has_diverged(live))
+        code = err_set(
+            info, ERR_CONFLICT,
+            "a chain of this job diverged and would do so again; submit it with another step size");
+    pthread_mutex_lock(&s->lock);
+    if (code == ERR_OK && find(s, id) != NULL)
+        code = err_set(info, ERR_CONFLICT, "the job has just been taken up again");
+    if (code == ERR_OK) {
+        live->users++;
+        live->ending = true; /* not before it is stored */
+        append(s, live);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (code != ERR_OK) {
+        live_free(live, s->cache);
+        return code;
+    }
+    pthread_mutex_lock(&live->change);
+    if (event == JOB_EVENT_extend)
+        code = grow(s, live, iterations, to, "waits for a worker", info);
+    else
+        code = store_state(s, live, to, "waits for a worker, after a retry", info);
+    pthread_mutex_unlock(&live->change);
+    pthread_mutex_lock(&s->lock);
+    live->ending = false;
+    if (code != ERR_OK)
+        remove_job(s, live);
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    if (code == ERR_OK)
+        publish(s, live, "job.state");
+    let_go(s, live);
+    return code;
+}
+
+enum err sched_control(struct sched *s, const char *id, enum job_event event, uint64_t iterations,
+                       struct err_info *info)
+{
+    struct live *live = hold(s, id);
+    if (live == NULL)
+        return control_ended(s, id, event, iterations, info);
+    enum err code = control_live(s, live, event, iterations, info);
+    let_go(s, live);
+    return code;
+}
+
+/* ---- start and end ---- */
+
+static void adopt(struct sched *s, struct live *live)
+{
+    live->next = s->jobs;
+    s->jobs = live;
+    struct use *use = use_make(s, live->owner);
+    if (use != NULL)
+        use->jobs++;
+    if (live->state == JOB_paused || live->state == JOB_cancelling)
+        atomic_store(&live->halt, true);
+    if (live->state == JOB_running)
+        snprintf(live->reason, sizeof live->reason, "running again after a restart of the server");
+}
+
+/* Jobs of the catalogue that cannot be taken up, with the reason. */
+struct unreadable {
+    char id[JOB_ID_SIZE];
+    char why[JOB_REASON_SIZE];
+    struct unreadable *next;
+};
+
+struct take_up {
+    struct sched *sched;
+    struct unreadable *unreadable;
+};
+
+static bool take_up_row(void *ctx, const struct job_row *row)
+{
+    struct take_up *t = ctx;
+    struct live *live;
+    struct err_info info;
+    if (live_new(&live, row, &t->sched->room, &info) == ERR_OK) {
+        adopt(t->sched, live);
+        return true;
+    }
+    struct unreadable *u = calloc(1, sizeof *u);
+    if (u == NULL)
+        return false;
+    memcpy(u->id, row->id, sizeof u->id);
+    memcpy(u->why, info.message, sizeof u->why);
+    u->next = t->unreadable;
+    t->unreadable = u;
+    return true;
+}
+
+/* A job that cannot be read is failed, not lost: its row, draws and log stay. */
+static enum err take_up_all(struct sched *s, struct err_info *info)
+{
+    struct take_up t = {.sched = s};
+    struct job_filter unfinished = {.active = true, .limit = SIZE_MAX / 2};
+    enum err code = store_jobs(s->store, &unfinished, take_up_row, &t, info);
+    for (struct unreadable *u = t.unreadable, *next; u != NULL; u = next) {
+        next = u->next;
+        struct job_row row = {.state = JOB_failed, .reason = u->why, .ended_ms = clock_wall_ms()};
+        memcpy(row.id, u->id, sizeof row.id);
+        log_event(LOG_ERROR, "job cannot be taken up", "job", u->id, "reason", u->why, NULL);
+        if (code == ERR_OK)
+            code = store_job_update(s->store, &row, JOB_SET_STATE, u->why, info);
+        free(u);
+    }
+    return code;
+}
+
+static enum err start_workers(struct sched *s, struct err_info *info)
+{
+    s->threads = calloc(s->config.workers, sizeof *s->threads);
+    if (s->threads == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for workers");
+    for (; s->thread_count < s->config.workers; s->thread_count++)
+        if (pthread_create(&s->threads[s->thread_count], NULL, worker, s) != 0)
+            return err_set(info, ERR_INTERNAL, "cannot start worker %u: %s", s->thread_count + 1,
+                           strerror(errno));
+    return ERR_OK;
+}
+
+enum err sched_start(struct sched **out, const struct sched_config *config, struct store *store,
+                     struct datacache *cache, struct events *events, struct err_info *info)
+{
+    struct sched *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for the scheduler");
+    s->config = *config;
+    s->store = store;
+    s->cache = cache;
+    s->events = events;
+    s->room = (struct live_room){.store = store, .cache = cache, .slice_ms = config->slice_ms};
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->work, NULL);
+    enum err code = store_users(store, load_use, s, info);
+    if (code == ERR_OK)
+        code = take_up_all(s, info);
+    if (code == ERR_OK)
+        code = start_workers(s, info);
+    if (code != ERR_OK) {
+        sched_halt(s);
+        sched_free(s);
+    } else {
+        *out = s;
+    }
+    return code;
+}
+
+void sched_halt(struct sched *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->stopping = true;
+    for (struct live *live = s->jobs; live != NULL; live = live->next)
+        atomic_store(&live->halt, true);
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    for (unsigned i = 0; i < s->thread_count; i++)
+        pthread_join(s->threads[i], NULL);
+    s->thread_count = 0;
+}
+
+void sched_free(struct sched *s)
+{
+    if (s == NULL)
+        return;
+    for (struct live *live = s->jobs, *next; live != NULL; live = next) {
+        next = live->next;
+        live_free(live, s->cache);
+    }
+    pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->work);
+    free(s->threads);
+    free(s->uses);
+    free(s);
+}
+
+/* ---- the queue ---- */
+
+static void explain(struct sched *s, struct live *live, size_t ahead, struct sched_queue_job *out)
+{
+    const struct use *use = use_of(s, live->owner);
+    if (live->busy > 0)
+        snprintf(out->why, sizeof out->why, "%u of %" PRIu32 " chains run now", live->busy,
+                 live->spec.chains);
+    else if (!runnable(live, clock_mono_ms()))
+        snprintf(out->why, sizeof out->why, "%s", live->reason);
+    else if (use != NULL && use->busy >= s->config.user_running_chains)
+        snprintf(out->why, sizeof out->why, "%s has %u chains running, the most allowed",
+                 live->owner, use->busy);
+    else if (ahead > 0)
+        snprintf(
+            out->why, sizeof out->why,
+            "waits for a worker: %zu %s ahead (less recent use of their owner, higher priority, or "
+            "waiting longer)",
+            ahead, ahead == 1 ? "job is" : "jobs are");
+    else
+        snprintf(out->why, sizeof out->why, "gets the next slice");
+}
+
+/* Insertion into the order of slices; the list is short. */
+static size_t order_jobs(struct sched *s, struct live **order)
+{
+    uint64_t now = clock_wall_ms();
+    size_t count = 0;
+    for (struct live *live = s->jobs; live != NULL; live = live->next) {
+        size_t at = count++;
+        for (; at > 0 && before(s, live, order[at - 1], now); at--)
+            order[at] = order[at - 1];
+        order[at] = live;
+    }
+    return count;
+}
+
+static void fill_queue(struct sched *s, struct live **order, struct sched_queue *out)
+{
+    size_t ahead = 0;
+    for (size_t i = 0; i < out->job_count; i++) {
+        struct live *live = order[i];
+        struct sched_queue_job *job = &out->jobs[i];
+        *job = (struct sched_queue_job){.state = live->state,
+                                        .busy = live->busy,
+                                        .chains = live->spec.chains,
+                                        .priority = live->priority};
+        memcpy(job->id, live->id, sizeof job->id);
+        memcpy(job->owner, live->owner, sizeof job->owner);
+        memcpy(job->name, live->name, sizeof job->name);
+        explain(s, live, ahead, job);
+        ahead += live->busy == 0 && runnable(live, clock_mono_ms());
+    }
+    uint64_t now = clock_wall_ms();
+    for (size_t i = 0; i < s->use_count; i++) {
+        const struct use *use = &s->uses[i];
+        if (use->jobs == 0 && recent(use, now) < 0.5)
+            continue;
+        struct sched_queue_user *user = &out->users[out->user_count++];
+        *user = (struct sched_queue_user){
+            .usage_seconds = recent(use, now), .running_chains = use->busy, .jobs = use->jobs};
+        memcpy(user->name, use->user, sizeof user->name);
+    }
+}
+
+bool sched_queue(struct sched *s, struct sched_queue *out)
+{
+    pthread_mutex_lock(&s->lock);
+    *out = (struct sched_queue){.workers = s->config.workers, .busy = s->busy};
+    for (const struct live *live = s->jobs; live != NULL; live = live->next)
+        out->job_count++;
+    struct live **order = calloc(out->job_count + 1, sizeof(struct live *));
+    out->jobs = calloc(out->job_count + 1, sizeof *out->jobs);
+    out->users = calloc(s->use_count + 1, sizeof *out->users);
+    bool ok = order != NULL && out->jobs != NULL && out->users != NULL;
+    if (ok) {
+        order_jobs(s, order);
+        fill_queue(s, order, out);
+    }
+    pthread_mutex_unlock(&s->lock);
+    free(order);
+    if (!ok)
+        sched_queue_release(out);
+    return ok;
+}
+
+void sched_queue_release(struct sched_queue *queue)
+{
+    free(queue->jobs);
+    free(queue->users);
+    *queue = (struct sched_queue){0};
+}
+
+void sched_stats(struct sched *s, struct sched_stats *out)
+{
+    pthread_mutex_lock(&s->lock);
+    *out = s->stats;
+    out->workers = s->config.workers;
+    out->busy = s->busy;
+    for (const struct live *live = s->jobs; live != NULL; live = live->next) {
+        out->active_jobs++;
+        out->loaded_jobs += live->loaded;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
