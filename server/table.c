@@ -1,6 +1,7 @@
 /* Recognising a file, unpacking it, and what the readers have in common. */
 #include "server/table.h"
 
+#include "server/quoted.h"
 #include "server/table_parts.h"
 
 #include <assert.h>
@@ -10,50 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
-
-enum { QUOTED_BYTES = 40 };
-
-size_t table_character(const char *text, size_t size)
-{
-    static const uint32_t least[] = {0, 0, 0xa0, 0x800, 0x10000};
-    const unsigned char *p = (const unsigned char *)text;
-    if (p[0] < 0x80)
-        return p[0] >= ' ' && p[0] != 0x7f;
-    size_t length = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-    if (p[0] < 0xc2 || p[0] > 0xf4 || length > size)
-        return 0;
-    uint32_t code = p[0] & (0xffu >> (length + 1));
-    for (size_t i = 1; i < length; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | (p[i] & 0x3f);
-    }
-    bool surrogate = code >= 0xd800 && code <= 0xdfff;
-    return code < least[length] || code > 0x10ffff || surrogate ? 0 : length;
-}
-
-const char *table_quoted(char out[TABLE_QUOTED_MAX], const char *text, size_t size)
-{
-    size_t length = 0, taken;
-    for (size_t i = 0; i < size; i += taken) {
-        char piece[5];
-        taken = table_character(text + i, size - i);
-        if (taken == 0)
-            snprintf(piece, sizeof piece, "\\x%02x", (unsigned char)text[i]);
-        else
-            snprintf(piece, sizeof piece, "%s%.*s", strchr("\"\\", text[i]) ? "\\" : "", (int)taken,
-                     text + i);
-        taken += taken == 0;
-        if (length + strlen(piece) > QUOTED_BYTES) {
-            strcpy(out + length, "...");
-            return out;
-        }
-        strcpy(out + length, piece);
-        length += strlen(piece);
-    }
-    out[length] = '\0';
-    return out;
-}
 
 enum err table_allocate(struct table_input *input, size_t count, size_t item_bytes,
                         const char *what, void **out, struct err_info *info)
@@ -124,13 +81,13 @@ enum err table_sort_names(struct table *table, struct err_info *info)
     qsort_r(order, table->columns, sizeof *order, compare_names, table->names);
     for (size_t i = 1; i < table->columns; i++) {
         const char *name = table->names[order[i]];
-        char quoted[TABLE_QUOTED_MAX];
+        char buffer[QUOTED_MAX];
         if (strcmp(table->names[order[i - 1]], name) == 0)
             return err_set(info, ERR_MALFORMED,
                            "%s, line 1: columns %zu and %zu are both named \"%s\"; names must "
                            "differ",
                            table->file, order[i - 1] + 1, order[i] + 1,
-                           table_quoted(quoted, name, strlen(name)));
+                           quoted(buffer, name, strlen(name)));
     }
     return ERR_OK;
 }
@@ -140,10 +97,10 @@ static void list_names(const struct table *table, char *out, size_t size)
 {
     size_t length = 0;
     for (size_t i = 0; i < table->columns; i++) {
-        char quoted[TABLE_QUOTED_MAX];
-        const char *name = table_quoted(quoted, table->names[i], strlen(table->names[i]));
+        char buffer[QUOTED_MAX];
+        const char *name = quoted(buffer, table->names[i], strlen(table->names[i]));
         if (length + strlen(name) + sizeof ", ..." > size) {
-            strcpy(out + length, ", ..." + (length == 0 ? 2 : 0));
+            strcpy(out + length, ", ...");
             return;
         }
         length += (size_t)sprintf(out + length, "%s%s", length == 0 ? "" : ", ", name);
@@ -166,10 +123,10 @@ enum err table_find(const struct table *table, const char *name, size_t *column,
         else
             high = middle;
     }
-    char quoted[TABLE_QUOTED_MAX], names[160] = "";
+    char buffer[QUOTED_MAX], names[160] = "";
     list_names(table, names, sizeof names);
     return err_set(info, ERR_NOT_FOUND, "%.120s has no column \"%s\"; it has %zu: %s", table->file,
-                   table_quoted(quoted, name, strlen(name)), table->columns, names);
+                   quoted(buffer, name, strlen(name)), table->columns, names);
 }
 
 void table_release(struct table *table)

@@ -3,6 +3,7 @@
  * the fast one stopped at. */
 #include "server/table_parts.h"
 
+#include "server/quoted.h"
 #include "server/table_decimal.h"
 
 #include <math.h>
@@ -131,11 +132,11 @@ static char find_separator(const char *line, const char *end)
 {
     static const char candidates[] = {',', '\t', ';'};
     size_t counts[sizeof candidates] = {0}, best = 0;
-    bool quoted = false;
+    bool inside = false;
     for (; line < end; line++) {
-        quoted ^= *line == '"';
+        inside ^= *line == '"';
         for (size_t i = 0; i < sizeof candidates; i++)
-            counts[i] += !quoted && *line == candidates[i];
+            counts[i] += !inside && *line == candidates[i];
     }
     for (size_t i = 1; i < sizeof candidates; i++)
         if (counts[i] > counts[best])
@@ -183,7 +184,7 @@ static const char *name_fault(const char *text, size_t size)
     if (size > TABLE_NAME_MAX)
         return "a name is too long";
     for (size_t i = 0, length; i < size; i += length) {
-        length = table_character(text + i, size - i);
+        length = quoted_character(text + i, size - i);
         if (length == 0)
             return "a name must be UTF-8 without control characters";
     }
@@ -213,11 +214,10 @@ static enum err read_header(struct csv *csv, struct cells cells, struct err_info
     struct cell cell;
     for (size_t i = 0; next_cell(&cells, &cell); i++) {
         const char *fault = cell.fault != NULL ? cell.fault : name_fault(cell.text, cell.size);
-        char quoted[TABLE_QUOTED_MAX];
+        char buffer[QUOTED_MAX];
         if (fault != NULL)
             return err_set(info, ERR_MALFORMED, "%s, line 1, column %zu: \"%s\" is no name: %s",
-                           csv->input->name, i + 1, table_quoted(quoted, cell.text, cell.size),
-                           fault);
+                           csv->input->name, i + 1, quoted(buffer, cell.text, cell.size), fault);
         table->names[i] = text;
         text = copy_name(text, &cell);
     }
@@ -246,16 +246,16 @@ static enum err explain_cell(const struct csv *csv, size_t number, size_t column
                              const struct cell *cell, struct err_info *info)
 {
     const struct table *table = csv->table;
-    char place[200], name[TABLE_QUOTED_MAX], text[TABLE_QUOTED_MAX];
+    char place[200], name[QUOTED_MAX], text[QUOTED_MAX];
     double value;
     if (table->header)
-        table_quoted(name, table->names[column], strlen(table->names[column]));
+        quoted(name, table->names[column], strlen(table->names[column]));
     snprintf(place, sizeof place, "line %zu, column %zu%s%s%s", number, column + 1,
              table->header ? " (" : "", table->header ? name : "", table->header ? ")" : "");
     if (cell->size == 0)
         return err_set(info, ERR_MALFORMED, "%s, %s: the cell is empty; a number is expected",
                        csv->input->name, place);
-    table_quoted(text, cell->text, cell->size);
+    quoted(text, cell->text, cell->size);
     if (cell->size > TABLE_CELL_MAX)
         return err_set(info, ERR_MALFORMED,
                        "%s, %s: \"%s\" is longer than the %zu bytes of a number", csv->input->name,

@@ -3,6 +3,8 @@
  * size of the file are held against each other first. */
 #include "server/table_parts.h"
 
+#include "server/quoted.h"
+
 #include <endian.h>
 #include <math.h>
 #include <stdint.h>
@@ -186,17 +188,17 @@ static enum err read_header(struct npy *npy, struct err_info *info)
         return err;
     const char *text = scan.at;
     bool complete = scan_header(&scan, npy);
-    char quoted[TABLE_QUOTED_MAX];
+    char buffer[QUOTED_MAX];
     if (npy->has_type && !type_is_known(npy->type, &npy->item_bytes))
         return err_set(info, ERR_UNSUPPORTED,
                        "%s: NPY type \"%s\" is not read; allowed are f4, f8, i1 to i8, u1 to u8 "
                        "and b1, in either byte order",
-                       name, table_quoted(quoted, npy->type, strlen(npy->type)));
+                       name, quoted(buffer, npy->type, strlen(npy->type)));
     if (!complete)
         return err_set(info, ERR_MALFORMED,
                        "%s: the NPY header is not a dict of descr, fortran_order and shape: \"%s\" "
                        "at its byte %zu",
-                       name, table_quoted(quoted, scan.at, (size_t)(scan.end - scan.at)),
+                       name, quoted(buffer, scan.at, (size_t)(scan.end - scan.at)),
                        (size_t)(scan.at - text) + 1);
     if (npy->dimensions < 1 || npy->dimensions > DIMENSIONS_MAX)
         return err_set(info, ERR_UNSUPPORTED, "%s: an array of %zu dimensions; 1 or 2 are read",
@@ -303,7 +305,7 @@ static enum err read_values(const struct npy *npy, struct table *table, struct e
 
 enum err table_npy(struct table *table, struct table_input *input, struct err_info *info)
 {
-    struct npy npy = {.input = input};
+    struct npy npy = {.input = input, .data = input->end};
     enum err err = read_header(&npy, info);
     if (err == ERR_OK)
         err = check_shape(&npy, table, info);

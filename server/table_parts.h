@@ -43,13 +43,4 @@ static inline bool table_is_single(double value)
     return (double)(float)value == value;
 }
 
-/* The bytes of the character that starts `text` (size > 0); 0 if it is no valid UTF-8 (overlong, a
- * surrogate, cut off) or a control character. */
-size_t table_character(const char *text, size_t size);
-
-/* `text` for a message: quotes, control characters and invalid bytes escaped, cut to 40 bytes and
- * then "...". */
-#define TABLE_QUOTED_MAX 48
-const char *table_quoted(char out[TABLE_QUOTED_MAX], const char *text, size_t size);
-
 #endif
