@@ -1,0 +1,473 @@
+/* Who may do what: tokens, users, tickets; the queue, the event stream, reference posteriors. */
+#include "server/api.h"
+#include "server/clock.h"
+#include "server/field.h"
+#include "server/json.h"
+#include "server/reference.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DAY_MS     86400000ull
+#define SESSION_MS (12 * 3600 * 1000ull) /* a sign-in through a link */
+
+static json_t *time_json(uint64_t wall_ms)
+{
+    char text[CLOCK_TEXT_SIZE];
+    if (wall_ms == 0)
+        return json_null();
+    clock_text(wall_ms, text);
+    return json_text(text);
+}
+
+static void answer_items(struct call *call, enum err code, json_t *items,
+                         const struct err_info *info)
+{
+    if (code != ERR_OK) {
+        json_decref(items);
+        call_fail_info(call, info);
+        return;
+    }
+    json_t *doc = json_object();
+    json_put(&doc, "items", items);
+    json_put(&doc, "next", json_null());
+    call_json(call, 200, doc);
+}
+
+void api_me(struct call *call)
+{
+    json_t *doc = json_object();
+    json_put(&doc, "user", json_text(call->who.user));
+    json_put(&doc, "role", json_text(role_name(call->who.role)));
+    json_put(&doc, "token_id", json_text(call->who.token_id));
+    call_json(call, 200, doc);
+}
+
+/* ---- tokens ---- */
+
+struct token_list {
+    json_t *items;
+    const char *user; /* NULL: everybody's */
+};
+
+static bool add_token(void *ctx, const struct token_row *row)
+{
+    struct token_list *list = ctx;
+    if (list->user != NULL && strcmp(row->user, list->user) != 0)
+        return true;
+    json_t *one = json_object();
+    json_put(&one, "id", json_text(row->id));
+    json_put(&one, "user", json_text(row->user));
+    json_put(&one, "label", json_text(row->label));
+    json_put(&one, "created_at", time_json(row->created_ms));
+    json_put(&one, "expires_at", time_json(row->expires_ms));
+    json_put(&one, "revoked_at", time_json(row->revoked_ms));
+    json_put(&one, "used_at", time_json(row->used_ms));
+    json_add(&list->items, one);
+    return list->items != NULL;
+}
+
+void api_tokens(struct call *call)
+{
+    struct err_info info;
+    const char *user = request_query(call->req, "user");
+    struct token_list list = {.items = json_array(),
+                              .user = call_is_admin(call) ? user : call->who.user};
+    enum err code = store_tokens(call->app->store, add_token, &list, &info);
+    answer_items(call, code, list.items, &info);
+}
+
+struct token_request {
+    const char *user, *label;
+    size_t role;
+    bool role_given;
+    int64_t days;
+};
+
+static void read_user(void *ctx, const struct place *place, const json_t *value)
+{
+    struct token_request *r = ctx;
+    if (field_text(place, value, (struct field_text){.max = USER_NAME_SIZE - 1}, &r->user) &&
+        !user_name_valid(r->user))
+        place_mistake(place, "must be 1 to %d characters of a-z 0-9 _ -", USER_NAME_SIZE - 1);
+}
+
+static void read_label(void *ctx, const struct place *place, const json_t *value)
+{
+    struct token_request *r = ctx;
+    field_text(place, value, (struct field_text){.max = 64, .may_be_empty = true}, &r->label);
+}
+
+static const char *const role_words[] = {"viewer", "user", "admin", NULL};
+
+static void read_role(void *ctx, const struct place *place, const json_t *value)
+{
+    struct token_request *r = ctx;
+    r->role_given = field_choice(place, value, role_words, &r->role);
+}
+
+static void read_days(void *ctx, const struct place *place, const json_t *value)
+{
+    struct token_request *r = ctx;
+    field_integer(place, value, 1, 36500, &r->days);
+}
+
+static const struct field token_fields[] = {
+    {"user", read_user}, {"label", read_label}, {"role", read_role}, {"expires_in_days", read_days},
+    {NULL, NULL},
+};
+
+/* Everybody may make tokens for themselves, with their own role; an admin for anybody. */
+static bool may_make(struct call *call, struct token_request *r)
+{
+    if (r->user == NULL)
+        r->user = call->who.user;
+    bool self = strcmp(r->user, call->who.user) == 0;
+    if (!r->role_given)
+        r->role = self ? (size_t)call->who.role : ROLE_USER;
+    return call_is_admin(call) || (self && r->role == (size_t)call->who.role);
+}
+
+static void answer_token(struct call *call, const char *user, enum role role, const char *token,
+                         const char *id, uint64_t expires_ms)
+{
+    json_t *doc = json_object();
+    json_put(&doc, "id", json_text(id));
+    json_put(&doc, "token", json_text(token));
+    json_put(&doc, "user", json_text(user));
+    json_put(&doc, "role", json_text(role_name(role)));
+    json_put(&doc, "expires_at", time_json(expires_ms));
+    call_json(call, 201, doc);
+}
+
+static void make_token(struct call *call, const struct token_request *r)
+{
+    char token[TOKEN_SIZE], id[9];
+    struct err_info info;
+    uint64_t expires = r->days > 0 ? clock_wall_ms() + (uint64_t)r->days * DAY_MS : 0;
+    enum role role = (enum role)r->role;
+    if (auth_token_add(call->app->auth, r->user, role, r->label, expires, token, id, &info) !=
+        ERR_OK)
+        call_fail_info(call, &info);
+    else
+        answer_token(call, r->user, role, token, id, expires);
+    explicit_bzero(token, sizeof token);
+}
+
+void api_token_create(struct call *call)
+{
+    struct token_request r = {0};
+    struct mistakes mistakes = {0};
+    json_t *json = call_body(call);
+    if (json == NULL)
+        return;
+    struct place root = place_root(&mistakes);
+    field_object(&root, json, token_fields, &r);
+    if (mistakes.count > 0)
+        call_mistakes(call, &mistakes);
+    else if (!may_make(call, &r))
+        call_fail(call, ERR_FORBIDDEN,
+                  "only an admin makes tokens for others or with another role");
+    else
+        make_token(call, &r);
+    json_decref(json);
+}
+
+void api_token_delete(struct call *call)
+{
+    char owner[USER_NAME_SIZE];
+    struct err_info info;
+    bool found = auth_token_owner(call->app->auth, call->arg[0], owner);
+    if (!found || (!call_is_admin(call) && strcmp(owner, call->who.user) != 0))
+        call_fail(call, ERR_NOT_FOUND, "there is no such token");
+    else if (auth_token_revoke(call->app->auth, call->arg[0], &info) != ERR_OK)
+        call_fail_info(call, &info);
+    else
+        call_empty(call, 204);
+}
+
+/* ---- sign-in links ---- */
+
+void api_ticket_create(struct call *call)
+{
+    char ticket[TOKEN_SIZE];
+    struct err_info info;
+    if (auth_ticket_make(call->app->auth, &call->who, ticket, &info) != ERR_OK) {
+        call_fail_info(call, &info);
+        return;
+    }
+    json_t *doc = json_object();
+    json_put(&doc, "ticket", json_text(ticket));
+    json_put(&doc, "expires_in_seconds", json_integer(60));
+    call_json(call, 201, doc);
+    explicit_bzero(ticket, sizeof ticket);
+}
+
+static void read_ticket(void *ctx, const struct place *place, const json_t *value)
+{
+    field_text(place, value, (struct field_text){.max = 100}, ctx);
+}
+
+void api_ticket_redeem(struct call *call)
+{
+    static const struct field fields[] = {{"ticket", read_ticket}, {NULL, NULL}};
+    const char *ticket = NULL;
+    struct mistakes mistakes = {0};
+    struct identity who;
+    struct err_info info;
+    char token[TOKEN_SIZE], id[9];
+    json_t *json = call_body(call);
+    if (json == NULL)
+        return;
+    struct place root = place_root(&mistakes);
+    field_object(&root, json, fields, &ticket);
+    uint64_t expires = clock_wall_ms() + SESSION_MS;
+    if (mistakes.count == 0 && ticket == NULL)
+        mistake_add(&mistakes, "/ticket", "is needed");
+    if (mistakes.count > 0)
+        call_mistakes(call, &mistakes);
+    else if (auth_ticket_redeem(call->app->auth, ticket, call->req->client, &who, &info) !=
+                 ERR_OK ||
+             auth_token_add(call->app->auth, who.user, who.role, "sign-in link", expires, token, id,
+                            &info) != ERR_OK)
+        call_fail_info(call, &info);
+    else
+        answer_token(call, who.user, who.role, token, id, expires);
+    explicit_bzero(token, sizeof token);
+    json_decref(json);
+}
+
+/* ---- users ---- */
+
+static bool add_user(void *ctx, const struct user_row *row)
+{
+    json_t **items = ctx, *one = json_object();
+    json_put(&one, "name", json_text(row->name));
+    json_put(&one, "role", json_text(role_name(row->role)));
+    json_put(&one, "created_at", time_json(row->created_ms));
+    json_add(items, one);
+    return *items != NULL;
+}
+
+void api_users(struct call *call)
+{
+    struct err_info info;
+    json_t *items = json_array();
+    enum err code = store_users(call->app->store, add_user, &items, &info);
+    answer_items(call, code, items, &info);
+}
+
+static const struct field user_fields[] = {{"name", read_user}, {"role", read_role}, {NULL, NULL}};
+
+void api_user_put(struct call *call)
+{
+    struct token_request r = {.role = ROLE_USER};
+    struct mistakes mistakes = {0};
+    struct err_info info;
+    json_t *json = call_body(call);
+    if (json == NULL)
+        return;
+    struct place root = place_root(&mistakes);
+    field_object(&root, json, user_fields, &r);
+    if (mistakes.count == 0 && r.user == NULL)
+        mistake_add(&mistakes, "/name", "is needed");
+    if (mistakes.count > 0) {
+        call_mistakes(call, &mistakes);
+        json_decref(json);
+        return;
+    }
+    struct user_row row = {
+        .role = (enum role)r.role, .created_ms = clock_wall_ms(), .quotas = "{}"};
+    memcpy(row.name, r.user, strlen(r.user) + 1);
+    json_decref(json);
+    if (auth_user_put(call->app->auth, &row, &info) != ERR_OK) {
+        call_fail_info(call, &info);
+        return;
+    }
+    json_t *items = NULL, *doc;
+    items = json_array();
+    add_user(&items, &row);
+    doc = json_incref(json_array_get(items, 0));
+    json_decref(items);
+    call_json(call, 201, doc);
+}
+
+void api_user_delete(struct call *call)
+{
+    struct err_info info;
+    if (strcmp(call->arg[0], call->who.user) == 0)
+        call_fail(call, ERR_CONFLICT, "you cannot delete yourself");
+    else if (!auth_user_exists(call->app->auth, call->arg[0]))
+        call_fail(call, ERR_NOT_FOUND, "there is no such user");
+    else if (auth_user_delete(call->app->auth, call->arg[0], &info) != ERR_OK)
+        call_fail_info(call, &info);
+    else
+        call_empty(call, 204);
+}
+
+/* ---- queue and events ---- */
+
+/* Others' private jobs are in the queue without their names. */
+static json_t *queue_job_json(const struct call *call, const struct sched_queue_job *job)
+{
+    bool own = call_is_admin(call) || strcmp(job->owner, call->who.user) == 0;
+    json_t *one = json_object();
+    json_put(&one, "id", own ? json_text(job->id) : json_null());
+    json_put(&one, "name", own ? json_text(job->name) : json_null());
+    json_put(&one, "owner", json_text(job->owner));
+    json_put(&one, "state", json_text(job_state_name(job->state)));
+    json_put(&one, "priority", json_integer(job->priority));
+    json_put(&one, "running_chains", json_count(job->busy));
+    json_put(&one, "chains", json_count(job->chains));
+    json_put(&one, "reason", json_text(job->why));
+    return one;
+}
+
+static json_t *queue_users_json(const struct sched_queue *queue)
+{
+    json_t *users = json_array();
+    double all = 0.0;
+    for (size_t i = 0; i < queue->user_count; i++)
+        all += queue->users[i].usage_seconds;
+    for (size_t i = 0; i < queue->user_count; i++) {
+        const struct sched_queue_user *user = &queue->users[i];
+        json_t *one = json_object();
+        json_put(&one, "name", json_text(user->name));
+        json_put(&one, "usage_seconds", json_number(user->usage_seconds));
+        json_put(&one, "share", json_number(all > 0.0 ? user->usage_seconds / all : 0.0));
+        json_put(&one, "running_chains", json_count(user->running_chains));
+        json_put(&one, "jobs", json_count(user->jobs));
+        json_add(&users, one);
+    }
+    return users;
+}
+
+void api_queue(struct call *call)
+{
+    struct sched_queue queue;
+    if (!sched_queue(call->app->sched, &queue)) {
+        call_fail(call, ERR_NO_MEMORY, NULL);
+        return;
+    }
+    json_t *doc = json_object(), *running = json_array(), *waiting = json_array();
+    for (size_t i = 0; i < queue.job_count; i++)
+        json_add(queue.jobs[i].busy > 0 ? &running : &waiting,
+                 queue_job_json(call, &queue.jobs[i]));
+    json_put(&doc, "workers", json_count(queue.workers));
+    json_put(&doc, "busy", json_count(queue.busy));
+    json_put(&doc, "running", running);
+    json_put(&doc, "waiting", waiting);
+    json_put(&doc, "users", queue_users_json(&queue));
+    sched_queue_release(&queue);
+    call_json(call, 200, doc);
+}
+
+void api_events(struct call *call)
+{
+    struct err_info info;
+    const char *viewer = call_is_admin(call) ? NULL : call->who.user;
+    if (events_stream(call->app->events, viewer, request_header(call->req, "Last-Event-ID"),
+                      call->reply, &info) != ERR_OK)
+        call_fail_info(call, &info);
+}
+
+/* ---- reference posteriors ---- */
+
+static bool add_reference(void *ctx, const struct reference_row *row)
+{
+    json_t **items = ctx, *one = json_object();
+    json_put(&one, "name", json_text(row->name));
+    json_put(&one, "owner", json_text(row->owner));
+    json_put(&one, "visibility", json_text(row->lab ? "lab" : "private"));
+    json_put(&one, "created_at", time_json(row->created_ms));
+    json_add(items, one);
+    return *items != NULL;
+}
+
+void api_references(struct call *call)
+{
+    struct err_info info;
+    json_t *items = json_array();
+    enum err code =
+        store_references(call->app->store, call->who.user, add_reference, &items, &info);
+    answer_items(call, code, items, &info);
+}
+
+void api_reference(struct call *call)
+{
+    struct reference_row row;
+    struct err_info info;
+    if (store_reference_get(call->app->store, call->who.user, call->arg[0], &row, &info) !=
+        ERR_OK) {
+        call_fail_info(call, &info);
+        return;
+    }
+    call->reply->status = 200;
+    call->reply->content_type = "application/json";
+    call->reply->body = row.document;
+    call->reply->body_size = strlen(row.document);
+}
+
+static bool reference_name_valid(const char *name)
+{
+    size_t length = strlen(name);
+    return length > 0 && length <= 64 && name[0] != '.' &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") ==
+               length;
+}
+
+static enum err keep_reference(struct call *call, const json_t *json, bool lab,
+                               struct err_info *info)
+{
+    struct reference_row row = {
+        .lab = lab, .created_ms = clock_wall_ms(), .document = json_write(json, NULL)};
+    if (row.document == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for the reference");
+    memcpy(row.name, call->arg[0], strlen(call->arg[0]) + 1);
+    memcpy(row.owner, call->who.user, sizeof row.owner);
+    enum err code = store_reference_put(call->app->store, &row, info);
+    free(row.document);
+    return code;
+}
+
+void api_reference_put(struct call *call)
+{
+    static const char *const words[] = {"private", "lab", NULL};
+    struct mistakes mistakes = {0};
+    struct reference reference;
+    struct err_info info;
+    size_t visibility = 0;
+    if (!call_query_choice(call, "visibility", words, &visibility))
+        return;
+    if (!reference_name_valid(call->arg[0])) {
+        call_fail(call, ERR_INVALID, "a reference's name has 1 to 64 of A-Z a-z 0-9 _ . -");
+        return;
+    }
+    json_t *json = call_body(call);
+    if (json == NULL)
+        return;
+    enum err code = reference_parse(json, &reference, &mistakes);
+    if (code == ERR_OK) {
+        reference_release(&reference);
+        code = keep_reference(call, json, visibility == 1, &info);
+        if (code != ERR_OK)
+            call_fail_info(call, &info);
+        else
+            call_empty(call, 204);
+    } else if (mistakes.count > 0) {
+        call_mistakes(call, &mistakes);
+    } else {
+        call_fail(call, code, NULL);
+    }
+    json_decref(json);
+}
+
+void api_reference_delete(struct call *call)
+{
+    struct err_info info;
+    if (store_reference_delete(call->app->store, call->who.user, call->arg[0], &info) != ERR_OK)
+        call_fail_info(call, &info);
+    else
+        call_empty(call, 204);
+}

@@ -1,0 +1,149 @@
+/* What the server is and what it offers: health, metrics, models, samplers. */
+#include "server/api.h"
+#include "core/kernels.h"
+#include "models/models.h"
+#include "server/assets.h"
+#include "server/clock.h"
+#include "server/describe.h"
+#include "server/json.h"
+#include "server/metrics.h"
+
+#include <gnu/libc-version.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void answer_text(struct call *call, int status, const char *type, const char *text)
+{
+    call->reply->status = status;
+    call->reply->content_type = type;
+    call->reply->static_body = text;
+    call->reply->body_size = strlen(text);
+}
+
+void api_home(struct call *call)
+{
+    static const char page[] =
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>barkerd</title>"
+        "<h1>barkerd</h1><p>The sampling server is running. Its interface is described in "
+        "<a href=\"/openapi.json\">openapi.json</a>; the command <code>barker</code> speaks it: "
+        "<code>barker ls</code>, <code>barker submit JOB.json</code>, <code>barker watch "
+        "ID</code>.</p></html>";
+    reply_header(call->reply, "Content-Security-Policy",
+                 "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+    answer_text(call, 200, "text/html; charset=utf-8", page);
+}
+
+void api_health(struct call *call)
+{
+    answer_text(call, 200, "text/plain", "ok\n");
+}
+
+void api_ready(struct call *call)
+{
+    char why[200];
+    if (atomic_load(&call->app->draining))
+        call_fail(call, ERR_UNAVAILABLE, "shutting down");
+    else if (store_broken(call->app->store, why))
+        call_fail(call, ERR_UNAVAILABLE, "the store does not accept changes");
+    else
+        answer_text(call, 200, "text/plain", "ready\n");
+}
+
+void api_prometheus(struct call *call)
+{
+    size_t size;
+    char *page = metrics_page(call->app, &size);
+    if (page == NULL) {
+        call_fail(call, ERR_NO_MEMORY, NULL);
+        return;
+    }
+    call->reply->status = 200;
+    call->reply->content_type = "text/plain; version=0.0.4; charset=utf-8";
+    call->reply->body = page;
+    call->reply->body_size = size;
+}
+
+static json_t *limits_json(const struct config *config)
+{
+    json_t *doc = json_object();
+    json_put(&doc, "body_bytes", json_count(BODY_LIMIT));
+    json_put(&doc, "upload_bytes", json_count((uint64_t)config->upload_mb << 20));
+    json_put(&doc, "iterations", json_count((uint64_t)config->max_iterations));
+    json_put(&doc, "dimension", json_count((uint64_t)config->max_dimension));
+    json_put(&doc, "chains", json_count((uint64_t)config->max_chains));
+    json_put(&doc, "active_jobs", json_count((uint64_t)config->user_active_jobs));
+    json_put(&doc, "running_chains", json_count((uint64_t)config->user_running_chains));
+    json_put(&doc, "stored_bytes", json_count((uint64_t)config->user_stored_mb << 20));
+    json_put(&doc, "writes_per_minute", json_count((uint64_t)config->writes_per_minute));
+    return doc;
+}
+
+void api_info(struct call *call)
+{
+    char started[CLOCK_TEXT_SIZE];
+    json_t *doc = json_object(), *available = json_array();
+    clock_text(call->app->started_ms, started);
+    for (const struct kernels *const *k = kernels_available(); *k != NULL; k++)
+        json_add(&available, json_text((*k)->isa));
+    json_put(&doc, "name", json_text("barkerd"));
+    json_put(&doc, "version", json_text(BARKERD_VERSION));
+    json_put(&doc, "isa", json_text(kernels->isa));
+    json_put(&doc, "isa_available", available);
+    json_put(&doc, "libc", json_text(gnu_get_libc_version()));
+    json_put(&doc, "started_at", json_text(started));
+    json_put(&doc, "workers", json_count((uint64_t)call->app->config->workers));
+    json_put(&doc, "slice_seconds", json_number((double)call->app->config->slice_ms / 1000.0));
+    json_put(&doc, "limits", limits_json(call->app->config));
+    call_json(call, 200, doc);
+}
+
+static void answer_items(struct call *call, json_t *items)
+{
+    json_t *doc = json_object();
+    json_put(&doc, "items", items);
+    json_put(&doc, "next", json_null());
+    call_json(call, 200, doc);
+}
+
+void api_samplers(struct call *call)
+{
+    json_t *items = json_array();
+    for (size_t i = 0; i < sampler_count; i++)
+        json_add(&items, describe_sampler(samplers[i]));
+    answer_items(call, items);
+}
+
+void api_sampler(struct call *call)
+{
+    const struct sampler_type *sampler = sampler_find(call->arg[0]);
+    if (sampler == NULL)
+        call_fail(call, ERR_NOT_FOUND, "there is no such sampler; GET /v1/samplers lists them");
+    else
+        call_json(call, 200, describe_sampler(sampler));
+}
+
+void api_models(struct call *call)
+{
+    json_t *items = json_array();
+    for (size_t i = 0; i < model_count; i++)
+        json_add(&items, describe_model(models[i]));
+    answer_items(call, items);
+}
+
+void api_model(struct call *call)
+{
+    const struct model_type *model = model_find(call->arg[0]);
+    if (model == NULL)
+        call_fail(call, ERR_NOT_FOUND, "there is no such model; GET /v1/models lists them");
+    else
+        call_json(call, 200, describe_model(model));
+}
+
+void api_openapi(struct call *call)
+{
+    struct asset asset = asset_get(ASSET_openapi);
+    call->reply->status = 200;
+    call->reply->content_type = "application/json";
+    call->reply->static_body = asset.bytes;
+    call->reply->body_size = asset.size;
+}

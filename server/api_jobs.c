@@ -1,0 +1,683 @@
+/* Jobs: submitting, listing, showing, changing, ending. */
+#include "server/api.h"
+#include "server/clock.h"
+#include "server/field.h"
+#include "server/json.h"
+#include "server/progress.h"
+#include "models/models.h"
+
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define LIST_LIMIT     50
+#define LIST_LIMIT_MAX 500
+#define WAIT_MAX       60 /* seconds of a long poll */
+
+/* ---- as JSON ---- */
+
+static json_t *time_json(uint64_t wall_ms)
+{
+    char text[CLOCK_TEXT_SIZE];
+    if (wall_ms == 0)
+        return json_null();
+    clock_text(wall_ms, text);
+    return json_text(text);
+}
+
+/* Stored JSON text as a value; null when there is none. */
+static json_t *stored_json(const char *text)
+{
+    json_t *json = text != NULL && text[0] != '\0' ? json_loads(text, 0, NULL) : NULL;
+    return json != NULL ? json : json_null();
+}
+
+/* One sentence about how far the draws can be trusted. It speaks of mixing only: bias is not
+ * measured yet. */
+static json_t *verdict_json(const struct job_row *row, const json_t *summary)
+{
+    char text[300];
+    if (row->verdict != NULL)
+        return json_text(row->verdict);
+    double rhat = json_number_value(json_object_get(summary, "max_rhat"));
+    double ess = json_number_value(json_object_get(summary, "min_ess_bulk"));
+    const char *worst = json_string_value(json_object_get(summary, "worst"));
+    if (rhat == 0.0 || worst == NULL)
+        return json_null();
+    snprintf(text, sizeof text,
+             "mixing: %s (largest R-hat %.3f, %s; smallest bulk ESS %.0f); bias: not measured",
+             rhat <= 1.01 && ess >= 400 ? "good"
+             : rhat <= 1.05             ? "fair"
+                                        : "not yet",
+             rhat, worst, ess);
+    return json_text(text);
+}
+
+static void put_live(json_t **doc, struct app *app, const struct job_row *row)
+{
+    struct sched_view view;
+    json_t *summary;
+    if (sched_view(app->sched, row->id, &view)) {
+        summary = progress_summary_json(&view);
+        json_put(doc, "state", json_text(job_state_name(view.state)));
+        json_put(doc, "reason", json_text(view.reason));
+        json_put(doc, "progress", progress_json(&view));
+        json_put(doc, "started_at", time_json(view.started_ms));
+        free(view.chain);
+    } else {
+        summary = stored_json(row->summary);
+        json_put(doc, "state", json_text(job_state_name(row->state)));
+        json_put(doc, "reason", json_text(row->reason));
+        json_put(doc, "progress", stored_json(row->progress));
+        json_put(doc, "started_at", time_json(row->started_ms));
+    }
+    json_put(doc, "verdict", verdict_json(row, summary));
+    json_put(doc, "summary", summary);
+}
+
+json_t *job_json(struct app *app, const struct job_row *row)
+{
+    json_t *doc = json_object();
+    json_put(&doc, "id", json_text(row->id));
+    json_put(&doc, "name", json_text(row->name));
+    json_put(&doc, "owner", json_text(row->owner));
+    put_live(&doc, app, row);
+    json_put(&doc, "created_at", time_json(row->created_ms));
+    json_put(&doc, "ended_at", time_json(row->ended_ms));
+    json_put(&doc, "revision", json_count(row->revision));
+    json_put(&doc, "tags", stored_json(row->tags));
+    json_put(&doc, "note", json_text(row->note));
+    json_put(&doc, "priority", json_integer(row->priority));
+    json_put(&doc, "visibility", json_text(row->lab ? "lab" : "private"));
+    json_put(&doc, "request", stored_json(row->request));
+    json_put(&doc, "isa", json_text(row->isa));
+    json_put(&doc, "precision",
+             row->precision != NULL && row->precision[0] ? json_text(row->precision) : json_null());
+    json_put(&doc, "data_sha256",
+             row->data_sha256 != NULL && row->data_sha256[0] ? json_text(row->data_sha256)
+                                                             : json_null());
+    json_put(&doc, "stored_bytes", json_count(progress_stored_bytes(app->store, row->id)));
+    return doc;
+}
+
+/* ---- submitting ---- */
+
+/* Everything between the document and a job that can be stored. */
+struct submission {
+    struct job_spec spec;
+    bool parsed;
+    const struct data *data;
+    struct model *model;
+    struct spec_bound bound;
+    struct mistakes mistakes;
+    struct err_info info;
+};
+
+static void submission_release(struct submission *sub, struct app *app)
+{
+    spec_bound_release(&sub->bound);
+    model_free(sub->model);
+    datacache_put(app->cache, sub->data);
+    if (sub->parsed)
+        spec_release(&sub->spec);
+}
+
+static enum err load_model(struct submission *sub, struct app *app, const char *user)
+{
+    struct job_spec *spec = &sub->spec;
+    enum err code = ERR_OK;
+    if (spec->model->data != DATA_NONE)
+        code = datacache_get(app->cache, user, &spec->data, spec->model->data, &sub->data,
+                             &sub->mistakes, &sub->info);
+    if (code != ERR_OK)
+        return code;
+    const struct dataset *train = sub->data != NULL ? &sub->data->train : NULL;
+    const struct dataset *test = sub->data != NULL && sub->data->has_test ? &sub->data->test : NULL;
+    code = spec->model->init(&sub->model, spec->model_params, train, test, &sub->info);
+    if (code == ERR_INVALID || code == ERR_UNSUPPORTED || code == ERR_TOO_LARGE) {
+        mistake_add(&sub->mistakes, spec->model->data != DATA_NONE ? "/data" : "/model", "%s",
+                    sub->info.message);
+        return ERR_INVALID;
+    }
+    return code;
+}
+
+static enum err check_reference(struct submission *sub, struct app *app, const char *user)
+{
+    struct reference_row ref;
+    if (sub->spec.reference == NULL)
+        return ERR_OK;
+    enum err code = store_reference_get(app->store, user, sub->spec.reference, &ref, &sub->info);
+    if (code == ERR_OK)
+        free(ref.document);
+    if (code != ERR_NOT_FOUND)
+        return code;
+    mistake_add(&sub->mistakes, "/reference",
+                "there is no reference \"%s\"; GET /v1/references lists them", sub->spec.reference);
+    return ERR_INVALID;
+}
+
+static enum err prepare(struct submission *sub, struct app *app, const char *user,
+                        const json_t *json)
+{
+    enum err code = spec_parse(&sub->spec, json, &app->limits, &sub->mistakes);
+    sub->parsed = code == ERR_OK;
+    if (code == ERR_OK)
+        code = load_model(sub, app, user);
+    if (code == ERR_OK)
+        code = spec_bind(&sub->spec, sub->model, &app->limits, &sub->bound, &sub->mistakes);
+    if (code == ERR_OK)
+        code = check_reference(sub, app, user);
+    return code;
+}
+
+static enum err check_quota(struct app *app, const char *user, uint64_t disk_bytes,
+                            struct err_info *info)
+{
+    uint64_t jobs, bytes, most = (uint64_t)app->config->user_stored_mb << 20;
+    struct store_stats stats;
+    enum err code = store_owner_totals(app->store, user, &jobs, &bytes, info);
+    if (code != ERR_OK)
+        return code;
+    if (jobs >= (uint64_t)app->config->user_active_jobs)
+        return err_set(info, ERR_QUOTA, "you have %" PRIu64 " unfinished jobs, the most allowed",
+                       jobs);
+    if (bytes + disk_bytes > most)
+        return err_set(info, ERR_QUOTA,
+                       "the job would store about %" PRIu64 " MB; you have %" PRIu64
+                       " MB of %" PRIu64
+                       " MB in use: delete jobs, thin more or save fewer parameters",
+                       disk_bytes >> 20, bytes >> 20, most >> 20);
+    store_stats(app->store, &stats);
+    if (stats.free_bytes < 2 * ((uint64_t)app->config->min_free_mb << 20))
+        return err_set(info, ERR_NO_SPACE, "the server's disk is nearly full (%" PRIu64 " MB left)",
+                       stats.free_bytes >> 20);
+    return ERR_OK;
+}
+
+static const char *precision_name(const struct data *data)
+{
+    if (data == NULL)
+        return "";
+    return data->train.precision == PRECISION_SINGLE ? "single" : "double";
+}
+
+static json_t *estimate_json(const struct submission *sub, const struct estimate *e)
+{
+    json_t *doc = json_object();
+    size_t data = sub->data != NULL ? sub->data->bytes : 0;
+    json_put(&doc, "seconds", json_number(e->seconds));
+    json_put(&doc, "seconds_per_iteration", json_number(e->seconds_per_iteration));
+    json_put(&doc, "memory_bytes", json_count(e->memory_bytes + data));
+    json_put(&doc, "disk_bytes", json_count(e->disk_bytes));
+    json_put(&doc, "draws", json_count(e->draws));
+    json_put(&doc, "dimension", json_count(sub->bound.d));
+    json_put(&doc, "rows", json_count(sub->bound.N));
+    return doc;
+}
+
+static void answer_valid(struct call *call, struct submission *sub, const struct estimate *e)
+{
+    json_t *doc = json_object();
+    json_put(&doc, "valid", json_true());
+    json_put(&doc, "job", spec_resolved(&sub->spec));
+    json_put(&doc, "estimate", estimate_json(sub, e));
+    json_put(&doc, "precision", json_text(precision_name(sub->data)));
+    call_json(call, 200, doc);
+}
+
+static enum err create_row(struct call *call, struct submission *sub, struct job_row *row,
+                           bool *existing)
+{
+    const struct job_spec *spec = &sub->spec;
+    json_t *resolved = spec_resolved(spec);
+    char *request = resolved != NULL ? json_write(resolved, NULL) : NULL,
+         *tags = json_write(spec->tags, NULL);
+    unsigned char hash[32];
+    uint32_t random = 0;
+    enum err code = ERR_NO_MEMORY;
+    json_decref(resolved);
+    gnutls_hash_fast(GNUTLS_DIG_SHA256, call->req->body, call->req->body_size, hash);
+    ssize_t got = getrandom(&random, sizeof random, 0);
+    (void)got;
+    *row = (struct job_row){
+        .state = JOB_queued,
+        .reason = "waits for a worker",
+        .created_ms = clock_wall_ms(),
+        .name = spec->name,
+        .note = spec->note,
+        .tags = tags,
+        .request = request,
+        .model = (char *)(uintptr_t)spec->model->name,
+        .sampler = (char *)(uintptr_t)spec->sampler->name,
+        .priority = spec->priority,
+        .lab = spec->lab,
+        .isa = progress_isa(),
+        .precision = (char *)(uintptr_t)precision_name(sub->data),
+        .data_sha256 = sub->data != NULL ? (char *)(uintptr_t)sub->data->sha256 : "",
+    };
+    memcpy(row->owner, call->who.user, sizeof row->owner);
+    job_id_make(row->id, row->created_ms, random);
+    if (request != NULL && tags != NULL)
+        code = store_job_create(call->app->store, row, request_header(call->req, "Idempotency-Key"),
+                                hash, existing, &sub->info);
+    else
+        err_set(&sub->info, code, "no memory for the job");
+    if (code == ERR_OK && !*existing)
+        code = sched_submit(call->app->sched, row, &sub->info);
+    free(request);
+    free(tags);
+    return code;
+}
+
+static void answer_job(struct call *call, const char *id, int status)
+{
+    struct job_row row;
+    struct err_info info;
+    if (store_job_get(call->app->store, id, &row, &info) != ERR_OK) {
+        call_fail_info(call, &info);
+        return;
+    }
+    call_json(call, status, job_json(call->app, &row));
+    job_row_release(&row);
+}
+
+static void create(struct call *call, struct submission *sub, const struct estimate *estimate)
+{
+    struct job_row row;
+    char location[64];
+    bool existing = false;
+    enum err code = check_quota(call->app, call->who.user, estimate->disk_bytes, &sub->info);
+    if (code == ERR_OK)
+        code = create_row(call, sub, &row, &existing);
+    if (code != ERR_OK) {
+        call_fail_info(call, &sub->info);
+        return;
+    }
+    answer_job(call, row.id, 201);
+    snprintf(location, sizeof location, "/v1/jobs/%s", row.id);
+    reply_header(call->reply, "Location", location);
+    if (existing)
+        reply_header(call->reply, "Idempotency-Replayed", "true");
+}
+
+static bool good_key(struct call *call)
+{
+    const char *key = request_header(call->req, "Idempotency-Key");
+    if (key == NULL || (key[0] != '\0' && strlen(key) <= 200))
+        return true;
+    call_fail(call, ERR_INVALID, "Idempotency-Key must have 1 to 200 characters");
+    return false;
+}
+
+void api_job_create(struct call *call)
+{
+    struct submission sub = {0};
+    struct estimate estimate;
+    bool validate = false;
+    json_t *json = NULL;
+    if (!call_query_flag(call, "validate_only", &validate) || !good_key(call) ||
+        (json = call_body(call)) == NULL)
+        return;
+    enum err code = prepare(&sub, call->app, call->who.user, json);
+    if (code == ERR_OK)
+        code = spec_estimate(&sub.spec, &sub.bound, sub.model, (unsigned)call->app->config->workers,
+                             &estimate, &sub.info);
+    if (sub.mistakes.count > 0)
+        call_mistakes(call, &sub.mistakes);
+    else if (code != ERR_OK)
+        call_fail(call, code, sub.info.message);
+    else if (validate)
+        answer_valid(call, &sub, &estimate);
+    else
+        create(call, &sub, &estimate);
+    json_decref(json);
+    submission_release(&sub, call->app);
+}
+
+/* ---- listing and showing ---- */
+
+struct list {
+    struct app *app;
+    json_t *items;
+    size_t limit;
+    char next[JOB_ID_SIZE];
+    bool more;
+};
+
+static bool list_row(void *ctx, const struct job_row *row)
+{
+    struct list *list = ctx;
+    if (json_array_size(list->items) == list->limit) {
+        list->more = true;
+        return false;
+    }
+    json_add(&list->items, job_json(list->app, row));
+    memcpy(list->next, row->id, sizeof list->next);
+    return list->items != NULL;
+}
+
+/* owner: absent means one's own, "all" whatever one may see, else that user's as far as one may see
+ * them. */
+static bool read_filter(struct call *call, struct job_filter *filter)
+{
+    const struct request *req = call->req;
+    const char *owner = request_query(req, "owner");
+    uint64_t limit = LIST_LIMIT;
+    enum job_state state;
+    *filter = (struct job_filter){
+        .viewer = call_is_admin(call) ? NULL : call->who.user,
+        .owner = owner == NULL               ? call->who.user
+                 : strcmp(owner, "all") == 0 ? NULL
+                                             : owner,
+        .state = request_query(req, "state"),
+        .model = request_query(req, "model"),
+        .sampler = request_query(req, "sampler"),
+        .tag = request_query(req, "tag"),
+        .q = request_query(req, "q"),
+        .before = request_query(req, "cursor"),
+    };
+    if (!call_query_count(call, "limit", 1, LIST_LIMIT_MAX, &limit) ||
+        !call_query_flag(call, "trash", &filter->deleted))
+        return false;
+    if (filter->state != NULL && strcmp(filter->state, "active") == 0) {
+        filter->active = true;
+        filter->state = NULL;
+    }
+    struct mistakes mistakes = {0};
+    if (filter->state != NULL && !job_state_parse(filter->state, &state))
+        mistake_add(&mistakes, "?state",
+                    "no such state; allowed: active, queued, running, paused, cancelling, "
+                    "succeeded, failed, cancelled");
+    if (filter->before != NULL && !job_id_valid(filter->before))
+        mistake_add(&mistakes, "?cursor",
+                    "not a cursor; take it from the field next of the page before");
+    filter->limit = (size_t)limit + 1;
+    if (mistakes.count == 0)
+        return true;
+    call_mistakes(call, &mistakes);
+    return false;
+}
+
+void api_jobs(struct call *call)
+{
+    struct job_filter filter;
+    struct err_info info;
+    if (!read_filter(call, &filter))
+        return;
+    struct list list = {.app = call->app, .items = json_array(), .limit = filter.limit - 1};
+    if (store_jobs(call->app->store, &filter, list_row, &list, &info) != ERR_OK) {
+        json_decref(list.items);
+        call_fail_info(call, &info);
+        return;
+    }
+    json_t *doc = json_object();
+    json_put(&doc, "items", list.items);
+    json_put(&doc, "next", list.more ? json_text(list.next) : json_null());
+    call_json(call, 200, doc);
+}
+
+static void entity_tag(struct app *app, const struct job_row *row, char etag[64])
+{
+    uint64_t revision = row->revision, version = 0;
+    sched_version(app->sched, row->id, &revision, &version);
+    snprintf(etag, 64, "\"%" PRIu64 ".%" PRIu64 ".%s\"", revision, version,
+             version > 0 ? app->nonce : "0");
+}
+
+/* A long poll is parked as long as nothing has changed: since If-None-Match, or else since the
+ * first look. */
+static bool park(struct call *call, const char *id, const char *etag, uint64_t wait)
+{
+    const char *known = request_header(call->req, "If-None-Match");
+    if (call->etag[0] == '\0')
+        snprintf(call->etag, sizeof call->etag, "%.60s", known != NULL ? known : etag);
+    if (wait == 0 || call->req->timed_out || strcmp(call->etag, etag) != 0 ||
+        atomic_load(&call->app->draining))
+        return false;
+    call->reply->park_ms = (uint32_t)wait * 1000;
+    call->reply->park_key = event_key(id);
+    return true;
+}
+
+void api_job(struct call *call)
+{
+    struct job_row row;
+    uint64_t wait = 0;
+    char etag[64];
+    if (!call_query_count(call, "wait", 0, WAIT_MAX, &wait) || !call_job(call, &row, false))
+        return;
+    entity_tag(call->app, &row, etag);
+    const char *known = request_header(call->req, "If-None-Match");
+    if (!park(call, row.id, etag, wait)) {
+        if (known != NULL && strcmp(known, etag) == 0)
+            call_empty(call, 304);
+        else
+            call_json(call, 200, job_json(call->app, &row));
+        reply_header(call->reply, "ETag", etag);
+        reply_header(call->reply, "Cache-Control", "private, no-cache");
+    }
+    job_row_release(&row);
+}
+
+/* ---- changing ---- */
+
+struct patch {
+    struct job_row *row; /* its texts are replaced by owned copies */
+    char *name, *note, *tags;
+};
+
+static void patch_name(void *ctx, const struct place *place, const json_t *value)
+{
+    struct patch *patch = ctx;
+    const char *text;
+    if (field_text(place, value, (struct field_text){.max = 200}, &text))
+        patch->name = strdup(text);
+}
+
+static void patch_note(void *ctx, const struct place *place, const json_t *value)
+{
+    struct patch *patch = ctx;
+    const char *text;
+    if (field_text(place, value,
+                   (struct field_text){.max = 2000, .may_be_empty = true, .lines = true}, &text))
+        patch->note = strdup(text);
+}
+
+static void patch_tags(void *ctx, const struct place *place, const json_t *value)
+{
+    struct patch *patch = ctx;
+    bool good = json_is_array(value) && json_array_size(value) <= 20;
+    if (!good)
+        place_mistake(place, "must be a list of at most 20 texts");
+    for (size_t i = 0; good && i < json_array_size(value); i++) {
+        struct place item = place_item(place, i);
+        const char *text;
+        good = field_text(&item, json_array_get(value, i), (struct field_text){.max = 64}, &text);
+    }
+    if (good)
+        patch->tags = json_write(value, NULL);
+}
+
+static void patch_priority(void *ctx, const struct place *place, const json_t *value)
+{
+    struct patch *patch = ctx;
+    field_integer(place, value, -100, 100, &patch->row->priority);
+}
+
+static void patch_visibility(void *ctx, const struct place *place, const json_t *value)
+{
+    static const char *const words[] = {"private", "lab", NULL};
+    struct patch *patch = ctx;
+    size_t index;
+    if (field_choice(place, value, words, &index))
+        patch->row->lab = index == 1;
+}
+
+static const struct field patch_fields[] = {
+    {"name", patch_name},
+    {"note", patch_note},
+    {"tags", patch_tags},
+    {"priority", patch_priority},
+    {"visibility", patch_visibility},
+    {NULL, NULL},
+};
+
+static void replace(char **slot, char *value)
+{
+    if (value == NULL)
+        return;
+    free(*slot);
+    *slot = value;
+}
+
+void api_job_patch(struct call *call)
+{
+    struct job_row row;
+    struct mistakes mistakes = {0};
+    struct err_info info;
+    json_t *json = call_body(call);
+    if (json == NULL)
+        return;
+    if (!call_job(call, &row, true)) {
+        json_decref(json);
+        return;
+    }
+    struct patch patch = {.row = &row};
+    struct place root = place_root(&mistakes);
+    field_object(&root, json, patch_fields, &patch);
+    json_decref(json);
+    replace(&row.name, patch.name);
+    replace(&row.note, patch.note);
+    replace(&row.tags, patch.tags);
+    if (mistakes.count > 0) {
+        call_mistakes(call, &mistakes);
+    } else if (store_job_update(call->app->store, &row, JOB_SET_TEXTS, NULL, &info) != ERR_OK) {
+        call_fail_info(call, &info);
+    } else {
+        sched_renamed(call->app->sched, &row);
+        answer_job(call, row.id, 200);
+    }
+    job_row_release(&row);
+}
+
+static void control(struct call *call, enum job_event event, uint64_t iterations)
+{
+    struct job_row row;
+    struct err_info info;
+    if (!call_job(call, &row, true))
+        return;
+    if (sched_control(call->app->sched, row.id, event, iterations, &info) != ERR_OK)
+        call_fail_info(call, &info);
+    else
+        answer_job(call, row.id, 202);
+    job_row_release(&row);
+}
+
+void api_job_cancel(struct call *call)
+{
+    control(call, JOB_EVENT_cancel, 0);
+}
+
+void api_job_pause(struct call *call)
+{
+    control(call, JOB_EVENT_pause, 0);
+}
+
+void api_job_resume(struct call *call)
+{
+    control(call, JOB_EVENT_resume, 0);
+}
+
+void api_job_retry(struct call *call)
+{
+    control(call, JOB_EVENT_retry, 0);
+}
+
+static void read_iterations(void *ctx, const struct place *place, const json_t *value)
+{
+    field_integer(place, value, 1, 1000000000000000, ctx);
+}
+
+void api_job_extend(struct call *call)
+{
+    static const struct field fields[] = {{"iterations", read_iterations}, {NULL, NULL}};
+    int64_t iterations = 0;
+    struct mistakes mistakes = {0};
+    json_t *json = call_body(call);
+    if (json == NULL)
+        return;
+    struct place root = place_root(&mistakes);
+    field_object(&root, json, fields, &iterations);
+    json_decref(json);
+    if (mistakes.count == 0 && iterations == 0)
+        mistake_add(&mistakes, "/iterations", "is needed: how many more iterations after warm-up");
+    if (mistakes.count > 0)
+        call_mistakes(call, &mistakes);
+    else
+        control(call, JOB_EVENT_extend, (uint64_t)iterations);
+}
+
+void api_job_delete(struct call *call)
+{
+    struct job_row row;
+    struct err_info info;
+    bool purge = call->app->config->trash_hours == 0;
+    if (!call_query_flag(call, "purge", &purge) || !call_job(call, &row, true))
+        return;
+    enum err code;
+    if (!job_state_terminal(row.state)) {
+        code = err_set(&info, ERR_CONFLICT, "the job is %s; cancel it first, then delete it",
+                       job_state_name(row.state));
+    } else if (purge) {
+        code = store_job_purge(call->app->store, row.id, &info);
+    } else {
+        row.deleted_ms = clock_wall_ms();
+        code = store_job_update(call->app->store, &row, JOB_SET_DELETED, "deleted by its owner",
+                                &info);
+    }
+    if (code != ERR_OK)
+        call_fail_info(call, &info);
+    else
+        call_empty(call, 204);
+    job_row_release(&row);
+}
+
+/* Whether the job is in the trash of somebody whose trash the caller may touch. */
+static bool find_deleted(void *ctx, const struct job_row *row)
+{
+    struct call *call = ctx;
+    if (strcmp(row->id, call->arg[0]) != 0)
+        return true;
+    snprintf(call->etag, sizeof call->etag, "%s", row->id);
+    return false;
+}
+
+void api_job_restore(struct call *call)
+{
+    struct err_info info;
+    struct job_filter filter = {.viewer = call_is_admin(call) ? NULL : call->who.user,
+                                .owner = call_is_admin(call) ? NULL : call->who.user,
+                                .deleted = true,
+                                .limit = 100000};
+    struct job_row row = {.deleted_ms = 0};
+    if (store_jobs(call->app->store, &filter, find_deleted, call, &info) != ERR_OK) {
+        call_fail_info(call, &info);
+        return;
+    }
+    if (call->etag[0] == '\0') {
+        call_fail(call, ERR_NOT_FOUND, "there is no such job in your trash");
+        return;
+    }
+    memcpy(row.id, call->arg[0], sizeof row.id);
+    if (store_job_update(call->app->store, &row, JOB_SET_DELETED, "restored from the trash",
+                         &info) != ERR_OK)
+        call_fail_info(call, &info);
+    else
+        answer_job(call, row.id, 200);
+}

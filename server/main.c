@@ -1,0 +1,517 @@
+/* barkerd: the command line of the daemon; start, supervision, orderly end. */
+#include "core/kernels.h"
+#include "server/api.h"
+#include "server/clock.h"
+#include "server/log.h"
+#include "server/retention.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gnutls/gnutls.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define STOP_MS      4000  /* for handlers and streams to end */
+#define RETENTION_MS 60000 /* between two looks at the trash */
+#define HOSTS_MAX    32
+
+struct daemon {
+    struct config config;
+    struct app app;
+    char address[64];
+    uint16_t port;
+    bool loopback;
+};
+
+/* Events start before HTTP does and go on while it ends. */
+static struct http *_Atomic waker;
+
+static void published(void *ctx, uint64_t key)
+{
+    struct http *http = atomic_load(&waker);
+    (void)ctx;
+    if (http == NULL)
+        return;
+    http_wake_streams(http);
+    if (key != 0)
+        http_wake_parked(http, key);
+}
+
+/* ---- files ---- */
+
+static enum err make_directory(const char *path, mode_t mode, struct err_info *info)
+{
+    char part[4096];
+    snprintf(part, sizeof part, "%s", path);
+    for (char *at = part + 1; *at != '\0'; at++) {
+        if (*at != '/')
+            continue;
+        *at = '\0';
+        if (mkdir(part, mode) != 0 && errno != EEXIST)
+            return err_set(info, ERR_IO, "%s: %s", part, strerror(errno));
+        *at = '/';
+    }
+    if (mkdir(part, mode) != 0 && errno != EEXIST)
+        return err_set(info, ERR_IO, "%s: %s", part, strerror(errno));
+    return ERR_OK;
+}
+
+/* Whole or not at all, and readable by us alone. */
+static enum err write_file(const char *directory, const char *name, const char *text,
+                           struct err_info *info)
+{
+    char path[4200], temporary[4210];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    snprintf(temporary, sizeof temporary, "%s.new", path);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    size_t size = strlen(text);
+    bool ok = fd >= 0 && write(fd, text, size) == (ssize_t)size && fsync(fd) == 0;
+    if (fd >= 0)
+        close(fd);
+    if (ok && rename(temporary, path) == 0)
+        return ERR_OK;
+    return err_set(info, ERR_IO, "%s: %s", path, strerror(errno));
+}
+
+static char *read_file(const char *path, struct err_info *info)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *in = fopen(path, "re"), *out = open_memstream(&text, &size);
+    char part[4096];
+    for (size_t n; in != NULL && out != NULL && (n = fread(part, 1, sizeof part, in)) > 0;)
+        fwrite(part, 1, n, out);
+    if (in == NULL || out == NULL)
+        err_set(info, ERR_IO, "%s: %s", path, strerror(errno));
+    if (in != NULL)
+        fclose(in);
+    if (out != NULL)
+        fclose(out);
+    if (in != NULL)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* ---- start ---- */
+
+static enum err open_store(struct daemon *d, struct err_info *info)
+{
+    struct store_config store = {.directory = d->config.state,
+                                 .min_free_bytes = (uint64_t)d->config.min_free_mb << 20};
+    struct auth_limits limits = {.writes_per_minute = (double)d->config.writes_per_minute,
+                                 .reads_per_second = (double)d->config.reads_per_second,
+                                 .failures_per_minute = 10};
+    enum err code = make_directory(d->config.state, 0700, info);
+    if (code == ERR_OK)
+        code = store_open(&d->app.store, &store, info);
+    if (code == ERR_OK)
+        code = auth_open(&d->app.auth, d->app.store, &limits, info);
+    return code;
+}
+
+static enum err first_token(struct daemon *d, struct err_info *info)
+{
+    char token[TOKEN_SIZE], line[TOKEN_SIZE + 1], id[9];
+    if (!auth_empty(d->app.auth))
+        return ERR_OK;
+    enum err code =
+        auth_token_add(d->app.auth, "admin", ROLE_ADMIN, "first start", 0, token, id, info);
+    if (code == ERR_OK) {
+        snprintf(line, sizeof line, "%s\n", token);
+        code = write_file(d->config.state, "admin.token", line, info);
+    }
+    explicit_bzero(token, sizeof token);
+    explicit_bzero(line, sizeof line);
+    return code;
+}
+
+static enum err open_data(struct daemon *d, struct err_info *info)
+{
+    enum err code = make_directory(d->config.data, 0755, info);
+    if (code == ERR_OK)
+        code = datafile_root_open(&d->app.root, d->config.data, info);
+    if (code != ERR_OK)
+        return code;
+    d->app.cache = datacache_new(d->app.root, (size_t)d->config.data_memory_mb << 20);
+    d->app.events = events_new(published, NULL);
+    if (d->app.cache == NULL || d->app.events == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory to start");
+    return ERR_OK;
+}
+
+static enum err start_sampling(struct daemon *d, struct err_info *info)
+{
+    const struct config *c = &d->config;
+    d->app.limits = (struct job_limits){
+        .max_iterations = (uint64_t)c->max_iterations,
+        .max_chains = (uint64_t)c->max_chains,
+        .max_dimension = (uint64_t)c->max_dimension,
+        .max_draws_bytes = (uint64_t)c->user_stored_mb << 20,
+    };
+    struct sched_config config = {
+        .workers = (unsigned)c->workers,
+        .slice_ms = (uint64_t)c->slice_ms,
+        .user_running_chains = (unsigned)c->user_running_chains,
+        .user_stored_bytes = (uint64_t)c->user_stored_mb << 20,
+        .limits = d->app.limits,
+    };
+    return sched_start(&d->app.sched, &config, d->app.store, d->app.cache, d->app.events, info);
+}
+
+static size_t split_hosts(char *text, const char *hosts[HOSTS_MAX])
+{
+    size_t count = 0;
+    for (char *name = strtok(text, ", "); name != NULL && count < HOSTS_MAX - 1;
+         name = strtok(NULL, ", "))
+        hosts[count++] = name;
+    hosts[count] = NULL;
+    return count;
+}
+
+static enum err start_http(struct daemon *d, struct err_info *info)
+{
+    const struct config *c = &d->config;
+    const char *hosts[HOSTS_MAX];
+    char *cert = NULL, *key = NULL, *names = strdup(c->hosts);
+    bool tls = c->tls_cert[0] != '\0';
+    enum err code = ERR_OK;
+    if (names == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory to start");
+    split_hosts(names, hosts);
+    if (tls && ((cert = read_file(c->tls_cert, info)) == NULL ||
+                (key = read_file(c->tls_key, info)) == NULL))
+        code = ERR_IO;
+    struct http_config http = {
+        .address = d->address,
+        .port = d->port,
+        .tls_cert_pem = cert,
+        .tls_key_pem = key,
+        .hosts = hosts,
+        .threads = (uint32_t)c->http_threads,
+        .pool_threads = (uint32_t)c->request_threads,
+        .max_connections = (uint32_t)c->max_connections,
+        .header_ms = 10000,
+        .body_ms = 30000,
+        .idle_ms = 15000,
+        .heartbeat_ms = 15000,
+        .max_parked = 2048,
+    };
+    struct http_app app = api_http_app(&d->app);
+    if (code == ERR_OK)
+        code = http_start(&d->app.http, &http, &app, info);
+    if (key != NULL)
+        explicit_bzero(key, strlen(key));
+    free(cert);
+    free(key);
+    free(names);
+    return code;
+}
+
+static enum err announce(struct daemon *d, struct err_info *info)
+{
+    char url[128], line[140], workers[24];
+    bool v6 = strchr(d->address, ':') != NULL;
+    snprintf(url, sizeof url, "%s://%s%s%s:%u", d->config.tls_cert[0] != '\0' ? "https" : "http",
+             v6 ? "[" : "", d->address, v6 ? "]" : "", http_port(d->app.http));
+    snprintf(line, sizeof line, "%s\n", url);
+    snprintf(workers, sizeof workers, "%" PRId64, d->config.workers);
+    log_event(LOG_WARN, "listening", "url", url, "version", BARKERD_VERSION, "isa", kernels->isa,
+              "workers", workers, "state", d->config.state, "data", d->config.data, NULL);
+    return write_file(d->config.state, "url", line, info);
+}
+
+static void prepare_process(void)
+{
+    struct rlimit files;
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file too large is an error code, not the end */
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}); /* tokens pass through memory */
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    umask(077);
+    json_object_seed(0);
+}
+
+static enum err start(struct daemon *d, struct err_info *info)
+{
+    uint32_t random = 0;
+    ssize_t got = getrandom(&random, sizeof random, 0);
+    (void)got;
+    d->app.config = &d->config;
+    d->app.started_ms = clock_wall_ms();
+    snprintf(d->app.nonce, sizeof d->app.nonce, "%08x", random);
+    log_threshold(d->config.verbose == 0   ? LOG_WARN
+                  : d->config.verbose == 1 ? LOG_INFO
+                                           : LOG_DEBUG);
+    enum err code = open_store(d, info);
+    code = code == ERR_OK ? first_token(d, info) : code;
+    code = code == ERR_OK ? open_data(d, info) : code;
+    code = code == ERR_OK ? start_sampling(d, info) : code;
+    code = code == ERR_OK ? start_http(d, info) : code;
+    if (code == ERR_OK)
+        atomic_store(&waker, d->app.http);
+    return code == ERR_OK ? announce(d, info) : code;
+}
+
+/* ---- end ---- */
+
+static void release(struct daemon *d)
+{
+    sched_free(d->app.sched);
+    events_free(d->app.events);
+    datacache_free(d->app.cache);
+    datafile_root_close(d->app.root);
+    auth_close(d->app.auth);
+    store_close(d->app.store);
+    config_release(&d->config);
+}
+
+/* No new work; chains end at their next look and are saved; streams and handlers end; the store
+ * closes last. */
+static int stop(struct daemon *d)
+{
+    char path[4200];
+    atomic_store(&d->app.draining, true);
+    snprintf(path, sizeof path, "%s/url", d->config.state);
+    unlink(path);
+    events_close(d->app.events);
+    http_quiesce(d->app.http);
+    sched_halt(d->app.sched);
+    atomic_store(&waker, NULL);
+    bool clean = http_stop(d->app.http, STOP_MS);
+    if (!clean) {
+        store_close(d->app.store); /* everything is saved; what still hangs must not keep us */
+        log_event(LOG_WARN, "stopped with open connections", NULL);
+        _exit(0);
+    }
+    release(d);
+    log_event(LOG_WARN, "stopped", NULL);
+    return 0;
+}
+
+static int supervise(struct daemon *d, const sigset_t *signals)
+{
+    uint64_t next_retention = clock_mono_ms() + 5000;
+    char why[200];
+    for (;;) {
+        struct timespec second = {.tv_sec = 1};
+        int caught = sigtimedwait(signals, NULL, &second);
+        if (caught == SIGTERM || caught == SIGINT)
+            return stop(d);
+        if (store_broken(d->app.store, why)) {
+            log_event(LOG_ERROR, "the store is broken", "reason", why, NULL);
+            _exit(1); /* a restart recovers from what is on disk */
+        }
+        if (clock_mono_ms() >= next_retention) {
+            retention_run(d->app.store, &d->config);
+            next_retention = clock_mono_ms() + RETENTION_MS;
+        }
+    }
+}
+
+static int serve(struct daemon *d)
+{
+    struct err_info info = {.message = ""};
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before any thread exists */
+    if (start(d, &info) != ERR_OK) {
+        fprintf(stderr, "barkerd: %s\n", info.message);
+        _exit(1);
+    }
+    return supervise(d, &signals);
+}
+
+/* ---- commands ---- */
+
+static int complain(const struct err_info *info)
+{
+    fprintf(stderr, "barkerd: %s\n", info->message);
+    return 1;
+}
+
+static int token_command(struct daemon *d, int argc, char **argv)
+{
+    struct err_info info;
+    enum role role = ROLE_USER;
+    const char *name = NULL, *label = "";
+    long days = 0;
+    char token[TOKEN_SIZE], id[9];
+    for (int i = 1; i < argc; i++) {
+        bool value = i + 1 < argc;
+        if (strcmp(argv[i], "--role") == 0 && value) {
+            if (!role_parse(argv[++i], &role)) {
+                fprintf(stderr, "barkerd: --role must be viewer, user or admin, not %s\n", argv[i]);
+                return 2;
+            }
+        } else if (strcmp(argv[i], "--label") == 0 && value) {
+            label = argv[++i];
+        } else if (strcmp(argv[i], "--expires-in-days") == 0 && value) {
+            days = strtol(argv[++i], NULL, 10);
+        } else if (name == NULL && argv[i][0] != '-') {
+            name = argv[i];
+        } else {
+            name = NULL;
+            break;
+        }
+    }
+    if (argc < 2 || strcmp(argv[0], "add") != 0 || name == NULL || days < 0) {
+        fprintf(stderr, "usage: barkerd token add NAME [--role viewer|user|admin] [--label TEXT] "
+                        "[--expires-in-days N] [--state DIR]\n");
+        return 2;
+    }
+    enum err code = open_store(d, &info);
+    if (code == ERR_CONFLICT)
+        err_set(&info, code, "a daemon is running on %s; ask it: barker token add %s --role %s",
+                d->config.state, name, role_name(role));
+    uint64_t expires = days > 0 ? clock_wall_ms() + (uint64_t)days * 86400000 : 0;
+    if (code == ERR_OK)
+        code = auth_token_add(d->app.auth, name, role, label, expires, token, id, &info);
+    if (code == ERR_OK)
+        printf("%s\n", token);
+    auth_close(d->app.auth);
+    store_close(d->app.store);
+    return code == ERR_OK ? 0 : complain(&info);
+}
+
+static void print_problem(void *ctx, const char *problem)
+{
+    size_t *count = ctx;
+    ++*count;
+    printf("%s\n", problem);
+}
+
+static int check_command(struct daemon *d)
+{
+    struct err_info info;
+    size_t problems = 0;
+    enum err code = open_store(d, &info);
+    if (code == ERR_OK)
+        code = store_check(d->app.store, print_problem, &problems, &info);
+    auth_close(d->app.auth);
+    store_close(d->app.store);
+    if (code != ERR_OK)
+        return complain(&info);
+    printf("%s: %zu problems\n", d->config.state, problems);
+    return problems == 0 ? 0 : 1;
+}
+
+static int backup_command(struct daemon *d, const char *path)
+{
+    struct err_info info;
+    if (store_backup_directory(d->config.state, path, &info) != ERR_OK)
+        return complain(&info);
+    printf("%s\n", path);
+    return 0;
+}
+
+static void usage(FILE *out)
+{
+    fprintf(
+        out,
+        "barkerd %s, a sampling server\n\n"
+        "usage: barkerd [--config FILE] [--SETTING VALUE]...     runs until SIGTERM, which saves "
+        "everything\n"
+        "       barkerd token add NAME [--role viewer|user|admin] [--label TEXT] "
+        "[--expires-in-days N]\n"
+        "       barkerd check                                    looks for damage in the database\n"
+        "       barkerd backup DIRECTORY                         a consistent copy, also while it "
+        "runs\n"
+        "       barkerd --help | --version\n\n"
+        "Settings, on the command line or in the file as `name = value` (with their defaults):\n",
+        BARKERD_VERSION);
+    config_help(out);
+    fprintf(
+        out,
+        "\nBARKER_ISA=portable|avx2|avx512 forces an instruction set; all give the same draws.\n");
+}
+
+/* Takes the settings out of the arguments; what is left are the command and its own. Returns how
+ * many, or -1. */
+static int take_settings(struct config *config, int argc, char **argv, char **rest,
+                         struct err_info *info)
+{
+    int count = 0;
+    for (int i = 1; i < argc; i++) {
+        const char *name = argv[i] + 2;
+        bool command_option = strcmp(name, "role") == 0 || strcmp(name, "label") == 0 ||
+                              strcmp(name, "expires-in-days") == 0;
+        if (strncmp(argv[i], "--", 2) != 0 || command_option) {
+            rest[count++] = argv[i];
+            continue;
+        }
+        if (i + 1 == argc) {
+            err_set(info, ERR_INVALID, "%s needs a value", argv[i]);
+            return -1;
+        }
+        const char *value = argv[++i];
+        enum err code = strcmp(name, "config") == 0 ? config_file(config, value, info)
+                                                    : config_set(config, name, value, info);
+        if (code != ERR_OK)
+            return -1;
+    }
+    return count;
+}
+
+static enum err check_isa(struct err_info *info)
+{
+    const char *isa = getenv("BARKER_ISA");
+    if (isa == NULL || strcmp(isa, kernels->isa) == 0)
+        return ERR_OK;
+    return err_set(info, ERR_INVALID, "BARKER_ISA: \"%s\" is not available here; the best is %s",
+                   isa, kernels_available()[0]->isa);
+}
+
+int main(int argc, char **argv)
+{
+    static struct daemon d;
+    struct err_info info;
+    char **rest = calloc((size_t)argc, sizeof *rest);
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            usage(stdout);
+            return 0;
+        }
+        if (strcmp(argv[i], "--version") == 0) {
+            printf("barkerd %s\n", BARKERD_VERSION);
+            return 0;
+        }
+    }
+    prepare_process();
+    if (rest == NULL)
+        return 1;
+    enum err code = config_init(&d.config, &info);
+    int count = code == ERR_OK ? take_settings(&d.config, argc, argv, rest, &info) : -1;
+    if (count >= 0)
+        code = config_finish(&d.config, d.address, &d.port, &d.loopback, &info);
+    if (code == ERR_OK)
+        code = check_isa(&info);
+    if (count < 0 || code != ERR_OK) {
+        fprintf(stderr, "barkerd: %s\n", info.message);
+        return 2;
+    }
+    if (count == 0)
+        return serve(&d);
+    if (strcmp(rest[0], "token") == 0)
+        return token_command(&d, count - 1, rest + 1);
+    if (strcmp(rest[0], "check") == 0 && count == 1)
+        return check_command(&d);
+    if (strcmp(rest[0], "backup") == 0 && count == 2)
+        return backup_command(&d, rest[1]);
+    fprintf(stderr, "barkerd: do not know what to do with \"%s\"\n\n", rest[0]);
+    usage(stderr);
+    return 2;
+}
