@@ -35,9 +35,9 @@ MODELS := $(call obj,$(wildcard models/*.c))
 SERVER := $(call obj,$(filter-out server/main.c,$(wildcard server/*.c)))
 CLI    := $(call obj,$(wildcard clients/cli/*.c))
 SUITES := $(patsubst tests/%/,%,$(sort $(dir $(wildcard tests/*/*.c))))
-SUITES := $(filter-out tsan bench mutants,$(SUITES))
+SUITES := $(filter-out tsan bench crash support,$(SUITES))
 
-.PHONY: all help deps demo test asan tsan coverage lint format bench mutants clean
+.PHONY: all help deps demo test asan tsan coverage lint format bench crash mutants clean
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 
@@ -52,6 +52,7 @@ help:
 	@echo 'make mutants    plants bugs in the numerics one by one and sees that the tests catch each'
 	@echo 'make coverage   line coverage of the tests, in build/coverage'
 	@echo 'make lint       format, static analysis, layering, no forbidden calls'
+	@echo 'make crash      kills the daemon again and again and looks for anything lost'
 	@echo 'make bench      speed of the sampling loop, ratios side by side'
 	@echo 'make deps       installs the Debian packages that are missing'
 	@echo 'make clean      removes build/'
@@ -87,9 +88,61 @@ $(B)/test-$(1): $(call obj,$(wildcard tests/$(1)/*.c)) $(B)/libserver.a $(B)/lib
 endef
 $(foreach s,$(SUITES),$(eval $(call suite,$(s))))
 
+# Plain programs: crash-NAME (killed and restarted by tests/crash), tsan-NAME (Criterion does not work under
+# ThreadSanitizer), bench-NAME.
+define program
+$(B)/$(1)-$(2): $(B)/tests/$(1)/$(2).o $(B)/libserver.a $(B)/libmodels.a $(B)/libcore.a
+	$(Q)$$(CC) $$(LDFLAGS) -o $$@ $$^ $$(SERVER_LIBS) -lm
+endef
+programs = $(patsubst tests/$(1)/%.c,%,$(wildcard tests/$(1)/*.c))
+$(foreach k,crash tsan bench,$(foreach n,$(call programs,$(k)),$(eval $(call program,$(k),$(n)))))
+CRASH := $(patsubst %,$(B)/crash-%,$(call programs,crash))
+TSAN  := $(patsubst %,$(B)/tsan-%,$(call programs,tsan))
+BENCH := $(patsubst %,$(B)/bench-%,$(call programs,bench))
+
+.PHONY: build-tests
+build-tests: all $(SUITES:%=$(B)/test-%) $(CRASH)
+
 test: deps
-	@$(MAKE) --no-print-directory -j$(JOBS) all $(SUITES:%=$(B)/test-%)
+	@$(MAKE) --no-print-directory -j$(JOBS) build-tests
 	@B=$(B) tests/run
+
+asan: deps
+	@$(MAKE) --no-print-directory -j$(JOBS) B=build/asan OPT=-O1 SAN="-fsanitize=address,undefined -fno-omit-frame-pointer" build-tests
+	@B=build/asan ASAN_OPTIONS=detect_stack_use_after_return=1 tests/run
+
+# Uninstrumented libraries synchronise in ways that ThreadSanitizer cannot see, so the programs are our own storms.
+tsan: deps
+	@$(MAKE) --no-print-directory -j$(JOBS) B=build/tsan OPT=-O1 SAN="-fsanitize=thread" tsan-programs
+	@B=build/tsan tests/tsan/run-all
+
+.PHONY: tsan-programs
+tsan-programs: $(TSAN)
+
+coverage: deps
+	@$(MAKE) --no-print-directory -j$(JOBS) B=build/coverage OPT=-O0 SAN="--coverage" build-tests
+	-@B=build/coverage tests/run
+	@tests/lint/coverage build/coverage
+
+mutants: deps
+	@tests/mutants/mutants
+
+bench: all $(BENCH)
+	@for b in $(BENCH); do echo "== $$b"; $$b || exit 1; done
+
+crash: all $(CRASH)
+	@B=$(B) tests/crash/kill9
+
+lint: deps
+	@tests/lint/run
+	@tests/lint/style
+
+format:
+	@clang-format -i $$(git ls-files '*.c' '*.h')
+
+demo: deps
+	@$(MAKE) --no-print-directory -j$(JOBS) all
+	@B=$(B) clients/cli/demo
 
 clean:
 	rm -rf build

@@ -285,6 +285,23 @@ void call_json(struct call *call, int status, json_t *doc)
     call->reply->body_size = size;
 }
 
+void call_items(struct call *call, json_t *items)
+{
+    json_t *doc = json_object();
+    json_put(&doc, "items", items);
+    json_put(&doc, "next", json_null());
+    call_json(call, 200, doc);
+}
+
+json_t *call_time(uint64_t wall_ms)
+{
+    char text[CLOCK_TEXT_SIZE];
+    if (wall_ms == 0)
+        return json_null();
+    clock_text(wall_ms, text);
+    return json_text(text);
+}
+
 void call_empty(struct call *call, int status)
 {
     call->reply->status = status;

@@ -154,7 +154,10 @@ void call_fail(struct call *call, enum err code, const char *detail);
 void call_fail_info(struct call *call, const struct err_info *info);
 void call_mistakes(struct call *call, const struct mistakes *mistakes);
 void call_json(struct call *call, int status, json_t *doc); /* takes doc; NULL: out of memory */
+void call_items(struct call *call, json_t *items); /* {"items": …, "next": null}; takes items */
 void call_empty(struct call *call, int status);
+/* RFC 3339, or null for 0. */
+json_t *call_time(uint64_t wall_ms);
 
 /* The JSON body, or NULL when the call has been answered with an error. Owned by the caller. */
 json_t *call_body(struct call *call);

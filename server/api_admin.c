@@ -12,27 +12,16 @@
 #define DAY_MS     86400000ull
 #define SESSION_MS (12 * 3600 * 1000ull) /* a sign-in through a link */
 
-static json_t *time_json(uint64_t wall_ms)
-{
-    char text[CLOCK_TEXT_SIZE];
-    if (wall_ms == 0)
-        return json_null();
-    clock_text(wall_ms, text);
-    return json_text(text);
-}
-
+/* The collected items, or the error that stopped the collecting. */
 static void answer_items(struct call *call, enum err code, json_t *items,
                          const struct err_info *info)
 {
-    if (code != ERR_OK) {
-        json_decref(items);
-        call_fail_info(call, info);
+    if (code == ERR_OK) {
+        call_items(call, items);
         return;
     }
-    json_t *doc = json_object();
-    json_put(&doc, "items", items);
-    json_put(&doc, "next", json_null());
-    call_json(call, 200, doc);
+    json_decref(items);
+    call_fail_info(call, info);
 }
 
 void api_me(struct call *call)
@@ -60,10 +49,10 @@ static bool add_token(void *ctx, const struct token_row *row)
     json_put(&one, "id", json_text(row->id));
     json_put(&one, "user", json_text(row->user));
     json_put(&one, "label", json_text(row->label));
-    json_put(&one, "created_at", time_json(row->created_ms));
-    json_put(&one, "expires_at", time_json(row->expires_ms));
-    json_put(&one, "revoked_at", time_json(row->revoked_ms));
-    json_put(&one, "used_at", time_json(row->used_ms));
+    json_put(&one, "created_at", call_time(row->created_ms));
+    json_put(&one, "expires_at", call_time(row->expires_ms));
+    json_put(&one, "revoked_at", call_time(row->revoked_ms));
+    json_put(&one, "used_at", call_time(row->used_ms));
     json_add(&list->items, one);
     return list->items != NULL;
 }
@@ -137,7 +126,7 @@ static void answer_token(struct call *call, const char *user, enum role role, co
     json_put(&doc, "token", json_text(token));
     json_put(&doc, "user", json_text(user));
     json_put(&doc, "role", json_text(role_name(role)));
-    json_put(&doc, "expires_at", time_json(expires_ms));
+    json_put(&doc, "expires_at", call_time(expires_ms));
     call_json(call, 201, doc);
 }
 
@@ -240,13 +229,19 @@ void api_ticket_redeem(struct call *call)
 
 /* ---- users ---- */
 
-static bool add_user(void *ctx, const struct user_row *row)
+static json_t *user_json(const struct user_row *row)
 {
-    json_t **items = ctx, *one = json_object();
+    json_t *one = json_object();
     json_put(&one, "name", json_text(row->name));
     json_put(&one, "role", json_text(role_name(row->role)));
-    json_put(&one, "created_at", time_json(row->created_ms));
-    json_add(items, one);
+    json_put(&one, "created_at", call_time(row->created_ms));
+    return one;
+}
+
+static bool add_user(void *ctx, const struct user_row *row)
+{
+    json_t **items = ctx;
+    json_add(items, user_json(row));
     return *items != NULL;
 }
 
@@ -281,16 +276,10 @@ void api_user_put(struct call *call)
         .role = (enum role)r.role, .created_ms = clock_wall_ms(), .quotas = "{}"};
     memcpy(row.name, r.user, strlen(r.user) + 1);
     json_decref(json);
-    if (auth_user_put(call->app->auth, &row, &info) != ERR_OK) {
+    if (auth_user_put(call->app->auth, &row, &info) != ERR_OK)
         call_fail_info(call, &info);
-        return;
-    }
-    json_t *items = NULL, *doc;
-    items = json_array();
-    add_user(&items, &row);
-    doc = json_incref(json_array_get(items, 0));
-    json_decref(items);
-    call_json(call, 201, doc);
+    else
+        call_json(call, 201, user_json(&row));
 }
 
 void api_user_delete(struct call *call)
@@ -380,7 +369,7 @@ static bool add_reference(void *ctx, const struct reference_row *row)
     json_put(&one, "name", json_text(row->name));
     json_put(&one, "owner", json_text(row->owner));
     json_put(&one, "visibility", json_text(row->lab ? "lab" : "private"));
-    json_put(&one, "created_at", time_json(row->created_ms));
+    json_put(&one, "created_at", call_time(row->created_ms));
     json_add(items, one);
     return *items != NULL;
 }

@@ -1,6 +1,5 @@
 /* Data files: listing, looking inside, uploading, deleting. */
 #include "server/api.h"
-#include "server/clock.h"
 #include "server/json.h"
 #include "server/table.h"
 
@@ -13,9 +12,7 @@
 
 static json_t *time_of(struct timespec t)
 {
-    char text[CLOCK_TEXT_SIZE];
-    clock_text((uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000, text);
-    return json_text(text);
+    return call_time((uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000);
 }
 
 static bool add_entry(void *ctx, const struct datafile_entry *entry)
@@ -32,16 +29,13 @@ static bool add_entry(void *ctx, const struct datafile_entry *entry)
 void api_datasets(struct call *call)
 {
     struct err_info info;
-    json_t *items = json_array(), *doc = json_object();
-    if (datafile_list(call->app->root, call->who.user, add_entry, &items, &info) != ERR_OK) {
-        json_decref(items);
-        json_decref(doc);
-        call_fail_info(call, &info);
+    json_t *items = json_array();
+    if (datafile_list(call->app->root, call->who.user, add_entry, &items, &info) == ERR_OK) {
+        call_items(call, items);
         return;
     }
-    json_put(&doc, "items", items);
-    json_put(&doc, "next", json_null());
-    call_json(call, 200, doc);
+    json_decref(items);
+    call_fail_info(call, &info);
 }
 
 static json_t *preview_json(const struct table *t)

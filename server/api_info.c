@@ -3,13 +3,11 @@
 #include "core/kernels.h"
 #include "models/models.h"
 #include "server/assets.h"
-#include "server/clock.h"
 #include "server/describe.h"
 #include "server/json.h"
 #include "server/metrics.h"
 
 #include <gnu/libc-version.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void answer_text(struct call *call, int status, const char *type, const char *text)
@@ -80,9 +78,7 @@ static json_t *limits_json(const struct config *config)
 
 void api_info(struct call *call)
 {
-    char started[CLOCK_TEXT_SIZE];
     json_t *doc = json_object(), *available = json_array();
-    clock_text(call->app->started_ms, started);
     for (const struct kernels *const *k = kernels_available(); *k != NULL; k++)
         json_add(&available, json_text((*k)->isa));
     json_put(&doc, "name", json_text("barkerd"));
@@ -90,18 +86,10 @@ void api_info(struct call *call)
     json_put(&doc, "isa", json_text(kernels->isa));
     json_put(&doc, "isa_available", available);
     json_put(&doc, "libc", json_text(gnu_get_libc_version()));
-    json_put(&doc, "started_at", json_text(started));
+    json_put(&doc, "started_at", call_time(call->app->started_ms));
     json_put(&doc, "workers", json_count((uint64_t)call->app->config->workers));
     json_put(&doc, "slice_seconds", json_number((double)call->app->config->slice_ms / 1000.0));
     json_put(&doc, "limits", limits_json(call->app->config));
-    call_json(call, 200, doc);
-}
-
-static void answer_items(struct call *call, json_t *items)
-{
-    json_t *doc = json_object();
-    json_put(&doc, "items", items);
-    json_put(&doc, "next", json_null());
     call_json(call, 200, doc);
 }
 
@@ -110,7 +98,7 @@ void api_samplers(struct call *call)
     json_t *items = json_array();
     for (size_t i = 0; i < sampler_count; i++)
         json_add(&items, describe_sampler(samplers[i]));
-    answer_items(call, items);
+    call_items(call, items);
 }
 
 void api_sampler(struct call *call)
@@ -127,7 +115,7 @@ void api_models(struct call *call)
     json_t *items = json_array();
     for (size_t i = 0; i < model_count; i++)
         json_add(&items, describe_model(models[i]));
-    answer_items(call, items);
+    call_items(call, items);
 }
 
 void api_model(struct call *call)

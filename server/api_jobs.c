@@ -21,15 +21,6 @@
 
 /* ---- as JSON ---- */
 
-static json_t *time_json(uint64_t wall_ms)
-{
-    char text[CLOCK_TEXT_SIZE];
-    if (wall_ms == 0)
-        return json_null();
-    clock_text(wall_ms, text);
-    return json_text(text);
-}
-
 /* Stored JSON text as a value; null when there is none. */
 static json_t *stored_json(const char *text)
 {
@@ -67,14 +58,14 @@ static void put_live(json_t **doc, struct app *app, const struct job_row *row)
         json_put(doc, "state", json_text(job_state_name(view.state)));
         json_put(doc, "reason", json_text(view.reason));
         json_put(doc, "progress", progress_json(&view));
-        json_put(doc, "started_at", time_json(view.started_ms));
+        json_put(doc, "started_at", call_time(view.started_ms));
         free(view.chain);
     } else {
         summary = stored_json(row->summary);
         json_put(doc, "state", json_text(job_state_name(row->state)));
         json_put(doc, "reason", json_text(row->reason));
         json_put(doc, "progress", stored_json(row->progress));
-        json_put(doc, "started_at", time_json(row->started_ms));
+        json_put(doc, "started_at", call_time(row->started_ms));
     }
     json_put(doc, "verdict", verdict_json(row, summary));
     json_put(doc, "summary", summary);
@@ -87,8 +78,8 @@ json_t *job_json(struct app *app, const struct job_row *row)
     json_put(&doc, "name", json_text(row->name));
     json_put(&doc, "owner", json_text(row->owner));
     put_live(&doc, app, row);
-    json_put(&doc, "created_at", time_json(row->created_ms));
-    json_put(&doc, "ended_at", time_json(row->ended_ms));
+    json_put(&doc, "created_at", call_time(row->created_ms));
+    json_put(&doc, "ended_at", call_time(row->ended_ms));
     json_put(&doc, "revision", json_count(row->revision));
     json_put(&doc, "tags", stored_json(row->tags));
     json_put(&doc, "note", json_text(row->note));

@@ -48,12 +48,15 @@ json_t *progress_json(const struct sched_view *view)
     double elapsed = view->started_ms > 0 && now > view->started_ms
                          ? (double)(now - view->started_ms) / 1000.0
                          : 0.0;
+    double rate = view->rate;
+    if (job_state_terminal(view->state)) /* of the whole run */
+        rate = elapsed > 0.0 ? (double)done / elapsed : 0.0;
     double eta = view->rate > 0.0 ? (double)(total > done ? total - done : 0) / view->rate : NAN;
     json_t *doc = json_object();
     json_put(&doc, "iteration", json_count(done));
     json_put(&doc, "total", json_count(total));
     json_put(&doc, "fraction", json_number(total > 0 ? (double)done / (double)total : NAN));
-    json_put(&doc, "iterations_per_second", json_number(view->rate > 0.0 ? view->rate : NAN));
+    json_put(&doc, "iterations_per_second", json_number(rate > 0.0 ? rate : NAN));
     json_put(&doc, "elapsed_seconds", json_number(elapsed));
     json_put(&doc, "eta_seconds", json_number(done == total ? 0.0 : eta));
     json_put(&doc, "cpu_seconds", json_number(view->cpu_seconds));

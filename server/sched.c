@@ -277,6 +277,7 @@ static void publish(struct sched *s, const struct live *live, const char *type)
 
 /* ---- state changes ---- */
 
+/* What the catalogue keeps of a job that will be in the state row->state. */
 static void fill_results(struct sched *s, struct live *live, struct job_row *row, char **progress,
                          char **summary)
 {
@@ -286,6 +287,7 @@ static void fill_results(struct sched *s, struct live *live, struct job_row *row
     pthread_mutex_unlock(&s->lock);
     *progress = *summary = NULL;
     if (filled) {
+        view.state = row->state;
         json_t *p = progress_json(&view), *q = progress_summary_json(&view);
         *progress = p != NULL ? json_write(p, NULL) : NULL;
         *summary = q != NULL ? json_write(q, NULL) : NULL;
