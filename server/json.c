@@ -61,7 +61,8 @@ enum err json_parse(json_t **out, const char *bytes, size_t size, struct err_inf
     if (*out != NULL)
         return ERR_OK;
     enum json_error_code code = json_error_code(&error);
-    if (code == json_error_out_of_memory)
+    /* jansson often leaves the error empty when memory is out */
+    if (code == json_error_out_of_memory || error.text[0] == '\0')
         return err_set(info, ERR_NO_MEMORY, "no memory for the document");
     if (code == json_error_null_character || code == json_error_null_byte_in_key)
         return err_set(info, ERR_MALFORMED,

@@ -36,9 +36,9 @@ json_t *json_count(uint64_t value);
 void json_put(json_t **object, const char *key, json_t *value);
 void json_add(json_t **array, json_t *value);
 
-/* The document as compact text, in the order of insertion, reals with the fewest digits that read
- * back as the same number. For free(); `length` (may be NULL) is without the final NUL. NULL: out
- * of memory, or nested deeper than 64. */
+/* The document as compact text, in the order of insertion, reals with as few of 15 to 17 digits as
+ * read back as the same number. For free(); `length` (may be NULL) is without the final NUL. NULL:
+ * out of memory, or nested deeper than 64. */
 char *json_write(const json_t *json, size_t *length);
 
 /* Takes an incomplete UTF-8 character off the end of a text that was cut to fit. */

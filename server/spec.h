@@ -7,9 +7,11 @@
  * that is null counts as not given.
  *
  * Defaults: iterations 10000, warmup half of that (with an automatic step size at least 100), thin
- * 1, chains 4, step size auto, metric_every 100, the start value of the model, all parameters
- * saved. Batch size: full for an exact sampler and for a model without data, else min(N, max(100,
- * N/100)), known from spec_bind on.
+ * 1, chains 4 (or the limit, when that is lower), step size auto, metric_every 100, the start value
+ * of the model, all parameters saved; t0 1000 and gamma 0.55 of a schedule.
+ *
+ * Default batch size: full for an exact sampler and for a model without data, otherwise
+ * min(N, max(100, N/100)), known from spec_bind on.
  *
  * Any thread; one spec is used by one thread at a time while it is parsed or bound. */
 #ifndef BARKER_SERVER_SPEC_H

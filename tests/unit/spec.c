@@ -1,0 +1,536 @@
+/* Job specifications: what is accepted and how it is resolved, what is refused and where. */
+#include "tests/support/jobtext.h"
+
+#include <math.h>
+
+#define COUNT(a) (sizeof(a) / sizeof(a)[0])
+
+/* ---- accepted ---- */
+
+/* What a field becomes in the resolved job. */
+struct accepted {
+    const char *base, *changes, *pointer, *resolved;
+};
+
+static const struct accepted accepted[] = {
+    {JOB_LOGISTIC, "", "/name", "'logistic, sgbd vanilla'"},
+    {JOB_LOGISTIC, "", "/note", "''"},
+    {JOB_LOGISTIC, "", "/tags", "[]"},
+    {JOB_LOGISTIC, "", "/model", "{'name': 'logistic', 'prior_sd': 1.0}"},
+    {JOB_LOGISTIC, "", "/data",
+     "{'path': 'train.csv', 'test': null, 'response': 'y', 'columns': null,"
+     " 'intercept': false, 'standardize': false, 'precision': 'auto'}"},
+    {JOB_LOGISTIC, "", "/sampler",
+     "{'name': 'sgbd', 'variant': 'vanilla', 'step_size': 'auto', 'beta': 0.1,"
+     " 'noise': 'bimodal'}"},
+    {JOB_LOGISTIC, "", "/batch_size", "null"},
+    {JOB_LOGISTIC, "", "/replacement", "false"},
+    {JOB_LOGISTIC, "", "/iterations", "10000"},
+    {JOB_LOGISTIC, "", "/warmup", "5000"},
+    {JOB_LOGISTIC, "", "/thin", "1"},
+    {JOB_LOGISTIC, "", "/chains", "4"},
+    {JOB_LOGISTIC, "", "/seed", "123"},
+    {JOB_LOGISTIC, "", "/init", "{'kind': 'zero'}"},
+    {JOB_LOGISTIC, "", "/save", "{'params': null}"},
+    {JOB_LOGISTIC, "", "/metric_every", "100"},
+    {JOB_LOGISTIC, "", "/reference", "null"},
+    {JOB_LOGISTIC, "", "/priority", "0"},
+    {JOB_LOGISTIC, "", "/visibility", "'private'"},
+    {JOB_TOY, "", "/data", "null"},
+    {JOB_TOY, "", "/batch_size", "'full'"},
+    {JOB_TOY, "'sampler': 'sglrw'", "/name", "'skew_normal, sglrw'"},
+    {JOB_EXACT, "", "/name", "'logistic, mala'"},
+    {JOB_EXACT, "", "/batch_size", "'full'"},
+    {JOB_ICA, "", "/data/response", "null"},
+    {JOB_RATINGS, "", "/data/response", "null"},
+    {JOB_RATINGS, "", "/init/kind", "'prior'"},
+    {JOB_LOGISTIC, "'name': 'Säpsis, korrigiert 😀'", "/name", "'Säpsis, korrigiert 😀'"},
+    {JOB_LOGISTIC, "'note': 'two\\nlines\\t.'", "/note", "'two\\nlines\\t.'"},
+    {JOB_LOGISTIC, "'tags': ['paper', 'w 1']", "/tags", "['paper', 'w 1']"},
+    {JOB_LOGISTIC, "'model': {'name': 'logistic', 'prior_sd': 2.385}", "/model/prior_sd", "2.385"},
+    {JOB_LOGISTIC, "'model': {'name': 'logistic', 'prior_sd': 3}", "/model/prior_sd", "3.0"},
+    {JOB_LOGISTIC, "'model': {'name': 'logistic', 'prior_sd': null}", "/model/prior_sd", "1.0"},
+    {JOB_RATINGS, "'model': {'name': 'matrix_factorization', 'rank': 7.0}", "/model/rank", "7"},
+    {JOB_TOY, "'model': {'name': 'noisy_normal', 'noise': 'cauchy'}", "/model/noise", "'cauchy'"},
+    {JOB_LOGISTIC, "'data': {'path': 'a/b.csv', 'test': 'c.csv'}", "/data/test", "'c.csv'"},
+    {JOB_LOGISTIC, "'data': {'path': 'a', 'response': 'died'}", "/data/response", "'died'"},
+    {JOB_LOGISTIC, "'data': {'path': 'a', 'columns': ['age', 'sex']}", "/data/columns",
+     "['age', 'sex']"},
+    {JOB_LOGISTIC, "'data': {'path': 'a', 'columns': [], 'intercept': true}", "/data/columns",
+     "[]"},
+    {JOB_LOGISTIC, "'data': {'path': 'a', 'intercept': true}", "/data/intercept", "true"},
+    {JOB_ICA, "'data': {'path': 'a', 'standardize': true}", "/data/standardize", "true"},
+    {JOB_RATINGS, "'data': {'path': 'a', 'intercept': false}", "/data/intercept", "false"},
+    {JOB_LOGISTIC, "'data': {'path': 'a', 'precision': 'single'}", "/data/precision", "'single'"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'variant': 'corrected'}", "/name",
+     "'logistic, sgbd corrected'"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'step_size': 0.00075}", "/sampler/step_size",
+     "0.00075"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'step_size': [0.1, 2, 3e-3]}", "/sampler/step_size",
+     "[0.1, 2.0, 0.003]"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'step_size': {'value': 0.5}}", "/sampler/step_size",
+     "{'kind': 'schedule', 'value': 0.5, 't0': 1000.0, 'gamma': 0.55}"},
+    {JOB_LOGISTIC,
+     "'sampler': {'name': 'sgld', 'step_size': {'kind': 'schedule', 'value': [1, 2],"
+     " 't0': 50, 'gamma': 1}}",
+     "/sampler/step_size", "{'kind': 'schedule', 'value': [1.0, 2.0], 't0': 50.0, 'gamma': 1.0}"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'step_size': {'kind': 'auto'}}",
+     "/sampler/step_size", "'auto'"},
+    {JOB_EXACT, "'sampler': {'name': 'mala', 'step_size': {'kind': 'auto'}}", "/sampler/step_size",
+     "'auto'"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'step_size': {'kind': 'auto', 'fraction': 0.3}}",
+     "/sampler/step_size", "{'kind': 'auto', 'fraction': 0.3}"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'step_size': {'kind': 'constant', 'value': 0.3}}",
+     "/sampler/step_size", "0.3"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'beta': 1}", "/sampler/beta", "1.0"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'noise': 'gaussian'}", "/sampler/noise",
+     "'gaussian'"},
+    {JOB_LOGISTIC, "'batch_size': 881", "/batch_size", "881"},
+    {JOB_LOGISTIC, "'batch_size': 'full'", "/batch_size", "'full'"},
+    {JOB_LOGISTIC, "'batch_size': 1e3", "/batch_size", "1000"},
+    {JOB_TOY, "'batch_size': 'full'", "/batch_size", "'full'"},
+    {JOB_LOGISTIC, "'replacement': true", "/replacement", "true"},
+    {JOB_LOGISTIC, "'iterations': 1e3", "/iterations", "1000"},
+    {JOB_LOGISTIC, "'iterations': 2e5", "/warmup", "100000"},
+    {JOB_LOGISTIC, "'iterations': 11", "/warmup", "100"},
+    {JOB_LOGISTIC, "'iterations': 11, 'sampler': {'name': 'sgbd', 'step_size': 1}", "/warmup", "5"},
+    {JOB_LOGISTIC, "'warmup': 100", "/warmup", "100"},
+    {JOB_LOGISTIC, "'warmup': 0, 'sampler': {'name': 'sgbd', 'step_size': 1}", "/warmup", "0"},
+    {JOB_LOGISTIC, "'thin': 10000", "/thin", "10000"},
+    {JOB_LOGISTIC, "'chains': 1", "/chains", "1"},
+    {JOB_LOGISTIC, "'seed': 9007199254740991", "/seed", "9007199254740991"},
+    {JOB_LOGISTIC, "'seed': 0", "/seed", "0"},
+    {JOB_LOGISTIC, "'init': {'kind': 'prior'}", "/init", "{'kind': 'prior'}"},
+    {JOB_LOGISTIC, "'init': 'prior'", "/init", "{'kind': 'prior'}"},
+    {JOB_LOGISTIC, "'init': {'kind': 'values', 'values': [1, -2.5]}", "/init",
+     "{'kind': 'values', 'values': [1.0, -2.5]}"},
+    {JOB_LOGISTIC, "'init': {'kind': 'map'}", "/init", "{'kind': 'map', 'steps': 200}"},
+    {JOB_LOGISTIC, "'init': 'map'", "/init", "{'kind': 'map', 'steps': 200}"},
+    {JOB_LOGISTIC, "'init': {'kind': 'map', 'steps': 17}", "/init/steps", "17"},
+    {JOB_LOGISTIC, "'save': {'params': ['theta[2]', 'theta[1]']}", "/save/params",
+     "['theta[2]', 'theta[1]']"},
+    {JOB_LOGISTIC, "'save': {'params': []}", "/save/params", "[]"},
+    {JOB_LOGISTIC, "'save': {}", "/save/params", "null"},
+    {JOB_LOGISTIC, "'metric_every': 0", "/metric_every", "0"},
+    {JOB_LOGISTIC, "'reference': 'stan'", "/reference", "'stan'"},
+    {JOB_LOGISTIC, "'priority': -100", "/priority", "-100"},
+    {JOB_LOGISTIC, "'priority': 100", "/priority", "100"},
+    {JOB_LOGISTIC, "'visibility': 'lab'", "/visibility", "'lab'"},
+};
+
+Test(spec, fields_are_resolved_as_stated)
+{
+    for (size_t i = 0; i < COUNT(accepted); i++) {
+        struct job_spec spec;
+        json_t *json = job_make(accepted[i].base, accepted[i].changes);
+        json_t *expected = job_load(accepted[i].resolved);
+        job_parse(&spec, json);
+        json_t *resolved = spec_resolved(&spec);
+        const json_t *found = job_at(resolved, accepted[i].pointer);
+        char *text = found != NULL ? json_write(found, NULL) : NULL;
+        cr_expect(found != NULL && json_equal(found, expected), "{%s} %s: %s", accepted[i].changes,
+                  accepted[i].pointer, text);
+        free(text);
+        json_decref(resolved);
+        json_decref(expected);
+        json_decref(json);
+        spec_release(&spec);
+    }
+}
+
+Test(spec, a_seed_that_is_not_given_is_drawn_and_fits_any_json_reader)
+{
+    uint64_t seen[3];
+    for (size_t i = 0; i < 3; i++) {
+        struct job_spec spec;
+        json_t *json = job_make(JOB_TOY, "'seed': null");
+        job_parse(&spec, json);
+        seen[i] = spec.seed;
+        cr_expect_lt(spec.seed, UINT64_C(1) << 53);
+        spec_release(&spec);
+        json_decref(json);
+    }
+    cr_expect(seen[0] != seen[1] && seen[1] != seen[2]);
+}
+
+/* ---- refused ---- */
+
+/* One mistake, at this place, in these words (a part of them). */
+struct refused {
+    const char *base, *changes, *pointer, *detail;
+};
+
+static const struct refused refused[] = {
+    {JOB_LOGISTIC, "'model': null", "/model", "is required; GET /v1/models lists what there is"},
+    {JOB_LOGISTIC, "'sampler': null", "/sampler", "is required; GET /v1/samplers"},
+    {JOB_LOGISTIC, "'data': null", "/data", "is required: the model logistic needs data"},
+    {JOB_LOGISTIC, "'iteration': 5", "/iteration",
+     "there is no field \"iteration\"; did you mean \"iterations\"? known are name, note, tags,"},
+    {JOB_LOGISTIC, "'stop_when': {}", "/stop_when", "there is no field \"stop_when\"; known are"},
+    {JOB_LOGISTIC, "'': 1", "/", "there is no field \"\""},
+    {JOB_LOGISTIC, "'a/b~c': 1", "/a~1b~0c", "there is no field \"a/b~c\""},
+    {JOB_LOGISTIC, "'name': 5", "/name", "must be a string, not a number"},
+    {JOB_LOGISTIC, "'name': ''", "/name", "must not be empty"},
+    {JOB_LOGISTIC, "'name': 'a\\u0007b'", "/name", "\"a?b\" has control characters"},
+    {JOB_LOGISTIC, "'name': 'a\\u0085b'", "/name", "has control characters"},
+    {JOB_LOGISTIC, "'name': 'a\\nb'", "/name", "has control characters"},
+    {JOB_LOGISTIC, "'note': ['x']", "/note", "must be a string, not an array"},
+    {JOB_LOGISTIC, "'note': 'a\\u0001'", "/note", "has control characters"},
+    {JOB_LOGISTIC, "'tags': 'paper'", "/tags", "must be an array of strings, not a string"},
+    {JOB_LOGISTIC, "'tags': ['a', 5]", "/tags/1", "must be a string, not a number"},
+    {JOB_LOGISTIC, "'tags': ['a', 'b', 'a']", "/tags/2", "\"a\" is in the list twice"},
+    {JOB_LOGISTIC, "'tags': ['']", "/tags/0", "must not be empty"},
+    {JOB_LOGISTIC,
+     "'tags': ['a','b','c','d','e','f','g','h','i','j','k','l','m',"
+     "'n','o','p','q','r','s','t','u']",
+     "/tags", "has 21 entries; at most 20 are allowed"},
+    {JOB_LOGISTIC, "'tags': ['0123456789012345678901234567890123456789012345678901234567890123é']",
+     "/tags/0", "has 65 characters; at most 64 are allowed"},
+    {JOB_LOGISTIC, "'model': 'logistc'", "/model",
+     "\"logistc\" is not allowed; did you mean \"logistic\"? allowed are logistic, "},
+    {JOB_LOGISTIC, "'model': {'name': 'probit'}", "/model/name",
+     "\"probit\" is not allowed; allowed are logistic, "},
+    {JOB_LOGISTIC, "'model': {'prior_sd': 1}", "/model/name", "is required; allowed are logistic"},
+    {JOB_LOGISTIC, "'model': 5", "/model", "must be a name or an object with a name, not a number"},
+    {JOB_LOGISTIC, "'model': {'name': 5}", "/model/name", "not a number"},
+    {JOB_LOGISTIC, "'model': {'name': 'logistic', 'prior_sd': 0}", "/model/prior_sd",
+     "0 is not allowed; it must be a number greater than 0"},
+    {JOB_LOGISTIC, "'model': {'name': 'logistic', 'prior_sd': '1'}", "/model/prior_sd",
+     "must be a number, not a string"},
+    {JOB_LOGISTIC, "'model': {'name': 'logistic', 'prior-sd': 1}", "/model/prior-sd",
+     "did you mean \"prior_sd\"? known are name, prior_sd"},
+    {JOB_RATINGS, "'model': {'name': 'matrix_factorization', 'rank': 2.5}", "/model/rank",
+     "2.5 is not allowed; it must be a whole number of at least 1 and at most 500"},
+    {JOB_RATINGS, "'model': {'name': 'matrix_factorization', 'rank': 501}", "/model/rank",
+     "at most 500"},
+    {JOB_TOY, "'model': {'name': 'noisy_normal', 'noise': 'gausian'}", "/model/noise",
+     "\"gausian\" is not allowed; did you mean \"gaussian\"? allowed are gaussian, laplace, "
+     "cauchy"},
+    {JOB_TOY, "'model': {'name': 'noisy_normal', 'noise': 1}", "/model/noise",
+     "must be one of the words gaussian, laplace, cauchy, not a number"},
+    {JOB_TOY, "'data': {'path': 'a'}", "/data", "the model skew_normal takes no data"},
+    {JOB_LOGISTIC, "'data': 'train.csv'", "/data", "must be an object, not a string"},
+    {JOB_LOGISTIC, "'data': {}", "/data/path", "is required"},
+    {JOB_LOGISTIC, "'data': {'path': null}", "/data/path", "is required"},
+    {JOB_LOGISTIC, "'data': {'path': ''}", "/data/path", "must not be empty"},
+    {JOB_LOGISTIC, "'data': {'path': 'a\\u0001'}", "/data/path", "has control characters"},
+    {JOB_LOGISTIC, "'data': {'path': 'a', 'file': 1}", "/data/file", "known are path, test"},
+    {JOB_LOGISTIC, "'data': {'path': 'a', 'test': false}", "/data/test", "not false"},
+    {JOB_LOGISTIC, "'data': {'path': 'a', 'columns': ['x', 'x']}", "/data/columns/1",
+     "\"x\" is in the list twice"},
+    {JOB_LOGISTIC, "'data': {'path': 'a', 'columns': ['x', 'y']}", "/data/columns/1",
+     "\"y\" is the response"},
+    {JOB_LOGISTIC, "'data': {'path': 'a', 'columns': []}", "/data/columns", "is empty"},
+    {JOB_LOGISTIC, "'data': {'path': 'a', 'intercept': 1}", "/data/intercept",
+     "must be true or false, not a number"},
+    {JOB_ICA, "'data': {'path': 'a', 'response': 'y'}", "/data/response",
+     "does not apply to the model ica, whose data are rows without a response"},
+    {JOB_ICA, "'data': {'path': 'a', 'intercept': true}", "/data/intercept", "does not apply"},
+    {JOB_RATINGS, "'data': {'path': 'a', 'columns': ['user']}", "/data/columns",
+     "whose data are the columns user, item, rating"},
+    {JOB_RATINGS, "'data': {'path': 'a', 'standardize': true}", "/data/standardize",
+     "does not apply"},
+    {JOB_LOGISTIC, "'data': {'path': 'a', 'precision': 'half'}", "/data/precision",
+     "\"half\" is not allowed; allowed are auto, single, double"},
+    {JOB_LOGISTIC, "'sampler': 'sgdb'", "/sampler", "did you mean \"sgbd\"?"},
+    {JOB_LOGISTIC, "'sampler': []", "/sampler", "not an array"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'variant': 'modified'}", "/sampler/variant",
+     "\"modified\" is not allowed; allowed are vanilla, corrected, extreme"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sglrw', 'variant': 'vanilla'}", "/sampler/variant",
+     "known are name, step_size"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'beta': 0}", "/sampler/beta",
+     "0 is not allowed; it must be a number greater than 0 and at most 1"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'step_size': 0}, 'warmup': 0", "/sampler/step_size",
+     "0 is not allowed; it must be a number greater than 0"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'step_size': 'adaptive'}", "/sampler/step_size",
+     "must be a number, an array of numbers, an object or \"auto\", not \"adaptive\""},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'step_size': 'slow'}, 'warmup': 0",
+     "/sampler/step_size", "not \"slow\""},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'step_size': true}", "/sampler/step_size",
+     "not true"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'step_size': [1, -1]}", "/sampler/step_size/1",
+     "-1 is not allowed"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'step_size': []}", "/sampler/step_size",
+     "is empty"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'step_size': {}}", "/sampler/step_size/value",
+     "is required"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'step_size': {'kind': 'cosine'}}",
+     "/sampler/step_size/kind", "allowed are constant, schedule, auto"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'step_size': {'value': 1, 'gamma': 1.5}}",
+     "/sampler/step_size/gamma", "1.5 is not allowed"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'step_size': {'value': 1, 't0': 0}}",
+     "/sampler/step_size/t0", "0 is not allowed"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'step_size': {'kind': 'auto', 'fraction': 3}}",
+     "/sampler/step_size/fraction", "3 is not allowed"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'step_size': {'kind': 'auto', 'value': 3}}",
+     "/sampler/step_size/value", "known are kind, fraction"},
+    {JOB_EXACT, "'sampler': {'name': 'mala', 'step_size': {'kind': 'auto', 'fraction': 1}}",
+     "/sampler/step_size/fraction", "known are kind"},
+    {JOB_EXACT, "'sampler': {'name': 'mala', 'step_size': {'value': 1}}", "/sampler/step_size",
+     "mala takes no step-size schedule"},
+    {JOB_LOGISTIC, "'batch_size': 0", "/batch_size", "must be a whole number from 1 to"},
+    {JOB_LOGISTIC, "'batch_size': -5", "/batch_size", "not -5"},
+    {JOB_LOGISTIC, "'batch_size': 2.5", "/batch_size", "not 2.5"},
+    {JOB_LOGISTIC, "'batch_size': 'all'", "/batch_size",
+     "\"all\" is not allowed; it must be a whole number or \"full\""},
+    {JOB_LOGISTIC, "'batch_size': [5]", "/batch_size", "not an array"},
+    {JOB_TOY, "'batch_size': 5", "/batch_size", "the model skew_normal has no data"},
+    {JOB_LOGISTIC, "'replacement': 'no'", "/replacement", "must be true or false, not a string"},
+    {JOB_LOGISTIC, "'replacement': true, 'batch_size': 'full'", "/replacement", "must be false"},
+    {JOB_EXACT, "'replacement': true", "/replacement", "must be false with a full batch"},
+    {JOB_LOGISTIC, "'iterations': 0", "/iterations",
+     "must be a whole number from 1 to 1000000000000, not 0"},
+    {JOB_LOGISTIC, "'iterations': 1e13", "/iterations", "not 1e+13"},
+    {JOB_LOGISTIC, "'iterations': 9223372036854775807", "/iterations", "not 9223372036854775807"},
+    {JOB_LOGISTIC, "'iterations': 1e300", "/iterations", "not 1e+300"},
+    {JOB_LOGISTIC, "'iterations': 'many'", "/iterations", "not a string"},
+    {JOB_LOGISTIC, "'warmup': -1", "/warmup", "must be a whole number from 0"},
+    {JOB_LOGISTIC, "'warmup': 99", "/warmup",
+     "must be at least 100, not 99: the automatic step size is chosen during warm-up"},
+    {JOB_LOGISTIC, "'thin': 0", "/thin", "must be a whole number from 1"},
+    {JOB_LOGISTIC, "'thin': 10001", "/thin", "10001 leaves no draw of 10000 iterations"},
+    {JOB_LOGISTIC, "'chains': 0", "/chains", "must be a whole number from 1 to 1000, not 0"},
+    {JOB_LOGISTIC, "'chains': 1001", "/chains", "not 1001"},
+    {JOB_LOGISTIC, "'chains': 4294967297", "/chains", "not 4294967297"},
+    {JOB_LOGISTIC, "'seed': -1", "/seed", "must be a whole number from 0 to 9007199254740991"},
+    {JOB_LOGISTIC, "'seed': 9007199254740992", "/seed", "not 9007199254740992"},
+    {JOB_LOGISTIC, "'seed': 0.5", "/seed", "not 0.5"},
+    {JOB_LOGISTIC, "'init': {'kind': 'ones'}", "/init/kind",
+     "allowed are zero, prior, values, map"},
+    {JOB_LOGISTIC, "'init': 'ones'", "/init", "allowed are zero, prior, values, map"},
+    {JOB_LOGISTIC, "'init': {}", "/init/kind", "is required"},
+    {JOB_LOGISTIC, "'init': 0", "/init", "must be an object with a kind, not a number"},
+    {JOB_LOGISTIC, "'init': 'values'", "/init/values", "is required"},
+    {JOB_LOGISTIC, "'init': {'kind': 'values'}", "/init/values", "is required"},
+    {JOB_LOGISTIC, "'init': {'kind': 'values', 'values': 5}", "/init/values",
+     "must be an array of numbers, not a number"},
+    {JOB_LOGISTIC, "'init': {'kind': 'values', 'values': [1, 'a']}", "/init/values/1",
+     "must be a number, not a string"},
+    {JOB_LOGISTIC, "'init': {'kind': 'zero', 'values': [1]}", "/init/values", "known are kind"},
+    {JOB_LOGISTIC, "'init': {'kind': 'map', 'steps': 0}", "/init/steps",
+     "must be a whole number from 1 to 10000, not 0"},
+    {JOB_LOGISTIC, "'save': []", "/save", "must be an object, not an array"},
+    {JOB_LOGISTIC, "'save': {'params': 'theta'}", "/save/params", "not a string"},
+    {JOB_LOGISTIC, "'save': {'params': ['a', 'a']}", "/save/params/1", "twice"},
+    {JOB_LOGISTIC, "'save': {'parameters': []}", "/save/parameters", "known are params"},
+    {JOB_LOGISTIC, "'metric_every': -1", "/metric_every", "must be a whole number from 0"},
+    {JOB_LOGISTIC, "'reference': 5", "/reference", "must be a string, not a number"},
+    {JOB_LOGISTIC, "'priority': 101", "/priority",
+     "must be a whole number from -100 to 100, not 101"},
+    {JOB_LOGISTIC, "'visibility': 'public'", "/visibility", "allowed are private, lab"},
+    {JOB_LOGISTIC, "'visibility': true", "/visibility",
+     "must be one of the words private, lab, not true"},
+};
+
+Test(spec, a_wrong_field_is_the_only_mistake_and_says_where_and_why)
+{
+    for (size_t i = 0; i < COUNT(refused); i++) {
+        struct job_spec spec;
+        struct mistakes mistakes = {0};
+        json_t *json = job_make(refused[i].base, refused[i].changes);
+        enum err code = spec_parse(&spec, json, NULL, &mistakes);
+        cr_expect_eq(code, ERR_INVALID, "{%s}: %s", refused[i].changes, err_name(code));
+        job_expect_only(&mistakes, refused[i].pointer, refused[i].detail, refused[i].changes);
+        json_decref(json);
+    }
+}
+
+Test(spec, texts_are_measured_in_characters_up_to_their_limit)
+{
+    static const struct {
+        const char *field;
+        size_t max;
+    } cases[] = {{"name", 200}, {"note", 2000}, {"reference", 64}};
+    for (size_t i = 0; i < COUNT(cases); i++)
+        for (size_t over = 0; over < 2; over++) {
+            char text[8100] = "";
+            for (size_t k = 0; k < cases[i].max + over; k++)
+                strcat(text, "ß");
+            struct job_spec spec;
+            struct mistakes mistakes = {0};
+            json_t *json = job_load(JOB_LOGISTIC);
+            json_object_set_new(json, cases[i].field, json_string(text));
+            enum err code = spec_parse(&spec, json, NULL, &mistakes);
+            cr_expect_eq(code, over ? ERR_INVALID : ERR_OK, "%s", cases[i].field);
+            if (code == ERR_OK)
+                spec_release(&spec);
+            json_decref(json);
+        }
+}
+
+Test(spec, a_document_that_is_no_object_is_refused_as_a_whole)
+{
+    struct job_spec spec;
+    struct mistakes mistakes = {0};
+    json_t *json = job_load("[1]");
+    cr_expect_eq(spec_parse(&spec, json, NULL, &mistakes), ERR_INVALID);
+    job_expect_only(&mistakes, "", "must be an object, not an array", "[1]");
+    json_decref(json);
+}
+
+Test(spec, an_empty_object_lacks_model_and_sampler)
+{
+    struct job_spec spec;
+    struct mistakes mistakes = {0};
+    json_t *json = json_object();
+    cr_expect_eq(spec_parse(&spec, json, NULL, &mistakes), ERR_INVALID);
+    cr_assert_eq(mistakes.count, 2);
+    cr_expect_str_eq(mistakes.items[0].pointer, "/model");
+    cr_expect_str_eq(mistakes.items[1].pointer, "/sampler");
+    json_decref(json);
+}
+
+Test(spec, all_mistakes_are_reported_at_once)
+{
+    static const char *const pointers[] = {
+        "/colour",     "/name",       "/tags/0",    "/model/prior_sd", "/model/sd",
+        "/data/path",  "/data/test",  "/data/rows", "/sampler/beta",   "/sampler/variant",
+        "/batch_size", "/iterations", "/warmup",    "/thin",           "/chains",
+        "/seed",       "/init/kind",  "/save",      "/metric_every",   "/reference",
+        "/priority",   "/visibility", "/note",      "/replacement"};
+    struct job_spec spec;
+    struct mistakes mistakes = {0};
+    json_t *json =
+        job_load("{'colour': 1, 'name': 1, 'note': 1, 'tags': [1],"
+                 " 'model': {'name': 'logistic', 'prior_sd': -1, 'sd': 1},"
+                 " 'data': {'test': 1, 'rows': 1},"
+                 " 'sampler': {'name': 'sgbd', 'beta': 2, 'variant': 'best'},"
+                 " 'batch_size': 0, 'replacement': 0, 'iterations': -1, 'warmup': -1, 'thin': -1,"
+                 " 'chains': -1, 'seed': -1, 'init': {'kind': 'one'}, 'save': 1,"
+                 " 'metric_every': -1, 'reference': 1, 'priority': 1000, 'visibility': 'all'}");
+    cr_expect_eq(spec_parse(&spec, json, NULL, &mistakes), ERR_INVALID);
+    cr_expect_eq(mistakes.count, COUNT(pointers));
+    cr_expect_not(mistakes.more);
+    for (size_t i = 0; i < COUNT(pointers); i++) {
+        size_t k = 0;
+        while (k < mistakes.count && strcmp(mistakes.items[k].pointer, pointers[i]) != 0)
+            k++;
+        cr_expect_lt(k, mistakes.count, "%s is not reported", pointers[i]);
+    }
+    json_decref(json);
+}
+
+Test(spec, more_mistakes_than_fit_are_counted_as_more)
+{
+    struct job_spec spec;
+    struct mistakes mistakes = {0};
+    json_t *json = job_load(JOB_LOGISTIC), *values = json_array();
+    for (int i = 0; i < 5000; i++)
+        json_add(&values, json_text("x"));
+    json_t *init = json_object();
+    json_put(&init, "kind", json_text("values"));
+    json_put(&init, "values", values);
+    json_object_set_new(json, "init", init);
+    for (int i = 0; i < 5000; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "k%d", i);
+        json_object_set_new(json, key, json_true());
+    }
+    cr_expect_eq(spec_parse(&spec, json, NULL, &mistakes), ERR_INVALID);
+    cr_expect_eq(mistakes.count, MISTAKES_MAX);
+    cr_expect(mistakes.more);
+    json_decref(json);
+}
+
+Test(spec, long_keys_are_cut_between_characters)
+{
+    for (size_t shift = 0; shift < 4; shift++) {
+        struct job_spec spec;
+        struct mistakes mistakes = {0};
+        char key[1200] = "abc";
+        key[shift] = '\0';
+        for (int i = 0; i < 250; i++)
+            strcat(key, "😀");
+        json_t *json = job_load(JOB_LOGISTIC);
+        json_object_set_new(json, key, json_true());
+        cr_expect_eq(spec_parse(&spec, json, NULL, &mistakes), ERR_INVALID);
+        json_t *pointer = json_string(mistakes.items[0].pointer);
+        json_t *detail = json_string(mistakes.items[0].detail);
+        cr_expect(pointer != NULL && detail != NULL, "no longer UTF-8");
+        cr_expect_lt(strlen(mistakes.items[0].detail), 300);
+        json_decref(pointer);
+        json_decref(detail);
+        json_decref(json);
+    }
+}
+
+/* ---- limits ---- */
+
+Test(spec, quotas_are_checked_without_data)
+{
+    static const struct {
+        const char *changes, *pointer, *detail;
+        uint64_t max_iterations, max_chains;
+    } cases[] = {
+        {"'iterations': 1000, 'warmup': 500", NULL, NULL, 1500, 0},
+        {"'iterations': 1000, 'warmup': 501", "/iterations",
+         "warmup 501 and iterations 1000 together exceed the limit of 1500 per chain", 1500, 0},
+        {"'iterations': 1001", "/iterations", "warmup 500 and iterations 1001", 1500, 0},
+        {"'chains': 8", NULL, NULL, 0, 8},
+        {"'chains': 9", "/chains", "must be a whole number from 1 to 8, not 9", 0, 8},
+        {"'name': 'a'", NULL, NULL, 0, 2},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct job_spec spec;
+        struct mistakes mistakes = {0};
+        json_t *json = job_make(JOB_LOGISTIC, cases[i].changes);
+        const struct job_limits limits = {.max_iterations = cases[i].max_iterations,
+                                          .max_chains = cases[i].max_chains};
+        enum err code = spec_parse(&spec, json, &limits, &mistakes);
+        cr_expect_eq(code == ERR_OK, cases[i].pointer == NULL, "{%s}", cases[i].changes);
+        if (code == ERR_OK)
+            spec_release(&spec);
+        else
+            job_expect_only(&mistakes, cases[i].pointer, cases[i].detail, cases[i].changes);
+        json_decref(json);
+    }
+}
+
+/* ---- round trip ---- */
+
+Test(spec, resolved_jobs_parse_to_the_same_spec_for_every_model_and_sampler)
+{
+    for (size_t m = 0; m < model_count; m++)
+        for (size_t s = 0; s < sampler_count; s++)
+            for (size_t c = 0; c < job_choices(samplers[s]); c++) {
+                struct job_spec spec;
+                json_t *json = job_combination(models[m], samplers[s], c);
+                job_parse(&spec, json);
+                job_round_trip(&spec);
+                spec_release(&spec);
+                json_decref(json);
+            }
+}
+
+Test(spec, resolved_jobs_parse_to_the_same_spec_for_every_form_of_a_field)
+{
+    for (size_t i = 0; i < COUNT(accepted); i++) {
+        struct job_spec spec;
+        json_t *json = job_make(accepted[i].base, accepted[i].changes);
+        job_parse(&spec, json);
+        job_round_trip(&spec);
+        spec_release(&spec);
+        json_decref(json);
+    }
+}
+
+/* Settings of the tables at odd values within their bounds, so that nothing is lost in between. */
+Test(spec, every_setting_of_every_table_survives_the_round_trip)
+{
+    for (size_t m = 0; m < model_count; m++) {
+        struct job_spec spec;
+        json_t *json = job_combination(models[m], samplers[m % sampler_count], 0);
+        job_parse(&spec, json);
+        struct param_table table = models[m]->params;
+        for (size_t i = 0; i < table.count; i++) {
+            const struct param_spec *p = &table.specs[i];
+            if (p->kind == PARAM_REAL)
+                spec.model_params[i] = fmin(p->hi, 1.0 / 3 + (double)i);
+            else if (p->kind == PARAM_INT)
+                spec.model_params[i] = fmin(p->hi, fmax(p->lo, 7));
+        }
+        job_round_trip(&spec);
+        spec_release(&spec);
+        json_decref(json);
+    }
+}
