@@ -1,4 +1,4 @@
-/* What the files of spec_parse share. Private to server/spec*.c. */
+/* What the files of spec_parse share. Private to server/spec*.c and describe.c. */
 #ifndef BARKER_SERVER_SPEC_PARTS_H
 #define BARKER_SERVER_SPEC_PARTS_H
 
