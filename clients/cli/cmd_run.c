@@ -1,0 +1,148 @@
+#include "clients/cli/draws.h"
+#include "clients/cli/get.h"
+#include "clients/cli/private.h"
+#include "clients/cli/submit.h"
+#include "clients/cli/summary.h"
+#include "clients/cli/term.h"
+#include "clients/cli/watch.h"
+
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct option run_options[] = {
+    {"data", 0, "DIR", "where the data files are (default: the folder of JOB.json)"},
+    {"output", 'o', "FILE", "write the draws to FILE"},
+    {"format", 'f', DRAWS_FORMATS, "default: by the ending of FILE, otherwise csv"},
+    {"workers", 0, "N", "worker threads (default: one per processor)"},
+    {"keep", 0, "DIR", "use DIR as the daemon's state folder and keep it"},
+    {NULL, 0, NULL, NULL},
+};
+
+static int follow(struct cli *cli, struct private_daemon *daemon, const char *id, json_t **job)
+{
+    char *ids[] = {mem_copy(id)};
+    struct watch watch = {.out = stderr,
+                          .silent = cli->json || !report_notes_wanted(),
+                          .patience_s = 10,
+                          .alive = private_alive,
+                          .alive_ctx = daemon};
+    int code = watch_jobs(cli, &watch, ids, 1, job);
+    if (!daemon->pid && code != EXIT_INTERRUPTED) {
+        report_error("the private daemon ended; it said:");
+        private_last_words(daemon);
+        code = EXIT_SERVER;
+    }
+    free(ids[0]);
+    return code;
+}
+
+static int print_result(struct cli *cli, const char *id, json_t *job)
+{
+    struct response response;
+    struct route route;
+    route_start(&route, "/v1/jobs");
+    route_part(&route, id);
+    route_add(&route, "/summary");
+    int code = cli_get(cli, &route, &response);
+    if (!code && cli->json) {
+        json_t *both = json_pack("{s:O, s:O}", "job", job, "summary", response.json);
+        json_dumpf(both, stdout, JSON_INDENT(2));
+        putchar('\n');
+        json_decref(both);
+    } else if (!code) {
+        const char *verdict = get_string(job, "verdict");
+        summary_print(response.json, stdout);
+        if (*verdict)
+            printf("%s\n", verdict);
+    }
+    response_release(&response);
+    return code;
+}
+
+static int fetch_draws(struct cli *cli, const char *id)
+{
+    const char *path = cli_option(cli, "output");
+    const char *format = draws_format(cli_option(cli, "format"), path);
+    struct route route;
+    if (!path)
+        return EXIT_OK;
+    route_start(&route, "/v1/jobs");
+    route_part(&route, id);
+    route_add(&route, "/draws");
+    route_query(&route, "format", format);
+    return draws_download(cli, &route, format, path);
+}
+
+/* The table would spoil draws that go to stdout. */
+static bool draws_on_stdout(const struct cli *cli)
+{
+    const char *path = cli_option(cli, "output");
+    return path && strcmp(path, "-") == 0;
+}
+
+static int run_job(struct cli *cli, struct private_daemon *daemon, const char *job_text)
+{
+    struct response response;
+    json_t *job = NULL;
+    cli_use(cli, daemon->url, daemon->token);
+    int code = submit_post(cli, job_text, NULL, false, &response);
+    const char *id = get_string(response.json, "id");
+    if (!code)
+        code = follow(cli, daemon, id, &job);
+    if (!code && !draws_on_stdout(cli))
+        code = print_result(cli, id, job);
+    else if (code == EXIT_JOB && cli->json && job) {
+        json_dumpf(job, stdout, JSON_INDENT(2));
+        putchar('\n');
+    }
+    if (!code)
+        code = fetch_draws(cli, id);
+    if (code == EXIT_INTERRUPTED)
+        report_note("interrupted; the job ended with its private daemon");
+    json_decref(job);
+    response_release(&response);
+    return code;
+}
+
+static char *data_root(const struct cli *cli)
+{
+    const char *given = cli_option(cli, "data"), *job = cli->args[0];
+    if (given)
+        return mem_copy(given);
+    if (strcmp(job, "-") == 0)
+        return mem_copy(".");
+    char *copy = mem_copy(job), *folder = mem_copy(dirname(copy));
+    free(copy);
+    return folder;
+}
+
+static int run(struct cli *cli)
+{
+    struct text job = {0};
+    struct private_daemon daemon = {0};
+    char *data = data_root(cli);
+    struct private_config config = {
+        .data = data, .keep = cli_option(cli, "keep"), .workers = cli_option(cli, "workers")};
+    int code = submit_read(cli->args[0], &job);
+    if (!code)
+        code = private_start(&daemon, &config);
+    if (!code)
+        code = run_job(cli, &daemon, text_str(&job));
+    private_stop(&daemon);
+    text_release(&job);
+    free(data);
+    return code;
+}
+
+const struct command cmd_run = {
+    .name = "run",
+    .args = "JOB.json",
+    .help = "run a job here and now, without any daemon to set up",
+    .more =
+        "Starts a private daemon that ends with the command, submits the job, shows its progress "
+        "and prints the summary. With --keep the state folder stays, and `barkerd --state DIR` "
+        "serves what it holds.",
+    .options = run_options,
+    .run = run,
+};

@@ -1,0 +1,105 @@
+#include "clients/cli/get.h"
+#include "clients/cli/human.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+const char *get_string(const json_t *object, const char *key)
+{
+    const char *value = json_string_value(json_object_get(object, key));
+    return value ? value : "";
+}
+
+double get_number(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+json_t *get_array(const json_t *object, const char *key)
+{
+    json_t *value = json_object_get(object, key);
+    return json_is_array(value) ? value : NULL;
+}
+
+json_t *get_object(const json_t *object, const char *key)
+{
+    json_t *value = json_object_get(object, key);
+    return json_is_object(value) ? value : NULL;
+}
+
+const char *get_first(const json_t *object, const char *const *keys)
+{
+    for (; *keys; keys++) {
+        const char *value = get_string(object, *keys);
+        if (*value)
+            return value;
+    }
+    return "";
+}
+
+static void brief_array(struct text *out, const json_t *array)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(array, i, item)
+    {
+        text_add(out, i ? ", " : "");
+        get_brief(out, item);
+    }
+}
+
+static void brief_object(struct text *out, const json_t *object)
+{
+    bool first = true;
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)object, key, value)
+    {
+        if (json_is_null(value))
+            continue;
+        text_addf(out, "%s%s=", first ? "" : " ", key);
+        get_brief(out, value);
+        first = false;
+    }
+}
+
+void get_brief(struct text *out, const json_t *value)
+{
+    char number[HUMAN_SIZE];
+    if (json_is_string(value))
+        text_add(out, json_string_value(value));
+    else if (json_is_integer(value))
+        text_addf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else if (json_is_real(value))
+        text_add(out, human_real(number, json_real_value(value)));
+    else if (json_is_boolean(value))
+        text_add(out, json_is_true(value) ? "yes" : "no");
+    else if (json_is_array(value))
+        brief_array(out, value);
+    else if (json_is_object(value))
+        brief_object(out, value);
+    else
+        text_add(out, human_dash());
+}
+
+static void clean_string(json_t *value)
+{
+    char *copy = mem_copy(json_string_value(value));
+    if (text_clean(copy))
+        json_string_set(value, copy);
+    free(copy);
+}
+
+void get_clean(json_t *value)
+{
+    size_t i;
+    const char *key;
+    json_t *inner;
+    if (json_is_string(value))
+        clean_string(value);
+    json_array_foreach(value, i, inner) get_clean(inner);
+    if (json_is_object(value)) {
+        json_object_foreach(value, key, inner) get_clean(inner);
+    }
+}

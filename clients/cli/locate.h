@@ -1,0 +1,29 @@
+/* Locate: which daemon, and with which token.
+ *
+ * Address: --url, BARKER_URL, the file `url` of a state directory, http://127.0.0.1:8080.
+ * Token: --token-file, BARKER_TOKEN, BARKER_TOKEN_FILE, `admin.token` of a state directory.
+ * State directories: $BARKER_STATE, ./barkerd-state, $XDG_STATE_HOME/barkerd (or
+ * ~/.local/state/barkerd), /var/lib/barkerd.
+ *
+ * A state directory is believed only if it and its files belong to this account (or to root, or it
+ * is the system's own), so that nobody can point us elsewhere by leaving a directory in /tmp. Its
+ * token is sent only to the address that the same directory names, or to a loopback address. */
+#ifndef BARKER_CLI_LOCATE_H
+#define BARKER_CLI_LOCATE_H
+
+#include <stdbool.h>
+
+struct place {
+    char *url;   /* clean, see client_clean_url */
+    char *token; /* or NULL */
+};
+
+/* The options may be NULL. On failure says why and returns an exit code; 0 otherwise. */
+int locate(struct place *out, const char *url_option, const char *token_file_option);
+void place_release(struct place *place);
+
+/* The first line of a file of at most 4 KiB without blanks at its ends, to be freed; NULL and errno
+ * when it cannot be read. */
+char *locate_read_line(const char *path);
+
+#endif

@@ -1,0 +1,124 @@
+#include "clients/cli/report.h"
+#include "clients/cli/get.h"
+
+#include <stdarg.h>
+
+static bool quiet;
+
+void report_quiet(void)
+{
+    quiet = true;
+}
+
+bool report_notes_wanted(void)
+{
+    return !quiet;
+}
+
+static void say(const char *format, va_list args)
+{
+    fflush(stdout);
+    fputs("barker: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
+void report_error(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+}
+
+void report_note(const char *format, ...)
+{
+    va_list args;
+    if (quiet)
+        return;
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+}
+
+int report_code(const struct response *response)
+{
+    switch (response->outcome) {
+    case OUTCOME_REPLY:
+        break;
+    case OUTCOME_UNREACHABLE:
+    case OUTCOME_LOST:
+        return EXIT_UNREACHABLE;
+    case OUTCOME_SINK:
+        return EXIT_LOCAL;
+    case OUTCOME_INTERRUPTED:
+        return EXIT_INTERRUPTED;
+    }
+    if (response->status >= 200 && response->status < 300)
+        return EXIT_OK;
+    return response->status >= 500 ? EXIT_SERVER : EXIT_REFUSED;
+}
+
+static void report_unreachable(const struct client *client, const struct response *response)
+{
+    report_error("no daemon at %s: %s", client_url(client), response->reason);
+    fputs("  start one with `barkerd`, name another with --url or BARKER_URL,\n"
+          "  or run a job without any daemon: `barker run JOB.json`\n",
+          stderr);
+}
+
+static void report_fields(const json_t *problem)
+{
+    size_t i;
+    json_t *error;
+    json_array_foreach(get_array(problem, "errors"), i, error)
+    {
+        const char *pointer = get_string(error, "pointer");
+        fprintf(stderr, "  %s: %s\n", *pointer ? pointer : "/", get_string(error, "detail"));
+    }
+}
+
+static void report_hint(const struct client *client, const struct response *response)
+{
+    if (response->status == 401 && client_has_token(client))
+        fputs("  the token was not accepted: it may have expired or belong to another daemon\n",
+              stderr);
+    else if (response->status == 401)
+        fputs("  no token was found: use --token-file FILE, BARKER_TOKEN, or run on the daemon's "
+              "account\n",
+              stderr);
+    if (response->retry_after_s > 0)
+        fprintf(stderr, "  try again in %ld s\n", response->retry_after_s);
+}
+
+static void report_problem(const struct client *client, const struct response *response)
+{
+    const char *title = get_string(response->json, "title");
+    const char *detail = get_string(response->json, "detail");
+    if (response->status >= 300 && response->status < 400)
+        report_error("%s redirects to another address; give the final one with --url",
+                     client_url(client));
+    else if (!*title && !*detail)
+        report_error("HTTP %d without an explanation: is the server at %s a barkerd?",
+                     response->status, client_url(client));
+    else if (!*title || !*detail)
+        report_error("%s", *title ? title : detail);
+    else
+        report_error("%s: %s", title, detail);
+    report_fields(response->json);
+    report_hint(client, response);
+}
+
+int report_response(const struct client *client, const struct response *response)
+{
+    int code = report_code(response);
+    if (code == EXIT_OK || code == EXIT_INTERRUPTED || response->outcome == OUTCOME_SINK)
+        return code;
+    if (response->outcome == OUTCOME_UNREACHABLE)
+        report_unreachable(client, response);
+    else if (response->outcome == OUTCOME_LOST)
+        report_error("the connection to %s was lost: %s", client_url(client), response->reason);
+    else
+        report_problem(client, response);
+    return code;
+}

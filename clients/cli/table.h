@@ -1,0 +1,29 @@
+/* Table: columns that fit the terminal. Numbers are right-aligned; when the table is too wide,
+ * first the columns that may go are left out, then the ones that may shrink are cut with an
+ * ellipsis. In a pipe nothing is left out or cut. */
+#ifndef BARKER_CLI_TABLE_H
+#define BARKER_CLI_TABLE_H
+
+#include "clients/cli/term.h"
+
+enum { TABLE_COLUMNS = 32 };
+
+struct column {
+    const char *title; /* copied */
+    bool right;        /* numbers */
+    bool shrinks;      /* text that may be cut */
+    int drop;          /* 0: never left out; otherwise the highest goes first */
+};
+
+struct table;
+
+/* At most TABLE_COLUMNS columns; more are ignored. */
+struct table *table_new(const struct column *columns, size_t count);
+void table_free(struct table *table);
+
+/* Cells are filled from left to right, row after row; the text is copied. NULL is an empty cell. */
+void table_cell(struct table *table, const char *string, enum style style);
+size_t table_rows(const struct table *table);
+void table_print(const struct table *table, FILE *file);
+
+#endif

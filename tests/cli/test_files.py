@@ -1,0 +1,151 @@
+"""Downloads and uploads: bytes arrive unchanged, and whole or not at all."""
+
+import os
+import subprocess
+import time
+
+from harness import BARKER, INTERRUPTED, LOCAL, OK, REFUSED, UNREACHABLE, USAGE, Case
+
+
+class Draws(Case):
+    def setUp(self):
+        super().setUp()
+        self.fake.add("01aa")
+        self.block = bytes(range(256)) * 4096
+        self.fake.draws = [self.block] * 5
+
+    def read(self, name):
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
+    def leftovers(self):
+        return sorted(os.listdir(self.folder))
+
+    def test_bytes_arrive_as_they_are(self):
+        self.barker("draws", "01aa", "-o", "d.npy")
+        self.assertEqual(self.read("d.npy"), self.block * 5)
+        self.assertEqual(self.leftovers(), ["d.npy"])
+        mask = os.umask(0)
+        os.umask(mask)
+        self.assertEqual(os.stat(self.path("d.npy")).st_mode & 0o777, 0o666 & ~mask)
+
+    def test_all_options_reach_the_daemon(self):
+        self.barker("draws", "01aa", "--format", "json", "--params", "theta[1],U[3,7]", "--chains",
+                    "1,3", "--from", "10", "--to", "20", "--thin", "2", "--warmup", "-o", "x")
+        self.assertEqual(self.fake.requests[-1]["query"],
+                         "format=json&params=theta%5B1%5D%2CU%5B3%2C7%5D&chains=1%2C3&from=10&to=20"
+                         "&thin=2&warmup=true")
+
+    def test_the_ending_of_the_file_chooses_the_format(self):
+        for name, form in (("a.csv", "csv"), ("a.json", "json"), ("a.npy", "npy"),
+                           ("a.sqlite", "sqlite"), ("a.db", "sqlite"), ("a", "csv"), (".csv", "csv")):
+            self.barker("draws", "01aa", "-o", name)
+            self.assertEqual(self.fake.requests[-1]["query"], "format=" + form, name)
+
+    def test_until_the_end_the_file_has_another_name(self):
+        seen = []
+        self.path("d.csv", "old")
+        self.fake.draws = [b"new\n", lambda: (time.sleep(0.3), seen.append(self.leftovers())),
+                           lambda: seen.append(self.read("d.csv")), b"draws\n"]
+        self.barker("draws", "01aa", "-o", "d.csv")
+        self.assertEqual(len(seen[0]), 2)
+        self.assertEqual(seen[1], b"old")
+        self.assertEqual(self.read("d.csv"), b"new\ndraws\n")
+
+    def test_a_broken_transfer_leaves_the_old_file_and_nothing_else(self):
+        self.path("d.csv", "old")
+        self.fake.draws = [self.block, "cut"]
+        result = self.barker("draws", "01aa", "-o", "d.csv", code=UNREACHABLE)
+        self.assertIn("was lost", result.err)
+        self.fake.prepare("GET", "/v1/jobs/01aa/draws", (409, {"title": "No draws yet"}))
+        result = self.barker("draws", "01aa", "-o", "d.csv", code=REFUSED)
+        self.assertIn("No draws yet", result.err)
+        self.assertEqual(self.read("d.csv"), b"old")
+        self.assertEqual(self.leftovers(), ["d.csv"])
+
+    def test_interrupted_it_leaves_nothing(self):
+        self.fake.longest_wait = 0
+        self.fake.draws = [self.block, lambda: time.sleep(3), b"x"]
+        process = self.start("draws", "01aa", "-o", "d.csv")
+        self.fake.wait_asked(1, "GET", "/v1/jobs/01aa/draws")
+        time.sleep(0.2)
+        process.terminate()
+        self.assertEqual(self.end(process).code, INTERRUPTED)
+        self.assertEqual(self.leftovers(), [])
+
+    def test_what_is_no_regular_file_is_written_directly(self):
+        self.barker("draws", "01aa", "-o", "/dev/null")
+        self.assertFalse(os.path.isfile("/dev/null"))
+        self.assertIn("No space left", self.barker("draws", "01aa", "-o", "/dev/full", code=LOCAL).err)
+
+    def test_a_folder_that_is_not_there_is_named(self):
+        result = self.barker("draws", "01aa", "-o", "no/such/file", code=LOCAL)
+        self.assertIn("cannot write no/such/file: No such file", result.err)
+
+    def test_stdout_in_a_pipe(self):
+        for args in ([], ["-o", "-"]):
+            done = subprocess.run([BARKER, "draws", "01aa", "--format", "npy", *args], env=self.env,
+                                  capture_output=True)
+            self.assertEqual(done.returncode, OK)
+            self.assertEqual(done.stdout, self.block * 5)
+
+    def test_a_reader_that_has_enough_is_no_error(self):
+        self.fake.draws = [self.block] * 50
+        done = subprocess.run("%s draws 01aa | head -c 10 | wc -c; echo ${PIPESTATUS[0]}" % BARKER,
+                              shell=True, executable="/bin/bash", env=self.env,
+                              capture_output=True, text=True)
+        self.assertEqual(done.stdout.split(), ["10", "0"])
+        self.assertEqual(done.stderr, "")
+
+    def test_binary_does_not_go_to_a_terminal(self):
+        result = self.terminal("draws", "01aa", "--format", "npy").finish()
+        self.assertEqual(result.code, USAGE)
+        self.assertIn("use -o FILE", result.out)
+        self.assertEqual(self.fake.asked(path="/v1/jobs/01aa/draws"), [])
+        self.fake.draws = [b"a,b\n"]
+        self.assertEqual(self.terminal("draws", "01aa").finish().out, "a,b")
+
+    def test_a_large_transfer_needs_little_memory(self):
+        self.fake.draws = [self.block] * 200
+        done = subprocess.run(["bash", "-c", "ulimit -v 400000; exec %s draws 01aa -o big" % BARKER],
+                              env=self.env, cwd=self.folder, capture_output=True, text=True)
+        if "AddressSanitizer" in done.stderr:
+            self.skipTest("a sanitizer needs the address space")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(os.path.getsize(self.path("big")), 200 * len(self.block))
+
+
+class Data(Case):
+    def test_put_sends_the_file_under_its_name_or_another(self):
+        content = bytes(range(256)) * 9999
+        self.path("train.csv", content)
+        self.assertEqual(self.barker("data", "put", "./train.csv").out, "train.csv\n")
+        self.barker("data", "put", "train.csv", "other name")
+        self.assertEqual(self.fake.datasets, {"train.csv": content, "other name": content})
+        self.assertEqual(self.fake.requests[-1]["path"], "/v1/datasets/other%20name")
+        self.assertEqual(self.fake.requests[-1]["headers"]["Content-Length"], str(len(content)))
+
+    def test_put_streams_stdin(self):
+        self.barker("data", "put", "-", "piped", data=b"x,y\n1,2\n")
+        self.assertEqual(self.fake.datasets["piped"], b"x,y\n1,2\n")
+
+    def test_an_empty_file_is_sent_too(self):
+        self.barker("data", "put", self.path("empty", ""))
+        self.assertEqual(self.fake.datasets["empty"], b"")
+
+    def test_a_refused_upload_says_why(self):
+        self.path("big", b"x" * 100)
+        self.fake.prepare("PUT", "/v1/datasets/big",
+                          (413, {"title": "Larger than the limit", "detail": "at most 10 bytes"}))
+        self.assertIn("at most 10 bytes", self.barker("data", "put", "big", code=REFUSED).err)
+
+    def test_ls_show_rm(self):
+        self.assertIn("no data files", self.barker("data", "ls").err)
+        self.fake.datasets["a.csv"] = b"12345"
+        self.assertEqual(self.barker("data", "ls").out.split(),
+                         ["name", "size", "shared", "a.csv", "5", "B", "no"])
+        out = self.barker("data", "show", "a.csv").out
+        for words in ("1.23 MB", "x1, y", "-1.5", "ab" * 32):
+            self.assertIn(words, out)
+        self.barker("data", "rm", "a.csv")
+        self.assertEqual(self.fake.datasets, {})

@@ -1,0 +1,189 @@
+"""The command line with the real daemon of the build."""
+
+import csv
+import json
+import os
+import random
+import signal
+import sqlite3
+import struct
+import subprocess
+import time
+import unittest
+
+from harness import BARKERD, INTERRUPTED, JOB, OK, REFUSED, Case
+
+PLAIN = {"name": "a skewed one", "model": {"name": "skew_normal"}, "tags": ["cli"],
+         "sampler": {"name": "sgbd", "variant": "vanilla", "step_size": 0.5},
+         "iterations": 4000, "warmup": 1000, "chains": 2, "seed": 7}
+
+
+def endless(**changes):
+    """A job that nobody lives to see the end of."""
+    return {**PLAIN, "name": "endless", "iterations": 900000000, "thin": 100000, **changes}
+
+
+@unittest.skipUnless(os.path.exists(BARKERD), "there is no real daemon in " + BARKERD)
+class Real(Case):
+    def setUp(self):
+        super().setUp()
+        self.stop_fake()
+        del self.env["BARKER_URL"]
+        del self.env["BARKER_TOKEN"]
+        self.env["BARKER_STATE"] = self.path("state")
+        os.mkdir(self.path("data"))
+        self.daemon = None
+
+    def start_daemon(self):
+        self.log = open(self.path("daemon.log"), "ab")
+        self.daemon = subprocess.Popen(
+            [BARKERD, "--listen", "127.0.0.1:0", "--state", self.path("state"), "--data",
+             self.path("data")], stdout=self.log, stderr=self.log, env=self.env)
+        self.addCleanup(self.stop_daemon)
+        end = time.monotonic() + 20
+        while not os.path.exists(self.path("state/url")):
+            self.assertIsNone(self.daemon.poll(), "the daemon ended")
+            self.assertLess(time.monotonic(), end, "the daemon did not start")
+            time.sleep(0.02)
+
+    def stop_daemon(self, number=signal.SIGTERM):
+        if self.daemon and self.daemon.poll() is None:
+            self.daemon.send_signal(number)
+            self.daemon.wait(30)
+        self.log.close()
+
+    def submit(self, job, *args, code=OK):
+        return self.barker("submit", self.path("job.json", json.dumps(job)), *args, code=code)
+
+    def test_a_jobs_whole_life(self):
+        self.start_daemon()
+        job_id = self.submit(PLAIN, "--wait").out.strip()
+        self.assertRegex(job_id, "^[0-9a-z]{16}$")
+        self.assertIn("a skewed one", self.barker("ls", "--tag", "cli", "--state", "succeeded").out)
+        self.assertIn(job_id, self.barker("ls", "--all", "--limit", "1000").out)
+        for typed in (job_id, "last", job_id[:12], job_id[-8:], "a skewed one"):
+            self.assertEqual(json.loads(self.barker("show", typed, "--json").out)["id"], job_id)
+        self.assertIn("5000/5000", self.barker("show", "last").out)
+        self.assertIn("8000 draws from 2 chains", self.barker("summary", "last").out)
+        self.assertTrue(self.barker("log", "last").out)
+        self.assertIn("0 running", self.barker("queue").out)
+        self.assertRegex(self.barker("open", "last").out, "^http://127.0.0.1:[0-9]+/#/jobs/" + job_id)
+        self.barker("extend", "last", "--iterations", "2000")
+        self.barker("watch", "last")
+        self.assertIn("12000 draws from 2 chains", self.barker("summary", "last").out)
+        second = self.submit({**PLAIN, "seed": 8}, "--wait").out.strip()
+        self.barker("compare", job_id, second)
+        self.barker("rm", "--yes", job_id)
+        self.assertNotIn(job_id, self.barker("ls").out)
+        self.barker("restore", job_id)
+        self.barker("rm", "--yes", "--purge", job_id, second)
+        self.barker("show", job_id, code=REFUSED)
+
+    def test_draws_in_every_format(self):
+        self.start_daemon()
+        self.submit(PLAIN, "--wait", "-q")
+        self.barker("draws", "last", "-o", "d.csv")
+        with open(self.path("d.csv")) as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual(len(rows), 8000)
+        self.assertEqual({row[".chain"] for row in rows}, {"1", "2"})
+        self.barker("draws", "last", "-o", "d.npy", "--chains", "2", "--warmup")
+        with open(self.path("d.npy"), "rb") as file:
+            self.assertEqual(file.read(6), b"\x93NUMPY")
+            size = struct.unpack("<H", file.read(4)[2:])[0]
+            self.assertIn(b"'shape': (1, 5000, 1)", file.read(size))
+            self.assertEqual(len(file.read()), 5000 * 8)
+        self.barker("draws", "last", "-o", "d.json", "--thin", "2")
+        with open(self.path("d.json")) as file:
+            self.assertTrue(json.load(file))
+        self.barker("draws", "last", "-o", "d.sqlite")
+        base = sqlite3.connect(self.path("d.sqlite"))
+        self.assertEqual(base.execute("pragma integrity_check").fetchone(), ("ok",))
+        base.close()
+
+    def test_pause_resume_cancel_and_their_refusals(self):
+        self.start_daemon()
+        job_id = self.submit(endless()).out.strip()
+        self.barker("rm", "--yes", job_id, code=REFUSED)
+        self.assertIn("paused", self.barker("pause", job_id).out)
+        self.assertIn("paused", self.barker("pause", job_id, code=REFUSED).err)
+        self.barker("resume", job_id)
+        process = self.start("watch", job_id)
+        time.sleep(0.5)
+        self.barker("cancel", job_id)
+        result = self.end(process)
+        self.assertEqual(result.code, JOB, result)
+        self.assertIn("cancelled", result.out)
+
+    def test_a_daemon_that_is_killed_and_restarted_while_watched(self):
+        self.start_daemon()
+        with open(self.path("state/url")) as file:
+            address = file.read().strip().split("://")[1]
+        job_id = self.submit({**PLAIN, "iterations": 30000000, "thin": 30000}).out.strip()
+        process = self.start("watch", job_id)
+        time.sleep(1)
+        self.stop_daemon(signal.SIGKILL)
+        time.sleep(0.5)
+        self.daemon = subprocess.Popen(
+            [BARKERD, "--listen", address, "--state", self.path("state"), "--data",
+             self.path("data")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        result = self.end(process, seconds=120)
+        self.assertEqual(result.code, OK, result)
+        self.assertIn("lost the daemon", result.err)
+        self.assertIn("succeeded", result.out)
+
+    def test_mistakes_in_a_job_are_all_told(self):
+        self.start_daemon()
+        wrong = {**PLAIN, "chains": 0, "nonsense": 1,
+                 "sampler": {"name": "sgbd", "step_size": -1}}
+        err = self.submit(wrong, code=REFUSED).err
+        for pointer in ("/chains:", "/nonsense:", "/sampler/step_size:"):
+            self.assertIn("  " + pointer, err)
+        self.assertIn("The job is valid", self.submit(PLAIN, "--validate").out)
+        self.assertEqual(json.loads(self.barker("ls", "--json").out)["items"], [])
+
+    def test_data_samplers_models_and_tokens(self):
+        self.start_daemon()
+        self.path("train.csv", "x1,x2,y\n" + "".join(
+            "%r,%r,%d\n" % (random.gauss(0, 1), random.gauss(0, 1), i % 2) for i in range(200)))
+        self.barker("data", "put", "train.csv")
+        self.assertIn("train.csv", self.barker("data", "ls").out)
+        out = self.barker("data", "show", "train.csv").out
+        self.assertIn("x1, x2, y", out)
+        self.assertIn("200", out)
+        logistic = {"model": {"name": "logistic"}, "data": {"path": "train.csv", "response": "y"},
+                    "sampler": {"name": "sgbd", "step_size": 0.01}, "iterations": 500}
+        self.submit(logistic, "--wait")
+        self.assertIn("theta[2]", self.barker("summary", "last").out)
+        self.barker("data", "rm", "train.csv")
+        self.assertIn("step_size", self.barker("samplers", "sgbd").out)
+        self.assertIn("prior_sd", self.barker("models", "logistic").out)
+        self.assertIn("version", self.barker("info").out)
+        self.assertIn("admin", self.barker("me").out)
+        token = self.barker("token", "add", "ada", "--days", "3").out.strip()
+        self.env["BARKER_TOKEN"] = token
+        self.assertIn("ada", self.barker("me").out)
+        self.assertEqual(json.loads(self.barker("ls", "--json").out)["items"], [])
+        mine = self.submit(PLAIN).out.strip()
+        del self.env["BARKER_TOKEN"]
+        self.barker("show", mine)
+        self.barker("token", "rm", token.split("_")[1])
+        self.env["BARKER_TOKEN"] = token
+        self.assertIn("was not accepted", self.barker("me", code=REFUSED).err)
+
+    def test_run_needs_nothing(self):
+        self.env.pop("BARKER_STATE")
+        self.path("data/job.json", json.dumps(PLAIN))
+        result = self.barker("run", "data/job.json", "-o", "d.csv")
+        self.assertIn("8000 draws from 2 chains", result.out)
+        self.assertTrue(os.path.getsize(self.path("d.csv")))
+        self.assertEqual([n for n in os.listdir(self.folder) if n.startswith("barker-run")], [])
+
+    def test_run_interrupted_leaves_nothing(self):
+        self.env.pop("BARKER_STATE")
+        self.path("data/job.json", json.dumps(endless()))
+        terminal = self.terminal("run", "data/job.json")
+        terminal.until("chain 2")
+        terminal.type("\x03")
+        self.assertEqual(terminal.finish().code, INTERRUPTED)
+        self.assertEqual([n for n in os.listdir(self.folder) if n.startswith("barker-run")], [])

@@ -1,0 +1,210 @@
+"""`barker run`: a daemon that starts, serves one job and is gone, whatever happens."""
+
+import json
+import os
+import shutil
+import signal
+import stat
+import sys
+import time
+
+from harness import BARKER, INTERRUPTED, JOB, LOCAL, OK, REFUSED, SERVER, USAGE, Case
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+# A stand-in for barkerd: the fake daemon as a program, steered by a file of JSON beside it.
+STAND_IN = """#!%s
+import json, os, signal, sys, threading
+sys.path.insert(0, %r)
+sys.dont_write_bytecode = True
+import fake
+here = os.path.dirname(os.path.abspath(__file__))
+plan = json.load(open(os.path.join(here, "plan.json")))
+state = sys.argv[sys.argv.index("--state") + 1]
+json.dump({"argv": sys.argv[1:], "pid": os.getpid(), "state": state,
+           "mode": os.stat(state).st_mode & 0o777, "cwd": os.getcwd(),
+           "descriptors": sorted(os.listdir("/proc/self/fd"))},
+          open(os.path.join(here, "seen.json"), "w"))
+if "die" in plan:
+    sys.exit(plan["die"])
+end = threading.Event()
+def stop(*args):
+    open(os.path.join(here, "stopped"), "w").close()
+    end.set()
+signal.signal(signal.SIGTERM, stop)
+served = fake.Fake(token="bk_private_token").start()
+served.new_job = plan.get("job", {})
+for name, content in (("admin.token", "bk_private_token"), ("url", served.url)):
+    path = os.path.join(state, name)
+    with open(path + ".new", "w") as file:
+        file.write(content + "\\n")
+    os.rename(path + ".new", path)
+if "die_after" in plan:
+    served.wait_asked(plan["die_after"], "GET")
+    print("out of luck", file=sys.stderr, flush=True)
+    os._exit(3)
+end.wait()
+if plan.get("stubborn"):
+    threading.Event().wait()
+"""
+
+
+class Run(Case):
+    def setUp(self):
+        super().setUp()
+        del self.env["BARKER_URL"]
+        del self.env["BARKER_TOKEN"]
+        self.bin = self.path("bin")
+        os.mkdir(self.bin)
+        self.program = os.path.join(self.bin, "barker")
+        shutil.copy(BARKER, self.program)
+        self.stand_in = os.path.join(self.bin, "barkerd")
+        with open(self.stand_in, "w") as file:
+            file.write(STAND_IN % (sys.executable, HERE))
+        os.chmod(self.stand_in, 0o755)
+        self.plan(job={"state": "succeeded", "iteration": 2000, "verdict": "all is well"})
+        os.mkdir(self.path("work"))
+        self.path("work/job.json", '{"model": {"name": "logistic"}}')
+
+    def plan(self, **plan):
+        self.path("bin/plan.json", json.dumps(plan))
+
+    def seen(self, seconds=20):
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                with open(self.path("bin/seen.json")) as file:
+                    return json.load(file)
+            except (FileNotFoundError, json.JSONDecodeError):
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.02)
+
+    def assert_gone(self, seconds=10):
+        """The daemon has ended, and its folder with it."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                with open("/proc/%d/stat" % self.seen()["pid"]) as file:
+                    if file.read().rsplit(")", 1)[1].split()[0] == "Z":
+                        return
+            except FileNotFoundError:
+                return
+            self.assertLess(time.monotonic(), end, "the private daemon lives on")
+            time.sleep(0.02)
+
+    def run_it(self, *args, **options):
+        result = self.barker("run", *args, program=self.program, **options)
+        return result
+
+    def test_it_prints_the_summary_and_leaves_nothing(self):
+        result = self.run_it("work/job.json")
+        self.assertIn("theta[1]", result.out)
+        self.assertIn("4000 draws from 2 chains", result.out)
+        self.assertIn("all is well", result.out)
+        self.assertIn("succeeded", result.err)
+        seen = self.seen()
+        self.assertEqual(seen["argv"], ["--listen", "127.0.0.1:0", "--state", seen["state"],
+                                        "--data", "work"])
+        self.assertEqual(seen["mode"], 0o700)
+        self.assertLessEqual(len(seen["descriptors"]), 5)
+        self.assertFalse(os.path.exists(seen["state"]))
+        self.assertTrue(os.path.exists(self.path("bin/stopped")))
+        self.assert_gone()
+
+    def test_options_reach_the_daemon_and_the_draws_a_file(self):
+        result = self.run_it("work/job.json", "--data", "/tmp", "--workers", "3", "-o", "d.csv")
+        self.assertEqual(self.seen()["argv"][-4:], ["--data", "/tmp", "--workers", "3"])
+        with open(self.path("d.csv")) as file:
+            self.assertEqual(file.read(), "a,b\n1,2\n")
+        self.assertIn("theta[1]", result.out)
+        self.assertEqual(self.run_it("work/job.json", "-q", "-o", "-").out, "a,b\n1,2\n")
+
+    def test_json_gives_job_and_summary(self):
+        both = json.loads(self.run_it("work/job.json", "--json").out)
+        self.assertEqual(both["job"]["state"], "succeeded")
+        self.assertEqual(both["summary"]["draws"], 4000)
+
+    def test_stdin_takes_data_from_here(self):
+        self.run_it("-", data=b'{"model": {"name": "logistic"}}')
+        self.assertEqual(self.seen()["argv"][-2:], ["--data", "."])
+
+    def test_a_job_that_fails_is_told(self):
+        self.plan(job={"state": "failed", "reason": "the chain diverged"})
+        self.assertIn("the chain diverged", self.run_it("work/job.json", code=JOB).err)
+        self.assert_gone()
+
+    def test_a_job_that_is_refused_is_told(self):
+        self.path("work/bad.json", "{}")
+        self.assertIn("/model: is required", self.run_it("work/bad.json", code=REFUSED).err)
+        self.assert_gone()
+        self.run_it("work/nosuch.json", code=USAGE)
+
+    def test_a_daemon_that_does_not_start_is_quoted(self):
+        self.plan(die="cannot listen: \x1b[31mno luck")
+        result = self.run_it("work/job.json", code=SERVER)
+        self.assertIn("ended at once; it said:\n  cannot listen: ?[31mno luck", result.err)
+        self.assertFalse(os.path.exists(self.seen()["state"]))
+
+    def test_a_daemon_that_dies_is_quoted(self):
+        self.plan(job={"state": "running"}, die_after=2)
+        result = self.run_it("work/job.json", code=SERVER)
+        self.assertIn("the private daemon ended; it said:\n  out of luck", result.err)
+        self.assertFalse(os.path.exists(self.seen()["state"]))
+
+    def test_no_daemon_program_is_told(self):
+        os.unlink(self.stand_in)
+        self.env["PATH"] = self.path("work")
+        result = self.run_it("work/job.json", code=LOCAL)
+        self.assertIn("cannot find barkerd", result.err)
+
+    def test_the_program_is_found_in_the_path_too(self):
+        os.mkdir(self.path("elsewhere"))
+        os.rename(self.program, self.path("elsewhere/barker"))
+        self.env["PATH"] = self.bin + ":" + self.env["PATH"]
+        self.barker("run", "work/job.json", program=self.path("elsewhere/barker"))
+
+    def test_keep_keeps_and_is_used_again(self):
+        self.run_it("work/job.json", "--keep", "kept")
+        self.assertEqual(stat.S_IMODE(os.stat(self.path("kept")).st_mode), 0o700)
+        first = open(self.path("kept/url")).read()
+        self.run_it("work/job.json", "--keep", "kept")
+        self.assertNotEqual(open(self.path("kept/url")).read(), first)
+        self.assert_gone()
+
+    def test_interrupted_it_ends_the_daemon(self):
+        self.plan(job={"state": "running", "iteration": 10})
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(signal=number):
+                process = self.start("run", "work/job.json", program=self.program)
+                self.seen()
+                time.sleep(0.7)
+                process.send_signal(number)
+                result = self.end(process)
+                self.assertEqual(result.code, INTERRUPTED)
+                self.assert_gone()
+                self.assertFalse(os.path.exists(self.seen()["state"]))
+                self.assertTrue(os.path.exists(self.path("bin/stopped")))
+                os.unlink(self.path("bin/seen.json"))
+
+    def test_a_terminals_interrupt_reaches_the_daemon_in_order(self):
+        self.plan(job={"state": "running", "iteration": 10})
+        terminal = self.terminal("run", "work/job.json", program=self.program)
+        terminal.until("chain 2")
+        terminal.type("\x03")
+        result = terminal.finish()
+        self.assertEqual(result.code, INTERRUPTED)
+        self.assertIn("the job ended with its private daemon", result.out)
+        self.assertTrue(terminal.screen.cursor)
+        self.assert_gone()
+        self.assertTrue(os.path.exists(self.path("bin/stopped")))
+
+    def test_killed_it_takes_the_daemon_with_it(self):
+        self.plan(job={"state": "running", "iteration": 10})
+        process = self.start("run", "work/job.json", program=self.program)
+        self.seen()
+        time.sleep(0.5)
+        process.kill()
+        process.communicate()
+        self.assert_gone()
+        self.assertTrue(os.path.exists(self.path("bin/stopped")))
