@@ -8,6 +8,7 @@
 #define EARLY        0.15 /* of the warm-up: windows stay short */
 #define ENLARGE      4.0
 #define STRAIGHT     0.7 /* net way over path above which a walk counts as straight */
+#define RUNAWAY      2.0 /* sigma |g| */
 #define SIGNIFICANT  4.0 /* standard errors */
 
 /* Running sums of one window, per coordinate. */
@@ -30,11 +31,23 @@ static double ceiling_of(const struct adapt *a, double tau)
     return tau > 0.0 ? a->ceiling / tau : INFINITY;
 }
 
-/* 1/|g| moves the log density by about one; a noisy g makes it about the noise ceiling. */
+static double largest(const double *g, size_t d)
+{
+    double most = 0.0;
+    for (size_t j = 0; j < d; j++)
+        most = fmax(most, fabs(g[j]));
+    return most;
+}
+
+/* 1/|g| moves the log density by about one; a noisy g makes it about the noise ceiling. A
+ * coordinate whose gradient happens to be small says little about its curvature: an unbounded
+ * sampler, which a stiff coordinate can throw off, begins with the smallest of these steps
+ * everywhere. */
 void adapt_begin(struct adapt *a, const double *theta, const double *g, const double *tau)
 {
+    double most = largest(g, a->d);
     for (size_t j = 0; j < a->d; j++) {
-        double size = fabs(g[j]), sigma = size > 0.0 ? 1.0 / size : 1.0;
+        double size = a->bounded ? fabs(g[j]) : most, sigma = size > 0.0 ? 1.0 / size : 1.0;
         double far = 0.1 * fmax(1.0, fabs(theta[j]));
         a->sigma[j] = fmin(fmin(sigma, far), ceiling_of(a, tau[j]));
         a->sigma[j] = fmax(a->sigma[j], 1e-150);
@@ -42,6 +55,15 @@ void adapt_begin(struct adapt *a, const double *theta, const double *g, const do
     }
     *a->window = (struct adapt_window){.length = FIRST_WINDOW};
     a->window->end = a->warmup < 2 * FIRST_WINDOW ? a->warmup : FIRST_WINDOW;
+}
+
+/* Keeps the drift sigma^2/2 |g| of an unbounded sampler below sigma. In equilibrium it is a
+ * fraction of that; more means that the curvature has grown since the window that set this step, or
+ * that a slope is still being climbed. */
+static void rein_in(double *sigma, double g)
+{
+    if (*sigma * fabs(g) > RUNAWAY)
+        *sigma = RUNAWAY / fabs(g);
 }
 
 static void accumulate(struct adapt *a, struct sums s, const double *before, const double *g,
@@ -85,6 +107,8 @@ static void choose(struct adapt *a, struct sums s, size_t j, const double *after
         a->sigma[j] = a->fraction * scale;
     else if (!last)
         a->sigma[j] *= ENLARGE;
+    if (!a->bounded)
+        rein_in(&a->sigma[j], s.g[j]);
     a->limit[j] = STEP_BY_SCALE;
     if (a->sigma[j] >= top) {
         a->sigma[j] = top;
@@ -111,6 +135,8 @@ void adapt_update(struct adapt *a, uint64_t t, const double *before, const doubl
 {
     struct sums s = sums(a);
     accumulate(a, s, before, g, tau, after);
+    for (size_t j = 0; !a->bounded && j < a->d; j++)
+        rein_in(&a->sigma[j], g[j]);
     if (t < a->window->end)
         return;
     bool early = (double)t < EARLY * (double)a->warmup;
