@@ -1,0 +1,37 @@
+/* The stationary law of a one-dimensional kernel, computed without simulation.
+ *
+ * A Barker chain moves by u with density 2 mu(u) q(x, u), mu the symmetric law of the jumps and
+ * q(x, u) = Pr(b = +1 | jump u > 0 at x) averaged over the gradient noise. On a grid of spacing h
+ * this is a stochastic matrix with a band (the trapezoid rule converges geometrically for normal
+ * jumps), whose invariant vector is found by elimination without subtractions (Grassmann, Taksar,
+ * Heyman 1985). A lattice walk is such a matrix from the start, with h the step. */
+#ifndef BARKER_TESTS_LAW_H
+#define BARKER_TESTS_LAW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct law {
+    double mean, variance;
+    double point, below; /* Pr(X <= point) = below, about 0.95 */
+};
+
+/* Pr(up) at x for a jump of size u. */
+typedef double law_up(const void *context, double x, double u);
+
+struct law_kernel {
+    law_up *up;
+    const void *context;
+    double sigma;
+    bool gaussian;    /* jumps N(0, sigma^2), else sigma (1 + 0.1 N(0,1)) */
+    bool lattice;     /* jumps of exactly sigma, from 0 */
+    double lo, hi;    /* range beyond which the law has no mass */
+    double per_sigma; /* grid points per sigma */
+};
+
+void law_of_kernel(const struct law_kernel *kernel, struct law *law);
+
+/* A normal law. */
+void law_normal(double mean, double variance, struct law *law);
+
+#endif
