@@ -519,7 +519,8 @@ static void settle(struct sched *s, struct live *live)
     pthread_mutex_lock(&s->lock);
     live->ending = false;
     pthread_mutex_unlock(&s->lock);
-    if (code != ERR_OK)
+    if (code != ERR_OK &&
+        code != ERR_CONFLICT) /* a conflict: its owner was quicker, and another end is due */
         stall(s, live, info.message);
 }
 

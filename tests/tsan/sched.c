@@ -1,0 +1,211 @@
+/* A storm on the scheduler, the store and the events: many small jobs, everybody changing and
+ * looking at once. For ThreadSanitizer, hence a plain program; it also checks that every job ends
+ * in a state that its story allows. */
+#include "server/clock.h"
+#include "server/log.h"
+#include "server/sched.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SUBMITTERS 3
+#define JOBS_EACH  8
+#define LOOKERS    2
+#define PATIENCE   6000 /* looks, 10 ms apart */
+
+struct storm {
+    struct store *store;
+    struct events *events;
+    struct sched *sched;
+    atomic_bool over;
+    char ids[SUBMITTERS * JOBS_EACH][JOB_ID_SIZE];
+};
+
+static void fail(const char *what, const struct err_info *info)
+{
+    fprintf(stderr, "FAILED %s: %s\n", what, info->message);
+    exit(1);
+}
+
+static void submit(struct storm *s, const char *owner, uint32_t number, unsigned *seed)
+{
+    static const char *const requests[] = {
+        "{\"model\":\"skew_normal\",\"sampler\":\"sgbd\",\"iterations\":3000,\"chains\":2,\"seed\":"
+        "1}",
+        "{\"model\":\"noisy_normal\",\"sampler\":{\"name\":\"sgld\",\"variant\":\"corrected\"},"
+        "\"iterations\":20000,"
+        "\"chains\":3,\"seed\":2}",
+        "{\"model\":\"noisy_normal\",\"sampler\":\"barker_mh\",\"iterations\":20000,\"chains\":1,"
+        "\"seed\":3}",
+    };
+    struct err_info info;
+    bool existing;
+    unsigned char hash[32] = {0};
+    struct job_row row = {.state = JOB_queued,
+                          .reason = "waits for a worker",
+                          .created_ms = clock_wall_ms(),
+                          .name = "storm",
+                          .note = "",
+                          .tags = "[]",
+                          .request = (char *)(uintptr_t)requests[(unsigned)rand_r(seed) % 3],
+                          .model = "toy",
+                          .sampler = "sgbd",
+                          .isa = "",
+                          .precision = "",
+                          .data_sha256 = ""};
+    snprintf(row.owner, sizeof row.owner, "%s", owner);
+    job_id_make(row.id, row.created_ms, number * 2654435761u);
+    if (store_job_create(s->store, &row, NULL, hash, &existing, &info) != ERR_OK ||
+        sched_submit(s->sched, &row, &info) != ERR_OK)
+        fail("submit", &info);
+    memcpy(s->ids[number], row.id, sizeof row.id);
+}
+
+struct thread {
+    struct storm *storm;
+    unsigned number, seed;
+    pthread_t id;
+};
+
+static void *submitter(void *arg)
+{
+    static const char *const owners[] = {"ann", "bob", "cy"};
+    struct thread *t = arg;
+    char own[JOBS_EACH][JOB_ID_SIZE];
+    for (unsigned i = 0; i < JOBS_EACH; i++) {
+        uint32_t number = t->number * JOBS_EACH + i;
+        submit(t->storm, owners[t->number], number, &t->seed);
+        memcpy(own[i], t->storm->ids[number], JOB_ID_SIZE);
+        static const enum job_event events[] = {JOB_EVENT_pause, JOB_EVENT_resume, JOB_EVENT_cancel,
+                                                JOB_EVENT_extend, JOB_EVENT_resume};
+        for (unsigned k = 0; k < 3; k++) {
+            struct err_info info;
+            enum err code =
+                sched_control(t->storm->sched, own[(unsigned)rand_r(&t->seed) % (i + 1)],
+                              events[(unsigned)rand_r(&t->seed) % 5], 500, &info);
+            if (code != ERR_OK && code != ERR_CONFLICT)
+                fail("control", &info);
+            usleep((unsigned)rand_r(&t->seed) % 20000);
+        }
+    }
+    return NULL;
+}
+
+static void *looker(void *arg)
+{
+    struct thread *t = arg;
+    struct reply reply = {0};
+    struct err_info info;
+    char buffer[4096];
+    if (events_stream(t->storm->events, "ann", NULL, &reply, &info) != ERR_OK)
+        fail("stream", &info);
+    while (!atomic_load(&t->storm->over)) {
+        struct sched_queue queue;
+        struct sched_stats stats;
+        if (sched_queue(t->storm->sched, &queue)) {
+            for (size_t i = 0; i < queue.job_count && i < 4; i++) {
+                struct sched_view view;
+                if (sched_view(t->storm->sched, queue.jobs[i].id, &view))
+                    free(view.chain);
+            }
+            sched_queue_release(&queue);
+        }
+        sched_stats(t->storm->sched, &stats);
+        while (reply.stream.read(reply.stream.ctx, buffer, sizeof buffer) > 0)
+            ;
+        usleep(1000);
+    }
+    reply.stream.close(reply.stream.ctx);
+    for (size_t i = 0; i < reply.header_count; i++)
+        free(reply.headers[i].value);
+    return NULL;
+}
+
+/* Lets everything run to its end; paused jobs are resumed first. */
+static void wait_for_end(struct storm *s)
+{
+    for (int i = 0; i < PATIENCE; i++) {
+        struct sched_queue queue;
+        struct err_info info;
+        if (!sched_queue(s->sched, &queue))
+            continue;
+        size_t left = queue.job_count;
+        for (size_t k = 0; k < queue.job_count; k++)
+            if (queue.jobs[k].state == JOB_paused)
+                sched_control(s->sched, queue.jobs[k].id, JOB_EVENT_resume, 0, &info);
+        for (size_t k = 0; i == PATIENCE - 1 && k < queue.job_count; k++)
+            fprintf(stderr, "%s %s %s\n", queue.jobs[k].id, job_state_name(queue.jobs[k].state),
+                    queue.jobs[k].why);
+        sched_queue_release(&queue);
+        if (left == 0)
+            return;
+        usleep(10000);
+    }
+    fprintf(stderr, "FAILED jobs did not end\n");
+    exit(1);
+}
+
+static void check_ends(struct storm *s)
+{
+    for (int i = 0; i < SUBMITTERS * JOBS_EACH; i++) {
+        struct job_row row;
+        struct err_info info;
+        if (store_job_get(s->store, s->ids[i], &row, &info) != ERR_OK)
+            fail("an acknowledged job is missing", &info);
+        if (row.state != JOB_succeeded && row.state != JOB_cancelled) {
+            fprintf(stderr, "FAILED %s is %s: %s\n", row.id, job_state_name(row.state), row.reason);
+            exit(1);
+        }
+        job_row_release(&row);
+    }
+}
+
+int main(void)
+{
+    char directory[] = "/tmp/barkerd-storm.XXXXXX", data[100], command[120];
+    struct storm s = {0};
+    struct err_info info;
+    struct datafile_root *root;
+    struct thread threads[SUBMITTERS + LOOKERS];
+    if (mkdtemp(directory) == NULL)
+        return 1;
+    log_threshold(LOG_WARN);
+    json_object_seed(0);
+    snprintf(data, sizeof data, "%s/state", directory);
+    if (store_open(&s.store, &(struct store_config){.directory = data}, &info) != ERR_OK)
+        fail("store", &info);
+    if (datafile_root_open(&root, directory, &info) != ERR_OK)
+        fail("root", &info);
+    struct datacache *cache = datacache_new(root, 1 << 20);
+    s.events = events_new(NULL, NULL);
+    struct sched_config config = {
+        .workers = 3, .slice_ms = 10, .user_running_chains = 2, .user_stored_bytes = 1u << 30};
+    if (sched_start(&s.sched, &config, s.store, cache, s.events, &info) != ERR_OK)
+        fail("scheduler", &info);
+    for (unsigned i = 0; i < SUBMITTERS + LOOKERS; i++) {
+        threads[i] = (struct thread){.storm = &s, .number = i, .seed = i + 1};
+        pthread_create(&threads[i].id, NULL, i < SUBMITTERS ? submitter : looker, &threads[i]);
+    }
+    for (unsigned i = 0; i < SUBMITTERS; i++)
+        pthread_join(threads[i].id, NULL);
+    wait_for_end(&s);
+    check_ends(&s);
+    atomic_store(&s.over, true);
+    for (unsigned i = SUBMITTERS; i < SUBMITTERS + LOOKERS; i++)
+        pthread_join(threads[i].id, NULL);
+    sched_halt(s.sched);
+    sched_free(s.sched);
+    events_free(s.events);
+    datacache_free(cache);
+    datafile_root_close(root);
+    store_close(s.store);
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    if (system(command) != 0)
+        return 1;
+    printf("%d jobs, all ended as they should\n", SUBMITTERS * JOBS_EACH);
+    return 0;
+}
