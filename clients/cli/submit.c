@@ -64,13 +64,15 @@ int submit_read(const char *path, struct text *job)
     return code ? code : check_json(job, name);
 }
 
-static void random_key(char key[33])
+/* NULL where there is no randomness: then a lost answer is an error, not a reason to try again. */
+static const char *random_key(char key[33])
 {
     unsigned char bytes[16];
     if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
-        memset(bytes, 0, sizeof bytes);
+        return NULL;
     for (size_t i = 0; i < sizeof bytes; i++)
         snprintf(key + 2 * i, 3, "%02x", (unsigned)bytes[i]);
+    return key;
 }
 
 /* No answer, though the daemon may have got the request: worth another try with the same key. */
@@ -84,21 +86,20 @@ int submit_post(struct cli *cli, const char *job, const char *key, bool validate
 {
     char random[33];
     useconds_t pause = 250000;
-    random_key(random);
+    if (!key)
+        key = random_key(random);
     struct request request = {
         .method = "POST",
         .path = validate ? "/v1/jobs?validate_only=true" : "/v1/jobs",
         .body = job,
-        .idempotency_key = validate ? NULL
-                           : key    ? key
-                                    : random,
+        .idempotency_key = validate ? NULL : key,
     };
     *response = (struct response){0};
     int code = cli_connect(cli);
     if (code)
         return code;
     client_send(cli->client, &request, response);
-    bool lost = may_have_arrived(response);
+    bool lost = may_have_arrived(response) && key;
     for (int i = 1; i < TRIES && lost && report_code(response) == EXIT_UNREACHABLE; i++) {
         usleep(pause);
         pause *= 2;

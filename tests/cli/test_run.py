@@ -32,6 +32,7 @@ def stop(*args):
     open(os.path.join(here, "stopped"), "w").close()
     end.set()
 signal.signal(signal.SIGTERM, stop)
+signal.signal(signal.SIGINT, lambda *a: open(os.path.join(here, "interrupted"), "w").close())
 served = fake.Fake(token="bk_private_token").start()
 served.new_job = plan.get("job", {})
 for name, content in (("admin.token", "bk_private_token"), ("url", served.url)):
@@ -195,6 +196,7 @@ class Run(Case):
         result = terminal.finish()
         self.assertEqual(result.code, INTERRUPTED)
         self.assertIn("the job ended with its private daemon", result.out)
+        self.assertFalse(os.path.exists(self.path("bin/interrupted")))
         self.assertTrue(terminal.screen.cursor)
         self.assert_gone()
         self.assertTrue(os.path.exists(self.path("bin/stopped")))
