@@ -67,16 +67,19 @@ static void find_direction(struct climb *c)
     }
 }
 
+/* Without positive curvature along this step there is nothing to learn from it. */
 static void remember(struct climb *c, const double *theta)
 {
+    double sy = 0.0;
+    for (size_t j = 0; j < c->d; j++)
+        sy += (c->next[j] - theta[j]) * (c->g[j] - c->next_g[j]);
+    if (!(sy > 0.0))
+        return;
     size_t i = c->stored > 0 ? (c->newest + 1) % HISTORY : 0;
     for (size_t j = 0; j < c->d; j++) {
         c->s[i][j] = c->next[j] - theta[j];
         c->y[i][j] = c->g[j] - c->next_g[j];
     }
-    double sy = kernels->dot(c->s[i], c->y[i], c->d);
-    if (!(sy > 0.0))
-        return; /* no positive curvature along this step: nothing to learn */
     c->rho[i] = 1.0 / sy;
     c->newest = i;
     c->stored += c->stored < HISTORY;

@@ -29,6 +29,8 @@ static void allowed_range(const struct param_spec *spec, char *out, size_t size)
     else if (isfinite(spec->lo))
         snprintf(out, size, "%s %s %.10g", what, spec->lo_open ? "greater than" : "of at least",
                  spec->lo);
+    else if (isfinite(spec->hi))
+        snprintf(out, size, "%s of at most %.10g", what, spec->hi);
     else
         snprintf(out, size, "%s", what);
 }

@@ -143,7 +143,7 @@ static inline vd vd_logistic(vd x)
     return 1.0 / (1.0 + vd_exp(-x));
 }
 
-/* log(1/(1+exp(-x))), right to 1e-15 absolute for every x. */
+/* log(1/(1+exp(-x))), right to 1e-15 or one ulp, whichever is larger. */
 static inline vd vd_log_logistic(vd x)
 {
     vd low = vd_select(x < vd_set(0.0), x, vd_set(0.0));

@@ -118,8 +118,11 @@ static char *make_key(const struct files *f, const struct data_spec *spec, enum 
     print_identity(out, &f->train);
     if (f->has_test)
         print_identity(out, &f->test);
-    fprintf(out, "%d %d %d %d %s|", (int)kind, spec->intercept, spec->standardize,
-            (int)spec->precision, spec->response != NULL ? spec->response : "");
+    const char *response = spec->response != NULL ? spec->response : "";
+    fprintf(out, "%d %d %d %d %zu %s|", (int)kind, spec->intercept, spec->standardize,
+            (int)spec->precision, strlen(response), response);
+    if (spec->columns != NULL)
+        fprintf(out, "%zu|", spec->column_count);
     for (size_t k = 0; spec->columns != NULL && k < spec->column_count; k++)
         fprintf(out, "%zu %s|", strlen(spec->columns[k]), spec->columns[k]);
     if (fclose(out) != 0) {
