@@ -66,15 +66,23 @@ struct files {
     bool has_test;
 };
 
+/* What is wrong with the file itself is a mistake of the job that names it. */
+static enum err as_mistake(enum err code, const char *pointer, struct mistakes *mistakes,
+                           const struct err_info *info)
+{
+    if (code != ERR_INVALID && code != ERR_NOT_FOUND && code != ERR_MALFORMED &&
+        code != ERR_UNSUPPORTED && code != ERR_TOO_LARGE)
+        return code;
+    mistake_add(mistakes, pointer, "%s", info->message);
+    return ERR_INVALID;
+}
+
 static enum err open_one(const struct datacache *cache, const char *user, const char *path,
                          const char *pointer, struct datafile *out, struct mistakes *mistakes,
                          struct err_info *info)
 {
     enum err code = datafile_open(cache->root, user, path, out, info);
-    if (code != ERR_INVALID && code != ERR_NOT_FOUND)
-        return code;
-    mistake_add(mistakes, pointer, "%s", info->message);
-    return ERR_INVALID;
+    return as_mistake(code, pointer, mistakes, info);
 }
 
 static void close_files(struct files *f)
@@ -142,15 +150,12 @@ static enum err read_one(const struct datafile *file, const char *name, const ch
     size_t size;
     enum err code = datafile_read(file, budget, &bytes, &size, sha256, info);
     if (code != ERR_OK)
-        return code;
+        return as_mistake(code, pointer, mistakes, info);
     struct table_source source = {
         .name = name, .bytes = bytes, .size = size, .budget_bytes = budget};
     code = table_read(out, &source, info);
     free(bytes);
-    if (code != ERR_MALFORMED && code != ERR_UNSUPPORTED)
-        return code;
-    mistake_add(mistakes, pointer, "%s", info->message);
-    return ERR_INVALID;
+    return as_mistake(code, pointer, mistakes, info);
 }
 
 static enum err load(struct data *out, const struct files *f, const struct data_spec *spec,
@@ -275,6 +280,8 @@ enum err datacache_get(struct datacache *cache, const char *user, const struct d
         code = load(&data, &files, spec, kind, cache->budget, mistakes, info);
         pthread_mutex_lock(&cache->lock);
         code = finish(cache, e, &data, code, info);
+        if (code == ERR_TOO_LARGE)
+            code = as_mistake(code, "/data/path", mistakes, info);
     } else if (e != NULL && e->failed) {
         code = err_set(info, ERR_UNAVAILABLE, "the data could not be loaded just now; try again");
     }
