@@ -66,7 +66,8 @@ struct jobfile_info {
     size_t metric_width;
 };
 void jobfile_info(const struct jobfile *file, struct jobfile_info *out);
-/* Name of a saved column, valid until close; and the column of a name, or SIZE_MAX. */
+/* Name of a saved column, valid until close ("" when the file is damaged); and the column of a
+ * name, or SIZE_MAX. */
 const char *jobfile_name(struct jobfile *file, size_t column);
 size_t jobfile_column(struct jobfile *file, const char *name);
 const char *jobfile_metric_name(struct jobfile *file, size_t k);
@@ -97,6 +98,9 @@ enum err jobfile_note(struct jobfile *file, uint32_t chain, char **out, struct e
 /* Metric records first..first+count-1: iterations and 2 * metric_width numbers each. */
 enum err jobfile_metrics(struct jobfile *file, uint32_t chain, uint64_t first, size_t count,
                          uint64_t *iterations, double *values, struct err_info *info);
+
+/* Bytes on disk now, 0 when there is no file. */
+uint64_t jobfile_bytes(struct store *store, const char *job);
 
 /* A consistent stand-alone copy of the file (everything in one file, no WAL) as an open, unlinked
  * temporary file. */

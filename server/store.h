@@ -20,7 +20,8 @@ struct store;
 
 struct store_config {
     const char *directory;   /* STATE; created 0700 when missing */
-    uint64_t min_free_bytes; /* below, chain commits are refused with ERR_NO_SPACE (512 MiB) */
+    uint64_t min_free_bytes; /* below, job files are not written: ERR_NO_SPACE (512 MiB). 0: no
+                              * such reserve, and no ballast file either */
 };
 
 /* Opens or creates, migrates (schema/migrations, compiled in), checks (quick_check; integrity_check
@@ -31,7 +32,7 @@ void store_close(struct store *store);
 const char *store_directory(const struct store *store);
 
 /* True once a sync failed or damage was found: nothing is acknowledged any more and the daemon must
- * end with a failure. `why` has room for 200 bytes. */
+ * end with a failure. `why` has room for 200 bytes, or is NULL. */
 bool store_broken(struct store *store, char *why);
 
 /* ---- users and tokens ---- */
@@ -132,7 +133,7 @@ struct job_filter {
     const char *before; /* cursor: only jobs older than this id (exclusive) */
     bool active;        /* only states that are not terminal */
     bool deleted;       /* the trash instead */
-    size_t limit;
+    size_t limit;       /* 0: all */
 };
 /* Newest first. `each` returns false to stop. */
 enum err store_jobs(struct store *store, const struct job_filter *filter,
@@ -171,9 +172,12 @@ enum err store_references(struct store *store, const char *viewer,
 
 /* ---- care ---- */
 
-/* A consistent copy of the catalogue and of every job file into the new directory or file `path`,
- * taken on the writer thread between commits. */
+/* A consistent copy of the catalogue and of every job file into the new directory `path`, which can
+ * serve as a state directory; taken on the writer thread between commits, synced and checked.
+ * ERR_CONFLICT when `path` exists. */
 enum err store_backup(struct store *store, const char *path, struct err_info *info);
+/* The same by a process of its own, on the state directory of a daemon that may be running. */
+enum err store_backup_directory(const char *directory, const char *path, struct err_info *info);
 /* integrity_check and foreign_key_check of the catalogue and all job files; calls `each` per
  * problem. */
 enum err store_check(struct store *store, void (*each)(void *ctx, const char *problem), void *ctx,

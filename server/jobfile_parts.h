@@ -1,0 +1,36 @@
+/* Private to jobfile*.c: how a job file is laid out. */
+#ifndef BARKER_SERVER_JOBFILE_PARTS_H
+#define BARKER_SERVER_JOBFILE_PARTS_H
+
+#include "server/jobfile.h"
+#include "server/store_internal.h"
+
+/* A tile is at most 256 KiB: 16 pages, which one read takes in its stride, and small enough that a
+ * reader of one column of 512 does not drag much along. */
+enum { TILE_VALUES = 32768, TILE_COLUMNS = 512, TILE_DRAWS = 8192 };
+
+struct jobfile_layout {
+    struct jobfile_info info;
+    size_t tile_draws, tile_columns;
+};
+
+struct jobfile_layout jobfile_layout_choose(const struct jobfile_meta *meta);
+/* ERR_CORRUPT when the numbers make no sense. */
+enum err jobfile_layout_read(struct db *db, struct jobfile_layout *out, struct err_info *info);
+size_t jobfile_blocks(const struct jobfile_layout *layout);
+/* Columns of one block. */
+size_t jobfile_block_columns(const struct jobfile_layout *layout, size_t block);
+
+/* A chain as stored; all zero when it has no slice yet. */
+struct jobfile_progress {
+    struct jobfile_chain chain;
+    uint64_t packed;
+};
+enum err jobfile_progress_read(struct db *db, uint32_t chain, struct jobfile_progress *out,
+                               struct err_info *info);
+
+/* ERR_NOT_FOUND when the making of the file was cut short, ERR_UNSUPPORTED when it is newer than
+ * this program. A writer brings it up to date. */
+enum err jobfile_version_check(struct db *db, const char *job, bool writer, struct err_info *info);
+
+#endif

@@ -1,0 +1,180 @@
+/* Private to store*.c and jobfile*.c: the store's parts and how an operation reaches the writer
+ * thread. See store_writer.c for how operations become transactions. */
+#ifndef BARKER_SERVER_STORE_INTERNAL_H
+#define BARKER_SERVER_STORE_INTERNAL_H
+
+#include "server/query.h"
+#include "server/store.h"
+
+#include <pthread.h>
+
+enum {
+    STORE_FILES = 32,            /* job files that the writer keeps open */
+    STORE_IDLE_READERS = 16,     /* catalogue connections kept for the next reader */
+    STORE_IDLE_JOBFILES = 32,    /* the same for job files */
+    STORE_GROUP = 256,           /* operations in one transaction */
+    STORE_GROUP_BYTES = 8 << 20, /* a transaction that has written so much is closed */
+    STORE_PATH_SIZE = 4096
+};
+
+enum write_kind {
+    WRITE_CATALOGUE, /* within a transaction of the catalogue, shared with others */
+    WRITE_FILE,      /* the same for the file of `job` */
+    WRITE_ALONE,     /* on the writer thread, without a transaction */
+    WRITE_STEPS      /* the same, again and again while `again` is set; others come in between */
+};
+
+/* One operation, in the storage of the caller that waits for it. `run` may be called a second time
+ * after its work was rolled back, so it must leave what it was given as it is. */
+struct write {
+    enum write_kind kind;
+    const char *job;
+    enum err (*run)(struct store *store, struct db *db, void *ctx, struct err_info *info);
+    void *ctx;
+    bool again;   /* set by `run` */
+    size_t bytes; /* set by `run`: about what it wrote, if that is much */
+
+    struct write *next;
+    bool done;
+    enum err code;
+    struct err_info info;
+    pthread_cond_t finished;
+};
+
+struct write_list {
+    struct write *head, **tail;
+    size_t count;
+};
+
+/* What need not be on disk at once: the latest value per key, written with the next commit. */
+struct store_note {
+    enum { NOTE_USAGE, NOTE_TOKEN } kind;
+    char key[USER_NAME_SIZE]; /* user name or token id */
+    double usage;
+    uint64_t at_ms;
+    struct store_note *next;
+};
+
+/* A job file that the writer has open. */
+struct store_file {
+    char job[JOB_ID_SIZE];
+    struct db *db; /* NULL: the place is free */
+    uint64_t used_ms;
+    uint64_t bytes; /* size of the main file when last looked at */
+    unsigned pins;  /* copies under way */
+};
+
+struct jobfile;
+
+struct store {
+    char directory[STORE_PATH_SIZE]; /* absolute, without symbolic links */
+    uint64_t min_free_bytes;
+    int lock_fd, draws_fd;
+    pthread_t thread;
+
+    pthread_mutex_t lock; /* guards what follows; no other lock is taken under it */
+    pthread_cond_t wake;
+    struct write_list catalogue, files;
+    bool files_next; /* the catalogue had its turn */
+    struct store_note *notes;
+    uint64_t notes_since_ms;
+    bool closing, broken;
+    char why[200];
+    struct store_stats stats;
+
+    /* Of the writer thread. */
+    struct db *db;
+    struct store_file open[STORE_FILES];
+    char (*unsealed)[JOB_ID_SIZE]; /* files with a WAL left by a crash */
+    size_t unsealed_count;
+    bool ballast;
+    uint64_t next_care_ms;
+
+    pthread_mutex_t pool_lock; /* guards the idle readers */
+    struct db *idle[STORE_IDLE_READERS];
+    size_t idle_count;
+    struct jobfile *idle_jobfiles[STORE_IDLE_JOBFILES]; /* the longest idle first */
+    size_t idle_jobfile_count;
+    uint64_t purges; /* job files removed so far */
+};
+
+/* ---- writing ---- */
+
+/* Queues the operation and waits for it. Called by any thread but the writer. */
+enum err store_write(struct store *store, struct write *write, struct err_info *info);
+enum err store_write_catalogue(struct store *store,
+                               enum err (*run)(struct store *store, struct db *db, void *ctx,
+                                               struct err_info *info),
+                               void *ctx, struct err_info *info);
+
+enum err store_writer_start(struct store *store, struct err_info *info);
+/* Finishes what is queued and ends the thread. */
+void store_writer_stop(struct store *store);
+
+/* ERR_UNAVAILABLE once the store is broken or being closed. */
+enum err store_stopping(struct store *store, struct err_info *info);
+
+/* The rest of this part is for the writer thread. */
+
+/* The open job file, opened (or made) when it is not open yet. */
+enum err store_file_get(struct store *store, const char *job, bool create, struct store_file **out,
+                        struct err_info *info);
+bool store_file_pinned(struct store *store, const char *job);
+/* Closes it, if it is open, to be removed. */
+void store_file_drop(struct store *store, const char *job);
+/* Closes all; sealed as far as possible. */
+void store_files_close(struct store *store);
+/* Closes what was idle for a while. */
+void store_files_tend(struct store *store, uint64_t now_ms);
+bool store_files_open(const struct store *store);
+uint64_t store_files_wal_bytes(const struct store *store);
+/* ERR_NO_SPACE when the disk is too full for chains. */
+enum err store_check_room(struct store *store, struct err_info *info);
+/* After a transaction: checkpoint, size. */
+void store_file_written(struct store *store, struct store_file *file);
+
+/* Marks the store as broken if the database is. `fatal`: also when it is only damaged. */
+void store_note_health(struct store *store, struct db *db, bool fatal);
+void store_break(struct store *store, const char *why);
+
+/* Appends to a job's log within a transaction. */
+enum err store_log_append(struct db *db, const char *job, uint64_t at_ms, const char *text,
+                          struct err_info *info);
+/* Writes notes within a transaction. */
+enum err store_notes_write(struct db *db, const struct store_note *notes, struct err_info *info);
+
+/* ---- reading ---- */
+
+/* A catalogue connection for one call; give it back after the statements are closed. */
+enum err store_reader_take(struct store *store, struct db **out, struct err_info *info);
+void store_reader_give(struct store *store, struct db *db);
+void store_readers_close(struct store *store);
+
+/* jobfile.c: closes idle readers of a job file, or all of them when job is NULL. */
+void jobfile_forget(struct store *store, const char *job);
+
+/* ---- places ---- */
+
+/* STATE/draws/<job>.db; ERR_NOT_FOUND when `job` cannot be an id. */
+enum err store_job_path(const struct store *store, const char *job, char out[STORE_PATH_SIZE],
+                        struct err_info *info);
+uint64_t store_free_bytes(const struct store *store);
+/* Takes the ballast away so that the last commits have room; false when there is none. */
+bool store_ballast_spend(struct store *store);
+/* Puts it back when there is room. */
+void store_ballast_restore(struct store *store);
+/* Calls `each` with the id of every job file in the open directory. */
+enum err store_each_jobfile(int draws_fd, bool (*each)(void *ctx, const char *job), void *ctx,
+                            struct err_info *info);
+
+/* A copy of the catalogue (job NULL) or of a job file, made by the writer between commits; not
+ * synced yet. */
+enum err store_copy(struct store *store, const char *job, const char *path, struct err_info *info);
+
+/* jobfile.c: what SQLite cannot know about a job file: draws without gaps, blobs of the right
+ * size. */
+enum err jobfile_check(struct store *store, const char *job,
+                       void (*each)(void *ctx, const char *problem), void *ctx,
+                       struct err_info *info);
+
+#endif

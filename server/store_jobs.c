@@ -1,0 +1,626 @@
+/* Jobs and their logs. */
+#include "server/clock.h"
+#include "server/store_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- rows ---- */
+
+/* The order that read_row knows. */
+#define COLUMNS                                                                                   \
+    "id, owner, state, reason, verdict, created_ms, started_ms, ended_ms, deleted_ms, revision, " \
+    "name, note, tags, request, model, sampler, priority, lab, isa, \"precision\", progress, "    \
+    "summary, data_sha256, cpu_seconds, stored_bytes"
+
+void job_row_release(struct job_row *row)
+{
+    free(row->reason);
+    free(row->verdict);
+    free(row->name);
+    free(row->note);
+    free(row->tags);
+    free(row->request);
+    free(row->model);
+    free(row->sampler);
+    free(row->isa);
+    free(row->precision);
+    free(row->progress);
+    free(row->summary);
+    free(row->data_sha256);
+    *row = (struct job_row){0};
+}
+
+static enum err read_row(struct query *q, struct job_row *row, struct err_info *info)
+{
+    int c = 0;
+    query_copy_text(q, c++, row->id, sizeof row->id);
+    query_copy_text(q, c++, row->owner, sizeof row->owner);
+    const char *state = query_get_text(q, c++);
+    if (!job_state_parse(state, &row->state))
+        return err_set(info, ERR_CORRUPT, "job %s is in the unknown state \"%.20s\"", row->id,
+                       state);
+    row->reason = query_dup_text(q, c++);
+    row->verdict = query_dup_text(q, c++);
+    row->created_ms = query_get_count(q, c++);
+    row->started_ms = query_get_count(q, c++);
+    row->ended_ms = query_get_count(q, c++);
+    row->deleted_ms = query_get_count(q, c++);
+    row->revision = query_get_count(q, c++);
+    row->name = query_dup_text(q, c++);
+    row->note = query_dup_text(q, c++);
+    row->tags = query_dup_text(q, c++);
+    row->request = query_dup_text(q, c++);
+    row->model = query_dup_text(q, c++);
+    row->sampler = query_dup_text(q, c++);
+    row->priority = query_get_int(q, c++);
+    row->lab = query_get_int(q, c++) != 0;
+    row->isa = query_dup_text(q, c++);
+    row->precision = query_dup_text(q, c++);
+    row->progress = query_dup_text(q, c++);
+    row->summary = query_dup_text(q, c++);
+    row->data_sha256 = query_dup_text(q, c++);
+    row->cpu_seconds = query_get_real(q, c++);
+    row->stored_bytes = query_get_count(q, c++);
+    return ERR_OK;
+}
+
+static enum err not_found(const char *id, struct err_info *info)
+{
+    return err_set(info, ERR_NOT_FOUND, "there is no job %.40s", id);
+}
+
+static const char *or_text(const char *text, const char *otherwise)
+{
+    return text != NULL ? text : otherwise;
+}
+
+/* ---- log ---- */
+
+enum err store_log_append(struct db *db, const char *job, uint64_t at_ms, const char *text,
+                          struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db,
+               "INSERT INTO log (job, seq, at_ms, text) SELECT id, "
+               "(SELECT coalesce(max(seq), 0) + 1 FROM log WHERE job = ?1), ?2, ?3 "
+               "FROM job WHERE id = ?1");
+    query_text(&q, job);
+    query_count(&q, at_ms);
+    query_text(&q, text);
+    enum err code = query_run(&q, info);
+    return code == ERR_OK && query_changes(db) == 0 ? not_found(job, info) : code;
+}
+
+struct log_line {
+    const char *job, *text;
+};
+
+static enum err add_log(struct store *store, struct db *db, void *ctx, struct err_info *info)
+{
+    const struct log_line *line = ctx;
+    (void)store;
+    return store_log_append(db, line->job, clock_wall_ms(), line->text, info);
+}
+
+enum err store_log_add(struct store *store, const char *job, const char *text,
+                       struct err_info *info)
+{
+    struct log_line line = {.job = job, .text = text};
+    return store_write_catalogue(store, add_log, &line, info);
+}
+
+enum { LOG_PAGE = 128 };
+
+struct log_row {
+    uint64_t seq, at_ms;
+    char *text;
+};
+
+static enum err read_log(struct db *db, const char *job, uint64_t after, size_t limit,
+                         struct log_row *page, size_t *count, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db,
+               "SELECT seq, at_ms, text FROM log WHERE job = ? AND seq > ? ORDER BY seq LIMIT ?");
+    query_text(&q, job);
+    query_count(&q, after);
+    query_count(&q, limit);
+    for (*count = 0; *count < limit && query_next(&q); (*count)++)
+        page[*count] = (struct log_row){.seq = query_get_count(&q, 0),
+                                        .at_ms = query_get_count(&q, 1),
+                                        .text = query_dup_text(&q, 2)};
+    return query_close(&q, info);
+}
+
+enum err store_log(struct store *store, const char *job, uint64_t after, size_t limit,
+                   bool (*each)(void *ctx, uint64_t seq, uint64_t at_ms, const char *text),
+                   void *ctx, struct err_info *info)
+{
+    struct log_row page[LOG_PAGE];
+    for (bool more = true; more && limit > 0;) {
+        struct db *db;
+        size_t want = limit < LOG_PAGE ? limit : LOG_PAGE, count = 0;
+        enum err code = store_reader_take(store, &db, info);
+        if (code != ERR_OK)
+            return code;
+        code = read_log(db, job, after, want, page, &count, info);
+        store_reader_give(store, db);
+        bool wanted = code == ERR_OK;
+        for (size_t i = 0; i < count; i++) {
+            after = page[i].seq;
+            wanted = wanted && each(ctx, page[i].seq, page[i].at_ms, page[i].text);
+            free(page[i].text);
+        }
+        if (code != ERR_OK)
+            return code;
+        more = wanted && count == want;
+        limit -= count;
+    }
+    return ERR_OK;
+}
+
+/* ---- creating ---- */
+
+struct creation {
+    const struct job_row *row;
+    const char *key;
+    const unsigned char *hash;
+    bool existing;
+    char id[JOB_ID_SIZE];
+};
+
+/* Looks for an earlier job of the same owner and key. */
+static enum err find_earlier(struct db *db, struct creation *c, struct err_info *info)
+{
+    struct query q;
+    bool same = true;
+    query_open(&q, db, "SELECT id, body_hash FROM job WHERE owner = ? AND idempotency_key = ?");
+    query_text(&q, c->row->owner);
+    query_text(&q, c->key);
+    if (query_next(&q)) {
+        size_t size;
+        const void *hash = query_get_blob(&q, 1, &size);
+        same = size == 32 && memcmp(hash, c->hash, size) == 0;
+        c->existing = true;
+        query_copy_text(&q, 0, c->id, sizeof c->id);
+    }
+    enum err code = query_close(&q, info);
+    if (code == ERR_OK && !same)
+        code = err_set(info, ERR_INVALID,
+                       "the idempotency key \"%.60s\" belongs to job %s, which was submitted with "
+                       "another body",
+                       c->key, c->id);
+    return code;
+}
+
+static enum err insert(struct db *db, const struct creation *c, struct err_info *info)
+{
+    const struct job_row *row = c->row;
+    struct query q;
+    query_open(&q, db,
+               "INSERT INTO job (" COLUMNS ", idempotency_key, body_hash) VALUES "
+               "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    query_text(&q, row->id);
+    query_text(&q, row->owner);
+    query_text(&q, job_state_name(row->state));
+    query_text(&q, or_text(row->reason, ""));
+    query_text(&q, row->verdict);
+    query_count(&q, row->created_ms);
+    query_count(&q, row->started_ms);
+    query_count(&q, row->ended_ms);
+    query_count(&q, row->deleted_ms);
+    query_count(&q, 1); /* revision */
+    query_text(&q, or_text(row->name, ""));
+    query_text(&q, or_text(row->note, ""));
+    query_text(&q, or_text(row->tags, "[]"));
+    query_text(&q, row->request);
+    query_text(&q, row->model);
+    query_text(&q, row->sampler);
+    query_int(&q, row->priority);
+    query_int(&q, row->lab);
+    query_text(&q, row->isa);
+    query_text(&q, row->precision);
+    query_text(&q, row->progress);
+    query_text(&q, row->summary);
+    query_text(&q, or_text(row->data_sha256, ""));
+    query_real(&q, row->cpu_seconds);
+    query_count(&q, row->stored_bytes);
+    query_text(&q, c->key);
+    query_blob(&q, c->key != NULL ? c->hash : NULL, 32);
+    enum err code = query_run(&q, info);
+    if (code == ERR_CONFLICT)
+        err_set(info, ERR_CONFLICT, "there is a job %s already", row->id);
+    return code;
+}
+
+static enum err create(struct store *store, struct db *db, void *ctx, struct err_info *info)
+{
+    struct creation *c = ctx;
+    char text[USER_NAME_SIZE + 20];
+    (void)store;
+    c->existing = false;
+    enum err code = c->key != NULL ? find_earlier(db, c, info) : ERR_OK;
+    if (code != ERR_OK || c->existing)
+        return code;
+    code = insert(db, c, info);
+    snprintf(text, sizeof text, "submitted by %s", c->row->owner);
+    return code == ERR_OK ? store_log_append(db, c->row->id, c->row->created_ms, text, info) : code;
+}
+
+enum err store_job_create(struct store *store, struct job_row *row, const char *idempotency_key,
+                          const unsigned char body_hash[32], bool *existing, struct err_info *info)
+{
+    struct creation c = {.row = row, .key = idempotency_key, .hash = body_hash};
+    enum err code = store_write_catalogue(store, create, &c, info);
+    *existing = code == ERR_OK && c.existing;
+    if (*existing)
+        memcpy(row->id, c.id, sizeof row->id);
+    else if (code == ERR_OK)
+        row->revision = 1;
+    return code;
+}
+
+/* ---- changing ---- */
+
+struct change {
+    const struct job_row *row;
+    unsigned fields;
+    const char *log;
+    uint64_t revision;
+};
+
+static enum err set_state(struct db *db, const struct job_row *row, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db,
+               "UPDATE job SET state = ?, reason = ?, started_ms = ?, ended_ms = ? WHERE id = ?");
+    query_text(&q, job_state_name(row->state));
+    query_text(&q, or_text(row->reason, ""));
+    query_count(&q, row->started_ms);
+    query_count(&q, row->ended_ms);
+    query_text(&q, row->id);
+    return query_run(&q, info);
+}
+
+static enum err set_texts(struct db *db, const struct job_row *row, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db,
+               "UPDATE job SET name = ?, note = ?, tags = ?, priority = ?, lab = ? WHERE id = ?");
+    query_text(&q, or_text(row->name, ""));
+    query_text(&q, or_text(row->note, ""));
+    query_text(&q, or_text(row->tags, "[]"));
+    query_int(&q, row->priority);
+    query_int(&q, row->lab);
+    query_text(&q, row->id);
+    return query_run(&q, info);
+}
+
+static enum err set_request(struct db *db, const struct job_row *row, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db, "UPDATE job SET request = ? WHERE id = ?");
+    query_text(&q, row->request);
+    query_text(&q, row->id);
+    return query_run(&q, info);
+}
+
+static enum err set_results(struct db *db, const struct job_row *row, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db,
+               "UPDATE job SET progress = ?, summary = ?, verdict = ?, isa = ?, \"precision\" = ?, "
+               "cpu_seconds = ?, stored_bytes = ? WHERE id = ?");
+    query_text(&q, row->progress);
+    query_text(&q, row->summary);
+    query_text(&q, row->verdict);
+    query_text(&q, row->isa);
+    query_text(&q, row->precision);
+    query_real(&q, row->cpu_seconds);
+    query_count(&q, row->stored_bytes);
+    query_text(&q, row->id);
+    return query_run(&q, info);
+}
+
+static enum err set_deleted(struct db *db, const struct job_row *row, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db, "UPDATE job SET deleted_ms = ? WHERE id = ?");
+    query_count(&q, row->deleted_ms);
+    query_text(&q, row->id);
+    return query_run(&q, info);
+}
+
+static enum err raise_revision(struct db *db, const char *id, uint64_t *revision,
+                               struct err_info *info)
+{
+    struct query q;
+    bool found = false;
+    query_open(&q, db, "UPDATE job SET revision = revision + 1 WHERE id = ? RETURNING revision");
+    query_text(&q, id);
+    while (query_next(&q)) {
+        found = true;
+        *revision = query_get_count(&q, 0);
+    }
+    enum err code = query_close(&q, info);
+    return code == ERR_OK && !found ? not_found(id, info) : code;
+}
+
+static enum err update(struct store *store, struct db *db, void *ctx, struct err_info *info)
+{
+    static const struct {
+        unsigned field;
+        enum err (*set)(struct db *db, const struct job_row *row, struct err_info *info);
+    } setters[] = {{JOB_SET_STATE, set_state},
+                   {JOB_SET_TEXTS, set_texts},
+                   {JOB_SET_REQUEST, set_request},
+                   {JOB_SET_RESULTS, set_results},
+                   {JOB_SET_DELETED, set_deleted}};
+    struct change *change = ctx;
+    (void)store;
+    enum err code = raise_revision(db, change->row->id, &change->revision, info);
+    for (size_t i = 0; i < sizeof setters / sizeof setters[0] && code == ERR_OK; i++)
+        if (change->fields & setters[i].field)
+            code = setters[i].set(db, change->row, info);
+    if (code == ERR_OK && change->log != NULL)
+        code = store_log_append(db, change->row->id, clock_wall_ms(), change->log, info);
+    return code;
+}
+
+enum err store_job_update(struct store *store, struct job_row *row, unsigned fields,
+                          const char *log, struct err_info *info)
+{
+    struct change change = {.row = row, .fields = fields, .log = log};
+    enum err code = store_write_catalogue(store, update, &change, info);
+    if (code == ERR_OK)
+        row->revision = change.revision;
+    return code;
+}
+
+/* ---- removing ---- */
+
+static enum err delete_row(struct db *db, const char *id, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db, "DELETE FROM job WHERE id = ?");
+    query_text(&q, id);
+    enum err code = query_run(&q, info);
+    if (code == ERR_OK && query_changes(db) == 0)
+        return not_found(id, info);
+    /* The file of an earlier one is gone by now. */
+    if (code == ERR_OK) {
+        query_open(&q, db, "DELETE FROM purge");
+        code = query_run(&q, info);
+    }
+    if (code == ERR_OK) {
+        query_open(&q, db, "INSERT INTO purge (job) VALUES (?)");
+        query_text(&q, id);
+        code = query_run(&q, info);
+    }
+    return code;
+}
+
+static enum err remove_row(struct store *store, const char *id, struct err_info *info)
+{
+    enum err code = db_begin(store->db, info);
+    if (code == ERR_OK)
+        code = delete_row(store->db, id, info);
+    if (code == ERR_OK)
+        code = db_commit(store->db, info);
+    else
+        db_rollback(store->db);
+    store_note_health(store, store->db, true);
+    return code;
+}
+
+static enum err remove_file(struct store *store, const char *id, struct err_info *info)
+{
+    char path[STORE_PATH_SIZE];
+    enum err code = store_job_path(store, id, path, info);
+    if (code != ERR_OK)
+        return code;
+    store_file_drop(store, id);
+    pthread_mutex_lock(&store->pool_lock);
+    store->purges++; /* readers in use will not be kept */
+    pthread_mutex_unlock(&store->pool_lock);
+    jobfile_forget(store, id);
+    struct stat st;
+    uint64_t bytes = stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+    code = db_unlink(path, info);
+    if (code == ERR_OK && fsync(store->draws_fd) != 0)
+        code = err_set(info, ERR_IO, "the removal of job %s cannot be synced: %m", id);
+    pthread_mutex_lock(&store->lock);
+    store->stats.file_bytes -= bytes < store->stats.file_bytes ? bytes : store->stats.file_bytes;
+    pthread_mutex_unlock(&store->lock);
+    return code;
+}
+
+struct purge {
+    struct write write;
+    const char *id;
+};
+
+static enum err run_purge(struct store *store, struct db *db, void *ctx, struct err_info *info)
+{
+    struct purge *purge = ctx;
+    (void)db;
+    /* Somebody copies the file: in between, others get their turn, and then we look again. */
+    if (store_file_pinned(store, purge->id)) {
+        purge->write.again = true;
+        return ERR_OK;
+    }
+    enum err code = remove_row(store, purge->id, info);
+    if (code == ERR_NO_SPACE && store_ballast_spend(store))
+        code = remove_row(store, purge->id, info);
+    return code == ERR_OK ? remove_file(store, purge->id, info) : code;
+}
+
+enum err store_job_purge(struct store *store, const char *id, struct err_info *info)
+{
+    struct purge purge = {.write = {.kind = WRITE_ALONE, .run = run_purge}, .id = id};
+    purge.write.ctx = &purge;
+    return store_write(store, &purge.write, info);
+}
+
+/* ---- reading ---- */
+
+static enum err get(struct db *db, const char *id, struct job_row *row, struct err_info *info)
+{
+    struct query q;
+    bool found = false;
+    enum err code = ERR_OK;
+    query_open(&q, db, "SELECT " COLUMNS " FROM job WHERE id = ? AND deleted_ms = 0");
+    query_text(&q, id);
+    if (query_next(&q)) {
+        found = true;
+        code = read_row(&q, row, info);
+    }
+    enum err read = query_close(&q, info);
+    code = code != ERR_OK ? code : read;
+    if (code != ERR_OK)
+        job_row_release(row);
+    return code == ERR_OK && !found ? not_found(id, info) : code;
+}
+
+enum err store_job_get(struct store *store, const char *id, struct job_row *row,
+                       struct err_info *info)
+{
+    struct db *db;
+    *row = (struct job_row){0};
+    enum err code = store_reader_take(store, &db, info);
+    if (code != ERR_OK)
+        return code;
+    code = get(db, id, row, info);
+    store_reader_give(store, db);
+    return code;
+}
+
+/* One query, with the part that decides which index it walks exchanged: an optional condition
+ * cannot use an index. */
+#define LIST(path)                                                                       \
+    "SELECT " COLUMNS " FROM job WHERE " path " AND id < ?1 AND (deleted_ms <> 0) = ?2 " \
+    "AND (?3 IS NULL OR owner = ?3 OR lab) AND (?4 IS NULL OR owner = ?4) "              \
+    "AND (?5 IS NULL OR state = ?5) AND (?6 IS NULL OR model = ?6) "                     \
+    "AND (?7 IS NULL OR sampler = ?7) "                                                  \
+    "AND (?8 IS NULL OR EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?8)) "       \
+    "AND (?9 IS NULL OR instr(lower(name), lower(?9)) OR instr(id, lower(?9))) "         \
+    "AND (NOT ?10 OR state IN ('queued', 'running', 'paused', 'cancelling')) "           \
+    "ORDER BY id DESC LIMIT ?11"
+
+static const char *list_sql(const struct job_filter *f)
+{
+    if (f->deleted)
+        return LIST("deleted_ms <> 0");
+    if (f->active)
+        return LIST("state IN ('queued', 'running', 'paused', 'cancelling')");
+    if (f->owner != NULL)
+        return LIST("owner = ?4");
+    if (f->state != NULL)
+        return LIST("state = ?5");
+    return LIST("true");
+}
+
+enum { JOB_PAGE = 64 };
+
+static enum err read_page(struct db *db, const struct job_filter *f, const char *before,
+                          size_t want, struct job_row *page, size_t *count, struct err_info *info)
+{
+    struct query q;
+    enum err code = ERR_OK;
+    query_open(&q, db, list_sql(f));
+    query_text(&q, before != NULL ? before : "~"); /* after every id */
+    query_int(&q, f->deleted);
+    query_text(&q, f->viewer);
+    query_text(&q, f->owner);
+    query_text(&q, f->state);
+    query_text(&q, f->model);
+    query_text(&q, f->sampler);
+    query_text(&q, f->tag);
+    query_text(&q, f->q);
+    query_int(&q, f->active);
+    query_count(&q, want);
+    for (*count = 0; code == ERR_OK && *count < want && query_next(&q);) {
+        page[*count] = (struct job_row){0};
+        code = read_row(&q, &page[(*count)++], info);
+    }
+    enum err read = query_close(&q, info);
+    return code != ERR_OK ? code : read;
+}
+
+/* Shows the rows and lets go of them; false when the caller has seen enough. */
+static bool show(struct job_row *page, size_t count,
+                 bool (*each)(void *ctx, const struct job_row *row), void *ctx)
+{
+    bool more = true;
+    for (size_t i = 0; i < count; i++) {
+        more = more && each(ctx, &page[i]);
+        job_row_release(&page[i]);
+    }
+    return more;
+}
+
+static bool show_none(void *ctx, const struct job_row *row)
+{
+    (void)ctx;
+    (void)row;
+    return false;
+}
+
+enum err store_jobs(struct store *store, const struct job_filter *filter,
+                    bool (*each)(void *ctx, const struct job_row *row), void *ctx,
+                    struct err_info *info)
+{
+    struct job_row page[JOB_PAGE];
+    char last[JOB_ID_SIZE];
+    const char *before = filter->before;
+    size_t left = filter->limit != 0 ? filter->limit : SIZE_MAX;
+    for (bool more = true; more && left > 0;) {
+        struct db *db;
+        size_t want = left < JOB_PAGE ? left : JOB_PAGE, count = 0;
+        enum err code = store_reader_take(store, &db, info);
+        if (code != ERR_OK)
+            return code;
+        code = read_page(db, filter, before, want, page, &count, info);
+        store_reader_give(store, db);
+        if (count > 0)
+            memcpy(last, page[count - 1].id, sizeof last);
+        more = show(page, count, code == ERR_OK ? each : show_none, ctx) && count == want;
+        if (code != ERR_OK)
+            return code;
+        before = last;
+        left -= count;
+    }
+    return ERR_OK;
+}
+
+static enum err read_totals(struct db *db, const char *owner, uint64_t *active_jobs,
+                            uint64_t *stored_bytes, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db,
+               "SELECT coalesce(sum(state IN ('queued', 'running', 'paused', 'cancelling')), 0), "
+               "coalesce(sum(stored_bytes), 0) FROM job WHERE owner = ? AND deleted_ms = 0");
+    query_text(&q, owner);
+    if (query_next(&q)) {
+        *active_jobs = query_get_count(&q, 0);
+        *stored_bytes = query_get_count(&q, 1);
+    }
+    return query_close(&q, info);
+}
+
+enum err store_owner_totals(struct store *store, const char *owner, uint64_t *active_jobs,
+                            uint64_t *stored_bytes, struct err_info *info)
+{
+    struct db *db;
+    *active_jobs = *stored_bytes = 0;
+    enum err code = store_reader_take(store, &db, info);
+    if (code != ERR_OK)
+        return code;
+    code = read_totals(db, owner, active_jobs, stored_bytes, info);
+    store_reader_give(store, db);
+    return code;
+}
