@@ -77,6 +77,8 @@ $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 
+$(B)/server/assets.o: $(wildcard schema/*.json schema/*/*.sql)
+
 $(B)/core/kernels-%.o: core/kernels.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -O3 $(ISA_$*) -DKERNELS=kernels_$* -DKERNELS_ISA='"$*"' -MMD -MP -c -o $@ $<

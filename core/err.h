@@ -7,29 +7,29 @@
 #ifndef BARKER_CORE_ERR_H
 #define BARKER_CORE_ERR_H
 
-#define ERR_LIST(X)                                                                                \
-    X(OK, "no error")                                                                              \
-    X(INVALID, "a value is not allowed")                                                           \
-    X(MALFORMED, "the input could not be parsed")                                                  \
-    X(UNSUPPORTED, "this combination is not supported")                                            \
-    X(NOT_FOUND, "there is no such thing")                                                         \
-    X(CONFLICT, "the present state does not allow it")                                             \
-    X(UNAUTHENTICATED, "a valid token is needed")                                                  \
-    X(FORBIDDEN, "the role does not allow it")                                                     \
-    X(METHOD, "the method is not allowed here")                                                    \
-    X(MEDIA_TYPE, "the content type is not supported")                                             \
-    X(TOO_LARGE, "larger than the limit")                                                          \
-    X(QUOTA, "a quota is used up")                                                                 \
-    X(RATE, "too many requests")                                                                   \
-    X(MISDIRECTED, "the host name is not served here")                                             \
-    X(TIMEOUT, "it took too long")                                                                 \
-    X(DATA_CHANGED, "the data are not those of the submission")                                    \
-    X(DIVERGED, "the chain diverged")                                                              \
-    X(CORRUPT, "stored bytes are damaged")                                                         \
-    X(NO_SPACE, "the disk is full")                                                                \
-    X(NO_MEMORY, "out of memory")                                                                  \
-    X(IO, "an input or output operation failed")                                                   \
-    X(UNAVAILABLE, "the server is not ready or is shutting down")                                  \
+#define ERR_LIST(X)                                               \
+    X(OK, "no error")                                             \
+    X(INVALID, "a value is not allowed")                          \
+    X(MALFORMED, "the input could not be parsed")                 \
+    X(UNSUPPORTED, "this combination is not supported")           \
+    X(NOT_FOUND, "there is no such thing")                        \
+    X(CONFLICT, "the present state does not allow it")            \
+    X(UNAUTHENTICATED, "a valid token is needed")                 \
+    X(FORBIDDEN, "the role does not allow it")                    \
+    X(METHOD, "the method is not allowed here")                   \
+    X(MEDIA_TYPE, "the content type is not supported")            \
+    X(TOO_LARGE, "larger than the limit")                         \
+    X(QUOTA, "a quota is used up")                                \
+    X(RATE, "too many requests")                                  \
+    X(MISDIRECTED, "the host name is not served here")            \
+    X(TIMEOUT, "it took too long")                                \
+    X(DATA_CHANGED, "the data are not those of the submission")   \
+    X(DIVERGED, "the chain diverged")                             \
+    X(CORRUPT, "stored bytes are damaged")                        \
+    X(NO_SPACE, "the disk is full")                               \
+    X(NO_MEMORY, "out of memory")                                 \
+    X(IO, "an input or output operation failed")                  \
+    X(UNAVAILABLE, "the server is not ready or is shutting down") \
     X(INTERNAL, "a defect of the program")
 
 enum err {

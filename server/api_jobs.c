@@ -222,6 +222,11 @@ static void answer_valid(struct call *call, struct submission *sub, const struct
     call_json(call, 200, doc);
 }
 
+static void hash_body(const struct call *call, unsigned char hash[32])
+{
+    gnutls_hash_fast(GNUTLS_DIG_SHA256, call->req->body, call->req->body_size, hash);
+}
+
 static enum err create_row(struct call *call, struct submission *sub, struct job_row *row,
                            bool *existing)
 {
@@ -233,7 +238,7 @@ static enum err create_row(struct call *call, struct submission *sub, struct job
     uint32_t random = 0;
     enum err code = ERR_NO_MEMORY;
     json_decref(resolved);
-    gnutls_hash_fast(GNUTLS_DIG_SHA256, call->req->body, call->req->body_size, hash);
+    hash_body(call, hash);
     ssize_t got = getrandom(&random, sizeof random, 0);
     (void)got;
     *row = (struct job_row){
@@ -278,10 +283,19 @@ static void answer_job(struct call *call, const char *id, int status)
     job_row_release(&row);
 }
 
+static void answer_created(struct call *call, const char *id, bool existing)
+{
+    char location[64];
+    answer_job(call, id, 201);
+    snprintf(location, sizeof location, "/v1/jobs/%s", id);
+    reply_header(call->reply, "Location", location);
+    if (existing)
+        reply_header(call->reply, "Idempotency-Replayed", "true");
+}
+
 static void create(struct call *call, struct submission *sub, const struct estimate *estimate)
 {
     struct job_row row;
-    char location[64];
     bool existing = false;
     enum err code = check_quota(call->app, call->who.user, estimate->disk_bytes, &sub->info);
     if (code == ERR_OK)
@@ -290,20 +304,30 @@ static void create(struct call *call, struct submission *sub, const struct estim
         call_fail_info(call, &sub->info);
         return;
     }
-    answer_job(call, row.id, 201);
-    snprintf(location, sizeof location, "/v1/jobs/%s", row.id);
-    reply_header(call->reply, "Location", location);
-    if (existing)
-        reply_header(call->reply, "Idempotency-Replayed", "true");
+    answer_created(call, row.id, existing);
 }
 
-static bool good_key(struct call *call)
+/* A request that was carried out already is answered with its job, whatever has changed since.
+ * True: answered. */
+static bool answered_before(struct call *call)
 {
     const char *key = request_header(call->req, "Idempotency-Key");
-    if (key == NULL || (key[0] != '\0' && strlen(key) <= 200))
+    unsigned char hash[32];
+    char id[JOB_ID_SIZE];
+    struct err_info info;
+    if (key == NULL)
+        return false;
+    if (key[0] == '\0' || strlen(key) > 200) {
+        call_fail(call, ERR_INVALID, "Idempotency-Key must have 1 to 200 characters");
         return true;
-    call_fail(call, ERR_INVALID, "Idempotency-Key must have 1 to 200 characters");
-    return false;
+    }
+    hash_body(call, hash);
+    enum err code = store_job_by_key(call->app->store, call->who.user, key, hash, id, &info);
+    if (code == ERR_OK)
+        answer_created(call, id, true);
+    else if (code != ERR_NOT_FOUND)
+        call_fail_info(call, &info);
+    return code != ERR_NOT_FOUND;
 }
 
 void api_job_create(struct call *call)
@@ -312,8 +336,8 @@ void api_job_create(struct call *call)
     struct estimate estimate;
     bool validate = false;
     json_t *json = NULL;
-    if (!call_query_flag(call, "validate_only", &validate) || !good_key(call) ||
-        (json = call_body(call)) == NULL)
+    if (!call_query_flag(call, "validate_only", &validate) ||
+        (!validate && answered_before(call)) || (json = call_body(call)) == NULL)
         return;
     enum err code = prepare(&sub, call->app, call->who.user, json);
     if (code == ERR_OK)

@@ -256,6 +256,21 @@ static bool split_token(const char *text, const char **id, const char **secret)
     return true;
 }
 
+/* Under the lock: who a token stands for now, if anybody. */
+static bool token_identity(const struct auth *auth, const struct token_row *token,
+                           struct identity *who)
+{
+    if (token->revoked_ms != 0 || (token->expires_ms != 0 && clock_wall_ms() >= token->expires_ms))
+        return false;
+    const struct member *member = find_user(auth, token->user);
+    if (member == NULL)
+        return false;
+    *who = (struct identity){.role = member->row.role};
+    memcpy(who->user, token->user, sizeof who->user);
+    memcpy(who->token_id, token->id, sizeof who->token_id);
+    return true;
+}
+
 /* Under the read lock. An unknown id is hashed and compared too, so that it takes the same time. */
 static bool token_matches(struct auth *auth, const char *id, const char *secret,
                           struct identity *who, bool *note_use)
@@ -264,19 +279,11 @@ static bool token_matches(struct auth *auth, const char *id, const char *secret,
     unsigned char hash[32];
     struct token_row *found = find_token(auth, id);
     const struct token_row *token = found != NULL ? found : &nobody;
-    uint64_t now = clock_wall_ms();
     hash_secret(secret, hash);
     bool right = gnutls_memcmp(hash, token->hash, sizeof hash) == 0;
-    if (!right || found == NULL || token->revoked_ms != 0 ||
-        (token->expires_ms != 0 && now >= token->expires_ms))
+    if (!right || found == NULL || !token_identity(auth, token, who))
         return false;
-    const struct member *member = find_user(auth, token->user);
-    if (member == NULL)
-        return false;
-    *who = (struct identity){.role = member->row.role};
-    memcpy(who->user, token->user, sizeof who->user);
-    memcpy(who->token_id, token->id, sizeof who->token_id);
-    uint64_t used = __atomic_load_n(&found->used_ms, __ATOMIC_RELAXED);
+    uint64_t used = __atomic_load_n(&found->used_ms, __ATOMIC_RELAXED), now = clock_wall_ms();
     *note_use = now - used > USED_EVERY_MS;
     if (*note_use)
         __atomic_store_n(&found->used_ms, now, __ATOMIC_RELAXED);
@@ -395,8 +402,16 @@ enum err auth_token_revoke(struct auth *auth, const char *id, struct err_info *i
     return ERR_OK;
 }
 
-enum err auth_user_put(struct auth *auth, const struct user_row *user, struct err_info *info)
+enum err auth_user_put(struct auth *auth, struct user_row *user, struct err_info *info)
 {
+    pthread_rwlock_rdlock(&auth->lock);
+    const struct member *known = find_user(auth, user->name);
+    if (known != NULL) {
+        enum role role = user->role;
+        *user = known->row;
+        user->role = role;
+    }
+    pthread_rwlock_unlock(&auth->lock);
     enum err code = store_user_put(auth->store, user, info);
     if (code != ERR_OK)
         return code;
@@ -477,27 +492,39 @@ enum err auth_ticket_make(struct auth *auth, const struct identity *who, char ti
     return ERR_OK;
 }
 
-enum err auth_ticket_redeem(struct auth *auth, const char *ticket, const char *address,
-                            struct identity *who, struct err_info *info)
+/* Takes the ticket out; false when there is none like it. */
+static bool take_ticket(struct auth *auth, const char *text, struct identity *who)
 {
     uint64_t now = clock_mono_ms();
     bool found = false;
-    if (!may_try(auth, address, false))
-        return err_set(info, ERR_RATE, "too many wrong tickets from this address");
     pthread_mutex_lock(&auth->gate);
-    for (size_t i = 0; i < TICKETS; i++) {
+    for (size_t i = 0; i < TICKETS && !found; i++) {
         struct ticket *t = &auth->tickets[i];
-        bool same =
-            strlen(ticket) == SECRET_CHARS && gnutls_memcmp(t->text, ticket, SECRET_CHARS) == 0;
-        if (!same || t->until_ms < now)
-            continue;
-        *who = t->who;
-        *t = (struct ticket){.until_ms = 0};
-        found = true;
-        break;
+        found = strlen(text) == SECRET_CHARS && t->until_ms >= now &&
+                gnutls_memcmp(t->text, text, SECRET_CHARS) == 0;
+        if (found) {
+            *who = t->who;
+            *t = (struct ticket){.until_ms = 0};
+        }
     }
     pthread_mutex_unlock(&auth->gate);
-    if (found)
+    return found;
+}
+
+enum err auth_ticket_redeem(struct auth *auth, const char *ticket, const char *address,
+                            struct identity *who, struct err_info *info)
+{
+    if (!may_try(auth, address, false))
+        return err_set(info, ERR_RATE, "too many wrong tickets from this address");
+    bool good = take_ticket(auth, ticket, who);
+    if (good) { /* the token behind it may have been revoked since, its user deleted or given
+                   another role */
+        pthread_rwlock_rdlock(&auth->lock);
+        const struct token_row *token = find_token(auth, who->token_id);
+        good = token != NULL && token_identity(auth, token, who);
+        pthread_rwlock_unlock(&auth->lock);
+    }
+    if (good)
         return ERR_OK;
     may_try(auth, address, true);
     return err_set(info, ERR_UNAUTHENTICATED,

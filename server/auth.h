@@ -41,8 +41,9 @@ enum err auth_token_add(struct auth *auth, const char *user, enum role role, con
                         uint64_t expires_ms, char token[TOKEN_SIZE], char id[9],
                         struct err_info *info);
 enum err auth_token_revoke(struct auth *auth, const char *id, struct err_info *info);
-/* Sets or creates a user; deleting revokes its tokens. */
-enum err auth_user_put(struct auth *auth, const struct user_row *user, struct err_info *info);
+/* Creates a user, or gives one that exists another role (the row is then completed with the rest);
+ * deleting revokes its tokens. */
+enum err auth_user_put(struct auth *auth, struct user_row *user, struct err_info *info);
 enum err auth_user_delete(struct auth *auth, const char *name, struct err_info *info);
 bool auth_user_exists(struct auth *auth, const char *name);
 /* Whether no token exists at all: the first start. */
@@ -50,8 +51,8 @@ bool auth_empty(struct auth *auth);
 /* The owner of a token id, or false. */
 bool auth_token_owner(struct auth *auth, const char *id, char user[USER_NAME_SIZE]);
 
-/* Single-use sign-in tickets: 60 seconds, then gone. A ticket stands for an existing token's
- * identity; redeeming makes a fresh token of the same user that expires after 12 hours. */
+/* Single-use sign-in tickets: 60 seconds, then gone. A ticket stands for whoever its maker's token
+ * stands for when it is redeemed. */
 enum err auth_ticket_make(struct auth *auth, const struct identity *who, char ticket[TOKEN_SIZE],
                           struct err_info *info);
 enum err auth_ticket_redeem(struct auth *auth, const char *ticket, const char *address,

@@ -134,23 +134,35 @@ static char *trimmed(char *text)
     return text;
 }
 
+/* The value behind the equals sign: in quotes, or up to a comment. NULL: a quote is missing or text
+ * follows it. */
+static char *line_value(char *text)
+{
+    text = trimmed(text);
+    if (*text != '"') {
+        char *comment = strchr(text, '#');
+        if (comment != NULL)
+            *comment = '\0';
+        return trimmed(text);
+    }
+    char *end = strchr(text + 1, '"');
+    if (end == NULL)
+        return NULL;
+    *end = '\0';
+    char *rest = trimmed(end + 1);
+    return *rest == '\0' || *rest == '#' ? text + 1 : NULL;
+}
+
 static enum err set_line(struct config *config, char *line, struct err_info *info)
 {
-    char *comment = strchr(line, '#');
-    if (comment != NULL)
-        *comment = '\0';
-    char *text = trimmed(line), *equals = strchr(text, '=');
-    if (*text == '\0')
+    char *text = trimmed(line);
+    if (*text == '\0' || *text == '#')
         return ERR_OK;
-    if (equals == NULL)
-        return err_set(info, ERR_MALFORMED, "\"%s\" is not of the form name = value", text);
+    char *equals = strchr(text, '='), *value = equals != NULL ? line_value(equals + 1) : NULL;
+    if (value == NULL)
+        return err_set(info, ERR_MALFORMED,
+                       "\"%s\" is not of the form name = value or name = \"value\"", text);
     *equals = '\0';
-    char *value = trimmed(equals + 1);
-    size_t length = strlen(value);
-    if (length >= 2 && value[0] == '"' && value[length - 1] == '"') {
-        value[length - 1] = '\0';
-        value++;
-    }
     return config_set(config, trimmed(text), value, info);
 }
 

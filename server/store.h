@@ -105,6 +105,11 @@ void job_row_release(struct job_row *row);
  * -> ERR_INVALID. */
 enum err store_job_create(struct store *store, struct job_row *row, const char *idempotency_key,
                           const unsigned char body_hash[32], bool *existing, struct err_info *info);
+/* The job that this owner has submitted under this key, ERR_NOT_FOUND when there is none,
+ * ERR_INVALID when it had another body. */
+enum err store_job_by_key(struct store *store, const char *owner, const char *idempotency_key,
+                          const unsigned char body_hash[32], char id[JOB_ID_SIZE],
+                          struct err_info *info);
 /* ERR_NOT_FOUND for unknown and for deleted jobs. */
 enum err store_job_get(struct store *store, const char *id, struct job_row *row,
                        struct err_info *info);

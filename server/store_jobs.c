@@ -499,6 +499,25 @@ enum err store_job_get(struct store *store, const char *id, struct job_row *row,
     return code;
 }
 
+enum err store_job_by_key(struct store *store, const char *owner, const char *idempotency_key,
+                          const unsigned char body_hash[32], char id[JOB_ID_SIZE],
+                          struct err_info *info)
+{
+    struct db *db;
+    struct job_row row = {0};
+    struct creation c = {.row = &row, .key = idempotency_key, .hash = body_hash};
+    memcpy(row.owner, owner, strlen(owner) + 1);
+    enum err code = store_reader_take(store, &db, info);
+    if (code != ERR_OK)
+        return code;
+    code = find_earlier(db, &c, info);
+    store_reader_give(store, db);
+    if (code == ERR_OK && !c.existing)
+        code = err_set(info, ERR_NOT_FOUND, "nothing was submitted under this key");
+    memcpy(id, c.id, sizeof c.id);
+    return code;
+}
+
 /* One query, with the part that decides which index it walks exchanged: an optional condition
  * cannot use an index. */
 #define LIST(path)                                                                       \
@@ -506,7 +525,8 @@ enum err store_job_get(struct store *store, const char *id, struct job_row *row,
     "AND (?3 IS NULL OR owner = ?3 OR lab) AND (?4 IS NULL OR owner = ?4) "              \
     "AND (?5 IS NULL OR state = ?5) AND (?6 IS NULL OR model = ?6) "                     \
     "AND (?7 IS NULL OR sampler = ?7) "                                                  \
-    "AND (?8 IS NULL OR EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?8)) "       \
+    "AND (?8 IS NULL OR EXISTS (SELECT 1 FROM json_each("                                \
+    "CASE WHEN json_valid(tags) THEN tags ELSE '[]' END) WHERE value = ?8)) "            \
     "AND (?9 IS NULL OR instr(lower(name), lower(?9)) OR instr(id, lower(?9))) "         \
     "AND (NOT ?10 OR state IN ('queued', 'running', 'paused', 'cancelling')) "           \
     "ORDER BY id DESC LIMIT ?11"
