@@ -354,11 +354,17 @@ static enum outcome outcome_of(const struct call *call, CURLcode code)
         return OUTCOME_INTERRUPTED;
     if (call->sink_refused)
         return OUTCOME_SINK;
-    /* Only these three say for certain that the daemon has not seen the request. */
-    if (code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST ||
-        code == CURLE_COULDNT_RESOLVE_PROXY)
+    switch (code) { /* only these say for certain that the daemon has not seen the request */
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_PEER_FAILED_VERIFICATION:
         return OUTCOME_UNREACHABLE;
-    return OUTCOME_LOST;
+    default:
+        return OUTCOME_LOST;
+    }
 }
 
 static void finish(struct call *call, CURLcode code)

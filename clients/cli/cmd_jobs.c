@@ -168,7 +168,6 @@ static void show_job(const json_t *job)
     render_field("verdict", get_string(job, "verdict"), stdout);
     show_times(job);
     render_field("note", get_string(job, "note"), stdout);
-    show_brief("worst", get_object(job, "summary"));
     render_field("isa", get_string(job, "isa"), stdout);
     render_field("precision", get_string(job, "precision"), stdout);
     putchar('\n');

@@ -21,7 +21,10 @@ char *human_seconds(char *out, double seconds)
     if (!isfinite(seconds) || seconds < 0)
         return dash(out);
     if (seconds < 9.95) {
-        snprintf(out, HUMAN_SIZE, "%.1fs", seconds);
+        if (seconds > 0 && seconds < 0.0995)
+            snprintf(out, HUMAN_SIZE, "%.0fms", ceil(seconds * 1000));
+        else
+            snprintf(out, HUMAN_SIZE, "%.1fs", seconds);
         return out;
     }
     if (seconds > 1e12)

@@ -10,12 +10,12 @@ enum { HUMAN_SIZE = 32 };
 /* What stands for an unknown value: an en dash, or "-" where the terminal has no UTF-8. */
 const char *human_dash(void);
 
-char *human_seconds(char *out, double seconds);         /* 0.8s  12s  1m 20s  2h 05m  3d 04h */
-char *human_count(char *out, double count);             /* 950  12.3k  4.56M */
-char *human_whole(char *out, double count);             /* 1234567, without an exponent */
-char *human_bytes(char *out, double bytes);             /* 512 B  1.2 kB  3.4 GB */
-char *human_percent(char *out, double fraction);        /* 42%; 100% only when it is all */
-char *human_real(char *out, double value);              /* five significant digits, no padding */
+char *human_seconds(char *out, double seconds);  /* 33ms  0.8s  12s  1m 20s  2h 05m  3d 04h */
+char *human_count(char *out, double count);      /* 950  12.3k  4.56M */
+char *human_whole(char *out, double count);      /* 1234567, without an exponent */
+char *human_bytes(char *out, double bytes);      /* 512 B  1.2 kB  3.4 GB */
+char *human_percent(char *out, double fraction); /* 42%; 100% only when it is all */
+char *human_real(char *out, double value);       /* five significant digits, no padding */
 char *human_fixed(char *out, double value, int digits); /* fixed decimals; very large: exponent */
 /* Decimals that show about three digits of a quantity of this size. */
 int human_decimals(double scale);

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { KEY_COLUMNS = 14 };
+enum { KEY_COLUMNS = 12, GAP = 2 };
 
 static bool listed(const char *words, const char *word)
 {
@@ -146,8 +146,7 @@ static void add_title(struct text *out, const char *name, size_t size)
     }
     if (unit < UNITS)
         size -= strlen(units[unit].end) + 1;
-    for (size_t i = 0; i < size; i++)
-        text_addf(out, "%c", name[i] == '_' ? ' ' : name[i]);
+    text_add_bytes(out, name, size);
 }
 
 void render_list(const json_t *items, const char *first, const char *hidden, FILE *file)
@@ -198,12 +197,10 @@ static size_t fitting(const char *string, size_t columns)
     return bytes ? bytes : whole;
 }
 
-void render_field(const char *key, const char *value, FILE *file)
+static void print_field(const char *key, const char *value, size_t key_room, FILE *file)
 {
-    if (!*value)
-        return;
     size_t key_columns = text_columns(key), room = term_columns(file);
-    size_t indent = key_columns + 2 > KEY_COLUMNS ? key_columns + 2 : KEY_COLUMNS;
+    size_t indent = (key_columns > key_room ? key_columns : key_room) + GAP;
     size_t columns = room > indent + 8 ? room - indent : SIZE_MAX;
     fprintf(file, "%s%s%s%*s", term_style(file, STYLE_DIM), key, term_plain(file),
             (int)(indent - key_columns), "");
@@ -215,6 +212,12 @@ void render_field(const char *key, const char *value, FILE *file)
         if (*value)
             fprintf(file, "%*s", (int)indent, "");
     }
+}
+
+void render_field(const char *key, const char *value, FILE *file)
+{
+    if (*value)
+        print_field(key, value, KEY_COLUMNS, file);
 }
 
 static void render_inner_lists(const json_t *object, const char *hidden, FILE *file)
@@ -234,20 +237,34 @@ static void render_inner_lists(const json_t *object, const char *hidden, FILE *f
     }
 }
 
+static bool is_field(const char *name, const json_t *value, const char *hidden)
+{
+    return !json_is_null(value) && !is_list_of_objects(value) && !listed(hidden, name);
+}
+
 void render_object(const json_t *object, const char *hidden, FILE *file)
 {
     const char *name;
     json_t *value;
+    size_t key_room = KEY_COLUMNS;
+    struct text key = {0}, line = {0};
     json_object_foreach((json_t *)object, name, value)
     {
-        struct text key = {0}, line = {0};
-        if (json_is_null(value) || is_list_of_objects(value) || listed(hidden, name))
+        if (is_field(name, value, hidden) && strlen(name) > key_room)
+            key_room = strlen(name);
+    }
+    json_object_foreach((json_t *)object, name, value)
+    {
+        if (!is_field(name, value, hidden))
             continue;
+        text_clear(&key);
+        text_clear(&line);
         add_title(&key, name, strlen(name));
         add_value(&line, name, strlen(name), value);
-        render_field(text_str(&key), text_str(&line), file);
-        text_release(&key);
-        text_release(&line);
+        if (line.size)
+            print_field(text_str(&key), text_str(&line), key_room, file);
     }
+    text_release(&key);
+    text_release(&line);
     render_inner_lists(object, hidden, file);
 }

@@ -2,6 +2,7 @@
 #include "clients/cli/get.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 static bool quiet;
 
@@ -61,6 +62,11 @@ int report_code(const struct response *response)
 
 static void report_unreachable(const struct client *client, const struct response *response)
 {
+    if (strncmp(client_url(client), "https:", 6) == 0) {
+        report_error("cannot reach %s: %s", client_url(client), response->reason);
+        fputs("  an authority of your own is named with --cacert FILE\n", stderr);
+        return;
+    }
     report_error("no daemon at %s: %s", client_url(client), response->reason);
     fputs("  start one with `barkerd`, name another with --url or BARKER_URL,\n"
           "  or run a job without any daemon: `barker run JOB.json`\n",

@@ -7,6 +7,7 @@ polls; `answers` holds replies prepared for one method and path, used up one by 
 import http.server
 import json
 import socket
+import ssl
 import threading
 import time
 import urllib.parse
@@ -332,8 +333,8 @@ class Server(http.server.ThreadingHTTPServer):
 class Fake:
     """Use as a context manager; `url` is its address."""
 
-    def __init__(self, host="127.0.0.1", port=0, token=TOKEN):
-        self.host, self.port, self.token = host, port, token
+    def __init__(self, host="127.0.0.1", port=0, token=TOKEN, certificate=None):
+        self.host, self.port, self.token, self.certificate = host, port, token, certificate
         self.changed = threading.Condition()
         self.requests, self.answers, self.jobs, self.keys = [], {}, {}, {}
         self.datasets, self.log, self.draws = {}, [], [b"a,b\n", b"1,2\n"]
@@ -346,6 +347,10 @@ class Fake:
         handler = type("Bound", (Handler,), {"fake": self})
         self.server = Server((self.host, self.port), handler)
         self.port = self.server.server_address[1]
+        if self.certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*self.certificate)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
@@ -369,7 +374,7 @@ class Fake:
 
     @property
     def url(self):
-        return "http://127.0.0.1:%d" % self.port
+        return "http%s://127.0.0.1:%d" % ("s" if self.certificate else "", self.port)
 
     def add(self, job_id, **fields):
         with self.changed:

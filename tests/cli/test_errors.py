@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import socket
+import subprocess
 
 import fake
 from harness import OK, REFUSED, SERVER, UNREACHABLE, Case
@@ -91,6 +92,21 @@ class Errors(Case):
     def test_a_proxy_of_the_environment_is_not_used_for_loopback(self):
         self.env["http_proxy"] = self.env["ALL_PROXY"] = "http://127.0.0.1:1"
         self.barker("info", code=OK)
+
+    def test_tls_needs_a_certificate_that_is_trusted(self):
+        if not shutil.which("openssl"):
+            self.skipTest("no openssl to make a certificate with")
+        names = self.path("cert.pem"), self.path("key.pem")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                        "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=fake",
+                        "-addext", "subjectAltName=IP:127.0.0.1", "-out", names[0], "-keyout",
+                        names[1]], check=True, capture_output=True)
+        with fake.Fake(certificate=names) as secure:
+            result = self.barker("info", "--url", secure.url, code=UNREACHABLE)
+            self.assertIn("certificate", result.err)
+            self.assertIn("--cacert", result.err)
+            self.assertEqual(secure.requests, [])
+            self.assertIn("9.9.9", self.barker("info", "--url", secure.url, "--cacert", names[0]).out)
 
 
 class WhereTheDaemonIs(Case):

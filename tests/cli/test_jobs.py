@@ -1,6 +1,7 @@
 """Submitting, listing, looking at and steering jobs."""
 
 import json
+import random
 
 from fake import parameter
 from harness import JOB, OK, REFUSED, SERVER, UNREACHABLE, USAGE, Case
@@ -161,6 +162,34 @@ class Look(Case):
                 self.barker("show", "01aa")
                 self.fake.prepare("GET", "/v1/jobs", (200, json.dumps({"items": [document]}).encode()))
                 self.barker("ls")
+
+    def test_random_documents_do_not_hurt(self):
+        words = ["id", "name", "state", "items", "progress", "chains", "fraction", "parameters",
+                 "request", "sampler", "summary", "max_rhat", "next", "rhat", "sd", "columns",
+                 "preview", "jobs", "waiting", "running", "default", "choices", "worst", "total"]
+        generator = random.Random(4711)
+
+        def value(depth):
+            kind = generator.randrange(9 if depth else 6)
+            if kind >= 6:
+                size = generator.randrange(5)
+                if kind == 6:
+                    return [value(depth - 1) for _ in range(size)]
+                return {generator.choice(words): value(depth - 1) for _ in range(size + 3)}
+            return [None, True, -1.5e300, 10 ** 15, "\u00e9\u4e2d" * 9, ""][kind]
+
+        commands = [("/v1/jobs", ["ls"]), ("/v1/queue", ["queue"]), ("/v1/info", ["info"]),
+                    ("/v1/samplers/x", ["samplers", "x"]), ("/v1/datasets/x", ["data", "show", "x"]),
+                    ("/v1/jobs/01aa/summary", ["summary", "01aa"]), ("/v1/models", ["models"]),
+                    ("/v1/compare", ["compare", "01aa", "01aa"]), ("/v1/jobs/01aa/log", ["log", "01aa"])]
+        self.fake.add("01aa")
+        for i in range(180):
+            path, args = commands[i % len(commands)]
+            document = {generator.choice(words): value(4) for _ in range(6)}
+            self.fake.answers.clear()
+            self.fake.prepare("GET", path, (200, document), (200, {}))
+            with self.subTest(args=args, document=document):
+                self.barker(*args)
 
     def test_summary_prints_numbers_at_their_precision_and_dashes(self):
         self.fake.add("01aa")
