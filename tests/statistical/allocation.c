@@ -15,7 +15,11 @@
 
 static _Thread_local uint64_t calls, bytes;
 
-#ifndef __SANITIZE_ADDRESS__
+#ifdef __SANITIZE_ADDRESS__
+static const bool counting = false;
+#else
+static const bool counting = true;
+
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t n, size_t size);
 extern void *__libc_realloc(void *p, size_t size);
@@ -124,10 +128,7 @@ Test(allocation, advancing_allocates_nothing)
     uint64_t before = calls;
 
     free(lanes_alloc(10, 1));
-#ifndef __SANITIZE_ADDRESS__
-    cr_assert_eq(calls, before + 1, "the counter does not count");
-#endif
-    (void)before;
+    cr_assert_eq(calls, counting ? before + 1 : before, "the counter does not count");
     for_all(counts_no_allocation);
 }
 
@@ -155,16 +156,14 @@ static void needs_no_system_call(struct chain *chain, const struct chain_config 
 
 Test(allocation, advancing_makes_no_system_call)
 {
-#ifndef __SANITIZE_ADDRESS__
-    for_all(needs_no_system_call);
-#endif
+    if (counting)
+        for_all(needs_no_system_call);
 }
 
 /* What a chain says that it needs is what it takes; small parts may be left out of the sum. */
 Test(allocation, stated_memory_is_what_is_allocated)
 {
-#ifndef __SANITIZE_ADDRESS__
-    for (size_t m = 0; m < model_count; m++) {
+    for (size_t m = 0; counting && m < model_count; m++) {
         struct fixture f;
         fixture_model(models[m], PRECISION_DOUBLE, &f);
         for (size_t s = 0; s < sampler_count; s++) {
@@ -179,5 +178,4 @@ Test(allocation, stated_memory_is_what_is_allocated)
         }
         fixture_release(&f);
     }
-#endif
 }

@@ -264,7 +264,6 @@ Test(exact, a_minibatch_is_refused_with_a_reason)
     }
 }
 
-#define SBC_RUNS    400
 #define SBC_DRAWS   99
 #define SBC_BINS    20
 #define SBC_NUMBERS 6
@@ -292,11 +291,11 @@ struct sbc {
     const char *const *names; /* of the ranked numbers */
     /* Numbers to rank, of a parameter and the data. */
     void (*rank)(const struct dataset *data, const double *theta, double *numbers);
-    /* Draws data given theta; false: draw another theta. */
+    /* Data given theta. */
     void (*simulate)(struct dataset *data, const double *theta, uint64_t *state);
     struct dataset data;
     const char *model;
-    uint64_t warmup, thin;
+    uint64_t runs, warmup, thin;
     bool start_at_truth;
 };
 
@@ -353,7 +352,7 @@ static void calibrate(struct sbc *sbc, const char *sampler)
     uint64_t counts[SBC_NUMBERS][SBC_BINS] = {{0}};
 
     cr_assert_eq(sbc->warmup % sbc->thin, 0);
-    for (uint64_t run = 1; run <= SBC_RUNS; run++)
+    for (uint64_t run = 1; run <= sbc->runs / COMPARE_SHORTER; run++)
         replicate(sbc, sampler, run, counts);
     for (size_t k = 0; k < sbc->numbers; k++) {
         double p = stat_uniform_p(counts[k], SBC_BINS);
@@ -362,7 +361,7 @@ static void calibrate(struct sbc *sbc, const char *sampler)
     }
 }
 
-#define LOGISTIC_ROWS 30
+#define LOGISTIC_ROWS 8
 #define LOGISTIC_D    3
 
 static double x_at(const struct dataset *data, size_t row, size_t column)
@@ -432,6 +431,7 @@ static void calibrate_logistic(const char *sampler)
                       .rank = logistic_rank,
                       .simulate = logistic_simulate,
                       .model = "logistic",
+                      .runs = 1000,
                       .warmup = 1200,
                       .thin = 40};
 
@@ -497,6 +497,7 @@ Test(exact, barker_mh_is_calibrated_on_independent_components)
                       .rank = ica_rank,
                       .simulate = ica_simulate,
                       .model = "ica",
+                      .runs = 400,
                       .warmup = 2000,
                       .thin = 50,
                       .start_at_truth = true};

@@ -213,8 +213,9 @@ static void count_flip(struct flips *f, size_t j, double move)
         f->with_jump += (up - p) * v;
         f->with_jump_variance += p * (1 - p) * v * v;
     }
+    double power = 1;
     for (int k = 1; k <= 4; k++)
-        f->sum[k] += pow(f->gaussian ? fabs(u) : u, k);
+        f->sum[k] += power *= f->gaussian ? fabs(u) : u;
 }
 
 static void visit_flips(void *context, uint64_t draw, const double *theta, size_t width)
@@ -522,9 +523,10 @@ static void visit_moves(void *context, uint64_t draw, const double *theta, size_
                                f->variant, residual, s);
             f->silent++;
         } else {
+            double power = 1;
             f->count++;
             for (int k = 1; k <= 4; k++)
-                f->sum[k] += pow(residual / sd, k);
+                f->sum[k] += power *= residual / sd;
         }
         f->before[j] = theta[j];
     }
