@@ -400,6 +400,8 @@ static bool read_filter(struct call *call, struct job_filter *filter)
     if (!call_query_count(call, "limit", 1, LIST_LIMIT_MAX, &limit) ||
         !call_query_flag(call, "trash", &filter->deleted))
         return false;
+    if (filter->deleted && !call_is_admin(call))
+        filter->owner = call->who.user; /* the trash is its owner's alone */
     if (filter->state != NULL && strcmp(filter->state, "active") == 0) {
         filter->active = true;
         filter->state = NULL;
@@ -445,15 +447,29 @@ static void entity_tag(struct app *app, const struct job_row *row, char etag[64]
              version > 0 ? app->nonce : "0");
 }
 
+/* If-None-Match: a list of tags, strong or weak, or *. */
+static bool tag_listed(const char *list, const char *etag)
+{
+    size_t length = strlen(etag);
+    if (list == NULL)
+        return false;
+    if (strcmp(list, "*") == 0)
+        return true;
+    for (const char *at = list; (at = strstr(at, etag)) != NULL; at += length)
+        if (at == list || at[-1] == ' ' || at[-1] == ',' || at[-1] == '/')
+            return true;
+    return false;
+}
+
 /* A long poll is parked as long as nothing has changed: since If-None-Match, or else since the
  * first look. */
-static bool park(struct call *call, const char *id, const char *etag, uint64_t wait)
+static bool park(struct call *call, const char *id, const char *etag, bool known, uint64_t wait)
 {
-    const char *known = request_header(call->req, "If-None-Match");
-    if (call->etag[0] == '\0')
-        snprintf(call->etag, sizeof call->etag, "%.60s", known != NULL ? known : etag);
-    if (wait == 0 || call->req->timed_out || strcmp(call->etag, etag) != 0 ||
-        atomic_load(&call->app->draining))
+    bool first = call->etag[0] == '\0', given = request_header(call->req, "If-None-Match") != NULL;
+    bool same = given ? known : first || strcmp(call->etag, etag) == 0;
+    if (first)
+        memcpy(call->etag, etag, sizeof call->etag);
+    if (wait == 0 || call->req->timed_out || !same || atomic_load(&call->app->draining))
         return false;
     call->reply->park_ms = (uint32_t)wait * 1000;
     call->reply->park_key = event_key(id);
@@ -468,9 +484,9 @@ void api_job(struct call *call)
     if (!call_query_count(call, "wait", 0, WAIT_MAX, &wait) || !call_job(call, &row, false))
         return;
     entity_tag(call->app, &row, etag);
-    const char *known = request_header(call->req, "If-None-Match");
-    if (!park(call, row.id, etag, wait)) {
-        if (known != NULL && strcmp(known, etag) == 0)
+    bool known = tag_listed(request_header(call->req, "If-None-Match"), etag);
+    if (!park(call, row.id, etag, known, wait)) {
+        if (known)
             call_empty(call, 304);
         else
             call_json(call, 200, job_json(call->app, &row));
@@ -481,6 +497,20 @@ void api_job(struct call *call)
 }
 
 /* ---- changing ---- */
+
+/* Tells those who watch a job that the scheduler does not have that something about it changed. */
+static void announce(struct app *app, const struct job_row *row, bool deleted)
+{
+    json_t *doc = json_object();
+    json_put(&doc, "id", json_text(row->id));
+    json_put(&doc, "state", json_text(job_state_name(row->state)));
+    json_put(&doc, "deleted", json_boolean(deleted));
+    char *text = doc != NULL ? json_write(doc, NULL) : NULL;
+    if (text != NULL)
+        events_publish(app->events, "job.state", row->id, row->owner, row->lab, text);
+    free(text);
+    json_decref(doc);
+}
 
 struct patch {
     struct job_row *row; /* its texts are replaced by owned copies */
@@ -575,7 +605,8 @@ void api_job_patch(struct call *call)
     } else if (store_job_update(call->app->store, &row, JOB_SET_TEXTS, NULL, &info) != ERR_OK) {
         call_fail_info(call, &info);
     } else {
-        sched_renamed(call->app->sched, &row);
+        if (!sched_renamed(call->app->sched, &row))
+            announce(call->app, &row, false);
         answer_job(call, row.id, 200);
     }
     job_row_release(&row);
@@ -638,61 +669,100 @@ void api_job_extend(struct call *call)
         control(call, JOB_EVENT_extend, (uint64_t)iterations);
 }
 
+/* ---- deleting ---- */
+
+struct trashed {
+    const char *id;
+    struct job_row *row;
+    bool found;
+};
+
+static bool take_trashed(void *ctx, const struct job_row *row)
+{
+    struct trashed *t = ctx;
+    if (strcmp(row->id, t->id) != 0)
+        return true;
+    memcpy(t->row->id, row->id, sizeof row->id);
+    memcpy(t->row->owner, row->owner, sizeof row->owner);
+    t->row->state = row->state;
+    t->row->lab = row->lab;
+    t->found = true;
+    return false;
+}
+
+/* The job of the route in the caller's trash (in anybody's for an admin): its id, owner, state and
+ * visibility. */
+static enum err find_trashed(struct call *call, struct job_row *row, struct err_info *info)
+{
+    const char *owner = call_is_admin(call) ? NULL : call->who.user;
+    struct job_filter filter = {
+        .viewer = owner, .owner = owner, .q = call->arg[0], .deleted = true, .limit = 100};
+    struct trashed t = {.id = call->arg[0], .row = row};
+    *row = (struct job_row){0};
+    enum err code = store_jobs(call->app->store, &filter, take_trashed, &t, info);
+    if (code == ERR_OK && !t.found)
+        code = err_set(info, ERR_NOT_FOUND, "there is no such job");
+    return code;
+}
+
+static void answer_deleted(struct call *call, enum err code, const struct job_row *row,
+                           const struct err_info *info)
+{
+    if (code != ERR_OK) {
+        call_fail_info(call, info);
+        return;
+    }
+    announce(call->app, row, true);
+    call_empty(call, 204);
+}
+
+static void delete_job(struct call *call, struct job_row *row, bool purge)
+{
+    struct err_info info;
+    enum err code;
+    if (!job_state_terminal(row->state)) {
+        code = err_set(&info, ERR_CONFLICT, "the job is %s; cancel it first, then delete it",
+                       job_state_name(row->state));
+    } else if (purge) {
+        code = store_job_purge(call->app->store, row->id, &info);
+    } else {
+        row->deleted_ms = clock_wall_ms();
+        code =
+            store_job_update(call->app->store, row, JOB_SET_DELETED, "deleted by its owner", &info);
+    }
+    answer_deleted(call, code, row, &info);
+}
+
+/* Purging reaches into the trash too. */
 void api_job_delete(struct call *call)
 {
     struct job_row row;
     struct err_info info;
     bool purge = call->app->config->trash_hours == 0;
-    if (!call_query_flag(call, "purge", &purge) || !call_job(call, &row, true))
+    if (!call_query_flag(call, "purge", &purge))
         return;
-    enum err code;
-    if (!job_state_terminal(row.state)) {
-        code = err_set(&info, ERR_CONFLICT, "the job is %s; cancel it first, then delete it",
-                       job_state_name(row.state));
-    } else if (purge) {
-        code = store_job_purge(call->app->store, row.id, &info);
-    } else {
-        row.deleted_ms = clock_wall_ms();
-        code = store_job_update(call->app->store, &row, JOB_SET_DELETED, "deleted by its owner",
-                                &info);
+    if (purge && find_trashed(call, &row, &info) == ERR_OK) {
+        answer_deleted(call, store_job_purge(call->app->store, row.id, &info), &row, &info);
+        return;
     }
-    if (code != ERR_OK)
-        call_fail_info(call, &info);
-    else
-        call_empty(call, 204);
+    if (!call_job(call, &row, true))
+        return;
+    delete_job(call, &row, purge);
     job_row_release(&row);
-}
-
-/* Whether the job is in the trash of somebody whose trash the caller may touch. */
-static bool find_deleted(void *ctx, const struct job_row *row)
-{
-    struct call *call = ctx;
-    if (strcmp(row->id, call->arg[0]) != 0)
-        return true;
-    snprintf(call->etag, sizeof call->etag, "%s", row->id);
-    return false;
 }
 
 void api_job_restore(struct call *call)
 {
+    struct job_row row;
     struct err_info info;
-    struct job_filter filter = {.viewer = call_is_admin(call) ? NULL : call->who.user,
-                                .owner = call_is_admin(call) ? NULL : call->who.user,
-                                .deleted = true,
-                                .limit = 100000};
-    struct job_row row = {.deleted_ms = 0};
-    if (store_jobs(call->app->store, &filter, find_deleted, call, &info) != ERR_OK) {
+    enum err code = find_trashed(call, &row, &info);
+    if (code == ERR_OK)
+        code = store_job_update(call->app->store, &row, JOB_SET_DELETED, "restored from the trash",
+                                &info);
+    if (code != ERR_OK) {
         call_fail_info(call, &info);
         return;
     }
-    if (call->etag[0] == '\0') {
-        call_fail(call, ERR_NOT_FOUND, "there is no such job in your trash");
-        return;
-    }
-    memcpy(row.id, call->arg[0], sizeof row.id);
-    if (store_job_update(call->app->store, &row, JOB_SET_DELETED, "restored from the trash",
-                         &info) != ERR_OK)
-        call_fail_info(call, &info);
-    else
-        answer_job(call, row.id, 200);
+    announce(call->app, &row, false);
+    answer_job(call, row.id, 200);
 }

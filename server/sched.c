@@ -751,11 +751,11 @@ enum err sched_submit(struct sched *s, const struct job_row *row, struct err_inf
     return ERR_OK;
 }
 
-void sched_renamed(struct sched *s, const struct job_row *row)
+bool sched_renamed(struct sched *s, const struct job_row *row)
 {
     struct live *live = hold(s, row->id);
     if (live == NULL)
-        return;
+        return false;
     pthread_mutex_lock(&s->lock);
     snprintf(live->name, sizeof live->name, "%s", row->name);
     live->priority = row->priority;
@@ -766,6 +766,7 @@ void sched_renamed(struct sched *s, const struct job_row *row)
     pthread_mutex_unlock(&s->lock);
     publish(s, live, "job.state");
     let_go(s, live);
+    return true;
 }
 
 /* Under live->change. More iterations: the stored request first, then the job itself. */

@@ -39,8 +39,8 @@ enum err sched_submit(struct sched *sched, const struct job_row *row, struct err
  * when it returns. */
 enum err sched_control(struct sched *sched, const char *id, enum job_event event,
                        uint64_t iterations, struct err_info *info);
-/* Name, priority and visibility changed in the catalogue. */
-void sched_renamed(struct sched *sched, const struct job_row *row);
+/* Name, priority and visibility changed in the catalogue. False: the job is not here. */
+bool sched_renamed(struct sched *sched, const struct job_row *row);
 
 /* What is known about a job while it is not finished. */
 struct sched_chain {
