@@ -656,14 +656,19 @@ Test(datacache, the_hash_is_that_of_the_files)
 #define ROWS_BIG  1000
 #define BYTES_BIG (ROWS_BIG * (LANES * sizeof(float) + sizeof(double)))
 
-static void put_big(const char *name, int salt)
+static void put_rows(const char *name, int salt, int rows)
 {
-    char *text = calloc(ROWS_BIG + 1, 16);
+    char *text = calloc((size_t)rows + 1, 16);
     size_t length = (size_t)sprintf(text, "a,y\n");
-    for (int i = 0; i < ROWS_BIG; i++)
+    for (int i = 0; i < rows; i++)
         length += (size_t)sprintf(text + length, "%d,%d\n", (i + salt) % 97, i % 2);
     put_file(name, text);
     free(text);
+}
+
+static void put_big(const char *name, int salt)
+{
+    put_rows(name, salt, ROWS_BIG);
 }
 
 static const struct data *get_big(const char *name)
@@ -772,13 +777,15 @@ Test(datacache, mistakes_about_files_are_reported_and_leave_nothing_behind)
 
 /* ---- threads ---- */
 
+#define ROWS_SLOW 100000 /* takes long enough for others to come meanwhile */
+
 static const struct data *shared[8];
 
 static void *get_shared(void *slot)
 {
-    struct data_spec spec = {.path = "p.csv", .response = "y"};
+    struct data_spec spec = {.path = "slow.csv", .response = "y"};
     const struct data **out = slot;
-    if (try_get(&spec, out) != ERR_OK)
+    if (try_get(&spec, out) != ERR_OK || (*out)->train.N != ROWS_SLOW)
         *out = NULL;
     return NULL;
 }
@@ -786,16 +793,18 @@ static void *get_shared(void *slot)
 Test(datacache, those_who_come_while_it_is_loading_wait_for_the_same_copy)
 {
     pthread_t threads[8];
-    put_big("p.csv", 1);
+    put_rows("slow.csv", 1, ROWS_SLOW);
+    set_budget(1 << 24);
     for (size_t i = 0; i < 8; i++)
         cr_assert_eq(pthread_create(&threads[i], NULL, get_shared, &shared[i]), 0);
     for (size_t i = 0; i < 8; i++)
         pthread_join(threads[i], NULL);
-    cr_assert_not_null(shared[0]);
-    for (size_t i = 0; i < 8; i++)
+    for (size_t i = 0; i < 8; i++) {
+        cr_assert_not_null(shared[i], "reader %zu got nothing", i);
         cr_expect_eq(shared[i], shared[0]);
+    }
     cr_expect_eq(held_entries(), 1);
-    cr_expect_eq(held_bytes(), BYTES_BIG);
+    cr_expect_eq(held_bytes(), shared[0]->bytes);
     for (size_t i = 0; i < 8; i++)
         datacache_put(cache, shared[i]);
 }
