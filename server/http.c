@@ -177,9 +177,14 @@ static enum MHD_Result check_header(void *cls, enum MHD_ValueKind kind, const ch
     return r->err ? MHD_NO : MHD_YES;
 }
 
+static struct conn *conn_of(struct http_request *r)
+{
+    return (struct conn *)((char *)r - offsetof(struct conn, request));
+}
+
 static enum request_step begin(struct http_request *r, const char *method, const char *version)
 {
-    struct conn *conn = (struct conn *)((char *)r - offsetof(struct conn, request));
+    struct conn *conn = conn_of(r);
     if (adjoins(conn->uri_end, version))
         MHD_get_connection_values_n(r->connection, MHD_HEADER_KIND, check_header, r);
     else
@@ -212,13 +217,6 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     return MHD_YES;
 }
 
-static struct conn *conn_of(struct MHD_Connection *connection)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    return info ? info->socket_context : NULL;
-}
-
 static bool keep_uri(struct conn *conn, const char *uri)
 {
     size_t needed = strlen(uri) + 1;
@@ -239,7 +237,9 @@ static bool keep_uri(struct conn *conn, const char *uri)
  * shows it undecoded. What is returned becomes the request's state in the other calls. */
 static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connection)
 {
-    struct conn *conn = conn_of(connection);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct conn *conn = info ? info->socket_context : NULL;
     (void)cls;
     if (!conn || !keep_uri(conn, uri))
         return NULL;
@@ -251,11 +251,11 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **st
                          enum MHD_RequestTerminationCode code)
 {
     struct http_request *r = *state;
-    (void)cls;
+    (void)cls, (void)connection;
     *state = NULL;
     if (!r)
         return;
-    conn_of(connection)->linger = r->phase == PHASE_REPLY && !r->body_over;
+    conn_of(r)->linger = r->phase == PHASE_REPLY && !r->body_over;
     request_end(r, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
 }
 
