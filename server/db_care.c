@@ -60,16 +60,29 @@ void db_checkpoint(struct db *db)
     db->checkpoint_at = DB_CHECKPOINT_PAGES + (done ? 0 : db->wal_pages);
 }
 
+/* PRAGMA journal_mode answers with the mode that is in force afterwards. */
+static bool leave_wal_mode(struct db *db)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(db->handle, "PRAGMA journal_mode=DELETE", -1, &stmt, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(stmt);
+    bool left =
+        rc == SQLITE_ROW && strcmp((const char *)sqlite3_column_text(stmt, 0), "delete") == 0;
+    if (rc != SQLITE_ROW && (rc & 0xff) != SQLITE_BUSY)
+        db_fail(db, rc, NULL);
+    sqlite3_finalize(stmt);
+    return left;
+}
+
 bool db_seal(struct db *db)
 {
     if (!truncate_wal(db, 0))
         return false;
     sqlite3_busy_timeout(db->handle, 0);
-    int rc = sqlite3_exec(db->handle, "PRAGMA journal_mode=DELETE", NULL, NULL, NULL);
+    bool sealed = leave_wal_mode(db);
     sqlite3_busy_timeout(db->handle, BUSY_MS);
-    if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY)
-        db_fail(db, rc, NULL);
-    return rc == SQLITE_OK;
+    return sealed;
 }
 
 void db_abandon(struct db *db)
@@ -144,13 +157,15 @@ enum err db_copy_start(struct db_copy **out, struct db *from, const char *path,
 }
 
 /* The header of a copy says WAL, as the original's does; a file that is to stand alone must not. */
-static enum err leave_wal(struct db_copy *copy, struct err_info *info)
+static enum err complete(struct db_copy *copy, struct err_info *info)
 {
     int rc = sqlite3_backup_finish(copy->backup);
     copy->backup = NULL;
-    if (rc == SQLITE_OK)
-        rc = sqlite3_exec(copy->to->handle, "PRAGMA journal_mode=DELETE", NULL, NULL, NULL);
-    return rc == SQLITE_OK ? ERR_OK : db_fail(copy->to, rc, info);
+    if (rc != SQLITE_OK)
+        return db_fail(copy->to, rc, info);
+    if (!leave_wal_mode(copy->to))
+        return err_set(info, ERR_IO, "%s cannot be made to stand alone", copy->to->label);
+    return ERR_OK;
 }
 
 enum err db_copy_step(struct db_copy *copy, int pages, bool *done, struct err_info *info)
@@ -159,7 +174,7 @@ enum err db_copy_step(struct db_copy *copy, int pages, bool *done, struct err_in
     int rc = sqlite3_backup_step(copy->backup, pages);
     if (rc == SQLITE_DONE) {
         *done = true;
-        return leave_wal(copy, info);
+        return complete(copy, info);
     }
     if (rc == SQLITE_OK || rc == SQLITE_BUSY || rc == SQLITE_LOCKED)
         return ERR_OK;

@@ -55,7 +55,7 @@ static enum err count_rows(struct db *db, const char *sql, uint64_t chain, uint6
 static enum err check_chain(const struct checker *c, uint32_t chain, struct err_info *info)
 {
     struct jobfile_progress p;
-    uint64_t metrics, vectors, tiles;
+    uint64_t metrics, vectors;
     enum err code = jobfile_progress_read(c->db, chain, &p, info);
     for (size_t b = 0; code == ERR_OK && b < jobfile_blocks(&c->layout); b++)
         code = check_block(c, chain, b, p.chain.draws, info);
@@ -71,13 +71,6 @@ static enum err check_chain(const struct checker *c, uint32_t chain, struct err_
                           chain, &vectors, info);
     if (code == ERR_OK && vectors > 0)
         problem(c, chain, "a vector has not one number per parameter");
-    if (code == ERR_OK)
-        code = count_rows(c->db,
-                          "SELECT count(*) FROM tile WHERE chain = ?1 AND NOT EXISTS "
-                          "(SELECT 1 FROM chain WHERE chain.chain = ?1)",
-                          chain, &tiles, info);
-    if (code == ERR_OK && tiles > 0)
-        problem(c, chain, "there are draws, but no state");
     return code;
 }
 

@@ -50,12 +50,21 @@ uint64_t store_free_bytes(const struct store *store)
     return statvfs(store->directory, &v) == 0 ? (uint64_t)v.f_bavail * v.f_frsize : UINT64_MAX;
 }
 
+/* Makes the directory unless it is there, so that a power cut does not take it away again. */
 static enum err make_directory(const char *path, struct err_info *info)
 {
-    if (mkdir(path, 0700) != 0 && errno != EEXIST)
-        return err_set(info, errno == ENOSPC ? ERR_NO_SPACE : ERR_IO,
-                       "the directory %s cannot be made: %m", path);
-    return ERR_OK;
+    char parent[STORE_PATH_SIZE];
+    if (mkdir(path, 0700) != 0)
+        return errno == EEXIST ? ERR_OK
+                               : err_set(info, errno == ENOSPC ? ERR_NO_SPACE : ERR_IO,
+                                         "the directory %s cannot be made: %m", path);
+    snprintf(parent, sizeof parent, "%s/..", path);
+    int fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc = fd >= 0 ? fsync(fd) : -1;
+    enum err code = rc == 0 ? ERR_OK : err_set(info, ERR_IO, "%s cannot be synced: %m", parent);
+    if (fd >= 0)
+        close(fd);
+    return code;
 }
 
 static enum err check_file_system(const char *path, struct err_info *info)
@@ -140,6 +149,14 @@ void store_ballast_restore(struct store *store)
         return;
     store->ballast = posix_fallocate(fd, 0, BALLAST_BYTES) == 0;
     close(fd);
+}
+
+/* Whether an earlier daemon left one. */
+static bool ballast_found(struct store *store)
+{
+    char path[STORE_PATH_SIZE];
+    store->ballast = place(store, "ballast", path, NULL) == ERR_OK && access(path, F_OK) == 0;
+    return store->ballast;
 }
 
 bool store_ballast_spend(struct store *store)
@@ -332,13 +349,17 @@ enum err store_each_jobfile(int draws_fd, bool (*each)(void *ctx, const char *jo
     return ERR_OK;
 }
 
-static enum err open_all(struct store *store, const struct store_config *config,
-                         struct err_info *info)
+static void abandon_catalogue(struct store *store)
+{
+    if (store->db != NULL)
+        db_abandon(store->db);
+    store->db = NULL;
+}
+
+static enum err start_catalogue(struct store *store, struct err_info *info)
 {
     bool fresh = false;
-    enum err code = open_directory(store, config->directory, info);
-    if (code == ERR_OK)
-        code = open_catalogue(store, DB_WRITER, &store->db, info);
+    enum err code = open_catalogue(store, DB_WRITER, &store->db, info);
     if (code == ERR_OK)
         code = migrate(store, &fresh, info);
     if (code == ERR_OK && !fresh)
@@ -347,6 +368,19 @@ static enum err open_all(struct store *store, const struct store_config *config,
         code = damaged(store, info->message, info);
     if (code == ERR_OK)
         code = write_clean(store, false, info);
+    if (code != ERR_OK)
+        abandon_catalogue(store);
+    return code;
+}
+
+static enum err open_all(struct store *store, const struct store_config *config,
+                         struct err_info *info)
+{
+    enum err code = open_directory(store, config->directory, info);
+    if (code == ERR_OK)
+        code = start_catalogue(store, info);
+    if (code == ERR_NO_SPACE && ballast_found(store) && store_ballast_spend(store))
+        code = start_catalogue(store, info);
     if (code == ERR_OK)
         code = finish_purge(store, info);
     if (code == ERR_OK)
@@ -382,8 +416,7 @@ enum err store_open(struct store **out, const struct store_config *config, struc
     if (code == ERR_OK)
         code = store_writer_start(store, info);
     if (code != ERR_OK) {
-        if (store->db != NULL)
-            db_abandon(store->db);
+        abandon_catalogue(store);
         release(store);
         return code;
     }

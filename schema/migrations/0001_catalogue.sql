@@ -64,8 +64,6 @@ CREATE TABLE job (
 -- Lists of one owner in order, and that owner's totals without looking at the table.
 CREATE INDEX job_owner ON job (owner, id, deleted_ms, state, stored_bytes);
 CREATE INDEX job_state ON job (state, id);
-CREATE INDEX job_active ON job (id)
-    WHERE state IN ('queued', 'running', 'paused', 'cancelling');
 CREATE INDEX job_trash ON job (id) WHERE deleted_ms <> 0;
 CREATE UNIQUE INDEX job_idempotency ON job (owner, idempotency_key)
     WHERE idempotency_key IS NOT NULL;

@@ -263,6 +263,21 @@ static void bench_reads(const struct shape *wide, const struct shape *narrow)
 
 /* ---- start ---- */
 
+static void bench_gets(struct store *store)
+{
+    enum { GETS = 50000 };
+    struct err_info info = {0};
+    double from = seconds();
+    for (size_t i = 0; i < GETS; i++) {
+        struct job_row row;
+        char id[JOB_ID_SIZE];
+        job_id_make(id, 1 + i % CREATES, (uint32_t)(1 + i % CREATES));
+        must(store_job_get(store, id, &row, &info), &info);
+        job_row_release(&row);
+    }
+    printf("reading jobs, 1 thread         %8.0f /s\n", GETS / (seconds() - from));
+}
+
 static void bench_start(void)
 {
     struct store *store = open_store("create16");
@@ -285,6 +300,18 @@ static void bench_start(void)
     store_stats(store, &stats);
     printf("start with 12 000 jobs (%.0f MiB): %.0f ms\n", (double)stats.file_bytes / 1048576,
            took * 1e3);
+    bench_gets(store);
+    store_close(store);
+    char command[400];
+    snprintf(command, sizeof command,
+             "sqlite3 %s/create16/barkerd.db \"UPDATE meta SET value = 0 WHERE key = "
+             "'clean_stop'\" 2>/dev/null",
+             directory);
+    if (system(command) != 0)
+        return;
+    from = seconds();
+    store = open_store("create16");
+    printf("the same after a crash: %.0f ms\n", 1e3 * (seconds() - from));
     store_close(store);
 }
 

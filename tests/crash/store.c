@@ -500,6 +500,7 @@ int main(int argc, char **argv)
     /* A child that never got to say anything would prove nothing. */
     if (told->lines < kills)
         complain("too little was acknowledged for this to mean anything");
+    free(told);
     snprintf(command, sizeof command, "rm -rf %s", directory);
     if (complaints > 0)
         printf("the store is left in %s\n", directory);

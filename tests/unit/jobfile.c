@@ -1,6 +1,7 @@
 /* Job files: what goes in comes out, whole or not at all. */
 #include "tests/support/store.h"
 
+#include "server/clock.h"
 #include "server/store_internal.h"
 
 #include <fcntl.h>
@@ -435,6 +436,58 @@ Test(jobfile, after_closing_a_job_is_one_file_and_reading_it_makes_no_others)
     /* And it can be written again while that reader is there. */
     expect_ok(add_draws(id, 1, 100, 50, 4), &t.info);
     expect_draws(file, 1, 0, 150, NULL, 0);
+    jobfile_close(file);
+}
+
+/* As if a minute had passed, on the writer thread. */
+static enum err tend(struct store *store, struct db *db, void *ctx, struct err_info *info)
+{
+    (void)db;
+    (void)ctx;
+    (void)info;
+    store_files_tend(store, clock_mono_ms() + 60000);
+    return ERR_OK;
+}
+
+static void pass_a_minute(void)
+{
+    struct write write = {.kind = WRITE_ALONE, .run = tend};
+    expect_ok(store_write(t.store, &write, &t.info), &t.info);
+}
+
+Test(jobfile, a_file_left_alone_becomes_one_file_unless_somebody_reads_it)
+{
+    make_job(id, 4, 1);
+    expect_ok(add_draws(id, 1, 0, 100, 4), &t.info);
+    struct jobfile *file = open_job(id);
+    expect_draws(file, 1, 0, 100, NULL, 0);
+    pass_a_minute();
+    cr_expect(store_test_exists(&t, id, ".db-wal"));
+    jobfile_close(file);
+    pass_a_minute();
+    cr_expect(!store_test_exists(&t, id, ".db-wal"));
+    cr_expect(!store_test_exists(&t, id, ".db-shm"));
+    expect_ok(add_draws(id, 1, 100, 50, 4), &t.info);
+    file = open_job(id);
+    expect_draws(file, 1, 0, 150, NULL, 0);
+    jobfile_close(file);
+}
+
+Test(jobfile, a_wal_that_a_crash_left_is_put_away)
+{
+    char job[JOB_ID_SIZE], command[600];
+    make_job(id, 4, 1);
+    expect_ok(add_draws(id, 1, 0, 100, 4), &t.info);
+    store_test_id(1, job);
+    snprintf(command, sizeof command, "cd %s/draws && cp %s.db %s.db && cp %s.db-wal %s.db-wal",
+             t.directory, id, job, id, job);
+    cr_assert_eq(system(command), 0);
+    store_test_reopen(&t);
+    cr_expect(store_test_exists(&t, job, ".db-wal"));
+    pass_a_minute();
+    cr_expect(!store_test_exists(&t, job, ".db-wal"));
+    struct jobfile *file = open_job(job);
+    expect_draws(file, 1, 0, 100, NULL, 0);
     jobfile_close(file);
 }
 
