@@ -58,8 +58,9 @@ static void brief_object(struct text *out, const json_t *object)
     {
         if (json_is_null(value))
             continue;
-        text_addf(out, "%s%s=", first ? "" : " ", key);
+        text_addf(out, "%s%s=%s", first ? "" : " ", key, json_is_object(value) ? "{" : "");
         get_brief(out, value);
+        text_add(out, json_is_object(value) ? "}" : "");
         first = false;
     }
 }

@@ -149,6 +149,16 @@ static void add_title(struct text *out, const char *name, size_t size)
     text_add_bytes(out, name, size);
 }
 
+void render_value(struct text *out, const char *name, const json_t *value)
+{
+    add_value(out, name, strlen(name), value);
+}
+
+void render_title(struct text *out, const char *name)
+{
+    add_title(out, name, strlen(name));
+}
+
 void render_list(const json_t *items, const char *first, const char *hidden, FILE *file)
 {
     struct keys keys = {0};

@@ -16,6 +16,11 @@ void render_list(const json_t *items, const char *first, const char *hidden, FIL
  * Fields named in `hidden` (or NULL) are left out. */
 void render_object(const json_t *object, const char *hidden, FILE *file);
 
+/* A value in a few words, printed by the unit at the end of its field's name, and that name without
+ * the unit. */
+void render_value(struct text *out, const char *name, const json_t *value);
+void render_title(struct text *out, const char *name);
+
 /* One "key  value" line, the key padded to the usual width. Empty values are left out. The value
  * may have colours; on a terminal it is wrapped at the width. */
 void render_field(const char *key, const char *value, FILE *file);

@@ -2,7 +2,7 @@
 #include "clients/cli/get.h"
 #include "clients/cli/human.h"
 #include "clients/cli/jobs.h"
-#include "clients/cli/table.h"
+#include "clients/cli/render.h"
 
 #include <math.h>
 #include <string.h>
@@ -31,12 +31,27 @@ static const struct {
     {"ess_tail", "ESS TAIL", KIND_COUNT, 5, true},
 };
 
-enum { KNOWN = sizeof known / sizeof *known, NAME_LIMIT = 40 };
+enum { KNOWN = sizeof known / sizeof *known };
 
 struct shown {
-    const char *key, *title;
+    const char *key;
     enum kind kind;
+    bool reference; /* in the row's `reference` object */
 };
+
+struct choice {
+    struct shown shown[TABLE_COLUMNS];
+    struct column columns[TABLE_COLUMNS];
+    size_t count;
+};
+
+static void add_column(struct choice *choice, struct shown shown, const char *title, int drop)
+{
+    if (choice->count == TABLE_COLUMNS)
+        return;
+    choice->shown[choice->count] = shown;
+    choice->columns[choice->count++] = (struct column){.title = title, .right = true, .drop = drop};
+}
 
 static bool is_known(const char *key)
 {
@@ -47,35 +62,51 @@ static bool is_known(const char *key)
     return strcmp(key, "name") == 0;
 }
 
-/* Known columns first; any other number of the first row (the biases against a reference, say)
- * follows under its own name. */
-static size_t choose(struct shown *shown, struct column *columns, const json_t *row)
+/* What a reference posterior says about the parameter, and how far off we are. */
+static void choose_reference(struct choice *choice, const json_t *reference)
 {
-    size_t count = 1;
     const char *key;
     json_t *value;
-    columns[0] = (struct column){.title = "PARAMETER", .shrinks = true};
-    for (size_t i = 0; i < KNOWN; i++) {
-        if (!known[i].always && !json_object_get(row, known[i].key))
-            continue;
-        shown[count] = (struct shown){known[i].key, known[i].title, known[i].kind};
-        columns[count++] =
-            (struct column){.title = known[i].title, .right = true, .drop = known[i].drop};
-    }
-    json_object_foreach((json_t *)row, key, value)
+    json_object_foreach((json_t *)reference, key, value)
     {
-        if (count == TABLE_COLUMNS || is_known(key) || json_is_object(value) ||
-            json_is_array(value) || json_is_string(value))
-            continue;
-        shown[count] = (struct shown){key, key, KIND_OTHER};
-        columns[count++] = (struct column){.title = key, .right = true, .drop = 3};
+        bool mean = strcmp(key, "mean") == 0, sd = strcmp(key, "sd") == 0;
+        if (!json_is_object(value) && !json_is_array(value) && !json_is_string(value))
+            add_column(choice, (struct shown){key, mean || sd ? KIND_SCALED : KIND_OTHER, true},
+                       mean ? "REF MEAN"
+                       : sd ? "REF SD"
+                            : key,
+                       3);
     }
-    return count;
+}
+
+/* Known columns first; any other number of the first row follows under its own name. */
+static void choose(struct choice *choice, const json_t *rows)
+{
+    const json_t *first = json_array_get(rows, 0), *reference = NULL;
+    size_t i;
+    const char *key;
+    json_t *value, *row;
+    choice->columns[0] = (struct column){.title = "PARAMETER", .shrinks = true};
+    choice->count = 1;
+    for (i = 0; i < KNOWN; i++) {
+        if (known[i].always || json_object_get(first, known[i].key))
+            add_column(choice, (struct shown){known[i].key, known[i].kind, false}, known[i].title,
+                       known[i].drop);
+    }
+    json_object_foreach((json_t *)first, key, value)
+    {
+        if (!is_known(key) && json_is_number(value))
+            add_column(choice, (struct shown){key, KIND_OTHER, false}, key, 3);
+    }
+    json_array_foreach(rows, i, row) reference =
+        reference ? reference : get_object(row, "reference");
+    choose_reference(choice, reference);
 }
 
 static void add_number(struct table *table, const json_t *row, const struct shown *column)
 {
-    double value = get_number(row, column->key), sd = get_number(row, "sd");
+    const json_t *from = column->reference ? get_object(row, "reference") : row;
+    double value = get_number(from, column->key), sd = get_number(row, "sd");
     int digits = human_decimals(sd);
     char buffer[HUMAN_SIZE];
     switch (column->kind) {
@@ -99,16 +130,16 @@ static void add_number(struct table *table, const json_t *row, const struct show
 
 static void print_table(const json_t *rows, FILE *file)
 {
-    struct shown shown[TABLE_COLUMNS];
-    struct column columns[TABLE_COLUMNS];
-    size_t i, count = choose(shown, columns, json_array_get(rows, 0));
+    struct choice choice;
+    size_t i;
     json_t *row;
-    struct table *table = table_new(columns, count);
+    choose(&choice, rows);
+    struct table *table = table_new(choice.columns, choice.count);
     json_array_foreach(rows, i, row)
     {
         table_cell(table, get_string(row, "name"), STYLE_PLAIN);
-        for (size_t c = 1; c < count; c++)
-            add_number(table, row, &shown[c]);
+        for (size_t c = 1; c < choice.count; c++)
+            add_number(table, row, &choice.shown[c]);
     }
     table_print(table, file);
     table_free(table);
@@ -116,7 +147,7 @@ static void print_table(const json_t *rows, FILE *file)
 
 void summary_print(const json_t *summary, FILE *file)
 {
-    const json_t *rows = get_array(summary, "parameters");
+    const json_t *rows = get_array(summary, "parameters"), *reference;
     char draws[HUMAN_SIZE], chains[HUMAN_SIZE];
     if (json_array_size(rows))
         print_table(rows, file);
@@ -124,4 +155,9 @@ void summary_print(const json_t *summary, FILE *file)
             human_whole(draws, get_number(summary, "draws")),
             human_whole(chains, get_number(summary, "chains")),
             list_has_more(summary) ? "; more parameters with --limit N" : "", term_plain(file));
+    if ((reference = get_object(summary, "reference"))) {
+        fprintf(file, "\n%sAgainst the reference%s\n", term_style(file, STYLE_HEAD),
+                term_plain(file));
+        render_object(reference, NULL, file);
+    }
 }

@@ -106,18 +106,17 @@ static void shrink(const struct table *table, struct layout *layout, size_t room
     }
 }
 
-static bool drop_one(const struct table *table, struct layout *layout)
+/* Leaves out the columns of the highest rank, together: half a pair of quantiles is of no use. */
+static bool drop_some(const struct table *table, struct layout *layout)
 {
-    size_t which = TABLE_COLUMNS;
+    int highest = 0;
     for (size_t i = 0; i < table->column_count; i++) {
-        if (layout->shown[i] && table->columns[i].drop > 0 &&
-            (which == TABLE_COLUMNS || table->columns[i].drop >= table->columns[which].drop))
-            which = i;
+        if (layout->shown[i] && table->columns[i].drop > highest)
+            highest = table->columns[i].drop;
     }
-    if (which == TABLE_COLUMNS)
-        return false;
-    layout->shown[which] = false;
-    return true;
+    for (size_t i = 0; i < table->column_count; i++)
+        layout->shown[i] = layout->shown[i] && (!highest || table->columns[i].drop < highest);
+    return highest > 0;
 }
 
 /* A little cutting is better than losing a column, losing a column better than cutting to stumps.
@@ -129,7 +128,7 @@ static void fit(const struct table *table, struct layout *layout, size_t room)
         shrink(table, layout, room, 3 * SMALLEST);
         if (total_width(table, layout) <= room)
             return;
-        if (!drop_one(table, &whole))
+        if (!drop_some(table, &whole))
             break;
         *layout = whole;
     }

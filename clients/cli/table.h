@@ -6,13 +6,13 @@
 
 #include "clients/cli/term.h"
 
-enum { TABLE_COLUMNS = 32 };
+enum { TABLE_COLUMNS = 48 };
 
 struct column {
     const char *title; /* copied */
     bool right;        /* numbers */
     bool shrinks;      /* text that may be cut */
-    int drop;          /* 0: never left out; otherwise the highest goes first */
+    int drop;          /* 0: never left out; otherwise the highest go first */
 };
 
 struct table;

@@ -151,7 +151,9 @@ void live_draw(struct live *live, FILE *file, const char *frame)
 
 void live_end(struct live *live, FILE *file)
 {
-    (void)file;
+    static const char rest[] = "\r\033[K"; /* the terminal's own ^C may stand there */
+    if (live->lines)
+        put(file, rest, sizeof rest - 1);
     term_restore();
     live->lines = 0;
 }

@@ -301,8 +301,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def get_compare(self, parts, arguments, body):
         ids = arguments["jobs"].split(",")
-        self.send(200, {"jobs": [{"id": i, "ess_per_second": 100.5 * n, "max_rhat": 1.002}
-                                 for n, i in enumerate(ids, 1)]})
+        rows = [{**parameter("x", mean=n / 8), "reference": {"bias_mean": n / 100}}
+                for n in range(len(ids))]
+        self.send(200, {"jobs": [{"id": i, "name": "job " + i, "cpu_seconds": 61.0 * n,
+                                  "reference": {"bias_mean": {"max": 0.5 * n}}}
+                                 for n, i in enumerate(ids, 1)],
+                        "reference": arguments.get("reference"),
+                        "parameters": [{"name": "theta[1]", "jobs": rows}]})
 
     def get_tokens(self, parts, arguments, body):
         self.page([{"id": "abcd1234", "user": "ada", "role": "admin", "label": "laptop",

@@ -213,12 +213,16 @@ class Look(Case):
 
     def test_summary_passes_its_options_and_shows_biases(self):
         self.fake.add("01aa")
-        self.fake.parameters = [parameter("theta[1]", bias_mean=0.0123456, bias_sd=None)]
+        self.fake.parameters = [
+            parameter("theta[1]", reference=None, other=3.25),
+            parameter("theta[2]", reference={"mean": 2.4, "sd": 0.5, "bias_mean": 0.0123456})]
         out = self.barker("summary", "01aa", "--reference", "stan run", "--order", "worst", "-n", "7").out
         self.assertEqual(self.fake.requests[-1]["query"],
                          "reference=stan%20run&order=worst&limit=7")
-        self.assertIn("bias_mean", out)
-        self.assertIn("0.012346", out)
+        lines = [line.split() for line in out.splitlines()]
+        self.assertEqual(lines[0][-6:], ["other", "REF", "MEAN", "REF", "SD", "bias_mean"])
+        self.assertEqual(lines[1][-4:], ["3.25", "–", "–", "–"])
+        self.assertEqual(lines[2][-3:], ["2.400", "0.500", "0.012346"])
 
     def test_log_follows_all_pages(self):
         self.fake.add("01aa")
@@ -241,8 +245,14 @@ class Look(Case):
         self.fake.add("01bb")
         out = self.barker("compare", "01aa", "01bb", "--reference", "r").out
         self.assertEqual(self.fake.requests[-1]["query"], "jobs=01aa%2C01bb&reference=r")
-        self.assertIn("100.5", out)
-        self.assertIn("201", out)
+        self.assertEqual([line.split() for line in out.splitlines()], [
+            ["A", "job", "01aa", "01aa"], ["B", "job", "01bb", "01bb"], [], ["A", "B"],
+            ["cpu", "1m", "01s", "2m", "02s"],
+            ["reference", "bias_mean={max=0.5}", "bias_mean={max=1}"], [],
+            ["PARAMETER", "MEAN", "A", "MEAN", "B", "SD", "A", "SD", "B", "BIAS", "A", "BIAS", "B",
+             "R-HAT", "A", "R-HAT", "B", "ESS", "BULK", "A", "ESS", "BULK", "B"],
+            ["theta[1]", "0.000", "0.125", "0.123", "0.123", "0.000", "0.010", "1.002", "1.002",
+             "3211", "3211"]])
 
 
 class Control(Case):

@@ -34,10 +34,12 @@ class Real(Case):
         os.mkdir(self.path("data"))
         self.daemon = None
 
-    def start_daemon(self):
+    def start_daemon(self, address="127.0.0.1:0"):
+        if os.path.exists(self.path("state/url")):
+            os.unlink(self.path("state/url"))
         self.log = open(self.path("daemon.log"), "ab")
         self.daemon = subprocess.Popen(
-            [BARKERD, "--listen", "127.0.0.1:0", "--state", self.path("state"), "--data",
+            [BARKERD, "--listen", address, "--state", self.path("state"), "--data",
              self.path("data")], stdout=self.log, stderr=self.log, env=self.env)
         self.addCleanup(self.stop_daemon)
         end = time.monotonic() + 20
@@ -119,18 +121,25 @@ class Real(Case):
         self.start_daemon()
         with open(self.path("state/url")) as file:
             address = file.read().strip().split("://")[1]
-        job_id = self.submit({**PLAIN, "iterations": 30000000, "thin": 30000}).out.strip()
+        job_id = self.submit(endless()).out.strip()
         process = self.start("watch", job_id)
         time.sleep(1)
         self.stop_daemon(signal.SIGKILL)
         time.sleep(0.5)
-        self.daemon = subprocess.Popen(
-            [BARKERD, "--listen", address, "--state", self.path("state"), "--data",
-             self.path("data")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        result = self.end(process, seconds=120)
-        self.assertEqual(result.code, OK, result)
+        self.start_daemon(address)
+        end = time.monotonic() + 20
+        while True:  # it runs again
+            job = json.loads(self.barker("show", job_id, "--json").out)
+            if job["state"] == "running" and job["progress"]["iteration"] > 0:
+                break
+            self.assertLess(time.monotonic(), end, job)
+            time.sleep(0.1)
+        self.barker("cancel", job_id)
+        result = self.end(process)
+        self.assertEqual(result.code, JOB, result)
         self.assertIn("lost the daemon", result.err)
-        self.assertIn("succeeded", result.out)
+        self.assertIn("the daemon is back", result.err)
+        self.assertIn("cancelled", result.out)
 
     def test_mistakes_in_a_job_are_all_told(self):
         self.start_daemon()

@@ -179,7 +179,8 @@ class Bars(Case):
         terminal.type("\x03")
         result = terminal.finish()
         self.assertEqual(result.code, INTERRUPTED)
-        self.assertIn("no longer watching; the job goes on", result.out)
+        self.assertEqual(result.out.splitlines()[-1],
+                         "barker: no longer watching; the job goes on")
         self.assertIn("chain 3", result.out)
         self.assertTrue(terminal.screen.cursor)
         self.assertEqual(self.fake.asked("POST"), [])
