@@ -60,16 +60,17 @@ void export_free(struct export *e)
 /* No more room than the longest read needs: most jobs are small. */
 static size_t room_for(const struct export_plan *plan)
 {
-    size_t most = EXPORT_BLOCK / sizeof(double), needed = 1;
+    uint64_t most = EXPORT_BLOCK / sizeof(double), needed = 1;
+    if (plan->width > most / EXPORT_ROWS)
+        most = (uint64_t)plan->width * EXPORT_ROWS;
     for (size_t c = 0; c < plan->chain_count; c++) {
         uint64_t count = plan->chains[c].count;
         uint64_t span = count > 0 ? (count - 1) * plan->step + 1 : 0;
         if (plan->width > 0 && span > most / plan->width)
-            needed = most;
-        else if (span * plan->width > needed)
-            needed = (size_t)span * plan->width;
+            return (size_t)most;
+        needed = span * plan->width > needed ? span * plan->width : needed;
     }
-    return needed > plan->width ? needed : plan->width;
+    return (size_t)needed;
 }
 
 static bool take_plan(struct export *e, const struct export_plan *plan)
@@ -165,6 +166,13 @@ static void arrange(struct export *e, size_t column, size_t columns)
     }
 }
 
+/* Tiles hold a multiple of EXPORT_ROWS draws: blocks that end with them are read faster. */
+static uint64_t trimmed(uint64_t first, uint64_t count)
+{
+    uint64_t surplus = (first + count) % EXPORT_ROWS;
+    return surplus < count ? count - surplus : count;
+}
+
 static enum export_next load(struct export *e, size_t chain, uint64_t draw, size_t column,
                              size_t columns)
 {
@@ -178,7 +186,7 @@ static enum export_next load(struct export *e, size_t chain, uint64_t draw, size
     arrange(e, column, columns);
     b->chain = chain;
     b->first = draw;
-    b->count = left < fit ? left : fit;
+    b->count = left <= fit ? left : step > 1 ? fit : trimmed(from->first + draw, fit);
     b->span = (size_t)((b->count - 1) * step + 1);
     b->column = column;
     b->columns = columns;

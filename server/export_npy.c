@@ -49,18 +49,19 @@ static uint64_t size(const struct export *e)
 
 static size_t put_numbers(struct export *e, char *to)
 {
+    const struct export_block *b = &e->block;
     struct export_position *at = &e->at;
-    uint64_t end = e->block.first + e->block.count;
-    size_t n = 0;
-    while (at->draw < end && n < EXPORT_PIECE / sizeof(double)) {
-        double value = export_value(e, at->draw, at->column);
-        memcpy(to + n++ * sizeof value, &value, sizeof value);
-        if (++at->column == e->plan.width) {
+    const char *begin = to, *limit = to + EXPORT_PIECE;
+    while (at->draw < b->first + b->count && to < limit) {
+        const double *row = b->values + (at->draw - b->first) * e->plan.step;
+        for (; at->column < e->plan.width && to < limit; at->column++, to += sizeof *row)
+            memcpy(to, row + b->place[at->column] * b->span, sizeof *row);
+        if (at->column == e->plan.width) {
             at->column = 0;
             at->draw++;
         }
     }
-    return n * sizeof(double);
+    return (size_t)(to - begin);
 }
 
 static enum export_next next(struct export *e, char *to, size_t *written)

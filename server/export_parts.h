@@ -9,7 +9,8 @@
 #include "server/export.h"
 
 #define EXPORT_PIECE 4096              /* bytes that one call of `next` may write */
-#define EXPORT_BLOCK ((size_t)4 << 20) /* bytes of draws that are read at a time */
+#define EXPORT_BLOCK ((size_t)4 << 20) /* bytes of draws that are read at a time, */
+#define EXPORT_ROWS  16 /* but at least so many draws: a few of many are slow to pick */
 
 /* Draws in memory: of one chain, `count` exported draws from number `first` on (counted among the
  * exported ones), columns `column` .. `column + columns - 1` of the plan. */

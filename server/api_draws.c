@@ -1,0 +1,242 @@
+/* GET /v1/jobs/{id}/draws: the draws as a stream. */
+#include "server/api.h"
+#include "server/api_pick.h"
+#include "server/export.h"
+#include "server/field.h"
+#include "server/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- the stream ---- */
+
+struct download {
+    struct jobfile *file;
+    struct export *export;
+};
+
+static enum err source_draws(void *ctx, uint32_t chain, uint64_t first, size_t count,
+                             const uint32_t *columns, size_t column_count, double *out,
+                             struct err_info *info)
+{
+    return jobfile_draws(ctx, chain, first, count, columns, column_count, out, info);
+}
+
+static const char *source_name(void *ctx, size_t column)
+{
+    return jobfile_name(ctx, column);
+}
+
+static ssize_t download_read(void *ctx, char *buffer, size_t size)
+{
+    struct download *d = ctx;
+    ssize_t got = export_read(d->export, buffer, size);
+    if (got == -2)
+        log_event(LOG_WARN, "download cut", "why", export_error(d->export)->message, NULL);
+    return got;
+}
+
+static void download_close(void *ctx)
+{
+    struct download *d = ctx;
+    export_free(d->export);
+    jobfile_close(d->file);
+    free(d);
+}
+
+static void start_stream(struct call *call, const char *content_type, const struct stream *stream)
+{
+    call->reply->status = 200;
+    call->reply->content_type = content_type;
+    call->reply->streaming = true;
+    call->reply->stream = *stream;
+}
+
+static void name_file(struct call *call, const char *id, const char *ending)
+{
+    char text[80];
+    snprintf(text, sizeof text, "attachment; filename=\"%s.%s\"", id, ending);
+    reply_header(call->reply, "Content-Disposition", text);
+}
+
+/* ---- what was asked for ---- */
+
+struct selection {
+    struct pick columns, chains;
+    struct export_chain *ranges; /* one per chain */
+    struct export_range range;
+    bool warmup;
+};
+
+static void selection_release(struct selection *s)
+{
+    pick_release(&s->columns);
+    pick_release(&s->chains);
+    free(s->ranges);
+}
+
+static bool read_range(struct call *call, const struct jobfile_info *about, struct selection *s)
+{
+    s->range = (struct export_range){.from = 1, .to = UINT64_MAX, .step = 1};
+    if (!call_query_flag(call, "warmup", &s->warmup) ||
+        !call_query_count(call, "from", 0, UINT64_MAX, &s->range.from) ||
+        !call_query_count(call, "to", 0, UINT64_MAX, &s->range.to) ||
+        !call_query_count(call, "thin", 1, UINT32_MAX, &s->range.step))
+        return false;
+    if (s->range.from > s->range.to) {
+        call_fail(call, ERR_INVALID, "\"from\" is after \"to\": no iteration lies between them");
+        return false;
+    }
+    if (!s->warmup && s->range.from <= about->warmup)
+        s->range.from = about->warmup + 1;
+    return true;
+}
+
+/* How many draws each chain has is looked at here, once: the document does not grow with the job.
+ */
+static bool choose_draws(struct call *call, struct jobfile *file, const struct jobfile_info *about,
+                         struct selection *s)
+{
+    s->ranges = calloc(s->chains.count, sizeof *s->ranges);
+    if (s->ranges == NULL) {
+        call_fail(call, ERR_NO_MEMORY, NULL);
+        return false;
+    }
+    for (size_t c = 0; c < s->chains.count; c++) {
+        struct jobfile_chain chain;
+        struct err_info info;
+        if (jobfile_chain(file, s->chains.at[c], &chain, &info) != ERR_OK) {
+            call_fail_info(call, &info);
+            return false;
+        }
+        s->ranges[c].chain = s->chains.at[c];
+        export_choose(&s->ranges[c], &s->range, chain.draws, about->thin);
+    }
+    return true;
+}
+
+static bool read_selection(struct call *call, struct jobfile *file,
+                           const struct jobfile_info *about, struct selection *s)
+{
+    return read_range(call, about, s) && pick_chains(call, about->chains, &s->chains) &&
+           pick_parameters(call, file, SIZE_MAX, SIZE_MAX, &s->columns) &&
+           choose_draws(call, file, about, s);
+}
+
+/* ---- formats ---- */
+
+/* Takes over the file when it returns true. */
+static bool send_export(struct call *call, const char *id, struct jobfile *file,
+                        const struct jobfile_info *about, const struct selection *s,
+                        const struct export_format *format)
+{
+    struct err_info info;
+    struct export_plan plan = {
+        .source = {.ctx = file, .draws = source_draws, .name = source_name},
+        .job = id,
+        .columns = s->columns.at,
+        .width = s->columns.count,
+        .chains = s->ranges,
+        .chain_count = s->chains.count,
+        .step = s->range.step,
+        .thin = about->thin,
+        .warmup = s->warmup,
+    };
+    struct download *d = calloc(1, sizeof *d);
+    if (d == NULL || export_new(&d->export, format, &plan, &info) != ERR_OK) {
+        free(d);
+        call_fail(call, ERR_NO_MEMORY, "no memory for the download");
+        return false;
+    }
+    d->file = file;
+    start_stream(call, export_content_type(format),
+                 &(struct stream){.ctx = d,
+                                  .read = download_read,
+                                  .close = download_close,
+                                  .size = export_size(d->export)});
+    return true;
+}
+
+static ssize_t copy_read(void *ctx, char *buffer, size_t size)
+{
+    ssize_t got = read((int)(intptr_t)ctx, buffer, size);
+    return got > 0 ? got : got == 0 ? -1 : -2;
+}
+
+static void copy_close(void *ctx)
+{
+    close((int)(intptr_t)ctx);
+}
+
+/* The job's own file as a whole. */
+static void send_copy(struct call *call, const char *id)
+{
+    static const char *const selecting[] = {"chains", "params", "from", "to", "thin", "warmup"};
+    struct err_info info;
+    struct mistakes mistakes = {0};
+    uint64_t size;
+    int fd;
+    for (size_t i = 0; i < sizeof selecting / sizeof selecting[0]; i++) {
+        char pointer[16];
+        snprintf(pointer, sizeof pointer, "?%s", selecting[i]);
+        if (request_query(call->req, selecting[i]) != NULL)
+            mistake_add(&mistakes, pointer,
+                        "cannot be combined with format=sqlite, which gives "
+                        "the whole file");
+    }
+    if (mistakes.count > 0) {
+        call_mistakes(call, &mistakes);
+        return;
+    }
+    enum err code = jobfile_export(call->app->store, id, &fd, &size, &info);
+    if (code == ERR_NOT_FOUND) {
+        call_fail(call, ERR_CONFLICT, "the job has no draws yet");
+        return;
+    }
+    if (code != ERR_OK) {
+        call_fail_info(call, &info);
+        return;
+    }
+    start_stream(
+        call, "application/vnd.sqlite3",
+        &(struct stream){
+            .ctx = (void *)(intptr_t)fd, .read = copy_read, .close = copy_close, .size = size});
+    name_file(call, id, "sqlite");
+}
+
+static void send_draws(struct call *call, const char *id, const char *format)
+{
+    struct jobfile *file;
+    struct jobfile_info about;
+    struct selection s = {0};
+    if (!call_jobfile(call, id, &file))
+        return;
+    jobfile_info(file, &about);
+    bool taken = read_selection(call, file, &about, &s) &&
+                 send_export(call, id, file, &about, &s, export_find(format));
+    if (!taken)
+        jobfile_close(file);
+    else if (export_find(format) != &export_json)
+        name_file(call, id, format);
+    selection_release(&s);
+}
+
+void api_draws(struct call *call)
+{
+    static const char *const formats[] = {
+#define X(name) #name,
+        EXPORT_FORMATS(X)
+#undef X
+            "sqlite",
+        NULL};
+    size_t format = 0;
+    struct job_row row;
+    if (!call_query_choice(call, "format", formats, &format) || !call_job(call, &row, false))
+        return;
+    if (formats[format + 1] == NULL)
+        send_copy(call, row.id);
+    else
+        send_draws(call, row.id, formats[format]);
+    job_row_release(&row);
+}
