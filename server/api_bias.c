@@ -1,3 +1,4 @@
+/* Biases of a job against a reference, from the moments of its draws. */
 #include "server/api_bias.h"
 #include "server/api_measure.h"
 #include "server/field.h"

@@ -1,3 +1,4 @@
+/* Measuring within bounds, and rows as JSON. */
 #include "server/api_measure.h"
 #include "server/jobfile.h"
 #include "server/json.h"

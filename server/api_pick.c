@@ -1,3 +1,4 @@
+/* Lists of parameters and chains from a query string. */
 #include "server/api_pick.h"
 #include "server/field.h"
 

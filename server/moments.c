@@ -1,3 +1,4 @@
+/* Moments that can be merged. */
 #include "server/moments.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Reducing draws to what a plot can show. */
 #include "server/plot.h"
 
 #include <float.h>
