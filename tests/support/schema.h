@@ -132,8 +132,7 @@ static inline bool schema_properties(struct schema_check *c, const json_t *schem
     const char *key;
     json_t *member;
     (void)schema;
-    json_object_foreach((json_t *)(uintptr_t)value, key, member)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)value, key, member) {
         const json_t *rule = json_object_get(argument, key);
         if (rule != NULL && !schema_valid(c, rule, member))
             return false;
@@ -146,8 +145,7 @@ static inline bool schema_additional(struct schema_check *c, const json_t *schem
 {
     const char *key;
     json_t *member;
-    json_object_foreach((json_t *)(uintptr_t)value, key, member)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)value, key, member) {
         if (json_object_get(json_object_get(schema, "properties"), key) != NULL)
             continue;
         if (json_is_false(argument))
@@ -309,8 +307,7 @@ static inline bool schema_valid(struct schema_check *c, const json_t *schema, co
 {
     const char *name;
     json_t *argument;
-    json_object_foreach((json_t *)(uintptr_t)schema, name, argument)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)schema, name, argument) {
         schema_keyword *judge = schema_find(name);
         if (judge == NULL)
             return schema_wrong(c, schema, "the keyword %s is not known to the test", name);

@@ -115,7 +115,8 @@ static void walk(const json_t *json, void (*visit)(void *ctx, const json_t *obje
     json_t *member;
     if (json_is_object(json))
         visit(ctx, json);
-    json_object_foreach((json_t *)(uintptr_t)json, key, member) walk(member, visit, ctx);
+    json_object_foreach ((json_t *)(uintptr_t)json, key, member)
+        walk(member, visit, ctx);
     for (size_t i = 0; i < json_array_size(json); i++)
         walk(json_array_get(json, i), visit, ctx);
 }
@@ -138,8 +139,7 @@ Test(openapi, references_lead_somewhere_and_every_component_is_used)
         const json_t *section = json_object_get(at("#/components"), sections[i]);
         const char *name;
         json_t *component;
-        json_object_foreach((json_t *)(uintptr_t)section, name, component)
-        {
+        json_object_foreach ((json_t *)(uintptr_t)section, name, component) {
             char reference[120];
             snprintf(reference, sizeof reference, "#/components/%s/%s", sections[i], name);
             cr_expect_not_null(json_object_get(used, reference), "nobody uses %s", reference);
@@ -172,9 +172,8 @@ Test(openapi, everything_described_is_a_route)
 {
     const char *path, *method;
     json_t *item, *operation;
-    json_object_foreach((json_t *)(uintptr_t)at("#/paths"), path, item)
-    {
-        json_object_foreach(item, method, operation)
+    json_object_foreach ((json_t *)(uintptr_t)at("#/paths"), path, item) {
+        json_object_foreach (item, method, operation)
             cr_expect(is_route(path, method), "there is no route %s %s", method, path);
     }
 }
@@ -307,9 +306,8 @@ static void check_responses(const struct route *route, const json_t *operation)
     const char *status;
     json_t *response;
     size_t good = 0;
-    json_object_foreach((json_t *)(uintptr_t)json_object_get(operation, "responses"), status,
-                        response)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)json_object_get(operation, "responses"), status,
+                         response) {
         const json_t *content = json_object_get(follow(response), "content");
         bool success = status[0] == '2' || status[0] == '3';
         good += success;
@@ -352,8 +350,7 @@ static void check_media(const json_t *media, const char *what)
         expect_valid(schema, one, what);
         examples_checked++;
     }
-    json_object_foreach((json_t *)(uintptr_t)json_object_get(media, "examples"), name, example)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)json_object_get(media, "examples"), name, example) {
         expect_valid(schema, json_object_get(follow(example), "value"), what);
         examples_checked++;
     }
@@ -363,8 +360,7 @@ static void check_contents(const json_t *holder, const struct route *route)
 {
     const char *type;
     json_t *media;
-    json_object_foreach((json_t *)(uintptr_t)json_object_get(holder, "content"), type, media)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)json_object_get(holder, "content"), type, media) {
         bool named = json_object_get(json_object_get(media, "schema"), "$ref") != NULL;
         bool has =
             json_object_get(media, "example") != NULL || json_object_get(media, "examples") != NULL;
@@ -379,8 +375,9 @@ static void check_examples(const struct route *route, const json_t *operation)
     const char *status;
     json_t *response;
     check_contents(json_object_get(operation, "requestBody"), route);
-    json_object_foreach((json_t *)(uintptr_t)json_object_get(operation, "responses"), status,
-                        response) check_contents(follow(response), route);
+    json_object_foreach ((json_t *)(uintptr_t)json_object_get(operation, "responses"), status,
+                         response)
+        check_contents(follow(response), route);
 }
 
 Test(openapi, every_example_is_valid)
@@ -427,8 +424,7 @@ Test(openapi, example_jobs_are_accepted)
                                 "examples");
     const char *name;
     json_t *example;
-    json_object_foreach((json_t *)(uintptr_t)examples, name, example)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)examples, name, example) {
         struct mistakes mistakes = {0};
         struct job_spec spec;
         enum err code = spec_parse(&spec, json_object_get(example, "value"), NULL, &mistakes);
