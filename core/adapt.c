@@ -7,9 +7,9 @@
 #define FIRST_WINDOW 25
 #define EARLY        0.15 /* of the warm-up: windows stay short */
 #define ENLARGE      4.0
-#define STRAIGHT     0.7 /* net way over path above which a walk counts as straight */
-#define RUNAWAY      2.0 /* sigma |g| */
-#define SIGNIFICANT  4.0 /* standard errors */
+#define STRAIGHT     0.7  /* net way over path above which a walk counts as straight */
+#define RUNAWAY      10.0 /* growth of the gradient */
+#define SIGNIFICANT  4.0  /* standard errors */
 
 /* Running sums of one window, per coordinate. */
 struct sums {
@@ -39,31 +39,31 @@ static double largest(const double *g, size_t d)
     return most;
 }
 
-/* 1/|g| moves the log density by about one; a noisy g makes it about the noise ceiling. A
- * coordinate whose gradient happens to be small says little about its curvature: an unbounded
- * sampler, which a stiff coordinate can throw off, begins with the smallest of these steps
- * everywhere. */
+/* 1/|g| moves the log density by about one; a noisy g makes it about the noise ceiling. */
 void adapt_begin(struct adapt *a, const double *theta, const double *g, const double *tau)
 {
-    double most = largest(g, a->d);
     for (size_t j = 0; j < a->d; j++) {
-        double size = a->bounded ? fabs(g[j]) : most, sigma = size > 0.0 ? 1.0 / size : 1.0;
+        double size = fabs(g[j]), sigma = size > 0.0 ? 1.0 / size : 1.0;
         double far = 0.1 * fmax(1.0, fabs(theta[j]));
         a->sigma[j] = fmin(fmin(sigma, far), ceiling_of(a, tau[j]));
         a->sigma[j] = fmax(a->sigma[j], 1e-150);
         a->limit[j] = STEP_ADAPTING;
     }
-    *a->window = (struct adapt_window){.length = FIRST_WINDOW};
+    *a->window = (struct adapt_window){.length = FIRST_WINDOW, .gradient = largest(g, a->d)};
     a->window->end = a->warmup < 2 * FIRST_WINDOW ? a->warmup : FIRST_WINDOW;
 }
 
-/* Keeps the drift sigma^2/2 |g| of an unbounded sampler below sigma. In equilibrium it is a
- * fraction of that; more means that the curvature has grown since the window that set this step, or
- * that a slope is still being climbed. */
-static void rein_in(double *sigma, double g)
+/* On the way to the mode gradients shrink. One that has grown tenfold means that an unbounded
+ * sampler is being thrown off by curvature that it had not seen (a small gradient at the start says
+ * little about a coordinate's curvature): all its steps are cut before it is too late. */
+static void rein_in(struct adapt *a, const double *g)
 {
-    if (*sigma * fabs(g) > RUNAWAY)
-        *sigma = RUNAWAY / fabs(g);
+    double size = largest(g, a->d);
+    if (!(size > RUNAWAY * a->window->gradient))
+        return;
+    a->window->gradient = size;
+    for (size_t j = 0; j < a->d; j++)
+        a->sigma[j] /= RUNAWAY;
 }
 
 static void accumulate(struct adapt *a, struct sums s, const double *before, const double *g,
@@ -107,8 +107,6 @@ static void choose(struct adapt *a, struct sums s, size_t j, const double *after
         a->sigma[j] = a->fraction * scale;
     else if (!last)
         a->sigma[j] *= ENLARGE;
-    if (!a->bounded)
-        rein_in(&a->sigma[j], s.g[j]);
     a->limit[j] = STEP_BY_SCALE;
     if (a->sigma[j] >= top) {
         a->sigma[j] = top;
@@ -126,7 +124,7 @@ static void next_window(struct adapt *a, uint64_t t, bool early)
     uint64_t end = t + w->length;
     if (end + 2 * w->length > a->warmup)
         end = a->warmup;
-    *w = (struct adapt_window){.end = end, .length = w->length};
+    *w = (struct adapt_window){.end = end, .length = w->length, .gradient = w->gradient};
     memset(a->arrays, 0, ADAPT_ARRAYS * padded(a->d) * sizeof *a->arrays);
 }
 
@@ -135,8 +133,8 @@ void adapt_update(struct adapt *a, uint64_t t, const double *before, const doubl
 {
     struct sums s = sums(a);
     accumulate(a, s, before, g, tau, after);
-    for (size_t j = 0; !a->bounded && j < a->d; j++)
-        rein_in(&a->sigma[j], g[j]);
+    if (!a->bounded)
+        rein_in(a, g);
     if (t < a->window->end)
         return;
     bool early = (double)t < EARLY * (double)a->warmup;

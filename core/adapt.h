@@ -21,6 +21,7 @@ struct adapt_window {
     uint64_t end; /* the window ends after this iteration */
     uint64_t length;
     double count;
+    double gradient; /* the largest component that is not unusual */
 };
 
 struct adapt {

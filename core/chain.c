@@ -11,10 +11,13 @@
 #include <string.h>
 
 #define DRAW_BUFFER_BYTES ((size_t)1 << 20)
-#define METRIC_CAPACITY   1024
-#define NOISE_EVERY       64 /* iterations between two looks at the gradient noise, at least */
-#define MAP_STEPS         200
-#define WORK_ARRAYS       8
+#define DRAWS_AT_LEAST    20 /* ... unless they take more than the next: few draws are dear to store \
+                              */
+#define DRAW_BUFFER_MOST ((size_t)16 << 20)
+#define METRIC_CAPACITY  1024
+#define NOISE_EVERY      64 /* iterations between two looks at the gradient noise, at least */
+#define MAP_STEPS        200
+#define WORK_ARRAYS      8
 
 /* First in the flat state. */
 struct head {
@@ -60,7 +63,8 @@ static size_t batch_of(const struct chain_config *config)
 
 static bool full_batch(const struct chain_config *config)
 {
-    return config->model->N == 0 || batch_of(config) == config->model->N;
+    return config->model->N == 0 || config->batch_size == 0 ||
+           (config->batch_size == config->model->N && !config->replacement);
 }
 
 static bool adapts(const struct chain_config *config)
@@ -245,7 +249,10 @@ static size_t capacity_of(const struct chain_config *c)
 {
     if (c->draw_capacity > 0)
         return c->draw_capacity;
-    size_t width = width_of(c), fit = DRAW_BUFFER_BYTES / sizeof(double) / (width > 0 ? width : 1);
+    size_t width = width_of(c), bytes = sizeof(double) * (width > 0 ? width : 1);
+    size_t fit = DRAW_BUFFER_BYTES / bytes, most = DRAW_BUFFER_MOST / bytes;
+    if (fit < DRAWS_AT_LEAST)
+        fit = most < DRAWS_AT_LEAST ? most : DRAWS_AT_LEAST;
     return fit > 0 ? fit : 1;
 }
 
@@ -345,8 +352,8 @@ static enum err allocate(struct chain **out, const struct chain_config *config,
     c->state = lanes_alloc(c->layout.total, 1);
     c->work = lanes_alloc(WORK_ARRAYS * padded(config->model->d), sizeof *c->work);
     if (c->state && c->work && copy_save(c, config) && allocate_buffers(c))
-        code =
-            gradient_init(&c->source, config->model, batch_of(config), config->replacement, info);
+        code = gradient_init(&c->source, config->model, batch_of(config),
+                             config->replacement && !full_batch(config), info);
     else
         code = err_set(info, ERR_NO_MEMORY, "no memory for a chain of %zu parameters",
                        config->model->d);

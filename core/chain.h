@@ -37,7 +37,7 @@ struct chain_config {
     size_t save_count;
     uint64_t metric_every; /* held-out metrics every so many iterations; 0: never */
     struct chain_start start;
-    size_t draw_capacity; /* draws buffered between two drains; 0: as many as fit into 1 MiB */
+    size_t draw_capacity; /* draws buffered between two drains; 0: 1 MiB of them, at least 20 */
 };
 
 enum chain_status { CHAIN_ACTIVE, CHAIN_DONE, CHAIN_DIVERGED };

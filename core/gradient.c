@@ -9,7 +9,7 @@ enum err gradient_init(struct gradient *gs, const struct model *model, size_t n,
                        struct err_info *info)
 {
     size_t N = model->N;
-    *gs = (struct gradient){.model = model, .full = N == 0 || n == N};
+    *gs = (struct gradient){.model = model, .full = N == 0 || (n == N && !replacement)};
     if (N > 0 && (n < 1 || n > N))
         return err_set(info, ERR_INVALID, "batch size %zu is not allowed; it must be 1 to %zu", n,
                        N);

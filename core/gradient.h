@@ -16,7 +16,7 @@
 struct gradient {
     const struct model *model; /* borrowed */
     struct minibatch batch;
-    bool full; /* n == N, or N == 0 */
+    bool full; /* n == N without replacement, or N == 0 */
     uint32_t *idx;
     double *sum, *sumsq; /* padded(d); scratch */
     void *work;

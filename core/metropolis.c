@@ -6,7 +6,8 @@
 #include <string.h>
 
 #define FIRST_WINDOW 25.0
-#define LAST_PART    0.1 /* of the warm-up: only lambda adapts */
+#define SCALES_UNTIL 0.5 /* of the warm-up: then only lambda changes, in blocks */
+#define BLOCKS       10.0
 
 /* The flat memory: numbers, then arrays over coordinates. */
 enum {
@@ -18,6 +19,9 @@ enum {
     IN_WINDOW, /* iterations of it done */
     ACCEPTED,  /* sum of acceptance probabilities since the end of warm-up */
     COUNTED,   /* their number */
+    BLOCK_SUM, /* of acceptance probabilities in a block with fixed lambda */
+    BLOCK_COUNT,
+    BLOCKS_DONE,
     NUMBERS = PAD
 };
 
@@ -90,13 +94,34 @@ static void end_window(double *m, struct arrays a, size_t d)
     memset(a.g_m2, 0, bytes);
 }
 
+/* Towards the target by stochastic approximation (Robbins & Monro 1951): every iteration while the
+ * scales are still being learnt; then in blocks with fixed lambda, because a chain whose steps are
+ * too large stays where it is, which biases a lambda that changes meanwhile. The acceptance rate
+ * falls by about one per unit of log lambda, so a gain of 1/k after block k weighs all blocks
+ * alike. */
+static void tune_lambda(struct sampler_step *s, double accept, double target)
+{
+    double *m = s->memory, t = (double)s->t + 1.0, total = (double)s->warmup_total;
+    if (t <= SCALES_UNTIL * total) {
+        m[TUNED] += 1.0;
+        m[LOG_LAMBDA] += scalar_exp(-0.6 * scalar_log(m[TUNED])) * (accept - target);
+        return;
+    }
+    m[BLOCK_SUM] += accept;
+    m[BLOCK_COUNT] += 1.0;
+    double end = total * (SCALES_UNTIL + (1.0 - SCALES_UNTIL) * (m[BLOCKS_DONE] + 1.0) / BLOCKS);
+    if (t < end)
+        return;
+    m[BLOCKS_DONE] += 1.0;
+    m[LOG_LAMBDA] += (m[BLOCK_SUM] / m[BLOCK_COUNT] - target) / m[BLOCKS_DONE];
+    m[BLOCK_SUM] = m[BLOCK_COUNT] = 0.0;
+}
+
 static void adapt(struct sampler_step *s, struct arrays a, double accept, double target)
 {
     double *m = s->memory;
-    m[TUNED] += 1.0;
-    double gain = scalar_exp(-0.6 * scalar_log(m[TUNED]));
-    m[LOG_LAMBDA] += gain * (accept - target);
-    if ((double)s->t >= (1.0 - LAST_PART) * (double)s->warmup_total)
+    tune_lambda(s, accept, target);
+    if ((double)s->t >= SCALES_UNTIL * (double)s->warmup_total)
         return;
     m[IN_WINDOW] += 1.0;
     kernels->moments(a.mean, a.m2, s->theta, m[IN_WINDOW], s->d);

@@ -30,19 +30,23 @@ struct words {
     struct rng *rng;
     const uint32_t *next, *end;
     uint64_t *buffer;
-    size_t wanted;
+    size_t wanted; /* words still expected to be needed; rejected ones come on top */
 };
+
+static void refill(struct words *w)
+{
+    size_t count = padded(w->wanted / 2 + 1);
+    count = count < REFILL ? count : REFILL;
+    rng_bits(w->rng, w->buffer, count);
+    w->next = (const uint32_t *)(const void *)w->buffer;
+    w->end = w->next + 2 * count;
+    w->wanted -= w->wanted < 2 * count ? w->wanted : 2 * count;
+}
 
 static uint32_t word(struct words *w)
 {
-    if (w->next == w->end) {
-        size_t count = padded((w->wanted + 1) / 2);
-        count = count < REFILL ? count : REFILL;
-        rng_bits(w->rng, w->buffer, count);
-        w->next = (const uint32_t *)(const void *)w->buffer;
-        w->end = w->next + 2 * count;
-        w->wanted -= w->wanted < 2 * count ? w->wanted : 2 * count;
-    }
+    if (w->next == w->end)
+        refill(w);
     return *w->next++;
 }
 

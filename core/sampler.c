@@ -34,12 +34,13 @@ size_t sampler_first_not_finite(const double *x, size_t n)
     return SIZE_MAX;
 }
 
-/* The power (1-beta)^t is kept beside the average, so that no libm decides about bits. */
+/* The weight 1-(1-beta)^t of what has been seen is kept beside the average, so that no libm decides
+ * about bits. */
 void sampler_smooth_tau(double *memory, const double *tau, double beta, double *smooth, size_t d)
 {
-    double *power = memory + padded(d);
-    power[0] = (power[0] == 0.0 ? 1.0 : power[0]) * (1.0 - beta);
-    double correction = 1.0 / (1.0 - power[0]);
+    double *weight = memory + padded(d);
+    *weight += beta * (1.0 - *weight);
+    double correction = 1.0 / *weight;
     for (size_t j = 0; j < d; j++) {
         memory[j] += beta * (tau[j] - memory[j]);
         smooth[j] = memory[j] * correction;

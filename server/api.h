@@ -87,7 +87,7 @@ enum {
     X(GET, "/v1/jobs/{id}/diagnostics", ROUTE_POOL, VIEWER, "limit cursor", api_diagnostics)      \
     X(GET, "/v1/jobs/{id}/metrics", ROUTE_POOL, VIEWER, "max_points", api_metrics)                \
     X(GET, "/v1/jobs/{id}/density", ROUTE_POOL, VIEWER, "params bins", api_density)               \
-    X(GET, "/v1/jobs/{id}/log", ROUTE_POOL, VIEWER, "after limit", api_log)                       \
+    X(GET, "/v1/jobs/{id}/log", ROUTE_POOL, VIEWER, "after limit cursor", api_log)                \
     X(GET, "/v1/compare", ROUTE_POOL, VIEWER, "jobs reference params limit", api_compare)         \
     X(GET, "/v1/references", ROUTE_POOL, VIEWER, "", api_references)                              \
     X(GET, "/v1/references/{name}", ROUTE_POOL, VIEWER, "", api_reference)                        \

@@ -272,6 +272,11 @@ void api_user_put(struct call *call)
         json_decref(json);
         return;
     }
+    if (strcmp(r.user, call->who.user) == 0 && r.role != (size_t)call->who.role) {
+        call_fail(call, ERR_CONFLICT, "you cannot take your own role away; ask another admin");
+        json_decref(json);
+        return;
+    }
     struct user_row row = {
         .role = (enum role)r.role, .created_ms = clock_wall_ms(), .quotas = "{}"};
     memcpy(row.name, r.user, strlen(r.user) + 1);

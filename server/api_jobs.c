@@ -544,6 +544,11 @@ static void patch_tags(void *ctx, const struct place *place, const json_t *value
         struct place item = place_item(place, i);
         const char *text;
         good = field_text(&item, json_array_get(value, i), (struct field_text){.max = 64}, &text);
+        for (size_t k = 0; good && k < i; k++)
+            if (strcmp(json_string_value(json_array_get(value, k)), text) == 0) {
+                place_mistake(&item, "is in the list twice");
+                good = false;
+            }
     }
     if (good)
         patch->tags = json_write(value, NULL);

@@ -27,9 +27,9 @@ struct datacache *datacache_new(const struct datafile_root *root, size_t budget_
 void datacache_free(struct datacache *cache);
 
 /* Loads or finds. Mistakes in what the job says about its data (missing file, unknown column, bad
- * response, malformed cell) go to `mistakes` with their pointer, and the code is ERR_INVALID.
- * ERR_TOO_LARGE: beyond the whole budget; ERR_UNAVAILABLE: others hold the memory now. May take
- * long; any thread that may wait. */
+ * response, malformed cell, more than the whole budget) go to `mistakes` with their pointer, and
+ * the code is ERR_INVALID. ERR_TOO_LARGE: beyond the whole budget; ERR_UNAVAILABLE: others hold the
+ * memory now. May take long; any thread that may wait. */
 enum err datacache_get(struct datacache *cache, const char *user, const struct data_spec *spec,
                        enum data_kind kind, const struct data **out, struct mistakes *mistakes,
                        struct err_info *info);

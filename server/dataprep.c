@@ -192,7 +192,8 @@ static enum err prepare_rows(struct data *out, const struct data_spec *spec, enu
     if (code != ERR_OK)
         return code;
     enum precision precision = spec->precision == DATA_DOUBLE ? PRECISION_DOUBLE : PRECISION_SINGLE;
-    if (spec->precision == DATA_AUTO && !all_single(c, train, moments))
+    bool exact = all_single(c, train, moments) && (test == NULL || all_single(ct, test, moments));
+    if (spec->precision == DATA_AUTO && !exact)
         precision = PRECISION_DOUBLE;
     code = fill_rows(&out->train, c, train, moments, kind, precision, info);
     if (code == ERR_OK && test != NULL)

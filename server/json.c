@@ -1,5 +1,6 @@
 /* Reading, building and writing JSON. */
 #include "server/json.h"
+#include "server/decimal.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -235,17 +236,14 @@ static void append_string(struct text *t, const char *bytes, size_t n)
 }
 
 /* 15 digits give back most numbers that people write, 17 give back every double. */
+/* A real keeps its point, so that it is read back as one. */
 static void append_real(struct text *t, double value)
 {
-    char digits[40];
-    for (int precision = 15; precision <= 17; precision++) {
-        snprintf(digits, sizeof digits - 2, "%.*g", precision, value);
-        if (strtod(digits, NULL) == value)
-            break;
-    }
-    if (strpbrk(digits, ".e") == NULL)
-        strcat(digits, ".0");
-    append(t, digits, strlen(digits));
+    char digits[DECIMAL_SIZE];
+    size_t length = decimal_write(value, digits);
+    append(t, digits, length);
+    if (memchr(digits, '.', length) == NULL && memchr(digits, 'e', length) == NULL)
+        append(t, ".0", 2);
 }
 
 static void append_value(struct text *t, const json_t *json, int depth);

@@ -439,27 +439,33 @@ static void usage(FILE *out)
         "\nBARKER_ISA=portable|avx2|avx512 forces an instruction set; all give the same draws.\n");
 }
 
-/* Takes the settings out of the arguments; what is left are the command and its own. Returns how
- * many, or -1. */
-static int take_settings(struct config *config, int argc, char **argv, char **rest,
+static bool command_option(const char *name)
+{
+    return strcmp(name, "role") == 0 || strcmp(name, "label") == 0 ||
+           strcmp(name, "expires-in-days") == 0;
+}
+
+/* One pass over the arguments: the files first (`files`), then everything else, so that the command
+ * line wins. What is left are the command and its own options. Returns how many, or -1. */
+static int take_settings(struct config *config, int argc, char **argv, bool files, char **rest,
                          struct err_info *info)
 {
     int count = 0;
     for (int i = 1; i < argc; i++) {
-        const char *name = argv[i] + 2;
-        bool command_option = strcmp(name, "role") == 0 || strcmp(name, "label") == 0 ||
-                              strcmp(name, "expires-in-days") == 0;
-        if (strncmp(argv[i], "--", 2) != 0 || command_option) {
+        if (strncmp(argv[i], "--", 2) != 0 || command_option(argv[i] + 2)) {
             rest[count++] = argv[i];
             continue;
         }
+        const char *name = argv[i] + 2;
+        bool file = strcmp(name, "config") == 0;
         if (i + 1 == argc) {
             err_set(info, ERR_INVALID, "%s needs a value", argv[i]);
             return -1;
         }
         const char *value = argv[++i];
-        enum err code = strcmp(name, "config") == 0 ? config_file(config, value, info)
-                                                    : config_set(config, name, value, info);
+        enum err code = ERR_OK;
+        if (file == files)
+            code = file ? config_file(config, value, info) : config_set(config, name, value, info);
         if (code != ERR_OK)
             return -1;
     }
@@ -494,7 +500,9 @@ int main(int argc, char **argv)
     if (rest == NULL)
         return 1;
     enum err code = config_init(&d.config, &info);
-    int count = code == ERR_OK ? take_settings(&d.config, argc, argv, rest, &info) : -1;
+    int count = code == ERR_OK ? take_settings(&d.config, argc, argv, true, rest, &info) : -1;
+    if (count >= 0)
+        count = take_settings(&d.config, argc, argv, false, rest, &info);
     if (count >= 0)
         code = config_finish(&d.config, d.address, &d.port, &d.loopback, &info);
     if (code == ERR_OK)
@@ -503,8 +511,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "barkerd: %s\n", info.message);
         return 2;
     }
-    if (count == 0)
+    if (count == 0) {
+        free(rest);
         return serve(&d);
+    }
     if (strcmp(rest[0], "token") == 0)
         return token_command(&d, count - 1, rest + 1);
     if (strcmp(rest[0], "check") == 0 && count == 1)

@@ -40,6 +40,8 @@ static enum err read_block(struct jobfile *file, uint32_t chains, const struct w
     for (uint32_t c = 0; c < chains; c++) {
         double *to = block + (size_t)c * count * w->used;
         double *from = w->step == 1 ? to : raw;
+        if (w->used == 0)
+            continue;
         enum err code =
             jobfile_draws(file, c + 1, w->first, w->used * w->step, columns, count, from, info);
         if (code != ERR_OK)
