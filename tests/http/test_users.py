@@ -1,0 +1,315 @@
+"""Users, tokens, tickets, limits; secrets stay secret."""
+
+import os
+import sqlite3
+
+import harness
+from harness import NO_TOKEN, Case, Daemon, endless, toy
+
+
+def setUpModule():
+    global daemon, admin, alice, vera
+    daemon = Daemon()
+    admin = daemon.client()
+    alice = daemon.user("alice")
+    vera = daemon.user("vera", "viewer")
+
+
+def tearDownModule():
+    code = daemon.stop()
+    assert code == 0, code
+
+
+class Tokens(Case):
+    def test_the_first_token_is_the_admins_and_for_its_eyes_only(self):
+        path = os.path.join(daemon.state, "admin.token")
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        self.assertEqual(os.stat(daemon.state).st_mode & 0o077, 0)
+        self.assertRegex(daemon.admin_token, r"^bk_[A-Za-z0-9]{8}_[A-Za-z0-9_-]{43}$")
+
+    def test_it_stays_the_same_at_the_next_start(self):
+        other = Daemon()
+        first = other.admin_token
+        other.restart()
+        self.assertEqual(other.admin_token, first)
+        self.assertEqual(other.client().get("/v1/me").status, 200)
+        self.assertEqual(other.stop(), 0)
+
+    def test_a_new_token_is_shown_once(self):
+        reply = admin.post("/v1/tokens", {"user": "dora", "role": "user", "label": "laptop",
+                                          "expires_in_days": 3})
+        self.assertEqual(reply.status, 201)
+        made = reply.json()
+        self.assertEqual((made["user"], made["role"]), ("dora", "user"))
+        self.assertRegex(made["token"], r"^bk_%s_" % made["id"])
+        listed = {t["id"]: t for t in admin.read("/v1/tokens")["items"]}[made["id"]]
+        self.assertEqual((listed["label"], listed["user"]), ("laptop", "dora"))
+        self.assertIsNotNone(listed["expires_at"])
+        self.assertNotIn(made["token"][12:], admin.get("/v1/tokens").text)
+
+    def test_everybody_makes_and_sees_tokens_of_their_own(self):
+        for client, role in ((alice, "user"), (vera, "viewer")):
+            reply = client.post("/v1/tokens", {"label": "second"})
+            self.assertEqual(reply.status, 201, reply)
+            self.assertEqual(reply.json()["role"], role)
+            second = daemon.client(reply.json()["token"])
+            self.assertEqual(second.read("/v1/me")["role"], role)
+            users = {t["user"] for t in client.read("/v1/tokens")["items"]}
+            self.assertEqual(users, {client.name})
+        users = {t["user"] for t in alice.read("/v1/tokens", query={"user": "vera"})["items"]}
+        self.assertLessEqual(users, {"alice"})
+        users = {t["user"] for t in admin.read("/v1/tokens", query={"user": "vera"})["items"]}
+        self.assertEqual(users, {"vera"})
+
+    def test_nobody_but_an_admin_gives_out_rights(self):
+        for client, body in ((alice, {"role": "admin"}), (alice, {"user": "vera"}),
+                             (alice, {"user": "eve", "role": "user"}), (vera, {"role": "user"}),
+                             (vera, {"role": "admin", "user": "vera"}), (alice, {"role": "viewer"})):
+            with self.subTest(body):
+                before = daemon.catalogue("SELECT count(*) FROM token")
+                reply = client.post("/v1/tokens", body)
+                if reply.status == 201:  # less than one has oneself may be allowed
+                    self.assertEqual(body, {"role": "viewer"})
+                    continue
+                self.assertProblem(reply, 403)
+                self.assertEqual(daemon.catalogue("SELECT count(*) FROM token"), before)
+
+    def test_mistakes_are_pointed_at(self):
+        for body, pointer in (({"user": "Alice"}, "/user"), ({"user": ""}, "/user"),
+                              ({"user": "a" * 33}, "/user"), ({"user": "a/b"}, "/user"),
+                              ({"user": "../x"}, "/user"), ({"user": 5}, "/user"),
+                              ({"role": "root"}, "/role"), ({"expires_in_days": 0}, "/expires_in_days"),
+                              ({"expires_in_days": -1}, "/expires_in_days"),
+                              ({"expires_in_days": 1e9}, "/expires_in_days"),
+                              ({"label": "x" * 65}, "/label"), ({"token": "mine"}, "/token")):
+            with self.subTest(body):
+                self.assertProblem(admin.post("/v1/tokens", {"role": "user", **body}), 422,
+                                   pointer=pointer)
+
+    def test_a_user_has_one_role(self):
+        reply = admin.post("/v1/tokens", {"user": "vera", "role": "admin"})
+        self.assertIn(reply.status, (409, 422), reply)
+        self.assertEqual(vera.read("/v1/me")["role"], "viewer")
+
+    def test_a_revoked_token_is_refused_at_once_and_after_a_restart(self):
+        other = Daemon()
+        carol = other.user("carol")
+        spare = other.user("carol")
+        self.assertEqual(spare.get("/v1/me").status, 200)
+        self.assertEqual(carol.delete("/v1/tokens/" + spare.token_id).status, 204)
+        self.assertProblem(spare.get("/v1/me"), 401)
+        other.kill()
+        other.start()
+        self.assertProblem(spare.get("/v1/me"), 401)
+        self.assertEqual(carol.get("/v1/me").status, 200)
+        self.assertEqual(other.stop(), 0)
+
+    def test_a_token_ends_when_its_time_is_over(self):
+        other = Daemon()
+        carol = other.user("carol", expires_in_days=1)
+        self.assertEqual(carol.get("/v1/me").status, 200)
+        other.stop()
+        db = sqlite3.connect(os.path.join(other.state, "barkerd.db"))
+        db.execute("UPDATE token SET expires_ms = 1000 WHERE user = 'carol'")
+        db.commit()
+        db.close()
+        other.start()
+        self.assertProblem(carol.get("/v1/me"), 401)
+        self.assertEqual(other.stop(), 0)
+
+    def test_revoking_what_is_not_ones_own_is_404(self):
+        for token_id in (vera.token_id, "00000000", "x", "a" * 300):
+            self.assertProblem(alice.delete("/v1/tokens/" + token_id), 404)
+        self.assertEqual(vera.get("/v1/me").status, 200)
+
+    def test_use_is_noted(self):
+        spare = daemon.user("alice")
+        spare.get("/v1/me")
+        daemon.user("alice")  # a commit carries it along
+        listed = {t["id"]: t for t in alice.read("/v1/tokens")["items"]}
+        self.assertIsNotNone(listed[alice.token_id]["used_at"])
+
+
+class Users(Case):
+    def test_admins_keep_the_users(self):
+        reply = admin.post("/v1/users", {"name": "frank", "role": "viewer"})
+        self.assertEqual(reply.status, 201, reply)
+        self.assertEqual((reply.json()["name"], reply.json()["role"]), ("frank", "viewer"))
+        listed = {u["name"]: u["role"] for u in admin.read("/v1/users")["items"]}
+        self.assertEqual(listed["frank"], "viewer")
+        self.assertEqual(listed["alice"], "user")
+
+    def test_a_changed_role_counts_at_once(self):
+        grace = daemon.user("grace")
+        self.assertEqual(grace.post("/v1/jobs", toy()).status, 201)
+        self.assertEqual(admin.post("/v1/users", {"name": "grace", "role": "viewer"}).status, 201)
+        self.assertProblem(grace.post("/v1/jobs", toy()), 403)
+        self.assertEqual(grace.read("/v1/me")["role"], "viewer")
+
+    def test_a_user_goes_when_nothing_is_left_of_it(self):
+        heidi = daemon.user("heidi")
+        job = heidi.run(toy())["id"]
+        self.assertProblem(admin.delete("/v1/users/heidi"), 409, "job")
+        self.assertEqual(heidi.get("/v1/me").status, 200)
+        self.assertEqual(heidi.delete("/v1/jobs/" + job, query={"purge": "true"}).status, 204)
+        self.assertEqual(admin.delete("/v1/users/heidi").status, 204)
+        self.assertProblem(heidi.get("/v1/me"), 401)
+        self.assertProblem(admin.delete("/v1/users/heidi"), 404)
+
+    def test_mistakes(self):
+        self.assertProblem(admin.post("/v1/users", {}), 422, pointer="/name")
+        self.assertProblem(admin.post("/v1/users", {"name": "A B"}), 422, pointer="/name")
+        self.assertProblem(admin.post("/v1/users", {"name": "x", "role": "god"}), 422, pointer="/role")
+        self.assertProblem(admin.delete("/v1/users/admin"), 409)
+        self.assertProblem(admin.delete("/v1/users/nobody"), 404)
+
+    def test_the_last_admin_cannot_lose_its_role(self):
+        reply = admin.post("/v1/users", {"name": "admin", "role": "viewer"})
+        self.assertIn(reply.status, (409, 422), "nobody could ever undo this: %r" % reply)
+        self.assertEqual(admin.read("/v1/me")["role"], "admin")
+
+
+class Tickets(Case):
+    def test_a_ticket_signs_in_once(self):
+        ticket = alice.post("/v1/tickets").json()["ticket"]
+        nobody = daemon.client(NO_TOKEN)
+        reply = nobody.post("/v1/tickets/redeem", {"ticket": ticket})
+        self.assertEqual(reply.status, 201, reply)
+        session = daemon.client(reply.json()["token"])
+        self.assertEqual(session.read("/v1/me")["user"], "alice")
+        self.assertIsNotNone(reply.json()["expires_at"])
+        self.assertIn(nobody.post("/v1/tickets/redeem", {"ticket": ticket}).status, (401, 404, 422))
+
+    def test_a_viewers_ticket_makes_a_viewer(self):
+        ticket = vera.post("/v1/tickets").json()["ticket"]
+        reply = daemon.client(NO_TOKEN).post("/v1/tickets/redeem", {"ticket": ticket})
+        self.assertEqual(reply.json()["role"], "viewer")
+
+    def test_guessing_is_limited(self):
+        nobody = daemon.client(NO_TOKEN, source="127.9.9.9")
+        answers = [nobody.post("/v1/tickets/redeem", {"ticket": "guess%d" % k}).status
+                   for k in range(20)]
+        self.assertNotIn(201, answers)
+        self.assertEqual(answers[-1], 429)
+
+    def test_mistakes(self):
+        nobody = daemon.client(NO_TOKEN)
+        self.assertProblem(nobody.post("/v1/tickets/redeem", {}), 422, pointer="/ticket")
+        self.assertProblem(nobody.post("/v1/tickets/redeem", {"ticket": 5}), 422, pointer="/ticket")
+
+
+class Limits(Case):
+    def test_ten_wrong_tokens_a_minute_from_one_address(self):
+        guess = daemon.client("bk_abcdefgh_" + "A" * 43, source="127.5.5.5")
+        answers = [guess.get("/v1/me") for _ in range(15)]
+        self.assertEqual([a.status for a in answers[:10]], [401] * 10)
+        self.assertEqual(answers[-1].status, 429)
+        self.assertGreater(int(answers[-1].headers["Retry-After"]), 0)
+        self.assertEqual(daemon.client(alice.token, source="127.5.5.6").get("/v1/me").status, 200)
+
+    def test_five_changes_a_minute(self):
+        slow = Daemon(writes_per_minute=5)
+        carol = slow.client()  # the admin, so that no token has to be made
+        answers = [carol.post("/v1/jobs", toy()) for _ in range(8)]
+        self.assertEqual([a.status for a in answers[:5]], [201] * 5)
+        self.assertProblem(answers[-1], 429)
+        self.assertGreater(int(answers[-1].headers["Retry-After"]), 0)
+        self.assertEqual(carol.get("/v1/jobs").status, 200)  # reading goes on
+        self.assertEqual(len(carol.read("/v1/jobs")["items"]), sum(a.status == 201 for a in answers))
+        self.assertEqual(slow.stop(), 0)
+
+    def test_the_limit_is_each_users_own(self):
+        slow = Daemon(writes_per_minute=5)
+        carol = slow.user("carol")
+        statuses = [carol.post("/v1/jobs", toy()).status for _ in range(6)]
+        self.assertEqual(statuses[-1], 429)
+        self.assertEqual(slow.client().post("/v1/jobs", toy()).status, 201)
+        self.assertEqual(slow.stop(), 0)
+
+    def test_reads_are_limited_too(self):
+        slow = Daemon(reads_per_second=1)
+        client = slow.client()
+        answers = [client.get("/v1/me").status for _ in range(40)]
+        self.assertEqual(answers[0], 200)
+        self.assertIn(429, answers)
+        self.assertEqual(slow.stop(), 0)
+
+    def test_unfinished_jobs_are_limited(self):
+        small = Daemon(user_active_jobs=2)
+        carol, dave = small.user("carol"), small.user("dave")
+        first, second = carol.submit(endless()), carol.submit(endless())
+        self.assertProblem(carol.post("/v1/jobs", toy()), 422, "2")
+        self.assertEqual(dave.post("/v1/jobs", toy()).status, 201)
+        carol.act(first, "cancel")
+        carol.wait(first, "cancelled")
+        self.assertEqual(carol.post("/v1/jobs", toy()).status, 201)
+        carol.act(second, "cancel")
+        self.assertEqual(small.stop(), 0)
+
+    def test_stored_bytes_are_limited_at_submission_and_while_running(self):
+        small = Daemon(user_stored_mb=1)
+        carol = small.user("carol")
+        self.assertProblem(carol.post("/v1/jobs", toy(iterations=1000000)), 422, "MB")
+        # Each is within the quota by itself; together they are not.
+        jobs = [carol.submit(toy(iterations=50000, warmup=0, chains=2, seed=k)) for k in range(1)]
+        for job in jobs:
+            carol.until(job, lambda j: j["state"] in ("succeeded", "paused"))
+        reply = carol.post("/v1/jobs", toy(iterations=50000, warmup=0, chains=2))
+        self.assertProblem(reply, 422, "MB")
+        self.assertEqual(small.stop(), 0)
+
+    def test_limits_of_jobs_are_settings(self):
+        small = Daemon(max_iterations=1000, max_chains=3, max_dimension=2)
+        small.file("wide.csv", harness.logistic_text(20))
+        client = small.client()
+        for fields, pointer in (({"iterations": 901}, "/iterations"), ({"chains": 4}, "/chains")):
+            self.assertProblem(client.post("/v1/jobs", toy(**fields)), 422, pointer=pointer)
+        reply = client.post("/v1/jobs", {"model": {"name": "logistic"}, "data": {"path": "wide.csv"},
+                                         "sampler": {"name": "sgbd", "step_size": 0.1},
+                                         "iterations": 5, "warmup": 5, "chains": 1})
+        self.assertProblem(reply, 422, "3 parameters", pointer="/model")
+        limits = client.read("/v1/info")["limits"]
+        self.assertEqual((limits["iterations"], limits["chains"], limits["dimension"]), (1000, 3, 2))
+        job = client.run(toy())["id"]
+        self.assertProblem(client.post("/v1/jobs/%s/extend" % job, {"iterations": 1000}), 422)
+        self.assertEqual(small.stop(), 0)
+
+
+class Secrets(Case):
+    def test_tokens_are_neither_in_the_log_nor_in_the_database_nor_in_the_process_list(self):
+        other = Daemon(verbose=2)
+        tokens = [other.admin_token]
+        carol = other.user("carol")
+        tokens.append(carol.token)
+        ticket = carol.post("/v1/tickets").json()["ticket"]
+        session = other.client(NO_TOKEN).post("/v1/tickets/redeem", {"ticket": ticket})
+        tokens += [session.json()["token"], ticket]
+        carol.get("/v1/me", query={"token": carol.token})
+        carol.get("/v1/jobs", headers={"X-Extra": carol.token})
+        carol.put("/v1/datasets/a.csv", "a,b\n1,2\n")
+        carol.run(toy())
+        with open("/proc/%d/cmdline" % other.process.pid, "rb") as file:
+            cmdline = file.read()
+        with open("/proc/%d/environ" % other.process.pid, "rb") as file:
+            environ = file.read()
+        self.assertEqual(other.stop(), 0)
+        places = {"log": other.log().encode(), "cmdline": cmdline, "environ": environ}
+        for folder, _, names in os.walk(other.folder):
+            for name in names:
+                path = os.path.join(folder, name)
+                if name != "admin.token":
+                    with open(path, "rb") as file:
+                        places[path] = file.read()
+        self.assertTrue(any(p.endswith("barkerd.db") for p in places))
+        for token in tokens:
+            secret = token.split("_", 2)[-1].encode() if token.startswith("bk_") else token.encode()
+            self.assertGreater(len(secret), 20)
+            for place, content in places.items():
+                self.assertNotIn(secret, content, "a secret is in " + place)
+
+    def test_what_the_state_holds_is_for_the_daemon_alone(self):
+        alice.run(toy())
+        for folder, _, names in os.walk(daemon.state):
+            for name in names:
+                mode = os.stat(os.path.join(folder, name)).st_mode
+                self.assertEqual(mode & 0o077, 0, name)
