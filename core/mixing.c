@@ -1,3 +1,4 @@
+/* All mixing measures of one parameter. */
 #include "core/mixing.h"
 
 #include "core/mixing_ess.h"

@@ -1,3 +1,4 @@
+/* Autocovariance and effective sample sizes. */
 #include "core/mixing_ess.h"
 
 #include "core/mixing_fft.h"

@@ -1,3 +1,4 @@
+/* A real fast Fourier transform, power of two. */
 #include "core/mixing_fft.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* Quantiles of the normal and the beta distribution. */
 #include "core/mixing_quantile.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* Ranks, folding, normal scores. */
 #include "core/mixing_rank.h"
 
 #include "core/mixing_quantile.h"

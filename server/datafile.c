@@ -216,7 +216,7 @@ enum err datafile_open(const struct datafile_root *root, const char *user, const
     *out = (struct datafile){.fd = -1};
     if (!datafile_path_allowed(path))
         return bad_path(path, info);
-    strcpy(out->path, path);
+    memcpy(out->path, path, strlen(path) + 1);
     out->fd = open_own_file(root, user, path);
     out->own = out->fd >= 0;
     if (out->fd < 0 && (errno == ENOENT || errno == ENOTDIR))
@@ -241,7 +241,7 @@ void datafile_finish_hash(gnutls_hash_hd_t hash, char sha256[DATAFILE_SHA256_HEX
     unsigned char digest[SHA256_BYTES];
     gnutls_hash_deinit(hash, digest);
     for (size_t i = 0; i < SHA256_BYTES; i++)
-        sprintf(sha256 + 2 * i, "%02x", digest[i]);
+        snprintf(sha256 + 2 * i, 3, "%02x", digest[i]);
 }
 
 static bool has_changed(const struct datafile *file)

@@ -69,7 +69,7 @@ static void walk(struct listing *list, int folder, const char *prefix, int depth
             add_entry(list, path, &status);
         } else if (S_ISDIR(status.st_mode) && depth < DATAFILE_DEPTH_MAX) {
             int inner = datafile_open_beneath(folder, item->d_name, O_RDONLY | O_DIRECTORY);
-            strcpy(path + length, "/");
+            memcpy(path + length, "/", 2);
             if (inner >= 0)
                 walk(list, inner, path, depth + 1);
             else if (out_of_descriptors(errno))

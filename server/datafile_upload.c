@@ -112,7 +112,7 @@ enum err upload_begin(struct upload **out, const struct datafile_root *root, con
     struct upload *upload = calloc(1, sizeof *upload);
     if (upload == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory to store \"%s\"", name);
-    strcpy(upload->name, name);
+    memcpy(upload->name, name, strlen(name) + 1);
     upload->limit = limit_bytes;
     upload->folder = make_own_folder(root, user);
     upload->fd = upload->folder < 0 ? -1 : make_temporary(upload);

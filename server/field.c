@@ -183,8 +183,7 @@ static void refuse_unknown(const struct place *place, const json_t *json, const 
 {
     const char *key;
     json_t *value, *object = (json_t *)(uintptr_t)json;
-    json_object_foreach(object, key, value)
-    {
+    json_object_foreach (object, key, value) {
         const char *const *known = names;
         while (*known != NULL && strcmp(*known, key) != 0)
             known++;

@@ -1,3 +1,4 @@
+/* The library's call-backs, replies, start and stop. */
 #include "server/http.h"
 
 #include "server/http_request.h"

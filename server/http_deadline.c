@@ -1,3 +1,4 @@
+/* Deadlines against slow clients. */
 #include "server/http_deadline.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* The stages of one request. */
 #include "server/http_request.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* What a request may look like. */
 #include "server/http_rules.h"
 
 #include <stdio.h>

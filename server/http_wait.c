@@ -1,3 +1,4 @@
+/* Requests and streams that wait. */
 #include "server/http_wait.h"
 
 #include "server/http_deadline.h"

@@ -40,10 +40,10 @@ const char *quoted(char out[QUOTED_MAX], const char *text, size_t size)
                      text + i);
         taken += taken == 0;
         if (length + strlen(piece) > QUOTED_BYTES) {
-            strcpy(out + length, "...");
+            memcpy(out + length, "...", 4);
             return out;
         }
-        strcpy(out + length, piece);
+        memcpy(out + length, piece, strlen(piece) + 1);
         length += strlen(piece);
     }
     out[length] = '\0';

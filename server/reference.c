@@ -369,8 +369,7 @@ static void check_chain(const struct place *place, const json_t *chain, const js
                       field_type(chain));
         return;
     }
-    json_object_foreach((json_t *)(uintptr_t)chain, name, draws)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)chain, name, draws) {
         struct place at = place_key(place, name);
         if (!json_is_array(draws)) {
             place_mistake(&at, "must be an array of draws, not %s", field_type(draws));
@@ -383,8 +382,7 @@ static void check_chain(const struct place *place, const json_t *chain, const js
         if (json_object_get(first, name) == NULL)
             place_mistake(&at, "is not a parameter of the first chain");
     }
-    json_object_foreach((json_t *)(uintptr_t)first, name, draws)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)first, name, draws) {
         if (json_object_get(chain, name) == NULL)
             place_mistake(place, "lacks \"%.100s\", a parameter of the first chain", name);
     }
@@ -405,8 +403,7 @@ static void read_chains(struct reading *rd, const struct place *root, const json
     if (rd->mistakes->count > 0 || !check_count(root, json_object_size(first)))
         return;
     rd->no_memory = !allocate(rd->out, json_object_size(first));
-    json_object_foreach((json_t *)(uintptr_t)first, name, draws)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)first, name, draws) {
         if (rd->no_memory)
             return;
         set_name(rd, i, name);

@@ -75,7 +75,7 @@ static enum err check_file_system(const char *path, struct err_info *info)
     const char *unfit = db_unfit_file_system((uint64_t)fs.f_type);
     if (unfit != NULL)
         return err_set(info, ERR_UNSUPPORTED,
-                       "%s is on a network file system (%s), where locks and shared memory cannot "
+                       "%s is on a network file system: %s, where locks and shared memory cannot "
                        "be relied on; the state directory must be on a local disk",
                        path, unfit);
     return ERR_OK;

@@ -60,7 +60,7 @@ enum err table_number_columns(struct table *table, struct table_input *input, st
     char *text = table->name_text;
     for (size_t i = 0; i < table->columns; i++) {
         table->names[i] = text;
-        text += sprintf(text, "V%zu", i + 1) + 1;
+        text += snprintf(text, sizeof "V100000", "V%zu", i + 1) + 1;
     }
     return table_sort_names(table, info);
 }
@@ -99,11 +99,12 @@ static void list_names(const struct table *table, char *out, size_t size)
     for (size_t i = 0; i < table->columns; i++) {
         char buffer[QUOTED_MAX];
         const char *name = quoted(buffer, table->names[i], strlen(table->names[i]));
-        if (length + strlen(name) + sizeof ", ..." > size) {
-            strcpy(out + length, ", ...");
+        if (length + strlen(", ") + strlen(name) + sizeof ", ..." > size) {
+            snprintf(out + length, size - length, ", ...");
             return;
         }
-        length += (size_t)sprintf(out + length, "%s%s", length == 0 ? "" : ", ", name);
+        length +=
+            (size_t)snprintf(out + length, size - length, "%s%s", length == 0 ? "" : ", ", name);
     }
 }
 

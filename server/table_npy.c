@@ -112,7 +112,7 @@ static bool take_type(struct scan *scan, struct npy *npy)
 {
     skip_space(scan);
     if (scan->at < scan->end && *scan->at == '[')
-        strcpy(npy->type, "[...]");
+        memcpy(npy->type, "[...]", 6);
     else if (!take_string(scan, npy->type, sizeof npy->type))
         return false;
     return npy->has_type = true;

@@ -1,3 +1,4 @@
+/* One invocation of `barker`: the command table, the parsed command line, the connection. */
 #include "clients/cli/cli.h"
 #include "clients/cli/locate.h"
 

@@ -1,3 +1,4 @@
+/* Requests to one daemon over HTTP, one at a time or several at once. */
 #include "clients/cli/client.h"
 #include "clients/cli/get.h"
 #include "clients/cli/interrupt.h"

@@ -14,8 +14,7 @@ static void add_allowed(struct text *out, const json_t *parameter)
     const json_t *high = json_object_get(parameter, "maximum");
     size_t i;
     json_t *choice;
-    json_array_foreach(get_array(parameter, "choices"), i, choice)
-    {
+    json_array_foreach (get_array(parameter, "choices"), i, choice) {
         text_add(out, i ? " | " : "");
         get_brief(out, choice);
     }
@@ -57,7 +56,8 @@ static void print_parameters(const json_t *entry)
     if (!json_array_size(parameters))
         return;
     struct table *table = table_new(columns, sizeof columns / sizeof *columns);
-    json_array_foreach(parameters, i, parameter) add_parameter(table, parameter);
+    json_array_foreach (parameters, i, parameter)
+        add_parameter(table, parameter);
     putchar('\n');
     table_print(table, stdout);
     table_free(table);

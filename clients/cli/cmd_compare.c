@@ -1,3 +1,4 @@
+/* barker compare: jobs side by side. */
 #include "clients/cli/get.h"
 #include "clients/cli/human.h"
 #include "clients/cli/jobs.h"
@@ -18,8 +19,7 @@ static void print_legend(const json_t *jobs)
 {
     size_t i;
     json_t *job;
-    json_array_foreach(jobs, i, job)
-    {
+    json_array_foreach (jobs, i, job) {
         if (i < JOBS)
             printf("%s%c%s  %s  %s%s%s\n", term_style(stdout, STYLE_HEAD), letter(i),
                    term_plain(stdout), get_string(job, "name"), term_style(stdout, STYLE_DIM),
@@ -54,8 +54,7 @@ static void print_jobs(const json_t *jobs)
         columns[i + 1] = (struct column){.title = titles[i], .right = true, .shrinks = true};
     }
     struct table *table = table_new(columns, count + 1);
-    json_object_foreach(json_array_get(jobs, 0), key, value)
-    {
+    json_object_foreach (json_array_get(jobs, 0), key, value) {
         if (strcmp(key, "id") != 0 && strcmp(key, "name") != 0)
             add_row(table, jobs, key);
     }
@@ -124,8 +123,7 @@ static void print_parameters(const json_t *parameters, size_t jobs)
     if (!json_array_size(parameters))
         return;
     struct table *table = parameter_table(parameters, jobs);
-    json_array_foreach(parameters, k, parameter)
-    {
+    json_array_foreach (parameters, k, parameter) {
         const json_t *rows = get_array(parameter, "jobs");
         table_cell(table, get_string(parameter, "name"), STYLE_PLAIN);
         for (size_t n = 0; n < NUMBERS; n++) {

@@ -106,7 +106,7 @@ static void offer_names(struct cli *cli, const char *path, const char *key, cons
         return;
     client_send(cli->client, &(struct request){.method = "GET", .path = path, .timeout_ms = 800},
                 &response);
-    json_array_foreach(get_array(response.json, "items"), i, item)
+    json_array_foreach (get_array(response.json, "items"), i, item)
         offer(get_string(item, key), typed);
     response_release(&response);
 }

@@ -102,11 +102,9 @@ static void print_preview(const json_t *dataset)
     size_t i, c;
     json_t *row, *value, *rows = json_array();
     const json_t *columns = get_array(dataset, "columns");
-    json_array_foreach(get_array(dataset, "preview"), i, row)
-    {
+    json_array_foreach (get_array(dataset, "preview"), i, row) {
         json_t *object = json_is_object(row) ? json_incref(row) : json_object();
-        json_array_foreach(row, c, value)
-        {
+        json_array_foreach (row, c, value) {
             char number[24];
             const json_t *column = json_array_get(columns, c);
             const char *title =

@@ -1,3 +1,4 @@
+/* barker draws: downloads. */
 #include "clients/cli/draws.h"
 #include "clients/cli/jobs.h"
 

@@ -66,8 +66,7 @@ static void ls_print(const json_t *list, long long limit)
         return;
     }
     struct table *table = table_new(ls_columns, sizeof ls_columns / sizeof *ls_columns);
-    json_array_foreach(items, i, job)
-    {
+    json_array_foreach (items, i, job) {
         if ((long long)i < limit)
             ls_row(table, job, time(NULL));
     }
@@ -149,8 +148,7 @@ static void show_request(const json_t *request)
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)request, key, value)
-    {
+    json_object_foreach ((json_t *)request, key, value) {
         if (strcmp(key, "name") != 0)
             show_brief(key, value);
     }
@@ -241,8 +239,7 @@ static void print_log(const json_t *answer)
     static const char *const words[] = {"message", "text", "event", "detail", NULL};
     size_t i;
     json_t *entry;
-    json_array_foreach(get_array(answer, "items"), i, entry)
-    {
+    json_array_foreach (get_array(answer, "items"), i, entry) {
         const char *level = get_string(entry, "level");
         bool bad = strcmp(level, "error") == 0, warning = strncmp(level, "warn", 4) == 0;
         enum style style = bad ? STYLE_BAD : warning ? STYLE_WARN : STYLE_PLAIN;

@@ -1,3 +1,4 @@
+/* barker run: a job here and now, in a private daemon. */
 #include "clients/cli/draws.h"
 #include "clients/cli/get.h"
 #include "clients/cli/private.h"

@@ -1,3 +1,4 @@
+/* barker submit: a job file to the daemon. */
 #include "clients/cli/get.h"
 #include "clients/cli/jobs.h"
 #include "clients/cli/render.h"

@@ -1,3 +1,4 @@
+/* barker summary: the table of parameters. */
 #include "clients/cli/jobs.h"
 #include "clients/cli/summary.h"
 

@@ -1,3 +1,4 @@
+/* Downloads a job's draws, shared by `draws` and `run`. */
 #include "clients/cli/draws.h"
 #include "clients/cli/human.h"
 #include "clients/cli/meter.h"

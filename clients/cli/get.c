@@ -1,3 +1,4 @@
+/* Reading JSON that may lack anything. */
 #include "clients/cli/get.h"
 #include "clients/cli/human.h"
 
@@ -42,8 +43,7 @@ static void brief_array(struct text *out, const json_t *array)
 {
     size_t i;
     json_t *item;
-    json_array_foreach(array, i, item)
-    {
+    json_array_foreach (array, i, item) {
         text_add(out, i ? ", " : "");
         get_brief(out, item);
     }
@@ -54,8 +54,7 @@ static void brief_object(struct text *out, const json_t *object)
     bool first = true;
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)object, key, value)
-    {
+    json_object_foreach ((json_t *)object, key, value) {
         if (json_is_null(value))
             continue;
         text_addf(out, "%s%s=%s", first ? "" : " ", key, json_is_object(value) ? "{" : "");
@@ -99,8 +98,10 @@ void get_clean(json_t *value)
     json_t *inner;
     if (json_is_string(value))
         clean_string(value);
-    json_array_foreach(value, i, inner) get_clean(inner);
+    json_array_foreach (value, i, inner)
+        get_clean(inner);
     if (json_is_object(value)) {
-        json_object_foreach(value, key, inner) get_clean(inner);
+        json_object_foreach (value, key, inner)
+            get_clean(inner);
     }
 }

@@ -1,3 +1,4 @@
+/* Numbers, times and sizes the way people read them. */
 #include "clients/cli/human.h"
 #include "clients/cli/term.h"
 

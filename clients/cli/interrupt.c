@@ -1,3 +1,5 @@
+/* SIGINT, SIGTERM and SIGHUP ask the running command to end in good order; a second one ends the
+ * program at once. */
 #include "clients/cli/interrupt.h"
 #include "clients/cli/exit.h"
 #include "clients/cli/term.h"

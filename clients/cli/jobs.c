@@ -1,3 +1,4 @@
+/* What several commands need to know about a job and about lists. */
 #include "clients/cli/jobs.h"
 #include "clients/cli/get.h"
 
@@ -43,8 +44,7 @@ static int pick(const json_t *items, const char *typed, char **id)
 {
     size_t i, count = 0;
     json_t *job, *found = NULL;
-    json_array_foreach(items, i, job)
-    {
+    json_array_foreach (items, i, job) {
         if (matches(job, typed)) {
             found = job;
             count++;
@@ -59,8 +59,7 @@ static int pick(const json_t *items, const char *typed, char **id)
         return EXIT_REFUSED;
     }
     report_error("\"%s\" could be any of %zu jobs:", typed, count);
-    json_array_foreach(items, i, job)
-    {
+    json_array_foreach (items, i, job) {
         if (matches(job, typed))
             fprintf(stderr, "  %s  %s\n", get_string(job, "id"), get_string(job, "name"));
     }

@@ -1,3 +1,4 @@
+/* Which daemon, and with which token. */
 #include "clients/cli/locate.h"
 #include "clients/cli/client.h"
 #include "clients/cli/report.h"

@@ -1,3 +1,4 @@
+/* barker: from the command line to the command. */
 #include "clients/cli/cli.h"
 #include "clients/cli/interrupt.h"
 #include "clients/cli/term.h"

@@ -1,3 +1,4 @@
+/* Bytes of a transfer, on a terminal, from the moment it takes long enough to wonder. */
 #include "clients/cli/meter.h"
 #include "clients/cli/human.h"
 #include "clients/cli/interrupt.h"

@@ -1,3 +1,4 @@
+/* A file that appears whole or not at all. */
 #include "clients/cli/outfile.h"
 #include "clients/cli/report.h"
 #include "clients/cli/term.h"

@@ -1,3 +1,4 @@
+/* A daemon of our own for the length of one command. */
 #include "clients/cli/private.h"
 #include "clients/cli/interrupt.h"
 #include "clients/cli/locate.h"

@@ -1,3 +1,4 @@
+/* A job's progress as text. */
 #include "clients/cli/progress.h"
 #include "clients/cli/get.h"
 #include "clients/cli/human.h"
@@ -120,6 +121,6 @@ void progress_chains(struct text *out, const json_t *job, FILE *file)
 {
     size_t i;
     json_t *chain;
-    json_array_foreach(get_array(get_object(job, "progress"), "chains"), i, chain)
+    json_array_foreach (get_array(get_object(job, "progress"), "chains"), i, chain)
         add_chain(out, job, chain, file);
 }

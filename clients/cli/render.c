@@ -1,3 +1,5 @@
+/* JSON objects and lists as text, for answers whose fields are nobody's business but the daemon's.
+ */
 #include "clients/cli/render.h"
 #include "clients/cli/get.h"
 #include "clients/cli/human.h"
@@ -57,8 +59,7 @@ static bool occurs(const json_t *items, const char *name, size_t size)
 {
     size_t i;
     json_t *item;
-    json_array_foreach(items, i, item)
-    {
+    json_array_foreach (items, i, item) {
         const json_t *value = json_object_getn(item, name, size);
         if (value && !json_is_null(value))
             return true;
@@ -78,10 +79,8 @@ static void collect_keys(struct keys *keys, const json_t *items, const char *fir
             add_key(keys, w, length);
         w += length + (w[length] ? 1 : 0);
     }
-    json_array_foreach(items, i, item)
-    {
-        json_object_foreach(item, name, value)
-        {
+    json_array_foreach (items, i, item) {
+        json_object_foreach (item, name, value) {
             if (is_scalar(value) && !json_is_null(value) && !listed(hidden, name))
                 add_key(keys, name, strlen(name));
         }
@@ -92,8 +91,7 @@ static bool all_numbers(const json_t *items, const char *name, size_t size)
 {
     size_t i;
     json_t *item;
-    json_array_foreach(items, i, item)
-    {
+    json_array_foreach (items, i, item) {
         const json_t *value = json_object_getn(item, name, size);
         if (value && !json_is_number(value) && !json_is_null(value))
             return false;
@@ -178,8 +176,7 @@ void render_list(const json_t *items, const char *first, const char *hidden, FIL
                                      .drop = c < 2 ? 0 : (int)c};
     }
     struct table *table = table_new(columns, keys.count);
-    json_array_foreach(items, i, item)
-    {
+    json_array_foreach (items, i, item) {
         for (size_t c = 0; c < keys.count; c++) {
             const json_t *value = json_object_getn(item, keys.name[c], keys.size[c]);
             text_clear(&cell);
@@ -234,8 +231,7 @@ static void render_inner_lists(const json_t *object, const char *hidden, FILE *f
 {
     const char *name;
     json_t *value;
-    json_object_foreach((json_t *)object, name, value)
-    {
+    json_object_foreach ((json_t *)object, name, value) {
         if (!is_list_of_objects(value) || listed(hidden, name))
             continue;
         struct text title = {0};
@@ -258,13 +254,11 @@ void render_object(const json_t *object, const char *hidden, FILE *file)
     json_t *value;
     size_t key_room = KEY_COLUMNS;
     struct text key = {0}, line = {0};
-    json_object_foreach((json_t *)object, name, value)
-    {
+    json_object_foreach ((json_t *)object, name, value) {
         if (is_field(name, value, hidden) && strlen(name) > key_room)
             key_room = strlen(name);
     }
-    json_object_foreach((json_t *)object, name, value)
-    {
+    json_object_foreach ((json_t *)object, name, value) {
         if (!is_field(name, value, hidden))
             continue;
         text_clear(&key);

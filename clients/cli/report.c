@@ -1,3 +1,4 @@
+/* What goes to stderr, and which exit code a reply means. */
 #include "clients/cli/report.h"
 #include "clients/cli/get.h"
 
@@ -77,8 +78,7 @@ static void report_fields(const json_t *problem)
 {
     size_t i;
     json_t *error;
-    json_array_foreach(get_array(problem, "errors"), i, error)
-    {
+    json_array_foreach (get_array(problem, "errors"), i, error) {
         const char *pointer = get_string(error, "pointer");
         fprintf(stderr, "  %s: %s\n", *pointer ? pointer : "/", get_string(error, "detail"));
     }

@@ -1,3 +1,4 @@
+/* A job file to the daemon, shared by `submit` and `run`. */
 #include "clients/cli/submit.h"
 #include "clients/cli/interrupt.h"
 

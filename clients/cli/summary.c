@@ -1,3 +1,4 @@
+/* A job's table of parameters, shared by `summary` and `run`. */
 #include "clients/cli/summary.h"
 #include "clients/cli/get.h"
 #include "clients/cli/human.h"
@@ -67,8 +68,7 @@ static void choose_reference(struct choice *choice, const json_t *reference)
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)reference, key, value)
-    {
+    json_object_foreach ((json_t *)reference, key, value) {
         bool mean = strcmp(key, "mean") == 0, sd = strcmp(key, "sd") == 0;
         if (!json_is_object(value) && !json_is_array(value) && !json_is_string(value))
             add_column(choice, (struct shown){key, mean || sd ? KIND_SCALED : KIND_OTHER, true},
@@ -93,13 +93,12 @@ static void choose(struct choice *choice, const json_t *rows)
             add_column(choice, (struct shown){known[i].key, known[i].kind, false}, known[i].title,
                        known[i].drop);
     }
-    json_object_foreach((json_t *)first, key, value)
-    {
+    json_object_foreach ((json_t *)first, key, value) {
         if (!is_known(key) && json_is_number(value))
             add_column(choice, (struct shown){key, KIND_OTHER, false}, key, 3);
     }
-    json_array_foreach(rows, i, row) reference =
-        reference ? reference : get_object(row, "reference");
+    json_array_foreach (rows, i, row)
+        reference = reference ? reference : get_object(row, "reference");
     choose_reference(choice, reference);
 }
 
@@ -135,8 +134,7 @@ static void print_table(const json_t *rows, FILE *file)
     json_t *row;
     choose(&choice, rows);
     struct table *table = table_new(choice.columns, choice.count);
-    json_array_foreach(rows, i, row)
-    {
+    json_array_foreach (rows, i, row) {
         table_cell(table, get_string(row, "name"), STYLE_PLAIN);
         for (size_t c = 1; c < choice.count; c++)
             add_number(table, row, &choice.shown[c]);

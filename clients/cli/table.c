@@ -1,3 +1,4 @@
+/* Columns that fit the terminal. */
 #include "clients/cli/table.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* What the output is, its size, colours, and an area that is redrawn in place. */
 #include "clients/cli/term.h"
 
 #include <langinfo.h>

@@ -1,3 +1,4 @@
+/* A growing buffer, and what a terminal needs to know about UTF-8. */
 #include "clients/cli/text.h"
 #include "clients/cli/exit.h"
 

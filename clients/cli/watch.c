@@ -1,3 +1,4 @@
+/* Follows jobs to their end by long polling, all at once over one connection each. */
 #include "clients/cli/watch.h"
 #include "clients/cli/get.h"
 #include "clients/cli/interrupt.h"

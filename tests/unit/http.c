@@ -1,3 +1,4 @@
+/* The HTTP module through real sockets. */
 #include "server/http.h"
 
 #include "tests/support/http_app.h"

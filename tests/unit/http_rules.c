@@ -1,3 +1,4 @@
+/* The request rules, without sockets. */
 #include "server/http_rules.h"
 
 #include <criterion/criterion.h>
