@@ -88,7 +88,7 @@ static enum err read_vector(struct jobfile *file, uint32_t chain, enum jobfile_v
 static enum err add_chain(struct combined *c, struct jobfile *file, uint32_t chain, double *pair,
                           struct err_info *info)
 {
-    struct jobfile_chain progress;
+    struct jobfile_chain progress = {0};
     enum err code = jobfile_chain(file, chain, &progress, info);
     bool moments = progress.moment_count > 0, noise = progress.noise_count > 0, sigma = true;
     if (code == ERR_OK && moments)

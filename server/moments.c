@@ -2,6 +2,7 @@
 #include "server/moments.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* Chan, Golub and LeVeque (1983): no large sums of squares are subtracted from each other. */
 void moments_merge(struct moments *m, const struct moments *more)
@@ -41,4 +42,22 @@ double moments_mean(const struct moments *m)
 double moments_variance(const struct moments *m)
 {
     return m->count >= 2.0 ? m->squares / (m->count - 1.0) : NAN;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void moments_sort(double *x, size_t n)
+{
+    qsort(x, n, sizeof *x, compare_numbers);
+}
+
+double moments_quantile(const double *sorted, size_t n, double probability)
+{
+    double at = probability * (double)(n - 1);
+    size_t i = (size_t)at;
+    return i + 1 < n ? sorted[i] + (at - (double)i) * (sorted[i + 1] - sorted[i]) : sorted[n - 1];
 }

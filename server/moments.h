@@ -1,4 +1,4 @@
-/* Running mean and variance that can be merged: of blocks of draws, of chains. */
+/* Running mean and variance that can be merged (of blocks of draws, of chains), and quantiles. */
 #ifndef BARKER_SERVER_MOMENTS_H
 #define BARKER_SERVER_MOMENTS_H
 
@@ -16,5 +16,9 @@ void moments_add(struct moments *m, const double *values, size_t count);
 /* NaN below 1; n - 1 in the denominator and NaN below 2. */
 double moments_mean(const struct moments *m);
 double moments_variance(const struct moments *m);
+
+/* Quantile of n > 0 sorted numbers, interpolated as R's default (type 7) does. */
+void moments_sort(double *x, size_t n);
+double moments_quantile(const double *sorted, size_t n, double probability);
 
 #endif

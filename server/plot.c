@@ -1,5 +1,6 @@
 /* Reducing draws to what a plot can show. */
 #include "server/plot.h"
+#include "server/moments.h"
 
 #include <float.h>
 #include <math.h>
@@ -152,28 +153,14 @@ static double sd_of(const double *x, size_t n)
     return sqrt(squares / (double)(n - 1));
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Interpolated as R's default (type 7) does. */
-static double quantile_of(const double *sorted, size_t n, double probability)
-{
-    double at = probability * (double)(n - 1);
-    size_t i = (size_t)at;
-    return i + 1 < n ? sorted[i] + (at - (double)i) * (sorted[i + 1] - sorted[i]) : sorted[n - 1];
-}
-
 /* Sorts. */
 static double bandwidth_of(double *x, size_t n)
 {
     if (n < 2)
         return NAN;
     double sd = sd_of(x, n);
-    qsort(x, n, sizeof *x, compare_numbers);
-    double spread = (quantile_of(x, n, 0.75) - quantile_of(x, n, 0.25)) / 1.34;
+    moments_sort(x, n);
+    double spread = (moments_quantile(x, n, 0.75) - moments_quantile(x, n, 0.25)) / 1.34;
     double scale = spread > 0.0 && spread < sd ? spread : sd;
     return scale > 0.0 ? 0.9 * scale * pow((double)n, -0.2) : NAN;
 }

@@ -1,6 +1,7 @@
 /* Reading reference posteriors and measuring against them. */
 #include "server/reference.h"
 #include "server/field.h"
+#include "server/moments.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -281,21 +282,6 @@ static void read_columns(struct reading *rd, const struct place *root, const jso
 
 /* ---- draws ---- */
 
-static int compare_numbers(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Quantile of sorted numbers, interpolated as R's default (type 7) does. */
-static double quantile_of(const double *sorted, size_t n, double probability)
-{
-    double at = probability * (double)(n - 1);
-    size_t i = (size_t)at;
-    double rest = at - (double)i;
-    return i + 1 < n ? sorted[i] + rest * (sorted[i + 1] - sorted[i]) : sorted[n - 1];
-}
-
 static double mean_of(const double *x, size_t n)
 {
     double sum = 0.0, rest = 0.0;
@@ -319,9 +305,9 @@ static void take_draws(struct reference *r, size_t i, double *x, size_t n)
 {
     r->mean[i] = mean_of(x, n);
     r->sd[i] = sd_of(x, n, r->mean[i]);
-    qsort(x, n, sizeof *x, compare_numbers);
+    moments_sort(x, n);
     for (size_t q = 0; q < MIXING_QUANTILES; q++)
-        r->quantile[i][q] = quantile_of(x, n, mixing_probability[q]);
+        r->quantile[i][q] = moments_quantile(x, n, mixing_probability[q]);
 }
 
 /* Appends the draws of one chain. */
@@ -460,12 +446,12 @@ struct reference_spread reference_spread(double *values, size_t count)
             values[s.count++] = values[i];
     if (s.count == 0)
         return s;
-    qsort(values, s.count, sizeof *values, compare_numbers);
+    moments_sort(values, s.count);
     double sum = 0.0;
     for (size_t i = 0; i < s.count; i++)
         sum += values[i];
     s.mean = sum / (double)s.count;
-    s.median = quantile_of(values, s.count, 0.5);
+    s.median = moments_quantile(values, s.count, 0.5);
     s.max = values[s.count - 1];
     return s;
 }
