@@ -115,12 +115,12 @@ size_t reference_find(const struct reference *r, const char *name)
 /* ---- moments ---- */
 
 /* NaN: not given. */
-struct moments {
+struct entry_moments {
     const char *name;
     double number[NUMBERS];
 };
 
-static const struct moments nothing = {.number = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN}};
+static const struct entry_moments nothing = {.number = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN}};
 
 static void check_quantiles(const struct place *place, const double *number)
 {
@@ -131,7 +131,7 @@ static void check_quantiles(const struct place *place, const double *number)
 }
 
 static void take_moments(struct reading *rd, const struct place *place, size_t i,
-                         const struct moments *m)
+                         const struct entry_moments *m)
 {
     struct reference *r = rd->out;
     double mean = m->number[MEAN], sd = m->number[SD], variance = m->number[VARIANCE];
@@ -152,13 +152,13 @@ static void take_moments(struct reading *rd, const struct place *place, size_t i
 
 static void row_name(void *context, const struct place *place, const json_t *value)
 {
-    struct moments *m = context;
+    struct entry_moments *m = context;
     read_name(place, value, &m->name);
 }
 
 static void row_number(void *context, const struct place *place, const json_t *value)
 {
-    struct moments *m = context;
+    struct entry_moments *m = context;
     for (size_t k = 0; k < NUMBERS; k++)
         if (strcmp(place->key, number_names[k]) == 0)
             field_number(place, value, &m->number[k]);
@@ -175,7 +175,7 @@ static const struct field row_fields[] = {
 
 static void read_row(struct reading *rd, const struct place *place, size_t i, const json_t *json)
 {
-    struct moments m = nothing;
+    struct entry_moments m = nothing;
     if (!field_object(place, json, row_fields, &m))
         return;
     size_t before = rd->mistakes->count;
@@ -258,7 +258,7 @@ static void read_column_entry(struct reading *rd, const struct place *root, cons
                               size_t i)
 {
     struct place names = place_key(root, "names"), at = place_item(&names, i);
-    struct moments m = nothing;
+    struct entry_moments m = nothing;
     m.name = "";
     read_name(&at, json_array_get(json_object_get(json, "names"), i), &m.name);
     set_name(rd, i, m.name);
