@@ -40,6 +40,8 @@ SUITES := $(filter-out tsan bench crash support,$(SUITES))
 .PHONY: all help deps demo test asan tsan coverage lint format bench crash mutants clean
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
 
 all: $(B)/barkerd $(B)/barker
 
@@ -79,7 +81,7 @@ $(B)/%.o: %.c
 
 $(B)/server/assets.o: $(wildcard schema/*.json schema/*/*.sql)
 
-$(B)/core/kernels-%.o: core/kernels.c
+$(KERNEL_ISAS:%=$(B)/core/kernels-%.o): $(B)/core/kernels-%.o: core/kernels.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -O3 $(ISA_$*) -DKERNELS=kernels_$* -DKERNELS_ISA='"$*"' -MMD -MP -c -o $@ $<
 

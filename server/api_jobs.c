@@ -10,6 +10,7 @@
 #include <gnutls/gnutls.h>
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +179,7 @@ static enum err check_quota(struct app *app, const char *user, uint64_t disk_byt
     if (jobs >= (uint64_t)app->config->user_active_jobs)
         return err_set(info, ERR_QUOTA, "you have %" PRIu64 " unfinished jobs, the most allowed",
                        jobs);
+    bytes += sched_grown_bytes(app->sched, user);
     if (bytes + disk_bytes > most)
         return err_set(info, ERR_QUOTA,
                        "the job would store about %" PRIu64 " MB; you have %" PRIu64
@@ -287,6 +289,11 @@ static void answer_created(struct call *call, const char *id, bool existing)
 {
     char location[64];
     answer_job(call, id, 201);
+    if (call->reply->status == 404) { /* submitted before, and deleted since */
+        call_fail(call, ERR_CONFLICT,
+                  "the job of this key is in the trash; restore it, or use another key");
+        return;
+    }
     snprintf(location, sizeof location, "/v1/jobs/%s", id);
     reply_header(call->reply, "Location", location);
     if (existing)
@@ -442,9 +449,9 @@ void api_jobs(struct call *call)
 static void entity_tag(struct app *app, const struct job_row *row, char etag[64])
 {
     uint64_t revision = row->revision, version = 0;
-    sched_version(app->sched, row->id, &revision, &version);
+    bool live = sched_version(app->sched, row->id, &revision, &version);
     snprintf(etag, 64, "\"%" PRIu64 ".%" PRIu64 ".%s\"", revision, version,
-             version > 0 ? app->nonce : "0");
+             live ? app->nonce : "0");
 }
 
 /* If-None-Match: a list of tags, strong or weak, or *. */
@@ -586,22 +593,16 @@ static void replace(char **slot, char *value)
     *slot = value;
 }
 
-void api_job_patch(struct call *call)
+static void patch_job(struct call *call, const json_t *json)
 {
     struct job_row row;
     struct mistakes mistakes = {0};
     struct err_info info;
-    json_t *json = call_body(call);
-    if (json == NULL)
+    if (!call_job(call, &row, true))
         return;
-    if (!call_job(call, &row, true)) {
-        json_decref(json);
-        return;
-    }
     struct patch patch = {.row = &row};
     struct place root = place_root(&mistakes);
     field_object(&root, json, patch_fields, &patch);
-    json_decref(json);
     replace(&row.name, patch.name);
     replace(&row.note, patch.note);
     replace(&row.tags, patch.tags);
@@ -617,13 +618,29 @@ void api_job_patch(struct call *call)
     job_row_release(&row);
 }
 
+/* One at a time: what a patch does not name is written as it was read. */
+void api_job_patch(struct call *call)
+{
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+    json_t *json = call_body(call);
+    if (json == NULL)
+        return;
+    pthread_mutex_lock(&one);
+    patch_job(call, json);
+    pthread_mutex_unlock(&one);
+    json_decref(json);
+}
+
 static void control(struct call *call, enum job_event event, uint64_t iterations)
 {
     struct job_row row;
     struct err_info info;
     if (!call_job(call, &row, true))
         return;
-    if (sched_control(call->app->sched, row.id, event, iterations, &info) != ERR_OK)
+    bool back = job_state_terminal(row.state) &&
+                (event == JOB_EVENT_extend || event == JOB_EVENT_retry); /* counts as a new one */
+    if ((back && check_quota(call->app, row.owner, 0, &info) != ERR_OK) ||
+        sched_control(call->app->sched, row.id, event, iterations, &info) != ERR_OK)
         call_fail_info(call, &info);
     else
         answer_job(call, row.id, 202);
@@ -721,23 +738,6 @@ static void answer_deleted(struct call *call, enum err code, const struct job_ro
     call_empty(call, 204);
 }
 
-static void delete_job(struct call *call, struct job_row *row, bool purge)
-{
-    struct err_info info;
-    enum err code;
-    if (!job_state_terminal(row->state)) {
-        code = err_set(&info, ERR_CONFLICT, "the job is %s; cancel it first, then delete it",
-                       job_state_name(row->state));
-    } else if (purge) {
-        code = store_job_purge(call->app->store, row->id, &info);
-    } else {
-        row->deleted_ms = clock_wall_ms();
-        code =
-            store_job_update(call->app->store, row, JOB_SET_DELETED, "deleted by its owner", &info);
-    }
-    answer_deleted(call, code, row, &info);
-}
-
 /* Purging reaches into the trash too. */
 void api_job_delete(struct call *call)
 {
@@ -752,7 +752,9 @@ void api_job_delete(struct call *call)
     }
     if (!call_job(call, &row, true))
         return;
-    delete_job(call, &row, purge);
+    row.deleted_ms = clock_wall_ms();
+    enum err code = sched_delete(call->app->sched, &row, purge, &info);
+    answer_deleted(call, code, &row, &info);
     job_row_release(&row);
 }
 

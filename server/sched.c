@@ -1,8 +1,9 @@
 /* The scheduler and its workers.
  *
- * Locks, in this order: live->change (one state change of a job at a time, held while it is being
- * stored), sched->lock (everything in memory, held briefly), live->loading (model and data of a
- * job). Nothing waits for the disk under sched->lock. */
+ * Locks, in this order: sched->ended (reviving and deleting jobs that have ended), live->change
+ * (one state change of a job at a time, held while it is being stored), sched->lock (everything in
+ * memory, held briefly), live->loading (model and data of a job). Nothing waits for the disk under
+ * sched->lock. */
 #include "server/sched.h"
 #include "server/clock.h"
 #include "server/json.h"
@@ -28,6 +29,7 @@
 #define FINAL_COLUMNS     2000
 #define LOADED_PER_WORKER 4  /* jobs kept in memory */
 #define QUOTA_EVERY       16 /* slices between two looks at the disk quota */
+#define CONTROL_TRIES     10
 #define WORKER_NICE       10 /* below HTTP and the writer */
 
 struct use {
@@ -44,6 +46,7 @@ struct sched {
     struct events *events;
     struct live_room room;
 
+    pthread_mutex_t ended; /* one at a time revives or deletes a job that has ended */
     pthread_mutex_t lock;
     pthread_cond_t work; /* something may have become runnable */
     struct live *jobs;   /* in order of submission */
@@ -284,6 +287,7 @@ static void fill_results(struct sched *s, struct live *live, struct job_row *row
     struct sched_view view;
     pthread_mutex_lock(&s->lock);
     bool filled = fill_view(live, &view);
+    row->cpu_seconds = live->cpu_seconds;
     pthread_mutex_unlock(&s->lock);
     *progress = *summary = NULL;
     if (filled) {
@@ -299,8 +303,15 @@ static void fill_results(struct sched *s, struct live *live, struct job_row *row
     row->summary = *summary;
     row->isa = progress_isa();
     row->precision = live->precision;
-    row->cpu_seconds = live->cpu_seconds;
     row->stored_bytes = progress_stored_bytes(s->store, live->id);
+}
+
+/* Under the lock. A job that does not run now holds its slices back. */
+static void enter_state(struct sched *s, struct live *live, enum job_state to)
+{
+    bool runs = to == JOB_queued || to == JOB_running;
+    live->state = to;
+    atomic_store(&live->halt, !runs || live->failing || s->stopping);
 }
 
 /* Under live->change. Stores the new state, then shows it. */
@@ -324,8 +335,9 @@ static enum err store_state(struct sched *s, struct live *live, enum job_state t
     if (code != ERR_OK)
         return code;
     pthread_mutex_lock(&s->lock);
-    live->state = to;
+    enter_state(s, live, to);
     live->started_ms = row.started_ms;
+    live->stored_bytes = row.stored_bytes;
     live->revision = row.revision;
     live->version++;
     snprintf(live->reason, sizeof live->reason, "%s", reason);
@@ -420,9 +432,12 @@ static void live_summary(struct sched *s, struct live *live, bool final)
     uint64_t start = clock_mono_ms();
     if (jobfile_open(&file, s->store, live->id, &info) != ERR_OK)
         return;
-    size_t width = live->bound.width, limit = final ? FINAL_COLUMNS : HEAD_COLUMNS;
-    struct summary_range range = {
-        .count = limit, .stride = (width + limit - 1) / limit, .max_draws = final ? 0 : HEAD_DRAWS};
+    struct jobfile_info about;
+    jobfile_info(file, &about); /* the model need not be in memory */
+    size_t limit = final ? FINAL_COLUMNS : HEAD_COLUMNS;
+    struct summary_range range = {.count = limit,
+                                  .stride = (about.width + limit - 1) / limit,
+                                  .max_draws = final ? 0 : HEAD_DRAWS};
     if (range.stride < 1)
         range.stride = 1;
     if (summary_measure(&summary, file, &range, &info) == ERR_OK) {
@@ -442,10 +457,17 @@ static void live_summary(struct sched *s, struct live *live, bool final)
     pthread_mutex_unlock(&s->lock);
 }
 
-static bool summary_due(const struct live *live)
+/* Whether it is time for a summary; true for one of the workers only. */
+static bool summary_due(struct sched *s, struct live *live)
 {
-    double since = (double)(clock_mono_ms() - live->head_ms);
-    return since > HEAD_EVERY_MS && since > HEAD_SHARE * live->head_cost_ms;
+    uint64_t now = clock_mono_ms();
+    pthread_mutex_lock(&s->lock);
+    double since = (double)(now - live->head_ms);
+    bool due = since > HEAD_EVERY_MS && since > HEAD_SHARE * live->head_cost_ms;
+    if (due)
+        live->head_ms = now;
+    pthread_mutex_unlock(&s->lock);
+    return due;
 }
 
 /* Errors that may pass by themselves leave the job where it is, to be tried again. */
@@ -472,11 +494,11 @@ static void stall(struct sched *s, struct live *live, const char *why)
 /* The job is to be failed as soon as no slice of it is under way. */
 static void fail(struct sched *s, struct live *live, const char *why)
 {
-    atomic_store(&live->halt, true);
     pthread_mutex_lock(&s->lock);
     if (!live->failing)
         snprintf(live->failure, sizeof live->failure, "%s", why);
     live->failing = true;
+    atomic_store(&live->halt, true);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -497,6 +519,26 @@ static bool end_due(const struct live *live, enum job_event *event)
     return true;
 }
 
+/* Ends the job unless its owner was quicker (ERR_CONFLICT): it may have been extended or cancelled
+ * since the end was due. */
+static enum err end_job(struct sched *s, struct live *live, enum job_event event,
+                        const char *reason, struct err_info *info)
+{
+    enum job_event now;
+    enum job_state to;
+    pthread_mutex_lock(&live->change);
+    pthread_mutex_lock(&s->lock);
+    live->ending = false;
+    bool due = end_due(live, &now) && now == event;
+    live->ending = true;
+    pthread_mutex_unlock(&s->lock);
+    enum err code = due ? job_transition(live->state, event, &to, info) : ERR_CONFLICT;
+    if (code == ERR_OK)
+        code = store_state(s, live, to, reason, info);
+    pthread_mutex_unlock(&live->change);
+    return code;
+}
+
 /* Ends what is due to end: called when a slice is over and after every request of the owner. */
 static void settle(struct sched *s, struct live *live)
 {
@@ -515,12 +557,11 @@ static void settle(struct sched *s, struct live *live)
         reason = "all chains are complete";
     if (event != JOB_EVENT_fail)
         live_summary(s, live, true);
-    enum err code = change(s, live, event, reason, &info);
+    enum err code = end_job(s, live, event, reason, &info);
     pthread_mutex_lock(&s->lock);
     live->ending = false;
     pthread_mutex_unlock(&s->lock);
-    if (code != ERR_OK &&
-        code != ERR_CONFLICT) /* a conflict: its owner was quicker, and another end is due */
+    if (code != ERR_OK && code != ERR_CONFLICT)
         stall(s, live, info.message);
 }
 
@@ -531,8 +572,10 @@ static void note_slice(struct sched *s, struct live *live, uint32_t k,
     pthread_mutex_lock(&s->lock);
     struct use *use = use_of(s, live->owner);
     if (code == ERR_OK && slice->iteration > 0) {
+        bool extended = slice->iteration < live->spec.warmup + live->iterations;
         c->iteration = slice->iteration;
-        c->status = slice->status;
+        c->status =
+            slice->status == CHAIN_DONE && extended ? CHAIN_ACTIVE : slice->status; /* meanwhile */
     }
     live->slices++;
     live->cpu_seconds += slice->cpu_seconds;
@@ -540,7 +583,7 @@ static void note_slice(struct sched *s, struct live *live, uint32_t k,
     s->stats.slices++;
     s->stats.iterations += slice->iterations;
     s->stats.cpu_seconds += slice->cpu_seconds;
-    if (code == ERR_OK && live->stalled) {
+    if (code == ERR_OK && slice->iteration > 0 && live->stalled) {
         live->stalled = false;
         snprintf(live->reason, sizeof live->reason, "running");
     }
@@ -598,6 +641,27 @@ static void make_room(struct sched *s)
     let_go(s, victim);
 }
 
+uint64_t sched_grown_bytes(struct sched *s, const char *owner)
+{
+    uint64_t known = 0, bytes = 0;
+    size_t count = 0, room = 0;
+    pthread_mutex_lock(&s->lock);
+    for (const struct live *live = s->jobs; live != NULL; live = live->next)
+        room++;
+    char(*ids)[JOB_ID_SIZE] = calloc(room + 1, sizeof *ids);
+    for (const struct live *live = s->jobs; ids != NULL && live != NULL; live = live->next) {
+        if (strcmp(live->owner, owner) != 0)
+            continue;
+        memcpy(ids[count++], live->id, sizeof *ids);
+        known += live->stored_bytes;
+    }
+    pthread_mutex_unlock(&s->lock);
+    for (size_t i = 0; i < count; i++)
+        bytes += progress_stored_bytes(s->store, ids[i]);
+    free(ids);
+    return bytes > known ? bytes - known : 0;
+}
+
 /* The owner's jobs may have grown beyond the quota while they ran. */
 static bool over_quota(struct sched *s, const struct live *live)
 {
@@ -605,21 +669,18 @@ static bool over_quota(struct sched *s, const struct live *live)
     struct err_info info;
     if (store_owner_totals(s->store, live->owner, &active, &bytes, &info) != ERR_OK)
         return false;
-    bytes += progress_stored_bytes(s->store, live->id);
+    bytes += sched_grown_bytes(s, live->owner);
     return bytes > s->config.user_stored_bytes;
 }
 
 static void report_success(struct sched *s, struct live *live, uint64_t slices, bool done)
 {
     struct err_info info;
-    if (!done && summary_due(live))
+    if (!done && summary_due(s, live))
         live_summary(s, live, false);
     publish(s, live, "job.progress");
-    if (slices % QUOTA_EVERY != 0 || !over_quota(s, live))
-        return;
-    if (change(s, live, JOB_EVENT_pause, "paused: the disk quota of its owner is used up", &info) ==
-        ERR_OK)
-        atomic_store(&live->halt, true);
+    if (slices % QUOTA_EVERY == 0 && over_quota(s, live))
+        change(s, live, JOB_EVENT_pause, "paused: the disk quota of its owner is used up", &info);
 }
 
 static void report_slice(struct sched *s, struct live *live, const struct live_slice *slice,
@@ -659,7 +720,9 @@ static void run_one(struct sched *s, struct live *live, uint32_t k)
     pthread_mutex_unlock(&s->lock);
     if (code == ERR_OK && state == JOB_queued) {
         /* Another worker may have been first, or its owner has paused it: both are seen below. */
-        change(s, live, JOB_EVENT_start, "running", &info);
+        code = change(s, live, JOB_EVENT_start, "running", &info);
+        if (code == ERR_CONFLICT)
+            code = ERR_OK;
         pthread_mutex_lock(&s->lock);
         state = live->state;
         pthread_mutex_unlock(&s->lock);
@@ -797,7 +860,7 @@ static enum err grow(struct sched *s, struct live *live, uint64_t iterations, en
         return code;
     pthread_mutex_lock(&s->lock);
     live->iterations = grown.iterations;
-    live->state = to;
+    enter_state(s, live, to);
     live->revision = row.revision;
     live->version++;
     for (uint32_t k = 0; k < live->spec.chains; k++)
@@ -809,33 +872,55 @@ static enum err grow(struct sched *s, struct live *live, uint64_t iterations, en
     return ERR_OK;
 }
 
-static enum err control_live(struct sched *s, struct live *live, enum job_event event,
+static bool is_gone(struct sched *s, const struct live *live)
+{
+    pthread_mutex_lock(&s->lock);
+    bool gone = live->gone;
+    pthread_mutex_unlock(&s->lock);
+    return gone;
+}
+
+static const char *reason_of(enum job_event event, enum job_state to)
+{
+    switch (event) {
+    case JOB_EVENT_pause:
+        return "paused by its owner";
+    case JOB_EVENT_cancel:
+        return "cancelled by its owner; the draws so far are kept";
+    default:
+        return to == JOB_paused    ? "paused by its owner"
+               : to == JOB_running ? "running"
+                                   : "waits for a worker";
+    }
+}
+
+/* Under live->change. */
+static enum err control_held(struct sched *s, struct live *live, enum job_event event,
                              uint64_t iterations, struct err_info *info)
 {
     enum job_state to;
-    enum err code;
-    if (event == JOB_EVENT_extend) {
-        char reason[JOB_REASON_SIZE];
-        pthread_mutex_lock(&live->change);
-        pthread_mutex_lock(&s->lock);
-        memcpy(reason, live->reason, sizeof reason);
-        pthread_mutex_unlock(&s->lock);
-        code = job_transition(live->state, event, &to, info);
-        if (code == ERR_OK)
-            code = grow(s, live, iterations, to, reason, info);
-        pthread_mutex_unlock(&live->change);
-        if (code == ERR_OK)
-            publish(s, live, "job.state");
-        return code;
-    }
-    const char *reason = event == JOB_EVENT_pause ? "paused by its owner"
-                         : event == JOB_EVENT_resume
-                             ? "waits for a worker"
-                             : "cancelled by its owner; the draws so far are kept";
-    code = change(s, live, event, reason, info);
+    enum err code = job_transition(live->state, event, &to, info);
     if (code != ERR_OK)
         return code;
-    atomic_store(&live->halt, event != JOB_EVENT_resume);
+    if (event == JOB_EVENT_extend)
+        return grow(s, live, iterations, to, reason_of(event, to), info);
+    return store_state(s, live, to, reason_of(event, to), info);
+}
+
+/* *gone: the job ended while we waited for our turn, and nothing was done. */
+static enum err control_live(struct sched *s, struct live *live, enum job_event event,
+                             uint64_t iterations, bool *gone, struct err_info *info)
+{
+    enum err code = ERR_OK;
+    pthread_mutex_lock(&live->change);
+    *gone = is_gone(s, live);
+    if (!*gone)
+        code = control_held(s, live, event, iterations, info);
+    pthread_mutex_unlock(&live->change);
+    if (*gone || code != ERR_OK)
+        return code;
+    if (event == JOB_EVENT_extend)
+        publish(s, live, "job.state");
     settle(s, live);
     pthread_mutex_lock(&s->lock);
     pthread_cond_broadcast(&s->work);
@@ -851,65 +936,114 @@ static bool has_diverged(const struct live *live)
     return false;
 }
 
-/* A job that had ended comes back to life. */
-static enum err control_ended(struct sched *s, const char *id, enum job_event event,
-                              uint64_t iterations, struct err_info *info)
+/* A job that has ended, from the catalogue; ERR_UNAVAILABLE when it has just been revived by
+ * somebody else. */
+static enum err read_ended(struct sched *s, const char *id, enum job_event event, struct live **out,
+                           enum job_state *to, struct err_info *info)
 {
     struct job_row row;
-    struct live *live = NULL;
-    enum job_state to;
     enum err code = store_job_get(s->store, id, &row, info);
     if (code != ERR_OK)
         return code;
-    code = job_transition(row.state, event, &to, info);
+    if (!job_state_terminal(row.state))
+        code = ERR_UNAVAILABLE;
     if (code == ERR_OK)
-        code = live_new(&live, &row, &s->room, info);
+        code = job_transition(row.state, event, to, info);
+    if (code == ERR_OK)
+        code = live_new(out, &row, &s->room, info);
     job_row_release(&row);
-    if (code != ERR_OK)
-        return code;
+    return code;
+}
+
+/* Under sched->ended. A job that had ended comes back to life. */
+static enum err revive(struct sched *s, const char *id, enum job_event event, uint64_t iterations,
+                       struct err_info *info)
+{
+    struct live *live = NULL;
+    enum job_state to;
+    enum err code = read_ended(s, id, event, &live, &to, info);
     if (code == ERR_OK && has_diverged(live))
         code = err_set(
             info, ERR_CONFLICT,
             "a chain of this job diverged and would do so again; submit it with another step size");
-    pthread_mutex_lock(&s->lock);
-    if (code == ERR_OK && find(s, id) != NULL)
-        code = err_set(info, ERR_CONFLICT, "the job has just been taken up again");
-    if (code == ERR_OK) {
-        live->users++;
-        live->ending = true; /* not before it is stored */
-        append(s, live);
-    }
-    pthread_mutex_unlock(&s->lock);
     if (code != ERR_OK) {
         live_free(live, s->cache);
         return code;
     }
+    pthread_mutex_lock(&s->lock);
+    live->users++;
+    live->ending = true; /* no slices before it is stored */
+    append(s, live);
+    pthread_mutex_unlock(&s->lock);
     pthread_mutex_lock(&live->change);
     if (event == JOB_EVENT_extend)
-        code = grow(s, live, iterations, to, "waits for a worker", info);
+        code = grow(s, live, iterations, to, reason_of(event, to), info);
     else
-        code = store_state(s, live, to, "waits for a worker, after a retry", info);
-    pthread_mutex_unlock(&live->change);
+        code = store_state(s, live, to, reason_of(event, to), info);
     pthread_mutex_lock(&s->lock);
     live->ending = false;
     if (code != ERR_OK)
         remove_job(s, live);
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&live->change);
     if (code == ERR_OK)
         publish(s, live, "job.state");
     let_go(s, live);
     return code;
 }
 
+/* A job may end or come back between two looks: then look again. */
 enum err sched_control(struct sched *s, const char *id, enum job_event event, uint64_t iterations,
                        struct err_info *info)
 {
+    for (int tries = 0; tries < CONTROL_TRIES; tries++) {
+        struct live *live = hold(s, id);
+        bool again = false;
+        enum err code;
+        if (live != NULL) {
+            code = control_live(s, live, event, iterations, &again, info);
+            let_go(s, live);
+        } else {
+            pthread_mutex_lock(&s->ended);
+            live = hold(s, id);
+            code = live == NULL ? revive(s, id, event, iterations, info) : ERR_UNAVAILABLE;
+            pthread_mutex_unlock(&s->ended);
+            if (live != NULL)
+                let_go(s, live);
+            again = code == ERR_UNAVAILABLE;
+        }
+        if (!again)
+            return code;
+    }
+    return err_set(info, ERR_CONFLICT, "the job changes too quickly; try again");
+}
+
+/* Whether the scheduler has the job, after a change of its state that is just being stored. */
+static bool has(struct sched *s, const char *id)
+{
     struct live *live = hold(s, id);
     if (live == NULL)
-        return control_ended(s, id, event, iterations, info);
-    enum err code = control_live(s, live, event, iterations, info);
+        return false;
+    pthread_mutex_lock(&live->change);
+    bool here = !is_gone(s, live);
+    pthread_mutex_unlock(&live->change);
     let_go(s, live);
+    return here;
+}
+
+enum err sched_delete(struct sched *s, struct job_row *row, bool purge, struct err_info *info)
+{
+    enum err code;
+    pthread_mutex_lock(&s->ended);
+    if (has(s, row->id))
+        code =
+            err_set(info, ERR_CONFLICT, "the job has not ended; cancel it first, then delete it");
+    else if (purge)
+        code = store_job_purge(s->store, row->id, info);
+    else
+        code = store_job_update(s->store, row, JOB_SET_DELETED, "deleted by its owner", info);
+    pthread_mutex_unlock(&s->ended);
     return code;
 }
 
@@ -922,8 +1056,17 @@ static void adopt(struct sched *s, struct live *live)
     struct use *use = use_make(s, live->owner);
     if (use != NULL)
         use->jobs++;
-    if (live->state == JOB_paused || live->state == JOB_cancelling)
-        atomic_store(&live->halt, true);
+    for (uint32_t k = 0; k < live->spec.chains && !live->failing; k++) {
+        if (live->chains[k].status != CHAIN_DIVERGED)
+            continue;
+        /* The server ended between saving the chain and failing the job. */
+        live->failing = true;
+        snprintf(live->failure, sizeof live->failure,
+                 "chain %" PRIu32 " diverged at iteration %" PRIu64
+                 ": a smaller step size or a Barker sampler may help",
+                 k + 1, live->chains[k].iteration);
+    }
+    enter_state(s, live, live->state);
     if (live->state == JOB_running)
         snprintf(live->reason, sizeof live->reason, "running again after a restart of the server");
 }
@@ -1000,6 +1143,7 @@ enum err sched_start(struct sched **out, const struct sched_config *config, stru
     s->cache = cache;
     s->events = events;
     s->room = (struct live_room){.store = store, .cache = cache, .slice_ms = config->slice_ms};
+    pthread_mutex_init(&s->ended, NULL);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->work, NULL);
     enum err code = store_users(store, load_use, s, info);
@@ -1037,6 +1181,7 @@ void sched_free(struct sched *s)
         next = live->next;
         live_free(live, s->cache);
     }
+    pthread_mutex_destroy(&s->ended);
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->work);
     free(s->threads);

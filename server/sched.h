@@ -39,6 +39,9 @@ enum err sched_submit(struct sched *sched, const struct job_row *row, struct err
  * when it returns. */
 enum err sched_control(struct sched *sched, const char *id, enum job_event event,
                        uint64_t iterations, struct err_info *info);
+/* Deletes a job that has ended: to the trash (row->deleted_ms is the time), or for good.
+ * ERR_CONFLICT while it has not. */
+enum err sched_delete(struct sched *sched, struct job_row *row, bool purge, struct err_info *info);
 /* Name, priority and visibility changed in the catalogue. False: the job is not here. */
 bool sched_renamed(struct sched *sched, const struct job_row *row);
 
@@ -86,6 +89,10 @@ struct sched_queue {
 };
 bool sched_queue(struct sched *sched, struct sched_queue *out); /* false: no memory */
 void sched_queue_release(struct sched_queue *queue);
+
+/* What the owner's unfinished jobs have stored since the catalogue was told (store_owner_totals).
+ */
+uint64_t sched_grown_bytes(struct sched *sched, const char *owner);
 
 struct sched_stats {
     uint64_t slices, iterations;
