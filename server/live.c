@@ -68,6 +68,7 @@ static void copy_row(struct live *live, const struct job_row *row)
     live->revision = row->revision;
     live->created_ms = row->created_ms;
     live->started_ms = row->started_ms;
+    live->stored_bytes = row->stored_bytes;
     snprintf(live->precision, sizeof live->precision, "%s",
              row->precision != NULL ? row->precision : "");
     live->head = (struct summary_head){.max_rhat = NAN, .min_ess_bulk = NAN, .worst = SIZE_MAX};
@@ -201,7 +202,7 @@ static enum err make_file(struct live *live, const struct live_room *room, struc
     return code;
 }
 
-/* Under `loading`. Chains that still hold draws keep everything in memory. */
+/* Under `loading`. Chains lose nothing: every slice ends with its chain saved or dropped. */
 static void unload(struct live *live, struct datacache *cache)
 {
     for (uint32_t k = 0; live->chains != NULL && k < live->spec.chains; k++) {

@@ -50,6 +50,7 @@ struct live {
     bool loaded;          /* data and model are in memory */
     bool gone;            /* out of the list, freed with the last user */
     double cpu_seconds;
+    uint64_t stored_bytes; /* as the catalogue has it */
     struct summary_head head;
     char worst[120];
     uint64_t head_ms; /* monotonic time of the last summary */
