@@ -49,8 +49,8 @@ void adapt_begin(struct adapt *a, const double *theta, const double *g, const do
         a->sigma[j] = fmax(a->sigma[j], 1e-150);
         a->limit[j] = STEP_ADAPTING;
     }
-    *a->window = (struct adapt_window){.length = FIRST_WINDOW, .gradient = largest(g, a->d)};
-    a->window->end = a->warmup < 2 * FIRST_WINDOW ? a->warmup : FIRST_WINDOW;
+    *a->window = (struct adapt_window){
+        .end = FIRST_WINDOW, .length = FIRST_WINDOW, .gradient = largest(g, a->d)};
 }
 
 /* On the way to the mode gradients shrink. One that has grown tenfold means that an unbounded

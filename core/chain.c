@@ -131,6 +131,22 @@ static enum err check_save(const struct chain_config *config, struct err_info *i
     return ERR_OK;
 }
 
+/* A bounded sampler would walk on from infinity without ever meeting a NaN. */
+static enum err check_start(const struct chain_config *config, struct err_info *info)
+{
+    const double *values = config->start.values;
+    if (config->start.kind != START_VALUES)
+        return ERR_OK;
+    if (values == NULL)
+        return err_set(info, ERR_INVALID, "no start values are given");
+    for (size_t j = 0; j < config->model->d; j++)
+        if (!isfinite(values[j]))
+            return err_set(info, ERR_INVALID,
+                           "start value %zu is %g; start values must be finite numbers", j + 1,
+                           values[j]);
+    return ERR_OK;
+}
+
 enum err chain_check(const struct chain_config *config, struct err_info *info)
 {
     struct param_table table = config->sampler->params;
@@ -149,9 +165,7 @@ enum err chain_check(const struct chain_config *config, struct err_info *info)
     enum err code = check_batch(config, info);
     code = code == ERR_OK ? check_step(config, info) : code;
     code = code == ERR_OK ? check_save(config, info) : code;
-    if (code == ERR_OK && config->start.kind == START_VALUES && config->start.values == NULL)
-        return err_set(info, ERR_INVALID, "no start values are given");
-    return code;
+    return code == ERR_OK ? check_start(config, info) : code;
 }
 
 static uint64_t mix(uint64_t h, uint64_t word)

@@ -1,8 +1,8 @@
 /* Views of data: borrowed, immutable, shared by all chains of all jobs that use them.
  *
- * Rows are dense and row-major in single or double precision, each row `stride` elements apart,
- * 64-byte aligned and padded with zeros up to the stride. Triplets are (row, column, value) with
- * 0-based indices. */
+ * Rows are dense and row-major in single or double precision, `stride` elements apart and padded
+ * with zeros up to the stride; the first is 64-byte aligned, every one to LANES elements. Triplets
+ * are (row, column, value) with 0-based indices. */
 #ifndef BARKER_CORE_DATASET_H
 #define BARKER_CORE_DATASET_H
 
@@ -22,9 +22,9 @@ struct dataset {
     enum precision precision; /* of x */
     size_t N;                 /* rows or triplets */
     size_t columns;           /* of x */
-    size_t stride;            /* elements between rows of x, a multiple of LANES */
-    const void *x;            /* const float * or const double * */
-    const double *y;          /* response, or value of the triplet */
+    size_t stride;   /* elements between rows of x, a multiple of LANES, at most padded(columns) */
+    const void *x;   /* const float * or const double * */
+    const double *y; /* response, or value of the triplet */
     const uint32_t *user, *item;
     size_t users, items; /* one more than the largest index */
 };

@@ -29,8 +29,7 @@ enum err gradient_init(struct gradient *gs, const struct model *model, size_t n,
 
 void gradient_release(struct gradient *gs)
 {
-    if (gs->batch.bits != NULL)
-        minibatch_release(&gs->batch);
+    minibatch_release(&gs->batch);
     free(gs->idx);
     free(gs->sum);
     free(gs->sumsq);

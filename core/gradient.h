@@ -18,7 +18,7 @@ struct gradient {
     struct minibatch batch;
     bool full; /* n == N without replacement, or N == 0 */
     uint32_t *idx;
-    double *sum, *sumsq; /* padded(d); scratch */
+    double *sum, *sumsq; /* scratch: padded(d), and twice that for artificial noise */
     void *work;
 };
 

@@ -3,6 +3,7 @@
 #include "core/kernels.h"
 #include "core/vmath.h"
 
+#include <float.h>
 #include <string.h>
 
 extern const struct kernels KERNELS;
@@ -175,6 +176,13 @@ static void moments_(double *mean, double *m2, const double *x, double count, si
     }
 }
 
+/* Squares of terms beyond 1e154 overflow to infinity or to a NaN difference. The largest number
+ * instead gives a tau that a running average can leave behind again; NaN terms show in g. */
+static inline vd usable_variance(vd x)
+{
+    return vd_select(vd_abs(x) <= vd_set(DBL_MAX), positive_part(x), vd_set(DBL_MAX));
+}
+
 static void estimate_(double *g, double *tau, const double *sum, const double *sumsq, double scale,
                       double tau_scale, double count, size_t n)
 {
@@ -185,7 +193,7 @@ static void estimate_(double *g, double *tau, const double *sum, const double *s
     for (size_t i = 0; i < n; i += LANES) {
         vd s = vd_load(sum + i);
         vd variance = (vd_load(sumsq + i) - s * s / count) / (count - 1.0);
-        vd_store(tau + i, tau_scale * vd_sqrt(positive_part(variance)));
+        vd_store(tau + i, tau_scale * vd_sqrt(usable_variance(variance)));
     }
 }
 
