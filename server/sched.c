@@ -54,7 +54,7 @@ struct sched {
     size_t use_count;
     uint64_t tick;
     unsigned busy;
-    bool stopping;
+    atomic_bool stopping;
     struct sched_stats stats;
 
     pthread_t *threads;
@@ -437,7 +437,8 @@ static void live_summary(struct sched *s, struct live *live, bool final)
     size_t limit = final ? FINAL_COLUMNS : HEAD_COLUMNS;
     struct summary_range range = {.count = limit,
                                   .stride = (about.width + limit - 1) / limit,
-                                  .max_draws = final ? 0 : HEAD_DRAWS};
+                                  .max_draws = final ? 0 : HEAD_DRAWS,
+                                  .halt = &s->stopping};
     if (range.stride < 1)
         range.stride = 1;
     if (summary_measure(&summary, file, &range, &info) == ERR_OK) {
@@ -557,7 +558,9 @@ static void settle(struct sched *s, struct live *live)
         reason = "all chains are complete";
     if (event != JOB_EVENT_fail)
         live_summary(s, live, true);
-    enum err code = end_job(s, live, event, reason, &info);
+    /* An end whose summary was cut short comes again at the next start. */
+    bool late = event != JOB_EVENT_fail && atomic_load(&s->stopping);
+    enum err code = late ? ERR_CONFLICT : end_job(s, live, event, reason, &info);
     pthread_mutex_lock(&s->lock);
     live->ending = false;
     pthread_mutex_unlock(&s->lock);
@@ -1035,10 +1038,12 @@ static bool has(struct sched *s, const char *id)
 enum err sched_delete(struct sched *s, struct job_row *row, bool purge, struct err_info *info)
 {
     enum err code;
+    bool ended = job_state_terminal(row->state);
     pthread_mutex_lock(&s->ended);
-    if (has(s, row->id))
-        code =
-            err_set(info, ERR_CONFLICT, "the job has not ended; cancel it first, then delete it");
+    if (!ended || has(s, row->id))
+        code = err_set(info, ERR_CONFLICT, "the job %s%s; cancel it first, then delete it",
+                       ended ? "has been taken up again" : "is ",
+                       ended ? "" : job_state_name(row->state));
     else if (purge)
         code = store_job_purge(s->store, row->id, info);
     else

@@ -116,6 +116,8 @@ static enum err measure_all(struct summary *out, struct jobfile *file,
         if (code != ERR_OK)
             return code;
         for (size_t k = 0; k < n; k++) {
+            if (range->halt != NULL && atomic_load(range->halt))
+                return err_set(info, ERR_UNAVAILABLE, "the server is shutting down");
             out->rows[at + k].column = b->columns[k];
             measure_column(&out->rows[at + k].mixing, b->block, out->chains, n, k, w, b->starts,
                            b->lengths, b->work);

@@ -6,11 +6,14 @@
 #include "core/mixing.h"
 #include "server/jobfile.h"
 
+#include <stdatomic.h>
+
 /* How much of a job is summarised. */
 struct summary_range {
-    size_t first, count; /* columns; counted in steps of `stride` */
-    size_t stride;       /* 1: every column */
-    size_t max_draws;    /* per chain: more are thinned evenly; 0: all */
+    size_t first, count;     /* columns; counted in steps of `stride` */
+    size_t stride;           /* 1: every column */
+    size_t max_draws;        /* per chain: more are thinned evenly; 0: all */
+    const atomic_bool *halt; /* NULL, or: given up with ERR_UNAVAILABLE once it is true */
 };
 
 struct summary_row {
