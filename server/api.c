@@ -145,7 +145,7 @@ static enum err make_plan(struct call *call, struct plan *plan, struct err_info 
     if (route->flags & ROUTE_JSON)
         plan->body_limit = BODY_LIMIT;
     else if (route->handle == api_reference_put)
-        plan->body_limit = 64u << 20;
+        plan->body_limit = 16u << 20; /* the largest text that the store takes */
     else if (route->handle == api_dataset_put)
         return api_dataset_begin(call, plan, info);
     else if (effective(call->req->method) == HTTP_POST)

@@ -1079,6 +1079,7 @@ static void adopt(struct sched *s, struct live *live)
 /* Jobs of the catalogue that cannot be taken up, with the reason. */
 struct unreadable {
     char id[JOB_ID_SIZE];
+    uint64_t started_ms;
     char why[JOB_REASON_SIZE];
     struct unreadable *next;
 };
@@ -1086,22 +1087,27 @@ struct unreadable {
 struct take_up {
     struct sched *sched;
     struct unreadable *unreadable;
+    enum err code; /* ERR_OK, or what may pass and must not fail a job */
+    struct err_info info;
 };
 
 static bool take_up_row(void *ctx, const struct job_row *row)
 {
     struct take_up *t = ctx;
     struct live *live;
-    struct err_info info;
-    if (live_new(&live, row, &t->sched->room, &info) == ERR_OK) {
+    enum err code = live_new(&live, row, &t->sched->room, &t->info);
+    if (code == ERR_OK) {
         adopt(t->sched, live);
         return true;
     }
-    struct unreadable *u = calloc(1, sizeof *u);
-    if (u == NULL)
+    struct unreadable *u = may_pass(code) ? NULL : calloc(1, sizeof *u);
+    if (u == NULL) {
+        t->code = may_pass(code) ? code : err_set(&t->info, ERR_NO_MEMORY, "no memory to start");
         return false;
+    }
     memcpy(u->id, row->id, sizeof u->id);
-    memcpy(u->why, info.message, sizeof u->why);
+    u->started_ms = row->started_ms;
+    snprintf(u->why, sizeof u->why, "%s", t->info.message);
     u->next = t->unreadable;
     t->unreadable = u;
     return true;
@@ -1113,9 +1119,14 @@ static enum err take_up_all(struct sched *s, struct err_info *info)
     struct take_up t = {.sched = s};
     struct job_filter unfinished = {.active = true, .limit = SIZE_MAX / 2};
     enum err code = store_jobs(s->store, &unfinished, take_up_row, &t, info);
+    if (code == ERR_OK && t.code != ERR_OK)
+        code = err_set(info, t.code, "%s", t.info.message);
     for (struct unreadable *u = t.unreadable, *next; u != NULL; u = next) {
         next = u->next;
-        struct job_row row = {.state = JOB_failed, .reason = u->why, .ended_ms = clock_wall_ms()};
+        struct job_row row = {.state = JOB_failed,
+                              .reason = u->why,
+                              .started_ms = u->started_ms,
+                              .ended_ms = clock_wall_ms()};
         memcpy(row.id, u->id, sizeof row.id);
         log_event(LOG_ERROR, "job cannot be taken up", "job", u->id, "reason", u->why, NULL);
         if (code == ERR_OK)
