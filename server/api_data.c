@@ -3,12 +3,16 @@
 #include "server/json.h"
 #include "server/table.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define UPLOAD_MS     (3600 * 1000)
 #define PREVIEW_ROWS  10
 #define PREVIEW_BYTES ((size_t)1 << 30)
+#define LARGE_BYTES   ((uint64_t)16 << 20)
+#define LARGE_AT_ONCE 2 /* files of this size are looked into at a time: each is in memory whole \
+                         */
 
 static json_t *time_of(struct timespec t)
 {
@@ -100,7 +104,14 @@ void api_dataset(struct call *call)
         call_fail_info(call, &info);
         return;
     }
-    show(call, &file, (size_t)rows);
+    static atomic_uint large;
+    bool heavy = file.size > LARGE_BYTES;
+    if (heavy && atomic_fetch_add(&large, 1) >= LARGE_AT_ONCE)
+        call_fail(call, ERR_UNAVAILABLE, "other large files are being read; try again later");
+    else
+        show(call, &file, (size_t)rows);
+    if (heavy)
+        atomic_fetch_sub(&large, 1);
     datafile_close(&file);
 }
 

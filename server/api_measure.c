@@ -18,12 +18,13 @@
 
 /* ---- not too many at once ---- */
 
-enum { AT_ONCE = 4, PATIENCE_SECONDS = 20 };
+/* Those who wait hold a thread of the request pool each: few may, so that others get one. */
+enum { AT_ONCE = 4, WAITING = 6, PATIENCE_SECONDS = 20 };
 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t freed;
-    unsigned busy;
+    unsigned busy, waiting;
 } gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .freed = PTHREAD_COND_INITIALIZER};
 
 static enum err gate_enter(struct err_info *info)
@@ -33,8 +34,12 @@ static enum err gate_enter(struct err_info *info)
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += PATIENCE_SECONDS;
     pthread_mutex_lock(&gate.lock);
+    if (gate.waiting == WAITING)
+        waited = ETIMEDOUT;
+    gate.waiting++;
     while (gate.busy == AT_ONCE && waited != ETIMEDOUT)
         waited = pthread_cond_timedwait(&gate.freed, &gate.lock, &until);
+    gate.waiting--;
     bool entered = gate.busy < AT_ONCE;
     gate.busy += entered;
     pthread_mutex_unlock(&gate.lock);
