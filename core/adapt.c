@@ -7,9 +7,11 @@
 #define FIRST_WINDOW 25
 #define EARLY        0.15 /* of the warm-up: windows stay short */
 #define ENLARGE      4.0
-#define STRAIGHT     0.7  /* net way over path above which a walk counts as straight */
-#define RUNAWAY      10.0 /* growth of the gradient */
-#define SIGNIFICANT  4.0  /* standard errors */
+#define STRAIGHT     0.7   /* net way over path above which a walk counts as straight */
+#define RUNAWAY      10.0  /* growth of the gradient */
+#define CONFINED     0.25  /* of the reach of a free walk */
+#define TRUSTED      100.0 /* iterations of a window: what a shorter one shows may be chance */
+#define SIGNIFICANT  4.0   /* standard errors */
 
 /* Running sums of one window, per coordinate. */
 struct sums {
@@ -84,8 +86,9 @@ static void accumulate(struct adapt *a, struct sums s, const double *before, con
     }
 }
 
-/* The posterior scale that the window shows, or 0 when it shows none. */
-static double scale_seen(struct sums s, size_t j, double count)
+/* The scale by the curvature: from the slope of g on theta, or 0 when it cannot be told from none.
+ */
+static double scale_by_slope(struct sums s, size_t j, double count)
 {
     if (!(s.theta2[j] > 0.0) || count < 3.0)
         return 0.0;
@@ -95,23 +98,43 @@ static double scale_seen(struct sums s, size_t j, double count)
     return slope < -SIGNIFICANT * error ? 1.0 / sqrt(-slope) : 0.0;
 }
 
+/* The scale by the spread of the walk itself, for bounded samplers, whose moves no outlier among
+ * the gradients can stretch: a walk that stays well within the reach of a free one of the same
+ * steps is held by the target. Or 0. */
+static double scale_by_spread(const struct adapt *a, struct sums s, size_t j, double count)
+{
+    double sd = sqrt(s.theta2[j] / (count - 1.0)), reach = a->sigma[j] * sqrt(count / 6.0);
+    return a->bounded && count >= TRUSTED && sd < CONFINED * reach ? sd : 0.0;
+}
+
+/* The posterior scale that the window shows, or 0 when it shows none. */
+static double scale_seen(const struct adapt *a, struct sums s, size_t j, double count)
+{
+    double scale = scale_by_slope(s, j, count);
+    return scale > 0.0 ? scale : scale_by_spread(a, s, j, count);
+}
+
 static void choose(struct adapt *a, struct sums s, size_t j, const double *after, bool early)
 {
     double count = a->window->count, top = ceiling_of(a, s.tau[j] / count);
-    double scale = scale_seen(s, j, count);
+    double scale = scale_seen(a, s, j, count);
     bool straight = fabs(after[j] - s.from[j]) > STRAIGHT * s.path[j];
-    bool last = a->window->end >= a->warmup;
-    if (a->bounded && early && straight)
+    bool last = a->window->end >= a->warmup, seen_before = a->limit[j] == STEP_BY_SCALE;
+    if (a->bounded && early && straight) {
         a->sigma[j] *= ENLARGE;
-    else if (scale > 0.0)
+        a->limit[j] = STEP_ADAPTING;
+    } else if (scale > 0.0) {
         a->sigma[j] = a->fraction * scale;
-    else if (!last)
+        a->limit[j] = count >= TRUSTED ? STEP_BY_SCALE : STEP_ADAPTING;
+    } else if (!last && !seen_before) {
         a->sigma[j] *= ENLARGE;
-    a->limit[j] = STEP_BY_SCALE;
+    }
     if (a->sigma[j] >= top) {
         a->sigma[j] = top;
         a->limit[j] = STEP_BY_NOISE;
     }
+    if (last && a->limit[j] == STEP_ADAPTING)
+        a->limit[j] = scale > 0.0 ? STEP_BY_SCALE : STEP_UNSEEN;
 }
 
 /* Short windows at first, then doubling; a last window shorter than its successor would be is

@@ -98,9 +98,16 @@ uint64_t chain_moments(const struct chain *chain, double *mean, double *variance
  * may be NULL. Returns on how many iterations they rest. */
 uint64_t chain_noise(const struct chain *chain, double *tau, double *beyond);
 
-/* The step size in use (sigma_0 of a schedule) and what set it. d entries each; either may be NULL.
- */
-enum step_limit { STEP_GIVEN, STEP_BY_NOISE, STEP_BY_SCALE, STEP_BY_ACCEPTANCE, STEP_ADAPTING };
+/* The step size in use (sigma_0 of a schedule) and what set it; STEP_UNSEEN: warm-up ended before
+ * any scale showed. d entries each; either may be NULL. */
+enum step_limit {
+    STEP_GIVEN,
+    STEP_BY_NOISE,
+    STEP_BY_SCALE,
+    STEP_BY_ACCEPTANCE,
+    STEP_ADAPTING,
+    STEP_UNSEEN,
+};
 void chain_step(const struct chain *chain, double *sigma, enum step_limit *limits);
 
 /* Acceptance rate after warm-up of an exact sampler; NaN for others. */

@@ -74,10 +74,11 @@ size_t param_choice(const struct param_spec *spec, const char *text)
 
 static enum err check_sigma(double sigma, struct err_info *info)
 {
-    if (isfinite(sigma) && sigma > 0.0)
+    if (sigma > 0.0 && sigma <= STEP_SIZE_MAX)
         return ERR_OK;
     return err_set(info, ERR_INVALID,
-                   "%.10g is not allowed; a step size is a number greater than 0", sigma);
+                   "%.10g is not allowed; a step size is a number greater than 0 and at most 1e100",
+                   sigma);
 }
 
 enum err step_size_check(const struct step_size *step, struct err_info *info)

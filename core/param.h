@@ -57,6 +57,7 @@ struct step_size {
 };
 
 #define STEP_FRACTION 0.2
+#define STEP_SIZE_MAX 1e100
 
 /* Checks everything but `count`, which the chain compares with its dimension. */
 enum err step_size_check(const struct step_size *step, struct err_info *info);

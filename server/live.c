@@ -267,8 +267,9 @@ static enum err bring_in(struct live *live, size_t k, const struct live_room *ro
 
 static char *chain_facts(const struct chain *chain, const struct live *live)
 {
-    static const char *const limit_names[] = {"given", "noise", "scale", "acceptance", "adapting"};
-    size_t counts[5] = {0}, d = live->model->d;
+    static const char *const limit_names[] = {"given",      "noise",    "scale",
+                                              "acceptance", "adapting", "unseen"};
+    size_t counts[6] = {0}, d = live->model->d;
     enum step_limit *limits = malloc(d * sizeof *limits);
     json_t *facts = json_object(), *by = json_object();
     if (limits != NULL) {
@@ -276,7 +277,7 @@ static char *chain_facts(const struct chain *chain, const struct live *live)
         for (size_t j = 0; j < d; j++)
             counts[limits[j]]++;
     }
-    for (size_t i = 0; i < 5; i++)
+    for (size_t i = 0; i < 6; i++)
         if (counts[i] > 0)
             json_put(&by, limit_names[i], json_count(counts[i]));
     json_put(&facts, "step_size_set_by", by);
@@ -394,7 +395,6 @@ enum err live_run(struct live *live, size_t k, uint64_t iterations, const struct
     if (code == ERR_OK)
         code = save(live, k, room, now - saved_cpu, info);
     out->cpu_seconds = now - cpu;
-    out->wall_ms = clock_mono_ms() - start;
     if (chain_status(slot->chain) == CHAIN_DIVERGED)
         note_divergence(live, slot->chain, out);
     out->iteration = chain_iteration(slot->chain);
