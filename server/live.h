@@ -94,7 +94,6 @@ struct live_slice {
     uint64_t iteration;  /* reached, and saved unless it failed */
     enum chain_status status;
     double cpu_seconds;
-    uint64_t wall_ms;
     uint64_t diverged_at;
     char diverged_in[80];
 };
