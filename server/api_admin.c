@@ -170,10 +170,12 @@ void api_token_delete(struct call *call)
     bool found = auth_token_owner(call->app->auth, call->arg[0], owner);
     if (!found || (!call_is_admin(call) && strcmp(owner, call->who.user) != 0))
         call_fail(call, ERR_NOT_FOUND, "there is no such token");
-    else if (auth_token_revoke(call->app->auth, call->arg[0], &info) != ERR_OK)
+    else if (auth_token_revoke(call->app->auth, call->arg[0], &info) != ERR_OK) {
         call_fail_info(call, &info);
-    else
+    } else {
+        events_cut(call->app->events, call->arg[0], NULL);
         call_empty(call, 204);
+    }
 }
 
 /* ---- sign-in links ---- */
@@ -281,10 +283,12 @@ void api_user_put(struct call *call)
         .role = (enum role)r.role, .created_ms = clock_wall_ms(), .quotas = "{}"};
     memcpy(row.name, r.user, strlen(r.user) + 1);
     json_decref(json);
-    if (auth_user_put(call->app->auth, &row, &info) != ERR_OK)
+    if (auth_user_put(call->app->auth, &row, &info) != ERR_OK) {
         call_fail_info(call, &info);
-    else
+    } else {
+        events_cut(call->app->events, NULL, row.name); /* they open again with the new role */
         call_json(call, 201, user_json(&row));
+    }
 }
 
 void api_user_delete(struct call *call)
@@ -294,18 +298,20 @@ void api_user_delete(struct call *call)
         call_fail(call, ERR_CONFLICT, "you cannot delete yourself");
     else if (!auth_user_exists(call->app->auth, call->arg[0]))
         call_fail(call, ERR_NOT_FOUND, "there is no such user");
-    else if (auth_user_delete(call->app->auth, call->arg[0], &info) != ERR_OK)
+    else if (auth_user_delete(call->app->auth, call->arg[0], &info) != ERR_OK) {
         call_fail_info(call, &info);
-    else
+    } else {
+        events_cut(call->app->events, NULL, call->arg[0]);
         call_empty(call, 204);
+    }
 }
 
 /* ---- queue and events ---- */
 
-/* Others' private jobs are in the queue without their names. */
+/* Others' private jobs are in the queue without their names and without what they wait for. */
 static json_t *queue_job_json(const struct call *call, const struct sched_queue_job *job)
 {
-    bool own = call_is_admin(call) || strcmp(job->owner, call->who.user) == 0;
+    bool own = call_is_admin(call) || job->lab || strcmp(job->owner, call->who.user) == 0;
     json_t *one = json_object();
     json_put(&one, "id", own ? json_text(job->id) : json_null());
     json_put(&one, "name", own ? json_text(job->name) : json_null());
@@ -314,7 +320,7 @@ static json_t *queue_job_json(const struct call *call, const struct sched_queue_
     json_put(&one, "priority", json_integer(job->priority));
     json_put(&one, "running_chains", json_count(job->busy));
     json_put(&one, "chains", json_count(job->chains));
-    json_put(&one, "reason", json_text(job->why));
+    json_put(&one, "reason", json_text(own ? job->why : job_state_text(job->state)));
     return one;
 }
 
@@ -361,9 +367,11 @@ void api_events(struct call *call)
 {
     struct err_info info;
     const char *viewer = call_is_admin(call) ? NULL : call->who.user;
-    if (events_stream(call->app->events, viewer, request_header(call->req, "Last-Event-ID"),
-                      call->reply, &info) != ERR_OK)
+    const char *last = request_header(call->req, "Last-Event-ID");
+    if (events_stream(call->app->events, viewer, last, call->reply, &info) != ERR_OK)
         call_fail_info(call, &info);
+    else
+        events_signed(call->reply, call->who.user, call->who.token_id);
 }
 
 /* ---- reference posteriors ---- */

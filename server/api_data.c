@@ -11,8 +11,9 @@
 #define PREVIEW_ROWS  10
 #define PREVIEW_BYTES ((size_t)1 << 30)
 #define LARGE_BYTES   ((uint64_t)16 << 20)
-#define LARGE_AT_ONCE 2 /* files of this size are looked into at a time: each is in memory whole \
-                         */
+#define LARGE_AT_ONCE                                                          \
+    2 /* files of this size are looked into at a time: each is in memory whole \
+       */
 
 static json_t *time_of(struct timespec t)
 {
@@ -133,6 +134,10 @@ static void abort_upload(void *ctx)
 enum err api_dataset_begin(struct call *call, struct plan *plan, struct err_info *info)
 {
     uint64_t limit = (uint64_t)call->app->config->upload_mb << 20;
+    struct store_stats stats;
+    store_stats(call->app->store, &stats);
+    if (stats.free_bytes < 2 * ((uint64_t)call->app->config->min_free_mb << 20))
+        return err_set(info, ERR_NO_SPACE, "the server's disk is nearly full");
     enum err code =
         upload_begin(&call->upload, call->app->root, call->who.user, call->arg[0], limit, info);
     if (code != ERR_OK)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LOADS_MAX 2
+
 struct entry {
     struct data data; /* first: a `const struct data *` is its entry */
     char *key;
@@ -22,6 +24,7 @@ struct datacache {
     const struct datafile_root *root;
     size_t budget, held;
     uint64_t tick;
+    unsigned loads; /* under way; each holds the file, the table and the result in memory */
     pthread_mutex_t lock;
     pthread_cond_t loaded;
     struct entry *entries;
@@ -276,9 +279,13 @@ enum err datacache_get(struct datacache *cache, const char *user, const struct d
     struct entry *e = key != NULL ? claim(cache, key, &mine) : NULL;
     if (e != NULL && mine) {
         struct data data = {0};
+        while (cache->loads >= LOADS_MAX)
+            pthread_cond_wait(&cache->loaded, &cache->lock);
+        cache->loads++;
         pthread_mutex_unlock(&cache->lock);
         code = load(&data, &files, spec, kind, cache->budget, mistakes, info);
         pthread_mutex_lock(&cache->lock);
+        cache->loads--;
         code = finish(cache, e, &data, code, info);
         if (code == ERR_TOO_LARGE)
             code = as_mistake(code, "/data/path", mistakes, info);

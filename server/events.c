@@ -25,7 +25,9 @@ struct event {
 struct stream_reader {
     struct events *events;
     char viewer[USER_NAME_SIZE]; /* "": sees all */
-    uint64_t next;               /* id of the next event to look at */
+    char user[USER_NAME_SIZE], token_id[9];
+    bool cut;
+    uint64_t next; /* id of the next event to look at */
     uint64_t sent_ms;
     char *pending; /* a copy of what is being sent */
     size_t pending_size, pending_at;
@@ -145,7 +147,7 @@ static ssize_t stream_read(void *ctx, char *buffer, size_t size)
     while (used < size) {
         if (r->pending == NULL) {
             pthread_mutex_lock(&r->events->lock);
-            bool closed = r->events->closed;
+            bool closed = r->events->closed || r->cut;
             if (!closed)
                 find_pending(r, now);
             pthread_mutex_unlock(&r->events->lock);
@@ -236,6 +238,26 @@ enum err events_stream(struct events *e, const char *viewer, const char *last_id
         (struct stream){.ctx = r, .read = stream_read, .close = stream_close, .size = UINT64_MAX};
     reply_header(reply, "X-Accel-Buffering", "no");
     return ERR_OK;
+}
+
+void events_signed(struct reply *reply, const char *user, const char *token_id)
+{
+    struct stream_reader *r = reply->stream.ctx;
+    pthread_mutex_lock(&r->events->lock);
+    snprintf(r->user, sizeof r->user, "%s", user);
+    snprintf(r->token_id, sizeof r->token_id, "%s", token_id);
+    pthread_mutex_unlock(&r->events->lock);
+}
+
+void events_cut(struct events *e, const char *token_id, const char *user)
+{
+    pthread_mutex_lock(&e->lock);
+    for (struct stream_reader *r = e->readers; r != NULL; r = r->after)
+        r->cut |= (token_id != NULL && strcmp(r->token_id, token_id) == 0) ||
+                  (user != NULL && strcmp(r->user, user) == 0);
+    pthread_mutex_unlock(&e->lock);
+    if (e->published != NULL)
+        e->published(e->ctx, 0);
 }
 
 void events_close(struct events *e)

@@ -29,6 +29,12 @@ void events_publish(struct events *events, const char *type, const char *job, co
 enum err events_stream(struct events *events, const char *viewer, const char *last_id,
                        struct reply *reply, struct err_info *info);
 
+/* Whose stream it is, for events_cut: right after events_stream. */
+void events_signed(struct reply *reply, const char *user, const char *token_id);
+/* Ends the streams of a token, or of a user (the other is NULL): it was revoked, deleted or given
+ * another role. */
+void events_cut(struct events *events, const char *token_id, const char *user);
+
 /* Ends all streams (shutdown). */
 void events_close(struct events *events);
 size_t events_streams(struct events *events);

@@ -166,6 +166,13 @@ static bool adjoins(const char *end, const char *next)
     return end == next;
 }
 
+/* The parser turns both bytes of a CRLF into NULs; a value that is cut at a NUL of its own has only
+ * that one. */
+static bool line_ends(const char *end)
+{
+    return MHD_VERSION >= 0x00097700 || (end[0] == '\0' && memchr("\0 \t\r\n", end[1], 5) != NULL);
+}
+
 static enum MHD_Result check_header(void *cls, enum MHD_ValueKind kind, const char *name,
                                     size_t name_size, const char *value, size_t value_size)
 {
@@ -175,6 +182,9 @@ static enum MHD_Result check_header(void *cls, enum MHD_ValueKind kind, const ch
                           &r->info);
     if (!r->err && !adjoins(name + name_size, value))
         r->err = err_set(&r->info, ERR_MALFORMED, "folded header lines are not accepted");
+    if (!r->err && value && !line_ends(value + value_size))
+        r->err =
+            err_set(&r->info, ERR_MALFORMED, "a header value has a NUL byte, or its line no CRLF");
     return r->err ? MHD_NO : MHD_YES;
 }
 

@@ -20,12 +20,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define HALF_LIFE_MS      86400000.0
-#define STALL_MS          2000 /* until something that may pass is tried again */
-#define HEAD_EVERY_MS     5000 /* live summaries, at most this often ... */
-#define HEAD_SHARE        50.0 /* ... and at most this fraction of the time */
-#define HEAD_COLUMNS      100
-#define HEAD_DRAWS        1000
+#define HALF_LIFE_MS  86400000.0
+#define STALL_MS      2000 /* until something that may pass is tried again */
+#define HEAD_EVERY_MS 5000 /* live summaries, at most this often ... */
+#define HEAD_SHARE    50.0 /* ... and at most this fraction of the time */
+#define HEAD_COLUMNS  100
+#define HEAD_DRAWS    1000
+#define FINAL_DRAWS \
+    4000000 /* measured at the end of a job, all parameters and chains together: about a second */
 #define FINAL_COLUMNS     2000
 #define LOADED_PER_WORKER 4  /* jobs kept in memory */
 #define QUOTA_EVERY       16 /* slices between two looks at the disk quota */
@@ -435,9 +437,11 @@ static void live_summary(struct sched *s, struct live *live, bool final)
     struct jobfile_info about;
     jobfile_info(file, &about); /* the model need not be in memory */
     size_t limit = final ? FINAL_COLUMNS : HEAD_COLUMNS;
+    size_t columns = about.width < limit ? about.width : limit;
+    size_t budget = FINAL_DRAWS / ((columns + 1) * about.chains);
     struct summary_range range = {.count = limit,
                                   .stride = (about.width + limit - 1) / limit,
-                                  .max_draws = final ? 0 : HEAD_DRAWS,
+                                  .max_draws = final && budget > HEAD_DRAWS ? budget : HEAD_DRAWS,
                                   .halt = &s->stopping};
     if (range.stride < 1)
         range.stride = 1;
@@ -563,8 +567,10 @@ static void settle(struct sched *s, struct live *live)
     enum err code = late ? ERR_CONFLICT : end_job(s, live, event, reason, &info);
     pthread_mutex_lock(&s->lock);
     live->ending = false;
+    if (code == ERR_NOT_FOUND) /* purged from under us: nothing is left to run */
+        remove_job(s, live);
     pthread_mutex_unlock(&s->lock);
-    if (code != ERR_OK && code != ERR_CONFLICT)
+    if (code != ERR_OK && code != ERR_CONFLICT && code != ERR_NOT_FOUND)
         stall(s, live, info.message);
 }
 
@@ -939,17 +945,18 @@ static bool has_diverged(const struct live *live)
     return false;
 }
 
-/* A job that has ended, from the catalogue; ERR_UNAVAILABLE when it has just been revived by
- * somebody else. */
+/* A job that has ended, from the catalogue; *again when it has just been revived by somebody else.
+ */
 static enum err read_ended(struct sched *s, const char *id, enum job_event event, struct live **out,
-                           enum job_state *to, struct err_info *info)
+                           enum job_state *to, bool *again, struct err_info *info)
 {
     struct job_row row;
     enum err code = store_job_get(s->store, id, &row, info);
     if (code != ERR_OK)
         return code;
-    if (!job_state_terminal(row.state))
-        code = ERR_UNAVAILABLE;
+    *again = !job_state_terminal(row.state);
+    if (*again)
+        code = ERR_CONFLICT;
     if (code == ERR_OK)
         code = job_transition(row.state, event, to, info);
     if (code == ERR_OK)
@@ -960,11 +967,11 @@ static enum err read_ended(struct sched *s, const char *id, enum job_event event
 
 /* Under sched->ended. A job that had ended comes back to life. */
 static enum err revive(struct sched *s, const char *id, enum job_event event, uint64_t iterations,
-                       struct err_info *info)
+                       bool *again, struct err_info *info)
 {
     struct live *live = NULL;
     enum job_state to;
-    enum err code = read_ended(s, id, event, &live, &to, info);
+    enum err code = read_ended(s, id, event, &live, &to, again, info);
     if (code == ERR_OK && has_diverged(live))
         code = err_set(
             info, ERR_CONFLICT,
@@ -1010,11 +1017,11 @@ enum err sched_control(struct sched *s, const char *id, enum job_event event, ui
         } else {
             pthread_mutex_lock(&s->ended);
             live = hold(s, id);
-            code = live == NULL ? revive(s, id, event, iterations, info) : ERR_UNAVAILABLE;
+            again = live != NULL;
+            code = again ? ERR_CONFLICT : revive(s, id, event, iterations, &again, info);
             pthread_mutex_unlock(&s->ended);
             if (live != NULL)
                 let_go(s, live);
-            again = code == ERR_UNAVAILABLE;
         }
         if (!again)
             return code;
@@ -1249,6 +1256,7 @@ static void fill_queue(struct sched *s, struct live **order, struct sched_queue 
         struct live *live = order[i];
         struct sched_queue_job *job = &out->jobs[i];
         *job = (struct sched_queue_job){.state = live->state,
+                                        .lab = live->lab,
                                         .busy = live->busy,
                                         .chains = live->spec.chains,
                                         .priority = live->priority};

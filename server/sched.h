@@ -71,6 +71,7 @@ bool sched_version(struct sched *sched, const char *id, uint64_t *revision, uint
 struct sched_queue_job {
     char id[JOB_ID_SIZE], owner[USER_NAME_SIZE], name[220];
     enum job_state state;
+    bool lab;
     unsigned busy, chains;
     int64_t priority;
     char why[JOB_REASON_SIZE]; /* why it waits, or what it does */

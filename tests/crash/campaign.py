@@ -5,7 +5,6 @@ which specification, which jobs were cancelled, which tokens revoked, and how fa
 seen to be. After every kill it starts the daemon anew and holds it to that book; at the end every
 job must have finished with the draws of a daemon that nobody disturbed, byte for byte."""
 
-import json
 import os
 import random
 import signal
@@ -14,7 +13,7 @@ import threading
 import time
 
 import harness
-from harness import ENDED, Daemon, NO_TOKEN
+from harness import ENDED, Daemon
 
 # Errors that a client sees when the daemon dies under it.
 GONE = (OSError, harness.http.client.HTTPException)
@@ -30,23 +29,36 @@ def must(condition, *words):
 
 
 def specifications(rng):
-    """Jobs that take several slices, of every kind of state a chain can have."""
-    samplers = [{"name": "sgbd", "variant": "corrected", "step_size": "auto"},
-                {"name": "sgbd", "variant": "vanilla", "step_size": 0.3},
-                {"name": "sgld", "variant": "modified", "step_size": 0.1},
-                {"name": "sglrw", "step_size": {"value": 0.2}},
-                {"name": "barker_mh"}, {"name": "mala"}]
-    sampler = rng.choice(samplers)
-    base = {"sampler": sampler, "seed": rng.randrange(1000), "chains": rng.choice((1, 2, 3)),
-            "warmup": 500}
-    if rng.random() < 0.5:
-        return {**base, "model": {"name": "noisy_normal"}, "iterations": rng.choice((2000, 400000)),
-                "thin": 100, "save": {"params": None}}
-    job = {**base, "model": {"name": "logistic"}, "data": {"path": "train.csv", "test": "test.csv"},
-           "iterations": rng.choice((500, 30000)), "thin": 10, "metric_every": 50}
-    if sampler["name"] not in ("barker_mh", "mala"):
+    """Jobs from a moment to several seconds, of every kind of state a chain can have."""
+    sampler = rng.choice([{"name": "sgbd", "variant": "corrected", "step_size": "auto"},
+                          {"name": "sgbd", "variant": "vanilla", "step_size": 0.3},
+                          {"name": "sgld", "variant": "modified", "step_size": 0.1},
+                          {"name": "sglrw", "step_size": {"value": 0.2}},
+                          {"name": "barker_mh"}, {"name": "mala"}])
+    exact = sampler["name"] in ("barker_mh", "mala")
+    job = {"sampler": sampler, "seed": rng.randrange(1000), "chains": rng.choice((1, 2, 3)),
+           "warmup": 500}
+    kind = rng.choice(("toy", "toy", "logistic", "logistic", "wide"))
+    if kind == "toy":
+        job.update(model={"name": "noisy_normal"}, iterations=rng.choice((2000, 5000000, 20000000)))
+    elif kind == "logistic":
+        job.update(model={"name": "logistic"}, data={"path": "train.csv", "test": "test.csv"},
+                   metric_every=1000, iterations=rng.choice((500, 200000, 600000)))
+    else:  # more columns than fit into one tile
+        job.update(model={"name": "matrix_factorization", "rank": 5}, data={"path": "ratings.csv"},
+                   iterations=rng.choice((500, 20000)), chains=1,
+                   sampler={"name": "sgbd", "step_size": 0.001})
+        exact = False
+    job["thin"] = max(1, job["iterations"] // rng.choice((100, 1000)))
+    if kind != "toy" and not exact:
         job["batch_size"] = 20
     return job
+
+
+def files(daemon):
+    daemon.file("train.csv", harness.logistic_text(120))
+    daemon.file("test.csv", harness.logistic_text(40, seed=8))
+    daemon.file("ratings.csv", harness.ratings_text(100, 120, 1000))
 
 
 class Book:
@@ -56,7 +68,7 @@ class Book:
         self.lock = threading.Lock()
         self.jobs = {}       # id -> specification
         self.keys = {}       # idempotency key -> [specification, id or None]
-        self.cancelled = set()
+        self.cancelled, self.ended = set(), set()
         self.reached = {}    # id -> {chain: iteration} ever seen
         self.revoked = []    # tokens
 
@@ -73,6 +85,8 @@ class Book:
             for chain in (job["progress"] or {"chains": []})["chains"]:
                 k, i = chain["chain"], chain["iteration"]
                 seen[k] = max(seen.get(k, 0), i)
+            if job["state"] in ENDED:
+                self.ended.add(job["id"])
 
 
 class Load:
@@ -118,7 +132,9 @@ class Load:
         if not ids:
             time.sleep(0.02)
             return
-        reply = self.campaign.alice.get("/v1/jobs/" + rng.choice(ids[-8:]))
+        with self.book.lock:
+            unfinished = [i for i in ids if i not in self.book.ended]
+        reply = self.campaign.alice.get("/v1/jobs/" + rng.choice(unfinished or ids))
         must(reply.status == 200, "an acknowledged job answers", reply)
         self.book.see(reply.json())
         time.sleep(0.005)
@@ -135,8 +151,8 @@ class Load:
     def cancel(self, rng):
         time.sleep(rng.uniform(0.1, 0.8))
         with self.book.lock:
-            ids = [i for i in self.book.jobs if i not in self.book.cancelled]
-        if not ids:
+            ids = [i for i in self.book.jobs if i not in self.book.ended | self.book.cancelled]
+        if not ids or rng.random() < 0.5:
             return
         job = rng.choice(ids)
         reply = self.campaign.alice.post("/v1/jobs/%s/cancel" % job)
@@ -160,21 +176,21 @@ class Load:
 class Campaign:
     """One daemon, many deaths."""
 
-    def __init__(self, seed=1, max_jobs=12, say=print, **settings):
+    def __init__(self, seed, max_jobs, say, **settings):
         self.rng, self.say, self.max_jobs = random.Random(seed), say, max_jobs
         self.settings = {"slice_ms": 30, "workers": 2, **settings}
         self.daemon = Daemon(**self.settings)
-        self.daemon.file("train.csv", harness.logistic_text(120))
-        self.daemon.file("test.csv", harness.logistic_text(40, seed=8))
+        files(self.daemon)
         self.alice = self.daemon.user("alice")
         self.book = Book()
-        self.kills = self.recoveries = self.terms = 0
+        self.kills = self.recoveries = self.terms = self.interrupted = 0
 
     def submit(self, rng):
         """One submission with a key; what is not acknowledged is tried again with the same key."""
         with self.book.lock:
             waiting = [k for k, (_, job) in self.book.keys.items() if job is None]
-            if not waiting and len(self.book.keys) >= self.max_jobs:
+            busy = len(self.book.jobs) - len(self.book.ended)
+            if not waiting and (len(self.book.keys) >= self.max_jobs or busy >= 4):
                 return
             key = waiting[0] if waiting else "key-%d-%d" % (len(self.book.keys), rng.randrange(10 ** 9))
             if not waiting:
@@ -196,27 +212,37 @@ class Campaign:
             self.daemon.process.send_signal(signal.SIGTERM)
             time.sleep(self.rng.uniform(0, 0.3))
             self.terms += 1
-        self.daemon.kill()
-        self.kills += 1
+        self.kill()
         load.stop()
         self.daemon.launch()
         if self.rng.random() < 0.25:
             time.sleep(self.rng.uniform(0, 0.06))
-            self.daemon.kill()
-            self.kills += 1
+            self.kill()
             self.recoveries += 1
             self.daemon.launch()
         self.daemon.wait_ready()
         self.check()
 
+    def kill(self):
+        """It must not have died by itself before; after SIGTERM it may have ended."""
+        self.daemon.kill()
+        self.kills += 1
+        code = self.daemon.process.returncode
+        must(code in (0, -signal.SIGKILL), "the daemon ended with", code, "\n" + self.daemon.last_words())
+        self.daemon.check_log()
+
     def check(self):
         """The book against the daemon."""
         whole = self.kills % 20 == 0
-        files = [os.path.join(self.daemon.state, "barkerd.db")]
+        catalogue = os.path.join(self.daemon.state, "barkerd.db")
         for job_id, spec in self.book.jobs.items():
             reply = self.alice.get("/v1/jobs/" + job_id)
             must(reply.status == 200, job_id, "was acknowledged and is gone:", reply)
             job = reply.json()
+            if job["state"] in ENDED:
+                self.book.ended.add(job_id)
+            else:
+                self.interrupted += 1
             must(job["request"]["seed"] == spec["seed"]
                  and job["request"]["iterations"] == spec["iterations"]
                  and job["request"]["sampler"]["name"] == spec["sampler"]["name"],
@@ -232,8 +258,7 @@ class Campaign:
             path = os.path.join(self.daemon.state, "draws", job_id + ".db")
             if os.path.exists(path):
                 self.check_file(path, whole)
-                files.append(path)
-        must(whole is False or check_integrity(files[0]) == "ok", "the catalogue is damaged")
+        must(not whole or check_integrity(catalogue) == "ok", "the catalogue is damaged")
         for token in self.book.revoked[-3:]:
             # An address of its own each time: wrong tokens are limited by address.
             source = "127.3.%d.%d" % (self.rng.randrange(250), self.rng.randrange(1, 250))
@@ -279,8 +304,7 @@ class Campaign:
         count = len(self.alice.read("/v1/jobs", query={"limit": 500})["items"])
         must(count == len(self.book.keys), len(self.book.keys), "submissions made", count, "jobs")
         quiet = Daemon(**{**self.settings, "slice_ms": 500})
-        quiet.file("train.csv", harness.logistic_text(120))
-        quiet.file("test.csv", harness.logistic_text(40, seed=8))
+        files(quiet)
         other = quiet.client()
         pairs = [(job_id, other.submit(spec)) for job_id, spec in self.book.jobs.items()]
         for job_id, same in pairs:
@@ -338,15 +362,16 @@ def check_integrity(path):
         db.close()
 
 
-def run(kills, seed=1, max_jobs=12, say=print, **settings):
-    """A whole campaign; raises Violation, and leaves the folder in place when it does."""
-    campaign = Campaign(seed, max_jobs, say, **settings)
+def run(kills, seed=1, max_jobs=None, say=print, **settings):
+    """A whole campaign; raises Violation."""
+    campaign = Campaign(seed, max_jobs or max(8, kills // 2), say, **settings)
     while campaign.kills < kills:
         campaign.cycle()
         if campaign.kills % 25 == 0:
             say("%d kills, %d jobs" % (campaign.kills, len(campaign.book.jobs)))
     campaign.finish()
-    say("%d kills (%d during recovery, %d after SIGTERM), %d jobs, %d cancelled, all as it must be"
-        % (campaign.kills, campaign.recoveries, campaign.terms, len(campaign.book.jobs),
-           len(campaign.book.cancelled)))
+    say("%d kills (%d during recovery, %d after SIGTERM), %d jobs, interrupted %d times, %d cancelled: "
+        "all as it must be" % (campaign.kills, campaign.recoveries, campaign.terms,
+                               len(campaign.book.jobs), campaign.interrupted,
+                               len(campaign.book.cancelled)))
     return campaign

@@ -37,9 +37,10 @@ ENDED = ("succeeded", "failed", "cancelled")
 # ---- the daemon ----
 
 def scratch():
-    """A folder that goes away with the process."""
+    """A folder that goes away with the process, unless KEEP is set."""
     path = tempfile.mkdtemp(prefix="barkerd-test-")
-    atexit.register(shutil.rmtree, path, True)
+    if not os.environ.get("KEEP"):
+        atexit.register(shutil.rmtree, path, True)
     return path
 
 
@@ -96,9 +97,9 @@ class Daemon:
         while not os.path.exists(path):
             if self.process.poll() is not None:
                 raise AssertionError("the daemon ended with %s:\n%s"
-                                     % (self.process.returncode, self.log()[-3000:]))
+                                     % (self.process.returncode, self.last_words()))
             if time.monotonic() > end:
-                raise AssertionError("the daemon does not get ready:\n" + self.log()[-3000:])
+                raise AssertionError("the daemon does not get ready:\n" + self.last_words())
             time.sleep(0.005)
         with open(path) as file:
             self.url = file.read().strip()
@@ -120,7 +121,7 @@ class Daemon:
             code = self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise AssertionError("the daemon does not end:\n" + self.log()[-3000:])
+            raise AssertionError("the daemon does not end:\n" + self.last_words())
         self.check_log()
         return code
 
@@ -142,6 +143,10 @@ class Daemon:
                 return file.read()
         except FileNotFoundError:
             return ""
+
+    def last_words(self):
+        lines = [l for l in self.log().splitlines() if "event=request" not in l]
+        return "\n".join(lines[-12:])
 
     def check_log(self):
         """No test passes over a sanitizer's report or an assertion."""
@@ -342,6 +347,8 @@ class Events:
         self.comments, self.retry, self.waiting = [], None, collections.deque()
         while b"\r\n\r\n" not in self.bytes and not self.ended:
             self.receive()
+        if self.ended and b"\r\n\r\n" not in self.bytes:
+            raise OSError("the daemon is gone")
         head, self.bytes = self.bytes.split(b"\r\n\r\n", 1)
         self.status = int(head.split()[1])
         self.headers = http.client.parse_headers(io.BytesIO(head.split(b"\r\n", 1)[1] + b"\r\n\r\n"))
