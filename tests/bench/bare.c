@@ -1,5 +1,5 @@
 /* The chains of a job without a daemon: no storing, no slices, nobody else. Prints the seconds that
- * they take; with no arguments it says what it is for, so that `make bench` may call it.
+ * they take. Called by tests/bench/overhead.
  *
  *     bench-bare DATA_FOLDER JOB.json THREADS */
 #include "server/clock.h"
@@ -53,10 +53,8 @@ static json_t *read_job(const char *path)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4) {
-        printf("bench-bare is called by tests/bench/overhead\n");
-        return 0;
-    }
+    if (argc != 4)
+        die("usage: bench-bare DATA_FOLDER JOB.json THREADS");
     struct err_info info = {.message = ""};
     struct mistakes mistakes = {0};
     struct datafile_root *root;
