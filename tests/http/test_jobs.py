@@ -53,6 +53,7 @@ MISTAKES = [
     ({"sampler": {"name": "sgbd", "noise": "cauchy"}}, "/sampler/noise"),
     ({"sampler": {"name": "sgbd", "step_size": 0}}, "/sampler/step_size"),
     ({"sampler": {"name": "sgbd", "step_size": -0.1}}, "/sampler/step_size"),
+    ({"sampler": {"name": "sgbd", "step_size": 1e150}}, "/sampler/step_size"),
     ({"sampler": {"name": "sgbd", "step_size": []}}, "/sampler/step_size"),
     ({"sampler": {"name": "sgbd", "step_size": [0.1, 0.1]}}, "/sampler/step_size"),
     ({"sampler": {"name": "sgbd", "step_size": [-1]}}, "/sampler/step_size/0"),
@@ -645,7 +646,7 @@ class Control(Case):
         self.assertEqual(alice.job(job), before)
 
     def test_a_diverged_job_fails_with_the_place_and_keeps_its_draws(self):
-        spec = logistic(sampler={"name": "sgld", "step_size": 1e150}, iterations=50, warmup=0)
+        spec = logistic(sampler={"name": "sgld", "step_size": 1e99}, iterations=50, warmup=0)
         job = alice.submit(spec)
         done = alice.wait(job, "failed")
         self.assertIn("diverged", done["reason"])
