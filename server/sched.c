@@ -330,7 +330,8 @@ static enum err store_state(struct sched *s, struct live *live, enum job_state t
     if (job_state_terminal(to))
         row.ended_ms = now;
     fill_results(s, live, &row, &progress, &summary);
-    snprintf(log, sizeof log, "%s: %s", job_state_name(to), reason);
+    bool plain = strcmp(job_state_name(to), reason) == 0;
+    snprintf(log, sizeof log, "%s%s%s", job_state_name(to), plain ? "" : ": ", plain ? "" : reason);
     enum err code = store_job_update(s->store, &row, JOB_SET_STATE | JOB_SET_RESULTS, log, info);
     free(progress);
     free(summary);

@@ -11,7 +11,7 @@
 const char *const spec_step_kinds[] = {"constant", "schedule", "auto", NULL};
 
 static const struct param_spec sigma_rule = {
-    .name = "value", .kind = PARAM_REAL, .lo_open = 1, .hi = INFINITY};
+    .name = "value", .kind = PARAM_REAL, .lo_open = 1, .hi = STEP_SIZE_MAX};
 static const struct param_spec t0_rule = {
     .name = "t0", .kind = PARAM_REAL, .fallback = 1000.0, .lo_open = 1, .hi = INFINITY};
 static const struct param_spec gamma_rule = {

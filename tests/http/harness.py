@@ -565,9 +565,9 @@ def endless(**fields):
     return toy(**{"iterations": 900000000, "warmup": 0, "thin": 1000000, "chains": 1, **fields})
 
 
-def steady(iterations=200000, **fields):
+def steady(iterations=2000000, **fields):
     """A job of several slices on any machine."""
-    return toy(**{"iterations": iterations, "warmup": 1000, "thin": 50, **fields})
+    return toy(**{"iterations": iterations, "warmup": 1000, "thin": 500, **fields})
 
 
 class Case(unittest.TestCase):

@@ -210,10 +210,10 @@ class End(Case):
     def test_sigterm_saves_everything_and_a_restart_goes_on(self):
         quiet = Daemon()
         quiet.file("train.csv", logistic_text(100))
-        specs = [steady(iterations=2000000, thin=500, chains=2),
+        specs = [steady(iterations=6000000, thin=1500, chains=2),
                  {"model": {"name": "logistic"}, "data": {"path": "train.csv"}, "batch_size": 20,
-                  "sampler": {"name": "sgld", "variant": "corrected"}, "iterations": 150000, "warmup": 1000,
-                  "thin": 100, "chains": 2, "seed": 4}]
+                  "sampler": {"name": "sgld", "variant": "corrected"}, "iterations": 1500000, "warmup": 1000,
+                  "thin": 1000, "chains": 2, "seed": 4}]
         whole = [quiet.client().everything(quiet.client().run(s)["id"]) for s in specs]
         self.assertEqual(quiet.stop(), 0)
         daemon = Daemon()
@@ -622,7 +622,9 @@ class Retention(Case):
         while os.path.exists(path) and time.monotonic() < end:
             time.sleep(0.2)
         self.assertFalse(os.path.exists(path))
-        trash = [j["id"] for j in client.read("/v1/jobs", query={"trash": "true"})["items"]]
+        trash = None  # the file goes first, its row a commit later
+        while trash != [new] and time.monotonic() < end:
+            trash = [j["id"] for j in client.read("/v1/jobs", query={"trash": "true"})["items"]]
         self.assertEqual(trash, [new])
         self.assertEqual(daemon.stop(), 0)
 

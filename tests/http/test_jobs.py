@@ -618,14 +618,14 @@ class Control(Case):
         self.assertIn(alice.act(job, "extend", {"iterations": 1000})["state"], ("running", "queued"))
         alice.act(job, "pause")
         answer = alice.act(job, "extend", {"iterations": 1000})
-        self.assertEqual((answer["state"], answer["progress"]["total"]), ("paused", 2 * 203000))
+        self.assertEqual((answer["state"], answer["progress"]["total"]), ("paused", 2 * 2003000))
         alice.act(job, "resume")
         alice.wait(job)
         self.assertEqual(alice.everything(job),
-                         alice.everything(alice.run(steady(iterations=202000))["id"]))
+                         alice.everything(alice.run(steady(iterations=2002000))["id"]))
 
     def test_a_cancelled_job_can_be_extended_and_completes(self):
-        whole = alice.everything(alice.run(steady(iterations=201000))["id"])
+        whole = alice.everything(alice.run(steady(iterations=2001000))["id"])
         job = alice.submit(steady())
         alice.wait_progress(job, 1)
         alice.act(job, "cancel")
