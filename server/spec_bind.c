@@ -144,6 +144,8 @@ static void check_chain(const struct job_spec *spec, const struct spec_bound *bo
     struct place at = place_key(root, "batch_size");
     spec_chain_config(spec, bound, model, 1, &config);
     config.save = NULL;
+    config.start = (struct chain_start){
+        .kind = START_ZERO}; /* its numbers are finite, their count may be wrong */
     if (!step_fits)
         config.step = (struct step_size){.kind = STEP_CONSTANT, .value = 1.0};
     if (chain_check(&config, &info) != ERR_OK)
