@@ -481,47 +481,66 @@ static enum err check_isa(struct err_info *info)
                    isa, kernels_available()[0]->isa);
 }
 
-int main(int argc, char **argv)
+/* --help and --version need nothing else. */
+static bool informed(int argc, char **argv)
 {
-    static struct daemon d;
-    struct err_info info;
-    char **rest = calloc((size_t)argc, sizeof *rest);
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             usage(stdout);
-            return 0;
+            return true;
         }
         if (strcmp(argv[i], "--version") == 0) {
             printf("barkerd %s\n", BARKERD_VERSION);
-            return 0;
+            return true;
         }
     }
-    prepare_process();
-    if (rest == NULL)
-        return 1;
-    enum err code = config_init(&d.config, &info);
-    int count = code == ERR_OK ? take_settings(&d.config, argc, argv, true, rest, &info) : -1;
-    if (count >= 0)
-        count = take_settings(&d.config, argc, argv, false, rest, &info);
-    if (count >= 0)
-        code = config_finish(&d.config, d.address, &d.port, &d.loopback, &info);
-    if (code == ERR_OK)
-        code = check_isa(&info);
-    if (count < 0 || code != ERR_OK) {
-        fprintf(stderr, "barkerd: %s\n", info.message);
-        return 2;
-    }
-    if (count == 0) {
-        free(rest);
-        return serve(&d);
-    }
+    return false;
+}
+
+static enum err configure(struct daemon *d, int argc, char **argv, char **rest, int *count,
+                          struct err_info *info)
+{
+    enum err code = config_init(&d->config, info);
+    if (code != ERR_OK)
+        return code;
+    if (take_settings(&d->config, argc, argv, true, rest, info) < 0)
+        return ERR_INVALID;
+    *count = take_settings(&d->config, argc, argv, false, rest, info);
+    if (*count < 0)
+        return ERR_INVALID;
+    code = config_finish(&d->config, d->address, &d->port, &d->loopback, info);
+    return code == ERR_OK ? check_isa(info) : code;
+}
+
+static int command(struct daemon *d, int count, char **rest)
+{
     if (strcmp(rest[0], "token") == 0)
-        return token_command(&d, count - 1, rest + 1);
+        return token_command(d, count - 1, rest + 1);
     if (strcmp(rest[0], "check") == 0 && count == 1)
-        return check_command(&d);
+        return check_command(d);
     if (strcmp(rest[0], "backup") == 0 && count == 2)
-        return backup_command(&d, rest[1]);
+        return backup_command(d, rest[1]);
     fprintf(stderr, "barkerd: do not know what to do with \"%s\"\n\n", rest[0]);
     usage(stderr);
     return 2;
+}
+
+int main(int argc, char **argv)
+{
+    static struct daemon d;
+    struct err_info info = {.message = "no memory to start"};
+    int count = 0, status;
+    if (informed(argc, argv))
+        return 0;
+    prepare_process();
+    char **rest = calloc((size_t)argc + 1, sizeof *rest);
+    if (rest == NULL || configure(&d, argc, argv, rest, &count, &info) != ERR_OK) {
+        fprintf(stderr, "barkerd: %s\n", info.message);
+        status = 2;
+    } else {
+        status = count == 0 ? serve(&d) : command(&d, count, rest);
+    }
+    free(rest);
+    config_release(&d.config);
+    return status;
 }
