@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import sqlite3
+import struct
 import subprocess
 import threading
 import time
@@ -486,8 +487,9 @@ class Wide(Case):
         late = daemon.status("VmRSS")
         stored = client.job(job)["stored_bytes"]
         self.assertGreater(stored, 8000 // 50 * 19480 * 8)
-        # What was stored between the two looks is 25 MB and more.
-        self.assertLess(late - early, 16 * 1024)
+        # What was stored between the two looks is 25 MB and more. (AddressSanitizer keeps what was freed.)
+        if "asan" not in harness.BARKERD:
+            self.assertLess(late - early, 16 * 1024)
         client.act(job, "cancel")
         client.wait(job, "cancelled")
         before = daemon.status("VmRSS")
@@ -499,13 +501,12 @@ class Wide(Case):
         one = Table(client.draws(job, params="U[450,20],log_lambda_V[7],V[520,1]"))
         self.assertEqual(len(one.rows), draws)
         offset = 128 + 8 * (449 * 20 + 19)
-        import struct
         self.assertEqual(one.values["U[450,20]"], [
             struct.unpack_from("<d", body, offset + 8 * width * i)[0] for i in range(draws)])
         page = client.read("/v1/jobs/%s/summary" % job, query={"limit": 50, "order": "worst"})
         self.assertEqual(len(page["parameters"]), 50)
         # Downloads and summaries are made piece by piece too.
-        self.assertLess(daemon.status("VmRSS") - before, 160 * 1024)
+        self.assertLess(daemon.status("VmRSS") - before, slack * 160 * 1024)
         self.assertEqual(daemon.stop(), 0)
 
 
@@ -579,7 +580,10 @@ class FullDisk(Case):
         reply = client.put("/v1/datasets/big.csv", b"a,b\n" + b"1,2\n" * 500000)
         self.assertProblem(reply, 507)
         self.assertProblem(client.get("/v1/datasets/big.csv"), 404)
-        files = [f for _, _, fs in os.walk(daemon.data) for f in fs]
+        end = time.monotonic() + harness.PATIENCE
+        files = None  # what was begun goes when the request is over, a moment after its reply
+        while files != [] and time.monotonic() < end:
+            files = [f for _, _, fs in os.walk(daemon.data) for f in fs]
         self.assertEqual(files, [])
         self.assertEqual(client.put("/v1/datasets/small.csv", "a,b\n1,2\n").status, 201)
         self.assertEqual(daemon.stop(), 0)
