@@ -149,7 +149,7 @@ class Load:
                     self.book.see(event["data"])
 
     def cancel(self, rng):
-        time.sleep(rng.uniform(0.1, 0.8))
+        time.sleep(rng.uniform(0.1, 0.5))
         with self.book.lock:
             ids = [i for i in self.book.jobs if i not in self.book.ended | self.book.cancelled]
         if not ids or rng.random() < 0.5:
@@ -160,6 +160,7 @@ class Load:
         if reply.status == 202:
             with self.book.lock:
                 self.book.cancelled.add(job)
+            self.campaign.acknowledged["cancel"].set()
 
     def tokens(self, rng):
         time.sleep(rng.uniform(0.2, 0.8))
@@ -171,6 +172,7 @@ class Load:
         if admin.delete("/v1/tokens/" + made["id"]).status == 204:
             with self.book.lock:
                 self.book.revoked.append(made["token"])
+            self.campaign.acknowledged["revoke"].set()
 
 
 class Campaign:
@@ -183,6 +185,7 @@ class Campaign:
         files(self.daemon)
         self.alice = self.daemon.user("alice")
         self.book = Book()
+        self.acknowledged = {k: threading.Event() for k in ("submit", "cancel", "revoke")}
         self.kills = self.recoveries = self.terms = self.interrupted = 0
 
     def submit(self, rng):
@@ -200,6 +203,7 @@ class Campaign:
         must(reply.status in (201, 503), "a submission answers", reply)
         if reply.status == 201:
             self.book.acknowledge(key, reply.json()["id"])
+            self.acknowledged["submit"].set()
 
     # ---- one cycle ----
 
@@ -208,7 +212,11 @@ class Campaign:
         load = Load(self, self.rng.random())
         load.start()
         time.sleep(self.rng.uniform(0.005, 1.2))
-        if self.rng.random() < 0.15:
+        if self.rng.random() < 0.4:  # right after something was promised
+            promise = self.acknowledged[self.rng.choice(("submit", "cancel", "cancel", "revoke"))]
+            promise.clear()
+            promise.wait(1.0)
+        elif self.rng.random() < 0.25:
             self.daemon.process.send_signal(signal.SIGTERM)
             time.sleep(self.rng.uniform(0, 0.3))
             self.terms += 1

@@ -31,6 +31,13 @@ BARKERD = os.path.join(BUILD, "barkerd")
 # generous because sanitizers, valgrind and a busy machine may all be slow.
 PATIENCE = float(os.environ.get("PATIENCE", "120"))
 
+def sanitized():
+    """Whether the daemon carries a sanitizer, whose memory is not the daemon's."""
+    with open(BARKERD, "rb") as file:
+        text = file.read()
+    return b"__tsan_init" in text or b"__asan_init" in text
+
+
 ENDED = ("succeeded", "failed", "cancelled")
 
 
