@@ -510,6 +510,21 @@ class Wide(Case):
         self.assertEqual(daemon.stop(), 0)
 
 
+    def test_memory_of_large_answers_is_given_back(self):
+        daemon = Daemon()
+        client = daemon.client()
+        job = client.run(toy(iterations=600000, warmup=0, chains=2))["id"]
+        sizes = []
+        for _ in range(12):
+            client.read("/v1/jobs/%s/summary" % job)
+            client.draws(job, format="npy")
+            sizes.append(daemon.status("VmRSS"))
+        # The numbers of one request are 10 MB, its working memory several times that.
+        if not harness.sanitized():
+            self.assertLess(sizes[-1] - sizes[0], 60 * 1024, sizes)
+        self.assertEqual(daemon.stop(), 0)
+
+
 class FullDisk(Case):
     def setUp(self):
         self.mount = os.path.join(harness.scratch(), "small")

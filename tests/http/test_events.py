@@ -122,7 +122,8 @@ class Stream(Case):
             with self.subTest(last_id), alice.events(last_id) as stream:
                 event = stream.next()
                 self.assertEqual(event["event"], "reset")
-                self.assertIsNone(stream.next(0.2))
+                later = stream.next(0.2)  # nothing is replayed; what follows the end of the job above may still come
+                self.assertTrue(later is None or later["event"] == "queue.changed", later)
 
     def test_after_a_reset_the_stream_goes_on(self):
         with alice.events("1") as stream:
