@@ -47,7 +47,7 @@ static void add_scaled(double *x, double a, const double *v, size_t d)
 /* The two-loop recursion: direction = H g, H the inverse curvature known from the history. */
 static void find_direction(struct climb *c)
 {
-    double a[HISTORY];
+    double a[HISTORY] = {0};
     memcpy(c->direction, c->g, c->d * sizeof *c->g);
     for (size_t k = 0; k < c->stored; k++) {
         size_t i = (c->newest + HISTORY - k) % HISTORY;

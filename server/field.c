@@ -209,7 +209,7 @@ bool field_object(const struct place *place, const json_t *json, const struct fi
         place_mistake(place, "must be an object, not %s", field_type(json));
         return false;
     }
-    for (; fields[count].name != NULL && count < NAMES_MAX; count++)
+    for (; count < NAMES_MAX && fields[count].name != NULL; count++)
         names[count] = fields[count].name;
     names[count] = NULL;
     refuse_unknown(place, json, names);
