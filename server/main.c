@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <gnutls/gnutls.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -239,6 +240,9 @@ static void prepare_process(void)
         setrlimit(RLIMIT_NOFILE, &files);
     }
     umask(077);
+    /* Large buffers of one request must not stay with the thread that served it. */
+    mallopt(M_MMAP_THRESHOLD, 1 << 20);
+    mallopt(M_TRIM_THRESHOLD, 4 << 20);
     json_object_seed(0);
 }
 
