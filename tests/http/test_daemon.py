@@ -9,7 +9,6 @@ import struct
 import subprocess
 import threading
 import time
-import unittest
 
 import harness
 from harness import (Case, Client, Daemon, Table, command, endless, logistic_text, ratings_text, steady,

@@ -261,12 +261,10 @@ def ess(chains):
     if even > 0:
         values.append(even)
     length = len(values) // 2 * 2
-    last = t - 2 if even + odd < 0 else t
     pairs = values[:]
     for k in range(2, length, 2):
         if pairs[k] + pairs[k + 1] > pairs[k - 2] + pairs[k - 1]:
             pairs[k] = pairs[k + 1] = (pairs[k - 2] + pairs[k - 1]) / 2
-    del last
     tail = pairs[length] if len(pairs) > length else 0
     tau = -1 + 2 * math.fsum(pairs[:length]) + tail
     return m * n / max(tau, 1 / math.log10(m * n))
