@@ -266,7 +266,7 @@ Test(real_data, sepsis_v_sgbd_has_the_posterior_but_for_its_noise)
         config.step.count = 4;
         config.batch_size = 881;
         config.chain = k;
-        config.iterations = 500000;
+        config.iterations = 200000;
         config.thin = 1000;
         config.start = (struct chain_start){.kind = START_VALUES, .values = r.mean};
         struct chain *chain = toy_chain(&config);
@@ -397,8 +397,8 @@ Test(real_data, arrhythmia_v_sgld_has_the_published_figures)
     expect_figures("sgld", "vanilla", 0.14, (struct figures){0.53, 2.07, 0.488});
 }
 
-/* The metric of the ergodic average at the end of a run, and of the last draw. */
-static double final_metric(const struct chain_config *config, double *last_draw)
+/* The metric of the ergodic average at the end of a run; NaN when the chain diverged. */
+static double final_metric(const struct chain_config *config)
 {
     struct chain *chain = toy_chain(config);
     double metric = NAN;
@@ -407,39 +407,38 @@ static double final_metric(const struct chain_config *config, double *last_draw)
         struct chain_output out;
         chain_advance(chain, 500);
         chain_output(chain, &out);
-        if (out.metrics > 0) {
-            const double *values = out.metric_values + (out.metrics - 1) * 2 * out.metric_width;
-            *last_draw = values[0];
-            metric = values[out.metric_width];
-        }
+        if (out.metrics > 0)
+            metric = out.metric_values[(2 * out.metrics - 1) * out.metric_width];
         chain_drain(chain);
     }
-    cr_expect_eq(chain_status(chain), CHAIN_DONE);
+    if (chain_status(chain) == CHAIN_DIVERGED)
+        metric = NAN;
     chain_free(chain);
     return metric;
 }
 
-/* Ergodic rMSE: published 0.970, 1.03, 1.06 and 1.07, one run each; between starts it differs by
- * about 0.01 for v-SGBD and by 0.003 for the others. At these step sizes most starts are too far
- * out for Langevin: of the seeds 1 to 40 v-SGLD diverges for 29 and e-SGLD for 26, all within 40
- * iterations. The two seeds are ones where neither does; the figures and their order are
- * conditional on that. */
-static void expect_movielens(const struct model *model, uint64_t seed)
+/* Ergodic rMSE: published 0.970, 1.03, 1.06 and 1.07, one run each; here the first six seeds,
+ * chosen by nothing. A start is drawn from the prior and decides much: v-SGBD's figure differs
+ * between starts with a standard deviation of 0.009 (seeds 1 to 12: mean 0.975, 0.962 to 0.993), so
+ * its mean over the starts is what is held to 0.985; Langevin diverges within 40 iterations from
+ * most of them (of the seeds 1 to 40 v-SGLD from 29, e-SGLD from 26), which counts as worse than
+ * any figure. The two Langevin variants can only be told apart where both arrive. */
+enum { MOVIELENS_SEEDS = 6 };
+
+static void movielens_rmse(const struct model *model, uint64_t seed, double rmse[4])
 {
     static const struct {
         const char *sampler, *variant;
         double sigma;
-    } cases[] = {{"sgbd", "vanilla", 0.0223},
-                 {"sgbd", "extreme", 0.005},
-                 {"sgld", "vanilla", 0.011},
-                 {"sgld", "extreme", 0.0105}};
+    } cases[4] = {{"sgbd", "vanilla", 0.0223},
+                  {"sgbd", "extreme", 0.005},
+                  {"sgld", "vanilla", 0.011},
+                  {"sgld", "extreme", 0.0105}};
     static const uint32_t saved[1] = {0};
-    double rmse[COUNT(cases)];
 
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct chain_config config =
             toy_config(model, cases[i].sampler, cases[i].variant, cases[i].sigma);
-        double last = NAN;
         config.seed = seed;
         config.batch_size = 800;
         config.warmup = config.iterations = 2500;
@@ -447,18 +446,18 @@ static void expect_movielens(const struct model *model, uint64_t seed)
         config.save = saved;
         config.save_count = 1;
         config.start.kind = START_PRIOR;
-        rmse[i] = final_metric(&config, &last);
-        printf("movielens %s %s: rMSE %.4f, last draw %.4f\n", cases[i].sampler, cases[i].variant,
-               rmse[i], last);
+        rmse[i] = final_metric(&config);
+        if (isnan(rmse[i]))
+            rmse[i] = INFINITY;
     }
-    cr_expect_leq(rmse[0], 0.985, "v-SGBD: %.4f", rmse[0]);
-    cr_expect(rmse[0] < rmse[1] && rmse[1] < rmse[2] && rmse[2] <= rmse[3],
-              "seed %lu: %.4f %.4f %.4f %.4f", seed, rmse[0], rmse[1], rmse[2], rmse[3]);
+    printf("movielens seed %lu: v-SGBD %.4f, e-SGBD %.4f, v-SGLD %.4f, e-SGLD %.4f\n", seed,
+           rmse[0], rmse[1], rmse[2], rmse[3]);
 }
 
 Test(real_data, movielens_rmse_has_the_published_order)
 {
-    static const uint64_t seeds[] = {2, 6};
+    double sum = 0.0;
+    size_t both_arrive = 0;
 
     if (!shared_has("movielens_u1_train.csv"))
         return;
@@ -466,8 +465,19 @@ Test(real_data, movielens_rmse_has_the_published_order)
     struct dataset test = shared_ratings("movielens_u1_test.csv");
     struct model *model = toy_registered("matrix_factorization", NULL, &train, &test);
     cr_assert_eq(model->d, 52580);
-    for (size_t i = 0; i < COUNT(seeds); i++)
-        expect_movielens(model, seeds[i]);
+    for (uint64_t seed = 1; seed <= MOVIELENS_SEEDS; seed++) {
+        double rmse[4];
+        movielens_rmse(model, seed, rmse);
+        sum += rmse[0];
+        cr_expect(rmse[0] < rmse[1] && rmse[1] < rmse[2] && rmse[1] < rmse[3],
+                  "seed %lu: %.4f %.4f %.4f %.4f", seed, rmse[0], rmse[1], rmse[2], rmse[3]);
+        if (!isfinite(rmse[2]) || !isfinite(rmse[3]))
+            continue;
+        both_arrive++;
+        cr_expect_leq(rmse[2], rmse[3], "seed %lu: %.4f %.4f", seed, rmse[2], rmse[3]);
+    }
+    cr_expect_leq(sum / MOVIELENS_SEEDS, 0.985, "v-SGBD: %.4f", sum / MOVIELENS_SEEDS);
+    cr_expect_geq(both_arrive, 1);
     model_free(model);
     shared_free(&train);
     shared_free(&test);
@@ -489,15 +499,13 @@ Test(real_data, ica_reaches_the_published_log_likelihood)
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct chain_config config =
             toy_config(model, cases[i].sampler, cases[i].variant, cases[i].sigma);
-        double last = NAN;
         config.batch_size = 100;
         config.warmup = config.iterations = 20000;
         config.thin = 1000;
         config.metric_every = 100;
         config.start.kind = model->type->start;
-        double loglik = final_metric(&config, &last);
-        printf("ica %s %s: %.4f, last draw %.4f\n", cases[i].sampler, cases[i].variant, loglik,
-               last);
+        double loglik = final_metric(&config);
+        printf("ica %s %s: %.4f\n", cases[i].sampler, cases[i].variant, loglik);
         cr_expect_geq(loglik, -11.74, "%s %s: %.4f", cases[i].sampler, cases[i].variant, loglik);
     }
     model_free(model);
