@@ -4,17 +4,14 @@
 #include "server/field.h"
 #include "server/json.h"
 #include "server/progress.h"
-#include "models/models.h"
+#include "server/submission.h"
 
-#include <gnutls/crypto.h>
-#include <gnutls/gnutls.h>
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define LIST_LIMIT     50
 #define LIST_LIMIT_MAX 500
@@ -99,109 +96,9 @@ json_t *job_json(struct app *app, const struct job_row *row)
 
 /* ---- submitting ---- */
 
-/* Everything between the document and a job that can be stored. */
-struct submission {
-    struct job_spec spec;
-    bool parsed;
-    const struct data *data;
-    struct model *model;
-    struct spec_bound bound;
-    struct mistakes mistakes;
-    struct err_info info;
-};
-
-static void submission_release(struct submission *sub, struct app *app)
+static json_t *estimate_json(const struct submission *sub)
 {
-    spec_bound_release(&sub->bound);
-    model_free(sub->model);
-    datacache_put(app->cache, sub->data);
-    if (sub->parsed)
-        spec_release(&sub->spec);
-}
-
-static enum err load_model(struct submission *sub, struct app *app, const char *user)
-{
-    struct job_spec *spec = &sub->spec;
-    enum err code = ERR_OK;
-    if (spec->model->data != DATA_NONE)
-        code = datacache_get(app->cache, user, &spec->data, spec->model->data, &sub->data,
-                             &sub->mistakes, &sub->info);
-    if (code != ERR_OK)
-        return code;
-    const struct dataset *train = sub->data != NULL ? &sub->data->train : NULL;
-    const struct dataset *test = sub->data != NULL && sub->data->has_test ? &sub->data->test : NULL;
-    code = spec->model->init(&sub->model, spec->model_params, train, test, &sub->info);
-    if (code == ERR_INVALID || code == ERR_UNSUPPORTED || code == ERR_TOO_LARGE) {
-        mistake_add(&sub->mistakes, spec->model->data != DATA_NONE ? "/data" : "/model", "%s",
-                    sub->info.message);
-        return ERR_INVALID;
-    }
-    return code;
-}
-
-static enum err check_reference(struct submission *sub, struct app *app, const char *user)
-{
-    struct reference_row ref;
-    if (sub->spec.reference == NULL)
-        return ERR_OK;
-    enum err code = store_reference_get(app->store, user, sub->spec.reference, &ref, &sub->info);
-    if (code == ERR_OK)
-        free(ref.document);
-    if (code != ERR_NOT_FOUND)
-        return code;
-    mistake_add(&sub->mistakes, "/reference",
-                "there is no reference \"%s\"; GET /v1/references lists them", sub->spec.reference);
-    return ERR_INVALID;
-}
-
-static enum err prepare(struct submission *sub, struct app *app, const char *user,
-                        const json_t *json)
-{
-    enum err code = spec_parse(&sub->spec, json, &app->limits, &sub->mistakes);
-    sub->parsed = code == ERR_OK;
-    if (code == ERR_OK)
-        code = load_model(sub, app, user);
-    if (code == ERR_OK)
-        code = spec_bind(&sub->spec, sub->model, &app->limits, &sub->bound, &sub->mistakes);
-    if (code == ERR_OK)
-        code = check_reference(sub, app, user);
-    return code;
-}
-
-static enum err check_quota(struct app *app, const char *user, uint64_t disk_bytes,
-                            struct err_info *info)
-{
-    uint64_t jobs, bytes, most = (uint64_t)app->config->user_stored_mb << 20;
-    struct store_stats stats;
-    enum err code = store_owner_totals(app->store, user, &jobs, &bytes, info);
-    if (code != ERR_OK)
-        return code;
-    if (jobs >= (uint64_t)app->config->user_active_jobs)
-        return err_set(info, ERR_QUOTA, "you have %" PRIu64 " unfinished jobs, the most allowed",
-                       jobs);
-    bytes += sched_grown_bytes(app->sched, user);
-    if (bytes + disk_bytes > most)
-        return err_set(info, ERR_QUOTA,
-                       "the job would store about %" PRIu64 " MB; you have %" PRIu64
-                       " MB of %" PRIu64
-                       " MB in use: delete jobs, thin more or save fewer parameters",
-                       disk_bytes >> 20, bytes >> 20, most >> 20);
-    store_stats(app->store, &stats);
-    if (stats.free_bytes < 2 * ((uint64_t)app->config->min_free_mb << 20))
-        return err_set(info, ERR_NO_SPACE, "the server's disk is nearly full (%" PRIu64 " MB left)",
-                       stats.free_bytes >> 20);
-    return ERR_OK;
-}
-
-static const char *precision_name(const struct data *data)
-{
-    if (data == NULL)
-        return "";
-    return data->train.precision == PRECISION_SINGLE ? "single" : "double";
-}
-
-static json_t *estimate_json(const struct submission *sub, const struct estimate *e)
-{
+    const struct estimate *e = &sub->estimate;
     json_t *doc = json_object();
     size_t data = sub->data != NULL ? sub->data->bytes : 0;
     json_put(&doc, "seconds", json_number(e->seconds));
@@ -214,62 +111,25 @@ static json_t *estimate_json(const struct submission *sub, const struct estimate
     return doc;
 }
 
-static void answer_valid(struct call *call, struct submission *sub, const struct estimate *e)
+static void answer_valid(struct call *call, const struct submission *sub)
 {
     json_t *doc = json_object();
     json_put(&doc, "valid", json_true());
     json_put(&doc, "job", spec_resolved(&sub->spec));
-    json_put(&doc, "estimate", estimate_json(sub, e));
-    json_put(&doc, "precision", json_text(precision_name(sub->data)));
+    json_put(&doc, "estimate", estimate_json(sub));
+    json_put(&doc, "precision", json_text(submission_precision(sub)));
     call_json(call, 200, doc);
-}
-
-static void hash_body(const struct call *call, unsigned char hash[32])
-{
-    gnutls_hash_fast(GNUTLS_DIG_SHA256, call->req->body, call->req->body_size, hash);
 }
 
 static enum err create_row(struct call *call, struct submission *sub, struct job_row *row,
                            bool *existing)
 {
-    const struct job_spec *spec = &sub->spec;
-    json_t *resolved = spec_resolved(spec);
-    char *request = resolved != NULL ? json_write(resolved, NULL) : NULL,
-         *tags = json_write(spec->tags, NULL);
+    const char *key;
     unsigned char hash[32];
-    uint32_t random = 0;
-    enum err code = ERR_NO_MEMORY;
-    json_decref(resolved);
-    hash_body(call, hash);
-    ssize_t got = getrandom(&random, sizeof random, 0);
-    (void)got;
-    *row = (struct job_row){
-        .state = JOB_queued,
-        .reason = "waits for a worker",
-        .created_ms = clock_wall_ms(),
-        .name = spec->name,
-        .note = spec->note,
-        .tags = tags,
-        .request = request,
-        .model = (char *)(uintptr_t)spec->model->name,
-        .sampler = (char *)(uintptr_t)spec->sampler->name,
-        .priority = spec->priority,
-        .lab = spec->lab,
-        .isa = progress_isa(),
-        .precision = (char *)(uintptr_t)precision_name(sub->data),
-        .data_sha256 = sub->data != NULL ? (char *)(uintptr_t)sub->data->sha256 : "",
-    };
-    memcpy(row->owner, call->who.user, sizeof row->owner);
-    job_id_make(row->id, row->created_ms, random);
-    if (request != NULL && tags != NULL)
-        code = store_job_create(call->app->store, row, request_header(call->req, "Idempotency-Key"),
-                                hash, existing, &sub->info);
-    else
-        err_set(&sub->info, code, "no memory for the job");
+    submission_key(call, &key, hash); /* looked at before */
+    enum err code = store_job_create(call->app->store, row, key, hash, existing, &sub->info);
     if (code == ERR_OK && !*existing)
         code = sched_submit(call->app->sched, row, &sub->info);
-    free(request);
-    free(tags);
     return code;
 }
 
@@ -300,35 +160,35 @@ static void answer_created(struct call *call, const char *id, bool existing)
         reply_header(call->reply, "Idempotency-Replayed", "true");
 }
 
-static void create(struct call *call, struct submission *sub, const struct estimate *estimate)
+static void create(struct call *call, struct submission *sub)
 {
-    struct job_row row;
+    struct job_row row = {0};
     bool existing = false;
-    enum err code = check_quota(call->app, call->who.user, estimate->disk_bytes, &sub->info);
+    enum err code =
+        submission_quota(call->app, call->who.user, 1, sub->estimate.disk_bytes, &sub->info);
+    if (code == ERR_OK)
+        code = submission_row(sub, call->who.user, &row);
     if (code == ERR_OK)
         code = create_row(call, sub, &row, &existing);
-    if (code != ERR_OK) {
+    if (code == ERR_OK)
+        answer_created(call, row.id, existing);
+    else
         call_fail_info(call, &sub->info);
-        return;
-    }
-    answer_created(call, row.id, existing);
+    job_row_release(&row);
 }
 
 /* A request that was carried out already is answered with its job, whatever has changed since.
  * True: answered. */
 static bool answered_before(struct call *call)
 {
-    const char *key = request_header(call->req, "Idempotency-Key");
+    const char *key;
     unsigned char hash[32];
     char id[JOB_ID_SIZE];
     struct err_info info;
+    if (!submission_key(call, &key, hash))
+        return true;
     if (key == NULL)
         return false;
-    if (key[0] == '\0' || strlen(key) > 200) {
-        call_fail(call, ERR_INVALID, "Idempotency-Key must have 1 to 200 characters");
-        return true;
-    }
-    hash_body(call, hash);
     enum err code = store_job_by_key(call->app->store, call->who.user, key, hash, id, &info);
     if (code == ERR_OK)
         answer_created(call, id, true);
@@ -340,24 +200,20 @@ static bool answered_before(struct call *call)
 void api_job_create(struct call *call)
 {
     struct submission sub = {0};
-    struct estimate estimate;
     bool validate = false;
     json_t *json = NULL;
     if (!call_query_flag(call, "validate_only", &validate) ||
         (!validate && answered_before(call)) || (json = call_body(call)) == NULL)
         return;
-    enum err code = prepare(&sub, call->app, call->who.user, json);
-    if (code == ERR_OK)
-        code = spec_estimate(&sub.spec, &sub.bound, sub.model, (unsigned)call->app->config->workers,
-                             &estimate, &sub.info);
+    enum err code = submission_prepare(&sub, call->app, call->who.user, json);
     if (sub.mistakes.count > 0)
         call_mistakes(call, &sub.mistakes);
     else if (code != ERR_OK)
         call_fail(call, code, sub.info.message);
     else if (validate)
-        answer_valid(call, &sub, &estimate);
+        answer_valid(call, &sub);
     else
-        create(call, &sub, &estimate);
+        create(call, &sub);
     json_decref(json);
     submission_release(&sub, call->app);
 }
@@ -639,7 +495,7 @@ static void control(struct call *call, enum job_event event, uint64_t iterations
         return;
     bool back = job_state_terminal(row.state) &&
                 (event == JOB_EVENT_extend || event == JOB_EVENT_retry); /* counts as a new one */
-    if ((back && check_quota(call->app, row.owner, 0, &info) != ERR_OK) ||
+    if ((back && submission_quota(call->app, row.owner, 1, 0, &info) != ERR_OK) ||
         sched_control(call->app->sched, row.id, event, iterations, &info) != ERR_OK)
         call_fail_info(call, &info);
     else

@@ -1,0 +1,170 @@
+/* Jobs on their way in. */
+#include "server/submission.h"
+#include "models/models.h"
+#include "server/clock.h"
+#include "server/json.h"
+#include "server/progress.h"
+
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+/* ---- from the document to a model ---- */
+
+static enum err load_model(struct submission *sub, struct app *app, const char *user)
+{
+    struct job_spec *spec = &sub->spec;
+    enum err code = ERR_OK;
+    if (spec->model->data != DATA_NONE)
+        code = datacache_get(app->cache, user, &spec->data, spec->model->data, &sub->data,
+                             &sub->mistakes, &sub->info);
+    if (code != ERR_OK)
+        return code;
+    const struct dataset *train = sub->data != NULL ? &sub->data->train : NULL;
+    const struct dataset *test = sub->data != NULL && sub->data->has_test ? &sub->data->test : NULL;
+    code = spec->model->init(&sub->model, spec->model_params, train, test, &sub->info);
+    if (code == ERR_INVALID || code == ERR_UNSUPPORTED || code == ERR_TOO_LARGE) {
+        mistake_add(&sub->mistakes, spec->model->data != DATA_NONE ? "/data" : "/model", "%s",
+                    sub->info.message);
+        return ERR_INVALID;
+    }
+    return code;
+}
+
+static enum err check_reference(struct submission *sub, struct app *app, const char *user)
+{
+    struct reference_row ref;
+    if (sub->spec.reference == NULL)
+        return ERR_OK;
+    enum err code = store_reference_get(app->store, user, sub->spec.reference, &ref, &sub->info);
+    if (code == ERR_OK)
+        free(ref.document);
+    if (code != ERR_NOT_FOUND)
+        return code;
+    mistake_add(&sub->mistakes, "/reference",
+                "there is no reference \"%s\"; GET /v1/references lists them", sub->spec.reference);
+    return ERR_INVALID;
+}
+
+enum err submission_prepare(struct submission *sub, struct app *app, const char *user,
+                            const json_t *json)
+{
+    enum err code = spec_parse(&sub->spec, json, &app->limits, &sub->mistakes);
+    sub->parsed = code == ERR_OK;
+    if (code == ERR_OK)
+        code = load_model(sub, app, user);
+    if (code == ERR_OK)
+        code = spec_bind(&sub->spec, sub->model, &app->limits, &sub->bound, &sub->mistakes);
+    if (code == ERR_OK)
+        code = check_reference(sub, app, user);
+    if (code == ERR_OK)
+        code = spec_estimate(&sub->spec, &sub->bound, sub->model, (unsigned)app->config->workers,
+                             &sub->estimate, &sub->info);
+    return code;
+}
+
+void submission_release(struct submission *sub, struct app *app)
+{
+    spec_bound_release(&sub->bound);
+    model_free(sub->model);
+    datacache_put(app->cache, sub->data);
+    if (sub->parsed)
+        spec_release(&sub->spec);
+}
+
+const char *submission_precision(const struct submission *sub)
+{
+    if (sub->data == NULL)
+        return "";
+    return sub->data->train.precision == PRECISION_SINGLE ? "single" : "double";
+}
+
+/* ---- rows ---- */
+
+void submission_id(char id[JOB_ID_SIZE], uint64_t now_ms)
+{
+    uint32_t random = 0;
+    ssize_t got = getrandom(&random, sizeof random, 0);
+    (void)got;
+    job_id_make(id, now_ms, random);
+}
+
+static char *resolved_text(const struct job_spec *spec)
+{
+    json_t *resolved = spec_resolved(spec);
+    char *text = resolved != NULL ? json_write(resolved, NULL) : NULL;
+    json_decref(resolved);
+    return text;
+}
+
+enum err submission_row(struct submission *sub, const char *owner, struct job_row *row)
+{
+    const struct job_spec *spec = &sub->spec;
+    *row = (struct job_row){
+        .state = JOB_queued,
+        .reason = strdup("waits for a worker"),
+        .created_ms = clock_wall_ms(),
+        .name = strdup(spec->name),
+        .note = strdup(spec->note),
+        .tags = json_write(spec->tags, NULL),
+        .request = resolved_text(spec),
+        .model = strdup(spec->model->name),
+        .sampler = strdup(spec->sampler->name),
+        .priority = spec->priority,
+        .lab = spec->lab,
+        .isa = strdup(progress_isa()),
+        .precision = strdup(submission_precision(sub)),
+        .data_sha256 = strdup(sub->data != NULL ? sub->data->sha256 : ""),
+    };
+    memccpy(row->owner, owner, '\0', sizeof row->owner);
+    submission_id(row->id, row->created_ms);
+    if (row->reason && row->name && row->note && row->tags && row->request && row->model &&
+        row->sampler && row->isa && row->precision && row->data_sha256)
+        return ERR_OK;
+    job_row_release(row);
+    return err_set(&sub->info, ERR_NO_MEMORY, "no memory for the job");
+}
+
+/* ---- quotas ---- */
+
+enum err submission_quota(struct app *app, const char *user, uint64_t jobs, uint64_t bytes,
+                          struct err_info *info)
+{
+    uint64_t active, stored, most = (uint64_t)app->config->user_stored_mb << 20;
+    struct store_stats stats;
+    enum err code = store_owner_totals(app->store, user, &active, &stored, info);
+    if (code != ERR_OK)
+        return code;
+    if (active + jobs > (uint64_t)app->config->user_active_jobs)
+        return err_set(info, ERR_QUOTA,
+                       "you have %" PRIu64 " unfinished jobs and may have %lld: %" PRIu64
+                       " more cannot be taken",
+                       active, (long long)app->config->user_active_jobs, jobs);
+    stored += sched_grown_bytes(app->sched, user);
+    if (stored + bytes > most)
+        return err_set(info, ERR_QUOTA,
+                       "the job would store about %" PRIu64 " MB; you have %" PRIu64
+                       " MB of %" PRIu64
+                       " MB in use: delete jobs, thin more or save fewer parameters",
+                       bytes >> 20, stored >> 20, most >> 20);
+    store_stats(app->store, &stats);
+    if (stats.free_bytes < 2 * ((uint64_t)app->config->min_free_mb << 20))
+        return err_set(info, ERR_NO_SPACE, "the server's disk is nearly full (%" PRIu64 " MB left)",
+                       stats.free_bytes >> 20);
+    return ERR_OK;
+}
+
+/* ---- asking twice ---- */
+
+bool submission_key(struct call *call, const char **key, unsigned char hash[32])
+{
+    *key = request_header(call->req, "Idempotency-Key");
+    gnutls_hash_fast(GNUTLS_DIG_SHA256, call->req->body, call->req->body_size, hash);
+    if (*key == NULL || ((*key)[0] != '\0' && strlen(*key) <= 200))
+        return true;
+    call_fail(call, ERR_INVALID, "Idempotency-Key must have 1 to 200 characters");
+    return false;
+}

@@ -1,0 +1,46 @@
+/* A job on its way in: from the document that somebody sent to a row that can be stored.
+ *
+ * May wait for the disk (data are read and hashed) and for about 50 ms of trial iterations: on a
+ * thread of the request pool. */
+#ifndef BARKER_SERVER_SUBMISSION_H
+#define BARKER_SERVER_SUBMISSION_H
+
+#include "server/api.h"
+
+/* Zeroed before submission_prepare. */
+struct submission {
+    struct job_spec spec;
+    bool parsed; /* spec is to be released */
+    const struct data *data;
+    struct model *model;
+    struct spec_bound bound;
+    struct estimate estimate;
+    struct mistakes mistakes;
+    struct err_info info; /* of an error that is no mistake in the document */
+};
+
+/* Checks the document, loads its data, makes the model, binds and estimates the cost. ERR_INVALID:
+ * the mistakes say why. To be released in any case. */
+enum err submission_prepare(struct submission *sub, struct app *app, const char *user,
+                            const json_t *json);
+void submission_release(struct submission *sub, struct app *app);
+
+/* "single", "double", or "" for a model without data. */
+const char *submission_precision(const struct submission *sub);
+
+/* The row of a new job, queued, with an id of its own; released with job_row_release. */
+enum err submission_row(struct submission *sub, const char *owner, struct job_row *row);
+
+/* Whether the user may have `jobs` more unfinished jobs that will store `bytes`. ERR_QUOTA,
+ * ERR_NO_SPACE. */
+enum err submission_quota(struct app *app, const char *user, uint64_t jobs, uint64_t bytes,
+                          struct err_info *info);
+
+/* A fresh id of a job or a study. */
+void submission_id(char id[JOB_ID_SIZE], uint64_t now_ms);
+
+/* The Idempotency-Key of the call, or NULL, and the hash of its body. False: answered, because the
+ * key is no good. */
+bool submission_key(struct call *call, const char **key, unsigned char hash[32]);
+
+#endif
