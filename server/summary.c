@@ -35,33 +35,23 @@ static enum err find_window(struct jobfile *file, const struct jobfile_info *abo
 /* One block of columns: all chains side by side, block[(chain * columns + k) * used + i]. */
 static enum err read_block(struct jobfile *file, uint32_t chains, const struct window *w,
                            const uint32_t *columns, size_t count, double *raw, double *block,
-                           struct err_info *info)
+                           struct summary_row *rows, struct err_info *info)
 {
+    size_t length = w->used * w->step;
     for (uint32_t c = 0; c < chains; c++) {
         double *to = block + (size_t)c * count * w->used;
         double *from = w->step == 1 ? to : raw;
         if (w->used == 0)
             continue;
-        enum err code =
-            jobfile_draws(file, c + 1, w->first, w->used * w->step, columns, count, from, info);
+        enum err code = jobfile_draws(file, c + 1, w->first, length, columns, count, from, info);
         if (code != ERR_OK)
             return code;
+        for (size_t k = 0; k < count; k++)
+            moments_add(&rows[k].all, from + k * length, length);
         for (size_t i = 0; w->step > 1 && i < count * w->used; i++)
             to[i] = raw[i * w->step];
     }
     return ERR_OK;
-}
-
-static void measure_column(struct mixing *out, const double *block, uint32_t chains, size_t count,
-                           size_t k, const struct window *w, const double **starts, size_t *lengths,
-                           struct mixing_work *work)
-{
-    for (uint32_t c = 0; c < chains; c++) {
-        starts[c] = block + ((size_t)c * count + k) * w->used;
-        lengths[c] = w->used;
-    }
-    struct mixing_draws draws = {.chains = starts, .lengths = lengths, .chain_count = chains};
-    mixing_measure(out, &draws, work);
 }
 
 struct buffers {
@@ -72,6 +62,21 @@ struct buffers {
     struct mixing_work *work;
     size_t block_columns;
 };
+
+/* The k-th of the `count` columns in the block. */
+static void measure_column(struct summary_row *row, const struct summary_range *range,
+                           uint32_t chains, size_t count, size_t k, const struct window *w,
+                           struct buffers *b)
+{
+    for (uint32_t c = 0; c < chains; c++) {
+        b->starts[c] = b->block + ((size_t)c * count + k) * w->used;
+        b->lengths[c] = w->used;
+    }
+    struct mixing_draws draws = {.chains = b->starts, .lengths = b->lengths, .chain_count = chains};
+    mixing_measure(&row->mixing, &draws, b->work);
+    if (range->look != NULL)
+        range->look(range->context, row, &draws);
+}
 
 static void buffers_release(struct buffers *b)
 {
@@ -104,6 +109,21 @@ static enum err buffers_init(struct buffers *b, uint32_t chains, const struct wi
     return err_set(info, ERR_NO_MEMORY, "no memory for a summary of %zu draws", w->used * chains);
 }
 
+static uint32_t column_at(const struct summary_range *range, size_t k)
+{
+    return range->columns != NULL ? range->columns[k]
+                                  : (uint32_t)(range->first + k * range->stride);
+}
+
+static size_t count_columns(const struct summary_range *range, size_t width)
+{
+    if (range->columns != NULL)
+        return range->count;
+    size_t columns = width > range->first ? width - range->first : 0;
+    columns = (columns + range->stride - 1) / range->stride;
+    return columns < range->count ? columns : range->count;
+}
+
 static enum err measure_all(struct summary *out, struct jobfile *file,
                             const struct summary_range *range, const struct window *w,
                             struct buffers *b, struct err_info *info)
@@ -111,16 +131,16 @@ static enum err measure_all(struct summary *out, struct jobfile *file,
     for (size_t at = 0; at < out->count; at += b->block_columns) {
         size_t n = out->count - at < b->block_columns ? out->count - at : b->block_columns;
         for (size_t k = 0; k < n; k++)
-            b->columns[k] = (uint32_t)(range->first + (at + k) * range->stride);
-        enum err code = read_block(file, out->chains, w, b->columns, n, b->raw, b->block, info);
+            b->columns[k] = column_at(range, at + k);
+        enum err code =
+            read_block(file, out->chains, w, b->columns, n, b->raw, b->block, out->rows + at, info);
         if (code != ERR_OK)
             return code;
         for (size_t k = 0; k < n; k++) {
             if (range->halt != NULL && atomic_load(range->halt))
                 return err_set(info, ERR_UNAVAILABLE, "the server is shutting down");
             out->rows[at + k].column = b->columns[k];
-            measure_column(&out->rows[at + k].mixing, b->block, out->chains, n, k, w, b->starts,
-                           b->lengths, b->work);
+            measure_column(&out->rows[at + k], range, out->chains, n, k, w, b);
         }
     }
     return ERR_OK;
@@ -134,9 +154,7 @@ enum err summary_measure(struct summary *out, struct jobfile *file,
     struct buffers b;
     jobfile_info(file, &about);
     *out = (struct summary){.chains = about.chains};
-    size_t columns = about.width > range->first ? about.width - range->first : 0;
-    columns = (columns + range->stride - 1) / range->stride;
-    out->count = columns < range->count ? columns : range->count;
+    out->count = count_columns(range, about.width);
     enum err code = find_window(file, &about, range->max_draws, &w, info);
     if (code != ERR_OK)
         return code;

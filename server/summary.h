@@ -5,8 +5,11 @@
 
 #include "core/mixing.h"
 #include "server/jobfile.h"
+#include "server/moments.h"
 
 #include <stdatomic.h>
+
+struct summary_row;
 
 /* How much of a job is summarised. */
 struct summary_range {
@@ -14,11 +17,18 @@ struct summary_range {
     size_t stride;           /* 1: every column */
     size_t max_draws;        /* per chain: more are thinned evenly; 0: all */
     const atomic_bool *halt; /* NULL, or: given up with ERR_UNAVAILABLE once it is true */
+    /* NULL, or: `count` increasing columns in place of `first` and `stride`. Borrowed. */
+    const uint32_t *columns;
+    /* NULL, or: called after each row is measured, with its draws as they were used. The draws are
+     * gone when it returns. */
+    void (*look)(void *context, const struct summary_row *row, const struct mixing_draws *draws);
+    void *context;
 };
 
 struct summary_row {
     size_t column;
     struct mixing mixing;
+    struct moments all; /* of all draws, also of those that thinning leaves out */
 };
 
 struct summary {
