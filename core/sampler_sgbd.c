@@ -86,6 +86,57 @@ static double ceiling(const double *params)
     return 1.702 / (params[NOISE] == 1.0 ? 2.5758293035489 : 1.2326347874041);
 }
 
+static double logistic_slope(double x)
+{
+    double e = exp(-fabs(x));
+    return e / ((1.0 + e) * (1.0 + e));
+}
+
+/* How much of the pull of an exact Barker step is left: 4 a E F'(a t Z), F the logistic function, Z
+ * normal, t = |w| tau and a the factor on the gradient. The trapezoid rule of spacing 1 is right to
+ * 1e-8 in that variable, of Z and of the argument of F', which makes the other curve the wider. */
+static double pull(double a, double t)
+{
+    double width = a * t, sum = 0.25;
+    if (isinf(a))
+        return 4.0 / (t * sqrt(2.0 * M_PI));
+    for (double z = 1.0; width < 1.0 && z < 7.0; z += 1.0)
+        sum += 2.0 * exp(-0.5 * z * z) * logistic_slope(width * z);
+    for (double x = 1.0; width >= 1.0 && x < 21.0; x += 1.0)
+        sum += 2.0 * exp(-0.5 * (x / width) * (x / width)) * logistic_slope(x);
+    return 4.0 * sum / sqrt(2.0 * M_PI) * (width < 1.0 ? a : 1.0 / t);
+}
+
+/* The factor on the gradient that the variant uses for a jump of this size. */
+static double stretch(const double *params, double t)
+{
+    double room = 1.702 * 1.702 - t * t;
+    if (params[VARIANT] == (double)BARKER_VANILLA)
+        return 1.0;
+    return corrected(params) && room > 0.0 ? 1.702 / sqrt(room) : INFINITY;
+}
+
+/* A jump w diffuses by w^2 and pulls by w^2 / 2 times the slope, or what is left of it; both are
+ * averaged over the law of w by Simpson's rule, over half the line where |w| has a kink in the
+ * middle. */
+static double variance_ratio(const double *params, double sigma, double tau)
+{
+    enum { INTERVALS = 28 };
+    bool gaussian = params[NOISE] == 1.0;
+    double spread = 0.0, pulled = 0.0;
+    if (isnan(sigma * tau))
+        return NAN;
+    for (int k = 0; k <= INTERVALS; k++) {
+        double z = gaussian ? 0.25 * k : 0.5 * k - 7.0, w = gaussian ? z : fabs(1.0 + 0.1 * z);
+        double weight = k == 0 || k == INTERVALS ? 1.0 : k % 2 == 1 ? 4.0 : 2.0;
+        double mass = weight * exp(-0.5 * z * z) * w * w, t = w * sigma * tau;
+        spread += mass;
+        if (mass > 0.0) /* else t may be 0 times infinity */
+            pulled += mass * pull(stretch(params, t), t);
+    }
+    return spread / pulled;
+}
+
 const struct sampler_type sampler_sgbd = {
     .name = "sgbd",
     .help = "stochastic gradient Barker dynamics: robust to badly scaled and noisy gradients",
@@ -97,4 +148,5 @@ const struct sampler_type sampler_sgbd = {
     .step = step,
     .beyond = beyond,
     .ceiling = ceiling,
+    .variance_ratio = variance_ratio,
 };

@@ -3,6 +3,8 @@
 #include "core/kernels.h"
 #include "core/sampler.h"
 
+#include <math.h>
+
 enum { VARIANT, STEP_SIZE, BETA };
 
 static const char *const variants[] = {"vanilla", "corrected", "modified", "extreme", NULL};
@@ -75,6 +77,25 @@ static double ceiling(const double *params)
     return 2.0;
 }
 
+/* On a normal target of variance v the drift pulls with sigma^2 / (2v) against the variance of both
+ * noises: v (sigma^4 tau^2 / 4 + injected) / sigma^2. */
+static double variance_ratio(const double *params, double sigma, double tau)
+{
+    double gradient = 0.25 * sigma * sigma * tau * tau, sd;
+    switch (rule(params)) {
+    case LANGEVIN_VANILLA:
+        return 1.0 + gradient;
+    case LANGEVIN_CORRECTED:
+        return gradient <= 1.0 ? 1.0 : gradient;
+    case LANGEVIN_MODIFIED:
+        sd = fmax(0.0, 1.0 - 0.5 * gradient);
+        return sd * sd + gradient;
+    case LANGEVIN_EXTREME:
+        return gradient;
+    }
+    return NAN;
+}
+
 const struct sampler_type sampler_sgld = {
     .name = "sgld",
     .help =
@@ -86,4 +107,5 @@ const struct sampler_type sampler_sgld = {
     .step = step,
     .beyond = beyond,
     .ceiling = ceiling,
+    .variance_ratio = variance_ratio,
 };

@@ -39,6 +39,14 @@ static double ceiling(const double *params)
     return 2.0 / 2.5758293035489;
 }
 
+/* Clipping takes away the slope of the sign probability wherever it happens, and the pull with it.
+ */
+static double variance_ratio(const double *params, double sigma, double tau)
+{
+    (void)params;
+    return 1.0 / erf(2.0 / (sigma * tau) / M_SQRT2);
+}
+
 const struct sampler_type sampler_sglrw = {
     .name = "sglrw",
     .help =
@@ -49,4 +57,5 @@ const struct sampler_type sampler_sglrw = {
     .step = step,
     .beyond = beyond,
     .ceiling = ceiling,
+    .variance_ratio = variance_ratio,
 };
