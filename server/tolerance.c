@@ -1,0 +1,89 @@
+/* Noise tolerance, coordinate by coordinate. */
+#include "server/tolerance.h"
+
+#include <math.h>
+
+/* A batch of one row has no spread to see; core/chain.c does not look at it then. */
+static enum tolerance_state state_of(const struct combined *c, const struct job_spec *spec)
+{
+    bool data = spec->model->data != DATA_NONE;
+    if (spec->sampler->exact)
+        return TOLERANCE_EXACT;
+    if (c->noise_count > 0.0)
+        return c->sigma_count > 0 ? TOLERANCE_KNOWN : TOLERANCE_NOT_YET;
+    if (data && spec->batch_size == 0)
+        return TOLERANCE_NO_NOISE;
+    if (data && spec->batch_size == 1)
+        return TOLERANCE_ONE_ROW;
+    return data || c->moments[0].count < 2.0 ? TOLERANCE_NOT_YET : TOLERANCE_NO_NOISE;
+}
+
+void tolerance_init(struct tolerance *out, const struct combined *combined,
+                    const struct job_spec *spec, size_t N)
+{
+    const struct step_size *step = &spec->step;
+    *out = (struct tolerance){
+        .state = state_of(combined, spec),
+        .setting = {.sampler = spec->sampler,
+                    .params = spec->sampler_params,
+                    .N = N,
+                    .n = spec->batch_size > 0 ? (size_t)spec->batch_size : N,
+                    .replacement = spec->replacement},
+        .combined = combined,
+        .factor = 1.0,
+    };
+    if (step->kind == STEP_SCHEDULE)
+        out->factor = pow(1.0 + (double)combined->slowest / step->t0, -step->gamma);
+}
+
+void tolerance_at(const struct tolerance *t, size_t j, struct noise_advice *out)
+{
+    bool known = t->state == TOLERANCE_KNOWN;
+    noise_advise(out, &t->setting, known ? t->factor * t->combined->sigma[j] : NAN,
+                 known ? t->combined->tau[j] : NAN);
+}
+
+/* Every number of the advice follows from sigma tau alone and grows with it (falls, in the case of
+ * none), so the extremes of that product are looked at instead of every coordinate. */
+void tolerance_head(const struct tolerance *t, struct tolerance_head *out)
+{
+    const struct combined *c = t->combined;
+    *out = (struct tolerance_head){.worst = SIZE_MAX, .least = SIZE_MAX};
+    if (t->state != TOLERANCE_KNOWN)
+        return;
+    double most = -INFINITY, least = INFINITY,
+           ceiling = t->setting.sampler->ceiling(t->setting.params);
+    for (size_t j = 0; j < c->d; j++) {
+        double s = t->factor * c->sigma[j] * c->tau[j];
+        out->beyond += s > ceiling;
+        if (s > most) {
+            most = s;
+            out->worst = j;
+        }
+        if (s < least) {
+            least = s;
+            out->least = j;
+        }
+    }
+    if (out->worst != SIZE_MAX)
+        tolerance_at(t, out->worst, &out->at_worst);
+    if (out->least != SIZE_MAX)
+        tolerance_at(t, out->least, &out->at_least);
+}
+
+const char *tolerance_reason(enum tolerance_state state)
+{
+    switch (state) {
+    case TOLERANCE_KNOWN:
+        return "";
+    case TOLERANCE_EXACT:
+        return "the sampler uses exact gradients";
+    case TOLERANCE_NO_NOISE:
+        return "the gradient has no noise: the batch is full, or the target has none";
+    case TOLERANCE_ONE_ROW:
+        return "a batch of one row does not show its gradient noise";
+    case TOLERANCE_NOT_YET:
+        return "the gradient noise has not been looked at yet; that begins after warm-up";
+    }
+    return "";
+}

@@ -1,0 +1,44 @@
+/* Noise tolerance of a job: what the gradient noise that its chains saw means for the step sizes
+ * they use, coordinate by coordinate and in one line. */
+#ifndef BARKER_SERVER_TOLERANCE_H
+#define BARKER_SERVER_TOLERANCE_H
+
+#include "core/noise.h"
+#include "server/combined.h"
+#include "server/spec.h"
+
+/* Why there is nothing to say, or that there is. */
+enum tolerance_state {
+    TOLERANCE_KNOWN,
+    TOLERANCE_EXACT,    /* the sampler corrects itself, or uses exact gradients */
+    TOLERANCE_NO_NOISE, /* full batch, or a target without noise */
+    TOLERANCE_ONE_ROW,  /* batches of one row do not show their noise */
+    TOLERANCE_NOT_YET,  /* it is looked at after warm-up */
+};
+
+struct tolerance {
+    enum tolerance_state state;
+    struct noise_setting setting;
+    const struct combined *combined; /* borrowed */
+    double factor;                   /* of the step sizes: where a schedule stands */
+};
+
+/* Borrows both. N: rows of data; 0: none, or not known. */
+void tolerance_init(struct tolerance *out, const struct combined *combined,
+                    const struct job_spec *spec, size_t N);
+
+/* One coordinate. All NaN, and batch 0, unless the state is KNOWN. */
+void tolerance_at(const struct tolerance *tolerance, size_t j, struct noise_advice *out);
+
+struct tolerance_head {
+    size_t worst; /* the coordinate with the largest step ratio; SIZE_MAX: none */
+    size_t least; /* with the smallest variance ratio */
+    struct noise_advice at_worst, at_least;
+    size_t beyond; /* coordinates with a step ratio above 1 */
+};
+void tolerance_head(const struct tolerance *tolerance, struct tolerance_head *out);
+
+/* In words, why nothing is known; "" when the state is KNOWN. */
+const char *tolerance_reason(enum tolerance_state state);
+
+#endif

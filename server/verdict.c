@@ -1,0 +1,127 @@
+/* The verdict on a job: its parts put into one sentence. */
+#include "server/verdict.h"
+#include "server/json.h"
+#include "server/verdict_parts.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+void verdict_name(const struct verdict_look *look, size_t j, char *out, size_t size)
+{
+    if (look->about.width == look->about.d)
+        snprintf(out, size, "%s", jobfile_name(look->file, j));
+    else
+        snprintf(out, size, "parameter %zu", j + 1);
+}
+
+static enum err count_draws(struct verdict_look *look, struct err_info *info)
+{
+    uint64_t first = look->about.warmup / look->about.thin;
+    look->draws = UINT64_MAX;
+    for (uint32_t c = 1; c <= look->about.chains; c++) {
+        struct jobfile_chain chain;
+        enum err code = jobfile_chain(look->file, c, &chain, info);
+        if (code != ERR_OK)
+            return code;
+        uint64_t after = chain.draws > first ? chain.draws - first : 0;
+        look->draws = after < look->draws ? after : look->draws;
+    }
+    return ERR_OK;
+}
+
+/* A constant has no variance in any chain and the same mean in all of them. */
+static void count_constants(struct verdict_look *look)
+{
+    const struct combined *c = &look->combined;
+    for (size_t j = 0; j < c->d; j++) {
+        if (c->moments[j].count < 2.0 || c->moments[j].squares != 0.0)
+            continue;
+        if (look->constant++ == 0)
+            look->stuck = j;
+    }
+}
+
+static enum err look_init(struct verdict_look *look, struct jobfile *file,
+                          const struct verdict_context *context, struct err_info *info)
+{
+    *look = (struct verdict_look){
+        .file = file, .context = context, .ended = job_state_terminal(context->state)};
+    jobfile_info(file, &look->about);
+    enum err code = count_draws(look, info);
+    if (code == ERR_OK)
+        code = combined_read(&look->combined, file, info);
+    if (code != ERR_OK)
+        return code;
+    tolerance_init(&look->tolerance, &look->combined, context->spec, 0);
+    tolerance_head(&look->tolerance, &look->noise);
+    count_constants(look);
+    return ERR_OK;
+}
+
+/* ---- the sentence ---- */
+
+static void add_unknown(struct words *sentence, const json_t *unknown)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach (unknown, i, item)
+        words_add(sentence, "%s%s", i == 0 ? "; not known: " : ", ", json_string_value(item));
+}
+
+/* A chain that ran into numbers that are none was leaving the posterior before it got there. */
+static void add_divergence(struct words *sentence, const struct combined *c)
+{
+    words_add(sentence,
+              "diverged: chain %" PRIu32 " at iteration %" PRIu64
+              "; its draws are no sample of the posterior; mixing and bias: not judged",
+              c->diverged, c->diverged_at);
+}
+
+static void add_end(struct words *sentence, const struct verdict_look *look)
+{
+    uint64_t total = look->about.warmup + look->context->iterations;
+    if (look->context->state == JOB_cancelled || look->context->state == JOB_failed)
+        words_add(sentence, "; %s after %" PRIu64 " of %" PRIu64 " iterations",
+                  job_state_name(look->context->state), look->combined.slowest, total);
+    else if (look->context->stopped != NULL)
+        words_add(sentence,
+                  "; stopped early by stop_when after %" PRIu64 " of %" PRIu64
+                  " iterations, which biases the estimates slightly",
+                  look->combined.slowest, total);
+}
+
+static json_t *document(const struct verdict_look *look)
+{
+    struct words mixing = {0}, bias = {0}, sentence = {0};
+    json_t *doc = json_object(), *unknown = json_array();
+    json_t *mixing_part = verdict_mixing(look, &mixing, &unknown);
+    json_t *bias_part = verdict_bias(look, &bias, &unknown);
+    if (look->combined.diverged != 0) {
+        add_divergence(&sentence, &look->combined);
+    } else {
+        words_add(&sentence, "mixing: %s; bias: %s", mixing.text, bias.text);
+        add_unknown(&sentence, unknown);
+        add_end(&sentence, look);
+    }
+    json_put(&doc, "sentence", json_text(sentence.text));
+    json_put(&doc, "mixing", mixing_part);
+    json_put(&doc, "bias", bias_part);
+    json_put(&doc, "unknown", unknown);
+    return doc;
+}
+
+enum err verdict_make(json_t **out, struct jobfile *file, const struct verdict_context *context,
+                      struct err_info *info)
+{
+    struct verdict_look look;
+    enum err code = look_init(&look, file, context, info);
+    if (code != ERR_OK)
+        return code;
+    json_t *doc = document(&look);
+    combined_release(&look.combined);
+    if (doc == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for a verdict");
+    *out = doc;
+    return ERR_OK;
+}

@@ -1,0 +1,57 @@
+/* Sentences piece by piece. */
+#include "server/words.h"
+#include "server/json.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void words_add(struct words *w, const char *format, ...)
+{
+    va_list arguments;
+    size_t room = sizeof w->text - w->length;
+    va_start(arguments, format);
+    int wanted = vsnprintf(w->text + w->length, room, format, arguments);
+    va_end(arguments);
+    if (wanted < 0 || (size_t)wanted < room) {
+        w->length += wanted > 0 ? (size_t)wanted : 0;
+        return;
+    }
+    json_trim(w->text);
+    w->length = strlen(w->text);
+}
+
+void words_add_duration(struct words *w, double seconds)
+{
+    const double minute = 60.0, hour = 3600.0, day = 86400.0;
+    if (seconds < 1.0)
+        words_add(w, "1 s");
+    else if (seconds < 1.5 * minute)
+        words_add(w, "%.0f s", seconds);
+    else if (seconds < 1.5 * hour)
+        words_add(w, "%.0f min", seconds / minute);
+    else if (seconds < 2.0 * day)
+        words_add(w, "%.0f h", seconds / hour);
+    else if (seconds < 365.0 * day)
+        words_add(w, "%.0f days", seconds / day);
+    else
+        words_add(w, "more than a year");
+}
+
+uint64_t words_round_up(double count)
+{
+    double unit = 1.0;
+    while (count / unit > 99.0 && unit < 1e17)
+        unit *= 10.0;
+    double rounded = ceil(count / unit) * unit;
+    return rounded < 1e18 ? (uint64_t)rounded : (uint64_t)1e18;
+}
+
+void words_add_rhat(struct words *w, double rhat)
+{
+    if (rhat < 1.1)
+        words_add(w, "%.3f", ceil(rhat * 1000.0 - 1e-9) / 1000.0);
+    else
+        words_add(w, "%.3g", rhat);
+}

@@ -1,0 +1,24 @@
+/* Sentences put together piece by piece in a buffer of fixed size; what does not fit is cut. */
+#ifndef BARKER_SERVER_WORDS_H
+#define BARKER_SERVER_WORDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct words {
+    size_t length;
+    char text[800];
+};
+
+void words_add(struct words *words, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* "40 s", "12 min", "5 h", "3 days", "more than a year". */
+void words_add_duration(struct words *words, double seconds);
+
+/* Rounded up to two digits, for advice that is no better than that: 123456 -> 130000. */
+uint64_t words_round_up(double count);
+
+/* R-hat as it is shown: never rounded down to a bound that it exceeds. */
+void words_add_rhat(struct words *words, double rhat);
+
+#endif
