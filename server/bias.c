@@ -177,7 +177,7 @@ enum err bias_head(struct bias_head *out, struct jobfile *file, const char *docu
 {
     struct reference reference;
     struct bias_table table;
-    *out = (struct bias_head){0};
+    *out = (struct bias_head){.log_density = NAN, .log_density_mcse = NAN};
     enum err code = read_document(&reference, document, info);
     if (code != ERR_OK)
         return code;

@@ -52,9 +52,10 @@ struct bias_worst {
 };
 
 struct bias_head {
-    size_t saved, common, looked;     /* columns of the job; in the reference; looked at */
-    struct bias_worst mean;           /* |mean - mean_ref| / sd_ref */
-    struct bias_worst variance_ratio; /* |variance / variance_ref - 1| */
+    size_t saved, common, looked;         /* columns of the job; in the reference; looked at */
+    struct bias_worst mean;               /* |mean - mean_ref| / sd_ref */
+    struct bias_worst variance_ratio;     /* |variance / variance_ref - 1| */
+    double log_density, log_density_mcse; /* of the reference; NaN: it does not say */
 };
 
 /* The worst of a job against the text of a reference document, as it is stored. No parameter in
