@@ -7,9 +7,13 @@
 
 #include <stddef.h>
 
-#define ASSET_CATALOGUE_LIST(X) X(catalogue_1, "schema/migrations/0001_catalogue.sql")
+#define ASSET_CATALOGUE_LIST(X)                            \
+    X(catalogue_1, "schema/migrations/0001_catalogue.sql") \
+    X(catalogue_2, "schema/migrations/0002_studies.sql")
 
-#define ASSET_JOBFILE_LIST(X) X(jobfile_1, "schema/jobfile/0001_jobfile.sql")
+#define ASSET_JOBFILE_LIST(X)                       \
+    X(jobfile_1, "schema/jobfile/0001_jobfile.sql") \
+    X(jobfile_2, "schema/jobfile/0002_history.sql")
 
 #define ASSET_OTHER_LIST(X) X(openapi, "schema/openapi.json")
 

@@ -1,5 +1,5 @@
-/* The catalogue: users, tokens, jobs, their logs and references, in STATE/barkerd.db; and the one
- * writer thread through which everything that changes on disk goes (also the job files,
+/* The catalogue: users, tokens, jobs, their logs, references and studies, in STATE/barkerd.db; and
+ * the one writer thread through which everything that changes on disk goes (also the job files,
  * server/jobfile.h).
  *
  * A function that changes something returns when the change is on disk (group commit: whatever
@@ -174,6 +174,55 @@ enum err store_reference_delete(struct store *store, const char *owner, const ch
 enum err store_references(struct store *store, const char *viewer,
                           bool (*each)(void *ctx, const struct reference_row *ref), void *ctx,
                           struct err_info *info);
+
+/* ---- studies: several jobs as one question ---- */
+
+#define STUDY_JOBS_MAX 64
+
+struct study_member {
+    char job[JOB_ID_SIZE];
+    char *setting; /* JSON object text: what sets this job apart */
+};
+
+/* As struct job_row: released with study_row_release when it was read, borrowed for writing. */
+struct study_row {
+    char id[JOB_ID_SIZE]; /* made like a job's */
+    char owner[USER_NAME_SIZE];
+    uint64_t created_ms;
+    char *kind, *name;
+    char *request; /* JSON text */
+    struct study_member *members;
+    size_t member_count;
+};
+void study_row_release(struct study_row *row);
+
+/* Inserts the study, its members and the `count` new jobs among them with their first log lines in
+ * one transaction: all or nothing. ERR_CONFLICT when a member that is not new is not there any
+ * more. The idempotency key as in store_job_create. */
+enum err store_study_create(struct store *store, struct study_row *row, struct job_row *jobs,
+                            size_t count, const char *idempotency_key,
+                            const unsigned char body_hash[32], bool *existing,
+                            struct err_info *info);
+enum err store_study_by_key(struct store *store, const char *owner, const char *idempotency_key,
+                            const unsigned char body_hash[32], char id[JOB_ID_SIZE],
+                            struct err_info *info);
+/* ERR_NOT_FOUND also when the viewer (NULL: all) neither owns it nor may see all of its jobs. */
+enum err store_study_get(struct store *store, const char *viewer, const char *id,
+                         struct study_row *row, struct err_info *info);
+/* The study alone: its jobs stay. */
+enum err store_study_delete(struct store *store, const char *id, struct err_info *info);
+
+struct study_filter {
+    const char *viewer; /* as in store_study_get */
+    const char *owner, *kind;
+    const char *job;    /* only studies with this job */
+    const char *before; /* cursor: only studies older than this id */
+    size_t limit;
+};
+/* Newest first, at most `limit`. `each` returns false to stop. */
+enum err store_studies(struct store *store, const struct study_filter *filter,
+                       bool (*each)(void *ctx, const struct study_row *row), void *ctx,
+                       struct err_info *info);
 
 /* ---- care ---- */
 

@@ -140,6 +140,9 @@ void store_break(struct store *store, const char *why);
 /* Appends to a job's log within a transaction. */
 enum err store_log_append(struct db *db, const char *job, uint64_t at_ms, const char *text,
                           struct err_info *info);
+/* Inserts a job and its first log line within a transaction. */
+enum err store_job_insert(struct db *db, const struct job_row *row, const char *log,
+                          struct err_info *info);
 /* Writes notes within a transaction. */
 enum err store_notes_write(struct db *db, const struct store_note *notes, struct err_info *info);
 

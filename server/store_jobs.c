@@ -237,6 +237,14 @@ static enum err insert(struct db *db, const struct creation *c, struct err_info 
     return code;
 }
 
+enum err store_job_insert(struct db *db, const struct job_row *row, const char *log,
+                          struct err_info *info)
+{
+    struct creation c = {.row = row};
+    enum err code = insert(db, &c, info);
+    return code == ERR_OK ? store_log_append(db, row->id, row->created_ms, log, info) : code;
+}
+
 static enum err create(struct store *store, struct db *db, void *ctx, struct err_info *info)
 {
     struct creation *c = ctx;
