@@ -13,16 +13,6 @@
 
 #define SNAPSHOT_MS 100 /* a read transaction is renewed after so long */
 
-struct jobfile {
-    struct store *store;
-    char job[JOB_ID_SIZE];
-    struct db *db;
-    struct jobfile_layout layout;
-    uint64_t purges;              /* of the store, when it was opened */
-    char **names, **metric_names; /* NULL until asked for */
-    double *tile;                 /* scratch, NULL until needed */
-};
-
 /* ---- opening: connections are kept for the next reader ---- */
 
 static void free_names(char **names, size_t count)
@@ -37,6 +27,7 @@ static void discard(struct jobfile *file)
     db_close(file->db);
     free_names(file->names, file->layout.info.width);
     free_names(file->metric_names, file->layout.info.metric_width);
+    jobfile_blocks_free(file->blocks);
     free(file->tile);
     free(file);
 }

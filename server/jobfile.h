@@ -1,5 +1,5 @@
 /* The file of one job, STATE/draws/<id>.db: draws in tiles, running moments and chain states,
- * metrics.
+ * metrics, the history of its summaries, the checks made at its end.
  *
  * Writing goes through the store's writer thread; what one call carries is one transaction, so that
  * draws, moments and state never disagree. Reading may go on from any thread meanwhile; a reader
@@ -11,6 +11,7 @@
 #ifndef BARKER_SERVER_JOBFILE_H
 #define BARKER_SERVER_JOBFILE_H
 
+#include "core/model.h"
 #include "server/store.h"
 
 /* What a job file is created with; it makes the file readable without the catalogue. */
@@ -22,6 +23,8 @@ struct jobfile_meta {
     uint32_t chains;
     uint64_t thin, warmup;
     const char *const *metrics; /* names, NULL-terminated, or NULL */
+    const struct model_block *blocks;
+    size_t block_count; /* 0: coordinates that are not saved have no names */
 };
 enum err jobfile_create(struct store *store, const char *job, const struct jobfile_meta *meta,
                         struct err_info *info);
@@ -51,6 +54,29 @@ struct jobfile_slice {
 enum err jobfile_commit(struct store *store, const char *job, const struct jobfile_slice *slice,
                         struct err_info *info);
 
+/* One look at the draws: the worst of all that was looked at, and R-hat and bulk ESS of the watched
+ * columns 0, stride, 2 * stride, ... (the same ones every time). NaN: not known. */
+#define JOBFILE_HISTORY 512 /* points kept at most */
+#define JOBFILE_WATCHED 100 /* columns */
+struct jobfile_history_point {
+    uint64_t draws;     /* after warm-up, of every chain */
+    uint64_t iteration; /* of all chains together, warm-up included */
+    double seconds;     /* since the job was started */
+    double max_rhat, min_ess_bulk, min_ess_tail;
+    const char *worst; /* the parameter with the largest R-hat, or "" */
+    size_t watched, stride;
+    const double *rhat, *ess_bulk; /* watched numbers each */
+};
+/* The history stays bounded: when it is full every other point is dropped, and from then on only
+ * every other one is kept (besides the latest). A point at the iteration of the latest replaces it.
+ */
+enum err jobfile_history_add(struct store *store, const char *job,
+                             const struct jobfile_history_point *point, struct err_info *info);
+
+/* Keeps the checks, a JSON document, with the iterations that the chains have reached. */
+enum err jobfile_checks_put(struct store *store, const char *job, const char *document,
+                            struct err_info *info);
+
 /* ---- reading ---- */
 
 struct jobfile; /* one reader; one thread at a time */
@@ -71,6 +97,9 @@ void jobfile_info(const struct jobfile *file, struct jobfile_info *out);
 const char *jobfile_name(struct jobfile *file, size_t column);
 size_t jobfile_column(struct jobfile *file, const char *name);
 const char *jobfile_metric_name(struct jobfile *file, size_t k);
+/* Name of a coordinate below d, saved or not; "parameter 17" (from 1) when the file does not say.
+ * Returns out. */
+const char *jobfile_parameter(struct jobfile *file, size_t j, char *out, size_t size);
 
 struct jobfile_chain {
     uint64_t iteration, draws, metrics;
@@ -98,6 +127,20 @@ enum err jobfile_note(struct jobfile *file, uint32_t chain, char **out, struct e
 /* Metric records first..first+count-1: iterations and 2 * metric_width numbers each. */
 enum err jobfile_metrics(struct jobfile *file, uint32_t chain, uint64_t first, size_t count,
                          uint64_t *iterations, double *values, struct err_info *info);
+
+/* The history, oldest point first; empty for files that have none. The points' arrays lie in
+ * `values`. Points with another number of watched columns than the latest have none. */
+struct jobfile_history {
+    size_t count, watched, stride;
+    struct jobfile_history_point *points;
+    char (*worst)[120];
+    double *values;
+};
+enum err jobfile_history(struct jobfile *file, struct jobfile_history *out, struct err_info *info);
+void jobfile_history_release(struct jobfile_history *history);
+
+/* The checks, malloc'd; NULL when there are none, or when the chains have moved on since. */
+enum err jobfile_checks(struct jobfile *file, char **out, struct err_info *info);
 
 /* Bytes on disk now, 0 when there is no file. */
 uint64_t jobfile_bytes(struct store *store, const char *job);

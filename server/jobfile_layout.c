@@ -81,7 +81,7 @@ enum err jobfile_layout_read(struct db *db, struct jobfile_layout *out, struct e
     struct query q;
     unsigned found = 0;
     *out = (struct jobfile_layout){0};
-    query_open(&q, db, "SELECT key, value FROM meta WHERE key <> 'request'");
+    query_open(&q, db, "SELECT key, value FROM meta WHERE key NOT IN ('request', 'blocks')");
     while (query_next(&q))
         take_number(out, query_get_text(&q, 0), query_get_count(&q, 1), &found);
     enum err code = query_close(&q, info);
@@ -131,11 +131,11 @@ enum err jobfile_version_check(struct db *db, const char *job, bool writer, stru
         return code;
     if (version == 0)
         return err_set(info, ERR_NOT_FOUND, "there is no job file %s", job);
+    if (version > count)
+        return err_set(info, ERR_UNSUPPORTED,
+                       "job file %s has version %llu; this program reads up to version %zu", job,
+                       (unsigned long long)version, count);
     if (version < count && writer)
         return db_migrate(db, steps, count, NULL, NULL, info);
-    if (version != count)
-        return err_set(info, ERR_UNSUPPORTED,
-                       "job file %s has version %llu; this program reads version %zu", job,
-                       (unsigned long long)version, count);
     return ERR_OK;
 }

@@ -1,4 +1,4 @@
-/* Private to jobfile*.c: how a job file is laid out. */
+/* Private to jobfile*.c: how a job file is laid out, and what a reader holds. */
 #ifndef BARKER_SERVER_JOBFILE_PARTS_H
 #define BARKER_SERVER_JOBFILE_PARTS_H
 
@@ -13,6 +13,21 @@ struct jobfile_layout {
     struct jobfile_info info;
     size_t tile_draws, tile_columns;
 };
+
+struct jobfile {
+    struct store *store;
+    char job[JOB_ID_SIZE];
+    struct db *db;
+    struct jobfile_layout layout;
+    uint64_t purges;              /* of the store, when it was opened */
+    char **names, **metric_names; /* NULL until asked for */
+    struct jobfile_blocks *blocks;
+    double *tile; /* scratch, NULL until needed */
+};
+
+/* jobfile_names.c: the text of meta.blocks, malloc'd; NULL: no memory. */
+char *jobfile_blocks_write(const struct model_block *blocks, size_t count);
+void jobfile_blocks_free(struct jobfile_blocks *blocks);
 
 struct jobfile_layout jobfile_layout_choose(const struct jobfile_meta *meta);
 /* ERR_CORRUPT when the numbers make no sense. */
@@ -30,7 +45,8 @@ enum err jobfile_progress_read(struct db *db, uint32_t chain, struct jobfile_pro
                                struct err_info *info);
 
 /* ERR_NOT_FOUND when the making of the file was cut short, ERR_UNSUPPORTED when it is newer than
- * this program. A writer brings it up to date. */
+ * this program. A writer brings it up to date; a reader takes it as it is. */
+#define JOBFILE_WITH_HISTORY 2 /* the version that has history and checks */
 enum err jobfile_version_check(struct db *db, const char *job, bool writer, struct err_info *info);
 
 #endif

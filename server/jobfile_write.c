@@ -66,13 +66,32 @@ static enum err put_names(struct db *db, const char *sql, const char *const *nam
     return code;
 }
 
+static enum err put_text(struct db *db, const char *key, const char *value, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db, "INSERT INTO meta (key, value) VALUES (?, ?)");
+    query_text(&q, key);
+    query_text(&q, value);
+    return query_run(&q, info);
+}
+
+static enum err put_blocks(struct db *db, const struct jobfile_meta *meta, struct err_info *info)
+{
+    if (meta->block_count == 0)
+        return ERR_OK;
+    char *text = jobfile_blocks_write(meta->blocks, meta->block_count);
+    enum err code = text != NULL ? put_text(db, "blocks", text, info)
+                                 : err_set(info, ERR_NO_MEMORY, "no memory for names");
+    free(text);
+    return code;
+}
+
 static enum err fill(struct db *db, void *ctx, struct err_info *info)
 {
     const struct making *m = ctx;
-    struct query q;
-    query_open(&q, db, "INSERT INTO meta (key, value) VALUES ('request', ?)");
-    query_text(&q, m->meta->request);
-    enum err code = query_run(&q, info);
+    enum err code = put_text(db, "request", m->meta->request, info);
+    if (code == ERR_OK)
+        code = put_blocks(db, m->meta, info);
     if (code == ERR_OK)
         code = put_numbers(db, &m->layout, info);
     if (code == ERR_OK)

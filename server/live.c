@@ -71,7 +71,8 @@ static void copy_row(struct live *live, const struct job_row *row)
     live->stored_bytes = row->stored_bytes;
     snprintf(live->precision, sizeof live->precision, "%s",
              row->precision != NULL ? row->precision : "");
-    live->head = (struct summary_head){.max_rhat = NAN, .min_ess_bulk = NAN, .worst = SIZE_MAX};
+    live->head = (struct summary_head){
+        .max_rhat = NAN, .min_ess_bulk = NAN, .min_ess_tail = NAN, .worst = SIZE_MAX};
 }
 
 enum err live_new(struct live **out, const struct job_row *row, const struct live_room *room,
@@ -190,6 +191,8 @@ static enum err make_file(struct live *live, const struct live_room *room, struc
             .thin = live->spec.thin,
             .warmup = live->spec.warmup,
             .metrics = metrics ? live->model->type->metrics : NULL,
+            .blocks = live->model->blocks,
+            .block_count = live->model->block_count,
         };
         code = jobfile_create(room->store, live->id, &meta, info);
         live->file_made = code == ERR_OK;

@@ -181,7 +181,12 @@ void summary_release(struct summary *summary)
 
 void summary_worst(const struct summary *summary, struct summary_head *head)
 {
-    *head = (struct summary_head){.max_rhat = NAN, .min_ess_bulk = NAN, .worst = SIZE_MAX};
+    *head = (struct summary_head){.max_rhat = NAN,
+                                  .min_ess_bulk = NAN,
+                                  .min_ess_tail = NAN,
+                                  .worst = SIZE_MAX,
+                                  .parameters = summary->count,
+                                  .draws = summary->draws};
     for (size_t k = 0; k < summary->count; k++) {
         const struct mixing *m = &summary->rows[k].mixing;
         if (!isnan(m->rhat) && !(m->rhat <= head->max_rhat)) {
@@ -190,5 +195,7 @@ void summary_worst(const struct summary *summary, struct summary_head *head)
         }
         if (!isnan(m->ess_bulk) && !(m->ess_bulk >= head->min_ess_bulk))
             head->min_ess_bulk = m->ess_bulk;
+        if (!isnan(m->ess_tail) && !(m->ess_tail >= head->min_ess_tail))
+            head->min_ess_tail = m->ess_tail;
     }
 }

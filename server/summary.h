@@ -46,8 +46,9 @@ void summary_release(struct summary *summary);
 
 /* The worst of the rows, for the job's own line. */
 struct summary_head {
-    double max_rhat, min_ess_bulk; /* NaN: not known */
-    size_t worst;                  /* column with the largest R-hat; SIZE_MAX: none */
+    double max_rhat, min_ess_bulk, min_ess_tail; /* NaN: not known */
+    size_t worst;                                /* column with the largest R-hat; SIZE_MAX: none */
+    size_t parameters, draws;                    /* looked at; draws per chain */
 };
 void summary_worst(const struct summary *summary, struct summary_head *head);
 
