@@ -81,6 +81,18 @@ $(B)/%.o: %.c
 
 $(B)/server/assets.o: $(wildcard schema/*.json schema/*/*.sql)
 
+# The dashboard: bundled by esbuild, compiled in by server/api_web.c. Builds side by side share the packages.
+WEB := clients/web/index.html clients/web/icon.svg clients/web/build.mjs $(shell find clients/web/src -type f 2>/dev/null)
+
+%/node_modules/.ready: %/package-lock.json
+	@flock $< sh -c '[ $@ -nt $< ] || clients/web/fetch $*'
+
+$(B)/web/list.h: $(WEB) clients/web/node_modules/.ready
+	@node clients/web/build.mjs $(B)/web
+
+$(B)/server/api_web.o: $(B)/web/list.h
+$(B)/server/api_web.o: CFLAGS += -I$(B) -DWEB_FOLDER='"$(B)/web"'
+
 $(KERNEL_ISAS:%=$(B)/core/kernels-%.o): $(B)/core/kernels-%.o: core/kernels.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -O3 $(ISA_$*) -DKERNELS=kernels_$* -DKERNELS_ISA='"$*"' -MMD -MP -c -o $@ $<

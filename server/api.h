@@ -51,6 +51,7 @@ enum {
  * one segment; query parameters are separated by spaces. */
 #define API_ROUTES(X)                                                                             \
     X(GET, "/", ROUTE_OPEN, VIEWER, "", api_home)                                                 \
+    X(GET, "/assets/{name}", ROUTE_OPEN, VIEWER, "", api_web_asset)                               \
     X(GET, "/healthz", ROUTE_OPEN, VIEWER, "", api_health)                                        \
     X(GET, "/readyz", ROUTE_OPEN, VIEWER, "", api_ready)                                          \
     X(GET, "/metrics", ROUTE_OPEN, VIEWER, "", api_prometheus)                                    \

@@ -18,19 +18,6 @@ static void answer_text(struct call *call, int status, const char *type, const c
     call->reply->body_size = strlen(text);
 }
 
-void api_home(struct call *call)
-{
-    static const char page[] =
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>barkerd</title>"
-        "<h1>barkerd</h1><p>The sampling server is running. Its interface is described in "
-        "<a href=\"/openapi.json\">openapi.json</a>; the command <code>barker</code> speaks it: "
-        "<code>barker ls</code>, <code>barker submit JOB.json</code>, <code>barker watch "
-        "ID</code>.</p></html>";
-    reply_header(call->reply, "Content-Security-Policy",
-                 "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
-    answer_text(call, 200, "text/html; charset=utf-8", page);
-}
-
 void api_health(struct call *call)
 {
     answer_text(call, 200, "text/plain", "ok\n");

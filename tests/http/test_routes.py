@@ -147,11 +147,18 @@ def fresh(name, suffix="", body=None):
     return lambda w: (getattr(w, name)() + suffix, body)
 
 
-OPEN = {"GET /", "GET /healthz", "GET /readyz", "GET /metrics", "GET /openapi.json",
+def script(w):
+    """The dashboard's script, under the name that the page gives it."""
+    page = w.daemon.client(NO_TOKEN).get("/").body.decode()
+    return re.search(r'src="(/assets/app-[0-9a-f]+\.js)"', page).group(1), None
+
+
+OPEN = {"GET /", "GET /assets/{name}", "GET /healthz", "GET /readyz", "GET /metrics", "GET /openapi.json",
         "POST /v1/tickets/redeem"}
 
 ROWS = {
     "GET /": Row(fixed("/")),
+    "GET /assets/{name}": Row(script),
     "GET /healthz": Row(fixed("/healthz")),
     "GET /readyz": Row(fixed("/readyz")),
     "GET /metrics": Row(fixed("/metrics")),

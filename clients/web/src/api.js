@@ -1,0 +1,140 @@
+// The daemon's HTTP interface. Every failure is an ApiError with words fit to be shown.
+import { session, signOut } from "./store.js";
+
+export class ApiError extends Error {
+  // status 0: the daemon was not reached.
+  constructor(status, problem = {}) {
+    super(problem.detail || problem.title || (status ? `the server answered ${status}` : "the server cannot be reached"));
+    this.status = status;
+    this.code = problem.code || (status ? "HTTP" : "NETWORK");
+    this.title = problem.title || "";
+    this.errors = problem.errors || []; // [{pointer, detail}]
+  }
+}
+
+// /v1/jobs + {state: "active", q: undefined} -> /v1/jobs?state=active. Arrays are joined by commas.
+export function address(path, query = {}) {
+  const parts = [];
+  for (const [name, value] of Object.entries(query)) {
+    if (value === undefined || value === null || value === "") continue;
+    parts.push(`${name}=${encodeURIComponent(Array.isArray(value) ? value.join(",") : value)}`);
+  }
+  return parts.length ? `${path}?${parts.join("&")}` : path;
+}
+
+// Replies with an entity tag are kept, so that asking again costs nothing while nothing changed.
+const known = new Map();
+const KNOWN_LIMIT = 200;
+
+function remember(url, tag, body) {
+  known.delete(url);
+  known.set(url, { tag, body });
+  if (known.size > KNOWN_LIMIT) known.delete(known.keys().next().value);
+}
+
+async function problemOf(reply) {
+  try {
+    return await reply.json();
+  } catch {
+    return {};
+  }
+}
+
+// The raw Response, checked: for streams and downloads.
+export async function send(method, url, { body, headers = {}, signal, token = session.get().token } = {}) {
+  const all = { ...headers };
+  if (token) all.Authorization = `Bearer ${token}`;
+  if (body !== undefined && !(body instanceof Blob)) all["Content-Type"] = "application/json";
+  let reply;
+  try {
+    reply = await fetch(url, {
+      method, headers: all, signal, cache: "no-store", credentials: "omit", referrerPolicy: "no-referrer",
+      body: body === undefined || body instanceof Blob ? body : JSON.stringify(body),
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0, { detail: "the server cannot be reached" });
+  }
+  if (reply.ok || reply.status === 304) return reply;
+  const failure = new ApiError(reply.status, await problemOf(reply));
+  if (reply.status === 401 && token && token === session.get().token) signOut("The token is not valid (any more).");
+  throw failure;
+}
+
+async function get(path, query, { signal } = {}) {
+  const url = address(path, query);
+  const old = known.get(url);
+  const reply = await send("GET", url, { signal, headers: old ? { "If-None-Match": old.tag } : {} });
+  if (reply.status === 304 && old) return old.body;
+  const body = await json(reply);
+  const tag = reply.headers.get("ETag");
+  if (tag) remember(url, tag, body);
+  return body;
+}
+
+// A connection that breaks in the middle of a body is a failure of the network too.
+async function json(reply) {
+  try {
+    const text = await reply.text();
+    return text ? JSON.parse(text) : null;
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0, { detail: "the answer broke off" });
+  }
+}
+
+const change = (method) => async (path, body, options) => json(await send(method, path, { ...options, body }));
+
+export const api = {
+  get,
+  post: change("POST"),
+  put: change("PUT"),
+  patch: change("PATCH"),
+  delete: change("DELETE"),
+  // All items of a paged list: for await (const items of api.pages("/v1/jobs", {limit: 100}))
+  async *pages(path, query = {}, options) {
+    let cursor;
+    do {
+      const page = await get(path, { ...query, cursor }, options);
+      yield page.items;
+      cursor = page.next;
+    } while (cursor);
+  },
+  async all(path, query, options) {
+    const items = [];
+    for await (const page of api.pages(path, query, options)) items.push(...page);
+    return items;
+  },
+};
+
+// Forgets kept replies when somebody else signs in.
+session.watch(() => session.get().token || known.clear());
+
+// Downloads a file. `progress(bytes)` is called now and then; the file appears when it is whole.
+export async function download(url, name, { signal, progress } = {}) {
+  const reply = await send("GET", url, { signal });
+  const chunks = [];
+  const reader = reply.body.getReader();
+  let bytes = 0;
+  for (;;) {
+    const { done, value } = await reader.read().catch((error) => {
+      if (error.name === "AbortError") throw error;
+      throw new ApiError(0, { detail: "the download broke off" });
+    });
+    if (done) break;
+    chunks.push(value);
+    bytes += value.length;
+    progress?.(bytes);
+  }
+  saveBlob(new Blob(chunks, { type: "application/octet-stream" }), name);
+}
+
+export function saveBlob(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+}

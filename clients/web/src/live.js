@@ -1,0 +1,187 @@
+// One event stream for the whole page. Views register what they want to hear (useEvents) or what
+// they want to be fetched again (useResource in resource.js); this file alone connects.
+//
+// The stream is read with fetch, so that the token travels in a header and never in an address.
+// Where streams do not get through (a proxy that buffers, too many tabs) a tick every few seconds
+// stands in for them: "poll" tells every view to look again.
+import { useEffect, useRef } from "preact/hooks";
+import { send } from "./api.js";
+import { connection, jobs, session } from "./store.js";
+
+const SILENCE_MS = 40000; // the daemon sends a comment at least every 15 s
+const POLL_MS = 5000;
+const RETRY_MS = [500, 1000, 2000, 4000, 8000];
+
+const listeners = new Set();
+let controller = null;
+let lastId = null;
+let failures = 0;
+let timer = 0;
+let poller = 0;
+let silence = 0;
+
+// Calls back with (type, data): the daemon's events, "poll" while there is no stream, "reset" when
+// something may have been missed. Returns how to stop.
+export function listen(callback) {
+  listeners.add(callback);
+  return () => listeners.delete(callback);
+}
+
+export function useEvents(callback) {
+  const latest = useRef(callback);
+  latest.current = callback;
+  useEffect(() => listen((type, data) => latest.current(type, data)), []);
+}
+
+function emit(type, data) {
+  for (const callback of [...listeners]) callback(type, data);
+}
+
+function become(state, detail = "") {
+  const old = connection.get();
+  if (old.state !== state || old.detail !== detail)
+    connection.set({ state, detail, since: old.state === state ? old.since : Date.now() });
+}
+
+export const live = {
+  start() {
+    if (!controller && session.get().token && connection.get().state !== "paused") connect();
+  },
+  // What is shown stays as it is until resume, which catches up.
+  pause() {
+    stop();
+    become("paused");
+  },
+  resume() {
+    stop();
+    failures = 0;
+    connect();
+  },
+  stop() {
+    stop();
+    lastId = null;
+    failures = 0;
+    become("none");
+  },
+};
+
+function stop() {
+  controller?.abort();
+  controller = null;
+  clearTimeout(timer);
+  clearTimeout(silence);
+  clearInterval(poller);
+  poller = 0;
+}
+
+function heard(mine) {
+  clearTimeout(silence);
+  silence = setTimeout(() => mine.abort(), SILENCE_MS);
+}
+
+async function connect() {
+  const mine = (controller = new AbortController());
+  clearTimeout(timer);
+  if (connection.get().state !== "polling") become(failures ? "offline" : "connecting", connection.get().detail);
+  try {
+    heard(mine);
+    const reply = await send("GET", "/v1/events", { signal: mine.signal, headers: lastId ? { "Last-Event-ID": lastId } : {} });
+    const missed = failures > 0 || lastId === null;
+    failures = 0;
+    clearInterval(poller);
+    poller = 0;
+    become("live");
+    if (missed) emit("reset", {});
+    await readEvents(reply.body.getReader(), () => heard(mine));
+    lost(mine, null);
+  } catch (error) {
+    lost(mine, error);
+  }
+}
+
+// The stream ended or never began: poll, and try again ever less often.
+function lost(mine, error) {
+  if (controller !== mine) return; // stopped or replaced on purpose
+  controller = null;
+  clearTimeout(silence);
+  if (!session.get().token) {
+    live.stop();
+    return;
+  }
+  const refused = error?.status > 0;
+  become(refused ? "polling" : "offline", refused ? error.message : "");
+  if (!poller) poller = setInterval(() => document.hidden || emit("poll", {}), POLL_MS);
+  timer = setTimeout(connect, RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]);
+  failures++;
+}
+
+// Server-sent events: blocks of "field: value" lines, separated by empty lines.
+export async function readEvents(reader, alive, dispatch = received) {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    alive();
+    const blocks = (rest + decoder.decode(value, { stream: true })).split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) {
+      const event = parseBlock(block);
+      if (event) dispatch(event);
+    }
+  }
+}
+
+export function parseBlock(block) {
+  const event = { type: "message", data: "", id: null };
+  for (const line of block.split("\n")) {
+    const colon = line.indexOf(":");
+    if (colon <= 0) continue; // a comment
+    const value = line.slice(colon + 1).replace(/^ /, "");
+    const field = line.slice(0, colon);
+    if (field === "event") event.type = value;
+    else if (field === "data") event.data += (event.data ? "\n" : "") + value;
+    else if (field === "id") event.id = value;
+  }
+  return event.data || event.id ? event : null;
+}
+
+function received(event) {
+  if (event.id) lastId = event.id;
+  if (!event.data) return;
+  const data = JSON.parse(event.data);
+  if (data.id) mergeJob(data);
+  emit(event.type, data);
+}
+
+// An event says what changed; the rest of the job is as it was. Changes are gathered for a moment,
+// so that a hundred running jobs redraw a table a few times a second and not a hundred times.
+const GATHER_MS = 150;
+let gathered = {};
+let gathering = 0;
+
+export function mergeJob(change) {
+  gathered[change.id] = { ...gathered[change.id], ...change };
+  gathering ||= setTimeout(flushJobs, GATHER_MS);
+}
+
+function flushJobs() {
+  const changes = gathered;
+  gathered = {};
+  gathering = 0;
+  jobs.set(({ byId }) => {
+    const known = Object.values(changes).filter((change) => byId[change.id]);
+    return known.length ? { byId: { ...byId, ...Object.fromEntries(known.map((c) => [c.id, { ...byId[c.id], ...c }])) } } : null;
+  });
+}
+
+export function putJobs(list) {
+  jobs.set(({ byId }) => ({ byId: { ...byId, ...Object.fromEntries(list.map((job) => [job.id, job])) } }));
+}
+
+// A tab that was asleep may have lost its stream without noticing.
+if (globalThis.document)
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden || connection.get().state === "paused") return;
+    if (!controller && session.get().token) live.resume();
+  });

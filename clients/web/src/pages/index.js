@@ -1,0 +1,20 @@
+// The pages: one file and one line each. A page gets the parts of its path as properties.
+//     nav: name in the navigation; role: who sees it there (everybody without)
+import { Jobs } from "./jobs.jsx";
+import { Job } from "./job.jsx";
+import { match } from "../router.js";
+
+export const PAGES = [
+  { path: "/jobs", title: "Jobs", nav: "Jobs", component: Jobs },
+  { path: "/jobs/:id", title: "Job", component: Job },
+];
+
+export { NotFound } from "./notfound.jsx";
+
+export function findPage(path) {
+  for (const page of PAGES) {
+    const params = match(page.path, path);
+    if (params) return { page, params };
+  }
+  return null;
+}

@@ -1,0 +1,105 @@
+// Data of the daemon inside a view, fetched again when events say so.
+//
+//     const trace = useResource(`/v1/jobs/${id}/trace`, { params }, { job: id, atLeast: 3000 });
+//     trace: { data, error, loading, stale, reload }
+//
+// data stays while new data are on their way and after a failure (then stale is true): a page that
+// loses the daemon keeps showing what it knew. A path of null fetches nothing.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { address, api } from "./api.js";
+import { listen } from "./live.js";
+
+const NOTHING = { data: null, error: null, loading: true, stale: false, url: null };
+
+// When an event is a reason to fetch again.
+function concerns(type, data, { job, on }) {
+  if (type === "poll" || type === "reset") return true;
+  if (on) return on(type, data);
+  return job !== undefined && data.id === job && type !== "job.warning";
+}
+
+export function useResource(path, query = {}, options = {}) {
+  const url = path && address(path, query);
+  const [state, setState] = useState(NOTHING);
+  const refs = useRef({});
+  refs.current.options = options;
+
+  useEffect(() => {
+    if (!url) {
+      setState({ ...NOTHING, loading: false });
+      return undefined;
+    }
+    const fetcher = startFetcher(url, refs, setState);
+    refs.current.reload = fetcher.now;
+    return fetcher.stop;
+  }, [url]);
+
+  return { ...state, reload: () => refs.current.reload?.() };
+}
+
+function startFetcher(url, refs, setState) {
+  let controller = null;
+  let timer = 0;
+  let last = 0;
+  let again = false; // asked for while a request was under way
+  let stopped = false;
+
+  setState((old) => ({ ...old, loading: true, stale: old.data !== null, error: null }));
+
+  async function now() {
+    clearTimeout(timer);
+    timer = 0;
+    if (controller) {
+      again = true;
+      return;
+    }
+    controller = new AbortController();
+    last = Date.now();
+    try {
+      const data = await api.get(url, {}, { signal: controller.signal });
+      if (!stopped) setState({ data, error: null, loading: false, stale: false, url });
+    } catch (error) {
+      if (!stopped && error.name !== "AbortError")
+        setState((old) => ({ ...old, error, loading: false, stale: old.data !== null, url }));
+    }
+    controller = null;
+    if (again && !stopped) {
+      again = false;
+      soon();
+    }
+  }
+
+  // Not more often than every atLeast ms, and not in a tab that nobody sees.
+  function soon() {
+    if (timer || stopped) return;
+    const wait = Math.max(0, last + (refs.current.options.atLeast ?? 1000) - Date.now());
+    timer = setTimeout(() => {
+      timer = 0;
+      if (document.hidden) again = true;
+      else now();
+    }, wait);
+  }
+
+  function shown() {
+    if (!document.hidden && again && !controller) {
+      again = false;
+      soon();
+    }
+  }
+
+  const unlisten = listen((type, data) => {
+    if (concerns(type, data, refs.current.options)) soon();
+  });
+  document.addEventListener("visibilitychange", shown);
+  now();
+  return {
+    now,
+    stop() {
+      stopped = true;
+      clearTimeout(timer);
+      controller?.abort();
+      unlisten();
+      document.removeEventListener("visibilitychange", shown);
+    },
+  };
+}

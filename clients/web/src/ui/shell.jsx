@@ -1,0 +1,73 @@
+// What is around every page: name, navigation, connection, theme, who is signed in.
+import { live } from "../live.js";
+import { PAGES } from "../pages/index.js";
+import { connection, prefs, session, signOut, ticked, useStore } from "../store.js";
+import { route } from "../router.js";
+import { Button } from "./button.jsx";
+
+const WORDS = {
+  connecting: ["wait", "connecting", "The event stream is being opened."],
+  live: ["good", "live", "Changes appear as they happen."],
+  polling: ["warn", "polling", "No event stream: the page asks every few seconds."],
+  offline: ["bad", "disconnected", "The server cannot be reached; what is shown is what was known. The page tries again by itself."],
+  paused: ["wait", "paused", "Nothing on this page changes until you resume."],
+  none: ["wait", "–", ""],
+};
+
+function Connection() {
+  const { state, detail } = useStore(connection);
+  const [tone, word, title] = WORDS[state];
+  const paused = state === "paused";
+  return (
+    <span class="connection">
+      <span class={`lamp ${tone}`} title={[title, detail].filter(Boolean).join(" ")} role="status" data-state={state}><i aria-hidden="true" />{word}</span>
+      <Button kind="quiet" class="small" aria-pressed={paused} title={paused ? "Go on updating" : "Keep what is shown as it is"}
+        onClick={() => (paused ? live.resume() : live.pause())}>{paused ? "Resume" : "Pause"}</Button>
+    </span>
+  );
+}
+
+const THEMES = { auto: ["light", "◐", "Colours follow the system"], light: ["dark", "☀", "Light"], dark: ["auto", "☾", "Dark"] };
+
+function Theme() {
+  const theme = useStore(prefs, (p) => p.theme);
+  const [next, sign, title] = THEMES[theme] || THEMES.auto;
+  return <Button kind="quiet" class="small" title={`${title}; press to change`} aria-label={`Theme: ${title}`} onClick={() => prefs.set({ theme: next })}>{sign}</Button>;
+}
+
+function Nav() {
+  const path = useStore(route, (r) => r.path);
+  const role = useStore(session, (s) => s.me?.role);
+  const count = useStore(ticked, (t) => t.ids.length);
+  const shown = PAGES.filter((page) => page.nav && (!page.role || page.role.includes(role)));
+  return (
+    <nav aria-label="Pages">
+      {shown.map((page) => (
+        <a key={page.path} href={"#" + page.path} aria-current={path === page.path || path.startsWith(page.path + "/") ? "page" : undefined}>
+          {page.nav}{page.badge === "ticked" && count > 0 && <b class="badge">{count}</b>}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+export function Shell({ children }) {
+  const me = useStore(session, (s) => s.me);
+  const offline = useStore(connection, (c) => c.state === "offline");
+  return (
+    <>
+      <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.getElementById("main").focus(); }}>Skip to the contents</a>
+      <header class="top">
+        <a class="brand" href="#/jobs">barkerd</a>
+        <Nav />
+        <span class="spring" />
+        <Connection />
+        <Theme />
+        {me && <span class="who" title={`role: ${me.role}`}>{me.user}</span>}
+        <Button kind="quiet" class="small" onClick={() => signOut()}>Sign out</Button>
+      </header>
+      {offline && <div class="strip" role="alert">Disconnected. Showing what was last known; trying again…</div>}
+      <main id="main" tabIndex={-1}>{children}</main>
+    </>
+  );
+}

@@ -1,0 +1,121 @@
+// A table that draws only the rows in sight: as quick with 52 580 rows as with ten.
+//
+//     <VirtualTable label="Parameters" columns={columns} count={n} row={(i) => rows[i]} onRange={load} />
+//
+// columns: [{key, label, title, width: "minmax(8rem, 1fr)", align: "right", render(row, i), sort: true}]
+// row(i) may give undefined for a row that is not there yet: it is drawn as a placeholder, and
+// onRange(from, to) tells which rows are wanted. `compact(row, i)` draws a row on a narrow screen.
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+
+const OVERSCAN = 8;
+const NARROW = "(max-width: 720px)";
+
+export function useNarrow() {
+  const [narrow, setNarrow] = useState(() => matchMedia(NARROW).matches);
+  useEffect(() => {
+    const query = matchMedia(NARROW);
+    const look = () => setNarrow(query.matches);
+    query.addEventListener("change", look);
+    return () => query.removeEventListener("change", look);
+  }, []);
+  return narrow;
+}
+
+export function VirtualTable({
+  label, columns, count, row, rowKey = (r, i) => i, rowClass, height = 30, compact, compactHeight = 84,
+  onRange, onOpen, onToggle, sort, onSort, fill = false, empty = null,
+}) {
+  const narrow = useNarrow() && compact !== undefined;
+  const high = narrow ? compactHeight : height;
+  const ref = useRef();
+  const [view, setView] = useState({ top: 0, size: 600 });
+  const [active, setActive] = useState(-1);
+
+  useLayoutEffect(() => {
+    const box = ref.current;
+    const look = () => setView({ top: box.scrollTop, size: box.clientHeight });
+    look();
+    box.addEventListener("scroll", look, { passive: true });
+    const observer = new ResizeObserver(look);
+    observer.observe(box);
+    return () => {
+      box.removeEventListener("scroll", look);
+      observer.disconnect();
+    };
+  }, []);
+
+  const from = Math.max(0, Math.min(Math.floor(view.top / high) - OVERSCAN, count - 1));
+  const to = Math.min(count, Math.ceil((view.top + view.size) / high) + OVERSCAN);
+  useEffect(() => {
+    if (to > from) onRange?.(from, to);
+  }, [from, to, onRange]);
+
+  const go = (i) => {
+    const at = Math.max(0, Math.min(count - 1, i));
+    setActive(at);
+    const box = ref.current;
+    const head = narrow ? 0 : height;
+    if (at * high < box.scrollTop) box.scrollTop = at * high;
+    else if ((at + 1) * high + head > box.scrollTop + box.clientHeight) box.scrollTop = (at + 1) * high + head - box.clientHeight;
+  };
+  const keys = (event) => {
+    if (event.target !== event.currentTarget || !count) return;
+    const page = Math.max(1, Math.floor(view.size / high) - 1);
+    const to = { ArrowDown: active + 1, ArrowUp: active - 1, PageDown: active + page, PageUp: active - page, Home: 0, End: count - 1 }[event.key];
+    const current = active >= 0 ? row(active) : undefined;
+    if (to !== undefined) go(to);
+    else if (event.key === "Enter" && current && onOpen) onOpen(current, active);
+    else if (event.key === " " && current && onToggle) onToggle(current, active);
+    else return;
+    event.preventDefault();
+  };
+
+  const template = columns.map((c) => c.width || "1fr").join(" ");
+  const drawn = [];
+  for (let i = from; i < to; i++) {
+    const data = row(i);
+    drawn.push(
+      <Row key={data === undefined ? `#${i}` : rowKey(data, i)} data={data} i={i} columns={columns} template={template} top={i * high} height={high}
+        active={i === active} compact={narrow ? compact : undefined} extra={data && rowClass ? rowClass(data, i) : ""} onOpen={onOpen} setActive={setActive} />,
+    );
+  }
+  return (
+    <div class={`vtable ${fill ? "fill" : ""} ${narrow ? "narrow" : ""}`} ref={ref} tabIndex={0} role="table" aria-label={label}
+      aria-rowcount={count + 1} onKeyDown={keys}>
+      {!narrow && (
+        <div class="vhead" role="row" style={{ gridTemplateColumns: template, height: `${height}px` }}>
+          {columns.map((c) => <Head key={c.key} column={c} sort={sort} onSort={onSort} />)}
+        </div>
+      )}
+      {count === 0 ? empty : <div class="vbody" role="rowgroup" style={{ height: `${count * high}px` }}>{drawn}</div>}
+    </div>
+  );
+}
+
+function Head({ column, sort, onSort }) {
+  const { key, label, title, align } = column;
+  if (!column.sort || !onSort)
+    return <span role="columnheader" class={align} title={title}>{label}</span>;
+  const order = sort?.key === key ? (sort.down ? "descending" : "ascending") : "none";
+  return (
+    <span role="columnheader" class={align} aria-sort={order} title={title}>
+      <button type="button" onClick={() => onSort(key)}>{label}{order === "none" ? "" : sort.down ? " ↓" : " ↑"}</button>
+    </span>
+  );
+}
+
+function Row({ data, i, columns, template, top, height, active, compact, extra, onOpen, setActive }) {
+  const open = (event) => {
+    setActive(i);
+    if (data && onOpen && !event.target.closest("a, button, input, label, select, summary")) onOpen(data, i);
+  };
+  const style = { transform: `translateY(${top}px)`, height: `${height}px` };
+  const name = `vrow ${active ? "active" : ""} ${onOpen ? "opens" : ""} ${extra}`;
+  if (compact)
+    return <div class={name} role="row" aria-rowindex={i + 2} style={style} onClick={open}><div role="cell" class="vcompact">{data === undefined ? "…" : compact(data, i)}</div></div>;
+  return (
+    <div class={name} role="row" aria-rowindex={i + 2} style={{ ...style, gridTemplateColumns: template }} onClick={open}>
+      {columns.map((c) => <span key={c.key} role="cell" class={c.align}>{data === undefined ? <i class="hole" /> : c.render(data, i)}</span>)}
+    </div>
+  );
+}

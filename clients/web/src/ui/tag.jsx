@@ -1,0 +1,22 @@
+// Small marks: a job's state, a tag, a level of a verdict.
+export function StateMark({ state }) {
+  return <span class={`mark state-${state}`}><i aria-hidden="true" />{state}</span>;
+}
+
+export function Tag({ name, onClick, pressed }) {
+  if (!onClick) return <span class="tag">{name}</span>;
+  return <button type="button" class="tag" aria-pressed={pressed} onClick={onClick}>{name}</button>;
+}
+
+const TONES = {
+  good: "good", "none seen": "good", none: "good",
+  fair: "warn", mild: "warn",
+  poor: "bad", strong: "bad",
+};
+
+// A level of a verdict, in its colour and in words.
+export function Level({ level }) {
+  return <span class={`level ${TONES[level] || "unknown"}`}>{level}</span>;
+}
+
+export const toneOf = (level) => TONES[level] || "unknown";
