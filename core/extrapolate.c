@@ -93,6 +93,72 @@ void extrapolate(struct extrapolate *out, const struct extrapolate_point *points
         fit(out, &line, points, count);
 }
 
+/* ---- the spread ---- */
+
+static size_t least_factor(const struct extrapolate_point *points, size_t count)
+{
+    size_t least = 0;
+    for (size_t i = 1; i < count; i++)
+        if (points[i].factor < points[least].factor)
+            least = i;
+    return least;
+}
+
+/* sqrt(v_base / v_0) - 1 with v_0 = sum c_i v_i. */
+static void excess_of_root(struct extrapolate_spread *out, const struct extrapolate *e,
+                           const struct extrapolate_point *variances, size_t count, size_t base)
+{
+    double ratio = sqrt(variances[base].value) / out->sd;
+    double half_slope = 0.5 * ratio / e->value;
+    out->excess = ratio - 1.0;
+    out->excess_error = 0.0;
+    for (size_t i = 0; i < count; i++) {
+        double own = i == base ? 0.5 * ratio / variances[base].value : 0.0;
+        double slope = own - half_slope * e->coefficient[i];
+        out->excess_error = hypot(out->excess_error, slope * variances[i].error);
+    }
+}
+
+/* sd_base / sd_least - 1, both as they were measured. */
+static void excess_of_least(struct extrapolate_spread *out, const struct extrapolate_point *sds,
+                            size_t least, size_t base)
+{
+    double ratio = sds[base].value / sds[least].value;
+    out->scale = sds[least].value;
+    out->excess = ratio - 1.0;
+    out->excess_error = base == least ? 0.0
+                                      : ratio * hypot(sds[base].error / sds[base].value,
+                                                      sds[least].error / sds[least].value);
+}
+
+void extrapolate_spread(struct extrapolate_spread *out, const struct extrapolate_point *points,
+                        size_t count, size_t base)
+{
+    struct extrapolate_point variances[EXTRAPOLATE_MAX];
+    struct extrapolate e;
+    *out = (struct extrapolate_spread){NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+    for (size_t i = 0; i < count && i < EXTRAPOLATE_MAX; i++) {
+        const struct extrapolate_point *p = &points[i];
+        variances[i] = (struct extrapolate_point){p->factor, p->value * fabs(p->value),
+                                                  2.0 * p->value * p->error};
+    }
+    extrapolate(&e, variances, count, base);
+    if (isnan(e.value))
+        return;
+    out->variance = e.value;
+    out->variance_error = e.error;
+    out->z = e.z;
+    out->chi_squared = e.chi_squared;
+    out->p_value = e.p_value;
+    if (!(e.value > 2.0 * e.error)) {
+        excess_of_least(out, points, least_factor(points, count), base);
+        return;
+    }
+    out->sd = out->scale = sqrt(e.value);
+    out->error = 0.5 * e.error / out->sd;
+    excess_of_root(out, &e, variances, count, base);
+}
+
 /* Q_1 = erfc(sqrt(x/2)), Q_2 = exp(-x/2), Q_{k+2} = Q_k + (x/2)^{k/2} exp(-x/2) / Gamma(k/2 + 1).
  */
 double extrapolate_chi_squared_tail(double x, size_t freedom)

@@ -57,6 +57,22 @@ struct extrapolate {
 void extrapolate(struct extrapolate *out, const struct extrapolate_point *points, size_t count,
                  size_t base);
 
+/* The same for the standard deviation. The variance is what is extrapolated: for Langevin chains in
+ * a normal target its bias is proportional to sigma^2 at any sigma, that of the sd is not. Errors
+ * of the sd and of ratios follow by the delta method. */
+struct extrapolate_spread {
+    double variance, variance_error; /* at step size zero */
+    double sd, error; /* its root; NaN unless the variance is above twice its error */
+    double scale; /* the sd, or where that is NaN the value of the point with the least factor */
+    double excess, excess_error; /* point `base` / scale - 1 */
+    double z;                    /* of the difference of the variances */
+    double chi_squared, p_value; /* as above, of the variance */
+};
+
+/* The values of the points are sds, > 0. */
+void extrapolate_spread(struct extrapolate_spread *out, const struct extrapolate_point *points,
+                        size_t count, size_t base);
+
 /* Probability that a chi-squared variable with `freedom` degrees exceeds x. */
 double extrapolate_chi_squared_tail(double x, size_t freedom);
 

@@ -134,6 +134,68 @@ Test(extrapolate, tails_of_chi_squared_are_right)
     cr_expect(isnan(extrapolate_chi_squared_tail(-1.0, 1)));
 }
 
+/* ---- the spread ---- */
+
+Test(extrapolate, the_variance_is_extrapolated_and_its_root_given)
+{
+    static const struct extrapolate_point sds[] = {{1.0, 1.4, 0.02}, {0.5, 1.1, 0.03}};
+    double v1 = 1.4 * 1.4, v2 = 1.1 * 1.1, e1 = 2.0 * 1.4 * 0.02, e2 = 2.0 * 1.1 * 0.03;
+    double v = (4.0 * v2 - v1) / 3.0, e = sqrt(16.0 * e2 * e2 + e1 * e1) / 3.0;
+    struct extrapolate_spread s;
+    extrapolate_spread(&s, sds, 2, 0);
+    expect_close(s.variance, v, "variance");
+    expect_close(s.variance_error, e, "its error");
+    expect_close(s.sd, sqrt(v), "sd");
+    expect_close(s.scale, sqrt(v), "scale");
+    expect_close(s.error, e / (2.0 * sqrt(v)), "error of the sd");
+    expect_close(s.excess, 1.4 / sqrt(v) - 1.0, "excess");
+    expect_close(s.z, (v1 - v2) / hypot(e1, e2), "z");
+    cr_expect(isnan(s.p_value));
+}
+
+/* The error of a ratio by its definition: the answer moved by a small change of each sd. */
+Test(extrapolate, the_error_of_the_excess_is_that_of_the_delta_method)
+{
+    struct extrapolate_point sds[] = {{1.0, 1.4, 0.02}, {0.5, 1.1, 0.03}, {0.25, 1.05, 0.05}};
+    struct extrapolate_spread s, moved;
+    double squares = 0.0;
+    extrapolate_spread(&s, sds, 3, 0);
+    for (size_t i = 0; i < 3; i++) {
+        struct extrapolate_point points[] = {sds[0], sds[1], sds[2]};
+        points[i].value += 1e-6;
+        points[i].error *= sds[i].value / points[i].value; /* the same weight */
+        extrapolate_spread(&moved, points, 3, 0);
+        double slope = (moved.excess - s.excess) / 1e-6;
+        squares += slope * slope * sds[i].error * sds[i].error;
+    }
+    cr_expect_lt(fabs(sqrt(squares) / s.excess_error - 1.0), 1e-4, "%g instead of %g",
+                 s.excess_error, sqrt(squares));
+}
+
+Test(extrapolate, a_variance_that_chance_could_make_zero_has_no_root)
+{
+    static const struct extrapolate_point sds[] = {{1.0, 4.0, 0.1}, {0.5, 2.0, 0.1}};
+    struct extrapolate_spread s;
+    extrapolate_spread(&s, sds, 2, 0);
+    expect_close(s.variance, 0.0, "variance");
+    cr_expect(isnan(s.sd) && isnan(s.error));
+    expect_close(s.scale, 2.0, "the smallest step stands in");
+    expect_close(s.excess, 1.0, "excess");
+    expect_close(s.excess_error, 2.0 * hypot(0.1 / 4.0, 0.1 / 2.0), "its error");
+    cr_expect_gt(s.z, 10.0);
+}
+
+Test(extrapolate, an_sd_must_be_positive)
+{
+    static const double bad[] = {0.0, -1.0, NAN, INFINITY};
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        struct extrapolate_point sds[] = {{1.0, 1.4, 0.02}, {0.5, bad[i], 0.03}};
+        struct extrapolate_spread s;
+        extrapolate_spread(&s, sds, 2, 0);
+        cr_expect(isnan(s.variance) && isnan(s.sd) && isnan(s.excess) && isnan(s.z), "%g", bad[i]);
+    }
+}
+
 /* ---- with noise ---- */
 
 enum { REPEATS = 40000 };
@@ -202,4 +264,34 @@ Test(extrapolate, a_law_that_does_not_hold_shows_from_three_points_on)
     struct tally two = simulate(2, 0.7, 6.0), four = simulate(4, 0.7, 6.0);
     cr_expect_lt(two.covered / REPEATS, 0.01);
     cr_expect_gt(four.misfit / REPEATS, 0.5, "%g", four.misfit / REPEATS);
+}
+
+/* Normal draws of variance 1 + 0.6 factor^2 whose sds are estimated from `n` of them. */
+Test(extrapolate, errors_of_the_spread_cover_as_often_as_they_say)
+{
+    enum { N = 800, ROUNDS = 4000 };
+    static const double factors[] = {1.0, 0.5};
+    _Alignas(64) static double x[N];
+    struct rng rng;
+    double sd_covered = 0, excess_covered = 0;
+    rng_seed(&rng, 4711, 1, RNG_JUMP);
+    for (size_t r = 0; r < ROUNDS; r++) {
+        struct extrapolate_point sds[2];
+        struct extrapolate_spread s;
+        for (size_t i = 0; i < 2; i++) {
+            double squares = 0.0, sd = sqrt(1.0 + 0.6 * factors[i] * factors[i]);
+            rng_normal(&rng, x, N);
+            for (size_t k = 0; k < N; k++)
+                squares += x[k] * x[k];
+            sd *= sqrt(squares / N);
+            sds[i] = (struct extrapolate_point){factors[i], sd, sd / sqrt(2.0 * N)};
+        }
+        extrapolate_spread(&s, sds, 2, 0);
+        sd_covered += fabs(s.sd - 1.0) < 1.959964 * s.error;
+        excess_covered += fabs(s.excess - (sqrt(1.6) - 1.0)) < 1.959964 * s.excess_error;
+    }
+    /* Four standard errors, and a little for what the delta method leaves out. */
+    cr_expect_lt(fabs(sd_covered / ROUNDS - 0.95), 0.014 + 0.006, "%g", sd_covered / ROUNDS);
+    cr_expect_lt(fabs(excess_covered / ROUNDS - 0.95), 0.014 + 0.006, "%g",
+                 excess_covered / ROUNDS);
 }
