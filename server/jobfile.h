@@ -20,6 +20,7 @@ struct jobfile_meta {
     const char *const *names; /* of the saved columns */
     size_t width;             /* saved columns */
     size_t d;                 /* all parameters: length of moments */
+    size_t N;                 /* data terms of the model; 0: none */
     uint32_t chains;
     uint64_t thin, warmup;
     const char *const *metrics; /* names, NULL-terminated, or NULL */
@@ -87,6 +88,7 @@ void jobfile_close(struct jobfile *file);
 
 struct jobfile_info {
     size_t width, d;
+    size_t N; /* data terms; 0: none, or an older file that does not say */
     uint32_t chains;
     uint64_t thin, warmup;
     size_t metric_width;

@@ -8,6 +8,7 @@ struct jobfile_layout jobfile_layout_choose(const struct jobfile_meta *meta)
 {
     struct jobfile_layout l = {.info = {.width = meta->width,
                                         .d = meta->d,
+                                        .N = meta->N,
                                         .chains = meta->chains,
                                         .thin = meta->thin,
                                         .warmup = meta->warmup}};
@@ -43,8 +44,8 @@ static bool plausible(const struct jobfile_layout *l, unsigned found, unsigned w
 
 static void take_number(struct jobfile_layout *l, const char *key, uint64_t value, unsigned *found)
 {
-    static const char *const keys[] = {"width",  "d",          "chains",      "thin",
-                                       "warmup", "tile_draws", "tile_columns"};
+    static const char *const keys[] = {"width",  "d",          "chains",       "thin",
+                                       "warmup", "tile_draws", "tile_columns", "rows"};
     unsigned k = 0;
     while (k < sizeof keys / sizeof keys[0] && strcmp(keys[k], key) != 0)
         k++;
@@ -70,6 +71,9 @@ static void take_number(struct jobfile_layout *l, const char *key, uint64_t valu
     case 6:
         l->tile_columns = value;
         break;
+    case 7:
+        l->info.N = value; /* need not be there */
+        return;
     default:
         return;
     }

@@ -42,7 +42,7 @@ static enum err put_numbers(struct db *db, const struct jobfile_layout *l, struc
         {"width", l->info.width},          {"d", l->info.d},
         {"chains", l->info.chains},        {"thin", l->info.thin},
         {"warmup", l->info.warmup},        {"tile_draws", l->tile_draws},
-        {"tile_columns", l->tile_columns},
+        {"tile_columns", l->tile_columns}, {"rows", l->info.N},
     };
     enum err code = ERR_OK;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && code == ERR_OK; i++)

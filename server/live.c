@@ -191,6 +191,7 @@ static enum err make_file(struct live *live, const struct live_room *room, struc
             .thin = live->spec.thin,
             .warmup = live->spec.warmup,
             .metrics = metrics ? live->model->type->metrics : NULL,
+            .N = live->model->N,
             .blocks = live->model->blocks,
             .block_count = live->model->block_count,
         };

@@ -24,7 +24,7 @@ CREATE TABLE checks (
     document  TEXT NOT NULL
 ) STRICT;
 
--- meta has one more key from here on: blocks, a JSON array [{"name": "U", "shape": [943, 20]}, ...]
--- that names all parameters of the model in their order, saved or not.
+-- meta has two more keys from here on: blocks, a JSON array [{"name": "U", "shape": [943, 20]}, ...]
+-- that names all parameters of the model in their order, saved or not; rows, the data terms.
 
 PRAGMA user_version = 2;
