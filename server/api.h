@@ -85,7 +85,8 @@ enum {
       api_trace)                                                                                  \
     X(GET, "/v1/jobs/{id}/summary", ROUTE_POOL, VIEWER, "params order reference limit cursor",    \
       api_summary)                                                                                \
-    X(GET, "/v1/jobs/{id}/diagnostics", ROUTE_POOL, VIEWER, "limit cursor", api_diagnostics)      \
+    X(GET, "/v1/jobs/{id}/diagnostics", ROUTE_POOL, VIEWER, "params order limit cursor",          \
+      api_diagnostics)                                                                            \
     X(GET, "/v1/jobs/{id}/metrics", ROUTE_POOL, VIEWER, "max_points", api_metrics)                \
     X(GET, "/v1/jobs/{id}/density", ROUTE_POOL, VIEWER, "params bins", api_density)               \
     X(GET, "/v1/jobs/{id}/log", ROUTE_POOL, VIEWER, "after limit cursor", api_log)                \

@@ -87,3 +87,59 @@ const char *tolerance_reason(enum tolerance_state state)
     }
     return "";
 }
+
+/* Whether the variant has a sibling that undoes the noise as long as it is within tolerance. */
+static bool could_correct(const struct noise_setting *setting)
+{
+    struct param_table table = setting->sampler->params;
+    size_t at = param_find(table, "variant");
+    return at < table.count && setting->params[at] == 0.0 &&
+           param_choice(&table.specs[at], "corrected") != SIZE_MAX;
+}
+
+static void say_within(const struct tolerance *t, const struct tolerance_head *head,
+                       const char *name, struct words *out)
+{
+    double ratio = head->at_worst.variance_ratio;
+    words_add(out,
+              "every step size is within the noise tolerance; the closest, of %s, is %.2g x the "
+              "largest that is",
+              name, head->at_worst.step_ratio);
+    if (ratio > 1.05 && could_correct(&t->setting))
+        words_add(out,
+                  "; the noise still widens it by up to %.2g x, which the variant corrected would "
+                  "undo",
+                  ratio);
+}
+
+static void say_beyond(const struct tolerance *t, const struct tolerance_head *head,
+                       const char *name, struct words *out)
+{
+    const struct noise_advice *a = &head->at_worst;
+    double sigma = t->factor * t->combined->sigma[head->worst];
+    words_add(out,
+              "%zu of %zu step sizes are beyond the noise tolerance, that of %s most: a step size "
+              "of at most %.3g (now %.3g)",
+              head->beyond, t->combined->d, name, a->step_size, sigma);
+    if (a->batch_size > 0)
+        words_add(out, ", or batches of at least %zu rows (now %zu),", a->batch_size, t->setting.n);
+    words_add(out, " would bring it within");
+}
+
+void tolerance_advise(const struct tolerance *t, const struct tolerance_head *head,
+                      struct jobfile *file, struct words *out)
+{
+    char name[120];
+    if (t->state != TOLERANCE_KNOWN || head->worst == SIZE_MAX) {
+        words_add(out, "%s", tolerance_reason(t->state));
+        return;
+    }
+    jobfile_parameter(file, head->worst, name, sizeof name);
+    if (t->setting.sampler->variance_ratio(t->setting.params, 1.0, 0.0) == 0.0)
+        words_add(out, "this variant has no randomness but the gradient noise: no step size makes "
+                       "its spread that of the target; take another variant");
+    else if (head->beyond == 0)
+        say_within(t, head, name, out);
+    else
+        say_beyond(t, head, name, out);
+}

@@ -6,6 +6,7 @@
 #include "core/noise.h"
 #include "server/combined.h"
 #include "server/spec.h"
+#include "server/words.h"
 
 /* Why there is nothing to say, or that there is. */
 enum tolerance_state {
@@ -40,5 +41,9 @@ void tolerance_head(const struct tolerance *tolerance, struct tolerance_head *ou
 
 /* In words, why nothing is known; "" when the state is KNOWN. */
 const char *tolerance_reason(enum tolerance_state state);
+
+/* One sentence of advice, or the reason why there is none. `file` has the names. */
+void tolerance_advise(const struct tolerance *tolerance, const struct tolerance_head *head,
+                      struct jobfile *file, struct words *out);
 
 #endif

@@ -5,15 +5,9 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
+#include <stdlib.h>
 
-void verdict_name(const struct verdict_look *look, size_t j, char *out, size_t size)
-{
-    if (look->about.width == look->about.d)
-        snprintf(out, size, "%s", jobfile_name(look->file, j));
-    else
-        snprintf(out, size, "parameter %zu", j + 1);
-}
+#define REFERENCE_DRAWS 400000 /* looked at for biases */
 
 static enum err count_draws(struct verdict_look *look, struct err_info *info)
 {
@@ -42,6 +36,39 @@ static void count_constants(struct verdict_look *look)
     }
 }
 
+static enum err read_checks(struct verdict_look *look, struct err_info *info)
+{
+    char *text = NULL;
+    enum err code = jobfile_checks(look->file, &text, info);
+    if (code == ERR_OK && text != NULL)
+        look->checks = json_loads(text, 0, NULL);
+    free(text);
+    return code;
+}
+
+/* A reference that is gone, or that nobody can read, leaves its part of the verdict open. */
+static enum err read_reference(struct verdict_look *look, struct err_info *info)
+{
+    const struct verdict_context *c = look->context;
+    struct bias_budget budget = {.draws = REFERENCE_DRAWS};
+    struct reference_row row;
+    if (c->spec->reference == NULL || c->store == NULL)
+        return ERR_OK;
+    enum err code = store_reference_get(c->store, c->owner, c->spec->reference, &row, info);
+    if (code != ERR_OK)
+        return code == ERR_NOT_FOUND ? ERR_OK : code;
+    code = bias_head(&look->bias, look->file, row.document, &budget, info);
+    free(row.document);
+    look->has_reference = code == ERR_OK;
+    return code == ERR_CORRUPT ? ERR_OK : code;
+}
+
+static void look_release(struct verdict_look *look)
+{
+    combined_release(&look->combined);
+    json_decref(look->checks);
+}
+
 static enum err look_init(struct verdict_look *look, struct jobfile *file,
                           const struct verdict_context *context, struct err_info *info)
 {
@@ -51,9 +78,15 @@ static enum err look_init(struct verdict_look *look, struct jobfile *file,
     enum err code = count_draws(look, info);
     if (code == ERR_OK)
         code = combined_read(&look->combined, file, info);
-    if (code != ERR_OK)
+    if (code == ERR_OK)
+        code = read_checks(look, info);
+    if (code == ERR_OK)
+        code = read_reference(look, info);
+    if (code != ERR_OK) {
+        look_release(look);
         return code;
-    tolerance_init(&look->tolerance, &look->combined, context->spec, 0);
+    }
+    tolerance_init(&look->tolerance, &look->combined, context->spec, look->about.N);
     tolerance_head(&look->tolerance, &look->noise);
     count_constants(look);
     return ERR_OK;
@@ -119,7 +152,7 @@ enum err verdict_make(json_t **out, struct jobfile *file, const struct verdict_c
     if (code != ERR_OK)
         return code;
     json_t *doc = document(&look);
-    combined_release(&look.combined);
+    look_release(&look);
     if (doc == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for a verdict");
     *out = doc;

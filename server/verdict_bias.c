@@ -1,144 +1,290 @@
 /* The verdict on bias: R-hat and effective sample sizes cannot see it, so every check that can is
- * asked, and the worst of their answers counts. */
+ * asked, and the worst of their answers counts. Here are those that follow from what the chains
+ * know about themselves: the gradient noise and the step sizes. */
 #include "server/json.h"
 #include "server/verdict_parts.h"
 
 #include <math.h>
+#include <string.h>
 
-enum level { UNKNOWN, NONE_SEEN, MILD, STRONG };
-static const char *const level_names[] = {"unknown", "none seen", "mild", "strong"};
-
-/* Expected variance over the target's: how far from 1 is worth a word, and how far is bad. */
 #define MILD_VARIANCE   0.05
 #define STRONG_VARIANCE 0.5
+#define SPREAD_ESS      50.0 /* fewer do not tell the sd of a parameter */
+#define SAID            2    /* checks that the sentence speaks of when something is wrong */
 
-static enum level variance_level(double ratio)
+static const char *const level_names[] = {"unknown", "none seen", "mild", "strong"};
+
+enum verdict_level verdict_variance_level(double ratio)
 {
     double off = fabs(ratio - 1.0);
-    return off > STRONG_VARIANCE ? STRONG : off > MILD_VARIANCE ? MILD : NONE_SEEN;
+    return off > STRONG_VARIANCE ? VERDICT_STRONG
+           : off > MILD_VARIANCE ? VERDICT_MILD
+                                 : VERDICT_NONE_SEEN;
 }
 
-/* ---- evidence ---- */
-
-struct evidence {
-    enum level level;
-    struct words words; /* of the strongest evidence so far */
-    json_t *list;
-};
-
-/* Takes doc. The sentence speaks of the strongest evidence, the first to say so. */
-static void add_evidence(struct evidence *e, const char *check, enum level level,
-                         const struct words *text, json_t *doc)
+struct verdict_evidence *verdict_evidence_new(struct verdict_evidences *list, const char *check)
 {
-    json_t *item = json_object();
-    json_put(&item, "check", json_text(check));
-    json_put(&item, "level", json_text(level_names[level]));
-    json_put(&item, "text", json_text(text->text));
-    if (item != NULL && doc != NULL && json_object_update(item, doc) != 0) {
-        json_decref(item);
-        item = NULL;
-    }
-    json_decref(doc);
-    json_add(&e->list, item);
-    if (level > e->level) {
-        e->level = level;
-        e->words = *text;
-    }
+    struct verdict_evidence *e = &list->items[list->count++];
+    *e = (struct verdict_evidence){
+        .check = check, .level = VERDICT_NONE_SEEN, .numbers = json_object()};
+    return e;
 }
 
 /* ---- gradient noise ---- */
 
-/* The variance that a coordinate would have by itself; along with others that it is correlated
- * with, its own is inflated by less, so the number is an upper one. */
-static void say_inflated(struct words *text, const struct verdict_look *look)
+/* Whether the variant has no randomness but that of the gradient. */
+static bool borrows_noise(const struct job_spec *spec)
 {
-    const struct tolerance_head *noise = &look->noise;
+    return spec->sampler->variance_ratio != NULL &&
+           spec->sampler->variance_ratio(spec->sampler_params, 1.0, 0.0) == 0.0;
+}
+
+static void put_noise(struct verdict_evidence *e, const struct verdict_look *look, size_t j,
+                      const struct noise_advice *a)
+{
     char name[VERDICT_NAME_SIZE];
-    double beyond = look->combined.beyond[noise->worst];
-    verdict_name(look, noise->worst, name, sizeof name);
-    words_add(text, "step size %.2g x the noise tolerance of %s", noise->at_worst.step_ratio, name);
+    jobfile_parameter(look->file, j, name, sizeof name);
+    json_put(&e->numbers, "parameter", json_text(name));
+    json_put(&e->numbers, "step_ratio", json_number(a->step_ratio));
+    json_put(&e->numbers, "beyond", json_number(look->combined.beyond[j]));
+    json_put(&e->numbers, "variance_ratio", json_number(a->variance_ratio));
+    json_put(&e->numbers, "step_size",
+             json_number(look->tolerance.factor * look->combined.sigma[j]));
+    json_put(&e->numbers, "tolerance", json_number(a->step_size));
+    json_put(&e->numbers, "tau", json_number(look->combined.tau[j]));
+}
+
+/* The ratio is that of a coordinate by itself. Where it is correlated with others and the noise
+ * comes from the data, its own variance is inflated by less: the number is an upper one. */
+static void say_inflated(struct verdict_evidence *e, const struct verdict_look *look)
+{
+    const struct noise_advice *a = &look->noise.at_worst;
+    double beyond = look->combined.beyond[look->noise.worst];
+    char name[VERDICT_NAME_SIZE];
+    jobfile_parameter(look->file, look->noise.worst, name, sizeof name);
+    e->level = verdict_variance_level(a->variance_ratio);
+    words_add(&e->brief, "step size %.2g x the noise tolerance", a->step_ratio);
+    words_add(&e->text, "step size %.2g x the noise tolerance of %s", a->step_ratio, name);
     if (beyond >= 0.005)
-        words_add(text, ", %.0f %% of its proposals beyond", 100.0 * beyond);
-    if (variance_level(noise->at_worst.variance_ratio) > NONE_SEEN)
-        words_add(text, ": expect its variance inflated, up to about %.2g x",
-                  noise->at_worst.variance_ratio);
+        words_add(&e->text, ", %.0f %% of its proposals beyond", 100.0 * beyond);
+    if (e->level > VERDICT_NONE_SEEN && a->variance_ratio > 1.0)
+        words_add(&e->text, ": expect its variance inflated, up to about %.2g x",
+                  a->variance_ratio);
+    put_noise(e, look, look->noise.worst, a);
 }
 
-static void say_narrow(struct words *text, const struct verdict_look *look)
+/* Correlated coordinates are narrower still. */
+static void say_narrow(struct verdict_evidence *e, const struct verdict_look *look)
 {
+    const struct noise_advice *a = &look->noise.at_least;
     char name[VERDICT_NAME_SIZE];
-    verdict_name(look, look->noise.least, name, sizeof name);
-    words_add(text,
-              "the spread of this variant is that of the gradient noise: expect the variance of %s "
-              "to be at most about %.2g x the target's",
-              name, look->noise.at_least.variance_ratio);
+    jobfile_parameter(look->file, look->noise.least, name, sizeof name);
+    e->level = verdict_variance_level(a->variance_ratio);
+    words_add(&e->text,
+              "the spread of this variant is that of the gradient noise: expect the variance of "
+              "%s to be at most about %.2g x the target's",
+              name, a->variance_ratio);
+    put_noise(e, look, look->noise.least, a);
 }
 
-static json_t *noise_numbers(const struct verdict_look *look, size_t j,
-                             const struct noise_advice *a)
+static void say_no_noise(struct verdict_evidence *e, const struct verdict_look *look)
 {
-    char name[VERDICT_NAME_SIZE];
-    json_t *doc = json_object();
-    verdict_name(look, j, name, sizeof name);
-    json_put(&doc, "parameter", json_text(name));
-    json_put(&doc, "step_ratio", json_number(a->step_ratio));
-    json_put(&doc, "beyond", json_number(look->combined.beyond[j]));
-    json_put(&doc, "variance_ratio", json_number(a->variance_ratio));
-    json_put(&doc, "step_size", json_number(look->tolerance.factor * look->combined.sigma[j]));
-    json_put(&doc, "tolerance", json_number(a->step_size));
-    json_put(&doc, "tau", json_number(look->combined.tau[j]));
-    return doc;
+    if (borrows_noise(look->context->spec)) {
+        e->level = VERDICT_STRONG;
+        words_add(&e->text, "this variant takes its randomness from the gradient noise, and there "
+                            "is none: its draws stay near a mode");
+        return;
+    }
+    words_add(&e->brief, "no gradient noise");
+    words_add(&e->text, "no gradient noise, which says nothing about the bias of the step size");
 }
 
-static void judge_noise(const struct verdict_look *look, struct evidence *e)
+static void judge_noise(const struct verdict_look *look, struct verdict_evidences *list)
 {
     const struct tolerance_head *noise = &look->noise;
-    struct words text = {0};
     if (look->tolerance.state == TOLERANCE_NO_NOISE) {
-        words_add(&text, "no gradient noise");
-        add_evidence(e, "noise", NONE_SEEN, &text, json_object());
+        say_no_noise(verdict_evidence_new(list, "noise"), look);
         return;
     }
     if (noise->worst == SIZE_MAX)
         return;
-    bool narrow = noise->at_least.variance_ratio < 1.0 - MILD_VARIANCE;
-    enum level wide = variance_level(noise->at_worst.variance_ratio);
-    if (narrow && variance_level(noise->at_least.variance_ratio) >= wide) {
-        say_narrow(&text, look);
-        add_evidence(e, "noise", variance_level(noise->at_least.variance_ratio), &text,
-                     noise_numbers(look, noise->least, &noise->at_least));
-        return;
+    struct verdict_evidence *e = verdict_evidence_new(list, "noise");
+    double least = noise->at_least.variance_ratio, most = noise->at_worst.variance_ratio;
+    if (least < 1.0 && verdict_variance_level(least) >= verdict_variance_level(most))
+        say_narrow(e, look);
+    else
+        say_inflated(e, look);
+}
+
+/* ---- step size ---- */
+
+/* What a jump's size does beside its mean square: E w^4 / (E w^2)^2. */
+static double kurtosis(const struct job_spec *spec)
+{
+    struct param_table table = spec->sampler->params;
+    size_t at = param_find(table, "noise");
+    bool gaussian =
+        at < table.count && table.specs[at].kind == PARAM_CHOICE &&
+        strcmp(table.specs[at].choices[(size_t)spec->sampler_params[at]], "gaussian") == 0;
+    return gaussian ? 3.0 : 1.0;
+}
+
+/* On a normal target of variance v all these kernels have the stationary variance
+ * V = v / (1 - k sigma^2 / (4 v)) to first order, k the kurtosis of the jump. Solved for v, from
+ * the V that the chains show: V / v = 2 / (1 + sqrt(1 - k sigma^2 / V)). Infinite: no v has it. */
+static double own_inflation(double kurt, double sigma, double variance)
+{
+    double left = 1.0 - kurt * sigma * sigma / variance;
+    return left > 0.0 ? 2.0 / (1.0 + sqrt(left)) : INFINITY;
+}
+
+/* The coordinate with the largest step in units of its sd; SIZE_MAX: none is known. */
+static size_t longest_step(const struct verdict_look *look, double *ratio)
+{
+    const struct combined *c = &look->combined;
+    size_t worst = SIZE_MAX;
+    *ratio = 0.0;
+    for (size_t j = 0; c->sigma_count > 0 && j < c->d; j++) {
+        double sd = sqrt(moments_variance(&c->moments[j]));
+        double r = look->tolerance.factor * c->sigma[j] / sd;
+        if (sd > 0.0 && isfinite(r) && (worst == SIZE_MAX || r > *ratio)) {
+            worst = j;
+            *ratio = r;
+        }
     }
-    say_inflated(&text, look);
-    add_evidence(e, "noise", wide, &text, noise_numbers(look, noise->worst, &noise->at_worst));
+    return worst;
+}
+
+/* Correlations make thin directions that no coordinate shows, so this too can only accuse. */
+static bool judge_step(const struct verdict_look *look, struct verdict_evidences *list)
+{
+    double ratio, kurt = kurtosis(look->context->spec);
+    if (borrows_noise(look->context->spec) || !(look->context->head.min_ess_bulk >= SPREAD_ESS))
+        return false;
+    size_t j = longest_step(look, &ratio);
+    if (j == SIZE_MAX)
+        return false;
+    struct verdict_evidence *e = verdict_evidence_new(list, "step_size");
+    double inflation = own_inflation(kurt, ratio, 1.0);
+    char name[VERDICT_NAME_SIZE];
+    jobfile_parameter(look->file, j, name, sizeof name);
+    e->level = verdict_variance_level(inflation);
+    words_add(&e->brief, "%.2g x the smallest sd", ratio);
+    words_add(&e->text, "step size %.2g x the sd of %s", ratio, name);
+    if (isinf(inflation))
+        words_add(&e->text, ", too large to resolve it");
+    else
+        words_add(&e->text, ", which by itself makes its variance about %.3g x the target's",
+                  inflation);
+    json_put(&e->numbers, "parameter", json_text(name));
+    json_put(&e->numbers, "step_size",
+             json_number(look->tolerance.factor * look->combined.sigma[j]));
+    json_put(&e->numbers, "sd_ratio", json_number(ratio));
+    json_put(&e->numbers, "variance_ratio", json_number(inflation));
+    return true;
 }
 
 /* ---- all together ---- */
 
-static void say_unknown(const struct verdict_look *look, json_t **unknown)
+static enum verdict_level worst_level(const struct verdict_evidences *list)
+{
+    enum verdict_level level = VERDICT_UNKNOWN;
+    for (size_t i = 0; i < list->count; i++)
+        level = list->items[i].level > level ? list->items[i].level : level;
+    return level;
+}
+
+static void say_wrong(const struct verdict_evidences *list, struct words *text)
+{
+    size_t said = 0;
+    for (enum verdict_level level = VERDICT_STRONG; level >= VERDICT_MILD; level--)
+        for (size_t i = 0; i < list->count; i++)
+            if (list->items[i].level == level && said++ < SAID)
+                words_add(text, "%s%s", said > 1 ? "; " : "", list->items[i].text.text);
+}
+
+static void say_fine(const struct verdict_evidences *list, struct words *text)
+{
+    for (size_t i = 0; i < list->count; i++)
+        words_add(text, "%s%s", i > 0 ? ", " : "", list->items[i].brief.text);
+}
+
+static void say_all(const struct verdict_evidences *list, enum verdict_level level,
+                    struct words *text)
+{
+    if (level == VERDICT_UNKNOWN) {
+        words_add(text, "not known");
+        return;
+    }
+    words_add(text, "%s (", level_names[level]);
+    if (level == VERDICT_NONE_SEEN)
+        say_fine(list, text);
+    else
+        say_wrong(list, text);
+    words_add(text, ")");
+}
+
+/* Takes the numbers. */
+static json_t *evidence_json(struct verdict_evidence *e)
+{
+    json_t *item = json_object();
+    json_put(&item, "check", json_text(e->check));
+    json_put(&item, "level", json_text(level_names[e->level]));
+    json_put(&item, "text", json_text(e->text.text));
+    if (item != NULL && (e->numbers == NULL || json_object_update(item, e->numbers) != 0)) {
+        json_decref(item);
+        item = NULL;
+    }
+    json_decref(e->numbers);
+    return item;
+}
+
+static void judge_all(const struct verdict_look *look, struct verdict_evidences *list,
+                      json_t **unknown)
 {
     enum tolerance_state state = look->tolerance.state;
+    verdict_judge_reference(look, list, unknown);
+    judge_noise(look, list);
     if (state == TOLERANCE_NOT_YET || state == TOLERANCE_ONE_ROW)
         json_add(unknown, json_text(tolerance_reason(state)));
-    if (!look->context->spec->sampler->exact)
+    size_t before = list->count;
+    verdict_judge_checks(look, list, unknown);
+    bool checked = list->count > before;
+    if (!judge_step(look, list) && !checked && !borrows_noise(look->context->spec))
         json_add(unknown, json_text("the bias of the step size itself"));
+}
+
+/* An exact sampler is at fault only if its chains have not mixed, or the reference is that of
+ * another posterior. */
+static enum verdict_level judge_exact(const struct verdict_look *look,
+                                      struct verdict_evidences *list, struct words *text,
+                                      json_t **unknown)
+{
+    verdict_judge_reference(look, list, unknown);
+    words_add(text, "none by construction once it mixes");
+    if (worst_level(list) <= VERDICT_NONE_SEEN)
+        return VERDICT_NONE_SEEN;
+    words_add(text, ", but ");
+    say_wrong(list, text);
+    return worst_level(list);
 }
 
 json_t *verdict_bias(const struct verdict_look *look, struct words *text, json_t **unknown)
 {
-    struct evidence e = {.list = json_array()};
-    json_t *doc = json_object();
+    struct verdict_evidences list = {0};
+    enum verdict_level level;
+    json_t *doc = json_object(), *evidence = json_array();
     if (look->context->spec->sampler->exact) {
-        e.level = NONE_SEEN;
-        words_add(text, "none by construction once it mixes");
+        level = judge_exact(look, &list, text, unknown);
     } else {
-        judge_noise(look, &e);
-        words_add(text, e.level == UNKNOWN ? "not known" : "%s (%s)", level_names[e.level],
-                  e.words.text);
+        judge_all(look, &list, unknown);
+        level = worst_level(&list);
+        say_all(&list, level, text);
     }
-    say_unknown(look, unknown);
-    json_put(&doc, "level", json_text(level_names[e.level]));
+    for (size_t i = 0; i < list.count; i++)
+        json_add(&evidence, evidence_json(&list.items[i]));
+    json_put(&doc, "level", json_text(level_names[level]));
     json_put(&doc, "text", json_text(text->text));
-    json_put(&doc, "evidence", e.list);
+    json_put(&doc, "evidence", evidence);
     return doc;
 }

@@ -12,9 +12,15 @@
 #define HOPELESS_RHAT 1.5 /* beyond, the chains are in different places and no time can be told */
 #define LEAST_DRAWS   6   /* of one chain: core/mixing needs them */
 
+/* A tail ESS that is not known does not count. */
+static double least_ess(const struct summary_head *h)
+{
+    return fmin(h->min_ess_bulk, h->min_ess_tail);
+}
+
 static const char *level_of(const struct summary_head *h)
 {
-    double ess = h->min_ess_bulk;
+    double ess = least_ess(h);
     if (h->max_rhat <= VERDICT_RHAT && ess >= VERDICT_ESS)
         return "good";
     return h->max_rhat <= FAIR_RHAT && ess >= FAIR_ESS ? "fair" : "poor";
@@ -25,12 +31,12 @@ static const char *level_of(const struct summary_head *h)
  * telling. */
 static double times_needed(const struct summary_head *h)
 {
-    if (!(h->max_rhat < HOPELESS_RHAT) || !(h->min_ess_bulk > 0.0))
+    if (!(h->max_rhat < HOPELESS_RHAT) || !(least_ess(h) > 0.0))
         return NAN;
     double excess = h->max_rhat * h->max_rhat - 1.0;
     double by_rhat =
         h->max_rhat > VERDICT_RHAT ? excess / (VERDICT_RHAT * VERDICT_RHAT - 1.0) : 1.0;
-    return fmax(1.0, fmax(by_rhat, VERDICT_ESS / h->min_ess_bulk));
+    return fmax(1.0, fmax(by_rhat, VERDICT_ESS / least_ess(h)));
 }
 
 /* What is missing until the target, in iterations of one chain and in seconds. */
@@ -100,13 +106,19 @@ static void add_numbers(struct words *text, const struct verdict_look *look, con
     words_add_rhat(text, h->max_rhat);
     if (h->max_rhat > VERDICT_RHAT)
         words_add(text, ": %s", worst);
-    words_add(text, ", smallest ESS %.0f)", floor(h->min_ess_bulk));
+    words_add(text, ", smallest ESS %.0f bulk", floor(h->min_ess_bulk));
+    if (!isnan(h->min_ess_tail))
+        words_add(text, ", %.0f tail", floor(h->min_ess_tail));
+    if (h->parameters > 0 && h->parameters < look->about.width)
+        words_add(text, ", over %zu of %zu %sparameters", h->parameters, look->about.width,
+                  look->about.width < look->about.d ? "saved " : "");
+    words_add(text, ")");
 }
 
 static void add_constants(struct words *text, const struct verdict_look *look)
 {
     char name[VERDICT_NAME_SIZE];
-    verdict_name(look, look->stuck, name, sizeof name);
+    jobfile_parameter(look->file, look->stuck, name, sizeof name);
     if (look->constant == look->about.d)
         words_add(text, "no parameter moves");
     else if (look->constant == 1)
@@ -173,9 +185,11 @@ json_t *verdict_mixing(const struct verdict_look *look, struct words *text, json
     json_put(&doc, "level", json_text(level));
     json_put(&doc, "max_rhat", json_number(h->max_rhat));
     json_put(&doc, "min_ess_bulk", json_number(h->min_ess_bulk));
+    json_put(&doc, "min_ess_tail", json_number(h->min_ess_tail));
     json_put(&doc, "worst",
              h->worst != SIZE_MAX ? json_text(jobfile_name(look->file, h->worst)) : json_null());
     json_put(&doc, "draws", json_count(look->draws));
+    json_put(&doc, "parameters", json_count(h->parameters));
     json_put(&doc, "seconds_to_target", json_number(way.seconds));
     json_put(&doc, "iterations_to_target", json_number(way.iterations));
     json_put(&doc, "text", json_text(clause.text));

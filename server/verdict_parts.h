@@ -2,6 +2,7 @@
 #ifndef BARKER_SERVER_VERDICT_PARTS_H
 #define BARKER_SERVER_VERDICT_PARTS_H
 
+#include "server/bias.h"
 #include "server/combined.h"
 #include "server/tolerance.h"
 #include "server/verdict.h"
@@ -17,16 +18,47 @@ struct verdict_look {
     uint64_t draws;  /* after warm-up, of the chain that has fewest */
     size_t constant; /* parameters that have not moved since warm-up */
     size_t stuck;    /* the first of them */
+    json_t *checks;  /* made when the job succeeded; NULL: none */
+    struct bias_head bias;
+    bool has_reference; /* the job has one and it could be read: `bias` is set */
     bool ended;
 };
 
-/* The name of any coordinate, saved or not. */
-void verdict_name(const struct verdict_look *look, size_t j, char *out, size_t size);
 #define VERDICT_NAME_SIZE 120
 
 /* A clause that begins with the level ("poor (...)") is added to `text`; the answer is the part of
  * the document, or NULL: out of memory. What cannot be known is added to `unknown`. */
 json_t *verdict_mixing(const struct verdict_look *look, struct words *text, json_t **unknown);
 json_t *verdict_bias(const struct verdict_look *look, struct words *text, json_t **unknown);
+
+/* ---- evidence of bias ---- */
+
+enum verdict_level { VERDICT_UNKNOWN, VERDICT_NONE_SEEN, VERDICT_MILD, VERDICT_STRONG };
+
+/* A variance over the one it should be: how far from 1 is worth a word, and how far is bad. */
+enum verdict_level verdict_variance_level(double ratio);
+
+struct verdict_evidence {
+    const char *check;
+    enum verdict_level level;
+    struct words text;  /* what it says */
+    struct words brief; /* the same in a few words, for when nothing is wrong */
+    json_t *numbers;    /* object; owned */
+};
+
+#define VERDICT_CHECKS 5
+struct verdict_evidences {
+    size_t count;
+    struct verdict_evidence items[VERDICT_CHECKS];
+};
+
+/* An empty one at the end of the list, for whoever has something to say. */
+struct verdict_evidence *verdict_evidence_new(struct verdict_evidences *list, const char *check);
+
+/* The checks that were made when the job succeeded, and the reference of the job. */
+void verdict_judge_checks(const struct verdict_look *look, struct verdict_evidences *list,
+                          json_t **unknown);
+void verdict_judge_reference(const struct verdict_look *look, struct verdict_evidences *list,
+                             json_t **unknown);
 
 #endif

@@ -1,0 +1,206 @@
+/* Evidence of bias from outside the chains: the checks on the whole data that were made when the
+ * job succeeded (server/audit.h), and the reference posterior of the job. */
+#include "server/bias.h"
+#include "server/json.h"
+#include "server/verdict_parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define STEIN_P     0.01
+#define ENERGY_Z    3.0
+#define MILD_BIAS   0.1 /* of a mean in sd, of a variance relative to the reference's */
+#define STRONG_BIAS 0.5
+
+static double number_at(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static void copy_numbers(struct verdict_evidence *e, const json_t *from)
+{
+    if (e->numbers != NULL && json_object_update(e->numbers, (json_t *)(uintptr_t)from) != 0) {
+        json_decref(e->numbers);
+        e->numbers = NULL;
+    }
+}
+
+/* ---- Stein discrepancy ---- */
+
+static void judge_stein(const json_t *ksd, struct verdict_evidences *list)
+{
+    double p = number_at(ksd, "p_value"), draws = number_at(ksd, "draws");
+    if (isnan(p))
+        return;
+    struct verdict_evidence *e = verdict_evidence_new(list, "stein");
+    e->level = p < STEIN_P ? VERDICT_MILD : VERDICT_NONE_SEEN;
+    words_add(&e->brief, "Stein p %.2g", p);
+    words_add(&e->text, "Stein discrepancy %.2g at %.0f draws, p %.2g: ", number_at(ksd, "value"),
+              draws, p);
+    words_add(&e->text, p < STEIN_P ? "they are not from the target"
+                                    : "no larger than draws from the target show");
+    copy_numbers(e, ksd);
+}
+
+/* ---- energy ---- */
+
+/* The mean of 2 (mode - log density) / d is 1 for a normal posterior, and r times that when every
+ * variance is r times too large. */
+static void judge_energy_normal(const json_t *energy, struct verdict_evidences *list)
+{
+    double ratio = number_at(energy, "ratio"), z = number_at(energy, "z");
+    if (isnan(ratio) || isnan(z))
+        return;
+    struct verdict_evidence *e = verdict_evidence_new(list, "energy");
+    bool off = fabs(z) > ENERGY_Z && verdict_variance_level(ratio) > VERDICT_NONE_SEEN;
+    double error = number_at(energy, "ratio_error");
+    e->level = off ? VERDICT_MILD : VERDICT_NONE_SEEN;
+    words_add(&e->brief, "energy %.3g +- %.1g", ratio, error);
+    words_add(&e->text, "energy %.3g +- %.1g x that of a normal posterior", ratio, error);
+    if (off)
+        words_add(&e->text, ": directions that are too %s, or a posterior that is not normal",
+                  ratio > 1.0 ? "wide" : "narrow");
+    copy_numbers(e, energy);
+}
+
+static void judge_energy_reference(const struct verdict_look *look, const json_t *energy,
+                                   struct verdict_evidences *list)
+{
+    double expected = look->bias.log_density, expected_error = look->bias.log_density_mcse;
+    double below = expected - number_at(energy, "mean_log_density");
+    double error = hypot(number_at(energy, "mcse"), fmax(0.0, expected_error));
+    double ratio = 1.0 + 2.0 * below / (double)look->about.d;
+    if (isnan(below) || isnan(error))
+        return;
+    struct verdict_evidence *e = verdict_evidence_new(list, "energy");
+    bool off = fabs(below) > ENERGY_Z * error;
+    e->level = off ? verdict_variance_level(ratio) : VERDICT_NONE_SEEN;
+    words_add(&e->brief, "log density within %.2g of the reference's", fabs(below) + 2.0 * error);
+    words_add(&e->text, "mean log density %.2g +- %.1g %s the reference's", fabs(below), error,
+              below > 0.0 ? "below" : "above");
+    if (e->level > VERDICT_NONE_SEEN)
+        words_add(&e->text, ", as if every variance were %.2g x too %s", ratio,
+                  ratio > 1.0 ? "large" : "small");
+    copy_numbers(e, energy);
+    json_put(&e->numbers, "reference_log_density", json_number(expected));
+    json_put(&e->numbers, "reference_difference", json_number(-below));
+    json_put(&e->numbers, "reference_error", json_number(error));
+    json_put(&e->numbers, "reference_z", json_number(-below / error));
+}
+
+/* ---- what they cannot tell ---- */
+
+static void say_unchecked(const struct verdict_look *look, json_t **unknown)
+{
+    const char *reason = json_string_value(json_object_get(look->checks, "reason"));
+    struct words w = {0};
+    if (look->checks != NULL)
+        words_add(&w, "%s", reason != NULL ? reason : "not possible");
+    else if (look->context->state == JOB_succeeded)
+        words_add(&w, "not made");
+    else
+        words_add(&w, look->ended ? "made only when a job succeeds" : "made when it ends");
+    struct words item = {0};
+    words_add(&item, "the Stein and energy checks (%s)", w.text);
+    json_add(unknown, json_text(item.text));
+}
+
+void verdict_judge_checks(const struct verdict_look *look, struct verdict_evidences *list,
+                          json_t **unknown)
+{
+    const json_t *ksd = json_object_get(look->checks, "ksd");
+    const json_t *energy = json_object_get(look->checks, "energy");
+    size_t before = list->count;
+    judge_stein(ksd, list);
+    if (look->has_reference && !isnan(look->bias.log_density))
+        judge_energy_reference(look, energy, list);
+    else
+        judge_energy_normal(energy, list);
+    if (list->count == before) {
+        say_unchecked(look, unknown);
+        return;
+    }
+    struct words item = {0};
+    double draws = number_at(ksd, "draws");
+    words_add(&item, "biases too small for %.0f draws to show",
+              isnan(draws) ? number_at(energy, "draws") : draws);
+    json_add(unknown, json_text(item.text));
+}
+
+/* ---- reference ---- */
+
+static enum verdict_level bias_level(const struct bias_worst *w)
+{
+    if (!(w->beyond > 0.0) || !(w->bias > MILD_BIAS))
+        return VERDICT_NONE_SEEN;
+    return w->bias > STRONG_BIAS && w->beyond > MILD_BIAS ? VERDICT_STRONG : VERDICT_MILD;
+}
+
+static void put_worst(json_t **doc, const char *key, const struct bias_worst *w)
+{
+    json_t *part = json_object();
+    json_put(&part, "parameter", w->name[0] != '\0' ? json_text(w->name) : json_null());
+    json_put(&part, "bias", json_number(w->bias));
+    json_put(&part, "error", json_number(w->error));
+    json_put(&part, "beyond_error", json_number(w->beyond));
+    json_put(doc, key, part);
+}
+
+static void say_mean(struct words *text, const struct bias_worst *w)
+{
+    words_add(text, "the mean of %s is off by %.2g +- %.1g sd", w->name, w->bias, w->error);
+}
+
+static void say_variance(struct words *text, const struct bias_worst *w)
+{
+    if (w->bias > 1.0) /* then it is too large */
+        words_add(text, "the variance of %s is %.3g x too large", w->name, 1.0 + w->bias);
+    else
+        words_add(text, "the variance of %s is off by %.2g +- %.1g %%", w->name, 100.0 * w->bias,
+                  100.0 * w->error);
+}
+
+static void say_reference(struct verdict_evidence *e, const struct bias_head *h, const char *name)
+{
+    enum verdict_level mean = bias_level(&h->mean), variance = bias_level(&h->variance_ratio);
+    e->level = mean > variance ? mean : variance;
+    words_add(&e->brief, "reference %s: means within %.2g sd, variances within %.2g %%", name,
+              h->mean.bias, 100.0 * h->variance_ratio.bias);
+    words_add(&e->text, "against reference %s ", name);
+    if (mean >= variance)
+        say_mean(&e->text, &h->mean);
+    if (mean == variance)
+        words_add(&e->text, ", ");
+    if (variance >= mean)
+        say_variance(&e->text, &h->variance_ratio);
+}
+
+static void say_no_reference(const struct verdict_look *look, const char *why, json_t **unknown)
+{
+    struct words w = {0};
+    words_add(&w, "the distance from reference %s (%s)", look->context->spec->reference, why);
+    json_add(unknown, json_text(w.text));
+}
+
+void verdict_judge_reference(const struct verdict_look *look, struct verdict_evidences *list,
+                             json_t **unknown)
+{
+    const struct bias_head *h = &look->bias;
+    if (look->context->spec->reference == NULL || look->context->store == NULL)
+        return;
+    if (!look->has_reference) {
+        say_no_reference(look, "it is gone, or cannot be read", unknown);
+    } else if (h->common == 0) {
+        say_no_reference(look, "no parameter in common", unknown);
+    } else if (isnan(h->mean.bias) || isnan(h->variance_ratio.bias)) {
+        say_no_reference(look, "too few draws", unknown);
+    } else {
+        struct verdict_evidence *e = verdict_evidence_new(list, "reference");
+        say_reference(e, h, look->context->spec->reference);
+        json_put(&e->numbers, "reference", json_text(look->context->spec->reference));
+        json_put(&e->numbers, "parameters", json_count(h->looked));
+        put_worst(&e->numbers, "mean", &h->mean);
+        put_worst(&e->numbers, "variance_ratio", &h->variance_ratio);
+    }
+}
