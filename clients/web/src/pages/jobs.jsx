@@ -2,13 +2,14 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { act, actionsFor } from "../actions.js";
 import { api } from "../api.js";
-import { ago, count, duration, ess, modelName, percent, rhat, samplerName, time } from "../format.js";
+import { ago, count, duration, modelName, percent, samplerName, time } from "../format.js";
 import { putJobs, useEvents } from "../live.js";
 import { makeHash, navigate, setQuery, useQuery } from "../router.js";
 import { jobs, session, tick, ticked, useStore } from "../store.js";
 import { Button } from "../ui/button.jsx";
 import { Menu } from "../ui/menu.jsx";
 import { ProgressBar } from "../ui/meter.jsx";
+import { EssText, RhatText } from "../ui/numbers.jsx";
 import { Empty, Failure, Loading } from "../ui/states.jsx";
 import { VirtualTable } from "../ui/table.jsx";
 import { StateMark, Tag } from "../ui/tag.jsx";
@@ -63,15 +64,6 @@ function useJobList(query) {
   });
   return { ...list, more: () => list.next && load(list.next), reload: () => load() };
 }
-
-function tone(value, warn, bad, down = false) {
-  if (typeof value !== "number") return "";
-  const beyond = (limit) => (down ? value < limit : value > limit);
-  return beyond(bad) ? "text-bad" : beyond(warn) ? "text-warn" : "text-good";
-}
-
-export const RhatText = ({ value }) => <span class={tone(value, 1.01, 1.05)}>{rhat(value)}</span>;
-export const EssText = ({ value }) => <span class={tone(value, 400, 100, true)}>{ess(value)}</span>;
 
 function ProgressCell({ job }) {
   const p = job.progress;

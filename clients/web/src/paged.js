@@ -1,0 +1,68 @@
+// Long lists by page, as a table comes to need them: the daemon's cursor is a position.
+//
+//     const list = usePaged(`/v1/jobs/${id}/summary`, { order }, { items: (d) => d.parameters, total: (d) => d.saved, job: id });
+//     <VirtualTable count={list.total} row={list.row} onRange={list.ensure} … />
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { address, api } from "./api.js";
+import { listen } from "./live.js";
+
+const SIZE = 250;
+
+export function usePaged(path, query, { items, total, job, atLeast = 10000 }) {
+  const base = address(path, query);
+  const [state, setState] = useState({ total: null, error: null, first: null, version: 0 });
+  const refs = useRef(null);
+
+  if (!refs.current || refs.current.base !== base) refs.current = { base, pages: new Map(), asked: new Set(), range: [0, 1], last: 0, timer: 0 };
+  const mine = refs.current;
+
+  const fetchPage = useCallback(async (page) => {
+    if (mine.asked.has(page)) return;
+    mine.asked.add(page);
+    try {
+      const doc = await api.get(path, { ...query, limit: SIZE, cursor: page ? page * SIZE : undefined });
+      if (refs.current !== mine) return;
+      mine.pages.set(page, items(doc));
+      setState((old) => ({ total: total(doc), error: null, first: page === 0 ? doc : old.first, version: old.version + 1 }));
+    } catch (error) {
+      if (refs.current === mine && error.name !== "AbortError") setState((old) => ({ ...old, error, total: error.status === 409 || error.status === 422 ? null : old.total }));
+    }
+    mine.asked.delete(page);
+  }, [base]);
+
+  const ensure = useCallback((from, to) => {
+    mine.range = [from, to];
+    for (let page = Math.floor(from / SIZE); page <= Math.floor((to - 1) / SIZE); page++)
+      if (!mine.pages.has(page)) fetchPage(page);
+  }, [fetchPage]);
+
+  // What is in sight is fetched again; the rest when one gets there.
+  const refresh = useCallback(() => {
+    const [from, to] = mine.range;
+    const first = Math.floor(from / SIZE), last = Math.floor(Math.max(from, to - 1) / SIZE);
+    for (const page of mine.pages.keys()) if (page < first || page > last) mine.pages.delete(page);
+    for (let page = first; page <= last; page++) fetchPage(page);
+    mine.last = Date.now();
+  }, [fetchPage]);
+
+  useEffect(() => {
+    setState({ total: null, error: null, first: null, version: 0 });
+    mine.last = Date.now();
+    fetchPage(0);
+    const unlisten = listen((type, data) => {
+      if (type !== "reset" && type !== "poll" && !(data.id === job && type !== "job.warning")) return;
+      mine.timer ||= setTimeout(() => {
+        mine.timer = 0;
+        if (!document.hidden) refresh();
+      }, Math.max(0, mine.last + atLeast - Date.now()));
+    });
+    return () => {
+      unlisten();
+      clearTimeout(mine.timer);
+      mine.timer = 0;
+    };
+  }, [base]);
+
+  const row = (i) => mine.pages.get(Math.floor(i / SIZE))?.[i % SIZE];
+  return { ...state, row, ensure, reload: refresh };
+}
