@@ -83,19 +83,24 @@ enum {
       api_draws)                                                                                  \
     X(GET, "/v1/jobs/{id}/trace", ROUTE_POOL, VIEWER, "params chains max_points warmup",          \
       api_trace)                                                                                  \
-    X(GET, "/v1/jobs/{id}/summary", ROUTE_POOL, VIEWER, "params order reference limit cursor",    \
-      api_summary)                                                                                \
+    X(GET, "/v1/jobs/{id}/summary", ROUTE_POOL, VIEWER,                                           \
+      "params order reference target_error limit cursor", api_summary)                            \
     X(GET, "/v1/jobs/{id}/diagnostics", ROUTE_POOL, VIEWER, "params order limit cursor",          \
       api_diagnostics)                                                                            \
     X(GET, "/v1/jobs/{id}/metrics", ROUTE_POOL, VIEWER, "max_points", api_metrics)                \
     X(GET, "/v1/jobs/{id}/density", ROUTE_POOL, VIEWER, "params bins", api_density)               \
     X(GET, "/v1/jobs/{id}/log", ROUTE_POOL, VIEWER, "after limit cursor", api_log)                \
-    X(GET, "/v1/compare", ROUTE_POOL, VIEWER, "jobs reference params limit", api_compare)         \
+    X(GET, "/v1/compare", ROUTE_POOL, VIEWER, "jobs reference target_error params limit",         \
+      api_compare)                                                                                \
     X(GET, "/v1/references", ROUTE_POOL, VIEWER, "", api_references)                              \
     X(GET, "/v1/references/{name}", ROUTE_POOL, VIEWER, "", api_reference)                        \
-    X(PUT, "/v1/references/{name}", ROUTE_POOL | ROUTE_WRITE, USER, "visibility",                 \
+    X(PUT, "/v1/references/{name}", ROUTE_POOL | ROUTE_WRITE, USER, "visibility names",           \
       api_reference_put)                                                                          \
     X(DELETE, "/v1/references/{name}", ROUTE_POOL | ROUTE_WRITE, USER, "", api_reference_delete)  \
+    X(GET, "/v1/studies", ROUTE_POOL, VIEWER, "kind owner job limit cursor", api_studies)         \
+    X(POST, "/v1/studies", ROUTE_POOL | ROUTE_WRITE | ROUTE_JSON, USER, "", api_study_create)     \
+    X(GET, "/v1/studies/{id}", ROUTE_POOL, VIEWER, "params limit", api_study)                     \
+    X(DELETE, "/v1/studies/{id}", ROUTE_POOL | ROUTE_WRITE, USER, "", api_study_delete)           \
     X(GET, "/v1/queue", ROUTE_POOL, VIEWER, "", api_queue)                                        \
     X(GET, "/v1/events", 0, VIEWER, "", api_events)                                               \
     X(GET, "/v1/me", 0, VIEWER, "", api_me)                                                       \
@@ -167,6 +172,7 @@ json_t *call_body(struct call *call);
 /* Query parameters with their checks. False: the call has been answered. An absent one leaves *out
  * alone. */
 bool call_query_count(struct call *call, const char *name, uint64_t lo, uint64_t hi, uint64_t *out);
+bool call_query_number(struct call *call, const char *name, double lo, double hi, double *out);
 bool call_query_flag(struct call *call, const char *name, bool *out);
 bool call_query_choice(struct call *call, const char *name, const char *const *choices,
                        size_t *out);

@@ -1,0 +1,332 @@
+/* Parameters extrapolated to step size zero. */
+#include "server/ladder.h"
+#include "server/json.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SIGNIFICANCE 0.05
+#define MIXED_RHAT   1.05
+#define LARGE        0.5 /* a bias of so many sds: the squared step size may not be the whole story */
+
+/* ---- one parameter ---- */
+
+static const struct mixing *mixing_of(const struct ladder *ladder, size_t side, size_t at)
+{
+    return &ladder->sides[side].summary->rows[at].mixing;
+}
+
+/* What is surely wrong; -INFINITY where either cannot be told. */
+static double surely(const struct ladder_row *row)
+{
+    double mean = fabs(row->difference) - 2.0 * row->difference_error;
+    double sd = fabs(row->spread.excess) - 2.0 * row->spread.excess_error;
+    return isnan(mean + sd) ? -INFINITY : fmax(mean, sd);
+}
+
+static void note_rhat(const struct ladder *ladder, struct ladder_row *row)
+{
+    row->rhat = NAN;
+    for (size_t i = 0; i < ladder->side_count; i++) {
+        double rhat = mixing_of(ladder, i, row->at)->rhat;
+        if (!isnan(rhat) && !(rhat <= row->rhat)) {
+            row->rhat = rhat;
+            row->rhat_side = i;
+        }
+    }
+}
+
+static void measure_row(const struct ladder *ladder, struct ladder_row *row)
+{
+    struct extrapolate_point mean[LADDER_MAX], sd[LADDER_MAX];
+    for (size_t i = 0; i < ladder->side_count; i++) {
+        const struct mixing *m = mixing_of(ladder, i, row->at);
+        double factor = ladder->sides[i].factor;
+        mean[i] = (struct extrapolate_point){factor, m->mean, m->mcse_mean};
+        sd[i] = (struct extrapolate_point){factor, m->sd, m->mcse_sd};
+    }
+    extrapolate(&row->mean, mean, ladder->side_count, ladder->base);
+    extrapolate_spread(&row->spread, sd, ladder->side_count, ladder->base);
+    row->difference = row->mean.difference / row->spread.scale;
+    row->difference_error = row->mean.difference_error / row->spread.scale;
+    row->rank = surely(row);
+    note_rhat(ladder, row);
+}
+
+/* ---- all of them ---- */
+
+/* Comparisons that were made: of means and of sds. */
+static size_t count_defined(const struct ladder *ladder)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < ladder->count; k++)
+        n += 2 * (size_t)(ladder->rows[k].rank > -INFINITY);
+    return n;
+}
+
+static bool rare(double p_value, double tests)
+{
+    return p_value * tests < SIGNIFICANCE; /* false when it is NaN */
+}
+
+static double two_sided(double z)
+{
+    return erfc(fabs(z) / M_SQRT2);
+}
+
+static void judge(struct ladder *ladder)
+{
+    double tests = (double)count_defined(ladder);
+    for (size_t k = 0; k < ladder->count; k++) {
+        struct ladder_row *row = &ladder->rows[k];
+        bool defined = row->rank > -INFINITY;
+        row->biased = defined && (rare(two_sided(row->mean.z), tests) ||
+                                  rare(two_sided(row->spread.z), tests));
+        row->misfit = rare(row->mean.p_value, tests) || rare(row->spread.p_value, tests);
+        ladder->biased += row->biased;
+        ladder->misfits += row->misfit;
+    }
+}
+
+static int worse_first(const void *a, const void *b)
+{
+    const struct ladder_row *x = a, *y = b;
+    if (x->rank != y->rank)
+        return x->rank > y->rank ? -1 : 1;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+enum err ladder_init(struct ladder *ladder, struct err_info *info)
+{
+    ladder->count = ladder->sides[0].summary->count;
+    ladder->biased = ladder->misfits = 0;
+    ladder->rows = calloc(ladder->count + 1, sizeof *ladder->rows);
+    if (ladder->rows == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for %zu parameters", ladder->count);
+    for (size_t k = 0; k < ladder->count; k++) {
+        ladder->rows[k].at = k;
+        measure_row(ladder, &ladder->rows[k]);
+    }
+    judge(ladder);
+    qsort(ladder->rows, ladder->count, sizeof *ladder->rows, worse_first);
+    return ERR_OK;
+}
+
+void ladder_release(struct ladder *ladder)
+{
+    free(ladder->rows);
+    ladder->rows = NULL;
+    ladder->count = 0;
+}
+
+/* ---- in words ---- */
+
+static const char *name_of(const struct ladder *ladder, const struct ladder_row *row)
+{
+    return ladder->name(ladder->name_ctx, ladder->sides[0].summary->rows[row->at].column);
+}
+
+static void add(char *out, size_t size, size_t *used, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static void add(char *out, size_t size, size_t *used, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(out + *used, size - *used, format, args);
+    va_end(args);
+    *used += n > 0 ? (size_t)n : 0;
+    *used = *used < size ? *used : size - 1;
+}
+
+static void say_biased(const struct ladder *ladder, const struct ladder_row *row, char *out,
+                       size_t size)
+{
+    size_t used = 0;
+    const struct extrapolate_spread *s = &row->spread;
+    add(out, size, &used, "%s: at this step size its sd is %.2g %% (+/- %.1g) too %s",
+        name_of(ladder, row), 100.0 * fabs(s->excess), 100.0 * s->excess_error,
+        s->excess >= 0.0 ? "large" : "small");
+    add(out, size, &used, " and its mean %.2g posterior sds (+/- %.1g) too %s",
+        fabs(row->difference), row->difference_error, row->difference >= 0.0 ? "large" : "small");
+    add(out, size, &used, "; at step size 0: mean %.4g +/- %.1g", row->mean.value, row->mean.error);
+    if (!isnan(s->sd))
+        add(out, size, &used, ", sd %.4g +/- %.1g", s->sd, s->error);
+    add(out, size, &used, "; %zu of %zu parameter%s differ%s beyond chance", ladder->biased,
+        ladder->count, ladder->count == 1 ? "" : "s", ladder->biased == 1 ? "s" : "");
+}
+
+/* The largest difference that was found, and the largest that there could be. */
+static void say_unbiased(const struct ladder *ladder, char *out, size_t size)
+{
+    const struct ladder_row *worst = NULL;
+    bool of_mean = false;
+    double largest = -1.0, error = NAN, bound = 0.0;
+    for (size_t k = 0; k < ladder->count; k++) {
+        const struct ladder_row *row = &ladder->rows[k];
+        const double value[] = {fabs(row->difference), fabs(row->spread.excess)};
+        const double errors[] = {row->difference_error, row->spread.excess_error};
+        for (size_t i = 0; i < 2; i++) {
+            if (isnan(value[i] + errors[i]))
+                continue;
+            bound = fmax(bound, value[i] + 2.0 * errors[i]);
+            if (value[i] > largest) {
+                largest = value[i];
+                error = errors[i];
+                worst = row;
+                of_mean = i == 0;
+            }
+        }
+    }
+    if (worst == NULL)
+        snprintf(out, size, "nothing can be said: no parameter has a mean and an sd with errors");
+    else
+        snprintf(
+            out, size,
+            "no bias beyond chance in %zu parameter%s: the largest difference from step size 0 "
+            "is %.2g +/- %.1g posterior sds (%s of %s); up to %.2g cannot be excluded",
+            ladder->count, ladder->count == 1 ? "" : "s", largest, error, of_mean ? "mean" : "sd",
+            name_of(ladder, worst), bound);
+}
+
+const char *ladder_sentence(const struct ladder *ladder, char out[LADDER_TEXT_SIZE])
+{
+    for (size_t k = 0; k < ladder->count; k++) {
+        if (ladder->rows[k].biased) {
+            say_biased(ladder, &ladder->rows[k], out, LADDER_TEXT_SIZE);
+            return out;
+        }
+    }
+    say_unbiased(ladder, out, LADDER_TEXT_SIZE);
+    return out;
+}
+
+/* ---- what stands against it ---- */
+
+static void caution_mixing(const struct ladder *ladder, json_t **list)
+{
+    const struct ladder_row *worst = NULL;
+    char text[300];
+    for (size_t k = 0; k < ladder->count; k++) {
+        const struct ladder_row *row = &ladder->rows[k];
+        if (row->rhat > MIXED_RHAT && (worst == NULL || row->rhat > worst->rhat))
+            worst = row;
+    }
+    if (worst == NULL)
+        return;
+    snprintf(text, sizeof text,
+             "the job at factor %g has not mixed (R-hat %.3f of %s): its errors are too small; run "
+             "it longer, or lengthen",
+             ladder->sides[worst->rhat_side].factor, worst->rhat, name_of(ladder, worst));
+    json_add(list, json_text(text));
+}
+
+static void caution_size(const struct ladder *ladder, json_t **list)
+{
+    for (size_t k = 0; k < ladder->count; k++) {
+        const struct ladder_row *row = &ladder->rows[k];
+        if (!row->biased || !(fabs(row->difference) > LARGE || fabs(row->spread.excess) > LARGE))
+            continue;
+        json_add(list, json_text("a bias of more than half a posterior sd may be beyond the range "
+                                 "in which it is proportional to the squared step size: take the "
+                                 "extrapolation as a direction, and repeat at smaller steps"));
+        return;
+    }
+}
+
+static void caution_law(const struct ladder *ladder, json_t **list)
+{
+    char text[200];
+    if (ladder->misfits == 0)
+        return;
+    snprintf(text, sizeof text,
+             "%zu parameter%s not follow the law of the squared step size: the errors say too "
+             "little; leave out the largest factors",
+             ladder->misfits, ladder->misfits == 1 ? " does" : "s do");
+    json_add(list, json_text(text));
+}
+
+static void caution_spread(const struct ladder *ladder, json_t **list)
+{
+    char text[200];
+    size_t n = 0;
+    for (size_t k = 0; k < ladder->count; k++)
+        n += !isnan(ladder->rows[k].spread.variance) && isnan(ladder->rows[k].spread.sd);
+    if (n == 0)
+        return;
+    snprintf(text, sizeof text,
+             "the variance of %zu parameter%s cannot be told from 0 at step size 0: the sd at the "
+             "smallest step stands in for it",
+             n, n == 1 ? "" : "s");
+    json_add(list, json_text(text));
+}
+
+json_t *ladder_cautions(const struct ladder *ladder)
+{
+    json_t *list = json_array();
+    caution_mixing(ladder, &list);
+    caution_size(ladder, &list);
+    caution_law(ladder, &list);
+    caution_spread(ladder, &list);
+    return list;
+}
+
+/* ---- as JSON ---- */
+
+static json_t *side_json(const struct ladder *ladder, size_t side, size_t at)
+{
+    const struct mixing *m = mixing_of(ladder, side, at);
+    json_t *doc = json_object();
+    json_put(&doc, "factor", json_number(ladder->sides[side].factor));
+    json_put(&doc, "mean", json_number(m->mean));
+    json_put(&doc, "mcse_mean", json_number(m->mcse_mean));
+    json_put(&doc, "sd", json_number(m->sd));
+    json_put(&doc, "mcse_sd", json_number(m->mcse_sd));
+    json_put(&doc, "rhat", json_number(m->rhat));
+    json_put(&doc, "ess_bulk", json_number(m->ess_bulk));
+    if (m->reason != MIXING_OK)
+        json_put(&doc, "reason", json_text(mixing_reason_text(m->reason)));
+    return doc;
+}
+
+struct numbers {
+    double value, error, difference, difference_error, z, p_value;
+};
+
+static json_t *numbers_json(const struct numbers *n, bool fitted)
+{
+    json_t *doc = json_object();
+    json_put(&doc, "extrapolated", json_number(n->value));
+    json_put(&doc, "error", json_number(n->error));
+    json_put(&doc, "difference", json_number(n->difference));
+    json_put(&doc, "difference_error", json_number(n->difference_error));
+    json_put(&doc, "z", json_number(n->z));
+    if (fitted)
+        json_put(&doc, "fit_p_value", json_number(n->p_value));
+    return doc;
+}
+
+json_t *ladder_row_json(const struct ladder *ladder, const struct ladder_row *row)
+{
+    const struct extrapolate_spread *s = &row->spread;
+    bool fitted = ladder->side_count > 2;
+    struct numbers mean = {row->mean.value,       row->mean.error, row->difference,
+                           row->difference_error, row->mean.z,     row->mean.p_value};
+    struct numbers sd = {s->sd, s->error, s->excess, s->excess_error, s->z, s->p_value};
+    json_t *doc = json_object(), *sides = json_array();
+    json_put(&doc, "name", json_text(name_of(ladder, row)));
+    for (size_t i = 0; i < ladder->side_count; i++)
+        json_add(&sides, side_json(ladder, i, row->at));
+    json_put(&doc, "factors", sides);
+    json_put(&doc, "mean", numbers_json(&mean, fitted));
+    json_put(&doc, "sd", numbers_json(&sd, fitted));
+    json_put(&doc, "biased", json_boolean(row->biased));
+    if (isnan(s->variance) || isnan(row->mean.value))
+        json_put(&doc, "reason", json_text("a mean or an sd has no error: see the factors"));
+    else if (isnan(s->sd))
+        json_put(&doc, "reason",
+                 json_text("the extrapolated variance is not above twice its error: differences "
+                           "are in units of the sd at the smallest step"));
+    return doc;
+}
