@@ -18,12 +18,34 @@ struct climb {
     double rho[HISTORY];
     size_t stored, newest;
     double *block;
+    struct gradient *source;              /* borrowed */
+    const struct optimize_limits *limits; /* borrowed */
+    struct optimum *result;               /* borrowed */
+    bool stopped;
 };
+
+static bool may_go_on(struct climb *c)
+{
+    c->stopped = c->stopped || (c->limits->go_on != NULL && !c->limits->go_on(c->limits->ctx));
+    return !c->stopped;
+}
+
+static double density_at(struct climb *c, const double *theta)
+{
+    c->result->densities++;
+    return gradient_log_density(c->source, theta);
+}
+
+static void gradient_at(struct climb *c, const double *theta, double *g)
+{
+    c->result->gradients++;
+    gradient_exact(c->source, theta, g);
+}
 
 static bool climb_init(struct climb *c, size_t d)
 {
     size_t p = padded(d);
-    *c = (struct climb){.d = d};
+    c->d = d;
     c->block = lanes_alloc(p * (4 + 2 * HISTORY), sizeof(double));
     if (c->block == NULL)
         return false;
@@ -87,15 +109,14 @@ static void remember(struct climb *c, const double *theta)
 
 /* Shortens the step until the density rises enough. The new log density, or NaN when it never does.
  */
-static double line_search(struct climb *c, struct gradient *source, const double *theta,
-                          double here)
+static double line_search(struct climb *c, const double *theta, double here)
 {
     double slope = kernels->dot(c->direction, c->g, c->d);
     double step = c->stored > 0 ? 1.0 : fmin(1.0, 1.0 / sqrt(kernels->dot(c->g, c->g, c->d)));
-    for (int tries = 0; tries < 60; tries++, step *= 0.5) {
+    for (int tries = 0; tries < 60 && may_go_on(c); tries++, step *= 0.5) {
         memcpy(c->next, theta, c->d * sizeof *theta);
         add_scaled(c->next, step, c->direction, c->d);
-        double there = gradient_log_density(source, c->next);
+        double there = density_at(c, c->next);
         if (there >= here + ARMIJO * step * slope)
             return there;
     }
@@ -110,24 +131,24 @@ static double largest(const double *x, size_t d)
     return most;
 }
 
-static void climb_up(struct climb *c, struct gradient *source, double *theta, uint32_t max_steps,
-                     struct optimum *result)
+static void climb_up(struct climb *c, double *theta)
 {
+    struct optimum *result = c->result;
     double here = result->log_density;
-    for (uint32_t k = 0; k < max_steps && !result->converged; k++) {
+    for (uint32_t k = 0; k < c->limits->max_steps && !result->converged; k++) {
         find_direction(c);
         if (!(kernels->dot(c->direction, c->g, c->d) > 0.0)) {
             c->stored = 0;
             find_direction(c);
         }
-        double there = line_search(c, source, theta, here);
-        if (isnan(there) && c->stored > 0) {
+        double there = line_search(c, theta, here);
+        if (isnan(there) && c->stored > 0 && !c->stopped) {
             c->stored = 0; /* start again along the gradient */
             continue;
         }
-        if (isnan(there))
+        if (isnan(there) || !may_go_on(c))
             break;
-        gradient_exact(source, c->next, c->next_g);
+        gradient_at(c, c->next, c->next_g);
         remember(c, theta);
         memcpy(theta, c->next, c->d * sizeof *theta);
         memcpy(c->g, c->next_g, c->d * sizeof *c->g);
@@ -139,18 +160,27 @@ static void climb_up(struct climb *c, struct gradient *source, double *theta, ui
     result->gradient_norm = largest(c->g, c->d);
 }
 
-enum err optimize_mode(struct gradient *source, double *theta, uint32_t max_steps,
-                       struct optimum *result, struct err_info *info)
+enum err optimize_mode_within(struct gradient *source, double *theta,
+                              const struct optimize_limits *limits, struct optimum *result,
+                              struct err_info *info)
 {
-    struct climb c;
-    *result = (struct optimum){.log_density = gradient_log_density(source, theta)};
+    struct climb c = {.source = source, .limits = limits, .result = result};
+    *result = (struct optimum){0};
+    result->log_density = density_at(&c, theta);
     if (!isfinite(result->log_density))
         return err_set(info, ERR_DIVERGED, "the log density is not finite at the start value");
     if (!climb_init(&c, source->model->d))
         return err_set(info, ERR_NO_MEMORY, "no memory to look for the mode of %zu parameters",
                        source->model->d);
-    gradient_exact(source, theta, c.g);
-    climb_up(&c, source, theta, max_steps, result);
+    gradient_at(&c, theta, c.g);
+    climb_up(&c, theta);
     free(c.block);
     return ERR_OK;
+}
+
+enum err optimize_mode(struct gradient *source, double *theta, uint32_t max_steps,
+                       struct optimum *result, struct err_info *info)
+{
+    struct optimize_limits limits = {.max_steps = max_steps};
+    return optimize_mode_within(source, theta, &limits, result, info);
 }

@@ -9,6 +9,7 @@ struct optimum {
     double log_density;   /* at the end */
     double gradient_norm; /* largest absolute component at the end */
     bool converged;
+    uint64_t gradients, densities; /* passes over the data */
 };
 
 /* Climbs from theta (in and out; padded) for at most max_steps. Fails only without memory or when
@@ -16,5 +17,16 @@ struct optimum {
  */
 enum err optimize_mode(struct gradient *source, double *theta, uint32_t max_steps,
                        struct optimum *result, struct err_info *info);
+
+/* The same within limits that only the caller knows: `go_on` is asked before every pass over the
+ * data but the first two. */
+struct optimize_limits {
+    uint32_t max_steps;
+    bool (*go_on)(void *ctx); /* NULL: always */
+    void *ctx;
+};
+enum err optimize_mode_within(struct gradient *source, double *theta,
+                              const struct optimize_limits *limits, struct optimum *result,
+                              struct err_info *info);
 
 #endif

@@ -278,3 +278,33 @@ Test(optimize, keeps_the_padding_zero)
         cr_expect_eq(theta[j], 0.0);
     free(theta);
 }
+
+/* Allows a number of questions. */
+static bool count_down(void *ctx)
+{
+    unsigned *left = ctx;
+    return *left > 0 && (*left)-- > 0;
+}
+
+Test(optimize, a_search_that_is_told_to_stop_stops_before_the_next_pass_and_keeps_what_it_has)
+{
+    double before = -INFINITY;
+    for (unsigned allowed = 0; allowed < 40; allowed++) {
+        struct hill h = hill_make(centres, scales, D);
+        struct gradient source;
+        struct optimum result;
+        struct err_info info = {0};
+        double *theta = fixture_array(D);
+        unsigned left = allowed;
+        struct optimize_limits limits = {.max_steps = STEPS, .go_on = count_down, .ctx = &left};
+        source_init(&source, &h.base, 0);
+        cr_assert_eq(optimize_mode_within(&source, theta, &limits, &result, &info), ERR_OK);
+        cr_expect_leq(result.gradients + result.densities, allowed + 2);
+        cr_expect_geq(result.log_density, before);
+        cr_expect_eq(result.log_density, gradient_log_density(&source, theta));
+        before = result.log_density;
+        gradient_release(&source);
+        free(theta);
+    }
+    cr_expect_gt(before, -1.0);
+}
