@@ -6,7 +6,8 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { address, api } from "./api.js";
 import { listen } from "./live.js";
 
-const SIZE = 250;
+const SIZE = 1000;
+const PAUSE_MS = 120; // whoever flings past a page does not need it
 
 export function usePaged(path, query, { items, total, job, atLeast = 10000 }) {
   const base = address(path, query);
@@ -32,8 +33,11 @@ export function usePaged(path, query, { items, total, job, atLeast = 10000 }) {
 
   const ensure = useCallback((from, to) => {
     mine.range = [from, to];
-    for (let page = Math.floor(from / SIZE); page <= Math.floor((to - 1) / SIZE); page++)
-      if (!mine.pages.has(page)) fetchPage(page);
+    clearTimeout(mine.wanted);
+    mine.wanted = setTimeout(() => {
+      for (let page = Math.floor(from / SIZE); page <= Math.floor((to - 1) / SIZE); page++)
+        if (!mine.pages.has(page)) fetchPage(page);
+    }, PAUSE_MS);
   }, [fetchPage]);
 
   // What is in sight is fetched again; the rest when one gets there.
@@ -59,6 +63,7 @@ export function usePaged(path, query, { items, total, job, atLeast = 10000 }) {
     return () => {
       unlisten();
       clearTimeout(mine.timer);
+      clearTimeout(mine.wanted);
       mine.timer = 0;
     };
   }, [base]);

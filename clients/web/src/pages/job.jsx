@@ -1,7 +1,50 @@
+// One job: what it is, how far it is, how far its draws can be trusted.
+import { useEffect } from "preact/hooks";
+import { putJobs } from "../live.js";
 import { useResource } from "../resource.js";
-import { Resource } from "../ui/states.jsx";
+import { useQuery } from "../router.js";
+import { jobs, useStore } from "../store.js";
+import { Failure, Loading } from "../ui/states.jsx";
+import { TabPanel, Tabs } from "../ui/tabs.jsx";
+import { Head } from "./job/head.jsx";
+import { Overview } from "./job/overview.jsx";
+import { Traces } from "./job/traces.jsx";
+import { Densities } from "./job/densities.jsx";
+import { Noise } from "./job/noise.jsx";
+import { Metrics } from "./job/metrics.jsx";
+import { Parameters } from "./job/parameters.jsx";
+import { Log } from "./job/log.jsx";
+import { Take } from "./job/take.jsx";
+
+const VIEWS = [
+  ["overview", "Overview", Overview],
+  ["traces", "Traces", Traces],
+  ["densities", "Densities", Densities],
+  ["parameters", "Parameters", Parameters],
+  ["noise", "Noise", Noise],
+  ["metrics", "Metrics", Metrics],
+  ["log", "Log", Log],
+  ["take", "Request & files", Take],
+];
 
 export function Job({ id }) {
-  const job = useResource(`/v1/jobs/${id}`, {}, { job: id });
-  return <div class="page"><Resource of={job} what="the job">{(data) => <h1>{data.name}</h1>}</Resource></div>;
+  const loaded = useResource(`/v1/jobs/${id}`, {}, { job: id, on: (type, data) => type !== "job.progress" && data.id === id });
+  const [tab, setTab] = useQuery("tab", "overview");
+  useEffect(() => {
+    if (loaded.data) putJobs([loaded.data]);
+  }, [loaded.data]);
+  const job = useStore(jobs, (s) => s.byId[id]) ?? loaded.data;
+  useEffect(() => {
+    if (job) document.title = `${job.name} · barkerd`;
+  }, [job?.name]);
+
+  if (!job) return loaded.error ? <div class="page"><Failure error={loaded.error} retry={loaded.reload} /></div> : <Loading what="the job" />;
+  const [name, , View] = VIEWS.find(([key]) => key === tab) ?? VIEWS[0];
+  return (
+    <div class="page job">
+      <Head job={job} />
+      <Tabs label="Views of the job" tabs={VIEWS} value={name} onChange={(key) => setTab(key, {})} />
+      <TabPanel name={name}><View job={job} /></TabPanel>
+    </div>
+  );
 }

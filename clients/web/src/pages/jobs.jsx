@@ -12,7 +12,7 @@ import { ProgressBar } from "../ui/meter.jsx";
 import { EssText, RhatText } from "../ui/numbers.jsx";
 import { Empty, Failure, Loading } from "../ui/states.jsx";
 import { VirtualTable } from "../ui/table.jsx";
-import { StateMark, Tag } from "../ui/tag.jsx";
+import { Level, StateMark, Tag } from "../ui/tag.jsx";
 
 const PAGE = 100;
 const STATES = ["active", "queued", "running", "paused", "succeeded", "failed", "cancelled"];
@@ -103,11 +103,24 @@ function columnsOf(trash, owners, onTag, gone) {
     { key: "progress", label: "Progress", width: "minmax(9rem, 1fr)", render: (j) => <ProgressCell job={j} /> },
     { key: "rhat", label: "R-hat", title: "The largest of all saved parameters; below 1.01 the chains agree", width: "4rem", align: "right", render: (j) => <RhatText value={j.summary?.max_rhat} /> },
     { key: "ess", label: "ESS", title: "The smallest bulk effective sample size; 400 and more give stable quantiles", width: "4.5rem", align: "right", render: (j) => <EssText value={j.summary?.min_ess_bulk} /> },
-    { key: "verdict", label: "Verdict", width: "minmax(8rem, 2fr)", render: (j) => <span class="clip" title={j.verdict || ""}>{j.verdict || <span class="dim">–</span>}</span> },
+    { key: "verdict", label: "Verdict", width: "minmax(8rem, 2fr)", render: (j) => <Verdict text={j.verdict} /> },
     { key: "elapsed", label: "Elapsed", width: "5.5rem", align: "right", render: (j) => <span title={`submitted ${time(j.created_at)}`}>{elapsed(j)}</span> },
     { key: "actions", label: "", width: "2.4rem", render: (j) => <Actions job={j} trash={trash} gone={gone} /> },
   ];
   return columns.filter(Boolean);
+}
+
+// The two levels of the sentence as marks; all of it on pointing.
+function Verdict({ text }) {
+  if (!text) return <span class="dim">–</span>;
+  const [, mixing] = /^mixing: (good|fair|poor)\b/.exec(text) || [];
+  const [, bias] = /; bias: (none seen|none|mild|strong)\b/.exec(text) || [];
+  return (
+    <span class="verdict-cell clip" title={text}>
+      {mixing && <Level level={mixing} name="mixing" />}{bias && <Level level={bias} name="bias" />}
+      <span class="dim">{text}</span>
+    </span>
+  );
 }
 
 function NameCell({ job, onTag }) {
@@ -220,7 +233,7 @@ export function Jobs() {
       {list.ids === null && !list.error && <Loading what="jobs" />}
       {list.error && (list.ids === null || list.error.status !== 0) && <Failure error={list.error} retry={list.reload} />}
       {list.ids !== null && (
-        <VirtualTable label="Jobs" fill columns={columns} count={rows.length} row={(i) => rows[i]} rowKey={(j) => j.id} height={34}
+        <VirtualTable label="Jobs" fill columns={columns} count={rows.length} row={(i) => rows[i]} rowKey={(j) => j.id} height={34} minWidth="62rem"
           compact={(j) => <CompactJob job={j} trash={inTrash} gone={list.reload} />} compactHeight={92}
           onRange={more} onOpen={(j) => navigate(`/jobs/${j.id}`)} onToggle={(j) => tick(j.id, !ticked.get().ids.includes(j.id))}
           empty={<NoJobs filtered={filtered} trash={inTrash} viewer={me?.role === "viewer"} />} />

@@ -5,6 +5,7 @@
 // columns: [{key, label, title, width: "minmax(8rem, 1fr)", align: "right", render(row, i), sort: true}]
 // row(i) may give undefined for a row that is not there yet: it is drawn as a placeholder, and
 // onRange(from, to) tells which rows are wanted. `compact(row, i)` draws a row on a narrow screen.
+// Below minWidth the table scrolls sideways.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 const OVERSCAN = 8;
@@ -23,7 +24,7 @@ export function useNarrow() {
 
 export function VirtualTable({
   label, columns, count, row, rowKey = (r, i) => i, rowClass, height = 30, compact, compactHeight = 84,
-  onRange, onOpen, onToggle, sort, onSort, fill = false, empty = null,
+  onRange, onOpen, onToggle, sort, onSort, fill = false, empty = null, minWidth = "0",
 }) {
   const narrow = useNarrow() && compact !== undefined;
   const high = narrow ? compactHeight : height;
@@ -81,7 +82,7 @@ export function VirtualTable({
   }
   return (
     <div class={`vtable ${fill ? "fill" : ""} ${narrow ? "narrow" : ""}`} ref={ref} tabIndex={0} role="table" aria-label={label}
-      aria-rowcount={count + 1} onKeyDown={keys}>
+      aria-rowcount={count + 1} onKeyDown={keys} style={{ "--min": minWidth }}>
       {!narrow && (
         <div class="vhead" role="row" style={{ gridTemplateColumns: template, height: `${height}px` }}>
           {columns.map((c) => <Head key={c.key} column={c} sort={sort} onSort={onSort} />)}

@@ -15,8 +15,8 @@ const TONES = {
 };
 
 // A level of a verdict, in its colour and in words.
-export function Level({ level }) {
-  return <span class={`level ${TONES[level] || "unknown"}`}>{level}</span>;
+export function Level({ level, name }) {
+  return <span class={`level ${TONES[level] || "unknown"}`}>{name ? `${name} ${level}` : level}</span>;
 }
 
 export const toneOf = (level) => TONES[level] || "unknown";

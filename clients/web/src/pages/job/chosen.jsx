@@ -1,0 +1,45 @@
+// Which parameters are looked at: in the address, or else the worst and the first ones.
+import { useState } from "preact/hooks";
+import { joinNames, splitNames } from "../../params.js";
+import { useResource } from "../../resource.js";
+import { useQuery } from "../../router.js";
+import { Button } from "../../ui/button.jsx";
+
+const LIMIT = 24;
+const FIRST = 4;
+
+// [names or null while they are not known, setNames]
+export function useChosen(job) {
+  const [text, setText] = useQuery("params");
+  const given = splitNames(text).slice(0, LIMIT);
+  const saved = job.request?.save?.params;
+  const known = given.length > 0 || (Array.isArray(saved) && saved.length > 0);
+  const first = useResource(known ? null : `/v1/jobs/${job.id}/trace`, { max_points: 10 });
+  const set = (names) => setText(joinNames(names), { replace: true });
+  if (given.length) return { names: given, set, error: null };
+  const names = Array.isArray(saved) && saved.length ? saved : first.data?.parameters.map((p) => p.name);
+  if (!names) return { names: null, set, error: first.error, reload: first.reload };
+  const worst = job.summary?.worst;
+  return { names: [...new Set([...(worst ? [worst] : []), ...names])].slice(0, FIRST), set, error: null };
+}
+
+// The chosen ones with a field to add more.
+export function Choose({ names, set }) {
+  const [text, setText] = useState("");
+  const add = (event) => {
+    event.preventDefault();
+    const more = splitNames(text).filter((n) => !names.includes(n));
+    if (more.length) set([...names, ...more].slice(-LIMIT));
+    setText("");
+  };
+  return (
+    <form class="choose" onSubmit={add}>
+      {names.map((name) => (
+        <span key={name} class="chip">{name}<button type="button" aria-label={`Remove ${name}`} disabled={names.length === 1} onClick={() => set(names.filter((n) => n !== name))}>×</button></span>
+      ))}
+      <input value={text} onInput={(e) => setText(e.currentTarget.value)} placeholder="theta[2], U[3,7]" aria-label="Add parameters by name" spellcheck={false} />
+      <Button type="submit" class="small">Add</Button>
+      <a class="dim" href="#parameters" onClick={(e) => { e.preventDefault(); set.table?.(); }} hidden={!set.table}>choose in the table</a>
+    </form>
+  );
+}

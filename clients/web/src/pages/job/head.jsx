@@ -1,0 +1,96 @@
+// Name, state, what can be done.
+import { useState } from "preact/hooks";
+import { act, actionsFor, mayChange } from "../../actions.js";
+import { api } from "../../api.js";
+import { ago, bytes, count, duration, modelName, percent, plural, samplerName, time } from "../../format.js";
+import { mergeJob } from "../../live.js";
+import { navigate } from "../../router.js";
+import { tick, ticked, useStore } from "../../store.js";
+import { Button } from "../../ui/button.jsx";
+import { Dialog } from "../../ui/dialog.jsx";
+import { Field, SelectField, TextField } from "../../ui/field.jsx";
+import { ProgressBar } from "../../ui/meter.jsx";
+import { Mistakes } from "../../ui/states.jsx";
+import { StateMark, Tag } from "../../ui/tag.jsx";
+
+export function Head({ job }) {
+  const [editing, setEditing] = useState(false);
+  const on = useStore(ticked, (t) => t.ids.includes(job.id));
+  const run = async (verb) => {
+    if ((await act(verb, job)) && (verb === "delete" || verb === "purge")) navigate("/jobs");
+  };
+  const { request } = job;
+  return (
+    <header class="job-head">
+      <div class="bar-top">
+        <h1 class="clip" title={job.name}>{job.name}</h1>
+        <StateMark state={job.state} />
+        {job.tags?.map((t) => <Tag key={t} name={t} />)}
+        <span class="spring" />
+        <Button aria-pressed={on} onClick={() => tick(job.id, !on)}>{on ? "✓ To compare" : "Compare"}</Button>
+        {mayChange(job) && <Button onClick={() => setEditing(true)}>Edit…</Button>}
+        {actionsFor(job).map(({ verb, label, danger }) => <Button key={verb} class={danger ? "text-bad" : ""} onClick={() => run(verb)}>{label}</Button>)}
+      </div>
+      <p class="dim facts">
+        <span>{modelName(request)}{request?.data && <> on {request.data.path}</>}</span>
+        <span>{samplerName(request)}, {typeof request?.batch_size === "number" ? `batches of ${count(request.batch_size)}` : "full batch"}</span>
+        <span>{plural(request?.chains ?? 0, "chain")} of {count(request?.warmup)} + {count(request?.iterations)} iterations</span>
+        <span>{job.owner}{job.visibility === "lab" && ", seen by the lab"}</span>
+        <span title={job.created_at}>submitted {ago(job.created_at)}</span>
+        <span>{bytes(job.stored_bytes)} stored</span>
+      </p>
+      <Progress job={job} />
+      {job.note && <p class="note">{job.note}</p>}
+      {editing && <Edit job={job} close={() => setEditing(false)} />}
+    </header>
+  );
+}
+
+function Progress({ job }) {
+  const p = job.progress;
+  const active = ["queued", "running"].includes(job.state);
+  return (
+    <div class="job-progress">
+      {p && <ProgressBar value={p.fraction} tone={job.state} label="Progress of all chains" />}
+      <p>
+        {p && <span>{percent(p.fraction)} of {count(p.total)} iterations</span>}
+        {p && active && p.eta_seconds !== null && <span>about {duration(p.eta_seconds)} left</span>}
+        {p && active && p.iterations_per_second !== null && <span>{count(p.iterations_per_second)} per second</span>}
+        {p && <span>{duration(p.elapsed_seconds)} elapsed, {duration(p.cpu_seconds)} of processor time</span>}
+        {job.ended_at && <span>ended {time(job.ended_at)}</span>}
+        {job.reason && <span class={job.state === "failed" ? "text-bad" : "dim"}>{job.reason}</span>}
+      </p>
+    </div>
+  );
+}
+
+function Edit({ job, close }) {
+  const [form, setForm] = useState({ name: job.name, note: job.note, tags: job.tags.join(", "), priority: String(job.priority), visibility: job.visibility });
+  const [error, setError] = useState(null);
+  const set = (key) => (value) => setForm((old) => ({ ...old, [key]: value }));
+  const problem = (pointer) => error?.errors.find((e) => e.pointer.startsWith(pointer))?.detail;
+  const submit = async (event) => {
+    event.preventDefault();
+    try {
+      const tags = form.tags.split(",").map((t) => t.trim()).filter(Boolean);
+      mergeJob(await api.patch(`/v1/jobs/${job.id}`, { name: form.name, note: form.note, tags, priority: Number(form.priority), visibility: form.visibility }));
+      close();
+    } catch (e) {
+      setError(e);
+    }
+  };
+  const placed = ["/name", "/note", "/tags", "/priority", "/visibility"];
+  return (
+    <Dialog title="Edit the job" onClose={close}>
+      <form onSubmit={submit} noValidate class="stack">
+        <TextField label="Name" value={form.name} onInput={set("name")} problem={problem("/name")} autoFocus />
+        <TextField label="Tags" hint="separated by commas" value={form.tags} onInput={set("tags")} problem={problem("/tags")} />
+        <Field label="Note" problem={problem("/note")}><textarea rows={4} value={form.note} onInput={(e) => set("note")(e.currentTarget.value)} /></Field>
+        <TextField label="Priority" hint="among one’s own jobs, −100 to 100" inputMode="numeric" value={form.priority} onInput={set("priority")} problem={problem("/priority")} />
+        <SelectField label="Who sees it" value={form.visibility} onChange={set("visibility")} options={[["private", "its owner"], ["lab", "the whole lab"]]} />
+        {error && <Mistakes errors={error.errors.length ? error.errors.filter((e) => !placed.some((p) => e.pointer.startsWith(p))) : [{ pointer: "", detail: error.message }]} />}
+        <div class="dialog-actions"><Button onClick={close}>Cancel</Button><Button type="submit" kind="primary">Save</Button></div>
+      </form>
+    </Dialog>
+  );
+}

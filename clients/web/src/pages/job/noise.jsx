@@ -1,0 +1,69 @@
+// Gradient noise against what the sampler tolerates, coordinate by coordinate.
+import { count, number, percent, ratio } from "../../format.js";
+import { usePaged } from "../../paged.js";
+import { useQuery } from "../../router.js";
+import { Meter } from "../../ui/meter.jsx";
+import { Failure, Loading } from "../../ui/states.jsx";
+import { VirtualTable } from "../../ui/table.jsx";
+
+const num = (key, label, title, render) => ({ key, label, title, width: "minmax(5.5rem, 1fr)", align: "right", render });
+
+const COLUMNS = [
+  { key: "name", label: "Parameter", width: "minmax(7rem, 1.4fr)", render: (r) => <code>{r.name ?? `parameter ${r.index}`}</code> },
+  { key: "meter", label: "Step against tolerance", title: "log scale; the mark in the middle is the largest step that the noise allows", width: "minmax(8rem, 1.6fr)", render: (r) => <Meter ratio={r.step_ratio} label={`Step of ${r.name} against its tolerance`} /> },
+  num("ratio", "Ratio", "step size / largest tolerable step size", (r) => <span class={r.step_ratio > 3 ? "text-bad" : r.step_ratio > 1 ? "text-warn" : ""}>{ratio(r.step_ratio)}</span>),
+  num("step", "Step size", "mean over chains", (r) => <span title={r.step_size_min !== r.step_size_max ? `${r.step_size_min} to ${r.step_size_max}` : undefined}>{number(r.step_size, 3)}</span>),
+  num("advised", "Tolerated", "the largest step size that the noise allows", (r) => number(r.tolerance, 3)),
+  num("batch", "Batch needed", "smallest batch that makes the present step tolerable", (r) => count(r.batch_size_needed)),
+  num("beyond", "Beyond", "proposals beyond the noise tolerance", (r) => percent(r.beyond)),
+  num("inflation", "Variance ×", "expected variance of the draws over that of the target: a local estimate", (r) => number(r.variance_ratio, 3)),
+  num("tau", "Noise sd", "tau: sd of the gradient’s noise", (r) => number(r.tau, 3)),
+];
+
+export function Noise({ job }) {
+  const [order, setOrder] = useQuery("noise", "worst");
+  const list = usePaged(`/v1/jobs/${job.id}/diagnostics`, { order: order === "worst" ? "worst" : undefined }, { items: (d) => d.parameters, total: (d) => d.parameters_total, job: job.id, atLeast: 10000 });
+  if (list.total === null) return list.error ? <Failure error={list.error} retry={list.reload} /> : <Loading what="noise levels" />;
+  const noise = list.first?.noise;
+  const reasons = Object.entries(list.first?.reasons ?? {});
+  return (
+    <div class="stack">
+      {noise && <Advice noise={noise} job={job} />}
+      {reasons.length > 0 && <ul class="note">{reasons.map(([key, text]) => <li key={key}><code>{key}</code>: {text}</li>)}</ul>}
+      <div class="bar-top"><span>{count(list.total)} coordinates{noise?.coordinates_beyond > 0 && <>, {count(noise.coordinates_beyond)} beyond their tolerance</>}</span><span class="spring" />
+        <select aria-label="Order" value={order} onChange={(e) => setOrder(e.currentTarget.value)}><option value="worst">largest step against tolerance first</option><option value="declared">as declared</option></select></div>
+      <VirtualTable label="Noise tolerance per coordinate" columns={COLUMNS} count={list.total} row={list.row} rowKey={(r) => r.index} onRange={list.ensure} minWidth="58rem"
+        compact={(r) => <Compact r={r} />} compactHeight={72} />
+    </div>
+  );
+}
+
+function Advice({ noise, job }) {
+  const worst = typeof noise.worst === "object" ? noise.worst?.name : noise.worst;
+  const tone = noise.step_ratio > 3 ? "bad" : noise.step_ratio > 1 ? "warn" : "";
+  return (
+    <section class={`card verdict ${tone}`}>
+      <p class="sentence">{noise.text ?? noise.reason ?? "Nothing is known about the noise yet."}</p>
+      {typeof noise.step_ratio === "number" && (
+        <dl class="facts-grid">
+          <div><dt>Worst coordinate</dt><dd>{worst ?? "–"}</dd></div>
+          <div><dt>Its step against its tolerance</dt><dd>{ratio(noise.step_ratio)}</dd></div>
+          <div><dt>Largest tolerable step size</dt><dd>{number(noise.step_size, 3)}</dd></div>
+          <div><dt>Batch that allows the present step</dt><dd>{count(noise.batch_size)}{typeof job.request?.batch_size === "number" && <span class="dim"> (now {count(job.request.batch_size)})</span>}</dd></div>
+          <div><dt>Proposals beyond</dt><dd>{percent(noise.beyond)}</dd></div>
+          <div><dt>Expected variance ratio</dt><dd>{number(noise.variance_ratio, 3)}</dd></div>
+        </dl>
+      )}
+    </section>
+  );
+}
+
+function Compact({ r }) {
+  return (
+    <div class="row-card">
+      <div><code>{r.name ?? `parameter ${r.index}`}</code><span class="spring" />{ratio(r.step_ratio)}</div>
+      <Meter ratio={r.step_ratio} label="Step against tolerance" />
+      <div class="dim">step {number(r.step_size, 3)}, tolerated {number(r.tolerance, 3)}, batch {count(r.batch_size_needed)}</div>
+    </div>
+  );
+}

@@ -1,0 +1,150 @@
+// The verdict with what it rests on, each chain's progress, mixing over time, efficiency.
+import { count, duration, ess, number, percent, rhat } from "../../format.js";
+import { Plot } from "../../plot.jsx";
+import { useResource } from "../../resource.js";
+import { useQuery } from "../../router.js";
+import { ProgressBar } from "../../ui/meter.jsx";
+import { ESS_FAIR, ESS_GOOD, EssText, RHAT_FAIR, RHAT_GOOD, RhatText } from "../../ui/numbers.jsx";
+import { Empty, Resource } from "../../ui/states.jsx";
+import { Level, toneOf } from "../../ui/tag.jsx";
+
+export function Overview({ job }) {
+  const diagnostics = useResource(`/v1/jobs/${job.id}/diagnostics`, { limit: 1 }, { job: job.id, atLeast: 4000 });
+  return (
+    <div class="stack">
+      <Verdict job={job} verdict={diagnostics.data?.verdict} />
+      <Chains job={job} chains={diagnostics.data?.chains} />
+      <Resource of={diagnostics} what="diagnostics">
+        {(data) => <><History history={data.history} id={job.id} /><Numbers data={data} job={job} /><Checks data={data} /></>}
+      </Resource>
+    </div>
+  );
+}
+
+function Verdict({ job, verdict }) {
+  const sentence = verdict?.sentence ?? job.verdict;
+  if (!sentence) return <div class="card verdict"><b>No verdict yet.</b> <span class="dim">It comes with the first draws after warm-up.</span></div>;
+  const tone = worst(toneOf(verdict?.mixing?.level), toneOf(verdict?.bias?.level));
+  return (
+    <section class={`card verdict ${tone}`} aria-label="Verdict">
+      <p class="sentence">{sentence}</p>
+      {verdict && (
+        <dl class="evidence">
+          <dt>Mixing <Level level={verdict.mixing?.level ?? "unknown"} /></dt>
+          <dd>{verdict.mixing?.text ?? "–"}</dd>
+          <dt>Bias <Level level={verdict.bias?.level ?? "unknown"} /></dt>
+          <dd>
+            {!verdict.bias?.evidence?.length && (verdict.bias?.text ?? "–")}
+            <ul>{verdict.bias?.evidence?.map((e, i) => <li key={i}><Level level={e.level} name={EVIDENCE[e.check] ?? e.check} /> {e.text}</li>)}</ul>
+          </dd>
+          {verdict.unknown?.length > 0 && <><dt>Not known</dt><dd><ul>{verdict.unknown.map((text, i) => <li key={i}>{text}</li>)}</ul></dd></>}
+        </dl>
+      )}
+    </section>
+  );
+}
+
+const EVIDENCE = { noise: "gradient noise:", energy: "energy:", stein: "Stein:", reference: "reference:", step_size: "step size:" };
+const RANK = ["unknown", "good", "warn", "bad"];
+const worst = (a, b) => RANK[Math.max(RANK.indexOf(a), RANK.indexOf(b))];
+
+function Chains({ job, chains }) {
+  const list = job.progress?.chains ?? [];
+  if (!list.length) return null;
+  const more = Object.fromEntries((chains ?? []).map((c) => [c.chain, c]));
+  const accepts = (chains ?? []).some((c) => typeof c.acceptance === "number");
+  return (
+    <section class="card" aria-label="Chains">
+      <h2>Chains</h2>
+      <div class="scroll-x">
+        <table class="plain chains">
+          <thead><tr><th>Chain</th><th class="wide">Progress</th><th class="right">Iteration</th><th>Phase</th><th>State</th>{accepts && <th class="right">Acceptance</th>}<th class="right">Processor time</th></tr></thead>
+          <tbody>
+            {list.map((c) => (
+              <tr key={c.chain}>
+                <td><i class="dot" style={{ background: `var(--c${((c.chain - 1) % 8) + 1})` }} />{c.chain}</td>
+                <td><ProgressBar value={c.total ? c.iteration / c.total : 0} tone={c.state === "diverged" ? "failed" : c.phase === "done" ? "succeeded" : c.phase} label={`Chain ${c.chain}`} /></td>
+                <td class="right">{count(c.iteration)} / {count(c.total)}</td>
+                <td>{c.phase === "warmup" ? "warm-up" : c.phase}</td>
+                <td class={c.state === "diverged" ? "text-bad" : ""}>{c.state}</td>
+                {accepts && <td class="right">{percent(more[c.chain]?.acceptance)}</td>}
+                <td class="right">{duration(more[c.chain]?.cpu_seconds)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+// Where x is a list of several: which one to plot against is in the address.
+const AXES = { draws: "draws per chain after warm-up", iterations: "iterations of all chains", seconds: "seconds since the start" };
+
+function History({ history, id }) {
+  const [axis, setAxis] = useQuery("history", "iterations");
+  const x = history?.[axis];
+  if (!x?.length) return <section class="card"><h2>R-hat and ESS over time</h2><Empty title="No history yet">A point is added with every live summary, a few seconds apart.</Empty></section>;
+  const pick = (key) => (history[key] ?? []).map((v) => v ?? null);
+  const last = (key) => pick(key).at(-1);
+  return (
+    <section aria-label="R-hat and ESS over time">
+      <div class="bar-top"><h2>R-hat and ESS over time</h2><span class="spring" />
+        <select aria-label="Against" value={axis} onChange={(e) => setAxis(e.currentTarget.value)}>{Object.entries(AXES).map(([k, v]) => <option key={k} value={k}>{v}</option>)}</select></div>
+      <div class="plots">
+        <Plot title="Largest R-hat" name={`${id}-rhat`} note={`now ${rhat(last("max_rhat"))}`} xLabel={AXES[axis]} include={[1, RHAT_FAIR]}
+          series={[{ label: "largest R-hat", x, y: pick("max_rhat"), width: 1.5, points: x.length < 60 }]}
+          lines={[{ at: RHAT_GOOD, label: "1.01: the chains agree", color: "good" }, { at: RHAT_FAIR, label: "1.05", color: "warn" }]} />
+        <Plot title="Smallest ESS" name={`${id}-ess`} note={`now ${ess(last("min_ess_bulk"))} bulk, ${ess(last("min_ess_tail"))} tail`} xLabel={AXES[axis]} include={[0, ESS_GOOD]}
+          series={[{ label: "bulk", x, y: pick("min_ess_bulk"), width: 1.5, points: x.length < 60 }, { label: "tail", x, y: pick("min_ess_tail"), width: 1.5, dash: [4, 3], points: x.length < 60 }]}
+          lines={[{ at: ESS_GOOD, label: "400: stable quantiles", color: "good" }, { at: ESS_FAIR, label: "100", color: "warn" }]} />
+      </div>
+    </section>
+  );
+}
+
+const Fact = ({ name, children, title }) => <div title={title}><dt>{name}</dt><dd>{children}</dd></div>;
+
+function Numbers({ data, job }) {
+  const e = data.efficiency ?? {};
+  const target = e.cost_to_target;
+  return (
+    <section class="card" aria-label="Efficiency">
+      <h2>Efficiency</h2>
+      <dl class="facts-grid">
+        <Fact name="Worst parameter">{e.worst ?? job.summary?.worst ?? "–"}</Fact>
+        <Fact name="Largest R-hat"><RhatText value={e.max_rhat} /></Fact>
+        <Fact name="Smallest bulk ESS"><EssText value={e.min_ess_bulk} /></Fact>
+        {e.min_ess_tail !== undefined && <Fact name="Smallest tail ESS"><EssText value={e.min_ess_tail} /></Fact>}
+        <Fact name="ESS per second" title={e.reason}>{number(e.ess_per_second, 3)}</Fact>
+        <Fact name="ESS per gradient" title={e.reason}>{number(e.ess_per_gradient, 3)}</Fact>
+        <Fact name="Gradients, warm-up included">{count(e.gradients)}</Fact>
+        <Fact name="Processor time">{duration(e.cpu_seconds)}</Fact>
+        {target && typeof target === "object" && Object.entries(target).filter(([, v]) => typeof v !== "object").map(([k, v]) => <Fact key={k} name={`To the target: ${k.replaceAll("_", " ")}`}>{typeof v === "number" ? (k.includes("seconds") ? duration(v) : number(v, 4)) : String(v)}</Fact>)}
+      </dl>
+    </section>
+  );
+}
+
+function Checks({ data }) {
+  const { checks, checks_reason: reason } = data;
+  if (checks === undefined) return null;
+  if (!checks) return <section class="card"><h2>Checks against the full data</h2><p class="dim">{reason ?? "Made when the job ends."}</p></section>;
+  const { ksd, fssd, energy, budget } = checks;
+  return (
+    <section class="card" aria-label="Checks">
+      <h2>Checks against the full data</h2>
+      <p class="dim">Full gradients and log densities at {count(budget?.draws ?? ksd?.draws ?? energy?.draws)} retained draws, {duration(budget?.seconds)}.{checks.reason && ` ${sentence(checks.reason)}`}</p>
+      <dl class="facts-grid">
+        <Fact name="Kernel Stein discrepancy" title="0 for exact draws; an estimate">{number(ksd?.value, 3)}</Fact>
+        <Fact name="its p-value" title="of independent draws from the target">{number(ksd?.p_value, 2)}</Fact>
+        <Fact name="FSSD" title="finite-set Stein discrepancy">{number(fssd?.value, 3)}{fssd?.error != null && <span class="dim"> ± {number(fssd.error, 2)}</span>}</Fact>
+        <Fact name="Mean log density">{number(energy?.mean_log_density, 7)}{energy?.mcse != null && <span class="dim"> ± {number(energy.mcse, 2)}</span>}</Fact>
+        <Fact name="at the mode" title={energy?.mode_reason}>{number(energy?.mode_log_density, 7)}</Fact>
+        <Fact name="Energy ratio" title="2 (mode − mean) / d: 1 for a normal posterior sampled exactly">{number(energy?.ratio, 3)}{energy?.ratio_error != null && <span class="dim"> ± {number(energy.ratio_error, 2)}</span>}</Fact>
+      </dl>
+    </section>
+  );
+}
+
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");

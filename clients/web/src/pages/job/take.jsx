@@ -1,0 +1,95 @@
+// What is needed to repeat the job and to take its draws elsewhere.
+import { useState } from "preact/hooks";
+import { download, saveBlob } from "../../api.js";
+import { bytes, number } from "../../format.js";
+import { fileName } from "../../params.js";
+import { useResource } from "../../resource.js";
+import { session, useStore } from "../../store.js";
+import { Button, CopyButton } from "../../ui/button.jsx";
+import { Tabs } from "../../ui/tabs.jsx";
+import { toast } from "../../ui/toast.jsx";
+import { LINES } from "./lines.js";
+
+export function Take({ job }) {
+  return <div class="stack two"><div class="stack"><Downloads job={job} /><CopyLines job={job} /></div><div class="stack"><Request job={job} /><Versions job={job} /></div></div>;
+}
+
+const FORMATS = {
+  csv: ["CSV", "csv"], json: ["JSON", "json"], npy: ["NumPy", "npy"], stan: ["Stan CSV", "csv"], posteriordb: ["posteriordb", "json"], sqlite: ["SQLite, the whole job", "db"],
+};
+
+// As many formats as the daemon describes.
+function useFormats() {
+  const api = useResource("/openapi.json");
+  const parameters = api.data?.paths?.["/v1/jobs/{id}/draws"]?.get?.parameters ?? [];
+  return parameters.find((p) => p.name === "format")?.schema?.enum ?? ["csv", "json", "npy", "sqlite"];
+}
+
+function Downloads({ job }) {
+  const formats = useFormats();
+  const [under, setUnder] = useState(null); // {format, bytes, controller}
+  const start = async (format) => {
+    const controller = new AbortController();
+    setUnder({ format, bytes: 0, controller });
+    try {
+      const [, ext] = FORMATS[format] ?? [format, format];
+      await download(`/v1/jobs/${job.id}/draws?format=${format}`, `${fileName(job.name)}-${job.id}.${ext}`, {
+        signal: controller.signal, progress: (n) => setUnder((old) => old && { ...old, bytes: n }),
+      });
+    } catch (error) {
+      if (error.name !== "AbortError") toast(error.message, "bad");
+    }
+    setUnder(null);
+  };
+  return (
+    <section class="card">
+      <h2>Draws</h2>
+      <p class="dim">All chains after warm-up{job.state === "running" ? ", as far as they are" : ""}. {bytes(job.stored_bytes)} are stored; large files are better taken with the lines below, which do not go through the browser’s memory.</p>
+      <div class="bar-top">
+        {formats.map((f) => <Button key={f} disabled={!!under} onClick={() => start(f)}>{FORMATS[f]?.[0] ?? f}</Button>)}
+        {under && <span role="status">{bytes(under.bytes)}… <Button kind="quiet" class="small" onClick={() => under.controller.abort()}>Stop</Button></span>}
+      </div>
+    </section>
+  );
+}
+
+function CopyLines({ job }) {
+  const [kind, setKind] = useState("curl");
+  const text = LINES[kind].text(job, location.origin);
+  return (
+    <section class="card">
+      <h2>From elsewhere</h2>
+      <Tabs label="Language" tabs={Object.entries(LINES).map(([key, { name }]) => [key, name])} value={kind} onChange={setKind} />
+      <pre class="code">{text}</pre>
+      <CopyButton text={text} />
+    </section>
+  );
+}
+
+function Request({ job }) {
+  const text = JSON.stringify(job.request, null, 2);
+  return (
+    <section class="card">
+      <div class="bar-top"><h2>Request, every default resolved</h2><span class="spring" /><CopyButton text={text} />
+        <Button kind="quiet" class="small" onClick={() => saveBlob(new Blob([text + "\n"], { type: "application/json" }), `${fileName(job.name)}.json`)}>Save</Button></div>
+      <pre class="code">{text}</pre>
+    </section>
+  );
+}
+
+function Versions({ job }) {
+  const info = useStore(session, (s) => s.info);
+  const [train, test] = (job.data_sha256 ?? "").split(":");
+  const rows = [
+    ["Job", job.id], ["Seed", String(job.request?.seed ?? "–")], ["Revision", number(job.revision, 6)],
+    ["Server", info ? `barkerd ${info.version}` : "–"], ["Instruction set", `${job.isa} (every one gives the same draws)`], ["Precision of the data", job.precision ?? "no data"],
+    ["C library", info?.libc ?? "–"], ["Submitted", job.created_at], ["First slice", job.started_at ?? "–"], ["Ended", job.ended_at ?? "–"],
+    ...(train ? [["SHA-256 of the data", train]] : []), ...(test ? [["SHA-256 of the test data", test]] : []),
+  ];
+  return (
+    <section class="card">
+      <h2>Versions</h2>
+      <table class="plain keyed"><tbody>{rows.map(([k, v]) => <tr key={k}><th>{k}</th><td class="mono wrap">{v}</td></tr>)}</tbody></table>
+    </section>
+  );
+}

@@ -1,0 +1,65 @@
+// Traces of the chosen parameters with all chains, and how each mixes.
+import { useMemo } from "preact/hooks";
+import { ess, rhat } from "../../format.js";
+import { fileName } from "../../params.js";
+import { Plot } from "../../plot.jsx";
+import { useResource } from "../../resource.js";
+import { useQuery } from "../../router.js";
+import { Failure, Loading, Resource } from "../../ui/states.jsx";
+import { Choose, useChosen } from "./chosen.jsx";
+
+// All chains together have about this many points on a plot.
+const POINTS = 6000;
+
+export function mixingNote(row) {
+  if (!row) return "";
+  return row.rhat === null && row.reason ? row.reason : `R-hat ${rhat(row.rhat)} · ESS ${ess(row.ess_bulk)} bulk, ${ess(row.ess_tail)} tail`;
+}
+
+export function Traces({ job }) {
+  const { names, set, error, reload } = useChosen(job);
+  const [warmup, setWarmup] = useQuery("warmup", "shown");
+  const points = Math.max(100, Math.min(1500, Math.floor(POINTS / (job.request?.chains || 1))));
+  const query = { params: names ?? [], max_points: points, warmup: warmup === "hidden" ? "false" : undefined };
+  const trace = useResource(names && `/v1/jobs/${job.id}/trace`, query, { job: job.id, atLeast: 3000 });
+  const summary = useResource(names && `/v1/jobs/${job.id}/summary`, { params: names ?? [] }, { job: job.id, atLeast: 5000 });
+  const details = useResource(names && `/v1/jobs/${job.id}/diagnostics`, { params: names ?? [], limit: 1 }, { job: job.id, atLeast: 8000 });
+  if (!names) return error ? <Failure error={error} retry={reload} /> : <Loading what="parameters" />;
+  const rows = Object.fromEntries((summary.data?.parameters ?? []).map((row) => [row.name, row]));
+  return (
+    <div class="stack">
+      <div class="bar-top"><Choose names={names} set={set} /><span class="spring" />
+        <label class="check"><input type="checkbox" checked={warmup !== "hidden"} onChange={(e) => setWarmup(e.currentTarget.checked ? "shown" : "hidden")} /><span>Warm-up</span></label></div>
+      <Resource of={trace} what="traces">
+        {(data) => <div class="plots wide">{data.parameters.map((p) => <Trace key={p.name} job={job} parameter={p} data={data} note={mixingNote(rows[p.name])} />)}</div>}
+      </Resource>
+      <Details details={details.data?.details} job={job} history={details.data?.history} />
+    </div>
+  );
+}
+
+function Trace({ job, parameter, data, note }) {
+  const series = useMemo(() => parameter.chains.map((c) => ({ label: `chain ${c.chain}`, x: c.iteration, y: c.value, color: c.chain - 1, width: 0.8 })), [parameter]);
+  const bands = useMemo(() => (data.warmup && data.warmup_end > 0 ? [{ axis: "x", from: 0, to: data.warmup_end, label: "warm-up" }] : []), [data.warmup, data.warmup_end]);
+  return <Plot title={parameter.name} name={`${fileName(parameter.name)}-trace`} note={note} height={190} series={series} bands={bands} ignoreBefore={data.warmup_end} xLabel="iteration" group={`${job.id}-trace`} />;
+}
+
+// Autocorrelation per chain, and each parameter's own R-hat over time.
+function Details({ details, job, history }) {
+  if (!details?.length) return null;
+  return (
+    <>
+      <h2>Autocorrelation and R-hat over time</h2>
+      <div class="plots">
+        {details.map((d) => (
+          <>
+            {d.autocorrelation?.length > 0 && <Plot key={`${d.name}-a`} title={`${d.name}: autocorrelation`} name={`${fileName(d.name)}-acf`} height={160} xLabel="lag in stored draws" include={[0, 1]}
+              series={d.autocorrelation.map((c) => ({ label: `chain ${c.chain}`, x: c.lags.map((_, i) => i), y: c.lags, color: c.chain - 1 }))} lines={[{ at: 0 }]} />}
+            {d.history?.rhat?.length > 0 && history && <Plot key={`${d.name}-r`} title={`${d.name}: R-hat over time`} name={`${fileName(d.name)}-rhat`} height={160} xLabel="iterations of all chains" include={[1, 1.05]}
+              series={[{ label: "R-hat", x: history.iterations, y: d.history.rhat, width: 1.5 }]} lines={[{ at: 1.01, label: "1.01", color: "good" }]} />}
+          </>
+        ))}
+      </div>
+    </>
+  );
+}
