@@ -347,6 +347,22 @@ bool call_query_count(struct call *call, const char *name, uint64_t lo, uint64_t
     return query_mistake(call, name, text, allowed);
 }
 
+bool call_query_number(struct call *call, const char *name, double lo, double hi, double *out)
+{
+    const char *text = request_query(call->req, name);
+    char allowed[80], *end;
+    if (text == NULL)
+        return true;
+    double value = strtod(text, &end);
+    bool plain = strspn(text, "0123456789.eE+-") == strlen(text) && text[0] != '\0';
+    if (plain && *end == '\0' && value >= lo && value <= hi) {
+        *out = value;
+        return true;
+    }
+    snprintf(allowed, sizeof allowed, "a number from %g to %g", lo, hi);
+    return query_mistake(call, name, text, allowed);
+}
+
 bool call_query_flag(struct call *call, const char *name, bool *out)
 {
     static const char *const words[] = {"false", "true", NULL};

@@ -1,9 +1,8 @@
-/* Who may do what: tokens, users, tickets; the queue, the event stream, reference posteriors. */
+/* Who may do what: tokens, users, tickets; the queue, the event stream. */
 #include "server/api.h"
 #include "server/clock.h"
 #include "server/field.h"
 #include "server/json.h"
-#include "server/reference.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -372,104 +371,4 @@ void api_events(struct call *call)
         call_fail_info(call, &info);
     else
         events_signed(call->reply, call->who.user, call->who.token_id);
-}
-
-/* ---- reference posteriors ---- */
-
-static bool add_reference(void *ctx, const struct reference_row *row)
-{
-    json_t **items = ctx, *one = json_object();
-    json_put(&one, "name", json_text(row->name));
-    json_put(&one, "owner", json_text(row->owner));
-    json_put(&one, "visibility", json_text(row->lab ? "lab" : "private"));
-    json_put(&one, "created_at", call_time(row->created_ms));
-    json_add(items, one);
-    return *items != NULL;
-}
-
-void api_references(struct call *call)
-{
-    struct err_info info;
-    json_t *items = json_array();
-    enum err code =
-        store_references(call->app->store, call->who.user, add_reference, &items, &info);
-    answer_items(call, code, items, &info);
-}
-
-void api_reference(struct call *call)
-{
-    struct reference_row row;
-    struct err_info info;
-    if (store_reference_get(call->app->store, call->who.user, call->arg[0], &row, &info) !=
-        ERR_OK) {
-        call_fail_info(call, &info);
-        return;
-    }
-    call->reply->status = 200;
-    call->reply->content_type = "application/json";
-    call->reply->body = row.document;
-    call->reply->body_size = strlen(row.document);
-}
-
-static bool reference_name_valid(const char *name)
-{
-    size_t length = strlen(name);
-    return length > 0 && length <= 64 && name[0] != '.' &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") ==
-               length;
-}
-
-static enum err keep_reference(struct call *call, const json_t *json, bool lab,
-                               struct err_info *info)
-{
-    struct reference_row row = {
-        .lab = lab, .created_ms = clock_wall_ms(), .document = json_write(json, NULL)};
-    if (row.document == NULL)
-        return err_set(info, ERR_NO_MEMORY, "no memory for the reference");
-    memcpy(row.name, call->arg[0], strlen(call->arg[0]) + 1);
-    memcpy(row.owner, call->who.user, sizeof row.owner);
-    enum err code = store_reference_put(call->app->store, &row, info);
-    free(row.document);
-    return code;
-}
-
-void api_reference_put(struct call *call)
-{
-    static const char *const words[] = {"private", "lab", NULL};
-    struct mistakes mistakes = {0};
-    struct reference reference;
-    struct err_info info;
-    size_t visibility = 0;
-    if (!call_query_choice(call, "visibility", words, &visibility))
-        return;
-    if (!reference_name_valid(call->arg[0])) {
-        call_fail(call, ERR_INVALID, "a reference's name has 1 to 64 of A-Z a-z 0-9 _ . -");
-        return;
-    }
-    json_t *json = call_body(call);
-    if (json == NULL)
-        return;
-    enum err code = reference_parse(json, &reference, &mistakes);
-    if (code == ERR_OK) {
-        reference_release(&reference);
-        code = keep_reference(call, json, visibility == 1, &info);
-        if (code != ERR_OK)
-            call_fail_info(call, &info);
-        else
-            call_empty(call, 204);
-    } else if (mistakes.count > 0) {
-        call_mistakes(call, &mistakes);
-    } else {
-        call_fail(call, code, NULL);
-    }
-    json_decref(json);
-}
-
-void api_reference_delete(struct call *call)
-{
-    struct err_info info;
-    if (store_reference_delete(call->app->store, call->who.user, call->arg[0], &info) != ERR_OK)
-        call_fail_info(call, &info);
-    else
-        call_empty(call, 204);
 }

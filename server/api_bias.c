@@ -1,33 +1,17 @@
-/* Biases of a job against a reference, from the moments of its draws. */
+/* A job against a reference posterior: the numbers over all parameters, and what to know about
+ * them. */
 #include "server/api_bias.h"
-#include "server/api_measure.h"
 #include "server/field.h"
 #include "server/json.h"
-#include "server/moments.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool parse_reference(struct call *call, const char *document, struct reference *out)
-{
-    struct mistakes mistakes = {0};
-    struct err_info info;
-    json_t *json;
-    if (json_parse(&json, document, strlen(document), &info) != ERR_OK) {
-        call_fail_info(call, &info);
-        return false;
-    }
-    enum err code = reference_parse(json, out, &mistakes);
-    json_decref(json);
-    if (code == ERR_OK)
-        return true;
-    call_fail(call, mistakes.count > 0 ? ERR_CORRUPT : code,
-              mistakes.count > 0 ? "the stored reference cannot be read" : NULL);
-    return false;
-}
-
-bool bias_reference(struct call *call, struct reference *out)
+bool api_bias_reference(struct call *call, struct reference *out)
 {
     const char *name = request_query(call->req, "reference");
     struct reference_row row;
@@ -45,139 +29,251 @@ bool bias_reference(struct call *call, struct reference *out)
         call_mistakes(call, &mistakes);
         return false;
     }
-    if (code != ERR_OK) {
-        call_fail_info(call, &info);
-        return false;
-    }
-    bool good = parse_reference(call, row.document, out);
+    if (code == ERR_OK)
+        code = reference_parse_stored(row.document, out, &info);
     free(row.document);
-    return good;
+    if (code != ERR_OK)
+        call_fail_info(call, &info);
+    return code == ERR_OK;
 }
 
-/* ---- biases of all parameters ---- */
+/* ---- over all parameters ---- */
 
-#define BLOCK_NUMBERS ((size_t)4 << 17) /* 4 MiB of draws at a time */
-
-/* Adds the draws of one chain to the moments of the columns. */
-static enum err gather_chain(struct jobfile *file, uint32_t chain, const struct measure_size *size,
-                             const uint32_t *columns, size_t width, double *block,
-                             struct moments *moments, struct err_info *info)
+/* Numbers of a row, without their sign. */
+static double bias_number(const struct bias_row *row, size_t k)
 {
-    size_t most = BLOCK_NUMBERS / width;
-    for (uint64_t done = 0; done < size->draws;) {
-        size_t n = size->draws - done < most ? (size_t)(size->draws - done) : most;
-        enum err code =
-            jobfile_draws(file, chain, size->first + done, n, columns, width, block, info);
-        if (code != ERR_OK)
-            return code;
-        for (size_t k = 0; k < width; k++)
-            moments_add(&moments[k], block + k * n, n);
-        done += n;
-    }
-    return ERR_OK;
+    return row->bias[k];
 }
 
-enum { COLUMNS_AT_ONCE = 512 };
-
-struct bias_work {
-    uint32_t columns[COLUMNS_AT_ONCE];
-    size_t positions[COLUMNS_AT_ONCE]; /* in the reference */
-    struct moments moments[COLUMNS_AT_ONCE];
-    double *block;
-    double *bias[REFERENCE_BIASES]; /* of all columns that the reference has */
-    size_t count;
-};
-
-static void work_release(struct bias_work *w)
+static double quantile_number(const struct bias_row *row, size_t k)
 {
-    if (w == NULL)
-        return;
-    free(w->block);
-    for (size_t b = 0; b < REFERENCE_BIASES; b++)
-        free(w->bias[b]);
-    free(w);
+    return fabs(row->quantile[k]);
 }
 
-static struct bias_work *work_new(size_t width)
+static double distance_number(const struct bias_row *row, size_t k)
 {
-    struct bias_work *w = calloc(1, sizeof *w);
-    bool good = w != NULL && (w->block = malloc(BLOCK_NUMBERS * sizeof(double))) != NULL;
-    for (size_t b = 0; b < REFERENCE_BIASES && good; b++)
-        good = (w->bias[b] = malloc((width + 1) * sizeof(double))) != NULL;
-    if (good)
-        return w;
-    work_release(w);
-    return NULL;
+    return k == 0 ? row->wasserstein : row->wasserstein_noise;
 }
 
-static enum err bias_of_group(struct bias_work *w, struct jobfile *file,
-                              const struct measure_size *size, const struct reference *reference,
-                              size_t group, struct err_info *info)
+/* `scratch` has room for one number per row. */
+static json_t *spread_json(const struct api_bias *about,
+                           double (*number)(const struct bias_row *row, size_t k), size_t k,
+                           double *scratch)
 {
-    enum err code = ERR_OK;
-    memset(w->moments, 0, sizeof w->moments);
-    for (uint32_t c = 1; c <= size->chains && code == ERR_OK; c++)
-        code = gather_chain(file, c, size, w->columns, group, w->block, w->moments, info);
-    for (size_t k = 0; k < group && code == ERR_OK; k++, w->count++) {
-        double bias[REFERENCE_BIASES];
-        reference_bias(reference, w->positions[k], moments_mean(&w->moments[k]),
-                       sqrt(moments_variance(&w->moments[k])), bias);
-        for (size_t b = 0; b < REFERENCE_BIASES; b++)
-            w->bias[b][w->count] = bias[b];
-    }
-    return code;
-}
-
-static enum err bias_of_all(struct bias_work *w, struct jobfile *file,
-                            const struct reference *reference, struct err_info *info)
-{
-    struct jobfile_info about;
-    struct measure_size size;
-    size_t group = 0;
-    jobfile_info(file, &about);
-    enum err code = measure_size(file, &size, info);
-    for (size_t column = 0; column < about.width && code == ERR_OK; column++) {
-        size_t position = reference_find(reference, jobfile_name(file, column));
-        if (position != SIZE_MAX) {
-            w->columns[group] = (uint32_t)column;
-            w->positions[group++] = position;
-        }
-        if (group == COLUMNS_AT_ONCE) {
-            code = bias_of_group(w, file, &size, reference, group, info);
-            group = 0;
-        }
-    }
-    if (code == ERR_OK && group > 0)
-        code = bias_of_group(w, file, &size, reference, group, info);
-    return code;
-}
-
-static json_t *spread_json(double *values, size_t count)
-{
-    struct reference_spread s = reference_spread(values, count);
+    const struct bias_table *t = about->table;
+    const char *worst = NULL;
+    for (size_t i = 0; i < t->count; i++)
+        scratch[i] = number(&t->rows[i], k);
+    struct reference_spread s = reference_spread(scratch, t->count);
+    for (size_t i = 0; i < t->count && worst == NULL; i++)
+        if (number(&t->rows[i], k) >= s.max)
+            worst = jobfile_name(about->file, t->rows[i].column);
     json_t *doc = json_object();
     json_put(&doc, "mean", json_number(s.mean));
     json_put(&doc, "median", json_number(s.median));
     json_put(&doc, "max", json_number(s.max));
+    json_put(&doc, "worst", json_text(worst));
     return doc;
 }
 
-enum err bias_json(json_t **out, struct jobfile *file, const struct reference *reference,
-                   const char *name, struct err_info *info)
+static void put_spreads(json_t **doc, const struct api_bias *about, double *scratch)
 {
-    struct jobfile_info about;
-    jobfile_info(file, &about);
-    *out = NULL;
-    struct bias_work *w = work_new(about.width);
-    enum err code = w != NULL ? bias_of_all(w, file, reference, info)
-                              : err_set(info, ERR_NO_MEMORY, "no memory for the biases");
-    if (code == ERR_OK) {
-        *out = json_object();
-        json_put(out, "name", json_text(name));
-        json_put(out, "parameters", json_count(w->count));
-        for (size_t b = 0; b < REFERENCE_BIASES; b++)
-            json_put(out, reference_bias_names[b], spread_json(w->bias[b], w->count));
+    static const char *const names[MIXING_QUANTILES] = {"q5", "q25", "q50", "q75", "q95"};
+    json_t *quantiles = json_object();
+    for (size_t b = 0; b < REFERENCE_BIASES; b++)
+        json_put(doc, reference_bias_names[b], spread_json(about, bias_number, b, scratch));
+    for (size_t q = 0; q < MIXING_QUANTILES; q++)
+        json_put(&quantiles, names[q], spread_json(about, quantile_number, q, scratch));
+    json_put(doc, "quantile_differences", quantiles);
+    json_put(doc, "wasserstein", spread_json(about, distance_number, 0, scratch));
+    json_put(doc, "wasserstein_noise", spread_json(about, distance_number, 1, scratch));
+}
+
+/* ---- what to know about it ---- */
+
+static void note(json_t **notes, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void note(json_t **notes, const char *format, ...)
+{
+    char text[400];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    json_trim(text);
+    json_add(notes, json_text(text));
+}
+
+static void note_names(json_t **notes, const struct api_bias *about)
+{
+    const struct bias_table *t = about->table;
+    char ours[FIELD_QUOTE_SIZE], theirs[FIELD_QUOTE_SIZE];
+    if (t->common == 0 && t->saved > 0)
+        note(notes,
+             "no parameter in common: the job has %s ..., the reference %s ...; is it one of "
+             "another model? (PUT ...?names=theta names its parameters theta[1], theta[2], ...)",
+             field_quote(jobfile_name(about->file, 0), ours),
+             field_quote(about->reference->names[0], theirs));
+    else if (t->common < t->saved)
+        note(notes, "%zu of the job's %zu parameters are not in the reference",
+             t->saved - t->common, t->saved);
+    if (t->common > 0 && t->common < about->reference->count)
+        note(notes, "%zu of the reference's %zu parameters are not among the job's draws",
+             about->reference->count - t->common, about->reference->count);
+}
+
+static void note_sizes(json_t **notes, const struct bias_table *t)
+{
+    if (t->count < t->common)
+        note(notes, "every %zu. of the %zu common parameters was looked at",
+             (t->common + t->count - 1) / t->count, t->common);
+    if (t->count > 0 && t->draws < t->draws_stored)
+        note(notes,
+             "Monte-Carlo errors, quantiles and distances come from %" PRIu64 " of %" PRIu64
+             " draws; the errors are rather too large",
+             t->draws, t->draws_stored);
+}
+
+static bool any_known(const double *x, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!isnan(x[i]))
+            return true;
+    return false;
+}
+
+static bool any_points(const struct reference *r)
+{
+    for (size_t i = 0; i < r->count; i++)
+        if (r->points[i] != NULL)
+            return true;
+    return false;
+}
+
+static void note_gaps(json_t **notes, const struct reference *r)
+{
+    if (!any_known(r->mcse_mean, r->count))
+        note(notes, "the reference gives no Monte-Carlo errors of its own: they count as 0");
+    if (!any_points(r))
+        note(notes, "the reference has no draws: Wasserstein distances are not known");
+    if (r->warning != NULL && r->warning[0] != '\0')
+        note(notes, "the reference: %s", r->warning);
+}
+
+/* The settings that decide what the posterior is; where the data files are does not. */
+static json_t *posterior_of(const json_t *request, const char *part)
+{
+    static const char *const elsewhere[] = {"path", "test", "precision"};
+    json_t *copy = json_copy(json_object_get(request, part));
+    for (size_t k = 0; json_is_object(copy) && k < sizeof elsewhere / sizeof *elsewhere; k++)
+        json_object_del(copy, elsewhere[k]);
+    return copy;
+}
+
+static void note_difference(json_t **notes, const json_t *made_by, const json_t *request,
+                            const char *part)
+{
+    json_t *ours = posterior_of(request, part), *theirs = posterior_of(made_by, part);
+    if (ours != NULL && theirs != NULL && !json_equal(ours, theirs))
+        note(notes, "the reference was made with another %s: see its made_by.%s",
+             strcmp(part, "data") == 0 ? "preparation of the data" : "model", part);
+    json_decref(ours);
+    json_decref(theirs);
+}
+
+/* The test set, whose hash may follow after a colon, does not matter. */
+static bool same_data(const char *ours, const char *theirs)
+{
+    size_t n = strcspn(ours, ":");
+    return n == strcspn(theirs, ":") && strncmp(ours, theirs, n) == 0;
+}
+
+static void note_origin(json_t **notes, const struct api_bias *about)
+{
+    const json_t *made_by = about->reference->made_by;
+    const char *sha = json_string_value(json_object_get(made_by, "data_sha256"));
+    json_t *request = about->row->request != NULL ? json_loads(about->row->request, 0, NULL) : NULL;
+    if (sha != NULL && about->row->data_sha256 != NULL && !same_data(about->row->data_sha256, sha))
+        note(notes, "the reference was made from other data than this job's");
+    note_difference(notes, made_by, request, "model");
+    note_difference(notes, made_by, request, "data");
+    json_decref(request);
+}
+
+json_t *api_bias_json(const struct api_bias *about)
+{
+    const struct bias_table *t = about->table;
+    json_t *doc = json_object(), *notes = json_array();
+    double *scratch = malloc((t->count + 1) * sizeof *scratch);
+    if (scratch == NULL) {
+        json_decref(doc);
+        json_decref(notes);
+        return NULL;
     }
-    work_release(w);
-    return code;
+    json_put(&doc, "name", json_text(about->name));
+    json_put(&doc, "parameters", json_count(t->common));
+    json_put(&doc, "looked_at", json_count(t->count));
+    json_put(&doc, "draws", json_count(t->draws));
+    put_spreads(&doc, about, scratch);
+    note_names(&notes, about);
+    note_sizes(&notes, t);
+    note_gaps(&notes, about->reference);
+    note_origin(&notes, about);
+    json_put(&doc, "notes", notes);
+    free(scratch);
+    return doc;
+}
+
+/* ---- the log density ---- */
+
+static double number_or_nan(const json_t *json)
+{
+    return json_is_number(json) ? json_number_value(json) : NAN;
+}
+
+static const char *energy_reason(const struct reference *r, const json_t *energy, double mean)
+{
+    const char *reason = json_string_value(json_object_get(energy, "reason"));
+    if (isnan(r->log_density))
+        return "the reference does not know its log density";
+    if (!isnan(mean))
+        return NULL;
+    return reason != NULL ? reason : "the job has no such check; it is made when a job ends";
+}
+
+/* In a normal posterior the mean log density is the mode's less half the sum over directions of
+ * variance / right variance. */
+static json_t *energy_json(const struct reference *r, const json_t *energy, double d)
+{
+    double mean = number_or_nan(json_object_get(energy, "mean_log_density"));
+    double mcse = number_or_nan(json_object_get(energy, "mcse"));
+    double difference = mean - r->log_density;
+    double error = isnan(r->log_density_mcse) ? mcse : hypot(mcse, r->log_density_mcse);
+    const char *reason = energy_reason(r, energy, mean);
+    json_t *doc = json_object();
+    json_put(&doc, "mean_log_density", json_number(mean));
+    json_put(&doc, "mcse", json_number(mcse));
+    json_put(&doc, "reference_mean", json_number(r->log_density));
+    json_put(&doc, "reference_mcse", json_number(r->log_density_mcse));
+    json_put(&doc, "difference", json_number(difference));
+    json_put(&doc, "z", json_number(difference / error));
+    json_put(&doc, "variance_ratio", json_number(1.0 - 2.0 * difference / d));
+    if (reason != NULL)
+        json_put(&doc, "reason", json_text(reason));
+    return doc;
+}
+
+enum err api_bias_energy(json_t **out, const struct api_bias *about, struct err_info *info)
+{
+    struct jobfile_info size;
+    char *text = NULL;
+    *out = NULL;
+    enum err code = jobfile_checks(about->file, &text, info);
+    if (code != ERR_OK)
+        return code;
+    jobfile_info(about->file, &size);
+    json_t *checks = text != NULL ? json_loads(text, 0, NULL) : NULL;
+    *out = energy_json(about->reference, json_object_get(checks, "energy"), (double)size.d);
+    json_decref(checks);
+    free(text);
+    return ERR_OK;
 }

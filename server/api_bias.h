@@ -3,16 +3,27 @@
 #define BARKER_SERVER_API_BIAS_H
 
 #include "server/api.h"
-#include "server/jobfile.h"
-#include "server/reference.h"
+#include "server/bias.h"
 
 /* The reference that the query names, if the caller may see it. False: answered. Without the query
  * parameter out->count is 0 and there is nothing to release (releasing does no harm). */
-bool bias_reference(struct call *call, struct reference *out);
+bool api_bias_reference(struct call *call, struct reference *out);
 
-/* {"name", "parameters", "bias_mean": {"mean", "median", "max"}, ...} over all columns of the job
- * that the reference has. */
-enum err bias_json(json_t **out, struct jobfile *file, const struct reference *reference,
-                   const char *name, struct err_info *info);
+/* The job and what it is measured against; all borrowed. */
+struct api_bias {
+    const char *name; /* of the reference */
+    const struct reference *reference;
+    struct jobfile *file;
+    const struct job_row *row;
+    const struct bias_table *table;
+};
+
+/* {"name", "parameters", "bias_mean": {"mean", "median", "max", "worst"}, ..., "notes"} over all
+ * columns of the job that the reference has. */
+json_t *api_bias_json(const struct api_bias *about);
+
+/* The mean full-data log density at the job's draws, from the check that is made when a job ends,
+ * against the reference's. */
+enum err api_bias_energy(json_t **out, const struct api_bias *about, struct err_info *info);
 
 #endif

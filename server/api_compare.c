@@ -1,7 +1,7 @@
 /* GET /v1/compare: the numbers of several jobs side by side. */
 #include "server/api_bias.h"
-#include "server/api_measure.h"
 #include "server/api_pick.h"
+#include "server/api_row.h"
 #include "server/field.h"
 #include "server/jobfile.h"
 #include "server/json.h"
@@ -23,7 +23,9 @@ struct side {
     struct measure_effort effort;
     struct measure_worst worst;
     struct summary summary;
-    json_t *bias;
+    struct bias_row *biases; /* of the common parameters, with a reference */
+    struct bias_table whole; /* with a reference */
+    json_t *energy;          /* with a reference */
 };
 
 struct comparison {
@@ -31,7 +33,13 @@ struct comparison {
     size_t count;
     struct reference reference;
     size_t common; /* parameters that all have, up to the limit */
+    double target; /* error to be reached; NaN: none */
 };
+
+static bool has_reference(const struct comparison *c)
+{
+    return c->reference.count > 0;
+}
 
 static void comparison_release(struct comparison *c)
 {
@@ -43,7 +51,9 @@ static void comparison_release(struct comparison *c)
             jobfile_close(s->file);
         free(s->columns);
         summary_release(&s->summary);
-        json_decref(s->bias);
+        free(s->biases);
+        bias_release(&s->whole);
+        json_decref(s->energy);
     }
     reference_release(&c->reference);
 }
@@ -145,54 +155,98 @@ static bool find_common(struct call *call, struct comparison *c, size_t limit)
 
 /* ---- numbers ---- */
 
+static struct api_bias about_side(struct call *call, const struct comparison *c,
+                                  const struct side *s)
+{
+    return (struct api_bias){.name = request_query(call->req, "reference"),
+                             .reference = &c->reference,
+                             .file = s->file,
+                             .row = &s->row,
+                             .table = &s->whole};
+}
+
+static enum err measure_common(struct comparison *c, struct side *s, struct err_info *info)
+{
+    size_t draws = measure_draws_at_once(&s->size, c->common * c->count);
+    s->biases = calloc(c->common + 1, sizeof *s->biases);
+    if (s->biases == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for the biases");
+    struct bias_meter meter = {.file = s->file, .reference = &c->reference, .rows = s->biases};
+    if (!has_reference(c))
+        return measure_columns(&s->summary, s->file, s->columns, c->common, draws, info);
+    return measure_against(&s->summary, &meter, s->columns, c->common, draws, info);
+}
+
 static enum err measure_side(struct call *call, struct comparison *c, struct side *s,
                              struct err_info *info)
 {
+    struct api_bias about = about_side(call, c, s);
     measure_worst(call->app, &s->row, &s->worst);
     enum err code = measure_effort(s->file, &s->effort, info);
     if (code == ERR_OK)
         code = measure_size(s->file, &s->size, info);
     if (code == ERR_OK)
-        code = measure_columns(&s->summary, s->file, s->columns, c->common,
-                               measure_draws_at_once(&s->size, c->common * c->count), info);
-    if (code == ERR_OK && c->reference.count > 0)
-        code = bias_json(&s->bias, s->file, &c->reference, request_query(call->req, "reference"),
-                         info);
+        code = measure_common(c, s, info);
+    if (code == ERR_OK && has_reference(c))
+        code = measure_biases(&s->whole, s->file, &c->reference, c->count, info);
+    if (code == ERR_OK && has_reference(c))
+        code = api_bias_energy(&s->energy, &about, info);
     return code;
 }
 
-static json_t *side_json(struct comparison *c, struct side *s)
+static void put_job(json_t **doc, const struct side *s)
 {
+    json_t *request = s->row.request != NULL ? json_loads(s->row.request, 0, NULL) : NULL;
+    json_put(doc, "id", json_text(s->row.id));
+    json_put(doc, "name", json_text(s->row.name));
+    json_put(doc, "owner", json_text(s->row.owner));
+    json_put(doc, "state", json_text(job_state_name(s->row.state)));
+    json_put(doc, "model", json_text(s->row.model));
+    json_put(doc, "sampler", json_text(s->row.sampler));
+    json_t *batch = json_object_get(request, "batch_size");
+    json_put(doc, "batch_size", batch != NULL ? json_incref(batch) : json_null());
+    json_decref(request);
+}
+
+static json_t *side_json(struct call *call, const struct comparison *c, const struct side *s)
+{
+    struct api_bias about = about_side(call, c, s);
+    double ess = s->worst.min_ess_bulk;
     json_t *doc = json_object();
-    json_put(&doc, "id", json_text(s->row.id));
-    json_put(&doc, "name", json_text(s->row.name));
-    json_put(&doc, "owner", json_text(s->row.owner));
-    json_put(&doc, "state", json_text(job_state_name(s->row.state)));
-    json_put(&doc, "model", json_text(s->row.model));
-    json_put(&doc, "sampler", json_text(s->row.sampler));
+    put_job(&doc, s);
     json_put(&doc, "chains", json_count(s->size.chains));
     json_put(&doc, "draws", json_count(s->size.draws * s->size.chains));
     json_put(&doc, "iterations", json_count(s->effort.iterations));
     json_put(&doc, "cpu_seconds", json_number(s->effort.cpu_seconds));
     json_put(&doc, "max_rhat", json_number(s->worst.max_rhat));
-    json_put(&doc, "min_ess_bulk", json_number(s->worst.min_ess_bulk));
+    json_put(&doc, "min_ess_bulk", json_number(ess));
     json_put(&doc, "worst", s->worst.worst[0] != '\0' ? json_text(s->worst.worst) : json_null());
-    json_put(&doc, "ess_per_second", json_number(s->worst.min_ess_bulk / s->effort.cpu_seconds));
-    if (c->reference.count > 0)
-        json_put(&doc, "reference", json_incref(s->bias));
+    json_put(&doc, "ess_per_second", json_number(ess / s->effort.cpu_seconds));
+    json_put(&doc, "ess_per_gradient", json_number(ess / (double)s->effort.iterations));
+    if (!isnan(c->target))
+        json_put(&doc, "cost",
+                 row_cost_json(c->target, &s->worst, &s->effort, s->file,
+                               has_reference(c) ? &s->whole : NULL));
+    if (has_reference(c)) {
+        json_put(&doc, "energy", json_incref(s->energy));
+        json_put(&doc, "reference", api_bias_json(&about));
+    }
     return doc;
 }
 
 static json_t *parameter_json(const struct comparison *c, size_t k)
 {
-    const char *name = jobfile_name(c->sides[0].file, c->sides[0].columns[k]);
     json_t *doc = json_object(), *rows = json_array();
     for (size_t i = 0; i < c->count; i++) {
-        json_t *row = measure_row_json(name, &c->sides[i].summary.rows[k].mixing, &c->reference);
-        json_object_del(row, "name");
-        json_add(&rows, row);
+        const struct side *s = &c->sides[i];
+        struct row row = {.mixing = &s->summary.rows[k].mixing,
+                          .reference = has_reference(c) ? &c->reference : NULL,
+                          .bias = has_reference(c) ? &s->biases[k] : NULL,
+                          .effort = &s->effort,
+                          .target = c->target};
+        json_add(&rows, row_json(&row));
     }
-    json_put(&doc, "name", json_text(name));
+    json_put(&doc, "name", json_text(jobfile_name(c->sides[0].file, c->sides[0].columns[k])));
     json_put(&doc, "jobs", rows);
     return doc;
 }
@@ -210,7 +264,7 @@ static void answer(struct call *call, struct comparison *c)
             call_fail_info(call, &info);
             return;
         }
-        json_add(&jobs, side_json(c, &c->sides[i]));
+        json_add(&jobs, side_json(call, c, &c->sides[i]));
     }
     for (size_t k = 0; k < c->common; k++)
         json_add(&parameters, parameter_json(c, k));
@@ -228,8 +282,11 @@ void api_compare(struct call *call)
         call_fail(call, ERR_NO_MEMORY, NULL);
         return;
     }
-    if (call_query_count(call, "limit", 1, LIMIT_MAX, &limit) && open_sides(call, c) &&
-        bias_reference(call, &c->reference) && find_common(call, c, (size_t)limit))
+    c->target = NAN;
+    if (call_query_count(call, "limit", 1, LIMIT_MAX, &limit) &&
+        call_query_number(call, "target_error", COST_TARGET_MIN, COST_TARGET_MAX, &c->target) &&
+        open_sides(call, c) && api_bias_reference(call, &c->reference) &&
+        find_common(call, c, (size_t)limit))
         answer(call, c);
     comparison_release(c);
     free(c);

@@ -1,7 +1,8 @@
-/* Measuring within bounds, and rows as JSON. */
+/* Measuring within bounds. */
 #include "server/api_measure.h"
 #include "server/jobfile.h"
 #include "server/json.h"
+#include "server/reference_make.h"
 
 #include <errno.h>
 #include <math.h>
@@ -102,12 +103,16 @@ static size_t bounded(size_t max_draws, uint32_t chains)
     return max_draws > 0 && max_draws < most ? max_draws : most;
 }
 
-static enum err measure_run(struct summary *out, struct jobfile *file, uint32_t first, size_t count,
-                            size_t max_draws, struct err_info *info)
+static enum err measure_run(struct summary *out, struct jobfile *file, struct bias_meter *meter,
+                            uint32_t first, size_t count, size_t max_draws, struct err_info *info)
 {
     struct summary part;
-    struct summary_range range = {
-        .first = first, .count = count, .stride = 1, .max_draws = max_draws};
+    struct summary_range range = {.first = first,
+                                  .count = count,
+                                  .stride = 1,
+                                  .max_draws = max_draws,
+                                  .look = meter != NULL ? bias_look : NULL,
+                                  .context = meter};
     enum err code = summary_measure(&part, file, &range, info);
     if (code != ERR_OK)
         return code;
@@ -120,28 +125,30 @@ static enum err measure_run(struct summary *out, struct jobfile *file, uint32_t 
 }
 
 /* Rows that say why they are empty. */
-static enum err measure_nothing(struct summary *out, const uint32_t *columns, size_t count,
-                                struct err_info *info)
+static enum err measure_nothing(struct summary *out, struct bias_meter *meter,
+                                const uint32_t *columns, size_t count, struct err_info *info)
 {
     struct mixing_work *work;
     const double nowhere = 0.0, *start = &nowhere;
     size_t length = 0;
+    const struct mixing_draws none = {.chains = &start, .lengths = &length, .chain_count = 1};
     enum err code = mixing_work_new(&work, 1, info);
     if (code != ERR_OK)
         return code;
     for (out->count = 0; out->count < count; out->count++) {
         struct summary_row *row = &out->rows[out->count];
         row->column = columns[out->count];
-        mixing_measure(
-            &row->mixing,
-            &(struct mixing_draws){.chains = &start, .lengths = &length, .chain_count = 1}, work);
+        mixing_measure(&row->mixing, &none, work);
+        if (meter != NULL)
+            bias_look(meter, row, &none);
     }
     mixing_work_free(work);
     return ERR_OK;
 }
 
-static enum err measure_runs(struct summary *out, struct jobfile *file, const uint32_t *columns,
-                             size_t count, size_t max_draws, struct err_info *info)
+static enum err measure_runs(struct summary *out, struct jobfile *file, struct bias_meter *meter,
+                             const uint32_t *columns, size_t count, size_t max_draws,
+                             struct err_info *info)
 {
     enum err code = gate_enter(info);
     if (code != ERR_OK)
@@ -149,14 +156,15 @@ static enum err measure_runs(struct summary *out, struct jobfile *file, const ui
     for (size_t k = 0, run; k < count && code == ERR_OK; k += run) {
         for (run = 1; k + run < count && columns[k + run] == columns[k] + run;)
             run++;
-        code = measure_run(out, file, columns[k], run, max_draws, info);
+        code = measure_run(out, file, meter, columns[k], run, max_draws, info);
     }
     gate_leave();
     return code;
 }
 
-enum err measure_columns(struct summary *out, struct jobfile *file, const uint32_t *columns,
-                         size_t count, size_t max_draws, struct err_info *info)
+static enum err measure_chosen(struct summary *out, struct jobfile *file, struct bias_meter *meter,
+                               const uint32_t *columns, size_t count, size_t max_draws,
+                               struct err_info *info)
 {
     struct measure_size size;
     enum err code = measure_size(file, &size, info);
@@ -166,11 +174,41 @@ enum err measure_columns(struct summary *out, struct jobfile *file, const uint32
     if (out->rows == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for a summary of %zu parameters", count);
     if (size.draws == 0)
-        code = measure_nothing(out, columns, count, info);
+        code = measure_nothing(out, meter, columns, count, info);
     else
-        code = measure_runs(out, file, columns, count, bounded(max_draws, size.chains), info);
+        code =
+            measure_runs(out, file, meter, columns, count, bounded(max_draws, size.chains), info);
     if (code != ERR_OK)
         summary_release(out);
+    return code;
+}
+
+enum err measure_columns(struct summary *out, struct jobfile *file, const uint32_t *columns,
+                         size_t count, size_t max_draws, struct err_info *info)
+{
+    return measure_chosen(out, file, NULL, columns, count, max_draws, info);
+}
+
+enum err measure_against(struct summary *out, struct bias_meter *meter, const uint32_t *columns,
+                         size_t count, size_t max_draws, struct err_info *info)
+{
+    enum err code = measure_chosen(out, meter->file, meter, columns, count, max_draws, info);
+    bias_meter_release(meter);
+    if (code != ERR_OK || !meter->no_memory)
+        return code;
+    summary_release(out);
+    return err_set(info, ERR_NO_MEMORY, "no memory for the distances from the reference");
+}
+
+enum err measure_biases(struct bias_table *out, struct jobfile *file,
+                        const struct reference *reference, size_t sides, struct err_info *info)
+{
+    struct bias_budget budget = {.draws = DRAWS_PER_REQUEST / sides};
+    enum err code = gate_enter(info);
+    if (code != ERR_OK)
+        return code;
+    code = bias_measure(out, file, reference, &budget, info);
+    gate_leave();
     return code;
 }
 
@@ -185,6 +223,17 @@ enum err measure_stride(struct summary *out, struct jobfile *file, size_t count,
     if (code != ERR_OK)
         return code;
     code = summary_measure(out, file, &range, info);
+    gate_leave();
+    return code;
+}
+
+enum err measure_reference(struct reference *out, struct jobfile *file, const struct job_row *row,
+                           struct err_info *info)
+{
+    enum err code = gate_enter(info);
+    if (code != ERR_OK)
+        return code;
+    code = reference_make(out, file, row, DRAWS_PER_REQUEST, info);
     gate_leave();
     return code;
 }
@@ -217,46 +266,6 @@ void measure_sort(struct summary *summary)
     qsort(summary->rows, summary->count, sizeof *summary->rows, worse_first);
 }
 
-/* ---- rows ---- */
-
-static json_t *row_reference_json(const struct reference *reference, const char *name, double mean,
-                                  double sd)
-{
-    double bias[REFERENCE_BIASES];
-    size_t at = reference_find(reference, name);
-    if (at == SIZE_MAX)
-        return json_null();
-    reference_bias(reference, at, mean, sd, bias);
-    json_t *doc = json_object();
-    json_put(&doc, "mean", json_number(reference->mean[at]));
-    json_put(&doc, "sd", json_number(reference->sd[at]));
-    for (size_t b = 0; b < REFERENCE_BIASES; b++)
-        json_put(&doc, reference_bias_names[b], json_number(bias[b]));
-    return doc;
-}
-
-json_t *measure_row_json(const char *name, const struct mixing *m,
-                         const struct reference *reference)
-{
-    static const char *const quantiles[MIXING_QUANTILES] = {"q5", "q25", "q50", "q75", "q95"};
-    json_t *row = json_object();
-    json_put(&row, "name", json_text(name));
-    json_put(&row, "mean", json_number(m->mean));
-    json_put(&row, "sd", json_number(m->sd));
-    json_put(&row, "mcse_mean", json_number(m->mcse_mean));
-    json_put(&row, "mcse_sd", json_number(m->mcse_sd));
-    for (size_t q = 0; q < MIXING_QUANTILES; q++)
-        json_put(&row, quantiles[q], json_number(m->quantile[q]));
-    json_put(&row, "rhat", json_number(m->rhat));
-    json_put(&row, "ess_bulk", json_number(m->ess_bulk));
-    json_put(&row, "ess_tail", json_number(m->ess_tail));
-    if (m->reason != MIXING_OK)
-        json_put(&row, "reason", json_text(mixing_reason_text(m->reason)));
-    if (reference != NULL && reference->count > 0)
-        json_put(&row, "reference", row_reference_json(reference, name, m->mean, m->sd));
-    return row;
-}
-
 /* ---- of the whole job ---- */
 
 static double number_or_nan(const json_t *json)
@@ -267,7 +276,7 @@ static double number_or_nan(const json_t *json)
 void measure_worst(struct app *app, const struct job_row *row, struct measure_worst *out)
 {
     struct sched_view view;
-    *out = (struct measure_worst){.max_rhat = NAN, .min_ess_bulk = NAN};
+    *out = (struct measure_worst){.max_rhat = NAN, .min_ess_bulk = NAN, .min_ess_tail = NAN};
     if (sched_view(app->sched, row->id, &view)) {
         out->max_rhat = view.max_rhat;
         out->min_ess_bulk = view.min_ess_bulk;
@@ -279,6 +288,7 @@ void measure_worst(struct app *app, const struct job_row *row, struct measure_wo
     const char *worst = json_string_value(json_object_get(json, "worst"));
     out->max_rhat = number_or_nan(json_object_get(json, "max_rhat"));
     out->min_ess_bulk = number_or_nan(json_object_get(json, "min_ess_bulk"));
+    out->min_ess_tail = number_or_nan(json_object_get(json, "min_ess_tail"));
     snprintf(out->worst, sizeof out->worst, "%s", worst != NULL ? worst : "");
     json_decref(json);
 }
@@ -294,6 +304,7 @@ enum err measure_effort(struct jobfile *file, struct measure_effort *out, struct
         if (code != ERR_OK)
             return code;
         out->iterations += chain.iteration;
+        out->warmup += chain.iteration < about.warmup ? chain.iteration : about.warmup;
         out->draws += chain.draws;
         out->cpu_seconds += chain.cpu_seconds;
     }

@@ -1,7 +1,7 @@
 /* GET /v1/jobs/{id}/summary: what the draws say about each parameter. */
 #include "server/api_bias.h"
-#include "server/api_measure.h"
 #include "server/api_pick.h"
+#include "server/api_row.h"
 #include "server/jobfile.h"
 #include "server/json.h"
 
@@ -17,11 +17,27 @@ struct request_for_summary {
     struct jobfile *file;
     struct jobfile_info about;
     struct measure_size size;
+    struct measure_effort effort;
     struct reference reference;
     struct pick columns; /* all that are listed, in their order */
     uint64_t limit, cursor;
     bool worst;
+    double target; /* NaN: none */
+    struct summary page;
+    struct bias_row *biases; /* of the page, with a reference */
+    struct bias_table whole; /* of the first page, with a reference */
 };
+
+static bool has_reference(const struct request_for_summary *r)
+{
+    return r->reference.count > 0;
+}
+
+/* What concerns all parameters comes with the first page alone: it may take as long as a page. */
+static bool is_first(const struct request_for_summary *r)
+{
+    return r->cursor == 0;
+}
 
 /* ---- the worst first ---- */
 
@@ -53,13 +69,18 @@ static enum err rank_columns(struct request_for_summary *r, struct err_info *inf
 
 /* ---- the answer ---- */
 
-static json_t *rows_json(const struct request_for_summary *r, const struct summary *summary)
+static json_t *rows_json(const struct request_for_summary *r)
 {
     json_t *rows = json_array();
-    for (size_t i = 0; i < summary->count; i++) {
-        const struct summary_row *row = &summary->rows[i];
-        json_add(&rows,
-                 measure_row_json(jobfile_name(r->file, row->column), &row->mixing, &r->reference));
+    for (size_t i = 0; i < r->page.count; i++) {
+        const struct summary_row *measured = &r->page.rows[i];
+        struct row row = {.name = jobfile_name(r->file, measured->column),
+                          .mixing = &measured->mixing,
+                          .reference = has_reference(r) ? &r->reference : NULL,
+                          .bias = has_reference(r) ? &r->biases[i] : NULL,
+                          .effort = &r->effort,
+                          .target = r->target};
+        json_add(&rows, row_json(&row));
     }
     return rows;
 }
@@ -71,76 +92,107 @@ static json_t *next_json(const struct request_for_summary *r, uint64_t end)
     return end < r->columns.count ? json_text(text) : json_null();
 }
 
-static json_t *summary_json(const struct request_for_summary *r, const struct summary *summary)
+static void put_whole(json_t **doc, struct call *call, const struct job_row *row,
+                      const struct request_for_summary *r)
 {
-    uint64_t used = (uint64_t)summary->draws * summary->chains;
+    struct measure_worst worst;
+    struct api_bias about = {.name = request_query(call->req, "reference"),
+                             .reference = &r->reference,
+                             .file = r->file,
+                             .row = row,
+                             .table = &r->whole};
+    measure_worst(call->app, row, &worst);
+    json_put(doc, "efficiency", row_efficiency_json(&worst, &r->effort));
+    if (!isnan(r->target))
+        json_put(doc, "cost",
+                 row_cost_json(r->target, &worst, &r->effort, r->file,
+                               has_reference(r) ? &r->whole : NULL));
+    if (has_reference(r))
+        json_put(doc, "reference", api_bias_json(&about));
+}
+
+static json_t *summary_json(struct call *call, const struct job_row *row,
+                            const struct request_for_summary *r)
+{
+    uint64_t used = (uint64_t)r->page.draws * r->page.chains;
     json_t *doc = json_object();
     json_put(&doc, "draws", json_count(used));
-    json_put(&doc, "chains", json_count(summary->chains));
-    if (summary->draws < r->size.draws)
+    json_put(&doc, "chains", json_count(r->page.chains));
+    if (r->page.draws < r->size.draws)
         json_put(&doc, "draws_stored", json_count(r->size.draws * r->size.chains));
-    json_put(&doc, "parameters", rows_json(r, summary));
+    json_put(&doc, "parameters", rows_json(r));
     json_put(&doc, "saved", json_count(r->about.width));
     json_put(&doc, "parameters_total", json_count(r->about.d));
-    json_put(&doc, "next", next_json(r, r->cursor + summary->count));
+    json_put(&doc, "next", next_json(r, r->cursor + r->page.count));
+    if (is_first(r))
+        put_whole(&doc, call, row, r);
     return doc;
 }
 
 /* The rows of one page: as many as were asked for, or fewer when there are very many draws. */
-static enum err measure_page(struct request_for_summary *r, struct summary *out,
-                             struct err_info *info)
+static enum err measure_page(struct request_for_summary *r, struct err_info *info)
 {
     uint64_t from = r->cursor < r->columns.count ? r->cursor : r->columns.count;
     uint64_t left = r->columns.count - from, most = measure_columns_at_once(&r->size);
+    const uint32_t *columns = r->columns.at + from;
     left = left < r->limit ? left : r->limit;
     left = left < most ? left : most;
-    enum err code = measure_columns(out, r->file, r->columns.at + from, (size_t)left, 0, info);
+    r->biases = calloc(left + 1, sizeof *r->biases);
+    if (r->biases == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for the biases");
+    struct bias_meter meter = {.file = r->file, .reference = &r->reference, .rows = r->biases};
+    enum err code = has_reference(r)
+                        ? measure_against(&r->page, &meter, columns, (size_t)left, 0, info)
+                        : measure_columns(&r->page, r->file, columns, (size_t)left, 0, info);
     if (code == ERR_OK && left == 0)
-        out->draws = (size_t)r->size.draws;
+        r->page.draws = (size_t)r->size.draws;
     return code;
 }
 
-static void answer(struct call *call, struct request_for_summary *r)
+static enum err measure(struct request_for_summary *r, struct err_info *info)
+{
+    enum err code = measure_size(r->file, &r->size, info);
+    if (code == ERR_OK)
+        code = measure_effort(r->file, &r->effort, info);
+    if (code == ERR_OK && r->worst && r->size.draws > 0)
+        code = rank_columns(r, info);
+    if (code == ERR_OK && has_reference(r) && is_first(r))
+        code = measure_biases(&r->whole, r->file, &r->reference, 1, info);
+    if (code == ERR_OK)
+        code = measure_page(r, info);
+    return code;
+}
+
+static void answer(struct call *call, const struct job_row *row, struct request_for_summary *r)
 {
     struct err_info info;
-    struct summary page;
-    json_t *bias = NULL;
-    enum err code = measure_size(r->file, &r->size, &info);
-    if (code == ERR_OK && r->worst && r->size.draws > 0)
-        code = rank_columns(r, &info);
-    if (code == ERR_OK && r->reference.count > 0)
-        code =
-            bias_json(&bias, r->file, &r->reference, request_query(call->req, "reference"), &info);
-    if (code == ERR_OK)
-        code = measure_page(r, &page, &info);
-    if (code != ERR_OK) {
-        json_decref(bias);
+    if (measure(r, &info) == ERR_OK)
+        call_json(call, 200, summary_json(call, row, r));
+    else
         call_fail_info(call, &info);
-        return;
-    }
-    json_t *doc = summary_json(r, &page);
-    if (r->reference.count > 0)
-        json_put(&doc, "reference", bias);
-    summary_release(&page);
-    call_json(call, 200, doc);
+    summary_release(&r->page);
+    bias_release(&r->whole);
+    free(r->biases);
 }
 
 void api_summary(struct call *call)
 {
     static const char *const orders[] = {"declared", "worst", NULL};
-    struct request_for_summary r = {.limit = LIMIT};
+    struct request_for_summary r = {.limit = LIMIT, .target = NAN};
     struct job_row row;
     size_t order = 0;
     if (!call_query_count(call, "limit", 1, LIMIT_MAX, &r.limit) ||
         !call_query_count(call, "cursor", 0, UINT32_MAX, &r.cursor) ||
-        !call_query_choice(call, "order", orders, &order) || !call_job(call, &row, false))
+        !call_query_choice(call, "order", orders, &order) ||
+        !call_query_number(call, "target_error", COST_TARGET_MIN, COST_TARGET_MAX, &r.target) ||
+        !call_job(call, &row, false))
         return;
     r.worst = order == 1;
     if (call_jobfile(call, row.id, &r.file)) {
         jobfile_info(r.file, &r.about);
         if (pick_parameters(call, r.file, SIZE_MAX, LIMIT_MAX, &r.columns) &&
-            bias_reference(call, &r.reference))
-            answer(call, &r);
+            api_bias_reference(call, &r.reference))
+            answer(call, &row, &r);
         pick_release(&r.columns);
         reference_release(&r.reference);
         jobfile_close(r.file);

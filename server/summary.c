@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define BLOCK_BYTES ((size_t)64 << 20) /* draws held at a time */
 
@@ -177,6 +178,26 @@ void summary_release(struct summary *summary)
 {
     free(summary->rows);
     *summary = (struct summary){0};
+}
+
+bool summary_pool(struct summary_pool *pool, const struct mixing_draws *draws)
+{
+    pool->count = 0;
+    for (size_t c = 0; c < draws->chain_count; c++)
+        pool->count += draws->lengths[c];
+    if (pool->count > pool->room) {
+        free(pool->sorted);
+        pool->sorted = malloc(pool->count * sizeof *pool->sorted);
+        pool->room = pool->sorted != NULL ? pool->count : 0;
+        if (pool->sorted == NULL)
+            return false;
+    }
+    double *to = pool->sorted;
+    for (size_t c = 0; c < draws->chain_count; to += draws->lengths[c++])
+        if (draws->lengths[c] > 0)
+            memcpy(to, draws->chains[c], draws->lengths[c] * sizeof *to);
+    moments_sort(pool->sorted, pool->count);
+    return true;
 }
 
 void summary_worst(const struct summary *summary, struct summary_head *head)

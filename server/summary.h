@@ -44,6 +44,14 @@ enum err summary_measure(struct summary *out, struct jobfile *file,
                          const struct summary_range *range, struct err_info *info);
 void summary_release(struct summary *summary);
 
+/* All chains of one row together and in ascending order, for a `look`. Zeroed at first; one buffer
+ * serves many rows and is for free(pool->sorted). False: no memory. */
+struct summary_pool {
+    double *sorted;
+    size_t count, room;
+};
+bool summary_pool(struct summary_pool *pool, const struct mixing_draws *draws);
+
 /* The worst of the rows, for the job's own line. */
 struct summary_head {
     double max_rhat, min_ess_bulk, min_ess_tail; /* NaN: not known */

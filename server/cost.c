@@ -1,0 +1,37 @@
+/* Cost to reach a target error. */
+#include "server/cost.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* An unbiased job shows a bias too, of the size of its error. What is within two errors is noise;
+ * of what is beyond, the square holds on average one squared error too much. */
+static double counted_bias(double bias, double error)
+{
+    if (isnan(bias) || isnan(error) || bias <= 2.0 * error)
+        return 0.0;
+    return sqrt(bias * bias - error * error);
+}
+
+void cost_make(struct cost *out, const struct cost_setting *s)
+{
+    double bias = counted_bias(s->bias, s->bias_error), iterations = s->warmup + s->after;
+    *out = (struct cost){
+        .bias = bias, .error = hypot(bias, s->mcse), .ess = NAN, .seconds = NAN, .gradients = NAN};
+    if (!(s->mcse > 0.0) || !isfinite(s->mcse) || !(s->after > 0.0)) {
+        out->error = NAN;
+        snprintf(out->reason, sizeof out->reason, "the effective sample size is not known");
+        return;
+    }
+    if (bias >= s->target) {
+        snprintf(out->reason, sizeof out->reason,
+                 "the bias alone is %.3g posterior sd, and the target error %.3g: more draws do "
+                 "not help",
+                 bias, s->target);
+        return;
+    }
+    double factor = s->mcse * s->mcse / ((s->target - bias) * (s->target + bias));
+    out->ess = s->ess * factor;
+    out->gradients = s->warmup + s->after * factor;
+    out->seconds = s->cpu_seconds * (out->gradients / iterations);
+}
