@@ -118,7 +118,12 @@ static void offer_argument(struct cli *cli, const char *kind, const char *typed)
         {"B", "/v1/jobs?limit=50", "id"},    {"MORE", "/v1/jobs?limit=50", "id"},
         {"DATASET", "/v1/datasets", "name"}, {"SAMPLER", "/v1/samplers", "name"},
         {"MODEL", "/v1/models", "name"},     {"TOKEN_ID", "/v1/tokens", "id"},
+        {"STUDY_ID", "/v1/studies", "id"},
     };
+    if (strcmp(kind, "JOB.json|ID") == 0) { /* either */
+        puts(":file");
+        kind = "ID";
+    }
     if (strcmp(kind, "FILE") == 0 || strcmp(kind, "JOB.json") == 0)
         puts(":file");
     else if (strcmp(kind, "DIR") == 0)
@@ -133,7 +138,7 @@ static void offer_argument(struct cli *cli, const char *kind, const char *typed)
         if (strcmp(kind, named[i][0]) == 0)
             offer_names(cli, named[i][1], named[i][2], typed);
     }
-    if (strcmp(kind, "ID") == 0)
+    if (strcmp(kind, "ID") == 0 || strcmp(kind, "STUDY_ID") == 0)
         offer("last", typed);
 }
 

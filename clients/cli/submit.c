@@ -82,33 +82,44 @@ static bool may_have_arrived(const struct response *response)
     return response->outcome == OUTCOME_LOST;
 }
 
-int submit_post(struct cli *cli, const char *job, const char *key, bool validate,
-                struct response *response)
+/* Without a key there is one try. */
+static int post(struct cli *cli, const struct request *request, struct response *response)
 {
-    char random[33];
     useconds_t pause = 250000;
-    if (!key)
-        key = random_key(random);
-    struct request request = {
-        .method = "POST",
-        .path = validate ? "/v1/jobs?validate_only=true" : "/v1/jobs",
-        .body = job,
-        .idempotency_key = validate ? NULL : key,
-    };
     *response = (struct response){0};
     int code = cli_connect(cli);
     if (code)
         return code;
-    client_send(cli->client, &request, response);
-    bool lost = may_have_arrived(response) && key;
+    client_send(cli->client, request, response);
+    bool lost = may_have_arrived(response) && request->idempotency_key;
     for (int i = 1; i < TRIES && lost && report_code(response) == EXIT_UNREACHABLE; i++) {
         usleep(pause);
         pause *= 2;
         response_release(response);
-        client_send(cli->client, &request, response);
+        client_send(cli->client, request, response);
     }
     code = report_response(cli->client, response);
     if (code && cli->json && response->json)
         cli_print_json(response);
     return code;
+}
+
+int submit_once(struct cli *cli, const char *path, const char *body, const char *key,
+                struct response *response)
+{
+    char random[33];
+    struct request request = {.method = "POST",
+                              .path = path,
+                              .body = body,
+                              .idempotency_key = key ? key : random_key(random)};
+    return post(cli, &request, response);
+}
+
+int submit_post(struct cli *cli, const char *job, const char *key, bool validate,
+                struct response *response)
+{
+    if (!validate)
+        return submit_once(cli, "/v1/jobs", job, key, response);
+    struct request request = {.method = "POST", .path = "/v1/jobs?validate_only=true", .body = job};
+    return post(cli, &request, response);
 }

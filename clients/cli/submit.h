@@ -8,8 +8,11 @@
  * code after saying why. */
 int submit_read(const char *path, struct text *job);
 
-/* Posts it. A connection that breaks is tried again with the same idempotency key (a random one
- * when `key` is NULL), so the job is submitted once or not at all. */
+/* Posts a body. A connection that breaks is tried again with the same idempotency key (a random one
+ * when `key` is NULL), so that it is carried out once or not at all. */
+int submit_once(struct cli *cli, const char *path, const char *body, const char *key,
+                struct response *response);
+/* The same with a job; `validate`: only checked, without a key. */
 int submit_post(struct cli *cli, const char *job, const char *key, bool validate,
                 struct response *response);
 
