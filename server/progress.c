@@ -69,6 +69,7 @@ json_t *progress_summary_json(const struct sched_view *view)
     json_t *doc = json_object();
     json_put(&doc, "max_rhat", json_number(view->max_rhat));
     json_put(&doc, "min_ess_bulk", json_number(view->min_ess_bulk));
+    json_put(&doc, "min_ess_tail", json_number(view->min_ess_tail));
     json_put(&doc, "worst", view->worst[0] != '\0' ? json_text(view->worst) : json_null());
     return doc;
 }

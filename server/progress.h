@@ -9,7 +9,7 @@
 /* {iteration, total, fraction, iterations_per_second, elapsed_seconds, eta_seconds, cpu_seconds,
  * chains: [...]}; iteration and total count all chains. */
 json_t *progress_json(const struct sched_view *view);
-/* {max_rhat, min_ess_bulk, worst}. */
+/* {max_rhat, min_ess_bulk, min_ess_tail, worst}. */
 json_t *progress_summary_json(const struct sched_view *view);
 /* Name of the instruction set in use. */
 char *progress_isa(void);

@@ -218,6 +218,7 @@ static bool fill_view(const struct live *live, struct sched_view *out)
         .rate = live->state == JOB_running ? rate_of(live) : 0.0,
         .max_rhat = live->head.max_rhat,
         .min_ess_bulk = live->head.min_ess_bulk,
+        .min_ess_tail = live->head.min_ess_tail,
         .chains = live->spec.chains,
     };
     memcpy(out->reason, live->reason, sizeof out->reason);

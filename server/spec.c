@@ -1,6 +1,7 @@
 /* The fields of a job, what follows from several of them together, and the defaults. */
 #include "server/spec.h"
 #include "core/adapt.h"
+#include "server/audit.h"
 #include "server/spec_parts.h"
 
 #include <inttypes.h>
@@ -133,6 +134,14 @@ static void parse_metric_every(void *context, const struct place *place, const j
     parse_count(place, json, 0, ITERATIONS_MAX, &p->spec->metric_every);
 }
 
+static void parse_check_draws(void *context, const struct place *place, const json_t *json)
+{
+    struct parse *p = context;
+    uint64_t draws;
+    if (parse_count(place, json, 0, AUDIT_DRAWS_MAX, &draws))
+        p->spec->check_draws = (uint32_t)draws;
+}
+
 /* The model comes before the data and the sampler before the rest, because what is allowed depends
  * on them. */
 static const struct field fields[] = {
@@ -153,6 +162,8 @@ static const struct field fields[] = {
     {"save", parse_save},
     {"metric_every", parse_metric_every},
     {"reference", parse_reference},
+    {"check_draws", parse_check_draws},
+    {"stop_when", parse_stop_when},
     {"priority", parse_priority},
     {"visibility", parse_visibility},
     {NULL, NULL},
@@ -238,6 +249,15 @@ static void check_run(struct parse *p, const struct place *root)
     }
 }
 
+static void check_stop(const struct parse *p, const struct place *root)
+{
+    const struct job_spec *spec = p->spec;
+    bool mixing = spec->stop_when.rhat > 0.0 || spec->stop_when.ess > 0.0;
+    struct place at = place_key(root, "stop_when");
+    if (mixing && !spec->save_all && spec->save_count == 0)
+        place_mistake(&at, "rhat and ess are those of saved parameters, and save.params is empty");
+}
+
 /* ---- defaults ---- */
 
 static void set_defaults(struct parse *p)
@@ -250,6 +270,7 @@ static void set_defaults(struct parse *p)
     spec->iterations = 10000;
     spec->thin = 1;
     spec->metric_every = 100;
+    spec->check_draws = AUDIT_DRAWS;
     spec->chains = 4;
     if (p->limits->max_chains > 0 && p->limits->max_chains < spec->chains)
         spec->chains = (uint32_t)p->limits->max_chains;
@@ -306,6 +327,7 @@ enum err spec_parse(struct job_spec *out, const json_t *json, const struct job_l
         check_data(&p, &root);
         check_batch(&p, &root);
         check_run(&p, &root);
+        check_stop(&p, &root);
     }
     if (p.failure == ERR_OK && mistakes->count == 0)
         fill_defaults(&p);

@@ -8,7 +8,8 @@
  *
  * Defaults: iterations 10000, warmup half of that (with an automatic step size at least 100), thin
  * 1, chains 4 (or the limit, when that is lower), step size auto, metric_every 100, the start value
- * of the model, all parameters saved; t0 1000 and gamma 0.55 of a schedule.
+ * of the model, all parameters saved, check_draws 400, no stop_when; t0 1000 and gamma 0.55 of a
+ * schedule.
  *
  * Default batch size: full for an exact sampler and for a model without data, otherwise
  * min(N, max(100, N/100)), known from spec_bind on.
@@ -46,6 +47,12 @@ struct job_limits {
     uint64_t max_draws_bytes; /* stored draws of all chains */
 };
 
+/* What ends a job before its last iteration: R-hat at most, and bulk and tail ESS at least, both of
+ * every saved parameter; or seconds of wall clock since the job started. 0: not asked for. */
+struct stop_when {
+    double rhat, ess, seconds;
+};
+
 struct job_spec {
     char *name;   /* never NULL */
     char *note;   /* never NULL */
@@ -70,6 +77,8 @@ struct job_spec {
     uint64_t warmup, thin, seed;
     uint64_t metric_every; /* 0: never */
     uint32_t chains;
+    uint32_t check_draws; /* looked at by the checks at the end (server/audit.h); 0: none */
+    struct stop_when stop_when;
 
     enum start_kind start;
     bool start_default;   /* it was not given */

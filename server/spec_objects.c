@@ -1,4 +1,4 @@
-/* The objects of a job that no parameter table describes: data, init, save. */
+/* The objects of a job that no parameter table describes: data, init, save, stop_when. */
 #include "server/spec_parts.h"
 
 #include <math.h>
@@ -213,4 +213,52 @@ static const struct field save_fields[] = {{"params", parse_save_names}, {0}};
 void parse_save(void *context, const struct place *place, const json_t *json)
 {
     field_object(place, json, save_fields, context);
+}
+
+/* ---- stop_when ---- */
+
+/* Effective sample sizes are told from four times as many draws at most, all in memory: hence the
+ * bound. */
+static const struct param_spec rhat_rule = {
+    .name = "rhat", .kind = PARAM_REAL, .lo = 1.0, .lo_open = 1, .hi = 10.0};
+static const struct param_spec ess_rule = {
+    .name = "ess", .kind = PARAM_REAL, .lo = 1.0, .hi = 100000.0};
+static const struct param_spec seconds_rule = {
+    .name = "seconds", .kind = PARAM_REAL, .lo_open = 1, .hi = 1e9};
+
+static void parse_stop_rhat(void *context, const struct place *place, const json_t *json)
+{
+    struct parse *p = context;
+    parse_number(place, json, &rhat_rule, &p->spec->stop_when.rhat);
+}
+
+static void parse_stop_ess(void *context, const struct place *place, const json_t *json)
+{
+    struct parse *p = context;
+    parse_number(place, json, &ess_rule, &p->spec->stop_when.ess);
+}
+
+static void parse_stop_seconds(void *context, const struct place *place, const json_t *json)
+{
+    struct parse *p = context;
+    parse_number(place, json, &seconds_rule, &p->spec->stop_when.seconds);
+}
+
+static const struct field stop_fields[] = {
+    {"rhat", parse_stop_rhat},
+    {"ess", parse_stop_ess},
+    {"seconds", parse_stop_seconds},
+    {NULL, NULL},
+};
+
+void parse_stop_when(void *context, const struct place *place, const json_t *json)
+{
+    const char *key;
+    json_t *value;
+    if (!field_object(place, json, stop_fields, context))
+        return;
+    json_object_foreach ((json_t *)(uintptr_t)json, key, value)
+        if (!json_is_null(value))
+            return;
+    place_mistake(place, "is empty; give at least one of rhat, ess, seconds, or leave it out");
 }

@@ -41,6 +41,7 @@ void parse_sampler(void *parse, const struct place *place, const json_t *json);
 void parse_data(void *parse, const struct place *place, const json_t *json);
 void parse_init(void *parse, const struct place *place, const json_t *json);
 void parse_save(void *parse, const struct place *place, const json_t *json);
+void parse_stop_when(void *parse, const struct place *place, const json_t *json);
 
 /* Words of enum start_kind, enum step_kind and enum data_precision, in their order. */
 extern const char *const spec_start_kinds[], *const spec_step_kinds[], *const spec_precisions[];

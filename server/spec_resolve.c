@@ -98,6 +98,22 @@ static json_t *save(const struct job_spec *spec)
     return out;
 }
 
+static json_t *given(double value)
+{
+    return value > 0.0 ? json_number(value) : json_null();
+}
+
+static json_t *stop_when(const struct stop_when *stop)
+{
+    if (stop->rhat == 0.0 && stop->ess == 0.0 && stop->seconds == 0.0)
+        return json_null();
+    json_t *out = json_object();
+    json_put(&out, "rhat", given(stop->rhat));
+    json_put(&out, "ess", given(stop->ess));
+    json_put(&out, "seconds", given(stop->seconds));
+    return out;
+}
+
 json_t *spec_resolved(const struct job_spec *spec)
 {
     json_t *out = json_object();
@@ -121,6 +137,8 @@ json_t *spec_resolved(const struct job_spec *spec)
     json_put(&out, "save", save(spec));
     json_put(&out, "metric_every", json_count(spec->metric_every));
     json_put(&out, "reference", json_text(spec->reference));
+    json_put(&out, "check_draws", json_count(spec->check_draws));
+    json_put(&out, "stop_when", stop_when(&spec->stop_when));
     json_put(&out, "priority", json_integer(spec->priority));
     json_put(&out, "visibility", json_text(spec->lab ? "lab" : "private"));
     return out;

@@ -289,7 +289,7 @@ static bool count_down(void *ctx)
 Test(optimize, a_search_that_is_told_to_stop_stops_before_the_next_pass_and_keeps_what_it_has)
 {
     double before = -INFINITY;
-    for (unsigned allowed = 0; allowed < 40; allowed++) {
+    for (unsigned allowed = 0; allowed < 150; allowed++) {
         struct hill h = hill_make(centres, scales, D);
         struct gradient source;
         struct optimum result;

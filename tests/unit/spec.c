@@ -34,6 +34,8 @@ static const struct accepted accepted[] = {
     {JOB_LOGISTIC, "", "/save", "{'params': null}"},
     {JOB_LOGISTIC, "", "/metric_every", "100"},
     {JOB_LOGISTIC, "", "/reference", "null"},
+    {JOB_LOGISTIC, "", "/check_draws", "400"},
+    {JOB_LOGISTIC, "", "/stop_when", "null"},
     {JOB_LOGISTIC, "", "/priority", "0"},
     {JOB_LOGISTIC, "", "/visibility", "'private'"},
     {JOB_TOY, "", "/data", "null"},
@@ -113,6 +115,16 @@ static const struct accepted accepted[] = {
     {JOB_LOGISTIC, "'save': {}", "/save/params", "null"},
     {JOB_LOGISTIC, "'metric_every': 0", "/metric_every", "0"},
     {JOB_LOGISTIC, "'reference': 'stan'", "/reference", "'stan'"},
+    {JOB_LOGISTIC, "'check_draws': 0", "/check_draws", "0"},
+    {JOB_LOGISTIC, "'check_draws': 10000", "/check_draws", "10000"},
+    {JOB_LOGISTIC, "'stop_when': null", "/stop_when", "null"},
+    {JOB_LOGISTIC, "'stop_when': {'rhat': 1.01}", "/stop_when",
+     "{'rhat': 1.01, 'ess': null, 'seconds': null}"},
+    {JOB_LOGISTIC, "'stop_when': {'rhat': 1.01, 'ess': 400, 'seconds': 3600}", "/stop_when",
+     "{'rhat': 1.01, 'ess': 400.0, 'seconds': 3600.0}"},
+    {JOB_LOGISTIC, "'stop_when': {'seconds': 0.5, 'ess': null}", "/stop_when/seconds", "0.5"},
+    {JOB_LOGISTIC, "'stop_when': {'seconds': 9}, 'save': {'params': []}", "/stop_when/seconds",
+     "9.0"},
     {JOB_LOGISTIC, "'priority': -100", "/priority", "-100"},
     {JOB_LOGISTIC, "'priority': 100", "/priority", "100"},
     {JOB_LOGISTIC, "'visibility': 'lab'", "/visibility", "'lab'"},
@@ -166,7 +178,7 @@ static const struct refused refused[] = {
     {JOB_LOGISTIC, "'data': null", "/data", "is required: the model logistic needs data"},
     {JOB_LOGISTIC, "'iteration': 5", "/iteration",
      "there is no field \"iteration\"; did you mean \"iterations\"? known are name, note, tags,"},
-    {JOB_LOGISTIC, "'stop_when': {}", "/stop_when", "there is no field \"stop_when\"; known are"},
+    {JOB_LOGISTIC, "'stop_if': {}", "/stop_if", "there is no field \"stop_if\"; known are"},
     {JOB_LOGISTIC, "'': 1", "/", "there is no field \"\""},
     {JOB_LOGISTIC, "'a/b~c': 1", "/a~1b~0c", "there is no field \"a/b~c\""},
     {JOB_LOGISTIC, "'name': 5", "/name", "must be a string, not a number"},
@@ -315,6 +327,25 @@ static const struct refused refused[] = {
     {JOB_LOGISTIC, "'save': {'parameters': []}", "/save/parameters", "known are params"},
     {JOB_LOGISTIC, "'metric_every': -1", "/metric_every", "must be a whole number from 0"},
     {JOB_LOGISTIC, "'reference': 5", "/reference", "must be a string, not a number"},
+    {JOB_LOGISTIC, "'check_draws': -1", "/check_draws",
+     "must be a whole number from 0 to 10000, not -1"},
+    {JOB_LOGISTIC, "'check_draws': 10001", "/check_draws", "not 10001"},
+    {JOB_LOGISTIC, "'check_draws': 'all'", "/check_draws", "not a string"},
+    {JOB_LOGISTIC, "'stop_when': 5", "/stop_when", "must be an object, not a number"},
+    {JOB_LOGISTIC, "'stop_when': {}", "/stop_when", "at least one of rhat, ess, seconds"},
+    {JOB_LOGISTIC, "'stop_when': {'rhat': null}", "/stop_when", "at least one of"},
+    {JOB_LOGISTIC, "'stop_when': {'rhat': 1}", "/stop_when/rhat",
+     "1 is not allowed; it must be a number greater than 1 and at most 10"},
+    {JOB_LOGISTIC, "'stop_when': {'rhat': 11}", "/stop_when/rhat", "11 is not allowed"},
+    {JOB_LOGISTIC, "'stop_when': {'rhat': '1.01'}", "/stop_when/rhat", "not a string"},
+    {JOB_LOGISTIC, "'stop_when': {'ess': 0}", "/stop_when/ess",
+     "0 is not allowed; it must be a number of at least 1 and at most 100000"},
+    {JOB_LOGISTIC, "'stop_when': {'ess': 100001}", "/stop_when/ess", "100001 is not allowed"},
+    {JOB_LOGISTIC, "'stop_when': {'seconds': 0}", "/stop_when/seconds", "greater than 0"},
+    {JOB_LOGISTIC, "'stop_when': {'seconds': -3}", "/stop_when/seconds", "-3 is not allowed"},
+    {JOB_LOGISTIC, "'stop_when': {'r_hat': 1.01}", "/stop_when/r_hat", "did you mean \"rhat\"?"},
+    {JOB_LOGISTIC, "'stop_when': {'ess': 100}, 'save': {'params': []}", "/stop_when",
+     "save.params is empty"},
     {JOB_LOGISTIC, "'priority': 101", "/priority",
      "must be a whole number from -100 to 100, not 101"},
     {JOB_LOGISTIC, "'visibility': 'public'", "/visibility", "allowed are private, lab"},
@@ -383,11 +414,12 @@ Test(spec, an_empty_object_lacks_model_and_sampler)
 Test(spec, all_mistakes_are_reported_at_once)
 {
     static const char *const pointers[] = {
-        "/colour",     "/name",       "/tags/0",    "/model/prior_sd", "/model/sd",
-        "/data/path",  "/data/test",  "/data/rows", "/sampler/beta",   "/sampler/variant",
-        "/batch_size", "/iterations", "/warmup",    "/thin",           "/chains",
-        "/seed",       "/init/kind",  "/save",      "/metric_every",   "/reference",
-        "/priority",   "/visibility", "/note",      "/replacement"};
+        "/colour",       "/name",       "/tags/0",    "/model/prior_sd", "/model/sd",
+        "/data/path",    "/data/test",  "/data/rows", "/sampler/beta",   "/sampler/variant",
+        "/batch_size",   "/iterations", "/warmup",    "/thin",           "/chains",
+        "/seed",         "/init/kind",  "/save",      "/metric_every",   "/reference",
+        "/priority",     "/visibility", "/note",      "/replacement",    "/check_draws",
+        "/stop_when/ess"};
     struct job_spec spec;
     struct mistakes mistakes = {0};
     json_t *json =
@@ -397,7 +429,8 @@ Test(spec, all_mistakes_are_reported_at_once)
                  " 'sampler': {'name': 'sgbd', 'beta': 2, 'variant': 'best'},"
                  " 'batch_size': 0, 'replacement': 0, 'iterations': -1, 'warmup': -1, 'thin': -1,"
                  " 'chains': -1, 'seed': -1, 'init': {'kind': 'one'}, 'save': 1,"
-                 " 'metric_every': -1, 'reference': 1, 'priority': 1000, 'visibility': 'all'}");
+                 " 'metric_every': -1, 'reference': 1, 'priority': 1000, 'visibility': 'all',"
+                 " 'check_draws': 1.5, 'stop_when': {'ess': -1}}");
     cr_expect_eq(spec_parse(&spec, json, NULL, &mistakes), ERR_INVALID);
     cr_expect_eq(mistakes.count, COUNT(pointers));
     cr_expect_not(mistakes.more);

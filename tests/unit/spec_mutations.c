@@ -14,7 +14,8 @@ static const char *const seeds[] = {
     " 'beta': 0.1, 'noise': 'bimodal'},"
     " 'batch_size': 881, 'replacement': false, 'iterations': 200000, 'warmup': 100000,"
     " 'thin': 10, 'chains': 4, 'seed': 123, 'init': {'kind': 'map', 'steps': 50},"
-    " 'save': {'params': ['theta[1]', 'theta[2]']}, 'metric_every': 100,"
+    " 'save': {'params': ['theta[1]', 'theta[2]']}, 'metric_every': 100, 'check_draws': 400,"
+    " 'stop_when': {'rhat': 1.01, 'ess': 400, 'seconds': 3600},"
     " 'reference': 'r', 'priority': 0, 'visibility': 'private'}",
     "{'model': {'name': 'matrix_factorization', 'rank': 3, 'alpha': 3, 'mu0': 0,"
     " 'a0': 1, 'b0': 5}, 'data': {'path': 'r.csv'}, 'sampler': {'name': 'sgld',"
