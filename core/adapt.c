@@ -33,14 +33,6 @@ static double ceiling_of(const struct adapt *a, double tau)
     return tau > 0.0 ? a->ceiling / tau : INFINITY;
 }
 
-static double largest(const double *g, size_t d)
-{
-    double most = 0.0;
-    for (size_t j = 0; j < d; j++)
-        most = fmax(most, fabs(g[j]));
-    return most;
-}
-
 /* 1/|g| moves the log density by about one; a noisy g makes it about the noise ceiling. */
 void adapt_begin(struct adapt *a, const double *theta, const double *g, const double *tau)
 {
@@ -52,7 +44,7 @@ void adapt_begin(struct adapt *a, const double *theta, const double *g, const do
         a->limit[j] = STEP_ADAPTING;
     }
     *a->window = (struct adapt_window){
-        .end = FIRST_WINDOW, .length = FIRST_WINDOW, .gradient = largest(g, a->d)};
+        .end = FIRST_WINDOW, .length = FIRST_WINDOW, .gradient = gradient_largest(g, a->d)};
 }
 
 /* On the way to the mode gradients shrink. One that has grown tenfold means that an unbounded
@@ -60,7 +52,7 @@ void adapt_begin(struct adapt *a, const double *theta, const double *g, const do
  * little about a coordinate's curvature): all its steps are cut before it is too late. */
 static void rein_in(struct adapt *a, const double *g)
 {
-    double size = largest(g, a->d);
+    double size = gradient_largest(g, a->d);
     if (!(size > RUNAWAY * a->window->gradient))
         return;
     a->window->gradient = size;

@@ -89,3 +89,11 @@ double gradient_log_density(struct gradient *gs, const double *theta)
 {
     return model_log_density(gs->model, theta, gs->work);
 }
+
+double gradient_largest(const double *g, size_t d)
+{
+    double most = 0.0;
+    for (size_t j = 0; j < d; j++)
+        most = fmax(most, fabs(g[j]));
+    return most;
+}

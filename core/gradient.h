@@ -36,4 +36,7 @@ void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng
 void gradient_exact(struct gradient *gs, const double *theta, double *g);
 double gradient_log_density(struct gradient *gs, const double *theta);
 
+/* The largest |g_j|; a NaN is passed over. */
+double gradient_largest(const double *g, size_t d);
+
 #endif

@@ -123,14 +123,6 @@ static double line_search(struct climb *c, const double *theta, double here)
     return NAN;
 }
 
-static double largest(const double *x, size_t d)
-{
-    double most = 0.0;
-    for (size_t j = 0; j < d; j++)
-        most = fmax(most, fabs(x[j]));
-    return most;
-}
-
 static void climb_up(struct climb *c, double *theta)
 {
     struct optimum *result = c->result;
@@ -157,7 +149,7 @@ static void climb_up(struct climb *c, double *theta)
         here = there;
     }
     result->log_density = here;
-    result->gradient_norm = largest(c->g, c->d);
+    result->gradient_norm = gradient_largest(c->g, c->d);
 }
 
 enum err optimize_mode_within(struct gradient *source, double *theta,

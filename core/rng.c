@@ -2,9 +2,6 @@
 #include "core/rng.h"
 #include "core/kernels.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* SplitMix64 (Steele, Lea, Flood 2014): the recommended way to fill a xoshiro state. */
 static uint64_t splitmix(uint64_t *x)
 {
@@ -41,17 +38,4 @@ void rng_uniform(struct rng *rng, double *out, size_t n)
 void rng_normal(struct rng *rng, double *out, size_t n)
 {
     kernels->rng_normal(rng, out, n);
-}
-
-void *lanes_alloc(size_t n, size_t size)
-{
-    size_t bytes;
-    if (n > SIZE_MAX - PAD || __builtin_mul_overflow(padded(n), size, &bytes) ||
-        bytes > SIZE_MAX - ALIGNMENT)
-        return NULL;
-    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    void *p = aligned_alloc(ALIGNMENT, bytes > 0 ? bytes : ALIGNMENT);
-    if (p != NULL)
-        memset(p, 0, bytes);
-    return p;
 }

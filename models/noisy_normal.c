@@ -6,7 +6,6 @@
 #include "models/setup.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { NOISE, NOISE_SCALE, PARAMS };
 enum noise { GAUSSIAN, LAPLACE, CAUCHY };
@@ -109,9 +108,7 @@ static void grad_noise(const struct model *m, struct rng *rng, double *g, double
 static void start_value(const struct model *m, enum start_kind kind, struct rng *rng, double *theta,
                         double *scratch)
 {
-    memset(theta, 0, padded(m->d) * sizeof *theta);
-    if (kind == START_PRIOR)
-        normal_add_draw(&self(m)->target, rng, theta, scratch);
+    normal_start(&self(m)->target, kind == START_PRIOR, rng, theta, scratch);
 }
 
 const struct model_type model_noisy_normal = {

@@ -4,6 +4,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 /* The square of a tiny sd underflows; the largest number instead of an infinite precision keeps
  * 0 * precision from being NaN. */
@@ -32,4 +33,12 @@ void normal_add_draw(const struct normal *p, struct rng *rng, double *theta, dou
     rng_normal(rng, scratch, p->n);
     for (size_t j = 0; j < p->n; j++)
         theta[j] += p->sd * scratch[j];
+}
+
+void normal_start(const struct normal *p, bool draw, struct rng *rng, double *theta,
+                  double *scratch)
+{
+    memset(theta, 0, padded(p->n) * sizeof *theta);
+    if (draw)
+        normal_add_draw(p, rng, theta, scratch);
 }

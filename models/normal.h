@@ -5,6 +5,8 @@
 
 #include "core/rng.h"
 
+#include <stdbool.h>
+
 struct normal {
     size_t n;
     double sd, precision, log_constant;
@@ -16,5 +18,8 @@ void normal_gradient(const struct normal *p, const double *theta, double *g);
 double normal_log(const struct normal *p, const double *theta);
 /* theta += a draw. `scratch` is padded; theta's padding is left. */
 void normal_add_draw(const struct normal *p, struct rng *rng, double *theta, double *scratch);
+/* theta = 0, padding included, or a draw. */
+void normal_start(const struct normal *p, bool draw, struct rng *rng, double *theta,
+                  double *scratch);
 
 #endif

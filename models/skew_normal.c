@@ -9,7 +9,6 @@
 #include "models/setup.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { ALPHA, NOISE_SD, PARAMS };
 
@@ -122,9 +121,7 @@ static void grad_noise(const struct model *m, struct rng *rng, double *g, double
 static void start_value(const struct model *m, enum start_kind kind, struct rng *rng, double *theta,
                         double *scratch)
 {
-    memset(theta, 0, padded(m->d) * sizeof *theta);
-    if (kind == START_PRIOR)
-        normal_add_draw(&self(m)->symmetric, rng, theta, scratch);
+    normal_start(&self(m)->symmetric, kind == START_PRIOR, rng, theta, scratch);
 }
 
 const struct model_type model_skew_normal = {
