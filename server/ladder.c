@@ -9,6 +9,7 @@
 
 #define SIGNIFICANCE 0.05
 #define MIXED_RHAT   1.05
+#define PRECISE      20.0 /* a difference of so many errors: chance is not the largest of them */
 #define LARGE        0.5 /* a bias of so many sds: the squared step size may not be the whole story */
 
 /* ---- one parameter ---- */
@@ -57,12 +58,16 @@ static void measure_row(const struct ladder *ladder, struct ladder_row *row)
 
 /* ---- all of them ---- */
 
-/* Comparisons that were made: of means and of sds. */
-static size_t count_defined(const struct ladder *ladder)
+static bool is_known(const struct ladder_row *row)
+{
+    return row->rank > -INFINITY;
+}
+
+static size_t count_known(const struct ladder *ladder)
 {
     size_t n = 0;
     for (size_t k = 0; k < ladder->count; k++)
-        n += 2 * (size_t)(ladder->rows[k].rank > -INFINITY);
+        n += is_known(&ladder->rows[k]);
     return n;
 }
 
@@ -78,12 +83,11 @@ static double two_sided(double z)
 
 static void judge(struct ladder *ladder)
 {
-    double tests = (double)count_defined(ladder);
+    double tests = 2.0 * (double)count_known(ladder); /* of means and of sds */
     for (size_t k = 0; k < ladder->count; k++) {
         struct ladder_row *row = &ladder->rows[k];
-        bool defined = row->rank > -INFINITY;
-        row->biased = defined && (rare(two_sided(row->mean.z), tests) ||
-                                  rare(two_sided(row->spread.z), tests));
+        row->biased = is_known(row) && (rare(two_sided(row->mean.z), tests) ||
+                                        rare(two_sided(row->spread.z), tests));
         row->misfit = rare(row->mean.p_value, tests) || rare(row->spread.p_value, tests);
         ladder->biased += row->biased;
         ladder->misfits += row->misfit;
@@ -143,7 +147,7 @@ static void add(char *out, size_t size, size_t *used, const char *format, ...)
 static void say_biased(const struct ladder *ladder, const struct ladder_row *row, char *out,
                        size_t size)
 {
-    size_t used = 0;
+    size_t used = 0, known = count_known(ladder);
     const struct extrapolate_spread *s = &row->spread;
     add(out, size, &used, "%s: at this step size its sd is %.2g %% (+/- %.1g) too %s",
         name_of(ladder, row), 100.0 * fabs(s->excess), 100.0 * s->excess_error,
@@ -153,8 +157,8 @@ static void say_biased(const struct ladder *ladder, const struct ladder_row *row
     add(out, size, &used, "; at step size 0: mean %.4g +/- %.1g", row->mean.value, row->mean.error);
     if (!isnan(s->sd))
         add(out, size, &used, ", sd %.4g +/- %.1g", s->sd, s->error);
-    add(out, size, &used, "; %zu of %zu parameter%s differ%s beyond chance", ladder->biased,
-        ladder->count, ladder->count == 1 ? "" : "s", ladder->biased == 1 ? "s" : "");
+    add(out, size, &used, "; %zu of %zu parameter%s differ%s beyond chance", ladder->biased, known,
+        known == 1 ? "" : "s", ladder->biased == 1 ? "s" : "");
 }
 
 /* The largest difference that was found, and the largest that there could be. */
@@ -162,13 +166,14 @@ static void say_unbiased(const struct ladder *ladder, char *out, size_t size)
 {
     const struct ladder_row *worst = NULL;
     bool of_mean = false;
+    size_t known = count_known(ladder);
     double largest = -1.0, error = NAN, bound = 0.0;
     for (size_t k = 0; k < ladder->count; k++) {
         const struct ladder_row *row = &ladder->rows[k];
         const double value[] = {fabs(row->difference), fabs(row->spread.excess)};
         const double errors[] = {row->difference_error, row->spread.excess_error};
         for (size_t i = 0; i < 2; i++) {
-            if (isnan(value[i] + errors[i]))
+            if (!is_known(row))
                 continue;
             bound = fmax(bound, value[i] + 2.0 * errors[i]);
             if (value[i] > largest) {
@@ -222,17 +227,32 @@ static void caution_mixing(const struct ladder *ladder, json_t **list)
     json_add(list, json_text(text));
 }
 
+static bool is_large(const struct ladder_row *row)
+{
+    return row->biased && (fabs(row->difference) > LARGE || fabs(row->spread.excess) > LARGE);
+}
+
+static bool is_precise(const struct ladder_row *row)
+{
+    return row->biased && fmax(fabs(row->mean.z), fabs(row->spread.z)) > PRECISE;
+}
+
+/* The errors know of chance alone. */
 static void caution_size(const struct ladder *ladder, json_t **list)
 {
+    size_t large = 0, precise = 0;
     for (size_t k = 0; k < ladder->count; k++) {
-        const struct ladder_row *row = &ladder->rows[k];
-        if (!row->biased || !(fabs(row->difference) > LARGE || fabs(row->spread.excess) > LARGE))
-            continue;
+        large += is_large(&ladder->rows[k]);
+        precise += is_precise(&ladder->rows[k]);
+    }
+    if (large > 0)
         json_add(list, json_text("a bias of more than half a posterior sd may be beyond the range "
                                  "in which it is proportional to the squared step size: take the "
                                  "extrapolation as a direction, and repeat at smaller steps"));
-        return;
-    }
+    else if (precise > 0)
+        json_add(list, json_text("the bias is so large against its error that what the law of the "
+                                 "squared step size leaves out may be larger than the errors: add "
+                                 "a smaller factor"));
 }
 
 static void caution_law(const struct ladder *ladder, json_t **list)
@@ -262,6 +282,17 @@ static void caution_spread(const struct ladder *ladder, json_t **list)
     json_add(list, json_text(text));
 }
 
+static void caution_unknown(const struct ladder *ladder, json_t **list)
+{
+    char text[120];
+    size_t n = ladder->count - count_known(ladder);
+    if (n == 0)
+        return;
+    snprintf(text, sizeof text, "%zu parameter%s cannot be judged: see their reasons", n,
+             n == 1 ? "" : "s");
+    json_add(list, json_text(text));
+}
+
 json_t *ladder_cautions(const struct ladder *ladder)
 {
     json_t *list = json_array();
@@ -269,6 +300,7 @@ json_t *ladder_cautions(const struct ladder *ladder)
     caution_size(ladder, &list);
     caution_law(ladder, &list);
     caution_spread(ladder, &list);
+    caution_unknown(ladder, &list);
     return list;
 }
 
