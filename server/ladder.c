@@ -162,37 +162,39 @@ static void say_biased(const struct ladder *ladder, const struct ladder_row *row
 }
 
 /* The largest difference that was found, and the largest that there could be. */
+struct largest {
+    const struct ladder_row *row;
+    const char *what;
+    double value, error, bound;
+};
+
+static void look_at(struct largest *l, const struct ladder_row *row, const char *what, double value,
+                    double error)
+{
+    l->bound = fmax(l->bound, fabs(value) + 2.0 * error);
+    if (l->row == NULL || fabs(value) > l->value)
+        *l = (struct largest){row, what, fabs(value), error, l->bound};
+}
+
 static void say_unbiased(const struct ladder *ladder, char *out, size_t size)
 {
-    const struct ladder_row *worst = NULL;
-    bool of_mean = false;
+    struct largest l = {0};
     size_t known = count_known(ladder);
-    double largest = -1.0, error = NAN, bound = 0.0;
     for (size_t k = 0; k < ladder->count; k++) {
         const struct ladder_row *row = &ladder->rows[k];
-        const double value[] = {fabs(row->difference), fabs(row->spread.excess)};
-        const double errors[] = {row->difference_error, row->spread.excess_error};
-        for (size_t i = 0; i < 2; i++) {
-            if (!is_known(row))
-                continue;
-            bound = fmax(bound, value[i] + 2.0 * errors[i]);
-            if (value[i] > largest) {
-                largest = value[i];
-                error = errors[i];
-                worst = row;
-                of_mean = i == 0;
-            }
-        }
+        if (!is_known(row))
+            continue;
+        look_at(&l, row, "mean", row->difference, row->difference_error);
+        look_at(&l, row, "sd", row->spread.excess, row->spread.excess_error);
     }
-    if (worst == NULL)
+    if (l.row == NULL)
         snprintf(out, size, "nothing can be said: no parameter has a mean and an sd with errors");
     else
-        snprintf(
-            out, size,
-            "no bias beyond chance in %zu parameter%s: the largest difference from step size 0 "
-            "is %.2g +/- %.1g posterior sds (%s of %s); up to %.2g cannot be excluded",
-            ladder->count, ladder->count == 1 ? "" : "s", largest, error, of_mean ? "mean" : "sd",
-            name_of(ladder, worst), bound);
+        snprintf(out, size,
+                 "no bias beyond chance in %zu parameter%s: the largest difference from step size "
+                 "0 is %.2g +/- %.1g posterior sds (%s of %s); up to %.2g cannot be excluded",
+                 known, known == 1 ? "" : "s", l.value, l.error, l.what, name_of(ladder, l.row),
+                 l.bound);
 }
 
 const char *ladder_sentence(const struct ladder *ladder, char out[LADDER_TEXT_SIZE])
