@@ -99,6 +99,7 @@ function drawBands(options, theme) {
       if (band.label && b - a > 40 * devicePixelRatio) {
         u.ctx.fillStyle = theme.dim;
         u.ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+        u.ctx.textAlign = "left";
         u.ctx.textBaseline = "top";
         u.ctx.fillText(band.label, a + 5 * devicePixelRatio, (along === "x" ? top : a) + 4 * devicePixelRatio);
       }
@@ -152,7 +153,7 @@ const axisNumber = (v) => (v !== 0 && (Math.abs(v) >= 1e6 || Math.abs(v) < 1e-4)
 function makeOptions({ options, theme, width, height, onZoom, onPoint }) {
   const { series, xLabel, yLabel, logY, group } = options.current;
   return {
-    width, height, legend: { show: false }, padding: [8, 10, 0, 0],
+    width, height, legend: { show: false }, padding: [8, 26, 0, 0],
     cursor: { drag: { x: true, y: false, setScale: true }, points: { size: 5 }, sync: group ? { key: group, setSeries: false, scales: ["x", null] } : undefined },
     scales: { x: { time: false }, y: { range: yRange(options), distr: logY ? 3 : 1 } },
     axes: [axis(theme, xLabel, 26), { ...axis(theme, yLabel, 56) }],

@@ -103,7 +103,7 @@ function columnsOf(trash, owners, onTag, gone) {
     { key: "progress", label: "Progress", width: "minmax(9rem, 1fr)", render: (j) => <ProgressCell job={j} /> },
     { key: "rhat", label: "R-hat", title: "The largest of all saved parameters; below 1.01 the chains agree", width: "4rem", align: "right", render: (j) => <RhatText value={j.summary?.max_rhat} /> },
     { key: "ess", label: "ESS", title: "The smallest bulk effective sample size; 400 and more give stable quantiles", width: "4.5rem", align: "right", render: (j) => <EssText value={j.summary?.min_ess_bulk} /> },
-    { key: "verdict", label: "Verdict", width: "minmax(8rem, 2fr)", render: (j) => <Verdict text={j.verdict} /> },
+    { key: "verdict", label: "Verdict", width: "minmax(11rem, 1.2fr)", render: (j) => <Verdict text={j.verdict} /> },
     { key: "elapsed", label: "Elapsed", width: "5.5rem", align: "right", render: (j) => <span title={`submitted ${time(j.created_at)}`}>{elapsed(j)}</span> },
     { key: "actions", label: "", width: "2.4rem", render: (j) => <Actions job={j} trash={trash} gone={gone} /> },
   ];
@@ -118,7 +118,7 @@ function Verdict({ text }) {
   return (
     <span class="verdict-cell clip" title={text}>
       {mixing && <Level level={mixing} name="mixing" />}{bias && <Level level={bias} name="bias" />}
-      <span class="dim">{text}</span>
+      {!mixing && !bias && <span class="dim clip">{text}</span>}
     </span>
   );
 }

@@ -9,8 +9,10 @@ import { tick, ticked, useStore } from "../../store.js";
 import { Button } from "../../ui/button.jsx";
 import { Dialog } from "../../ui/dialog.jsx";
 import { Field, SelectField, TextField } from "../../ui/field.jsx";
+import { Menu } from "../../ui/menu.jsx";
 import { ProgressBar } from "../../ui/meter.jsx";
 import { Mistakes } from "../../ui/states.jsx";
+import { useNarrow } from "../../ui/table.jsx";
 import { StateMark, Tag } from "../../ui/tag.jsx";
 
 export function Head({ job }) {
@@ -20,6 +22,9 @@ export function Head({ job }) {
     if ((await act(verb, job)) && (verb === "delete" || verb === "purge")) navigate("/jobs");
   };
   const { request } = job;
+  const narrow = useNarrow();
+  const actions = actionsFor(job).map(({ verb, label, danger }) => ({ label, danger, run: () => run(verb) }));
+  if (mayChange(job)) actions.unshift({ label: "Edit…", run: () => setEditing(true) });
   return (
     <header class="job-head">
       <div class="bar-top">
@@ -28,8 +33,7 @@ export function Head({ job }) {
         {job.tags?.map((t) => <Tag key={t} name={t} />)}
         <span class="spring" />
         <Button aria-pressed={on} onClick={() => tick(job.id, !on)}>{on ? "✓ To compare" : "Compare"}</Button>
-        {mayChange(job) && <Button onClick={() => setEditing(true)}>Edit…</Button>}
-        {actionsFor(job).map(({ verb, label, danger }) => <Button key={verb} class={danger ? "text-bad" : ""} onClick={() => run(verb)}>{label}</Button>)}
+        {narrow ? <Menu label="Actions" items={actions}>More ⋯</Menu> : actions.map((a) => <Button key={a.label} class={a.danger ? "text-bad" : ""} onClick={a.run}>{a.label}</Button>)}
       </div>
       <p class="dim facts">
         <span>{modelName(request)}{request?.data && <> on {request.data.path}</>}</span>

@@ -6,6 +6,7 @@ import { useQuery } from "../../router.js";
 import { ProgressBar } from "../../ui/meter.jsx";
 import { ESS_FAIR, ESS_GOOD, EssText, RHAT_FAIR, RHAT_GOOD, RhatText } from "../../ui/numbers.jsx";
 import { Empty, Resource } from "../../ui/states.jsx";
+import { useNarrow } from "../../ui/table.jsx";
 import { Level, toneOf } from "../../ui/tag.jsx";
 
 export function Overview({ job }) {
@@ -22,6 +23,7 @@ export function Overview({ job }) {
 }
 
 function Verdict({ job, verdict }) {
+  const narrow = useNarrow();
   const sentence = verdict?.sentence ?? job.verdict;
   if (!sentence) return <div class="card verdict"><b>No verdict yet.</b> <span class="dim">It comes with the first draws after warm-up.</span></div>;
   const tone = worst(toneOf(verdict?.mixing?.level), toneOf(verdict?.bias?.level));
@@ -29,16 +31,19 @@ function Verdict({ job, verdict }) {
     <section class={`card verdict ${tone}`} aria-label="Verdict">
       <p class="sentence">{sentence}</p>
       {verdict && (
-        <dl class="evidence">
-          <dt>Mixing <Level level={verdict.mixing?.level ?? "unknown"} /></dt>
-          <dd>{verdict.mixing?.text ?? "–"}</dd>
-          <dt>Bias <Level level={verdict.bias?.level ?? "unknown"} /></dt>
-          <dd>
-            {!verdict.bias?.evidence?.length && (verdict.bias?.text ?? "–")}
-            <ul>{verdict.bias?.evidence?.map((e, i) => <li key={i}><Level level={e.level} name={EVIDENCE[e.check] ?? e.check} /> {e.text}</li>)}</ul>
-          </dd>
-          {verdict.unknown?.length > 0 && <><dt>Not known</dt><dd><ul>{verdict.unknown.map((text, i) => <li key={i}>{text}</li>)}</ul></dd></>}
-        </dl>
+        <details open={!narrow}>
+          <summary>What it rests on</summary>
+          <dl class="evidence">
+            <dt>Mixing <Level level={verdict.mixing?.level ?? "unknown"} /></dt>
+            <dd>{verdict.mixing?.text ?? "–"}</dd>
+            <dt>Bias <Level level={verdict.bias?.level ?? "unknown"} /></dt>
+            <dd>
+              {!verdict.bias?.evidence?.length && (verdict.bias?.text ?? "–")}
+              <ul>{verdict.bias?.evidence?.map((e, i) => <li key={i}><Level level={e.level} name={EVIDENCE[e.check] ?? e.check} /> {e.text}</li>)}</ul>
+            </dd>
+            {verdict.unknown?.length > 0 && <><dt>Not known</dt><dd><ul>{verdict.unknown.map((text, i) => <li key={i}>{text}</li>)}</ul></dd></>}
+          </dl>
+        </details>
       )}
     </section>
   );
@@ -84,7 +89,7 @@ const AXES = { draws: "draws per chain after warm-up", iterations: "iterations o
 function History({ history, id }) {
   const [axis, setAxis] = useQuery("history", "iterations");
   const x = history?.[axis];
-  if (!x?.length) return <section class="card"><h2>R-hat and ESS over time</h2><Empty title="No history yet">A point is added with every live summary, a few seconds apart.</Empty></section>;
+  if (!x?.length) return <section class="card"><h2>R-hat and ESS over time</h2><Empty title={history ? "No history yet" : "No history"}>{history ? "A point is added with every live summary, a few seconds apart." : "This job ran before histories were kept."}</Empty></section>;
   const pick = (key) => (history[key] ?? []).map((v) => v ?? null);
   const last = (key) => pick(key).at(-1);
   return (
@@ -120,10 +125,17 @@ function Numbers({ data, job }) {
         <Fact name="ESS per gradient" title={e.reason}>{number(e.ess_per_gradient, 3)}</Fact>
         <Fact name="Gradients, warm-up included">{count(e.gradients)}</Fact>
         <Fact name="Processor time">{duration(e.cpu_seconds)}</Fact>
-        {target && typeof target === "object" && Object.entries(target).filter(([, v]) => typeof v !== "object").map(([k, v]) => <Fact key={k} name={`To the target: ${k.replaceAll("_", " ")}`}>{typeof v === "number" ? (k.includes("seconds") ? duration(v) : number(v, 4)) : String(v)}</Fact>)}
+        {target && <Fact name={`To R-hat ${number(target.rhat, 3)} and ESS ${count(target.ess)}`} title={target.reason}>{costOf(target)}</Fact>}
       </dl>
     </section>
   );
+}
+
+// How much more is needed, as far as it can be told.
+function costOf({ iterations, gradients, seconds }) {
+  if (typeof iterations !== "number") return "–";
+  if (iterations === 0) return "reached";
+  return <>{duration(seconds)} more<span class="dim">, {number(iterations, 2)} iterations, {number(gradients, 2)} gradients</span></>;
 }
 
 function Checks({ data }) {

@@ -1,7 +1,7 @@
 // What is needed to repeat the job and to take its draws elsewhere.
 import { useState } from "preact/hooks";
 import { download, saveBlob } from "../../api.js";
-import { bytes, number } from "../../format.js";
+import { bytes, count } from "../../format.js";
 import { fileName } from "../../params.js";
 import { useResource } from "../../resource.js";
 import { session, useStore } from "../../store.js";
@@ -11,7 +11,7 @@ import { toast } from "../../ui/toast.jsx";
 import { LINES } from "./lines.js";
 
 export function Take({ job }) {
-  return <div class="stack two"><div class="stack"><Downloads job={job} /><CopyLines job={job} /></div><div class="stack"><Request job={job} /><Versions job={job} /></div></div>;
+  return <div class="stack two"><div class="stack"><Downloads job={job} /><CopyLines job={job} /><Versions job={job} /></div><Request job={job} /></div>;
 }
 
 const FORMATS = {
@@ -72,7 +72,7 @@ function Request({ job }) {
     <section class="card">
       <div class="bar-top"><h2>Request, every default resolved</h2><span class="spring" /><CopyButton text={text} />
         <Button kind="quiet" class="small" onClick={() => saveBlob(new Blob([text + "\n"], { type: "application/json" }), `${fileName(job.name)}.json`)}>Save</Button></div>
-      <pre class="code">{text}</pre>
+      <pre class="code tall">{text}</pre>
     </section>
   );
 }
@@ -81,7 +81,7 @@ function Versions({ job }) {
   const info = useStore(session, (s) => s.info);
   const [train, test] = (job.data_sha256 ?? "").split(":");
   const rows = [
-    ["Job", job.id], ["Seed", String(job.request?.seed ?? "–")], ["Revision", number(job.revision, 6)],
+    ["Job", job.id], ["Seed", String(job.request?.seed ?? "–")], ["Revision", count(job.revision)],
     ["Server", info ? `barkerd ${info.version}` : "–"], ["Instruction set", `${job.isa} (every one gives the same draws)`], ["Precision of the data", job.precision ?? "no data"],
     ["C library", info?.libc ?? "–"], ["Submitted", job.created_at], ["First slice", job.started_at ?? "–"], ["Ended", job.ended_at ?? "–"],
     ...(train ? [["SHA-256 of the data", train]] : []), ...(test ? [["SHA-256 of the test data", test]] : []),

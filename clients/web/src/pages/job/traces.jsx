@@ -31,17 +31,17 @@ export function Traces({ job }) {
       <div class="bar-top"><Choose names={names} set={set} /><span class="spring" />
         <label class="check"><input type="checkbox" checked={warmup !== "hidden"} onChange={(e) => setWarmup(e.currentTarget.checked ? "shown" : "hidden")} /><span>Warm-up</span></label></div>
       <Resource of={trace} what="traces">
-        {(data) => <div class="plots wide">{data.parameters.map((p) => <Trace key={p.name} job={job} parameter={p} data={data} note={mixingNote(rows[p.name])} />)}</div>}
+        {(data) => <div class="plots wide">{data.parameters.map((p, i) => <Trace key={p.name} first={i === 0} job={job} parameter={p} data={data} note={mixingNote(rows[p.name])} />)}</div>}
       </Resource>
       <Details details={details.data?.details} job={job} history={details.data?.history} />
     </div>
   );
 }
 
-function Trace({ job, parameter, data, note }) {
+function Trace({ job, parameter, data, note, first }) {
   const series = useMemo(() => parameter.chains.map((c) => ({ label: `chain ${c.chain}`, x: c.iteration, y: c.value, color: c.chain - 1, width: 0.8 })), [parameter]);
   const bands = useMemo(() => (data.warmup && data.warmup_end > 0 ? [{ axis: "x", from: 0, to: data.warmup_end, label: "warm-up" }] : []), [data.warmup, data.warmup_end]);
-  return <Plot title={parameter.name} name={`${fileName(parameter.name)}-trace`} note={note} height={190} series={series} bands={bands} ignoreBefore={data.warmup_end} xLabel="iteration" group={`${job.id}-trace`} />;
+  return <Plot title={parameter.name} name={`${fileName(parameter.name)}-trace`} note={note} height={190} series={series} bands={bands} ignoreBefore={data.warmup_end} xLabel="iteration" group={`${job.id}-trace`} legend={first && series.length > 1 && series.length <= 12} />;
 }
 
 // Autocorrelation per chain, and each parameter's own R-hat over time.
