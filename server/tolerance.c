@@ -18,13 +18,24 @@ static enum tolerance_state state_of(const struct combined *c, const struct job_
     return data || c->moments[0].count < 2.0 ? TOLERANCE_NOT_YET : TOLERANCE_NO_NOISE;
 }
 
+/* Zero unless the step leaves the noise as it is and adds randomness of its own. */
+static double batch_noise(const struct noise_setting *s, bool borrowed)
+{
+    double N = (double)s->N, n = (double)s->n;
+    bool corrects = s->sampler->needs_tau != NULL && s->sampler->needs_tau(s->params);
+    if (s->N == 0 || corrects || borrowed)
+        return 0.0;
+    return s->replacement ? N / n : (N - n) / n;
+}
+
 void tolerance_init(struct tolerance *out, const struct combined *combined,
                     const struct job_spec *spec, size_t N)
 {
     const struct step_size *step = &spec->step;
+    const struct sampler_type *sampler = spec->sampler;
     *out = (struct tolerance){
         .state = state_of(combined, spec),
-        .setting = {.sampler = spec->sampler,
+        .setting = {.sampler = sampler,
                     .params = spec->sampler_params,
                     .N = N,
                     .n = spec->batch_size > 0 ? (size_t)spec->batch_size : N,
@@ -32,6 +43,9 @@ void tolerance_init(struct tolerance *out, const struct combined *combined,
         .combined = combined,
         .factor = 1.0,
     };
+    out->borrows = sampler->variance_ratio != NULL &&
+                   sampler->variance_ratio(spec->sampler_params, 1.0, 0.0) == 0.0;
+    out->batch_noise = batch_noise(&out->setting, out->borrows);
     if (step->kind == STEP_SCHEDULE)
         out->factor = pow(1.0 + (double)combined->slowest / step->t0, -step->gamma);
 }
@@ -43,19 +57,63 @@ void tolerance_at(const struct tolerance *t, size_t j, struct noise_advice *out)
                  known ? t->combined->tau[j] : NAN);
 }
 
+/* ---- marginal variance ---- */
+
+/* What a Langevin step leaves of a displacement is 1 - 2 q of it, q = sigma^2 / 4 times the
+ * curvature; whatever noise there is it amplifies by 1 / (1 - q), and from q = 1 on there is no
+ * stationary law. A bounded step does neither. */
+static double overshoot(const struct tolerance *t, double alone)
+{
+    return t->setting.sampler->bounded ? 0.0 : alone * alone / (4.0 * t->batch_noise);
+}
+
+/* sigma tau of the coordinate as far as its marginal is concerned, with the variance it shows. */
+static double marginal_noise(const struct tolerance *t, size_t j)
+{
+    const struct combined *c = t->combined;
+    double sigma = t->factor * c->sigma[j], alone = sigma * c->tau[j];
+    double variance = moments_variance(&c->moments[j]);
+    if (t->batch_noise == 0.0 || !(variance > 0.0) || overshoot(t, alone) >= 1.0)
+        return alone;
+    return fmin(alone, sigma * sqrt(t->batch_noise / variance));
+}
+
+/* The variance that the chain shows is the target's times the ratio that is sought, which therefore
+ * solves r = ratio(s sqrt(r)), s from the variance shown: from below, at most that by itself. */
+double tolerance_marginal(const struct tolerance *t, size_t j)
+{
+    double sigma = t->factor * t->combined->sigma[j], s = marginal_noise(t, j), r = 1.0;
+    struct noise_advice alone;
+    tolerance_at(t, j, &alone);
+    if (t->state != TOLERANCE_KNOWN || !(s < sigma * t->combined->tau[j]))
+        return alone.variance_ratio;
+    for (int i = 0; i < 60 && r < alone.variance_ratio; i++)
+        r = t->setting.sampler->variance_ratio(t->setting.params, sigma, s * sqrt(r) / sigma);
+    r /= 1.0 - overshoot(t, sigma * t->combined->tau[j]);
+    return fmin(r, alone.variance_ratio);
+}
+
+/* ---- the worst ---- */
+
 /* Every number of the advice follows from sigma tau alone and grows with it (falls, in the case of
  * none), so the extremes of that product are looked at instead of every coordinate. */
 void tolerance_head(const struct tolerance *t, struct tolerance_head *out)
 {
     const struct combined *c = t->combined;
-    *out = (struct tolerance_head){.worst = SIZE_MAX, .least = SIZE_MAX};
+    *out = (struct tolerance_head){.worst = SIZE_MAX, .least = SIZE_MAX, .widest = SIZE_MAX};
     if (t->state != TOLERANCE_KNOWN)
         return;
-    double most = -INFINITY, least = INFINITY,
+    double widest = -INFINITY, most = -INFINITY, least = INFINITY,
            ceiling = t->setting.sampler->ceiling(t->setting.params);
     for (size_t j = 0; j < c->d; j++) {
         double s = t->factor * c->sigma[j] * c->tau[j];
         out->beyond += s > ceiling;
+        out->beyond_share += c->beyond[j] / (double)c->d;
+        double marginal = marginal_noise(t, j);
+        if (marginal > widest) {
+            widest = marginal;
+            out->widest = j;
+        }
         if (s > most) {
             most = s;
             out->worst = j;
@@ -69,6 +127,8 @@ void tolerance_head(const struct tolerance *t, struct tolerance_head *out)
         tolerance_at(t, out->worst, &out->at_worst);
     if (out->least != SIZE_MAX)
         tolerance_at(t, out->least, &out->at_least);
+    if (out->widest != SIZE_MAX)
+        out->widest_ratio = tolerance_marginal(t, out->widest);
 }
 
 const char *tolerance_reason(enum tolerance_state state)
@@ -135,7 +195,7 @@ void tolerance_advise(const struct tolerance *t, const struct tolerance_head *he
         return;
     }
     jobfile_parameter(file, head->worst, name, sizeof name);
-    if (t->setting.sampler->variance_ratio(t->setting.params, 1.0, 0.0) == 0.0)
+    if (t->borrows)
         words_add(out, "this variant has no randomness but the gradient noise: no step size makes "
                        "its spread that of the target; take another variant");
     else if (head->beyond == 0)

@@ -22,6 +22,10 @@ struct tolerance {
     struct noise_setting setting;
     const struct combined *combined; /* borrowed */
     double factor;                   /* of the step sizes: where a schedule stands */
+    bool borrows;                    /* the variant has no randomness but that of the gradient */
+    /* Variance of the gradient noise over the curvature, by the information equality; 0: no batch,
+     * or a variant for which it tells nothing. */
+    double batch_noise;
 };
 
 /* Borrows both. N: rows of data; 0: none, or not known. */
@@ -31,11 +35,23 @@ void tolerance_init(struct tolerance *out, const struct combined *combined,
 /* One coordinate. All NaN, and batch 0, unless the state is KNOWN. */
 void tolerance_at(const struct tolerance *tolerance, size_t j, struct noise_advice *out);
 
+/* The marginal variance of a coordinate over the target's. That of the advice (variance_ratio)
+ * holds for a coordinate by itself; where coordinates are correlated it is that of the thin
+ * direction which the others leave it, and the marginal is inflated by less. Minibatch noise has
+ * the shape of the curvature as far as the model is right (the information equality), and then
+ * widens every coordinate as if its gradient noise had the variance (N-n)/n over the coordinate's
+ * own. Equal to variance_ratio where that cannot be told: artificial noise, variants that correct
+ * or borrow the noise, a Langevin step beyond stability. */
+double tolerance_marginal(const struct tolerance *tolerance, size_t j);
+
 struct tolerance_head {
     size_t worst; /* the coordinate with the largest step ratio; SIZE_MAX: none */
     size_t least; /* with the smallest variance ratio */
     struct noise_advice at_worst, at_least;
-    size_t beyond; /* coordinates with a step ratio above 1 */
+    size_t beyond;       /* coordinates with a step ratio above 1 */
+    double beyond_share; /* of all proposals beyond the tolerance */
+    size_t widest;       /* with the largest marginal variance ratio, and that ratio */
+    double widest_ratio;
 };
 void tolerance_head(const struct tolerance *tolerance, struct tolerance_head *out);
 

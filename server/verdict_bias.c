@@ -10,6 +10,7 @@
 #define MILD_VARIANCE   0.05
 #define STRONG_VARIANCE 0.5
 #define SPREAD_ESS      50.0 /* fewer do not tell the sd of a parameter */
+#define CORRECTION      0.3  /* step ratio from which on a correction changes variances by some % */
 #define SAID            2    /* checks that the sentence speaks of when something is wrong */
 
 static const char *const level_names[] = {"unknown", "none seen", "mild", "strong"};
@@ -32,13 +33,6 @@ struct verdict_evidence *verdict_evidence_new(struct verdict_evidences *list, co
 
 /* ---- gradient noise ---- */
 
-/* Whether the variant has no randomness but that of the gradient. */
-static bool borrows_noise(const struct job_spec *spec)
-{
-    return spec->sampler->variance_ratio != NULL &&
-           spec->sampler->variance_ratio(spec->sampler_params, 1.0, 0.0) == 0.0;
-}
-
 static void put_noise(struct verdict_evidence *e, const struct verdict_look *look, size_t j,
                       const struct noise_advice *a)
 {
@@ -54,23 +48,57 @@ static void put_noise(struct verdict_evidence *e, const struct verdict_look *loo
     json_put(&e->numbers, "tau", json_number(look->combined.tau[j]));
 }
 
-/* The ratio is that of a coordinate by itself. Where it is correlated with others and the noise
- * comes from the data, its own variance is inflated by less: the number is an upper one. */
+static bool corrects(const struct job_spec *spec)
+{
+    return spec->sampler->needs_tau != NULL && spec->sampler->needs_tau(spec->sampler_params);
+}
+
+/* What the noise does to variances, as far as it is worth a word. Beside the marginal one stands
+ * that of a coordinate by itself, which thin directions of correlated ones have. */
+static void add_inflation(struct words *text, const struct verdict_look *look)
+{
+    const struct tolerance_head *noise = &look->noise;
+    double thin = noise->at_worst.variance_ratio, wide = noise->widest_ratio;
+    char name[VERDICT_NAME_SIZE];
+    if (verdict_variance_level(wide) == VERDICT_NONE_SEEN)
+        return;
+    jobfile_parameter(look->file, noise->widest, name, sizeof name);
+    if (corrects(look->context->spec) && noise->at_worst.step_ratio > 1.0) {
+        words_add(text, ": the correction fails there, the variance of %s may be up to about ",
+                  name);
+        words_add_ratio(text, wide);
+        words_add(text, " x the target's, or too small where parameters are correlated");
+        return;
+    }
+    words_add(text, ": expect the variance of %s inflated, %sabout ", name,
+              thin > wide ? "" : "up to ");
+    words_add_ratio(text, wide);
+    words_add(text, " x");
+    if (thin > wide * (1.0 + MILD_VARIANCE)) {
+        words_add(text, " (thin directions up to ");
+        words_add_ratio(text, thin);
+        words_add(text, " x)");
+    }
+}
+
 static void say_inflated(struct verdict_evidence *e, const struct verdict_look *look)
 {
-    const struct noise_advice *a = &look->noise.at_worst;
-    double beyond = look->combined.beyond[look->noise.worst];
+    const struct tolerance_head *noise = &look->noise;
     char name[VERDICT_NAME_SIZE];
-    jobfile_parameter(look->file, look->noise.worst, name, sizeof name);
-    e->level = verdict_variance_level(a->variance_ratio);
-    words_add(&e->brief, "step size %.2g x the noise tolerance", a->step_ratio);
-    words_add(&e->text, "step size %.2g x the noise tolerance of %s", a->step_ratio, name);
-    if (beyond >= 0.005)
-        words_add(&e->text, ", %.0f %% of its proposals beyond", 100.0 * beyond);
-    if (e->level > VERDICT_NONE_SEEN && a->variance_ratio > 1.0)
-        words_add(&e->text, ": expect its variance inflated, up to about %.2g x",
-                  a->variance_ratio);
-    put_noise(e, look, look->noise.worst, a);
+    jobfile_parameter(look->file, noise->worst, name, sizeof name);
+    e->level = verdict_variance_level(noise->widest_ratio);
+    words_add(&e->brief, "step size ");
+    words_add_ratio(&e->brief, noise->at_worst.step_ratio);
+    words_add(&e->brief, " x the noise tolerance");
+    words_add(&e->text, "%s of %s", e->brief.text, name);
+    if (noise->beyond_share >= 0.005)
+        words_add(&e->text, ", %.0f %% of all proposals beyond", 100.0 * noise->beyond_share);
+    add_inflation(&e->text, look);
+    put_noise(e, look, noise->worst, &noise->at_worst);
+    json_put(&e->numbers, "beyond_all", json_number(noise->beyond_share));
+    jobfile_parameter(look->file, noise->widest, name, sizeof name);
+    json_put(&e->numbers, "widest", json_text(name));
+    json_put(&e->numbers, "marginal_variance_ratio", json_number(noise->widest_ratio));
 }
 
 /* Correlated coordinates are narrower still. */
@@ -82,14 +110,16 @@ static void say_narrow(struct verdict_evidence *e, const struct verdict_look *lo
     e->level = verdict_variance_level(a->variance_ratio);
     words_add(&e->text,
               "the spread of this variant is that of the gradient noise: expect the variance of "
-              "%s to be at most about %.2g x the target's",
-              name, a->variance_ratio);
+              "%s to be at most about ",
+              name);
+    words_add_ratio(&e->text, a->variance_ratio);
+    words_add(&e->text, " x the target's");
     put_noise(e, look, look->noise.least, a);
 }
 
 static void say_no_noise(struct verdict_evidence *e, const struct verdict_look *look)
 {
-    if (borrows_noise(look->context->spec)) {
+    if (look->tolerance.borrows) {
         e->level = VERDICT_STRONG;
         words_add(&e->text, "this variant takes its randomness from the gradient noise, and there "
                             "is none: its draws stay near a mode");
@@ -109,7 +139,7 @@ static void judge_noise(const struct verdict_look *look, struct verdict_evidence
     if (noise->worst == SIZE_MAX)
         return;
     struct verdict_evidence *e = verdict_evidence_new(list, "noise");
-    double least = noise->at_least.variance_ratio, most = noise->at_worst.variance_ratio;
+    double least = noise->at_least.variance_ratio, most = noise->widest_ratio;
     if (least < 1.0 && verdict_variance_level(least) >= verdict_variance_level(most))
         say_narrow(e, look);
     else
@@ -159,7 +189,7 @@ static size_t longest_step(const struct verdict_look *look, double *ratio)
 static bool judge_step(const struct verdict_look *look, struct verdict_evidences *list)
 {
     double ratio, kurt = kurtosis(look->context->spec);
-    if (borrows_noise(look->context->spec) || !(look->context->head.min_ess_bulk >= SPREAD_ESS))
+    if (look->tolerance.borrows || !(look->context->head.min_ess_bulk >= SPREAD_ESS))
         return false;
     size_t j = longest_step(look, &ratio);
     if (j == SIZE_MAX)
@@ -169,12 +199,12 @@ static bool judge_step(const struct verdict_look *look, struct verdict_evidences
     char name[VERDICT_NAME_SIZE];
     jobfile_parameter(look->file, j, name, sizeof name);
     e->level = verdict_variance_level(inflation);
-    words_add(&e->brief, "%.2g x the smallest sd", ratio);
+    words_add(&e->brief, "steps of at most %.2g sd", ratio);
     words_add(&e->text, "step size %.2g x the sd of %s", ratio, name);
     if (isinf(inflation))
         words_add(&e->text, ", too large to resolve it");
     else
-        words_add(&e->text, ", which by itself makes its variance about %.3g x the target's",
+        words_add(&e->text, ", which by itself makes its variance about %.2f x the target's",
                   inflation);
     json_put(&e->numbers, "parameter", json_text(name));
     json_put(&e->numbers, "step_size",
@@ -213,7 +243,7 @@ static void say_all(const struct verdict_evidences *list, enum verdict_level lev
                     struct words *text)
 {
     if (level == VERDICT_UNKNOWN) {
-        words_add(text, "not known");
+        words_add(text, "unknown");
         return;
     }
     words_add(text, "%s (", level_names[level]);
@@ -245,12 +275,18 @@ static void judge_all(const struct verdict_look *look, struct verdict_evidences 
     enum tolerance_state state = look->tolerance.state;
     verdict_judge_reference(look, list, unknown);
     judge_noise(look, list);
-    if (state == TOLERANCE_NOT_YET || state == TOLERANCE_ONE_ROW)
-        json_add(unknown, json_text(tolerance_reason(state)));
+    if (corrects(look->context->spec) && look->about.N > 0 &&
+        look->noise.at_worst.step_ratio > CORRECTION)
+        json_add(unknown, json_text("whether correlated parameters come out too narrow (the "
+                                    "correction treats each alone)"));
+    if (state == TOLERANCE_NOT_YET)
+        json_add(unknown, json_text("the gradient noise (looked at after warm-up)"));
+    if (state == TOLERANCE_ONE_ROW)
+        json_add(unknown, json_text("the gradient noise (batches of one row do not show it)"));
     size_t before = list->count;
     verdict_judge_checks(look, list, unknown);
     bool checked = list->count > before;
-    if (!judge_step(look, list) && !checked && !borrows_noise(look->context->spec))
+    if (!judge_step(look, list) && !checked && !look->tolerance.borrows)
         json_add(unknown, json_text("the bias of the step size itself"));
 }
 

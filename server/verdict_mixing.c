@@ -132,15 +132,15 @@ static const char *silent(const struct verdict_look *look, struct words *text)
 {
     const struct jobfile_info *about = &look->about;
     if (about->width == 0)
-        words_add(text, "not known, no draws are stored");
+        words_add(text, "unknown (no draws are stored)");
     else if (look->combined.slowest <= about->warmup)
-        words_add(text, "not known, %s %" PRIu64 " of %" PRIu64 " warm-up iterations",
+        words_add(text, "unknown (%s %" PRIu64 " of %" PRIu64 " warm-up iterations)",
                   look->ended ? "it ended after" : "the slowest chain has done",
                   look->combined.slowest, about->warmup);
     else if (look->draws < LEAST_DRAWS)
-        words_add(text, "not known, %" PRIu64 " draws of each chain are too few", look->draws);
+        words_add(text, "unknown (%" PRIu64 " draws of each chain are too few)", look->draws);
     else if (isnan(look->context->head.max_rhat) && look->constant == 0)
-        words_add(text, "not measured yet");
+        words_add(text, "unknown (not measured yet)");
     else
         return NULL;
     return "unknown";

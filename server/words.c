@@ -48,6 +48,14 @@ uint64_t words_round_up(double count)
     return rounded < 1e18 ? (uint64_t)rounded : (uint64_t)1e18;
 }
 
+void words_add_ratio(struct words *w, double ratio)
+{
+    if (ratio >= 0.9 && ratio < 2.0)
+        words_add(w, "%.2f", ratio);
+    else
+        words_add(w, ratio >= 99.5 && ratio < 1e6 ? "%.0f" : "%.2g", ratio);
+}
+
 void words_add_rhat(struct words *w, double rhat)
 {
     if (rhat < 1.1)

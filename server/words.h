@@ -18,6 +18,9 @@ void words_add_duration(struct words *words, double seconds);
 /* Rounded up to two digits, for advice that is no better than that: 123456 -> 130000. */
 uint64_t words_round_up(double count);
 
+/* A ratio for people: 0.14, 1.07, 3.8, 12, 148. */
+void words_add_ratio(struct words *words, double ratio);
+
 /* R-hat as it is shown: never rounded down to a bound that it exceeds. */
 void words_add_rhat(struct words *words, double rhat);
 
