@@ -53,10 +53,10 @@ static void start_stream(struct call *call, const char *content_type, const stru
     call->reply->stream = *stream;
 }
 
-static void name_file(struct call *call, const char *id, const char *ending)
+static void name_file(struct call *call, const char *name, const char *ending)
 {
-    char text[80];
-    snprintf(text, sizeof text, "attachment; filename=\"%s.%s\"", id, ending);
+    char text[160];
+    snprintf(text, sizeof text, "attachment; filename=\"%.100s.%s\"", name, ending);
     reply_header(call->reply, "Content-Disposition", text);
 }
 
@@ -93,6 +93,21 @@ static bool read_range(struct call *call, const struct jobfile_info *about, stru
     return true;
 }
 
+static bool choose_chain(struct call *call, struct jobfile *file, const struct jobfile_info *about,
+                         const struct export_range *range, struct export_chain *out)
+{
+    struct jobfile_chain chain;
+    struct err_info info;
+    if (jobfile_chain(file, out->chain, &chain, &info) != ERR_OK) {
+        call_fail_info(call, &info);
+        return false;
+    }
+    out->iteration = chain.iteration;
+    out->seconds = chain.cpu_seconds;
+    export_choose(out, range, chain.draws, about->thin);
+    return true;
+}
+
 /* How many draws each chain has is looked at here, once: the document does not grow with the job.
  */
 static bool choose_draws(struct call *call, struct jobfile *file, const struct jobfile_info *about,
@@ -104,37 +119,63 @@ static bool choose_draws(struct call *call, struct jobfile *file, const struct j
         return false;
     }
     for (size_t c = 0; c < s->chains.count; c++) {
-        struct jobfile_chain chain;
-        struct err_info info;
-        if (jobfile_chain(file, s->chains.at[c], &chain, &info) != ERR_OK) {
-            call_fail_info(call, &info);
-            return false;
-        }
         s->ranges[c].chain = s->chains.at[c];
-        export_choose(&s->ranges[c], &s->range, chain.draws, about->thin);
+        if (!choose_chain(call, file, about, &s->range, &s->ranges[c]))
+            return false;
     }
     return true;
 }
 
-static bool read_selection(struct call *call, struct jobfile *file,
-                           const struct jobfile_info *about, struct selection *s)
+/* Files of one chain each must be equally long too: a chain is cut to the shortest of the job. */
+static bool cut_chain(struct call *call, struct jobfile *file, const struct jobfile_info *about,
+                      struct selection *s)
 {
+    struct export_chain other = {.chain = 1};
+    for (; other.chain <= about->chains; other.chain++) {
+        if (!choose_chain(call, file, about, &s->range, &other))
+            return false;
+        if (other.count < s->ranges[0].count)
+            s->ranges[0].count = other.count;
+    }
+    return true;
+}
+
+static bool has_one_chain(struct call *call, const struct jobfile_info *about,
+                          const struct selection *s)
+{
+    struct mistakes mistakes = {0};
+    if (s->chains.count == 1)
+        return true;
+    mistake_add(
+        &mistakes, "?chains",
+        "a file of this format holds one chain; choose one of the %u: chains=1 to chains=%u",
+        about->chains, about->chains);
+    call_mistakes(call, &mistakes);
+    return false;
+}
+
+static bool read_selection(struct call *call, struct jobfile *file,
+                           const struct jobfile_info *about, const struct export_format *format,
+                           struct selection *s)
+{
+    bool one = export_one_chain(format);
     return read_range(call, about, s) && pick_chains(call, about->chains, &s->chains) &&
+           (!one || has_one_chain(call, about, s)) &&
            pick_parameters(call, file, SIZE_MAX, SIZE_MAX, &s->columns) &&
-           choose_draws(call, file, about, s);
+           choose_draws(call, file, about, s) && (!one || cut_chain(call, file, about, s));
 }
 
 /* ---- formats ---- */
 
 /* Takes over the file when it returns true. */
-static bool send_export(struct call *call, const char *id, struct jobfile *file,
+static bool send_export(struct call *call, const struct job_row *row, struct jobfile *file,
                         const struct jobfile_info *about, const struct selection *s,
                         const struct export_format *format)
 {
     struct err_info info;
     struct export_plan plan = {
         .source = {.ctx = file, .draws = source_draws, .name = source_name},
-        .job = id,
+        .job = row->id,
         .columns = s->columns.at,
         .width = s->columns.count,
         .chains = s->ranges,
@@ -142,6 +183,9 @@ static bool send_export(struct call *call, const char *id, struct jobfile *file,
         .step = s->range.step,
         .thin = about->thin,
         .warmup = s->warmup,
+        .request = row->request,
+        .warmup_iterations = about->warmup,
+        .started_ms = row->started_ms,
     };
     struct download *d = calloc(1, sizeof *d);
     if (d == NULL || export_new(&d->export, format, &plan, &info) != ERR_OK) {
@@ -205,20 +249,35 @@ static void send_copy(struct call *call, const char *id)
     name_file(call, id, "sqlite");
 }
 
-static void send_draws(struct call *call, const char *id, const char *format)
+/* <id>.<ending>, and <model>_<chain>.<ending> for files of one chain. */
+static void name_export(struct call *call, const struct job_row *row, const struct selection *s,
+                        const struct export_format *format)
+{
+    char name[100];
+    const char *ending = export_ending(format);
+    if (export_one_chain(format))
+        snprintf(name, sizeof name, "%.80s_%u", row->model, s->chains.at[0]);
+    else
+        snprintf(name, sizeof name, "%s", row->id);
+    if (ending != NULL)
+        name_file(call, name, ending);
+}
+
+static void send_draws(struct call *call, const struct job_row *row,
+                       const struct export_format *format)
 {
     struct jobfile *file;
     struct jobfile_info about;
     struct selection s = {0};
-    if (!call_jobfile(call, id, &file))
+    if (!call_jobfile(call, row->id, &file))
         return;
     jobfile_info(file, &about);
-    bool taken = read_selection(call, file, &about, &s) &&
-                 send_export(call, id, file, &about, &s, export_find(format));
+    bool taken = read_selection(call, file, &about, format, &s) &&
+                 send_export(call, row, file, &about, &s, format);
     if (!taken)
         jobfile_close(file);
-    else if (export_find(format) != &export_json)
-        name_file(call, id, format);
+    else
+        name_export(call, row, &s, format);
     selection_release(&s);
 }
 
@@ -237,6 +296,6 @@ void api_draws(struct call *call)
     if (formats[format + 1] == NULL)
         send_copy(call, row.id);
     else
-        send_draws(call, row.id, formats[format]);
+        send_draws(call, &row, export_find(formats[format]));
     job_row_release(&row);
 }

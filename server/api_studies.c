@@ -186,7 +186,7 @@ static bool same_data(struct call *call, const struct creation *c, const struct 
     if (c->plan.data_sha256 == NULL || strcmp(c->plan.data_sha256, row->data_sha256) == 0)
         return true;
     call_fail(
-        call, ERR_CONFLICT,
+        call, ERR_DATA_CHANGED,
         "the data have changed since the job ran: its draws cannot be compared with new ones");
     return false;
 }

@@ -5,8 +5,8 @@
 #include "core/optimize.h"
 #include "core/stein.h"
 #include "server/clock.h"
+#include "server/combined.h"
 #include "server/json.h"
-#include "server/moments.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -354,32 +354,23 @@ static json_t *budget_json(const struct audit *a)
     return doc;
 }
 
-/* The spread of every coordinate over all iterations after warm-up: the unit of the Stein
- * discrepancies. NaN where there is none. */
-static enum err read_scale(struct audit *a, double *scale, struct err_info *info)
+/* In units of the spread of every coordinate, over all iterations after warm-up: Stein
+ * discrepancies depend on the units. */
+static enum err rescale(struct audit *a, struct err_info *info)
 {
     size_t d = a->model->d;
-    struct moments *all = calloc(d, sizeof *all);
-    double *mean = malloc(2 * d * sizeof *mean), *variance = mean + d;
-    enum err code = all != NULL && mean != NULL ? ERR_OK : no_memory(info);
-    for (uint32_t c = 1; c <= a->about.chains && code == ERR_OK; c++) {
-        struct jobfile_chain chain;
-        code = jobfile_chain(a->file, c, &chain, info);
-        if (code == ERR_OK && chain.moment_count < 2)
-            continue;
-        if (code == ERR_OK)
-            code = jobfile_vector(a->file, c, JOBFILE_MEAN, mean, info);
-        if (code == ERR_OK)
-            code = jobfile_vector(a->file, c, JOBFILE_VARIANCE, variance, info);
-        for (size_t j = 0; j < d && code == ERR_OK; j++) {
-            double n = (double)chain.moment_count;
-            moments_merge(&all[j], &(struct moments){n, mean[j], variance[j] * (n - 1.0)});
-        }
+    struct combined all;
+    double *scale = malloc(d * sizeof *scale);
+    if (scale == NULL)
+        return no_memory(info);
+    enum err code = combined_read(&all, a->file, info);
+    if (code == ERR_OK) {
+        for (size_t j = 0; j < d; j++)
+            scale[j] = sqrt(moments_variance(&all.moments[j]));
+        stein_rescale(a->points, a->scores, a->point_count, d, d, scale);
+        combined_release(&all);
     }
-    for (size_t j = 0; j < d && code == ERR_OK; j++)
-        scale[j] = sqrt(moments_variance(&all[j]));
-    free(all);
-    free(mean);
+    free(scale);
     return code;
 }
 
@@ -490,20 +481,6 @@ static json_t *energy_json(struct audit *a, const struct mixing *m)
     return doc;
 }
 
-static enum err write_stein(struct audit *a, json_t **ksd, json_t **fssd, struct err_info *info)
-{
-    size_t d = a->model->d;
-    double *scale = malloc(d * sizeof *scale);
-    enum err code = scale != NULL ? read_scale(a, scale, info) : no_memory(info);
-    if (code == ERR_OK) {
-        stein_rescale(a->points, a->scores, a->point_count, d, d, scale);
-        *ksd = measure_ksd(a);
-        *fssd = measure_fssd(a);
-    }
-    free(scale);
-    return code;
-}
-
 static json_t *document(const struct audit *a, json_t *ksd, json_t *fssd, json_t *energy)
 {
     json_t *doc = json_object();
@@ -527,7 +504,6 @@ json_t *audit_nothing(const char *reason)
 
 static enum err measure(struct audit *a, json_t **out, struct err_info *info)
 {
-    json_t *ksd = NULL, *fssd = NULL, *energy = NULL;
     struct mixing mixing;
     enum err code = look_at_draws(a, info);
     if (code == ERR_OK && a->done == 0) {
@@ -541,16 +517,12 @@ static enum err measure(struct audit *a, json_t **out, struct err_info *info)
     if (code == ERR_OK)
         code = find_mode(a, info);
     if (code == ERR_OK)
-        code = write_stein(a, &ksd, &fssd, info);
+        code = rescale(a, info);
     if (code == ERR_OK)
         code = measure_energy(a, &mixing, info);
-    if (code == ERR_OK)
-        energy = energy_json(a, &mixing);
-    if (code != ERR_OK) {
-        json_decref(ksd);
-        json_decref(fssd);
+    if (code != ERR_OK)
         return code;
-    }
+    json_t *ksd = measure_ksd(a), *fssd = measure_fssd(a), *energy = energy_json(a, &mixing);
     *out = document(a, ksd, fssd, energy);
     return *out != NULL ? ERR_OK : no_memory(info);
 }

@@ -1,4 +1,5 @@
 /* The common part of all formats: blocks of draws in, pieces of a document out. */
+#include "server/decimal.h"
 #include "server/export_parts.h"
 
 #include <assert.h>
@@ -23,6 +24,16 @@ const struct export_format *export_find(const char *name)
 const char *export_content_type(const struct export_format *format)
 {
     return format->content_type;
+}
+
+const char *export_ending(const struct export_format *format)
+{
+    return format->ending;
+}
+
+bool export_one_chain(const struct export_format *format)
+{
+    return format->one_chain;
 }
 
 void export_choose(struct export_chain *chain, const struct export_range *range, uint64_t stored,
@@ -103,6 +114,7 @@ enum err export_new(struct export **out, const struct export_format *format,
         code = format->begin != NULL ? format->begin(e, info) : ERR_OK;
     }
     if (code == ERR_OK) {
+        e->plan.request = NULL;
         *out = e;
         return ERR_OK;
     }
@@ -135,6 +147,16 @@ size_t export_longest_name(const struct export *e)
         longest = length > longest ? length : longest;
     }
     return longest;
+}
+
+void export_cut(struct export *e)
+{
+    struct export_chain *chains = (struct export_chain *)(uintptr_t)e->plan.chains;
+    uint64_t shortest = UINT64_MAX;
+    for (size_t c = 0; c < e->plan.chain_count; c++)
+        shortest = chains[c].count < shortest ? chains[c].count : shortest;
+    for (size_t c = 0; c < e->plan.chain_count; c++)
+        chains[c].count = shortest;
 }
 
 static int by_value(const void *a, const void *b)
@@ -234,6 +256,27 @@ char *export_put_text(char *to, const char *text)
     size_t n = strlen(text);
     memcpy(to, text, n);
     return to + n;
+}
+
+char *export_put_rows(struct export *e, char *to, uint64_t end,
+                      char *(*begin)(const struct export *e, char *to))
+{
+    struct export_position *at = &e->at;
+    const char *limit = to + EXPORT_PIECE - EXPORT_ROW_BEGIN - DECIMAL_SIZE;
+    uint64_t loaded = e->block.first + e->block.count;
+    end = end < loaded ? end : loaded;
+    while (at->draw < end && to < limit) {
+        if (at->column == 0)
+            to = begin(e, to);
+        *to++ = ',';
+        to += decimal_write(export_value(e, at->draw, at->column), to);
+        if (++at->column == e->plan.width) {
+            *to++ = '\n';
+            at->column = 0;
+            at->draw++;
+        }
+    }
+    return to;
 }
 
 /* One piece into the buffer, or beside it when there might be too little room. Returns the bytes

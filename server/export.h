@@ -16,16 +16,20 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define EXPORT_FORMATS(X) X(json) X(csv) X(npy)
+#define EXPORT_FORMATS(X) X(json) X(csv) X(npy) X(stan) X(posteriordb)
 
 struct export_format;
 #define X(name) extern const struct export_format export_##name;
 EXPORT_FORMATS(X)
 #undef X
 
-const char *export_content_type(const struct export_format *format);
-/* The format of this name, which is also the ending of a file, or NULL. */
+/* The format of this name, or NULL. */
 const struct export_format *export_find(const char *name);
+const char *export_content_type(const struct export_format *format);
+/* How the names of files end, without a dot; NULL for a format that is not meant for files. */
+const char *export_ending(const struct export_format *format);
+/* Whether a document holds exactly one chain. */
+bool export_one_chain(const struct export_format *format);
 
 /* Which draws of a chain: numbers from 0, draw k is the state after iteration (k + 1) * thin. */
 struct export_range {
@@ -33,9 +37,11 @@ struct export_range {
     uint64_t step;     /* every step-th of the draws in between, beginning with the first */
 };
 struct export_chain {
-    uint32_t chain; /* from 1 */
-    uint64_t first; /* draw */
-    uint64_t count; /* draws that are exported, `step` apart */
+    uint32_t chain;     /* from 1 */
+    uint64_t first;     /* draw */
+    uint64_t count;     /* draws that are exported, `step` apart */
+    uint64_t iteration; /* that the chain has reached, */
+    double seconds; /* and its CPU time so far; only formats that tell of the run look at them */
 };
 /* Sets first and count for a chain that has `stored` draws. */
 void export_choose(struct export_chain *chain, const struct export_range *range, uint64_t stored,
@@ -59,6 +65,9 @@ struct export_plan {
     size_t chain_count;
     uint64_t step, thin; /* step of the range, thin of the job */
     bool warmup;         /* whether warm-up draws are among them */
+    /* For formats that tell of the run. */
+    const char *request; /* the job as resolved, a JSON object; borrowed while export_new runs */
+    uint64_t warmup_iterations, started_ms;
 };
 
 struct export;

@@ -1,5 +1,4 @@
 /* A table for data frames and R's posterior: .chain,.iteration,.draw,"theta[1]",... */
-#include "server/decimal.h"
 #include "server/export_parts.h"
 
 #include <stdlib.h>
@@ -7,8 +6,7 @@
 
 enum { HEAD, NAMES, ROWS };
 
-/* Longest prefix of a row: three counts with their commas. */
-#define PREFIX_SIZE 64
+_Static_assert(3 * 20 + 2 <= EXPORT_ROW_BEGIN, "three counts with commas between them");
 
 static enum err begin(struct export *e, struct err_info *info)
 {
@@ -38,7 +36,7 @@ static void say_name(struct export *e, const char *name)
     if (quotes)
         *to++ = '"';
     e->text = e->scratch;
-    e->text_size = (size_t)(to - e->scratch);
+    e->text_size = (size_t)(to - e->text);
 }
 
 static char *put_prefix(const struct export *e, char *to)
@@ -49,25 +47,6 @@ static char *put_prefix(const struct export *e, char *to)
     to = export_put_count(to, at->draw + 1);
     *to++ = ',';
     return export_put_count(to, at->total + at->draw + 1);
-}
-
-/* As many cells as are in the block and fit into a piece. */
-static char *put_cells(struct export *e, char *to, const char *limit)
-{
-    struct export_position *at = &e->at;
-    uint64_t end = e->block.first + e->block.count;
-    while (at->draw < end && to < limit) {
-        if (at->column == 0)
-            to = put_prefix(e, to);
-        *to++ = ',';
-        to += decimal_write(export_value(e, at->draw, at->column), to);
-        if (++at->column == e->plan.width) {
-            *to++ = '\n';
-            at->column = 0;
-            at->draw++;
-        }
-    }
-    return to;
 }
 
 static enum export_next next_rows(struct export *e, char *to, size_t *written)
@@ -82,7 +61,7 @@ static enum export_next next_rows(struct export *e, char *to, size_t *written)
         return EXPORT_END;
     enum export_next next = export_load_rows(e, at->chain, at->draw);
     if (next == EXPORT_MORE)
-        *written = (size_t)(put_cells(e, to, to + EXPORT_PIECE - PREFIX_SIZE - DECIMAL_SIZE) - to);
+        *written = (size_t)(export_put_rows(e, to, UINT64_MAX, put_prefix) - to);
     return next;
 }
 
@@ -109,6 +88,7 @@ static enum export_next next(struct export *e, char *to, size_t *written)
 const struct export_format export_csv = {
     .name = "csv",
     .content_type = "text/csv; charset=utf-8; header=present",
+    .ending = "csv",
     .begin = begin,
     .next = next,
 };

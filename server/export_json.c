@@ -16,14 +16,18 @@ enum { HEAD, NAMES, CHAIN, ITERATIONS, COLUMN, NUMBERS, OVER };
 
 #define NUMBERS_END (EXPORT_PIECE - DECIMAL_SIZE - 4) /* no number begins beyond */
 
+size_t export_json_scratch(const struct export *e)
+{
+    return 6 * export_longest_name(e) + 16;
+}
+
 static enum err begin(struct export *e, struct err_info *info)
 {
-    e->scratch = malloc(6 * export_longest_name(e) + 8);
+    e->scratch = malloc(export_json_scratch(e));
     return e->scratch != NULL ? ERR_OK : err_set(info, ERR_NO_MEMORY, "no memory");
 }
 
-/* A string with what comes before and after it. */
-static void say_string(struct export *e, const char *before, const char *text, const char *after)
+void export_say_string(struct export *e, const char *before, const char *text, const char *after)
 {
     char *to = export_put_text(e->scratch, before);
     *to++ = '"';
@@ -39,7 +43,7 @@ static void say_string(struct export *e, const char *before, const char *text, c
     *to++ = '"';
     to = export_put_text(to, after);
     e->text = e->scratch;
-    e->text_size = (size_t)(to - e->scratch);
+    e->text_size = (size_t)(to - e->text);
 }
 
 static char *put_head(struct export *e, char *to)
@@ -54,7 +58,7 @@ static char *put_names(struct export *e, char *to)
 {
     struct export_position *at = &e->at;
     if (at->column < e->plan.width) {
-        say_string(e, at->column > 0 ? "," : "", export_name(e, at->column), "");
+        export_say_string(e, at->column > 0 ? "," : "", export_name(e, at->column), "");
         at->column++;
         return to;
     }
@@ -105,7 +109,7 @@ static char *put_column(struct export *e, char *to)
         at->state = CHAIN;
         return export_put_text(to, "}}");
     }
-    say_string(e, at->column > 0 ? "," : "", export_name(e, at->column), ":[");
+    export_say_string(e, at->column > 0 ? "," : "", export_name(e, at->column), ":[");
     at->state = NUMBERS;
     at->draw = 0;
     return to;
@@ -128,15 +132,19 @@ static char *put_numbers(struct export *e, char *to)
     return to;
 }
 
+enum export_next export_json_numbers(struct export *e, char **to)
+{
+    enum export_next next = export_load_column(e, e->at.chain, e->at.draw, e->at.column);
+    if (next == EXPORT_MORE)
+        *to = put_numbers(e, *to);
+    return next;
+}
+
 static enum export_next next_numbers(struct export *e, char **to)
 {
     struct export_position *at = &e->at;
-    if (at->draw < e->plan.chains[at->chain].count) {
-        enum export_next next = export_load_column(e, at->chain, at->draw, at->column);
-        if (next == EXPORT_MORE)
-            *to = put_numbers(e, *to);
-        return next;
-    }
+    if (at->draw < e->plan.chains[at->chain].count)
+        return export_json_numbers(e, to);
     *(*to)++ = ']';
     at->column++;
     at->state = COLUMN;

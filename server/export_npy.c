@@ -31,12 +31,7 @@ static size_t make_head(const struct export *e, char head[HEAD_SIZE])
 static enum err begin(struct export *e, struct err_info *info)
 {
     (void)info;
-    struct export_chain *chains = (struct export_chain *)(uintptr_t)e->plan.chains;
-    uint64_t shortest = UINT64_MAX;
-    for (size_t c = 0; c < e->plan.chain_count; c++)
-        shortest = chains[c].count < shortest ? chains[c].count : shortest;
-    for (size_t c = 0; c < e->plan.chain_count; c++)
-        chains[c].count = shortest;
+    export_cut(e);
     return ERR_OK;
 }
 
@@ -87,6 +82,7 @@ static enum export_next next(struct export *e, char *to, size_t *written)
 const struct export_format export_npy = {
     .name = "npy",
     .content_type = "application/octet-stream",
+    .ending = "npy",
     .begin = begin,
     .size = size,
     .next = next,

@@ -8,8 +8,10 @@
 
 #include "server/export.h"
 
-#define EXPORT_PIECE 4096              /* bytes that one call of `next` may write */
-#define EXPORT_BLOCK ((size_t)4 << 20) /* bytes of draws that are read at a time, */
+#define EXPORT_PIECE 4096 /* bytes that one call of `next` may write */
+/* Bytes of draws that are read at a time. A reader that stalls keeps them, so they are few: from
+ * two tiles on, more makes nothing faster. */
+#define EXPORT_BLOCK ((size_t)512 << 10)
 #define EXPORT_ROWS  16 /* but at least so many draws: a few of many are slow to pick */
 
 /* Draws in memory: of one chain, `count` exported draws from number `first` on (counted among the
@@ -41,7 +43,7 @@ struct export
     char job[40];
     struct export_block block;
     struct export_position at;
-    char *scratch; /* of the format, freed with the export */
+    void *scratch; /* of the format, one allocation, freed with the export */
     const char *text;
     size_t text_size; /* left of `text` to be sent */
     char spill[EXPORT_PIECE];
@@ -59,7 +61,10 @@ enum export_next {
 
 struct export_format {
     const char *name, *content_type;
-    /* May change the plan's chains; allocates scratch. NULL: nothing to do. */
+    const char *ending; /* of a file's name; NULL: not meant for files */
+    bool one_chain;     /* exactly one */
+    /* May change the plan's chains and the order of its columns; allocates scratch. NULL: nothing
+     * to do. */
     enum err (*begin)(struct export *e, struct err_info *info);
     uint64_t (*size)(const struct export *e); /* NULL: not known */
     enum export_next (*next)(struct export *e, char *to, size_t *written);
@@ -67,6 +72,8 @@ struct export_format {
 
 const char *export_name(const struct export *e, size_t column);
 size_t export_longest_name(const struct export *e);
+/* For formats whose chains are equally long. */
+void export_cut(struct export *e);
 
 /* Makes the block hold this draw of every column, with as many draws after it as there is room for.
  */
@@ -85,5 +92,19 @@ static inline double export_value(const struct export *e, uint64_t draw, size_t 
 /* Writes a number of either kind and returns the end. */
 char *export_put_count(char *to, uint64_t value);
 char *export_put_text(char *to, const char *text); /* short */
+
+/* A table with one row per draw: `begin` writes what comes before the first parameter. Appends what
+ * is in the block, up to the draw `end` and as much as fits into a piece. */
+#define EXPORT_ROW_BEGIN 64 /* bytes that `begin` may write */
+char *export_put_rows(struct export *e, char *to, uint64_t end,
+                      char *(*begin)(const struct export *e, char *to));
+
+/* Parts of JSON, for scratch of export_json_scratch bytes. A string with what comes before and
+ * after it, a few bytes each, is put beside the buffer; the numbers of the column e->at.column of
+ * the chain e->at.chain from e->at.draw on are appended to *to, null where they are not finite.
+ * EXPORT_MORE until e->at.draw is the count. */
+size_t export_json_scratch(const struct export *e);
+void export_say_string(struct export *e, const char *before, const char *text, const char *after);
+enum export_next export_json_numbers(struct export *e, char **to);
 
 #endif

@@ -13,7 +13,7 @@
     X(running, "its chains get slices")                                           \
     X(paused, "stopped by its owner; resume goes on where it was")                \
     X(cancelling, "cancelled; the slices under way are being finished and saved") \
-    X(succeeded, "all chains are complete")                                       \
+    X(succeeded, "all chains are complete, or stop_when was met")                 \
     X(failed, "could not go on; the reason says why; draws are kept")             \
     X(cancelled, "stopped for good by its owner; draws are kept")
 

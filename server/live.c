@@ -56,6 +56,25 @@ static enum err parse_request(struct live *live, const char *request, struct err
     return code;
 }
 
+static double number_or_nan(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+/* What was known about its draws when the catalogue was last told. */
+static void copy_summary(struct live *live, const char *text)
+{
+    json_t *json = text != NULL ? json_loads(text, 0, NULL) : NULL;
+    const char *worst = json_string_value(json_object_get(json, "worst"));
+    live->head = (struct summary_head){.max_rhat = number_or_nan(json, "max_rhat"),
+                                       .min_ess_bulk = number_or_nan(json, "min_ess_bulk"),
+                                       .min_ess_tail = number_or_nan(json, "min_ess_tail"),
+                                       .worst = SIZE_MAX};
+    snprintf(live->worst, sizeof live->worst, "%s", worst != NULL ? worst : "");
+    json_decref(json);
+}
+
 static void copy_row(struct live *live, const struct job_row *row)
 {
     memcpy(live->id, row->id, sizeof live->id);
@@ -71,8 +90,8 @@ static void copy_row(struct live *live, const struct job_row *row)
     live->stored_bytes = row->stored_bytes;
     snprintf(live->precision, sizeof live->precision, "%s",
              row->precision != NULL ? row->precision : "");
-    live->head = (struct summary_head){
-        .max_rhat = NAN, .min_ess_bulk = NAN, .min_ess_tail = NAN, .worst = SIZE_MAX};
+    snprintf(live->verdict, sizeof live->verdict, "%s", row->verdict != NULL ? row->verdict : "");
+    copy_summary(live, row->summary);
 }
 
 enum err live_new(struct live **out, const struct job_row *row, const struct live_room *room,

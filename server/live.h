@@ -6,6 +6,7 @@
 #include "server/datacache.h"
 #include "server/jobfile.h"
 #include "server/summary.h"
+#include "server/verdict.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,6 +20,13 @@ struct live_chain {
     bool busy;
     uint64_t iteration;
     enum chain_status status;
+};
+
+/* Why a job gets no more slices although its chains are not complete: stop_when. */
+enum live_stop {
+    LIVE_GO_ON,
+    LIVE_ENOUGH, /* the live look says that rhat and ess are met; the last one decides */
+    LIVE_TIME_UP
 };
 
 struct live {
@@ -49,10 +57,13 @@ struct live {
     bool stalled;         /* the reason tells what it waits for */
     bool loaded;          /* data and model are in memory */
     bool gone;            /* out of the list, freed with the last user */
+    bool looking;         /* a worker looks at its draws */
+    enum live_stop stop;
     double cpu_seconds;
     uint64_t stored_bytes; /* as the catalogue has it */
     struct summary_head head;
     char worst[120];
+    char verdict[VERDICT_SIZE];
     uint64_t head_ms; /* monotonic time of the last summary */
     double head_cost_ms;
     struct {
@@ -62,6 +73,7 @@ struct live {
     struct live_chain *chains;
 
     atomic_bool halt; /* slices end at the next look */
+    atomic_bool cut;  /* what is computed at the end is given up */
 
     pthread_mutex_t loading; /* guards the rest while it is being loaded or dropped */
     const struct data *data;

@@ -1,15 +1,11 @@
-/* The scheduler and its workers.
- *
- * Locks, in this order: sched->ended (reviving and deleting jobs that have ended), live->change
- * (one state change of a job at a time, held while it is being stored), sched->lock (everything in
- * memory, held briefly), live->loading (model and data of a job). Nothing waits for the disk under
- * sched->lock. */
+/* The scheduler and its workers. What happens after a slice and at the end of a job is in
+ * sched_end.c, the queue as others see it in sched_queue.c. */
 #include "server/sched.h"
 #include "server/clock.h"
 #include "server/json.h"
-#include "server/live.h"
 #include "server/log.h"
 #include "server/progress.h"
+#include "server/sched_parts.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -20,52 +16,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define HALF_LIFE_MS  86400000.0
-#define STALL_MS      2000 /* until something that may pass is tried again */
-#define HEAD_EVERY_MS 5000 /* live summaries, at most this often ... */
-#define HEAD_SHARE    50.0 /* ... and at most this fraction of the time */
-#define HEAD_COLUMNS  100
-#define HEAD_DRAWS    1000
-#define FINAL_DRAWS \
-    4000000 /* measured at the end of a job, all parameters and chains together: about a second */
-#define FINAL_COLUMNS     2000
-#define LOADED_PER_WORKER 4  /* jobs kept in memory */
-#define QUOTA_EVERY       16 /* slices between two looks at the disk quota */
+#define HALF_LIFE_MS      86400000.0
+#define STALL_MS          2000 /* until something that may pass is tried again */
+#define LOADED_PER_WORKER 4    /* jobs kept in memory */
+#define QUOTA_EVERY       16   /* slices between two looks at the disk quota */
 #define CONTROL_TRIES     10
 #define WORKER_NICE       10 /* below HTTP and the writer */
 
-struct use {
-    char user[USER_NAME_SIZE];
-    double seconds; /* at at_ms */
-    uint64_t at_ms;
-    unsigned busy, jobs;
-};
-
-struct sched {
-    struct sched_config config;
-    struct store *store;
-    struct datacache *cache;
-    struct events *events;
-    struct live_room room;
-
-    pthread_mutex_t ended; /* one at a time revives or deletes a job that has ended */
-    pthread_mutex_t lock;
-    pthread_cond_t work; /* something may have become runnable */
-    struct live *jobs;   /* in order of submission */
-    struct use *uses;
-    size_t use_count;
-    uint64_t tick;
-    unsigned busy;
-    atomic_bool stopping;
-    struct sched_stats stats;
-
-    pthread_t *threads;
-    unsigned thread_count;
-};
-
 /* ---- users ---- */
 
-static struct use *use_of(struct sched *s, const char *user)
+struct use *sched_use(struct sched *s, const char *user)
 {
     for (size_t i = 0; i < s->use_count; i++)
         if (strcmp(s->uses[i].user, user) == 0)
@@ -75,7 +35,7 @@ static struct use *use_of(struct sched *s, const char *user)
 
 static struct use *use_make(struct sched *s, const char *user)
 {
-    struct use *known = use_of(s, user);
+    struct use *known = sched_use(s, user);
     if (known != NULL)
         return known;
     struct use *more = realloc(s->uses, (s->use_count + 1) * sizeof *more);
@@ -88,16 +48,16 @@ static struct use *use_make(struct sched *s, const char *user)
     return use;
 }
 
-static double recent(const struct use *use, uint64_t now)
+double sched_recent(const struct use *use, uint64_t now)
 {
     double age = now > use->at_ms ? (double)(now - use->at_ms) : 0.0;
     return use->seconds * exp2(-age / HALF_LIFE_MS);
 }
 
-static void charge(struct use *use, double seconds)
+void sched_charge(struct use *use, double seconds)
 {
     uint64_t now = clock_wall_ms();
-    use->seconds = recent(use, now) + seconds;
+    use->seconds = sched_recent(use, now) + seconds;
     use->at_ms = now;
 }
 
@@ -152,7 +112,7 @@ static void append(struct sched *s, struct live *live)
         use->jobs++;
 }
 
-static void remove_job(struct sched *s, struct live *live)
+void sched_remove(struct sched *s, struct live *live)
 {
     struct live **at = &s->jobs;
     while (*at != NULL && *at != live)
@@ -160,7 +120,7 @@ static void remove_job(struct sched *s, struct live *live)
     if (*at == NULL)
         return;
     *at = live->next;
-    struct use *use = use_of(s, live->owner);
+    struct use *use = sched_use(s, live->owner);
     if (use != NULL && use->jobs > 0)
         use->jobs--;
     live->gone = true;
@@ -174,7 +134,7 @@ static uint64_t iterations_done(const struct live *live)
     return sum;
 }
 
-static bool all_done(const struct live *live)
+bool sched_all_done(const struct live *live)
 {
     for (uint32_t k = 0; k < live->spec.chains; k++)
         if (live->chains[k].status != CHAIN_DONE)
@@ -185,7 +145,7 @@ static bool all_done(const struct live *live)
 /* ---- views ---- */
 
 /* Iterations per second over the recent samples. */
-static double rate_of(const struct live *live)
+double sched_rate(const struct live *live)
 {
     if (live->sample_count < 2)
         return 0.0;
@@ -215,7 +175,7 @@ static bool fill_view(const struct live *live, struct sched_view *out)
         .started_ms = live->started_ms,
         .total = live->spec.warmup + live->iterations,
         .cpu_seconds = live->cpu_seconds,
-        .rate = live->state == JOB_running ? rate_of(live) : 0.0,
+        .rate = live->state == JOB_running ? sched_rate(live) : 0.0,
         .max_rhat = live->head.max_rhat,
         .min_ess_bulk = live->head.min_ess_bulk,
         .min_ess_tail = live->head.min_ess_tail,
@@ -223,6 +183,7 @@ static bool fill_view(const struct live *live, struct sched_view *out)
     };
     memcpy(out->reason, live->reason, sizeof out->reason);
     memcpy(out->worst, live->worst, sizeof out->worst);
+    memcpy(out->verdict, live->verdict, sizeof out->verdict);
     out->chain = calloc(live->spec.chains, sizeof *out->chain);
     for (uint32_t k = 0; out->chain != NULL && k < live->spec.chains; k++) {
         const struct live_chain *c = &live->chains[k];
@@ -258,7 +219,7 @@ bool sched_version(struct sched *s, const char *id, uint64_t *revision, uint64_t
 
 /* ---- telling others ---- */
 
-static void publish(struct sched *s, const struct live *live, const char *type)
+void sched_publish(struct sched *s, const struct live *live, const char *type)
 {
     struct sched_view view;
     pthread_mutex_lock(&s->lock);
@@ -273,6 +234,8 @@ static void publish(struct sched *s, const struct live *live, const char *type)
     json_put(&doc, "reason", json_text(view.reason));
     json_put(&doc, "progress", progress_json(&view));
     json_put(&doc, "summary", progress_summary_json(&view));
+    if (view.verdict[0] != '\0')
+        json_put(&doc, "verdict", json_text(view.verdict));
     char *text = doc != NULL ? json_write(doc, NULL) : NULL;
     if (text != NULL)
         events_publish(s->events, type, live->id, live->owner, lab, text);
@@ -283,75 +246,82 @@ static void publish(struct sched *s, const struct live *live, const char *type)
 
 /* ---- state changes ---- */
 
-/* What the catalogue keeps of a job that will be in the state row->state. */
-static void fill_results(struct sched *s, struct live *live, struct job_row *row, char **progress,
-                         char **summary)
+/* What the catalogue keeps of a job that will be in the state row->state; see free_results. */
+static void fill_results(struct sched *s, struct live *live, struct job_row *row)
 {
     struct sched_view view;
     pthread_mutex_lock(&s->lock);
     bool filled = fill_view(live, &view);
     row->cpu_seconds = live->cpu_seconds;
     pthread_mutex_unlock(&s->lock);
-    *progress = *summary = NULL;
     if (filled) {
         view.state = row->state;
         json_t *p = progress_json(&view), *q = progress_summary_json(&view);
-        *progress = p != NULL ? json_write(p, NULL) : NULL;
-        *summary = q != NULL ? json_write(q, NULL) : NULL;
+        row->progress = p != NULL ? json_write(p, NULL) : NULL;
+        row->summary = q != NULL ? json_write(q, NULL) : NULL;
+        row->verdict = view.verdict[0] != '\0' ? strdup(view.verdict) : NULL;
         json_decref(p);
         json_decref(q);
         free(view.chain);
     }
-    row->progress = *progress;
-    row->summary = *summary;
     row->isa = progress_isa();
     row->precision = live->precision;
     row->stored_bytes = progress_stored_bytes(s->store, live->id);
 }
 
-/* Under the lock. A job that does not run now holds its slices back. */
-static void enter_state(struct sched *s, struct live *live, enum job_state to)
+static void free_results(struct job_row *row)
+{
+    free(row->progress);
+    free(row->summary);
+    free(row->verdict);
+}
+
+/* A job that does not run now holds its slices back. */
+void sched_enter(struct sched *s, struct live *live, enum job_state to)
 {
     bool runs = to == JOB_queued || to == JOB_running;
     live->state = to;
-    atomic_store(&live->halt, !runs || live->failing || s->stopping);
+    if (to != JOB_running)
+        live->stop = LIVE_GO_ON; /* to be seen again when it runs again */
+    atomic_store(&live->halt, !runs || live->failing || live->stop != LIVE_GO_ON || s->stopping);
+    atomic_store(&live->cut, to == JOB_cancelling || s->stopping);
 }
 
-/* Under live->change. Stores the new state, then shows it. */
-static enum err store_state(struct sched *s, struct live *live, enum job_state to,
-                            const char *reason, struct err_info *info)
+enum err sched_store_state(struct sched *s, struct live *live, enum job_state to,
+                           const char *reason, struct err_info *info)
 {
     struct job_row row = {
         .state = to, .reason = (char *)(uintptr_t)reason, .started_ms = live->started_ms};
-    char *progress, *summary, log[JOB_REASON_SIZE + 20];
+    char log[JOB_REASON_SIZE + 20];
     uint64_t now = clock_wall_ms();
     memcpy(row.id, live->id, sizeof row.id);
     if (to == JOB_running && row.started_ms == 0)
         row.started_ms = now;
     if (job_state_terminal(to))
         row.ended_ms = now;
-    fill_results(s, live, &row, &progress, &summary);
+    if (to == JOB_paused)
+        sched_judge(s, live, to);
+    fill_results(s, live, &row);
     bool plain = strcmp(job_state_name(to), reason) == 0;
     snprintf(log, sizeof log, "%s%s%s", job_state_name(to), plain ? "" : ": ", plain ? "" : reason);
     enum err code = store_job_update(s->store, &row, JOB_SET_STATE | JOB_SET_RESULTS, log, info);
-    free(progress);
-    free(summary);
+    free_results(&row);
     if (code != ERR_OK)
         return code;
     pthread_mutex_lock(&s->lock);
-    enter_state(s, live, to);
+    sched_enter(s, live, to);
     live->started_ms = row.started_ms;
     live->stored_bytes = row.stored_bytes;
     live->revision = row.revision;
     live->version++;
     snprintf(live->reason, sizeof live->reason, "%s", reason);
     if (job_state_terminal(to))
-        remove_job(s, live);
+        sched_remove(s, live);
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
     log_event(LOG_INFO, "job", "job", live->id, "owner", live->owner, "state", job_state_name(to),
               "reason", reason, NULL);
-    publish(s, live, "job.state");
+    sched_publish(s, live, "job.state");
     events_publish(s->events, "queue.changed", NULL, NULL, true, "{}");
     return ERR_OK;
 }
@@ -363,14 +333,14 @@ static enum err change(struct sched *s, struct live *live, enum job_event event,
     pthread_mutex_lock(&live->change);
     enum err code = job_transition(live->state, event, &to, info);
     if (code == ERR_OK)
-        code = store_state(s, live, to, reason, info);
+        code = sched_store_state(s, live, to, reason, info);
     pthread_mutex_unlock(&live->change);
     return code;
 }
 
 /* ---- choosing ---- */
 
-static bool runnable(const struct live *live, uint64_t now)
+bool sched_runnable(const struct live *live, uint64_t now)
 {
     return (live->state == JOB_queued || live->state == JOB_running) && !live->ending &&
            !atomic_load(&live->halt) && live->retry_ms <= now;
@@ -392,12 +362,13 @@ static uint32_t free_chain(const struct live *live)
 
 /* Whether a goes before b. A user's slices under way count as use already, so that two workers do
  * not both turn to the same newcomer. */
-static bool before(struct sched *s, const struct live *a, const struct live *b, uint64_t now)
+bool sched_before(struct sched *s, const struct live *a, const struct live *b, uint64_t now)
 {
-    const struct use *ua = use_of(s, a->owner), *ub = use_of(s, b->owner);
+    const struct use *ua = sched_use(s, a->owner), *ub = sched_use(s, b->owner);
     if (ua != ub && ua != NULL && ub != NULL) {
         double slice = (double)s->config.slice_ms / 1000.0;
-        double na = recent(ua, now) + slice * ua->busy, nb = recent(ub, now) + slice * ub->busy;
+        double na = sched_recent(ua, now) + slice * ua->busy,
+               nb = sched_recent(ub, now) + slice * ub->busy;
         if (na != nb)
             return na < nb;
     }
@@ -411,13 +382,14 @@ static struct live *pick(struct sched *s, uint32_t *chain)
     uint64_t now = clock_wall_ms(), mono = clock_mono_ms();
     struct live *best = NULL;
     for (struct live *live = s->jobs; live != NULL; live = live->next) {
-        const struct use *use = use_of(s, live->owner);
-        if (!runnable(live, mono) || (use != NULL && use->busy >= s->config.user_running_chains))
+        const struct use *use = sched_use(s, live->owner);
+        if (!sched_runnable(live, mono) ||
+            (use != NULL && use->busy >= s->config.user_running_chains))
             continue;
         uint32_t k = free_chain(live);
         if (k == live->spec.chains)
             continue;
-        if (best == NULL || before(s, live, best, now)) {
+        if (best == NULL || sched_before(s, live, best, now)) {
             best = live;
             *chain = k;
         }
@@ -427,63 +399,13 @@ static struct live *pick(struct sched *s, uint32_t *chain)
 
 /* ---- after a slice ---- */
 
-static void live_summary(struct sched *s, struct live *live, bool final)
-{
-    struct jobfile *file;
-    struct summary summary;
-    struct summary_head head;
-    struct err_info info;
-    uint64_t start = clock_mono_ms();
-    if (jobfile_open(&file, s->store, live->id, &info) != ERR_OK)
-        return;
-    struct jobfile_info about;
-    jobfile_info(file, &about); /* the model need not be in memory */
-    size_t limit = final ? FINAL_COLUMNS : HEAD_COLUMNS;
-    size_t columns = about.width < limit ? about.width : limit;
-    size_t budget = FINAL_DRAWS / ((columns + 1) * about.chains);
-    struct summary_range range = {.count = limit,
-                                  .stride = (about.width + limit - 1) / limit,
-                                  .max_draws = final && budget > HEAD_DRAWS ? budget : HEAD_DRAWS,
-                                  .halt = &s->stopping};
-    if (range.stride < 1)
-        range.stride = 1;
-    if (summary_measure(&summary, file, &range, &info) == ERR_OK) {
-        summary_worst(&summary, &head);
-        const char *name = head.worst != SIZE_MAX ? jobfile_name(file, head.worst) : NULL;
-        pthread_mutex_lock(&s->lock);
-        live->head = head;
-        snprintf(live->worst, sizeof live->worst, "%s", name != NULL ? name : "");
-        pthread_mutex_unlock(&s->lock);
-        summary_release(&summary);
-    }
-    jobfile_close(file);
-    uint64_t end = clock_mono_ms();
-    pthread_mutex_lock(&s->lock);
-    live->head_ms = end;
-    live->head_cost_ms = (double)(end - start);
-    pthread_mutex_unlock(&s->lock);
-}
-
-/* Whether it is time for a summary; true for one of the workers only. */
-static bool summary_due(struct sched *s, struct live *live)
-{
-    uint64_t now = clock_mono_ms();
-    pthread_mutex_lock(&s->lock);
-    double since = (double)(now - live->head_ms);
-    bool due = since > HEAD_EVERY_MS && since > HEAD_SHARE * live->head_cost_ms;
-    if (due)
-        live->head_ms = now;
-    pthread_mutex_unlock(&s->lock);
-    return due;
-}
-
 /* Errors that may pass by themselves leave the job where it is, to be tried again. */
 static bool may_pass(enum err code)
 {
     return code == ERR_NO_SPACE || code == ERR_NO_MEMORY || code == ERR_UNAVAILABLE;
 }
 
-static void stall(struct sched *s, struct live *live, const char *why)
+void sched_stall(struct sched *s, struct live *live, const char *why)
 {
     pthread_mutex_lock(&s->lock);
     live->retry_ms = clock_mono_ms() + STALL_MS;
@@ -494,7 +416,7 @@ static void stall(struct sched *s, struct live *live, const char *why)
     pthread_mutex_unlock(&s->lock);
     if (news) {
         log_event(LOG_WARN, "job waits", "job", live->id, "reason", why, NULL);
-        publish(s, live, "job.warning");
+        sched_publish(s, live, "job.warning");
     }
 }
 
@@ -509,79 +431,12 @@ static void fail(struct sched *s, struct live *live, const char *why)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Under the lock: what would end the job now, if anything. Nothing ends while a slice is under way,
- * so a job that has ended is not touched by a worker any more. */
-static bool end_due(const struct live *live, enum job_event *event)
-{
-    if (live->busy > 0 || live->gone || live->ending || live->retry_ms > clock_mono_ms())
-        return false;
-    if (live->failing)
-        *event = JOB_EVENT_fail;
-    else if (live->state == JOB_cancelling)
-        *event = JOB_EVENT_stop;
-    else if (all_done(live))
-        *event = JOB_EVENT_finish;
-    else
-        return false;
-    return true;
-}
-
-/* Ends the job unless its owner was quicker (ERR_CONFLICT): it may have been extended or cancelled
- * since the end was due. */
-static enum err end_job(struct sched *s, struct live *live, enum job_event event,
-                        const char *reason, struct err_info *info)
-{
-    enum job_event now;
-    enum job_state to;
-    pthread_mutex_lock(&live->change);
-    pthread_mutex_lock(&s->lock);
-    live->ending = false;
-    bool due = end_due(live, &now) && now == event;
-    live->ending = true;
-    pthread_mutex_unlock(&s->lock);
-    enum err code = due ? job_transition(live->state, event, &to, info) : ERR_CONFLICT;
-    if (code == ERR_OK)
-        code = store_state(s, live, to, reason, info);
-    pthread_mutex_unlock(&live->change);
-    return code;
-}
-
-/* Ends what is due to end: called when a slice is over and after every request of the owner. */
-static void settle(struct sched *s, struct live *live)
-{
-    struct err_info info;
-    enum job_event event;
-    const char *reason = "cancelled by its owner; the draws so far are kept";
-    pthread_mutex_lock(&s->lock);
-    bool due = end_due(live, &event);
-    live->ending |= due;
-    pthread_mutex_unlock(&s->lock);
-    if (!due)
-        return;
-    if (event == JOB_EVENT_fail)
-        reason = live->failure;
-    if (event == JOB_EVENT_finish)
-        reason = "all chains are complete";
-    if (event != JOB_EVENT_fail)
-        live_summary(s, live, true);
-    /* An end whose summary was cut short comes again at the next start. */
-    bool late = event != JOB_EVENT_fail && atomic_load(&s->stopping);
-    enum err code = late ? ERR_CONFLICT : end_job(s, live, event, reason, &info);
-    pthread_mutex_lock(&s->lock);
-    live->ending = false;
-    if (code == ERR_NOT_FOUND) /* purged from under us: nothing is left to run */
-        remove_job(s, live);
-    pthread_mutex_unlock(&s->lock);
-    if (code != ERR_OK && code != ERR_CONFLICT && code != ERR_NOT_FOUND)
-        stall(s, live, info.message);
-}
-
 static void note_slice(struct sched *s, struct live *live, uint32_t k,
                        const struct live_slice *slice, enum err code)
 {
     struct live_chain *c = &live->chains[k];
     pthread_mutex_lock(&s->lock);
-    struct use *use = use_of(s, live->owner);
+    struct use *use = sched_use(s, live->owner);
     if (code == ERR_OK && slice->iteration > 0) {
         bool extended = slice->iteration < live->spec.warmup + live->iterations;
         c->iteration = slice->iteration;
@@ -602,7 +457,7 @@ static void note_slice(struct sched *s, struct live *live, uint32_t k,
     double seconds = 0.0;
     uint64_t at = 0;
     if (use != NULL) {
-        charge(use, slice->cpu_seconds);
+        sched_charge(use, slice->cpu_seconds);
         seconds = use->seconds;
         at = use->at_ms;
     }
@@ -616,7 +471,7 @@ static void give_back(struct sched *s, struct live *live, uint32_t k)
     live->chains[k].busy = false;
     live->busy--;
     s->busy--;
-    struct use *use = use_of(s, live->owner);
+    struct use *use = sched_use(s, live->owner);
     if (use != NULL && use->busy > 0)
         use->busy--;
     pthread_cond_broadcast(&s->work);
@@ -687,9 +542,9 @@ static bool over_quota(struct sched *s, const struct live *live)
 static void report_success(struct sched *s, struct live *live, uint64_t slices, bool done)
 {
     struct err_info info;
-    if (!done && summary_due(s, live))
-        live_summary(s, live, false);
-    publish(s, live, "job.progress");
+    if (!done)
+        sched_look(s, live);
+    sched_publish(s, live, "job.progress");
     if (slices % QUOTA_EVERY == 0 && over_quota(s, live))
         change(s, live, JOB_EVENT_pause, "paused: the disk quota of its owner is used up", &info);
 }
@@ -700,7 +555,7 @@ static void report_slice(struct sched *s, struct live *live, const struct live_s
     char why[JOB_REASON_SIZE];
     if (code != ERR_OK && may_pass(code)) {
         snprintf(why, sizeof why, "waits: %.380s", info->message);
-        stall(s, live, why);
+        sched_stall(s, live, why);
     } else if (code != ERR_OK) {
         fail(s, live, info->message);
     } else if (slice->status == CHAIN_DIVERGED) {
@@ -712,7 +567,7 @@ static void report_slice(struct sched *s, struct live *live, const struct live_s
         fail(s, live, why);
     } else if (slice->iteration > 0) {
         pthread_mutex_lock(&s->lock);
-        bool done = all_done(live);
+        bool done = sched_all_done(live);
         uint64_t slices = live->slices;
         pthread_mutex_unlock(&s->lock);
         report_success(s, live, slices, done);
@@ -762,7 +617,7 @@ static struct live *left_over(struct sched *s)
 {
     enum job_event event;
     for (struct live *live = s->jobs; live != NULL; live = live->next)
-        if (end_due(live, &event))
+        if (sched_end_due(live, &event))
             return live;
     return NULL;
 }
@@ -788,7 +643,7 @@ static void *worker(void *arg)
             live->busy++;
             s->busy++;
             live->last_slice = ++s->tick;
-            struct use *use = use_of(s, live->owner);
+            struct use *use = sched_use(s, live->owner);
             if (use != NULL)
                 use->busy++;
         }
@@ -797,7 +652,7 @@ static void *worker(void *arg)
             run_one(s, live, k);
             give_back(s, live, k);
         }
-        settle(s, live);
+        sched_settle(s, live, true);
         let_go(s, live);
         make_room(s);
         pthread_mutex_lock(&s->lock);
@@ -819,7 +674,7 @@ enum err sched_submit(struct sched *s, const struct job_row *row, struct err_inf
     live->users++;
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
-    publish(s, live, "job.state");
+    sched_publish(s, live, "job.state");
     events_publish(s->events, "queue.changed", NULL, NULL, true, "{}");
     let_go(s, live);
     return ERR_OK;
@@ -838,14 +693,15 @@ bool sched_renamed(struct sched *s, const struct job_row *row)
     live->version++;
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
-    publish(s, live, "job.state");
+    sched_publish(s, live, "job.state");
     let_go(s, live);
     return true;
 }
 
-/* Under live->change. More iterations: the stored request first, then the job itself. */
+/* Under live->change. More iterations: the stored request first, then the job itself. A job that
+ * had ended is to run them all: what stop_when asks for may be met already. */
 static enum err grow(struct sched *s, struct live *live, uint64_t iterations, enum job_state to,
-                     const char *reason, struct err_info *info)
+                     const char *reason, bool had_ended, struct err_info *info)
 {
     uint64_t most = s->config.limits.max_iterations, sum = live->spec.warmup + live->iterations;
     if (iterations < 1 || iterations > UINT64_MAX / 8 || (most > 0 && sum + iterations > most))
@@ -855,6 +711,8 @@ static enum err grow(struct sched *s, struct live *live, uint64_t iterations, en
                        iterations, most, sum);
     struct job_spec grown = live->spec; /* borrows everything */
     grown.iterations = live->iterations + iterations;
+    if (had_ended)
+        grown.stop_when = (struct stop_when){0};
     json_t *request = spec_resolved(&grown);
     char *text = request != NULL ? json_write(request, NULL) : NULL, log[120];
     json_decref(request);
@@ -862,7 +720,9 @@ static enum err grow(struct sched *s, struct live *live, uint64_t iterations, en
         .state = to, .reason = (char *)(uintptr_t)reason, .started_ms = live->started_ms};
     memcpy(row.id, live->id, sizeof row.id);
     row.request = text;
-    snprintf(log, sizeof log, "extended by %" PRIu64 " iterations", iterations);
+    bool dropped = memcmp(&grown.stop_when, &live->spec.stop_when, sizeof grown.stop_when) != 0;
+    snprintf(log, sizeof log, "extended by %" PRIu64 " iterations%s", iterations,
+             dropped ? "; stop_when does not apply any more" : "");
     enum err code =
         text != NULL ? store_job_update(s->store, &row, JOB_SET_STATE | JOB_SET_REQUEST, log, info)
                      : err_set(info, ERR_NO_MEMORY, "no memory");
@@ -871,7 +731,9 @@ static enum err grow(struct sched *s, struct live *live, uint64_t iterations, en
         return code;
     pthread_mutex_lock(&s->lock);
     live->iterations = grown.iterations;
-    enter_state(s, live, to);
+    if (had_ended)
+        live->spec.stop_when = grown.stop_when; /* no worker has it yet */
+    sched_enter(s, live, to);
     live->revision = row.revision;
     live->version++;
     for (uint32_t k = 0; k < live->spec.chains; k++)
@@ -914,8 +776,8 @@ static enum err control_held(struct sched *s, struct live *live, enum job_event 
     if (code != ERR_OK)
         return code;
     if (event == JOB_EVENT_extend)
-        return grow(s, live, iterations, to, reason_of(event, to), info);
-    return store_state(s, live, to, reason_of(event, to), info);
+        return grow(s, live, iterations, to, reason_of(event, to), false, info);
+    return sched_store_state(s, live, to, reason_of(event, to), info);
 }
 
 /* *gone: the job ended while we waited for our turn, and nothing was done. */
@@ -931,8 +793,8 @@ static enum err control_live(struct sched *s, struct live *live, enum job_event 
     if (*gone || code != ERR_OK)
         return code;
     if (event == JOB_EVENT_extend)
-        publish(s, live, "job.state");
-    settle(s, live);
+        sched_publish(s, live, "job.state");
+    sched_settle(s, live, false);
     pthread_mutex_lock(&s->lock);
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
@@ -989,18 +851,18 @@ static enum err revive(struct sched *s, const char *id, enum job_event event, ui
     pthread_mutex_unlock(&s->lock);
     pthread_mutex_lock(&live->change);
     if (event == JOB_EVENT_extend)
-        code = grow(s, live, iterations, to, reason_of(event, to), info);
+        code = grow(s, live, iterations, to, reason_of(event, to), true, info);
     else
-        code = store_state(s, live, to, reason_of(event, to), info);
+        code = sched_store_state(s, live, to, reason_of(event, to), info);
     pthread_mutex_lock(&s->lock);
     live->ending = false;
     if (code != ERR_OK)
-        remove_job(s, live);
+        sched_remove(s, live);
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
     pthread_mutex_unlock(&live->change);
     if (code == ERR_OK)
-        publish(s, live, "job.state");
+        sched_publish(s, live, "job.state");
     let_go(s, live);
     return code;
 }
@@ -1080,7 +942,7 @@ static void adopt(struct sched *s, struct live *live)
                  ": a smaller step size or a Barker sampler may help",
                  k + 1, live->chains[k].iteration);
     }
-    enter_state(s, live, live->state);
+    sched_enter(s, live, live->state);
     if (live->state == JOB_running)
         snprintf(live->reason, sizeof live->reason, "running again after a restart of the server");
 }
@@ -1189,8 +1051,10 @@ void sched_halt(struct sched *s)
 {
     pthread_mutex_lock(&s->lock);
     s->stopping = true;
-    for (struct live *live = s->jobs; live != NULL; live = live->next)
+    for (struct live *live = s->jobs; live != NULL; live = live->next) {
         atomic_store(&live->halt, true);
+        atomic_store(&live->cut, true);
+    }
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
     for (unsigned i = 0; i < s->thread_count; i++)
@@ -1212,100 +1076,6 @@ void sched_free(struct sched *s)
     free(s->threads);
     free(s->uses);
     free(s);
-}
-
-/* ---- the queue ---- */
-
-static void explain(struct sched *s, struct live *live, size_t ahead, struct sched_queue_job *out)
-{
-    const struct use *use = use_of(s, live->owner);
-    if (live->busy > 0)
-        snprintf(out->why, sizeof out->why, "%u of %" PRIu32 " chains run now", live->busy,
-                 live->spec.chains);
-    else if (!runnable(live, clock_mono_ms()))
-        snprintf(out->why, sizeof out->why, "%s", live->reason);
-    else if (use != NULL && use->busy >= s->config.user_running_chains)
-        snprintf(out->why, sizeof out->why, "%s has %u chains running, the most allowed",
-                 live->owner, use->busy);
-    else if (ahead > 0)
-        snprintf(
-            out->why, sizeof out->why,
-            "waits for a worker: %zu %s ahead (less recent use of their owner, higher priority, or "
-            "waiting longer)",
-            ahead, ahead == 1 ? "job is" : "jobs are");
-    else
-        snprintf(out->why, sizeof out->why, "gets the next slice");
-}
-
-/* Insertion into the order of slices; the list is short. */
-static size_t order_jobs(struct sched *s, struct live **order)
-{
-    uint64_t now = clock_wall_ms();
-    size_t count = 0;
-    for (struct live *live = s->jobs; live != NULL; live = live->next) {
-        size_t at = count++;
-        for (; at > 0 && before(s, live, order[at - 1], now); at--)
-            order[at] = order[at - 1];
-        order[at] = live;
-    }
-    return count;
-}
-
-static void fill_queue(struct sched *s, struct live **order, struct sched_queue *out)
-{
-    size_t ahead = 0;
-    for (size_t i = 0; i < out->job_count; i++) {
-        struct live *live = order[i];
-        struct sched_queue_job *job = &out->jobs[i];
-        *job = (struct sched_queue_job){.state = live->state,
-                                        .lab = live->lab,
-                                        .busy = live->busy,
-                                        .chains = live->spec.chains,
-                                        .priority = live->priority};
-        memcpy(job->id, live->id, sizeof job->id);
-        memcpy(job->owner, live->owner, sizeof job->owner);
-        memcpy(job->name, live->name, sizeof job->name);
-        explain(s, live, ahead, job);
-        ahead += live->busy == 0 && runnable(live, clock_mono_ms());
-    }
-    uint64_t now = clock_wall_ms();
-    for (size_t i = 0; i < s->use_count; i++) {
-        const struct use *use = &s->uses[i];
-        if (use->jobs == 0 && recent(use, now) < 0.5)
-            continue;
-        struct sched_queue_user *user = &out->users[out->user_count++];
-        *user = (struct sched_queue_user){
-            .usage_seconds = recent(use, now), .running_chains = use->busy, .jobs = use->jobs};
-        memcpy(user->name, use->user, sizeof user->name);
-    }
-}
-
-bool sched_queue(struct sched *s, struct sched_queue *out)
-{
-    pthread_mutex_lock(&s->lock);
-    *out = (struct sched_queue){.workers = s->config.workers, .busy = s->busy};
-    for (const struct live *live = s->jobs; live != NULL; live = live->next)
-        out->job_count++;
-    struct live **order = calloc(out->job_count + 1, sizeof(struct live *));
-    out->jobs = calloc(out->job_count + 1, sizeof *out->jobs);
-    out->users = calloc(s->use_count + 1, sizeof *out->users);
-    bool ok = order != NULL && out->jobs != NULL && out->users != NULL;
-    if (ok) {
-        order_jobs(s, order);
-        fill_queue(s, order, out);
-    }
-    pthread_mutex_unlock(&s->lock);
-    free(order);
-    if (!ok)
-        sched_queue_release(out);
-    return ok;
-}
-
-void sched_queue_release(struct sched_queue *queue)
-{
-    free(queue->jobs);
-    free(queue->users);
-    *queue = (struct sched_queue){0};
 }
 
 void sched_stats(struct sched *s, struct sched_stats *out)

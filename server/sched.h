@@ -13,6 +13,7 @@
 #include "server/datacache.h"
 #include "server/events.h"
 #include "server/store.h"
+#include "server/verdict.h"
 
 struct sched;
 
@@ -46,7 +47,6 @@ enum err sched_delete(struct sched *sched, struct job_row *row, bool purge, stru
 bool sched_renamed(struct sched *sched, const struct job_row *row);
 
 /* What is known about a job while it is not finished. */
-#define SCHED_VERDICT_SIZE 800
 struct sched_chain {
     uint64_t iteration;
     bool warmup, busy, done, diverged;
@@ -56,11 +56,11 @@ struct sched_view {
     char reason[JOB_REASON_SIZE];
     uint64_t revision, version;
     uint64_t started_ms;
-    uint64_t total;                /* iterations of one chain, warm-up included */
-    double cpu_seconds, rate;      /* rate: iterations per second, all chains; 0: not known */
+    uint64_t total;           /* iterations of one chain, warm-up included */
+    double cpu_seconds, rate; /* rate: iterations per second, all chains; 0: not known */
     double max_rhat, min_ess_bulk, min_ess_tail; /* NaN: not known */
     char worst[120];
-    char verdict[SCHED_VERDICT_SIZE]; /* one sentence, or "" */
+    char verdict[VERDICT_SIZE]; /* one sentence, or "" */
     uint32_t chains;
     struct sched_chain *chain; /* free() */
 };
