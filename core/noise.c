@@ -65,6 +65,31 @@ static size_t smallest_batch(const struct noise_setting *setting, double sigma, 
     return sigma * noise_tau_at(setting, tau, m) <= ceiling ? m : 0;
 }
 
+/* What is added is (ratio - 1) / H_jj, exact for Langevin samplers on normal targets at small
+ * steps, whatever their correlations: with noise of covariance c H and steps D the stationary
+ * covariance is H^-1 + D (c+1)/4 + O(D^2). Against what is left of the variance; which is not less
+ * than 1/H_jj.
+ */
+double noise_marginal_ratio(const struct noise_setting *setting, double sigma, double tau,
+                            double variance)
+{
+    const struct sampler_type *sampler = setting->sampler;
+    double N = (double)setting->N, n = (double)setting->n;
+    if (isnan(tau) || isnan(sigma) || !(variance >= 0.0))
+        return NAN;
+    if (sampler->variance_ratio == NULL)
+        return 1.0;
+    double ratio = sampler->variance_ratio(setting->params, sigma, tau);
+    double curvature = tau * tau / ((setting->replacement ? N : N - n) / n);
+    if (!has_choice(setting) || !(curvature > 0.0) || isinf(ratio))
+        return ratio;
+    double stiffness = sigma * sigma * curvature;
+    if (!sampler->bounded)
+        ratio = stiffness < 4.0 ? ratio / (1.0 - 0.25 * stiffness) : INFINITY;
+    double given_others = 1.0 / curvature, added = (ratio - 1.0) * given_others;
+    return isinf(ratio) ? ratio : 1.0 + added / fmax(variance - added, given_others);
+}
+
 void noise_advise(struct noise_advice *out, const struct noise_setting *setting, double sigma,
                   double tau)
 {

@@ -33,6 +33,20 @@ struct noise_advice {
 void noise_advise(struct noise_advice *out, const struct noise_setting *setting, double sigma,
                   double tau);
 
+/* The expected ratio for the marginal variance of a coordinate that may be correlated with others,
+ * where `variance` is that of its draws. A coordinate's variance given the others is that of its
+ * curvature, 1/H_jj, which tau tells where the data outweigh the prior: tau^2 = H_jj (N-n)/n, or
+ * H_jj N/n with replacement. Noise (and an unbounded step that is large against it) adds to that,
+ * and the same amount to the marginal variance, which may be much larger.
+ *
+ * Of a bounded sampler it lies between 1 and variance_ratio. It is too small where `variance` is
+ * itself mostly bias: read the two as a range. Infinite when the step of an unbounded sampler is
+ * beyond stability, sigma^2 H_jj >= 4. Without data the curvature is not known: variance_ratio. NaN
+ * when tau or variance is, or the variance is negative.
+ */
+double noise_marginal_ratio(const struct noise_setting *setting, double sigma, double tau,
+                            double variance);
+
 /* The tau that a batch of m would have where one of setting->n has `tau`. NaN where that cannot be
  * told: no data, or a full batch without replacement. */
 double noise_tau_at(const struct noise_setting *setting, double tau, size_t m);

@@ -52,9 +52,10 @@ struct sampler_type {
      * is ceiling / tau. NULL for exact samplers. */
     double (*ceiling)(const double *params);
     /* Stationary variance over the target's under normal gradient noise of sd tau: the limit of
-     * small sigma at a fixed sigma tau, where the drift is linear, in one coordinate by itself
-     * (correlated coordinates and larger steps add to it). 1: no effect of the noise; 0 without
-     * noise for variants that inject no randomness of their own. tau = NaN gives NaN. Takes some
+     * small sigma at a fixed sigma tau, where the drift is linear, in one coordinate by itself.
+     * Where coordinates are correlated this is about the variance given the others, and the
+     * marginal variance suffers less (core/noise.h). 1: no effect of the noise; 0 without noise for
+     * variants that inject no randomness of their own. tau = NaN gives NaN. Takes some
      * microseconds. NULL for exact samplers. */
     double (*variance_ratio)(const double *params, double sigma, double tau);
     /* Acceptance rate since the end of warm-up, from the sampler's memory; NULL: accepts all. */

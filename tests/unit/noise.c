@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <string.h>
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -208,4 +209,106 @@ static void grows(const struct noise_setting *s, const char *name)
 Test(noise, variance_ratio_grows_with_sigma_tau_and_depends_on_nothing_else)
 {
     for_all_choices(grows);
+}
+
+struct pair_case {
+    double correlation, sigma[2], sd[2];
+    size_t N, n;
+    bool replacement;
+    double allowed;
+};
+
+static void multiply(double a[2][2], double b[2][2], bool transposed, double out[2][2])
+{
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 2; j++)
+            out[i][j] = a[i][0] * (transposed ? b[j][0] : b[0][j]) +
+                        a[i][1] * (transposed ? b[j][1] : b[1][j]);
+}
+
+/* Covariance of theta' = A theta + N(0, D + c/4 D H D), A = I - D H / 2, after 2^48 steps, by
+ * doubling: the law of vanilla SGLD on a normal target with precision H whose gradient noise has
+ * covariance c H. */
+static void langevin_covariance(double H[2][2], const double D[2], double c, double S[2][2])
+{
+    double A[2][2], half[2][2], more[2][2], square[2][2];
+
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 2; j++) {
+            A[i][j] = (i == j) - D[i] * H[i][j] / 2;
+            S[i][j] = (i == j ? D[i] : 0) + c / 4 * D[i] * H[i][j] * D[j];
+        }
+    for (int round = 0; round < 48; round++) {
+        multiply(A, S, false, half);
+        multiply(half, A, true, more);
+        multiply(A, A, false, square);
+        memcpy(A, square, sizeof(square));
+        for (int k = 0; k < 4; k++)
+            S[k / 2][k % 2] += more[k / 2][k % 2];
+    }
+}
+
+static const struct pair_case pairs[] = {
+    {0, {0.1, 0.1}, {1, 1}, 88163, 881, false, 0.01},
+    {0.97, {0.1, 0.2}, {1, 2}, 88163, 881, false, 0.03},
+    {-0.9, {0.05, 0.03}, {1, 0.1}, 88163, 881, true, 0.03},
+    {0.8, {0.001, 0.0013}, {1, 1.4}, 100000000, 100, false, 1e-3},
+};
+
+/* At the covariance that theory gives, the announced marginal ratio is the true one, although the
+ * variance given the other coordinate is inflated many times more. */
+Test(noise, marginal_ratio_sees_through_correlation)
+{
+    static const double params[PARAM_MAX] = {0};
+
+    for (size_t k = 0; k < COUNT(pairs); k++) {
+        const struct pair_case *p = &pairs[k];
+        double N = (double)p->N, n = (double)p->n, c = (p->replacement ? N : N - n) / n;
+        double D[2], H[2][2], S[2][2], r = p->correlation;
+        for (int i = 0; i < 2; i++) {
+            D[i] = p->sigma[i] * p->sigma[i];
+            for (int j = 0; j < 2; j++)
+                H[i][j] = (i == j ? 1 : -r) / (1 - r * r) / p->sd[i] / p->sd[j];
+        }
+        langevin_covariance(H, D, c, S);
+        for (int i = 0; i < 2; i++) {
+            struct noise_setting s = {&sampler_sgld, params, p->N, p->n, p->replacement};
+            double tau = sqrt(c * H[i][i]), truth = S[i][i] / p->sd[i] / p->sd[i];
+            double said = noise_marginal_ratio(&s, p->sigma[i], tau, S[i][i]);
+            cr_expect_gt(truth, 1.05);
+            cr_expect_float_eq(said / truth, 1, p->allowed, "case %zu: %.4f, not %.4f", k, said,
+                               truth);
+            struct noise_advice a;
+            noise_advise(&a, &s, p->sigma[i], tau);
+            cr_expect_leq(said, a.variance_ratio * 1.01);
+            if (fabs(r) > 0.5)
+                cr_expect_gt(a.variance_ratio - 1, 2 * (truth - 1));
+        }
+    }
+}
+
+Test(noise, marginal_ratio_has_defined_limits)
+{
+    static const double params[PARAM_MAX] = {0};
+    struct noise_setting langevin = {&sampler_sgld, params, 10000, 100, false};
+    struct noise_setting barker = {&sampler_sgbd, params, 10000, 100, false}, s;
+    double tau = sqrt(99.0); /* curvature 1 */
+
+    cr_expect(isinf(noise_marginal_ratio(&langevin, 2, tau, 7)), "2 sds are beyond stability");
+    cr_expect(isfinite(noise_marginal_ratio(&barker, 2, tau, 7)));
+    cr_expect_float_eq(noise_marginal_ratio(&barker, 0.3, 0, 7), 1, 1e-7);
+    cr_expect(isinf(noise_marginal_ratio(&barker, 0.3, INFINITY, 7)));
+    cr_expect(isnan(noise_marginal_ratio(&barker, 0.3, NAN, 7)));
+    cr_expect(isnan(noise_marginal_ratio(&barker, 0.3, tau, NAN)));
+    cr_expect(isnan(noise_marginal_ratio(&barker, 0.3, tau, -1)));
+    s = barker;
+    s.sampler = &sampler_mala;
+    cr_expect_eq(noise_marginal_ratio(&s, 0.3, tau, 7), 1);
+    s = barker;
+    s.N = 0;
+    cr_expect_eq(noise_marginal_ratio(&s, 0.3, tau, 7),
+                 sampler_sgbd.variance_ratio(params, 0.3, tau));
+    cr_expect_float_eq(noise_marginal_ratio(&barker, 0.3, tau, 0),
+                       sampler_sgbd.variance_ratio(params, 0.3, tau), 1e-12);
+    cr_expect_float_eq(noise_marginal_ratio(&barker, 0.3, tau, 1e9), 1, 1e-6);
 }
