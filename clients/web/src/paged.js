@@ -6,7 +6,7 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { address, api } from "./api.js";
 import { listen } from "./live.js";
 
-const SIZE = 1000;
+const SIZE = 4000; // to put the worst first the daemon looks at all of them, whatever the page
 const PAUSE_MS = 120; // whoever flings past a page does not need it
 
 export function usePaged(path, query, { items, total, job, atLeast = 10000 }) {

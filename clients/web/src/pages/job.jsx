@@ -4,7 +4,7 @@ import { putJobs } from "../live.js";
 import { useResource } from "../resource.js";
 import { useQuery } from "../router.js";
 import { jobs, useStore } from "../store.js";
-import { Failure, Loading } from "../ui/states.jsx";
+import { Empty, Failure, Loading } from "../ui/states.jsx";
 import { TabPanel, Tabs } from "../ui/tabs.jsx";
 import { Head } from "./job/head.jsx";
 import { Overview } from "./job/overview.jsx";
@@ -18,14 +18,21 @@ import { Take } from "./job/take.jsx";
 
 const VIEWS = [
   ["overview", "Overview", Overview],
-  ["traces", "Traces", Traces],
-  ["densities", "Densities", Densities],
-  ["parameters", "Parameters", Parameters],
-  ["noise", "Noise", Noise],
-  ["metrics", "Metrics", Metrics],
+  ["traces", "Traces", Traces, true],
+  ["densities", "Densities", Densities, true],
+  ["parameters", "Parameters", Parameters, true],
+  ["noise", "Noise", Noise, true],
+  ["metrics", "Metrics", Metrics, true],
   ["log", "Log", Log],
   ["take", "Request & files", Take],
-];
+]; // [key, name, view, whether it needs draws]
+
+// Before the first slice is saved there is no file to ask for.
+export const hasDraws = (job) => (job.progress?.iteration ?? 0) > 0;
+
+function NoDraws({ job }) {
+  return <Empty title="No draws yet">{job.state === "queued" ? `The job waits: ${job.reason}.` : job.reason} This page goes on by itself.</Empty>;
+}
 
 export function Job({ id }) {
   const loaded = useResource(`/v1/jobs/${id}`, {}, { job: id, on: (type, data) => type !== "job.progress" && data.id === id });
@@ -39,12 +46,12 @@ export function Job({ id }) {
   }, [job?.name]);
 
   if (!job) return loaded.error ? <div class="page"><Failure error={loaded.error} retry={loaded.reload} /></div> : <Loading what="the job" />;
-  const [name, , View] = VIEWS.find(([key]) => key === tab) ?? VIEWS[0];
+  const [name, , View, needsDraws] = VIEWS.find(([key]) => key === tab) ?? VIEWS[0];
   return (
     <div class="page job">
       <Head job={job} />
       <Tabs label="Views of the job" tabs={VIEWS} value={name} onChange={(key) => setTab(key, {})} />
-      <TabPanel name={name}><View job={job} /></TabPanel>
+      <TabPanel name={name}>{needsDraws && !hasDraws(job) ? <NoDraws job={job} /> : <View job={job} />}</TabPanel>
     </div>
   );
 }

@@ -69,9 +69,9 @@ function ProgressCell({ job }) {
   const p = job.progress;
   if (!p) return <span class="dim">{job.state === "queued" ? job.reason : "–"}</span>;
   const active = job.state === "running" || job.state === "queued";
-  const left = active && p.eta_seconds !== null ? `${duration(p.eta_seconds)} left` : percent(p.fraction);
+  const left = active && p.eta_seconds !== null ? `≈ ${duration(p.eta_seconds)}` : percent(p.fraction);
   return (
-    <span class="progress-cell" title={`${count(p.iteration)} of ${count(p.total)} iterations of all chains`}>
+    <span class="progress-cell" title={`${count(p.iteration)} of ${count(p.total)} iterations of all chains${active && p.eta_seconds !== null ? `; about ${duration(p.eta_seconds)} left` : ""}`}>
       <ProgressBar value={p.fraction} tone={job.state} label={`Progress of ${job.name}`} /><small>{left}</small>
     </span>
   );
@@ -89,21 +89,21 @@ function Actions({ job, trash, gone }) {
   return items.length ? <Menu label={`Actions on ${job.name}`} items={items} /> : null;
 }
 
-const elapsed = (job) => (job.progress ? duration(job.progress.elapsed_seconds) : "–");
+const elapsed = (job) => (job.progress?.elapsed_seconds ? duration(job.progress.elapsed_seconds) : "–");
 const href = (job) => makeHash(`/jobs/${job.id}`);
 
 function columnsOf(trash, owners, onTag, gone) {
   const columns = [
     { key: "tick", label: "", width: "1.75rem", render: (j) => <Tick id={j.id} name={j.name} /> },
-    { key: "state", label: "State", width: "6.5rem", render: (j) => <span title={j.reason}><StateMark state={j.state} /></span> },
-    { key: "name", label: "Name", width: "minmax(10rem, 2.4fr)", render: (j) => <NameCell job={j} onTag={onTag} /> },
+    { key: "state", label: "State", width: "6.3rem", render: (j) => <span title={j.reason}><StateMark state={j.state} /></span> },
+    { key: "name", label: "Name", width: "minmax(10rem, 2.2fr)", render: (j) => <NameCell job={j} onTag={onTag} /> },
     owners && { key: "owner", label: "Owner", width: "minmax(4rem, .6fr)", render: (j) => j.owner },
-    { key: "model", label: "Model", width: "minmax(5rem, .8fr)", render: (j) => modelName(j.request) },
-    { key: "sampler", label: "Sampler", width: "minmax(6rem, 1fr)", render: (j) => samplerName(j.request) },
-    { key: "progress", label: "Progress", width: "minmax(9rem, 1fr)", render: (j) => <ProgressCell job={j} /> },
-    { key: "rhat", label: "R-hat", title: "The largest of all saved parameters; below 1.01 the chains agree", width: "4rem", align: "right", render: (j) => <RhatText value={j.summary?.max_rhat} /> },
-    { key: "ess", label: "ESS", title: "The smallest bulk effective sample size; 400 and more give stable quantiles", width: "4.5rem", align: "right", render: (j) => <EssText value={j.summary?.min_ess_bulk} /> },
-    { key: "verdict", label: "Verdict", width: "minmax(11rem, 1.2fr)", render: (j) => <Verdict text={j.verdict} /> },
+    { key: "model", label: "Model", width: "minmax(7rem, .9fr)", render: (j) => <span title={modelName(j.request)}>{modelName(j.request)}</span> },
+    { key: "sampler", label: "Sampler", width: "minmax(7.5rem, .9fr)", render: (j) => <span title={samplerName(j.request)}>{samplerName(j.request)}</span> },
+    { key: "progress", label: "Progress", width: "minmax(8.5rem, 1fr)", render: (j) => <ProgressCell job={j} /> },
+    { key: "rhat", label: "R-hat", title: "The largest of all saved parameters; below 1.01 the chains agree", width: "3.4rem", align: "right", render: (j) => <RhatText value={j.summary?.max_rhat} /> },
+    { key: "ess", label: "ESS", title: "The smallest bulk effective sample size; 400 and more give stable quantiles", width: "4.2rem", align: "right", render: (j) => <EssText value={j.summary?.min_ess_bulk} /> },
+    { key: "verdict", label: "Verdict", width: "minmax(9.5rem, 1.1fr)", render: (j) => <Verdict text={j.verdict} /> },
     { key: "elapsed", label: "Elapsed", width: "5.5rem", align: "right", render: (j) => <span title={`submitted ${time(j.created_at)}`}>{elapsed(j)}</span> },
     { key: "actions", label: "", width: "2.4rem", render: (j) => <Actions job={j} trash={trash} gone={gone} /> },
   ];
@@ -221,7 +221,11 @@ export function Jobs() {
   const seen = useSeen(byId);
   const inTrash = trash === "true";
   const rows = (list.ids || []).map((id) => byId[id]).filter((job) => job && (inTrash || !job.deleted));
-  const columns = columnsOf(inTrash, owner !== "", (t) => setQuery({ tag: t }, {}), list.reload);
+  const latest = useRef(list);
+  latest.current = list;
+  const gone = useCallback(() => latest.current.reload(), []);
+  const columns = useMemo(() => columnsOf(inTrash, owner !== "", (t) => setQuery({ tag: t }, {}), gone), [inTrash, owner, me]);
+  const compact = useCallback((j) => <CompactJob job={j} trash={inTrash} gone={gone} />, [inTrash, me]);
   const filtered = Object.values(query).some(Boolean);
   const more = useCallback((from, to) => to >= rows.length - 20 && list.more(), [rows.length, list.next]);
 
@@ -234,7 +238,7 @@ export function Jobs() {
       {list.error && (list.ids === null || list.error.status !== 0) && <Failure error={list.error} retry={list.reload} />}
       {list.ids !== null && (
         <VirtualTable label="Jobs" fill columns={columns} count={rows.length} row={(i) => rows[i]} rowKey={(j) => j.id} height={34} minWidth="62rem"
-          compact={(j) => <CompactJob job={j} trash={inTrash} gone={list.reload} />} compactHeight={92}
+          compact={compact} compactHeight={92}
           onRange={more} onOpen={(j) => navigate(`/jobs/${j.id}`)} onToggle={(j) => tick(j.id, !ticked.get().ids.includes(j.id))}
           empty={<NoJobs filtered={filtered} trash={inTrash} viewer={me?.role === "viewer"} />} />
       )}

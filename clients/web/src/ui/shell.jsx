@@ -22,7 +22,7 @@ function Connection() {
     <span class="connection">
       <span class={`lamp ${tone}`} title={[title, detail].filter(Boolean).join(" ")} role="status" data-state={state}><i aria-hidden="true" />{word}</span>
       <Button kind="quiet" class="small" aria-pressed={paused} title={paused ? "Go on updating" : "Keep what is shown as it is"}
-        onClick={() => (paused ? live.resume() : live.pause())}>{paused ? "Resume" : "Pause"}</Button>
+        onClick={() => (paused ? live.resume() : live.pause())}>{paused ? "Resume updates" : "Pause updates"}</Button>
     </span>
   );
 }

@@ -4,8 +4,10 @@
 //
 // columns: [{key, label, title, width: "minmax(8rem, 1fr)", align: "right", render(row, i), sort: true}]
 // row(i) may give undefined for a row that is not there yet: it is drawn as a placeholder, and
-// onRange(from, to) tells which rows are wanted. `compact(row, i)` draws a row on a narrow screen.
+// columns and compact are best kept from one drawing to the next (outside the component, or useMemo):
+// rows whose data did not change are then left alone. onRange(from, to) tells which rows are wanted. `compact(row, i)` draws a row on a narrow screen.
 // Below minWidth the table scrolls sideways.
+import { Component } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 const OVERSCAN = 8;
@@ -76,7 +78,7 @@ export function VirtualTable({
   for (let i = from; i < to; i++) {
     const data = row(i);
     drawn.push(
-      <Row key={data === undefined ? `#${i}` : rowKey(data, i)} data={data} i={i} columns={columns} template={template} top={i * high} height={high}
+      <Row key={data === undefined ? `#${i}` : rowKey(data, i)} data={data} i={i} columns={columns} template={template} height={high}
         active={i === active} compact={narrow ? compact : undefined} extra={data && rowClass ? rowClass(data, i) : ""} onOpen={onOpen} setActive={setActive} />,
     );
   }
@@ -105,18 +107,26 @@ function Head({ column, sort, onSort }) {
   );
 }
 
-function Row({ data, i, columns, template, top, height, active, compact, extra, onOpen, setActive }) {
-  const open = (event) => {
-    setActive(i);
-    if (data && onOpen && !event.target.closest("a, button, input, label, select, summary")) onOpen(data, i);
-  };
-  const style = { transform: `translateY(${top}px)`, height: `${height}px` };
-  const name = `vrow ${active ? "active" : ""} ${onOpen ? "opens" : ""} ${extra}`;
-  if (compact)
-    return <div class={name} role="row" aria-rowindex={i + 2} style={style} onClick={open}><div role="cell" class="vcompact">{data === undefined ? "…" : compact(data, i)}</div></div>;
-  return (
-    <div class={name} role="row" aria-rowindex={i + 2} style={{ ...style, gridTemplateColumns: template }} onClick={open}>
-      {columns.map((c) => <span key={c.key} role="cell" class={c.align}>{data === undefined ? <i class="hole" /> : c.render(data, i)}</span>)}
-    </div>
-  );
+// Drawn again only when something in it changed: while one scrolls most rows stay as they are.
+class Row extends Component {
+  shouldComponentUpdate(next) {
+    const now = this.props;
+    return ["data", "i", "columns", "height", "active", "compact", "extra"].some((key) => now[key] !== next[key]);
+  }
+
+  render({ data, i, columns, template, height, active, compact, extra, onOpen, setActive }) {
+    const open = (event) => {
+      setActive(i);
+      if (data && onOpen && !event.target.closest("a, button, input, label, select, summary")) onOpen(data, i);
+    };
+    const style = { transform: `translateY(${i * height}px)`, height: `${height}px` };
+    const name = `vrow ${active ? "active" : ""} ${onOpen ? "opens" : ""} ${extra}`;
+    if (compact)
+      return <div class={name} role="row" aria-rowindex={i + 2} style={style} onClick={open}><div role="cell" class="vcompact">{data === undefined ? "…" : compact(data, i)}</div></div>;
+    return (
+      <div class={name} role="row" aria-rowindex={i + 2} style={{ ...style, gridTemplateColumns: template }} onClick={open}>
+        {columns.map((c) => <span key={c.key} role="cell" class={c.align}>{data === undefined ? <i class="hole" /> : c.render(data, i)}</span>)}
+      </div>
+    );
+  }
 }

@@ -33,7 +33,7 @@ export function Noise({ job }) {
       <div class="bar-top"><span>{count(list.total)} coordinates{noise?.coordinates_beyond > 0 && <>, {count(noise.coordinates_beyond)} beyond their tolerance</>}</span><span class="spring" />
         <select aria-label="Order" value={order} onChange={(e) => setOrder(e.currentTarget.value)}><option value="worst">largest step against tolerance first</option><option value="declared">as declared</option></select></div>
       <VirtualTable label="Noise tolerance per coordinate" columns={COLUMNS} count={list.total} row={list.row} rowKey={(r) => r.index} onRange={list.ensure} minWidth="58rem"
-        compact={(r) => <Compact r={r} />} compactHeight={72} />
+        compact={compactRow} compactHeight={72} />
     </div>
   );
 }
@@ -57,6 +57,8 @@ function Advice({ noise, job }) {
     </section>
   );
 }
+
+const compactRow = (r) => <Compact r={r} />;
 
 function Compact({ r }) {
   return (

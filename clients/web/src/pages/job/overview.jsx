@@ -10,7 +10,8 @@ import { useNarrow } from "../../ui/table.jsx";
 import { Level, toneOf } from "../../ui/tag.jsx";
 
 export function Overview({ job }) {
-  const diagnostics = useResource(`/v1/jobs/${job.id}/diagnostics`, { limit: 1 }, { job: job.id, atLeast: 4000 });
+  const begun = (job.progress?.iteration ?? 0) > 0;
+  const diagnostics = useResource(begun ? `/v1/jobs/${job.id}/diagnostics` : null, { limit: 1 }, { job: job.id, atLeast: 4000 });
   return (
     <div class="stack">
       <Verdict job={job} verdict={diagnostics.data?.verdict} />

@@ -1,5 +1,5 @@
 // Every saved parameter, the worst first: as quick with 52 580 as with four.
-import { useMemo } from "preact/hooks";
+import { useMemo, useRef } from "preact/hooks";
 import { count, number, plural } from "../../format.js";
 import { usePaged } from "../../paged.js";
 import { joinNames, splitNames } from "../../params.js";
@@ -42,7 +42,9 @@ export function Parameters({ job }) {
     if (!next.delete(name)) next.add(name);
     setQuery({ params: joinNames([...next]) });
   };
-  const columns = columnsOf(reference, chosen, flip);
+  const latest = useRef(flip);
+  latest.current = flip;
+  const columns = useMemo(() => columnsOf(reference, chosen, (name) => latest.current(name)), [reference, chosen]);
   if (list.total === null) return list.error ? <Failure error={list.error} retry={list.reload} /> : <Loading what="parameters" />;
   const head = list.first;
   return (
@@ -56,11 +58,13 @@ export function Parameters({ job }) {
       </div>
       {list.error && list.error.status > 0 && <p class="note warn">Not up to date: {list.error.message}</p>}
       <VirtualTable label="Parameters" columns={columns} count={list.total} row={list.row} rowKey={(r) => r.name} onRange={list.ensure} minWidth="56rem"
-        onOpen={(r) => setQuery({ params: r.name, tab: "traces" }, {})} onToggle={(r) => flip(r.name)} compact={(r) => <Compact r={r} />} compactHeight={62}
+        onOpen={(r) => setQuery({ params: r.name, tab: "traces" }, {})} onToggle={(r) => flip(r.name)} compact={compactRow} compactHeight={62}
         empty={<Empty title="No parameter is saved" />} />
     </div>
   );
 }
+
+const compactRow = (r) => <Compact r={r} />;
 
 function Compact({ r }) {
   return (
