@@ -66,7 +66,8 @@ class World:
             "SELECT id, state, revision, deleted_ms, name, lab FROM job ORDER BY id",
             "SELECT id, user, revoked_ms FROM token ORDER BY id",
             "SELECT name, role FROM user ORDER BY name",
-            "SELECT owner, name, lab FROM reference ORDER BY owner, name")]
+            "SELECT owner, name, lab FROM reference ORDER BY owner, name",
+            "SELECT id, owner FROM study ORDER BY id")]
         files = sorted(os.path.join(d, f) for d, _, fs in os.walk(self.daemon.data) for f in fs)
         return rows, files
 
@@ -106,6 +107,11 @@ class World:
         assert reply.status in (200, 201, 204), reply
         return path
 
+    def study(self):
+        reply = self.alice.post("/v1/studies", LADDER)
+        assert reply.status == 201, reply
+        return "/v1/studies/" + reply.json()["id"]
+
     def token(self):
         return "/v1/tokens/" + self.daemon.user("alice").token_id
 
@@ -121,6 +127,9 @@ class World:
 
 
 REFERENCE = '{"parameters": [{"name": "theta[1]", "mean": 0.0, "sd": 1.0}]}'
+
+
+LADDER = {"kind": "ladder", "job": harness.toy()}
 
 
 class Row:
@@ -203,6 +212,10 @@ ROWS = {
     "PUT /v1/references/{name}": Row(fixed("/v1/references/put", REFERENCE), 204, viewer=403,
                                      headers=JSON),
     "DELETE /v1/references/{name}": Row(fresh("reference"), 204, admin=404, other=404, viewer=403),
+    "GET /v1/studies": Row(fixed("/v1/studies")),
+    "POST /v1/studies": Row(fixed("/v1/studies", LADDER), 201, viewer=403),
+    "GET /v1/studies/{id}": Row(fresh("study"), other=404),
+    "DELETE /v1/studies/{id}": Row(fresh("study"), 204, other=404, viewer=403),
     "GET /v1/queue": Row(fixed("/v1/queue")),
     "GET /v1/events": Row(fixed("/v1/events"), stream=True),
     "GET /v1/me": Row(fixed("/v1/me")),
