@@ -52,6 +52,8 @@ json_t *progress_json(const struct sched_view *view)
     if (job_state_terminal(view->state)) /* of the whole run */
         rate = elapsed > 0.0 ? (double)done / elapsed : 0.0;
     double eta = view->rate > 0.0 ? (double)(total > done ? total - done : 0) / view->rate : NAN;
+    if (job_state_terminal(view->state) && done < total)
+        eta = NAN;
     json_t *doc = json_object();
     json_put(&doc, "iteration", json_count(done));
     json_put(&doc, "total", json_count(total));
