@@ -110,6 +110,8 @@ class World:
     def study(self):
         reply = self.alice.post("/v1/studies", LADDER)
         assert reply.status == 201, reply
+        for job in reply.json()["jobs"]:
+            self.alice.wait(job["id"])
         return "/v1/studies/" + reply.json()["id"]
 
     def token(self):
