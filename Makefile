@@ -117,7 +117,7 @@ TSAN  := $(patsubst %,$(B)/tsan-%,$(call programs,tsan))
 BENCH := $(patsubst %,$(B)/bench-%,$(call programs,bench))
 
 .PHONY: build-tests
-build-tests: all $(SUITES:%=$(B)/test-%) $(CRASH)
+build-tests: all $(SUITES:%=$(B)/test-%) $(CRASH) tests/browser/node_modules/.ready
 
 test: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) build-tests
