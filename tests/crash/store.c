@@ -64,6 +64,19 @@ static void serial_request(uint64_t serial, char *out, size_t size)
              (int)(mix(serial) % 3000), 0);
 }
 
+/* Study number `serial` has STUDY_JOBS jobs of its own. */
+enum { STUDY_JOBS = 3, STUDY_IDS = 1000000, STUDY_JOB_IDS = 2000000 };
+
+static void study_id(uint64_t serial, char id[JOB_ID_SIZE])
+{
+    serial_id(STUDY_IDS + serial, id);
+}
+
+static void study_job_id(uint64_t serial, size_t i, char id[JOB_ID_SIZE])
+{
+    serial_id(STUDY_JOB_IDS + STUDY_JOBS * serial + i, id);
+}
+
 static void serial_hash(uint64_t serial, unsigned char hash[32])
 {
     for (size_t i = 0; i < 32; i++)
@@ -74,7 +87,7 @@ static void serial_hash(uint64_t serial, unsigned char hash[32])
 
 struct child {
     struct store *store;
-    uint64_t seed, serial;
+    uint64_t seed, serial, study;
 };
 
 /* False when nobody listens any more. */
@@ -185,6 +198,48 @@ static void submit(struct child *child, uint64_t serial)
     must(store_job_create(child->store, &row, key, hash, &existing, &info), &info);
 }
 
+static void submit_study(struct child *child, uint64_t serial)
+{
+    struct err_info info = {0};
+    char request[4000], key[32];
+    unsigned char hash[32];
+    bool existing;
+    struct study_member members[STUDY_JOBS];
+    struct job_row jobs[STUDY_JOBS];
+    serial_request(serial, request, sizeof request);
+    serial_hash(serial, hash);
+    snprintf(key, sizeof key, "study-%llu", (unsigned long long)serial);
+    for (size_t i = 0; i < STUDY_JOBS; i++) {
+        jobs[i] = (struct job_row){.owner = "ana",
+                                   .state = JOB_queued,
+                                   .request = request,
+                                   .model = "logistic",
+                                   .sampler = "sgbd"};
+        study_job_id(serial, i, jobs[i].id);
+        memcpy(members[i].job, jobs[i].id, sizeof members[i].job);
+        members[i].setting = "{}";
+    }
+    struct study_row row = {.owner = "ana",
+                            .kind = "ladder",
+                            .name = "",
+                            .request = request,
+                            .members = members,
+                            .member_count = STUDY_JOBS};
+    study_id(serial, row.id);
+    must(store_study_create(child->store, &row, jobs, STUDY_JOBS, key, hash, &existing, &info),
+         &info);
+}
+
+static void *study(void *arg)
+{
+    struct child *child = arg;
+    for (bool heard = true; heard; child->study++) {
+        submit_study(child, child->study);
+        heard = say("study %llu\n", (unsigned long long)child->study);
+    }
+    return NULL;
+}
+
 /* Creates jobs, cancels every third, removes every fifth. */
 static void *create(void *arg)
 {
@@ -209,10 +264,10 @@ static void *create(void *arg)
     return NULL;
 }
 
-static int run_child(const char *directory, uint64_t seed, uint64_t serial)
+static int run_child(const char *directory, uint64_t seed, uint64_t serial, uint64_t first_study)
 {
     struct err_info info = {0};
-    struct child child = {.seed = seed, .serial = serial};
+    struct child child = {.seed = seed, .serial = serial, .study = first_study};
     struct sampler samplers[JOBS * CHAINS];
     pthread_t thread;
     must(store_open(&child.store, &(struct store_config){.directory = directory}, &info), &info);
@@ -224,6 +279,7 @@ static int run_child(const char *directory, uint64_t seed, uint64_t serial)
     }
     pthread_create(&thread, NULL, create, &child);
     pthread_create(&thread, NULL, create, &child);
+    pthread_create(&thread, NULL, study, &child);
     pause();
     return 0;
 }
@@ -237,6 +293,7 @@ struct told {
     unsigned char fate[SERIALS];
     bool cancelled[SERIALS];
     uint64_t next_serial;
+    uint64_t studies; /* acknowledged, all before it */
     uint64_t draws[JOBS][CHAINS + 1];
     size_t lines;
 };
@@ -261,6 +318,10 @@ static void note(struct told *told, const char *line)
     told->lines++;
     if (sscanf(line, "draws %llu %llu %llu", &a, &b, &c) == 3) {
         told->draws[a][b] = c;
+        return;
+    }
+    if (sscanf(line, "study %llu", &a) == 1) {
+        told->studies = a + 1;
         return;
     }
     static const char *const words[] = {"?", "job", "cancelled", "purging", "purged"};
@@ -325,6 +386,48 @@ static void check_repeat(struct store *store, uint64_t serial)
     else if (was_there && row.revision != 1 && row.state == JOB_queued)
         complain("job %llu was changed by repeating it", (unsigned long long)serial);
     job_row_release(&row);
+}
+
+/* How many of the jobs of a study are there; -1 - n when the study is there and n of them. */
+static int study_parts(struct store *store, uint64_t serial)
+{
+    struct err_info info = {0};
+    struct study_row row;
+    struct job_row job;
+    char id[JOB_ID_SIZE];
+    int jobs = 0;
+    for (size_t i = 0; i < STUDY_JOBS; i++) {
+        study_job_id(serial, i, id);
+        if (store_job_get(store, id, &job, &info) == ERR_OK) {
+            jobs++;
+            job_row_release(&job);
+        }
+    }
+    study_id(serial, id);
+    if (store_study_get(store, NULL, id, &row, &info) != ERR_OK)
+        return jobs;
+    if (row.member_count != STUDY_JOBS)
+        complain("study %llu has %zu jobs", (unsigned long long)serial, row.member_count);
+    study_row_release(&row);
+    return -1 - jobs;
+}
+
+/* Acknowledged: there with all its jobs. The one under way: the same, or nothing of it; and asking
+ * again makes it whole. */
+static void check_studies(struct store *store, struct told *told)
+{
+    uint64_t last = told->studies, from = last > 200 ? last - 200 : 0;
+    struct child again = {.store = store};
+    for (uint64_t s = from; s < last; s++)
+        if (study_parts(store, s) != -1 - STUDY_JOBS)
+            complain("study %llu is not whole", (unsigned long long)s);
+    int parts = study_parts(store, last);
+    if (parts != 0 && parts != -1 - STUDY_JOBS)
+        complain("study %llu is there in part", (unsigned long long)last);
+    submit_study(&again, last);
+    if (study_parts(store, last) != -1 - STUDY_JOBS)
+        complain("study %llu cannot be repeated", (unsigned long long)last);
+    told->studies = last + 1;
 }
 
 static void check_values(struct jobfile *file, size_t job, uint32_t chain, uint64_t draws)
@@ -421,18 +524,21 @@ static void verify(const char *directory, struct told *told)
         told->fate[s] = CREATED;
     }
     told->next_serial = end + 4;
+    check_studies(store, told);
     store_close(store);
 }
 
-static pid_t start_child(const char *directory, uint64_t seed, uint64_t serial, FILE **from)
+static pid_t start_child(const char *directory, uint64_t seed, const struct told *told, FILE **from)
 {
-    char seed_text[24], serial_text[24];
+    char seed_text[24], serial_text[24], study_text[24];
     int ends[2];
     pid_t pid;
     posix_spawn_file_actions_t actions;
     snprintf(seed_text, sizeof seed_text, "%llu", (unsigned long long)seed);
-    snprintf(serial_text, sizeof serial_text, "%llu", (unsigned long long)serial);
-    char *args[] = {"crash-store", "child", (char *)directory, seed_text, serial_text, NULL};
+    snprintf(serial_text, sizeof serial_text, "%llu", (unsigned long long)told->next_serial);
+    snprintf(study_text, sizeof study_text, "%llu", (unsigned long long)told->studies);
+    char *args[] = {"crash-store", "child", (char *)directory, seed_text, serial_text,
+                    study_text,    NULL};
     if (pipe(ends) != 0)
         exit(2);
     posix_spawn_file_actions_init(&actions);
@@ -468,7 +574,7 @@ static bool one_round(const char *directory, uint64_t seed, struct told *told)
     pthread_t thread;
     int status;
     size_t before = complaints;
-    pid_t pid = start_child(directory, seed, told->next_serial, &from);
+    pid_t pid = start_child(directory, seed, told, &from);
     struct killer killer = {.pid = pid, .after_us = mix(seed) % 400000};
     pthread_create(&thread, NULL, kill_later, &killer);
     listen_to(from, told);
@@ -483,8 +589,9 @@ static bool one_round(const char *directory, uint64_t seed, struct told *told)
 
 int main(int argc, char **argv)
 {
-    if (argc == 5 && strcmp(argv[1], "child") == 0)
-        return run_child(argv[2], strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10));
+    if (argc == 6 && strcmp(argv[1], "child") == 0)
+        return run_child(argv[2], strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10),
+                         strtoull(argv[5], NULL, 10));
     size_t kills = argc > 1 ? strtoul(argv[1], NULL, 10) : 30, passed = 0;
     uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : (uint64_t)time(NULL);
     char directory[] = "/tmp/crash-store-XXXXXX", command[80];
@@ -495,8 +602,9 @@ int main(int argc, char **argv)
     printf("seed %llu\n", (unsigned long long)seed);
     for (size_t i = 0; i < kills; i++)
         passed += one_round(directory, seed + i, told);
-    printf("%zu acknowledgements, %llu and %llu draws per chain of the two jobs\n", told->lines,
-           (unsigned long long)told->draws[0][1], (unsigned long long)told->draws[1][1]);
+    printf("%zu acknowledgements, %llu studies, %llu and %llu draws per chain of the two jobs\n",
+           told->lines, (unsigned long long)told->studies, (unsigned long long)told->draws[0][1],
+           (unsigned long long)told->draws[1][1]);
     /* A child that never got to say anything would prove nothing. */
     if (told->lines < kills)
         complain("too little was acknowledged for this to mean anything");
