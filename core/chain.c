@@ -489,7 +489,7 @@ static void keep_draw(struct chain *c)
 static void keep_metrics(struct chain *c)
 {
     const struct model *m = c->config.model;
-    size_t width = c->metric_width, count = m->prediction_count;
+    size_t width = c->metric_width;
     double *draw = c->metric_values + 2 * width * c->metrics, *average = draw + width;
     c->metric_iteration[c->metrics++] = c->head->iteration;
     m->type->predict(m, c->theta, c->prediction, c->source.work);
@@ -500,8 +500,7 @@ static void keep_metrics(struct chain *c)
         return;
     }
     double weight = 1.0 / (double)++c->head->average_count;
-    for (size_t i = 0; i < count; i++)
-        c->average[i] += weight * (c->prediction[i] - c->average[i]);
+    kernels->average(c->average, c->prediction, weight, m->prediction_count);
     m->type->score(m, c->average, average, c->source.work);
 }
 

@@ -217,20 +217,75 @@ static double dot_(const double *a, const double *b, size_t n)
     return vd_sum(sum);
 }
 
-/* Eight elements of a row as doubles, whatever their precision. */
-typedef float vf __attribute__((vector_size(32), may_alias));
+/* One register of this instruction set, PARTS of which make the eight lanes. A loop that carries
+ * sums from turn to turn keeps them in these: the compiler sends a wider vector through memory at
+ * every turn. */
+#if defined(__AVX512F__)
+#define REGISTER 64
+#elif defined(__AVX__)
+#define REGISTER 32
+#else
+#define REGISTER 16
+#endif
+#define PARTS (sizeof(vd) / REGISTER)
+#define WIDTH (REGISTER / sizeof(double))
 
-static inline __attribute__((always_inline)) vd row_lanes(const void *row, size_t j, bool single)
+typedef double vr __attribute__((vector_size(REGISTER), may_alias));
+typedef double vr_unaligned __attribute__((vector_size(REGISTER), aligned(8), may_alias));
+typedef uint64_t vr_bits __attribute__((vector_size(REGISTER), may_alias));
+typedef int64_t vr_mask __attribute__((vector_size(REGISTER), may_alias));
+typedef float vr_single __attribute__((vector_size(REGISTER / 2), may_alias));
+typedef double half __attribute__((vector_size(32), may_alias));
+typedef double quarter __attribute__((vector_size(16), may_alias));
+typedef int64_t quarter_choice __attribute__((vector_size(16)));
+
+union lanes {
+    vr part[PARTS];
+    vd all;
+    half halves[2];
+};
+
+static inline vr vr_load(const double *p)
 {
-    if (single)
-        return __builtin_convertvector(*(const vf *)(const void *)((const float *)row + j), vd);
-    return vd_load((const double *)row + j);
+    return *(const vr *)(const void *)p;
+}
+
+static inline vr vr_set(double x)
+{
+    return x - (vr){0};
+}
+
+static inline vd lanes_of(const vr part[PARTS])
+{
+    union lanes u;
+    for (size_t i = 0; i < PARTS; i++)
+        u.part[i] = part[i];
+    return u.all;
+}
+
+/* Elements of a row as doubles, whatever their precision. */
+static inline __attribute__((always_inline)) vr row_part(const void *row, size_t j, bool single)
+{
+    if (!single)
+        return vr_load((const double *)row + j);
+    const float *p = (const float *)row + j;
+#if defined(__AVX512F__) /* gcc 12 does not find these by itself */
+    return (vr)_mm512_cvtps_pd(_mm256_load_ps(p));
+#elif defined(__AVX__)
+    return (vr)_mm256_cvtps_pd(_mm_load_ps(p));
+#else
+    return __builtin_convertvector(*(const vr_single *)(const void *)p, vr);
+#endif
+}
+
+static inline size_t row_bytes(const struct dataset *data)
+{
+    return data->stride * (data->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double));
 }
 
 static inline const char *row_at(const struct dataset *data, size_t row)
 {
-    size_t size = data->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double);
-    return (const char *)data->x + row * data->stride * size;
+    return (const char *)data->x + row * row_bytes(data);
 }
 
 /* Pointers to the rows of one block; the rows of the next block are asked for meanwhile. */
@@ -240,28 +295,64 @@ struct block {
     const char *x[LINEAR_BLOCK];
 };
 
-static void block_fill(struct block *b, const struct dataset *data, const uint32_t *idx, size_t at,
-                       size_t n)
+static inline void block_fill(struct block *b, const struct dataset *data, const uint32_t *idx,
+                              size_t at, size_t n)
 {
+    const char *x = data->x;
+    size_t bytes = row_bytes(data);
     b->count = n - at < LINEAR_BLOCK ? n - at : LINEAR_BLOCK;
     for (size_t k = 0; k < b->count; k++) {
         b->row[k] = idx != NULL ? idx[at + k] : (uint32_t)(at + k);
-        b->x[k] = row_at(data, b->row[k]);
+        b->x[k] = x + b->row[k] * bytes;
     }
     if (idx == NULL)
         return;
     for (size_t k = at + LINEAR_BLOCK; k < n && k < at + 2 * LINEAR_BLOCK; k++)
-        __builtin_prefetch(row_at(data, idx[k]));
+        __builtin_prefetch(x + idx[k] * bytes);
+}
+
+/* The first two additions of vd_sum. */
+static inline quarter fold(const vr part[PARTS])
+{
+#if REGISTER == 16
+    return (part[0] + part[2]) + (part[1] + part[3]);
+#else
+    union lanes u = {.all = lanes_of(part)};
+    half h = u.halves[0] + u.halves[1];
+    return __builtin_shufflevector(h, h, 0, 1) + __builtin_shufflevector(h, h, 2, 3);
+#endif
+}
+
+/* eta[0] = a'theta, eta[1] = b'theta, each in the order of vd_sum. Two rows share the loads of
+ * theta and the last step of the sum. */
+static inline __attribute__((always_inline)) void pair_predict(const char *a, const char *b,
+                                                               const double *theta, size_t stride,
+                                                               bool single, double eta[2])
+{
+    vr sum[2][PARTS] = {0};
+    for (size_t j = 0; j < stride; j += LANES)
+        for (size_t i = 0; i < PARTS; i++) {
+            vr t = vr_load(theta + j + i * WIDTH);
+            sum[0][i] += row_part(a, j + i * WIDTH, single) * t;
+            sum[1][i] += row_part(b, j + i * WIDTH, single) * t;
+        }
+    quarter x = fold(sum[0]), y = fold(sum[1]);
+    quarter both = __builtin_shuffle(x, y, (quarter_choice){0, 2}) +
+                   __builtin_shuffle(x, y, (quarter_choice){1, 3});
+    eta[0] = both[0];
+    eta[1] = both[1];
 }
 
 static inline __attribute__((always_inline)) void
 block_predict(const struct block *b, const double *theta, size_t stride, bool single, double *eta)
 {
-    for (size_t k = 0; k < b->count; k++) {
-        vd sum = vd_set(0.0);
-        for (size_t j = 0; j < stride; j += LANES)
-            sum += row_lanes(b->x[k], j, single) * vd_load(theta + j);
-        eta[k] = vd_sum(sum);
+    size_t k = 0;
+    for (; k + 2 <= b->count; k += 2)
+        pair_predict(b->x[k], b->x[k + 1], theta, stride, single, eta + k);
+    if (k < b->count) {
+        double last[2];
+        pair_predict(b->x[k], b->x[k], theta, stride, single, last);
+        eta[k] = last[0];
     }
 }
 
@@ -269,17 +360,17 @@ static inline __attribute__((always_inline)) void block_add(const struct block *
                                                             size_t stride, bool single, double *sum,
                                                             double *sumsq)
 {
-    for (size_t j = 0; j < stride; j += LANES) {
-        vd s = vd_load(sum + j), q = sumsq != NULL ? vd_load(sumsq + j) : vd_set(0.0);
+    for (size_t j = 0; j < stride; j += WIDTH) {
+        vr s = vr_load(sum + j), q = sumsq != NULL ? vr_load(sumsq + j) : vr_set(0.0);
         for (size_t k = 0; k < b->count; k++) {
-            vd term = r[k] * row_lanes(b->x[k], j, single);
+            vr term = r[k] * row_part(b->x[k], j, single);
             s += term;
             if (sumsq != NULL)
                 q += term * term;
         }
-        vd_store(sum + j, s);
+        *(vr *)(void *)(sum + j) = s;
         if (sumsq != NULL)
-            vd_store(sumsq + j, q);
+            *(vr *)(void *)(sumsq + j) = q;
     }
 }
 
@@ -321,6 +412,209 @@ static void linear_predictor_(const struct dataset *data, const double *theta, c
     }
 }
 
+/* ---- held-out metrics ---- */
+
+/* Eight numbers that need not be aligned; behind the end of the array the value is `rest`. */
+static inline vd load_part(const double *p, size_t left, double rest)
+{
+    vd x = vd_set(rest);
+    if (left >= LANES)
+        memcpy(&x, p, sizeof x);
+    else
+        for (size_t k = 0; k < left; k++)
+            x[k] = p[k];
+    return x;
+}
+
+static inline void store_part(double *p, size_t left, vd x)
+{
+    if (left >= LANES)
+        memcpy(p, &x, sizeof x);
+    else
+        for (size_t k = 0; k < left; k++)
+            p[k] = x[k];
+}
+
+/* With s = 2y - 1 it is the logistic function of s eta. The bound is no zero, so that a row far out
+ * in covariate space predicted wrongly costs 700 nats, not infinity. */
+static void bernoulli_(const double *eta, const double *y, double *p, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        vd sign = 2.0 * load_part(y + i, n - i, 0.0) - 1.0;
+        vd z = sign * load_part(eta + i, n - i, 0.0);
+        z = vd_select(z < vd_set(-700.0), vd_set(-700.0), z);
+        store_part(p + i, n - i, vd_logistic(z));
+    }
+}
+
+static void average_(double *mean, const double *x, double weight, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        vd m = load_part(mean + i, n - i, 0.0);
+        store_part(mean + i, n - i, m + weight * (load_part(x + i, n - i, 0.0) - m));
+    }
+}
+
+/* The logarithm of a product instead of a sum of logarithms: x = 2^k m with m between sqrt(1/2) and
+ * sqrt 2, so that 512 factors m stay within 2^-256 and 2^256. False when some x is no normal
+ * positive number. */
+#define FACTORS 512
+
+static inline bool multiply_up(const double *x, size_t n, vd *product, double *exponent)
+{
+    vr m[PARTS];
+    vr_bits k[PARTS];
+    vr_mask odd = {0};
+    for (size_t i = 0; i < PARTS; i++) {
+        m[i] = vr_set(1.0);
+        k[i] = (vr_bits){0};
+    }
+    for (size_t at = 0; at < n; at += LANES)
+        for (size_t i = 0; i < PARTS; i++) {
+            vr v = *(const vr_unaligned *)(const void *)(x + at + i * WIDTH);
+            vr_bits e = ((vr_bits)v - 0x3fe6a09e667f3bcdULL + 0x3ff0000000000000ULL) >> 52;
+            m[i] *= (vr)((vr_bits)v - ((e - 1023) << 52));
+            k[i] += e;
+            odd |= (v < vr_set(DBL_MIN)) | ~(v <= vr_set(DBL_MAX));
+        }
+    uint64_t exponents = 0;
+    int64_t any = 0;
+    for (size_t j = 0; j < WIDTH; j++) {
+        any |= odd[j];
+        for (size_t i = 0; i < PARTS; i++)
+            exponents += k[i][j];
+    }
+    *product = lanes_of(m);
+    *exponent = (double)exponents - 1023.0 * (double)n;
+    return any == 0;
+}
+
+static double log_sum_(const double *x, size_t n)
+{
+    vd logs = vd_set(0.0), product;
+    double exponents = 0.0, exponent;
+    for (size_t at = 0; at < n; at += FACTORS * LANES) {
+        size_t count = n - at < FACTORS * LANES ? n - at : FACTORS * LANES;
+        size_t done = count / LANES * LANES;
+        vd sum = vd_set(0.0);
+        if (multiply_up(x + at, done, &product, &exponent)) {
+            sum = vd_log(product);
+            exponents += exponent;
+        } else {
+            done = 0;
+        }
+        for (; done < count; done += LANES)
+            sum += vd_log_any(load_part(x + at + done, count - done, 1.0));
+        logs += sum;
+    }
+    return (vd_sum(logs) + exponents * 0x1.a39ef35793c76p-33) + exponents * 0x1.62e42fee00000p-1;
+}
+
+static double count_above_(const double *x, double threshold, size_t n)
+{
+    vr_mask found = {0};
+    size_t i = 0;
+    int64_t count = 0;
+    for (; i + WIDTH <= n; i += WIDTH)
+        found -= *(const vr_unaligned *)(const void *)(x + i) > vr_set(threshold);
+    for (size_t j = 0; j < WIDTH; j++)
+        count += found[j];
+    for (; i < n; i++)
+        count += x[i] > threshold;
+    return (double)count;
+}
+
+static double squared_distance_(const double *a, const double *b, size_t n)
+{
+    vr sum[PARTS] = {0};
+    size_t whole = n / LANES * LANES;
+    for (size_t at = 0; at < whole; at += LANES)
+        for (size_t i = 0; i < PARTS; i++) {
+            size_t j = at + i * WIDTH;
+            vr difference = *(const vr_unaligned *)(const void *)(a + j) -
+                            *(const vr_unaligned *)(const void *)(b + j);
+            sum[i] += difference * difference;
+        }
+    vd rest = load_part(a + whole, n - whole, 0.0) - load_part(b + whole, n - whole, 0.0);
+    return vd_sum(lanes_of(sum) + rest * rest);
+}
+
+static inline double pair_product(const double *u, const double *v, size_t rank)
+{
+    vr sum[PARTS] = {0};
+    size_t k = 0;
+    for (; k + LANES <= rank; k += LANES)
+        for (size_t i = 0; i < PARTS; i++)
+            sum[i] += *(const vr_unaligned *)(const void *)(u + k + i * WIDTH) *
+                      *(const vr_unaligned *)(const void *)(v + k + i * WIDTH);
+    quarter two = fold(sum);
+    double product = two[0] + two[1];
+    for (; k < rank; k++)
+        product += u[k] * v[k];
+    return product;
+}
+
+static void ratings_(const struct rating_pairs *p, double *out)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        double rating = p->shift + pair_product(p->u + p->user[i] * p->rank,
+                                                p->v + p->item[i] * p->rank, p->rank);
+        rating = rating < p->lowest ? p->lowest : rating;
+        out[i] = rating > p->highest ? p->highest : rating;
+    }
+}
+
+/* Eight rows, one per lane: out[j] has their entries in column j. Lanes without a row have zeros.
+ */
+static void gather_rows(const struct dataset *data, const uint32_t *idx, size_t at, size_t count,
+                        double *out)
+{
+    if (count < LANES)
+        memset(out, 0, LANES * data->columns * sizeof *out);
+    for (size_t r = 0; r < count; r++) {
+        const char *row = row_at(data, idx != NULL ? idx[at + r] : at + r);
+        if (data->precision == PRECISION_SINGLE)
+            for (size_t j = 0; j < data->columns; j++)
+                out[LANES * j + r] = ((const float *)(const void *)row)[j];
+        else
+            for (size_t j = 0; j < data->columns; j++)
+                out[LANES * j + r] = ((const double *)(const void *)row)[j];
+    }
+}
+
+static inline vd source(const double *w, const double *rows, size_t columns)
+{
+    vr y[PARTS] = {0};
+    for (size_t j = 0; j < columns; j++)
+        for (size_t i = 0; i < PARTS; i++)
+            y[i] += w[j] * vr_load(rows + LANES * j + i * WIDTH);
+    return lanes_of(y);
+}
+
+/* log(1/(4 cosh^2(y/2))) = -|y| - 2 log(1 + exp(-|y|)), where again the factors 1 + exp(-|y|),
+ * which lie between 1 and 2, are multiplied before the logarithm is taken. */
+static double log_sources_(const struct dataset *data, const uint32_t *idx, size_t n,
+                           const double *W, double *scratch)
+{
+    size_t K = data->columns, factors = 0;
+    vd sizes = vd_set(0.0), logs = vd_set(0.0), product = vd_set(1.0);
+    for (size_t at = 0; at < n; at += LANES) {
+        size_t count = n - at < LANES ? n - at : LANES;
+        vi there = (vi){0, 1, 2, 3, 4, 5, 6, 7} < (int64_t)count;
+        gather_rows(data, idx, at, count, scratch);
+        for (size_t k = 0; k < K; k++) {
+            vd y = vd_abs(source(W + k * K, scratch, K));
+            sizes += vd_select(there, y, vd_set(0.0));
+            product *= vd_select(there, 1.0 + vd_exp(-y), vd_set(1.0));
+            if (++factors % FACTORS == 0) {
+                logs += vd_log(product);
+                product = vd_set(1.0);
+            }
+        }
+    }
+    return -vd_sum(sizes + 2.0 * (logs + vd_log(product)));
+}
+
 const struct kernels KERNELS = {
     .isa = KERNELS_ISA,
     .rng_bits = rng_bits_,
@@ -334,6 +628,13 @@ const struct kernels KERNELS = {
     .logistic = logistic_,
     .log_logistic = log_logistic_,
     .dot = dot_,
+    .bernoulli = bernoulli_,
+    .average = average_,
+    .log_sum = log_sum_,
+    .count_above = count_above_,
+    .squared_distance = squared_distance_,
+    .ratings = ratings_,
+    .log_sources = log_sources_,
     .linear_gradient = linear_gradient_,
     .linear_predictor = linear_predictor_,
 };

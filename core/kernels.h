@@ -35,6 +35,15 @@ struct langevin_move {
     const double *g, *tau, *sigma, *z;
 };
 
+/* out_i = shift + u_a'v_b with a = user[i] and b = item[i], rows of `rank` numbers, cut to [lowest,
+ * highest]. */
+struct rating_pairs {
+    const double *u, *v;
+    const uint32_t *user, *item;
+    size_t rank, n;
+    double shift, lowest, highest;
+};
+
 struct kernels {
     const char *isa;
     void (*rng_bits)(struct rng *rng, uint64_t *out, size_t n);
@@ -54,6 +63,26 @@ struct kernels {
     void (*logistic)(const double *x, double *out, size_t n);
     void (*log_logistic)(const double *x, double *out, size_t n);
     double (*dot)(const double *a, const double *b, size_t n);
+
+    /* For held-out metrics. Arrays need be neither aligned nor padded here, and nothing is written
+     * behind the n-th number. */
+    /* p_i = probability of the response y_i, 0 or 1, when the log odds of 1 are eta_i: right to 4
+     * ulp, and never less than 1/(1+exp(700)). p may be eta. */
+    void (*bernoulli)(const double *eta, const double *y, double *p, size_t n);
+    /* mean_i += weight (x_i - mean_i). */
+    void (*average)(double *mean, const double *x, double weight, size_t n);
+    /* Sum of log x_i, right to 2e-16 n + 5e-16 S, S = sum of |log x_i| (1e-13 S with subnormal
+     * numbers among them); -infinity when one is 0, NaN when one is negative or NaN. */
+    double (*log_sum)(const double *x, size_t n);
+    double (*count_above)(const double *x, double threshold, size_t n);
+    double (*squared_distance)(const double *a, const double *b, size_t n);
+    void (*ratings)(const struct rating_pairs *pairs, double *out);
+    /* Sum of log(1/(4 cosh^2(y/2))) over the entries y of W x, of the rows x that idx[0..n) names,
+     * or 0..n-1 when idx is NULL; W has one row of data->columns numbers per entry. Absolute error
+     * at most 1e-15 per entry, beside that of y itself. scratch: LANES numbers per column. */
+    double (*log_sources)(const struct dataset *data, const uint32_t *idx, size_t n,
+                          const double *W, double *scratch);
+
     void (*linear_gradient)(const struct dataset *data, const double *theta, const uint32_t *idx,
                             size_t n, linear_residual *residual, const void *model, double *sum,
                             double *sumsq);

@@ -18,7 +18,7 @@ typedef void linear_residual(const void *model, const double *eta, const uint32_
 void linear_gradient(const struct dataset *data, const double *theta, const uint32_t *idx, size_t n,
                      linear_residual *residual, const void *model, double *sum, double *sumsq);
 
-/* eta of the same rows. eta is padded. */
+/* eta of the same rows: n numbers, anywhere. */
 void linear_predictor(const struct dataset *data, const double *theta, const uint32_t *idx,
                       size_t n, double *eta);
 

@@ -3,8 +3,9 @@
  * nothing that is not hot.
  *
  * Stated errors (tested in tests/unit/vmath.c): vd_exp 2 ulp on [-708, 709.7], 0 below, infinity
- * above; vd_log 3 ulp on normal positive numbers; vd_sincos 1e-15 absolute; vd_logistic 4 ulp where
- * it exceeds 1e-300. NaN gives NaN. */
+ * above; vd_log 3 ulp on normal positive numbers and undefined on the rest; vd_log_any 3 ulp on
+ * every number; vd_sincos 1e-15 absolute; vd_logistic 4 ulp where it exceeds 1e-305. NaN gives NaN.
+ */
 #ifndef BARKER_CORE_VMATH_H
 #define BARKER_CORE_VMATH_H
 
@@ -116,6 +117,16 @@ static inline vd vd_log(vd x)
     vd h = 0.5 * f * f;
     vd y = e * 0x1.62e42fee00000p-1 + (f - (h - (s * (h + tail) + e * 0x1.a39ef35793c76p-33)));
     return vd_select(x < vd_set(__builtin_inf()), y, x); /* infinity and NaN are their own */
+}
+
+/* The same for numbers that may be anything: -infinity at 0, NaN below. */
+static inline vd vd_log_any(vd x)
+{
+    vi tiny = x < vd_set(0x1p-1022);
+    vd scaled = vd_log(vd_select(tiny, x * 0x1p64, x));
+    vd y = vd_select(tiny, scaled - 0x1.62e42fefa39efp5, scaled);
+    vd none = vd_select(x == vd_set(0.0), vd_set(-__builtin_inf()), vd_set(__builtin_nan("")));
+    return vd_select(x > vd_set(0.0), y, none);
 }
 
 /* sin and cos of 2 pi v for v in [0, 1): quadrant by rounding, Taylor on [-pi/4, pi/4]. */

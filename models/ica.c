@@ -7,6 +7,7 @@
  * The determinant is the same for every row and so belongs to the fixed part, N times; a minibatch
  * sums only the second. The matrix is kept transposed in the work area, with the components in the
  * lanes, so that neither y = W x nor the outer product needs a sum across lanes. */
+#include "core/kernels.h"
 #include "core/vmath.h"
 #include "models/models.h"
 #include "models/normal.h"
@@ -246,31 +247,6 @@ static void grad_batch(const struct model *m, const double *theta, const uint32_
         transpose_back(c, a.sumsq, sumsq);
 }
 
-/* sum_k log(1/(4 cosh^2(y_k/2))) = -sum_k (|y_k| + 2 log(1 + exp(-|y_k|))). */
-static double log_sources(const struct ica *c, struct area *a)
-{
-    for (size_t k = 0; k < c->lanes; k += LANES) {
-        vd y = vd_abs(vd_load(a->y + k));
-        vd_store(a->y + k, -y - 2.0 * vd_log(1.0 + vd_exp(-y)));
-    }
-    double sum = 0.0;
-    for (size_t k = 0; k < c->K; k++)
-        sum += a->y[k];
-    return sum;
-}
-
-static double log_rows(const struct ica *c, const double *W, const struct dataset *data,
-                       const uint32_t *idx, size_t n, struct area *a)
-{
-    double sum = 0.0;
-    transpose(c, W, a->matrix);
-    for (size_t i = 0; i < n; i++) {
-        sources(c, data, idx != NULL ? idx[i] : i, a);
-        sum += log_sources(c, a);
-    }
-    return sum;
-}
-
 static double log_fixed(const struct model *m, const double *theta, void *work)
 {
     const struct ica *c = self(m);
@@ -283,7 +259,7 @@ static double log_batch(const struct model *m, const double *theta, const uint32
 {
     const struct ica *c = self(m);
     struct area a = area(c, work);
-    return log_rows(c, theta, c->train, idx, n, &a);
+    return kernels->log_sources(c->train, idx, n, theta, a.sum);
 }
 
 /* W = 0 is singular: the identity takes its place. */
@@ -309,7 +285,8 @@ static void score(const struct model *m, const double *q, double *metrics, void 
     const struct ica *c = self(m);
     struct area a = area(c, work);
     double log_det = log_abs_det(c, q, &a);
-    metrics[0] = log_det + log_rows(c, q, c->test, NULL, c->test->N, &a) / (double)c->test->N;
+    double log_rows = kernels->log_sources(c->test, NULL, c->test->N, q, a.sum);
+    metrics[0] = log_det + log_rows / (double)c->test->N;
 }
 
 const struct model_type model_ica = {

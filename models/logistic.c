@@ -152,30 +152,21 @@ static void start_value(const struct model *m, enum start_kind kind, struct rng 
         normal_add_draw(&self(m)->prior, rng, theta, scratch);
 }
 
-/* The probability of the response that was observed, never 0: a test row far out in covariate space
- * predicted wrongly costs 700 nats, not infinity. */
+/* The probability of the response that was observed. */
 static void predict(const struct model *m, const double *theta, double *q, void *work)
 {
     (void)work;
     const struct dataset *test = self(m)->test;
-    struct chunk c;
-    for (size_t at = 0; at < test->N; at += LINEAR_BLOCK) {
-        chunk_fill(&c, test, theta, NULL, at, test->N);
-        for (size_t k = 0; k < c.count; k++)
-            q[at + k] = 1.0 / (1.0 + exp(c.z[k] < -700.0 ? 700.0 : -c.z[k]));
-    }
+    linear_predictor(test, theta, NULL, test->N, q);
+    kernels->bernoulli(q, test->y, q, test->N);
 }
 
 static void score(const struct model *m, const double *q, double *metrics, void *work)
 {
     (void)work;
-    double log_loss = 0.0, right = 0.0;
-    for (size_t i = 0; i < m->prediction_count; i++) {
-        log_loss -= log(q[i]);
-        right += q[i] > 0.5;
-    }
-    metrics[0] = log_loss / (double)m->prediction_count;
-    metrics[1] = right / (double)m->prediction_count;
+    size_t count = m->prediction_count;
+    metrics[0] = -kernels->log_sum(q, count) / (double)count;
+    metrics[1] = kernels->count_above(q, 0.5, count) / (double)count;
 }
 
 const struct model_type model_logistic = {

@@ -6,6 +6,7 @@
  * ratings centred by the training mean. The coordinates are U, V, mu and l = log lambda; the
  * density of l has the Jacobian lambda, which turns the Gamma's (a0 - 1) l into a0 l. Users and
  * items that only the test data know follow their prior. */
+#include "core/kernels.h"
 #include "core/vmath.h"
 #include "models/models.h"
 #include "models/setup.h"
@@ -340,32 +341,31 @@ static void start_value(const struct model *m, enum start_kind kind, struct rng 
 }
 
 /* Ratings outside the range of the training data do not exist. */
-static double clip(const struct factorization *f, double rating)
-{
-    if (rating < f->lowest)
-        return f->lowest;
-    return rating > f->highest ? f->highest : rating;
-}
-
 static void predict(const struct model *m, const double *theta, double *q, void *work)
 {
     (void)work;
     const struct factorization *f = self(m);
-    for (size_t i = 0; i < m->prediction_count; i++) {
-        const double *u = theta + f->user.z + f->test->user[i] * f->rank;
-        const double *v = theta + f->item.z + f->test->item[i] * f->rank;
-        q[i] = clip(f, f->mean + dot(u, v, f->rank));
-    }
+    kernels->ratings(
+        &(struct rating_pairs){
+            .u = theta + f->user.z,
+            .v = theta + f->item.z,
+            .user = f->test->user,
+            .item = f->test->item,
+            .rank = f->rank,
+            .n = m->prediction_count,
+            .shift = f->mean,
+            .lowest = f->lowest,
+            .highest = f->highest,
+        },
+        q);
 }
 
 static void score(const struct model *m, const double *q, double *metrics, void *work)
 {
     (void)work;
-    const double *y = self(m)->test->y;
-    double squares = 0.0;
-    for (size_t i = 0; i < m->prediction_count; i++)
-        squares += (y[i] - q[i]) * (y[i] - q[i]);
-    metrics[0] = sqrt(squares / (double)m->prediction_count);
+    size_t count = m->prediction_count;
+    double squares = kernels->squared_distance(self(m)->test->y, q, count);
+    metrics[0] = sqrt(squares / (double)count);
 }
 
 const struct model_type model_matrix_factorization = {

@@ -347,6 +347,98 @@ Test(kernels, sums_and_curves_are_the_same_everywhere)
     sweep(check_dot);
 }
 
+/* ---- held-out metrics ---- */
+
+/* These take arrays that begin anywhere and end exactly: the first number is left out, and what
+ * follows the last one must survive. */
+static void expect_same_and_no_more(const struct array *got, const struct array *want,
+                                    const struct array *before, size_t n, const char *isa,
+                                    const char *what)
+{
+    for (size_t k = 0; k < ROOM; k++) {
+        bool inside = k >= 1 && k <= n;
+        cr_assert(same(got->v[k], inside ? want->v[k] : before->v[k]),
+                  "%s, %s, n = %zu: [%zu] is %a, not %a", isa, what, n, k, got->v[k],
+                  inside ? want->v[k] : before->v[k]);
+    }
+}
+
+static void responses(struct array *y)
+{
+    for (size_t k = 0; k < ROOM; k++)
+        y->v[k] = scramble(k) % 3 == 0 ? 1.0 : 0.0;
+}
+
+static void check_bernoulli(const struct kernels *k, const struct kernels *base, size_t n,
+                            enum flavour flavour)
+{
+    struct array eta = array_of(flavour, 1, n + 1), y = eta, got = array_of(ORDINARY, 2, n),
+                 before = got, want = got;
+    for (size_t i = 0; flavour == ORDINARY && i < n; i++)
+        eta.v[i] *= 300.0;
+    responses(&y);
+    k->bernoulli(eta.v + 1, y.v + 1, got.v + 1, n);
+    base->bernoulli(eta.v + 1, y.v + 1, want.v + 1, n);
+    expect_same_and_no_more(&got, &want, &before, n, k->isa, "bernoulli");
+    before = eta;
+    k->bernoulli(eta.v + 1, y.v + 1, eta.v + 1, n);
+    expect_same_and_no_more(&eta, &want, &before, n, k->isa, "bernoulli in place");
+}
+
+static void check_average(const struct kernels *k, const struct kernels *base, size_t n,
+                          enum flavour flavour)
+{
+    struct array x = array_of(flavour, 1, n + 1), got = array_of(flavour, 2, n + 1), before = got,
+                 want = got;
+    k->average(got.v + 1, x.v + 1, 1.0 / 7.0, n);
+    base->average(want.v + 1, x.v + 1, 1.0 / 7.0, n);
+    expect_same_and_no_more(&got, &want, &before, n, k->isa, "average");
+}
+
+static void check_scores(const struct kernels *k, const struct kernels *base, size_t n,
+                         enum flavour flavour)
+{
+    struct array a = array_of(flavour, 1, n + 1), b = array_of(flavour, 2, n + 1);
+    double got = k->squared_distance(a.v + 1, b.v + 1, n),
+           want = base->squared_distance(a.v + 1, b.v + 1, n);
+    cr_assert(same(got, want), "%s, squared_distance, n = %zu: %a, not %a", k->isa, n, got, want);
+    cr_assert_eq(k->count_above(a.v + 1, 0.5, n), base->count_above(a.v + 1, 0.5, n), "%s, %zu",
+                 k->isa, n);
+    for (int sign = 0; sign < 2; sign++) {
+        got = k->log_sum(a.v + 1, n);
+        want = base->log_sum(a.v + 1, n);
+        cr_assert(same(got, want), "%s, log_sum, n = %zu: %a, not %a", k->isa, n, got, want);
+        a = positive(flavour, 1, n + 1);
+    }
+}
+
+static void check_ratings(const struct kernels *k, const struct kernels *base, size_t n,
+                          enum flavour flavour)
+{
+    static const size_t ranks[] = {1, 7, 8, 20};
+    uint32_t user[LONGEST + 1], item[LONGEST + 1];
+    struct array u = array_of(flavour, 1, LONGEST), v = array_of(flavour, 2, LONGEST);
+    for (size_t r = 0; r < sizeof ranks / sizeof ranks[0]; r++) {
+        struct array got = array_of(ORDINARY, 3, n), before = got, want = got;
+        for (size_t i = 0; i < n; i++) {
+            user[i] = (uint32_t)(scramble(i) % (LONGEST / ranks[r]));
+            item[i] = (uint32_t)(scramble(i + 500) % (LONGEST / ranks[r]));
+        }
+        struct rating_pairs pairs = {u.v, v.v, user, item, ranks[r], n, 3.53, 1.0, 5.0};
+        k->ratings(&pairs, got.v + 1);
+        base->ratings(&pairs, want.v + 1);
+        expect_same_and_no_more(&got, &want, &before, n, k->isa, "ratings");
+    }
+}
+
+Test(kernels, metrics_are_the_same_everywhere)
+{
+    sweep(check_bernoulli);
+    sweep(check_average);
+    sweep(check_scores);
+    sweep(check_ratings);
+}
+
 /* ---- the linear predictor ---- */
 
 #define COLUMNS_MAX 17
@@ -434,6 +526,33 @@ static void check_linear(const struct kernels *k, const struct kernels *base, si
 Test(kernels, the_linear_predictor_is_the_same_everywhere)
 {
     sweep(check_linear);
+}
+
+static void check_log_sources(const struct kernels *k, const struct kernels *base, size_t n,
+                              enum flavour flavour)
+{
+    static const size_t widths[] = {1, 5, 8};
+    _Alignas(ALIGNMENT) double scratch[8 * LANES];
+    uint32_t idx[LONGEST] = {0};
+    struct rows r;
+    pick(idx, n, LONGEST);
+    for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++)
+        for (int precision = PRECISION_SINGLE; precision <= PRECISION_DOUBLE; precision++) {
+            struct array W = array_of(flavour, 7, widths[w] * widths[w]);
+            rows_fill(&r, LONGEST, widths[w], (enum precision)precision, flavour);
+            for (int list = 0; list < 2; list++) {
+                const uint32_t *rows = list ? idx : NULL;
+                double got = k->log_sources(&r.data, rows, n, W.v, scratch),
+                       want = base->log_sources(&r.data, rows, n, W.v, scratch);
+                cr_assert(same(got, want), "%s, log_sources, n = %zu: %a, not %a", k->isa, n, got,
+                          want);
+            }
+        }
+}
+
+Test(kernels, densities_of_sources_are_the_same_everywhere)
+{
+    sweep(check_log_sources);
 }
 
 /* ---- the portable kernels against their definitions ---- */
@@ -532,4 +651,200 @@ Test(kernels, the_gradient_sums_residual_times_row_over_the_index_list)
         expect_near(sum.v[j], s, 1e4, "sum", j);
         expect_near(sumsq.v[j], q, 1e6, "sumsq", j);
     }
+}
+
+/* ---- metrics against their definitions ---- */
+
+Test(kernels, bernoulli_is_the_probability_of_the_response_and_never_zero)
+{
+    enum { n = 16000 };
+    double *eta = malloc(n * sizeof *eta), *y = malloc(n * sizeof *y), *p = malloc(n * sizeof *p);
+    for (size_t i = 0; i < n; i++) {
+        eta[i] = 0.1 * ((double)i - 0.5 * n);
+        y[i] = scramble(i) % 2 == 0 ? 0.0 : 1.0;
+    }
+    kernels->bernoulli(eta, y, p, n);
+    for (size_t i = 0; i < n; i++) {
+        long double z = fmaxl((y[i] == 1.0 ? 1.0L : -1.0L) * eta[i], -700.0L);
+        long double want = 1.0L / (1.0L + expl(-z));
+        cr_assert_leq(fabsl(p[i] - want), 4.5e-16L * want, "eta = %g, y = %g: %a, not %La", eta[i],
+                      y[i], p[i], want);
+    }
+    free(eta);
+    free(y);
+    free(p);
+}
+
+Test(kernels, bernoulli_of_extremes)
+{
+    static const struct {
+        double eta, y, p;
+    } cases[] = {
+        {0.0, 0, 0.5},       {-0.0, 1, 0.5},     {INFINITY, 1, 1.0},
+        {-INFINITY, 0, 1.0}, {DBL_MAX, 1, 1.0},  {INFINITY, 0, 9.859676543759770e-305},
+        {5e-324, 0, 0.5},    {NAN, 1, NAN},      {-INFINITY, 1, 9.859676543759770e-305},
+        {-5e-324, 1, 0.5},   {-DBL_MAX, 0, 1.0}, {-DBL_MAX, 1, 9.859676543759770e-305},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        double p;
+        kernels->bernoulli(&cases[i].eta, &cases[i].y, &p, 1);
+        cr_expect(isnan(cases[i].p) ? isnan(p) : fabs(p - cases[i].p) <= 1e-15 * cases[i].p,
+                  "eta = %g, y = %g: %.17g", cases[i].eta, cases[i].y, p);
+    }
+}
+
+/* The mean of what was averaged, exactly as the scalar recursion gives it. */
+Test(kernels, average_is_the_running_mean)
+{
+    enum { n = 21, draws = 40 };
+    double mean[n] = {0}, scalar[n] = {0};
+    for (size_t t = 0; t < draws; t++) {
+        struct array x = array_of(ORDINARY, 300 + t, n);
+        double weight = 1.0 / (double)(t + 1);
+        kernels->average(mean, x.v, weight, n);
+        for (size_t i = 0; i < n; i++)
+            scalar[i] += weight * (x.v[i] - scalar[i]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        long double want = 0;
+        for (size_t t = 0; t < draws; t++)
+            want += value(ORDINARY, 300 + t, i) / (long double)draws;
+        cr_assert_eq(mean[i], scalar[i], "%zu", i);
+        expect_near(mean[i], want, 3.0, "average", i);
+    }
+}
+
+struct log_case {
+    const char *what;
+    double lo, hi; /* binary exponents */
+};
+
+static double in_range(const struct log_case *c, uint64_t i)
+{
+    double u = (double)(scramble(i) >> 11) * 0x1p-53;
+    return exp2(c->lo + (c->hi - c->lo) * u);
+}
+
+/* Lengths around the vectors and around the 4096 numbers whose mantissas are multiplied. */
+Test(kernels, log_sum_keeps_its_stated_error)
+{
+    static const struct log_case cases[] = {{"probabilities near 1", -1e-12, 0.0},
+                                            {"probabilities", -3.0, 0.0},
+                                            {"near sqrt 2", 0.499, 0.501},
+                                            {"near sqrt 1/2", -0.501, -0.499},
+                                            {"all normal numbers", -1022, 1023.9},
+                                            {"with subnormal ones", -1074, -1000},
+                                            {"tiny", -1021.0, -1000.0},
+                                            {"huge", 1000.0, 1023.9}};
+    static const size_t lengths[] = {0, 1, 7, 8, 9, 100, 4095, 4096, 4097, 22041};
+    double *x = malloc(22041 * sizeof *x);
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
+        for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++) {
+            size_t n = lengths[l];
+            long double want = 0, size = 0;
+            for (size_t i = 0; i < n; i++) {
+                x[i] = in_range(&cases[c], i + 1000 * l);
+                want += logl(x[i]);
+                size += fabsl(logl(x[i]));
+            }
+            long double share = cases[c].lo < -1022.0 ? 1e-13L : 5e-16L;
+            long double limit = 2e-16L * (long double)n + share * size;
+            double got = kernels->log_sum(x, n);
+            cr_expect_leq(fabsl(got - want), limit, "%s, n = %zu: %.17g, not %.17Lg", cases[c].what,
+                          n, got, want);
+        }
+    free(x);
+}
+
+/* One such number among ordinary ones, in every position of a vector and behind the last whole one.
+ */
+Test(kernels, log_sum_of_what_has_no_logarithm)
+{
+    static const struct {
+        double x, sum;
+    } cases[] = {{0.0, -INFINITY}, {-0.0, -INFINITY}, {INFINITY, INFINITY}, {-1.0, NAN},
+                 {NAN, NAN},       {-INFINITY, NAN},  {-5e-324, NAN}};
+    double x[21];
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
+        for (size_t at = 0; at < 21; at++) {
+            for (size_t i = 0; i < 21; i++)
+                x[i] = 0.75;
+            x[at] = cases[c].x;
+            double got = kernels->log_sum(x, 21);
+            cr_expect(isnan(cases[c].sum) ? isnan(got) : got == cases[c].sum, "%g at %zu: %g",
+                      cases[c].x, at, got);
+        }
+}
+
+Test(kernels, count_above_counts_what_exceeds_the_threshold)
+{
+    double x[] = {0.5, 0.50001, 0.49, 1.0, NAN, INFINITY, -INFINITY, 0.0, 0.7, 0.5, 0.51};
+    cr_expect_eq(kernels->count_above(x, 0.5, 11), 5.0);
+    cr_expect_eq(kernels->count_above(x, 0.5, 9), 4.0);
+    cr_expect_eq(kernels->count_above(x, 0.5, 0), 0.0);
+}
+
+Test(kernels, squared_distance_sums_squares_of_differences)
+{
+    for (size_t n = 0; n <= LONGEST; n++) {
+        struct array a = array_of(ORDINARY, 1, n), b = array_of(ORDINARY, 2, n);
+        long double want = 0;
+        for (size_t k = 0; k < n; k++)
+            want += powl((long double)a.v[k] - b.v[k], 2);
+        expect_near(portable()->squared_distance(a.v, b.v, n), want, 36.0 * (double)(n + 1),
+                    "squared_distance", n);
+    }
+}
+
+Test(kernels, ratings_are_inner_products_within_the_range)
+{
+    enum { rank = 11, rows = 6 };
+    struct array u = array_of(ORDINARY, 1, rank * rows), v = array_of(ORDINARY, 2, rank * rows);
+    uint32_t user[rows * rows], item[rows * rows];
+    double out[rows * rows], low = 0, high = 0;
+    for (uint32_t i = 0; i < rows * rows; i++) {
+        user[i] = i / rows;
+        item[i] = i % rows;
+    }
+    struct rating_pairs pairs = {u.v, v.v, user, item, rank, rows * rows, 3.53, -5.0, 12.0};
+    kernels->ratings(&pairs, out);
+    for (size_t i = 0; i < rows * rows; i++) {
+        long double want = 3.53;
+        for (size_t k = 0; k < rank; k++)
+            want += (long double)u.v[user[i] * rank + k] * v.v[item[i] * rank + k];
+        expect_near(out[i], fminl(12.0L, fmaxl(-5.0L, want)), 100.0, "rating", i);
+        low += out[i] == -5.0;
+        high += out[i] == 12.0;
+    }
+    cr_expect(low > 3 && high > 3 && low + high < 30, "the case says little");
+}
+
+/* From columns of ordinary size to ones so large that exp(-|y|) vanishes, more factors than are
+ * multiplied before a logarithm is taken, and lengths that leave lanes empty. */
+Test(kernels, log_sources_is_the_log_density_of_the_unmixed_rows)
+{
+    enum { columns = 8 };
+    static const double scales[] = {1e-3, 1.0, 50.0, 1e5};
+    _Alignas(ALIGNMENT) double scratch[columns * LANES];
+    uint32_t idx[6000];
+    struct rows r;
+    rows_fill(&r, LONGEST, columns, PRECISION_DOUBLE, ORDINARY);
+    pick(idx, 6000, LONGEST);
+    for (size_t s = 0; s < sizeof scales / sizeof scales[0]; s++)
+        for (size_t n = 1; n <= 6000; n += 857) {
+            struct array W = array_of(ORDINARY, 7, columns * columns);
+            long double want = 0;
+            for (size_t k = 0; k < columns * columns; k++)
+                W.v[k] *= scales[s];
+            for (size_t i = 0; i < n; i++)
+                for (size_t k = 0; k < columns; k++) {
+                    long double y = 0;
+                    for (size_t j = 0; j < columns; j++)
+                        y += (long double)W.v[k * columns + j] * r.wide[idx[i] * columns + j];
+                    want -= fabsl(y) + 2.0L * log1pl(expl(-fabsl(y)));
+                }
+            double got = kernels->log_sources(&r.data, idx, n, W.v, scratch);
+            expect_near(got, want, (double)(n * columns) * (0.1 + 10.0 * scales[s]), "log_sources",
+                        n);
+        }
 }
