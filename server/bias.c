@@ -131,8 +131,10 @@ static enum err measure_rows(struct bias_table *out, struct jobfile *file,
     if (code != ERR_OK)
         return code;
     out->count = meter.count;
-    out->draws = (uint64_t)measured.draws * measured.chains;
-    out->draws_stored = measured.count > 0 ? (uint64_t)measured.rows[0].all.count : 0;
+    if (measured.count > 0) {
+        out->draws = (uint64_t)measured.draws * measured.chains;
+        out->draws_stored = (uint64_t)measured.rows[0].all.count;
+    }
     summary_release(&measured);
     return meter.no_memory ? err_set(info, ERR_NO_MEMORY, "no memory for distances") : ERR_OK;
 }

@@ -504,6 +504,9 @@ static void read_draws_of(struct reading *rd, const struct place *root, const js
         pool_read(&p, root, chains, name);
         measure_pool(rd, i, &p);
         take_draws(rd, i, p.x, p.total);
+        if (!isfinite(rd->out->mean[i]) || !isfinite(rd->out->sd[i]))
+            place_mistake(
+                root, "draws of \"%.100s\" are so large that their variance is not a number", name);
     }
     pool_release(&p);
 }

@@ -114,6 +114,7 @@ Test(reference, mistakes_say_where_and_what)
         {"[{\"mu\": [1, 2], \"a/b\": [1]}]", "/0/a~1b", "has 1 draws"},
         {"[{\"mu\": [1, 2]}, {\"nu\": [1, 2]}]", "/1/nu", "not a parameter of the first chain"},
         {"[{\"mu\": [1, 2], \"nu\": [1, 2]}, {\"nu\": [1, 2]}]", "/1", "lacks \"mu\""},
+        {"[{\"mu\": [1, -1e308]}]", "", "draws of \"mu\" are so large"},
         {"{\"parameters\": {}}", "/parameters", "must be an array of parameters, not an object"},
         {"{\"parameters\": []}", "/parameters", "0 parameters"},
         {"{\"parameters\": [7]}", "/parameters/0", "must be an object"},
