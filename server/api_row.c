@@ -20,6 +20,8 @@ static const char *reference_reason(const struct row *row)
         return "the reference says that it is a constant";
     if (isnan(b->error[REFERENCE_BIAS_variance_ratio]) || isnan(b->bias[REFERENCE_BIAS_variance]))
         return mixing_reason_text(row->mixing->reason);
+    if (!isfinite(b->error[REFERENCE_BIAS_variance_ratio]) || !isfinite(b->error[0]))
+        return "the reference's sd is so small that the biases are not finite numbers";
     if (r->points[b->position] != NULL)
         return NULL;
     for (size_t q = 0; q < MIXING_QUANTILES; q++)

@@ -30,7 +30,14 @@ JOBS = [
      "iterations": 10, "warmup": 100, "chains": 1},
 ]
 REFERENCES = [{"parameters": [{"name": "theta[1]", "mean": 0.5, "sd": 1.5, "q5": 0.1}]},
-              {"names": ["a", "b"], "mean": [1, 2], "sd": [1, 2]}, [{"a": [1.0, 2.0]}, {"a": [2.0, 3.0]}]]
+              {"names": ["a", "b"], "mean": [1, 2], "sd": [1, 2]}, [{"a": [1.0, 2.0]}, {"a": [2.0, 3.0]}],
+              {"names": ["theta[1]", "theta[2]"], "mean": [1, 2], "sd": [1, 2], "mcse_mean": [0.1, 0.2],
+               "mcse_sd": [0.1, 0.2], "ess_bulk": [10, 20], "points": [[1, 2, 3.5], [2, 2]],
+               "log_density": {"mean": -3, "mcse": 0.1}, "made_by": {"model": {}}, "warning": "w"},
+              {"parameters": ["a", "b"], "mean": [1, 2], "sd": [1, 2], "variance": [1, 4],
+               "quantiles": {"q05": [0, 1], "q50": [1, 2]}, "N": 3},
+              [{"theta[1]": [1.0, 2.0, 2.5, 7, -3, 0.5, 1, 3], "theta[2]": [1, 2, 3, 4, 5, 6, 7, 9]}],
+              {"job": "0000000000000000"}]
 PATCH = {"name": "n", "note": "x", "tags": ["a"], "priority": 1, "visibility": "lab"}
 TABLE = logistic_text(12).encode()
 FILES = [TABLE, gzip.compress(TABLE), test_data.npy([[1.0, 0.0], [2.0, 1.0], [0.5, 0.0]])]
@@ -78,9 +85,11 @@ class Mutants(Case):
         for k in range(self.count):
             made = mutate.document(rng, rng.choice(REFERENCES), ["mean", "sd", "q50", "variance", "names"])
             path = "/v1/references/m%d" % (k % 3)
-            self.answered(alice.put(path, mutate.dumps(made), headers=JSON), made)
-            reply = alice.get("/v1/jobs/%s/summary" % job, query={"reference": path[-2:]})
-            self.answered(reply, made)
+            query = {"names": rng.choice(("theta", "W", "[]"))} if rng.random() < 0.3 else {}
+            self.answered(alice.put(path, mutate.dumps(made), headers=JSON, query=query), made)
+            for query in ({}, {"target_error": rng.choice(("0.01", "3", "x"))}):
+                reply = alice.get("/v1/jobs/%s/summary" % job, query={"reference": path[-2:], **query})
+                self.answered(reply, made)
 
     def test_changes(self):
         for _ in range(self.count):
