@@ -59,38 +59,31 @@ void tolerance_at(const struct tolerance *t, size_t j, struct noise_advice *out)
 
 /* ---- marginal variance ---- */
 
-/* What a Langevin step leaves of a displacement is 1 - 2 q of it, q = sigma^2 / 4 times the
- * curvature; whatever noise there is it amplifies by 1 / (1 - q), and from q = 1 on there is no
- * stationary law. A bounded step does neither. */
-static double overshoot(const struct tolerance *t, double alone)
-{
-    return t->setting.sampler->bounded ? 0.0 : alone * alone / (4.0 * t->batch_noise);
-}
-
-/* sigma tau of the coordinate as far as its marginal is concerned, with the variance it shows. */
+/* sigma tau of the coordinate as far as its marginal is concerned, for finding the worst; what
+ * follows from it is core/noise.c's. */
 static double marginal_noise(const struct tolerance *t, size_t j)
 {
     const struct combined *c = t->combined;
     double sigma = t->factor * c->sigma[j], alone = sigma * c->tau[j];
     double variance = moments_variance(&c->moments[j]);
-    if (t->batch_noise == 0.0 || !(variance > 0.0) || overshoot(t, alone) >= 1.0)
+    bool unstable = !t->setting.sampler->bounded && alone * alone >= 4.0 * t->batch_noise;
+    if (t->batch_noise == 0.0 || !(variance > 0.0) || unstable)
         return alone;
     return fmin(alone, sigma * sqrt(t->batch_noise / variance));
 }
 
-/* The variance that the chain shows is the target's times the ratio that is sought, which therefore
- * solves r = ratio(s sqrt(r)), s from the variance shown: from below, at most that by itself. */
-double tolerance_marginal(const struct tolerance *t, size_t j)
+double tolerance_marginal(const struct tolerance *t, size_t j, bool *unstable)
 {
-    double sigma = t->factor * t->combined->sigma[j], s = marginal_noise(t, j), r = 1.0;
     struct noise_advice alone;
+    double sigma = t->factor * t->combined->sigma[j];
+    double variance = moments_variance(&t->combined->moments[j]);
     tolerance_at(t, j, &alone);
-    if (t->state != TOLERANCE_KNOWN || !(s < sigma * t->combined->tau[j]))
+    *unstable = false;
+    if (t->state != TOLERANCE_KNOWN || t->batch_noise == 0.0 || isnan(variance))
         return alone.variance_ratio;
-    for (int i = 0; i < 60 && r < alone.variance_ratio; i++)
-        r = t->setting.sampler->variance_ratio(t->setting.params, sigma, s * sqrt(r) / sigma);
-    r /= 1.0 - overshoot(t, sigma * t->combined->tau[j]);
-    return fmin(r, alone.variance_ratio);
+    double marginal = noise_marginal_ratio(&t->setting, sigma, t->combined->tau[j], variance);
+    *unstable = isinf(marginal) && isfinite(alone.variance_ratio);
+    return fmin(marginal, alone.variance_ratio);
 }
 
 /* ---- the worst ---- */
@@ -128,7 +121,7 @@ void tolerance_head(const struct tolerance *t, struct tolerance_head *out)
     if (out->least != SIZE_MAX)
         tolerance_at(t, out->least, &out->at_least);
     if (out->widest != SIZE_MAX)
-        out->widest_ratio = tolerance_marginal(t, out->widest);
+        out->widest_ratio = tolerance_marginal(t, out->widest, &out->unstable);
 }
 
 const char *tolerance_reason(enum tolerance_state state)

@@ -35,14 +35,11 @@ void tolerance_init(struct tolerance *out, const struct combined *combined,
 /* One coordinate. All NaN, and batch 0, unless the state is KNOWN. */
 void tolerance_at(const struct tolerance *tolerance, size_t j, struct noise_advice *out);
 
-/* The marginal variance of a coordinate over the target's. That of the advice (variance_ratio)
- * holds for a coordinate by itself; where coordinates are correlated it is that of the thin
- * direction which the others leave it, and the marginal is inflated by less. Minibatch noise has
- * the shape of the curvature as far as the model is right (the information equality), and then
- * widens every coordinate as if its gradient noise had the variance (N-n)/n over the coordinate's
- * own. Equal to variance_ratio where that cannot be told: artificial noise, variants that correct
- * or borrow the noise, a Langevin step beyond stability. */
-double tolerance_marginal(const struct tolerance *tolerance, size_t j);
+/* The marginal variance of a coordinate over the target's (core/noise.h: it is inflated by less
+ * than the coordinate by itself, where coordinates are correlated). Equal to variance_ratio where
+ * it cannot be told: artificial noise, variants that correct or borrow the noise, and *unstable
+ * steps, which the noise is not even needed for to go astray. */
+double tolerance_marginal(const struct tolerance *tolerance, size_t j, bool *unstable);
 
 struct tolerance_head {
     size_t worst; /* the coordinate with the largest step ratio; SIZE_MAX: none */
@@ -52,6 +49,7 @@ struct tolerance_head {
     double beyond_share; /* of all proposals beyond the tolerance */
     size_t widest;       /* with the largest marginal variance ratio, and that ratio */
     double widest_ratio;
+    bool unstable; /* its step is beyond stability */
 };
 void tolerance_head(const struct tolerance *tolerance, struct tolerance_head *out);
 

@@ -70,10 +70,12 @@ static void add_inflation(struct words *text, const struct verdict_look *look)
         words_add(text, " x the target's, or too small where parameters are correlated");
         return;
     }
+    if (noise->unstable)
+        words_add(text, ", beyond stability");
     words_add(text, ": expect the variance of %s inflated, %sabout ", name,
-              thin > wide ? "" : "up to ");
+              thin > wide || noise->unstable ? "" : "up to ");
     words_add_ratio(text, wide);
-    words_add(text, " x");
+    words_add(text, noise->unstable ? " x or more" : " x");
     if (thin > wide * (1.0 + MILD_VARIANCE)) {
         words_add(text, " (thin directions up to ");
         words_add_ratio(text, thin);

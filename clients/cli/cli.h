@@ -21,6 +21,7 @@
     X(show)             \
     X(watch)            \
     X(summary)          \
+    X(diagnostics)      \
     X(draws)            \
     X(compare)          \
     X(log)              \

@@ -214,6 +214,7 @@ static int watch(struct cli *cli)
     struct watch how = {.out = stdout,
                         .silent = !report_notes_wanted(),
                         .json_lines = cli->json,
+                        .verdicts = true,
                         .patience_s = (double)cli_number(cli, "patience", 60)};
     code = watch_jobs(cli, &how, ids, cli->arg_count, NULL);
     if (code == EXIT_INTERRUPTED)

@@ -147,6 +147,24 @@ static void finish(struct session *session, struct follow *follow, double now)
     response_release(response);
 }
 
+/* As much of the verdict as one line holds. */
+static void add_verdict(struct text *frame, const json_t *job, FILE *file)
+{
+    const char *verdict = get_string(job, "verdict");
+    struct text line = {0};
+    if (!*verdict)
+        return;
+    text_addf(&line, "  %s", verdict);
+    text_add_cut(frame, text_str(&line), term_columns(file), term_ellipsis());
+    text_add(frame, "\n");
+    text_release(&line);
+}
+
+static size_t lines_of(const json_t *job)
+{
+    return 1 + progress_chain_count(job) + (*get_string(job, "verdict") ? 1 : 0);
+}
+
 /* All jobs with their chains if the window is high enough, otherwise one line per job, otherwise
  * the first ones. */
 static void draw_frame(struct session *session)
@@ -155,15 +173,17 @@ static void draw_frame(struct session *session)
     FILE *file = session->watch->out;
     size_t rows = term_rows(file), need = 1, lines = 0;
     for (size_t i = 0; i < session->count; i++)
-        need += 1 + progress_chain_count(session->follows[i].job);
+        need += lines_of(session->follows[i].job);
     for (size_t i = 0; i < session->count && lines + 1 < rows; i++) {
         if (!session->follows[i].job)
             continue;
         progress_headline(&frame, session->follows[i].job, file);
         text_add(&frame, "\n");
         lines++;
-        if (need <= rows)
+        if (need <= rows) {
             progress_chains(&frame, session->follows[i].job, file);
+            add_verdict(&frame, session->follows[i].job, file);
+        }
     }
     live_draw(&session->live, file, text_str(&frame));
     text_release(&frame);
@@ -234,6 +254,19 @@ static void turn(struct session *session)
     show(session, now);
 }
 
+static void print_verdicts(const struct session *session)
+{
+    for (size_t i = 0; i < session->count; i++) {
+        const struct follow *follow = &session->follows[i];
+        const char *verdict = get_string(follow->job, "verdict");
+        if (!follow->over || !*verdict)
+            continue;
+        if (session->count > 1)
+            fprintf(session->watch->out, "%s  ", follow->id);
+        fprintf(session->watch->out, "%s\n", verdict);
+    }
+}
+
 /* The worst news counts: an error before a failed job before success. */
 static int result(const struct session *session)
 {
@@ -284,6 +317,8 @@ int watch_jobs(struct cli *cli, const struct watch *watch, char *const *ids, siz
         turn(&session);
     if (session.bars)
         live_end(&session.live, watch->out);
+    if (watch->verdicts && draws)
+        print_verdicts(&session);
     if (!code && anyone_left(&session))
         code = interrupted() ? EXIT_INTERRUPTED : EXIT_SERVER;
     else if (!code)

@@ -11,6 +11,7 @@ struct watch {
     FILE *out;       /* bars on a terminal, lines in a pipe */
     bool silent;     /* draw nothing */
     bool json_lines; /* every new state of a job as one line of JSON instead */
+    bool verdicts;   /* the whole verdict on every job that is over, at the end */
     double patience_s;
     bool (*alive)(void *ctx); /* false ends the watch: the daemon will not come back. Or NULL */
     void *alive_ctx;
