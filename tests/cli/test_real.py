@@ -57,6 +57,24 @@ class Real(Case):
     def submit(self, job, *args, code=OK):
         return self.barker("submit", self.path("job.json", json.dumps(job)), *args, code=code)
 
+    def test_a_study_from_a_file_and_from_a_job(self):
+        self.start_daemon()
+        self.path("job.json", json.dumps(PLAIN))
+        out = self.barker("study", "ladder", "job.json", "--wait").out
+        self.assertRegex(out, r"result +(theta\[1\]: at this step size|no bias beyond chance)")
+        first = self.barker("ls", "--json").out
+        job = next(j for j in json.loads(first)["items"] if j["name"].endswith("step x 1"))["id"]
+        made = self.barker("study", "ladder", job, "--factors", "1,0.7,0.5", "--wait", "--json")
+        document = json.loads(made.out)
+        self.assertEqual(document["jobs"][0]["id"], job)
+        self.assertTrue(document["result"]["complete"])
+        again = self.barker("study", "show", "last", "--json").out
+        self.assertEqual(again, made.out, "the same bytes each time")
+        self.assertEqual(len(self.barker("study", "ls").out.splitlines()), 3)
+        self.barker("study", "rm", document["id"])
+        self.barker("study", "show", document["id"], code=REFUSED)
+        self.barker("show", job)
+
     def test_a_jobs_whole_life(self):
         self.start_daemon()
         job_id = self.submit(PLAIN, "--wait").out.strip()
