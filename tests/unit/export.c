@@ -117,12 +117,15 @@ struct wish {
     struct export_range range;
     uint64_t thin;
     bool warmup;
+    const char *request;
 };
+
+#define WARMUP 40 /* iterations, of every job here */
 
 static void choose_all(const struct wish *w, const struct toy *toy, struct export_chain *chains)
 {
     for (size_t c = 0; c < w->chain_count; c++) {
-        chains[c].chain = w->chains[c];
+        chains[c] = (struct export_chain){.chain = w->chains[c], .iteration = 160, .seconds = 2.5};
         export_choose(&chains[c], &w->range, toy->stored[w->chains[c] - 1], w->thin);
     }
 }
@@ -143,6 +146,9 @@ static struct export *start(const char *format, const struct wish *w, struct toy
         .step = w->range.step,
         .thin = w->thin,
         .warmup = w->warmup,
+        .request = w->request != NULL ? w->request : "{}",
+        .warmup_iterations = WARMUP,
+        .started_ms = 1769850300120,
     };
     cr_assert_eq(export_new(&e, export_find(format), &plan, &info), ERR_OK);
     return e;
@@ -177,13 +183,19 @@ static void plain_csv(const struct wish *w, const struct toy *toy, struct bytes 
         }
 }
 
+static uint64_t shortest_of(const struct export_chain *chains, size_t count)
+{
+    uint64_t shortest = UINT64_MAX;
+    for (size_t c = 0; c < count; c++)
+        shortest = chains[c].count < shortest ? chains[c].count : shortest;
+    return shortest;
+}
+
 static void plain_npy(const struct wish *w, const struct toy *toy, struct bytes *out)
 {
     struct export_chain chains[4];
-    uint64_t shortest = UINT64_MAX;
     choose_all(w, toy, chains);
-    for (size_t c = 0; c < w->chain_count; c++)
-        shortest = chains[c].count < shortest ? chains[c].count : shortest;
+    uint64_t shortest = shortest_of(chains, w->chain_count);
     bytes_addf(out, "\x93NUMPY%c%c%c%c", 1, 0, 0, 0);
     bytes_addf(out, "{'descr': '<f8', 'fortran_order': False, 'shape': (%zu, %" PRIu64 ", %zu), }",
                w->chain_count, shortest, w->width);
@@ -239,10 +251,97 @@ static void plain_json(const struct wish *w, const struct toy *toy, struct bytes
     bytes_addf(out, "]}\n");
 }
 
+static void plain_posteriordb(const struct wish *w, const struct toy *toy, struct bytes *out)
+{
+    static const char *const quoted[] = {"\"mu\"", "\"theta[1]\"", "\"U[3,7]\"", "\"a\\\"b\"",
+                                         "\"x_1.y\""};
+    struct export_chain chains[4];
+    choose_all(w, toy, chains);
+    uint64_t shortest = shortest_of(chains, w->chain_count);
+    for (size_t c = 0; c < w->chain_count; c++) {
+        chains[c].count = shortest;
+        bytes_addf(out, "%s{", c == 0 ? "[" : ",\n");
+        for (size_t k = 0; k < w->width; k++) {
+            bytes_addf(out, "%s%s:[", k > 0 ? "," : "", quoted[w->columns[k]]);
+            plain_numbers(&chains[c], w, k, out);
+            bytes_addf(out, "]");
+        }
+        bytes_addf(out, "}");
+    }
+    bytes_addf(out, "]\n");
+}
+
+static void plain_stan_rows(const struct export_chain *chain, const struct wish *w, uint64_t from,
+                            uint64_t to, struct bytes *out)
+{
+    for (uint64_t i = from; i < to; i++) {
+        bytes_addf(out, "NaN,NaN,NaN,0,1,0");
+        for (size_t k = 0; k < w->width; k++) {
+            bytes_add(out, ",", 1);
+            bytes_number(out, toy_value(chain->chain, stored_of(chain, w, i), w->columns[k]));
+        }
+        bytes_add(out, "\n", 1);
+    }
+}
+
+/* Nothing is known of the run. No two of the parameters make an array. */
+static void plain_stan(const struct wish *w, const struct toy *toy, struct bytes *out)
+{
+    static const char *const called[] = {"mu", "theta.1", "U_3_7", "a_b", "x_1_y"};
+    struct export_chain chain[4];
+    uint64_t warmup = 0, spacing = w->thin * w->range.step;
+    choose_all(w, toy, chain);
+    while (w->warmup && warmup < chain->count &&
+           (stored_of(chain, w, warmup) + 1) * w->thin <= WARMUP)
+        warmup++;
+    bytes_addf(out, "# stan_version_major = 2\n# stan_version_minor = 35\n"
+                    "# stan_version_patch = 0\n# model = unknown_model\n"
+                    "# start_datetime = 2026-01-31 09:05:00 UTC\n");
+    bytes_addf(out,
+               "# method = sample (Default)\n#   sample\n#     num_samples = %" PRIu64
+               "\n#     num_warmup = %" PRIu64 "\n#     save_warmup = %s\n"
+               "#     thin = 1 (Default)\n",
+               chain->count - warmup, w->warmup ? warmup : WARMUP / spacing,
+               w->warmup ? "1" : "0 (Default)");
+    bytes_addf(out,
+               "#     algorithm = unknown\n#       unknown\n#         max_depth = 10\n"
+               "#         metric = unit_e\n#         sg_thin = %" PRIu64
+               "\n#         sg_warmup = %d\n#         sg_job = 01hzy6v5d8k2m3n4\n",
+               spacing, WARMUP);
+    bytes_addf(out,
+               "#         sg_lp = not_stored\n"
+               "#         sg_elapsed = cpu_seconds_split_by_iterations\n"
+               "# id = %u\n# random\n#   seed = 0\n# output\n#   refresh = 100 (Default)\n",
+               chain->chain);
+    bytes_addf(out, "lp__,accept_stat__,stepsize__,treedepth__,n_leapfrog__,divergent__");
+    for (size_t k = 0; k < w->width; k++)
+        bytes_addf(out, ",%s", called[w->columns[k]]);
+    bytes_addf(out, "\n");
+    plain_stan_rows(chain, w, 0, warmup, out);
+    bytes_addf(out, "# Adaptation terminated\n# Step size = NaN\n");
+    plain_stan_rows(chain, w, warmup, chain->count, out);
+    bytes_addf(out, "# \n#  Elapsed Time: 0.625 seconds (Warm-up)\n"
+                    "#                1.875 seconds (Sampling)\n"
+                    "#                2.5 seconds (Total)\n# \n");
+}
+
 static const struct {
     const char *format;
     void (*plain)(const struct wish *w, const struct toy *toy, struct bytes *out);
-} writers[] = {{"csv", plain_csv}, {"npy", plain_npy}, {"json", plain_json}};
+} writers[] = {{"csv", plain_csv},
+               {"npy", plain_npy},
+               {"json", plain_json},
+               {"posteriordb", plain_posteriordb},
+               {"stan", plain_stan}};
+
+/* What a format takes of a wish. */
+static struct wish fitting(const char *format, const struct wish *w)
+{
+    struct wish fits = *w;
+    if (export_one_chain(export_find(format)))
+        fits.chain_count = 1;
+    return fits;
+}
 
 static void expect_same(const char *format, const struct bytes *got, const struct bytes *wanted,
                         size_t size)
@@ -260,11 +359,12 @@ static void compare(const struct wish *w, const struct toy *given, const size_t 
 {
     for (size_t f = 0; f < COUNT(writers); f++) {
         struct bytes wanted = {0};
-        writers[f].plain(w, given, &wanted);
+        struct wish wish = fitting(writers[f].format, w);
+        writers[f].plain(&wish, given, &wanted);
         for (size_t s = 0; s < size_count; s++) {
             struct toy toy = *given;
             struct bytes got = {0};
-            struct export *e = start(writers[f].format, w, &toy);
+            struct export *e = start(writers[f].format, &wish, &toy);
             uint64_t size = export_size(e);
             cr_expect(size == UINT64_MAX || size == wanted.size);
             cr_expect_eq(pull(e, sizes[s], &got), -1);
@@ -390,14 +490,15 @@ Test(export, one_call_reads_one_block_of_bounded_size)
     for (size_t f = 0; f < COUNT(writers); f++) {
         size_t size = 64 << 20;
         char *buffer = malloc(size);
-        struct export *e = start(writers[f].format, &w, &toy);
+        struct wish wish = fitting(writers[f].format, &w);
+        struct export *e = start(writers[f].format, &wish, &toy);
         ssize_t got;
         do {
             toy.calls = 0;
             got = export_read(e, buffer, size);
             cr_expect_leq(toy.calls, 1, "%s read %zu blocks", writers[f].format, toy.calls);
         } while (got > 0);
-        cr_expect_leq(toy.most * sizeof(double), (size_t)4 << 20);
+        cr_expect_leq(toy.most * sizeof(double), (size_t)512 << 10, "%s", writers[f].format);
         cr_expect_eq(got, -1);
         export_free(e);
         free(buffer);
@@ -415,7 +516,8 @@ Test(export, a_failing_source_cuts_the_document)
                          .range = {.from = 1, .to = UINT64_MAX, .step = 1},
                          .thin = 1};
         struct bytes got = {0};
-        struct export *e = start(writers[f].format, &w, &toy);
+        struct wish wish = fitting(writers[f].format, &w);
+        struct export *e = start(writers[f].format, &wish, &toy);
         cr_expect_eq(pull(e, 32768, &got), -2, "%s", writers[f].format);
         cr_expect_str_eq(export_error(e)->message, "the disk is gone");
         char byte;
@@ -448,6 +550,56 @@ Test(export, json_is_json)
     json_decref(doc);
     export_free(e);
     free(got.at);
+}
+
+static bool has_line(const struct bytes *text, const char *line)
+{
+    const char *at = strstr(text->at, line);
+    return at != NULL && (at == text->at || at[-1] == '\n') && at[strlen(line)] == '\n';
+}
+
+Test(export, a_stan_file_tells_of_the_run_in_single_words)
+{
+    static const struct {
+        const char *request;
+        const char *lines[5];
+    } cases[] = {
+        {"{\"model\":{\"name\":\"logistic\"},\"seed\":4711,\"batch_size\":128,\"replacement\":"
+         "false,"
+         "\"sampler\":{\"name\":\"sgbd\",\"variant\":\"corrected\",\"step_size\":0.1,\"beta\":2."
+         "385}}",
+         {"# model = logistic_model", "#   seed = 4711", "#         sg_beta = 2.385",
+          "# Step size = 0.1", "NaN,1,0.1,0,1,0,1,-1999"}},
+        {"{\"sampler\":{\"name\":\"sgld\",\"step_size\":[0.1,0.2]},\"batch_size\":\"full\"}",
+         {"#         sg_step_size = per_coordinate", "#         sg_batch_size = full",
+          "# Step size = NaN", "NaN,1,NaN,0,1,0,1,-1999"}},
+        {"{\"sampler\":{\"name\":\"sgld\",\"step_size\":{\"kind\":\"decreasing\",\"value\":1}}}",
+         {"#         sg_step_size = decreasing", "NaN,1,NaN,0,1,0,1,-1999"}},
+        /* Metropolis: whether a proposal was accepted is not stored */
+        {"{\"sampler\":{\"name\":\"mala\",\"step_size\":\"auto\"}}",
+         {"#     algorithm = mala", "#         sg_step_size = auto", "NaN,NaN,NaN,0,1,0,1,-1999"}},
+        {"{\"sampler\":{\"name\":\"sgbd\",\"odd\":\"a = b # c\",\"none\":null}}",
+         {"#         sg_odd = a___b___c"}},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct toy toy = {.stored = {3}};
+        struct bytes got = {0};
+        struct wish w = {.columns = {0, 2},
+                         .width = 2,
+                         .chains = {1},
+                         .chain_count = 1,
+                         .range = {.from = 1, .to = UINT64_MAX, .step = 1},
+                         .thin = 50,
+                         .request = cases[i].request};
+        struct export *e = start("stan", &w, &toy);
+        cr_expect_eq(pull(e, 1000, &got), -1);
+        for (size_t k = 0; k < COUNT(cases[i].lines) && cases[i].lines[k] != NULL; k++)
+            cr_expect(has_line(&got, cases[i].lines[k]), "no line \"%s\" in\n%s", cases[i].lines[k],
+                      got.at);
+        cr_expect_null(strstr(got.at, "sg_none"));
+        export_free(e);
+        free(got.at);
+    }
 }
 
 Test(export, formats_are_found_by_name)
