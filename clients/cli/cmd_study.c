@@ -398,7 +398,7 @@ static const struct option ladder_options[] = {
 const struct command cmd_study_ladder = {
     .name = "study ladder",
     .args = "JOB.json|ID",
-    .help = "the same job at several step sizes, extrapolated to zero: how biased is it?",
+    .help = "how biased is a job? the same at several step sizes, extrapolated",
     .more =
         "JOB.json is a job that has not run yet (- for stdin); ID one that has succeeded, which "
         "then is not run again. Prints the id of the study, or with --wait the result.",
