@@ -279,8 +279,18 @@ static void answer_created(struct call *call, const char *id, bool existing)
         reply_header(call->reply, "Idempotency-Replayed", "true");
 }
 
-/* Stored first, then given to the scheduler. Should that fail, or the server end in between, the
- * jobs are taken up at the next start. */
+/* Stored first, then given to the scheduler. What cannot be given, or is not because the server
+ * ends in between, is taken up at the next start. */
+static enum err give_jobs(struct app *app, const struct creation *c, struct err_info *info)
+{
+    enum err code = ERR_OK;
+    for (size_t i = 0; i < c->job_count; i++) {
+        enum err one = sched_submit(app->sched, &c->jobs[i], info);
+        code = one != ERR_OK ? one : code;
+    }
+    return code;
+}
+
 static void store_creation(struct call *call, struct creation *c)
 {
     struct err_info info;
@@ -293,8 +303,8 @@ static void store_creation(struct call *call, struct creation *c)
     if (code == ERR_OK)
         code = store_study_create(app->store, &c->row, c->jobs, c->job_count, key, hash, &existing,
                                   &info);
-    for (size_t i = 0; i < c->job_count && code == ERR_OK && !existing; i++)
-        code = sched_submit(app->sched, &c->jobs[i], &info);
+    if (code == ERR_OK && !existing)
+        code = give_jobs(app, c, &info);
     if (code == ERR_OK)
         answer_created(call, c->row.id, existing);
     else
