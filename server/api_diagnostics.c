@@ -89,35 +89,41 @@ static double stored_number(const char *document, const char *key)
     return number;
 }
 
+/* The latest look at the draws, from the history; what was looked at is not stored there. */
+static struct summary_head head_of(const struct diagnosis *d)
+{
+    return (struct summary_head){.max_rhat = d->worst.max_rhat,
+                                 .min_ess_bulk = d->worst.min_ess_bulk,
+                                 .min_ess_tail = tail_of(&d->history),
+                                 .worst = jobfile_column(d->file, d->worst.worst)};
+}
+
 /* The job's own sentence is the verdict; the document is made anew, from draws that may be a few
  * seconds younger. */
 static enum err verdict_json(json_t **out, struct app *app, struct diagnosis *d,
                              struct err_info *info)
 {
-    struct sched_view view;
     const struct job_row *row = d->row;
+    struct sched_view view = {0};
+    bool live = sched_view(app->sched, row->id, &view);
+    bool early = row->reason != NULL && strncmp(row->reason, "stopped early", 13) == 0 &&
+                 strstr(row->reason, "wall clock") == NULL;
+    const char *stored = row->verdict != NULL ? row->verdict : "";
     struct verdict_context context = {
         .spec = &d->spec,
         .iterations = d->spec.iterations,
-        .head = {.max_rhat = d->worst.max_rhat,
-                 .min_ess_bulk = d->worst.min_ess_bulk,
-                 .min_ess_tail = tail_of(&d->history),
-                 .worst = jobfile_column(d->file, d->worst.worst)},
-        .state = row->state,
-        .rate = stored_number(row->progress, "iterations_per_second"),
+        .head = head_of(d),
+        .state = live ? view.state : row->state,
+        .rate = live ? view.rate : stored_number(row->progress, "iterations_per_second"),
+        .stopped = early ? row->reason : NULL,
         .store = app->store,
         .owner = row->owner,
     };
-    char sentence[VERDICT_SIZE];
-    snprintf(sentence, sizeof sentence, "%s", row->verdict != NULL ? row->verdict : "");
-    if (sched_view(app->sched, row->id, &view)) {
-        context.state = view.state;
-        context.rate = view.rate;
-        free(view.chain);
-    }
     enum err code = verdict_make(out, d->file, &context, info);
+    const char *sentence = live && view.verdict[0] != '\0' ? view.verdict : stored;
     if (code == ERR_OK && sentence[0] != '\0')
         json_put(out, "sentence", json_text(sentence));
+    free(view.chain);
     return code;
 }
 

@@ -26,25 +26,12 @@ static json_t *stored_json(const char *text)
     return json != NULL ? json : json_null();
 }
 
-/* One sentence about how far the draws can be trusted. It speaks of mixing only: bias is not
- * measured yet. */
-static json_t *verdict_json(const struct job_row *row, const json_t *summary)
+/* What the scheduler says, until then what was stored last; null: not judged yet. */
+static json_t *verdict_json(const struct job_row *row, const struct sched_view *view)
 {
-    char text[300];
-    if (row->verdict != NULL)
-        return json_text(row->verdict);
-    double rhat = json_number_value(json_object_get(summary, "max_rhat"));
-    double ess = json_number_value(json_object_get(summary, "min_ess_bulk"));
-    const char *worst = json_string_value(json_object_get(summary, "worst"));
-    if (rhat == 0.0 || worst == NULL)
-        return json_null();
-    snprintf(text, sizeof text,
-             "mixing: %s (largest R-hat %.3f, %s; smallest bulk ESS %.0f); bias: not measured",
-             rhat <= 1.01 && ess >= 400 ? "good"
-             : rhat <= 1.05             ? "fair"
-                                        : "not yet",
-             rhat, worst, ess);
-    return json_text(text);
+    if (view != NULL && view->verdict[0] != '\0')
+        return json_text(view->verdict);
+    return row->verdict != NULL && row->verdict[0] != '\0' ? json_text(row->verdict) : json_null();
 }
 
 static void put_live(json_t **doc, struct app *app, const struct job_row *row)
@@ -57,6 +44,7 @@ static void put_live(json_t **doc, struct app *app, const struct job_row *row)
         json_put(doc, "reason", json_text(view.reason));
         json_put(doc, "progress", progress_json(&view));
         json_put(doc, "started_at", call_time(view.started_ms));
+        json_put(doc, "verdict", verdict_json(row, &view));
         free(view.chain);
     } else {
         summary = stored_json(row->summary);
@@ -64,8 +52,8 @@ static void put_live(json_t **doc, struct app *app, const struct job_row *row)
         json_put(doc, "reason", json_text(row->reason));
         json_put(doc, "progress", stored_json(row->progress));
         json_put(doc, "started_at", call_time(row->started_ms));
+        json_put(doc, "verdict", verdict_json(row, NULL));
     }
-    json_put(doc, "verdict", verdict_json(row, summary));
     json_put(doc, "summary", summary);
 }
 

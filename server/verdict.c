@@ -117,11 +117,11 @@ static void add_end(struct words *sentence, const struct verdict_look *look)
     if (look->context->state == JOB_cancelled || look->context->state == JOB_failed)
         words_add(sentence, "; %s after %" PRIu64 " of %" PRIu64 " iterations",
                   job_state_name(look->context->state), look->combined.slowest, total);
-    else if (look->context->stopped != NULL)
+    else if (look->context->state == JOB_succeeded && look->combined.slowest < total)
         words_add(sentence,
-                  "; stopped early by stop_when after %" PRIu64 " of %" PRIu64
-                  " iterations, which biases the estimates slightly",
-                  look->combined.slowest, total);
+                  "; stopped early by stop_when after %" PRIu64 " of %" PRIu64 " iterations%s",
+                  look->combined.slowest, total,
+                  look->context->stopped != NULL ? ", which biases the estimates slightly" : "");
 }
 
 static json_t *document(const struct verdict_look *look)

@@ -31,7 +31,7 @@ struct verdict_context {
     struct summary_head head;    /* of the latest summary of the same file */
     enum job_state state;        /* that the job is in, or is just about to enter */
     double rate;                 /* iterations per second, all chains; NaN or 0: not known */
-    const char *stopped;         /* why stop_when ended it, or NULL */
+    const char *stopped;         /* what was random and ended it (stop_when), or NULL */
     struct store *store;         /* where the job's reference is; NULL: it is not looked at */
     const char *owner;           /* whose job it is, with `store` */
 };

@@ -420,6 +420,20 @@ static const struct situation mixing_situations[] = {
      {"; stopped early by stop_when after 11000 of 21000 iterations, which biases the estimates "
       "slightly"},
      NULL},
+    {"stopped by the clock",
+     {.tau = 20.0},
+     {.head = good, .state = JOB_succeeded},
+     "good",
+     "none seen",
+     {"; stopped early by stop_when after 11000 of 21000 iterations"},
+     "slightly"},
+    {"at its end",
+     {.tau = 20.0},
+     {.head = good, .state = JOB_succeeded, .iterations = 10000},
+     "good",
+     "none seen",
+     {"good"},
+     "stopped"},
 };
 
 Test(verdict, mixing_is_judged_in_every_situation)
