@@ -2,9 +2,11 @@
 #include "clients/cli/draws.h"
 #include "clients/cli/jobs.h"
 
+#include <stdlib.h>
+
 static const struct option draws_options[] = {
     {"format", 'f', DRAWS_FORMATS, "default: by the ending of FILE, otherwise csv"},
-    {"output", 'o', "FILE", "where to; - or nothing: stdout"},
+    {"output", 'o', "FILE", "where to; - or nothing: stdout; a folder for stan"},
     {"params", 0, "LIST", "only these parameters: theta[1],theta[2]"},
     {"chains", 0, "LIST", "only these chains: 1,3"},
     {"from", 0, "N", "from this iteration"},
@@ -16,18 +18,13 @@ static const struct option draws_options[] = {
 
 static int draws(struct cli *cli)
 {
-    static const char *const passed[] = {"params", "chains", "from", "to", "thin"};
-    struct route route;
-    const char *path = cli_option(cli, "output");
-    const char *format = draws_format(cli_option(cli, "format"), path);
-    int code = jobs_route(cli, "/draws", &route);
+    char *id;
+    int code = jobs_resolve(cli, cli->args[0], &id);
     if (code)
         return code;
-    route_query(&route, "format", format);
-    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
-        route_query(&route, passed[i], cli_option(cli, passed[i]));
-    route_query(&route, "warmup", cli_flag(cli, "warmup") ? "true" : NULL);
-    return draws_download(cli, &route, format, path);
+    code = draws_fetch(cli, id);
+    free(id);
+    return code;
 }
 
 const struct command cmd_draws = {
@@ -36,7 +33,9 @@ const struct command cmd_draws = {
     .help = "download the draws",
     .more =
         "Works while the job runs. FILE appears whole or not at all: until the end the draws go to "
-        "a temporary name beside it.",
+        "a temporary name beside it.\n\n"
+        "--format stan -o DIR writes CmdStan files for rstan, cmdstanr, cmdstanpy and ArviZ, one "
+        "per chain: DIR/<model>_<chain>.csv. Their lp__ is NaN: log densities are not stored.",
     .options = draws_options,
     .run = draws,
 };

@@ -13,7 +13,7 @@
 
 static const struct option run_options[] = {
     {"data", 0, "DIR", "where the data files are (default: the folder of JOB.json)"},
-    {"output", 'o', "FILE", "write the draws to FILE"},
+    {"output", 'o', "FILE", "write the draws to FILE; a folder for stan"},
     {"format", 'f', DRAWS_FORMATS, "default: by the ending of FILE, otherwise csv"},
     {"workers", 0, "N", "worker threads (default: one per processor)"},
     {"keep", 0, "DIR", "use DIR as the daemon's state folder and keep it"},
@@ -61,20 +61,6 @@ static int print_result(struct cli *cli, const char *id, json_t *job)
     return code;
 }
 
-static int fetch_draws(struct cli *cli, const char *id)
-{
-    const char *path = cli_option(cli, "output");
-    const char *format = draws_format(cli_option(cli, "format"), path);
-    struct route route;
-    if (!path)
-        return EXIT_OK;
-    route_start(&route, "/v1/jobs");
-    route_part(&route, id);
-    route_add(&route, "/draws");
-    route_query(&route, "format", format);
-    return draws_download(cli, &route, format, path);
-}
-
 /* The table would spoil draws that go to stdout. */
 static bool draws_on_stdout(const struct cli *cli)
 {
@@ -97,8 +83,8 @@ static int run_job(struct cli *cli, struct private_daemon *daemon, const char *j
         json_dumpf(job, stdout, JSON_INDENT(2));
         putchar('\n');
     }
-    if (!code)
-        code = fetch_draws(cli, id);
+    if (!code && cli_option(cli, "output"))
+        code = draws_fetch(cli, id);
     if (code == EXIT_INTERRUPTED)
         report_note("interrupted; the job ended with its private daemon");
     json_decref(job);

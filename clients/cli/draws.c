@@ -1,12 +1,17 @@
 /* Downloads a job's draws, shared by `draws` and `run`. */
 #include "clients/cli/draws.h"
+#include "clients/cli/get.h"
 #include "clients/cli/human.h"
+#include "clients/cli/jobs.h"
 #include "clients/cli/meter.h"
 #include "clients/cli/outfile.h"
 #include "clients/cli/term.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 const char *draws_format(const char *given, const char *path)
 {
@@ -46,7 +51,8 @@ static int finish(struct outfile *out, int code)
     return code;
 }
 
-int draws_download(struct cli *cli, struct route *route, const char *format, const char *path)
+/* Streams the route, which is released. */
+static int download(struct cli *cli, struct route *route, const char *format, const char *path)
 {
     struct outfile out;
     struct meter meter;
@@ -73,4 +79,134 @@ int draws_download(struct cli *cli, struct route *route, const char *format, con
     route_release(route);
     response_release(&response);
     return finish(&out, code);
+}
+
+/* What is asked for: the command's options, but for `chains` and `to` where they are given. */
+static void start_route(struct cli *cli, const char *id, const char *format, const char *chains,
+                        const char *to, struct route *out)
+{
+    route_start(out, "/v1/jobs");
+    route_part(out, id);
+    route_add(out, "/draws");
+    route_query(out, "format", format);
+    route_query(out, "params", cli_option(cli, "params"));
+    route_query(out, "chains", chains ? chains : cli_option(cli, "chains"));
+    route_query(out, "from", cli_option(cli, "from"));
+    route_query(out, "to", to ? to : cli_option(cli, "to"));
+    route_query(out, "thin", cli_option(cli, "thin"));
+    route_query(out, "warmup", cli_flag(cli, "warmup") ? "true" : NULL);
+}
+
+/* ---- a folder with a file per chain ---- */
+
+/* Where all chains of a running job can end: at the iteration that each of them has reached. */
+static double common_end(const struct cli *cli, const json_t *job)
+{
+    double end = (double)cli_number(cli, "to", 0);
+    size_t i;
+    json_t *chain;
+    if (job_is_over(job))
+        return end;
+    json_array_foreach (get_array(get_object(job, "progress"), "chains"), i, chain) {
+        double reached = get_number(chain, "iteration");
+        if (reached > 0 && (end == 0 || reached < end))
+            end = reached;
+    }
+    return end;
+}
+
+/* folder/model_2.csv, to be freed. */
+static char *chain_path(const char *folder, const json_t *job, const char *chain)
+{
+    struct text path = {0};
+    size_t size = strlen(folder);
+    text_addf(&path, "%s%s", folder, size && folder[size - 1] == '/' ? "" : "/");
+    for (const char *c = job_model(job); *c; c++)
+        text_add_bytes(&path, strchr("/\\.", *c) ? "_" : c, 1);
+    text_addf(&path, "_%s.csv", chain);
+    return text_take(&path);
+}
+
+static int fetch_chain(struct cli *cli, const json_t *job, const char *chain, const char *folder)
+{
+    struct route route;
+    char end[32];
+    double to = common_end(cli, job);
+    snprintf(end, sizeof end, "%.0f", to);
+    start_route(cli, get_string(job, "id"), "stan", chain, to > 0 ? end : NULL, &route);
+    char *path = chain_path(folder, job, chain);
+    int code = download(cli, &route, "stan", path);
+    free(path);
+    return code;
+}
+
+static bool make_folder(const char *path)
+{
+    struct stat about;
+    if (mkdir(path, 0777) == 0 ||
+        (errno == EEXIST && stat(path, &about) == 0 && S_ISDIR(about.st_mode)))
+        return true;
+    report_error("cannot make the folder %s: %s", path,
+                 errno == EEXIST ? "a file of this name is there" : strerror(errno));
+    return false;
+}
+
+/* "1,3", or all chains of the job. */
+static char *chain_list(const struct cli *cli, const json_t *job)
+{
+    const char *given = cli_option(cli, "chains");
+    struct text list = {0};
+    size_t count = json_array_size(get_array(get_object(job, "progress"), "chains"));
+    if (given)
+        return mem_copy(given);
+    for (size_t k = 1; k <= count; k++)
+        text_addf(&list, "%s%zu", k > 1 ? "," : "", k);
+    return text_take(&list);
+}
+
+static int fetch_chains(struct cli *cli, const json_t *job, char *chains, const char *folder)
+{
+    int code = make_folder(folder) ? EXIT_OK : EXIT_LOCAL;
+    char *rest = chains;
+    for (char *chain; !code && (chain = strsep(&rest, ",")) != NULL;)
+        code = fetch_chain(cli, job, chain, folder);
+    return code;
+}
+
+static bool names_folder(const char *path)
+{
+    struct stat about;
+    return path[strlen(path) - 1] == '/' || (stat(path, &about) == 0 && S_ISDIR(about.st_mode));
+}
+
+static int fetch_stan(struct cli *cli, const char *id, const char *path)
+{
+    struct response response;
+    struct route route;
+    route_start(&route, "/v1/jobs");
+    route_part(&route, id);
+    int code = cli_get(cli, &route, &response);
+    if (!code) {
+        char *chains = chain_list(cli, response.json);
+        if (strchr(chains, ',') || names_folder(path)) {
+            code = fetch_chains(cli, response.json, chains, path);
+        } else {
+            start_route(cli, id, "stan", NULL, NULL, &route);
+            code = download(cli, &route, "stan", path);
+        }
+        free(chains);
+    }
+    response_release(&response);
+    return code;
+}
+
+int draws_fetch(struct cli *cli, const char *id)
+{
+    struct route route;
+    const char *path = cli_option(cli, "output");
+    const char *format = draws_format(cli_option(cli, "format"), path);
+    if (strcmp(format, "stan") == 0 && path && *path && strcmp(path, "-") != 0)
+        return fetch_stan(cli, id, path);
+    start_route(cli, id, format, NULL, NULL, &route);
+    return download(cli, &route, format, path);
 }

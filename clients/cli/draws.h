@@ -9,8 +9,11 @@
 /* The format for a file: the one given, or by the ending of the name, or csv. */
 const char *draws_format(const char *given, const char *path);
 
-/* Streams the route (released) to a file, which appears whole or not at all; NULL or "-" is stdout.
+/* Downloads a job's draws as the command's options say: --format, --output (NULL or "-": stdout)
+ * and, where the command has them, --params, --chains, --from, --to, --thin, --warmup. A file
+ * appears whole or not at all. For CmdStan, whose files hold one chain each, --output is a folder
+ * unless one chain is chosen; all its files end at the same iteration, also while the job runs.
  * Returns an exit code after saying what went wrong. */
-int draws_download(struct cli *cli, struct route *route, const char *format, const char *path);
+int draws_fetch(struct cli *cli, const char *id);
 
 #endif

@@ -115,6 +115,64 @@ class Draws(Case):
         self.assertEqual(os.path.getsize(self.path("big")), 200 * len(self.block))
 
 
+class Stan(Case):
+    """CmdStan files hold one chain each."""
+
+    def setUp(self):
+        super().setUp()
+        self.fake.add("01aa", state="succeeded", chains=3, iteration=2000)
+
+    def asked(self):
+        return [r["query"] for r in self.fake.asked(path="/v1/jobs/01aa/draws")]
+
+    def test_every_chain_gets_a_file_named_after_model_and_chain(self):
+        for folder in ("new", "new", "slash/"):  # made when it is not there
+            self.fake.requests.clear()
+            self.barker("draws", "01aa", "--format", "stan", "-o", folder, "--thin", "2")
+            self.assertEqual(sorted(os.listdir(self.path(folder))),
+                             ["logistic_1.csv", "logistic_2.csv", "logistic_3.csv"])
+            self.assertEqual(self.asked(), ["format=stan&chains=%d&thin=2" % c for c in (1, 2, 3)])
+        with open(self.path("new/logistic_2.csv"), "rb") as file:
+            self.assertEqual(file.read(), b"a,b\n1,2\n")
+
+    def test_chains_can_be_chosen(self):
+        self.barker("draws", "01aa", "-f", "stan", "--chains", "3,1", "-o", "some")
+        self.assertEqual(sorted(os.listdir(self.path("some"))), ["logistic_1.csv", "logistic_3.csv"])
+        self.barker("draws", "01aa", "-f", "stan", "--chains", "2", "-o", "one.csv")
+        self.assertTrue(os.path.isfile(self.path("one.csv")))
+        self.barker("draws", "01aa", "-f", "stan", "--chains", "2", "-o", "some")
+        self.assertEqual(len(os.listdir(self.path("some"))), 3)
+        self.assertEqual(self.barker("draws", "01aa", "-f", "stan", "--chains", "2").out,
+                         "a,b\n1,2\n")
+
+    def test_files_of_a_running_job_end_where_its_shortest_chain_is(self):
+        self.fake.add("01aa", state="running", chains=3, iteration=2000)
+        self.fake.jobs["01aa"]["progress"]["chains"][1]["iteration"] = 1500
+        self.barker("draws", "01aa", "-f", "stan", "-o", "d")
+        self.assertEqual(self.asked(), ["format=stan&chains=%d&to=1500" % c for c in (1, 2, 3)])
+        self.fake.requests.clear()
+        self.barker("draws", "01aa", "-f", "stan", "-o", "d", "--to", "1200")
+        self.assertEqual(self.asked(), ["format=stan&chains=%d&to=1200" % c for c in (1, 2, 3)])
+
+    def test_a_name_of_the_daemon_does_not_leave_the_folder(self):
+        self.fake.jobs["01aa"]["request"]["model"]["name"] = "../../x"
+        self.barker("draws", "01aa", "-f", "stan", "-o", "d")
+        self.assertEqual(sorted(os.listdir(self.path("d")))[0], "______x_1.csv")
+
+    def test_what_stands_in_the_way_is_said(self):
+        self.path("taken", "old")
+        result = self.barker("draws", "01aa", "-f", "stan", "-o", "taken", code=LOCAL)
+        self.assertIn("taken", result.err)
+        with open(self.path("taken")) as file:
+            self.assertEqual(file.read(), "old")
+        self.assertIn("No such file", self.barker("draws", "01aa", "-f", "stan", "-o", "no/such",
+                                                  code=LOCAL).err)
+        self.assertEqual(self.asked(), [])
+        self.fake.prepare("GET", "/v1/jobs/01aa/draws", (409, {"title": "No draws yet"}))
+        self.barker("draws", "01aa", "-f", "stan", "-o", "d", code=REFUSED)
+        self.assertEqual(os.listdir(self.path("d")), [])
+
+
 class Data(Case):
     def test_put_sends_the_file_under_its_name_or_another(self):
         content = bytes(range(256)) * 9999

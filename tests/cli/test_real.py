@@ -120,6 +120,30 @@ class Real(Case):
         base = sqlite3.connect(self.path("d.sqlite"))
         self.assertEqual(base.execute("pragma integrity_check").fetchone(), ("ok",))
         base.close()
+        self.barker("draws", "last", "--format", "posteriordb", "-o", "d.json")
+        with open(self.path("d.json")) as file:
+            self.assertEqual([len(c["theta[1]"]) for c in json.load(file)], [4000, 4000])
+        self.assertIn("chains=1 to chains=2", self.barker("draws", "last", "--format", "stan",
+                                                          code=REFUSED).err)
+        self.barker("draws", "last", "--format", "stan", "-o", "stan")
+        for chain in ("1", "2"):
+            with open(self.path("stan/skew_normal_%s.csv" % chain)) as file:
+                lines = [line for line in file if not line.startswith("#")]
+            self.assertEqual([float(line.split(",")[6]) for line in lines[1:]],
+                             [float(row["theta[1]"]) for row in rows if row[".chain"] == chain])
+
+    def test_stan_files_of_a_running_job_are_equally_long(self):
+        self.start_daemon()
+        job_id = self.submit(endless(chains=3, thin=100)).out.strip()
+        time.sleep(1)
+        for attempt in ("1", "2"):
+            self.barker("draws", job_id, "--format", "stan", "-o", "run" + attempt)
+            folder, lengths = self.path("run" + attempt), set()
+            for name in os.listdir(folder):
+                with open(os.path.join(folder, name)) as file:
+                    lengths.add(sum(not line.startswith("#") for line in file))
+            self.assertEqual(len(lengths), 1, lengths)
+        self.barker("cancel", job_id)
 
     def test_pause_resume_cancel_and_their_refusals(self):
         self.start_daemon()
