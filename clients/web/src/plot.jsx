@@ -75,7 +75,7 @@ function yRange(options) {
     if (options.current.logY) return uPlot.rangeLog(Math.max(lo, 1e-300), Math.max(hi, 1e-300), 10, false);
     if (lo === hi) return [lo - (Math.abs(lo) || 1) * 0.1, hi + (Math.abs(hi) || 1) * 0.1];
     const pad = 0.05 * (hi - lo);
-    return [options.current.fromZero ? 0 : lo - pad, hi + pad];
+    return options.current.fromZero ? [0, 1.15 * hi] : [lo - pad, hi + pad];
   };
 }
 
@@ -96,9 +96,9 @@ function drawBands(options, theme) {
       u.ctx.fillStyle = band.color ? faded(paint(band.color, 0, theme), 0.14) : theme.soft;
       if (along === "x") u.ctx.fillRect(a, top, b - a, height);
       else u.ctx.fillRect(left, a, width, b - a);
-      if (band.label && b - a > 40 * devicePixelRatio) {
+      u.ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+      if (band.label && b - a > u.ctx.measureText(band.label).width + 8 * devicePixelRatio) {
         u.ctx.fillStyle = theme.dim;
-        u.ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
         u.ctx.textAlign = "left";
         u.ctx.textBaseline = "top";
         u.ctx.fillText(band.label, a + 5 * devicePixelRatio, (along === "x" ? top : a) + 4 * devicePixelRatio);

@@ -4,6 +4,7 @@ import { PAGES } from "../pages/index.js";
 import { connection, prefs, session, signOut, ticked, useStore } from "../store.js";
 import { route } from "../router.js";
 import { Button } from "./button.jsx";
+import { Menu } from "./menu.jsx";
 
 const WORDS = {
   connecting: ["wait", "connecting", "The event stream is being opened."],
@@ -21,8 +22,8 @@ function Connection() {
   return (
     <span class="connection">
       <span class={`lamp ${tone}`} title={[title, detail].filter(Boolean).join(" ")} role="status" data-state={state}><i aria-hidden="true" />{word}</span>
-      <Button kind="quiet" class="small" aria-pressed={paused} title={paused ? "Go on updating" : "Keep what is shown as it is"}
-        onClick={() => (paused ? live.resume() : live.pause())}>{paused ? "Resume updates" : "Pause updates"}</Button>
+      <Button kind="quiet" class="small" aria-pressed={paused} aria-label={paused ? "Resume updates" : "Pause updates"} title={paused ? "Go on updating" : "Keep what is shown as it is"}
+        onClick={() => (paused ? live.resume() : live.pause())}>{paused ? "Resume" : "Pause"}<span class="wide-only">updates</span></Button>
     </span>
   );
 }
@@ -63,8 +64,7 @@ export function Shell({ children }) {
         <span class="spring" />
         <Connection />
         <Theme />
-        {me && <span class="who" title={`role: ${me.role}`}>{me.user}</span>}
-        <Button kind="quiet" class="small" onClick={() => signOut()}>Sign out</Button>
+        <Menu label={me ? `Signed in as ${me.user}, role ${me.role}` : "Account"} items={[{ label: "Sign out", run: () => signOut() }]}>{me?.user ?? "…"} ▾</Menu>
       </header>
       {offline && <div class="strip" role="alert">Disconnected. Showing what was last known; trying again…</div>}
       <main id="main" tabIndex={-1}>{children}</main>

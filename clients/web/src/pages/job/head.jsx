@@ -32,8 +32,8 @@ export function Head({ job }) {
         <StateMark state={job.state} />
         {job.tags?.map((t) => <Tag key={t} name={t} />)}
         <span class="spring" />
-        <Button aria-pressed={on} onClick={() => tick(job.id, !on)}>{on ? "✓ To compare" : "Compare"}</Button>
-        {narrow ? <Menu label="Actions" items={actions}>More ⋯</Menu> : actions.map((a) => <Button key={a.label} class={a.danger ? "text-bad" : ""} onClick={a.run}>{a.label}</Button>)}
+        <span class="group"><Button aria-pressed={on} onClick={() => tick(job.id, !on)}>{on ? "✓ To compare" : "Compare"}</Button>
+        {narrow ? <Menu label="Actions" items={actions}>More ⋯</Menu> : actions.map((a) => <Button key={a.label} class={a.danger ? "text-bad" : ""} onClick={a.run}>{a.label}</Button>)}</span>
       </div>
       <p class="dim facts">
         <span>{modelName(request)}{request?.data && <> on {request.data.path}</>}</span>
