@@ -20,6 +20,7 @@
 #define LOCATIONS    10
 #define DRAWS_SHARE  0.6 /* of the time; the rest is for the mode */
 #define DRAWS_LAST   0.9 /* of the time; then the draws end whatever was planned */
+#define PATIENCE     4.0 /* times the limit, on the clock of the wall */
 #define INDEPENDENT  20  /* draws of which something can be said */
 #define MODE_STEPS   2000
 #define MODE_ROUNDS  8
@@ -34,6 +35,7 @@ struct audit {
     struct jobfile_info about;
     struct gradient source;
     uint64_t start_ms, gradients, densities;
+    double start_cpu;
     char reason[REASON_SIZE];
 
     /* The plan: `kept` draws after warm-up of every chain; log densities at `each` of them, evenly
@@ -70,9 +72,12 @@ static void add_reason(struct audit *a, const char *format, ...)
     va_end(args);
 }
 
+/* Used so far: processor time, so that a busy machine does not cut the checks short; but a thread
+ * that waits (for a slow disk, say) does not wait for ever. */
 static double seconds(const struct audit *a)
 {
-    return (double)(clock_mono_ms() - a->start_ms) / 1000.0;
+    double wall = (double)(clock_mono_ms() - a->start_ms) / 1000.0;
+    return fmax(clock_thread_seconds() - a->start_cpu, wall / PATIENCE);
 }
 
 static bool halted(const struct audit *a)
@@ -208,8 +213,9 @@ static size_t smaller(size_t a, double b)
     return b < (double)a ? (size_t)(b > 0.0 ? b : 0.0) : a;
 }
 
-/* As many draws as are allowed, are there and fit into the time. Gradients at no more draws than
- * are nearly independent (but at INDEPENDENT of them), and than memory allows. */
+/* As many draws as are allowed, are there and fit into the time, of which gradients get half.
+ * Gradients at no more draws than are nearly independent (but at INDEPENDENT of them), and than
+ * memory allows. */
 static void choose(struct audit *a, double density, double gradient)
 {
     const struct audit_budget *limit = a->limit;
@@ -217,15 +223,14 @@ static void choose(struct audit *a, double density, double gradient)
     draws = smaller(draws, (double)a->kept * (double)chains);
     double independent = isnan(limit->ess) ? INDEPENDENT : fmax(limit->ess, INDEPENDENT);
     size_t points = smaller(draws, fmin(independent, (double)(POINT_VALUES / a->model->d)));
-    double planned = (double)draws * density + (double)points * gradient;
     double time = fmax(0.0, DRAWS_SHARE * limit->seconds - seconds(a));
-    if (planned > time) {
+    if ((double)draws * density + (double)points * gradient > time) {
         add_reason(a,
                    "not all draws fit into the time: a pass over the data takes %.2g s, and %.2g s "
                    "are allowed in all",
                    fmax(density, gradient), limit->seconds);
-        draws = smaller(draws, (double)draws * time / planned);
-        points = smaller(points, (double)points * time / planned);
+        points = smaller(points, 0.5 * time / (density + gradient));
+        draws = smaller(draws, (time - (double)points * gradient) / density);
     }
     a->each = draws / chains;
     a->points_each = points / chains;
@@ -495,7 +500,8 @@ static json_t *document(const struct audit *a, json_t *ksd, json_t *fssd, json_t
 json_t *audit_nothing(const char *reason)
 {
     const struct audit_budget none = {.ess = NAN};
-    struct audit a = {.limit = &none, .start_ms = clock_mono_ms()};
+    struct audit a = {
+        .limit = &none, .start_ms = clock_mono_ms(), .start_cpu = clock_thread_seconds()};
     snprintf(a.reason, sizeof a.reason, "%s", reason);
     return document(&a, json_null(), json_null(), json_null());
 }
@@ -534,6 +540,7 @@ enum err audit_run(json_t **out, struct jobfile *file, const struct model *model
                       .model = model,
                       .limit = budget,
                       .start_ms = clock_mono_ms(),
+                      .start_cpu = clock_thread_seconds(),
                       .best_density = -INFINITY};
     jobfile_info(file, &a.about);
     enum err code = count_draws(&a, info);

@@ -11,7 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SNAPSHOT_MS 100 /* a read transaction is renewed after so long */
+#define SNAPSHOT_MS 100  /* a read transaction is renewed after so long */
+#define CLOSE_BYTES 4096 /* of a page of 16 KiB: columns that are read together */
 
 /* ---- opening: connections are kept for the next reader ---- */
 
@@ -380,8 +381,9 @@ static enum err read_run(struct draw_reader *r, const struct piece *piece, size_
 {
     double *out = r->out + k * r->count + (pos - r->first);
     size_t skip = (size_t)(pos - piece->first), row = piece->draws * sizeof *out;
-    /* Neighbours are read in one go when most of what lies between them is wanted. */
-    bool together = run > 1 && 4 * n >= piece->draws;
+    /* Neighbours are read in one go when most of what lies between them is wanted, or when they lie
+     * so close that every page is touched anyway. */
+    bool together = run > 1 && (4 * n >= piece->draws || row <= CLOSE_BYTES);
     enum err code = ERR_OK;
     if (together)
         code = blob_reader_read(&r->blob, column * row, r->file->tile, run * row, info);
