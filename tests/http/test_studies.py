@@ -446,6 +446,17 @@ class Showing(Case):
         self.assertProblem(alice.get(path, query={"params": "theta[9]"}), 422, "theta[9]")
         self.assertProblem(alice.get(path, query={"limit": 0}), 422, "limit")
 
+    def test_very_many_parameters_are_looked_at_in_part(self):
+        daemon.file("ratings.csv", harness.ratings_text(600, 600, 3000))
+        job = {"model": {"name": "matrix_factorization", "rank": 5}, "data": {"path": "ratings.csv"},
+               "sampler": {"name": "sgbd", "step_size": 0.001}, "iterations": 40, "warmup": 10,
+               "chains": 2, "seed": 3}
+        result = finish(alice, ask(alice, ladder(job)))["result"]
+        self.assertEqual((result["saved"], result["measured"]), (6020, 3010))
+        self.assertEqual(len(result["parameters"]), 100)
+        self.assertIn("3010 of 6020 saved parameters were looked at, evenly spread",
+                      result["cautions"])
+
     def test_jobs_without_draws_say_so(self):
         study = finish(alice, ask(alice, ladder(harness.toy(save={"params": []}))))
         self.assertEqual(study["state"], "succeeded")
@@ -461,6 +472,60 @@ class Showing(Case):
         self.assertEqual(user.read("/v1/studies/" + study["id"]), study)
         self.assertEqual(finish(user, half)["state"], "succeeded")
         self.assertEqual(own.stop(), 0)
+
+
+class Description(Case):
+    """The answers are what openapi.json says."""
+
+    def fits(self, schema, value, where):
+        """As much of JSON schema as studies need. Returns what is wrong, or None."""
+        if "$ref" in schema:
+            return self.fits(self.document["components"]["schemas"][schema["$ref"].split("/")[-1]],
+                             value, where)
+        if "oneOf" in schema:
+            wrong = [self.fits(s, value, where) for s in schema["oneOf"]]
+            return None if wrong.count(None) == 1 else "%s: %s" % (where, wrong)
+        kinds = schema.get("type", [])
+        names = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer",
+                 float: "number", type(None): "null"}
+        got = names[type(value)]
+        allowed = kinds if isinstance(kinds, list) else [kinds]
+        if allowed and got not in allowed and not (got == "integer" and "number" in allowed):
+            return "%s is %s instead of %s" % (where, got, kinds)
+        if "enum" in schema and value not in schema["enum"]:
+            return "%s is %r" % (where, value)
+        inside = []
+        if got == "array" and "items" in schema:
+            inside = [(schema["items"], v, "%s[%d]" % (where, i)) for i, v in enumerate(value)]
+        if got == "object" and "properties" in schema:
+            missing = set(schema.get("required", ())) - set(value)
+            extra = set(value) - set(schema["properties"])
+            if missing or (extra and schema.get("additionalProperties") is False):
+                return "%s lacks %s and has %s" % (where, missing, extra)
+            inside = [(schema["properties"][k], v, where + "." + k) for k, v in value.items()
+                      if k in schema["properties"]]
+        return next((w for w in (self.fits(*i) for i in inside) if w), None)
+
+    def test_studies_fit_it_in_every_state(self):
+        self.document = admin.read("/openapi.json")
+        schema = {"$ref": "#/components/schemas/Study"}
+        running = ask(alice, ladder(harness.endless()))
+        ended = finish(alice, ask(alice, ladder(factors=[1, 0.5, 0.25])))
+        bare = finish(alice, ask(alice, ladder(harness.toy(save={"params": []}))))
+        gap = finish(alice, ask(alice, ladder()))
+        alice.delete("/v1/jobs/" + gap["jobs"][0]["id"])
+        shown = [running, ended, bare] + [alice.read("/v1/studies/" + s["id"])
+                                          for s in (running, gap)]
+        for study in shown:
+            self.assertIsNone(self.fits(schema, study, "study"))
+            self.assertIsNone(self.fits({"$ref": "#/components/schemas/StudyRequest"},
+                                        study["request"], "request"))
+        page = alice.read("/v1/studies")
+        self.assertIsNone(self.fits({"$ref": "#/components/schemas/StudyList"}, page, "list"))
+        self.assertIsNotNone(self.fits(schema, {**ended, "more": 1}, "study"))
+        self.assertIsNotNone(self.fits(schema, {**ended, "name": 1}, "study"))
+        for job in running["jobs"]:
+            alice.act(job["id"], "cancel")
 
 
 class Lists(Case):
