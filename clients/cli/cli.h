@@ -37,6 +37,10 @@
     X(data_ls)          \
     X(data_show)        \
     X(data_rm)          \
+    X(reference_put)    \
+    X(reference_ls)     \
+    X(reference_show)   \
+    X(reference_rm)     \
     X(study_ladder)     \
     X(study_show)       \
     X(study_ls)         \
@@ -68,8 +72,8 @@ struct option {
 struct command {
     const char *name; /* one word, or two for a family: "data put" */
     /* "FILE [NAME]", "ID...", "A B [MORE...]": what is required and what may follow. The words ID,
-     * FILE, JOB.json, DATASET, SAMPLER, MODEL, TOKEN_ID, STUDY_ID and COMMAND are completed by the
-     * shell. */
+     * FILE, JOB.json, DATASET, REFERENCE, SAMPLER, MODEL, TOKEN_ID, STUDY_ID and COMMAND are
+     * completed by the shell. */
     const char *args;
     const char *help;             /* one line */
     const char *more;             /* paragraphs of `barker help COMMAND`, or NULL */

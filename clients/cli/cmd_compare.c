@@ -1,4 +1,5 @@
 /* barker compare: jobs side by side. */
+#include "clients/cli/against.h"
 #include "clients/cli/get.h"
 #include "clients/cli/human.h"
 #include "clients/cli/jobs.h"
@@ -41,6 +42,71 @@ static void add_row(struct table *table, const json_t *jobs, const char *key)
     text_release(&cell);
 }
 
+/* The largest over all parameters, of each job. */
+static void add_reference_rows(struct table *table, const json_t *jobs)
+{
+    char buffer[HUMAN_SIZE];
+    const json_t *first = get_object(json_array_get(jobs, 0), "reference");
+    struct text title = {0};
+    for (size_t n = 0; first && against_title(n); n++) {
+        if (!against_spread(first, n))
+            continue;
+        text_clear(&title);
+        text_addf(&title, "%s, max", against_title(n));
+        table_cell(table, text_str(&title), STYLE_DIM);
+        for (size_t i = 0; i < JOBS && i < json_array_size(jobs); i++) {
+            const json_t *reference = get_object(json_array_get(jobs, i), "reference");
+            double max = get_number(against_spread(reference, n), "max");
+            table_cell(table, human_real(buffer, max), STYLE_PLAIN);
+        }
+    }
+    text_release(&title);
+}
+
+/* Numbers inside an object of each job. */
+static void add_inside_row(struct table *table, const json_t *jobs, const char *inside,
+                           const char *key, const char *title)
+{
+    struct text cell = {0};
+    if (!get_object(json_array_get(jobs, 0), inside))
+        return;
+    table_cell(table, title, STYLE_DIM);
+    for (size_t i = 0; i < JOBS && i < json_array_size(jobs); i++) {
+        const json_t *object = get_object(json_array_get(jobs, i), inside);
+        text_clear(&cell);
+        render_value(&cell, key, json_object_get(object, key));
+        table_cell(table, text_str(&cell), STYLE_PLAIN);
+    }
+    text_release(&cell);
+}
+
+static bool has_rows_of_its_own(const char *key)
+{
+    static const char *const keys[] = {"id", "name", "reference", "cost", "energy"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (strcmp(key, keys[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What is to be known about a job's numbers. */
+static void print_notes(const json_t *jobs)
+{
+    size_t i, k;
+    json_t *job, *note;
+    json_array_foreach (jobs, i, job) {
+        const json_t *cost = get_object(job, "cost");
+        if (i < JOBS && *get_string(cost, "reason"))
+            printf("%c: %s\n", letter(i), get_string(cost, "reason"));
+        json_array_foreach (get_array(get_object(job, "reference"), "notes"), k, note) {
+            if (i < JOBS && json_is_string(note))
+                printf("%s%c: %s%s\n", term_style(stdout, STYLE_DIM), letter(i),
+                       json_string_value(note), term_plain(stdout));
+        }
+    }
+}
+
 /* One line per number, one column per job. */
 static void print_jobs(const json_t *jobs)
 {
@@ -55,11 +121,17 @@ static void print_jobs(const json_t *jobs)
     }
     struct table *table = table_new(columns, count + 1);
     json_object_foreach (json_array_get(jobs, 0), key, value) {
-        if (strcmp(key, "id") != 0 && strcmp(key, "name") != 0)
+        if (!has_rows_of_its_own(key))
             add_row(table, jobs, key);
     }
+    add_inside_row(table, jobs, "cost", "seconds", "CPU to the target error");
+    add_inside_row(table, jobs, "cost", "gradients", "gradients to the target error");
+    add_inside_row(table, jobs, "energy", "z", "energy, z score");
+    add_inside_row(table, jobs, "energy", "variance_ratio", "energy, variance ratio");
+    add_reference_rows(table, jobs);
     table_print(table, stdout);
     table_free(table);
+    print_notes(jobs);
 }
 
 static const struct {
@@ -68,7 +140,8 @@ static const struct {
     bool bias; /* in the row's `reference` object */
 } numbers[] = {
     {"mean", "MEAN", 0, false},         {"sd", "SD", 0, false},
-    {"bias_mean", "BIAS", 1, true},     {"rhat", "R-HAT", 3, false},
+    {"bias_mean", "BIAS", 1, true},     {"bias_variance_ratio", "VAR BIAS", 4, true},
+    {"wasserstein", "W1", 5, true},     {"rhat", "R-HAT", 3, false},
     {"ess_bulk", "ESS BULK", 2, false},
 };
 
@@ -92,8 +165,16 @@ static void add_number(struct table *table, const json_t *row, size_t n)
 
 static bool is_shown(const json_t *parameters, size_t n)
 {
-    const json_t *rows = get_array(json_array_get(parameters, 0), "jobs");
-    return !numbers[n].bias || get_object(json_array_get(rows, 0), "reference");
+    size_t k;
+    json_t *parameter;
+    if (!numbers[n].bias)
+        return true;
+    json_array_foreach (parameters, k, parameter) {
+        const json_t *row = json_array_get(get_array(parameter, "jobs"), 0);
+        if (json_object_get(get_object(row, "reference"), numbers[n].key))
+            return true;
+    }
+    return false;
 }
 
 static struct table *parameter_table(const json_t *parameters, size_t jobs)
@@ -146,6 +227,7 @@ static void print_comparison(const json_t *comparison)
 
 static const struct option compare_options[] = {
     {"reference", 0, "NAME", "against this reference posterior"},
+    {"target-error", 0, "E", "what it costs to know the means to E posterior sds"},
     {NULL, 0, NULL, NULL},
 };
 
@@ -161,6 +243,7 @@ static int compare_route(struct cli *cli, struct route *route)
     route_start(route, "/v1/compare");
     route_query(route, "jobs", text_str(&jobs));
     route_query(route, "reference", cli_option(cli, "reference"));
+    route_query(route, "target_error", cli_option(cli, "target-error"));
     text_release(&jobs);
     jobs_free_ids(ids, cli->arg_count);
     return EXIT_OK;
@@ -185,6 +268,10 @@ const struct command cmd_compare = {
     .name = "compare",
     .args = "A B [MORE...]",
     .help = "the numbers of several jobs side by side",
+    .more = "With --reference also how far each is from it, in the reference's sds (BIAS and VAR "
+            "BIAS as in `barker help summary`; energy: the mean log density at the draws against "
+            "the reference's, where both are known). With --target-error what each would cost in "
+            "all; there is no number where the bias alone exceeds the target.",
     .options = compare_options,
     .run = compare,
 };

@@ -118,7 +118,7 @@ static void offer_argument(struct cli *cli, const char *kind, const char *typed)
         {"B", "/v1/jobs?limit=50", "id"},    {"MORE", "/v1/jobs?limit=50", "id"},
         {"DATASET", "/v1/datasets", "name"}, {"SAMPLER", "/v1/samplers", "name"},
         {"MODEL", "/v1/models", "name"},     {"TOKEN_ID", "/v1/tokens", "id"},
-        {"STUDY_ID", "/v1/studies", "id"},
+        {"STUDY_ID", "/v1/studies", "id"},   {"REFERENCE", "/v1/references", "name"},
     };
     if (strcmp(kind, "JOB.json|ID") == 0) { /* either */
         puts(":file");

@@ -39,11 +39,17 @@ static void print_options(const struct option *options)
     }
 }
 
+/* Line ends in the text stay. */
 static void print_wrapped(const char *words)
 {
     size_t column = 0;
     while (*words) {
-        size_t length = strcspn(words, " ");
+        size_t length = strcspn(words, " \n");
+        if (*words == '\n') {
+            putchar(*words++);
+            column = 0;
+            continue;
+        }
         if (column && column + 1 + length > HELP_COLUMNS) {
             putchar('\n');
             column = 0;

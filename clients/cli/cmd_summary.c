@@ -5,7 +5,9 @@
 #include <string.h>
 
 static const struct option summary_options[] = {
-    {"reference", 0, "NAME", "add the standardised biases against this reference posterior"},
+    {"reference", 0, "NAME",
+     "add biases, quantile differences and distances against this reference"},
+    {"target-error", 0, "E", "add what it costs to know the means to E posterior sds"},
     {"order", 0, "declared|worst", "worst: the highest R-hat first"},
     {"limit", 'n', "N", "at most N parameters (100)"},
     {NULL, 0, NULL, NULL},
@@ -20,6 +22,7 @@ static int summary(struct cli *cli)
     if (code)
         return code;
     route_query(&route, "reference", cli_option(cli, "reference"));
+    route_query(&route, "target_error", cli_option(cli, "target-error"));
     route_query(&route, "order", order && strcmp(order, "worst") == 0 ? order : NULL);
     struct list list = {
         .path = text_str(&route.text), .key = "parameters", .limit = cli_number(cli, "limit", 100)};
@@ -38,7 +41,13 @@ const struct command cmd_summary = {
     .args = "ID",
     .help = "means, sds, quantiles, R-hat and effective sample sizes",
     .more = "Works while the job runs. R-hat is yellow above 1.01 and red above 1.05, an effective "
-            "sample size yellow below 400 and red below 100.",
+            "sample size yellow below 400 and red below 100.\n\n"
+            "With --reference, BIAS is |mean - reference| / reference sd and VAR BIAS is |variance "
+            "/ reference - 1|, each with its Monte-Carlo error: within two of them it is noise. W1 "
+            "is the Wasserstein-1 distance in reference sds, W1 NOISE what exact draws of this "
+            "effective sample size would show. `barker reference put` makes references.\n\n"
+            "With --target-error, CPU NEEDED counts from the start of the job and includes what is "
+            "already done; there is none where the bias alone exceeds the target.",
     .options = summary_options,
     .run = summary,
 };

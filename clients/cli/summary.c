@@ -1,23 +1,35 @@
 /* A job's table of parameters, shared by `summary` and `run`. */
 #include "clients/cli/summary.h"
+#include "clients/cli/against.h"
 #include "clients/cli/get.h"
 #include "clients/cli/human.h"
 #include "clients/cli/jobs.h"
-#include "clients/cli/render.h"
+#include "clients/cli/table.h"
 
 #include <math.h>
 #include <string.h>
 
 /* How a number is printed: at the precision of the parameter's sd (a MCSE gets one digit more),
- * as R-hat, as a count. */
-enum kind { KIND_SCALED, KIND_ERROR, KIND_RHAT, KIND_COUNT, KIND_OTHER };
+ * as R-hat, as a count, with three decimals, as a time. */
+enum kind {
+    KIND_SCALED,
+    KIND_ERROR,
+    KIND_RHAT,
+    KIND_COUNT,
+    KIND_BIAS,
+    KIND_SECONDS,
+    KIND_OTHER,
+    KIND_HIDDEN
+};
 
-static const struct {
+struct known {
     const char *key, *title;
     enum kind kind;
     int drop;
     bool always; /* otherwise only where the daemon sent it */
-} known[] = {
+};
+
+static const struct known known[] = {
     {"mean", "MEAN", KIND_SCALED, 0, true},
     {"sd", "SD", KIND_SCALED, 0, true},
     {"mcse_mean", "MCSE", KIND_ERROR, 4, true},
@@ -30,14 +42,43 @@ static const struct {
     {"rhat", "R-HAT", KIND_RHAT, 0, true},
     {"ess_bulk", "ESS BULK", KIND_COUNT, 1, true},
     {"ess_tail", "ESS TAIL", KIND_COUNT, 5, true},
+    {"ess_per_second", "ESS/S", KIND_OTHER, 8, false},
+    {"mcse_q5", "", KIND_HIDDEN, 0, false},
+    {"mcse_q25", "", KIND_HIDDEN, 0, false},
+    {"mcse_q50", "", KIND_HIDDEN, 0, false},
+    {"mcse_q75", "", KIND_HIDDEN, 0, false},
+    {"mcse_q95", "", KIND_HIDDEN, 0, false},
+    {"ess_per_gradient", "", KIND_HIDDEN, 0, false},
 };
 
-enum { KNOWN = sizeof known / sizeof *known };
+/* Of the row's `reference`: how far off we are, with what noise alone would show. */
+static const struct known known_reference[] = {
+    {"mean", "REF MEAN", KIND_SCALED, 6, false},
+    {"sd", "REF SD", KIND_SCALED, 6, false},
+    {"bias_mean", "BIAS", KIND_BIAS, 0, false},
+    {"mcse_bias_mean", "MCSE BIAS", KIND_BIAS, 3, false},
+    {"bias_variance_ratio", "VAR BIAS", KIND_BIAS, 1, false},
+    {"mcse_bias_variance_ratio", "MCSE VAR", KIND_BIAS, 4, false},
+    {"wasserstein", "W1", KIND_BIAS, 2, false},
+    {"wasserstein_noise", "W1 NOISE", KIND_BIAS, 4, false},
+};
+
+/* Of the row's `cost`. */
+static const struct known known_cost[] = {
+    {"ess", "ESS NEEDED", KIND_COUNT, 3, false},
+    {"seconds", "CPU NEEDED", KIND_SECONDS, 2, false},
+};
+
+enum {
+    KNOWN = sizeof known / sizeof *known,
+    KNOWN_REFERENCE = sizeof known_reference / sizeof *known_reference,
+    KNOWN_COST = sizeof known_cost / sizeof *known_cost
+};
 
 struct shown {
     const char *key;
     enum kind kind;
-    bool reference; /* in the row's `reference` object */
+    const char *inside; /* the row's object that has it; NULL: the row */
 };
 
 struct choice {
@@ -63,48 +104,47 @@ static bool is_known(const char *key)
     return strcmp(key, "name") == 0;
 }
 
-/* What a reference posterior says about the parameter, and how far off we are. */
-static void choose_reference(struct choice *choice, const json_t *reference)
+/* Columns out of an object of the rows, such as `reference`; not all rows need have it. */
+static void choose_inside(struct choice *choice, const json_t *rows, const char *inside,
+                          const struct known *which, size_t count)
 {
-    const char *key;
-    json_t *value;
-    json_object_foreach ((json_t *)reference, key, value) {
-        bool mean = strcmp(key, "mean") == 0, sd = strcmp(key, "sd") == 0;
-        if (!json_is_object(value) && !json_is_array(value) && !json_is_string(value))
-            add_column(choice, (struct shown){key, mean || sd ? KIND_SCALED : KIND_OTHER, true},
-                       mean ? "REF MEAN"
-                       : sd ? "REF SD"
-                            : key,
-                       3);
+    const json_t *object = NULL;
+    size_t i;
+    json_t *row;
+    json_array_foreach (rows, i, row)
+        object = object ? object : get_object(row, inside);
+    for (i = 0; i < count; i++) {
+        if (json_object_get(object, which[i].key))
+            add_column(choice, (struct shown){which[i].key, which[i].kind, inside}, which[i].title,
+                       which[i].drop);
     }
 }
 
 /* Known columns first; any other number of the first row follows under its own name. */
 static void choose(struct choice *choice, const json_t *rows)
 {
-    const json_t *first = json_array_get(rows, 0), *reference = NULL;
-    size_t i;
+    const json_t *first = json_array_get(rows, 0);
     const char *key;
-    json_t *value, *row;
+    json_t *value;
     choice->columns[0] = (struct column){.title = "PARAMETER", .shrinks = true};
     choice->count = 1;
-    for (i = 0; i < KNOWN; i++) {
-        if (known[i].always || json_object_get(first, known[i].key))
-            add_column(choice, (struct shown){known[i].key, known[i].kind, false}, known[i].title,
+    for (size_t i = 0; i < KNOWN; i++) {
+        if (known[i].kind != KIND_HIDDEN &&
+            (known[i].always || json_object_get(first, known[i].key)))
+            add_column(choice, (struct shown){known[i].key, known[i].kind, NULL}, known[i].title,
                        known[i].drop);
     }
     json_object_foreach ((json_t *)first, key, value) {
         if (!is_known(key) && json_is_number(value))
-            add_column(choice, (struct shown){key, KIND_OTHER, false}, key, 3);
+            add_column(choice, (struct shown){key, KIND_OTHER, NULL}, key, 3);
     }
-    json_array_foreach (rows, i, row)
-        reference = reference ? reference : get_object(row, "reference");
-    choose_reference(choice, reference);
+    choose_inside(choice, rows, "reference", known_reference, KNOWN_REFERENCE);
+    choose_inside(choice, rows, "cost", known_cost, KNOWN_COST);
 }
 
 static void add_number(struct table *table, const json_t *row, const struct shown *column)
 {
-    const json_t *from = column->reference ? get_object(row, "reference") : row;
+    const json_t *from = column->inside ? get_object(row, column->inside) : row;
     double value = get_number(from, column->key), sd = get_number(row, "sd");
     int digits = human_decimals(sd);
     char buffer[HUMAN_SIZE];
@@ -119,9 +159,18 @@ static void add_number(struct table *table, const json_t *row, const struct show
         table_cell(table, human_fixed(buffer, value, 3), job_rhat_style(value));
         break;
     case KIND_COUNT:
-        table_cell(table, human_whole(buffer, value), job_ess_style(value));
+        table_cell(table, human_whole(buffer, value),
+                   column->inside ? STYLE_PLAIN : job_ess_style(value));
+        break;
+    case KIND_BIAS:
+        table_cell(table, human_fixed(buffer, value, 3),
+                   strstr(column->key, "bias") == column->key ? STYLE_PLAIN : STYLE_DIM);
+        break;
+    case KIND_SECONDS:
+        table_cell(table, human_seconds(buffer, value), STYLE_PLAIN);
         break;
     case KIND_OTHER:
+    case KIND_HIDDEN:
         table_cell(table, human_real(buffer, value), STYLE_PLAIN);
         break;
     }
@@ -143,6 +192,25 @@ static void print_table(const json_t *rows, FILE *file)
     table_free(table);
 }
 
+/* What it took, and what a smaller error would. */
+static void print_cost(const json_t *summary, FILE *file)
+{
+    const json_t *efficiency = get_object(summary, "efficiency"), *cost;
+    char seconds[HUMAN_SIZE], gradient[HUMAN_SIZE], cpu[HUMAN_SIZE];
+    if (efficiency && !isnan(get_number(efficiency, "ess_per_second")))
+        fprintf(file, "%s%s of CPU; smallest bulk ESS: %s per second, %s per gradient%s\n",
+                term_style(file, STYLE_DIM),
+                human_seconds(cpu, get_number(efficiency, "cpu_seconds")),
+                human_real(seconds, get_number(efficiency, "ess_per_second")),
+                human_real(gradient, get_number(efficiency, "ess_per_gradient")), term_plain(file));
+    if ((cost = get_object(summary, "cost"))) {
+        struct text line = {0};
+        against_cost(&line, cost);
+        fprintf(file, "%s\n", text_str(&line));
+        text_release(&line);
+    }
+}
+
 void summary_print(const json_t *summary, FILE *file)
 {
     const json_t *rows = get_array(summary, "parameters"), *reference;
@@ -153,9 +221,7 @@ void summary_print(const json_t *summary, FILE *file)
             human_whole(draws, get_number(summary, "draws")),
             human_whole(chains, get_number(summary, "chains")),
             list_has_more(summary) ? "; more parameters with --limit N" : "", term_plain(file));
-    if ((reference = get_object(summary, "reference"))) {
-        fprintf(file, "\n%sAgainst the reference%s\n", term_style(file, STYLE_HEAD),
-                term_plain(file));
-        render_object(reference, NULL, file);
-    }
+    print_cost(summary, file);
+    if ((reference = get_object(summary, "reference")))
+        against_print(reference, file);
 }

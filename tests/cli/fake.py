@@ -161,7 +161,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if found is None:
             return None
         if parts[1] == "summary":
-            return self.page(fake.parameters, arguments, "parameters", draws=4000, chains=2)
+            return self.page(fake.parameters, arguments, "parameters", draws=4000, chains=2,
+                             **fake.summary)
         if parts[1] == "draws":
             return self.send_draws(arguments)
         if parts[1] == "log":
@@ -265,6 +266,27 @@ class Handler(http.server.BaseHTTPRequestHandler):
         del self.fake.datasets[parts[0]]
         self.send(204)
 
+    def get_references(self, parts, arguments, body):
+        if not parts:
+            return self.page([{"name": name, "owner": "ada", "visibility": "private",
+                               "created_at": "2026-01-01T00:00:00Z"}
+                              for name in self.fake.references], arguments)
+        if parts[0] not in self.fake.references:
+            return self.problem(404, "There is no such thing", "no reference")
+        return self.send(200, self.fake.references[parts[0]])
+
+    def put_references(self, parts, arguments, body):
+        document = json.loads(body)
+        if "job" in document:
+            document = {"names": ["theta[1]"], "mean": [1.25], "sd": [0.5], "mcse_mean": [0.004],
+                        "made_by": {"job": document["job"]}, "warning": "its largest R-hat is 1.100"}
+        self.fake.references[parts[0]] = document
+        self.send(204)
+
+    def delete_references(self, parts, arguments, body):
+        del self.fake.references[parts[0]]
+        self.send(204)
+
     def catalog(self, parts, items):
         if not parts:
             return self.send(200, {"items": items, "next": None})
@@ -304,7 +326,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         rows = [{**parameter("x", mean=n / 8), "reference": {"bias_mean": n / 100}}
                 for n in range(len(ids))]
         self.send(200, {"jobs": [{"id": i, "name": "job " + i, "cpu_seconds": 61.0 * n,
-                                  "reference": {"bias_mean": {"max": 0.5 * n}}}
+                                  "reference": {"bias_mean": {"max": 0.5 * n}},
+                                  **self.fake.compared}
                                  for n, i in enumerate(ids, 1)],
                         "reference": arguments.get("reference"),
                         "parameters": [{"name": "theta[1]", "jobs": rows}]})
@@ -344,6 +367,7 @@ class Fake:
         self.requests, self.answers, self.jobs, self.keys = [], {}, {}, {}
         self.datasets, self.log, self.draws = {}, [], [b"a,b\n", b"1,2\n"]
         self.parameters = [parameter("theta[1]"), parameter("theta[2]")]
+        self.summary, self.references, self.compared = {}, {}, {}
         self.new_job, self.page_size, self.longest_wait, self.tickets = {}, 50, 0.5, False
         self.closing, self.server, self.connections = False, None, set()
 

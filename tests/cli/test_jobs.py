@@ -213,16 +213,40 @@ class Look(Case):
 
     def test_summary_passes_its_options_and_shows_biases(self):
         self.fake.add("01aa")
+        bias = {"mean": 2.4, "sd": 0.5, "bias_mean": 0.0123456, "mcse_bias_mean": 0.021,
+                "bias_variance": 0.9, "mcse_bias_variance": 0.1, "bias_variance_ratio": 0.25,
+                "mcse_bias_variance_ratio": 0.125, "quantile_differences": {"q5": 0.1},
+                "wasserstein": None, "wasserstein_noise": None, "reason": "no draws"}
         self.fake.parameters = [
-            parameter("theta[1]", reference=None, other=3.25),
-            parameter("theta[2]", reference={"mean": 2.4, "sd": 0.5, "bias_mean": 0.0123456})]
-        out = self.barker("summary", "01aa", "--reference", "stan run", "--order", "worst", "-n", "7").out
+            parameter("theta[1]", reference=None, other=3.25, mcse_q5=0.1, ess_per_gradient=0.5),
+            parameter("theta[2]", reference=bias, cost={"ess": 1600.4, "seconds": 61.0})]
+        spread = {"mean": 0.1, "median": 0.2, "max": 0.30625, "worst": "theta[2]"}
+        self.fake.summary = {
+            "efficiency": {"cpu_seconds": 12.0, "ess_per_second": 33.25, "ess_per_gradient": 0.0125},
+            "cost": {"target_error": 0.05, "seconds": 61.0, "gradients": 13000.0, "worst": "theta[2]"},
+            "reference": {"name": "stan", "parameters": 1, "bias_mean": spread,
+                          "quantile_differences": {"q5": spread}, "notes": ["take care"]}}
+        out = self.barker("summary", "01aa", "--reference", "stan run", "--order", "worst", "-n", "7",
+                          "--target-error", "0.05").out
         self.assertEqual(self.fake.requests[-1]["query"],
-                         "reference=stan%20run&order=worst&limit=7")
+                         "reference=stan%20run&target_error=0.05&order=worst&limit=7")
         lines = [line.split() for line in out.splitlines()]
-        self.assertEqual(lines[0][-6:], ["other", "REF", "MEAN", "REF", "SD", "bias_mean"])
-        self.assertEqual(lines[1][-4:], ["3.25", "–", "–", "–"])
-        self.assertEqual(lines[2][-3:], ["2.400", "0.500", "0.012346"])
+        self.assertEqual(" ".join(lines[0]).split(" ESS TAIL ")[1],
+                         "other REF MEAN REF SD BIAS MCSE BIAS VAR BIAS MCSE VAR W1 W1 NOISE "
+                         "ESS NEEDED CPU NEEDED")
+        self.assertEqual(lines[1][-11:], ["3.25"] + ["–"] * 10)
+        self.assertEqual(lines[2][-11:], ["2.400", "0.500", "0.012", "0.021", "0.250", "0.125", "–",
+                                          "–", "1600", "1m", "01s"])
+        self.assertEqual(lines[4:6], [
+            "12s of CPU; smallest bulk ESS: 33.25 per second, 0.0125 per gradient".split(),
+            "error 0.05: 1m 01s of CPU, 13.0k gradients in all (theta[2])".split()])
+        self.assertEqual(lines[6:], [
+            [], "Against the reference stan, 1 parameters".split(), ["MEAN", "MEDIAN", "MAX", "WORST"],
+            "bias of the mean / sd 0.1 0.2 0.30625 theta[2]".split(),
+            "5% quantile / sd 0.1 0.2 0.30625 theta[2]".split(), ["take", "care"]])
+        self.fake.summary = {"cost": {"target_error": 0.05, "seconds": None, "gradients": None,
+                                      "reason": "the bias alone is 0.2"}}
+        self.assertIn("no error of 0.05: the bias alone is 0.2\n", self.barker("summary", "01aa").out)
 
     def test_log_follows_all_pages(self):
         self.fake.add("01aa")
@@ -248,11 +272,69 @@ class Look(Case):
         self.assertEqual([line.split() for line in out.splitlines()], [
             ["A", "job", "01aa", "01aa"], ["B", "job", "01bb", "01bb"], [], ["A", "B"],
             ["cpu", "1m", "01s", "2m", "02s"],
-            ["reference", "bias_mean={max=0.5}", "bias_mean={max=1}"], [],
+            ["bias", "of", "the", "mean", "/", "sd,", "max", "0.5", "1"], [],
             ["PARAMETER", "MEAN", "A", "MEAN", "B", "SD", "A", "SD", "B", "BIAS", "A", "BIAS", "B",
              "R-HAT", "A", "R-HAT", "B", "ESS", "BULK", "A", "ESS", "BULK", "B"],
             ["theta[1]", "0.000", "0.125", "0.123", "0.123", "0.000", "0.010", "1.002", "1.002",
              "3211", "3211"]])
+
+    def test_compare_shows_costs_energies_and_notes(self):
+        self.fake.add("01aa")
+        self.fake.add("01bb")
+        self.fake.compared = {
+            "cost": {"target_error": 0.05, "seconds": None, "gradients": 250.0, "reason": "too biased"},
+            "energy": {"z": -3.25, "variance_ratio": 1.5},
+            "reference": {"wasserstein": {"max": 0.125}, "notes": ["half a reference"]}}
+        out = self.barker("compare", "01aa", "01bb", "--reference", "r", "--target-error", "0.05").out
+        self.assertEqual(self.fake.requests[-1]["query"],
+                         "jobs=01aa%2C01bb&reference=r&target_error=0.05")
+        lines = [" ".join(line.split()) for line in out.splitlines()]
+        for line in ("CPU to the target error – –", "gradients to the target error 250 250",
+                     "energy, z score -3.25 -3.25", "energy, variance ratio 1.5 1.5",
+                     "Wasserstein-1 / sd, max 0.125 0.125", "A: too biased", "B: half a reference"):
+            self.assertIn(line, lines)
+        self.assertNotIn("cost", out)
+
+
+class References(Case):
+    def test_a_file_or_stdin_is_put(self):
+        path = self.path("reference.json", '{"names": ["a"], "mean": [1], "sd": [2]}')
+        self.assertEqual(self.barker("reference", "put", "stan", path).out, "stan\n")
+        self.assertEqual(self.fake.references["stan"]["mean"], [1])
+        self.barker("reference", "put", "lab one", path, "--lab", "--names", "theta")
+        self.assertEqual((self.fake.requests[-1]["path"], self.fake.requests[-1]["query"]),
+                         ("/v1/references/lab%20one", "visibility=lab&names=theta"))
+        for args in (("reference", "put", "x"), ("reference", "put", "x", path, "--job", "01aa"),
+                     ("reference", "put", "x", "/tmp"), ("reference", "put", "x", path + "?")):
+            with self.subTest(args):
+                self.assertTrue(self.barker(*args, code=USAGE).err)
+
+    def test_a_job_is_put_and_its_warning_is_said(self):
+        self.fake.add("01aa")
+        result = self.barker("reference", "put", "own", "--job", "01aa")
+        self.assertEqual(result.out, "own\n")
+        self.assertIn("a warning is kept with it: its largest R-hat is 1.100", result.err)
+        self.assertEqual(self.fake.references["own"]["made_by"], {"job": "01aa"})
+
+    def test_they_are_listed_shown_and_deleted(self):
+        self.assertIn("no references", self.barker("reference", "ls").err)
+        self.fake.references = {
+            "cols": {"names": ["theta[1]"], "mean": [1.2345], "sd": [0.5], "mcse_mean": [0.0041],
+                     "ess_bulk": [1234.5], "points": [[1, 2]], "made_by": {"job": "01aa"},
+                     "warning": "beware"},
+            "rows": {"parameters": [{"name": "U[1,2]", "mean": 3.5, "sd": 2, "points": [1, 2]}]}}
+        self.assertEqual([l.split()[0] for l in self.barker("reference", "ls").out.splitlines()],
+                         ["name", "cols", "rows"])
+        out = [line.split() for line in self.barker("reference", "show", "cols").out.splitlines()]
+        self.assertEqual(out[:2], [["PARAMETER", "MEAN", "SD", "MCSE", "ESS", "BULK"],
+                                   ["theta[1]", "1.234", "0.500", "0.0041", "1234"]])
+        self.assertIn(["warning", "beware"], out)
+        self.assertIn("U[1,2]", self.barker("reference", "show", "rows").out)
+        self.assertEqual(json.loads(self.barker("reference", "show", "cols", "--json").out),
+                         self.fake.references["cols"])
+        self.barker("reference", "rm", "rows")
+        self.assertNotIn("rows", self.fake.references)
+        self.barker("reference", "show", "rows", code=REFUSED)
 
 
 class Control(Case):

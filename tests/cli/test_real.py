@@ -10,6 +10,7 @@ import struct
 import subprocess
 import time
 import unittest
+import urllib.request
 
 from harness import BARKERD, INTERRUPTED, JOB, OK, REFUSED, Case
 
@@ -74,6 +75,77 @@ class Real(Case):
         self.barker("study", "rm", document["id"])
         self.barker("study", "show", document["id"], code=REFUSED)
         self.barker("show", job)
+
+    def fetch(self, path):
+        """The body of a reply as any other client gets it."""
+        with open(self.path("state/url")) as file:
+            url = file.read().strip()
+        with open(self.path("state/admin.token")) as file:
+            headers = {"Authorization": "Bearer " + file.read().strip()}
+        with urllib.request.urlopen(urllib.request.Request(url + path, headers=headers)) as reply:
+            return reply.read().decode()
+
+    def check_rounded(self, cell, value):
+        if value is None:
+            self.assertIn(cell, ("-", "\u2013"))
+            return
+        digits = len(cell.split("e")[0].partition(".")[2])
+        scale = 10.0 ** int(cell.split("e")[1]) if "e" in cell else 1.0
+        self.assertLessEqual(abs(float(cell) - value), 0.5000001 * scale * 10.0 ** -digits + 1e-300,
+                             (cell, value))
+
+    def test_summary_and_compare_print_the_bytes_of_the_server_and_tables_round_them(self):
+        self.start_daemon()
+        biased = self.submit(PLAIN, "--wait").out.strip()
+        exact = self.submit({**PLAIN, "name": "exact", "sampler": {"name": "barker_mh"}},
+                            "--wait").out.strip()
+        made = self.barker("reference", "put", "truth", "--job", exact)
+        self.assertEqual(made.out, "truth\n")
+        self.barker("reference", "put", "doubtful", "--job", biased)
+        for query, args in (("", ()), ("&reference=truth", ("--reference", "truth")),
+                            ("&reference=truth&target_error=0.05",
+                             ("--reference", "truth", "--target-error", "0.05")),
+                            ("&order=worst", ("--order", "worst"))):
+            with self.subTest(query):
+                wanted = self.fetch("/v1/jobs/%s/summary?limit=100%s" % (biased, query))
+                self.assertEqual(self.barker("summary", biased, *args, "--json").out, wanted + "\n")
+        wanted = self.fetch("/v1/compare?jobs=%s,%s&reference=truth&target_error=0.05" % (biased, exact))
+        self.assertEqual(self.barker("compare", biased, exact, "--reference", "truth",
+                                     "--target-error", "0.05", "--json").out, wanted + "\n")
+        self.assertEqual(self.barker("reference", "show", "truth", "--json").out,
+                         self.fetch("/v1/references/truth") + "\n")
+
+        document = json.loads(self.fetch("/v1/jobs/%s/summary?reference=truth" % biased))
+        row = document["parameters"][0]
+        lines = self.barker("summary", biased, "--reference", "truth").out.splitlines()
+        cells = lines[1].split()
+        keys = ("mean", "sd", "mcse_mean", "mcse_sd", "q5", "q25", "q50", "q75", "q95", "rhat",
+                "ess_bulk", "ess_tail", "ess_per_second")
+        bias_keys = ("mean", "sd", "bias_mean", "mcse_bias_mean", "bias_variance_ratio",
+                     "mcse_bias_variance_ratio", "wasserstein", "wasserstein_noise")
+        self.assertEqual(len(cells), 1 + len(keys) + len(bias_keys))
+        for cell, value in zip(cells[1:], [row[k] for k in keys] +
+                               [row["reference"][k] for k in bias_keys]):
+            self.check_rounded(cell, value)
+        table = [line.split() for line in lines]
+        for title, key in (("bias of the mean / sd", "bias_mean"), ("Wasserstein-1 / sd", "wasserstein")):
+            line = next(l for l in table if " ".join(l).startswith(title))
+            for cell, part in zip(line[len(title.split()):], ("mean", "median", "max")):
+                self.check_rounded(cell, document["reference"][key][part])
+            self.assertEqual(line[-1], document["reference"][key]["worst"])
+        compared = json.loads(wanted)
+        line = next(l.split() for l in self.barker("compare", biased, exact, "--reference",
+                                                   "truth").out.splitlines()
+                    if l.startswith("theta[1]"))
+        numbers = [[job["mean"] for job in compared["parameters"][0]["jobs"]],
+                   [job["sd"] for job in compared["parameters"][0]["jobs"]],
+                   [job["reference"]["bias_mean"] for job in compared["parameters"][0]["jobs"]]]
+        for cell, value in zip(line[1:], sum(numbers, [])):
+            self.check_rounded(cell, value)
+        listed = self.barker("reference", "ls").out
+        self.assertEqual([l.split()[0] for l in listed.splitlines()[1:]], ["doubtful", "truth"])
+        self.barker("reference", "rm", "truth")
+        self.barker("summary", biased, "--reference", "truth", code=REFUSED)
 
     def test_a_jobs_whole_life(self):
         self.start_daemon()
