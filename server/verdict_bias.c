@@ -9,9 +9,8 @@
 
 #define MILD_VARIANCE   0.05
 #define STRONG_VARIANCE 0.5
-#define SPREAD_ESS      50.0 /* fewer do not tell the sd of a parameter */
-#define CORRECTION      0.3  /* step ratio from which on a correction changes variances by some % */
-#define SAID            2    /* checks that the sentence speaks of when something is wrong */
+#define CORRECTION      0.3 /* step ratio from which on a correction changes variances by some % */
+#define SAID            2   /* checks that the sentence speaks of when something is wrong */
 
 static const char *const level_names[] = {"unknown", "none seen", "mild", "strong"};
 
@@ -191,7 +190,7 @@ static size_t longest_step(const struct verdict_look *look, double *ratio)
 static bool judge_step(const struct verdict_look *look, struct verdict_evidences *list)
 {
     double ratio, kurt = kurtosis(look->context->spec);
-    if (look->tolerance.borrows || !(look->context->head.min_ess_bulk >= SPREAD_ESS))
+    if (look->tolerance.borrows || !(look->context->head.min_ess_bulk >= VERDICT_SPREAD_ESS))
         return false;
     size_t j = longest_step(look, &ratio);
     if (j == SIZE_MAX)
@@ -277,8 +276,8 @@ static void judge_all(const struct verdict_look *look, struct verdict_evidences 
     enum tolerance_state state = look->tolerance.state;
     verdict_judge_reference(look, list, unknown);
     judge_noise(look, list);
-    if (corrects(look->context->spec) && look->about.N > 0 &&
-        look->noise.at_worst.step_ratio > CORRECTION)
+    double ratio = look->noise.at_worst.step_ratio; /* beyond 1 the evidence speaks of it */
+    if (corrects(look->context->spec) && look->about.N > 0 && ratio > CORRECTION && ratio <= 1.0)
         json_add(unknown, json_text("whether correlated parameters come out too narrow (the "
                                     "correction treats each alone)"));
     if (state == TOLERANCE_NOT_YET)

@@ -5,10 +5,11 @@
 #include "server/verdict_parts.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <string.h>
 
 #define STEIN_P     0.01
 #define ENERGY_Z    3.0
+#define MIXED_RHAT  1.1
 #define MILD_BIAS   0.1 /* of a mean in sd, of a variance relative to the reference's */
 #define STRONG_BIAS 0.5
 
@@ -91,12 +92,25 @@ static void judge_energy_reference(const struct verdict_look *look, const json_t
 
 /* ---- what they cannot tell ---- */
 
+/* Draws that have not mixed are not from the target whatever the sampler does: then the checks say
+ * nothing about bias. */
+static bool has_mixed(const struct verdict_look *look)
+{
+    const struct summary_head *h = &look->context->head;
+    return h->max_rhat <= MIXED_RHAT && h->min_ess_bulk >= VERDICT_SPREAD_ESS;
+}
+
+/* The first part of a reason is enough here. */
 static void say_unchecked(const struct verdict_look *look, json_t **unknown)
 {
     const char *reason = json_string_value(json_object_get(look->checks, "reason"));
     struct words w = {0};
-    if (look->checks != NULL)
-        words_add(&w, "%s", reason != NULL ? reason : "not possible");
+    if (look->checks != NULL && !has_mixed(look))
+        words_add(&w, "the chains have not mixed");
+    else if (look->checks != NULL && reason != NULL)
+        words_add(&w, "%.*s", (int)strcspn(reason, ":;"), reason);
+    else if (look->checks != NULL)
+        words_add(&w, "not possible");
     else if (look->context->state == JOB_succeeded)
         words_add(&w, "not made");
     else
@@ -112,6 +126,10 @@ void verdict_judge_checks(const struct verdict_look *look, struct verdict_eviden
     const json_t *ksd = json_object_get(look->checks, "ksd");
     const json_t *energy = json_object_get(look->checks, "energy");
     size_t before = list->count;
+    if (!has_mixed(look)) {
+        say_unchecked(look, unknown);
+        return;
+    }
     judge_stein(ksd, list);
     if (look->has_reference && !isnan(look->bias.log_density))
         judge_energy_reference(look, energy, list);

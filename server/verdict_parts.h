@@ -24,7 +24,8 @@ struct verdict_look {
     bool ended;
 };
 
-#define VERDICT_NAME_SIZE 120
+#define VERDICT_NAME_SIZE  120
+#define VERDICT_SPREAD_ESS 50.0 /* fewer do not tell the sd of a parameter */
 
 /* A clause that begins with the level ("poor (...)") is added to `text`; the answer is the part of
  * the document, or NULL: out of memory. What cannot be known is added to `unknown`. */
