@@ -103,7 +103,6 @@ static void watch(struct look *l, const struct summary_row *row)
         return;
     l->rhat[k] = row->mixing.rhat;
     l->ess_bulk[k] = row->mixing.ess_bulk;
-    l->point.watched = k + 1 > l->point.watched ? k + 1 : l->point.watched;
 }
 
 static double worse(double a, double b, double sign)
@@ -158,11 +157,13 @@ static void write_history(struct look *l)
     p->min_ess_bulk = l->out->head.min_ess_bulk;
     p->min_ess_tail = l->out->head.min_ess_tail;
     p->worst = l->out->worst;
+    p->watched = divide_up(l->about.width, l->every);
     p->stride = l->every;
     p->rhat = l->rhat;
     p->ess_bulk = l->ess_bulk;
-    if (p->draws == 0)
-        return; /* nothing to tell before the end of warm-up */
+    bool partial = l->depth == CHECKUP_EVERY && !checkup_enough(l->out, l->job);
+    if (p->draws == 0 || partial)
+        return; /* nothing to tell before the end of warm-up, or not the whole of it */
     if (jobfile_history_add(l->job->store, l->job->id, p, &info) != ERR_OK)
         log_event(LOG_WARN, "history of a job not written", "job", l->job->id, "reason",
                   info.message, NULL);
