@@ -81,7 +81,7 @@ enum {
     X(POST, "/v1/jobs/{id}/restore", ROUTE_POOL | ROUTE_WRITE, USER, "", api_job_restore)         \
     X(GET, "/v1/jobs/{id}/draws", ROUTE_POOL, VIEWER, "chains params from to thin warmup format", \
       api_draws)                                                                                  \
-    X(GET, "/v1/jobs/{id}/trace", ROUTE_POOL, VIEWER, "params chains max_points warmup",          \
+    X(GET, "/v1/jobs/{id}/trace", ROUTE_POOL, VIEWER, "params chains from to max_points warmup",  \
       api_trace)                                                                                  \
     X(GET, "/v1/jobs/{id}/summary", ROUTE_POOL, VIEWER,                                           \
       "params order reference target_error limit cursor", api_summary)                            \

@@ -47,6 +47,7 @@ struct traces {
     struct jobfile_info about;
     struct pick columns, chains;
     uint64_t max_points;
+    uint64_t from, to; /* iterations, both included */
     bool warmup;
     uint32_t *sorted; /* the columns in increasing order */
     size_t *place;    /* where column k is among them */
@@ -127,16 +128,31 @@ static json_t *series_json(const struct traces *t, uint32_t chain, uint64_t firs
     return doc;
 }
 
+/* Draw i is of iteration (i + 1) thin: the first draw that is wanted, and the one behind the last.
+ */
+static uint64_t trace_first(const struct traces *t)
+{
+    uint64_t from = t->warmup || t->from > t->about.warmup ? t->from : t->about.warmup + 1;
+    return from > 0 ? (from - 1) / t->about.thin : 0;
+}
+
+static uint64_t trace_end(const struct traces *t, uint64_t draws)
+{
+    uint64_t end = t->to / t->about.thin;
+    return end < draws ? end : draws;
+}
+
 /* Chain by chain, because reading many columns of one chain costs little more than one. */
 static enum err trace_all(struct traces *t, json_t **lists, struct err_info *info)
 {
     for (size_t c = 0; c < t->chains.count; c++) {
         struct jobfile_chain chain;
-        uint64_t first = t->warmup ? 0 : t->about.warmup / t->about.thin;
+        uint64_t first = trace_first(t), end;
         enum err code = jobfile_chain(t->file, t->chains.at[c], &chain, info);
-        if (code == ERR_OK)
-            code = trace_chain(t, t->chains.at[c], first < chain.draws ? first : chain.draws,
-                               chain.draws, info);
+        if (code == ERR_OK) {
+            end = trace_end(t, chain.draws);
+            code = trace_chain(t, t->chains.at[c], first < end ? first : end, end, info);
+        }
         if (code != ERR_OK)
             return code;
         for (size_t k = 0; k < t->columns.count; k++)
@@ -181,9 +197,11 @@ static void answer_trace(struct call *call, struct traces *t)
 
 void api_trace(struct call *call)
 {
-    struct traces t = {.max_points = POINTS, .warmup = true};
+    struct traces t = {.max_points = POINTS, .warmup = true, .to = UINT64_MAX};
     struct job_row row;
     if (!call_query_count(call, "max_points", POINTS_MIN, POINTS_MAX, &t.max_points) ||
+        !call_query_count(call, "from", 0, UINT64_MAX, &t.from) ||
+        !call_query_count(call, "to", 0, UINT64_MAX, &t.to) ||
         !call_query_flag(call, "warmup", &t.warmup) || !call_job(call, &row, false))
         return;
     if (call_jobfile(call, row.id, &t.file)) {

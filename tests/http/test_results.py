@@ -389,6 +389,32 @@ class Plots(Case):
                 for i, v in zip(chain["iteration"], chain["value"]):
                     self.assertEqual(column[i - 501], v)
 
+    def test_a_stretch_of_a_trace_has_what_lies_between(self):
+        """Iterations from and to belong to it, also where thinning left none at them."""
+        path = "/v1/jobs/%s/trace" % ica
+        whole = alice.read(path, query={"params": "W[1,2]"})["parameters"][0]["chains"]
+        for a, b in ((1, 7), (40, 173), (41, 172), (172, 172), (173, 175), (0, 10 ** 15), (200, 10)):
+            part = alice.read(path, query={"params": "W[1,2]", "from": a, "to": b})["parameters"][0]["chains"]
+            for all_of, some in zip(whole, part):
+                with self.subTest(a=a, b=b, chain=some["chain"]):
+                    want = [(i, v) for i, v in zip(all_of["iteration"], all_of["value"]) if a <= i <= b]
+                    self.assertEqual(list(zip(some["iteration"], some["value"])), want)
+
+    def test_a_stretch_of_a_trace_is_finer_than_the_whole(self):
+        path = "/v1/jobs/%s/trace" % ica
+        for query, most in (({}, 10), ({"from": 101, "to": 140}, 10)):
+            trace = alice.read(path, query={"params": "W[1,2]", "max_points": 10, **query})
+            steps = trace["parameters"][0]["chains"][0]["iteration"]
+            self.assertLessEqual(len(steps), most)
+        self.assertEqual(steps, list(range(104, 141, 4)))  # ten draws in ten points: every one
+
+    def test_warm_up_is_left_out_of_a_stretch_too(self):
+        path = "/v1/jobs/%s/trace" % ica
+        part = alice.read(path, query={"params": "W[1,1]", "from": 1, "to": 90, "warmup": "false"})
+        for chain in part["parameters"][0]["chains"]:
+            self.assertEqual(chain["iteration"][0], 60 + part["thin"])
+            self.assertLessEqual(chain["iteration"][-1], 90)
+
     def test_traces_take_chains_and_parameters(self):
         trace = alice.read("/v1/jobs/%s/trace" % ica, query={"params": "W[3,3],W[1,1]", "chains": "2"})
         self.assertEqual([p["name"] for p in trace["parameters"]], ["W[3,3]", "W[1,1]"])
