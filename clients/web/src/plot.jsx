@@ -9,6 +9,7 @@
 //     the palette: chains, jobs) or a CSS colour; without one it is the series' place.
 // ignoreBefore: what lies left of it does not stretch the y-range.
 // group: plots of one group zoom and point together.
+// range, onRange: the part of x in sight, [from, to] or null, where it is kept outside (the address).
 // Dragging zooms, a double click or the button shows all again; PNG and CSV save what is shown.
 import uPlot from "uplot";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -171,6 +172,12 @@ function makeOptions({ options, theme, width, height, onZoom, onPoint }) {
   };
 }
 
+const extent = (u) => (u.data[0].length > 1 ? [u.data[0][0], u.data[0][u.data[0].length - 1]] : null);
+
+function look(u, range) {
+  if (range) u.setScale("x", { min: range[0], max: range[1] });
+}
+
 // Everything that needs a new uPlot rather than new data.
 const shapeOf = (p, hidden) => JSON.stringify([p.series.map((s) => [s.label, s.color, s.width, s.dash, s.fill, s.faint, s.points, s.line]), p.xLabel, p.yLabel, p.logY, p.height, p.group, [...hidden]]);
 
@@ -180,20 +187,18 @@ export function Plot(props) {
   const plot = useRef(null);
   const readout = useRef();
   const options = useRef(props);
-  const [zoomed, setZoomed] = useState(false);
+  const zoomed = useRef(null);
+  const quiet = useRef(false);
+  const [zoomedNow, setZoomedNow] = useState(false);
   const [hidden, setHidden] = useState(() => new Set());
   const theme = useThemeName();
   options.current = { ...props, hidden };
 
   useLayoutEffect(() => {
     const element = box.current;
-    const look = colours(element);
-    const isZoomed = (u) => {
-      const xs = u.data[0];
-      setZoomed(xs.length > 1 && (u.scales.x.min > xs[0] || u.scales.x.max < xs[xs.length - 1]));
-    };
-    const u = new uPlot(makeOptions({ options, theme: look, width: element.clientWidth || 300, height, onZoom: isZoomed, onPoint: (p) => showPoint(p, readout.current) }), aligned(series), element);
+    const u = new uPlot(makeOptions({ options, theme: colours(element), width: element.clientWidth || 300, height, onZoom: moved, onPoint: (p) => showPoint(p, readout.current) }), aligned(series), element);
     plot.current = u;
+    if (props.range) look(u, props.range);
     const observer = new ResizeObserver(() => element.clientWidth > 0 && u.setSize({ width: element.clientWidth, height }));
     observer.observe(element);
     return () => {
@@ -203,19 +208,37 @@ export function Plot(props) {
     };
   }, [shapeOf(props, hidden), theme]);
 
+  // Somebody zoomed: here, in another plot of the group, or by the address.
+  function moved(u) {
+    const all = extent(u);
+    const { min, max } = u.scales.x;
+    const zoom = all && (min > all[0] || max < all[1]) ? [min, max] : null;
+    zoomed.current = zoom;
+    setZoomedNow(!!zoom);
+    if (!quiet.current) options.current.onRange?.(zoom);
+  }
+
   // New data leave a zoom as it is.
   useEffect(() => {
     const u = plot.current;
     if (!u) return;
-    const { min, max } = u.scales.x;
-    u.setData(aligned(series), !zoomed);
-    if (zoomed) u.setScale("x", { min, max });
+    quiet.current = true;
+    const keep = zoomed.current;
+    u.setData(aligned(series), !keep);
+    if (keep) look(u, keep);
+    quiet.current = false;
   }, [series, props.bands, props.lines, props.ignoreBefore]);
 
-  const reset = () => {
-    const xs = plot.current.data[0];
-    plot.current.setScale("x", { min: xs[0], max: xs[xs.length - 1] });
-  };
+  const wanted = props.range ? props.range.join() : "";
+  useEffect(() => {
+    const u = plot.current;
+    if (!u || props.range === undefined || wanted === (zoomed.current ? zoomed.current.map(Math.round).join() : "")) return;
+    quiet.current = true;
+    look(u, props.range ?? extent(u));
+    quiet.current = false;
+  }, [wanted]);
+
+  const reset = () => look(plot.current, extent(plot.current));
   const saves = [
     { label: "Save as PNG", run: () => savePng(plot.current, { title, note, name, background: colours(box.current) }) },
     { label: "Save as CSV", run: () => saveBlob(new Blob([plotCsv(props.xLabel || "x", series, plot.current.data)], { type: "text/csv" }), `${name}.csv`) },
@@ -227,7 +250,7 @@ export function Plot(props) {
         {note && <span class="plot-note">{note}</span>}
         <span class="spring" />
         <span class="readout" ref={readout} aria-hidden="true" />
-        {zoomed && <button type="button" class="button quiet small" onClick={reset}>Show all</button>}
+        {zoomedNow && <button type="button" class="button quiet small" onClick={reset}>Show all</button>}
         <Menu label={`Save the plot ${title}`} items={saves}>⤓</Menu>
       </figcaption>
       <div class="plot-box" ref={box} style={{ height: `${height}px` }} role="img" aria-label={`Plot of ${title}${typeof note === "string" ? `, ${note}` : ""}`} />

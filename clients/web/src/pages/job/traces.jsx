@@ -8,8 +8,11 @@ import { useQuery } from "../../router.js";
 import { Failure, Loading, Resource } from "../../ui/states.jsx";
 import { Choose, useChosen } from "./chosen.jsx";
 
-// All chains together have about this many points on a plot.
-const POINTS = 6000;
+// As many points per chain as make sense on this screen, fewer where there are many chains.
+const pointsOf = (chains) => Math.round(Math.max(60, Math.min(1.2 * innerWidth, 1500, 8000 / chains)));
+
+// "1200-3400" in the address <-> [1200, 3400]
+const readZoom = (text) => (/^\d+-\d+$/.test(text) ? text.split("-").map(Number) : null);
 
 export function mixingNote(row) {
   if (!row) return "";
@@ -19,9 +22,13 @@ export function mixingNote(row) {
 export function Traces({ job }) {
   const { names, set, error, reload } = useChosen(job);
   const [warmup, setWarmup] = useQuery("warmup", "shown");
-  const points = Math.max(100, Math.min(1500, Math.floor(POINTS / (job.request?.chains || 1))));
-  const query = { params: names ?? [], max_points: points, warmup: warmup === "hidden" ? "false" : undefined };
+  const [zoomText, setZoom] = useQuery("zoom");
+  const zoom = useMemo(() => readZoom(zoomText), [zoomText]);
+  const query = { params: names ?? [], max_points: pointsOf(job.request?.chains || 1), warmup: warmup === "hidden" ? "false" : undefined };
   const trace = useResource(names && `/v1/jobs/${job.id}/trace`, query, { job: job.id, atLeast: 3000 });
+  const detail = useResource(names && zoom && `/v1/jobs/${job.id}/trace`, { ...query, from: zoom?.[0], to: zoom?.[1] }, { job: job.id, atLeast: 5000 });
+  const fine = zoom && detail.data && !detail.stale ? Object.fromEntries(detail.data.parameters.map((p) => [p.name, p])) : {};
+  const onRange = (range) => setZoom(range ? `${Math.round(range[0])}-${Math.round(range[1])}` : "");
   const summary = useResource(names && `/v1/jobs/${job.id}/summary`, { params: names ?? [] }, { job: job.id, atLeast: 5000 });
   const details = useResource(names && `/v1/jobs/${job.id}/diagnostics`, { params: names ?? [], limit: 1 }, { job: job.id, atLeast: 8000 });
   if (!names) return error ? <Failure error={error} retry={reload} /> : <Loading what="parameters" />;
@@ -31,17 +38,27 @@ export function Traces({ job }) {
       <div class="bar-top"><Choose names={names} set={set} /><span class="spring" />
         <label class="check"><input type="checkbox" checked={warmup !== "hidden"} onChange={(e) => setWarmup(e.currentTarget.checked ? "shown" : "hidden")} /><span>Warm-up</span></label></div>
       <Resource of={trace} what="traces">
-        {(data) => <div class="plots wide">{data.parameters.map((p, i) => <Trace key={p.name} first={i === 0} job={job} parameter={p} data={data} note={mixingNote(rows[p.name])} />)}</div>}
+        {(data) => <div class="plots wide">{data.parameters.map((p, i) => <Trace key={p.name} first={i === 0} job={job} parameter={p} data={data} fine={fine[p.name]} zoom={zoom} onRange={onRange} note={mixingNote(rows[p.name])} />)}</div>}
       </Resource>
       <Details details={details.data?.details} job={job} history={details.data?.history} />
     </div>
   );
 }
 
-function Trace({ job, parameter, data, note, first }) {
-  const series = useMemo(() => parameter.chains.map((c) => ({ label: `chain ${c.chain}`, x: c.iteration, y: c.value, color: c.chain - 1, width: 0.8 })), [parameter]);
+// The whole trace, with the stretch in sight replaced by a finer one once that is there.
+function refined(chain, fine, zoom) {
+  const detail = fine?.chains.find((c) => c.chain === chain.chain);
+  if (!detail?.iteration.length) return { x: chain.iteration, y: chain.value };
+  const before = chain.iteration.findIndex((i) => i >= zoom[0]);
+  const after = chain.iteration.findIndex((i) => i > zoom[1]);
+  const cut = (list, middle) => [...list.slice(0, before < 0 ? list.length : before), ...middle, ...(after < 0 ? [] : list.slice(after))];
+  return { x: cut(chain.iteration, detail.iteration), y: cut(chain.value, detail.value) };
+}
+
+function Trace({ job, parameter, data, note, first, fine, zoom, onRange }) {
+  const series = useMemo(() => parameter.chains.map((c) => ({ label: `chain ${c.chain}`, ...refined(c, fine, zoom), color: c.chain - 1, width: 0.8 })), [parameter, fine]);
   const bands = useMemo(() => (data.warmup && data.warmup_end > 0 ? [{ axis: "x", from: 0, to: data.warmup_end, label: "warm-up" }] : []), [data.warmup, data.warmup_end]);
-  return <Plot title={parameter.name} name={`${fileName(parameter.name)}-trace`} note={note} height={190} series={series} bands={bands} ignoreBefore={data.warmup_end} xLabel="iteration" group={`${job.id}-trace`} legend={first && series.length > 1 && series.length <= 12} />;
+  return <Plot title={parameter.name} name={`${fileName(parameter.name)}-trace`} note={note} height={190} series={series} bands={bands} ignoreBefore={data.warmup_end} xLabel="iteration" group={`${job.id}-trace`} range={zoom} onRange={onRange} legend={first && series.length > 1 && series.length <= 12} />;
 }
 
 // Autocorrelation per chain, and each parameter's own R-hat over time.

@@ -1,0 +1,170 @@
+// Which data: a file of the server or one to upload, what is in it, and which of its columns.
+import { useRef, useState } from "preact/hooks";
+import { bytes, count, number, percent, plural, time } from "../../format.js";
+import { useResource } from "../../resource.js";
+import { Button } from "../../ui/button.jsx";
+import { confirm } from "../../ui/dialog.jsx";
+import { ProgressBar } from "../../ui/meter.jsx";
+import { Failure, Loading } from "../../ui/states.jsx";
+import { toast } from "../../ui/toast.jsx";
+import { readLines, showLines, takes } from "./document.js";
+import { Choice, Entry, Flag } from "./fields.jsx";
+import { upload, uploadName } from "./upload.js";
+
+const LISTED = 300; // files in a select; with more one types
+const CHIPS = 150; // columns as buttons; with more one types
+const SHOWN_COLUMNS = 30;
+
+export function Data({ form, model }) {
+  const files = useResource("/v1/datasets");
+  const path = form.get("/data/path");
+  const known = typeof path === "string" && files.data?.items.some((f) => f.name === path);
+  const file = useResource(known ? `/v1/datasets/${path}` : null, { rows: 6 });
+  const looked = known && file.data?.name === path ? file.data : null;
+  const chosen = (name) => {
+    files.reload();
+    file.reload();
+    form.set("/data/path", name);
+  };
+  return (
+    <section class="card" aria-label="Data">
+      <h2>Data</h2>
+      {files.error && !files.data && <Failure error={files.error} retry={files.reload} />}
+      <div class="form-grid">
+        <FileField form={form} at="/data/path" label="File" files={files.data?.items} problem={form.problem("/data/path") ?? form.problem("/data", false)} none={null} />
+        <FileField form={form} at="/data/test" label="Held-out file" files={files.data?.items} none="none"
+          hint={model.metrics.length ? `for ${model.metrics.join(", ")} along the run` : "the model has no held-out metric"} />
+        <Upload files={files.data?.items ?? []} done={chosen} />
+      </div>
+      {known && !looked && (file.error ? <Failure error={file.error} retry={file.reload} /> : <Loading what={path} />)}
+      {looked && <Preview file={looked} form={form} model={model} />}
+      <Columns form={form} model={model} columns={looked?.columns} />
+    </section>
+  );
+}
+
+function FileField({ form, at, label, files, none, ...rest }) {
+  if (!files) return <Choice form={form} at={at} label={label} options={[["", "loading…"]]} disabled {...rest} />;
+  if (files.length > LISTED) {
+    const list = `files${at.replace(/\//g, "-")}`;
+    const text = String(form.get(at) ?? "");
+    return (
+      <>
+        <Entry form={form} at={at} label={label} list={list} placeholder={none ?? "type a part of its name"} {...rest} />
+        <datalist id={list}>{files.filter((f) => f.name.includes(text)).slice(0, 50).map((f) => <option key={f.name} value={f.name} />)}</datalist>
+      </>
+    );
+  }
+  const names = (own) => files.filter((f) => f.shared !== own).map((f) => [f.name, own ? `${f.name} (yours)` : f.name]);
+  return <Choice form={form} at={at} label={label} options={[["", none ?? (files.length ? "choose…" : "no files yet")], ...names(true), ...names(false)]} {...rest} />;
+}
+
+function Upload({ files, done }) {
+  const [under, setUnder] = useState(null); // {name, fraction, controller}
+  const input = useRef();
+  const start = async (file) => {
+    if (!file) return;
+    const name = uploadName(file.name);
+    const old = files.find((f) => f.name === name && !f.shared);
+    if (old && !(await confirm({ title: `Replace “${name}”?`, text: `You have a file of that name (${bytes(old.bytes)}, ${time(old.modified_at)}). Jobs that are not finished will not go on with other data.`, action: "Replace" }))) return;
+    const controller = new AbortController();
+    setUnder({ name, fraction: 0, controller });
+    try {
+      await upload(name, file, { signal: controller.signal, progress: (fraction) => setUnder((u) => u && { ...u, fraction }) });
+      toast(`${name} is there: ${bytes(file.size)}.`);
+      done(name);
+    } catch (error) {
+      if (error.name !== "AbortError") toast(`${name}: ${error.message}`, "bad");
+    }
+    setUnder(null);
+  };
+  const drop = (event) => {
+    event.preventDefault();
+    start(event.dataTransfer.files[0]);
+  };
+  return (
+    <div class="field upload" onDragOver={(e) => e.preventDefault()} onDrop={drop}>
+      <span>Upload</span>
+      <input ref={input} type="file" hidden accept=".csv,.npy,.txt,text/csv" onChange={(e) => { start(e.currentTarget.files[0]); e.currentTarget.value = ""; }} />
+      {under ? (
+        <span class="progress-cell" role="status"><ProgressBar value={under.fraction} label={`Upload of ${under.name}`} /><small>{percent(under.fraction)}</small>
+          <Button kind="quiet" class="small" onClick={() => under.controller.abort()}>Stop</Button></span>
+      ) : <Button onClick={() => input.current.click()}>Choose a file, or drop one here</Button>}
+      <small>CSV or NumPy; only you see it</small>
+    </div>
+  );
+}
+
+function Preview({ file, form, model }) {
+  if (file.problem) return <p class="note bad" role="alert">No job can use this file: {file.problem}</p>;
+  const response = takes(model, "response") ? form.get("/data/response") ?? "y" : null;
+  const only = form.get("/data/columns");
+  const role = (name) => (name === response ? "response" : Array.isArray(only) && takes(model, "columns") && !only.includes(name) ? "unused" : "");
+  const shown = file.columns.slice(0, SHOWN_COLUMNS);
+  const rest = file.columns.length - shown.length;
+  return (
+    <div class="preview">
+      <p class="facts dim"><span>{plural(file.rows, "row")}</span><span>{plural(file.columns.length, "column")}{file.header ? "" : ", without a header"}</span><span>{bytes(file.bytes)}</span>
+        <span>{file.shared ? "shared" : "yours"}, {time(file.modified_at)}</span><span class="mono" title={`SHA-256 ${file.sha256}`}>{file.sha256.slice(0, 10)}…</span></p>
+      <div class="scroll-x" tabIndex={0} role="region" aria-label={`First rows of ${file.name}`}>
+        <table class="plain sample">
+          <thead><tr>{shown.map((name) => <th key={name} class={`right ${role(name)}`}><span class="clip" title={name}>{name}</span>{role(name) && <small>{role(name)}</small>}</th>)}{rest > 0 && <th class="dim">and {count(rest)} more</th>}</tr></thead>
+          <tbody>{file.preview.map((row, i) => <tr key={i}>{shown.map((name, j) => <td key={name} class={`right ${role(name)}`}>{number(row[j])}</td>)}{rest > 0 && <td class="dim">…</td>}</tr>)}</tbody>
+        </table>
+      </div>
+    </div>
+  );
+}
+
+const precise = [["", "automatic"], ["single", "single"], ["double", "double"]];
+
+function Columns({ form, model, columns }) {
+  const response = form.get("/data/response") ?? "y";
+  const show = (field) => takes(model, field) || form.get(`/data/${field}`) !== undefined;
+  const names = columns ?? [];
+  return (
+    <>
+      <div class="form-grid">
+        {show("response") && (names.length > 0 && names.length <= LISTED
+          ? <Choice form={form} at="/data/response" label="Response" value={response} options={names} onChange={(v) => form.set("/data/response", v === "y" ? undefined : v)} />
+          : <Entry form={form} at="/data/response" label="Response" placeholder="y" hint="a column with 0 and 1" />)}
+        {show("columns") && <Covariates form={form} names={names} response={takes(model, "response") ? response : null} />}
+        <Choice form={form} at="/data/precision" label="Precision" options={precise} value={form.get("/data/precision") === "auto" ? "" : form.get("/data/precision") ?? ""} hint="single where nothing is lost, else double" />
+        {(show("intercept") || show("standardize")) && (
+          <div class="flags">
+            {show("intercept") && <Flag form={form} at="/data/intercept" label="Intercept" hint="a column of ones behind the others" />}
+            {show("standardize") && <Flag form={form} at="/data/standardize" label="Standardize" hint="by mean and sd of these rows, in both files" />}
+          </div>
+        )}
+      </div>
+      {Array.isArray(form.get("/data/columns")) && show("columns") && <Chips form={form} names={names.filter((n) => !takes(model, "response") || n !== response)} />}
+    </>
+  );
+}
+
+function Covariates({ form, names, response }) {
+  const value = form.get("/data/columns");
+  const all = names.filter((n) => n !== response);
+  return <Choice form={form} at="/data/columns" label={response ? "Covariates" : "Columns"} value={Array.isArray(value) ? "some" : showLines(value)} problem={form.problem("/data/columns", !Array.isArray(value))}
+    options={[["", response ? "all but the response" : "all"], ["some", Array.isArray(value) ? `these ${count(value.length)}` : "only some…"]]}
+    onChange={(v) => form.set("/data/columns", v === "" ? undefined : all)} />;
+}
+
+// Which columns: buttons as long as they can be looked through, else one name per line.
+function Chips({ form, names }) {
+  const value = form.get("/data/columns");
+  if (!names.length || names.length > CHIPS)
+    return <Entry form={form} at="/data/columns" label="Names of the columns, one per line, in the order in which they are to stand" area rows={6} read={readLines} show={showLines} />;
+  const toggle = (name) => form.set("/data/columns", value.includes(name) ? value.filter((n) => n !== name) : [...value, name]);
+  const problem = form.problem("/data/columns");
+  return (
+    <div class="field" role="group" aria-label="Columns that are used">
+      <span class="choose">
+        {names.map((name) => <button key={name} type="button" class="chip pick" aria-pressed={value.includes(name)} onClick={() => toggle(name)}>{name}</button>)}
+        <Button kind="quiet" class="small" onClick={() => form.set("/data/columns", names)}>all</Button>
+        <Button kind="quiet" class="small" onClick={() => form.set("/data/columns", [])}>none</Button>
+      </span>
+      {problem ? <small class="problem" role="alert">{problem}</small> : value.some((n) => !names.includes(n)) && <small>Others in the list: {value.filter((n) => !names.includes(n)).join(", ")}</small>}
+    </div>
+  );
+}

@@ -1,0 +1,137 @@
+// How long, how many, from where; what is kept, what ends it early, who sees it.
+import { useEffect, useState } from "preact/hooks";
+import { count, percent } from "../../format.js";
+import { useResource } from "../../resource.js";
+import { readNames, readWords, showWords } from "./document.js";
+import { Choice, Entry, Flag, NumberEntry } from "./fields.jsx";
+import { NumberList } from "./settings.jsx";
+
+// "881 of 20 000 rows (4.4%)"
+function batchHint(form, estimate, full) {
+  const n = form.get("/batch_size") ?? form.fallback("/batch_size");
+  const rows = estimate?.rows;
+  if (full) return "always the whole data with this sampler";
+  if (!rows) return "rows per gradient: a number, or full";
+  if (n === "full" || Number(n) >= rows) return `all ${count(rows)} rows`;
+  return Number(n) > 0 ? `${count(Number(n))} of ${count(rows)} rows (${percent(Number(n) / rows, 1)}) per gradient, or full` : "a number of rows, or full";
+}
+
+export function Run({ form, model, sampler, estimate }) {
+  const data = model?.data !== "none";
+  const batch = form.get("/batch_size") !== undefined;
+  return (
+    <section class="card" aria-label="Run">
+      <h2>Run</h2>
+      <div class="form-grid narrow">
+        <NumberEntry form={form} at="/iterations" label="Iterations" hint="per chain, after warm-up" />
+        <NumberEntry form={form} at="/warmup" label="Warm-up" hint="per chain; half as many unless given" />
+        <NumberEntry form={form} at="/chains" label="Chains" hint="4 or more tell whether they agree" />
+        <NumberEntry form={form} at="/thin" label="Thin" hint="every so-manyth is stored" />
+        {(data || batch) && <NumberEntry form={form} at="/batch_size" label="Batch size" words={["full"]} disabled={sampler?.exact && !batch} hint={batchHint(form, estimate, sampler?.exact)} />}
+        <NumberEntry form={form} at="/seed" label="Seed" placeholder="random" hint="the same seed, the same draws" />
+      </div>
+      {((data && !sampler?.exact) || form.get("/replacement") !== undefined) && <Flag form={form} at="/replacement" label="Batches with replacement" hint="a batch may have a row twice" />}
+    </section>
+  );
+}
+
+// ---- what most jobs do without ----
+
+const MORE = ["/init", "/save", "/stop_when", "/metric_every", "/reference", "/check_draws"];
+const KEPT = ["/note", "/priority", "/visibility"];
+
+// Opens by itself when something in it is given or wrong.
+function Fold({ form, title, pointers, children }) {
+  const used = pointers.some((p) => form.get(p) !== undefined || form.problem(p));
+  const [open, setOpen] = useState(used);
+  useEffect(() => {
+    if (used) setOpen(true);
+  }, [used]);
+  return (
+    <details class="card fold" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
+      <summary><h2>{title}</h2></summary>
+      {children}
+    </details>
+  );
+}
+
+export function More({ form, model }) {
+  return (
+    <Fold form={form} title="Start, storage, stopping, checks" pointers={MORE}>
+      <div class="form-grid">
+        <Start form={form} model={model} />
+        <Save form={form} />
+        {(model?.metrics.length > 0 || form.get("/metric_every") !== undefined) && <NumberEntry form={form} at="/metric_every" label="Held-out metric every" hint="iterations; 0: never. Needs a held-out file" placeholder="100" />}
+        <Reference form={form} />
+        <NumberEntry form={form} at="/check_draws" label="Draws checked at the end" hint="with the whole data, for the Stein discrepancy and the energy; 0: none" placeholder="400" />
+      </div>
+      <h3>Stop when</h3>
+      <p class="dim">Stopping when a random quantity looks good favours runs in which it looks good by chance: the estimates are slightly biased.</p>
+      <div class="form-grid narrow">
+        <NumberEntry form={form} at="/stop_when/rhat" label="R-hat is at most" placeholder="never" hint="of every saved parameter, such as 1.01" />
+        <NumberEntry form={form} at="/stop_when/ess" label="and ESS is at least" placeholder="never" hint="bulk and tail, such as 400" />
+        <NumberEntry form={form} at="/stop_when/seconds" label="or after seconds" placeholder="never" hint="of wall clock since the first slice" />
+      </div>
+      {form.problem("/stop_when", false) && <p class="problem" role="alert">{form.problem("/stop_when", false)}</p>}
+    </Fold>
+  );
+}
+
+function Start({ form, model }) {
+  const value = form.get("/init");
+  const kind = (typeof value === "string" ? value : value?.kind) ?? "";
+  const change = (k) => form.set("/init", k === "" ? undefined : k === "values" ? { kind: k, values: [] } : { kind: k });
+  return (
+    <>
+      <Choice form={form} at="/init" label="Start of the chains" value={kind} problem={form.problem("/init", !["values", "map"].includes(kind)) ?? form.problem("/init/kind")} onChange={change}
+        options={[["", `the model’s own${model ? ` (${model.default_init})` : ""}`], ["zero", "zero"], ["prior", "a draw of the prior"], ["map", "near the mode"], ["values", "given values"]]} />
+      {kind === "values" && <NumberList form={form} at="/init/values" label="Start values" />}
+      {kind === "map" && <NumberEntry form={form} at="/init/steps" label="Steps of the search" placeholder="200" hint="up to 10 000" />}
+    </>
+  );
+}
+
+function Save({ form }) {
+  const value = form.get("/save/params");
+  const kind = !Array.isArray(value) ? (value === undefined ? "" : "some") : value.length ? "some" : "none";
+  const [typing, setTyping] = useState(false);
+  const some = kind === "some" || typing;
+  const change = (k) => {
+    setTyping(k === "some");
+    form.set("/save/params", k === "" ? undefined : []);
+  };
+  return (
+    <>
+      <Choice form={form} at="/save/params" label="Draws are stored of" value={some ? "some" : kind} onChange={change} problem={form.problem("/save", !some)}
+        options={[["", "all parameters"], ["some", "some parameters"], ["none", "none"]]} hint="running moments are kept of all in any case" />
+      {some && <Entry form={form} at="/save/params" label="Their names" area rows={2} read={readNames} show={showWords} placeholder="theta[1], U[3,7]" hint="separated by commas" />}
+    </>
+  );
+}
+
+function Reference({ form }) {
+  const list = useResource("/v1/references");
+  const names = (list.data?.items ?? []).map((r) => [r.name, r.visibility === "lab" ? `${r.name} (${r.owner})` : r.name]);
+  return <Choice form={form} at="/reference" label="Reference posterior" options={[["", names.length ? "none" : "none (there are none yet)"], ...names]} hint="for biases against what is known" />;
+}
+
+export function Keeping({ form }) {
+  return (
+    <Fold form={form} title="Note, priority, visibility" pointers={KEPT}>
+      <div class="form-grid">
+        <Entry form={form} at="/note" label="Note" area rows={3} />
+        <NumberEntry form={form} at="/priority" label="Priority" placeholder="0" hint="among your own jobs, −100 to 100" />
+        <Choice form={form} at="/visibility" label="Who sees it" value={form.get("/visibility") ?? "private"} options={[["private", "only you"], ["lab", "the whole lab"]]} onChange={(v) => form.set("/visibility", v === "private" ? undefined : v)} />
+      </div>
+    </Fold>
+  );
+}
+
+export function Head({ form }) {
+  return (
+    <div class="form-grid">
+      <Entry form={form} at="/name" label="Name" maxLength={200} />
+      <Entry form={form} at="/tags" label="Tags" read={readWords} show={showWords} placeholder="none" hint="separated by commas" />
+    </div>
+  );
+}

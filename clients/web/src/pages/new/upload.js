@@ -1,0 +1,40 @@
+// Uploads a data file. fetch tells nothing about how far a body has got; XMLHttpRequest does.
+import { ApiError } from "../../api.js";
+import { session, signOut } from "../../store.js";
+
+// A name that the daemon takes: letters, digits, _ . - and no dot in front.
+export function uploadName(name) {
+  return name.normalize("NFKD").replace(/[\u0300-\u036f]/g, "").replace(/[^A-Za-z0-9_.-]+/g, "_").replace(/^[._]+/, "").slice(-128).replace(/^[._]+/, "") || "data";
+}
+
+// progress(fraction) is called now and then. Rejects with an ApiError, or an AbortError after signal.
+export function upload(name, file, { progress, signal }) {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    const { token } = session.get();
+    request.open("PUT", `/v1/datasets/${name}`);
+    request.setRequestHeader("Authorization", `Bearer ${token}`);
+    request.setRequestHeader("Content-Type", "application/octet-stream");
+    request.upload.onprogress = (event) => event.lengthComputable && progress(event.loaded / event.total);
+    request.onload = () => {
+      const body = parse(request.responseText);
+      if (request.status < 300) resolve(body);
+      else {
+        if (request.status === 401 && token === session.get().token) signOut("The token is not valid (any more).");
+        reject(new ApiError(request.status, body ?? {}));
+      }
+    };
+    request.onerror = () => reject(new ApiError(0, { detail: "the upload broke off" }));
+    request.onabort = () => reject(new DOMException("stopped", "AbortError"));
+    signal.addEventListener("abort", () => request.abort());
+    request.send(file);
+  });
+}
+
+function parse(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
