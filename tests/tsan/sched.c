@@ -41,6 +41,10 @@ static void submit(struct storm *s, const char *owner, uint32_t number, unsigned
         "\"chains\":3,\"seed\":2}",
         "{\"model\":\"noisy_normal\",\"sampler\":\"barker_mh\",\"iterations\":20000,\"chains\":1,"
         "\"seed\":3}",
+        "{\"model\":\"noisy_normal\",\"sampler\":\"sgbd\",\"iterations\":90000000,\"thin\":50,"
+        "\"chains\":2,\"seed\":4,\"stop_when\":{\"rhat\":1.5,\"ess\":20}}",
+        "{\"model\":\"skew_normal\",\"sampler\":\"sgbd\",\"iterations\":90000000,\"thin\":5000,"
+        "\"chains\":3,\"seed\":5,\"check_draws\":50,\"stop_when\":{\"seconds\":0.5}}",
     };
     struct err_info info;
     bool existing;
@@ -51,7 +55,7 @@ static void submit(struct storm *s, const char *owner, uint32_t number, unsigned
                           .name = "storm",
                           .note = "",
                           .tags = "[]",
-                          .request = (char *)(uintptr_t)requests[(unsigned)rand_r(seed) % 3],
+                          .request = (char *)(uintptr_t)requests[(unsigned)rand_r(seed) % 5],
                           .model = "toy",
                           .sampler = "sgbd",
                           .isa = "",
@@ -182,8 +186,7 @@ int main(void)
         fail("root", &info);
     struct datacache *cache = datacache_new(root, 1 << 20);
     s.events = events_new(NULL, NULL);
-    struct sched_config config = {
-        .workers = 3, .slice_ms = 10, .user_running_chains = 2, .user_stored_bytes = 1u << 30};
+    struct sched_config config = {.workers = 3, .slice_ms = 10, .user_running_chains = 2};
     if (sched_start(&s.sched, &config, s.store, cache, s.events, &info) != ERR_OK)
         fail("scheduler", &info);
     for (unsigned i = 0; i < SUBMITTERS + LOOKERS; i++) {
