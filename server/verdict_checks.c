@@ -173,7 +173,7 @@ static void say_mean(struct words *text, const struct bias_worst *w)
 static void say_variance(struct words *text, const struct bias_worst *w)
 {
     if (w->bias > 1.0) /* then it is too large */
-        words_add(text, "the variance of %s is %.3g x too large", w->name, 1.0 + w->bias);
+        words_add(text, "the variance of %s is %.3g x the reference's", w->name, 1.0 + w->bias);
     else
         words_add(text, "the variance of %s is off by %.2g +- %.1g %%", w->name, 100.0 * w->bias,
                   100.0 * w->error);
