@@ -41,6 +41,9 @@ struct model {
     size_t work_bytes;       /* scratch that grad_*, log_* and predict need */
     double noise_tau;        /* sd of the artificial gradient noise; 0: none */
     size_t prediction_count; /* numbers that `predict` fills; 0: no held-out data */
+    /* Rough work of one term of grad_batch, and of a held-out metric (predict, and score twice), in
+     * units of moving one coordinate. They decide how often metrics are taken by default. */
+    double term_cost, metric_cost;
 };
 
 struct model_type {

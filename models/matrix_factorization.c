@@ -156,6 +156,8 @@ static enum err init(struct model **out, const double *params, const struct data
     set_constants(f);
     m->work_bytes = 3 * padded(rank) * sizeof(double);
     m->prediction_count = test != NULL ? test->N : 0;
+    m->term_cost = 1.0 + (double)rank / 3.0;
+    m->metric_cost = (1.0 + (double)rank / 10.0) * (double)m->prediction_count;
     if ((code = centre_ratings(f, info)) != ERR_OK) {
         model_free(m);
         return code;

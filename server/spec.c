@@ -131,6 +131,7 @@ static void parse_seed(void *context, const struct place *place, const json_t *j
 static void parse_metric_every(void *context, const struct place *place, const json_t *json)
 {
     struct parse *p = context;
+    p->spec->metric_default = false;
     parse_count(place, json, 0, ITERATIONS_MAX, &p->spec->metric_every);
 }
 
@@ -269,7 +270,7 @@ static void set_defaults(struct parse *p)
     parse_copy(p, &spec->note, "");
     spec->iterations = 10000;
     spec->thin = 1;
-    spec->metric_every = 100;
+    spec->metric_default = true;
     spec->check_draws = AUDIT_DRAWS;
     spec->chains = 4;
     if (p->limits->max_chains > 0 && p->limits->max_chains < spec->chains)

@@ -7,12 +7,16 @@
  * that is null counts as not given.
  *
  * Defaults: iterations 10000, warmup half of that (with an automatic step size at least 100), thin
- * 1, chains 4 (or the limit, when that is lower), step size auto, metric_every 100, the start value
- * of the model, all parameters saved, check_draws 400, no stop_when; t0 1000 and gamma 0.55 of a
+ * 1, chains 4 (or the limit, when that is lower), step size auto, the start value of the
+ * model, all parameters saved, check_draws 400, no stop_when; t0 1000 and gamma 0.55 of a
  * schedule.
  *
  * Default batch size: full for an exact sampler and for a model without data, otherwise
  * min(N, max(100, N/100)), known from spec_bind on.
+ *
+ * Default metric_every: 100, or as many hundreds more as keep held-out metrics below 5 % of the
+ * work by the model's own rough figures (so that it is the same on every machine), but not so many
+ * that fewer than ten metrics are taken after warm-up; known from spec_bind on.
  *
  * Any thread; one spec is used by one thread at a time while it is parsed or bound. */
 #ifndef BARKER_SERVER_SPEC_H
@@ -76,6 +80,7 @@ struct job_spec {
     uint64_t iterations; /* after warm-up: a chain runs warmup + iterations */
     uint64_t warmup, thin, seed;
     uint64_t metric_every; /* 0: never */
+    bool metric_default;   /* metric_every is not known before spec_bind */
     uint32_t chains;
     uint32_t check_draws; /* looked at by the checks at the end (server/audit.h); 0: none */
     struct stop_when stop_when;
@@ -99,7 +104,8 @@ enum err spec_parse(struct job_spec *out, const json_t *json, const struct job_l
 void spec_release(struct job_spec *spec);
 
 /* The job with every default resolved, in the shape in which jobs are submitted: parsing it gives
- * the same spec. A batch size that is not known yet is null. NULL: out of memory. */
+ * the same spec. A batch_size or metric_every that is not known yet is null. NULL: out of memory.
+ */
 json_t *spec_resolved(const struct job_spec *spec);
 
 struct spec_bound {
@@ -109,9 +115,9 @@ struct spec_bound {
     size_t n;       /* batch size; N when full */
 };
 
-/* The second stage, with the model made from the spec's data: batch size (a default is set in the
- * spec), lengths of arrays, names of saved parameters, dimension and storage limits. ERR_INVALID
- * when there are mistakes, ERR_NO_MEMORY; *out is then empty and needs no release. */
+/* The second stage, with the model made from the spec's data: batch size and metric_every (defaults
+ * are set in the spec), lengths of arrays, names of saved parameters, dimension and storage limits.
+ * ERR_INVALID when there are mistakes, ERR_NO_MEMORY; *out is then empty and needs no release. */
 enum err spec_bind(struct job_spec *spec, const struct model *model,
                    const struct job_limits *limits, struct spec_bound *out,
                    struct mistakes *mistakes);

@@ -2,6 +2,7 @@
 #include "server/spec_parts.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,6 +27,27 @@ static void bind_batch(struct job_spec *spec, const struct model *model, struct 
         spec->batch_default = false;
     }
     out->n = spec->batch_size == 0 ? model->N : (size_t)spec->batch_size;
+}
+
+/* A twentieth of the work, in whole hundreds of iterations; ten looks at the test data cost little
+ * more than reading them did. */
+#define METRIC_SHARE 0.05
+#define METRIC_TIMES 10
+
+static uint64_t default_metric_every(const struct job_spec *spec, const struct model *model,
+                                     size_t n)
+{
+    double iteration = (double)n * model->term_cost + (double)model->d;
+    double least = ceil(model->metric_cost / (METRIC_SHARE * iteration) / 100.0);
+    double most = floor((double)spec->iterations / METRIC_TIMES / 100.0);
+    return 100 * (uint64_t)fmax(1.0, fmin(least, most));
+}
+
+static void bind_metrics(struct job_spec *spec, const struct model *model, size_t n)
+{
+    if (spec->metric_default)
+        spec->metric_every = default_metric_every(spec, model, n);
+    spec->metric_default = false;
 }
 
 static void check_replacement(const struct job_spec *spec, const struct spec_bound *bound,
@@ -161,6 +183,7 @@ enum err spec_bind(struct job_spec *spec, const struct model *model,
     limits = limits != NULL ? limits : &none;
     *out = (struct spec_bound){.d = model->d, .N = model->N};
     bind_batch(spec, model, out);
+    bind_metrics(spec, model, out->n);
     check_dimension(model, limits->max_dimension, &root);
     check_replacement(spec, out, &root);
     bool step_fits = check_step(spec, model, &root);

@@ -135,7 +135,8 @@ json_t *spec_resolved(const struct job_spec *spec)
     json_put(&out, "seed", json_count(spec->seed));
     json_put(&out, "init", init(spec));
     json_put(&out, "save", save(spec));
-    json_put(&out, "metric_every", json_count(spec->metric_every));
+    json_put(&out, "metric_every",
+             spec->metric_default ? json_null() : json_count(spec->metric_every));
     json_put(&out, "reference", json_text(spec->reference));
     json_put(&out, "check_draws", json_count(spec->check_draws));
     json_put(&out, "stop_when", stop_when(&spec->stop_when));

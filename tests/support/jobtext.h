@@ -106,6 +106,7 @@ static inline bool job_same_numbers(const struct job_spec *a, const struct job_s
            a->step.count == b->step.count && a->step.t0 == b->step.t0 &&
            a->step.gamma == b->step.gamma && a->step.fraction == b->step.fraction &&
            a->batch_size == b->batch_size && a->batch_default == b->batch_default &&
+           a->metric_every == b->metric_every && a->metric_default == b->metric_default &&
            a->start == b->start && a->map_steps == b->map_steps && a->seed == b->seed;
 }
 

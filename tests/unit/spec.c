@@ -32,7 +32,7 @@ static const struct accepted accepted[] = {
     {JOB_LOGISTIC, "", "/seed", "123"},
     {JOB_LOGISTIC, "", "/init", "{'kind': 'zero'}"},
     {JOB_LOGISTIC, "", "/save", "{'params': null}"},
-    {JOB_LOGISTIC, "", "/metric_every", "100"},
+    {JOB_LOGISTIC, "", "/metric_every", "null"},
     {JOB_LOGISTIC, "", "/reference", "null"},
     {JOB_LOGISTIC, "", "/check_draws", "400"},
     {JOB_LOGISTIC, "", "/stop_when", "null"},

@@ -2,6 +2,7 @@
 #include "tests/conformance/fixture.h"
 #include "tests/support/jobtext.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
@@ -107,6 +108,55 @@ Test(spec, the_default_batch_is_one_per_cent_but_at_least_a_hundred_rows)
         cr_expect_eq(bound.n, cases[i].n, "N %zu: %zu", cases[i].N, bound.n);
         cr_expect_eq(bound.N, cases[i].N);
         cr_expect_eq(spec.batch_size, cases[i].n == cases[i].N ? 0 : cases[i].n);
+        job_round_trip(&spec);
+        spec_bound_release(&bound);
+        spec_release(&spec);
+        json_decref(json);
+        fixture_release(&f);
+    }
+}
+
+static void tested_model(struct fixture *f, size_t N, size_t test_rows)
+{
+    param_defaults(model_logistic.params, f->params);
+    fixture_rows(&f->train, DATA_REGRESSION, PRECISION_DOUBLE, N, FIXTURE_COLUMNS, 2385);
+    f->test = (struct dataset){0};
+    if (test_rows > 0)
+        fixture_rows(&f->test, DATA_REGRESSION, PRECISION_DOUBLE, test_rows, FIXTURE_COLUMNS, 1702);
+    fixture_init(f, &model_logistic);
+}
+
+/* 15 times the test rows over the batch size, up to the next hundred. */
+Test(spec, metrics_are_by_default_a_twentieth_of_the_work)
+{
+    static const struct {
+        size_t test_rows;
+        const char *changes;
+        uint64_t every;
+    } cases[] = {
+        {0, "'batch_size': 100", 100},
+        {100, "'batch_size': 100", 100},
+        {660, "'batch_size': 100", 100},
+        {1000, "'batch_size': 100", 200},
+        {1000, "'batch_size': 10", 1000},
+        {1000, "'batch_size': 10, 'iterations': 100000", 1300},
+        {1000, "'batch_size': 10, 'iterations': 9999", 900},
+        {1000, "'batch_size': 10, 'iterations': 10", 100},
+        {1000, "'batch_size': 'full'", 100},
+        {1000, "'metric_every': 7", 7},
+        {1000, "'metric_every': 0", 0},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct fixture f;
+        struct job_spec spec;
+        struct spec_bound bound;
+        tested_model(&f, 5000, cases[i].test_rows);
+        json_t *json = job_make(JOB_LOGISTIC, cases[i].changes);
+        job_parse(&spec, json);
+        job_round_trip(&spec);
+        bind_ok(&spec, f.model, &bound);
+        cr_expect_eq(spec.metric_every, cases[i].every, "case %zu: %" PRIu64, i, spec.metric_every);
+        cr_expect_not(spec.metric_default);
         job_round_trip(&spec);
         spec_bound_release(&bound);
         spec_release(&spec);
