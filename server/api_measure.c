@@ -280,6 +280,7 @@ void measure_worst(struct app *app, const struct job_row *row, struct measure_wo
     if (sched_view(app->sched, row->id, &view)) {
         out->max_rhat = view.max_rhat;
         out->min_ess_bulk = view.min_ess_bulk;
+        out->min_ess_tail = view.min_ess_tail;
         snprintf(out->worst, sizeof out->worst, "%s", view.worst);
         free(view.chain);
         return;

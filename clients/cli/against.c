@@ -16,7 +16,7 @@ static const struct {
     {"quantile_differences", "q50", "50% quantile / sd"},
     {"quantile_differences", "q95", "95% quantile / sd"},
     {"wasserstein", NULL, "Wasserstein-1 / sd"},
-    {"wasserstein_noise", NULL, "  of it, noise"},
+    {"wasserstein_noise", NULL, "  what noise alone shows"},
 };
 
 const char *against_title(size_t n)
