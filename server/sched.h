@@ -20,6 +20,7 @@ struct sched;
 struct sched_config {
     unsigned workers;
     uint64_t slice_ms;
+    uint64_t look_ms; /* least time between two looks at the draws of a job; 0: 5 s */
     unsigned user_running_chains;
     uint64_t user_stored_bytes;
     struct job_limits limits;

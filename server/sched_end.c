@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOOK_EVERY_MS 5000 /* live summaries, at most this often ... */
-#define LOOK_SHARE    50.0 /* ... and at most this fraction of the time */
+#define LOOK_MS    5000 /* between two looks, at least ... */
+#define LOOK_SHARE 50.0 /* ... and so many times what the last one took */
 
 #define BIAS_WARNING                                                                               \
     "stop_when is met. Stopping when a random quantity looks good favours runs in which it looks " \
@@ -93,10 +93,10 @@ static void note_cost(struct sched *s, struct live *live, uint64_t start_ms)
 /* Whether it is time for a look; true for one of the workers only. */
 static bool look_due(struct sched *s, struct live *live)
 {
-    uint64_t now = clock_mono_ms();
+    uint64_t now = clock_mono_ms(), least = s->config.look_ms > 0 ? s->config.look_ms : LOOK_MS;
     pthread_mutex_lock(&s->lock);
     double since = (double)(now - live->head_ms);
-    bool due = !live->looking && since > LOOK_EVERY_MS && since > LOOK_SHARE * live->head_cost_ms;
+    bool due = !live->looking && since > (double)least && since > LOOK_SHARE * live->head_cost_ms;
     live->looking |= due;
     pthread_mutex_unlock(&s->lock);
     return due;

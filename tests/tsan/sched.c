@@ -15,7 +15,7 @@
 #define SUBMITTERS 3
 #define JOBS_EACH  8
 #define LOOKERS    2
-#define PATIENCE   6000 /* looks, 10 ms apart */
+#define PATIENCE   12000 /* looks, 10 ms apart */
 
 struct storm {
     struct store *store;
@@ -41,9 +41,10 @@ static void submit(struct storm *s, const char *owner, uint32_t number, unsigned
         "\"chains\":3,\"seed\":2}",
         "{\"model\":\"noisy_normal\",\"sampler\":\"barker_mh\",\"iterations\":20000,\"chains\":1,"
         "\"seed\":3}",
-        "{\"model\":\"noisy_normal\",\"sampler\":\"sgbd\",\"iterations\":90000000,\"thin\":50,"
+        "{\"model\":\"noisy_normal\",\"sampler\":\"sgbd\",\"iterations\":300000,\"thin\":10,"
+        "\"warmup\":100,"
         "\"chains\":2,\"seed\":4,\"stop_when\":{\"rhat\":1.5,\"ess\":20}}",
-        "{\"model\":\"skew_normal\",\"sampler\":\"sgbd\",\"iterations\":90000000,\"thin\":5000,"
+        "{\"model\":\"skew_normal\",\"sampler\":\"sgbd\",\"iterations\":200000,\"thin\":500,"
         "\"chains\":3,\"seed\":5,\"check_draws\":50,\"stop_when\":{\"seconds\":0.5}}",
     };
     struct err_info info;
@@ -153,8 +154,10 @@ static void wait_for_end(struct storm *s)
     exit(1);
 }
 
-static void check_ends(struct storm *s)
+/* How many ended early. */
+static int check_ends(struct storm *s)
 {
+    int early = 0;
     for (int i = 0; i < SUBMITTERS * JOBS_EACH; i++) {
         struct job_row row;
         struct err_info info;
@@ -164,8 +167,10 @@ static void check_ends(struct storm *s)
             fprintf(stderr, "FAILED %s is %s: %s\n", row.id, job_state_name(row.state), row.reason);
             exit(1);
         }
+        early += strncmp(row.reason, "stopped early", 13) == 0;
         job_row_release(&row);
     }
+    return early;
 }
 
 int main(void)
@@ -186,7 +191,8 @@ int main(void)
         fail("root", &info);
     struct datacache *cache = datacache_new(root, 1 << 20);
     s.events = events_new(NULL, NULL);
-    struct sched_config config = {.workers = 3, .slice_ms = 10, .user_running_chains = 2};
+    struct sched_config config = {
+        .workers = 3, .slice_ms = 10, .look_ms = 20, .user_running_chains = 2};
     if (sched_start(&s.sched, &config, s.store, cache, s.events, &info) != ERR_OK)
         fail("scheduler", &info);
     for (unsigned i = 0; i < SUBMITTERS + LOOKERS; i++) {
@@ -196,7 +202,7 @@ int main(void)
     for (unsigned i = 0; i < SUBMITTERS; i++)
         pthread_join(threads[i].id, NULL);
     wait_for_end(&s);
-    check_ends(&s);
+    int early = check_ends(&s);
     atomic_store(&s.over, true);
     for (unsigned i = SUBMITTERS; i < SUBMITTERS + LOOKERS; i++)
         pthread_join(threads[i].id, NULL);
@@ -209,6 +215,6 @@ int main(void)
     snprintf(command, sizeof command, "rm -rf %s", directory);
     if (system(command) != 0)
         return 1;
-    printf("%d jobs, all ended as they should\n", SUBMITTERS * JOBS_EACH);
+    printf("%d jobs, all ended as they should, %d of them early\n", SUBMITTERS * JOBS_EACH, early);
     return 0;
 }
