@@ -103,24 +103,24 @@ function columnsOf(trash, owners, onTag, gone) {
     { key: "progress", label: "Progress", width: "minmax(8.5rem, 1fr)", render: (j) => <ProgressCell job={j} /> },
     { key: "rhat", label: "R-hat", title: "The largest of all saved parameters; below 1.01 the chains agree", width: "3.4rem", align: "right", render: (j) => <RhatText value={j.summary?.max_rhat} /> },
     { key: "ess", label: "ESS", title: "The smallest bulk effective sample size; 400 and more give stable quantiles", width: "4.2rem", align: "right", render: (j) => <EssText value={j.summary?.min_ess_bulk} /> },
-    { key: "verdict", label: "Verdict", width: "minmax(9.5rem, 1.1fr)", render: (j) => <Verdict text={j.verdict} /> },
+    { key: "mixing", label: "Mixing", title: "Whether the chains agree, in the words of the verdict", width: "4rem", render: (j) => <Verdict text={j.verdict} part="mixing" /> },
+    { key: "bias", label: "Bias", title: "Whether they agree on the right distribution: gradient noise, step size, Stein, energy, reference", width: "6.2rem", render: (j) => <Verdict text={j.verdict} part="bias" /> },
     { key: "elapsed", label: "Elapsed", width: "5.5rem", align: "right", render: (j) => <span title={`submitted ${time(j.created_at)}`}>{elapsed(j)}</span> },
     { key: "actions", label: "", width: "2.4rem", render: (j) => <Actions job={j} trash={trash} gone={gone} /> },
   ];
   return columns.filter(Boolean);
 }
 
-// The two levels of the sentence as marks; all of it on pointing.
-function Verdict({ text }) {
-  if (!text) return <span class="dim">–</span>;
-  const [, mixing] = /^mixing: (good|fair|poor)\b/.exec(text) || [];
-  const [, bias] = /; bias: (none seen|none|mild|strong)\b/.exec(text) || [];
-  return (
-    <span class="verdict-cell clip" title={text}>
-      {mixing && <Level level={mixing} name="mixing" />}{bias && <Level level={bias} name="bias" />}
-      {!mixing && !bias && <span class="dim clip">{text}</span>}
-    </span>
-  );
+// The two levels of the verdict's sentence; all of it on pointing.
+const LEVELS = {
+  mixing: /^mixing: (good|fair|poor|unknown)\b/,
+  bias: /; bias: (none seen|none|mild|strong|unknown)\b/,
+};
+
+function Verdict({ text, part }) {
+  const [, level] = LEVELS[part].exec(text || "") || [];
+  if (!level || level === "unknown") return <span class="dim" title={text || "No verdict yet"}>{level ? "?" : "–"}</span>;
+  return <span title={text}><Level level={level} /></span>;
 }
 
 function NameCell({ job, onTag }) {

@@ -5,6 +5,9 @@ import { useResource } from "../../resource.js";
 import { useQuery } from "../../router.js";
 import { Button } from "../../ui/button.jsx";
 
+// More chains than this on one plot are a blot; the numbers are of all of them.
+export const CHAINS_SHOWN = 16;
+
 const LIMIT = 24;
 const FIRST = 4;
 
@@ -39,7 +42,6 @@ export function Choose({ names, set }) {
       ))}
       <input value={text} onInput={(e) => setText(e.currentTarget.value)} placeholder="theta[2], U[3,7]" aria-label="Add parameters by name" spellcheck={false} />
       <Button type="submit" class="small">Add</Button>
-      <a class="dim" href="#parameters" onClick={(e) => { e.preventDefault(); set.table?.(); }} hidden={!set.table}>choose in the table</a>
     </form>
   );
 }

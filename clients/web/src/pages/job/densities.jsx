@@ -6,7 +6,7 @@ import { Plot } from "../../plot.jsx";
 import { useResource } from "../../resource.js";
 import { useQuery } from "../../router.js";
 import { Failure, Loading, Resource } from "../../ui/states.jsx";
-import { Choose, useChosen } from "./chosen.jsx";
+import { CHAINS_SHOWN, Choose, useChosen } from "./chosen.jsx";
 
 export function Densities({ job }) {
   const { names, set, error, reload } = useChosen(job);
@@ -36,10 +36,12 @@ export function Densities({ job }) {
   );
 }
 
-// Where the model says that its prior is normal with this spread.
+// Models whose prior of every parameter is normal around 0 with this spread.
+const NORMAL_PRIOR = ["logistic", "ica"];
+
 function priorSd(job) {
-  const sd = job.request?.model?.prior_sd;
-  return typeof sd === "number" && job.request.model.name === "logistic" || typeof sd === "number" && job.request.model.name === "ica" ? sd : null;
+  const model = job.request?.model;
+  return NORMAL_PRIOR.includes(model?.name) && typeof model.prior_sd === "number" ? model.prior_sd : null;
 }
 
 const normal = (x, sd) => Math.exp(-0.5 * (x / sd) ** 2) / (sd * Math.sqrt(2 * Math.PI));
@@ -71,7 +73,7 @@ function noteOf(p, row) {
 function makeSeries(p, apart, prior) {
   const series = [];
   if (p.density) series.push({ label: "all chains", x: p.density.x, y: p.density.y, color: 0, width: 2, fill: !apart });
-  if (apart) series.push(...p.histogram.chains.map((c) => ({ label: `chain ${c.chain}`, ...stairs(p.histogram.edges, c.counts), color: c.chain - 1, width: 1, faint: true, steps: true })));
+  if (apart) series.push(...p.histogram.chains.slice(0, CHAINS_SHOWN).map((c) => ({ label: `chain ${c.chain}`, ...stairs(p.histogram.edges, c.counts), color: c.chain - 1, width: 1, faint: true, steps: true })));
   if (prior && p.density) series.push({ label: "prior", x: p.density.x, y: p.density.x.map((x) => normal(x, prior)), color: "dim", dash: [5, 4], width: 1.5 });
   return series;
 }

@@ -6,6 +6,7 @@ import { Plot } from "../../plot.jsx";
 import { useResource } from "../../resource.js";
 import { useQuery } from "../../router.js";
 import { Empty, Resource } from "../../ui/states.jsx";
+import { CHAINS_SHOWN } from "./chosen.jsx";
 
 export function Metrics({ job }) {
   const [what, setWhat] = useQuery("curve", "both");
@@ -27,7 +28,7 @@ export function Metrics({ job }) {
 }
 
 function Curve({ name, data, what, warmup, id }) {
-  const series = useMemo(() => data.chains.flatMap((c) => {
+  const series = useMemo(() => data.chains.slice(0, CHAINS_SHOWN).flatMap((c) => {
     const list = [];
     if (what !== "ergodic") list.push({ label: `chain ${c.chain}`, x: c.iteration, y: c.draw[name], color: c.chain - 1, faint: what === "both", width: 0.8 });
     if (what !== "draw") list.push({ label: `chain ${c.chain}, average`, x: c.iteration, y: c.ergodic[name], color: c.chain - 1, width: 2 });

@@ -1,8 +1,10 @@
 // The verdict with what it rests on, each chain's progress, mixing over time, efficiency.
+import { useState } from "preact/hooks";
 import { count, duration, ess, number, percent, rhat } from "../../format.js";
 import { Plot } from "../../plot.jsx";
 import { useResource } from "../../resource.js";
 import { useQuery } from "../../router.js";
+import { Button } from "../../ui/button.jsx";
 import { ProgressBar } from "../../ui/meter.jsx";
 import { ESS_FAIR, ESS_GOOD, EssText, RHAT_FAIR, RHAT_GOOD, RhatText } from "../../ui/numbers.jsx";
 import { Empty, Resource } from "../../ui/states.jsx";
@@ -54,9 +56,13 @@ const EVIDENCE = { noise: "gradient noise:", energy: "energy:", stein: "Stein:",
 const RANK = ["unknown", "good", "warn", "bad"];
 const worst = (a, b) => RANK[Math.max(RANK.indexOf(a), RANK.indexOf(b))];
 
+const CHAINS_LISTED = 32;
+
 function Chains({ job, chains }) {
-  const list = job.progress?.chains ?? [];
-  if (!list.length) return null;
+  const [all, setAll] = useState(false);
+  const every = job.progress?.chains ?? [];
+  if (!every.length) return null;
+  const list = all ? every : every.slice(0, CHAINS_LISTED);
   const more = Object.fromEntries((chains ?? []).map((c) => [c.chain, c]));
   const accepts = (chains ?? []).some((c) => typeof c.acceptance === "number");
   return (
@@ -69,7 +75,7 @@ function Chains({ job, chains }) {
             {list.map((c) => (
               <tr key={c.chain}>
                 <td><i class="dot" style={{ background: `var(--c${((c.chain - 1) % 8) + 1})` }} />{c.chain}</td>
-                <td><ProgressBar value={c.total ? c.iteration / c.total : 0} tone={c.state === "diverged" ? "failed" : c.phase === "done" ? "succeeded" : c.phase} label={`Chain ${c.chain}`} /></td>
+                <td><ProgressBar value={c.total ? c.iteration / c.total : 0} tone={c.state === "diverged" ? "failed" : c.phase === "done" ? "succeeded" : c.phase} label={`Chain ${c.chain}`} mark={c.total ? (job.request?.warmup ?? 0) / c.total : 0} /></td>
                 <td class="right">{count(c.iteration)} / {count(c.total)}</td>
                 <td>{c.phase === "warmup" ? "warm-up" : c.phase}</td>
                 <td class={c.state === "diverged" ? "text-bad" : ""}>{c.state}</td>
@@ -80,6 +86,7 @@ function Chains({ job, chains }) {
           </tbody>
         </table>
       </div>
+      {every.length > list.length && <Button kind="quiet" onClick={() => setAll(true)}>Show all {count(every.length)} chains</Button>}
     </section>
   );
 }
@@ -103,7 +110,7 @@ function History({ history, id }) {
           lines={[{ at: RHAT_GOOD, label: "1.01: the chains agree", color: "good" }, { at: RHAT_FAIR, label: "1.05", color: "warn" }]} />
         <Plot title="Smallest ESS" name={`${id}-ess`} note={`now ${ess(last("min_ess_bulk"))} bulk, ${ess(last("min_ess_tail"))} tail`} xLabel={AXES[axis]} include={[0, ESS_GOOD]}
           series={[{ label: "bulk", x, y: pick("min_ess_bulk"), width: 1.5, points: x.length < 60 }, { label: "tail", x, y: pick("min_ess_tail"), width: 1.5, dash: [4, 3], points: x.length < 60 }]}
-          lines={[{ at: ESS_GOOD, label: "400: stable quantiles", color: "good" }, { at: ESS_FAIR, label: "100", color: "warn" }]} />
+          lines={[{ at: ESS_GOOD, label: "400: stable quantiles", color: "good" }, { at: ESS_FAIR, color: "warn" }]} />
       </div>
     </section>
   );

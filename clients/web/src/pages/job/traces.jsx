@@ -6,7 +6,7 @@ import { Plot } from "../../plot.jsx";
 import { useResource } from "../../resource.js";
 import { useQuery } from "../../router.js";
 import { Failure, Loading, Resource } from "../../ui/states.jsx";
-import { Choose, useChosen } from "./chosen.jsx";
+import { CHAINS_SHOWN, Choose, useChosen } from "./chosen.jsx";
 
 // As many points per chain as make sense on this screen, fewer where there are many chains.
 const pointsOf = (chains) => Math.round(Math.max(60, Math.min(1.2 * innerWidth, 1500, 8000 / chains)));
@@ -24,7 +24,9 @@ export function Traces({ job }) {
   const [warmup, setWarmup] = useQuery("warmup", "shown");
   const [zoomText, setZoom] = useQuery("zoom");
   const zoom = useMemo(() => readZoom(zoomText), [zoomText]);
-  const query = { params: names ?? [], max_points: pointsOf(job.request?.chains || 1), warmup: warmup === "hidden" ? "false" : undefined };
+  const chains = job.request?.chains || 1;
+  const few = chains > CHAINS_SHOWN ? Array.from({ length: CHAINS_SHOWN }, (_, i) => i + 1) : undefined;
+  const query = { params: names ?? [], chains: few, max_points: pointsOf(few?.length ?? chains), warmup: warmup === "hidden" ? "false" : undefined };
   const trace = useResource(names && `/v1/jobs/${job.id}/trace`, query, { job: job.id, atLeast: 3000 });
   const detail = useResource(names && zoom && `/v1/jobs/${job.id}/trace`, { ...query, from: zoom?.[0], to: zoom?.[1] }, { job: job.id, atLeast: 5000 });
   const fine = zoom && detail.data && !detail.stale ? Object.fromEntries(detail.data.parameters.map((p) => [p.name, p])) : {};
@@ -37,6 +39,7 @@ export function Traces({ job }) {
     <div class="stack">
       <div class="bar-top"><Choose names={names} set={set} /><span class="spring" />
         <label class="check"><input type="checkbox" checked={warmup !== "hidden"} onChange={(e) => setWarmup(e.currentTarget.checked ? "shown" : "hidden")} /><span>Warm-up</span></label></div>
+      {few && <p class="dim">Drawn: chains 1 to {CHAINS_SHOWN} of {chains}. R-hat and ESS are of all.</p>}
       <Resource of={trace} what="traces">
         {(data) => <div class="plots wide">{data.parameters.map((p, i) => <Trace key={p.name} first={i === 0} job={job} parameter={p} data={data} fine={fine[p.name]} zoom={zoom} onRange={onRange} note={mixingNote(rows[p.name])} />)}</div>}
       </Resource>
@@ -71,7 +74,7 @@ function Details({ details, job, history }) {
         {details.map((d) => (
           <>
             {d.autocorrelation?.length > 0 && <Plot key={`${d.name}-a`} title={`${d.name}: autocorrelation`} name={`${fileName(d.name)}-acf`} height={160} xLabel="lag in stored draws" include={[0, 1]}
-              series={d.autocorrelation.map((c) => ({ label: `chain ${c.chain}`, x: c.lags.map((_, i) => i), y: c.lags, color: c.chain - 1 }))} lines={[{ at: 0 }]} />}
+              series={d.autocorrelation.slice(0, CHAINS_SHOWN).map((c) => ({ label: `chain ${c.chain}`, x: c.lags.map((_, i) => i), y: c.lags, color: c.chain - 1 }))} lines={[{ at: 0 }]} />}
             {d.history?.rhat?.length > 0 && history && <Plot key={`${d.name}-r`} title={`${d.name}: R-hat over time`} name={`${fileName(d.name)}-rhat`} height={160} xLabel="iterations of all chains" include={[1, 1.05]}
               series={[{ label: "R-hat", x: history.iterations, y: d.history.rhat, width: 1.5 }]} lines={[{ at: 1.01, label: "1.01", color: "good" }]} />}
           </>
