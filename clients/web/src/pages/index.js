@@ -2,10 +2,12 @@
 //     nav: name in the navigation; role: who sees it there (everybody without)
 import { Jobs } from "./jobs.jsx";
 import { Job } from "./job.jsx";
+import { New } from "./new.jsx";
 import { match } from "../router.js";
 
 export const PAGES = [
   { path: "/jobs", title: "Jobs", nav: "Jobs", component: Jobs },
+  { path: "/new", title: "New job", nav: "New job", role: ["user", "admin"], component: New },
   { path: "/jobs/:id", title: "Job", component: Job },
 ];
 

@@ -8,14 +8,18 @@ const PAUSE_MS = 350;
 
 // {phase: checking | valid | wrong | unknown, result, errors, message}. Old errors and results stay
 // while new ones are on their way, so that nothing flickers under one's hands.
-export function useCheck(doc, on) {
+// `known`: mistakes that need no asking, of an empty form.
+export function useCheck(doc, known = null) {
   const [state, setState] = useState({ phase: "checking", result: null, errors: [], message: "" });
   const [again, setAgain] = useState(0);
-  const text = doc ? JSON.stringify(doc) : "";
+  const text = JSON.stringify(doc);
   const first = useRef(true);
   useEffect(() => {
-    if (!text || !on) return undefined;
     const controller = new AbortController();
+    if (known) {
+      setState((old) => ({ ...old, phase: "wrong", errors: known, message: "" }));
+      return undefined;
+    }
     setState((old) => ({ ...old, phase: "checking" }));
     const timer = setTimeout(async () => {
       try {
@@ -32,7 +36,7 @@ export function useCheck(doc, on) {
       clearTimeout(timer);
       controller.abort();
     };
-  }, [text, on, again]);
+  }, [text, again]);
   useEvents((type) => type === "reset" && setAgain((n) => n + 1));
   return { ...state, retry: () => setAgain((n) => n + 1) };
 }

@@ -1,6 +1,6 @@
 // Which data: a file of the server or one to upload, what is in it, and which of its columns.
 import { useRef, useState } from "preact/hooks";
-import { bytes, count, number, percent, plural, time } from "../../format.js";
+import { bytes, count, percent, plural, time } from "../../format.js";
 import { useResource } from "../../resource.js";
 import { Button } from "../../ui/button.jsx";
 import { confirm } from "../../ui/dialog.jsx";
@@ -95,6 +95,9 @@ function Upload({ files, done }) {
   );
 }
 
+// Data as they are written, to six digits.
+const plain = (x) => (typeof x === "number" ? String(Number(x.toPrecision(6))).replace("-", "−") : "–");
+
 function Preview({ file, form, model }) {
   if (file.problem) return <p class="note bad" role="alert">No job can use this file: {file.problem}</p>;
   const response = takes(model, "response") ? form.get("/data/response") ?? "y" : null;
@@ -109,7 +112,7 @@ function Preview({ file, form, model }) {
       <div class="scroll-x" tabIndex={0} role="region" aria-label={`First rows of ${file.name}`}>
         <table class="plain sample">
           <thead><tr>{shown.map((name) => <th key={name} class={`right ${role(name)}`}><span class="clip" title={name}>{name}</span>{role(name) && <small>{role(name)}</small>}</th>)}{rest > 0 && <th class="dim">and {count(rest)} more</th>}</tr></thead>
-          <tbody>{file.preview.map((row, i) => <tr key={i}>{shown.map((name, j) => <td key={name} class={`right ${role(name)}`}>{number(row[j])}</td>)}{rest > 0 && <td class="dim">…</td>}</tr>)}</tbody>
+          <tbody>{file.preview.map((row, i) => <tr key={i}>{shown.map((name, j) => <td key={name} class={`right ${role(name)}`}>{plain(row[j])}</td>)}{rest > 0 && <td class="dim">…</td>}</tr>)}</tbody>
         </table>
       </div>
     </div>
@@ -130,14 +133,14 @@ function Columns({ form, model, columns }) {
           : <Entry form={form} at="/data/response" label="Response" placeholder="y" hint="a column with 0 and 1" />)}
         {show("columns") && <Covariates form={form} names={names} response={takes(model, "response") ? response : null} />}
         <Choice form={form} at="/data/precision" label="Precision" options={precise} value={form.get("/data/precision") === "auto" ? "" : form.get("/data/precision") ?? ""} hint="single where nothing is lost, else double" />
-        {(show("intercept") || show("standardize")) && (
-          <div class="flags">
-            {show("intercept") && <Flag form={form} at="/data/intercept" label="Intercept" hint="a column of ones behind the others" />}
-            {show("standardize") && <Flag form={form} at="/data/standardize" label="Standardize" hint="by mean and sd of these rows, in both files" />}
-          </div>
-        )}
       </div>
       {Array.isArray(form.get("/data/columns")) && show("columns") && <Chips form={form} names={names.filter((n) => !takes(model, "response") || n !== response)} />}
+      {(show("intercept") || show("standardize")) && (
+        <div class="flags">
+          {show("intercept") && <Flag form={form} at="/data/intercept" label="Intercept" hint="a column of ones behind the others" />}
+          {show("standardize") && <Flag form={form} at="/data/standardize" label="Standardize" hint="by mean and sd of these rows, in both files" />}
+        </div>
+      )}
     </>
   );
 }
@@ -146,7 +149,7 @@ function Covariates({ form, names, response }) {
   const value = form.get("/data/columns");
   const all = names.filter((n) => n !== response);
   return <Choice form={form} at="/data/columns" label={response ? "Covariates" : "Columns"} value={Array.isArray(value) ? "some" : showLines(value)} problem={form.problem("/data/columns", !Array.isArray(value))}
-    options={[["", response ? "all but the response" : "all"], ["some", Array.isArray(value) ? `these ${count(value.length)}` : "only some…"]]}
+    options={[["", response ? "all but the response" : "all"], ["some", Array.isArray(value) ? `${count(value.length)} of ${count(all.length)}` : "only some…"]]}
     onChange={(v) => form.set("/data/columns", v === "" ? undefined : all)} />;
 }
 

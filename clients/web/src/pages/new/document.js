@@ -19,6 +19,14 @@ export function getAt(doc, pointer) {
   return at === null ? undefined : at;
 }
 
+// The order in which people write a job; what is not among them comes last.
+const ORDER = ["name", "note", "tags", "model", "data", "sampler", "batch_size", "replacement", "iterations", "warmup", "thin", "chains", "seed"];
+const placeOf = (key) => (ORDER.includes(key) ? ORDER.indexOf(key) : ORDER.length);
+
+export function ordered(doc) {
+  return Object.fromEntries(Object.entries(doc).map((entry, i) => [entry, i]).sort(([[a], i], [[b], j]) => placeOf(a) - placeOf(b) || i - j).map(([entry]) => entry));
+}
+
 // A changed copy. undefined removes, and what becomes empty by that goes too. A model or sampler that
 // was a mere name becomes an object when it gets a setting.
 export function setAt(doc, pointer, value) {
@@ -29,7 +37,7 @@ export function setAt(doc, pointer, value) {
     if (next !== undefined) return key in old ? { ...old, [key]: next } : { ...others, [key]: next };
     return Object.keys(others).length ? others : undefined;
   };
-  return put(doc, parts(pointer)) ?? {};
+  return ordered(put(doc, parts(pointer)) ?? {});
 }
 
 export const nameOf = (choice) => (typeof choice === "string" ? choice : isObject(choice) ? choice.name : undefined);

@@ -11,8 +11,9 @@ function useTyped(value, read, show) {
   return [typed !== null && same(read(typed), value) ? typed : show(value), setTyped];
 }
 
-// A line of text. read: text -> value (undefined removes it); show: value -> text.
-export function Entry({ form, at, label, hint, read = readText, show = showText, problem = form.problem(at), area = false, placeholder, ...rest }) {
+// A line of text. read: text -> value (undefined removes it); show: value -> text; or: what holds
+// where nothing is given, as long as the daemon has not said.
+export function Entry({ form, at, label, hint, read = readText, show = showText, problem = form.problem(at), area = false, or = "", placeholder = form.fallback(at) || or, ...rest }) {
   const [text, setTyped] = useTyped(form.get(at), read, show);
   const input = (event) => {
     setTyped(event.currentTarget.value);
@@ -21,7 +22,7 @@ export function Entry({ form, at, label, hint, read = readText, show = showText,
   const Input = area ? "textarea" : "input";
   return (
     <Field label={label} hint={hint} problem={problem}>
-      <Input value={text} aria-invalid={!!problem} data-at={at} placeholder={placeholder ?? form.fallback(at)} onInput={input}
+      <Input value={text} aria-invalid={!!problem} data-at={at} placeholder={placeholder} onInput={input}
         autoComplete="off" spellcheck={false} {...rest} />
     </Field>
   );

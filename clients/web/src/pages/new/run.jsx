@@ -23,11 +23,11 @@ export function Run({ form, model, sampler, estimate }) {
     <section class="card" aria-label="Run">
       <h2>Run</h2>
       <div class="form-grid narrow">
-        <NumberEntry form={form} at="/iterations" label="Iterations" hint="per chain, after warm-up" />
-        <NumberEntry form={form} at="/warmup" label="Warm-up" hint="per chain; half as many unless given" />
-        <NumberEntry form={form} at="/chains" label="Chains" hint="4 or more tell whether they agree" />
-        <NumberEntry form={form} at="/thin" label="Thin" hint="every so-manyth is stored" />
-        {(data || batch) && <NumberEntry form={form} at="/batch_size" label="Batch size" words={["full"]} disabled={sampler?.exact && !batch} hint={batchHint(form, estimate, sampler?.exact)} />}
+        <NumberEntry form={form} at="/iterations" label="Iterations" or="10000" hint="per chain, after warm-up" />
+        <NumberEntry form={form} at="/warmup" label="Warm-up" or="half as many" hint="per chain, before them" />
+        <NumberEntry form={form} at="/chains" label="Chains" or="4" hint="several tell whether they agree" />
+        <NumberEntry form={form} at="/thin" label="Thin" or="1" hint="every n-th draw is stored" />
+        {(data || batch) && <NumberEntry form={form} at="/batch_size" label="Batch size" or="automatic" words={["full"]} disabled={sampler?.exact && !batch} hint={batchHint(form, estimate, sampler?.exact)} />}
         <NumberEntry form={form} at="/seed" label="Seed" placeholder="random" hint="the same seed, the same draws" />
       </div>
       {((data && !sampler?.exact) || form.get("/replacement") !== undefined) && <Flag form={form} at="/replacement" label="Batches with replacement" hint="a batch may have a row twice" />}
@@ -130,7 +130,7 @@ export function Keeping({ form }) {
 export function Head({ form }) {
   return (
     <div class="form-grid">
-      <Entry form={form} at="/name" label="Name" maxLength={200} />
+      <Entry form={form} at="/name" label="Name" or="model and sampler" maxLength={200} />
       <Entry form={form} at="/tags" label="Tags" read={readWords} show={showWords} placeholder="none" hint="separated by commas" />
     </div>
   );

@@ -1,12 +1,11 @@
 // Settings of a model or sampler, from its own table: whatever the daemon lists has a field here.
-import { number } from "../../format.js";
 import { pointerTo, readNumbers, showWords, stepAs, stepKind } from "./document.js";
 import { Choice, Entry, Flag, NumberEntry } from "./fields.jsx";
 
 // "over 0 and up to 1"
 export function boundsOf({ minimum, exclusive_minimum: over, maximum }) {
-  const low = over !== undefined ? `over ${number(over)}` : minimum !== undefined ? `from ${number(minimum)}` : "";
-  const high = maximum !== undefined ? `up to ${number(maximum)}` : "";
+  const low = over !== undefined ? `over ${over}` : minimum !== undefined ? `from ${minimum}` : "";
+  const high = maximum !== undefined ? `up to ${maximum}` : "";
   return [low, high].filter(Boolean).join(low && high ? " and " : "");
 }
 
@@ -16,8 +15,7 @@ const hintOf = (setting) => {
 };
 
 export function Settings({ form, under, entry }) {
-  if (!entry?.parameters.length) return null;
-  return <div class="form-grid">{entry.parameters.map((s) => <Setting key={`${entry.name}.${s.name}`} form={form} at={pointerTo(under, s.name)} setting={s} entry={entry} />)}</div>;
+  return entry ? entry.parameters.map((s) => <Setting key={`${entry.name}.${s.name}`} form={form} at={pointerTo(under, s.name)} setting={s} entry={entry} />) : null;
 }
 
 function Setting({ form, at, setting, entry }) {
@@ -36,7 +34,7 @@ function StepSize({ form, at, setting, entry }) {
   const value = form.get(at);
   const kind = stepKind(value);
   const sigma = typeof value === "object" && !Array.isArray(value) ? at + "/value" : at;
-  const kinds = [["auto", "automatic, chosen during warm-up"], ["number", "one for all parameters"], ["list", "one for each parameter"], ...(entry.schedule ? [["schedule", "a schedule that falls"]] : [])];
+  const kinds = [["auto", "automatic"], ["number", "one for all parameters"], ["list", "one for each parameter"], ...(entry.schedule ? [["schedule", "a falling schedule"]] : [])];
   const fraction = { ...form, get: () => (typeof value === "object" ? value.fraction : undefined), set: (_, f) => form.set(at, f === undefined ? undefined : { kind: "auto", fraction: f }) };
   return (
     <div class="step">

@@ -1,0 +1,77 @@
+// What the daemon thinks of the job, what it will cost, and the button that submits it.
+import { bytes, count, duration, plural } from "../../format.js";
+import { session, useStore } from "../../store.js";
+import { Button } from "../../ui/button.jsx";
+import { isMissing } from "./document.js";
+
+function Mistakes({ errors, go }) {
+  if (!errors.length) return null;
+  return (
+    <ul class="mistakes-list">
+      {errors.map((e) => <li key={e.pointer + e.detail}><button type="button" class="link" onClick={() => go(e.pointer)}><code>{e.pointer || "the job"}</code></button> {e.detail}</li>)}
+    </ul>
+  );
+}
+
+export function Status({ check, doc, broken, go }) {
+  if (check.phase === "unknown" && !broken) return <p class="note warn" role="status">Not checked: {check.message}. <Button kind="quiet" class="small" onClick={check.retry}>Try again</Button></p>;
+  if (broken || !check.errors.length) return null;
+  const missing = check.errors.filter((e) => isMissing(doc, e));
+  const wrong = check.errors.filter((e) => !isMissing(doc, e));
+  return (
+    <div class={check.phase === "checking" ? "waiting told" : "told"} role="status">
+      <Mistakes errors={wrong} go={go} />
+      {missing.length > 0 && <><strong>Still needed</strong><Mistakes errors={missing} go={go} /></>}
+    </div>
+  );
+}
+
+export function Cost({ check, broken }) {
+  const limits = useStore(session, (s) => s.info?.limits);
+  const estimate = check.result?.estimate;
+  if (!estimate) return null;
+  const old = check.phase !== "valid" || broken;
+  const share = limits?.stored_bytes ? estimate.disk_bytes / limits.stored_bytes : 0;
+  const facts = [
+    ["Time", `about ${duration(estimate.seconds)}`, "until the last chain ends, if nobody else works; from a few iterations timed just now"],
+    ["Disk", bytes(estimate.disk_bytes), share > 0.01 ? `${(100 * share).toFixed(0)} % of what you may store` : ""],
+    ["Memory", bytes(estimate.memory_bytes), "chains and data"],
+    ["Draws stored", count(estimate.draws), "of all chains, warm-up included"],
+    ["Parameters", count(estimate.dimension)],
+    ...(estimate.rows ? [["Rows", count(estimate.rows), check.result.precision ? `in ${check.result.precision} precision` : ""]] : []),
+    ["One iteration", micro(estimate.seconds_per_iteration), "of one chain"],
+  ];
+  return (
+    <div class={old ? "waiting told" : "told"}>
+      {old && <small class="dim">When it was last valid:</small>}
+      <dl class="facts-grid cost">{facts.map(([name, value, title]) => <div key={name} title={title}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
+      {share > 0.5 && <p class="note warn">It would store more than half of your {bytes(limits.stored_bytes)}: thin more, or save fewer parameters.</p>}
+    </div>
+  );
+}
+
+const micro = (seconds) => (seconds < 1e-3 ? `${(seconds * 1e6).toPrecision(3)} µs` : duration(seconds));
+
+// [tone, words] of the lamp beside the button.
+function lamp(check, doc, broken) {
+  const wrong = check.errors.filter((e) => !isMissing(doc, e)).length;
+  if (broken) return ["bad", "the JSON cannot be read"];
+  if (check.phase === "checking") return ["wait", "checking…"];
+  if (wrong) return ["bad", plural(wrong, "mistake")];
+  if (check.errors.length) return ["wait", "not complete yet"];
+  return check.phase === "valid" ? ["good", `valid, about ${duration(check.result.estimate.seconds)}`] : ["warn", "not checked"];
+}
+
+export function SubmitBar({ check, doc, broken, busy, failure, submit }) {
+  const [tone, words] = lamp(check, doc, broken);
+  return (
+    <div class="submit-bar">
+      {failure && <p class="note bad" role="alert">{failure}</p>}
+      <div class="bar-top">
+        <span class={`lamp ${tone}`} role="status"><i aria-hidden="true" />{words}</span>
+        <span class="spring" />
+        <Button kind="primary" disabled={busy || !!broken} aria-busy={busy} title="Ctrl+Enter" onClick={submit}>{busy ? "Submitting…" : "Submit"}</Button>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,24 @@
+// Submits once, however often the connection breaks: the same document goes with the same key.
+import { api } from "../../api.js";
+
+const TRIES = 4;
+let last = { text: "", key: "" };
+
+function keyFor(text) {
+  if (text !== last.text) last = { text, key: [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("") };
+  return last.key;
+}
+
+export async function submitJob(doc) {
+  const key = keyFor(JSON.stringify(doc));
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const job = await api.post("/v1/jobs", doc, { headers: { "Idempotency-Key": key } });
+      last = { text: "", key: "" }; // the same again is another job
+      return job;
+    } catch (error) {
+      if (error.status !== 0 || attempt === TRIES) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 250 * 2 ** attempt));
+    }
+  }
+}

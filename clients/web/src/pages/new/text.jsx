@@ -1,0 +1,94 @@
+// The job as text: JSON that can be edited like the form, and lines for a shell.
+import { useEffect, useImperativeHandle, useRef, useState } from "preact/hooks";
+import { saveBlob } from "../../api.js";
+import { fileName } from "../../params.js";
+import { useQuery } from "../../router.js";
+import { Button, CopyButton } from "../../ui/button.jsx";
+import { TabPanel, Tabs } from "../../ui/tabs.jsx";
+import { getAt, pretty } from "./document.js";
+import { readJson } from "./jsontext.js";
+import { LINES } from "./lines.js";
+
+const TABS = [["json", "JSON"], ...Object.entries(LINES).map(([key, { name }]) => [key, name])];
+
+// broken(error | null): whether the text can be read. `handle` gets {go(pointer)}: shows that place.
+export function AsText({ doc, change, broken, handle }) {
+  const [tab, setTab] = useQuery("as", "json");
+  const json = pretty(doc);
+  const shown = LINES[tab] ? tab : "json";
+  return (
+    <section class="card as-text" aria-label="The job as text">
+      <Tabs label="The job as text" tabs={TABS} value={shown} onChange={setTab} />
+      <TabPanel name={shown}>
+        {shown === "json" ? <Editor doc={doc} json={json} change={change} broken={broken} handle={handle} /> : <Lines text={LINES[shown].text(json, location.origin)} />}
+      </TabPanel>
+    </section>
+  );
+}
+
+function Lines({ text }) {
+  return <><pre class="code">{text}</pre><CopyButton text={text} /></>;
+}
+
+function Editor({ doc, json, change, broken, handle }) {
+  const [text, setText] = useState(json);
+  const [error, setError] = useState(null);
+  const area = useRef();
+  const mine = useRef(json); // the document as this editor made it
+  const set = (next) => {
+    setError(next);
+    broken(next);
+  };
+  const reset = () => {
+    mine.current = json;
+    setText(json);
+    set(null);
+  };
+  useEffect(() => {
+    if (json !== mine.current) reset();
+  }, [json]);
+  useEffect(() => () => broken(null), []);
+
+  const input = (event) => {
+    setText(event.currentTarget.value);
+    const { value, error: fault } = readJson(event.currentTarget.value);
+    const object = typeof value === "object" && value !== null && !Array.isArray(value);
+    set(fault ?? (object ? null : { line: 1, column: 1, offset: 0, message: "a job is an object, { … }" }));
+    if (!object) return;
+    mine.current = pretty(value);
+    change(value);
+  };
+  const select = (from, to) => {
+    area.current.focus();
+    area.current.setSelectionRange(from, to);
+    const line = area.current.value.slice(0, from).split("\n").length;
+    area.current.scrollTop = Math.max(0, (line - 4) * 19.5);
+  };
+  useImperativeHandle(handle, () => ({
+    go(pointer) {
+      const { at } = readJson(text);
+      let place = pointer;
+      while (place && !at?.has(place)) place = place.slice(0, place.lastIndexOf("/"));
+      if (at?.has(place)) select(...at.get(place));
+    },
+  }), [text]);
+
+  return (
+    <>
+      <textarea ref={area} class="editor" aria-label="The job as JSON" aria-invalid={!!error} aria-describedby="json-problem" wrap="off" spellcheck={false}
+        rows={Math.max(12, Math.min(30, text.split("\n").length + 1))} value={text} onInput={input} />
+      <div id="json-problem" class="bar-top">
+        {error ? (
+          <>
+            <span class="problem" role="alert">Line {error.line}, column {error.column}: {error.message}. The form waits.</span>
+            <Button kind="quiet" class="small" onClick={() => select(error.offset, error.offset + 1)}>Show</Button>
+            <Button kind="quiet" class="small" onClick={reset}>Undo</Button>
+          </>
+        ) : <small class="dim">Follows the form, and the form follows it.</small>}
+        <span class="spring" />
+        <CopyButton text={text} />
+        <Button kind="quiet" class="small" disabled={!!error} onClick={() => saveBlob(new Blob([json + "\n"], { type: "application/json" }), `${fileName(String(getAt(doc, "/name") ?? "job"))}.json`)}>Save</Button>
+      </div>
+    </>
+  );
+}
