@@ -25,7 +25,7 @@ async function redeem() {
   } catch (error) {
     // Whoever is signed in already loses nothing by an old link.
     if (!session.get().token)
-      signOut(error.status === 0 ? "The server cannot be reached." : "The link has been used or is older than a minute. Make another with barker open, or sign in with a token.");
+      signOut(error.status === 0 ? "The server cannot be reached." : "The link has been used or is older than a minute. Make another with “barker open last”, or sign in with a token.");
   }
 }
 

@@ -92,23 +92,22 @@ function Actions({ job, trash, gone }) {
 const elapsed = (job) => (job.progress?.elapsed_seconds ? duration(job.progress.elapsed_seconds) : "–");
 const href = (job) => makeHash(`/jobs/${job.id}`);
 
-function columnsOf(trash, owners, onTag, gone) {
-  const columns = [
+function columnsOf(trash, onTag, gone) {
+  return [
     { key: "tick", label: "", width: "1.75rem", render: (j) => <Tick id={j.id} name={j.name} /> },
-    { key: "state", label: "State", width: "6.3rem", render: (j) => <span title={j.reason}><StateMark state={j.state} /></span> },
-    { key: "name", label: "Name", width: "minmax(10rem, 2.2fr)", render: (j) => <NameCell job={j} onTag={onTag} /> },
-    owners && { key: "owner", label: "Owner", width: "minmax(4rem, .6fr)", render: (j) => j.owner },
-    { key: "model", label: "Model", width: "minmax(7rem, .9fr)", render: (j) => <span title={modelName(j.request)}>{modelName(j.request)}</span> },
-    { key: "sampler", label: "Sampler", width: "minmax(7.5rem, .9fr)", render: (j) => <span title={samplerName(j.request)}>{samplerName(j.request)}</span> },
+    { key: "state", label: "State", width: "6.2rem", render: (j) => <span title={j.reason}><StateMark state={j.state} /></span> },
+    { key: "name", label: "Name", width: "minmax(9rem, 2.4fr)", render: (j) => <NameCell job={j} onTag={onTag} /> },
+    { key: "owner", label: "Owner", width: "minmax(3.5rem, .5fr)", render: (j) => j.owner },
+    { key: "model", label: "Model", width: "minmax(6rem, .8fr)", render: (j) => <span title={modelName(j.request)}>{modelName(j.request)}</span> },
+    { key: "sampler", label: "Sampler", width: "minmax(6.5rem, .9fr)", render: (j) => <span title={samplerName(j.request)}>{samplerName(j.request)}</span> },
     { key: "progress", label: "Progress", width: "minmax(8.5rem, 1fr)", render: (j) => <ProgressCell job={j} /> },
-    { key: "rhat", label: "R-hat", title: "The largest of all saved parameters; below 1.01 the chains agree", width: "3.4rem", align: "right", render: (j) => <RhatText value={j.summary?.max_rhat} /> },
-    { key: "ess", label: "ESS", title: "The smallest bulk effective sample size; 400 and more give stable quantiles", width: "4.2rem", align: "right", render: (j) => <EssText value={j.summary?.min_ess_bulk} /> },
-    { key: "mixing", label: "Mixing", title: "Whether the chains agree, in the words of the verdict", width: "4rem", render: (j) => <Verdict text={j.verdict} part="mixing" /> },
-    { key: "bias", label: "Bias", title: "Whether they agree on the right distribution: gradient noise, step size, Stein, energy, reference", width: "6.2rem", render: (j) => <Verdict text={j.verdict} part="bias" /> },
-    { key: "elapsed", label: "Elapsed", width: "5.5rem", align: "right", render: (j) => <span title={`submitted ${time(j.created_at)}`}>{elapsed(j)}</span> },
-    { key: "actions", label: "", width: "2.4rem", render: (j) => <Actions job={j} trash={trash} gone={gone} /> },
+    { key: "rhat", label: "R-hat", title: "The largest of all saved parameters; below 1.01 the chains agree", width: "3.2rem", align: "right", render: (j) => <RhatText value={j.summary?.max_rhat} /> },
+    { key: "ess", label: "ESS", title: "The smallest bulk effective sample size; 400 and more give stable quantiles", width: "3.8rem", align: "right", render: (j) => <EssText value={j.summary?.min_ess_bulk} /> },
+    { key: "mixing", label: "Mixing", title: "Whether the chains agree, in the words of the verdict", width: "4.4rem", align: "indent", render: (j) => <Verdict text={j.verdict} part="mixing" /> },
+    { key: "bias", label: "Bias", title: "Whether they agree on the right distribution: gradient noise, step size, Stein, energy, reference", width: "5.8rem", render: (j) => <Verdict text={j.verdict} part="bias" /> },
+    { key: "elapsed", label: "Elapsed", width: "5rem", align: "right", render: (j) => <span title={`submitted ${time(j.created_at)}`}>{elapsed(j)}</span> },
+    { key: "actions", label: "", width: "2.2rem", render: (j) => <Actions job={j} trash={trash} gone={gone} /> },
   ];
-  return columns.filter(Boolean);
 }
 
 // The two levels of the verdict's sentence; all of it on pointing.
@@ -224,15 +223,15 @@ export function Jobs() {
   const latest = useRef(list);
   latest.current = list;
   const gone = useCallback(() => latest.current.reload(), []);
-  const columns = useMemo(() => columnsOf(inTrash, owner !== "", (t) => setQuery({ tag: t }, {}), gone), [inTrash, owner, me]);
+  const columns = useMemo(() => columnsOf(inTrash, (t) => setQuery({ tag: t }, {}), gone), [inTrash, me]);
   const compact = useCallback((j) => <CompactJob job={j} trash={inTrash} gone={gone} />, [inTrash, me]);
   const filtered = Object.values(query).some(Boolean);
   const more = useCallback((from, to) => to >= rows.length - 20 && list.more(), [rows.length, list.next]);
 
   return (
     <div class="page fill">
-      <div class="bar-top"><h1>Jobs</h1><Filters seen={seen} /><span class="spring" /><Ticked />
-        {me?.role !== "viewer" && <a class="button primary" href="#/new">New job</a>}
+      <div class="bar-top"><h1>Jobs</h1><Filters seen={seen} /><span class="group end"><Ticked />
+        {me?.role !== "viewer" && <a class="button primary" href="#/new">New job</a>}</span>
       </div>
       {list.ids === null && !list.error && <Loading what="jobs" />}
       {list.error && (list.ids === null || list.error.status !== 0) && <Failure error={list.error} retry={list.reload} />}

@@ -36,7 +36,7 @@ export function SignIn() {
         <TextField label="Token" type="password" name="token" autoComplete="off" autoFocus spellcheck={false} value={token}
           onInput={(t) => { setToken(t); setProblem(null); }} problem={problem} placeholder="bk_…" />
         <Button type="submit" kind="primary" disabled={busy}>{busy ? "Signing in…" : "Sign in"}</Button>
-        <p class="dim">The token is kept for this tab only. On the machine of the server, <code>barker open</code> prints a link
+        <p class="dim">The token is kept for this tab only. On the machine of the server, <code>barker open last</code> prints a link
           that signs in by itself, once; an administrator makes tokens with <code>barker token add NAME</code>.</p>
       </form>
     </main>
