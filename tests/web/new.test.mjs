@@ -1,0 +1,196 @@
+import assert from "node:assert/strict";
+import { firstDocument, fromRequest, getAt, isMissing, mistakesAt, pretty, readLines, readNames, readNumber, readNumbers, readWords, setAt, showText, showWords, stepAs, stepKind, takes, withModel, withSampler } from "../../clients/web/src/pages/new/document.js";
+import { makeForm } from "../../clients/web/src/pages/new/form.js";
+import { readJson } from "../../clients/web/src/pages/new/jsontext.js";
+import { LINES } from "../../clients/web/src/pages/new/lines.js";
+import { uploadName } from "../../clients/web/src/pages/new/upload.js";
+
+const MODELS = [
+  { name: "logistic", data: "regression", default_init: "zero", metrics: ["log_loss"], parameters: [{ name: "prior_sd", kind: "number", default: 1 }] },
+  { name: "ica", data: "rows", default_init: "zero", metrics: [], parameters: [{ name: "prior_sd", kind: "number", default: 1 }] },
+  { name: "mf", data: "triplets", default_init: "prior", metrics: [], parameters: [{ name: "rank", kind: "integer", default: 20 }] },
+  { name: "toy", data: "none", default_init: "zero", metrics: [], parameters: [] },
+];
+const SAMPLERS = [
+  { name: "sgbd", exact: false, schedule: true, parameters: [{ name: "variant", kind: "choice", default: "vanilla", choices: ["vanilla", "corrected", "extreme"] }, { name: "step_size", kind: "step_size", default: "auto" }, { name: "beta", kind: "number", default: 0.1 }] },
+  { name: "sgld", exact: false, schedule: true, parameters: [{ name: "variant", kind: "choice", default: "vanilla", choices: ["vanilla", "modified"] }, { name: "step_size", kind: "step_size", default: "auto" }, { name: "beta", kind: "number", default: 0.1 }] },
+  { name: "mala", exact: true, schedule: false, parameters: [{ name: "step_size", kind: "step_size", default: "auto" }] },
+];
+const model = (name) => MODELS.find((m) => m.name === name);
+const sampler = (name) => SAMPLERS.find((s) => s.name === name);
+
+// What the daemon answers to a job of which almost nothing was given.
+const RESOLVED = {
+  name: "logistic, sgbd corrected", note: "", tags: [], model: { name: "logistic", prior_sd: 1 },
+  data: { path: "a.csv", test: null, response: "y", columns: null, intercept: false, standardize: true, precision: "auto" },
+  sampler: { name: "sgbd", variant: "corrected", step_size: "auto", beta: 0.1 }, batch_size: 881, replacement: false, iterations: 20000, warmup: 5000,
+  thin: 1, chains: 4, seed: 123, init: { kind: "zero" }, save: { params: null }, metric_every: 100, reference: null, check_draws: 400,
+  stop_when: { rhat: 1.01, ess: null, seconds: null }, priority: 0, visibility: "private",
+};
+
+const form = (doc, errors = [], more = {}) => makeForm({ doc, change: () => {}, errors, tried: false, resolved: null, estimate: null, ...more });
+
+export default {
+  "a field writes one place of the document and leaves the rest": () => {
+    const doc = { model: "logistic", extra: { mine: 1 } };
+    const next = setAt(setAt(doc, "/sampler/step_size", 0.01), "/data/path", "a.csv");
+    assert.deepEqual(next, { model: "logistic", data: { path: "a.csv" }, sampler: { step_size: 0.01 }, extra: { mine: 1 } });
+    assert.deepEqual(Object.keys(next), ["model", "data", "sampler", "extra"], "in the order in which people write jobs");
+    assert.deepEqual(doc, { model: "logistic", extra: { mine: 1 } }, "the old one is as it was");
+  },
+  "what is emptied disappears with what held it": () => {
+    assert.deepEqual(setAt({ a: 1, stop_when: { rhat: 1.01 } }, "/stop_when/rhat", undefined), { a: 1 });
+    assert.deepEqual(setAt({ stop_when: { rhat: 1.01, ess: 400 } }, "/stop_when/rhat", undefined), { stop_when: { ess: 400 } });
+    assert.deepEqual(setAt({}, "/stop_when/rhat", undefined), {});
+    assert.deepEqual(setAt({ save: { params: ["a"] } }, "/save/params", []), { save: { params: [] } }, "an empty list says something");
+  },
+  "a mere name takes settings": () => {
+    assert.equal(getAt({ model: "logistic" }, "/model/name"), "logistic");
+    assert.equal(getAt({ model: "logistic" }, "/model/length"), undefined);
+    assert.deepEqual(setAt({ model: "logistic" }, "/model/prior_sd", 2), { model: { name: "logistic", prior_sd: 2 } });
+  },
+  "null counts as not given, and names of the language are not fields": () => {
+    assert.equal(getAt({ data: null }, "/data/path"), undefined);
+    assert.equal(getAt({ reference: null }, "/reference"), undefined);
+    assert.equal(getAt({ data: {} }, "/data/constructor"), undefined);
+    assert.equal(getAt({ "a/b": { "~": 3 } }, "/a~1b/~0"), 3);
+  },
+  "numbers are read as people write them; what is none stays text": () => {
+    const rows = [["", undefined], ["  ", undefined], ["12", 12], ["1e5", 100000], ["200 000", 200000], ["52\u202f580", 52580], [".5", 0.5], ["-0.25", -0.25], ["−3", -3], ["1e", "1e"], ["0x10", "0x10"], ["1,5", "1,5"], ["NaN", "NaN"], ["1e999", "1e999"], ["Infinity", "Infinity"]];
+    for (const [text, value] of rows) assert.equal(readNumber(text), value, JSON.stringify(text));
+  },
+  "lists are read and shown again as they were": () => {
+    assert.deepEqual(readNumbers("0.01, .2;3\n x"), [0.01, 0.2, 3, "x"]);
+    assert.deepEqual(readNames("theta[1], U[3,7]\nW[2,5],"), ["theta[1]", "U[3,7]", "W[2,5]"]);
+    assert.deepEqual(readNames(showWords(["theta[1]", "U[3,7]"])), ["theta[1]", "U[3,7]"]);
+    assert.deepEqual(readNumbers(showWords([0.01, 2e-9])), [0.01, 2e-9]);
+    assert.deepEqual(readWords(" a, b ,,"), ["a", "b"]);
+    assert.equal(readWords(" , "), undefined);
+    assert.deepEqual(readLines("age, in years\n\n dose "), ["age, in years", "dose"], "names of columns may have commas");
+    assert.equal(showText({ a: [1] }), '{"a":[1]}');
+  },
+  "every form of a step size is known": () => {
+    const rows = [[undefined, "auto"], ["auto", "auto"], [{ kind: "auto", fraction: 0.3 }, "auto"], [0.1, "number"], ["", "number"], ["0.1x", "number"], [{ kind: "constant", value: 2 }, "number"], [{ kind: "constant", value: [2] }, "list"], [[0.1], "list"], [[], "list"], [{ value: 1 }, "schedule"], [{ kind: "schedule" }, "schedule"]];
+    for (const [value, kind] of rows) assert.equal(stepKind(value), kind, JSON.stringify(value));
+  },
+  "another form of step size keeps its number": () => {
+    const rows = [[undefined, "number", ""], [0.1, "list", [0.1]], [0.1, "schedule", { kind: "schedule", value: 0.1 }], [{ kind: "schedule", value: [1, 2], t0: 5 }, "list", [1, 2]], [[3, 4], "number", 3], [0.1, "auto", undefined], [undefined, "schedule", { kind: "schedule" }]];
+    for (const [value, kind, want] of rows) {
+      assert.deepEqual(stepAs(value, kind), want, `${JSON.stringify(value)} as ${kind}`);
+      assert.equal(stepKind(stepAs(value, kind)), kind);
+    }
+  },
+  "another model takes only what it can use": () => {
+    const doc = { name: "x", model: { name: "logistic", prior_sd: 3 }, data: { path: "a.csv", response: "z", columns: ["a"], intercept: true, standardize: true }, sampler: { name: "sgbd", step_size: [1, 2] }, batch_size: 10, save: { params: ["theta[1]"] }, chains: 2 };
+    assert.deepEqual(withModel(doc, model("ica")).data, { path: "a.csv", columns: ["a"], standardize: true });
+    assert.deepEqual(withModel(doc, model("mf")).data, { path: "a.csv" });
+    const toy = withModel(doc, model("toy"));
+    assert.deepEqual(toy, { name: "x", model: { name: "toy" }, sampler: { name: "sgbd" }, chains: 2 });
+    assert.ok(takes(model("logistic"), "response") && !takes(model("ica"), "response") && !takes(model("toy"), "path"));
+  },
+  "another sampler keeps the settings that it has too": () => {
+    const doc = { sampler: { name: "sgbd", variant: "corrected", step_size: { kind: "schedule", value: 1 }, beta: 0.2 }, batch_size: 100, replacement: true };
+    assert.deepEqual(withSampler(doc, sampler("sgld")), { sampler: { name: "sgld", step_size: { kind: "schedule", value: 1 }, beta: 0.2 }, batch_size: 100, replacement: true });
+    assert.deepEqual(withSampler(doc, sampler("mala")), { sampler: { name: "mala" } });
+    assert.deepEqual(withSampler({ sampler: { name: "sgbd", step_size: 0.1 } }, sampler("mala")), { sampler: { name: "mala", step_size: 0.1 } });
+  },
+  "a copy of a job says what is not default, and its seed": () => {
+    assert.deepEqual(fromRequest(RESOLVED, MODELS, SAMPLERS), {
+      name: "logistic, sgbd corrected", model: { name: "logistic" }, data: { path: "a.csv", response: "y", standardize: true }, sampler: { name: "sgbd", variant: "corrected" },
+      batch_size: 881, iterations: 20000, warmup: 5000, chains: 4, seed: 123, stop_when: { rhat: 1.01 },
+    });
+    assert.deepEqual(fromRequest({ ...RESOLVED, save: { params: [] }, init: { kind: "map", steps: 9 }, visibility: "lab" }, MODELS, SAMPLERS).save, { params: [] });
+    assert.equal(fromRequest({ ...RESOLVED, model: { name: "gone", z: 1 } }, MODELS, SAMPLERS).model.z, 1, "a model that is not known any more is copied as it was");
+  },
+  "the first document has a model and a sampler": () => assert.deepEqual(firstDocument(MODELS, SAMPLERS), { model: { name: "logistic" }, sampler: { name: "sgbd" } }),
+  "mistakes belong to their field or to what holds it": () => {
+    const errors = [{ pointer: "/sampler/step_size/2", detail: "a" }, { pointer: "/sampler", detail: "b" }, { pointer: "/iterations", detail: "c" }];
+    assert.deepEqual(mistakesAt(errors, "/sampler/step_size").map((e) => e.detail), ["a"]);
+    assert.deepEqual(mistakesAt(errors, "/sampler", false).map((e) => e.detail), ["b"]);
+    assert.deepEqual(mistakesAt(errors, "/iter"), []);
+    const f = form({ sampler: { step_size: [1, 2, "x"] } }, errors);
+    assert.equal(f.problem("/sampler/step_size"), "number 3: a");
+    assert.equal(f.problem("/chains"), null);
+  },
+  "what is missing is no mistake before one submits": () => {
+    const doc = { data: {}, sampler: { step_size: "" } };
+    const error = { pointer: "/data/path", detail: "is required: a file" };
+    assert.ok(isMissing(doc, error) && isMissing(doc, { pointer: "/sampler/step_size", detail: "must be a number" }));
+    assert.ok(!isMissing({ data: { path: "a" } }, { pointer: "/data/path", detail: "there is no data file" }));
+    assert.equal(form(doc, [error]).problem("/data/path"), null);
+    assert.equal(form(doc, [error], { tried: true }).problem("/data/path"), "is required: a file");
+  },
+  "defaults that the daemon filled in are shown where nothing is given": () => {
+    const f = form({}, [], { resolved: RESOLVED });
+    assert.equal(f.fallback("/batch_size"), "881");
+    assert.equal(f.fallback("/nothing"), "");
+  },
+  "JSON for people is the same JSON": () => {
+    const doc = { ...RESOLVED, list: Array.from({ length: 60 }, (_, i) => i / 7), deep: [{ a: [1] }], none: {}, empty: [] };
+    assert.deepEqual(JSON.parse(pretty(doc)), doc);
+    assert.match(pretty({ tags: ["a", "b"] }), /"tags": \["a", "b"\]/);
+    assert.ok(pretty(doc).split("\n").every((line) => line.length < 100));
+  },
+  "JSON is read as the language reads it": () => {
+    for (const text of ['{"a":[1,-2.5e-3,true,false,null,"\\u00e9\\n\\"x\\\\"]}', " [ ] ", '{"":{"a/b":1}}', "12", '"x"', '{"__proto__": 1}']) {
+      const { value, error } = readJson(text);
+      assert.equal(error, undefined, text);
+      assert.equal(JSON.stringify(value), JSON.stringify(JSON.parse(text)));
+    }
+  },
+  "what is no JSON is refused, and said why, with line and column": () => {
+    const rows = [
+      ["", 1, 1, /ends where a value/], ['{\n  "a": 1\n  "b": 2\n}', 3, 3, /comma or } is needed/], ['{"a": 1,\n}', 1, 8, /nothing after it/], ["[1, 2,]", 1, 6, /nothing after it/],
+      ["{'a': 1}", 1, 2, /name in double quotes/], ["{a: 1}", 1, 2, /names stand in double quotes/], ['{"a" 1}', 1, 6, /colon/], ['{"a": }', 1, 7, /value is needed/], ['{"a": True}', 1, 7, /True is no JSON value/],
+      ['{"a": .5}', 1, 7, /no number/], ['{"a": 01}', 1, 7, /no number/], ['{"a": 1.}', 1, 7, /no number/], ['{"a": "x\n"}', 1, 7, /no closing quote/], ['{"a": "\\x"}', 1, 7, /backslash/], ['{"a": 1 // one\n}', 1, 9, /no comments/],
+      ['{"a": 1, "a": 2}', 1, 10, /twice/], ['{"a": [1\n', 2, 1, /the \[ of line 1 is still open/], ['{"a": 1} x', 1, 10, /ends before/], ["[".repeat(300), 1, 102, /deeply/],
+    ];
+    for (const [text, line, column, words] of rows) {
+      const { error } = readJson(text);
+      assert.ok(error, text);
+      assert.match(error.message, words, text);
+      assert.deepEqual([error.line, error.column], [line, column], text);
+    }
+  },
+  "whatever the language refuses is refused, and nothing else": () => {
+    const good = pretty(RESOLVED);
+    const refused = (text) => {
+      try {
+        return JSON.parse(text) === undefined;
+      } catch {
+        return true;
+      }
+    };
+    for (let i = 0; i < good.length; i++) {
+      for (const text of [good.slice(0, i), good.slice(0, i) + good.slice(i + 1), good.slice(0, i) + "," + good.slice(i), good.slice(0, i) + '"' + good.slice(i)]) {
+        const { error } = readJson(text);
+        assert.equal(error !== undefined && !error.message.endsWith("twice"), refused(text), text);
+      }
+    }
+  },
+  "a value is found again in the text": () => {
+    const text = '{\n  "sampler": {"step_size": [1, 0.25]},\n  "a/b": 3\n}';
+    const { at } = readJson(text);
+    const cut = (pointer) => text.slice(...at.get(pointer));
+    assert.equal(cut("/sampler/step_size/1"), "0.25");
+    assert.equal(cut("/sampler/step_size"), "[1, 0.25]");
+    assert.equal(cut("/a~1b"), "3");
+  },
+  "nothing in a job reaches the shell": () => {
+    const json = pretty({ name: "$(rm -rf /)`x`'\nEOF\n" });
+    for (const { text } of Object.values(LINES)) {
+      const lines = text(json, "http://h:1").split("\n");
+      assert.equal(lines.filter((line) => line === "EOF").length, 1);
+      assert.equal(lines[lines.length - 1], "EOF");
+      assert.ok(lines.some((line) => line.endsWith("<<'EOF'")));
+      assert.doesNotMatch(lines.join(), /bk_[0-9A-Za-z]/);
+    }
+  },
+  "uploads get names that the daemon takes": () => {
+    const rows = [["Sepsis data (1).csv", "Sepsis_data_1_.csv"], ["été.csv", "ete.csv"], ["../../.ssh/x", "ssh_x"], [".hidden", "hidden"], ["数据.csv", "csv"], ["", "data"], ["a".repeat(200) + ".csv", "a".repeat(124) + ".csv"]];
+    for (const [name, want] of rows) {
+      assert.equal(uploadName(name), want, name);
+      assert.match(uploadName(name), /^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$/);
+    }
+  },
+};
