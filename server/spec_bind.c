@@ -45,8 +45,9 @@ static uint64_t default_metric_every(const struct job_spec *spec, const struct m
 
 static void bind_metrics(struct job_spec *spec, const struct model *model, size_t n)
 {
-    if (spec->metric_default)
-        spec->metric_every = default_metric_every(spec, model, n);
+    if (!spec->metric_default)
+        return; /* a spec that has been bound before may be in use by other threads: no writing */
+    spec->metric_every = default_metric_every(spec, model, n);
     spec->metric_default = false;
 }
 
