@@ -4,6 +4,7 @@
 #include "server/api.h"
 #include "server/api_details.h"
 #include "server/api_measure.h"
+#include "server/checkup.h"
 #include "server/combined.h"
 #include "server/json.h"
 #include "server/tolerance.h"
@@ -75,11 +76,6 @@ static enum err diagnosis_read(struct diagnosis *d, struct app *app, struct err_
 
 /* ---- verdict ---- */
 
-static double tail_of(const struct jobfile_history *h)
-{
-    return h->count > 0 ? h->points[h->count - 1].min_ess_tail : NAN;
-}
-
 static double stored_number(const char *document, const char *key)
 {
     json_t *json = document != NULL ? json_loads(document, 0, NULL) : NULL;
@@ -89,13 +85,17 @@ static double stored_number(const char *document, const char *key)
     return number;
 }
 
-/* The latest look at the draws, from the history; what was looked at is not stored there. */
-static struct summary_head head_of(const struct diagnosis *d)
+/* The latest look at the draws. A look that ended a job by stop_when took in all parameters, any
+ * other last look a part of them when they are very many. */
+static struct summary_head head_of(const struct diagnosis *d, enum job_state state, bool early)
 {
+    bool last = state == JOB_succeeded || state == JOB_cancelled;
+    enum checkup_depth depth = early ? CHECKUP_EVERY : last ? CHECKUP_FINAL : CHECKUP_LIVE;
     return (struct summary_head){.max_rhat = d->worst.max_rhat,
                                  .min_ess_bulk = d->worst.min_ess_bulk,
-                                 .min_ess_tail = tail_of(&d->history),
-                                 .worst = jobfile_column(d->file, d->worst.worst)};
+                                 .min_ess_tail = d->worst.min_ess_tail,
+                                 .worst = jobfile_column(d->file, d->worst.worst),
+                                 .parameters = checkup_columns(d->about.width, depth)};
 }
 
 /* The job's own sentence is the verdict; the document is made anew, from draws that may be a few
@@ -112,7 +112,7 @@ static enum err verdict_json(json_t **out, struct app *app, struct diagnosis *d,
     struct verdict_context context = {
         .spec = &d->spec,
         .iterations = d->spec.iterations,
-        .head = head_of(d),
+        .head = head_of(d, live ? view.state : row->state, early),
         .state = live ? view.state : row->state,
         .rate = live ? view.rate : stored_number(row->progress, "iterations_per_second"),
         .stopped = early ? row->reason : NULL,
@@ -313,7 +313,7 @@ static json_t *efficiency_json(const struct diagnosis *d, const json_t *verdict)
     json_put(&doc, "worst", w->worst[0] != '\0' ? json_text(w->worst) : json_null());
     json_put(&doc, "max_rhat", json_number(w->max_rhat));
     json_put(&doc, "min_ess_bulk", json_number(w->min_ess_bulk));
-    json_put(&doc, "min_ess_tail", json_number(tail_of(&d->history)));
+    json_put(&doc, "min_ess_tail", json_number(w->min_ess_tail));
     json_put(&doc, "cpu_seconds", json_number(e->cpu_seconds));
     json_put(&doc, "gradients", json_count(e->iterations));
     json_put(&doc, "ess_per_second", json_number(w->min_ess_bulk / e->cpu_seconds));

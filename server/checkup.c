@@ -62,18 +62,31 @@ static size_t draws_per_chain(const struct look *l, size_t columns)
     return (double)draws < wanted ? (size_t)wanted : draws;
 }
 
+static size_t stride_of(size_t width, enum checkup_depth depth)
+{
+    switch (depth) {
+    case CHECKUP_LIVE:
+        return watch_stride(width);
+    case CHECKUP_FINAL:
+        return final_stride(width);
+    case CHECKUP_EVERY:
+        break;
+    }
+    return 1;
+}
+
+size_t checkup_columns(size_t width, enum checkup_depth depth)
+{
+    return divide_up(width, stride_of(width, depth));
+}
+
 static void choose_range(struct look *l)
 {
-    size_t width = l->about.width, stride = 1;
+    size_t width = l->about.width;
     l->every = watch_stride(width);
-    if (l->depth == CHECKUP_LIVE)
-        stride = l->every;
-    if (l->depth == CHECKUP_FINAL)
-        stride = final_stride(width);
-    size_t columns = divide_up(width, stride);
-    l->range =
-        (struct summary_range){.count = FINAL_COLUMNS, .stride = stride, .halt = l->job->halt};
-    l->range.max_draws = draws_per_chain(l, columns);
+    l->range = (struct summary_range){
+        .count = FINAL_COLUMNS, .stride = stride_of(width, l->depth), .halt = l->job->halt};
+    l->range.max_draws = draws_per_chain(l, checkup_columns(width, l->depth));
 }
 
 /* ---- looking ---- */

@@ -31,6 +31,9 @@ enum checkup_depth {
     CHECKUP_EVERY  /* all saved parameters; ends at the first that does not meet stop_when */
 };
 
+/* How many of `width` saved parameters such a look takes in. */
+size_t checkup_columns(size_t width, enum checkup_depth depth);
+
 struct checkup {
     struct summary_head head;
     char worst[120];  /* the parameter with the largest R-hat, or "" */

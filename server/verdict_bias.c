@@ -10,6 +10,7 @@
 #define MILD_VARIANCE   0.05
 #define STRONG_VARIANCE 0.5
 #define CORRECTION      0.3 /* step ratio from which on a correction changes variances by some % */
+#define STEADY_LOOKS    30  /* at the gradient noise; fewer may mislead about single coordinates */
 #define SAID            2   /* checks that the sentence speaks of when something is wrong */
 
 static const char *const level_names[] = {"unknown", "none seen", "mild", "strong"};
@@ -270,13 +271,17 @@ static json_t *evidence_json(struct verdict_evidence *e)
     return item;
 }
 
-static void judge_all(const struct verdict_look *look, struct verdict_evidences *list,
-                      json_t **unknown)
+/* What the gradient noise leaves open. */
+static void say_noise_unknown(const struct verdict_look *look, json_t **unknown)
 {
     enum tolerance_state state = look->tolerance.state;
-    verdict_judge_reference(look, list, unknown);
-    judge_noise(look, list);
     double ratio = look->noise.at_worst.step_ratio; /* beyond 1 the evidence speaks of it */
+    struct words w = {0};
+    if (look->noise.worst != SIZE_MAX && look->combined.noise_count < STEADY_LOOKS) {
+        words_add(&w, "how steady the gradient noise is (looked at %.0f times)",
+                  look->combined.noise_count);
+        json_add(unknown, json_text(w.text));
+    }
     if (corrects(look->context->spec) && look->about.N > 0 && ratio > CORRECTION && ratio <= 1.0)
         json_add(unknown, json_text("whether correlated parameters come out too narrow (the "
                                     "correction treats each alone)"));
@@ -284,6 +289,14 @@ static void judge_all(const struct verdict_look *look, struct verdict_evidences 
         json_add(unknown, json_text("the gradient noise (looked at after warm-up)"));
     if (state == TOLERANCE_ONE_ROW)
         json_add(unknown, json_text("the gradient noise (batches of one row do not show it)"));
+}
+
+static void judge_all(const struct verdict_look *look, struct verdict_evidences *list,
+                      json_t **unknown)
+{
+    verdict_judge_reference(look, list, unknown);
+    judge_noise(look, list);
+    say_noise_unknown(look, unknown);
     size_t before = list->count;
     verdict_judge_checks(look, list, unknown);
     bool checked = list->count > before;
