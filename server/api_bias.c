@@ -55,23 +55,30 @@ static double distance_number(const struct bias_row *row, size_t k)
     return k == 0 ? row->wasserstein : row->wasserstein_noise;
 }
 
-/* `scratch` has room for one number per row. */
+/* Mean and median of a number that is known of some rows only come from those that were not chosen
+ * for being large; the maximum from all. `scratch` has room for one number per row. */
 static json_t *spread_json(const struct api_bias *about,
                            double (*number)(const struct bias_row *row, size_t k), size_t k,
                            double *scratch)
 {
     const struct bias_table *t = about->table;
     const char *worst = NULL;
-    for (size_t i = 0; i < t->count; i++)
-        scratch[i] = number(&t->rows[i], k);
-    struct reference_spread s = reference_spread(scratch, t->count);
-    for (size_t i = 0; i < t->count && worst == NULL; i++)
-        if (number(&t->rows[i], k) >= s.max)
-            worst = jobfile_name(about->file, t->rows[i].column);
+    double max = NAN;
+    size_t n = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        double value = number(&t->rows[i], k);
+        if (t->rows[i].typical || number == bias_number)
+            scratch[n++] = value;
+        if (isnan(value) || value <= max)
+            continue;
+        max = value;
+        worst = jobfile_name(about->file, t->rows[i].column);
+    }
+    struct reference_spread s = reference_spread(scratch, n);
     json_t *doc = json_object();
     json_put(&doc, "mean", json_number(s.mean));
     json_put(&doc, "median", json_number(s.median));
-    json_put(&doc, "max", json_number(s.max));
+    json_put(&doc, "max", json_number(max));
     json_put(&doc, "worst", json_text(worst));
     return doc;
 }
@@ -123,10 +130,16 @@ static void note_names(json_t **notes, const struct api_bias *about)
 
 static void note_sizes(json_t **notes, const struct bias_table *t)
 {
-    if (t->count < t->common)
-        note(notes, "every %zu. of the %zu common parameters was looked at",
-             (t->common + t->count - 1) / t->count, t->common);
-    if (t->count > 0 && t->draws < t->draws_stored)
+    if (t->looked < t->common && t->count == t->common)
+        note(notes,
+             "the draws of %zu of the %zu common parameters were looked at: some evenly spread, "
+             "some for their large biases; the others' means and variances are the running ones of "
+             "every iteration",
+             t->looked, t->common);
+    else if (t->looked < t->common)
+        note(notes, "%zu of the %zu common parameters, evenly spread, were looked at", t->looked,
+             t->common);
+    if (t->looked > 0 && t->draws < t->draws_stored)
         note(notes,
              "Monte-Carlo errors, quantiles and distances come from %" PRIu64 " of %" PRIu64
              " draws; the errors are rather too large",
@@ -214,7 +227,7 @@ json_t *api_bias_json(const struct api_bias *about)
     }
     json_put(&doc, "name", json_text(about->name));
     json_put(&doc, "parameters", json_count(t->common));
-    json_put(&doc, "looked_at", json_count(t->count));
+    json_put(&doc, "looked_at", json_count(t->looked));
     json_put(&doc, "draws", json_count(t->draws));
     put_spreads(&doc, about, scratch);
     note_names(&notes, about);

@@ -15,7 +15,8 @@
 /* A draw takes about 0.2 us to measure and 0.2 kB of memory while its column is measured. */
 #define DRAWS_PER_REQUEST 40000000u
 #define DRAWS_PER_COLUMN  1000000u
-#define DRAWS_LEAST       200u /* per chain: fewer say nothing */
+#define DRAWS_FOR_BIASES  8000000u /* of all parameters, beside the page that was asked for */
+#define DRAWS_LEAST       200u     /* per chain: fewer say nothing */
 
 /* ---- not too many at once ---- */
 
@@ -203,7 +204,7 @@ enum err measure_against(struct summary *out, struct bias_meter *meter, const ui
 enum err measure_biases(struct bias_table *out, struct jobfile *file,
                         const struct reference *reference, size_t sides, struct err_info *info)
 {
-    struct bias_budget budget = {.draws = DRAWS_PER_REQUEST / sides};
+    struct bias_budget budget = {.draws = DRAWS_FOR_BIASES / sides};
     enum err code = gate_enter(info);
     if (code != ERR_OK)
         return code;

@@ -1,6 +1,7 @@
 /* Draws against a reference posterior. */
 #include "server/bias.h"
 #include "core/distance.h"
+#include "server/combined.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -28,16 +29,27 @@ static void clear_row(struct bias_row *row, size_t column)
         row->quantile[q] = NAN;
 }
 
-static void fill_moments(struct bias_row *row, const struct reference *r,
-                         const struct summary_row *measured)
+static double sd_of(const struct reference *r, size_t position)
+{
+    return r->sd[position] > 0.0 ? r->sd[position] : NAN;
+}
+
+static void fill_biases(struct bias_row *row, const struct reference *r, const struct moments *all)
+{
+    double mean = moments_mean(all), sd = sqrt(moments_variance(all));
+    double sd_ref = sd_of(r, row->position);
+    reference_bias(r, row->position, mean, sd, row->bias);
+    row->shift = (mean - r->mean[row->position]) / sd_ref;
+    row->ratio = sd * sd / (sd_ref * sd_ref);
+}
+
+static void fill_errors(struct bias_row *row, const struct reference *r,
+                        const struct summary_row *measured)
 {
     const struct mixing *m = &measured->mixing;
     double mean = moments_mean(&measured->all), sd = sqrt(moments_variance(&measured->all));
-    double sd_ref = r->sd[row->position] > 0.0 ? r->sd[row->position] : NAN;
-    reference_bias(r, row->position, mean, sd, row->bias);
+    double sd_ref = sd_of(r, row->position);
     reference_bias_error(r, row->position, mean, sd, m->mcse_mean, m->mcse_sd, row->error);
-    row->shift = (mean - r->mean[row->position]) / sd_ref;
-    row->ratio = sd * sd / (sd_ref * sd_ref);
     row->mcse_mean = m->mcse_mean / sd_ref;
     row->ess_mean = m->ess_mean;
     for (size_t q = 0; q < MIXING_QUANTILES; q++)
@@ -78,7 +90,9 @@ void bias_look(void *context, const struct summary_row *measured, const struct m
     row->position = reference_find(meter->reference, jobfile_name(meter->file, measured->column));
     if (row->position == SIZE_MAX)
         return;
-    fill_moments(row, meter->reference, measured);
+    row->looked = row->typical = true;
+    fill_biases(row, meter->reference, &measured->all);
+    fill_errors(row, meter->reference, measured);
     fill_distance(row, meter, &measured->mixing, draws);
 }
 
@@ -90,47 +104,146 @@ void bias_meter_release(struct bias_meter *meter)
 
 /* ---- all of them ---- */
 
-/* The columns that the reference has, for free(); NULL: no memory. */
-static uint32_t *find_common(struct jobfile *file, size_t width, const struct reference *reference,
-                             size_t *count)
+/* Which of the common columns are looked at. */
+enum mark { MARK_NONE, MARK_SPREAD, MARK_LARGE };
+
+struct plan {
+    uint32_t *columns; /* in common */
+    size_t count;
+    unsigned char *marks;
+    size_t marked;
+    struct bias_row *rough; /* by the running moments; NULL: they do not tell */
+};
+
+static void plan_release(struct plan *p)
 {
-    uint32_t *columns = malloc((width + 1) * sizeof *columns);
-    *count = 0;
-    for (size_t column = 0; columns != NULL && column < width; column++)
-        if (reference_find(reference, jobfile_name(file, column)) != SIZE_MAX)
-            columns[(*count)++] = (uint32_t)column;
-    return columns;
+    free(p->columns);
+    free(p->marks);
+    free(p->rough);
 }
 
-/* Leaves every k-th column, so that the budget has DRAWS_LEAST draws of each chain for each.
- * Returns the draws per chain. */
-static size_t fit_budget(uint32_t *columns, size_t *count, uint32_t chains, size_t draws)
+static enum err plan_init(struct plan *p, struct jobfile *file, size_t width,
+                          const struct reference *reference, struct err_info *info)
 {
-    size_t most = draws / ((size_t)chains * DRAWS_LEAST), kept = 0;
-    size_t stride = most > 0 ? (*count + most - 1) / most : *count;
-    for (size_t k = 0; stride > 1 && k < *count; k += stride)
-        columns[kept++] = columns[k];
-    *count = stride > 1 ? kept : *count;
-    size_t each = draws / ((size_t)chains * (*count > 0 ? *count : 1));
-    return each > DRAWS_LEAST ? each : DRAWS_LEAST;
+    *p = (struct plan){.columns = malloc((width + 1) * sizeof *p->columns),
+                       .marks = calloc(width + 1, 1)};
+    if (p->columns == NULL || p->marks == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for %zu parameters", width);
+    for (size_t column = 0; column < width; column++)
+        if (reference_find(reference, jobfile_name(file, column)) != SIZE_MAX)
+            p->columns[p->count++] = (uint32_t)column;
+    return ERR_OK;
+}
+
+/* Rows from the running moments. They are there for every coordinate, in its order, and columns are
+ * coordinates when all are saved. */
+static enum err plan_rough(struct plan *p, struct jobfile *file, const struct reference *reference,
+                           struct err_info *info)
+{
+    struct jobfile_info about;
+    struct combined running = {0};
+    jobfile_info(file, &about);
+    if (about.width != about.d)
+        return ERR_OK;
+    enum err code = combined_read(&running, file, info);
+    if (code == ERR_OK && running.moments[0].count >= 2.0) {
+        p->rough = calloc(p->count + 1, sizeof *p->rough);
+        if (p->rough == NULL)
+            code = err_set(info, ERR_NO_MEMORY, "no memory for %zu biases", p->count);
+    }
+    for (size_t k = 0; p->rough != NULL && k < p->count; k++) {
+        struct bias_row *row = &p->rough[k];
+        clear_row(row, p->columns[k]);
+        row->position = reference_find(reference, jobfile_name(file, row->column));
+        fill_biases(row, reference, &running.moments[row->column]);
+    }
+    combined_release(&running);
+    return code;
+}
+
+static void mark(struct plan *p, size_t k, enum mark how)
+{
+    if (p->marks[k] != MARK_NONE)
+        return;
+    p->marks[k] = (unsigned char)how;
+    p->marked++;
+}
+
+struct by_bias {
+    const struct bias_row *rows;
+    size_t which;
+};
+
+static int larger_first(const void *a, const void *b, void *context)
+{
+    const struct by_bias *by = context;
+    size_t i = *(const size_t *)a, k = *(const size_t *)b;
+    double x = by->rows[i].bias[by->which], y = by->rows[k].bias[by->which];
+    x = isnan(x) ? -1.0 : x;
+    y = isnan(y) ? -1.0 : y;
+    return x > y ? -1 : x < y ? 1 : (i > k) - (i < k);
+}
+
+static bool mark_large(struct plan *p, size_t which, size_t most)
+{
+    struct by_bias by = {.rows = p->rough, .which = which};
+    size_t *order = malloc((p->count + 1) * sizeof *order);
+    if (order == NULL)
+        return false;
+    for (size_t k = 0; k < p->count; k++)
+        order[k] = k;
+    qsort_r(order, p->count, sizeof *order, larger_first, &by);
+    for (size_t k = 0; k < p->count && p->marked < most; k++)
+        mark(p, order[k], MARK_LARGE);
+    free(order);
+    return true;
+}
+
+/* Every column, if the budget has DRAWS_LEAST draws of each chain for each. */
+static enum err plan_marks(struct plan *p, struct jobfile *file, const struct reference *reference,
+                           size_t most, struct err_info *info)
+{
+    enum err code = ERR_OK;
+    if (p->count > most)
+        code = plan_rough(p, file, reference, info);
+    size_t spread = p->rough != NULL && most > 1 ? most / 2 : most;
+    size_t stride = p->count > most ? (p->count + spread - 1) / spread : 1;
+    for (size_t k = 0; k < p->count; k += stride)
+        mark(p, k, MARK_SPREAD);
+    if (p->rough != NULL && p->marked < most &&
+        (!mark_large(p, REFERENCE_BIAS_mean, p->marked + (most - p->marked + 1) / 2) ||
+         !mark_large(p, REFERENCE_BIAS_variance_ratio, most)))
+        code = err_set(info, ERR_NO_MEMORY, "no memory for %zu biases", p->count);
+    return code;
+}
+
+/* The rows that were looked at go to their places among the rough ones, if there are any. */
+static void place_rows(struct bias_table *out, struct plan *p, const struct bias_row *looked)
+{
+    for (size_t k = 0, i = 0; k < p->count; k++) {
+        bool marked = p->marks[k] != MARK_NONE;
+        if (!marked && p->rough == NULL)
+            continue;
+        struct bias_row *row = &out->rows[out->count++];
+        *row = marked ? looked[i++] : p->rough[k];
+        row->typical = p->marks[k] == MARK_SPREAD;
+    }
 }
 
 static enum err measure_rows(struct bias_table *out, struct jobfile *file,
-                             const struct reference *reference, struct summary_range *range,
-                             struct err_info *info)
+                             const struct reference *reference, const struct summary_range *range,
+                             struct bias_row *looked, struct err_info *info)
 {
     struct summary measured;
-    out->rows = calloc(range->count + 1, sizeof *out->rows);
-    if (out->rows == NULL)
-        return err_set(info, ERR_NO_MEMORY, "no memory for %zu biases", range->count);
-    struct bias_meter meter = {.file = file, .reference = reference, .rows = out->rows};
-    range->look = bias_look;
-    range->context = &meter;
-    enum err code = summary_measure(&measured, file, range, info);
+    struct bias_meter meter = {.file = file, .reference = reference, .rows = looked};
+    struct summary_range looking = *range;
+    looking.look = bias_look;
+    looking.context = &meter;
+    enum err code = summary_measure(&measured, file, &looking, info);
     bias_meter_release(&meter);
     if (code != ERR_OK)
         return code;
-    out->count = meter.count;
+    out->looked = meter.count;
     if (measured.count > 0) {
         out->draws = (uint64_t)measured.draws * measured.chains;
         out->draws_stored = (uint64_t)measured.rows[0].all.count;
@@ -139,23 +252,52 @@ static enum err measure_rows(struct bias_table *out, struct jobfile *file,
     return meter.no_memory ? err_set(info, ERR_NO_MEMORY, "no memory for distances") : ERR_OK;
 }
 
+static enum err measure_plan(struct bias_table *out, struct jobfile *file,
+                             const struct reference *reference, struct plan *p,
+                             const struct bias_budget *budget, struct err_info *info)
+{
+    struct jobfile_info about;
+    uint32_t *columns = malloc((p->marked + 1) * sizeof *columns);
+    struct bias_row *looked = calloc(p->marked + 1, sizeof *looked);
+    enum err code = ERR_OK;
+    jobfile_info(file, &about);
+    out->rows = calloc(p->count + 1, sizeof *out->rows);
+    if (columns == NULL || looked == NULL || out->rows == NULL)
+        code = err_set(info, ERR_NO_MEMORY, "no memory for %zu biases", p->count);
+    for (size_t k = 0, i = 0; k < p->count && code == ERR_OK; k++)
+        if (p->marks[k] != MARK_NONE)
+            columns[i++] = p->columns[k];
+    size_t each = budget->draws / (about.chains * (p->marked > 0 ? p->marked : 1));
+    struct summary_range range = {.columns = columns,
+                                  .count = p->marked,
+                                  .stride = 1,
+                                  .max_draws = each > DRAWS_LEAST ? each : DRAWS_LEAST,
+                                  .halt = budget->halt};
+    if (code == ERR_OK)
+        code = measure_rows(out, file, reference, &range, looked, info);
+    if (code == ERR_OK)
+        place_rows(out, p, looked);
+    free(columns);
+    free(looked);
+    return code;
+}
+
 enum err bias_measure(struct bias_table *out, struct jobfile *file,
                       const struct reference *reference, const struct bias_budget *budget,
                       struct err_info *info)
 {
     struct jobfile_info about;
-    size_t count;
+    struct plan plan;
     jobfile_info(file, &about);
     *out = (struct bias_table){.saved = about.width};
-    uint32_t *columns = find_common(file, about.width, reference, &count);
-    if (columns == NULL)
-        return err_set(info, ERR_NO_MEMORY, "no memory for %zu parameters", about.width);
-    out->common = count;
-    size_t draws = fit_budget(columns, &count, about.chains, budget->draws);
-    struct summary_range range = {
-        .columns = columns, .count = count, .stride = 1, .max_draws = draws, .halt = budget->halt};
-    enum err code = measure_rows(out, file, reference, &range, info);
-    free(columns);
+    size_t most = budget->draws / ((size_t)about.chains * DRAWS_LEAST);
+    enum err code = plan_init(&plan, file, about.width, reference, info);
+    if (code == ERR_OK)
+        code = plan_marks(&plan, file, reference, most > 0 ? most : 1, info);
+    out->common = plan.count;
+    if (code == ERR_OK)
+        code = measure_plan(out, file, reference, &plan, budget, info);
+    plan_release(&plan);
     if (code != ERR_OK)
         bias_release(out);
     return code;
@@ -200,7 +342,7 @@ enum err bias_head_of(struct bias_head *out, struct jobfile *file,
         return code;
     out->saved = table.saved;
     out->common = table.common;
-    out->looked = table.count;
+    out->looked = table.looked;
     worst_of(&out->mean, file, &table, REFERENCE_BIAS_mean);
     worst_of(&out->variance_ratio, file, &table, REFERENCE_BIAS_variance_ratio);
     bias_release(&table);

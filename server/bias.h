@@ -13,6 +13,8 @@
  * (times that sd) and bias_variance_ratio (a pure number); NaN: not known. */
 struct bias_row {
     size_t column, position; /* in the job file; in the reference, or SIZE_MAX: it is not there */
+    bool looked;             /* at its draws; otherwise only bias, shift and ratio are known */
+    bool typical;            /* not chosen for its large bias */
     double bias[REFERENCE_BIASES];
     double shift, ratio; /* (mean - mean_ref) / sd_ref; variance / variance_ref */
     /* Monte-Carlo standard errors of the biases before the absolute value is taken, from the
@@ -47,12 +49,15 @@ struct bias_budget {
 };
 
 /* Rows of the parameters that the job saves and the reference has, in the order of the columns.
- * With more of them than the budget has room for (100 draws of each chain) every k-th one is looked
- * at, so that count < common. */
+ * With more of them than the budget has room for (100 draws of each chain) only some are looked at:
+ * half of these evenly spread, half because their biases are large by the running moments that
+ * every chain keeps. The others have their biases by the running moments (of every iteration after
+ * warm-up) and nothing else; or no row, if only part of the parameters is saved. */
 struct bias_table {
     size_t count;
     struct bias_row *rows;
     size_t saved, common; /* columns of the job; of these, in the reference */
+    size_t looked;        /* rows whose draws were looked at */
     uint64_t draws;       /* that errors, quantiles and distances come from, of one parameter */
     uint64_t draws_stored;
 };

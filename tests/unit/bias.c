@@ -250,6 +250,59 @@ Test(bias, a_small_budget_thins_draws_and_then_parameters)
         free(values[c]);
 }
 
+/* 40 parameters, room for 8: 4 evenly spread, 2 with the largest shifts, 2 with the largest ratios,
+ * by running moments that here differ from the draws on purpose. */
+Test(bias, of_very_many_parameters_the_worst_are_looked_at_and_the_rest_by_running_moments)
+{
+    enum { N = 150, W = 40 };
+    static const size_t looked[] = {0, 7, 10, 17, 20, 23, 30, 33};
+    double *values = malloc(N * W * sizeof *values), mean[W], variance[W];
+    struct noise noise = seeded(5);
+    for (size_t k = 0; k < W; k++) {
+        walk(&noise, 0.0, 0.0, 1.0, values + k, N, W);
+        mean[k] = k == 17 ? -9.0 : k == 33 ? 5.0 : 0.01 * (double)k;
+        variance[k] = k == 7 ? 6.0 : k == 23 ? 0.1 : 1.0 + 0.001 * (double)k;
+    }
+    variance[11] = NAN;
+    make_job(JOB, W, 2);
+    for (uint32_t c = 1; c <= 2; c++) {
+        struct jobfile_slice slice = {.chain = c,
+                                      .iteration = N,
+                                      .draws = N,
+                                      .values = values,
+                                      .moment_count = N - WARMUP,
+                                      .mean = mean,
+                                      .variance = variance};
+        expect_ok(jobfile_commit(t.store, JOB, &slice, &t.info), &t.info);
+    }
+    struct reference r = normal_reference(1, W, 0.0, 1.0);
+    struct jobfile *file = open_job(JOB);
+    struct bias_table table;
+    struct bias_head head;
+    struct bias_budget budget = {.draws = 2 * 100 * 8};
+    expect_ok(bias_measure(&table, file, &r, &budget, &t.info), &t.info);
+    cr_assert(table.count == W && table.common == W && table.looked == COUNT(looked));
+    for (size_t k = 0, i = 0; k < W; k++) {
+        const struct bias_row *row = &table.rows[k];
+        bool at = i < COUNT(looked) && looked[i] == k;
+        i += at;
+        cr_assert_eq(row->column, k);
+        cr_expect_eq(row->looked, at, "parameter %zu", k);
+        cr_expect_eq(row->typical, k % 10 == 0, "parameter %zu", k);
+        if (at)
+            cr_expect(row->error[0] > 0.0 && row->wasserstein > 0.0 && row->bias[0] < 1.0);
+        else
+            cr_expect(isnan(row->error[0]) && isnan(row->wasserstein) && row->shift == mean[k] &&
+                      (k == 11 || fabs(row->ratio - variance[k]) < 0.02));
+    }
+    expect_ok(bias_head_of(&head, file, &r, &budget, &t.info), &t.info);
+    cr_expect(head.common == W && head.looked == COUNT(looked));
+    bias_release(&table);
+    jobfile_close(file);
+    reference_release(&r);
+    free(values);
+}
+
 Test(bias, what_is_not_known_is_nan)
 {
     enum { N = 60, W = 4 };
