@@ -1,4 +1,4 @@
-/* Who may do what: tokens, users, tickets; the queue, the event stream. */
+/* Tokens and tickets; the queue, the event stream. */
 #include "server/api.h"
 #include "server/clock.h"
 #include "server/field.h"
@@ -21,15 +21,6 @@ static void answer_items(struct call *call, enum err code, json_t *items,
     }
     json_decref(items);
     call_fail_info(call, info);
-}
-
-void api_me(struct call *call)
-{
-    json_t *doc = json_object();
-    json_put(&doc, "user", json_text(call->who.user));
-    json_put(&doc, "role", json_text(role_name(call->who.role)));
-    json_put(&doc, "token_id", json_text(call->who.token_id));
-    call_json(call, 200, doc);
 }
 
 /* ---- tokens ---- */
@@ -226,83 +217,6 @@ void api_ticket_redeem(struct call *call)
         answer_token(call, who.user, who.role, token, id, expires);
     explicit_bzero(token, sizeof token);
     json_decref(json);
-}
-
-/* ---- users ---- */
-
-static json_t *user_json(const struct user_row *row)
-{
-    json_t *one = json_object();
-    json_put(&one, "name", json_text(row->name));
-    json_put(&one, "role", json_text(role_name(row->role)));
-    json_put(&one, "created_at", call_time(row->created_ms));
-    return one;
-}
-
-static bool add_user(void *ctx, const struct user_row *row)
-{
-    json_t **items = ctx;
-    json_add(items, user_json(row));
-    return *items != NULL;
-}
-
-void api_users(struct call *call)
-{
-    struct err_info info;
-    json_t *items = json_array();
-    enum err code = store_users(call->app->store, add_user, &items, &info);
-    answer_items(call, code, items, &info);
-}
-
-static const struct field user_fields[] = {{"name", read_user}, {"role", read_role}, {NULL, NULL}};
-
-void api_user_put(struct call *call)
-{
-    struct token_request r = {.role = ROLE_USER};
-    struct mistakes mistakes = {0};
-    struct err_info info;
-    json_t *json = call_body(call);
-    if (json == NULL)
-        return;
-    struct place root = place_root(&mistakes);
-    field_object(&root, json, user_fields, &r);
-    if (mistakes.count == 0 && r.user == NULL)
-        mistake_add(&mistakes, "/name", "is needed");
-    if (mistakes.count > 0) {
-        call_mistakes(call, &mistakes);
-        json_decref(json);
-        return;
-    }
-    if (strcmp(r.user, call->who.user) == 0 && r.role != (size_t)call->who.role) {
-        call_fail(call, ERR_CONFLICT, "you cannot take your own role away; ask another admin");
-        json_decref(json);
-        return;
-    }
-    struct user_row row = {
-        .role = (enum role)r.role, .created_ms = clock_wall_ms(), .quotas = "{}"};
-    memcpy(row.name, r.user, strlen(r.user) + 1);
-    json_decref(json);
-    if (auth_user_put(call->app->auth, &row, &info) != ERR_OK) {
-        call_fail_info(call, &info);
-    } else {
-        events_cut(call->app->events, NULL, row.name); /* they open again with the new role */
-        call_json(call, 201, user_json(&row));
-    }
-}
-
-void api_user_delete(struct call *call)
-{
-    struct err_info info;
-    if (strcmp(call->arg[0], call->who.user) == 0)
-        call_fail(call, ERR_CONFLICT, "you cannot delete yourself");
-    else if (!auth_user_exists(call->app->auth, call->arg[0]))
-        call_fail(call, ERR_NOT_FOUND, "there is no such user");
-    else if (auth_user_delete(call->app->auth, call->arg[0], &info) != ERR_OK) {
-        call_fail_info(call, &info);
-    } else {
-        events_cut(call->app->events, NULL, call->arg[0]);
-        call_empty(call, 204);
-    }
 }
 
 /* ---- queue and events ---- */

@@ -7,14 +7,48 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* ---- the stream ---- */
 
 struct download {
+    struct auth *auth;
+    char user[USER_NAME_SIZE]; /* whose download it is */
     struct jobfile *file;
-    struct export *export;
+    struct export *export; /* NULL: the bytes of `copy` */
+    int copy;
 };
+
+/* NULL: answered, because the user has enough under way. */
+static struct download *download_new(struct call *call)
+{
+    struct err_info info;
+    struct download *d = calloc(1, sizeof *d);
+    if (d == NULL) {
+        call_fail(call, ERR_NO_MEMORY, "no memory for the download");
+        return NULL;
+    }
+    if (auth_download_begin(call->app->auth, &call->who, &info) != ERR_OK) {
+        call_fail_info(call, &info);
+        free(d);
+        return NULL;
+    }
+    *d = (struct download){.auth = call->app->auth, .copy = -1};
+    memcpy(d->user, call->who.user, sizeof d->user);
+    return d;
+}
+
+static void download_close(void *ctx)
+{
+    struct download *d = ctx;
+    auth_download_end(d->auth, d->user);
+    export_free(d->export);
+    jobfile_close(d->file);
+    if (d->copy >= 0)
+        close(d->copy);
+    free(d);
+}
 
 static enum err source_draws(void *ctx, uint32_t chain, uint64_t first, size_t count,
                              const uint32_t *columns, size_t column_count, double *out,
@@ -28,29 +62,32 @@ static const char *source_name(void *ctx, size_t column)
     return jobfile_name(ctx, column);
 }
 
+static ssize_t copy_read(const struct download *d, char *buffer, size_t size)
+{
+    ssize_t got = read(d->copy, buffer, size);
+    return got > 0 ? got : got == 0 ? -1 : -2;
+}
+
 static ssize_t download_read(void *ctx, char *buffer, size_t size)
 {
     struct download *d = ctx;
+    if (d->export == NULL)
+        return copy_read(d, buffer, size);
     ssize_t got = export_read(d->export, buffer, size);
     if (got == -2)
         log_event(LOG_WARN, "download cut", "why", export_error(d->export)->message, NULL);
     return got;
 }
 
-static void download_close(void *ctx)
-{
-    struct download *d = ctx;
-    export_free(d->export);
-    jobfile_close(d->file);
-    free(d);
-}
-
-static void start_stream(struct call *call, const char *content_type, const struct stream *stream)
+/* Takes over the download. */
+static void start_stream(struct call *call, struct download *d, const char *content_type,
+                         uint64_t size)
 {
     call->reply->status = 200;
     call->reply->content_type = content_type;
     call->reply->streaming = true;
-    call->reply->stream = *stream;
+    call->reply->stream =
+        (struct stream){.ctx = d, .read = download_read, .close = download_close, .size = size};
 }
 
 static void name_file(struct call *call, const char *name, const char *ending)
@@ -167,14 +204,13 @@ static bool read_selection(struct call *call, struct jobfile *file,
 
 /* ---- formats ---- */
 
-/* Takes over the file when it returns true. */
-static bool send_export(struct call *call, const struct job_row *row, struct jobfile *file,
+static bool send_export(struct call *call, const struct job_row *row, struct download *d,
                         const struct jobfile_info *about, const struct selection *s,
                         const struct export_format *format)
 {
     struct err_info info;
     struct export_plan plan = {
-        .source = {.ctx = file, .draws = source_draws, .name = source_name},
+        .source = {.ctx = d->file, .draws = source_draws, .name = source_name},
         .job = row->id,
         .columns = s->columns.at,
         .width = s->columns.count,
@@ -187,40 +223,21 @@ static bool send_export(struct call *call, const struct job_row *row, struct job
         .warmup_iterations = about->warmup,
         .started_ms = row->started_ms,
     };
-    struct download *d = calloc(1, sizeof *d);
-    if (d == NULL || export_new(&d->export, format, &plan, &info) != ERR_OK) {
-        free(d);
+    if (export_new(&d->export, format, &plan, &info) != ERR_OK) {
         call_fail(call, ERR_NO_MEMORY, "no memory for the download");
         return false;
     }
-    d->file = file;
-    start_stream(call, export_content_type(format),
-                 &(struct stream){.ctx = d,
-                                  .read = download_read,
-                                  .close = download_close,
-                                  .size = export_size(d->export)});
+    start_stream(call, d, export_content_type(format), export_size(d->export));
     return true;
 }
 
-static ssize_t copy_read(void *ctx, char *buffer, size_t size)
-{
-    ssize_t got = read((int)(intptr_t)ctx, buffer, size);
-    return got > 0 ? got : got == 0 ? -1 : -2;
-}
-
-static void copy_close(void *ctx)
-{
-    close((int)(intptr_t)ctx);
-}
-
 /* The job's own file as a whole. */
-static void send_copy(struct call *call, const char *id)
+static bool send_copy(struct call *call, const char *id, struct download *d)
 {
     static const char *const selecting[] = {"chains", "params", "from", "to", "thin", "warmup"};
     struct err_info info;
     struct mistakes mistakes = {0};
     uint64_t size;
-    int fd;
     for (size_t i = 0; i < sizeof selecting / sizeof selecting[0]; i++) {
         char pointer[16];
         snprintf(pointer, sizeof pointer, "?%s", selecting[i]);
@@ -231,22 +248,19 @@ static void send_copy(struct call *call, const char *id)
     }
     if (mistakes.count > 0) {
         call_mistakes(call, &mistakes);
-        return;
+        return false;
     }
-    enum err code = jobfile_export(call->app->store, id, &fd, &size, &info);
-    if (code == ERR_NOT_FOUND) {
-        call_fail(call, ERR_CONFLICT, "the job has no draws yet");
-        return;
-    }
+    enum err code = jobfile_export(call->app->store, id, &d->copy, &size, &info);
     if (code != ERR_OK) {
-        call_fail_info(call, &info);
-        return;
+        if (code == ERR_NOT_FOUND)
+            call_fail(call, ERR_CONFLICT, "the job has no draws yet");
+        else
+            call_fail_info(call, &info);
+        return false;
     }
-    start_stream(
-        call, "application/vnd.sqlite3",
-        &(struct stream){
-            .ctx = (void *)(intptr_t)fd, .read = copy_read, .close = copy_close, .size = size});
+    start_stream(call, d, "application/vnd.sqlite3", size);
     name_file(call, id, "sqlite");
+    return true;
 }
 
 /* <id>.<ending>, and <model>_<chain>.<ending> for files of one chain. */
@@ -263,22 +277,20 @@ static void name_export(struct call *call, const struct job_row *row, const stru
         name_file(call, name, ending);
 }
 
-static void send_draws(struct call *call, const struct job_row *row,
+static bool send_draws(struct call *call, const struct job_row *row, struct download *d,
                        const struct export_format *format)
 {
-    struct jobfile *file;
     struct jobfile_info about;
     struct selection s = {0};
-    if (!call_jobfile(call, row->id, &file))
-        return;
-    jobfile_info(file, &about);
-    bool taken = read_selection(call, file, &about, format, &s) &&
-                 send_export(call, row, file, &about, &s, format);
-    if (!taken)
-        jobfile_close(file);
-    else
+    if (!call_jobfile(call, row->id, &d->file))
+        return false;
+    jobfile_info(d->file, &about);
+    bool sent = read_selection(call, d->file, &about, format, &s) &&
+                send_export(call, row, d, &about, &s, format);
+    if (sent)
         name_export(call, row, &s, format);
     selection_release(&s);
+    return sent;
 }
 
 void api_draws(struct call *call)
@@ -293,9 +305,11 @@ void api_draws(struct call *call)
     struct job_row row;
     if (!call_query_choice(call, "format", formats, &format) || !call_job(call, &row, false))
         return;
-    if (formats[format + 1] == NULL)
-        send_copy(call, row.id);
-    else
-        send_draws(call, &row, export_find(formats[format]));
+    struct download *d = download_new(call);
+    bool sent = d != NULL && (formats[format + 1] == NULL
+                                  ? send_copy(call, row.id, d)
+                                  : send_draws(call, &row, d, export_find(formats[format])));
+    if (d != NULL && !sent)
+        download_close(d);
     job_row_release(&row);
 }

@@ -59,6 +59,7 @@ static json_t *limits_json(const struct config *config)
     json_put(&doc, "active_jobs", json_count((uint64_t)config->user_active_jobs));
     json_put(&doc, "running_chains", json_count((uint64_t)config->user_running_chains));
     json_put(&doc, "stored_bytes", json_count((uint64_t)config->user_stored_mb << 20));
+    json_put(&doc, "downloads", json_count((uint64_t)config->user_downloads));
     json_put(&doc, "writes_per_minute", json_count((uint64_t)config->writes_per_minute));
     return doc;
 }

@@ -153,7 +153,7 @@ static void create(struct call *call, struct submission *sub)
     struct job_row row = {0};
     bool existing = false;
     enum err code =
-        submission_quota(call->app, call->who.user, 1, sub->estimate.disk_bytes, &sub->info);
+        submission_quota(call->app, call->who.user, sub->estimate.disk_bytes, &sub->info);
     if (code == ERR_OK)
         code = submission_row(sub, call->who.user, &row);
     if (code == ERR_OK)
@@ -481,9 +481,9 @@ static void control(struct call *call, enum job_event event, uint64_t iterations
     struct err_info info;
     if (!call_job(call, &row, true))
         return;
-    bool back = job_state_terminal(row.state) &&
-                (event == JOB_EVENT_extend || event == JOB_EVENT_retry); /* counts as a new one */
-    if ((back && submission_quota(call->app, row.owner, 1, 0, &info) != ERR_OK) ||
+    bool back =
+        job_state_terminal(row.state) && (event == JOB_EVENT_extend || event == JOB_EVENT_retry);
+    if ((back && submission_quota(call->app, row.owner, 0, &info) != ERR_OK) ||
         sched_control(call->app->sched, row.id, event, iterations, &info) != ERR_OK)
         call_fail_info(call, &info);
     else

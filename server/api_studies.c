@@ -299,7 +299,7 @@ static void store_creation(struct call *call, struct creation *c)
     unsigned char hash[32];
     bool existing = false;
     submission_key(call, &key, hash); /* looked at before */
-    enum err code = submission_quota(app, call->who.user, c->job_count, c->bytes, &info);
+    enum err code = submission_quota(app, call->who.user, c->bytes, &info);
     if (code == ERR_OK)
         code = store_study_create(app->store, &c->row, c->jobs, c->job_count, key, hash, &existing,
                                   &info);

@@ -26,6 +26,7 @@ struct bucket {
 struct member {
     struct user_row row;
     struct bucket writes, reads;
+    unsigned downloads; /* under way */
 };
 
 struct ticket {
@@ -214,6 +215,37 @@ enum err auth_allow(struct auth *auth, const struct identity *who, bool write,
         return err_set(info, ERR_RATE, "more than %.0f changing requests in a minute",
                        l->writes_per_minute);
     return err_set(info, ERR_RATE, "more than %.0f requests in a second", l->reads_per_second);
+}
+
+enum err auth_download_begin(struct auth *auth, const struct identity *who, struct err_info *info)
+{
+    unsigned most = auth->limits.downloads;
+    bool allowed = true;
+    pthread_rwlock_rdlock(&auth->lock);
+    struct member *member = find_user(auth, who->user);
+    if (member != NULL) {
+        pthread_mutex_lock(&auth->gate);
+        allowed = most == 0 || member->downloads < most;
+        member->downloads += allowed;
+        pthread_mutex_unlock(&auth->gate);
+    }
+    pthread_rwlock_unlock(&auth->lock);
+    if (allowed)
+        return ERR_OK;
+    return err_set(info, ERR_RATE, "%u downloads are under way, the most at the same time", most);
+}
+
+/* The user may have been deleted and made again meanwhile. */
+void auth_download_end(struct auth *auth, const char *user)
+{
+    pthread_rwlock_rdlock(&auth->lock);
+    struct member *member = find_user(auth, user);
+    if (member != NULL) {
+        pthread_mutex_lock(&auth->gate);
+        member->downloads -= member->downloads > 0;
+        pthread_mutex_unlock(&auth->gate);
+    }
+    pthread_rwlock_unlock(&auth->lock);
 }
 
 static size_t address_slot(const char *address)
@@ -407,9 +439,9 @@ enum err auth_user_put(struct auth *auth, struct user_row *user, struct err_info
     pthread_rwlock_rdlock(&auth->lock);
     const struct member *known = find_user(auth, user->name);
     if (known != NULL) {
-        enum role role = user->role;
-        *user = known->row;
-        user->role = role;
+        user->created_ms = known->row.created_ms;
+        user->usage = known->row.usage;
+        user->usage_ms = known->row.usage_ms;
     }
     pthread_rwlock_unlock(&auth->lock);
     enum err code = store_user_put(auth->store, user, info);
@@ -441,12 +473,14 @@ enum err auth_user_delete(struct auth *auth, const char *name, struct err_info *
     return ERR_OK;
 }
 
-bool auth_user_exists(struct auth *auth, const char *name)
+bool auth_user_get(struct auth *auth, const char *name, struct user_row *out)
 {
     pthread_rwlock_rdlock(&auth->lock);
-    bool exists = find_user(auth, name) != NULL;
+    const struct member *member = find_user(auth, name);
+    if (member != NULL && out != NULL)
+        *out = member->row;
     pthread_rwlock_unlock(&auth->lock);
-    return exists;
+    return member != NULL;
 }
 
 bool auth_empty(struct auth *auth)

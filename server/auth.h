@@ -13,6 +13,7 @@ struct auth;
 struct auth_limits {
     double writes_per_minute, reads_per_second; /* per user */
     double failures_per_minute;                 /* per address */
+    unsigned downloads;                         /* per user at the same time; 0: any number */
 };
 
 struct identity {
@@ -34,6 +35,11 @@ enum err auth_check(struct auth *auth, const char *header, const char *address,
 enum err auth_allow(struct auth *auth, const struct identity *who, bool write,
                     struct err_info *info);
 
+/* Takes one of the user's downloads, to be given back by the user's name; ERR_RATE when all are
+ * under way. */
+enum err auth_download_begin(struct auth *auth, const struct identity *who, struct err_info *info);
+void auth_download_end(struct auth *auth, const char *user);
+
 #define TOKEN_SIZE 56
 /* Makes a token for the user, who is created with this role when new (and must have this role when
  * not). The text is given out once. `expires_ms` 0: never. */
@@ -41,11 +47,12 @@ enum err auth_token_add(struct auth *auth, const char *user, enum role role, con
                         uint64_t expires_ms, char token[TOKEN_SIZE], char id[9],
                         struct err_info *info);
 enum err auth_token_revoke(struct auth *auth, const char *id, struct err_info *info);
-/* Creates a user, or gives one that exists another role (the row is then completed with the rest);
- * deleting revokes its tokens. */
+/* Creates a user, or gives one that exists another role and other quotas (the row is then completed
+ * with the rest); deleting revokes its tokens. */
 enum err auth_user_put(struct auth *auth, struct user_row *user, struct err_info *info);
 enum err auth_user_delete(struct auth *auth, const char *name, struct err_info *info);
-bool auth_user_exists(struct auth *auth, const char *name);
+/* The user as last put, or false; `out` may be NULL. */
+bool auth_user_get(struct auth *auth, const char *name, struct user_row *out);
 /* Whether no token exists at all: the first start. */
 bool auth_empty(struct auth *auth);
 /* The owner of a token id, or false. */

@@ -106,10 +106,13 @@ static char *read_file(const char *path, struct err_info *info)
 static enum err open_store(struct daemon *d, struct err_info *info)
 {
     struct store_config store = {.directory = d->config.state,
-                                 .min_free_bytes = (uint64_t)d->config.min_free_mb << 20};
+                                 .min_free_bytes = (uint64_t)d->config.min_free_mb << 20,
+                                 .user_active_jobs = (uint64_t)d->config.user_active_jobs,
+                                 .user_stored_bytes = (uint64_t)d->config.user_stored_mb << 20};
     struct auth_limits limits = {.writes_per_minute = (double)d->config.writes_per_minute,
                                  .reads_per_second = (double)d->config.reads_per_second,
-                                 .failures_per_minute = 10};
+                                 .failures_per_minute = 10,
+                                 .downloads = (unsigned)d->config.user_downloads};
     enum err code = make_directory(d->config.state, 0700, info);
     if (code == ERR_OK)
         code = store_open(&d->app.store, &store, info);
@@ -155,13 +158,11 @@ static enum err start_sampling(struct daemon *d, struct err_info *info)
         .max_iterations = (uint64_t)c->max_iterations,
         .max_chains = (uint64_t)c->max_chains,
         .max_dimension = (uint64_t)c->max_dimension,
-        .max_draws_bytes = (uint64_t)c->user_stored_mb << 20,
     };
     struct sched_config config = {
         .workers = (unsigned)c->workers,
         .slice_ms = (uint64_t)c->slice_ms,
         .user_running_chains = (unsigned)c->user_running_chains,
-        .user_stored_bytes = (uint64_t)c->user_stored_mb << 20,
         .limits = d->app.limits,
     };
     return sched_start(&d->app.sched, &config, d->app.store, d->app.cache, d->app.events, info);

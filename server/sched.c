@@ -531,12 +531,11 @@ uint64_t sched_grown_bytes(struct sched *s, const char *owner)
 /* The owner's jobs may have grown beyond the quota while they ran. */
 static bool over_quota(struct sched *s, const struct live *live)
 {
-    uint64_t active, bytes;
+    struct owner_totals totals;
     struct err_info info;
-    if (store_owner_totals(s->store, live->owner, &active, &bytes, &info) != ERR_OK)
+    if (store_owner_totals(s->store, live->owner, &totals, &info) != ERR_OK)
         return false;
-    bytes += sched_grown_bytes(s, live->owner);
-    return bytes > s->config.user_stored_bytes;
+    return totals.stored_bytes + sched_grown_bytes(s, live->owner) > totals.most_stored_bytes;
 }
 
 static void report_success(struct sched *s, struct live *live, uint64_t slices, bool done)

@@ -22,7 +22,6 @@ struct sched_config {
     uint64_t slice_ms;
     uint64_t look_ms; /* least time between two looks at the draws of a job; 0: 5 s */
     unsigned user_running_chains;
-    uint64_t user_stored_bytes;
     struct job_limits limits;
 };
 

@@ -410,6 +410,9 @@ enum err store_open(struct store **out, const struct store_config *config, struc
         return err_set(info, ERR_NO_MEMORY, "the store cannot be opened: out of memory");
     store->lock_fd = store->draws_fd = -1;
     store->min_free_bytes = config->min_free_bytes;
+    store->user_active_jobs = config->user_active_jobs > 0 ? config->user_active_jobs : UINT64_MAX;
+    store->user_stored_bytes =
+        config->user_stored_bytes > 0 ? config->user_stored_bytes : UINT64_MAX;
     pthread_mutex_init(&store->lock, NULL);
     pthread_mutex_init(&store->pool_lock, NULL);
     enum err code = open_all(store, config, info);
@@ -474,7 +477,12 @@ enum err store_reader_take(struct store *store, struct db **out, struct err_info
     if (store->idle_count > 0)
         *out = store->idle[--store->idle_count];
     pthread_mutex_unlock(&store->pool_lock);
-    return *out != NULL ? ERR_OK : open_catalogue(store, DB_READER, out, info);
+    if (*out != NULL)
+        return ERR_OK;
+    enum err code = open_catalogue(store, DB_READER, out, info);
+    if (code == ERR_CORRUPT) /* there is no connection that could tell */
+        store_break(store, STORE_DAMAGED);
+    return code;
 }
 
 void store_reader_give(struct store *store, struct db *db)

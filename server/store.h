@@ -22,6 +22,9 @@ struct store_config {
     const char *directory;   /* STATE; created 0700 when missing */
     uint64_t min_free_bytes; /* below, job files are not written: ERR_NO_SPACE (512 MiB). 0: no
                               * such reserve, and no ballast file either */
+    /* Quotas of users who have none of their own; 0: without limit. That of unfinished jobs is kept
+     * by the store itself, whoever comes at the same time; that of bytes by those who ask. */
+    uint64_t user_active_jobs, user_stored_bytes;
 };
 
 /* Opens or creates, migrates (schema/migrations, compiled in), checks (quick_check; integrity_check
@@ -44,7 +47,7 @@ struct user_row {
     char name[USER_NAME_SIZE];
     enum role role;
     uint64_t created_ms;
-    char quotas[512]; /* JSON object of overrides, "{}" */
+    char quotas[512]; /* JSON object of overrides, {"active_jobs": 5, "stored_mb": 100} or "{}" */
     double usage;     /* scheduler: decayed seconds at usage_ms */
     uint64_t usage_ms;
 };
@@ -102,7 +105,7 @@ void job_row_release(struct job_row *row);
 /* Inserts job and its first log line in one transaction with its idempotency key (NULL: none). When
  * (owner, key) exists already: same body hash -> ERR_OK with *existing set and the first job's id
  * in `row->id`; another hash
- * -> ERR_INVALID. */
+ * -> ERR_INVALID. ERR_QUOTA when the owner may not have one more unfinished job. */
 enum err store_job_create(struct store *store, struct job_row *row, const char *idempotency_key,
                           const unsigned char body_hash[32], bool *existing, struct err_info *info);
 /* The job that this owner has submitted under this key, ERR_NOT_FOUND when there is none,
@@ -115,7 +118,8 @@ enum err store_job_get(struct store *store, const char *id, struct job_row *row,
                        struct err_info *info);
 
 /* A change to a job: only the members whose bit is set. The revision grows by one and `log` (NULL:
- * none) is appended to the job's log in the same transaction. */
+ * none) is appended to the job's log in the same transaction. ERR_QUOTA when a job that had ended
+ * would be one unfinished job too many. */
 enum job_field {
     JOB_SET_STATE = 1 << 0,   /* state, reason, started_ms, ended_ms */
     JOB_SET_TEXTS = 1 << 1,   /* name, note, tags, priority, lab */
@@ -144,9 +148,13 @@ struct job_filter {
 enum err store_jobs(struct store *store, const struct job_filter *filter,
                     bool (*each)(void *ctx, const struct job_row *row), void *ctx,
                     struct err_info *info);
-/* Counts and stored bytes of one owner's jobs that are not deleted. */
-enum err store_owner_totals(struct store *store, const char *owner, uint64_t *active_jobs,
-                            uint64_t *stored_bytes, struct err_info *info);
+/* What one owner has in jobs that are not deleted, and may have. */
+struct owner_totals {
+    uint64_t active_jobs, stored_bytes;
+    uint64_t most_active_jobs, most_stored_bytes; /* UINT64_MAX: without limit */
+};
+enum err store_owner_totals(struct store *store, const char *owner, struct owner_totals *out,
+                            struct err_info *info);
 
 enum err store_log_add(struct store *store, const char *job, const char *text,
                        struct err_info *info);

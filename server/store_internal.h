@@ -69,6 +69,7 @@ struct jobfile;
 struct store {
     char directory[STORE_PATH_SIZE]; /* absolute, without symbolic links */
     uint64_t min_free_bytes;
+    uint64_t user_active_jobs, user_stored_bytes; /* UINT64_MAX: without limit */
     int lock_fd, draws_fd;
     pthread_t thread;
 
@@ -136,6 +137,7 @@ void store_file_written(struct store *store, struct store_file *file);
 /* Marks the store as broken if the database is. `fatal`: also when it is only damaged. */
 void store_note_health(struct store *store, struct db *db, bool fatal);
 void store_break(struct store *store, const char *why);
+#define STORE_DAMAGED "the catalogue is damaged; restore it from a backup"
 
 /* Appends to a job's log within a transaction. */
 enum err store_log_append(struct db *db, const char *job, uint64_t at_ms, const char *text,
@@ -143,6 +145,9 @@ enum err store_log_append(struct db *db, const char *job, uint64_t at_ms, const 
 /* Inserts a job and its first log line within a transaction. */
 enum err store_job_insert(struct db *db, const struct job_row *row, const char *log,
                           struct err_info *info);
+/* Within a transaction: ERR_QUOTA when the owner may not have so many more unfinished jobs. */
+enum err store_check_active(struct store *store, struct db *db, const char *owner, size_t more,
+                            struct err_info *info);
 /* Writes notes within a transaction. */
 enum err store_notes_write(struct db *db, const struct store_note *notes, struct err_info *info);
 

@@ -163,6 +163,69 @@ enum err store_log(struct store *store, const char *job, uint64_t after, size_t 
     return ERR_OK;
 }
 
+/* ---- what an owner has and may have ---- */
+
+static enum err read_quotas(const struct store *store, struct db *db, const char *owner,
+                            struct owner_totals *out, struct err_info *info)
+{
+    struct query q;
+    uint64_t jobs = 0, mb = 0;
+    query_open(&q, db,
+               "SELECT json_extract(quotas, '$.active_jobs'), json_extract(quotas, '$.stored_mb') "
+               "FROM user WHERE name = ?");
+    query_text(&q, owner);
+    if (query_next(&q)) {
+        jobs = query_get_count(&q, 0); /* 0 for NULL */
+        mb = query_get_count(&q, 1);
+    }
+    out->most_active_jobs = jobs > 0 ? jobs : store->user_active_jobs;
+    out->most_stored_bytes = mb > 0 ? mb << 20 : store->user_stored_bytes;
+    return query_close(&q, info);
+}
+
+static enum err read_totals(const struct store *store, struct db *db, const char *owner,
+                            struct owner_totals *out, struct err_info *info)
+{
+    struct query q;
+    *out = (struct owner_totals){0};
+    query_open(&q, db,
+               "SELECT coalesce(sum(state IN ('queued', 'running', 'paused', 'cancelling')), 0), "
+               "coalesce(sum(stored_bytes), 0) FROM job WHERE owner = ? AND deleted_ms = 0");
+    query_text(&q, owner);
+    if (query_next(&q)) {
+        out->active_jobs = query_get_count(&q, 0);
+        out->stored_bytes = query_get_count(&q, 1);
+    }
+    enum err code = query_close(&q, info);
+    return code == ERR_OK ? read_quotas(store, db, owner, out, info) : code;
+}
+
+enum err store_owner_totals(struct store *store, const char *owner, struct owner_totals *out,
+                            struct err_info *info)
+{
+    struct db *db;
+    *out = (struct owner_totals){0};
+    enum err code = store_reader_take(store, &db, info);
+    if (code != ERR_OK)
+        return code;
+    code = read_totals(store, db, owner, out, info);
+    store_reader_give(store, db);
+    return code;
+}
+
+enum err store_check_active(struct store *store, struct db *db, const char *owner, size_t more,
+                            struct err_info *info)
+{
+    struct owner_totals t;
+    enum err code = read_totals(store, db, owner, &t, info);
+    if (code != ERR_OK ||
+        (t.active_jobs <= t.most_active_jobs && more <= t.most_active_jobs - t.active_jobs))
+        return code;
+    return err_set(info, ERR_QUOTA,
+                   "%s has %llu unfinished jobs and may have %llu: %zu more cannot be taken", owner,
+                   (unsigned long long)t.active_jobs, (unsigned long long)t.most_active_jobs, more);
+}
+
 /* ---- creating ---- */
 
 struct creation {
@@ -249,12 +312,13 @@ static enum err create(struct store *store, struct db *db, void *ctx, struct err
 {
     struct creation *c = ctx;
     char text[USER_NAME_SIZE + 20];
-    (void)store;
     c->existing = false;
     enum err code = c->key != NULL ? find_earlier(db, c, info) : ERR_OK;
     if (code != ERR_OK || c->existing)
         return code;
-    code = insert(db, c, info);
+    code = store_check_active(store, db, c->row->owner, 1, info);
+    if (code == ERR_OK)
+        code = insert(db, c, info);
     snprintf(text, sizeof text, "submitted by %s", c->row->owner);
     return code == ERR_OK ? store_log_append(db, c->row->id, c->row->created_ms, text, info) : code;
 }
@@ -279,6 +343,8 @@ struct change {
     unsigned fields;
     const char *log;
     uint64_t revision;
+    char owner[USER_NAME_SIZE];
+    enum job_state from;
 };
 
 static enum err set_state(struct db *db, const struct job_row *row, struct err_info *info)
@@ -343,19 +409,29 @@ static enum err set_deleted(struct db *db, const struct job_row *row, struct err
     return query_run(&q, info);
 }
 
-static enum err raise_revision(struct db *db, const char *id, uint64_t *revision,
-                               struct err_info *info)
+static enum err raise_revision(struct db *db, struct change *change, struct err_info *info)
 {
     struct query q;
     bool found = false;
-    query_open(&q, db, "UPDATE job SET revision = revision + 1 WHERE id = ? RETURNING revision");
-    query_text(&q, id);
+    query_open(&q, db,
+               "UPDATE job SET revision = revision + 1 WHERE id = ? "
+               "RETURNING revision, owner, state");
+    query_text(&q, change->row->id);
     while (query_next(&q)) {
         found = true;
-        *revision = query_get_count(&q, 0);
+        change->revision = query_get_count(&q, 0);
+        query_copy_text(&q, 1, change->owner, sizeof change->owner);
+        job_state_parse(query_get_text(&q, 2), &change->from);
     }
     enum err code = query_close(&q, info);
-    return code == ERR_OK && !found ? not_found(id, info) : code;
+    return code == ERR_OK && !found ? not_found(change->row->id, info) : code;
+}
+
+/* Whether a job that had ended goes on. */
+static bool revives(const struct change *change)
+{
+    return (change->fields & JOB_SET_STATE) && job_state_terminal(change->from) &&
+           !job_state_terminal(change->row->state);
 }
 
 static enum err update(struct store *store, struct db *db, void *ctx, struct err_info *info)
@@ -369,8 +445,9 @@ static enum err update(struct store *store, struct db *db, void *ctx, struct err
                    {JOB_SET_RESULTS, set_results},
                    {JOB_SET_DELETED, set_deleted}};
     struct change *change = ctx;
-    (void)store;
-    enum err code = raise_revision(db, change->row->id, &change->revision, info);
+    enum err code = raise_revision(db, change, info);
+    if (code == ERR_OK && revives(change))
+        code = store_check_active(store, db, change->owner, 1, info);
     for (size_t i = 0; i < sizeof setters / sizeof setters[0] && code == ERR_OK; i++)
         if (change->fields & setters[i].field)
             code = setters[i].set(db, change->row, info);
@@ -623,32 +700,4 @@ enum err store_jobs(struct store *store, const struct job_filter *filter,
         left -= count;
     }
     return ERR_OK;
-}
-
-static enum err read_totals(struct db *db, const char *owner, uint64_t *active_jobs,
-                            uint64_t *stored_bytes, struct err_info *info)
-{
-    struct query q;
-    query_open(&q, db,
-               "SELECT coalesce(sum(state IN ('queued', 'running', 'paused', 'cancelling')), 0), "
-               "coalesce(sum(stored_bytes), 0) FROM job WHERE owner = ? AND deleted_ms = 0");
-    query_text(&q, owner);
-    if (query_next(&q)) {
-        *active_jobs = query_get_count(&q, 0);
-        *stored_bytes = query_get_count(&q, 1);
-    }
-    return query_close(&q, info);
-}
-
-enum err store_owner_totals(struct store *store, const char *owner, uint64_t *active_jobs,
-                            uint64_t *stored_bytes, struct err_info *info)
-{
-    struct db *db;
-    *active_jobs = *stored_bytes = 0;
-    enum err code = store_reader_take(store, &db, info);
-    if (code != ERR_OK)
-        return code;
-    code = read_totals(db, owner, active_jobs, stored_bytes, info);
-    store_reader_give(store, db);
-    return code;
 }

@@ -119,12 +119,13 @@ static enum err insert_member(struct db *db, const struct study_row *row, size_t
 static enum err create(struct store *store, struct db *db, void *ctx, struct err_info *info)
 {
     struct creation *c = ctx;
-    (void)store;
     c->existing = false;
     enum err code = c->key != NULL ? find_earlier(db, c, info) : ERR_OK;
     if (code != ERR_OK || c->existing)
         return code;
-    code = insert_study(db, c, info);
+    code = store_check_active(store, db, c->row->owner, c->count, info);
+    if (code == ERR_OK)
+        code = insert_study(db, c, info);
     if (code == ERR_OK)
         code = insert_jobs(db, c, info);
     for (size_t i = 0; i < c->row->member_count && code == ERR_OK; i++)

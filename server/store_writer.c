@@ -202,7 +202,7 @@ void store_note_health(struct store *store, struct db *db, bool fatal)
     if (db_health(db) == DB_SYNC_FAILED)
         store_break(store, "the disk failed to sync what was written to it");
     else if (db_health(db) == DB_DAMAGED && fatal)
-        store_break(store, "the catalogue is damaged; restore it from a backup");
+        store_break(store, STORE_DAMAGED);
 }
 
 /* ---- the catalogue ---- */

@@ -52,12 +52,18 @@ static enum err check_reference(struct submission *sub, struct app *app, const c
 enum err submission_prepare(struct submission *sub, struct app *app, const char *user,
                             const json_t *json)
 {
-    enum err code = spec_parse(&sub->spec, json, &app->limits, &sub->mistakes);
+    struct job_limits limits = app->limits;
+    struct owner_totals totals;
+    enum err code = spec_parse(&sub->spec, json, &limits, &sub->mistakes);
     sub->parsed = code == ERR_OK;
     if (code == ERR_OK)
         code = load_model(sub, app, user);
     if (code == ERR_OK)
-        code = spec_bind(&sub->spec, sub->model, &app->limits, &sub->bound, &sub->mistakes);
+        code = store_owner_totals(app->store, user, &totals, &sub->info);
+    if (code == ERR_OK) {
+        limits.max_draws_bytes = totals.most_stored_bytes;
+        code = spec_bind(&sub->spec, sub->model, &limits, &sub->bound, &sub->mistakes);
+    }
     if (code == ERR_OK)
         code = check_reference(sub, app, user);
     if (code == ERR_OK)
@@ -130,26 +136,19 @@ enum err submission_row(struct submission *sub, const char *owner, struct job_ro
 
 /* ---- quotas ---- */
 
-enum err submission_quota(struct app *app, const char *user, uint64_t jobs, uint64_t bytes,
-                          struct err_info *info)
+enum err submission_quota(struct app *app, const char *user, uint64_t bytes, struct err_info *info)
 {
-    uint64_t active, stored, most = (uint64_t)app->config->user_stored_mb << 20;
+    struct owner_totals totals;
     struct store_stats stats;
-    enum err code = store_owner_totals(app->store, user, &active, &stored, info);
+    enum err code = store_owner_totals(app->store, user, &totals, info);
     if (code != ERR_OK)
         return code;
-    if (active + jobs > (uint64_t)app->config->user_active_jobs)
+    uint64_t stored = totals.stored_bytes + sched_grown_bytes(app->sched, user);
+    if (stored + bytes > totals.most_stored_bytes)
         return err_set(info, ERR_QUOTA,
-                       "you have %" PRIu64 " unfinished jobs and may have %lld: %" PRIu64
-                       " more cannot be taken",
-                       active, (long long)app->config->user_active_jobs, jobs);
-    stored += sched_grown_bytes(app->sched, user);
-    if (stored + bytes > most)
-        return err_set(info, ERR_QUOTA,
-                       "the job would store about %" PRIu64 " MB; you have %" PRIu64
-                       " MB of %" PRIu64
+                       "the job would store about %" PRIu64 " MB; %s has %" PRIu64 " MB of %" PRIu64
                        " MB in use: delete jobs, thin more or save fewer parameters",
-                       bytes >> 20, stored >> 20, most >> 20);
+                       bytes >> 20, user, stored >> 20, totals.most_stored_bytes >> 20);
     store_stats(app->store, &stats);
     if (stats.free_bytes < 2 * ((uint64_t)app->config->min_free_mb << 20))
         return err_set(info, ERR_NO_SPACE, "the server's disk is nearly full (%" PRIu64 " MB left)",

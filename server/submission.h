@@ -31,10 +31,9 @@ const char *submission_precision(const struct submission *sub);
 /* The row of a new job, queued, with an id of its own; released with job_row_release. */
 enum err submission_row(struct submission *sub, const char *owner, struct job_row *row);
 
-/* Whether the user may have `jobs` more unfinished jobs that will store `bytes`. ERR_QUOTA,
- * ERR_NO_SPACE. */
-enum err submission_quota(struct app *app, const char *user, uint64_t jobs, uint64_t bytes,
-                          struct err_info *info);
+/* Whether there is room for `bytes` more of the user's draws: ERR_QUOTA, ERR_NO_SPACE. How many
+ * unfinished jobs a user may have is looked at by the store when it takes them. */
+enum err submission_quota(struct app *app, const char *user, uint64_t bytes, struct err_info *info);
 
 /* A fresh id of a job or a study. */
 void submission_id(char id[JOB_ID_SIZE], uint64_t now_ms);

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import threading
 
 import harness
 from harness import NO_TOKEN, Case, Daemon, endless, toy
@@ -139,6 +140,20 @@ class Users(Case):
         self.assertEqual(listed["frank"], "viewer")
         self.assertEqual(listed["alice"], "user")
 
+    def test_what_is_not_given_stays_as_it_is(self):
+        quotas = {"active_jobs": 7, "stored_mb": None}
+        admin.post("/v1/users", {"name": "ivan", "role": "viewer", "quotas": {"active_jobs": 7}})
+        reply = admin.post("/v1/users", {"name": "ivan"})
+        self.assertEqual((reply.json()["role"], reply.json()["quotas"]), ("viewer", quotas))
+        reply = admin.post("/v1/users", {"name": "ivan", "role": "user", "quotas": None})
+        self.assertEqual((reply.json()["role"], reply.json()["quotas"]), ("user", quotas))
+        created = reply.json()["created_at"]
+        listed = {u["name"]: u for u in admin.read("/v1/users")["items"]}
+        self.assertEqual(listed["ivan"], {"name": "ivan", "role": "user", "quotas": quotas,
+                                          "created_at": created})
+        self.assertEqual(listed["alice"]["quotas"], {"active_jobs": None, "stored_mb": None})
+        self.assertEqual(admin.post("/v1/users", {"name": "judy"}).json()["role"], "user")
+
     def test_a_changed_role_counts_at_once(self):
         grace = daemon.user("grace")
         self.assertEqual(grace.post("/v1/jobs", toy()).status, 201)
@@ -160,6 +175,12 @@ class Users(Case):
         self.assertProblem(admin.post("/v1/users", {}), 422, pointer="/name")
         self.assertProblem(admin.post("/v1/users", {"name": "A B"}), 422, pointer="/name")
         self.assertProblem(admin.post("/v1/users", {"name": "x", "role": "god"}), 422, pointer="/role")
+        for quotas, pointer in (({"active_jobs": 0}, "/quotas/active_jobs"),
+                                ({"stored_mb": "9"}, "/quotas/stored_mb"),
+                                ({"stored_mb": 1 << 40}, "/quotas/stored_mb"),
+                                ({"chains": 9}, "/quotas/chains"), (5, "/quotas")):
+            reply = admin.post("/v1/users", {"name": "x", "quotas": quotas})
+            self.assertProblem(reply, 422, pointer=pointer)
         self.assertProblem(admin.delete("/v1/users/admin"), 409)
         self.assertProblem(admin.delete("/v1/users/nobody"), 404)
 
@@ -244,6 +265,81 @@ class Limits(Case):
         carol.wait(first, "cancelled")
         self.assertEqual(carol.post("/v1/jobs", toy()).status, 201)
         carol.act(second, "cancel")
+        self.assertEqual(small.stop(), 0)
+
+    def together(self, count, act):
+        """Runs act(k) in as many threads, released at once; returns the statuses."""
+        answers, start = [None] * count, threading.Barrier(count)
+
+        def one(k):
+            start.wait()
+            answers[k] = act(k).status
+        threads = [threading.Thread(target=one, args=(k,)) for k in range(count)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        return answers
+
+    def test_simultaneous_submissions_do_not_exceed_the_limit(self):
+        small = Daemon(user_active_jobs=5)
+        carol = small.user("carol")
+        answers = self.together(24, lambda k: carol.post("/v1/jobs", endless(seed=k)))
+        self.assertEqual(sorted(answers), [201] * 5 + [422] * 19)
+        self.assertEqual(small.catalogue("SELECT count(*) FROM job"), [(5,)])
+        self.assertEqual(small.stop(), 0)
+
+    def test_jobs_that_go_on_count_too(self):
+        small = Daemon(user_active_jobs=4)
+        carol = small.user("carol")
+        ended = [carol.run(toy(seed=k))["id"] for k in range(8)]
+        answers = self.together(12, lambda k: carol.post("/v1/jobs/%s/extend" % ended[k], {
+            "iterations": 800000000}) if k < 8 else carol.post("/v1/jobs", endless(seed=k)))
+        self.assertEqual(sum(a in (201, 202) for a in answers), 4, answers)
+        self.assertEqual(sum(a == 422 for a in answers), 8, answers)
+        states = [carol.job(j)["state"] for j in ended]
+        self.assertEqual(states.count("succeeded"), 8 - answers[:8].count(202))
+        self.assertEqual(small.stop(), 0)
+
+    def test_users_have_quotas_of_their_own(self):
+        small = Daemon(user_active_jobs=2, user_stored_mb=1)
+        boss = small.client()
+        carol, dave = small.user("carol"), small.user("dave")
+        self.assertEqual(carol.read("/v1/me")["quotas"], {"active_jobs": 2, "stored_mb": 1})
+        reply = boss.post("/v1/users", {"name": "carol", "quotas": {"active_jobs": 3}})
+        self.assertEqual(reply.status, 201, reply)
+        self.assertEqual(reply.json()["quotas"], {"active_jobs": 3, "stored_mb": None})
+        self.assertEqual(carol.read("/v1/me")["quotas"], {"active_jobs": 3, "stored_mb": 1})
+        for user, most in ((carol, 3), (dave, 2)):
+            jobs = [user.submit(endless()) for _ in range(most)]
+            self.assertProblem(user.post("/v1/jobs", endless()), 422, "may have %d" % most)
+            for job in jobs:
+                user.act(job, "cancel")
+                user.wait(job, "cancelled")
+        big = toy(iterations=400000, warmup=0, chains=1)
+        self.assertProblem(carol.post("/v1/jobs", big), 422, "MB")
+        boss.post("/v1/users", {"name": "carol", "quotas": {"stored_mb": 100}})
+        self.assertEqual(carol.read("/v1/me")["quotas"], {"active_jobs": 2, "stored_mb": 100})
+        job = carol.submit(big)
+        carol.wait(job)  # it is not paused for its size either
+        self.assertGreater(carol.job(job)["stored_bytes"], 2 << 20)
+        self.assertProblem(dave.post("/v1/jobs", big), 422, "MB")
+        self.assertEqual(small.stop(), 0)
+        small.start()
+        self.assertEqual(carol.read("/v1/me")["quotas"], {"active_jobs": 2, "stored_mb": 100})
+        boss.post("/v1/users", {"name": "carol", "quotas": {}})
+        self.assertEqual(carol.read("/v1/me")["quotas"], {"active_jobs": 2, "stored_mb": 1})
+        self.assertEqual(small.stop(), 0)
+
+    def test_a_running_job_is_paused_by_its_owners_own_quota(self):
+        small = Daemon()
+        boss, carol = small.client(), small.user("carol")
+        boss.post("/v1/users", {"name": "carol", "quotas": {"stored_mb": 20}})
+        job = carol.submit(toy(iterations=1000000, warmup=0, chains=2))
+        boss.post("/v1/users", {"name": "carol", "quotas": {"stored_mb": 1}})
+        ended = carol.until(job, lambda j: j["state"] in ("succeeded", "paused"))
+        self.assertEqual(ended["state"], "paused")
+        self.assertIn("quota", ended["reason"])
         self.assertEqual(small.stop(), 0)
 
     def test_stored_bytes_are_limited_at_submission_and_while_running(self):

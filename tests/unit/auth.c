@@ -21,7 +21,7 @@
 static char directory[] = "/tmp/barker-auth-XXXXXX";
 static struct store *store;
 static struct auth *auth;
-static struct auth_limits limits = {NO_LIMIT, NO_LIMIT, NO_LIMIT};
+static struct auth_limits limits = {NO_LIMIT, NO_LIMIT, NO_LIMIT, 0};
 
 static void open_all(void)
 {
@@ -62,7 +62,7 @@ TestSuite(auth, .init = setup, .fini = teardown);
 /* Limits other than none. */
 static void limit(double writes_per_minute, double reads_per_second, double failures_per_minute)
 {
-    limits = (struct auth_limits){writes_per_minute, reads_per_second, failures_per_minute};
+    limits = (struct auth_limits){writes_per_minute, reads_per_second, failures_per_minute, 0};
     reopen();
 }
 
@@ -312,7 +312,7 @@ Test(auth, names_of_users_are_short_and_plain)
         cr_expect_not(user_name_valid(bad[i]), "%s", bad[i]);
         cr_expect_eq(auth_token_add(auth, bad[i], ROLE_USER, NULL, 0, m.token, m.id, &info),
                      ERR_INVALID, "%s", bad[i]);
-        cr_expect_not(auth_user_exists(auth, bad[i]));
+        cr_expect_not(auth_user_get(auth, bad[i], NULL));
     }
 }
 
@@ -365,12 +365,60 @@ Test(auth, a_changed_role_holds_for_existing_tokens_at_once)
     cr_expect_eq(role_of(m.token), ROLE_VIEWER);
 }
 
+Test(auth, a_user_is_as_last_put)
+{
+    struct user_row row = {.role = ROLE_USER, .created_ms = 5, .quotas = "{\"active_jobs\": 3}"};
+    struct user_row again = {.role = ROLE_VIEWER, .created_ms = 9, .quotas = "{}"}, got;
+    struct err_info info = {0};
+    snprintf(row.name, sizeof row.name, "eve");
+    snprintf(again.name, sizeof again.name, "eve");
+    cr_assert_eq(auth_user_put(auth, &row, &info), ERR_OK, "%s", info.message);
+    reopen();
+    cr_assert(auth_user_get(auth, "eve", &got));
+    cr_expect_str_eq(got.quotas, "{\"active_jobs\": 3}");
+    cr_assert_eq(auth_user_put(auth, &again, &info), ERR_OK, "%s", info.message);
+    cr_assert(auth_user_get(auth, "eve", &got));
+    cr_expect_str_eq(got.quotas, "{}");
+    cr_expect_eq(got.role, ROLE_VIEWER);
+    cr_expect_eq(again.created_ms, 5, "a user is made once");
+    cr_expect_eq(got.created_ms, 5);
+}
+
+Test(auth, downloads_are_counted_for_each_user)
+{
+    struct identity ada = {.user = "ada"}, bob = {.user = "bob"}, nobody = {.user = "nobody"};
+    struct err_info info = {0};
+    limits.downloads = 2;
+    put_user("ada", ROLE_USER);
+    put_user("bob", ROLE_USER);
+    reopen();
+    cr_expect_eq(auth_download_begin(auth, &ada, &info), ERR_OK);
+    cr_expect_eq(auth_download_begin(auth, &ada, &info), ERR_OK);
+    cr_expect_eq(auth_download_begin(auth, &ada, &info), ERR_RATE);
+    cr_expect_eq(auth_download_begin(auth, &ada, &info), ERR_RATE, "a refusal is no download");
+    cr_expect_eq(auth_download_begin(auth, &bob, &info), ERR_OK);
+    auth_download_end(auth, "ada");
+    cr_expect_eq(auth_download_begin(auth, &ada, &info), ERR_OK);
+    cr_expect_eq(auth_download_begin(auth, &ada, &info), ERR_RATE);
+    for (int i = 0; i < 5; i++)
+        auth_download_end(auth, "bob"); /* of a user of this name who was deleted */
+    cr_expect_eq(auth_download_begin(auth, &bob, &info), ERR_OK);
+    cr_expect_eq(auth_download_begin(auth, &bob, &info), ERR_OK);
+    cr_expect_eq(auth_download_begin(auth, &bob, &info), ERR_RATE);
+    auth_download_end(auth, "nobody");
+    cr_expect_eq(auth_download_begin(auth, &nobody, &info), ERR_OK);
+    limits.downloads = 0;
+    reopen();
+    for (int i = 0; i < 100; i++)
+        cr_expect_eq(auth_download_begin(auth, &ada, &info), ERR_OK);
+}
+
 Test(auth, a_deleted_user_has_no_tokens_any_more)
 {
     struct made m = make("ada", ROLE_USER), other = make("bob", ROLE_USER);
     struct err_info info = {0};
     cr_assert_eq(auth_user_delete(auth, "ada", &info), ERR_OK, "%s", info.message);
-    cr_expect_not(auth_user_exists(auth, "ada"));
+    cr_expect_not(auth_user_get(auth, "ada", NULL));
     cr_expect_eq(try_token(m.token), ERR_UNAUTHENTICATED);
     cr_expect_eq(try_token(other.token), ERR_OK);
     put_user("ada", ROLE_USER);
