@@ -3,12 +3,14 @@
 import { Jobs } from "./jobs.jsx";
 import { Job } from "./job.jsx";
 import { New } from "./new.jsx";
+import { Server } from "./server.jsx";
 import { match } from "../router.js";
 
 export const PAGES = [
   { path: "/jobs", title: "Jobs", nav: "Jobs", component: Jobs },
   { path: "/new", title: "New job", nav: "New job", role: ["user", "admin"], component: New },
   { path: "/jobs/:id", title: "Job", component: Job },
+  { path: "/server", title: "Server", nav: "Server", component: Server },
 ];
 
 export { NotFound } from "./notfound.jsx";
