@@ -9,6 +9,7 @@
 
 #define SIGNIFICANCE 0.05
 #define MIXED_RHAT   1.05
+#define LOST_RHAT    1.2  /* beyond, an effective sample size and its errors mean nothing */
 #define PRECISE      20.0 /* a difference of so many errors: chance is not the largest of them */
 #define LARGE        0.5 /* a bias of so many sds: the squared step size may not be the whole story */
 
@@ -19,9 +20,11 @@ static const struct mixing *mixing_of(const struct ladder *ladder, size_t side, 
     return &ladder->sides[side].summary->rows[at].mixing;
 }
 
-/* What is surely wrong; -INFINITY where either cannot be told. */
+/* What is surely wrong; -INFINITY where that cannot be told. */
 static double surely(const struct ladder_row *row)
 {
+    if (row->rhat > LOST_RHAT)
+        return -INFINITY;
     double mean = fabs(row->difference) - 2.0 * row->difference_error;
     double sd = fabs(row->spread.excess) - 2.0 * row->spread.excess_error;
     return isnan(mean + sd) ? -INFINITY : fmax(mean, sd);
@@ -52,8 +55,8 @@ static void measure_row(const struct ladder *ladder, struct ladder_row *row)
     extrapolate_spread(&row->spread, sd, ladder->side_count, ladder->base);
     row->difference = row->mean.difference / row->spread.scale;
     row->difference_error = row->mean.difference_error / row->spread.scale;
-    row->rank = surely(row);
     note_rhat(ladder, row);
+    row->rank = surely(row);
 }
 
 /* ---- all of them ---- */
@@ -88,7 +91,8 @@ static void judge(struct ladder *ladder)
         struct ladder_row *row = &ladder->rows[k];
         row->biased = is_known(row) && (rare(two_sided(row->mean.z), tests) ||
                                         rare(two_sided(row->spread.z), tests));
-        row->misfit = rare(row->mean.p_value, tests) || rare(row->spread.p_value, tests);
+        row->misfit =
+            is_known(row) && (rare(row->mean.p_value, tests) || rare(row->spread.p_value, tests));
         ladder->biased += row->biased;
         ladder->misfits += row->misfit;
     }
@@ -149,9 +153,12 @@ static void say_biased(const struct ladder *ladder, const struct ladder_row *row
 {
     size_t used = 0, known = count_known(ladder);
     const struct extrapolate_spread *s = &row->spread;
-    add(out, size, &used, "%s: at this step size its sd is %.2g %% (+/- %.1g) too %s",
-        name_of(ladder, row), 100.0 * fabs(s->excess), 100.0 * s->excess_error,
-        s->excess >= 0.0 ? "large" : "small");
+    add(out, size, &used, "%s: at this step size its sd is ", name_of(ladder, row));
+    if (s->excess > 1.0)
+        add(out, size, &used, "%.2g times (+/- %.1g) too large", 1.0 + s->excess, s->excess_error);
+    else
+        add(out, size, &used, "%.2g %% (+/- %.1g) too %s", 100.0 * fabs(s->excess),
+            100.0 * s->excess_error, s->excess >= 0.0 ? "large" : "small");
     add(out, size, &used, " and its mean %.2g posterior sds (+/- %.1g) too %s",
         fabs(row->difference), row->difference_error, row->difference >= 0.0 ? "large" : "small");
     add(out, size, &used, "; at step size 0: mean %.4g +/- %.1g", row->mean.value, row->mean.error);
@@ -188,7 +195,7 @@ static void say_unbiased(const struct ladder *ladder, char *out, size_t size)
         look_at(&l, row, "sd", row->spread.excess, row->spread.excess_error);
     }
     if (l.row == NULL)
-        snprintf(out, size, "nothing can be said: no parameter has a mean and an sd with errors");
+        snprintf(out, size, "nothing can be said: no parameter has mixed at every step size");
     else
         snprintf(out, size,
                  "no bias beyond chance in %zu parameter%s: the largest difference from step size "
@@ -274,7 +281,7 @@ static void caution_spread(const struct ladder *ladder, json_t **list)
     char text[200];
     size_t n = 0;
     for (size_t k = 0; k < ladder->count; k++)
-        n += !isnan(ladder->rows[k].spread.variance) && isnan(ladder->rows[k].spread.sd);
+        n += is_known(&ladder->rows[k]) && isnan(ladder->rows[k].spread.sd);
     if (n == 0)
         return;
     snprintf(text, sizeof text,
@@ -290,8 +297,8 @@ static void caution_unknown(const struct ladder *ladder, json_t **list)
     size_t n = ladder->count - count_known(ladder);
     if (n == 0)
         return;
-    snprintf(text, sizeof text, "%zu parameter%s cannot be judged: see their reasons", n,
-             n == 1 ? "" : "s");
+    snprintf(text, sizeof text, "%zu of %zu parameters cannot be judged: see their reasons", n,
+             ladder->count);
     json_add(list, json_text(text));
 }
 
@@ -341,6 +348,25 @@ static json_t *numbers_json(const struct numbers *n, bool fitted)
     return doc;
 }
 
+static void put_reason(json_t **doc, const struct ladder *ladder, const struct ladder_row *row)
+{
+    char text[200];
+    if (isnan(row->spread.variance) || isnan(row->mean.value))
+        snprintf(text, sizeof text, "a mean or an sd has no error: see the factors");
+    else if (row->rhat > LOST_RHAT)
+        snprintf(text, sizeof text,
+                 "not judged: it has not mixed at factor %g (R-hat %.3f), so its errors mean "
+                 "nothing",
+                 ladder->sides[row->rhat_side].factor, row->rhat);
+    else if (isnan(row->spread.sd))
+        snprintf(text, sizeof text,
+                 "the extrapolated variance is not above twice its error: differences are in units "
+                 "of the sd at the smallest step");
+    else
+        return;
+    json_put(doc, "reason", json_text(text));
+}
+
 json_t *ladder_row_json(const struct ladder *ladder, const struct ladder_row *row)
 {
     const struct extrapolate_spread *s = &row->spread;
@@ -356,11 +382,6 @@ json_t *ladder_row_json(const struct ladder *ladder, const struct ladder_row *ro
     json_put(&doc, "mean", numbers_json(&mean, fitted));
     json_put(&doc, "sd", numbers_json(&sd, fitted));
     json_put(&doc, "biased", json_boolean(row->biased));
-    if (isnan(s->variance) || isnan(row->mean.value))
-        json_put(&doc, "reason", json_text("a mean or an sd has no error: see the factors"));
-    else if (isnan(s->sd))
-        json_put(&doc, "reason",
-                 json_text("the extrapolated variance is not above twice its error: differences "
-                           "are in units of the sd at the smallest step"));
+    put_reason(&doc, ladder, row);
     return doc;
 }

@@ -25,7 +25,7 @@ struct ladder_row {
     struct extrapolate_spread spread;
     double difference, difference_error; /* of the mean at factor 1, in spread.scale */
     double rank; /* what is surely wrong: the larger of |difference| and |excess|, each less
-                  * twice its error; -INFINITY: nothing can be said */
+                  * twice its error; -INFINITY: nothing can be said, e.g. R-hat > 1.2 */
     bool biased; /* beyond chance, with all parameters looked at (Bonferroni, 5 %) */
     bool misfit; /* the same for the law of the squared step size, from three sides on */
     double rhat; /* the largest of the sides; NaN: not known */

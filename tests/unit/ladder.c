@@ -147,7 +147,7 @@ Test(ladder, the_sentence_says_what_was_found)
     drop(&w);
     build(&w, &unknown, 1, 2);
     cr_expect_str_eq(ladder_sentence(&w.ladder, text),
-                     "nothing can be said: no parameter has a mean and an sd with errors");
+                     "nothing can be said: no parameter has mixed at every step size");
     drop(&w);
 }
 
@@ -160,12 +160,13 @@ Test(ladder, cautions_say_what_stands_against_it)
     } cases[] = {
         {{{2.0, 2.003}, 0.01, {1.0, 1.002}, 0.01, 1.001}, 2, NULL},
         {{{2.15, 2.0375}, 0.01, {1.0, 1.0}, 0.01, 1.001}, 2, NULL},
-        {{{2.0, 2.003}, 0.01, {1.0, 1.002}, 0.01, 1.21}, 2, "factor 1 has not mixed (R-hat 1.210"},
+        {{{2.0, 2.003}, 0.01, {1.0, 1.002}, 0.01, 1.11}, 2, "factor 1 has not mixed (R-hat 1.110"},
+        {{{3.0, 2.003}, 0.01, {1.0, 1.002}, 0.01, 1.21}, 2, "1 of 1 parameters cannot be judged"},
         {{{3.0, 2.25}, 0.01, {1.0, 1.0}, 0.01, 1.0}, 2, "more than half a posterior sd"},
         {{{2.15, 2.0375}, 0.001, {1.0, 1.0}, 0.01, 1.0}, 2, "add a smaller factor"},
         {{{2.2, 2.0, 2.2}, 0.01, {1.0, 1.0, 1.0}, 0.01, 1.0}, 3, "1 parameter does not follow"},
         {{{2.0, 2.0}, 0.01, {4.0, 2.0}, 0.01, 1.0}, 2, "cannot be told from 0"},
-        {{{2.0, NAN}, 0.01, {1.0, 1.0}, 0.01, NAN}, 2, "1 parameter cannot be judged"},
+        {{{2.0, NAN}, 0.01, {1.0, 1.0}, 0.01, NAN}, 2, "1 of 1 parameters cannot be judged"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct world w;
@@ -176,6 +177,38 @@ Test(ladder, cautions_say_what_stands_against_it)
             cr_expect(cautions_say(&w, cases[i].words), "%zu", i);
         drop(&w);
     }
+}
+
+/* Errors of chains that have not mixed mean nothing, however large the difference. */
+Test(ladder, what_has_not_mixed_is_not_judged)
+{
+    struct parameter all[] = {inflated, inflated, fine};
+    struct world w;
+    char text[LADDER_TEXT_SIZE];
+    all[0].sd[0] = 5.0;
+    all[0].rhat = 1.5;
+    build(&w, all, COUNT(all), 2);
+    cr_expect_eq(w.ladder.rows[0].at, 1);
+    cr_expect_eq(w.ladder.rows[2].at, 0, "not judged: last");
+    cr_expect_eq(w.ladder.biased, 1);
+    cr_expect(strstr(ladder_sentence(&w.ladder, text), "1 of 2 parameters differs") != NULL, "%s",
+              text);
+    json_t *row = ladder_row_json(&w.ladder, &w.ladder.rows[2]);
+    cr_expect(strstr(json_string_value(json_object_get(row, "reason")),
+                     "it has not mixed at factor 1 (R-hat 1.500)") != NULL);
+    json_decref(row);
+    drop(&w);
+}
+
+Test(ladder, large_factors_are_said_as_such)
+{
+    static const struct parameter huge = {{2.0, 2.0}, 0.01, {3.0, 1.6}, 0.01, 1.0};
+    struct world w;
+    char text[LADDER_TEXT_SIZE];
+    build(&w, &huge, 1, 2);
+    cr_expect(strstr(ladder_sentence(&w.ladder, text), "its sd is 4.7 times (+/- ") != NULL, "%s",
+              text);
+    drop(&w);
 }
 
 static double number(const json_t *row, const char *part, const char *key)
