@@ -103,7 +103,7 @@ enum {
     X(DELETE, "/v1/studies/{id}", ROUTE_POOL | ROUTE_WRITE, USER, "", api_study_delete)           \
     X(GET, "/v1/queue", ROUTE_POOL, VIEWER, "", api_queue)                                        \
     X(GET, "/v1/events", 0, VIEWER, "", api_events)                                               \
-    X(GET, "/v1/me", 0, VIEWER, "", api_me)                                                       \
+    X(GET, "/v1/me", ROUTE_POOL, VIEWER, "", api_me)                                              \
     X(GET, "/v1/tokens", ROUTE_POOL, VIEWER, "user", api_tokens)                                  \
     X(POST, "/v1/tokens", ROUTE_POOL | ROUTE_WRITE | ROUTE_JSON, VIEWER, "", api_token_create)    \
     X(DELETE, "/v1/tokens/{id}", ROUTE_POOL | ROUTE_WRITE, VIEWER, "", api_token_delete)          \

@@ -64,6 +64,17 @@ static json_t *limits_json(const struct config *config)
     return doc;
 }
 
+/* Below the reserve sampling pauses. */
+static json_t *disk_json(const struct app *app)
+{
+    struct store_stats stats;
+    json_t *doc = json_object();
+    store_stats(app->store, &stats);
+    json_put(&doc, "free_bytes", json_count(stats.free_bytes));
+    json_put(&doc, "reserve_bytes", json_count((uint64_t)app->config->min_free_mb << 20));
+    return doc;
+}
+
 void api_info(struct call *call)
 {
     json_t *doc = json_object(), *available = json_array();
@@ -77,6 +88,7 @@ void api_info(struct call *call)
     json_put(&doc, "started_at", call_time(call->app->started_ms));
     json_put(&doc, "workers", json_count((uint64_t)call->app->config->workers));
     json_put(&doc, "slice_seconds", json_number((double)call->app->config->slice_ms / 1000.0));
+    json_put(&doc, "disk", disk_json(call->app));
     json_put(&doc, "limits", limits_json(call->app->config));
     call_json(call, 200, doc);
 }

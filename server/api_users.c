@@ -50,6 +50,21 @@ static json_t *quotas_json(const char *text, const int64_t *usual)
     return doc;
 }
 
+/* What the user has of it by now. */
+static enum err put_usage(struct app *app, const char *user, json_t **doc, struct err_info *info)
+{
+    struct owner_totals totals;
+    enum err code = store_owner_totals(app->store, user, &totals, info);
+    if (code != ERR_OK)
+        return code;
+    json_t *usage = json_object();
+    uint64_t bytes = totals.stored_bytes + sched_grown_bytes(app->sched, user);
+    json_put(&usage, "active_jobs", json_count(totals.active_jobs));
+    json_put(&usage, "stored_bytes", json_count(bytes));
+    json_put(doc, "usage", usage);
+    return ERR_OK;
+}
+
 /* ---- who is asking ---- */
 
 void api_me(struct call *call)
@@ -57,13 +72,19 @@ void api_me(struct call *call)
     const struct config *config = call->app->config;
     const int64_t usual[QUOTAS] = {config->user_active_jobs, config->user_stored_mb};
     struct user_row row = {.quotas = "{}"};
+    struct err_info info;
     auth_user_get(call->app->auth, call->who.user, &row);
     json_t *doc = json_object();
     json_put(&doc, "user", json_text(call->who.user));
     json_put(&doc, "role", json_text(role_name(call->who.role)));
     json_put(&doc, "token_id", json_text(call->who.token_id));
     json_put(&doc, "quotas", quotas_json(row.quotas, usual));
-    call_json(call, 200, doc);
+    if (put_usage(call->app, call->who.user, &doc, &info) == ERR_OK) {
+        call_json(call, 200, doc);
+        return;
+    }
+    json_decref(doc);
+    call_fail_info(call, &info);
 }
 
 /* ---- showing ---- */
@@ -78,22 +99,32 @@ static json_t *user_json(const struct user_row *row)
     return one;
 }
 
+struct user_list {
+    struct app *app;
+    json_t *items;
+    enum err code;
+    struct err_info *info;
+};
+
 static bool add_user(void *ctx, const struct user_row *row)
 {
-    json_t **items = ctx;
-    json_add(items, user_json(row));
-    return *items != NULL;
+    struct user_list *list = ctx;
+    json_t *one = user_json(row);
+    list->code = put_usage(list->app, row->name, &one, list->info);
+    json_add(&list->items, one);
+    return list->items != NULL && list->code == ERR_OK;
 }
 
 void api_users(struct call *call)
 {
     struct err_info info;
-    json_t *items = json_array();
-    if (store_users(call->app->store, add_user, &items, &info) == ERR_OK) {
-        call_items(call, items);
+    struct user_list list = {.app = call->app, .items = json_array(), .info = &info};
+    enum err code = store_users(call->app->store, add_user, &list, &info);
+    if (code == ERR_OK && list.code == ERR_OK) {
+        call_items(call, list.items);
         return;
     }
-    json_decref(items);
+    json_decref(list.items);
     call_fail_info(call, &info);
 }
 
@@ -160,7 +191,13 @@ static void put_user(struct call *call, const struct user_request *r)
     }
     if (known && row.role != before)
         events_cut(call->app->events, NULL, row.name); /* they open again with the new role */
-    call_json(call, 201, user_json(&row));
+    json_t *doc = user_json(&row);
+    if (put_usage(call->app, row.name, &doc, &info) != ERR_OK) {
+        json_decref(doc);
+        call_fail_info(call, &info);
+        return;
+    }
+    call_json(call, 201, doc);
 }
 
 void api_user_put(struct call *call)

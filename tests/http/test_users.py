@@ -150,6 +150,7 @@ class Users(Case):
         created = reply.json()["created_at"]
         listed = {u["name"]: u for u in admin.read("/v1/users")["items"]}
         self.assertEqual(listed["ivan"], {"name": "ivan", "role": "user", "quotas": quotas,
+                                          "usage": {"active_jobs": 0, "stored_bytes": 0},
                                           "created_at": created})
         self.assertEqual(listed["alice"]["quotas"], {"active_jobs": None, "stored_mb": None})
         self.assertEqual(admin.post("/v1/users", {"name": "judy"}).json()["role"], "user")
@@ -330,6 +331,22 @@ class Limits(Case):
         boss.post("/v1/users", {"name": "carol", "quotas": {}})
         self.assertEqual(carol.read("/v1/me")["quotas"], {"active_jobs": 2, "stored_mb": 1})
         self.assertEqual(small.stop(), 0)
+
+    def test_what_a_user_has_is_shown_beside_what_they_may_have(self):
+        erin = daemon.user("erin")
+        self.assertEqual(erin.read("/v1/me")["usage"], {"active_jobs": 0, "stored_bytes": 0})
+        ended, going = erin.run(toy())["id"], erin.submit(endless())
+        used = erin.read("/v1/me")["usage"]
+        self.assertEqual(used["active_jobs"], 1)
+        self.assertGreaterEqual(used["stored_bytes"], erin.job(ended)["stored_bytes"])
+        listed = {u["name"]: u["usage"] for u in admin.read("/v1/users")["items"]}
+        self.assertEqual(listed["erin"]["active_jobs"], 1)
+        self.assertGreater(listed["erin"]["stored_bytes"], 0)
+        erin.act(going, "cancel")
+        erin.wait(going, "cancelled")
+        for job in (ended, going):
+            self.assertEqual(erin.delete("/v1/jobs/" + job).status, 204)
+        self.assertEqual(erin.read("/v1/me")["usage"], {"active_jobs": 0, "stored_bytes": 0})
 
     def test_a_running_job_is_paused_by_its_owners_own_quota(self):
         small = Daemon()
