@@ -1,6 +1,6 @@
 // What the daemon thinks of the job, what it will cost, and the button that submits it.
 import { bytes, count, duration, plural } from "../../format.js";
-import { session, useStore } from "../../store.js";
+import { useResource } from "../../resource.js";
 import { Button } from "../../ui/button.jsx";
 import { isMissing } from "./document.js";
 
@@ -27,14 +27,14 @@ export function Status({ check, doc, broken, go }) {
 }
 
 export function Cost({ check, broken }) {
-  const limits = useStore(session, (s) => s.info?.limits);
+  const me = useResource("/v1/me", {}, { on: (type) => type === "job.state", atLeast: 10000 });
   const estimate = check.result?.estimate;
   if (!estimate) return null;
   const old = check.phase !== "valid" || broken;
-  const share = limits?.stored_bytes ? estimate.disk_bytes / limits.stored_bytes : 0;
+  const left = me.data ? Math.max(0, me.data.quotas.stored_mb * 2 ** 20 - me.data.usage.stored_bytes) : null;
   const facts = [
     ["Time", `about ${duration(estimate.seconds)}`, "until the last chain ends, if nobody else works; from a few iterations timed just now"],
-    ["Disk", bytes(estimate.disk_bytes), share > 0.01 ? `${(100 * share).toFixed(0)} % of what you may store` : ""],
+    ["Disk", bytes(estimate.disk_bytes), left === null ? "" : `you may store ${bytes(left)} more`],
     ["Memory", bytes(estimate.memory_bytes), "chains and data"],
     ["Draws stored", count(estimate.draws), "of all chains, warm-up included"],
     ["Parameters", count(estimate.dimension)],
@@ -45,7 +45,7 @@ export function Cost({ check, broken }) {
     <div class={old ? "waiting told" : "told"}>
       {old && <small class="dim">When it was last valid:</small>}
       <dl class="facts-grid cost">{facts.map(([name, value, title]) => <div key={name} title={title}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
-      {share > 0.5 && <p class="note warn">It would store more than half of your {bytes(limits.stored_bytes)}: thin more, or save fewer parameters.</p>}
+      {left !== null && estimate.disk_bytes > left / 2 && <p class="note warn">{estimate.disk_bytes > left ? "It does not fit" : "It takes more than half"} into the {bytes(left)} that you may store: thin more, save fewer parameters, or delete jobs.</p>}
     </div>
   );
 }

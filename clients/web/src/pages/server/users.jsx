@@ -65,7 +65,7 @@ function Row({ user, use, limits, open, reload }) {
     if (sure) toast(`${user.name} is ${next === "user" ? "a user" : next === "admin" ? "an admin" : "a viewer"} now.`);
   };
   const remove = async () => {
-    const sure = await confirm({ title: `Remove ${user.name}?`, text: "Their tokens stop working at once. Their jobs and files stay; somebody who is given the same name later will have them.", action: "Remove", danger: true });
+    const sure = await confirm({ title: `Remove ${user.name}?`, text: "Their tokens stop working at once. Who still has jobs cannot be removed: delete those first, or revoke the tokens and leave it at that.", action: "Remove", danger: true });
     if (!sure) return;
     await api.delete(`/v1/users/${user.name}`);
     toast(`${user.name} is removed.`);
