@@ -2,6 +2,7 @@
 //     nav: name in the navigation; role: who sees it there (everybody without)
 import { Jobs } from "./jobs.jsx";
 import { Job } from "./job.jsx";
+import { Compare } from "./compare.jsx";
 import { New } from "./new.jsx";
 import { Server } from "./server.jsx";
 import { match } from "../router.js";
@@ -10,6 +11,7 @@ export const PAGES = [
   { path: "/jobs", title: "Jobs", nav: "Jobs", component: Jobs },
   { path: "/new", title: "New job", nav: "New job", role: ["user", "admin"], component: New },
   { path: "/jobs/:id", title: "Job", component: Job },
+  { path: "/compare", title: "Compare", nav: "Compare", component: Compare },
   { path: "/server", title: "Server", nav: "Server", component: Server },
 ];
 

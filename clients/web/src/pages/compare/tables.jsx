@@ -1,0 +1,85 @@
+// The numbers: one line per job, then parameter by parameter.
+import { count, duration, number, percent } from "../../format.js";
+import { EssText, RhatText } from "../../ui/numbers.jsx";
+
+const spread = (job, key) => job.reference?.[key];
+
+// [heading, title, value of a job, whether it needs a reference]
+const COLUMNS = [
+  ["Draws", "after warm-up, all chains", (j) => count(j.draws)],
+  ["Largest R-hat", "over parameters", (j) => <RhatText value={j.max_rhat} />],
+  ["Least ESS", "bulk, over parameters", (j) => <EssText value={j.min_ess_bulk} />],
+  ["ESS per second", "of processor time, of the slowest parameter", (j) => number(j.ess_per_second, 3)],
+  ["ESS per gradient", "of the slowest parameter", (j) => number(j.ess_per_gradient, 3)],
+  ["Processor time", "warm-up included", (j) => duration(j.cpu_seconds)],
+  ["To the target", "processor time until the means are known as well as the target error", (j) => <Cost cost={j.cost} />],
+  ["Bias of means", "mean over parameters, in sds of the reference", (j) => number(spread(j, "bias_mean")?.mean, 2), true],
+  ["largest", "over parameters", (j) => number(spread(j, "bias_mean")?.max, 2), true],
+  ["Bias of variances", "median of |variance / reference − 1|", (j) => percent(spread(j, "bias_variance_ratio")?.median, 1), true],
+  ["largest", "over parameters", (j) => percent(spread(j, "bias_variance_ratio")?.max, 1), true],
+  ["Wasserstein", "median over parameters, in sds of the reference", (j) => number(spread(j, "wasserstein")?.median, 2), true],
+  ["Energy", "mean log density against the reference’s, in standard errors", (j) => <Energy energy={j.energy} />, true],
+];
+
+function Cost({ cost }) {
+  if (!cost) return "–";
+  return <span title={cost.reason}>{typeof cost.seconds === "number" ? duration(cost.seconds) : "–"}</span>;
+}
+
+function Energy({ energy }) {
+  return <span title={energy?.reason}>{typeof energy?.z === "number" ? `z ${number(energy.z, 2)}` : "–"}</span>;
+}
+
+export function CompareTables({ data }) {
+  const columns = COLUMNS.filter((c) => !c[3] || data.reference);
+  return (
+    <div class="stack">
+      <div class="scroll-x">
+        <table class="plain">
+          <thead><tr><th scope="col">Job</th><th scope="col">Sampler</th>{columns.map(([name, title]) => <th key={name + title} scope="col" class="right" title={title}>{name}</th>)}</tr></thead>
+          <tbody>
+            {data.jobs.map((j, i) => (
+              <tr key={j.id}><th scope="row"><i class={`swatch c${(i % 8) + 1}`} aria-hidden="true" /> <a href={`#/jobs/${j.id}`}>{j.name || j.id}</a></th><td>{j.sampler}, n = {typeof j.batch_size === "number" ? count(j.batch_size) : String(j.batch_size ?? "–")}</td>
+                {columns.map(([name, title, value]) => <td key={name + title} class="right">{value(j)}</td>)}</tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <Parameters data={data} />
+    </div>
+  );
+}
+
+function Parameters({ data }) {
+  if (data.parameters.length === 0) return <p class="state">The jobs have no parameter in common.</p>;
+  return (
+    <div class="scroll-x">
+      <table class="plain">
+        <thead><tr><th scope="col">Parameter</th><th scope="col">Job</th>{["Mean", "sd", "5 %", "50 %", "95 %", "R-hat", "ESS", "ESS/s"].map((n) => <th key={n} scope="col" class="right">{n}</th>)}
+          {data.reference && <><th scope="col" class="right" title="in sds of the reference, ± Monte-Carlo error">Bias of mean</th><th scope="col" class="right">Variance</th><th scope="col" class="right" title="in sds of the reference; what exact draws would show in brackets">Wasserstein</th></>}</tr></thead>
+        <tbody>
+          {data.parameters.flatMap((p) => p.jobs.map((row, i) => (
+            <tr key={`${p.name} ${data.jobs[i].id}`} class={i === 0 ? "first" : ""}>
+              {i === 0 && <th scope="rowgroup" rowSpan={p.jobs.length}><code>{p.name}</code></th>}
+              <td><i class={`swatch c${(i % 8) + 1}`} aria-hidden="true" /> {data.jobs[i].name || data.jobs[i].id}</td>
+              <td class="right" title={row.reason}>{number(row.mean)}</td><td class="right">{number(row.sd)}</td><td class="right">{number(row.q5)}</td><td class="right">{number(row.q50)}</td><td class="right">{number(row.q95)}</td>
+              <td class="right"><RhatText value={row.rhat} /></td><td class="right"><EssText value={row.ess_bulk} /></td><td class="right">{number(row.ess_per_second, 3)}</td>
+              {data.reference && <Against r={row.reference} />}
+            </tr>
+          )))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Against({ r }) {
+  if (!r) return <td class="right dim" colSpan={3}>not in the reference</td>;
+  return (
+    <>
+      <td class="right">{number(r.bias_mean, 2)}{typeof r.mcse_bias_mean === "number" && <span class="dim"> ± {number(r.mcse_bias_mean, 1)}</span>}</td>
+      <td class="right">{percent(r.bias_variance_ratio, 1)}</td>
+      <td class="right" title={r.wasserstein_reason ?? r.reason}>{number(r.wasserstein, 2)}{typeof r.wasserstein_noise === "number" && <span class="dim"> ({number(r.wasserstein_noise, 1)})</span>}</td>
+    </>
+  );
+}
