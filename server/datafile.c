@@ -258,14 +258,13 @@ static enum err changed(const struct datafile *file, struct err_info *info)
                    "\"%s\" changed while it was read; try again when it is whole", file->path);
 }
 
-/* Reads and hashes the file piece by piece: into `bytes` of the file's size, or, if that is NULL,
- * into `piece` again and again. */
+/* Reads and hashes the file piece by piece. */
 static enum err read_pieces(const struct datafile *file, gnutls_hash_hd_t hash, char *bytes,
-                            char *piece, struct err_info *info)
+                            struct err_info *info)
 {
     for (uint64_t done = 0; done < file->size;) {
         uint64_t left = file->size - done;
-        char *to = bytes != NULL ? bytes + done : piece;
+        char *to = bytes + done;
         ssize_t got = TEMP_FAILURE_RETRY(
             pread(file->fd, to, left < PIECE_BYTES ? left : PIECE_BYTES, (off_t)done));
         if (got < 0)
@@ -278,13 +277,13 @@ static enum err read_pieces(const struct datafile *file, gnutls_hash_hd_t hash, 
     return has_changed(file) ? changed(file, info) : ERR_OK;
 }
 
-static enum err read_and_hash(const struct datafile *file, char *bytes, char *piece,
+static enum err read_and_hash(const struct datafile *file, char *bytes,
                               char sha256[DATAFILE_SHA256_HEX], struct err_info *info)
 {
     gnutls_hash_hd_t hash;
     if (gnutls_hash_init(&hash, GNUTLS_DIG_SHA256) != 0)
         return err_set(info, ERR_NO_MEMORY, "no memory to hash \"%s\"", file->path);
-    enum err err = read_pieces(file, hash, bytes, piece, info);
+    enum err err = read_pieces(file, hash, bytes, info);
     datafile_finish_hash(hash, sha256);
     return err;
 }
@@ -305,7 +304,7 @@ enum err datafile_read(const struct datafile *file, size_t budget_bytes, char **
     if (whole == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory to read \"%s\" (%llu bytes)", file->path,
                        (unsigned long long)file->size);
-    enum err err = read_and_hash(file, whole, NULL, sha256, info);
+    enum err err = read_and_hash(file, whole, sha256, info);
     if (err != ERR_OK) {
         free(whole);
         return err;
@@ -314,17 +313,6 @@ enum err datafile_read(const struct datafile *file, size_t budget_bytes, char **
     *bytes = whole;
     *size = file->size;
     return ERR_OK;
-}
-
-enum err datafile_hash(const struct datafile *file, char sha256[DATAFILE_SHA256_HEX],
-                       struct err_info *info)
-{
-    char *piece = malloc(PIECE_BYTES);
-    if (piece == NULL)
-        return err_set(info, ERR_NO_MEMORY, "no memory to hash \"%s\"", file->path);
-    enum err err = read_and_hash(file, NULL, piece, sha256, info);
-    free(piece);
-    return err;
 }
 
 /* Whether the path names something among the shared files. */

@@ -57,10 +57,6 @@ void datafile_close(struct datafile *file);
 enum err datafile_read(const struct datafile *file, size_t budget_bytes, char **bytes, size_t *size,
                        char sha256[DATAFILE_SHA256_HEX], struct err_info *info);
 
-/* The hash alone, in constant memory. */
-enum err datafile_hash(const struct datafile *file, char sha256[DATAFILE_SHA256_HEX],
-                       struct err_info *info);
-
 struct datafile_entry {
     const char *path;
     bool own;

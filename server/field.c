@@ -142,7 +142,9 @@ static size_t edit_distance(const char *a, const char *b)
     return last[m];
 }
 
-const char *field_hint(const char *text, const char *const *names, char *out)
+/* "did you mean \"x\"? " when one of the NULL-terminated names is near, else "". Returns out. */
+#define HINT_SIZE 96
+static const char *hint_at(const char *text, const char *const *names, char *out)
 {
     size_t best = strlen(text) / 3 + 1;
     const char *near = NULL;
@@ -156,7 +158,7 @@ const char *field_hint(const char *text, const char *const *names, char *out)
     if (near == NULL)
         out[0] = '\0';
     else
-        snprintf(out, FIELD_HINT_SIZE, "did you mean \"%s\"? ", near);
+        snprintf(out, HINT_SIZE, "did you mean \"%s\"? ", near);
     return out;
 }
 
@@ -193,10 +195,10 @@ static void refuse_unknown(const struct place *place, const json_t *json, const 
             place->mistakes->more = true; /* without the work of a good message */
             return;
         }
-        char quoted[FIELD_QUOTE_SIZE], hint[FIELD_HINT_SIZE], list[240];
+        char quoted[FIELD_QUOTE_SIZE], hint[HINT_SIZE], list[240];
         struct place at = place_key(place, key);
         place_mistake(&at, "there is no field %s; %sknown are %s", field_quote(key, quoted),
-                      field_hint(key, names, hint), field_list(names, list, sizeof list));
+                      hint_at(key, names, hint), field_list(names, list, sizeof list));
     }
 }
 
@@ -280,7 +282,7 @@ bool field_number(const struct place *place, const json_t *json, double *out)
 bool field_choice(const struct place *place, const json_t *json, const char *const *choices,
                   size_t *out)
 {
-    char list[200], quoted[FIELD_QUOTE_SIZE], hint[FIELD_HINT_SIZE];
+    char list[200], quoted[FIELD_QUOTE_SIZE], hint[HINT_SIZE];
     field_list(choices, list, sizeof list);
     if (!json_is_string(json)) {
         place_mistake(place, "must be one of the words %s, not %s", list, field_type(json));
@@ -293,7 +295,7 @@ bool field_choice(const struct place *place, const json_t *json, const char *con
             return true;
         }
     place_mistake(place, "%s is not allowed; %sallowed are %s", field_quote(word, quoted),
-                  field_hint(word, choices, hint), list);
+                  hint_at(word, choices, hint), list);
     return false;
 }
 

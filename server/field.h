@@ -66,9 +66,6 @@ const char *field_type(const json_t *json);
  * bytes. Returns out. */
 #define FIELD_QUOTE_SIZE 56
 const char *field_quote(const char *text, char *out);
-/* "did you mean \"x\"? " when one of the NULL-terminated names is near, else "". Returns out. */
-#define FIELD_HINT_SIZE 96
-const char *field_hint(const char *text, const char *const *names, char *out);
 /* "a, b, c" of a NULL-terminated list, cut to fit. Returns out. */
 const char *field_list(const char *const *names, char *out, size_t size);
 

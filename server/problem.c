@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int problem_status(enum err code)
+static int status_of(enum err code)
 {
     switch (code) {
     case ERR_OK:
@@ -63,7 +63,7 @@ static json_t *mistakes_json(const struct mistakes *mistakes)
 void problem_reply(struct reply *reply, enum err code, const char *detail,
                    const struct mistakes *mistakes)
 {
-    int status = problem_status(code);
+    int status = status_of(code);
     json_t *doc = json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", "about:blank", "title",
                             err_text(code), "status", status, "detail",
                             detail != NULL ? detail : err_text(code), "code", err_name(code));

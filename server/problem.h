@@ -7,8 +7,6 @@
 #include "server/http.h"
 #include "server/spec.h"
 
-int problem_status(enum err code);
-
 /* Replaces whatever the reply holds. `mistakes` may be NULL. */
 void problem_reply(struct reply *reply, enum err code, const char *detail,
                    const struct mistakes *mistakes);

@@ -105,7 +105,7 @@ bool query_next(struct query *q)
     return q->rc == SQLITE_ROW;
 }
 
-bool query_is_null(const struct query *q, int column)
+static bool is_null(const struct query *q, int column)
 {
     return sqlite3_column_type(q->stmt, column) == SQLITE_NULL;
 }
@@ -122,14 +122,13 @@ uint64_t query_get_count(const struct query *q, int column)
 
 double query_get_real(const struct query *q, int column)
 {
-    return query_is_null(q, column) ? (double)NAN : sqlite3_column_double(q->stmt, column);
+    return is_null(q, column) ? (double)NAN : sqlite3_column_double(q->stmt, column);
 }
 
 /* SQLite answers with a null pointer both for NULL and when it has no memory to answer. */
 static const void *answer(struct query *q, int column, const void *value)
 {
-    if (value == NULL && !query_is_null(q, column) &&
-        sqlite3_errcode(q->db->handle) == SQLITE_NOMEM)
+    if (value == NULL && !is_null(q, column) && sqlite3_errcode(q->db->handle) == SQLITE_NOMEM)
         q->rc = SQLITE_NOMEM;
     return value;
 }
@@ -157,7 +156,7 @@ void query_copy_text(struct query *q, int column, char *out, size_t size)
 
 char *query_dup_text(struct query *q, int column)
 {
-    if (query_is_null(q, column))
+    if (is_null(q, column))
         return NULL;
     char *copy = strdup(query_get_text(q, column));
     if (copy == NULL)

@@ -37,7 +37,6 @@ void query_blob(struct query *q, const void *bytes, size_t size);
 /* Steps to the next row; false at the end and after a failure. */
 bool query_next(struct query *q);
 
-bool query_is_null(const struct query *q, int column);
 int64_t query_get_int(const struct query *q, int column);
 uint64_t query_get_count(const struct query *q, int column);
 double query_get_real(const struct query *q, int column); /* NULL is NaN */

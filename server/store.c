@@ -427,6 +427,12 @@ enum err store_open(struct store **out, const struct store_config *config, struc
     return ERR_OK;
 }
 
+static void close_readers(struct store *store)
+{
+    while (store->idle_count > 0)
+        db_close(store->idle[--store->idle_count]);
+}
+
 void store_close(struct store *store)
 {
     if (store == NULL)
@@ -434,7 +440,7 @@ void store_close(struct store *store)
     store_writer_stop(store);
     /* Readers first: who closes last removes the WAL, and that must be the writer. */
     jobfile_forget(store, NULL);
-    store_readers_close(store);
+    close_readers(store);
     store_files_close(store);
     if (store->broken) {
         db_abandon(store->db);
@@ -495,10 +501,4 @@ void store_reader_give(struct store *store, struct db *db)
     pthread_mutex_unlock(&store->pool_lock);
     if (!keep)
         db_close(db);
-}
-
-void store_readers_close(struct store *store)
-{
-    while (store->idle_count > 0)
-        db_close(store->idle[--store->idle_count]);
 }

@@ -234,11 +234,9 @@ enum err store_studies(struct store *store, const struct study_filter *filter,
 
 /* ---- care ---- */
 
-/* A consistent copy of the catalogue and of every job file into the new directory `path`, which can
- * serve as a state directory; taken on the writer thread between commits, synced and checked.
- * ERR_CONFLICT when `path` exists. */
-enum err store_backup(struct store *store, const char *path, struct err_info *info);
-/* The same by a process of its own, on the state directory of a daemon that may be running. */
+/* A consistent copy of the catalogue and of every job file of the state directory, whose daemon may
+ * be running, into the new directory `path`, which can serve as a state directory; synced and
+ * checked. ERR_CONFLICT when `path` exists. */
 enum err store_backup_directory(const char *directory, const char *path, struct err_info *info);
 /* integrity_check and foreign_key_check of the catalogue and all job files; calls `each` per
  * problem. */

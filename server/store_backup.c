@@ -45,15 +45,40 @@ static enum err verify(const char *path, struct err_info *info)
 }
 
 struct backup {
-    /* Copies the catalogue (job NULL) or a job file to the path. */
-    enum err (*copy)(void *ctx, const char *job, const char *path, struct err_info *info);
-    void *ctx;
     char from[STORE_PATH_SIZE];      /* the state directory */
     char directory[STORE_PATH_SIZE]; /* where it is put together */
     struct db *catalogue;            /* the copy */
     struct err_info *info;
     enum err code;
 };
+
+/* The catalogue (job NULL) or a job file, in one step, under one read transaction: what the daemon
+ * writes meanwhile would make a copy in steps begin again. */
+static enum err copy_file(const struct backup *b, const char *job, const char *path,
+                          struct err_info *info)
+{
+    char from[STORE_PATH_SIZE + 40];
+    struct db *db = NULL;
+    struct db_copy *copy = NULL;
+    bool done = false;
+    if (job == NULL)
+        snprintf(from, sizeof from, "%s/barkerd.db", b->from);
+    else
+        snprintf(from, sizeof from, "%s/draws/%s.db", b->from, job);
+    struct db_options options = {.path = from, .label = "the database", .role = DB_READER};
+    enum err code = db_open(&db, &options, info);
+    if (code == ERR_OK)
+        code = db_copy_start(&copy, db, path, info);
+    for (int tries = 0; code == ERR_OK && !done; tries++) {
+        code = db_copy_step(copy, -1, &done, info);
+        if (code == ERR_OK && !done && tries == 10)
+            code = err_set(info, ERR_UNAVAILABLE, "%s is busy", from);
+    }
+    if (copy != NULL)
+        db_copy_finish(copy);
+    db_close(db);
+    return code;
+}
 
 static enum err backup_one(struct backup *b, const char *job, struct err_info *info)
 {
@@ -62,7 +87,7 @@ static enum err backup_one(struct backup *b, const char *job, struct err_info *i
                              : snprintf(path, sizeof path, "%s/draws/%s.db", b->directory, job);
     if (length >= STORE_PATH_SIZE)
         return err_set(info, ERR_TOO_LARGE, "%s: the path is too long", b->directory);
-    enum err code = b->copy(b->ctx, job, path, info);
+    enum err code = copy_file(b, job, path, info);
     if (code == ERR_OK)
         code = sync_path(path, 0, info);
     return code == ERR_OK ? verify(path, info) : code;
@@ -216,55 +241,10 @@ static enum err back_up(struct backup *b, const char *path, struct err_info *inf
     return code;
 }
 
-/* ---- by the daemon ---- */
-
-static enum err copy_by_writer(void *ctx, const char *job, const char *path, struct err_info *info)
-{
-    return store_copy(ctx, job, path, info);
-}
-
-enum err store_backup(struct store *store, const char *path, struct err_info *info)
-{
-    struct backup b = {.copy = copy_by_writer, .ctx = store};
-    snprintf(b.from, sizeof b.from, "%s", store->directory);
-    return back_up(&b, path, info);
-}
-
-/* ---- by another process ---- */
-
-/* In one step, under one read transaction: what the daemon writes meanwhile would make a copy in
- * steps begin again. */
-static enum err copy_by_reader(void *ctx, const char *job, const char *path, struct err_info *info)
-{
-    const struct backup *b = ctx;
-    char from[STORE_PATH_SIZE + 40];
-    struct db *db = NULL;
-    struct db_copy *copy = NULL;
-    bool done = false;
-    if (job == NULL)
-        snprintf(from, sizeof from, "%s/barkerd.db", b->from);
-    else
-        snprintf(from, sizeof from, "%s/draws/%s.db", b->from, job);
-    struct db_options options = {.path = from, .label = "the database", .role = DB_READER};
-    enum err code = db_open(&db, &options, info);
-    if (code == ERR_OK)
-        code = db_copy_start(&copy, db, path, info);
-    for (int tries = 0; code == ERR_OK && !done; tries++) {
-        code = db_copy_step(copy, -1, &done, info);
-        if (code == ERR_OK && !done && tries == 10)
-            code = err_set(info, ERR_UNAVAILABLE, "%s is busy", from);
-    }
-    if (copy != NULL)
-        db_copy_finish(copy);
-    db_close(db);
-    return code;
-}
-
 enum err store_backup_directory(const char *directory, const char *path, struct err_info *info)
 {
-    struct backup b = {.copy = copy_by_reader};
+    struct backup b = {.code = ERR_OK};
     char catalogue[STORE_PATH_SIZE + 40];
-    b.ctx = &b;
     if (realpath(directory, b.from) == NULL)
         return err_set(info, ERR_NOT_FOUND, "%s: %m", directory);
     snprintf(catalogue, sizeof catalogue, "%s/barkerd.db", b.from);

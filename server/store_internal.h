@@ -139,9 +139,6 @@ void store_note_health(struct store *store, struct db *db, bool fatal);
 void store_break(struct store *store, const char *why);
 #define STORE_DAMAGED "the catalogue is damaged; restore it from a backup"
 
-/* Appends to a job's log within a transaction. */
-enum err store_log_append(struct db *db, const char *job, uint64_t at_ms, const char *text,
-                          struct err_info *info);
 /* Inserts a job and its first log line within a transaction. */
 enum err store_job_insert(struct db *db, const struct job_row *row, const char *log,
                           struct err_info *info);
@@ -156,7 +153,6 @@ enum err store_notes_write(struct db *db, const struct store_note *notes, struct
 /* A catalogue connection for one call; give it back after the statements are closed. */
 enum err store_reader_take(struct store *store, struct db **out, struct err_info *info);
 void store_reader_give(struct store *store, struct db *db);
-void store_readers_close(struct store *store);
 
 /* jobfile.c: closes idle readers of a job file, or all of them when job is NULL. */
 void jobfile_forget(struct store *store, const char *job);

@@ -80,8 +80,8 @@ static const char *or_text(const char *text, const char *otherwise)
 
 /* ---- log ---- */
 
-enum err store_log_append(struct db *db, const char *job, uint64_t at_ms, const char *text,
-                          struct err_info *info)
+static enum err append_log(struct db *db, const char *job, uint64_t at_ms, const char *text,
+                           struct err_info *info)
 {
     struct query q;
     query_open(&q, db,
@@ -103,7 +103,7 @@ static enum err add_log(struct store *store, struct db *db, void *ctx, struct er
 {
     const struct log_line *line = ctx;
     (void)store;
-    return store_log_append(db, line->job, clock_wall_ms(), line->text, info);
+    return append_log(db, line->job, clock_wall_ms(), line->text, info);
 }
 
 enum err store_log_add(struct store *store, const char *job, const char *text,
@@ -305,7 +305,7 @@ enum err store_job_insert(struct db *db, const struct job_row *row, const char *
 {
     struct creation c = {.row = row};
     enum err code = insert(db, &c, info);
-    return code == ERR_OK ? store_log_append(db, row->id, row->created_ms, log, info) : code;
+    return code == ERR_OK ? append_log(db, row->id, row->created_ms, log, info) : code;
 }
 
 static enum err create(struct store *store, struct db *db, void *ctx, struct err_info *info)
@@ -320,7 +320,7 @@ static enum err create(struct store *store, struct db *db, void *ctx, struct err
     if (code == ERR_OK)
         code = insert(db, c, info);
     snprintf(text, sizeof text, "submitted by %s", c->row->owner);
-    return code == ERR_OK ? store_log_append(db, c->row->id, c->row->created_ms, text, info) : code;
+    return code == ERR_OK ? append_log(db, c->row->id, c->row->created_ms, text, info) : code;
 }
 
 enum err store_job_create(struct store *store, struct job_row *row, const char *idempotency_key,
@@ -452,7 +452,7 @@ static enum err update(struct store *store, struct db *db, void *ctx, struct err
         if (change->fields & setters[i].field)
             code = setters[i].set(db, change->row, info);
     if (code == ERR_OK && change->log != NULL)
-        code = store_log_append(db, change->row->id, clock_wall_ms(), change->log, info);
+        code = append_log(db, change->row->id, clock_wall_ms(), change->log, info);
     return code;
 }
 

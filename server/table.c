@@ -12,8 +12,9 @@
 #include <string.h>
 #include <zlib.h>
 
-enum err table_allocate(struct table_input *input, size_t count, size_t item_bytes,
-                        const char *what, void **out, struct err_info *info)
+/* malloc against the budget: TOO_LARGE with `what` it was for, NO_MEMORY. */
+static enum err allocate(struct table_input *input, size_t count, size_t item_bytes,
+                         const char *what, void **out, struct err_info *info)
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, item_bytes, &bytes) || bytes > input->budget)
@@ -33,22 +34,21 @@ enum err table_allocate_values(struct table *table, struct table_input *input, s
                                struct err_info *info)
 {
     assert(rows <= TABLE_ROWS_MAX && table->columns <= TABLE_COLUMNS_MAX);
-    return table_allocate(input, rows * table->columns, sizeof(double), "values",
-                          (void **)&table->values, info);
+    return allocate(input, rows * table->columns, sizeof(double), "values", (void **)&table->values,
+                    info);
 }
 
 enum err table_allocate_names(struct table *table, struct table_input *input, size_t text_bytes,
                               struct err_info *info)
 {
     size_t columns = table->columns;
-    enum err err = table_allocate(input, columns, sizeof *table->names, "column names",
-                                  (void **)&table->names, info);
+    enum err err = allocate(input, columns, sizeof *table->names, "column names",
+                            (void **)&table->names, info);
     if (err == ERR_OK)
-        err = table_allocate(input, columns, sizeof *table->name_order, "column names",
-                             (void **)&table->name_order, info);
+        err = allocate(input, columns, sizeof *table->name_order, "column names",
+                       (void **)&table->name_order, info);
     if (err == ERR_OK)
-        err =
-            table_allocate(input, text_bytes, 1, "column names", (void **)&table->name_text, info);
+        err = allocate(input, text_bytes, 1, "column names", (void **)&table->name_text, info);
     return err;
 }
 

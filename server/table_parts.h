@@ -18,10 +18,6 @@ struct table_input {
 enum err table_csv(struct table *table, struct table_input *input, struct err_info *info);
 enum err table_npy(struct table *table, struct table_input *input, struct err_info *info);
 
-/* malloc against the budget: TOO_LARGE with `what` it was for, NO_MEMORY. */
-enum err table_allocate(struct table_input *input, size_t count, size_t item_bytes,
-                        const char *what, void **out, struct err_info *info);
-
 /* Allocates the values of `rows` rows of table->columns columns, both within their limits. */
 enum err table_allocate_values(struct table *table, struct table_input *input, size_t rows,
                                struct err_info *info);

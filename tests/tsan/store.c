@@ -134,7 +134,7 @@ static void *copy(void *arg)
         if (jobfile_export(store, id, &fd, &size, &info) == ERR_OK)
             close(fd);
         snprintf(path, sizeof path, "%s/backup", directory);
-        expect(store_backup(store, path, &info), &info);
+        expect(store_backup_directory(directory, path, &info), &info);
         snprintf(command, sizeof command, "rm -rf %s", path);
         failures += system(command) != 0;
     }

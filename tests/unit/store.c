@@ -139,7 +139,7 @@ Test(store, a_damaged_catalogue_is_refused_and_the_last_backup_named)
     char backup[200];
     add_jobs(200);
     snprintf(backup, sizeof backup, "%s/saved", t.directory);
-    expect_ok(store_backup(t.store, backup, &t.info), &t.info);
+    expect_ok(store_backup_directory(t.directory, backup, &t.info), &t.info);
     store_close(t.store);
     static const struct {
         off_t at;
@@ -1267,12 +1267,12 @@ Test(store, a_backup_is_a_state_directory_of_its_own)
     make_files(5);
     snprintf(path, sizeof path, "%s/backup/", t.directory);
     snprintf(partial, sizeof partial, "%s/backup.partial", t.directory);
-    expect_ok(store_backup(t.store, path, &t.info), &t.info);
+    expect_ok(store_backup_directory(t.directory, path, &t.info), &t.info);
     cr_expect_eq(access(partial, F_OK), -1);
-    expect_err(store_backup(t.store, path, &t.info), ERR_CONFLICT);
+    expect_err(store_backup_directory(t.directory, path, &t.info), ERR_CONFLICT);
     expect_restored(path, 5);
     snprintf(path, sizeof path, "%s/no/such/place", t.directory);
-    expect_err(store_backup(t.store, path, &t.info), ERR_NOT_FOUND);
+    expect_err(store_backup_directory(t.directory, path, &t.info), ERR_NOT_FOUND);
     struct job_row row = store_test_row(77, "ana");
     store_test_add(&t, &row);
 }
@@ -1321,7 +1321,7 @@ Test(store, a_backup_goes_on_between_commits)
     pthread_create(&thread, NULL, keep_committing, NULL);
     for (int i = 0; i < 3; i++) {
         snprintf(path, sizeof path, "%s/backup%d", t.directory, i);
-        expect_ok(store_backup(t.store, path, &t.info), &t.info);
+        expect_ok(store_backup_directory(t.directory, path, &t.info), &t.info);
     }
     busy = false;
     pthread_join(thread, &failed);
