@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define REFERENCE_DRAWS 400000 /* looked at for biases */
 
@@ -94,12 +95,12 @@ static enum err look_init(struct verdict_look *look, struct jobfile *file,
 
 /* ---- the sentence ---- */
 
-static void add_unknown(struct words *sentence, const json_t *unknown)
+/* The first `count` of what is not known. */
+static void add_unknown(struct words *sentence, const json_t *unknown, size_t count)
 {
-    size_t i;
-    json_t *item;
-    json_array_foreach (unknown, i, item)
-        words_add(sentence, "%s%s", i == 0 ? "; not known: " : ", ", json_string_value(item));
+    for (size_t i = 0; i < count; i++)
+        words_add(sentence, "%s%s", i == 0 ? "; not known: " : ", ",
+                  json_string_value(json_array_get(unknown, i)));
 }
 
 /* A chain that ran into numbers that are none was leaving the posterior before it got there. */
@@ -124,17 +125,27 @@ static void add_end(struct words *sentence, const struct verdict_look *look)
                   look->context->stopped != NULL ? ", which biases the estimates slightly" : "");
 }
 
+static const char *level_of(const json_t *part)
+{
+    const char *level = json_string_value(json_object_get(part, "level"));
+    return level != NULL ? level : "";
+}
+
 static json_t *document(const struct verdict_look *look)
 {
     struct words mixing = {0}, bias = {0}, sentence = {0};
     json_t *doc = json_object(), *unknown = json_array();
     json_t *mixing_part = verdict_mixing(look, &mixing, &unknown);
+    size_t said = json_array_size(unknown);
     json_t *bias_part = verdict_bias(look, &bias, &unknown);
+    /* Whoever has a strong bias to deal with need not hear yet what finer checks would say. */
+    if (strcmp(level_of(bias_part), "strong") != 0)
+        said = json_array_size(unknown);
     if (look->combined.diverged != 0) {
         add_divergence(&sentence, &look->combined);
     } else {
         words_add(&sentence, "mixing: %s; bias: %s", mixing.text, bias.text);
-        add_unknown(&sentence, unknown);
+        add_unknown(&sentence, unknown, said);
         add_end(&sentence, look);
     }
     json_put(&doc, "sentence", json_text(sentence.text));

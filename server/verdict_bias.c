@@ -328,7 +328,7 @@ json_t *verdict_bias(const struct verdict_look *look, struct words *text, json_t
         level = judge_exact(look, &list, text, unknown);
     } else {
         judge_all(look, &list, unknown);
-        level = worst_level(&list);
+        level = look->combined.diverged == 0 ? worst_level(&list) : VERDICT_UNKNOWN;
         say_all(&list, level, text);
     }
     for (size_t i = 0; i < list.count; i++)

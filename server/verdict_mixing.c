@@ -75,7 +75,7 @@ static void add_way(struct words *text, const struct verdict_look *look, const s
     if (look->context->state == JOB_failed || way->iterations == 0.0)
         return;
     if (isnan(way->iterations)) {
-        words_add(text, ", the chains are in different places: no telling how long it takes");
+        words_add(text, ", the chains disagree: no telling how long it takes");
         return;
     }
     words_add(text, ", ");
@@ -131,7 +131,9 @@ static void add_constants(struct words *text, const struct verdict_look *look)
 static const char *silent(const struct verdict_look *look, struct words *text)
 {
     const struct jobfile_info *about = &look->about;
-    if (about->width == 0)
+    if (look->combined.diverged != 0)
+        words_add(text, "unknown (a chain diverged)");
+    else if (about->width == 0)
         words_add(text, "unknown (no draws are stored)");
     else if (look->combined.slowest <= about->warmup)
         words_add(text, "unknown (%s %" PRIu64 " of %" PRIu64 " warm-up iterations)",

@@ -214,6 +214,14 @@ class Situations(Verdicts):
         sentence = self.assertOneSentence(job_id)
         self.assertRegex(sentence, r"; cancelled after \d+ of 900000000 iterations$")
 
+    def test_a_paused_job_says_how_far_it_is(self):
+        job_id = alice.submit(endless(thin=1000))
+        alice.wait_progress(job_id, 20000)
+        alice.act(job_id, "pause")
+        alice.wait(job_id, "paused")
+        self.assertTrue(self.assertOneSentence(job_id).startswith("mixing: "))
+        alice.act(job_id, "cancel")
+
     def test_warm_up_is_no_sample(self):
         job_id = alice.submit(endless(warmup=900000000, iterations=1000000))
         alice.wait_progress(job_id, 1000)

@@ -394,8 +394,8 @@ static const struct situation mixing_situations[] = {
     {"diverged",
      {.tau = 20.0, .diverged = 2},
      {.head = good, .state = JOB_failed},
-     "good",
-     "none seen",
+     "unknown",
+     "unknown",
      {"diverged: chain 2 at iteration 11000; its draws are no sample of the posterior; mixing and "
       "bias: not judged"},
      "good"},
