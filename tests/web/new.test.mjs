@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { firstDocument, fromRequest, getAt, isMissing, mistakesAt, pretty, readLines, readNames, readNumber, readNumbers, readWords, setAt, showText, showWords, stepAs, stepKind, takes, withModel, withSampler } from "../../clients/web/src/pages/new/document.js";
+import { boundsOf, firstDocument, fromRequest, getAt, isMissing, mistakesAt, pretty, readLines, readNames, readNumber, readNumbers, readWords, setAt, showText, showWords, stepAs, stepKind, takes, withModel, withSampler } from "../../clients/web/src/pages/new/document.js";
 import { makeForm } from "../../clients/web/src/pages/new/form.js";
 import { readJson } from "../../clients/web/src/pages/new/jsontext.js";
 import { LINES } from "../../clients/web/src/pages/new/lines.js";
 import { uploadName } from "../../clients/web/src/pages/new/upload.js";
+import { endOf } from "../../clients/web/src/pages/server/ended.js";
 
 const MODELS = [
   { name: "logistic", data: "regression", default_init: "zero", metrics: ["log_loss"], parameters: [{ name: "prior_sd", kind: "number", default: 1 }] },
@@ -68,6 +69,15 @@ export default {
     assert.equal(readWords(" , "), undefined);
     assert.deepEqual(readLines("age, in years\n\n dose "), ["age, in years", "dose"], "names of columns may have commas");
     assert.equal(showText({ a: [1] }), '{"a":[1]}');
+  },
+  "bounds are said in words": () => {
+    const rows = [[{}, ""], [{ exclusive_minimum: 0, maximum: 1 }, "over 0 and up to 1"], [{ minimum: 1, maximum: 500 }, "from 1 and up to 500"], [{ minimum: 0 }, "from 0"], [{ maximum: 2 }, "up to 2"]];
+    for (const [setting, want] of rows) assert.equal(boundsOf(setting), want);
+  },
+  "tokens end by being revoked or by their time": () => {
+    const now = Date.parse("2026-11-16T12:00:00Z");
+    const rows = [[null, null, ""], [null, "2026-11-16T12:00:01Z", ""], [null, "2026-11-16T12:00:00Z", "expired"], ["2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z", "revoked"]];
+    for (const [revoked_at, expires_at, want] of rows) assert.equal(endOf({ revoked_at, expires_at }, now), want);
   },
   "every form of a step size is known": () => {
     const rows = [[undefined, "auto"], ["auto", "auto"], [{ kind: "auto", fraction: 0.3 }, "auto"], [0.1, "number"], ["", "number"], ["0.1x", "number"], [{ kind: "constant", value: 2 }, "number"], [{ kind: "constant", value: [2] }, "list"], [[0.1], "list"], [[], "list"], [{ value: 1 }, "schedule"], [{ kind: "schedule" }, "schedule"]];

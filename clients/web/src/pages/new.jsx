@@ -83,6 +83,10 @@ function Writing({ doc, models, samplers, from }) {
   const submit = async () => {
     setTried(true);
     if (broken || busy) return;
+    if (check.phase === "wrong") {
+      go(check.errors[0].pointer);
+      return;
+    }
     setBusy(true);
     setFailure(null);
     try {
@@ -121,7 +125,7 @@ function Writing({ doc, models, samplers, from }) {
         <section class="card" aria-label="Check">
           <SubmitBar check={check} doc={doc} broken={broken} busy={busy} failure={failure} submit={submit} />
           <Status check={check} doc={doc} broken={broken} go={go} />
-          <Cost check={check} broken={broken} />
+          <Cost check={check} doc={doc} broken={broken} />
         </section>
         <AsText doc={doc} change={change} broken={setBroken} handle={editor} />
       </div>

@@ -99,7 +99,7 @@ function Upload({ files, done }) {
 const plain = (x) => (typeof x === "number" ? String(Number(x.toPrecision(6))).replace("-", "−") : "–");
 
 function Preview({ file, form, model }) {
-  if (file.problem) return <p class="note bad" role="alert">No job can use this file: {file.problem}</p>;
+  if (file.problem) return form.problem("/data/path") ? null : <p class="note bad" role="alert">No job can use this file: {file.problem}</p>;
   const response = takes(model, "response") ? form.get("/data/response") ?? "y" : null;
   const only = form.get("/data/columns");
   const role = (name) => (name === response ? "response" : Array.isArray(only) && takes(model, "columns") && !only.includes(name) ? "unused" : "");

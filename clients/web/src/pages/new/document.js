@@ -67,6 +67,13 @@ const list = (between) => (value) => (Array.isArray(value) ? value.map(showText)
 export const showWords = list(", ");
 export const showLines = list("\n");
 
+// "over 0 and up to 1": the bounds of a setting.
+export function boundsOf({ minimum, exclusive_minimum: over, maximum }) {
+  const low = over !== undefined ? `over ${over}` : minimum !== undefined ? `from ${minimum}` : "";
+  const high = maximum !== undefined ? `up to ${maximum}` : "";
+  return [low, high].filter(Boolean).join(low && high ? " and " : "");
+}
+
 // ---- step sizes: a number, a list, "auto", or an object ----
 
 export function stepKind(value) {
@@ -178,7 +185,7 @@ export function pretty(value, indent = "") {
   if (Array.isArray(value)) {
     const items = value.map((item) => pretty(item, deeper));
     const flat = items.join(", ");
-    if (value.every((item) => typeof item !== "object" || item === null)) return `[${flat.length < 84 ? flat : fold(items, deeper) + "\n" + indent}]`;
+    if (value.every((item) => typeof item !== "object" || item === null)) return `[${flat.length < 60 ? flat : fold(items, deeper) + "\n" + indent}]`;
     return `[\n${items.map((item) => deeper + item).join(",\n")}\n${indent}]`;
   }
   const fields = Object.entries(value).filter(([, v]) => v !== undefined).map(([key, v]) => `${deeper}${JSON.stringify(key)}: ${pretty(v, deeper)}`);
@@ -189,7 +196,7 @@ function fold(items, indent) {
   let out = "", width = 0;
   items.forEach((item, i) => {
     const text = item + (i < items.length - 1 ? "," : "");
-    const fits = width > 0 && width + text.length < 80;
+    const fits = width > 0 && width + text.length < 56;
     out += fits ? " " + text : "\n" + indent + text;
     width = fits ? width + text.length + 1 : text.length;
   });

@@ -2,6 +2,7 @@
 import { bytes, count, duration, plural } from "../../format.js";
 import { useResource } from "../../resource.js";
 import { Button } from "../../ui/button.jsx";
+import { resolvedFor } from "./check.js";
 import { isMissing } from "./document.js";
 
 function Mistakes({ errors, go }) {
@@ -26,10 +27,10 @@ export function Status({ check, doc, broken, go }) {
   );
 }
 
-export function Cost({ check, broken }) {
+export function Cost({ check, doc, broken }) {
   const me = useResource("/v1/me", {}, { on: (type) => type === "job.state", atLeast: 10000 });
   const estimate = check.result?.estimate;
-  if (!estimate) return null;
+  if (!estimate || !resolvedFor(doc, check.result)) return null;
   const old = check.phase !== "valid" || broken;
   const left = me.data ? Math.max(0, me.data.quotas.stored_mb * 2 ** 20 - me.data.usage.stored_bytes) : null;
   const facts = [

@@ -1,13 +1,6 @@
 // Settings of a model or sampler, from its own table: whatever the daemon lists has a field here.
-import { pointerTo, readNumbers, showWords, stepAs, stepKind } from "./document.js";
+import { boundsOf, pointerTo, readNumbers, showWords, stepAs, stepKind } from "./document.js";
 import { Choice, Entry, Flag, NumberEntry } from "./fields.jsx";
-
-// "over 0 and up to 1"
-export function boundsOf({ minimum, exclusive_minimum: over, maximum }) {
-  const low = over !== undefined ? `over ${over}` : minimum !== undefined ? `from ${minimum}` : "";
-  const high = maximum !== undefined ? `up to ${maximum}` : "";
-  return [low, high].filter(Boolean).join(low && high ? " and " : "");
-}
 
 const hintOf = (setting) => {
   const bounds = boundsOf(setting);

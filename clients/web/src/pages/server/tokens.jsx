@@ -10,12 +10,10 @@ import { confirm } from "../../ui/dialog.jsx";
 import { CheckField } from "../../ui/field.jsx";
 import { Empty, Resource } from "../../ui/states.jsx";
 import { toast } from "../../ui/toast.jsx";
+import { endOf } from "./ended.js";
 import { NewToken } from "./secret.jsx";
 
 const ROWS = 300;
-
-// "", "revoked" or "expired"
-export const endOf = (token, now = Date.now()) => (token.revoked_at ? "revoked" : token.expires_at && new Date(token.expires_at) <= now ? "expired" : "");
 
 export function Tokens() {
   const me = useStore(session, (s) => s.me);
