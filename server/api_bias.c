@@ -5,11 +5,30 @@
 #include "server/json.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define LARGE_BYTES ((size_t)1 << 20)
+#define LARGE_COUNT 10000
+
+/* A large document takes ten times its size while it is read, in small pieces that the allocator
+ * would keep for the thread: one at a time, and what is over goes back to the system. */
+static enum err read_document(const char *document, struct reference *out, struct err_info *info)
+{
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+    if (strlen(document) < LARGE_BYTES)
+        return reference_parse_stored(document, out, info);
+    pthread_mutex_lock(&one);
+    enum err code = reference_parse_stored(document, out, info);
+    malloc_trim(0);
+    pthread_mutex_unlock(&one);
+    return code;
+}
 
 bool api_bias_reference(struct call *call, struct reference *out)
 {
@@ -30,11 +49,19 @@ bool api_bias_reference(struct call *call, struct reference *out)
         return false;
     }
     if (code == ERR_OK)
-        code = reference_parse_stored(row.document, out, &info);
+        code = read_document(row.document, out, &info);
     free(row.document);
     if (code != ERR_OK)
         call_fail_info(call, &info);
     return code == ERR_OK;
+}
+
+void api_bias_release(struct reference *reference)
+{
+    bool large = reference->count > LARGE_COUNT;
+    reference_release(reference);
+    if (large)
+        malloc_trim(0);
 }
 
 /* ---- over all parameters ---- */

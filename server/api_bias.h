@@ -8,6 +8,8 @@
 /* The reference that the query names, if the caller may see it. False: answered. Without the query
  * parameter out->count is 0 and there is nothing to release (releasing does no harm). */
 bool api_bias_reference(struct call *call, struct reference *out);
+/* Releases it, and gives the memory of a large one back to the system. */
+void api_bias_release(struct reference *reference);
 
 /* The job and what it is measured against; all borrowed. */
 struct api_bias {

@@ -55,7 +55,7 @@ static void comparison_release(struct comparison *c)
         bias_release(&s->whole);
         json_decref(s->energy);
     }
-    reference_release(&c->reference);
+    api_bias_release(&c->reference);
 }
 
 /* ---- which jobs ---- */

@@ -5,10 +5,12 @@
 #include "server/json.h"
 #include "server/reference_make.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define DOCUMENT_MAX ((size_t)16 << 20) /* the largest text that the store takes */
+#define LARGE_BYTES  ((size_t)1 << 20)
 #define NAME_MAX     64
 #define BLOCK_MAX    32
 
@@ -233,4 +235,6 @@ void api_reference_put(struct call *call)
     else
         keep_document(call, json, block, visibility == 1);
     json_decref(json);
+    if (call->req->body_size > LARGE_BYTES)
+        malloc_trim(0); /* small pieces that the allocator would keep for this thread */
 }

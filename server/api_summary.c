@@ -194,7 +194,7 @@ void api_summary(struct call *call)
             api_bias_reference(call, &r.reference))
             answer(call, &row, &r);
         pick_release(&r.columns);
-        reference_release(&r.reference);
+        api_bias_release(&r.reference);
         jobfile_close(r.file);
     }
     job_row_release(&row);

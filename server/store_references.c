@@ -1,6 +1,7 @@
 /* Reference posteriors: JSON documents by owner and name. */
 #include "server/store_internal.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,12 +96,16 @@ static enum err get(struct db *db, const char *viewer, const char *name, struct 
 enum err store_reference_get(struct store *store, const char *viewer, const char *name,
                              struct reference_row *ref, struct err_info *info)
 {
+    /* A document has up to 16 MB, and SQLite's memory is bounded: several at once would not fit. */
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
     struct db *db;
     *ref = (struct reference_row){0};
     enum err code = store_reader_take(store, &db, info);
     if (code != ERR_OK)
         return code;
+    pthread_mutex_lock(&one);
     code = get(db, viewer, name, ref, info);
+    pthread_mutex_unlock(&one);
     store_reader_give(store, db);
     return code;
 }

@@ -274,7 +274,7 @@ class Moments(Case):
 
     def test_a_job_that_runs_is_measured_as_far_as_it_is(self):
         put("one", {"names": ["theta[1]"], "mean": [0], "sd": [1]})
-        running = alice.submit(endless(thin=500, chains=2, iterations=400000000))
+        running = alice.submit(endless(thin=500, chains=1, iterations=400000000))
         alice.wait_progress(running, 100000)
         answer = summary(running, reference="one", target_error=0.05)
         self.assertIsNotNone(answer["parameters"][0]["reference"]["bias_mean"])
