@@ -106,7 +106,8 @@ static void say_unchecked(const struct verdict_look *look, json_t **unknown)
     const char *reason = json_string_value(json_object_get(look->checks, "reason"));
     struct words w = {0};
     if (look->checks != NULL && !has_mixed(look))
-        words_add(&w, "the chains have not mixed");
+        words_add(&w, isnan(look->context->head.max_rhat) ? "too few draws"
+                                                          : "the chains have not mixed");
     else if (look->checks != NULL && reason != NULL)
         words_add(&w, "%.*s", (int)strcspn(reason, ":;"), reason);
     else if (look->checks != NULL)
