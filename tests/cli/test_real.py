@@ -147,6 +147,18 @@ class Real(Case):
         self.barker("reference", "rm", "truth")
         self.barker("summary", biased, "--reference", "truth", code=REFUSED)
 
+    def test_diagnostics_are_the_bytes_of_the_server_and_the_verdict_is_one_sentence(self):
+        self.start_daemon()
+        job_id = self.submit(PLAIN, "--wait").out.strip()
+        out = self.barker("diagnostics", job_id, "--json", "--params", "theta[1]").out
+        path = "/v1/jobs/%s/diagnostics?params=theta%%5B1%%5D" % job_id
+        self.assertEqual(out.rstrip("\n"), self.fetch(path).rstrip("\n"))
+        sentence = json.loads(out)["verdict"]["sentence"]
+        self.assertEqual(json.loads(self.barker("show", job_id, "--json").out)["verdict"], sentence)
+        self.assertIn(sentence, self.barker("show", job_id).out)
+        self.assertIn(sentence, self.barker("diagnostics", job_id).out)
+        self.assertEqual(self.barker("watch", job_id).out.splitlines()[-1], sentence)
+
     def test_a_jobs_whole_life(self):
         self.start_daemon()
         job_id = self.submit(PLAIN, "--wait").out.strip()
