@@ -12,7 +12,8 @@
  *      "unknown": ["..."]}
  *
  * Levels. Mixing: good at R-hat <= 1.01 and bulk and tail ESS >= 400, fair at 1.05 and 100. Bias:
- * the worst of the evidence; see server/verdict_bias.c for the bounds of each check. */
+ * the worst of the evidence; see server/verdict_bias.c and verdict_checks.c for the bounds of each
+ * check. The sentence ends with what is not known, but for a strong bias, which comes first. */
 #ifndef BARKER_SERVER_VERDICT_H
 #define BARKER_SERVER_VERDICT_H
 
