@@ -1,0 +1,125 @@
+// Jobs that are described in the form.
+import assert from "node:assert/strict";
+import { live } from "./browser.mjs";
+import { eventually, logisticCsv } from "./daemon.mjs";
+
+export function prepare(daemon) {
+  daemon.file("train.csv", logisticCsv(300));
+}
+
+// Answers 422 are what the form asks for.
+const asks = (t) => t.allow(/status of 422 .*validate_only=true/);
+
+const field = (page, at) => page.locator(`[data-at="${at}"]`);
+const problem = (page, at) => field(page, at).locator("xpath=ancestor::label").locator(".problem");
+
+async function submit(page) {
+  await page.locator(".lamp", { hasText: /^valid/ }).waitFor();
+  await page.getByRole("button", { name: "Submit" }).click();
+  await page.waitForURL(/#\/jobs\/[^?]+$/);
+  return page.url().split("/").at(-1);
+}
+
+export default {
+  async "a toy model through the form, watched to its end"(t) {
+    asks(t);
+    const page = await t.page("/new");
+    await field(page, "/model").selectOption("skew_normal");
+    await field(page, "/name").fill("from the form");
+    await field(page, "/tags").fill("toy, browser");
+    await field(page, "/model/alpha").fill("3");
+    await field(page, "/iterations").fill("200000");
+    await field(page, "/chains").fill("2");
+    await field(page, "/thin").fill("20");
+    await field(page, "/seed").fill("7");
+    const id = await submit(page);
+    await page.getByRole("heading", { name: "from the form" }).waitFor();
+    const states = new Set();
+    await eventually("the end of the job on the page", async () => {
+      states.add(await page.locator(".job-head .mark").innerText());
+      return states.has("succeeded");
+    });
+    await page.getByLabel("Verdict").getByText(/^mixing: /).first().waitFor();
+    await page.getByText("100% of").waitFor();
+    const job = await t.daemon.get(`/v1/jobs/${id}`);
+    assert.equal(job.state, "succeeded");
+    assert.deepEqual([job.request.model.name, job.request.model.alpha, job.request.iterations, job.request.chains, job.request.thin, job.request.seed],
+      ["skew_normal", 3, 200000, 2, 20, 7]);
+    assert.deepEqual(job.tags, ["toy", "browser"]);
+  },
+
+  async "logistic regression on a file, with its columns in sight"(t) {
+    asks(t);
+    const page = await t.page("/new");
+    await field(page, "/model").selectOption("logistic");
+    await field(page, "/data/path").selectOption("train.csv");
+    const preview = page.getByRole("region", { name: "First rows of train.csv" });
+    await preview.waitFor();
+    assert.match(await preview.innerText(), /y\s+response\s+x1\s+x2\s+x3/);
+    await page.getByText("300 rows", { exact: true }).waitFor();
+    await field(page, "/name").fill("logistic from the form");
+    await field(page, "/batch_size").fill("30");
+    await field(page, "/iterations").fill("2000");
+    const id = await submit(page);
+    const job = await t.daemon.wait(id, "succeeded");
+    assert.deepEqual([job.request.data.path, job.request.batch_size, job.name], ["train.csv", 30, "logistic from the form"]);
+    await page.locator(".job-head .mark", { hasText: "succeeded" }).waitFor();
+  },
+
+  async "mistakes appear at their fields as one types, and go"(t) {
+    asks(t);
+    const page = await t.page("/new");
+    await field(page, "/model").selectOption("skew_normal");
+    await page.locator(".lamp", { hasText: /^valid/ }).waitFor();
+    await field(page, "/iterations").fill("-5");
+    await problem(page, "/iterations").waitFor();
+    assert.equal(await field(page, "/iterations").getAttribute("aria-invalid"), "true");
+    await page.locator(".lamp", { hasText: "1 mistake" }).waitFor();
+    await field(page, "/chains").fill("100000");
+    await problem(page, "/chains").waitFor();
+    await page.locator(".lamp", { hasText: "2 mistakes" }).waitFor();
+    await field(page, "/iterations").fill("1000");
+    await problem(page, "/iterations").waitFor({ state: "detached" });
+    await field(page, "/chains").fill("2");
+    await page.locator(".lamp", { hasText: /^valid/ }).waitFor();
+    assert.equal((await t.daemon.get("/v1/jobs?q=mistake")).items.length, 0);
+    await field(page, "/model/noise_sd").fill("much");
+    await problem(page, "/model/noise_sd").getByText("is not a number").waitFor();
+    await page.locator(".lamp", { hasText: "1 mistake" }).waitFor();
+    await page.getByRole("button", { name: "Submit" }).click();
+    await page.waitForFunction(() => document.activeElement.dataset.at === "/model/noise_sd");
+  },
+
+  async "form and JSON follow each other"(t) {
+    asks(t);
+    const page = await t.page("/new");
+    const editor = page.getByLabel("The job as JSON");
+    await field(page, "/model").selectOption("skew_normal");
+    await field(page, "/iterations").fill("1234");
+    assert.equal(JSON.parse(await editor.inputValue()).iterations, 1234);
+    await editor.fill('{"model": "skew_normal", "sampler": "mala", "iterations": 777, "chains": 3}');
+    assert.equal(await field(page, "/iterations").inputValue(), "777");
+    assert.equal(await field(page, "/sampler").inputValue(), "mala");
+    await editor.fill('{"model": "skew_normal",');
+    await page.getByText(/^Line 1, column \d+/).waitFor();
+    assert.equal(await page.getByRole("button", { name: "Submit" }).isDisabled(), true);
+    await page.getByRole("button", { name: "Undo" }).click();
+    assert.equal(await field(page, "/iterations").inputValue(), "777");
+    await page.locator(".lamp", { hasText: /^valid/ }).waitFor();
+  },
+
+  async "a clone begins with the request of its original"(t) {
+    asks(t);
+    const id = await t.daemon.submit({ name: "original", model: { name: "skew_normal", alpha: 2.5 }, sampler: { name: "sgld", step_size: 0.25 }, iterations: 321, chains: 3, seed: 5 });
+    const page = await t.page(`/jobs/${id}`);
+    await page.getByRole("button", { name: "Clone…" }).click();
+    await page.getByText("a copy of").waitFor();
+    assert.equal(await field(page, "/iterations").inputValue(), "321");
+    assert.equal(await field(page, "/model/alpha").inputValue(), "2.5");
+    assert.equal(await field(page, "/sampler").inputValue(), "sgld");
+    const copy = await t.daemon.get(`/v1/jobs/${await submit(page)}`);
+    assert.notEqual(copy.id, id);
+    assert.deepEqual([copy.request.sampler.step_size, copy.request.chains], [0.25, 3]);
+    await live(page);
+  },
+};
