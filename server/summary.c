@@ -196,7 +196,8 @@ bool summary_pool(struct summary_pool *pool, const struct mixing_draws *draws)
     for (size_t c = 0; c < draws->chain_count; to += draws->lengths[c++])
         if (draws->lengths[c] > 0)
             memcpy(to, draws->chains[c], draws->lengths[c] * sizeof *to);
-    moments_sort(pool->sorted, pool->count);
+    if (pool->count > 0)
+        moments_sort(pool->sorted, pool->count);
     return true;
 }
 

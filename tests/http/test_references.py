@@ -1,6 +1,7 @@
 """Reference posteriors, and jobs measured against them: every number against what this file
 computes from the draws by itself."""
 
+import concurrent.futures
 import json
 import math
 import os
@@ -303,6 +304,10 @@ class Moments(Case):
         self.assertClose(answer["parameters"][0]["reference"]["bias_mean"],
                          abs(mean(x) - 0.5) / 1.25, 1e-9)
         self.assertEqual(alice.read("/v1/references/huge"), document)
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:  # all at once do not run out of memory
+            replies = pool.map(lambda _: alice.get("/v1/jobs/%s/summary" % job,
+                                                   query={"reference": "huge"}), range(8))
+            self.assertEqual([r.status for r in replies], [200] * 8)
         document = {k: v + v[:1] for k, v in document.items()}
         document["names"][-1] = "one more"
         reply = put("huge", document)

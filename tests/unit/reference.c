@@ -418,6 +418,7 @@ Test(reference, what_is_written_is_read_back_to_the_last_bit)
     char *text = json_write(written, NULL);
     cr_assert_eq(reference_parse_stored(text, &again, &info), ERR_OK, "%s", info.message);
     expect_same(&r, &again);
+    reference_release(&again);
     free(text);
     cr_assert_eq(reference_parse_stored("{\"names\": [1]}", &again, &info), ERR_CORRUPT);
     cr_assert_eq(reference_parse_stored("{", &again, &info), ERR_CORRUPT);
