@@ -587,3 +587,59 @@ class Quantiles(Case):
             name, *numbers = line.split()
             for key, number in zip(keys, numbers):
                 self.assertClose(rows[name][key], float(number), 1e-8, note="%s %s" % (name, key))
+
+
+class Described(Case):
+    """The answers are what openapi.json says."""
+
+    KINDS = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float),
+             "null": type(None), "boolean": bool}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.schemas = alice.read("/openapi.json")["components"]["schemas"]
+
+    def fits(self, schema, value, where):
+        """What is wrong, or None. As much of JSON schema as is needed here."""
+        if "$ref" in schema:
+            return self.fits(self.schemas[schema["$ref"].split("/")[-1]], value, where)
+        if "oneOf" in schema:
+            wrong = [self.fits(s, value, where) for s in schema["oneOf"]]
+            return None if wrong.count(None) == 1 else (where, wrong)
+        kinds = schema.get("type", list(self.KINDS))
+        if not any(isinstance(value, self.KINDS[k]) for k in ([kinds] if isinstance(kinds, str) else kinds)):
+            return where, kinds, value
+        parts = []
+        if isinstance(value, dict):
+            known, more = schema.get("properties", {}), schema.get("additionalProperties", True)
+            for key in schema.get("required", []):
+                if key not in value:
+                    return where, "lacks", key
+            for key, part in value.items():
+                if key not in known and more is False:
+                    return where, "knows no", key
+                parts.append((known.get(key, more if isinstance(more, dict) else {}), part, key))
+        elif isinstance(value, list):
+            parts = [(schema.get("items", {}), part, str(i)) for i, part in enumerate(value)]
+        for inner, part, key in parts:
+            wrong = self.fits(inner, part, where + "/" + key)
+            if wrong:
+                return wrong
+        return None
+
+    def test_summaries_comparisons_and_references(self):
+        put("schema-job", {"job": exact})
+        put("schema-rows", {"parameters": [{"name": "theta[1]", "mean": 0, "sd": 1}]})
+        put("schema-draws", reference_draws(n=20))
+        names = ("schema-job", "schema-rows", "schema-draws")
+        queries = [{}, {"target_error": 0.1}] + [{"reference": n, "target_error": t}
+                                                for n in names for t in (0.001, 5)]
+        for query in queries:
+            with self.subTest(query):
+                self.assertIsNone(self.fits({"$ref": "Summary"}, summary(job, **query), ""))
+                compared = alice.read("/v1/compare", query={"jobs": "%s,%s" % (job, exact), **query})
+                self.assertIsNone(self.fits({"$ref": "Comparison"}, compared, ""))
+        for name in names:
+            kept = alice.read("/v1/references/" + name)
+            self.assertIsNone(self.fits({"$ref": "Reference"}, kept, ""))
+        self.assertIsNotNone(self.fits({"$ref": "Summary"}, {**summary(job), "more": 1}, ""))
