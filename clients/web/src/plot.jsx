@@ -10,13 +10,14 @@
 // ignoreBefore: what lies left of it does not stretch the y-range.
 // group: plots of one group zoom and point together.
 // range, onRange: the part of x in sight, [from, to] or null, where it is kept outside (the address).
+//     A zoom goes one way: gesture -> onRange (or the group, or this plot) -> range -> drawn.
 // Dragging zooms, a double click or the button shows all again; PNG and CSV save what is shown.
 import uPlot from "uplot";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { number } from "./format.js";
 import { plotCsv, savePng } from "./plotsave.js";
 import { saveBlob } from "./api.js";
-import { prefs, useStore } from "./store.js";
+import { createStore, prefs, useStore } from "./store.js";
 import { Menu } from "./ui/menu.jsx";
 
 const PALETTE = 8;
@@ -151,11 +152,16 @@ function axis(theme, label, size) {
 
 const axisNumber = (v) => (v !== 0 && (Math.abs(v) >= 1e6 || Math.abs(v) < 1e-4) ? number(v, 2) : Math.abs(v) >= 1e4 ? number(v, 4) : String(Number(v.toPrecision(6))).replace("-", "−"));
 
-function makeOptions({ options, theme, width, height, onZoom, onPoint }) {
+function makeOptions({ options, theme, width, height, zoomTo, onPoint }) {
   const { series, xLabel, yLabel, logY, group } = options.current;
   return {
     width, height, legend: { show: false }, padding: [8, 26, 0, 0],
-    cursor: { drag: { x: true, y: false, setScale: true }, points: { size: 5 }, sync: group ? { key: group, setSeries: false, scales: ["x", null] } : undefined },
+    cursor: {
+      drag: { x: true, y: false, setScale: false }, points: { size: 5 },
+      bind: { dblclick: () => () => zoomTo.current(null) },
+      // Only where the pointer is is shared; what is dragged is zoomed through zoomTo.
+      sync: group ? { key: group, setSeries: false, scales: ["x", null], filters: { pub: (type) => type === "mousemove" || type === "mouseleave" } } : undefined,
+    },
     scales: { x: { time: false }, y: { range: yRange(options), distr: logY ? 3 : 1 } },
     axes: [axis(theme, xLabel, 26), { ...axis(theme, yLabel, 56) }],
     series: [{}, ...series.map((s, i) => ({
@@ -166,16 +172,36 @@ function makeOptions({ options, theme, width, height, onZoom, onPoint }) {
     hooks: {
       drawClear: [drawBands(options, theme)],
       draw: [drawLines(options, theme)],
-      setScale: [(u, key) => key === "x" && onZoom(u)],
+      setSelect: [(u) => selected(u, zoomTo.current)],
       setCursor: [onPoint],
     },
   };
 }
 
-const extent = (u) => (u.data[0].length > 1 ? [u.data[0][0], u.data[0][u.data[0].length - 1]] : null);
+const DRAG_PX = 6; // less is a click
+
+function selected(u, zoomTo) {
+  const { left, width } = u.select;
+  if (width < DRAG_PX) return;
+  const range = [u.posToVal(left, "x"), u.posToVal(left + width, "x")];
+  u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  zoomTo(range);
+}
 
 function look(u, range) {
-  if (range) u.setScale("x", { min: range[0], max: range[1] });
+  const xs = u.data[0];
+  const [min, max] = range ?? [xs[0], xs[xs.length - 1]];
+  if (xs.length > 1) u.setScale("x", { min, max });
+}
+
+// What the plots of a group look at, while any of them is there.
+const groups = createStore({});
+
+function useRange({ range, onRange, group }) {
+  const [own, setOwn] = useState(null);
+  const shared = useStore(groups, (g) => (group && g[group]) ?? null);
+  if (onRange) return [range ?? null, onRange];
+  return group ? [shared, (next) => groups.set({ [group]: next })] : [own, setOwn];
 }
 
 // Everything that needs a new uPlot rather than new data.
@@ -187,18 +213,18 @@ export function Plot(props) {
   const plot = useRef(null);
   const readout = useRef();
   const options = useRef(props);
-  const zoomed = useRef(null);
-  const quiet = useRef(false);
-  const [zoomedNow, setZoomedNow] = useState(false);
+  const [range, setRange] = useRange(props);
+  const zoomTo = useRef(setRange);
+  zoomTo.current = setRange;
   const [hidden, setHidden] = useState(() => new Set());
   const theme = useThemeName();
   options.current = { ...props, hidden };
 
   useLayoutEffect(() => {
     const element = box.current;
-    const u = new uPlot(makeOptions({ options, theme: colours(element), width: element.clientWidth || 300, height, onZoom: moved, onPoint: (p) => showPoint(p, readout.current) }), aligned(series), element);
+    const u = new uPlot(makeOptions({ options, theme: colours(element), width: element.clientWidth || 300, height, zoomTo, onPoint: (p) => showPoint(p, readout.current) }), aligned(series), element);
     plot.current = u;
-    if (props.range) look(u, props.range);
+    if (range) look(u, range);
     const observer = new ResizeObserver(() => element.clientWidth > 0 && u.setSize({ width: element.clientWidth, height }));
     observer.observe(element);
     return () => {
@@ -208,37 +234,13 @@ export function Plot(props) {
     };
   }, [shapeOf(props, hidden), theme]);
 
-  // Somebody zoomed: here, in another plot of the group, or by the address.
-  function moved(u) {
-    const all = extent(u);
-    const { min, max } = u.scales.x;
-    const zoom = all && (min > all[0] || max < all[1]) ? [min, max] : null;
-    zoomed.current = zoom;
-    setZoomedNow(!!zoom);
-    if (!quiet.current) options.current.onRange?.(zoom);
-  }
-
-  // New data leave a zoom as it is.
   useEffect(() => {
-    const u = plot.current;
-    if (!u) return;
-    quiet.current = true;
-    const keep = zoomed.current;
-    u.setData(aligned(series), !keep);
-    if (keep) look(u, keep);
-    quiet.current = false;
+    plot.current?.setData(aligned(series), false);
   }, [series, props.bands, props.lines, props.ignoreBefore]);
-
-  const wanted = props.range ? props.range.join() : "";
   useEffect(() => {
-    const u = plot.current;
-    if (!u || props.range === undefined || wanted === (zoomed.current ? zoomed.current.map(Math.round).join() : "")) return;
-    quiet.current = true;
-    look(u, props.range ?? extent(u));
-    quiet.current = false;
-  }, [wanted]);
+    if (plot.current) look(plot.current, range);
+  }, [series, range?.[0], range?.[1]]);
 
-  const reset = () => look(plot.current, extent(plot.current));
   const saves = [
     { label: "Save as PNG", run: () => savePng(plot.current, { title, note, name, background: colours(box.current) }) },
     { label: "Save as CSV", run: () => saveBlob(new Blob([plotCsv(props.xLabel || "x", series, plot.current.data)], { type: "text/csv" }), `${name}.csv`) },
@@ -250,7 +252,7 @@ export function Plot(props) {
         {note && <span class="plot-note">{note}</span>}
         <span class="spring" />
         <span class="readout" ref={readout} aria-hidden="true" />
-        {zoomedNow && <button type="button" class="button quiet small" onClick={reset}>Show all</button>}
+        {range && <button type="button" class="button quiet small" onClick={() => setRange(null)}>Show all</button>}
         <Menu label={`Save the plot ${title}`} items={saves}>⤓</Menu>
       </figcaption>
       <div class="plot-box" ref={box} style={{ height: `${height}px` }} role="img" aria-label={`Plot of ${title}${typeof note === "string" ? `, ${note}` : ""}`} />
