@@ -43,17 +43,21 @@ function become(state, detail = "") {
     connection.set({ state, detail, since: old.state === state ? old.since : Date.now() });
 }
 
+// Whoever was about to look again for an earlier event leaves it.
+export const paused = () => connection.get().state === "paused";
+
 export const live = {
   start() {
     if (!controller && session.get().token && connection.get().state !== "paused") connect();
   },
-  // What is shown stays as it is until resume, which catches up.
+  // What is shown stays as it is until resume, which has every view look again.
   pause() {
     stop();
     become("paused");
   },
   resume() {
     stop();
+    lastId = null;
     failures = 0;
     connect();
   },

@@ -4,7 +4,7 @@
 //     <VirtualTable count={list.total} row={list.row} onRange={list.ensure} … />
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { address, api } from "./api.js";
-import { listen } from "./live.js";
+import { listen, paused } from "./live.js";
 
 const SIZE = 4000; // to put the worst first the daemon looks at all of them, whatever the page
 const PAUSE_MS = 120; // whoever flings past a page does not need it
@@ -54,10 +54,10 @@ export function usePaged(path, query, { items, total, job, atLeast = 10000 }) {
     mine.last = Date.now();
     fetchPage(0);
     const unlisten = listen((type, data) => {
-      if (type !== "reset" && type !== "poll" && !(data.id === job && type !== "job.warning")) return;
+      if (type !== "reset" && type !== "poll" && !(data.id === job && type !== "job.warning" && !data.deleted)) return;
       mine.timer ||= setTimeout(() => {
         mine.timer = 0;
-        if (!document.hidden) refresh();
+        if (!document.hidden && !paused()) refresh();
       }, Math.max(0, mine.last + atLeast - Date.now()));
     });
     return () => {

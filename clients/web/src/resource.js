@@ -7,13 +7,14 @@
 // loses the daemon keeps showing what it knew. A path of null fetches nothing.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { address, api } from "./api.js";
-import { listen } from "./live.js";
+import { listen, paused } from "./live.js";
 
 const NOTHING = { data: null, error: null, loading: true, stale: false, url: null };
 
 // When an event is a reason to fetch again.
 function concerns(type, data, { job, on }) {
   if (type === "poll" || type === "reset") return true;
+  if (data.deleted) return false; // there is nothing to ask for any more
   if (on) return on(type, data);
   return job !== undefined && data.id === job && type !== "job.warning";
 }
@@ -75,6 +76,7 @@ function startFetcher(url, refs, setState) {
     const wait = Math.max(0, last + (refs.current.options.atLeast ?? 1000) - Date.now());
     timer = setTimeout(() => {
       timer = 0;
+      if (paused()) return;
       if (document.hidden) again = true;
       else now();
     }, wait);

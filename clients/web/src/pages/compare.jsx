@@ -1,6 +1,5 @@
 // Several jobs side by side, against a reference if there is one.
 import { useMemo, useState } from "preact/hooks";
-import { joinNames, splitNames } from "../params.js";
 import { useResource } from "../resource.js";
 import { useQuery } from "../router.js";
 import { ticked, useStore } from "../store.js";
@@ -34,7 +33,7 @@ export function Compare() {
   const [tab, setTab] = useQuery("tab", "numbers");
   const [params] = useQuery("params");
   const references = useResource("/v1/references");
-  const query = { jobs: joinNames(ids), reference: reference || undefined, target_error: Number(target) > 0 ? target : undefined, params: splitNames(params), limit: 200 };
+  const query = { jobs: ids, reference: reference || undefined, target_error: Number(target) > 0 ? target : undefined, params, limit: 200 };
   const compared = useResource(ids.length >= 2 ? "/v1/compare" : null, query, { on: (type, data) => type === "job.state" && ids.includes(data.id), atLeast: 5000 });
   const [name, , View] = VIEWS.find(([key]) => key === tab) ?? VIEWS[0];
   const known = useMemo(() => [...new Set([...(references.data?.items ?? []).map((r) => r.name), ...(reference ? [reference] : [])])], [references.data, reference]);

@@ -46,6 +46,7 @@ export function Job({ id }) {
   }, [job?.name]);
 
   if (!job) return loaded.error ? <div class="page"><Failure error={loaded.error} retry={loaded.reload} /></div> : <Loading what="the job" />;
+  if (job.deleted) return <div class="page"><Empty title={`“${job.name}” is in the trash`}><a href="#/jobs?trash=true">It can be restored there</a> for a while.</Empty></div>;
   const [name, , View, needsDraws] = VIEWS.find(([key]) => key === tab) ?? VIEWS[0];
   return (
     <div class="page job">

@@ -3,7 +3,7 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks"
 import { act, actionsFor } from "../actions.js";
 import { api } from "../api.js";
 import { ago, count, duration, modelName, percent, samplerName, time } from "../format.js";
-import { putJobs, useEvents } from "../live.js";
+import { paused, putJobs, useEvents } from "../live.js";
 import { makeHash, navigate, setQuery, useQuery } from "../router.js";
 import { jobs, session, tick, ticked, useStore } from "../store.js";
 import { Button } from "../ui/button.jsx";
@@ -46,7 +46,7 @@ function useJobList(query) {
   const soon = useCallback(() => {
     refs.current.timer ||= setTimeout(() => {
       refs.current.timer = 0;
-      load();
+      if (!paused()) load();
     }, 700);
   }, [load]);
 

@@ -115,9 +115,11 @@ class Row extends Component {
   }
 
   render({ data, i, columns, template, height, active, compact, extra, onOpen, setActive }) {
+    // A click on something in the row is its own: drawing the row again before a tick's change event would undo the tick.
     const open = (event) => {
+      if (event.target.closest("a, button, input, label, select, summary")) return;
       setActive(i);
-      if (data && onOpen && !event.target.closest("a, button, input, label, select, summary")) onOpen(data, i);
+      if (data && onOpen) onOpen(data, i);
     };
     const style = { transform: `translateY(${i * height}px)`, height: `${height}px` };
     const name = `vrow ${active ? "active" : ""} ${onOpen ? "opens" : ""} ${extra}`;
