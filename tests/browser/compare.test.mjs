@@ -1,0 +1,119 @@
+// Jobs side by side.
+import assert from "node:assert/strict";
+import { assertRounding, coloursOf, noSidewaysScroll, PHONE, save, tab } from "./browser.mjs";
+import { eventually } from "./daemon.mjs";
+import { fillLab } from "./lab.mjs";
+
+let lab;
+
+export async function prepare(daemon) {
+  lab = await fillLab(daemon);
+}
+
+const inked = async (figure) => {
+  await figure.locator("canvas").waitFor();
+  await eventually("something drawn", async () => (await coloursOf(figure)) > 8);
+};
+
+const both = () => `${lab.good.id},${lab.coarse.id}`;
+
+export default {
+  async "ticked in the list, compared: the numbers of each job and parameter"(t) {
+    const page = await t.page("/jobs");
+    await page.getByLabel(`Compare ${lab.good.name}`).check();
+    await page.getByLabel(`Compare ${lab.coarse.name}`).check();
+    await page.getByRole("button", { name: "Compare 2" }).click();
+    await page.waitForURL(/#\/compare\?jobs=/);
+    await page.getByRole("table").first().waitFor();
+    await page.getByRole("combobox", { name: "Reference" }).selectOption("exact");
+    await page.getByText("Bias of means").first().waitFor();
+    const data = await t.daemon.get(`/v1/compare?jobs=${both()}&reference=exact&target_error=0.05`);
+    const table = page.getByRole("table").first();
+    const texts = await table.locator("tbody tr").evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.innerText.trim())));
+    const heads = (await table.getByRole("columnheader").allInnerTexts()).map((text) => text.trim());
+    for (const [i, job] of data.jobs.entries()) {
+      const cell = (name) => texts[i][heads.indexOf(name)];
+      assert.equal(cell("Job"), job.name);
+      assertRounding(cell("Draws"), job.draws, "draws");
+      assertRounding(cell("Largest R-hat"), job.max_rhat, "R-hat");
+      assertRounding(cell("Least ESS"), job.min_ess_bulk, "ESS");
+      assertRounding(cell("ESS per second"), job.ess_per_second, "ESS per second");
+      assertRounding(cell("Bias of means"), job.reference.bias_mean.mean, "bias of means");
+      assertRounding(cell("Bias of variances").replace("%", ""), 100 * job.reference.bias_variance_ratio.median, "bias of variances");
+    }
+    assert.ok(data.jobs[1].reference.bias_variance_ratio.median > data.jobs[0].reference.bias_variance_ratio.median, "the coarse one is worse");
+    const rows = await page.getByRole("table").nth(1).locator("tbody tr").evaluateAll((all) => all.map((row) => [...row.querySelectorAll("td")].map((cell) => cell.innerText.trim())));
+    const truth = data.parameters.flatMap((p) => p.jobs);
+    assert.equal(rows.length, truth.length);
+    for (const [i, [, mean, sd, q5, q50, q95, rhat, ess]] of rows.entries())
+      for (const [text, key] of [[mean, "mean"], [sd, "sd"], [q5, "q5"], [q50, "q50"], [q95, "q95"], [rhat, "rhat"], [ess, "ess_bulk"]]) assertRounding(text, truth[i][key], `${key} in row ${i}`);
+    await page.reload();
+    await page.getByText("Bias of means").first().waitFor();
+    assert.equal(await page.getByRole("combobox", { name: "Reference" }).inputValue(), "exact");
+  },
+
+  async "densities of both over each other, with the reference"(t) {
+    const page = await t.page(`/compare?jobs=${both()}&reference=exact`);
+    await tab(page, "Densities");
+    await page.locator("figure.plot").nth(2).waitFor();
+    for (const figure of await page.locator("figure.plot").all()) await inked(figure);
+    const csv = (await save(page, page.locator("figure.plot").first(), "CSV")).bytes.toString().split("\n");
+    assert.equal(csv[0], `"value","${lab.good.name}","${lab.coarse.name}"`);
+    assert.ok(csv.length > 100);
+    const name = await page.locator("figure.plot figcaption b").first().innerText();
+    await page.getByRole("button", { name: `Remove ${name}` }).click();
+    await eventually("one plot less", async () => (await page.locator("figure.plot").count()) === 2);
+    assert.match(page.url(), /show=/);
+  },
+
+  async "metrics against iterations or time"(t) {
+    const page = await t.page(`/compare?jobs=${both()}&tab=metrics`);
+    await inked(page.locator("figure.plot").first());
+    await page.getByLabel("Against").selectOption("seconds");
+    await inked(page.locator("figure.plot").first());
+    await page.waitForURL(/against=seconds/);
+    const csv = (await save(page, page.locator("figure.plot").first(), "CSV")).bytes.toString();
+    assert.match(csv, /processor seconds/);
+  },
+
+  async "effective draws against bias: a point for each job"(t) {
+    const page = await t.page(`/compare?jobs=${both()},${lab.exact.id}&tab=scatter`);
+    await page.getByText("Bias against what?").waitFor();
+    await page.getByRole("combobox", { name: "Reference" }).selectOption("exact");
+    const figure = page.locator("figure.plot");
+    await inked(figure);
+    const data = await t.daemon.get(`/v1/compare?jobs=${both()},${lab.exact.id}&reference=exact`);
+    const csv = (await save(page, figure, "CSV")).bytes.toString().trim().split("\n");
+    const points = csv.slice(1).map((line) => line.split(",").filter(Boolean).map(Number)).sort((a, b) => a[0] - b[0]);
+    const truth = data.jobs.map((j) => [j.reference.bias_mean.mean, j.ess_per_second]).sort((a, b) => a[0] - b[0]);
+    assert.deepEqual(points, truth);
+    await page.getByLabel("Bias", { exact: true }).selectOption("bias_variance_ratio");
+    await page.waitForURL(/bias=bias_variance_ratio/);
+    await inked(figure);
+  },
+
+  async "jobs are added by id and taken out; one alone asks for another; a wrong id is said"(t) {
+    t.allow(/status of (404|422) .*\/v1\/compare/);
+    const page = await t.page(`/compare?jobs=${lab.good.id}`);
+    await page.getByText("One is chosen.").waitFor();
+    const add = async (id) => {
+      await page.getByLabel("Add a job by its id").fill(id);
+      await page.keyboard.press("Enter");
+    };
+    await add(lab.coarse.id);
+    await page.getByRole("table").first().waitFor();
+    await page.getByRole("button", { name: `Take ${lab.good.name} out` }).click();
+    await page.waitForURL((url) => !url.hash.includes(lab.good.id));
+    await add("0000000000000000");
+    await page.locator(".state.bad").waitFor();
+  },
+
+  async "a narrow screen has no sideways scroll"(t) {
+    const page = await t.page(`/compare?jobs=${both()}&reference=exact`, { viewport: PHONE });
+    await page.getByRole("table").first().waitFor();
+    assert.equal(await noSidewaysScroll(page), true);
+    await tab(page, "Densities");
+    await inked(page.locator("figure.plot").first());
+    assert.equal(await noSidewaysScroll(page), true);
+  },
+};
