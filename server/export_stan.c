@@ -88,7 +88,7 @@ static bool write_value(const json_t *value, char out[VALUE_SIZE])
     else if (json_is_real(value))
         out[decimal_write(json_real_value(value), out)] = '\0';
     else if (json_is_boolean(value))
-        strcpy(out, json_is_true(value) ? "true" : "false");
+        snprintf(out, VALUE_SIZE, "%s", json_is_true(value) ? "true" : "false");
     else
         snprintf(out, VALUE_SIZE, "%s", text != NULL ? text : "per_coordinate");
     for (char *c = out; *c != '\0'; c++)
