@@ -18,7 +18,7 @@
 #define FINAL_COLUMNS 2000
 #define ESS_DRAWS     4.0 /* draws per effective draw that stop_when asks for: enough to see them */
 #define AUDIT_SHARE   0.05 /* of the job's processor time ... */
-#define AUDIT_LEAST   0.5  /* ... but at least and at most so many seconds */
+#define AUDIT_LEAST   2.0  /* ... but at least and at most so many seconds */
 #define AUDIT_MOST    30.0
 
 /* ---- which draws ---- */

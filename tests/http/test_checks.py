@@ -42,7 +42,7 @@ class Checks(Case):
         found = checks(self.daemon, job["id"])
         self.assertEqual(list(found), ["budget", "ksd", "fssd", "energy", "reason"])
         self.assertLessEqual(found["budget"]["draws"], 400)
-        self.assertEqual(found["budget"]["limit"], max(0.5, found["budget"]["limit"]))
+        self.assertEqual(found["budget"]["limit"], max(2.0, found["budget"]["limit"]))
         energy = found["energy"]
         self.assertClose(energy["expected"], energy["mode_log_density"] - 1.5)
         self.assertClose(energy["ratio"], (energy["mode_log_density"] - energy["mean_log_density"]) / 1.5)
@@ -131,7 +131,7 @@ class Interrupted(Case):
         self.daemon = Daemon()
         self.ann = self.daemon.user("ann")
         # Long enough to be met, short for whom waits: ten thousand passes over the data. The chains'
-        # own time would allow 0.5 s, which is cut short by every end below.
+        # own time would allow 2 s, which is cut short by every end below.
         self.spec = logistic(self.daemon, 60000, iterations=600, warmup=200, check_draws=10000,
                              thin=1)
 
