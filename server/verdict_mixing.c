@@ -39,7 +39,8 @@ static double times_needed(const struct summary_head *h)
     return fmax(1.0, fmax(by_rhat, VERDICT_ESS / least_ess(h)));
 }
 
-/* What is missing until the target, in iterations of one chain and in seconds. */
+/* What is missing until the target, in iterations of one chain and in seconds: of the clock while
+ * the job runs, of processor time once it has ended, which the job file knows for good. */
 struct way {
     double iterations, seconds; /* NaN: not known */
     double left_iterations, left_seconds;
@@ -48,7 +49,9 @@ struct way {
 static struct way way_to_target(const struct verdict_look *look)
 {
     const struct verdict_context *c = look->context;
-    double rate = c->rate > 0.0 ? c->rate / (double)look->about.chains : NAN;
+    double all =
+        look->ended ? (double)look->combined.iterations / look->combined.cpu_seconds : c->rate;
+    double rate = all > 0.0 && isfinite(all) ? all / (double)look->about.chains : NAN;
     double warmup = (double)look->about.warmup, at = (double)look->combined.slowest;
     double done = fmax(0.0, at - warmup), left = fmax(0.0, (double)c->iterations - done);
     double more = done * (times_needed(&c->head) - 1.0);
@@ -58,14 +61,14 @@ static struct way way_to_target(const struct verdict_look *look)
                         .left_seconds = left / rate};
 }
 
-static void add_extension(struct words *text, const struct way *way, double iterations,
-                          const char *about)
+static void add_extension(struct words *text, const struct verdict_look *look,
+                          const struct way *way, double iterations, const char *about)
 {
     words_add(text, "extend it by %s %" PRIu64 " iterations", about, words_round_up(iterations));
     if (!isnan(way->seconds)) {
         words_add(text, " (");
         words_add_duration(text, way->seconds * iterations / way->iterations);
-        words_add(text, ")");
+        words_add(text, "%s)", look->ended ? " of processor time" : "");
     }
 }
 
@@ -80,7 +83,7 @@ static void add_way(struct words *text, const struct verdict_look *look, const s
     }
     words_add(text, ", ");
     if (look->ended) {
-        add_extension(text, way, way->iterations, about);
+        add_extension(text, look, way, way->iterations, about);
         return;
     }
     if (isnan(way->seconds)) {
@@ -92,7 +95,7 @@ static void add_way(struct words *text, const struct verdict_look *look, const s
     }
     if (way->iterations > way->left_iterations) {
         words_add(text, ", but it ends before: ");
-        add_extension(text, way, way->iterations - way->left_iterations, about);
+        add_extension(text, look, way, way->iterations - way->left_iterations, about);
     }
 }
 

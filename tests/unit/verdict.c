@@ -333,7 +333,7 @@ static const struct situation mixing_situations[] = {
      {.head = slow, .state = JOB_succeeded, .rate = 8000.0},
      "poor",
      "none seen",
-     {", extend it by about 73000 iterations (36 s)"},
+     {", extend it by about 73000 iterations (66 s of processor time)"},
      "more"},
     {"vague",
      {.tau = 20.0},
