@@ -22,6 +22,7 @@ struct request_for_summary {
     struct pick columns; /* all that are listed, in their order */
     uint64_t limit, cursor;
     bool worst;
+    size_t ranked; /* columns that the order rests on, where that is a part of them; 0: all */
     double target; /* NaN: none */
     struct summary page;
     struct bias_row *biases; /* of the page, with a reference */
@@ -41,8 +42,17 @@ static bool is_first(const struct request_for_summary *r)
 
 /* ---- the worst first ---- */
 
-/* Puts the columns into order. With many columns a part of the draws decides, or with very many a
- * part of the columns. */
+/* The columns that were left out of the ranking, after those that were not. */
+static void append_unranked(struct pick *columns, size_t ranked, size_t stride, size_t width)
+{
+    for (size_t k = 0; k < width; k++)
+        if (k % stride != 0)
+            columns->at[ranked++] = (uint32_t)k;
+    columns->count = ranked;
+}
+
+/* Puts the columns into order. With many columns a part of the draws decides; with very many a part
+ * of the columns is ranked and the others follow as they are declared. */
 static enum err rank_columns(struct request_for_summary *r, struct err_info *info)
 {
     struct summary all;
@@ -62,7 +72,10 @@ static enum err rank_columns(struct request_for_summary *r, struct err_info *inf
     measure_sort(&all);
     for (size_t i = 0; i < all.count; i++)
         r->columns.at[i] = (uint32_t)all.rows[i].column;
-    r->columns.count = all.count;
+    if (stride > 1) {
+        r->ranked = all.count;
+        append_unranked(&r->columns, all.count, stride, r->about.width);
+    }
     summary_release(&all);
     return ERR_OK;
 }
@@ -124,6 +137,8 @@ static json_t *summary_json(struct call *call, const struct job_row *row,
     json_put(&doc, "saved", json_count(r->about.width));
     json_put(&doc, "parameters_total", json_count(r->about.d));
     json_put(&doc, "next", next_json(r, r->cursor + r->page.count));
+    if (r->ranked > 0)
+        json_put(&doc, "ranked", json_count(r->ranked));
     if (is_first(r))
         put_whole(&doc, call, row, r);
     return doc;

@@ -21,10 +21,16 @@ export function usePaged(path, query, { items, total, job, atLeast = 10000 }) {
     if (mine.asked.has(page)) return;
     mine.asked.add(page);
     try {
-      const doc = await api.get(path, { ...query, limit: SIZE, cursor: page ? page * SIZE : undefined });
-      if (refs.current !== mine) return;
-      mine.pages.set(page, items(doc));
-      setState((old) => ({ total: total(doc), error: null, first: page === 0 ? doc : old.first, version: old.version + 1 }));
+      // Where there are very many draws the daemon gives fewer rows at once than are asked for.
+      const rows = [];
+      for (let cursor = page * SIZE; cursor !== null && rows.length < SIZE;) {
+        const doc = await api.get(path, { ...query, limit: SIZE - rows.length, cursor: cursor || undefined });
+        if (refs.current !== mine) return;
+        rows.push(...items(doc));
+        cursor = doc.next ?? null;
+        mine.pages.set(page, rows);
+        setState((old) => ({ total: total(doc), error: null, first: page === 0 && rows.length === items(doc).length ? doc : old.first, version: old.version + 1 }));
+      }
     } catch (error) {
       if (refs.current === mine && error.name !== "AbortError") setState((old) => ({ ...old, error, total: error.status === 409 || error.status === 422 ? null : old.total }));
     }

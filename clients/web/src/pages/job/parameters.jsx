@@ -51,6 +51,7 @@ export function Parameters({ job }) {
     <div class="stack">
       <div class="bar-top">
         <span>{plural(list.total, "parameter")}{head && head.parameters_total > list.total && <> of {count(head.parameters_total)} are saved</>}, {count(head?.draws)} draws
+          {head?.ranked && <span class="dim">; {count(head.ranked)} of them are ranked, the others follow</span>}
           {head?.draws_stored ? <span class="dim"> (of {count(head.draws_stored)} stored)</span> : null}</span>
         <span class="spring" />
         {chosen.size > 0 && <><button type="button" class="button primary" onClick={() => setQuery({ tab: "traces" }, {})}>Plot {chosen.size}</button><button type="button" class="button quiet" onClick={() => setQuery({ params: "" })}>Clear</button></>}
