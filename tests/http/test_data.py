@@ -324,6 +324,19 @@ class Content(Case):
             results.append(alice.read("/v1/jobs/%s/metrics" % job))
         self.assertEqual(results[0], results[1])
 
+    def test_many_test_rows_make_metrics_rarer_unless_the_job_says_how_often(self):
+        daemon.file("test-many.csv", logistic_text(500, seed=5))
+        job = {**logistic(test="test-many.csv"), "batch_size": 10, "iterations": 20000, "warmup": 0,
+               "thin": 100}
+        done = alice.run(job)
+        every = done["request"]["metric_every"]
+        self.assertEqual((every % 100, 500 < every <= 1000), (0, True), every)
+        records = alice.read("/v1/jobs/%s/metrics" % done["id"])["chains"][0]["iteration"]
+        self.assertEqual(records, list(range(every, 20001, every)))
+        for given, shown in ((None, every), (250, 250), (0, 0)):
+            request = check(alice, {**job, "metric_every": given}).json()["request"]
+            self.assertEqual(request["metric_every"], shown)
+
     def test_columns_intercept_and_standardising_decide_the_parameters(self):
         for data, names in (({}, 3), ({"columns": ["x2"]}, 1), ({"intercept": True}, 4),
                             ({"columns": [], "intercept": True}, 1),
