@@ -334,7 +334,7 @@ class Content(Case):
         records = alice.read("/v1/jobs/%s/metrics" % done["id"])["chains"][0]["iteration"]
         self.assertEqual(records, list(range(every, 20001, every)))
         for given, shown in ((None, every), (250, 250), (0, 0)):
-            request = check(alice, {**job, "metric_every": given}).json()["request"]
+            request = check(alice, {**job, "metric_every": given}).json()["job"]
             self.assertEqual(request["metric_every"], shown)
 
     def test_columns_intercept_and_standardising_decide_the_parameters(self):
