@@ -13,7 +13,7 @@ def setUpModule():
     global daemon, alice, bob, job, small
     daemon = Daemon(user_downloads=3)
     alice, bob = daemon.user("alice"), daemon.user("bob")
-    job = alice.run(toy(iterations=300000, warmup=0, chains=2, visibility="lab"))["id"]
+    job = alice.run(toy(iterations=1500000, warmup=0, chains=2, visibility="lab"))["id"]
     small = alice.run(toy(visibility="lab"))["id"]
 
 

@@ -349,10 +349,10 @@ class Limits(Case):
         self.assertEqual(erin.read("/v1/me")["usage"], {"active_jobs": 0, "stored_bytes": 0})
 
     def test_a_running_job_is_paused_by_its_owners_own_quota(self):
-        small = Daemon()
+        small = Daemon(slice_ms=10)  # the quota is looked at every few slices
         boss, carol = small.client(), small.user("carol")
-        boss.post("/v1/users", {"name": "carol", "quotas": {"stored_mb": 20}})
-        job = carol.submit(toy(iterations=1000000, warmup=0, chains=2))
+        boss.post("/v1/users", {"name": "carol", "quotas": {"stored_mb": 1000}})
+        job = carol.submit(toy(iterations=40000000, warmup=0, chains=2, thin=10))
         boss.post("/v1/users", {"name": "carol", "quotas": {"stored_mb": 1}})
         ended = carol.until(job, lambda j: j["state"] in ("succeeded", "paused"))
         self.assertEqual(ended["state"], "paused")
