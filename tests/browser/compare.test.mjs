@@ -26,20 +26,19 @@ export default {
     await page.waitForURL(/#\/compare\?jobs=/);
     await page.getByRole("table").first().waitFor();
     await page.getByRole("combobox", { name: "Reference" }).selectOption("exact");
-    await page.getByText("Bias of means").first().waitFor();
+    await page.getByText("Bias of means, mean").first().waitFor();
     const data = await t.daemon.get(`/v1/compare?jobs=${both()}&reference=exact&target_error=0.05`);
-    const table = page.getByRole("table").first();
-    const texts = await table.locator("tbody tr").evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.innerText.trim())));
-    const heads = (await table.getByRole("columnheader").allInnerTexts()).map((text) => text.trim());
+    const figures = Object.fromEntries(await page.getByLabel("Figures of each job").locator("tr").evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.innerText.trim())).map(([name, ...rest]) => [name, rest])));
+    assert.deepEqual(figures[""], data.jobs.map((job) => job.name));
     for (const [i, job] of data.jobs.entries()) {
-      const cell = (name) => texts[i][heads.indexOf(name)];
-      assert.equal(cell("Job"), job.name);
-      assertRounding(cell("Draws"), job.draws, "draws");
-      assertRounding(cell("Largest R-hat"), job.max_rhat, "R-hat");
-      assertRounding(cell("Least ESS"), job.min_ess_bulk, "ESS");
-      assertRounding(cell("ESS per second"), job.ess_per_second, "ESS per second");
-      assertRounding(cell("Bias of means"), job.reference.bias_mean.mean, "bias of means");
-      assertRounding(cell("Bias of variances").replace("%", ""), 100 * job.reference.bias_variance_ratio.median, "bias of variances");
+      assertRounding(figures.Draws[i], job.draws, "draws");
+      assertRounding(figures["Largest R-hat"][i], job.max_rhat, "R-hat");
+      assertRounding(figures["Least ESS"][i], job.min_ess_bulk, "ESS");
+      assertRounding(figures["ESS per second"][i], job.ess_per_second, "ESS per second");
+      assertRounding(figures["Bias of means, mean"][i], job.reference.bias_mean.mean, "bias of means");
+      const variance = figures["Bias of variances, median"][i], truth = job.reference.bias_variance_ratio.median;
+      if (variance.endsWith("×")) assertRounding(variance.replace("×", ""), 1 + truth, "variance, as a multiple");
+      else assertRounding(variance.replace("%", ""), 100 * truth, "bias of variances");
     }
     assert.ok(data.jobs[1].reference.bias_variance_ratio.median > data.jobs[0].reference.bias_variance_ratio.median, "the coarse one is worse");
     const rows = await page.getByRole("table").nth(1).locator("tbody tr").evaluateAll((all) => all.map((row) => [...row.querySelectorAll("td")].map((cell) => cell.innerText.trim())));
@@ -48,13 +47,15 @@ export default {
     for (const [i, [, mean, sd, q5, q50, q95, rhat, ess]] of rows.entries())
       for (const [text, key] of [[mean, "mean"], [sd, "sd"], [q5, "q5"], [q50, "q50"], [q95, "q95"], [rhat, "rhat"], [ess, "ess_bulk"]]) assertRounding(text, truth[i][key], `${key} in row ${i}`);
     await page.reload();
-    await page.getByText("Bias of means").first().waitFor();
+    await page.getByText("Bias of means, mean").first().waitFor();
     assert.equal(await page.getByRole("combobox", { name: "Reference" }).inputValue(), "exact");
   },
 
   async "densities of both over each other, with the reference"(t) {
     const page = await t.page(`/compare?jobs=${both()}&reference=exact`);
     await tab(page, "Densities");
+    await page.getByText("the widest go on beyond this").first().waitFor();
+    await page.getByRole("button", { name: "Show all" }).first().click();
     await page.locator("figure.plot").nth(2).waitFor();
     for (const figure of await page.locator("figure.plot").all()) await inked(figure);
     const csv = (await save(page, page.locator("figure.plot").first(), "CSV")).bytes.toString().split("\n");
@@ -82,6 +83,8 @@ export default {
     await page.getByRole("combobox", { name: "Reference" }).selectOption("exact");
     const figure = page.locator("figure.plot");
     await inked(figure);
+    await page.getByText("Without exact: a bias of 0").waitFor();
+    await page.getByLabel("Axes").selectOption("linear");
     const data = await t.daemon.get(`/v1/compare?jobs=${both()},${lab.exact.id}&reference=exact`);
     const csv = (await save(page, figure, "CSV")).bytes.toString().trim().split("\n");
     const points = csv.slice(1).map((line) => line.split(",").filter(Boolean).map(Number)).sort((a, b) => a[0] - b[0]);

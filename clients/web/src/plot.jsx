@@ -5,8 +5,10 @@
 //       bands={[{ axis: "x", from: 0, to: 1000, label: "warm-up" }]}
 //       lines={[{ axis: "y", at: 1.01, label: "1.01" }]} ignoreBefore={1000} />
 //
-// series: {label, x, y, color, width, dash, fill, faint}; each has its own x. color is a number (of
-//     the palette: chains, jobs) or a CSS colour; without one it is the series' place.
+// series: {label, x, y, color, width, dash, fill, faint, dots, tag}; each has its own x. color is a number
+//     (of the palette: chains, jobs) or a CSS colour; without one it is the series' place. dots: points of
+//     that many pixels and no line; tag: written beside the first point.
+// logX, logY: a logarithmic axis. xPad: room beside the first and the last x, as a share of what is in between.
 // ignoreBefore: what lies left of it does not stretch the y-range.
 // group: plots of one group zoom and point together.
 // range, onRange: the part of x in sight, [from, to] or null, where it is kept outside (the address).
@@ -142,6 +144,24 @@ function drawLines(options, theme) {
   };
 }
 
+// Beside the point, on the side where there is more room.
+function drawTags(options, theme) {
+  return (u) => {
+    const middle = u.bbox.left + u.bbox.width / 2;
+    for (const s of options.current.series.filter((one, i) => one.tag && !options.current.hidden?.has(i))) {
+      const x = u.valToPos(s.x[0], "x", true), y = u.valToPos(s.y[0], "y", true);
+      const left = x < middle;
+      u.ctx.save();
+      u.ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
+      u.ctx.fillStyle = theme.text;
+      u.ctx.textAlign = left ? "left" : "right";
+      u.ctx.textBaseline = "middle";
+      u.ctx.fillText(s.tag, x + (left ? 9 : -9) * devicePixelRatio, y, u.bbox.width / 2);
+      u.ctx.restore();
+    }
+  };
+}
+
 function axis(theme, label, size) {
   return {
     stroke: theme.dim, grid: { stroke: theme.soft, width: 1 }, ticks: { stroke: theme.line, width: 1, size: 4 },
@@ -153,7 +173,7 @@ function axis(theme, label, size) {
 const axisNumber = (v) => (v !== 0 && (Math.abs(v) >= 1e6 || Math.abs(v) < 1e-4) ? number(v, 2) : Math.abs(v) >= 1e4 ? number(v, 4) : String(Number(v.toPrecision(6))).replace("-", "−"));
 
 function makeOptions({ options, theme, width, height, zoomTo, onPoint }) {
-  const { series, xLabel, yLabel, logY, group } = options.current;
+  const { series, xLabel, yLabel, logX, logY, group } = options.current;
   return {
     width, height, legend: { show: false }, padding: [8, 26, 0, 0],
     cursor: {
@@ -162,16 +182,16 @@ function makeOptions({ options, theme, width, height, zoomTo, onPoint }) {
       // Only where the pointer is is shared; what is dragged is zoomed through zoomTo.
       sync: group ? { key: group, setSeries: false, scales: ["x", null], filters: { pub: (type) => type === "mousemove" || type === "mouseleave" } } : undefined,
     },
-    scales: { x: { time: false }, y: { range: yRange(options), distr: logY ? 3 : 1 } },
+    scales: { x: { time: false, distr: logX ? 3 : 1 }, y: { range: yRange(options), distr: logY ? 3 : 1 } },
     axes: [axis(theme, xLabel, 26), { ...axis(theme, yLabel, 56) }],
     series: [{}, ...series.map((s, i) => ({
       label: s.label, stroke: s.faint ? faded(paint(s.color, i, theme), 0.35) : paint(s.color, i, theme), width: s.width ?? 1, dash: s.dash,
-      fill: s.fill ? faded(paint(s.color, i, theme), 0.12) : undefined, spanGaps: true, points: { show: s.points ?? false, size: 5 }, show: !options.current.hidden?.has(i),
-      paths: s.steps ? uPlot.paths.stepped({ align: 1 }) : s.points === true && s.line === false ? () => null : undefined,
+      fill: s.fill ? faded(paint(s.color, i, theme), 0.12) : undefined, spanGaps: true, points: { show: s.dots ? true : s.points ?? false, size: s.dots ?? 5, fill: s.dots && paint(s.color, i, theme) }, show: !options.current.hidden?.has(i),
+      paths: s.steps ? uPlot.paths.stepped({ align: 1 }) : s.dots ? () => null : undefined,
     }))],
     hooks: {
       drawClear: [drawBands(options, theme)],
-      draw: [drawLines(options, theme)],
+      draw: [drawLines(options, theme), drawTags(options, theme)],
       setSelect: [(u) => selected(u, zoomTo.current)],
       setCursor: [onPoint],
     },
@@ -188,10 +208,18 @@ function selected(u, zoomTo) {
   zoomTo(range);
 }
 
-function look(u, range) {
+function look(u, range, { xPad = 0, logX = false }) {
   const xs = u.data[0];
-  const [min, max] = range ?? [xs[0], xs[xs.length - 1]];
-  if (xs.length > 1) u.setScale("x", { min, max });
+  if (xs.length < (xPad ? 1 : 2)) return;
+  const [min, max] = range ?? extent(xs[0], xs[xs.length - 1], xPad, logX);
+  u.setScale("x", { min, max });
+}
+
+function extent(min, max, pad, log) {
+  if (!pad) return [min, max];
+  if (log) return [min / 1.5 / (max / min) ** pad, max * 1.5 * (max / min) ** pad];
+  const room = pad * (max - min) || 0.1 * Math.abs(max) || 1;
+  return [min - room, max + room];
 }
 
 // What the plots of a group look at, while any of them is there.
@@ -205,7 +233,7 @@ function useRange({ range, onRange, group }) {
 }
 
 // Everything that needs a new uPlot rather than new data.
-const shapeOf = (p, hidden) => JSON.stringify([p.series.map((s) => [s.label, s.color, s.width, s.dash, s.fill, s.faint, s.points, s.line]), p.xLabel, p.yLabel, p.logY, p.height, p.group, [...hidden]]);
+const shapeOf = (p, hidden) => JSON.stringify([p.series.map((s) => [s.label, s.color, s.width, s.dash, s.fill, s.faint, s.points, s.dots, s.tag]), p.xLabel, p.yLabel, p.logX, p.logY, p.height, p.group, [...hidden]]);
 
 export function Plot(props) {
   const { title, note, series, height = 200, name = "plot", legend = series.length > 1 && series.length <= LEGEND_LIMIT } = props;
@@ -224,7 +252,7 @@ export function Plot(props) {
     const element = box.current;
     const u = new uPlot(makeOptions({ options, theme: colours(element), width: element.clientWidth || 300, height, zoomTo, onPoint: (p) => showPoint(p, readout.current) }), aligned(series), element);
     plot.current = u;
-    if (range) look(u, range);
+    look(u, range, props);
     const observer = new ResizeObserver(() => element.clientWidth > 0 && u.setSize({ width: element.clientWidth, height }));
     observer.observe(element);
     return () => {
@@ -238,7 +266,7 @@ export function Plot(props) {
     plot.current?.setData(aligned(series), false);
   }, [series, props.bands, props.lines, props.ignoreBefore]);
   useEffect(() => {
-    if (plot.current) look(plot.current, range);
+    if (plot.current) look(plot.current, range, props);
   }, [series, range?.[0], range?.[1]]);
 
   const saves = [

@@ -38,10 +38,9 @@ export function Compare() {
   const [name, , View] = VIEWS.find(([key]) => key === tab) ?? VIEWS[0];
   const known = useMemo(() => [...new Set([...(references.data?.items ?? []).map((r) => r.name), ...(reference ? [reference] : [])])], [references.data, reference]);
   return (
-    <div class="page">
-      <h1>Compare</h1>
+    <div class="page stack compare">
       <div class="bar-top">
-        <AddJob ids={ids} setIds={setIds} /><span class="spring" />
+        <h1>Compare</h1><AddJob ids={ids} setIds={setIds} /><span class="spring" />
         <select aria-label="Reference" value={reference} onChange={(e) => setReference(e.currentTarget.value)}>
           <option value="">no reference</option>{known.map((n) => <option key={n} value={n}>{n}</option>)}</select>
         <label class="check"><span>Target error, in posterior sd</span>

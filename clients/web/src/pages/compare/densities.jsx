@@ -38,6 +38,20 @@ export function CompareDensities({ data }) {
   );
 }
 
+const WIDEST = 4; // times the narrowest
+
+// A job that is far too wide would squeeze the others into a line: then what is shown first is the
+// stretch around the narrowest.
+export function narrowed(series) {
+  const spans = series.map((s) => [s.x[0], s.x[s.x.length - 1]]);
+  const all = [Math.min(...spans.map((s) => s[0])), Math.max(...spans.map((s) => s[1]))];
+  const least = spans.reduce((best, s) => (s[1] - s[0] < best[1] - best[0] ? s : best), all);
+  const width = least[1] - least[0];
+  if (!(width > 0) || all[1] - all[0] <= WIDEST * width) return null;
+  const middle = (least[0] + least[1]) / 2;
+  return [Math.max(all[0], middle - (WIDEST / 2) * width), Math.min(all[1], middle + (WIDEST / 2) * width)];
+}
+
 function Overlay({ name, data, each }) {
   const series = useMemo(() => each.flatMap((one, i) => {
     const p = one?.parameters.find((q) => q.name === name);
@@ -46,6 +60,10 @@ function Overlay({ name, data, each }) {
   const ref = data.parameters.find((p) => p.name === name)?.jobs.find((j) => j.reference)?.reference;
   const bands = ref && typeof ref.sd === "number" ? [{ axis: "x", from: ref.mean - 1.645 * ref.sd, to: ref.mean + 1.645 * ref.sd, label: "reference, mean ± 1.645 sd", color: "good" }] : [];
   const lines = ref ? [{ axis: "x", at: ref.mean, color: "good" }] : [];
+  const [range, setRange] = useState(null);
+  const narrow = useMemo(() => narrowed(series), [series]);
+  useEffect(() => setRange(narrow), [narrow?.join()]);
   if (series.length === 0) return <figure class="plot"><figcaption><b>{name}</b></figcaption><p class="state">no density</p></figure>;
-  return <Plot title={name} name={`compare-${fileName(name)}`} height={210} series={series} bands={bands} lines={lines} xLabel="value" fromZero legend />;
+  return <Plot title={name} name={`compare-${fileName(name)}`} height={210} series={series} bands={bands} lines={lines} xLabel="value" fromZero legend={false} range={range} onRange={setRange}
+    note={narrow && range?.join() === narrow.join() ? "the widest go on beyond this" : ""} />;
 }

@@ -30,14 +30,17 @@ export function curvesOf(data, each, name, curve, against) {
     const job = data.jobs[i];
     const perIteration = job.iterations > 0 ? job.cpu_seconds / job.iterations : 0;
     const chains = one?.names.includes(name) ? one.chains : [];
-    return chains.slice(0, 4).map((c) => ({
-      label: `${job.name || job.id}, chain ${c.chain}`, color: i, width: 1.5, y: c[curve][name],
-      x: against === "seconds" ? c.iteration.map((t) => t * perIteration) : c.iteration,
-    }));
+    return chains.slice(0, 4).map((c) => {
+      const known = c.iteration.map((_, k) => k).filter((k) => c[curve][name][k] !== null); // the average begins after warm-up
+      return {
+        label: `${job.name || job.id}, chain ${c.chain}`, color: i, width: 1.5, y: known.map((k) => c[curve][name][k]),
+        x: known.map((k) => (against === "seconds" ? c.iteration[k] * perIteration : c.iteration[k])),
+      };
+    });
   });
 }
 
 function Curves({ name, data, each, curve, against }) {
   const series = useMemo(() => curvesOf(data, each, name, curve, against), [each, name, curve, against]);
-  return <Plot title={name} name={`compare-${fileName(name)}`} height={240} series={series} xLabel={against === "seconds" ? "processor seconds of one chain" : "iteration"} />;
+  return <Plot title={name} name={`compare-${fileName(name)}`} height={240} series={series} xLabel={against === "seconds" ? "processor seconds of one chain" : "iteration"} legend={false} />;
 }

@@ -1,23 +1,27 @@
 // The numbers: one line per job, then parameter by parameter.
-import { count, duration, number, percent } from "../../format.js";
+import { count, duration, number, percent, ratio } from "../../format.js";
 import { EssText, RhatText } from "../../ui/numbers.jsx";
 
 const spread = (job, key) => job.reference?.[key];
 
-// [heading, title, value of a job, whether it needs a reference]
-const COLUMNS = [
+// Beyond 100 % as a multiple: a variance 950 times too large reads better than 94 900 %.
+const offBy = (x) => (typeof x === "number" && x > 1 ? ratio(1 + x) : percent(x, 1));
+
+// [name, title, value of a job, whether it needs a reference]
+const FIGURES = [
+  ["Sampler", "and rows per gradient", (j) => <>{j.sampler}, n = {typeof j.batch_size === "number" ? count(j.batch_size) : String(j.batch_size ?? "–")}</>],
   ["Draws", "after warm-up, all chains", (j) => count(j.draws)],
   ["Largest R-hat", "over parameters", (j) => <RhatText value={j.max_rhat} />],
   ["Least ESS", "bulk, over parameters", (j) => <EssText value={j.min_ess_bulk} />],
   ["ESS per second", "of processor time, of the slowest parameter", (j) => number(j.ess_per_second, 3)],
   ["ESS per gradient", "of the slowest parameter", (j) => number(j.ess_per_gradient, 3)],
   ["Processor time", "warm-up included", (j) => duration(j.cpu_seconds)],
-  ["To the target", "processor time until the means are known as well as the target error", (j) => <Cost cost={j.cost} />],
-  ["Bias of means", "mean over parameters, in sds of the reference", (j) => number(spread(j, "bias_mean")?.mean, 2), true],
-  ["largest", "over parameters", (j) => number(spread(j, "bias_mean")?.max, 2), true],
-  ["Bias of variances", "median of |variance / reference − 1|", (j) => percent(spread(j, "bias_variance_ratio")?.median, 1), true],
-  ["largest", "over parameters", (j) => percent(spread(j, "bias_variance_ratio")?.max, 1), true],
-  ["Wasserstein", "median over parameters, in sds of the reference", (j) => number(spread(j, "wasserstein")?.median, 2), true],
+  ["Time to the target error", "processor time until the means are known as well as that", (j) => <Cost cost={j.cost} />],
+  ["Bias of means, mean", "over parameters, in sds of the reference", (j) => number(spread(j, "bias_mean")?.mean, 2), true],
+  ["Bias of means, largest", "over parameters, in sds of the reference", (j) => number(spread(j, "bias_mean")?.max, 2), true],
+  ["Bias of variances, median", "of |variance / reference − 1| over parameters", (j) => offBy(spread(j, "bias_variance_ratio")?.median), true],
+  ["Bias of variances, largest", "of |variance / reference − 1| over parameters", (j) => offBy(spread(j, "bias_variance_ratio")?.max), true],
+  ["Wasserstein distance, median", "over parameters, in sds of the reference", (j) => number(spread(j, "wasserstein")?.median, 2), true],
   ["Energy", "mean log density against the reference’s, in standard errors", (j) => <Energy energy={j.energy} />, true],
 ];
 
@@ -30,21 +34,21 @@ function Energy({ energy }) {
   return <span title={energy?.reason}>{typeof energy?.z === "number" ? `z ${number(energy.z, 2)}` : "–"}</span>;
 }
 
+const Job = ({ data, i, link }) => {
+  const { id, name } = data.jobs[i];
+  return <><i class={`swatch c${(i % 8) + 1}`} aria-hidden="true" /> {link ? <a href={`#/jobs/${id}`}>{name || id}</a> : name || id}</>;
+};
+
 export function CompareTables({ data }) {
-  const columns = COLUMNS.filter((c) => !c[3] || data.reference);
+  const figures = FIGURES.filter((f) => !f[3] || data.reference);
   return (
     <div class="stack">
-      <div class="scroll-x">
-        <table class="plain">
-          <thead><tr><th scope="col">Job</th><th scope="col">Sampler</th>{columns.map(([name, title]) => <th key={name + title} scope="col" class="right" title={title}>{name}</th>)}</tr></thead>
-          <tbody>
-            {data.jobs.map((j, i) => (
-              <tr key={j.id}><th scope="row"><i class={`swatch c${(i % 8) + 1}`} aria-hidden="true" /> <a href={`#/jobs/${j.id}`}>{j.name || j.id}</a></th><td>{j.sampler}, n = {typeof j.batch_size === "number" ? count(j.batch_size) : String(j.batch_size ?? "–")}</td>
-                {columns.map(([name, title, value]) => <td key={name + title} class="right">{value(j)}</td>)}</tr>
-            ))}
-          </tbody>
+      <section class="card scroll-x" aria-label="Figures of each job" tabIndex={0}>
+        <table class="plain figures">
+          <thead><tr><th scope="col" />{data.jobs.map((j, i) => <th key={j.id} scope="col" class="right"><Job data={data} i={i} link /></th>)}</tr></thead>
+          <tbody>{figures.map(([name, title, value]) => <tr key={name}><th scope="row" title={title}>{name}</th>{data.jobs.map((j) => <td key={j.id} class="right">{value(j)}</td>)}</tr>)}</tbody>
         </table>
-      </div>
+      </section>
       <Parameters data={data} />
     </div>
   );
@@ -53,15 +57,15 @@ export function CompareTables({ data }) {
 function Parameters({ data }) {
   if (data.parameters.length === 0) return <p class="state">The jobs have no parameter in common.</p>;
   return (
-    <div class="scroll-x">
-      <table class="plain">
+    <section class="card scroll-x" aria-label="Parameter by parameter" tabIndex={0}>
+      <table class="plain grouped">
         <thead><tr><th scope="col">Parameter</th><th scope="col">Job</th>{["Mean", "sd", "5 %", "50 %", "95 %", "R-hat", "ESS", "ESS/s"].map((n) => <th key={n} scope="col" class="right">{n}</th>)}
-          {data.reference && <><th scope="col" class="right" title="in sds of the reference, ± Monte-Carlo error">Bias of mean</th><th scope="col" class="right">Variance</th><th scope="col" class="right" title="in sds of the reference; what exact draws would show in brackets">Wasserstein</th></>}</tr></thead>
+          {data.reference && <><th scope="col" class="right" title="in sds of the reference, ± Monte-Carlo error">Bias of mean</th><th scope="col" class="right" title="|variance / reference − 1|; beyond 100 % as a multiple of the reference’s">Bias of variance</th><th scope="col" class="right" title="in sds of the reference; what exact draws would show in brackets">Wasserstein</th></>}</tr></thead>
         <tbody>
           {data.parameters.flatMap((p) => p.jobs.map((row, i) => (
             <tr key={`${p.name} ${data.jobs[i].id}`} class={i === 0 ? "first" : ""}>
               {i === 0 && <th scope="rowgroup" rowSpan={p.jobs.length}><code>{p.name}</code></th>}
-              <td><i class={`swatch c${(i % 8) + 1}`} aria-hidden="true" /> {data.jobs[i].name || data.jobs[i].id}</td>
+              <td class="clip" title={data.jobs[i].name}><Job data={data} i={i} /></td>
               <td class="right" title={row.reason}>{number(row.mean)}</td><td class="right">{number(row.sd)}</td><td class="right">{number(row.q5)}</td><td class="right">{number(row.q50)}</td><td class="right">{number(row.q95)}</td>
               <td class="right"><RhatText value={row.rhat} /></td><td class="right"><EssText value={row.ess_bulk} /></td><td class="right">{number(row.ess_per_second, 3)}</td>
               {data.reference && <Against r={row.reference} />}
@@ -69,7 +73,7 @@ function Parameters({ data }) {
           )))}
         </tbody>
       </table>
-    </div>
+    </section>
   );
 }
 
@@ -78,7 +82,7 @@ function Against({ r }) {
   return (
     <>
       <td class="right">{number(r.bias_mean, 2)}{typeof r.mcse_bias_mean === "number" && <span class="dim"> ± {number(r.mcse_bias_mean, 1)}</span>}</td>
-      <td class="right">{percent(r.bias_variance_ratio, 1)}</td>
+      <td class="right">{offBy(r.bias_variance_ratio)}</td>
       <td class="right" title={r.wasserstein_reason ?? r.reason}>{number(r.wasserstein, 2)}{typeof r.wasserstein_noise === "number" && <span class="dim"> ({number(r.wasserstein_noise, 1)})</span>}</td>
     </>
   );
