@@ -10,9 +10,9 @@ SLOW = 24  # readers
 
 
 def setUpModule():
-    global daemon, alice, bob, job, small
+    global daemon, alice, bob, dora, job, small
     daemon = Daemon(user_downloads=3)
-    alice, bob = daemon.user("alice"), daemon.user("bob")
+    alice, bob, dora = (daemon.user(name) for name in ("alice", "bob", "dora"))
     job = alice.run(toy(iterations=1500000, warmup=0, chains=2, visibility="lab"))["id"]
     small = alice.run(toy(visibility="lab"))["id"]
 
@@ -38,35 +38,39 @@ class Slow:
 
 
 class Limit(Case):
-    def until_free(self, user, job_id=None):
-        """A connection that was closed is noticed soon, not at once."""
-        end = time.monotonic() + harness.PATIENCE
-        while True:
-            reply = user.get("/v1/jobs/%s/draws" % (job_id or small), query={"format": "csv"})
-            if reply.status != 429 or time.monotonic() > end:
-                return reply
+    def hold(self, user, count, form="csv"):
+        """Takes as many places. That a connection was closed is noticed soon, not at once."""
+        held, end = [], time.monotonic() + harness.PATIENCE
+        while len(held) < count:
+            held.append(Slow(user, job, form))
+            if held[-1].status == 200:
+                continue
+            self.assertEqual(held[-1].status, 429)
+            held.pop().close()
+            self.assertLess(time.monotonic(), end, "places are not given back")
             time.sleep(0.02)
+        return held
+
+    def let_go(self, held):
+        for s in held:
+            s.close()
 
     def test_a_user_has_so_many_downloads_at_the_same_time(self):
         for form in ("csv", "npy", "json", "posteriordb", "sqlite"):
             with self.subTest(form):
-                self.assertEqual(self.until_free(alice).status, 200)
-                held = [Slow(alice, job, form) for _ in range(3)]
-                self.assertEqual([s.status for s in held], [200] * 3)
+                held = self.hold(alice, 3, form)
                 for wanted in ("csv", "stan", "sqlite"):
                     reply = alice.get("/v1/jobs/%s/draws" % small,
                                       query={"format": wanted, "chains": 1})
                     self.assertProblem(reply, 429, "3 downloads")
                     self.assertGreater(int(reply.headers["Retry-After"]), 0)
                 self.assertEqual(alice.get("/v1/jobs/%s/summary" % small).status, 200)
-                self.assertEqual(len(Table(bob.draws(small)).rows), 200, "others have their own")
-                for s in held:
-                    s.close()
-                self.assertEqual(self.until_free(alice).status, 200)
+                self.assertEqual(len(Table(dora.draws(small)).rows), 200, "others have their own")
+                self.let_go(held)
 
     def test_whatever_ends_a_download_gives_its_place_back(self):
         for _ in range(5):  # read to the end, refused, head only
-            self.assertEqual(self.until_free(bob).status, 200)
+            bob.draws(small)
             self.assertEqual(bob.get("/v1/jobs/%s/draws" % small, query={"params": "x"}).status, 422)
             self.assertEqual(bob.get("/v1/jobs/%s/draws" % small,
                                      query={"format": "stan"}).status, 422)
@@ -74,22 +78,18 @@ class Limit(Case):
                                      query={"format": "sqlite", "thin": 2}).status, 422)
             self.assertEqual(bob.get("/v1/jobs/0000000000000000/draws").status, 404)
             self.assertEqual(bob.request("HEAD", "/v1/jobs/%s/draws" % small).status, 200)
-        held = [Slow(bob, job) for _ in range(3)]
-        self.assertEqual([s.status for s in held], [200] * 3)
-        for s in held:
-            s.close()
-        self.assertEqual(self.until_free(bob).status, 200)
+        for _ in range(2):  # left in the middle
+            self.let_go(self.hold(bob, 3))
 
     def test_a_user_who_is_made_again_has_all_downloads(self):
         carol = daemon.user("carol")
-        held = [Slow(carol, job) for _ in range(3)]
+        held = self.hold(carol, 3)
         self.assertEqual(daemon.client().delete("/v1/users/carol").status, 204)
         carol = daemon.user("carol")
         again = [Slow(carol, job) for _ in range(3)]
         self.assertEqual([s.status for s in again], [200] * 3)
-        for s in held + again:
-            s.close()
-        self.assertEqual(self.until_free(carol).status, 200)
+        self.let_go(held + again)
+        self.let_go(self.hold(carol, 3))
 
 
 class Memory(Case):
