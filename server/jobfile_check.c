@@ -87,6 +87,26 @@ static enum err check_names(const struct checker *c, struct err_info *info)
     return code;
 }
 
+static enum err check_history(const struct checker *c, struct err_info *info)
+{
+    struct query q;
+    uint64_t version, points = 0, wrong = 0;
+    enum err code = db_version(c->db, &version, info);
+    if (code != ERR_OK || version < JOBFILE_WITH_HISTORY)
+        return code;
+    query_open(&q, c->db,
+               "SELECT count(*), count(*) FILTER (WHERE length(rhat) <> length(ess_bulk) OR "
+               "iteration > (SELECT coalesce(sum(iteration), 0) FROM chain)) FROM history");
+    if (query_next(&q)) {
+        points = query_get_count(&q, 0);
+        wrong = query_get_count(&q, 1);
+    }
+    code = query_close(&q, info);
+    if (code == ERR_OK && (points > JOBFILE_HISTORY || wrong > 0))
+        c->each(c->ctx, "the history of its summaries is not that of its chains");
+    return code;
+}
+
 static enum err check(struct checker *c, const char *job, struct err_info *info)
 {
     enum err code = db_check(c->db, true, c->each, c->ctx, info);
@@ -101,6 +121,8 @@ static enum err check(struct checker *c, const char *job, struct err_info *info)
         code = db_begin_read(c->db, info);
     for (uint32_t chain = 1; code == ERR_OK && chain <= c->layout.info.chains; chain++)
         code = check_chain(c, chain, info);
+    if (code == ERR_OK)
+        code = check_history(c, info);
     db_rollback(c->db);
     return code;
 }

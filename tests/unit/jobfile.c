@@ -633,6 +633,19 @@ Test(jobfile, a_history_that_is_too_large_is_damage)
     jobfile_close(file);
 }
 
+Test(jobfile, a_history_ahead_of_the_chains_is_noticed_by_a_check)
+{
+    size_t problems = 0;
+    make_job(id, 4, 1);
+    expect_ok(add_draws(id, 1, 0, 5, 4), &t.info);
+    expect_ok(add_point(id, 50, 2), &t.info);
+    expect_ok(store_check(t.store, count_problem, &problems, &t.info), &t.info);
+    cr_expect_eq(problems, 0);
+    expect_ok(add_point(id, 51, 2), &t.info);
+    expect_ok(store_check(t.store, count_problem, &problems, &t.info), &t.info);
+    cr_expect_eq(problems, 1);
+}
+
 /* ---- checks ---- */
 
 Test(jobfile, checks_hold_for_the_draws_they_were_made_of)
