@@ -65,7 +65,7 @@ static void add_progress(struct combined *c, uint32_t chain, const struct jobfil
     c->cpu_seconds += progress->cpu_seconds;
     if (progress->status == CHAIN_DIVERGED && c->diverged == 0) {
         c->diverged = chain;
-        c->diverged_at = progress->iteration;
+        c->diverged_at = progress->iteration + 1;
     }
 }
 

@@ -19,7 +19,7 @@ struct combined {
     uint64_t iterations;                 /* of all chains, warm-up included */
     double cpu_seconds;
     uint32_t diverged;    /* the first chain that did, from 1; 0: none */
-    uint64_t diverged_at; /* its iteration */
+    uint64_t diverged_at; /* the iteration that it could not make */
 };
 
 enum err combined_read(struct combined *out, struct jobfile *file, struct err_info *info);

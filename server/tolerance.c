@@ -3,15 +3,22 @@
 
 #include <math.h>
 
+/* Drawn without replacement, as many rows as there are is all of them. */
+static bool takes_all_rows(const struct job_spec *spec, size_t N)
+{
+    return spec->batch_size == 0 || (N > 0 && !spec->replacement && (size_t)spec->batch_size >= N);
+}
+
 /* A batch of one row has no spread to see; core/chain.c does not look at it then. */
-static enum tolerance_state state_of(const struct combined *c, const struct job_spec *spec)
+static enum tolerance_state state_of(const struct combined *c, const struct job_spec *spec,
+                                     size_t N)
 {
     bool data = spec->model->data != DATA_NONE;
     if (spec->sampler->exact)
         return TOLERANCE_EXACT;
     if (c->noise_count > 0.0)
         return c->sigma_count > 0 ? TOLERANCE_KNOWN : TOLERANCE_NOT_YET;
-    if (data && spec->batch_size == 0)
+    if (data && takes_all_rows(spec, N))
         return TOLERANCE_NO_NOISE;
     if (data && spec->batch_size == 1)
         return TOLERANCE_ONE_ROW;
@@ -34,7 +41,7 @@ void tolerance_init(struct tolerance *out, const struct combined *combined,
     const struct step_size *step = &spec->step;
     const struct sampler_type *sampler = spec->sampler;
     *out = (struct tolerance){
-        .state = state_of(combined, spec),
+        .state = state_of(combined, spec, N),
         .setting = {.sampler = sampler,
                     .params = spec->sampler_params,
                     .N = N,

@@ -142,7 +142,8 @@ static void judge_noise(const struct verdict_look *look, struct verdict_evidence
         return;
     struct verdict_evidence *e = verdict_evidence_new(list, "noise");
     double least = noise->at_least.variance_ratio, most = noise->widest_ratio;
-    if (least < 1.0 && verdict_variance_level(least) >= verdict_variance_level(most))
+    bool narrow = least < 1.0 && verdict_variance_level(least) > VERDICT_NONE_SEEN;
+    if (narrow && verdict_variance_level(least) >= verdict_variance_level(most))
         say_narrow(e, look);
     else
         say_inflated(e, look);

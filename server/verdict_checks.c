@@ -37,10 +37,10 @@ static void judge_stein(const json_t *ksd, struct verdict_evidences *list)
     struct verdict_evidence *e = verdict_evidence_new(list, "stein");
     e->level = p < STEIN_P ? VERDICT_MILD : VERDICT_NONE_SEEN;
     words_add(&e->brief, "Stein p %.2g", p);
-    words_add(&e->text, "Stein discrepancy %.2g at %.0f draws, p %.2g: ", number_at(ksd, "value"),
-              draws, p);
-    words_add(&e->text, p < STEIN_P ? "they are not from the target"
-                                    : "no larger than draws from the target show");
+    words_add(&e->text, "Stein discrepancy ");
+    words_add_number(&e->text, number_at(ksd, "value"), 2);
+    words_add(&e->text, " at %.0f draws, p %.2g: %s", draws, p,
+              p < STEIN_P ? "they are not from the target" : "that can be chance");
     copy_numbers(e, ksd);
 }
 
@@ -57,8 +57,11 @@ static void judge_energy_normal(const json_t *energy, struct verdict_evidences *
     bool off = fabs(z) > ENERGY_Z && verdict_variance_level(ratio) > VERDICT_NONE_SEEN;
     double error = number_at(energy, "ratio_error");
     e->level = off ? VERDICT_MILD : VERDICT_NONE_SEEN;
-    words_add(&e->brief, "energy %.3g +- %.1g", ratio, error);
-    words_add(&e->text, "energy %.3g +- %.1g x that of a normal posterior", ratio, error);
+    words_add(&e->brief, "energy ");
+    words_add_number(&e->brief, ratio, 3);
+    words_add(&e->brief, " +- ");
+    words_add_number(&e->brief, error, 1);
+    words_add(&e->text, "%s x that of a normal posterior", e->brief.text);
     if (off)
         words_add(&e->text, ": directions that are too %s, or a posterior that is not normal",
                   ratio > 1.0 ? "wide" : "narrow");
@@ -77,12 +80,19 @@ static void judge_energy_reference(const struct verdict_look *look, const json_t
     struct verdict_evidence *e = verdict_evidence_new(list, "energy");
     bool off = fabs(below) > ENERGY_Z * error;
     e->level = off ? verdict_variance_level(ratio) : VERDICT_NONE_SEEN;
-    words_add(&e->brief, "log density within %.2g of the reference's", fabs(below) + 2.0 * error);
-    words_add(&e->text, "mean log density %.2g +- %.1g %s the reference's", fabs(below), error,
-              below > 0.0 ? "below" : "above");
-    if (e->level > VERDICT_NONE_SEEN)
-        words_add(&e->text, ", as if every variance were %.2g x too %s", ratio,
-                  ratio > 1.0 ? "large" : "small");
+    words_add(&e->brief, "log density within ");
+    words_add_number(&e->brief, fabs(below) + 2.0 * error, 2);
+    words_add(&e->brief, " of the reference's");
+    words_add(&e->text, "mean log density ");
+    words_add_number(&e->text, fabs(below), 2);
+    words_add(&e->text, " +- ");
+    words_add_number(&e->text, error, 1);
+    words_add(&e->text, " %s the reference's", below > 0.0 ? "below" : "above");
+    if (e->level > VERDICT_NONE_SEEN) {
+        words_add(&e->text, ", as if every variance were ");
+        words_add_ratio(&e->text, ratio);
+        words_add(&e->text, " x the target's");
+    }
     copy_numbers(e, energy);
     json_put(&e->numbers, "reference_log_density", json_number(expected));
     json_put(&e->numbers, "reference_difference", json_number(-below));
@@ -105,9 +115,13 @@ static void say_unchecked(const struct verdict_look *look, json_t **unknown)
 {
     const char *reason = json_string_value(json_object_get(look->checks, "reason"));
     struct words w = {0};
-    if (look->checks != NULL && !has_mixed(look))
-        words_add(&w, isnan(look->context->head.max_rhat) ? "too few draws"
-                                                          : "the chains have not mixed");
+    if (look->about.width == 0)
+        words_add(&w, "no draws are stored");
+    else if (look->checks != NULL && !has_mixed(look))
+        words_add(&w, "%s",
+                  look->constant == look->about.d       ? "no parameter moves"
+                  : isnan(look->context->head.max_rhat) ? "too few draws"
+                                                        : "the chains have not mixed");
     else if (look->checks != NULL && reason != NULL)
         words_add(&w, "%.*s", (int)strcspn(reason, ":;"), reason);
     else if (look->checks != NULL)
@@ -168,24 +182,34 @@ static void put_worst(json_t **doc, const char *key, const struct bias_worst *w)
 
 static void say_mean(struct words *text, const struct bias_worst *w)
 {
-    words_add(text, "the mean of %s is off by %.2g +- %.1g sd", w->name, w->bias, w->error);
+    words_add(text, "the mean of %s is off by ", w->name);
+    words_add_number(text, w->bias, 2);
+    words_add(text, " +- ");
+    words_add_number(text, w->error, 1);
+    words_add(text, " sd");
 }
 
 static void say_variance(struct words *text, const struct bias_worst *w)
 {
-    if (w->bias > 1.0) /* then it is too large */
-        words_add(text, "the variance of %s is %.3g x the reference's", w->name, 1.0 + w->bias);
-    else
-        words_add(text, "the variance of %s is off by %.2g +- %.1g %%", w->name, 100.0 * w->bias,
-                  100.0 * w->error);
+    bool too_large = w->bias > 1.0;
+    words_add(text, "the variance of %s is %s", w->name, too_large ? "" : "off by ");
+    words_add_number(text, too_large ? 1.0 + w->bias : 100.0 * w->bias, too_large ? 3 : 2);
+    if (!too_large) {
+        words_add(text, " +- ");
+        words_add_number(text, 100.0 * w->error, 1);
+    }
+    words_add(text, too_large ? " x the reference's" : " %%");
 }
 
 static void say_reference(struct verdict_evidence *e, const struct bias_head *h, const char *name)
 {
     enum verdict_level mean = bias_level(&h->mean), variance = bias_level(&h->variance_ratio);
     e->level = mean > variance ? mean : variance;
-    words_add(&e->brief, "reference %s: means within %.2g sd, variances within %.2g %%", name,
-              h->mean.bias, 100.0 * h->variance_ratio.bias);
+    words_add(&e->brief, "reference %s: means within ", name);
+    words_add_number(&e->brief, h->mean.bias, 2);
+    words_add(&e->brief, " sd, variances within ");
+    words_add_number(&e->brief, 100.0 * h->variance_ratio.bias, 2);
+    words_add(&e->brief, " %%");
     words_add(&e->text, "against reference %s ", name);
     if (mean >= variance)
         say_mean(&e->text, &h->mean);

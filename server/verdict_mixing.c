@@ -101,17 +101,23 @@ static void add_way(struct words *text, const struct verdict_look *look, const s
 
 /* ---- what there is to say ---- */
 
+/* Rounded as everywhere else, unless that would reach the bound. */
+static double shown_ess(double ess)
+{
+    return ess < VERDICT_ESS ? fmin(round(ess), VERDICT_ESS - 1.0) : round(ess);
+}
+
 static void add_numbers(struct words *text, const struct verdict_look *look, const char *level)
 {
     const struct summary_head *h = &look->context->head;
     const char *worst = h->worst != SIZE_MAX ? jobfile_name(look->file, h->worst) : "";
     words_add(text, "%s (largest R-hat ", level);
-    words_add_rhat(text, h->max_rhat);
+    words_add_rhat(text, h->max_rhat, VERDICT_RHAT);
     if (h->max_rhat > VERDICT_RHAT)
         words_add(text, ": %s", worst);
-    words_add(text, ", smallest ESS %.0f bulk", floor(h->min_ess_bulk));
+    words_add(text, ", smallest ESS %.0f bulk", shown_ess(h->min_ess_bulk));
     if (!isnan(h->min_ess_tail))
-        words_add(text, ", %.0f tail", floor(h->min_ess_tail));
+        words_add(text, ", %.0f tail", shown_ess(h->min_ess_tail));
     if (h->parameters > 0 && h->parameters < look->about.width)
         words_add(text, ", over %zu of %zu %sparameters", h->parameters, look->about.width,
                   look->about.width < look->about.d ? "saved " : "");

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,10 +57,16 @@ void words_add_ratio(struct words *w, double ratio)
         words_add(w, ratio >= 99.5 && ratio < 1e6 ? "%.0f" : "%.2g", ratio);
 }
 
-void words_add_rhat(struct words *w, double rhat)
+void words_add_rhat(struct words *w, double rhat, double bound)
 {
-    if (rhat < 1.1)
-        words_add(w, "%.3f", ceil(rhat * 1000.0 - 1e-9) / 1000.0);
+    if (rhat > bound && rhat < bound + 0.001)
+        words_add(w, "%.3f", bound + 0.001);
     else
-        words_add(w, "%.3g", rhat);
+        words_add(w, rhat < 10.0 ? "%.3f" : "%.3g", rhat);
+}
+
+void words_add_number(struct words *w, double value, int digits)
+{
+    bool whole = fabs(value) >= pow(10.0, digits) && fabs(value) < 1e6;
+    words_add(w, "%.*g", whole ? 6 : digits, whole ? round(value) : value);
 }

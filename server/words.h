@@ -21,7 +21,10 @@ uint64_t words_round_up(double count);
 /* A ratio for people: 0.14, 1.07, 3.8, 12, 148. */
 void words_add_ratio(struct words *words, double ratio);
 
-/* R-hat as it is shown: never rounded down to a bound that it exceeds. */
-void words_add_rhat(struct words *words, double rhat);
+/* R-hat to three decimals, as everywhere, but never rounded down to a bound that it exceeds. */
+void words_add_rhat(struct words *words, double rhat, double bound);
+
+/* To so many digits, or to a whole number where that has more: 0.045, 1.9, 129. */
+void words_add_number(struct words *words, double value, int digits);
 
 #endif

@@ -34,6 +34,9 @@ static size_t made; /* jobs */
 
 static const char barker[] = JOB("\"name\":\"sgbd\",\"step_size\":0.01");
 static const char barker_full[] = FULL("\"name\":\"sgbd\",\"step_size\":0.01");
+static const char barker_all_rows[] =
+    "{" SEPSIS_MODEL
+    "\"batch_size\":88163,\"sampler\":{\"name\":\"sgbd\",\"step_size\":0.01}," REST;
 static const char langevin[] = JOB("\"name\":\"sgld\",\"step_size\":0.01");
 static const char corrected[] =
     JOB("\"name\":\"sgbd\",\"variant\":\"corrected\",\"step_size\":0.01");
@@ -263,10 +266,10 @@ static const struct situation mixing_situations[] = {
      NULL},
     {"no draws stored",
      {.width = SIZE_MAX, .draws = 1100, .tau = 20.0},
-     {.head = few, .state = RUNNING},
+     {.head = few, .state = JOB_succeeded},
      "unknown",
      "none seen",
-     {"no draws are stored"},
+     {"unknown (no draws are stored)", "checks (no draws are stored)"},
      NULL},
     {"not looked at yet",
      {.tau = 20.0},
@@ -280,10 +283,24 @@ static const struct situation mixing_situations[] = {
      {.head = good, .state = RUNNING},
      "good",
      "none seen",
-     {"mixing: good (largest R-hat 1.004, smallest ESS 2310 bulk, 1980 tail); bias: none seen "
+     {"mixing: good (largest R-hat 1.004, smallest ESS 2311 bulk, 1980 tail); bias: none seen "
       "(step size 0.14 x the noise tolerance",
       "not known: the Stein and energy checks (made when it ends)"},
      "more"},
+    {"numbers are rounded as everywhere else",
+     {.tau = 20.0},
+     {.head = {1.9049, 39.7, 80.4, 1, 4, 1000}, .state = RUNNING},
+     "poor",
+     "none seen",
+     {"(largest R-hat 1.905: theta[2], smallest ESS 40 bulk, 80 tail)"},
+     NULL},
+    {"no R-hat is made larger than it is",
+     {.tau = 20.0},
+     {.head = {1.0000001, 2310, 1980, 1, 4, 1000}, .state = RUNNING},
+     "good",
+     "none seen",
+     {"good (largest R-hat 1.000,"},
+     NULL},
     {"R-hat just above the bound is not rounded down to it",
      {.tau = 20.0},
      {.head = {1.0102, 2310, 1980, 1, 4, 1000}, .state = RUNNING},
@@ -347,7 +364,7 @@ static const struct situation mixing_situations[] = {
      {.head = {3.1, 2.4, 9, 0, 4, 1000}, .state = JOB_succeeded, .rate = 8000.0},
      "poor",
      "none seen",
-     {"(largest R-hat 3.1: theta[1]", "no telling how long it takes"},
+     {"(largest R-hat 3.100: theta[1]", "no telling how long it takes"},
      "extend"},
     {"standing still at different places",
      {.tau = 20.0},
@@ -396,7 +413,7 @@ static const struct situation mixing_situations[] = {
      {.head = good, .state = JOB_failed},
      "unknown",
      "unknown",
-     {"diverged: chain 2 at iteration 11000; its draws are no sample of the posterior; mixing and "
+     {"diverged: chain 2 at iteration 11001; its draws are no sample of the posterior; mixing and "
       "bias: not judged"},
      "good"},
     {"failed otherwise",
@@ -530,6 +547,27 @@ static const struct situation bias_situations[] = {
      "none seen",
      {"bias: none seen (no gradient noise, steps of at most 0.1 sd)"},
      NULL},
+    {"all rows in every batch",
+     {.request = barker_all_rows},
+     {.head = good, .state = RUNNING},
+     "good",
+     "none seen",
+     {"bias: none seen (no gradient noise, steps of at most 0.1 sd)"},
+     "looked at"},
+    {"all rows in every batch, before warm-up ends",
+     {.request = barker_all_rows, .iteration = 500},
+     {.head = few, .state = RUNNING},
+     "unknown",
+     "none seen",
+     {"bias: none seen (no gradient noise)"},
+     "looked at"},
+    {"a noise that is nothing next to the step",
+     {.request = corrected, .tau = 1e-20},
+     {.head = good, .state = RUNNING},
+     "good",
+     "none seen",
+     {"bias: none seen (step size "},
+     "()"},
     {"full batch, before the sds are known",
      {.request = barker_full},
      {.head = {1.1, 30, 30, 0, 4, 1000}, .state = RUNNING, .iterations = 9000000},
@@ -626,6 +664,21 @@ static const struct situation bias_situations[] = {
      "none seen",
      {"energy 1.08"},
      NULL},
+    {"a discrepancy that could be chance is not called small",
+     {.request = barker_full, .checks = CHECKS(KSD("0.02"), "null")},
+     {.head = good, .state = JOB_succeeded},
+     "good",
+     "none seen",
+     {"Stein p 0.02"},
+     NULL},
+    {"an energy with a large error",
+     {.request = barker_full,
+      .checks = CHECKS("null", "{\"ratio\":129.28,\"ratio_error\":36.2,\"z\":3.5,\"draws\":312}")},
+     {.head = good, .state = JOB_succeeded},
+     "good",
+     "mild",
+     {"energy 129 +- 36 x that of a normal posterior"},
+     "e+"},
     {"two things wrong: the stronger first",
      {.request = langevin,
       .tau = 2400.0,
@@ -797,7 +850,7 @@ Test(verdict, the_energy_of_a_reference_counts_fully)
     cr_expect_str_eq(text_at(doc, "bias", "level"), "strong");
     cr_expect(strstr(text_at(doc, NULL, "sentence"),
                      "mean log density 4 +- 0.1 below the reference's, as if every variance were "
-                     "3 x too large") != NULL,
+                     "3 x the target's") != NULL,
               "%s", text_at(doc, NULL, "sentence"));
     expect_near(number_of(doc, "energy", "reference_difference"), -4.0, "difference");
     json_decref(doc);
