@@ -1,9 +1,9 @@
 /* Parameters extrapolated to step size zero. */
 #include "server/ladder.h"
 #include "server/json.h"
+#include "server/words.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -136,36 +136,41 @@ static const char *name_of(const struct ladder *ladder, const struct ladder_row 
     return ladder->name(ladder->name_ctx, ladder->sides[0].summary->rows[row->at].column);
 }
 
-static void add(char *out, size_t size, size_t *used, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-static void add(char *out, size_t size, size_t *used, const char *format, ...)
+/* A number and its error, `between` them. */
+static void add_pair(struct words *w, double value, int digits, const char *between, double error)
 {
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(out + *used, size - *used, format, args);
-    va_end(args);
-    *used += n > 0 ? (size_t)n : 0;
-    *used = *used < size ? *used : size - 1;
+    words_add_number(w, value, digits);
+    words_add(w, "%s+/- ", between);
+    words_add_number(w, error, 1);
 }
 
-static void say_biased(const struct ladder *ladder, const struct ladder_row *row, char *out,
-                       size_t size)
+static void say_spread(struct words *w, const struct extrapolate_spread *s)
 {
-    size_t used = 0, known = count_known(ladder);
+    if (s->excess > 1.0) {
+        add_pair(w, 1.0 + s->excess, 2, " x (", s->excess_error);
+        words_add(w, ") what it is at step size 0");
+        return;
+    }
+    add_pair(w, 100.0 * fabs(s->excess), 2, " % (", 100.0 * s->excess_error);
+    words_add(w, ") too %s", s->excess >= 0.0 ? "large" : "small");
+}
+
+static void say_biased(const struct ladder *ladder, const struct ladder_row *row, struct words *w)
+{
+    size_t known = count_known(ladder);
     const struct extrapolate_spread *s = &row->spread;
-    add(out, size, &used, "%s: at this step size its sd is ", name_of(ladder, row));
-    if (s->excess > 1.0)
-        add(out, size, &used, "%.2g times (+/- %.1g) too large", 1.0 + s->excess, s->excess_error);
-    else
-        add(out, size, &used, "%.2g %% (+/- %.1g) too %s", 100.0 * fabs(s->excess),
-            100.0 * s->excess_error, s->excess >= 0.0 ? "large" : "small");
-    add(out, size, &used, " and its mean %.2g posterior sds (+/- %.1g) too %s",
-        fabs(row->difference), row->difference_error, row->difference >= 0.0 ? "large" : "small");
-    add(out, size, &used, "; at step size 0: mean %.4g +/- %.1g", row->mean.value, row->mean.error);
-    if (!isnan(s->sd))
-        add(out, size, &used, ", sd %.4g +/- %.1g", s->sd, s->error);
-    add(out, size, &used, "; %zu of %zu parameter%s differ%s beyond chance", ladder->biased, known,
-        known == 1 ? "" : "s", ladder->biased == 1 ? "s" : "");
+    words_add(w, "%s: at this step size its sd is ", name_of(ladder, row));
+    say_spread(w, s);
+    words_add(w, " and its mean ");
+    add_pair(w, fabs(row->difference), 2, " posterior sds (", row->difference_error);
+    words_add(w, ") too %s; at step size 0: mean ", row->difference >= 0.0 ? "large" : "small");
+    add_pair(w, row->mean.value, 4, " ", row->mean.error);
+    if (!isnan(s->sd)) {
+        words_add(w, ", sd ");
+        add_pair(w, s->sd, 4, " ", s->error);
+    }
+    words_add(w, "; %zu of %zu parameter%s differ%s beyond chance", ladder->biased, known,
+              known == 1 ? "" : "s", ladder->biased == 1 ? "s" : "");
 }
 
 /* The largest difference that was found, and the largest that there could be. */
@@ -183,7 +188,7 @@ static void look_at(struct largest *l, const struct ladder_row *row, const char 
         *l = (struct largest){row, what, fabs(value), error, l->bound};
 }
 
-static void say_unbiased(const struct ladder *ladder, char *out, size_t size)
+static void say_unbiased(const struct ladder *ladder, struct words *w)
 {
     struct largest l = {0};
     size_t known = count_known(ladder);
@@ -194,25 +199,37 @@ static void say_unbiased(const struct ladder *ladder, char *out, size_t size)
         look_at(&l, row, "mean", row->difference, row->difference_error);
         look_at(&l, row, "sd", row->spread.excess, row->spread.excess_error);
     }
-    if (l.row == NULL)
-        snprintf(out, size, "nothing can be said: no parameter has mixed at every step size");
-    else
-        snprintf(out, size,
-                 "no bias beyond chance in %zu parameter%s: the largest difference from step size "
-                 "0 is %.2g +/- %.1g posterior sds (%s of %s); up to %.2g cannot be excluded",
-                 known, known == 1 ? "" : "s", l.value, l.error, l.what, name_of(ladder, l.row),
-                 l.bound);
+    if (l.row == NULL) {
+        words_add(w, "nothing can be said: no parameter has mixed at every step size");
+        return;
+    }
+    words_add(w,
+              "no bias beyond chance in %zu parameter%s: the largest difference from step size 0 "
+              "is ",
+              known, known == 1 ? "" : "s");
+    add_pair(w, l.value, 2, " ", l.error);
+    words_add(w, " posterior sds (%s of %s); up to ", l.what, name_of(ladder, l.row));
+    words_add_number(w, l.bound, 2);
+    words_add(w, " cannot be excluded");
+}
+
+static const struct ladder_row *first_biased(const struct ladder *ladder)
+{
+    for (size_t k = 0; k < ladder->count; k++)
+        if (ladder->rows[k].biased)
+            return &ladder->rows[k];
+    return NULL;
 }
 
 const char *ladder_sentence(const struct ladder *ladder, char out[LADDER_TEXT_SIZE])
 {
-    for (size_t k = 0; k < ladder->count; k++) {
-        if (ladder->rows[k].biased) {
-            say_biased(ladder, &ladder->rows[k], out, LADDER_TEXT_SIZE);
-            return out;
-        }
-    }
-    say_unbiased(ladder, out, LADDER_TEXT_SIZE);
+    struct words w = {0};
+    const struct ladder_row *row = first_biased(ladder);
+    if (row != NULL)
+        say_biased(ladder, row, &w);
+    else
+        say_unbiased(ladder, &w);
+    snprintf(out, LADDER_TEXT_SIZE, "%s", w.text);
     return out;
 }
 

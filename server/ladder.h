@@ -46,7 +46,7 @@ enum err ladder_init(struct ladder *ladder, struct err_info *info);
 void ladder_release(struct ladder *ladder);
 
 /* One sentence about the bias at factor 1. Returns out. */
-#define LADDER_TEXT_SIZE 600
+#define LADDER_TEXT_SIZE 800
 const char *ladder_sentence(const struct ladder *ladder, char out[LADDER_TEXT_SIZE]);
 /* What stands against taking the numbers at face value: an array of sentences. */
 json_t *ladder_cautions(const struct ladder *ladder);

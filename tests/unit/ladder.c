@@ -206,8 +206,20 @@ Test(ladder, large_factors_are_said_as_such)
     struct world w;
     char text[LADDER_TEXT_SIZE];
     build(&w, &huge, 1, 2);
-    cr_expect(strstr(ladder_sentence(&w.ladder, text), "its sd is 4.7 times (+/- ") != NULL, "%s",
-              text);
+    cr_expect(strstr(ladder_sentence(&w.ladder, text), "its sd is 4.7 x (+/- 0.3) what it is") !=
+                  NULL,
+              "%s", text);
+    drop(&w);
+}
+
+Test(ladder, errors_are_said_without_exponents)
+{
+    static const struct parameter rough = {{2000.0, 2000.0}, 20.0, {1450.0, 1100.0}, 40.0, 1.0};
+    struct world w;
+    char text[LADDER_TEXT_SIZE];
+    build(&w, &rough, 1, 2);
+    cr_expect(strstr(ladder_sentence(&w.ladder, text), "sd is ") != NULL, "%s", text);
+    cr_expect_null(strstr(text, "e+"), "%s", text);
     drop(&w);
 }
 
