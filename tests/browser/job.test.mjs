@@ -107,7 +107,7 @@ export default {
       const figure = plot(page, row.name);
       await inked(figure);
       await figure.getByText(/^bias of the mean/).waitFor();
-      const [, mean, variance] = /bias of the mean (\S+) sd, of the variance (\S+) %/.exec(await figure.locator(".plot-note").innerText());
+      const [, mean, variance] = /bias of the mean (\S+) sd, of the variance (\S+)%/.exec(await figure.locator(".plot-note").innerText());
       assertRounding(mean, row.reference.bias_mean, `bias of ${row.name}`);
       assertRounding(variance, 100 * row.reference.bias_variance_ratio, `bias of the variance of ${row.name}`);
     }

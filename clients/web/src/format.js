@@ -50,6 +50,11 @@ export function ratio(x) {
   return known(x) ? (x >= 10 ? count(x) : number(x, 2)) + " ×" : NONE;
 }
 
+// |value / right value − 1|: beyond 100 % as a multiple, for 950 × reads better than 94 900 %.
+export function offBy(x) {
+  return known(x) && x > 1 ? ratio(1 + x) : percent(x, 1);
+}
+
 export function duration(seconds) {
   if (!known(seconds)) return NONE;
   if (seconds < 0.0995) return `${Math.round(seconds * 1000)} ms`;

@@ -1,11 +1,8 @@
 // The numbers: one line per job, then parameter by parameter.
-import { count, duration, number, percent, ratio } from "../../format.js";
+import { count, duration, number, offBy } from "../../format.js";
 import { EssText, RhatText } from "../../ui/numbers.jsx";
 
 const spread = (job, key) => job.reference?.[key];
-
-// Beyond 100 % as a multiple: a variance 950 times too large reads better than 94 900 %.
-const offBy = (x) => (typeof x === "number" && x > 1 ? ratio(1 + x) : percent(x, 1));
 
 // [name, title, value of a job, whether it needs a reference]
 const FIGURES = [

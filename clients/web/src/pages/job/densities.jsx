@@ -1,6 +1,6 @@
 // Densities of the chosen parameters, with the prior and the band of a reference.
 import { useMemo } from "preact/hooks";
-import { count, number } from "../../format.js";
+import { count, number, offBy } from "../../format.js";
 import { fileName } from "../../params.js";
 import { Plot } from "../../plot.jsx";
 import { useResource } from "../../resource.js";
@@ -66,7 +66,7 @@ function Density({ p, row, band, apart, prior }) {
 
 function noteOf(p, row) {
   const r = row?.reference;
-  if (r) return `bias of the mean ${number(r.bias_mean, 2)} sd, of the variance ${r.bias_variance_ratio === null ? "–" : `${number(100 * r.bias_variance_ratio, 2)} %`}`;
+  if (r) return `bias of the mean ${number(r.bias_mean, 2)} sd, of the variance ${offBy(r.bias_variance_ratio)}`;
   return `${count(p.draws)} draws${p.left_out ? `, ${count(p.left_out)} not finite` : ""}`;
 }
 

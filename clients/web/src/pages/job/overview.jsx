@@ -53,7 +53,7 @@ function Verdict({ job, verdict }) {
 }
 
 const EVIDENCE = { noise: "gradient noise:", energy: "energy:", stein: "Stein:", reference: "reference:", step_size: "step size:" };
-const RANK = ["unknown", "good", "warn", "bad"];
+const RANK = ["good", "unknown", "warn", "bad"]; // what is not known is not good yet
 const worst = (a, b) => RANK[Math.max(RANK.indexOf(a), RANK.indexOf(b))];
 
 const CHAINS_LISTED = 32;

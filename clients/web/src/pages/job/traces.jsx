@@ -76,7 +76,7 @@ function Details({ details, job, history }) {
             {d.autocorrelation?.length > 0 && <Plot key={`${d.name}-a`} title={`${d.name}: autocorrelation`} name={`${fileName(d.name)}-acf`} height={160} xLabel="lag in stored draws" include={[0, 1]}
               series={d.autocorrelation.slice(0, CHAINS_SHOWN).map((c) => ({ label: `chain ${c.chain}`, x: c.lags.map((_, i) => i), y: c.lags, color: c.chain - 1 }))} lines={[{ at: 0 }]} />}
             {d.history?.rhat?.length > 0 && history && <Plot key={`${d.name}-r`} title={`${d.name}: R-hat over time`} name={`${fileName(d.name)}-rhat`} height={160} xLabel="iterations of all chains" include={[1, 1.05]}
-              series={[{ label: "R-hat", x: history.iterations, y: d.history.rhat, width: 1.5 }]} lines={[{ at: 1.01, label: "1.01", color: "good" }]} />}
+              series={[{ label: "R-hat", x: history.iterations, y: d.history.rhat, width: 1.5, points: history.iterations.length < 60 }]} lines={[{ at: 1.01, label: "1.01", color: "good" }]} />}
           </>
         ))}
       </div>
