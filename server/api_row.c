@@ -68,6 +68,7 @@ static struct cost_setting setting_of(double target, const struct measure_effort
     return (struct cost_setting){.target = target,
                                  .mcse = NAN,
                                  .ess = NAN,
+                                 .rhat = NAN,
                                  .bias = NAN,
                                  .bias_error = NAN,
                                  .warmup = (double)effort->warmup,
@@ -112,6 +113,7 @@ static json_t *row_cost(const struct row *row)
         s.mcse = row->mixing->mcse_mean / row->mixing->sd;
         s.ess = row->mixing->ess_mean;
     }
+    s.rhat = row->mixing->rhat;
     cost_make(&cost, &s);
     return cost_json(&cost, row->target, known, NULL);
 }
@@ -153,10 +155,12 @@ json_t *row_cost_json(double target, const struct measure_worst *worst,
 {
     struct cost_setting s = setting_of(target, effort);
     struct cost cost;
-    if (table != NULL)
+    /* Of chains in different places the worst parameter is all there is to say. */
+    if (table != NULL && !(worst->max_rhat > COST_LOST_RHAT))
         return dearest_json(target, effort, file, table);
     s.ess = worst->min_ess_bulk;
     s.mcse = 1.0 / sqrt(worst->min_ess_bulk);
+    s.rhat = worst->max_rhat;
     cost_make(&cost, &s);
     return cost_json(&cost, target, false, worst->worst);
 }

@@ -23,6 +23,13 @@ void cost_make(struct cost *out, const struct cost_setting *s)
         snprintf(out->reason, sizeof out->reason, "the effective sample size is not known");
         return;
     }
+    if (s->rhat > COST_LOST_RHAT) {
+        out->error = NAN;
+        snprintf(out->reason, sizeof out->reason,
+                 "it has not mixed (R-hat %.3f): no telling what the target error %.3g takes",
+                 s->rhat, s->target);
+        return;
+    }
     if (bias >= s->target) {
         snprintf(out->reason, sizeof out->reason,
                  "the bias alone is %.3g posterior sd, and the target error %.3g: more draws do "

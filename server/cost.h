@@ -7,10 +7,12 @@
 
 #define COST_TARGET_MIN 1e-6
 #define COST_TARGET_MAX 10.0
+#define COST_LOST_RHAT  1.2 /* beyond, an effective sample size means nothing */
 
 struct cost_setting {
     double target;           /* > 0 */
     double mcse, ess;        /* of the mean, in posterior sds, and the ESS behind it */
+    double rhat;             /* NaN: not known */
     double bias, bias_error; /* in posterior sds, with its Monte-Carlo error; NaN: not known */
     double warmup, after;    /* iterations so far, all chains: in warm-up and after it */
     double cpu_seconds;
@@ -18,7 +20,8 @@ struct cost_setting {
 
 /* For the whole job from its start, as it would be with chains of another length: warm-up is paid
  * once, whatever comes after it grows with the number of draws. NaN with a reason where the target
- * cannot be reached or nothing is known. */
+ * cannot be reached or nothing is known, which is so as well when the chains are in different
+ * places: then no effective sample size means anything. */
 struct cost {
     double bias;  /* as counted: 0 where it is not known or within two of its errors, otherwise with
                      the part taken out that noise adds on average */

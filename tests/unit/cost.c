@@ -11,6 +11,7 @@
 static const struct cost_setting usual = {.target = 0.05,
                                           .mcse = 0.1,
                                           .ess = 100.0,
+                                          .rhat = NAN,
                                           .bias = NAN,
                                           .bias_error = NAN,
                                           .warmup = 1000.0,
@@ -92,4 +93,21 @@ Test(cost, before_the_end_of_warmup_nothing_is_known)
     cost_make(&cost, &s);
     cr_expect(isnan(cost.seconds) && isnan(cost.gradients) && isnan(cost.ess));
     cr_expect_neq(cost.reason[0], '\0');
+}
+
+Test(cost, of_chains_in_different_places_is_not_known)
+{
+    static const double rhats[] = {NAN, 1.0, 1.19, 1.21, 3.1, INFINITY};
+    for (size_t i = 0; i < COUNT(rhats); i++) {
+        struct cost_setting s = usual;
+        struct cost cost;
+        bool lost = rhats[i] > 1.2;
+        s.rhat = rhats[i];
+        cost_make(&cost, &s);
+        expect_near(cost.seconds, lost ? NAN : 26.0, "seconds", i);
+        expect_near(cost.ess, lost ? NAN : 400.0, "ess", i);
+        expect_near(cost.error, lost ? NAN : 0.1, "error", i);
+        cr_expect_eq(strstr(cost.reason, "not mixed") != NULL, lost, "case %zu: %s", i,
+                     cost.reason);
+    }
 }
