@@ -16,7 +16,7 @@ export default {
   },
   "infinite numbers are said to be": table(f.number, [[[Infinity], "∞"], [[-Infinity], "−∞"]]),
   "R-hat keeps its distance from 1 visible": table(f.rhat, [[[1.0004], "1.000"], [[1.0138], "1.014"], [[1.38], "1.38"], [[23.7], "23.7"]]),
-  "ratios that are off": table(f.offBy, [[0, "0.0%"], [0.0421, "4.2%"], [1, "100.0%"], [948.4, "949 ×"], [null, "–"]]),
+  "ratios that are off": table(f.offBy, [[[0], "0.0%"], [[0.0421], "4.2%"], [[1], "100.0%"], [[948.4], "949 ×"], [[null], "–"]]),
   "durations read as people say them": table(f.duration, [
     [[0], "0 ms"], [[0.0421], "42 ms"], [[0.16], "0.2 s"], [[7.26], "7.3 s"], [[9.96], "10 s"], [[59.4], "59 s"], [[59.6], "1:00 min"], [[754], "12:34 min"], [[3599.7], "1:00 h"], [[7384], "2:03 h"], [[300000], "3.5 days"],
   ]),
