@@ -33,6 +33,7 @@ struct comparison {
     size_t count;
     struct reference reference;
     size_t common; /* parameters that all have, up to the limit */
+    bool more;     /* beyond the limit there are others */
     double target; /* error to be reached; NaN: none */
 };
 
@@ -139,7 +140,7 @@ static bool find_common(struct call *call, struct comparison *c, size_t limit)
 {
     struct pick wanted;
     for (size_t i = 0; i < c->count; i++) {
-        c->sides[i].columns = calloc(limit, sizeof *c->sides[i].columns);
+        c->sides[i].columns = calloc(limit + 1, sizeof *c->sides[i].columns);
         if (c->sides[i].columns == NULL) {
             call_fail(call, ERR_NO_MEMORY, NULL);
             return false;
@@ -147,8 +148,10 @@ static bool find_common(struct call *call, struct comparison *c, size_t limit)
     }
     if (!pick_parameters(call, c->sides[0].file, SIZE_MAX, limit, &wanted))
         return false;
-    for (size_t k = 0; k < wanted.count && c->common < limit; k++)
+    for (size_t k = 0; k < wanted.count && c->common <= limit; k++)
         c->common += place_everywhere(c, wanted.at[k]);
+    c->more = c->common > limit;
+    c->common = c->more ? limit : c->common;
     pick_release(&wanted);
     return true;
 }
@@ -271,6 +274,7 @@ static void answer(struct call *call, struct comparison *c)
     json_put(&doc, "jobs", jobs);
     json_put(&doc, "reference", json_text(reference));
     json_put(&doc, "parameters", parameters);
+    json_put(&doc, "more", json_boolean(c->more));
     call_json(call, 200, doc);
 }
 

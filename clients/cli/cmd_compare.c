@@ -223,11 +223,15 @@ static void print_comparison(const json_t *comparison)
     print_legend(jobs);
     print_jobs(jobs);
     print_parameters(get_array(comparison, "parameters"), json_array_size(jobs));
+    if (json_is_true(json_object_get(comparison, "more")))
+        printf("%smore parameters with --limit N%s\n", term_style(stdout, STYLE_DIM),
+               term_plain(stdout));
 }
 
 static const struct option compare_options[] = {
     {"reference", 0, "NAME", "against this reference posterior"},
     {"target-error", 0, "E", "what it costs to know the means to E posterior sds"},
+    {"limit", 'n', "N", "at most N parameters (100)"},
     {NULL, 0, NULL, NULL},
 };
 
@@ -244,6 +248,7 @@ static int compare_route(struct cli *cli, struct route *route)
     route_query(route, "jobs", text_str(&jobs));
     route_query(route, "reference", cli_option(cli, "reference"));
     route_query(route, "target_error", cli_option(cli, "target-error"));
+    route_query(route, "limit", cli_option(cli, "limit"));
     text_release(&jobs);
     jobs_free_ids(ids, cli->arg_count);
     return EXIT_OK;

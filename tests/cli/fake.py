@@ -330,7 +330,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                                   **self.fake.compared}
                                  for n, i in enumerate(ids, 1)],
                         "reference": arguments.get("reference"),
-                        "parameters": [{"name": "theta[1]", "jobs": rows}]})
+                        "parameters": [{"name": "theta[1]", "jobs": rows}], "more": self.fake.more})
 
     def get_tokens(self, parts, arguments, body):
         self.page([{"id": "abcd1234", "user": "ada", "role": "admin", "label": "laptop",
@@ -369,6 +369,7 @@ class Fake:
         self.parameters = [parameter("theta[1]"), parameter("theta[2]")]
         self.summary, self.references, self.compared = {}, {}, {}
         self.new_job, self.page_size, self.longest_wait, self.tickets = {}, 50, 0.5, False
+        self.more = False
         self.closing, self.server, self.connections = False, None, set()
 
     def start(self):

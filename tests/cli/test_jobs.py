@@ -278,6 +278,15 @@ class Look(Case):
             ["theta[1]", "0.000", "0.125", "0.123", "0.123", "0.000", "0.010", "1.002", "1.002",
              "3211", "3211"]])
 
+    def test_compare_says_when_there_are_more_parameters(self):
+        self.fake.add("01aa")
+        self.fake.add("01bb")
+        self.assertNotIn("--limit", self.barker("compare", "01aa", "01bb").out)
+        self.fake.more = True
+        out = self.barker("compare", "01aa", "01bb", "-n", "7").out
+        self.assertIn("more parameters with --limit N", out)
+        self.assertEqual(self.fake.requests[-1]["query"], "jobs=01aa%2C01bb&limit=7")
+
     def test_compare_shows_costs_energies_and_notes(self):
         self.fake.add("01aa")
         self.fake.add("01bb")

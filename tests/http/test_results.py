@@ -523,6 +523,9 @@ class Compare(Case):
                 self.assertEqual({"name": parameter["name"], **parameter["jobs"][k]},
                                  rows[parameter["name"]])
         self.assertEqual([p["name"] for p in answer["parameters"]], ["theta[1]", "theta[2]", "theta[3]"])
+        for limit, more in ((2, True), (3, False), (4, False)):
+            answer = alice.read("/v1/compare", query={"jobs": "%s,%s" % (job, other), "limit": limit})
+            self.assertEqual((len(answer["parameters"]), answer["more"]), (min(3, limit), more))
 
     def test_bad_choices(self):
         for jobs in (None, "", job, "%s,%s" % (job, job), ",".join([job] * 9)):
