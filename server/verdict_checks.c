@@ -7,11 +7,12 @@
 #include <math.h>
 #include <string.h>
 
-#define STEIN_P     0.01
-#define ENERGY_Z    3.0
-#define MIXED_RHAT  1.1
-#define MILD_BIAS   0.1 /* of a mean in sd, of a variance relative to the reference's */
-#define STRONG_BIAS 0.5
+#define STEIN_P        0.01
+#define ENERGY_Z       3.0
+#define CONCAVE_ENERGY 2.0 /* of any log-concave posterior; the exponential one attains it */
+#define MIXED_RHAT     1.1
+#define MILD_BIAS      0.1 /* of a mean in sd, of a variance relative to the reference's */
+#define STRONG_BIAS    0.5
 
 static double number_at(const json_t *object, const char *key)
 {
@@ -63,8 +64,10 @@ static void judge_energy_normal(const json_t *energy, struct verdict_evidences *
     words_add_number(&e->brief, error, 1);
     words_add(&e->text, "%s x that of a normal posterior", e->brief.text);
     if (off)
-        words_add(&e->text, ": directions that are too %s, or a posterior that is not normal",
-                  ratio > 1.0 ? "wide" : "narrow");
+        words_add(&e->text, ": directions that are too %s, or a posterior that is not %s",
+                  ratio > 1.0 ? "wide" : "narrow",
+                  ratio - ENERGY_Z * error > CONCAVE_ENERGY ? "log-concave (those have at most 2)"
+                                                            : "normal");
     copy_numbers(e, energy);
 }
 
@@ -204,13 +207,17 @@ static void say_variance(struct words *text, const struct bias_worst *w)
 static void say_reference(struct verdict_evidence *e, const struct bias_head *h, const char *name)
 {
     enum verdict_level mean = bias_level(&h->mean), variance = bias_level(&h->variance_ratio);
+    struct words against = {0};
     e->level = mean > variance ? mean : variance;
-    words_add(&e->brief, "reference %s: means within ", name);
+    words_add(&against, "reference %s", name);
+    if (h->common < h->saved)
+        words_add(&against, " (%zu of %zu parameters)", h->common, h->saved);
+    words_add(&e->brief, "%s: means within ", against.text);
     words_add_number(&e->brief, h->mean.bias, 2);
     words_add(&e->brief, " sd, variances within ");
     words_add_number(&e->brief, 100.0 * h->variance_ratio.bias, 2);
     words_add(&e->brief, " %%");
-    words_add(&e->text, "against reference %s ", name);
+    words_add(&e->text, "against %s ", against.text);
     if (mean >= variance)
         say_mean(&e->text, &h->mean);
     if (mean == variance)

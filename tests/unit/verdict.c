@@ -677,8 +677,17 @@ static const struct situation bias_situations[] = {
      {.head = good, .state = JOB_succeeded},
      "good",
      "mild",
-     {"energy 129 +- 36 x that of a normal posterior"},
+     {"energy 129 +- 36 x that of a normal posterior: directions that are too wide, or a "
+      "posterior that is not log-concave (those have at most 2)"},
      "e+"},
+    {"an energy that a log-concave posterior may have, to within its error",
+     {.request = barker_full,
+      .checks = CHECKS("null", "{\"ratio\":2.2,\"ratio_error\":0.1,\"z\":12,\"draws\":312}")},
+     {.head = good, .state = JOB_succeeded},
+     "good",
+     "mild",
+     {"or a posterior that is not normal"},
+     "concave"},
     {"two things wrong: the stronger first",
      {.request = langevin,
       .tau = 2400.0,
@@ -848,6 +857,8 @@ Test(verdict, the_energy_of_a_reference_counts_fully)
                                        .checks = CHECKS(KSD("0.34"), ENERGY("1.1", "1.0"))},
                         (struct verdict_context){.head = good, .state = JOB_succeeded});
     cr_expect_str_eq(text_at(doc, "bias", "level"), "strong");
+    cr_expect(strstr(json_string_value(json_object_get(evidence_of(doc, "reference"), "text")),
+                     "against reference stan (1 of 4 parameters) the mean") != NULL);
     cr_expect(strstr(text_at(doc, NULL, "sentence"),
                      "mean log density 4 +- 0.1 below the reference's, as if every variance were "
                      "3 x the target's") != NULL,
