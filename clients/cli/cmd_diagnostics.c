@@ -75,11 +75,14 @@ static void print_stein(const json_t *checks, const char *key, const char *title
 {
     const json_t *part = get_object(checks, key);
     struct text line = {0};
-    char value[HUMAN_SIZE], p[HUMAN_SIZE], draws[HUMAN_SIZE];
+    char value[HUMAN_SIZE], error[HUMAN_SIZE], p[HUMAN_SIZE], draws[HUMAN_SIZE];
     if (!part)
         return;
-    text_addf(&line, "%s at %s draws", human_real(value, get_number(part, "value")),
-              human_whole(draws, get_number(part, "draws")));
+    text_addf(&line, "%s", human_real(value, get_number(part, "value")));
+    if (isfinite(get_number(part, "squared"))) /* below 0 its root is given as 0 */
+        text_addf(&line, " (squared %s +- %s)", human_real(value, get_number(part, "squared")),
+                  human_real(error, get_number(part, "error")));
+    text_addf(&line, " at %s draws", human_whole(draws, get_number(part, "draws")));
     if (isfinite(get_number(part, "p_value")))
         text_addf(&line, ", p %s", human_real(p, get_number(part, "p_value")));
     render_field(title, text_str(&line), stdout);
@@ -270,11 +273,13 @@ const struct command cmd_diagnostics = {
     .name = "diagnostics",
     .args = "ID",
     .help = "the verdict on a job and the numbers behind it",
-    .more = "Mixing and bias are two questions: R-hat and effective sample sizes answer only the "
-            "first. RATIO is the step size over the largest that the gradient noise tolerates, "
-            "BEYOND the share of proposals beyond that, VAR X the variance that the noise makes a "
-            "coordinate by itself show, over the target's, BATCH the smallest batch that would "
-            "do.\nWorks while the job runs; the Stein and energy checks are made when it ends.",
+    .more =
+        "Mixing and bias are two questions: R-hat and effective sample sizes answer only the "
+        "first. RATIO is the step size over the largest that the gradient noise tolerates, "
+        "BEYOND the share of proposals beyond that, VAR X the factor by which the noise widens the "
+        "variance of a coordinate given the others, BATCH the smallest batch that would do for "
+        "this step size.\nWorks while the job runs; the Stein and energy checks are made when it "
+        "ends.",
     .options = diagnostics_options,
     .run = diagnostics,
 };

@@ -17,7 +17,8 @@ def answer(**fields):
         "efficiency": {"min_ess_bulk": 512.3, "cpu_seconds": 1.8, "ess_per_second": 284.61,
                        "ess_per_gradient": 0.00085},
         "noise": {"text": "3 of 4 step sizes are beyond the noise tolerance"},
-        "checks": {"ksd": {"value": 0.125, "p_value": 0.21, "draws": 400}, "fssd": None,
+        "checks": {"ksd": {"value": 0, "squared": -0.125, "error": 0.5, "p_value": 0.21,
+                           "draws": 400}, "fssd": None,
                    "energy": {"mean_log_density": -123.5, "mcse": 0.125, "ratio": 1.02,
                               "ratio_error": 0.03}},
         "history": {"draws": [100 * i for i in range(1, 26)], "seconds": [0.5 * i for i in range(25)],
@@ -49,7 +50,7 @@ class Diagnostics(Case):
         self.assertIn("3 of 4 step sizes are beyond", lines[1])
         self.assertRegex(out, r"efficiency +smallest bulk ESS 512 in 1\.8s of processor time: 284\.61 "
                               r"per second, 0\.00085 per gradient")
-        self.assertRegex(out, r"Stein +0\.125 at 400 draws, p 0\.21\n")
+        self.assertRegex(out, r"Stein +0 \(squared -0\.125 \+- 0\.5\) at 400 draws, p 0\.21\n")
         self.assertRegex(out, r"energy +mean log density -123\.5 \+- 0\.125, 1\.02 \+- 0\.03 x")
         self.assertRegex(out, r"noise +mild +step size 3\.8 x\n *stein +none seen +p 0\.21")
         self.assertRegex(out, r"theta\[4\] +0\.0076 +0\.002 +3\.81 +99% +3\.6 +11200 +690\.1 +5\.6 "
