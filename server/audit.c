@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define POINT_VALUES ((size_t)4 << 20) /* numbers kept of positions, and as many of gradients */
-#define PAIR_BUDGET  2e8               /* n^2 d of the kernel Stein discrepancy */
+#define PAIR_BUDGET  2e8               /* n^2 (d + 8) of the kernel Stein discrepancy */
 #define LOCATIONS    10
 #define DRAWS_SHARE  0.6 /* of the time; the rest is for the mode */
 #define DRAWS_LAST   0.9 /* of the time; then the draws end whatever was planned */
@@ -397,7 +397,7 @@ static json_t *ksd_json(const struct audit *a, const struct stein_ksd *ksd)
 
 static json_t *measure_ksd(struct audit *a)
 {
-    size_t d = a->model->d, most = (size_t)sqrt(PAIR_BUDGET / (double)d);
+    size_t d = a->model->d, most = (size_t)sqrt(PAIR_BUDGET / (double)(d + 8));
     size_t every = 1 + a->point_count / (most + 1);
     struct stein_points points = {.n = a->point_count / every,
                                   .d = d,
