@@ -64,8 +64,8 @@ struct live {
     struct summary_head head;
     char worst[120];
     char verdict[VERDICT_SIZE];
-    uint64_t head_ms; /* monotonic time of the last summary */
-    double head_cost_ms;
+    uint64_t head_ms;    /* monotonic time of the last summary */
+    double head_cost_ms; /* its processor time */
     struct {
         uint64_t at_ms, iterations;
     } samples[LIVE_SAMPLES];
