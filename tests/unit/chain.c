@@ -111,3 +111,68 @@ Test(chain, noise_level_of_huge_terms_is_huge_and_finite)
         free(block);
     }
 }
+
+/* ---- held-out metrics ---- */
+
+struct held_out {
+    const struct model *model;
+    void *work;
+    size_t metrics;
+    double *q, *average; /* what predict gives, and its mean so far */
+    uint64_t averaged;
+};
+
+/* The record of one draw, from the model's own functions and a plain mean. */
+static void expect_record(struct held_out *h, const double *draw, bool warmup, const double *record)
+{
+    const struct model *m = h->model;
+    double want[2][MODEL_METRICS];
+    double *theta = fixture_array(m->d), count = (double)h->averaged + 1.0;
+    memcpy(theta, draw, m->d * sizeof *theta);
+    m->type->predict(m, theta, h->q, h->work);
+    m->type->score(m, h->q, want[0], h->work);
+    for (size_t i = 0; !warmup && i < m->prediction_count; i++)
+        h->average[i] = (h->average[i] * (double)h->averaged + h->q[i]) / count;
+    h->averaged += !warmup;
+    m->type->score(m, h->average, want[1], h->work);
+    for (size_t k = 0; k < h->metrics; k++) {
+        double average = record[h->metrics + k];
+        cr_expect_eq(record[k], want[0][k], "%s: %s", m->type->name, m->type->metrics[k]);
+        cr_expect(warmup ? isnan(average) : fabs(average - want[1][k]) < 1e-10,
+                  "%s: average %s %.17g, not %.17g", m->type->name, m->type->metrics[k], average,
+                  want[1][k]);
+    }
+    free(theta);
+}
+
+Test(chain, metrics_are_of_the_draw_and_of_the_average_since_the_warmup)
+{
+    enum { WARMUP = 20, ITERATIONS = 40, EVERY = 4, RECORDS = (WARMUP + ITERATIONS) / EVERY };
+    for (size_t i = 0; i < model_count; i++) {
+        struct fixture f;
+        struct chain *chain;
+        struct chain_output out;
+        fixture_model(models[i], PRECISION_DOUBLE, &f);
+        struct chain_config c = config_of(f.model, "sgbd");
+        c.start.kind = START_PRIOR;
+        c.warmup = WARMUP;
+        c.iterations = ITERATIONS;
+        c.thin = c.metric_every = EVERY;
+        cr_assert_eq(chain_new(&chain, &c, NULL), ERR_OK);
+        cr_assert_eq(chain_advance(chain, 1000), WARMUP + ITERATIONS);
+        chain_output(chain, &out);
+        cr_expect_eq(out.metrics, f.model->prediction_count > 0 ? RECORDS : 0);
+        struct held_out h = {.model = f.model, .work = f.work, .metrics = out.metric_width};
+        h.q = fixture_array(f.model->prediction_count);
+        h.average = fixture_array(f.model->prediction_count);
+        for (size_t r = 0; r < out.metrics; r++) {
+            cr_expect_eq(out.metric_iteration[r], EVERY * (r + 1));
+            expect_record(&h, out.values + r * out.width, EVERY * (r + 1) <= WARMUP,
+                          out.metric_values + 2 * h.metrics * r);
+        }
+        free(h.q);
+        free(h.average);
+        chain_free(chain);
+        fixture_release(&f);
+    }
+}
