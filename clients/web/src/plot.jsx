@@ -76,7 +76,7 @@ function yRange(options) {
       lo = Math.min(lo, at);
       hi = Math.max(hi, at);
     }
-    if (options.current.logY) return [Math.max(lo, 1e-300) / 1.5, Math.max(hi, 1e-300) * 1.5];
+    if (options.current.logY) return uPlot.rangeLog(Math.max(lo, 1e-300) / 1.5, Math.max(hi, 1e-300) * 1.5, 10, false);
     if (lo === hi) return [lo - (Math.abs(lo) || 1) * 0.1, hi + (Math.abs(hi) || 1) * 0.1];
     const pad = 0.05 * (hi - lo);
     return options.current.fromZero ? [0, 1.15 * hi] : [lo - pad, hi + pad];
