@@ -600,7 +600,8 @@ static double log_sources_(const struct dataset *data, const uint32_t *idx, size
     vd sizes = vd_set(0.0), logs = vd_set(0.0), product = vd_set(1.0);
     for (size_t at = 0; at < n; at += LANES) {
         size_t count = n - at < LANES ? n - at : LANES;
-        vi there = (vi){0, 1, 2, 3, 4, 5, 6, 7} < (int64_t)count;
+        const vi lane = {0, 1, 2, 3, 4, 5, 6, 7};
+        vi there = lane < (int64_t)count;
         gather_rows(data, idx, at, count, scratch);
         for (size_t k = 0; k < K; k++) {
             vd y = vd_abs(source(W + k * K, scratch, K));

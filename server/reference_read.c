@@ -340,9 +340,10 @@ static const struct field column_fields[] = {
 /* The column of a number: under its name, or for a quantile inside `quantiles`. */
 static const json_t *find_column(const json_t *json, size_t k)
 {
-    const json_t *column = field_get(json, number_names[k]), *inside = field_get(json, "quantiles");
+    const char *name = number_names[k];
+    const json_t *column = field_get(json, name), *inside = field_get(json, "quantiles");
     if (column == NULL && k >= NUMBER_q5)
-        column = field_get(inside, number_names[k]);
+        column = field_get(inside, name);
     if (column == NULL && k == NUMBER_q5)
         column = field_get(inside, "q05");
     return column;
