@@ -148,11 +148,11 @@ void verdict_judge_checks(const struct verdict_look *look, struct verdict_eviden
         say_unchecked(look, unknown);
         return;
     }
-    judge_stein(ksd, list);
     if (look->has_reference && !isnan(look->bias.log_density))
         judge_energy_reference(look, energy, list);
     else
         judge_energy_normal(energy, list);
+    judge_stein(ksd, list); /* after the energy, which tells by how much */
     if (list->count == before) {
         say_unchecked(look, unknown);
         return;

@@ -633,7 +633,7 @@ static const struct situation bias_situations[] = {
      {.head = good, .state = JOB_succeeded},
      "good",
      "none seen",
-     {"Stein p 0.34, energy 1.02 +- 0.02", "not known: biases too small for 312 draws to show"},
+     {"energy 1.02 +- 0.02, Stein p 0.34", "not known: biases too small for 312 draws to show"},
      "checks"},
     {"a Stein discrepancy that is too large",
      {.request = barker_full, .checks = CHECKS(KSD("0.004"), ENERGY("1.02", "1.1"))},
