@@ -1,8 +1,12 @@
 /* While a chain advances it allocates nothing and makes no system call: no lock that could wait, no
- * input or output, nothing that grows with the iterations.
+ * input or output, nothing that grows with the iterations. Where memory is taken and there is none,
+ * that is an error like any other, and nothing is kept.
  *
- * The program's own malloc counts and passes on to the C library's; the sanitizers bring theirs, so
- * under them only the rest runs. */
+ * The program's own malloc counts, refuses when a test says so, and passes on to the C library's;
+ * the sanitizers bring theirs, so under them only the rest runs. */
+#include "core/mixing.h"
+#include "core/optimize.h"
+#include "core/stein.h"
 #include "tests/conformance/fixture.h"
 #include "tests/support/toy.h"
 
@@ -13,7 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static _Thread_local uint64_t calls, bytes;
+static _Thread_local uint64_t calls, bytes, refused_call; /* the call that fails; 0: none */
+static _Thread_local int64_t held;                        /* blocks */
 
 #ifdef __SANITIZE_ADDRESS__
 static const bool counting = false;
@@ -24,41 +29,53 @@ extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t n, size_t size);
 extern void *__libc_realloc(void *p, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
+extern void __libc_free(void *p);
+
+static bool refused(size_t size)
+{
+    bytes += size;
+    return ++calls == refused_call;
+}
+
+static void *given(void *p)
+{
+    held += p != NULL;
+    return p;
+}
 
 void *malloc(size_t size)
 {
-    calls++;
-    bytes += size;
-    return __libc_malloc(size);
+    return refused(size) ? NULL : given(__libc_malloc(size));
 }
 
 void *calloc(size_t n, size_t size)
 {
-    calls++;
-    bytes += n * size;
-    return __libc_calloc(n, size);
+    return refused(n * size) ? NULL : given(__libc_calloc(n, size));
 }
 
 void *realloc(void *p, size_t size)
 {
-    calls++;
-    bytes += size;
-    return __libc_realloc(p, size);
+    if (refused(size))
+        return NULL;
+    held -= p != NULL;
+    return given(__libc_realloc(p, size));
 }
 
 void *aligned_alloc(size_t alignment, size_t size)
 {
-    calls++;
-    bytes += size;
-    return __libc_memalign(alignment, size);
+    return refused(size) ? NULL : given(__libc_memalign(alignment, size));
 }
 
 int posix_memalign(void **out, size_t alignment, size_t size)
 {
-    calls++;
-    bytes += size;
-    *out = __libc_memalign(alignment, size);
+    *out = refused(size) ? NULL : given(__libc_memalign(alignment, size));
     return *out ? 0 : ENOMEM;
+}
+
+void free(void *p)
+{
+    held -= p != NULL;
+    __libc_free(p);
 }
 #endif
 
@@ -178,4 +195,168 @@ Test(allocation, stated_memory_is_what_is_allocated)
         }
         fixture_release(&f);
     }
+}
+
+/* ---- no memory ---- */
+
+/* What the users of memory below work on: made before memory runs out. */
+struct room {
+    struct fixture *f;
+    struct chain_config config;
+    double *theta;
+    void *saved;
+    size_t saved_size;
+};
+
+/* Takes memory, does something with it, gives it back. */
+typedef enum err user(struct room *room, struct err_info *info);
+
+static enum err a_model(struct room *room, struct err_info *info)
+{
+    const struct model_type *type = room->f->model->type;
+    bool data = type->data != DATA_NONE;
+    struct model *model;
+    enum err code = type->init(&model, room->f->params, data ? &room->f->train : NULL,
+                               data ? &room->f->test : NULL, info);
+    if (code == ERR_OK)
+        model_free(model);
+    return code;
+}
+
+static enum err a_chain(struct room *room, struct err_info *info)
+{
+    struct chain *chain;
+    enum err code = chain_new(&chain, &room->config, info);
+    if (code == ERR_OK)
+        chain_free(chain);
+    return code;
+}
+
+static enum err a_loaded_chain(struct room *room, struct err_info *info)
+{
+    struct chain *chain;
+    enum err code = chain_load(&chain, &room->config, room->saved, room->saved_size, info);
+    if (code == ERR_OK)
+        chain_free(chain);
+    return code;
+}
+
+static enum err a_mode(struct room *room, struct err_info *info)
+{
+    struct gradient source;
+    struct optimum optimum;
+    const struct model *m = room->f->model;
+    enum err code = gradient_init(&source, m, m->N, false, info);
+    if (code != ERR_OK)
+        return code;
+    memcpy(room->theta, room->theta + padded(m->d), m->d * sizeof *room->theta);
+    code = optimize_mode(&source, room->theta, 2, &optimum, info);
+    gradient_release(&source);
+    return code;
+}
+
+static enum err diagnostics(struct room *room, struct err_info *info)
+{
+    struct mixing_work *work;
+    (void)room;
+    enum err code = mixing_work_new(&work, 500, info);
+    if (code == ERR_OK)
+        mixing_work_free(work);
+    return code;
+}
+
+static struct stein_points points(const struct room *room)
+{
+    size_t d = room->f->model->d;
+    return (struct stein_points){
+        .n = 2, .d = d, .stride = padded(d), .theta = room->theta, .score = room->theta};
+}
+
+static enum err a_stein_discrepancy(struct room *room, struct err_info *info)
+{
+    struct stein_points p = points(room);
+    struct stein_ksd ksd;
+    enum err code = stein_ksd(&ksd, &p, 1, info);
+    cr_assert(code == ERR_OK || isnan(ksd.value));
+    return code;
+}
+
+static enum err a_finite_set_discrepancy(struct room *room, struct err_info *info)
+{
+    struct stein_points p = points(room);
+    struct stein_fssd fssd;
+    enum err code = stein_fssd(&fssd, &p, 3, 1, info);
+    cr_assert(code == ERR_OK || isnan(fssd.value));
+    return code;
+}
+
+/* Every allocation fails once, the first, the second, ...; when none is left to fail, it works. */
+static void fails_and_keeps_nothing(user *use, struct room *room, const char *what)
+{
+    for (uint64_t k = 1; k < 100; k++) {
+        struct err_info info = {.message = ""};
+        int64_t before = held;
+        refused_call = calls + k;
+        enum err code = use(room, &info);
+        bool failed = calls >= refused_call;
+        refused_call = 0;
+        const char *model = room->f->model->type->name;
+        cr_assert_eq(held, before, "%s, %s, allocation %lu: keeps memory", model, what, k);
+        cr_assert_eq(code, failed ? ERR_NO_MEMORY : ERR_OK, "%s, %s, allocation %lu: %s", model,
+                     what, k, info.message);
+        if (!failed)
+            return;
+        cr_assert_not_null(strstr(info.message, "memory"), "%s", info.message);
+    }
+    cr_assert_fail("%s never works", what);
+}
+
+static void room_open(struct room *room, struct fixture *f)
+{
+    static const uint32_t first[1] = {0};
+    *room = (struct room){.f = f, .config = busy_config(sampler_find("sgbd"), f->model)};
+    room->config.save = first;
+    room->config.save_count = 1;
+    room->config.start.kind = START_MAP;
+    room->config.start.map_steps = 1;
+    struct chain *chain = toy_chain(&room->config);
+    room->saved_size = chain_save_size(chain);
+    room->saved = malloc(room->saved_size);
+    chain_save(chain, room->saved);
+    chain_free(chain);
+    size_t d = f->model->d;
+    double *point = fixture_point(f->model, 5);
+    room->theta = fixture_array(2 * padded(d));
+    memcpy(room->theta, point, d * sizeof *point);
+    for (size_t j = 0; j < d; j++)
+        room->theta[padded(d) + j] = point[j] + 0.25;
+    free(point);
+}
+
+Test(allocation, without_memory_there_is_an_error_and_nothing_is_kept)
+{
+    for (size_t m = 0; counting && m < model_count; m++) {
+        struct fixture f;
+        struct room room;
+        fixture_model(models[m], PRECISION_DOUBLE, &f);
+        room_open(&room, &f);
+        fails_and_keeps_nothing(a_model, &room, "a model");
+        fails_and_keeps_nothing(a_chain, &room, "a chain");
+        fails_and_keeps_nothing(a_loaded_chain, &room, "a loaded chain");
+        fails_and_keeps_nothing(diagnostics, &room, "diagnostics");
+        fails_and_keeps_nothing(a_stein_discrepancy, &room, "a Stein discrepancy");
+        fails_and_keeps_nothing(a_finite_set_discrepancy, &room, "a finite set discrepancy");
+        fails_and_keeps_nothing(a_mode, &room, "a mode");
+        free(room.saved);
+        free(room.theta);
+        fixture_release(&f);
+    }
+}
+
+/* A size that no address space has, and one that overflows. */
+Test(allocation, impossible_sizes_are_no_memory)
+{
+    cr_expect_null(lanes_alloc(SIZE_MAX, 8));
+    cr_expect_null(lanes_alloc(SIZE_MAX / 8 - 3, 8));
+    cr_expect_null(lanes_alloc(SIZE_MAX / 16, 8));
 }
