@@ -112,6 +112,253 @@ Test(chain, noise_level_of_huge_terms_is_huge_and_finite)
     }
 }
 
+/* ---- what is refused ---- */
+
+static void set_thin(struct chain_config *c)
+{
+    c->thin = 0;
+}
+
+static void set_chain(struct chain_config *c)
+{
+    c->chain = 0;
+}
+
+static void set_iterations(struct chain_config *c)
+{
+    c->iterations = UINT64_MAX / 2;
+}
+
+static void set_warmup(struct chain_config *c)
+{
+    c->warmup = UINT64_MAX / 2;
+}
+
+static void set_beta(struct chain_config *c)
+{
+    c->params[param_find(c->sampler->params, "beta")] = 1.5;
+}
+
+static void set_batch(struct chain_config *c)
+{
+    c->batch_size = FIXTURE_ROWS + 1;
+}
+
+static void set_exact(struct chain_config *c)
+{
+    c->sampler = sampler_find("mala");
+    param_defaults(c->sampler->params, c->params);
+}
+
+static void set_exact_batch(struct chain_config *c)
+{
+    set_exact(c);
+    c->batch_size = 10;
+}
+
+static void set_exact_schedule(struct chain_config *c)
+{
+    set_exact(c);
+    c->step = (struct step_size){.kind = STEP_SCHEDULE, .value = 0.1, .t0 = 10, .gamma = 0.5};
+}
+
+static void set_lone_corrected(struct chain_config *c)
+{
+    c->params[param_find(c->sampler->params, "variant")] = BARKER_CORRECTED;
+    c->batch_size = 1;
+}
+
+static void set_lone_auto(struct chain_config *c)
+{
+    c->step = (struct step_size){.kind = STEP_AUTO, .fraction = STEP_FRACTION};
+    c->warmup = 100;
+    c->batch_size = 1;
+}
+
+static void set_short_auto(struct chain_config *c)
+{
+    set_lone_auto(c);
+    c->batch_size = 10;
+    c->warmup = 99;
+}
+
+static void set_steps(struct chain_config *c)
+{
+    static const double values[4] = {1, 2, 3, 4};
+    c->step.values = values;
+    c->step.count = 4;
+}
+
+static void set_save_twice(struct chain_config *c)
+{
+    static const uint32_t save[] = {1, 3, 3};
+    c->save = save;
+    c->save_count = 3;
+}
+
+static void set_save_beyond(struct chain_config *c)
+{
+    static const uint32_t save[] = {FIXTURE_COLUMNS};
+    c->save = save;
+    c->save_count = 1;
+}
+
+static void set_no_values(struct chain_config *c)
+{
+    c->start.kind = START_VALUES;
+}
+
+Test(chain, what_cannot_run_is_refused_with_a_reason)
+{
+    static const struct {
+        void (*change)(struct chain_config *c);
+        enum err code;
+        const char *words;
+    } cases[] = {
+        {set_thin, ERR_INVALID, "thin and chain must be at least 1"},
+        {set_chain, ERR_INVALID, "thin and chain must be at least 1"},
+        {set_iterations, ERR_INVALID, "too many iterations"},
+        {set_warmup, ERR_INVALID, "too many iterations"},
+        {set_beta, ERR_INVALID, "beta: 1.5 is not allowed"},
+        {set_batch, ERR_INVALID, "batch_size 62 is not allowed; the data have 61 rows"},
+        {set_exact_batch, ERR_UNSUPPORTED, "mala always uses the full batch"},
+        {set_exact_schedule, ERR_UNSUPPORTED, "mala takes no step-size schedule"},
+        {set_lone_corrected, ERR_UNSUPPORTED, "batch_size 1 does not show the gradient noise"},
+        {set_lone_auto, ERR_UNSUPPORTED, "batch_size 1 does not show the gradient noise"},
+        {set_short_auto, ERR_INVALID, "needs warmup of at least 100, not 99"},
+        {set_steps, ERR_INVALID, "step_size has 4 numbers, but the model has 5 parameters"},
+        {set_save_twice, ERR_INVALID, "saved coordinate 3 is out of range or out of order"},
+        {set_save_beyond, ERR_INVALID, "saved coordinate 5 is out of range or out of order"},
+        {set_no_values, ERR_INVALID, "no start values are given"},
+    };
+    struct fixture f;
+    fixture_model(&model_logistic, PRECISION_DOUBLE, &f);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct chain_config c = config_of(f.model, "sgbd");
+        struct err_info info = {0};
+        struct chain *chain = NULL;
+        cr_assert_eq(chain_check(&c, &info), ERR_OK, "%s", info.message);
+        cases[i].change(&c);
+        cr_expect_eq(chain_check(&c, &info), cases[i].code, "%s", cases[i].words);
+        cr_expect(strstr(info.message, cases[i].words) != NULL, "%s", info.message);
+        cr_expect_eq(chain_new(&chain, &c, NULL), cases[i].code);
+        cr_expect_null(chain);
+    }
+    fixture_release(&f);
+}
+
+/* ---- what it tells ---- */
+
+/* Every 64th iteration after warm-up, of a noise that is the same everywhere. */
+Test(chain, noise_is_the_mean_of_what_was_looked_at)
+{
+    struct fixture f;
+    struct chain *chain;
+    double tau = NAN, beyond = NAN;
+    fixture_model(&model_noisy_normal, PRECISION_DOUBLE, &f);
+    struct chain_config c = config_of(f.model, "sgbd");
+    c.step.value = 1.5;
+    c.warmup = 10;
+    c.iterations = 130;
+    cr_assert_eq(chain_new(&chain, &c, NULL), ERR_OK);
+    chain_advance(chain, 10);
+    cr_expect_eq(chain_noise(chain, NULL, NULL), 0);
+    chain_advance(chain, 65);
+    cr_expect_eq(chain_noise(chain, &tau, &beyond), 2);
+    chain_advance(chain, 1000);
+    cr_expect_eq(chain_noise(chain, &tau, &beyond), 3);
+    double expected = c.sampler->beyond(c.params, 1.5, f.model->noise_tau);
+    cr_expect_float_eq(tau, f.model->noise_tau, 1e-15);
+    cr_expect_float_eq(beyond, expected, 1e-15);
+    cr_expect(expected > 0.01 && expected < 0.99, "%g: the case says nothing", expected);
+    chain_free(chain);
+    fixture_release(&f);
+}
+
+Test(chain, a_full_batch_has_no_noise_to_look_at)
+{
+    struct fixture f;
+    struct chain *chain;
+    double tau[FIXTURE_COLUMNS];
+    fixture_model(&model_logistic, PRECISION_DOUBLE, &f);
+    struct chain_config c = config_of(f.model, "sgbd");
+    cr_assert_eq(chain_new(&chain, &c, NULL), ERR_OK);
+    chain_advance(chain, 100);
+    cr_expect_eq(chain_noise(chain, tau, NULL), 0);
+    chain_free(chain);
+    fixture_release(&f);
+}
+
+Test(chain, more_iterations_continue_a_chain_that_was_done)
+{
+    struct fixture f;
+    struct chain *longer, *extended;
+    fixture_model(&model_logistic, PRECISION_DOUBLE, &f);
+    struct chain_config c = config_of(f.model, "sgbd");
+    c.batch_size = 7;
+    cr_assert_eq(chain_new(&extended, &c, NULL), ERR_OK);
+    c.iterations = 250;
+    cr_assert_eq(chain_new(&longer, &c, NULL), ERR_OK);
+    cr_expect_eq(chain_advance(longer, 1000), 250);
+    cr_expect_eq(chain_advance(extended, 1000), 100);
+    cr_expect_eq(chain_status(extended), CHAIN_DONE);
+    chain_set_iterations(extended, 250);
+    cr_expect_eq(chain_status(extended), CHAIN_ACTIVE);
+    cr_expect_eq(chain_advance(extended, 1000), 150);
+    cr_expect_eq(chain_iteration(extended), 250);
+    cr_expect_arr_eq(chain_theta(extended), chain_theta(longer), f.model->d * sizeof(double));
+    chain_set_iterations(extended, 40);
+    cr_expect_eq(chain_advance(extended, 1000), 0, "it cannot go back, but it does not go on");
+    chain_free(longer);
+    chain_free(extended);
+    fixture_release(&f);
+}
+
+Test(chain, only_exact_samplers_accept_and_reject)
+{
+    struct fixture f;
+    fixture_model(&model_logistic, PRECISION_DOUBLE, &f);
+    for (size_t i = 0; i < sampler_count; i++) {
+        struct chain *chain;
+        struct chain_config c = config_of(f.model, samplers[i]->name);
+        cr_assert_eq(chain_new(&chain, &c, NULL), ERR_OK);
+        chain_advance(chain, 100);
+        double rate = chain_acceptance(chain);
+        cr_expect(samplers[i]->exact ? rate > 0 && rate <= 1 : isnan(rate), "%s: %g",
+                  samplers[i]->name, rate);
+        chain_free(chain);
+    }
+    fixture_release(&f);
+}
+
+/* 1 MiB of draws, at least 20 of them, unless these take more than 16 MiB. */
+Test(chain, an_advance_ends_when_the_buffer_is_full)
+{
+    static const struct {
+        size_t columns;
+        bool nothing_saved;
+        uint64_t draws;
+    } cases[] = {{4, false, 32768}, {10000, false, 20}, {200000, false, 10}, {4, true, 131072}};
+    static const uint32_t nothing[1];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct fixture f = {0};
+        struct chain *chain;
+        param_defaults(model_logistic.params, f.params);
+        fixture_rows(&f.train, DATA_REGRESSION, PRECISION_DOUBLE, 1, cases[i].columns, 3);
+        fixture_init(&f, &model_logistic);
+        struct chain_config c = config_of(f.model, "sglrw");
+        c.iterations = 200000;
+        c.save = cases[i].nothing_saved ? nothing : NULL;
+        cr_assert_eq(chain_new(&chain, &c, NULL), ERR_OK);
+        cr_expect_eq(chain_advance(chain, 200000), cases[i].draws, "%zu columns", cases[i].columns);
+        cr_expect_eq(chain_advance(chain, 1), 0);
+        chain_drain(chain);
+        cr_expect_eq(chain_advance(chain, 1), 1);
+        chain_free(chain);
+        fixture_release(&f);
+    }
+}
+
 /* ---- held-out metrics ---- */
 
 struct held_out {
