@@ -52,10 +52,10 @@ help:
 	@echo 'make asan       the tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make tsan       the threaded tests under ThreadSanitizer'
 	@echo 'make mutants    plants bugs in the numerics one by one and sees that the tests catch each'
-	@echo 'make coverage   line coverage of the tests, in build/coverage'
+	@echo 'make coverage   line coverage of the tests per file and folder, and which functions they miss'
 	@echo 'make lint       format, static analysis, layering, no forbidden calls'
 	@echo 'make crash      kills the daemon again and again and looks for anything lost'
-	@echo 'make bench      speed of reading data and storing draws, and what the daemon costs beside bare chains'
+	@echo 'make bench      speed of reading data and storing draws, and what the daemon and held-out metrics cost beside bare chains'
 	@echo 'make deps       installs the Debian packages that are missing'
 	@echo 'make clean      removes build/'
 
