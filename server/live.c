@@ -101,6 +101,7 @@ enum err live_new(struct live **out, const struct job_row *row, const struct liv
     if (live == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for a job");
     pthread_mutex_init(&live->change, NULL);
+    pthread_mutex_init(&live->telling, NULL);
     pthread_mutex_init(&live->loading, NULL);
     copy_row(live, row);
     enum err code = parse_request(live, row->request, info);
@@ -129,6 +130,7 @@ void live_free(struct live *live, struct datacache *cache)
     free(live->sha256);
     spec_release(&live->spec);
     pthread_mutex_destroy(&live->change);
+    pthread_mutex_destroy(&live->telling);
     pthread_mutex_destroy(&live->loading);
     free(live);
 }

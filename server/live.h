@@ -36,8 +36,9 @@ struct live {
     char *sha256;      /* of the data at submission */
     char precision[8]; /* "single", "double", or "" */
 
-    pthread_mutex_t
-        change; /* held while a state change is being stored; before the scheduler's lock */
+    /* Before the scheduler's lock, in this order: held while a state change is being stored; held
+     * while others are told, so that they hear of things in the order in which they came about. */
+    pthread_mutex_t change, telling;
 
     /* under the scheduler's lock */
     enum job_state state;

@@ -219,29 +219,36 @@ bool sched_version(struct sched *s, const char *id, uint64_t *revision, uint64_t
 
 /* ---- telling others ---- */
 
-void sched_publish(struct sched *s, const struct live *live, const char *type)
+static char *event_text(const struct live *live, const struct sched_view *view)
+{
+    json_t *doc = json_object();
+    json_put(&doc, "id", json_text(live->id));
+    json_put(&doc, "state", json_text(job_state_name(view->state)));
+    json_put(&doc, "reason", json_text(view->reason));
+    json_put(&doc, "progress", progress_json(view));
+    json_put(&doc, "summary", progress_summary_json(view));
+    if (view->verdict[0] != '\0')
+        json_put(&doc, "verdict", json_text(view->verdict));
+    char *text = doc != NULL ? json_write(doc, NULL) : NULL;
+    json_decref(doc);
+    return text;
+}
+
+void sched_publish(struct sched *s, struct live *live, const char *type)
 {
     struct sched_view view;
+    pthread_mutex_lock(&live->telling);
     pthread_mutex_lock(&s->lock);
     bool filled = fill_view(live, &view);
     bool lab = live->lab;
     pthread_mutex_unlock(&s->lock);
-    if (!filled)
-        return;
-    json_t *doc = json_object();
-    json_put(&doc, "id", json_text(live->id));
-    json_put(&doc, "state", json_text(job_state_name(view.state)));
-    json_put(&doc, "reason", json_text(view.reason));
-    json_put(&doc, "progress", progress_json(&view));
-    json_put(&doc, "summary", progress_summary_json(&view));
-    if (view.verdict[0] != '\0')
-        json_put(&doc, "verdict", json_text(view.verdict));
-    char *text = doc != NULL ? json_write(doc, NULL) : NULL;
+    char *text = filled ? event_text(live, &view) : NULL;
     if (text != NULL)
         events_publish(s->events, type, live->id, live->owner, lab, text);
+    pthread_mutex_unlock(&live->telling);
     free(text);
-    json_decref(doc);
-    free(view.chain);
+    if (filled)
+        free(view.chain);
 }
 
 /* ---- state changes ---- */

@@ -1,9 +1,9 @@
 /* Private to sched*.c: what the scheduler has in memory, and what its files share.
  *
  * Locks, in this order: sched->ended (reviving and deleting jobs that have ended), live->change
- * (one state change of a job at a time, held while it is being stored), sched->lock (everything in
- * memory, held briefly), live->loading (model and data of a job). Nothing waits for the disk under
- * sched->lock. */
+ * (one state change of a job at a time, held while it is being stored), live->telling (events of a
+ * job in their order), sched->lock (everything in memory, held briefly), live->loading (model and
+ * data of a job). Nothing waits for the disk under sched->lock. */
 #ifndef BARKER_SERVER_SCHED_PARTS_H
 #define BARKER_SERVER_SCHED_PARTS_H
 
@@ -58,7 +58,7 @@ enum err sched_store_state(struct sched *s, struct live *live, enum job_state to
                            const char *reason, struct err_info *info);
 /* The job cannot go on now; it is tried again after a while. */
 void sched_stall(struct sched *s, struct live *live, const char *why);
-void sched_publish(struct sched *s, const struct live *live, const char *type);
+void sched_publish(struct sched *s, struct live *live, const char *type);
 
 /* ---- sched_end.c ---- */
 
