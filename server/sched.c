@@ -946,7 +946,7 @@ static void adopt(struct sched *s, struct live *live)
         snprintf(live->failure, sizeof live->failure,
                  "chain %" PRIu32 " diverged at iteration %" PRIu64
                  ": a smaller step size or a Barker sampler may help",
-                 k + 1, live->chains[k].iteration);
+                 k + 1, live->chains[k].iteration + 1); /* the one that could not be made */
     }
     sched_enter(s, live, live->state);
     if (live->state == JOB_running)
