@@ -353,10 +353,11 @@ Test(allocation, without_memory_there_is_an_error_and_nothing_is_kept)
     }
 }
 
-/* A size that no address space has, and one that overflows. */
+/* Sizes that overflow, and one that no address space has (sanitizers end the program there). */
 Test(allocation, impossible_sizes_are_no_memory)
 {
     cr_expect_null(lanes_alloc(SIZE_MAX, 8));
     cr_expect_null(lanes_alloc(SIZE_MAX / 8 - 3, 8));
-    cr_expect_null(lanes_alloc(SIZE_MAX / 16, 8));
+    if (counting)
+        cr_expect_null(lanes_alloc(SIZE_MAX / 16, 8));
 }
