@@ -328,8 +328,10 @@ class Log(Case):
             self.assertNotRegex(line, r"[\x00-\x1f\x7f]")
 
     def test_a_request_is_one_line_with_its_id(self):
-        reply = alice.get("/v1/info")
-        lines = [l for l in daemon.log().splitlines() if reply.headers["X-Request-Id"] in l]
+        reply, lines = alice.get("/v1/info"), []
+        end = time.monotonic() + harness.PATIENCE
+        while not lines and time.monotonic() < end:  # it is written once the reply is out
+            lines = [l for l in daemon.log().splitlines() if reply.headers["X-Request-Id"] in l]
         self.assertEqual(len(lines), 1)
         for words in ("method=GET", "path=/v1/info", "status=200", "user=alice"):
             self.assertIn(words, lines[0])
