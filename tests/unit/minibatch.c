@@ -5,6 +5,7 @@
 #include "tests/support/stat.h"
 #include "tests/support/toy.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -345,6 +346,21 @@ Test(gradient, single_rows_are_unbiased)
     gradient_release(&gs);
     free(theta);
     free(g);
+}
+
+Test(gradient, batches_that_cannot_be_drawn_are_refused)
+{
+    static const size_t sizes[] = {0, DATA_N + 1, SIZE_MAX};
+    struct toy toy = toy_data(observed, DATA_N, DATA_D, 1.5, 2.5);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int replacement = 0; replacement < 2; replacement++) {
+            struct gradient gs;
+            struct err_info info = {0};
+            char words[40];
+            snprintf(words, sizeof words, "it must be 1 to %d", DATA_N);
+            cr_expect_eq(gradient_init(&gs, &toy.base, sizes[i], replacement, &info), ERR_INVALID);
+            cr_expect(strstr(info.message, words) != NULL, "%s", info.message);
+        }
 }
 
 Test(gradient, full_batch_is_exact_and_draws_nothing)

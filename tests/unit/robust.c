@@ -156,6 +156,32 @@ static double half_line_log(const struct model *m, const double *theta, void *wo
     return theta[0] > 0 ? log(theta[0]) - theta[0] : theta[0] < -1 ? NAN : -INFINITY;
 }
 
+/* The gradient is fine there, so that only the density can tell. */
+static double no_density(const struct model *m, const double *theta, void *work)
+{
+    (void)theta, (void)work;
+    return ((const struct toy *)m)->constant;
+}
+
+Test(robust, exact_samplers_stop_at_a_start_without_a_density)
+{
+    static const char *const exact[] = {"barker_mh", "mala"};
+    static const double densities[] = {-INFINITY, INFINITY, NAN}, slope[1] = {2.385};
+    struct model_type type = toy_type;
+    type.log_fixed = no_density;
+    struct toy toy = toy_make(&type, 1);
+    toy.slope = slope;
+    for (size_t i = 0; i < COUNT(exact); i++)
+        for (size_t k = 0; k < COUNT(densities); k++) {
+            struct chain_config config = toy_config(&toy.base, exact[i], NULL, 0.5);
+            toy.constant = densities[k];
+            struct chain *chain = toy_chain(&config);
+            cr_expect_eq(chain_advance(chain, 100), 0, "%s at %g", exact[i], densities[k]);
+            expect_diverged(chain, 1, 0, exact[i]);
+            chain_free(chain);
+        }
+}
+
 Test(robust, exact_samplers_never_accept_a_point_without_a_density)
 {
     static const char *const exact[] = {"barker_mh", "mala"};

@@ -500,6 +500,22 @@ Test(stein, fssd_error_is_what_repeated_draws_show)
     cr_expect_float_eq(said / sd, 1, 0.15, "%.5f, not %.5f (value %.5f)", said, sd, mean);
 }
 
+Test(stein, fssd_that_is_undefined_is_nan_and_says_why)
+{
+    static const double theta[] = {0.5, -0.25, 1.5, 2.0}, huge[] = {1e200, 1e200, 1e200, 1e200};
+    struct stein_points p = {.n = 2, .d = 2, .stride = 2, .theta = theta, .score = theta};
+    struct stein_fssd out = {.value = 1, .error = 1};
+    struct err_info info = {0};
+    cr_expect_eq(stein_fssd_at(&out, &p, theta, 0, &info), ERR_INVALID);
+    cr_expect(isnan(out.value) && isnan(out.error));
+    cr_expect(strstr(info.message, "0 locations are too few") != NULL, "%s", info.message);
+    p.score = huge;
+    out = (struct stein_fssd){.value = 1, .error = 1};
+    cr_expect_eq(stein_fssd_at(&out, &p, theta, 2, &info), ERR_INVALID);
+    cr_expect(isnan(out.value) && isnan(out.error));
+    cr_expect(strstr(info.message, "overflow") != NULL, "%s", info.message);
+}
+
 /* 40 000 locations have the mean and the covariance of the points, within four errors. */
 Test(stein, locations_are_normal_with_the_moments_of_the_points)
 {
