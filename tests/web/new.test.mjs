@@ -110,6 +110,7 @@ export default {
       batch_size: 881, iterations: 20000, warmup: 5000, chains: 4, seed: 123, stop_when: { rhat: 1.01 },
     });
     assert.deepEqual(fromRequest({ ...RESOLVED, save: { params: [] }, init: { kind: "map", steps: 9 }, visibility: "lab" }, MODELS, SAMPLERS).save, { params: [] });
+    assert.equal(fromRequest({ ...RESOLVED, data: { ...RESOLVED.data, test: "b.csv" } }, MODELS, SAMPLERS).metric_every, 100, "its default depends on the data");
     assert.equal(fromRequest({ ...RESOLVED, model: { name: "gone", z: 1 } }, MODELS, SAMPLERS).model.z, 1, "a model that is not known any more is copied as it was");
   },
   "the first document has a model and a sampler": () => assert.deepEqual(firstDocument(MODELS, SAMPLERS), { model: { name: "logistic" }, sampler: { name: "sgbd" } }),

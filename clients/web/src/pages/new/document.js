@@ -136,7 +136,7 @@ export function withSampler(doc, next) {
 // ---- from a job that exists ----
 
 const DEFAULTS = {
-  note: "", tags: [], replacement: false, thin: 1, metric_every: 100, check_draws: 400, priority: 0, visibility: "private",
+  note: "", tags: [], replacement: false, thin: 1, check_draws: 400, priority: 0, visibility: "private",
   data: { intercept: false, standardize: false, precision: "auto" },
 };
 
@@ -144,7 +144,7 @@ const lean = (object, defaults) => Object.fromEntries(Object.entries(object).fil
 const defaultsOf = (entry) => Object.fromEntries((entry?.parameters ?? []).map((s) => [s.name, s.default]));
 
 // A request with every default resolved, without those that would be the same again. What a default
-// depends on other fields (warm-up, batch size) stays, and so does the seed: the copy is the same job.
+// depends on other fields (warm-up, batch size, metric_every) stays, and so does the seed: the copy is the same job.
 export function fromRequest(request, models, samplers) {
   const model = models.find((m) => m.name === nameOf(request.model));
   const sampler = samplers.find((s) => s.name === nameOf(request.sampler));
@@ -156,6 +156,7 @@ export function fromRequest(request, models, samplers) {
   if (same(doc.init, { kind: model?.default_init })) delete doc.init;
   if (!Array.isArray(doc.save?.params)) delete doc.save;
   if (sampler?.exact || model?.data === "none") delete doc.batch_size;
+  if (!request.data?.test) delete doc.metric_every;
   return doc;
 }
 

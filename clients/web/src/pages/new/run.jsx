@@ -61,7 +61,7 @@ export function More({ form, model }) {
       <div class="form-grid">
         <Start form={form} model={model} />
         <Save form={form} />
-        {(model?.metrics.length > 0 || form.get("/metric_every") !== undefined) && <NumberEntry form={form} at="/metric_every" label="Held-out metric every" hint="iterations; 0: never. Needs a held-out file" placeholder="100" />}
+        {(model?.metrics.length > 0 || form.get("/metric_every") !== undefined) && <NumberEntry form={form} at="/metric_every" label="Held-out metric every" hint="iterations; 0: never. Needs a held-out file" or="automatic" />}
         <Reference form={form} />
         <NumberEntry form={form} at="/check_draws" label="Draws checked at the end" hint="with the whole data, for the Stein discrepancy and the energy; 0: none" placeholder="400" />
       </div>
