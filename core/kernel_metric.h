@@ -1,0 +1,213 @@
+/* Kernels: held-out metrics. A part of core/kernels.c. */
+#ifndef BARKER_CORE_KERNEL_METRIC_H
+#define BARKER_CORE_KERNEL_METRIC_H
+
+#include "core/kernels.h"
+#include "core/registers.h"
+
+#include <float.h>
+#include <string.h>
+
+/* Eight numbers that need not be aligned; behind the end of the array the value is `rest`. */
+static inline vd load_part(const double *p, size_t left, double rest)
+{
+    vd x = vd_set(rest);
+    if (left >= LANES)
+        memcpy(&x, p, sizeof x);
+    else
+        for (size_t k = 0; k < left; k++)
+            x[k] = p[k];
+    return x;
+}
+
+static inline void store_part(double *p, size_t left, vd x)
+{
+    if (left >= LANES)
+        memcpy(p, &x, sizeof x);
+    else
+        for (size_t k = 0; k < left; k++)
+            p[k] = x[k];
+}
+
+/* With s = 2y - 1 it is the logistic function of s eta. The bound is no zero, so that a row far out
+ * in covariate space predicted wrongly costs 700 nats, not infinity. */
+static void bernoulli_(const double *eta, const double *y, double *p, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        vd sign = 2.0 * load_part(y + i, n - i, 0.0) - 1.0;
+        vd z = sign * load_part(eta + i, n - i, 0.0);
+        z = vd_select(z < vd_set(-700.0), vd_set(-700.0), z);
+        store_part(p + i, n - i, vd_logistic(z));
+    }
+}
+
+static void average_(double *mean, const double *x, double weight, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        vd m = load_part(mean + i, n - i, 0.0);
+        store_part(mean + i, n - i, m + weight * (load_part(x + i, n - i, 0.0) - m));
+    }
+}
+
+/* The logarithm of a product instead of a sum of logarithms: x = 2^k m with m between sqrt(1/2) and
+ * sqrt 2, so that 512 factors m stay within 2^-256 and 2^256. False when some x is no normal
+ * positive number. */
+#define FACTORS 512
+
+static inline bool multiply_up(const double *x, size_t n, vd *product, double *exponent)
+{
+    vr m[PARTS];
+    vr_bits k[PARTS];
+    vr_mask odd = {0};
+    for (size_t i = 0; i < PARTS; i++) {
+        m[i] = vr_set(1.0);
+        k[i] = (vr_bits){0};
+    }
+    for (size_t at = 0; at < n; at += LANES)
+        for (size_t i = 0; i < PARTS; i++) {
+            vr v = *(const vr_unaligned *)(const void *)(x + at + i * WIDTH);
+            vr_bits e = ((vr_bits)v - 0x3fe6a09e667f3bcdULL + 0x3ff0000000000000ULL) >> 52;
+            m[i] *= (vr)((vr_bits)v - ((e - 1023) << 52));
+            k[i] += e;
+            odd |= (v < vr_set(DBL_MIN)) | ~(v <= vr_set(DBL_MAX));
+        }
+    uint64_t exponents = 0;
+    int64_t any = 0;
+    for (size_t j = 0; j < WIDTH; j++) {
+        any |= odd[j];
+        for (size_t i = 0; i < PARTS; i++)
+            exponents += k[i][j];
+    }
+    *product = lanes_of(m);
+    *exponent = (double)exponents - 1023.0 * (double)n;
+    return any == 0;
+}
+
+static double log_sum_(const double *x, size_t n)
+{
+    vd logs = vd_set(0.0), product;
+    double exponents = 0.0, exponent;
+    for (size_t at = 0; at < n; at += FACTORS * LANES) {
+        size_t count = n - at < FACTORS * LANES ? n - at : FACTORS * LANES;
+        size_t done = count / LANES * LANES;
+        vd sum = vd_set(0.0);
+        if (multiply_up(x + at, done, &product, &exponent)) {
+            sum = vd_log(product);
+            exponents += exponent;
+        } else {
+            done = 0;
+        }
+        for (; done < count; done += LANES)
+            sum += vd_log_any(load_part(x + at + done, count - done, 1.0));
+        logs += sum;
+    }
+    return (vd_sum(logs) + exponents * 0x1.a39ef35793c76p-33) + exponents * 0x1.62e42fee00000p-1;
+}
+
+static double count_above_(const double *x, double threshold, size_t n)
+{
+    vr_mask found = {0};
+    size_t i = 0;
+    int64_t count = 0;
+    for (; i + WIDTH <= n; i += WIDTH)
+        found -= *(const vr_unaligned *)(const void *)(x + i) > vr_set(threshold);
+    for (size_t j = 0; j < WIDTH; j++)
+        count += found[j];
+    for (; i < n; i++)
+        count += x[i] > threshold;
+    return (double)count;
+}
+
+static double squared_distance_(const double *a, const double *b, size_t n)
+{
+    vr sum[PARTS] = {0};
+    size_t whole = n / LANES * LANES;
+    for (size_t at = 0; at < whole; at += LANES)
+        for (size_t i = 0; i < PARTS; i++) {
+            size_t j = at + i * WIDTH;
+            vr difference = *(const vr_unaligned *)(const void *)(a + j) -
+                            *(const vr_unaligned *)(const void *)(b + j);
+            sum[i] += difference * difference;
+        }
+    vd rest = load_part(a + whole, n - whole, 0.0) - load_part(b + whole, n - whole, 0.0);
+    return vd_sum(lanes_of(sum) + rest * rest);
+}
+
+static inline double pair_product(const double *u, const double *v, size_t rank)
+{
+    vr sum[PARTS] = {0};
+    size_t k = 0;
+    for (; k + LANES <= rank; k += LANES)
+        for (size_t i = 0; i < PARTS; i++)
+            sum[i] += *(const vr_unaligned *)(const void *)(u + k + i * WIDTH) *
+                      *(const vr_unaligned *)(const void *)(v + k + i * WIDTH);
+    vd_quarter two = fold(sum);
+    double product = two[0] + two[1];
+    for (; k < rank; k++)
+        product += u[k] * v[k];
+    return product;
+}
+
+static void ratings_(const struct rating_pairs *p, double *out)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        double rating = p->shift + pair_product(p->u + p->user[i] * p->rank,
+                                                p->v + p->item[i] * p->rank, p->rank);
+        rating = rating < p->lowest ? p->lowest : rating;
+        out[i] = rating > p->highest ? p->highest : rating;
+    }
+}
+
+/* Eight rows, one per lane: out[j] has their entries in column j. Lanes without a row have zeros.
+ */
+static void gather_rows(const struct dataset *data, const uint32_t *idx, size_t at, size_t count,
+                        double *out)
+{
+    if (count < LANES)
+        memset(out, 0, LANES * data->columns * sizeof *out);
+    for (size_t r = 0; r < count; r++) {
+        const char *row = row_at(data, idx != NULL ? idx[at + r] : at + r);
+        if (data->precision == PRECISION_SINGLE)
+            for (size_t j = 0; j < data->columns; j++)
+                out[LANES * j + r] = ((const float *)(const void *)row)[j];
+        else
+            for (size_t j = 0; j < data->columns; j++)
+                out[LANES * j + r] = ((const double *)(const void *)row)[j];
+    }
+}
+
+static inline vd source(const double *w, const double *rows, size_t columns)
+{
+    vr y[PARTS] = {0};
+    for (size_t j = 0; j < columns; j++)
+        for (size_t i = 0; i < PARTS; i++)
+            y[i] += w[j] * vr_load(rows + LANES * j + i * WIDTH);
+    return lanes_of(y);
+}
+
+/* log(1/(4 cosh^2(y/2))) = -|y| - 2 log(1 + exp(-|y|)), where again the factors 1 + exp(-|y|),
+ * which lie between 1 and 2, are multiplied before the logarithm is taken. */
+static double log_sources_(const struct dataset *data, const uint32_t *idx, size_t n,
+                           const double *W, double *scratch)
+{
+    size_t K = data->columns, factors = 0;
+    vd sizes = vd_set(0.0), logs = vd_set(0.0), product = vd_set(1.0);
+    for (size_t at = 0; at < n; at += LANES) {
+        size_t count = n - at < LANES ? n - at : LANES;
+        const vi lane = {0, 1, 2, 3, 4, 5, 6, 7};
+        vi there = lane < (int64_t)count;
+        gather_rows(data, idx, at, count, scratch);
+        for (size_t k = 0; k < K; k++) {
+            vd y = vd_abs(source(W + k * K, scratch, K));
+            sizes += vd_select(there, y, vd_set(0.0));
+            product *= vd_select(there, 1.0 + vd_exp(-y), vd_set(1.0));
+            if (++factors % FACTORS == 0) {
+                logs += vd_log(product);
+                product = vd_set(1.0);
+            }
+        }
+    }
+    return -vd_sum(sizes + 2.0 * (logs + vd_log(product)));
+}
+
+#endif

@@ -1,0 +1,77 @@
+/* For the kernels: vectors of the width that this compilation's instruction set has, and rows of
+ * data read through them. */
+#ifndef BARKER_CORE_REGISTERS_H
+#define BARKER_CORE_REGISTERS_H
+
+#include "core/dataset.h"
+#include "core/vmath.h"
+
+/* One register of this instruction set, PARTS of which make the eight lanes. A loop that carries
+ * sums from turn to turn keeps them in these: the compiler sends a wider vector through memory at
+ * every turn. */
+#if defined(__AVX512F__)
+#define REGISTER 64
+#elif defined(__AVX__)
+#define REGISTER 32
+#else
+#define REGISTER 16
+#endif
+#define PARTS (sizeof(vd) / REGISTER)
+#define WIDTH (REGISTER / sizeof(double))
+
+typedef double vr __attribute__((vector_size(REGISTER), may_alias));
+typedef double vr_unaligned __attribute__((vector_size(REGISTER), aligned(8), may_alias));
+typedef uint64_t vr_bits __attribute__((vector_size(REGISTER), may_alias));
+typedef int64_t vr_mask __attribute__((vector_size(REGISTER), may_alias));
+typedef float vr_single __attribute__((vector_size(REGISTER / 2), may_alias));
+typedef double vd_half __attribute__((vector_size(32), may_alias));
+typedef double vd_quarter __attribute__((vector_size(16), may_alias));
+typedef int64_t quarter_choice __attribute__((vector_size(16)));
+
+union lanes {
+    vr part[PARTS];
+    vd all;
+    vd_half halves[2];
+};
+
+static inline vr vr_load(const double *p)
+{
+    return *(const vr *)(const void *)p;
+}
+
+static inline vr vr_set(double x)
+{
+    return x - (vr){0};
+}
+
+static inline vd lanes_of(const vr part[PARTS])
+{
+    union lanes u;
+    for (size_t i = 0; i < PARTS; i++)
+        u.part[i] = part[i];
+    return u.all;
+}
+
+/* The first two additions of vd_sum. */
+static inline vd_quarter fold(const vr part[PARTS])
+{
+#if REGISTER == 16
+    return (part[0] + part[2]) + (part[1] + part[3]);
+#else
+    union lanes u = {.all = lanes_of(part)};
+    vd_half h = u.halves[0] + u.halves[1];
+    return __builtin_shufflevector(h, h, 0, 1) + __builtin_shufflevector(h, h, 2, 3);
+#endif
+}
+
+static inline size_t row_bytes(const struct dataset *data)
+{
+    return data->stride * (data->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double));
+}
+
+static inline const char *row_at(const struct dataset *data, size_t row)
+{
+    return (const char *)data->x + row * row_bytes(data);
+}
+
+#endif
