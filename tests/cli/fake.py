@@ -7,10 +7,14 @@ polls; `answers` holds replies prepared for one method and path, used up one by 
 import http.server
 import json
 import socket
+import socketserver
 import ssl
 import threading
 import time
 import urllib.parse
+
+# Seconds until a wait is given up.
+PATIENCE = 300
 
 TOKEN = "bk_testtest_" + "s3cr3t" * 7
 
@@ -105,6 +109,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def handle_any(self):
         fake = self.fake
         body = self.read_body()
+        if fake.closing or self.server is not fake.server:
+            return self.cut()
         path, _, query = self.path.partition("?")
         with fake.changed:
             fake.requests.append({"method": self.command, "path": path, "query": query,
@@ -354,6 +360,10 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
+    def server_bind(self):  # without asking anybody for the name of the machine
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address[:2]
+
     def handle_error(self, request, client_address):
         pass  # clients that leave early are part of the tests
 
@@ -430,7 +440,20 @@ class Fake:
             return [r for r in self.requests
                     if method in (None, r["method"]) and path in (None, r["path"])]
 
-    def wait_asked(self, count, method=None, path=None, seconds=20):
+    def wait_known(self, job_id):
+        """Waits until somebody who follows the job has seen it as it is now."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            with self.changed:
+                tag = '"%d"' % self.jobs[job_id]["revision"]
+                if any(r["path"] == "/v1/jobs/" + job_id and
+                       r["headers"].get("If-None-Match") == tag for r in self.requests):
+                    return
+            if time.monotonic() > end:
+                raise AssertionError("nobody asked for more than revision %s of %s" % (tag, job_id))
+            time.sleep(0.01)
+
+    def wait_asked(self, count, method=None, path=None, seconds=PATIENCE):
         """Waits until so many requests have come."""
         end = time.monotonic() + seconds
         while len(self.asked(method, path)) < count:

@@ -23,6 +23,9 @@ BUILD = os.path.abspath(os.environ.get("B", os.path.join(ROOT, "build/release"))
 BARKER = os.path.join(BUILD, "barker")
 BARKERD = os.path.join(BUILD, "barkerd")
 
+# Seconds until a wait is given up. Nothing is asserted about how long things take.
+PATIENCE = fake.PATIENCE
+
 OK, JOB, USAGE, REFUSED, UNREACHABLE, SERVER, LOCAL, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
 
 
@@ -97,10 +100,10 @@ class Terminal:
     def __init__(self, argv, env, cwd, columns=80, rows=24):
         self.raw, self.screen = "", Screen(columns)
         self.pid, self.fd = pty.fork()
-        if self.pid == 0:
+        if self.pid == 0:  # the window has its size before anybody can ask
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
             os.chdir(cwd)
             os.execve(argv[0], argv, env)
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.pending = b""
 
     def read(self, seconds):
@@ -119,7 +122,7 @@ class Terminal:
             self.screen.feed(text)
         return bool(data)
 
-    def until(self, what, seconds=20):
+    def until(self, what, seconds=PATIENCE):
         """Reads until a text is on the screen."""
         end = time.monotonic() + seconds
         while what not in self.screen.text:
@@ -129,7 +132,7 @@ class Terminal:
     def type(self, text):
         os.write(self.fd, text.encode())
 
-    def finish(self, seconds=30):
+    def finish(self, seconds=PATIENCE):
         end = time.monotonic() + seconds
         while self.read(0.1):
             if time.monotonic() > end:
@@ -171,18 +174,42 @@ class Case(unittest.TestCase):
 
     def start(self, *args, **options):
         options.setdefault("stdin", subprocess.DEVNULL)
-        return subprocess.Popen([options.pop("program", BARKER), *args], env=self.env,
-                                cwd=self.folder, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, **options)
+        process = subprocess.Popen([options.pop("program", BARKER), *args], env=self.env,
+                                   cwd=self.folder, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, **options)
+        process.early = {"stdout": b"", "stderr": b""}
+        return process
 
-    def end(self, process, data=None, seconds=40):
+    def until_said(self, process, what, stream="stderr"):
+        """Reads the output of a running command until a text is in it; `end` gives all of it."""
+        source, early = getattr(process, stream), process.early
+        end = time.monotonic() + PATIENCE
+        while what not in early[stream].decode(errors="replace"):
+            self.assertLess(time.monotonic(), end, (what, early))
+            if select.select([source], [], [], 0.1)[0]:
+                data = os.read(source.fileno(), 65536)
+                self.assertTrue(data, (what, early))
+                early[stream] += data
+
+    def eventually(self, what, ask):
+        """Asks until the answer is true, and gives it."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            answer = ask()
+            if answer:
+                return answer
+            self.assertLess(time.monotonic(), end, "waited in vain for " + what)
+            time.sleep(0.02)
+
+    def end(self, process, data=None, seconds=PATIENCE):
         try:
             out, err = process.communicate(data, seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
             raise
-        out, err = out.decode(errors="surrogateescape"), err.decode(errors="surrogateescape")
+        out = (process.early["stdout"] + out).decode(errors="surrogateescape")
+        err = (process.early["stderr"] + err).decode(errors="surrogateescape")
         check_clean(err)
         check_clean(out)
         return Result(process.returncode, out, err)
@@ -201,6 +228,9 @@ class Case(unittest.TestCase):
 
 def main(modules):
     """Runs test modules and prints the line that tests/run counts."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)  # started in the background, they are ignored
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromName(m) for m in modules)
     result = unittest.TextTestRunner(sys.stdout, verbosity=2).run(suite)
     for reason, count in collections.Counter(reason for _, reason in result.skipped).items():

@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-import time
+import threading
 
 from harness import BARKER, INTERRUPTED, LOCAL, OK, REFUSED, UNREACHABLE, USAGE, Case
 
@@ -20,6 +20,11 @@ class Draws(Case):
 
     def leftovers(self):
         return sorted(os.listdir(self.folder))
+
+    def written(self):
+        """What has been written of the file that is not d.csv yet."""
+        names = [n for n in self.leftovers() if n != "d.csv"]
+        return self.read(names[0]) if names else b""
 
     def test_bytes_arrive_as_they_are(self):
         self.barker("draws", "01aa", "-o", "d.npy")
@@ -45,12 +50,14 @@ class Draws(Case):
     def test_until_the_end_the_file_has_another_name(self):
         seen = []
         self.path("d.csv", "old")
-        self.fake.draws = [b"new\n", lambda: (time.sleep(0.3), seen.append(self.leftovers())),
-                           lambda: seen.append(self.read("d.csv")), b"draws\n"]
+
+        def look():
+            self.eventually("the first bytes in a file", self.written)
+            seen.append(self.read("d.csv"))
+        self.fake.draws = [self.block, look, b"draws\n"]
         self.barker("draws", "01aa", "-o", "d.csv")
-        self.assertEqual(len(seen[0]), 2)
-        self.assertEqual(seen[1], b"old")
-        self.assertEqual(self.read("d.csv"), b"new\ndraws\n")
+        self.assertEqual(seen, [b"old"])
+        self.assertEqual(self.read("d.csv"), self.block + b"draws\n")
 
     def test_a_broken_transfer_leaves_the_old_file_and_nothing_else(self):
         self.path("d.csv", "old")
@@ -64,11 +71,11 @@ class Draws(Case):
         self.assertEqual(self.leftovers(), ["d.csv"])
 
     def test_interrupted_it_leaves_nothing(self):
-        self.fake.longest_wait = 0
-        self.fake.draws = [self.block, lambda: time.sleep(3), b"x"]
+        over = threading.Event()
+        self.addCleanup(over.set)
+        self.fake.draws = [self.block, over.wait, b"x"]
         process = self.start("draws", "01aa", "-o", "d.csv")
-        self.fake.wait_asked(1, "GET", "/v1/jobs/01aa/draws")
-        time.sleep(0.2)
+        self.eventually("a file that is being written", self.written)
         process.terminate()
         self.assertEqual(self.end(process).code, INTERRUPTED)
         self.assertEqual(self.leftovers(), [])
