@@ -55,7 +55,7 @@ help:
 	@echo 'make coverage   line coverage of the tests per file and folder, and which functions they miss'
 	@echo 'make lint       format, static analysis, layering, no forbidden calls'
 	@echo 'make crash      kills the daemon again and again and looks for anything lost'
-	@echo 'make bench      speed of reading data and storing draws, and what the daemon and held-out metrics cost beside bare chains'
+	@echo 'make bench      speed of the sampling loop next to plain C, NumPy, PyTorch and R; QUICK=1, JSON=FILE, INSTRUCTIONS=1'
 	@echo 'make deps       installs the Debian packages that are missing'
 	@echo 'make clean      removes build/'
 
@@ -111,13 +111,18 @@ $(B)/$(1)-$(2): $(B)/tests/$(1)/$(2).o $(B)/libserver.a $(B)/libmodels.a $(B)/li
 	$(Q)$$(CC) $$(LDFLAGS) -o $$@ $$^ $$(SERVER_LIBS) -lm
 endef
 programs = $(patsubst tests/$(1)/%.c,%,$(wildcard tests/$(1)/*.c))
-$(foreach k,crash tsan bench,$(foreach n,$(call programs,$(k)),$(eval $(call program,$(k),$(n)))))
+$(foreach k,crash tsan bench,$(foreach n,$(filter-out plain,$(call programs,$(k))),$(eval $(call program,$(k),$(n)))))
 CRASH := $(patsubst %,$(B)/crash-%,$(call programs,crash))
 TSAN  := $(patsubst %,$(B)/tsan-%,$(call programs,tsan))
-BENCH := $(patsubst %,$(B)/bench-%,$(call programs,bench))
+BENCH := $(B)/bench-ours $(B)/bench-plain $(B)/bench-metrics
+
+# The yardstick: what a user's own program would be compiled with.
+$(B)/bench-plain: tests/bench/plain.c tests/bench/worker.h
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu17 -O2 -I. -o $@ $< -lm
 
 .PHONY: build-tests
-build-tests: all $(SUITES:%=$(B)/test-%) $(CRASH) tests/browser/node_modules/.ready
+build-tests: all $(SUITES:%=$(B)/test-%) $(CRASH) $(BENCH) tests/browser/node_modules/.ready
 
 test: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) build-tests
@@ -143,9 +148,9 @@ coverage: deps
 mutants: deps
 	@tests/mutants/mutants
 
-bench: all $(BENCH)
-	@for b in $(filter-out %-bare,$(BENCH)); do echo "== $$b"; $$b || exit 1; done
-	@echo "== overhead"; B=$(B) tests/bench/overhead
+# QUICK=1: a short look. JSON=FILE: every number. INSTRUCTIONS=1: counted by valgrind, too.
+bench: $(BENCH)
+	@B=$(B) tests/bench/sampling $(if $(QUICK),--quick) $(if $(JSON),--json $(JSON)) $(if $(INSTRUCTIONS),--instructions)
 
 crash: all $(CRASH)
 	@B=$(B) tests/crash/kill9

@@ -1,8 +1,9 @@
 /* What held-out metrics cost a chain: time with them over time without, on made-up data of the size
  * of the paper's experiments. Both chains run in turns on one thread; of every turn the ratio is
- * taken, and the median and the quartiles of these are printed. Where its memory lies makes a chain
- * faster or slower by some per cent, so the pair is made anew several times, either one first. */
-#include "core/kernels.h"
+ * taken, and the median and the quartiles of these are printed, for tests/bench/sampling: label,
+ * seconds of an iteration without, how often metrics are taken, ratio and its quartiles. Where its
+ * memory lies makes a chain faster or slower by some per cent, so the pair is made anew several
+ * times, either one first. */
 #include "server/spec.h"
 #include "tests/conformance/fixture.h"
 
@@ -204,17 +205,13 @@ static void compare(const struct chain_config *config)
     for (int i = 0; i < PAIRS; i++)
         fastest = fmin(fastest, compare_pair(config, i % 2 == 0, ratios + i * ROUNDS));
     qsort(ratios, ALL, sizeof *ratios, ascending);
-    printf("%10.2f us  every %4lu: %.3f (%.3f to %.3f)\n", fastest * 1e6,
-           (unsigned long)config->metric_every, ratios[ALL / 2], ratios[ALL / 4],
-           ratios[ALL * 3 / 4]);
+    printf("\t%.9f\t%lu\t%.4f\t%.4f\t%.4f\n", fastest, (unsigned long)config->metric_every,
+           ratios[ALL / 2], ratios[ALL / 4], ratios[ALL * 3 / 4]);
     fflush(stdout);
 }
 
 int main(void)
 {
-    printf("instruction set %s; iteration without metrics, then time with / without: median "
-           "(quartiles) of %d turns\n",
-           kernels->isa, PAIRS * ROUNDS);
     for (size_t i = 0; i < sizeof workloads / sizeof workloads[0]; i++) {
         const struct workload *w = &workloads[i];
         struct fixture f = {0};
@@ -222,7 +219,7 @@ int main(void)
         struct spec_bound bound;
         make_data(&f, w);
         struct chain_config config = configure(w, f.model, &spec, &bound);
-        printf("%-36s", w->label);
+        printf("%s", w->label);
         compare(&config);
         spec_bound_release(&bound);
         spec_release(&spec);
