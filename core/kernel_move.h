@@ -4,110 +4,170 @@
 #define BARKER_CORE_KERNEL_MOVE_H
 
 #include "core/kernels.h"
-#include "core/vmath.h"
+#include "core/vmathf.h"
 
 #include <float.h>
+
+/* What the moves need of 16 coordinates, register by register: doubles of a, b and their product as
+ * floats. Only the random part of a move is single precision; positions and steps are doubles. */
+static inline vf product_single(const double *a, const double *b, size_t i)
+{
+    return vf_of_doubles(vr_load(a + i) * vr_load(b + i),
+                         vr_load(a + i + WIDTH) * vr_load(b + i + WIDTH));
+}
+
+/* theta += sigma * jump. */
+static inline void jump_by(double *theta, const double *sigma, vf jump, size_t i)
+{
+    vr *low = (vr *)(void *)(theta + i), *high = (vr *)(void *)(theta + i + WIDTH);
+    *low += vr_load(sigma + i) * vf_low(jump);
+    *high += vr_load(sigma + i + WIDTH) * vf_high(jump);
+}
+
+static inline vf turned(vf x, vfi keep)
+{
+    return (vf)((vfi)x ^ (~keep & (int32_t)0x80000000));
+}
+
+/* NaN among 16 numbers. */
+static inline vr_mask undefined(const double *x, size_t i)
+{
+    vr low = vr_load(x + i), high = vr_load(x + i + WIDTH);
+    return (low != low) | (high != high);
+}
+
+static inline size_t first_undefined(const double *x, size_t n, vr_mask any)
+{
+    int64_t some = 0;
+    for (size_t k = 0; k < WIDTH; k++)
+        some |= any[k];
+    for (size_t j = 0; some != 0 && j < n; j++)
+        if (x[j] != x[j])
+            return j;
+    return SIZE_MAX;
+}
 
 /* Logistic and normal curves differ by < 0.01 everywhere once one is stretched by 1.702, so normal
  * gradient noise folds into the Barker sign probability in closed form: widen the slope by
  * 1.702/sqrt(1.702^2 - t^2), t = noise sd times jump. At t >= 1.702 the noise alone exceeds the
  * randomness we want, and the sign follows the gradient. */
-#define STRETCH 1.702
+#define STRETCH 1.702f
 
-static inline vd follow_gradient(vd gw)
+/* u < 1/(1 + exp(-x)), without the division. */
+static inline vfi accepted(vf u, vf x)
 {
-    return vd_select(gw > vd_set(0.0), vd_set(1.0), vd_set(0.0));
+    return u * (0.5f + vf_half_exp(-vf_within(x, -86.5f, 86.5f))) < vf_set(0.5f);
 }
 
-static inline vd corrected_probability(vd g, vd w, vd tau)
+static inline vfi corrected_sign(vf u, vf gw, vf t)
 {
-    vd t = vd_abs(w) * tau;
-    vd slope = STRETCH / vd_sqrt(STRETCH * STRETCH - t * t);
-    return vd_select(t < vd_set(STRETCH), vd_logistic(slope * g * w), follow_gradient(g * w));
+    vf stretched = STRETCH * gw / vf_sqrt(STRETCH * STRETCH - t * t);
+    vfi within = t < vf_set(STRETCH);
+    return (within & accepted(u, stretched)) | (~within & (gw > vf_set(0.0f)));
 }
 
-static inline __attribute__((always_inline)) void barker_loop(const struct barker_move *m,
-                                                              enum barker_rule rule, bool gaussian)
+static inline __attribute__((always_inline)) size_t
+barker_loop(const struct barker_move *m, enum barker_rule rule, bool gaussian)
 {
-    for (size_t i = 0; i < m->n; i += LANES) {
-        vd z = vd_load(m->z + i), g = vd_load(m->g + i), sigma = vd_load(m->sigma + i), p;
-        vd w = gaussian ? sigma * z : sigma + sigma * 0.1 * z;
+    vr_mask bad = {0};
+    for (size_t i = 0; i < m->n; i += FLOATS) {
+        vf z = vf_load(m->z + i), jump = gaussian ? z : (vf)(1.0f + 0.1f * z);
+        vf gw = product_single(m->g, m->sigma, i) * jump;
+        vfi up;
         if (rule == BARKER_VANILLA)
-            p = vd_logistic(g * w);
+            up = accepted(vf_load(m->u + i), gw);
         else if (rule == BARKER_CORRECTED)
-            p = corrected_probability(g, w, vd_load(m->tau + i));
+            up = corrected_sign(vf_load(m->u + i), gw,
+                                product_single(m->tau, m->sigma, i) * vf_abs(jump));
         else
-            p = follow_gradient(g * w);
-        vd move = vd_select(vd_load(m->u + i) < p, w, -w);
-        vd_store(m->theta + i, vd_load(m->theta + i) + move);
+            up = gw > vf_set(0.0f);
+        bad |= undefined(m->g, i);
+        jump_by(m->theta, m->sigma, turned(jump, up), i);
     }
+    return first_undefined(m->g, m->n, bad);
 }
 
-static void barker_(const struct barker_move *m)
+static size_t barker_(const struct barker_move *m)
 {
     switch (m->rule) {
     case BARKER_VANILLA:
-        m->gaussian ? barker_loop(m, BARKER_VANILLA, true) : barker_loop(m, BARKER_VANILLA, false);
-        break;
+        return m->gaussian ? barker_loop(m, BARKER_VANILLA, true)
+                           : barker_loop(m, BARKER_VANILLA, false);
     case BARKER_CORRECTED:
-        m->gaussian ? barker_loop(m, BARKER_CORRECTED, true)
-                    : barker_loop(m, BARKER_CORRECTED, false);
-        break;
+        return m->gaussian ? barker_loop(m, BARKER_CORRECTED, true)
+                           : barker_loop(m, BARKER_CORRECTED, false);
     case BARKER_EXTREME:
-        m->gaussian ? barker_loop(m, BARKER_EXTREME, true) : barker_loop(m, BARKER_EXTREME, false);
         break;
     }
+    return m->gaussian ? barker_loop(m, BARKER_EXTREME, true)
+                       : barker_loop(m, BARKER_EXTREME, false);
 }
 
-static inline vd positive_part(vd x)
+static inline vr vr_positive(vr x)
 {
-    return vd_select(x > vd_set(0.0), x, vd_set(0.0));
+    return (vr)((vr_mask)x & (x > vr_set(0.0)));
 }
 
-static inline __attribute__((always_inline)) void langevin_loop(const struct langevin_move *m,
-                                                                enum langevin_rule rule)
+static inline __attribute__((always_inline)) vr langevin_at(const struct langevin_move *m,
+                                                            enum langevin_rule rule, size_t i, vr z)
 {
-    for (size_t i = 0; i < m->n; i += LANES) {
-        vd sigma = vd_load(m->sigma + i), half = 0.5 * sigma * sigma, sd = sigma;
-        vd theta = vd_load(m->theta + i) + half * vd_load(m->g + i);
-        if (rule == LANGEVIN_CORRECTED) {
-            vd drift_sd = half * vd_load(m->tau + i);
-            sd = vd_sqrt(positive_part(sigma * sigma - drift_sd * drift_sd));
-        } else if (rule == LANGEVIN_MODIFIED) {
-            vd st = sigma * vd_load(m->tau + i);
-            sd = sigma * positive_part(1.0 - st * st * 0.125);
-        }
-        if (rule != LANGEVIN_EXTREME)
-            theta += sd * vd_load(m->z + i);
-        vd_store(m->theta + i, theta);
+    vr sigma = vr_load(m->sigma + i), half = 0.5 * sigma * sigma, sd = sigma;
+    vr theta = vr_load(m->theta + i) + half * vr_load(m->g + i);
+    if (rule == LANGEVIN_CORRECTED) {
+        vr drift_sd = half * vr_load(m->tau + i);
+        sd = vr_sqrt(vr_positive(sigma * sigma - drift_sd * drift_sd));
+    } else if (rule == LANGEVIN_MODIFIED) {
+        vr st = sigma * vr_load(m->tau + i);
+        sd = sigma * vr_positive(1.0 - st * st * 0.125);
     }
+    if (rule != LANGEVIN_EXTREME)
+        theta += sd * z;
+    *(vr *)(void *)(m->theta + i) = theta;
+    return theta - theta; /* 0, or NaN when theta is not finite */
 }
 
-static void langevin_(const struct langevin_move *m)
+static inline __attribute__((always_inline)) size_t langevin_loop(const struct langevin_move *m,
+                                                                  enum langevin_rule rule)
+{
+    vr wrong = vr_set(0.0);
+    for (size_t i = 0; i < m->n; i += FLOATS) {
+        vf z = rule != LANGEVIN_EXTREME ? vf_load(m->z + i) : vf_set(0.0f);
+        wrong += langevin_at(m, rule, i, vf_low(z)) + langevin_at(m, rule, i + WIDTH, vf_high(z));
+    }
+    double sum = 0.0;
+    for (size_t k = 0; k < WIDTH; k++)
+        sum += wrong[k];
+    for (size_t j = 0; sum != 0.0 && j < m->n; j++)
+        if (!(m->theta[j] - m->theta[j] == 0.0))
+            return j;
+    return SIZE_MAX;
+}
+
+static size_t langevin_(const struct langevin_move *m)
 {
     switch (m->rule) {
     case LANGEVIN_VANILLA:
-        langevin_loop(m, LANGEVIN_VANILLA);
-        break;
+        return langevin_loop(m, LANGEVIN_VANILLA);
     case LANGEVIN_CORRECTED:
-        langevin_loop(m, LANGEVIN_CORRECTED);
-        break;
+        return langevin_loop(m, LANGEVIN_CORRECTED);
     case LANGEVIN_MODIFIED:
-        langevin_loop(m, LANGEVIN_MODIFIED);
-        break;
+        return langevin_loop(m, LANGEVIN_MODIFIED);
     case LANGEVIN_EXTREME:
-        langevin_loop(m, LANGEVIN_EXTREME);
         break;
     }
+    return langevin_loop(m, LANGEVIN_EXTREME);
 }
 
-static void lattice_(double *theta, const double *g, const double *sigma, const double *u, size_t n)
+static size_t lattice_(double *theta, const double *g, const double *sigma, const float *u,
+                       size_t n)
 {
-    for (size_t i = 0; i < n; i += LANES) {
-        vd w = vd_load(sigma + i);
-        vd p = 0.5 + 0.25 * vd_load(g + i) * w; /* u in (0,1) does the clipping */
-        vd_store(theta + i, vd_load(theta + i) + vd_select(vd_load(u + i) < p, w, -w));
+    vr_mask bad = {0};
+    for (size_t i = 0; i < n; i += FLOATS) {
+        vf p = 0.5f + 0.25f * product_single(g, sigma, i); /* u in (0,1) does the clipping */
+        bad |= undefined(g, i);
+        jump_by(theta, sigma, turned(vf_set(1.0f), vf_load(u + i) < p), i);
     }
+    return first_undefined(g, n, bad);
 }
 
 static void moments_(double *mean, double *m2, const double *x, double count, size_t n)
@@ -119,6 +179,11 @@ static void moments_(double *mean, double *m2, const double *x, double count, si
         vd_store(mean + i, m);
         vd_store(m2 + i, vd_load(m2 + i) + delta * (v - m));
     }
+}
+
+static inline vd positive_part(vd x)
+{
+    return vd_select(x > vd_set(0.0), x, vd_set(0.0));
 }
 
 /* Squares of terms beyond 1e154 overflow to infinity or to a NaN difference. The largest number

@@ -16,14 +16,16 @@
 
 enum barker_rule { BARKER_VANILLA, BARKER_CORRECTED, BARKER_EXTREME };
 
-/* theta_j += b_j w_j, w_j = sigma_j z_j (gaussian) or sigma_j (1 + 0.1 z_j); z normal, u uniform.
- */
+/* theta_j += b_j w_j, w_j = sigma_j z_j (gaussian) or sigma_j (1 + 0.1 z_j); z normal, u uniform
+ * (BARKER_EXTREME: unused). Signs have the right probability to 1e-6. A NaN in g is reported; the
+ * coordinates have moved none the less. */
 struct barker_move {
     enum barker_rule rule;
     bool gaussian;
     size_t n;
     double *theta;
-    const double *g, *tau, *sigma, *z, *u; /* tau: BARKER_CORRECTED only */
+    const double *g, *tau, *sigma; /* tau: BARKER_CORRECTED only */
+    const float *z, *u;
 };
 
 enum langevin_rule { LANGEVIN_VANILLA, LANGEVIN_CORRECTED, LANGEVIN_MODIFIED, LANGEVIN_EXTREME };
@@ -32,7 +34,8 @@ struct langevin_move {
     enum langevin_rule rule;
     size_t n;
     double *theta;
-    const double *g, *tau, *sigma, *z;
+    const double *g, *tau, *sigma;
+    const float *z; /* LANGEVIN_EXTREME: unused */
 };
 
 /* out_i = shift + u_a'v_b with a = user[i] and b = item[i], rows of `rank` numbers, cut to [lowest,
@@ -49,10 +52,15 @@ struct kernels {
     void (*rng_bits)(struct rng *rng, uint64_t *out, size_t n);
     void (*rng_uniform)(struct rng *rng, double *out, size_t n);
     void (*rng_normal)(struct rng *rng, double *out, size_t n);
-    void (*barker)(const struct barker_move *move);
-    void (*langevin)(const struct langevin_move *move);
+    void (*rng_uniform_single)(struct rng *rng, float *out, size_t n);
+    void (*rng_normal_single)(struct rng *rng, float *out, size_t n);
+    /* Moves return the first coordinate whose g is NaN (langevin: whose theta is no longer finite),
+     * or SIZE_MAX. */
+    size_t (*barker)(const struct barker_move *move);
+    size_t (*langevin)(const struct langevin_move *move);
     /* theta_j += +-sigma_j with Pr(+) = clip(1/2 + g_j sigma_j / 4, 0, 1). */
-    void (*lattice)(double *theta, const double *g, const double *sigma, const double *u, size_t n);
+    size_t (*lattice)(double *theta, const double *g, const double *sigma, const float *u,
+                      size_t n);
     /* Welford's update with the count-th value: mean and sum of squared deviations. */
     void (*moments)(double *mean, double *m2, const double *x, double count, size_t n);
     /* g = fixed + scale * sum, and tau from sum and sumsq unless tau is NULL:

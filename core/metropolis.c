@@ -149,8 +149,9 @@ static double accept_probability(double log_r)
 
 size_t metropolis_step(const struct metropolis *kind, struct sampler_step *s)
 {
-    double *m = s->memory, *z = s->scratch[0], *u = s->scratch[1], *y = s->scratch[2];
-    double *sigma = s->scratch[3], *gy = s->g;
+    float *z = (float *)(void *)s->scratch[0], *u = (float *)(void *)s->scratch[1];
+    double *m = s->memory, *y = s->scratch[2], *sigma = s->scratch[3], *gy = s->g;
+    _Alignas(ALIGNMENT) double chance[PAD];
     struct arrays a = arrays(m, s->d);
     if (m[STARTED] == 0.0) {
         size_t bad = begin(s, a);
@@ -162,15 +163,15 @@ size_t metropolis_step(const struct metropolis *kind, struct sampler_step *s)
     else
         memcpy(sigma, s->sigma, s->d * sizeof *sigma);
 
-    rng_normal(&s->rng[RNG_JUMP], z, s->d);
-    rng_uniform(&s->rng[RNG_FLIP], u, s->d);
+    rng_normal_single(&s->rng[RNG_JUMP], z, s->d);
+    rng_uniform_single(&s->rng[RNG_FLIP], u, s->d);
     kind->propose(s->theta, a.g, sigma, z, u, y, s->d);
     gradient_exact(s->source, y, gy);
     double log_density = gradient_log_density(s->source, y);
     double accept = accept_probability(log_density - m[LOG_DENSITY] +
                                        kind->log_ratio(s->theta, a.g, y, gy, sigma, s->d));
-    rng_uniform(&s->rng[RNG_FLIP], u, 1);
-    if (u[0] < accept) {
+    rng_uniform(&s->rng[RNG_FLIP], chance, 1);
+    if (chance[0] < accept) {
         memcpy(s->theta, y, s->d * sizeof *y);
         memcpy(a.g, gy, s->d * sizeof *gy);
         m[LOG_DENSITY] = log_density;

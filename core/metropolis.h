@@ -12,8 +12,8 @@
 struct metropolis {
     double target; /* acceptance rate */
     /* y from x with gradient gx. z normal, u uniform. */
-    void (*propose)(const double *x, const double *gx, const double *sigma, const double *z,
-                    const double *u, double *y, size_t d);
+    void (*propose)(const double *x, const double *gx, const double *sigma, const float *z,
+                    const float *u, double *y, size_t d);
     /* log q(x|y) - log q(y|x). */
     double (*log_ratio)(const double *x, const double *gx, const double *y, const double *gy,
                         const double *sigma, size_t d);

@@ -44,6 +44,21 @@ static inline vr vr_set(double x)
     return x - (vr){0};
 }
 
+static inline vr vr_sqrt(vr x)
+{
+#if defined(__AVX512F__)
+    return (vr)_mm512_sqrt_pd((__m512d)x);
+#elif defined(__AVX__)
+    return (vr)_mm256_sqrt_pd((__m256d)x);
+#elif defined(__SSE2__)
+    return (vr)_mm_sqrt_pd((__m128d)x);
+#else
+    for (size_t i = 0; i < WIDTH; i++)
+        x[i] = __builtin_sqrt(x[i]);
+    return x;
+#endif
+}
+
 static inline vd lanes_of(const vr part[PARTS])
 {
     union lanes u;

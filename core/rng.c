@@ -39,3 +39,13 @@ void rng_normal(struct rng *rng, double *out, size_t n)
 {
     kernels->rng_normal(rng, out, n);
 }
+
+void rng_uniform_single(struct rng *rng, float *out, size_t n)
+{
+    kernels->rng_uniform_single(rng, out, n);
+}
+
+void rng_normal_single(struct rng *rng, float *out, size_t n)
+{
+    kernels->rng_normal_single(rng, out, n);
+}

@@ -2,7 +2,9 @@
  *
  * A stream belongs to (seed, chain, purpose), so draws depend neither on threads nor on other
  * chains, and asking for more numbers of one purpose shifts no other. The state is 256 flat bytes;
- * every call starts at a fresh vector and drops what it does not use, so nothing is buffered. */
+ * every call starts at a fresh vector and drops what it does not use, so nothing is buffered. Only
+ * the lanes that a call needs move on: what a chain of one coordinate draws is made by lane 0
+ * alone, so that several such chains can share a vector (core/lockstep.h). */
 #ifndef BARKER_CORE_RNG_H
 #define BARKER_CORE_RNG_H
 
@@ -28,5 +30,10 @@ void rng_seed(struct rng *rng, uint64_t seed, uint64_t chain, uint64_t purpose);
 void rng_bits(struct rng *rng, uint64_t *out, size_t n);
 void rng_uniform(struct rng *rng, double *out, size_t n);
 void rng_normal(struct rng *rng, double *out, size_t n);
+
+/* The same in single precision, quicker: uniform on a grid of 2^-31 (coarser where a float is
+ * coarser), normal with tails to 6.6; their laws are right to 1e-7. */
+void rng_uniform_single(struct rng *rng, float *out, size_t n);
+void rng_normal_single(struct rng *rng, float *out, size_t n);
 
 #endif

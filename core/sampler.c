@@ -18,14 +18,6 @@ const struct sampler_type *sampler_find(const char *name)
     return NULL;
 }
 
-size_t sampler_first_nan(const double *x, size_t n)
-{
-    for (size_t j = 0; j < n; j++)
-        if (x[j] != x[j])
-            return j;
-    return SIZE_MAX;
-}
-
 size_t sampler_first_not_finite(const double *x, size_t n)
 {
     for (size_t j = 0; j < n; j++)

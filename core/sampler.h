@@ -30,6 +30,8 @@ struct sampler_step {
     double *scratch[4];
 };
 
+#define SAMPLER_BLOCK 1024 /* coordinates that a step moves at a time */
+
 struct sampler_type {
     const char *name, *help;
     struct param_table params;
@@ -75,8 +77,7 @@ extern const struct sampler_type *const samplers[];
 extern const size_t sampler_count;
 const struct sampler_type *sampler_find(const char *name); /* or NULL */
 
-/* Helpers for writing a step. The first index of a NaN / of a NaN or infinity, or SIZE_MAX. */
-size_t sampler_first_nan(const double *x, size_t n);
+/* Helpers for writing a step. The first index of a NaN or infinity, or SIZE_MAX. */
 size_t sampler_first_not_finite(const double *x, size_t n);
 
 /* Running estimate of tau, m <- (1-beta) m + beta tau, used as smooth = m / (1-(1-beta)^t):

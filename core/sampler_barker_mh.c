@@ -13,8 +13,8 @@ static const struct param_spec specs[] = {
              "warm-up to accept 40 % of the proposals)"},
 };
 
-static void propose(const double *x, const double *gx, const double *sigma, const double *z,
-                    const double *u, double *y, size_t d)
+static void propose(const double *x, const double *gx, const double *sigma, const float *z,
+                    const float *u, double *y, size_t d)
 {
     memcpy(y, x, d * sizeof *y);
     kernels->barker(&(struct barker_move){

@@ -12,8 +12,8 @@ static const struct param_spec specs[] = {
              "to accept 57.4 % of the proposals)"},
 };
 
-static void propose(const double *x, const double *gx, const double *sigma, const double *z,
-                    const double *u, double *y, size_t d)
+static void propose(const double *x, const double *gx, const double *sigma, const float *z,
+                    const float *u, double *y, size_t d)
 {
     (void)u;
     memcpy(y, x, d * sizeof *y);

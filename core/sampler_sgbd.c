@@ -44,29 +44,40 @@ static size_t memory(const double *params, size_t d)
     return corrected(params) ? sampler_smooth_memory(d) : 0;
 }
 
+/* Random numbers are made for SAMPLER_BLOCK coordinates at a time, which stay in the first cache.
+ */
+static size_t move(struct sampler_step *s, const double *tau)
+{
+    _Alignas(ALIGNMENT) float z[SAMPLER_BLOCK], u[SAMPLER_BLOCK];
+    struct barker_move m = {.rule = (enum barker_rule)s->params[VARIANT],
+                            .gaussian = s->params[NOISE] == 1.0,
+                            .z = z,
+                            .u = u};
+    for (size_t at = 0; at < s->d; at += SAMPLER_BLOCK) {
+        m.n = s->d - at < SAMPLER_BLOCK ? s->d - at : SAMPLER_BLOCK;
+        rng_normal_single(&s->rng[RNG_JUMP], z, m.n);
+        if (m.rule != BARKER_EXTREME)
+            rng_uniform_single(&s->rng[RNG_FLIP], u, m.n);
+        m.theta = s->theta + at;
+        m.g = s->g + at;
+        m.tau = tau + at;
+        m.sigma = s->sigma + at;
+        size_t bad = kernels->barker(&m);
+        if (bad != SIZE_MAX)
+            return at + bad;
+    }
+    return SIZE_MAX;
+}
+
 static size_t step(struct sampler_step *s)
 {
-    double *z = s->scratch[0], *u = s->scratch[1], *smooth = s->scratch[2];
+    double *smooth = s->scratch[2];
     bool use_tau = corrected(s->params);
     gradient_estimate(s->source, s->theta, &s->rng[RNG_BATCH], &s->rng[RNG_GRADIENT], s->g,
                       use_tau || s->want_tau ? s->tau : NULL);
-    size_t bad = sampler_first_nan(s->g, s->d);
-    if (bad != SIZE_MAX)
-        return bad;
     if (use_tau)
         sampler_smooth_tau(s->memory, s->tau, s->params[BETA], smooth, s->d);
-    rng_normal(&s->rng[RNG_JUMP], z, s->d);
-    rng_uniform(&s->rng[RNG_FLIP], u, s->d);
-    kernels->barker(&(struct barker_move){.rule = (enum barker_rule)s->params[VARIANT],
-                                          .gaussian = s->params[NOISE] == 1.0,
-                                          .n = s->d,
-                                          .theta = s->theta,
-                                          .g = s->g,
-                                          .tau = smooth,
-                                          .sigma = s->sigma,
-                                          .z = z,
-                                          .u = u});
-    return SIZE_MAX;
+    return move(s, smooth);
 }
 
 /* Pr(|w| >= 1.702/tau) for w ~ N(sigma, (0.1 sigma)^2) or N(0, sigma^2). */

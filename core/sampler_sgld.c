@@ -44,24 +44,34 @@ static size_t memory(const double *params, size_t d)
     return needs_tau(params) ? sampler_smooth_memory(d) : 0;
 }
 
+static size_t move(struct sampler_step *s, const double *tau)
+{
+    _Alignas(ALIGNMENT) float z[SAMPLER_BLOCK];
+    struct langevin_move m = {.rule = rule(s->params), .z = z};
+    for (size_t at = 0; at < s->d; at += SAMPLER_BLOCK) {
+        m.n = s->d - at < SAMPLER_BLOCK ? s->d - at : SAMPLER_BLOCK;
+        if (m.rule != LANGEVIN_EXTREME)
+            rng_normal_single(&s->rng[RNG_JUMP], z, m.n);
+        m.theta = s->theta + at;
+        m.g = s->g + at;
+        m.tau = tau + at;
+        m.sigma = s->sigma + at;
+        size_t bad = kernels->langevin(&m);
+        if (bad != SIZE_MAX)
+            return at + bad;
+    }
+    return SIZE_MAX;
+}
+
 static size_t step(struct sampler_step *s)
 {
-    double *z = s->scratch[0], *smooth = s->scratch[2];
+    double *smooth = s->scratch[2];
     bool use_tau = needs_tau(s->params);
     gradient_estimate(s->source, s->theta, &s->rng[RNG_BATCH], &s->rng[RNG_GRADIENT], s->g,
                       use_tau || s->want_tau ? s->tau : NULL);
     if (use_tau)
         sampler_smooth_tau(s->memory, s->tau, s->params[BETA], smooth, s->d);
-    if (rule(s->params) != LANGEVIN_EXTREME)
-        rng_normal(&s->rng[RNG_JUMP], z, s->d);
-    kernels->langevin(&(struct langevin_move){.rule = rule(s->params),
-                                              .n = s->d,
-                                              .theta = s->theta,
-                                              .g = s->g,
-                                              .tau = smooth,
-                                              .sigma = s->sigma,
-                                              .z = z});
-    return sampler_first_not_finite(s->theta, s->d);
+    return move(s, smooth);
 }
 
 /* Exact correction is possible up to tau = 2/sigma. */

@@ -15,14 +15,16 @@ static const struct param_spec specs[] = {
 
 static size_t step(struct sampler_step *s)
 {
-    double *u = s->scratch[1];
+    _Alignas(ALIGNMENT) float u[SAMPLER_BLOCK];
     gradient_estimate(s->source, s->theta, &s->rng[RNG_BATCH], &s->rng[RNG_GRADIENT], s->g,
                       s->want_tau ? s->tau : NULL);
-    size_t bad = sampler_first_nan(s->g, s->d);
-    if (bad != SIZE_MAX)
-        return bad;
-    rng_uniform(&s->rng[RNG_FLIP], u, s->d);
-    kernels->lattice(s->theta, s->g, s->sigma, u, s->d);
+    for (size_t at = 0; at < s->d; at += SAMPLER_BLOCK) {
+        size_t n = s->d - at < SAMPLER_BLOCK ? s->d - at : SAMPLER_BLOCK;
+        rng_uniform_single(&s->rng[RNG_FLIP], u, n);
+        size_t bad = kernels->lattice(s->theta + at, s->g + at, s->sigma + at, u, n);
+        if (bad != SIZE_MAX)
+            return at + bad;
+    }
     return SIZE_MAX;
 }
 

@@ -187,6 +187,36 @@ static void check_bits(const struct kernels *k, const struct kernels *base, size
         cr_assert_eq(got[i], 0, "%s, n = %zu: wrote behind the padding", k->isa, n);
 }
 
+/* The first n of some doubles, as the floats that moves take. */
+struct singles {
+    _Alignas(ALIGNMENT) float v[ROOM];
+};
+
+static struct singles singles_of(const struct array *a)
+{
+    struct singles f;
+    for (size_t i = 0; i < ROOM; i++)
+        f.v[i] = (float)a->v[i];
+    return f;
+}
+
+typedef void generator_single(struct rng *rng, float *out, size_t n);
+
+static void check_single(generator_single *f, generator_single *g, const char *isa, size_t n,
+                         const char *what)
+{
+    struct singles got = {.v = {0}}, want = {.v = {0}};
+    struct rng a, b;
+    seed(&a, n);
+    seed(&b, n);
+    f(&a, got.v, n);
+    g(&b, want.v, n);
+    cr_assert_arr_eq(got.v, want.v, n * sizeof *got.v, "%s, %s, n = %zu", isa, what, n);
+    cr_assert_arr_eq(&a, &b, sizeof a, "%s, %s, n = %zu: another state", isa, what, n);
+    for (size_t i = padded(n); i < ROOM; i++)
+        cr_assert_eq(got.v[i], 0.0f, "%s, %s, n = %zu: wrote behind the padding", isa, what, n);
+}
+
 typedef void generator(struct rng *rng, double *out, size_t n);
 
 static void check_generator(generator *f, generator *g, const char *isa, size_t n, const char *what)
@@ -206,6 +236,7 @@ static void check_uniform(const struct kernels *k, const struct kernels *base, s
 {
     (void)flavour;
     check_generator(k->rng_uniform, base->rng_uniform, k->isa, n, "rng_uniform");
+    check_single(k->rng_uniform_single, base->rng_uniform_single, k->isa, n, "rng_uniform_single");
 }
 
 static void check_normal(const struct kernels *k, const struct kernels *base, size_t n,
@@ -213,6 +244,7 @@ static void check_normal(const struct kernels *k, const struct kernels *base, si
 {
     (void)flavour;
     check_generator(k->rng_normal, base->rng_normal, k->isa, n, "rng_normal");
+    check_single(k->rng_normal_single, base->rng_normal_single, k->isa, n, "rng_normal_single");
 }
 
 Test(kernels, random_numbers_are_the_same_everywhere)
@@ -229,7 +261,8 @@ static void check_barker(const struct kernels *k, const struct kernels *base, si
 {
     struct array g = array_of(flavour, 1, n), tau = positive(flavour, 2, n),
                  sigma = positive(flavour == SPECIAL ? ORDINARY : flavour, 3, n),
-                 z = array_of(ORDINARY, 4, n), u = uniforms(5, n);
+                 jumps = array_of(ORDINARY, 4, n), flips = uniforms(5, n);
+    struct singles z = singles_of(&jumps), u = singles_of(&flips);
     for (int rule = BARKER_VANILLA; rule <= BARKER_EXTREME; rule++)
         for (int gaussian = 0; gaussian < 2; gaussian++) {
             struct array got = array_of(ORDINARY, 6, n), want = got;
@@ -242,9 +275,9 @@ static void check_barker(const struct kernels *k, const struct kernels *base, si
                                     .sigma = sigma.v,
                                     .z = z.v,
                                     .u = u.v};
-            k->barker(&m);
+            size_t bad = k->barker(&m);
             m.theta = want.v;
-            base->barker(&m);
+            cr_assert_eq(base->barker(&m), bad);
             expect_same(&got, &want, n, k->isa, "barker");
         }
 }
@@ -253,7 +286,8 @@ static void check_langevin(const struct kernels *k, const struct kernels *base, 
                            enum flavour flavour)
 {
     struct array g = array_of(flavour, 1, n), tau = positive(flavour, 2, n),
-                 sigma = positive(flavour, 3, n), z = array_of(ORDINARY, 4, n);
+                 sigma = positive(flavour, 3, n), noise = array_of(ORDINARY, 4, n);
+    struct singles z = singles_of(&noise);
     for (int rule = LANGEVIN_VANILLA; rule <= LANGEVIN_EXTREME; rule++) {
         bool needs_tau = rule == LANGEVIN_CORRECTED || rule == LANGEVIN_MODIFIED;
         struct array got = array_of(ORDINARY, 6, n), want = got;
@@ -264,9 +298,9 @@ static void check_langevin(const struct kernels *k, const struct kernels *base, 
                                   .tau = needs_tau ? tau.v : NULL,
                                   .sigma = sigma.v,
                                   .z = z.v};
-        k->langevin(&m);
+        size_t bad = k->langevin(&m);
         m.theta = want.v;
-        base->langevin(&m);
+        cr_assert_eq(base->langevin(&m), bad);
         expect_same(&got, &want, n, k->isa, "langevin");
     }
 }
@@ -274,10 +308,12 @@ static void check_langevin(const struct kernels *k, const struct kernels *base, 
 static void check_lattice(const struct kernels *k, const struct kernels *base, size_t n,
                           enum flavour flavour)
 {
-    struct array g = array_of(flavour, 1, n), sigma = positive(flavour, 3, n), u = uniforms(5, n);
+    struct array g = array_of(flavour, 1, n), sigma = positive(flavour, 3, n),
+                 flips = uniforms(5, n);
     struct array got = array_of(ORDINARY, 6, n), want = got;
-    k->lattice(got.v, g.v, sigma.v, u.v, n);
-    base->lattice(want.v, g.v, sigma.v, u.v, n);
+    struct singles u = singles_of(&flips);
+    size_t bad = k->lattice(got.v, g.v, sigma.v, u.v, n);
+    cr_assert_eq(base->lattice(want.v, g.v, sigma.v, u.v, n), bad);
     expect_same(&got, &want, n, k->isa, "lattice");
 }
 
@@ -617,7 +653,8 @@ Test(kernels, lattice_steps_by_sigma_with_the_clipped_linear_probability)
     struct array g = array_of(ORDINARY, 1, n), sigma = positive(ORDINARY, 2, n), u = uniforms(3, n),
                  theta = array_of(ORDINARY, 4, n), before = theta;
     size_t up = 0;
-    portable()->lattice(theta.v, g.v, sigma.v, u.v, n);
+    struct singles flips = singles_of(&u);
+    portable()->lattice(theta.v, g.v, sigma.v, flips.v, n);
     for (size_t j = 0; j < n; j++) {
         double p = fmin(1.0, fmax(0.0, 0.5 + g.v[j] * sigma.v[j] / 4.0));
         bool rises = u.v[j] < p;
@@ -847,4 +884,37 @@ Test(kernels, log_sources_is_the_log_density_of_the_unmixed_rows)
             expect_near(got, want, (double)(n * columns) * (0.1 + 10.0 * scales[s]), "log_sources",
                         n);
         }
+}
+
+/* The sign turns where u crosses the probability: both sides of it, 1e-6 away. */
+Test(kernels, barker_signs_have_their_probability_to_1e_6)
+{
+    enum { n = 64 };
+    for (int rule = BARKER_VANILLA; rule <= BARKER_CORRECTED; rule++) {
+        struct array g = {.v = {0}}, tau = {.v = {0}}, sigma = {.v = {0}}, theta = {.v = {0}};
+        struct singles z = {.v = {0}}, u = {.v = {0}};
+        for (size_t j = 0; j < n; j++) {
+            double x = 0.4 * ((double)(j / 2) - 15.5), stretch = 1.0;
+            sigma.v[j] = 0.3;
+            g.v[j] = x / sigma.v[j];
+            tau.v[j] = 5.6 * (double)j / n; /* t = sigma tau < 1.702 */
+            double t = sigma.v[j] * tau.v[j];
+            if (rule == BARKER_CORRECTED)
+                stretch = 1.702 / sqrt(1.702 * 1.702 - t * t);
+            double p = 1.0 / (1.0 + exp(-stretch * x));
+            u.v[j] = (float)fmin(fmax(p + (j % 2 ? 1e-6 : -1e-6), 0x1p-32), 1.0 - 0x1p-24);
+            theta.v[j] = 5.0;
+        }
+        portable()->barker(&(struct barker_move){.rule = (enum barker_rule)rule,
+                                                 .n = n,
+                                                 .theta = theta.v,
+                                                 .g = g.v,
+                                                 .tau = tau.v,
+                                                 .sigma = sigma.v,
+                                                 .z = z.v,
+                                                 .u = u.v});
+        for (size_t j = 0; j < n; j++)
+            cr_expect_eq(theta.v[j] > 5.0, j % 2 == 0, "rule %d, x = %g, u = %.9g", rule,
+                         g.v[j] * sigma.v[j], (double)u.v[j]);
+    }
 }
