@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
-import { BUILD, PATIENCE } from "./daemon.mjs";
+import { BUILD, eventually, PATIENCE } from "./daemon.mjs";
 
 const CHROMIUM = process.env.CHROMIUM || "/usr/bin/chromium";
 export const SHOTS = join(BUILD, "screenshots");
@@ -14,7 +14,7 @@ export const PHONE = { width: 390, height: 844 };
 export class Browser {
   static launch() {
     if (!existsSync(CHROMIUM)) throw new Error(`${CHROMIUM} is missing: make deps, or BARKER_NO_BROWSER=1 to do without`);
-    return chromium.launch({ executablePath: CHROMIUM, args: process.getuid() === 0 ? ["--no-sandbox"] : [] });
+    return chromium.launch({ executablePath: CHROMIUM, timeout: PATIENCE, args: process.getuid() === 0 ? ["--no-sandbox"] : [] });
   }
 }
 
@@ -104,11 +104,27 @@ export async function save(page, plot, format) {
   return { name: download.suggestedFilename(), bytes: Buffer.concat(chunks) };
 }
 
-// How many colours the canvas of a plot has: a blank one has one.
+// How many colours the canvas of a plot has: a blank one has one. Of a copy, since chromium complains of
+// canvases that are read again and again.
 export const coloursOf = (plot) => plot.locator("canvas").evaluate((canvas) => {
-  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-  return new Set(new Uint32Array(data.buffer)).size;
+  const { width, height } = canvas;
+  if (!width || !height) return 0;
+  const copy = Object.assign(document.createElement("canvas"), { width, height }).getContext("2d", { willReadFrequently: true });
+  copy.drawImage(canvas, 0, 0);
+  return new Set(new Uint32Array(copy.getImageData(0, 0, width, height).data.buffer)).size;
 });
+
+// Until something is drawn on a plot.
+export async function inked(plot) {
+  await plot.locator("canvas").waitFor();
+  await eventually("something drawn", async () => (await coloursOf(plot)) > 8);
+}
+
+// Until a field has a value: what follows from an input follows it soon, not at once.
+export async function shows(field, value) {
+  let seen;
+  await eventually(`“${value}” in a field`, async () => (seen = await field.inputValue()) === value).catch((error) => assert.equal(seen, value, error.message));
+}
 
 // Whether a number as it is shown is a rounding of the daemon's.
 export function assertRounding(text, value, what) {

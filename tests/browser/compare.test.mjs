@@ -1,6 +1,6 @@
 // Jobs side by side.
 import assert from "node:assert/strict";
-import { assertRounding, coloursOf, noSidewaysScroll, PHONE, save, tab } from "./browser.mjs";
+import { assertRounding, inked, noSidewaysScroll, PHONE, save, shows, tab } from "./browser.mjs";
 import { eventually } from "./daemon.mjs";
 import { fillLab } from "./lab.mjs";
 
@@ -9,11 +9,6 @@ let lab;
 export async function prepare(daemon) {
   lab = await fillLab(daemon);
 }
-
-const inked = async (figure) => {
-  await figure.locator("canvas").waitFor();
-  await eventually("something drawn", async () => (await coloursOf(figure)) > 8);
-};
 
 const both = () => `${lab.good.id},${lab.coarse.id}`;
 
@@ -48,7 +43,7 @@ export default {
       for (const [text, key] of [[mean, "mean"], [sd, "sd"], [q5, "q5"], [q50, "q50"], [q95, "q95"], [rhat, "rhat"], [ess, "ess_bulk"]]) assertRounding(text, truth[i][key], `${key} in row ${i}`);
     await page.reload();
     await page.getByText("Bias of means, mean").first().waitFor();
-    assert.equal(await page.getByRole("combobox", { name: "Reference" }).inputValue(), "exact");
+    await shows(page.getByRole("combobox", { name: "Reference" }), "exact");
   },
 
   async "densities of both over each other, with the reference"(t) {
@@ -64,7 +59,7 @@ export default {
     const name = await page.locator("figure.plot figcaption b").first().innerText();
     await page.getByRole("button", { name: `Remove ${name}` }).click();
     await eventually("one plot less", async () => (await page.locator("figure.plot").count()) === 2);
-    assert.match(page.url(), /show=/);
+    await page.waitForURL(/show=/);
   },
 
   async "metrics against iterations or time"(t) {

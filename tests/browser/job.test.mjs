@@ -1,6 +1,6 @@
 // One job: everything on its page against what the daemon says.
 import assert from "node:assert/strict";
-import { assertRounding, coloursOf, live, rowsOf, save, tab } from "./browser.mjs";
+import { assertRounding, inked, live, rowsOf, save, shows, tab } from "./browser.mjs";
 import { eventually } from "./daemon.mjs";
 import { fillLab } from "./lab.mjs";
 
@@ -10,12 +10,7 @@ export async function prepare(daemon) {
   lab = await fillLab(daemon);
 }
 
-const plot = (page, title) => page.locator("figure.plot").filter({ has: page.locator("figcaption b", { hasText: title }) }).first();
-
-async function inked(figure) {
-  await figure.locator("canvas").waitFor();
-  await eventually("something drawn", async () => (await coloursOf(figure)) > 8);
-}
+const plot = (page, title) => page.locator("figure.plot").filter({ has: page.locator("figcaption b").getByText(title, { exact: true }) });
 
 // One column of a saved plot, without the places where it has no point.
 function column(csv, name) {
@@ -102,7 +97,7 @@ export default {
   async "densities with the band of the reference and its biases"(t) {
     const page = await t.page(`/jobs/${lab.good.id}?tab=densities`);
     const summary = await t.daemon.get(`/v1/jobs/${lab.good.id}/summary?reference=exact`);
-    assert.equal(await page.getByLabel("Reference").inputValue(), "exact");
+    await shows(page.getByLabel("Reference"), "exact");
     for (const row of summary.parameters) {
       const figure = plot(page, row.name);
       await inked(figure);
@@ -117,7 +112,7 @@ export default {
     await page.getByLabel("Each chain").check();
     await page.getByLabel("Prior").check();
     await plot(page, "theta[1]").locator(".legend").getByText("prior").waitFor();
-    assert.match(page.url(), /chains=apart/);
+    await page.waitForURL(/chains=apart/);
   },
 
   async "the noise meter with what is advised"(t) {
@@ -195,8 +190,9 @@ export default {
     await plot(page, "theta[1]").waitFor();
     await page.getByRole("button", { name: "Remove theta[1]" }).click();
     await page.getByLabel("Warm-up").uncheck();
+    await page.waitForURL(/warmup=hidden/);
     const there = page.url();
-    assert.match(there, /tab=traces/);
+    assert.match(there, /tab=traces.*params=/);
     await page.reload();
     await plot(page, "theta[2]").waitFor();
     assert.equal(page.url(), there);
@@ -210,7 +206,7 @@ export default {
     await page.reload();
     await page.getByRole("link", { name: lab.coarse.name }).waitFor();
     await eventually("one row", async () => (await page.getByRole("table", { name: "Jobs" }).getByRole("link").count()) === 1);
-    assert.equal(await page.getByLabel("Tag").inputValue(), "paper");
-    assert.equal(await page.getByLabel("Search name or id").inputValue(), "Langevin");
+    await shows(page.getByLabel("Tag"), "paper");
+    await shows(page.getByLabel("Search name or id"), "Langevin");
   },
 };

@@ -1,6 +1,6 @@
 // Jobs that are described in the form.
 import assert from "node:assert/strict";
-import { live } from "./browser.mjs";
+import { live, shows } from "./browser.mjs";
 import { eventually, logisticCsv } from "./daemon.mjs";
 
 export function prepare(daemon) {
@@ -55,7 +55,7 @@ export default {
     await field(page, "/data/path").selectOption("train.csv");
     const preview = page.getByRole("region", { name: "First rows of train.csv" });
     await preview.waitFor();
-    assert.match(await preview.innerText(), /y\s+response\s+x1\s+x2\s+x3/);
+    await eventually("the columns", async () => /y\s+response\s+x1\s+x2\s+x3/.test(await preview.innerText()));
     await page.getByText("300 rows", { exact: true }).waitFor();
     await field(page, "/name").fill("logistic from the form");
     await field(page, "/batch_size").fill("30");
@@ -96,15 +96,15 @@ export default {
     const editor = page.getByLabel("The job as JSON");
     await field(page, "/model").selectOption("skew_normal");
     await field(page, "/iterations").fill("1234");
-    assert.equal(JSON.parse(await editor.inputValue()).iterations, 1234);
+    await eventually("1234 in the JSON", async () => JSON.parse(await editor.inputValue()).iterations === 1234);
     await editor.fill('{"model": "skew_normal", "sampler": "mala", "iterations": 777, "chains": 3}');
-    assert.equal(await field(page, "/iterations").inputValue(), "777");
-    assert.equal(await field(page, "/sampler").inputValue(), "mala");
+    await shows(field(page, "/iterations"), "777");
+    await shows(field(page, "/sampler"), "mala");
     await editor.fill('{"model": "skew_normal",');
     await page.getByText(/^Line 1, column \d+/).waitFor();
-    assert.equal(await page.getByRole("button", { name: "Submit" }).isDisabled(), true);
+    await eventually("nothing to submit", () => page.getByRole("button", { name: "Submit" }).isDisabled());
     await page.getByRole("button", { name: "Undo" }).click();
-    assert.equal(await field(page, "/iterations").inputValue(), "777");
+    await shows(field(page, "/iterations"), "777");
     await page.locator(".lamp", { hasText: /^valid/ }).waitFor();
   },
 
@@ -114,9 +114,9 @@ export default {
     const page = await t.page(`/jobs/${id}`);
     await page.getByRole("button", { name: "Clone…" }).click();
     await page.getByText("a copy of").waitFor();
-    assert.equal(await field(page, "/iterations").inputValue(), "321");
-    assert.equal(await field(page, "/model/alpha").inputValue(), "2.5");
-    assert.equal(await field(page, "/sampler").inputValue(), "sgld");
+    await shows(field(page, "/iterations"), "321");
+    await shows(field(page, "/model/alpha"), "2.5");
+    await shows(field(page, "/sampler"), "sgld");
     const copy = await t.daemon.get(`/v1/jobs/${await submit(page)}`);
     assert.notEqual(copy.id, id);
     assert.deepEqual([copy.request.sampler.step_size, copy.request.chains], [0.25, 3]);

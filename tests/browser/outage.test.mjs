@@ -4,7 +4,7 @@ import { live } from "./browser.mjs";
 import { eventually } from "./daemon.mjs";
 
 // How chromium words it. 503 is a daemon that is not ready yet.
-const GONE = /ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_SOCKET_NOT_CONNECTED|status of 503/;
+const GONE = /ERR_CONNECTION_|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONTENT_LENGTH_MISMATCH|ERR_SOCKET_NOT_CONNECTED|status of 503/;
 
 // Iterations of the first chain, as the page shows them.
 const shown = async (page) => Number((await page.getByLabel("Chains").locator("tbody tr").first().locator("td").nth(2).innerText()).split("/")[0].replace(/\D/g, ""));

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { DESKTOP, live, noSidewaysScroll, PHONE, SHOTS } from "./browser.mjs";
+import { eventually } from "./daemon.mjs";
 import { fillLab } from "./lab.mjs";
 
 let lab, running;
@@ -51,7 +52,7 @@ async function visit(t, look, options, check) {
   for (const [name, [where, there]] of Object.entries(PAGES)) {
     await page.goto(`${t.daemon.url}/#${typeof where === "function" ? where() : where}`);
     await page.locator(there).first().waitFor();
-    await page.locator("main .spinner").waitFor({ state: "detached" });
+    await eventually(`${name} without a spinner`, async () => (await page.locator("main .spinner").count()) === 0);
     await live(page);
     await check?.(page, name);
     await page.screenshot({ path: join(SHOTS, `${name}-${look}.png`) });

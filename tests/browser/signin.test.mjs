@@ -72,20 +72,21 @@ export default {
     const where = `/jobs/${job.id}?tab=log&ticket=${encodeURIComponent(ticket)}`;
     const page = await t.page(where, { token: null });
     await page.getByRole("heading", { name: "first" }).waitFor();
-    assert.equal(new URL(page.url()).hash, `#/jobs/${job.id}?tab=log`);
+    await page.waitForURL((url) => url.hash === `#/jobs/${job.id}?tab=log`);
     assert.ok(!(await everythingKept(page)).includes(ticket));
     await page.goBack();
     assert.ok(!page.url().includes(ticket), "nor is it in the history");
     const late = await t.page(where, { token: null });
     await late.getByText("The link has been used").waitFor();
-    assert.ok(!late.url().includes("ticket"));
+    await late.waitForURL((url) => !url.hash.includes("ticket"));
     assert.equal(await late.evaluate(() => sessionStorage.getItem("barkerd.token")), null);
   },
 
   async "by keyboard alone: sign in, open a job, switch tabs"(t) {
     const page = await t.page("/jobs", { token: null });
     await page.getByLabel("Token").waitFor();
-    await page.keyboard.type(t.daemon.token); // the field has the focus
+    await page.waitForFunction(() => document.activeElement.name === "token"); // the field has the focus
+    await page.keyboard.type(t.daemon.token);
     await page.keyboard.press("Enter");
     await page.getByRole("link", { name: "first" }).waitFor();
     const press = async (key, there) => {
