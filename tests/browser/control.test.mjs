@@ -78,6 +78,25 @@ export default {
     await row(page, "listed").waitFor();
   },
 
+  async "an answer that comes later than the events after it changes nothing"(t) {
+    const [id, other] = [await t.daemon.submit(endless({ name: "overtaken" })), await t.daemon.submit(endless({ name: "beside it" }))];
+    const page = await t.page("/jobs");
+    await live(page);
+    for (const name of ["overtaken", "beside it"]) await row(page, name).getByText("running").waitFor();
+    await page.route("**/cancel", async (route) => {
+      const answer = await route.fetch();
+      await t.daemon.wait(id, "cancelled");
+      await row(page, "overtaken").getByText("cancelled").waitFor();
+      await route.fulfill({ response: answer, json: { ...(await answer.json()), state: "cancelling" } });
+    });
+    await menu(page, "overtaken", "Cancel");
+    await page.getByText("The draws so far are kept.").waitFor();
+    await t.daemon.call("POST", `/v1/jobs/${other}/pause`);
+    await row(page, "beside it").getByText("paused").waitFor(); // whatever came before is shown too
+    assert.equal(await row(page, "overtaken").getByText("cancelled").count(), 1);
+    await t.daemon.call("POST", `/v1/jobs/${other}/cancel`);
+  },
+
   async "jobs appear, run and end in the list by themselves"(t) {
     const page = await t.page("/jobs");
     await live(page);

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { parseBlock, readEvents } from "../../clients/web/src/live.js";
+import { asking, parseBlock, putChange, putJobs, readEvents } from "../../clients/web/src/live.js";
+import { jobs } from "../../clients/web/src/store.js";
 
 // A stream that arrives in these pieces.
 function reader(pieces) {
@@ -13,6 +14,17 @@ async function events(pieces) {
   await readEvents(reader(pieces), () => alive++, (event) => seen.push(event));
   return { seen, alive };
 }
+
+const hear = (data) => readEvents(reader([`id: 1\nevent: job.state\ndata: ${JSON.stringify(data)}\n\n`]), () => {});
+
+const stateOf = (id) => jobs.get().byId[id]?.state;
+
+const changed = () => new Promise((done) => {
+  const stop = jobs.watch(() => {
+    stop();
+    done();
+  });
+});
 
 export default {
   "an event has id, type and data": () =>
@@ -29,5 +41,30 @@ export default {
     }
   },
   "an event that was cut off is not taken": async () => assert.equal((await events(["id: 1\nevent: a\ndata: {}\n"])).seen.length, 0),
+  "a list that an event has overtaken does not undo it": async () => {
+    const asked = asking();
+    await hear({ id: "a", state: "succeeded", progress: 1 });
+    putJobs([{ id: "a", name: "first", state: "running", progress: 0.5 }, { id: "b", state: "running" }], asked);
+    assert.deepEqual(jobs.get().byId.a, { id: "a", name: "first", state: "succeeded", progress: 1 });
+    assert.equal(stateOf("b"), "running");
+    putJobs([{ id: "a", state: "queued", progress: 0 }], asking());
+    assert.deepEqual(jobs.get().byId.a, { id: "a", state: "queued", progress: 0 }, "asked since, the answer stands");
+  },
+  "only what was heard since stands": async () => {
+    await hear({ id: "c", state: "running", progress: 0.25 });
+    const asked = asking();
+    await hear({ id: "c", state: "paused" });
+    putJobs([{ id: "c", state: "running", progress: 0.5 }], asked);
+    assert.deepEqual(jobs.get().byId.c, { id: "c", state: "paused", progress: 0.5 });
+  },
+  "an answer to an action that an event has overtaken does not undo it": async () => {
+    putJobs([{ id: "d", state: "running" }], asking());
+    const asked = asking();
+    await hear({ id: "d", state: "cancelled" });
+    await changed();
+    putChange({ id: "d", name: "fourth", state: "cancelling" }, asked);
+    await changed();
+    assert.deepEqual(jobs.get().byId.d, { id: "d", name: "fourth", state: "cancelled" });
+  },
   "every byte is a sign of life": async () => assert.equal((await events([": x\n\n", ": y\n\n"])).alive, 2),
 };

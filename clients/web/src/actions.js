@@ -1,7 +1,7 @@
 // What can be done to a job, in which state, and what is asked first.
 import { api } from "./api.js";
 import { count } from "./format.js";
-import { mergeJob } from "./live.js";
+import { asking, mergeJob, putChange } from "./live.js";
 import { navigate } from "./router.js";
 import { session } from "./store.js";
 import { ask, confirm } from "./ui/dialog.jsx";
@@ -22,8 +22,9 @@ export function mayChange(job) {
 }
 
 const post = (verb) => async (job, body) => {
+  const asked = asking();
   const changed = await api.post(`/v1/jobs/${job.id}/${verb}`, body);
-  if (changed?.id) mergeJob(changed);
+  if (changed?.id) putChange(changed, asked);
 };
 
 const RUN = {

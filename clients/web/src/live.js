@@ -154,8 +154,33 @@ function received(event) {
   if (event.id) lastId = event.id;
   if (!event.data) return;
   const data = JSON.parse(event.data);
-  if (data.id) mergeJob(data);
+  if (data.id) {
+    note(data);
+    mergeJob(data);
+  }
   emit(event.type, data);
+}
+
+// A reply may be older than an event that overtook it, and nothing would ever correct it. So whoever asks
+// notes when (asking), and what the stream has said of a job since then stands.
+const NOTED_LIMIT = 2000;
+const noted = new Map(); // id -> {field: [when, value]}
+let events = 0;
+
+export const asking = () => events;
+
+function note(data) {
+  const fields = noted.get(data.id) ?? {};
+  events++;
+  for (const [name, value] of Object.entries(data)) fields[name] = [events, value];
+  noted.delete(data.id);
+  noted.set(data.id, fields);
+  if (noted.size > NOTED_LIMIT) noted.delete(noted.keys().next().value);
+}
+
+function upToDate(job, asked) {
+  const newer = Object.entries(noted.get(job.id) ?? {}).filter(([, [when]]) => when > asked);
+  return { ...job, ...Object.fromEntries(newer.map(([name, [, value]]) => [name, value])) };
 }
 
 // An event says what changed; the rest of the job is as it was. Changes are gathered for a moment,
@@ -179,9 +204,12 @@ function flushJobs() {
   });
 }
 
-export function putJobs(list) {
-  jobs.set(({ byId }) => ({ byId: { ...byId, ...Object.fromEntries(list.map((job) => [job.id, job])) } }));
+// Jobs, or a changed one, as the daemon answered to what was asked then.
+export function putJobs(list, asked) {
+  jobs.set(({ byId }) => ({ byId: { ...byId, ...Object.fromEntries(list.map((job) => [job.id, upToDate(job, asked)])) } }));
 }
+
+export const putChange = (job, asked) => mergeJob(upToDate(job, asked));
 
 // A tab that was asleep may have lost its stream without noticing.
 if (globalThis.document)

@@ -1,13 +1,13 @@
 // Data of the daemon inside a view, fetched again when events say so.
 //
 //     const trace = useResource(`/v1/jobs/${id}/trace`, { params }, { job: id, atLeast: 3000 });
-//     trace: { data, error, loading, stale, reload }
+//     trace: { data, error, loading, stale, asked, reload }
 //
 // data stays while new data are on their way and after a failure (then stale is true): a page that
 // loses the daemon keeps showing what it knew. A path of null fetches nothing.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { address, api } from "./api.js";
-import { listen, paused } from "./live.js";
+import { asking, listen, paused } from "./live.js";
 
 const NOTHING = { data: null, error: null, loading: true, stale: false, url: null };
 
@@ -56,9 +56,10 @@ function startFetcher(url, refs, setState) {
     }
     controller = new AbortController();
     last = Date.now();
+    const asked = asking();
     try {
       const data = await api.get(url, {}, { signal: controller.signal });
-      if (!stopped) setState({ data, error: null, loading: false, stale: false, url });
+      if (!stopped) setState({ data, error: null, loading: false, stale: false, url, asked });
     } catch (error) {
       if (!stopped && error.name !== "AbortError")
         setState((old) => ({ ...old, error, loading: false, stale: old.data !== null, url }));

@@ -38,7 +38,7 @@ export function Job({ id }) {
   const loaded = useResource(`/v1/jobs/${id}`, {}, { job: id, on: (type, data) => type !== "job.progress" && data.id === id });
   const [tab, setTab] = useQuery("tab", "overview");
   useEffect(() => {
-    if (loaded.data) putJobs([loaded.data]);
+    if (loaded.data) putJobs([loaded.data], loaded.asked);
   }, [loaded.data]);
   const job = useStore(jobs, (s) => s.byId[id]) ?? loaded.data;
   useEffect(() => {

@@ -3,7 +3,7 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks"
 import { act, actionsFor } from "../actions.js";
 import { api } from "../api.js";
 import { ago, count, duration, modelName, percent, samplerName, time } from "../format.js";
-import { paused, putJobs, useEvents } from "../live.js";
+import { asking, paused, putJobs, useEvents } from "../live.js";
 import { makeHash, navigate, setQuery, useQuery } from "../router.js";
 import { jobs, session, tick, ticked, useStore } from "../store.js";
 import { Button } from "../ui/button.jsx";
@@ -25,12 +25,13 @@ function useJobList(query) {
 
   const load = useCallback(async (cursor) => {
     const mine = ++refs.current.asked;
+    const asked = asking();
     try {
       // A reload covers what was loaded before, so that nothing scrolls away.
       const had = refs.current.key === key && !cursor ? refs.current.count || 0 : 0;
       const page = await api.get("/v1/jobs", { ...JSON.parse(key), limit: Math.max(PAGE, Math.min(500, had)), cursor });
       if (mine !== refs.current.asked) return;
-      putJobs(page.items);
+      putJobs(page.items, asked);
       refs.current.key = key;
       setList((old) => {
         const ids = page.items.map((job) => job.id);

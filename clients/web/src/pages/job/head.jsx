@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { act, actionsFor, mayChange } from "../../actions.js";
 import { api } from "../../api.js";
 import { ago, bytes, count, duration, modelName, percent, plural, samplerName, time } from "../../format.js";
-import { mergeJob } from "../../live.js";
+import { asking, putChange } from "../../live.js";
 import { navigate } from "../../router.js";
 import { tick, ticked, useStore } from "../../store.js";
 import { Button } from "../../ui/button.jsx";
@@ -77,7 +77,8 @@ function Edit({ job, close }) {
     event.preventDefault();
     try {
       const tags = form.tags.split(",").map((t) => t.trim()).filter(Boolean);
-      mergeJob(await api.patch(`/v1/jobs/${job.id}`, { name: form.name, note: form.note, tags, priority: Number(form.priority), visibility: form.visibility }));
+      const asked = asking();
+      putChange(await api.patch(`/v1/jobs/${job.id}`, { name: form.name, note: form.note, tags, priority: Number(form.priority), visibility: form.visibility }), asked);
       close();
     } catch (e) {
       setError(e);
