@@ -111,10 +111,13 @@ $(B)/$(1)-$(2): $(B)/tests/$(1)/$(2).o $(B)/libserver.a $(B)/libmodels.a $(B)/li
 	$(Q)$$(CC) $$(LDFLAGS) -o $$@ $$^ $$(SERVER_LIBS) -lm
 endef
 programs = $(patsubst tests/$(1)/%.c,%,$(wildcard tests/$(1)/*.c))
-$(foreach k,crash tsan bench,$(foreach n,$(filter-out plain,$(call programs,$(k))),$(eval $(call program,$(k),$(n)))))
+$(foreach k,crash tsan bench,$(foreach n,$(filter-out ours plain,$(call programs,$(k))),$(eval $(call program,$(k),$(n)))))
 CRASH := $(patsubst %,$(B)/crash-%,$(call programs,crash))
 TSAN  := $(patsubst %,$(B)/tsan-%,$(call programs,tsan))
 BENCH := $(B)/bench-ours $(B)/bench-plain $(B)/bench-metrics
+
+$(B)/bench-ours: $(B)/tests/bench/ours.o $(B)/libmodels.a $(B)/libcore.a
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lm
 
 # The yardstick: what a user's own program would be compiled with.
 $(B)/bench-plain: tests/bench/plain.c tests/bench/worker.h
