@@ -1,8 +1,9 @@
 /* Views of data: borrowed, immutable, shared by all chains of all jobs that use them.
  *
  * Rows are dense and row-major in single or double precision, `stride` elements apart and padded
- * with zeros up to the stride; the first is 64-byte aligned, every one to LANES elements. Triplets
- * are (row, column, value) with 0-based indices. */
+ * with zeros up to the stride; the first is 64-byte aligned. A row takes four elements, eight, or
+ * whole cache lines: the stride is that of dataset_stride and no other. Triplets are (row, column,
+ * value) with 0-based indices. */
 #ifndef BARKER_CORE_DATASET_H
 #define BARKER_CORE_DATASET_H
 
@@ -22,11 +23,20 @@ struct dataset {
     enum precision precision; /* of x */
     size_t N;                 /* rows or triplets */
     size_t columns;           /* of x */
-    size_t stride;   /* elements between rows of x, a multiple of LANES, at most padded(columns) */
-    const void *x;   /* const float * or const double * */
-    const double *y; /* response, or value of the triplet */
+    size_t stride;            /* elements between rows of x: dataset_stride */
+    const void *x;            /* const float * or const double * */
+    const double *y;          /* response, or value of the triplet */
     const uint32_t *user, *item;
     size_t users, items; /* one more than the largest index */
 };
+
+/* Never more than padded(columns). */
+static inline size_t dataset_stride(size_t columns, enum precision precision)
+{
+    size_t line = precision == PRECISION_SINGLE ? 16 : 8;
+    if (columns <= 8)
+        return columns <= 4 ? 4 : 8;
+    return (columns + line - 1) / line * line;
+}
 
 #endif

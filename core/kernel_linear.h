@@ -1,138 +1,423 @@
-/* Kernels: the linear predictor and its gradient over gathered rows. A part of core/kernels.c. */
+/* Kernels: the linear predictor and its gradient over gathered rows. A part of core/kernels.c.
+ *
+ * Rows are taken in groups of as many as a line has elements, so that their predictors and
+ * residuals fill a line. Element i of quarter q of that line belongs to row E q + i of the group, E
+ * the elements of a quarter: that is how the folding leaves them. */
 #ifndef BARKER_CORE_KERNEL_LINEAR_H
 #define BARKER_CORE_KERNEL_LINEAR_H
 
-#include "core/linear.h"
-#include "core/registers.h"
+#include "core/kernel_link.h"
 
-#include <stdbool.h>
-#include <string.h>
+#define GROUP_MAX   16                /* rows */
+#define BLOCK_ROWS  32                /* long rows that are summed at a time */
+#define SHORT_TERMS 32                /* groups of short rows that are summed at a time */
+#define AHEAD       16                /* rows between asking for a row and using it */
+#define NEAR_BYTES  ((size_t)1 << 20) /* data that the cache has anyhow */
 
-/* Elements of a row as doubles, whatever their precision. */
-static inline __attribute__((always_inline)) vr row_part(const void *row, size_t j, bool single)
+/* How rows are stored and with which numbers we work; a constant everywhere. */
+struct kind {
+    enum precision real, stored;
+    size_t quarters; /* of a line that a row takes, of the working precision: 1, 2 or 4 and more */
+};
+
+INLINE const char *row_of(const char *x, const uint32_t *idx, size_t at, size_t bytes)
 {
-    if (!single)
-        return vr_load((const double *)row + j);
-    const float *p = (const float *)row + j;
-#if defined(__AVX512F__) /* gcc 12 does not find these by itself */
-    return (vr)_mm512_cvtps_pd(_mm256_load_ps(p));
-#elif defined(__AVX__)
-    return (vr)_mm256_cvtps_pd(_mm_load_ps(p));
-#else
-    return __builtin_convertvector(*(const vr_single *)(const void *)p, vr);
-#endif
+    return x + (idx != NULL ? idx[at] : at) * bytes;
 }
 
-/* Pointers to the rows of one block; the rows of the next block are asked for meanwhile. */
+/* ---- short rows: several of them share a line ---- */
+
+/* The rows of a group in lines, such that folding puts row k at place k. */
+INLINE void group_load(struct kind kind, const char *x, const uint32_t *idx, size_t at,
+                       struct line *out)
+{
+    size_t E = line_elements(kind.real) / 4;
+    size_t bytes = kind.quarters * (kind.stored == kind.real ? 16 : 8);
+    for (size_t i = 0; i < E; i++) {
+        const char *r[4];
+        for (size_t q = 0; q < 4; q++)
+            r[q] = row_of(x, idx, at + E * q + i, bytes);
+        if (kind.quarters == 1) {
+            out[i] = line_of_quarters(r[0], r[1], r[2], r[3]);
+            continue;
+        }
+        for (size_t h = 0; h < 2; h++)
+            out[2 * i + h] = kind.stored == kind.real ? line_of_halves(r[2 * h], r[2 * h + 1])
+                                                      : line_widen_quarters(r[2 * h], r[2 * h + 1]);
+    }
+}
+
+INLINE struct line group_predict(struct kind kind, const struct line *x, struct line theta)
+{
+    size_t E = line_elements(kind.real) / 4;
+    struct line sum[4];
+    for (size_t i = 0; i < E; i++)
+        sum[i] = kind.quarters == 1
+                     ? line_multiply(kind.real, x[i], theta)
+                     : fold_quarters(kind.real, line_multiply(kind.real, x[2 * i], theta),
+                                     line_multiply(kind.real, x[2 * i + 1], theta));
+    return fold_elements(kind.real, sum);
+}
+
+struct line_sums {
+    struct line sum, square;
+};
+
+/* The sum of r_k x_k over the group, and of the squares: pairs first. */
+INLINE struct line_sums group_terms(struct kind kind, const struct line *x, struct line r,
+                                    bool squares)
+{
+    size_t lines = line_elements(kind.real) / 4 * kind.quarters;
+    struct line term[8], square[8];
+    for (size_t i = 0; i < lines; i++) {
+        struct line factor = spread_element(kind.real, r, i / kind.quarters);
+        if (kind.quarters == 2)
+            factor = spread_quarters(factor, i % 2 * 2);
+        term[i] = line_multiply(kind.real, factor, x[i]);
+        if (squares)
+            square[i] = line_multiply(kind.real, term[i], term[i]);
+    }
+    for (size_t width = lines / 2; width > 0; width /= 2)
+        for (size_t i = 0; i < width; i++) {
+            term[i] = line_add(kind.real, term[i], term[i + width]);
+            if (squares)
+                square[i] = line_add(kind.real, square[i], square[i + width]);
+        }
+    return (struct line_sums){.sum = term[0], .square = squares ? square[0] : term[0]};
+}
+
+/* total += a line of the working precision, element by element. */
+INLINE void total_add(enum precision p, double *total, struct line x)
+{
+    for (size_t i = 0; i < FPARTS; i++) {
+        vr *at = (vr *)(void *)(total + i * (p == PRECISION_SINGLE ? FLOATS : WIDTH));
+        at[0] += p == PRECISION_SINGLE ? vf_low(x.part[i]) : (vr)x.part[i];
+        if (p == PRECISION_SINGLE)
+            at[1] += vf_high(x.part[i]);
+    }
+}
+
+/* theta again and again, in the working precision. */
+INLINE struct line theta_line(struct kind kind, const double *theta)
+{
+    _Alignas(ALIGNMENT) float single[16];
+    _Alignas(ALIGNMENT) double wide[8];
+    size_t width = line_elements(kind.real) / 4 * kind.quarters;
+    for (size_t k = 0; k < line_elements(kind.real); k++)
+        if (kind.real == PRECISION_SINGLE)
+            single[k] = (float)theta[k % width];
+        else
+            wide[k] = theta[k % width];
+    return kind.real == PRECISION_SINGLE ? line_load(single) : line_load(wide);
+}
+
+/* The last rows, fewer than a group: followed by rows of zeros, whose terms are zero. */
+struct rest {
+    uint32_t row[GROUP_MAX];
+    _Alignas(ALIGNMENT) char x[GROUP_MAX * 32];
+};
+
+INLINE void rest_fill(struct rest *rest, const struct dataset *data, const uint32_t *idx, size_t at,
+                      size_t n)
+{
+    size_t bytes = row_bytes(data);
+    memset(rest, 0, sizeof *rest);
+    for (size_t k = 0; at + k < n; k++) {
+        rest->row[k] = idx != NULL ? idx[at + k] : (uint32_t)(at + k);
+        memcpy(rest->x + k * bytes, row_at(data, rest->row[k]), bytes);
+    }
+}
+
+/* Columns from the sums of a line's elements: a row's width apart belong together. */
+INLINE void total_fold(struct kind kind, const double *total, double *sum)
+{
+    size_t all = line_elements(kind.real), width = all / 4 * kind.quarters;
+    for (size_t j = 0; j < width; j++)
+        sum[j] = width == all / 2 ? total[j] + total[j + width]
+                                  : (total[j] + total[j + 2 * width]) +
+                                        (total[j + width] + total[j + 3 * width]);
+}
+
+INLINE struct line_sums group_sums(struct kind kind, enum link link, const struct line *x,
+                                   struct line theta, struct line y, bool squares)
+{
+    struct line eta = group_predict(kind, x, theta);
+    return group_terms(kind, x, link_residual(link, kind.real, eta, y), squares);
+}
+
+INLINE void short_gradient(struct kind kind, enum link link, const struct linear *l,
+                           const struct linear_batch *batch, const uint32_t *idx, bool squares)
+{
+    _Alignas(ALIGNMENT) double total[GROUP_MAX] = {0}, total_squares[GROUP_MAX] = {0};
+    struct line theta = theta_line(kind, batch->theta), x[8];
+    size_t G = line_elements(kind.real), at = 0, whole = batch->n / G * G;
+    while (at < whole) {
+        struct line_sums sums = {0};
+        size_t end = whole - at < SHORT_TERMS * G ? whole : at + SHORT_TERMS * G;
+        for (; at < end; at += G) {
+            struct line y = link_responses(link, kind.real, l, idx != NULL ? idx + at : NULL, at);
+            group_load(kind, l->data->x, idx, at, x);
+            struct line_sums group = group_sums(kind, link, x, theta, y, squares);
+            sums.sum = line_add(kind.real, sums.sum, group.sum);
+            if (squares)
+                sums.square = line_add(kind.real, sums.square, group.square);
+        }
+        total_add(kind.real, total, sums.sum);
+        total_add(kind.real, total_squares, sums.square);
+    }
+    if (at < batch->n) {
+        struct rest rest;
+        rest_fill(&rest, l->data, idx, at, batch->n);
+        group_load(kind, rest.x, NULL, 0, x);
+        struct line y = link_responses(link, kind.real, l, rest.row, 0);
+        struct line_sums group = group_sums(kind, link, x, theta, y, squares);
+        total_add(kind.real, total, group.sum);
+        total_add(kind.real, total_squares, group.square);
+    }
+    total_fold(kind, total, batch->sum);
+    if (squares)
+        total_fold(kind, total_squares, batch->sumsq);
+}
+
+/* ---- long rows: whole lines ---- */
+
 struct block {
     size_t count;
-    uint32_t row[LINEAR_BLOCK];
-    const char *x[LINEAR_BLOCK];
+    uint32_t row[BLOCK_ROWS];
+    const char *x[BLOCK_ROWS];
+    _Alignas(ALIGNMENT) char eta[BLOCK_ROWS * sizeof(double)];
 };
 
 static inline void block_fill(struct block *b, const struct dataset *data, const uint32_t *idx,
                               size_t at, size_t n)
 {
-    const char *x = data->x;
     size_t bytes = row_bytes(data);
-    b->count = n - at < LINEAR_BLOCK ? n - at : LINEAR_BLOCK;
+    b->count = n - at < BLOCK_ROWS ? n - at : BLOCK_ROWS;
     for (size_t k = 0; k < b->count; k++) {
         b->row[k] = idx != NULL ? idx[at + k] : (uint32_t)(at + k);
-        b->x[k] = x + b->row[k] * bytes;
+        b->x[k] = (const char *)data->x + b->row[k] * bytes;
     }
-    if (idx == NULL)
-        return;
-    for (size_t k = at + LINEAR_BLOCK; k < n && k < at + 2 * LINEAR_BLOCK; k++)
-        __builtin_prefetch(x + idx[k] * bytes);
+    for (size_t k = b->count; k < BLOCK_ROWS; k++)
+        b->row[k] = b->row[0];
 }
 
-/* eta[0] = a'theta, eta[1] = b'theta, each in the order of vd_sum. Two rows share the loads of
- * theta and the last step of the sum. */
-static inline __attribute__((always_inline)) void pair_predict(const char *a, const char *b,
-                                                               const double *theta, size_t stride,
-                                                               bool single, double eta[2])
+INLINE struct line row_line(struct kind kind, const char *row, size_t j)
 {
-    vr sum[2][PARTS] = {0};
-    for (size_t j = 0; j < stride; j += LANES)
-        for (size_t i = 0; i < PARTS; i++) {
-            vr t = vr_load(theta + j + i * WIDTH);
-            sum[0][i] += row_part(a, j + i * WIDTH, single) * t;
-            sum[1][i] += row_part(b, j + i * WIDTH, single) * t;
+    return kind.stored == kind.real ? line_load(row + 64 * j)
+                                    : line_widen((const float *)(const void *)row + 8 * j);
+}
+
+/* Of four rows, a quarter each. */
+INLINE struct line quad_predict(struct kind kind, const char *const x[4], const void *theta,
+                                size_t lines)
+{
+    struct line sum[4] = {0};
+    for (size_t j = 0; j < lines; j++) {
+        struct line t = line_load((const char *)theta + 64 * j);
+        for (size_t q = 0; q < 4; q++)
+            sum[q] =
+                line_add(kind.real, sum[q], line_multiply(kind.real, row_line(kind, x[q], j), t));
+    }
+    return fold_quarters(kind.real, fold_halves(kind.real, sum[0], sum[1]),
+                         fold_halves(kind.real, sum[2], sum[3]));
+}
+
+/* Rows that do not fill a group, four at a time; the last is repeated. */
+INLINE void block_predict_rest(struct kind kind, struct block *b, size_t k, const void *theta,
+                               size_t lines)
+{
+    size_t size = 64 / line_elements(kind.real);
+    for (; k < b->count; k += 4) {
+        _Alignas(ALIGNMENT) char eta[64];
+        const char *x[4];
+        for (size_t q = 0; q < 4; q++)
+            x[q] = b->x[k + q < b->count ? k + q : b->count - 1];
+        struct line sum = quad_predict(kind, x, theta, lines);
+        line_store(eta, fold_elements(kind.real, (struct line[4]){sum, sum, sum, sum}));
+        for (size_t q = 0; q < 4; q++)
+            memcpy(b->eta + (k + q) * size, eta + 16 * q, size);
+    }
+}
+
+INLINE void block_predict(struct kind kind, struct block *b, const void *theta, size_t lines)
+{
+    size_t G = line_elements(kind.real), E = G / 4, size = 64 / G, k = 0;
+    for (; k + G <= b->count; k += G) {
+        struct line sum[4];
+        for (size_t i = 0; i < E; i++) {
+            const char *x[4];
+            for (size_t q = 0; q < 4; q++)
+                x[q] = b->x[k + E * q + i];
+            sum[i] = quad_predict(kind, x, theta, lines);
         }
-    vd_quarter x = fold(sum[0]), y = fold(sum[1]);
-    vd_quarter both = __builtin_shuffle(x, y, (quarter_choice){0, 2}) +
-                      __builtin_shuffle(x, y, (quarter_choice){1, 3});
-    eta[0] = both[0];
-    eta[1] = both[1];
+        line_store(b->eta + k * size, fold_elements(kind.real, sum));
+    }
+    block_predict_rest(kind, b, k, theta, lines);
 }
 
-static inline __attribute__((always_inline)) void
-block_predict(const struct block *b, const double *theta, size_t stride, bool single, double *eta)
+/* eta becomes the residual. */
+INLINE void block_residuals(enum precision p, enum link link, const struct linear *l,
+                            struct block *b)
 {
-    size_t k = 0;
-    for (; k + 2 <= b->count; k += 2)
-        pair_predict(b->x[k], b->x[k + 1], theta, stride, single, eta + k);
-    if (k < b->count) {
-        double last[2];
-        pair_predict(b->x[k], b->x[k], theta, stride, single, last);
-        eta[k] = last[0];
+    size_t G = line_elements(p), size = 64 / G;
+    for (size_t k = 0; k < b->count; k += G) {
+        struct line y = link_responses(link, p, l, b->row + k, 0);
+        line_store(b->eta + k * size, link_residual(link, p, line_load(b->eta + k * size), y));
     }
 }
 
-static inline __attribute__((always_inline)) void block_add(const struct block *b, const double *r,
-                                                            size_t stride, bool single, double *sum,
-                                                            double *sumsq)
+INLINE struct line line_set(enum precision p, const char *at)
 {
-    for (size_t j = 0; j < stride; j += WIDTH) {
-        vr s = vr_load(sum + j), q = sumsq != NULL ? vr_load(sumsq + j) : vr_set(0.0);
-        for (size_t k = 0; k < b->count; k++) {
-            vr term = r[k] * row_part(b->x[k], j, single);
-            s += term;
-            if (sumsq != NULL)
-                q += term * term;
+    struct line x;
+    for (size_t i = 0; i < FPARTS; i++)
+        x.part[i] = p == PRECISION_SINGLE ? vf_set(*(const float *)(const void *)at)
+                                          : (vf)vr_set(*(const double *)(const void *)at);
+    return x;
+}
+
+/* `many` lines of the sums at once: their additions overlap. */
+INLINE void block_add_lines(struct kind kind, const struct block *b, size_t j, size_t many,
+                            const struct linear_batch *batch, bool squares)
+{
+    size_t G = line_elements(kind.real), size = 64 / G;
+    struct line sum[4] = {0}, square[4] = {0};
+    for (size_t k = 0; k < b->count; k++) {
+        struct line r = line_set(kind.real, b->eta + k * size);
+        for (size_t i = 0; i < many; i++) {
+            struct line term = line_multiply(kind.real, r, row_line(kind, b->x[k], j + i));
+            sum[i] = line_add(kind.real, sum[i], term);
+            if (squares)
+                square[i] = line_add(kind.real, square[i], line_multiply(kind.real, term, term));
         }
-        *(vr *)(void *)(sum + j) = s;
-        if (sumsq != NULL)
-            *(vr *)(void *)(sumsq + j) = q;
+    }
+    for (size_t i = 0; i < many; i++) {
+        total_add(kind.real, batch->sum + (j + i) * G, sum[i]);
+        if (squares)
+            total_add(kind.real, batch->sumsq + (j + i) * G, square[i]);
     }
 }
 
-static void linear_gradient_(const struct dataset *data, const double *theta, const uint32_t *idx,
-                             size_t n, linear_residual *residual, const void *model, double *sum,
-                             double *sumsq)
+INLINE void block_add(struct kind kind, const struct block *b, size_t lines,
+                      const struct linear_batch *batch, bool squares)
 {
-    _Alignas(ALIGNMENT) double eta[LINEAR_BLOCK], r[LINEAR_BLOCK];
+    const size_t many = REGISTER / 16;
+    size_t j = 0;
+    for (; j + many <= lines; j += many)
+        block_add_lines(kind, b, j, many, batch, squares);
+    for (; j < lines; j++)
+        block_add_lines(kind, b, j, 1, batch, squares);
+}
+
+INLINE void long_gradient(struct kind kind, enum link link, const struct linear *l,
+                          const struct linear_batch *batch, const void *theta, bool squares)
+{
     struct block b;
-    size_t width = padded(data->columns) * sizeof *sum;
-    memset(sum, 0, width);
-    if (sumsq != NULL)
-        memset(sumsq, 0, width);
-    memset(eta, 0, sizeof eta);
-    for (size_t at = 0; at < n; at += LINEAR_BLOCK) {
+    size_t lines = row_bytes(l->data) / 64;
+    for (size_t at = 0; at < batch->n; at += BLOCK_ROWS) {
+        block_fill(&b, l->data, batch->idx, at, batch->n);
+        block_predict(kind, &b, theta, lines);
+        block_residuals(kind.real, link, l, &b);
+        block_add(kind, &b, lines, batch, squares);
+    }
+}
+
+/* ---- one entry for all ---- */
+
+INLINE void gradient_of_rows(struct kind kind, enum link link, const struct linear *l,
+                             const struct linear_batch *batch, const void *theta)
+{
+    bool squares = batch->sumsq != NULL, listed = batch->idx != NULL;
+    if (kind.quarters >= 4 && squares)
+        long_gradient(kind, link, l, batch, theta, true);
+    else if (kind.quarters >= 4)
+        long_gradient(kind, link, l, batch, theta, false);
+    else if (squares && listed)
+        short_gradient(kind, link, l, batch, batch->idx, true);
+    else if (squares)
+        short_gradient(kind, link, l, batch, NULL, true);
+    else if (listed)
+        short_gradient(kind, link, l, batch, batch->idx, false);
+    else
+        short_gradient(kind, link, l, batch, NULL, false);
+}
+
+INLINE void gradient_of_link(enum link link, const struct linear *l,
+                             const struct linear_batch *batch)
+{
+    const enum precision single = PRECISION_SINGLE, wide = PRECISION_DOUBLE;
+    size_t quarters = row_bytes(l->data) / 16;
+    if (l->data->precision == PRECISION_DOUBLE) {
+        if (quarters == 2)
+            gradient_of_rows((struct kind){wide, wide, 2}, link, l, batch, batch->theta);
+        else
+            gradient_of_rows((struct kind){wide, wide, 4}, link, l, batch, batch->theta);
+    } else if (quarters == 1) {
+        gradient_of_rows((struct kind){single, single, 1}, link, l, batch, NULL);
+    } else if (quarters == 2) {
+        gradient_of_rows((struct kind){single, single, 2}, link, l, batch, NULL);
+    } else {
+        float *theta = batch->work;
+        for (size_t j = 0; j < l->data->stride; j++)
+            theta[j] = (float)batch->theta[j];
+        gradient_of_rows((struct kind){single, single, 4}, link, l, batch, theta);
+    }
+}
+
+static void linear_gradient_(const struct linear *l, const struct linear_batch *batch)
+{
+    size_t width = padded(l->data->columns) * sizeof *batch->sum;
+    memset(batch->sum, 0, width);
+    if (batch->sumsq != NULL)
+        memset(batch->sumsq, 0, width);
+    switch (l->link) {
+    case LINK_LOGISTIC:
+        gradient_of_link(LINK_LOGISTIC, l, batch);
+    }
+}
+
+INLINE void short_predictor(struct kind kind, const struct dataset *data, const double *theta,
+                            const uint32_t *idx, size_t n, double *eta)
+{
+    struct line t = theta_line(kind, theta), x[8], out;
+    size_t at = 0;
+    for (; at + LANES <= n; at += LANES) {
+        group_load(kind, data->x, idx, at, x);
+        out = group_predict(kind, x, t);
+        memcpy(eta + at, &out, sizeof out);
+    }
+    if (at < n) {
+        struct rest rest;
+        rest_fill(&rest, data, idx, at, n);
+        group_load(kind, rest.x, NULL, 0, x);
+        out = group_predict(kind, x, t);
+        memcpy(eta + at, &out, (n - at) * sizeof *eta);
+    }
+}
+
+INLINE void long_predictor(struct kind kind, const struct dataset *data, const double *theta,
+                           const uint32_t *idx, size_t n, double *eta)
+{
+    struct block b;
+    for (size_t at = 0; at < n; at += BLOCK_ROWS) {
         block_fill(&b, data, idx, at, n);
-        if (data->precision == PRECISION_SINGLE)
-            block_predict(&b, theta, data->stride, true, eta);
-        else
-            block_predict(&b, theta, data->stride, false, eta);
-        residual(model, eta, b.row, b.count, r);
-        if (data->precision == PRECISION_SINGLE)
-            block_add(&b, r, data->stride, true, sum, sumsq);
-        else
-            block_add(&b, r, data->stride, false, sum, sumsq);
+        block_predict(kind, &b, theta, data->stride / LANES);
+        memcpy(eta + at, b.eta, b.count * sizeof *eta);
     }
 }
 
 static void linear_predictor_(const struct dataset *data, const double *theta, const uint32_t *idx,
                               size_t n, double *eta)
 {
-    struct block b;
-    for (size_t at = 0; at < n; at += LINEAR_BLOCK) {
-        block_fill(&b, data, idx, at, n);
-        if (data->precision == PRECISION_SINGLE)
-            block_predict(&b, theta, data->stride, true, eta + at);
-        else
-            block_predict(&b, theta, data->stride, false, eta + at);
-    }
+    const enum precision single = PRECISION_SINGLE, wide = PRECISION_DOUBLE;
+    bool narrow = data->stride == 4;
+    if (data->precision == PRECISION_SINGLE && narrow)
+        short_predictor((struct kind){wide, single, 2}, data, theta, idx, n, eta);
+    else if (data->precision == PRECISION_SINGLE)
+        long_predictor((struct kind){wide, single, 4}, data, theta, idx, n, eta);
+    else if (narrow)
+        short_predictor((struct kind){wide, wide, 2}, data, theta, idx, n, eta);
+    else
+        long_predictor((struct kind){wide, wide, 4}, data, theta, idx, n, eta);
 }
 
 #endif

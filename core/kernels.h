@@ -47,6 +47,47 @@ struct rating_pairs {
     double shift, lowest, highest;
 };
 
+/* Gradients of the log densities of sources: sum_kj = sum over rows x of -tanh(y_k/2) x_j, y = W x,
+ * and sumsq (may be NULL) the sum of the squares. In the precision of the data within a block of
+ * rows, blocks are added up in double. */
+struct source_terms {
+    const struct dataset *data;
+    const uint32_t *idx; /* the rows, n of them; NULL: 0..n-1 */
+    size_t n;
+    const double *W; /* one row of data->columns numbers per source */
+    double *sum, *sumsq;
+    void *scratch; /* source_scratch_bytes, 64-byte aligned */
+};
+
+#define SOURCE_BLOCK 128
+
+static inline size_t source_lanes(size_t columns)
+{
+    return (columns + 15) / 16 * 16;
+}
+
+static inline size_t source_block_rows(size_t columns)
+{
+    size_t rows = 4096 / columns / 8 * 8; /* 16 KiB of floats */
+    return rows > SOURCE_BLOCK ? SOURCE_BLOCK : rows < 16 ? 16 : rows;
+}
+
+static inline size_t source_scratch_bytes(size_t columns)
+{
+    size_t lanes = source_lanes(columns), block = source_block_rows(columns) * columns;
+    return (3 * columns * lanes + (lanes + 16) + (block + 16)) * sizeof(double);
+}
+
+/* A square matrix A on the way to its inverse. */
+struct inverse {
+    size_t n;
+    const double *A; /* n rows of n numbers */
+    double *rows;    /* n rows of n numbers rounded up to LANES, 64-byte aligned */
+    double *pivot;   /* n rounded up: |det A| is the product of their absolute values */
+    double *column;  /* n rounded up: scratch */
+    uint32_t *order; /* n */
+};
+
 struct kernels {
     const char *isa;
     void (*rng_bits)(struct rng *rng, uint64_t *out, size_t n);
@@ -90,10 +131,14 @@ struct kernels {
      * at most 1e-15 per entry, beside that of y itself. scratch: LANES numbers per column. */
     double (*log_sources)(const struct dataset *data, const uint32_t *idx, size_t n,
                           const double *W, double *scratch);
+    void (*source_gradient)(const struct source_terms *terms);
+    /* Inverts A, with partial pivoting. False when a pivot is no normal number: A is singular, or
+     * not finite where it matters. */
+    bool (*invert)(const struct inverse *inverse);
+    /* out_kj += scale (A^-1)_jk, after invert; out has n rows of n numbers. */
+    void (*add_transposed)(const struct inverse *inverse, double scale, double *out);
 
-    void (*linear_gradient)(const struct dataset *data, const double *theta, const uint32_t *idx,
-                            size_t n, linear_residual *residual, const void *model, double *sum,
-                            double *sumsq);
+    void (*linear_gradient)(const struct linear *l, const struct linear_batch *batch);
     void (*linear_predictor)(const struct dataset *data, const double *theta, const uint32_t *idx,
                              size_t n, double *eta);
 };

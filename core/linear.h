@@ -1,24 +1,48 @@
 /* The linear predictor, once for all regression models: one pass over gathered rows that gives
- * eta_i = x_i' theta, asks the model for the residual r_i = d log p(y_i | eta_i) / d eta, and sums
- * r_i x_i (and its squares). A row is touched once; the model never sees x or its precision. */
+ * eta_i = x_i' theta, turns it into the residual r_i = d log p(y_i | eta_i) / d eta, and sums
+ * r_i x_i (and its squares). A row is touched once.
+ *
+ * The law of y given eta is a `link`. To add one: a name here, what it needs of the responses in
+ * linear.c, and its residual in core/kernel_link.h. */
 #ifndef BARKER_CORE_LINEAR_H
 #define BARKER_CORE_LINEAR_H
 
 #include "core/dataset.h"
 
-#define LINEAR_BLOCK 32 /* rows handed to the residual function at a time, at most */
+#include <stdbool.h>
 
-/* r[k] for the rows row[k] with linear predictor eta[k], k < count <= LINEAR_BLOCK. eta and r are
- * aligned and padded to PAD; r's padding is ignored. */
-typedef void linear_residual(const void *model, const double *eta, const uint32_t *row,
-                             size_t count, double *r);
+enum link {
+    LINK_LOGISTIC, /* y is 0 or 1, and 1 with probability 1/(1 + exp(-eta)) */
+};
 
-/* sum (and sumsq unless NULL) over rows idx[0..n), or 0..n-1 when idx is NULL. theta, sum and sumsq
- * are padded to PAD. */
-void linear_gradient(const struct dataset *data, const double *theta, const uint32_t *idx, size_t n,
-                     linear_residual *residual, const void *model, double *sum, double *sumsq);
+struct linear {
+    enum link link;
+    const struct dataset *data; /* borrowed */
+    uint32_t
+        *ones; /* LINK_LOGISTIC: bit i of them is y_i, which keeps the responses in the cache */
+};
 
-/* eta of the same rows: n numbers, anywhere. */
+/* False when there is no memory. */
+bool linear_init(struct linear *l, const struct dataset *data, enum link link);
+void linear_release(struct linear *l);
+
+/* Sums over the rows idx[0..n), or 0..n-1 when idx is NULL. */
+struct linear_batch {
+    const double *theta; /* this and the sums: padded to PAD, with zeros, or NaN in NaN's wake */
+    const uint32_t *idx;
+    size_t n;
+    double *sum, *sumsq; /* sumsq may be NULL */
+    void *work;          /* linear_work_bytes, 64-byte aligned */
+};
+
+size_t linear_work_bytes(const struct linear *l);
+
+/* Rows of single precision are multiplied and summed in single precision, up to 512 terms at a
+ * time; these sums are added up in double precision. An error of the sum is at most 1e-5 of the sum
+ * of the absolute terms, in practice 1e-6. */
+void linear_gradient(const struct linear *l, const struct linear_batch *batch);
+
+/* eta of the rows, in double precision: n numbers, anywhere. */
 void linear_predictor(const struct dataset *data, const double *theta, const uint32_t *idx,
                       size_t n, double *eta);
 

@@ -1,7 +1,8 @@
 /* Bayesian logistic regression: y_i ~ Bernoulli(1/(1 + exp(-x_i' theta))), theta_j ~ N(0, sd^2).
  *
  * With s_i = 2 y_i - 1 the likelihood of a row is F(s eta), F the logistic function, and its slope
- * in eta is s F(-s eta): written so, neither loses digits when a row is predicted almost surely. */
+ * in eta is s F(-s eta): written so, neither loses digits when a row is predicted almost surely.
+ * The slope is core/kernel_link.h's. */
 #include "core/kernels.h"
 #include "core/linear.h"
 #include "models/models.h"
@@ -14,6 +15,7 @@
 struct logistic {
     struct model base;
     const struct dataset *train, *test; /* borrowed */
+    struct linear linear;
     struct normal prior;
 };
 
@@ -60,6 +62,11 @@ static enum err init(struct model **out, const double *params, const struct data
     struct logistic *l = (struct logistic *)base;
     l->train = train;
     l->test = test;
+    if (!linear_init(&l->linear, train, LINK_LOGISTIC)) {
+        model_free(base);
+        return err_set(info, ERR_NO_MEMORY, "logistic: no memory for %zu responses", train->N);
+    }
+    base->work_bytes = linear_work_bytes(&l->linear);
     normal_init(&l->prior, params[0], train->columns);
     setup_block(base, "theta", train->columns, 0);
     base->prediction_count = test != NULL ? test->N : 0;
@@ -69,60 +76,46 @@ static enum err init(struct model **out, const double *params, const struct data
     return ERR_OK;
 }
 
+static void release(struct model *m)
+{
+    linear_release(&((struct logistic *)m)->linear);
+}
+
 static void grad_fixed(const struct model *m, const double *theta, double *g, void *work)
 {
     (void)work;
     normal_gradient(&self(m)->prior, theta, g);
 }
 
-static inline double sign_of(double y)
-{
-    return 2.0 * y - 1.0;
-}
-
-/* out_k = direction s_k eta_k, padded with zeros. */
-static void signed_predictor(const double *y, const uint32_t *row, const double *eta, size_t count,
-                             double direction, double *out)
-{
-    for (size_t k = 0; k < count; k++)
-        out[k] = direction * sign_of(y[row[k]]) * eta[k];
-    for (size_t k = count; k < padded(count); k++)
-        out[k] = 0.0;
-}
-
-static void residual(const void *model, const double *eta, const uint32_t *row, size_t count,
-                     double *r)
-{
-    const double *y = ((const struct logistic *)model)->train->y;
-    _Alignas(ALIGNMENT) double against[LINEAR_BLOCK];
-    signed_predictor(y, row, eta, count, -1.0, against);
-    kernels->logistic(against, r, count);
-    for (size_t k = 0; k < count; k++)
-        r[k] *= sign_of(y[row[k]]);
-}
-
 static void grad_batch(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
                        double *sum, double *sumsq, void *work)
 {
-    (void)work;
-    linear_gradient(self(m)->train, theta, idx, n, residual, m, sum, sumsq);
+    linear_gradient(
+        &self(m)->linear,
+        &(struct linear_batch){
+            .theta = theta, .idx = idx, .n = n, .sum = sum, .sumsq = sumsq, .work = work});
 }
+
+#define CHUNK 32 /* rows */
 
 /* s_i x_i' theta of the rows at..at+count-1 of the list. */
 struct chunk {
     size_t count;
-    uint32_t row[LINEAR_BLOCK];
-    _Alignas(ALIGNMENT) double eta[LINEAR_BLOCK], z[LINEAR_BLOCK];
+    uint32_t row[CHUNK];
+    _Alignas(ALIGNMENT) double eta[CHUNK], z[CHUNK];
 };
 
 static void chunk_fill(struct chunk *c, const struct dataset *data, const double *theta,
                        const uint32_t *idx, size_t at, size_t n)
 {
-    c->count = n - at < LINEAR_BLOCK ? n - at : LINEAR_BLOCK;
+    c->count = n - at < CHUNK ? n - at : CHUNK;
     for (size_t k = 0; k < c->count; k++)
         c->row[k] = idx != NULL ? idx[at + k] : (uint32_t)(at + k);
     linear_predictor(data, theta, c->row, c->count, c->eta);
-    signed_predictor(data->y, c->row, c->eta, c->count, 1.0, c->z);
+    for (size_t k = 0; k < c->count; k++)
+        c->z[k] = (2.0 * data->y[c->row[k]] - 1.0) * c->eta[k];
+    for (size_t k = c->count; k < padded(c->count); k++)
+        c->z[k] = 0.0;
 }
 
 static double log_fixed(const struct model *m, const double *theta, void *work)
@@ -137,7 +130,7 @@ static double log_batch(const struct model *m, const double *theta, const uint32
     (void)work;
     struct chunk c;
     double sum = 0.0;
-    for (size_t at = 0; at < n; at += LINEAR_BLOCK) {
+    for (size_t at = 0; at < n; at += CHUNK) {
         chunk_fill(&c, self(m)->train, theta, idx, at, n);
         kernels->log_logistic(c.z, c.eta, c.count);
         for (size_t k = 0; k < c.count; k++)
@@ -179,6 +172,7 @@ const struct model_type model_logistic = {
     .start = START_ZERO,
     .metrics = {"log_loss", "accuracy"},
     .init = init,
+    .release = release,
     .grad_fixed = grad_fixed,
     .grad_batch = grad_batch,
     .log_fixed = log_fixed,

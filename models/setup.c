@@ -78,8 +78,7 @@ static enum err check_rows(const char *model, const struct dataset *data, const 
 {
     if (data->columns == 0 || data->x == NULL)
         return err_set(info, ERR_INVALID, "%s: the %s data have no columns to use", model, which);
-    assert(data->stride >= data->columns && data->stride <= padded(data->columns) &&
-           data->stride % LANES == 0);
+    assert(data->stride == dataset_stride(data->columns, data->precision));
     if (data->kind != DATA_REGRESSION)
         return ERR_OK;
     if (data->y == NULL)

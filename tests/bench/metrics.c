@@ -95,7 +95,7 @@ static double seconds(void)
 /* Rows as close together as the daemon keeps them. */
 static void pack(struct dataset *data)
 {
-    size_t stride = (data->columns + LANES - 1) / LANES * LANES, size = sizeof(double);
+    size_t stride = dataset_stride(data->columns, data->precision), size = sizeof(double);
     if (data->precision == PRECISION_SINGLE)
         size = sizeof(float);
     char *x = (char *)(uintptr_t)data->x;

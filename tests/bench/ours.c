@@ -39,7 +39,7 @@ static const struct model_type *model_type(const char *name)
 /* Rows as close together as the daemon keeps them; the response follows the first column. */
 static void make_rows(struct dataset *out, const struct workload *w, enum data_kind kind)
 {
-    size_t stride = (w->d + LANES - 1) / LANES * LANES;
+    size_t stride = dataset_stride(w->d, w->single ? PRECISION_SINGLE : PRECISION_DOUBLE);
     uint64_t state = 2385;
     double *doubles = w->single ? NULL : array(w->N * stride, sizeof(double)), *y = NULL;
     float *singles = w->single ? array(w->N * stride, sizeof(float)) : NULL;

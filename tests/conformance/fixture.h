@@ -91,8 +91,7 @@ static inline void fixture_set_y(struct dataset *data, size_t row, double value)
 static inline void fixture_rows(struct dataset *out, enum data_kind kind, enum precision precision,
                                 size_t N, size_t columns, uint64_t seed)
 {
-    size_t step = precision == PRECISION_SINGLE ? PAD : LANES;
-    size_t stride = (columns + step - 1) / step * step;
+    size_t stride = dataset_stride(columns, precision);
     uint64_t state = seed;
     *out = (struct dataset){
         .kind = kind, .precision = precision, .N = N, .columns = columns, .stride = stride};

@@ -412,10 +412,11 @@ static void logistic_simulate(struct dataset *data, const double *theta, uint64_
 
 static struct dataset make_data(enum data_kind kind, size_t N, size_t columns)
 {
+    size_t stride = dataset_stride(columns, PRECISION_DOUBLE);
     struct dataset data = {
-        .kind = kind, .precision = PRECISION_DOUBLE, .N = N, .columns = columns, .stride = LANES};
+        .kind = kind, .precision = PRECISION_DOUBLE, .N = N, .columns = columns, .stride = stride};
 
-    data.x = lanes_alloc(N * LANES, sizeof(double));
+    data.x = lanes_alloc(N * stride, sizeof(double));
     data.y = kind == DATA_REGRESSION ? lanes_alloc(N, sizeof(double)) : NULL;
     return data;
 }

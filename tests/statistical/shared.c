@@ -75,7 +75,7 @@ static struct table read_table(const char *file)
 /* The columns from `first` on as aligned, padded rows. */
 static struct dataset rows_from(const struct table *t, size_t first)
 {
-    size_t columns = t->columns - first, stride = (columns + LANES - 1) / LANES * LANES;
+    size_t columns = t->columns - first, stride = dataset_stride(columns, PRECISION_DOUBLE);
     double *x = lanes_alloc(t->rows * stride, sizeof(double));
 
     for (size_t i = 0; i < t->rows; i++)

@@ -475,9 +475,7 @@ Test(kernels, metrics_are_the_same_everywhere)
     sweep(check_ratings);
 }
 
-/* ---- the linear predictor ---- */
-
-#define COLUMNS_MAX 17
+/* ---- rows of data ---- */
 
 struct rows {
     struct dataset data;
@@ -489,7 +487,7 @@ static void rows_fill(struct rows *r, size_t N, size_t columns, enum precision p
                       enum flavour flavour)
 {
     memset(r, 0, sizeof *r);
-    size_t stride = (columns + LANES - 1) / LANES * LANES;
+    size_t stride = dataset_stride(columns, precision);
     for (size_t i = 0; i < N; i++)
         for (size_t j = 0; j < columns; j++) {
             double x = value(flavour, 50 + i, j);
@@ -506,62 +504,10 @@ static void rows_fill(struct rows *r, size_t N, size_t columns, enum precision p
     };
 }
 
-/* Depends on the row and on the predictor, so that a wrong row or a wrong order shows. */
-static void residual(const void *model, const double *eta, const uint32_t *row, size_t count,
-                     double *r)
-{
-    const double *slope = model;
-    for (size_t k = 0; k < count; k++)
-        r[k] = (double)(row[k] % 5) - *slope * eta[k];
-}
-
-static const double slope = 0.375;
-
 static void pick(uint32_t *idx, size_t n, size_t N)
 {
     for (size_t k = 0; k < n; k++)
         idx[k] = (uint32_t)(scramble(k + 99) % N);
-}
-
-static void check_linear_with(const struct kernels *k, const struct kernels *base,
-                              const struct rows *r, const uint32_t *idx, size_t n,
-                              enum flavour flavour)
-{
-    size_t columns = r->data.columns;
-    struct array theta = array_of(flavour, 7, columns), eta = array_of(ORDINARY, 8, n),
-                 want_eta = eta;
-    k->linear_predictor(&r->data, theta.v, idx, n, eta.v);
-    base->linear_predictor(&r->data, theta.v, idx, n, want_eta.v);
-    expect_same(&eta, &want_eta, n, k->isa, "linear_predictor");
-    for (int squares = 0; squares < 2; squares++) {
-        struct array sum = array_of(ORDINARY, 9, columns), want = sum, sumsq = sum, want_sq = sum;
-        k->linear_gradient(&r->data, theta.v, idx, n, residual, &slope, sum.v,
-                           squares ? sumsq.v : NULL);
-        base->linear_gradient(&r->data, theta.v, idx, n, residual, &slope, want.v,
-                              squares ? want_sq.v : NULL);
-        expect_same(&sum, &want, columns, k->isa, "linear_gradient: sum");
-        expect_same(&sumsq, &want_sq, columns, k->isa, "linear_gradient: sumsq");
-    }
-}
-
-static void check_linear(const struct kernels *k, const struct kernels *base, size_t n,
-                         enum flavour flavour)
-{
-    static const size_t widths[] = {1, 4, 8, 9, COLUMNS_MAX};
-    uint32_t idx[LONGEST] = {0};
-    struct rows r;
-    pick(idx, n, LONGEST);
-    for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++)
-        for (int precision = PRECISION_SINGLE; precision <= PRECISION_DOUBLE; precision++) {
-            rows_fill(&r, LONGEST, widths[w], (enum precision)precision, flavour);
-            check_linear_with(k, base, &r, idx, n, flavour);
-            check_linear_with(k, base, &r, NULL, n, flavour);
-        }
-}
-
-Test(kernels, the_linear_predictor_is_the_same_everywhere)
-{
-    sweep(check_linear);
 }
 
 static void check_log_sources(const struct kernels *k, const struct kernels *base, size_t n,
@@ -662,32 +608,6 @@ Test(kernels, lattice_steps_by_sigma_with_the_clipped_linear_probability)
         cr_expect_eq(theta.v[j], before.v[j] + (rises ? sigma.v[j] : -sigma.v[j]), "%zu", j);
     }
     cr_expect(up > 10 && up < n - 10, "%zu of %d: the case says nothing", up, n);
-}
-
-Test(kernels, the_gradient_sums_residual_times_row_over_the_index_list)
-{
-    enum { n = 67, columns = 9 };
-    struct rows r;
-    uint32_t idx[n];
-    rows_fill(&r, LONGEST, columns, PRECISION_DOUBLE, ORDINARY);
-    pick(idx, n, LONGEST);
-    struct array theta = array_of(ORDINARY, 7, columns), sum = array_of(ORDINARY, 8, columns),
-                 sumsq = sum;
-    portable()->linear_gradient(&r.data, theta.v, idx, n, residual, &slope, sum.v, sumsq.v);
-    for (size_t j = 0; j < columns; j++) {
-        long double s = 0, q = 0;
-        for (size_t k = 0; k < n; k++) {
-            const double *x = r.wide + idx[k] * r.data.stride;
-            long double eta = 0;
-            for (size_t i = 0; i < columns; i++)
-                eta += (long double)x[i] * theta.v[i];
-            long double term = ((long double)(idx[k] % 5) - slope * eta) * x[j];
-            s += term;
-            q += term * term;
-        }
-        expect_near(sum.v[j], s, 1e4, "sum", j);
-        expect_near(sumsq.v[j], q, 1e6, "sumsq", j);
-    }
 }
 
 /* ---- metrics against their definitions ---- */

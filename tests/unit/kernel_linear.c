@@ -1,0 +1,292 @@
+/* The gradient of a linear predictor: the same bits on every instruction set, whatever the rows,
+ * and the sums of the definition. */
+#include "core/kernels.h"
+
+#include <criterion/criterion.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COLUMNS_MAX 101
+#define ROWS        75 /* not a multiple of anything */
+#define GUARD       -9.75e77
+
+static uint64_t scramble(uint64_t i)
+{
+    i += 0x9e3779b97f4a7c15ULL;
+    i = (i ^ (i >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    i = (i ^ (i >> 27)) * 0x94d049bb133111ebULL;
+    return i ^ (i >> 31);
+}
+
+enum flavour { ORDINARY, HUGE_ONES, TINY_ONES, SPECIAL, FLAVOURS };
+
+static double value(enum flavour flavour, enum precision precision, uint64_t key)
+{
+    static const double specials[] = {INFINITY, -INFINITY, NAN, 0.0, -0.0, 87.3, -710.25};
+    uint64_t bits = scramble(key);
+    double x = 6.0 * ((double)(bits >> 11) * 0x1p-53) - 3.0;
+    bool single = precision == PRECISION_SINGLE;
+    switch (flavour) {
+    case HUGE_ONES:
+        return x * (single ? 1e18 : 1e153);
+    case TINY_ONES:
+        return x * (single ? 1e-38 : 1e-308);
+    case SPECIAL:
+        return bits % 17 == 0 ? specials[bits / 17 % 7] : x;
+    case ORDINARY:
+    case FLAVOURS:
+        break;
+    }
+    return x;
+}
+
+/* ---- data ---- */
+
+struct problem {
+    struct dataset data;
+    struct linear linear;
+    void *x, *work;
+    double *y, *theta;
+};
+
+static double cell(const struct problem *p, size_t i, size_t j)
+{
+    size_t at = i * p->data.stride + j;
+    return p->data.precision == PRECISION_SINGLE ? (double)((float *)p->x)[at]
+                                                 : ((double *)p->x)[at];
+}
+
+static void set_cell(struct problem *p, size_t i, size_t j, double x)
+{
+    size_t at = i * p->data.stride + j;
+    if (p->data.precision == PRECISION_SINGLE)
+        ((float *)p->x)[at] = (float)x;
+    else
+        ((double *)p->x)[at] = x;
+}
+
+static void problem_init(struct problem *p, size_t N, size_t columns, enum precision precision,
+                         enum flavour flavour)
+{
+    size_t stride = dataset_stride(columns, precision);
+    *p = (struct problem){.x = lanes_alloc(N * stride, sizeof(double)),
+                          .y = lanes_alloc(N, sizeof(double)),
+                          .theta = lanes_alloc(columns, sizeof(double))};
+    p->data = (struct dataset){.kind = DATA_REGRESSION,
+                               .precision = precision,
+                               .N = N,
+                               .columns = columns,
+                               .stride = stride,
+                               .x = p->x,
+                               .y = p->y};
+    for (size_t i = 0; i < N; i++) {
+        for (size_t j = 0; j < columns; j++)
+            set_cell(p, i, j, value(flavour, precision, i * 1000 + j));
+        p->y[i] = (double)(scramble(i + 77777) % 3 == 0);
+    }
+    for (size_t j = 0; j < columns; j++)
+        p->theta[j] = value(flavour, precision, 900000 + j) / (double)columns;
+    cr_assert(linear_init(&p->linear, &p->data, LINK_LOGISTIC));
+    p->work = lanes_alloc(linear_work_bytes(&p->linear), 1);
+}
+
+static void problem_release(struct problem *p)
+{
+    linear_release(&p->linear);
+    free(p->x);
+    free(p->y);
+    free(p->theta);
+    free(p->work);
+}
+
+static void pick(uint32_t *idx, size_t n, size_t N)
+{
+    for (size_t k = 0; k < n; k++)
+        idx[k] = (uint32_t)(scramble(k + 99) % N);
+}
+
+/* Sums with guards behind the padding. */
+struct sums {
+    _Alignas(ALIGNMENT) double sum[COLUMNS_MAX + 3 * PAD], sumsq[COLUMNS_MAX + 3 * PAD];
+};
+
+static struct sums sums_by(const struct kernels *k, const struct problem *p, const uint32_t *idx,
+                           size_t n, bool squares)
+{
+    struct sums s;
+    for (size_t j = 0; j < sizeof s.sum / sizeof s.sum[0]; j++)
+        s.sum[j] = s.sumsq[j] = GUARD;
+    k->linear_gradient(&p->linear, &(struct linear_batch){.theta = p->theta,
+                                                          .idx = idx,
+                                                          .n = n,
+                                                          .sum = s.sum,
+                                                          .sumsq = squares ? s.sumsq : NULL,
+                                                          .work = p->work});
+    return s;
+}
+
+static const struct kernels *portable(void)
+{
+    const struct kernels *const *k = kernels_available();
+    while (k[1] != NULL)
+        k++;
+    return *k;
+}
+
+/* ---- the same everywhere ---- */
+
+/* A NaN is a NaN: which of two operands it came from is the compiler's choice. */
+static bool same(double a, double b)
+{
+    return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
+}
+
+static void expect_same(const double *got, const double *want, size_t columns, const char *isa,
+                        const char *what, size_t n)
+{
+    for (size_t j = 0; j < COLUMNS_MAX + 3 * PAD; j++) {
+        bool padding = j >= columns && j < padded(columns);
+        double expected = j < columns ? want[j] : padding && !isnan(want[0]) ? 0.0 : GUARD;
+        if (padding && isnan(want[0]))
+            continue; /* the chain ends there */
+        cr_assert(same(got[j], expected), "%s, %s, n = %zu, %zu columns: [%zu] is %a, not %a", isa,
+                  what, n, columns, j, got[j], expected);
+    }
+}
+
+static void compare(const struct kernels *k, const struct problem *p, const uint32_t *idx, size_t n)
+{
+    double eta[ROWS + 2], want[ROWS + 2];
+    size_t columns = p->data.columns;
+    for (int squares = 0; squares < 2; squares++) {
+        struct sums a = sums_by(k, p, idx, n, squares), b = sums_by(portable(), p, idx, n, squares);
+        expect_same(a.sum, b.sum, columns, k->isa, "sum", n);
+        if (squares)
+            expect_same(a.sumsq, b.sumsq, columns, k->isa, "sumsq", n);
+        else
+            cr_assert_eq(a.sumsq[0], GUARD);
+    }
+    eta[0] = eta[n + 1] = GUARD;
+    k->linear_predictor(&p->data, p->theta, idx, n, eta + 1);
+    portable()->linear_predictor(&p->data, p->theta, idx, n, want + 1);
+    for (size_t i = 1; i <= n; i++)
+        cr_assert(same(eta[i], want[i]), "%s, eta, n = %zu, %zu columns: [%zu] is %a, not %a",
+                  k->isa, n, columns, i - 1, eta[i], want[i]);
+    cr_assert(eta[0] == GUARD && eta[n + 1] == GUARD, "%s, n = %zu: wrote too far", k->isa, n);
+}
+
+static void compare_lengths(const struct problem *p)
+{
+    uint32_t list[ROWS + 1];
+    pick(list, ROWS + 1, ROWS);
+    for (const struct kernels *const *k = kernels_available(); *k != NULL; k++)
+        for (size_t n = 0; n <= 70; n++) {
+            compare(*k, p, list + n % 2, n); /* lists begin anywhere */
+            compare(*k, p, NULL, n);
+        }
+}
+
+Test(kernel_linear, every_instruction_set_gives_the_same_bits)
+{
+    for (size_t columns = 1; columns <= 40; columns++)
+        for (int precision = PRECISION_SINGLE; precision <= PRECISION_DOUBLE; precision++)
+            for (int flavour = 0; flavour < FLAVOURS; flavour++) {
+                struct problem p;
+                problem_init(&p, ROWS, columns, (enum precision)precision, (enum flavour)flavour);
+                compare_lengths(&p);
+                problem_release(&p);
+            }
+}
+
+/* ---- against the definition ---- */
+
+struct exact {
+    long double sum, sumsq, size; /* size: of the absolute terms */
+};
+
+static struct exact column_sums(const struct problem *p, const uint32_t *idx, size_t n, size_t j)
+{
+    struct exact e = {0};
+    for (size_t k = 0; k < n; k++) {
+        size_t i = idx != NULL ? idx[k] : k;
+        long double eta = 0, s = 2 * p->y[i] - 1;
+        for (size_t c = 0; c < p->data.columns; c++)
+            eta += (long double)cell(p, i, c) * p->theta[c];
+        long double term = s / (1 + expl(s * eta)) * cell(p, i, j);
+        e.sum += term;
+        e.sumsq += term * term;
+        e.size += fabsl(term);
+    }
+    return e;
+}
+
+static void expect_sums(const struct problem *p, const uint32_t *idx, size_t n, double tolerance)
+{
+    struct sums s = sums_by(kernels, p, idx, n, true);
+    for (size_t j = 0; j < p->data.columns; j++) {
+        struct exact e = column_sums(p, idx, n, j);
+        cr_assert_leq(fabsl(s.sum[j] - e.sum), tolerance * e.size,
+                      "%zu columns, n = %zu: sum %zu is %.17g, not %.17Lg", p->data.columns, n, j,
+                      s.sum[j], e.sum);
+        cr_assert_leq(fabsl(s.sumsq[j] - e.sumsq), 2 * tolerance * e.sumsq,
+                      "%zu columns, n = %zu: sumsq %zu is %.17g, not %.17Lg", p->data.columns, n, j,
+                      s.sumsq[j], e.sumsq);
+    }
+}
+
+static const double tolerances[] = {[PRECISION_SINGLE] = 1e-6, [PRECISION_DOUBLE] = 2e-15};
+
+Test(kernel_linear, the_gradient_sums_residual_times_row_over_the_index_list)
+{
+    static const size_t widths[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, COLUMNS_MAX};
+    static const size_t lengths[] = {1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 34, 47, 65, 74};
+    uint32_t idx[ROWS];
+    pick(idx, ROWS, ROWS);
+    for (int precision = PRECISION_SINGLE; precision <= PRECISION_DOUBLE; precision++)
+        for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
+            struct problem p;
+            problem_init(&p, ROWS, widths[w], (enum precision)precision, ORDINARY);
+            for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++) {
+                expect_sums(&p, idx, lengths[l], tolerances[precision]);
+                expect_sums(&p, NULL, lengths[l], tolerances[precision]);
+            }
+            problem_release(&p);
+        }
+}
+
+/* Terms of one sign, the worst for sums in single precision. */
+Test(kernel_linear, sums_of_many_rows_keep_their_digits)
+{
+    enum { N = 100003 };
+    static const size_t widths[] = {4, 6, 19};
+    for (int precision = PRECISION_SINGLE; precision <= PRECISION_DOUBLE; precision++)
+        for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
+            struct problem p;
+            problem_init(&p, N, widths[w], (enum precision)precision, ORDINARY);
+            for (size_t i = 0; i < N; i++) {
+                set_cell(&p, i, 0, 1.0);
+                p.y[i] = 1.0;
+            }
+            linear_release(&p.linear);
+            cr_assert(linear_init(&p.linear, &p.data, LINK_LOGISTIC));
+            expect_sums(&p, NULL, N, precision == PRECISION_SINGLE ? 1e-6 : 1e-13);
+            problem_release(&p);
+        }
+}
+
+/* One row, predicted almost surely: the residual is small and right. */
+Test(kernel_linear, a_residual_keeps_its_digits_when_a_row_is_almost_certain)
+{
+    struct problem p;
+    problem_init(&p, 1, 1, PRECISION_SINGLE, ORDINARY);
+    set_cell(&p, 0, 0, 1.0);
+    for (double eta = -80.5; eta < 85; eta += 7.75) {
+        p.theta[0] = eta * (2 * p.y[0] - 1);
+        double r = fabs(sums_by(kernels, &p, NULL, 1, false).sum[0]), want = 1 / (1 + exp(eta));
+        cr_expect_leq(fabs(r - want), 4 * (double)FLT_EPSILON * want, "eta %g: %g, not %g", eta, r,
+                      want);
+    }
+    problem_release(&p);
+}
