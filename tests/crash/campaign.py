@@ -375,10 +375,10 @@ def check_integrity(path):
         db.close()
 
 
-def run(kills, seed=1, max_jobs=None, say=print, **settings):
-    """A whole campaign; raises Violation."""
+def run(kills, seed=1, max_jobs=None, least=0, say=print, **settings):
+    """A whole campaign, with more kills where there are fewer jobs than `least`; raises Violation."""
     campaign = Campaign(seed, max_jobs or max(8, kills // 2), say, **settings)
-    while campaign.kills < kills:
+    while campaign.kills < kills or len(campaign.book.jobs) < least:
         campaign.cycle()
         if campaign.kills % 25 == 0:
             say("%d kills, %d jobs" % (campaign.kills, len(campaign.book.jobs)))

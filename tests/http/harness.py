@@ -318,8 +318,27 @@ class Client:
         return job
 
     def wait_progress(self, job_id, iterations):
-        return self.until(job_id, lambda j: j["progress"]["iteration"] >= iterations,
-                          "%d iterations" % iterations)
+        """Waits until the job is so far, or has ended."""
+        return self.until(job_id, lambda j: j["progress"]["iteration"] >= iterations
+                          or j["state"] in ENDED, "%d iterations" % iterations)
+
+    def catch(self, spec, what):
+        """Submits a job and has something done to it on its way; where it is over before that, a
+        longer one. Returns its id, and what was submitted in the end."""
+        while True:
+            job_id = self.submit(spec)
+            self.wait_progress(job_id, 1)
+            reply = self.post("/v1/jobs/%s/%s" % (job_id, what))
+            if reply.status == 202:
+                return job_id, spec
+            assert reply.status == 409, reply
+            spec = {**spec, "iterations": 2 * spec["iterations"]}
+
+    def end(self, job_id):
+        """Cancels a job, unless it has ended by itself, and waits for the end."""
+        reply = self.post("/v1/jobs/%s/cancel" % job_id)
+        assert reply.status in (202, 409), reply
+        return self.until(job_id, lambda j: j["state"] in ENDED, "an end")
 
     def run(self, spec):
         """Submits and waits for success; returns the job."""
@@ -428,7 +447,7 @@ class Events:
                 return seen
 
 
-def raw(daemon, data, seconds=30, shut=True, source=None):
+def raw(daemon, data, seconds=PATIENCE, shut=True, source=None):
     """Sends bytes as they are; returns what comes back until the server closes or goes quiet."""
     connection = socket.create_connection((daemon.host, daemon.port), timeout=seconds,
                                           source_address=(source, 0) if source else None)
@@ -619,6 +638,9 @@ class Result(unittest.TextTestResult):
 
 def run_modules(names):
     """Runs test modules and prints the line that tests/run counts."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)  # started in the background, they are ignored
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromName(n) for n in names)
     runner = unittest.TextTestRunner(sys.stdout, verbosity=2, resultclass=Result)
     result = runner.run(suite)

@@ -338,7 +338,10 @@ class Log(Case):
 
     def test_a_jobs_life_is_in_the_log_and_in_its_own(self):
         job = alice.run(harness.toy())["id"]
-        self.assertTrue(re.search("event=job .*%s.*state=succeeded" % job, daemon.log()))
+        end, told = time.monotonic() + harness.PATIENCE, None
+        while not told and time.monotonic() < end:  # it is written once the end is stored
+            told = re.search("event=job .*%s.*state=succeeded" % job, daemon.log())
+        self.assertTrue(told)
         entries = alice.read("/v1/jobs/%s/log" % job)["items"]
         text = " | ".join(str(e) for e in entries)
         for state in ("submitted", "running", "succeeded"):

@@ -160,12 +160,12 @@ class Draws(Case):
         db.close()
 
     def test_draws_can_be_read_while_the_job_runs(self):
-        running = alice.submit(endless(thin=500, chains=2, iterations=400000000))
+        running = alice.submit(endless(thin=5000, chains=2, iterations=400000000))
         alice.wait_progress(running, 100000)
         before = 0
         for _ in range(3):
             for at in iterations(running):
-                self.assertEqual(at, list(range(500, 500 * len(at) + 1, 500)))
+                self.assertEqual(at, list(range(5000, 5000 * len(at) + 1, 5000)))
             table = Table(alice.draws(running))
             self.assertGreaterEqual(len(table.rows), before)
             before = len(table.rows)

@@ -665,6 +665,9 @@ class Kill(Case):
                        for n in range(3)]
             for t in threads:
                 t.start()
+            end, before = time.monotonic() + harness.PATIENCE, len(acknowledged)
+            while len(acknowledged) < before + 2 and time.monotonic() < end:
+                time.sleep(0.01)
             time.sleep(rng.uniform(0.1, 0.6))
             own.kill()
             stop.set()
