@@ -9,6 +9,7 @@
 #include "server/auth.h"
 #include "server/config.h"
 #include "server/datacache.h"
+#include "server/datashelf.h"
 #include "server/events.h"
 #include "server/http.h"
 #include "server/sched.h"
@@ -26,6 +27,7 @@ struct app {
     struct store *store;
     struct auth *auth;
     struct datafile_root *root;
+    struct datashelf *shelf; /* NULL: large data have no binary form */
     struct datacache *cache;
     struct events *events;
     struct sched *sched;

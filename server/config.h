@@ -28,7 +28,10 @@
     X(number, http_threads, 2, 1, 64, "threads that speak HTTP")                                  \
     X(number, request_threads, 24, 1, 256, "threads that carry out requests which may wait")      \
     X(number, max_connections, 4096, 16, 60000, "open connections")                               \
-    X(number, data_memory_mb, 4096, 16, 1048576, "memory for loaded data sets")                   \
+    X(number, data_memory_mb, 4096, 1, 1048576, "memory for loaded data sets; others are mapped") \
+    X(number, cache_mb, 51200, 0, 1073741824,                                                     \
+      "disk space for the binary form of large data files; 0: none is made")                      \
+    X(number, cache_from_mb, 32, 0, 1048576, "data files from this size on are read through it")  \
     X(number, upload_mb, 2048, 1, 1048576, "largest uploaded file")                               \
     X(number, min_free_mb, 512, 0, 1048576, "with less disk space than this, sampling pauses")    \
     X(number, trash_hours, 24, 0, 87600, "how long a deleted job can be restored; 0: not at all") \

@@ -1,7 +1,6 @@
 /* The cache of loaded data. */
 #include "server/datacache.h"
-#include "server/dataprep.h"
-#include "server/table.h"
+#include "server/dataload.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -9,12 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOADS_MAX 2
+#define LOADS_MAX  2
+#define SHELF_FROM ((uint64_t)32 << 20) /* bytes; smaller files are read whole */
 
 struct entry {
     struct data data; /* first: a `const struct data *` is its entry */
     char *key;
     size_t references;
+    size_t held; /* bytes of the budget */
     bool loading, failed;
     uint64_t used; /* for least recently used */
     struct entry *next;
@@ -24,7 +25,9 @@ struct datacache {
     const struct datafile_root *root;
     size_t budget, held;
     uint64_t tick;
-    unsigned loads; /* under way; each holds the file, the table and the result in memory */
+    unsigned loads; /* under way; each may hold a small file, its table and the result in memory */
+    struct datashelf *shelf;
+    uint64_t shelf_from;
     pthread_mutex_t lock;
     pthread_cond_t loaded;
     struct entry *entries;
@@ -37,14 +40,21 @@ struct datacache *datacache_new(const struct datafile_root *root, size_t budget_
         return NULL;
     cache->root = root;
     cache->budget = budget_bytes;
+    cache->shelf_from = SHELF_FROM;
     pthread_mutex_init(&cache->lock, NULL);
     pthread_cond_init(&cache->loaded, NULL);
     return cache;
 }
 
+void datacache_use_shelf(struct datacache *cache, struct datashelf *shelf, uint64_t from_bytes)
+{
+    cache->shelf = shelf;
+    cache->shelf_from = from_bytes;
+}
+
 static void entry_free(struct entry *entry)
 {
-    dataprep_release(&entry->data);
+    dataimage_release(&entry->data);
     free(entry->key);
     free(entry);
 }
@@ -64,31 +74,15 @@ void datacache_free(struct datacache *cache)
 
 /* ---- files ---- */
 
-struct files {
-    struct datafile train, test;
-    bool has_test;
-};
-
-/* What is wrong with the file itself is a mistake of the job that names it. */
-static enum err as_mistake(enum err code, const char *pointer, struct mistakes *mistakes,
-                           const struct err_info *info)
-{
-    if (code != ERR_INVALID && code != ERR_NOT_FOUND && code != ERR_MALFORMED &&
-        code != ERR_UNSUPPORTED && code != ERR_TOO_LARGE)
-        return code;
-    mistake_add(mistakes, pointer, "%s", info->message);
-    return ERR_INVALID;
-}
-
 static enum err open_one(const struct datacache *cache, const char *user, const char *path,
                          const char *pointer, struct datafile *out, struct mistakes *mistakes,
                          struct err_info *info)
 {
     enum err code = datafile_open(cache->root, user, path, out, info);
-    return as_mistake(code, pointer, mistakes, info);
+    return datarows_mistake(code, pointer, mistakes, info);
 }
 
-static void close_files(struct files *f)
+static void close_files(struct dataload_files *f)
 {
     datafile_close(&f->train);
     if (f->has_test)
@@ -96,8 +90,8 @@ static void close_files(struct files *f)
 }
 
 static enum err open_files(const struct datacache *cache, const char *user,
-                           const struct data_spec *spec, struct files *f, struct mistakes *mistakes,
-                           struct err_info *info)
+                           const struct data_spec *spec, struct dataload_files *f,
+                           struct mistakes *mistakes, struct err_info *info)
 {
     f->has_test = false;
     enum err code = open_one(cache, user, spec->path, "/data/path", &f->train, mistakes, info);
@@ -119,7 +113,8 @@ static void print_identity(FILE *out, const struct datafile *f)
 }
 
 /* Everything that the prepared bytes depend on. */
-static char *make_key(const struct files *f, const struct data_spec *spec, enum data_kind kind)
+static char *make_key(const struct dataload_files *f, const struct data_spec *spec,
+                      enum data_kind kind)
 {
     char *key = NULL;
     size_t size;
@@ -143,43 +138,6 @@ static char *make_key(const struct files *f, const struct data_spec *spec, enum 
     return key;
 }
 
-/* ---- loading ---- */
-
-static enum err read_one(const struct datafile *file, const char *name, const char *pointer,
-                         size_t budget, struct table *out, char sha256[DATAFILE_SHA256_HEX],
-                         struct mistakes *mistakes, struct err_info *info)
-{
-    char *bytes;
-    size_t size;
-    enum err code = datafile_read(file, budget, &bytes, &size, sha256, info);
-    if (code != ERR_OK)
-        return as_mistake(code, pointer, mistakes, info);
-    struct table_source source = {
-        .name = name, .bytes = bytes, .size = size, .budget_bytes = budget};
-    code = table_read(out, &source, info);
-    free(bytes);
-    return as_mistake(code, pointer, mistakes, info);
-}
-
-static enum err load(struct data *out, const struct files *f, const struct data_spec *spec,
-                     enum data_kind kind, size_t budget, struct mistakes *mistakes,
-                     struct err_info *info)
-{
-    struct table train = {0}, test = {0};
-    char sha[2][DATAFILE_SHA256_HEX] = {"", ""};
-    enum err code =
-        read_one(&f->train, spec->path, "/data/path", budget, &train, sha[0], mistakes, info);
-    if (code == ERR_OK && f->has_test)
-        code = read_one(&f->test, spec->test, "/data/test", budget, &test, sha[1], mistakes, info);
-    if (code == ERR_OK)
-        code = dataprep(out, spec, kind, &train, f->has_test ? &test : NULL, mistakes, info);
-    if (code == ERR_OK)
-        snprintf(out->sha256, sizeof out->sha256, "%s%s%s", sha[0], f->has_test ? ":" : "", sha[1]);
-    table_release(&train);
-    table_release(&test);
-    return code;
-}
-
 /* ---- the cache, under its lock ---- */
 
 static void unlink_entry(struct datacache *cache, struct entry *entry)
@@ -188,7 +146,7 @@ static void unlink_entry(struct datacache *cache, struct entry *entry)
     while (*at != entry)
         at = &(*at)->next;
     *at = entry->next;
-    cache->held -= entry->data.bytes;
+    cache->held -= entry->held;
     entry_free(entry);
 }
 
@@ -207,13 +165,19 @@ static bool make_room(struct datacache *cache, size_t bytes)
     return true;
 }
 
+/* One that could not be read while it was mapped is of no use to anybody who comes now. */
+static bool usable(const struct entry *e, const char *key)
+{
+    return strcmp(e->key, key) == 0 && !dataimage_broken(&e->data);
+}
+
 /* An entry with this key: one that is there (waiting for it if it is being loaded), or a new one,
  * marked as being loaded by the caller. NULL: no memory. */
 static struct entry *claim(struct datacache *cache, const char *key, bool *mine)
 {
     *mine = false;
     struct entry *e;
-    for (e = cache->entries; e != NULL && strcmp(e->key, key) != 0; e = e->next)
+    for (e = cache->entries; e != NULL && !usable(e, key); e = e->next)
         ;
     if (e != NULL) {
         e->references++;
@@ -237,27 +201,69 @@ static struct entry *claim(struct datacache *cache, const char *key, bool *mine)
     return e;
 }
 
+/* What is mapped is opened again in no time, and the shelf may remove it when nobody has it. */
 static void drop(struct datacache *cache, struct entry *e)
 {
+    bool keep = !e->failed && !e->data.mapped && cache->held <= cache->budget;
     e->used = ++cache->tick;
-    if (--e->references == 0 && (e->failed || cache->held > cache->budget))
+    if (--e->references == 0 && !keep)
         unlink_entry(cache, e);
 }
 
-static enum err finish(struct datacache *cache, struct entry *e, struct data *data, enum err code,
-                       struct err_info *info)
+/* For whom memory is wanted. */
+struct claimant {
+    struct datacache *cache;
+    struct entry *entry;
+};
+
+static enum err reserve(void *context, size_t bytes, struct err_info *info)
 {
-    if (code == ERR_OK && data->bytes > cache->budget)
-        code = err_set(info, ERR_TOO_LARGE,
-                       "the data take %zu MB of memory, more than the %zu MB allowed",
-                       data->bytes >> 20, cache->budget >> 20);
-    if (code == ERR_OK && !make_room(cache, data->bytes))
-        code = err_set(info, ERR_UNAVAILABLE, "the memory for data is in use by other jobs");
-    if (code == ERR_OK) {
-        e->data = *data;
-        cache->held += data->bytes;
-    } else {
-        dataprep_release(data);
+    struct claimant *c = context;
+    struct datacache *cache = c->cache;
+    if (bytes > cache->budget)
+        return err_set(info, ERR_TOO_LARGE,
+                       "the data take %zu MB of memory, more than the %zu MB allowed", bytes >> 20,
+                       cache->budget >> 20);
+    pthread_mutex_lock(&cache->lock);
+    cache->held -= c->entry->held;
+    c->entry->held = 0;
+    bool fits = make_room(cache, bytes);
+    if (fits) {
+        c->entry->held = bytes;
+        cache->held += bytes;
+    }
+    pthread_mutex_unlock(&cache->lock);
+    if (fits)
+        return ERR_OK;
+    return err_set(info, ERR_UNAVAILABLE, "the memory for data is in use by other jobs");
+}
+
+/* Loads without the lock, which is held before and after. */
+static enum err load(struct datacache *cache, struct entry *e, const struct dataload_files *files,
+                     const struct data_spec *spec, enum data_kind kind, struct mistakes *mistakes,
+                     struct err_info *info)
+{
+    struct data data = {0};
+    struct claimant claimant = {.cache = cache, .entry = e};
+    struct dataload way = {.files = files,
+                           .spec = spec,
+                           .kind = kind,
+                           .shelf = cache->shelf,
+                           .shelf_from = cache->shelf_from,
+                           .budget = cache->budget,
+                           .reserve = reserve,
+                           .context = &claimant};
+    while (cache->loads >= LOADS_MAX)
+        pthread_cond_wait(&cache->loaded, &cache->lock);
+    cache->loads++;
+    pthread_mutex_unlock(&cache->lock);
+    enum err code = dataload(&way, &data, mistakes, info);
+    pthread_mutex_lock(&cache->lock);
+    cache->loads--;
+    e->data = data;
+    if (code != ERR_OK || data.mapped) {
+        cache->held -= e->held;
+        e->held = 0;
     }
     e->loading = false;
     e->failed = code != ERR_OK;
@@ -269,7 +275,7 @@ enum err datacache_get(struct datacache *cache, const char *user, const struct d
                        enum data_kind kind, const struct data **out, struct mistakes *mistakes,
                        struct err_info *info)
 {
-    struct files files;
+    struct dataload_files files;
     enum err code = open_files(cache, user, spec, &files, mistakes, info);
     if (code != ERR_OK)
         return code;
@@ -277,21 +283,10 @@ enum err datacache_get(struct datacache *cache, const char *user, const struct d
     bool mine = false;
     pthread_mutex_lock(&cache->lock);
     struct entry *e = key != NULL ? claim(cache, key, &mine) : NULL;
-    if (e != NULL && mine) {
-        struct data data = {0};
-        while (cache->loads >= LOADS_MAX)
-            pthread_cond_wait(&cache->loaded, &cache->lock);
-        cache->loads++;
-        pthread_mutex_unlock(&cache->lock);
-        code = load(&data, &files, spec, kind, cache->budget, mistakes, info);
-        pthread_mutex_lock(&cache->lock);
-        cache->loads--;
-        code = finish(cache, e, &data, code, info);
-        if (code == ERR_TOO_LARGE)
-            code = as_mistake(code, "/data/path", mistakes, info);
-    } else if (e != NULL && e->failed) {
+    if (e != NULL && mine)
+        code = load(cache, e, &files, spec, kind, mistakes, info);
+    else if (e != NULL && e->failed)
         code = err_set(info, ERR_UNAVAILABLE, "the data could not be loaded just now; try again");
-    }
     if (e == NULL)
         code = err_set(info, ERR_NO_MEMORY, "no memory for the data");
     if (e != NULL && code != ERR_OK)
@@ -321,4 +316,14 @@ void datacache_stats(struct datacache *cache, size_t *bytes, size_t *entries)
     for (const struct entry *e = cache->entries; e != NULL; e = e->next)
         (*entries)++;
     pthread_mutex_unlock(&cache->lock);
+}
+
+size_t datacache_mapped(struct datacache *cache)
+{
+    size_t bytes = 0;
+    pthread_mutex_lock(&cache->lock);
+    for (const struct entry *e = cache->entries; e != NULL; e = e->next)
+        bytes += !e->loading && e->data.mapped ? e->data.bytes : 0;
+    pthread_mutex_unlock(&cache->lock);
+    return bytes;
 }

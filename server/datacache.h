@@ -1,5 +1,6 @@
 /* Loaded data, shared by all chains and jobs that use them: one copy per (files, choice of columns,
- * preparation, precision), counted references, a memory budget.
+ * preparation, precision), counted references, a memory budget. With a shelf, large files are read
+ * once for all daemons to come, and what does not fit into the budget is mapped instead.
  *
  * Preparing: the chosen columns in the given order, an intercept column of ones last, standardised
  * by the mean and sd of the training rows (constant columns stay as they are), also for the test
@@ -7,23 +8,17 @@
 #ifndef BARKER_SERVER_DATACACHE_H
 #define BARKER_SERVER_DATACACHE_H
 
-#include "core/dataset.h"
-#include "server/datafile.h"
+#include "server/dataimage.h"
+#include "server/mistake.h"
 #include "server/spec.h"
 
+struct datashelf;
 struct datacache;
 
-/* Immutable while it is held. */
-struct data {
-    struct dataset train, test;
-    bool has_test;
-    char sha256[2 * DATAFILE_SHA256_HEX]; /* of the file(s): "train" or "train:test" */
-    size_t bytes;
-    char **names; /* of the columns of x */
-    size_t name_count;
-};
-
 struct datacache *datacache_new(const struct datafile_root *root, size_t budget_bytes);
+/* Before the first use: files from `from_bytes` on go through the shelf (borrowed; NULL: none), in
+ * memory that does not grow with them. */
+void datacache_use_shelf(struct datacache *cache, struct datashelf *shelf, uint64_t from_bytes);
 void datacache_free(struct datacache *cache);
 
 /* Loads or finds. Mistakes in what the job says about its data (missing file, unknown column, bad
@@ -35,6 +30,9 @@ enum err datacache_get(struct datacache *cache, const char *user, const struct d
                        struct err_info *info);
 void datacache_put(struct datacache *cache, const struct data *data); /* NULL is fine */
 
+/* Bytes in memory, and of how many data sets (mapped ones included). */
 void datacache_stats(struct datacache *cache, size_t *bytes, size_t *entries);
+/* Bytes that are mapped instead. */
+size_t datacache_mapped(struct datacache *cache);
 
 #endif

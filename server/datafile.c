@@ -201,6 +201,7 @@ static enum err examine(struct datafile *file, struct err_info *info)
         return err_set(info, ERR_INVALID, "\"%s\" is empty", file->path);
     file->size = (uint64_t)status.st_size;
     file->modified = status.st_mtim;
+    file->changed = status.st_ctim;
     file->device = status.st_dev;
     file->inode = status.st_ino;
     if (file->size > DATAFILE_BYTES_MAX)
@@ -258,33 +259,58 @@ static enum err changed(const struct datafile *file, struct err_info *info)
                    "\"%s\" changed while it was read; try again when it is whole", file->path);
 }
 
-/* Reads and hashes the file piece by piece. */
-static enum err read_pieces(const struct datafile *file, gnutls_hash_hd_t hash, char *bytes,
-                            struct err_info *info)
+enum err datafile_reader_init(struct datafile_reader *reader, const struct datafile *file,
+                              bool sha256, struct err_info *info)
 {
-    for (uint64_t done = 0; done < file->size;) {
-        uint64_t left = file->size - done;
-        char *to = bytes + done;
-        ssize_t got = TEMP_FAILURE_RETRY(
-            pread(file->fd, to, left < PIECE_BYTES ? left : PIECE_BYTES, (off_t)done));
-        if (got < 0)
+    gnutls_hash_hd_t hash = NULL;
+    *reader = (struct datafile_reader){.file = file};
+    if (sha256 && gnutls_hash_init(&hash, GNUTLS_DIG_SHA256) != 0)
+        return err_set(info, ERR_NO_MEMORY, "no memory to hash \"%s\"", file->path);
+    reader->hash = hash;
+    return ERR_OK;
+}
+
+enum err datafile_reader_read(struct datafile_reader *reader, char *to, size_t room, size_t *got,
+                              struct err_info *info)
+{
+    const struct datafile *file = reader->file;
+    uint64_t left = file->size - reader->at;
+    size_t wanted = left < room ? (size_t)left : room;
+    for (*got = 0; *got < wanted;) {
+        ssize_t n = TEMP_FAILURE_RETRY(
+            pread(file->fd, to + *got, wanted - *got, (off_t)(reader->at + *got)));
+        if (n < 0)
             return err_set(info, ERR_IO, "\"%s\" cannot be read: %s", file->path, strerror(errno));
-        if (got == 0)
+        if (n == 0)
             return changed(file, info);
-        gnutls_hash(hash, to, (size_t)got);
-        done += (uint64_t)got;
+        *got += (size_t)n;
     }
-    return has_changed(file) ? changed(file, info) : ERR_OK;
+    reader->at += *got;
+    if (reader->hash != NULL)
+        gnutls_hash(reader->hash, to, *got);
+    checksum_add(&reader->sum, to, *got);
+    return reader->at == file->size && has_changed(file) ? changed(file, info) : ERR_OK;
+}
+
+uint64_t datafile_reader_end(struct datafile_reader *reader, char sha256[DATAFILE_SHA256_HEX])
+{
+    char unwanted[DATAFILE_SHA256_HEX];
+    if (reader->hash != NULL)
+        datafile_finish_hash(reader->hash, sha256 != NULL ? sha256 : unwanted);
+    reader->hash = NULL;
+    return checksum_value(&reader->sum);
 }
 
 static enum err read_and_hash(const struct datafile *file, char *bytes,
                               char sha256[DATAFILE_SHA256_HEX], struct err_info *info)
 {
-    gnutls_hash_hd_t hash;
-    if (gnutls_hash_init(&hash, GNUTLS_DIG_SHA256) != 0)
-        return err_set(info, ERR_NO_MEMORY, "no memory to hash \"%s\"", file->path);
-    enum err err = read_pieces(file, hash, bytes, info);
-    datafile_finish_hash(hash, sha256);
+    struct datafile_reader reader;
+    enum err err = datafile_reader_init(&reader, file, true, info);
+    if (err != ERR_OK)
+        return err;
+    for (size_t got; err == ERR_OK && reader.at < file->size;)
+        err = datafile_reader_read(&reader, bytes + reader.at, PIECE_BYTES, &got, info);
+    datafile_reader_end(&reader, sha256);
     return err;
 }
 

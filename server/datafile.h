@@ -15,6 +15,7 @@
 #define BARKER_SERVER_DATAFILE_H
 
 #include "core/err.h"
+#include "server/checksum.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,10 +39,10 @@ void datafile_root_close(struct datafile_root *root);
 
 struct datafile {
     int fd;
-    char path[DATAFILE_PATH_MAX + 1]; /* as asked for */
-    bool own;                         /* the user's own, else shared */
-    uint64_t size;                    /* bytes when it was opened */
-    struct timespec modified;
+    char path[DATAFILE_PATH_MAX + 1];  /* as asked for */
+    bool own;                          /* the user's own, else shared */
+    uint64_t size;                     /* bytes when it was opened */
+    struct timespec modified, changed; /* content; content, name or rights */
     uint64_t device, inode;
 };
 
@@ -56,6 +57,24 @@ void datafile_close(struct datafile *file);
  * file changed since it was opened. */
 enum err datafile_read(const struct datafile *file, size_t budget_bytes, char **bytes, size_t *size,
                        char sha256[DATAFILE_SHA256_HEX], struct err_info *info);
+
+/* The file in pieces, from its beginning, hashing what it hands out. */
+struct datafile_reader {
+    const struct datafile *file; /* borrowed */
+    uint64_t at;
+    struct checksum sum;
+    void *hash; /* NULL: no SHA-256 */
+};
+
+/* With `sha256` also its SHA-256 is computed. End it with datafile_reader_end. */
+enum err datafile_reader_init(struct datafile_reader *reader, const struct datafile *file,
+                              bool sha256, struct err_info *info);
+/* Fills `to`, whose room is a multiple of CHECKSUM_BLOCK, unless the file ends: `*got` is less
+ * then. CONFLICT if the file changed since it was opened. */
+enum err datafile_reader_read(struct datafile_reader *reader, char *to, size_t room, size_t *got,
+                              struct err_info *info);
+/* Gives the digests of what was read (sha256 may be NULL); again is fine, and gives nothing. */
+uint64_t datafile_reader_end(struct datafile_reader *reader, char sha256[DATAFILE_SHA256_HEX]);
 
 struct datafile_entry {
     const char *path;

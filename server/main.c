@@ -148,7 +148,12 @@ static enum err open_data(struct daemon *d, struct err_info *info)
     d->app.events = events_new(published, NULL);
     if (d->app.cache == NULL || d->app.events == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory to start");
-    return ERR_OK;
+    struct datashelf_limits limits = {.bytes = (uint64_t)d->config.cache_mb << 20,
+                                      .free_bytes = (uint64_t)d->config.min_free_mb << 20};
+    if (limits.bytes > 0)
+        code = datashelf_open(&d->app.shelf, d->config.state, &limits, info);
+    datacache_use_shelf(d->app.cache, d->app.shelf, (uint64_t)d->config.cache_from_mb << 20);
+    return code;
 }
 
 static enum err start_sampling(struct daemon *d, struct err_info *info)
@@ -275,6 +280,7 @@ static void release(struct daemon *d)
     sched_free(d->app.sched);
     events_free(d->app.events);
     datacache_free(d->app.cache);
+    datashelf_close(d->app.shelf);
     datafile_root_close(d->app.root);
     auth_close(d->app.auth);
     store_close(d->app.store);

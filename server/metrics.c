@@ -95,6 +95,26 @@ static void sampling_metrics(FILE *out, struct app *app)
     number(out, "barkerd_sampling_seconds_total", "counter", "CPU time spent sampling.",
            s.cpu_seconds);
     number(out, "barkerd_data_bytes", "gauge", "Memory of loaded data sets.", (double)bytes);
+    number(out, "barkerd_data_mapped_bytes", "gauge", "Data sets that are mapped instead.",
+           (double)datacache_mapped(app->cache));
+}
+
+static void shelf_metrics(FILE *out, struct app *app)
+{
+    struct datashelf_stats s;
+    if (app->shelf == NULL)
+        return;
+    datashelf_stats(app->shelf, &s);
+    number(out, "barkerd_data_cache_files", "gauge", "Data files in binary form.", (double)s.files);
+    number(out, "barkerd_data_cache_bytes", "gauge", "Their size.", (double)s.bytes);
+    number(out, "barkerd_data_cache_hits_total", "counter", "Found when they were wanted.",
+           (double)s.hits);
+    number(out, "barkerd_data_cache_misses_total", "counter", "Not found, and made.",
+           (double)s.misses);
+    number(out, "barkerd_data_cache_damaged_total", "counter", "Found damaged, and made again.",
+           (double)s.damaged);
+    number(out, "barkerd_data_cache_removed_total", "counter", "Removed to make room.",
+           (double)s.removed);
 }
 
 static void store_metrics(FILE *out, struct app *app)
@@ -126,6 +146,7 @@ char *metrics_page(struct app *app, size_t *size)
     request_metrics(out);
     http_metrics(out, app);
     sampling_metrics(out, app);
+    shelf_metrics(out, app);
     store_metrics(out, app);
     return fclose(out) == 0 ? text : NULL;
 }

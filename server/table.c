@@ -173,17 +173,25 @@ static const char *foreign_format(const char *bytes, size_t size)
     return NULL;
 }
 
-static enum err read_plain(struct table *table, struct table_input *input, struct err_info *info)
+enum err table_recognise(const struct table_input *input, bool *npy, struct err_info *info)
 {
     size_t size = (size_t)(input->end - input->bytes);
     const char *foreign = foreign_format(input->bytes, size);
-    if (foreign != NULL)
-        return err_set(info, ERR_UNSUPPORTED,
-                       "%s is %s; CSV, TSV and NPY are read, also compressed with gzip",
-                       input->name, foreign);
-    if (starts_with(input->bytes, size, "\x93NUMPY", 6))
-        return table_npy(table, input, info);
-    return table_csv(table, input, info);
+    *npy = starts_with(input->bytes, size, "\x93NUMPY", 6);
+    if (foreign == NULL)
+        return ERR_OK;
+    return err_set(info, ERR_UNSUPPORTED,
+                   "%s is %s; CSV, TSV and NPY are read, also compressed with gzip", input->name,
+                   foreign);
+}
+
+static enum err read_plain(struct table *table, struct table_input *input, struct err_info *info)
+{
+    bool npy;
+    enum err err = table_recognise(input, &npy, info);
+    if (err != ERR_OK)
+        return err;
+    return npy ? table_npy(table, input, info) : table_csv(table, input, info);
 }
 
 struct unpacked {

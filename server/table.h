@@ -56,6 +56,34 @@ enum err table_read(struct table *out, const struct table_source *source, struct
 enum err table_peek(struct table *out, const struct table_source *source, size_t rows,
                     struct err_info *info);
 
+/* The same rows block by block, in memory that does not grow with the file (but with the longest
+ * line, and with the whole file when it is an NPY in Fortran order of several columns).
+ *
+ * `read` fills `to` with the next bytes of the file, as many as there is room for unless the file
+ * ends: fewer, or none, mean the end. Its errors come back as they are. */
+struct table_feed {
+    enum err (*read)(void *context, char *to, size_t room, size_t *got, struct err_info *info);
+    void *context;
+    const char *name;    /* for messages; must live as long as the stream */
+    size_t budget_bytes; /* for names, and for values in Fortran order */
+    size_t window_bytes; /* about what a block is made from; 0: what is quick */
+};
+#define TABLE_FEED_BYTES ((size_t)256 << 10) /* room that `read` is called with, always */
+
+struct table_stream;
+
+/* Reads the beginning: columns, names and header are known then. Errors as those of table_read. */
+enum err table_stream_open(struct table_stream **out, const struct table_feed *feed,
+                           struct err_info *info);
+void table_stream_close(struct table_stream *stream); /* NULL is fine */
+
+/* The names and, after table_stream_next, the rows of the block. Borrowed. */
+const struct table *table_stream_table(const struct table_stream *stream);
+
+/* Reads the next block; rows is 0 after the last. The messages are those of table_read, and so are
+ * the values; rows_total counts the rows so far. After an error the stream can only be closed. */
+enum err table_stream_next(struct table_stream *stream, struct err_info *info);
+
 /* Frees what the table holds; an empty or released table is fine. */
 void table_release(struct table *table);
 

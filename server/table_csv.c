@@ -11,13 +11,6 @@
 #include <string.h>
 #include <strings.h>
 
-struct csv {
-    struct table *table;
-    struct table_input *input;
-    const char *end;
-    char separator;
-};
-
 /* A cell without the blanks around it; a quoted one without its quotes, inner quotes doubled. */
 struct cell {
     const char *text;
@@ -55,7 +48,7 @@ static size_t count_lines(const char *text, const char *end)
 }
 
 /* Where the last line ends that is not blank; `text` if there is none. */
-static const char *last_line_end(const char *text, const char *end)
+const char *table_csv_trim(const char *text, const char *end)
 {
     const char *p = end;
     while (p > text && memchr(" \t\r\n", p[-1], 4) != NULL)
@@ -337,7 +330,7 @@ static const char *read_row(const struct csv *csv, const char *p, double *row, b
     return *p == '\n' ? p + 1 : NULL;
 }
 
-static enum err read_rows(struct csv *csv, const char *text, struct err_info *info)
+enum err table_csv_rows(struct csv *csv, const char *text, struct err_info *info)
 {
     struct table *table = csv->table;
     table->single_exact = true;
@@ -345,15 +338,21 @@ static enum err read_rows(struct csv *csv, const char *text, struct err_info *in
         double *row = table->values + table->rows * table->columns;
         const char *next = read_row(csv, text, row, &table->single_exact);
         if (next == NULL)
-            return explain_line(csv, text, table->rows + 1 + table->header, info);
+            return explain_line(csv, text, csv->rows_before + table->rows + 1 + table->header,
+                                info);
         text = next;
     }
     return ERR_OK;
 }
 
-/* The number of lines tells the number of values, so they are allocated once. A cell takes two
- * bytes with what follows it: a text of short lines under a wide first one is not worth the memory
- * that its lines times its columns would ask for, and fails before it needs it. */
+/* A cell takes two bytes with what follows it: a text of short lines under a wide first one is not
+ * worth the memory that its lines times its columns would ask for, and fails before it needs it. */
+size_t table_csv_possible(const struct csv *csv, size_t bytes)
+{
+    return (bytes + 1) / 2 / csv->table->columns + 1;
+}
+
+/* The number of lines tells the number of values, so they are allocated once. */
 static enum err allocate_rows(struct csv *csv, const char *text, struct err_info *info)
 {
     struct table *table = csv->table;
@@ -365,9 +364,8 @@ static enum err allocate_rows(struct csv *csv, const char *text, struct err_info
                        csv->input->name, table->rows_total, TABLE_ROWS_MAX);
     size_t rows =
         table->rows_total < csv->input->rows_wanted ? table->rows_total : csv->input->rows_wanted;
-    size_t rows_possible = ((size_t)(csv->end - text) + 1) / 2 / table->columns + 1;
-    return table_allocate_values(table, csv->input, rows < rows_possible ? rows : rows_possible,
-                                 info);
+    size_t possible = table_csv_possible(csv, (size_t)(csv->end - text));
+    return table_allocate_values(table, csv->input, rows < possible ? rows : possible, info);
 }
 
 static enum err read_first_line(struct csv *csv, const char *line, struct err_info *info)
@@ -390,20 +388,28 @@ static enum err read_first_line(struct csv *csv, const char *line, struct err_in
                          : table_number_columns(table, csv->input, info);
 }
 
+const char *table_csv_start(const char *text, const char *end)
+{
+    return end - text >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
+}
+
+enum err table_csv_first(struct csv *csv, const char **text, struct err_info *info)
+{
+    if (*text == csv->end)
+        return err_set(info, ERR_MALFORMED, "%s has no lines but blank ones", csv->input->name);
+    enum err err = read_first_line(csv, *text, info);
+    if (err == ERR_OK && csv->table->header)
+        *text = next_line(*text, csv->end);
+    return err;
+}
+
 enum err table_csv(struct table *table, struct table_input *input, struct err_info *info)
 {
-    struct csv csv = {.table = table, .input = input, .end = input->end};
-    const char *text = input->bytes;
-    if (csv.end - text >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
-        text += 3;
-    csv.end = last_line_end(text, csv.end);
-    if (text == csv.end)
-        return err_set(info, ERR_MALFORMED, "%s has no lines but blank ones", input->name);
-    enum err err = read_first_line(&csv, text, info);
-    if (err != ERR_OK)
-        return err;
-    if (table->header)
-        text = next_line(text, csv.end);
-    err = allocate_rows(&csv, text, info);
-    return err == ERR_OK ? read_rows(&csv, text, info) : err;
+    struct csv csv = {.table = table, .input = input};
+    const char *text = table_csv_start(input->bytes, input->end);
+    csv.end = table_csv_trim(text, input->end);
+    enum err err = table_csv_first(&csv, &text, info);
+    if (err == ERR_OK)
+        err = allocate_rows(&csv, text, info);
+    return err == ERR_OK ? table_csv_rows(&csv, text, info) : err;
 }

@@ -10,17 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { MAGIC_BYTES = 6, HEADER_MAX = 10000, DIMENSIONS_MAX = 2, TYPE_MAX = 16 };
-
-struct npy {
-    const struct table_input *input;
-    const char *data;
-    char type[TYPE_MAX]; /* "<f8" */
-    bool fortran;
-    size_t dimensions, shape[DIMENSIONS_MAX];
-    size_t item_bytes;
-    bool has_type, has_order, has_shape;
-};
+enum { MAGIC_BYTES = 6, HEADER_MAX = 10000, DIMENSIONS_MAX = 2 };
 
 /* The header's text, read from left to right. */
 struct scan {
@@ -123,7 +113,7 @@ static bool scan_header(struct scan *scan, struct npy *npy)
     if (!take(scan, '{'))
         return false;
     while (!take(scan, '}')) {
-        char key[TYPE_MAX];
+        char key[TABLE_NPY_TYPE];
         if (!take_string(scan, key, sizeof key) || !take(scan, ':'))
             return false;
         bool known = strcmp(key, "descr") == 0           ? take_type(scan, npy)
@@ -206,12 +196,11 @@ static enum err read_header(struct npy *npy, struct err_info *info)
     return ERR_OK;
 }
 
-/* Takes the shape over into the table if the file is exactly as long as it says. */
+/* Takes the shape over into the table. */
 static enum err check_shape(struct npy *npy, struct table *table, struct err_info *info)
 {
     const char *name = npy->input->name;
     size_t rows = npy->shape[0], columns = npy->dimensions == 2 ? npy->shape[1] : 1;
-    size_t bytes = (size_t)(npy->input->end - npy->data);
     if (rows == 0 || columns == 0)
         return err_set(info, ERR_MALFORMED, "%s has %zu rows and %zu columns; it holds no values",
                        name, rows, columns);
@@ -219,14 +208,21 @@ static enum err check_shape(struct npy *npy, struct table *table, struct err_inf
         return err_set(info, ERR_TOO_LARGE,
                        "%s has %zu rows and %zu columns; at most %zu and %zu are read", name, rows,
                        columns, TABLE_ROWS_MAX, TABLE_COLUMNS_MAX);
-    if (bytes != rows * columns * npy->item_bytes)
-        return err_set(info, ERR_MALFORMED,
-                       "%s: %zu bytes of values where %zu rows and %zu columns of %zu bytes are "
-                       "announced",
-                       name, bytes, rows, columns, npy->item_bytes);
     table->rows_total = rows;
     table->columns = columns;
     return ERR_OK;
+}
+
+enum err table_npy_size(const struct npy *npy, const struct table *table, size_t bytes,
+                        struct err_info *info)
+{
+    size_t rows = table->rows_total, columns = table->columns;
+    if (bytes == rows * columns * npy->item_bytes)
+        return ERR_OK;
+    return err_set(info, ERR_MALFORMED,
+                   "%s: %zu bytes of values where %zu rows and %zu columns of %zu bytes are "
+                   "announced",
+                   npy->input->name, bytes, rows, columns, npy->item_bytes);
 }
 
 static uint64_t load_bits(const char *p, size_t bytes, bool big_endian)
@@ -280,10 +276,11 @@ static enum err bad_item(const struct npy *npy, size_t row, size_t column, doubl
 
 /* Rows go in blocks: in Fortran order the values of a column are neighbours, and a block of rows
  * uses every cache line it touches. */
-static enum err read_values(const struct npy *npy, struct table *table, struct err_info *info)
+enum err table_npy_rows(const struct npy *npy, struct table *table, size_t first, size_t rows,
+                        struct err_info *info)
 {
     enum { BLOCK = 64 };
-    size_t columns = table->columns, rows = table->rows;
+    size_t columns = table->columns;
     size_t row_step = (npy->fortran ? 1 : columns) * npy->item_bytes;
     size_t column_step = (npy->fortran ? table->rows_total : 1) * npy->item_bytes;
     bool exact = true;
@@ -293,27 +290,34 @@ static enum err read_values(const struct npy *npy, struct table *table, struct e
             for (size_t row = from; row < to; row++) {
                 double value = load_item(npy, npy->data + row * row_step + column * column_step);
                 if (!isfinite(value))
-                    return bad_item(npy, row, column, value, info);
+                    return bad_item(npy, first + row, column, value, info);
                 table->values[row * columns + column] = value;
                 exact &= table_is_single(value);
             }
         }
     }
+    table->rows = rows;
     table->single_exact = exact;
     return ERR_OK;
+}
+
+enum err table_npy_first(struct npy *npy, struct table *table, struct err_info *info)
+{
+    enum err err = read_header(npy, info);
+    return err == ERR_OK ? check_shape(npy, table, info) : err;
 }
 
 enum err table_npy(struct table *table, struct table_input *input, struct err_info *info)
 {
     struct npy npy = {.input = input, .data = input->end};
-    enum err err = read_header(&npy, info);
+    enum err err = table_npy_first(&npy, table, info);
     if (err == ERR_OK)
-        err = check_shape(&npy, table, info);
+        err = table_npy_size(&npy, table, (size_t)(input->end - npy.data), info);
     if (err == ERR_OK)
         err = table_number_columns(table, input, info);
     if (err != ERR_OK)
         return err;
-    table->rows = table->rows_total < input->rows_wanted ? table->rows_total : input->rows_wanted;
-    err = table_allocate_values(table, input, table->rows, info);
-    return err == ERR_OK ? read_values(&npy, table, info) : err;
+    size_t rows = table->rows_total < input->rows_wanted ? table->rows_total : input->rows_wanted;
+    err = table_allocate_values(table, input, rows, info);
+    return err == ERR_OK ? table_npy_rows(&npy, table, 0, rows, info) : err;
 }

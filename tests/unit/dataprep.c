@@ -1,5 +1,6 @@
 /* From tables to data sets (columns, intercept, standardising, precision, triplets), and the cache
  * that shares them. */
+#include "server/datacache.h"
 #include "server/dataprep.h"
 
 #include <criterion/criterion.h>
@@ -103,7 +104,7 @@ Test(dataprep, all_columns_but_the_response_are_taken_in_the_order_of_the_file)
     cr_expect_eq(p.data.train.y[2], 1.0);
     cr_expect_eq(p.data.train.kind, DATA_REGRESSION);
     cr_expect_not(p.data.has_test);
-    dataprep_release(&p.data);
+    dataimage_release(&p.data);
 }
 
 Test(dataprep, named_columns_are_taken_in_the_order_of_the_names)
@@ -113,7 +114,7 @@ Test(dataprep, named_columns_are_taken_in_the_order_of_the_names)
     struct prepared p = prepare_well(&spec, DATA_REGRESSION, TRAIN, NULL);
     expect_rows(&p.data.train, (double[]){7, 1.5, 7, 2.5, 7, 4.5}, 3, 2);
     expect_names(&p.data, "c a");
-    dataprep_release(&p.data);
+    dataimage_release(&p.data);
 }
 
 Test(dataprep, rows_without_a_response_have_all_columns)
@@ -123,7 +124,7 @@ Test(dataprep, rows_without_a_response_have_all_columns)
     expect_names(&p.data, "a y b c");
     cr_expect_eq(p.data.train.columns, 4);
     cr_expect_null(p.data.train.y);
-    dataprep_release(&p.data);
+    dataimage_release(&p.data);
 }
 
 Test(dataprep, the_intercept_is_a_column_of_ones_behind_the_others)
@@ -135,7 +136,7 @@ Test(dataprep, the_intercept_is_a_column_of_ones_behind_the_others)
     expect_rows(&p.data.train, (double[]){10, 1, 20, 1, 60, 1}, 3, 2);
     expect_rows(&p.data.test, (double[]){5, 1}, 1, 2);
     expect_names(&p.data, "b (intercept)");
-    dataprep_release(&p.data);
+    dataimage_release(&p.data);
 }
 
 Test(dataprep, an_intercept_alone_is_a_model)
@@ -144,7 +145,7 @@ Test(dataprep, an_intercept_alone_is_a_model)
     struct data_spec spec = {.response = "y", .columns = none, .intercept = true};
     struct prepared p = prepare_well(&spec, DATA_REGRESSION, TRAIN, NULL);
     expect_rows(&p.data.train, (double[]){1, 1, 1}, 3, 1);
-    dataprep_release(&p.data);
+    dataimage_release(&p.data);
 }
 
 Test(dataprep, test_columns_are_found_by_name)
@@ -155,7 +156,7 @@ Test(dataprep, test_columns_are_found_by_name)
     expect_rows(&p.data.test, (double[]){0.5, 30, 3, 0.25, 40, 4}, 2, 3);
     cr_expect_eq(p.data.test.y[0], 1.0);
     cr_expect(p.data.has_test);
-    dataprep_release(&p.data);
+    dataimage_release(&p.data);
 }
 
 Test(dataprep, unknown_columns_are_mistakes_all_at_once)
@@ -233,7 +234,7 @@ Test(dataprep, both_files_are_standardised_by_the_moments_of_training)
     cr_expect_eq(get(&p.data.test, 0, 2), 8.0);
     cr_expect_eq(get(&p.data.test, 0, 3), 1.0);
     cr_expect_eq(p.data.train.y[1], 1.0, "the response is not a covariate");
-    dataprep_release(&p.data);
+    dataimage_release(&p.data);
 }
 
 /* 0.1 has no exact sum: a two-pass mean would leave a tiny sd and blow the column up. */
@@ -246,7 +247,7 @@ Test(dataprep, constant_columns_are_recognised_whatever_their_value)
     struct prepared p = prepare_well(&spec, DATA_REGRESSION, text, NULL);
     for (size_t i = 0; i < 300; i++)
         cr_assert_eq(get(&p.data.train, i, 0), 0.1);
-    dataprep_release(&p.data);
+    dataimage_release(&p.data);
 }
 
 Test(dataprep, a_column_far_from_zero_is_standardised_accurately)
@@ -259,7 +260,7 @@ Test(dataprep, a_column_far_from_zero_is_standardised_accurately)
     static const double deviations[] = {-2, -1, 0, 3};
     for (size_t i = 0; i < 4; i++)
         cr_expect_float_eq(get(&p.data.train, i, 0), deviations[i] / sd, 1e-9);
-    dataprep_release(&p.data);
+    dataimage_release(&p.data);
 }
 
 Test(dataprep, a_single_row_is_left_as_it_is)
@@ -267,7 +268,7 @@ Test(dataprep, a_single_row_is_left_as_it_is)
     struct data_spec spec = {.response = "y", .standardize = true};
     struct prepared p = prepare_well(&spec, DATA_REGRESSION, "x,y\n3.25,1\n", NULL);
     cr_expect_eq(get(&p.data.train, 0, 0), 3.25);
-    dataprep_release(&p.data);
+    dataimage_release(&p.data);
 }
 
 /* ---- precision ---- */
@@ -300,12 +301,12 @@ Test(dataprep, data_are_single_only_where_nothing_is_lost)
             .response = "y", .precision = cases[i].asked, .standardize = cases[i].standardize};
         struct prepared p = prepare_well(&spec, DATA_REGRESSION, cases[i].train, NULL);
         cr_expect_eq(p.data.train.precision, cases[i].got, "case %zu", i);
-        dataprep_release(&p.data);
+        dataimage_release(&p.data);
     }
     struct data_spec spec = {.response = "y", .columns = exact_column, .column_count = 1};
     struct prepared p = prepare_well(&spec, DATA_REGRESSION, inexact, NULL);
     cr_expect_eq(p.data.train.precision, PRECISION_SINGLE, "b is not used");
-    dataprep_release(&p.data);
+    dataimage_release(&p.data);
 }
 
 Test(dataprep, asking_for_single_rounds_to_the_nearest)
@@ -313,7 +314,7 @@ Test(dataprep, asking_for_single_rounds_to_the_nearest)
     struct data_spec spec = {.response = "y", .precision = DATA_SINGLE};
     struct prepared p = prepare_well(&spec, DATA_REGRESSION, "a,y\n0.1,0\n16777217,1\n", NULL);
     expect_rows(&p.data.train, (double[]){(double)0.1f, 16777216.0}, 2, 1);
-    dataprep_release(&p.data);
+    dataimage_release(&p.data);
 }
 
 Test(dataprep, test_rows_have_the_precision_of_training_and_lose_nothing_either)
@@ -321,11 +322,11 @@ Test(dataprep, test_rows_have_the_precision_of_training_and_lose_nothing_either)
     struct data_spec spec = {.response = "y"};
     struct prepared p = prepare_well(&spec, DATA_REGRESSION, "a,y\n0.5,0\n", "a,y\n0.25,1\n");
     cr_expect_eq(p.data.test.precision, PRECISION_SINGLE);
-    dataprep_release(&p.data);
+    dataimage_release(&p.data);
     p = prepare_well(&spec, DATA_REGRESSION, "a,y\n0.5,0\n", "a,y\n0.1,1\n");
     cr_expect_eq(p.data.test.precision, p.data.train.precision);
     cr_expect_eq(get(&p.data.test, 0, 0), 0.1, "%.17g", get(&p.data.test, 0, 0));
-    dataprep_release(&p.data);
+    dataimage_release(&p.data);
 }
 
 /* ---- layout ---- */
@@ -347,14 +348,13 @@ Test(dataprep, rows_are_aligned_and_padded_with_zeros)
         const struct dataset *d = &p.data.train;
         cr_expect_eq((uintptr_t)d->x % ALIGNMENT, 0);
         cr_expect_eq((uintptr_t)d->y % ALIGNMENT, 0);
-        cr_expect_eq(d->stride % LANES, 0);
-        cr_expect_geq(d->stride, 11);
+        cr_expect_eq(d->stride, 16);
         for (size_t i = 0; i < 3; i++)
             for (size_t j = 11; j < d->stride; j++)
                 cr_expect_eq(get(d, i, j), 0.0);
         size_t cell = precision == DATA_SINGLE ? sizeof(float) : sizeof(double);
         cr_expect_eq(p.data.bytes, 3 * d->stride * cell + 3 * sizeof(double));
-        dataprep_release(&p.data);
+        dataimage_release(&p.data);
     }
 }
 
@@ -362,10 +362,10 @@ Test(dataprep, what_was_released_is_empty)
 {
     struct data_spec spec = {.response = "y"};
     struct prepared p = prepare_well(&spec, DATA_REGRESSION, TRAIN, TRAIN);
-    dataprep_release(&p.data);
+    dataimage_release(&p.data);
     cr_expect_null(p.data.train.x);
     cr_expect_eq(p.data.bytes, 0);
-    dataprep_release(&p.data);
+    dataimage_release(&p.data);
 }
 
 /* ---- triplets ---- */
@@ -392,7 +392,7 @@ Test(dataprep, triplets_count_from_zero_inside_and_from_one_outside)
     cr_expect_eq(p.data.train.items, 7);
     expect_triplets(&p.data.test, (unsigned[]){8, 0, 3}, 1);
     cr_expect_eq(p.data.test.users, 9);
-    dataprep_release(&p.data);
+    dataimage_release(&p.data);
 }
 
 Test(dataprep, triplets_are_found_by_name_or_by_position_without_a_header)
@@ -401,10 +401,10 @@ Test(dataprep, triplets_are_found_by_name_or_by_position_without_a_header)
     struct prepared p =
         prepare_well(&spec, DATA_TRIPLETS, "time,rating,item,user\n99,5,2,1\n99,4,3,4\n", NULL);
     expect_triplets(&p.data.train, (unsigned[]){0, 1, 5, 3, 2, 4}, 2);
-    dataprep_release(&p.data);
+    dataimage_release(&p.data);
     p = prepare_well(&spec, DATA_TRIPLETS, "1,2,5\n4,3,4\n", "1,1,1\n");
     expect_triplets(&p.data.train, (unsigned[]){0, 1, 5, 3, 2, 4}, 2);
-    dataprep_release(&p.data);
+    dataimage_release(&p.data);
 }
 
 Test(dataprep, ratings_may_be_any_numbers)
@@ -412,7 +412,7 @@ Test(dataprep, ratings_may_be_any_numbers)
     struct data_spec spec = {0};
     struct prepared p = prepare_well(&spec, DATA_TRIPLETS, "user,item,rating\n1,1,-2.385\n", NULL);
     cr_expect_eq(p.data.train.y[0], -2.385);
-    dataprep_release(&p.data);
+    dataimage_release(&p.data);
 }
 
 Test(dataprep, indices_that_are_none_are_named_with_their_row)
@@ -651,10 +651,10 @@ Test(datacache, the_hash_is_that_of_the_files)
 
 /* ---- the budget ---- */
 
-/* A file whose data take a known number of bytes: one covariate (eight in single precision with
+/* A file whose data take a known number of bytes: one covariate (four in single precision with
  * its padding) and a response. */
 #define ROWS_BIG  1000
-#define BYTES_BIG (ROWS_BIG * (LANES * sizeof(float) + sizeof(double)))
+#define BYTES_BIG (ROWS_BIG * (4 * sizeof(float) + sizeof(double)))
 
 static void put_rows(const char *name, int salt, int rows)
 {
