@@ -4,6 +4,7 @@
 #include "server/api_row.h"
 #include "server/jobfile.h"
 #include "server/json.h"
+#include "server/ranking.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -12,8 +13,11 @@
 
 enum { LIMIT = 1000, LIMIT_MAX = 10000, RANKED_MAX = 20000 };
 
+static struct rankings kept = RANKINGS_INIT;
+
 /* What was asked for, and the answer on its way. */
 struct request_for_summary {
+    const char *job;
     struct jobfile *file;
     struct jobfile_info about;
     struct measure_size size;
@@ -78,6 +82,26 @@ static enum err rank_columns(struct request_for_summary *r, struct err_info *inf
     }
     summary_release(&all);
     return ERR_OK;
+}
+
+/* The pages of a list follow the order of its first page, also while draws come; a list that begins
+ * is ranked anew when there are other draws than the last time. */
+static enum err order_columns(struct request_for_summary *r, struct err_info *info)
+{
+    bool all = r->columns.count == r->about.width; /* not a choice of the client's */
+    uint64_t draws = is_first(r) ? r->size.draws : UINT64_MAX;
+    if (all && rankings_get(&kept, r->job, draws, r->columns.at, r->columns.count, &r->ranked))
+        return ERR_OK;
+    enum err code = rank_columns(r, info);
+    if (code == ERR_OK && all) {
+        struct ranking ranking = {.draws = r->size.draws,
+                                  .ranked = r->ranked,
+                                  .count = r->columns.count,
+                                  .at = r->columns.at};
+        snprintf(ranking.job, sizeof ranking.job, "%s", r->job);
+        rankings_put(&kept, &ranking);
+    }
+    return code;
 }
 
 /* ---- the answer ---- */
@@ -170,7 +194,7 @@ static enum err measure(struct request_for_summary *r, struct err_info *info)
     if (code == ERR_OK)
         code = measure_effort(r->file, &r->effort, info);
     if (code == ERR_OK && r->worst && r->size.draws > 0)
-        code = rank_columns(r, info);
+        code = order_columns(r, info);
     if (code == ERR_OK && has_reference(r) && is_first(r))
         code = measure_biases(&r->whole, r->file, &r->reference, 1, info);
     if (code == ERR_OK)
@@ -203,6 +227,7 @@ void api_summary(struct call *call)
         !call_job(call, &row, false))
         return;
     r.worst = order == 1;
+    r.job = row.id;
     if (call_jobfile(call, row.id, &r.file)) {
         jobfile_info(r.file, &r.about);
         if (pick_parameters(call, r.file, SIZE_MAX, LIMIT_MAX, &r.columns) &&
