@@ -32,7 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATIENCE   20
+#define PATIENCE   120
 #define ECHO_LIMIT 1000
 #define PARK_KEY   77u
 

@@ -320,7 +320,7 @@ Test(datafile, hard_links_are_refused)
     expect_content("alice", "hard", "secret", false);
 }
 
-Test(datafile, a_fifo_is_refused_without_waiting, .timeout = 30)
+Test(datafile, a_fifo_is_refused_without_waiting, .timeout = 120)
 {
     cr_assert_eq(mkfifo(at("root/fifo"), 0644), 0);
     expect_refusal("fifo", ERR_INVALID, "is a pipe or a device");

@@ -419,9 +419,9 @@ Test(events, silence_is_broken_by_a_ping)
 {
     struct client c;
     open_greeted(&c, "ada", NULL);
-    clock_shift(10000);
+    clock_shift(2000);
     cr_expect_str_eq(read_all(&c), "");
-    clock_shift(5000);
+    clock_shift(13000);
     cr_expect_str_eq(read_all(&c), ": ping\n\n");
     cr_expect_str_eq(read_all(&c), "", "one is enough");
     clock_shift(15000);
@@ -433,12 +433,12 @@ Test(events, an_event_makes_the_next_ping_later)
 {
     struct client c;
     open_greeted(&c, "ada", NULL);
-    clock_shift(10000);
+    clock_shift(13000);
     publish("{}");
     cr_expect_neq(read_all(&c)[0], '\0');
-    clock_shift(10000);
+    clock_shift(3000);
     cr_expect_str_eq(read_all(&c), "");
-    clock_shift(5000);
+    clock_shift(12000);
     cr_expect_str_eq(read_all(&c), ": ping\n\n");
     close_stream(&c);
 }

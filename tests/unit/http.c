@@ -28,7 +28,7 @@ static void start(struct http_config config)
 /* Everything has ended, and what was opened for it is closed. */
 static void stop(void)
 {
-    cr_assert(http_stop(app.http, 10000));
+    cr_assert(http_stop(app.http, PATIENCE * 1000));
     cr_expect_eq(atomic_load(&app.live), 0);
     cr_expect_eq(atomic_load(&app.streams), 0);
     cr_expect_eq(app.done, app.admitted + app.unadmitted, "not every request ended once");
@@ -540,7 +540,7 @@ Test(http, slow_clients_are_cut)
         "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 900\r\n\r\nabc",
         "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n300\r\nabc"};
     enum { N = sizeof beginnings / sizeof *beginnings };
-    start((struct http_config){.header_ms = 300, .body_ms = 300, .idle_ms = 60000});
+    start((struct http_config){.header_ms = 1500, .body_ms = 1500, .idle_ms = 600000});
     int fds[N], open = N;
     for (int i = 0; i < N; i++) {
         fds[i] = dial(&app);
@@ -567,7 +567,7 @@ Test(http, slow_clients_are_cut)
 
 Test(http, a_slow_second_header_is_cut_too)
 {
-    start((struct http_config){.header_ms = 300, .idle_ms = 300});
+    start((struct http_config){.header_ms = 1500, .idle_ms = 1500});
     int fd = dial(&app);
     struct answer answer;
     char waste;
@@ -584,7 +584,7 @@ Test(http, a_slow_second_header_is_cut_too)
 
 Test(http, a_reader_that_does_not_read_is_cut)
 {
-    start((struct http_config){.body_ms = 300, .idle_ms = 60000});
+    start((struct http_config){.body_ms = 300, .idle_ms = 600000});
     int fd = dial(&app);
     cr_assert(ask(fd, "GET", "/bytes?n=1000000000"));
     cr_expect(becomes(&app.done, 1), "the stream is still open");
@@ -864,7 +864,7 @@ Test(http, stopping_answers_whoever_waits)
     }
 }
 
-Test(http, stopping_does_not_wait_for_requests_that_are_not_complete, .timeout = 60)
+Test(http, stopping_does_not_wait_for_requests_that_are_not_complete, .timeout = 300)
 {
     start((struct http_config){.idle_ms = 3600000, .header_ms = 3600000, .body_ms = 3600000});
     int header = dial(&app), body = dial(&app), idle = dial(&app);
@@ -1014,7 +1014,7 @@ Test(http, tls_is_served_from_version_1_2_on)
 {
     static char cert[8192], key[8192], out[8192];
     make_certificate(cert, key, sizeof cert);
-    start((struct http_config){.tls_cert_pem = cert, .tls_key_pem = key, .header_ms = 2000});
+    start((struct http_config){.tls_cert_pem = cert, .tls_key_pem = key, .header_ms = 5000});
     fetch_tls("NORMAL:-VERS-ALL:+VERS-TLS1.3", out, sizeof out);
     cr_expect_not_null(strstr(out, "hello from the pool"), "TLS 1.3: %s", out);
     fetch_tls("NORMAL:-VERS-ALL:+VERS-TLS1.2", out, sizeof out);

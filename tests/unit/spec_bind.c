@@ -16,7 +16,7 @@ static void bind_ok(struct job_spec *spec, const struct model *model, struct spe
     cr_assert_eq(code, ERR_OK, "%s with %s: %s", model->type->name, spec->sampler->name, text);
 }
 
-Test(spec, bound_jobs_of_every_model_and_sampler_run, .timeout = 120)
+Test(spec, bound_jobs_of_every_model_and_sampler_run, .timeout = 600)
 {
     for (size_t m = 0; m < model_count; m++) {
         struct fixture f;

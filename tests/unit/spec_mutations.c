@@ -169,7 +169,7 @@ static bool parse_anything(const json_t *json)
     return code == ERR_OK;
 }
 
-Test(spec, mutated_documents_parse_or_are_refused_with_a_reason, .timeout = 120)
+Test(spec, mutated_documents_parse_or_are_refused_with_a_reason, .timeout = 600)
 {
     uint64_t state = 2385;
     size_t good = 0;
@@ -184,7 +184,7 @@ Test(spec, mutated_documents_parse_or_are_refused_with_a_reason, .timeout = 120)
     cr_expect_lt(good, 18000, "%zu were accepted: the mutations are too tame", good);
 }
 
-Test(spec, mutated_bytes_parse_or_are_refused_with_a_reason, .timeout = 120)
+Test(spec, mutated_bytes_parse_or_are_refused_with_a_reason, .timeout = 600)
 {
     static const char bytes[] = "{}[]\",:0123456789.eE-+truefalsn \\u\x80\xff\n";
     uint64_t state = 1702;
