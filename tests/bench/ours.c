@@ -5,6 +5,9 @@
 #include "tests/bench/worker.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
+
+#define HUGE_PAGE ((size_t)1 << 21)
 
 static struct {
     struct dataset data;
@@ -19,11 +22,15 @@ static void die(const char *what)
     exit(1);
 }
 
+/* In huge pages, as the daemon keeps its data. */
 static void *array(size_t n, size_t size)
 {
-    void *p = lanes_alloc(n, size);
+    size_t bytes = (n * size + HUGE_PAGE) / HUGE_PAGE * HUGE_PAGE;
+    void *p = aligned_alloc(HUGE_PAGE, bytes);
     if (p == NULL)
         die("no memory");
+    madvise(p, bytes, MADV_HUGEPAGE);
+    memset(p, 0, bytes);
     return p;
 }
 
