@@ -814,15 +814,16 @@ Test(kernels, barker_signs_have_their_probability_to_1e_6)
         struct array g = {.v = {0}}, tau = {.v = {0}}, sigma = {.v = {0}}, theta = {.v = {0}};
         struct singles z = {.v = {0}}, u = {.v = {0}};
         for (size_t j = 0; j < n; j++) {
-            double x = 0.4 * ((double)(j / 2) - 15.5), stretch = 1.0;
+            double x = 0.2 * ((double)(j / 2) - 15.5), stretch = 1.0;
             sigma.v[j] = 0.3;
             g.v[j] = x / sigma.v[j];
-            tau.v[j] = 5.6 * (double)j / n; /* t = sigma tau < 1.702 */
+            tau.v[j] = 5.0 * (double)(j / 2 * 7 % 32) / 32.0; /* t = sigma tau < 1.702 */
             double t = sigma.v[j] * tau.v[j];
             if (rule == BARKER_CORRECTED)
                 stretch = 1.702 / sqrt(1.702 * 1.702 - t * t);
             double p = 1.0 / (1.0 + exp(-stretch * x));
-            u.v[j] = (float)fmin(fmax(p + (j % 2 ? 1e-6 : -1e-6), 0x1p-32), 1.0 - 0x1p-24);
+            u.v[j] = (float)(p + (j % 2 ? 1e-6 : -1e-6));
+            cr_assert(u.v[j] > 0.0f && u.v[j] < 1.0f);
             theta.v[j] = 5.0;
         }
         portable()->barker(&(struct barker_move){.rule = (enum barker_rule)rule,
