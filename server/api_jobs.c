@@ -2,6 +2,7 @@
 #include "server/api.h"
 #include "server/clock.h"
 #include "server/field.h"
+#include "server/jobfile.h"
 #include "server/json.h"
 #include "server/progress.h"
 #include "server/submission.h"
@@ -78,15 +79,14 @@ json_t *job_json(struct app *app, const struct job_row *row)
     json_put(&doc, "data_sha256",
              row->data_sha256 != NULL && row->data_sha256[0] ? json_text(row->data_sha256)
                                                              : json_null());
-    json_put(&doc, "stored_bytes", json_count(progress_stored_bytes(app->store, row->id)));
+    json_put(&doc, "stored_bytes", json_count(jobfile_bytes(app->store, row->id)));
     return doc;
 }
 
 /* ---- submitting ---- */
 
-static json_t *estimate_json(const struct submission *sub)
+static json_t *estimate_json(const struct submission *sub, const struct estimate *e)
 {
-    const struct estimate *e = &sub->estimate;
     json_t *doc = json_object();
     size_t data = sub->data != NULL ? sub->data->bytes : 0;
     json_put(&doc, "seconds", json_number(e->seconds));
@@ -99,12 +99,18 @@ static json_t *estimate_json(const struct submission *sub)
     return doc;
 }
 
-static void answer_valid(struct call *call, const struct submission *sub)
+static void answer_valid(struct call *call, struct submission *sub)
 {
+    struct estimate estimate;
+    if (spec_estimate(&sub->spec, &sub->bound, sub->model, (unsigned)call->app->config->workers,
+                      &estimate, &sub->info) != ERR_OK) {
+        call_fail_info(call, &sub->info);
+        return;
+    }
     json_t *doc = json_object();
     json_put(&doc, "valid", json_true());
     json_put(&doc, "job", spec_resolved(&sub->spec));
-    json_put(&doc, "estimate", estimate_json(sub));
+    json_put(&doc, "estimate", estimate_json(sub, &estimate));
     json_put(&doc, "precision", json_text(submission_precision(sub)));
     call_json(call, 200, doc);
 }
@@ -153,7 +159,7 @@ static void create(struct call *call, struct submission *sub)
     struct job_row row = {0};
     bool existing = false;
     enum err code =
-        submission_quota(call->app, call->who.user, sub->estimate.disk_bytes, &sub->info);
+        submission_room(call->app, call->who.user, &sub->totals, sub->sizes.disk_bytes, &sub->info);
     if (code == ERR_OK)
         code = submission_row(sub, call->who.user, &row);
     if (code == ERR_OK)
@@ -165,33 +171,14 @@ static void create(struct call *call, struct submission *sub)
     job_row_release(&row);
 }
 
-/* A request that was carried out already is answered with its job, whatever has changed since.
- * True: answered. */
-static bool answered_before(struct call *call)
-{
-    const char *key;
-    unsigned char hash[32];
-    char id[JOB_ID_SIZE];
-    struct err_info info;
-    if (!submission_key(call, &key, hash))
-        return true;
-    if (key == NULL)
-        return false;
-    enum err code = store_job_by_key(call->app->store, call->who.user, key, hash, id, &info);
-    if (code == ERR_OK)
-        answer_created(call, id, true);
-    else if (code != ERR_NOT_FOUND)
-        call_fail_info(call, &info);
-    return code != ERR_NOT_FOUND;
-}
-
 void api_job_create(struct call *call)
 {
     struct submission sub = {0};
     bool validate = false;
     json_t *json = NULL;
     if (!call_query_flag(call, "validate_only", &validate) ||
-        (!validate && answered_before(call)) || (json = call_body(call)) == NULL)
+        (!validate && submission_answered(call, store_job_by_key, answer_created)) ||
+        (json = call_body(call)) == NULL)
         return;
     enum err code = submission_prepare(&sub, call->app, call->who.user, json);
     if (sub.mistakes.count > 0)

@@ -206,7 +206,7 @@ static bool make_job(struct call *call, struct creation *c, const json_t *reques
         call_fail(call, code, sub.info.message);
     if (good) {
         c->job_count++;
-        c->bytes += sub.estimate.disk_bytes;
+        c->bytes += sub.sizes.disk_bytes;
         memcpy(member->job, row->id, sizeof member->job);
         good = same_data(call, c, row);
     }
@@ -311,25 +311,6 @@ static void store_creation(struct call *call, struct creation *c)
         call_fail_info(call, &info);
 }
 
-/* A request that was carried out already is answered with its study. True: answered. */
-static bool answered_before(struct call *call)
-{
-    const char *key;
-    unsigned char hash[32];
-    char id[JOB_ID_SIZE];
-    struct err_info info;
-    if (!submission_key(call, &key, hash))
-        return true;
-    if (key == NULL)
-        return false;
-    enum err code = store_study_by_key(call->app->store, call->who.user, key, hash, id, &info);
-    if (code == ERR_OK)
-        answer_created(call, id, true);
-    else if (code != ERR_NOT_FOUND)
-        call_fail_info(call, &info);
-    return code != ERR_NOT_FOUND;
-}
-
 /* kind and name, which every study has. NULL: answered. */
 static const struct study_kind *read_head(struct call *call, const json_t *json, const char **name)
 {
@@ -355,7 +336,7 @@ static const struct study_kind *read_head(struct call *call, const json_t *json,
 void api_study_create(struct call *call)
 {
     const char *name = NULL;
-    if (answered_before(call))
+    if (submission_answered(call, store_study_by_key, answer_created))
         return;
     json_t *json = call_body(call);
     if (json == NULL)

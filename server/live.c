@@ -23,6 +23,7 @@ static enum err read_progress(struct live *live, const struct live_room *room,
     if (code != ERR_OK)
         return code;
     live->file_made = true;
+    live->file_bytes = jobfile_bytes(room->store, live->id);
     for (uint32_t k = 0; k < live->spec.chains && code == ERR_OK; k++) {
         struct jobfile_chain stored;
         code = jobfile_chain(file, k + 1, &stored, info);

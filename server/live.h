@@ -62,6 +62,7 @@ struct live {
     enum live_stop stop;
     double cpu_seconds;
     uint64_t stored_bytes; /* as the catalogue has it */
+    uint64_t file_bytes;   /* as its file was after the latest slice */
     struct summary_head head;
     char worst[120];
     char verdict[VERDICT_SIZE];
@@ -82,7 +83,7 @@ struct live {
     struct spec_bound bound;
     bool file_made;
 
-    struct live *next;
+    struct live *next, *same_bucket; /* in the scheduler's list; in its table of ids */
 };
 
 struct live_room { /* what a job needs from around it */

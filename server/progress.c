@@ -5,8 +5,6 @@
 #include "server/json.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 static const char *phase(const struct sched_chain *c)
 {
@@ -79,18 +77,4 @@ json_t *progress_summary_json(const struct sched_view *view)
 char *progress_isa(void)
 {
     return (char *)(uintptr_t)kernels->isa;
-}
-
-uint64_t progress_stored_bytes(struct store *store, const char *job)
-{
-    uint64_t bytes = 0;
-    static const char *const suffixes[] = {"", "-wal"};
-    for (size_t i = 0; i < 2; i++) {
-        char path[4200];
-        struct stat about;
-        snprintf(path, sizeof path, "%s/draws/%s.db%s", store_directory(store), job, suffixes[i]);
-        if (stat(path, &about) == 0)
-            bytes += (uint64_t)about.st_size;
-    }
-    return bytes;
 }

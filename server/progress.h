@@ -13,7 +13,5 @@ json_t *progress_json(const struct sched_view *view);
 json_t *progress_summary_json(const struct sched_view *view);
 /* Name of the instruction set in use. */
 char *progress_isa(void);
-/* Size of the job's file with its write-ahead log, 0 when there is none. */
-uint64_t progress_stored_bytes(struct store *store, const char *job);
 
 #endif

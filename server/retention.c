@@ -1,8 +1,8 @@
 /* Emptying the trash. */
 #include "server/retention.h"
 #include "server/clock.h"
+#include "server/jobfile.h"
 #include "server/log.h"
-#include "server/progress.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static bool add_piece(void *ctx, const struct job_row *row)
     struct piece *piece = &more[trash->count++];
     memcpy(piece->id, row->id, sizeof piece->id);
     piece->deleted_ms = row->deleted_ms;
-    piece->bytes = progress_stored_bytes(trash->store, row->id);
+    piece->bytes = jobfile_bytes(trash->store, row->id);
     return true;
 }
 

@@ -73,11 +73,16 @@ static bool load_use(void *ctx, const struct user_row *row)
 
 /* ---- jobs in the list ---- */
 
+static struct live **bucket_of(struct sched *s, const char *id)
+{
+    return &s->buckets[event_key(id) / 2 % SCHED_BUCKETS]; /* keys are odd */
+}
+
 static struct live *find(struct sched *s, const char *id)
 {
-    struct live *live = s->jobs;
+    struct live *live = *bucket_of(s, id);
     while (live != NULL && strcmp(live->id, id) != 0)
-        live = live->next;
+        live = live->same_bucket;
     return live;
 }
 
@@ -101,15 +106,22 @@ static void let_go(struct sched *s, struct live *live)
         live_free(live, s->cache);
 }
 
-static void append(struct sched *s, struct live *live)
+/* Puts a job into the table of ids and counts it. */
+static void enlist(struct sched *s, struct live *live)
 {
-    struct live **at = &s->jobs;
-    while (*at != NULL)
-        at = &(*at)->next;
-    *at = live;
+    struct live **bucket = bucket_of(s, live->id);
+    live->same_bucket = *bucket;
+    *bucket = live;
     struct use *use = use_make(s, live->owner);
     if (use != NULL)
         use->jobs++;
+}
+
+static void append(struct sched *s, struct live *live)
+{
+    *s->last = live;
+    s->last = &live->next;
+    enlist(s, live);
 }
 
 void sched_remove(struct sched *s, struct live *live)
@@ -120,6 +132,11 @@ void sched_remove(struct sched *s, struct live *live)
     if (*at == NULL)
         return;
     *at = live->next;
+    if (s->last == &live->next)
+        s->last = at;
+    for (at = bucket_of(s, live->id); *at != live;)
+        at = &(*at)->same_bucket;
+    *at = live->same_bucket;
     struct use *use = sched_use(s, live->owner);
     if (use != NULL && use->jobs > 0)
         use->jobs--;
@@ -273,7 +290,7 @@ static void fill_results(struct sched *s, struct live *live, struct job_row *row
     }
     row->isa = progress_isa();
     row->precision = live->precision;
-    row->stored_bytes = progress_stored_bytes(s->store, live->id);
+    row->stored_bytes = jobfile_bytes(s->store, live->id);
 }
 
 static void free_results(struct job_row *row)
@@ -318,7 +335,7 @@ enum err sched_store_state(struct sched *s, struct live *live, enum job_state to
     pthread_mutex_lock(&s->lock);
     sched_enter(s, live, to);
     live->started_ms = row.started_ms;
-    live->stored_bytes = row.stored_bytes;
+    live->stored_bytes = live->file_bytes = row.stored_bytes;
     live->revision = row.revision;
     live->version++;
     snprintf(live->reason, sizeof live->reason, "%s", reason);
@@ -442,8 +459,10 @@ static void note_slice(struct sched *s, struct live *live, uint32_t k,
                        const struct live_slice *slice, enum err code)
 {
     struct live_chain *c = &live->chains[k];
+    uint64_t bytes = jobfile_bytes(s->store, live->id);
     pthread_mutex_lock(&s->lock);
     struct use *use = sched_use(s, live->owner);
+    live->file_bytes = bytes;
     if (code == ERR_OK && slice->iteration > 0) {
         bool extended = slice->iteration < live->spec.warmup + live->iterations;
         c->iteration = slice->iteration;
@@ -472,17 +491,23 @@ static void note_slice(struct sched *s, struct live *live, uint32_t k,
     store_usage_note(s->store, live->owner, seconds, at);
 }
 
+/* Whoever watches a job that has been paused sees that its chains have stopped; one that runs on
+ * has news soon anyway. */
 static void give_back(struct sched *s, struct live *live, uint32_t k)
 {
     pthread_mutex_lock(&s->lock);
     live->chains[k].busy = false;
     live->busy--;
+    live->version++;
     s->busy--;
     struct use *use = sched_use(s, live->owner);
     if (use != NULL && use->busy > 0)
         use->busy--;
+    bool rests = live->state == JOB_paused;
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
+    if (rests)
+        sched_publish(s, live, "job.progress");
 }
 
 /* Too many jobs in memory: the one that has waited longest for a slice goes out. */
@@ -517,21 +542,14 @@ static void make_room(struct sched *s)
 uint64_t sched_grown_bytes(struct sched *s, const char *owner)
 {
     uint64_t known = 0, bytes = 0;
-    size_t count = 0, room = 0;
     pthread_mutex_lock(&s->lock);
-    for (const struct live *live = s->jobs; live != NULL; live = live->next)
-        room++;
-    char(*ids)[JOB_ID_SIZE] = calloc(room + 1, sizeof *ids);
-    for (const struct live *live = s->jobs; ids != NULL && live != NULL; live = live->next) {
-        if (strcmp(live->owner, owner) != 0)
+    for (const struct live *live = s->jobs; live != NULL; live = live->next) {
+        if (live->file_bytes == live->stored_bytes || strcmp(live->owner, owner) != 0)
             continue;
-        memcpy(ids[count++], live->id, sizeof *ids);
         known += live->stored_bytes;
+        bytes += live->file_bytes;
     }
     pthread_mutex_unlock(&s->lock);
-    for (size_t i = 0; i < count; i++)
-        bytes += progress_stored_bytes(s->store, ids[i]);
-    free(ids);
     return bytes > known ? bytes - known : 0;
 }
 
@@ -933,11 +951,11 @@ enum err sched_delete(struct sched *s, struct job_row *row, bool purge, struct e
 
 static void adopt(struct sched *s, struct live *live)
 {
-    live->next = s->jobs;
+    live->next = s->jobs; /* the newest come first */
     s->jobs = live;
-    struct use *use = use_make(s, live->owner);
-    if (use != NULL)
-        use->jobs++;
+    if (live->next == NULL)
+        s->last = &live->next;
+    enlist(s, live);
     for (uint32_t k = 0; k < live->spec.chains && !live->failing; k++) {
         if (live->chains[k].status != CHAIN_DIVERGED)
             continue;
@@ -1035,6 +1053,7 @@ enum err sched_start(struct sched **out, const struct sched_config *config, stru
     s->store = store;
     s->cache = cache;
     s->events = events;
+    s->last = &s->jobs;
     s->room = (struct live_room){.store = store, .cache = cache, .slice_ms = config->slice_ms};
     pthread_mutex_init(&s->ended, NULL);
     pthread_mutex_init(&s->lock, NULL);

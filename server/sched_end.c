@@ -104,6 +104,15 @@ static bool look_due(struct sched *s, struct live *live)
     return due;
 }
 
+/* Under the lock. Time is up when every chain has had a slice: a result needs draws of each. */
+static bool time_up(const struct live *live)
+{
+    for (uint32_t k = 0; k < live->spec.chains; k++)
+        if (live->chains[k].iteration == 0)
+            return false;
+    return checkup_time_up(&live->spec.stop_when, live->started_ms);
+}
+
 /* No more slices: the job is to end, or to be looked at while nothing moves. */
 static void wind_up(struct sched *s, struct live *live, enum live_stop why)
 {
@@ -128,7 +137,10 @@ void sched_look(struct sched *s, struct live *live)
         if (known && checkup_enough(&checkup, &job))
             wind_up(s, live, LIVE_ENOUGH);
     }
-    if (checkup_time_up(&job.spec->stop_when, job.started_ms))
+    pthread_mutex_lock(&s->lock);
+    bool late = time_up(live);
+    pthread_mutex_unlock(&s->lock);
+    if (late)
         wind_up(s, live, LIVE_TIME_UP);
 }
 
@@ -136,8 +148,7 @@ void sched_look(struct sched *s, struct live *live)
 
 static bool stops_early(const struct live *live)
 {
-    return live->state == JOB_running &&
-           (live->stop != LIVE_GO_ON || checkup_time_up(&live->spec.stop_when, live->started_ms));
+    return live->state == JOB_running && (live->stop != LIVE_GO_ON || time_up(live));
 }
 
 /* Nothing ends while a slice is under way, so a job that has ended is not touched by a worker any

@@ -18,6 +18,8 @@ struct use {
     unsigned busy, jobs;
 };
 
+#define SCHED_BUCKETS 1024
+
 struct sched {
     struct sched_config config;
     struct store *store;
@@ -27,8 +29,10 @@ struct sched {
 
     pthread_mutex_t ended; /* one at a time revives or deletes a job that has ended */
     pthread_mutex_t lock;
-    pthread_cond_t work; /* something may have become runnable */
-    struct live *jobs;   /* in order of submission */
+    pthread_cond_t work;                 /* something may have become runnable */
+    struct live *jobs;                   /* in order of submission */
+    struct live **last;                  /* where the next one goes */
+    struct live *buckets[SCHED_BUCKETS]; /* the same by id */
     struct use *uses;
     size_t use_count;
     uint64_t tick;

@@ -135,8 +135,13 @@ struct estimate {
     uint64_t draws; /* stored, of all chains, warm-up included; 0 when nothing is saved */
 };
 
-/* Times a few iterations of throw-away chains (about 50 ms in all, but at least one iteration each,
- * however long it takes) and extrapolates. ERR_NO_MEMORY. */
+/* What the job will take up: everything but the times, which are 0. Makes one throw-away chain.
+ * ERR_NO_MEMORY. */
+enum err spec_sizes(const struct job_spec *spec, const struct spec_bound *bound,
+                    const struct model *model, struct estimate *out, struct err_info *info);
+
+/* The times as well: runs a few iterations of throw-away chains (about 50 ms in all, but at least
+ * one iteration each, however long it takes) and extrapolates. ERR_NO_MEMORY. */
 enum err spec_estimate(const struct job_spec *spec, const struct spec_bound *bound,
                        const struct model *model, unsigned workers, struct estimate *out,
                        struct err_info *info);

@@ -75,7 +75,6 @@ static enum err time_chain(const struct chain_config *config, double *seconds,
 struct costs {
     double start;                    /* seconds per chain: the search for the mode */
     double warmup, sampling, metric; /* seconds each */
-    size_t state_bytes;
 };
 
 /* One step of the search stands for all; if it cannot start, the chain will say so. */
@@ -119,12 +118,15 @@ static enum err measure(struct chain_config config, struct costs *out, struct er
     return code;
 }
 
-/* The bytes of one chain's saved state. */
+/* The bytes of one chain's saved state. The search for the mode, which may take long, is left to
+ * the job itself. */
 static enum err state_size(const struct chain_config *config, size_t *out, struct err_info *info)
 {
     struct chain_config plain = *config;
     struct chain *chain;
-    plain.start = (struct chain_start){.kind = START_ZERO};
+    plain.draw_capacity = 1;
+    if (plain.start.kind == START_MAP)
+        plain.start.kind = plain.model->type->start;
     enum err code = chain_new(&chain, &plain, info);
     if (code != ERR_OK)
         return code;
@@ -145,6 +147,22 @@ static uint64_t disk_bytes(const struct chain_config *config, const struct spec_
     return add(add(draws, multiply(records, (1 + 2 * metrics) * sizeof(double))), state_bytes);
 }
 
+enum err spec_sizes(const struct job_spec *spec, const struct spec_bound *bound,
+                    const struct model *model, struct estimate *out, struct err_info *info)
+{
+    struct chain_config config;
+    size_t state_bytes = 0;
+    uint64_t total = spec->warmup + spec->iterations;
+    spec_chain_config(spec, bound, model, 1, &config);
+    enum err code = state_size(&config, &state_bytes, info);
+    *out = (struct estimate){
+        .memory_bytes = multiply(chain_memory_bytes(&config), spec->chains),
+        .disk_bytes = multiply(disk_bytes(&config, bound, state_bytes), spec->chains),
+        .draws = bound->width > 0 ? multiply(total / spec->thin, spec->chains) : 0,
+    };
+    return code;
+}
+
 enum err spec_estimate(const struct job_spec *spec, const struct spec_bound *bound,
                        const struct model *model, unsigned workers, struct estimate *out,
                        struct err_info *info)
@@ -154,20 +172,15 @@ enum err spec_estimate(const struct job_spec *spec, const struct spec_bound *bou
     double warmup = (double)spec->warmup, iterations = (double)spec->iterations;
     uint64_t total = spec->warmup + spec->iterations;
     spec_chain_config(spec, bound, model, 1, &config);
-    enum err code = measure(config, &costs, info);
+    enum err code = spec_sizes(spec, bound, model, out, info);
     if (code == ERR_OK)
-        code = state_size(&config, &costs.state_bytes, info);
+        code = measure(config, &costs, info);
     if (code != ERR_OK)
         return code;
     double metrics = spec->metric_every > 0 ? (double)(total / spec->metric_every) : 0.0;
     double run = warmup * costs.warmup + iterations * costs.sampling + metrics * costs.metric;
     double chain = run + costs.start, shared = chain * spec->chains / (workers > 0 ? workers : 1);
-    *out = (struct estimate){
-        .seconds = fmax(chain, shared),
-        .seconds_per_iteration = run / (double)total,
-        .memory_bytes = multiply(chain_memory_bytes(&config), spec->chains),
-        .disk_bytes = multiply(disk_bytes(&config, bound, costs.state_bytes), spec->chains),
-        .draws = bound->width > 0 ? multiply(total / spec->thin, spec->chains) : 0,
-    };
+    out->seconds = fmax(chain, shared);
+    out->seconds_per_iteration = run / (double)total;
     return ERR_OK;
 }

@@ -139,6 +139,23 @@ void store_note_health(struct store *store, struct db *db, bool fatal);
 void store_break(struct store *store, const char *why);
 #define STORE_DAMAGED "the catalogue is damaged; restore it from a backup"
 
+/* store_keys.c: whether an owner has submitted something under an idempotency key before. */
+struct store_key {
+    enum { STORE_KEY_JOB, STORE_KEY_STUDY } of;
+    const char *owner, *key;   /* key NULL: none was given */
+    const unsigned char *hash; /* of the body: 32 bytes */
+};
+struct store_earlier {
+    bool found;
+    char id[JOB_ID_SIZE];
+};
+/* ERR_INVALID when it was submitted with another body. */
+enum err store_key_find(struct db *db, const struct store_key *key, struct store_earlier *out,
+                        struct err_info *info);
+/* The same by any thread; ERR_NOT_FOUND when there is nothing. */
+enum err store_key_read(struct store *store, const struct store_key *key, char id[JOB_ID_SIZE],
+                        struct err_info *info);
+
 /* Inserts a job and its first log line within a transaction. */
 enum err store_job_insert(struct db *db, const struct job_row *row, const char *log,
                           struct err_info *info);

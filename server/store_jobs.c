@@ -183,20 +183,36 @@ static enum err read_quotas(const struct store *store, struct db *db, const char
     return query_close(&q, info);
 }
 
+static enum err read_count(struct db *db, const char *sql, const char *owner, uint64_t *out,
+                           struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db, sql);
+    query_text(&q, owner);
+    *out = query_next(&q) ? query_get_count(&q, 0) : 0;
+    return query_close(&q, info);
+}
+
+/* The planner knows nothing of the numbers and would walk through all jobs of the owner. The words
+ * of the condition are those of the index. */
+static enum err count_active(struct db *db, const char *owner, uint64_t *out, struct err_info *info)
+{
+    return read_count(db,
+                      "SELECT count(*) FROM job INDEXED BY job_active "
+                      "WHERE owner = ? AND deleted_ms = 0 "
+                      "AND state IN ('queued', 'running', 'paused', 'cancelling')",
+                      owner, out, info);
+}
+
 static enum err read_totals(const struct store *store, struct db *db, const char *owner,
                             struct owner_totals *out, struct err_info *info)
 {
-    struct query q;
-    *out = (struct owner_totals){0};
-    query_open(&q, db,
-               "SELECT coalesce(sum(state IN ('queued', 'running', 'paused', 'cancelling')), 0), "
-               "coalesce(sum(stored_bytes), 0) FROM job WHERE owner = ? AND deleted_ms = 0");
-    query_text(&q, owner);
-    if (query_next(&q)) {
-        out->active_jobs = query_get_count(&q, 0);
-        out->stored_bytes = query_get_count(&q, 1);
-    }
-    enum err code = query_close(&q, info);
+    enum err code = count_active(db, owner, &out->active_jobs, info);
+    if (code == ERR_OK)
+        code = read_count(db,
+                          "SELECT coalesce(sum(stored_bytes), 0) FROM job "
+                          "WHERE owner = ? AND deleted_ms = 0",
+                          owner, &out->stored_bytes, info);
     return code == ERR_OK ? read_quotas(store, db, owner, out, info) : code;
 }
 
@@ -216,8 +232,10 @@ enum err store_owner_totals(struct store *store, const char *owner, struct owner
 enum err store_check_active(struct store *store, struct db *db, const char *owner, size_t more,
                             struct err_info *info)
 {
-    struct owner_totals t;
-    enum err code = read_totals(store, db, owner, &t, info);
+    struct owner_totals t = {0};
+    enum err code = count_active(db, owner, &t.active_jobs, info);
+    if (code == ERR_OK)
+        code = read_quotas(store, db, owner, &t, info);
     if (code != ERR_OK ||
         (t.active_jobs <= t.most_active_jobs && more <= t.most_active_jobs - t.active_jobs))
         return code;
@@ -230,35 +248,9 @@ enum err store_check_active(struct store *store, struct db *db, const char *owne
 
 struct creation {
     const struct job_row *row;
-    const char *key;
-    const unsigned char *hash;
-    bool existing;
-    char id[JOB_ID_SIZE];
+    struct store_key key;
+    struct store_earlier earlier;
 };
-
-/* Looks for an earlier job of the same owner and key. */
-static enum err find_earlier(struct db *db, struct creation *c, struct err_info *info)
-{
-    struct query q;
-    bool same = true;
-    query_open(&q, db, "SELECT id, body_hash FROM job WHERE owner = ? AND idempotency_key = ?");
-    query_text(&q, c->row->owner);
-    query_text(&q, c->key);
-    if (query_next(&q)) {
-        size_t size;
-        const void *hash = query_get_blob(&q, 1, &size);
-        same = size == 32 && memcmp(hash, c->hash, size) == 0;
-        c->existing = true;
-        query_copy_text(&q, 0, c->id, sizeof c->id);
-    }
-    enum err code = query_close(&q, info);
-    if (code == ERR_OK && !same)
-        code = err_set(info, ERR_INVALID,
-                       "the idempotency key \"%.60s\" belongs to job %s, which was submitted with "
-                       "another body",
-                       c->key, c->id);
-    return code;
-}
 
 static enum err insert(struct db *db, const struct creation *c, struct err_info *info)
 {
@@ -292,8 +284,8 @@ static enum err insert(struct db *db, const struct creation *c, struct err_info 
     query_text(&q, or_text(row->data_sha256, ""));
     query_real(&q, row->cpu_seconds);
     query_count(&q, row->stored_bytes);
-    query_text(&q, c->key);
-    query_blob(&q, c->key != NULL ? c->hash : NULL, 32);
+    query_text(&q, c->key.key);
+    query_blob(&q, c->key.key != NULL ? c->key.hash : NULL, 32);
     enum err code = query_run(&q, info);
     if (code == ERR_CONFLICT)
         err_set(info, ERR_CONFLICT, "there is a job %s already", row->id);
@@ -312,9 +304,8 @@ static enum err create(struct store *store, struct db *db, void *ctx, struct err
 {
     struct creation *c = ctx;
     char text[USER_NAME_SIZE + 20];
-    c->existing = false;
-    enum err code = c->key != NULL ? find_earlier(db, c, info) : ERR_OK;
-    if (code != ERR_OK || c->existing)
+    enum err code = store_key_find(db, &c->key, &c->earlier, info);
+    if (code != ERR_OK || c->earlier.found)
         return code;
     code = store_check_active(store, db, c->row->owner, 1, info);
     if (code == ERR_OK)
@@ -326,11 +317,12 @@ static enum err create(struct store *store, struct db *db, void *ctx, struct err
 enum err store_job_create(struct store *store, struct job_row *row, const char *idempotency_key,
                           const unsigned char body_hash[32], bool *existing, struct err_info *info)
 {
-    struct creation c = {.row = row, .key = idempotency_key, .hash = body_hash};
+    struct creation c = {.row = row,
+                         .key = {STORE_KEY_JOB, row->owner, idempotency_key, body_hash}};
     enum err code = store_write_catalogue(store, create, &c, info);
-    *existing = code == ERR_OK && c.existing;
+    *existing = code == ERR_OK && c.earlier.found;
     if (*existing)
-        memcpy(row->id, c.id, sizeof row->id);
+        memcpy(row->id, c.earlier.id, sizeof row->id);
     else if (code == ERR_OK)
         row->revision = 1;
     return code;
@@ -588,19 +580,8 @@ enum err store_job_by_key(struct store *store, const char *owner, const char *id
                           const unsigned char body_hash[32], char id[JOB_ID_SIZE],
                           struct err_info *info)
 {
-    struct db *db;
-    struct job_row row = {0};
-    struct creation c = {.row = &row, .key = idempotency_key, .hash = body_hash};
-    memcpy(row.owner, owner, strlen(owner) + 1);
-    enum err code = store_reader_take(store, &db, info);
-    if (code != ERR_OK)
-        return code;
-    code = find_earlier(db, &c, info);
-    store_reader_give(store, db);
-    if (code == ERR_OK && !c.existing)
-        code = err_set(info, ERR_NOT_FOUND, "nothing was submitted under this key");
-    memcpy(id, c.id, sizeof c.id);
-    return code;
+    struct store_key key = {STORE_KEY_JOB, owner, idempotency_key, body_hash};
+    return store_key_read(store, &key, id, info);
 }
 
 /* One query, with the part that decides which index it walks exchanged: an optional condition

@@ -37,34 +37,9 @@ struct creation {
     const struct study_row *row;
     const struct job_row *jobs;
     size_t count;
-    const char *key;
-    const unsigned char *hash;
-    bool existing;
-    char id[JOB_ID_SIZE];
+    struct store_key key;
+    struct store_earlier earlier;
 };
-
-static enum err find_earlier(struct db *db, struct creation *c, struct err_info *info)
-{
-    struct query q;
-    bool same = true;
-    query_open(&q, db, "SELECT id, body_hash FROM study WHERE owner = ? AND idempotency_key = ?");
-    query_text(&q, c->row->owner);
-    query_text(&q, c->key);
-    if (query_next(&q)) {
-        size_t size;
-        const void *hash = query_get_blob(&q, 1, &size);
-        same = size == 32 && memcmp(hash, c->hash, size) == 0;
-        c->existing = true;
-        query_copy_text(&q, 0, c->id, sizeof c->id);
-    }
-    enum err code = query_close(&q, info);
-    if (code == ERR_OK && !same)
-        code = err_set(info, ERR_INVALID,
-                       "the idempotency key \"%.60s\" belongs to study %s, which was submitted "
-                       "with another body",
-                       c->key, c->id);
-    return code;
-}
 
 static enum err insert_study(struct db *db, const struct creation *c, struct err_info *info)
 {
@@ -79,8 +54,8 @@ static enum err insert_study(struct db *db, const struct creation *c, struct err
     query_text(&q, row->kind);
     query_text(&q, row->name);
     query_text(&q, row->request);
-    query_text(&q, c->key);
-    query_blob(&q, c->key != NULL ? c->hash : NULL, 32);
+    query_text(&q, c->key.key);
+    query_blob(&q, c->key.key != NULL ? c->key.hash : NULL, 32);
     enum err code = query_run(&q, info);
     if (code == ERR_CONFLICT)
         err_set(info, ERR_CONFLICT, "there is a study %s already", row->id);
@@ -119,9 +94,8 @@ static enum err insert_member(struct db *db, const struct study_row *row, size_t
 static enum err create(struct store *store, struct db *db, void *ctx, struct err_info *info)
 {
     struct creation *c = ctx;
-    c->existing = false;
-    enum err code = c->key != NULL ? find_earlier(db, c, info) : ERR_OK;
-    if (code != ERR_OK || c->existing)
+    enum err code = store_key_find(db, &c->key, &c->earlier, info);
+    if (code != ERR_OK || c->earlier.found)
         return code;
     code = store_check_active(store, db, c->row->owner, c->count, info);
     if (code == ERR_OK)
@@ -138,12 +112,14 @@ enum err store_study_create(struct store *store, struct study_row *row, struct j
                             const unsigned char body_hash[32], bool *existing,
                             struct err_info *info)
 {
-    struct creation c = {
-        .row = row, .jobs = jobs, .count = count, .key = idempotency_key, .hash = body_hash};
+    struct creation c = {.row = row,
+                         .jobs = jobs,
+                         .count = count,
+                         .key = {STORE_KEY_STUDY, row->owner, idempotency_key, body_hash}};
     enum err code = store_write_catalogue(store, create, &c, info);
-    *existing = code == ERR_OK && c.existing;
+    *existing = code == ERR_OK && c.earlier.found;
     if (*existing)
-        memcpy(row->id, c.id, sizeof row->id);
+        memcpy(row->id, c.earlier.id, sizeof row->id);
     for (size_t i = 0; i < count && code == ERR_OK && !*existing; i++)
         jobs[i].revision = 1;
     return code;
@@ -153,19 +129,8 @@ enum err store_study_by_key(struct store *store, const char *owner, const char *
                             const unsigned char body_hash[32], char id[JOB_ID_SIZE],
                             struct err_info *info)
 {
-    struct db *db;
-    struct study_row row = {0};
-    struct creation c = {.row = &row, .key = idempotency_key, .hash = body_hash};
-    memccpy(row.owner, owner, '\0', sizeof row.owner - 1);
-    enum err code = store_reader_take(store, &db, info);
-    if (code != ERR_OK)
-        return code;
-    code = find_earlier(db, &c, info);
-    store_reader_give(store, db);
-    if (code == ERR_OK && !c.existing)
-        code = err_set(info, ERR_NOT_FOUND, "nothing was submitted under this key");
-    memcpy(id, c.id, sizeof c.id);
-    return code;
+    struct store_key key = {STORE_KEY_STUDY, owner, idempotency_key, body_hash};
+    return store_key_read(store, &key, id, info);
 }
 
 /* ---- removing ---- */

@@ -152,7 +152,8 @@ static enum job_state ended_state(const struct study_view *view, char *reason, s
     return JOB_succeeded;
 }
 
-enum job_state study_state(const struct study_view *view, char *reason, size_t size)
+/* As its jobs are: one of the states of a job, and why. */
+static enum job_state state_of(const struct study_view *view, char *reason, size_t size)
 {
     size_t here = 0, ended = count_ended(view), queued = count_state(view, JOB_queued);
     for (size_t i = 0; i < view->count; i++)
@@ -227,7 +228,7 @@ json_t *study_json(const struct study_view *view)
 {
     char reason[JOB_REASON_SIZE + 60];
     const struct study_row *row = view->row;
-    enum job_state state = study_state(view, reason, sizeof reason);
+    enum job_state state = state_of(view, reason, sizeof reason);
     json_t *doc = json_object(), *jobs = json_array();
     json_put(&doc, "id", json_text(row->id));
     json_put(&doc, "kind", json_text(row->kind));

@@ -51,8 +51,6 @@ enum err study_view_init(struct study_view *out, struct app *app, const char *vi
                          const struct study_row *row, struct err_info *info);
 void study_view_release(struct study_view *view);
 
-/* As its jobs are: one of the states of a job, and why. */
-enum job_state study_state(const struct study_view *view, char *reason, size_t size);
 /* The study without its result. */
 json_t *study_json(const struct study_view *view);
 

@@ -53,22 +53,20 @@ enum err submission_prepare(struct submission *sub, struct app *app, const char 
                             const json_t *json)
 {
     struct job_limits limits = app->limits;
-    struct owner_totals totals;
     enum err code = spec_parse(&sub->spec, json, &limits, &sub->mistakes);
     sub->parsed = code == ERR_OK;
     if (code == ERR_OK)
         code = load_model(sub, app, user);
     if (code == ERR_OK)
-        code = store_owner_totals(app->store, user, &totals, &sub->info);
+        code = store_owner_totals(app->store, user, &sub->totals, &sub->info);
     if (code == ERR_OK) {
-        limits.max_draws_bytes = totals.most_stored_bytes;
+        limits.max_draws_bytes = sub->totals.most_stored_bytes;
         code = spec_bind(&sub->spec, sub->model, &limits, &sub->bound, &sub->mistakes);
     }
     if (code == ERR_OK)
         code = check_reference(sub, app, user);
     if (code == ERR_OK)
-        code = spec_estimate(&sub->spec, &sub->bound, sub->model, (unsigned)app->config->workers,
-                             &sub->estimate, &sub->info);
+        code = spec_sizes(&sub->spec, &sub->bound, sub->model, &sub->sizes, &sub->info);
     return code;
 }
 
@@ -139,16 +137,20 @@ enum err submission_row(struct submission *sub, const char *owner, struct job_ro
 enum err submission_quota(struct app *app, const char *user, uint64_t bytes, struct err_info *info)
 {
     struct owner_totals totals;
-    struct store_stats stats;
     enum err code = store_owner_totals(app->store, user, &totals, info);
-    if (code != ERR_OK)
-        return code;
-    uint64_t stored = totals.stored_bytes + sched_grown_bytes(app->sched, user);
-    if (stored + bytes > totals.most_stored_bytes)
+    return code == ERR_OK ? submission_room(app, user, &totals, bytes, info) : code;
+}
+
+enum err submission_room(struct app *app, const char *user, const struct owner_totals *totals,
+                         uint64_t bytes, struct err_info *info)
+{
+    struct store_stats stats;
+    uint64_t stored = totals->stored_bytes + sched_grown_bytes(app->sched, user);
+    if (stored + bytes > totals->most_stored_bytes)
         return err_set(info, ERR_QUOTA,
                        "the job would store about %" PRIu64 " MB; %s has %" PRIu64 " MB of %" PRIu64
                        " MB in use: delete jobs, thin more or save fewer parameters",
-                       bytes >> 20, user, stored >> 20, totals.most_stored_bytes >> 20);
+                       bytes >> 20, user, stored >> 20, totals->most_stored_bytes >> 20);
     store_stats(app->store, &stats);
     if (stats.free_bytes < 2 * ((uint64_t)app->config->min_free_mb << 20))
         return err_set(info, ERR_NO_SPACE, "the server's disk is nearly full (%" PRIu64 " MB left)",
@@ -166,4 +168,26 @@ bool submission_key(struct call *call, const char **key, unsigned char hash[32])
         return true;
     call_fail(call, ERR_INVALID, "Idempotency-Key must have 1 to 200 characters");
     return false;
+}
+
+bool submission_answered(struct call *call,
+                         enum err (*by_key)(struct store *store, const char *owner, const char *key,
+                                            const unsigned char hash[32], char id[JOB_ID_SIZE],
+                                            struct err_info *info),
+                         void (*answer)(struct call *call, const char *id, bool existing))
+{
+    const char *key;
+    unsigned char hash[32];
+    char id[JOB_ID_SIZE];
+    struct err_info info;
+    if (!submission_key(call, &key, hash))
+        return true;
+    if (key == NULL)
+        return false;
+    enum err code = by_key(call->app->store, call->who.user, key, hash, id, &info);
+    if (code == ERR_OK)
+        answer(call, id, true);
+    else if (code != ERR_NOT_FOUND)
+        call_fail_info(call, &info);
+    return code != ERR_NOT_FOUND;
 }

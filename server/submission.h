@@ -1,7 +1,6 @@
 /* A job on its way in: from the document that somebody sent to a row that can be stored.
  *
- * May wait for the disk (data are read and hashed) and for about 50 ms of trial iterations: on a
- * thread of the request pool. */
+ * May wait for the disk (data are read and hashed): on a thread of the request pool. */
 #ifndef BARKER_SERVER_SUBMISSION_H
 #define BARKER_SERVER_SUBMISSION_H
 
@@ -14,13 +13,14 @@ struct submission {
     const struct data *data;
     struct model *model;
     struct spec_bound bound;
-    struct estimate estimate;
+    struct estimate sizes;      /* its times are 0 */
+    struct owner_totals totals; /* when the document was checked */
     struct mistakes mistakes;
     struct err_info info; /* of an error that is no mistake in the document */
 };
 
-/* Checks the document, loads its data, makes the model, binds and estimates the cost. ERR_INVALID:
- * the mistakes say why. To be released in any case. */
+/* Checks the document, loads its data, makes the model, binds and says how much it will store.
+ * ERR_INVALID: the mistakes say why. To be released in any case. */
 enum err submission_prepare(struct submission *sub, struct app *app, const char *user,
                             const json_t *json);
 void submission_release(struct submission *sub, struct app *app);
@@ -34,6 +34,9 @@ enum err submission_row(struct submission *sub, const char *owner, struct job_ro
 /* Whether there is room for `bytes` more of the user's draws: ERR_QUOTA, ERR_NO_SPACE. How many
  * unfinished jobs a user may have is looked at by the store when it takes them. */
 enum err submission_quota(struct app *app, const char *user, uint64_t bytes, struct err_info *info);
+/* The same with totals that are known. */
+enum err submission_room(struct app *app, const char *user, const struct owner_totals *totals,
+                         uint64_t bytes, struct err_info *info);
 
 /* A fresh id of a job or a study. */
 void submission_id(char id[JOB_ID_SIZE], uint64_t now_ms);
@@ -41,5 +44,13 @@ void submission_id(char id[JOB_ID_SIZE], uint64_t now_ms);
 /* The Idempotency-Key of the call, or NULL, and the hash of its body. False: answered, because the
  * key is no good. */
 bool submission_key(struct call *call, const char **key, unsigned char hash[32]);
+
+/* A request that was carried out already is answered with what it made, whatever has changed since.
+ * `by_key` finds that, `answer` answers with it. True: answered. */
+bool submission_answered(struct call *call,
+                         enum err (*by_key)(struct store *store, const char *owner, const char *key,
+                                            const unsigned char hash[32], char id[JOB_ID_SIZE],
+                                            struct err_info *info),
+                         void (*answer)(struct call *call, const char *id, bool existing));
 
 #endif

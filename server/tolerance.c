@@ -79,7 +79,11 @@ static double marginal_noise(const struct tolerance *t, size_t j)
     return fmin(alone, sigma * sqrt(t->batch_noise / variance));
 }
 
-double tolerance_marginal(const struct tolerance *t, size_t j, bool *unstable)
+/* The marginal variance of a coordinate over the target's (core/noise.h: it is inflated by less
+ * than the coordinate by itself, where coordinates are correlated). Equal to variance_ratio where
+ * it cannot be told: artificial noise, variants that correct or borrow the noise, and *unstable
+ * steps, which the noise is not even needed for to go astray. */
+static double marginal(const struct tolerance *t, size_t j, bool *unstable)
 {
     struct noise_advice alone;
     double sigma = t->factor * t->combined->sigma[j];
@@ -128,7 +132,7 @@ void tolerance_head(const struct tolerance *t, struct tolerance_head *out)
     if (out->least != SIZE_MAX)
         tolerance_at(t, out->least, &out->at_least);
     if (out->widest != SIZE_MAX)
-        out->widest_ratio = tolerance_marginal(t, out->widest, &out->unstable);
+        out->widest_ratio = marginal(t, out->widest, &out->unstable);
 }
 
 const char *tolerance_reason(enum tolerance_state state)

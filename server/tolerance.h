@@ -35,12 +35,6 @@ void tolerance_init(struct tolerance *out, const struct combined *combined,
 /* One coordinate. All NaN, and batch 0, unless the state is KNOWN. */
 void tolerance_at(const struct tolerance *tolerance, size_t j, struct noise_advice *out);
 
-/* The marginal variance of a coordinate over the target's (core/noise.h: it is inflated by less
- * than the coordinate by itself, where coordinates are correlated). Equal to variance_ratio where
- * it cannot be told: artificial noise, variants that correct or borrow the noise, and *unstable
- * steps, which the noise is not even needed for to go astray. */
-double tolerance_marginal(const struct tolerance *tolerance, size_t j, bool *unstable);
-
 struct tolerance_head {
     size_t worst; /* the coordinate with the largest step ratio; SIZE_MAX: none */
     size_t least; /* with the smallest variance ratio */

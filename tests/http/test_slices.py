@@ -13,12 +13,14 @@ class Slices(Case):
 
     def test_who_watches_a_paused_job_sees_its_chains_stop(self):
         job = self.ann.submit(endless(chains=2))
-        self.ann.until(job, lambda j: any(c["state"] == "running" for c in j["progress"]["chains"]))
-        self.ann.act(job, "pause")
-        # By long polls alone: nothing else happens to the job.
-        seen = self.ann.until(job, lambda j: {c["state"] for c in j["progress"]["chains"]} == {"paused"},
-                              "chains that have stopped")
-        self.assertEqual(seen["state"], "paused")
+        for _ in range(10):
+            self.ann.until(job, lambda j: any(c["state"] == "running" for c in j["progress"]["chains"]))
+            self.ann.act(job, "pause")
+            # By long polls alone: nothing else happens to the job.
+            seen = self.ann.until(job, lambda j: {c["state"] for c in j["progress"]["chains"]} == {"paused"},
+                                  "chains that have stopped")
+            self.assertEqual(seen["state"], "paused")
+            self.ann.act(job, "resume")
 
     def test_time_is_up_when_every_chain_has_draws(self):
         job = self.ann.wait(self.ann.submit(endless(chains=4, stop_when={"seconds": 0.001})))
