@@ -1,4 +1,7 @@
-/* Speed of reading data files, one core: MB of file per second, best of several passes. */
+/* Speed of reading data files, one core: MB of file per second, best of several passes. Prints one
+ * JSON object. Called by tests/bench/server.
+ *
+ *     bench-table MIB        size of the files */
 #include "server/table.h"
 
 #include <stdint.h>
@@ -7,7 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { COLUMNS = 10, PASSES = 5, TEXT_BYTES = 32 << 20, CELL_BYTES = 40 };
+enum { COLUMNS = 10, PASSES = 5, CELL_BYTES = 40 };
+
+static size_t text_bytes;
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -33,7 +38,7 @@ static size_t make_text(char *text, const char *format)
 {
     uint64_t state = 88172645463325252u;
     size_t size = 0;
-    for (size_t i = 0; size < TEXT_BYTES; i++) {
+    for (size_t i = 0; size < text_bytes; i++) {
         double value = 4.0 * uniform(&state) - 2.0;
         bool integer = strcmp(format, "integer") == 0;
         size +=
@@ -80,10 +85,10 @@ static void measure(const char *label, const char *bytes, size_t size)
         best = taken < best ? taken : best;
         table_release(&table);
     }
-    printf("%-34s %8.0f MB/s\n", label, (double)size / 1e6 / best);
+    printf("\"%s\": %.0f, ", label, (double)size / 1e6 / best);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static const struct {
         const char *label, *format;
@@ -95,12 +100,15 @@ int main(void)
         {"CSV, 17 digits with exponent", "%.16e"},
         {"CSV, 21 digits", "%.20f"},
     };
-    char *bytes = malloc(TEXT_BYTES + 2 * COLUMNS * CELL_BYTES);
+    text_bytes = (size_t)(argc > 1 ? atoi(argv[1]) : 32) << 20;
+    char *bytes = malloc(text_bytes + 2 * COLUMNS * CELL_BYTES);
     if (bytes == NULL)
         return 1;
+    printf("{");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         measure(texts[i].label, bytes, make_text(bytes, texts[i].format));
-    measure("NPY, <f8", bytes, make_npy(bytes, (TEXT_BYTES - 128) / 8 / COLUMNS));
+    measure("NPY, <f8", bytes, make_npy(bytes, (text_bytes - 128) / 8 / COLUMNS));
+    printf("\"mib\": %zu}\n", text_bytes >> 20);
     free(bytes);
     return 0;
 }
