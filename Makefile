@@ -37,7 +37,7 @@ CLI    := $(call obj,$(wildcard clients/cli/*.c))
 SUITES := $(patsubst tests/%/,%,$(sort $(dir $(wildcard tests/*/*.c))))
 SUITES := $(filter-out tsan bench crash support,$(SUITES))
 
-.PHONY: all help deps demo test asan tsan coverage lint format bench crash mutants clean
+.PHONY: all help deps demo test asan tsan coverage lint format bench bench-server crash mutants clean
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -56,6 +56,7 @@ help:
 	@echo 'make lint       format, static analysis, layering, no forbidden calls'
 	@echo 'make crash      kills the daemon again and again and looks for anything lost'
 	@echo 'make bench      speed of the sampling loop next to plain C, NumPy, PyTorch and R; QUICK=1, JSON=FILE, INSTRUCTIONS=1'
+	@echo 'make bench-server   speed of the daemon next to its building blocks; QUICK=1, JSON=FILE, ONLY=PART,PART'
 	@echo 'make deps       installs the Debian packages that are missing'
 	@echo 'make clean      removes build/'
 
@@ -115,6 +116,7 @@ $(foreach k,crash tsan bench,$(foreach n,$(filter-out ours plain,$(call programs
 CRASH := $(patsubst %,$(B)/crash-%,$(call programs,crash))
 TSAN  := $(patsubst %,$(B)/tsan-%,$(call programs,tsan))
 BENCH := $(B)/bench-ours $(B)/bench-plain $(B)/bench-metrics
+BENCH_SERVER := $(patsubst %,$(B)/bench-%,server_load server_blocks store bare table)
 
 $(B)/bench-ours: $(B)/tests/bench/ours.o $(B)/libmodels.a $(B)/libcore.a
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lm
@@ -125,7 +127,7 @@ $(B)/bench-plain: tests/bench/plain.c tests/bench/worker.h
 	$(Q)$(CC) -std=gnu17 -O2 -I. -o $@ $< -lm
 
 .PHONY: build-tests
-build-tests: all $(SUITES:%=$(B)/test-%) $(CRASH) $(BENCH) tests/browser/node_modules/.ready
+build-tests: all $(SUITES:%=$(B)/test-%) $(CRASH) $(BENCH) $(BENCH_SERVER) tests/browser/node_modules/.ready
 
 test: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) build-tests
@@ -152,6 +154,9 @@ mutants: deps
 	@tests/mutants/mutants
 
 # QUICK=1: a short look. JSON=FILE: every number. INSTRUCTIONS=1: counted by valgrind, too.
+bench-server: all $(BENCH_SERVER)
+	@B=$(B) QUICK=$(QUICK) JSON=$(JSON) ONLY=$(ONLY) tests/bench/server
+
 bench: $(BENCH)
 	@B=$(B) tests/bench/sampling $(if $(QUICK),--quick) $(if $(JSON),--json $(JSON)) $(if $(INSTRUCTIONS),--instructions)
 

@@ -1,5 +1,5 @@
 /* The chains of a job without a daemon: no storing, no slices, nobody else. Prints the seconds that
- * they take. Called by tests/bench/overhead.
+ * they take. Called by tests/bench/server.
  *
  *     bench-bare DATA_FOLDER JOB.json THREADS */
 #include "server/clock.h"
