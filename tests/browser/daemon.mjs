@@ -8,7 +8,7 @@ export const BUILD = resolve(process.env.B || "build/release");
 export const LOGS = join(BUILD, "log");
 
 // When a wait is given up. Nothing is asserted about how long things take.
-export const PATIENCE = 1000 * Number(process.env.PATIENCE || 120);
+export const PATIENCE = 1000 * Number(process.env.PATIENCE || 300);
 
 const running = new Set();
 process.on("exit", () => running.forEach((daemon) => daemon.remove()));

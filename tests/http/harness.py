@@ -29,7 +29,7 @@ BARKERD = os.path.join(BUILD, "barkerd")
 
 # Nothing is asserted about how long things take. This is when a wait is given up, and it is
 # generous because sanitizers, valgrind and a busy machine may all be slow.
-PATIENCE = float(os.environ.get("PATIENCE", "120"))
+PATIENCE = float(os.environ.get("PATIENCE", "300"))
 
 def sanitized():
     """Whether the daemon carries a sanitizer, whose memory is not the daemon's."""
