@@ -155,14 +155,16 @@ static enum err whole_lines(struct table_stream *s, const char **text, const cha
         enum err err = fill(s, wanted, info);
         if (err != ERR_OK)
             return err;
-        const char *from = s->window + s->at, *to = s->window + s->filled;
-        const char *newline = s->ended ? NULL : memrchr(from, '\n', left(s));
-        bool enough = s->ended || newline != NULL || left(s) > TABLE_LINE_MAX + 4;
+        size_t size = left(s) < wanted ? left(s) : wanted;
+        bool last = s->ended && size == left(s);
+        const char *from = s->window + s->at, *to = from + size;
+        const char *newline = last ? NULL : memrchr(from, '\n', size);
+        bool enough = last || newline != NULL || size > TABLE_LINE_MAX + 4;
         *text = from;
         *end = table_csv_trim(from, newline != NULL ? newline + 1 : to);
-        if (enough && (*end > from || s->ended))
+        if (enough && (*end > from || last))
             return ERR_OK;
-        if (left(s) > 2 * TABLE_LINE_MAX)
+        if (size > 2 * TABLE_LINE_MAX)
             return err_set(info, ERR_TOO_LARGE,
                            "%s has more than %zu bytes of blank lines in a row", s->feed.name,
                            TABLE_LINE_MAX);
