@@ -1,7 +1,8 @@
-// Much: 52 580 parameters, a million draws. What frames take is printed, not asserted.
+// Much: 52 580 parameters, a million draws. What frames cost is printed (see frames.mjs), what is drawn is asserted.
 import assert from "node:assert/strict";
-import { coloursOf } from "./browser.mjs";
+import { inked } from "./browser.mjs";
 import { eventually, logisticCsv, ratingsCsv } from "./daemon.mjs";
+import { countDrawing, drawnSince, holdings, quiet, scrolled, timed } from "./frames.mjs";
 
 export const settings = { slice_ms: 500 };
 
@@ -20,26 +21,30 @@ export async function prepare(daemon) {
   await daemon.wait(long, "succeeded");
 }
 
-const say = (what, times) => {
-  times.sort((a, b) => a - b);
-  const at = (share) => times[Math.floor(share * (times.length - 1))].toFixed(1);
-  console.log(`frames, ${what}: median ${at(0.5)} ms, 95 % ${at(0.95)} ms, largest ${at(1)} ms of ${times.length}`);
-};
+const trace = (request) => /\/trace\?/.test(request.url());
+const finer = (request) => trace(request) && /[?&]from=/.test(request.url());
+const parameterOf = (request) => new URL(request.url()).searchParams.get("params");
 
-// Says how long frames take while something is scrolled a little before each.
-async function scroll(page, what, selector) {
-  say(what, await page.locator(selector).evaluate(async (box) => {
-    const times = [];
-    for (let i = 0, last = performance.now(); i < 90; i++) {
-      box.scrollTop = i < 45 ? box.scrollTop + 37 * (i % 7 + 1) : box.scrollTop - 41 * (i % 7 + 1);
-      await new Promise(requestAnimationFrame);
-      const now = performance.now();
-      times.push(now - last);
-      last = now;
-    }
-    return times;
-  }));
+// The traces of the long job with all that belongs to them, drawn; and where the first plot is.
+async function traces(t, page) {
+  await countDrawing(page);
+  await page.goto(`${t.daemon.url}/#/jobs/${long}?tab=traces`);
+  for (const name of ["theta[1]", "theta[2]", "theta[3]"]) {
+    const plot = page.locator(".trace figure.plot").filter({ has: page.getByText(name, { exact: true }) });
+    await plot.getByText(/^R-hat/).waitFor();
+    await inked(plot);
+  }
+  await page.getByText("theta[3]: autocorrelation").waitFor();
+  await quiet(page);
+  return page.locator(".trace .u-over").first().boundingBox();
 }
+
+// Turns of the wheel with Ctrl held, all of them between two frames.
+const turns = (page, count, delta) => page.locator(".trace .u-over").first().evaluate((over, [n, deltaY]) => {
+  const { left, top, width, height } = over.getBoundingClientRect();
+  const at = { clientX: left + 0.4 * width, clientY: top + 0.5 * height, bubbles: true, cancelable: true };
+  for (let i = 0; i < n; i++) over.dispatchEvent(new WheelEvent("wheel", { ...at, ctrlKey: true, deltaY }));
+}, [count, delta]);
 
 export default {
   async "52 580 parameters: the table has all of them, to the last, and draws only what is in sight"(t) {
@@ -49,7 +54,9 @@ export default {
     assert.equal(await table.getAttribute("aria-rowcount"), String(PARAMETERS + 1));
     const drawn = () => table.locator(".vrow").count();
     assert.ok((await drawn()) < 100);
-    await scroll(page, "scrolling a table of 52 580 rows", ".vtable");
+    await timed(t, page, "scrolling a table of 52 580 rows", () => scrolled(table, 37, 45));
+    await timed(t, page, "flinging it", () => scrolled(table, 400, 30));
+    assert.ok((await drawn()) < 100);
     await table.focus();
     await page.keyboard.press("End");
     await table.locator(`.vrow[aria-rowindex="${PARAMETERS + 1}"] code`).waitFor();
@@ -81,42 +88,123 @@ export default {
     const page = await t.page(null);
     const answers = [];
     page.on("response", async (reply) => {
-      if (!reply.url().includes("/trace?") || reply.status() !== 200) return;
+      if (!trace(reply) || reply.status() !== 200) return;
       const most = Number(new URL(reply.url()).searchParams.get("max_points"));
       const body = await reply.json().catch(() => null);
-      if (body) answers.push({ url: reply.url(), most, points: body.parameters.flatMap((p) => p.chains.map((c) => c.value.length)) });
+      if (body) answers.push({ url: reply.url(), most, names: body.parameters.map((p) => p.name), points: body.parameters.flatMap((p) => p.chains.map((c) => c.value.length)) });
     });
-    await page.goto(`${t.daemon.url}/#/jobs/${long}?tab=traces`);
-    const figure = page.locator("figure.plot").first();
-    await figure.locator("canvas").waitFor();
-    await eventually("traces that are drawn", async () => (await coloursOf(figure)) > 8);
-    await scroll(page, "scrolling plots of a million draws", "main");
+    const over = await traces(t, page);
+    await timed(t, page, "scrolling plots of a million draws", () => scrolled(page.locator("main"), 37, 45));
     await page.evaluate(() => { document.querySelector("main").scrollTop = 0; });
-    const over = await figure.locator(".u-over").boundingBox();
-    await page.evaluate(() => {
-      window.frameTimes = [];
-      let last = performance.now();
-      const tick = (now) => {
-        window.frameTimes?.push(now - last);
-        last = now;
-        if (window.frameTimes) requestAnimationFrame(tick);
-      };
-      requestAnimationFrame(tick);
+    await timed(t, page, "zooming into them by dragging", async () => {
+      for (const [from, to] of [[0.3, 0.7], [0.4, 0.6], [0.45, 0.55]]) {
+        await page.mouse.move(over.x + from * over.width, over.y + 60);
+        await page.mouse.down();
+        await page.mouse.move(over.x + to * over.width, over.y + 60, { steps: 10 });
+        await Promise.all([page.waitForResponse(finer), page.mouse.up()]);
+      }
     });
-    for (const [from, to] of [[0.3, 0.7], [0.4, 0.6], [0.45, 0.55]]) {
-      await page.mouse.move(over.x + from * over.width, over.y + 60);
-      await page.mouse.down();
-      await page.mouse.move(over.x + to * over.width, over.y + 60, { steps: 10 });
-      await Promise.all([page.waitForResponse((r) => /\/trace\?.*from=/.test(r.url())), page.mouse.up()]);
-    }
-    say("zooming into a million draws", await page.evaluate(() => {
-      const times = window.frameTimes;
-      window.frameTimes = null;
-      return times;
-    }));
-    const complete = (zoomed) => answers.some((a) => a.points.length === 12 && a.url.includes("from=") === zoomed);
+    const complete = (zoomed) => new Set(answers.filter((a) => a.points.length >= 4 && finer({ url: () => a.url }) === zoomed).flatMap((a) => a.names)).size === 3;
     await eventually("all three parameters of four chains, whole and zoomed", () => complete(false) && complete(true));
     for (const { url, most, points } of answers) assert.ok(most > 0 && most <= 1500 && points.every((n) => n > 0 && n <= most), `${url}: ${points}`);
+  },
+
+  async "a million draws: zooming draws each plot in sight once a frame, with no more points than pixels bear, and makes none anew"(t) {
+    const page = await t.page(null);
+    const over = await traces(t, page);
+    const canvases = await page.locator(".trace canvas").evaluateAll((list) => list.map((canvas, i) => (canvas.mark = i)));
+    await drawnSince(page);
+    await page.mouse.move(over.x + 0.4 * over.width, over.y + 60);
+    await timed(t, page, "zooming in and out with the wheel", async () => {
+      await page.keyboard.down("Control");
+      for (let i = 0; i < 80; i++) {
+        await page.mouse.wheel(0, i < 40 ? -30 : 30);
+        if (i % 2) await page.evaluate(() => new Promise(requestAnimationFrame));
+      }
+      await page.keyboard.up("Control");
+    });
+    const { made, frames } = await drawnSince(page);
+    assert.ok(frames.length > 2, `${frames.length} frames`);
+    assert.equal(made, 0, "canvases made");
+    assert.deepEqual(await page.locator(".trace canvas").evaluateAll((list) => list.map((canvas) => canvas.mark)), canvases, "the canvases of before");
+    for (const { drawn, twice, points } of frames) {
+      assert.equal(twice, 0, "drawn twice in a frame");
+      assert.ok(drawn <= 3, `${drawn} plots in a frame`);
+      assert.ok(points <= drawn * (4 * 2 * over.width + 200), `${points} points on ${drawn} plots ${over.width} wide`);
+    }
+  },
+
+  async "a million draws: a gesture is drawn when the next frame is, and asks the daemon once for each plot, when the hand rests"(t) {
+    const page = await t.page(null);
+    await traces(t, page);
+    const asked = [];
+    page.on("request", (request) => finer(request) && asked.push(request));
+    await drawnSince(page);
+    await turns(page, 40, -30);
+    await eventually("finer traces", async () => asked.length >= 3 && (await Promise.all(asked.map((r) => r.response()))).every((r) => r?.ok()));
+    await page.waitForFunction(() => new URLSearchParams(location.hash.split("?")[1]).has("zoom"));
+    assert.deepEqual(asked.map(parameterOf).sort(), ["theta[1]", "theta[2]", "theta[3]"]);
+    assert.equal(new Set(asked.map((r) => new URL(r.url()).searchParams.get("from"))).size, 1, "the same stretch for all");
+    await quiet(page);
+    const { frames } = await drawnSince(page);
+    const drawn = frames.reduce((sum, f) => sum + f.drawn, 0);
+    assert.ok(drawn <= 3 * 4, `${drawn} drawings: moved, at rest on whole iterations, finer, what is beside it`);
+    await page.getByRole("button", { name: "Show all" }).first().click();
+    await page.waitForFunction(() => !location.hash.includes("zoom="));
+  },
+
+  async "a million draws: plots out of sight are not drawn until they come near"(t) {
+    const page = await t.page(null, { viewport: { width: 900, height: 320 } });
+    await countDrawing(page);
+    await page.goto(`${t.daemon.url}/#/jobs/${long}?tab=traces`);
+    const plots = page.locator("figure.plot");
+    await page.getByText("theta[3]: autocorrelation").waitFor();
+    await inked(plots.first());
+    const last = plots.last();
+    assert.equal(await last.locator("canvas").count(), 0);
+    await last.scrollIntoViewIfNeeded();
+    await inked(last);
+    await drawnSince(page);
+    await page.evaluate(() => { location.hash += "&zoom=20000-30000"; });
+    await page.locator(".trace").first().getByRole("button", { name: "Show all" }).waitFor({ state: "attached" });
+    await quiet(page);
+    assert.equal((await drawnSince(page)).frames.length, 0, "traces that are out of sight");
+    await plots.first().scrollIntoViewIfNeeded();
+    await eventually("traces that are in sight again", async () => (await drawnSince(page)).frames.length > 0);
+  },
+
+  async "a million draws: 500 zooms leave nothing behind"(t) {
+    const page = await t.page(null);
+    await traces(t, page);
+    const zoom = (times) => page.locator(".trace .u-over").first().evaluate(async (over, n) => {
+      const { left, top, width } = over.getBoundingClientRect();
+      const event = (type, share) => new MouseEvent(type, { clientX: left + share * width, clientY: top + 40, movementX: 1, bubbles: true, view: window });
+      for (let i = 0; i < n; i++) {
+        if (i % 5 === 4) over.dispatchEvent(event("dblclick", 0.5));
+        else {
+          over.dispatchEvent(event("mousedown", 0.2 + 0.01 * (i % 7)));
+          over.dispatchEvent(event("mousemove", 0.8));
+          document.dispatchEvent(event("mouseup", 0.8));
+        }
+        if (i % 4 === 0) await new Promise(requestAnimationFrame);
+      }
+    }, times);
+    const settled = () => page.waitForFunction(() => !location.hash.includes("zoom="));
+    await zoom(50);
+    await settled();
+    await drawnSince(page);
+    const before = await holdings(page);
+    await zoom(500);
+    await settled();
+    const after = await holdings(page);
+    const { made, frames } = await drawnSince(page);
+    const show = ({ megabytes, nodes, listeners }) => `${megabytes.toFixed(1)} MB, ${nodes} nodes, ${listeners} listeners`;
+    console.log(`memory after 50 zooms: ${show(before)}; after 500 more: ${show(after)}; ${frames.length} frames drawn`);
+    assert.equal(made, 0, "canvases made");
+    assert.ok(frames.length > 50, `${frames.length} frames`);
+    assert.ok(after.megabytes < before.megabytes + 10, "memory");
+    assert.ok(after.nodes < before.nodes + 200, "nodes");
+    assert.ok(after.listeners < before.listeners + 50, "listeners");
   },
 
   async "a million draws: every other view"(t) {

@@ -6,7 +6,7 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { address, api } from "./api.js";
 import { listen, paused } from "./live.js";
 
-const SIZE = 4000; // to put the worst first the daemon looks at all of them, whatever the page
+const SIZE = 500; // more would not be read between two frames
 const PAUSE_MS = 120; // whoever flings past a page does not need it
 
 export function usePaged(path, query, { items, total, job, atLeast = 10000 }) {
@@ -46,13 +46,16 @@ export function usePaged(path, query, { items, total, job, atLeast = 10000 }) {
     }, PAUSE_MS);
   }, [fetchPage]);
 
-  // What is in sight is fetched again; the rest when one gets there.
-  const refresh = useCallback(() => {
+  // What is in sight is fetched again; the rest when one gets there. The first page before it: where the daemon
+  // puts the list into order, that is when.
+  const refresh = useCallback(async () => {
+    mine.last = Date.now();
+    await fetchPage(0);
+    if (refs.current !== mine) return;
     const [from, to] = mine.range;
     const first = Math.floor(from / SIZE), last = Math.floor(Math.max(from, to - 1) / SIZE);
-    for (const page of mine.pages.keys()) if (page < first || page > last) mine.pages.delete(page);
-    for (let page = first; page <= last; page++) fetchPage(page);
-    mine.last = Date.now();
+    for (const page of mine.pages.keys()) if (page > 0 && (page < first || page > last)) mine.pages.delete(page);
+    for (let page = Math.max(first, 1); page <= last; page++) fetchPage(page);
   }, [fetchPage]);
 
   useEffect(() => {

@@ -2,15 +2,17 @@
 //
 //     <VirtualTable label="Parameters" columns={columns} count={n} row={(i) => rows[i]} onRange={load} />
 //
-// columns: [{key, label, title, width: "minmax(8rem, 1fr)", align: "right", render(row, i), sort: true}]
+// columns: [{key, label, title, width: "minmax(8rem, 1fr)", align: "right", render(row, i), hint(row), sort: true}]
 // row(i) may give undefined for a row that is not there yet: it is drawn as a placeholder, and
 // columns and compact are best kept from one drawing to the next (outside the component, or useMemo):
 // rows whose data did not change are then left alone. onRange(from, to) tells which rows are wanted. `compact(row, i)` draws a row on a narrow screen.
-// Below minWidth the table scrolls sideways.
+// Without a rowKey rows that leave are filled anew as those that come: quicker, for rows that have no state of
+// their own such as an open menu. Below minWidth the table scrolls sideways.
 import { Component } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
-const OVERSCAN = 8;
+const OVERSCAN = 6; // rows ready above and below
+const STEP = 4; // rows by which what is drawn moves: not with every pixel
 const NARROW = "(max-width: 720px)";
 
 export function useNarrow() {
@@ -24,31 +26,72 @@ export function useNarrow() {
   return narrow;
 }
 
+const LANDED_MS = 100;
+
+// What is in sight, in whole steps: the same object as before where nothing that is drawn would change.
+function viewAt(old, scrollTop, size, high) {
+  const step = STEP * high;
+  const top = Math.floor(scrollTop / step) * step;
+  if (top === old?.top && size === old.size) return old;
+  return { top, size, jumped: old !== null && Math.abs(top - old.top) > size };
+}
+
+function rowsIn({ top, size, jumped }, high, count) {
+  const more = jumped ? 0 : OVERSCAN;
+  return [Math.max(0, Math.min(Math.floor(top / high) - more, count - 1)), Math.min(count, Math.ceil((top + size) / high) + STEP + more)];
+}
+
+// As many as are ever drawn at once: each row has a place of its own, and so has the one as far below.
+const placesFor = (size, high) => Math.ceil(size / high) + 2 * (OVERSCAN + STEP);
+
+// What has the focus may scroll away and its place be given to another row: then the table gets it.
+function keepFocus(box, from, to) {
+  const row = document.activeElement?.closest(".vrow");
+  if (!row || !box.contains(row)) return;
+  const i = Number(row.getAttribute("aria-rowindex")) - 2;
+  if (i < from || i >= to) box.focus({ preventScroll: true });
+}
+
 export function VirtualTable({
-  label, columns, count, row, rowKey = (r, i) => i, rowClass, height = 30, compact, compactHeight = 84,
+  label, columns, count, row, rowKey, rowClass, height = 30, compact, compactHeight = 84,
   onRange, onOpen, onToggle, sort, onSort, fill = false, empty = null, minWidth = "0",
 }) {
   const narrow = useNarrow() && compact !== undefined;
   const high = narrow ? compactHeight : height;
   const ref = useRef();
-  const [view, setView] = useState({ top: 0, size: 600 });
+  const [view, setView] = useState({ top: 0, size: 600, jumped: false });
   const [active, setActive] = useState(-1);
 
   useLayoutEffect(() => {
     const box = ref.current;
-    const look = () => setView({ top: box.scrollTop, size: box.clientHeight });
+    let size = box.clientHeight, now = null;
+    const look = () => {
+      const next = viewAt(now, box.scrollTop, size, high);
+      if (next === now) return;
+      now = next;
+      keepFocus(box, ...rowsIn(now, high, Infinity));
+      setView(now);
+    };
     look();
     box.addEventListener("scroll", look, { passive: true });
-    const observer = new ResizeObserver(look);
+    const observer = new ResizeObserver(() => {
+      size = box.clientHeight;
+      look();
+    });
     observer.observe(box);
     return () => {
       box.removeEventListener("scroll", look);
       observer.disconnect();
     };
-  }, []);
+  }, [high]);
 
-  const from = Math.max(0, Math.min(Math.floor(view.top / high) - OVERSCAN, count - 1));
-  const to = Math.min(count, Math.ceil((view.top + view.size) / high) + OVERSCAN);
+  // Whoever flies past has no use for rows beyond those in sight; they come when the flight is over.
+  useEffect(() => {
+    if (!view.jumped) return undefined;
+    const timer = setTimeout(() => setView((old) => ({ ...old, jumped: false })), LANDED_MS);
+    return () => clearTimeout(timer);
+  }, [view]);
+  const [from, to] = rowsIn(view, high, count);
   useEffect(() => {
     if (to > from) onRange?.(from, to);
   }, [from, to, onRange]);
@@ -74,11 +117,13 @@ export function VirtualTable({
   };
 
   const template = columns.map((c) => c.width || "1fr").join(" ");
+  const places = placesFor(view.size, high);
+  const keyOf = (data, i) => (!rowKey ? i % places : data === undefined ? `#${i}` : rowKey(data, i));
   const drawn = [];
   for (let i = from; i < to; i++) {
     const data = row(i);
     drawn.push(
-      <Row key={data === undefined ? `#${i}` : rowKey(data, i)} data={data} i={i} columns={columns} template={template} height={high}
+      <Row key={keyOf(data, i)} data={data} i={i} columns={columns} template={template} height={high}
         active={i === active} compact={narrow ? compact : undefined} extra={data && rowClass ? rowClass(data, i) : ""} onOpen={onOpen} setActive={setActive} />,
     );
   }
@@ -121,13 +166,13 @@ class Row extends Component {
       setActive(i);
       if (data && onOpen) onOpen(data, i);
     };
-    const style = { transform: `translateY(${i * height}px)`, height: `${height}px` };
+    const style = { top: `${i * height}px`, height: `${height}px` };
     const name = `vrow ${active ? "active" : ""} ${onOpen ? "opens" : ""} ${extra}`;
     if (compact)
       return <div class={name} role="row" aria-rowindex={i + 2} style={style} onClick={open}><div role="cell" class="vcompact">{data === undefined ? "…" : compact(data, i)}</div></div>;
     return (
       <div class={name} role="row" aria-rowindex={i + 2} style={{ ...style, gridTemplateColumns: template }} onClick={open}>
-        {columns.map((c) => <span key={c.key} role="cell" class={c.align}>{data === undefined ? <i class="hole" /> : c.render(data, i)}</span>)}
+        {columns.map((c) => <span key={c.key} role="cell" class={c.align} title={data && c.hint?.(data)}>{data === undefined ? <i class="hole" /> : c.render(data, i)}</span>)}
       </div>
     );
   }

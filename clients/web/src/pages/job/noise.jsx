@@ -6,13 +6,13 @@ import { Meter } from "../../ui/meter.jsx";
 import { Failure, Loading } from "../../ui/states.jsx";
 import { VirtualTable } from "../../ui/table.jsx";
 
-const num = (key, label, title, render) => ({ key, label, title, width: "minmax(5.5rem, 1fr)", align: "right", render });
+const num = (key, label, title, render, hint) => ({ key, label, title, width: "minmax(5.5rem, 1fr)", align: "right", render, hint });
 
 const COLUMNS = [
   { key: "name", label: "Parameter", width: "minmax(7rem, 1.4fr)", render: (r) => <code>{r.name ?? `parameter ${r.index}`}</code> },
   { key: "meter", label: "Step against tolerance", title: "log scale; the mark in the middle is the largest step that the noise allows", width: "minmax(8rem, 1.6fr)", render: (r) => <Meter ratio={r.step_ratio} label={`Step of ${r.name} against its tolerance`} /> },
   num("ratio", "Ratio", "step size / largest tolerable step size", (r) => <span class={r.step_ratio > 3 ? "text-bad" : r.step_ratio > 1 ? "text-warn" : ""}>{ratio(r.step_ratio)}</span>),
-  num("step", "Step size", "mean over chains", (r) => <span title={r.step_size_min !== r.step_size_max ? `${r.step_size_min} to ${r.step_size_max}` : undefined}>{number(r.step_size, 3)}</span>),
+  num("step", "Step size", "mean over chains", (r) => number(r.step_size, 3), (r) => (r.step_size_min !== r.step_size_max ? `${r.step_size_min} to ${r.step_size_max}` : undefined)),
   num("advised", "Tolerated", "the largest step size that the noise allows", (r) => number(r.tolerance, 3)),
   num("batch", "Batch needed", "smallest batch that makes the present step tolerable", (r) => count(r.batch_size_needed)),
   num("beyond", "Beyond", "proposals beyond the noise tolerance", (r) => percent(r.beyond)),
@@ -32,7 +32,7 @@ export function Noise({ job }) {
       {reasons.length > 0 && <ul class="note">{reasons.map(([key, text]) => <li key={key}><code>{key}</code>: {text}</li>)}</ul>}
       <div class="bar-top"><span>{count(list.total)} coordinates{noise?.coordinates_beyond > 0 && <>, {count(noise.coordinates_beyond)} beyond their tolerance</>}</span><span class="spring" />
         <select aria-label="Order" value={order} onChange={(e) => setOrder(e.currentTarget.value)}><option value="worst">largest step against tolerance first</option><option value="declared">as declared</option></select></div>
-      <VirtualTable label="Noise tolerance per coordinate" columns={COLUMNS} count={list.total} row={list.row} rowKey={(r) => r.index} onRange={list.ensure} minWidth="58rem"
+      <VirtualTable label="Noise tolerance per coordinate" columns={COLUMNS} count={list.total} row={list.row} onRange={list.ensure} minWidth="58rem"
         compact={compactRow} compactHeight={72} />
     </div>
   );

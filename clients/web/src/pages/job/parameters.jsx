@@ -9,7 +9,7 @@ import { EssText, RhatText } from "../../ui/numbers.jsx";
 import { Empty, Failure, Loading } from "../../ui/states.jsx";
 import { VirtualTable } from "../../ui/table.jsx";
 
-const num = (key, label, title, digits = 4) => ({ key, label, title, width: "minmax(5.2rem, 1fr)", align: "right", render: (r) => <span title={r[key] === null ? r.reason : String(r[key])}>{number(r[key], digits)}</span> });
+const num = (key, label, title, digits = 4) => ({ key, label, title, width: "minmax(5.2rem, 1fr)", align: "right", hint: (r) => (r[key] === null ? r.reason : String(r[key])), render: (r) => number(r[key], digits) });
 
 const BIAS = [
   { key: "bm", label: "Bias mean", title: "|mean − reference| / reference sd", width: "5.2rem", align: "right", render: (r) => number(r.reference?.bias_mean, 2) },
@@ -20,9 +20,9 @@ function columnsOf(reference, chosen, flip) {
   return [
     { key: "pick", label: "", width: "1.75rem", render: (r) => <input type="checkbox" checked={chosen.has(r.name)} aria-label={`Plot ${r.name}`} title="Plot it" onChange={() => flip(r.name)} /> },
     { key: "name", label: "Parameter", width: "minmax(7rem, 1.4fr)", render: (r) => <code>{r.name}</code> },
-    { key: "rhat", label: "R-hat", width: "4.6rem", align: "right", render: (r) => <span title={r.reason}><RhatText value={r.rhat} /></span> },
-    { key: "bulk", label: "ESS bulk", width: "5rem", align: "right", render: (r) => <EssText value={r.ess_bulk} /> },
-    { key: "tail", label: "ESS tail", width: "5rem", align: "right", render: (r) => <EssText value={r.ess_tail} /> },
+    { key: "rhat", label: "R-hat", width: "4.6rem", align: "right", hint: (r) => r.reason, render: (r) => RhatText({ value: r.rhat }) },
+    { key: "bulk", label: "ESS bulk", width: "5rem", align: "right", render: (r) => EssText({ value: r.ess_bulk }) },
+    { key: "tail", label: "ESS tail", width: "5rem", align: "right", render: (r) => EssText({ value: r.ess_tail }) },
     num("mean", "Mean", "of the draws after warm-up"),
     num("mcse_mean", "MCSE", "Monte-Carlo standard error of the mean", 2),
     num("sd", "SD", "posterior standard deviation"),
@@ -58,7 +58,7 @@ export function Parameters({ job }) {
         <select aria-label="Order" value={order} onChange={(e) => setOrder(e.currentTarget.value)}><option value="worst">worst R-hat first</option><option value="declared">as declared</option></select>
       </div>
       {list.error && list.error.status > 0 && <p class="note warn">Not up to date: {list.error.message}</p>}
-      <VirtualTable label="Parameters" columns={columns} count={list.total} row={list.row} rowKey={(r) => r.name} onRange={list.ensure} minWidth="56rem"
+      <VirtualTable label="Parameters" columns={columns} count={list.total} row={list.row} onRange={list.ensure} minWidth="56rem"
         onOpen={(r) => setQuery({ params: r.name, tab: "traces" }, {})} onToggle={(r) => flip(r.name)} compact={compactRow} compactHeight={62}
         empty={<Empty title="No parameter is saved" />} />
     </div>

@@ -1,8 +1,10 @@
 // Traces of the chosen parameters with all chains, and how each mixes.
-import { useMemo } from "preact/hooks";
+import { useMemo, useRef } from "preact/hooks";
 import { ess, rhat } from "../../format.js";
+import { useNear } from "../../near.js";
 import { fileName } from "../../params.js";
 import { Plot } from "../../plot.jsx";
+import { refined } from "../../plotdata.js";
 import { useResource } from "../../resource.js";
 import { useQuery } from "../../router.js";
 import { Failure, Loading, Resource } from "../../ui/states.jsx";
@@ -10,6 +12,8 @@ import { CHAINS_SHOWN, Choose, useChosen } from "./chosen.jsx";
 
 // As many points per chain as make sense on this screen, fewer where there are many chains.
 const pointsOf = (chains) => Math.round(Math.max(60, Math.min(1.2 * innerWidth, 1500, 8000 / chains)));
+
+const HEIGHT = 190;
 
 // "1200-3400" in the address <-> [1200, 3400]
 const readZoom = (text) => (/^\d+-\d+$/.test(text) ? text.split("-").map(Number) : null);
@@ -26,13 +30,11 @@ export function Traces({ job }) {
   const zoom = useMemo(() => readZoom(zoomText), [zoomText]);
   const chains = job.request?.chains || 1;
   const few = chains > CHAINS_SHOWN ? Array.from({ length: CHAINS_SHOWN }, (_, i) => i + 1) : undefined;
-  const query = { params: names ?? [], chains: few, max_points: pointsOf(few?.length ?? chains), warmup: warmup === "hidden" ? "false" : undefined };
-  const trace = useResource(names && `/v1/jobs/${job.id}/trace`, query, { job: job.id, atLeast: 3000 });
-  const detail = useResource(names && zoom && `/v1/jobs/${job.id}/trace`, { ...query, from: zoom?.[0], to: zoom?.[1] }, { job: job.id, atLeast: 5000 });
-  const fine = zoom && detail.data && !detail.stale ? Object.fromEntries(detail.data.parameters.map((p) => [p.name, p])) : {};
-  const onRange = (range) => setZoom(range ? `${Math.round(range[0])}-${Math.round(range[1])}` : "");
+  const query = { chains: few, max_points: pointsOf(few?.length ?? chains), warmup: warmup === "hidden" ? "false" : undefined };
+  const onRange = (range) => setZoom(range ? `${Math.floor(range[0])}-${Math.ceil(range[1])}` : "");
   const summary = useResource(names && `/v1/jobs/${job.id}/summary`, { params: names ?? [] }, { job: job.id, atLeast: 5000 });
   const details = useResource(names && `/v1/jobs/${job.id}/diagnostics`, { params: names ?? [], limit: 1 }, { job: job.id, atLeast: 8000 });
+  const more = useMemo(() => <Details details={details.data?.details} history={details.data?.history} />, [details.data]); // not again for every zoom
   if (!names) return error ? <Failure error={error} retry={reload} /> : <Loading what="parameters" />;
   const rows = Object.fromEntries((summary.data?.parameters ?? []).map((row) => [row.name, row]));
   return (
@@ -40,32 +42,45 @@ export function Traces({ job }) {
       <div class="bar-top"><Choose names={names} set={set} /><span class="spring" />
         <label class="check"><input type="checkbox" checked={warmup !== "hidden"} onChange={(e) => setWarmup(e.currentTarget.checked ? "shown" : "hidden")} /><span>Warm-up</span></label></div>
       {few && <p class="dim">Drawn: chains 1 to {CHAINS_SHOWN} of {chains}. R-hat and ESS are of all.</p>}
-      <Resource of={trace} what="traces">
-        {(data) => <div class="plots wide">{data.parameters.map((p, i) => <Trace key={p.name} first={i === 0} job={job} parameter={p} data={data} fine={fine[p.name]} zoom={zoom} onRange={onRange} note={mixingNote(rows[p.name])} />)}</div>}
-      </Resource>
-      <Details details={details.data?.details} job={job} history={details.data?.history} />
+      <div class="plots wide">{names.map((name, i) => <Trace key={name} first={i === 0} job={job} name={name} query={query} zoom={zoom} onRange={onRange} note={mixingNote(rows[name])} />)}</div>
+      {more}
+    </div>
+  );
+}
+
+// Each parameter is asked for by itself, once it is near to being seen: an answer is read within a frame.
+function Trace({ job, name, query, zoom, onRange, note, first }) {
+  const place = useRef();
+  const [seen, near] = useNear(place);
+  const path = `/v1/jobs/${job.id}/trace`;
+  const whole = useResource(seen ? path : null, { params: [name], ...query }, { job: job.id, atLeast: 3000 });
+  const detail = useResource(near && zoom ? path : null, { params: [name], ...query, from: zoom?.[0], to: zoom?.[1] }, { job: job.id, atLeast: 5000 });
+  const fine = zoom ? detail.data?.parameters[0] : undefined; // the last one stays until the next is there
+  return (
+    <div class="trace" ref={place}>
+      {whole.data === null && !whole.error
+        ? <figure class="plot"><figcaption><b class="clip">{name}</b></figcaption><Loading what="the trace" /></figure>
+        : <Resource of={whole} what="the trace">{(data) => <TracePlot job={job} data={data} fine={fine} zoom={zoom} onRange={onRange} note={note} first={first} />}</Resource>}
     </div>
   );
 }
 
 // The whole trace, with the stretch in sight replaced by a finer one once that is there.
-function refined(chain, fine, zoom) {
+function seriesOf(chain, fine) {
   const detail = fine?.chains.find((c) => c.chain === chain.chain);
-  if (!detail?.iteration.length) return { x: chain.iteration, y: chain.value };
-  const before = chain.iteration.findIndex((i) => i >= zoom[0]);
-  const after = chain.iteration.findIndex((i) => i > zoom[1]);
-  const cut = (list, middle) => [...list.slice(0, before < 0 ? list.length : before), ...middle, ...(after < 0 ? [] : list.slice(after))];
-  return { x: cut(chain.iteration, detail.iteration), y: cut(chain.value, detail.value) };
+  const { x, y } = refined({ x: chain.iteration, y: chain.value }, detail && { x: detail.iteration, y: detail.value });
+  return { label: `chain ${chain.chain}`, x, y, color: chain.chain - 1 };
 }
 
-function Trace({ job, parameter, data, note, first, fine, zoom, onRange }) {
-  const series = useMemo(() => parameter.chains.map((c) => ({ label: `chain ${c.chain}`, ...refined(c, fine, zoom), color: c.chain - 1, width: 0.8 })), [parameter, fine]);
+function TracePlot({ job, data, fine, zoom, onRange, note, first }) {
+  const [parameter] = data.parameters;
+  const series = useMemo(() => parameter.chains.map((c) => seriesOf(c, fine)), [parameter, fine]);
   const bands = useMemo(() => (data.warmup && data.warmup_end > 0 ? [{ axis: "x", from: 0, to: data.warmup_end, label: "warm-up" }] : []), [data.warmup, data.warmup_end]);
-  return <Plot title={parameter.name} name={`${fileName(parameter.name)}-trace`} note={note} height={190} series={series} bands={bands} ignoreBefore={data.warmup_end} xLabel="iteration" group={`${job.id}-trace`} range={zoom} onRange={onRange} legend={first && series.length > 1 && series.length <= 12} />;
+  return <Plot title={parameter.name} name={`${fileName(parameter.name)}-trace`} note={note} height={HEIGHT} series={series} bands={bands} ignoreBefore={data.warmup_end} xLabel="iteration" group={`${job.id}-trace`} range={zoom} onRange={onRange} legend={first && series.length > 1 && series.length <= 12} />;
 }
 
 // Autocorrelation per chain, and each parameter's own R-hat over time.
-function Details({ details, job, history }) {
+function Details({ details, history }) {
   if (!details?.length) return null;
   return (
     <>

@@ -1,0 +1,121 @@
+// One plot on its canvas. It is made when it first comes near to being seen, and after that only its data, its
+// size and the part that is looked at change, all of them in one drawing of a frame.
+import uPlot from "uplot";
+import { painterOf } from "./paint.js";
+import { aligned, sameSeries } from "./plotdata.js";
+import { colours, makeOptions } from "./plotdraw.js";
+import { panned, wheeled, zoomed } from "./zoom.js";
+
+function extentOf(xs, pad, log) {
+  const min = xs[0], max = xs[xs.length - 1];
+  if (!pad) return [min, max];
+  if (log) return [min / 1.5 / (max / min) ** pad, max * 1.5 * (max / min) ** pad];
+  const room = pad * (max - min) || 0.1 * Math.abs(max) || 1;
+  return [min - room, max + room];
+}
+
+export class PlotCanvas {
+  u = null; // once it has been seen
+  #series = null; // what is drawn now, and its…
+  #data = null;
+  #width = 0;
+  #undo = [];
+
+  // options: a reference to the plot's properties; readout: one to where the values under the pointer are written.
+  constructor(element, { options, view, height, readout }) {
+    Object.assign(this, { element, options, view, height, readout });
+    this.painter = painterOf(element, () => this.#draw());
+    const observer = new ResizeObserver(([entry]) => this.#resized(Math.floor(entry.contentRect.width)));
+    observer.observe(element);
+    this.#undo.push(view.add(this.painter), () => this.painter.stop(), () => observer.disconnect());
+    this.painter.ask();
+  }
+
+  // Something in the options is new.
+  changed() {
+    this.painter.ask();
+  }
+
+  // In the place of another one: at once, or the page would flicker.
+  replaces(old) {
+    if (old?.u) this.painter.now();
+  }
+
+  free() {
+    for (const undo of this.#undo) undo();
+    this.u?.destroy();
+  }
+
+  get #extent() {
+    const { xPad = 0, logX } = this.options.current;
+    const xs = this.#data[0];
+    return xs.length < (xPad ? 1 : 2) ? null : extentOf(xs, xPad, logX);
+  }
+
+  get #sight() {
+    return this.view.range ?? this.#extent ?? [-Infinity, Infinity];
+  }
+
+  #resized(width) {
+    if (width <= 0 || width === this.#width) return;
+    this.#width = width;
+    if (this.u) this.painter.ask();
+  }
+
+  // Making one is all that a frame can bear; uPlot then draws it for the first time by itself.
+  #draw() {
+    this.#take();
+    if (this.u) this.u.batch(() => this.#update());
+    else {
+      this.#make();
+      this.#update();
+      return true;
+    }
+    return false;
+  }
+
+  #update() {
+    const { u } = this;
+    if (u.data !== this.#data) u.setData(this.#data, false);
+    if (u.width !== this.#width) u.setSize({ width: this.#width, height: this.height });
+    if (this.#extent) u.setScale("x", { min: this.#sight[0], max: this.#sight[1] });
+    else u.redraw();
+  }
+
+  #take() {
+    const { series } = this.options.current;
+    if (sameSeries(series, this.#series)) return;
+    this.#data = aligned(series);
+    this.#series = series;
+  }
+
+  #make() {
+    this.#width ||= Math.floor(this.element.getBoundingClientRect().width) || 300;
+    this.u = new uPlot(makeOptions({
+      options: this.options, theme: colours(this.element), width: this.#width, height: this.height, readout: this.readout,
+      sight: () => this.#sight, choose: (range) => this.view.choose(range), watched: () => this.painter.near,
+    }), this.#data, this.element);
+    this.u.over.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
+  }
+
+  #wheel(event) {
+    if (!this.#extent) return;
+    const at = (event.clientX - this.u.rect.left) / this.u.rect.width;
+    const range = wheeled(event, this.view.range, at, this.#extent, this.options.current.logX);
+    if (range === undefined) return;
+    event.preventDefault();
+    this.view.move(range);
+  }
+
+  // + and - zoom around the middle, arrows move what is zoomed, 0 shows all again.
+  key(event) {
+    if (!this.u || !this.#extent || event.ctrlKey || event.altKey || event.metaKey) return;
+    const { range } = this.view, log = this.options.current.logX;
+    const zoom = (factor) => zoomed(range, 0.5, factor, this.#extent, log);
+    const pan = (share) => (range ? panned(range, share, this.#extent, log) : undefined);
+    const next = { "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), ArrowLeft: () => pan(-0.2), ArrowRight: () => pan(0.2), 0: () => null }[event.key]?.();
+    if (next === undefined) return;
+    event.preventDefault();
+    this.view.move(next);
+  }
+}

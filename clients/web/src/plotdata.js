@@ -1,0 +1,67 @@
+// What a plot draws, as uPlot wants it. Pure functions.
+
+function ascending(xs) {
+  for (let i = 1; i < xs.length; i++) if (!(xs[i] > xs[i - 1])) return false;
+  return true;
+}
+
+// By x, the last of equals.
+function sorted({ x, y }) {
+  if (ascending(x)) return { x, y };
+  const points = new Map(x.map((value, i) => [value, y[i]]));
+  const xs = [...points.keys()].sort((a, b) => a - b);
+  return { x: xs, y: xs.map((value) => points.get(value)) };
+}
+
+// The series over all their x together: [xs, ys of the first, …], undefined where one has no point. One pass:
+// this is done for thousands of points between two frames.
+export function aligned(series) {
+  const parts = series.map(sorted);
+  if (parts.length <= 1) return parts.length ? [parts[0].x, parts[0].y] : [[]];
+  const at = parts.map(() => 0);
+  const xs = [], columns = parts.map(() => []);
+  for (;;) {
+    let next = Infinity;
+    for (let k = 0; k < parts.length; k++) if (parts[k].x[at[k]] < next) next = parts[k].x[at[k]];
+    if (next === Infinity) return [xs, ...columns];
+    xs.push(next);
+    for (let k = 0; k < parts.length; k++) columns[k].push(parts[k].x[at[k]] === next ? parts[k].y[at[k]++] : undefined);
+  }
+}
+
+// The first place where xs is at least (with `after`: more than) x.
+export function placeOf(xs, x, after = false) {
+  let lo = 0, hi = xs.length;
+  while (lo < hi) {
+    const middle = (lo + hi) >> 1;
+    if (after ? xs[middle] <= x : xs[middle] < x) lo = middle + 1;
+    else hi = middle;
+  }
+  return lo;
+}
+
+// The least and the largest y of the columns that are shown, between two x. Infinity, -Infinity: none.
+export function spread([xs, ...columns], shown, from, to) {
+  const first = placeOf(xs, from), end = placeOf(xs, to, true);
+  let lo = Infinity, hi = -Infinity;
+  columns.forEach((ys, k) => {
+    if (!shown(k)) return;
+    for (let i = first; i < end; i++) {
+      const y = ys[i];
+      if (y === null || y === undefined) continue;
+      if (y < lo) lo = y;
+      if (y > hi) hi = y;
+    }
+  });
+  return [lo, hi];
+}
+
+// x and y with the stretch that finer ones cover replaced by them.
+export function refined(coarse, fine) {
+  if (!fine?.x.length) return coarse;
+  const before = placeOf(coarse.x, fine.x[0]), after = placeOf(coarse.x, fine.x[fine.x.length - 1], true);
+  const cut = (list, middle) => list.slice(0, before).concat(middle, list.slice(after));
+  return { x: cut(coarse.x, fine.x), y: cut(coarse.y, fine.y) };
+}
+
+export const sameSeries = (a, b) => a === b || (a?.length === b?.length && a.every((s, i) => s.x === b[i].x && s.y === b[i].y));

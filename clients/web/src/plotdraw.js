@@ -1,0 +1,204 @@
+// How a plot looks: the theme's colours, axes, and what is drawn around uPlot's lines. `options` is a reference
+// to the properties of the plot, so that what changes in them is there with the next drawing.
+import uPlot from "uplot";
+import { number } from "./format.js";
+import { spread } from "./plotdata.js";
+import { lines } from "./plotpath.js";
+
+const PALETTE = 8;
+
+// The theme's colours as the canvas understands them.
+export function colours(element) {
+  const probe = document.createElement("i");
+  element.append(probe);
+  const read = (name) => {
+    probe.style.color = `var(--${name})`;
+    return getComputedStyle(probe).color;
+  };
+  const names = ["text", "dim", "line", "soft", "panel", "good", "warn", "bad", "accent"];
+  const found = Object.fromEntries(names.map((name) => [name, read(name)]));
+  found.palette = Array.from({ length: PALETTE }, (_, i) => read(`c${i + 1}`));
+  probe.remove();
+  return found;
+}
+
+export const paletteVar = (i) => `var(--c${(i % PALETTE) + 1})`;
+
+function paint(color, i, theme) {
+  if (typeof color === "string") return theme[color] || color;
+  return theme.palette[(color ?? i) % PALETTE];
+}
+
+const faded = (color, alpha) => color.replace(/^rgb\(([^)]+)\)$/, (_, c) => `rgba(${c.replaceAll(" ", "")}, ${alpha})`);
+
+// The y-range of what is in sight, without what is to be ignored.
+function yRange(options, sight) {
+  return (u, dataMin, dataMax) => {
+    const { ignoreBefore = -Infinity, include = [], logY, fromZero } = options.current;
+    const [left, right] = sight();
+    let [lo, hi] = spread(u.data, (k) => u.series[k + 1].show, Math.max(left, ignoreBefore), right);
+    if (lo > hi) [lo, hi] = [dataMin ?? 0, dataMax ?? 1]; // nothing but warm-up yet
+    lo = Math.min(lo, ...include);
+    hi = Math.max(hi, ...include);
+    if (logY) return uPlot.rangeLog(Math.max(lo, 1e-300) / 1.5, Math.max(hi, 1e-300) * 1.5, 10, false);
+    if (lo === hi) return [lo - (Math.abs(lo) || 1) * 0.1, hi + (Math.abs(hi) || 1) * 0.1];
+    const pad = 0.05 * (hi - lo);
+    return fromZero ? [0, 1.15 * hi] : [lo - pad, hi + pad];
+  };
+}
+
+function drawBands(options, theme) {
+  return (u) => {
+    const { left, top, width, height } = u.bbox;
+    for (const band of options.current.bands || []) {
+      const along = band.axis === "y" ? "y" : "x";
+      const at = (value) => u.valToPos(value, along, true);
+      let a = at(band.from), b = at(band.to);
+      if (!Number.isFinite(a) || !Number.isFinite(b)) continue;
+      [a, b] = a < b ? [a, b] : [b, a];
+      const [start, end] = along === "x" ? [left, left + width] : [top, top + height];
+      a = Math.max(a, start);
+      b = Math.min(b, end);
+      if (b <= a) continue;
+      u.ctx.save();
+      u.ctx.fillStyle = band.color ? faded(paint(band.color, 0, theme), 0.14) : theme.soft;
+      if (along === "x") u.ctx.fillRect(a, top, b - a, height);
+      else u.ctx.fillRect(left, a, width, b - a);
+      u.ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+      if (band.label && b - a > u.ctx.measureText(band.label).width + 8 * devicePixelRatio) {
+        u.ctx.fillStyle = theme.dim;
+        u.ctx.textAlign = "left";
+        u.ctx.textBaseline = "top";
+        u.ctx.fillText(band.label, a + 5 * devicePixelRatio, (along === "x" ? top : a) + 4 * devicePixelRatio);
+      }
+      u.ctx.restore();
+    }
+  };
+}
+
+function drawLines(options, theme) {
+  return (u) => {
+    const { left, top, width, height } = u.bbox;
+    for (const line of options.current.lines || []) {
+      const along = line.axis === "x" ? "x" : "y";
+      const at = Math.round(u.valToPos(line.at, along, true)) + 0.5;
+      const [start, end] = along === "x" ? [left, left + width] : [top, top + height];
+      if (!(at >= start && at <= end)) continue;
+      u.ctx.save();
+      u.ctx.strokeStyle = u.ctx.fillStyle = paint(line.color ?? "dim", 0, theme);
+      u.ctx.lineWidth = devicePixelRatio;
+      u.ctx.setLineDash([5 * devicePixelRatio, 4 * devicePixelRatio]);
+      u.ctx.beginPath();
+      if (along === "x") {
+        u.ctx.moveTo(at, top);
+        u.ctx.lineTo(at, top + height);
+      } else {
+        u.ctx.moveTo(left, at);
+        u.ctx.lineTo(left + width, at);
+      }
+      u.ctx.stroke();
+      if (line.label) {
+        u.ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+        u.ctx.textAlign = along === "x" ? "left" : "right";
+        u.ctx.textBaseline = along === "x" ? "top" : "bottom";
+        u.ctx.fillText(line.label, along === "x" ? at + 4 * devicePixelRatio : left + width - 3 * devicePixelRatio, along === "x" ? top + 3 * devicePixelRatio : at - 2);
+      }
+      u.ctx.restore();
+    }
+  };
+}
+
+// Beside the point, on the side where there is more room.
+function drawTags(options, theme) {
+  return (u) => {
+    const middle = u.bbox.left + u.bbox.width / 2;
+    for (const s of options.current.series.filter((one, i) => one.tag && !options.current.hidden?.has(i))) {
+      const x = u.valToPos(s.x[0], "x", true), y = u.valToPos(s.y[0], "y", true);
+      const left = x < middle;
+      u.ctx.save();
+      u.ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
+      u.ctx.fillStyle = theme.text;
+      u.ctx.textAlign = left ? "left" : "right";
+      u.ctx.textBaseline = "middle";
+      u.ctx.fillText(s.tag, x + (left ? 9 : -9) * devicePixelRatio, y, u.bbox.width / 2);
+      u.ctx.restore();
+    }
+  };
+}
+
+function axis(theme, label, size) {
+  return {
+    stroke: theme.dim, grid: { stroke: theme.soft, width: 1 }, ticks: { stroke: theme.line, width: 1, size: 4 },
+    font: "11px system-ui, sans-serif", labelFont: "11px system-ui, sans-serif", label, labelSize: label ? 16 : 0, labelGap: 0, size, gap: 4,
+    values: (u, splits) => splits.map((v) => (v === null ? "" : axisNumber(v))),
+  };
+}
+
+const axisNumber = (v) => (v !== 0 && (Math.abs(v) >= 1e6 || Math.abs(v) < 1e-4) ? number(v, 2) : Math.abs(v) >= 1e4 ? number(v, 4) : String(Number(v.toPrecision(6))).replace("-", "−"));
+
+function seriesOptions(s, i, theme, hidden) {
+  const colour = paint(s.color, i, theme);
+  return {
+    label: s.label, stroke: s.faint ? faded(colour, 0.35) : colour, width: s.width ?? 1, dash: s.dash, fill: s.fill ? faded(colour, 0.12) : undefined,
+    spanGaps: true, points: { show: s.dots ? true : s.points ?? false, size: s.dots ?? 5, fill: s.dots && colour }, show: !hidden?.has(i),
+    paths: s.steps ? uPlot.paths.stepped({ align: 1 }) : s.dots ? () => null : s.fill ? undefined : lines,
+  };
+}
+
+const DRAG_PX = 6; // less is a click
+
+function selected(u, choose) {
+  const { left, width } = u.select;
+  if (width < DRAG_PX) return;
+  const range = [u.posToVal(left, "x"), u.posToVal(left + width, "x")];
+  u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  choose(range);
+}
+
+// sight(): the x that are looked at; choose(range): the hand has zoomed; watched(): whether anybody sees it.
+export function makeOptions({ options, theme, width, height, sight, choose, watched, readout }) {
+  const { series, xLabel, yLabel, logX, logY, group, hidden } = options.current;
+  return {
+    width, height, legend: { show: false }, padding: [8, 26, 0, 0],
+    cursor: {
+      drag: { x: true, y: false, setScale: false }, points: { size: 5 },
+      bind: { dblclick: () => () => choose(null) },
+      // Only where the pointer is is shared; what is dragged is zoomed through choose.
+      sync: group ? { key: group, setSeries: false, scales: ["x", null], filters: { pub: (type) => type === "mousemove" || type === "mouseleave", sub: watched } } : undefined,
+    },
+    scales: { x: { time: false, distr: logX ? 3 : 1 }, y: { range: yRange(options, sight), distr: logY ? 3 : 1 } },
+    axes: [axis(theme, xLabel, 26), axis(theme, yLabel, 56)],
+    series: [{}, ...series.map((s, i) => seriesOptions(s, i, theme, hidden))],
+    hooks: {
+      drawClear: [drawBands(options, theme)],
+      draw: [drawLines(options, theme), drawTags(options, theme)],
+      setSelect: [(u) => selected(u, choose)],
+      setCursor: [(u) => showPoint(u, readout.current)],
+    },
+  };
+}
+
+// The values under the pointer, straight into the page: no redraw for every move.
+function showPoint(u, element) {
+  const { idx } = u.cursor;
+  if (!element) return;
+  if (idx === null || idx === undefined || u.cursor.left < 0) {
+    element.textContent = "";
+    return;
+  }
+  const values = [];
+  for (let k = 1; k < u.data.length && values.length < 6; k++) {
+    const y = near(u.data[k], idx);
+    if (u.series[k].show && y !== null) values.push(number(y, 4));
+  }
+  element.textContent = `${axisNumber(u.data[0][idx])}: ${values.join("  ")}`;
+}
+
+// Series are joined: at this x another one may have its point.
+function near(ys, idx) {
+  for (let d = 0; d < 8; d++) {
+    const y = ys[idx - d] ?? ys[idx + d];
+    if (y !== null && y !== undefined) return y;
+  }
+  return null;
+}

@@ -1,0 +1,116 @@
+// Which part of x a plot looks at, or the plots of a group together.
+//
+// A gesture moves a view as often as it likes; the plots follow with the next frame. Whoever keeps the range
+// (the address, a finer answer of the daemon) hears of it once, when the hand rests.
+import { useLayoutEffect, useMemo } from "preact/hooks";
+import { createStore, useStore } from "./store.js";
+
+const REST_MS = 180;
+const FINEST = 1e-5; // of all there is
+
+export class View {
+  range = null; // [from, to], or null for all there is
+  keep = null; // (range) => …: where the range is kept; null: here
+  kept = createStore({ range: null });
+  #painters = new Set();
+  #timer = 0;
+
+  // By hand, with more to come.
+  move(range) {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#rest(), REST_MS);
+    this.#show(range);
+  }
+
+  // By hand, and that was it.
+  choose(range) {
+    this.#show(range);
+    this.#rest();
+  }
+
+  // By whoever keeps it. A hand that moves is stronger.
+  put(range) {
+    if (!this.#timer) this.#show(range);
+  }
+
+  add(painter) {
+    this.#painters.add(painter);
+    return () => this.#painters.delete(painter);
+  }
+
+  #rest() {
+    clearTimeout(this.#timer);
+    this.#timer = 0;
+    if (this.keep) this.keep(this.range);
+    else this.kept.set({ range: this.range });
+  }
+
+  #show(range) {
+    if (this.range?.[0] === range?.[0] && this.range?.[1] === range?.[1]) return;
+    this.range = range;
+    for (const painter of this.#painters) painter.ask();
+  }
+}
+
+const views = new Map(); // of groups
+
+function viewOf(group) {
+  if (!group) return new View();
+  if (!views.has(group)) views.set(group, new View());
+  return views.get(group);
+}
+
+// [view, the range as it is kept]
+export function useView({ group, range, onRange }) {
+  const view = useMemo(() => viewOf(group), [group]);
+  const own = useStore(view.kept, (s) => s.range);
+  useLayoutEffect(() => {
+    view.keep = onRange ?? null;
+  });
+  useLayoutEffect(() => {
+    if (onRange) view.put(range ?? null);
+  }, [view, range?.[0], range?.[1]]);
+  return [view, onRange ? range ?? null : own];
+}
+
+// ---- the arithmetic; `at` and `share` are parts of the width, extents and ranges are [from, to] ----
+
+const scaled = (log) => (log ? [Math.log, Math.exp] : [(x) => x, (x) => x]);
+
+// null where that is all there is.
+function within([from, to], [min, max], back) {
+  const width = to - from;
+  if (width >= max - min) return null;
+  const start = Math.min(Math.max(from, min), max - width);
+  return [back(start), back(start + width)];
+}
+
+// The range `factor` times as wide, with what is at `at` staying there.
+export function zoomed(range, at, factor, extent, log = false) {
+  const [there, back] = scaled(log);
+  const [min, max] = extent.map(there), [from, to] = (range ?? extent).map(there);
+  const width = Math.max(factor * (to - from), FINEST * (max - min));
+  const fixed = from + at * (to - from);
+  return within([fixed - at * width, fixed + (1 - at) * width], [min, max], back);
+}
+
+// The range moved by a share of its width.
+export function panned(range, share, extent, log = false) {
+  if (!range) return null;
+  const [there, back] = scaled(log);
+  const [from, to] = range.map(there), by = share * (to - from);
+  return within([from + by, to + by], extent.map(there), back);
+}
+
+const STEP = 0.01, LARGEST = 0.5; // doublings per pixel of the wheel, and per event: one notch is √2
+
+// What a turn of the wheel asks for: a range, or undefined where it is none of ours. Plain turns scroll the
+// page; with Ctrl held (a pinch on a touchpad arrives as that) they zoom, sideways they move what is zoomed.
+export function wheeled(event, range, at, extent, log) {
+  const lines = event.deltaMode === 1 ? 16 : 1;
+  const clamp = (x) => Math.max(-LARGEST, Math.min(LARGEST, x));
+  if (event.ctrlKey) return zoomed(range, at, 2 ** clamp(STEP * lines * event.deltaY), extent, log);
+  const sideways = event.shiftKey ? event.deltaX || event.deltaY : event.deltaX;
+  if (!range || Math.abs(sideways) <= Math.abs(event.shiftKey ? 0 : event.deltaY)) return undefined;
+  return panned(range, clamp((sideways * lines) / 1000), extent, log);
+}
