@@ -168,7 +168,8 @@ static void needs_no_system_call(struct chain *chain, const struct chain_config 
     cr_assert_eq(waitpid(child, &status, 0), child);
     cr_assert(WIFEXITED(status), "%s on %s made a system call", config->sampler->name,
               config->model->type->name);
-    cr_expect(WEXITSTATUS(status) != 7, "no seccomp here");
+    if (WEXITSTATUS(status) == 7)
+        cr_skip_test("skipped: no seccomp here");
 }
 
 Test(allocation, advancing_makes_no_system_call)
