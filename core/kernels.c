@@ -2,10 +2,12 @@
  * name of the table that this compilation defines, KERNELS_ISA its name for people. The loops
  * themselves are in the kernel_*.h, which nobody else includes. */
 #include "core/kernels.h"
+#include "core/kernel_inverse.h"
 #include "core/kernel_linear.h"
 #include "core/kernel_metric.h"
 #include "core/kernel_move.h"
 #include "core/kernel_random.h"
+#include "core/kernel_sources.h"
 
 extern const struct kernels KERNELS;
 
@@ -31,6 +33,9 @@ const struct kernels KERNELS = {
     .squared_distance = squared_distance_,
     .ratings = ratings_,
     .log_sources = log_sources_,
+    .source_gradient = source_gradient_,
+    .invert = invert_,
+    .add_transposed = add_transposed_,
     .linear_gradient = linear_gradient_,
     .linear_predictor = linear_predictor_,
 };

@@ -1,0 +1,208 @@
+/* Kernels: independent components. A part of core/kernels.c. */
+#ifndef BARKER_CORE_KERNEL_SOURCES_H
+#define BARKER_CORE_KERNEL_SOURCES_H
+
+#include "core/kernels.h"
+#include "core/registers.h"
+#include "core/vmathf.h"
+
+#include <string.h>
+
+/* How many rows, or components, are summed side by side: eight sums in flight hide the latency of
+ * an addition, and what a pass needs fits into 16 registers, or 32. */
+#define SOURCE_ROWS (8 / PARTS)
+#if REGISTER == 64
+#define SOURCE_SUMS    8
+#define SOURCE_SQUARES 8
+#elif REGISTER == 32
+#define SOURCE_SUMS    4
+#define SOURCE_SQUARES 2
+#else
+#define SOURCE_SUMS    2
+#define SOURCE_SQUARES 1
+#endif
+
+/* Some rows and the sums that they go to: K rows of `lanes` numbers. */
+struct source_block {
+    size_t rows, K, lanes;
+    double *sum, *sumsq;
+    const void *row[SOURCE_BLOCK + 8]; /* filled up with the first to SOURCE_ROWS */
+};
+
+static void tanh_halves_single(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += FLOATS)
+        vf_store(x + i, vf_tanh_half(vf_load(x + i)));
+}
+
+static void tanh_halves_double(double *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES)
+        vd_store(x + i, 2.0 * vd_logistic(vd_load(x + i)) - 1.0);
+}
+
+static inline void add_lanes_double(double *sum, const vr lanes[PARTS])
+{
+    for (size_t p = 0; p < PARTS; p++)
+        *(vr *)(void *)(sum + p * WIDTH) += lanes[p];
+}
+
+static inline void add_lanes_single(double *sum, const vf lanes[PARTS])
+{
+    for (size_t p = 0; p < PARTS; p++) {
+        *(vr *)(void *)(sum + 2 * p * WIDTH) += vf_low(lanes[p]);
+        *(vr *)(void *)(sum + (2 * p + 1) * WIDTH) += vf_high(lanes[p]);
+    }
+}
+
+#define REAL    float
+#define VECTOR  vf
+#define GROUP   16
+#define NAME(x) x##_single
+#include "core/kernel_sources_lanes.h"
+#undef REAL
+#undef VECTOR
+#undef GROUP
+#undef NAME
+
+#define REAL    double
+#define VECTOR  vr
+#define GROUP   8
+#define NAME(x) x##_double
+#include "core/kernel_sources_lanes.h"
+#undef REAL
+#undef VECTOR
+#undef GROUP
+#undef NAME
+
+/* Rows are read 64 bytes at a time. The last ones get a copy behind which there is room, unless the
+ * stride has it. */
+struct source_rows {
+    const char *x, *end;
+    size_t bytes, first_in_copy;
+};
+
+static struct source_rows source_rows(const struct dataset *data, char *copy)
+{
+    size_t bytes = row_bytes(data), last = 63 / bytes + 1; /* rows that a read may leave */
+    last = last < data->N ? last : data->N;
+    struct source_rows r = {.x = data->x, .bytes = bytes, .first_in_copy = data->N};
+    if (bytes % 64 == 0)
+        return r;
+    r.first_in_copy = data->N - last;
+    r.end = copy;
+    memcpy(copy, r.x + r.first_in_copy * bytes, last * bytes);
+    return r;
+}
+
+static void find_rows(struct source_block *b, const struct source_rows *r, const uint32_t *idx,
+                      size_t at)
+{
+    for (size_t i = 0; i < b->rows; i++) {
+        size_t row = idx != NULL ? idx[at + i] : at + i;
+        const char *p = r->x + row * r->bytes;
+        if (row >= r->first_in_copy)
+            p = r->end + (row - r->first_in_copy) * r->bytes;
+        b->row[i] = p;
+        __builtin_prefetch(p);
+    }
+    for (size_t i = b->rows; i < b->rows + SOURCE_ROWS - 1; i++)
+        b->row[i] = b->row[0];
+}
+/* Sums in K rows of `lanes` as K x K numbers and zeros in the padding. */
+static void close_up(const double *sums, size_t K, size_t lanes, double *out)
+{
+    for (size_t k = 0; k < K; k++, sums += lanes, out += K) {
+        size_t j = 0;
+        for (; j + WIDTH <= K; j += WIDTH)
+            *(vr_unaligned *)(void *)(out + j) = vr_load(sums + j);
+        for (; j < K; j++)
+            out[j] = sums[j];
+    }
+    memset(out, 0, (padded(K * K) - K * K) * sizeof *out);
+}
+
+/* Sums of a block are kept in the precision of the data, those of all blocks in double. The scratch
+ * area has them, the components as a pass wants them, the last rows, and the sources of a block. */
+static void source_gradient_(const struct source_terms *t)
+{
+    size_t K = t->data->columns, lanes = source_lanes(K), most = source_block_rows(K);
+    struct source_block b;
+    b.K = K;
+    b.lanes = lanes;
+    b.sum = t->scratch;
+    b.sumsq = t->sumsq != NULL ? b.sum + K * lanes : NULL;
+    double *W = b.sum + 2 * K * lanes, *end = W + K * lanes, *y = end + lanes + 16;
+    struct source_rows rows = source_rows(t->data, (char *)end);
+    bool single = t->data->precision == PRECISION_SINGLE;
+    memset(b.sum, 0, (t->sumsq != NULL ? 2 : 1) * K * lanes * sizeof *b.sum);
+    if (single)
+        take_components_single(t->W, K, (float *)(void *)W);
+    else
+        take_components_double(t->W, K, W);
+    for (size_t i = 0; i < t->n; i += b.rows) {
+        b.rows = t->n - i < most ? t->n - i : most;
+        find_rows(&b, &rows, t->idx, i);
+        if (single)
+            add_block_single(&b, (float *)(void *)W, (float *)(void *)y);
+        else
+            add_block_double(&b, W, y);
+    }
+    close_up(b.sum, K, lanes, t->sum);
+    if (t->sumsq != NULL)
+        close_up(b.sumsq, K, lanes, t->sumsq);
+}
+
+/* Eight rows, one per lane: out[j] has their entries in column j. Lanes without a row have zeros.
+ */
+static void gather_rows(const struct dataset *data, const uint32_t *idx, size_t at, size_t count,
+                        double *out)
+{
+    if (count < LANES)
+        memset(out, 0, LANES * data->columns * sizeof *out);
+    for (size_t r = 0; r < count; r++) {
+        const char *row = row_at(data, idx != NULL ? idx[at + r] : at + r);
+        if (data->precision == PRECISION_SINGLE)
+            for (size_t j = 0; j < data->columns; j++)
+                out[LANES * j + r] = ((const float *)(const void *)row)[j];
+        else
+            for (size_t j = 0; j < data->columns; j++)
+                out[LANES * j + r] = ((const double *)(const void *)row)[j];
+    }
+}
+
+static inline vd source(const double *w, const double *rows, size_t columns)
+{
+    vr y[PARTS] = {0};
+    for (size_t j = 0; j < columns; j++)
+        for (size_t i = 0; i < PARTS; i++)
+            y[i] += w[j] * vr_load(rows + LANES * j + i * WIDTH);
+    return lanes_of(y);
+}
+
+/* log(1/(4 cosh^2(y/2))) = -|y| - 2 log(1 + exp(-|y|)), where again the factors 1 + exp(-|y|),
+ * which lie between 1 and 2, are multiplied before the logarithm is taken. */
+static double log_sources_(const struct dataset *data, const uint32_t *idx, size_t n,
+                           const double *W, double *scratch)
+{
+    size_t K = data->columns, factors = 0;
+    vd sizes = vd_set(0.0), logs = vd_set(0.0), product = vd_set(1.0);
+    for (size_t at = 0; at < n; at += LANES) {
+        size_t count = n - at < LANES ? n - at : LANES;
+        const vi lane = {0, 1, 2, 3, 4, 5, 6, 7};
+        vi there = lane < (int64_t)count;
+        gather_rows(data, idx, at, count, scratch);
+        for (size_t k = 0; k < K; k++) {
+            vd y = vd_abs(source(W + k * K, scratch, K));
+            sizes += vd_select(there, y, vd_set(0.0));
+            product *= vd_select(there, 1.0 + vd_exp(-y), vd_set(1.0));
+            if (++factors % FACTORS == 0) {
+                logs += vd_log(product);
+                product = vd_set(1.0);
+            }
+        }
+    }
+    return -vd_sum(sizes + 2.0 * (logs + vd_log(product)));
+}
+
+#endif
