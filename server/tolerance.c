@@ -176,15 +176,24 @@ static void say_within(const struct tolerance *t, const struct tolerance_head *h
                   ratio);
 }
 
+static void say_how_many(size_t beyond, size_t d, const char *name, struct words *out)
+{
+    if (d == 1)
+        words_add(out, "the step size is beyond the noise tolerance");
+    else if (beyond == 1)
+        words_add(out, "1 of %zu step sizes is beyond the noise tolerance, that of %s", d, name);
+    else
+        words_add(out, "%zu of %zu step sizes are beyond the noise tolerance, that of %s most",
+                  beyond, d, name);
+}
+
 static void say_beyond(const struct tolerance *t, const struct tolerance_head *head,
                        const char *name, struct words *out)
 {
     const struct noise_advice *a = &head->at_worst;
     double sigma = t->factor * t->combined->sigma[head->worst];
-    words_add(out,
-              "%zu of %zu step sizes are beyond the noise tolerance, that of %s most: a step size "
-              "of at most %.3g (now %.3g)",
-              head->beyond, t->combined->d, name, a->step_size, sigma);
+    say_how_many(head->beyond, t->combined->d, name, out);
+    words_add(out, ": a step size of at most %.3g (now %.3g)", a->step_size, sigma);
     if (a->batch_size > 0)
         words_add(out, ", or batches of at least %zu rows (now %zu),", a->batch_size, t->setting.n);
     words_add(out, " would bring it within");

@@ -92,6 +92,8 @@ class Sepsis(Verdicts):
         self.assertEqual((first["beyond"], answer["noise"]["coordinates_beyond"]), (1, 1))
         self.assertEqual(answer["noise"]["worst"], "theta[1]")
         self.assertIn("%d rows" % answer["noise"]["batch_size"], answer["noise"]["text"])
+        self.assertTrue(answer["noise"]["text"].startswith(
+            "1 of 4 step sizes is beyond the noise tolerance, that of theta[1]: a step size of at "))
         for other in answer["parameters"][1:]:
             self.assertLess(other["step_ratio"], 1)
 
