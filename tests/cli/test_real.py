@@ -40,7 +40,7 @@ class Real(Case):
         self.log = open(self.path("daemon.log"), "ab")
         self.daemon = subprocess.Popen(
             [BARKERD, "--listen", address, "--state", self.path("state"), "--data",
-             self.path("data")], stdout=self.log, stderr=self.log, env=self.env)
+             self.path("data"), "--min_free_mb", "0"], stdout=self.log, stderr=self.log, env=self.env)
         self.addCleanup(self.stop_daemon)
         self.eventually("a daemon that is ready", self.is_ready)
 
