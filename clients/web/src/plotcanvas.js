@@ -2,17 +2,9 @@
 // size and the part that is looked at change, all of them in one drawing of a frame.
 import uPlot from "uplot";
 import { painterOf } from "./paint.js";
-import { aligned, sameSeries } from "./plotdata.js";
+import { aligned, extentOf, sameSeries } from "./plotdata.js";
 import { colours, makeOptions } from "./plotdraw.js";
 import { panned, wheeled, zoomed } from "./zoom.js";
-
-function extentOf(xs, pad, log) {
-  const min = xs[0], max = xs[xs.length - 1];
-  if (!pad) return [min, max];
-  if (log) return [min / 1.5 / (max / min) ** pad, max * 1.5 * (max / min) ** pad];
-  const room = pad * (max - min) || 0.1 * Math.abs(max) || 1;
-  return [min - room, max + room];
-}
 
 export class PlotCanvas {
   u = null; // once it has been seen
@@ -48,8 +40,7 @@ export class PlotCanvas {
 
   get #extent() {
     const { xPad = 0, logX } = this.options.current;
-    const xs = this.#data[0];
-    return xs.length < (xPad ? 1 : 2) ? null : extentOf(xs, xPad, logX);
+    return extentOf(this.#data[0], xPad, logX);
   }
 
   get #sight() {
@@ -78,8 +69,9 @@ export class PlotCanvas {
     const { u } = this;
     if (u.data !== this.#data) u.setData(this.#data, false);
     if (u.width !== this.#width) u.setSize({ width: this.#width, height: this.height });
-    if (this.#extent) u.setScale("x", { min: this.#sight[0], max: this.#sight[1] });
-    else u.redraw();
+    const [min, max] = this.#sight;
+    if (this.#extent) u.setScale("x", { min, max });
+    else u.redraw(false);
   }
 
   #take() {

@@ -56,6 +56,44 @@ export function spread([xs, ...columns], shown, from, to) {
   return [lo, hi];
 }
 
+// All there is of x; null where there is nothing. A single point has room beside it.
+export function extentOf(xs, pad, log) {
+  const min = xs[0], max = xs[xs.length - 1];
+  if (xs.length === 0) return null;
+  if (!pad && max > min) return [min, max];
+  if (log) return [min / 1.5 / (max / min) ** pad, max * 1.5 * (max / min) ** pad];
+  const room = pad * (max - min) || 0.1 * Math.abs(max) || 1;
+  return [min - room, max + room];
+}
+
+// One stroke per column: what the line through the points covers of it.
+export function columns(path, xs, ys, from, to, toX, toY) {
+  let column = NaN, lo = 0, hi = 0, last = 0;
+  const stroke = () => {
+    path.moveTo(column, lo);
+    path.lineTo(column, hi === lo ? hi + 1 : hi);
+  };
+  const reach = (y) => {
+    if (y < lo) lo = y;
+    if (y > hi) hi = y;
+  };
+  for (let i = from; i <= to; i++) {
+    if (ys[i] === undefined || ys[i] === null) continue;
+    const x = Math.round(toX(xs[i])), y = Math.round(toY(ys[i]));
+    if (Number.isNaN(column)) [column, lo, hi] = [x, y, y];
+    for (const slope = (y - last) / (x - column); column < x;) {
+      stroke();
+      column++;
+      lo = hi = Math.round(last);
+      last += slope;
+      reach(Math.round(last));
+    }
+    reach(y);
+    last = y;
+  }
+  if (!Number.isNaN(column)) stroke();
+}
+
 // x and y with the stretch that finer ones cover replaced by them.
 export function refined(coarse, fine) {
   if (!fine?.x.length) return coarse;

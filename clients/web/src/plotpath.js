@@ -2,6 +2,7 @@
 // asked for and look like a filled band; upright strokes from the least to the largest value of each column of
 // pixels give the same band for a third of the work.
 import uPlot from "uplot";
+import { columns } from "./plotdata.js";
 
 const DENSE = 0.7; // points per column of pixels
 
@@ -11,34 +12,6 @@ function countOf(ys, from, to) {
   let n = 0;
   for (let i = from; i <= to; i++) if (ys[i] !== undefined && ys[i] !== null) n++;
   return n;
-}
-
-// One stroke per column: what the line through the points covers of it.
-export function columns(path, xs, ys, from, to, toX, toY) {
-  let column = NaN, lo = 0, hi = 0, last = 0;
-  const stroke = () => {
-    path.moveTo(column, lo);
-    path.lineTo(column, hi === lo ? hi + 1 : hi);
-  };
-  const reach = (y) => {
-    if (y < lo) lo = y;
-    if (y > hi) hi = y;
-  };
-  for (let i = from; i <= to; i++) {
-    if (ys[i] === undefined || ys[i] === null) continue;
-    const x = Math.round(toX(xs[i])), y = Math.round(toY(ys[i]));
-    if (Number.isNaN(column)) [column, lo, hi] = [x, y, y];
-    for (const slope = (y - last) / (x - column); column < x;) {
-      stroke();
-      column++;
-      lo = hi = Math.round(last);
-      last += slope;
-      reach(Math.round(last));
-    }
-    reach(y);
-    last = y;
-  }
-  if (!Number.isNaN(column)) stroke();
 }
 
 const straight = ({ min, max }, start, length) => (value) => start + ((value - min) / (max - min)) * length;

@@ -1,0 +1,121 @@
+import assert from "node:assert/strict";
+import * as d from "../../clients/web/src/plotdata.js";
+import * as z from "../../clients/web/src/zoom.js";
+
+const near = (got, want) => {
+  assert.equal(got === null, want === null, `${got} for ${want}`);
+  want?.forEach((x, i) => assert.ok(Math.abs(got[i] - x) < 1e-9 * Math.max(1, Math.abs(x)), `${got} for ${want}`));
+};
+
+// A path that remembers its strokes as [x, from, to].
+function strokes(xs, ys) {
+  const list = [];
+  let at;
+  d.columns({ moveTo: (x, y) => { at = [x, y]; }, lineTo: (x, y) => list.push([...at, y]) }, xs, ys, 0, xs.length - 1, (x) => x, (y) => y);
+  return list;
+}
+
+export default {
+  "series with x of their own share one axis": () => {
+    assert.deepEqual(d.aligned([]), [[]]);
+    assert.deepEqual(d.aligned([{ x: [1, 4], y: [7, 8] }]), [[1, 4], [7, 8]]);
+    assert.deepEqual(d.aligned([{ x: [1, 4, 9], y: [7, null, 8] }, { x: [2, 4], y: [5, 6] }, { x: [], y: [] }]), [
+      [1, 2, 4, 9], [7, undefined, null, 8], [undefined, 5, 6, undefined], [undefined, undefined, undefined, undefined],
+    ]);
+  },
+  "x out of order are put into order, the last of equals counts": () => {
+    assert.deepEqual(d.aligned([{ x: [3, 1, 3], y: ["a", "b", "c"] }, { x: [2], y: ["d"] }]), [[1, 2, 3], ["b", undefined, "c"], [undefined, "d", undefined]]);
+  },
+  "places in a sorted list": () => {
+    const xs = [1, 3, 3, 7];
+    assert.deepEqual([0, 1, 2, 3, 5, 7, 8].map((x) => d.placeOf(xs, x)), [0, 0, 1, 1, 3, 3, 4]);
+    assert.deepEqual([0, 1, 3, 7].map((x) => d.placeOf(xs, x, true)), [0, 1, 3, 4]);
+  },
+  "the spread is of what is in sight and shown": () => {
+    const data = [[0, 1, 2, 3], [9, 2, 3, -9], [undefined, null, 5, 0], [100, 100, 100, 100]];
+    assert.deepEqual(d.spread(data, (k) => k < 2, 1, 2), [2, 5]);
+    assert.deepEqual(d.spread(data, (k) => k === 0, 0, 3), [-9, 9]);
+    assert.deepEqual(d.spread(data, () => true, 10, 20), [Infinity, -Infinity]);
+  },
+  "what there is of x has room around a single point": () => {
+    assert.equal(d.extentOf([], 0, false), null);
+    assert.deepEqual(d.extentOf([2, 5, 8], 0, false), [2, 8]);
+    near(d.extentOf([20], 0, false), [18, 22]);
+    near(d.extentOf([0], 0, false), [-1, 1]);
+    near(d.extentOf([0, 10], 0.1, false), [-1, 11]);
+    near(d.extentOf([4, 4], 0, true), [4 / 1.5, 6]);
+  },
+  "a finer stretch replaces the coarse one, beside it all stays": () => {
+    const coarse = { x: [0, 10, 20, 30, 40], y: [1, 2, 3, 4, 5] };
+    assert.equal(d.refined(coarse, undefined), coarse);
+    assert.equal(d.refined(coarse, { x: [], y: [] }), coarse);
+    assert.deepEqual(d.refined(coarse, { x: [10, 14, 21], y: [-1, -2, -3] }), { x: [0, 10, 14, 21, 30, 40], y: [1, -1, -2, -3, 4, 5] });
+    assert.deepEqual(d.refined(coarse, { x: [50], y: [6] }), { x: [0, 10, 20, 30, 40, 50], y: [1, 2, 3, 4, 5, 6] });
+  },
+  "columns of pixels: one upright stroke each, without a gap": () => {
+    assert.deepEqual(strokes([0, 1, 1.2, 1.4], [0, 10, 3, 5]), [[0, 0, 1], [1, 0, 10]]);
+    assert.deepEqual(strokes([0, 4], [0, 8]), [[0, 0, 1], [1, 0, 2], [2, 2, 4], [3, 4, 6], [4, 6, 8]]);
+    assert.deepEqual(strokes([0, 1, 2], [5, undefined, 3]), [[0, 5, 6], [1, 4, 5], [2, 3, 4]]);
+    assert.deepEqual(strokes([0], [null]), []);
+  },
+  "the same series are not drawn again": () => {
+    const x = [1], y = [2];
+    assert.ok(d.sameSeries([{ x, y }], [{ x, y }]));
+    assert.ok(!d.sameSeries([{ x, y }], [{ x, y: [2] }]));
+    assert.ok(!d.sameSeries([{ x, y }], []));
+    assert.ok(!d.sameSeries([], null));
+  },
+  "zooming keeps what is under the pointer there, and ends at all there is": () => {
+    near(z.zoomed(null, 0.5, 0.5, [0, 100]), [25, 75]);
+    near(z.zoomed([25, 75], 0, 0.5, [0, 100]), [25, 50]);
+    near(z.zoomed([25, 75], 1, 0.5, [0, 100]), [50, 75]);
+    near(z.zoomed([25, 75], 0.5, 4, [0, 100]), null);
+    near(z.zoomed([0, 50], 0.5, 1.5, [0, 100]), [0, 75]);
+    near(z.zoomed([1, 100], 0.5, 0.5, [0.01, 10000], true), [Math.sqrt(10), 10 * Math.sqrt(10)]);
+  },
+  "zooming ends at the finest": () => {
+    let range = null;
+    for (let i = 0; i < 100; i++) range = z.zoomed(range, 0.3, 0.5, [0, 1e6]);
+    assert.ok(Math.abs(range[1] - range[0] - 10) < 1e-6, String(range));
+  },
+  "moving stops at the ends": () => {
+    near(z.panned([20, 40], 0.5, [0, 100]), [30, 50]);
+    near(z.panned([20, 40], -2, [0, 100]), [0, 20]);
+    near(z.panned([70, 90], 1, [0, 100]), [80, 100]);
+    assert.equal(z.panned(null, 1, [0, 100]), null);
+  },
+  "the wheel scrolls the page unless Ctrl is held or it turns sideways": () => {
+    const turn = (event, range = null) => z.wheeled({ deltaX: 0, deltaY: 0, deltaMode: 0, ctrlKey: false, shiftKey: false, ...event }, range, 0.5, [0, 100], false);
+    assert.equal(turn({ deltaY: 120 }), undefined);
+    assert.equal(turn({ deltaY: 120, deltaX: 30 }, [20, 40]), undefined);
+    assert.equal(turn({ deltaX: 100 }), undefined, "there is nothing to move");
+    near(turn({ deltaX: 100 }, [20, 40]), [22, 42]);
+    near(turn({ deltaY: 100, shiftKey: true }, [20, 40]), [22, 42]);
+    near(turn({ deltaY: -1200, ctrlKey: true }), [50 - 50 / Math.SQRT2, 50 + 50 / Math.SQRT2]);
+    near(turn({ deltaY: -10, ctrlKey: true }), [50 - 50 * 2 ** -0.1, 50 + 50 * 2 ** -0.1]);
+    near(turn({ deltaY: 1200, ctrlKey: true }), null);
+  },
+  async "a view is drawn with every move, kept when the hand rests, and does not follow others meanwhile"() {
+    const view = new z.View();
+    const kept = [];
+    let asked = 0;
+    const forget = view.add({ ask: () => asked++ });
+    view.keep = (range) => kept.push(range);
+    for (let i = 1; i <= 5; i++) view.move([i, 10]);
+    view.move([5, 10]);
+    view.put([0, 1]);
+    assert.deepEqual([asked, kept, view.range], [5, [], [5, 10]]);
+    while (!kept.length) await new Promise((go) => setTimeout(go, 5));
+    assert.deepEqual(kept, [[5, 10]]);
+    view.put([0, 1]);
+    assert.deepEqual([asked, view.range], [6, [0, 1]]);
+    view.choose(null);
+    assert.deepEqual([asked, kept, view.range], [7, [[5, 10], null], null]);
+    forget();
+    view.choose([1, 2]);
+    assert.equal(asked, 7);
+    view.keep = null;
+    view.choose([3, 4]);
+    assert.deepEqual(view.kept.get().range, [3, 4]);
+  },
+};
