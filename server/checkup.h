@@ -7,6 +7,7 @@
 #ifndef BARKER_SERVER_CHECKUP_H
 #define BARKER_SERVER_CHECKUP_H
 
+#include "server/dataimage.h"
 #include "server/spec.h"
 #include "server/summary.h"
 #include "server/verdict.h"
@@ -22,6 +23,7 @@ struct checkup_job {
     double cpu_seconds, rate;    /* rate: iterations per second, all chains; 0: not known */
     const char *stopped;         /* why stop_when ends it, or NULL */
     const atomic_bool *halt;     /* everything is given up with ERR_UNAVAILABLE once it is true */
+    const struct data *data;     /* borrowed, that the model is made from; NULL: none */
 };
 
 /* How much is looked at. The budgets are draws, over all parameters and chains. */

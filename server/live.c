@@ -242,6 +242,11 @@ static void unload(struct live *live, struct datacache *cache)
     live->data = NULL;
 }
 
+bool live_broken(const struct live *live)
+{
+    return dataimage_broken(live->data);
+}
+
 void live_unload(struct live *live, struct datacache *cache)
 {
     pthread_mutex_lock(&live->loading);
@@ -336,6 +341,10 @@ static enum err save(struct live *live, size_t k, const struct live_room *room, 
 {
     struct live_chain *slot = &live->chains[k];
     struct chain_output output;
+    if (dataimage_broken(live->data))
+        return err_set(
+            info, ERR_UNAVAILABLE,
+            "the binary form of the data on disk can no longer be read; it is made again");
     chain_output(slot->chain, &output);
     size_t size = chain_save_size(slot->chain), d = live->model->d;
     void *state = malloc(size);

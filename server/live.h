@@ -100,6 +100,9 @@ void live_free(struct live *live, struct datacache *cache);
 /* Data, model and job file, unless they are there. ERR_DATA_CHANGED when the data are not those of
  * the submission. ERR_UNAVAILABLE and ERR_NO_MEMORY may pass. */
 enum err live_load(struct live *live, const struct live_room *room, struct err_info *info);
+/* Whether the data can no longer be read: nothing more is saved, and it is to be unloaded. Only
+ * while it is loaded and no chain is busy. */
+bool live_broken(const struct live *live);
 /* Gives the memory back; only while no chain is busy. */
 void live_unload(struct live *live, struct datacache *cache);
 

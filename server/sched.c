@@ -510,19 +510,23 @@ static void give_back(struct sched *s, struct live *live, uint32_t k)
         sched_publish(s, live, "job.progress");
 }
 
-/* Too many jobs in memory: the one that has waited longest for a slice goes out. */
+/* Too many jobs in memory: the one that has waited longest for a slice goes out. One whose data can
+ * no longer be read goes before all others, and is loaded anew. */
 static void make_room(struct sched *s)
 {
     struct live *victim = NULL;
     size_t loaded = 0;
+    bool broken = false;
     pthread_mutex_lock(&s->lock);
-    for (struct live *live = s->jobs; live != NULL; live = live->next) {
+    for (struct live *live = s->jobs; live != NULL && !broken; live = live->next) {
         loaded += live->loaded;
-        if (live->loaded && live->busy == 0 && !live->ending &&
-            (victim == NULL || live->last_slice < victim->last_slice))
+        if (!live->loaded || live->busy > 0 || live->ending)
+            continue;
+        broken = live_broken(live);
+        if (broken || victim == NULL || live->last_slice < victim->last_slice)
             victim = live;
     }
-    if (victim != NULL && loaded > (size_t)LOADED_PER_WORKER * s->config.workers) {
+    if (broken || (victim != NULL && loaded > (size_t)LOADED_PER_WORKER * s->config.workers)) {
         victim->ending = true; /* nobody picks it meanwhile */
         victim->loaded = false;
         victim->users++;

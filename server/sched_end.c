@@ -249,7 +249,9 @@ static void check(struct sched *s, struct live *live, const struct ending *end)
     pthread_mutex_lock(&s->lock);
     live->loaded = loaded;
     pthread_mutex_unlock(&s->lock);
-    checkup_audit(&end->job, loaded ? live->model : NULL, &why, ess);
+    struct checkup_job job = end->job;
+    job.data = loaded ? live->data : NULL;
+    checkup_audit(&job, loaded ? live->model : NULL, &why, ess);
     pthread_mutex_lock(&s->lock);
     struct use *use = sched_use(s, live->owner);
     if (use != NULL)
