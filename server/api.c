@@ -171,14 +171,17 @@ static void admit(void *ctx, struct request *req, struct plan *plan, struct repl
 {
     char allow[120];
     struct err_info info;
-    struct mistakes mistakes = {0};
+    struct mistakes mistakes; /* large: only its counts are cleared, at every request */
     struct call *call = calloc(1, sizeof *call);
+    mistakes.count = 0;
+    mistakes.more = false;
     req->app = call;
     if (call == NULL) {
         problem_reply(reply, ERR_NO_MEMORY, NULL, NULL);
         return;
     }
-    *call = (struct call){.app = ctx, .req = req};
+    call->app = ctx;
+    call->req = req;
     call->route = find_route(req, call->arg[0], allow, sizeof allow);
     if (call->route == NULL) {
         refuse_route(req, allow, reply);
@@ -275,6 +278,11 @@ void call_json(struct call *call, int status, json_t *doc)
     size_t size = 0;
     char *text = doc != NULL ? json_write(doc, &size) : NULL;
     json_decref(doc);
+    call_text(call, status, text, size);
+}
+
+void call_text(struct call *call, int status, char *text, size_t size)
+{
     if (text == NULL) {
         call_fail(call, ERR_NO_MEMORY, NULL);
         return;

@@ -163,6 +163,7 @@ void call_fail(struct call *call, enum err code, const char *detail);
 void call_fail_info(struct call *call, const struct err_info *info);
 void call_mistakes(struct call *call, const struct mistakes *mistakes);
 void call_json(struct call *call, int status, json_t *doc); /* takes doc; NULL: out of memory */
+void call_text(struct call *call, int status, char *text, size_t size); /* JSON; takes text */
 void call_items(struct call *call, json_t *items); /* {"items": …, "next": null}; takes items */
 void call_empty(struct call *call, int status);
 /* RFC 3339, or null for 0. */

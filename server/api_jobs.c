@@ -35,44 +35,51 @@ static json_t *verdict_json(const struct job_row *row, const struct sched_view *
     return row->verdict != NULL && row->verdict[0] != '\0' ? json_text(row->verdict) : json_null();
 }
 
-static void put_live(json_t **doc, struct app *app, const struct job_row *row)
+/* False when the scheduler does not have the job: progress and summary are those that are stored.
+ */
+static bool put_live(json_t **doc, struct app *app, const struct job_row *row)
 {
     struct sched_view view;
-    json_t *summary;
-    if (sched_view(app->sched, row->id, &view)) {
-        summary = progress_summary_json(&view);
+    bool live = sched_view(app->sched, row->id, &view);
+    if (live) {
         json_put(doc, "state", json_text(job_state_name(view.state)));
         json_put(doc, "reason", json_text(view.reason));
         json_put(doc, "progress", progress_json(&view));
+        json_put(doc, "summary", progress_summary_json(&view));
         json_put(doc, "started_at", call_time(view.started_ms));
         json_put(doc, "verdict", verdict_json(row, &view));
         free(view.chain);
     } else {
-        summary = stored_json(row->summary);
         json_put(doc, "state", json_text(job_state_name(row->state)));
         json_put(doc, "reason", json_text(row->reason));
-        json_put(doc, "progress", stored_json(row->progress));
         json_put(doc, "started_at", call_time(row->started_ms));
         json_put(doc, "verdict", verdict_json(row, NULL));
     }
-    json_put(doc, "summary", summary);
+    return live;
 }
 
-json_t *job_json(struct app *app, const struct job_row *row)
+/* A job without what is stored as JSON: that is in `stored`, of which there are *count. */
+#define STORED_MAX 4
+static json_t *plain_json(struct app *app, const struct job_row *row,
+                          struct json_member stored[STORED_MAX], size_t *count)
 {
     json_t *doc = json_object();
     json_put(&doc, "id", json_text(row->id));
     json_put(&doc, "name", json_text(row->name));
     json_put(&doc, "owner", json_text(row->owner));
-    put_live(&doc, app, row);
+    *count = 0;
+    if (!put_live(&doc, app, row)) {
+        stored[(*count)++] = (struct json_member){"progress", row->progress};
+        stored[(*count)++] = (struct json_member){"summary", row->summary};
+    }
+    stored[(*count)++] = (struct json_member){"tags", row->tags};
+    stored[(*count)++] = (struct json_member){"request", row->request};
     json_put(&doc, "created_at", call_time(row->created_ms));
     json_put(&doc, "ended_at", call_time(row->ended_ms));
     json_put(&doc, "revision", json_count(row->revision));
-    json_put(&doc, "tags", stored_json(row->tags));
     json_put(&doc, "note", json_text(row->note));
     json_put(&doc, "priority", json_integer(row->priority));
     json_put(&doc, "visibility", json_text(row->lab ? "lab" : "private"));
-    json_put(&doc, "request", stored_json(row->request));
     json_put(&doc, "isa", json_text(row->isa));
     json_put(&doc, "precision",
              row->precision != NULL && row->precision[0] ? json_text(row->precision) : json_null());
@@ -81,6 +88,28 @@ json_t *job_json(struct app *app, const struct job_row *row)
                                                              : json_null());
     json_put(&doc, "stored_bytes", json_count(jobfile_bytes(app->store, row->id)));
     return doc;
+}
+
+json_t *job_json(struct app *app, const struct job_row *row)
+{
+    struct json_member stored[STORED_MAX];
+    size_t count;
+    json_t *doc = plain_json(app, row, stored, &count);
+    for (size_t i = 0; i < count; i++)
+        json_put(&doc, stored[i].key, stored_json(stored[i].text));
+    return doc;
+}
+
+/* Answers with the job. What is stored as JSON is not read to be written again, which would be most
+ * of the work. */
+static void reply_job(struct call *call, int status, const struct job_row *row)
+{
+    struct json_member stored[STORED_MAX];
+    size_t count, size = 0;
+    json_t *doc = plain_json(call->app, row, stored, &count);
+    char *text = doc != NULL ? json_write_with(doc, stored, count, &size) : NULL;
+    json_decref(doc);
+    call_text(call, status, text, size);
 }
 
 /* ---- submitting ---- */
@@ -135,7 +164,7 @@ static void answer_job(struct call *call, const char *id, int status)
         call_fail_info(call, &info);
         return;
     }
-    call_json(call, status, job_json(call->app, &row));
+    reply_job(call, status, &row);
     job_row_release(&row);
 }
 
@@ -327,7 +356,7 @@ void api_job(struct call *call)
         if (known)
             call_empty(call, 304);
         else
-            call_json(call, 200, job_json(call->app, &row));
+            reply_job(call, 200, &row);
         reply_header(call->reply, "ETag", etag);
         reply_header(call->reply, "Cache-Control", "private, no-cache");
     }

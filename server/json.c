@@ -2,6 +2,7 @@
 #include "server/json.h"
 #include "server/decimal.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -317,16 +318,44 @@ static void append_value(struct text *t, const json_t *json, int depth)
     }
 }
 
+static char *finish_text(struct text *t, size_t *length)
+{
+    append_character(t, '\0');
+    if (t->failed) {
+        free(t->bytes);
+        return NULL;
+    }
+    if (length != NULL)
+        *length = t->length - 1;
+    return t->bytes;
+}
+
 char *json_write(const json_t *json, size_t *length)
 {
     struct text t = {0};
     append_value(&t, json, 1);
-    append_character(&t, '\0');
-    if (t.failed) {
-        free(t.bytes);
-        return NULL;
-    }
-    if (length != NULL)
-        *length = t.length - 1;
-    return t.bytes;
+    return finish_text(&t, length);
+}
+
+static void append_member(struct text *t, const struct json_member *m)
+{
+    const char *text = m->text != NULL && m->text[0] != '\0' ? m->text : "null";
+    append(t, ",\"", 2);
+    append(t, m->key, strlen(m->key));
+    append(t, "\":", 2);
+    append(t, text, strlen(text));
+}
+
+char *json_write_with(const json_t *object, const struct json_member *more, size_t count,
+                      size_t *length)
+{
+    struct text t = {0};
+    assert(json_object_size(object) > 0);
+    append_value(&t, object, 1);
+    if (!t.failed)
+        t.length--; /* the brace */
+    for (size_t i = 0; i < count; i++)
+        append_member(&t, &more[i]);
+    append_character(&t, '}');
+    return finish_text(&t, length);
 }

@@ -41,6 +41,15 @@ void json_add(json_t **array, json_t *value);
  * out of memory, or nested deeper than 64. */
 char *json_write(const json_t *json, size_t *length);
 
+/* The same for an object with further members at its end whose values are JSON text already, from
+ * json_write; NULL and "" stand for null. The object has a member of its own. */
+struct json_member {
+    const char *key; /* without anything to escape */
+    const char *text;
+};
+char *json_write_with(const json_t *object, const struct json_member *more, size_t count,
+                      size_t *length);
+
 /* Takes an incomplete UTF-8 character off the end of a text that was cut to fit. */
 void json_trim(char *text);
 

@@ -277,3 +277,20 @@ Test(json, trimming_takes_only_an_incomplete_character)
         cr_expect_str_eq(text, cases[i].trimmed, "case %zu", i);
     }
 }
+
+Test(json, text_members_follow_the_object_as_they_are)
+{
+    json_t *object = json_pack("{s:s}", "id", "a\"b");
+    const struct json_member more[] = {
+        {"request", "{\"sigma\":2.385,\"tags\":[]}"}, {"summary", NULL}, {"progress", ""}};
+    size_t length = 0;
+    char *text = json_write_with(object, more, 3, &length);
+    cr_expect_str_eq(text, "{\"id\":\"a\\\"b\",\"request\":{\"sigma\":2.385,\"tags\":[]},"
+                           "\"summary\":null,\"progress\":null}");
+    cr_expect_eq(length, strlen(text));
+    free(text);
+    text = json_write_with(object, more, 0, NULL);
+    cr_expect_str_eq(text, "{\"id\":\"a\\\"b\"}");
+    free(text);
+    json_decref(object);
+}
