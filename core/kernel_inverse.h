@@ -25,36 +25,33 @@ static void inverse_begin(const struct inverse *v)
             *(vr *)(void *)(row + j) = *(const vr_unaligned *)(const void *)(A + j);
         for (; j < stride; j++)
             row[j] = j < n ? A[j] : 0.0;
-        v->order[i] = (uint32_t)i;
+        v->open[i] = ~(1ULL << 63);
     }
     for (size_t k = n; k < stride; k++)
         v->pivot[k] = 1.0;
 }
 
-/* Copies column k and brings the largest entry among the rows without a pivot to order[k]. Compared
- * as integers, which costs no branches and puts NaN above everything: false when that entry cannot
- * be divided by. */
+/* Copies column k and finds the row with its largest entry among those that are open. Entries are
+ * compared as integers, which costs no branches and puts NaN above everything: false when that
+ * entry cannot be divided by. */
 static inline bool find_pivot(const struct inverse *v, size_t stride, size_t k)
 {
     const uint64_t least = 1ULL << 52, most = 0x7fefffffffffffffULL;
     const double *entry = v->rows + k;
     double *column = v->column;
-    uint32_t *order = v->order;
-    uint64_t largest = 0;
-    size_t n = v->n, best = k;
-    for (size_t i = 0; i < n; i++)
-        column[i] = entry[i * stride];
-    for (size_t i = k; i < n; i++) {
+    uint64_t *open = v->open, largest = 0;
+    size_t best = 0;
+    for (size_t i = 0, n = v->n; i < n; i++, entry += stride) {
         uint64_t bits;
-        memcpy(&bits, entry + order[i] * stride, sizeof bits);
-        bits &= ~(1ULL << 63);
+        memcpy(&bits, entry, sizeof bits);
+        memcpy(column + i, entry, sizeof bits);
+        bits &= open[i];
         best = bits > largest ? i : best;
         largest = bits > largest ? bits : largest;
     }
-    uint32_t row = order[best];
-    order[best] = order[k];
-    order[k] = row;
-    v->pivot[k] = column[row];
+    open[best] = 0;
+    v->order[k] = (uint32_t)best;
+    v->pivot[k] = column[best];
     return largest >= least && largest <= most;
 }
 

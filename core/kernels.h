@@ -84,7 +84,8 @@ struct inverse {
     const double *A; /* n rows of n numbers */
     double *rows;    /* n rows of n numbers rounded up to LANES, 64-byte aligned */
     double *pivot;   /* n rounded up: |det A| is the product of their absolute values */
-    double *column;  /* n rounded up: scratch */
+    double *column;  /* n: scratch */
+    uint64_t *open;  /* n: scratch */
     uint32_t *order; /* n */
 };
 

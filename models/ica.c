@@ -42,17 +42,19 @@ static const struct ica *self(const struct model *m)
 static struct inverse inverse_of(const struct ica *c, const double *W, void *work)
 {
     double *rows = work, *pivot = rows + c->K * c->lanes, *column = pivot + c->lanes;
+    uint64_t *open = (uint64_t *)(void *)(column + c->lanes);
     return (struct inverse){.n = c->K,
                             .A = W,
                             .rows = rows,
                             .pivot = pivot,
                             .column = column,
-                            .order = (uint32_t *)(void *)(column + c->lanes)};
+                            .open = open,
+                            .order = (uint32_t *)(open + c->lanes)};
 }
 
 static size_t area_bytes(const struct ica *c)
 {
-    size_t inverse = (c->K + 3) * c->lanes * sizeof(double);
+    size_t inverse = (c->K + 4) * c->lanes * sizeof(double);
     size_t terms = source_scratch_bytes(c->K);
     return inverse > terms ? inverse : terms;
 }

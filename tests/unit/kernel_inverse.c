@@ -37,6 +37,7 @@ static void problem(struct problem *p, size_t n)
                                   .rows = array(n * lanes),
                                   .pivot = array(n),
                                   .column = array(n),
+                                  .open = lanes_alloc(n, sizeof(uint64_t)),
                                   .order = lanes_alloc(n, sizeof(uint32_t))};
 }
 
@@ -47,6 +48,7 @@ static void problem_release(struct problem *p)
     free(p->inverse.rows);
     free(p->inverse.pivot);
     free(p->inverse.column);
+    free(p->inverse.open);
     free(p->inverse.order);
 }
 
