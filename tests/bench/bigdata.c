@@ -1,0 +1,102 @@
+/* One load of a job's data and one chain on them, in one way. Called by tests/bench/bigdata.
+ *
+ *     bench-bigdata DATA_FOLDER STATE_FOLDER JOB.json MEMORY_MB CACHE_MB PAGES SECONDS
+ *
+ * MEMORY_MB is what data may take before they are mapped, CACHE_MB 0 turns the binary form off,
+ * PAGES "small" forbids huge pages. Prints seconds of loading, whether the data are mapped,
+ * microseconds per iteration, major page faults per iteration. */
+#include "server/clock.h"
+#include "server/datacache.h"
+#include "server/datashelf.h"
+#include "server/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <time.h>
+
+static void die(const char *what)
+{
+    fprintf(stderr, "bench-bigdata: %s\n", what);
+    exit(1);
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double major_faults(void)
+{
+    struct rusage use;
+    getrusage(RUSAGE_SELF, &use);
+    return (double)use.ru_majflt;
+}
+
+/* Runs a chain: a tenth of the time to get warm, the rest to be measured. */
+static void run(const struct job_spec *spec, const struct spec_bound *bound,
+                const struct model *model, double seconds, double *each, double *faults)
+{
+    struct chain_config config;
+    struct chain *chain;
+    struct err_info info;
+    spec_chain_config(spec, bound, model, 1, &config);
+    if (chain_new(&chain, &config, &info) != ERR_OK)
+        die(info.message);
+    double start = now(), from = 0.0, faulted = 0.0;
+    uint64_t first = 0;
+    while (now() - start < seconds) {
+        if (from == 0.0 && now() - start > seconds / 10) {
+            from = now();
+            first = chain_iteration(chain);
+            faulted = major_faults();
+        }
+        chain_advance(chain, 20);
+        chain_drain(chain);
+    }
+    double iterations = (double)(chain_iteration(chain) - first);
+    *each = 1e6 * (now() - from) / iterations;
+    *faults = (major_faults() - faulted) / iterations;
+    chain_free(chain);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 8)
+        die("usage: bench-bigdata DATA_FOLDER STATE_FOLDER JOB MEMORY_MB CACHE_MB PAGES SECONDS");
+    struct err_info info = {.message = ""};
+    struct mistakes mistakes = {0};
+    struct datafile_root *root;
+    struct datashelf *shelf = NULL;
+    struct job_spec spec;
+    struct spec_bound bound;
+    struct model *model;
+    const struct data *data = NULL;
+    struct datashelf_limits limits = {.bytes = strtoull(argv[5], NULL, 10) << 20};
+    double each, faults;
+    json_t *json = json_load_file(argv[3], 0, NULL);
+    if (strcmp(argv[6], "small") == 0)
+        prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    if (json == NULL || spec_parse(&spec, json, NULL, &mistakes) != ERR_OK)
+        die("the job cannot be read");
+    if (datafile_root_open(&root, argv[1], &info) != ERR_OK ||
+        (limits.bytes > 0 && datashelf_open(&shelf, argv[2], &limits, &info) != ERR_OK))
+        die(info.message);
+    struct datacache *cache = datacache_new(root, strtoull(argv[4], NULL, 10) << 20);
+    datacache_use_shelf(cache, shelf, limits.bytes > 0 ? 0 : UINT64_MAX);
+    double start = now();
+    if (datacache_get(cache, "bench", &spec.data, spec.model->data, &data, &mistakes, &info) !=
+        ERR_OK)
+        die(mistakes.count > 0 ? mistakes.items[0].detail : info.message);
+    double loaded = now() - start;
+    if (spec.model->init(&model, spec.model_params, &data->train, NULL, &info) != ERR_OK ||
+        spec_bind(&spec, model, NULL, &bound, &mistakes) != ERR_OK)
+        die(info.message);
+    run(&spec, &bound, model, strtod(argv[7], NULL), &each, &faults);
+    printf("%.3f %s %.1f %.2f\n", loaded, data->mapped ? "mapped" : "memory", each, faults);
+    return 0;
+}
