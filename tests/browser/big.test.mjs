@@ -164,6 +164,7 @@ export default {
     assert.equal(await last.locator("canvas").count(), 0);
     await last.scrollIntoViewIfNeeded();
     await inked(last);
+    await quiet(page);
     await drawnSince(page);
     await page.evaluate(() => { location.hash += "&zoom=20000-30000"; });
     await page.locator(".trace").first().getByRole("button", { name: "Show all" }).waitFor({ state: "attached" });

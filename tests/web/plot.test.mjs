@@ -111,11 +111,25 @@ export default {
     assert.deepEqual([asked, view.range], [6, [0, 1]]);
     view.choose(null);
     assert.deepEqual([asked, kept, view.range], [7, [[5, 10], null], null]);
+    view.move([8, 9]);
     forget();
     view.choose([1, 2]);
-    assert.equal(asked, 7);
+    assert.equal(asked, 8);
     view.keep = null;
     view.choose([3, 4]);
     assert.deepEqual(view.kept.get().range, [3, 4]);
+  },
+  async "a view whose plots have gone tells nobody"() {
+    const view = new z.View(), kept = [];
+    view.keep = (range) => kept.push(range);
+    const forget = view.add({ ask() {} });
+    view.move([1, 2]);
+    forget();
+    const other = new z.View();
+    let rested = false;
+    other.keep = () => { rested = true; };
+    other.move([3, 4]); // after it, and as long
+    while (!rested) await new Promise((go) => setTimeout(go, 5));
+    assert.deepEqual(kept, []);
   },
 };

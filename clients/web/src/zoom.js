@@ -17,7 +17,7 @@ export class View {
 
   // By hand, with more to come.
   move(range) {
-    clearTimeout(this.#timer);
+    this.#still();
     this.#timer = setTimeout(() => this.#rest(), REST_MS);
     this.#show(range);
   }
@@ -33,14 +33,22 @@ export class View {
     if (!this.#timer) this.#show(range);
   }
 
+  // Gives what takes it away. Without plots there is no hand, and nothing left to be told.
   add(painter) {
     this.#painters.add(painter);
-    return () => this.#painters.delete(painter);
+    return () => {
+      this.#painters.delete(painter);
+      if (!this.#painters.size) this.#still();
+    };
+  }
+
+  #still() {
+    clearTimeout(this.#timer);
+    this.#timer = 0;
   }
 
   #rest() {
-    clearTimeout(this.#timer);
-    this.#timer = 0;
+    this.#still();
     if (this.keep) this.keep(this.range);
     else this.kept.set({ range: this.range });
   }
