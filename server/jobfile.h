@@ -6,7 +6,7 @@
  * holds no transaction between two calls.
  *
  * Draws of a chain are numbered from 0. A tile holds up to `tile_draws` consecutive draws of up to
- * 512 neighbouring columns, parameter by parameter, so that one parameter of many is read without
+ * 128 neighbouring columns, parameter by parameter, so that one parameter of many is read without
  * the rest. */
 #ifndef BARKER_SERVER_JOBFILE_H
 #define BARKER_SERVER_JOBFILE_H

@@ -37,7 +37,7 @@ size_t jobfile_block_columns(const struct jobfile_layout *l, size_t block)
 static bool plausible(const struct jobfile_layout *l, unsigned found, unsigned wanted)
 {
     return found == wanted && l->info.chains > 0 && l->info.width <= INT32_MAX &&
-           l->info.d <= INT32_MAX && l->tile_columns > 0 && l->tile_columns <= TILE_COLUMNS &&
+           l->info.d <= INT32_MAX && l->tile_columns > 0 && l->tile_columns <= TILE_COLUMNS_MOST &&
            l->tile_draws > 0 && l->tile_draws <= TILE_DRAWS &&
            l->tile_draws * l->tile_columns <= TILE_VALUES;
 }

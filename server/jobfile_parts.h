@@ -5,9 +5,11 @@
 #include "server/jobfile.h"
 #include "server/store_internal.h"
 
-/* A tile is at most 256 KiB: 16 pages, which one read takes in its stride, and small enough that a
- * reader of one column of 512 does not drag much along. */
-enum { TILE_VALUES = 32768, TILE_COLUMNS = 512, TILE_DRAWS = 8192 };
+/* A tile is at most 256 KiB: 16 pages, which one read takes in its stride. Whoever reads one column
+ * reads, of every piece, the pages up to it: with 128 columns a commit of 20 draws of a wide job
+ * gives pieces of two pages. Wider blocks have longer pieces, narrower ones more rows to insert. */
+enum { TILE_VALUES = 32768, TILE_COLUMNS = 128, TILE_DRAWS = 8192 };
+enum { TILE_COLUMNS_MOST = 512 }; /* in files from before */
 
 struct jobfile_layout {
     struct jobfile_info info;

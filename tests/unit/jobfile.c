@@ -230,7 +230,7 @@ static void expect_samples(struct jobfile *file, uint32_t chain, uint64_t stored
 
 Test(jobfile, draws_come_back_whatever_the_width_and_however_they_were_committed)
 {
-    static const size_t widths[] = {1, 4, 5, 101, 511, 512, 513, 1500};
+    static const size_t widths[] = {1, 4, 5, 101, 127, 128, 129, 513, 1500};
     static const size_t commits[] = {1, 1, 2, 61, 64, 3, 200, 0, 129, 1, 1, 7, 63, 64};
     uint64_t random = 88172645463325252u;
     for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
@@ -253,17 +253,33 @@ Test(jobfile, draws_come_back_whatever_the_width_and_however_they_were_committed
 Test(jobfile, small_commits_end_up_in_full_tiles)
 {
     const char *file = "draws/01hf7yat00m5x3qz.db";
-    make_job(id, 600, 1); /* two blocks, 64 draws to a tile */
-    for (uint64_t n = 0; n < 640; n += 5)
-        expect_ok(add_draws(id, 1, n, 5, 600), &t.info);
-    cr_expect_leq(store_test_sql(&t, file, "SELECT count(*) FROM tile WHERE draws < 64"), 3 * 26);
-    for (uint64_t n = 640; n < 1280; n += 64)
-        expect_ok(add_draws(id, 1, n, 64, 600), &t.info);
+    make_job(id, 150, 1); /* two blocks, 256 draws to a tile */
+    for (uint64_t n = 0; n < 2560; n += 5)
+        expect_ok(add_draws(id, 1, n, 5, 150), &t.info);
+    cr_expect_leq(store_test_sql(&t, file, "SELECT count(*) FROM tile WHERE draws < 256"), 3 * 104);
+    for (uint64_t n = 2560; n < 5120; n += 256)
+        expect_ok(add_draws(id, 1, n, 256, 150), &t.info);
     cr_expect_eq(store_test_sql(&t, file, "SELECT count(*) FROM tile"), 40);
-    cr_expect_eq(store_test_sql(&t, file, "SELECT count(*) FROM tile WHERE draws <> 64"), 0);
+    cr_expect_eq(store_test_sql(&t, file, "SELECT count(*) FROM tile WHERE draws <> 256"), 0);
     cr_expect_leq(store_test_sql(&t, file, "SELECT max(length(data)) FROM tile"), 262144);
     struct jobfile *reader = open_job(id);
-    expect_draws(reader, 1, 0, 1280, NULL, 0);
+    expect_draws(reader, 1, 0, 5120, NULL, 0);
+    jobfile_close(reader);
+}
+
+/* Files say how they are laid out; those of before had blocks of 512 columns. */
+Test(jobfile, files_with_wider_blocks_are_read_and_written)
+{
+    const char *file = "draws/01hf7yat00m5x3qz.db";
+    make_job(id, 600, 1);
+    store_test_sql(&t, file, "UPDATE meta SET value = 512 WHERE key = 'tile_columns'");
+    store_test_sql(&t, file, "UPDATE meta SET value = 64 WHERE key = 'tile_draws'");
+    for (uint64_t n = 0; n < 640; n += 5)
+        expect_ok(add_draws(id, 1, n, 5, 600), &t.info);
+    cr_expect_eq(store_test_sql(&t, file, "SELECT max(block) FROM tile"), 1);
+    struct jobfile *reader = open_job(id);
+    expect_draws(reader, 1, 0, 640, NULL, 0);
+    expect_draws(reader, 1, 60, 70, (const uint32_t[]){3, 511, 512, 599}, 4);
     jobfile_close(reader);
 }
 
