@@ -54,6 +54,7 @@ async function visit(t, look, options, check) {
     await page.locator(there).first().waitFor();
     await eventually(`${name} without a spinner`, async () => (await page.locator("main .spinner").count()) === 0);
     await live(page);
+    await plotsDrawn(page);
     await check?.(page, name);
     await page.screenshot({ path: join(SHOTS, `${name}-${look}.png`) });
     const high = await page.locator("main").evaluate((main) => main.scrollHeight - main.clientHeight);
@@ -61,9 +62,13 @@ async function visit(t, look, options, check) {
   }
 }
 
+// Plots in sight are drawn one after the other, frame by frame.
+const plotsDrawn = (page) => page.waitForFunction(() => [...document.querySelectorAll(".plot-box:not(:has(canvas))")].every((box) => box.getBoundingClientRect().top > innerHeight));
+
 // The part of a page that one has to scroll to.
 async function whole(page, viewport, more, path) {
   await page.setViewportSize({ width: viewport.width, height: Math.min(4000, viewport.height + more) });
+  await plotsDrawn(page);
   await page.screenshot({ path });
   await page.setViewportSize(viewport);
 }
