@@ -498,12 +498,12 @@ static void give_back(struct sched *s, struct live *live, uint32_t k)
     pthread_mutex_lock(&s->lock);
     live->chains[k].busy = false;
     live->busy--;
-    live->version++;
     s->busy--;
     struct use *use = sched_use(s, live->owner);
     if (use != NULL && use->busy > 0)
         use->busy--;
     bool rests = live->state == JOB_paused;
+    live->version += rests;
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
     if (rests)
