@@ -57,11 +57,15 @@ static void add_batch(struct gradient *gs, const double *theta, struct rng *rng,
 {
     const struct model *m = gs->model;
     const struct minibatch *mb = &gs->batch;
+    double scale = (double)mb->N / (double)mb->n;
     minibatch_draw(&gs->batch, rng, gs->idx);
+    if (m->type->grad_add != NULL && tau == NULL) {
+        m->type->grad_add(m, theta, gs->idx, mb->n, scale, g, gs->work);
+        return;
+    }
     m->type->grad_batch(m, theta, gs->idx, mb->n, gs->sum, tau != NULL ? gs->sumsq : NULL,
                         gs->work);
-    kernels->estimate(g, tau, gs->sum, gs->sumsq, (double)mb->N / (double)mb->n, tau_scale(mb),
-                      (double)mb->n, m->d);
+    kernels->estimate(g, tau, gs->sum, gs->sumsq, scale, tau_scale(mb), (double)mb->n, m->d);
 }
 
 void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng_batch,

@@ -3,6 +3,8 @@
  * themselves are in the kernel_*.h, which nobody else includes. */
 #include "core/kernels.h"
 #include "core/kernel_inverse.h"
+#include "core/kernel_index.h"
+#include "core/kernel_factor.h"
 #include "core/kernel_linear.h"
 #include "core/kernel_metric.h"
 #include "core/kernel_move.h"
@@ -32,6 +34,8 @@ const struct kernels KERNELS = {
     .count_above = count_above_,
     .squared_distance = squared_distance_,
     .ratings = ratings_,
+    .factor_prior = factor_prior_,
+    .factor_terms = factor_terms_,
     .log_sources = log_sources_,
     .source_gradient = source_gradient_,
     .invert = invert_,

@@ -89,6 +89,28 @@ struct inverse {
     uint32_t *order; /* n */
 };
 
+/* Rows z of a normal prior N(mu, 1/lambda) per column, n numbers in all: g = -lambda (z - mu), and
+ * the sums over the column of z - mu and of its square. mu and lambda are given, and the sums
+ * returned, for `period` numbers in a row, a multiple of LANES and of the columns. z and g lie
+ * anywhere, the rest is 64-byte aligned. */
+struct factor_prior {
+    const double *z, *mu, *lambda;
+    double *g, *sum, *squares;
+    size_t n, period;
+};
+
+/* For the ratings idx[0..n) (NULL: 0..n-1) of user a and item b, r = y - u_a'v_b: adds scale r v_b
+ * to gu_a and scale r u_a to gv_b, and the squares of these to squares_u and squares_v unless NULL.
+ * Rows have `rank` numbers; up to `rank` of them behind the last row of every array may be read and
+ * written back. */
+struct factor_terms {
+    const double *u, *v, *y;
+    const uint32_t *user, *item, *idx;
+    double *gu, *gv, *squares_u, *squares_v;
+    size_t rank, n;
+    double scale;
+};
+
 struct kernels {
     const char *isa;
     void (*rng_bits)(struct rng *rng, uint64_t *out, size_t n);
@@ -127,6 +149,8 @@ struct kernels {
     double (*count_above)(const double *x, double threshold, size_t n);
     double (*squared_distance)(const double *a, const double *b, size_t n);
     void (*ratings)(const struct rating_pairs *pairs, double *out);
+    void (*factor_prior)(const struct factor_prior *prior);
+    void (*factor_terms)(const struct factor_terms *terms);
     /* Sum of log(1/(4 cosh^2(y/2))) over the entries y of W x, of the rows x that idx[0..n) names,
      * or 0..n-1 when idx is NULL; W has one row of data->columns numbers per entry. Absolute error
      * at most 1e-15 per entry, beside that of y itself. scratch: LANES numbers per column. */

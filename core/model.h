@@ -67,6 +67,10 @@ struct model_type {
      * 0. */
     void (*grad_batch)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
                        double *sum, double *sumsq, void *work);
+    /* The same as g += scale * sum, for models whose terms touch few of many coordinates: only
+     * those are written. NULL: grad_batch does it. */
+    void (*grad_add)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
+                     double scale, double *g, void *work);
     /* Log density up to a constant, in the same two parts; the second may be NULL when N == 0. */
     double (*log_fixed)(const struct model *m, const double *theta, void *work);
     double (*log_batch)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,

@@ -152,14 +152,15 @@ static inline vf vf_half_exp(vf x)
 
 /* x cut to [low, high]. Written out for x86, whose minimum and maximum give the second operand when
  * one is NaN: gcc does not find them by itself. */
+/* x cut to [low, high]; NaN stays. */
 static inline vf vf_within(vf x, float low, float high)
 {
-#if defined(__AVX512F__)
-    return (vf)_mm512_min_ps(_mm512_set1_ps(high), _mm512_max_ps(_mm512_set1_ps(low), (__m512)x));
+#if defined(__AVX512F__) /* the second operand when one is NaN; gcc 12 does not find these */
+    return (vf)_mm512_min_ps((__m512)vf_set(high), _mm512_max_ps((__m512)vf_set(low), (__m512)x));
 #elif defined(__AVX__)
-    return (vf)_mm256_min_ps(_mm256_set1_ps(high), _mm256_max_ps(_mm256_set1_ps(low), (__m256)x));
+    return (vf)_mm256_min_ps((__m256)vf_set(high), _mm256_max_ps((__m256)vf_set(low), (__m256)x));
 #elif defined(__SSE2__)
-    return (vf)_mm_min_ps(_mm_set1_ps(high), _mm_max_ps(_mm_set1_ps(low), (__m128)x));
+    return (vf)_mm_min_ps((__m128)vf_set(high), _mm_max_ps((__m128)vf_set(low), (__m128)x));
 #else
     x = vf_select(x < vf_set(low), vf_set(low), x);
     return vf_select(x > vf_set(high), vf_set(high), x);

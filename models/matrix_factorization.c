@@ -129,6 +129,15 @@ static void release(struct model *m)
     free(((struct factorization *)m)->y);
 }
 
+/* The columns of a side, written out for `period` numbers in a row. */
+static size_t period_of(size_t rank)
+{
+    size_t period = rank;
+    while (period % LANES != 0)
+        period += rank;
+    return period;
+}
+
 static enum err init(struct model **out, const double *params, const struct dataset *train,
                      const struct dataset *test, struct err_info *info)
 {
@@ -154,7 +163,7 @@ static enum err init(struct model **out, const double *params, const struct data
     f->b0 = params[B0];
     set_blocks(f, users, items);
     set_constants(f);
-    m->work_bytes = 3 * padded(rank) * sizeof(double);
+    m->work_bytes = 4 * padded(period_of(rank)) * sizeof(double);
     m->prediction_count = test != NULL ? test->N : 0;
     m->term_cost = 1.0 + (double)rank / 3.0;
     m->metric_cost = (1.0 + (double)rank / 10.0) * (double)m->prediction_count;
@@ -190,25 +199,38 @@ static void precisions(const struct factorization *f, const double *theta, const
         vd_store(lambda + k, vd_exp(vd_load(lambda + k)));
 }
 
+static void repeat(double *x, size_t rank, size_t period)
+{
+    for (size_t k = rank; k < period; k++)
+        x[k] = x[k - rank];
+}
+
+static void add_up(double *x, size_t rank, size_t period)
+{
+    for (size_t k = rank; k < period; k++)
+        x[k % rank] += x[k];
+}
+
 static void side_gradient(const struct factorization *f, const double *theta,
                           const struct side *side, double *g, double *work)
 {
-    size_t rank = f->rank;
-    double *restrict lambda = work, *restrict sum = work + padded(rank),
-                     *restrict squares = sum + padded(rank);
-    const double *restrict mu = theta + side->mu;
+    size_t rank = f->rank, period = period_of(rank);
+    double *lambda = work, *mu = work + padded(period), *sum = mu + padded(period),
+           *squares = sum + padded(period);
     precisions(f, theta, side, lambda);
-    memset(sum, 0, 2 * padded(rank) * sizeof *sum);
-    for (size_t i = 0; i < side->rows; i++) {
-        const double *restrict z = theta + side->z + i * rank;
-        double *restrict gz = g + side->z + i * rank;
-        for (size_t k = 0; k < rank; k++) {
-            double deviation = z[k] - mu[k];
-            gz[k] = -lambda[k] * deviation;
-            sum[k] += deviation;
-            squares[k] += deviation * deviation;
-        }
-    }
+    memcpy(mu, theta + side->mu, rank * sizeof *mu);
+    repeat(lambda, rank, period);
+    repeat(mu, rank, period);
+    kernels->factor_prior(&(struct factor_prior){.z = theta + side->z,
+                                                 .mu = mu,
+                                                 .lambda = lambda,
+                                                 .g = g + side->z,
+                                                 .sum = sum,
+                                                 .squares = squares,
+                                                 .n = side->rows * rank,
+                                                 .period = period});
+    add_up(sum, rank, period);
+    add_up(squares, rank, period);
     for (size_t k = 0; k < rank; k++) {
         double shift = mu[k] - f->mu0;
         g[side->mu + k] = lambda[k] * (sum[k] - shift);
@@ -224,33 +246,20 @@ static void grad_fixed(const struct model *m, const double *theta, double *g, vo
     memset(g + m->d, 0, (padded(m->d) - m->d) * sizeof *g);
 }
 
-/* One rating: its two vectors and alpha times the residual. */
-struct term {
-    size_t u, v; /* offsets in theta */
-    double r;
-};
-
-static inline struct term term_at(const struct factorization *f, const double *theta,
-                                  const uint32_t *idx, size_t k)
+static struct factor_terms terms(const struct factorization *f, const double *theta,
+                                 const uint32_t *idx, size_t n, double scale, double *g)
 {
-    size_t i = idx != NULL ? idx[k] : k;
-    struct term t = {.u = f->user.z + f->train->user[i] * f->rank,
-                     .v = f->item.z + f->train->item[i] * f->rank};
-    t.r = f->y[i] - dot(theta + t.u, theta + t.v, f->rank);
-    return t;
-}
-
-static inline void add_scaled(double *restrict to, const double *restrict z, double scale, size_t n)
-{
-    for (size_t k = 0; k < n; k++)
-        to[k] += scale * z[k];
-}
-
-static inline void add_squares(double *restrict to, const double *restrict z, double scale,
-                               size_t n)
-{
-    for (size_t k = 0; k < n; k++)
-        to[k] += (scale * z[k]) * (scale * z[k]);
+    return (struct factor_terms){.u = theta + f->user.z,
+                                 .v = theta + f->item.z,
+                                 .y = f->y,
+                                 .user = f->train->user,
+                                 .item = f->train->item,
+                                 .idx = idx,
+                                 .gu = g + f->user.z,
+                                 .gv = g + f->item.z,
+                                 .rank = f->rank,
+                                 .n = n,
+                                 .scale = scale};
 }
 
 static void grad_batch(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
@@ -258,19 +267,22 @@ static void grad_batch(const struct model *m, const double *theta, const uint32_
 {
     (void)work;
     const struct factorization *f = self(m);
+    struct factor_terms t = terms(f, theta, idx, n, f->alpha, sum);
     memset(sum, 0, padded(m->d) * sizeof *sum);
-    if (sumsq != NULL)
+    if (sumsq != NULL) {
         memset(sumsq, 0, padded(m->d) * sizeof *sumsq);
-    for (size_t k = 0; k < n; k++) {
-        struct term t = term_at(f, theta, idx, k);
-        double slope = f->alpha * t.r;
-        add_scaled(sum + t.u, theta + t.v, slope, f->rank);
-        add_scaled(sum + t.v, theta + t.u, slope, f->rank);
-        if (sumsq == NULL)
-            continue;
-        add_squares(sumsq + t.u, theta + t.v, slope, f->rank);
-        add_squares(sumsq + t.v, theta + t.u, slope, f->rank);
+        t.squares_u = sumsq + f->user.z;
+        t.squares_v = sumsq + f->item.z;
     }
+    kernels->factor_terms(&t);
+}
+
+static void grad_add(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
+                     double scale, double *g, void *work)
+{
+    (void)work;
+    struct factor_terms t = terms(self(m), theta, idx, n, self(m)->alpha * scale, g);
+    kernels->factor_terms(&t);
 }
 
 static double side_log(const struct factorization *f, const double *theta, const struct side *side,
@@ -306,9 +318,12 @@ static double log_batch(const struct model *m, const double *theta, const uint32
 {
     (void)work;
     const struct factorization *f = self(m);
+    const double *u = theta + f->user.z, *v = theta + f->item.z;
     double squares = 0.0;
     for (size_t k = 0; k < n; k++) {
-        double r = term_at(f, theta, idx, k).r;
+        size_t i = idx != NULL ? idx[k] : k;
+        double r = f->y[i] -
+                   dot(u + f->train->user[i] * f->rank, v + f->train->item[i] * f->rank, f->rank);
         squares += r * r;
     }
     return (double)n * f->log_term_constant - 0.5 * f->alpha * squares;
@@ -381,6 +396,7 @@ const struct model_type model_matrix_factorization = {
     .release = release,
     .grad_fixed = grad_fixed,
     .grad_batch = grad_batch,
+    .grad_add = grad_add,
     .log_fixed = log_fixed,
     .log_batch = log_batch,
     .start_value = start_value,

@@ -508,6 +508,7 @@ static void refuse_data(const struct model_type *type, struct fixture *f)
         bad.columns = 0;
         refused(type, f->params, &bad, NULL, "no columns");
         bad.columns = FIXTURE_COLUMNS - 1;
+        bad.stride = dataset_stride(bad.columns, bad.precision);
         refused(type, f->params, &f->train, &bad, "test data have 4 columns, the training data 5");
     }
     if (type->data == DATA_REGRESSION || type->data == DATA_TRIPLETS) {
