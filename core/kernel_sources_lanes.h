@@ -5,7 +5,7 @@
  *     GROUP     how many make 64 bytes, that is PARTS registers
  *     NAME(x)   the name of a function for this precision
  *
- * and the functions tanh_halves, which replaces n numbers x, rounded up to GROUP, by tanh(x/2), and
+ * and the functions tanh_halves, which replaces n numbers x, rounded up to 16, by tanh(x/2), and
  * add_lanes, which adds GROUP lanes to sums in double.
  *
  * A block of rows makes three passes: the sources, with components in the lanes and entries of a
