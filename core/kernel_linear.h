@@ -11,6 +11,7 @@
 #define GROUP_MAX   16                /* rows */
 #define BLOCK_ROWS  32                /* long rows that are summed at a time */
 #define SHORT_TERMS 32                /* groups of short rows that are summed at a time */
+#define STAGE       4                 /* of them together in a step */
 #define AHEAD       16                /* rows between asking for a row and using it */
 #define NEAR_BYTES  ((size_t)1 << 20) /* data that the cache has anyhow */
 
@@ -111,23 +112,6 @@ INLINE struct line theta_line(struct kind kind, const double *theta)
     return kind.real == PRECISION_SINGLE ? line_load(single) : line_load(wide);
 }
 
-/* The last rows, fewer than a group: followed by rows of zeros, whose terms are zero. */
-struct rest {
-    uint32_t row[GROUP_MAX];
-    _Alignas(ALIGNMENT) char x[GROUP_MAX * 32];
-};
-
-INLINE void rest_fill(struct rest *rest, const struct dataset *data, const uint32_t *idx, size_t at,
-                      size_t n)
-{
-    size_t bytes = row_bytes(data);
-    memset(rest, 0, sizeof *rest);
-    for (size_t k = 0; at + k < n; k++) {
-        rest->row[k] = idx != NULL ? idx[at + k] : (uint32_t)(at + k);
-        memcpy(rest->x + k * bytes, row_at(data, rest->row[k]), bytes);
-    }
-}
-
 /* Columns from the sums of a line's elements: a row's width apart belong together. */
 INLINE void total_fold(struct kind kind, const double *total, double *sum)
 {
@@ -138,41 +122,83 @@ INLINE void total_fold(struct kind kind, const double *total, double *sum)
                                         (total[j + width] + total[j + 3 * width]);
 }
 
-INLINE struct line_sums group_sums(struct kind kind, enum link link, const struct line *x,
-                                   struct line theta, struct line y, bool squares)
+/* A few groups at a time, step by step rather than group by group: the long way from a row to its
+ * residual is then walked by several groups at once. */
+struct stage {
+    size_t rows;
+    uint32_t last[GROUP_MAX]; /* a group that is not whole: its last row is repeated */
+    struct line x[STAGE][8], y[STAGE], r[STAGE];
+};
+
+/* The rows from `at` on, as many as fit. */
+INLINE void stage_fill(struct kind kind, enum link link, struct stage *s, const struct linear *l,
+                       const struct linear_batch *batch, const uint32_t *idx, size_t at)
 {
-    struct line eta = group_predict(kind, x, theta);
-    return group_terms(kind, x, link_residual(link, kind.real, eta, y), squares);
+    size_t G = line_elements(kind.real), left = batch->n - at;
+    s->rows = left < STAGE * G ? left : STAGE * G;
+#pragma GCC unroll 1
+    for (size_t g = 0; g < s->rows / G; g++, at += G) {
+        group_load(kind, l->data->x, idx, at, s->x[g]);
+        s->y[g] = link_responses(link, kind.real, l, idx != NULL ? idx + at : NULL, at);
+    }
+    if (s->rows % G == 0)
+        return;
+    for (size_t k = 0; k < G; k++) {
+        size_t i = at + k < batch->n ? at + k : batch->n - 1;
+        s->last[k] = idx != NULL ? idx[i] : (uint32_t)i;
+    }
+    group_load(kind, l->data->x, s->last, 0, s->x[s->rows / G]);
+    s->y[s->rows / G] = link_responses(link, kind.real, l, s->last, 0);
+}
+
+/* The residuals of the group behind its first `count` rows become zero. */
+INLINE struct line cut_off(enum precision p, struct line r, size_t count)
+{
+    for (size_t i = 0; i < FPARTS; i++) {
+        vfi lane;
+        for (size_t k = 0; k < FLOATS; k++)
+            lane[k] = (int)((i * FLOATS + k) / (16 / line_elements(p)));
+        r.part[i] = (vf)((vfi)r.part[i] & (lane < (int)count));
+    }
+    return r;
+}
+
+INLINE void stage_add(struct kind kind, enum link link, struct stage *s, struct line theta,
+                      bool squares, struct line_sums *sums)
+{
+    size_t G = line_elements(kind.real), groups = (s->rows + G - 1) / G;
+#pragma GCC unroll 1
+    for (size_t g = 0; g < groups; g++)
+        s->r[g] = link_residual(link, kind.real, group_predict(kind, s->x[g], theta), s->y[g]);
+    if (s->rows % G != 0)
+        s->r[groups - 1] = cut_off(kind.real, s->r[groups - 1], s->rows % G);
+#pragma GCC unroll 1
+    for (size_t g = 0; g < groups; g++) {
+        struct line_sums group = group_terms(kind, s->x[g], s->r[g], squares);
+        sums->sum = line_add(kind.real, sums->sum, group.sum);
+        if (squares)
+            sums->square = line_add(kind.real, sums->square, group.square);
+    }
 }
 
 INLINE void short_gradient(struct kind kind, enum link link, const struct linear *l,
-                           const struct linear_batch *batch, const uint32_t *idx, bool squares)
+                           const struct linear_batch *batch, bool squares)
 {
     _Alignas(ALIGNMENT) double total[GROUP_MAX] = {0}, total_squares[GROUP_MAX] = {0};
-    struct line theta = theta_line(kind, batch->theta), x[8];
-    size_t G = line_elements(kind.real), at = 0, whole = batch->n / G * G;
-    while (at < whole) {
+    struct line theta = theta_line(kind, batch->theta);
+    struct stage s;
+    for (size_t at = 0; at < batch->n;) {
         struct line_sums sums = {0};
-        size_t end = whole - at < SHORT_TERMS * G ? whole : at + SHORT_TERMS * G;
-        for (; at < end; at += G) {
-            struct line y = link_responses(link, kind.real, l, idx != NULL ? idx + at : NULL, at);
-            group_load(kind, l->data->x, idx, at, x);
-            struct line_sums group = group_sums(kind, link, x, theta, y, squares);
-            sums.sum = line_add(kind.real, sums.sum, group.sum);
-            if (squares)
-                sums.square = line_add(kind.real, sums.square, group.square);
+        for (size_t turn = 0; turn < SHORT_TERMS / STAGE && at < batch->n; turn++, at += s.rows) {
+            if (batch->idx != NULL)
+                stage_fill(kind, link, &s, l, batch, batch->idx, at);
+            else
+                stage_fill(kind, link, &s, l, batch, NULL, at);
+            stage_add(kind, link, &s, theta, squares, &sums);
         }
         total_add(kind.real, total, sums.sum);
-        total_add(kind.real, total_squares, sums.square);
-    }
-    if (at < batch->n) {
-        struct rest rest;
-        rest_fill(&rest, l->data, idx, at, batch->n);
-        group_load(kind, rest.x, NULL, 0, x);
-        struct line y = link_responses(link, kind.real, l, rest.row, 0);
-        struct line_sums group = group_sums(kind, link, x, theta, y, squares);
-        total_add(kind.real, total, group.sum);
-        total_add(kind.real, total_squares, group.square);
+        if (squares)
+            total_add(kind.real, total_squares, sums.square);
     }
     total_fold(kind, total, batch->sum);
     if (squares)
@@ -183,6 +209,7 @@ INLINE void short_gradient(struct kind kind, enum link link, const struct linear
 
 struct block {
     size_t count;
+    const uint32_t *next, *end; /* rows to ask the memory for: from the list, AHEAD of the sums */
     uint32_t row[BLOCK_ROWS];
     const char *x[BLOCK_ROWS];
     _Alignas(ALIGNMENT) char eta[BLOCK_ROWS * sizeof(double)];
@@ -199,6 +226,28 @@ static inline void block_fill(struct block *b, const struct dataset *data, const
     }
     for (size_t k = b->count; k < BLOCK_ROWS; k++)
         b->row[k] = b->row[0];
+}
+
+/* Four more of the rows that come later, every line of them. */
+static inline void block_ask(struct block *b, const struct dataset *data)
+{
+    size_t bytes = row_bytes(data);
+    for (size_t q = 0; q < 4 && b->next < b->end; q++) {
+        const char *x = row_at(data, *b->next++);
+        for (size_t j = 0; j < bytes; j += 64)
+            __builtin_prefetch(x + j);
+    }
+}
+
+/* Data that the cache has anyhow need no asking, nor rows that stand in order. */
+static inline void block_begin(struct block *b, const struct dataset *data, const uint32_t *idx,
+                               size_t n)
+{
+    bool far = idx != NULL && data->N * row_bytes(data) > NEAR_BYTES;
+    b->next = idx;
+    b->end = far ? idx + n : idx;
+    for (size_t k = 0; k < AHEAD; k += 4)
+        block_ask(b, data);
 }
 
 INLINE struct line row_line(struct kind kind, const char *row, size_t j)
@@ -239,8 +288,10 @@ INLINE void block_predict_rest(struct kind kind, struct block *b, size_t k, cons
     }
 }
 
-INLINE void block_predict(struct kind kind, struct block *b, const void *theta, size_t lines)
+INLINE void block_predict(struct kind kind, struct block *b, const struct dataset *data,
+                          const void *theta)
 {
+    size_t lines = data->stride / line_elements(kind.real);
     size_t G = line_elements(kind.real), E = G / 4, size = 64 / G, k = 0;
     for (; k + G <= b->count; k += G) {
         struct line sum[4];
@@ -248,6 +299,7 @@ INLINE void block_predict(struct kind kind, struct block *b, const void *theta, 
             const char *x[4];
             for (size_t q = 0; q < 4; q++)
                 x[q] = b->x[k + E * q + i];
+            block_ask(b, data);
             sum[i] = quad_predict(kind, x, theta, lines);
         }
         line_store(b->eta + k * size, fold_elements(kind.real, sum));
@@ -313,9 +365,10 @@ INLINE void long_gradient(struct kind kind, enum link link, const struct linear 
 {
     struct block b;
     size_t lines = row_bytes(l->data) / 64;
+    block_begin(&b, l->data, batch->idx, batch->n);
     for (size_t at = 0; at < batch->n; at += BLOCK_ROWS) {
         block_fill(&b, l->data, batch->idx, at, batch->n);
-        block_predict(kind, &b, theta, lines);
+        block_predict(kind, &b, l->data, theta);
         block_residuals(kind.real, link, l, &b);
         block_add(kind, &b, lines, batch, squares);
     }
@@ -326,19 +379,14 @@ INLINE void long_gradient(struct kind kind, enum link link, const struct linear 
 INLINE void gradient_of_rows(struct kind kind, enum link link, const struct linear *l,
                              const struct linear_batch *batch, const void *theta)
 {
-    bool squares = batch->sumsq != NULL, listed = batch->idx != NULL;
-    if (kind.quarters >= 4 && squares)
+    if (kind.quarters >= 4 && batch->sumsq != NULL)
         long_gradient(kind, link, l, batch, theta, true);
     else if (kind.quarters >= 4)
         long_gradient(kind, link, l, batch, theta, false);
-    else if (squares && listed)
-        short_gradient(kind, link, l, batch, batch->idx, true);
-    else if (squares)
-        short_gradient(kind, link, l, batch, NULL, true);
-    else if (listed)
-        short_gradient(kind, link, l, batch, batch->idx, false);
+    else if (batch->sumsq != NULL)
+        short_gradient(kind, link, l, batch, true);
     else
-        short_gradient(kind, link, l, batch, NULL, false);
+        short_gradient(kind, link, l, batch, false);
 }
 
 INLINE void gradient_of_link(enum link link, const struct linear *l,
@@ -378,19 +426,17 @@ static void linear_gradient_(const struct linear *l, const struct linear_batch *
 INLINE void short_predictor(struct kind kind, const struct dataset *data, const double *theta,
                             const uint32_t *idx, size_t n, double *eta)
 {
-    struct line t = theta_line(kind, theta), x[8], out;
-    size_t at = 0;
-    for (; at + LANES <= n; at += LANES) {
-        group_load(kind, data->x, idx, at, x);
-        out = group_predict(kind, x, t);
-        memcpy(eta + at, &out, sizeof out);
-    }
-    if (at < n) {
-        struct rest rest;
-        rest_fill(&rest, data, idx, at, n);
-        group_load(kind, rest.x, NULL, 0, x);
-        out = group_predict(kind, x, t);
-        memcpy(eta + at, &out, (n - at) * sizeof *eta);
+    struct line t = theta_line(kind, theta), x[8];
+    for (size_t at = 0; at < n; at += LANES) {
+        uint32_t row[LANES];
+        size_t count = n - at < LANES ? n - at : LANES;
+        for (size_t k = 0; k < LANES; k++) {
+            size_t i = k < count ? at + k : n - 1;
+            row[k] = idx != NULL ? idx[i] : (uint32_t)i;
+        }
+        group_load(kind, data->x, row, 0, x);
+        struct line out = group_predict(kind, x, t);
+        memcpy(eta + at, &out, count * sizeof *eta);
     }
 }
 
@@ -398,9 +444,10 @@ INLINE void long_predictor(struct kind kind, const struct dataset *data, const d
                            const uint32_t *idx, size_t n, double *eta)
 {
     struct block b;
+    block_begin(&b, data, idx, n);
     for (size_t at = 0; at < n; at += BLOCK_ROWS) {
         block_fill(&b, data, idx, at, n);
-        block_predict(kind, &b, theta, data->stride / LANES);
+        block_predict(kind, &b, data, theta);
         memcpy(eta + at, b.eta, b.count * sizeof *eta);
     }
 }

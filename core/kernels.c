@@ -40,6 +40,7 @@ const struct kernels KERNELS = {
     .source_gradient = source_gradient_,
     .invert = invert_,
     .add_transposed = add_transposed_,
+    .indices = indices_,
     .linear_gradient = linear_gradient_,
     .linear_predictor = linear_predictor_,
 };

@@ -163,6 +163,11 @@ struct kernels {
     /* out_kj += scale (A^-1)_jk, after invert; out has n rows of n numbers. */
     void (*add_transposed)(const struct inverse *inverse, double scale, double *out);
 
+    /* out[k] = word k times N / 2^32, of the two 32-bit words in each of `count` numbers, a
+     * multiple of LANES. False when the lower half of a product is less than `uneven`: then the
+     * words must be looked at one by one. */
+    bool (*indices)(const uint64_t *words, size_t count, uint32_t N, uint32_t uneven,
+                    uint32_t *out);
     void (*linear_gradient)(const struct linear *l, const struct linear_batch *batch);
     void (*linear_predictor)(const struct dataset *data, const double *theta, const uint32_t *idx,
                              size_t n, double *eta);

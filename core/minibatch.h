@@ -13,8 +13,9 @@ struct minibatch {
     size_t N, n;
     bool replacement;
     uint8_t epoch;
-    uint8_t *stamp; /* N bytes; NULL with replacement or for the full batch */
-    uint64_t *bits; /* scratch */
+    uint8_t *stamp;      /* N bytes; NULL with replacement or for the full batch */
+    uint64_t *bits;      /* scratch */
+    uint32_t *candidate; /* scratch */
 };
 
 /* False when there is no memory. 1 <= n <= N < 2^32. */
