@@ -418,22 +418,26 @@ static enum err check_mapped(const struct data *data, const struct head *head,
     return dataimage_broken(data) ? corrupt(info, "cannot be read") : ERR_OK;
 }
 
-/* What memory has room for is read in huge pages, where the file system has them. Of what is
- * larger, only the pages that are asked for: reading around them would read most of the file again
- * and again. */
+/* What memory has ample room for (half of it, for all such data together) is read in huge pages,
+ * where the file system has them, and around what is asked for. Of what may not fit, only the very
+ * pages: reading around them would read most of the file again and again. */
 static enum err open_mapped(struct data *out, int fd, const struct head *head,
                             const struct dataimage_layout *layout, bool verified,
                             struct err_info *info)
 {
-    bool fits = layout->size < memory_limit() / 2;
-    enum err code = databin_map(out, fd, layout->size, info);
+    bool ample;
+    enum err code = databin_map(out, fd, layout->size, memory_limit() / 2, &ample, info);
     if (code != ERR_OK)
         return code;
     dataimage_attach(out, layout);
-    madvise(out->base, out->size, fits ? MADV_HUGEPAGE : MADV_RANDOM);
+    madvise(out->base, out->size, ample ? MADV_HUGEPAGE : MADV_RANDOM);
     if (verified)
         return ERR_OK;
-    return fits ? check_mapped(out, head, info) : read_arrays(fd, head, NULL, info);
+    if (!ample)
+        return read_arrays(fd, head, NULL, info);
+    /* What was written or copied from stays in small pages as long as it is in memory. */
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    return check_mapped(out, head, info);
 }
 
 enum err databin_open(struct data *out, int fd, enum databin_way way, bool verified,

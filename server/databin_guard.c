@@ -20,6 +20,7 @@ static struct mapping {
     _Atomic uintptr_t base;
     _Atomic size_t size;
     atomic_bool broken;
+    bool ample; /* under the lock */
 } mappings[MAPPINGS_MAX];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool guarding;
@@ -34,18 +35,25 @@ static struct mapping *find(uintptr_t address)
     return NULL;
 }
 
+/* All of the mapping at once: page by page, a file of which much is gone would have more mappings
+ * than a process may. */
+static bool replace(const struct mapping *m)
+{
+    void *base = (void *)atomic_load(&m->base);
+    return mmap(base, atomic_load(&m->size), PROT_READ,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
 static void on_bus_error(int number, siginfo_t *what, void *context)
 {
     int saved = errno;
-    uintptr_t address = (uintptr_t)what->si_addr;
-    struct mapping *m = find(address);
+    struct mapping *m = find((uintptr_t)what->si_addr);
     (void)context;
-    if (m == NULL || mmap((void *)(address & -PAGE), PAGE, PROT_READ,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
+    if (m != NULL)
+        atomic_store(&m->broken, true);
+    if (m == NULL || !replace(m)) {
         signal(number, SIG_DFL);
         raise(number);
-    } else {
-        atomic_store(&m->broken, true);
     }
     errno = saved;
 }
@@ -56,6 +64,15 @@ static void guard(void)
     if (!guarding)
         sigaction(SIGBUS, &action, NULL);
     guarding = true;
+}
+
+static uint64_t ample_bytes(void)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < MAPPINGS_MAX; i++)
+        if (atomic_load(&mappings[i].base) != 0 && mappings[i].ample)
+            bytes += atomic_load(&mappings[i].size);
+    return bytes;
 }
 
 static struct mapping *free_slot(void)
@@ -86,7 +103,8 @@ static char *map_aligned(int fd, size_t size)
     return at + before;
 }
 
-static enum err take_slot(struct data *data, int fd, size_t size, struct err_info *info)
+static enum err take_slot(struct data *data, int fd, size_t size, uint64_t room, bool *ample,
+                          struct err_info *info)
 {
     struct mapping *m = free_slot();
     if (m == NULL)
@@ -96,6 +114,7 @@ static enum err take_slot(struct data *data, int fd, size_t size, struct err_inf
     if (base == MAP_FAILED)
         return err_set(info, ERR_NO_MEMORY, "the data cannot be mapped: %s", strerror(errno));
     guard();
+    m->ample = *ample = ample_bytes() + size <= room;
     atomic_store(&m->broken, false);
     atomic_store(&m->size, size);
     atomic_store(&m->base, (uintptr_t)base);
@@ -117,13 +136,14 @@ static int open_again(int fd)
     return own;
 }
 
-enum err databin_map(struct data *data, int fd, size_t size, struct err_info *info)
+enum err databin_map(struct data *data, int fd, size_t size, uint64_t room, bool *ample,
+                     struct err_info *info)
 {
     int own = open_again(fd);
     if (own < 0)
         return err_set(info, ERR_UNAVAILABLE, "the data cannot be mapped: %s", strerror(errno));
     pthread_mutex_lock(&lock);
-    enum err code = take_slot(data, own, size, info);
+    enum err code = take_slot(data, own, size, room, ample, info);
     pthread_mutex_unlock(&lock);
     data->fd = own;
     if (code != ERR_OK)
@@ -131,11 +151,15 @@ enum err databin_map(struct data *data, int fd, size_t size, struct err_info *in
     return code;
 }
 
+/* The slot is free when nothing is mapped there any more, and no other mapping may have its address
+ * before that. */
 void databin_unmap(struct data *data)
 {
+    pthread_mutex_lock(&lock);
     struct mapping *m = find((uintptr_t)data->base);
     munmap(data->base, data->size);
-    close(data->fd);
     if (m != NULL)
         atomic_store(&m->base, 0);
+    pthread_mutex_unlock(&lock);
+    close(data->fd);
 }

@@ -3,7 +3,6 @@
 
 #include "server/log.h"
 
-#include <fcntl.h>
 #include <gnutls/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,37 +201,57 @@ static void describe(const struct dataload *load, struct databin_about *about)
     }
 }
 
-/* What is on the shelf goes to memory where that has room, and is mapped where not. NOT_FOUND. */
-static enum err from_shelf(const struct dataload *load, const char *key, bool fresh,
+/* What is on the shelf, open as `fd`, goes to memory where that has room, and is mapped where not.
+ * NOT_FOUND: it was damaged. */
+static enum err from_shelf(const struct dataload *load, int fd, const struct databin_about *about,
                            struct data *out, struct err_info *info)
 {
-    struct databin_about about, now = {0};
-    int fd = datashelf_find(load->shelf, key, &about);
-    if (fd < 0)
-        return err_set(info, ERR_NOT_FOUND, "there is no binary form of the data");
-    enum databin_way way =
-        load->reserve(load->context, about.bytes, info) == ERR_OK ? DATABIN_MEMORY : DATABIN_MAPPED;
-    /* What was just written is in small pages, and goes: mapped, it comes back in huge ones. */
-    if (fresh && way == DATABIN_MAPPED)
-        posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    struct databin_about now = {0};
+    enum databin_way way = load->reserve(load->context, about->bytes, info) == ERR_OK
+                               ? DATABIN_MEMORY
+                               : DATABIN_MAPPED;
     describe(load, &now);
-    enum err code = datashelf_load(load->shelf, fd, &about, now.sources, way, out, info);
+    enum err code = datashelf_load(load->shelf, fd, about, now.sources, way, out, info);
+    if (code == ERR_NO_MEMORY && way == DATABIN_MEMORY)
+        code = datashelf_load(load->shelf, fd, about, now.sources, DATABIN_MAPPED, out, info);
     close(fd);
     return code;
 }
 
-static enum err to_shelf(const struct dataload *load, struct sources *s,
-                         const struct dataprep_plan *plan, char key[DATABIN_KEY_HEX],
-                         struct err_info *info)
+/* NOT_FOUND: the shelf has nothing of this content. */
+static enum err find_on_shelf(const struct dataload *load, struct data *out, struct err_info *info)
 {
-    struct databin_about about = {0};
-    enum err code = make_key(load, s->sha256, key, info);
+    char key[DATABIN_KEY_HEX], sha256[2 * DATAFILE_SHA256_HEX];
+    struct databin_about about;
+    enum err code = find_contents(load, sha256, info);
+    if (code == ERR_OK && sha256[0] == '\0')
+        return ERR_NOT_FOUND;
+    if (code == ERR_OK)
+        code = make_key(load, sha256, key, info);
     if (code != ERR_OK)
         return code;
-    memcpy(about.key, key, sizeof about.key);
+    int fd = datashelf_find(load->shelf, key, &about);
+    return fd < 0 ? ERR_NOT_FOUND : from_shelf(load, fd, &about, out, info);
+}
+
+static enum err to_shelf(const struct dataload *load, struct sources *s,
+                         const struct dataprep_plan *plan, struct data *out, struct err_info *info)
+{
+    struct databin_about about = {0};
+    int fd = -1;
+    enum err code = make_key(load, s->sha256, about.key, info);
+    if (code != ERR_OK)
+        return code;
     memcpy(about.sha256, s->sha256, sizeof about.sha256);
     describe(load, &about);
-    return datashelf_put(load->shelf, &about, plan, s->train, s->test, info);
+    code = datashelf_put(load->shelf, &about, plan, s->train, s->test, &fd, info);
+    if (code != ERR_OK)
+        return code;
+    code = databin_about(fd, &about, info);
+    if (code == ERR_OK)
+        return from_shelf(load, fd, &about, out, info);
+    close(fd);
+    return code;
 }
 
 /* Without the binary form, data that fit into memory are as good. */
@@ -251,7 +270,7 @@ static enum err instead(const struct dataload *load, struct sources *s, struct d
 
 static bool is_storage(enum err code)
 {
-    return code == ERR_NO_SPACE || code == ERR_IO;
+    return code == ERR_NO_SPACE || code == ERR_IO || code == ERR_CORRUPT || code == ERR_NOT_FOUND;
 }
 
 static enum err through_shelf(const struct dataload *load, struct data *out,
@@ -259,25 +278,17 @@ static enum err through_shelf(const struct dataload *load, struct data *out,
 {
     struct sources s = {0};
     struct dataprep_plan plan;
-    char key[DATABIN_KEY_HEX], sha256[2 * DATAFILE_SHA256_HEX];
-    enum err code = find_contents(load, sha256, info);
-    if (code == ERR_OK && sha256[0] != '\0') {
-        code = make_key(load, sha256, key, info);
-        if (code == ERR_OK)
-            code = from_shelf(load, key, false, out, info);
-        if (code != ERR_NOT_FOUND)
-            return code;
-    }
-    code = code == ERR_OK || code == ERR_NOT_FOUND ? open_rows(load, &s, mistakes, info) : code;
+    enum err code = find_on_shelf(load, out, info);
+    if (code != ERR_NOT_FOUND)
+        return code;
+    code = open_rows(load, &s, mistakes, info);
     if (code == ERR_OK)
         code = make_plan(load, &s, &plan, mistakes, info);
     if (code == ERR_OK) {
-        code = to_shelf(load, &s, &plan, key, info);
-        if (code == ERR_OK)
-            code = from_shelf(load, key, true, out, info);
-        if (is_storage(code) || code == ERR_NOT_FOUND) {
+        code = to_shelf(load, &s, &plan, out, info);
+        if (is_storage(code)) {
             struct err_info why = *info;
-            why.code = code;
+            why.code = code == ERR_NO_SPACE ? code : ERR_IO;
             code = instead(load, &s, &plan, &why, out, info);
         }
         dataprep_plan_release(&plan);

@@ -213,10 +213,9 @@ int datashelf_find(struct datashelf *shelf, const char *key, struct databin_abou
     struct err_info info;
     file_name(name, key);
     int fd = openat(shelf->folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0) {
-        count(shelf, &shelf->stats.misses);
+    if (fd < 0)
         return -1;
-    }
+    flock(fd, LOCK_SH);
     enum err code = databin_about(fd, about, &info);
     if (code == ERR_OK && strcmp(about->key, key) != 0)
         code = err_set(&info, ERR_CORRUPT, "it is another file under this name");
@@ -226,7 +225,6 @@ int datashelf_find(struct datashelf *shelf, const char *key, struct databin_abou
     }
     close(fd);
     remove_damaged(shelf, key, &info);
-    count(shelf, &shelf->stats.misses);
     return -1;
 }
 
@@ -401,7 +399,8 @@ static enum err put_error(struct err_info *info)
 
 static enum err put_file(struct datashelf *shelf, const struct databin_about *about,
                          const struct dataprep_plan *plan, const struct dataimage_layout *layout,
-                         struct datarows *train, struct datarows *test, struct err_info *info)
+                         struct datarows *train, struct datarows *test, int *out,
+                         struct err_info *info)
 {
     uint64_t number = 0;
     char temporary[sizeof TEMPORARY + 16], name[NAME_SIZE];
@@ -412,19 +411,22 @@ static enum err put_file(struct datashelf *shelf, const struct databin_about *ab
     int fd = openat(shelf->folder, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return put_error(info);
+    flock(fd, LOCK_SH);
     enum err code = databin_write(fd, about, plan, layout, train, test, info);
     if (code == ERR_OK &&
         (renameat(shelf->folder, temporary, shelf->folder, name) != 0 || fsync(shelf->folder) != 0))
         code = put_error(info);
-    if (code != ERR_OK)
+    *out = fd;
+    if (code != ERR_OK) {
         unlinkat(shelf->folder, temporary, 0);
-    close(fd);
+        close(fd);
+    }
     return code;
 }
 
 enum err datashelf_put(struct datashelf *shelf, const struct databin_about *about,
                        const struct dataprep_plan *plan, struct datarows *train,
-                       struct datarows *test, struct err_info *info)
+                       struct datarows *test, int *fd, struct err_info *info)
 {
     struct dataimage_layout layout;
     if (!dataimage_layout(&layout, &plan->shape))
@@ -432,8 +434,10 @@ enum err datashelf_put(struct datashelf *shelf, const struct databin_about *abou
     enum err code = promise(shelf, layout.size, info);
     if (code != ERR_OK)
         return code;
-    code = put_file(shelf, about, plan, &layout, train, test, info);
+    code = put_file(shelf, about, plan, &layout, train, test, fd, info);
     fulfil(shelf, layout.size);
+    if (code == ERR_OK)
+        count(shelf, &shelf->stats.made);
     return code;
 }
 

@@ -32,7 +32,7 @@ bool datashelf_knows(struct datashelf *shelf, const struct datafile *file,
 bool datashelf_may_have(struct datashelf *shelf, const struct datafile *file);
 
 /* Finds the file of this key and opens it: the descriptor, for the caller to close, and what its
- * head says. -1: there is none. */
+ * head says. -1: there is none. It is not removed to make room while it is open. */
 int datashelf_find(struct datashelf *shelf, const char *key, struct databin_about *about);
 
 /* The image of a file that was found. Notes that it was used, and its `sources` when they are other
@@ -42,10 +42,11 @@ enum err datashelf_load(struct datashelf *shelf, int fd, const struct databin_ab
                         struct data *out, struct err_info *info);
 
 /* Writes a file. NO_SPACE: it would exceed the limits even after others were removed, or the disk
- * is full; IO; errors of reading the rows. Nothing is left behind. */
+ * is full; IO; errors of reading the rows. Nothing is left behind. `fd` is open as if it were
+ * found. */
 enum err datashelf_put(struct datashelf *shelf, const struct databin_about *about,
                        const struct dataprep_plan *plan, struct datarows *train,
-                       struct datarows *test, struct err_info *info);
+                       struct datarows *test, int *fd, struct err_info *info);
 
 /* A source as it is now; all zero while it is so young that a change might not show in its times.
  */
@@ -53,7 +54,7 @@ struct databin_source datashelf_source(const struct datafile *file);
 
 struct datashelf_stats {
     uint64_t files, bytes;
-    uint64_t hits, misses, damaged, removed; /* since the start */
+    uint64_t hits, made, damaged, removed; /* since the start */
 };
 void datashelf_stats(struct datashelf *shelf, struct datashelf_stats *out);
 

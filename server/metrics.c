@@ -109,8 +109,7 @@ static void shelf_metrics(FILE *out, struct app *app)
     number(out, "barkerd_data_cache_bytes", "gauge", "Their size.", (double)s.bytes);
     number(out, "barkerd_data_cache_hits_total", "counter", "Found when they were wanted.",
            (double)s.hits);
-    number(out, "barkerd_data_cache_misses_total", "counter", "Not found, and made.",
-           (double)s.misses);
+    number(out, "barkerd_data_cache_made_total", "counter", "Made from text.", (double)s.made);
     number(out, "barkerd_data_cache_damaged_total", "counter", "Found damaged, and made again.",
            (double)s.damaged);
     number(out, "barkerd_data_cache_removed_total", "counter", "Removed to make room.",

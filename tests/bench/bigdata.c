@@ -30,6 +30,13 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static double cpu(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static double major_faults(void)
 {
     struct rusage use;
@@ -38,8 +45,12 @@ static double major_faults(void)
 }
 
 /* Runs a chain: a tenth of the time to get warm, the rest to be measured. */
-static void run(const struct job_spec *spec, const struct spec_bound *bound,
-                const struct model *model, double seconds, double *each, double *faults)
+struct cost {
+    double seconds, cpu, faults; /* per iteration */
+};
+
+static struct cost run(const struct job_spec *spec, const struct spec_bound *bound,
+                       const struct model *model, double seconds)
 {
     struct chain_config config;
     struct chain *chain;
@@ -47,11 +58,12 @@ static void run(const struct job_spec *spec, const struct spec_bound *bound,
     spec_chain_config(spec, bound, model, 1, &config);
     if (chain_new(&chain, &config, &info) != ERR_OK)
         die(info.message);
-    double start = now(), from = 0.0, faulted = 0.0;
+    double start = now(), from = 0.0, cpu_from = 0.0, faulted = 0.0;
     uint64_t first = 0;
     while (now() - start < seconds) {
         if (from == 0.0 && now() - start > seconds / 10) {
             from = now();
+            cpu_from = cpu();
             first = chain_iteration(chain);
             faulted = major_faults();
         }
@@ -59,9 +71,9 @@ static void run(const struct job_spec *spec, const struct spec_bound *bound,
         chain_drain(chain);
     }
     double iterations = (double)(chain_iteration(chain) - first);
-    *each = 1e6 * (now() - from) / iterations;
-    *faults = (major_faults() - faulted) / iterations;
     chain_free(chain);
+    return (struct cost){(now() - from) / iterations, (cpu() - cpu_from) / iterations,
+                         (major_faults() - faulted) / iterations};
 }
 
 int main(int argc, char **argv)
@@ -77,7 +89,6 @@ int main(int argc, char **argv)
     struct model *model;
     const struct data *data = NULL;
     struct datashelf_limits limits = {.bytes = strtoull(argv[5], NULL, 10) << 20};
-    double each, faults;
     json_t *json = json_load_file(argv[3], 0, NULL);
     if (strcmp(argv[6], "small") == 0)
         prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
@@ -88,15 +99,16 @@ int main(int argc, char **argv)
         die(info.message);
     struct datacache *cache = datacache_new(root, strtoull(argv[4], NULL, 10) << 20);
     datacache_use_shelf(cache, shelf, limits.bytes > 0 ? 0 : UINT64_MAX);
-    double start = now();
+    double start = now(), cpu_start = cpu();
     if (datacache_get(cache, "bench", &spec.data, spec.model->data, &data, &mistakes, &info) !=
         ERR_OK)
         die(mistakes.count > 0 ? mistakes.items[0].detail : info.message);
-    double loaded = now() - start;
+    double loaded = now() - start, worked = cpu() - cpu_start;
     if (spec.model->init(&model, spec.model_params, &data->train, NULL, &info) != ERR_OK ||
         spec_bind(&spec, model, NULL, &bound, &mistakes) != ERR_OK)
         die(info.message);
-    run(&spec, &bound, model, strtod(argv[7], NULL), &each, &faults);
-    printf("%.3f %s %.1f %.2f\n", loaded, data->mapped ? "mapped" : "memory", each, faults);
+    struct cost each = run(&spec, &bound, model, strtod(argv[7], NULL));
+    printf("%.3f %.3f %s %.1f %.1f %.2f\n", loaded, worked, data->mapped ? "mapped" : "memory",
+           1e6 * each.seconds, 1e6 * each.cpu, each.faults);
     return 0;
 }

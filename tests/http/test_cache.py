@@ -81,7 +81,7 @@ class Cache(Case):
                 self.daemon.settings.update(settings)
                 self.daemon.start()
                 self.assertEqual(self.draws(), expected)
-                self.assertEqual(metric(self.daemon.client(), "barkerd_data_cache_misses_total"), 0)
+                self.assertEqual(metric(self.daemon.client(), "barkerd_data_cache_made_total"), 0)
         self.assertEqual(metric(self.daemon.client(), "barkerd_data_bytes"), 0)
 
     def test_what_does_not_fit_into_memory_is_refused_without_a_cache_and_runs_with_one(self):
