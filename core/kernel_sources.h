@@ -141,7 +141,8 @@ static void find_rows(struct source_block *b, const struct source_rows *r, const
         if (row >= r->first_in_copy)
             p = r->end + (row - r->first_in_copy) * r->bytes;
         b->row[i] = p;
-        __builtin_prefetch(p);
+        for (size_t line = 0; line < r->bytes; line += 64)
+            __builtin_prefetch(p + line);
     }
     for (size_t i = b->rows; i < b->rows + SOURCE_ROWS - 1; i++)
         b->row[i] = b->row[0];
