@@ -177,6 +177,10 @@ static void factorization_gradient(struct state *s, size_t n)
             s->sum[a + j] += slope * s->theta[b + j];
             s->sum[b + j] += slope * s->theta[a + j];
         }
+        for (size_t j = 0; w.corrected && j < rank; j++) {
+            s->squares[a + j] += slope * s->theta[b + j] * (slope * s->theta[b + j]);
+            s->squares[b + j] += slope * s->theta[a + j] * (slope * s->theta[a + j]);
+        }
     }
 }
 
@@ -226,6 +230,8 @@ static void ica_gradient(struct state *s, size_t n)
             double slope = tanh(0.5 * source);
             for (size_t j = 0; j < K; j++)
                 s->sum[k * K + j] -= slope * row[j];
+            for (size_t j = 0; w.corrected && j < K; j++)
+                s->squares[k * K + j] += slope * row[j] * (slope * row[j]);
         }
     }
 }
@@ -383,13 +389,24 @@ static bool worker_open(const struct workload *workload)
     return true;
 }
 
+static void must_be_finite(const struct state *s)
+{
+    for (size_t j = 0; j < s->d; j++)
+        if (!isfinite(s->theta[j])) {
+            fputs("bench-plain: a chain has diverged\n", stderr);
+            exit(1);
+        }
+}
+
 static void worker_run(const char *isa, size_t threads, uint64_t iterations)
 {
     (void)isa;
     (void)threads;
-    for (size_t k = 0; k < w.chains; k++)
+    for (size_t k = 0; k < w.chains; k++) {
         for (uint64_t i = 0; i < iterations; i++)
             iterate(&states[k]);
+        must_be_finite(&states[k]);
+    }
 }
 
 static void worker_close(void)

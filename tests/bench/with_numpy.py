@@ -61,8 +61,14 @@ def ica(w):
     def gradient(theta):
         W = theta.reshape(w.d, w.d)
         xb = x[rng.choice(w.N, w.n, replace=False)]
-        g = w.N * np.linalg.inv(W).T - W - w.N / w.n * np.tanh(0.5 * (W @ xb.T)) @ xb
-        return g.ravel(), None
+        slope = np.tanh(0.5 * (W @ xb.T))
+        total = slope @ xb
+        g = w.N * np.linalg.inv(W).T - W - w.N / w.n * total
+        if not w.corrected:
+            return g.ravel(), None
+        variance = ((slope * slope) @ (xb * xb) - total * total / w.n) / (w.n - 1)
+        scale = w.N / math.sqrt(w.n) * math.sqrt((w.N - w.n) / (w.N - 1))
+        return g.ravel(), scale * np.sqrt(variance).ravel()
 
     return gradient, np.eye(w.d).ravel()
 
@@ -97,6 +103,7 @@ def make(w):
         delta = theta - mean
         mean += delta / t
         m2 += delta * (theta - mean)
+        return theta
 
     np.seterr(over="ignore")
     return iterate

@@ -68,7 +68,11 @@ ica <- function() {
   list(start = as.vector(diag(w$d)), gradient = function(theta) {
     W <- matrix(theta, w$d)
     xb <- x[sample.int(w$N, w$n), ]
-    list(g = as.vector(w$N * t(solve(W)) - W - w$N / w$n * tanh(0.5 * tcrossprod(W, xb)) %*% xb))
+    slope <- tanh(0.5 * tcrossprod(W, xb))
+    total <- slope %*% xb
+    scale <- w$N / sqrt(n) * sqrt((w$N - n) / (w$N - 1))
+    list(g = as.vector(w$N * t(solve(W)) - W - w$N / n * total),
+         tau = if (corrected) scale * sqrt(as.vector((slope^2 %*% xb^2 - total^2 / n) / (n - 1))))
   })
 }
 
@@ -109,6 +113,7 @@ while (length(line <- readLines(input, 1)) > 0) {
   start <- proc.time()
   for (i in seq_len(iterations * w$chains)) iterate()
   took <- proc.time() - start
+  if (!all(is.finite(theta))) stop("a chain has diverged")
   cat(sprintf("%.9f %.9f\n", took[[1]] + took[[2]], took[[3]]))
   flush(stdout())
 }

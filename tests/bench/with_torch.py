@@ -63,8 +63,13 @@ def ica(w):
     def gradient(theta):
         W = theta.view(w.d, w.d)
         xb = x[torch.randint(w.N, (w.n,))]
-        g = w.N * torch.linalg.inv(W).T - W - w.N / w.n * torch.tanh(0.5 * (W @ xb.T)) @ xb
-        return g.reshape(-1), None
+        slope = torch.tanh(0.5 * (W @ xb.T))
+        total = slope @ xb
+        g = w.N * torch.linalg.inv(W).T - W - w.N / w.n * total
+        if not w.corrected:
+            return g.reshape(-1), None
+        variance = ((slope * slope) @ (xb * xb) - total * total / w.n) / (w.n - 1)
+        return g.reshape(-1), w.N / math.sqrt(w.n) * torch.sqrt(variance).view(-1)
 
     return gradient, torch.eye(w.d).view(-1)
 
@@ -96,6 +101,7 @@ def make(w):
         delta = theta - mean
         mean.add_(delta, alpha=1 / t)
         m2.addcmul_(delta, theta - mean)
+        return theta
 
     return iterate
 

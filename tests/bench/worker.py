@@ -1,6 +1,6 @@
 """The protocol of tests/bench/worker.h for Python programs: main(make), where make(workload) gives a function that does one
-iteration (of all chains), or None when there is nothing to compare."""
-import sys, time
+iteration (of all chains) and returns their state, or None when there is nothing to compare."""
+import math, sys, time
 
 
 def workload(words):
@@ -23,4 +23,7 @@ def main(make):
         cpu, wall = time.process_time(), time.monotonic()
         for _ in range(iterations):
             iterate()
-        print(f"{time.process_time() - cpu:.9f} {time.monotonic() - wall:.9f}", flush=True)
+        cpu, wall = time.process_time() - cpu, time.monotonic() - wall
+        if not math.isfinite(float(abs(iterate()).sum())):
+            sys.exit(f"{sys.argv[0]}: a chain has diverged")
+        print(f"{cpu:.9f} {wall:.9f}", flush=True)
