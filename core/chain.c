@@ -16,8 +16,10 @@
         */
 #define DRAW_BUFFER_MOST ((size_t)16 << 20)
 #define METRIC_CAPACITY  1024
-#define NOISE_EVERY      64 /* iterations between two looks at the gradient noise, at least */
+#define NOISE_EVERY      256 /* iterations between two looks at the gradient noise, at least */
 #define MAP_STEPS        200
+#define MOMENTS_FROM     4096 /* parameters, from which on moments cost too much at every iteration */
+#define MOMENTS_EVERY    8
 #define WORK_ARRAYS      8
 
 /* First in the flat state. */
@@ -43,7 +45,8 @@ struct chain {
     struct adapt adapt;
     struct gradient source;
     uint64_t noise_every; /* 0: there is no noise to look at */
-    double *work;         /* WORK_ARRAYS of padded(d) */
+    uint64_t moments_every;
+    double *work; /* WORK_ARRAYS of padded(d) */
     double *g, *tau, *scratch[4], *before, *sigma_now;
     double *prediction;
     uint32_t *save;
@@ -380,6 +383,7 @@ static enum err allocate(struct chain **out, const struct chain_config *config,
     point_into_work(c);
     size_t rare = config->model->d / 8;
     c->noise_every = looks_at_noise(config) ? (rare > NOISE_EVERY ? rare : NOISE_EVERY) : 0;
+    c->moments_every = config->model->d < MOMENTS_FROM ? 1 : MOMENTS_EVERY;
     *out = c;
     return ERR_OK;
 }
@@ -541,7 +545,7 @@ static void iterate(struct chain *c)
     c->head->iteration = t + 1;
     if (adapting)
         adapt_update(&c->adapt, t + 1, c->before, c->g, c->tau, c->theta);
-    if (!warmup)
+    if (!warmup && (t + 1 - config->warmup) % c->moments_every == 0)
         kernels->moments(c->mean, c->m2, c->theta, (double)++c->head->moment_count, d);
     if (noise)
         count_noise(c, sigma);

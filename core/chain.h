@@ -88,9 +88,10 @@ void chain_drain(struct chain *chain);
 size_t chain_save_size(const struct chain *chain);
 void chain_save(const struct chain *chain, void *bytes);
 
-/* Running moments of every parameter over all iterations after warm-up (not only the saved ones).
- * mean and variance (n - 1 in the denominator; NaN below 2) have room for d numbers. Returns the
- * count. */
+/* Running moments of every parameter over all iterations after warm-up (not only the saved ones);
+ * with 4096 parameters or more, over every eighth: neighbours are nearly the same, and a pass over
+ * so many numbers costs as much as a move. mean and variance (n - 1 in the denominator; NaN below
+ * 2) have room for d numbers. Returns the count. */
 uint64_t chain_moments(const struct chain *chain, double *mean, double *variance);
 
 /* What is known about the gradient noise: sampled now and then after warm-up. Averages per

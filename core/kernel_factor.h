@@ -100,13 +100,26 @@ static inline __attribute__((always_inline)) void row_add_squares(double *to, co
     }
 }
 
-#define TERMS_AHEAD 8 /* vectors asked for before they are needed */
+#define ROWS_AHEAD  6  /* vectors, and ... */
+#define TERMS_AHEAD 24 /* ... ratings asked for before they are needed */
 
-static inline void factor_prefetch(const struct factor_terms *f, size_t k)
+static inline void ask_for_rows(const struct factor_terms *f, size_t k)
 {
-    size_t i = f->idx != NULL ? f->idx[k] : k;
-    __builtin_prefetch(f->u + f->user[i] * f->rank);
-    __builtin_prefetch(f->v + f->item[i] * f->rank);
+    size_t i = f->idx[k], user = f->user[i] * f->rank, item = f->item[i] * f->rank;
+    for (size_t j = 0; j < f->rank; j += LANES) {
+        __builtin_prefetch(f->u + user + j);
+        __builtin_prefetch(f->v + item + j);
+        __builtin_prefetch(f->gu + user + j, 1);
+        __builtin_prefetch(f->gv + item + j, 1);
+    }
+}
+
+static inline void ask_for_rating(const struct factor_terms *f, size_t k)
+{
+    size_t i = f->idx[k];
+    __builtin_prefetch(f->user + i);
+    __builtin_prefetch(f->item + i);
+    __builtin_prefetch(f->y + i);
 }
 
 /* Rows shorter than a vector. */
@@ -139,8 +152,10 @@ static void factor_terms_(const struct factor_terms *f)
     size_t rank = f->rank, whole = rank / LANES * LANES;
     struct row_mask end = row_mask(rank - whole);
     for (size_t k = 0; k < f->n; k++) {
-        if (k + TERMS_AHEAD < f->n)
-            factor_prefetch(f, k + TERMS_AHEAD);
+        if (f->idx != NULL && k + TERMS_AHEAD < f->n)
+            ask_for_rating(f, k + TERMS_AHEAD);
+        if (f->idx != NULL && k + ROWS_AHEAD < f->n)
+            ask_for_rows(f, k + ROWS_AHEAD);
         size_t i = f->idx != NULL ? f->idx[k] : k;
         size_t user = f->user[i] * rank, item = f->item[i] * rank;
         const double *u = f->u + user, *v = f->v + item;

@@ -202,11 +202,29 @@ static void estimate_(double *g, double *tau, const double *sum, const double *s
         vd_store(g + i, vd_load(g + i) + scale * vd_load(sum + i));
     if (tau == NULL)
         return;
+    double share = 1.0 / count, unbiased = 1.0 / (count - 1.0);
     for (size_t i = 0; i < n; i += LANES) {
         vd s = vd_load(sum + i);
-        vd variance = (vd_load(sumsq + i) - s * s / count) / (count - 1.0);
+        vd variance = (vd_load(sumsq + i) - s * share * s) * unbiased;
         vd_store(tau + i, tau_scale * vd_sqrt(usable_variance(variance)));
     }
+}
+
+static void smooth_(double *memory, const double *tau, double beta, double correction,
+                    double *smooth, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        vd m = vd_load(memory + i);
+        m += beta * (vd_load(tau + i) - m);
+        vd_store(memory + i, m);
+        vd_store(smooth + i, m * correction);
+    }
+}
+
+static void pull_(double *g, const double *theta, double precision, size_t n)
+{
+    for (size_t i = 0; i < padded(n); i += LANES)
+        vd_store(g + i, -precision * vd_load(theta + i));
 }
 
 static void logistic_(const double *x, double *out, size_t n)

@@ -131,6 +131,11 @@ struct kernels {
      * tau = tau_scale * sqrt((sumsq - sum^2/count) / (count - 1)). */
     void (*estimate)(double *g, double *tau, const double *sum, const double *sumsq, double scale,
                      double tau_scale, double count, size_t n);
+    /* memory += beta (tau - memory), smooth = memory * correction. */
+    void (*smooth)(double *memory, const double *tau, double beta, double correction,
+                   double *smooth, size_t n);
+    /* g = -precision * theta, padding included. */
+    void (*pull)(double *g, const double *theta, double precision, size_t n);
     /* out = 1/(1+exp(-x)), log of the same. */
     void (*logistic)(const double *x, double *out, size_t n);
     void (*log_logistic)(const double *x, double *out, size_t n);

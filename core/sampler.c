@@ -1,5 +1,6 @@
 /* The registry of samplers. */
 #include "core/sampler.h"
+#include "core/kernels.h"
 
 #include <string.h>
 
@@ -32,11 +33,7 @@ void sampler_smooth_tau(double *memory, const double *tau, double beta, double *
 {
     double *weight = memory + padded(d);
     *weight += beta * (1.0 - *weight);
-    double correction = 1.0 / *weight;
-    for (size_t j = 0; j < d; j++) {
-        memory[j] += beta * (tau[j] - memory[j]);
-        smooth[j] = memory[j] * correction;
-    }
+    kernels->smooth(memory, tau, beta, 1.0 / *weight, smooth, d);
 }
 
 size_t sampler_smooth_memory(size_t d)

@@ -18,9 +18,7 @@ void normal_init(struct normal *p, double sd, size_t n)
 
 void normal_gradient(const struct normal *p, const double *theta, double *g)
 {
-    size_t n = padded(p->n);
-    for (size_t j = 0; j < n; j++)
-        g[j] = -p->precision * theta[j];
+    kernels->pull(g, theta, p->precision, p->n);
 }
 
 double normal_log(const struct normal *p, const double *theta)
