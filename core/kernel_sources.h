@@ -10,14 +10,16 @@
 
 /* How many rows, or components, are summed side by side: eight sums in flight hide the latency of
  * an addition, and what a pass needs fits into 16 registers, or 32. */
-#define SOURCE_ROWS (8 / PARTS)
 #if REGISTER == 64
+#define SOURCE_ROWS    8
 #define SOURCE_SUMS    8
 #define SOURCE_SQUARES 8
 #elif REGISTER == 32
+#define SOURCE_ROWS    4
 #define SOURCE_SUMS    4
 #define SOURCE_SQUARES 2
 #else
+#define SOURCE_ROWS    2
 #define SOURCE_SUMS    2
 #define SOURCE_SQUARES 1
 #endif

@@ -12,7 +12,7 @@
  * row broadcast; their slopes; the products of slopes and rows, with columns in the lanes and
  * slopes broadcast. So no pass sums across lanes, and the rows are read where they lie. */
 
-#define STEP (GROUP / PARTS)
+#define STEP (REGISTER / sizeof(REAL))
 
 static inline VECTOR NAME(load)(const REAL *p)
 {
