@@ -393,6 +393,7 @@ static enum err read_arrays(int fd, const struct head *head, char *base, struct 
 {
     char *piece = base == NULL ? malloc(PIECE) : NULL;
     enum err code = ERR_OK;
+    posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     if (base == NULL && piece == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory to read the data");
     for (int set = 0; set < 2; set++)

@@ -482,6 +482,63 @@ Test(datashelf, sources_are_known_by_their_times_once_they_are_settled)
     datacache_put(cache, data);
 }
 
+static enum err pass(struct datarows *rows, size_t *count)
+{
+    enum err code;
+    *count = 0;
+    do {
+        code = datarows_next(rows, &said);
+        *count += rows->count;
+    } while (code == ERR_OK && rows->count > 0);
+    return code;
+}
+
+/* Even one whose size and time of change were put back. */
+Test(datashelf, a_source_that_changes_between_two_passes_is_a_conflict)
+{
+    struct datafile file;
+    struct datarows rows;
+    size_t count;
+    cr_assert_eq(datafile_open(root, "ada", "train.csv", &file, &said), ERR_OK);
+    cr_assert_eq(datarows_open(&rows, &file, "train.csv", "/data/path", BUDGET, &said), ERR_OK);
+    cr_assert_eq(pass(&rows, &count), ERR_OK);
+    cr_expect_eq(count, 3000);
+    cr_assert_eq(datarows_rewind(&rows, &said), ERR_OK);
+    cr_assert_eq(pass(&rows, &count), ERR_OK);
+    put_rows("train.csv", 3000, 2);
+    struct timespec times[2] = {file.modified, file.modified};
+    cr_assert_eq(utimensat(AT_FDCWD, at("train.csv"), times, 0), 0);
+    cr_assert_eq(datarows_rewind(&rows, &said), ERR_OK);
+    cr_expect_eq(pass(&rows, &count), ERR_CONFLICT);
+    datarows_close(&rows);
+    datafile_close(&file);
+}
+
+Test(datashelf, every_array_begins_on_a_page_and_ends_with_room_behind_it)
+{
+    struct dataimage_layout layout;
+    for (size_t N = 500; N < 520; N++) { /* 512 rows are whole pages */
+        struct data shape = {
+            .has_test = true,
+            .train = {.kind = DATA_REGRESSION, .N = N, .columns = 8, .stride = 8},
+            .test = {.kind = DATA_TRIPLETS, .precision = PRECISION_DOUBLE, .N = 2 * N}};
+        cr_assert(dataimage_layout(&layout, &shape));
+        size_t end = DATAIMAGE_HEAD, arrays = 0;
+        for (int set = 0; set < 2; set++)
+            for (int k = 0; k < DATAIMAGE_ARRAYS; k++) {
+                const struct dataimage_array *a = &layout.arrays[set][k];
+                if (a->bytes == 0)
+                    continue;
+                cr_expect_eq(a->offset % 4096, 0);
+                cr_expect_geq(a->offset, end + (arrays > 0 ? 128 : 0));
+                end = a->offset + a->bytes;
+                arrays++;
+            }
+        cr_expect_eq(arrays, 5);
+        cr_expect_geq(layout.size, end + 128);
+    }
+}
+
 /* ---- limits ---- */
 
 static const struct data *get_numbered(int i)
