@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { live } from "./browser.mjs";
 import { eventually } from "./daemon.mjs";
 
-const endless = (fields) => ({ model: "skew_normal", sampler: "sgbd", warmup: 1000, iterations: 900000000, thin: 100000, chains: 1, seed: 1, ...fields });
+const endless = (fields) => ({ model: "skew_normal", sampler: "sgbd", warmup: 1000, iterations: 90000000000, thin: 100000, chains: 1, seed: 1, ...fields });
 const short = (fields) => ({ model: "skew_normal", sampler: "sgbd", iterations: 400, chains: 2, seed: 1, ...fields });
 
 const state = (page, word) => page.locator(".job-head .mark", { hasText: word }).waitFor();

@@ -31,7 +31,7 @@ export class Daemon {
     this.state = join(this.folder, "state");
     this.data = join(this.folder, "data");
     this.log = join(LOGS, `browser-${name}.log`);
-    this.settings = { listen: "127.0.0.1:0", workers: 2, slice_ms: 50, min_free_mb: 0, writes_per_minute: 1000000, ...settings };
+    this.settings = { listen: "127.0.0.1:0", workers: 2, slice_ms: 50, min_free_mb: 0, writes_per_minute: 1000000, max_iterations: 100000000000, ...settings };
     mkdirSync(this.data);
     writeFileSync(this.log, "");
   }

@@ -12,7 +12,7 @@ const shown = async (page) => Number((await page.getByLabel("Chains").locator("t
 export default {
   async "killed and restarted while watching: the page says so, keeps what it knew, and goes on by itself"(t) {
     t.allow(GONE);
-    const id = await t.daemon.submit({ name: "survivor", model: "skew_normal", sampler: "sgbd", warmup: 1000, iterations: 900000000, thin: 50000, chains: 2, seed: 1 });
+    const id = await t.daemon.submit({ name: "survivor", model: "skew_normal", sampler: "sgbd", warmup: 1000, iterations: 90000000000, thin: 50000, chains: 2, seed: 1 });
     const page = await t.page(`/jobs/${id}`);
     const list = await t.page("/jobs");
     await Promise.all([live(page), live(list)]);

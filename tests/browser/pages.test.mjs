@@ -11,7 +11,7 @@ let lab, running;
 export async function prepare(daemon) {
   lab = await fillLab(daemon);
   await daemon.user("ann", "user");
-  running = await daemon.submit({ name: "a long one, still under way", model: "skew_normal", sampler: "sgbd", warmup: 1000, iterations: 900000000, thin: 100000, chains: 3, seed: 1, visibility: "lab" });
+  running = await daemon.submit({ name: "a long one, still under way", model: "skew_normal", sampler: "sgbd", warmup: 1000, iterations: 90000000000, thin: 100000, chains: 3, seed: 1, visibility: "lab" });
   await daemon.run({ name: "<script>alert(1)</script> & “quotes”, with a name that is longer than most screens are wide", tags: ["<i>", "long"], model: "skew_normal", sampler: "mala", iterations: 500, chains: 2 });
 }
 

@@ -20,7 +20,7 @@ PLAIN = {"name": "a skewed one", "model": {"name": "skew_normal"}, "tags": ["cli
 
 def endless(**changes):
     """A job that nobody lives to see the end of."""
-    return {**PLAIN, "name": "endless", "iterations": 900000000, "thin": 100000, **changes}
+    return {**PLAIN, "name": "endless", "iterations": 90000000000, "thin": 100000, **changes}
 
 
 @unittest.skipUnless(os.path.exists(BARKERD), "there is no real daemon in " + BARKERD)
@@ -40,7 +40,8 @@ class Real(Case):
         self.log = open(self.path("daemon.log"), "ab")
         self.daemon = subprocess.Popen(
             [BARKERD, "--listen", address, "--state", self.path("state"), "--data",
-             self.path("data"), "--min_free_mb", "0"], stdout=self.log, stderr=self.log, env=self.env)
+             self.path("data"), "--min_free_mb", "0", "--max_iterations", "100000000000"],
+            stdout=self.log, stderr=self.log, env=self.env)
         self.addCleanup(self.stop_daemon)
         self.eventually("a daemon that is ready", self.is_ready)
 
@@ -226,8 +227,8 @@ class Real(Case):
 
     def test_stan_files_of_a_running_job_are_equally_long(self):
         self.start_daemon()
-        job_id = self.submit(endless(chains=3, thin=100)).out.strip()
-        self.wait_beyond(job_id, 2000)
+        job_id = self.submit(endless(chains=3, thin=10000)).out.strip()
+        self.wait_beyond(job_id, 200000)
         for attempt in ("1", "2"):
             self.barker("draws", job_id, "--format", "stan", "-o", "run" + attempt)
             folder, lengths = self.path("run" + attempt), set()
@@ -320,7 +321,7 @@ class Real(Case):
 
     def test_run_interrupted_leaves_nothing(self):
         self.env.pop("BARKER_STATE")
-        self.path("data/job.json", json.dumps(endless()))
+        self.path("data/job.json", json.dumps(endless(iterations=900000000)))
         terminal = self.terminal("run", "data/job.json")
         terminal.until("chain 2")
         terminal.type("\x03")

@@ -72,7 +72,7 @@ class Daemon:
         self.data = settings.pop("data", os.path.join(self.folder, "data"))
         self.log_path = os.path.join(self.folder, "log")
         self.settings = {"listen": "127.0.0.1:0", "workers": 2, "slice_ms": 50, "min_free_mb": 0,
-                         "writes_per_minute": 1000000, **settings}
+                         "writes_per_minute": 1000000, "max_iterations": 100000000000, **settings}
         self.process = None
         os.makedirs(self.data, exist_ok=True)
         atexit.register(self.kill)
@@ -588,7 +588,7 @@ def toy(**fields):
 
 def endless(**fields):
     """A job that no test lives to see the end of; it hardly stores anything."""
-    return toy(**{"iterations": 900000000, "warmup": 0, "thin": 1000000, "chains": 1, **fields})
+    return toy(**{"iterations": 90000000000, "warmup": 0, "thin": 1000000, "chains": 1, **fields})
 
 
 def steady(iterations=2000000, **fields):

@@ -55,6 +55,7 @@ class Start(Case):
         path = os.path.join(daemon.folder, "barkerd.conf")
         with open(path, "w") as file:
             file.write("# settings\nmax_chains = 3\nmax_iterations = 5000\n\n")
+        del daemon.settings["max_iterations"]
         daemon.settings = {"config": path, **daemon.settings, "max_chains": 7}
         daemon.start()
         limits = daemon.client().read("/v1/info")["limits"]

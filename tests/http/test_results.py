@@ -160,7 +160,7 @@ class Draws(Case):
         db.close()
 
     def test_draws_can_be_read_while_the_job_runs(self):
-        running = alice.submit(endless(thin=5000, chains=2, iterations=400000000))
+        running = alice.submit(endless(thin=5000, chains=2, iterations=40000000000))
         alice.wait_progress(running, 100000)
         before = 0
         for _ in range(3):
