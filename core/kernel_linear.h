@@ -9,7 +9,7 @@
 #include "core/kernel_link.h"
 
 #define GROUP_MAX   16                /* rows */
-#define BLOCK_ROWS  32                /* long rows that are summed at a time */
+#define BLOCK_ROWS  48                /* long rows that are summed at a time */
 #define SHORT_TERMS 32                /* groups of short rows that are summed at a time */
 #define STAGE       4                 /* of them together in a step */
 #define AHEAD       16                /* rows between asking for a row and using it */
@@ -356,7 +356,11 @@ INLINE void block_add(struct kind kind, const struct block *b, size_t lines,
     size_t j = 0;
     for (; j + many <= lines; j += many)
         block_add_lines(kind, b, j, many, batch, squares);
-    for (; j < lines; j++)
+    if (many > 3 && lines - j == 3)
+        block_add_lines(kind, b, j, 3, batch, squares);
+    else if (many > 2 && lines - j == 2)
+        block_add_lines(kind, b, j, 2, batch, squares);
+    else if (many > 1 && lines - j == 1)
         block_add_lines(kind, b, j, 1, batch, squares);
 }
 
