@@ -426,7 +426,7 @@ class Showing(Case):
 
     def test_parameters_are_chosen_and_limited(self):
         daemon.file("four.csv", harness.logistic_text(80, columns=4))
-        job = {"model": "logistic", "data": {"path": "four.csv"}, "iterations": 400,
+        job = {"model": "logistic", "data": {"path": "four.csv"}, "iterations": 4000, "seed": 5,
                "sampler": {"name": "sgbd", "step_size": 0.3}, "chains": 2}
         study = finish(alice, ask(alice, ladder(job)))
         path = "/v1/studies/" + study["id"]
