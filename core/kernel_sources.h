@@ -2,6 +2,7 @@
 #ifndef BARKER_CORE_KERNEL_SOURCES_H
 #define BARKER_CORE_KERNEL_SOURCES_H
 
+#include "core/kernel_metric.h" /* FACTORS */
 #include "core/kernels.h"
 #include "core/registers.h"
 #include "core/vmathf.h"
