@@ -215,7 +215,7 @@ INLINE struct line fold_elements(enum precision p, const struct line *x)
 INLINE struct line spread_element(enum precision p, struct line x, size_t i)
 {
     for (size_t k = 0; k < FPARTS; k++) {
-        vfi from;
+        vfi from = {0};
         for (size_t lane = 0; lane < FLOATS; lane++)
             from[lane] = p == PRECISION_SINGLE ? (int)(lane / 4 * 4 + i)
                                                : (int)(lane / 4 * 4 + 2 * i + lane % 2);

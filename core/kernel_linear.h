@@ -69,7 +69,7 @@ INLINE struct line_sums group_terms(struct kind kind, const struct line *x, stru
                                     bool squares)
 {
     size_t lines = line_elements(kind.real) / 4 * kind.quarters;
-    struct line term[8], square[8];
+    struct line term[8] = {0}, square[8] = {0};
     for (size_t i = 0; i < lines; i++) {
         struct line factor = spread_element(kind.real, r, i / kind.quarters);
         if (kind.quarters == 2)
@@ -155,7 +155,7 @@ INLINE void stage_fill(struct kind kind, enum link link, struct stage *s, const 
 INLINE struct line cut_off(enum precision p, struct line r, size_t count)
 {
     for (size_t i = 0; i < FPARTS; i++) {
-        vfi lane;
+        vfi lane = {0};
         for (size_t k = 0; k < FLOATS; k++)
             lane[k] = (int)((i * FLOATS + k) / (16 / line_elements(p)));
         r.part[i] = (vf)((vfi)r.part[i] & (lane < (int)count));

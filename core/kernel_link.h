@@ -25,7 +25,7 @@ INLINE vf zeros_at(const uint32_t *ones, const uint32_t *row)
     word = _mm256_sllv_epi32(word, _mm256_andnot_si256(i, _mm256_set1_epi32(31)));
     return (vf)_mm256_andnot_si256(word, _mm256_set1_epi32((int)SIGN_SINGLE));
 #else
-    vfu sign;
+    vfu sign = {0};
     for (size_t k = 0; k < FLOATS; k++)
         sign[k] = ~(ones[row[k] / 32] << (~row[k] & 31)) & SIGN_SINGLE;
     return (vf)sign;
@@ -37,8 +37,8 @@ INLINE struct line zeros_of(enum precision p, uint32_t bits)
 {
     struct line y;
     for (size_t i = 0; i < FPARTS; i++) {
-        vfu one;
-        vr_bits wide;
+        vfu one = {0};
+        vr_bits wide = {0};
         for (size_t k = 0; k < FLOATS; k++)
             one[k] = 1U << k;
         for (size_t k = 0; k < WIDTH; k++)
