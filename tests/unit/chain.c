@@ -249,7 +249,7 @@ Test(chain, what_cannot_run_is_refused_with_a_reason)
 
 /* ---- what it tells ---- */
 
-/* Every 64th iteration after warm-up, of a noise that is the same everywhere. */
+/* Every 256th iteration after warm-up, of a noise that is the same everywhere. */
 Test(chain, noise_is_the_mean_of_what_was_looked_at)
 {
     struct fixture f;
@@ -259,11 +259,11 @@ Test(chain, noise_is_the_mean_of_what_was_looked_at)
     struct chain_config c = config_of(f.model, "sgbd");
     c.step.value = 1.5;
     c.warmup = 10;
-    c.iterations = 130;
+    c.iterations = 520;
     cr_assert_eq(chain_new(&chain, &c, NULL), ERR_OK);
     chain_advance(chain, 10);
     cr_expect_eq(chain_noise(chain, NULL, NULL), 0);
-    chain_advance(chain, 65);
+    chain_advance(chain, 257);
     cr_expect_eq(chain_noise(chain, &tau, &beyond), 2);
     chain_advance(chain, 1000);
     cr_expect_eq(chain_noise(chain, &tau, &beyond), 3);
