@@ -3,8 +3,8 @@
  * A stream belongs to (seed, chain, purpose), so draws depend neither on threads nor on other
  * chains, and asking for more numbers of one purpose shifts no other. The state is 256 flat bytes;
  * every call starts at a fresh vector and drops what it does not use, so nothing is buffered. Only
- * the lanes that a call needs move on: what a chain of one coordinate draws is made by lane 0
- * alone, so that several such chains can share a vector (core/lockstep.h). */
+ * the lanes that a call needs move on: the stream of a chain with one coordinate is lane 0 alone.
+ */
 #ifndef BARKER_CORE_RNG_H
 #define BARKER_CORE_RNG_H
 

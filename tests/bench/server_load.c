@@ -253,10 +253,11 @@ static void feed(const struct plan *plan, struct tally *t, struct client *client
 }
 
 static void serve_events(const struct plan *plan, struct tally *t, struct client *clients,
-                         int wait_ms, bool again)
+                         double wait, bool again)
 {
     struct epoll_event ready[EVENTS];
-    int count = epoll_wait(poll_fd, ready, EVENTS, wait_ms);
+    struct timespec until = {.tv_nsec = wait > 0 ? (long)(1e9 * wait) : 0};
+    int count = epoll_pwait2(poll_fd, ready, EVENTS, &until, NULL);
     for (int i = 0; i < count; i++) {
         size_t k = ready[i].data.u64;
         if (hear(&clients[k], t) && again)
@@ -275,13 +276,13 @@ static void requests(const struct plan *plan, size_t count, double length)
             ask(plan, &t, &clients[i], i, seconds());
     }
     for (double now; (now = seconds()) < start + length;) {
-        int wait_ms = 100;
+        double wait = 0.1;
         if (plan->per_second > 0) {
             feed(plan, &t, clients, count, &due);
-            double gap = due - seconds();
-            wait_ms = gap <= 0 ? 1 : gap < 0.1 ? (int)(1e3 * gap) : 100;
+            double gap = due - seconds(); /* when it is over, everybody is busy */
+            wait = gap <= 0 ? 0.001 : gap < wait ? gap : wait;
         }
-        serve_events(plan, &t, clients, wait_ms, plan->per_second == 0);
+        serve_events(plan, &t, clients, wait, plan->per_second == 0);
     }
     print_requests(&t, seconds() - start);
 }
