@@ -40,18 +40,20 @@ static void visit_moments(void *context, uint64_t draw, const double *values, si
 }
 
 /* Standardised by Stan's mean and sd: expects 0 and 1 up to four combined errors, the chain's by
- * `batches` batch means and Stan's from its effective sample sizes. */
+ * `batches` batch means and Stan's from its effective sample sizes; five where there are so many
+ * coordinates that one of them is off by four every now and then. */
 static void expect_reference(struct moments_visit *m, const char *name, double largest_error)
 {
     const struct shared_reference *r = m->reference;
+    double errors = m->d > 20 ? COMPARE_ERRORS + 1 : COMPARE_ERRORS;
 
     for (size_t j = 0; j < m->d; j++) {
         double mean = m->x[j].mean, sd = sqrt(m->square[j].mean - mean * mean);
         double error = sqrt(pow(stat_batches_error(&m->x[j]), 2) + 1 / r->ess_mean[j]);
         double sd_error = sqrt(pow(stat_batches_error(&m->square[j]) / 2, 2) + 0.5 / r->ess_sd[j]);
-        cr_expect_lt(fabs(mean), COMPARE_ERRORS * error,
-                     "%s: mean of %zu is off by %.3f sd (+- %.3f)", name, j + 1, mean, error);
-        cr_expect_lt(fabs(sd - 1), COMPARE_ERRORS * sd_error,
+        cr_expect_lt(fabs(mean), errors * error, "%s: mean of %zu is off by %.3f sd (+- %.3f)",
+                     name, j + 1, mean, error);
+        cr_expect_lt(fabs(sd - 1), errors * sd_error,
                      "%s: sd of %zu is %.3f times Stan's (+- %.3f)", name, j + 1, sd, sd_error);
         cr_expect_lt(error, largest_error, "%s: coordinate %zu mixes too slowly to say anything",
                      name, j + 1);
