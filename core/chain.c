@@ -46,7 +46,8 @@ struct chain {
     struct gradient source;
     uint64_t noise_every; /* 0: there is no noise to look at */
     uint64_t moments_every;
-    double *work; /* WORK_ARRAYS of padded(d) */
+    bool one_sigma; /* all coordinates have the same step size */
+    double *work;   /* WORK_ARRAYS of padded(d) */
     double *g, *tau, *scratch[4], *before, *sigma_now;
     double *prediction;
     uint32_t *save;
@@ -383,6 +384,7 @@ static enum err allocate(struct chain **out, const struct chain_config *config,
     point_into_work(c);
     size_t rare = config->model->d / 8;
     c->noise_every = looks_at_noise(config) ? (rare > NOISE_EVERY ? rare : NOISE_EVERY) : 0;
+    c->one_sigma = config->step.kind != STEP_AUTO && config->step.values == NULL;
     c->moments_every = config->model->d < MOMENTS_FROM ? 1 : MOMENTS_EVERY;
     *out = c;
     return ERR_OK;
@@ -523,6 +525,7 @@ static void iterate(struct chain *c)
         .params = config->params,
         .theta = c->theta,
         .sigma = sigma,
+        .one_sigma = c->one_sigma,
         .memory = c->memory,
         .t = t,
         .warmup = warmup,

@@ -27,6 +27,11 @@ size_t sampler_first_not_finite(const double *x, size_t n)
     return SIZE_MAX;
 }
 
+const double *sampler_sigma(const struct sampler_step *s, size_t at)
+{
+    return s->one_sigma && s->d - at >= SAMPLER_BLOCK ? s->sigma : s->sigma + at;
+}
+
 /* The weight 1-(1-beta)^t of what has been seen is kept beside the average, so that no libm decides
  * about bits. */
 void sampler_smooth_tau(double *memory, const double *tau, double beta, double *smooth, size_t d)

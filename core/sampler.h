@@ -17,6 +17,7 @@ struct sampler_step {
     const double *params;
     double *theta;
     const double *sigma; /* step size of this iteration per coordinate; padding 0 */
+    bool one_sigma;      /* all of them are the same */
     double *memory;      /* flat, saved and restored with the chain; zero at the start */
     uint64_t t;          /* iterations done before this one */
     bool warmup;
@@ -76,6 +77,10 @@ SAMPLER_LIST(X)
 extern const struct sampler_type *const samplers[];
 extern const size_t sampler_count;
 const struct sampler_type *sampler_find(const char *name); /* or NULL */
+
+/* The step sizes of the block of SAMPLER_BLOCK coordinates from `at` on. Where all are the same,
+ * whole blocks share those of the first, which stay in the cache. */
+const double *sampler_sigma(const struct sampler_step *s, size_t at);
 
 /* Helpers for writing a step. The first index of a NaN or infinity, or SIZE_MAX. */
 size_t sampler_first_not_finite(const double *x, size_t n);

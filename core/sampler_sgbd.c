@@ -61,7 +61,7 @@ static size_t move(struct sampler_step *s, const double *tau)
         m.theta = s->theta + at;
         m.g = s->g + at;
         m.tau = tau + at;
-        m.sigma = s->sigma + at;
+        m.sigma = sampler_sigma(s, at);
         size_t bad = kernels->barker(&m);
         if (bad != SIZE_MAX)
             return at + bad;

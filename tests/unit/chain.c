@@ -275,6 +275,37 @@ Test(chain, noise_is_the_mean_of_what_was_looked_at)
     fixture_release(&f);
 }
 
+/* More coordinates than a block, and a last block that is not whole. */
+Test(chain, one_step_size_is_the_same_as_as_many_equal_ones)
+{
+    enum { COLUMNS = 2100 };
+    static const char *const names[] = {"sgbd", "sgld", "sglrw"};
+    struct fixture f = {0};
+    double steps[COLUMNS];
+    param_defaults(model_logistic.params, f.params);
+    fixture_rows(&f.train, DATA_REGRESSION, PRECISION_DOUBLE, 20, COLUMNS, 2385);
+    fixture_init(&f, &model_logistic);
+    for (size_t j = 0; j < COLUMNS; j++)
+        steps[j] = 0.01;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct chain *one, *many;
+        struct chain_config c = config_of(f.model, names[i]);
+        c.step.value = 0.01;
+        cr_assert_eq(chain_new(&one, &c, NULL), ERR_OK);
+        c.step.values = steps;
+        c.step.count = COLUMNS;
+        cr_assert_eq(chain_new(&many, &c, NULL), ERR_OK);
+        chain_advance(one, 50);
+        chain_advance(many, 50);
+        cr_expect_arr_eq(chain_theta(one), chain_theta(many), padded(COLUMNS) * sizeof(double),
+                         "%s", names[i]);
+        cr_expect_eq(chain_theta(one)[COLUMNS], 0.0, "%s: the padding has moved", names[i]);
+        chain_free(one);
+        chain_free(many);
+    }
+    fixture_release(&f);
+}
+
 Test(chain, a_full_batch_has_no_noise_to_look_at)
 {
     struct fixture f;
