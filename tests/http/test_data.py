@@ -330,7 +330,7 @@ class Content(Case):
                "thin": 100}
         done = alice.run(job)
         every = done["request"]["metric_every"]
-        self.assertEqual((every % 100, 500 < every <= 1000), (0, True), every)
+        self.assertEqual((every % 100, 1000 < every <= 3000), (0, True), every)
         records = alice.read("/v1/jobs/%s/metrics" % done["id"])["chains"][0]["iteration"]
         self.assertEqual(records, list(range(every, 20001, every)))
         for given, shown in ((None, every), (250, 250), (0, 0)):
