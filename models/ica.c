@@ -82,7 +82,7 @@ static enum err init(struct model **out, const double *params, const struct data
     m->work_bytes = area_bytes(c);
     m->prediction_count = test != NULL ? d : 0;
     m->term_cost = 2.0 + (double)d / 40.0;
-    m->metric_cost = test != NULL ? (25.0 + 0.8 * (double)d) * (double)test->N : 0.0;
+    m->metric_cost = test != NULL ? (14.0 + 0.45 * (double)d) * (double)test->N : 0.0;
     *out = m;
     return ERR_OK;
 }
