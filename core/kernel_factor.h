@@ -47,7 +47,7 @@ struct row_mask {
 
 static inline struct row_mask row_mask(size_t left)
 {
-    struct row_mask mask;
+    struct row_mask mask = {0};
     for (size_t i = 0; i < PARTS; i++)
         for (size_t k = 0; k < WIDTH; k++)
             mask.part[i][k] = i * WIDTH + k < left ? -1 : 0;

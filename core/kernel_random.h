@@ -50,7 +50,7 @@ static inline __attribute__((always_inline)) void next_some(struct stream *strea
     if (lanes >= LANES)
         return;
     for (size_t i = 0; i < PARTS; i++) {
-        vr_mask lane;
+        vr_mask lane = {0};
         for (size_t k = 0; k < WIDTH; k++)
             lane[k] = (int64_t)(i * WIDTH + k);
         vr_bits moved = (vr_bits)(lane < (int64_t)lanes);
@@ -163,9 +163,8 @@ static inline void normal_pair(vfu one, vfu other, vf *a, vf *b)
 
 /* 32 normals from two words per lane: lane i makes the pairs (2i, 16 + 2i) from its first word and
  * (2i + 1, 16 + 2i + 1) from its second. */
-static inline __attribute__((always_inline)) void normals(const vr_bits x[PARTS],
-                                                          const vr_bits y[PARTS], float *out,
-                                                          bool both)
+static inline __attribute__((always_inline)) void
+normals(const vr_bits x[PARTS], const vr_bits y[PARTS], float *out, bool both)
 {
     const uint64_t low = 0xffffffffULL;
     for (size_t p = 0; p < PARTS; p++) {
