@@ -71,7 +71,7 @@ static enum err init(struct model **out, const double *params, const struct data
     setup_block(base, "theta", train->columns, 0);
     base->prediction_count = test != NULL ? test->N : 0;
     base->term_cost = 2.0 + (double)train->columns / 16.0;
-    base->metric_cost = 3.0 * base->term_cost * (double)base->prediction_count;
+    base->metric_cost = 4.0 * base->term_cost * (double)base->prediction_count;
     *out = base;
     return ERR_OK;
 }
