@@ -32,6 +32,8 @@ struct model_block {
 
 enum start_kind { START_ZERO, START_PRIOR, START_VALUES, START_MAP };
 
+struct frame;
+
 struct model {
     const struct model_type *type;
     size_t d; /* parameters */
@@ -71,6 +73,16 @@ struct model_type {
      * those are written. NULL: grad_batch does it. */
     void (*grad_add)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
                      double scale, double *g, void *work);
+    /* The same as grad_batch for the differences between the gradients of the terms at theta and at
+     * `centre`, whose terms are looked at in the same pass. NULL: no control variates. */
+    void (*grad_difference)(const struct model *m, const double *theta, const double *centre,
+                            const uint32_t *idx, size_t n, double *sum, double *sumsq, void *work);
+    /* Minus the Hessian of the full log density at theta: d rows of padded(d) numbers, the padding
+     * zero. NULL: the model has none to give. */
+    void (*hessian)(const struct model *m, const double *theta, double *H, void *work);
+    /* A quicker view than core/view.c makes by itself, for view_new. NULL: that one. */
+    enum err (*view)(struct model **out, const struct model *m, const struct frame *frame,
+                     bool control, struct err_info *info);
     /* Log density up to a constant, in the same two parts; the second may be NULL when N == 0. */
     double (*log_fixed)(const struct model *m, const double *theta, void *work);
     double (*log_batch)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
