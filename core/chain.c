@@ -1,6 +1,7 @@
 /* The resumable chain. */
 #include "core/chain.h"
 #include "core/adapt.h"
+#include "core/fingerprint.h"
 #include "core/kernels.h"
 #include "core/optimize.h"
 #include "core/vmath.h"
@@ -172,49 +173,30 @@ enum err chain_check(const struct chain_config *config, struct err_info *info)
     return code == ERR_OK ? check_start(config, info) : code;
 }
 
-static uint64_t mix(uint64_t h, uint64_t word)
-{
-    h = (h ^ word) * 0x9fb21c651e98df25ULL;
-    return h ^ (h >> 32);
-}
-
-static uint64_t mix_bytes(uint64_t h, const void *bytes, size_t size)
-{
-    const unsigned char *p = bytes;
-    for (; size >= 8; p += 8, size -= 8) {
-        uint64_t word;
-        memcpy(&word, p, 8);
-        h = mix(h, word);
-    }
-    uint64_t rest = 0;
-    memcpy(&rest, p, size);
-    return mix(mix(h, rest), size);
-}
-
 static uint64_t mix_step(uint64_t h, const struct step_size *step)
 {
-    h = mix(h, step->kind);
-    h = mix_bytes(h, &step->value, sizeof step->value);
-    h = mix_bytes(h, &step->t0, sizeof step->t0);
-    h = mix_bytes(h, &step->gamma, sizeof step->gamma);
-    h = mix_bytes(h, &step->fraction, sizeof step->fraction);
-    return step->values != NULL ? mix_bytes(h, step->values, step->count * sizeof(double)) : h;
+    h = fingerprint_word(h, step->kind);
+    h = fingerprint_bytes(h, &step->value, sizeof step->value);
+    h = fingerprint_bytes(h, &step->t0, sizeof step->t0);
+    h = fingerprint_bytes(h, &step->gamma, sizeof step->gamma);
+    h = fingerprint_bytes(h, &step->fraction, sizeof step->fraction);
+    return step->values != NULL ? fingerprint_bytes(h, step->values, step->count * sizeof(double)) : h;
 }
 
 /* Everything that the saved state depends on; the number of iterations is not among it. */
 static uint64_t fingerprint(const struct chain_config *c)
 {
     uint64_t h = 0x6261726b657264ULL;
-    h = mix_bytes(h, c->model->type->name, strlen(c->model->type->name));
-    h = mix_bytes(h, c->sampler->name, strlen(c->sampler->name));
-    h = mix_bytes(h, c->params, c->sampler->params.count * sizeof c->params[0]);
+    h = fingerprint_bytes(h, c->model->type->name, strlen(c->model->type->name));
+    h = fingerprint_bytes(h, c->sampler->name, strlen(c->sampler->name));
+    h = fingerprint_bytes(h, c->params, c->sampler->params.count * sizeof c->params[0]);
     h = mix_step(h, &c->step);
     const uint64_t numbers[] = {c->model->d,    c->model->N,     batch_of(c),
                                 c->replacement, c->seed,         c->chain,
                                 c->warmup,      c->thin,         c->save != NULL,
                                 c->save_count,  c->metric_every, c->model->prediction_count};
-    h = mix_bytes(h, numbers, sizeof numbers);
-    return c->save != NULL ? mix_bytes(h, c->save, c->save_count * sizeof c->save[0]) : h;
+    h = fingerprint_bytes(h, numbers, sizeof numbers);
+    return c->save != NULL ? fingerprint_bytes(h, c->save, c->save_count * sizeof c->save[0]) : h;
 }
 
 /* ---- memory ---- */
@@ -692,7 +674,7 @@ void chain_save(const struct chain *c, void *bytes)
     struct saved saved = {
         .version = VERSION, .fingerprint = c->fingerprint, .size = c->layout.total};
     memcpy(saved.magic, MAGIC, sizeof saved.magic);
-    saved.checksum = mix_bytes(mix(VERSION, c->fingerprint), c->state, c->layout.total);
+    saved.checksum = fingerprint_bytes(fingerprint_word(VERSION, c->fingerprint), c->state, c->layout.total);
     memcpy(bytes, &saved, sizeof saved);
     memcpy((unsigned char *)bytes + sizeof saved, c->state, c->layout.total);
 }
@@ -710,7 +692,7 @@ static enum err check_saved(const struct chain *c, const void *bytes, size_t siz
         return err_set(info, ERR_CORRUPT, "saved chain: version %" PRIu64 ", this program reads %d",
                        saved.version, VERSION);
     if (saved.size != size - sizeof saved ||
-        saved.checksum != mix_bytes(mix(VERSION, saved.fingerprint),
+        saved.checksum != fingerprint_bytes(fingerprint_word(VERSION, saved.fingerprint),
                                     (const unsigned char *)bytes + sizeof saved,
                                     size - sizeof saved))
         return err_set(info, ERR_CORRUPT, "saved chain: damaged (length or checksum)");

@@ -247,4 +247,35 @@ static double dot_(const double *a, const double *b, size_t n)
     return vd_sum(sum);
 }
 
+/* `many` lines of the result at once: their additions overlap. */
+static inline __attribute__((always_inline)) void
+triangle_lines(const double *matrix, const double *x, size_t from, size_t to, size_t p, size_t many,
+               vd *sum)
+{
+    for (size_t j = from; j < to; j++)
+        for (size_t k = 0; k < many; k++)
+            sum[k] += x[j] * vd_load(matrix + j * p + k * LANES);
+}
+
+static void triangle_(const double *matrix, const double *x, const double *base, size_t d,
+                      enum triangle kind, double *out)
+{
+    size_t p = padded(d), lines = p / LANES;
+    for (size_t i = 0, many; i < lines; i += many) {
+        size_t at = i * LANES, end = at + 4 * LANES;
+        size_t from = kind == TRIANGLE_LOWER ? 0 : at;
+        size_t to = kind == TRIANGLE_LOWER && end < d ? end : d;
+        vd sum[4] = {{0}};
+        many = lines - i < 4 ? lines - i : 4;
+        for (size_t k = 0; base != NULL && k < many; k++)
+            sum[k] = vd_load(base + at + k * LANES);
+        if (many == 4)
+            triangle_lines(matrix + at, x, from, to, p, 4, sum);
+        else
+            triangle_lines(matrix + at, x, from, to, p, 2, sum);
+        for (size_t k = 0; k < many; k++)
+            vd_store(out + at + k * LANES, sum[k]);
+    }
+}
+
 #endif

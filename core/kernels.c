@@ -30,6 +30,7 @@ const struct kernels KERNELS = {
     .logistic = logistic_,
     .log_logistic = log_logistic_,
     .dot = dot_,
+    .triangle = triangle_,
     .bernoulli = bernoulli_,
     .average = average_,
     .log_sum = log_sum_,

@@ -111,6 +111,10 @@ struct factor_terms {
     double scale;
 };
 
+/* Which elements of a triangular matrix are not zero: row j of `matrix` has those from j on
+ * (TRIANGLE_LOWER: it holds the columns of a lower triangular one), or those up to j. */
+enum triangle { TRIANGLE_LOWER, TRIANGLE_UPPER };
+
 struct kernels {
     const char *isa;
     void (*rng_bits)(struct rng *rng, uint64_t *out, size_t n);
@@ -140,6 +144,10 @@ struct kernels {
     void (*logistic)(const double *x, double *out, size_t n);
     void (*log_logistic)(const double *x, double *out, size_t n);
     double (*dot)(const double *a, const double *b, size_t n);
+    /* out = base + sum of x_j times row j of `matrix`, d rows of padded(d) numbers; base may be
+     * NULL. Lines that are all zero are left out. */
+    void (*triangle)(const double *matrix, const double *x, const double *base, size_t d,
+                     enum triangle kind, double *out);
 
     /* For held-out metrics. Arrays need be neither aligned nor padded here, and nothing is written
      * behind the n-th number. */
