@@ -21,7 +21,8 @@
 #define MAP_STEPS        200
 #define MOMENTS_FROM     4096 /* parameters, from which on moments cost too much at every iteration */
 #define MOMENTS_EVERY    8
-#define WORK_ARRAYS      8
+#define DENSE_FROM       17 /* parameters, likewise in a dense frame */
+#define WORK_ARRAYS      9
 
 /* First in the flat state. */
 struct head {
@@ -47,10 +48,12 @@ struct chain {
     struct gradient source;
     uint64_t noise_every; /* 0: there is no noise to look at */
     uint64_t moments_every;
-    bool one_sigma; /* all coordinates have the same step size */
-    double *work;   /* WORK_ARRAYS of padded(d) */
-    double *g, *tau, *scratch[4], *before, *sigma_now;
+    uint64_t user_at; /* the iteration of which `user` is the position; UINT64_MAX: of none */
+    bool one_sigma;   /* all coordinates have the same step size */
+    double *work;     /* WORK_ARRAYS of padded(d) */
+    double *g, *tau, *scratch[4], *before, *sigma_now, *user;
     double *prediction;
+    void *work_user; /* scratch of the model itself */
     uint32_t *save;
     size_t width, capacity, draws;
     uint64_t first_draw;
@@ -61,6 +64,11 @@ struct chain {
 };
 
 /* ---- configuration ---- */
+
+static const struct model *target(const struct chain_config *config)
+{
+    return config->view != NULL ? config->view : config->model;
+}
 
 static size_t batch_of(const struct chain_config *config)
 {
@@ -136,19 +144,34 @@ static enum err check_save(const struct chain_config *config, struct err_info *i
     return ERR_OK;
 }
 
+static bool dense(const struct chain_config *config)
+{
+    return config->frame != NULL && config->frame->kind == FRAME_DENSE;
+}
+
 /* A bounded sampler would walk on from infinity without ever meeting a NaN. */
 static enum err check_start(const struct chain_config *config, struct err_info *info)
 {
-    const double *values = config->start.values;
-    if (config->start.kind != START_VALUES)
+    const struct chain_start *start = &config->start;
+    bool near = start->kind == START_NEAR && !dense(config);
+    if (start->kind != START_VALUES && !near)
         return ERR_OK;
-    if (values == NULL)
+    if (start->values == NULL || (near && start->spread == NULL))
         return err_set(info, ERR_INVALID, "no start values are given");
     for (size_t j = 0; j < config->model->d; j++)
-        if (!isfinite(values[j]))
+        if (!isfinite(start->values[j]) || (near && !isfinite(start->spread[j])))
             return err_set(info, ERR_INVALID,
                            "start value %zu is %g; start values must be finite numbers", j + 1,
-                           values[j]);
+                           start->values[j]);
+    return ERR_OK;
+}
+
+static enum err check_view(const struct chain_config *config, struct err_info *info)
+{
+    const struct model *m = config->model, *v = config->view;
+    if ((v == NULL) != (config->frame == NULL) ||
+        (v != NULL && (v->d != m->d || v->N != m->N || config->frame->d != m->d)))
+        return err_set(info, ERR_INVALID, "the view or the frame is not one of this model");
     return ERR_OK;
 }
 
@@ -167,7 +190,8 @@ enum err chain_check(const struct chain_config *config, struct err_info *info)
         if (code != ERR_OK)
             return err_set(info, code, "%s: %s", table.specs[i].name, why.message);
     }
-    enum err code = check_batch(config, info);
+    enum err code = check_view(config, info);
+    code = code == ERR_OK ? check_batch(config, info) : code;
     code = code == ERR_OK ? check_step(config, info) : code;
     code = code == ERR_OK ? check_save(config, info) : code;
     return code == ERR_OK ? check_start(config, info) : code;
@@ -180,7 +204,8 @@ static uint64_t mix_step(uint64_t h, const struct step_size *step)
     h = fingerprint_bytes(h, &step->t0, sizeof step->t0);
     h = fingerprint_bytes(h, &step->gamma, sizeof step->gamma);
     h = fingerprint_bytes(h, &step->fraction, sizeof step->fraction);
-    return step->values != NULL ? fingerprint_bytes(h, step->values, step->count * sizeof(double)) : h;
+    return step->values != NULL ? fingerprint_bytes(h, step->values, step->count * sizeof(double))
+                                : h;
 }
 
 /* Everything that the saved state depends on; the number of iterations is not among it. */
@@ -196,6 +221,9 @@ static uint64_t fingerprint(const struct chain_config *c)
                                 c->warmup,      c->thin,         c->save != NULL,
                                 c->save_count,  c->metric_every, c->model->prediction_count};
     h = fingerprint_bytes(h, numbers, sizeof numbers);
+    if (c->frame != NULL)
+        h = fingerprint_word(fingerprint_word(h, frame_fingerprint(c->frame)),
+                             c->view->differences);
     return c->save != NULL ? fingerprint_bytes(h, c->save, c->save_count * sizeof c->save[0]) : h;
 }
 
@@ -212,7 +240,7 @@ static bool looks_at_noise(const struct chain_config *c)
 {
     if (c->sampler->beyond == NULL)
         return false;
-    return c->model->N > 0 ? !full_batch(c) && batch_of(c) >= 2 : c->model->noise_tau > 0.0;
+    return c->model->N > 0 ? !full_batch(c) && batch_of(c) >= 2 : target(c)->noise_tau > 0.0;
 }
 
 static bool has_metrics(const struct chain_config *c)
@@ -269,8 +297,8 @@ size_t chain_memory_bytes(const struct chain_config *c)
 {
     size_t array = padded(c->model->d) * sizeof(double);
     size_t batch = full_batch(c) ? 0 : batch_of(c) * sizeof(uint32_t) + c->model->N;
-    return layout(c).total + (WORK_ARRAYS + 3) * array + c->model->work_bytes + batch +
-           capacity_of(c) * width_of(c) * sizeof(double) +
+    return layout(c).total + (WORK_ARRAYS + 3) * array + target(c)->work_bytes +
+           c->model->work_bytes + batch + capacity_of(c) * width_of(c) * sizeof(double) +
            padded(c->model->prediction_count) * sizeof(double);
 }
 
@@ -303,8 +331,9 @@ static void point_into_state(struct chain *c)
 
 static void point_into_work(struct chain *c)
 {
-    double **parts[WORK_ARRAYS] = {&c->g,          &c->tau,        &c->scratch[0], &c->scratch[1],
-                                   &c->scratch[2], &c->scratch[3], &c->before,     &c->sigma_now};
+    double **parts[WORK_ARRAYS] = {&c->g,          &c->tau,        &c->scratch[0],
+                                   &c->scratch[1], &c->scratch[2], &c->scratch[3],
+                                   &c->before,     &c->sigma_now,  &c->user};
     for (size_t i = 0; i < WORK_ARRAYS; i++)
         *parts[i] = c->work + i * padded(c->config.model->d);
 }
@@ -319,9 +348,10 @@ static bool allocate_buffers(struct chain *c)
         return c->values != NULL;
     c->metric_width = metric_width(config->model->type);
     c->prediction = lanes_alloc(config->model->prediction_count, sizeof *c->prediction);
+    c->work_user = lanes_alloc(config->model->work_bytes, 1);
     c->metric_iteration = calloc(METRIC_CAPACITY, sizeof *c->metric_iteration);
     c->metric_values = calloc(METRIC_CAPACITY * 2 * c->metric_width, sizeof *c->metric_values);
-    return c->values && c->prediction && c->metric_iteration && c->metric_values;
+    return c->values && c->prediction && c->work_user && c->metric_iteration && c->metric_values;
 }
 
 static bool copy_save(struct chain *c, const struct chain_config *config)
@@ -353,7 +383,7 @@ static enum err allocate(struct chain **out, const struct chain_config *config,
     c->state = lanes_alloc(c->layout.total, 1);
     c->work = lanes_alloc(WORK_ARRAYS * padded(config->model->d), sizeof *c->work);
     if (c->state && c->work && copy_save(c, config) && allocate_buffers(c))
-        code = gradient_init(&c->source, config->model, batch_of(config),
+        code = gradient_init(&c->source, target(config), batch_of(config),
                              config->replacement && !full_batch(config), info);
     else
         code = err_set(info, ERR_NO_MEMORY, "no memory for a chain of %zu parameters",
@@ -364,10 +394,12 @@ static enum err allocate(struct chain **out, const struct chain_config *config,
     }
     point_into_state(c);
     point_into_work(c);
+    c->user_at = UINT64_MAX;
     size_t rare = config->model->d / 8;
     c->noise_every = looks_at_noise(config) ? (rare > NOISE_EVERY ? rare : NOISE_EVERY) : 0;
     c->one_sigma = config->step.kind != STEP_AUTO && config->step.values == NULL;
-    c->moments_every = config->model->d < MOMENTS_FROM ? 1 : MOMENTS_EVERY;
+    bool dear = config->model->d >= (dense(config) ? DENSE_FROM : MOMENTS_FROM);
+    c->moments_every = dear ? MOMENTS_EVERY : 1;
     *out = c;
     return ERR_OK;
 }
@@ -382,6 +414,7 @@ void chain_free(struct chain *c)
     free(c->save);
     free(c->values);
     free(c->prediction);
+    free(c->work_user);
     free(c->metric_iteration);
     free(c->metric_values);
     free(c);
@@ -389,14 +422,32 @@ void chain_free(struct chain *c)
 
 /* ---- start ---- */
 
+static void start_near(struct chain *c, const struct chain_start *start)
+{
+    size_t d = c->config.model->d;
+    double *z = c->scratch[0];
+    rng_normal(&c->rng[RNG_START], z, d);
+    memset(z + d, 0, (padded(d) - d) * sizeof *z);
+    if (dense(&c->config))
+        frame_to_user(c->config.frame, z, c->user);
+    for (size_t j = 0; !dense(&c->config) && j < d; j++)
+        c->user[j] = start->values[j] + start->spread[j] * z[j];
+}
+
 static enum err start_value(struct chain *c, const struct chain_start *start, struct err_info *info)
 {
     const struct model *m = c->config.model;
     enum start_kind kind = start->kind == START_MAP ? m->type->start : start->kind;
     if (start->kind == START_VALUES)
-        memcpy(c->theta, start->values, m->d * sizeof *c->theta);
+        memcpy(c->user, start->values, m->d * sizeof *c->user);
+    else if (start->kind == START_NEAR)
+        start_near(c, start);
     else
-        m->type->start_value(m, kind, &c->rng[RNG_START], c->theta, c->scratch[0]);
+        m->type->start_value(m, kind, &c->rng[RNG_START], c->user, c->scratch[0]);
+    if (c->config.frame != NULL)
+        frame_from_user(c->config.frame, c->user, c->theta);
+    else
+        memcpy(c->theta, c->user, m->d * sizeof *c->theta);
     if (start->kind != START_MAP)
         return ERR_OK;
     struct optimum result;
@@ -432,7 +483,7 @@ enum err chain_new(struct chain **out, const struct chain_config *config, struct
     }
     first_step_size(c, &config->step);
     c->config.step.values = NULL;
-    c->config.start.values = NULL;
+    c->config.start = (struct chain_start){0};
     *out = c;
     return ERR_OK;
 }
@@ -461,16 +512,28 @@ static void count_noise(struct chain *c, const double *sigma)
     }
 }
 
+/* Where it is, in the user's coordinates; converted once per iteration at most. */
+static const double *user_position(struct chain *c)
+{
+    if (c->config.frame == NULL)
+        return c->theta;
+    if (c->user_at != c->head->iteration)
+        frame_to_user(c->config.frame, c->theta, c->user);
+    c->user_at = c->head->iteration;
+    return c->user;
+}
+
 static void keep_draw(struct chain *c)
 {
+    const double *theta = user_position(c);
     double *row = c->values + c->draws * c->width;
     if (c->draws == 0)
         c->first_draw = c->head->iteration / c->config.thin - 1;
     if (c->save == NULL)
-        memcpy(row, c->theta, c->width * sizeof *row);
+        memcpy(row, theta, c->width * sizeof *row);
     else
         for (size_t k = 0; k < c->width; k++)
-            row[k] = c->theta[c->save[k]];
+            row[k] = theta[c->save[k]];
     c->draws++;
 }
 
@@ -480,8 +543,8 @@ static void keep_metrics(struct chain *c)
     size_t width = c->metric_width;
     double *draw = c->metric_values + 2 * width * c->metrics, *average = draw + width;
     c->metric_iteration[c->metrics++] = c->head->iteration;
-    m->type->predict(m, c->theta, c->prediction, c->source.work);
-    m->type->score(m, c->prediction, draw, c->source.work);
+    m->type->predict(m, user_position(c), c->prediction, c->work_user);
+    m->type->score(m, c->prediction, draw, c->work_user);
     if (c->head->iteration <= c->config.warmup) {
         for (size_t k = 0; k < width; k++)
             average[k] = NAN;
@@ -489,7 +552,7 @@ static void keep_metrics(struct chain *c)
     }
     double weight = 1.0 / (double)++c->head->average_count;
     kernels->average(c->average, c->prediction, weight, m->prediction_count);
-    m->type->score(m, c->average, average, c->source.work);
+    m->type->score(m, c->average, average, c->work_user);
 }
 
 static void iterate(struct chain *c)
@@ -531,7 +594,7 @@ static void iterate(struct chain *c)
     if (adapting)
         adapt_update(&c->adapt, t + 1, c->before, c->g, c->tau, c->theta);
     if (!warmup && (t + 1 - config->warmup) % c->moments_every == 0)
-        kernels->moments(c->mean, c->m2, c->theta, (double)++c->head->moment_count, d);
+        kernels->moments(c->mean, c->m2, user_position(c), (double)++c->head->moment_count, d);
     if (noise)
         count_noise(c, sigma);
     if ((t + 1) % config->thin == 0)
@@ -674,7 +737,8 @@ void chain_save(const struct chain *c, void *bytes)
     struct saved saved = {
         .version = VERSION, .fingerprint = c->fingerprint, .size = c->layout.total};
     memcpy(saved.magic, MAGIC, sizeof saved.magic);
-    saved.checksum = fingerprint_bytes(fingerprint_word(VERSION, c->fingerprint), c->state, c->layout.total);
+    saved.checksum =
+        fingerprint_bytes(fingerprint_word(VERSION, c->fingerprint), c->state, c->layout.total);
     memcpy(bytes, &saved, sizeof saved);
     memcpy((unsigned char *)bytes + sizeof saved, c->state, c->layout.total);
 }
@@ -693,8 +757,8 @@ static enum err check_saved(const struct chain *c, const void *bytes, size_t siz
                        saved.version, VERSION);
     if (saved.size != size - sizeof saved ||
         saved.checksum != fingerprint_bytes(fingerprint_word(VERSION, saved.fingerprint),
-                                    (const unsigned char *)bytes + sizeof saved,
-                                    size - sizeof saved))
+                                            (const unsigned char *)bytes + sizeof saved,
+                                            size - sizeof saved))
         return err_set(info, ERR_CORRUPT, "saved chain: damaged (length or checksum)");
     if (saved.fingerprint != c->fingerprint || saved.size != c->layout.total)
         return err_set(info, ERR_CONFLICT, "saved chain: belongs to another configuration");
@@ -715,7 +779,7 @@ enum err chain_load(struct chain **out, const struct chain_config *config, const
     }
     memcpy(c->state, (const unsigned char *)bytes + sizeof(struct saved), c->layout.total);
     c->config.step.values = NULL;
-    c->config.start.values = NULL;
+    c->config.start = (struct chain_start){0};
     *out = c;
     return ERR_OK;
 }

@@ -9,6 +9,7 @@
 #ifndef BARKER_CORE_CHAIN_H
 #define BARKER_CORE_CHAIN_H
 
+#include "core/frame.h"
 #include "core/model.h"
 #include "core/sampler.h"
 
@@ -16,12 +17,20 @@ struct chain;
 
 struct chain_start {
     enum start_kind kind;
-    const double *values; /* START_VALUES: d numbers, borrowed during chain_new */
+    const double *values; /* START_VALUES, START_NEAR: d numbers, borrowed during chain_new */
     uint32_t map_steps;   /* START_MAP: at most this many optimisation steps; 0: 200 */
+    /* START_NEAR: a draw from the normal whose sds these are (d numbers, borrowed) around `values`;
+     * with a dense frame, from the standard normal in its coordinates: then neither is needed. */
+    const double *spread;
 };
 
 struct chain_config {
     const struct model *model; /* borrowed: must outlive the chain */
+    /* What is sampled, when it is not the model itself: a view of it (core/view.h) and its frame,
+     * both NULL or both borrowed. The chain then walks in the frame's coordinates, in which its
+     * step sizes and its gradient noise are; draws, moments and metrics are the user's. */
+    const struct model *view;
+    const struct frame *frame;
     const struct sampler_type *sampler;
     double params[PARAM_MAX]; /* of the sampler, in table order */
     struct step_size step;    /* values are borrowed during chain_new */
@@ -89,9 +98,9 @@ size_t chain_save_size(const struct chain *chain);
 void chain_save(const struct chain *chain, void *bytes);
 
 /* Running moments of every parameter over all iterations after warm-up (not only the saved ones);
- * with 4096 parameters or more, over every eighth: neighbours are nearly the same, and a pass over
- * so many numbers costs as much as a move. mean and variance (n - 1 in the denominator; NaN below
- * 2) have room for d numbers. Returns the count. */
+ * with 4096 parameters or more, or more than 16 in a dense frame, over every eighth: neighbours are
+ * nearly the same, and a pass over so many numbers costs as much as a move. mean and variance (n -
+ * 1 in the denominator; NaN below 2) have room for d numbers. Returns the count. */
 uint64_t chain_moments(const struct chain *chain, double *mean, double *variance);
 
 /* What is known about the gradient noise: sampled now and then after warm-up. Averages per
@@ -113,6 +122,7 @@ void chain_step(const struct chain *chain, double *sigma, enum step_limit *limit
 
 /* Acceptance rate after warm-up of an exact sampler; NaN for others. */
 double chain_acceptance(const struct chain *chain);
+/* The position in the coordinates it walks in. */
 const double *chain_theta(const struct chain *chain);
 /* Memory of one chain with this configuration, in bytes, buffers included. */
 size_t chain_memory_bytes(const struct chain_config *config);

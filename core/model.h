@@ -30,7 +30,7 @@ struct model_block {
     size_t rank, shape[2], offset;
 };
 
-enum start_kind { START_ZERO, START_PRIOR, START_VALUES, START_MAP };
+enum start_kind { START_ZERO, START_PRIOR, START_VALUES, START_MAP, START_NEAR };
 
 struct frame;
 
@@ -41,6 +41,7 @@ struct model {
     struct model_block blocks[MODEL_BLOCKS];
     size_t block_count;
     size_t work_bytes;       /* scratch that grad_*, log_* and predict need */
+    bool differences;        /* terms are differences from a centre (core/view.h) */
     double noise_tau;        /* sd of the artificial gradient noise; 0: none */
     size_t prediction_count; /* numbers that `predict` fills; 0: no held-out data */
     /* Rough work of one term of grad_batch, and of a held-out metric (predict, and score twice), in
