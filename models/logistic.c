@@ -5,6 +5,7 @@
  * The slope is core/kernel_link.h's. */
 #include "core/kernels.h"
 #include "core/linear.h"
+#include "core/vmath.h"
 #include "models/models.h"
 #include "models/normal.h"
 #include "models/setup.h"
@@ -66,7 +67,7 @@ static enum err init(struct model **out, const double *params, const struct data
         model_free(base);
         return err_set(info, ERR_NO_MEMORY, "logistic: no memory for %zu responses", train->N);
     }
-    base->work_bytes = linear_work_bytes(&l->linear);
+    base->work_bytes = linear_work_bytes(&l->linear) + padded(base->d) * sizeof(double);
     normal_init(&l->prior, params[0], train->columns);
     setup_block(base, "theta", train->columns, 0);
     base->prediction_count = test != NULL ? test->N : 0;
@@ -139,6 +140,51 @@ static double log_batch(const struct model *m, const double *theta, const uint32
     return sum;
 }
 
+/* Lower triangle of H += weight x x', whole vectors at a time: what they write above the diagonal
+ * is overwritten in the end. */
+static void add_square(double *H, size_t stride, const double *x, double weight, size_t d)
+{
+    for (size_t j = 0; j < d; j++) {
+        vd factor = vd_set(weight * x[j]);
+        for (size_t k = 0; k <= j; k += LANES)
+            vd_store(H + j * stride + k, vd_load(H + j * stride + k) + factor * vd_load(x + k));
+    }
+}
+
+static void copy_row(const struct dataset *data, size_t i, double *x)
+{
+    for (size_t j = 0; j < data->columns; j++)
+        x[j] = data->precision == PRECISION_SINGLE
+                   ? (double)((const float *)data->x)[i * data->stride + j]
+                   : ((const double *)data->x)[i * data->stride + j];
+}
+
+/* Sum over the rows of p (1 - p) x x', and the prior's precision on the diagonal. */
+static void hessian(const struct model *m, const double *theta, double *H, void *work)
+{
+    const struct dataset *data = self(m)->train;
+    size_t d = m->d, stride = padded(d);
+    double *x = work;
+    struct chunk c;
+    memset(H, 0, d * stride * sizeof *H);
+    memset(x, 0, stride * sizeof *x);
+    for (size_t at = 0; at < data->N; at += CHUNK) {
+        chunk_fill(&c, data, theta, NULL, at, data->N);
+        kernels->logistic(c.z, c.eta, c.count); /* p (1 - p) does not ask which response it is */
+        for (size_t k = 0; k < c.count; k++) {
+            copy_row(data, at + k, x);
+            add_square(H, stride, x, c.eta[k] * (1.0 - c.eta[k]), d);
+        }
+    }
+    for (size_t j = 0; j < d; j++) {
+        H[j * stride + j] += self(m)->prior.precision;
+        for (size_t k = 0; k < j; k++)
+            H[k * stride + j] = H[j * stride + k];
+    }
+    for (size_t j = 0; j < d; j++)
+        memset(H + j * stride + d, 0, (stride - d) * sizeof *H);
+}
+
 static void start_value(const struct model *m, enum start_kind kind, struct rng *rng, double *theta,
                         double *scratch)
 {
@@ -177,6 +223,7 @@ const struct model_type model_logistic = {
     .grad_batch = grad_batch,
     .log_fixed = log_fixed,
     .log_batch = log_batch,
+    .hessian = hessian,
     .start_value = start_value,
     .predict = predict,
     .score = score,
