@@ -138,7 +138,7 @@ static enum err check_request(struct call *call, struct mistakes *mistakes, stru
     return ERR_OK;
 }
 
-static enum err make_plan(struct call *call, struct plan *plan, struct err_info *info)
+static enum err make_plan(struct call *call, struct admission *plan, struct err_info *info)
 {
     const struct route *route = call->route;
     plan->where = route->flags & ROUTE_POOL ? RUN_POOL : RUN_INLINE;
@@ -167,7 +167,7 @@ static void refuse_route(struct request *req, const char *allow, struct reply *r
     reply_header(reply, "Allow", allow);
 }
 
-static void admit(void *ctx, struct request *req, struct plan *plan, struct reply *reply)
+static void admit(void *ctx, struct request *req, struct admission *plan, struct reply *reply)
 {
     char allow[120];
     struct err_info info;

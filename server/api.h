@@ -151,7 +151,7 @@ API_ROUTES(X)
 #undef X
 
 /* PUT dataset before its body comes: where the body goes. */
-enum err api_dataset_begin(struct call *call, struct plan *plan, struct err_info *info);
+enum err api_dataset_begin(struct call *call, struct admission *plan, struct err_info *info);
 
 /* What main gives to http_start. */
 struct http_app api_http_app(struct app *app);

@@ -131,7 +131,7 @@ static void abort_upload(void *ctx)
     call->upload = NULL;
 }
 
-enum err api_dataset_begin(struct call *call, struct plan *plan, struct err_info *info)
+enum err api_dataset_begin(struct call *call, struct admission *plan, struct err_info *info)
 {
     uint64_t limit = (uint64_t)call->app->config->upload_mb << 20;
     struct store_stats stats;

@@ -107,7 +107,7 @@ void bias_meter_release(struct bias_meter *meter)
 /* Which of the common columns are looked at. */
 enum mark { MARK_NONE, MARK_SPREAD, MARK_LARGE };
 
-struct plan {
+struct outline {
     uint32_t *columns; /* in common */
     size_t count;
     unsigned char *marks;
@@ -115,18 +115,18 @@ struct plan {
     struct bias_row *rough; /* by the running moments; NULL: they do not tell */
 };
 
-static void plan_release(struct plan *p)
+static void outline_release(struct outline *p)
 {
     free(p->columns);
     free(p->marks);
     free(p->rough);
 }
 
-static enum err plan_init(struct plan *p, struct jobfile *file, size_t width,
-                          const struct reference *reference, struct err_info *info)
+static enum err outline_init(struct outline *p, struct jobfile *file, size_t width,
+                             const struct reference *reference, struct err_info *info)
 {
-    *p = (struct plan){.columns = malloc((width + 1) * sizeof *p->columns),
-                       .marks = calloc(width + 1, 1)};
+    *p = (struct outline){.columns = malloc((width + 1) * sizeof *p->columns),
+                          .marks = calloc(width + 1, 1)};
     if (p->columns == NULL || p->marks == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for %zu parameters", width);
     for (size_t column = 0; column < width; column++)
@@ -137,8 +137,8 @@ static enum err plan_init(struct plan *p, struct jobfile *file, size_t width,
 
 /* Rows from the running moments. They are there for every coordinate, in its order, and columns are
  * coordinates when all are saved. */
-static enum err plan_rough(struct plan *p, struct jobfile *file, const struct reference *reference,
-                           struct err_info *info)
+static enum err outline_rough(struct outline *p, struct jobfile *file,
+                              const struct reference *reference, struct err_info *info)
 {
     struct jobfile_info about;
     struct combined running = {0};
@@ -161,7 +161,7 @@ static enum err plan_rough(struct plan *p, struct jobfile *file, const struct re
     return code;
 }
 
-static void mark(struct plan *p, size_t k, enum mark how)
+static void mark(struct outline *p, size_t k, enum mark how)
 {
     if (p->marks[k] != MARK_NONE)
         return;
@@ -184,7 +184,7 @@ static int larger_first(const void *a, const void *b, void *context)
     return x > y ? -1 : x < y ? 1 : (i > k) - (i < k);
 }
 
-static bool mark_large(struct plan *p, size_t which, size_t most)
+static bool mark_large(struct outline *p, size_t which, size_t most)
 {
     struct by_bias by = {.rows = p->rough, .which = which};
     size_t *order = malloc((p->count + 1) * sizeof *order);
@@ -200,12 +200,12 @@ static bool mark_large(struct plan *p, size_t which, size_t most)
 }
 
 /* Every column, if the budget has DRAWS_LEAST draws of each chain for each. */
-static enum err plan_marks(struct plan *p, struct jobfile *file, const struct reference *reference,
-                           size_t most, struct err_info *info)
+static enum err outline_marks(struct outline *p, struct jobfile *file,
+                              const struct reference *reference, size_t most, struct err_info *info)
 {
     enum err code = ERR_OK;
     if (p->count > most)
-        code = plan_rough(p, file, reference, info);
+        code = outline_rough(p, file, reference, info);
     size_t spread = p->rough != NULL && most > 1 ? most / 2 : most;
     size_t stride = p->count > most ? (p->count + spread - 1) / spread : 1;
     for (size_t k = 0; k < p->count; k += stride)
@@ -218,7 +218,7 @@ static enum err plan_marks(struct plan *p, struct jobfile *file, const struct re
 }
 
 /* The rows that were looked at go to their places among the rough ones, if there are any. */
-static void place_rows(struct bias_table *out, struct plan *p, const struct bias_row *looked)
+static void place_rows(struct bias_table *out, struct outline *p, const struct bias_row *looked)
 {
     for (size_t k = 0, i = 0; k < p->count; k++) {
         bool marked = p->marks[k] != MARK_NONE;
@@ -253,7 +253,7 @@ static enum err measure_rows(struct bias_table *out, struct jobfile *file,
 }
 
 static enum err measure_plan(struct bias_table *out, struct jobfile *file,
-                             const struct reference *reference, struct plan *p,
+                             const struct reference *reference, struct outline *p,
                              const struct bias_budget *budget, struct err_info *info)
 {
     struct jobfile_info about;
@@ -287,17 +287,17 @@ enum err bias_measure(struct bias_table *out, struct jobfile *file,
                       struct err_info *info)
 {
     struct jobfile_info about;
-    struct plan plan;
+    struct outline plan;
     jobfile_info(file, &about);
     *out = (struct bias_table){.saved = about.width};
     size_t most = budget->draws / ((size_t)about.chains * DRAWS_LEAST);
-    enum err code = plan_init(&plan, file, about.width, reference, info);
+    enum err code = outline_init(&plan, file, about.width, reference, info);
     if (code == ERR_OK)
-        code = plan_marks(&plan, file, reference, most > 0 ? most : 1, info);
+        code = outline_marks(&plan, file, reference, most > 0 ? most : 1, info);
     out->common = plan.count;
     if (code == ERR_OK)
         code = measure_plan(out, file, reference, &plan, budget, info);
-    plan_release(&plan);
+    outline_release(&plan);
     if (code != ERR_OK)
         bias_release(out);
     return code;

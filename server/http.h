@@ -72,7 +72,7 @@ struct body_sink {
     void (*abort)(void *ctx);
 };
 
-struct plan {
+struct admission {
     enum run_where where;      /* RUN_INLINE by default */
     uint64_t body_limit;       /* bytes; 0: a body is refused with 413 */
     uint32_t body_deadline_ms; /* absolute; 0: the default of the configuration */
@@ -118,7 +118,7 @@ void reply_header(struct reply *reply, const char *name, const char *value);
 struct http_app {
     void *ctx;
     /* Refuses by setting reply->status; otherwise fills the plan. Must not block. */
-    void (*admit)(void *ctx, struct request *req, struct plan *plan, struct reply *reply);
+    void (*admit)(void *ctx, struct request *req, struct admission *plan, struct reply *reply);
     void (*handle)(void *ctx, struct request *req, struct reply *reply);
     /* Every request that was shown to `admit` or `problem` ends here exactly once; req->app is
      * freed here. `status` is 0 when the client was gone before there was a reply. */

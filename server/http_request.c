@@ -214,7 +214,7 @@ static enum err keep_bytes(struct http_request *r, const char *bytes, size_t siz
 
 enum request_step request_take(struct http_request *r, const char *bytes, size_t size)
 {
-    const struct plan *plan = &r->plan;
+    const struct admission *plan = &r->plan;
     r->received += size;
     if (r->received > plan->body_limit && r->received - plan->body_limit > DRAIN_BYTES)
         return STEP_CUT;

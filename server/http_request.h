@@ -52,7 +52,7 @@ struct http_request {
     bool streaming; /* among common->streams */
     struct waiter waiter;
     struct rules_headers headers;
-    struct plan plan;
+    struct admission plan;
     struct reply reply;
     char *body;
     size_t body_room;

@@ -85,7 +85,7 @@ static const struct route *job_route(void)
     return &api_routes[i];
 }
 
-static void admit(void *ctx, struct request *req, struct plan *plan, struct reply *answer)
+static void admit(void *ctx, struct request *req, struct admission *plan, struct reply *answer)
 {
     struct call *call = calloc(1, sizeof *call);
     (void)plan;

@@ -89,7 +89,8 @@ static inline void sink_abort(void *ctx)
     atomic_fetch_add(&app->sinks_aborted, 1);
 }
 
-static inline void app_admit(void *ctx, struct request *req, struct plan *plan, struct reply *reply)
+static inline void app_admit(void *ctx, struct request *req, struct admission *plan,
+                             struct reply *reply)
 {
     struct app *app = ctx;
     req->app = calloc(1, 16); /* so that a leak or a double end shows */
