@@ -127,11 +127,11 @@ INLINE void total_fold(struct kind kind, const double *total, double *sum)
 struct stage {
     size_t rows;
     uint32_t last[GROUP_MAX]; /* a group that is not whole: its last row is repeated */
-    struct line x[STAGE][8], y[STAGE], r[STAGE];
+    struct line x[STAGE][8], y[STAGE], offset[STAGE], r[STAGE];
 };
 
 /* The rows from `at` on, as many as fit. */
-INLINE void stage_fill(struct kind kind, enum link link, struct stage *s, const struct linear *l,
+INLINE void stage_fill(struct kind kind, struct stage *s, const struct linear *l,
                        const struct linear_batch *batch, const uint32_t *idx, size_t at)
 {
     size_t G = line_elements(kind.real), left = batch->n - at;
@@ -139,7 +139,9 @@ INLINE void stage_fill(struct kind kind, enum link link, struct stage *s, const 
 #pragma GCC unroll 1
     for (size_t g = 0; g < s->rows / G; g++, at += G) {
         group_load(kind, l->data->x, idx, at, s->x[g]);
-        s->y[g] = link_responses(link, kind.real, l, idx != NULL ? idx + at : NULL, at);
+        s->y[g] = link_responses(kind.real, l, idx != NULL ? idx + at : NULL, at);
+        if (l->offset != NULL)
+            s->offset[g] = link_offsets(kind.real, l, idx != NULL ? idx + at : NULL, at);
     }
     if (s->rows % G == 0)
         return;
@@ -148,7 +150,9 @@ INLINE void stage_fill(struct kind kind, enum link link, struct stage *s, const 
         s->last[k] = idx != NULL ? idx[i] : (uint32_t)i;
     }
     group_load(kind, l->data->x, s->last, 0, s->x[s->rows / G]);
-    s->y[s->rows / G] = link_responses(link, kind.real, l, s->last, 0);
+    s->y[s->rows / G] = link_responses(kind.real, l, s->last, 0);
+    if (l->offset != NULL)
+        s->offset[s->rows / G] = link_offsets(kind.real, l, s->last, 0);
 }
 
 /* The residuals of the group behind its first `count` rows become zero. */
@@ -163,13 +167,14 @@ INLINE struct line cut_off(enum precision p, struct line r, size_t count)
     return r;
 }
 
-INLINE void stage_add(struct kind kind, enum link link, struct stage *s, struct line theta,
+INLINE void stage_add(struct kind kind, const struct linear *l, struct stage *s, struct line theta,
                       bool squares, struct line_sums *sums)
 {
     size_t G = line_elements(kind.real), groups = (s->rows + G - 1) / G;
 #pragma GCC unroll 1
     for (size_t g = 0; g < groups; g++)
-        s->r[g] = link_residual(link, kind.real, group_predict(kind, s->x[g], theta), s->y[g]);
+        s->r[g] =
+            link_residual(kind.real, l, group_predict(kind, s->x[g], theta), s->y[g], s->offset[g]);
     if (s->rows % G != 0)
         s->r[groups - 1] = cut_off(kind.real, s->r[groups - 1], s->rows % G);
 #pragma GCC unroll 1
@@ -181,7 +186,7 @@ INLINE void stage_add(struct kind kind, enum link link, struct stage *s, struct 
     }
 }
 
-INLINE void short_gradient(struct kind kind, enum link link, const struct linear *l,
+INLINE void short_gradient(struct kind kind, const struct linear *l,
                            const struct linear_batch *batch, bool squares)
 {
     _Alignas(ALIGNMENT) double total[GROUP_MAX] = {0}, total_squares[GROUP_MAX] = {0};
@@ -191,10 +196,10 @@ INLINE void short_gradient(struct kind kind, enum link link, const struct linear
         struct line_sums sums = {0};
         for (size_t turn = 0; turn < SHORT_TERMS / STAGE && at < batch->n; turn++, at += s.rows) {
             if (batch->idx != NULL)
-                stage_fill(kind, link, &s, l, batch, batch->idx, at);
+                stage_fill(kind, &s, l, batch, batch->idx, at);
             else
-                stage_fill(kind, link, &s, l, batch, NULL, at);
-            stage_add(kind, link, &s, theta, squares, &sums);
+                stage_fill(kind, &s, l, batch, NULL, at);
+            stage_add(kind, l, &s, theta, squares, &sums);
         }
         total_add(kind.real, total, sums.sum);
         if (squares)
@@ -308,13 +313,14 @@ INLINE void block_predict(struct kind kind, struct block *b, const struct datase
 }
 
 /* eta becomes the residual. */
-INLINE void block_residuals(enum precision p, enum link link, const struct linear *l,
-                            struct block *b)
+INLINE void block_residuals(enum precision p, const struct linear *l, struct block *b)
 {
     size_t G = line_elements(p), size = 64 / G;
     for (size_t k = 0; k < b->count; k += G) {
-        struct line y = link_responses(link, p, l, b->row + k, 0);
-        line_store(b->eta + k * size, link_residual(link, p, line_load(b->eta + k * size), y));
+        struct line y = link_responses(p, l, b->row + k, 0), offset = {0};
+        if (l->offset != NULL)
+            offset = link_offsets(p, l, b->row + k, 0);
+        line_store(b->eta + k * size, link_residual(p, l, line_load(b->eta + k * size), y, offset));
     }
 }
 
@@ -364,7 +370,7 @@ INLINE void block_add(struct kind kind, const struct block *b, size_t lines,
         block_add_lines(kind, b, j, 1, batch, squares);
 }
 
-INLINE void long_gradient(struct kind kind, enum link link, const struct linear *l,
+INLINE void long_gradient(struct kind kind, const struct linear *l,
                           const struct linear_batch *batch, const void *theta, bool squares)
 {
     struct block b;
@@ -373,57 +379,48 @@ INLINE void long_gradient(struct kind kind, enum link link, const struct linear 
     for (size_t at = 0; at < batch->n; at += BLOCK_ROWS) {
         block_fill(&b, l->data, batch->idx, at, batch->n);
         block_predict(kind, &b, l->data, theta);
-        block_residuals(kind.real, link, l, &b);
+        block_residuals(kind.real, l, &b);
         block_add(kind, &b, lines, batch, squares);
     }
 }
 
 /* ---- one entry for all ---- */
 
-INLINE void gradient_of_rows(struct kind kind, enum link link, const struct linear *l,
+INLINE void gradient_of_rows(struct kind kind, const struct linear *l,
                              const struct linear_batch *batch, const void *theta)
 {
     if (kind.quarters >= 4 && batch->sumsq != NULL)
-        long_gradient(kind, link, l, batch, theta, true);
+        long_gradient(kind, l, batch, theta, true);
     else if (kind.quarters >= 4)
-        long_gradient(kind, link, l, batch, theta, false);
+        long_gradient(kind, l, batch, theta, false);
     else if (batch->sumsq != NULL)
-        short_gradient(kind, link, l, batch, true);
+        short_gradient(kind, l, batch, true);
     else
-        short_gradient(kind, link, l, batch, false);
-}
-
-INLINE void gradient_of_link(enum link link, const struct linear *l,
-                             const struct linear_batch *batch)
-{
-    const enum precision single = PRECISION_SINGLE, wide = PRECISION_DOUBLE;
-    size_t quarters = row_bytes(l->data) / 16;
-    if (l->data->precision == PRECISION_DOUBLE) {
-        if (quarters == 2)
-            gradient_of_rows((struct kind){wide, wide, 2}, link, l, batch, batch->theta);
-        else
-            gradient_of_rows((struct kind){wide, wide, 4}, link, l, batch, batch->theta);
-    } else if (quarters == 1) {
-        gradient_of_rows((struct kind){single, single, 1}, link, l, batch, NULL);
-    } else if (quarters == 2) {
-        gradient_of_rows((struct kind){single, single, 2}, link, l, batch, NULL);
-    } else {
-        float *theta = batch->work;
-        for (size_t j = 0; j < l->data->stride; j++)
-            theta[j] = (float)batch->theta[j];
-        gradient_of_rows((struct kind){single, single, 4}, link, l, batch, theta);
-    }
+        short_gradient(kind, l, batch, false);
 }
 
 static void linear_gradient_(const struct linear *l, const struct linear_batch *batch)
 {
     size_t width = padded(l->data->columns) * sizeof *batch->sum;
+    const enum precision single = PRECISION_SINGLE, wide = PRECISION_DOUBLE;
+    size_t quarters = row_bytes(l->data) / 16;
     memset(batch->sum, 0, width);
     if (batch->sumsq != NULL)
         memset(batch->sumsq, 0, width);
-    switch (l->link) {
-    case LINK_LOGISTIC:
-        gradient_of_link(LINK_LOGISTIC, l, batch);
+    if (l->data->precision == PRECISION_DOUBLE) {
+        if (quarters == 2)
+            gradient_of_rows((struct kind){wide, wide, 2}, l, batch, batch->theta);
+        else
+            gradient_of_rows((struct kind){wide, wide, 4}, l, batch, batch->theta);
+    } else if (quarters == 1) {
+        gradient_of_rows((struct kind){single, single, 1}, l, batch, NULL);
+    } else if (quarters == 2) {
+        gradient_of_rows((struct kind){single, single, 2}, l, batch, NULL);
+    } else {
+        float *theta = batch->work;
+        for (size_t j = 0; j < l->data->stride; j++)
+            theta[j] = (float)batch->theta[j];
+        gradient_of_rows((struct kind){single, single, 4}, l, batch, theta);
     }
 }
 

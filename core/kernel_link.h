@@ -5,6 +5,21 @@
 #include "core/kernel_line.h"
 #include "core/linear.h"
 
+/* Numbers of FLOATS rows. */
+INLINE vf gather_single(const float *x, const uint32_t *row)
+{
+#if REGISTER == 64
+    return (vf)_mm512_i32gather_ps(_mm512_loadu_si512(row), x, 4);
+#elif REGISTER == 32
+    return (vf)_mm256_i32gather_ps(x, _mm256_loadu_si256((const __m256i *)(const void *)row), 4);
+#else
+    vf out = {0};
+    for (size_t k = 0; k < FLOATS; k++)
+        out[k] = x[row[k]];
+    return out;
+#endif
+}
+
 /* ---- logistic: the response is kept as the sign bit where y = 0 ---- */
 
 #define SIGN_SINGLE 0x80000000U
@@ -86,14 +101,51 @@ INLINE struct line logistic_residual(enum precision p, struct line eta, struct l
     return eta;
 }
 
+/* F(offset) - F(eta): what y says is the same at both. */
+INLINE struct line logistic_difference(enum precision p, struct line eta, struct line offset)
+{
+    if (p == PRECISION_SINGLE) {
+        for (size_t i = 0; i < FPARTS; i++)
+            eta.part[i] = vf_logistic(offset.part[i]) - vf_logistic(eta.part[i]);
+        return eta;
+    }
+    vd here, there;
+    memcpy(&here, &eta, sizeof here);
+    memcpy(&there, &offset, sizeof there);
+    here = vd_logistic(there) - vd_logistic(here);
+    memcpy(&eta, &here, sizeof here);
+    return eta;
+}
+
 /* ---- any of them ---- */
+
+/* The offsets of a line of rows, as link_responses. */
+INLINE struct line link_offsets(enum precision p, const struct linear *l, const uint32_t *row,
+                                size_t at)
+{
+    struct line out;
+    if (row == NULL)
+        return line_load((const char *)l->offset + at * (p == PRECISION_SINGLE ? 4 : 8));
+    if (p == PRECISION_DOUBLE) {
+        vd x;
+        for (size_t k = 0; k < LANES; k++)
+            x[k] = ((const double *)l->offset)[row[k]];
+        memcpy(&out, &x, sizeof out);
+        return out;
+    }
+    for (size_t i = 0; i < FPARTS; i++)
+        out.part[i] = gather_single(l->offset, row + i * FLOATS);
+    return out;
+}
 
 /* What the residual needs of a line of rows: those that `row` names, or, when it is NULL, those
  * from `at` on, a multiple of their number. */
-INLINE struct line link_responses(enum link link, enum precision p, const struct linear *l,
-                                  const uint32_t *row, size_t at)
+INLINE struct line link_responses(enum precision p, const struct linear *l, const uint32_t *row,
+                                  size_t at)
 {
-    switch (link) {
+    if (l->difference)
+        return (struct line){0};
+    switch (l->link) {
     case LINK_LOGISTIC:
         return row != NULL ? logistic_responses(p, l->ones, row)
                            : zeros_of(p, l->ones[at / 32] >> at % 32);
@@ -101,11 +153,15 @@ INLINE struct line link_responses(enum link link, enum precision p, const struct
     return (struct line){0};
 }
 
-INLINE struct line link_residual(enum link link, enum precision p, struct line eta, struct line y)
+/* From x'theta of a line of rows; `offset` is looked at only where there is one. */
+INLINE struct line link_residual(enum precision p, const struct linear *l, struct line eta,
+                                 struct line y, struct line offset)
 {
-    switch (link) {
+    if (l->offset != NULL)
+        eta = line_add(p, eta, offset);
+    switch (l->link) {
     case LINK_LOGISTIC:
-        return logistic_residual(p, eta, y);
+        return l->difference ? logistic_difference(p, eta, offset) : logistic_residual(p, eta, y);
     }
     return eta;
 }

@@ -263,7 +263,7 @@ static void triangle_(const double *matrix, const double *x, const double *base,
     size_t p = padded(d), lines = p / LANES;
     for (size_t i = 0, many; i < lines; i += many) {
         size_t at = i * LANES, end = at + 4 * LANES;
-        size_t from = kind == TRIANGLE_LOWER ? 0 : at;
+        size_t from = kind == TRIANGLE_UPPER ? at : 0;
         size_t to = kind == TRIANGLE_LOWER && end < d ? end : d;
         vd sum[4] = {{0}};
         many = lines - i < 4 ? lines - i : 4;

@@ -111,9 +111,9 @@ struct factor_terms {
     double scale;
 };
 
-/* Which elements of a triangular matrix are not zero: row j of `matrix` has those from j on
- * (TRIANGLE_LOWER: it holds the columns of a lower triangular one), or those up to j. */
-enum triangle { TRIANGLE_LOWER, TRIANGLE_UPPER };
+/* Which elements of row j of a matrix are not zero: those from j on (TRIANGLE_LOWER: the rows are
+ * the columns of a lower triangular one), those up to j, or all. */
+enum triangle { TRIANGLE_LOWER, TRIANGLE_UPPER, TRIANGLE_NONE };
 
 struct kernels {
     const char *isa;

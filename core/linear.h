@@ -20,6 +20,11 @@ struct linear {
     const struct dataset *data; /* borrowed */
     uint32_t
         *ones; /* LINK_LOGISTIC: bit i of them is y_i, which keeps the responses in the cache */
+    /* eta_i = offset_i + x_i' theta: N numbers of the data's precision and, behind them, as many as
+     * fill a line, 64-byte aligned; borrowed. NULL: none. */
+    const void *offset;
+    bool difference; /* residuals are r_i(eta_i) - r_i(offset_i): control variates around theta = 0
+                      */
 };
 
 /* False when there is no memory. */

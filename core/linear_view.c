@@ -1,0 +1,235 @@
+/* Views of models with a linear predictor. */
+#include "core/linear_view.h"
+#include "core/kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The gradient of what no minibatch touches is linear in u: constant + curvature u, with constant =
+ * A' (P (mean - centre) + sum of all terms at the centre) and curvature = -A' P A. */
+struct linear_view {
+    struct model base;
+    struct model_type type;
+    const struct model *inside; /* borrowed, as is the frame */
+    const struct frame *frame;
+    struct linear linear; /* the model's, but for: */
+    struct dataset data;
+    void *rows, *offset; /* ours; rows: FRAME_DENSE only */
+    double *constant;
+    double *curvature; /* FRAME_DENSE: d rows of padded(d); FRAME_SHIFT: the diagonal */
+};
+
+static const struct linear_view *self(const struct model *m)
+{
+    return (const struct linear_view *)m;
+}
+
+static void grad_fixed(const struct model *m, const double *u, double *g, void *work)
+{
+    const struct linear_view *v = self(m);
+    (void)work;
+    if (v->frame->kind == FRAME_DENSE) {
+        kernels->triangle(v->curvature, u, v->constant, m->d, TRIANGLE_NONE, g);
+        return;
+    }
+    for (size_t j = 0; j < m->d; j++)
+        g[j] = v->constant[j] + v->curvature[j] * u[j];
+}
+
+static void grad_batch(const struct model *m, const double *u, const uint32_t *idx, size_t n,
+                       double *sum, double *sumsq, void *work)
+{
+    linear_gradient(&self(m)->linear,
+                    &(struct linear_batch){
+                        .theta = u, .idx = idx, .n = n, .sum = sum, .sumsq = sumsq, .work = work});
+}
+
+/* Log densities are the model's own, to the last bit. */
+static double *to_user(const struct linear_view *v, const double *u, void *work)
+{
+    double *theta = work;
+    frame_to_user(v->frame, u, theta);
+    return theta;
+}
+
+static void *inner_work(const struct linear_view *v, void *work)
+{
+    return (double *)work + padded(v->base.d);
+}
+
+static double log_fixed(const struct model *m, const double *u, void *work)
+{
+    const struct linear_view *v = self(m);
+    const double *theta = to_user(v, u, work);
+    return v->inside->type->log_fixed(v->inside, theta, inner_work(v, work));
+}
+
+static double log_batch(const struct model *m, const double *u, const uint32_t *idx, size_t n,
+                        void *work)
+{
+    const struct linear_view *v = self(m);
+    const double *theta = to_user(v, u, work);
+    return v->inside->type->log_batch(v->inside, theta, idx, n, inner_work(v, work));
+}
+
+static void release(struct model *m)
+{
+    struct linear_view *v = (struct linear_view *)m;
+    free(v->rows);
+    free(v->offset);
+    free(v->constant);
+    free(v->curvature);
+}
+
+/* ---- making ---- */
+
+static size_t element_bytes(const struct dataset *data)
+{
+    return data->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double);
+}
+
+static void put(const struct dataset *data, void *array, size_t at, double value)
+{
+    if (data->precision == PRECISION_SINGLE)
+        ((float *)array)[at] = (float)value;
+    else
+        ((double *)array)[at] = value;
+}
+
+static double get(const struct dataset *data, const void *array, size_t at)
+{
+    return data->precision == PRECISION_SINGLE ? (double)((const float *)array)[at]
+                                               : ((const double *)array)[at];
+}
+
+#define CHUNK 256 /* rows */
+
+static bool fill_offsets(struct linear_view *v, const struct linear *linear)
+{
+    const struct dataset *data = linear->data;
+    _Alignas(ALIGNMENT) double eta[CHUNK];
+    uint32_t row[CHUNK];
+    v->offset = lanes_alloc(data->N, element_bytes(data));
+    if (v->offset == NULL)
+        return false;
+    for (size_t at = 0, n; at < data->N; at += n) {
+        n = data->N - at < CHUNK ? data->N - at : CHUNK;
+        for (size_t k = 0; k < n; k++)
+            row[k] = (uint32_t)(at + k);
+        linear_predictor(data, v->frame->centre, row, n, eta);
+        for (size_t k = 0; k < n; k++)
+            put(data, v->offset, at + k,
+                eta[k] + (linear->offset != NULL ? get(data, linear->offset, at + k) : 0.0));
+    }
+    v->linear.offset = v->offset;
+    return true;
+}
+
+static bool fill_rows(struct linear_view *v, const struct dataset *data)
+{
+    double *x = lanes_alloc(2 * padded(data->columns), sizeof *x);
+    double *turned = x != NULL ? x + padded(data->columns) : NULL;
+    v->rows = lanes_alloc(data->N * data->stride, element_bytes(data));
+    for (size_t i = 0; v->rows != NULL && x != NULL && i < data->N; i++) {
+        for (size_t j = 0; j < data->columns; j++)
+            x[j] = get(data, data->x, i * data->stride + j);
+        frame_gradient(v->frame, x, turned);
+        for (size_t j = 0; j < data->columns; j++)
+            put(data, v->rows, i * data->stride + j, turned[j]);
+    }
+    free(x);
+    v->data.x = v->rows;
+    return v->rows != NULL && x != NULL;
+}
+
+static void fill_curvature(struct linear_view *v, const double *precision)
+{
+    const struct frame *f = v->frame;
+    size_t d = v->base.d, p = padded(d);
+    if (f->kind == FRAME_SHIFT) {
+        for (size_t j = 0; j < d; j++)
+            v->curvature[j] = -precision[j];
+        return;
+    }
+    for (size_t j = 0; j < d; j++)
+        for (size_t i = 0; i < d; i++)
+            for (size_t k = 0; k <= i && f->rows[i * p + j] != 0.0; k++)
+                v->curvature[j * p + k] -= f->rows[i * p + j] * precision[i] * f->rows[i * p + k];
+}
+
+static bool fill_constant(struct linear_view *v, const struct linear_view_parts *parts)
+{
+    const struct model *in = v->inside;
+    double *sum = lanes_alloc(in->d, sizeof *sum);
+    void *work = lanes_alloc(in->work_bytes, 1);
+    bool ok = sum != NULL && work != NULL;
+    if (ok && v->base.differences)
+        in->type->grad_batch(in, v->frame->centre, NULL, in->N, sum, NULL, work);
+    for (size_t j = 0; ok && j < in->d; j++) {
+        double mean = parts->mean != NULL ? parts->mean[j] : 0.0;
+        sum[j] += parts->precision[j] * (mean - v->frame->centre[j]);
+    }
+    if (ok)
+        frame_gradient(v->frame, sum, v->constant);
+    free(sum);
+    free(work);
+    return ok;
+}
+
+static bool fill(struct linear_view *v, const struct linear_view_parts *parts)
+{
+    size_t d = v->base.d;
+    v->constant = lanes_alloc(d, sizeof(double));
+    v->curvature = lanes_alloc(v->frame->kind == FRAME_DENSE ? d * padded(d) : d, sizeof(double));
+    if (v->constant == NULL || v->curvature == NULL)
+        return false;
+    fill_curvature(v, parts->precision);
+    return fill_constant(v, parts) && fill_offsets(v, parts->linear) &&
+           (v->frame->kind == FRAME_SHIFT || fill_rows(v, parts->linear->data));
+}
+
+static void fill_base(struct linear_view *v)
+{
+    const struct model_type *in = v->inside->type;
+    size_t mine = padded(v->base.d) * sizeof(double) + v->inside->work_bytes;
+    size_t batch = linear_work_bytes(&v->linear);
+    v->type = (struct model_type){
+        .name = in->name,
+        .help = in->help,
+        .data = in->data,
+        .params = in->params,
+        .start = in->start,
+        .release = release,
+        .grad_fixed = grad_fixed,
+        .grad_batch = grad_batch,
+        .log_fixed = log_fixed,
+        .log_batch = log_batch,
+    };
+    v->base.type = &v->type;
+    v->base.prediction_count = 0;
+    v->base.work_bytes = mine > batch ? mine : batch;
+}
+
+enum err linear_view_new(struct model **out, const struct linear_view_parts *parts,
+                         const struct frame *frame, bool control, struct err_info *info)
+{
+    struct linear_view *v = calloc(1, sizeof *v);
+    if (v == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for a view");
+    v->base = *parts->model;
+    v->base.differences = control;
+    v->inside = parts->model;
+    v->frame = frame;
+    v->linear = *parts->linear;
+    v->data = *parts->linear->data;
+    v->linear.data = &v->data;
+    v->linear.difference = control;
+    fill_base(v);
+    if (!fill(v, parts)) {
+        model_free(&v->base);
+        return err_set(info, ERR_NO_MEMORY, "no memory for a view of %zu rows",
+                       parts->linear->data->N);
+    }
+    *out = &v->base;
+    return ERR_OK;
+}

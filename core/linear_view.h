@@ -1,0 +1,21 @@
+/* The view (core/view.h) of a model with a linear predictor and independent normal priors: rows are
+ * transformed once, x_i' A, and what the centre predicts is their offset, so that neither
+ * coordinates nor control variates cost anything per iteration. */
+#ifndef BARKER_CORE_LINEAR_VIEW_H
+#define BARKER_CORE_LINEAR_VIEW_H
+
+#include "core/linear.h"
+#include "core/view.h"
+
+/* `linear` is the model's own, over its training data, whose columns are all of its parameters;
+ * `precision` (d numbers) belongs to the prior, around `mean` (NULL: 0). All are borrowed. */
+struct linear_view_parts {
+    const struct model *model;
+    const struct linear *linear;
+    const double *precision, *mean;
+};
+
+enum err linear_view_new(struct model **out, const struct linear_view_parts *parts,
+                         const struct frame *frame, bool control, struct err_info *info);
+
+#endif
