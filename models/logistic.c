@@ -4,13 +4,14 @@
  * in eta is s F(-s eta): written so, neither loses digits when a row is predicted almost surely.
  * The slope is core/kernel_link.h's. */
 #include "core/kernels.h"
-#include "core/linear.h"
+#include "core/linear_view.h"
 #include "core/vmath.h"
 #include "models/models.h"
 #include "models/normal.h"
 #include "models/setup.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct logistic {
@@ -210,6 +211,21 @@ static void score(const struct model *m, const double *q, double *metrics, void 
     metrics[1] = kernels->count_above(q, 0.5, count) / (double)count;
 }
 
+static enum err view(struct model **out, const struct model *m, const struct frame *frame,
+                     bool control, struct err_info *info)
+{
+    double *precision = lanes_alloc(m->d, sizeof *precision);
+    if (precision == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for a view of %zu parameters", m->d);
+    for (size_t j = 0; j < m->d; j++)
+        precision[j] = self(m)->prior.precision;
+    struct linear_view_parts parts = {
+        .model = m, .linear = &self(m)->linear, .precision = precision};
+    enum err code = linear_view_new(out, &parts, frame, control, info);
+    free(precision);
+    return code;
+}
+
 const struct model_type model_logistic = {
     .name = "logistic",
     .help = "Logistic regression of a 0/1 response with independent normal priors.",
@@ -224,6 +240,7 @@ const struct model_type model_logistic = {
     .log_fixed = log_fixed,
     .log_batch = log_batch,
     .hessian = hessian,
+    .view = view,
     .start_value = start_value,
     .predict = predict,
     .score = score,
