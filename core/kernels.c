@@ -6,6 +6,7 @@
 #include "core/kernel_index.h"
 #include "core/kernel_factor.h"
 #include "core/kernel_linear.h"
+#include "core/kernel_lockstep.h"
 #include "core/kernel_metric.h"
 #include "core/kernel_move.h"
 #include "core/kernel_random.h"
@@ -44,6 +45,9 @@ const struct kernels KERNELS = {
     .invert = invert_,
     .add_transposed = add_transposed_,
     .indices = indices_,
+    .bundle_step = bundle_step_,
+    .bundle_walk = bundle_walk_,
+    .known_gradient = known_gradient_,
     .linear_gradient = linear_gradient_,
     .linear_predictor = linear_predictor_,
 };

@@ -9,12 +9,11 @@
 #ifndef BARKER_CORE_KERNELS_H
 #define BARKER_CORE_KERNELS_H
 
+#include "core/bundle.h"
 #include "core/linear.h"
 #include "core/rng.h"
 
 #include <stdbool.h>
-
-enum barker_rule { BARKER_VANILLA, BARKER_CORRECTED, BARKER_EXTREME };
 
 /* theta_j += b_j w_j, w_j = sigma_j z_j (gaussian) or sigma_j (1 + 0.1 z_j); z normal, u uniform
  * (BARKER_EXTREME: unused). Signs have the right probability to 1e-6. A NaN in g is reported; the
@@ -54,7 +53,8 @@ struct source_terms {
     const struct dataset *data;
     const uint32_t *idx; /* the rows, n of them; NULL: 0..n-1 */
     size_t n;
-    const double *W; /* one row of data->columns numbers per source */
+    const double *W;      /* one row of data->columns numbers per source */
+    const double *centre; /* of the same shape: differences from there; NULL: none */
     double *sum, *sumsq;
     void *scratch; /* source_scratch_bytes, 64-byte aligned */
 };
@@ -75,7 +75,7 @@ static inline size_t source_block_rows(size_t columns)
 static inline size_t source_scratch_bytes(size_t columns)
 {
     size_t lanes = source_lanes(columns), block = source_block_rows(columns) * columns;
-    return (3 * columns * lanes + (lanes + 16) + (block + 16)) * sizeof(double);
+    return (4 * columns * lanes + (lanes + 16) + 2 * (block + 16)) * sizeof(double);
 }
 
 /* A square matrix A on the way to its inverse. */
@@ -181,6 +181,13 @@ struct kernels {
      * words must be looked at one by one. */
     bool (*indices)(const uint64_t *words, size_t count, uint32_t N, uint32_t uneven,
                     uint32_t *out);
+    /* One iteration of a bundle whose gradients are in parts, after walk_on; n iterations of
+     * bundles with a known target. False when a gradient was NaN: then the bundles are of no use. */
+    bool (*bundle_step)(const struct walk *walk, struct bundle *bundle);
+    bool (*bundle_walk)(struct walk *walk, struct bundle *bundles, size_t count, uint64_t n);
+    /* g[0] = gradient of the target with its noise, z normal; the rest of PAD numbers 0. */
+    void (*known_gradient)(const struct known_target *target, const double *theta, const float *z,
+                           double *g);
     void (*linear_gradient)(const struct linear *l, const struct linear_batch *batch);
     void (*linear_predictor)(const struct dataset *data, const double *theta, const uint32_t *idx,
                              size_t n, double *eta);

@@ -1,0 +1,61 @@
+/* Sixteen lanes in which a few chains walk together: what core/lockstep.c packs and the kernels
+ * move. Every lane gets the bits that its chain would get alone.
+ *
+ * A chain has `slots` lanes, one per coordinate: lane slots * k + j is coordinate j of chain k, and
+ * lanes that are left over stand still (sigma is 0). Its random numbers come from as many of its
+ * generators as core/kernel_random.h takes for d coordinates: two lanes share one, which is lane l
+ * of stream 0 for the lanes 2 l and 2 l + 1. With one slot, every lane has a generator of its own,
+ * lane l / 2 of stream l % 2. */
+#ifndef BARKER_CORE_BUNDLE_H
+#define BARKER_CORE_BUNDLE_H
+
+#include "core/rng.h"
+
+#include <stdbool.h>
+
+#define BUNDLE_LANES 16
+
+enum barker_rule { BARKER_VANILLA, BARKER_CORRECTED, BARKER_EXTREME };
+
+struct bundle {
+    _Alignas(ALIGNMENT) double theta[BUNDLE_LANES];
+    double sigma[BUNDLE_LANES];
+    double mean[BUNDLE_LANES], m2[BUNDLE_LANES]; /* of the user's coordinates */
+    double tau[BUNDLE_LANES];                    /* the running estimate, before its correction */
+    double fixed[BUNDLE_LANES], sum[BUNDLE_LANES], sumsq[BUNDLE_LANES]; /* gradient, in parts */
+    struct rng jump[2], flip[2], noise[2];
+};
+
+/* A target in one dimension that the kernels know: 2 phi(theta) Phi(alpha theta), with normal noise
+ * on its gradient. */
+struct known_target {
+    double alpha, noise_sd;
+};
+
+/* What all bundles of a walk have in common. */
+struct walk {
+    enum barker_rule rule;
+    bool gaussian; /* law of the jump */
+    double beta;   /* of the running tau; BARKER_CORRECTED */
+    size_t d, slots;
+    bool whole; /* every generator moves at every word */
+    _Alignas(ALIGNMENT) uint64_t first[LANES], second[LANES]; /* all ones: it moves at that word */
+
+    const struct known_target *target; /* one slot: the gradient is its; NULL: it is in parts */
+    double scale, tau_scale, batch;    /* of the parts: N/n, tau per sample sd, n */
+
+    double weight;         /* 1 - (1 - beta)^t */
+    bool moments;          /* to be kept */
+    uint64_t moment_count; /* kept so far */
+    const double *centre;  /* of the user's coordinates, BUNDLE_LANES numbers; NULL: as theta */
+    const double *columns; /* of a dense frame, that many per coordinate; NULL: a shift */
+};
+
+/* What happens once per iteration, whatever the number of bundles. */
+static inline void walk_on(struct walk *w)
+{
+    w->weight += w->beta * (1.0 - w->weight);
+    w->moment_count += w->moments;
+}
+
+#endif

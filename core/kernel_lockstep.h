@@ -1,0 +1,313 @@
+/* Kernels: a few chains in the lanes of a bundle (core/bundle.h), with the arithmetic of
+ * core/kernel_random.h and core/kernel_move.h. A part of core/kernels.c. */
+#ifndef BARKER_CORE_KERNEL_LOCKSTEP_H
+#define BARKER_CORE_KERNEL_LOCKSTEP_H
+
+#include "core/kernel_line.h"
+#include "core/kernel_move.h"
+#include "core/kernel_random.h"
+#include "core/special.h"
+
+/* Doubles of as many lanes as a register has floats. */
+struct wide {
+    vr low, high;
+};
+
+INLINE struct wide wide_load(const double *x, size_t i)
+{
+    return (struct wide){vr_load(x + i), vr_load(x + i + WIDTH)};
+}
+
+INLINE void wide_store(double *x, size_t i, struct wide v)
+{
+    *(vr *)(void *)(x + i) = v.low;
+    *(vr *)(void *)(x + i + WIDTH) = v.high;
+}
+
+INLINE struct wide wide_of(vf x)
+{
+    return (struct wide){vf_low(x), vf_high(x)};
+}
+
+INLINE vf single_product(struct wide a, struct wide b)
+{
+    return vf_of_doubles(a.low * b.low, a.high * b.high);
+}
+
+/* ---- random numbers ---- */
+
+/* The next word of the generators, those that `moves` names; NULL: all. */
+INLINE void next_word(struct stream *stream, const uint64_t *moves, vr_bits out[PARTS])
+{
+    struct stream before = *stream;
+    next(stream, out);
+    for (size_t i = 0; moves != NULL && i < PARTS; i++) {
+        vr_bits moved = *(const vr_bits *)(const void *)(moves + i * WIDTH);
+        for (size_t w = 0; w < 4; w++)
+            stream->s[w][i] = (stream->s[w][i] & moved) | (before.s[w][i] & ~moved);
+    }
+}
+
+/* The 32-bit words from which `normals` and unit_single make 16 numbers: low halves of x and y side
+ * by side, high halves likewise. */
+INLINE vfu low_halves(vr_bits x, vr_bits y)
+{
+    return (vfu)((x & 0xffffffffULL) | (y << 32));
+}
+
+INLINE vfu high_halves(vr_bits x, vr_bits y)
+{
+    return (vfu)((x >> 32) | (y & ~0xffffffffULL));
+}
+
+/* One word of every lane's own generator. */
+INLINE void own_words(struct rng rng[2], vr_bits x[PARTS], vr_bits y[PARTS])
+{
+    struct stream a = stream_of(&rng[0]), b = stream_of(&rng[1]);
+    next(&a, x);
+    next(&b, y);
+    keep(&rng[0], &a);
+    keep(&rng[1], &b);
+}
+
+/* Two words of the generators that two lanes share. */
+INLINE void shared_words(const struct walk *w, struct rng *rng, vr_bits x[PARTS], vr_bits y[PARTS])
+{
+    struct stream stream = stream_of(rng);
+    next_word(&stream, w->whole ? NULL : w->first, x);
+    next_word(&stream, w->whole ? NULL : w->second, y);
+    keep(rng, &stream);
+}
+
+INLINE void lane_normals(const struct walk *w, bool own, struct rng rng[2], vf z[FPARTS])
+{
+    vr_bits x[PARTS], y[PARTS];
+    if (own)
+        own_words(rng, x, y);
+    else
+        shared_words(w, rng, x, y);
+    for (size_t p = 0; p < PARTS; p++) {
+        vf second;
+        normal_pair(low_halves(x[p], y[p]), high_halves(x[p], y[p]), &z[p], &second);
+    }
+}
+
+INLINE void lane_uniforms(const struct walk *w, bool own, struct rng rng[2], vf u[FPARTS])
+{
+    vr_bits x[PARTS], y[PARTS];
+    if (own) {
+        own_words(rng, x, y);
+    } else {
+        struct stream stream = stream_of(rng);
+        next_word(&stream, w->whole ? NULL : w->first, x);
+        keep(rng, &stream);
+    }
+    for (size_t p = 0; p < PARTS; p++)
+        u[p] = below_one(unit_single(own ? low_halves(x[p], y[p]) : (vfu)x[p]));
+}
+
+/* ---- the move ---- */
+
+struct gradients {
+    struct wide g, tau; /* tau: BARKER_CORRECTED, smoothed */
+};
+
+/* theta += +-w; the lanes whose gradient is NaN are marked. */
+INLINE vfi lane_move(const struct walk *w, enum barker_rule rule, struct bundle *b, size_t i, vf z,
+                     vf u, struct gradients at)
+{
+    struct wide sigma = wide_load(b->sigma, i);
+    vf jump = w->gaussian ? z : (vf)(1.0f + 0.1f * z);
+    vf gw = single_product(at.g, sigma) * jump;
+    vfi up;
+    if (rule == BARKER_VANILLA)
+        up = accepted(u, gw);
+    else if (rule == BARKER_CORRECTED)
+        up = corrected_sign(u, gw, single_product(at.tau, sigma) * vf_abs(jump));
+    else
+        up = gw > vf_set(0.0f);
+    jump_by(b->theta, b->sigma, turned(jump, up), i);
+    return gw != gw;
+}
+
+INLINE vr running_tau(const struct walk *w, double *memory, vr tau, double correction)
+{
+    vr m = vr_load(memory);
+    m += w->beta * (tau - m);
+    *(vr *)(void *)memory = m;
+    return m * correction;
+}
+
+INLINE void lane_moments(struct bundle *b, size_t i, vr x, double inverse)
+{
+    vr m = vr_load(b->mean + i), delta = x - m;
+    m += delta * inverse;
+    *(vr *)(void *)(b->mean + i) = m;
+    *(vr *)(void *)(b->m2 + i) += delta * (x - m);
+}
+
+INLINE bool none_marked(vfi marks)
+{
+    int32_t some = 0;
+    for (size_t k = 0; k < FLOATS; k++)
+        some |= marks[k];
+    return some == 0;
+}
+
+/* ---- a known target ---- */
+
+/* phi/Phi in single precision: what is lost is far below the noise. */
+INLINE vr known_part(const struct known_target *t, vr theta, vr ratio, vr z)
+{
+    return (t->alpha * ratio - theta) + t->noise_sd * z;
+}
+
+INLINE struct wide known_at(const struct known_target *t, struct wide theta, vf z)
+{
+    vf x = vf_of_doubles(t->alpha * theta.low, t->alpha * theta.high);
+    struct wide ratio = wide_of(vf_hazard(-x)), noise = wide_of(z);
+    return (struct wide){known_part(t, theta.low, ratio.low, noise.low),
+                         known_part(t, theta.high, ratio.high, noise.high)};
+}
+
+static void known_gradient_(const struct known_target *target, const double *theta, const float *z,
+                            double *g)
+{
+    vr first = known_at(target, wide_load(theta, 0), vf_load(z)).low;
+    memset(g, 0, PAD * sizeof *g);
+    g[0] = first[0];
+}
+
+INLINE vfi known_step(const struct walk *w, enum barker_rule rule, struct bundle *b)
+{
+    vf noise[FPARTS], z[FPARTS], u[FPARTS] = {{0}};
+    vfi bad = {0};
+    lane_normals(w, true, b->noise, noise);
+    lane_normals(w, true, b->jump, z);
+    if (rule != BARKER_EXTREME)
+        lane_uniforms(w, true, b->flip, u);
+    double correction = 1.0 / w->weight, inverse = 1.0 / (double)w->moment_count;
+    for (size_t p = 0, i = 0; p < FPARTS; p++, i += FLOATS) {
+        struct gradients at = {.g = known_at(w->target, wide_load(b->theta, i), noise[p])};
+        if (rule == BARKER_CORRECTED) {
+            vr tau = vr_set(w->target->noise_sd);
+            at.tau.low = running_tau(w, b->tau + i, tau, correction);
+            at.tau.high = running_tau(w, b->tau + i + WIDTH, tau, correction);
+        }
+        bad |= lane_move(w, rule, b, i, z[p], u[p], at);
+        if (w->moments) {
+            lane_moments(b, i, vr_load(b->theta + i), inverse);
+            lane_moments(b, i + WIDTH, vr_load(b->theta + i + WIDTH), inverse);
+        }
+    }
+    return bad;
+}
+
+INLINE bool known_walk(struct walk *w, enum barker_rule rule, struct bundle *bundles, size_t count,
+                       uint64_t n)
+{
+    vfi bad = {0};
+    for (uint64_t t = 0; t < n; t++) {
+        walk_on(w);
+        for (size_t k = 0; k < count; k++)
+            bad |= known_step(w, rule, &bundles[k]);
+    }
+    return none_marked(bad);
+}
+
+static bool bundle_walk_(struct walk *w, struct bundle *bundles, size_t count, uint64_t n)
+{
+    switch (w->rule) {
+    case BARKER_VANILLA:
+        return known_walk(w, BARKER_VANILLA, bundles, count, n);
+    case BARKER_CORRECTED:
+        return known_walk(w, BARKER_CORRECTED, bundles, count, n);
+    case BARKER_EXTREME:
+        break;
+    }
+    return known_walk(w, BARKER_EXTREME, bundles, count, n);
+}
+
+/* ---- gradients in parts ---- */
+
+INLINE vr usable(vr variance)
+{
+    vr_mask finite = (vr)((vr_bits)variance & 0x7fffffffffffffffULL) <= vr_set(DBL_MAX);
+    return (vr)(((vr_mask)vr_positive(variance) & finite) | ((vr_mask)vr_set(DBL_MAX) & ~finite));
+}
+
+/* As estimate_ and smooth_. */
+INLINE vr part_tau(const struct walk *w, struct bundle *b, size_t i, double correction)
+{
+    double share = 1.0 / w->batch, unbiased = 1.0 / (w->batch - 1.0);
+    vr s = vr_load(b->sum + i);
+    vr variance = (vr_load(b->sumsq + i) - s * share * s) * unbiased;
+    return running_tau(w, b->tau + i, w->tau_scale * vr_sqrt(usable(variance)), correction);
+}
+
+INLINE vr part_gradient(const struct walk *w, const struct bundle *b, size_t i)
+{
+    return vr_load(b->fixed + i) + w->scale * vr_load(b->sum + i);
+}
+
+/* The user's coordinates of all lanes: the sums are in the order of triangle_. */
+INLINE void user_lanes(const struct walk *w, const double *theta, double *out)
+{
+    for (size_t at = 0; at < BUNDLE_LANES; at += 4) {
+        const double *u = theta + at / w->slots * w->slots;
+        vd_half sum = *(const vd_half *)(const void *)(w->centre + at);
+        if (w->columns == NULL)
+            sum += *(const vd_half *)(const void *)(theta + at);
+        for (size_t j = 0; w->columns != NULL && j < w->d; j++)
+            sum += u[j] * *(const vd_half *)(const void *)(w->columns + j * BUNDLE_LANES + at);
+        *(vd_half *)(void *)(out + at) = sum;
+    }
+}
+
+INLINE void part_moments(const struct walk *w, struct bundle *b)
+{
+    _Alignas(ALIGNMENT) double user[BUNDLE_LANES];
+    const double *x = b->theta;
+    double inverse = 1.0 / (double)w->moment_count;
+    if (w->centre != NULL) {
+        user_lanes(w, b->theta, user);
+        x = user;
+    }
+    for (size_t i = 0; i < BUNDLE_LANES; i += WIDTH)
+        lane_moments(b, i, vr_load(x + i), inverse);
+}
+
+INLINE bool part_step(const struct walk *w, enum barker_rule rule, struct bundle *b)
+{
+    vf z[FPARTS], u[FPARTS] = {{0}};
+    vfi bad = {0};
+    lane_normals(w, false, b->jump, z);
+    if (rule != BARKER_EXTREME)
+        lane_uniforms(w, false, b->flip, u);
+    double correction = 1.0 / w->weight;
+    for (size_t p = 0, i = 0; p < FPARTS; p++, i += FLOATS) {
+        struct gradients at = {.g = {part_gradient(w, b, i), part_gradient(w, b, i + WIDTH)}};
+        if (rule == BARKER_CORRECTED)
+            at.tau =
+                (struct wide){part_tau(w, b, i, correction), part_tau(w, b, i + WIDTH, correction)};
+        bad |= lane_move(w, rule, b, i, z[p], u[p], at);
+    }
+    if (w->moments)
+        part_moments(w, b);
+    return none_marked(bad);
+}
+
+static bool bundle_step_(const struct walk *w, struct bundle *b)
+{
+    switch (w->rule) {
+    case BARKER_VANILLA:
+        return part_step(w, BARKER_VANILLA, b);
+    case BARKER_CORRECTED:
+        return part_step(w, BARKER_CORRECTED, b);
+    case BARKER_EXTREME:
+        break;
+    }
+    return part_step(w, BARKER_EXTREME, b);
+}
+
+#endif
