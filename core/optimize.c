@@ -1,6 +1,9 @@
-/* Limited-memory BFGS with a backtracking line search (Nocedal & Wright 2006, algorithms 7.4
- * and 3.1). */
+/* Newton's method with Levenberg-Marquardt damping, and limited-memory BFGS with a backtracking
+ * line search (Nocedal & Wright 2006, sections 3.4 and 10.3, algorithms 7.4 and 3.1). Start values
+ * may come from here, so nothing depends on the machine. */
 #include "core/optimize.h"
+#include "core/cholesky.h"
+#include "core/curvature.h"
 #include "core/kernels.h"
 
 #include <math.h>
@@ -10,14 +13,19 @@
 #define HISTORY 8
 #define ARMIJO  1e-4
 #define FLAT    1e-9 /* relative change of the log density that counts as none */
+#define NEAR    1e-9 /* expected gain at which a Newton search is at the mode: 5e-5 sds away */
+#define LOST    1e-4 /* expected gain, at most, that may be lost in the rounding of the density */
+#define DAMPING 1e-3 /* the first, when an undamped step fails */
+#define DAMPED  1e10 /* the last */
+#define CHEAP   1e8  /* units of work (struct model.term_cost) for a step */
 
 struct climb {
     size_t d;
-    double *g, *next, *next_g, *direction;
+    double *g, *next, *next_g, *direction, *scale;
     double *s[HISTORY], *y[HISTORY]; /* differences of theta and of -g */
     double rho[HISTORY];
     size_t stored, newest;
-    double *block;
+    double *block, *H, *factor;           /* Newton: d rows of padded(d) each */
     struct gradient *source;              /* borrowed */
     const struct optimize_limits *limits; /* borrowed */
     struct optimum *result;               /* borrowed */
@@ -42,16 +50,137 @@ static void gradient_at(struct climb *c, const double *theta, double *g)
     gradient_exact(c->source, theta, g);
 }
 
-static bool climb_init(struct climb *c, size_t d)
+static void add_scaled(double *x, double a, const double *v, size_t d)
+{
+    for (size_t j = 0; j < d; j++)
+        x[j] += a * v[j];
+}
+
+static void step_done(struct climb *c, double *theta, double there)
+{
+    struct optimum *result = c->result;
+    memcpy(theta, c->next, c->d * sizeof *theta);
+    result->steps++;
+    result->log_density = there;
+    if (c->limits->tell != NULL) {
+        result->gradient_norm = gradient_largest(c->g, c->d);
+        c->limits->tell(c->limits->ctx, result);
+    }
+}
+
+static double flat(double log_density)
+{
+    return FLAT * (1.0 + fabs(log_density));
+}
+
+/* ---- Newton ---- */
+
+static bool newton_init(struct climb *c, size_t d)
 {
     size_t p = padded(d);
     c->d = d;
-    c->block = lanes_alloc(p * (4 + 2 * HISTORY), sizeof(double));
+    c->block = lanes_alloc(p * (3 + 2 * d), sizeof(double));
     if (c->block == NULL)
         return false;
-    double **parts[] = {&c->g, &c->next, &c->next_g, &c->direction};
+    c->g = c->block;
+    c->next = c->g + p;
+    c->direction = c->next + p;
+    c->H = c->direction + p;
+    c->factor = c->H + p * d;
+    return true;
+}
+
+/* direction = (H + damping diag H)^-1 g. False when that matrix is not positive definite. */
+static bool newton_direction(struct climb *c, double damping)
+{
+    size_t d = c->d, p = padded(d);
+    memcpy(c->factor, c->H, d * p * sizeof *c->H);
+    for (size_t j = 0; j < d; j++)
+        c->factor[j * p + j] += damping * fabs(c->H[j * p + j]);
+    if (!cholesky_factor(c->factor, d, p))
+        return false;
+    memcpy(c->direction, c->g, d * sizeof *c->g);
+    cholesky_solve(c->factor, d, p, c->direction);
+    return isfinite(kernels->dot(c->direction, c->g, d));
+}
+
+/* Damps the step until the density rises as it should. Its new value; NaN: it never does. */
+static double newton_step(struct climb *c, const double *theta, double *damping)
+{
+    double here = c->result->log_density;
+    for (; *damping<DAMPED; *damping = *damping> 0.0 ? 10.0 * *damping : DAMPING) {
+        if (!newton_direction(c, *damping))
+            continue;
+        double slope = kernels->dot(c->direction, c->g, c->d);
+        c->result->expected_gain = 0.5 * slope;
+        if (!may_go_on(c))
+            return NAN;
+        memcpy(c->next, theta, c->d * sizeof *theta);
+        add_scaled(c->next, 1.0, c->direction, c->d);
+        double there = density_at(c, c->next);
+        if (there >= here + ARMIJO * slope)
+            return there;
+        if (*damping == 0.0 && 0.5 * slope < fmin(LOST, flat(here)))
+            return NAN;
+    }
+    return NAN;
+}
+
+/* At rest: an undamped step would gain next to nothing, or less than the density shows. */
+static bool newton_at_rest(const struct climb *c, double damping)
+{
+    double gain = c->result->expected_gain;
+    return damping == 0.0 && gain < fmax(NEAR, fmin(LOST, 1e-3 * flat(c->result->log_density)));
+}
+
+static enum err newton_curvature(struct climb *c, const double *theta, struct err_info *info)
+{
+    const struct model *m = c->source->model;
+    struct curvature_limits limits = {.go_on = c->limits->go_on, .ctx = c->limits->ctx};
+    c->result->gradients += m->type->hessian != NULL ? 1 : 2 * m->d + 1;
+    return curvature_dense(c->source, theta, &limits, c->H, info);
+}
+
+static enum err newton(struct climb *c, double *theta, struct err_info *info)
+{
+    struct optimum *result = c->result;
+    double damping = 0.0;
+    for (uint32_t k = 0; k < c->limits->max_steps && may_go_on(c); k++) {
+        enum err code = newton_curvature(c, theta, info);
+        if (code != ERR_OK)
+            return code == ERR_UNAVAILABLE ? ERR_OK : code;
+        double there = newton_step(c, theta, &damping);
+        bool rest = newton_at_rest(c, damping);
+        if (isnan(there)) {
+            double lost = fmin(LOST, flat(result->log_density));
+            result->converged = !c->stopped && damping == 0.0 && result->expected_gain < lost;
+            break;
+        }
+        if (!may_go_on(c))
+            break;
+        gradient_at(c, c->next, c->g);
+        step_done(c, theta, there);
+        damping = damping > DAMPING ? 0.1 * damping : 0.0;
+        if (rest) {
+            result->converged = true;
+            break;
+        }
+    }
+    return ERR_OK;
+}
+
+/* ---- limited-memory BFGS ---- */
+
+static bool bfgs_init(struct climb *c, size_t d)
+{
+    size_t p = padded(d);
+    c->d = d;
+    c->block = lanes_alloc(p * (5 + 2 * HISTORY), sizeof(double));
+    if (c->block == NULL)
+        return false;
+    double **parts[] = {&c->g, &c->next, &c->next_g, &c->direction, &c->scale};
     double *at = c->block;
-    for (size_t i = 0; i < 4; i++, at += p)
+    for (size_t i = 0; i < 5; i++, at += p)
         *parts[i] = at;
     for (size_t i = 0; i < HISTORY; i++, at += 2 * p) {
         c->s[i] = at;
@@ -60,28 +189,30 @@ static bool climb_init(struct climb *c, size_t d)
     return true;
 }
 
-static void add_scaled(double *x, double a, const double *v, size_t d)
+/* y' D y with D the scale, which makes the coordinates alike. */
+static double scaled_square(const struct climb *c, const double *y)
 {
-    for (size_t j = 0; j < d; j++)
-        x[j] += a * v[j];
+    double sum = 0.0;
+    for (size_t j = 0; j < c->d; j++)
+        sum += c->scale[j] * y[j] * y[j];
+    return sum;
 }
 
-/* The two-loop recursion: direction = H g, H the inverse curvature known from the history. */
+/* The two-loop recursion: direction = B g, B the inverse curvature known from the history, which
+ * begins with a multiple of D. */
 static void find_direction(struct climb *c)
 {
-    double a[HISTORY] = {0};
+    double a[HISTORY] = {0}, multiple = 1.0;
     memcpy(c->direction, c->g, c->d * sizeof *c->g);
     for (size_t k = 0; k < c->stored; k++) {
         size_t i = (c->newest + HISTORY - k) % HISTORY;
         a[i] = c->rho[i] * kernels->dot(c->s[i], c->direction, c->d);
         add_scaled(c->direction, -a[i], c->y[i], c->d);
     }
-    if (c->stored > 0) {
-        size_t i = c->newest;
-        double scale = 1.0 / (c->rho[i] * kernels->dot(c->y[i], c->y[i], c->d));
-        for (size_t j = 0; j < c->d; j++)
-            c->direction[j] *= scale;
-    }
+    if (c->stored > 0)
+        multiple = 1.0 / (c->rho[c->newest] * scaled_square(c, c->y[c->newest]));
+    for (size_t j = 0; j < c->d; j++)
+        c->direction[j] *= multiple * c->scale[j];
     for (size_t k = c->stored; k-- > 0;) {
         size_t i = (c->newest + HISTORY - k) % HISTORY;
         double b = c->rho[i] * kernels->dot(c->y[i], c->direction, c->d);
@@ -109,10 +240,9 @@ static void remember(struct climb *c, const double *theta)
 
 /* Shortens the step until the density rises enough. The new log density, or NaN when it never does.
  */
-static double line_search(struct climb *c, const double *theta, double here)
+static double line_search(struct climb *c, const double *theta, double slope)
 {
-    double slope = kernels->dot(c->direction, c->g, c->d);
-    double step = c->stored > 0 ? 1.0 : fmin(1.0, 1.0 / sqrt(kernels->dot(c->g, c->g, c->d)));
+    double here = c->result->log_density, step = 1.0;
     for (int tries = 0; tries < 60 && may_go_on(c); tries++, step *= 0.5) {
         memcpy(c->next, theta, c->d * sizeof *theta);
         add_scaled(c->next, step, c->direction, c->d);
@@ -123,33 +253,81 @@ static double line_search(struct climb *c, const double *theta, double here)
     return NAN;
 }
 
-static void climb_up(struct climb *c, double *theta)
+/* Three small gains in a row: one may be a stumble on a narrow ridge. */
+static void bfgs(struct climb *c, double *theta)
 {
     struct optimum *result = c->result;
-    double here = result->log_density;
+    unsigned small = 0;
     for (uint32_t k = 0; k < c->limits->max_steps && !result->converged; k++) {
         find_direction(c);
-        if (!(kernels->dot(c->direction, c->g, c->d) > 0.0)) {
+        double slope = kernels->dot(c->direction, c->g, c->d), here = result->log_density;
+        if (!(slope > 0.0)) {
             c->stored = 0;
             find_direction(c);
+            slope = kernels->dot(c->direction, c->g, c->d);
         }
-        double there = line_search(c, theta, here);
+        result->expected_gain = 0.5 * slope;
+        double there = line_search(c, theta, slope);
         if (isnan(there) && c->stored > 0 && !c->stopped) {
-            c->stored = 0; /* start again along the gradient */
+            c->stored = 0; /* start again along the scaled gradient */
             continue;
         }
-        if (isnan(there) || !may_go_on(c))
+        if (isnan(there)) {
+            result->converged = !c->stopped && 0.5 * slope <= flat(here);
+            break;
+        }
+        if (!may_go_on(c))
             break;
         gradient_at(c, c->next, c->next_g);
         remember(c, theta);
-        memcpy(theta, c->next, c->d * sizeof *theta);
         memcpy(c->g, c->next_g, c->d * sizeof *c->g);
-        result->steps++;
-        result->converged = there - here <= FLAT * (1.0 + fabs(there)) && k > 2;
-        here = there;
+        step_done(c, theta, there);
+        small = there - here <= flat(there) && 0.5 * slope <= flat(there) ? small + 1 : 0;
+        result->converged = small >= 3;
     }
-    result->log_density = here;
-    result->gradient_norm = gradient_largest(c->g, c->d);
+}
+
+/* D: what a coordinate would move by Newton's method if it were alone. A start that shows no scale
+ * gets a first step of length 1 at most. */
+static enum err bfgs_scale(struct climb *c, const double *theta, struct err_info *info)
+{
+    c->result->gradients++;
+    enum err code = curvature_diagonal_quick(c->source, theta, c->scale, info);
+    for (size_t j = 0; j < c->d && code == ERR_OK; j++)
+        c->scale[j] = 1.0 / c->scale[j];
+    return code;
+}
+
+/* ---- both ---- */
+
+/* Differences of the gradient serve as well as a Hessian where a few hundred passes over the data
+ * take no time. */
+static bool newton_is_better(const struct model *m)
+{
+    double passes = 2.0 * (double)m->d * (double)m->N * fmax(m->term_cost, 1.0);
+    if (m->type->hessian != NULL)
+        return m->d <= OPTIMIZE_NEWTON_MOST;
+    return m->N > 0 && m->d <= CURVATURE_DENSE_MOST && passes <= CHEAP;
+}
+
+static enum err climb_up(struct climb *c, double *theta, struct err_info *info)
+{
+    const struct model *m = c->source->model;
+    bool by_newton = newton_is_better(m);
+    if (!(by_newton ? newton_init(c, m->d) : bfgs_init(c, m->d)))
+        return err_set(info, ERR_NO_MEMORY, "no memory to look for the mode of %zu parameters",
+                       m->d);
+    gradient_at(c, theta, c->g);
+    enum err code = ERR_OK;
+    if (by_newton)
+        code = newton(c, theta, info);
+    else if (c->limits->max_steps > 0 && may_go_on(c)) {
+        code = bfgs_scale(c, theta, info);
+        if (code == ERR_OK)
+            bfgs(c, theta);
+    }
+    c->result->gradient_norm = gradient_largest(c->g, m->d);
+    return code;
 }
 
 enum err optimize_mode_within(struct gradient *source, double *theta,
@@ -157,17 +335,13 @@ enum err optimize_mode_within(struct gradient *source, double *theta,
                               struct err_info *info)
 {
     struct climb c = {.source = source, .limits = limits, .result = result};
-    *result = (struct optimum){0};
+    *result = (struct optimum){.expected_gain = NAN};
     result->log_density = density_at(&c, theta);
     if (!isfinite(result->log_density))
         return err_set(info, ERR_DIVERGED, "the log density is not finite at the start value");
-    if (!climb_init(&c, source->model->d))
-        return err_set(info, ERR_NO_MEMORY, "no memory to look for the mode of %zu parameters",
-                       source->model->d);
-    gradient_at(&c, theta, c.g);
-    climb_up(&c, theta);
+    enum err code = climb_up(&c, theta, info);
     free(c.block);
-    return ERR_OK;
+    return code;
 }
 
 enum err optimize_mode(struct gradient *source, double *theta, uint32_t max_steps,
