@@ -1,6 +1,5 @@
 /* The resumable chain. */
-#include "core/chain.h"
-#include "core/adapt.h"
+#include "core/chain_parts.h"
 #include "core/fingerprint.h"
 #include "core/kernels.h"
 #include "core/optimize.h"
@@ -16,52 +15,12 @@
     20 /* ... unless they take more than the next: few draws are dear to store \
         */
 #define DRAW_BUFFER_MOST ((size_t)16 << 20)
-#define METRIC_CAPACITY  1024
 #define NOISE_EVERY      256 /* iterations between two looks at the gradient noise, at least */
 #define MAP_STEPS        200
 #define MOMENTS_FROM     4096 /* parameters, from which on moments cost too much at every iteration */
 #define MOMENTS_EVERY    8
 #define DENSE_FROM       17 /* parameters, likewise in a dense frame */
 #define WORK_ARRAYS      9
-
-/* First in the flat state. */
-struct head {
-    uint64_t iteration, status, diverged_at, diverged_coordinate;
-    uint64_t moment_count, noise_count, average_count;
-    struct adapt_window window;
-};
-
-/* Byte offsets of the parts of the flat state; a part that is not needed has no length. */
-struct layout {
-    size_t rng, theta, sigma, limit, memory, mean, m2, tau, beyond, adapt, average, total;
-};
-
-struct chain {
-    struct chain_config config; /* its pointers are cleared or our own */
-    uint64_t fingerprint;
-    struct layout layout;
-    unsigned char *state;
-    struct head *head; /* the rest of this group points into state */
-    struct rng *rng;
-    double *theta, *sigma, *limit, *memory, *mean, *m2, *tau_sum, *beyond_sum, *average;
-    struct adapt adapt;
-    struct gradient source;
-    uint64_t noise_every; /* 0: there is no noise to look at */
-    uint64_t moments_every;
-    uint64_t user_at; /* the iteration of which `user` is the position; UINT64_MAX: of none */
-    bool one_sigma;   /* all coordinates have the same step size */
-    double *work;     /* WORK_ARRAYS of padded(d) */
-    double *g, *tau, *scratch[4], *before, *sigma_now, *user;
-    double *prediction;
-    void *work_user; /* scratch of the model itself */
-    uint32_t *save;
-    size_t width, capacity, draws;
-    uint64_t first_draw;
-    double *values;
-    size_t metric_width, metrics;
-    uint64_t *metric_iteration;
-    double *metric_values;
-};
 
 /* ---- configuration ---- */
 
@@ -617,6 +576,39 @@ uint64_t chain_advance(struct chain *c, uint64_t n)
         iterate(c);
     }
     return c->head->iteration - start;
+}
+
+/* Until the draw that finds no room any more. */
+static uint64_t until_full(const struct chain *c, uint64_t most)
+{
+    uint64_t thin = c->config.thin, room = c->capacity - c->draws;
+    uint64_t next = thin - c->head->iteration % thin;
+    if (room == 0 || c->metrics == METRIC_CAPACITY)
+        return 0;
+    if (next >= most || room - 1 > (most - next) / thin)
+        return most;
+    return next + (room - 1) * thin;
+}
+
+uint64_t chain_quiet(const struct chain *c)
+{
+    const struct chain_config *config = &c->config;
+    uint64_t t = c->head->iteration, warmup = config->warmup;
+    if (chain_status(c) != CHAIN_ACTIVE || config->step.kind == STEP_SCHEDULE)
+        return 0;
+    uint64_t quiet = (t < warmup ? warmup : warmup + config->iterations) - t;
+    if (t < warmup && adapts(config))
+        return 0;
+    if (t >= warmup && c->noise_every > 0) {
+        uint64_t since = (t - warmup) % c->noise_every;
+        uint64_t looks = since > 0 ? c->noise_every - since : 0;
+        quiet = quiet < looks ? quiet : looks;
+    }
+    if (has_metrics(config)) {
+        uint64_t metrics = config->metric_every - 1 - t % config->metric_every;
+        quiet = quiet < metrics ? quiet : metrics;
+    }
+    return until_full(c, quiet);
 }
 
 /* ---- what it knows ---- */
