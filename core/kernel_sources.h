@@ -173,21 +173,26 @@ static void source_gradient_(const struct source_terms *t)
     b.lanes = lanes;
     b.sum = t->scratch;
     b.sumsq = t->sumsq != NULL ? b.sum + K * lanes : NULL;
-    double *W = b.sum + 2 * K * lanes, *end = W + K * lanes, *y = end + lanes + 16;
+    double *W = b.sum + 2 * K * lanes, *centre = t->centre != NULL ? W + K * lanes : NULL;
+    double *end = W + 2 * K * lanes, *y = end + lanes + 16, *there = y + most * K + 16;
     struct source_rows rows = source_rows(t->data, (char *)end);
     bool single = t->data->precision == PRECISION_SINGLE;
     memset(b.sum, 0, (t->sumsq != NULL ? 2 : 1) * K * lanes * sizeof *b.sum);
-    if (single)
-        take_components_single(t->W, K, (float *)(void *)W);
-    else
-        take_components_double(t->W, K, W);
+    for (size_t c = 0; c < (centre != NULL ? 2 : 1); c++) {
+        const double *from = c == 0 ? t->W : t->centre;
+        if (single)
+            take_components_single(from, K, (float *)(void *)(W + c * K * lanes));
+        else
+            take_components_double(from, K, W + c * K * lanes);
+    }
     for (size_t i = 0; i < t->n; i += b.rows) {
         b.rows = t->n - i < most ? t->n - i : most;
         find_rows(&b, &rows, t->idx, i);
         if (single)
-            add_block_single(&b, (float *)(void *)W, (float *)(void *)y);
+            add_block_single(&b, (float *)(void *)W, (float *)(void *)y, (float *)(void *)centre,
+                             (float *)(void *)there);
         else
-            add_block_double(&b, W, y);
+            add_block_double(&b, W, y, centre, there);
     }
     close_up(b.sum, K, lanes, t->sum);
     if (t->sumsq != NULL)

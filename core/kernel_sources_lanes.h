@@ -143,10 +143,18 @@ static void NAME(add_products)(const struct source_block *b, const REAL *slopes,
     }
 }
 
-static void NAME(add_block)(const struct source_block *b, const REAL *W, REAL *y)
+/* With `centre` the slopes there are taken off: `there` has room for as many as y. */
+static void NAME(add_block)(const struct source_block *b, const REAL *W, REAL *y,
+                            const REAL *centre, REAL *there)
 {
     NAME(all_sources)(b, W, y);
     NAME(tanh_halves)(y, b->rows * b->K);
+    if (centre != NULL) {
+        NAME(all_sources)(b, centre, there);
+        NAME(tanh_halves)(there, b->rows * b->K);
+        for (size_t i = 0; i < b->rows * b->K; i++)
+            y[i] -= there[i];
+    }
     for (size_t column = 0; column < b->K; column += GROUP)
         NAME(add_products)(b, y, column);
 }

@@ -111,16 +111,23 @@ static void grad_fixed(const struct model *m, const double *theta, double *g, vo
             g[j] = NAN;
 }
 
-static void grad_batch(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
-                       double *sum, double *sumsq, void *work)
+static void grad_difference(const struct model *m, const double *theta, const double *centre,
+                            const uint32_t *idx, size_t n, double *sum, double *sumsq, void *work)
 {
     kernels->source_gradient(&(struct source_terms){.data = self(m)->train,
                                                     .idx = idx,
                                                     .n = n,
                                                     .W = theta,
+                                                    .centre = centre,
                                                     .sum = sum,
                                                     .sumsq = sumsq,
                                                     .scratch = work});
+}
+
+static void grad_batch(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
+                       double *sum, double *sumsq, void *work)
+{
+    grad_difference(m, theta, NULL, idx, n, sum, sumsq, work);
 }
 
 static double log_fixed(const struct model *m, const double *theta, void *work)
@@ -171,6 +178,7 @@ const struct model_type model_ica = {
     .init = init,
     .grad_fixed = grad_fixed,
     .grad_batch = grad_batch,
+    .grad_difference = grad_difference,
     .log_fixed = log_fixed,
     .log_batch = log_batch,
     .start_value = start_value,

@@ -285,6 +285,39 @@ static void grad_add(const struct model *m, const double *theta, const uint32_t 
     kernels->factor_terms(&t);
 }
 
+/* One vector's part of a term: by r here and by r_there at the centre, times the other vector. */
+static void add_difference(double *sum, double *squares, size_t rank, double r, const double *other,
+                           double r_there, const double *other_there)
+{
+    for (size_t k = 0; k < rank; k++) {
+        double term = r * other[k] - r_there * other_there[k];
+        sum[k] += term;
+        if (squares != NULL)
+            squares[k] += term * term;
+    }
+}
+
+static void grad_difference(const struct model *m, const double *theta, const double *centre,
+                            const uint32_t *idx, size_t n, double *sum, double *sumsq, void *work)
+{
+    (void)work;
+    const struct factorization *f = self(m);
+    memset(sum, 0, padded(m->d) * sizeof *sum);
+    if (sumsq != NULL)
+        memset(sumsq, 0, padded(m->d) * sizeof *sumsq);
+    for (size_t k = 0; k < n; k++) {
+        size_t i = idx != NULL ? idx[k] : k;
+        size_t user = f->user.z + f->train->user[i] * f->rank;
+        size_t item = f->item.z + f->train->item[i] * f->rank;
+        double r = f->alpha * (f->y[i] - dot(theta + user, theta + item, f->rank));
+        double there = f->alpha * (f->y[i] - dot(centre + user, centre + item, f->rank));
+        add_difference(sum + user, sumsq != NULL ? sumsq + user : NULL, f->rank, r, theta + item,
+                       there, centre + item);
+        add_difference(sum + item, sumsq != NULL ? sumsq + item : NULL, f->rank, r, theta + user,
+                       there, centre + user);
+    }
+}
+
 static double side_log(const struct factorization *f, const double *theta, const struct side *side,
                        double *work)
 {
@@ -396,6 +429,7 @@ const struct model_type model_matrix_factorization = {
     .release = release,
     .grad_fixed = grad_fixed,
     .grad_batch = grad_batch,
+    .grad_difference = grad_difference,
     .grad_add = grad_add,
     .log_fixed = log_fixed,
     .log_batch = log_batch,
