@@ -68,19 +68,31 @@ static void add_batch(struct gradient *gs, const double *theta, struct rng *rng,
     kernels->estimate(g, tau, gs->sum, gs->sumsq, scale, tau_scale(mb), (double)mb->n, m->d);
 }
 
+/* In single precision: what is lost is far below the noise. */
+static void known_estimate(struct gradient *gs, const double *theta, struct rng *rng, double *g)
+{
+    float *z = (float *)(void *)gs->sumsq;
+    rng_normal_single(rng, z, 1);
+    kernels->known_gradient(gs->model->known, theta, z, g);
+}
+
 void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng_batch,
                        struct rng *rng_noise, double *g, double *tau)
 {
     const struct model *m = gs->model;
+    bool known = m->known != NULL && m->noise_tau > 0.0;
     if (gs->full) {
-        gradient_exact(gs, theta, g);
+        if (known)
+            known_estimate(gs, theta, rng_noise, g);
+        else
+            gradient_exact(gs, theta, g);
         if (tau != NULL)
             fill(tau, m->noise_tau, m->d);
     } else {
         m->type->grad_fixed(m, theta, g, gs->work);
         add_batch(gs, theta, rng_batch, g, tau);
     }
-    if (m->type->grad_noise != NULL)
+    if (m->type->grad_noise != NULL && !known)
         m->type->grad_noise(m, rng_noise, g, gs->sumsq);
 }
 

@@ -13,6 +13,7 @@
 #ifndef BARKER_CORE_MODEL_H
 #define BARKER_CORE_MODEL_H
 
+#include "core/bundle.h"
 #include "core/dataset.h"
 #include "core/err.h"
 #include "core/param.h"
@@ -43,6 +44,9 @@ struct model {
     size_t work_bytes;       /* scratch that grad_*, log_* and predict need */
     bool differences;        /* terms are differences from a centre (core/view.h) */
     double noise_tau;        /* sd of the artificial gradient noise; 0: none */
+    /* The target and its noise as the kernels know them: noisy gradients are then right to 1e-6.
+     * NULL: they do not. */
+    const struct known_target *known;
     size_t prediction_count; /* numbers that `predict` fills; 0: no held-out data */
     /* Rough work of one term of grad_batch, and of a held-out metric (predict, and score twice), in
      * units of moving one coordinate. They decide how often metrics are taken by default. */

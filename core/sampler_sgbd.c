@@ -80,6 +80,13 @@ static size_t step(struct sampler_step *s)
     return move(s, smooth);
 }
 
+static void lanes(const double *params, struct walk *walk)
+{
+    walk->rule = (enum barker_rule)params[VARIANT];
+    walk->gaussian = params[NOISE] == 1.0;
+    walk->beta = params[BETA];
+}
+
 /* Pr(|w| >= 1.702/tau) for w ~ N(sigma, (0.1 sigma)^2) or N(0, sigma^2). */
 static double beyond(const double *params, double sigma, double tau)
 {
@@ -156,6 +163,7 @@ const struct sampler_type sampler_sgbd = {
     .needs_tau = corrected,
     .memory = memory,
     .step = step,
+    .lanes = lanes,
     .beyond = beyond,
     .ceiling = ceiling,
     .variance_ratio = variance_ratio,

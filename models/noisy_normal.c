@@ -15,6 +15,7 @@ struct noisy_normal {
     struct normal target;
     enum noise noise;
     double scale;
+    struct known_target known; /* GAUSSIAN */
 };
 
 static const char *const noises[] = {
@@ -54,6 +55,8 @@ static enum err init(struct model **out, const double *params, const struct data
     n->noise = (enum noise)params[NOISE];
     n->scale = params[NOISE_SCALE];
     m->noise_tau = noise_tau(n->noise, n->scale);
+    n->known = (struct known_target){.alpha = 0.0, .noise_sd = n->scale};
+    m->known = n->noise == GAUSSIAN ? &n->known : NULL;
     setup_block(m, "theta", 1, 0);
     *out = m;
     return ERR_OK;
@@ -88,10 +91,11 @@ static void grad_noise(const struct model *m, struct rng *rng, double *g, double
 {
     const struct noisy_normal *n = self(m);
     double *second = scratch + padded(m->d);
+    float *z = (float *)(void *)scratch;
     switch (n->noise) {
     case GAUSSIAN:
-        rng_normal(rng, scratch, 1);
-        g[0] += n->scale * scratch[0];
+        rng_normal_single(rng, z, 1);
+        g[0] += n->scale * (double)z[0];
         break;
     case LAPLACE:
         rng_uniform(rng, scratch, 1);

@@ -16,6 +16,7 @@ struct skew_normal {
     struct model base;
     struct normal symmetric; /* phi(theta) */
     double alpha;
+    struct known_target known;
 };
 
 static const struct param_spec specs[PARAMS] = {
@@ -46,6 +47,8 @@ static enum err init(struct model **out, const double *params, const struct data
     normal_init(&s->symmetric, 1.0, 1);
     s->alpha = params[ALPHA];
     m->noise_tau = params[NOISE_SD];
+    s->known = (struct known_target){.alpha = s->alpha, .noise_sd = m->noise_tau};
+    m->known = &s->known;
     setup_block(m, "theta", 1, 0);
     *out = m;
     return ERR_OK;
@@ -114,8 +117,9 @@ static double log_fixed(const struct model *m, const double *theta, void *work)
 
 static void grad_noise(const struct model *m, struct rng *rng, double *g, double *scratch)
 {
-    rng_normal(rng, scratch, 1);
-    g[0] += m->noise_tau * scratch[0];
+    float *z = (float *)(void *)scratch;
+    rng_normal_single(rng, z, 1);
+    g[0] += m->noise_tau * (double)z[0];
 }
 
 static void start_value(const struct model *m, enum start_kind kind, struct rng *rng, double *theta,
