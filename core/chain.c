@@ -461,7 +461,13 @@ static const double *sigma_of_iteration(struct chain *c, uint64_t t)
     return c->sigma_now;
 }
 
-static void count_noise(struct chain *c, const double *sigma)
+bool chain_looks(const struct chain *c)
+{
+    uint64_t t = c->head->iteration, warmup = c->config.warmup;
+    return t >= warmup && c->noise_every > 0 && (t - warmup) % c->noise_every == 0;
+}
+
+void chain_count_noise(struct chain *c, const double *sigma)
 {
     const struct sampler_type *sampler = c->config.sampler;
     c->head->noise_count++;
@@ -520,7 +526,7 @@ static void iterate(struct chain *c)
     size_t d = config->model->d;
     uint64_t t = c->head->iteration;
     bool warmup = t < config->warmup, adapting = warmup && adapts(config);
-    bool noise = !warmup && c->noise_every > 0 && (t - config->warmup) % c->noise_every == 0;
+    bool noise = chain_looks(c);
     const double *sigma = sigma_of_iteration(c, t);
     if (adapting)
         memcpy(c->before, c->theta, d * sizeof *c->theta);
@@ -555,7 +561,7 @@ static void iterate(struct chain *c)
     if (!warmup && (t + 1 - config->warmup) % c->moments_every == 0)
         kernels->moments(c->mean, c->m2, user_position(c), (double)++c->head->moment_count, d);
     if (noise)
-        count_noise(c, sigma);
+        chain_count_noise(c, sigma);
     if ((t + 1) % config->thin == 0)
         keep_draw(c);
     if (has_metrics(config) && (t + 1) % config->metric_every == 0)
@@ -600,8 +606,7 @@ uint64_t chain_quiet(const struct chain *c)
     if (t < warmup && adapts(config))
         return 0;
     if (t >= warmup && c->noise_every > 0) {
-        uint64_t since = (t - warmup) % c->noise_every;
-        uint64_t looks = since > 0 ? c->noise_every - since : 0;
+        uint64_t looks = c->noise_every - (t - warmup) % c->noise_every;
         quiet = quiet < looks ? quiet : looks;
     }
     if (has_metrics(config)) {

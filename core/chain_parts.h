@@ -47,8 +47,12 @@ struct chain {
 };
 
 /* How many iterations from here on do nothing but move, add to the moments and keep draws, all of
- * them in warm-up or all of them after: 0 where the step size adapts or follows a schedule, the
- * noise is looked at, held-out metrics are taken, a buffer is full or the chain ends. */
+ * them in warm-up or all of them after; the first may look at the noise. 0 where the step size
+ * adapts or follows a schedule, held-out metrics are taken, a buffer is full or the chain ends. */
 uint64_t chain_quiet(const struct chain *chain);
+/* Whether the next iteration looks at the noise. */
+bool chain_looks(const struct chain *chain);
+/* Such a look, with the tau in chain->tau. */
+void chain_count_noise(struct chain *chain, const double *sigma);
 
 #endif

@@ -43,29 +43,44 @@ static void fill(double *x, double value, size_t n)
         x[j] = value;
 }
 
-/* The sd of (N/n) times the sum over a batch, per unit of the sample sd of one term: section 1 of
- * the mathematics, with the finite-population factor when rows are not replaced. */
-static double tau_scale(const struct minibatch *mb)
+double gradient_scale(const struct gradient *gs)
 {
-    double N = (double)mb->N, n = (double)mb->n;
-    double scale = N / sqrt(n);
-    return mb->replacement ? scale : scale * sqrt((N - n) / (N - 1.0));
+    return (double)gs->batch.N / (double)gs->batch.n;
 }
 
-static void add_batch(struct gradient *gs, const double *theta, struct rng *rng, double *g,
-                      double *tau)
+/* The sd of (N/n) times the sum over a batch, per unit of the sample sd of one term: section 1 of
+ * the mathematics, with the finite-population factor when rows are not replaced. */
+double gradient_tau_scale(const struct gradient *gs)
+{
+    double N = (double)gs->batch.N, n = (double)gs->batch.n;
+    double scale = N / sqrt(n);
+    return gs->batch.replacement ? scale : scale * sqrt((N - n) / (N - 1.0));
+}
+
+void gradient_draw(struct gradient *gs, struct rng *rng_batch)
+{
+    minibatch_draw(&gs->batch, rng_batch, gs->idx);
+}
+
+void gradient_parts(struct gradient *gs, const double *theta, double *g, bool squares)
 {
     const struct model *m = gs->model;
-    const struct minibatch *mb = &gs->batch;
-    double scale = (double)mb->N / (double)mb->n;
-    minibatch_draw(&gs->batch, rng, gs->idx);
+    m->type->grad_fixed(m, theta, g, gs->work);
+    m->type->grad_batch(m, theta, gs->idx, gs->batch.n, gs->sum, squares ? gs->sumsq : NULL,
+                        gs->work);
+}
+
+static void batch_estimate(struct gradient *gs, const double *theta, double *g, double *tau)
+{
+    const struct model *m = gs->model;
     if (m->type->grad_add != NULL && tau == NULL) {
-        m->type->grad_add(m, theta, gs->idx, mb->n, scale, g, gs->work);
+        m->type->grad_fixed(m, theta, g, gs->work);
+        m->type->grad_add(m, theta, gs->idx, gs->batch.n, gradient_scale(gs), g, gs->work);
         return;
     }
-    m->type->grad_batch(m, theta, gs->idx, mb->n, gs->sum, tau != NULL ? gs->sumsq : NULL,
-                        gs->work);
-    kernels->estimate(g, tau, gs->sum, gs->sumsq, scale, tau_scale(mb), (double)mb->n, m->d);
+    gradient_parts(gs, theta, g, tau != NULL);
+    kernels->estimate(g, tau, gs->sum, gs->sumsq, gradient_scale(gs), gradient_tau_scale(gs),
+                      (double)gs->batch.n, m->d);
 }
 
 /* In single precision: what is lost is far below the noise. */
@@ -89,8 +104,8 @@ void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng
         if (tau != NULL)
             fill(tau, m->noise_tau, m->d);
     } else {
-        m->type->grad_fixed(m, theta, g, gs->work);
-        add_batch(gs, theta, rng_batch, g, tau);
+        gradient_draw(gs, rng_batch);
+        batch_estimate(gs, theta, g, tau);
     }
     if (m->type->grad_noise != NULL && !known)
         m->type->grad_noise(m, rng_noise, g, gs->sumsq);

@@ -32,6 +32,15 @@ void gradient_release(struct gradient *gs);
 void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng_batch,
                        struct rng *rng_noise, double *g, double *tau);
 
+/* The same in steps, for minibatches, as core/lockstep.h takes them: the rows, which the memory is
+ * asked for at once; then, at theta, the fixed part in g and the sums over the rows in gs->sum and,
+ * with `squares`, gs->sumsq. The estimate is g + scale * sum, and tau_scale is tau per unit of the
+ * sample sd. */
+void gradient_draw(struct gradient *gs, struct rng *rng_batch);
+void gradient_parts(struct gradient *gs, const double *theta, double *g, bool squares);
+double gradient_scale(const struct gradient *gs);
+double gradient_tau_scale(const struct gradient *gs);
+
 /* The exact gradient and log density over all data, without artificial noise. */
 void gradient_exact(struct gradient *gs, const double *theta, double *g);
 double gradient_log_density(struct gradient *gs, const double *theta);

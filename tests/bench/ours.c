@@ -1,6 +1,7 @@
 /* Whole iterations of our chains, nothing stored, for `make bench`; see worker.h. */
 #include "core/chain.h"
 #include "core/kernels.h"
+#include "core/lockstep.h"
 #include "models/models.h"
 #include "tests/bench/worker.h"
 
@@ -165,9 +166,8 @@ static void worker_close(void)
 /* Some chains of one job on one thread, n iterations each. */
 static void advance(struct chain **chains, size_t count, uint64_t n)
 {
-    for (size_t k = 0; k < count; k++)
-        if (chain_advance(chains[k], n) != n)
-            die("a chain has stopped");
+    if (lockstep_advance(chains, count, n) != count * n)
+        die("a chain has stopped");
 }
 
 static uint64_t turn;

@@ -1,0 +1,386 @@
+/* Chains in lanes: packed, moved by the kernels while nothing special happens, and put back. */
+#include "core/lockstep.h"
+#include "core/chain_parts.h"
+#include "core/kernels.h"
+
+#include <string.h>
+
+#define BUNDLES 4                        /* that walk together: their states stay in the cache */
+#define CREW    (BUNDLES * BUNDLE_LANES) /* chains, at most */
+#define SHARE   4                        /* lanes of a chain with data, at least */
+
+/* Chains at the same iteration, in lanes. */
+struct crew {
+    struct chain **chains;
+    size_t count, per_bundle, bundle_count;
+    struct walk walk;
+    struct bundle bundles[BUNDLES];
+    struct rng batch[CREW / SHARE]; /* as they were, in case that the walk must be forgotten */
+    bool look;                      /* the first iteration looks at the noise */
+    double centre[BUNDLE_LANES];
+    double columns[BUNDLE_LANES * BUNDLE_LANES];
+};
+
+/* ---- which chains ---- */
+
+static size_t slots_of(const struct chain *c)
+{
+    size_t d = c->config.model->d;
+    return c->source.model->N == 0 ? 1 : d <= SHARE ? SHARE : d <= 8 ? 8 : BUNDLE_LANES;
+}
+
+static bool fits(const struct chain *c)
+{
+    const struct model *m = c->source.model;
+    if (c->config.sampler->lanes == NULL || m->d > BUNDLE_LANES || c->moments_every != 1)
+        return false;
+    if (m->N == 0)
+        return m->d == 1 && m->known != NULL && m->noise_tau > 0.0 && c->config.frame == NULL;
+    return !c->source.full && m->type->grad_add == NULL && m->type->grad_noise == NULL;
+}
+
+/* Whether nothing tells them apart but their numbers and where they are. */
+static bool same_place(const struct chain *a, const struct chain *b)
+{
+    return a->source.model == b->source.model && a->config.sampler == b->config.sampler &&
+           a->config.frame == b->config.frame && a->config.thin == b->config.thin &&
+           a->source.batch.n == b->source.batch.n &&
+           memcmp(a->config.params, b->config.params, sizeof a->config.params) == 0 &&
+           a->head->iteration == b->head->iteration &&
+           a->head->moment_count == b->head->moment_count && chain_quiet(a) == chain_quiet(b);
+}
+
+/* ---- packing ---- */
+
+/* Lane l of a chain's generators: at which place of the bundle. */
+static uint64_t *generator(struct rng bundle[2], size_t slots, size_t k, size_t l, size_t word)
+{
+    if (slots == 1)
+        return (uint64_t *)(void *)&bundle[k % 2].s[word] + k / 2;
+    return (uint64_t *)(void *)&bundle[0].s[word] + k * slots / 2 + l;
+}
+
+static void pack_rng(const struct walk *w, struct rng bundle[2], size_t k, const struct rng *rng)
+{
+    for (size_t word = 0; word < 4; word++)
+        for (size_t l = 0; l < (w->slots + 1) / 2; l++)
+            *generator(bundle, w->slots, k, l, word) = rng->s[word][l];
+}
+
+static void unpack_rng(const struct walk *w, struct rng bundle[2], size_t k, struct rng *rng)
+{
+    for (size_t word = 0; word < 4; word++)
+        for (size_t l = 0; l < (w->slots + 1) / 2; l++)
+            rng->s[word][l] = *generator(bundle, w->slots, k, l, word);
+}
+
+static void pack_chain(struct crew *crew, size_t at, const struct chain *c)
+{
+    const struct walk *w = &crew->walk;
+    struct bundle *b = &crew->bundles[at / crew->per_bundle];
+    size_t k = at % crew->per_bundle, lane = k * w->slots, bytes = w->d * sizeof(double);
+    memcpy(b->theta + lane, c->theta, bytes);
+    memcpy(b->sigma + lane, c->sigma, bytes);
+    memcpy(b->mean + lane, c->mean, bytes);
+    memcpy(b->m2 + lane, c->m2, bytes);
+    if (w->rule == BARKER_CORRECTED)
+        memcpy(b->tau + lane, c->memory, bytes);
+    pack_rng(w, b->jump, k, &c->rng[RNG_JUMP]);
+    pack_rng(w, b->flip, k, &c->rng[RNG_FLIP]);
+    pack_rng(w, b->noise, k, &c->rng[RNG_GRADIENT]);
+    if (w->target == NULL)
+        crew->batch[at] = c->rng[RNG_BATCH];
+}
+
+static void unpack_chain(struct crew *crew, size_t at, uint64_t done, size_t draws)
+{
+    const struct walk *w = &crew->walk;
+    struct chain *c = crew->chains[at];
+    struct bundle *b = &crew->bundles[at / crew->per_bundle];
+    size_t k = at % crew->per_bundle, lane = k * w->slots, bytes = w->d * sizeof(double);
+    memcpy(c->theta, b->theta + lane, bytes);
+    memcpy(c->mean, b->mean + lane, bytes);
+    memcpy(c->m2, b->m2 + lane, bytes);
+    if (w->rule == BARKER_CORRECTED) {
+        memcpy(c->memory, b->tau + lane, bytes);
+        c->memory[padded(w->d)] = w->weight;
+    }
+    unpack_rng(w, b->jump, k, &c->rng[RNG_JUMP]);
+    if (w->rule != BARKER_EXTREME)
+        unpack_rng(w, b->flip, k, &c->rng[RNG_FLIP]);
+    if (w->target != NULL)
+        unpack_rng(w, b->noise, k, &c->rng[RNG_GRADIENT]);
+    if (crew->look)
+        chain_count_noise(c, c->sigma);
+    if (c->draws == 0 && draws > 0)
+        c->first_draw = c->head->iteration / c->config.thin;
+    c->draws += draws;
+    c->head->iteration += done;
+    c->head->moment_count = w->moment_count;
+}
+
+/* Two lanes share a generator; the first word of a pair makes the number of the even lane, the
+ * second that of the odd one. A generator moves only for coordinates that there are. */
+static void plan_generators(struct walk *w)
+{
+    for (size_t g = 0; g < LANES; g++) {
+        size_t l = w->slots > 1 ? g % (w->slots / 2) : 0;
+        w->first[g] = l < (w->d + 1) / 2 ? UINT64_MAX : 0;
+        w->second[g] = l < w->d / 2 ? UINT64_MAX : 0;
+    }
+    w->whole = w->slots == w->d;
+}
+
+static void plan_frame(struct crew *crew, const struct frame *frame)
+{
+    struct walk *w = &crew->walk;
+    if (frame == NULL)
+        return;
+    for (size_t lane = 0; lane < BUNDLE_LANES; lane++) {
+        size_t i = lane % w->slots;
+        crew->centre[lane] = frame->centre[i];
+        for (size_t j = 0; frame->kind == FRAME_DENSE && j < w->d; j++)
+            crew->columns[j * BUNDLE_LANES + lane] = frame->columns[j * padded(w->d) + i];
+    }
+    w->centre = crew->centre;
+    w->columns = frame->kind == FRAME_DENSE ? crew->columns : NULL;
+}
+
+static void plan_batch(struct walk *w, const struct gradient *source)
+{
+    w->scale = gradient_scale(source);
+    w->tau_scale = gradient_tau_scale(source);
+    w->batch = (double)source->batch.n;
+}
+
+static void plan_walk(struct crew *crew, const struct chain *c)
+{
+    struct walk *w = &crew->walk;
+    const struct gradient *source = &c->source;
+    *w = (struct walk){.d = c->config.model->d, .slots = slots_of(c)};
+    c->config.sampler->lanes(c->config.params, w);
+    plan_generators(w);
+    if (source->model->N == 0)
+        w->target = source->model->known;
+    else
+        plan_batch(w, source);
+    w->weight = w->rule == BARKER_CORRECTED ? c->memory[padded(w->d)] : 0.0;
+    w->moments = !chain_in_warmup(c);
+    w->moment_count = c->head->moment_count;
+    plan_frame(crew, c->config.frame);
+}
+
+static void pack(struct crew *crew, struct chain **chains, size_t count)
+{
+    plan_walk(crew, chains[0]);
+    crew->chains = chains;
+    crew->per_bundle = BUNDLE_LANES / crew->walk.slots;
+    crew->count = count;
+    crew->look = chain_looks(chains[0]);
+    crew->bundle_count = (count + crew->per_bundle - 1) / crew->per_bundle;
+    memset(crew->bundles, 0, crew->bundle_count * sizeof crew->bundles[0]);
+    for (size_t at = 0; at < count; at++)
+        pack_chain(crew, at, chains[at]);
+}
+
+/* ---- walking ---- */
+
+/* The chains of a bundle are `from` to `to`. */
+static size_t first_of(const struct crew *crew, size_t bundle)
+{
+    size_t at = bundle * crew->per_bundle;
+    return at < crew->count ? at : crew->count;
+}
+
+static void draw_rows(struct crew *crew, size_t bundle)
+{
+    for (size_t at = first_of(crew, bundle); at < first_of(crew, bundle + 1); at++)
+        gradient_draw(&crew->chains[at]->source, &crew->chains[at]->rng[RNG_BATCH]);
+}
+
+/* The estimate itself is the kernels'; tau is for the look at the noise. */
+static void look_at_noise(const struct walk *w, struct chain *c)
+{
+    const struct gradient *gs = &c->source;
+    kernels->estimate(c->g, c->tau, gs->sum, gs->sumsq, w->scale, w->tau_scale, w->batch, w->d);
+}
+
+static void sum_terms(struct crew *crew, size_t bundle, bool look)
+{
+    const struct walk *w = &crew->walk;
+    struct bundle *b = &crew->bundles[bundle];
+    size_t bytes = w->d * sizeof(double), lane = 0;
+    bool squares = look || w->rule == BARKER_CORRECTED;
+    for (size_t at = first_of(crew, bundle); at < first_of(crew, bundle + 1); at++) {
+        struct chain *c = crew->chains[at];
+        const struct gradient *gs = &c->source;
+        memcpy(c->before, b->theta + lane, bytes);
+        gradient_parts(&c->source, c->before, c->g, squares);
+        memcpy(b->fixed + lane, c->g, bytes);
+        memcpy(b->sum + lane, gs->sum, bytes);
+        if (squares)
+            memcpy(b->sumsq + lane, gs->sumsq, bytes);
+        if (look)
+            look_at_noise(w, c);
+        lane += w->slots;
+    }
+}
+
+/* The rows of the next bundle are on their way while this one works. */
+static bool walk_by_rows(struct crew *crew, uint64_t n, bool look)
+{
+    size_t last = crew->bundle_count - 1;
+    bool ahead = last > 0, well = true;
+    for (uint64_t t = 0; t < n && well; t++) {
+        walk_on(&crew->walk);
+        if (t == 0 || !ahead)
+            draw_rows(crew, 0);
+        for (size_t k = 0; k <= last; k++) {
+            if (ahead && (k < last || t + 1 < n))
+                draw_rows(crew, k < last ? k + 1 : 0);
+            sum_terms(crew, k, look && t == 0);
+            well &= kernels->bundle_step(&crew->walk, &crew->bundles[k]);
+        }
+    }
+    return well;
+}
+
+static void keep_draw(struct crew *crew, size_t at, size_t draw)
+{
+    const struct walk *w = &crew->walk;
+    struct chain *c = crew->chains[at];
+    const struct bundle *b = &crew->bundles[at / crew->per_bundle];
+    const double *theta = b->theta + at % crew->per_bundle * w->slots;
+    double *row = c->values + (c->draws + draw) * c->width;
+    if (c->config.frame != NULL) {
+        memcpy(c->before, theta, w->d * sizeof *theta);
+        frame_to_user(c->config.frame, c->before, c->user);
+        c->user_at = UINT64_MAX;
+        theta = c->user;
+    }
+    for (size_t k = 0; k < c->width; k++)
+        row[k] = theta[c->save != NULL ? c->save[k] : k];
+}
+
+static bool known_walk(struct crew *crew, uint64_t n, bool look)
+{
+    for (size_t at = 0; look && at < crew->count; at++)
+        crew->chains[at]->tau[0] = crew->walk.target->noise_sd;
+    return kernels->bundle_walk(&crew->walk, crew->bundles, crew->bundle_count, n);
+}
+
+static void forget(struct crew *crew)
+{
+    for (size_t at = 0; crew->walk.target == NULL && at < crew->count; at++)
+        crew->chains[at]->rng[RNG_BATCH] = crew->batch[at];
+}
+
+/* `n` quiet iterations; false, with the chains as they were, when a gradient was NaN. */
+static bool walk(struct crew *crew, uint64_t n)
+{
+    uint64_t thin = crew->chains[0]->config.thin, from = crew->chains[0]->head->iteration;
+    size_t draws = 0;
+    for (uint64_t done = 0, turn; done < n; done += turn) {
+        uint64_t next = thin - (from + done) % thin;
+        bool look = crew->look && done == 0, known = crew->walk.target != NULL;
+        turn = next < n - done ? next : n - done;
+        if (!(known ? known_walk(crew, turn, look) : walk_by_rows(crew, turn, look))) {
+            forget(crew);
+            return false;
+        }
+        for (size_t at = 0; turn == next && at < crew->count; at++)
+            keep_draw(crew, at, draws);
+        draws += turn == next;
+    }
+    for (size_t at = 0; at < crew->count; at++)
+        unpack_chain(crew, at, n, draws);
+    return true;
+}
+
+/* ---- chains that stand at the same place ---- */
+
+static uint64_t advance_each(struct chain **chains, size_t count, uint64_t n)
+{
+    uint64_t done = 0;
+    for (size_t k = 0; k < count; k++)
+        done += chain_advance(chains[k], n);
+    return done;
+}
+
+static size_t keep_active(struct chain **chains, size_t count)
+{
+    size_t active = 0;
+    for (size_t k = 0; k < count; k++)
+        if (chain_status(chains[k]) == CHAIN_ACTIVE)
+            chains[active++] = chains[k];
+    return active;
+}
+
+/* What comes next when it is not quiet: a single iteration, or all that adapt the step size. */
+static uint64_t special(const struct chain *c)
+{
+    bool adapts = c->config.step.kind == STEP_AUTO && chain_in_warmup(c);
+    return adapts ? c->config.warmup - c->head->iteration : 1;
+}
+
+static uint64_t advance_together(struct chain **chains, size_t count, uint64_t n)
+{
+    struct crew crew;
+    uint64_t all = 0;
+    for (uint64_t left = n, turn, done; left > 0; left -= turn) {
+        count = keep_active(chains, count);
+        if (count == 0)
+            break;
+        uint64_t quiet = chain_quiet(chains[0]);
+        turn = quiet > 0 ? quiet : special(chains[0]);
+        turn = turn < left ? turn : left;
+        if (quiet > 0)
+            pack(&crew, chains, count);
+        if (quiet > 0 && walk(&crew, turn))
+            done = turn * count;
+        else
+            done = advance_each(chains, count, turn);
+        all += done;
+        if (done == 0)
+            break;
+    }
+    return all;
+}
+
+#define WINDOW 256 /* chains that are sorted at a time */
+
+/* Chains `from` on that stand where that one does. */
+static uint64_t advance_crew(struct chain **chains, size_t count, size_t from, bool *done,
+                             uint64_t n)
+{
+    struct chain *crew[CREW];
+    size_t most = BUNDLES * (BUNDLE_LANES / slots_of(chains[from])), members = 0;
+    for (size_t k = from; k < count && members < most; k++) {
+        if (done[k] || !same_place(chains[from], chains[k]))
+            continue;
+        crew[members++] = chains[k];
+        done[k] = true;
+    }
+    return advance_together(crew, members, n);
+}
+
+static uint64_t advance_window(struct chain **chains, size_t count, uint64_t n)
+{
+    bool done[WINDOW] = {false};
+    uint64_t all = 0;
+    for (size_t k = 0; k < count; k++) {
+        if (done[k])
+            continue;
+        all +=
+            fits(chains[k]) ? advance_crew(chains, count, k, done, n) : chain_advance(chains[k], n);
+    }
+    return all;
+}
+
+uint64_t lockstep_advance(struct chain **chains, size_t count, uint64_t n)
+{
+    uint64_t all = 0;
+    for (size_t from = 0; from < count; from += WINDOW)
+        all += advance_window(chains + from, count - from < WINDOW ? count - from : WINDOW, n);
+    return all;
+}
