@@ -3,6 +3,7 @@
  *
  * Chains have 4 million iterations, that is about 10^5 effective draws: errors are near 0.3 % of a
  * standard deviation for the mean and 0.5 % for the variance. */
+#include "core/view.h"
 #include "tests/statistical/compare.h"
 #include "tests/support/formula.h"
 
@@ -116,6 +117,27 @@ static const struct kernel_case cases[] = {
     {NULL, NULL, RULE_LATTICE, NORMAL, 0, NOISE_CAUCHY, 1.5, 0.6, 20},
 };
 
+/* The same chain walking in the coordinates of a frame: a jump of sigma/scale there is one of sigma
+ * here. */
+static void compare_in_frame(struct chain_config config, const struct law *law, const char *name)
+{
+    const double scale = 2.6, centre[PAD] = {0.3};
+    struct frame *frame;
+    struct model *view;
+    char there[160];
+
+    cr_assert_eq(frame_new(&frame, 1, centre, &scale, 1, NULL), ERR_OK);
+    cr_assert_eq(view_new(&view, config.model, frame, false, NULL), ERR_OK);
+    config.view = view;
+    config.frame = frame;
+    config.step.value /= scale;
+    config.seed += 500;
+    snprintf(there, sizeof there, "%s, in a frame", name);
+    compare_chain(&config, law, ITERATIONS / 4, there);
+    model_free(view);
+    frame_free(frame);
+}
+
 static void run_case(size_t i)
 {
     const struct kernel_case *c = &cases[i];
@@ -133,6 +155,7 @@ static void run_case(size_t i)
              noise_names[c->noise], c->scale, c->sigma);
     case_law(c, 1, &law);
     compare_chain(&config, &law, ITERATIONS, name);
+    compare_in_frame(config, &law, name);
     model_free(model);
 }
 

@@ -1,0 +1,232 @@
+/* The stationary law with control variates, with and without other coordinates: ten normal
+ * observations of theta with weights of their own, so that all minibatches can be written down and
+ * with them the law of the chain, whose gradient noise now grows with the distance from the centre.
+ *
+ * A forgotten sum at the centre, differences with the wrong sign or scale, a tau that is that of
+ * the terms instead of their differences, or a jump in the wrong units each move the mean or the
+ * variance by many Monte-Carlo errors. */
+#include "core/view.h"
+#include "tests/statistical/compare.h"
+#include "tests/support/formula.h"
+
+#include <stdio.h>
+
+#define ITERATIONS  1500000
+#define COUNT(a)    (sizeof(a) / sizeof((a)[0]))
+#define ROWS        10
+#define PRIOR_MEAN  0.8
+#define PRIOR_SD    0.6
+#define CENTRE      0.45 /* not the mode: the sum at the centre must not vanish */
+#define MAX_BATCHES 300
+
+static const double weight[ROWS] = {0.4, 1.9, 0.1, 2.6, 0.7, 0.2, 1.1, 3.0, 0.5, 0.9};
+static const double observed[ROWS] = {0.3, 1.2, -0.7, 1.4, 2.0, -0.6, 0.1, 2.2, 1.1, 0.5};
+
+static double term(size_t i, double theta)
+{
+    return weight[i] * (observed[i] - weight[i] * theta);
+}
+
+/* ---- the target as a model ---- */
+
+static void grad_fixed(const struct model *m, const double *theta, double *g, void *work)
+{
+    (void)m, (void)work;
+    g[0] = (PRIOR_MEAN - theta[0]) / (PRIOR_SD * PRIOR_SD);
+}
+
+static void sum_terms(const double *theta, const double *centre, const uint32_t *idx, size_t n,
+                      double *sum, double *sumsq)
+{
+    sum[0] = 0;
+    if (sumsq)
+        sumsq[0] = 0;
+    for (size_t k = 0; k < n; k++) {
+        size_t i = idx ? idx[k] : k;
+        double x = term(i, theta[0]) - (centre ? term(i, centre[0]) : 0);
+        sum[0] += x;
+        if (sumsq)
+            sumsq[0] += x * x;
+    }
+}
+
+static void grad_batch(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
+                       double *sum, double *sumsq, void *work)
+{
+    (void)m, (void)work;
+    sum_terms(theta, NULL, idx, n, sum, sumsq);
+}
+
+static void grad_difference(const struct model *m, const double *theta, const double *centre,
+                            const uint32_t *idx, size_t n, double *sum, double *sumsq, void *work)
+{
+    (void)m, (void)work;
+    sum_terms(theta, centre, idx, n, sum, sumsq);
+}
+
+static const struct model_type weighted_type = {
+    .name = "weighted",
+    .help = "a test's own target",
+    .grad_fixed = grad_fixed,
+    .grad_batch = grad_batch,
+    .grad_difference = grad_difference,
+    .log_fixed = toy_log_fixed, /* not called */
+    .log_batch = toy_log_batch,
+    .start_value = toy_start,
+};
+
+/* ---- its chains ---- */
+
+struct batches {
+    size_t count, n;
+    double slope[MAX_BATCHES], tau[MAX_BATCHES]; /* the latter per unit of |theta - centre| */
+};
+
+static void add_batch(struct batches *b, const size_t *row)
+{
+    double sum = 0, square = 0, n = (double)b->n;
+
+    for (size_t k = 0; k < b->n; k++)
+        sum += weight[row[k]] * weight[row[k]];
+    for (size_t k = 0; k < b->n; k++)
+        square += pow(weight[row[k]] * weight[row[k]] - sum / n, 2);
+    cr_assert_lt(b->count, MAX_BATCHES);
+    b->slope[b->count] = ROWS / n * sum;
+    b->tau[b->count++] = ROWS / sqrt(n) * sqrt(square / (n - 1) * (ROWS - n) / (ROWS - 1));
+}
+
+static void complete(struct batches *b, size_t *row, size_t given)
+{
+    if (given == b->n) {
+        add_batch(b, row);
+        return;
+    }
+    for (size_t i = given == 0 ? 0 : row[given - 1] + 1; i < ROWS; i++) {
+        row[given] = i;
+        complete(b, row, given + 1);
+    }
+}
+
+static double sum_at_centre(void)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < ROWS; i++)
+        sum += term(i, CENTRE);
+    return sum;
+}
+
+static double gradient(const struct batches *b, size_t k, double x)
+{
+    return (PRIOR_MEAN - x) / (PRIOR_SD * PRIOR_SD) + sum_at_centre() - b->slope[k] * (x - CENTRE);
+}
+
+struct up_context {
+    enum formula_rule rule;
+    const struct batches *batches;
+};
+
+static double up(const void *context, double x, double u)
+{
+    const struct up_context *c = context;
+    const struct batches *b = c->batches;
+    double sum = 0;
+
+    for (size_t k = 0; k < b->count; k++)
+        sum += formula_flip(c->rule, gradient(b, k, x), u, b->tau[k] * fabs(x - CENTRE));
+    return sum / (double)b->count;
+}
+
+struct control_case {
+    const char *sampler, *variant;
+    enum formula_rule rule;
+    size_t n;
+    double sigma, beta;
+};
+
+static void barker_law(const struct control_case *c, const struct batches *b, struct law *law)
+{
+    struct up_context context = {.rule = c->rule, .batches = b};
+    struct law_kernel kernel = {.up = up,
+                                .context = &context,
+                                .sigma = c->sigma,
+                                .lattice = c->rule == RULE_LATTICE,
+                                .lo = -2,
+                                .hi = 3.5,
+                                .per_sigma = 20};
+
+    law_of_kernel(&kernel, law);
+}
+
+/* y = theta - centre: y' = (1 - h k_S) y + h b + sigma z, with h = sigma^2/2, k_S the slope of the
+ * batch with the prior's, b the gradient at the centre: first and second moments are linear. */
+static void langevin_law(const struct control_case *c, const struct batches *b, struct law *law)
+{
+    double h = c->sigma * c->sigma / 2, pull = gradient(b, 0, CENTRE), first = 0, second = 0;
+
+    for (size_t k = 0; k < b->count; k++) {
+        double keep = 1 - h * (b->slope[k] + 1 / (PRIOR_SD * PRIOR_SD));
+        first += keep / (double)b->count;
+        second += keep * keep / (double)b->count;
+    }
+    double mean = h * pull / (1 - first);
+    double square = (2 * h * pull * first * mean + h * h * pull * pull + 2 * h) / (1 - second);
+    law_normal(CENTRE + mean, square - mean * mean, law);
+    law->below = 0;
+}
+
+static void run_case(const struct control_case *c, double scale, size_t i)
+{
+    static struct batches b;
+    struct toy toy = toy_make(&weighted_type, 1);
+    double centre[PAD] = {CENTRE}, A[1] = {scale};
+    struct frame *frame;
+    struct model *view;
+    struct law law;
+    size_t row[ROWS];
+    char name[100];
+
+    toy.base.N = ROWS;
+    cr_assert_eq(frame_new(&frame, 1, centre, scale > 0 ? A : NULL, 1, NULL), ERR_OK);
+    cr_assert_eq(view_new(&view, &toy.base, frame, true, NULL), ERR_OK);
+    struct chain_config config =
+        toy_config(&toy.base, c->sampler, c->variant, c->sigma / (scale > 0 ? scale : 1));
+    config.view = view;
+    config.frame = frame;
+    config.batch_size = c->n;
+    config.seed += 3000 + i;
+    if (c->beta > 0)
+        toy_set(config.sampler->params, config.params, "beta", c->beta);
+    b = (struct batches){.n = c->n};
+    complete(&b, row, 0);
+    if (!strcmp(c->sampler, "sgld"))
+        langevin_law(c, &b, &law);
+    else
+        barker_law(c, &b, &law);
+    snprintf(name, sizeof name, "%s %s, %zu of %d rows, sigma %g, scale %g", c->sampler,
+             c->variant ? c->variant : "", c->n, ROWS, c->sigma, scale);
+    compare_chain(&config, &law, ITERATIONS, name);
+    model_free(view);
+    frame_free(frame);
+}
+
+static const struct control_case cases[] = {
+    {"sgbd", "vanilla", RULE_VANILLA, 3, 0.2, 0},
+    {"sgbd", "corrected", RULE_CORRECTED, 3, 0.2, 1},
+    {"sgbd", "corrected", RULE_CORRECTED, 8, 0.25, 1},
+    {"sgbd", "extreme", RULE_EXTREME, 3, 0.12, 0},
+    {"sglrw", NULL, RULE_LATTICE, 3, 0.15, 0},
+    {"sgld", "vanilla", RULE_VANILLA, 3, 0.2, 0},
+};
+
+Test(control_law, chains_around_a_centre_have_their_law)
+{
+    for (size_t i = 0; i < COUNT(cases); i++)
+        run_case(&cases[i], 0, i);
+}
+
+Test(control_law, the_same_in_units_of_a_frame)
+{
+    for (size_t i = 0; i < COUNT(cases); i++)
+        run_case(&cases[i], 0.37, 20 + i);
+}
