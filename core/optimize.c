@@ -10,14 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HISTORY 8
-#define ARMIJO  1e-4
-#define FLAT    1e-9 /* relative change of the log density that counts as none */
-#define NEAR    1e-9 /* expected gain at which a Newton search is at the mode: 5e-5 sds away */
-#define LOST    1e-4 /* expected gain, at most, that may be lost in the rounding of the density */
-#define DAMPING 1e-3 /* the first, when an undamped step fails */
-#define DAMPED  1e10 /* the last */
-#define CHEAP   1e8  /* units of work (struct model.term_cost) for a step */
+#define HISTORY  8
+#define ARMIJO   1e-4
+#define FLAT     1e-9 /* relative change of the log density that counts as none */
+#define TRIAL    20   /* steps */
+#define STRAIGHT 0.9  /* of the gain that the slope promises: the step is too short */
+#define RESTING  1e-3 /* scaled square of the gradient per coordinate, of at most 100 */
+#define NEAR     1e-9 /* expected gain at which a Newton search is at the mode: 5e-5 sds away */
+#define LOST     1e-4 /* expected gain, at most, that may be lost in the rounding of the density */
+#define DAMPING  1e-3 /* the first, when an undamped step fails */
+#define DAMPED   1e10 /* the last */
+#define CHEAP    1e8  /* units of work (struct model.term_cost) for a step */
 
 struct climb {
     size_t d;
@@ -26,6 +29,8 @@ struct climb {
     double rho[HISTORY];
     size_t stored, newest;
     double *block, *H, *factor;           /* Newton: d rows of padded(d) each */
+    double *kept[2];                      /* theta and g of another climb */
+    bool alike;                           /* coordinates are taken as they are */
     struct gradient *source;              /* borrowed */
     const struct optimize_limits *limits; /* borrowed */
     struct optimum *result;               /* borrowed */
@@ -175,12 +180,13 @@ static bool bfgs_init(struct climb *c, size_t d)
 {
     size_t p = padded(d);
     c->d = d;
-    c->block = lanes_alloc(p * (5 + 2 * HISTORY), sizeof(double));
+    c->block = lanes_alloc(p * (7 + 2 * HISTORY), sizeof(double));
     if (c->block == NULL)
         return false;
-    double **parts[] = {&c->g, &c->next, &c->next_g, &c->direction, &c->scale};
+    double **parts[] = {&c->g,     &c->next,    &c->next_g, &c->direction,
+                        &c->scale, &c->kept[0], &c->kept[1]};
     double *at = c->block;
-    for (size_t i = 0; i < 5; i++, at += p)
+    for (size_t i = 0; i < 7; i++, at += p)
         *parts[i] = at;
     for (size_t i = 0; i < HISTORY; i++, at += 2 * p) {
         c->s[i] = at;
@@ -238,64 +244,162 @@ static void remember(struct climb *c, const double *theta)
     c->stored += c->stored < HISTORY;
 }
 
+static double density_along(struct climb *c, const double *theta, double step)
+{
+    memcpy(c->next, theta, c->d * sizeof *theta);
+    add_scaled(c->next, step, c->direction, c->d);
+    return density_at(c, c->next);
+}
+
+/* The top of a parabola with this slope is at 1 when a whole step gains half of what the slope
+ * promises. One that gains clearly more is too short: it is doubled as long as that helps. */
+static double lengthen(struct climb *c, const double *theta, double there)
+{
+    double step = 1.0;
+    for (int tries = 0; tries < 60 && may_go_on(c); tries++) {
+        double farther = density_along(c, theta, 2.0 * step);
+        if (!(farther > there))
+            break;
+        there = farther;
+        step *= 2.0;
+    }
+    memcpy(c->next, theta, c->d * sizeof *theta);
+    add_scaled(c->next, step, c->direction, c->d);
+    return there;
+}
+
 /* Shortens the step until the density rises enough. The new log density, or NaN when it never does.
  */
 static double line_search(struct climb *c, const double *theta, double slope)
 {
     double here = c->result->log_density, step = 1.0;
     for (int tries = 0; tries < 60 && may_go_on(c); tries++, step *= 0.5) {
-        memcpy(c->next, theta, c->d * sizeof *theta);
-        add_scaled(c->next, step, c->direction, c->d);
-        double there = density_at(c, c->next);
+        double there = density_along(c, theta, step);
         if (there >= here + ARMIJO * step * slope)
-            return there;
+            return step == 1.0 && there - here > STRAIGHT * slope ? lengthen(c, theta, there)
+                                                                  : there;
     }
     return NAN;
 }
 
-/* Three small gains in a row: one may be a stumble on a narrow ridge. */
-static void bfgs(struct climb *c, double *theta)
-{
-    struct optimum *result = c->result;
-    unsigned small = 0;
-    for (uint32_t k = 0; k < c->limits->max_steps && !result->converged; k++) {
-        find_direction(c);
-        double slope = kernels->dot(c->direction, c->g, c->d), here = result->log_density;
-        if (!(slope > 0.0)) {
-            c->stored = 0;
-            find_direction(c);
-            slope = kernels->dot(c->direction, c->g, c->d);
-        }
-        result->expected_gain = 0.5 * slope;
-        double there = line_search(c, theta, slope);
-        if (isnan(there) && c->stored > 0 && !c->stopped) {
-            c->stored = 0; /* start again along the scaled gradient */
-            continue;
-        }
-        if (isnan(there)) {
-            result->converged = !c->stopped && 0.5 * slope <= flat(here);
-            break;
-        }
-        if (!may_go_on(c))
-            break;
-        gradient_at(c, c->next, c->next_g);
-        remember(c, theta);
-        memcpy(c->g, c->next_g, c->d * sizeof *c->g);
-        step_done(c, theta, there);
-        small = there - here <= flat(there) && 0.5 * slope <= flat(there) ? small + 1 : 0;
-        result->converged = small >= 3;
-    }
-}
-
-/* D: what a coordinate would move by Newton's method if it were alone. A start that shows no scale
- * gets a first step of length 1 at most. */
+/* D: the square of what a coordinate's sd would be if it were alone, but so that none moves by more
+ * than its size at once: far from the mode little is known about the curvature there. Or 1. */
 static enum err bfgs_scale(struct climb *c, const double *theta, struct err_info *info)
 {
-    c->result->gradients++;
-    enum err code = curvature_diagonal_quick(c->source, theta, c->scale, info);
-    for (size_t j = 0; j < c->d && code == ERR_OK; j++)
-        c->scale[j] = 1.0 / c->scale[j];
+    enum err code = ERR_OK;
+    c->stored = 0;
+    if (!c->alike) {
+        c->result->gradients++;
+        code = curvature_diagonal_quick(c->source, theta, c->scale, info);
+    }
+    for (size_t j = 0; j < c->d && code == ERR_OK; j++) {
+        double reach = fmax(1.0, fabs(theta[j]));
+        c->scale[j] = c->alike ? 1.0 : 1.0 / (c->scale[j] + fabs(c->g[j]) / reach);
+    }
     return code;
+}
+
+/* Gains may be small because the way up is, or because the steps are. At the mode the gradient is
+ * small against the noise that a posterior of this curvature would have: 1 per coordinate. */
+static bool bfgs_at_rest(struct climb *c, const double *theta)
+{
+    double *h = c->direction, square = 0.0;
+    c->result->gradients++;
+    if (curvature_diagonal_quick(c->source, theta, h, NULL) != ERR_OK)
+        return false;
+    for (size_t j = 0; j < c->d; j++)
+        square += c->g[j] * c->g[j] / h[j];
+    return square < RESTING * fmin((double)c->d, 100.0);
+}
+
+/* One step. The new log density; NaN: there is none to take. */
+static double bfgs_step(struct climb *c, double *theta)
+{
+    find_direction(c);
+    double slope = kernels->dot(c->direction, c->g, c->d);
+    if (!(slope > 0.0)) {
+        c->stored = 0;
+        find_direction(c);
+        slope = kernels->dot(c->direction, c->g, c->d);
+    }
+    c->result->expected_gain = 0.5 * slope;
+    double there = line_search(c, theta, slope);
+    if (isnan(there) || !may_go_on(c))
+        return NAN;
+    gradient_at(c, c->next, c->next_g);
+    remember(c, theta);
+    memcpy(c->g, c->next_g, c->d * sizeof *c->g);
+    step_done(c, theta, there);
+    return there;
+}
+
+/* Climbs until `steps` are taken in all. The scale is looked at again after 10, 30, 90 ... steps
+ * and whenever the search seems stuck. Three small gains in a row end it, unless the gradient says
+ * that they were stumbles on a ridge. */
+static enum err bfgs_climb(struct climb *c, double *theta, uint32_t steps, struct err_info *info)
+{
+    struct optimum *result = c->result;
+    uint32_t look = 10;
+    unsigned small = 0, stuck = 0;
+    enum err code = bfgs_scale(c, theta, info);
+    while (result->steps < steps && code == ERR_OK) {
+        double here = result->log_density, there = bfgs_step(c, theta);
+        if (c->stopped)
+            break;
+        stuck = isnan(there) ? stuck + 1 : 0;
+        small =
+            stuck > 0 || fmax(there - here, result->expected_gain) <= flat(here) ? small + 1 : 0;
+        result->converged = small >= 3 && may_go_on(c) && bfgs_at_rest(c, theta);
+        if (result->converged || stuck > 3 || c->stopped)
+            break;
+        bool again = result->steps >= look || small >= 3;
+        if (again || stuck > 0) {
+            look = result->steps >= look ? 3 * look : look;
+            small = again && stuck == 0 ? 0 : small;
+            if (!may_go_on(c))
+                break;
+            code = bfgs_scale(c, theta, info);
+        }
+    }
+    return code;
+}
+
+/* Scaling helps where coordinates have units of their own and harms where the curvature at the
+ * start says little about that on the way. Which of the two it is shows after some steps. */
+static enum err bfgs(struct climb *c, double *theta, struct err_info *info)
+{
+    size_t bytes = c->d * sizeof(double);
+    struct optimum begin = *c->result, first;
+    uint32_t most = c->limits->max_steps, trial = most < 2 * TRIAL ? most : TRIAL;
+    memcpy(c->kept[0], theta, bytes);
+    memcpy(c->kept[1], c->g, bytes);
+    enum err code = bfgs_climb(c, theta, trial, info);
+    first = *c->result;
+    if (code != ERR_OK || c->stopped || first.converged || trial == most)
+        return code;
+    for (size_t j = 0; j < c->d; j++) {
+        double t = theta[j], g = c->g[j];
+        theta[j] = c->kept[0][j];
+        c->g[j] = c->kept[1][j];
+        c->kept[0][j] = t;
+        c->kept[1][j] = g;
+    }
+    begin.gradients = first.gradients;
+    begin.densities = first.densities;
+    *c->result = begin;
+    c->alike = true;
+    code = bfgs_climb(c, theta, trial, info);
+    if (code == ERR_OK && !(c->result->log_density > first.log_density)) {
+        first.gradients = c->result->gradients;
+        first.densities = c->result->densities;
+        *c->result = first;
+        memcpy(theta, c->kept[0], bytes);
+        memcpy(c->g, c->kept[1], bytes);
+        c->alike = false;
+    }
+    if (code != ERR_OK || c->stopped || c->result->converged)
+        return code;
+    return bfgs_climb(c, theta, most, info);
 }
 
 /* ---- both ---- */
@@ -322,9 +426,7 @@ static enum err climb_up(struct climb *c, double *theta, struct err_info *info)
     if (by_newton)
         code = newton(c, theta, info);
     else if (c->limits->max_steps > 0 && may_go_on(c)) {
-        code = bfgs_scale(c, theta, info);
-        if (code == ERR_OK)
-            bfgs(c, theta);
+        code = bfgs(c, theta, info);
     }
     c->result->gradient_norm = gradient_largest(c->g, m->d);
     return code;
