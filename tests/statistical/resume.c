@@ -2,6 +2,7 @@
  * every sampler (with every combination of its choices) on every model gives the same bytes. Loops
  * over the registries: a new sampler or model is covered without an edit. */
 #include "core/kernels.h"
+#include "core/view.h"
 #include "tests/conformance/fixture.h"
 #include "tests/support/toy.h"
 
@@ -422,6 +423,107 @@ static void every_isa_is_the_same(struct combination *c)
 Test(resume, every_instruction_set_gives_the_same_bytes)
 {
     for_all(every_isa_is_the_same, true);
+}
+
+/* Around some point of the model; dense: neighbours a little correlated. */
+static struct frame *frame_for(const struct model *m, bool dense)
+{
+    double *centre = fixture_point(m, 4), *A = fixture_array(m->d * m->d);
+    struct frame *frame;
+
+    for (size_t j = 0; j < m->d; j++) {
+        A[j * m->d + j] = 0.5 + 0.1 * (double)(j % 3);
+        if (j > 0)
+            A[j * m->d + j - 1] = 0.2;
+    }
+    cr_assert_eq(frame_new(&frame, m->d, centre, dense ? A : NULL, m->d, NULL), ERR_OK);
+    free(centre);
+    free(A);
+    return frame;
+}
+
+/* Every sampler x choices x model, seen in a frame, with control variates and without. */
+static void for_all_views(check *fn, bool dense, bool control)
+{
+    for (size_t m = 0; m < model_count; m++) {
+        static struct combination c;
+        struct fixture f;
+        struct model *view;
+        fixture_model(models[m], m % 2 ? PRECISION_DOUBLE : PRECISION_SINGLE, &f);
+        if (control && f.model->N == 0) {
+            fixture_release(&f);
+            continue;
+        }
+        struct frame *frame = frame_for(f.model, dense);
+        cr_assert_eq(view_new(&view, f.model, frame, control, NULL), ERR_OK);
+        for (size_t s = 0; s < sampler_count; s++)
+            for (size_t k = 0;; k++) {
+                base_config(&c, samplers[s], f.model);
+                if (!choose(&c.config, k, c.name, sizeof(c.name)))
+                    break;
+                snprintf(c.name + strlen(c.name), 60, " on a view of %s", models[m]->name);
+                c.config.view = view;
+                c.config.frame = frame;
+                c.config.start.kind = dense ? START_NEAR : START_MAP;
+                set_step(&c, STEP_CONSTANT, false);
+                fn(&c);
+            }
+        model_free(view);
+        frame_free(frame);
+        fixture_release(&f);
+    }
+}
+
+Test(resume, holds_in_the_coordinates_of_a_frame)
+{
+    for_all_views(sliced_is_whole, true, false);
+    for_all_views(every_isa_is_the_same, true, false);
+}
+
+Test(resume, holds_with_control_variates)
+{
+    for_all_views(sliced_is_whole, false, true);
+    for_all_views(sliced_is_whole, true, true);
+    for_all_views(every_isa_is_the_same, true, true);
+}
+
+Test(resume, a_state_of_another_frame_is_refused)
+{
+    static struct combination c;
+    struct fixture f;
+    struct err_info info;
+    fixture_model(model_find("logistic"), PRECISION_DOUBLE, &f);
+    struct frame *shift = frame_for(f.model, false), *dense = frame_for(f.model, true);
+    struct model *views[3];
+    struct frame *frames[3] = {shift, shift, dense};
+    for (size_t i = 0; i < 3; i++)
+        cr_assert_eq(view_new(&views[i], f.model, frames[i], i > 0, NULL), ERR_OK);
+    base_config(&c, sampler_find("sgbd"), f.model);
+    set_step(&c, STEP_CONSTANT, false);
+    param_defaults(c.config.sampler->params, c.config.params);
+    for (size_t i = 0; i < 4; i++) {
+        c.config.view = i < 3 ? views[i] : NULL;
+        c.config.frame = i < 3 ? frames[i] : NULL;
+        struct chain *chain = toy_chain(&c.config), *copy = NULL;
+        size_t size = chain_save_size(chain);
+        void *bytes = malloc(size);
+        chain_save(chain, bytes);
+        for (size_t k = 0; k < 4; k++) {
+            c.config.view = k < 3 ? views[k] : NULL;
+            c.config.frame = k < 3 ? frames[k] : NULL;
+            enum err e = chain_load(&copy, &c.config, bytes, size, &info);
+            cr_expect_eq(e, k == i ? ERR_OK : ERR_CONFLICT, "state %zu with %zu", i, k);
+            if (e == ERR_OK)
+                chain_free(copy);
+        }
+        free(bytes);
+        chain_free(chain);
+    }
+    for (size_t i = 0; i < 3; i++)
+        model_free(views[i]);
+    frame_free(shift);
+    frame_free(dense);
+    fixture_release(&f);
 }
 
 Test(resume, a_diverged_chain_stays_diverged_and_keeps_what_it_had)
