@@ -85,7 +85,7 @@ $(B)/%.o: %.c
 $(B)/server/assets.o: $(wildcard schema/*.json schema/*/*.sql)
 
 # The dashboard: bundled by esbuild, compiled in by server/api_web.c. Builds side by side share the packages.
-WEB := clients/web/index.html clients/web/icon.svg clients/web/build.mjs $(shell find clients/web/src -type f 2>/dev/null)
+WEB := clients/web/index.html clients/web/icon.png clients/web/build.mjs $(shell find clients/web/src -type f 2>/dev/null)
 
 %/node_modules/.ready: %/package-lock.json
 	@flock $< sh -c '[ $@ -nt $< ] || clients/web/fetch $*'

@@ -16,7 +16,7 @@ if (!out) {
   process.exit(2);
 }
 
-const TYPES = { html: "text/html; charset=utf-8", js: "text/javascript; charset=utf-8", css: "text/css; charset=utf-8", svg: "image/svg+xml" };
+const TYPES = { html: "text/html; charset=utf-8", js: "text/javascript; charset=utf-8", css: "text/css; charset=utf-8", png: "image/png" };
 
 const bundle = await build({
   absWorkingDir: here,
@@ -45,8 +45,8 @@ for (const ext of ["js", "css"]) {
   const bytes = Buffer.from(bundle.outputFiles.find((f) => f.path.endsWith("." + ext)).contents);
   html = html.replace(`%${ext}%`, add(ext, `app-${digest(bytes)}.${ext}`, ext, bytes));
 }
-const icon = readFileSync(join(here, "icon.svg"));
-html = html.replace("%icon%", add("icon", `icon-${digest(icon)}.svg`, "svg", icon));
+const icon = readFileSync(join(here, "icon.png"));
+html = html.replace("%icon%", add("icon", `icon-${digest(icon)}.png`, "png", icon));
 add("page", "index.html", "html", Buffer.from(html));
 
 rmSync(out, { recursive: true, force: true });

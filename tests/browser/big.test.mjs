@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { inked } from "./browser.mjs";
 import { eventually, logisticCsv, ratingsCsv } from "./daemon.mjs";
-import { countDrawing, drawnSince, holdings, quiet, scrolled, timed } from "./frames.mjs";
+import { countDrawing, countRows, drawnSince, holdings, quiet, scrolled, timed } from "./frames.mjs";
 
 export const settings = { slice_ms: 500 };
 
@@ -86,6 +86,27 @@ export default {
     await page.keyboard.press("Enter");
     await page.locator("figure.plot canvas").first().waitFor();
     await page.getByText(end.parameters[0].name).first().waitFor();
+  },
+
+  async "52 580 parameters: rows that leave are filled anew as those that come, a few in a frame however one flies"(t) {
+    const page = await t.page(`/jobs/${wide}?tab=parameters`);
+    const table = page.getByRole("table", { name: "Parameters" });
+    await table.locator(".vrow code").first().waitFor();
+    await scrolled(table, 37, 45); // until every place is taken
+    await countRows(table);
+    await scrolled(table, 37, 45);
+    await scrolled(table, 400, 30);
+    await table.evaluate((box) => { box.scrollTop = 200 * 30; });
+    await eventually("every row in sight", () => table.evaluate((box) => {
+      const shown = new Set([...box.querySelectorAll(".vrow:not(.hole)")].map((row) => Number(row.getAttribute("aria-rowindex")) - 2));
+      return Array.from({ length: Math.floor(box.clientHeight / 30) }, (_, k) => 200 + k).every((i) => shown.has(i));
+    }));
+    const { made, frames } = await table.evaluate((box) => box.filling);
+    assert.equal(made, 0, "rows made or taken away");
+    assert.ok(frames.length > 20 && Math.max(...frames) <= 8, `rows filled per frame: ${frames}`);
+    const rows = await table.getByRole("rowgroup").evaluate((body) => body.getAttribute("aria-owns").split(" ").map((id) => Number(document.getElementById(id).getAttribute("aria-rowindex"))));
+    assert.deepEqual(rows, [...rows].sort((a, b) => a - b), "read out in the order of rows");
+    assert.equal(new Set(rows).size, await table.locator(".vrow").count());
   },
 
   async "52 580 coordinates of the noise meter"(t) {

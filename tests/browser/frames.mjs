@@ -95,6 +95,20 @@ export const quiet = (page) => page.evaluate(async () => {
   }
 });
 
+// From now on table.filling tells how often rows were added or taken away, and for each frame how many were filled.
+export const countRows = (table) => table.evaluate((element) => {
+  const filling = { made: 0, frames: [0] };
+  let time = null;
+  const isRow = (node) => node.classList?.contains("vrow");
+  new MutationObserver((records) => {
+    if (document.timeline.currentTime !== time) filling.frames.push(0);
+    time = document.timeline.currentTime;
+    for (const { addedNodes, removedNodes } of records) filling.made += [...addedNodes, ...removedNodes].filter(isRow).length;
+    filling.frames[filling.frames.length - 1] += records.filter((r) => r.attributeName === "aria-rowindex").length;
+  }).observe(element, { subtree: true, childList: true, attributeFilter: ["aria-rowindex"] });
+  element.filling = filling;
+});
+
 // What a page holds on to after the garbage is gone.
 export async function holdings(page) {
   const session = await page.context().newCDPSession(page);

@@ -40,7 +40,7 @@ class Served(Case):
     def test_the_page_names_script_style_and_icon(self):
         kinds = {path.rsplit(".", 1)[1]: anyone.get(path).headers["Content-Type"] for path in assets()}
         self.assertEqual(kinds, {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8",
-                                 "svg": "image/svg+xml"})
+                                 "png": "image/png"})
 
     def test_files_with_a_hash_are_kept_for_good_and_the_page_is_asked_for_again(self):
         self.assertEqual(anyone.get("/").headers["Cache-Control"], "no-cache")

@@ -8,23 +8,29 @@ const near = (got, want) => {
 };
 
 // A path that remembers its strokes as [x, from, to].
-function strokes(xs, ys) {
+function strokes(x, y, edges = [-Infinity, Infinity]) {
   const list = [];
   let at;
-  d.columns({ moveTo: (x, y) => { at = [x, y]; }, lineTo: (x, y) => list.push([...at, y]) }, xs, ys, 0, xs.length - 1, (x) => x, (y) => y);
+  d.columns({ moveTo: (a, b) => { at = [a, b]; }, lineTo: (a, b) => list.push([...at, b]) }, { x, y }, [0, x.length - 1], edges, (a) => a, (b) => b);
   return list;
 }
+
+const plain = (data) => data.map((column) => [...column]);
+
+const until = async (test) => {
+  while (!test()) await new Promise((go) => setTimeout(go, 5));
+};
 
 export default {
   "series with x of their own share one axis": () => {
     assert.deepEqual(d.aligned([]), [[]]);
     assert.deepEqual(d.aligned([{ x: [1, 4], y: [7, 8] }]), [[1, 4], [7, 8]]);
-    assert.deepEqual(d.aligned([{ x: [1, 4, 9], y: [7, null, 8] }, { x: [2, 4], y: [5, 6] }, { x: [], y: [] }]), [
+    assert.deepEqual(plain(d.aligned([{ x: [1, 4, 9], y: [7, null, 8] }, { x: [2, 4], y: [5, 6] }, { x: [], y: [] }])), [
       [1, 2, 4, 9], [7, undefined, null, 8], [undefined, 5, 6, undefined], [undefined, undefined, undefined, undefined],
     ]);
   },
   "x out of order are put into order, the last of equals counts": () => {
-    assert.deepEqual(d.aligned([{ x: [3, 1, 3], y: ["a", "b", "c"] }, { x: [2], y: ["d"] }]), [[1, 2, 3], ["b", undefined, "c"], [undefined, "d", undefined]]);
+    assert.deepEqual(plain(d.aligned([{ x: [3, 1, 3], y: ["a", "b", "c"] }, { x: [2], y: ["d"] }])), [[1, 2, 3], ["b", undefined, "c"], [undefined, "d", undefined]]);
   },
   "places in a sorted list": () => {
     const xs = [1, 3, 3, 7];
@@ -32,10 +38,10 @@ export default {
     assert.deepEqual([0, 1, 3, 7].map((x) => d.placeOf(xs, x, true)), [0, 1, 3, 4]);
   },
   "the spread is of what is in sight and shown": () => {
-    const data = [[0, 1, 2, 3], [9, 2, 3, -9], [undefined, null, 5, 0], [100, 100, 100, 100]];
-    assert.deepEqual(d.spread(data, (k) => k < 2, 1, 2), [2, 5]);
-    assert.deepEqual(d.spread(data, (k) => k === 0, 0, 3), [-9, 9]);
-    assert.deepEqual(d.spread(data, () => true, 10, 20), [Infinity, -Infinity]);
+    const parts = [{ x: [0, 1, 2, 3], y: [9, 2, 3, -9] }, { x: [1, 2, 2.5], y: [null, 5, 70] }, { x: [1], y: [100] }];
+    assert.deepEqual(d.spread(parts, (k) => k < 2, 1, 2), [2, 5]);
+    assert.deepEqual(d.spread(parts, (k) => k === 0, 0, 3), [-9, 9]);
+    assert.deepEqual(d.spread(parts, () => true, 10, 20), [Infinity, -Infinity]);
   },
   "what there is of x has room around a single point": () => {
     assert.equal(d.extentOf([], 0, false), null);
@@ -57,6 +63,14 @@ export default {
     assert.deepEqual(strokes([0, 4], [0, 8]), [[0, 0, 1], [1, 0, 2], [2, 2, 4], [3, 4, 6], [4, 6, 8]]);
     assert.deepEqual(strokes([0, 1, 2], [5, undefined, 3]), [[0, 5, 6], [1, 4, 5], [2, 3, 4]]);
     assert.deepEqual(strokes([0], [null]), []);
+  },
+  "columns of pixels: those out of sight cost nothing, those in sight are as if all were drawn": () => {
+    const x = [-40, -3, 0, 1, 2, 7, 12], y = [100, 26, 20, -3, 4, 9, -1];
+    const [left, right] = [0, 5];
+    const seen = ([column]) => column >= left && column <= right;
+    assert.deepEqual(strokes(x, y, [left, right]).filter(seen), strokes(x, y).filter(seen));
+    assert.deepEqual(strokes([-1e9, 1e9], [0, 0], [3, 5]).map(([column]) => column), [2, 3, 4, 5]);
+    assert.deepEqual(strokes([-9, -8], [1, 2], [0, 5]).filter(([column]) => column >= 0), []);
   },
   "the same series are not drawn again": () => {
     const x = [1], y = [2];
@@ -105,18 +119,22 @@ export default {
     view.move([5, 10]);
     view.put([0, 1]);
     assert.deepEqual([asked, kept, view.range], [5, [], [5, 10]]);
-    while (!kept.length) await new Promise((go) => setTimeout(go, 5));
+    await until(() => kept.length);
     assert.deepEqual(kept, [[5, 10]]);
     view.put([0, 1]);
     assert.deepEqual([asked, view.range], [6, [0, 1]]);
     view.choose(null);
-    assert.deepEqual([asked, kept, view.range], [7, [[5, 10], null], null]);
+    view.put([0, 1]);
+    assert.deepEqual([asked, kept, view.range], [7, [[5, 10]], null]);
+    await until(() => kept.length > 1);
+    assert.deepEqual(kept, [[5, 10], null]);
     view.move([8, 9]);
     forget();
     view.choose([1, 2]);
     assert.equal(asked, 8);
     view.keep = null;
     view.choose([3, 4]);
+    await until(() => view.kept.get().range);
     assert.deepEqual(view.kept.get().range, [3, 4]);
   },
   async "a view whose plots have gone tells nobody"() {
@@ -129,7 +147,7 @@ export default {
     let rested = false;
     other.keep = () => { rested = true; };
     other.move([3, 4]); // after it, and as long
-    while (!rested) await new Promise((go) => setTimeout(go, 5));
+    await until(() => rested);
     assert.deepEqual(kept, []);
   },
 };

@@ -58,7 +58,6 @@ export function Plot(props) {
       <figcaption>
         <b class="clip" title={title}>{title}</b>
         {note && <span class="plot-note">{note}</span>}
-        <span class="spring" />
         <span class="readout" ref={readout} aria-hidden="true" />
         {range && <button type="button" class="button quiet small" onClick={() => view.choose(null)}>Show all</button>}
         <Menu label={`Save the plot ${title}`} items={saves}>⤓</Menu>

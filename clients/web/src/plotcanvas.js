@@ -2,13 +2,14 @@
 // size and the part that is looked at change, all of them in one drawing of a frame.
 import uPlot from "uplot";
 import { painterOf } from "./paint.js";
-import { aligned, extentOf, sameSeries } from "./plotdata.js";
+import { aligned, extentOf, ordered, sameSeries } from "./plotdata.js";
 import { colours, makeOptions } from "./plotdraw.js";
 import { panned, wheeled, zoomed } from "./zoom.js";
 
 export class PlotCanvas {
   u = null; // once it has been seen
-  #series = null; // what is drawn now, and its…
+  #series = null; // what is drawn now, by x, and all over the same x
+  #parts = null;
   #data = null;
   #width = 0;
   #undo = [];
@@ -53,16 +54,18 @@ export class PlotCanvas {
     if (this.u) this.painter.ask();
   }
 
-  // Making one is all that a frame can bear; uPlot then draws it for the first time by itself.
+  // Taking in new data is all that a frame can bear, and so is making one, which uPlot draws by itself.
   #draw() {
-    this.#take();
-    if (this.u) this.u.batch(() => this.#update());
-    else {
+    const taken = this.#take();
+    if (!this.u) {
       this.#make();
       this.#update();
-      return true;
+    } else if (taken) this.painter.ask();
+    else {
+      this.u.batch(() => this.#update());
+      return false;
     }
-    return false;
+    return true;
   }
 
   #update() {
@@ -76,16 +79,18 @@ export class PlotCanvas {
 
   #take() {
     const { series } = this.options.current;
-    if (sameSeries(series, this.#series)) return;
-    this.#data = aligned(series);
+    if (sameSeries(series, this.#series)) return false;
+    this.#parts = series.map(ordered);
+    this.#data = aligned(this.#parts);
     this.#series = series;
+    return true;
   }
 
   #make() {
     this.#width ||= Math.floor(this.element.getBoundingClientRect().width) || 300;
     this.u = new uPlot(makeOptions({
       options: this.options, theme: colours(this.element), width: this.#width, height: this.height, readout: this.readout,
-      sight: () => this.#sight, choose: (range) => this.view.choose(range), watched: () => this.painter.near,
+      sight: () => this.#sight, parts: () => this.#parts, choose: (range) => this.view.choose(range), watched: () => this.painter.near,
     }), this.#data, this.element);
     this.u.over.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
   }

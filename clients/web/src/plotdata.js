@@ -5,28 +5,37 @@ function ascending(xs) {
   return true;
 }
 
-// By x, the last of equals.
-function sorted({ x, y }) {
+// {x, y} of a series by x, the last of equals.
+export function ordered({ x, y }) {
   if (ascending(x)) return { x, y };
   const points = new Map(x.map((value, i) => [value, y[i]]));
   const xs = [...points.keys()].sort((a, b) => a - b);
   return { x: xs, y: xs.map((value) => points.get(value)) };
 }
 
-// The series over all their x together: [xs, ys of the first, …], undefined where one has no point. One pass:
-// this is done for thousands of points between two frames.
-export function aligned(series) {
-  const parts = series.map(sorted);
-  if (parts.length <= 1) return parts.length ? [parts[0].x, parts[0].y] : [[]];
-  const at = parts.map(() => 0);
-  const xs = [], columns = parts.map(() => []);
-  for (;;) {
+// All x of the ordered parts, each once. Typed, since thousands are merged between two frames.
+function unionOf(parts) {
+  const lists = parts.map((part) => Float64Array.from(part.x)), at = lists.map(() => 0);
+  const xs = new Float64Array(lists.reduce((sum, list) => sum + list.length, 0));
+  for (let n = 0; ; n++) {
     let next = Infinity;
-    for (let k = 0; k < parts.length; k++) if (parts[k].x[at[k]] < next) next = parts[k].x[at[k]];
-    if (next === Infinity) return [xs, ...columns];
-    xs.push(next);
-    for (let k = 0; k < parts.length; k++) columns[k].push(parts[k].x[at[k]] === next ? parts[k].y[at[k]++] : undefined);
+    for (let k = 0; k < lists.length; k++) if (lists[k][at[k]] < next) next = lists[k][at[k]];
+    if (next === Infinity) return xs.subarray(0, n);
+    xs[n] = next;
+    for (let k = 0; k < lists.length; k++) if (lists[k][at[k]] === next) at[k]++;
   }
+}
+
+// The series over all their x together: [xs, ys of the first, …], undefined where one has no point.
+export function aligned(series) {
+  const parts = series.map(ordered);
+  if (parts.length <= 1) return parts.length ? [parts[0].x, parts[0].y] : [[]];
+  const xs = unionOf(parts);
+  return [xs, ...parts.map(({ x, y }) => {
+    const column = new Array(xs.length).fill(undefined);
+    for (let i = 0, k = 0; i < xs.length; i++) if (xs[i] === x[k]) column[i] = y[k++];
+    return column;
+  })];
 }
 
 // The first place where xs is at least (with `after`: more than) x.
@@ -40,14 +49,14 @@ export function placeOf(xs, x, after = false) {
   return lo;
 }
 
-// The least and the largest y of the columns that are shown, between two x. Infinity, -Infinity: none.
-export function spread([xs, ...columns], shown, from, to) {
-  const first = placeOf(xs, from), end = placeOf(xs, to, true);
+// The least and the largest y of the ordered parts that are shown, between two x. Infinity, -Infinity: none.
+export function spread(parts, shown, from, to) {
   let lo = Infinity, hi = -Infinity;
-  columns.forEach((ys, k) => {
+  parts.forEach((part, k) => {
     if (!shown(k)) return;
-    for (let i = first; i < end; i++) {
-      const y = ys[i];
+    const end = placeOf(part.x, to, true);
+    for (let i = placeOf(part.x, from); i < end; i++) {
+      const y = part.y[i];
       if (y === null || y === undefined) continue;
       if (y < lo) lo = y;
       if (y > hi) hi = y;
@@ -66,8 +75,8 @@ export function extentOf(xs, pad, log) {
   return [min - room, max + room];
 }
 
-// One stroke per column: what the line through the points covers of it.
-export function columns(path, xs, ys, from, to, toX, toY) {
+// One stroke per column from `left` (and one before it) to `right`: what the line through the points covers of it.
+export function columns(path, { x: xs, y: ys }, [from, to], [left, right], toX, toY) {
   let column = NaN, lo = 0, hi = 0, last = 0;
   const stroke = () => {
     path.moveTo(column, lo);
@@ -80,14 +89,21 @@ export function columns(path, xs, ys, from, to, toX, toY) {
   for (let i = from; i <= to; i++) {
     if (ys[i] === undefined || ys[i] === null) continue;
     const x = Math.round(toX(xs[i])), y = Math.round(toY(ys[i]));
-    if (Number.isNaN(column)) [column, lo, hi] = [x, y, y];
-    for (const slope = (y - last) / (x - column); column < x;) {
+    if (Number.isNaN(column)) [column, lo, hi, last] = [x, y, y, y];
+    const slope = (y - last) / (x - column), skipped = Math.min(x, left - 1) - column;
+    if (skipped > 0) {
+      column += skipped;
+      last += skipped * slope;
+      lo = hi = Math.round(last);
+    }
+    while (column < x && column <= right) {
       stroke();
       column++;
       lo = hi = Math.round(last);
       last += slope;
       reach(Math.round(last));
     }
+    if (column > right) return;
     reach(y);
     last = y;
   }

@@ -3,7 +3,7 @@
 import uPlot from "uplot";
 import { number } from "./format.js";
 import { spread } from "./plotdata.js";
-import { lines } from "./plotpath.js";
+import { linesOf } from "./plotpath.js";
 
 const PALETTE = 8;
 
@@ -32,12 +32,14 @@ function paint(color, i, theme) {
 const faded = (color, alpha) => color.replace(/^rgb\(([^)]+)\)$/, (_, c) => `rgba(${c.replaceAll(" ", "")}, ${alpha})`);
 
 // The y-range of what is in sight, without what is to be ignored.
-function yRange(options, sight) {
-  return (u, dataMin, dataMax) => {
+function yRange(options, sight, parts) {
+  return (u) => {
     const { ignoreBefore = -Infinity, include = [], logY, fromZero } = options.current;
     const [left, right] = sight();
-    let [lo, hi] = spread(u.data, (k) => u.series[k + 1].show, Math.max(left, ignoreBefore), right);
-    if (lo > hi) [lo, hi] = [dataMin ?? 0, dataMax ?? 1]; // nothing but warm-up yet
+    const between = (from, to) => spread(parts(), (k) => u.series[k + 1].show, from, to);
+    let [lo, hi] = between(Math.max(left, ignoreBefore), right);
+    if (lo > hi) [lo, hi] = between(left, right); // nothing but warm-up yet
+    if (lo > hi) [lo, hi] = [0, 1];
     lo = Math.min(lo, ...include);
     hi = Math.max(hi, ...include);
     if (logY) return uPlot.rangeLog(Math.max(lo, 1e-300) / 1.5, Math.max(hi, 1e-300) * 1.5, 10, false);
@@ -136,12 +138,12 @@ function axis(theme, label, size) {
 
 const axisNumber = (v) => (v !== 0 && (Math.abs(v) >= 1e6 || Math.abs(v) < 1e-4) ? number(v, 2) : Math.abs(v) >= 1e4 ? number(v, 4) : String(Number(v.toPrecision(6))).replace("-", "−"));
 
-function seriesOptions(s, i, theme, hidden) {
+function seriesOptions(s, i, { theme, hidden, parts }) {
   const colour = paint(s.color, i, theme);
   return {
     label: s.label, stroke: s.faint ? faded(colour, 0.35) : colour, width: s.width ?? 1, dash: s.dash, fill: s.fill ? faded(colour, 0.12) : undefined,
-    spanGaps: true, points: { show: s.dots ? true : s.points ?? false, size: s.dots ?? 5, fill: s.dots && colour }, show: !hidden?.has(i),
-    paths: s.steps ? uPlot.paths.stepped({ align: 1 }) : s.dots ? () => null : s.fill ? undefined : lines,
+    spanGaps: true, points: { show: s.dots ? true : s.points ?? false, size: s.dots ?? 5, fill: s.dots && colour }, show: !hidden?.has(i), auto: false,
+    paths: s.steps ? uPlot.paths.stepped({ align: 1 }) : s.dots ? () => null : s.fill ? undefined : linesOf((k) => parts()[k]),
   };
 }
 
@@ -155,8 +157,9 @@ function selected(u, choose) {
   choose(range);
 }
 
-// sight(): the x that are looked at; choose(range): the hand has zoomed; watched(): whether anybody sees it.
-export function makeOptions({ options, theme, width, height, sight, choose, watched, readout }) {
+// sight(): the x that are looked at; parts(): {x, y} of each series, ordered; choose(range): the hand has zoomed;
+// watched(): whether anybody sees it.
+export function makeOptions({ options, theme, width, height, sight, parts, choose, watched, readout }) {
   const { series, xLabel, yLabel, logX, logY, group, hidden } = options.current;
   return {
     width, height, legend: { show: false }, padding: [8, 26, 0, 0],
@@ -166,9 +169,9 @@ export function makeOptions({ options, theme, width, height, sight, choose, watc
       // Only where the pointer is is shared; what is dragged is zoomed through choose.
       sync: group ? { key: group, setSeries: false, scales: ["x", null], filters: { pub: (type) => type === "mousemove" || type === "mouseleave", sub: watched } } : undefined,
     },
-    scales: { x: { time: false, distr: logX ? 3 : 1 }, y: { range: yRange(options, sight), distr: logY ? 3 : 1 } },
+    scales: { x: { time: false, distr: logX ? 3 : 1 }, y: { range: yRange(options, sight, parts), distr: logY ? 3 : 1 } },
     axes: [axis(theme, xLabel, 26), axis(theme, yLabel, 56)],
-    series: [{}, ...series.map((s, i) => seriesOptions(s, i, theme, hidden))],
+    series: [{}, ...series.map((s, i) => seriesOptions(s, i, { theme, hidden, parts }))],
     hooks: {
       drawClear: [drawBands(options, theme)],
       draw: [drawLines(options, theme), drawTags(options, theme)],

@@ -2,30 +2,24 @@
 // asked for and look like a filled band; upright strokes from the least to the largest value of each column of
 // pixels give the same band for a third of the work.
 import uPlot from "uplot";
-import { columns } from "./plotdata.js";
+import { columns, placeOf } from "./plotdata.js";
 
 const DENSE = 0.7; // points per column of pixels
 
 const polyline = uPlot.paths.linear();
 
-function countOf(ys, from, to) {
-  let n = 0;
-  for (let i = from; i <= to; i++) if (ys[i] !== undefined && ys[i] !== null) n++;
-  return n;
-}
-
 const straight = ({ min, max }, start, length) => (value) => start + ((value - min) / (max - min)) * length;
 
-function isDense(u, k, from, to) {
-  const { width, dash } = u.series[k];
-  return width <= 1 && !dash && u.scales.x.distr === 1 && u.scales.y.distr === 1 && countOf(u.data[k], from, to) >= DENSE * u.bbox.width;
-}
+const plain = ({ scales }, { width, dash }) => width <= 1 && !dash && scales.x.distr === 1 && scales.y.distr === 1;
 
-// What uPlot asks for: the line of series k through the points `from` to `to`.
-export function lines(u, k, from, to) {
-  if (!isDense(u, k, from, to)) return polyline(u, k, from, to);
+// What uPlot asks for: the line of a series through the points `from` to `to` of all x. partOf(k) has its own points.
+export const linesOf = (partOf) => (u, k, from, to) => {
+  const part = partOf(k - 1);
   const { left, top, width, height } = u.bbox;
+  const first = placeOf(part.x, u.scales.x.min), end = placeOf(part.x, u.scales.x.max, true);
+  if (!plain(u, u.series[k]) || end - first < DENSE * width) return polyline(u, k, from, to);
   const stroke = new Path2D();
-  columns(stroke, u.data[0], u.data[k], from, to, straight(u.scales.x, left, width), straight(u.scales.y, top + height, -height));
+  const reach = [Math.max(0, first - 1), Math.min(end, part.x.length - 1)]; // to what is just out of sight
+  columns(stroke, part, reach, [left, left + width], straight(u.scales.x, left, width), straight(u.scales.y, top + height, -height));
   return { stroke, fill: null, clip: null, band: null, gaps: null, flags: 0, _width: 1 / devicePixelRatio };
-}
+};

@@ -1,11 +1,13 @@
 // Which part of x a plot looks at, or the plots of a group together.
 //
-// A gesture moves a view as often as it likes; the plots follow with the next frame. Whoever keeps the range
-// (the address, a finer answer of the daemon) hears of it once, when the hand rests.
+// A gesture moves a view as often as it likes; the plots follow with the next frames. Whoever keeps the range
+// (the address, a finer answer of the daemon) hears of it once, when the hand rests and the plots are drawn.
 import { useLayoutEffect, useMemo } from "preact/hooks";
+import { painting } from "./paint.js";
 import { createStore, useStore } from "./store.js";
 
-const REST_MS = 180;
+const REST_MS = 180; // a hand that may go on
+const FRAME_MS = 16; // one that will not, as soon as the plots have followed
 const FINEST = 1e-5; // of all there is
 
 export class View {
@@ -17,15 +19,12 @@ export class View {
 
   // By hand, with more to come.
   move(range) {
-    this.#still();
-    this.#timer = setTimeout(() => this.#rest(), REST_MS);
-    this.#show(range);
+    this.#change(range, REST_MS);
   }
 
   // By hand, and that was it.
   choose(range) {
-    this.#show(range);
-    this.#rest();
+    this.#change(range, FRAME_MS);
   }
 
   // By whoever keeps it. A hand that moves is stronger.
@@ -40,6 +39,16 @@ export class View {
       this.#painters.delete(painter);
       if (!this.#painters.size) this.#still();
     };
+  }
+
+  #change(range, ms) {
+    this.#restIn(ms);
+    this.#show(range);
+  }
+
+  #restIn(ms) {
+    this.#still();
+    this.#timer = setTimeout(() => (painting() ? this.#restIn(FRAME_MS) : this.#rest()), ms);
   }
 
   #still() {

@@ -1,4 +1,5 @@
-// A table that draws only the rows in sight: as quick with 52 580 rows as with ten.
+// A table that draws only the rows in sight: as quick with 52 580 rows as with ten. A frame fills so many rows anew
+// as it can bear; whoever flies past sees gaps, which are filled within the next frames.
 //
 //     <VirtualTable label="Parameters" columns={columns} count={n} row={(i) => rows[i]} onRange={load} />
 //
@@ -6,13 +7,14 @@
 // row(i) may give undefined for a row that is not there yet: it is drawn as a placeholder, and
 // columns and compact are best kept from one drawing to the next (outside the component, or useMemo):
 // rows whose data did not change are then left alone. onRange(from, to) tells which rows are wanted. `compact(row, i)` draws a row on a narrow screen.
-// Without a rowKey rows that leave are filled anew as those that come: quicker, for rows that have no state of
-// their own such as an open menu. Below minWidth the table scrolls sideways.
+// Without a rowKey rows that leave are filled anew as those that come, in the places that they have in the document:
+// quicker, for rows that have no state of their own such as an open menu. Below minWidth the table scrolls sideways.
 import { Component } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useReducer, useRef, useState } from "preact/hooks";
 
 const OVERSCAN = 6; // rows ready above and below
-const STEP = 4; // rows by which what is drawn moves: not with every pixel
+const STEP = 2; // rows by which what is drawn moves: not with every pixel
+const ANEW = 8; // rows that a frame fills
 const NARROW = "(max-width: 720px)";
 
 export function useNarrow() {
@@ -26,23 +28,59 @@ export function useNarrow() {
   return narrow;
 }
 
-const LANDED_MS = 100;
-
 // What is in sight, in whole steps: the same object as before where nothing that is drawn would change.
 function viewAt(old, scrollTop, size, high) {
   const step = STEP * high;
   const top = Math.floor(scrollTop / step) * step;
   if (top === old?.top && size === old.size) return old;
-  return { top, size, jumped: old !== null && Math.abs(top - old.top) > size };
+  return { top, size };
 }
 
-function rowsIn({ top, size, jumped }, high, count) {
-  const more = jumped ? 0 : OVERSCAN;
+function rowsIn({ top, size }, high, count, more = OVERSCAN) {
   return [Math.max(0, Math.min(Math.floor(top / high) - more, count - 1)), Math.min(count, Math.ceil((top + size) / high) + STEP + more)];
 }
 
 // As many as are ever drawn at once: each row has a place of its own, and so has the one as far below.
 const placesFor = (size, high) => Math.ceil(size / high) + 2 * (OVERSCAN + STEP);
+
+// What each place of the table holds, {i, data}, or null.
+class Places {
+  #frame = null;
+  #left = 0; // rows that this frame can still bear
+
+  constructor(size) {
+    this.held = new Array(size).fill(null);
+  }
+
+  // Puts the rows from `from` to `to` into their places, those in sight (`first` to `end`) before the others. Gives whether
+  // some are left for the next frame. What nobody wants stays as it is, out of sight.
+  take(row, [from, to], [first, end]) {
+    const frame = document.timeline.currentTime;
+    if (this.held.every((one) => one === null)) this.#left = Infinity;
+    else if (frame !== this.#frame) this.#left = ANEW;
+    this.#frame = frame;
+    let more = false;
+    const take = (i) => {
+      const place = i % this.held.length, data = row(i), old = this.held[place];
+      if (old?.i === i && old.data === data) return;
+      if (this.#left-- > 0) this.held[place] = { i, data };
+      else more = true;
+    };
+    for (let i = first; i < end; i++) take(i);
+    for (let i = from; i < first; i++) take(i);
+    for (let i = end; i < to; i++) take(i);
+    return more;
+  }
+}
+
+// Calls redraw in the next frame where there is something left to draw.
+function useMore(more, redraw) {
+  useEffect(() => {
+    if (!more) return undefined;
+    const frame = requestAnimationFrame(redraw);
+    return () => cancelAnimationFrame(frame);
+  });
+}
 
 // What has the focus may scroll away and its place be given to another row: then the table gets it.
 function keepFocus(box, from, to) {
@@ -59,7 +97,10 @@ export function VirtualTable({
   const narrow = useNarrow() && compact !== undefined;
   const high = narrow ? compactHeight : height;
   const ref = useRef();
-  const [view, setView] = useState({ top: 0, size: 600, jumped: false });
+  const id = useId();
+  const places = useRef(null);
+  const [, redraw] = useReducer((n) => n + 1, 0);
+  const [view, setView] = useState({ top: 0, size: 600 });
   const [active, setActive] = useState(-1);
 
   useLayoutEffect(() => {
@@ -85,12 +126,6 @@ export function VirtualTable({
     };
   }, [high]);
 
-  // Whoever flies past has no use for rows beyond those in sight; they come when the flight is over.
-  useEffect(() => {
-    if (!view.jumped) return undefined;
-    const timer = setTimeout(() => setView((old) => ({ ...old, jumped: false })), LANDED_MS);
-    return () => clearTimeout(timer);
-  }, [view]);
   const [from, to] = rowsIn(view, high, count);
   useEffect(() => {
     if (to > from) onRange?.(from, to);
@@ -117,16 +152,17 @@ export function VirtualTable({
   };
 
   const template = columns.map((c) => c.width || "1fr").join(" ");
-  const places = placesFor(view.size, high);
-  const keyOf = (data, i) => (!rowKey ? i % places : data === undefined ? `#${i}` : rowKey(data, i));
-  const drawn = [];
-  for (let i = from; i < to; i++) {
-    const data = row(i);
-    drawn.push(
-      <Row key={keyOf(data, i)} data={data} i={i} columns={columns} template={template} height={high}
-        active={i === active} compact={narrow ? compact : undefined} extra={data && rowClass ? rowClass(data, i) : ""} onOpen={onOpen} setActive={setActive} />,
-    );
-  }
+  const size = placesFor(view.size, high);
+  if (rowKey || places.current?.held.length !== size) places.current = new Places(size);
+  useMore(places.current.take(row, [from, to], rowsIn(view, high, count, 0)), redraw);
+  const rows = places.current.held.map((one, place) => ({ ...one, place })).filter((one) => one.i < count);
+  const inOrder = [...rows].sort((a, b) => a.i - b.i);
+  const keyOf = ({ data, i, place }) => (!rowKey ? place : data === undefined ? `#${i}` : rowKey(data, i));
+  const nameOf = ({ place }) => (rowKey ? undefined : `${id}-${place}`);
+  const drawn = (rowKey ? inOrder : rows).map((one) => (
+    <Row key={keyOf(one)} id={nameOf(one)} data={one.data} i={one.i} columns={columns} template={template} height={high}
+      active={one.i === active} compact={narrow ? compact : undefined} extra={one.data && rowClass ? rowClass(one.data, one.i) : ""} onOpen={onOpen} setActive={setActive} />
+  ));
   return (
     <div class={`vtable ${fill ? "fill" : ""} ${narrow ? "narrow" : ""}`} ref={ref} tabIndex={0} role="table" aria-label={label}
       aria-rowcount={count + 1} onKeyDown={keys} style={{ "--min": minWidth }}>
@@ -135,7 +171,7 @@ export function VirtualTable({
           {columns.map((c) => <Head key={c.key} column={c} sort={sort} onSort={onSort} />)}
         </div>
       )}
-      {count === 0 ? empty : <div class="vbody" role="rowgroup" style={{ height: `${count * high}px` }}>{drawn}</div>}
+      {count === 0 ? empty : <div class="vbody" role="rowgroup" aria-owns={rowKey ? undefined : inOrder.map(nameOf).join(" ")} style={{ height: `${count * high}px` }}>{drawn}</div>}
     </div>
   );
 }
@@ -159,7 +195,7 @@ class Row extends Component {
     return ["data", "i", "columns", "height", "active", "compact", "extra"].some((key) => now[key] !== next[key]);
   }
 
-  render({ data, i, columns, template, height, active, compact, extra, onOpen, setActive }) {
+  render({ id, data, i, columns, template, height, active, compact, extra, onOpen, setActive }) {
     // A click on something in the row is its own: drawing the row again before a tick's change event would undo the tick.
     const open = (event) => {
       if (event.target.closest("a, button, input, label, select, summary")) return;
@@ -167,12 +203,12 @@ class Row extends Component {
       if (data && onOpen) onOpen(data, i);
     };
     const style = { top: `${i * height}px`, height: `${height}px` };
-    const name = `vrow ${active ? "active" : ""} ${onOpen ? "opens" : ""} ${extra}`;
+    const name = `vrow ${data === undefined ? "hole" : ""} ${active ? "active" : ""} ${onOpen ? "opens" : ""} ${extra}`;
     if (compact)
-      return <div class={name} role="row" aria-rowindex={i + 2} style={style} onClick={open}><div role="cell" class="vcompact">{data === undefined ? "…" : compact(data, i)}</div></div>;
+      return <div class={name} id={id} role="row" aria-rowindex={i + 2} style={style} onClick={open}><div role="cell" class="vcompact">{data !== undefined && compact(data, i)}</div></div>;
     return (
-      <div class={name} role="row" aria-rowindex={i + 2} style={{ ...style, gridTemplateColumns: template }} onClick={open}>
-        {columns.map((c) => <span key={c.key} role="cell" class={c.align} title={data && c.hint?.(data)}>{data === undefined ? <i class="hole" /> : c.render(data, i)}</span>)}
+      <div class={name} id={id} role="row" aria-rowindex={i + 2} style={{ ...style, gridTemplateColumns: template }} onClick={open}>
+        {columns.map((c) => <span key={c.key} role="cell" class={c.align} title={data && c.hint?.(data)}>{data !== undefined && c.render(data, i)}</span>)}
       </div>
     );
   }
