@@ -13,6 +13,7 @@ static const struct param_spec specs[] = {
     [VARIANT] = {.name = "variant",
                  .kind = PARAM_CHOICE,
                  .choices = variants,
+                 .fallback = BARKER_CORRECTED,
                  .help =
                      "vanilla ignores the gradient noise, corrected undoes its effect up to the "
                      "noise tolerance, extreme follows the sign of the gradient"},
