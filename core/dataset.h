@@ -39,4 +39,10 @@ static inline size_t dataset_stride(size_t columns, enum precision precision)
     return (columns + line - 1) / line * line;
 }
 
+static inline const void *dataset_row(const struct dataset *data, size_t row)
+{
+    size_t size = data->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double);
+    return (const char *)data->x + row * data->stride * size;
+}
+
 #endif

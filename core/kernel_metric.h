@@ -54,6 +54,24 @@ static void average_(double *mean, const double *x, double weight, size_t n)
  * positive number. */
 #define FACTORS 512
 
+/* log(1/(1 + exp(-z))) = min(z, 0) - log(1 + exp(-|z|)), whose factors lie between 1 and 2. */
+static double bernoulli_log_(const double *eta, const double *y, size_t n)
+{
+    vd below = vd_set(0.0), logs = vd_set(0.0), product = vd_set(1.0);
+    size_t factors = 0;
+    for (size_t i = 0; i < n; i += LANES) {
+        vd sign = 2.0 * load_part(y + i, n - i, 1.0) - 1.0;
+        vd z = sign * load_part(eta + i, n - i, 800.0);
+        below += vd_select(z > vd_set(0.0), vd_set(0.0), z);
+        product *= 1.0 + vd_exp(-vd_abs(z));
+        if (++factors % FACTORS == 0) {
+            logs += vd_log(product);
+            product = vd_set(1.0);
+        }
+    }
+    return vd_sum(below - logs - vd_log(product));
+}
+
 static inline bool multiply_up(const double *x, size_t n, vd *product, double *exponent)
 {
     vr m[PARTS];

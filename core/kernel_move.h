@@ -233,12 +233,6 @@ static void logistic_(const double *x, double *out, size_t n)
         vd_store(out + i, vd_logistic(vd_load(x + i)));
 }
 
-static void log_logistic_(const double *x, double *out, size_t n)
-{
-    for (size_t i = 0; i < n; i += LANES)
-        vd_store(out + i, vd_log_logistic(vd_load(x + i)));
-}
-
 static double dot_(const double *a, const double *b, size_t n)
 {
     vd sum = vd_set(0.0);

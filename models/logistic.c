@@ -98,45 +98,45 @@ static void grad_batch(const struct model *m, const double *theta, const uint32_
             .theta = theta, .idx = idx, .n = n, .sum = sum, .sumsq = sumsq, .work = work});
 }
 
-#define CHUNK 32 /* rows */
-
-/* s_i x_i' theta of the rows at..at+count-1 of the list. */
-struct chunk {
-    size_t count;
-    uint32_t row[CHUNK];
-    _Alignas(ALIGNMENT) double eta[CHUNK], z[CHUNK];
-};
-
-static void chunk_fill(struct chunk *c, const struct dataset *data, const double *theta,
-                       const uint32_t *idx, size_t at, size_t n)
-{
-    c->count = n - at < CHUNK ? n - at : CHUNK;
-    for (size_t k = 0; k < c->count; k++)
-        c->row[k] = idx != NULL ? idx[at + k] : (uint32_t)(at + k);
-    linear_predictor(data, theta, c->row, c->count, c->eta);
-    for (size_t k = 0; k < c->count; k++)
-        c->z[k] = (2.0 * data->y[c->row[k]] - 1.0) * c->eta[k];
-    for (size_t k = c->count; k < padded(c->count); k++)
-        c->z[k] = 0.0;
-}
-
 static double log_fixed(const struct model *m, const double *theta, void *work)
 {
     (void)work;
     return normal_log(&self(m)->prior, theta);
 }
 
+#define CHUNK 512 /* rows */
+
+static void predict_rows(const struct dataset *data, const double *theta, size_t from, size_t n,
+                         double *eta)
+{
+    struct dataset part = *data;
+    part.x = dataset_row(data, from);
+    linear_predictor(&part, theta, NULL, n, eta);
+}
+
+/* The responses of a list of rows. */
+static void take_responses(const struct dataset *data, const uint32_t *idx, size_t n, double *y)
+{
+    for (size_t k = 0; k < n; k++)
+        y[k] = data->y[idx[k]];
+}
+
 static double log_batch(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
                         void *work)
 {
     (void)work;
-    struct chunk c;
+    const struct dataset *data = self(m)->train;
+    _Alignas(ALIGNMENT) double eta[CHUNK], y[CHUNK];
     double sum = 0.0;
-    for (size_t at = 0; at < n; at += CHUNK) {
-        chunk_fill(&c, self(m)->train, theta, idx, at, n);
-        kernels->log_logistic(c.z, c.eta, c.count);
-        for (size_t k = 0; k < c.count; k++)
-            sum += c.eta[k];
+    for (size_t at = 0, count; at < n; at += count) {
+        count = n - at < CHUNK ? n - at : CHUNK;
+        if (idx != NULL) {
+            linear_predictor(data, theta, idx + at, count, eta);
+            take_responses(data, idx + at, count, y);
+        } else {
+            predict_rows(data, theta, at, count, eta);
+        }
+        sum += kernels->bernoulli_log(eta, idx != NULL ? y : data->y + at, count);
     }
     return sum;
 }
@@ -166,15 +166,16 @@ static void hessian(const struct model *m, const double *theta, double *H, void 
     const struct dataset *data = self(m)->train;
     size_t d = m->d, stride = padded(d);
     double *x = work;
-    struct chunk c;
+    _Alignas(ALIGNMENT) double p[CHUNK];
     memset(H, 0, d * stride * sizeof *H);
     memset(x, 0, stride * sizeof *x);
-    for (size_t at = 0; at < data->N; at += CHUNK) {
-        chunk_fill(&c, data, theta, NULL, at, data->N);
-        kernels->logistic(c.z, c.eta, c.count); /* p (1 - p) does not ask which response it is */
-        for (size_t k = 0; k < c.count; k++) {
+    for (size_t at = 0, count; at < data->N; at += count) {
+        count = data->N - at < CHUNK ? data->N - at : CHUNK;
+        predict_rows(data, theta, at, count, p);
+        kernels->logistic(p, p, count);
+        for (size_t k = 0; k < count; k++) {
             copy_row(data, at + k, x);
-            add_square(H, stride, x, c.eta[k] * (1.0 - c.eta[k]), d);
+            add_square(H, stride, x, p[k] * (1.0 - p[k]), d);
         }
     }
     for (size_t j = 0; j < d; j++) {

@@ -362,9 +362,29 @@ static void check_logistic(const struct kernels *k, const struct kernels *base, 
     k->logistic(x.v, got.v, n);
     base->logistic(x.v, want.v, n);
     expect_same(&got, &want, n, k->isa, "logistic");
-    k->log_logistic(x.v, got.v, n);
-    base->log_logistic(x.v, want.v, n);
-    expect_same(&got, &want, n, k->isa, "log_logistic");
+}
+
+static long double log_of_bernoulli(double eta, double y)
+{
+    long double z = y == 1.0 ? eta : -eta;
+    return z > 0 ? -log1pl(expl(-z)) : z - log1pl(expl(z));
+}
+
+static void check_bernoulli_log(const struct kernels *k, const struct kernels *base, size_t n,
+                                enum flavour flavour)
+{
+    struct array eta = array_of(flavour, 1, n), y = array_of(ORDINARY, 2, n);
+    long double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        y.v[i] = y.v[i] > 0.0;
+        eta.v[i] *= flavour == ORDINARY ? 300.0 : 1.0;
+        sum += log_of_bernoulli(eta.v[i], y.v[i]);
+    }
+    double got = k->bernoulli_log(eta.v, y.v, n), want = base->bernoulli_log(eta.v, y.v, n);
+    cr_assert(same(got, want), "%s, bernoulli_log, n = %zu: %a, not %a", k->isa, n, got, want);
+    if (flavour == ORDINARY)
+        cr_assert(fabsl(got - sum) <= 1e-15L * (long double)n + 1e-15L * fabsl(sum),
+                  "%s, bernoulli_log, n = %zu: %.17g, not %.17Lg", k->isa, n, got, sum);
 }
 
 static void check_dot(const struct kernels *k, const struct kernels *base, size_t n,
@@ -380,6 +400,7 @@ Test(kernels, sums_and_curves_are_the_same_everywhere)
     sweep(check_moments);
     sweep(check_estimate);
     sweep(check_logistic);
+    sweep(check_bernoulli_log);
     sweep(check_dot);
 }
 
