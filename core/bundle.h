@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #define BUNDLE_LANES 16
+#define BUNDLES      4 /* that walk together, at most: their states stay in the first cache */
 
 enum barker_rule { BARKER_VANILLA, BARKER_CORRECTED, BARKER_EXTREME };
 
@@ -47,7 +48,8 @@ struct walk {
     double weight;         /* 1 - (1 - beta)^t */
     bool moments;          /* to be kept */
     uint64_t moment_count; /* kept so far */
-    const double *centre;  /* of the user's coordinates, BUNDLE_LANES numbers; NULL: as theta */
+    const double
+        *centre; /* of the user's coordinates, BUNDLE_LANES aligned numbers; NULL: as theta */
     const double *columns; /* of a dense frame, that many per coordinate; NULL: a shift */
 };
 

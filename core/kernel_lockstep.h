@@ -36,6 +36,23 @@ INLINE vf single_product(struct wide a, struct wide b)
 
 /* ---- random numbers ---- */
 
+/* As stream_of and keep, register by register: gcc sends a copied struct through the stack. */
+INLINE struct stream stream_load(const struct rng *rng)
+{
+    struct stream stream;
+    for (size_t w = 0; w < 4; w++)
+        for (size_t i = 0; i < PARTS; i++)
+            stream.s[w][i] = ((const vr_bits *)(const void *)&rng->s[w])[i];
+    return stream;
+}
+
+INLINE void stream_store(struct rng *rng, const struct stream *stream)
+{
+    for (size_t w = 0; w < 4; w++)
+        for (size_t i = 0; i < PARTS; i++)
+            ((vr_bits *)(void *)&rng->s[w])[i] = stream->s[w][i];
+}
+
 /* The next word of the generators, those that `moves` names; NULL: all. */
 INLINE void next_word(struct stream *stream, const uint64_t *moves, vr_bits out[PARTS])
 {
@@ -63,20 +80,20 @@ INLINE vfu high_halves(vr_bits x, vr_bits y)
 /* One word of every lane's own generator. */
 INLINE void own_words(struct rng rng[2], vr_bits x[PARTS], vr_bits y[PARTS])
 {
-    struct stream a = stream_of(&rng[0]), b = stream_of(&rng[1]);
+    struct stream a = stream_load(&rng[0]), b = stream_load(&rng[1]);
     next(&a, x);
     next(&b, y);
-    keep(&rng[0], &a);
-    keep(&rng[1], &b);
+    stream_store(&rng[0], &a);
+    stream_store(&rng[1], &b);
 }
 
 /* Two words of the generators that two lanes share. */
 INLINE void shared_words(const struct walk *w, struct rng *rng, vr_bits x[PARTS], vr_bits y[PARTS])
 {
-    struct stream stream = stream_of(rng);
+    struct stream stream = stream_load(rng);
     next_word(&stream, w->whole ? NULL : w->first, x);
     next_word(&stream, w->whole ? NULL : w->second, y);
-    keep(rng, &stream);
+    stream_store(rng, &stream);
 }
 
 INLINE void lane_normals(const struct walk *w, bool own, struct rng rng[2], vf z[FPARTS])
@@ -98,9 +115,9 @@ INLINE void lane_uniforms(const struct walk *w, bool own, struct rng rng[2], vf 
     if (own) {
         own_words(rng, x, y);
     } else {
-        struct stream stream = stream_of(rng);
+        struct stream stream = stream_load(rng);
         next_word(&stream, w->whole ? NULL : w->first, x);
-        keep(rng, &stream);
+        stream_store(rng, &stream);
     }
     for (size_t p = 0; p < PARTS; p++)
         u[p] = below_one(unit_single(own ? low_halves(x[p], y[p]) : (vfu)x[p]));
@@ -162,44 +179,78 @@ INLINE vr known_part(const struct known_target *t, vr theta, vr ratio, vr z)
     return (t->alpha * ratio - theta) + t->noise_sd * z;
 }
 
-INLINE struct wide known_at(const struct known_target *t, struct wide theta, vf z)
+/* phi/Phi at alpha theta. */
+INLINE vf known_ratio(const struct known_target *t, struct wide theta)
 {
-    vf x = vf_of_doubles(t->alpha * theta.low, t->alpha * theta.high);
-    struct wide ratio = wide_of(vf_hazard(-x)), noise = wide_of(z);
-    return (struct wide){known_part(t, theta.low, ratio.low, noise.low),
-                         known_part(t, theta.high, ratio.high, noise.high)};
+    return vf_hazard(-vf_of_doubles(t->alpha * theta.low, t->alpha * theta.high));
+}
+
+INLINE struct wide known_at(const struct known_target *t, struct wide theta, vf ratio, vf z)
+{
+    struct wide r = wide_of(ratio), noise = wide_of(z);
+    return (struct wide){known_part(t, theta.low, r.low, noise.low),
+                         known_part(t, theta.high, r.high, noise.high)};
 }
 
 static void known_gradient_(const struct known_target *target, const double *theta, const float *z,
                             double *g)
 {
-    vr first = known_at(target, wide_load(theta, 0), vf_load(z)).low;
+    struct wide at = wide_load(theta, 0);
+    vr first = known_at(target, at, known_ratio(target, at), vf_load(z)).low;
     memset(g, 0, PAD * sizeof *g);
     g[0] = first[0];
 }
 
-INLINE vfi known_step(const struct walk *w, enum barker_rule rule, struct bundle *b)
+/* What a bundle needs for an iteration. */
+struct supply {
+    vf noise[FPARTS], z[FPARTS], u[FPARTS], ratio[FPARTS];
+};
+
+INLINE vfi known_move(const struct walk *w, enum barker_rule rule, struct bundle *b,
+                      const struct supply *s, double correction, double inverse)
 {
-    vf noise[FPARTS], z[FPARTS], u[FPARTS] = {{0}};
     vfi bad = {0};
-    lane_normals(w, true, b->noise, noise);
-    lane_normals(w, true, b->jump, z);
-    if (rule != BARKER_EXTREME)
-        lane_uniforms(w, true, b->flip, u);
-    double correction = 1.0 / w->weight, inverse = 1.0 / (double)w->moment_count;
     for (size_t p = 0, i = 0; p < FPARTS; p++, i += FLOATS) {
-        struct gradients at = {.g = known_at(w->target, wide_load(b->theta, i), noise[p])};
+        struct wide theta = wide_load(b->theta, i);
+        struct gradients at = {.g = known_at(w->target, theta, s->ratio[p], s->noise[p])};
         if (rule == BARKER_CORRECTED) {
             vr tau = vr_set(w->target->noise_sd);
             at.tau.low = running_tau(w, b->tau + i, tau, correction);
             at.tau.high = running_tau(w, b->tau + i + WIDTH, tau, correction);
         }
-        bad |= lane_move(w, rule, b, i, z[p], u[p], at);
+        bad |= lane_move(w, rule, b, i, s->z[p], s->u[p], at);
         if (w->moments) {
             lane_moments(b, i, vr_load(b->theta + i), inverse);
             lane_moments(b, i + WIDTH, vr_load(b->theta + i + WIDTH), inverse);
         }
     }
+    return bad;
+}
+
+/* Step by step rather than bundle by bundle: the long way from theta to its gradient is then walked
+ * by several bundles at once. */
+INLINE vfi known_turn(const struct walk *w, enum barker_rule rule, struct bundle *bundles,
+                      size_t count)
+{
+    struct supply s[BUNDLES];
+    vfi bad = {0};
+    double correction = 1.0 / w->weight, inverse = 1.0 / (double)w->moment_count;
+#pragma GCC unroll 1
+    for (size_t k = 0; k < count; k++)
+        lane_normals(w, true, bundles[k].noise, s[k].noise);
+#pragma GCC unroll 1
+    for (size_t k = 0; k < count; k++)
+        for (size_t p = 0; p < FPARTS; p++)
+            s[k].ratio[p] = known_ratio(w->target, wide_load(bundles[k].theta, p * FLOATS));
+#pragma GCC unroll 1
+    for (size_t k = 0; k < count; k++)
+        lane_normals(w, true, bundles[k].jump, s[k].z);
+#pragma GCC unroll 1
+    for (size_t k = 0; rule != BARKER_EXTREME && k < count; k++)
+        lane_uniforms(w, true, bundles[k].flip, s[k].u);
+#pragma GCC unroll 1
+    for (size_t k = 0; k < count; k++)
+        bad |= known_move(w, rule, &bundles[k], &s[k], correction, inverse);
     return bad;
 }
 
@@ -209,8 +260,7 @@ INLINE bool known_walk(struct walk *w, enum barker_rule rule, struct bundle *bun
     vfi bad = {0};
     for (uint64_t t = 0; t < n; t++) {
         walk_on(w);
-        for (size_t k = 0; k < count; k++)
-            bad |= known_step(w, rule, &bundles[k]);
+        bad |= known_turn(w, rule, bundles, count);
     }
     return none_marked(bad);
 }

@@ -5,9 +5,8 @@
 
 #include <string.h>
 
-#define BUNDLES 4                        /* that walk together: their states stay in the cache */
-#define CREW    (BUNDLES * BUNDLE_LANES) /* chains, at most */
-#define SHARE   4                        /* lanes of a chain with data, at least */
+#define CREW  (BUNDLES * BUNDLE_LANES) /* chains, at most */
+#define SHARE 4                        /* lanes of a chain with data, at least */
 
 /* Chains at the same iteration, in lanes. */
 struct crew {
@@ -17,7 +16,7 @@ struct crew {
     struct bundle bundles[BUNDLES];
     struct rng batch[CREW / SHARE]; /* as they were, in case that the walk must be forgotten */
     bool look;                      /* the first iteration looks at the noise */
-    double centre[BUNDLE_LANES];
+    _Alignas(ALIGNMENT) double centre[BUNDLE_LANES]; /* of the frame, lane by lane */
     double columns[BUNDLE_LANES * BUNDLE_LANES];
 };
 

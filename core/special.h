@@ -73,9 +73,12 @@ static inline vf vf_hazard(vf z)
         even = even * t2 + c[k];
         odd = odd * t2 + c[k - 1];
     }
-    vf h = (a + 1.0f) / ((even * t2 + c[0]) + odd * t);
-    vf density = (float)INVERSE_SQRT_2PI * vf_exp(-0.5f * (a * a));
-    return vf_select(z < vf_set(0.0f), density / (1.0f - density / h), h);
+    vf tail = (even * t2 + c[0]) + odd * t, above = a + 1.0f;
+    vf power = vf_half_exp(vf_within(-0.5f * (a * a), -86.6f, 0.0f));
+    vf density = (float)(2.0 * INVERSE_SQRT_2PI) * power;
+    vfi left = z < vf_set(0.0f);
+    return above * vf_select(left, density, vf_set(1.0f)) /
+           vf_select(left, above - density * tail, tail);
 }
 
 /* x > 0 below 8 is raised by 8 first: Gamma(x) = Gamma(x + 8)/P, P = x (x + 1) ... (x + 7). */
