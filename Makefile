@@ -37,7 +37,7 @@ CLI    := $(call obj,$(wildcard clients/cli/*.c))
 SUITES := $(patsubst tests/%/,%,$(sort $(dir $(wildcard tests/*/*.c))))
 SUITES := $(filter-out tsan bench crash support,$(SUITES))
 
-.PHONY: all help deps demo test asan tsan coverage lint format bench bench-server bench-bigdata profile crash mutants clean
+.PHONY: all help deps demo test asan tsan coverage lint format bench bench-server bench-bigdata bench-efficiency profile crash mutants clean
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -57,6 +57,7 @@ help:
 	@echo 'make crash      kills the daemon again and again and looks for anything lost'
 	@echo 'make bench      speed of the sampling loop next to plain C, NumPy, PyTorch and R; QUICK=1, JSON=FILE, INSTRUCTIONS=1'
 	@echo 'make profile    where the time of an iteration goes, function by function; ONLY="W2 W4"'
+	@echo 'make bench-efficiency  how good an answer is after so many seconds, and what an effective draw costs; QUICK=1, JSON=FILE, ONLY=PART,PART'
 	@echo 'make bench-bigdata  what data larger than a cache, or than memory, cost; QUICK=1'
 	@echo 'make bench-server   speed of the daemon next to its building blocks; QUICK=1, JSON=FILE, ONLY=PART,PART'
 	@echo 'make deps       installs the Debian packages that are missing'
@@ -158,6 +159,9 @@ mutants: deps
 # QUICK=1: a short look. JSON=FILE: every number. INSTRUCTIONS=1: counted by valgrind, too.
 bench-server: all $(BENCH_SERVER)
 	@B=$(B) QUICK=$(QUICK) JSON=$(JSON) ONLY=$(ONLY) tests/bench/server
+
+bench-efficiency: all $(B)/bench-scaling
+	@B=$(B) QUICK=$(QUICK) JSON=$(JSON) ONLY=$(ONLY) tests/bench/efficiency
 
 profile: $(B)/bench-ours
 	@B=$(B) tests/bench/profile $(ONLY)
