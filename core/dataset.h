@@ -26,6 +26,7 @@ struct dataset {
     size_t stride;            /* elements between rows of x: dataset_stride */
     const void *x;            /* const float * or const double * */
     const double *y;          /* response, or value of the triplet */
+    const double *offset;     /* known part of a regression's linear predictor; NULL: none */
     const uint32_t *user, *item;
     size_t users, items; /* one more than the largest index */
 };

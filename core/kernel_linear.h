@@ -19,6 +19,7 @@
 struct kind {
     enum precision real, stored;
     size_t quarters; /* of a line that a row takes, of the working precision: 1, 2 or 4 and more */
+    bool logistic;   /* the link; calls of the others in a loop cost it its registers */
 };
 
 INLINE const char *row_of(const char *x, const uint32_t *idx, size_t at, size_t bytes)
@@ -139,7 +140,7 @@ INLINE void stage_fill(struct kind kind, struct stage *s, const struct linear *l
 #pragma GCC unroll 1
     for (size_t g = 0; g < s->rows / G; g++, at += G) {
         group_load(kind, l->data->x, idx, at, s->x[g]);
-        s->y[g] = link_responses(kind.real, l, idx != NULL ? idx + at : NULL, at);
+        s->y[g] = link_responses(kind.real, kind.logistic, l, idx != NULL ? idx + at : NULL, at);
         if (l->offset != NULL)
             s->offset[g] = link_offsets(kind.real, l, idx != NULL ? idx + at : NULL, at);
     }
@@ -150,7 +151,7 @@ INLINE void stage_fill(struct kind kind, struct stage *s, const struct linear *l
         s->last[k] = idx != NULL ? idx[i] : (uint32_t)i;
     }
     group_load(kind, l->data->x, s->last, 0, s->x[s->rows / G]);
-    s->y[s->rows / G] = link_responses(kind.real, l, s->last, 0);
+    s->y[s->rows / G] = link_responses(kind.real, kind.logistic, l, s->last, 0);
     if (l->offset != NULL)
         s->offset[s->rows / G] = link_offsets(kind.real, l, s->last, 0);
 }
@@ -167,14 +168,30 @@ INLINE struct line cut_off(enum precision p, struct line r, size_t count)
     return r;
 }
 
-INLINE void stage_add(struct kind kind, const struct linear *l, struct stage *s, struct line theta,
+/* The terms of psi of a group, of which `count` rows count. */
+INLINE void slopes_add(enum precision p, struct link_call *c, struct line slope, size_t count,
+                       bool squares)
+{
+    if (count < line_elements(p))
+        slope = cut_off(p, slope, count);
+    total_add(p, c->sum, slope);
+    if (squares)
+        total_add(p, c->sumsq, line_multiply(p, slope, slope));
+}
+
+INLINE void stage_add(struct kind kind, struct link_call *c, struct stage *s, struct line theta,
                       bool squares, struct line_sums *sums)
 {
     size_t G = line_elements(kind.real), groups = (s->rows + G - 1) / G;
 #pragma GCC unroll 1
-    for (size_t g = 0; g < groups; g++)
-        s->r[g] =
-            link_residual(kind.real, l, group_predict(kind, s->x[g], theta), s->y[g], s->offset[g]);
+    for (size_t g = 0; g < groups; g++) {
+        struct law_slopes slopes =
+            link_slopes(kind.real, kind.logistic, c, group_predict(kind, s->x[g], theta), s->y[g],
+                        s->offset[g]);
+        s->r[g] = slopes.eta;
+        if (!kind.logistic && c->linear->step != 0.0)
+            slopes_add(kind.real, c, slopes.psi, s->rows - g * G, squares);
+    }
     if (s->rows % G != 0)
         s->r[groups - 1] = cut_off(kind.real, s->r[groups - 1], s->rows % G);
 #pragma GCC unroll 1
@@ -186,8 +203,8 @@ INLINE void stage_add(struct kind kind, const struct linear *l, struct stage *s,
     }
 }
 
-INLINE void short_gradient(struct kind kind, const struct linear *l,
-                           const struct linear_batch *batch, bool squares)
+INLINE void short_gradient(struct kind kind, struct link_call *c, const struct linear_batch *batch,
+                           bool squares)
 {
     _Alignas(ALIGNMENT) double total[GROUP_MAX] = {0}, total_squares[GROUP_MAX] = {0};
     struct line theta = theta_line(kind, batch->theta);
@@ -196,10 +213,10 @@ INLINE void short_gradient(struct kind kind, const struct linear *l,
         struct line_sums sums = {0};
         for (size_t turn = 0; turn < SHORT_TERMS / STAGE && at < batch->n; turn++, at += s.rows) {
             if (batch->idx != NULL)
-                stage_fill(kind, &s, l, batch, batch->idx, at);
+                stage_fill(kind, &s, c->linear, batch, batch->idx, at);
             else
-                stage_fill(kind, &s, l, batch, NULL, at);
-            stage_add(kind, l, &s, theta, squares, &sums);
+                stage_fill(kind, &s, c->linear, batch, NULL, at);
+            stage_add(kind, c, &s, theta, squares, &sums);
         }
         total_add(kind.real, total, sums.sum);
         if (squares)
@@ -313,14 +330,20 @@ INLINE void block_predict(struct kind kind, struct block *b, const struct datase
 }
 
 /* eta becomes the residual. */
-INLINE void block_residuals(enum precision p, const struct linear *l, struct block *b)
+INLINE void block_residuals(struct kind kind, struct link_call *c, struct block *b, bool squares)
 {
+    const enum precision p = kind.real;
+    const struct linear *l = c->linear;
     size_t G = line_elements(p), size = 64 / G;
     for (size_t k = 0; k < b->count; k += G) {
-        struct line y = link_responses(p, l, b->row + k, 0), offset = {0};
+        struct line y = link_responses(p, kind.logistic, l, b->row + k, 0), offset = {0};
         if (l->offset != NULL)
             offset = link_offsets(p, l, b->row + k, 0);
-        line_store(b->eta + k * size, link_residual(p, l, line_load(b->eta + k * size), y, offset));
+        struct law_slopes s =
+            link_slopes(p, kind.logistic, c, line_load(b->eta + k * size), y, offset);
+        line_store(b->eta + k * size, s.eta);
+        if (!kind.logistic && l->step != 0.0)
+            slopes_add(p, c, s.psi, b->count - k, squares);
     }
 }
 
@@ -370,58 +393,82 @@ INLINE void block_add(struct kind kind, const struct block *b, size_t lines,
         block_add_lines(kind, b, j, 1, batch, squares);
 }
 
-INLINE void long_gradient(struct kind kind, const struct linear *l,
-                          const struct linear_batch *batch, const void *theta, bool squares)
+INLINE void long_gradient(struct kind kind, struct link_call *c, const struct linear_batch *batch,
+                          const void *theta, bool squares)
 {
+    const struct dataset *data = c->linear->data;
     struct block b;
-    size_t lines = row_bytes(l->data) / 64;
-    block_begin(&b, l->data, batch->idx, batch->n);
+    size_t lines = row_bytes(data) / 64;
+    block_begin(&b, data, batch->idx, batch->n);
     for (size_t at = 0; at < batch->n; at += BLOCK_ROWS) {
-        block_fill(&b, l->data, batch->idx, at, batch->n);
-        block_predict(kind, &b, l->data, theta);
-        block_residuals(kind.real, l, &b);
+        block_fill(&b, data, batch->idx, at, batch->n);
+        block_predict(kind, &b, data, theta);
+        block_residuals(kind, c, &b, squares);
         block_add(kind, &b, lines, batch, squares);
     }
 }
 
 /* ---- one entry for all ---- */
 
-INLINE void gradient_of_rows(struct kind kind, const struct linear *l,
+INLINE void gradient_of_rows(struct kind kind, struct link_call *c,
                              const struct linear_batch *batch, const void *theta)
 {
     if (kind.quarters >= 4 && batch->sumsq != NULL)
-        long_gradient(kind, l, batch, theta, true);
+        long_gradient(kind, c, batch, theta, true);
     else if (kind.quarters >= 4)
-        long_gradient(kind, l, batch, theta, false);
+        long_gradient(kind, c, batch, theta, false);
     else if (batch->sumsq != NULL)
-        short_gradient(kind, l, batch, true);
+        short_gradient(kind, c, batch, true);
     else
-        short_gradient(kind, l, batch, false);
+        short_gradient(kind, c, batch, false);
+}
+
+/* The sum over the elements of a line, of either precision. */
+static inline double slopes_fold(const double *total)
+{
+    return vd_sum(vd_load(total) + vd_load(total + LANES));
+}
+
+INLINE void gradient_of_data(bool logistic, struct link_call *c, const struct linear_batch *batch)
+{
+    const enum precision single = PRECISION_SINGLE, wide = PRECISION_DOUBLE;
+    const struct dataset *data = c->linear->data;
+    size_t quarters = row_bytes(data) / 16;
+    if (data->precision == PRECISION_DOUBLE) {
+        if (quarters == 2)
+            gradient_of_rows((struct kind){wide, wide, 2, logistic}, c, batch, batch->theta);
+        else
+            gradient_of_rows((struct kind){wide, wide, 4, logistic}, c, batch, batch->theta);
+    } else if (quarters == 1) {
+        gradient_of_rows((struct kind){single, single, 1, logistic}, c, batch, NULL);
+    } else if (quarters == 2) {
+        gradient_of_rows((struct kind){single, single, 2, logistic}, c, batch, NULL);
+    } else {
+        float *theta = batch->work;
+        for (size_t j = 0; j < data->stride; j++)
+            theta[j] = (float)batch->theta[j];
+        gradient_of_rows((struct kind){single, single, 4, logistic}, c, batch, theta);
+    }
 }
 
 static void linear_gradient_(const struct linear *l, const struct linear_batch *batch)
 {
-    size_t width = padded(l->data->columns) * sizeof *batch->sum;
-    const enum precision single = PRECISION_SINGLE, wide = PRECISION_DOUBLE;
-    size_t quarters = row_bytes(l->data) / 16;
+    size_t columns = l->data->columns;
+    size_t width = padded(columns + (l->step != 0.0)) * sizeof *batch->sum;
+    struct link_call c;
     memset(batch->sum, 0, width);
     if (batch->sumsq != NULL)
         memset(batch->sumsq, 0, width);
-    if (l->data->precision == PRECISION_DOUBLE) {
-        if (quarters == 2)
-            gradient_of_rows((struct kind){wide, wide, 2}, l, batch, batch->theta);
-        else
-            gradient_of_rows((struct kind){wide, wide, 4}, l, batch, batch->theta);
-    } else if (quarters == 1) {
-        gradient_of_rows((struct kind){single, single, 1}, l, batch, NULL);
-    } else if (quarters == 2) {
-        gradient_of_rows((struct kind){single, single, 2}, l, batch, NULL);
-    } else {
-        float *theta = batch->work;
-        for (size_t j = 0; j < l->data->stride; j++)
-            theta[j] = (float)batch->theta[j];
-        gradient_of_rows((struct kind){single, single, 4}, l, batch, theta);
-    }
+    link_begin(&c, l, batch->theta);
+    if (l->link == LINK_LOGISTIC)
+        gradient_of_data(true, &c, batch);
+    else
+        gradient_of_data(false, &c, batch);
+    if (l->step == 0.0)
+        return;
+    batch->sum[columns] = slopes_fold(c.sum);
+    if (batch->sumsq != NULL)
+        batch->sumsq[columns] = slopes_fold(c.sumsq);
 }
 
 INLINE void short_predictor(struct kind kind, const struct dataset *data, const double *theta,
@@ -459,13 +506,13 @@ static void linear_predictor_(const struct dataset *data, const double *theta, c
     const enum precision single = PRECISION_SINGLE, wide = PRECISION_DOUBLE;
     bool narrow = data->stride == 4;
     if (data->precision == PRECISION_SINGLE && narrow)
-        short_predictor((struct kind){wide, single, 2}, data, theta, idx, n, eta);
+        short_predictor((struct kind){wide, single, 2, false}, data, theta, idx, n, eta);
     else if (data->precision == PRECISION_SINGLE)
-        long_predictor((struct kind){wide, single, 4}, data, theta, idx, n, eta);
+        long_predictor((struct kind){wide, single, 4, false}, data, theta, idx, n, eta);
     else if (narrow)
-        short_predictor((struct kind){wide, wide, 2}, data, theta, idx, n, eta);
+        short_predictor((struct kind){wide, wide, 2, false}, data, theta, idx, n, eta);
     else
-        long_predictor((struct kind){wide, wide, 4}, data, theta, idx, n, eta);
+        long_predictor((struct kind){wide, wide, 4, false}, data, theta, idx, n, eta);
 }
 
 #endif

@@ -1,7 +1,9 @@
-/* Kernels: the links of core/linear.h, a line of rows at a time. A part of core/kernels.c. */
+/* Kernels: from predictors to residuals, a line of rows at a time. The logistic link is worked out
+ * here, in place; the others are called (core/kernel_law.h). A part of core/kernels.c. */
 #ifndef BARKER_CORE_KERNEL_LINK_H
 #define BARKER_CORE_KERNEL_LINK_H
 
+#include "core/kernel_law.h"
 #include "core/kernel_line.h"
 #include "core/linear.h"
 
@@ -119,51 +121,102 @@ INLINE struct line logistic_difference(enum precision p, struct line eta, struct
 
 /* ---- any of them ---- */
 
-/* The offsets of a line of rows, as link_responses. */
-INLINE struct line link_offsets(enum precision p, const struct linear *l, const uint32_t *row,
-                                size_t at)
+/* Numbers of a line of rows from an array of either precision: those that `row` names, or, when it
+ * is NULL, those from `at` on. */
+INLINE struct line link_numbers(enum precision p, const void *x, const uint32_t *row, size_t at)
 {
     struct line out;
-    if (row == NULL)
-        return line_load((const char *)l->offset + at * (p == PRECISION_SINGLE ? 4 : 8));
+    if (row == NULL) {
+        memcpy(&out, (const char *)x + at * (p == PRECISION_SINGLE ? 4 : 8), sizeof out);
+        return out;
+    }
     if (p == PRECISION_DOUBLE) {
-        vd x;
+        vd numbers;
         for (size_t k = 0; k < LANES; k++)
-            x[k] = ((const double *)l->offset)[row[k]];
-        memcpy(&out, &x, sizeof out);
+            numbers[k] = ((const double *)x)[row[k]];
+        memcpy(&out, &numbers, sizeof out);
         return out;
     }
     for (size_t i = 0; i < FPARTS; i++)
-        out.part[i] = gather_single(l->offset, row + i * FLOATS);
+        out.part[i] = gather_single(x, row + i * FLOATS);
     return out;
 }
 
-/* What the residual needs of a line of rows: those that `row` names, or, when it is NULL, those
- * from `at` on, a multiple of their number. */
-INLINE struct line link_responses(enum precision p, const struct linear *l, const uint32_t *row,
-                                  size_t at)
+INLINE struct line link_offsets(enum precision p, const struct linear *l, const uint32_t *row,
+                                size_t at)
 {
-    if (l->difference)
-        return (struct line){0};
-    switch (l->link) {
-    case LINK_LOGISTIC:
-        return row != NULL ? logistic_responses(p, l->ones, row)
-                           : zeros_of(p, l->ones[at / 32] >> at % 32);
-    }
-    return (struct line){0};
+    return link_numbers(p, l->offset, row, at);
 }
 
-/* From x'theta of a line of rows; `offset` is looked at only where there is one. */
-INLINE struct line link_residual(enum precision p, const struct linear *l, struct line eta,
-                                 struct line y, struct line offset)
+/* What the residual needs of the responses of a line of rows; `at` is a multiple of their number.
+ */
+INLINE struct line link_responses(enum precision p, bool logistic, const struct linear *l,
+                                  const uint32_t *row, size_t at)
 {
+    if (!logistic)
+        return p == PRECISION_SINGLE ? link_numbers(p, l->y, row, at)
+                                     : link_numbers(p, l->data->y, row, at);
+    if (l->difference)
+        return (struct line){0};
+    return row != NULL ? logistic_responses(p, l->ones, row)
+                       : zeros_of(p, l->ones[at / 32] >> at % 32);
+}
+
+/* What all rows of a call share: the law here, and at the centre of differences; and what they add
+ * to the sums of psi's terms, elements of a line apart. Not touched for the logistic link. */
+struct link_call {
+    const struct linear *linear;
+    struct law_numbers here, centre;
+    _Alignas(ALIGNMENT) double sum[16], sumsq[16];
+};
+
+static inline void link_begin(struct link_call *c, const struct linear *l, const double *theta)
+{
+    struct law law = {.link = l->link, .psi = l->psi, .dof = l->dof};
+    c->linear = l;
+    if (l->link == LINK_LOGISTIC)
+        return;
+    memset(c->sum, 0, sizeof c->sum);
+    memset(c->sumsq, 0, sizeof c->sumsq);
+    if (l->difference)
+        c->centre = law_numbers(&law);
+    if (l->step != 0.0)
+        law.psi += l->step * theta[l->data->columns];
+    c->here = law_numbers(&law);
+}
+
+/* A line of rows of any other link: s->eta comes as its predictors, offsets included. */
+INLINE void other_slopes(enum precision p, const struct link_call *c, struct law_slopes *s,
+                         const struct line *y, struct line offset)
+{
+    const struct linear *l = c->linear;
+    bool psi = l->step != 0.0;
+    law_slopes(p, &c->here, s, y, psi);
+    if (l->difference) {
+        struct law_slopes there = {.eta = offset};
+        law_slopes(p, &c->centre, &there, y, psi);
+        s->eta = line_subtract(p, s->eta, there.eta);
+        s->psi = line_subtract(p, s->psi, there.psi);
+    }
+    if (psi)
+        s->psi = line_multiply(p, s->psi, line_value(p, l->step));
+}
+
+/* From x'theta of a line of rows; `offset` is looked at only where there is one. The slope in psi
+ * is set where psi is free. */
+INLINE struct law_slopes link_slopes(enum precision p, bool logistic, const struct link_call *c,
+                                     struct line eta, struct line y, struct line offset)
+{
+    const struct linear *l = c->linear;
     if (l->offset != NULL)
         eta = line_add(p, eta, offset);
-    switch (l->link) {
-    case LINK_LOGISTIC:
-        return l->difference ? logistic_difference(p, eta, offset) : logistic_residual(p, eta, y);
+    struct law_slopes s = {.eta = eta, .psi = eta};
+    if (logistic) {
+        s.eta = l->difference ? logistic_difference(p, eta, offset) : logistic_residual(p, eta, y);
+        return s;
     }
-    return eta;
+    other_slopes(p, c, &s, &y, offset);
+    return s;
 }
 
 #endif

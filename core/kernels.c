@@ -36,6 +36,7 @@ const struct kernels KERNELS = {
     .average = average_,
     .log_sum = log_sum_,
     .count_above = count_above_,
+    .law = law_,
     .squared_distance = squared_distance_,
     .ratings = ratings_,
     .factor_prior = factor_prior_,

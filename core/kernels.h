@@ -162,6 +162,9 @@ struct kernels {
      * numbers among them); -infinity when one is 0, NaN when one is negative or NaN. */
     double (*log_sum)(const double *x, size_t n);
     double (*count_above)(const double *x, double threshold, size_t n);
+    /* out_i = a quantity of the law of the i-th row. out may be eta. */
+    void (*law)(const struct law *law, enum law_quantity what, const double *eta, const double *y,
+                double *out, size_t n);
     double (*squared_distance)(const double *a, const double *b, size_t n);
     void (*ratings)(const struct rating_pairs *pairs, double *out);
     void (*factor_prior)(const struct factor_prior *prior);

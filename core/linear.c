@@ -15,19 +15,42 @@ static bool pack_ones(struct linear *l)
     return true;
 }
 
-bool linear_init(struct linear *l, const struct dataset *data, enum link link)
+/* As floats; NULL when there is no memory. */
+static float *narrow(const double *x, size_t n)
 {
-    *l = (struct linear){.link = link, .data = data};
-    switch (link) {
-    case LINK_LOGISTIC:
-        return pack_ones(l);
+    float *out = lanes_alloc(n, sizeof *out);
+    for (size_t i = 0; out != NULL && i < n; i++)
+        out[i] = (float)x[i];
+    return out;
+}
+
+bool linear_init(struct linear *l, const struct dataset *data, const struct law *law, bool free)
+{
+    bool single = data->precision == PRECISION_SINGLE, ok = true;
+    *l = (struct linear){.link = law->link,
+                         .psi = free ? 0.0 : law->psi,
+                         .dof = law->dof,
+                         .step = free ? 1.0 : 0.0,
+                         .data = data,
+                         .offset = data->offset};
+    if (law->link == LINK_LOGISTIC)
+        ok = pack_ones(l);
+    else if (single)
+        ok = (l->y = narrow(data->y, data->N)) != NULL;
+    if (single && data->offset != NULL) {
+        l->offset = l->own_offset = narrow(data->offset, data->N);
+        ok = ok && l->offset != NULL;
     }
-    return false;
+    if (!ok)
+        linear_release(l);
+    return ok;
 }
 
 void linear_release(struct linear *l)
 {
     free(l->ones);
+    free(l->y);
+    free(l->own_offset);
     *l = (struct linear){0};
 }
 
@@ -45,4 +68,6 @@ void linear_predictor(const struct dataset *data, const double *theta, const uin
                       size_t n, double *eta)
 {
     kernels->linear_predictor(data, theta, idx, n, eta);
+    for (size_t i = 0; data->offset != NULL && i < n; i++)
+        eta[i] += data->offset[idx != NULL ? idx[i] : i];
 }

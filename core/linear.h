@@ -1,39 +1,42 @@
 /* The linear predictor, once for all regression models: one pass over gathered rows that gives
- * eta_i = x_i' theta, turns it into the residual r_i = d log p(y_i | eta_i) / d eta, and sums
- * r_i x_i (and its squares). A row is touched once.
+ * eta_i = offset_i + x_i' theta, turns it into the residual r_i = d log p(y_i | eta_i) / d eta, and
+ * sums r_i x_i (and its squares). A row is touched once.
  *
- * The law of y given eta is a `link`. To add one: a name here, what it needs of the responses in
- * linear.c, and its residual in core/kernel_link.h. */
+ * The law of y given eta is a `link` of core/law.h. Where it has a parameter psi beside eta, that
+ * is known, or one more element of theta behind the coefficients, whose terms are summed in the
+ * same pass. */
 #ifndef BARKER_CORE_LINEAR_H
 #define BARKER_CORE_LINEAR_H
 
 #include "core/dataset.h"
+#include "core/law.h"
 
 #include <stdbool.h>
 
-enum link {
-    LINK_LOGISTIC, /* y is 0 or 1, and 1 with probability 1/(1 + exp(-eta)) */
-};
-
 struct linear {
     enum link link;
+    double psi, dof;
+    double step;                /* psi is psi + step theta[columns]; 0: it is known */
     const struct dataset *data; /* borrowed */
     uint32_t
         *ones; /* LINK_LOGISTIC: bit i of them is y_i, which keeps the responses in the cache */
-    /* eta_i = offset_i + x_i' theta: N numbers of the data's precision and, behind them, as many as
-     * fill a line, 64-byte aligned; borrowed. NULL: none. */
+    float *y;  /* other links: responses to rows of single precision */
+    /* eta_i = offset_i + x_i' theta: N numbers of the data's precision; NULL: none. */
     const void *offset;
-    bool difference; /* residuals are r_i(eta_i) - r_i(offset_i): control variates around theta = 0
-                      */
+    float *own_offset; /* where it lies when it is not borrowed */
+    bool difference; /* terms are those at (eta_i, psi) less those at (offset_i, the psi of step 0):
+                      * control variates around theta = 0 */
 };
 
-/* False when there is no memory. */
-bool linear_init(struct linear *l, const struct dataset *data, enum link link);
+/* With the data's offset. `free`: psi is theta[columns] whatever the law says. False when there is
+ * no memory. */
+bool linear_init(struct linear *l, const struct dataset *data, const struct law *law, bool free);
 void linear_release(struct linear *l);
 
 /* Sums over the rows idx[0..n), or 0..n-1 when idx is NULL. */
 struct linear_batch {
-    const double *theta; /* this and the sums: padded to PAD, with zeros, or NaN in NaN's wake */
+    const double *theta; /* columns, and psi if it is free; this and the sums: padded to PAD, with
+                          * zeros, or NaN in NaN's wake */
     const uint32_t *idx;
     size_t n;
     double *sum, *sumsq; /* sumsq may be NULL */
@@ -47,7 +50,7 @@ size_t linear_work_bytes(const struct linear *l);
  * of the absolute terms, in practice 1e-6. */
 void linear_gradient(const struct linear *l, const struct linear_batch *batch);
 
-/* eta of the rows, in double precision: n numbers, anywhere. */
+/* eta of the rows, the data's offset included, in double precision: n numbers, anywhere. */
 void linear_predictor(const struct dataset *data, const double *theta, const uint32_t *idx,
                       size_t n, double *eta);
 

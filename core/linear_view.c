@@ -1,6 +1,7 @@
 /* Views of models with a linear predictor. */
 #include "core/linear_view.h"
 #include "core/kernels.h"
+#include "core/vmath.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ struct linear_view {
     void *rows, *offset; /* ours; rows: FRAME_DENSE only */
     double *constant;
     double *curvature; /* FRAME_DENSE: d rows of padded(d); FRAME_SHIFT: the diagonal */
+    double rate;       /* of the prior of exp(psi) */
 };
 
 static const struct linear_view *self(const struct model *m)
@@ -24,16 +26,25 @@ static const struct linear_view *self(const struct model *m)
     return (const struct linear_view *)m;
 }
 
+/* exp(psi) is exponential: the slope of -rate exp(psi) + psi. */
+static double scale_slope(const struct linear_view *v, double u)
+{
+    double psi = v->linear.psi + v->linear.step * u;
+    return v->linear.step * (1.0 - v->rate * vd_exp(vd_set(psi))[0]);
+}
+
 static void grad_fixed(const struct model *m, const double *u, double *g, void *work)
 {
     const struct linear_view *v = self(m);
+    size_t columns = v->data.columns;
     (void)work;
-    if (v->frame->kind == FRAME_DENSE) {
+    if (v->frame->kind == FRAME_DENSE)
         kernels->triangle(v->curvature, u, v->constant, m->d, TRIANGLE_NONE, g);
-        return;
-    }
-    for (size_t j = 0; j < m->d; j++)
-        g[j] = v->constant[j] + v->curvature[j] * u[j];
+    else
+        for (size_t j = 0; j < m->d; j++)
+            g[j] = v->constant[j] + v->curvature[j] * u[j];
+    if (v->linear.step != 0.0)
+        g[columns] = v->constant[columns] + scale_slope(v, u[columns]);
 }
 
 static void grad_batch(const struct model *m, const double *u, const uint32_t *idx, size_t n,
@@ -118,8 +129,7 @@ static bool fill_offsets(struct linear_view *v, const struct linear *linear)
             row[k] = (uint32_t)(at + k);
         linear_predictor(data, v->frame->centre, row, n, eta);
         for (size_t k = 0; k < n; k++)
-            put(data, v->offset, at + k,
-                eta[k] + (linear->offset != NULL ? get(data, linear->offset, at + k) : 0.0));
+            put(data, v->offset, at + k, eta[k]);
     }
     v->linear.offset = v->offset;
     return true;
@@ -127,8 +137,8 @@ static bool fill_offsets(struct linear_view *v, const struct linear *linear)
 
 static bool fill_rows(struct linear_view *v, const struct dataset *data)
 {
-    double *x = lanes_alloc(2 * padded(data->columns), sizeof *x);
-    double *turned = x != NULL ? x + padded(data->columns) : NULL;
+    double *x = lanes_alloc(2 * padded(v->base.d), sizeof *x);
+    double *turned = x != NULL ? x + padded(v->base.d) : NULL;
     v->rows = lanes_alloc(data->N * data->stride, element_bytes(data));
     for (size_t i = 0; v->rows != NULL && x != NULL && i < data->N; i++) {
         for (size_t j = 0; j < data->columns; j++)
@@ -145,14 +155,14 @@ static bool fill_rows(struct linear_view *v, const struct dataset *data)
 static void fill_curvature(struct linear_view *v, const double *precision)
 {
     const struct frame *f = v->frame;
-    size_t d = v->base.d, p = padded(d);
+    size_t columns = v->data.columns, p = padded(v->base.d);
     if (f->kind == FRAME_SHIFT) {
-        for (size_t j = 0; j < d; j++)
+        for (size_t j = 0; j < columns; j++)
             v->curvature[j] = -precision[j];
         return;
     }
-    for (size_t j = 0; j < d; j++)
-        for (size_t i = 0; i < d; i++)
+    for (size_t j = 0; j < columns; j++)
+        for (size_t i = 0; i < columns; i++)
             for (size_t k = 0; k <= i && f->rows[i * p + j] != 0.0; k++)
                 v->curvature[j * p + k] -= f->rows[i * p + j] * precision[i] * f->rows[i * p + k];
 }
@@ -165,7 +175,7 @@ static bool fill_constant(struct linear_view *v, const struct linear_view_parts 
     bool ok = sum != NULL && work != NULL;
     if (ok && v->base.differences)
         in->type->grad_batch(in, v->frame->centre, NULL, in->N, sum, NULL, work);
-    for (size_t j = 0; ok && j < in->d; j++) {
+    for (size_t j = 0; ok && j < v->data.columns; j++) {
         double mean = parts->mean != NULL ? parts->mean[j] : 0.0;
         sum[j] += parts->precision[j] * (mean - v->frame->centre[j]);
     }
@@ -210,9 +220,28 @@ static void fill_base(struct linear_view *v)
     v->base.work_bytes = mine > batch ? mine : batch;
 }
 
+/* Whether psi, the last coordinate, is a frame of its own. */
+static bool psi_apart(const struct frame *f)
+{
+    const double *last = f->kind == FRAME_DENSE ? f->rows + (f->d - 1) * padded(f->d) : NULL;
+    for (size_t j = 0; last != NULL && j + 1 < f->d; j++)
+        if (last[j] != 0.0)
+            return false;
+    return true;
+}
+
+static void frame_psi(struct linear *l, const struct frame *f)
+{
+    size_t last = f->d - 1;
+    l->psi = f->centre[last];
+    l->step = f->kind == FRAME_DENSE ? f->rows[last * padded(f->d) + last] : 1.0;
+}
+
 enum err linear_view_new(struct model **out, const struct linear_view_parts *parts,
                          const struct frame *frame, bool control, struct err_info *info)
 {
+    if (parts->linear->step != 0.0 && !psi_apart(frame))
+        return err_set(info, ERR_UNSUPPORTED, "the frame mixes coefficients with the scale");
     struct linear_view *v = calloc(1, sizeof *v);
     if (v == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for a view");
@@ -224,6 +253,9 @@ enum err linear_view_new(struct model **out, const struct linear_view_parts *par
     v->data = *parts->linear->data;
     v->linear.data = &v->data;
     v->linear.difference = control;
+    v->rate = parts->rate;
+    if (parts->linear->step != 0.0)
+        frame_psi(&v->linear, frame);
     fill_base(v);
     if (!fill(v, parts)) {
         model_free(&v->base);

@@ -7,14 +7,17 @@
 #include "core/linear.h"
 #include "core/view.h"
 
-/* `linear` is the model's own, over its training data, whose columns are all of its parameters;
- * `precision` (d numbers) belongs to the prior, around `mean` (NULL: 0). All are borrowed. */
+/* `linear` is the model's own, over its training data; the parameters are its columns' coefficients
+ * and, if it is free, psi. `precision` (one number per column) belongs to the prior, around `mean`
+ * (NULL: 0); exp(psi) has an exponential prior of this rate. All are borrowed. */
 struct linear_view_parts {
     const struct model *model;
     const struct linear *linear;
     const double *precision, *mean;
+    double rate;
 };
 
+/* ERR_UNSUPPORTED: the frame mixes psi with coefficients. */
 enum err linear_view_new(struct model **out, const struct linear_view_parts *parts,
                          const struct frame *frame, bool control, struct err_info *info);
 

@@ -85,7 +85,8 @@ struct model_type {
     /* Minus the Hessian of the full log density at theta: d rows of padded(d) numbers, the padding
      * zero. NULL: the model has none to give. */
     void (*hessian)(const struct model *m, const double *theta, double *H, void *work);
-    /* A quicker view than core/view.c makes by itself, for view_new. NULL: that one. */
+    /* A quicker view than core/view.c makes by itself, for view_new. NULL, or ERR_UNSUPPORTED for a
+     * frame that it cannot do: that one. */
     enum err (*view)(struct model **out, const struct model *m, const struct frame *frame,
                      bool control, struct err_info *info);
     /* Log density up to a constant, in the same two parts; the second may be NULL when N == 0. */

@@ -217,7 +217,10 @@ enum err view_new(struct model **out, const struct model *model, const struct fr
     if (code != ERR_OK)
         return code;
     if (model->type->view != NULL)
-        return model->type->view(out, model, frame, control, info);
+        code = model->type->view(out, model, frame, control, info);
+    if (model->type->view != NULL && code != ERR_UNSUPPORTED)
+        return code;
+    code = ERR_OK;
     struct view *v = calloc(1, sizeof *v);
     if (v == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for a view");

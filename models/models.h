@@ -4,7 +4,17 @@
 
 #include "core/model.h"
 
-#define MODEL_LIST(X) X(logistic) X(matrix_factorization) X(ica) X(skew_normal) X(noisy_normal)
+#define MODEL_LIST(X)       \
+    X(logistic)             \
+    X(probit)               \
+    X(linear_regression)    \
+    X(student_t)            \
+    X(poisson)              \
+    X(negative_binomial)    \
+    X(matrix_factorization) \
+    X(ica)                  \
+    X(skew_normal)          \
+    X(noisy_normal)
 
 #define X(name) extern const struct model_type model_##name;
 MODEL_LIST(X)

@@ -151,8 +151,10 @@ void setup_block(struct model *m, const char *name, size_t rows, size_t columns)
     }
     m->blocks[m->block_count++] = (struct model_block){
         .name = name,
-        .rank = columns > 0 ? 2 : 1,
-        .shape = {rows, columns > 0 ? columns : 1},
+        .rank = columns > 0 ? 2
+                : rows > 0  ? 1
+                            : 0,
+        .shape = {rows > 0 ? rows : 1, columns > 0 ? columns : 1},
         .offset = offset,
     };
 }

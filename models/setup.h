@@ -19,7 +19,8 @@ enum err setup_check(const struct model_type *type, const double *params,
 enum err setup_new(struct model **out, const struct model_type *type, size_t bytes, size_t d,
                    const struct dataset *train, struct err_info *info);
 
-/* Appends a block; rows and columns as in name[rows, columns], columns 0 for a vector. */
+/* Appends a block; rows and columns as in name[rows, columns], columns 0 for a vector, rows 0 as
+ * well for a single number. */
 void setup_block(struct model *m, const char *name, size_t rows, size_t columns);
 
 #endif

@@ -88,7 +88,7 @@ static void problem_init(struct problem *p, size_t N, size_t columns, enum preci
     }
     for (size_t j = 0; j < columns; j++)
         p->theta[j] = value(flavour, precision, 900000 + j) / (double)columns;
-    cr_assert(linear_init(&p->linear, &p->data, LINK_LOGISTIC));
+    cr_assert(linear_init(&p->linear, &p->data, &(struct law){.link = LINK_LOGISTIC}, false));
     p->work = lanes_alloc(linear_work_bytes(&p->linear), 1);
 }
 
@@ -270,7 +270,7 @@ Test(kernel_linear, sums_of_many_rows_keep_their_digits)
                 p.y[i] = 1.0;
             }
             linear_release(&p.linear);
-            cr_assert(linear_init(&p.linear, &p.data, LINK_LOGISTIC));
+            cr_assert(linear_init(&p.linear, &p.data, &(struct law){.link = LINK_LOGISTIC}, false));
             expect_sums(&p, NULL, N, precision == PRECISION_SINGLE ? 1e-6 : 1e-13);
             problem_release(&p);
         }

@@ -1,0 +1,466 @@
+/* What all regressions share. */
+#include "models/regression.h"
+#include "core/kernels.h"
+#include "core/linear_view.h"
+#include "core/vmath.h"
+#include "models/setup.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct regression {
+    struct model base;
+    const struct regression_type *type;
+    const struct dataset *train, *test; /* borrowed */
+    struct linear linear;
+    struct normal prior;             /* of all coefficients, unless they have one each: */
+    double *precision, log_constant; /* padded(d) numbers, 0 for psi */
+    double rate;                     /* of the exponential prior of the scale; 0: it is known */
+};
+
+static const struct regression *self(const struct model *m)
+{
+    return (const struct regression *)m;
+}
+
+static double exp_of(double x)
+{
+    return vd_exp(vd_set(x))[0];
+}
+
+static double log_of(double x)
+{
+    return vd_log_any(vd_set(x))[0];
+}
+
+static double precision_of(const struct regression *r, size_t j)
+{
+    return r->precision != NULL ? r->precision[j] : r->prior.precision;
+}
+
+/* Whether psi is a parameter. */
+static bool is_free(const struct regression *r)
+{
+    return r->linear.step != 0.0;
+}
+
+/* The law at theta. */
+static struct law law_at(const struct regression *r, const double *theta)
+{
+    const struct linear *l = &r->linear;
+    return (struct law){
+        .link = l->link, .psi = is_free(r) ? theta[r->train->columns] : l->psi, .dof = l->dof};
+}
+
+/* ---- responses ---- */
+
+bool regression_binary(double y)
+{
+    return y == 0.0 || y == 1.0;
+}
+
+bool regression_count(double y)
+{
+    return y >= 0.0 && y <= 0x1p53 && y == floor(y);
+}
+
+static enum err check_responses(const char *model, const struct regression_type *type,
+                                const struct dataset *data, const char *which,
+                                struct err_info *info)
+{
+    for (size_t i = 0; type->takes != NULL && i < data->N; i++)
+        if (!type->takes(data->y[i]))
+            return err_set(info, ERR_INVALID,
+                           "%s: the response in row %zu of the %s data is %.10g; it must be %s",
+                           model, i + 1, which, data->y[i], type->allowed);
+    return ERR_OK;
+}
+
+/* ---- making one ---- */
+
+static enum err check(const struct model_type *model, const struct regression_type *type,
+                      const double *params, const struct dataset *train, const struct dataset *test,
+                      struct err_info *info)
+{
+    enum err code = setup_check(model, params, train, test, info);
+    if (code == ERR_OK)
+        code = check_responses(model->name, type, train, "training", info);
+    if (code == ERR_OK && test != NULL)
+        code = check_responses(model->name, type, test, "test", info);
+    return code;
+}
+
+static void set_priors(struct regression *r, const double *sd, size_t step)
+{
+    r->log_constant = 0.0;
+    for (size_t j = 0; j < r->train->columns; j++) {
+        struct normal one;
+        normal_init(&one, sd[j * step], 1);
+        r->precision[j] = one.precision;
+        r->log_constant += one.log_constant;
+    }
+}
+
+/* Kernels for one prior run over the padding, where psi may stand: then there is one each. */
+static bool init_prior(struct regression *r, const double *params)
+{
+    normal_init(&r->prior, params[0], r->train->columns);
+    if (!is_free(r))
+        return true;
+    r->precision = lanes_alloc(r->base.d, sizeof *r->precision);
+    if (r->precision != NULL)
+        set_priors(r, params, 0);
+    return r->precision != NULL;
+}
+
+enum err regression_new(struct model **out, const struct model_type *model,
+                        const struct regression_type *type, const double *params,
+                        const struct dataset *train, const struct dataset *test,
+                        struct err_info *info)
+{
+    struct model *base = NULL;
+    bool free_scale = type->extra != NULL && params[type->known] == 0.0;
+    enum err code = check(model, type, params, train, test, info);
+    if (code == ERR_OK)
+        code = setup_new(&base, model, sizeof(struct regression), train->columns + free_scale,
+                         train, info);
+    if (code != ERR_OK)
+        return code;
+    struct regression *r = (struct regression *)base;
+    struct law law = {.link = type->link};
+    if (type->extra != NULL && !free_scale)
+        law.psi = log_of(params[type->known]);
+    if (type->dof != 0)
+        law.dof = params[type->dof];
+    r->type = type;
+    r->train = train;
+    r->test = test;
+    r->rate = free_scale ? 1.0 / params[type->mean] : 0.0;
+    if (!linear_init(&r->linear, train, &law, free_scale)) {
+        model_free(base);
+        return err_set(info, ERR_NO_MEMORY, "%s: no memory for %zu responses", model->name,
+                       train->N);
+    }
+    if (!init_prior(r, params)) {
+        model_free(base);
+        return err_set(info, ERR_NO_MEMORY, "%s: no memory for %zu priors", model->name, base->d);
+    }
+    setup_block(base, "theta", train->columns, 0);
+    if (free_scale)
+        setup_block(base, type->extra, 0, 0);
+    size_t rows = test != NULL ? test->N : 0;
+    base->work_bytes = linear_work_bytes(&r->linear) + padded(base->d) * sizeof(double);
+    base->prediction_count = type->error != NULL ? 2 * rows : rows;
+    base->term_cost = 2.0 + (double)train->columns / 16.0;
+    base->metric_cost = 4.0 * base->term_cost * (double)base->prediction_count;
+    *out = base;
+    return ERR_OK;
+}
+
+void regression_release(struct model *m)
+{
+    linear_release(&((struct regression *)m)->linear);
+    free(((struct regression *)m)->precision);
+}
+
+/* ---- the prior ---- */
+
+/* exp(psi) is exponential: log rate - rate exp(psi) + psi, the last for psi being its logarithm. */
+void regression_grad_fixed(const struct model *m, const double *theta, double *g, void *work)
+{
+    const struct regression *r = self(m);
+    size_t columns = r->train->columns;
+    (void)work;
+    if (r->precision == NULL)
+        normal_gradient(&r->prior, theta, g);
+    else
+        for (size_t j = 0; j < padded(m->d); j++)
+            g[j] = -r->precision[j] * theta[j];
+    if (is_free(r))
+        g[columns] = 1.0 - r->rate * exp_of(theta[columns]);
+}
+
+static double log_each(const struct regression *r, const double *theta)
+{
+    double sum = 0.0;
+    for (size_t j = 0; j < r->train->columns; j++)
+        sum += r->precision[j] * (theta[j] * theta[j]);
+    return r->log_constant - 0.5 * sum;
+}
+
+double regression_log_fixed(const struct model *m, const double *theta, void *work)
+{
+    const struct regression *r = self(m);
+    (void)work;
+    double sum = r->precision == NULL ? normal_log(&r->prior, theta) : log_each(r, theta);
+    if (is_free(r)) {
+        double psi = theta[r->train->columns];
+        sum += log_of(r->rate) - r->rate * exp_of(psi) + psi;
+    }
+    return sum;
+}
+
+/* log of an exponential number: log(-log(u)) - log(rate). */
+void regression_start_value(const struct model *m, enum start_kind kind, struct rng *rng,
+                            double *theta, double *scratch)
+{
+    const struct regression *r = self(m);
+    memset(theta, 0, padded(m->d) * sizeof *theta);
+    if (kind != START_PRIOR)
+        return;
+    normal_add_draw(&r->prior, rng, theta, scratch);
+    if (is_free(r)) {
+        rng_uniform(rng, scratch, 1);
+        theta[r->train->columns] = log_of(-log_of(scratch[0])) - log_of(r->rate);
+    }
+}
+
+/* ---- the data ---- */
+
+void regression_grad_batch(const struct model *m, const double *theta, const uint32_t *idx,
+                           size_t n, double *sum, double *sumsq, void *work)
+{
+    linear_gradient(
+        &self(m)->linear,
+        &(struct linear_batch){
+            .theta = theta, .idx = idx, .n = n, .sum = sum, .sumsq = sumsq, .work = work});
+}
+
+#define CHUNK 512 /* rows */
+
+/* The rows at..at+count-1 of a list, or of the data when it is NULL: predictors and responses. */
+struct chunk {
+    size_t at, count;
+    const uint32_t *idx; /* of the first; or NULL */
+    const double *y;
+    _Alignas(ALIGNMENT) double eta[CHUNK], taken[CHUNK], out[CHUNK];
+};
+
+static void chunk_predict(struct chunk *c, const struct dataset *data, const double *theta)
+{
+    struct dataset part = *data;
+    if (c->idx == NULL) {
+        part.x = dataset_row(data, c->at);
+        part.offset = data->offset != NULL ? data->offset + c->at : NULL;
+    }
+    linear_predictor(&part, theta, c->idx, c->count, c->eta);
+}
+
+static void chunk_fill(struct chunk *c, const struct dataset *data, const double *theta,
+                       const uint32_t *idx, size_t at, size_t n)
+{
+    c->at = at;
+    c->count = n - at < CHUNK ? n - at : CHUNK;
+    c->idx = idx != NULL ? idx + at : NULL;
+    c->y = idx != NULL ? c->taken : data->y + at;
+    for (size_t k = 0; idx != NULL && k < c->count; k++)
+        c->taken[k] = data->y[idx[at + k]];
+    chunk_predict(c, data, theta);
+}
+
+static size_t chunk_row(const struct chunk *c, size_t k)
+{
+    return c->idx != NULL ? c->idx[k] : c->at + k;
+}
+
+static double chunk_log(struct chunk *c, const struct law *law)
+{
+    double sum = 0.0;
+    if (law->link == LINK_LOGISTIC)
+        return kernels->bernoulli_log(c->eta, c->y, c->count);
+    kernels->law(law, LAW_LOG, c->eta, c->y, c->out, c->count);
+    for (size_t k = 0; k < c->count; k++)
+        sum += c->out[k];
+    return sum;
+}
+
+double regression_log_batch(const struct model *m, const double *theta, const uint32_t *idx,
+                            size_t n, void *work)
+{
+    const struct regression *r = self(m);
+    struct law law = law_at(r, theta);
+    struct chunk c;
+    double sum = 0.0;
+    (void)work;
+    for (size_t at = 0; at < n; at += CHUNK) {
+        chunk_fill(&c, r->train, theta, idx, at, n);
+        sum += chunk_log(&c, &law);
+    }
+    return sum;
+}
+
+static void copy_row(const struct dataset *data, size_t i, double *x)
+{
+    for (size_t j = 0; j < data->columns; j++)
+        x[j] = data->precision == PRECISION_SINGLE
+                   ? (double)((const float *)data->x)[i * data->stride + j]
+                   : ((const double *)data->x)[i * data->stride + j];
+}
+
+/* Differences of residuals and slopes between two points, of a chunk of rows. */
+struct difference {
+    double residual[CHUNK], slope[CHUNK];
+};
+
+static void chunk_subtract(struct chunk *c, const struct regression *r, const double *theta,
+                           double sign, struct difference *out)
+{
+    struct law law = law_at(r, theta);
+    chunk_predict(c, r->train, theta);
+    kernels->law(&law, LAW_RESIDUAL, c->eta, c->y, c->out, c->count);
+    for (size_t k = 0; k < c->count; k++)
+        out->residual[k] += sign * c->out[k];
+    kernels->law(&law, LAW_SLOPE, c->eta, c->y, c->out, c->count);
+    for (size_t k = 0; k < c->count; k++)
+        out->slope[k] += sign * c->out[k];
+}
+
+static void add_term(double *sum, double *sumsq, size_t j, double term)
+{
+    sum[j] += term;
+    if (sumsq != NULL)
+        sumsq[j] += term * term;
+}
+
+/* For frames that mix coefficients and scale; others have a view of their own. */
+void regression_grad_difference(const struct model *m, const double *theta, const double *centre,
+                                const uint32_t *idx, size_t n, double *sum, double *sumsq,
+                                void *work)
+{
+    const struct regression *r = self(m);
+    size_t columns = r->train->columns;
+    double *x = work;
+    struct chunk c;
+    memset(sum, 0, padded(m->d) * sizeof *sum);
+    if (sumsq != NULL)
+        memset(sumsq, 0, padded(m->d) * sizeof *sumsq);
+    for (size_t at = 0; at < n; at += CHUNK) {
+        struct difference difference = {0};
+        chunk_fill(&c, r->train, theta, idx, at, n);
+        chunk_subtract(&c, r, theta, 1.0, &difference);
+        chunk_subtract(&c, r, centre, -1.0, &difference);
+        for (size_t k = 0; k < c.count; k++) {
+            copy_row(r->train, chunk_row(&c, k), x);
+            for (size_t j = 0; j < columns; j++)
+                add_term(sum, sumsq, j, difference.residual[k] * x[j]);
+            if (is_free(r))
+                add_term(sum, sumsq, columns, difference.slope[k]);
+        }
+    }
+}
+
+enum err regression_view(struct model **out, const struct model *m, const struct frame *frame,
+                         bool control, struct err_info *info)
+{
+    const struct regression *r = self(m);
+    double *precision = lanes_alloc(m->d, sizeof *precision);
+    if (precision == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for a view of %zu parameters", m->d);
+    for (size_t j = 0; j < r->train->columns; j++)
+        precision[j] = precision_of(r, j);
+    struct linear_view_parts parts = {
+        .model = m, .linear = &r->linear, .precision = precision, .rate = r->rate};
+    enum err code = linear_view_new(out, &parts, frame, control, info);
+    free(precision);
+    return code;
+}
+
+/* ---- the Hessian ---- */
+
+/* Lower triangle of H += weight x x', whole vectors at a time: what they write above the diagonal
+ * is overwritten in the end. */
+static void add_square(double *H, size_t stride, const double *x, double weight, size_t columns)
+{
+    for (size_t j = 0; j < columns; j++) {
+        vd factor = vd_set(weight * x[j]);
+        for (size_t k = 0; k <= j; k += LANES)
+            vd_store(H + j * stride + k, vd_load(H + j * stride + k) + factor * vd_load(x + k));
+    }
+}
+
+static void add_chunk(const struct regression *r, const struct law *law, struct chunk *c, double *x,
+                      double *H, double *scale)
+{
+    size_t stride = padded(r->base.d);
+    kernels->law(law, LAW_WEIGHT, c->eta, c->y, c->out, c->count);
+    for (size_t k = 0; k < c->count; k++) {
+        copy_row(r->train, chunk_row(c, k), x);
+        add_square(H, stride, x, c->out[k], r->train->columns);
+    }
+    if (!is_free(r))
+        return;
+    kernels->law(law, LAW_SCALE_WEIGHT, c->eta, c->y, c->out, c->count);
+    for (size_t k = 0; k < c->count; k++)
+        *scale += c->out[k];
+}
+
+static void add_prior(const struct regression *r, const double *theta, double *H, double scale)
+{
+    size_t d = r->base.d, stride = padded(d), columns = r->train->columns;
+    for (size_t j = 0; j < columns; j++)
+        H[j * stride + j] += precision_of(r, j);
+    if (is_free(r))
+        H[columns * stride + columns] = scale + r->rate * exp_of(theta[columns]);
+}
+
+/* Coefficients and scale are taken for independent: their mixed derivatives have expectation 0. */
+void regression_hessian(const struct model *m, const double *theta, double *H, void *work)
+{
+    const struct regression *r = self(m);
+    struct law law = law_at(r, theta);
+    size_t d = m->d, stride = padded(d);
+    double *x = work, scale = 0.0;
+    struct chunk c;
+    memset(H, 0, d * stride * sizeof *H);
+    memset(x, 0, stride * sizeof *x);
+    for (size_t at = 0; at < r->train->N; at += CHUNK) {
+        chunk_fill(&c, r->train, theta, NULL, at, r->train->N);
+        add_chunk(r, &law, &c, x, H, &scale);
+    }
+    add_prior(r, theta, H, scale);
+    for (size_t j = 0; j < d; j++)
+        for (size_t k = 0; k < j; k++)
+            H[k * stride + j] = H[j * stride + k];
+    for (size_t j = 0; j < d; j++)
+        memset(H + j * stride + d, 0, (stride - d) * sizeof *H);
+}
+
+/* ---- held-out metrics ---- */
+
+/* The probability, or its density, of every response that was observed; behind them the means. */
+void regression_predict(const struct model *m, const double *theta, double *q, void *work)
+{
+    const struct regression *r = self(m);
+    const struct dataset *test = r->test;
+    struct law law = law_at(r, theta);
+    double *eta = r->type->error != NULL ? q + test->N : q;
+    (void)work;
+    linear_predictor(test, theta, NULL, test->N, eta);
+    kernels->law(&law, LAW_DENSITY, eta, test->y, q, test->N);
+    if (r->type->error != NULL)
+        kernels->law(&law, LAW_MEAN, eta, test->y, eta, test->N);
+}
+
+void regression_score(const struct model *m, const double *q, double *metrics, void *work)
+{
+    const struct regression *r = self(m);
+    size_t rows = r->test->N;
+    (void)work;
+    metrics[0] = -kernels->log_sum(q, rows) / (double)rows;
+    metrics[1] = r->type->error != NULL ? r->type->error(q + rows, r->test->y, rows)
+                                        : kernels->count_above(q, 0.5, rows) / (double)rows;
+}
+
+double regression_rmse(const double *mean, const double *y, size_t n)
+{
+    return sqrt(kernels->squared_distance(mean, y, n) / (double)n);
+}
+
+double regression_absolute(const double *mean, const double *y, size_t n)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++)
+        sum += fabs(mean[i] - y[i]);
+    return sum / (double)n;
+}

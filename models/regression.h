@@ -1,0 +1,75 @@
+/* What all regressions share: independent normal priors of the coefficients theta[columns], one sd
+ * for all or one each; where the law of a response has a scale or dispersion, that is known or one
+ * more parameter, sampled as its logarithm with the Jacobian and an exponential prior; an offset;
+ * gradients, Hessian, views; held-out metrics.
+ *
+ * A model file is its link, its settings, which responses it takes, and its measure of error. */
+#ifndef BARKER_MODELS_REGRESSION_H
+#define BARKER_MODELS_REGRESSION_H
+
+#include "core/linear.h"
+#include "core/model.h"
+#include "models/normal.h"
+
+struct regression_type {
+    enum link link;
+    bool (*takes)(double y); /* NULL: any finite number */
+    const char *allowed;     /* those in words, behind "it must be" */
+    const char *extra;       /* the block of psi; NULL: the law has none */
+    /* Settings by their place in the table, of which prior_sd is the first; 0: there is none. */
+    size_t known; /* the scale or dispersion; 0 as its value: unknown */
+    size_t mean;  /* of the prior of one that is unknown */
+    size_t dof;
+    /* The second metric, from the predicted means of the n test rows; NULL: the share of rows whose
+     * response was given more than half of the probability. */
+    double (*error)(const double *mean, const double *y, size_t n);
+};
+
+/* The first setting of every regression. */
+#define REGRESSION_PRIOR_SD                                                                  \
+    {                                                                                        \
+        .name = "prior_sd", .kind = PARAM_REAL, .fallback = 1, .lo = 0, .hi = INFINITY,      \
+        .lo_open = 1, .help = "Standard deviation of the normal prior of every coefficient." \
+    }
+
+enum err regression_new(struct model **out, const struct model_type *model,
+                        const struct regression_type *type, const double *params,
+                        const struct dataset *train, const struct dataset *test,
+                        struct err_info *info);
+
+void regression_release(struct model *m);
+void regression_grad_fixed(const struct model *m, const double *theta, double *g, void *work);
+void regression_grad_batch(const struct model *m, const double *theta, const uint32_t *idx,
+                           size_t n, double *sum, double *sumsq, void *work);
+double regression_log_fixed(const struct model *m, const double *theta, void *work);
+double regression_log_batch(const struct model *m, const double *theta, const uint32_t *idx,
+                            size_t n, void *work);
+void regression_grad_difference(const struct model *m, const double *theta, const double *centre,
+                                const uint32_t *idx, size_t n, double *sum, double *sumsq,
+                                void *work);
+enum err regression_view(struct model **out, const struct model *m, const struct frame *frame,
+                         bool control, struct err_info *info);
+void regression_hessian(const struct model *m, const double *theta, double *H, void *work);
+void regression_start_value(const struct model *m, enum start_kind kind, struct rng *rng,
+                            double *theta, double *scratch);
+void regression_predict(const struct model *m, const double *theta, double *q, void *work);
+void regression_score(const struct model *m, const double *q, double *metrics, void *work);
+
+#define REGRESSION_HOOKS                                                         \
+    .data = DATA_REGRESSION, .start = START_ZERO, .release = regression_release, \
+    .grad_fixed = regression_grad_fixed, .grad_batch = regression_grad_batch,    \
+    .log_fixed = regression_log_fixed, .log_batch = regression_log_batch,        \
+    .grad_difference = regression_grad_difference, .view = regression_view,      \
+    .hessian = regression_hessian, .start_value = regression_start_value,        \
+    .predict = regression_predict, .score = regression_score
+
+/* Measures of error. */
+double regression_rmse(const double *mean, const double *y, size_t n);
+double regression_absolute(const double *mean, const double *y, size_t n);
+
+/* Responses. */
+bool regression_binary(double y);
+bool regression_count(double y);
+#define REGRESSION_COUNT "a whole number of at least 0"
+
+#endif
