@@ -2,7 +2,7 @@
 #ifndef BARKER_CORE_KERNEL_INDEX_H
 #define BARKER_CORE_KERNEL_INDEX_H
 
-#include "core/registers.h"
+#include "core/kernel_random.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -21,23 +21,27 @@ static inline vr_bits product_of_halves(vr_bits a, vr_bits b)
 #endif
 }
 
-static bool indices_(const uint64_t *words, size_t count, uint32_t N, uint32_t uneven,
-                     uint32_t *out)
+static bool rows_(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, uint32_t *out)
 {
+    struct stream stream = stream_of(rng);
     vr_mask rejected = {0};
-    vr_bits factor = (vr_bits){0} + N;
-    for (size_t k = 0; k < count; k += WIDTH) {
-        vr_bits word = *(const vr_bits *)(const void *)(words + k);
-        vr_bits low = product_of_halves(word, factor);
-        vr_bits high = product_of_halves(word >> 32, factor);
-        rejected |= (vr_mask)(low & 0xffffffffULL) < (int64_t)uneven;
-        rejected |= (vr_mask)(high & 0xffffffffULL) < (int64_t)uneven;
-        vr_bits both = (low >> 32) | (high & 0xffffffff00000000ULL);
-        memcpy(out + 2 * k, &both, sizeof both);
+    vr_bits factor = (vr_bits){0} + N, word[PARTS];
+    for (size_t k = 0; k < count; k += LANES) {
+        next(&stream, word);
+        for (size_t i = 0; i < PARTS; i++) {
+            vr_bits low = product_of_halves(word[i], factor);
+            vr_bits high = product_of_halves(word[i] >> 32, factor);
+            rejected |= (vr_mask)(low & 0xffffffffULL) < (int64_t)uneven;
+            rejected |= (vr_mask)(high & 0xffffffffULL) < (int64_t)uneven;
+            vr_bits both = (low >> 32) | (high & 0xffffffff00000000ULL);
+            memcpy(out + 2 * (k + i * WIDTH), &both, sizeof both);
+        }
     }
     int64_t any = 0;
     for (size_t k = 0; k < WIDTH; k++)
         any |= rejected[k];
+    if (any == 0)
+        keep(rng, &stream);
     return any == 0;
 }
 

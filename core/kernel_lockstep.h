@@ -36,23 +36,6 @@ INLINE vf single_product(struct wide a, struct wide b)
 
 /* ---- random numbers ---- */
 
-/* As stream_of and keep, register by register: gcc sends a copied struct through the stack. */
-INLINE struct stream stream_load(const struct rng *rng)
-{
-    struct stream stream;
-    for (size_t w = 0; w < 4; w++)
-        for (size_t i = 0; i < PARTS; i++)
-            stream.s[w][i] = ((const vr_bits *)(const void *)&rng->s[w])[i];
-    return stream;
-}
-
-INLINE void stream_store(struct rng *rng, const struct stream *stream)
-{
-    for (size_t w = 0; w < 4; w++)
-        for (size_t i = 0; i < PARTS; i++)
-            ((vr_bits *)(void *)&rng->s[w])[i] = stream->s[w][i];
-}
-
 /* The next word of the generators, those that `moves` names; NULL: all. */
 INLINE void next_word(struct stream *stream, const uint64_t *moves, vr_bits out[PARTS])
 {
@@ -80,20 +63,20 @@ INLINE vfu high_halves(vr_bits x, vr_bits y)
 /* One word of every lane's own generator. */
 INLINE void own_words(struct rng rng[2], vr_bits x[PARTS], vr_bits y[PARTS])
 {
-    struct stream a = stream_load(&rng[0]), b = stream_load(&rng[1]);
+    struct stream a = stream_of(&rng[0]), b = stream_of(&rng[1]);
     next(&a, x);
     next(&b, y);
-    stream_store(&rng[0], &a);
-    stream_store(&rng[1], &b);
+    keep(&rng[0], &a);
+    keep(&rng[1], &b);
 }
 
 /* Two words of the generators that two lanes share. */
 INLINE void shared_words(const struct walk *w, struct rng *rng, vr_bits x[PARTS], vr_bits y[PARTS])
 {
-    struct stream stream = stream_load(rng);
+    struct stream stream = stream_of(rng);
     next_word(&stream, w->whole ? NULL : w->first, x);
     next_word(&stream, w->whole ? NULL : w->second, y);
-    stream_store(rng, &stream);
+    keep(rng, &stream);
 }
 
 INLINE void lane_normals(const struct walk *w, bool own, struct rng rng[2], vf z[FPARTS])
@@ -115,9 +98,9 @@ INLINE void lane_uniforms(const struct walk *w, bool own, struct rng rng[2], vf 
     if (own) {
         own_words(rng, x, y);
     } else {
-        struct stream stream = stream_load(rng);
+        struct stream stream = stream_of(rng);
         next_word(&stream, w->whole ? NULL : w->first, x);
-        stream_store(rng, &stream);
+        keep(rng, &stream);
     }
     for (size_t p = 0; p < PARTS; p++)
         u[p] = below_one(unit_single(own ? low_halves(x[p], y[p]) : (vfu)x[p]));

@@ -12,10 +12,13 @@ struct stream {
     vr_bits s[4][PARTS];
 };
 
-static inline struct stream stream_of(const struct rng *rng)
+/* Register by register: a copied struct would go through the stack. */
+static inline __attribute__((always_inline)) struct stream stream_of(const struct rng *rng)
 {
     struct stream stream;
-    memcpy(&stream, rng->s, sizeof stream);
+    for (size_t w = 0; w < 4; w++)
+        for (size_t i = 0; i < PARTS; i++)
+            stream.s[w][i] = ((const vr_bits *)(const void *)&rng->s[w])[i];
     return stream;
 }
 
@@ -59,9 +62,11 @@ static inline __attribute__((always_inline)) void next_some(struct stream *strea
     }
 }
 
-static inline void keep(struct rng *rng, const struct stream *stream)
+static inline __attribute__((always_inline)) void keep(struct rng *rng, const struct stream *stream)
 {
-    memcpy(rng->s, stream, sizeof rng->s);
+    for (size_t w = 0; w < 4; w++)
+        for (size_t i = 0; i < PARTS; i++)
+            ((vr_bits *)(void *)&rng->s[w])[i] = stream->s[w][i];
 }
 
 static inline vd lanes_of_bits(const vr_bits part[PARTS])

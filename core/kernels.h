@@ -181,11 +181,10 @@ struct kernels {
     /* out_kj += scale (A^-1)_jk, after invert; out has n rows of n numbers. */
     void (*add_transposed)(const struct inverse *inverse, double scale, double *out);
 
-    /* out[k] = word k times N / 2^32, of the two 32-bit words in each of `count` numbers, a
-     * multiple of LANES. False when the lower half of a product is less than `uneven`: then the
-     * words must be looked at one by one. */
-    bool (*indices)(const uint64_t *words, size_t count, uint32_t N, uint32_t uneven,
-                    uint32_t *out);
+    /* out[k] = word k times N / 2^32, of the two 32-bit words in each of the next `count` numbers of
+     * the generator, a multiple of LANES. False, and the generator as it was, when the lower half of
+     * a product is less than `uneven`: then the words must be looked at one by one. */
+    bool (*rows)(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, uint32_t *out);
     /* One iteration of a bundle whose gradients are in parts, after walk_on; n iterations of
      * bundles with a known target. False when a gradient was NaN: then the bundles are of no use. */
     bool (*bundle_step)(const struct walk *walk, struct bundle *bundle);

@@ -1,4 +1,4 @@
-/* Minibatches by rejection, with stamps that need no clearing. */
+/* Minibatches by rejection, with stamps and tables that need no clearing. */
 #include "core/minibatch.h"
 #include "core/kernels.h"
 
@@ -7,22 +7,61 @@
 
 #define WORDS 1024 /* random words of 32 bits fetched at a time, at most */
 
+/* Entries of a table for n rows: sparse, so that two rows seldom want the same place. */
+static size_t table_size(size_t n)
+{
+    size_t size = 64;
+    while (size < 16 * n)
+        size *= 2;
+    return size;
+}
+
+/* A batch beyond N/2 is read off the stamps. */
+static bool needs_table(const struct minibatch *mb)
+{
+    return mb->n <= mb->N / 2 && table_size(mb->n) * sizeof *mb->seen < mb->N;
+}
+
+static size_t words_for(const struct minibatch *mb, size_t wanted)
+{
+    size_t words = wanted + (mb->replacement ? 0 : wanted * wanted / mb->N + 4);
+    return words < WORDS ? (words + 15) / 16 * 16 : WORDS;
+}
+
 bool minibatch_init(struct minibatch *mb, size_t N, size_t n, bool replacement)
 {
-    *mb = (struct minibatch){.N = N, .n = n, .replacement = replacement};
+    uint32_t rows = (uint32_t)N;
+    *mb = (struct minibatch){
+        .N = N, .n = n, .replacement = replacement, .uneven = (uint32_t)(-rows) % rows};
+    bool distinct = !replacement && n < N, table = distinct && needs_table(mb);
+    mb->words = words_for(mb, n <= N / 2 || replacement ? n : N - n);
     mb->bits = lanes_alloc(WORDS / 2, sizeof *mb->bits);
     mb->candidate = lanes_alloc(WORDS, sizeof *mb->candidate);
-    if (!replacement && n < N)
+    if (table) {
+        mb->mask = (uint32_t)table_size(n) - 1;
+        mb->seen = calloc(table_size(n), sizeof *mb->seen);
+    } else if (distinct) {
         mb->stamp = calloc(N, 1);
-    if (mb->bits && mb->candidate && (mb->stamp || replacement || n == N))
+    }
+    if (mb->bits && mb->candidate && (!distinct || mb->stamp || mb->seen))
         return true;
     minibatch_release(mb);
     return false;
 }
 
+size_t minibatch_bytes(size_t N, size_t n, bool replacement)
+{
+    struct minibatch mb = {.N = N, .n = n};
+    size_t scratch = WORDS * (sizeof *mb.bits / 2 + sizeof *mb.candidate);
+    if (replacement || n == N)
+        return scratch;
+    return scratch + (needs_table(&mb) ? table_size(n) * sizeof *mb.seen : N);
+}
+
 void minibatch_release(struct minibatch *mb)
 {
     free(mb->stamp);
+    free(mb->seen);
     free(mb->bits);
     free(mb->candidate);
     *mb = (struct minibatch){0};
@@ -30,29 +69,26 @@ void minibatch_release(struct minibatch *mb)
 
 /* Uniform on 0..N-1 without bias: multiply and reject the few products in the uneven part (Lemire
  * 2019). Returns how many of the words are left as candidates. */
-static size_t keep_even(struct minibatch *mb, size_t words, uint32_t uneven)
+static size_t keep_even(struct minibatch *mb, size_t words)
 {
     const uint32_t *word = (const uint32_t *)(const void *)mb->bits;
     size_t count = 0;
     for (size_t k = 0; k < words; k++) {
         uint64_t product = (uint64_t)word[k] * mb->N;
         mb->candidate[count] = (uint32_t)(product >> 32);
-        count += (uint32_t)product >= uneven;
+        count += (uint32_t)product >= mb->uneven;
     }
     return count;
 }
 
-/* About as many candidates as `wanted` different rows take, repeats included; what is too much is
- * dropped by the caller. */
-static size_t draw_candidates(struct minibatch *mb, struct rng *rng, size_t wanted)
+/* About as many candidates as are wanted, repeats included; what is too much is dropped by the
+ * caller. */
+static size_t draw_candidates(struct minibatch *mb, struct rng *rng, size_t words)
 {
-    uint32_t N = (uint32_t)mb->N, uneven = (uint32_t)(-N) % N;
-    size_t words = wanted + (mb->replacement ? 0 : wanted * wanted / mb->N + 4);
-    words = words < WORDS ? (words + 15) / 16 * 16 : WORDS;
-    rng_bits(rng, mb->bits, words / 2);
-    if (kernels->indices(mb->bits, words / 2, N, uneven, mb->candidate))
+    if (kernels->rows(rng, words / 2, (uint32_t)mb->N, mb->uneven, mb->candidate))
         return words;
-    return keep_even(mb, words, uneven);
+    rng_bits(rng, mb->bits, words / 2);
+    return keep_even(mb, words);
 }
 
 static void new_epoch(struct minibatch *mb)
@@ -78,14 +114,47 @@ static size_t stamp_all(uint8_t *restrict stamp, uint8_t epoch, const uint32_t *
     return done;
 }
 
-static void stamp_distinct(struct minibatch *mb, struct rng *rng, size_t wanted, uint32_t *idx)
+static void new_round(struct minibatch *mb)
 {
-    new_epoch(mb);
-    for (size_t done = 0; done < wanted;) {
-        size_t count = draw_candidates(mb, rng, wanted - done);
+    if (++mb->round != 0)
+        return;
+    memset(mb->seen, 0, ((size_t)mb->mask + 1) * sizeof *mb->seen);
+    mb->round = 1;
+}
+
+/* The same with the table: a row is at the place of its lowest bits, or at the next that is free.
+ */
+static size_t look_up_all(uint64_t *restrict seen, uint32_t mask, uint32_t round,
+                          const uint32_t *restrict candidate, size_t count, uint32_t *restrict idx)
+{
+    size_t done = 0;
+    for (size_t k = 0; k < count; k++) {
+        uint32_t i = candidate[k], at = i & mask;
+        uint64_t entry = (uint64_t)round << 32 | i;
+        while (seen[at] >> 32 == round && seen[at] != entry)
+            at = (at + 1) & mask;
+        idx[done] = i;
+        done += seen[at] != entry;
+        seen[at] = entry;
+    }
+    return done;
+}
+
+static void draw_distinct(struct minibatch *mb, struct rng *rng, size_t wanted, uint32_t *idx)
+{
+    size_t words = mb->words;
+    if (mb->seen != NULL)
+        new_round(mb);
+    else
+        new_epoch(mb);
+    for (size_t done = 0; done < wanted; words = words_for(mb, wanted - done)) {
+        size_t count = draw_candidates(mb, rng, words);
         for (size_t at = 0, turn; at < count && done < wanted; at += turn) {
+            const uint32_t *candidate = mb->candidate + at;
             turn = count - at < wanted - done ? count - at : wanted - done;
-            done += stamp_all(mb->stamp, mb->epoch, mb->candidate + at, turn, idx + done);
+            done += mb->seen != NULL
+                        ? look_up_all(mb->seen, mb->mask, mb->round, candidate, turn, idx + done)
+                        : stamp_all(mb->stamp, mb->epoch, candidate, turn, idx + done);
         }
     }
 }
@@ -93,7 +162,7 @@ static void stamp_distinct(struct minibatch *mb, struct rng *rng, size_t wanted,
 static void draw_repeatedly(struct minibatch *mb, struct rng *rng, uint32_t *idx)
 {
     for (size_t done = 0; done < mb->n;) {
-        size_t left = mb->n - done, count = draw_candidates(mb, rng, left);
+        size_t left = mb->n - done, count = draw_candidates(mb, rng, words_for(mb, left));
         count = count < left ? count : left;
         memcpy(idx + done, mb->candidate, count * sizeof *idx);
         done += count;
@@ -105,9 +174,9 @@ void minibatch_draw(struct minibatch *mb, struct rng *rng, uint32_t *idx)
     if (mb->replacement) {
         draw_repeatedly(mb, rng, idx);
     } else if (mb->n <= mb->N / 2) {
-        stamp_distinct(mb, rng, mb->n, idx);
+        draw_distinct(mb, rng, mb->n, idx);
     } else {
-        stamp_distinct(mb, rng, mb->N - mb->n, idx); /* fewer than n: these are left out */
+        draw_distinct(mb, rng, mb->N - mb->n, idx); /* fewer than n: these are left out */
         for (uint32_t i = 0, k = 0; k < mb->n; i++) {
             idx[k] = i;
             k += mb->stamp[i] != mb->epoch;

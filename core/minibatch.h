@@ -1,7 +1,9 @@
 /* Minibatches: n of N indices, uniformly, without or with replacement.
  *
- * Without replacement: independent indices, repeats rejected by a stamp per row, so the cost does
- * not depend on N; above N/2 the complement is drawn instead. The only state is the rng. */
+ * Without replacement: independent indices, repeats rejected, by a stamp per row or, where the
+ * stamps of so many rows would leave the caches, by a small table of the rows seen: the same rows
+ * either way, and a cost that does not depend on N; above N/2 the complement is drawn instead. The
+ * only state is the rng. */
 #ifndef BARKER_CORE_MINIBATCH_H
 #define BARKER_CORE_MINIBATCH_H
 
@@ -12,8 +14,13 @@
 struct minibatch {
     size_t N, n;
     bool replacement;
-    uint8_t epoch;
-    uint8_t *stamp;      /* N bytes; NULL with replacement or for the full batch */
+    uint32_t uneven;     /* 2^32 mod N */
+    size_t words;        /* random words of 32 bits that a batch takes, as a rule */
+    uint8_t epoch;       /* of the stamps */
+    uint8_t *stamp;      /* N bytes; NULL with replacement, for the full batch, or with: */
+    uint64_t *seen;      /* round << 32 | row, at the row's lowest bits or behind */
+    uint32_t mask;       /* of these bits */
+    uint32_t round;      /* of the batch */
     uint64_t *bits;      /* scratch */
     uint32_t *candidate; /* scratch */
 };
@@ -21,6 +28,8 @@ struct minibatch {
 /* False when there is no memory. 1 <= n <= N < 2^32. */
 bool minibatch_init(struct minibatch *mb, size_t N, size_t n, bool replacement);
 void minibatch_release(struct minibatch *mb);
+/* Memory that it takes. */
+size_t minibatch_bytes(size_t N, size_t n, bool replacement);
 
 /* Fills idx[0..n). Not for n == N without replacement: the full batch draws nothing. */
 void minibatch_draw(struct minibatch *mb, struct rng *rng, uint32_t *idx);

@@ -74,8 +74,7 @@ static inline vf vf_hazard(vf z)
         odd = odd * t2 + c[k - 1];
     }
     vf tail = (even * t2 + c[0]) + odd * t, above = a + 1.0f;
-    vf power = vf_half_exp(vf_within(-0.5f * (a * a), -86.6f, 0.0f));
-    vf density = (float)(2.0 * INVERSE_SQRT_2PI) * power;
+    vf density = (float)INVERSE_SQRT_2PI * vf_exp(-0.5f * (a * a));
     vfi left = z < vf_set(0.0f);
     return above * vf_select(left, density, vf_set(1.0f)) /
            vf_select(left, above - density * tail, tail);

@@ -498,3 +498,53 @@ Test(gradient, artificial_noise_has_the_stated_tau_and_its_own_stream)
     free(g);
     free(tau);
 }
+
+/* The same batches with a stamp per row, however many rows there are. */
+static struct minibatch make_stamped(size_t N, size_t n)
+{
+    struct minibatch mb = make_batch(N, n, false);
+
+    cr_assert(mb.seen != NULL && mb.stamp == NULL, "%zu of %zu: no table", n, N);
+    free(mb.seen);
+    mb.seen = NULL;
+    mb.stamp = calloc(N, 1);
+    return mb;
+}
+
+/* Batches up to a 128th of the rows, so that some have repeats to be rejected; and, to meet the
+ * edge, rounds that end. */
+Test(minibatch, rows_are_the_same_with_a_table_as_with_stamps)
+{
+    static const struct {
+        size_t N, n;
+        int rounds;
+    } cases[] = {{600, 2, 4000},     {5000, 30, 4000},      {88163, 30, 4000},
+                 {1000003, 999, 60}, {10000000, 100, 2000}, {300000, 1000, 60}};
+
+    for (size_t c = 0; c < COUNT(cases); c++) {
+        size_t N = cases[c].N, n = cases[c].n;
+        struct minibatch table = make_batch(N, n, false), stamped = make_stamped(N, n);
+        uint32_t *a = lanes_alloc(n, sizeof(*a)), *b = lanes_alloc(n, sizeof(*b));
+        struct rng one, other;
+        rng_seed(&one, 149 + c, 1, RNG_BATCH);
+        other = one;
+        table.round = UINT32_MAX - 20;
+        for (int t = 0; t < cases[c].rounds; t++) {
+            minibatch_draw(&table, &one, a);
+            minibatch_draw(&stamped, &other, b);
+            cr_assert_eq(memcmp(a, b, n * sizeof(*a)), 0, "%zu of %zu, batch %d", n, N, t);
+            cr_assert_eq(memcmp(&one, &other, sizeof(one)), 0, "%zu of %zu, batch %d", n, N, t);
+        }
+        free(a);
+        free(b);
+        minibatch_release(&table);
+        minibatch_release(&stamped);
+    }
+}
+
+Test(minibatch, a_table_does_not_grow_with_the_data)
+{
+    cr_expect_eq(minibatch_bytes(10000, 30, false), minibatch_bytes(10000000, 30, false));
+    cr_expect_lt(minibatch_bytes(10000000, 30, false), 20000);
+    cr_expect_eq(minibatch_bytes(10000, 9000, false) - minibatch_bytes(10000, 9000, true), 10000);
+}
