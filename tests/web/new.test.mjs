@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
-import { boundsOf, firstDocument, fromRequest, getAt, isMissing, mistakesAt, pretty, readLines, readNames, readNumber, readNumbers, readWords, setAt, showText, showWords, stepAs, stepKind, takes, withModel, withSampler } from "../../clients/web/src/pages/new/document.js";
+import { boundsOf, firstDocument, fromRequest, getAt, isMissing, mistakesAt, pretty, readLines, readNames, readNumber, readNumbers, readWords, reopened, setAt, showText, showWords, stepAs, stepKind, takes, withModel, withSampler } from "../../clients/web/src/pages/new/document.js";
 import { makeForm } from "../../clients/web/src/pages/new/form.js";
+import { listed, planningNow, settingName } from "../../clients/web/src/planwords.js";
 import { readJson } from "../../clients/web/src/pages/new/jsontext.js";
 import { LINES } from "../../clients/web/src/pages/new/lines.js";
 import { uploadName } from "../../clients/web/src/pages/new/upload.js";
@@ -102,6 +103,7 @@ export default {
     const doc = { sampler: { name: "sgbd", variant: "corrected", step_size: { kind: "schedule", value: 1 }, beta: 0.2 }, batch_size: 100, replacement: true };
     assert.deepEqual(withSampler(doc, sampler("sgld")), { sampler: { name: "sgld", step_size: { kind: "schedule", value: 1 }, beta: 0.2 }, batch_size: 100, replacement: true });
     assert.deepEqual(withSampler(doc, sampler("mala")), { sampler: { name: "mala" } });
+    assert.deepEqual(withSampler({ ...doc, gradient: { estimator: "control_variate" }, precondition: "dense" }, sampler("mala")), { sampler: { name: "mala" }, precondition: "dense" });
     assert.deepEqual(withSampler({ sampler: { name: "sgbd", step_size: 0.1 } }, sampler("mala")), { sampler: { name: "mala", step_size: 0.1 } });
   },
   "a copy of a job says what is not default, and its seed": () => {
@@ -112,6 +114,32 @@ export default {
     assert.deepEqual(fromRequest({ ...RESOLVED, save: { params: [] }, init: { kind: "map", steps: 9 }, visibility: "lab" }, MODELS, SAMPLERS).save, { params: [] });
     assert.equal(fromRequest({ ...RESOLVED, data: { ...RESOLVED.data, test: "b.csv" } }, MODELS, SAMPLERS).metric_every, 100, "its default depends on the data");
     assert.equal(fromRequest({ ...RESOLVED, model: { name: "gone", z: 1 } }, MODELS, SAMPLERS).model.z, 1, "a model that is not known any more is copied as it was");
+  },
+  "a copy of a planned job has what was chosen, and leaves it open again when asked": () => {
+    const planned = { ...RESOLVED, sampler: { ...RESOLVED.sampler, step_size: 0.87 }, gradient: { estimator: "control_variate", centre: "mode" }, precondition: "dense", init: { kind: "auto" }, target: { sd_error: 0.02, mean_error: 0.01, ess: null, seconds: 60 } };
+    const doc = fromRequest(planned, MODELS, SAMPLERS);
+    assert.deepEqual([doc.gradient, doc.precondition, doc.sampler.step_size, doc.init, doc.target], [{ estimator: "control_variate" }, "dense", 0.87, { kind: "auto" }, { mean_error: 0.01 }]);
+    const open = reopened(doc, ["step_size", "gradient.estimator", "precondition", "batch_size", "iterations", "warmup", "thin", "init"]);
+    assert.deepEqual(open, { name: doc.name, model: doc.model, data: doc.data, sampler: { name: "sgbd", variant: "corrected" }, chains: 4, target: { mean_error: 0.01 }, seed: 123, stop_when: doc.stop_when });
+  },
+  "what is default beside a given step size is left out of a copy, beside an automatic one it is not": () => {
+    const plain = { ...RESOLVED, gradient: { estimator: "plain", centre: "mode" }, precondition: "none", target: { sd_error: 0.02, mean_error: 0.02, ess: null, seconds: 60 } };
+    const withStep = (step_size) => fromRequest({ ...plain, sampler: { ...plain.sampler, step_size } }, MODELS, SAMPLERS);
+    for (const step of [0.1, [0.1, 0.2], { kind: "schedule", value: 1 }, { kind: "auto", fraction: 0.3 }]) assert.ok(!("gradient" in withStep(step)) && !("precondition" in withStep(step)) && !("target" in withStep(step)), JSON.stringify(step));
+    for (const step of ["auto", { kind: "auto" }]) assert.deepEqual([withStep(step).gradient, withStep(step).precondition], [{ estimator: "plain" }, "none"], JSON.stringify(step));
+    assert.deepEqual(fromRequest({ ...plain, target: { ...plain.target, seconds: null } }, MODELS, SAMPLERS).target, { seconds: null }, "no limit is not the default");
+  },
+  "words for what is left to the daemon": () => {
+    assert.equal(listed([]), "");
+    assert.equal(listed(["a"]), "a");
+    assert.equal(listed(["a", "b", "c"]), "a, b and c");
+    assert.equal(settingName("gradient.estimator"), "gradient");
+    assert.equal(settingName("something"), "something");
+    const at = (state, reason) => planningNow({ state, reason });
+    assert.equal(at("running", "planning: the mode, step 7"), "the mode, step 7");
+    assert.equal(at("running", "running"), null);
+    assert.equal(at("paused", "planning: the mode"), null);
+    assert.equal(at("running", null), null);
   },
   "the first document has a model and a sampler": () => assert.deepEqual(firstDocument(MODELS, SAMPLERS), { model: { name: "logistic" }, sampler: { name: "sgbd" } }),
   "mistakes belong to their field or to what holds it": () => {

@@ -48,7 +48,7 @@ const RUN = {
     const text = await ask({
       title: `Extend “${job.name}”`,
       text: `The chains go on where they are; the result is that of a run that was long from the start. So far: ${count(job.request?.iterations)} iterations after warm-up per chain.`,
-      label: "How many more per chain", value: String(job.request?.iterations ?? 10000), action: "Extend",
+      label: "How many more per chain", value: String(Number(job.request?.iterations) || 10000), action: "Extend",
       check: (t) => (/^[1-9]\d{0,14}$/.test(t.trim()) ? null : "A whole number from 1 on."),
     });
     if (text !== null) await post("extend")(job, { iterations: Number(text.trim()) });

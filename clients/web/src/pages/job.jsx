@@ -1,5 +1,5 @@
 // One job: what it is, how far it is, how far its draws can be trusted.
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { putJobs } from "../live.js";
 import { useResource } from "../resource.js";
 import { useQuery } from "../router.js";
@@ -13,6 +13,7 @@ import { Densities } from "./job/densities.jsx";
 import { Noise } from "./job/noise.jsx";
 import { Metrics } from "./job/metrics.jsx";
 import { Parameters } from "./job/parameters.jsx";
+import { isPlanned } from "./job/plan.jsx";
 import { Log } from "./job/log.jsx";
 import { Take } from "./job/take.jsx";
 
@@ -35,12 +36,14 @@ function NoDraws({ job }) {
 }
 
 export function Job({ id }) {
-  const loaded = useResource(`/v1/jobs/${id}`, {}, { job: id, on: (type, data) => type !== "job.progress" && data.id === id });
+  const planning = useRef(false); // what is being chosen is not in the events
+  const loaded = useResource(`/v1/jobs/${id}`, {}, { job: id, on: (type, data) => data.id === id && (type !== "job.progress" || planning.current) });
   const [tab, setTab] = useQuery("tab", "overview");
   useEffect(() => {
     if (loaded.data) putJobs([loaded.data], loaded.asked);
   }, [loaded.data]);
   const job = useStore(jobs, (s) => s.byId[id]) ?? loaded.data;
+  planning.current = !!job && !isPlanned(job);
   useEffect(() => {
     if (job) document.title = `${job.name} · barkerd`;
   }, [job?.name]);

@@ -4,6 +4,7 @@ import { act, actionsFor } from "../actions.js";
 import { api } from "../api.js";
 import { ago, count, duration, modelName, percent, samplerName, time } from "../format.js";
 import { asking, paused, putJobs, useEvents } from "../live.js";
+import { planningNow } from "../planwords.js";
 import { makeHash, navigate, setQuery, useQuery } from "../router.js";
 import { jobs, session, tick, ticked, useStore } from "../store.js";
 import { Button } from "../ui/button.jsx";
@@ -69,6 +70,8 @@ function useJobList(query) {
 function ProgressCell({ job }) {
   const p = job.progress;
   if (!p) return <span class="dim">{job.state === "queued" ? job.reason : "–"}</span>;
+  const planning = planningNow(job);
+  if (planning) return <span class="progress-cell" title={`planning: ${planning}`}><ProgressBar value={null} tone="planning" label={`Planning of ${job.name}`} /><small>planning</small></span>;
   const active = job.state === "running" || job.state === "queued";
   const left = active && p.eta_seconds !== null ? `≈ ${duration(p.eta_seconds)}` : percent(p.fraction);
   return (

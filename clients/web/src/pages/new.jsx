@@ -4,12 +4,14 @@ import { api } from "../api.js";
 import { navigate, useQuery } from "../router.js";
 import { useResource } from "../resource.js";
 import { session, useStore } from "../store.js";
+import { listed, settingName, settingPlace } from "../planwords.js";
 import { Button } from "../ui/button.jsx";
 import { Empty, Failure, Loading } from "../ui/states.jsx";
 import { resolvedFor, useCheck } from "./new/check.js";
 import { Data } from "./new/data.jsx";
-import { firstDocument, fromRequest, nameOf, withModel, withSampler } from "./new/document.js";
+import { firstDocument, fromRequest, getAt, nameOf, reopened, withModel, withSampler } from "./new/document.js";
 import { begin, draft, forget, untouched } from "./new/draft.js";
+import { Efficiency } from "./new/efficiency.jsx";
 import { Choice } from "./new/fields.jsx";
 import { makeForm } from "./new/form.js";
 import { Cost, Status, SubmitBar } from "./new/panel.jsx";
@@ -43,7 +45,7 @@ function Begun({ models, samplers }) {
     }
     if (now.from === from && now.doc) return;
     setError(null);
-    api.get(`/v1/jobs/${from}`).then((job) => begin(fromRequest(job.request, models, samplers), from)).catch(setError);
+    api.get(`/v1/jobs/${from}`).then((job) => begin(fromRequest(job.request, models, samplers), from, job.plan?.auto)).catch(setError);
   }, [from]);
   if (error) return <div class="page"><Failure error={error} /><p class="state"><a href="#/new">Start with an empty form</a></p></div>;
   if (!doc || (from && source !== from)) return <div class="page"><Loading what={from ? "the job to copy" : ""} /></div>;
@@ -71,6 +73,7 @@ function Writing({ doc, models, samplers, from }) {
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState(null);
   const editor = useRef();
+  const given = draft.get().open.filter((name) => getAt(doc, settingPlace(name)) !== undefined);
   const needsData = models.find((m) => m.name === nameOf(doc.model))?.data !== "none" && doc.data === undefined;
   const check = useCheck(doc, needsData && untouched(draft.get()) ? NO_DATA : null);
   const change = (next) => {
@@ -105,7 +108,7 @@ function Writing({ doc, models, samplers, from }) {
       submit();
     }
   };
-  const again = () => {
+  const startOver = () => {
     begin(firstDocument(models, samplers));
     setTried(false);
     navigate("/new", {}, { replace: true });
@@ -116,7 +119,8 @@ function Writing({ doc, models, samplers, from }) {
         <h1>New job</h1>
         {from && <span class="dim">a copy of <a href={`#/jobs/${from}`}>{from}</a></span>}
         <span class="spring" />
-        {(from || !untouched(draft.get())) && <Button kind="quiet" onClick={again}>Start over</Button>}
+        {given.length > 0 && <Button kind="quiet" title={`${listed(given.map(settingName))}: left to the daemon again, rather than as it chose for the original`} onClick={() => change(reopened(doc, given))}>Choose anew</Button>}
+        {(from || !untouched(draft.get())) && <Button kind="quiet" onClick={startOver}>Start over</Button>}
       </div>
       <fieldset class="stack plain-set" disabled={!!broken} aria-label="The job as a form">
         <Choices form={form} models={models} samplers={samplers} estimate={form.dimension === undefined ? null : check.result.estimate} />
@@ -157,6 +161,7 @@ function Choices({ form, models, samplers, estimate }) {
         </div>
       </section>
       <Run form={form} model={model} sampler={sampler} estimate={estimate} />
+      <Efficiency form={form} model={model} sampler={sampler} />
       <More form={form} model={model} />
       <Keeping form={form} />
     </>

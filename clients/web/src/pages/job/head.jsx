@@ -4,6 +4,7 @@ import { act, actionsFor, mayChange } from "../../actions.js";
 import { api } from "../../api.js";
 import { ago, bytes, count, duration, modelName, percent, plural, samplerName, time } from "../../format.js";
 import { asking, putChange } from "../../live.js";
+import { planningNow } from "../../planwords.js";
 import { navigate } from "../../router.js";
 import { tick, ticked, useStore } from "../../store.js";
 import { Button } from "../../ui/button.jsx";
@@ -37,8 +38,8 @@ export function Head({ job }) {
       </div>
       <p class="dim facts">
         <span>{modelName(request)}{request?.data && <> on {request.data.path}</>}</span>
-        <span>{samplerName(request)}, {typeof request?.batch_size === "number" ? `batches of ${count(request.batch_size)}` : "full batch"}</span>
-        <span>{plural(request?.chains ?? 0, "chain")} of {count(request?.warmup)} + {count(request?.iterations)} iterations</span>
+        <span>{samplerName(request)}, {batchOf(request)}</span>
+        <span>{lengthOf(request)}</span>
         <span>{job.owner}{job.visibility === "lab" && ", seen by the lab"}</span>
         <span title={job.created_at}>submitted {ago(job.created_at)}</span>
         <span>{bytes(job.stored_bytes)} stored</span>
@@ -50,14 +51,21 @@ export function Head({ job }) {
   );
 }
 
+const batchOf = ({ batch_size: n } = {}) => (typeof n === "number" ? `batches of ${count(n)}` : n === "auto" ? "batches to be chosen" : "full batch");
+
+function lengthOf({ chains, warmup, iterations } = {}) {
+  const length = [warmup, iterations].every((n) => typeof n === "number") ? `of ${count(warmup)} + ${count(iterations)} iterations` : "of a length to be chosen";
+  return `${typeof chains === "number" ? plural(chains, "chain") : "chains"} ${length}`;
+}
+
 function Progress({ job }) {
   const p = job.progress;
   const active = ["queued", "running"].includes(job.state);
   return (
     <div class="job-progress">
-      {p && <ProgressBar value={p.fraction} tone={job.state} label="Progress of all chains" />}
+      {p && <ProgressBar value={planningNow(job) ? null : p.fraction} tone={planningNow(job) ? "planning" : job.state} label="Progress of all chains" />}
       <p>
-        {p && <span>{percent(p.fraction)} of {count(p.total)} iterations</span>}
+        {p && p.total > 0 && <span>{percent(p.fraction)} of {count(p.total)} iterations</span>}
         {p && active && p.eta_seconds !== null && <span>about {duration(p.eta_seconds)} left</span>}
         {p && active && p.iterations_per_second !== null && <span>{count(p.iterations_per_second)} per second</span>}
         {p && <span>{duration(p.elapsed_seconds)} elapsed, {duration(p.cpu_seconds)} of processor time</span>}

@@ -10,7 +10,7 @@ import { CHAINS_SHOWN } from "./chosen.jsx";
 
 export function Metrics({ job }) {
   const [what, setWhat] = useQuery("curve", "both");
-  const points = Math.max(100, Math.min(1000, Math.floor(5000 / (job.request?.chains || 1))));
+  const points = Math.max(100, Math.min(1000, Math.floor(5000 / (Number(job.request?.chains) || 1))));
   const metrics = useResource(`/v1/jobs/${job.id}/metrics`, { max_points: points }, { job: job.id, atLeast: 4000 });
   return (
     <Resource of={metrics} what="metrics">
@@ -20,7 +20,7 @@ export function Metrics({ job }) {
           <div class="stack">
             <div class="bar-top"><span class="spring" /><select aria-label="Curves" value={what} onChange={(e) => setWhat(e.currentTarget.value)}>
               <option value="both">draws and ergodic average</option><option value="draw">draws</option><option value="ergodic">ergodic average</option></select></div>
-            <div class="plots wide">{data.names.map((name) => <Curve key={name} name={name} data={data} what={what} warmup={job.request?.warmup ?? 0} id={job.id} />)}</div>
+            <div class="plots wide">{data.names.map((name) => <Curve key={name} name={name} data={data} what={what} warmup={Number(job.request?.warmup) || 0} id={job.id} />)}</div>
           </div>
         ))}
     </Resource>

@@ -8,9 +8,12 @@ import { VirtualTable } from "../../ui/table.jsx";
 
 const num = (key, label, title, render, hint) => ({ key, label, title, width: "minmax(5.5rem, 1fr)", align: "right", render, hint });
 
+// Chains with a dense preconditioner walk in coordinates that are not the parameters.
+const coordinateOf = (r) => r.coordinate ?? r.name ?? `parameter ${r.index}`;
+
 const COLUMNS = [
-  { key: "name", label: "Parameter", width: "minmax(7rem, 1.4fr)", render: (r) => <code>{r.name ?? `parameter ${r.index}`}</code> },
-  { key: "meter", label: "Step against tolerance", title: "log scale; the mark in the middle is the largest step that the noise allows", width: "minmax(8rem, 1.6fr)", render: (r) => <Meter ratio={r.step_ratio} label={`Step of ${r.name} against its tolerance`} /> },
+  { key: "name", label: "Coordinate", width: "minmax(7rem, 1.4fr)", render: (r) => <code>{coordinateOf(r)}</code> },
+  { key: "meter", label: "Step against tolerance", title: "log scale; the mark in the middle is the largest step that the noise allows", width: "minmax(8rem, 1.6fr)", render: (r) => <Meter ratio={r.step_ratio} label={`Step of ${coordinateOf(r)} against its tolerance`} /> },
   num("ratio", "Ratio", "step size / largest tolerable step size", (r) => <span class={r.step_ratio > 3 ? "text-bad" : r.step_ratio > 1 ? "text-warn" : ""}>{ratio(r.step_ratio)}</span>),
   num("step", "Step size", "mean over chains", (r) => number(r.step_size, 3), (r) => (r.step_size_min !== r.step_size_max ? `${r.step_size_min} to ${r.step_size_max}` : undefined)),
   num("advised", "Tolerated", "the largest step size that the noise allows", (r) => number(r.tolerance, 3)),
@@ -63,7 +66,7 @@ const compactRow = (r) => <Compact r={r} />;
 function Compact({ r }) {
   return (
     <div class="row-card">
-      <div><code>{r.name ?? `parameter ${r.index}`}</code><span class="spring" />{ratio(r.step_ratio)}</div>
+      <div><code>{coordinateOf(r)}</code><span class="spring" />{ratio(r.step_ratio)}</div>
       <Meter ratio={r.step_ratio} label="Step against tolerance" />
       <div class="dim">step {number(r.step_size, 3)}, tolerated {number(r.tolerance, 3)}, batch {count(r.batch_size_needed)}</div>
     </div>

@@ -10,6 +10,7 @@ import { ESS_FAIR, ESS_GOOD, EssText, RHAT_FAIR, RHAT_GOOD, RhatText } from "../
 import { Empty, Resource } from "../../ui/states.jsx";
 import { useNarrow } from "../../ui/table.jsx";
 import { Level, toneOf } from "../../ui/tag.jsx";
+import { Plan } from "./plan.jsx";
 
 export function Overview({ job }) {
   const begun = (job.progress?.iteration ?? 0) > 0;
@@ -17,7 +18,9 @@ export function Overview({ job }) {
   return (
     <div class="stack">
       <Verdict job={job} verdict={diagnostics.data?.verdict} />
+      {!begun && <Plan job={job} />}
       <Chains job={job} chains={diagnostics.data?.chains} />
+      {begun && <Plan job={job} />}
       <Resource of={diagnostics} what="diagnostics">
         {(data) => <><History history={data.history} id={job.id} /><Numbers data={data} job={job} /><Checks data={data} /></>}
       </Resource>
@@ -75,7 +78,7 @@ function Chains({ job, chains }) {
             {list.map((c) => (
               <tr key={c.chain}>
                 <td><i class="dot" style={{ background: `var(--c${((c.chain - 1) % 8) + 1})` }} />{c.chain}</td>
-                <td><ProgressBar value={c.total ? c.iteration / c.total : 0} tone={c.state === "diverged" ? "failed" : c.phase === "done" ? "succeeded" : c.phase} label={`Chain ${c.chain}`} mark={c.total ? (job.request?.warmup ?? 0) / c.total : 0} /></td>
+                <td><ProgressBar value={c.total ? c.iteration / c.total : 0} tone={c.state === "diverged" ? "failed" : c.phase === "done" ? "succeeded" : c.phase} label={`Chain ${c.chain}`} mark={c.total ? (Number(job.request?.warmup) || 0) / c.total : 0} /></td>
                 <td class="right">{count(c.iteration)} / {count(c.total)}</td>
                 <td>{c.phase === "warmup" ? "warm-up" : c.phase}</td>
                 <td class={c.state === "diverged" ? "text-bad" : ""}>{c.state}</td>
@@ -162,8 +165,20 @@ function Checks({ data }) {
         <Fact name="Mean log density">{number(energy?.mean_log_density, 7)}{energy?.mcse != null && <span class="dim"> ± {number(energy.mcse, 2)}</span>}</Fact>
         <Fact name="at the mode" title={energy?.mode_reason}>{number(energy?.mode_log_density, 7)}</Fact>
         <Fact name="Energy ratio" title="2 (mode − mean) / d: 1 for a normal posterior sampled exactly">{number(energy?.ratio, 3)}{energy?.ratio_error != null && <span class="dim"> ± {number(energy.ratio_error, 2)}</span>}</Fact>
+        {energy?.whitened && <Whitened energy={energy.whitened} />}
       </dl>
     </section>
+  );
+}
+
+// Of jobs whose chains walk in whitened coordinates: needs no normal posterior.
+function Whitened({ energy: { mean, mcse, pilot, pilot_mcse: error, z } }) {
+  return (
+    <>
+      <Fact name="|u|²/d of the draws" title="mean of the squared length in whitened coordinates, per coordinate">{number(mean, 4)}{mcse != null && <span class="dim"> ± {number(mcse, 2)}</span>}</Fact>
+      <Fact name="at half the step size" title="in the short run of the plan">{number(pilot, 4)}{error != null && <span class="dim"> ± {number(error, 2)}</span>}</Fact>
+      <Fact name="their difference" title="in standard errors; beyond 3 the step size is too large">{typeof z === "number" ? <span class={Math.abs(z) > 3 ? "text-warn" : ""}>{number(z, 2)} standard errors</span> : "–"}</Fact>
+    </>
   );
 }
 

@@ -28,7 +28,7 @@ export function Traces({ job }) {
   const [warmup, setWarmup] = useQuery("warmup", "shown");
   const [zoomText, setZoom] = useQuery("zoom");
   const zoom = useMemo(() => readZoom(zoomText), [zoomText]);
-  const chains = job.request?.chains || 1;
+  const chains = Number(job.request?.chains) || 1;
   const few = chains > CHAINS_SHOWN ? Array.from({ length: CHAINS_SHOWN }, (_, i) => i + 1) : undefined;
   const query = { chains: few, max_points: pointsOf(few?.length ?? chains), warmup: warmup === "hidden" ? "false" : undefined };
   const onRange = (range) => setZoom(range ? `${Math.floor(range[0])}-${Math.ceil(range[1])}` : "");

@@ -2,6 +2,7 @@
 // its own beside it: fields read and write places in it (JSON pointers), so that form and JSON
 // cannot come to differ, and what the form does not know about stays as it is.
 import { splitNames } from "../../params.js";
+import { settingPlace } from "../../planwords.js";
 
 const isObject = (x) => typeof x === "object" && x !== null && !Array.isArray(x);
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
@@ -20,7 +21,7 @@ export function getAt(doc, pointer) {
 }
 
 // The order in which people write a job; what is not among them comes last.
-const ORDER = ["name", "note", "tags", "model", "data", "sampler", "batch_size", "replacement", "iterations", "warmup", "thin", "chains", "seed"];
+const ORDER = ["name", "note", "tags", "model", "data", "sampler", "gradient", "precondition", "batch_size", "replacement", "iterations", "warmup", "thin", "chains", "target", "seed"];
 const placeOf = (key) => (ORDER.includes(key) ? ORDER.indexOf(key) : ORDER.length);
 
 export function ordered(doc) {
@@ -123,14 +124,14 @@ const without = (doc, ...keys) => Object.fromEntries(Object.entries(doc).filter(
 export function withModel(doc, next) {
   let out = { ...without(doc, "save", "init", "reference"), model: next.parameters ? carriedOver({}, next) : next };
   if (Array.isArray(getAt(doc, "/sampler/step_size"))) out = setAt(out, "/sampler/step_size", undefined);
-  if (!takes(next, "path")) return without(out, "data", "batch_size", "replacement", "metric_every");
+  if (!takes(next, "path")) return without(out, "data", "gradient", "batch_size", "replacement", "metric_every");
   for (const field of Object.keys(out.data ?? {})) if (!takes(next, field)) out = setAt(out, pointerTo("data", field), undefined);
   return out;
 }
 
 export function withSampler(doc, next) {
   const out = { ...doc, sampler: carriedOver(doc.sampler, next) };
-  return next.exact ? without(out, "batch_size", "replacement") : out;
+  return next.exact ? without(out, "gradient", "batch_size", "replacement") : out;
 }
 
 // ---- from a job that exists ----
@@ -138,9 +139,34 @@ export function withSampler(doc, next) {
 const DEFAULTS = {
   note: "", tags: [], replacement: false, thin: 1, check_draws: 400, priority: 0, visibility: "private",
   data: { intercept: false, standardize: false, precision: "auto" },
+  gradient: { centre: "mode" }, target: { sd_error: 0.02, mean_error: 0.02, ess: null, seconds: 60 },
 };
 
 const lean = (object, defaults) => Object.fromEntries(Object.entries(object).filter(([key, value]) => value !== null && !same(value, defaults[key])));
+const empty = (x) => isObject(x) && Object.keys(x).length === 0;
+
+// Where the step size is left to the daemon, so is everything else that is not given.
+const leavesAll = (doc, sampler) => {
+  const step = getAt(doc, "/sampler/step_size");
+  return !sampler?.exact && stepKind(step) === "auto" && step?.fraction === undefined;
+};
+
+// A limit of null is none, which is not the default.
+const leanTarget = (target) => Object.fromEntries(Object.entries(target).filter(([key, value]) => !same(value, DEFAULTS.target[key])));
+
+function dropChosen(doc, sampler) {
+  if (isObject(doc.gradient)) doc.gradient = lean(doc.gradient, DEFAULTS.gradient);
+  if (isObject(doc.target)) doc.target = leanTarget(doc.target);
+  if (!leavesAll(doc, sampler)) {
+    if (same(doc.gradient, { estimator: "plain" })) delete doc.gradient;
+    if (doc.precondition === "none") delete doc.precondition;
+  }
+  for (const key of ["gradient", "target"]) if (empty(doc[key])) delete doc[key];
+}
+
+// With what had been left to the daemon left to it again.
+export const reopened = (doc, names) => names.reduce((out, name) => setAt(out, settingPlace(name), undefined), doc);
+
 const defaultsOf = (entry) => Object.fromEntries((entry?.parameters ?? []).map((s) => [s.name, s.default]));
 
 // A request with every default resolved, without those that would be the same again. What a default
@@ -157,6 +183,7 @@ export function fromRequest(request, models, samplers) {
   if (!Array.isArray(doc.save?.params)) delete doc.save;
   if (sampler?.exact || model?.data === "none") delete doc.batch_size;
   if (!request.data?.test) delete doc.metric_every;
+  dropChosen(doc, sampler);
   return doc;
 }
 

@@ -2,13 +2,14 @@
 import { createStore, session } from "../../store.js";
 
 const KEY = "barkerd.draft";
-const NOTHING = { doc: null, from: null, origin: null };
+const NOTHING = { doc: null, from: null, origin: null, open: [] };
 
-// doc: the document; from: the job that it was cloned from; origin: doc as it was at first, as text.
+// doc: the document; from: the job that it was cloned from; origin: doc as it was at first, as text; open: names of
+// what the original had left to the daemon.
 export const draft = createStore({ ...NOTHING, ...restore() });
 
-export function begin(doc, from = null) {
-  draft.set({ doc, from, origin: JSON.stringify(doc) });
+export function begin(doc, from = null, open = []) {
+  draft.set({ doc, from, origin: JSON.stringify(doc), open });
 }
 
 export const forget = () => draft.set(NOTHING);

@@ -34,10 +34,10 @@ export function Cost({ check, doc, broken }) {
   const old = check.phase !== "valid" || broken;
   const left = me.data ? Math.max(0, me.data.quotas.stored_mb * 2 ** 20 - me.data.usage.stored_bytes) : null;
   const facts = [
-    ["Time", `about ${duration(estimate.seconds)}`, "until the last chain ends, if nobody else works; from a few iterations timed just now"],
-    ["Disk", bytes(estimate.disk_bytes), left === null ? "" : `you may store ${bytes(left)} more`],
+    ["Time", timeOf(estimate), "until the last chain ends, if nobody else works; from a few iterations timed just now, or what the target allows"],
+    ["Disk", `${isOpen(estimate) ? "at most " : ""}${bytes(estimate.disk_bytes)}`, left === null ? "" : `you may store ${bytes(left)} more`],
     ["Memory", bytes(estimate.memory_bytes), "chains and data"],
-    ["Draws stored", count(estimate.draws), "of all chains, warm-up included"],
+    ["Draws stored", isOpen(estimate) ? "to be chosen" : count(estimate.draws), "of all chains, warm-up included"],
     ["Parameters", count(estimate.dimension)],
     ...(estimate.rows ? [["Rows", count(estimate.rows), check.result.precision ? `in ${check.result.precision} precision` : ""]] : []),
     ["One iteration", micro(estimate.seconds_per_iteration), "of one chain"],
@@ -51,6 +51,14 @@ export function Cost({ check, doc, broken }) {
   );
 }
 
+// A job whose length is left to the daemon.
+const isOpen = (estimate) => estimate.draws === null;
+
+function timeOf({ seconds, seconds_at_most: most }) {
+  if (typeof seconds === "number") return `about ${duration(seconds)}`;
+  return typeof most === "number" ? `at most ${duration(most)}` : "to be chosen";
+}
+
 const micro = (seconds) => (seconds < 1e-3 ? `${(seconds * 1e6).toPrecision(3)} µs` : duration(seconds));
 
 // [tone, words] of the lamp beside the button.
@@ -60,7 +68,7 @@ function lamp(check, doc, broken) {
   if (check.phase === "checking") return ["wait", "checking…"];
   if (wrong) return ["bad", plural(wrong, "mistake")];
   if (check.errors.length) return ["wait", "not complete yet"];
-  return check.phase === "valid" ? ["good", `valid, about ${duration(check.result.estimate.seconds)}`] : ["warn", "not checked"];
+  return check.phase === "valid" ? ["good", `valid, ${timeOf(check.result.estimate)}`] : ["warn", "not checked"];
 }
 
 export function SubmitBar({ check, doc, broken, busy, failure, submit }) {

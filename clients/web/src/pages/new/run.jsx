@@ -11,10 +11,13 @@ function batchHint(form, estimate, full) {
   const n = form.get("/batch_size") ?? form.fallback("/batch_size");
   const rows = estimate?.rows;
   if (full) return "always the whole data with this sampler";
+  if (n === "auto") return "rows per gradient: a number, full, or auto";
   if (!rows) return "rows per gradient: a number, or full";
   if (n === "full" || Number(n) >= rows) return `all ${count(rows)} rows`;
   return Number(n) > 0 ? `${count(Number(n))} of ${count(rows)} rows (${percent(Number(n) / rows, 1)}) per gradient, or full` : "a number of rows, or full";
 }
+
+const AUTO = ["auto"];
 
 export function Run({ form, model, sampler, estimate }) {
   const data = model?.data !== "none";
@@ -23,11 +26,11 @@ export function Run({ form, model, sampler, estimate }) {
     <section class="card" aria-label="Run">
       <h2>Run</h2>
       <div class="form-grid narrow">
-        <NumberEntry form={form} at="/iterations" label="Iterations" or="10000" hint="per chain, after warm-up" />
-        <NumberEntry form={form} at="/warmup" label="Warm-up" or="half as many" hint="per chain, before them" />
-        <NumberEntry form={form} at="/chains" label="Chains" or="4" hint="several tell whether they agree" />
-        <NumberEntry form={form} at="/thin" label="Thin" or="1" hint="every n-th draw is stored" />
-        {(data || batch) && <NumberEntry form={form} at="/batch_size" label="Batch size" or="automatic" words={["full"]} disabled={sampler?.exact && !batch} hint={batchHint(form, estimate, sampler?.exact)} />}
+        <NumberEntry form={form} at="/iterations" label="Iterations" or="auto" words={AUTO} hint="per chain, after warm-up" />
+        <NumberEntry form={form} at="/warmup" label="Warm-up" or="auto" words={AUTO} hint="per chain, before them" />
+        <NumberEntry form={form} at="/chains" label="Chains" or="auto" words={AUTO} hint="several tell whether they agree" />
+        <NumberEntry form={form} at="/thin" label="Thin" or="auto" words={AUTO} hint="every n-th draw is stored" />
+        {(data || batch) && <NumberEntry form={form} at="/batch_size" label="Batch size" or="auto" words={["full", ...AUTO]} disabled={sampler?.exact && !batch} hint={batchHint(form, estimate, sampler?.exact)} />}
         <NumberEntry form={form} at="/seed" label="Seed" placeholder="random" hint="the same seed, the same draws" />
       </div>
       {((data && !sampler?.exact) || form.get("/replacement") !== undefined) && <Flag form={form} at="/replacement" label="Batches with replacement" hint="a batch may have a row twice" />}
@@ -84,7 +87,7 @@ function Start({ form, model }) {
   return (
     <>
       <Choice form={form} at="/init" label="Start of the chains" value={kind} problem={form.problem("/init", !["values", "map"].includes(kind)) ?? form.problem("/init/kind")} onChange={change}
-        options={[["", `the model’s own${model ? ` (${model.default_init})` : ""}`], ["zero", "zero"], ["prior", "a draw of the prior"], ["map", "near the mode"], ["values", "given values"]]} />
+        options={[["", `the model’s own${model ? ` (${model.default_init})` : ""}`], ["zero", "zero"], ["prior", "a draw of the prior"], ["map", "near the mode"], ["auto", "around the centre that is found"], ["values", "given values"]]} />
       {kind === "values" && <NumberList form={form} at="/init/values" label="Start values" />}
       {kind === "map" && <NumberEntry form={form} at="/init/steps" label="Steps of the search" placeholder="200" hint="up to 10 000" />}
     </>

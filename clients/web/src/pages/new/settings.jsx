@@ -36,7 +36,7 @@ function StepSize({ form, at, setting, entry }) {
       {kind === "number" && <NumberEntry form={form} at={sigma} label="sigma" empty="" placeholder="0.01" hint="the same for every parameter" />}
       {kind === "list" && <NumberList form={form} at={sigma} label="sigma" />}
       {kind === "schedule" && <Schedule form={form} at={at} value={value} />}
-      {kind === "auto" && !entry.exact && <NumberEntry form={fraction} at={at + "/fraction"} label="fraction" placeholder="0.2" hint="of each parameter’s posterior scale; up to 2" />}
+      {kind === "auto" && !entry.exact && <NumberEntry form={fraction} at={at + "/fraction"} label="fraction" placeholder="chosen before the start" hint="given: each chain seeks it during warm-up, as a fraction of each parameter’s posterior scale; up to 2" />}
     </div>
   );
 }
