@@ -18,19 +18,39 @@ static inline void vr_store_unaligned(double *p, vr x)
 }
 
 /* Entries that lie `period` apart belong to the same column; every one of the period has sums of
- * its own, added up in the end. */
+ * its own, added up in the end. Some registers of the period at a time, whose sums stay in
+ * registers. */
+#define PRIOR_REGISTERS 5
+
+static inline __attribute__((always_inline)) void prior_columns(const struct factor_prior *f,
+                                                                size_t k, size_t many, size_t whole)
+{
+    vr mu[PRIOR_REGISTERS], lambda[PRIOR_REGISTERS];
+    vr sum[PRIOR_REGISTERS] = {0}, squares[PRIOR_REGISTERS] = {0};
+    for (size_t i = 0; i < many; i++) {
+        mu[i] = vr_load(f->mu + k + i * WIDTH);
+        lambda[i] = -vr_load(f->lambda + k + i * WIDTH);
+    }
+    for (size_t at = k; at < whole; at += f->period)
+        for (size_t i = 0; i < many; i++) {
+            vr deviation = vr_load_unaligned(f->z + at + i * WIDTH) - mu[i];
+            vr_store_unaligned(f->g + at + i * WIDTH, lambda[i] * deviation);
+            sum[i] += deviation;
+            squares[i] += deviation * deviation;
+        }
+    for (size_t i = 0; i < many; i++) {
+        *(vr *)(void *)(f->sum + k + i * WIDTH) = sum[i];
+        *(vr *)(void *)(f->squares + k + i * WIDTH) = squares[i];
+    }
+}
+
 static void factor_prior_(const struct factor_prior *f)
 {
-    size_t period = f->period, whole = f->n / period * period;
-    memset(f->sum, 0, period * sizeof *f->sum);
-    memset(f->squares, 0, period * sizeof *f->squares);
-    for (size_t at = 0; at < whole; at += period)
-        for (size_t k = 0; k < period; k += WIDTH) {
-            vr deviation = vr_load_unaligned(f->z + at + k) - vr_load(f->mu + k);
-            vr_store_unaligned(f->g + at + k, -vr_load(f->lambda + k) * deviation);
-            *(vr *)(void *)(f->sum + k) += deviation;
-            *(vr *)(void *)(f->squares + k) += deviation * deviation;
-        }
+    size_t period = f->period, whole = f->n / period * period, k = 0;
+    for (; k + PRIOR_REGISTERS * WIDTH <= period; k += PRIOR_REGISTERS * WIDTH)
+        prior_columns(f, k, PRIOR_REGISTERS, whole);
+    for (; k < period; k += WIDTH)
+        prior_columns(f, k, 1, whole);
     for (size_t i = whole; i < f->n; i++) {
         double deviation = f->z[i] - f->mu[i - whole];
         f->g[i] = -f->lambda[i - whole] * deviation;
