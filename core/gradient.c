@@ -60,6 +60,8 @@ double gradient_tau_scale(const struct gradient *gs)
 void gradient_draw(struct gradient *gs, struct rng *rng_batch)
 {
     minibatch_draw(&gs->batch, rng_batch, gs->idx);
+    if (gs->model->linear != NULL)
+        linear_ask(gs->model->linear, gs->idx, gs->batch.n);
 }
 
 void gradient_parts(struct gradient *gs, const double *theta, double *g, bool squares)

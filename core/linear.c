@@ -64,6 +64,28 @@ void linear_gradient(const struct linear *l, const struct linear_batch *batch)
     kernels->linear_gradient(l, batch);
 }
 
+#define NEAR_BYTES 32768 /* a first cache */
+#define ASK_MOST   256   /* rows: more would drive out each other */
+
+static void ask_for(const void *array, size_t bytes, size_t N, const uint32_t *idx, size_t n)
+{
+    if (array == NULL || N * bytes <= NEAR_BYTES)
+        return;
+    for (size_t k = 0; k < n; k++)
+        __builtin_prefetch((const char *)array + idx[k] * bytes);
+}
+
+void linear_ask(const struct linear *l, const uint32_t *idx, size_t n)
+{
+    const struct dataset *data = l->data;
+    size_t real = data->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double);
+    size_t bytes = data->stride * real;
+    if (bytes > 64 || n > ASK_MOST)
+        return;
+    ask_for(data->x, bytes, data->N, idx, n);
+    ask_for(l->offset, real, data->N, idx, n);
+}
+
 void linear_predictor(const struct dataset *data, const double *theta, const uint32_t *idx,
                       size_t n, double *eta)
 {

@@ -50,6 +50,10 @@ size_t linear_work_bytes(const struct linear *l);
  * of the absolute terms, in practice 1e-6. */
 void linear_gradient(const struct linear *l, const struct linear_batch *batch);
 
+/* Asks the memory for what linear_gradient will read of these rows, unless it is near or
+ * linear_gradient asks for it itself. */
+void linear_ask(const struct linear *l, const uint32_t *idx, size_t n);
+
 /* eta of the rows, the data's offset included, in double precision: n numbers, anywhere. */
 void linear_predictor(const struct dataset *data, const double *theta, const uint32_t *idx,
                       size_t n, double *eta);

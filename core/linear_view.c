@@ -216,6 +216,7 @@ static void fill_base(struct linear_view *v)
         .log_batch = log_batch,
     };
     v->base.type = &v->type;
+    v->base.linear = &v->linear;
     v->base.prediction_count = 0;
     v->base.work_bytes = mine > batch ? mine : batch;
 }

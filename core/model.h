@@ -34,6 +34,7 @@ struct model_block {
 enum start_kind { START_ZERO, START_PRIOR, START_VALUES, START_MAP, START_NEAR };
 
 struct frame;
+struct linear;
 
 struct model {
     const struct model_type *type;
@@ -47,6 +48,7 @@ struct model {
     /* The target and its noise as the kernels know them: noisy gradients are then right to 1e-6.
      * NULL: they do not. */
     const struct known_target *known;
+    const struct linear *linear; /* whose rows grad_batch reads; NULL: none */
     size_t prediction_count; /* numbers that `predict` fills; 0: no held-out data */
     /* Rough work of one term of grad_batch, and of a held-out metric (predict, and score twice), in
      * units of moving one coordinate. They decide how often metrics are taken by default. */

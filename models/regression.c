@@ -150,6 +150,7 @@ enum err regression_new(struct model **out, const struct model_type *model,
     if (free_scale)
         setup_block(base, type->extra, 0, 0);
     size_t rows = test != NULL ? test->N : 0;
+    base->linear = &r->linear;
     base->work_bytes = linear_work_bytes(&r->linear) + padded(base->d) * sizeof(double);
     base->prediction_count = type->error != NULL ? 2 * rows : rows;
     base->term_cost = 2.0 + (double)train->columns / 16.0;
