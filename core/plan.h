@@ -24,14 +24,19 @@ enum plan_precondition {
     PRECONDITION_DENSE,
 };
 
-#define PLAN_AUTO UINT64_MAX /* a count that is ours to choose */
+#define PLAN_AUTO       UINT64_MAX /* a count that is ours to choose */
+#define PLAN_DENSE_MOST 2000       /* parameters of a dense preconditioner, when it is asked for */
+#define PLAN_DENSE_AUTO 300        /* ... and when the choice is ours */
 
-/* What is wanted of the draws. */
+#define PLAN_SD_ERROR   0.02
+#define PLAN_MEAN_ERROR 0.02
+
+/* What is wanted of the draws; 0: the default. */
 struct plan_target {
-    double sd_error;   /* relative error of every posterior sd, 0.02 */
-    double mean_error; /* error of every posterior mean in posterior sds, 0.02 */
+    double sd_error;   /* relative error of every posterior sd */
+    double mean_error; /* error of every posterior mean in posterior sds */
     double ess;        /* effective draws of every coordinate; 0: what the two above ask for */
-    double seconds;    /* processor seconds of one chain, the plan's own included; 0: no limit */
+    double seconds;    /* until all chains are done, the plan included; 0: no limit */
 };
 
 struct plan_request {
@@ -47,6 +52,7 @@ struct plan_request {
     uint64_t batch_size; /* 0: full batch */
     uint64_t warmup, iterations, thin;
     uint32_t chains;                 /* of the job; all of them count towards the target */
+    uint32_t workers;                /* threads that the chains may count on; 0: 1 */
     size_t save_count;               /* numbers stored per draw; 0: all */
     const struct chain_start *start; /* borrowed; NULL: ours to choose */
     struct plan_target target;

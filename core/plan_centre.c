@@ -1,0 +1,245 @@
+/* Where a plan looks for the posterior, and the coordinates that it makes of it. */
+#include "core/curvature.h"
+#include "core/optimize.h"
+#include "core/planning.h"
+#include "core/view.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MODE_STEPS 2000
+#define MODE_SHARE 0.3   /* of the seconds of the target */
+#define MODE_MOST  600.0 /* seconds, where there is no limit */
+#define NEAR_GAIN  0.01  /* per parameter: a step that gains less has come to the posterior */
+#define DEEP       0.5   /* per parameter: how far a posterior lies below its mode */
+#define TELL_EVERY 0.25  /* seconds */
+
+struct search {
+    struct planning *p;
+    double until, told;
+    bool stay_near; /* stop where the posterior begins */
+    double near;    /* log density there */
+    bool interrupted, late, arrived, deep;
+};
+
+static bool search_goes_on(void *ctx)
+{
+    struct search *s = ctx;
+    s->interrupted = s->interrupted || !planning_goes_on(s->p);
+    s->late = s->late || planning_seconds(s->p) > s->until;
+    return !s->interrupted && !s->late && !s->arrived && !s->deep;
+}
+
+/* A log density that goes on rising by more than a posterior is deep belongs to a mode far from
+ * where the draws will be: nothing is gained by finding it. */
+static void search_tell(void *ctx, const struct optimum *so_far)
+{
+    struct search *s = ctx;
+    double now = planning_seconds(s->p), d = (double)s->p->model->d;
+    if (s->stay_near)
+        s->arrived = so_far->expected_gain < NEAR_GAIN * d;
+    else if (isfinite(s->near))
+        s->deep = so_far->log_density > s->near + DEEP * d;
+    if (now < s->told + TELL_EVERY)
+        return;
+    s->told = now;
+    planning_tell(s->p, "looking for the mode: step %u, log density %.8g", so_far->steps,
+                  so_far->log_density);
+}
+
+static void add_facts(struct plan_centre_facts *facts, const struct optimum *top)
+{
+    facts->steps += top->steps;
+    facts->passes += top->gradients + top->densities;
+    facts->log_density = top->log_density;
+    facts->gradient_norm = top->gradient_norm;
+    facts->converged = top->converged;
+}
+
+static enum err climb(struct planning *p, struct search *s, struct optimum *top,
+                      struct err_info *info)
+{
+    struct optimize_limits limits = {
+        .max_steps = MODE_STEPS, .go_on = search_goes_on, .tell = search_tell, .ctx = s};
+    enum err code = optimize_mode_within(&p->source, p->theta, &limits, top, info);
+    if (s->interrupted)
+        return err_set(info, ERR_UNAVAILABLE, "interrupted during the search for the mode");
+    if (code == ERR_OK)
+        add_facts(&p->plan->centre, top);
+    return code;
+}
+
+static enum err find_scale(struct planning *p, struct err_info *info)
+{
+    struct curvature_limits limits = {.go_on = planning_goes_on, .ctx = p};
+    enum err code = curvature_diagonal(&p->source, p->theta, &limits, p->scale, info);
+    for (size_t j = 0; j < p->model->d && code == ERR_OK; j++)
+        p->scale[j] = 1.0 / sqrt(p->scale[j]);
+    return code;
+}
+
+/* The start that the user gives, or the model's. */
+static void place_start(struct planning *p)
+{
+    const struct chain_start *given = p->request->start;
+    const struct model *m = p->model;
+    struct rng rng;
+    rng_seed(&rng, p->request->seed, 0, RNG_START);
+    if (given != NULL && given->kind == START_VALUES)
+        memcpy(p->theta, given->values, m->d * sizeof *p->theta);
+    else
+        m->type->start_value(m, m->type->start, &rng, p->theta, p->scale);
+}
+
+/* Beside many parameters the climb stops first where the posterior begins: if the mode turns out to
+ * be no place for a centre, that is where the chains start. */
+static enum err climb_in_two(struct planning *p, struct search *s, struct err_info *info)
+{
+    struct optimum top;
+    size_t bytes = p->model->d * sizeof *p->theta;
+    s->stay_near = true;
+    enum err code = climb(p, s, &top, info);
+    if (code != ERR_OK || top.converged || s->late)
+        return code;
+    double *begin = malloc(bytes);
+    if (begin == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory to look for the mode");
+    memcpy(begin, p->theta, bytes);
+    s->stay_near = s->arrived = false;
+    s->near = top.log_density;
+    code = climb(p, s, &top, info);
+    if (code == ERR_OK && !top.converged)
+        memcpy(p->theta, begin, bytes);
+    free(begin);
+    return code;
+}
+
+static void explain_centre(struct planning *p, const struct search *s)
+{
+    const struct plan_centre_facts *c = &p->plan->centre;
+    if (c->converged)
+        planning_why(p, "centre: the mode, log density %.8g, found in %u steps and %.2g s",
+                     c->log_density, c->steps, c->seconds);
+    else if (s->deep)
+        planning_why(p,
+                     "no centre: after %u steps the log density still rises beyond what a "
+                     "posterior of %zu parameters lies below its mode, which is no typical place",
+                     c->steps, p->model->d);
+    else
+        planning_why(p, "no centre: the search for the mode did not converge (%u steps, %.2g s%s)",
+                     c->steps, c->seconds, s->late ? ", its share of the time" : "");
+}
+
+enum err planning_centre(struct planning *p, struct err_info *info)
+{
+    double limit = p->request->target.seconds;
+    struct search s = {.p = p, .until = limit > 0.0 ? MODE_SHARE * limit : MODE_MOST, .near = NAN};
+    struct optimum top;
+    planning_tell(p, "looking for the mode");
+    place_start(p);
+    p->plan->centre.sought = true;
+    enum err code =
+        p->model->d > CURVATURE_DENSE_MOST ? climb_in_two(p, &s, info) : climb(p, &s, &top, info);
+    p->plan->centre.seconds = planning_seconds(p);
+    code = code == ERR_OK ? find_scale(p, info) : code;
+    if (code != ERR_OK)
+        return code;
+    p->placed = true;
+    p->centred = p->plan->centre.converged;
+    explain_centre(p, &s);
+    return ERR_OK;
+}
+
+/* ---- coordinates ---- */
+
+static enum err dense_frame(struct planning *p, struct err_info *info)
+{
+    size_t d = p->model->d, stride = padded(d);
+    struct curvature_limits limits = {.go_on = planning_goes_on, .ctx = p};
+    double *H = lanes_alloc(d * stride, sizeof *H), *A = lanes_alloc(d * stride, sizeof *A);
+    enum err code = H != NULL && A != NULL
+                        ? curvature_dense(&p->source, p->theta, &limits, H, info)
+                        : err_set(info, ERR_NO_MEMORY, "no memory for a frame of %zu", d);
+    if (code == ERR_OK) {
+        double ridge = curvature_whiten(H, d, A);
+        code = ridge >= 0.0
+                   ? frame_new(&p->plan->frame, d, p->theta, A, stride, info)
+                   : err_set(info, ERR_DIVERGED, "the curvature at the centre is not finite");
+        if (ridge > 0.0)
+            planning_why(p,
+                         "the curvature at the centre was raised by %.0e of itself: it is not "
+                         "positive in every direction",
+                         ridge);
+    }
+    free(H);
+    free(A);
+    return code;
+}
+
+static void explain_coordinates(struct planning *p)
+{
+    const char *from =
+        curvature_way_text(curvature_way(p->model, p->plan->precondition == PRECONDITION_DENSE));
+    if (p->request->precondition != PRECONDITION_AUTO)
+        return;
+    if (p->plan->precondition == PRECONDITION_DENSE)
+        planning_why(p, "precondition: dense, for %zu parameters; from %s at the centre",
+                     p->model->d, from);
+    else if (p->plan->precondition == PRECONDITION_DIAGONAL)
+        planning_why(p, "precondition: diagonal, %s; from %s",
+                     p->model->d > CURVATURE_DENSE_MOST ? "too many parameters for a dense one"
+                     : p->centred                       ? "one parameter has one scale"
+                                                        : "without a centre",
+                     from);
+}
+
+enum err planning_view(struct planning *p, struct err_info *info)
+{
+    struct plan *plan = p->plan;
+    enum err code = ERR_OK;
+    bool dense = plan->precondition == PRECONDITION_DENSE;
+    explain_coordinates(p);
+    if (dense)
+        code = dense_frame(p, info);
+    else if (plan->control)
+        code = frame_new(&plan->frame, p->model->d, p->theta, NULL, 0, info);
+    if (code == ERR_OK && plan->frame != NULL)
+        code = view_new(&p->view, p->model, plan->frame, plan->control, info);
+    if (code == ERR_UNSUPPORTED && p->request->estimator == ESTIMATOR_AUTO && plan->control) {
+        plan->control = false;
+        code = view_new(&p->view, p->model, plan->frame, false, info);
+    }
+    return code;
+}
+
+/* The same frame around the mean of a run that starts at the mode. */
+enum err planning_recentre(struct planning *p, struct err_info *info)
+{
+    struct plan *plan = p->plan;
+    size_t d = p->model->d;
+    p->sigma = 0.25;
+    p->n = p->model->N;
+    enum err code = planning_pilot(p, p->sigma, 400.0, info);
+    p->sigma = 0.0;
+    if (code != ERR_OK || p->pilot.diverged || !isfinite(p->pilot.energy))
+        return code;
+    double *u = lanes_alloc(d, sizeof *u);
+    struct frame *frame = NULL;
+    if (u == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for a centre");
+    memcpy(u, p->pilot.mean, d * sizeof *u);
+    frame_to_user(plan->frame, u, p->theta);
+    free(u);
+    code = frame_new(&frame, d, p->theta,
+                     plan->frame->kind == FRAME_DENSE ? plan->frame->rows : NULL, padded(d), info);
+    if (code != ERR_OK)
+        return code;
+    model_free(p->view);
+    p->view = NULL;
+    frame_free(plan->frame);
+    plan->frame = frame;
+    planning_why(p, "centre: moved to the mean of a pilot run from the mode");
+    return view_new(&p->view, p->model, plan->frame, plan->control, info);
+}

@@ -1,0 +1,471 @@
+/* Which gradient estimator, step size and batch size, and whether they keep what they promise.
+ *
+ * In whitened coordinates the unadjusted Barker step makes sds too large by about 0.16 sigma^2 of
+ * themselves (Langevin 0.125): half of the tolerated error is spent on that, the rest is left for
+ * gradient noise and for the finite number of draws. Noise of sd tau widens an uncorrected chain by
+ * about (sigma tau)^2 / 11.6; a corrected one takes normal noise in its stride, and what is left
+ * comes from batches too small to be normal. */
+#include "core/planning.h"
+#include "core/view.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEP_BIAS    0.16
+#define STEP_SHARE   0.5  /* of the tolerated error of the sds, for the step size */
+#define NOISE_SHARE  0.1  /* ... and for gradient noise */
+#define NOISE_SQUARE 11.6 /* 4 * 1.702^2 */
+#define NOISE_MOST   0.5  /* sigma tau that a correction may be trusted with */
+#define NORMAL_FROM  30.0 /* rows of a batch whose sum is as good as normal but for 1/n */
+#define SIGMA_MOST   0.6
+#define SIGMA_FAR    0.5  /* where the target is out of reach anyway */
+#define POINTS       8    /* typical points at which noise is measured */
+#define ROWS         4096 /* looked at, at each */
+#define BATCH_LEAST  16
+#define FULL_IS_NEAR 3.0  /* the full batch is taken when it costs at most so many times more */
+#define ATYPICAL     10.0 /* energy: the chains do not live around this centre */
+#define PILOT_SHARE  0.05 /* of the seconds of the target */
+#define ROUNDS       3
+
+static bool is_auto(const struct planning *p)
+{
+    return p->request->step.kind == STEP_AUTO && !p->request->sampler->exact;
+}
+
+/* Whether this variant takes noise into account: half a unit of sigma tau leaves its law alone. */
+static bool corrects(const struct planning *p)
+{
+    const struct sampler_type *s = p->request->sampler;
+    if (s->variance_ratio == NULL)
+        return true;
+    double ratio = s->variance_ratio(p->request->params, 0.1, 5.0);
+    return fabs(ratio - 1.0) < 0.02;
+}
+
+/* The largest sigma tau that a batch of n may have. */
+static double noise_most(const struct planning *p, double n)
+{
+    double rest = corrects(p) ? fmin(1.0, NORMAL_FROM / n) : 1.0;
+    double square = NOISE_SHARE * NOISE_SQUARE * p->request->target.sd_error / rest;
+    return fmin(NOISE_MOST, sqrt(square));
+}
+
+/* tau of a batch of n over the noise of one term, times N. */
+static double noise_share(const struct planning *p, double n)
+{
+    double N = (double)p->model->N;
+    if (p->request->replacement)
+        return 1.0 / sqrt(n);
+    return n >= N ? 0.0 : sqrt((N - n) / ((N - 1.0) * n));
+}
+
+/* sigma tau of a batch of n over what it may be. */
+static double noise_ratio(const struct planning *p, double unit, double sigma, double n)
+{
+    return sigma * unit * noise_share(p, n) / noise_most(p, n);
+}
+
+static double cost_of(const struct planning *p, double n)
+{
+    double twice = p->plan->control && p->model->type->view == NULL ? 2.0 : 1.0;
+    return (double)p->model->d + 20.0 + twice * p->model->term_cost * n;
+}
+
+/* The smallest batch within the tolerance, or N. */
+static size_t batch_for(const struct planning *p, double unit, double sigma)
+{
+    double N = (double)p->model->N, n = BATCH_LEAST;
+    while (n < N && noise_ratio(p, unit, sigma, n) > 1.0)
+        n = fmax(n + 8.0, 8.0 * ceil(1.1 * n / 8.0));
+    if (n >= N || cost_of(p, N) <= FULL_IS_NEAR * cost_of(p, n))
+        return p->model->N;
+    return (size_t)n;
+}
+
+/* ---- noise at typical points ---- */
+
+/* Adds the squares of the sds of single terms at one point. */
+static void add_spread(const struct model *target, const double *at, const uint32_t *rows, size_t n,
+                       double *sum, double *sumsq, void *work, double *squares)
+{
+    double count = (double)n;
+    target->type->grad_batch(target, at, rows, n, sum, sumsq, work);
+    for (size_t j = 0; j < target->d; j++)
+        squares[j] += fmax(0.0, sumsq[j] - sum[j] * sum[j] / count) / (count - 1.0) / POINTS;
+}
+
+static double scale_at(const struct planning *p, size_t j)
+{
+    return p->plan->precondition == PRECONDITION_DIAGONAL ? p->scale[j] : 1.0;
+}
+
+/* A point as the normal approximation has it, in the coordinates of `target`. */
+static void typical_point(const struct planning *p, const struct model *target, struct rng *rng,
+                          double *at)
+{
+    bool shifted = target == p->model; /* no frame: the user's coordinates */
+    bool dense = p->plan->precondition == PRECONDITION_DENSE;
+    rng_normal(rng, at, target->d);
+    for (size_t j = 0; j < target->d; j++)
+        at[j] = (shifted ? p->theta[j] : 0.0) + (dense ? 1.0 : p->scale[j]) * at[j];
+}
+
+static enum err measure_noise(const struct planning *p, const struct model *target, double *unit,
+                              struct err_info *info)
+{
+    size_t N = p->model->N, d = p->model->d, stride = padded(d), n = N < ROWS ? N : ROWS;
+    double *work = lanes_alloc(4 * stride, sizeof *work);
+    uint32_t *rows = malloc(n * sizeof *rows);
+    void *scratch = lanes_alloc(target->work_bytes, 1);
+    bool ready = work != NULL && rows != NULL && scratch != NULL;
+    struct rng rng;
+    rng_seed(&rng, p->request->seed, 0, RNG_BATCH);
+    for (size_t k = 0; k < n && ready; k++)
+        rows[k] = (uint32_t)((double)k * (double)N / (double)n);
+    for (int k = 0; k < POINTS && ready && n > 1; k++) {
+        typical_point(p, target, &rng, work);
+        add_spread(target, work, rows, n, work + stride, work + 2 * stride, scratch,
+                   work + 3 * stride);
+    }
+    *unit = 0.0;
+    for (size_t j = 0; j < d && ready; j++)
+        *unit = fmax(*unit, (double)N * scale_at(p, j) * sqrt(work[3 * stride + j]));
+    free(work);
+    free(rows);
+    free(scratch);
+    return ready ? ERR_OK : err_set(info, ERR_NO_MEMORY, "no memory to measure gradient noise");
+}
+
+/* Another view of the same frame, or none where nothing but the estimator asked for one. */
+static enum err change_estimator(struct planning *p, bool control, struct err_info *info)
+{
+    struct plan *plan = p->plan;
+    if (p->view != NULL)
+        model_free(p->view);
+    p->view = NULL;
+    plan->control = control;
+    if (!control && plan->precondition != PRECONDITION_DENSE) {
+        frame_free(plan->frame);
+        plan->frame = NULL;
+        return ERR_OK;
+    }
+    return view_new(&p->view, p->model, plan->frame, control, info);
+}
+
+static const struct model *target_of(const struct planning *p)
+{
+    return p->view != NULL ? p->view : p->model;
+}
+
+/* ---- first choices ---- */
+
+static double sigma_for_target(const struct planning *p)
+{
+    return fmin(SIGMA_MOST, sqrt(STEP_SHARE * p->request->target.sd_error / STEP_BIAS));
+}
+
+/* Compares both estimators where the choice is ours: the one whose batch costs less. */
+static enum err choose_estimator(struct planning *p, double sigma, struct err_info *info)
+{
+    struct plan *plan = p->plan;
+    double plain = NAN;
+    if (p->model->N == 0 || !p->placed)
+        return ERR_OK;
+    enum err code = measure_noise(p, target_of(p), &p->unit, info);
+    if (!plan->control || p->request->estimator != ESTIMATOR_AUTO || code != ERR_OK)
+        return code;
+    struct model *other = NULL;
+    if (plan->precondition == PRECONDITION_DENSE)
+        code = view_new(&other, p->model, plan->frame, false, info);
+    if (code == ERR_OK)
+        code = measure_noise(p, other != NULL ? other : p->model, &plain, info);
+    if (other != NULL)
+        model_free(other);
+    if (code != ERR_OK)
+        return code;
+    size_t n = batch_for(p, p->unit, sigma);
+    double tau = p->unit * noise_share(p, (double)n), n_plain = (double)batch_for(p, plain, sigma);
+    plan->checks.noise_control = noise_ratio(p, p->unit, sigma, (double)n);
+    plan->checks.noise_plain = noise_ratio(p, plain, sigma, (double)n);
+    if (n < p->model->N) {
+        planning_why(p,
+                     "estimator: control variates, whose noise is %.2g instead of %.2g at a "
+                     "batch of %zu (the plain one would need %.0f)",
+                     tau, plain * noise_share(p, (double)n), n, n_plain);
+        return ERR_OK;
+    }
+    planning_why(p, "estimator: plain, as the full batch has no noise");
+    p->unit = plain;
+    return change_estimator(p, false, info);
+}
+
+/* Noise that no batch can lower lowers the step. */
+static void limit_sigma(struct planning *p)
+{
+    double most = INFINITY;
+    if (p->model->N == 0 && p->model->noise_tau > 0.0)
+        for (size_t j = 0; j < p->model->d; j++)
+            most = fmin(most, noise_most(p, 1e9) / (p->model->noise_tau * scale_at(p, j)));
+    else if (p->model->N > 0 && p->request->batch_size != PLAN_AUTO && p->placed)
+        most = p->sigma / noise_ratio(p, p->unit, p->sigma, (double)p->n);
+    if (most < p->sigma) {
+        p->sigma = most;
+        planning_why(p, "step size: lowered to %.3g by the gradient noise", most);
+    }
+}
+
+/* The rows cost half of what moving the parameters costs: fewer would hardly be quicker. */
+static size_t batch_by_cost(const struct planning *p)
+{
+    double n = 0.35 * (double)p->model->d / fmax(p->model->term_cost, 1.0);
+    double least = fmax(32.0, 0.01 * (double)p->model->N);
+    n = 8.0 * ceil(fmax(n, p->placed ? 32.0 : least) / 8.0);
+    return n >= (double)p->model->N ? p->model->N : (size_t)n;
+}
+
+static bool can_meet_target(const struct planning *p)
+{
+    return p->centred || p->model->N == 0;
+}
+
+static void choose_batch(struct planning *p)
+{
+    uint64_t given = p->request->batch_size;
+    size_t N = p->model->N;
+    if (N == 0 || p->request->sampler->exact)
+        p->n = N;
+    else if (given != PLAN_AUTO)
+        p->n = given == 0 ? N : (size_t)given;
+    else if (!p->placed || !can_meet_target(p))
+        p->n = batch_by_cost(p);
+    else
+        p->n = batch_for(p, p->unit, p->sigma > 0.0 ? p->sigma : 0.25);
+}
+
+static void choose_sigma(struct planning *p)
+{
+    const struct step_size *given = &p->request->step;
+    if (given->kind != STEP_AUTO)
+        p->sigma = given->value;
+    else if (p->request->sampler->exact || p->plan->precondition == PRECONDITION_NONE)
+        p->sigma = 0.0;
+    else
+        p->sigma = can_meet_target(p) ? sigma_for_target(p) : SIGMA_FAR;
+}
+
+/* ---- trying ---- */
+
+static struct step_size pilot_step(struct planning *p, double sigma)
+{
+    struct step_size step = p->request->step;
+    bool diagonal = p->plan->precondition == PRECONDITION_DIAGONAL;
+    const double *given = step.kind == STEP_AUTO ? NULL : step.values;
+    if (sigma > 0.0 && step.kind == STEP_AUTO)
+        step.kind = STEP_CONSTANT;
+    step.value = sigma;
+    if (step.kind == STEP_AUTO || (!diagonal && given == NULL))
+        return step;
+    for (size_t j = 0; j < p->model->d; j++)
+        p->steps[j] = (given != NULL ? given[j] : sigma) * (diagonal ? p->scale[j] : 1.0);
+    step.values = p->steps;
+    step.count = p->model->d;
+    return step;
+}
+
+/* `draws` effective ones in all, if mixing is as whitened coordinates promise. */
+enum err planning_pilot(struct planning *p, double sigma, double draws, struct err_info *info)
+{
+    const struct plan_request *r = p->request;
+    bool dense = p->plan->precondition == PRECONDITION_DENSE, adapts = !(sigma > 0.0);
+    double each = adapts ? 100.0 : fmax(8.0, 4.0 / (sigma * sigma));
+    uint32_t chains = p->model->d > 4096 ? 2 : r->chains < 4 ? 4 : r->chains;
+    chains = chains > PILOT_CHAINS ? PILOT_CHAINS : chains;
+    struct pilot_setting setting = {
+        .target = target_of(p),
+        .sampler = r->sampler,
+        .params = r->params,
+        .step = pilot_step(p, sigma),
+        .batch_size = p->n == p->model->N ? 0 : p->n,
+        .replacement = r->replacement,
+        .seed = r->seed ^ 0x70696c6f74ULL,
+        .chains = chains,
+        .warmup = adapts ? 2000 : (uint64_t)(8.0 * each),
+        .iterations = (uint64_t)ceil(fmax(draws * each / chains, 100.0)),
+        .centre = p->view == NULL && p->placed ? p->theta : NULL,
+        .scale = dense || !p->placed ? NULL : p->scale,
+        .seconds = r->target.seconds > 0.0 ? PILOT_SHARE * r->target.seconds : 10.0,
+        .go_on = planning_goes_on,
+        .ctx = p,
+    };
+    struct chain_start start = {.kind = p->model->type->start};
+    if (!p->placed)
+        setting.start = &start;
+    planning_tell(p, "trying a step size of %.3g with batches of %zu", sigma, p->n);
+    pilot_release(&p->pilot);
+    return pilot_run(&p->pilot, &setting, info);
+}
+
+static double draws_needed(const struct planning *p)
+{
+    return fmax(400.0, 8000.0 / (double)p->model->d);
+}
+
+void planning_give_up_centre(struct planning *p)
+{
+    struct plan *plan = p->plan;
+    if (p->view != NULL)
+        model_free(p->view);
+    p->view = NULL;
+    frame_free(plan->frame);
+    plan->frame = NULL;
+    plan->control = false;
+    plan->precondition = PRECONDITION_DIAGONAL;
+    p->centred = false;
+    choose_sigma(p);
+    choose_batch(p);
+}
+
+static bool may_give_up_centre(const struct planning *p)
+{
+    return p->centred && p->request->estimator == ESTIMATOR_AUTO &&
+           p->request->precondition == PRECONDITION_AUTO;
+}
+
+/* Largest sigma_j tau_j of the last run. */
+static double noise_seen(const struct planning *p)
+{
+    double most = 0.0;
+    for (size_t j = 0; j < p->model->d; j++)
+        most = fmax(most, p->sigma * scale_at(p, j) * p->pilot.tau[j]);
+    return most;
+}
+
+/* Whether the batch must grow, because where the chains really are the noise is larger than the
+ * normal approximation had it. */
+static bool grow_batch(struct planning *p)
+{
+    size_t before = p->n;
+    if (p->request->batch_size != PLAN_AUTO || p->n == p->model->N || p->sigma <= 0.0 ||
+        !can_meet_target(p))
+        return false;
+    double seen = noise_seen(p), unit = seen / p->sigma / noise_share(p, (double)p->n);
+    if (p->pilot.beyond > 0.01)
+        unit *= 1.5;
+    p->unit = fmax(p->unit, unit);
+    p->n = batch_for(p, p->unit, p->sigma);
+    p->n = p->n < before ? before : p->n;
+    return (double)p->n > 1.2 * (double)before;
+}
+
+/* A run at the chosen settings; the batch may grow on the way, or the centre be given up. */
+static enum err try_out(struct planning *p, struct err_info *info)
+{
+    enum err code = ERR_OK;
+    for (int round = 0; round < ROUNDS && code == ERR_OK; round++) {
+        code = planning_pilot(p, p->sigma, draws_needed(p), info);
+        bool lost = code == ERR_OK && (p->pilot.diverged || p->pilot.energy > ATYPICAL);
+        if (lost && may_give_up_centre(p)) {
+            planning_why(p,
+                         "the mode is no place for a centre: a pilot run left it, to %.2g "
+                         "times the distance that its curvature promises",
+                         sqrt(p->pilot.energy));
+            planning_give_up_centre(p);
+        } else if (code == ERR_OK && (lost || !grow_batch(p)))
+            break;
+    }
+    return code;
+}
+
+/* Relative bias of the sds by comparison with half the step, if it grows with sigma^2; and its
+ * standard error. */
+static enum err check_half(struct planning *p, double *bias, double *error, struct err_info *info)
+{
+    struct plan_checks *c = &p->plan->checks;
+    double energy = p->pilot.energy, mcse = p->pilot.energy_error;
+    struct pilot whole = p->pilot;
+    p->pilot = (struct pilot){0};
+    enum err code = planning_pilot(p, 0.5 * p->sigma, 0.5 * draws_needed(p), info);
+    c->energy = energy;
+    if (code == ERR_OK) {
+        c->energy_half = p->pilot.energy;
+        c->energy_mcse = sqrt(mcse * mcse + p->pilot.energy_error * p->pilot.energy_error);
+        *bias = 2.0 / 3.0 * (energy - c->energy_half) / c->energy_half;
+        *error = 2.0 / 3.0 * c->energy_mcse / c->energy_half;
+    }
+    pilot_release(&p->pilot);
+    p->pilot = whole;
+    return code;
+}
+
+/* Steps are shortened where they are seen to cost more than they may. */
+static enum err check_steps(struct planning *p, struct err_info *info)
+{
+    double tolerated = p->request->target.sd_error, bias = NAN, error = NAN;
+    enum err code = ERR_OK;
+    for (int round = 0; round < ROUNDS && code == ERR_OK; round++) {
+        code = check_half(p, &bias, &error, info);
+        if (code != ERR_OK || !(bias - 2.0 * error > STEP_SHARE * tolerated))
+            break;
+        double factor = fmax(0.4, sqrt(STEP_SHARE * tolerated / bias));
+        planning_why(p, "step size: %.3g made sds %.2g %% too large in a pilot run; shortened",
+                     p->sigma, 100.0 * bias);
+        p->sigma *= factor;
+        code = try_out(p, info);
+    }
+    double expected = STEP_BIAS * p->sigma * p->sigma;
+    p->plan->checks.sd_error = error < 0.25 * tolerated ? fmax(bias, 0.0) : expected;
+    if (bias - 2.0 * error > expected)
+        p->plan->checks.sd_error = bias;
+    return code;
+}
+
+/* ---- the whole ---- */
+
+static bool everything_is_given(const struct plan_request *r)
+{
+    return (r->step.kind != STEP_AUTO || r->sampler->exact) && r->batch_size != PLAN_AUTO &&
+           r->warmup != PLAN_AUTO && r->iterations != PLAN_AUTO && r->thin != PLAN_AUTO;
+}
+
+static void explain(struct planning *p)
+{
+    const struct plan_request *r = p->request;
+    if (is_auto(p) && p->sigma > 0.0 && can_meet_target(p))
+        planning_why(p, "step size: %.3g posterior sds, which makes sds about %.2g %% too large",
+                     p->sigma, 100.0 * p->plan->checks.sd_error);
+    else if (is_auto(p) && p->sigma > 0.0)
+        planning_why(p, "step size: %.3g of every coordinate's scale, to get around", p->sigma);
+    else if (is_auto(p))
+        planning_why(p, "step size: adapted by every chain during warm-up");
+    if (r->batch_size != PLAN_AUTO || p->model->N == 0 || r->sampler->exact)
+        return;
+    if (p->n == p->model->N)
+        planning_why(p, "batch: all %zu rows, as fewer would save little", p->n);
+    else if (can_meet_target(p) && p->placed)
+        planning_why(p, "batch: %zu of %zu rows, within the noise that the step size tolerates",
+                     p->n, p->model->N);
+    else
+        planning_why(p, "batch: %zu of %zu rows, which cost half as much as moving %zu parameters",
+                     p->n, p->model->N, p->model->d);
+}
+
+enum err planning_steps(struct planning *p, struct err_info *info)
+{
+    choose_sigma(p);
+    p->n = p->model->N;
+    enum err code = choose_estimator(p, p->sigma > 0.0 ? p->sigma : 0.25, info);
+    if (code != ERR_OK)
+        return code;
+    choose_batch(p);
+    if (is_auto(p) && p->sigma > 0.0 && p->placed)
+        limit_sigma(p);
+    if (!everything_is_given(p->request))
+        code = try_out(p, info);
+    if (code == ERR_OK && is_auto(p) && p->sigma > 0.0 && can_meet_target(p))
+        code = check_steps(p, info);
+    p->plan->batch_size = p->n == p->model->N ? 0 : p->n;
+    if (code == ERR_OK)
+        explain(p);
+    return code;
+}

@@ -1,0 +1,52 @@
+/* What the parts of core/plan.c share while a plan is made; for core/plan*.c alone. */
+#ifndef BARKER_CORE_PLANNING_H
+#define BARKER_CORE_PLANNING_H
+
+#include "core/frame.h"
+#include "core/pilot.h"
+#include "core/plan.h"
+
+struct planning {
+    struct plan_request own;            /* with defaults where the target says nothing */
+    const struct plan_request *request; /* it */
+    const struct model *model;          /* borrowed */
+    struct plan *plan;                  /* what comes of it */
+    struct gradient source;             /* of the full batch, in the user's coordinates */
+    double began;                       /* on the processor's clock */
+    double *theta;                      /* the centre, or where the search for it stopped; padded */
+    double *scale;      /* sds of every coordinate given the others, there; padded */
+    bool placed;        /* both are known */
+    bool centred;       /* theta is a mode */
+    struct model *view; /* of plan->frame and plan->control; NULL: the model itself */
+    double *steps;      /* DIAGONAL: sigma scale_j, for pilot runs */
+    double sigma;       /* in preconditioned coordinates; 0: chains adapt it */
+    size_t n;           /* batch; N is the full one */
+    double unit;        /* largest sd of the gradient noise of one term, in those coordinates */
+    struct pilot pilot; /* the last one */
+};
+
+double planning_seconds(const struct planning *p); /* spent */
+bool planning_goes_on(void *planning);             /* what the owner says */
+void planning_tell(const struct planning *p, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* A line of reasons. */
+void planning_why(struct planning *p, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* core/plan_centre.c: theta, scale, placed, centred, plan->centre. */
+enum err planning_centre(struct planning *p, struct err_info *info);
+/* The frame and the view of what is chosen. */
+enum err planning_view(struct planning *p, struct err_info *info);
+/* The mean of a pilot run as centre. */
+enum err planning_recentre(struct planning *p, struct err_info *info);
+
+/* core/plan_step.c: estimator, step size and batch size, tried out. */
+enum err planning_steps(struct planning *p, struct err_info *info);
+/* Forgets frame, centre and estimator. */
+void planning_give_up_centre(struct planning *p);
+enum err planning_pilot(struct planning *p, double sigma, double draws, struct err_info *info);
+
+/* core/plan_length.c: warm-up, iterations, thin. */
+void planning_lengths(struct planning *p);
+
+#endif
