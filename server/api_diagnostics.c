@@ -138,7 +138,7 @@ static json_t *noise_json(const struct diagnosis *d)
     json_t *doc = json_object();
     tolerance_advise(&d->tolerance, h, d->file, &text);
     if (known)
-        jobfile_parameter(d->file, h->worst, name, sizeof name);
+        tolerance_name(&d->tolerance, d->file, h->worst, name, sizeof name);
     json_put(&doc, "text", json_text(text.text));
     json_put(&doc, "worst", known ? json_text(name) : json_null());
     json_put(&doc, "step_ratio", json_number(known ? h->at_worst.step_ratio : NAN));
@@ -169,6 +169,8 @@ static json_t *parameter_json(const struct diagnosis *d, size_t j)
     json_put(&doc, "name", json_text(jobfile_parameter(d->file, j, name, sizeof name)));
     json_put(&doc, "mean", json_number(moments_mean(&c->moments[j])));
     json_put(&doc, "variance", json_number(moments_variance(&c->moments[j])));
+    json_put(&doc, "coordinate",
+             json_text(tolerance_name(&d->tolerance, d->file, j, name, sizeof name)));
     json_put(&doc, "tau", json_number(noise ? c->tau[j] : NAN));
     json_put(&doc, "beyond", json_number(noise ? c->beyond[j] : NAN));
     json_put(&doc, "step_size", json_number(sigma ? c->sigma[j] : NAN));

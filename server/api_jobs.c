@@ -59,7 +59,7 @@ static bool put_live(json_t **doc, struct app *app, const struct job_row *row)
 }
 
 /* A job without what is stored as JSON: that is in `stored`, of which there are *count. */
-#define STORED_MAX 4
+#define STORED_MAX 5
 static json_t *plain_json(struct app *app, const struct job_row *row,
                           struct json_member stored[STORED_MAX], size_t *count)
 {
@@ -74,6 +74,7 @@ static json_t *plain_json(struct app *app, const struct job_row *row,
     }
     stored[(*count)++] = (struct json_member){"tags", row->tags};
     stored[(*count)++] = (struct json_member){"request", row->request};
+    stored[(*count)++] = (struct json_member){"plan", row->plan};
     json_put(&doc, "created_at", call_time(row->created_ms));
     json_put(&doc, "ended_at", call_time(row->ended_ms));
     json_put(&doc, "revision", json_count(row->revision));
@@ -118,11 +119,12 @@ static json_t *estimate_json(const struct submission *sub, const struct estimate
 {
     json_t *doc = json_object();
     size_t data = sub->data != NULL ? sub->data->bytes : 0;
-    json_put(&doc, "seconds", json_number(e->seconds));
+    json_put(&doc, "seconds", json_number(e->open ? NAN : e->seconds));
+    json_put(&doc, "seconds_at_most", json_number(e->seconds));
     json_put(&doc, "seconds_per_iteration", json_number(e->seconds_per_iteration));
     json_put(&doc, "memory_bytes", json_count(e->memory_bytes + data));
     json_put(&doc, "disk_bytes", json_count(e->disk_bytes));
-    json_put(&doc, "draws", json_count(e->draws));
+    json_put(&doc, "draws", e->open ? json_null() : json_count(e->draws));
     json_put(&doc, "dimension", json_count(sub->bound.d));
     json_put(&doc, "rows", json_count(sub->bound.N));
     return doc;

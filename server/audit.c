@@ -1,5 +1,6 @@
 /* The checks of a finished run that need the whole data. */
 #include "server/audit.h"
+#include "core/frame.h"
 #include "core/gradient.h"
 #include "core/mixing.h"
 #include "core/optimize.h"
@@ -47,6 +48,7 @@ struct audit {
     double *best;            /* padded: the draw with the largest log density so far */
     double best_density;     /* there */
     double *log_density;     /* [chain * each + i], NaN: not looked at */
+    double *norm, *u;        /* |u|^2/d likewise; scratch, padded */
     size_t done;             /* of `each`, in all chains */
     double *points, *scores; /* rows of d, as they come */
     size_t point_count;
@@ -139,7 +141,11 @@ static enum err allocate(struct audit *a, struct err_info *info)
         return no_memory(info);
     for (size_t i = 0; i < each * a->about.chains; i++)
         a->log_density[i] = NAN;
-    return ERR_OK;
+    if (a->limit->frame == NULL)
+        return ERR_OK;
+    a->norm = malloc(each * a->about.chains * sizeof *a->norm);
+    a->u = lanes_alloc(d, sizeof *a->u);
+    return a->norm != NULL && a->u != NULL ? ERR_OK : no_memory(info);
 }
 
 static void release(struct audit *a)
@@ -149,6 +155,8 @@ static void release(struct audit *a)
     free(a->g);
     free(a->best);
     free(a->log_density);
+    free(a->norm);
+    free(a->u);
     free(a->points);
     free(a->scores);
 }
@@ -173,6 +181,16 @@ static double look_density(struct audit *a)
         memcpy(a->best, a->theta, a->model->d * sizeof *a->best);
     }
     return log_density;
+}
+
+/* |u|^2/d of the draw. */
+static double look_norm(struct audit *a)
+{
+    double sum = 0.0;
+    frame_from_user(a->limit->frame, a->theta, a->u);
+    for (size_t j = 0; j < a->model->d; j++)
+        sum += a->u[j] * a->u[j];
+    return sum / (double)a->model->d;
 }
 
 static void look_gradient(struct audit *a)
@@ -285,6 +303,8 @@ static enum err look_at(struct audit *a, size_t i, struct err_info *info)
             return code;
         double log_density = look_density(a);
         a->log_density[(c - 1) * a->each + i] = isnan(log_density) ? -INFINITY : log_density;
+        if (a->norm != NULL)
+            a->norm[(c - 1) * a->each + i] = look_norm(a);
         if (has_gradient(a, i))
             look_gradient(a);
     }
@@ -323,6 +343,10 @@ static enum err find_mode(struct audit *a, struct err_info *info)
 {
     struct optimize_limits limits = {.max_steps = MODE_STEPS, .go_on = mode_may_go_on, .ctx = a};
     double before = a->best_density, enough = MODE_GAIN * 0.5 * (double)a->model->d;
+    a->mode = a->limit->mode;
+    a->mode_known = a->limit->mode_known && a->best_density - a->mode < enough;
+    if (a->mode_known)
+        return ERR_OK; /* and no draw is above it */
     snprintf(a->mode_reason, sizeof a->mode_reason,
              "the search for the mode had not come to its end when the time was up");
     if (!isfinite(a->best_density)) {
@@ -435,13 +459,21 @@ static json_t *measure_fssd(struct audit *a)
 static void compress(struct audit *a)
 {
     size_t to = 0;
-    for (size_t i = 0; i < a->each; i++)
-        if (!isnan(a->log_density[(a->about.chains - 1) * a->each + i]))
-            for (size_t c = to++, k = 0; k < a->about.chains; k++)
-                a->log_density[k * a->each + c] = a->log_density[k * a->each + i];
+    for (size_t i = 0; i < a->each; i++) {
+        if (isnan(a->log_density[(a->about.chains - 1) * a->each + i]))
+            continue;
+        for (size_t k = 0; k < a->about.chains; k++) {
+            a->log_density[k * a->each + to] = a->log_density[k * a->each + i];
+            if (a->norm != NULL)
+                a->norm[k * a->each + to] = a->norm[k * a->each + i];
+        }
+        to++;
+    }
 }
 
-static enum err measure_energy(struct audit *a, struct mixing *out, struct err_info *info)
+/* Of the first `done` numbers of every chain. */
+static enum err measure_numbers(const struct audit *a, const double *numbers, struct mixing *out,
+                                struct err_info *info)
 {
     size_t chains = a->about.chains;
     const double **starts = calloc(chains, sizeof *starts);
@@ -451,9 +483,8 @@ static enum err measure_energy(struct audit *a, struct mixing *out, struct err_i
     if (code == ERR_OK)
         code = mixing_work_new(&work, a->done * chains, info);
     if (code == ERR_OK) {
-        compress(a);
         for (size_t c = 0; c < chains; c++) {
-            starts[c] = a->log_density + c * a->each;
+            starts[c] = numbers + c * a->each;
             lengths[c] = a->done;
         }
         struct mixing_draws draws = {starts, lengths, chains, 1};
@@ -465,7 +496,20 @@ static enum err measure_energy(struct audit *a, struct mixing *out, struct err_i
     return code;
 }
 
-static json_t *energy_json(struct audit *a, const struct mixing *m)
+static json_t *whitened_json(const struct audit *a, const struct mixing *norm)
+{
+    const struct audit_budget *limit = a->limit;
+    double error = hypot(norm->mcse_mean, limit->pilot_mcse);
+    json_t *doc = json_object();
+    json_put(&doc, "mean", json_number(norm->mean));
+    json_put(&doc, "mcse", json_number(norm->mcse_mean));
+    json_put(&doc, "pilot", json_number(limit->pilot));
+    json_put(&doc, "pilot_mcse", json_number(limit->pilot_mcse));
+    json_put(&doc, "z", json_number((norm->mean - limit->pilot) / error));
+    return doc;
+}
+
+static json_t *energy_json(struct audit *a, const struct mixing *m, const struct mixing *norm)
 {
     double d = (double)a->model->d, mode = a->mode_known ? a->mode : NAN;
     double expected = mode - 0.5 * d;
@@ -483,6 +527,8 @@ static json_t *energy_json(struct audit *a, const struct mixing *m)
     json_put(&doc, "ratio", json_number(2.0 * (mode - m->mean) / d));
     json_put(&doc, "ratio_error", json_number(2.0 * m->mcse_mean / d));
     json_put(&doc, "z", json_number((m->mean - expected) / m->mcse_mean));
+    if (a->norm != NULL)
+        json_put(&doc, "whitened", whitened_json(a, norm));
     return doc;
 }
 
@@ -510,7 +556,7 @@ json_t *audit_nothing(const char *reason)
 
 static enum err measure(struct audit *a, json_t **out, struct err_info *info)
 {
-    struct mixing mixing;
+    struct mixing mixing, norm = {0};
     enum err code = look_at_draws(a, info);
     if (code == ERR_OK && a->done == 0) {
         if (a->reason[0] == '\0')
@@ -524,11 +570,15 @@ static enum err measure(struct audit *a, json_t **out, struct err_info *info)
         code = find_mode(a, info);
     if (code == ERR_OK)
         code = rescale(a, info);
-    if (code == ERR_OK)
-        code = measure_energy(a, &mixing, info);
     if (code != ERR_OK)
         return code;
-    json_t *ksd = measure_ksd(a), *fssd = measure_fssd(a), *energy = energy_json(a, &mixing);
+    compress(a);
+    code = measure_numbers(a, a->log_density, &mixing, info);
+    if (code == ERR_OK && a->norm != NULL)
+        code = measure_numbers(a, a->norm, &norm, info);
+    if (code != ERR_OK)
+        return code;
+    json_t *ksd = measure_ksd(a), *fssd = measure_fssd(a), *energy = energy_json(a, &mixing, &norm);
     *out = document(a, ksd, fssd, energy);
     return *out != NULL ? ERR_OK : no_memory(info);
 }

@@ -3,13 +3,16 @@
  *
  * Full-data gradients and log densities at retained draws give two Stein discrepancies (core/stein)
  * and the energy: the mean log density against what a normal posterior around the mode would have,
- * mode - d/2. The result is one document:
+ * mode - d/2; and, for jobs that walk in whitened coordinates u, the mean of |u|^2/d against that
+ * of the plan's short run at half the step size, which needs no normal posterior. The result is one
+ * document:
  *
  *     {"budget": {"draws", "gradients", "densities", "seconds", "limit"},
  *      "ksd":    {"value", "squared", "error", "p_value", "draws", "reason"?} | null,
  *      "fssd":   {"value", "error", "locations", "draws"} | null,
  *      "energy": {"mean_log_density", "mcse", "sd", "draws", "mode_log_density", "mode_reason"?,
- *                 "expected", "ratio", "ratio_error", "z"} | null,
+ *                 "expected", "ratio", "ratio_error", "z",
+ *                 "whitened"?: {"mean", "mcse", "pilot", "pilot_mcse", "z"}} | null,
  *      "reason": "..."}                          why anything is null, where it does not say itself
  *
  * "ratio" is 2 (mode - mean) / d, 1 for a normal posterior; "expected" is mode - d/2; "z" is the
@@ -27,12 +30,16 @@
 #define AUDIT_DRAWS_MAX 10000
 
 struct audit_budget {
-    size_t draws;   /* looked at, at most, all chains together; 0: nothing is done */
-    double seconds; /* of wall clock; at least one gradient is taken */
-    double ess;     /* smallest bulk ESS; gradients are taken at no more draws, so that they
-                     * are nearly independent. NaN: not known */
-    uint64_t seed;  /* of test locations and bootstrap */
-    const atomic_bool *halt; /* looked at between two passes over the data; may be NULL */
+    size_t draws;    /* looked at, at most, all chains together; 0: nothing is done */
+    double seconds;  /* of wall clock; at least one gradient is taken */
+    double ess;      /* smallest bulk ESS; gradients are taken at no more draws, so that they
+                      * are nearly independent. NaN: not known */
+    uint64_t seed;   /* of test locations and bootstrap */
+    bool mode_known; /* whoever planned the job has been there */
+    double mode;     /* log density at the mode, then */
+    const struct frame *frame; /* of whitened coordinates, or NULL; borrowed */
+    double pilot, pilot_mcse;  /* |u|^2/d of the plan's short run; NaN: none */
+    const atomic_bool *halt;   /* looked at between two passes over the data; may be NULL */
 };
 
 /* Reads and computes; a pass over the data is never cut, everything else ends when the time is up.

@@ -337,6 +337,17 @@ bool checkup_audit_due(const struct checkup_job *job)
     return why[0] == '\0';
 }
 
+/* The plan has been at the mode, and has tried half the step size. */
+static void use_plan(const struct plan *plan, struct audit_budget *budget)
+{
+    budget->mode_known = plan->centre.sought && plan->centre.converged;
+    budget->mode = plan->centre.log_density;
+    if (plan->frame != NULL && plan->precondition == PRECONDITION_DENSE)
+        budget->frame = plan->frame;
+    budget->pilot = plan->checks.energy_half;
+    budget->pilot_mcse = plan->checks.energy_mcse;
+}
+
 static enum err run_audit(const struct checkup_job *job, const struct model *model, double ess,
                           json_t **doc, struct err_info *info)
 {
@@ -345,7 +356,11 @@ static enum err run_audit(const struct checkup_job *job, const struct model *mod
                                   .seconds = fmin(fmax(seconds, AUDIT_LEAST), AUDIT_MOST),
                                   .ess = ess,
                                   .seed = job->spec->seed,
+                                  .pilot = NAN,
+                                  .pilot_mcse = NAN,
                                   .halt = job->halt};
+    if (job->plan != NULL)
+        use_plan(job->plan, &budget);
     struct jobfile *file;
     enum err code = jobfile_open(&file, job->store, job->id, info);
     if (code != ERR_OK)

@@ -24,6 +24,7 @@ struct checkup_job {
     const char *stopped;         /* why stop_when ends it, or NULL */
     const atomic_bool *halt;     /* everything is given up with ERR_UNAVAILABLE once it is true */
     const struct data *data;     /* borrowed, that the model is made from; NULL: none */
+    const struct plan *plan;     /* borrowed; NULL: none, or not at hand */
 };
 
 /* How much is looked at. The budgets are draws, over all parameters and chains. */

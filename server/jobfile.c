@@ -296,6 +296,61 @@ enum err jobfile_note(struct jobfile *file, uint32_t chain, char **out, struct e
     return query_close(&q, info);
 }
 
+/* ---- plan ---- */
+
+static enum err read_meta(struct jobfile *file, const char *key, void **out, size_t *size,
+                          struct err_info *info)
+{
+    struct query q;
+    query_open(&q, file->db, "SELECT value FROM meta WHERE key = ?");
+    query_text(&q, key);
+    bool there = query_next(&q);
+    const void *value = there ? query_get_blob(&q, 0, size) : NULL;
+    *out = there ? calloc(*size + 1, 1) : NULL;
+    if (*out != NULL && *size > 0)
+        memcpy(*out, value, *size);
+    enum err code = query_close(&q, info);
+    if (code == ERR_OK && !there)
+        code = err_set(info, ERR_NOT_FOUND, "job file %s has no %s", file->job, key);
+    else if (code == ERR_OK && *out == NULL)
+        code = err_set(info, ERR_NO_MEMORY, "no memory for the plan of a job");
+    return code;
+}
+
+enum err jobfile_plan(struct jobfile *file, struct jobfile_plan *out, struct err_info *info)
+{
+    void *document = NULL, *request = NULL;
+    size_t size;
+    *out = (struct jobfile_plan){0};
+    enum err code = read_meta(file, "plan", &out->bytes, &out->size, info);
+    if (code == ERR_OK)
+        code = read_meta(file, "plan_document", &document, &size, info);
+    if (code == ERR_OK)
+        code = read_meta(file, "request", &request, &size, info);
+    out->document = document;
+    out->request = request;
+    if (code != ERR_OK)
+        jobfile_plan_release(out);
+    return code;
+}
+
+enum err jobfile_plan_document(struct jobfile *file, char **out, struct err_info *info)
+{
+    void *document = NULL;
+    size_t size;
+    enum err code = read_meta(file, "plan_document", &document, &size, info);
+    *out = document;
+    return code == ERR_NOT_FOUND ? ERR_OK : code;
+}
+
+void jobfile_plan_release(struct jobfile_plan *plan)
+{
+    free(plan->bytes);
+    free(plan->document);
+    free(plan->request);
+    *plan = (struct jobfile_plan){0};
+}
+
 /* ---- metrics ---- */
 
 static enum err check_range(const char *what, uint32_t chain, uint64_t first, size_t count,

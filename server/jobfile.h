@@ -1,5 +1,5 @@
-/* The file of one job, STATE/draws/<id>.db: draws in tiles, running moments and chain states,
- * metrics, the history of its summaries, the checks made at its end.
+/* The file of one job, STATE/draws/<id>.db: its plan, draws in tiles, running moments and chain
+ * states, metrics, the history of its summaries, the checks made at its end.
  *
  * Writing goes through the store's writer thread; what one call carries is one transaction, so that
  * draws, moments and state never disagree. Reading may go on from any thread meanwhile; a reader
@@ -26,6 +26,9 @@ struct jobfile_meta {
     const char *const *metrics; /* names, NULL-terminated, or NULL */
     const struct model_block *blocks;
     size_t block_count; /* 0: coordinates that are not saved have no names */
+    const void *plan;   /* plan_save; NULL: the job has none */
+    size_t plan_size;
+    const char *plan_document; /* JSON text, with `plan` */
 };
 enum err jobfile_create(struct store *store, const char *job, const struct jobfile_meta *meta,
                         struct err_info *info);
@@ -54,6 +57,10 @@ struct jobfile_slice {
 };
 enum err jobfile_commit(struct store *store, const char *job, const struct jobfile_slice *slice,
                         struct err_info *info);
+/* Slices of several chains in one transaction: all or none. */
+enum err jobfile_commit_all(struct store *store, const char *job,
+                            const struct jobfile_slice *slices, size_t count,
+                            struct err_info *info);
 
 /* One look at the draws: the worst of all that was looked at, and R-hat and bulk ESS of the watched
  * columns 0, stride, 2 * stride, ... (the same ones every time). NaN: not known. */
@@ -102,6 +109,18 @@ const char *jobfile_metric_name(struct jobfile *file, size_t k);
 /* Name of a coordinate below d, saved or not; "parameter 17" (from 1) when the file does not say.
  * Returns out. */
 const char *jobfile_parameter(struct jobfile *file, size_t j, char *out, size_t size);
+
+/* The plan that the file was created with, and the request with the plan's numbers; all malloc'd.
+ * ERR_NOT_FOUND when it has none. */
+struct jobfile_plan {
+    void *bytes; /* for plan_load */
+    size_t size;
+    char *document, *request;
+};
+enum err jobfile_plan(struct jobfile *file, struct jobfile_plan *out, struct err_info *info);
+void jobfile_plan_release(struct jobfile_plan *plan);
+/* The document alone, malloc'd; NULL when there is none. */
+enum err jobfile_plan_document(struct jobfile *file, char **out, struct err_info *info);
 
 struct jobfile_chain {
     uint64_t iteration, draws, metrics;

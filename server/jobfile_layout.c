@@ -85,7 +85,9 @@ enum err jobfile_layout_read(struct db *db, struct jobfile_layout *out, struct e
     struct query q;
     unsigned found = 0;
     *out = (struct jobfile_layout){0};
-    query_open(&q, db, "SELECT key, value FROM meta WHERE key NOT IN ('request', 'blocks')");
+    query_open(&q, db,
+               "SELECT key, value FROM meta "
+               "WHERE key NOT IN ('request', 'blocks', 'plan', 'plan_document')");
     while (query_next(&q))
         take_number(out, query_get_text(&q, 0), query_get_count(&q, 1), &found);
     enum err code = query_close(&q, info);

@@ -87,10 +87,23 @@ static enum err put_blocks(struct db *db, const struct jobfile_meta *meta, struc
     return code;
 }
 
+static enum err put_plan(struct db *db, const struct jobfile_meta *meta, struct err_info *info)
+{
+    struct query q;
+    if (meta->plan == NULL)
+        return ERR_OK;
+    query_open(&q, db, "INSERT INTO meta (key, value) VALUES ('plan', ?)");
+    query_blob(&q, meta->plan, meta->plan_size);
+    enum err code = query_run(&q, info);
+    return code == ERR_OK ? put_text(db, "plan_document", meta->plan_document, info) : code;
+}
+
 static enum err fill(struct db *db, void *ctx, struct err_info *info)
 {
     const struct making *m = ctx;
     enum err code = put_text(db, "request", m->meta->request, info);
+    if (code == ERR_OK)
+        code = put_plan(db, m->meta, info);
     if (code == ERR_OK)
         code = put_blocks(db, m->meta, info);
     if (code == ERR_OK)
@@ -436,35 +449,53 @@ static enum err write_slice(struct slice_writer *w, struct err_info *info)
 
 struct commit {
     struct write write;
-    const struct jobfile_slice *slice;
+    const struct jobfile_slice *slices;
+    size_t count;
 };
+
+static enum err commit_one(struct slice_writer *w, const struct jobfile_slice *slice,
+                           struct err_info *info)
+{
+    w->slice = slice;
+    enum err code = jobfile_progress_read(w->db, slice->chain, &w->progress, info);
+    if (code == ERR_OK)
+        code = check_slice(w, info);
+    return code == ERR_OK ? write_slice(w, info) : code;
+}
 
 static enum err run_commit(struct store *store, struct db *db, void *ctx, struct err_info *info)
 {
     struct commit *commit = ctx;
-    struct slice_writer w = {.db = db, .slice = commit->slice};
+    struct slice_writer w = {.db = db};
     (void)store;
     enum err code = jobfile_layout_read(db, &w.layout, info);
-    if (code == ERR_OK)
-        code = jobfile_progress_read(db, w.slice->chain, &w.progress, info);
-    if (code == ERR_OK)
-        code = check_slice(&w, info);
     if (code != ERR_OK)
         return code;
     w.tile = malloc(w.layout.tile_draws * w.layout.tile_columns * sizeof *w.tile);
     if (w.tile == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for a tile of draws");
-    code = write_slice(&w, info);
-    commit->write.bytes = w.slice->state_size + w.slice->draws * w.layout.info.width * 8;
+    commit->write.bytes = 0;
+    for (size_t i = 0; i < commit->count && code == ERR_OK; i++) {
+        const struct jobfile_slice *slice = &commit->slices[i];
+        code = commit_one(&w, slice, info);
+        commit->write.bytes += slice->state_size + slice->draws * w.layout.info.width * 8;
+    }
     free(w.tile);
     return code;
+}
+
+enum err jobfile_commit_all(struct store *store, const char *job,
+                            const struct jobfile_slice *slices, size_t count, struct err_info *info)
+{
+    struct commit commit = {.write = {.kind = WRITE_FILE, .job = job, .run = run_commit},
+                            .slices = slices,
+                            .count = count};
+    commit.write.ctx = &commit;
+    return store_write(store, &commit.write, info);
 }
 
 enum err jobfile_commit(struct store *store, const char *job, const struct jobfile_slice *slice,
                         struct err_info *info)
 {
-    struct commit commit = {.write = {.kind = WRITE_FILE, .job = job, .run = run_commit},
-                            .slice = slice};
-    commit.write.ctx = &commit;
-    return store_write(store, &commit.write, info);
+    return jobfile_commit_all(store, job, slice, 1, info);
 }

@@ -1,7 +1,9 @@
-/* Jobs in memory; one slice of one chain. */
+/* Jobs in memory; their plan; one slice of some of their chains. */
 #include "server/live.h"
+#include "core/lockstep.h"
 #include "server/clock.h"
 #include "server/json.h"
+#include "server/planning.h"
 #include "models/models.h"
 
 #include <inttypes.h>
@@ -9,9 +11,59 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_MS 20 /* a running slice looks at the clock and at `halt` about this often */
+#define LOOK_MS    20  /* a running slice looks at the clock and at `halt` about this often */
+#define HURRY_MS   100 /* a slice has at least this long, whoever waits */
+#define LOCKSTEP_D 16  /* parameters, beyond which chains gain nothing by each other's company */
+
+struct planner { /* what the plan calls back with */
+    const struct live *live;
+    const struct live_planning *planning;
+};
+
+struct team { /* chains of one slice, from 0 */
+    const uint32_t *k;
+    size_t count;
+};
 
 /* ---- making ---- */
+
+static enum err parse_request(struct live *live, const char *request, struct err_info *info)
+{
+    json_t *json;
+    struct mistakes mistakes = {0};
+    enum err code = json_parse(&json, request, strlen(request), info);
+    if (code != ERR_OK)
+        return code;
+    /* Limits may have been lowered since; what was accepted stays accepted. */
+    struct job_limits none = {0};
+    spec_release(&live->spec);
+    code = spec_parse(&live->spec, json, &none, &mistakes);
+    json_decref(json);
+    if (code == ERR_INVALID)
+        return err_set(info, ERR_CORRUPT, "the stored request cannot be read: %s: %s",
+                       mistakes.items[0].pointer, mistakes.items[0].detail);
+    return code;
+}
+
+/* A file that is there has the plan: they are made together. The catalogue may not have heard of it
+ * when the daemon was killed in between. */
+static enum err take_plan(struct live *live, struct jobfile *file, struct err_info *info)
+{
+    struct jobfile_plan stored;
+    enum err code = jobfile_plan(file, &stored, info);
+    if (code == ERR_NOT_FOUND && !live->plans)
+        return ERR_OK;
+    if (code == ERR_NOT_FOUND)
+        return err_set(info, ERR_CORRUPT, "the job file has no plan");
+    if (code != ERR_OK)
+        return code;
+    live->plans = live->planned = true;
+    live->told = !spec_is_open(&live->spec);
+    if (!live->told)
+        code = parse_request(live, stored.request, info);
+    jobfile_plan_release(&stored);
+    return code;
+}
 
 static enum err read_progress(struct live *live, const struct live_room *room,
                               struct err_info *info)
@@ -24,6 +76,7 @@ static enum err read_progress(struct live *live, const struct live_room *room,
         return code;
     live->file_made = true;
     live->file_bytes = jobfile_bytes(room->store, live->id);
+    code = take_plan(live, file, info);
     for (uint32_t k = 0; k < live->spec.chains && code == ERR_OK; k++) {
         struct jobfile_chain stored;
         code = jobfile_chain(file, k + 1, &stored, info);
@@ -37,23 +90,6 @@ static enum err read_progress(struct live *live, const struct live_room *room,
             live->chains[k].status = CHAIN_ACTIVE; /* extended since */
     }
     jobfile_close(file);
-    return code;
-}
-
-static enum err parse_request(struct live *live, const char *request, struct err_info *info)
-{
-    json_t *json;
-    struct mistakes mistakes = {0};
-    enum err code = json_parse(&json, request, strlen(request), info);
-    if (code != ERR_OK)
-        return code;
-    /* Limits may have been lowered since; what was accepted stays accepted. */
-    struct job_limits none = {0};
-    code = spec_parse(&live->spec, json, &none, &mistakes);
-    json_decref(json);
-    if (code == ERR_INVALID)
-        return err_set(info, ERR_CORRUPT, "the stored request cannot be read: %s: %s",
-                       mistakes.items[0].pointer, mistakes.items[0].detail);
     return code;
 }
 
@@ -107,7 +143,9 @@ enum err live_new(struct live **out, const struct job_row *row, const struct liv
     copy_row(live, row);
     enum err code = parse_request(live, row->request, info);
     if (code == ERR_OK) {
-        live->iterations = live->spec.iterations;
+        live->plans = spec_needs_plan(&live->spec);
+        live->planned = !live->plans;
+        live->told = true;
         live->sha256 = strdup(row->data_sha256 != NULL ? row->data_sha256 : "");
         live->chains = calloc(live->spec.chains, sizeof *live->chains);
         if (live->sha256 == NULL || live->chains == NULL)
@@ -115,6 +153,7 @@ enum err live_new(struct live **out, const struct job_row *row, const struct liv
     }
     if (code == ERR_OK)
         code = read_progress(live, room, info);
+    live->iterations = live->spec.iterations;
     if (code != ERR_OK)
         live_free(live, room->cache);
     else
@@ -196,32 +235,43 @@ static char **saved_names(const struct live *live)
     return names;
 }
 
-static enum err make_file(struct live *live, const struct live_room *room, struct err_info *info)
+/* `spec` has all numbers; plan and document: NULL when it has none. */
+static enum err make_file(struct live *live, const struct live_room *room,
+                          const struct job_spec *spec, const struct plan *plan,
+                          const char *document, struct err_info *info)
 {
-    json_t *request = spec_resolved(&live->spec);
+    json_t *request = spec_resolved(spec);
     char *text = request != NULL ? json_write(request, NULL) : NULL;
     char **names = saved_names(live);
+    size_t size = plan != NULL ? plan_save_size(plan) : 0;
+    void *bytes = plan != NULL ? malloc(size) : NULL;
     enum err code = ERR_NO_MEMORY;
-    if (text != NULL && names != NULL) {
-        bool metrics = live->model->prediction_count > 0 && live->spec.metric_every > 0;
+    if (text != NULL && names != NULL && (plan == NULL || bytes != NULL)) {
+        bool metrics = live->model->prediction_count > 0 && spec->metric_every > 0;
         struct jobfile_meta meta = {
             .request = text,
             .names = (const char *const *)names,
             .width = live->bound.width,
             .d = live->model->d,
-            .chains = live->spec.chains,
-            .thin = live->spec.thin,
-            .warmup = live->spec.warmup,
+            .chains = spec->chains,
+            .thin = spec->thin,
+            .warmup = spec->warmup,
             .metrics = metrics ? live->model->type->metrics : NULL,
             .N = live->model->N,
             .blocks = live->model->blocks,
             .block_count = live->model->block_count,
+            .plan = bytes,
+            .plan_size = size,
+            .plan_document = document,
         };
+        if (plan != NULL)
+            plan_save(plan, bytes);
         code = jobfile_create(room->store, live->id, &meta, info);
         live->file_made = code == ERR_OK;
     } else {
         err_set(info, code, "no memory for the job file");
     }
+    free(bytes);
     free_names(names, live->bound.width);
     free(text);
     json_decref(request);
@@ -236,6 +286,10 @@ static void unload(struct live *live, struct datacache *cache)
         live->chains[k].chain = NULL;
     }
     spec_bound_release(&live->bound);
+    model_free(live->view);
+    live->view = NULL;
+    plan_free(live->plan);
+    live->plan = NULL;
     model_free(live->model);
     live->model = NULL;
     datacache_put(cache, live->data);
@@ -254,6 +308,27 @@ void live_unload(struct live *live, struct datacache *cache)
     pthread_mutex_unlock(&live->loading);
 }
 
+/* The plan as it was made, and the view that follows from it. */
+static enum err load_plan(struct live *live, const struct live_room *room, struct err_info *info)
+{
+    struct jobfile *file;
+    struct jobfile_plan stored;
+    enum err code = jobfile_open(&file, room->store, live->id, info);
+    if (code != ERR_OK)
+        return code;
+    code = jobfile_plan(file, &stored, info);
+    jobfile_close(file);
+    if (code != ERR_OK)
+        return code == ERR_NOT_FOUND ? err_set(info, ERR_CORRUPT, "the job file has no plan")
+                                     : code;
+    code = plan_load(&live->plan, stored.bytes, stored.size, info);
+    jobfile_plan_release(&stored);
+    if (code == ERR_OK && live->plan->d != live->model->d)
+        code = err_set(info, ERR_CORRUPT, "the plan is for %zu parameters, the model has %zu",
+                       live->plan->d, live->model->d);
+    return code == ERR_OK ? plan_view(&live->view, live->plan, live->model, info) : code;
+}
+
 enum err live_load(struct live *live, const struct live_room *room, struct err_info *info)
 {
     enum err code = ERR_OK;
@@ -264,35 +339,113 @@ enum err live_load(struct live *live, const struct live_room *room, struct err_i
         if (code == ERR_OK)
             code = make_model(live, info);
     }
-    if (code == ERR_OK && !live->file_made)
-        code = make_file(live, room, info);
+    if (code == ERR_OK && !live->file_made && !live->plans)
+        code = make_file(live, room, &live->spec, NULL, NULL, info);
+    if (code == ERR_OK && live->file_made && live->plans && live->plan == NULL)
+        code = load_plan(live, room, info);
     if (code != ERR_OK)
         unload(live, room->cache);
     pthread_mutex_unlock(&live->loading);
     return code;
 }
 
+/* ---- planning ---- */
+
+static bool may_go_on(void *ctx)
+{
+    const struct live *live = ((const struct planner *)ctx)->live;
+    return !atomic_load(&live->halt) && !dataimage_broken(live->data);
+}
+
+static void tell(void *ctx, const char *text)
+{
+    const struct live_planning *planning = ((const struct planner *)ctx)->planning;
+    planning->tell(planning->ctx, text);
+}
+
+static enum err make_plan(struct live *live, const struct live_planning *planning,
+                          struct err_info *info)
+{
+    struct planner planner = {live, planning};
+    struct chain_start start;
+    struct plan_request request;
+    if (live->plan != NULL)
+        return ERR_OK;
+    spec_plan_request(&live->spec, &live->bound, live->model, &start, &request);
+    request.go_on = may_go_on;
+    request.tell = tell;
+    request.ctx = &planner;
+    enum err code = plan_make(&live->plan, &request, info);
+    if (code == ERR_OK)
+        planning_fit(live->plan, &live->spec, live->bound.width, planning->most_bytes,
+                     planning->most_iterations);
+    return code;
+}
+
+enum err live_plan(struct live *live, const struct live_room *room,
+                   const struct live_planning *planning, struct job_spec *settled,
+                   struct err_info *info)
+{
+    pthread_mutex_lock(&live->loading);
+    enum err code = make_plan(live, planning, info);
+    if (code == ERR_OK && live->view == NULL)
+        code = plan_view(&live->view, live->plan, live->model, info);
+    if (code == ERR_OK && dataimage_broken(live->data))
+        code = err_set(info, ERR_UNAVAILABLE, "the data could not be read");
+    if (code == ERR_OK) {
+        *settled = live->spec;
+        spec_settle(settled, live->plan, live->model);
+        char *document = planning_document(live->plan, &live->spec, settled);
+        code = document != NULL ? make_file(live, room, settled, live->plan, document, info)
+                                : err_set(info, ERR_NO_MEMORY, "no memory for the plan of a job");
+        free(document);
+    }
+    pthread_mutex_unlock(&live->loading);
+    return code;
+}
+
 /* ---- one slice ---- */
 
-static enum err bring_in(struct live *live, size_t k, const struct live_room *room,
-                         struct err_info *info)
+static void configure(const struct live *live, size_t k, struct chain_config *config)
+{
+    spec_chain_config(&live->spec, &live->bound, live->model, (uint32_t)k + 1, config);
+    if (live->plan == NULL)
+        return;
+    plan_apply(live->plan, config);
+    config->view = live->view;
+}
+
+static enum err bring_in(struct live *live, size_t k, struct jobfile *file, struct err_info *info)
 {
     struct live_chain *slot = &live->chains[k];
     struct chain_config config;
-    struct jobfile *file;
     void *bytes = NULL;
     size_t size = 0;
-    spec_chain_config(&live->spec, &live->bound, live->model, (uint32_t)k + 1, &config);
-    enum err code = jobfile_open(&file, room->store, live->id, info);
-    if (code != ERR_OK)
-        return code;
-    code = jobfile_state(file, (uint32_t)k + 1, &bytes, &size, info);
-    jobfile_close(file);
+    if (slot->chain != NULL)
+        return ERR_OK;
+    configure(live, k, &config);
+    enum err code = jobfile_state(file, (uint32_t)k + 1, &bytes, &size, info);
     if (code != ERR_OK)
         return code;
     code = bytes != NULL ? chain_load(&slot->chain, &config, bytes, size, info)
                          : chain_new(&slot->chain, &config, info);
     free(bytes);
+    return code;
+}
+
+static enum err bring_in_all(struct live *live, const struct team *b, const struct live_room *room,
+                             uint64_t iterations, struct err_info *info)
+{
+    struct jobfile *file;
+    enum err code = jobfile_open(&file, room->store, live->id, info);
+    if (code != ERR_OK)
+        return code;
+    for (size_t i = 0; i < b->count && code == ERR_OK; i++) {
+        code = bring_in(live, b->k[i], file, info);
+        if (code == ERR_OK)
+            chain_set_iterations(live->chains[b->k[i]].chain, iterations);
+    }
+    jobfile_close(file);
     return code;
 }
 
@@ -319,42 +472,34 @@ static char *chain_facts(const struct chain *chain, const struct live *live)
     return text;
 }
 
-static bool take_vectors(const struct chain *chain, size_t d, double *block,
+/* `block` has room for five vectors; the first is that of the step sizes. */
+static void take_vectors(const struct chain *chain, size_t d, double *block,
                          struct jobfile_slice *s)
 {
-    if (block == NULL)
-        return false;
-    s->moment_count = chain_moments(chain, block, block + d);
-    s->noise_count = chain_noise(chain, block + 2 * d, block + 3 * d);
-    chain_step(chain, block + 4 * d, NULL);
-    s->mean = s->moment_count > 0 ? block : NULL;
-    s->variance = s->mean != NULL ? block + d : NULL;
-    s->tau = s->noise_count > 0 ? block + 2 * d : NULL;
-    s->beyond = s->noise_count > 0 ? block + 3 * d : NULL;
-    s->sigma = block + 4 * d;
-    return true;
+    s->moment_count = chain_moments(chain, block + d, block + 2 * d);
+    s->noise_count = chain_noise(chain, block + 3 * d, block + 4 * d);
+    chain_step(chain, block, NULL);
+    s->sigma = block;
+    s->mean = s->moment_count > 0 ? block + d : NULL;
+    s->variance = s->mean != NULL ? block + 2 * d : NULL;
+    s->tau = s->noise_count > 0 ? block + 3 * d : NULL;
+    s->beyond = s->noise_count > 0 ? block + 4 * d : NULL;
 }
 
-/* Draws, moments and state in one transaction; the buffers are emptied only when it is on disk. */
-static enum err save(struct live *live, size_t k, const struct live_room *room, double cpu_seconds,
-                     struct err_info *info)
+/* What the chain has to store; free_slice whatever comes of it. */
+static enum err fill_slice(const struct live *live, uint32_t k, double cpu_seconds,
+                           struct jobfile_slice *s, struct err_info *info)
 {
-    struct live_chain *slot = &live->chains[k];
+    const struct chain *chain = live->chains[k].chain;
     struct chain_output output;
-    if (dataimage_broken(live->data))
-        return err_set(
-            info, ERR_UNAVAILABLE,
-            "the binary form of the data on disk can no longer be read; it is made again");
-    chain_output(slot->chain, &output);
-    size_t size = chain_save_size(slot->chain), d = live->model->d;
+    chain_output(chain, &output);
+    size_t size = chain_save_size(chain), d = live->model->d;
     void *state = malloc(size);
     double *block = malloc(5 * d * sizeof *block);
-    char *facts = chain_facts(slot->chain, live);
-    enum err code = ERR_NO_MEMORY;
-    struct jobfile_slice s = {
-        .chain = (uint32_t)k + 1,
-        .iteration = chain_iteration(slot->chain),
-        .status = chain_status(slot->chain),
+    *s = (struct jobfile_slice){
+        .chain = k + 1,
+        .iteration = chain_iteration(chain),
+        .status = chain_status(chain),
         .cpu_seconds = cpu_seconds,
         .state = state,
         .state_size = size,
@@ -365,21 +510,47 @@ static enum err save(struct live *live, size_t k, const struct live_room *room, 
         .metric_width = output.metric_width,
         .metric_iteration = output.metric_iteration,
         .metric_values = output.metric_values,
-        .note = facts,
+        .note = chain_facts(chain, live),
+        .sigma = block,
     };
     if (output.draws == 0)
-        s.first_draw = s.iteration / live->spec.thin;
-    if (state != NULL && take_vectors(slot->chain, d, block, &s)) {
-        chain_save(slot->chain, state);
-        code = jobfile_commit(room->store, live->id, &s, info);
-    } else {
-        err_set(info, code, "no memory to save a chain");
+        s->first_draw = s->iteration / live->spec.thin;
+    if (state == NULL || block == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory to save a chain");
+    chain_save(chain, state);
+    take_vectors(chain, d, block, s);
+    return ERR_OK;
+}
+
+static void free_slice(struct jobfile_slice *s)
+{
+    free((void *)(uintptr_t)s->state);
+    free((void *)(uintptr_t)s->sigma); /* the block of all vectors */
+    free((void *)(uintptr_t)s->note);
+}
+
+/* Draws, moments and states in one transaction; the buffers are emptied only when it is on disk. */
+static enum err save(struct live *live, const struct team *b, const struct live_room *room,
+                     double cpu_seconds, struct err_info *info)
+{
+    struct jobfile_slice slices[LIVE_BUNDLE] = {0};
+    size_t filled = 0;
+    enum err code = ERR_OK;
+    if (dataimage_broken(live->data))
+        return err_set(
+            info, ERR_UNAVAILABLE,
+            "the binary form of the data on disk can no longer be read; it is made again");
+    while (filled < b->count && code == ERR_OK) {
+        code =
+            fill_slice(live, b->k[filled], cpu_seconds / (double)b->count, &slices[filled], info);
+        filled++;
     }
     if (code == ERR_OK)
-        chain_drain(slot->chain);
-    free(state);
-    free(block);
-    free(facts);
+        code = jobfile_commit_all(room->store, live->id, slices, b->count, info);
+    for (size_t i = 0; i < filled; i++)
+        free_slice(&slices[i]);
+    for (size_t i = 0; i < b->count && code == ERR_OK; i++)
+        chain_drain(live->chains[b->k[i]].chain);
     return code;
 }
 
@@ -388,7 +559,10 @@ static void note_divergence(const struct live *live, const struct chain *chain,
 {
     size_t coordinate;
     chain_divergence(chain, &out->diverged_at, &coordinate);
-    model_parameter_name(live->model, coordinate, out->diverged_in, sizeof out->diverged_in);
+    if (live->plan != NULL && live->plan->precondition == PRECONDITION_DENSE)
+        snprintf(out->diverged_in, sizeof out->diverged_in, "whitened[%zu]", coordinate + 1);
+    else
+        model_parameter_name(live->model, coordinate, out->diverged_in, sizeof out->diverged_in);
 }
 
 /* Iterations until the next look at the clock, from the speed so far. */
@@ -400,43 +574,93 @@ static uint64_t next_batch(uint64_t done, uint64_t elapsed_ms)
     return batch > 0 ? batch : 1;
 }
 
-enum err live_run(struct live *live, size_t k, uint64_t iterations, const struct live_room *room,
-                  struct live_slice *out, struct err_info *info)
+/* Advances the chains that are not at their end by up to n iterations; false when there are none.
+ * *full: one of them had no more room for its draws. */
+static bool advance(struct live *live, const struct team *b, uint64_t n, bool *full)
 {
-    struct live_chain *slot = &live->chains[k];
+    struct chain *active[LIVE_BUNDLE];
+    uint64_t before[LIVE_BUNDLE];
+    size_t count = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        struct chain *chain = live->chains[b->k[i]].chain;
+        if (chain_status(chain) != CHAIN_ACTIVE)
+            continue;
+        before[count] = chain_iteration(chain);
+        active[count++] = chain;
+    }
+    lockstep_advance(active, count, n);
+    *full = false;
+    for (size_t i = 0; i < count; i++)
+        *full |=
+            chain_status(active[i]) == CHAIN_ACTIVE && chain_iteration(active[i]) - before[i] < n;
+    return count > 0;
+}
+
+/* A slice ends early for those who have not had one yet; but not so early that storing it would
+ * cost more than running it. */
+static bool slice_over(const struct live *live, const struct live_room *room, uint64_t elapsed)
+{
+    bool hurry = room->newcomers != NULL && atomic_load(room->newcomers) > 0;
+    uint64_t most = hurry && room->slice_ms > HURRY_MS ? HURRY_MS : room->slice_ms;
+    return elapsed >= most || atomic_load(&live->halt);
+}
+
+static enum err run(struct live *live, const struct team *b, const struct live_room *room,
+                    struct err_info *info)
+{
+    double saved_cpu = clock_thread_seconds();
+    uint64_t start = clock_mono_ms(), tried = 0, elapsed;
     enum err code = ERR_OK;
-    double cpu = clock_thread_seconds(), saved_cpu = cpu;
-    uint64_t start = clock_mono_ms();
-    *out = (struct live_slice){0};
-    if (slot->chain == NULL)
-        code = bring_in(live, k, room, info);
-    if (code != ERR_OK)
-        return code;
-    chain_set_iterations(slot->chain, iterations);
-    while (code == ERR_OK && chain_status(slot->chain) == CHAIN_ACTIVE) {
-        uint64_t elapsed = clock_mono_ms() - start;
-        if (elapsed >= room->slice_ms || atomic_load(&live->halt))
-            break;
-        uint64_t wanted = next_batch(out->iterations, elapsed);
-        uint64_t done = chain_advance(slot->chain, wanted);
-        out->iterations += done;
-        if (done < wanted && chain_status(slot->chain) == CHAIN_ACTIVE) { /* a buffer is full */
+    bool full = false, more = true;
+    while (code == ERR_OK && more && !slice_over(live, room, elapsed = clock_mono_ms() - start)) {
+        uint64_t wanted = next_batch(tried, elapsed);
+        more = advance(live, b, wanted, &full);
+        tried += wanted;
+        if (full) {
             double now = clock_thread_seconds();
-            code = save(live, k, room, now - saved_cpu, info);
+            code = save(live, b, room, now - saved_cpu, info);
             saved_cpu = now;
         }
     }
-    double now = clock_thread_seconds();
-    if (code == ERR_OK)
-        code = save(live, k, room, now - saved_cpu, info);
-    out->cpu_seconds = now - cpu;
-    if (chain_status(slot->chain) == CHAIN_DIVERGED)
-        note_divergence(live, slot->chain, out);
-    out->iteration = chain_iteration(slot->chain);
-    out->status = chain_status(slot->chain);
-    if (code != ERR_OK) {
-        chain_free(slot->chain);
-        slot->chain = NULL;
+    return code == ERR_OK ? save(live, b, room, clock_thread_seconds() - saved_cpu, info) : code;
+}
+
+static void report(const struct live *live, const struct team *b, double cpu_seconds,
+                   const uint64_t *before, struct live_slice *out)
+{
+    for (size_t i = 0; i < b->count; i++) {
+        const struct chain *chain = live->chains[b->k[i]].chain;
+        out[i].iteration = chain_iteration(chain);
+        out[i].iterations = out[i].iteration - before[i];
+        out[i].status = chain_status(chain);
+        out[i].cpu_seconds = cpu_seconds / (double)b->count;
+        if (out[i].status == CHAIN_DIVERGED)
+            note_divergence(live, chain, &out[i]);
+    }
+}
+
+enum err live_run(struct live *live, const uint32_t *k, size_t count, uint64_t iterations,
+                  const struct live_room *room, struct live_slice *out, struct err_info *info)
+{
+    const struct team b = {k, count};
+    uint64_t before[LIVE_BUNDLE];
+    double cpu = clock_thread_seconds();
+    memset(out, 0, count * sizeof *out);
+    enum err code = bring_in_all(live, &b, room, iterations, info);
+    if (code == ERR_OK) {
+        for (size_t i = 0; i < count; i++)
+            before[i] = chain_iteration(live->chains[k[i]].chain);
+        code = run(live, &b, room, info);
+        report(live, &b, clock_thread_seconds() - cpu, before, out);
+    }
+    for (size_t i = 0; i < count && code != ERR_OK; i++) {
+        chain_free(live->chains[k[i]].chain);
+        live->chains[k[i]].chain = NULL;
     }
     return code;
+}
+
+size_t live_bundle(const struct live *live)
+{
+    return live->model->d <= LOCKSTEP_D ? LIVE_BUNDLE : 1;
 }

@@ -58,7 +58,7 @@ json_t *progress_json(const struct sched_view *view)
     json_put(&doc, "fraction", json_number(total > 0 ? (double)done / (double)total : NAN));
     json_put(&doc, "iterations_per_second", json_number(rate > 0.0 ? rate : NAN));
     json_put(&doc, "elapsed_seconds", json_number(elapsed));
-    json_put(&doc, "eta_seconds", json_number(done == total ? 0.0 : eta));
+    json_put(&doc, "eta_seconds", json_number(done == total && total > 0 ? 0.0 : eta));
     json_put(&doc, "cpu_seconds", json_number(view->cpu_seconds));
     json_put(&doc, "chains", chains_json(view));
     return doc;

@@ -190,7 +190,7 @@ static bool fill_view(const struct live *live, struct sched_view *out)
         .revision = live->revision,
         .version = live->version,
         .started_ms = live->started_ms,
-        .total = live->spec.warmup + live->iterations,
+        .total = spec_is_open(&live->spec) ? 0 : live->spec.warmup + live->iterations,
         .cpu_seconds = live->cpu_seconds,
         .rate = live->state == JOB_running ? sched_rate(live) : 0.0,
         .max_rhat = live->head.max_rhat,
@@ -370,18 +370,64 @@ bool sched_runnable(const struct live *live, uint64_t now)
            !atomic_load(&live->halt) && live->retry_ms <= now;
 }
 
-/* The chain of the job that is furthest behind and free; spec.chains when there is none. */
-static uint32_t free_chain(const struct live *live)
+/* Chains of one slice. */
+struct team {
+    struct live *live; /* NULL: nothing to do */
+    size_t count;
+    uint32_t k[LIVE_BUNDLE];
+};
+
+static uint32_t free_chains(const struct live *live)
 {
-    uint32_t best = live->spec.chains;
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < live->spec.chains; k++)
+        count += !live->chains[k].busy && live->chains[k].status == CHAIN_ACTIVE;
+    return count;
+}
+
+/* Whether there is something to do for one more worker: a job is planned by one. */
+static bool has_work(const struct live *live)
+{
+    return live->planned && live->told ? free_chains(live) > 0 : live->busy == 0;
+}
+
+/* The free chain that is furthest behind. */
+static uint32_t behind(const struct live *live)
+{
+    uint32_t best = UINT32_MAX;
     for (uint32_t k = 0; k < live->spec.chains; k++) {
         const struct live_chain *c = &live->chains[k];
-        if (c->busy || c->status != CHAIN_ACTIVE)
-            continue;
-        if (best == live->spec.chains || c->iteration < live->chains[best].iteration)
+        if (!c->busy && c->status == CHAIN_ACTIVE &&
+            (best == UINT32_MAX || c->iteration < live->chains[best].iteration))
             best = k;
     }
     return best;
+}
+
+/* Chains in lockstep are shared out among the workers that have nothing to do. Whether they run so
+ * is known once the job is loaded: before, as if they did. */
+static size_t team_size(const struct sched *s, const struct live *live)
+{
+    size_t idle = s->config.workers > s->busy ? s->config.workers - s->busy : 1;
+    size_t share = (free_chains(live) + idle - 1) / idle;
+    size_t most = live->bundle > 0 ? live->bundle : LIVE_BUNDLE;
+    return share < most ? share : most;
+}
+
+static void claim(struct sched *s, struct team *b)
+{
+    struct live *live = b->live;
+    struct use *use = sched_use(s, live->owner);
+    size_t size = team_size(s, live);
+    for (b->count = 0; b->count < size; b->count++) {
+        b->k[b->count] = behind(live);
+        live->chains[b->k[b->count]].busy = true;
+    }
+    live->busy++;
+    s->busy++;
+    live->last_slice = ++s->tick;
+    if (use != NULL)
+        use->busy++;
 }
 
 /* Whether a goes before b. A user's slices under way count as use already, so that two workers do
@@ -401,24 +447,32 @@ bool sched_before(struct sched *s, const struct live *a, const struct live *b, u
     return a->last_slice < b->last_slice;
 }
 
-static struct live *pick(struct sched *s, uint32_t *chain)
+static struct live *pick(struct sched *s)
 {
     uint64_t now = clock_wall_ms(), mono = clock_mono_ms();
     struct live *best = NULL;
     for (struct live *live = s->jobs; live != NULL; live = live->next) {
         const struct use *use = sched_use(s, live->owner);
-        if (!sched_runnable(live, mono) ||
+        if (!sched_runnable(live, mono) || !has_work(live) ||
             (use != NULL && use->busy >= s->config.user_running_chains))
             continue;
-        uint32_t k = free_chain(live);
-        if (k == live->spec.chains)
-            continue;
-        if (best == NULL || sched_before(s, live, best, now)) {
+        if (best == NULL || sched_before(s, live, best, now))
             best = live;
-            *chain = k;
-        }
     }
     return best;
+}
+
+/* Those whose turn it would be but for the slices under way. */
+static void count_newcomers(struct sched *s)
+{
+    uint64_t mono = clock_mono_ms();
+    unsigned count = 0;
+    for (const struct live *live = s->jobs; live != NULL; live = live->next) {
+        const struct use *use = sched_use(s, live->owner);
+        count += live->slices == 0 && live->busy == 0 && sched_runnable(live, mono) &&
+                 (use == NULL || use->busy < s->config.user_running_chains);
+    }
+    atomic_store(&s->newcomers, count);
 }
 
 /* ---- after a slice ---- */
@@ -455,35 +509,30 @@ static void fail(struct sched *s, struct live *live, const char *why)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void note_slice(struct sched *s, struct live *live, uint32_t k,
-                       const struct live_slice *slice, enum err code)
+/* Under the lock. */
+static void note_chain(struct sched *s, struct live *live, uint32_t k,
+                       const struct live_slice *slice, bool saved)
 {
     struct live_chain *c = &live->chains[k];
-    uint64_t bytes = jobfile_bytes(s->store, live->id);
-    pthread_mutex_lock(&s->lock);
-    struct use *use = sched_use(s, live->owner);
-    live->file_bytes = bytes;
-    if (code == ERR_OK && slice->iteration > 0) {
+    if (saved && slice->iteration > 0) {
         bool extended = slice->iteration < live->spec.warmup + live->iterations;
         c->iteration = slice->iteration;
         c->status =
             slice->status == CHAIN_DONE && extended ? CHAIN_ACTIVE : slice->status; /* meanwhile */
     }
-    live->slices++;
     live->cpu_seconds += slice->cpu_seconds;
-    live->version++;
-    s->stats.slices++;
     s->stats.iterations += slice->iterations;
     s->stats.cpu_seconds += slice->cpu_seconds;
-    if (code == ERR_OK && slice->iteration > 0 && live->stalled) {
-        live->stalled = false;
-        snprintf(live->reason, sizeof live->reason, "running");
-    }
-    add_sample(live);
+}
+
+static void charge_owner(struct sched *s, const struct live *live, double cpu_seconds)
+{
     double seconds = 0.0;
     uint64_t at = 0;
+    pthread_mutex_lock(&s->lock);
+    struct use *use = sched_use(s, live->owner);
     if (use != NULL) {
-        sched_charge(use, slice->cpu_seconds);
+        sched_charge(use, cpu_seconds);
         seconds = use->seconds;
         at = use->at_ms;
     }
@@ -491,12 +540,34 @@ static void note_slice(struct sched *s, struct live *live, uint32_t k,
     store_usage_note(s->store, live->owner, seconds, at);
 }
 
+static void note_slice(struct sched *s, const struct team *b, const struct live_slice *slices,
+                       enum err code)
+{
+    struct live *live = b->live;
+    uint64_t bytes = jobfile_bytes(s->store, live->id);
+    pthread_mutex_lock(&s->lock);
+    live->file_bytes = bytes;
+    for (size_t i = 0; i < b->count; i++)
+        note_chain(s, live, b->k[i], &slices[i], code == ERR_OK);
+    live->slices++;
+    live->version++;
+    s->stats.slices++;
+    if (code == ERR_OK && slices[0].iteration > 0 && live->stalled) {
+        live->stalled = false;
+        snprintf(live->reason, sizeof live->reason, "running");
+    }
+    add_sample(live);
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* Whoever watches a job that has been paused sees that its chains have stopped; one that runs on
  * has news soon anyway. */
-static void give_back(struct sched *s, struct live *live, uint32_t k)
+static void give_back(struct sched *s, const struct team *b)
 {
+    struct live *live = b->live;
     pthread_mutex_lock(&s->lock);
-    live->chains[k].busy = false;
+    for (size_t i = 0; i < b->count; i++)
+        live->chains[b->k[i]].busy = false;
     live->busy--;
     s->busy--;
     struct use *use = sched_use(s, live->owner);
@@ -577,54 +648,98 @@ static void report_success(struct sched *s, struct live *live, uint64_t slices, 
         change(s, live, JOB_EVENT_pause, "paused: the disk quota of its owner is used up", &info);
 }
 
-static void report_slice(struct sched *s, struct live *live, const struct live_slice *slice,
-                         uint32_t k, enum err code, const struct err_info *info)
+static void report_error(struct sched *s, struct live *live, enum err code,
+                         const struct err_info *info)
 {
     char why[JOB_REASON_SIZE];
-    if (code != ERR_OK && may_pass(code)) {
-        snprintf(why, sizeof why, "waits: %.380s", info->message);
+    snprintf(why, sizeof why, "waits: %.380s", info->message);
+    if (may_pass(code))
         sched_stall(s, live, why);
-    } else if (code != ERR_OK) {
+    else
         fail(s, live, info->message);
-    } else if (slice->status == CHAIN_DIVERGED) {
-        snprintf(why, sizeof why,
-                 "chain %" PRIu32 " diverged at iteration %" PRIu64
-                 " in %s: the gradient or the position is not "
-                 "a finite number; a smaller step size or a Barker sampler may help",
-                 k + 1, slice->diverged_at, slice->diverged_in);
-        fail(s, live, why);
-    } else if (slice->iteration > 0) {
+}
+
+static bool report_divergence(struct sched *s, const struct team *b,
+                              const struct live_slice *slices)
+{
+    char why[JOB_REASON_SIZE];
+    size_t i = 0;
+    while (i < b->count && slices[i].status != CHAIN_DIVERGED)
+        i++;
+    if (i == b->count)
+        return false;
+    snprintf(why, sizeof why,
+             "chain %" PRIu32 " diverged at iteration %" PRIu64
+             " in %s: the gradient or the position is not "
+             "a finite number; a smaller step size or a Barker sampler may help",
+             b->k[i] + 1, slices[i].diverged_at, slices[i].diverged_in);
+    fail(s, b->live, why);
+    return true;
+}
+
+static void report_slice(struct sched *s, const struct team *b, const struct live_slice *slices,
+                         enum err code, const struct err_info *info)
+{
+    struct live *live = b->live;
+    if (code != ERR_OK) {
+        report_error(s, live, code, info);
+    } else if (!report_divergence(s, b, slices) && slices[0].iteration > 0) {
         pthread_mutex_lock(&s->lock);
         bool done = sched_all_done(live);
-        uint64_t slices = live->slices;
+        uint64_t count = live->slices;
         pthread_mutex_unlock(&s->lock);
-        report_success(s, live, slices, done);
+        report_success(s, live, count, done);
     }
 }
 
-static void run_one(struct sched *s, struct live *live, uint32_t k)
+/* Loads the job and starts it unless it runs. Another worker may have been first, or its owner has
+ * paused it: both are seen in *state. */
+static enum err make_ready(struct sched *s, struct team *b, enum job_state *state,
+                           struct err_info *info)
 {
-    struct err_info info = {.message = ""};
-    struct live_slice slice = {0};
-    enum err code = live_load(live, &s->room, &info);
+    struct live *live = b->live;
+    enum err code = live_load(live, &s->room, info);
+    size_t bundle = code == ERR_OK ? live_bundle(live) : live->bundle;
     pthread_mutex_lock(&s->lock);
     live->loaded = code == ERR_OK;
-    enum job_state state = live->state;
-    uint64_t iterations = live->iterations;
+    live->bundle = bundle;
+    while (bundle > 0 && b->count > bundle)
+        live->chains[b->k[--b->count]].busy = false;
+    pthread_cond_broadcast(&s->work); /* for those who may run the rest */
+    *state = live->state;
     pthread_mutex_unlock(&s->lock);
-    if (code == ERR_OK && state == JOB_queued) {
-        /* Another worker may have been first, or its owner has paused it: both are seen below. */
-        code = change(s, live, JOB_EVENT_start, "running", &info);
-        if (code == ERR_CONFLICT)
-            code = ERR_OK;
-        pthread_mutex_lock(&s->lock);
-        state = live->state;
-        pthread_mutex_unlock(&s->lock);
+    if (code != ERR_OK || *state != JOB_queued)
+        return code;
+    code = change(s, live, JOB_EVENT_start, "running", info);
+    pthread_mutex_lock(&s->lock);
+    *state = live->state;
+    pthread_mutex_unlock(&s->lock);
+    return code == ERR_CONFLICT ? ERR_OK : code;
+}
+
+static void run_slice(struct sched *s, struct team *b)
+{
+    struct live_slice slices[LIVE_BUNDLE] = {0};
+    struct live *live = b->live;
+    struct err_info info = {.message = ""};
+    enum job_state state;
+    double cpu = clock_thread_seconds();
+    enum err code = make_ready(s, b, &state, &info);
+    pthread_mutex_lock(&s->lock);
+    uint64_t iterations = live->iterations;
+    bool ready = live->planned && live->told;
+    pthread_mutex_unlock(&s->lock);
+    if (code == ERR_OK && state == JOB_running && !ready) {
+        code = sched_plan(s, live, &info);
+        if (code != ERR_OK)
+            report_error(s, live, code, &info);
+    } else {
+        if (code == ERR_OK && state == JOB_running)
+            code = live_run(live, b->k, b->count, iterations, &s->room, slices, &info);
+        note_slice(s, b, slices, code);
+        report_slice(s, b, slices, code, &info);
     }
-    if (code == ERR_OK && state == JOB_running)
-        code = live_run(live, k, iterations, &s->room, &slice, &info);
-    note_slice(s, live, k, &slice, code);
-    report_slice(s, live, &slice, k, code, &info);
+    charge_owner(s, live, clock_thread_seconds() - cpu);
 }
 
 static void wait_for_work(struct sched *s)
@@ -656,29 +771,21 @@ static void *worker(void *arg)
     setpriority(PRIO_PROCESS, (id_t)gettid(), WORKER_NICE);
     pthread_mutex_lock(&s->lock);
     while (!s->stopping) {
-        uint32_t k = 0;
         struct live *live = left_over(s);
-        bool settle_only = live != NULL;
-        if (live == NULL)
-            live = pick(s, &k);
+        struct team b = {.live = live == NULL ? pick(s) : NULL};
+        live = b.live != NULL ? b.live : live;
         if (live == NULL) {
             wait_for_work(s);
             continue;
         }
         live->users++;
-        if (!settle_only) {
-            live->chains[k].busy = true;
-            live->busy++;
-            s->busy++;
-            live->last_slice = ++s->tick;
-            struct use *use = sched_use(s, live->owner);
-            if (use != NULL)
-                use->busy++;
-        }
+        if (b.live != NULL)
+            claim(s, &b);
+        count_newcomers(s);
         pthread_mutex_unlock(&s->lock);
-        if (!settle_only) {
-            run_one(s, live, k);
-            give_back(s, live, k);
+        if (b.live != NULL) {
+            run_slice(s, &b);
+            give_back(s, &b);
         }
         sched_settle(s, live, true);
         let_go(s, live);
@@ -731,6 +838,9 @@ bool sched_renamed(struct sched *s, const struct job_row *row)
 static enum err grow(struct sched *s, struct live *live, uint64_t iterations, enum job_state to,
                      const char *reason, bool had_ended, struct err_info *info)
 {
+    if (spec_is_open(&live->spec))
+        return err_set(info, ERR_CONFLICT,
+                       "the job has not been planned yet: how long it is to run is not known");
     uint64_t most = s->config.limits.max_iterations, sum = live->spec.warmup + live->iterations;
     if (iterations < 1 || iterations > UINT64_MAX / 8 || (most > 0 && sum + iterations > most))
         return err_set(info, ERR_INVALID,
@@ -1058,7 +1168,8 @@ enum err sched_start(struct sched **out, const struct sched_config *config, stru
     s->cache = cache;
     s->events = events;
     s->last = &s->jobs;
-    s->room = (struct live_room){.store = store, .cache = cache, .slice_ms = config->slice_ms};
+    s->room = (struct live_room){
+        .store = store, .cache = cache, .slice_ms = config->slice_ms, .newcomers = &s->newcomers};
     pthread_mutex_init(&s->ended, NULL);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->work, NULL);

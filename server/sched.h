@@ -1,9 +1,12 @@
 /* The scheduler: who gets the next slice, and the threads that run it.
  *
- * Slices, not slots: a worker runs one chain for about a second and puts it back. The next slice
- * goes to the user with the least recent use (CPU seconds, halved every day), then to that user's
- * highest priority, then to the job that waited longest. So a short job behind a week-long one
- * starts within seconds.
+ * Slices, not slots: a worker runs one chain, or some that run in lockstep, for about a second and
+ * puts them back. The next slice goes to the user with the least recent use (CPU seconds, halved
+ * every day), then to that user's highest priority, then to the job that waited longest. While
+ * somebody waits for the first slice of a job, slices are shorter. So a short job behind a
+ * week-long one starts within seconds.
+ *
+ * A job that leaves something to the daemon is planned first, by one worker (server/planning.h).
  *
  * Jobs that are not finished live here, in memory; what the catalogue knows is always enough to
  * rebuild it. */

@@ -251,6 +251,7 @@ static void check(struct sched *s, struct live *live, const struct ending *end)
     pthread_mutex_unlock(&s->lock);
     struct checkup_job job = end->job;
     job.data = loaded ? live->data : NULL;
+    job.plan = loaded ? live->plan : NULL;
     checkup_audit(&job, loaded ? live->model : NULL, &why, ess);
     pthread_mutex_lock(&s->lock);
     struct use *use = sched_use(s, live->owner);

@@ -36,7 +36,8 @@ struct sched {
     struct use *uses;
     size_t use_count;
     uint64_t tick;
-    unsigned busy;
+    unsigned busy;         /* workers with a slice */
+    atomic_uint newcomers; /* jobs that wait for their first slice */
     atomic_bool stopping;
     struct sched_stats stats;
 
@@ -63,6 +64,12 @@ enum err sched_store_state(struct sched *s, struct live *live, enum job_state to
 /* The job cannot go on now; it is tried again after a while. */
 void sched_stall(struct sched *s, struct live *live, const char *why);
 void sched_publish(struct sched *s, struct live *live, const char *type);
+
+/* ---- sched_plan.c ---- */
+
+/* Makes the plan of a loaded job that runs and has none, tells the catalogue. ERR_OK also when it
+ * was halted: then it is not planned. */
+enum err sched_plan(struct sched *s, struct live *live, struct err_info *info);
 
 /* ---- sched_end.c ---- */
 

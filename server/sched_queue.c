@@ -7,16 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+static unsigned busy_chains(const struct live *live)
+{
+    unsigned count = 0;
+    for (uint32_t k = 0; k < live->spec.chains; k++)
+        count += live->chains[k].busy;
+    return count;
+}
+
 static void explain(struct sched *s, struct live *live, size_t ahead, struct sched_queue_job *out)
 {
     const struct use *use = sched_use(s, live->owner);
-    if (live->busy > 0)
-        snprintf(out->why, sizeof out->why, "%u of %" PRIu32 " chains run now", live->busy,
+    if (live->busy > 0 && live->planned)
+        snprintf(out->why, sizeof out->why, "%u of %" PRIu32 " chains run now", busy_chains(live),
                  live->spec.chains);
+    else if (live->busy > 0)
+        snprintf(out->why, sizeof out->why, "%s", live->reason);
     else if (!sched_runnable(live, clock_mono_ms()))
         snprintf(out->why, sizeof out->why, "%s", live->reason);
     else if (use != NULL && use->busy >= s->config.user_running_chains)
-        snprintf(out->why, sizeof out->why, "%s has %u chains running, the most allowed",
+        snprintf(out->why, sizeof out->why, "%s has %u slices running, the most allowed",
                  live->owner, use->busy);
     else if (ahead > 0)
         snprintf(
@@ -50,7 +60,7 @@ static void fill_queue(struct sched *s, struct live **order, struct sched_queue 
         struct sched_queue_job *job = &out->jobs[i];
         *job = (struct sched_queue_job){.state = live->state,
                                         .lab = live->lab,
-                                        .busy = live->busy,
+                                        .busy = busy_chains(live),
                                         .chains = live->spec.chains,
                                         .priority = live->priority};
         memcpy(job->id, live->id, sizeof job->id);

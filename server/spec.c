@@ -74,17 +74,42 @@ static bool parse_count(const struct place *place, const json_t *json, int64_t l
     return true;
 }
 
+static bool is_word(const json_t *json, const char *word)
+{
+    return json_is_string(json) && strcmp(json_string_value(json), word) == 0;
+}
+
+static void refuse_word(const struct place *place, const json_t *json, const char *allowed)
+{
+    char quoted[FIELD_QUOTE_SIZE];
+    place_mistake(place, "%s is not allowed; it must be a whole number%s or \"auto\"",
+                  field_quote(json_string_value(json), quoted), allowed);
+}
+
+/* A number, or PLAN_AUTO. */
+static bool parse_open_count(const struct place *place, const json_t *json, int64_t lo, int64_t hi,
+                             uint64_t *out)
+{
+    if (!json_is_string(json))
+        return parse_count(place, json, lo, hi, out);
+    bool open = is_word(json, "auto");
+    if (open)
+        *out = PLAN_AUTO;
+    else
+        refuse_word(place, json, "");
+    return open;
+}
+
 static void parse_batch_size(void *context, const struct place *place, const json_t *json)
 {
     struct parse *p = context;
     p->batch_given = true;
-    if (!json_is_string(json)) {
+    if (!json_is_string(json))
         parse_count(place, json, 1, BATCH_MAX, &p->spec->batch_size);
-    } else if (strcmp(json_string_value(json), "full") != 0) {
-        char quoted[FIELD_QUOTE_SIZE];
-        place_mistake(place, "%s is not allowed; it must be a whole number or \"full\"",
-                      field_quote(json_string_value(json), quoted));
-    }
+    else if (is_word(json, "auto"))
+        p->spec->batch_size = PLAN_AUTO;
+    else if (!is_word(json, "full"))
+        refuse_word(place, json, ", \"full\"");
 }
 
 static void parse_replacement(void *context, const struct place *place, const json_t *json)
@@ -96,20 +121,22 @@ static void parse_replacement(void *context, const struct place *place, const js
 static void parse_iterations(void *context, const struct place *place, const json_t *json)
 {
     struct parse *p = context;
-    p->run_wrong |= !parse_count(place, json, 1, ITERATIONS_MAX, &p->spec->iterations);
+    p->iterations_given = true;
+    p->run_wrong |= !parse_open_count(place, json, 1, ITERATIONS_MAX, &p->spec->iterations);
 }
 
 static void parse_warmup(void *context, const struct place *place, const json_t *json)
 {
     struct parse *p = context;
     p->warmup_given = true;
-    p->run_wrong |= !parse_count(place, json, 0, ITERATIONS_MAX, &p->spec->warmup);
+    p->run_wrong |= !parse_open_count(place, json, 0, ITERATIONS_MAX, &p->spec->warmup);
 }
 
 static void parse_thin(void *context, const struct place *place, const json_t *json)
 {
     struct parse *p = context;
-    p->run_wrong |= !parse_count(place, json, 1, ITERATIONS_MAX, &p->spec->thin);
+    p->thin_given = true;
+    p->run_wrong |= !parse_open_count(place, json, 1, ITERATIONS_MAX, &p->spec->thin);
 }
 
 static void parse_chains(void *context, const struct place *place, const json_t *json)
@@ -117,7 +144,11 @@ static void parse_chains(void *context, const struct place *place, const json_t 
     struct parse *p = context;
     uint64_t limit = p->limits->max_chains, chains;
     int64_t most = limit > 0 && limit < CHAINS_MAX ? (int64_t)limit : CHAINS_MAX;
-    if (parse_count(place, json, 1, most, &chains))
+    p->chains_given = true;
+    if (!parse_open_count(place, json, 1, most, &chains))
+        return;
+    p->spec->chains_auto = chains == PLAN_AUTO;
+    if (chains != PLAN_AUTO)
         p->spec->chains = (uint32_t)chains;
 }
 
@@ -152,12 +183,15 @@ static const struct field fields[] = {
     {"model", parse_model},
     {"data", parse_data},
     {"sampler", parse_sampler},
+    {"gradient", parse_gradient},
+    {"precondition", parse_precondition},
     {"batch_size", parse_batch_size},
     {"replacement", parse_replacement},
     {"iterations", parse_iterations},
     {"warmup", parse_warmup},
     {"thin", parse_thin},
     {"chains", parse_chains},
+    {"target", parse_target},
     {"seed", parse_seed},
     {"init", parse_init},
     {"save", parse_save},
@@ -201,6 +235,8 @@ static bool full_by_nature(const struct job_spec *spec)
 static void check_batch(struct parse *p, const struct place *root)
 {
     struct job_spec *spec = p->spec;
+    if (spec->batch_size == PLAN_AUTO && full_by_nature(spec))
+        spec->batch_size = 0;
     if (spec->batch_size > 0 && spec->model != NULL && spec->model->data == DATA_NONE) {
         struct place at = place_key(root, "batch_size");
         place_mistake(&at, "the model %s has no data to take batches from; leave it out",
@@ -215,7 +251,7 @@ static void check_batch(struct parse *p, const struct place *root)
 
 static void default_warmup(struct job_spec *spec)
 {
-    spec->warmup = spec->iterations / 2;
+    spec->warmup = spec->iterations == PLAN_AUTO ? PLAN_AUTO : spec->iterations / 2;
     if (spec->step.kind == STEP_AUTO && spec->warmup < ADAPT_MIN_WARMUP)
         spec->warmup = ADAPT_MIN_WARMUP;
 }
@@ -226,9 +262,9 @@ static void check_run(struct parse *p, const struct place *root)
     uint64_t limit = p->limits->max_iterations;
     if (p->run_wrong)
         return;
-    if (!p->warmup_given)
+    if (!p->warmup_given && spec->warmup != PLAN_AUTO)
         default_warmup(spec);
-    if (spec->thin > spec->iterations) {
+    if (spec->thin != PLAN_AUTO && spec->thin > spec->iterations) {
         struct place at = place_key(root, "thin");
         place_mistake(&at, "%" PRIu64 " leaves no draw of %" PRIu64 " iterations", spec->thin,
                       spec->iterations);
@@ -241,12 +277,14 @@ static void check_run(struct parse *p, const struct place *root)
                       ": the automatic step size is chosen during warm-up",
                       ADAPT_MIN_WARMUP, spec->warmup);
     }
-    if (limit > 0 && spec->warmup + spec->iterations > limit) {
+    uint64_t warmup = spec->warmup != PLAN_AUTO ? spec->warmup : 0;
+    uint64_t iterations = spec->iterations != PLAN_AUTO ? spec->iterations : 0;
+    if (limit > 0 && warmup + iterations > limit) {
         struct place at = place_key(root, "iterations");
         place_mistake(&at,
                       "warmup %" PRIu64 " and iterations %" PRIu64
                       " together exceed the limit of %" PRIu64 " per chain",
-                      spec->warmup, spec->iterations, limit);
+                      warmup, iterations, limit);
     }
 }
 
@@ -270,6 +308,7 @@ static void set_defaults(struct parse *p)
     parse_copy(p, &spec->note, "");
     spec->iterations = 10000;
     spec->thin = 1;
+    spec->target = (struct plan_target){.sd_error = 0.02, .mean_error = 0.02, .seconds = 60.0};
     spec->metric_default = true;
     spec->check_draws = AUDIT_DRAWS;
     spec->chains = 4;
@@ -326,6 +365,7 @@ enum err spec_parse(struct job_spec *out, const json_t *json, const struct job_l
     if (p.failure == ERR_OK && field_object(&root, json, fields, &p)) {
         require(&root, json);
         check_data(&p, &root);
+        parse_open(&p, &root);
         check_batch(&p, &root);
         check_run(&p, &root);
         check_stop(&p, &root);
@@ -355,6 +395,7 @@ void spec_release(struct job_spec *spec)
     free(spec->data.path);
     free(spec->data.test);
     free(spec->data.response);
+    free(spec->data.offset);
     spec_names_free(spec->data.columns, spec->data.column_count);
     free(spec->step_values);
     free(spec->start_values);

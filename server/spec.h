@@ -6,13 +6,20 @@
  * mistake they find, not only the first. Pure but for the default seed, which is random. A field
  * that is null counts as not given.
  *
- * Defaults: iterations 10000, warmup half of that (with an automatic step size at least 100), thin
- * 1, chains 4 (or the limit, when that is lower), step size auto, the start value of the
- * model, all parameters saved, check_draws 400, no stop_when; t0 1000 and gamma 0.55 of a
- * schedule.
+ * Defaults: step size auto, all parameters saved, check_draws 400, no stop_when, a target of 0.02;
+ * t0 1000 and gamma 0.55 of a schedule. What else is not given depends on the step size.
  *
- * Default batch size: full for an exact sampler and for a model without data, otherwise
- * min(N, max(100, N/100)), known from spec_bind on.
+ * Where the daemon chooses it (auto without a fraction, and the sampler is not exact) it chooses
+ * everything: gradient estimator, preconditioner, batch size, iterations, warmup, thin and the
+ * start are "auto", to be settled by a plan (core/plan.h) before the first iteration. chains is 16
+ * for a model of at most 8 parameters whose chains run in lockstep, else 4; known from spec_bind
+ * on.
+ *
+ * Where it is given, or the chains adapt it by themselves, it belongs to the user's coordinates:
+ * the plain gradient, no preconditioner, iterations 10000, warmup half of that (with an automatic
+ * step size at least 100), thin 1, chains 4, the start value of the model. Default batch size then:
+ * full for an exact sampler and for a model without data, otherwise min(N, max(100, N/100)), known
+ * from spec_bind on.
  *
  * Default metric_every: 100, or as many hundreds more as keep held-out metrics below 5 % of the
  * work by the model's own rough figures (so that it is the same on every machine), but not so many
@@ -24,6 +31,7 @@
 
 #include "core/chain.h"
 #include "core/err.h"
+#include "core/plan.h"
 #include "server/mistake.h"
 
 #include <jansson.h>
@@ -37,7 +45,8 @@ struct data_spec {
     char *path;     /* NULL when the model needs no data; not yet looked at */
     char *test;     /* held-out data, or NULL */
     char *response; /* a column; NULL unless the model is a regression */
-    char **columns; /* NULL: all but the response */
+    char *offset;   /* a column that is added to the linear predictor, or NULL */
+    char **columns; /* NULL: all but response and offset */
     size_t column_count;
     bool intercept, standardize;
     enum data_precision precision;
@@ -73,20 +82,27 @@ struct job_spec {
     double sampler_params[PARAM_MAX];
     struct step_size step; /* its values are step_values */
     double *step_values;   /* NULL: one step size for all */
+    bool step_own;         /* STEP_AUTO: it was said that every chain is to choose by itself */
+    enum plan_estimator estimator;
+    enum plan_centre centre;
+    enum plan_precondition precondition;
+    struct plan_target target;
 
-    uint64_t batch_size; /* 0: full */
+    uint64_t batch_size; /* 0: full; PLAN_AUTO: the plan's, as the next three */
     bool batch_default;  /* batch_size is not known before spec_bind */
     bool replacement;
     uint64_t iterations; /* after warm-up: a chain runs warmup + iterations */
     uint64_t warmup, thin, seed;
     uint64_t metric_every; /* 0: never */
-    bool metric_default;   /* metric_every is not known before spec_bind */
+    bool metric_default;   /* metric_every is not known before spec_bind, or before the plan */
     uint32_t chains;
+    bool chains_auto;     /* chains is not known before spec_bind */
     uint32_t check_draws; /* looked at by the checks at the end (server/audit.h); 0: none */
     struct stop_when stop_when;
 
     enum start_kind start;
     bool start_default;   /* it was not given */
+    bool start_auto;      /* it is the plan's, whatever `start` says */
     double *start_values; /* START_VALUES */
     size_t start_count;
     uint32_t map_steps; /* START_MAP */
@@ -104,8 +120,8 @@ enum err spec_parse(struct job_spec *out, const json_t *json, const struct job_l
 void spec_release(struct job_spec *spec);
 
 /* The job with every default resolved, in the shape in which jobs are submitted: parsing it gives
- * the same spec. A batch_size or metric_every that is not known yet is null. NULL: out of memory.
- */
+ * the same spec. A default batch_size or metric_every that is not known yet is null. NULL: out of
+ * memory. */
 json_t *spec_resolved(const struct job_spec *spec);
 
 struct spec_bound {
@@ -123,15 +139,41 @@ enum err spec_bind(struct job_spec *spec, const struct model *model,
                    struct mistakes *mistakes);
 void spec_bound_release(struct spec_bound *bound);
 
-/* The configuration of one chain (from 1), borrowing from spec, bound and model. */
+/* ---- the plan of a job ---- */
+
+/* Whether chains need a plan: something is left to be chosen, or a centre or a start to be found.
+ * The same before and after spec_settle unless the start was given. */
+bool spec_needs_plan(const struct job_spec *spec);
+/* Whether something is left to be chosen: false from spec_settle on. */
+bool spec_is_open(const struct job_spec *spec);
+/* What the plan is to be made from, borrowing from all three; `start` is for a start that was
+ * given. The calls back are the caller's to set. */
+void spec_plan_request(const struct job_spec *spec, const struct spec_bound *bound,
+                       const struct model *model, struct chain_start *start,
+                       struct plan_request *out);
+/* Puts what the plan chose into a bound spec, which then has all numbers: a job submitted with them
+ * has the same chains. */
+void spec_settle(struct job_spec *spec, const struct plan *plan, const struct model *model);
+/* Names of the settings that are left to the plan, as they are written in a job: "step_size", ...
+ */
+json_t *spec_open_names(const struct job_spec *spec);
+
+#define SPEC_PLAN_BYTES                                                       \
+    (UINT64_C(64) << 20) /* of draws that a job stores whose length we choose \
+                          */
+
+/* The configuration of one chain (from 1), borrowing from spec, bound and model. A setting that is
+ * still open has a modest value in its place, for estimates. */
 void spec_chain_config(const struct job_spec *spec, const struct spec_bound *bound,
                        const struct model *model, uint32_t chain, struct chain_config *out);
 
+/* Of a job whose length is still open, seconds and draws are not known. */
 struct estimate {
-    double seconds;               /* until the last chain ends, if nobody else works */
+    bool open;      /* it is such a job */
+    double seconds; /* until the last chain ends, if nobody else works; open: at most */
     double seconds_per_iteration; /* of one chain, averaged over warm-up and sampling */
-    uint64_t memory_bytes;        /* of all chains, without the data */
-    uint64_t disk_bytes;          /* draws, metrics and chain states */
+    uint64_t memory_bytes;        /* of all chains and their view, without the data */
+    uint64_t disk_bytes;          /* draws, metrics and chain states; open: at most */
     uint64_t draws; /* stored, of all chains, warm-up included; 0 when nothing is saved */
 };
 

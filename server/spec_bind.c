@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define DENSE_MAX 1900 /* parameters: half a matrix of them is the most that the store takes */
+
 static uint64_t multiply(uint64_t a, uint64_t b)
 {
     uint64_t product;
@@ -19,6 +21,14 @@ static size_t default_batch(size_t N)
     return n < N ? n : N;
 }
 
+/* A bound that is open has as many rows as a default would have. */
+static size_t batch_of(const struct job_spec *spec, size_t N)
+{
+    if (spec->batch_size == PLAN_AUTO)
+        return default_batch(N);
+    return spec->batch_size == 0 ? N : (size_t)spec->batch_size;
+}
+
 static void bind_batch(struct job_spec *spec, const struct model *model, struct spec_bound *out)
 {
     if (spec->batch_default) {
@@ -26,7 +36,23 @@ static void bind_batch(struct job_spec *spec, const struct model *model, struct 
         spec->batch_size = n == model->N ? 0 : n;
         spec->batch_default = false;
     }
-    out->n = spec->batch_size == 0 ? model->N : (size_t)spec->batch_size;
+    out->n = batch_of(spec, model->N);
+}
+
+/* Chains that run in lockstep are nearly as cheap by the dozen: those of small models whose terms
+ * have a linear predictor, or that have no data. */
+#define LOCKSTEP_D      8
+#define LOCKSTEP_CHAINS 16
+#define OTHER_CHAINS    4
+
+static void bind_chains(struct job_spec *spec, const struct model *model, uint64_t limit)
+{
+    if (!spec->chains_auto)
+        return;
+    bool lockstep = model->d <= LOCKSTEP_D && (model->N == 0 || model->type->view != NULL);
+    uint32_t chains = lockstep ? LOCKSTEP_CHAINS : OTHER_CHAINS;
+    spec->chains = limit > 0 && limit < chains ? (uint32_t)limit : chains;
+    spec->chains_auto = false;
 }
 
 /* A twentieth of the work, in whole hundreds of iterations; ten looks at the test data cost little
@@ -43,11 +69,11 @@ static uint64_t default_metric_every(const struct job_spec *spec, const struct m
     return 100 * (uint64_t)fmax(1.0, fmin(least, most));
 }
 
-static void bind_metrics(struct job_spec *spec, const struct model *model, size_t n)
+void spec_bind_metrics(struct job_spec *spec, const struct model *model)
 {
-    if (!spec->metric_default)
+    if (!spec->metric_default || spec->batch_size == PLAN_AUTO || spec->iterations == PLAN_AUTO)
         return; /* a spec that has been bound before may be in use by other threads: no writing */
-    spec->metric_every = default_metric_every(spec, model, n);
+    spec->metric_every = default_metric_every(spec, model, batch_of(spec, model->N));
     spec->metric_default = false;
 }
 
@@ -89,6 +115,24 @@ static void check_start(const struct job_spec *spec, const struct model *model,
     if (spec->start == START_VALUES && spec->start_count != model->d)
         place_mistake(&at, "has %zu numbers, but the model has %zu parameters; give one for each",
                       spec->start_count, model->d);
+}
+
+/* Whether the model has what the devices need. */
+static void check_devices(const struct job_spec *spec, const struct model *model,
+                          const struct place *root)
+{
+    struct place gradient = place_key(root, "gradient"),
+                 estimator = place_key(&gradient, "estimator"),
+                 precondition = place_key(root, "precondition");
+    if (spec->estimator == ESTIMATOR_CONTROL && model->type->view == NULL &&
+        model->type->grad_difference == NULL)
+        place_mistake(&estimator, "the model %s has no control variates; allowed are auto, plain",
+                      model->type->name);
+    if (spec->precondition == PRECONDITION_DENSE && model->d > DENSE_MAX)
+        place_mistake(&precondition,
+                      "\"dense\" needs a matrix of all %zu parameters squared; at most %d are "
+                      "allowed: take \"diagonal\"",
+                      model->d, DENSE_MAX);
 }
 
 /* ---- what is saved ---- */
@@ -146,6 +190,8 @@ static void check_storage(const struct job_spec *spec, const struct spec_bound *
                           uint64_t limit, const struct place *root)
 {
     struct place at = place_key(root, "save");
+    if (spec->iterations == PLAN_AUTO || spec->thin == PLAN_AUTO || spec->warmup == PLAN_AUTO)
+        return; /* the plan keeps within it */
     uint64_t draws = multiply((spec->warmup + spec->iterations) / spec->thin, spec->chains);
     uint64_t bytes = multiply(multiply(draws, bound->width), sizeof(double));
     if (limit > 0 && bytes > limit)
@@ -184,11 +230,13 @@ enum err spec_bind(struct job_spec *spec, const struct model *model,
     limits = limits != NULL ? limits : &none;
     *out = (struct spec_bound){.d = model->d, .N = model->N};
     bind_batch(spec, model, out);
-    bind_metrics(spec, model, out->n);
+    bind_chains(spec, model, limits->max_chains);
+    spec_bind_metrics(spec, model);
     check_dimension(model, limits->max_dimension, &root);
     check_replacement(spec, out, &root);
     bool step_fits = check_step(spec, model, &root);
     check_start(spec, model, &root);
+    check_devices(spec, model, &root);
     enum err code = bind_save(spec, model, &root, out);
     check_storage(spec, out, limits->max_draws_bytes, &root);
     check_chain(spec, out, model, step_fits, &root);
@@ -205,6 +253,14 @@ void spec_bound_release(struct spec_bound *bound)
     *bound = (struct spec_bound){0};
 }
 
+#define MODEST_WARMUP     1000
+#define MODEST_ITERATIONS 10000
+
+static uint64_t modest(uint64_t count, uint64_t otherwise)
+{
+    return count == PLAN_AUTO ? otherwise : count;
+}
+
 void spec_chain_config(const struct job_spec *spec, const struct spec_bound *bound,
                        const struct model *model, uint32_t chain, struct chain_config *out)
 {
@@ -212,13 +268,13 @@ void spec_chain_config(const struct job_spec *spec, const struct spec_bound *bou
         .model = model,
         .sampler = spec->sampler,
         .step = spec->step,
-        .batch_size = (size_t)spec->batch_size,
+        .batch_size = spec->batch_size == PLAN_AUTO ? bound->n : (size_t)spec->batch_size,
         .replacement = spec->replacement,
         .seed = spec->seed,
         .chain = chain,
-        .warmup = spec->warmup,
-        .iterations = spec->iterations,
-        .thin = spec->thin,
+        .warmup = modest(spec->warmup, MODEST_WARMUP),
+        .iterations = modest(spec->iterations, MODEST_ITERATIONS),
+        .thin = modest(spec->thin, 1),
         .save = bound->save,
         .save_count = bound->save != NULL ? bound->width : 0,
         .metric_every = spec->metric_every,

@@ -147,19 +147,46 @@ static uint64_t disk_bytes(const struct chain_config *config, const struct spec_
     return add(add(draws, multiply(records, (1 + 2 * metrics) * sizeof(double))), state_bytes);
 }
 
+/* Rows in coordinates of their own, and the matrix that takes them there; with "auto", if it comes
+ * to that. */
+static uint64_t view_bytes(const struct job_spec *spec, const struct model *model)
+{
+    uint64_t d = padded(model->d), matrix = 0, rows = 0;
+    bool dense = spec->precondition == PRECONDITION_DENSE ||
+                 (spec->precondition == PRECONDITION_AUTO && model->type->view != NULL);
+    if (!spec_needs_plan(spec))
+        return 0;
+    if (dense)
+        matrix = multiply(multiply(2 * d, d), sizeof(double));
+    if (model->type->view != NULL)
+        rows = multiply(multiply(model->N, d + 1), sizeof(double));
+    return add(matrix, rows);
+}
+
+static bool length_open(const struct job_spec *spec)
+{
+    return spec->iterations == PLAN_AUTO || spec->warmup == PLAN_AUTO || spec->thin == PLAN_AUTO;
+}
+
 enum err spec_sizes(const struct job_spec *spec, const struct spec_bound *bound,
                     const struct model *model, struct estimate *out, struct err_info *info)
 {
     struct chain_config config;
     size_t state_bytes = 0;
-    uint64_t total = spec->warmup + spec->iterations;
     spec_chain_config(spec, bound, model, 1, &config);
+    uint64_t total = config.warmup + config.iterations;
     enum err code = state_size(&config, &state_bytes, info);
     *out = (struct estimate){
-        .memory_bytes = multiply(chain_memory_bytes(&config), spec->chains),
+        .open = length_open(spec),
+        .memory_bytes =
+            add(multiply(chain_memory_bytes(&config), spec->chains), view_bytes(spec, model)),
         .disk_bytes = multiply(disk_bytes(&config, bound, state_bytes), spec->chains),
-        .draws = bound->width > 0 ? multiply(total / spec->thin, spec->chains) : 0,
+        .draws = bound->width > 0 ? multiply(total / config.thin, spec->chains) : 0,
     };
+    if (out->open) {
+        out->disk_bytes = add(multiply(state_bytes, spec->chains), SPEC_PLAN_BYTES);
+        out->draws = 0;
+    }
     return code;
 }
 
@@ -169,18 +196,21 @@ enum err spec_estimate(const struct job_spec *spec, const struct spec_bound *bou
 {
     struct chain_config config;
     struct costs costs = {0};
-    double warmup = (double)spec->warmup, iterations = (double)spec->iterations;
-    uint64_t total = spec->warmup + spec->iterations;
     spec_chain_config(spec, bound, model, 1, &config);
+    double warmup = (double)config.warmup, iterations = (double)config.iterations;
+    uint64_t total = config.warmup + config.iterations;
     enum err code = spec_sizes(spec, bound, model, out, info);
     if (code == ERR_OK)
         code = measure(config, &costs, info);
     if (code != ERR_OK)
         return code;
-    double metrics = spec->metric_every > 0 ? (double)(total / spec->metric_every) : 0.0;
+    double metrics = config.metric_every > 0 ? (double)(total / config.metric_every) : 0.0;
     double run = warmup * costs.warmup + iterations * costs.sampling + metrics * costs.metric;
-    double chain = run + costs.start, shared = chain * spec->chains / (workers > 0 ? workers : 1);
-    out->seconds = fmax(chain, shared);
+    double chain = run + costs.start;
+    if (out->open)
+        chain = spec->target.seconds > 0.0 ? spec->target.seconds : NAN;
+    double shared = chain * spec->chains / (workers > 0 ? workers : 1);
+    out->seconds = isnan(chain) ? NAN : fmax(chain, shared);
     out->seconds_per_iteration = run / (double)total;
     return ERR_OK;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 const char *const spec_precisions[] = {"auto", "single", "double", NULL};
-const char *const spec_start_kinds[] = {"zero", "prior", "values", "map", NULL};
+const char *const spec_start_kinds[] = {"zero", "prior", "values", "map", "auto", NULL};
 
 #define PATH_CHARACTERS   1000
 #define COLUMN_CHARACTERS 256
@@ -55,6 +55,16 @@ static void parse_response(void *context, const struct place *place, const json_
         refuse(p, place);
 }
 
+static void parse_offset(void *context, const struct place *place, const json_t *json)
+{
+    struct parse *p = context;
+    struct field_text rule = {.max = COLUMN_CHARACTERS};
+    if (takes_response(p))
+        parse_text(p, place, json, rule, &p->spec->data.offset);
+    else
+        refuse(p, place);
+}
+
 static void parse_columns(void *context, const struct place *place, const json_t *json)
 {
     struct parse *p = context;
@@ -91,11 +101,31 @@ static void parse_precision(void *context, const struct place *place, const json
 }
 
 static const struct field data_fields[] = {
-    {"path", parse_path},           {"test", parse_test},
-    {"response", parse_response},   {"columns", parse_columns},
-    {"intercept", parse_intercept}, {"standardize", parse_standardize},
-    {"precision", parse_precision}, {NULL, NULL},
+    {"path", parse_path},
+    {"test", parse_test},
+    {"response", parse_response},
+    {"offset", parse_offset},
+    {"columns", parse_columns},
+    {"intercept", parse_intercept},
+    {"standardize", parse_standardize},
+    {"precision", parse_precision},
+    {NULL, NULL},
 };
+
+static void check_offset(const struct data_spec *data, const struct place *place)
+{
+    struct place columns = place_key(place, "columns"), offset = place_key(place, "offset");
+    char quoted[FIELD_QUOTE_SIZE];
+    if (data->offset == NULL)
+        return;
+    if (data->response != NULL && strcmp(data->offset, data->response) == 0)
+        place_mistake(&offset, "%s is the response", field_quote(data->offset, quoted));
+    for (size_t i = 0; i < data->column_count; i++) {
+        struct place at = place_item(&columns, i);
+        if (strcmp(data->columns[i], data->offset) == 0)
+            place_mistake(&at, "%s is the offset", field_quote(data->offset, quoted));
+    }
+}
 
 static void check_columns(const struct data_spec *data, const struct place *place)
 {
@@ -108,6 +138,7 @@ static void check_columns(const struct data_spec *data, const struct place *plac
         if (strcmp(data->columns[i], data->response) == 0)
             place_mistake(&at, "%s is the response", field_quote(data->response, quoted));
     }
+    check_offset(data, place);
 }
 
 void parse_data(void *context, const struct place *place, const json_t *json)
@@ -156,6 +187,7 @@ static const struct field *start_fields(enum start_kind kind)
     switch (kind) {
     case START_ZERO:
     case START_PRIOR:
+    case START_NEAR:
         return plain_fields;
     case START_VALUES:
         return values_fields;
@@ -166,19 +198,16 @@ static const struct field *start_fields(enum start_kind kind)
 }
 
 /* The kind by itself is enough where nothing else belongs to it. */
-static bool start_kind(const struct place *place, const json_t *json, enum start_kind *out)
+static bool start_kind(const struct place *place, const json_t *json, size_t *out)
 {
     struct place at = place_key(place, "kind");
     const json_t *word = json_is_object(json) ? field_get(json, "kind") : json;
-    size_t kind;
     if (!json_is_object(json) && !json_is_string(json))
         place_mistake(place, "must be an object with a kind, not %s", field_type(json));
     else if (word == NULL)
-        place_mistake(&at, "is required; allowed are zero, prior, values, map");
-    else if (field_choice(word == json ? place : &at, word, spec_start_kinds, &kind)) {
-        *out = (enum start_kind)kind;
-        return true;
-    }
+        place_mistake(&at, "is required; allowed are zero, prior, values, map, auto");
+    else
+        return field_choice(word == json ? place : &at, word, spec_start_kinds, out);
     return false;
 }
 
@@ -186,9 +215,12 @@ void parse_init(void *context, const struct place *place, const json_t *json)
 {
     struct parse *p = context;
     struct job_spec *spec = p->spec;
-    if (!start_kind(place, json, &spec->start))
+    size_t kind;
+    if (!start_kind(place, json, &kind))
         return;
-    spec->start_default = false;
+    spec->start_auto = kind == START_NEAR;
+    spec->start_default = spec->start_auto;
+    spec->start = spec->start_auto ? START_ZERO : (enum start_kind)kind;
     spec->map_steps = spec->start == START_MAP ? MAP_STEPS : 0;
     if (json_is_object(json))
         field_object(place, json, start_fields(spec->start), p);

@@ -12,6 +12,7 @@ struct parse {
     struct job_spec *spec;           /* what is being filled */
     const struct job_limits *limits; /* never NULL */
     bool warmup_given, seed_given, batch_given, data_given;
+    bool iterations_given, thin_given, chains_given, estimator_given, precondition_given;
     bool run_wrong, step_wrong; /* no use in drawing conclusions from them */
     enum err failure;           /* other than a mistake */
 };
@@ -42,9 +43,21 @@ void parse_data(void *parse, const struct place *place, const json_t *json);
 void parse_init(void *parse, const struct place *place, const json_t *json);
 void parse_save(void *parse, const struct place *place, const json_t *json);
 void parse_stop_when(void *parse, const struct place *place, const json_t *json);
+void parse_gradient(void *parse, const struct place *place, const json_t *json);
+void parse_precondition(void *parse, const struct place *place, const json_t *json);
+void parse_target(void *parse, const struct place *place, const json_t *json);
 
-/* Words of enum start_kind, enum step_kind and enum data_precision, in their order. */
+/* Fields that were not given and are ours to choose become so; then what cannot go together. */
+void parse_open(struct parse *parse, const struct place *root);
+
+/* Words of enum start_kind, enum step_kind, enum data_precision, enum plan_estimator, enum
+ * plan_centre and enum plan_precondition, in their order; START_NEAR is "auto", since only a plan
+ * has what it needs. */
 extern const char *const spec_start_kinds[], *const spec_step_kinds[], *const spec_precisions[];
+extern const char *const spec_estimators[], *const spec_centres[], *const spec_preconditions[];
+
+/* Sets a default metric_every, once the batch size and the length are known. */
+void spec_bind_metrics(struct job_spec *spec, const struct model *model);
 
 void spec_names_free(char **names, size_t count);
 

@@ -25,11 +25,11 @@ static json_t *sigma(const struct step_size *step)
 }
 
 /* The shortest of the accepted forms. */
-static json_t *step_size(const struct step_size *step)
+static json_t *step_size(const struct step_size *step, bool own)
 {
     if (step->kind == STEP_CONSTANT)
         return sigma(step);
-    if (step->kind == STEP_AUTO && step->fraction == STEP_FRACTION)
+    if (step->kind == STEP_AUTO && !own)
         return json_text("auto");
     json_t *out = json_object();
     json_put(&out, "kind", json_text(spec_step_kinds[step->kind]));
@@ -44,14 +44,15 @@ static json_t *step_size(const struct step_size *step)
 }
 
 static json_t *settings(const char *name, struct param_table table, const double *values,
-                        const struct step_size *step)
+                        const struct job_spec *job)
 {
     json_t *out = json_object();
     json_put(&out, "name", json_text(name));
     for (size_t i = 0; i < table.count; i++) {
         const struct param_spec *spec = &table.specs[i];
         json_put(&out, spec->name,
-                 spec->kind == PARAM_STEP ? step_size(step) : describe_value(spec, values[i]));
+                 spec->kind == PARAM_STEP ? step_size(&job->step, job->step_own)
+                                          : describe_value(spec, values[i]));
     }
     return out;
 }
@@ -64,6 +65,7 @@ static json_t *data(const struct data_spec *data)
     json_put(&out, "path", json_text(data->path));
     json_put(&out, "test", json_text(data->test));
     json_put(&out, "response", json_text(data->response));
+    json_put(&out, "offset", json_text(data->offset));
     json_put(&out, "columns",
              data->columns != NULL ? name_list(data->columns, data->column_count) : json_null());
     json_put(&out, "intercept", json_boolean(data->intercept));
@@ -72,17 +74,33 @@ static json_t *data(const struct data_spec *data)
     return out;
 }
 
+static json_t *open_count(uint64_t count)
+{
+    return count == PLAN_AUTO ? json_text("auto") : json_count(count);
+}
+
 static json_t *batch_size(const struct job_spec *spec)
 {
     if (spec->batch_default)
         return json_null();
-    return spec->batch_size > 0 ? json_count(spec->batch_size) : json_text("full");
+    return spec->batch_size > 0 ? open_count(spec->batch_size) : json_text("full");
+}
+
+static json_t *gradient(const struct job_spec *spec)
+{
+    json_t *out = json_object();
+    json_put(&out, "estimator", json_text(spec_estimators[spec->estimator]));
+    json_put(&out, "centre", json_text(spec_centres[spec->centre]));
+    return out;
 }
 
 static json_t *init(const struct job_spec *spec)
 {
     json_t *out = json_object();
-    json_put(&out, "kind", json_text(spec_start_kinds[spec->start]));
+    enum start_kind kind = spec->start_auto ? START_NEAR : spec->start;
+    json_put(&out, "kind", json_text(spec_start_kinds[kind]));
+    if (spec->start_auto)
+        return out;
     if (spec->start == START_VALUES)
         json_put(&out, "values", number_list(spec->start_values, spec->start_count));
     if (spec->start == START_MAP)
@@ -114,6 +132,16 @@ static json_t *stop_when(const struct stop_when *stop)
     return out;
 }
 
+static json_t *target(const struct plan_target *target)
+{
+    json_t *out = json_object();
+    json_put(&out, "sd_error", json_number(target->sd_error));
+    json_put(&out, "mean_error", json_number(target->mean_error));
+    json_put(&out, "ess", given(target->ess));
+    json_put(&out, "seconds", given(target->seconds));
+    return out;
+}
+
 json_t *spec_resolved(const struct job_spec *spec)
 {
     json_t *out = json_object();
@@ -121,17 +149,19 @@ json_t *spec_resolved(const struct job_spec *spec)
     json_put(&out, "note", json_text(spec->note));
     json_put(&out, "tags", json_deep_copy(spec->tags));
     json_put(&out, "model",
-             settings(spec->model->name, spec->model->params, spec->model_params, &spec->step));
+             settings(spec->model->name, spec->model->params, spec->model_params, spec));
     json_put(&out, "data", data(&spec->data));
-    json_put(
-        &out, "sampler",
-        settings(spec->sampler->name, spec->sampler->params, spec->sampler_params, &spec->step));
+    json_put(&out, "sampler",
+             settings(spec->sampler->name, spec->sampler->params, spec->sampler_params, spec));
+    json_put(&out, "gradient", gradient(spec));
+    json_put(&out, "precondition", json_text(spec_preconditions[spec->precondition]));
     json_put(&out, "batch_size", batch_size(spec));
     json_put(&out, "replacement", json_boolean(spec->replacement));
-    json_put(&out, "iterations", json_count(spec->iterations));
-    json_put(&out, "warmup", json_count(spec->warmup));
-    json_put(&out, "thin", json_count(spec->thin));
-    json_put(&out, "chains", json_count(spec->chains));
+    json_put(&out, "iterations", open_count(spec->iterations));
+    json_put(&out, "warmup", open_count(spec->warmup));
+    json_put(&out, "thin", open_count(spec->thin));
+    json_put(&out, "chains", open_count(spec->chains_auto ? PLAN_AUTO : spec->chains));
+    json_put(&out, "target", target(&spec->target));
     json_put(&out, "seed", json_count(spec->seed));
     json_put(&out, "init", init(spec));
     json_put(&out, "save", save(spec));

@@ -53,6 +53,7 @@ static void parse_gamma(void *context, const struct place *place, const json_t *
 static void parse_fraction(void *context, const struct place *place, const json_t *json)
 {
     struct parse *p = context;
+    p->spec->step_own = true;
     p->step_wrong |= !parse_number(place, json, &fraction_rule, &p->spec->step.fraction);
 }
 

@@ -90,6 +90,7 @@ struct job_row {
     uint64_t revision;        /* grows with every change, of the catalogue row */
     char *name, *note, *tags; /* tags: JSON array text */
     char *request;            /* resolved request, JSON text */
+    char *plan;               /* JSON text, or NULL: it needs none */
     char *model, *sampler;    /* names, for filtering */
     int64_t priority;
     bool lab; /* visible to the whole lab */
@@ -118,8 +119,8 @@ enum err store_job_get(struct store *store, const char *id, struct job_row *row,
                        struct err_info *info);
 
 /* A change to a job: only the members whose bit is set. The revision grows by one and `log` (NULL:
- * none) is appended to the job's log in the same transaction. ERR_QUOTA when a job that had ended
- * would be one unfinished job too many. */
+ * none; every line of it an entry) is appended to the job's log in the same transaction. ERR_QUOTA
+ * when a job that had ended would be one unfinished job too many. */
 enum job_field {
     JOB_SET_STATE = 1 << 0,   /* state, reason, started_ms, ended_ms */
     JOB_SET_TEXTS = 1 << 1,   /* name, note, tags, priority, lab */
@@ -127,6 +128,7 @@ enum job_field {
     JOB_SET_RESULTS =
         1 << 3, /* progress, summary, verdict, isa, precision, cpu_seconds, stored_bytes */
     JOB_SET_DELETED = 1 << 4, /* deleted_ms: to the trash, or 0: back */
+    JOB_SET_PLAN = 1 << 5,    /* plan */
 };
 /* On success row->revision is the new revision. */
 enum err store_job_update(struct store *store, struct job_row *row, unsigned fields,

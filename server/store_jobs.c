@@ -14,7 +14,7 @@
 #define COLUMNS                                                                                   \
     "id, owner, state, reason, verdict, created_ms, started_ms, ended_ms, deleted_ms, revision, " \
     "name, note, tags, request, model, sampler, priority, lab, isa, \"precision\", progress, "    \
-    "summary, data_sha256, cpu_seconds, stored_bytes"
+    "summary, data_sha256, cpu_seconds, stored_bytes, plan"
 
 void job_row_release(struct job_row *row)
 {
@@ -24,6 +24,7 @@ void job_row_release(struct job_row *row)
     free(row->note);
     free(row->tags);
     free(row->request);
+    free(row->plan);
     free(row->model);
     free(row->sampler);
     free(row->isa);
@@ -65,6 +66,7 @@ static enum err read_row(struct query *q, struct job_row *row, struct err_info *
     row->data_sha256 = query_dup_text(q, c++);
     row->cpu_seconds = query_get_real(q, c++);
     row->stored_bytes = query_get_count(q, c++);
+    row->plan = query_dup_text(q, c++);
     return ERR_OK;
 }
 
@@ -93,6 +95,21 @@ static enum err append_log(struct db *db, const char *job, uint64_t at_ms, const
     query_text(&q, text);
     enum err code = query_run(&q, info);
     return code == ERR_OK && query_changes(db) == 0 ? not_found(job, info) : code;
+}
+
+/* Every line an entry. */
+static enum err append_lines(struct db *db, const char *job, const char *text,
+                             struct err_info *info)
+{
+    uint64_t now = clock_wall_ms();
+    enum err code = ERR_OK;
+    for (const char *end; code == ERR_OK && (end = strchr(text, '\n')) != NULL; text = end + 1) {
+        char *line = strndup(text, (size_t)(end - text));
+        code = line != NULL ? append_log(db, job, now, line, info)
+                            : err_set(info, ERR_NO_MEMORY, "no memory for a log line");
+        free(line);
+    }
+    return code == ERR_OK ? append_log(db, job, now, text, info) : code;
 }
 
 struct log_line {
@@ -258,7 +275,8 @@ static enum err insert(struct db *db, const struct creation *c, struct err_info 
     struct query q;
     query_open(&q, db,
                "INSERT INTO job (" COLUMNS ", idempotency_key, body_hash) VALUES "
-               "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+               "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+               "?)");
     query_text(&q, row->id);
     query_text(&q, row->owner);
     query_text(&q, job_state_name(row->state));
@@ -284,6 +302,7 @@ static enum err insert(struct db *db, const struct creation *c, struct err_info 
     query_text(&q, or_text(row->data_sha256, ""));
     query_real(&q, row->cpu_seconds);
     query_count(&q, row->stored_bytes);
+    query_text(&q, row->plan);
     query_text(&q, c->key.key);
     query_blob(&q, c->key.key != NULL ? c->key.hash : NULL, 32);
     enum err code = query_run(&q, info);
@@ -375,6 +394,15 @@ static enum err set_request(struct db *db, const struct job_row *row, struct err
     return query_run(&q, info);
 }
 
+static enum err set_plan(struct db *db, const struct job_row *row, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db, "UPDATE job SET plan = ? WHERE id = ?");
+    query_text(&q, row->plan);
+    query_text(&q, row->id);
+    return query_run(&q, info);
+}
+
 static enum err set_results(struct db *db, const struct job_row *row, struct err_info *info)
 {
     struct query q;
@@ -431,11 +459,9 @@ static enum err update(struct store *store, struct db *db, void *ctx, struct err
     static const struct {
         unsigned field;
         enum err (*set)(struct db *db, const struct job_row *row, struct err_info *info);
-    } setters[] = {{JOB_SET_STATE, set_state},
-                   {JOB_SET_TEXTS, set_texts},
-                   {JOB_SET_REQUEST, set_request},
-                   {JOB_SET_RESULTS, set_results},
-                   {JOB_SET_DELETED, set_deleted}};
+    } setters[] = {{JOB_SET_STATE, set_state},     {JOB_SET_TEXTS, set_texts},
+                   {JOB_SET_REQUEST, set_request}, {JOB_SET_PLAN, set_plan},
+                   {JOB_SET_RESULTS, set_results}, {JOB_SET_DELETED, set_deleted}};
     struct change *change = ctx;
     enum err code = raise_revision(db, change, info);
     if (code == ERR_OK && revives(change))
@@ -444,7 +470,7 @@ static enum err update(struct store *store, struct db *db, void *ctx, struct err
         if (change->fields & setters[i].field)
             code = setters[i].set(db, change->row, info);
     if (code == ERR_OK && change->log != NULL)
-        code = append_log(db, change->row->id, clock_wall_ms(), change->log, info);
+        code = append_lines(db, change->row->id, change->log, info);
     return code;
 }
 

@@ -3,6 +3,7 @@
 #include "models/models.h"
 #include "server/clock.h"
 #include "server/json.h"
+#include "server/planning.h"
 #include "server/progress.h"
 
 #include <gnutls/crypto.h>
@@ -49,6 +50,20 @@ static enum err check_reference(struct submission *sub, struct app *app, const c
     return ERR_INVALID;
 }
 
+/* A job whose length we choose takes what room its owner has, if it is enough for anything. */
+#define LEAST_BYTES (UINT64_C(1) << 20)
+
+static void fit_room(struct submission *sub)
+{
+    const struct owner_totals *totals = &sub->totals;
+    uint64_t used = totals->stored_bytes, most = totals->most_stored_bytes;
+    uint64_t left = most > used ? most - used : 0, bytes = sub->sizes.disk_bytes;
+    if (!sub->sizes.open || bytes <= left)
+        return;
+    uint64_t least = bytes - SPEC_PLAN_BYTES + LEAST_BYTES;
+    sub->sizes.disk_bytes = left > least ? left : least;
+}
+
 enum err submission_prepare(struct submission *sub, struct app *app, const char *user,
                             const json_t *json)
 {
@@ -67,6 +82,8 @@ enum err submission_prepare(struct submission *sub, struct app *app, const char 
         code = check_reference(sub, app, user);
     if (code == ERR_OK)
         code = spec_sizes(&sub->spec, &sub->bound, sub->model, &sub->sizes, &sub->info);
+    if (code == ERR_OK)
+        fit_room(sub);
     return code;
 }
 
@@ -115,6 +132,7 @@ enum err submission_row(struct submission *sub, const char *owner, struct job_ro
         .note = strdup(spec->note),
         .tags = json_write(spec->tags, NULL),
         .request = resolved_text(spec),
+        .plan = planning_pending(spec),
         .model = strdup(spec->model->name),
         .sampler = strdup(spec->sampler->name),
         .priority = spec->priority,
@@ -126,7 +144,8 @@ enum err submission_row(struct submission *sub, const char *owner, struct job_ro
     memccpy(row->owner, owner, '\0', sizeof row->owner);
     submission_id(row->id, row->created_ms);
     if (row->reason && row->name && row->note && row->tags && row->request && row->model &&
-        row->sampler && row->isa && row->precision && row->data_sha256)
+        row->sampler && row->isa && row->precision && row->data_sha256 &&
+        (row->plan || !spec_needs_plan(spec)))
         return ERR_OK;
     job_row_release(row);
     return err_set(&sub->info, ERR_NO_MEMORY, "no memory for the job");

@@ -2,6 +2,7 @@
 #include "server/tolerance.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* Drawn without replacement, as many rows as there are is all of them. */
 static bool takes_all_rows(const struct job_spec *spec, size_t N)
@@ -26,11 +27,11 @@ static enum tolerance_state state_of(const struct combined *c, const struct job_
 }
 
 /* Zero unless the step leaves the noise as it is and adds randomness of its own. */
-static double batch_noise(const struct noise_setting *s, bool borrowed)
+static double batch_noise(const struct noise_setting *s, bool untold)
 {
     double N = (double)s->N, n = (double)s->n;
     bool corrects = s->sampler->needs_tau != NULL && s->sampler->needs_tau(s->params);
-    if (s->N == 0 || corrects || borrowed)
+    if (s->N == 0 || corrects || untold)
         return 0.0;
     return s->replacement ? N / n : (N - n) / n;
 }
@@ -52,7 +53,9 @@ void tolerance_init(struct tolerance *out, const struct combined *combined,
     };
     out->borrows = sampler->variance_ratio != NULL &&
                    sampler->variance_ratio(spec->sampler_params, 1.0, 0.0) == 0.0;
-    out->batch_noise = batch_noise(&out->setting, out->borrows);
+    out->whitened = spec->precondition == PRECONDITION_DENSE;
+    out->batch_noise =
+        batch_noise(&out->setting, out->borrows || spec->estimator == ESTIMATOR_CONTROL);
     if (step->kind == STEP_SCHEDULE)
         out->factor = pow(1.0 + (double)combined->slowest / step->t0, -step->gamma);
 }
@@ -64,6 +67,20 @@ void tolerance_at(const struct tolerance *t, size_t j, struct noise_advice *out)
                  known ? t->combined->tau[j] : NAN);
 }
 
+const char *tolerance_name(const struct tolerance *t, struct jobfile *file, size_t j, char *out,
+                           size_t size)
+{
+    if (!t->whitened)
+        return jobfile_parameter(file, j, out, size);
+    snprintf(out, size, "whitened[%zu]", j + 1);
+    return out;
+}
+
+double tolerance_variance(const struct tolerance *t, size_t j)
+{
+    return t->whitened ? 1.0 : moments_variance(&t->combined->moments[j]);
+}
+
 /* ---- marginal variance ---- */
 
 /* sigma tau of the coordinate as far as its marginal is concerned, for finding the worst; what
@@ -72,7 +89,7 @@ static double marginal_noise(const struct tolerance *t, size_t j)
 {
     const struct combined *c = t->combined;
     double sigma = t->factor * c->sigma[j], alone = sigma * c->tau[j];
-    double variance = moments_variance(&c->moments[j]);
+    double variance = tolerance_variance(t, j);
     bool unstable = !t->setting.sampler->bounded && alone * alone >= 4.0 * t->batch_noise;
     if (t->batch_noise == 0.0 || !(variance > 0.0) || unstable)
         return alone;
@@ -87,7 +104,7 @@ static double marginal(const struct tolerance *t, size_t j, bool *unstable)
 {
     struct noise_advice alone;
     double sigma = t->factor * t->combined->sigma[j];
-    double variance = moments_variance(&t->combined->moments[j]);
+    double variance = tolerance_variance(t, j);
     tolerance_at(t, j, &alone);
     *unstable = false;
     if (t->state != TOLERANCE_KNOWN || t->batch_noise == 0.0 || isnan(variance))
@@ -207,7 +224,7 @@ void tolerance_advise(const struct tolerance *t, const struct tolerance_head *he
         words_add(out, "%s", tolerance_reason(t->state));
         return;
     }
-    jobfile_parameter(file, head->worst, name, sizeof name);
+    tolerance_name(t, file, head->worst, name, sizeof name);
     if (t->borrows)
         words_add(out, "this variant has no randomness but the gradient noise: no step size makes "
                        "its spread that of the target; take another variant");

@@ -1,5 +1,8 @@
 /* Noise tolerance of a job: what the gradient noise that its chains saw means for the step sizes
- * they use, coordinate by coordinate and in one line. */
+ * they use, coordinate by coordinate and in one line.
+ *
+ * Coordinates are those that the chains walk in: with a dense preconditioner whitened[1], ..., of
+ * which each has a posterior sd of about 1; otherwise the parameters. */
 #ifndef BARKER_SERVER_TOLERANCE_H
 #define BARKER_SERVER_TOLERANCE_H
 
@@ -23,14 +26,21 @@ struct tolerance {
     const struct combined *combined; /* borrowed */
     double factor;                   /* of the step sizes: where a schedule stands */
     bool borrows;                    /* the variant has no randomness but that of the gradient */
+    bool whitened;                   /* coordinates are not the parameters */
     /* Variance of the gradient noise over the curvature, by the information equality; 0: no batch,
-     * or a variant for which it tells nothing. */
+     * control variates, or a variant for which it tells nothing. */
     double batch_noise;
 };
 
 /* Borrows both. N: rows of data; 0: none, or not known. */
 void tolerance_init(struct tolerance *out, const struct combined *combined,
                     const struct job_spec *spec, size_t N);
+
+/* Name of a coordinate; returns out. `file` has the names of parameters. */
+const char *tolerance_name(const struct tolerance *tolerance, struct jobfile *file, size_t j,
+                           char *out, size_t size);
+/* Variance of a coordinate, as the draws have it; nominally 1 when it is whitened. */
+double tolerance_variance(const struct tolerance *tolerance, size_t j);
 
 /* One coordinate. All NaN, and batch 0, unless the state is KNOWN. */
 void tolerance_at(const struct tolerance *tolerance, size_t j, struct noise_advice *out);

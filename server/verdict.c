@@ -47,6 +47,15 @@ static enum err read_checks(struct verdict_look *look, struct err_info *info)
     return code;
 }
 
+static enum err read_plan(struct verdict_look *look, struct err_info *info)
+{
+    char *document = NULL;
+    enum err code = jobfile_plan_document(look->file, &document, info);
+    planning_facts(document, &look->plan);
+    free(document);
+    return code;
+}
+
 /* A reference that is gone, or that nobody can read, leaves its part of the verdict open. */
 static enum err read_reference(struct verdict_look *look, struct err_info *info)
 {
@@ -81,6 +90,8 @@ static enum err look_init(struct verdict_look *look, struct jobfile *file,
         code = combined_read(&look->combined, file, info);
     if (code == ERR_OK)
         code = read_checks(look, info);
+    if (code == ERR_OK)
+        code = read_plan(look, info);
     if (code == ERR_OK)
         code = read_reference(look, info);
     if (code != ERR_OK) {
@@ -133,11 +144,12 @@ static const char *level_of(const json_t *part)
 
 static json_t *document(const struct verdict_look *look)
 {
-    struct words mixing = {0}, bias = {0}, sentence = {0};
+    struct words mixing = {0}, bias = {0}, target = {0}, sentence = {0};
     json_t *doc = json_object(), *unknown = json_array();
     json_t *mixing_part = verdict_mixing(look, &mixing, &unknown);
     size_t said = json_array_size(unknown);
     json_t *bias_part = verdict_bias(look, &bias, &unknown);
+    json_t *target_part = verdict_target(look, &target);
     /* Whoever has a strong bias to deal with need not hear yet what finer checks would say. */
     if (strcmp(level_of(bias_part), "strong") != 0)
         said = json_array_size(unknown);
@@ -145,12 +157,15 @@ static json_t *document(const struct verdict_look *look)
         add_divergence(&sentence, &look->combined);
     } else {
         words_add(&sentence, "mixing: %s; bias: %s", mixing.text, bias.text);
+        if (target.text[0] != '\0')
+            words_add(&sentence, "; target %s", target.text);
         add_unknown(&sentence, unknown, said);
         add_end(&sentence, look);
     }
     json_put(&doc, "sentence", json_text(sentence.text));
     json_put(&doc, "mixing", mixing_part);
     json_put(&doc, "bias", bias_part);
+    json_put(&doc, "target", target_part);
     json_put(&doc, "unknown", unknown);
     return doc;
 }

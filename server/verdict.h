@@ -7,9 +7,9 @@
  *                  "min_ess_tail", "worst", "draws", "parameters", "seconds_to_target",
  *                  "iterations_to_target", "text"},
  *      "bias":    {"level": "none seen" | "mild" | "strong" | "unknown", "text",
- *                  "evidence": [{"check": "noise" | "step_size" | "stein" | "energy" | "reference",
- *                                "level", "text", numbers ...}]},
- *      "unknown": ["..."]}
+ *                  "evidence": [{"check": "noise" | "step_size" | "stein" | "energy" | "reference"
+ * | "half_step", "level", "text", numbers ...}]}, "target":  {"met": bool, "text"} | null, null:
+ * the job was not planned for one "unknown": ["..."]}
  *
  * Levels. Mixing: good at R-hat <= 1.01 and bulk and tail ESS >= 400, fair at 1.05 and 100. Bias:
  * the worst of the evidence; see server/verdict_bias.c and verdict_checks.c for the bounds of each

@@ -37,7 +37,7 @@ static void put_noise(struct verdict_evidence *e, const struct verdict_look *loo
                       const struct noise_advice *a)
 {
     char name[VERDICT_NAME_SIZE];
-    jobfile_parameter(look->file, j, name, sizeof name);
+    tolerance_name(&look->tolerance, look->file, j, name, sizeof name);
     json_put(&e->numbers, "parameter", json_text(name));
     json_put(&e->numbers, "step_ratio", json_number(a->step_ratio));
     json_put(&e->numbers, "beyond", json_number(look->combined.beyond[j]));
@@ -62,7 +62,7 @@ static void add_inflation(struct words *text, const struct verdict_look *look)
     char name[VERDICT_NAME_SIZE];
     if (verdict_variance_level(wide) == VERDICT_NONE_SEEN)
         return;
-    jobfile_parameter(look->file, noise->widest, name, sizeof name);
+    tolerance_name(&look->tolerance, look->file, noise->widest, name, sizeof name);
     if (corrects(look->context->spec) && noise->at_worst.step_ratio > 1.0) {
         words_add(text, ": the correction fails there, the variance of %s may be up to about ",
                   name);
@@ -87,7 +87,7 @@ static void say_inflated(struct verdict_evidence *e, const struct verdict_look *
 {
     const struct tolerance_head *noise = &look->noise;
     char name[VERDICT_NAME_SIZE];
-    jobfile_parameter(look->file, noise->worst, name, sizeof name);
+    tolerance_name(&look->tolerance, look->file, noise->worst, name, sizeof name);
     e->level = verdict_variance_level(noise->widest_ratio);
     words_add(&e->brief, "step size ");
     words_add_ratio(&e->brief, noise->at_worst.step_ratio);
@@ -98,7 +98,7 @@ static void say_inflated(struct verdict_evidence *e, const struct verdict_look *
     add_inflation(&e->text, look);
     put_noise(e, look, noise->worst, &noise->at_worst);
     json_put(&e->numbers, "beyond_all", json_number(noise->beyond_share));
-    jobfile_parameter(look->file, noise->widest, name, sizeof name);
+    tolerance_name(&look->tolerance, look->file, noise->widest, name, sizeof name);
     json_put(&e->numbers, "widest", json_text(name));
     json_put(&e->numbers, "marginal_variance_ratio", json_number(noise->widest_ratio));
 }
@@ -108,7 +108,7 @@ static void say_narrow(struct verdict_evidence *e, const struct verdict_look *lo
 {
     const struct noise_advice *a = &look->noise.at_least;
     char name[VERDICT_NAME_SIZE];
-    jobfile_parameter(look->file, look->noise.least, name, sizeof name);
+    tolerance_name(&look->tolerance, look->file, look->noise.least, name, sizeof name);
     e->level = verdict_variance_level(a->variance_ratio);
     words_add(&e->text,
               "the spread of this variant is that of the gradient noise: expect the variance of "
@@ -178,7 +178,7 @@ static size_t longest_step(const struct verdict_look *look, double *ratio)
     size_t worst = SIZE_MAX;
     *ratio = 0.0;
     for (size_t j = 0; c->sigma_count > 0 && j < c->d; j++) {
-        double sd = sqrt(moments_variance(&c->moments[j]));
+        double sd = sqrt(tolerance_variance(&look->tolerance, j));
         double r = look->tolerance.factor * c->sigma[j] / sd;
         if (sd > 0.0 && isfinite(r) && (worst == SIZE_MAX || r > *ratio)) {
             worst = j;
@@ -200,7 +200,7 @@ static bool judge_step(const struct verdict_look *look, struct verdict_evidences
     struct verdict_evidence *e = verdict_evidence_new(list, "step_size");
     double inflation = own_inflation(kurt, ratio, 1.0);
     char name[VERDICT_NAME_SIZE];
-    jobfile_parameter(look->file, j, name, sizeof name);
+    tolerance_name(&look->tolerance, look->file, j, name, sizeof name);
     e->level = verdict_variance_level(inflation);
     words_add(&e->brief, "steps of at most %.2g sd", ratio);
     words_add(&e->text, "step size %.2g x the sd of %s", ratio, name);
@@ -300,6 +300,7 @@ static void judge_all(const struct verdict_look *look, struct verdict_evidences 
     say_noise_unknown(look, unknown);
     size_t before = list->count;
     verdict_judge_checks(look, list, unknown);
+    verdict_judge_half_step(look, list);
     bool checked = list->count > before;
     if (!judge_step(look, list) && !checked && !look->tolerance.borrows)
         json_add(unknown, json_text("the bias of the step size itself"));

@@ -71,6 +71,32 @@ static void judge_energy_normal(const json_t *energy, struct verdict_evidences *
     copy_numbers(e, energy);
 }
 
+/* |u|^2/d of the draws against that of the plan's run at half the step size, whatever the shape of
+ * the posterior. False: one of them is not known. */
+static bool judge_energy_pilot(const json_t *energy, struct verdict_evidences *list)
+{
+    const json_t *whitened = json_object_get(energy, "whitened");
+    double mean = number_at(whitened, "mean"), pilot = number_at(whitened, "pilot"),
+           z = number_at(whitened, "z");
+    if (isnan(z))
+        return false;
+    struct verdict_evidence *e = verdict_evidence_new(list, "energy");
+    e->level = fabs(z) > ENERGY_Z ? verdict_variance_level(mean / pilot) : VERDICT_NONE_SEEN;
+    words_add(&e->brief, "energy ");
+    words_add_number(&e->brief, mean, 3);
+    words_add(&e->brief, " +- ");
+    words_add_number(&e->brief, number_at(whitened, "mcse"), 1);
+    words_add(&e->text, "%s against ", e->brief.text);
+    words_add_number(&e->text, pilot, 3);
+    words_add(&e->text, " +- ");
+    words_add_number(&e->text, number_at(whitened, "pilot_mcse"), 1);
+    words_add(&e->text, " of a run at half the step size");
+    if (e->level > VERDICT_NONE_SEEN)
+        words_add(&e->text, ": directions that are too %s", mean > pilot ? "wide" : "narrow");
+    copy_numbers(e, energy);
+    return true;
+}
+
 static void judge_energy_reference(const struct verdict_look *look, const json_t *energy,
                                    struct verdict_evidences *list)
 {
@@ -150,7 +176,7 @@ void verdict_judge_checks(const struct verdict_look *look, struct verdict_eviden
     }
     if (look->has_reference && !isnan(look->bias.log_density))
         judge_energy_reference(look, energy, list);
-    else
+    else if (!judge_energy_pilot(energy, list))
         judge_energy_normal(energy, list);
     judge_stein(ksd, list); /* after the energy, which tells by how much */
     if (list->count == before) {
@@ -162,6 +188,65 @@ void verdict_judge_checks(const struct verdict_look *look, struct verdict_eviden
     words_add(&item, "biases too small for %.0f draws to show",
               isnan(draws) ? number_at(energy, "draws") : draws);
     json_add(unknown, json_text(item.text));
+}
+
+/* ---- the plan ---- */
+
+void verdict_judge_half_step(const struct verdict_look *look, struct verdict_evidences *list)
+{
+    const struct planning_facts *plan = &look->plan;
+    double off = plan->energy - plan->energy_half;
+    if (isnan(off) || isnan(plan->energy_mcse))
+        return;
+    struct verdict_evidence *e = verdict_evidence_new(list, "half_step");
+    bool seen = fabs(off) > ENERGY_Z * plan->energy_mcse;
+    e->level = seen ? verdict_variance_level(plan->energy / plan->energy_half) : VERDICT_NONE_SEEN;
+    words_add(&e->brief, "half the step size agrees to ");
+    words_add_number(&e->brief, fabs(off) + 2.0 * plan->energy_mcse, 1);
+    words_add(&e->text, "in the plan's short runs the energy is ");
+    words_add_number(&e->text, plan->energy, 3);
+    words_add(&e->text, " at this step size and ");
+    words_add_number(&e->text, plan->energy_half, 3);
+    words_add(&e->text, " at half of it (+- ");
+    words_add_number(&e->text, plan->energy_mcse, 1);
+    words_add(&e->text, ")");
+    json_put(&e->numbers, "energy", json_number(plan->energy));
+    json_put(&e->numbers, "energy_half", json_number(plan->energy_half));
+    json_put(&e->numbers, "energy_mcse", json_number(plan->energy_mcse));
+}
+
+#define TARGET_SLACK 1.25 /* times what was asked: errors are estimates themselves */
+
+/* What the draws came to: two Monte-Carlo errors of the worst mean, in sds. */
+static bool too_few(const struct verdict_look *look, double *error)
+{
+    *error = 2.0 / sqrt(look->context->head.min_ess_bulk);
+    return look->context->state == JOB_succeeded &&
+           *error > TARGET_SLACK * look->plan.target_mean_error;
+}
+
+json_t *verdict_target(const struct verdict_look *look, struct words *text)
+{
+    const struct planning_facts *plan = &look->plan;
+    double error;
+    if (!plan->ready || isnan(plan->target_mean_error))
+        return json_null();
+    bool few = too_few(look, &error), met = plan->target_met && !few;
+    if (few) {
+        words_add(text, "not met: means are known to +- ");
+        words_add_number(text, error, 2);
+        words_add(text, " sd, %g was asked for", plan->target_mean_error);
+    } else if (!met) {
+        words_add(text, "not met: sds are expected within ");
+        words_add_number(text, 100.0 * plan->sd_error, 2);
+        words_add(text, " %% (asked for: %g %%), means within ", 100.0 * plan->target_sd_error);
+        words_add_number(text, plan->mean_error, 2);
+        words_add(text, " sd (%g)", plan->target_mean_error);
+    }
+    json_t *doc = json_object();
+    json_put(&doc, "met", json_boolean(met));
+    json_put(&doc, "text", json_text(met ? "as planned" : text->text));
+    return doc;
 }
 
 /* ---- reference ---- */

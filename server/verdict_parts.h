@@ -4,6 +4,7 @@
 
 #include "server/bias.h"
 #include "server/combined.h"
+#include "server/planning.h"
 #include "server/tolerance.h"
 #include "server/verdict.h"
 #include "server/words.h"
@@ -19,6 +20,7 @@ struct verdict_look {
     size_t constant; /* parameters that have not moved since warm-up */
     size_t stuck;    /* the first of them */
     json_t *checks;  /* made when the job succeeded; NULL: none */
+    struct planning_facts plan;
     struct bias_head bias;
     bool has_reference; /* the job has one and it could be read: `bias` is set */
     bool ended;
@@ -31,6 +33,9 @@ struct verdict_look {
  * the document, or NULL: out of memory. What cannot be known is added to `unknown`. */
 json_t *verdict_mixing(const struct verdict_look *look, struct words *text, json_t **unknown);
 json_t *verdict_bias(const struct verdict_look *look, struct words *text, json_t **unknown);
+/* Whether the job is as good as it was planned to be; null, and no text, where it was not planned.
+ */
+json_t *verdict_target(const struct verdict_look *look, struct words *text);
 
 /* ---- evidence of bias ---- */
 
@@ -47,7 +52,7 @@ struct verdict_evidence {
     json_t *numbers;    /* object; owned */
 };
 
-#define VERDICT_CHECKS 5
+#define VERDICT_CHECKS 6
 struct verdict_evidences {
     size_t count;
     struct verdict_evidence items[VERDICT_CHECKS];
@@ -59,6 +64,8 @@ struct verdict_evidence *verdict_evidence_new(struct verdict_evidences *list, co
 /* The checks that were made when the job succeeded, and the reference of the job. */
 void verdict_judge_checks(const struct verdict_look *look, struct verdict_evidences *list,
                           json_t **unknown);
+/* What the plan saw at half the step size. */
+void verdict_judge_half_step(const struct verdict_look *look, struct verdict_evidences *list);
 void verdict_judge_reference(const struct verdict_look *look, struct verdict_evidences *list,
                              json_t **unknown);
 

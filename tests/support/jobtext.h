@@ -15,6 +15,10 @@
 #define JOB_LOGISTIC                                        \
     "{'model': 'logistic', 'sampler': 'sgbd', 'seed': 123," \
     " 'data': {'path': 'train.csv'}}"
+/* With a step size of one's own, hence the settings around it are not the daemon's to choose. */
+#define JOB_OWN                                                         \
+    "{'model': 'logistic', 'seed': 123, 'data': {'path': 'train.csv'}," \
+    " 'sampler': {'name': 'sgbd', 'step_size': {'kind': 'auto', 'fraction': 0.2}}}"
 #define JOB_ICA                                        \
     "{'model': 'ica', 'sampler': 'sgld', 'seed': 123," \
     " 'data': {'path': 'rows.npy'}}"
@@ -107,7 +111,12 @@ static inline bool job_same_numbers(const struct job_spec *a, const struct job_s
            a->step.gamma == b->step.gamma && a->step.fraction == b->step.fraction &&
            a->batch_size == b->batch_size && a->batch_default == b->batch_default &&
            a->metric_every == b->metric_every && a->metric_default == b->metric_default &&
-           a->start == b->start && a->map_steps == b->map_steps && a->seed == b->seed;
+           a->start == b->start && a->start_auto == b->start_auto && a->step_own == b->step_own &&
+           a->estimator == b->estimator && a->centre == b->centre &&
+           a->precondition == b->precondition && a->iterations == b->iterations &&
+           a->warmup == b->warmup && a->thin == b->thin && a->chains_auto == b->chains_auto &&
+           memcmp(&a->target, &b->target, sizeof a->target) == 0 && a->map_steps == b->map_steps &&
+           a->seed == b->seed;
 }
 
 /* The resolved job, through text, gives the same spec and the same resolved job. */

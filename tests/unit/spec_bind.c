@@ -100,7 +100,7 @@ Test(spec, the_default_batch_is_one_per_cent_but_at_least_a_hundred_rows)
         struct job_spec spec;
         struct spec_bound bound;
         rows_model(&f, cases[i].N);
-        json_t *json = job_load(JOB_LOGISTIC);
+        json_t *json = job_load(JOB_OWN);
         job_parse(&spec, json);
         cr_expect(spec.batch_default);
         bind_ok(&spec, f.model, &bound);
@@ -152,7 +152,7 @@ Test(spec, metrics_are_by_default_a_twentieth_of_the_work)
         struct job_spec spec;
         struct spec_bound bound;
         tested_model(&f, 5000, cases[i].test_rows);
-        json_t *json = job_make(JOB_LOGISTIC, cases[i].changes);
+        json_t *json = job_make(JOB_OWN, cases[i].changes);
         job_parse(&spec, json);
         job_round_trip(&spec);
         bind_ok(&spec, f.model, &bound);
@@ -207,7 +207,7 @@ Test(spec, saved_parameters_become_increasing_coordinates)
         struct chain *chain;
         struct err_info info = {0};
         snprintf(changes, sizeof changes, "'save': %s", cases[i].save);
-        json_t *json = job_make(JOB_LOGISTIC, changes);
+        json_t *json = job_make(JOB_OWN, changes);
         job_parse(&spec, json);
         bind_ok(&spec, f.model, &bound);
         cr_expect_eq(bound.width, cases[i].width);
@@ -234,40 +234,38 @@ Test(spec, what_does_not_fit_the_data_is_refused)
         const char *base, *changes, *pointer, *detail;
         uint64_t max_dimension, max_draws_bytes;
     } cases[] = {
-        {JOB_LOGISTIC, "'batch_size': 61", NULL, NULL, 0, 0},
-        {JOB_LOGISTIC, "'batch_size': 62", "/batch_size",
+        {JOB_OWN, "'batch_size': 61", NULL, NULL, 0, 0},
+        {JOB_OWN, "'batch_size': 62", "/batch_size",
          "batch_size 62 is not allowed; the data have 61 rows, so it must be 1 to 61", 0, 0},
-        {JOB_LOGISTIC, "'batch_size': 2", NULL, NULL, 0, 0},
-        {JOB_LOGISTIC, "'batch_size': 1", "/batch_size", "use at least 2", 0, 0},
-        {JOB_LOGISTIC, "'batch_size': 1, 'sampler': {'name': 'sgbd', 'step_size': 1}", NULL, NULL,
-         0, 0},
+        {JOB_OWN, "'batch_size': 2", NULL, NULL, 0, 0},
+        {JOB_OWN, "'batch_size': 1", "/batch_size", "use at least 2", 0, 0},
+        {JOB_OWN, "'batch_size': 1, 'sampler': {'name': 'sgbd', 'step_size': 1}", NULL, NULL, 0, 0},
         {JOB_EXACT, "'batch_size': 61", NULL, NULL, 0, 0},
         {JOB_EXACT, "'batch_size': 60", "/batch_size", "mala always uses the full batch", 0, 0},
-        {JOB_LOGISTIC, "'batch_size': 61, 'replacement': true", "/replacement", "all 61 rows", 0,
-         0},
-        {JOB_LOGISTIC, "'replacement': true", "/replacement", "all 61 rows", 0, 0},
-        {JOB_LOGISTIC, "'batch_size': 60, 'replacement': true", NULL, NULL, 0, 0},
-        {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'step_size': [1,1,1,1,1]}", NULL, NULL, 0, 0},
-        {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'step_size': [1,1,1,1]}", "/sampler/step_size",
+        {JOB_OWN, "'batch_size': 61, 'replacement': true", "/replacement", "all 61 rows", 0, 0},
+        {JOB_OWN, "'replacement': true", "/replacement", "all 61 rows", 0, 0},
+        {JOB_OWN, "'batch_size': 60, 'replacement': true", NULL, NULL, 0, 0},
+        {JOB_OWN, "'sampler': {'name': 'sgbd', 'step_size': [1,1,1,1,1]}", NULL, NULL, 0, 0},
+        {JOB_OWN, "'sampler': {'name': 'sgbd', 'step_size': [1,1,1,1]}", "/sampler/step_size",
          "has 4 numbers, but the model has 5 parameters", 0, 0},
-        {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'step_size': {'value': [1,1]}}",
+        {JOB_OWN, "'sampler': {'name': 'sgbd', 'step_size': {'value': [1,1]}}",
          "/sampler/step_size", "has 2 numbers", 0, 0},
-        {JOB_LOGISTIC, "'init': {'kind': 'values', 'values': [1,2,3,4,5]}", NULL, NULL, 0, 0},
-        {JOB_LOGISTIC, "'init': {'kind': 'values', 'values': []}", "/init/values",
+        {JOB_OWN, "'init': {'kind': 'values', 'values': [1,2,3,4,5]}", NULL, NULL, 0, 0},
+        {JOB_OWN, "'init': {'kind': 'values', 'values': []}", "/init/values",
          "has 0 numbers, but the model has 5 parameters; give one for each", 0, 0},
-        {JOB_LOGISTIC, "'save': {'params': ['theta[1]', 'theta[6]']}", "/save/params/1",
+        {JOB_OWN, "'save': {'params': ['theta[1]', 'theta[6]']}", "/save/params/1",
          "there is no parameter \"theta[6]\"; the model has theta[1..5]", 0, 0},
-        {JOB_LOGISTIC, "'save': {'params': ['theta[01]']}", "/save/params/0", "theta[01]", 0, 0},
-        {JOB_LOGISTIC, "'save': {'params': ['theta']}", "/save/params/0", "\"theta\"", 0, 0},
-        {JOB_LOGISTIC, "", NULL, NULL, 5, 0},
-        {JOB_LOGISTIC, "", "/model",
+        {JOB_OWN, "'save': {'params': ['theta[01]']}", "/save/params/0", "theta[01]", 0, 0},
+        {JOB_OWN, "'save': {'params': ['theta']}", "/save/params/0", "\"theta\"", 0, 0},
+        {JOB_OWN, "", NULL, NULL, 5, 0},
+        {JOB_OWN, "", "/model",
          "logistic has 5 parameters with these data, more than the limit of 4", 4, 0},
         /* 15000 iterations / 10, 4 chains, 5 parameters of 8 bytes */
-        {JOB_LOGISTIC, "'thin': 10", NULL, NULL, 0, 240000},
-        {JOB_LOGISTIC, "'thin': 10", "/save",
+        {JOB_OWN, "'thin': 10", NULL, NULL, 0, 240000},
+        {JOB_OWN, "'thin': 10", "/save",
          "6000 draws of 5 parameters are 0.24 MB, more than the limit of 0.24 MB", 0, 239999},
-        {JOB_LOGISTIC, "'save': {'params': []}", NULL, NULL, 0, 1},
-        {JOB_LOGISTIC, "'iterations': 1e12, 'chains': 1000", "/save", "raise thin", 0, 1},
+        {JOB_OWN, "'save': {'params': []}", NULL, NULL, 0, 1},
+        {JOB_OWN, "'iterations': 1e12, 'chains': 1000", "/save", "raise thin", 0, 1},
     };
     struct fixture f;
     fixture_model(&model_logistic, PRECISION_DOUBLE, &f);
@@ -306,9 +304,9 @@ Test(spec, the_second_stage_reports_all_mistakes_at_once)
     const struct job_limits limits = {.max_dimension = 1};
     fixture_model(&model_logistic, PRECISION_DOUBLE, &f);
     json_t *json =
-        job_make(JOB_LOGISTIC, "'batch_size': 1000, 'sampler': {'name': 'sgbd', 'step_size': [1]},"
-                               "'init': {'kind': 'values', 'values': [1]},"
-                               "'save': {'params': ['a', 'theta[1]', 'b']}");
+        job_make(JOB_OWN, "'batch_size': 1000, 'sampler': {'name': 'sgbd', 'step_size': [1]},"
+                          "'init': {'kind': 'values', 'values': [1]},"
+                          "'save': {'params': ['a', 'theta[1]', 'b']}");
     job_parse(&spec, json);
     cr_expect_eq(spec_bind(&spec, f.model, &limits, &bound, &mistakes), ERR_INVALID);
     cr_assert_eq(mistakes.count, COUNT(pointers));
@@ -327,7 +325,7 @@ static struct estimate estimate_of(const char *changes, const struct model *mode
     struct spec_bound bound;
     struct estimate estimate;
     struct err_info info = {0};
-    json_t *json = job_make(JOB_LOGISTIC, changes);
+    json_t *json = job_make(JOB_OWN, changes);
     job_parse(&spec, json);
     bind_ok(&spec, model, &bound);
     cr_assert_eq(spec_estimate(&spec, &bound, model, workers, &estimate, &info), ERR_OK, "%s",
