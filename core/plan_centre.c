@@ -12,15 +12,17 @@
 #define MODE_STEPS 2000
 #define MODE_SHARE 0.3   /* of the seconds of the target */
 #define MODE_MOST  600.0 /* seconds, where there is no limit */
-#define NEAR_GAIN  0.01  /* per parameter: a step that gains less has come to the posterior */
+#define RECENT     10    /* steps */
+#define NEAR_GAIN  0.02  /* per parameter: steps that gain less have come to the posterior */
 #define DEEP       0.5   /* per parameter: how far a posterior lies below its mode */
 #define TELL_EVERY 0.25  /* seconds */
 
 struct search {
     struct planning *p;
     double until, told;
-    bool stay_near; /* stop where the posterior begins */
-    double near;    /* log density there */
+    bool stay_near;        /* stop where the posterior begins */
+    double recent[RECENT]; /* log densities */
+    double near;           /* log density there */
     bool interrupted, late, arrived, deep;
 };
 
@@ -38,10 +40,12 @@ static void search_tell(void *ctx, const struct optimum *so_far)
 {
     struct search *s = ctx;
     double now = planning_seconds(s->p), d = (double)s->p->model->d;
-    if (s->stay_near)
-        s->arrived = so_far->expected_gain < NEAR_GAIN * d;
-    else if (isfinite(s->near))
+    double *before = &s->recent[so_far->steps % RECENT];
+    if (s->stay_near && so_far->steps > RECENT)
+        s->arrived = so_far->log_density - *before < RECENT * NEAR_GAIN * d;
+    if (isfinite(s->near))
         s->deep = so_far->log_density > s->near + DEEP * d;
+    *before = so_far->log_density;
     if (now < s->told + TELL_EVERY)
         return;
     s->told = now;

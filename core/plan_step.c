@@ -350,7 +350,7 @@ static bool grow_batch(struct planning *p)
         !can_meet_target(p))
         return false;
     double seen = noise_seen(p), unit = seen / p->sigma / noise_share(p, (double)p->n);
-    if (p->pilot.beyond > 0.01)
+    if (p->pilot.beyond > 0.05)
         unit *= 1.5;
     p->unit = fmax(p->unit, unit);
     p->n = batch_for(p, p->unit, p->sigma);
