@@ -32,6 +32,16 @@ export default {
   "x out of order are put into order, the last of equals counts": () => {
     assert.deepEqual(plain(d.aligned([{ x: [3, 1, 3], y: ["a", "b", "c"] }, { x: [2], y: ["d"] }])), [[1, 2, 3], ["b", undefined, "c"], [undefined, "d", undefined]]);
   },
+  "many points are sampled at those of the longest series": () => {
+    const parts = [{ x: [2, 6], y: [1, 2] }, { x: [0, 2, 4, 8], y: [5, 6, null, 8] }, { x: [], y: [] }];
+    assert.deepEqual(d.sampled(parts), [[0, 2, 4, 8], [1, 1, 1, 2], [5, 6, 5, 8], [undefined, undefined, undefined, undefined]]);
+  },
+  "series begin and end where their points do": () => {
+    assert.deepEqual(d.endsOf([{ x: [2, 6] }, { x: [] }, { x: [3, 9] }]), [2, 9]);
+    assert.deepEqual(d.endsOf([{ x: [4] }]), [4, 4]);
+    assert.deepEqual(d.endsOf([{ x: [] }]), []);
+    assert.deepEqual(d.endsOf([]), []);
+  },
   "places in a sorted list": () => {
     const xs = [1, 3, 3, 7];
     assert.deepEqual([0, 1, 2, 3, 5, 7, 8].map((x) => d.placeOf(xs, x)), [0, 0, 1, 1, 3, 3, 4]);

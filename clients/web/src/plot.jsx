@@ -18,6 +18,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { saveBlob } from "./api.js";
 import { PlotCanvas } from "./plotcanvas.js";
+import { aligned } from "./plotdata.js";
 import { colours, paletteVar } from "./plotdraw.js";
 import { plotCsv, savePng } from "./plotsave.js";
 import { prefs, useStore } from "./store.js";
@@ -51,7 +52,7 @@ export function Plot(props) {
 
   const saves = [
     { label: "Save as PNG", run: () => savePng(canvas.current.u, { title, note, name, background: colours(box.current) }) },
-    { label: "Save as CSV", run: () => saveBlob(new Blob([plotCsv(props.xLabel || "x", series, canvas.current.u.data)], { type: "text/csv" }), `${name}.csv`) },
+    { label: "Save as CSV", run: () => saveBlob(new Blob([plotCsv(props.xLabel || "x", series, aligned(series))], { type: "text/csv" }), `${name}.csv`) },
   ];
   return (
     <figure class="plot" data-plot={name}>

@@ -2,13 +2,17 @@
 // size and the part that is looked at change, all of them in one drawing of a frame.
 import uPlot from "uplot";
 import { painterOf } from "./paint.js";
-import { aligned, extentOf, ordered, sameSeries } from "./plotdata.js";
-import { colours, makeOptions } from "./plotdraw.js";
+import { aligned, endsOf, extentOf, ordered, sameSeries, sampled } from "./plotdata.js";
+import { colours, isLine, makeOptions } from "./plotdraw.js";
 import { panned, wheeled, zoomed } from "./zoom.js";
+
+const MANY = 3000; // points of all series together
+
+const isLong = (parts) => parts.length > 1 && parts.reduce((sum, part) => sum + part.x.length, 0) > MANY;
 
 export class PlotCanvas {
   u = null; // once it has been seen
-  #series = null; // what is drawn now, by x, and all over the same x
+  #series = null; // what is drawn now, by x, and all over the same x, as uPlot wants it
   #parts = null;
   #data = null;
   #width = 0;
@@ -41,7 +45,7 @@ export class PlotCanvas {
 
   get #extent() {
     const { xPad = 0, logX } = this.options.current;
-    return extentOf(this.#data[0], xPad, logX);
+    return extentOf(endsOf(this.#parts), xPad, logX);
   }
 
   get #sight() {
@@ -81,7 +85,7 @@ export class PlotCanvas {
     const { series } = this.options.current;
     if (sameSeries(series, this.#series)) return false;
     this.#parts = series.map(ordered);
-    this.#data = aligned(this.#parts);
+    this.#data = isLong(this.#parts) && series.every(isLine) ? sampled(this.#parts) : aligned(this.#parts);
     this.#series = series;
     return true;
   }

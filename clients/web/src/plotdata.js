@@ -38,6 +38,25 @@ export function aligned(series) {
   })];
 }
 
+// The same of many points for whoever wants to know what is at a place and not every point: the x of the longest
+// series, and at each of them the last y of every other one. A tenth of the work.
+export function sampled(parts) {
+  const { x: xs } = parts.reduce((longest, part) => (part.x.length > longest.x.length ? part : longest));
+  return [xs, ...parts.map(({ x, y }) => {
+    let k = -1;
+    return xs.map((at) => {
+      while (x[k + 1] <= at) k++;
+      return y[k] ?? y[0];
+    });
+  })];
+}
+
+// [the least x, the largest], or nothing.
+export function endsOf(parts) {
+  const some = parts.filter((part) => part.x.length);
+  return some.length ? [Math.min(...some.map(({ x }) => x[0])), Math.max(...some.map(({ x }) => x[x.length - 1]))] : [];
+}
+
 // The first place where xs is at least (with `after`: more than) x.
 export function placeOf(xs, x, after = false) {
   let lo = 0, hi = xs.length;

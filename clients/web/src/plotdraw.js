@@ -138,6 +138,9 @@ function axis(theme, label, size) {
 
 const axisNumber = (v) => (v !== 0 && (Math.abs(v) >= 1e6 || Math.abs(v) < 1e-4) ? number(v, 2) : Math.abs(v) >= 1e4 ? number(v, 4) : String(Number(v.toPrecision(6))).replace("-", "−"));
 
+// Whether a series is a line and nothing else: drawn from its own points.
+export const isLine = (s) => !s.steps && !s.dots && !s.fill && !s.points;
+
 function seriesOptions(s, i, { theme, hidden, parts }) {
   const colour = paint(s.color, i, theme);
   return {
