@@ -308,3 +308,122 @@ Test(optimize, a_search_that_is_told_to_stop_stops_before_the_next_pass_and_keep
     }
     cr_expect_gt(before, -1.0);
 }
+
+/* ---- hard cases ---- */
+
+/* All responses follow from the sign of the first column: without its prior the mode would be at
+ * infinity. */
+Test(optimize, separable_data_have_a_mode_because_of_the_prior)
+{
+    struct fixture f;
+    logistic(&f, 200, 5);
+    for (size_t i = 0; i < f.train.N; i++)
+        fixture_set_y(&f.train, i, fixture_get(&f.train, i, 0) > 0.0 ? 1.0 : 0.0);
+    double params[PARAM_MAX] = {100.0};
+    struct model *m = NULL;
+    struct err_info info = {0};
+    cr_assert_eq(model_logistic.init(&m, params, &f.train, NULL, &info), ERR_OK);
+    double *theta = fixture_array(m->d);
+    struct optimum result = climb(m, m->N, theta, STEPS);
+    cr_expect(result.converged);
+    cr_expect_lt(result.gradient_norm, 1e-4);
+    cr_expect_gt(theta[0], 20.0, "%g", theta[0]);
+    model_free(m);
+    free(theta);
+    fixture_release(&f);
+}
+
+/* Columns whose units differ by eight orders, from zero. */
+Test(optimize, units_do_not_matter)
+{
+    struct fixture f;
+    logistic(&f, 400, 6);
+    for (size_t i = 0; i < f.train.N; i++) {
+        fixture_set(&f.train, i, 2, 1e4 * (3.0 + fixture_get(&f.train, i, 2)));
+        fixture_set(&f.train, i, 5, 1e-4 * fixture_get(&f.train, i, 5));
+    }
+    double *theta = fixture_array(f.model->d);
+    struct optimum result = climb(f.model, f.model->N, theta, STEPS);
+    cr_expect(result.converged);
+    cr_expect_lt(distance_to_mode(&f, theta), 1e-3, "%g", distance_to_mode(&f, theta));
+    free(theta);
+    fixture_release(&f);
+}
+
+/* Every model that has a proper density comes to rest where its gradient vanishes. */
+Test(optimize, every_model_has_a_mode_near_its_start)
+{
+    for (size_t k = 0; k < model_count; k++) {
+        struct fixture f;
+        fixture_model(models[k], PRECISION_DOUBLE, &f);
+        if (models[k]->data == DATA_TRIPLETS) { /* its density has no top: below */
+            fixture_release(&f);
+            continue;
+        }
+        double *theta = fixture_array(f.model->d), *scratch = fixture_array(f.model->d);
+        struct rng rng;
+        rng_seed(&rng, 5, 1, RNG_START);
+        models[k]->start_value(f.model, models[k]->start, &rng, theta, scratch);
+        struct optimum result = climb(f.model, f.model->N, theta, 500);
+        cr_expect(result.converged, "%s: %u steps, gradient %g", models[k]->name, result.steps,
+                  result.gradient_norm);
+        cr_expect_lt(result.gradient_norm, 0.05, "%s: %g", models[k]->name, result.gradient_norm);
+        free(theta), free(scratch);
+        fixture_release(&f);
+    }
+}
+
+/* A ridge that rises for ever: small gains are no convergence. */
+static double slope_log(const struct model *m, const double *theta, void *work)
+{
+    (void)m, (void)work;
+    return -1e6 + 1e-5 * theta[0] - 0.5 * theta[1] * theta[1];
+}
+
+static void slope_gradient(const struct model *m, const double *theta, double *g, void *work)
+{
+    (void)work;
+    memset(g, 0, padded(m->d) * sizeof *g);
+    g[0] = 1e-5;
+    g[1] = -theta[1];
+}
+
+Test(optimize, a_density_without_a_top_is_not_said_to_have_one)
+{
+    static const struct model_type type = {
+        .name = "slope", .grad_fixed = slope_gradient, .log_fixed = slope_log};
+    struct model m = {.type = &type, .d = 2};
+    double *theta = fixture_array(2);
+    theta[1] = 2.385;
+    struct optimum result = climb(&m, 0, theta, 5);
+    cr_expect_not(result.converged);
+    cr_expect(isfinite(result.log_density));
+    free(theta);
+}
+
+static void count_steps(void *ctx, const struct optimum *so_far)
+{
+    unsigned *count = ctx;
+    cr_expect_leq(so_far->steps, STEPS);
+    cr_expect(isfinite(so_far->log_density));
+    ++*count;
+}
+
+Test(optimize, every_step_is_told)
+{
+    struct fixture f;
+    struct gradient source;
+    struct optimum result;
+    struct err_info info = {0};
+    unsigned count = 0;
+    logistic(&f, 150, 4);
+    struct optimize_limits limits = {.max_steps = STEPS, .tell = count_steps, .ctx = &count};
+    double *theta = fixture_array(f.model->d);
+    source_init(&source, f.model, f.model->N);
+    cr_assert_eq(optimize_mode_within(&source, theta, &limits, &result, &info), ERR_OK);
+    cr_expect_eq(count, result.steps);
+    cr_expect_lt(result.steps, 15, "Newton's method takes few: %u", result.steps);
+    gradient_release(&source);
+    free(theta);
+    fixture_release(&f);
+}
