@@ -48,7 +48,7 @@ struct model {
     /* The target and its noise as the kernels know them: noisy gradients are then right to 1e-6.
      * NULL: they do not. */
     const struct known_target *known;
-    const struct linear *linear; /* whose rows grad_batch reads; NULL: none */
+    const struct linear *linear; /* grad_batch is linear_gradient with it; NULL: it is not */
     size_t prediction_count; /* numbers that `predict` fills; 0: no held-out data */
     /* Rough work of one term of grad_batch, and of a held-out metric (predict, and score twice), in
      * units of moving one coordinate. They decide how often metrics are taken by default. */
@@ -68,6 +68,10 @@ struct model_type {
     enum err (*init)(struct model **out, const double *params, const struct dataset *train,
                      const struct dataset *test, struct err_info *info);
     void (*release)(struct model *m);
+    /* A setting that may be a list (core/param.h) and was given as one: called after init, before
+     * anything else. NULL: there are none. */
+    enum err (*set_list)(struct model *m, size_t setting, const double *values, size_t count,
+                         struct err_info *info);
 
     /* g = gradient of the prior and of whatever no minibatch touches. Overwrites g. */
     void (*grad_fixed)(const struct model *m, const double *theta, double *g, void *work);
