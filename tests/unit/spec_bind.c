@@ -239,7 +239,7 @@ Test(spec, what_does_not_fit_the_data_is_refused)
          "batch_size 62 is not allowed; the data have 61 rows, so it must be 1 to 61", 0, 0},
         {JOB_OWN, "'batch_size': 2", NULL, NULL, 0, 0},
         {JOB_OWN, "'batch_size': 1", "/batch_size", "use at least 2", 0, 0},
-        {JOB_OWN, "'batch_size': 1, 'sampler': {'name': 'sgbd', 'step_size': 1}", NULL, NULL, 0, 0},
+        {JOB_OWN, "'batch_size': 1, 'sampler': {'name': 'sgld', 'step_size': 1}", NULL, NULL, 0, 0},
         {JOB_EXACT, "'batch_size': 61", NULL, NULL, 0, 0},
         {JOB_EXACT, "'batch_size': 60", "/batch_size", "mala always uses the full batch", 0, 0},
         {JOB_OWN, "'batch_size': 61, 'replacement': true", "/replacement", "all 61 rows", 0, 0},
