@@ -1,0 +1,444 @@
+/* Plans: what is given is kept, what is not is chosen, and nothing is pretended. */
+#include "core/plan.h"
+#include "core/view.h"
+#include "tests/conformance/fixture.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static double params[PARAM_MAX];
+
+static struct plan_request everything_auto(const struct model *m)
+{
+    const struct sampler_type *sampler = &sampler_sgbd;
+    param_defaults(sampler->params, params);
+    size_t variant = param_find(sampler->params, "variant");
+    params[variant] = (double)param_choice(&sampler->params.specs[variant], "corrected");
+    return (struct plan_request){.model = m,
+                                 .sampler = sampler,
+                                 .params = params,
+                                 .step = {.kind = STEP_AUTO, .fraction = STEP_FRACTION},
+                                 .batch_size = PLAN_AUTO,
+                                 .warmup = PLAN_AUTO,
+                                 .iterations = PLAN_AUTO,
+                                 .thin = PLAN_AUTO,
+                                 .chains = 4,
+                                 .target = {.ess = 1000},
+                                 .seed = 2385};
+}
+
+static struct plan *made(const struct plan_request *r)
+{
+    struct plan *plan = NULL;
+    struct err_info info = {0};
+    cr_assert_eq(plan_make(&plan, r, &info), ERR_OK, "%s", info.message);
+    return plan;
+}
+
+static bool says(const struct plan *plan, const char *text)
+{
+    for (size_t i = 0; i < plan->why_count; i++)
+        if (strstr(plan->why[i], text) != NULL)
+            return true;
+    return false;
+}
+
+/* The chain that a plan describes; it must be accepted as it is. */
+static struct chain *chain_of(const struct plan *plan, const struct plan_request *r,
+                              struct model **view)
+{
+    struct err_info info = {0};
+    struct chain *chain = NULL;
+    cr_assert_eq(plan_view(view, plan, r->model, &info), ERR_OK, "%s", info.message);
+    struct chain_config config = {.model = r->model,
+                                  .view = *view,
+                                  .sampler = r->sampler,
+                                  .seed = r->seed,
+                                  .chain = 1,
+                                  .replacement = r->replacement};
+    memcpy(config.params, r->params, r->sampler->params.count * sizeof config.params[0]);
+    plan_apply(plan, &config);
+    cr_assert_eq(chain_new(&chain, &config, &info), ERR_OK, "%s: %s", r->model->type->name,
+                 info.message);
+    return chain;
+}
+
+static void runs(const struct plan *plan, const struct plan_request *r)
+{
+    struct model *view = NULL;
+    struct chain *chain = chain_of(plan, r, &view);
+    chain_advance(chain, 50);
+    cr_expect_neq(chain_status(chain), CHAIN_DIVERGED, "%s", r->model->type->name);
+    chain_free(chain);
+    if (view != NULL)
+        model_free(view);
+}
+
+static void logistic(struct fixture *f, size_t N, size_t columns)
+{
+    *f = (struct fixture){.params = {1.5}};
+    fixture_rows(&f->train, DATA_REGRESSION, PRECISION_DOUBLE, N, columns, 404);
+    fixture_init(f, &model_logistic);
+}
+
+/* ---- everything is chosen ---- */
+
+Test(plan, every_model_gets_a_plan_that_its_chains_can_run)
+{
+    for (size_t k = 0; k < model_count; k++) {
+        struct fixture f;
+        fixture_model(models[k], PRECISION_DOUBLE, &f);
+        struct plan_request r = everything_auto(f.model);
+        struct plan *plan = made(&r);
+        cr_expect_gt(plan->iterations, 0);
+        cr_expect_gt(plan->thin, 0);
+        cr_expect_lt(plan->warmup, PLAN_AUTO);
+        cr_expect_neq(plan->precondition, PRECONDITION_AUTO);
+        cr_expect_gt(plan->why_count, 3, "%s says too little", models[k]->name);
+        runs(plan, &r);
+        plan_free(plan);
+        fixture_release(&f);
+    }
+}
+
+Test(plan, a_large_regression_gets_control_variates_small_batches_and_a_dense_frame)
+{
+    struct fixture f;
+    logistic(&f, 20000, 6);
+    struct plan_request r = everything_auto(f.model);
+    struct plan *plan = made(&r);
+    cr_expect(plan->control);
+    cr_expect(plan->centre.converged);
+    cr_expect_eq(plan->precondition, PRECONDITION_DENSE);
+    cr_expect_gt(plan->batch_size, 0);
+    cr_expect_lt(plan->batch_size, 500, "%zu", (size_t)plan->batch_size);
+    cr_expect_float_eq(plan->sigma_asked, 0.25, 0.05, "%g", plan->sigma_asked);
+    cr_expect_eq(plan->start.kind, START_NEAR);
+    cr_expect(plan->within_target);
+    cr_expect_gt(plan->checks.noise_plain, 10.0 * plan->checks.noise_control);
+    cr_expect_leq(plan->checks.noise_control, 1.0);
+    cr_expect_float_eq(plan->checks.energy, 1.0, 0.1, "%g", plan->checks.energy);
+    cr_expect_float_eq(plan->checks.autocorrelation * pow(plan->sigma_asked, 2), 4.2, 1.5);
+    cr_expect_float_eq(plan->checks.ess, 1000.0, 50.0);
+    plan_free(plan);
+    fixture_release(&f);
+}
+
+Test(plan, few_rows_are_used_all_at_once)
+{
+    struct fixture f;
+    logistic(&f, 40, 6);
+    struct plan_request r = everything_auto(f.model);
+    struct plan *plan = made(&r);
+    cr_expect_eq(plan->batch_size, 0);
+    cr_expect_not(plan->control);
+    cr_expect(says(plan, "full batch has no noise"));
+    plan_free(plan);
+    fixture_release(&f);
+}
+
+Test(plan, a_smaller_error_means_smaller_steps)
+{
+    struct fixture f;
+    double before = INFINITY;
+    static const double errors[] = {0.08, 0.02, 0.005};
+    logistic(&f, 2000, 3);
+    for (size_t i = 0; i < 3; i++) {
+        struct plan_request r = everything_auto(f.model);
+        r.target.sd_error = errors[i];
+        struct plan *plan = made(&r);
+        cr_expect_lt(plan->sigma_asked, before);
+        cr_expect_float_eq(plan->sigma_asked, sqrt(0.5 * errors[i] / 0.16), 0.3 * before + 0.01);
+        before = plan->sigma_asked;
+        plan_free(plan);
+    }
+    fixture_release(&f);
+}
+
+Test(plan, time_that_does_not_suffice_is_admitted)
+{
+    struct fixture f;
+    logistic(&f, 5000, 6);
+    struct plan_request r = everything_auto(f.model);
+    r.target = (struct plan_target){.ess = 1e9, .seconds = 0.5};
+    struct plan *plan = made(&r);
+    cr_expect_not(plan->within_target);
+    cr_expect(says(plan, "instead of 1000000000"));
+    cr_expect_lt(plan->checks.ess, 1e9);
+    cr_expect_lt(plan->checks.seconds, 5.0);
+    plan_free(plan);
+    fixture_release(&f);
+}
+
+Test(plan, draws_are_neither_wasteful_nor_too_many_bytes)
+{
+    struct fixture f;
+    logistic(&f, 2000, 3);
+    struct plan_request r = everything_auto(f.model);
+    struct plan *plan = made(&r);
+    double per_draw = plan->checks.autocorrelation / (double)plan->thin;
+    cr_expect(per_draw >= 3.0 && per_draw < 10.0, "%g", per_draw);
+    plan_free(plan);
+    r.save_count = 1000000;
+    plan = made(&r);
+    double draws = (double)(plan->iterations + plan->warmup) / (double)plan->thin;
+    cr_expect(draws * 4 * 8e6 < 1.1 * fmax(64e6, 20.0 * 4 * 8e6), "%g draws", draws);
+    plan_free(plan);
+    fixture_release(&f);
+}
+
+/* ---- something is given ---- */
+
+Test(plan, what_is_given_is_kept)
+{
+    struct fixture f;
+    logistic(&f, 3000, 4);
+    struct plan_request r = everything_auto(f.model);
+    r.estimator = ESTIMATOR_CONTROL;
+    r.precondition = PRECONDITION_DENSE;
+    r.step = (struct step_size){.kind = STEP_CONSTANT, .value = 0.3};
+    r.batch_size = 77;
+    r.warmup = 123;
+    r.iterations = 4567;
+    r.thin = 8;
+    struct plan *plan = made(&r), *again = made(&r);
+    cr_expect(plan->control);
+    cr_expect_eq(plan->batch_size, 77);
+    cr_expect_eq(plan->warmup, 123);
+    cr_expect_eq(plan->iterations, 4567);
+    cr_expect_eq(plan->thin, 8);
+    cr_expect_eq(plan->step.value, 0.3);
+    cr_expect(isnan(plan->checks.energy), "nothing to choose, but a pilot ran");
+    cr_expect_eq(frame_fingerprint(plan->frame), frame_fingerprint(again->frame));
+    runs(plan, &r);
+    plan_free(plan);
+    plan_free(again);
+    fixture_release(&f);
+}
+
+/* A plan's numbers, given back, make the same frame. */
+Test(plan, its_own_numbers_give_the_same_chains)
+{
+    struct fixture f;
+    logistic(&f, 3000, 4);
+    struct plan_request r = everything_auto(f.model);
+    struct plan *plan = made(&r);
+    r.estimator = plan->control ? ESTIMATOR_CONTROL : ESTIMATOR_PLAIN;
+    r.precondition = plan->precondition;
+    r.step = (struct step_size){.kind = STEP_CONSTANT, .value = plan->sigma_asked};
+    r.batch_size = plan->batch_size;
+    r.warmup = plan->warmup;
+    r.iterations = plan->iterations;
+    r.thin = plan->thin;
+    struct plan *again = made(&r);
+    struct model *views[2] = {NULL, NULL};
+    struct chain *a = chain_of(plan, &r, &views[0]), *b = chain_of(again, &r, &views[1]);
+    chain_advance(a, 100);
+    chain_advance(b, 100);
+    cr_expect_arr_eq(chain_theta(a), chain_theta(b), f.model->d * sizeof(double));
+    chain_free(a), chain_free(b);
+    model_free(views[0]), model_free(views[1]);
+    plan_free(plan), plan_free(again);
+    fixture_release(&f);
+}
+
+Test(plan, a_diagonal_step_is_a_step_per_coordinate_in_units_of_its_scale)
+{
+    struct fixture f;
+    logistic(&f, 3000, 4);
+    struct plan_request r = everything_auto(f.model);
+    r.estimator = ESTIMATOR_PLAIN;
+    r.precondition = PRECONDITION_DIAGONAL;
+    r.step = (struct step_size){.kind = STEP_CONSTANT, .value = 0.2};
+    struct plan *plan = made(&r);
+    cr_expect_null(plan->frame);
+    cr_assert_not_null(plan->sigma);
+    double *H = fixture_array(4 * padded(4)), *theta = fixture_array(4);
+    memcpy(theta, plan->start.values, 4 * sizeof *theta);
+    model_logistic.hessian(f.model, theta, H, f.work);
+    for (size_t j = 0; j < 4; j++)
+        cr_expect_float_eq(plan->sigma[j], 0.2 / sqrt(H[j * padded(4) + j]), 1e-9);
+    runs(plan, &r);
+    plan_free(plan);
+    free(H), free(theta);
+    fixture_release(&f);
+}
+
+Test(plan, nothing_is_planned_where_nothing_is_asked_for)
+{
+    struct fixture f;
+    logistic(&f, 300, 4);
+    struct plan_request r = everything_auto(f.model);
+    cr_expect(plan_needed(&r));
+    r.estimator = ESTIMATOR_PLAIN;
+    r.precondition = PRECONDITION_NONE;
+    r.batch_size = 30;
+    r.warmup = r.iterations = r.thin = 1000;
+    cr_expect_not(plan_needed(&r));
+    r.thin = PLAN_AUTO;
+    cr_expect(plan_needed(&r));
+    struct plan *plan = made(&r);
+    cr_expect_null(plan->frame);
+    cr_expect_not(plan->centre.sought);
+    cr_expect_eq(plan->step.kind, STEP_AUTO);
+    runs(plan, &r);
+    plan_free(plan);
+    fixture_release(&f);
+}
+
+Test(plan, exact_samplers_keep_their_own_steps)
+{
+    struct fixture f;
+    logistic(&f, 300, 4);
+    struct plan_request r = everything_auto(f.model);
+    double own[PARAM_MAX];
+    r.sampler = &sampler_barker_mh;
+    param_defaults(r.sampler->params, own);
+    r.params = own;
+    r.precondition = PRECONDITION_DENSE;
+    struct plan *plan = made(&r);
+    cr_expect_eq(plan->step.kind, STEP_AUTO);
+    cr_expect_eq(plan->batch_size, 0);
+    cr_expect_not_null(plan->frame);
+    cr_expect_not(plan->control);
+    runs(plan, &r);
+    plan_free(plan);
+    fixture_release(&f);
+}
+
+Test(plan, the_centre_may_be_the_mean_of_a_pilot_run)
+{
+    struct fixture f;
+    struct err_info info = {0};
+    logistic(&f, 40, 3); /* few rows: skewed, so the mean is not the mode */
+    struct plan_request r = everything_auto(f.model);
+    r.precondition = PRECONDITION_DENSE;
+    struct plan *mode = made(&r);
+    r.centre = CENTRE_PILOT;
+    struct plan *mean = made(&r);
+    double *u = fixture_array(3), *theta = fixture_array(3), square = 0.0;
+    memcpy(theta, mean->frame->centre, 3 * sizeof *theta);
+    frame_from_user(mode->frame, theta, u);
+    for (size_t j = 0; j < 3; j++)
+        square += u[j] * u[j];
+    cr_expect(square > 1e-6 && square < 1.0, "%g", square);
+    cr_expect(says(mean, "mean of a pilot run"), "%s", info.message);
+    plan_free(mode), plan_free(mean);
+    free(u), free(theta);
+    fixture_release(&f);
+}
+
+/* ---- what cannot be done ---- */
+
+Test(plan, too_many_parameters_for_a_dense_frame_are_refused)
+{
+    struct fixture f = {0};
+    struct err_info info = {0};
+    struct plan *plan = NULL;
+    fixture_rows(&f.train, DATA_REGRESSION, PRECISION_DOUBLE, 40, 2100, 3);
+    f.params[0] = 1.0;
+    fixture_init(&f, &model_logistic);
+    struct plan_request r = everything_auto(f.model);
+    r.precondition = PRECONDITION_DENSE;
+    cr_expect_eq(plan_make(&plan, &r, &info), ERR_UNSUPPORTED);
+    cr_expect_not_null(strstr(info.message, "2100"), "%s", info.message);
+    cr_expect_not_null(strstr(info.message, "diagonal"), "%s", info.message);
+    fixture_release(&f);
+}
+
+static bool count_down(void *ctx)
+{
+    unsigned *left = ctx;
+    return *left > 0 && (*left)-- > 0;
+}
+
+Test(plan, stops_wherever_it_is_told_to)
+{
+    struct fixture f;
+    logistic(&f, 500, 4);
+    for (unsigned allowed = 0; allowed < 60; allowed += 3) {
+        struct plan *plan = NULL;
+        struct err_info info = {0};
+        unsigned left = allowed;
+        struct plan_request r = everything_auto(f.model);
+        r.go_on = count_down;
+        r.ctx = &left;
+        enum err code = plan_make(&plan, &r, &info);
+        if (code == ERR_OK)
+            plan_free(plan);
+        else
+            cr_expect_eq(code, ERR_UNAVAILABLE, "after %u: %s", allowed, info.message);
+        cr_expect(allowed > 15 || code == ERR_UNAVAILABLE);
+    }
+    fixture_release(&f);
+}
+
+static void listen(void *ctx, const char *text)
+{
+    cr_expect_lt(strlen(text), PLAN_WHY_LENGTH);
+    ++*(unsigned *)ctx;
+}
+
+Test(plan, tells_what_it_is_doing)
+{
+    struct fixture f;
+    unsigned lines = 0;
+    logistic(&f, 500, 4);
+    struct plan_request r = everything_auto(f.model);
+    r.tell = listen;
+    r.ctx = &lines;
+    plan_free(made(&r));
+    cr_expect_geq(lines, 3);
+    fixture_release(&f);
+}
+
+/* ---- as bytes ---- */
+
+static void expect_same(const struct plan *a, const struct plan *b)
+{
+    cr_expect_eq(a->batch_size, b->batch_size);
+    cr_expect_eq(a->iterations, b->iterations);
+    cr_expect_eq(a->control, b->control);
+    cr_expect_eq(a->why_count, b->why_count);
+    cr_expect_str_eq(a->why[0], b->why[0]);
+    cr_expect_eq(a->frame != NULL, b->frame != NULL);
+    cr_expect_eq(a->sigma != NULL, b->sigma != NULL);
+    cr_expect_eq(a->start.values != NULL, b->start.values != NULL);
+    if (a->frame != NULL)
+        cr_expect_eq(frame_fingerprint(a->frame), frame_fingerprint(b->frame));
+    if (a->sigma != NULL)
+        cr_expect_arr_eq(a->sigma, b->sigma, a->d * sizeof *a->sigma);
+    if (a->start.spread != NULL)
+        cr_expect_arr_eq(a->start.spread, b->start.spread, a->d * sizeof *a->sigma);
+    cr_expect_eq(b->step.values, b->sigma);
+}
+
+Test(plan, comes_back_from_bytes_and_notices_damage)
+{
+    struct fixture f;
+    logistic(&f, 300, 4);
+    for (int kind = PRECONDITION_DIAGONAL; kind <= PRECONDITION_DENSE; kind++) {
+        struct plan_request r = everything_auto(f.model);
+        struct err_info info = {0};
+        r.precondition = (enum plan_precondition)kind;
+        r.step = (struct step_size){.kind = STEP_CONSTANT, .value = 0.25};
+        struct plan *plan = made(&r), *again = NULL;
+        size_t size = plan_save_size(plan);
+        unsigned char *bytes = malloc(size);
+        plan_save(plan, bytes);
+        cr_assert_eq(plan_load(&again, bytes, size, &info), ERR_OK, "%s", info.message);
+        expect_same(plan, again);
+        runs(again, &r);
+        plan_free(again);
+        for (size_t at = 0; at < size; at += 97) {
+            bytes[at] ^= 0x40;
+            cr_expect_eq(plan_load(&again, bytes, size, &info), ERR_CORRUPT, "byte %zu", at);
+            bytes[at] ^= 0x40;
+        }
+        for (size_t less = 0; less < size; less += 501)
+            cr_expect_eq(plan_load(&again, bytes, less, &info), ERR_CORRUPT, "%zu bytes", less);
+        free(bytes);
+        plan_free(plan);
+    }
+    fixture_release(&f);
+}
