@@ -53,6 +53,14 @@ struct walk {
     const double *columns; /* of a dense frame, that many per coordinate; NULL: a shift */
 };
 
+#define CROWD_GROUPS 32 /* of 16 rows */
+
+/* The minibatches of a bundle's chains. */
+struct crowd_rows {
+    size_t chains, n; /* rows in CROWD_GROUPS groups at most, half of that 8 wide */
+    const uint32_t *idx[BUNDLE_LANES / 4]; /* n each, and the last again up to a multiple of 16 */
+};
+
 /* What happens once per iteration, whatever the number of bundles. */
 static inline void walk_on(struct walk *w)
 {

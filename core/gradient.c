@@ -17,7 +17,7 @@ enum err gradient_init(struct gradient *gs, const struct model *model, size_t n,
     gs->sumsq = lanes_alloc(2 * padded(model->d), sizeof *gs->sumsq);
     gs->work = lanes_alloc(model->work_bytes, 1);
     if (!gs->full)
-        gs->idx = malloc(n * sizeof *gs->idx);
+        gs->idx = lanes_alloc(n, sizeof *gs->idx);
     bool ok = gs->sum && gs->sumsq && gs->work && (gs->full || gs->idx);
     if (ok && !gs->full)
         ok = minibatch_init(&gs->batch, N, n, replacement);
@@ -57,9 +57,9 @@ double gradient_tau_scale(const struct gradient *gs)
     return gs->batch.replacement ? scale : scale * sqrt((N - n) / (N - 1.0));
 }
 
-void gradient_draw(struct gradient *gs, struct rng *rng_batch)
+void gradient_draw(struct gradient *gs, struct minibatch *like, struct rng *rng_batch)
 {
-    minibatch_draw(&gs->batch, rng_batch, gs->idx);
+    minibatch_draw(like, rng_batch, gs->idx);
     if (gs->model->linear != NULL)
         linear_ask(gs->model->linear, gs->idx, gs->batch.n);
 }
@@ -106,7 +106,7 @@ void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng
         if (tau != NULL)
             fill(tau, m->noise_tau, m->d);
     } else {
-        gradient_draw(gs, rng_batch);
+        gradient_draw(gs, &gs->batch, rng_batch);
         batch_estimate(gs, theta, g, tau);
     }
     if (m->type->grad_noise != NULL && !known)

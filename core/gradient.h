@@ -17,7 +17,7 @@ struct gradient {
     const struct model *model; /* borrowed */
     struct minibatch batch;
     bool full; /* n == N without replacement, or N == 0 */
-    uint32_t *idx;
+    uint32_t *idx; /* padded */
     double *sum, *sumsq; /* scratch: padded(d), and twice that for artificial noise */
     void *work;
 };
@@ -33,10 +33,11 @@ void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng
                        struct rng *rng_noise, double *g, double *tau);
 
 /* The same in steps, for minibatches, as core/lockstep.h takes them: the rows, which the memory is
- * asked for at once; then, at theta, the fixed part in g and the sums over the rows in gs->sum and,
- * with `squares`, gs->sumsq. The estimate is g + scale * sum, and tau_scale is tau per unit of the
+ * asked for at once (`like` is gs->batch or that of a source of the same rows, whose tables are in
+ * the cache); then, at theta, the fixed part in g and the sums over the rows in gs->sum and, with
+ * `squares`, gs->sumsq. The estimate is g + scale * sum, and tau_scale is tau per unit of the
  * sample sd. */
-void gradient_draw(struct gradient *gs, struct rng *rng_batch);
+void gradient_draw(struct gradient *gs, struct minibatch *like, struct rng *rng_batch);
 void gradient_parts(struct gradient *gs, const double *theta, double *g, bool squares);
 double gradient_scale(const struct gradient *gs);
 double gradient_tau_scale(const struct gradient *gs);

@@ -3,7 +3,7 @@
 #ifndef BARKER_CORE_KERNEL_LOCKSTEP_H
 #define BARKER_CORE_KERNEL_LOCKSTEP_H
 
-#include "core/kernel_line.h"
+#include "core/kernel_linear.h"
 #include "core/kernel_move.h"
 #include "core/kernel_random.h"
 #include "core/special.h"
@@ -341,6 +341,103 @@ static bool bundle_step_(const struct walk *w, struct bundle *b)
         break;
     }
     return part_step(w, BARKER_EXTREME, b);
+}
+
+/* ---- sums over the rows of several chains ---- */
+
+/* Groups of rows, those of the first chain first: step by step rather than chain by chain. */
+struct crowd {
+    struct line x[4 * CROWD_GROUPS], y[CROWD_GROUPS], offset[CROWD_GROUPS], r[CROWD_GROUPS];
+};
+
+INLINE void crowd_fill(struct kind kind, struct crowd *c, const struct linear *l,
+                       const struct crowd_rows *rows)
+{
+    size_t lines = 4 * kind.quarters, groups = (rows->n + 15) / 16, q = 0;
+#pragma GCC unroll 1
+    for (size_t k = 0; k < rows->chains; k++)
+#pragma GCC unroll 1
+        for (size_t g = 0; g < groups; g++, q++) {
+            const uint32_t *idx = rows->idx[k] + 16 * g;
+            group_load(kind, l->data->x, idx, 0, &c->x[q * lines]);
+            c->y[q] = link_responses(kind.real, kind.logistic, l, idx, 0);
+            if (l->offset != NULL)
+                c->offset[q] = link_offsets(kind.real, l, idx, 0);
+        }
+}
+
+INLINE void crowd_residuals(struct kind kind, struct crowd *c, const struct linear *l,
+                            const struct crowd_rows *rows, const struct bundle *b)
+{
+    size_t lines = 4 * kind.quarters, groups = (rows->n + 15) / 16, q = 0;
+    struct link_call call;
+    link_begin(&call, l, NULL);
+#pragma GCC unroll 1
+    for (size_t k = 0; k < rows->chains; k++) {
+        struct line theta = theta_line(kind, b->theta + k * lines);
+#pragma GCC unroll 1
+        for (size_t g = 0; g < groups; g++, q++)
+            c->r[q] =
+                link_slopes(kind.real, kind.logistic, &call,
+                            group_predict(kind, &c->x[q * lines], theta), c->y[q], c->offset[q])
+                    .eta;
+        if (rows->n % 16 != 0)
+            c->r[q - 1] = cut_off(kind.real, c->r[q - 1], rows->n % 16);
+    }
+}
+
+INLINE void crowd_fold(struct kind kind, struct line x, double *sum)
+{
+    _Alignas(ALIGNMENT) double total[GROUP_MAX] = {0};
+    total_add(kind.real, total, x);
+    total_fold(kind, total, sum);
+}
+
+INLINE void crowd_add(struct kind kind, const struct crowd *c, const struct crowd_rows *rows,
+                      struct bundle *b, bool squares)
+{
+    size_t lines = 4 * kind.quarters, groups = (rows->n + 15) / 16, q = 0;
+#pragma GCC unroll 1
+    for (size_t k = 0; k < rows->chains; k++) {
+        struct line_sums sums = {0};
+#pragma GCC unroll 1
+        for (size_t g = 0; g < groups; g++, q++) {
+            struct line_sums group = group_terms(kind, &c->x[q * lines], c->r[q], squares);
+            sums.sum = line_add(kind.real, sums.sum, group.sum);
+            if (squares)
+                sums.square = line_add(kind.real, sums.square, group.square);
+        }
+        crowd_fold(kind, sums.sum, b->sum + k * lines);
+        if (squares)
+            crowd_fold(kind, sums.square, b->sumsq + k * lines);
+    }
+}
+
+INLINE void crowd_sums(struct kind kind, const struct linear *l, const struct crowd_rows *rows,
+                       struct bundle *b, bool squares)
+{
+    struct crowd c;
+    crowd_fill(kind, &c, l, rows);
+    crowd_residuals(kind, &c, l, rows, b);
+    if (squares)
+        crowd_add(kind, &c, rows, b, true);
+    else
+        crowd_add(kind, &c, rows, b, false);
+}
+
+static void bundle_sums_(const struct linear *l, const struct crowd_rows *rows, struct bundle *b,
+                         bool squares)
+{
+    const enum precision p = PRECISION_SINGLE;
+    bool logistic = l->link == LINK_LOGISTIC, narrow = l->data->stride == 4;
+    if (logistic && narrow)
+        crowd_sums((struct kind){p, p, 1, true}, l, rows, b, squares);
+    else if (logistic)
+        crowd_sums((struct kind){p, p, 2, true}, l, rows, b, squares);
+    else if (narrow)
+        crowd_sums((struct kind){p, p, 1, false}, l, rows, b, squares);
+    else
+        crowd_sums((struct kind){p, p, 2, false}, l, rows, b, squares);
 }
 
 #endif

@@ -185,6 +185,10 @@ struct kernels {
      * the generator, a multiple of LANES. False, and the generator as it was, when the lower half of
      * a product is less than `uneven`: then the words must be looked at one by one. */
     bool (*rows)(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, uint32_t *out);
+    /* sum and, with `squares`, sumsq of the bundle, as linear_gradient gives them chain by chain:
+     * rows of single precision, 4 or 8 columns wide as the bundle's slots, and psi known. */
+    void (*bundle_sums)(const struct linear *l, const struct crowd_rows *rows,
+                        struct bundle *bundle, bool squares);
     /* One iteration of a bundle whose gradients are in parts, after walk_on; n iterations of
      * bundles with a known target. False when a gradient was NaN: then the bundles are of no use. */
     bool (*bundle_step)(const struct walk *walk, struct bundle *bundle);

@@ -67,7 +67,10 @@ void linear_gradient(const struct linear *l, const struct linear_batch *batch)
 #define NEAR_BYTES 32768 /* a first cache */
 #define ASK_MOST   256   /* rows: more would drive out each other */
 
-static void ask_for(const void *array, size_t bytes, size_t N, const uint32_t *idx, size_t n)
+/* Inlined: gcc takes a function that only prefetches for one without effect, and drops its calls.
+ */
+static inline __attribute__((always_inline)) void ask_for(const void *array, size_t bytes, size_t N,
+                                                          const uint32_t *idx, size_t n)
 {
     if (array == NULL || N * bytes <= NEAR_BYTES)
         return;

@@ -2,6 +2,7 @@
 #include "core/lockstep.h"
 #include "core/chain_parts.h"
 #include "core/kernels.h"
+#include "core/linear.h"
 
 #include <string.h>
 
@@ -16,6 +17,7 @@ struct crew {
     struct bundle bundles[BUNDLES];
     struct rng batch[CREW / SHARE]; /* as they were, in case that the walk must be forgotten */
     bool look;                      /* the first iteration looks at the noise */
+    const struct linear *linear;    /* sums are bundle_sums's; NULL: the model's */
     _Alignas(ALIGNMENT) double centre[BUNDLE_LANES]; /* of the frame, lane by lane */
     double columns[BUNDLE_LANES * BUNDLE_LANES];
 };
@@ -44,6 +46,7 @@ static bool same_place(const struct chain *a, const struct chain *b)
     return a->source.model == b->source.model && a->config.sampler == b->config.sampler &&
            a->config.frame == b->config.frame && a->config.thin == b->config.thin &&
            a->source.batch.n == b->source.batch.n &&
+           a->source.batch.replacement == b->source.batch.replacement &&
            memcmp(a->config.params, b->config.params, sizeof a->config.params) == 0 &&
            a->head->iteration == b->head->iteration &&
            a->head->moment_count == b->head->moment_count && chain_quiet(a) == chain_quiet(b);
@@ -152,6 +155,16 @@ static void plan_batch(struct walk *w, const struct gradient *source)
     w->batch = (double)source->batch.n;
 }
 
+/* Short rows of single precision and few of them. */
+static const struct linear *plan_sums(const struct gradient *source)
+{
+    const struct linear *l = source->model->linear;
+    if (l == NULL || l->data->precision != PRECISION_SINGLE || l->data->stride > 8)
+        return NULL;
+    size_t groups = (source->batch.n + 15) / 16 * (BUNDLE_LANES / SHARE); /* of the narrowest */
+    return l->step == 0.0 && groups <= CROWD_GROUPS ? l : NULL;
+}
+
 static void plan_walk(struct crew *crew, const struct chain *c)
 {
     struct walk *w = &crew->walk;
@@ -167,6 +180,7 @@ static void plan_walk(struct crew *crew, const struct chain *c)
     w->moments = !chain_in_warmup(c);
     w->moment_count = c->head->moment_count;
     plan_frame(crew, c->config.frame);
+    crew->linear = w->target == NULL ? plan_sums(source) : NULL;
 }
 
 static void pack(struct crew *crew, struct chain **chains, size_t count)
@@ -193,35 +207,65 @@ static size_t first_of(const struct crew *crew, size_t bundle)
 
 static void draw_rows(struct crew *crew, size_t bundle)
 {
-    for (size_t at = first_of(crew, bundle); at < first_of(crew, bundle + 1); at++)
-        gradient_draw(&crew->chains[at]->source, &crew->chains[at]->rng[RNG_BATCH]);
+    struct minibatch *first = &crew->chains[0]->source.batch;
+    for (size_t at = first_of(crew, bundle); at < first_of(crew, bundle + 1); at++) {
+        struct gradient *gs = &crew->chains[at]->source;
+        gradient_draw(gs, first, &crew->chains[at]->rng[RNG_BATCH]);
+        for (size_t k = first->n; k < padded(first->n); k++)
+            gs->idx[k] = gs->idx[first->n - 1];
+    }
 }
 
 /* The estimate itself is the kernels'; tau is for the look at the noise. */
-static void look_at_noise(const struct walk *w, struct chain *c)
+static void look_at_noise(const struct walk *w, const struct bundle *b, size_t lane,
+                          struct chain *c)
 {
     const struct gradient *gs = &c->source;
+    memcpy(gs->sum, b->sum + lane, w->d * sizeof(double));
+    memcpy(gs->sumsq, b->sumsq + lane, w->d * sizeof(double));
     kernels->estimate(c->g, c->tau, gs->sum, gs->sumsq, w->scale, w->tau_scale, w->batch, w->d);
+}
+
+static void sum_each(const struct walk *w, struct bundle *b, size_t lane, struct chain *c,
+                     bool squares)
+{
+    size_t bytes = w->d * sizeof(double);
+    memcpy(c->before, b->theta + lane, bytes);
+    gradient_parts(&c->source, c->before, c->g, squares);
+    memcpy(b->fixed + lane, c->g, bytes);
+    memcpy(b->sum + lane, c->source.sum, bytes);
+    if (squares)
+        memcpy(b->sumsq + lane, c->source.sumsq, bytes);
+}
+
+static void sum_at_once(struct crew *crew, struct bundle *b, size_t from, size_t to, bool squares)
+{
+    const struct walk *w = &crew->walk;
+    struct crowd_rows rows = {.chains = to - from, .n = crew->chains[from]->source.batch.n};
+    for (size_t at = from, lane = 0; at < to; at++, lane += w->slots) {
+        struct chain *c = crew->chains[at];
+        const struct model *m = c->source.model;
+        rows.idx[at - from] = c->source.idx;
+        memcpy(c->before, b->theta + lane, w->d * sizeof(double));
+        m->type->grad_fixed(m, c->before, c->g, c->source.work);
+        memcpy(b->fixed + lane, c->g, w->d * sizeof(double));
+    }
+    kernels->bundle_sums(crew->linear, &rows, b, squares);
 }
 
 static void sum_terms(struct crew *crew, size_t bundle, bool look)
 {
     const struct walk *w = &crew->walk;
     struct bundle *b = &crew->bundles[bundle];
-    size_t bytes = w->d * sizeof(double), lane = 0;
+    size_t from = first_of(crew, bundle), to = first_of(crew, bundle + 1);
     bool squares = look || w->rule == BARKER_CORRECTED;
-    for (size_t at = first_of(crew, bundle); at < first_of(crew, bundle + 1); at++) {
-        struct chain *c = crew->chains[at];
-        const struct gradient *gs = &c->source;
-        memcpy(c->before, b->theta + lane, bytes);
-        gradient_parts(&c->source, c->before, c->g, squares);
-        memcpy(b->fixed + lane, c->g, bytes);
-        memcpy(b->sum + lane, gs->sum, bytes);
-        if (squares)
-            memcpy(b->sumsq + lane, gs->sumsq, bytes);
+    if (crew->linear != NULL)
+        sum_at_once(crew, b, from, to, squares);
+    for (size_t at = from, lane = 0; at < to; at++, lane += w->slots) {
+        if (crew->linear == NULL)
+            sum_each(w, b, lane, crew->chains[at], squares);
         if (look)
-            look_at_noise(w, c);
-        lane += w->slots;
+            look_at_noise(w, b, lane, crew->chains[at]);
     }
 }
 

@@ -130,11 +130,13 @@ static size_t look_up_all(uint64_t *restrict seen, uint32_t mask, uint32_t round
     size_t done = 0;
     for (size_t k = 0; k < count; k++) {
         uint32_t i = candidate[k], at = i & mask;
-        uint64_t entry = (uint64_t)round << 32 | i;
-        while (seen[at] >> 32 == round && seen[at] != entry)
+        uint64_t entry = (uint64_t)round << 32 | i, there = seen[at];
+        while (__builtin_expect(there >> 32 == round && there != entry, 0)) {
             at = (at + 1) & mask;
+            there = seen[at];
+        }
         idx[done] = i;
-        done += seen[at] != entry;
+        done += there != entry;
         seen[at] = entry;
     }
     return done;
@@ -142,12 +144,12 @@ static size_t look_up_all(uint64_t *restrict seen, uint32_t mask, uint32_t round
 
 static void draw_distinct(struct minibatch *mb, struct rng *rng, size_t wanted, uint32_t *idx)
 {
-    size_t words = mb->words;
     if (mb->seen != NULL)
         new_round(mb);
     else
         new_epoch(mb);
-    for (size_t done = 0; done < wanted; words = words_for(mb, wanted - done)) {
+    for (size_t done = 0; done < wanted;) {
+        size_t words = done == 0 ? mb->words : words_for(mb, wanted - done);
         size_t count = draw_candidates(mb, rng, words);
         for (size_t at = 0, turn; at < count && done < wanted; at += turn) {
             const uint32_t *candidate = mb->candidate + at;

@@ -232,6 +232,7 @@ enum err view_new(struct model **out, const struct model *model, const struct fr
     v->base.work_bytes =
         whole_lines(model->work_bytes) + ARRAYS * padded(model->d) * sizeof(double);
     v->base.known = NULL;
+    v->base.linear = NULL;
     v->base.noise_tau *= frame->kind == FRAME_DENSE ? frame->rows[0] : 1.0;
     if (control)
         code = sum_at_centre(v, info);
