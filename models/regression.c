@@ -167,6 +167,28 @@ void regression_release(struct model *m)
 
 /* ---- the prior ---- */
 
+enum err regression_set_list(struct model *m, size_t setting, const double *values, size_t count,
+                             struct err_info *info)
+{
+    struct regression *r = (struct regression *)m;
+    const struct param_spec *spec = &m->type->params.specs[setting];
+    struct err_info why;
+    if (count != r->train->columns)
+        return err_set(info, ERR_INVALID,
+                       "%s: %s has %zu numbers, but there are %zu coefficients; give one number or "
+                       "one for each",
+                       m->type->name, spec->name, count, r->train->columns);
+    for (size_t j = 0; j < count; j++)
+        if (param_check(spec, values[j], &why) != ERR_OK)
+            return err_set(info, ERR_INVALID, "%s: %s: %s", m->type->name, spec->name, why.message);
+    if (r->precision == NULL)
+        r->precision = lanes_alloc(m->d, sizeof *r->precision);
+    if (r->precision == NULL)
+        return err_set(info, ERR_NO_MEMORY, "%s: no memory for %zu priors", m->type->name, count);
+    set_priors(r, values, 1);
+    return ERR_OK;
+}
+
 /* exp(psi) is exponential: log rate - rate exp(psi) + psi, the last for psi being its logarithm. */
 void regression_grad_fixed(const struct model *m, const double *theta, double *g, void *work)
 {
@@ -202,6 +224,14 @@ double regression_log_fixed(const struct model *m, const double *theta, void *wo
     return sum;
 }
 
+/* theta, which is 0, becomes a draw. */
+static void draw_prior(const struct regression *r, struct rng *rng, double *theta, double *scratch)
+{
+    normal_add_draw(&r->prior, rng, theta, scratch);
+    for (size_t j = 0; r->precision != NULL && j < r->train->columns; j++)
+        theta[j] /= r->prior.sd * sqrt(r->precision[j]);
+}
+
 /* log of an exponential number: log(-log(u)) - log(rate). */
 void regression_start_value(const struct model *m, enum start_kind kind, struct rng *rng,
                             double *theta, double *scratch)
@@ -210,7 +240,7 @@ void regression_start_value(const struct model *m, enum start_kind kind, struct 
     memset(theta, 0, padded(m->d) * sizeof *theta);
     if (kind != START_PRIOR)
         return;
-    normal_add_draw(&r->prior, rng, theta, scratch);
+    draw_prior(r, rng, theta, scratch);
     if (is_free(r)) {
         rng_uniform(rng, scratch, 1);
         theta[r->train->columns] = log_of(-log_of(scratch[0])) - log_of(r->rate);

@@ -29,7 +29,9 @@ struct regression_type {
 #define REGRESSION_PRIOR_SD                                                                  \
     {                                                                                        \
         .name = "prior_sd", .kind = PARAM_REAL, .fallback = 1, .lo = 0, .hi = INFINITY,      \
-        .lo_open = 1, .help = "Standard deviation of the normal prior of every coefficient." \
+        .lo_open = 1, .list = 1,                                                             \
+        .help = "Standard deviation of the normal prior of every coefficient, or a list of " \
+                "one for each."                                                              \
     }
 
 enum err regression_new(struct model **out, const struct model_type *model,
@@ -38,6 +40,8 @@ enum err regression_new(struct model **out, const struct model_type *model,
                         struct err_info *info);
 
 void regression_release(struct model *m);
+enum err regression_set_list(struct model *m, size_t setting, const double *values, size_t count,
+                             struct err_info *info);
 void regression_grad_fixed(const struct model *m, const double *theta, double *g, void *work);
 void regression_grad_batch(const struct model *m, const double *theta, const uint32_t *idx,
                            size_t n, double *sum, double *sumsq, void *work);
@@ -56,7 +60,7 @@ void regression_predict(const struct model *m, const double *theta, double *q, v
 void regression_score(const struct model *m, const double *q, double *metrics, void *work);
 
 #define REGRESSION_HOOKS                                                         \
-    .data = DATA_REGRESSION, .start = START_ZERO, .release = regression_release, \
+    .data = DATA_REGRESSION, .start = START_ZERO, .release = regression_release, .set_list = regression_set_list, \
     .grad_fixed = regression_grad_fixed, .grad_batch = regression_grad_batch,    \
     .log_fixed = regression_log_fixed, .log_batch = regression_log_batch,        \
     .grad_difference = regression_grad_difference, .view = regression_view,      \

@@ -136,7 +136,8 @@ static enum err writer_row(void *context, int set, struct dataprep_row *out, str
     *out = (struct dataprep_row){.x = at[DATAIMAGE_X],
                                  .y = at[DATAIMAGE_Y],
                                  .user = at[DATAIMAGE_USER],
-                                 .item = at[DATAIMAGE_ITEM]};
+                                 .item = at[DATAIMAGE_ITEM],
+                                 .offset = at[DATAIMAGE_OFFSET]};
     return ERR_OK;
 }
 
@@ -354,7 +355,8 @@ static bool set_as_today(const struct head_set *set, const struct dataset *d,
 static enum err read_shape(int fd, const struct head *head, struct data *out,
                            struct dataimage_layout *layout, struct err_info *info)
 {
-    *out = (struct data){.has_test = head->has_test != 0};
+    *out = (struct data){.has_test = head->has_test != 0,
+                         .has_offset = head->sets[0].arrays[DATAIMAGE_OFFSET].bytes > 0};
     memcpy(out->sha256, head->sha256, sizeof out->sha256);
     read_set(&out->train, &head->sets[0]);
     read_set(&out->test, &head->sets[1]);

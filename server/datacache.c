@@ -125,8 +125,9 @@ static char *make_key(const struct dataload_files *f, const struct data_spec *sp
     if (f->has_test)
         print_identity(out, &f->test);
     const char *response = spec->response != NULL ? spec->response : "";
-    fprintf(out, "%d %d %d %d %zu %s|", (int)kind, spec->intercept, spec->standardize,
-            (int)spec->precision, strlen(response), response);
+    const char *offset = spec->offset != NULL ? spec->offset : "";
+    fprintf(out, "%d %d %d %d %zu %s %zu %s|", (int)kind, spec->intercept, spec->standardize,
+            (int)spec->precision, strlen(response), response, strlen(offset), offset);
     if (spec->columns != NULL)
         fprintf(out, "%zu|", spec->column_count);
     for (size_t k = 0; spec->columns != NULL && k < spec->column_count; k++)

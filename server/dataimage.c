@@ -11,7 +11,7 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 #define AFTER     ((size_t)128) /* bytes behind every array: kernels may load whole registers */
 
-static size_t row_bytes(const struct dataset *d, int array)
+static size_t row_bytes(const struct dataset *d, int array, bool has_offset)
 {
     bool triplets = d->kind == DATA_TRIPLETS;
     switch (array) {
@@ -19,6 +19,8 @@ static size_t row_bytes(const struct dataset *d, int array)
         return d->stride * (d->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double));
     case DATAIMAGE_Y:
         return triplets || d->kind == DATA_REGRESSION ? sizeof(double) : 0;
+    case DATAIMAGE_OFFSET:
+        return has_offset ? sizeof(double) : 0;
     default:
         return triplets ? sizeof(uint32_t) : 0;
     }
@@ -35,11 +37,12 @@ static bool place(size_t *size, size_t bytes, size_t *offset)
     return true;
 }
 
-static bool place_arrays(struct dataimage_array *arrays, const struct dataset *d, size_t *size)
+static bool place_arrays(struct dataimage_array *arrays, const struct dataset *d, bool has_offset,
+                         size_t *size)
 {
     for (int k = 0; k < DATAIMAGE_ARRAYS; k++) {
         struct dataimage_array *a = &arrays[k];
-        a->row_bytes = row_bytes(d, k);
+        a->row_bytes = row_bytes(d, k, has_offset);
         if (a->row_bytes == 0 || d->N == 0)
             continue;
         if (__builtin_mul_overflow(d->N, a->row_bytes, &a->bytes) ||
@@ -55,8 +58,8 @@ bool dataimage_layout(struct dataimage_layout *out, const struct data *data)
     for (size_t k = 0; k < data->name_count; k++)
         out->names_bytes += strlen(data->names[k]) + 1;
     return place(&out->size, out->names_bytes, &out->names_offset) &&
-           place_arrays(out->arrays[0], &data->train, &out->size) &&
-           place_arrays(out->arrays[1], &data->test, &out->size);
+           place_arrays(out->arrays[0], &data->train, data->has_offset, &out->size) &&
+           place_arrays(out->arrays[1], &data->test, data->has_offset, &out->size);
 }
 
 static const void *array_at(const struct data *data, const struct dataimage_array *a)
@@ -70,6 +73,7 @@ static size_t attach_set(struct data *data, struct dataset *d, const struct data
     d->y = array_at(data, &arrays[DATAIMAGE_Y]);
     d->user = array_at(data, &arrays[DATAIMAGE_USER]);
     d->item = array_at(data, &arrays[DATAIMAGE_ITEM]);
+    d->offset = array_at(data, &arrays[DATAIMAGE_OFFSET]);
     size_t bytes = 0;
     for (int k = 0; k < DATAIMAGE_ARRAYS; k++)
         bytes += arrays[k].bytes;

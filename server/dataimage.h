@@ -2,7 +2,7 @@
  *
  *     head      DATAIMAGE_HEAD bytes, for whoever writes it down (server/databin.c)
  *     names     of the columns, each with its NUL
- *     train     x, y, user, item: those that its kind has, as core/dataset.h wants them
+ *     train     x, y, user, item, offset: those that it has, as core/dataset.h wants them
  *     test      the same
  *
  * Every array begins on a page and is followed by at least 128 unused bytes of its own. */
@@ -16,14 +16,21 @@
 #include <stdatomic.h>
 
 #define DATAIMAGE_HEAD   4096
-#define DATAIMAGE_LAYOUT 1 /* raise it when the arrays of core/dataset.h mean something else */
+#define DATAIMAGE_LAYOUT 2 /* raise it when the arrays of core/dataset.h mean something else */
 
-enum { DATAIMAGE_X, DATAIMAGE_Y, DATAIMAGE_USER, DATAIMAGE_ITEM, DATAIMAGE_ARRAYS };
+enum {
+    DATAIMAGE_X,
+    DATAIMAGE_Y,
+    DATAIMAGE_USER,
+    DATAIMAGE_ITEM,
+    DATAIMAGE_OFFSET,
+    DATAIMAGE_ARRAYS,
+};
 
 /* Immutable while it is held. */
 struct data {
     struct dataset train, test;
-    bool has_test;
+    bool has_test, has_offset;
     char sha256[2 * DATAFILE_SHA256_HEX]; /* of the file(s): "train" or "train:test" */
     size_t bytes;                         /* of its arrays */
     char **names;                         /* of the columns of x */
@@ -45,8 +52,8 @@ struct dataimage_layout {
     size_t size;
 };
 
-/* From kind, precision, N, columns and stride of the sets and from the names. False: the sizes
- * overflow. */
+/* From kind, precision, N, columns and stride of the sets, from has_offset and from the names.
+ * False: the sizes overflow. */
 bool dataimage_layout(struct dataimage_layout *out, const struct data *data);
 
 /* An image in zeroed memory, in huge pages where it is large; the sets of `data` then point into

@@ -127,13 +127,15 @@ static enum err make_key(const struct dataload *load, const char *sha256, char k
 {
     const struct data_spec *spec = load->spec;
     const char *response = spec->response != NULL ? spec->response : "";
+    const char *offset = spec->offset != NULL ? spec->offset : "";
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
     unsigned char digest[32];
     if (out != NULL) {
-        fprintf(out, "%s|%d %d %d %d %zu %s|", sha256, (int)load->kind, spec->intercept,
-                spec->standardize, (int)spec->precision, strlen(response), response);
+        fprintf(out, "%s|%d %d %d %d %zu %s %zu %s|", sha256, (int)load->kind, spec->intercept,
+                spec->standardize, (int)spec->precision, strlen(response), response, strlen(offset),
+                offset);
         if (spec->columns != NULL)
             fprintf(out, "%zu|", spec->column_count);
         for (size_t k = 0; spec->columns != NULL && k < spec->column_count; k++)

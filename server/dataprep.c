@@ -36,6 +36,9 @@ static void choose_named(struct dataprep_choice *c, const struct data_spec *spec
         if (spec->response != NULL && strcmp(spec->columns[k], spec->response) == 0)
             mistake_add(mistakes, pointer, "\"%s\" is the response; it cannot be a covariate too",
                         spec->response);
+        if (spec->offset != NULL && strcmp(spec->columns[k], spec->offset) == 0)
+            mistake_add(mistakes, pointer, "\"%s\" is the offset; it cannot be a covariate too",
+                        spec->offset);
     }
 }
 
@@ -53,7 +56,7 @@ static void choose_rest(struct dataprep_choice *c, const struct data_spec *spec,
                         const struct table *table)
 {
     for (size_t j = 0; j < table->columns; j++)
-        if (spec->response == NULL || j != c->response)
+        if ((spec->response == NULL || j != c->response) && j != c->offset)
             c->columns[c->count++] = j;
 }
 
@@ -65,13 +68,16 @@ static enum err choose(struct dataprep_choice *c, const struct data_spec *spec,
     size_t room = table->columns > spec->column_count ? table->columns : spec->column_count;
     if (train != NULL && train->count > room)
         room = train->count;
-    *c = (struct dataprep_choice){.intercept = spec->intercept};
+    *c = (struct dataprep_choice){.intercept = spec->intercept, .offset = SIZE_MAX};
     c->columns = calloc(room + 1, sizeof *c->columns);
     if (c->columns == NULL)
         return no_memory(info);
     if (spec->response != NULL)
         c->response = locate(table, spec->response, train != NULL ? "/data/test" : "/data/response",
                              mistakes);
+    if (spec->offset != NULL)
+        c->offset =
+            locate(table, spec->offset, train != NULL ? "/data/test" : "/data/offset", mistakes);
     if (mistakes->count > 0)
         return ERR_INVALID;
     if (train != NULL)
@@ -322,7 +328,8 @@ enum err dataprep_plan(struct dataprep_plan *plan, const struct data_spec *spec,
                        struct mistakes *mistakes, struct err_info *info)
 {
     enum err code;
-    *plan = (struct dataprep_plan){.shape.has_test = test != NULL};
+    *plan = (struct dataprep_plan){
+        .shape = {.has_test = test != NULL, .has_offset = spec->offset != NULL}};
     if (kind == DATA_TRIPLETS) {
         code = plan_triplets(&plan->shape.train, &plan->choice[0], train, mistakes, info);
         if (code == ERR_OK && test != NULL)
@@ -365,6 +372,8 @@ static void put_dense(const struct dataprep_plan *plan, int set, const double *r
     }
     if (out->y != NULL)
         *out->y = row[c->response];
+    if (out->offset != NULL)
+        *out->offset = row[c->offset];
 }
 
 /* False: it was another row when it was planned. */
@@ -434,7 +443,8 @@ static enum err memory_row(void *context, int set, struct dataprep_row *out, str
     *out = (struct dataprep_row){.x = at[DATAIMAGE_X],
                                  .y = (double *)(void *)at[DATAIMAGE_Y],
                                  .user = (uint32_t *)(void *)at[DATAIMAGE_USER],
-                                 .item = (uint32_t *)(void *)at[DATAIMAGE_ITEM]};
+                                 .item = (uint32_t *)(void *)at[DATAIMAGE_ITEM],
+                                 .offset = (double *)(void *)at[DATAIMAGE_OFFSET]};
     return ERR_OK;
 }
 

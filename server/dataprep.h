@@ -14,7 +14,7 @@
  * intercept is added behind them. */
 struct dataprep_choice {
     size_t *columns, count;
-    size_t response;
+    size_t response, offset; /* offset: SIZE_MAX when there is none */
     bool intercept;
 };
 
@@ -34,7 +34,7 @@ void dataprep_plan_release(struct dataprep_plan *plan);
  * columns already. */
 struct dataprep_row {
     void *x;
-    double *y;
+    double *y, *offset;
     uint32_t *user, *item;
 };
 

@@ -80,6 +80,8 @@ static json_t *parameter(const struct param_spec *spec)
              spec->kind == PARAM_STEP ? json_text("auto") : describe_value(spec, spec->fallback));
     if (spec->kind == PARAM_REAL || spec->kind == PARAM_INT)
         put_bounds(&out, spec);
+    if (spec->list)
+        json_put(&out, "list", json_true());
     if (spec->kind == PARAM_CHOICE)
         json_put(&out, "choices", words(spec->choices));
     json_put(&out, "help", json_text(spec->help));

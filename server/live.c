@@ -202,6 +202,8 @@ static enum err make_model(struct live *live, struct err_info *info)
     struct job_limits none = {0};
     enum err code =
         live->spec.model->init(&live->model, live->spec.model_params, train, test, info);
+    if (code == ERR_OK)
+        code = spec_list(&live->spec, live->model, info);
     if (code != ERR_OK)
         return code;
     code = spec_bind(&live->spec, live->model, &none, &live->bound, &mistakes);

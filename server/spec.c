@@ -398,6 +398,7 @@ void spec_release(struct job_spec *spec)
     free(spec->data.offset);
     spec_names_free(spec->data.columns, spec->data.column_count);
     free(spec->step_values);
+    free(spec->model_list);
     free(spec->start_values);
     spec_names_free(spec->save_names, spec->save_count);
     *spec = (struct job_spec){0};

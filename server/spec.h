@@ -76,6 +76,8 @@ struct job_spec {
 
     const struct model_type *model;
     double model_params[PARAM_MAX];
+    double *model_list; /* a setting that was given as a list; NULL: none was */
+    size_t model_list_at, model_list_count;
     struct data_spec data;
 
     const struct sampler_type *sampler;
@@ -123,6 +125,11 @@ void spec_release(struct job_spec *spec);
  * the same spec. A default batch_size or metric_every that is not known yet is null. NULL: out of
  * memory. */
 json_t *spec_resolved(const struct job_spec *spec);
+
+/* Hands the model, just made, the setting that was given as a list. ERR_INVALID when it does not fit;
+ * the pointer to it is spec_list_pointer. */
+enum err spec_list(const struct job_spec *spec, struct model *model, struct err_info *info);
+void spec_list_pointer(const struct job_spec *spec, char *out, size_t size);
 
 struct spec_bound {
     uint32_t *save; /* coordinates in increasing order; NULL: all */

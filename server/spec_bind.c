@@ -201,6 +201,21 @@ static void check_storage(const struct job_spec *spec, const struct spec_bound *
                       draws, bound->width, (double)bytes / 1e6, (double)limit / 1e6);
 }
 
+/* ---- a setting that is a list ---- */
+
+enum err spec_list(const struct job_spec *spec, struct model *model, struct err_info *info)
+{
+    return spec->model_list == NULL ? ERR_OK
+                                    : spec->model->set_list(model, spec->model_list_at,
+                                                            spec->model_list,
+                                                            spec->model_list_count, info);
+}
+
+void spec_list_pointer(const struct job_spec *spec, char *out, size_t size)
+{
+    snprintf(out, size, "/model/%s", spec->model->params.specs[spec->model_list_at].name);
+}
+
 /* ---- the whole ---- */
 
 /* All that chain_check looks at has been checked here or by spec_parse, with its own pointer, but

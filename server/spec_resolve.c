@@ -50,9 +50,11 @@ static json_t *settings(const char *name, struct param_table table, const double
     json_put(&out, "name", json_text(name));
     for (size_t i = 0; i < table.count; i++) {
         const struct param_spec *spec = &table.specs[i];
+        bool list = spec->list && job->model_list != NULL && job->model_list_at == i;
         json_put(&out, spec->name,
-                 spec->kind == PARAM_STEP ? step_size(&job->step, job->step_own)
-                                          : describe_value(spec, values[i]));
+                 list                       ? number_list(job->model_list, job->model_list_count)
+                 : spec->kind == PARAM_STEP ? step_size(&job->step, job->step_own)
+                                            : describe_value(spec, values[i]));
     }
     return out;
 }

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define REGISTRY_MAX 64
@@ -132,6 +133,21 @@ struct settings {
     double *values;
 };
 
+static void parse_list(const struct settings *s, const struct place *place, const json_t *json,
+                       size_t i)
+{
+    struct job_spec *job = s->parse->spec;
+    if (json_array_size(json) == 0) {
+        place_mistake(place, "is empty; give one number or one per coefficient");
+        return;
+    }
+    free(job->model_list);
+    job->model_list = NULL;
+    job->model_list_at = i;
+    parse_numbers(s->parse, place, json, &s->table.specs[i], &job->model_list,
+                  &job->model_list_count);
+}
+
 static void parse_setting(void *context, const struct place *place, const json_t *json)
 {
     const struct settings *s = context;
@@ -141,7 +157,10 @@ static void parse_setting(void *context, const struct place *place, const json_t
     switch (spec->kind) {
     case PARAM_REAL:
     case PARAM_INT:
-        parse_number(place, json, spec, &s->values[i]);
+        if (spec->list && json_is_array(json))
+            parse_list(s, place, json, i);
+        else
+            parse_number(place, json, spec, &s->values[i]);
         break;
     case PARAM_BOOL:
         if (field_boolean(place, json, &flag))

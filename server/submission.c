@@ -26,10 +26,15 @@ static enum err load_model(struct submission *sub, struct app *app, const char *
         return code;
     const struct dataset *train = sub->data != NULL ? &sub->data->train : NULL;
     const struct dataset *test = sub->data != NULL && sub->data->has_test ? &sub->data->test : NULL;
+    char pointer[80];
+    snprintf(pointer, sizeof pointer, "%s", spec->model->data != DATA_NONE ? "/data" : "/model");
     code = spec->model->init(&sub->model, spec->model_params, train, test, &sub->info);
+    if (code == ERR_OK && spec->model_list != NULL) {
+        code = spec_list(spec, sub->model, &sub->info);
+        spec_list_pointer(spec, pointer, sizeof pointer);
+    }
     if (code == ERR_INVALID || code == ERR_UNSUPPORTED || code == ERR_TOO_LARGE) {
-        mistake_add(&sub->mistakes, spec->model->data != DATA_NONE ? "/data" : "/model", "%s",
-                    sub->info.message);
+        mistake_add(&sub->mistakes, pointer, "%s", sub->info.message);
         return ERR_INVALID;
     }
     return code;

@@ -117,6 +117,21 @@ Test(dataprep, named_columns_are_taken_in_the_order_of_the_names)
     dataimage_release(&p.data);
 }
 
+Test(dataprep, an_offset_is_no_covariate_and_stays_as_it_is)
+{
+    struct data_spec spec = {.response = "y", .offset = "b", .standardize = true};
+    struct prepared p = prepare_well(&spec, DATA_REGRESSION, TRAIN, "y,b,c,a\n1,-2.25,7,3\n");
+    expect_names(&p.data, "a c");
+    cr_expect_eq(p.data.train.columns, 2);
+    cr_expect(p.data.train.offset[0] == 10 && p.data.train.offset[2] == 60);
+    cr_expect_eq(p.data.test.offset[0], -2.25);
+    dataimage_release(&p.data);
+    spec.offset = NULL;
+    p = prepare_well(&spec, DATA_REGRESSION, TRAIN, NULL);
+    cr_expect_null(p.data.train.offset);
+    dataimage_release(&p.data);
+}
+
 Test(dataprep, rows_without_a_response_have_all_columns)
 {
     struct data_spec spec = {0};
@@ -185,6 +200,13 @@ Test(dataprep, mistakes_say_where_they_are)
          NULL,
          "/data/columns/1",
          "response"},
+        {{.response = "y", .offset = "exposure"}, TRAIN, NULL, "/data/offset", "exposure"},
+        {{.response = "y", .offset = "a", .columns = a, .column_count = 1},
+         TRAIN,
+         NULL,
+         "/data/columns/0",
+         "offset"},
+        {{.response = "y", .offset = "b"}, TRAIN, "a,c,y\n1,2,0\n", "/data/test", "b"},
         {{.response = "y", .columns = none}, TRAIN, NULL, "/data/columns", "no columns"},
         {{.response = "y"}, "y\n0\n1\n", NULL, "/data/columns", "no columns"},
         {{.response = "y"}, TRAIN, "a,b,y\n1,2,0\n", "/data/test", "c"},

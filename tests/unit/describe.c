@@ -52,6 +52,7 @@ static void expect_parameter(const json_t *parameter, const struct param_spec *s
     cr_expect_str_eq(text_of(parameter, "kind"), kinds[spec->kind]);
     cr_expect_str_eq(text_of(parameter, "help"), spec->help);
     cr_expect_eq(json_object_get(parameter, "choices") != NULL, spec->kind == PARAM_CHOICE);
+    cr_expect_eq(json_is_true(json_object_get(parameter, "list")), spec->list != 0);
     if (spec->kind == PARAM_CHOICE)
         expect_choices(parameter, spec);
     else if (spec->kind == PARAM_STEP)
