@@ -36,7 +36,7 @@ void linear_release(struct linear *l);
 /* Sums over the rows idx[0..n), or 0..n-1 when idx is NULL. */
 struct linear_batch {
     const double *theta; /* columns, and psi if it is free; this and the sums: padded to PAD, with
-                          * zeros, or NaN in NaN's wake */
+                          * zeros, or NaN in the wake of what is not finite */
     const uint32_t *idx;
     size_t n;
     double *sum, *sumsq; /* sumsq may be NULL */
