@@ -18,11 +18,10 @@ export function Overview({ job }) {
   return (
     <div class="stack">
       <Verdict job={job} verdict={diagnostics.data?.verdict} />
-      {!begun && <Plan job={job} />}
+      {(!begun || (diagnostics.error && !diagnostics.data)) && <Plan job={job} />}
       <Chains job={job} chains={diagnostics.data?.chains} />
-      {begun && <Plan job={job} />}
       <Resource of={diagnostics} what="diagnostics">
-        {(data) => <><History history={data.history} id={job.id} /><Numbers data={data} job={job} /><Checks data={data} /></>}
+        {(data) => <><History history={data.history} id={job.id} /><Numbers data={data} job={job} /><Plan job={job} /><Checks data={data} /></>}
       </Resource>
     </div>
   );
@@ -55,7 +54,7 @@ function Verdict({ job, verdict }) {
   );
 }
 
-const EVIDENCE = { noise: "gradient noise:", energy: "energy:", stein: "Stein:", reference: "reference:", step_size: "step size:" };
+const EVIDENCE = { noise: "gradient noise:", energy: "energy:", stein: "Stein:", reference: "reference:", step_size: "step size:", half_step: "half the step size:" };
 const RANK = ["good", "unknown", "warn", "bad"]; // what is not known is not good yet
 const worst = (a, b) => RANK[Math.max(RANK.indexOf(a), RANK.indexOf(b))];
 

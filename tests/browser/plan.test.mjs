@@ -1,0 +1,156 @@
+// Jobs that leave something to the daemon: the form for it, the plan on the page of the job, copies.
+import assert from "node:assert/strict";
+import { live, rowsOf, shows, tab } from "./browser.mjs";
+import { eventually, logisticCsv } from "./daemon.mjs";
+
+let planned;
+
+export async function prepare(daemon) {
+  daemon.file("train.csv", logisticCsv(600));
+  planned = await daemon.run({ name: "left to the daemon", model: "logistic", data: { path: "train.csv" }, sampler: "sgbd", target: { seconds: 2 }, seed: 3 });
+}
+
+const asks = (t) => t.allow(/status of 422 .*validate_only=true/);
+const field = (page, at) => page.locator(`[data-at="${at}"]`);
+const valid = (page) => page.locator(".lamp", { hasText: /^valid/ }).waitFor();
+const fact = (card, name) => card.locator("dl > div").filter({ has: card.page().locator("dt", { hasText: name }) }).first().locator("dd").innerText();
+
+// The page gets another answer for the job than the daemon's: what changes is put over it.
+async function withJob(page, id, change) {
+  await page.route((url) => url.pathname === `/v1/jobs/${id}`, async (route) => {
+    const { "if-none-match": known, ...headers } = route.request().headers(); // an answer of 304 has no body
+    const reply = await route.fetch({ headers });
+    await route.fulfill({ response: reply, json: { ...(await reply.json()), ...change } });
+  });
+}
+
+export default {
+  async "what is left open says so in the form, and what is given by hand does not"(t) {
+    asks(t);
+    const page = await t.page("/new");
+    await field(page, "/model").selectOption("logistic");
+    await field(page, "/data/path").selectOption("train.csv");
+    await page.locator(".lamp", { hasText: /^valid, at most/ }).waitFor();
+    for (const at of ["/iterations", "/warmup", "/thin", "/batch_size"]) assert.equal(await field(page, at).getAttribute("placeholder"), "auto", at);
+    await field(page, "/target/sd_error").fill("0.05");
+    await field(page, "/gradient/estimator").selectOption("control_variate");
+    await field(page, "/gradient/centre").selectOption("pilot");
+    await field(page, "/precondition").selectOption("dense");
+    await field(page, "/iterations").fill("auto");
+    await valid(page);
+    const editor = page.getByLabel("The job as JSON");
+    await eventually("all of it in the JSON", async () => {
+      const { gradient, precondition, target, iterations } = JSON.parse(await editor.inputValue());
+      return JSON.stringify([gradient, precondition, target, iterations]) === JSON.stringify([{ estimator: "control_variate", centre: "pilot" }, "dense", { sd_error: 0.05 }, "auto"]);
+    });
+    await field(page, "/iterations").fill("automatic");
+    await page.getByText("“automatic” is not a number").waitFor();
+    await editor.fill('{"model": "logistic", "data": {"path": "train.csv"}, "sampler": {"name": "sgbd", "step_size": 0.05}}');
+    await page.locator(".lamp", { hasText: /^valid, about/ }).waitFor();
+    assert.match(await field(page, "/precondition").locator("option").first().innerText(), /by default: none/);
+    assert.equal(await field(page, "/iterations").getAttribute("placeholder"), "10000");
+    await field(page, "/target/sd_error").waitFor({ state: "detached" });
+  },
+
+  async "a mistake in what is wanted is at its field"(t) {
+    asks(t);
+    const page = await t.page("/new");
+    await field(page, "/model").selectOption("skew_normal");
+    await valid(page);
+    await field(page, "/target/sd_error").fill("7");
+    await field(page, "/target/sd_error").locator("xpath=ancestor::label").locator(".problem").waitFor();
+    await page.locator(".lamp", { hasText: "1 mistake" }).waitFor();
+    assert.equal(await field(page, "/gradient/estimator").count(), 0, "without data there is no noise to reduce");
+  },
+
+  async "the plan is the daemon's: every choice, every reason"(t) {
+    const page = await t.page(`/jobs/${planned.id}`);
+    const { plan, request } = await t.daemon.get(`/v1/jobs/${planned.id}`);
+    assert.equal(plan.state, "ready");
+    const card = page.getByLabel("Plan", { exact: true });
+    await card.getByText("What it rests on").click();
+    const shown = await card.innerText();
+    for (const line of plan.why) assert.ok(shown.includes(line), line);
+    const plain = (text) => Number(text.replace(/\s/g, ""));
+    assert.equal(plain(await fact(card, /^iterations/)), request.iterations);
+    assert.equal(plain(await fact(card, /^warm-up/)), request.warmup);
+    assert.ok(plan.auto.includes("iterations"));
+    assert.match(shown, /^iterations$/im, "not “iterations (given)”");
+    assert.match(shown, plan.target_met ? /Within the target/ : /Not within the target/);
+    const length = await page.locator(".job-head .facts").innerText();
+    assert.match(length.replace(/[\s\u202f]/g, ""), new RegExp(`of${request.warmup}\\+${request.iterations}iterations`));
+  },
+
+  async "a job that is being planned says at what, and goes on by itself"(t) {
+    const page = await t.page(null);
+    const pending = { state: "running", reason: "planning: Newton step 3, gradient 0.12", plan: { state: "pending", auto: ["step_size", "iterations", "warmup"] }, progress: null };
+    const open = { ...planned.request, iterations: "auto", warmup: "auto", thin: "auto", batch_size: "auto" };
+    await withJob(page, planned.id, { ...pending, request: open });
+    await page.goto(`${t.daemon.url}/#/jobs/${planned.id}`);
+    const card = page.getByLabel("Plan", { exact: true });
+    await card.getByText("Newton step 3, gradient 0.12").waitFor();
+    await card.getByText("Left to the daemon: step size, iterations and warm-up.").waitFor();
+    await page.locator(".job-head").getByText("of a length to be chosen").waitFor();
+    await page.locator(".job-head").getByText("batches to be chosen").waitFor();
+    await tab(page, "Traces");
+    await page.getByText("No draws yet").waitFor();
+    await tab(page, "Overview");
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+    await live(page);
+    await page.reload();
+    await card.getByText("What it rests on").waitFor();
+  },
+
+  async "a plan is followed from its beginning to its end"(t) {
+    asks(t);
+    const page = await t.page("/new");
+    await field(page, "/model").selectOption("logistic");
+    await field(page, "/data/path").selectOption("train.csv");
+    await field(page, "/target/seconds").fill("1");
+    await field(page, "/name").fill("planned and watched");
+    await valid(page);
+    await page.getByRole("button", { name: "Submit" }).click();
+    await page.getByRole("heading", { name: "planned and watched" }).waitFor();
+    await page.locator(".job-head .mark", { hasText: "succeeded" }).waitFor();
+    const job = await t.daemon.get(`/v1/jobs/${page.url().split("/").at(-1)}`);
+    const card = page.getByLabel("Plan", { exact: true });
+    await card.getByText(job.plan.why[0], { exact: true }).waitFor();
+    await tab(page, "Log");
+    await page.getByText(job.plan.why[0]).first().waitFor();
+  },
+
+  async "a copy has the numbers of its original, or has them chosen anew"(t) {
+    asks(t);
+    const page = await t.page(`/jobs/${planned.id}`);
+    await page.getByRole("button", { name: "Clone…" }).click();
+    await page.getByText("a copy of").waitFor();
+    await shows(field(page, "/iterations"), String(planned.request.iterations));
+    await valid(page);
+    const editor = page.getByLabel("The job as JSON");
+    assert.equal(JSON.parse(await editor.inputValue()).iterations, planned.request.iterations);
+    await page.getByRole("button", { name: "Choose anew" }).click();
+    await shows(field(page, "/iterations"), "");
+    await page.locator(".lamp", { hasText: /^valid, at most/ }).waitFor();
+    const doc = JSON.parse(await editor.inputValue());
+    for (const name of planned.plan.auto) assert.ok(!(name in doc), name);
+    assert.equal(doc.sampler.step_size, undefined);
+    assert.equal(await page.getByRole("button", { name: "Choose anew" }).count(), 0);
+  },
+
+  async "coordinates that are not parameters have names of their own"(t) {
+    const page = await t.page(`/jobs/${planned.id}?tab=noise`);
+    const table = page.getByRole("table", { name: "Noise tolerance per coordinate" });
+    await table.locator(".vrow code").first().waitFor();
+    const { parameters } = await t.daemon.get(`/v1/jobs/${planned.id}/diagnostics?order=worst`);
+    assert.deepEqual((await rowsOf(table)).map((row) => row.Coordinate), parameters.map((p) => p.coordinate ?? p.name));
+  },
+
+  async "the energy of the draws stands beside that of the plan"(t) {
+    const { checks } = await t.daemon.get(`/v1/jobs/${planned.id}/diagnostics?limit=1`);
+    const page = await t.page(`/jobs/${planned.id}`);
+    const card = page.getByLabel("Checks");
+    await card.waitFor();
+    const shown = await card.innerText();
+    assert.equal(/\|u\|²\/d of the draws/.test(shown), checks.energy?.whitened !== undefined, JSON.stringify(checks.energy));
+  },
+};
