@@ -308,7 +308,7 @@ enum err planning_pilot(struct planning *p, double sigma, double draws, struct e
 
 static double draws_needed(const struct planning *p)
 {
-    return fmax(400.0, 8000.0 / (double)p->model->d);
+    return fmax(200.0, fmin(2000.0, 8000.0 / (double)p->model->d));
 }
 
 void planning_give_up_centre(struct planning *p)
