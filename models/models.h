@@ -11,6 +11,7 @@
     X(student_t)            \
     X(poisson)              \
     X(negative_binomial)    \
+    X(softmax)              \
     X(matrix_factorization) \
     X(ica)                  \
     X(skew_normal)          \
