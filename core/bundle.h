@@ -59,6 +59,8 @@ struct walk {
 struct crowd_rows {
     size_t chains, n; /* rows in CROWD_GROUPS groups at most, half of that 8 wide */
     const uint32_t *idx[BUNDLE_LANES / 4]; /* n each, and the last again up to a multiple of 16 */
+    /* As many of other chains that come next, to ask the memory for meanwhile; NULL: none. */
+    const uint32_t *next[BUNDLE_LANES / 4];
 };
 
 /* What happens once per iteration, whatever the number of bundles. */

@@ -60,6 +60,10 @@ double gradient_tau_scale(const struct gradient *gs)
 void gradient_draw(struct gradient *gs, struct minibatch *like, struct rng *rng_batch)
 {
     minibatch_draw(like, rng_batch, gs->idx);
+}
+
+void gradient_ask(const struct gradient *gs)
+{
     if (gs->model->linear != NULL)
         linear_ask(gs->model->linear, gs->idx, gs->batch.n);
 }
@@ -107,6 +111,7 @@ void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng
             fill(tau, m->noise_tau, m->d);
     } else {
         gradient_draw(gs, &gs->batch, rng_batch);
+        gradient_ask(gs);
         batch_estimate(gs, theta, g, tau);
     }
     if (m->type->grad_noise != NULL && !known)

@@ -16,8 +16,8 @@
 struct gradient {
     const struct model *model; /* borrowed */
     struct minibatch batch;
-    bool full; /* n == N without replacement, or N == 0 */
-    uint32_t *idx; /* padded */
+    bool full;           /* n == N without replacement, or N == 0 */
+    uint32_t *idx;       /* padded */
     double *sum, *sumsq; /* scratch: padded(d), and twice that for artificial noise */
     void *work;
 };
@@ -32,12 +32,13 @@ void gradient_release(struct gradient *gs);
 void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng_batch,
                        struct rng *rng_noise, double *g, double *tau);
 
-/* The same in steps, for minibatches, as core/lockstep.h takes them: the rows, which the memory is
- * asked for at once (`like` is gs->batch or that of a source of the same rows, whose tables are in
- * the cache); then, at theta, the fixed part in g and the sums over the rows in gs->sum and, with
- * `squares`, gs->sumsq. The estimate is g + scale * sum, and tau_scale is tau per unit of the
- * sample sd. */
+/* The same in steps, for minibatches, as core/lockstep.h takes them: the rows (`like` is gs->batch
+ * or that of a source of the same rows, whose tables are in the cache); a word to the memory that
+ * they will be wanted; then, at theta, the fixed part in g and the sums over the rows in gs->sum
+ * and, with `squares`, gs->sumsq. The estimate is g + scale * sum, and tau_scale is tau per unit of
+ * the sample sd. */
 void gradient_draw(struct gradient *gs, struct minibatch *like, struct rng *rng_batch);
+void gradient_ask(const struct gradient *gs);
 void gradient_parts(struct gradient *gs, const double *theta, double *g, bool squares);
 double gradient_scale(const struct gradient *gs);
 double gradient_tau_scale(const struct gradient *gs);

@@ -366,6 +366,15 @@ INLINE void crowd_fill(struct kind kind, struct crowd *c, const struct linear *l
         }
 }
 
+/* The rows of a group that comes later. */
+INLINE void crowd_ask(struct kind kind, const struct linear *l, const uint32_t *idx)
+{
+    for (size_t k = 0; k < 16; k++)
+        __builtin_prefetch(row_of(l->data->x, idx, k, 16 * kind.quarters));
+    for (size_t k = 0; l->offset != NULL && k < 16; k++)
+        __builtin_prefetch((const float *)l->offset + idx[k]);
+}
+
 INLINE void crowd_residuals(struct kind kind, struct crowd *c, const struct linear *l,
                             const struct crowd_rows *rows, const struct bundle *b)
 {
@@ -376,11 +385,12 @@ INLINE void crowd_residuals(struct kind kind, struct crowd *c, const struct line
     for (size_t k = 0; k < rows->chains; k++) {
         struct line theta = theta_line(kind, b->theta + k * lines);
 #pragma GCC unroll 1
-        for (size_t g = 0; g < groups; g++, q++)
-            c->r[q] =
-                link_slopes(kind.real, kind.logistic, &call,
-                            group_predict(kind, &c->x[q * lines], theta), c->y[q], c->offset[q])
-                    .eta;
+        for (size_t g = 0; g < groups; g++, q++) {
+            struct line eta = group_predict(kind, &c->x[q * lines], theta);
+            if (rows->next[k] != NULL)
+                crowd_ask(kind, l, rows->next[k] + 16 * g);
+            c->r[q] = link_slopes(kind.real, kind.logistic, &call, eta, c->y[q], c->offset[q]).eta;
+        }
         if (rows->n % 16 != 0)
             c->r[q - 1] = cut_off(kind.real, c->r[q - 1], rows->n % 16);
     }

@@ -205,12 +205,14 @@ static size_t first_of(const struct crew *crew, size_t bundle)
     return at < crew->count ? at : crew->count;
 }
 
-static void draw_rows(struct crew *crew, size_t bundle)
+static void draw_rows(struct crew *crew, size_t bundle, bool ask)
 {
     struct minibatch *first = &crew->chains[0]->source.batch;
     for (size_t at = first_of(crew, bundle); at < first_of(crew, bundle + 1); at++) {
         struct gradient *gs = &crew->chains[at]->source;
         gradient_draw(gs, first, &crew->chains[at]->rng[RNG_BATCH]);
+        if (ask)
+            gradient_ask(gs);
         for (size_t k = first->n; k < padded(first->n); k++)
             gs->idx[k] = gs->idx[first->n - 1];
     }
@@ -238,10 +240,14 @@ static void sum_each(const struct walk *w, struct bundle *b, size_t lane, struct
         memcpy(b->sumsq + lane, c->source.sumsq, bytes);
 }
 
-static void sum_at_once(struct crew *crew, struct bundle *b, size_t from, size_t to, bool squares)
+static void sum_at_once(struct crew *crew, size_t bundle, size_t next, bool squares)
 {
     const struct walk *w = &crew->walk;
+    struct bundle *b = &crew->bundles[bundle];
+    size_t from = first_of(crew, bundle), to = first_of(crew, bundle + 1);
     struct crowd_rows rows = {.chains = to - from, .n = crew->chains[from]->source.batch.n};
+    for (size_t at = first_of(crew, next); next != bundle && at < first_of(crew, next + 1); at++)
+        rows.next[at - first_of(crew, next)] = crew->chains[at]->source.idx;
     for (size_t at = from, lane = 0; at < to; at++, lane += w->slots) {
         struct chain *c = crew->chains[at];
         const struct model *m = c->source.model;
@@ -253,14 +259,15 @@ static void sum_at_once(struct crew *crew, struct bundle *b, size_t from, size_t
     kernels->bundle_sums(crew->linear, &rows, b, squares);
 }
 
-static void sum_terms(struct crew *crew, size_t bundle, bool look)
+/* `next`: the bundle whose rows are to be asked for meanwhile; itself: none. */
+static void sum_terms(struct crew *crew, size_t bundle, size_t next, bool look)
 {
     const struct walk *w = &crew->walk;
     struct bundle *b = &crew->bundles[bundle];
     size_t from = first_of(crew, bundle), to = first_of(crew, bundle + 1);
     bool squares = look || w->rule == BARKER_CORRECTED;
     if (crew->linear != NULL)
-        sum_at_once(crew, b, from, to, squares);
+        sum_at_once(crew, bundle, next, squares);
     for (size_t at = from, lane = 0; at < to; at++, lane += w->slots) {
         if (crew->linear == NULL)
             sum_each(w, b, lane, crew->chains[at], squares);
@@ -269,19 +276,22 @@ static void sum_terms(struct crew *crew, size_t bundle, bool look)
     }
 }
 
-/* The rows of the next bundle are on their way while this one works. */
+/* The rows of the next bundle are on their way while this one works: asked for at once, or bit by
+ * bit by the kernel that sums. */
 static bool walk_by_rows(struct crew *crew, uint64_t n, bool look)
 {
     size_t last = crew->bundle_count - 1;
-    bool ahead = last > 0, well = true;
+    bool ahead = last > 0, ask = crew->linear == NULL, well = true;
     for (uint64_t t = 0; t < n && well; t++) {
         walk_on(&crew->walk);
         if (t == 0 || !ahead)
-            draw_rows(crew, 0);
+            draw_rows(crew, 0, true);
         for (size_t k = 0; k <= last; k++) {
-            if (ahead && (k < last || t + 1 < n))
-                draw_rows(crew, k < last ? k + 1 : 0);
-            sum_terms(crew, k, look && t == 0);
+            size_t next = k < last ? k + 1 : 0;
+            bool more = ahead && (k < last || t + 1 < n);
+            if (more)
+                draw_rows(crew, next, ask);
+            sum_terms(crew, k, more ? next : k, look && t == 0);
             well &= kernels->bundle_step(&crew->walk, &crew->bundles[k]);
         }
     }

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORDS 1024 /* random words of 32 bits fetched at a time, at most */
+#define WORDS      1024 /* random words of 32 bits fetched at a time, at most */
+#define LOW_STAMPS 8192 /* stamps by the lowest bits of a row, ... */
+#define FEW        48   /* for batches of so few rows that seldom two of them share one */
 
 /* Entries of a table for n rows: sparse, so that two rows seldom want the same place. */
 static size_t table_size(size_t n)
@@ -40,10 +42,12 @@ bool minibatch_init(struct minibatch *mb, size_t N, size_t n, bool replacement)
     if (table) {
         mb->mask = (uint32_t)table_size(n) - 1;
         mb->seen = calloc(table_size(n), sizeof *mb->seen);
+        mb->low = n <= FEW ? calloc(LOW_STAMPS, 1) : NULL;
     } else if (distinct) {
         mb->stamp = calloc(N, 1);
     }
-    if (mb->bits && mb->candidate && (!distinct || mb->stamp || mb->seen))
+    bool marks = mb->stamp || (mb->seen && (mb->low || n > FEW));
+    if (mb->bits && mb->candidate && (!distinct || marks))
         return true;
     minibatch_release(mb);
     return false;
@@ -55,13 +59,16 @@ size_t minibatch_bytes(size_t N, size_t n, bool replacement)
     size_t scratch = WORDS * (sizeof *mb.bits / 2 + sizeof *mb.candidate);
     if (replacement || n == N)
         return scratch;
-    return scratch + (needs_table(&mb) ? table_size(n) * sizeof *mb.seen : N);
+    if (!needs_table(&mb))
+        return scratch + N;
+    return scratch + table_size(n) * sizeof *mb.seen + (n <= FEW ? LOW_STAMPS : 0);
 }
 
 void minibatch_release(struct minibatch *mb)
 {
     free(mb->stamp);
     free(mb->seen);
+    free(mb->low);
     free(mb->bits);
     free(mb->candidate);
     *mb = (struct minibatch){0};
@@ -142,6 +149,24 @@ static size_t look_up_all(uint64_t *restrict seen, uint32_t mask, uint32_t round
     return done;
 }
 
+/* Whether no two of the few first candidates can be the same: they differ in their lowest bits. */
+static bool clearly_distinct(struct minibatch *mb, size_t count)
+{
+    uint8_t *restrict low = mb->low, epoch = ++mb->low_epoch;
+    const uint32_t *restrict candidate = mb->candidate;
+    unsigned clash = 0;
+    if (epoch == 0) {
+        memset(low, 0, LOW_STAMPS);
+        epoch = mb->low_epoch = 1;
+    }
+    for (size_t k = 0; k < count; k++) {
+        uint8_t *at = &low[candidate[k] % LOW_STAMPS];
+        clash |= *at == epoch;
+        *at = epoch;
+    }
+    return clash == 0;
+}
+
 static void draw_distinct(struct minibatch *mb, struct rng *rng, size_t wanted, uint32_t *idx)
 {
     if (mb->seen != NULL)
@@ -151,6 +176,10 @@ static void draw_distinct(struct minibatch *mb, struct rng *rng, size_t wanted, 
     for (size_t done = 0; done < wanted;) {
         size_t words = done == 0 ? mb->words : words_for(mb, wanted - done);
         size_t count = draw_candidates(mb, rng, words);
+        if (done == 0 && mb->low != NULL && count >= wanted && clearly_distinct(mb, wanted)) {
+            memcpy(idx, mb->candidate, wanted * sizeof *idx);
+            return;
+        }
         for (size_t at = 0, turn; at < count && done < wanted; at += turn) {
             const uint32_t *candidate = mb->candidate + at;
             turn = count - at < wanted - done ? count - at : wanted - done;
