@@ -66,6 +66,24 @@ export default {
     await page.locator(".job-head .mark", { hasText: "succeeded" }).waitFor();
   },
 
+  async "an offset is no covariate, and prior scales may be one for each"(t) {
+    asks(t);
+    const page = await t.page("/new");
+    await field(page, "/model").selectOption("poisson");
+    await field(page, "/data/path").selectOption("train.csv");
+    await field(page, "/data/offset").selectOption("x3");
+    await field(page, "/model/prior_sd").fill("1, 2.5");
+    await page.locator(".lamp", { hasText: /^valid/ }).waitFor();
+    await eventually("x3 as the offset", async () => /x3\s+offset/.test(await page.getByRole("region", { name: "First rows of train.csv" }).innerText()));
+    const doc = JSON.parse(await page.getByLabel("The job as JSON").inputValue());
+    assert.deepEqual([doc.data.offset, doc.model.prior_sd], ["x3", [1, 2.5]]);
+    await field(page, "/data/columns").selectOption("some");
+    assert.deepEqual(await page.getByRole("group", { name: "Columns that are used" }).locator(".chip").allInnerTexts(), ["x1", "x2"]);
+    await page.locator(".lamp", { hasText: /^valid/ }).waitFor();
+    await field(page, "/model/prior_sd").fill("1, 2, 3");
+    await problem(page, "/model/prior_sd").waitFor();
+  },
+
   async "mistakes appear at their fields as one types, and go"(t) {
     asks(t);
     const page = await t.page("/new");

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { boundsOf, firstDocument, fromRequest, getAt, isMissing, mistakesAt, pretty, readLines, readNames, readNumber, readNumbers, readWords, reopened, setAt, showText, showWords, stepAs, stepKind, takes, withModel, withSampler } from "../../clients/web/src/pages/new/document.js";
+import { boundsOf, firstDocument, fromRequest, getAt, isMissing, mistakesAt, pretty, readLines, readNames, readNumber, readNumbers, readOneOrMore, readWords, reopened, setAt, showText, showWords, stepAs, stepKind, takes, withModel, withSampler } from "../../clients/web/src/pages/new/document.js";
 import { makeForm } from "../../clients/web/src/pages/new/form.js";
 import { listed, planningNow, settingName } from "../../clients/web/src/planwords.js";
 import { readJson } from "../../clients/web/src/pages/new/jsontext.js";
@@ -70,6 +70,10 @@ export default {
     assert.equal(readWords(" , "), undefined);
     assert.deepEqual(readLines("age, in years\n\n dose "), ["age, in years", "dose"], "names of columns may have commas");
     assert.equal(showText({ a: [1] }), '{"a":[1]}');
+  },
+  "a setting that may be a list is one number or several": () => {
+    const rows = [["", undefined], ["2", 2], ["1, 2", [1, 2]], ["1 2.5", [1, 2.5]], ["1,", [1]], ["x", "x"], ["1, x", [1, "x"]]];
+    for (const [text, value] of rows) assert.deepEqual(readOneOrMore(text), value, JSON.stringify(text));
   },
   "bounds are said in words": () => {
     const rows = [[{}, ""], [{ exclusive_minimum: 0, maximum: 1 }, "over 0 and up to 1"], [{ minimum: 1, maximum: 500 }, "from 1 and up to 500"], [{ minimum: 0 }, "from 0"], [{ maximum: 2 }, "up to 2"]];

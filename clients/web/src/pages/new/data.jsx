@@ -102,7 +102,8 @@ function Preview({ file, form, model }) {
   if (file.problem) return form.problem("/data/path") ? null : <p class="note bad" role="alert">No job can use this file: {file.problem}</p>;
   const response = takes(model, "response") ? form.get("/data/response") ?? "y" : null;
   const only = form.get("/data/columns");
-  const role = (name) => (name === response ? "response" : Array.isArray(only) && takes(model, "columns") && !only.includes(name) ? "unused" : "");
+  const offset = takes(model, "offset") ? form.get("/data/offset") : undefined;
+  const role = (name) => (name === response ? "response" : name === offset ? "offset" : Array.isArray(only) && takes(model, "columns") && !only.includes(name) ? "unused" : "");
   const shown = file.columns.slice(0, SHOWN_COLUMNS);
   const rest = file.columns.length - shown.length;
   return (
@@ -125,16 +126,20 @@ function Columns({ form, model, columns }) {
   const response = form.get("/data/response") ?? "y";
   const show = (field) => takes(model, field) || form.get(`/data/${field}`) !== undefined;
   const names = columns ?? [];
+  const others = takes(model, "response") ? [response, form.get("/data/offset")] : []; // that are no covariates
   return (
     <>
-      <div class="form-grid">
+      <div class="form-grid">{/* keys: a field stays itself when the columns come to be known */}
         {show("response") && (names.length > 0 && names.length <= LISTED
-          ? <Choice form={form} at="/data/response" label="Response" value={response} options={names} onChange={(v) => form.set("/data/response", v === "y" ? undefined : v)} />
-          : <Entry form={form} at="/data/response" label="Response" placeholder="y" hint="a column with 0 and 1" />)}
-        {show("columns") && <Covariates form={form} names={names} response={takes(model, "response") ? response : null} />}
-        <Choice form={form} at="/data/precision" label="Precision" options={precise} value={form.get("/data/precision") === "auto" ? "" : form.get("/data/precision") ?? ""} hint="single where nothing is lost, else double" />
+          ? <Choice key="response" form={form} at="/data/response" label="Response" value={response} options={names} onChange={(v) => form.set("/data/response", v === "y" ? undefined : v)} />
+          : <Entry key="response" form={form} at="/data/response" label="Response" placeholder="y" hint="a column of the file" />)}
+        {show("columns") && <Covariates key="columns" form={form} names={names} others={others} response={takes(model, "response")} />}
+        {show("offset") && (names.length <= LISTED
+          ? <Choice key="offset" form={form} at="/data/offset" label="Offset" options={[["", "none"], ...names.filter((n) => n !== response)]} hint="a column that is added to the linear predictor as it is" />
+          : <Entry key="offset" form={form} at="/data/offset" label="Offset" placeholder="none" hint="a column that is added to the linear predictor as it is" />)}
+        <Choice key="precision" form={form} at="/data/precision" label="Precision" options={precise} value={form.get("/data/precision") === "auto" ? "" : form.get("/data/precision") ?? ""} hint="single where nothing is lost, else double" />
       </div>
-      {Array.isArray(form.get("/data/columns")) && show("columns") && <Chips form={form} names={names.filter((n) => !takes(model, "response") || n !== response)} />}
+      {Array.isArray(form.get("/data/columns")) && show("columns") && <Chips form={form} names={names.filter((n) => !others.includes(n))} />}
       {(show("intercept") || show("standardize")) && (
         <div class="flags">
           {show("intercept") && <Flag form={form} at="/data/intercept" label="Intercept" hint="a column of ones behind the others" />}
@@ -145,9 +150,9 @@ function Columns({ form, model, columns }) {
   );
 }
 
-function Covariates({ form, names, response }) {
+function Covariates({ form, names, others, response }) {
   const value = form.get("/data/columns");
-  const all = names.filter((n) => n !== response);
+  const all = names.filter((n) => !others.includes(n));
   return <Choice form={form} at="/data/columns" label={response ? "Covariates" : "Columns"} value={Array.isArray(value) ? "some" : showLines(value)} problem={form.problem("/data/columns", !Array.isArray(value))}
     options={[["", response ? "all but the response" : "all"], ["some", Array.isArray(value) ? `${count(value.length)} of ${count(all.length)}` : "only some…"]]}
     onChange={(v) => form.set("/data/columns", v === "" ? undefined : all)} />;

@@ -64,6 +64,12 @@ export const readWords = (text) => {
 export const readLines = (text) => text.split("\n").map((t) => t.trim()).filter(Boolean);
 export const readNames = (text) => splitNames(text.replace(/\n/g, ","));
 export const readNumbers = (text) => text.split(/[\s,;]+/).filter(Boolean).map(readNumber);
+// One number, or several for a list of them.
+export function readOneOrMore(text) {
+  const all = readNumbers(text);
+  return all.length > 1 || /[,;]\s*$/.test(text) ? all : readNumber(text);
+}
+
 const list = (between) => (value) => (Array.isArray(value) ? value.map(showText).join(between) : showText(value));
 export const showWords = list(", ");
 export const showLines = list("\n");
@@ -113,7 +119,7 @@ function carriedOver(choice, next) {
 
 const DATA_FIELDS = {
   none: [], triplets: ["path", "test", "precision"], rows: ["path", "test", "columns", "standardize", "precision"],
-  regression: ["path", "test", "response", "columns", "intercept", "standardize", "precision"],
+  regression: ["path", "test", "response", "offset", "columns", "intercept", "standardize", "precision"],
 };
 
 export const takes = (model, field) => !model || (DATA_FIELDS[model.data] ?? DATA_FIELDS.regression).includes(field);

@@ -1,5 +1,5 @@
 // Settings of a model or sampler, from its own table: whatever the daemon lists has a field here.
-import { boundsOf, pointerTo, readNumbers, showWords, stepAs, stepKind } from "./document.js";
+import { boundsOf, pointerTo, readNumbers, readOneOrMore, showWords, stepAs, stepKind } from "./document.js";
 import { Choice, Entry, Flag, NumberEntry } from "./fields.jsx";
 
 const hintOf = (setting) => {
@@ -19,6 +19,7 @@ function Setting({ form, at, setting, entry }) {
   if (setting.kind === "choice")
     return <Choice form={form} at={at} label={label} hint={hint} value={form.get(at) ?? setting.default} options={setting.choices}
       onChange={(v) => form.set(at, v === setting.default ? undefined : v)} />;
+  if (setting.list) return <Entry form={form} at={at} label={label} hint={hint} placeholder={String(setting.default)} read={readOneOrMore} show={showWords} />;
   if (setting.kind === "number" || setting.kind === "integer") return <NumberEntry form={form} at={at} label={label} hint={hint} placeholder={String(setting.default)} />;
   return <Entry form={form} at={at} label={label} hint={hint} placeholder={String(setting.default)} />;
 }
