@@ -47,7 +47,8 @@ static uint64_t room_for_draws(struct sched *s, const struct live *live)
         return SPEC_PLAN_BYTES;
     uint64_t used = totals.stored_bytes + sched_grown_bytes(s, live->owner);
     uint64_t left = totals.most_stored_bytes > used ? totals.most_stored_bytes - used : 0;
-    return left / 2 < SPEC_PLAN_BYTES ? left / 2 : SPEC_PLAN_BYTES; /* others store, too */
+    /* The write-ahead log may hold as much again, and others store, too. */
+    return left / 4 < SPEC_PLAN_BYTES ? left / 4 : SPEC_PLAN_BYTES;
 }
 
 /* Under the lock: from here on the job has all its numbers. */

@@ -148,6 +148,10 @@ static void check_sampler(const struct base *base, struct mistakes *mistakes)
         mistake_add(mistakes, "/sampler/step_size",
                     "auto chooses anew in every run: give numbers, or run the job first and put "
                     "its id here");
+    else if (spec_is_open(spec) && !base->existing)
+        mistake_add(mistakes, "",
+                    "what is auto is chosen anew in every run: give numbers, or run the job first "
+                    "and put its id here");
 }
 
 static bool find_existing(struct call *call, const char *id, struct base *base)
@@ -293,6 +297,9 @@ static json_t *job_at(const struct base *base, double factor, uint64_t seed, boo
         json_decref(job);
         return NULL;
     }
+    /* Steps that the chains chose are those of the parameters: scales are in them already. */
+    if (base->sigma != NULL && base->spec.precondition == PRECONDITION_DIAGONAL)
+        json_put(&job, "precondition", json_text("none"));
     json_put(&job, "seed", json_count(seed));
     name_job(&job, base->spec.name, factor);
     if (longer)

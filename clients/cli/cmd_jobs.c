@@ -154,6 +154,20 @@ static void show_request(const json_t *request)
     }
 }
 
+/* What the daemon chose and why. */
+static void show_plan(const json_t *plan)
+{
+    size_t i;
+    json_t *line;
+    if (strcmp(get_string(plan, "state"), "pending") == 0)
+        render_field("plan", "not made yet: what is auto is settled before the first iteration",
+                     stdout);
+    json_array_foreach (get_array(plan, "why"), i, line)
+        render_field(i == 0 ? "plan" : "", json_string_value(line), stdout);
+    if (json_array_size(get_array(plan, "why")) > 0)
+        putchar('\n');
+}
+
 static void show_job(const json_t *job)
 {
     struct text progress = {0};
@@ -171,6 +185,7 @@ static void show_job(const json_t *job)
     putchar('\n');
     show_request(get_object(job, "request"));
     putchar('\n');
+    show_plan(get_object(job, "plan"));
     progress_headline(&progress, job, stdout);
     text_add(&progress, "\n");
     progress_chains(&progress, job, stdout);

@@ -84,8 +84,11 @@ const struct command cmd_submit = {
     .args = "JOB.json",
     .help = "submit a job and print its id",
     .more =
-        "JOB.json may be - for stdin. A connection that breaks is tried again without any danger "
-        "of submitting the job twice.",
+        "JOB.json may be - for stdin. Model, data and sampler are enough: with {\"name\": "
+        "\"sgbd\"} "
+        "alone the daemon chooses everything else for a stated target, and `barker show` says what "
+        "and why; a step size of your own leaves the settings around it to you. A connection that "
+        "breaks is tried again without any danger of submitting the job twice.",
     .options = submit_options,
     .run = submit,
 };

@@ -68,9 +68,11 @@ void progress_headline(struct text *out, const json_t *job, FILE *file)
         text_addf(&line, "  %s", human_percent(percent, fraction));
     add_rate(&line, job);
     add_rhat(&line, job, file);
-    /* A running job's reason says nothing new; a waiting one's is the whole news. */
+    /* A running job's reason says nothing new unless it is being planned; a waiting one's is the
+     * whole news. */
     const char *reason = get_string(job, "reason"), *state = get_string(job, "state");
-    if (*reason && strcmp(state, "running") != 0 && !job_succeeded(job))
+    bool plain = strcmp(state, "running") == 0 && strncmp(reason, "planning", 8) != 0;
+    if (*reason && !plain && !job_succeeded(job))
         text_addf(&line, "  %s", reason);
     text_add_cut(out, text_str(&line), line_width(file), term_ellipsis());
     text_release(&line);

@@ -187,12 +187,13 @@ class ValidateOnly(Case):
     def test_it_answers_with_defaults_and_an_estimate_and_leaves_no_job(self):
         before = jobs()
         reply = alice.post("/v1/jobs", {"model": {"name": "logistic"}, "data": {"path": "train.csv"},
-                                        "sampler": {"name": "sgbd"}}, query=VALIDATE)
+                                        "sampler": {"name": "sgbd", "step_size": 0.1}},
+                           query=VALIDATE)
         self.assertEqual(reply.status, 200, reply)
         answer = reply.json()
         self.assertTrue(answer["valid"])
         job = answer["job"]
-        self.assertEqual(job["sampler"], {"name": "sgbd", "variant": "vanilla", "step_size": "auto",
+        self.assertEqual(job["sampler"], {"name": "sgbd", "variant": "corrected", "step_size": 0.1,
                                           "beta": 0.1, "noise": "bimodal"})
         self.assertEqual(job["model"], {"name": "logistic", "prior_sd": 1})
         self.assertEqual((job["chains"], job["thin"], job["priority"], job["visibility"]),
@@ -599,7 +600,8 @@ class Control(Case):
         self.assertEqual(alice.everything(job), long)
 
     def test_extending_a_logistic_job_with_adaptation_too(self):
-        short = logistic(sampler={"name": "sgbd", "variant": "corrected", "step_size": "auto"},
+        short = logistic(sampler={"name": "sgbd", "variant": "corrected",
+                                  "step_size": {"kind": "auto", "fraction": 0.2}},
                          warmup=200, iterations=100, batch_size=13, chains=2,
                          data={"path": "train.csv", "test": "train.csv"}, metric_every=10)
         long = alice.run({**short, "iterations": 333})["id"]

@@ -55,7 +55,10 @@ def all_jobs(client):
                 fields = {}
                 if model["data"] != "none" and not sampler["exact"]:
                     fields["batch_size"] = 20
-                name = "%s on %s" % (" ".join(settings.values()), model["name"])
+                if not sampler["exact"]:  # chains that adapt by themselves: no clock is looked at
+                    settings = {**settings, "step_size": {"kind": "auto", "fraction": 0.2}}
+                words = [word for word in settings.values() if isinstance(word, str)]
+                name = "%s on %s" % (" ".join(words), model["name"])
                 made[name] = job(model, settings, **fields)
     return made
 

@@ -227,7 +227,8 @@ class Jobs(Case):
     def test_automatic_steps_are_those_that_the_job_chose(self):
         daemon.file("three.csv", harness.logistic_text(300, columns=3))
         job = {"model": "logistic", "data": {"path": "three.csv"}, "batch_size": 60,
-               "sampler": {"name": "sgbd", "variant": "corrected", "step_size": "auto"},
+               "sampler": {"name": "sgbd", "variant": "corrected",
+                           "step_size": {"kind": "auto", "fraction": 0.2}},
                "iterations": 2000, "chains": 2, "seed": 4}
         self.assertProblem(alice.post("/v1/studies", ladder(job)), 422, "auto chooses anew",
                            pointer="/job/sampler/step_size")
@@ -235,6 +236,22 @@ class Jobs(Case):
         study = finish(alice, ask(alice, ladder(old)))
         for got, sigma in zip(steps(alice, study)[1], self.chosen(old)):
             self.assertClose(got, sigma / 2)
+        self.assertEqual(len(study["result"]["parameters"]), 3)
+
+    def test_a_planned_job_is_run_again_in_its_own_coordinates(self):
+        daemon.file("four.csv", harness.logistic_text(500, columns=3))
+        job = {"model": "logistic", "data": {"path": "four.csv"}, "sampler": "sgbd", "chains": 2,
+               "seed": 4, "target": {"ess": 300, "seconds": 1}}
+        self.assertProblem(alice.post("/v1/studies", ladder(job)), 422, "chooses anew")
+        self.assertProblem(alice.post("/v1/studies", ladder({
+            **job, "sampler": {"name": "sgbd", "step_size": 0.3}, "iterations": "auto"})), 422,
+            "chosen anew")
+        old = alice.run(job)
+        study = finish(alice, ask(alice, ladder(old["id"])))
+        half = alice.job(study["jobs"][1]["id"])["request"]
+        self.assertClose(half["sampler"]["step_size"], old["request"]["sampler"]["step_size"] / 2)
+        for name in ("gradient", "precondition", "batch_size", "iterations", "warmup", "thin"):
+            self.assertEqual(half[name], old["request"][name], name)
         self.assertEqual(len(study["result"]["parameters"]), 3)
 
     def test_a_finished_job_must_have_succeeded_on_the_same_data(self):
