@@ -240,6 +240,14 @@ static void sum_each(const struct walk *w, struct bundle *b, size_t lane, struct
         memcpy(b->sumsq + lane, c->source.sumsq, bytes);
 }
 
+/* A chain's lanes, those left over included: what is behind d in a chain's arrays is 0 as they are.
+ */
+static inline void copy_lanes(double *to, const double *from, size_t slots)
+{
+    for (size_t i = 0; i < slots; i += SHARE)
+        memcpy(to + i, from + i, SHARE * sizeof *to);
+}
+
 static void sum_at_once(struct crew *crew, size_t bundle, size_t next, bool squares)
 {
     const struct walk *w = &crew->walk;
@@ -252,9 +260,9 @@ static void sum_at_once(struct crew *crew, size_t bundle, size_t next, bool squa
         struct chain *c = crew->chains[at];
         const struct model *m = c->source.model;
         rows.idx[at - from] = c->source.idx;
-        memcpy(c->before, b->theta + lane, w->d * sizeof(double));
+        copy_lanes(c->before, b->theta + lane, w->slots);
         m->type->grad_fixed(m, c->before, c->g, c->source.work);
-        memcpy(b->fixed + lane, c->g, w->d * sizeof(double));
+        copy_lanes(b->fixed + lane, c->g, w->slots);
     }
     kernels->bundle_sums(crew->linear, &rows, b, squares);
 }

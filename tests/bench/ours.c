@@ -2,6 +2,7 @@
 #include "core/chain.h"
 #include "core/kernels.h"
 #include "core/lockstep.h"
+#include "core/view.h"
 #include "models/models.h"
 #include "tests/bench/worker.h"
 
@@ -12,7 +13,8 @@
 
 static struct {
     struct dataset data;
-    struct model *model;
+    struct model *model, *view;
+    struct frame *frame;
     struct chain **chains;
     size_t count;
 } bench;
@@ -117,10 +119,26 @@ static void make_model(const struct workload *w)
         die(info.message);
 }
 
+/* Whitened by a tenth, around zero. */
+static void make_view(void)
+{
+    size_t d = bench.model->d;
+    double *numbers = array(d * (d + 1), sizeof *numbers), *A = numbers + d;
+    struct err_info info;
+    for (size_t j = 0; j < d; j++)
+        A[j * d + j] = 0.1;
+    if (frame_new(&bench.frame, d, numbers, A, d, &info) != ERR_OK ||
+        view_new(&bench.view, bench.model, bench.frame, true, &info) != ERR_OK)
+        die(info.message);
+    free(numbers);
+}
+
 static struct chain *make_chain(const struct workload *w, uint32_t number)
 {
     static const uint32_t nothing[1];
     struct chain_config config = {.model = bench.model,
+                                  .view = bench.view,
+                                  .frame = bench.frame,
                                   .sampler = &sampler_sgbd,
                                   .step = {.kind = STEP_CONSTANT, .value = w->sigma},
                                   .batch_size = w->n,
@@ -142,6 +160,8 @@ static struct chain *make_chain(const struct workload *w, uint32_t number)
 static bool worker_open(const struct workload *w)
 {
     make_model(w);
+    if (w->control)
+        make_view();
     bench.count = w->chains;
     bench.chains = calloc(w->chains, sizeof(struct chain *));
     if (bench.chains == NULL)
@@ -156,6 +176,9 @@ static void worker_close(void)
     for (size_t k = 0; k < bench.count; k++)
         chain_free(bench.chains[k]);
     free(bench.chains);
+    if (bench.view != NULL)
+        model_free(bench.view);
+    frame_free(bench.frame);
     model_free(bench.model);
     free((void *)(uintptr_t)bench.data.x);
     free((void *)(uintptr_t)bench.data.y);

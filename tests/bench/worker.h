@@ -24,6 +24,7 @@ struct workload {
     bool corrected, single; /* variant of the sampler; precision of the data */
     size_t N, d, n;         /* rows, columns or rank, batch; n == 0: all rows */
     size_t users, items;    /* factorization */
+    size_t control;         /* 1: control variates, in a frame around 0; ours alone */
     size_t chains;          /* all of them do every iteration; on THREADS threads one each */
     double sigma;           /* step size */
 };
@@ -38,8 +39,13 @@ static inline bool worker_word(struct workload *w, const char *word)
     const struct {
         const char *key;
         size_t *value;
-    } sizes[] = {{"N", &w->N},         {"d", &w->d},         {"n", &w->n},
-                 {"users", &w->users}, {"items", &w->items}, {"chains", &w->chains}};
+    } sizes[] = {{"N", &w->N},
+                 {"d", &w->d},
+                 {"n", &w->n},
+                 {"users", &w->users},
+                 {"items", &w->items},
+                 {"chains", &w->chains},
+                 {"control", &w->control}};
     const char *equals = strchr(word, '=');
     if (equals == NULL)
         return false;
