@@ -506,7 +506,9 @@ static struct minibatch make_stamped(size_t N, size_t n)
 
     cr_assert(mb.seen != NULL && mb.stamp == NULL, "%zu of %zu: no table", n, N);
     free(mb.seen);
+    free(mb.low);
     mb.seen = NULL;
+    mb.low = NULL;
     mb.stamp = calloc(N, 1);
     return mb;
 }
@@ -528,8 +530,9 @@ Test(minibatch, rows_are_the_same_with_a_table_as_with_stamps)
         struct rng one, other;
         rng_seed(&one, 149 + c, 1, RNG_BATCH);
         other = one;
-        table.round = UINT32_MAX - 20;
         for (int t = 0; t < cases[c].rounds; t++) {
+            if (t == 30) /* and the first rounds come again */
+                table.round = UINT32_MAX - 5;
             minibatch_draw(&table, &one, a);
             minibatch_draw(&stamped, &other, b);
             cr_assert_eq(memcmp(a, b, n * sizeof(*a)), 0, "%zu of %zu, batch %d", n, N, t);
