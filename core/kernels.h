@@ -153,8 +153,8 @@ struct kernels {
     /* p_i = probability of the response y_i, 0 or 1, when the log odds of 1 are eta_i: right to 4
      * ulp, and never less than 1/(1+exp(700)). p may be eta. */
     void (*bernoulli)(const double *eta, const double *y, double *p, size_t n);
-    /* Sum of the logarithms of the same, of all responses, without a bound below: right to 1e-15 for
-     * each. */
+    /* Sum of the logarithms of the same, of all responses, without a bound below: right to 1e-15
+     * for each. */
     double (*bernoulli_log)(const double *eta, const double *y, size_t n);
     /* mean_i += weight (x_i - mean_i). */
     void (*average)(double *mean, const double *x, double weight, size_t n);
@@ -181,16 +181,17 @@ struct kernels {
     /* out_kj += scale (A^-1)_jk, after invert; out has n rows of n numbers. */
     void (*add_transposed)(const struct inverse *inverse, double scale, double *out);
 
-    /* out[k] = word k times N / 2^32, of the two 32-bit words in each of the next `count` numbers of
-     * the generator, a multiple of LANES. False, and the generator as it was, when the lower half of
-     * a product is less than `uneven`: then the words must be looked at one by one. */
+    /* out[k] = word k times N / 2^32, of the two 32-bit words in each of the next `count` numbers
+     * of the generator, a multiple of LANES. False, and the generator as it was, when the lower
+     * half of a product is less than `uneven`: then the words must be looked at one by one. */
     bool (*rows)(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, uint32_t *out);
     /* sum and, with `squares`, sumsq of the bundle, as linear_gradient gives them chain by chain:
      * rows of single precision, 4 or 8 columns wide as the bundle's slots, and psi known. */
     void (*bundle_sums)(const struct linear *l, const struct crowd_rows *rows,
                         struct bundle *bundle, bool squares);
     /* One iteration of a bundle whose gradients are in parts, after walk_on; n iterations of
-     * bundles with a known target. False when a gradient was NaN: then the bundles are of no use. */
+     * bundles with a known target. False when a gradient was NaN: then the bundles are of no use.
+     */
     bool (*bundle_step)(const struct walk *walk, struct bundle *bundle);
     bool (*bundle_walk)(struct walk *walk, struct bundle *bundles, size_t count, uint64_t n);
     /* g[0] = gradient of the target with its noise, z normal; the rest of PAD numbers 0. */

@@ -42,14 +42,14 @@ struct model {
     size_t N; /* data terms; 0: the target has no data and no minibatch */
     struct model_block blocks[MODEL_BLOCKS];
     size_t block_count;
-    size_t work_bytes;       /* scratch that grad_*, log_* and predict need */
-    bool differences;        /* terms are differences from a centre (core/view.h) */
-    double noise_tau;        /* sd of the artificial gradient noise; 0: none */
+    size_t work_bytes; /* scratch that grad_*, log_* and predict need */
+    bool differences;  /* terms are differences from a centre (core/view.h) */
+    double noise_tau;  /* sd of the artificial gradient noise; 0: none */
     /* The target and its noise as the kernels know them: noisy gradients are then right to 1e-6.
      * NULL: they do not. */
     const struct known_target *known;
     const struct linear *linear; /* grad_batch is linear_gradient with it; NULL: it is not */
-    size_t prediction_count; /* numbers that `predict` fills; 0: no held-out data */
+    size_t prediction_count;     /* numbers that `predict` fills; 0: no held-out data */
     /* Rough work of one term of grad_batch, and of a held-out metric (predict, and score twice), in
      * units of moving one coordinate. They decide how often metrics are taken by default. */
     double term_cost, metric_cost;
