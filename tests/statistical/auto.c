@@ -176,7 +176,7 @@ Test(automatic, meg_predicts_as_well_as_the_best_hand_tuned_run)
         return;
     struct dataset train = shared_rows("meg_train.csv"), test = shared_rows("meg_test.csv");
     struct job job;
-    job_begin(&job, &model_ica, &train, &test, 1, (struct plan_target){.ess = 50, .seconds = 10});
+    job_begin(&job, &model_ica, &train, &test, 1, (struct plan_target){.ess = 100, .seconds = 60});
     cr_expect(job.plan->centre.converged);
     job_run(&job, 100);
     cr_expect_gt(job.metric, -11.738, "log likelihood %.5f", job.metric);
