@@ -131,7 +131,7 @@ INLINE struct line link_numbers(enum precision p, const void *x, const uint32_t 
         return out;
     }
     if (p == PRECISION_DOUBLE) {
-        vd numbers;
+        vd numbers = {0};
         for (size_t k = 0; k < LANES; k++)
             numbers[k] = ((const double *)x)[row[k]];
         memcpy(&out, &numbers, sizeof out);

@@ -205,10 +205,10 @@ static void check_storage(const struct job_spec *spec, const struct spec_bound *
 
 enum err spec_list(const struct job_spec *spec, struct model *model, struct err_info *info)
 {
-    return spec->model_list == NULL ? ERR_OK
-                                    : spec->model->set_list(model, spec->model_list_at,
-                                                            spec->model_list,
-                                                            spec->model_list_count, info);
+    return spec->model_list == NULL
+               ? ERR_OK
+               : spec->model->set_list(model, spec->model_list_at, spec->model_list,
+                                       spec->model_list_count, info);
 }
 
 void spec_list_pointer(const struct job_spec *spec, char *out, size_t size)
