@@ -32,29 +32,33 @@ static size_t made; /* jobs */
 #define JOB(sampler)  "{" SEPSIS_MODEL "\"batch_size\":881,\"sampler\":{" sampler "}," REST
 #define FULL(sampler) "{" SEPSIS_MODEL "\"batch_size\":\"full\",\"sampler\":{" sampler "}," REST
 
-static const char barker[] = JOB("\"name\":\"sgbd\",\"step_size\":0.01");
-static const char barker_full[] = FULL("\"name\":\"sgbd\",\"step_size\":0.01");
+static const char barker[] = JOB("\"name\":\"sgbd\",\"variant\":\"vanilla\",\"step_size\":0.01");
+static const char barker_full[] =
+    FULL("\"name\":\"sgbd\",\"variant\":\"vanilla\",\"step_size\":0.01");
 static const char barker_all_rows[] =
-    "{" SEPSIS_MODEL
-    "\"batch_size\":88163,\"sampler\":{\"name\":\"sgbd\",\"step_size\":0.01}," REST;
+    "{" SEPSIS_MODEL "\"batch_size\":88163,\"sampler\":{\"name\":\"sgbd\",\"variant\":\"vanilla\","
+                     "\"step_size\":0.01}," REST;
 static const char langevin[] = JOB("\"name\":\"sgld\",\"step_size\":0.01");
 static const char corrected[] =
     JOB("\"name\":\"sgbd\",\"variant\":\"corrected\",\"step_size\":0.01");
 static const char extreme[] = JOB("\"name\":\"sgld\",\"variant\":\"extreme\",\"step_size\":0.01");
 static const char extreme_full[] =
     FULL("\"name\":\"sgld\",\"variant\":\"extreme\",\"step_size\":0.01");
-static const char gaussian[] = FULL("\"name\":\"sgbd\",\"noise\":\"gaussian\",\"step_size\":0.01");
+static const char gaussian[] =
+    FULL("\"name\":\"sgbd\",\"variant\":\"vanilla\",\"noise\":\"gaussian\",\"step_size\":0.01");
 static const char lattice[] = JOB("\"name\":\"sglrw\",\"step_size\":0.01");
 static const char exact[] = FULL("\"name\":\"barker_mh\"");
 static const char toy[] = "{\"model\":{\"name\":\"noisy_normal\",\"noise_scale\":5},"
                           "\"sampler\":{\"name\":\"sgld\",\"step_size\":0.01}," REST;
-static const char one_row[] = "{" SEPSIS_MODEL "\"batch_size\":1,\"sampler\":{\"name\":\"sgbd\","
-                              "\"step_size\":0.01}," REST;
-static const char decreasing[] = JOB("\"name\":\"sgbd\",\"step_size\":{\"kind\":\"schedule\","
-                                     "\"value\":0.01,\"t0\":1000,\"gamma\":1}");
+static const char one_row[] =
+    "{" SEPSIS_MODEL "\"batch_size\":1,\"sampler\":{\"name\":\"sgbd\",\"variant\":\"vanilla\","
+    "\"step_size\":0.01}," REST;
+static const char decreasing[] =
+    JOB("\"name\":\"sgbd\",\"variant\":\"vanilla\",\"step_size\":{\"kind\":\"schedule\","
+        "\"value\":0.01,\"t0\":1000,\"gamma\":1}");
 static const char with_reference[] =
     "{" SEPSIS_MODEL "\"batch_size\":\"full\",\"reference\":\"stan\","
-    "\"sampler\":{\"name\":\"sgbd\",\"step_size\":0.01}," REST;
+    "\"sampler\":{\"name\":\"sgbd\",\"variant\":\"vanilla\",\"step_size\":0.01}," REST;
 
 /* A job of d parameters theta[1..d], all alike but for the first. Zero means the usual. */
 struct world {
