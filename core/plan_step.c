@@ -1,10 +1,10 @@
 /* Which gradient estimator, step size and batch size, and whether they keep what they promise.
  *
  * In whitened coordinates the unadjusted Barker step makes sds too large by about 0.16 sigma^2 of
- * themselves (Langevin 0.125): half of the tolerated error is spent on that, the rest is left for
- * gradient noise and for the finite number of draws. Noise of sd tau widens an uncorrected chain by
- * about (sigma tau)^2 / 11.6; a corrected one takes normal noise in its stride, and what is left
- * comes from batches too small to be normal. */
+ * themselves (Langevin 0.125): a third of the tolerated error is spent on that, the rest is left
+ * for gradient noise and for the finite number of draws. Noise of sd tau widens an uncorrected
+ * chain by about (sigma tau)^2 / 11.6; a corrected one takes normal noise in its stride, and what
+ * is left comes from batches too small to be normal. */
 #include "core/planning.h"
 #include "core/view.h"
 
@@ -13,8 +13,8 @@
 #include <string.h>
 
 #define STEP_BIAS    0.16
-#define STEP_SHARE   0.5  /* of the tolerated error of the sds, for the step size */
-#define NOISE_SHARE  0.1  /* ... and for gradient noise */
+#define STEP_SHARE   0.35 /* of the tolerated error of the sds, for the step size */
+#define NOISE_SHARE  0.05 /* ... and for gradient noise */
 #define NOISE_SQUARE 11.6 /* 4 * 1.702^2 */
 #define NOISE_MOST   0.5  /* sigma tau that a correction may be trusted with */
 #define NORMAL_FROM  30.0 /* rows of a batch whose sum is as good as normal but for 1/n */
