@@ -251,8 +251,11 @@ Test(audit, exact_draws_have_the_energy_of_a_normal_and_no_discrepancy)
         cr_expect_lt(number(doc, "fssd", "value"), 0.05);
         cr_expect_eq(number(doc, "budget", "draws"), 2000.0);
         cr_expect_eq(number(doc, "budget", "limit"), 600.0);
-        cr_expect_eq(number(doc, "budget", "gradients") + number(doc, "budget", "densities"),
-                     (double)target.passes);
+        /* Passes over the data: without any, the search for the mode takes more looks at the rest.
+         */
+        double told = number(doc, "budget", "gradients") + number(doc, "budget", "densities");
+        cr_expect(data_sizes[k] > 0 ? told == (double)target.passes
+                                    : told <= (double)target.passes);
         json_decref(doc);
     }
     jobfile_close(file);
