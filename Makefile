@@ -99,7 +99,7 @@ $(B)/server/api_web.o: CFLAGS += -I$(B) -DWEB_FOLDER='"$(B)/web"'
 
 $(KERNEL_ISAS:%=$(B)/core/kernels-%.o): $(B)/core/kernels-%.o: core/kernels.c
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -O3 $(ISA_$*) -DKERNELS=kernels_$* -DKERNELS_ISA='"$*"' -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CFLAGS) -O3 -fno-var-tracking $(ISA_$*) -DKERNELS=kernels_$* -DKERNELS_ISA='"$*"' -MMD -MP -c -o $@ $<
 
 # One Criterion binary per folder of tests that holds C files.
 define suite

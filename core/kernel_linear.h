@@ -474,18 +474,26 @@ static void linear_gradient_(const struct linear *l, const struct linear_batch *
 INLINE void short_predictor(struct kind kind, const struct dataset *data, const double *theta,
                             const uint32_t *idx, size_t n, double *eta)
 {
-    struct line t = theta_line(kind, theta), x[8];
-    for (size_t at = 0; at < n; at += LANES) {
-        uint32_t row[LANES];
-        size_t count = n - at < LANES ? n - at : LANES;
-        for (size_t k = 0; k < LANES; k++) {
-            size_t i = k < count ? at + k : n - 1;
-            row[k] = idx != NULL ? idx[i] : (uint32_t)i;
-        }
-        group_load(kind, data->x, row, 0, x);
-        struct line out = group_predict(kind, x, t);
-        memcpy(eta + at, &out, count * sizeof *eta);
+    struct line t = theta_line(kind, theta), x[8], out;
+    size_t at = 0;
+    for (; at + LANES <= n; at += LANES) {
+        if (idx != NULL)
+            group_load(kind, data->x, idx, at, x);
+        else
+            group_load(kind, data->x, NULL, at, x);
+        out = group_predict(kind, x, t);
+        memcpy(eta + at, &out, sizeof out);
     }
+    if (at == n)
+        return;
+    uint32_t row[LANES];
+    for (size_t k = 0; k < LANES; k++) {
+        size_t i = at + k < n ? at + k : n - 1;
+        row[k] = idx != NULL ? idx[i] : (uint32_t)i;
+    }
+    group_load(kind, data->x, row, 0, x);
+    out = group_predict(kind, x, t);
+    memcpy(eta + at, &out, (n - at) * sizeof *eta);
 }
 
 INLINE void long_predictor(struct kind kind, const struct dataset *data, const double *theta,

@@ -243,33 +243,40 @@ static double dot_(const double *a, const double *b, size_t n)
 
 /* `many` lines of the result at once: their additions overlap. */
 static inline __attribute__((always_inline)) void
-triangle_lines(const double *matrix, const double *x, size_t from, size_t to, size_t p, size_t many,
-               vd *sum)
+triangle_lines(const double *matrix, const double *x, const double *base, size_t from, size_t to,
+               size_t p, size_t many, double *out)
 {
+    vd sum[4] = {{0}};
+    for (size_t k = 0; base != NULL && k < many; k++)
+        sum[k] = vd_load(base + k * LANES);
     for (size_t j = from; j < to; j++)
         for (size_t k = 0; k < many; k++)
             sum[k] += x[j] * vd_load(matrix + j * p + k * LANES);
+    for (size_t k = 0; k < many; k++)
+        vd_store(out + k * LANES, sum[k]);
 }
 
+/* In blocks of four lines, whose last may be shorter. */
 static void triangle_(const double *matrix, const double *x, const double *base, size_t d,
                       enum triangle kind, double *out)
 {
-    size_t p = padded(d), lines = p / LANES;
-    for (size_t i = 0, many; i < lines; i += many) {
-        size_t at = i * LANES, end = at + 4 * LANES;
+    size_t p = padded(d), lines = (d + LANES - 1) / LANES;
+    for (size_t i = 0; i < lines; i += 4) {
+        size_t at = i * LANES, end = at + 4 * LANES, left = lines - i;
         size_t from = kind == TRIANGLE_UPPER ? at : 0;
         size_t to = kind == TRIANGLE_LOWER && end < d ? end : d;
-        vd sum[4] = {{0}};
-        many = lines - i < 4 ? lines - i : 4;
-        for (size_t k = 0; base != NULL && k < many; k++)
-            sum[k] = vd_load(base + at + k * LANES);
-        if (many == 4)
-            triangle_lines(matrix + at, x, from, to, p, 4, sum);
+        const double *start = base != NULL ? base + at : NULL;
+        if (left >= 4)
+            triangle_lines(matrix + at, x, start, from, to, p, 4, out + at);
+        else if (left == 3)
+            triangle_lines(matrix + at, x, start, from, to, p, 3, out + at);
+        else if (left == 2)
+            triangle_lines(matrix + at, x, start, from, to, p, 2, out + at);
         else
-            triangle_lines(matrix + at, x, from, to, p, 2, sum);
-        for (size_t k = 0; k < many; k++)
-            vd_store(out + at + k * LANES, sum[k]);
+            triangle_lines(matrix + at, x, start, from, to, p, 1, out + at);
     }
+    if (lines * LANES < p)
+        vd_store(out + lines * LANES, vd_set(0.0));
 }
 
 #endif

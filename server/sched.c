@@ -406,11 +406,13 @@ static uint32_t behind(const struct live *live)
 
 /* Chains in lockstep are shared out among the workers that have nothing to do. Whether they run so
  * is known once the job is loaded: before, as if they did. */
-static size_t team_size(const struct sched *s, const struct live *live)
+static size_t team_size(const struct sched *s, const struct live *live, const struct use *use)
 {
+    size_t allowed = s->config.user_running_chains - (use != NULL ? use->chains : 0);
     size_t idle = s->config.workers > s->busy ? s->config.workers - s->busy : 1;
     size_t share = (free_chains(live) + idle - 1) / idle;
     size_t most = live->bundle > 0 ? live->bundle : LIVE_BUNDLE;
+    most = allowed < most ? allowed : most;
     return share < most ? share : most;
 }
 
@@ -418,7 +420,7 @@ static void claim(struct sched *s, struct team *b)
 {
     struct live *live = b->live;
     struct use *use = sched_use(s, live->owner);
-    size_t size = team_size(s, live);
+    size_t size = team_size(s, live, use);
     for (b->count = 0; b->count < size; b->count++) {
         b->k[b->count] = behind(live);
         live->chains[b->k[b->count]].busy = true;
@@ -426,8 +428,10 @@ static void claim(struct sched *s, struct team *b)
     live->busy++;
     s->busy++;
     live->last_slice = ++s->tick;
-    if (use != NULL)
-        use->busy++;
+    if (use == NULL)
+        return;
+    use->busy++;
+    use->chains += (unsigned)b->count;
 }
 
 /* Whether a goes before b. A user's slices under way count as use already, so that two workers do
@@ -454,7 +458,7 @@ static struct live *pick(struct sched *s)
     for (struct live *live = s->jobs; live != NULL; live = live->next) {
         const struct use *use = sched_use(s, live->owner);
         if (!sched_runnable(live, mono) || !has_work(live) ||
-            (use != NULL && use->busy >= s->config.user_running_chains))
+            (use != NULL && use->chains >= s->config.user_running_chains))
             continue;
         if (best == NULL || sched_before(s, live, best, now))
             best = live;
@@ -470,7 +474,7 @@ static void count_newcomers(struct sched *s)
     for (const struct live *live = s->jobs; live != NULL; live = live->next) {
         const struct use *use = sched_use(s, live->owner);
         count += live->slices == 0 && live->busy == 0 && sched_runnable(live, mono) &&
-                 (use == NULL || use->busy < s->config.user_running_chains);
+                 (use == NULL || use->chains < s->config.user_running_chains);
     }
     atomic_store(&s->newcomers, count);
 }
@@ -571,8 +575,10 @@ static void give_back(struct sched *s, const struct team *b)
     live->busy--;
     s->busy--;
     struct use *use = sched_use(s, live->owner);
-    if (use != NULL && use->busy > 0)
+    if (use != NULL && use->busy > 0) {
         use->busy--;
+        use->chains -= (unsigned)b->count;
+    }
     bool rests = live->state == JOB_paused;
     live->version += rests;
     pthread_cond_broadcast(&s->work);
@@ -703,8 +709,12 @@ static enum err make_ready(struct sched *s, struct team *b, enum job_state *stat
     pthread_mutex_lock(&s->lock);
     live->loaded = code == ERR_OK;
     live->bundle = bundle;
-    while (bundle > 0 && b->count > bundle)
+    struct use *use = sched_use(s, live->owner);
+    while (bundle > 0 && b->count > bundle) {
         live->chains[b->k[--b->count]].busy = false;
+        if (use != NULL && use->chains > 0)
+            use->chains--;
+    }
     pthread_cond_broadcast(&s->work); /* for those who may run the rest */
     *state = live->state;
     pthread_mutex_unlock(&s->lock);

@@ -15,7 +15,8 @@ struct use {
     char user[USER_NAME_SIZE];
     double seconds; /* at at_ms */
     uint64_t at_ms;
-    unsigned busy, jobs;
+    unsigned busy, chains; /* slices under way, and the chains in them */
+    unsigned jobs;
 };
 
 #define SCHED_BUCKETS 1024

@@ -25,9 +25,9 @@ static void explain(struct sched *s, struct live *live, size_t ahead, struct sch
         snprintf(out->why, sizeof out->why, "%s", live->reason);
     else if (!sched_runnable(live, clock_mono_ms()))
         snprintf(out->why, sizeof out->why, "%s", live->reason);
-    else if (use != NULL && use->busy >= s->config.user_running_chains)
-        snprintf(out->why, sizeof out->why, "%s has %u slices running, the most allowed",
-                 live->owner, use->busy);
+    else if (use != NULL && use->chains >= s->config.user_running_chains)
+        snprintf(out->why, sizeof out->why, "%s has %u chains running, the most allowed",
+                 live->owner, use->chains);
     else if (ahead > 0)
         snprintf(
             out->why, sizeof out->why,

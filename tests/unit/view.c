@@ -280,7 +280,7 @@ Test(frame, bytes_are_the_frame_or_refused)
         frame_save(frame, bytes);
         cr_assert_eq(frame_load(&again, bytes, size, &info), ERR_OK, "%s", info.message);
         cr_expect_eq(frame_fingerprint(again), frame_fingerprint(frame));
-        double g[PAD] = {0, 1, 2, 3, 4}, a[PAD] = {0}, b[PAD] = {0};
+        _Alignas(ALIGNMENT) double g[PAD] = {0, 1, 2, 3, 4}, a[PAD] = {0}, b[PAD] = {0};
         frame_gradient(frame, g, a);
         frame_gradient(again, g, b);
         cr_expect_arr_eq(a, b, sizeof a);
