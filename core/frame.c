@@ -161,7 +161,7 @@ static bool whole(const struct saved *saved, const void *bytes, size_t size)
 
 enum err frame_load(struct frame **out, const void *bytes, size_t size, struct err_info *info)
 {
-    struct saved saved;
+    struct saved saved = {0};
     if (size >= sizeof saved)
         memcpy(&saved, bytes, sizeof saved);
     if (size < sizeof saved || !whole(&saved, bytes, size))

@@ -14,8 +14,8 @@
 #include "core/frame.h"
 #include "core/model.h"
 
-/* `model` and `frame` must outlive the view, which is freed with model_free. Takes one pass over the
- * data, or two. ERR_UNSUPPORTED: control variates for a model without data; ERR_NO_MEMORY. */
+/* `model` and `frame` must outlive the view, which is freed with model_free. Takes one pass over
+ * the data, or two. ERR_UNSUPPORTED: control variates for a model without data; ERR_NO_MEMORY. */
 enum err view_new(struct model **out, const struct model *model, const struct frame *frame,
                   bool control, struct err_info *info);
 

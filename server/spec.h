@@ -126,8 +126,8 @@ void spec_release(struct job_spec *spec);
  * memory. */
 json_t *spec_resolved(const struct job_spec *spec);
 
-/* Hands the model, just made, the setting that was given as a list. ERR_INVALID when it does not fit;
- * the pointer to it is spec_list_pointer. */
+/* Hands the model, just made, the setting that was given as a list. ERR_INVALID when it does not
+ * fit; the pointer to it is spec_list_pointer. */
 enum err spec_list(const struct job_spec *spec, struct model *model, struct err_info *info);
 void spec_list_pointer(const struct job_spec *spec, char *out, size_t size);
 

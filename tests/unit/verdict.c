@@ -37,7 +37,7 @@ static const char barker_full[] =
     FULL("\"name\":\"sgbd\",\"variant\":\"vanilla\",\"step_size\":0.01");
 static const char barker_all_rows[] =
     "{" SEPSIS_MODEL "\"batch_size\":88163,\"sampler\":{\"name\":\"sgbd\",\"variant\":\"vanilla\","
-                     "\"step_size\":0.01}," REST;
+    "\"step_size\":0.01}," REST;
 static const char langevin[] = JOB("\"name\":\"sgld\",\"step_size\":0.01");
 static const char corrected[] =
     JOB("\"name\":\"sgbd\",\"variant\":\"corrected\",\"step_size\":0.01");
