@@ -27,6 +27,8 @@ CLI_LIBS    := -lcurl -ljansson
 
 obj   = $(patsubst %.c,$(B)/%.o,$(1))
 # core/kernels.c is compiled once per instruction set; all give the same bits (no FMA contraction).
+# Under sanitizers they take minutes at -O3, and what the two omitted checks find, AddressSanitizer finds too.
+KERNEL_OPT  := $(if $(SAN),-O1 -fno-sanitize=null$(comma)object-size,-O3)
 KERNEL_ISAS := portable $(if $(filter x86_64,$(shell uname -m)),avx2 avx512)
 ISA_avx2    := -mavx2
 ISA_avx512  := -mavx512f -mavx512dq -mavx512vl -mavx512bw -mprefer-vector-width=512
@@ -99,7 +101,7 @@ $(B)/server/api_web.o: CFLAGS += -I$(B) -DWEB_FOLDER='"$(B)/web"'
 
 $(KERNEL_ISAS:%=$(B)/core/kernels-%.o): $(B)/core/kernels-%.o: core/kernels.c
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -O3 -fno-var-tracking $(ISA_$*) -DKERNELS=kernels_$* -DKERNELS_ISA='"$*"' -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CFLAGS) $(KERNEL_OPT) -fno-var-tracking $(ISA_$*) -DKERNELS=kernels_$* -DKERNELS_ISA='"$*"' -MMD -MP -c -o $@ $<
 
 # One Criterion binary per folder of tests that holds C files.
 define suite
