@@ -466,7 +466,8 @@ static struct live *pick(struct sched *s)
     return best;
 }
 
-/* Those whose turn it would be but for the slices under way. */
+/* Those whose turn it would be but for the slices under way. Whoever submits a job adds one more,
+ * until the next count. */
 static void count_newcomers(struct sched *s)
 {
     uint64_t mono = clock_mono_ms();
@@ -817,6 +818,7 @@ enum err sched_submit(struct sched *s, const struct job_row *row, struct err_inf
     pthread_mutex_lock(&s->lock);
     append(s, live);
     live->users++;
+    atomic_fetch_add(&s->newcomers, 1); /* slices under way are not to be waited for */
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
     sched_publish(s, live, "job.state");

@@ -34,3 +34,17 @@ class Slices(Case):
         seen = self.ann.until(job, lambda j: {c["state"] for c in j["progress"]["chains"]} == {"paused"})
         self.assertGreater(seen["stored_bytes"], 0)
         self.assertGreaterEqual(self.ann.read("/v1/me")["usage"]["stored_bytes"], seen["stored_bytes"])
+
+
+class Newcomers(Case):
+    def test_a_long_slice_ends_for_a_job_that_has_had_none(self):
+        daemon = Daemon(workers=1, slice_ms=60000)
+        ann, ben = daemon.user("ann"), daemon.user("ben")
+        for client in (ann, ben):
+            job = ann.submit(endless(name="of ann", chains=1))
+            ann.until(job, lambda j: j["progress"]["chains"][0]["state"] == "running")
+            client.run(toy(iterations=1000, chains=2))
+            ann.act(job, "cancel")
+            effort = ann.wait(job, "cancelled")["progress"]
+            self.assertLess(effort["cpu_seconds"], 30)  # one slice would have 60
+        assert daemon.stop() == 0
