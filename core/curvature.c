@@ -132,23 +132,28 @@ enum err curvature_diagonal_quick(struct gradient *source, const double *theta, 
     return ERR_OK;
 }
 
+void curvature_diagonal_of(const double *H, size_t d, double *h)
+{
+    for (size_t j = 0; j < d; j++)
+        h[j] = H[j * padded(d) + j];
+    repair(h, d);
+}
+
 enum err curvature_diagonal(struct gradient *source, const double *theta,
                             const struct curvature_limits *limits, double *h, struct err_info *info)
 {
     const struct model *m = source->model;
-    size_t d = m->d, p = padded(d);
+    size_t d = m->d;
     if (!may_go_on(limits))
         return interrupted(info);
     if (curvature_way(m, false) == CURVATURE_FISHER)
         return curvature_diagonal_quick(source, theta, h, info);
-    double *H = lanes_alloc(d * p, sizeof *H);
+    double *H = lanes_alloc(d * padded(d), sizeof *H);
     if (H == NULL)
         return no_memory(d, info);
     enum err code = curvature_dense(source, theta, limits, H, info);
-    for (size_t j = 0; j < d && code == ERR_OK; j++)
-        h[j] = H[j * p + j];
     if (code == ERR_OK)
-        repair(h, d);
+        curvature_diagonal_of(H, d, h);
     free(H);
     return code;
 }

@@ -32,6 +32,9 @@ enum err curvature_diagonal(struct gradient *source, const double *theta,
                             const struct curvature_limits *limits, double *h,
                             struct err_info *info);
 
+/* The same from the whole matrix. */
+void curvature_diagonal_of(const double *H, size_t d, double *h);
+
 /* The same in one pass over the data, whatever its size: by the Fisher information. */
 enum err curvature_diagonal_quick(struct gradient *source, const double *theta, double *h,
                                   struct err_info *info);

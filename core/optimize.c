@@ -20,7 +20,9 @@
 #define LOST     1e-4 /* expected gain, at most, that may be lost in the rounding of the density */
 #define DAMPING  1e-3 /* the first, when an undamped step fails */
 #define DAMPED   1e10 /* the last */
+#define FORESEEN 0.1  /* of a gain: by how much it may differ from what was expected */
 #define CHEAP    1e8  /* units of work (struct model.term_cost) for a step */
+#define PATIENCE 5    /* steps per parameter that BFGS may take before Newton's method */
 
 struct climb {
     size_t d;
@@ -134,37 +136,63 @@ static double newton_step(struct climb *c, const double *theta, double *damping)
 /* At rest: an undamped step would gain next to nothing, or less than the density shows. */
 static bool newton_at_rest(const struct climb *c, double damping)
 {
-    double gain = c->result->expected_gain;
-    return damping == 0.0 && gain < fmax(NEAR, fmin(LOST, 1e-3 * flat(c->result->log_density)));
+    double gain = c->result->expected_gain, near = fmax(NEAR, c->limits->enough);
+    return damping == 0.0 && gain < fmax(near, fmin(LOST, 1e-3 * flat(c->result->log_density)));
 }
 
-static enum err newton_curvature(struct climb *c, const double *theta, struct err_info *info)
+static enum err newton_curvature(struct climb *c, struct gradient *source, const double *theta,
+                                 struct err_info *info)
 {
-    const struct model *m = c->source->model;
+    const struct model *m = source->model;
     struct curvature_limits limits = {.go_on = c->limits->go_on, .ctx = c->limits->ctx};
-    c->result->gradients += m->type->hessian != NULL ? 1 : 2 * m->d + 1;
-    return curvature_dense(c->source, theta, &limits, c->H, info);
+    if (source == c->source)
+        c->result->gradients += m->type->hessian != NULL ? 1 : 2 * m->d + 1;
+    return curvature_dense(source, theta, &limits, c->H, info);
+}
+
+/* Curvature costs many times what a gradient does. It is kept as long as it foresees what a step
+ * gains. */
+static bool newton_foresaw(const struct climb *c, double before, double damping)
+{
+    double gain = c->result->log_density - before, expected = c->result->expected_gain;
+    return damping == 0.0 && fabs(gain - expected) <= fmax(FORESEEN * expected, flat(before));
+}
+
+/* The end of a climb without a step to take: whether that is the mode. */
+static bool newton_is_there(const struct climb *c, double damping)
+{
+    double lost = fmin(LOST, flat(c->result->log_density));
+    return !c->stopped && damping == 0.0 && c->result->expected_gain < lost;
 }
 
 static enum err newton(struct climb *c, double *theta, struct err_info *info)
 {
     struct optimum *result = c->result;
+    struct gradient *source = c->limits->rough != NULL ? c->limits->rough : c->source;
     double damping = 0.0;
-    for (uint32_t k = 0; k < c->limits->max_steps && may_go_on(c); k++) {
-        enum err code = newton_curvature(c, theta, info);
+    bool known = false, kept = source != c->source; /* kept: not the curvature of this point */
+    while (result->steps < c->limits->max_steps && may_go_on(c)) {
+        enum err code = known ? ERR_OK : newton_curvature(c, source, theta, info);
         if (code != ERR_OK)
             return code == ERR_UNAVAILABLE ? ERR_OK : code;
-        double there = newton_step(c, theta, &damping);
+        double here = result->log_density, there = newton_step(c, theta, &damping);
         bool rest = newton_at_rest(c, damping);
         if (isnan(there)) {
-            double lost = fmin(LOST, flat(result->log_density));
-            result->converged = !c->stopped && damping == 0.0 && result->expected_gain < lost;
-            break;
+            result->converged = newton_is_there(c, damping);
+            if (result->converged || c->stopped || !kept)
+                break;
+            source = c->source;
+            known = kept = false;
+            damping = 0.0;
+            continue;
         }
         if (!may_go_on(c))
             break;
         gradient_at(c, c->next, c->g);
         step_done(c, theta, there);
+        known = newton_foresaw(c, here, damping);
+        kept = known;
+        source = known ? source : c->source;
         damping = damping > DAMPING ? 0.1 * damping : 0.0;
         if (rest) {
             result->converged = true;
@@ -366,11 +394,11 @@ static enum err bfgs_climb(struct climb *c, double *theta, uint32_t steps, struc
 
 /* Scaling helps where coordinates have units of their own and harms where the curvature at the
  * start says little about that on the way. Which of the two it is shows after some steps. */
-static enum err bfgs(struct climb *c, double *theta, struct err_info *info)
+static enum err bfgs(struct climb *c, double *theta, uint32_t most, struct err_info *info)
 {
     size_t bytes = c->d * sizeof(double);
     struct optimum begin = *c->result, first;
-    uint32_t most = c->limits->max_steps, trial = most < 2 * TRIAL ? most : TRIAL;
+    uint32_t trial = most < 2 * TRIAL ? most : TRIAL;
     memcpy(c->kept[0], theta, bytes);
     memcpy(c->kept[1], c->g, bytes);
     enum err code = bfgs_climb(c, theta, trial, info);
@@ -406,7 +434,7 @@ static enum err bfgs(struct climb *c, double *theta, struct err_info *info)
 
 /* Differences of the gradient serve as well as a Hessian where a few hundred passes over the data
  * take no time. */
-static bool newton_is_better(const struct model *m)
+static bool newton_is_possible(const struct model *m)
 {
     double passes = 2.0 * (double)m->d * (double)m->N * fmax(m->term_cost, 1.0);
     if (m->type->hessian != NULL)
@@ -414,21 +442,42 @@ static bool newton_is_better(const struct model *m)
     return m->N > 0 && m->d <= CURVATURE_DENSE_MOST && passes <= CHEAP;
 }
 
+static enum err no_memory(size_t d, struct err_info *info)
+{
+    return err_set(info, ERR_NO_MEMORY, "no memory to look for the mode of %zu parameters", d);
+}
+
+static enum err climb_by_newton(struct climb *c, double *theta, struct err_info *info)
+{
+    free(c->block);
+    if (!newton_init(c, c->source->model->d))
+        return no_memory(c->source->model->d, info);
+    gradient_at(c, theta, c->g);
+    return newton(c, theta, info);
+}
+
+static enum err climb_by_bfgs(struct climb *c, double *theta, uint32_t most, struct err_info *info)
+{
+    if (!bfgs_init(c, c->source->model->d))
+        return no_memory(c->source->model->d, info);
+    gradient_at(c, theta, c->g);
+    return most > 0 && may_go_on(c) ? bfgs(c, theta, most, info) : ERR_OK;
+}
+
+/* A step of Newton's method without a Hessian costs as much as a hundred others: it is for the end
+ * of a way that those do not find. */
 static enum err climb_up(struct climb *c, double *theta, struct err_info *info)
 {
     const struct model *m = c->source->model;
-    bool by_newton = newton_is_better(m);
-    if (!(by_newton ? newton_init(c, m->d) : bfgs_init(c, m->d)))
-        return err_set(info, ERR_NO_MEMORY, "no memory to look for the mode of %zu parameters",
-                       m->d);
-    gradient_at(c, theta, c->g);
+    bool by_newton = newton_is_possible(m);
+    uint32_t most = c->limits->max_steps, patience = PATIENCE * (uint32_t)m->d + 100;
     enum err code = ERR_OK;
-    if (by_newton)
-        code = newton(c, theta, info);
-    else if (c->limits->max_steps > 0 && may_go_on(c)) {
-        code = bfgs(c, theta, info);
-    }
-    c->result->gradient_norm = gradient_largest(c->g, m->d);
+    if (!by_newton || m->type->hessian == NULL)
+        code = climb_by_bfgs(c, theta, by_newton && patience < most ? patience : most, info);
+    if (code == ERR_OK && by_newton && !c->stopped && !c->result->converged)
+        code = climb_by_newton(c, theta, info);
+    if (code == ERR_OK)
+        c->result->gradient_norm = gradient_largest(c->g, m->d);
     return code;
 }
 

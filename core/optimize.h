@@ -1,6 +1,7 @@
 /* The posterior mode, with full-data gradients: by damped Newton steps where the model has a
  * Hessian and at most OPTIMIZE_NEWTON_MOST parameters, else by limited-memory BFGS scaled by the
- * curvature at the start. */
+ * curvature at the start, and by Newton's method with differences of the gradient where that does
+ * not find it and they are cheap. */
 #ifndef BARKER_CORE_OPTIMIZE_H
 #define BARKER_CORE_OPTIMIZE_H
 
@@ -27,6 +28,10 @@ enum err optimize_mode(struct gradient *source, double *theta, uint32_t max_step
  * data but the first two; `tell` hears of every step. */
 struct optimize_limits {
     uint32_t max_steps;
+    double enough; /* expected gain of a last step; 0: what rounding leaves */
+    /* A cheaper source of the same parameters, borrowed, whose curvature does as long as it
+     * foresees the gains; NULL: there is none. */
+    struct gradient *rough;
     bool (*go_on)(void *ctx);                              /* NULL: always */
     void (*tell)(void *ctx, const struct optimum *so_far); /* NULL: nobody listens */
     void *ctx;

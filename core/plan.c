@@ -204,6 +204,7 @@ static void planning_release(struct planning *p)
         model_free(p->view);
     free(p->theta);
     free(p->scale);
+    free(p->H);
     free(p->steps);
     plan_free(p->plan);
 }

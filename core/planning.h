@@ -15,6 +15,7 @@ struct planning {
     double began;                       /* on the processor's clock */
     double *theta;                      /* the centre, or where the search for it stopped; padded */
     double *scale;      /* sds of every coordinate given the others, there; padded */
+    double *H;          /* the curvature there, where the scales come from all of it; or NULL */
     bool placed;        /* both are known */
     bool centred;       /* theta is a mode */
     struct model *view; /* of plan->frame and plan->control; NULL: the model itself */

@@ -373,6 +373,53 @@ Test(optimize, every_model_has_a_mode_near_its_start)
     }
 }
 
+/* One Newton step by differences would take 2 d + 1 gradients. */
+Test(optimize, a_model_without_a_hessian_is_climbed_by_its_gradients_as_long_as_that_helps)
+{
+    struct fixture f = {.params = {1.0}};
+    fixture_rows(&f.train, DATA_ROWS, PRECISION_DOUBLE, 400, 10, 404);
+    fixture_init(&f, &model_ica);
+    size_t d = f.model->d;
+    double *theta = fixture_array(d), *scratch = fixture_array(d);
+    struct rng rng;
+    rng_seed(&rng, 5, 1, RNG_START);
+    model_ica.start_value(f.model, START_ZERO, &rng, theta, scratch);
+    struct optimum result = climb(f.model, f.model->N, theta, 2000);
+    cr_expect(result.converged);
+    cr_expect_lt(result.gradients, 5 * (2 * d + 1), "%zu", (size_t)result.gradients);
+    cr_expect_lt(result.expected_gain, 0.1, "%g", result.expected_gain);
+    free(theta), free(scratch);
+    fixture_release(&f);
+}
+
+/* A wrong curvature is noticed, a fair one is kept: only gradients are then taken of all rows. */
+Test(optimize, a_rough_curvature_serves_as_long_as_it_foresees_the_gains)
+{
+    static const double factors[] = {1.0, 1.05, 30.0};
+    for (size_t k = 0; k < sizeof factors / sizeof factors[0]; k++) {
+        struct fixture f, other;
+        logistic(&f, 400, 6);
+        logistic(&other, 400, 6);
+        for (size_t i = 0; i < other.train.N; i++)
+            for (size_t j = 0; j < 6; j++)
+                fixture_set(&other.train, i, j, sqrt(factors[k]) * fixture_get(&f.train, i, j));
+        struct gradient source, rough;
+        struct optimum result;
+        struct err_info info = {0};
+        double *theta = fixture_array(f.model->d);
+        struct optimize_limits limits = {.max_steps = STEPS, .enough = 1e-2, .rough = &rough};
+        source_init(&source, f.model, f.model->N);
+        source_init(&rough, other.model, f.model->N);
+        cr_assert_eq(optimize_mode_within(&source, theta, &limits, &result, &info), ERR_OK);
+        cr_expect(result.converged);
+        cr_expect_lt(distance_to_mode(&f, theta), 0.02, "%g: %g", factors[k],
+                     distance_to_mode(&f, theta));
+        gradient_release(&source), gradient_release(&rough);
+        free(theta);
+        fixture_release(&f), fixture_release(&other);
+    }
+}
+
 /* A ridge that rises for ever: small gains are no convergence. */
 static double slope_log(const struct model *m, const double *theta, void *work)
 {
