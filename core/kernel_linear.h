@@ -127,9 +127,28 @@ INLINE void total_fold(struct kind kind, const double *total, double *sum)
  * residual is then walked by several groups at once. */
 struct stage {
     size_t rows;
-    uint32_t last[GROUP_MAX]; /* a group that is not whole: its last row is repeated */
-    struct line x[STAGE][8], y[STAGE], offset[STAGE], r[STAGE];
+    uint32_t named[GROUP_MAX];
+    struct line x[STAGE][8], r[STAGE];
+    struct link_rows link[STAGE];
 };
+
+/* The rows of the data that the group from `at` on has; one that is not whole repeats its last. */
+INLINE void stage_name(struct stage *s, const struct linear *l, const struct linear_batch *batch,
+                       const uint32_t *idx, size_t at, size_t G)
+{
+    for (size_t k = 0; k < G; k++) {
+        size_t i = at + k < batch->n ? at + k : batch->n - 1;
+        uint32_t row = idx != NULL ? idx[i] : (uint32_t)i;
+        s->named[k] = l->which != NULL ? l->which[row] : row;
+    }
+}
+
+INLINE void stage_group(struct kind kind, struct stage *s, size_t g, const struct linear *l,
+                        const uint32_t *idx, size_t at)
+{
+    group_load(kind, l->data->x, idx, at, s->x[g]);
+    link_load(kind.real, kind.logistic, l, idx != NULL ? idx + at : NULL, at, &s->link[g]);
+}
 
 /* The rows from `at` on, as many as fit. */
 INLINE void stage_fill(struct kind kind, struct stage *s, const struct linear *l,
@@ -137,23 +156,15 @@ INLINE void stage_fill(struct kind kind, struct stage *s, const struct linear *l
 {
     size_t G = line_elements(kind.real), left = batch->n - at;
     s->rows = left < STAGE * G ? left : STAGE * G;
+    size_t plain = l->which != NULL ? 0 : s->rows / G, g = 0;
 #pragma GCC unroll 1
-    for (size_t g = 0; g < s->rows / G; g++, at += G) {
-        group_load(kind, l->data->x, idx, at, s->x[g]);
-        s->y[g] = link_responses(kind.real, kind.logistic, l, idx != NULL ? idx + at : NULL, at);
-        if (l->offset != NULL)
-            s->offset[g] = link_offsets(kind.real, l, idx != NULL ? idx + at : NULL, at);
+    for (; g < plain; g++)
+        stage_group(kind, s, g, l, idx, at + g * G);
+#pragma GCC unroll 1
+    for (; g * G < s->rows; g++) {
+        stage_name(s, l, batch, idx, at + g * G, G);
+        stage_group(kind, s, g, l, s->named, 0);
     }
-    if (s->rows % G == 0)
-        return;
-    for (size_t k = 0; k < G; k++) {
-        size_t i = at + k < batch->n ? at + k : batch->n - 1;
-        s->last[k] = idx != NULL ? idx[i] : (uint32_t)i;
-    }
-    group_load(kind, l->data->x, s->last, 0, s->x[s->rows / G]);
-    s->y[s->rows / G] = link_responses(kind.real, kind.logistic, l, s->last, 0);
-    if (l->offset != NULL)
-        s->offset[s->rows / G] = link_offsets(kind.real, l, s->last, 0);
 }
 
 /* The residuals of the group behind its first `count` rows become zero. */
@@ -185,9 +196,8 @@ INLINE void stage_add(struct kind kind, struct link_call *c, struct stage *s, st
     size_t G = line_elements(kind.real), groups = (s->rows + G - 1) / G;
 #pragma GCC unroll 1
     for (size_t g = 0; g < groups; g++) {
-        struct law_slopes slopes =
-            link_slopes(kind.real, kind.logistic, c, group_predict(kind, s->x[g], theta), s->y[g],
-                        s->offset[g]);
+        struct law_slopes slopes = link_slopes(kind.real, kind.logistic, c,
+                                               group_predict(kind, s->x[g], theta), &s->link[g]);
         s->r[g] = slopes.eta;
         if (!kind.logistic && c->linear->step != 0.0)
             slopes_add(kind.real, c, slopes.psi, s->rows - g * G, squares);
@@ -231,6 +241,7 @@ INLINE void short_gradient(struct kind kind, struct link_call *c, const struct l
 
 struct block {
     size_t count;
+    const uint16_t *which;      /* struct linear's; NULL: none */
     const uint32_t *next, *end; /* rows to ask the memory for: from the list, AHEAD of the sums */
     uint32_t row[BLOCK_ROWS];
     const char *x[BLOCK_ROWS];
@@ -243,7 +254,8 @@ static inline void block_fill(struct block *b, const struct dataset *data, const
     size_t bytes = row_bytes(data);
     b->count = n - at < BLOCK_ROWS ? n - at : BLOCK_ROWS;
     for (size_t k = 0; k < b->count; k++) {
-        b->row[k] = idx != NULL ? idx[at + k] : (uint32_t)(at + k);
+        uint32_t row = idx != NULL ? idx[at + k] : (uint32_t)(at + k);
+        b->row[k] = b->which != NULL ? b->which[row] : row;
         b->x[k] = (const char *)data->x + b->row[k] * bytes;
     }
     for (size_t k = b->count; k < BLOCK_ROWS; k++)
@@ -255,17 +267,19 @@ static inline void block_ask(struct block *b, const struct dataset *data)
 {
     size_t bytes = row_bytes(data);
     for (size_t q = 0; q < 4 && b->next < b->end; q++) {
-        const char *x = row_at(data, *b->next++);
+        uint32_t row = *b->next++;
+        const char *x = row_at(data, b->which != NULL ? b->which[row] : row);
         for (size_t j = 0; j < bytes; j += 64)
             __builtin_prefetch(x + j);
     }
 }
 
 /* Data that the cache has anyhow need no asking, nor rows that stand in order. */
-static inline void block_begin(struct block *b, const struct dataset *data, const uint32_t *idx,
-                               size_t n)
+static inline void block_begin(struct block *b, const struct dataset *data, const uint16_t *which,
+                               const uint32_t *idx, size_t n)
 {
     bool far = idx != NULL && data->N * row_bytes(data) > NEAR_BYTES;
+    b->which = which;
     b->next = idx;
     b->end = far ? idx + n : idx;
     for (size_t k = 0; k < AHEAD; k += 4)
@@ -336,11 +350,9 @@ INLINE void block_residuals(struct kind kind, struct link_call *c, struct block 
     const struct linear *l = c->linear;
     size_t G = line_elements(p), size = 64 / G;
     for (size_t k = 0; k < b->count; k += G) {
-        struct line y = link_responses(p, kind.logistic, l, b->row + k, 0), offset = {0};
-        if (l->offset != NULL)
-            offset = link_offsets(p, l, b->row + k, 0);
-        struct law_slopes s =
-            link_slopes(p, kind.logistic, c, line_load(b->eta + k * size), y, offset);
+        struct link_rows rows = {0};
+        link_load(p, kind.logistic, l, b->row + k, 0, &rows);
+        struct law_slopes s = link_slopes(p, kind.logistic, c, line_load(b->eta + k * size), &rows);
         line_store(b->eta + k * size, s.eta);
         if (!kind.logistic && l->step != 0.0)
             slopes_add(p, c, s.psi, b->count - k, squares);
@@ -399,7 +411,7 @@ INLINE void long_gradient(struct kind kind, struct link_call *c, const struct li
     const struct dataset *data = c->linear->data;
     struct block b;
     size_t lines = row_bytes(data) / 64;
-    block_begin(&b, data, batch->idx, batch->n);
+    block_begin(&b, data, c->linear->which, batch->idx, batch->n);
     for (size_t at = 0; at < batch->n; at += BLOCK_ROWS) {
         block_fill(&b, data, batch->idx, at, batch->n);
         block_predict(kind, &b, data, theta);
@@ -500,7 +512,7 @@ INLINE void long_predictor(struct kind kind, const struct dataset *data, const d
                            const uint32_t *idx, size_t n, double *eta)
 {
     struct block b;
-    block_begin(&b, data, idx, n);
+    block_begin(&b, data, NULL, idx, n);
     for (size_t at = 0; at < n; at += BLOCK_ROWS) {
         block_fill(&b, data, idx, at, n);
         block_predict(kind, &b, data, theta);

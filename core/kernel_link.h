@@ -104,19 +104,9 @@ INLINE struct line logistic_residual(enum precision p, struct line eta, struct l
 }
 
 /* F(offset) - F(eta): what y says is the same at both. */
-INLINE struct line logistic_difference(enum precision p, struct line eta, struct line offset)
+INLINE struct line logistic_difference(enum precision p, struct line eta, struct line there)
 {
-    if (p == PRECISION_SINGLE) {
-        for (size_t i = 0; i < FPARTS; i++)
-            eta.part[i] = vf_logistic(offset.part[i]) - vf_logistic(eta.part[i]);
-        return eta;
-    }
-    vd here, there;
-    memcpy(&here, &eta, sizeof here);
-    memcpy(&there, &offset, sizeof there);
-    here = vd_logistic(there) - vd_logistic(here);
-    memcpy(&eta, &here, sizeof here);
-    return eta;
+    return line_subtract(p, there, line_apply(p, vf_logistic, vd_logistic, eta));
 }
 
 /* ---- any of them ---- */
@@ -142,34 +132,44 @@ INLINE struct line link_numbers(enum precision p, const void *x, const uint32_t 
     return out;
 }
 
-INLINE struct line link_offsets(enum precision p, const struct linear *l, const uint32_t *row,
-                                size_t at)
-{
-    return link_numbers(p, l->offset, row, at);
-}
+/* What residuals need of a line of rows; what a link does not need is not set. */
+struct link_rows {
+    struct line y; /* logistic with differences: there is none */
+    struct line offset, there, there_psi;
+};
 
-/* What the residual needs of the responses of a line of rows; `at` is a multiple of their number.
- */
 INLINE struct line link_responses(enum precision p, bool logistic, const struct linear *l,
                                   const uint32_t *row, size_t at)
 {
     if (!logistic)
-        return p == PRECISION_SINGLE ? link_numbers(p, l->y, row, at)
-                                     : link_numbers(p, l->data->y, row, at);
-    if (l->difference)
-        return (struct line){0};
+        return link_numbers(p, p == PRECISION_SINGLE ? (const void *)l->y : l->data->y, row, at);
     return row != NULL ? logistic_responses(p, l->ones, row)
                        : zeros_of(p, l->ones[at / 32] >> at % 32);
 }
 
-/* What all rows of a call share: the law here, and at the centre of differences; and what they add
- * to the sums of psi's terms, elements of a line apart. Not touched for the logistic link. */
+/* `row` and `at` are link_numbers's; `at` is a multiple of the rows of a line. */
+INLINE void link_load(enum precision p, bool logistic, const struct linear *l, const uint32_t *row,
+                      size_t at, struct link_rows *out)
+{
+    if (!logistic || l->there == NULL)
+        out->y = link_responses(p, logistic, l, row, at);
+    if (l->offset != NULL)
+        out->offset = link_numbers(p, l->offset, row, at);
+    if (l->there != NULL)
+        out->there = link_numbers(p, l->there, row, at);
+    if (!logistic && l->there_psi != NULL)
+        out->there_psi = link_numbers(p, l->there_psi, row, at);
+}
+
+/* What all rows of a call share: the law, and what they add to the sums of psi's terms, elements of
+ * a line apart. Not touched for the logistic link. */
 struct link_call {
     const struct linear *linear;
-    struct law_numbers here, centre;
+    struct law_numbers here;
     _Alignas(ALIGNMENT) double sum[16], sumsq[16];
 };
 
+/* theta NULL: 0. */
 static inline void link_begin(struct link_call *c, const struct linear *l, const double *theta)
 {
     struct law law = {.link = l->link, .psi = l->psi, .dof = l->dof};
@@ -178,45 +178,81 @@ static inline void link_begin(struct link_call *c, const struct linear *l, const
         return;
     memset(c->sum, 0, sizeof c->sum);
     memset(c->sumsq, 0, sizeof c->sumsq);
-    if (l->difference)
-        c->centre = law_numbers(&law);
-    if (l->step != 0.0)
+    if (l->step != 0.0 && theta != NULL)
         law.psi += l->step * theta[l->data->columns];
     c->here = law_numbers(&law);
 }
 
 /* A line of rows of any other link: s->eta comes as its predictors, offsets included. */
 INLINE void other_slopes(enum precision p, const struct link_call *c, struct law_slopes *s,
-                         const struct line *y, struct line offset)
+                         const struct link_rows *rows)
 {
     const struct linear *l = c->linear;
-    bool psi = l->step != 0.0;
-    law_slopes(p, &c->here, s, y, psi);
-    if (l->difference) {
-        struct law_slopes there = {.eta = offset};
-        law_slopes(p, &c->centre, &there, y, psi);
-        s->eta = line_subtract(p, s->eta, there.eta);
-        s->psi = line_subtract(p, s->psi, there.psi);
-    }
-    if (psi)
+    law_slopes(p, &c->here, s, &rows->y, l->step != 0.0);
+    if (l->there != NULL)
+        s->eta = line_subtract(p, s->eta, rows->there);
+    if (l->there_psi != NULL)
+        s->psi = line_subtract(p, s->psi, rows->there_psi);
+    if (l->step != 0.0)
         s->psi = line_multiply(p, s->psi, line_value(p, l->step));
 }
 
-/* From x'theta of a line of rows; `offset` is looked at only where there is one. The slope in psi
- * is set where psi is free. */
+/* From x'theta of a line of rows. The slope in psi is set where psi is free. */
 INLINE struct law_slopes link_slopes(enum precision p, bool logistic, const struct link_call *c,
-                                     struct line eta, struct line y, struct line offset)
+                                     struct line eta, const struct link_rows *rows)
 {
     const struct linear *l = c->linear;
     if (l->offset != NULL)
-        eta = line_add(p, eta, offset);
+        eta = line_add(p, eta, rows->offset);
     struct law_slopes s = {.eta = eta, .psi = eta};
     if (logistic) {
-        s.eta = l->difference ? logistic_difference(p, eta, offset) : logistic_residual(p, eta, y);
+        s.eta = l->there != NULL ? logistic_difference(p, eta, rows->there)
+                                 : logistic_residual(p, eta, rows->y);
         return s;
     }
-    other_slopes(p, c, &s, &y, offset);
+    other_slopes(p, c, &s, rows);
     return s;
+}
+
+/* ---- the centre of differences ---- */
+
+/* A line of rows from `at` on; behind the last row, its numbers again. */
+INLINE struct law_slopes centre_slopes(enum precision p, const struct link_call *c, size_t at)
+{
+    const struct linear *l = c->linear;
+    uint32_t row[16];
+    for (size_t k = 0; k < 16; k++)
+        row[k] = (uint32_t)(at + k < l->data->N ? at + k : l->data->N - 1);
+    struct law_slopes s = {.eta = link_numbers(p, l->offset, row, 0)};
+    if (l->link == LINK_LOGISTIC) {
+        s.eta = line_apply(p, vf_logistic, vd_logistic, s.eta);
+        return s;
+    }
+    struct line y = link_responses(p, false, l, row, 0);
+    law_slopes(p, &c->here, &s, &y, l->step != 0.0);
+    return s;
+}
+
+INLINE void centre_fill(enum precision p, const struct linear *l, char *there, char *psi)
+{
+    size_t G = line_elements(p), size = 64 / G;
+    struct link_call c;
+    link_begin(&c, l, NULL);
+    for (size_t at = 0; at < l->data->N; at += G) {
+        struct law_slopes s = centre_slopes(p, &c, at);
+        size_t bytes = (l->data->N - at < G ? l->data->N - at : G) * size;
+        memcpy(there + at * size, &s.eta, bytes);
+        if (psi != NULL)
+            memcpy(psi + at * size, &s.psi, bytes);
+    }
+}
+
+static void linear_centre_(const struct linear *l, void *there, void *psi)
+{
+    if (l->data->precision == PRECISION_SINGLE)
+        centre_fill(PRECISION_SINGLE, l, there, psi);
+    else
+        centre_fill(PRECISION_DOUBLE, l, there, psi);
 }
 
 #endif

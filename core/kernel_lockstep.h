@@ -347,7 +347,8 @@ static bool bundle_step_(const struct walk *w, struct bundle *b)
 
 /* Groups of rows, those of the first chain first: step by step rather than chain by chain. */
 struct crowd {
-    struct line x[4 * CROWD_GROUPS], y[CROWD_GROUPS], offset[CROWD_GROUPS], r[CROWD_GROUPS];
+    struct line x[4 * CROWD_GROUPS], r[CROWD_GROUPS];
+    struct link_rows link[CROWD_GROUPS];
 };
 
 INLINE void crowd_fill(struct kind kind, struct crowd *c, const struct linear *l,
@@ -360,9 +361,7 @@ INLINE void crowd_fill(struct kind kind, struct crowd *c, const struct linear *l
         for (size_t g = 0; g < groups; g++, q++) {
             const uint32_t *idx = rows->idx[k] + 16 * g;
             group_load(kind, l->data->x, idx, 0, &c->x[q * lines]);
-            c->y[q] = link_responses(kind.real, kind.logistic, l, idx, 0);
-            if (l->offset != NULL)
-                c->offset[q] = link_offsets(kind.real, l, idx, 0);
+            link_load(kind.real, kind.logistic, l, idx, 0, &c->link[q]);
         }
 }
 
@@ -373,6 +372,8 @@ INLINE void crowd_ask(struct kind kind, const struct linear *l, const uint32_t *
         __builtin_prefetch(row_of(l->data->x, idx, k, 16 * kind.quarters));
     for (size_t k = 0; l->offset != NULL && k < 16; k++)
         __builtin_prefetch((const float *)l->offset + idx[k]);
+    for (size_t k = 0; l->there != NULL && k < 16; k++)
+        __builtin_prefetch((const float *)l->there + idx[k]);
 }
 
 INLINE void crowd_residuals(struct kind kind, struct crowd *c, const struct linear *l,
@@ -389,7 +390,7 @@ INLINE void crowd_residuals(struct kind kind, struct crowd *c, const struct line
             struct line eta = group_predict(kind, &c->x[q * lines], theta);
             if (rows->next[k] != NULL)
                 crowd_ask(kind, l, rows->next[k] + 16 * g);
-            c->r[q] = link_slopes(kind.real, kind.logistic, &call, eta, c->y[q], c->offset[q]).eta;
+            c->r[q] = link_slopes(kind.real, kind.logistic, &call, eta, &c->link[q]).eta;
         }
         if (rows->n % 16 != 0)
             c->r[q - 1] = cut_off(kind.real, c->r[q - 1], rows->n % 16);

@@ -51,5 +51,6 @@ const struct kernels KERNELS = {
     .bundle_walk = bundle_walk_,
     .known_gradient = known_gradient_,
     .linear_gradient = linear_gradient_,
+    .linear_centre = linear_centre_,
     .linear_predictor = linear_predictor_,
 };

@@ -186,7 +186,7 @@ struct kernels {
      * half of a product is less than `uneven`: then the words must be looked at one by one. */
     bool (*rows)(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, uint32_t *out);
     /* sum and, with `squares`, sumsq of the bundle, as linear_gradient gives them chain by chain:
-     * rows of single precision, 4 or 8 columns wide as the bundle's slots, and psi known. */
+     * rows (those of the data, whatever `which` says) of single precision, 4 or 8 columns wide as the bundle's slots, and psi known. */
     void (*bundle_sums)(const struct linear *l, const struct crowd_rows *rows,
                         struct bundle *bundle, bool squares);
     /* One iteration of a bundle whose gradients are in parts, after walk_on; n iterations of
@@ -198,6 +198,8 @@ struct kernels {
     void (*known_gradient)(const struct known_target *target, const double *theta, const float *z,
                            double *g);
     void (*linear_gradient)(const struct linear *l, const struct linear_batch *batch);
+    /* What linear_difference keeps of every row of the data; psi: NULL where it is known. */
+    void (*linear_centre)(const struct linear *l, void *there, void *psi);
     void (*linear_predictor)(const struct dataset *data, const double *theta, const uint32_t *idx,
                              size_t n, double *eta);
 };

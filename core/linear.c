@@ -4,6 +4,11 @@
 
 #include <stdlib.h>
 
+static size_t real_bytes(const struct linear *l)
+{
+    return l->data->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double);
+}
+
 static bool pack_ones(struct linear *l)
 {
     const struct dataset *data = l->data;
@@ -51,7 +56,24 @@ void linear_release(struct linear *l)
     free(l->ones);
     free(l->y);
     free(l->own_offset);
+    free(l->there);
+    free(l->there_psi);
     *l = (struct linear){0};
+}
+
+bool linear_difference(struct linear *l)
+{
+    size_t N = l->data->N, real = real_bytes(l);
+    void *there = lanes_alloc(N, real), *psi = l->step != 0.0 ? lanes_alloc(N, real) : NULL;
+    if (there == NULL || (l->step != 0.0 && psi == NULL)) {
+        free(there);
+        free(psi);
+        return false;
+    }
+    kernels->linear_centre(l, there, psi);
+    l->there = there;
+    l->there_psi = psi;
+    return true;
 }
 
 size_t linear_work_bytes(const struct linear *l)
@@ -81,12 +103,12 @@ static inline __attribute__((always_inline)) void ask_for(const void *array, siz
 void linear_ask(const struct linear *l, const uint32_t *idx, size_t n)
 {
     const struct dataset *data = l->data;
-    size_t real = data->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double);
-    size_t bytes = data->stride * real;
-    if (bytes > 64 || n > ASK_MOST)
+    size_t real = real_bytes(l), bytes = data->stride * real;
+    if (bytes > 64 || n > ASK_MOST || l->which != NULL)
         return;
     ask_for(data->x, bytes, data->N, idx, n);
     ask_for(l->offset, real, data->N, idx, n);
+    ask_for(l->there, real, data->N, idx, n);
 }
 
 void linear_predictor(const struct dataset *data, const double *theta, const uint32_t *idx,

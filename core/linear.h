@@ -18,14 +18,14 @@ struct linear {
     double psi, dof;
     double step;                /* psi is psi + step theta[columns]; 0: it is known */
     const struct dataset *data; /* borrowed */
+    const uint16_t *which;      /* row i is row which[i] of the data; NULL: row i. Borrowed */
     uint32_t
         *ones; /* LINK_LOGISTIC: bit i of them is y_i, which keeps the responses in the cache */
     float *y;  /* other links: responses to rows of single precision */
     /* eta_i = offset_i + x_i' theta: N numbers of the data's precision; NULL: none. */
     const void *offset;
-    float *own_offset; /* where it lies when it is not borrowed */
-    bool difference; /* terms are those at (eta_i, psi) less those at (offset_i, the psi of step 0):
-                      * control variates around theta = 0 */
+    float *own_offset;       /* where it lies when it is not borrowed */
+    void *there, *there_psi; /* linear_difference */
 };
 
 /* With the data's offset. `free`: psi is theta[columns] whatever the law says. False when there is
@@ -33,7 +33,13 @@ struct linear {
 bool linear_init(struct linear *l, const struct dataset *data, const struct law *law, bool free);
 void linear_release(struct linear *l);
 
-/* Sums over the rows idx[0..n), or 0..n-1 when idx is NULL. */
+/* Control variates around theta = 0: from here on terms are those at (eta_i, psi) less those at
+ * (offset_i, the psi of step 0). The residuals there (LINK_LOGISTIC: the probabilities) are worked
+ * out once, as are the slopes in psi where it is free: `there` and `there_psi`, arrays like
+ * `offset`, which must be there. False when there is no memory. */
+bool linear_difference(struct linear *l);
+
+/* Sums over the rows idx[0..n), or 0..n-1 when idx is NULL. Rows are those before `which`. */
 struct linear_batch {
     const double *theta; /* columns, and psi if it is free; this and the sums: padded to PAD, with
                           * zeros, or NaN in the wake of what is not finite */

@@ -1,5 +1,6 @@
 /* Views of models with a linear predictor. */
 #include "core/linear_view.h"
+#include "core/fold.h"
 #include "core/kernels.h"
 #include "core/vmath.h"
 
@@ -13,7 +14,8 @@ struct linear_view {
     struct model_type type;
     const struct model *inside; /* borrowed, as is the frame */
     const struct frame *frame;
-    struct linear linear; /* the model's, but for: */
+    struct fold fold;     /* which is NULL: rows do not repeat themselves */
+    struct linear linear; /* the model's, or the fold's, but for: */
     struct dataset data;
     void *rows, *offset; /* ours; rows: FRAME_DENSE only */
     double *constant;
@@ -86,6 +88,12 @@ static double log_batch(const struct model *m, const double *u, const uint32_t *
 static void release(struct model *m)
 {
     struct linear_view *v = (struct linear_view *)m;
+    if (v->fold.which == NULL) { /* the model's */
+        v->linear.ones = NULL;
+        v->linear.y = v->linear.own_offset = NULL;
+    }
+    linear_release(&v->linear);
+    fold_release(&v->fold);
     free(v->rows);
     free(v->offset);
     free(v->constant);
@@ -115,9 +123,9 @@ static double get(const struct dataset *data, const void *array, size_t at)
 
 #define CHUNK 256 /* rows */
 
-static bool fill_offsets(struct linear_view *v, const struct linear *linear)
+static bool fill_offsets(struct linear_view *v)
 {
-    const struct dataset *data = linear->data;
+    const struct dataset *data = &v->data;
     _Alignas(ALIGNMENT) double eta[CHUNK];
     uint32_t row[CHUNK];
     v->offset = lanes_alloc(data->N, element_bytes(data));
@@ -135,8 +143,9 @@ static bool fill_offsets(struct linear_view *v, const struct linear *linear)
     return true;
 }
 
-static bool fill_rows(struct linear_view *v, const struct dataset *data)
+static bool fill_rows(struct linear_view *v)
 {
+    const struct dataset *data = &v->data;
     double *x = lanes_alloc(2 * padded(v->base.d), sizeof *x);
     double *turned = x != NULL ? x + padded(v->base.d) : NULL;
     v->rows = lanes_alloc(data->N * data->stride, element_bytes(data));
@@ -194,8 +203,9 @@ static bool fill(struct linear_view *v, const struct linear_view_parts *parts)
     if (v->constant == NULL || v->curvature == NULL)
         return false;
     fill_curvature(v, parts->precision);
-    return fill_constant(v, parts) && fill_offsets(v, parts->linear) &&
-           (v->frame->kind == FRAME_SHIFT || fill_rows(v, parts->linear->data));
+    return fill_constant(v, parts) && fill_offsets(v) &&
+           (v->frame->kind == FRAME_SHIFT || fill_rows(v)) &&
+           (!v->base.differences || linear_difference(&v->linear));
 }
 
 static void fill_base(struct linear_view *v)
@@ -238,6 +248,31 @@ static void frame_psi(struct linear *l, const struct frame *f)
     l->step = f->kind == FRAME_DENSE ? f->rows[last * padded(f->d) + last] : 1.0;
 }
 
+/* Differences of the logistic link do not look at the responses. */
+static bool fold_equal_rows(struct linear_view *v, const struct linear *all, bool control)
+{
+    struct law law = {.link = all->link, .psi = all->psi, .dof = all->dof};
+    if (!fold_init(&v->fold, all->data, !control || all->link != LINK_LOGISTIC))
+        return false;
+    v->data = v->fold.data;
+    if (!linear_init(&v->linear, &v->data, &law, false)) {
+        fold_release(&v->fold);
+        return false;
+    }
+    v->linear.which = v->fold.which;
+    v->linear.step = all->step;
+    return true;
+}
+
+static void take_rows(struct linear_view *v, const struct linear *all, bool control)
+{
+    if (fold_equal_rows(v, all, control))
+        return;
+    v->data = *all->data;
+    v->linear = *all;
+    v->linear.data = &v->data;
+}
+
 enum err linear_view_new(struct model **out, const struct linear_view_parts *parts,
                          const struct frame *frame, bool control, struct err_info *info)
 {
@@ -250,10 +285,7 @@ enum err linear_view_new(struct model **out, const struct linear_view_parts *par
     v->base.differences = control;
     v->inside = parts->model;
     v->frame = frame;
-    v->linear = *parts->linear;
-    v->data = *parts->linear->data;
-    v->linear.data = &v->data;
-    v->linear.difference = control;
+    take_rows(v, parts->linear, control);
     v->rate = parts->rate;
     if (parts->linear->step != 0.0)
         frame_psi(&v->linear, frame);

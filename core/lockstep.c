@@ -18,6 +18,7 @@ struct crew {
     struct rng batch[CREW / SHARE]; /* as they were, in case that the walk must be forgotten */
     bool look;                      /* the first iteration looks at the noise */
     const struct linear *linear;    /* sums are bundle_sums's; NULL: the model's */
+    bool near;                      /* its rows are in the first cache */
     _Alignas(ALIGNMENT) double centre[BUNDLE_LANES]; /* of the frame, lane by lane */
     double columns[BUNDLE_LANES * BUNDLE_LANES];
 };
@@ -165,6 +166,13 @@ static const struct linear *plan_sums(const struct gradient *source)
     return l->step == 0.0 && groups <= CROWD_GROUPS ? l : NULL;
 }
 
+#define NEAR_BYTES 32768
+
+static bool rows_are_near(const struct linear *l)
+{
+    return l != NULL && l->data->N * l->data->stride * sizeof(float) <= NEAR_BYTES;
+}
+
 static void plan_walk(struct crew *crew, const struct chain *c)
 {
     struct walk *w = &crew->walk;
@@ -181,6 +189,7 @@ static void plan_walk(struct crew *crew, const struct chain *c)
     w->moment_count = c->head->moment_count;
     plan_frame(crew, c->config.frame);
     crew->linear = w->target == NULL ? plan_sums(source) : NULL;
+    crew->near = rows_are_near(crew->linear);
 }
 
 static void pack(struct crew *crew, struct chain **chains, size_t count)
@@ -213,6 +222,9 @@ static void draw_rows(struct crew *crew, size_t bundle, bool ask)
         gradient_draw(gs, first, &crew->chains[at]->rng[RNG_BATCH]);
         if (ask)
             gradient_ask(gs);
+        if (crew->linear != NULL && crew->linear->which != NULL)
+            for (size_t k = 0; k < first->n; k++)
+                gs->idx[k] = crew->linear->which[gs->idx[k]];
         for (size_t k = first->n; k < padded(first->n); k++)
             gs->idx[k] = gs->idx[first->n - 1];
     }
@@ -299,7 +311,7 @@ static bool walk_by_rows(struct crew *crew, uint64_t n, bool look)
             bool more = ahead && (k < last || t + 1 < n);
             if (more)
                 draw_rows(crew, next, ask);
-            sum_terms(crew, k, more ? next : k, look && t == 0);
+            sum_terms(crew, k, more && !crew->near ? next : k, look && t == 0);
             well &= kernels->bundle_step(&crew->walk, &crew->bundles[k]);
         }
     }

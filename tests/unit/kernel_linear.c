@@ -121,12 +121,13 @@ static void problem_link(struct problem *p, struct variant variant)
     p->variant = variant;
     p->data.offset = variant.offset ? p->offset : NULL;
     cr_assert(linear_init(&p->linear, &p->data, &law, variant.free));
-    p->linear.difference = variant.difference;
     if (variant.free) { /* as a view has it */
         p->linear.psi = 0.21;
         p->linear.step = 0.75;
         p->theta[p->data.columns] = -0.3;
     }
+    if (variant.difference)
+        cr_assert(linear_difference(&p->linear));
 }
 
 static void problem_init(struct problem *p, size_t N, size_t columns, enum precision precision,
@@ -281,6 +282,28 @@ Test(kernel_linear, every_instruction_set_gives_the_same_bits_with_any_link)
                 }
 }
 
+/* What differences keep of the centre. */
+Test(kernel_linear, every_instruction_set_finds_the_same_bits_at_the_centre)
+{
+    for (size_t v = 0; v < VARIANTS; v++)
+        for (int precision = PRECISION_SINGLE; precision <= PRECISION_DOUBLE; precision++)
+            for (const struct kernels *const *k = kernels_available(); *k != NULL; k++) {
+                struct problem p;
+                double there[2][2][ROWS + PAD] = {0};
+                problem_init(&p, ROWS, 4, (enum precision)precision, ORDINARY, variants[v]);
+                bool free_psi = variants[v].free;
+                if (variants[v].offset) {
+                    (*k)->linear_centre(&p.linear, there[0][0], free_psi ? there[0][1] : NULL);
+                    portable()->linear_centre(&p.linear, there[1][0],
+                                              free_psi ? there[1][1] : NULL);
+                }
+                cr_assert(memcmp(there[0], there[1], sizeof there[0]) == 0, "%s, link %d",
+                          (*k)->isa, variants[v].link);
+                cr_assert_eq(there[0][0][ROWS], 0.0);
+                problem_release(&p);
+            }
+}
+
 /* ---- against the definition ---- */
 
 struct exact {
@@ -331,7 +354,7 @@ static struct slopes row_slopes(const struct problem *p, size_t i)
         eta += (long double)cell(p, i, c) * p->theta[c];
     long double psi = l->psi + l->step * p->theta[p->data.columns];
     struct slopes here = slopes_at(l->link, psi, eta, p->y[i]);
-    if (l->difference) {
+    if (p->variant.difference) {
         struct slopes there = slopes_at(l->link, l->psi, offset, p->y[i]);
         here.eta -= there.eta;
         here.psi -= there.psi;

@@ -11,6 +11,7 @@
 #define COUNT(a)         (sizeof(a) / sizeof((a)[0]))
 #define MOST_CHAINS      70
 #define ROWS             300
+#define KINDS            23 /* of rows that repeat themselves */
 #define MOST_COORDINATES 18
 
 enum coordinates { USERS, SHIFTED, DENSE, CONTROLLED }; /* the last: dense, with control variates */
@@ -24,7 +25,8 @@ struct job {
     bool replacement, step_auto;
     uint64_t warmup, iterations, thin, metric_every;
     size_t capacity;
-    bool some; /* two coordinates are kept */
+    bool some;   /* two coordinates are kept */
+    bool repeat; /* rows come again and again */
 };
 
 /* What a job samples. */
@@ -50,6 +52,13 @@ static void scene_view(struct scene *s, const struct job *job)
                  ERR_OK, "%s", info.message);
 }
 
+static void repeat_row(struct dataset *data, size_t from, size_t to)
+{
+    for (size_t j = 0; j < data->columns; j++)
+        fixture_set(data, to, j, fixture_get(data, from, j));
+    fixture_set_y(data, to, data->y[from]);
+}
+
 static void scene_init(struct scene *s, const struct job *job)
 {
     const struct model_type *type = model_find(job->model);
@@ -61,6 +70,8 @@ static void scene_init(struct scene *s, const struct job *job)
         fixture_rows(&s->train, DATA_REGRESSION, job->precision, ROWS, job->d, 2385);
         fixture_rows(&s->test, DATA_REGRESSION, job->precision, 23, job->d, 1702);
     }
+    for (size_t i = KINDS; job->repeat && i < ROWS; i++)
+        repeat_row(&s->train, i % KINDS, i);
     param_defaults(type->params, params);
     if (!data)
         params[0] = strcmp(job->model, "skew_normal") == 0 ? 2.385 : 0.0;
@@ -337,6 +348,21 @@ Test(lockstep, every_frame_gives_the_same_bytes)
     toy.n = 0;
     toy.coordinates = DENSE;
     expect_same(&toy);
+}
+
+Test(lockstep, rows_that_repeat_themselves_give_the_same_bytes)
+{
+    static const size_t d[] = {2, 4, 6, 8, 16};
+    for (enum coordinates c = SHIFTED; c <= CONTROLLED; c++)
+        for (size_t i = 0; i < COUNT(d); i++) {
+            struct job job = logistic_job();
+            job.coordinates = c;
+            job.d = d[i];
+            job.variant = (double)(i % 2);
+            job.iterations = 300;
+            job.repeat = true;
+            expect_same(&job);
+        }
 }
 
 Test(lockstep, thinning_buffers_metrics_and_adaptation_give_the_same_bytes)
