@@ -4,8 +4,8 @@
 #include <math.h>
 
 #define SURE          2.0  /* standard errors that the tolerated error of a mean shall cover */
-#define CHEAP         1.0  /* seconds: what they buy beyond the target is taken */
-#define CHEAP_FACTOR  8.0  /* ... up to this many times the target */
+#define CHEAP         1.15 /* seconds: what they buy beyond the target is taken */
+#define CHEAP_FACTOR  16.0 /* ... up to this many times the target */
 #define WARMUP_DRAWS  10.0 /* effective ones: from a normal approximation to the posterior */
 #define WARMUP_LEAST  100
 #define WARMUP_ADAPTS 2000 /* chains that look for their own step size */
@@ -13,6 +13,7 @@
 #define KEPT          4.0  /* draws per effective draw */
 #define KEPT_BYTES    (64e6)
 #define UNSEEN        1000.0 /* iterations per effective draw where a pilot run showed none */
+#define WHITE         8.0 /* ... over sigma^2, around a centre: twice what a normal target needs */
 
 static double ess_wanted(const struct planning *p)
 {
@@ -137,8 +138,9 @@ void planning_lengths(struct planning *p)
         p->plan->within_target = true;
         return;
     }
-    if (!(each >= 1.0))
-        each = isfinite(each) ? 1.0 : UNSEEN;
+    if (!isfinite(each))
+        each = p->centred && p->sigma > 0.0 ? WHITE / (p->sigma * p->sigma) : UNSEEN;
+    each = fmax(each, 1.0);
     choose_iterations(p, each);
     choose_thin(p, each);
     judge(p, each);

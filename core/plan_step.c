@@ -1,10 +1,12 @@
 /* Which gradient estimator, step size and batch size, and whether they keep what they promise.
  *
- * In whitened coordinates the unadjusted Barker step makes sds too large by about 0.16 sigma^2 of
- * themselves (Langevin 0.125): a third of the tolerated error is spent on that, the rest is left
- * for gradient noise and for the finite number of draws. Noise of sd tau widens an uncorrected
- * chain by about (sigma tau)^2 / 11.6; a corrected one takes normal noise in its stride, and what
- * is left comes from batches too small to be normal. */
+ * In whitened coordinates a normal target and an unadjusted Barker step w = +-sigma have
+ * E w = -x sigma^2/2 + x^3 sigma^4/24, so that in equilibrium the variance is 1 + sigma^2 E x^4/12
+ * and sds are too large by about 0.13 sigma^2 of themselves (Langevin 0.125): a third of the
+ * tolerated error is spent on that, the rest is left for gradient noise and for the finite number
+ * of draws. Noise of sd tau widens an uncorrected chain by about (sigma tau)^2 / 11.6; a corrected
+ * one takes normal noise in its stride, and what is left comes from batches too small to be normal.
+ */
 #include "core/planning.h"
 #include "core/view.h"
 
@@ -12,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEP_BIAS    0.16
+#define STEP_BIAS    0.135
 #define STEP_SHARE   0.35 /* of the tolerated error of the sds, for the step size */
 #define NOISE_SHARE  0.05 /* ... and for gradient noise */
 #define NOISE_SQUARE 11.6 /* 4 * 1.702^2 */
@@ -22,6 +24,7 @@
 #define SIGMA_FAR    0.5  /* where the target is out of reach anyway */
 #define POINTS       8    /* typical points at which noise is measured */
 #define ROWS         4096 /* looked at, at each */
+#define PLAIN_ROWS   512  /* ... where they are looked at one by one */
 #define BATCH_LEAST  16
 #define FULL_IS_NEAR 3.0  /* the full batch is taken when it costs at most so many times more */
 #define ATYPICAL     10.0 /* energy: the chains do not live around this centre */
@@ -137,6 +140,38 @@ static enum err measure_noise(const struct planning *p, const struct model *targ
     return ready ? ERR_OK : err_set(info, ERR_NO_MEMORY, "no memory to measure gradient noise");
 }
 
+/* The same for plain terms in dense coordinates, one by one: a whole view would cost a pass over
+ * the data. Their spread hardly depends on the point. */
+static enum err measure_plain(const struct planning *p, double *unit, struct err_info *info)
+{
+    const struct model *m = p->model;
+    size_t N = m->N, d = m->d, stride = padded(d), n = N < PLAIN_ROWS ? N : PLAIN_ROWS;
+    double *at = lanes_alloc(4 * stride, sizeof *at), *g = at != NULL ? at + stride : NULL,
+           *sum = at != NULL ? at + 2 * stride : NULL, *sumsq = at != NULL ? at + 3 * stride : NULL;
+    if (at == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory to measure gradient noise");
+    struct rng rng;
+    rng_seed(&rng, p->request->seed, 0, RNG_BATCH);
+    rng_normal(&rng, g, d);
+    frame_to_user(p->plan->frame, g, at);
+    for (size_t k = 0; k < n; k++) {
+        uint32_t row = (uint32_t)((double)k * (double)N / (double)n);
+        m->type->grad_batch(m, at, &row, 1, g, NULL, p->source.work);
+        frame_gradient(p->plan->frame, g, p->source.sum);
+        for (size_t j = 0; j < d; j++) {
+            sum[j] += p->source.sum[j];
+            sumsq[j] += p->source.sum[j] * p->source.sum[j];
+        }
+    }
+    *unit = 0.0;
+    for (size_t j = 0; j < d && n > 1; j++) {
+        double count = (double)n, square = (sumsq[j] - sum[j] * sum[j] / count) / (count - 1.0);
+        *unit = fmax(*unit, (double)N * sqrt(fmax(0.0, square)));
+    }
+    free(at);
+    return ERR_OK;
+}
+
 /* Another view of the same frame, or none where nothing but the estimator asked for one. */
 static enum err change_estimator(struct planning *p, bool control, struct err_info *info)
 {
@@ -175,13 +210,8 @@ static enum err choose_estimator(struct planning *p, double sigma, struct err_in
     enum err code = measure_noise(p, target_of(p), &p->unit, info);
     if (!plan->control || p->request->estimator != ESTIMATOR_AUTO || code != ERR_OK)
         return code;
-    struct model *other = NULL;
-    if (plan->precondition == PRECONDITION_DENSE)
-        code = view_new(&other, p->model, plan->frame, false, info);
-    if (code == ERR_OK)
-        code = measure_noise(p, other != NULL ? other : p->model, &plain, info);
-    if (other != NULL)
-        model_free(other);
+    code = plan->precondition == PRECONDITION_DENSE ? measure_plain(p, &plain, info)
+                                                    : measure_noise(p, p->model, &plain, info);
     if (code != ERR_OK)
         return code;
     size_t n = batch_for(p, p->unit, sigma);
@@ -308,7 +338,7 @@ enum err planning_pilot(struct planning *p, double sigma, double draws, struct e
 
 static double draws_needed(const struct planning *p)
 {
-    return fmax(200.0, fmin(2000.0, 8000.0 / (double)p->model->d));
+    return fmax(200.0, fmin(1000.0, 8000.0 / (double)p->model->d));
 }
 
 void planning_give_up_centre(struct planning *p)
