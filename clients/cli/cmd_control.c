@@ -176,6 +176,8 @@ const struct command cmd_rm = {
     .name = "rm",
     .args = "ID...",
     .help = "delete jobs with their draws",
+    .more = "They go to the trash, for a day unless the daemon is set otherwise: `barker ls "
+            "--trash` lists it, `barker restore` brings them back.",
     .options = rm_options,
     .run = rm,
 };
@@ -196,5 +198,6 @@ const struct command cmd_restore = {
     .name = "restore",
     .args = "JOB_ID...",
     .help = "take jobs back out of the trash",
+    .more = "JOB_ID is a whole id; `barker ls --trash` lists what is there.",
     .run = restore,
 };

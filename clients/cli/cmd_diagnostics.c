@@ -133,22 +133,34 @@ static const struct {
     {"mean", "MEAN", 3},
     {"variance", "VARIANCE", 4},
 };
-enum { NUMBERS = sizeof numbers / sizeof *numbers };
+enum { NUMBERS = sizeof numbers / sizeof *numbers, MOMENTS = 2 };
+
+/* Whether the chains walk in coordinates other than the parameters: then step sizes and noise are
+ * theirs, and the mean and variance of a parameter do not belong into the same row. */
+static bool has_coordinates(const json_t *rows)
+{
+    const json_t *first = json_array_get(rows, 0);
+    const char *coordinate = get_string(first, "coordinate");
+    return *coordinate && strcmp(coordinate, get_string(first, "name")) != 0;
+}
 
 static void print_parameters(const json_t *answer)
 {
     const json_t *rows = get_array(answer, "parameters");
-    struct column columns[NUMBERS + 1] = {{.title = "PARAMETER", .shrinks = true}};
+    bool other = has_coordinates(rows);
+    size_t count = other ? NUMBERS - MOMENTS : NUMBERS;
+    struct column columns[NUMBERS + 1] = {
+        {.title = other ? "COORDINATE" : "PARAMETER", .shrinks = true}};
     char buffer[HUMAN_SIZE];
     size_t i;
     json_t *row;
-    for (size_t k = 0; k < NUMBERS; k++)
+    for (size_t k = 0; k < count; k++)
         columns[k + 1] =
             (struct column){.title = numbers[k].title, .right = true, .drop = numbers[k].drop};
-    struct table *table = table_new(columns, NUMBERS + 1);
+    struct table *table = table_new(columns, count + 1);
     json_array_foreach (rows, i, row) {
-        table_cell(table, get_string(row, "name"), STYLE_PLAIN);
-        for (size_t k = 0; k < NUMBERS; k++) {
+        table_cell(table, get_string(row, other ? "coordinate" : "name"), STYLE_PLAIN);
+        for (size_t k = 0; k < count; k++) {
             double value = get_number(row, numbers[k].key);
             bool beyond = strcmp(numbers[k].key, "step_ratio") == 0 && value > 1.0;
             bool share = strcmp(numbers[k].key, "beyond") == 0;
@@ -278,7 +290,9 @@ const struct command cmd_diagnostics = {
         "first. RATIO is the step size over the largest that the gradient noise tolerates, "
         "BEYOND the share of proposals beyond that, VAR X the factor by which the noise widens the "
         "variance of a coordinate given the others, BATCH the smallest batch that would do for "
-        "this step size.\nWorks while the job runs; the Stein and energy checks are made when it "
+        "this step size. A job with a dense preconditioner walks in whitened coordinates, whose "
+        "posterior sd is about 1; step sizes and noise are then theirs.\nWorks while the job runs; "
+        "the Stein and energy checks are made when it "
         "ends.",
     .options = diagnostics_options,
     .run = diagnostics,

@@ -19,6 +19,7 @@ static const struct option ls_options[] = {
     {"owner", 0, "USER", "jobs of this user that you may see"},
     {"all", 'a', NULL, "jobs of everybody that you may see"},
     {"search", 0, "TEXT", "only with this text in the name or id"},
+    {"trash", 0, NULL, "deleted jobs that `barker restore` can still bring back"},
     {"limit", 'n', "N", "at most N jobs (30)"},
     {NULL, 0, NULL, NULL},
 };
@@ -57,12 +58,13 @@ static void ls_row(struct table *table, const json_t *job, time_t now)
     text_release(&sampler);
 }
 
-static void ls_print(const json_t *list, long long limit)
+static void ls_print(const json_t *list, long long limit, bool trash)
 {
     size_t i;
     json_t *job, *items = get_array(list, "items");
     if (!json_array_size(items)) {
-        report_note("no jobs; submit one with `barker submit JOB.json`");
+        report_note(trash ? "nothing in the trash"
+                          : "no jobs; submit one with `barker submit JOB.json`");
         return;
     }
     struct table *table = table_new(ls_columns, sizeof ls_columns / sizeof *ls_columns);
@@ -88,13 +90,14 @@ static int ls(struct cli *cli)
     route_query(&route, "q", cli_option(cli, "search"));
     const char *owner = cli_option(cli, "owner");
     route_query(&route, "owner", owner ? owner : cli_flag(cli, "all") ? "all" : NULL);
+    route_query(&route, "trash", cli_flag(cli, "trash") ? "true" : NULL);
     limit = limit > 0 ? limit : 1;
     int code =
         list_get(cli, &(struct list){.path = text_str(&route.text), .limit = limit}, &response);
     if (!code && cli->json)
         cli_print_json(&response);
     else if (!code)
-        ls_print(response.json, limit);
+        ls_print(response.json, limit, cli_flag(cli, "trash"));
     route_release(&route);
     response_release(&response);
     return code;

@@ -7,9 +7,11 @@
 #include "clients/cli/term.h"
 #include "clients/cli/watch.h"
 
+#include <errno.h>
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const struct option run_options[] = {
     {"data", 0, "DIR", "where the data files are (default: the folder of JOB.json)"},
@@ -104,6 +106,17 @@ static char *data_root(const struct cli *cli)
     return folder;
 }
 
+/* The daemon would make a folder that is missing, and then find no file in it. */
+static int check_folder(const char *path)
+{
+    struct stat info;
+    bool there = stat(path, &info) == 0;
+    if (there && S_ISDIR(info.st_mode))
+        return EXIT_OK;
+    report_error("--data %s: %s", path, there ? "not a folder" : strerror(errno));
+    return EXIT_USAGE;
+}
+
 static int run(struct cli *cli)
 {
     struct text job = {0};
@@ -112,6 +125,8 @@ static int run(struct cli *cli)
     struct private_config config = {
         .data = data, .keep = cli_option(cli, "keep"), .workers = cli_option(cli, "workers")};
     int code = submit_read(cli->args[0], &job);
+    if (!code)
+        code = check_folder(data);
     if (!code)
         code = private_start(&daemon, &config);
     if (!code)

@@ -120,14 +120,13 @@ static bool put_text(json_t *body, const char *key, const char *value)
 
 static char *token_body(const struct cli *cli)
 {
-    long long days = cli_number(cli, "days", 0);
     json_t *body = json_object();
     char *text = NULL;
     if (put_text(body, "user", cli->arg_count ? cli->args[0] : NULL) &&
         put_text(body, "role", cli_option(cli, "role")) &&
         put_text(body, "label", cli_option(cli, "label"))) {
-        if (days > 0)
-            json_object_set_new(body, "expires_in_days", json_integer(days));
+        if (cli_option(cli, "days"))
+            json_object_set_new(body, "expires_in_days", json_integer(cli_number(cli, "days", 0)));
         text = json_dumps(body, JSON_COMPACT);
     }
     json_decref(body);

@@ -6,7 +6,71 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHORTEST_PART = 4, SEARCH_PAGE = 100, MOST_PAGES = 10000, PAGE = 500 };
+enum { SHORTEST_PART = 4, MOST_PAGES = 10000, PAGE = 500 };
+
+/* A cursor is a string; the daemon's logs count instead. */
+static char *next_cursor(const json_t *page)
+{
+    const json_t *next = json_object_get(page, "next");
+    struct text cursor = {0};
+    if (json_is_string(next) || json_is_integer(next))
+        get_brief(&cursor, next);
+    return text_take(&cursor);
+}
+
+bool list_has_more(const json_t *page)
+{
+    char *next = next_cursor(page);
+    bool more = *next != '\0';
+    free(next);
+    return more;
+}
+
+static int get_page(struct cli *cli, const struct list *list, long long limit, const char *cursor,
+                    struct response *response)
+{
+    struct route route;
+    char number[24];
+    route_start(&route, list->path);
+    route.has_query = strchr(list->path, '?') != NULL;
+    snprintf(number, sizeof number, "%lld", limit < PAGE ? limit : PAGE);
+    route_query(&route, "limit", limit > 0 ? number : NULL);
+    route_query(&route, list->cursor ? list->cursor : "cursor", cursor);
+    return cli_get(cli, &route, response);
+}
+
+/* Adds the next page to the first one; returns whether it brought anything. */
+static bool get_more(struct cli *cli, const struct list *list, long long left, json_t *first,
+                     json_t *all, int *code)
+{
+    struct response more;
+    char *cursor = next_cursor(first);
+    bool any = false;
+    if (*cursor) {
+        const char *key = list->key ? list->key : "items";
+        *code = get_page(cli, list, left, cursor, &more);
+        any = json_array_size(get_array(more.json, key)) > 0;
+        json_array_extend(all, get_array(more.json, key));
+        json_object_set(first, "next", json_object_get(more.json, "next"));
+        response_release(&more);
+    }
+    free(cursor);
+    return any && !*code;
+}
+
+static int get_all(struct cli *cli, const struct list *list, struct response *first)
+{
+    int code = get_page(cli, list, list->limit, NULL, first);
+    json_t *all = get_array(first->json, list->key ? list->key : "items");
+    for (int page = 0; !code && all && page < MOST_PAGES; page++) {
+        long long left = list->limit - (long long)json_array_size(all);
+        if (list->limit > 0 && left <= 0)
+            break;
+        if (!get_more(cli, list, list->limit > 0 ? left : 0, first->json, all, &code))
+            break;
+    }
+    return code;
+}
 
 static int newest(struct cli *cli, char **id)
 {
@@ -66,18 +130,18 @@ static int pick(const json_t *items, const char *typed, char **id)
     return EXIT_REFUSED;
 }
 
+/* All pages: the one that is meant may be behind many whose names only contain what was typed. */
 static int search(struct cli *cli, const char *typed, char **id)
 {
     struct response response;
     struct route route;
-    char limit[16];
-    snprintf(limit, sizeof limit, "%d", SEARCH_PAGE);
     route_start(&route, "/v1/jobs");
     route_query(&route, "q", typed);
-    route_query(&route, "limit", limit);
-    int code = cli_get(cli, &route, &response);
+    struct list list = {.path = text_str(&route.text), .limit = MOST_PAGES * PAGE};
+    int code = get_all(cli, &list, &response);
     if (!code)
         code = pick(get_array(response.json, "items"), typed, id);
+    route_release(&route);
     response_release(&response);
     return code;
 }
@@ -201,66 +265,7 @@ enum style job_ess_style(double ess)
     return !isfinite(ess) ? STYLE_DIM : ess < 100 ? STYLE_BAD : ess < 400 ? STYLE_WARN : STYLE_GOOD;
 }
 
-/* A cursor is a string; the daemon's logs count instead. */
-static char *next_cursor(const json_t *page)
-{
-    const json_t *next = json_object_get(page, "next");
-    struct text cursor = {0};
-    if (json_is_string(next) || json_is_integer(next))
-        get_brief(&cursor, next);
-    return text_take(&cursor);
-}
-
-bool list_has_more(const json_t *page)
-{
-    char *next = next_cursor(page);
-    bool more = *next != '\0';
-    free(next);
-    return more;
-}
-
-static int get_page(struct cli *cli, const struct list *list, long long limit, const char *cursor,
-                    struct response *response)
-{
-    struct route route;
-    char number[24];
-    route_start(&route, list->path);
-    route.has_query = strchr(list->path, '?') != NULL;
-    snprintf(number, sizeof number, "%lld", limit < PAGE ? limit : PAGE);
-    route_query(&route, "limit", limit > 0 ? number : NULL);
-    route_query(&route, list->cursor ? list->cursor : "cursor", cursor);
-    return cli_get(cli, &route, response);
-}
-
-/* Adds the next page to the first one; returns whether it brought anything. */
-static bool get_more(struct cli *cli, const struct list *list, long long left, json_t *first,
-                     json_t *all, int *code)
-{
-    struct response more;
-    char *cursor = next_cursor(first);
-    bool any = false;
-    if (*cursor) {
-        const char *key = list->key ? list->key : "items";
-        *code = get_page(cli, list, left, cursor, &more);
-        any = json_array_size(get_array(more.json, key)) > 0;
-        json_array_extend(all, get_array(more.json, key));
-        json_object_set(first, "next", json_object_get(more.json, "next"));
-        response_release(&more);
-    }
-    free(cursor);
-    return any && !*code;
-}
-
 int list_get(struct cli *cli, const struct list *list, struct response *first)
 {
-    int code = get_page(cli, list, list->limit, NULL, first);
-    json_t *all = get_array(first->json, list->key ? list->key : "items");
-    for (int page = 0; !code && all && !cli->json && page < MOST_PAGES; page++) {
-        long long left = list->limit - (long long)json_array_size(all);
-        if (list->limit > 0 && left <= 0)
-            break;
-        if (!get_more(cli, list, list->limit > 0 ? left : 0, first->json, all, &code))
-            break;
-    }
-    return code;
+    return cli->json ? get_page(cli, list, list->limit, NULL, first) : get_all(cli, list, first);
 }

@@ -13,7 +13,7 @@ static int finish_output(int code)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
-    if (errno == EPIPE)
+    if (errno == EPIPE || term_reader_left(stdout))
         return code;
     report_error("cannot write the output: %s", strerror(errno));
     return code ? code : EXIT_LOCAL;

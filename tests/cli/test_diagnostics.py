@@ -58,6 +58,18 @@ class Diagnostics(Case):
         self.assertRegex(out, r"theta\[2\] +0\.0026( +–){8}")
         self.assertIn("more parameters with --limit N", out)
 
+    def test_whitened_coordinates_have_their_own_names(self):
+        document = answer()
+        for row, coordinate in zip(document["parameters"], ("whitened[4]", "whitened[2]")):
+            row["coordinate"] = coordinate
+        out = self.ask(document).out
+        self.assertRegex(out, r"COORDINATE +STEP +TOLERANCE +RATIO +BEYOND +VAR X +BATCH +TAU\n")
+        self.assertRegex(out, r"whitened\[4\] +0\.0076 +0\.002 +3\.81 +99% +3\.6 +11200 +690\.1\n")
+        self.assertNotIn("theta[2]", out)
+        for row in document["parameters"]:
+            row["coordinate"] = row["name"]
+        self.assertRegex(self.ask(document).out, r"PARAMETER .* MEAN +VARIANCE\n *theta\[4\] ")
+
     def test_the_history_is_thinned_and_ends_with_the_latest(self):
         lines = self.ask(answer()).out.split("History\n")[1].splitlines()
         self.assertLessEqual(len(lines), 14)

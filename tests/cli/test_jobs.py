@@ -93,6 +93,15 @@ class Names(Case):
             with self.subTest(typed=typed):
                 self.assertEqual(json.loads(self.barker("show", typed, "--json").out)["id"], found)
 
+    def test_a_name_is_found_behind_pages_of_longer_ones(self):
+        self.fake.add("01aaaaaa0004dddd", name="run 1")
+        for i in range(10, 20):
+            self.fake.add("01abcdef01%ddddd" % i, name="run %d" % i)
+        self.fake.page_size = 3
+        for args in (["show", "run 1"], ["show", "run 1", "--json"]):
+            with self.subTest(args=args):
+                self.assertIn("01aaaaaa0004dddd", self.barker(*args).out)
+
     def test_what_fits_several_or_none_is_refused(self):
         result = self.barker("cancel", "01abcdef", code=REFUSED)
         self.assertIn("could be any of 2 jobs", result.err)
@@ -123,6 +132,13 @@ class Look(Case):
                     "--all", "--limit", "5")
         self.assertEqual(self.fake.requests[0]["query"],
                          "state=running&model=m&sampler=s&tag=t&owner=all&limit=5")
+
+    def test_ls_shows_the_trash_when_asked(self):
+        self.fake.add("01aa")
+        self.assertIn("01aa", self.barker("ls", "--trash").out)
+        self.assertEqual(self.fake.requests[-1]["query"], "trash=true&limit=30")
+        self.fake.jobs.clear()
+        self.assertIn("nothing in the trash", self.barker("ls", "--trash").err)
 
     def test_ls_follows_pages_up_to_the_limit(self):
         for i in range(9):
@@ -444,6 +460,9 @@ class Rest(Case):
         self.assertEqual(len(self.fake.requests), asked)
         self.barker("token", "add")
         self.assertEqual(json.loads(self.fake.requests[-1]["body"]), {})
+        self.barker("token", "add", "--days", "0")
+        self.assertEqual(json.loads(self.fake.requests[-1]["body"]), {"expires_in_days": 0},
+                         "no token for ever where an end was asked for: the daemon refuses 0")
         self.barker("token", "rm", "abcd1234")
         self.assertEqual(self.fake.requests[-1]["path"], "/v1/tokens/abcd1234")
 

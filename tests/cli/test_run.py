@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import stat
+import subprocess
 import sys
 
 from harness import BARKER, INTERRUPTED, JOB, LOCAL, OK, REFUSED, SERVER, USAGE, Case
@@ -121,6 +122,19 @@ class Run(Case):
             self.assertEqual(file.read(), "a,b\n1,2\n")
         self.assertIn("theta[1]", result.out)
         self.assertEqual(self.run_it("work/job.json", "-q", "-o", "-").out, "a,b\n1,2\n")
+
+    def test_data_must_be_a_folder_and_none_is_made(self):
+        for path, words in (("nosuch", "No such file"), ("work/job.json", "not a folder")):
+            with self.subTest(path=path):
+                self.assertIn(words, self.run_it("work/job.json", "--data", path, code=USAGE).err)
+        self.assertFalse(os.path.exists(self.path("nosuch")))
+        self.assertFalse(os.path.exists(self.path("bin/seen.json")), "a daemon was started")
+
+    def test_a_reader_that_leaves_is_no_failure(self):
+        script = "%s run work/job.json -q -o - | true; echo ${PIPESTATUS[0]}" % self.program
+        done = subprocess.run(script, shell=True, executable="/bin/bash", env=self.env,
+                              cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual((done.stdout, done.stderr), ("0\n", ""))
 
     def test_json_gives_job_and_summary(self):
         both = json.loads(self.run_it("work/job.json", "--json").out)
