@@ -22,23 +22,33 @@ struct kind {
     bool logistic;   /* the link; calls of the others in a loop cost it its registers */
 };
 
-INLINE const char *row_of(const char *x, const uint32_t *idx, size_t at, size_t bytes)
+/* Short rows are a power of two apart, 2^shift bytes. */
+INLINE unsigned plain_shift(struct kind kind)
 {
-    return x + (idx != NULL ? idx[at] : at) * bytes;
+    return (unsigned)__builtin_ctz((unsigned)kind.quarters * (kind.stored == kind.real ? 16 : 8));
+}
+
+INLINE unsigned row_shift(struct kind kind, const struct linear *l)
+{
+    return plain_shift(kind) + (l->tail != NULL);
+}
+
+INLINE const char *row_of(const char *x, unsigned shift, const uint32_t *idx, size_t at)
+{
+    return x + ((size_t)(idx != NULL ? idx[at] : at) << shift);
 }
 
 /* ---- short rows: several of them share a line ---- */
 
 /* The rows of a group in lines, such that folding puts row k at place k. */
-INLINE void group_load(struct kind kind, const char *x, const uint32_t *idx, size_t at,
-                       struct line *out)
+INLINE void group_load(struct kind kind, const char *x, unsigned shift, const uint32_t *idx,
+                       size_t at, struct line *out)
 {
     size_t E = line_elements(kind.real) / 4;
-    size_t bytes = kind.quarters * (kind.stored == kind.real ? 16 : 8);
     for (size_t i = 0; i < E; i++) {
         const char *r[4];
         for (size_t q = 0; q < 4; q++)
-            r[q] = row_of(x, idx, at + E * q + i, bytes);
+            r[q] = row_of(x, shift, idx, at + E * q + i);
         if (kind.quarters == 1) {
             out[i] = line_of_quarters(r[0], r[1], r[2], r[3]);
             continue;
@@ -146,8 +156,9 @@ INLINE void stage_name(struct stage *s, const struct linear *l, const struct lin
 INLINE void stage_group(struct kind kind, struct stage *s, size_t g, const struct linear *l,
                         const uint32_t *idx, size_t at)
 {
-    group_load(kind, l->data->x, idx, at, s->x[g]);
-    link_load(kind.real, kind.logistic, l, idx != NULL ? idx + at : NULL, at, &s->link[g]);
+    unsigned shift = row_shift(kind, l);
+    group_load(kind, l->data->x, shift, idx, at, s->x[g]);
+    link_load(kind.real, kind.logistic, l, shift, idx != NULL ? idx + at : NULL, at, &s->link[g]);
 }
 
 /* The rows from `at` on, as many as fit. */
@@ -241,12 +252,17 @@ INLINE void short_gradient(struct kind kind, struct link_call *c, const struct l
 
 struct block {
     size_t count;
-    const uint16_t *which;      /* struct linear's; NULL: none */
-    const uint32_t *next, *end; /* rows to ask the memory for: from the list, AHEAD of the sums */
+    const struct linear *linear; /* NULL: only the covariates are wanted */
+    const uint32_t *next, *end;  /* rows to ask the memory for: from the list, AHEAD of the sums */
     uint32_t row[BLOCK_ROWS];
     const char *x[BLOCK_ROWS];
     _Alignas(ALIGNMENT) char eta[BLOCK_ROWS * sizeof(double)];
 };
+
+static inline uint32_t record_of(const struct linear *l, uint32_t row)
+{
+    return l != NULL && l->which != NULL ? l->which[row] : row;
+}
 
 static inline void block_fill(struct block *b, const struct dataset *data, const uint32_t *idx,
                               size_t at, size_t n)
@@ -255,11 +271,23 @@ static inline void block_fill(struct block *b, const struct dataset *data, const
     b->count = n - at < BLOCK_ROWS ? n - at : BLOCK_ROWS;
     for (size_t k = 0; k < b->count; k++) {
         uint32_t row = idx != NULL ? idx[at + k] : (uint32_t)(at + k);
-        b->row[k] = b->which != NULL ? b->which[row] : row;
+        b->row[k] = record_of(b->linear, row);
         b->x[k] = (const char *)data->x + b->row[k] * bytes;
     }
     for (size_t k = b->count; k < BLOCK_ROWS; k++)
         b->row[k] = b->row[0];
+}
+
+/* What belongs to a row and lies elsewhere. */
+static inline void ask_beside(const struct linear *l, uint32_t row)
+{
+    size_t size = l->data->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double);
+    if (l->tail != NULL)
+        __builtin_prefetch(l->tail + row * l->tail_bytes);
+    if (l->offset != NULL)
+        __builtin_prefetch((const char *)l->offset + row * size);
+    if (l->there != NULL)
+        __builtin_prefetch((const char *)l->there + row * size);
 }
 
 /* Four more of the rows that come later, every line of them. */
@@ -267,19 +295,21 @@ static inline void block_ask(struct block *b, const struct dataset *data)
 {
     size_t bytes = row_bytes(data);
     for (size_t q = 0; q < 4 && b->next < b->end; q++) {
-        uint32_t row = *b->next++;
-        const char *x = row_at(data, b->which != NULL ? b->which[row] : row);
+        uint32_t row = record_of(b->linear, *b->next++);
+        const char *x = row_at(data, row);
         for (size_t j = 0; j < bytes; j += 64)
             __builtin_prefetch(x + j);
+        if (b->linear != NULL)
+            ask_beside(b->linear, row);
     }
 }
 
 /* Data that the cache has anyhow need no asking, nor rows that stand in order. */
-static inline void block_begin(struct block *b, const struct dataset *data, const uint16_t *which,
+static inline void block_begin(struct block *b, const struct dataset *data, const struct linear *l,
                                const uint32_t *idx, size_t n)
 {
     bool far = idx != NULL && data->N * row_bytes(data) > NEAR_BYTES;
-    b->which = which;
+    b->linear = l;
     b->next = idx;
     b->end = far ? idx + n : idx;
     for (size_t k = 0; k < AHEAD; k += 4)
@@ -351,7 +381,7 @@ INLINE void block_residuals(struct kind kind, struct link_call *c, struct block 
     size_t G = line_elements(p), size = 64 / G;
     for (size_t k = 0; k < b->count; k += G) {
         struct link_rows rows = {0};
-        link_load(p, kind.logistic, l, b->row + k, 0, &rows);
+        link_load(p, kind.logistic, l, 0, b->row + k, 0, &rows);
         struct law_slopes s = link_slopes(p, kind.logistic, c, line_load(b->eta + k * size), &rows);
         line_store(b->eta + k * size, s.eta);
         if (!kind.logistic && l->step != 0.0)
@@ -411,7 +441,7 @@ INLINE void long_gradient(struct kind kind, struct link_call *c, const struct li
     const struct dataset *data = c->linear->data;
     struct block b;
     size_t lines = row_bytes(data) / 64;
-    block_begin(&b, data, c->linear->which, batch->idx, batch->n);
+    block_begin(&b, data, c->linear, batch->idx, batch->n);
     for (size_t at = 0; at < batch->n; at += BLOCK_ROWS) {
         block_fill(&b, data, batch->idx, at, batch->n);
         block_predict(kind, &b, data, theta);
@@ -457,10 +487,18 @@ INLINE void gradient_of_data(bool logistic, struct link_call *c, const struct li
         gradient_of_rows((struct kind){single, single, 2, logistic}, c, batch, NULL);
     } else {
         float *theta = batch->work;
-        for (size_t j = 0; j < data->stride; j++)
-            theta[j] = (float)batch->theta[j];
+        for (size_t j = 0; j < data->stride; j++) /* tails are not covariates */
+            theta[j] = j < data->columns ? (float)batch->theta[j] : 0.0f;
         gradient_of_rows((struct kind){single, single, 4, logistic}, c, batch, theta);
     }
+}
+
+/* Where rows end in tails these were summed, too. */
+static inline void clear_behind(const struct linear *l, double *sum)
+{
+    size_t columns = l->data->columns;
+    if (l->tail != NULL && l->data->stride > columns && sum != NULL)
+        memset(sum + columns, 0, (l->data->stride - columns) * sizeof *sum);
 }
 
 static void linear_gradient_(const struct linear *l, const struct linear_batch *batch)
@@ -476,6 +514,8 @@ static void linear_gradient_(const struct linear *l, const struct linear_batch *
         gradient_of_data(true, &c, batch);
     else
         gradient_of_data(false, &c, batch);
+    clear_behind(l, batch->sum);
+    clear_behind(l, batch->sumsq);
     if (l->step == 0.0)
         return;
     batch->sum[columns] = slopes_fold(c.sum);
@@ -490,9 +530,9 @@ INLINE void short_predictor(struct kind kind, const struct dataset *data, const 
     size_t at = 0;
     for (; at + LANES <= n; at += LANES) {
         if (idx != NULL)
-            group_load(kind, data->x, idx, at, x);
+            group_load(kind, data->x, plain_shift(kind), idx, at, x);
         else
-            group_load(kind, data->x, NULL, at, x);
+            group_load(kind, data->x, plain_shift(kind), NULL, at, x);
         out = group_predict(kind, x, t);
         memcpy(eta + at, &out, sizeof out);
     }
@@ -503,7 +543,7 @@ INLINE void short_predictor(struct kind kind, const struct dataset *data, const 
         size_t i = at + k < n ? at + k : n - 1;
         row[k] = idx != NULL ? idx[i] : (uint32_t)i;
     }
-    group_load(kind, data->x, row, 0, x);
+    group_load(kind, data->x, plain_shift(kind), row, 0, x);
     out = group_predict(kind, x, t);
     memcpy(eta + at, &out, (n - at) * sizeof *eta);
 }

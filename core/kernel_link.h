@@ -132,6 +132,12 @@ INLINE struct line link_numbers(enum precision p, const void *x, const uint32_t 
     return out;
 }
 
+/* `shift`: tails are 2^shift bytes apart, which is sooner done than a product; 0: look it up. */
+INLINE const char *tail_of(const struct linear *l, unsigned shift, size_t row)
+{
+    return l->tail + (shift != 0 ? row << shift : row * l->tail_bytes);
+}
+
 /* What residuals need of a line of rows; what a link does not need is not set. */
 struct link_rows {
     struct line y; /* logistic with differences: there is none */
@@ -147,17 +153,45 @@ INLINE struct line link_responses(enum precision p, bool logistic, const struct 
                        : zeros_of(p, l->ones[at / 32] >> at % 32);
 }
 
-/* `row` and `at` are link_numbers's; `at` is a multiple of the rows of a line. */
-INLINE void link_load(enum precision p, bool logistic, const struct linear *l, const uint32_t *row,
-                      size_t at, struct link_rows *out)
+/* Four tails per line, turned into lines of one number each. */
+INLINE void tails_load(bool logistic, const struct linear *l, unsigned shift, const uint32_t *row,
+                       size_t at, struct link_rows *out)
 {
-    if (!logistic || l->there == NULL)
+    struct line x[4];
+    for (size_t i = 0; i < 4; i++) {
+        const char *r[4];
+        for (size_t q = 0; q < 4; q++)
+            r[q] = tail_of(l, shift, row != NULL ? row[4 * q + i] : at + 4 * q + i);
+        x[i] = line_of_quarters(r[0], r[1], r[2], r[3]);
+    }
+    for (size_t k = 0; k < FPARTS; k++) {
+        vf a = SHUFFLE_SINGLE(x[0].part[k], x[1].part[k], 0x44);
+        vf b = SHUFFLE_SINGLE(x[2].part[k], x[3].part[k], 0x44);
+        out->offset.part[k] = SHUFFLE_SINGLE(a, b, 0x88);
+        out->there.part[k] = SHUFFLE_SINGLE(a, b, 0xdd);
+        if (logistic)
+            continue;
+        a = SHUFFLE_SINGLE(x[0].part[k], x[1].part[k], 0xee);
+        b = SHUFFLE_SINGLE(x[2].part[k], x[3].part[k], 0xee);
+        out->y.part[k] = SHUFFLE_SINGLE(a, b, 0x88);
+        out->there_psi.part[k] = SHUFFLE_SINGLE(a, b, 0xdd);
+    }
+}
+
+/* `row` and `at` are link_numbers's; `at` is a multiple of the rows of a line. */
+INLINE void link_load(enum precision p, bool logistic, const struct linear *l, unsigned shift,
+                      const uint32_t *row, size_t at, struct link_rows *out)
+{
+    bool tails = p == PRECISION_SINGLE && l->tail != NULL;
+    if (tails)
+        tails_load(logistic, l, shift, row, at, out);
+    if (logistic ? !l->difference : !tails)
         out->y = link_responses(p, logistic, l, row, at);
-    if (l->offset != NULL)
+    if (!tails && l->offset != NULL)
         out->offset = link_numbers(p, l->offset, row, at);
-    if (l->there != NULL)
+    if (!tails && l->difference)
         out->there = link_numbers(p, l->there, row, at);
-    if (!logistic && l->there_psi != NULL)
+    if (!tails && !logistic && l->there_psi != NULL)
         out->there_psi = link_numbers(p, l->there_psi, row, at);
 }
 
@@ -189,9 +223,9 @@ INLINE void other_slopes(enum precision p, const struct link_call *c, struct law
 {
     const struct linear *l = c->linear;
     law_slopes(p, &c->here, s, &rows->y, l->step != 0.0);
-    if (l->there != NULL)
+    if (l->difference)
         s->eta = line_subtract(p, s->eta, rows->there);
-    if (l->there_psi != NULL)
+    if (l->difference && l->step != 0.0)
         s->psi = line_subtract(p, s->psi, rows->there_psi);
     if (l->step != 0.0)
         s->psi = line_multiply(p, s->psi, line_value(p, l->step));
@@ -202,12 +236,12 @@ INLINE struct law_slopes link_slopes(enum precision p, bool logistic, const stru
                                      struct line eta, const struct link_rows *rows)
 {
     const struct linear *l = c->linear;
-    if (l->offset != NULL)
+    if (l->offset != NULL || l->tail != NULL)
         eta = line_add(p, eta, rows->offset);
     struct law_slopes s = {.eta = eta, .psi = eta};
     if (logistic) {
-        s.eta = l->there != NULL ? logistic_difference(p, eta, rows->there)
-                                 : logistic_residual(p, eta, rows->y);
+        s.eta = l->difference ? logistic_difference(p, eta, rows->there)
+                              : logistic_residual(p, eta, rows->y);
         return s;
     }
     other_slopes(p, c, &s, rows);

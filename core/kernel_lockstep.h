@@ -355,21 +355,23 @@ INLINE void crowd_fill(struct kind kind, struct crowd *c, const struct linear *l
                        const struct crowd_rows *rows)
 {
     size_t lines = 4 * kind.quarters, groups = (rows->n + 15) / 16, q = 0;
+    unsigned shift = row_shift(kind, l);
 #pragma GCC unroll 1
     for (size_t k = 0; k < rows->chains; k++)
 #pragma GCC unroll 1
         for (size_t g = 0; g < groups; g++, q++) {
             const uint32_t *idx = rows->idx[k] + 16 * g;
-            group_load(kind, l->data->x, idx, 0, &c->x[q * lines]);
-            link_load(kind.real, kind.logistic, l, idx, 0, &c->link[q]);
+            group_load(kind, l->data->x, shift, idx, 0, &c->x[q * lines]);
+            link_load(kind.real, kind.logistic, l, shift, idx, 0, &c->link[q]);
         }
 }
 
 /* The rows of a group that comes later. */
 INLINE void crowd_ask(struct kind kind, const struct linear *l, const uint32_t *idx)
 {
+    unsigned shift = row_shift(kind, l);
     for (size_t k = 0; k < 16; k++)
-        __builtin_prefetch(row_of(l->data->x, idx, k, 16 * kind.quarters));
+        __builtin_prefetch(row_of(l->data->x, shift, idx, k));
     for (size_t k = 0; l->offset != NULL && k < 16; k++)
         __builtin_prefetch((const float *)l->offset + idx[k]);
     for (size_t k = 0; l->there != NULL && k < 16; k++)

@@ -71,9 +71,35 @@ bool linear_difference(struct linear *l)
         return false;
     }
     kernels->linear_centre(l, there, psi);
+    l->difference = true;
     l->there = there;
     l->there_psi = psi;
     return true;
+}
+
+static void pack_tail(const struct linear *l, size_t row, float *tail)
+{
+    const float *offset = l->offset, *there = l->there, *there_psi = l->there_psi;
+    tail[TAIL_OFFSET] = offset[row];
+    tail[TAIL_THERE] = there != NULL ? there[row] : 0.0f;
+    tail[TAIL_Y] = l->y != NULL ? l->y[row] : 0.0f;
+    tail[TAIL_THERE_PSI] = there_psi != NULL ? there_psi[row] : 0.0f;
+}
+
+void linear_pack(struct linear *l, float *rows, float *tails)
+{
+    const struct dataset *data = l->data;
+    bool brief = data->stride <= 8, inside = brief || tails == NULL;
+    size_t apart = inside ? linear_record(data) : TAIL;
+    float *first = brief ? rows + data->stride : inside ? rows + data->stride - TAIL : tails;
+    for (size_t i = 0; i < data->N; i++)
+        pack_tail(l, i, first + i * apart);
+    free(l->there);
+    free(l->there_psi);
+    l->there = l->there_psi = NULL;
+    l->offset = NULL;
+    l->tail = (const char *)first;
+    l->tail_bytes = apart * sizeof *first;
 }
 
 size_t linear_work_bytes(const struct linear *l)
@@ -106,6 +132,12 @@ void linear_ask(const struct linear *l, const uint32_t *idx, size_t n)
     size_t real = real_bytes(l), bytes = data->stride * real;
     if (bytes > 64 || n > ASK_MOST || l->which != NULL)
         return;
+    if (l->tail != NULL) {
+        ask_for(data->x, linear_record(data) * real, data->N, idx, n);
+        if (linear_record(data) == data->stride)
+            ask_for(l->tail, l->tail_bytes, data->N, idx, n);
+        return;
+    }
     ask_for(data->x, bytes, data->N, idx, n);
     ask_for(l->offset, real, data->N, idx, n);
     ask_for(l->there, real, data->N, idx, n);

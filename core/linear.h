@@ -25,8 +25,14 @@ struct linear {
     /* eta_i = offset_i + x_i' theta: N numbers of the data's precision; NULL: none. */
     const void *offset;
     float *own_offset;       /* where it lies when it is not borrowed */
-    void *there, *there_psi; /* linear_difference */
+    bool difference;         /* linear_difference */
+    void *there, *there_psi; /* NULL: none, or in the: */
+    const char *tail;        /* linear_pack; NULL: none */
+    size_t tail_bytes;       /* between the tails of rows */
 };
+
+/* All that a row of single precision has beside its covariates, in one place. */
+enum { TAIL_OFFSET, TAIL_THERE, TAIL_Y, TAIL_THERE_PSI, TAIL };
 
 /* With the data's offset. `free`: psi is theta[columns] whatever the law says. False when there is
  * no memory. */
@@ -38,6 +44,20 @@ void linear_release(struct linear *l);
  * out once, as are the slopes in psi where it is free: `there` and `there_psi`, arrays like
  * `offset`, which must be there. False when there is no memory. */
 bool linear_difference(struct linear *l);
+
+/* Elements from row to row once they are packed: short rows (4 or 8) and their tails are one
+ * record.
+ */
+static inline size_t linear_record(const struct dataset *data)
+{
+    return data->stride <= 8 ? 2 * data->stride : data->stride;
+}
+
+/* Rows of single precision, with offsets: what a row has beside its covariates moves into a tail of
+ * four floats: behind a short row, in the padding of a long one, which must have room for it, or,
+ * for long rows, in `tails`, four per row, unless NULL. `rows` are the data's, linear_record apart,
+ * to be written to. Both must outlive l. */
+void linear_pack(struct linear *l, float *rows, float *tails);
 
 /* Sums over the rows idx[0..n), or 0..n-1 when idx is NULL. Rows are those before `which`. */
 struct linear_batch {

@@ -17,7 +17,7 @@ struct linear_view {
     struct fold fold;     /* which is NULL: rows do not repeat themselves */
     struct linear linear; /* the model's, or the fold's, but for: */
     struct dataset data;
-    void *rows, *offset; /* ours; rows: FRAME_DENSE only */
+    void *rows, *offset, *tails; /* ours, where they are needed */
     double *constant;
     double *curvature; /* FRAME_DENSE: d rows of padded(d); FRAME_SHIFT: the diagonal */
     double rate;       /* of the prior of exp(psi) */
@@ -96,6 +96,7 @@ static void release(struct model *m)
     fold_release(&v->fold);
     free(v->rows);
     free(v->offset);
+    free(v->tails);
     free(v->constant);
     free(v->curvature);
 }
@@ -146,19 +147,41 @@ static bool fill_offsets(struct linear_view *v)
 static bool fill_rows(struct linear_view *v)
 {
     const struct dataset *data = &v->data;
+    size_t apart = data->precision == PRECISION_SINGLE ? linear_record(data) : data->stride;
     double *x = lanes_alloc(2 * padded(v->base.d), sizeof *x);
     double *turned = x != NULL ? x + padded(v->base.d) : NULL;
-    v->rows = lanes_alloc(data->N * data->stride, element_bytes(data));
+    v->rows = lanes_alloc(data->N * apart, element_bytes(data));
     for (size_t i = 0; v->rows != NULL && x != NULL && i < data->N; i++) {
         for (size_t j = 0; j < data->columns; j++)
             x[j] = get(data, data->x, i * data->stride + j);
         frame_gradient(v->frame, x, turned);
         for (size_t j = 0; j < data->columns; j++)
-            put(data, v->rows, i * data->stride + j, turned[j]);
+            put(data, v->rows, i * apart + j, turned[j]);
     }
     free(x);
     v->data.x = v->rows;
     return v->rows != NULL && x != NULL;
+}
+
+static bool pack_rows(struct linear_view *v)
+{
+    const struct dataset *data = &v->data;
+    bool room = v->rows != NULL && (data->stride <= 8 || data->columns + TAIL <= data->stride);
+    if (data->precision != PRECISION_SINGLE)
+        return true;
+    if (!room && (v->tails = lanes_alloc(data->N * TAIL, sizeof(float))) == NULL)
+        return false;
+    linear_pack(&v->linear, v->rows, v->tails);
+    free(v->offset);
+    v->offset = NULL;
+    return true;
+}
+
+/* Short rows and what belongs to them are one record; long rows stay where they are if they can. */
+static bool needs_rows(const struct linear_view *v)
+{
+    bool records = v->data.precision == PRECISION_SINGLE && v->data.stride <= 8;
+    return v->frame->kind == FRAME_DENSE || records;
 }
 
 static void fill_curvature(struct linear_view *v, const double *precision)
@@ -204,8 +227,8 @@ static bool fill(struct linear_view *v, const struct linear_view_parts *parts)
         return false;
     fill_curvature(v, parts->precision);
     return fill_constant(v, parts) && fill_offsets(v) &&
-           (v->frame->kind == FRAME_SHIFT || fill_rows(v)) &&
-           (!v->base.differences || linear_difference(&v->linear));
+           (!v->base.differences || linear_difference(&v->linear)) &&
+           (!needs_rows(v) || fill_rows(v)) && pack_rows(v);
 }
 
 static void fill_base(struct linear_view *v)

@@ -166,11 +166,11 @@ static const struct linear *plan_sums(const struct gradient *source)
     return l->step == 0.0 && groups <= CROWD_GROUPS ? l : NULL;
 }
 
-#define NEAR_BYTES 32768
+#define NEAR_BYTES 49152
 
 static bool rows_are_near(const struct linear *l)
 {
-    return l != NULL && l->data->N * l->data->stride * sizeof(float) <= NEAR_BYTES;
+    return l != NULL && l->data->N * linear_record(l->data) * sizeof(float) <= NEAR_BYTES;
 }
 
 static void plan_walk(struct crew *crew, const struct chain *c)
