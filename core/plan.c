@@ -179,6 +179,8 @@ static enum err planning_init(struct planning *p, const struct plan_request *r,
     size_t d = r->model->d;
     *p = (struct planning){.own = *r, .model = r->model, .began = processor_seconds()};
     p->request = &p->own;
+    memcpy(p->params, r->params, r->sampler->params.count * sizeof p->params[0]);
+    p->own.params = p->params;
     if (!(p->own.target.sd_error > 0.0))
         p->own.target.sd_error = PLAN_SD_ERROR;
     if (!(p->own.target.mean_error > 0.0))
@@ -266,4 +268,6 @@ void plan_apply(const struct plan *plan, struct chain_config *config)
     config->thin = plan->thin;
     config->start = plan->start;
     config->frame = plan->frame;
+    if (plan->variant > 0)
+        config->params[param_find(config->sampler->params, "variant")] = plan->variant - 1.0;
 }

@@ -44,6 +44,7 @@ struct plan_request {
         *model; /* in the user's coordinates; borrowed, must outlive the plan's view */
     const struct sampler_type *sampler;
     const double *params; /* of the sampler, in table order */
+    bool variant_open;    /* its "variant" is a default that may be replaced */
     enum plan_estimator estimator;
     enum plan_centre centre;
     enum plan_precondition precondition;
@@ -99,6 +100,7 @@ struct plan {
     /* What chains need. */
     struct frame *frame; /* owned; NULL: the user's coordinates */
     bool control;        /* with a frame only: the view's terms are differences from the centre */
+    uint8_t variant;     /* of the sampler: 1 + the choice; 0: as it was asked for */
     enum plan_precondition precondition; /* never AUTO */
     struct step_size step;               /* as chains take it; values point to `sigma`. STEP_AUTO:
                                           * chains adapt it during warm-up */
@@ -133,7 +135,7 @@ enum err plan_view(struct model **view, const struct plan *plan, const struct mo
                    struct err_info *info);
 
 /* Sets step, batch_size, warmup, iterations, thin, start and frame of a configuration, which
- * borrows from the plan. The view is the caller's to set. */
+ * borrows from the plan, and the variant of its sampler. The view is the caller's to set. */
 void plan_apply(const struct plan *plan, struct chain_config *config);
 
 /* Everything as bytes, with version and checksum. ERR_CORRUPT when they are damaged. */

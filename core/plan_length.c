@@ -9,7 +9,8 @@
 #define WARMUP_DRAWS  10.0 /* effective ones: from a normal approximation to the posterior */
 #define WARMUP_LEAST  100
 #define WARMUP_ADAPTS 2000 /* chains that look for their own step size */
-#define WARMUP_SHARE  0.3  /* of all iterations, at most, where time is short */
+#define WARMUP_SHARE  0.3  /* of all iterations, at most, where time is short, ... */
+#define WARMUP_NEAR   0.06 /* ... and from a start near the posterior */
 #define KEPT          4.0  /* draws per effective draw */
 #define KEPT_BYTES    (64e6)
 #define UNSEEN        1000.0 /* iterations per effective draw where a pilot run showed none */
@@ -36,7 +37,8 @@ static void choose_warmup(struct planning *p, double each, double total)
     double wanted = fmax(WARMUP_LEAST, ceil(WARMUP_DRAWS * each));
     if (plan->step.kind == STEP_AUTO)
         wanted = fmax(wanted, WARMUP_ADAPTS);
-    double most = fmax(WARMUP_LEAST, WARMUP_SHARE * total);
+    double share = p->placed && p->request->start == NULL ? WARMUP_NEAR : WARMUP_SHARE;
+    double most = fmax(WARMUP_LEAST, share * total);
     plan->warmup = p->request->warmup;
     if (plan->warmup != PLAN_AUTO)
         return;

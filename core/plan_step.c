@@ -19,6 +19,7 @@
 #define NOISE_SHARE  0.05 /* ... and for gradient noise */
 #define NOISE_SQUARE 11.6 /* 4 * 1.702^2 */
 #define NOISE_MOST   0.5  /* sigma tau that a correction may be trusted with */
+#define NOISE_LOST   1.38 /* ... and beyond which no correction exists for 1 % of the steps */
 #define NORMAL_FROM  30.0 /* rows of a batch whose sum is as good as normal but for 1/n */
 #define SIGMA_MOST   0.6
 #define SIGMA_FAR    0.5  /* where the target is out of reach anyway */
@@ -284,6 +285,33 @@ static void choose_sigma(struct planning *p)
         p->sigma = can_meet_target(p) ? sigma_for_target(p) : SIGMA_FAR;
 }
 
+/* Beyond its tolerance a corrected step follows the sign of the noise and goes uphill instead of
+ * around; one that ignores the noise is merely wider, and cheaper. */
+static void choose_variant(struct planning *p)
+{
+    struct param_table table = p->request->sampler->params;
+    size_t at = param_find(table, "variant"), plain;
+    if (!p->request->variant_open || at >= table.count || !p->placed || can_meet_target(p) ||
+        p->n == p->model->N || !(p->sigma > 0.0))
+        return;
+    double noise = p->sigma * p->unit * noise_share(p, (double)p->n);
+    plain = param_choice(&table.specs[at], "vanilla");
+    if (plain == SIZE_MAX || p->params[at] != (double)param_choice(&table.specs[at], "corrected") ||
+        !(noise > NOISE_LOST))
+        return;
+    p->params[at] = (double)plain;
+    p->plan->variant = (uint8_t)(plain + 1);
+}
+
+/* It was no good. */
+static void restore_variant(struct planning *p)
+{
+    struct param_table table = p->request->sampler->params;
+    size_t at = param_find(table, "variant");
+    p->params[at] = (double)param_choice(&table.specs[at], "corrected");
+    p->plan->variant = 0;
+}
+
 /* ---- trying ---- */
 
 static struct step_size pilot_step(struct planning *p, double sigma)
@@ -401,6 +429,8 @@ static enum err try_out(struct planning *p, struct err_info *info)
                          "times the distance that its curvature promises",
                          sqrt(p->pilot.energy));
             planning_give_up_centre(p);
+        } else if (code == ERR_OK && p->pilot.diverged && p->plan->variant > 0) {
+            restore_variant(p);
         } else if (code == ERR_OK && (lost || !grow_batch(p)))
             break;
     }
@@ -468,6 +498,8 @@ static void explain(struct planning *p)
         planning_why(p, "step size: %.3g of every coordinate's scale, to get around", p->sigma);
     else if (is_auto(p))
         planning_why(p, "step size: adapted by every chain during warm-up");
+    if (p->plan->variant > 0)
+        planning_why(p, "variant: vanilla, as the gradient noise is beyond what can be corrected");
     if (r->batch_size != PLAN_AUTO || p->model->N == 0 || r->sampler->exact)
         return;
     if (p->n == p->model->N)
@@ -490,6 +522,7 @@ enum err planning_steps(struct planning *p, struct err_info *info)
     choose_batch(p);
     if (is_auto(p) && p->sigma > 0.0 && p->placed)
         limit_sigma(p);
+    choose_variant(p);
     if (!everything_is_given(p->request))
         code = try_out(p, info);
     if (code == ERR_OK && is_auto(p) && p->sigma > 0.0 && can_meet_target(p))

@@ -9,6 +9,7 @@
 struct planning {
     struct plan_request own;            /* with defaults where the target says nothing */
     const struct plan_request *request; /* it */
+    double params[PARAM_MAX];           /* of the sampler, likewise */
     const struct model *model;          /* borrowed */
     struct plan *plan;                  /* what comes of it */
     struct gradient source;             /* of the full batch, in the user's coordinates */

@@ -35,6 +35,8 @@ static json_t *chosen_json(const struct job_spec *settled)
     json_t *job = spec_resolved(settled), *out = json_object();
     const json_t *sampler = json_object_get(job, "sampler");
     json_put(&out, "step_size", json_incref(json_object_get(sampler, "step_size")));
+    if (json_object_get(sampler, "variant") != NULL)
+        json_put(&out, "variant", json_incref(json_object_get(sampler, "variant")));
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         json_put(&out, names[i], json_incref(json_object_get(job, names[i])));
     json_decref(job);

@@ -84,6 +84,7 @@ struct job_spec {
     double sampler_params[PARAM_MAX];
     struct step_size step; /* its values are step_values */
     double *step_values;   /* NULL: one step size for all */
+    bool variant_open;     /* the sampler's variant was not given: the plan may take another */
     bool step_own;         /* STEP_AUTO: it was said that every chain is to choose by itself */
     enum plan_estimator estimator;
     enum plan_centre centre;

@@ -13,6 +13,7 @@ struct parse {
     const struct job_limits *limits; /* never NULL */
     bool warmup_given, seed_given, batch_given, data_given;
     bool iterations_given, thin_given, chains_given, estimator_given, precondition_given;
+    bool variant_given;
     bool run_wrong, step_wrong; /* no use in drawing conclusions from them */
     enum err failure;           /* other than a mistake */
 };

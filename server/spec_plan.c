@@ -136,6 +136,8 @@ void parse_open(struct parse *p, const struct place *root)
     if (ours && !p->thin_given)
         spec->thin = PLAN_AUTO;
     spec->chains_auto |= ours && !p->chains_given;
+    spec->variant_open = ours && !p->variant_given && spec->batch_size == PLAN_AUTO &&
+                         param_find(spec->sampler->params, "variant") < spec->sampler->params.count;
     p->batch_given |= spec->batch_size == PLAN_AUTO;
     spec->start_auto |= spec->start_default && spec_needs_plan(spec);
     check_estimator(spec, root);
@@ -161,6 +163,7 @@ json_t *spec_open_names(const struct job_spec *spec)
         bool open;
     } fields[] = {
         {"step_size", spec->step.kind == STEP_AUTO},
+        {"variant", spec->variant_open},
         {"gradient.estimator", spec->estimator == ESTIMATOR_AUTO},
         {"precondition", spec->precondition == PRECONDITION_AUTO},
         {"batch_size", spec->batch_size == PLAN_AUTO},
@@ -188,6 +191,7 @@ void spec_plan_request(const struct job_spec *spec, const struct spec_bound *bou
         .model = model,
         .sampler = spec->sampler,
         .params = spec->sampler_params,
+        .variant_open = spec->variant_open,
         .estimator = spec->estimator,
         .centre = spec->centre,
         .precondition = spec->precondition,
@@ -210,6 +214,9 @@ void spec_settle(struct job_spec *spec, const struct plan *plan, const struct mo
     bool control = plan->frame != NULL && plan->control;
     spec->estimator = control ? ESTIMATOR_CONTROL : ESTIMATOR_PLAIN;
     spec->precondition = plan->precondition;
+    spec->variant_open = false;
+    if (plan->variant > 0)
+        spec->sampler_params[param_find(spec->sampler->params, "variant")] = plan->variant - 1.0;
     spec->batch_size = plan->batch_size;
     spec->warmup = plan->warmup;
     spec->iterations = plan->iterations;

@@ -230,5 +230,6 @@ void parse_sampler(void *context, const struct place *place, const json_t *json)
         return;
     p->spec->sampler = samplers[which];
     struct settings s = {p, samplers[which]->params, p->spec->sampler_params};
+    p->variant_given = json_is_object(json) && field_get(json, "variant") != NULL;
     parse_settings(&s, place, json);
 }

@@ -34,6 +34,7 @@ static void job_begin(struct job *job, const struct model_type *type, const stru
     job->request = (struct plan_request){.model = job->model,
                                          .sampler = &sampler_sgbd,
                                          .params = job->params,
+                                         .variant_open = true,
                                          .step = {.kind = STEP_AUTO, .fraction = STEP_FRACTION},
                                          .batch_size = PLAN_AUTO,
                                          .warmup = PLAN_AUTO,

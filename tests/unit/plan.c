@@ -124,6 +124,32 @@ Test(plan, a_large_regression_gets_control_variates_small_batches_and_a_dense_fr
     fixture_release(&f);
 }
 
+/* Ratings of which each parameter sees a few: a minibatch is mostly noise to it. */
+Test(plan, noise_beyond_correction_is_ignored_where_the_variant_is_open)
+{
+    struct fixture f = {0};
+    param_defaults(model_matrix_factorization.params, f.params);
+    fixture_triplets(&f.train, 20000, 400, 300, 2385);
+    fixture_init(&f, &model_matrix_factorization);
+    size_t at = param_find(sampler_sgbd.params, "variant");
+    for (int open = 0; open < 2; open++) {
+        struct plan_request r = everything_auto(f.model);
+        struct chain_config config = {.sampler = r.sampler};
+        r.variant_open = open != 0;
+        r.target = (struct plan_target){.ess = 8, .seconds = 2};
+        struct plan *plan = made(&r);
+        memcpy(config.params, params, sizeof params);
+        plan_apply(plan, &config);
+        cr_expect_eq(says(plan, "variant: vanilla"), open != 0);
+        cr_expect_eq(config.params[at], (double)param_choice(&sampler_sgbd.params.specs[at],
+                                                             open ? "vanilla" : "corrected"));
+        cr_expect_not(plan->within_target);
+        runs(plan, &r);
+        plan_free(plan);
+    }
+    fixture_release(&f);
+}
+
 Test(plan, few_rows_are_used_all_at_once)
 {
     struct fixture f;

@@ -13,7 +13,7 @@ struct accepted {
 };
 
 static const struct accepted accepted[] = {
-    {JOB_LOGISTIC, "", "/name", "'logistic, sgbd corrected'"},
+    {JOB_LOGISTIC, "", "/name", "'logistic, sgbd'"},
     {JOB_LOGISTIC, "", "/note", "''"},
     {JOB_LOGISTIC, "", "/tags", "[]"},
     {JOB_LOGISTIC, "", "/model", "{'name': 'logistic', 'prior_sd': 1.0}"},
