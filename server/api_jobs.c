@@ -68,7 +68,8 @@ static json_t *plain_json(struct app *app, const struct job_row *row,
     json_put(&doc, "name", json_text(row->name));
     json_put(&doc, "owner", json_text(row->owner));
     *count = 0;
-    if (!put_live(&doc, app, row)) {
+    bool live = put_live(&doc, app, row);
+    if (!live) {
         stored[(*count)++] = (struct json_member){"progress", row->progress};
         stored[(*count)++] = (struct json_member){"summary", row->summary};
     }
@@ -87,7 +88,8 @@ static json_t *plain_json(struct app *app, const struct job_row *row,
     json_put(&doc, "data_sha256",
              row->data_sha256 != NULL && row->data_sha256[0] ? json_text(row->data_sha256)
                                                              : json_null());
-    json_put(&doc, "stored_bytes", json_count(jobfile_bytes(app->store, row->id)));
+    json_put(&doc, "stored_bytes",
+             json_count(live ? jobfile_bytes(app->store, row->id) : row->stored_bytes));
     return doc;
 }
 

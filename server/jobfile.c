@@ -189,9 +189,9 @@ uint64_t jobfile_bytes(struct store *store, const char *job)
 {
     char path[STORE_PATH_SIZE], wal[STORE_PATH_SIZE + 8];
     struct stat st;
-    uint64_t bytes = 0;
-    if (store_job_path(store, job, path, NULL) != ERR_OK)
-        return 0;
+    uint64_t bytes = store_file_bytes(store, job);
+    if (bytes > 0 || store_job_path(store, job, path, NULL) != ERR_OK)
+        return bytes;
     snprintf(wal, sizeof wal, "%s-wal", path);
     if (stat(path, &st) == 0)
         bytes += (uint64_t)st.st_size;

@@ -163,7 +163,8 @@ void jobfile_history_release(struct jobfile_history *history);
 /* The checks, malloc'd; NULL when there are none, or when the chains have moved on since. */
 enum err jobfile_checks(struct jobfile *file, char **out, struct err_info *info);
 
-/* Bytes on disk now, with the write-ahead log; 0 when there is no file. */
+/* Bytes that the file takes up for good: without its write-ahead log, which comes and goes, while
+ * it is open; 0 when there is no file. */
 uint64_t jobfile_bytes(struct store *store, const char *job);
 
 /* A consistent stand-alone copy of the file (everything in one file, no WAL) as an open, unlinked

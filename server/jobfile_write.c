@@ -146,6 +146,7 @@ static enum err run_make(struct store *store, struct db *db, void *ctx, struct e
     if (code != ERR_OK)
         return code;
     code = make(store, file->db, m, info);
+    store_file_measure(store, file);
     store_file_written(store, file);
     /* What has no version yet is no job file: the next attempt goes on from there. */
     return code;

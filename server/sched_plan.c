@@ -47,7 +47,7 @@ static uint64_t room_for_draws(struct sched *s, const struct live *live)
         return SPEC_PLAN_BYTES;
     uint64_t used = totals.stored_bytes + sched_grown_bytes(s, live->owner);
     uint64_t left = totals.most_stored_bytes > used ? totals.most_stored_bytes - used : 0;
-    /* The write-ahead log may hold as much again, and others store, too. */
+    /* Draws that come in small pieces take more than their numbers, and others store, too. */
     return left / 4 < SPEC_PLAN_BYTES ? left / 4 : SPEC_PLAN_BYTES;
 }
 

@@ -22,10 +22,18 @@ static struct store_file *find(struct store *store, const char *job)
     return NULL;
 }
 
-static void close_file(struct store_file *file)
+static void forget_size(struct store *store, const struct store_file *file)
+{
+    pthread_mutex_lock(&store->lock);
+    store->sizes[file - store->open] = (struct store_size){0};
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void close_file(struct store *store, struct store_file *file)
 {
     db_close(file->db);
     file->db = NULL;
+    forget_size(store, file);
 }
 
 /* A free place, made by closing the file that was idle longest if need be; NULL when copies hold
@@ -41,19 +49,41 @@ static struct store_file *make_place(struct store *store)
             oldest = file;
     }
     if (oldest != NULL)
-        close_file(oldest);
+        close_file(store, oldest);
     return oldest;
 }
 
-static void count_bytes(struct store *store, struct store_file *file)
+/* A file that has just been opened counts already, one that has just been made does not. */
+static void show_size(struct store *store, const struct store_file *file, uint64_t bytes)
 {
+    struct store_size *size = &store->sizes[file - store->open];
+    pthread_mutex_lock(&store->lock);
+    memcpy(size->job, file->job, sizeof size->job);
+    size->bytes = bytes;
+    pthread_mutex_unlock(&store->lock);
+}
+
+void store_file_measure(struct store *store, const struct store_file *file)
+{
+    struct store_size *size = &store->sizes[file - store->open];
     uint64_t bytes = db_file_bytes(file->db);
-    if (bytes == 0 || bytes == file->bytes)
+    if (bytes == 0)
         return;
     pthread_mutex_lock(&store->lock);
-    store->stats.file_bytes += bytes - file->bytes;
+    store->stats.file_bytes += bytes - size->bytes;
+    size->bytes = bytes;
     pthread_mutex_unlock(&store->lock);
-    file->bytes = bytes;
+}
+
+uint64_t store_file_bytes(struct store *store, const char *job)
+{
+    uint64_t bytes = 0;
+    pthread_mutex_lock(&store->lock);
+    for (size_t i = 0; i < STORE_FILES && bytes == 0; i++)
+        if (strcmp(store->sizes[i].job, job) == 0)
+            bytes = store->sizes[i].bytes;
+    pthread_mutex_unlock(&store->lock);
+    return bytes;
 }
 
 enum err store_file_get(struct store *store, const char *job, bool create, struct store_file **out,
@@ -84,12 +114,12 @@ enum err store_file_get(struct store *store, const char *job, bool create, struc
         if (code == ERR_OK && !create)
             code = jobfile_version_check(file->db, job, true, info);
         if (code != ERR_OK) {
-            close_file(file);
+            close_file(store, file);
             return code;
         }
         snprintf(file->job, sizeof file->job, "%s", job);
         file->pins = 0;
-        file->bytes = create ? 0 : db_file_bytes(file->db);
+        show_size(store, file, create ? 0 : db_file_bytes(file->db));
     }
     file->used_ms = clock_mono_ms();
     *out = file;
@@ -99,10 +129,9 @@ enum err store_file_get(struct store *store, const char *job, bool create, struc
 void store_file_written(struct store *store, struct store_file *file)
 {
     db_checkpoint(file->db);
-    count_bytes(store, file);
     store_note_health(store, file->db, false);
     if (db_health(file->db) != DB_SOUND && file->pins == 0)
-        close_file(file);
+        close_file(store, file);
 }
 
 bool store_file_pinned(struct store *store, const char *job)
@@ -118,6 +147,7 @@ void store_file_drop(struct store *store, const char *job)
         return;
     db_abandon(file->db);
     file->db = NULL;
+    forget_size(store, file);
 }
 
 /* Sealed and closed, unless somebody reads it: then later. */
@@ -127,7 +157,7 @@ static void retire(struct store *store, struct store_file *file)
     if (!db_seal(file->db) && db_health(file->db) == DB_SOUND)
         return;
     store_note_health(store, file->db, false);
-    close_file(file);
+    close_file(store, file);
 }
 
 /* After a crash some files have a WAL that nobody will come back to: one of them per call. */

@@ -60,8 +60,13 @@ struct store_file {
     char job[JOB_ID_SIZE];
     struct db *db; /* NULL: the place is free */
     uint64_t used_ms;
-    uint64_t bytes; /* size of the main file when last looked at */
-    unsigned pins;  /* copies under way */
+    unsigned pins; /* copies under way */
+};
+
+/* How large an open job file is, for any thread; see store_file_bytes. */
+struct store_size {
+    char job[JOB_ID_SIZE]; /* "": the place is free */
+    uint64_t bytes;
 };
 
 struct jobfile;
@@ -82,6 +87,7 @@ struct store {
     bool closing, broken;
     char why[200];
     struct store_stats stats;
+    struct store_size sizes[STORE_FILES]; /* of `open` */
 
     /* Of the writer thread. */
     struct db *db;
@@ -131,13 +137,19 @@ bool store_files_open(const struct store *store);
 uint64_t store_files_wal_bytes(const struct store *store);
 /* ERR_NO_SPACE when the disk is too full for chains. */
 enum err store_check_room(struct store *store, struct err_info *info);
-/* After a transaction: checkpoint, size. */
+/* After a transaction, before anybody is told of it: how large the file is now. */
+void store_file_measure(struct store *store, const struct store_file *file);
+/* After it: checkpoint. */
 void store_file_written(struct store *store, struct store_file *file);
 
 /* Marks the store as broken if the database is. `fatal`: also when it is only damaged. */
 void store_note_health(struct store *store, struct db *db, bool fatal);
 void store_break(struct store *store, const char *why);
 #define STORE_DAMAGED "the catalogue is damaged; restore it from a backup"
+
+/* By any thread: the size of an open file when all is moved out of its write-ahead log; 0 when it
+ * is not open. */
+uint64_t store_file_bytes(struct store *store, const char *job);
 
 /* store_keys.c: whether an owner has submitted something under an idempotency key before. */
 struct store_key {

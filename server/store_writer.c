@@ -278,6 +278,7 @@ static void run_file(struct store *store, struct write *group)
         }
         commit_counted(store, file->db, group, NULL, &rest);
         store_note_health(store, file->db, false);
+        store_file_measure(store, file);
         finish(store, group);
         store_file_written(store, file);
     }

@@ -1,7 +1,10 @@
 """Jobs that leave settings to the daemon: what is left open, what the plan makes of it, and that it
 is made once and kept, whatever happens in between."""
 
+import contextlib
+import json
 import os
+import sqlite3
 import time
 
 import harness
@@ -170,11 +173,26 @@ class Planned(Case):
         self.assertIn("iteration is stored: at most 8 MB of draws", " ".join(done["plan"]["why"]))
         self.assertEqual(small.stop(), 0)
 
+    def test_little_room_is_enough(self):
+        # In short slices: what passes through the write-ahead log is many times what the owner may store.
+        small = Daemon(user_stored_mb=2, slice_ms=10)
+        small.file("rows.csv", logistic_text(400))
+        client = small.client()
+        done = client.wait(client.submit(job(target={"ess": 20000, "seconds": 2})), "succeeded", "paused")
+        self.assertEqual(done["state"], "succeeded", done["reason"])
+        self.assertLess(done["stored_bytes"], 2 << 20)
+        self.assertEqual(client.read("/v1/me")["usage"]["stored_bytes"], done["stored_bytes"])
+        # What is left is too little for one more, which is said before it begins.
+        while (reply := client.post("/v1/jobs", job(target={"ess": 500, "seconds": 1}))).status == 201:
+            client.wait(reply.json()["id"])
+        self.assertProblem(reply, 422, "MB")
+        self.assertEqual(small.stop(), 0)
 
-def huge(folder_daemon):
+
+def huge(folder_daemon, rows=30000):
     """A job whose plan takes a while: many rows, and every pass over them counts."""
-    folder_daemon.file("huge.csv", logistic_text(30000, columns=12))
-    return job(data={"path": "huge.csv"}, chains=2, target={"ess": 2000, "seconds": 20})
+    folder_daemon.file("huge%d.csv" % rows, logistic_text(rows, columns=12))
+    return job(data={"path": "huge%d.csv" % rows}, chains=2, target={"ess": 2000, "seconds": 20})
 
 
 class Interrupted(Case):
@@ -189,6 +207,31 @@ class Interrupted(Case):
     def planning(self, job_id):
         view = self.client.job(job_id)
         return view["state"] == "running" and view["plan"]["state"] == "pending"
+
+    def caught_planning(self, act):
+        """Acts on a job while it is being planned, and returns its id; where the plan was ready before that had an effect, on one
+        with more rows. `act` tells whether it was in time."""
+        for rows in (30000, 60000, 120000, 240000):
+            job_id = self.client.submit(huge(self.daemon, rows))
+            wait_for(lambda: self.client.job(job_id)["state"] != "queued")
+            if self.planning(job_id) and act(job_id):
+                return job_id
+        self.fail("the plan is always made before anything else happens to the job")
+
+    def acted(self, job_id, what, state):
+        done = self.client.post("/v1/jobs/%s/%s" % (job_id, what)).status == 202
+        view = self.client.wait(job_id, state, "succeeded")
+        return done and view["plan"]["state"] == "pending"
+
+    def stored_plan(self, job_id):
+        """The document in the job's file; None: there is none yet."""
+        path = os.path.join(self.daemon.state, "draws", job_id + ".db")
+        try:
+            with contextlib.closing(sqlite3.connect("file:%s?mode=ro" % path, uri=True)) as base:
+                found = base.execute("SELECT value FROM meta WHERE key = 'plan_document'").fetchone()
+        except sqlite3.OperationalError:
+            return None  # no file, or no tables
+        return found and json.loads(found[0])
 
     def test_a_plan_survives_kill_9_and_the_draws_are_the_same(self):
         quiet = self.client.run(self.spec)
@@ -218,22 +261,47 @@ class Interrupted(Case):
         self.daemon.start()
         self.assertEqual(self.client.wait(job_id)["plan"]["state"], "ready")
 
+    def test_a_kill_between_the_file_and_the_catalogue_loses_no_plan(self):
+        # The lock of the catalogue is the test's: the plan gets into the file, and no further.
+        catalogue = sqlite3.connect(os.path.join(self.daemon.state, "barkerd.db"), isolation_level=None)
+
+        def kill_between(job_id):
+            catalogue.execute("BEGIN IMMEDIATE")
+            in_time = self.stored_plan(job_id) is None
+            if in_time:
+                wait_for(lambda: self.stored_plan(job_id))
+                self.daemon.kill()
+            catalogue.execute("ROLLBACK")
+            return in_time
+
+        job_id = self.caught_planning(kill_between)
+        told = catalogue.execute("SELECT plan FROM job WHERE id = ?", (job_id,)).fetchone()
+        catalogue.close()
+        self.assertEqual(json.loads(told[0])["state"], "pending")
+        plan = self.stored_plan(job_id)
+        self.daemon.start()
+        done = self.client.wait(job_id)
+        self.assertEqual(done["plan"], plan)
+        self.assertEqual(done["request"]["iterations"], plan["chosen"]["iterations"])
+        log = [line["text"] for line in self.client.read("/v1/jobs/%s/log" % job_id)["items"]]
+        for line in plan["why"]:
+            self.assertEqual(log.count("plan: " + line), 1)
+        again = self.client.run(given(done))
+        self.assertEqual(self.client.everything(job_id), self.client.everything(again["id"]))
+
     def test_pause_and_resume_while_planning(self):
-        job_id = self.client.submit(self.spec)
-        wait_for(lambda: self.client.job(job_id)["state"] != "queued")
-        reply = self.client.post("/v1/jobs/%s/pause" % job_id)
-        self.assertIn(reply.status, (202, 409), reply)
-        if reply.status == 202:
-            self.assertEqual(self.client.job(job_id)["state"], "paused")
-            self.assertEqual(self.client.post("/v1/jobs/%s/resume" % job_id).status, 202)
+        job_id = self.caught_planning(lambda j: self.acted(j, "pause", "paused"))
+        view = self.client.until(job_id, lambda j: {c["state"] for c in j["progress"]["chains"]} == {"paused"})
+        self.assertEqual((view["plan"]["state"], view["progress"]["iteration"]), ("pending", 0))
+        self.assertIsNone(self.stored_plan(job_id))
+        self.client.act(job_id, "resume")
         self.assertEqual(self.client.wait(job_id)["plan"]["state"], "ready")
 
     def test_cancel_while_planning(self):
-        job_id = self.client.submit(self.spec)
-        wait_for(lambda: self.client.job(job_id)["state"] != "queued")
-        self.client.post("/v1/jobs/%s/cancel" % job_id)
-        self.assertIn(self.client.wait(job_id, "cancelled", "succeeded")["state"],
-                      ("cancelled", "succeeded"))
+        job_id = self.caught_planning(lambda j: self.acted(j, "cancel", "cancelled"))
+        view = self.client.job(job_id)
+        self.assertEqual((view["plan"]["state"], view["progress"]["iteration"]), ("pending", 0))
+        self.assertIsNone(self.stored_plan(job_id))
 
     def test_an_extension_waits_for_the_plan(self):
         job_id = self.client.submit({**self.spec, "priority": -5})
@@ -250,8 +318,6 @@ class Before(Case):
         done = client.run(toy(sampler={"name": "sgbd", "variant": "vanilla",
                                        "step_size": {"kind": "auto", "fraction": 0.2}}))
         self.assertEqual(old.stop(), 0)
-        import json
-        import sqlite3
         base = sqlite3.connect(os.path.join(old.state, "barkerd.db"))
         request = json.loads(base.execute("SELECT request FROM job").fetchone()[0])
         for name in ("gradient", "precondition", "target"):

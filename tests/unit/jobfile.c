@@ -151,6 +151,23 @@ Test(jobfile, what_it_was_made_with_is_read_back)
                  123);
 }
 
+Test(jobfile, its_size_does_not_depend_on_what_waits_in_the_log)
+{
+    struct stat log;
+    char path[400];
+    make_job(id, 4, 1);
+    for (size_t i = 0; i < 40; i++)
+        expect_ok(add_draws(id, 1, 5 * i, 5, 4), &t.info);
+    uint64_t bytes = jobfile_bytes(t.store, id);
+    snprintf(path, sizeof path, "%s/draws/%s.db-wal", t.directory, id);
+    cr_assert_eq(stat(path, &log), 0);
+    cr_expect_gt((uint64_t)log.st_size, bytes); /* the same pages again and again */
+    store_test_reopen(&t);
+    cr_expect_eq(jobfile_bytes(t.store, id), bytes);
+    expect_ok(add_draws(id, 1, 200, 5, 4), &t.info);
+    cr_expect_geq(jobfile_bytes(t.store, id), bytes);
+}
+
 Test(jobfile, a_second_file_for_a_job_is_refused_and_the_first_kept)
 {
     make_job(id, 4, 1);
