@@ -181,6 +181,11 @@ export default {
     let size = 0;
     for await (const chunk of await download.createReadStream()) size += chunk.length;
     assert.ok(size > 10000 && download.suggestedFilename().endsWith(".csv"), download.suggestedFilename());
+    const names = [];
+    page.on("download", (file) => names.push(file.suggestedFilename()));
+    await page.getByRole("button", { name: "Stan CSV" }).click();
+    await eventually("a file for every chain", () => names.length === job.progress.chains.length);
+    assert.deepEqual(names.map((name) => name.slice(-6)).sort(), ["_1.csv", "_2.csv", "_3.csv", "_4.csv"]);
   },
 
   async "tab, parameters and choices are in the address and outlive a reload"(t) {

@@ -1,10 +1,13 @@
 // The daemon's HTTP interface. Every failure is an ApiError with words fit to be shown.
 import { session, signOut } from "./store.js";
 
+// "?chains: a file of this format holds one chain": where mistakes are listed, their number says little.
+const wordsOf = (errors) => errors?.map(({ pointer, detail }) => (pointer ? `${pointer}: ${detail}` : detail)).join("; ");
+
 export class ApiError extends Error {
   // status 0: the daemon was not reached.
   constructor(status, problem = {}) {
-    super(problem.detail || problem.title || (status ? `the server answered ${status}` : "the server cannot be reached"));
+    super(wordsOf(problem.errors) || problem.detail || problem.title || (status ? `the server answered ${status}` : "the server cannot be reached"));
     this.status = status;
     this.code = problem.code || (status ? "HTTP" : "NETWORK");
     this.title = problem.title || "";

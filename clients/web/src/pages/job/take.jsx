@@ -8,15 +8,12 @@ import { session, useStore } from "../../store.js";
 import { Button, CopyButton } from "../../ui/button.jsx";
 import { Tabs } from "../../ui/tabs.jsx";
 import { toast } from "../../ui/toast.jsx";
+import { FORMATS, filesOf } from "./files.js";
 import { LINES } from "./lines.js";
 
 export function Take({ job }) {
   return <div class="stack two"><div class="stack"><Downloads job={job} /><CopyLines job={job} /><Versions job={job} /></div><Request job={job} /></div>;
 }
-
-const FORMATS = {
-  csv: ["CSV", "csv"], json: ["JSON", "json"], npy: ["NumPy", "npy"], stan: ["Stan CSV", "csv"], posteriordb: ["posteriordb", "json"], sqlite: ["SQLite, the whole job", "db"],
-};
 
 // As many formats as the daemon describes.
 function useFormats() {
@@ -30,12 +27,17 @@ function Downloads({ job }) {
   const [under, setUnder] = useState(null); // {format, bytes, controller}
   const start = async (format) => {
     const controller = new AbortController();
+    let before = 0, now = 0;
+    const progress = (n) => {
+      now = n;
+      setUnder((old) => old && { ...old, bytes: before + n });
+    };
     setUnder({ format, bytes: 0, controller });
     try {
-      const [, ext] = FORMATS[format] ?? [format, format];
-      await download(`/v1/jobs/${job.id}/draws?format=${format}`, `${fileName(job.name)}-${job.id}.${ext}`, {
-        signal: controller.signal, progress: (n) => setUnder((old) => old && { ...old, bytes: n }),
-      });
+      for (const { url, name } of filesOf(job, format)) {
+        await download(url, name, { signal: controller.signal, progress });
+        before += now;
+      }
     } catch (error) {
       if (error.name !== "AbortError") toast(error.message, "bad");
     }
