@@ -99,20 +99,28 @@ static void start_route(struct cli *cli, const char *id, const char *format, con
 
 /* ---- a folder with a file per chain ---- */
 
-/* Where all chains of a running job can end: at the iteration that each of them has reached. */
-static double common_end(const struct cli *cli, const json_t *job)
+/* Where all chains of a running job can end: at the iteration that each of them has reached; 0: at
+ * their own ends. False when one of them has not begun: its file would have nothing, and those that
+ * are fetched after it more. */
+static bool common_end(const struct cli *cli, const json_t *job, double *end)
 {
-    double end = (double)cli_number(cli, "to", 0);
     size_t i;
     json_t *chain;
+    *end = (double)cli_number(cli, "to", 0);
     if (job_is_over(job))
-        return end;
+        return true;
     json_array_foreach (get_array(get_object(job, "progress"), "chains"), i, chain) {
         double reached = get_number(chain, "iteration");
-        if (reached > 0 && (end == 0 || reached < end))
-            end = reached;
+        if (reached <= 0) {
+            report_error("chain %zu has no draws yet, and the files of all chains end where the "
+                         "shortest does: try again in a moment",
+                         i + 1);
+            return false;
+        }
+        if (*end == 0 || reached < *end)
+            *end = reached;
     }
-    return end;
+    return true;
 }
 
 /* folder/model_2.csv, to be freed. */
@@ -127,11 +135,11 @@ static char *chain_path(const char *folder, const json_t *job, const char *chain
     return text_take(&path);
 }
 
-static int fetch_chain(struct cli *cli, const json_t *job, const char *chain, const char *folder)
+static int fetch_chain(struct cli *cli, const json_t *job, const char *chain, double to,
+                       const char *folder)
 {
     struct route route;
     char end[32];
-    double to = common_end(cli, job);
     snprintf(end, sizeof end, "%.0f", to);
     start_route(cli, get_string(job, "id"), "stan", chain, to > 0 ? end : NULL, &route);
     char *path = chain_path(folder, job, chain);
@@ -166,10 +174,13 @@ static char *chain_list(const struct cli *cli, const json_t *job)
 
 static int fetch_chains(struct cli *cli, const json_t *job, char *chains, const char *folder)
 {
+    double to;
+    if (!common_end(cli, job, &to))
+        return EXIT_REFUSED;
     int code = make_folder(folder) ? EXIT_OK : EXIT_LOCAL;
     char *rest = chains;
     for (char *chain; !code && (chain = strsep(&rest, ",")) != NULL;)
-        code = fetch_chain(cli, job, chain, folder);
+        code = fetch_chain(cli, job, chain, to, folder);
     return code;
 }
 

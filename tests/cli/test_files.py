@@ -161,6 +161,17 @@ class Stan(Case):
         self.barker("draws", "01aa", "-f", "stan", "-o", "d", "--to", "1200")
         self.assertEqual(self.asked(), ["format=stan&chains=%d&to=1200" % c for c in (1, 2, 3)])
 
+    def test_no_files_of_different_lengths_are_written_of_a_job_that_has_just_begun(self):
+        self.fake.add("01aa", state="running", chains=3, iteration=2000)
+        self.fake.jobs["01aa"]["progress"]["chains"][2]["iteration"] = 0
+        result = self.barker("draws", "01aa", "-f", "stan", "-o", "d", code=REFUSED)
+        self.assertIn("chain 3 has no draws yet", result.err)
+        self.assertFalse(os.path.exists(self.path("d")))
+        self.assertEqual(self.asked(), [])
+        self.fake.add("01aa", state="cancelled", chains=3, iteration=0)  # as it will stay
+        self.barker("draws", "01aa", "-f", "stan", "-o", "d")
+        self.assertEqual(len(os.listdir(self.path("d"))), 3)
+
     def test_a_name_of_the_daemon_does_not_leave_the_folder(self):
         self.fake.jobs["01aa"]["request"]["model"]["name"] = "../../x"
         self.barker("draws", "01aa", "-f", "stan", "-o", "d")
