@@ -52,6 +52,29 @@ export default {
     await field(page, "/target/sd_error").waitFor({ state: "detached" });
   },
 
+  async "no limit of time is a tick, until seconds are given"(t) {
+    asks(t);
+    const page = await t.page("/new");
+    await field(page, "/model").selectOption("skew_normal");
+    await valid(page);
+    const tick = page.getByLabel("however long it takes"), editor = page.getByLabel("The job as JSON");
+    const target = (wanted) => eventually("the JSON with it", async () => JSON.stringify(JSON.parse(await editor.inputValue()).target) === wanted);
+    assert.equal(await tick.isChecked(), false);
+    await tick.check();
+    await target('{"seconds":null}');
+    assert.equal(await field(page, "/target/seconds").getAttribute("placeholder"), "no limit");
+    await valid(page);
+    await field(page, "/target/seconds").fill("5");
+    await target('{"seconds":5}');
+    assert.equal(await tick.isChecked(), false);
+    await tick.check();
+    await target('{"seconds":null}');
+    assert.equal(await field(page, "/target/seconds").inputValue(), "");
+    await tick.uncheck();
+    await target(undefined);
+    assert.equal(await field(page, "/target/seconds").getAttribute("placeholder"), "60");
+  },
+
   async "a mistake in what is wanted is at its field"(t) {
     asks(t);
     const page = await t.page("/new");

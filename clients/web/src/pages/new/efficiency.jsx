@@ -1,5 +1,6 @@
 // Which gradient, in which coordinates, and what the draws are to be good for: each of it left to the daemon, or given.
 import { CENTRES, ESTIMATORS, PRECONDITIONS } from "../../planwords.js";
+import { CheckField } from "../../ui/field.jsx";
 import { Choice, NumberEntry } from "./fields.jsx";
 
 const CHOSEN = ["/gradient/estimator", "/precondition", "/batch_size", "/iterations", "/warmup", "/thin"];
@@ -38,6 +39,7 @@ export function Efficiency({ form, model, sampler }) {
 }
 
 function Target({ form }) {
+  const unlimited = form.doc.target?.seconds === null; // nothing at all is the daemon's limit
   return (
     <>
       <h3>What the draws are to be good for</h3>
@@ -46,8 +48,9 @@ function Target({ form }) {
         <NumberEntry form={form} at="/target/sd_error" label="Error of sds" or="0.02" hint="relative, of every posterior sd" />
         <NumberEntry form={form} at="/target/mean_error" label="Error of means" or="0.02" hint="in posterior sds" />
         <NumberEntry form={form} at="/target/ess" label="Effective draws" or="as these ask for" hint="of every parameter" />
-        <NumberEntry form={form} at="/target/seconds" label="Seconds" or={form.doc.target?.seconds === null ? "no limit" : "60"} hint="of one chain, planning included" />
+        <NumberEntry form={form} at="/target/seconds" label="Seconds" placeholder={unlimited ? "no limit" : form.fallback("/target/seconds") || "60"} hint="of one chain, planning included" />
       </div>
+      <CheckField label="however long it takes" checked={unlimited} onChange={(on) => form.set("/target/seconds", on ? null : undefined)} />
       {form.problem("/target", false) && <p class="problem" role="alert">{form.problem("/target", false)}</p>}
     </>
   );
