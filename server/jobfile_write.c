@@ -17,6 +17,9 @@
 /* Of a full tile: on average they fill a page, so that merging them would save no reading. */
 enum { PIECES_KEPT = 16 };
 
+/* Draws that are turned into columns at once: their rows stay in the nearest cache meanwhile. */
+enum { STRETCH = 16 };
+
 /* ---- making ---- */
 
 struct making {
@@ -195,9 +198,12 @@ static void gather(struct slice_writer *w, size_t block, size_t from, size_t dra
 {
     size_t width = w->layout.info.width, columns = jobfile_block_columns(&w->layout, block);
     const double *values = w->slice->values + from * width + block * w->layout.tile_columns;
-    for (size_t i = 0; i < draws; i++)
+    for (size_t at = 0, end; at < draws; at = end) {
+        end = draws - at < STRETCH ? draws : at + STRETCH;
         for (size_t k = 0; k < columns; k++)
-            w->tile[k * draws + i] = values[i * width + k];
+            for (size_t i = at; i < end; i++)
+                w->tile[k * draws + i] = values[i * width + k];
+    }
 }
 
 static enum err write_draws(struct slice_writer *w, struct err_info *info)
