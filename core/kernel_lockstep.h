@@ -283,16 +283,18 @@ INLINE vr part_gradient(const struct walk *w, const struct bundle *b, size_t i)
     return vr_load(b->fixed + i) + w->scale * vr_load(b->sum + i);
 }
 
-/* The user's coordinates of all lanes: the sums are in the order of triangle_. */
-INLINE void user_lanes(const struct walk *w, const double *theta, double *out)
+/* constant + theta_j column_j in all lanes, in the order of triangle_; columns NULL: one for each
+ * coordinate alone. */
+INLINE void affine_lanes(const struct walk *w, const double *constant, const double *columns,
+                         const double *theta, double *out)
 {
     for (size_t at = 0; at < BUNDLE_LANES; at += 4) {
-        const double *u = theta + at / w->slots * w->slots;
-        vd_half sum = *(const vd_half *)(const void *)(w->centre + at);
-        if (w->columns == NULL)
+        const double *u = theta + (at & ~(w->slots - 1));
+        vd_half sum = *(const vd_half *)(const void *)(constant + at);
+        if (columns == NULL)
             sum += *(const vd_half *)(const void *)(theta + at);
-        for (size_t j = 0; w->columns != NULL && j < w->d; j++)
-            sum += u[j] * *(const vd_half *)(const void *)(w->columns + j * BUNDLE_LANES + at);
+        for (size_t j = 0; columns != NULL && j < w->d; j++)
+            sum += u[j] * *(const vd_half *)(const void *)(columns + j * BUNDLE_LANES + at);
         *(vd_half *)(void *)(out + at) = sum;
     }
 }
@@ -303,7 +305,7 @@ INLINE void part_moments(const struct walk *w, struct bundle *b)
     const double *x = b->theta;
     double inverse = 1.0 / (double)w->moment_count;
     if (w->centre != NULL) {
-        user_lanes(w, b->theta, user);
+        affine_lanes(w, w->centre, w->columns, b->theta, user);
         x = user;
     }
     for (size_t i = 0; i < BUNDLE_LANES; i += WIDTH)
@@ -317,6 +319,8 @@ INLINE bool part_step(const struct walk *w, enum barker_rule rule, struct bundle
     lane_normals(w, false, b->jump, z);
     if (rule != BARKER_EXTREME)
         lane_uniforms(w, false, b->flip, u);
+    if (w->fixed != NULL)
+        affine_lanes(w, w->fixed, w->curvature, b->theta, b->fixed);
     double correction = 1.0 / w->weight;
     for (size_t p = 0, i = 0; p < FPARTS; p++, i += FLOATS) {
         struct gradients at = {.g = {part_gradient(w, b, i), part_gradient(w, b, i + WIDTH)}};

@@ -29,6 +29,9 @@ struct linear {
     void *there, *there_psi; /* NULL: none, or in the: */
     const char *tail;        /* linear_pack; NULL: none */
     size_t tail_bytes;       /* between the tails of rows */
+    /* Where the rest of the model's gradient is constant + sum of theta_j times row j of curvature,
+     * d rows of padded(d), or theta_j times diagonal_j: these. NULL: nobody says. Borrowed. */
+    const double *constant, *curvature, *diagonal;
 };
 
 /* All that a row of single precision has beside its covariates, in one place. */

@@ -231,6 +231,17 @@ static bool fill(struct linear_view *v, const struct linear_view_parts *parts)
            (!needs_rows(v) || fill_rows(v)) && pack_rows(v);
 }
 
+static void say_fixed(struct linear_view *v)
+{
+    if (v->linear.step != 0.0)
+        return;
+    v->linear.constant = v->constant;
+    if (v->frame->kind == FRAME_DENSE)
+        v->linear.curvature = v->curvature;
+    else
+        v->linear.diagonal = v->curvature;
+}
+
 static void fill_base(struct linear_view *v)
 {
     const struct model_type *in = v->inside->type;
@@ -318,6 +329,7 @@ enum err linear_view_new(struct model **out, const struct linear_view_parts *par
         return err_set(info, ERR_NO_MEMORY, "no memory for a view of %zu rows",
                        parts->linear->data->N);
     }
+    say_fixed(v);
     *out = &v->base;
     return ERR_OK;
 }

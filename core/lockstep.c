@@ -21,6 +21,8 @@ struct crew {
     bool near;                      /* its rows are in the first cache */
     _Alignas(ALIGNMENT) double centre[BUNDLE_LANES]; /* of the frame, lane by lane */
     double columns[BUNDLE_LANES * BUNDLE_LANES];
+    _Alignas(ALIGNMENT) double fixed[BUNDLE_LANES]; /* of the gradient, likewise */
+    double curvature[BUNDLE_LANES * BUNDLE_LANES];
 };
 
 /* ---- which chains ---- */
@@ -166,6 +168,25 @@ static const struct linear *plan_sums(const struct gradient *source)
     return l->step == 0.0 && groups <= CROWD_GROUPS ? l : NULL;
 }
 
+/* The fixed part of the gradient in lanes, where it is known to be linear. */
+static void plan_fixed(struct crew *crew, const struct linear *l)
+{
+    struct walk *w = &crew->walk;
+    if (l == NULL || l->constant == NULL)
+        return;
+    memset(crew->curvature, 0, w->d * BUNDLE_LANES * sizeof *crew->curvature);
+    for (size_t lane = 0; lane < BUNDLE_LANES; lane++) {
+        size_t i = lane % w->slots;
+        crew->fixed[lane] = l->constant[i];
+        for (size_t j = 0; l->curvature != NULL && j < w->d; j++)
+            crew->curvature[j * BUNDLE_LANES + lane] = l->curvature[j * padded(w->d) + i];
+        if (l->curvature == NULL && i < w->d)
+            crew->curvature[i * BUNDLE_LANES + lane] = l->diagonal[i];
+    }
+    w->fixed = crew->fixed;
+    w->curvature = crew->curvature;
+}
+
 #define NEAR_BYTES 49152
 
 static bool rows_are_near(const struct linear *l)
@@ -190,6 +211,7 @@ static void plan_walk(struct crew *crew, const struct chain *c)
     plan_frame(crew, c->config.frame);
     crew->linear = w->target == NULL ? plan_sums(source) : NULL;
     crew->near = rows_are_near(crew->linear);
+    plan_fixed(crew, crew->linear);
 }
 
 static void pack(struct crew *crew, struct chain **chains, size_t count)
@@ -217,20 +239,18 @@ static size_t first_of(const struct crew *crew, size_t bundle)
 static void draw_rows(struct crew *crew, size_t bundle, bool ask)
 {
     struct minibatch *first = &crew->chains[0]->source.batch;
+    const uint16_t *which = crew->linear != NULL ? crew->linear->which : NULL;
     for (size_t at = first_of(crew, bundle); at < first_of(crew, bundle + 1); at++) {
         struct gradient *gs = &crew->chains[at]->source;
-        gradient_draw(gs, first, &crew->chains[at]->rng[RNG_BATCH]);
-        if (ask)
+        minibatch_draw_which(first, &crew->chains[at]->rng[RNG_BATCH], which, gs->idx);
+        if (ask && which == NULL)
             gradient_ask(gs);
-        if (crew->linear != NULL && crew->linear->which != NULL)
-            for (size_t k = 0; k < first->n; k++)
-                gs->idx[k] = crew->linear->which[gs->idx[k]];
         for (size_t k = first->n; k < padded(first->n); k++)
             gs->idx[k] = gs->idx[first->n - 1];
     }
 }
 
-/* The estimate itself is the kernels'; tau is for the look at the noise. */
+/* The estimate itself is the kernels'; tau alone is for the look at the noise. */
 static void look_at_noise(const struct walk *w, const struct bundle *b, size_t lane,
                           struct chain *c)
 {
@@ -272,6 +292,8 @@ static void sum_at_once(struct crew *crew, size_t bundle, size_t next, bool squa
         struct chain *c = crew->chains[at];
         const struct model *m = c->source.model;
         rows.idx[at - from] = c->source.idx;
+        if (w->fixed != NULL)
+            continue;
         copy_lanes(c->before, b->theta + lane, w->slots);
         m->type->grad_fixed(m, c->before, c->g, c->source.work);
         copy_lanes(b->fixed + lane, c->g, w->slots);

@@ -149,25 +149,46 @@ static size_t look_up_all(uint64_t *restrict seen, uint32_t mask, uint32_t round
     return done;
 }
 
-/* Whether no two of the few first candidates can be the same: they differ in their lowest bits. */
-static bool clearly_distinct(struct minibatch *mb, size_t count)
+static void new_low_epoch(struct minibatch *mb)
 {
-    uint8_t *restrict low = mb->low, epoch = ++mb->low_epoch;
+    if (++mb->low_epoch != 0)
+        return;
+    memset(mb->low, 0, LOW_STAMPS);
+    mb->low_epoch = 1;
+}
+
+/* Takes the first candidates as they are, or what stands for them. Whether no two of them can be
+ * the same: they differ in their lowest bits. */
+static inline __attribute__((always_inline)) bool
+take_few(struct minibatch *mb, const uint16_t *which, size_t count, uint32_t *restrict idx)
+{
+    new_low_epoch(mb);
+    uint8_t *restrict low = mb->low, epoch = mb->low_epoch;
     const uint32_t *restrict candidate = mb->candidate;
     unsigned clash = 0;
-    if (epoch == 0) {
-        memset(low, 0, LOW_STAMPS);
-        epoch = mb->low_epoch = 1;
-    }
     for (size_t k = 0; k < count; k++) {
         uint8_t *at = &low[candidate[k] % LOW_STAMPS];
         clash |= *at == epoch;
         *at = epoch;
+        idx[k] = which != NULL ? which[candidate[k]] : candidate[k];
     }
     return clash == 0;
 }
 
-static void draw_distinct(struct minibatch *mb, struct rng *rng, size_t wanted, uint32_t *idx)
+static bool clearly_distinct(struct minibatch *mb, const uint16_t *which, size_t count,
+                             uint32_t *idx)
+{
+    return which != NULL ? take_few(mb, which, count, idx) : take_few(mb, NULL, count, idx);
+}
+
+static void replace(const uint16_t *which, size_t n, uint32_t *idx)
+{
+    for (size_t k = 0; which != NULL && k < n; k++)
+        idx[k] = which[idx[k]];
+}
+
+static void draw_distinct(struct minibatch *mb, struct rng *rng, const uint16_t *which,
+                          size_t wanted, uint32_t *idx)
 {
     if (mb->seen != NULL)
         new_round(mb);
@@ -176,10 +197,9 @@ static void draw_distinct(struct minibatch *mb, struct rng *rng, size_t wanted, 
     for (size_t done = 0; done < wanted;) {
         size_t words = done == 0 ? mb->words : words_for(mb, wanted - done);
         size_t count = draw_candidates(mb, rng, words);
-        if (done == 0 && mb->low != NULL && count >= wanted && clearly_distinct(mb, wanted)) {
-            memcpy(idx, mb->candidate, wanted * sizeof *idx);
+        if (done == 0 && mb->low != NULL && count >= wanted &&
+            clearly_distinct(mb, which, wanted, idx))
             return;
-        }
         for (size_t at = 0, turn; at < count && done < wanted; at += turn) {
             const uint32_t *candidate = mb->candidate + at;
             turn = count - at < wanted - done ? count - at : wanted - done;
@@ -188,6 +208,7 @@ static void draw_distinct(struct minibatch *mb, struct rng *rng, size_t wanted, 
                         : stamp_all(mb->stamp, mb->epoch, candidate, turn, idx + done);
         }
     }
+    replace(which, wanted, idx);
 }
 
 static void draw_repeatedly(struct minibatch *mb, struct rng *rng, uint32_t *idx)
@@ -202,15 +223,23 @@ static void draw_repeatedly(struct minibatch *mb, struct rng *rng, uint32_t *idx
 
 void minibatch_draw(struct minibatch *mb, struct rng *rng, uint32_t *idx)
 {
+    minibatch_draw_which(mb, rng, NULL, idx);
+}
+
+void minibatch_draw_which(struct minibatch *mb, struct rng *rng, const uint16_t *which,
+                          uint32_t *idx)
+{
     if (mb->replacement) {
         draw_repeatedly(mb, rng, idx);
+        replace(which, mb->n, idx);
     } else if (mb->n <= mb->N / 2) {
-        draw_distinct(mb, rng, mb->n, idx);
+        draw_distinct(mb, rng, which, mb->n, idx);
     } else {
-        draw_distinct(mb, rng, mb->N - mb->n, idx); /* fewer than n: these are left out */
+        draw_distinct(mb, rng, NULL, mb->N - mb->n, idx); /* fewer than n: these are left out */
         for (uint32_t i = 0, k = 0; k < mb->n; i++) {
             idx[k] = i;
             k += mb->stamp[i] != mb->epoch;
         }
+        replace(which, mb->n, idx);
     }
 }
