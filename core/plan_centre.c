@@ -10,14 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MODE_STEPS 2000
-#define MODE_SHARE 0.3   /* of the seconds of the target */
-#define MODE_MOST  600.0 /* seconds, where there is no limit */
-#define MODE_GAIN  1e-2  /* of log density: a last step. What is left is less by far */
-#define RECENT     10    /* steps */
-#define NEAR_GAIN  0.02  /* per parameter: steps that gain less have come to the posterior */
-#define DEEP       0.5   /* per parameter: how far a posterior lies below its mode */
-#define TELL_EVERY 0.25  /* seconds */
+#define MODE_STEPS  2000
+#define MODE_SHARE  0.3   /* of the seconds of the target */
+#define MODE_MOST   600.0 /* seconds, where there is no limit */
+#define MODE_GAIN   1e-2  /* of log density: a last step. What is left is less by far */
+#define RECENT      10    /* steps */
+#define NEAR_GAIN   0.02  /* per parameter: steps that gain less have come to the posterior */
+#define DEEP        0.5   /* per parameter: how far a posterior lies below its mode */
+#define TELL_EVERY  0.25  /* seconds */
+#define ALIKE_DRAWS 50.0  /* that the widths of all directions are worth as a guess of each */
 
 #define SAMPLE_ROWS 65536 /* of a first search, at least, ... */
 #define SAMPLE_EACH 100   /* ... per parameter */
@@ -286,32 +287,71 @@ enum err planning_view(struct planning *p, struct err_info *info)
     return code;
 }
 
+/* Another frame instead, with its view. */
+static enum err replace_frame(struct planning *p, const double *A, struct err_info *info)
+{
+    struct plan *plan = p->plan;
+    struct frame *frame = NULL;
+    enum err code = frame_new(&frame, plan->d, p->theta, A, padded(plan->d), info);
+    if (code != ERR_OK)
+        return code;
+    if (p->view != NULL)
+        model_free(p->view);
+    p->view = NULL;
+    frame_free(plan->frame);
+    plan->frame = frame;
+    return view_new(&p->view, p->model, frame, plan->control, info);
+}
+
 /* The same frame around the mean of a run that starts at the mode. */
 enum err planning_recentre(struct planning *p, struct err_info *info)
 {
-    struct plan *plan = p->plan;
-    size_t d = p->model->d;
+    const struct frame *frame = p->plan->frame;
+    size_t d = p->model->d, stride = padded(d);
     p->sigma = 0.25;
     p->n = p->model->N;
     enum err code = planning_pilot(p, p->sigma, 400.0, info);
     p->sigma = 0.0;
     if (code != ERR_OK || p->pilot.diverged || !isfinite(p->pilot.energy))
         return code;
-    double *u = lanes_alloc(d, sizeof *u);
-    struct frame *frame = NULL;
-    if (u == NULL)
-        return err_set(info, ERR_NO_MEMORY, "no memory for a centre");
-    memcpy(u, p->pilot.mean, d * sizeof *u);
-    frame_to_user(plan->frame, u, p->theta);
+    double *u = lanes_alloc(d, sizeof *u), *A = lanes_alloc(d * stride, sizeof *A);
+    if (u != NULL && A != NULL) {
+        bool dense = frame->kind == FRAME_DENSE;
+        memcpy(u, p->pilot.mean, d * sizeof *u);
+        frame_to_user(frame, u, p->theta);
+        if (dense)
+            memcpy(A, frame->rows, d * stride * sizeof *A);
+        code = replace_frame(p, dense ? A : NULL, info);
+        planning_why(p, "centre: moved to the mean of a pilot run from the mode");
+    } else {
+        code = err_set(info, ERR_NO_MEMORY, "no memory for a centre");
+    }
     free(u);
-    code = frame_new(&frame, d, p->theta,
-                     plan->frame->kind == FRAME_DENSE ? plan->frame->rows : NULL, padded(d), info);
-    if (code != ERR_OK)
-        return code;
-    model_free(p->view);
-    p->view = NULL;
-    frame_free(plan->frame);
-    plan->frame = frame;
-    planning_why(p, "centre: moved to the mean of a pilot run from the mode");
-    return view_new(&p->view, p->model, plan->frame, plan->control, info);
+    free(A);
+    return code;
+}
+
+/* The same directions, each as wide as the last run found it, as far as its `draws` effective draws
+ * can tell them apart; `width` is their mean square. */
+enum err planning_rescale(struct planning *p, double draws, double width, struct err_info *info)
+{
+    size_t d = p->model->d, stride = padded(d);
+    double *A = lanes_alloc(d * stride, sizeof *A), least = INFINITY, most = 0.0;
+    if (A == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for a frame of %zu", d);
+    for (size_t j = 0; j < d; j++) {
+        double square = p->pilot.sd[j] * p->pilot.sd[j];
+        double sd = sqrt((draws * square + ALIKE_DRAWS * width) / (draws + ALIKE_DRAWS));
+        least = fmin(least, sd);
+        most = fmax(most, sd);
+        for (size_t i = j; i < d; i++)
+            A[i * stride + j] = p->plan->frame->rows[i * stride + j] * sd;
+    }
+    planning_why(p,
+                 "precondition: scales from a pilot run, whose sds were %.2g to %.2g times what "
+                 "the curvature promised",
+                 least, most);
+    enum err code = replace_frame(p, A, info);
+    free(A);
+    return code;
 }

@@ -27,9 +27,12 @@
 #define ROWS         4096 /* looked at, at each */
 #define PLAIN_ROWS   512  /* ... where they are looked at one by one */
 #define BATCH_LEAST  16
-#define FULL_IS_NEAR 3.0  /* the full batch is taken when it costs at most so many times more */
-#define ATYPICAL     10.0 /* energy: the chains do not live around this centre */
-#define PILOT_SHARE  0.05 /* of the seconds of the target */
+#define FULL_IS_NEAR 3.0   /* the full batch is taken when it costs at most so many times more */
+#define ATYPICAL     10.0  /* energy: the chains do not live around this centre */
+#define WIDTH_MOST   1.25  /* mean square of the sds of a run over what the curvature has them */
+#define WIDTH_DRAWS  500.0 /* effective ones of all coordinates together that can tell, ... */
+#define WIDTH_LEAST  5.0   /* ... and of each */
+#define PILOT_SHARE  0.05  /* of the seconds of the target */
 #define ROUNDS       3
 
 static bool is_auto(const struct planning *p)
@@ -437,6 +440,40 @@ static enum err try_out(struct planning *p, struct err_info *info)
     return code;
 }
 
+/* Effective draws of every coordinate in the last run. */
+static double pilot_draws(const struct planning *p)
+{
+    double draws = (double)p->pilot.iterations * p->pilot.chains / p->pilot.slowest;
+    return p->pilot.diverged || !isfinite(draws) ? 0.0 : draws;
+}
+
+/* The mean of its variances: 1 where the curvature at the centre says all about the posterior. */
+static double pilot_width(const struct planning *p)
+{
+    double width = 0.0;
+    for (size_t j = 0; j < p->model->d; j++)
+        width += p->pilot.sd[j] * p->pilot.sd[j] / (double)p->model->d;
+    return width;
+}
+
+static bool misjudged(const struct planning *p)
+{
+    double draws = pilot_draws(p), width = pilot_width(p);
+    return p->plan->precondition == PRECONDITION_DENSE && draws > WIDTH_LEAST &&
+           draws * (double)p->model->d > WIDTH_DRAWS &&
+           (width > WIDTH_MOST || (width > 0.0 && width < 1.0 / WIDTH_MOST));
+}
+
+/* The scales of the run that has been made instead of those of the curvature. */
+static enum err use_widths(struct planning *p, struct err_info *info)
+{
+    enum err code = planning_rescale(p, pilot_draws(p), pilot_width(p), info);
+    if (code == ERR_OK && p->model->N > 0)
+        code = measure_noise(p, target_of(p), &p->unit, info);
+    choose_batch(p);
+    return code == ERR_OK ? try_out(p, info) : code;
+}
+
 /* Relative bias of the sds by comparison with half the step, if it grows with sigma^2; and its
  * standard error. */
 static enum err check_half(struct planning *p, double *bias, double *error, struct err_info *info)
@@ -525,7 +562,10 @@ enum err planning_steps(struct planning *p, struct err_info *info)
     choose_variant(p);
     if (!everything_is_given(p->request))
         code = try_out(p, info);
-    if (code == ERR_OK && is_auto(p) && p->sigma > 0.0 && can_meet_target(p))
+    bool chosen = is_auto(p) && p->sigma > 0.0;
+    if (code == ERR_OK && chosen && misjudged(p))
+        code = use_widths(p, info);
+    if (code == ERR_OK && chosen && can_meet_target(p))
         code = check_steps(p, info);
     p->plan->batch_size = p->n == p->model->N ? 0 : p->n;
     if (code == ERR_OK)

@@ -42,6 +42,10 @@ enum err planning_view(struct planning *p, struct err_info *info);
 /* The mean of a pilot run as centre. */
 enum err planning_recentre(struct planning *p, struct err_info *info);
 
+/* The scales of the last pilot run of so many effective draws in the dense frame, the mean of whose
+ * variances is `width` > 0. */
+enum err planning_rescale(struct planning *p, double draws, double width, struct err_info *info);
+
 /* core/plan_step.c: estimator, step size and batch size, tried out. */
 enum err planning_steps(struct planning *p, struct err_info *info);
 /* Forgets frame, centre and estimator. */

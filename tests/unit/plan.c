@@ -150,6 +150,28 @@ Test(plan, noise_beyond_correction_is_ignored_where_the_variant_is_open)
     fixture_release(&f);
 }
 
+/* Few rows and a wide prior: a posterior with a long tail, far wider than its top is sharp. */
+Test(plan, scales_come_from_a_pilot_run_where_the_curvature_misjudges_them)
+{
+    struct fixture f = {.params = {8.0}};
+    fixture_rows(&f.train, DATA_REGRESSION, PRECISION_DOUBLE, 20, 6, 404);
+    fixture_init(&f, &model_logistic);
+    struct plan_request r = everything_auto(f.model);
+    struct plan *plan = made(&r);
+    cr_expect(says(plan, "scales from a pilot run"));
+    cr_expect_eq(plan->precondition, PRECONDITION_DENSE);
+    cr_expect(plan->checks.energy > 0.5 && plan->checks.energy < 2.0, "%g", plan->checks.energy);
+    runs(plan, &r);
+    plan_free(plan);
+    fixture_release(&f);
+    logistic(&f, 2000, 6);
+    r = everything_auto(f.model);
+    plan = made(&r);
+    cr_expect_not(says(plan, "scales from a pilot run"));
+    plan_free(plan);
+    fixture_release(&f);
+}
+
 Test(plan, few_rows_are_used_all_at_once)
 {
     struct fixture f;
