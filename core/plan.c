@@ -236,6 +236,10 @@ enum err plan_make(struct plan **out, const struct plan_request *request, struct
     if (code == ERR_OK) {
         *out = p.plan;
         p.plan = NULL;
+        if (request->view != NULL) {
+            *request->view = p.view;
+            p.view = NULL;
+        }
     }
     planning_release(&p);
     return code;

@@ -58,6 +58,8 @@ struct plan_request {
     const struct chain_start *start; /* borrowed; NULL: ours to choose */
     struct plan_target target;
     uint64_t seed;
+    struct model **view; /* where the view that the plan was tried in goes, as if from plan_view:
+                          * making it again costs a pass over the data; NULL: nowhere */
 
     bool (*go_on)(void *ctx); /* asked between passes over the data; NULL: always */
     void (*tell)(void *ctx, const char *text); /* progress, a short line; NULL: nobody listens */

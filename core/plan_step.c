@@ -218,7 +218,8 @@ static enum err choose_estimator(struct planning *p, double sigma, struct err_in
                                                     : measure_noise(p, p->model, &plain, info);
     if (code != ERR_OK)
         return code;
-    size_t n = batch_for(p, p->unit, sigma);
+    uint64_t given = p->request->batch_size;
+    size_t n = given == PLAN_AUTO ? batch_for(p, p->unit, sigma) : given == 0 ? p->model->N : given;
     double tau = p->unit * noise_share(p, (double)n), n_plain = (double)batch_for(p, plain, sigma);
     plan->checks.noise_control = noise_ratio(p, p->unit, sigma, (double)n);
     plan->checks.noise_plain = noise_ratio(p, plain, sigma, (double)n);

@@ -377,6 +377,7 @@ static enum err make_plan(struct live *live, const struct live_planning *plannin
     request.go_on = may_go_on;
     request.tell = tell;
     request.ctx = &planner;
+    request.view = &live->view;
     enum err code = plan_make(&live->plan, &request, info);
     if (code == ERR_OK)
         planning_fit(live->plan, &live->spec, live->bound.width, planning->most_bytes,

@@ -172,6 +172,43 @@ Test(plan, scales_come_from_a_pilot_run_where_the_curvature_misjudges_them)
     fixture_release(&f);
 }
 
+Test(plan, reasons_are_about_the_batch_that_is_given)
+{
+    struct fixture f;
+    logistic(&f, 20000, 6);
+    struct plan_request r = everything_auto(f.model);
+    r.batch_size = 250;
+    struct plan *plan = made(&r);
+    cr_expect(says(plan, "at a batch of 250"));
+    plan_free(plan);
+    fixture_release(&f);
+}
+
+/* With a place for it, it is not made again: the chains see the same. */
+Test(plan, the_view_it_was_made_with_is_the_one_it_describes)
+{
+    struct fixture f;
+    struct model *view = NULL, *again = NULL;
+    logistic(&f, 20000, 6);
+    struct plan_request r = everything_auto(f.model);
+    r.view = &view;
+    struct plan *plan = made(&r);
+    cr_assert_not_null(view);
+    cr_assert_eq(plan_view(&again, plan, f.model, NULL), ERR_OK);
+    double *u = fixture_array(6), *g[2] = {fixture_array(6), fixture_array(6)},
+           *scratch = fixture_array(6);
+    void *work = fixture_alloc(view->work_bytes, 1);
+    u[1] = 0.7;
+    u[4] = -1.2;
+    model_gradient(view, u, g[0], scratch, work);
+    model_gradient(again, u, g[1], scratch, work);
+    cr_expect_arr_eq(g[0], g[1], 6 * sizeof *u);
+    free(u), free(g[0]), free(g[1]), free(scratch), free(work);
+    model_free(view), model_free(again);
+    plan_free(plan);
+    fixture_release(&f);
+}
+
 Test(plan, few_rows_are_used_all_at_once)
 {
     struct fixture f;
