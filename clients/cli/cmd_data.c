@@ -47,6 +47,13 @@ static int upload(struct cli *cli, const char *name, FILE *file, int64_t size)
     return code;
 }
 
+/* Of a blank the daemon would only say that a path must not have the escape that it becomes. */
+static bool name_fits(const char *name)
+{
+    return name[strspn(
+               name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")] == '\0';
+}
+
 static int data_put(struct cli *cli)
 {
     const char *path = cli->args[0], *slash = strrchr(path, '/');
@@ -55,6 +62,13 @@ static int data_put(struct cli *cli)
     int64_t size;
     if (strcmp(name, "-") == 0 || !*name) {
         report_error("data put: say under which NAME to keep %s", *name ? "stdin" : path);
+        return EXIT_USAGE;
+    }
+    if (!name_fits(name)) {
+        report_error(
+            "data put: \"%s\" is no name for a data file: letters, digits, '_', '.' and '-' "
+            "are allowed; say another as NAME",
+            name);
         return EXIT_USAGE;
     }
     int code = open_input(path, &file, &size);

@@ -196,10 +196,20 @@ class Data(Case):
         content = bytes(range(256)) * 9999
         self.path("train.csv", content)
         self.assertEqual(self.barker("data", "put", "./train.csv").out, "train.csv\n")
-        self.barker("data", "put", "train.csv", "other name")
-        self.assertEqual(self.fake.datasets, {"train.csv": content, "other name": content})
-        self.assertEqual(self.fake.requests[-1]["path"], "/v1/datasets/other%20name")
+        self.barker("data", "put", "train.csv", "other-name_2.csv")
+        self.assertEqual(self.fake.datasets, {"train.csv": content, "other-name_2.csv": content})
+        self.assertEqual(self.fake.requests[-1]["path"], "/v1/datasets/other-name_2.csv")
         self.assertEqual(self.fake.requests[-1]["headers"]["Content-Length"], str(len(content)))
+
+    def test_a_name_that_no_data_file_can_have_is_explained(self):
+        self.path("my data.csv", "x,y\n1,2\n")
+        for args in (["my data.csv"], ["my data.csv", "a/b"], ["my data.csv", "é.csv"]):
+            with self.subTest(args=args):
+                error = self.barker("data", "put", *args, code=USAGE).err
+                self.assertIn("is no name for a data file", error)
+                self.assertIn(os.path.basename(args[0]) if len(args) == 1 else args[1], error)
+        self.assertEqual(self.fake.requests, [])
+        self.barker("data", "put", "my data.csv", "my_data.csv")
 
     def test_put_streams_stdin(self):
         self.barker("data", "put", "-", "piped", data=b"x,y\n1,2\n")
