@@ -398,6 +398,7 @@ static void release(struct store *store)
         close(store->draws_fd);
     pthread_mutex_destroy(&store->lock);
     pthread_mutex_destroy(&store->pool_lock);
+    store_recent_release(store);
     free(store->unsealed);
     free(store);
 }
@@ -415,6 +416,7 @@ enum err store_open(struct store **out, const struct store_config *config, struc
         config->user_stored_bytes > 0 ? config->user_stored_bytes : UINT64_MAX;
     pthread_mutex_init(&store->lock, NULL);
     pthread_mutex_init(&store->pool_lock, NULL);
+    store_recent_init(store);
     enum err code = open_all(store, config, info);
     if (code == ERR_OK)
         code = store_writer_start(store, info);

@@ -16,23 +16,40 @@
     "name, note, tags, request, model, sampler, priority, lab, isa, \"precision\", progress, "    \
     "summary, data_sha256, cpu_seconds, stored_bytes, plan"
 
+#define TEXTS(X)                                                                                  \
+    X(reason)                                                                                     \
+    X(verdict) X(name) X(note) X(tags) X(request) X(plan) X(model) X(sampler) X(isa) X(precision) \
+        X(progress) X(summary) X(data_sha256)
+
 void job_row_release(struct job_row *row)
 {
-    free(row->reason);
-    free(row->verdict);
-    free(row->name);
-    free(row->note);
-    free(row->tags);
-    free(row->request);
-    free(row->plan);
-    free(row->model);
-    free(row->sampler);
-    free(row->isa);
-    free(row->precision);
-    free(row->progress);
-    free(row->summary);
-    free(row->data_sha256);
+#define X(text) free(row->text);
+    TEXTS(X)
+#undef X
     *row = (struct job_row){0};
+}
+
+bool job_row_copy(struct job_row *out, const struct job_row *row)
+{
+    bool whole = true;
+    *out = *row;
+#define X(text)                                               \
+    out->text = row->text != NULL ? strdup(row->text) : NULL; \
+    whole = whole && (out->text != NULL) == (row->text != NULL);
+    TEXTS(X)
+#undef X
+    if (!whole)
+        job_row_release(out);
+    return whole;
+}
+
+size_t job_row_bytes(const struct job_row *row)
+{
+    size_t bytes = sizeof *row;
+#define X(text) bytes += row->text != NULL ? strlen(row->text) + 1 : 0;
+    TEXTS(X)
+#undef X
+    return bytes;
 }
 
 static enum err read_row(struct query *q, struct job_row *row, struct err_info *info)
@@ -593,12 +610,17 @@ enum err store_job_get(struct store *store, const char *id, struct job_row *row,
                        struct err_info *info)
 {
     struct db *db;
+    uint64_t count;
     *row = (struct job_row){0};
+    if (store_recent_get(store, id, row, &count))
+        return ERR_OK;
     enum err code = store_reader_take(store, &db, info);
     if (code != ERR_OK)
         return code;
     code = get(db, id, row, info);
     store_reader_give(store, db);
+    if (code == ERR_OK)
+        store_recent_put(store, row, count);
     return code;
 }
 

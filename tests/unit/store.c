@@ -1045,6 +1045,58 @@ Test(store, concurrent_writers_share_commits)
     cr_expect_eq(store_test_sql(&t, "barkerd.db", "SELECT count(*) FROM job"), 640);
 }
 
+static _Atomic uint64_t told; /* revision of job 1 that has been acknowledged */
+static atomic_bool all_told;
+
+/* Returns what is wrong, or NULL. */
+static void *read_again_and_again(void *arg)
+{
+    char id[JOB_ID_SIZE];
+    uint64_t last = 0;
+    store_test_id(1, id);
+    while (!atomic_load(&all_told)) {
+        uint64_t known = atomic_load(&told);
+        struct job_row row;
+        if (store_job_get(t.store, id, &row, NULL) != ERR_OK)
+            return "it cannot be read";
+        bool old = row.revision < known, back = row.revision < last;
+        bool torn = (uint64_t)row.priority + 1 != row.revision;
+        last = row.revision;
+        job_row_release(&row);
+        if (old || back || torn)
+            return old ? "older than what was told" : back ? "older than before" : "torn";
+    }
+    return arg;
+}
+
+Test(store, what_was_told_is_what_is_read)
+{
+    pthread_t readers[4];
+    struct job_row row = store_test_row(1, "ana"), read;
+    bool existing;
+    row.priority = 0;
+    expect_ok(store_job_create(t.store, &row, NULL, NULL, &existing, &t.info), &t.info);
+    expect_ok(store_job_get(t.store, row.id, &read, &t.info), &t.info);
+    cr_assert_eq(read.revision, 1);
+    job_row_release(&read);
+    for (size_t i = 0; i < 4; i++)
+        pthread_create(&readers[i], NULL, read_again_and_again, NULL);
+    for (int64_t k = 1; k <= 400; k++) {
+        row.priority = k;
+        expect_ok(store_job_update(t.store, &row, JOB_SET_TEXTS, NULL, &t.info), &t.info);
+        atomic_store(&told, row.revision);
+    }
+    atomic_store(&all_told, true);
+    for (size_t i = 0; i < 4; i++) {
+        void *wrong;
+        pthread_join(readers[i], &wrong);
+        cr_expect_null(wrong, "%s", (char *)wrong);
+    }
+    row.deleted_ms = 1;
+    expect_ok(store_job_update(t.store, &row, JOB_SET_DELETED, NULL, &t.info), &t.info);
+    expect_err(store_job_get(t.store, row.id, &read, &t.info), ERR_NOT_FOUND);
+}
+
 /* ---- trouble ---- */
 
 static void count_problem(void *ctx, const char *problem)
