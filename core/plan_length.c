@@ -4,14 +4,14 @@
 #include <math.h>
 
 #define SURE          2.0  /* standard errors that the tolerated error of a mean shall cover */
-#define CHEAP         1.15 /* seconds: what they buy beyond the target is taken */
+#define CHEAP         1.2  /* seconds: what they buy beyond the target is taken */
 #define CHEAP_FACTOR  16.0 /* ... up to this many times the target */
 #define WARMUP_DRAWS  10.0 /* effective ones: from a normal approximation to the posterior */
 #define WARMUP_LEAST  100
 #define WARMUP_ADAPTS 2000 /* chains that look for their own step size */
 #define WARMUP_SHARE  0.3  /* of all iterations, at most, where time is short, ... */
 #define WARMUP_NEAR   0.06 /* ... and from a start near the posterior */
-#define KEPT          4.0  /* draws per effective draw */
+#define KEPT          2.5  /* draws per effective draw: more would say little more, and cost time */
 #define KEPT_BYTES    (64e6)
 #define UNSEEN        1000.0 /* iterations per effective draw where a pilot run showed none */
 #define WHITE         8.0 /* ... over sigma^2, around a centre: twice what a normal target needs */
