@@ -16,10 +16,21 @@
     "name, note, tags, request, model, sampler, priority, lab, isa, \"precision\", progress, "    \
     "summary, data_sha256, cpu_seconds, stored_bytes, plan"
 
-#define TEXTS(X)                                                                                  \
-    X(reason)                                                                                     \
-    X(verdict) X(name) X(note) X(tags) X(request) X(plan) X(model) X(sampler) X(isa) X(precision) \
-        X(progress) X(summary) X(data_sha256)
+#define TEXTS(X) \
+    X(reason)    \
+    X(verdict)   \
+    X(name)      \
+    X(note)      \
+    X(tags)      \
+    X(request)   \
+    X(plan)      \
+    X(model)     \
+    X(sampler)   \
+    X(isa)       \
+    X(precision) \
+    X(progress)  \
+    X(summary)   \
+    X(data_sha256)
 
 void job_row_release(struct job_row *row)
 {
