@@ -136,7 +136,7 @@ void parse_open(struct parse *p, const struct place *root)
     if (ours && !p->thin_given)
         spec->thin = PLAN_AUTO;
     spec->chains_auto |= ours && !p->chains_given;
-    spec->variant_open = ours && !p->variant_given && spec->batch_size == PLAN_AUTO &&
+    spec->variant_open = ours && !no_data && !p->variant_given && spec->batch_size == PLAN_AUTO &&
                          param_find(spec->sampler->params, "variant") < spec->sampler->params.count;
     p->batch_given |= spec->batch_size == PLAN_AUTO;
     spec->start_auto |= spec->start_default && spec_needs_plan(spec);

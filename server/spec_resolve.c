@@ -3,6 +3,8 @@
 #include "server/json.h"
 #include "server/spec_parts.h"
 
+#include <string.h>
+
 static json_t *name_list(char *const *names, size_t count)
 {
     json_t *array = json_array();
@@ -50,6 +52,9 @@ static json_t *settings(const char *name, struct param_table table, const double
     json_put(&out, "name", json_text(name));
     for (size_t i = 0; i < table.count; i++) {
         const struct param_spec *spec = &table.specs[i];
+        if (values == job->sampler_params && job->variant_open &&
+            strcmp(spec->name, "variant") == 0)
+            continue; /* left out, as it was given */
         bool list = spec->list && job->model_list != NULL && job->model_list_at == i;
         json_put(&out, spec->name,
                  list                       ? number_list(job->model_list, job->model_list_count)

@@ -57,7 +57,7 @@ class Defaults(Case):
         self.assertEqual(answer["gradient"], {"estimator": "auto", "centre": "mode"})
         self.assertEqual(answer["precondition"], "auto")
         self.assertEqual(answer["init"], {"kind": "auto"})
-        self.assertEqual(answer["sampler"]["variant"], "corrected")
+        self.assertNotIn("variant", answer["sampler"])
         self.assertEqual(answer["chains"], 16)
 
     def test_nothing_is_open_where_it_is_given(self):
@@ -104,7 +104,7 @@ class Planned(Case):
         done = alice.wait(job_id)
         plan = done["plan"]
         self.assertEqual(plan["state"], "ready")
-        self.assertEqual(plan["auto"], ["step_size", "gradient.estimator", "precondition",
+        self.assertEqual(plan["auto"], ["step_size", "variant", "gradient.estimator", "precondition",
                                         "batch_size", "iterations", "warmup", "thin", "init"])
         for name in CHOSEN:
             self.assertEqual(done["request"][name], plan["chosen"][name])
@@ -165,12 +165,12 @@ class Planned(Case):
         self.assertIsNone(alice.run(toy())["plan"])
 
     def test_draws_keep_within_what_the_owner_may_store(self):
-        small = Daemon(user_stored_mb=32)
+        small = Daemon(user_stored_mb=16)
         small.file("rows.csv", logistic_text(400))
         client = small.client()
         done = client.run(job(target={"ess": 100000, "seconds": 3}, chains=2))
-        self.assertLess(done["stored_bytes"], 32 << 20)
-        self.assertIn("iteration is stored: at most 8 MB of draws", " ".join(done["plan"]["why"]))
+        self.assertLess(done["stored_bytes"], 16 << 20)
+        self.assertIn("iteration is stored: at most 4 MB of draws", " ".join(done["plan"]["why"]))
         self.assertEqual(small.stop(), 0)
 
     def test_little_room_is_enough(self):

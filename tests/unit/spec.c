@@ -21,8 +21,10 @@ static const struct accepted accepted[] = {
      "{'path': 'train.csv', 'test': null, 'response': 'y', 'offset': null, 'columns': null,"
      " 'intercept': false, 'standardize': false, 'precision': 'auto'}"},
     {JOB_LOGISTIC, "", "/sampler",
-     "{'name': 'sgbd', 'variant': 'corrected', 'step_size': 'auto', 'beta': 0.1,"
-     " 'noise': 'bimodal'}"},
+     "{'name': 'sgbd', 'step_size': 'auto', 'beta': 0.1, 'noise': 'bimodal'}"},
+    {JOB_LOGISTIC, "'sampler': {'name': 'sgbd', 'variant': 'corrected'}", "/sampler/variant",
+     "'corrected'"},
+    {JOB_LOGISTIC, "'batch_size': 10", "/sampler/variant", "'corrected'"},
     {JOB_LOGISTIC, "", "/gradient", "{'estimator': 'auto', 'centre': 'mode'}"},
     {JOB_LOGISTIC, "", "/precondition", "'auto'"},
     {JOB_LOGISTIC, "", "/batch_size", "'auto'"},
