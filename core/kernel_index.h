@@ -21,13 +21,14 @@ static inline vr_bits product_of_halves(vr_bits a, vr_bits b)
 #endif
 }
 
-static bool rows_(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, uint32_t *out)
+/* False when a word must be rejected. */
+static inline __attribute__((always_inline)) bool
+stream_rows(struct stream *stream, size_t count, uint32_t N, uint32_t uneven, uint32_t *out)
 {
-    struct stream stream = stream_of(rng);
     vr_mask rejected = {0};
     vr_bits factor = (vr_bits){0} + N, word[PARTS];
     for (size_t k = 0; k < count; k += LANES) {
-        next(&stream, word);
+        next(stream, word);
         for (size_t i = 0; i < PARTS; i++) {
             vr_bits low = product_of_halves(word[i], factor);
             vr_bits high = product_of_halves(word[i] >> 32, factor);
@@ -40,9 +41,60 @@ static bool rows_(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, ui
     int64_t any = 0;
     for (size_t k = 0; k < WIDTH; k++)
         any |= rejected[k];
-    if (any == 0)
-        keep(rng, &stream);
     return any == 0;
 }
+
+static bool rows_(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, uint32_t *out)
+{
+    struct stream stream = stream_of(rng);
+    bool even = stream_rows(&stream, count, N, uneven, out);
+    if (even)
+        keep(rng, &stream);
+    return even;
+}
+
+#if REGISTER == 64
+/* A register has the lowest halves of both numbers in its lanes; it is turned by so many lanes and
+ * laid upon itself, and upon itself with the halves exchanged. Where two halves are equal the least
+ * difference is 0. */
+#define LEAST_DIFFERENCE(x, turned) least = _mm512_min_epu16(least, _mm512_xor_si512(x, turned))
+#define TURNED(r)                                            \
+    LEAST_DIFFERENCE(low, _mm512_alignr_epi32(low, low, r)); \
+    LEAST_DIFFERENCE(low, _mm512_alignr_epi32(crossed, crossed, r))
+
+/* Whether 32 numbers differ in their 16 lowest bits. */
+static inline bool all_differ(const uint32_t *row)
+{
+    __m512i a = _mm512_load_si512(row), b = _mm512_load_si512(row + 16);
+    __m512i low = _mm512_mask_blend_epi16(0xaaaaaaaaU, a, _mm512_slli_epi32(b, 16));
+    __m512i crossed = _mm512_rol_epi32(low, 16), least = _mm512_set1_epi32(-1);
+    LEAST_DIFFERENCE(low, crossed);
+    TURNED(1);
+    TURNED(2);
+    TURNED(3);
+    TURNED(4);
+    TURNED(5);
+    TURNED(6);
+    TURNED(7);
+    TURNED(8);
+    return _mm512_testn_epi16_mask(least, least) == 0;
+}
+
+static bool few_rows_(struct rng *rng, const struct row_draw *draw)
+{
+    _Alignas(ALIGNMENT) uint32_t row[2 * ROW_DRAW_COUNT];
+    struct stream stream = stream_of(rng);
+    if (!stream_rows(&stream, draw->count, draw->N, draw->uneven, row) || !all_differ(row))
+        return false;
+    keep(rng, &stream);
+    for (size_t k = 0; draw->which != NULL && k < draw->n; k++)
+        draw->out[k] = draw->which[row[k]];
+    if (draw->which == NULL)
+        memcpy(draw->out, row, draw->n * sizeof *row);
+    return true;
+}
+#else
+#define few_rows_ NULL /* needs a register for all of them */
+#endif
 
 #endif

@@ -40,23 +40,40 @@ INLINE const char *row_of(const char *x, unsigned shift, const uint32_t *idx, si
 
 /* ---- short rows: several of them share a line ---- */
 
-/* The rows of a group in lines, such that folding puts row k at place k. */
-INLINE void group_load(struct kind kind, const char *x, unsigned shift, const uint32_t *idx,
-                       size_t at, struct line *out)
+/* Where the rows of a group lie. */
+INLINE void group_find(struct kind kind, const char *x, unsigned shift, const uint32_t *idx,
+                       size_t at, const char *row[GROUP_MAX])
+{
+    for (size_t k = 0; k < line_elements(kind.real); k++)
+        row[k] = row_of(x, shift, idx, at + k);
+}
+
+/* They in lines, such that folding puts row k at place k. */
+INLINE void group_load(struct kind kind, const char *const row[GROUP_MAX], struct line *out)
 {
     size_t E = line_elements(kind.real) / 4;
     for (size_t i = 0; i < E; i++) {
-        const char *r[4];
-        for (size_t q = 0; q < 4; q++)
-            r[q] = row_of(x, shift, idx, at + E * q + i);
+        const char *const *r = row + i;
         if (kind.quarters == 1) {
-            out[i] = line_of_quarters(r[0], r[1], r[2], r[3]);
+            out[i] = line_of_quarters(r[0], r[E], r[2 * E], r[3 * E]);
             continue;
         }
-        for (size_t h = 0; h < 2; h++)
-            out[2 * i + h] = kind.stored == kind.real ? line_of_halves(r[2 * h], r[2 * h + 1])
-                                                      : line_widen_quarters(r[2 * h], r[2 * h + 1]);
+        for (size_t h = 0; h < 2; h++, r += 2 * E)
+            out[2 * i + h] = kind.stored == kind.real ? line_of_halves(r[0], r[E])
+                                                      : line_widen_quarters(r[0], r[E]);
     }
+}
+
+/* All that a group needs: the rows that idx names from `at` on, or those from `at` on. */
+INLINE void rows_load(struct kind kind, const struct linear *l, const uint32_t *idx, size_t at,
+                      struct line *x, struct link_rows *link)
+{
+    const char *row[GROUP_MAX];
+    group_find(kind, l->data->x, row_shift(kind, l), idx, at, row);
+    group_load(kind, row, x);
+    if (kind.real == PRECISION_SINGLE && l->tail != NULL)
+        tails_load(kind.logistic, row, 16 * kind.quarters, link);
+    link_load(kind.real, kind.logistic, l, idx != NULL ? idx + at : NULL, at, link);
 }
 
 INLINE struct line group_predict(struct kind kind, const struct line *x, struct line theta)
@@ -112,15 +129,18 @@ INLINE void total_add(enum precision p, double *total, struct line x)
 /* theta again and again, in the working precision. */
 INLINE struct line theta_line(struct kind kind, const double *theta)
 {
-    _Alignas(ALIGNMENT) float single[16];
+    _Alignas(ALIGNMENT) float single[8];
     _Alignas(ALIGNMENT) double wide[8];
     size_t width = line_elements(kind.real) / 4 * kind.quarters;
+    if (kind.real == PRECISION_SINGLE) {
+        for (size_t k = 0; k < width; k++)
+            single[k] = (float)theta[k];
+        return width == 4 ? line_of_quarters(single, single, single, single)
+                          : line_of_halves(single, single);
+    }
     for (size_t k = 0; k < line_elements(kind.real); k++)
-        if (kind.real == PRECISION_SINGLE)
-            single[k] = (float)theta[k % width];
-        else
-            wide[k] = theta[k % width];
-    return kind.real == PRECISION_SINGLE ? line_load(single) : line_load(wide);
+        wide[k] = theta[k % width];
+    return line_load(wide);
 }
 
 /* Columns from the sums of a line's elements: a row's width apart belong together. */
@@ -156,9 +176,7 @@ INLINE void stage_name(struct stage *s, const struct linear *l, const struct lin
 INLINE void stage_group(struct kind kind, struct stage *s, size_t g, const struct linear *l,
                         const uint32_t *idx, size_t at)
 {
-    unsigned shift = row_shift(kind, l);
-    group_load(kind, l->data->x, shift, idx, at, s->x[g]);
-    link_load(kind.real, kind.logistic, l, shift, idx != NULL ? idx + at : NULL, at, &s->link[g]);
+    rows_load(kind, l, idx, at, s->x[g], &s->link[g]);
 }
 
 /* The rows from `at` on, as many as fit. */
@@ -381,7 +399,13 @@ INLINE void block_residuals(struct kind kind, struct link_call *c, struct block 
     size_t G = line_elements(p), size = 64 / G;
     for (size_t k = 0; k < b->count; k += G) {
         struct link_rows rows = {0};
-        link_load(p, kind.logistic, l, 0, b->row + k, 0, &rows);
+        if (p == PRECISION_SINGLE && l->tail != NULL) {
+            const char *tail[GROUP_MAX];
+            for (size_t i = 0; i < GROUP_MAX; i++)
+                tail[i] = l->tail + b->row[k + i] * l->tail_bytes;
+            tails_load(kind.logistic, tail, 0, &rows);
+        }
+        link_load(p, kind.logistic, l, b->row + k, 0, &rows);
         struct law_slopes s = link_slopes(p, kind.logistic, c, line_load(b->eta + k * size), &rows);
         line_store(b->eta + k * size, s.eta);
         if (!kind.logistic && l->step != 0.0)
@@ -527,12 +551,14 @@ INLINE void short_predictor(struct kind kind, const struct dataset *data, const 
                             const uint32_t *idx, size_t n, double *eta)
 {
     struct line t = theta_line(kind, theta), x[8], out;
+    const char *found[GROUP_MAX];
     size_t at = 0;
     for (; at + LANES <= n; at += LANES) {
         if (idx != NULL)
-            group_load(kind, data->x, plain_shift(kind), idx, at, x);
+            group_find(kind, data->x, plain_shift(kind), idx, at, found);
         else
-            group_load(kind, data->x, plain_shift(kind), NULL, at, x);
+            group_find(kind, data->x, plain_shift(kind), NULL, at, found);
+        group_load(kind, found, x);
         out = group_predict(kind, x, t);
         memcpy(eta + at, &out, sizeof out);
     }
@@ -543,7 +569,8 @@ INLINE void short_predictor(struct kind kind, const struct dataset *data, const 
         size_t i = at + k < n ? at + k : n - 1;
         row[k] = idx != NULL ? idx[i] : (uint32_t)i;
     }
-    group_load(kind, data->x, plain_shift(kind), row, 0, x);
+    group_find(kind, data->x, plain_shift(kind), row, 0, found);
+    group_load(kind, found, x);
     out = group_predict(kind, x, t);
     memcpy(eta + at, &out, (n - at) * sizeof *eta);
 }

@@ -132,12 +132,6 @@ INLINE struct line link_numbers(enum precision p, const void *x, const uint32_t 
     return out;
 }
 
-/* `shift`: tails are 2^shift bytes apart, which is sooner done than a product; 0: look it up. */
-INLINE const char *tail_of(const struct linear *l, unsigned shift, size_t row)
-{
-    return l->tail + (shift != 0 ? row << shift : row * l->tail_bytes);
-}
-
 /* What residuals need of a line of rows; what a link does not need is not set. */
 struct link_rows {
     struct line y; /* logistic with differences: there is none */
@@ -153,17 +147,15 @@ INLINE struct line link_responses(enum precision p, bool logistic, const struct 
                        : zeros_of(p, l->ones[at / 32] >> at % 32);
 }
 
-/* Four tails per line, turned into lines of one number each. */
-INLINE void tails_load(bool logistic, const struct linear *l, unsigned shift, const uint32_t *row,
-                       size_t at, struct link_rows *out)
+/* The tails of 16 rows, `behind` bytes behind these places: four per line, turned into lines of one
+ * number each. */
+INLINE void tails_load(bool logistic, const char *const row[16], size_t behind,
+                       struct link_rows *out)
 {
     struct line x[4];
-    for (size_t i = 0; i < 4; i++) {
-        const char *r[4];
-        for (size_t q = 0; q < 4; q++)
-            r[q] = tail_of(l, shift, row != NULL ? row[4 * q + i] : at + 4 * q + i);
-        x[i] = line_of_quarters(r[0], r[1], r[2], r[3]);
-    }
+    for (size_t i = 0; i < 4; i++)
+        x[i] = line_of_quarters(row[i] + behind, row[4 + i] + behind, row[8 + i] + behind,
+                                row[12 + i] + behind);
     for (size_t k = 0; k < FPARTS; k++) {
         vf a = SHUFFLE_SINGLE(x[0].part[k], x[1].part[k], 0x44);
         vf b = SHUFFLE_SINGLE(x[2].part[k], x[3].part[k], 0x44);
@@ -178,20 +170,21 @@ INLINE void tails_load(bool logistic, const struct linear *l, unsigned shift, co
     }
 }
 
-/* `row` and `at` are link_numbers's; `at` is a multiple of the rows of a line. */
-INLINE void link_load(enum precision p, bool logistic, const struct linear *l, unsigned shift,
-                      const uint32_t *row, size_t at, struct link_rows *out)
+/* What is not in tails. `row` and `at` are link_numbers's; `at` is a multiple of the rows of a
+ * line. */
+INLINE void link_load(enum precision p, bool logistic, const struct linear *l, const uint32_t *row,
+                      size_t at, struct link_rows *out)
 {
     bool tails = p == PRECISION_SINGLE && l->tail != NULL;
-    if (tails)
-        tails_load(logistic, l, shift, row, at, out);
     if (logistic ? !l->difference : !tails)
         out->y = link_responses(p, logistic, l, row, at);
-    if (!tails && l->offset != NULL)
+    if (tails)
+        return;
+    if (l->offset != NULL)
         out->offset = link_numbers(p, l->offset, row, at);
-    if (!tails && l->difference)
+    if (l->difference)
         out->there = link_numbers(p, l->there, row, at);
-    if (!tails && !logistic && l->there_psi != NULL)
+    if (!logistic && l->there_psi != NULL)
         out->there_psi = link_numbers(p, l->there_psi, row, at);
 }
 

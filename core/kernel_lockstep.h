@@ -312,39 +312,56 @@ INLINE void part_moments(const struct walk *w, struct bundle *b)
         lane_moments(b, i, vr_load(x + i), inverse);
 }
 
-INLINE bool part_step(const struct walk *w, enum barker_rule rule, struct bundle *b)
+INLINE vfi part_move(const struct walk *w, enum barker_rule rule, struct bundle *b,
+                     const struct supply *s, double correction)
 {
-    vf z[FPARTS], u[FPARTS] = {{0}};
     vfi bad = {0};
-    lane_normals(w, false, b->jump, z);
-    if (rule != BARKER_EXTREME)
-        lane_uniforms(w, false, b->flip, u);
     if (w->fixed != NULL)
         affine_lanes(w, w->fixed, w->curvature, b->theta, b->fixed);
-    double correction = 1.0 / w->weight;
     for (size_t p = 0, i = 0; p < FPARTS; p++, i += FLOATS) {
         struct gradients at = {.g = {part_gradient(w, b, i), part_gradient(w, b, i + WIDTH)}};
         if (rule == BARKER_CORRECTED)
             at.tau =
                 (struct wide){part_tau(w, b, i, correction), part_tau(w, b, i + WIDTH, correction)};
-        bad |= lane_move(w, rule, b, i, z[p], u[p], at);
+        bad |= lane_move(w, rule, b, i, s->z[p], s->u[p], at);
     }
+    return bad;
+}
+
+/* Step by step, as known_turn. */
+INLINE bool part_step(const struct walk *w, enum barker_rule rule, struct bundle *bundles,
+                      size_t count)
+{
+    struct supply s[BUNDLES];
+    vfi bad = {0};
+    double correction = 1.0 / w->weight;
+#pragma GCC unroll 1
+    for (size_t k = 0; k < count; k++)
+        lane_normals(w, false, bundles[k].jump, s[k].z);
+#pragma GCC unroll 1
+    for (size_t k = 0; rule != BARKER_EXTREME && k < count; k++)
+        lane_uniforms(w, false, bundles[k].flip, s[k].u);
+#pragma GCC unroll 1
+    for (size_t k = 0; k < count; k++)
+        bad |= part_move(w, rule, &bundles[k], &s[k], correction);
     if (w->moments)
-        part_moments(w, b);
+#pragma GCC unroll 1
+        for (size_t k = 0; k < count; k++)
+            part_moments(w, &bundles[k]);
     return none_marked(bad);
 }
 
-static bool bundle_step_(const struct walk *w, struct bundle *b)
+static bool bundle_step_(const struct walk *w, struct bundle *bundles, size_t count)
 {
     switch (w->rule) {
     case BARKER_VANILLA:
-        return part_step(w, BARKER_VANILLA, b);
+        return part_step(w, BARKER_VANILLA, bundles, count);
     case BARKER_CORRECTED:
-        return part_step(w, BARKER_CORRECTED, b);
+        return part_step(w, BARKER_CORRECTED, bundles, count);
     case BARKER_EXTREME:
         break;
     }
-    return part_step(w, BARKER_EXTREME, b);
+    return part_step(w, BARKER_EXTREME, bundles, count);
 }
 
 /* ---- sums over the rows of several chains ---- */
@@ -359,15 +376,11 @@ INLINE void crowd_fill(struct kind kind, struct crowd *c, const struct linear *l
                        const struct crowd_rows *rows)
 {
     size_t lines = 4 * kind.quarters, groups = (rows->n + 15) / 16, q = 0;
-    unsigned shift = row_shift(kind, l);
 #pragma GCC unroll 1
     for (size_t k = 0; k < rows->chains; k++)
 #pragma GCC unroll 1
-        for (size_t g = 0; g < groups; g++, q++) {
-            const uint32_t *idx = rows->idx[k] + 16 * g;
-            group_load(kind, l->data->x, shift, idx, 0, &c->x[q * lines]);
-            link_load(kind.real, kind.logistic, l, shift, idx, 0, &c->link[q]);
-        }
+        for (size_t g = 0; g < groups; g++, q++)
+            rows_load(kind, l, rows->idx[k] + 16 * g, 0, &c->x[q * lines], &c->link[q]);
 }
 
 /* The rows of a group that comes later. */
@@ -403,11 +416,18 @@ INLINE void crowd_residuals(struct kind kind, struct crowd *c, const struct line
     }
 }
 
+/* As total_add to zeros and total_fold. */
 INLINE void crowd_fold(struct kind kind, struct line x, double *sum)
 {
     _Alignas(ALIGNMENT) double total[GROUP_MAX] = {0};
     total_add(kind.real, total, x);
-    total_fold(kind, total, sum);
+    vd both = vd_load(total) + vd_load(total + LANES);
+    vd_half half[2];
+    memcpy(half, &both, sizeof half);
+    if (kind.quarters == 1)
+        *(vd_half *)(void *)sum = half[0] + half[1];
+    else
+        vd_store(sum, both);
 }
 
 INLINE void crowd_add(struct kind kind, const struct crowd *c, const struct crowd_rows *rows,

@@ -46,6 +46,7 @@ const struct kernels KERNELS = {
     .invert = invert_,
     .add_transposed = add_transposed_,
     .rows = rows_,
+    .few_rows = few_rows_,
     .bundle_sums = bundle_sums_,
     .bundle_step = bundle_step_,
     .bundle_walk = bundle_walk_,

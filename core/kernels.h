@@ -115,6 +115,18 @@ struct factor_terms {
  * the columns of a lower triangular one), those up to j, or all. */
 enum triangle { TRIANGLE_LOWER, TRIANGLE_UPPER, TRIANGLE_NONE };
 
+#define ROW_DRAW_COUNT 24
+#define ROW_DRAW_MOST  32
+
+/* n distinct rows of N. */
+struct row_draw {
+    size_t count; /* numbers to take from the generator, 16 or ROW_DRAW_COUNT */
+    uint32_t N, uneven;
+    size_t n;              /* ROW_DRAW_MOST at most */
+    const uint16_t *which; /* which[i] is wanted instead of i; NULL: i */
+    uint32_t *out;
+};
+
 struct kernels {
     const char *isa;
     void (*rng_bits)(struct rng *rng, uint64_t *out, size_t n);
@@ -185,14 +197,17 @@ struct kernels {
      * of the generator, a multiple of LANES. False, and the generator as it was, when the lower
      * half of a product is less than `uneven`: then the words must be looked at one by one. */
     bool (*rows)(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, uint32_t *out);
+    /* The first n of these, if it is plain that they are distinct; false, and the generator as it
+     * was, when it is not. NULL: there is no such short cut. */
+    bool (*few_rows)(struct rng *rng, const struct row_draw *draw);
     /* sum and, with `squares`, sumsq of the bundle, as linear_gradient gives them chain by chain:
      * rows (those of the data, whatever `which` says) of single precision, 4 or 8 columns wide as the bundle's slots, and psi known. */
     void (*bundle_sums)(const struct linear *l, const struct crowd_rows *rows,
                         struct bundle *bundle, bool squares);
-    /* One iteration of a bundle whose gradients are in parts, after walk_on; n iterations of
-     * bundles with a known target. False when a gradient was NaN: then the bundles are of no use.
+    /* One iteration of bundles whose gradients are in parts, after walk_on; n iterations of bundles
+     * with a known target. False when a gradient was NaN: then the bundles are of no use.
      */
-    bool (*bundle_step)(const struct walk *walk, struct bundle *bundle);
+    bool (*bundle_step)(const struct walk *walk, struct bundle *bundles, size_t count);
     bool (*bundle_walk)(struct walk *walk, struct bundle *bundles, size_t count, uint64_t n);
     /* g[0] = gradient of the target with its noise, z normal; the rest of PAD numbers 0. */
     void (*known_gradient)(const struct known_target *target, const double *theta, const float *z,

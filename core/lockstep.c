@@ -334,8 +334,8 @@ static bool walk_by_rows(struct crew *crew, uint64_t n, bool look)
             if (more)
                 draw_rows(crew, next, ask);
             sum_terms(crew, k, more && !crew->near ? next : k, look && t == 0);
-            well &= kernels->bundle_step(&crew->walk, &crew->bundles[k]);
         }
+        well &= kernels->bundle_step(&crew->walk, crew->bundles, last + 1);
     }
     return well;
 }

@@ -187,9 +187,28 @@ static void replace(const uint16_t *which, size_t n, uint32_t *idx)
         idx[k] = which[idx[k]];
 }
 
+/* The rows of a small batch, nearly always, where the kernels can. */
+static bool draw_few(struct minibatch *mb, struct rng *rng, const uint16_t *which, uint32_t *idx)
+{
+    size_t count = mb->words / 2;
+    if (mb->low == NULL || mb->n > ROW_DRAW_MOST || kernels->few_rows == NULL)
+        return false;
+    if (count != 16 && count != ROW_DRAW_COUNT)
+        return false;
+    struct row_draw draw = {.count = count,
+                            .N = (uint32_t)mb->N,
+                            .uneven = mb->uneven,
+                            .n = mb->n,
+                            .which = which,
+                            .out = idx};
+    return kernels->few_rows(rng, &draw);
+}
+
 static void draw_distinct(struct minibatch *mb, struct rng *rng, const uint16_t *which,
                           size_t wanted, uint32_t *idx)
 {
+    if (draw_few(mb, rng, which, idx))
+        return;
     if (mb->seen != NULL)
         new_round(mb);
     else

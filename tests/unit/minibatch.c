@@ -2,11 +2,13 @@
  * minibatches of a tiny data set its mean is the gradient and the mean of tau^2 its variance
  * (times N/(N-1) without replacement: the convention of the definition of tau). */
 #include "core/gradient.h"
+#include "core/kernels.h"
 #include "tests/support/stat.h"
 #include "tests/support/toy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -542,6 +544,39 @@ Test(minibatch, rows_are_the_same_with_a_table_as_with_stamps)
         free(b);
         minibatch_release(&table);
         minibatch_release(&stamped);
+    }
+}
+
+/* Also where the kernels have a short cut for few rows. */
+Test(minibatch, every_instruction_set_draws_the_same_rows_or_what_stands_for_them)
+{
+    static const size_t N[] = {5000, 88163}, n[] = {1, 12, 13, 16, 28, 29, 30, 32, 33, 100, 4000};
+    for (size_t c = 0; c < 2 * COUNT(N) * COUNT(n); c++) {
+        size_t rows = N[c / 2 % COUNT(N)], many = n[c / 2 / COUNT(N)];
+        uint16_t *which = lanes_alloc(rows, sizeof *which);
+        uint32_t *idx = lanes_alloc(many, sizeof *idx), *want = lanes_alloc(many, sizeof *want);
+        for (size_t i = 0; i < rows; i++)
+            which[i] = (uint16_t)(i * 40503 >> 4);
+        for (const struct kernels *const *isa = kernels_available(); *isa != NULL; isa++) {
+            struct minibatch a = make_batch(rows, many, c % 2), b = make_batch(rows, many, c % 2);
+            struct rng one, other;
+            rng_seed(&one, 17, 1, RNG_BATCH);
+            other = one;
+            for (int t = 0; t < 500; t++) {
+                cr_assert(kernels_choose("portable"));
+                minibatch_draw(&a, &one, want);
+                cr_assert(kernels_choose((*isa)->isa));
+                minibatch_draw_which(&b, &other, which, idx);
+                for (size_t k = 0; k < many; k++)
+                    cr_assert_eq(idx[k], which[want[k]], "%s, %zu of %zu", (*isa)->isa, many, rows);
+            }
+            cr_assert(memcmp(&one, &other, sizeof one) == 0, "%s, %zu", (*isa)->isa, many);
+            minibatch_release(&a);
+            minibatch_release(&b);
+        }
+        free(which);
+        free(idx);
+        free(want);
     }
 }
 
