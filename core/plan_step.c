@@ -22,7 +22,7 @@
 #define NOISE_LOST   1.38 /* ... and beyond which no correction exists for 1 % of the steps */
 #define NORMAL_FROM  30.0 /* rows of a batch whose sum is as good as normal but for 1/n */
 #define SIGMA_MOST   0.6
-#define SIGMA_FAR    0.5  /* where the target is out of reach anyway */
+#define SIGMA_FAR    0.6  /* where the target is out of reach anyway */
 #define POINTS       8    /* typical points at which noise is measured */
 #define ROWS         4096 /* looked at, at each */
 #define PLAIN_ROWS   512  /* ... where they are looked at one by one */

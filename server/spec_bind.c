@@ -44,13 +44,15 @@ static void bind_batch(struct job_spec *spec, const struct model *model, struct 
 #define LOCKSTEP_D      8
 #define LOCKSTEP_CHAINS 16
 #define OTHER_CHAINS    4
+#define WIDE_D          4096 /* an iteration takes so long that few chains get somewhere ... */
+#define WIDE_CHAINS     2    /* ... and two can still be compared */
 
 static void bind_chains(struct job_spec *spec, const struct model *model, uint64_t limit)
 {
     if (!spec->chains_auto)
         return;
     bool lockstep = model->d <= LOCKSTEP_D && (model->N == 0 || model->type->view != NULL);
-    uint32_t chains = lockstep ? LOCKSTEP_CHAINS : OTHER_CHAINS;
+    uint32_t chains = lockstep ? LOCKSTEP_CHAINS : model->d > WIDE_D ? WIDE_CHAINS : OTHER_CHAINS;
     spec->chains = limit > 0 && limit < chains ? (uint32_t)limit : chains;
     spec->chains_auto = false;
 }

@@ -67,7 +67,9 @@ class Defaults(Case):
         self.assertEqual((answer["precondition"], answer["chains"]), ("none", 4))
         self.assertEqual(answer["init"], {"kind": "zero"})
 
-    def test_chains_of_large_or_other_models_are_four(self):
+    def test_chains_of_large_or_other_models_are_four_and_of_very_large_ones_two(self):
+        daemon.file("many.csv", "user,item,rating\n" + "".join("%d,%d,%d\n" % (i, i, 1 + i % 5) for i in range(1, 151)))
+        self.assertEqual(self.resolved(model="matrix_factorization", data={"path": "many.csv"})["job"]["chains"], 2)
         daemon.file("wide.csv", logistic_text(50, columns=9))
         self.assertEqual(self.resolved(data={"path": "wide.csv"})["job"]["chains"], 4)
         self.assertEqual(self.resolved(model="ica", data={"path": "ica.csv"})["job"]["chains"], 4)
