@@ -322,14 +322,14 @@ static bool token_matches(struct auth *auth, const char *id, const char *secret,
     return true;
 }
 
+/* A right token is never kept out: many people may share an address, behind a proxy all do, and
+ * nobody guesses 256 bits. The limit bounds what wrong ones cost. */
 enum err auth_check(struct auth *auth, const char *header, const char *address,
                     struct identity *who, struct err_info *info)
 {
     const char *id, *secret;
     if (header == NULL)
         return err_set(info, ERR_UNAUTHENTICATED, "send the header Authorization: Bearer TOKEN");
-    if (!may_try(auth, address, false))
-        return err_set(info, ERR_RATE, "too many wrong tokens from this address");
     bool right = false, note_use = false;
     if (strncasecmp(header, "Bearer ", 7) == 0 && split_token(header + 7, &id, &secret)) {
         pthread_rwlock_rdlock(&auth->lock);
@@ -340,7 +340,8 @@ enum err auth_check(struct auth *auth, const char *header, const char *address,
         store_token_used(auth->store, who->token_id, clock_wall_ms());
     if (right)
         return ERR_OK;
-    may_try(auth, address, true);
+    if (!may_try(auth, address, true))
+        return err_set(info, ERR_RATE, "too many wrong tokens from this address");
     return err_set(info, ERR_UNAUTHENTICATED, "the token is not valid, has expired or was revoked");
 }
 

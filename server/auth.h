@@ -28,7 +28,8 @@ enum err auth_open(struct auth **out, struct store *store, const struct auth_lim
 void auth_close(struct auth *auth);
 
 /* Checks an Authorization header ("Bearer bk_..."; NULL: none) from this address.
- * ERR_UNAUTHENTICATED, or ERR_RATE after too many failures from the address. Never blocks. */
+ * ERR_UNAUTHENTICATED, or ERR_RATE instead after too many of these from the address; a right token
+ * is let in all the same. Never blocks. */
 enum err auth_check(struct auth *auth, const char *header, const char *address,
                     struct identity *who, struct err_info *info);
 /* Takes one request out of the user's allowance; ERR_RATE when it is used up. */

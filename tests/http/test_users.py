@@ -233,7 +233,11 @@ class Limits(Case):
         answers = until_refused(lambda: guess.get("/v1/me"))
         self.assertEqual([a.status for a in answers[:10]], [401] * 10)
         self.assertGreater(int(answers[-1].headers["Retry-After"]), 0)
-        self.assertEqual(daemon.client(alice.token, source="127.5.5.6").get("/v1/me").status, 200)
+
+    def test_wrong_tokens_never_keep_a_right_one_out(self):
+        guess = daemon.client("bk_abcdefgh_" + "A" * 43, source="127.5.5.7")
+        until_refused(lambda: guess.get("/v1/me"))
+        self.assertEqual(daemon.client(alice.token, source="127.5.5.7").get("/v1/me").status, 200)
 
     def test_five_changes_a_minute(self):
         slow = Daemon(writes_per_minute=5)
