@@ -495,15 +495,26 @@ void api_job_patch(struct call *call)
     json_decref(json);
 }
 
+/* Whether there is room for what the job would do; whether its state allows it is the scheduler's
+ * to say. */
+static enum err may_go_on(struct app *app, const struct job_row *row, enum job_event event,
+                          uint64_t iterations, struct err_info *info)
+{
+    enum job_state to;
+    if (job_transition(row->state, event, &to, info) != ERR_OK)
+        return ERR_OK;
+    if (event == JOB_EVENT_extend)
+        return submission_extend(app, row, iterations, info);
+    return event == JOB_EVENT_retry ? submission_quota(app, row->owner, 0, info) : ERR_OK;
+}
+
 static void control(struct call *call, enum job_event event, uint64_t iterations)
 {
     struct job_row row;
     struct err_info info;
     if (!call_job(call, &row, true))
         return;
-    bool back =
-        job_state_terminal(row.state) && (event == JOB_EVENT_extend || event == JOB_EVENT_retry);
-    if ((back && submission_quota(call->app, row.owner, 0, &info) != ERR_OK) ||
+    if (may_go_on(call->app, &row, event, iterations, &info) != ERR_OK ||
         sched_control(call->app->sched, row.id, event, iterations, &info) != ERR_OK)
         call_fail_info(call, &info);
     else

@@ -2,6 +2,7 @@
 #include "server/submission.h"
 #include "models/models.h"
 #include "server/clock.h"
+#include "server/jobfile.h"
 #include "server/json.h"
 #include "server/planning.h"
 #include "server/progress.h"
@@ -170,16 +171,78 @@ enum err submission_room(struct app *app, const char *user, const struct owner_t
 {
     struct store_stats stats;
     uint64_t stored = totals->stored_bytes + sched_grown_bytes(app->sched, user);
-    if (stored + bytes > totals->most_stored_bytes)
+    uint64_t most = totals->most_stored_bytes;
+    if (stored > most || bytes > most - stored)
         return err_set(info, ERR_QUOTA,
                        "the job would store about %" PRIu64 " MB; %s has %" PRIu64 " MB of %" PRIu64
                        " MB in use: delete jobs, thin more or save fewer parameters",
-                       bytes >> 20, user, stored >> 20, totals->most_stored_bytes >> 20);
+                       bytes >> 20, user, stored >> 20, most >> 20);
     store_stats(app->store, &stats);
     if (stats.free_bytes < 2 * ((uint64_t)app->config->min_free_mb << 20))
         return err_set(info, ERR_NO_SPACE, "the server's disk is nearly full (%" PRIu64 " MB left)",
                        stats.free_bytes >> 20);
     return ERR_OK;
+}
+
+/* ---- more of the same ---- */
+
+/* The job of a row as it was submitted, but not its limits: those were looked at then. */
+static enum err read_again(struct submission *sub, const struct job_row *row)
+{
+    json_t *json = json_loads(row->request, 0, NULL);
+    enum err code = spec_parse(&sub->spec, json, NULL, &sub->mistakes);
+    sub->parsed = code == ERR_OK;
+    json_decref(json);
+    return code == ERR_OK ? ERR_OK
+                          : err_set(&sub->info, code, "the job's request cannot be read again");
+}
+
+static enum err load_again(struct submission *sub, struct app *app, const struct job_row *row)
+{
+    struct job_limits none = {0};
+    enum err code = load_model(sub, app, row->owner);
+    if (code == ERR_OK)
+        code = spec_bind(&sub->spec, sub->model, &none, &sub->bound, &sub->mistakes);
+    if (code == ERR_NO_MEMORY)
+        return err_set(&sub->info, code, "no memory for the job");
+    if (code == ERR_INVALID && sub->mistakes.count > 0)
+        return err_set(&sub->info, ERR_DATA_CHANGED, "the data can no longer be read: %s",
+                       sub->mistakes.items[0].detail);
+    if (code == ERR_OK && sub->data != NULL && strcmp(sub->data->sha256, row->data_sha256) != 0)
+        return err_set(&sub->info, ERR_DATA_CHANGED,
+                       "the content of %s is not that of the submission", sub->spec.data.path);
+    return code;
+}
+
+/* What is added, and what an unfinished job has not stored yet. */
+static enum err growth(struct submission *sub, struct app *app, const struct job_row *row,
+                       uint64_t iterations, uint64_t *bytes)
+{
+    struct estimate longer;
+    enum err code = spec_sizes(&sub->spec, &sub->bound, sub->model, &sub->sizes, &sub->info);
+    sub->spec.iterations += iterations;
+    if (code == ERR_OK)
+        code = spec_sizes(&sub->spec, &sub->bound, sub->model, &longer, &sub->info);
+    if (code != ERR_OK)
+        return code;
+    uint64_t so_far = sub->sizes.disk_bytes, stored = jobfile_bytes(app->store, row->id);
+    *bytes = longer.disk_bytes - (stored < so_far ? stored : so_far);
+    return ERR_OK;
+}
+
+enum err submission_extend(struct app *app, const struct job_row *row, uint64_t iterations,
+                           struct err_info *info)
+{
+    struct submission sub = {0};
+    uint64_t bytes = 0;
+    enum err code = read_again(&sub, row);
+    if (code == ERR_OK && !spec_is_open(&sub.spec))
+        code = load_again(&sub, app, row);
+    if (code == ERR_OK && !spec_is_open(&sub.spec))
+        code = growth(&sub, app, row, iterations, &bytes);
+    *info = sub.info;
+    submission_release(&sub, app);
+    return code == ERR_OK ? submission_quota(app, row->owner, bytes, info) : code;
 }
 
 /* ---- asking twice ---- */

@@ -38,6 +38,12 @@ enum err submission_quota(struct app *app, const char *user, uint64_t bytes, str
 enum err submission_room(struct app *app, const char *user, const struct owner_totals *totals,
                          uint64_t bytes, struct err_info *info);
 
+/* Whether the job of this row can run `iterations` more: its data are those of the submission
+ * (ERR_DATA_CHANGED) and its owner has room for what it has still to store (as submission_quota).
+ * A job that is not planned yet is left to the scheduler. */
+enum err submission_extend(struct app *app, const struct job_row *row, uint64_t iterations,
+                           struct err_info *info);
+
 /* A fresh id of a job or a study. */
 void submission_id(char id[JOB_ID_SIZE], uint64_t now_ms);
 

@@ -635,6 +635,21 @@ class Control(Case):
         longer = alice.run({**spec, "iterations": spec["iterations"] + 1000})["id"]
         self.assertEqual(alice.everything(job), alice.everything(longer))
 
+    def test_without_its_data_a_job_is_not_extended_and_stays_what_it_was(self):
+        spec = logistic(data={"path": daemon.file("leaves.csv", harness.logistic_text(30))})
+        job = alice.run(spec)["id"]
+        for text, words in ((harness.logistic_text(30, seed=2), "leaves.csv"), (None, "can no longer be read")):
+            if text:
+                daemon.file("leaves.csv", text)
+            else:
+                os.unlink(os.path.join(daemon.data, "leaves.csv"))
+            reply = alice.post("/v1/jobs/%s/extend" % job, {"iterations": 10})
+            self.assertProblem(reply, 422, words)
+            self.assertEqual(alice.job(job)["state"], "succeeded")
+        daemon.file("leaves.csv", harness.logistic_text(30))
+        alice.act(job, "extend", {"iterations": 10})
+        alice.wait(job)
+
     def test_extend_needs_a_sensible_number(self):
         job = alice.run(toy())["id"]
         before = alice.job(job)
