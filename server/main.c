@@ -405,11 +405,24 @@ static void print_problem(void *ctx, const char *problem)
     printf("%s\n", problem);
 }
 
+/* What is looked at must be there: opening would make it, and find it sound. */
+static enum err has_catalogue(const struct daemon *d, struct err_info *info)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/barkerd.db", d->config.state);
+    if (access(path, F_OK) == 0)
+        return ERR_OK;
+    return err_set(info, ERR_NOT_FOUND, "%s: %s; say which folder to look at: --state DIR", path,
+                   strerror(errno));
+}
+
 static int check_command(struct daemon *d)
 {
     struct err_info info;
     size_t problems = 0;
-    enum err code = open_store(d, &info);
+    enum err code = has_catalogue(d, &info);
+    if (code == ERR_OK)
+        code = open_store(d, &info);
     if (code == ERR_OK)
         code = store_check(d->app.store, print_problem, &problems, &info);
     auth_close(d->app.auth);

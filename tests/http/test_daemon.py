@@ -176,6 +176,13 @@ class Commands(Case):
         self.assertNotEqual(bad.returncode, 0)
         self.assertIn(job, bad.stdout + bad.stderr)
 
+    def test_check_refuses_a_folder_without_a_state_and_makes_none(self):
+        for path in (harness.scratch(), os.path.join(harness.scratch(), "typo")):
+            checked = command("check", state=path)
+            self.assertEqual((checked.returncode, checked.stdout), (1, ""))
+            self.assertIn(path + "/barkerd.db", checked.stderr)
+            self.assertFalse(os.path.exists(path) and os.listdir(path))
+
     def test_a_backup_of_a_busy_daemon_is_a_whole_state(self):
         daemon = Daemon()
         client = daemon.client()
