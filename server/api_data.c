@@ -131,15 +131,26 @@ static void abort_upload(void *ctx)
     call->upload = NULL;
 }
 
+/* Jobs that run have the last of the disk to themselves, as they have at submissions. */
+static enum err bound(struct call *call, struct err_info *info)
+{
+    struct owner_totals totals;
+    uint64_t reserve = 2 * ((uint64_t)call->app->config->min_free_mb << 20);
+    enum err code = store_owner_totals(call->app->store, call->who.user, &totals, info);
+    if (code == ERR_OK)
+        code = upload_bound(call->upload, totals.most_stored_bytes, reserve, info);
+    if (code != ERR_OK)
+        abort_upload(call);
+    return code;
+}
+
 enum err api_dataset_begin(struct call *call, struct admission *plan, struct err_info *info)
 {
     uint64_t limit = (uint64_t)call->app->config->upload_mb << 20;
-    struct store_stats stats;
-    store_stats(call->app->store, &stats);
-    if (stats.free_bytes < 2 * ((uint64_t)call->app->config->min_free_mb << 20))
-        return err_set(info, ERR_NO_SPACE, "the server's disk is nearly full");
     enum err code =
         upload_begin(&call->upload, call->app->root, call->who.user, call->arg[0], limit, info);
+    if (code == ERR_OK)
+        code = bound(call, info);
     if (code != ERR_OK)
         return code;
     plan->body_limit = limit;

@@ -39,7 +39,8 @@
       "the oldest deleted jobs go for good when the trash is larger")                             \
     X(number, user_active_jobs, 200, 1, 1000000, "jobs of one user that are not finished")        \
     X(number, user_running_chains, 64, 1, 100000, "chains of one user that run at the same time") \
-    X(number, user_stored_mb, 51200, 1, 1073741824, "disk space of one user's jobs")              \
+    X(number, user_stored_mb, 51200, 1, 1073741824,                                               \
+      "disk space of one user's jobs, and as much of their uploads")                              \
     X(number, user_downloads, 8, 1, 10000, "downloads of draws by one user at the same time")     \
     X(number, max_iterations, 1000000000, 1, 1000000000000000, "iterations of one chain")         \
     X(number, max_dimension, 1000000, 1, 10000000, "parameters of one model")                     \

@@ -107,6 +107,11 @@ struct upload_result {
 enum err upload_begin(struct upload **out, const struct datafile_root *root, const char *user,
                       const char *name, uint64_t limit_bytes, struct err_info *info);
 
+/* Before the first byte: all files of the user together may have `own_bytes` (QUOTA beyond; the one
+ * that this replaces does not count), and `free_bytes` of the file system stay free (NO_SPACE). */
+enum err upload_bound(struct upload *upload, uint64_t own_bytes, uint64_t free_bytes,
+                      struct err_info *info);
+
 /* Appends. TOO_LARGE beyond the limit. After a failure the upload can only fail again. */
 enum err upload_write(struct upload *upload, const void *bytes, size_t size, struct err_info *info);
 

@@ -11,6 +11,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum { TEMPORARY_MAX = sizeof DATAFILE_TEMPORARY + 16, TEMPORARY_TRIES = 4 };
@@ -19,6 +20,8 @@ struct upload {
     int folder, fd;
     char temporary[TEMPORARY_MAX], name[DATAFILE_NAME_MAX + 1];
     uint64_t size, limit;
+    uint64_t own_bytes, free_bytes; /* upload_bound; UINT64_MAX and 0 without */
+    uint64_t others;                /* bytes of the user's other files when it began */
     gnutls_hash_hd_t hash;
     struct err_info failure; /* code ERR_OK until something failed */
 };
@@ -114,6 +117,7 @@ enum err upload_begin(struct upload **out, const struct datafile_root *root, con
         return err_set(info, ERR_NO_MEMORY, "no memory to store \"%s\"", name);
     memcpy(upload->name, name, strlen(name) + 1);
     upload->limit = limit_bytes;
+    upload->own_bytes = UINT64_MAX;
     upload->folder = make_own_folder(root, user);
     upload->fd = upload->folder < 0 ? -1 : make_temporary(upload);
     if (upload->fd < 0) {
@@ -127,6 +131,57 @@ enum err upload_begin(struct upload **out, const struct datafile_root *root, con
         return err_set(info, ERR_NO_MEMORY, "no memory to store \"%s\"", name);
     }
     *out = upload;
+    return ERR_OK;
+}
+
+/* Calls `visit` for the names in the folder, which it closes. */
+static void each_name(int folder, void (*visit)(void *ctx, int folder, const char *name), void *ctx)
+{
+    DIR *stream = folder >= 0 ? fdopendir(folder) : NULL;
+    if (stream == NULL) {
+        if (folder >= 0)
+            close(folder);
+        return;
+    }
+    for (struct dirent *item; (item = readdir(stream)) != NULL;)
+        visit(ctx, folder, item->d_name);
+    closedir(stream);
+}
+
+static void count_other(void *ctx, int folder, const char *name)
+{
+    struct upload *upload = ctx;
+    struct stat status;
+    if (strcmp(name, upload->name) != 0 && strcmp(name, upload->temporary) != 0 &&
+        fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode))
+        upload->others += (uint64_t)status.st_size;
+}
+
+/* Uploads that are under way count with what they have. */
+static void count_others(struct upload *upload)
+{
+    upload->others = 0;
+    each_name(datafile_open_beneath(upload->folder, ".", O_RDONLY | O_DIRECTORY), count_other,
+              upload);
+}
+
+/* Whether `more` bytes are within the bounds that are not the file's own. */
+static enum err has_room(struct upload *upload, uint64_t more)
+{
+    struct statvfs disk;
+    uint64_t own = upload->others + upload->size + more, reserve = upload->free_bytes;
+    if (own > upload->own_bytes)
+        return err_set(
+            &upload->failure, ERR_QUOTA,
+            "\"%s\" does not fit: your other data files have %llu MB, and all of them may "
+            "have %llu MB; delete some",
+            upload->name, (unsigned long long)upload->others >> 20,
+            (unsigned long long)upload->own_bytes >> 20);
+    if (reserve > 0 && fstatvfs(upload->fd, &disk) == 0 &&
+        (uint64_t)disk.f_bavail * disk.f_frsize < reserve + more)
+        return err_set(&upload->failure, ERR_NO_SPACE,
+                       "no space left to store \"%s\": %llu MB of the server's disk are kept free",
+                       upload->name, (unsigned long long)reserve >> 20);
     return ERR_OK;
 }
 
@@ -149,12 +204,21 @@ static enum err tell(const struct upload *upload, struct err_info *info)
     return err_set(info, upload->failure.code, "%s", upload->failure.message);
 }
 
+enum err upload_bound(struct upload *upload, uint64_t own_bytes, uint64_t free_bytes,
+                      struct err_info *info)
+{
+    upload->own_bytes = own_bytes;
+    upload->free_bytes = free_bytes;
+    count_others(upload);
+    return has_room(upload, 0) == ERR_OK ? ERR_OK : tell(upload, info);
+}
+
 enum err upload_write(struct upload *upload, const void *bytes, size_t size, struct err_info *info)
 {
     if (upload->failure.code == ERR_OK && size > upload->limit - upload->size)
         err_set(&upload->failure, ERR_TOO_LARGE, "\"%s\" is larger than the %llu bytes allowed",
                 upload->name, (unsigned long long)upload->limit);
-    if (upload->failure.code == ERR_OK)
+    if (upload->failure.code == ERR_OK && has_room(upload, size) == ERR_OK)
         write_all(upload, bytes, size);
     return upload->failure.code == ERR_OK ? ERR_OK : tell(upload, info);
 }
@@ -164,6 +228,10 @@ enum err upload_commit(struct upload *upload, struct upload_result *result, stru
     struct err_info *failure = &upload->failure;
     if (failure->code == ERR_OK && upload->size == 0)
         err_set(failure, ERR_INVALID, "\"%s\" is empty", upload->name);
+    if (failure->code == ERR_OK) {
+        count_others(upload); /* some may have come meanwhile */
+        has_room(upload, 0);
+    }
     if (failure->code == ERR_OK && fdatasync(upload->fd) != 0)
         write_error(errno, upload->name, failure);
     if (failure->code == ERR_OK) {
@@ -210,33 +278,20 @@ static void remove_if_stale(int folder, const char *name)
     close(fd);
 }
 
-/* Calls `visit` for the names in the folder, which it closes. */
-static void each_name(int folder, void (*visit)(int folder, const char *name))
+static void sweep_temporary(void *ctx, int folder, const char *name)
 {
-    DIR *stream = folder >= 0 ? fdopendir(folder) : NULL;
-    if (stream == NULL) {
-        if (folder >= 0)
-            close(folder);
-        return;
-    }
-    for (struct dirent *item; (item = readdir(stream)) != NULL;)
-        visit(folder, item->d_name);
-    closedir(stream);
-}
-
-static void sweep_temporary(int folder, const char *name)
-{
+    (void)ctx;
     if (strncmp(name, DATAFILE_TEMPORARY, sizeof DATAFILE_TEMPORARY - 1) == 0)
         remove_if_stale(folder, name);
 }
 
-static void sweep_user(int users, const char *user)
+static void sweep_user(void *ctx, int users, const char *user)
 {
     if (datafile_user_allowed(user))
-        each_name(datafile_open_beneath(users, user, O_RDONLY | O_DIRECTORY), sweep_temporary);
+        each_name(datafile_open_beneath(users, user, O_RDONLY | O_DIRECTORY), sweep_temporary, ctx);
 }
 
 void datafile_sweep(const struct datafile_root *root)
 {
-    each_name(datafile_open_beneath(root->fd, ".users", O_RDONLY | O_DIRECTORY), sweep_user);
+    each_name(datafile_open_beneath(root->fd, ".users", O_RDONLY | O_DIRECTORY), sweep_user, NULL);
 }

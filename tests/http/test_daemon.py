@@ -607,6 +607,15 @@ class FullDisk(Case):
         self.assertEqual(client.put("/v1/datasets/small.csv", "a,b\n1,2\n").status, 201)
         self.assertEqual(daemon.stop(), 0)
 
+    def test_uploads_leave_the_reserve_of_their_own_disk(self):
+        daemon = Daemon(data=os.path.join(self.mount, "data"), min_free_mb=1)
+        client = daemon.client()
+        self.fill(leave=3 << 20)
+        for size in (2000000, 1 << 25):
+            self.assertProblem(client.put("/v1/datasets/big.csv", b"1,2\n" * (size // 4)), 507, "kept free")
+        self.assertEqual(client.put("/v1/datasets/small.csv", "a,b\n1,2\n").status, 201)
+        self.assertEqual(daemon.stop(), 0)
+
     def test_a_daemon_starts_on_a_full_disk_and_serves_what_there_is(self):
         daemon = Daemon(state=os.path.join(self.mount, "state"))
         client = daemon.client()

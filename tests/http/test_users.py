@@ -381,6 +381,37 @@ class Limits(Case):
         self.assertProblem(reply, 422, "MB")
         self.assertEqual(small.stop(), 0)
 
+    def test_what_an_extension_adds_counts_in_every_state(self):
+        small = Daemon(user_stored_mb=3)
+        carol = small.user("carol")
+        ended = carol.run(toy(iterations=100000, warmup=0, chains=1))["id"]
+        going = carol.submit(endless(iterations=5 * 10 ** 9, thin=10 ** 5))
+        carol.wait(going, "running")
+        for job, state, much in ((ended, "succeeded", 400000), (going, "running", 9 * 10 ** 10),
+                                 (going, "paused", 9 * 10 ** 10)):
+            with self.subTest(state):
+                if state == "paused":
+                    carol.act(job, "pause")
+                reply = carol.post("/v1/jobs/%s/extend" % job, {"iterations": much})
+                self.assertProblem(reply, 422, "carol has", "of 3 MB")
+                self.assertEqual(carol.job(job)["state"], state)
+        for job in (ended, going):
+            self.assertEqual(carol.act(job, "extend", {"iterations": 1000})["id"], job)
+        self.assertEqual(small.stop(), 0)
+
+    def test_data_files_of_one_user_are_limited_together(self):
+        small = Daemon(user_stored_mb=1)
+        carol, dave = small.user("carol"), small.user("dave")
+        put = lambda user, name, size: user.put("/v1/datasets/" + name, b"1,2\n" * (size // 4))
+        self.assertEqual(put(carol, "a.csv", 700000).status, 201)
+        self.assertProblem(put(carol, "b.csv", 700000), 422, "1 MB")
+        self.assertEqual([d["name"] for d in carol.read("/v1/datasets")["items"]], ["a.csv"])
+        self.assertEqual(put(carol, "a.csv", 1000000).status, 201)  # in place of the other
+        self.assertEqual(put(dave, "b.csv", 700000).status, 201)
+        self.assertEqual(carol.delete("/v1/datasets/a.csv").status, 204)
+        self.assertEqual(put(carol, "b.csv", 700000).status, 201)
+        self.assertEqual(small.stop(), 0)
+
     def test_limits_of_jobs_are_settings(self):
         small = Daemon(max_iterations=1000, max_chains=3, max_dimension=2)
         small.file("wide.csv", harness.logistic_text(20))
