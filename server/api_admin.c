@@ -265,7 +265,7 @@ void api_queue(struct call *call)
     }
     json_t *doc = json_object(), *running = json_array(), *waiting = json_array();
     for (size_t i = 0; i < queue.job_count; i++)
-        json_add(queue.jobs[i].busy > 0 ? &running : &waiting,
+        json_add(queue.jobs[i].busy > 0 || queue.jobs[i].finishing ? &running : &waiting,
                  queue_job_json(call, &queue.jobs[i]));
     json_put(&doc, "workers", json_count(queue.workers));
     json_put(&doc, "busy", json_count(queue.busy));

@@ -78,6 +78,7 @@ struct sched_queue_job {
     enum job_state state;
     bool lab;
     unsigned busy, chains;
+    bool finishing; /* its chains are through, and what they drew is looked at */
     int64_t priority;
     char why[JOB_REASON_SIZE]; /* why it waits, or what it does */
 };

@@ -15,10 +15,18 @@ static unsigned busy_chains(const struct live *live)
     return count;
 }
 
+static bool finishing(const struct live *live)
+{
+    return live->state == JOB_running && live->busy == 0 && !live->stalled &&
+           (sched_all_done(live) || live->stop != LIVE_GO_ON);
+}
+
 static void explain(struct sched *s, struct live *live, size_t ahead, struct sched_queue_job *out)
 {
     const struct use *use = sched_use(s, live->owner);
-    if (live->busy > 0 && live->planned)
+    if (out->finishing)
+        snprintf(out->why, sizeof out->why, "its draws are being checked");
+    else if (live->busy > 0 && live->planned)
         snprintf(out->why, sizeof out->why, "%u of %" PRIu32 " chains run now", busy_chains(live),
                  live->spec.chains);
     else if (live->busy > 0)
@@ -62,6 +70,7 @@ static void fill_queue(struct sched *s, struct live **order, struct sched_queue 
                                         .lab = live->lab,
                                         .busy = busy_chains(live),
                                         .chains = live->spec.chains,
+                                        .finishing = finishing(live),
                                         .priority = live->priority};
         memcpy(job->id, live->id, sizeof job->id);
         memcpy(job->owner, live->owner, sizeof job->owner);

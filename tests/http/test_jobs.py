@@ -943,3 +943,18 @@ class Queue(Case):
         for job in (first, held):
             carol.act(job, "cancel")
         self.assertEqual(hog.stop(), 0)
+
+    def test_a_job_whose_draws_are_checked_does_not_wait(self):
+        alone = Daemon(workers=1)
+        carol, draws, seen = alone.user("carol"), 2000, set()
+        data = {"path": alone.file("rows.csv", harness.logistic_text(3000))}
+        while not any("check" in reason for _, reason in seen):  # it was over too soon
+            job = carol.submit(logistic(data=data, iterations=draws, check_draws=draws))
+            while carol.job(job)["state"] not in harness.ENDED:
+                queue = carol.read("/v1/queue")
+                seen |= {(k, j["reason"]) for k in ("running", "waiting") for j in queue[k]}
+            draws *= 2
+        self.assertIn(("running", "its draws are being checked"), seen)
+        self.assertNotIn(("waiting", "running"), seen)
+        self.assertFalse([reason for k, reason in seen if k == "waiting" and "check" in reason])
+        self.assertEqual(alone.stop(), 0)
