@@ -114,14 +114,25 @@ static bool same_name(const char *a, const char *b)
     return *a == *b;
 }
 
-enum err config_set(struct config *config, const char *name, const char *value,
-                    struct err_info *info)
+static const struct setting *find(const char *name, struct err_info *info)
 {
     for (size_t i = 0; i < SETTING_COUNT; i++)
         if (same_name(settings[i].name, name))
-            return set(config, &settings[i], value, info);
-    return err_set(info, ERR_INVALID, "there is no setting \"%s\"; barkerd --help lists them",
-                   name);
+            return &settings[i];
+    err_set(info, ERR_INVALID, "there is no setting \"%s\"; barkerd --help lists them", name);
+    return NULL;
+}
+
+bool config_has(const char *name, struct err_info *info)
+{
+    return find(name, info) != NULL;
+}
+
+enum err config_set(struct config *config, const char *name, const char *value,
+                    struct err_info *info)
+{
+    const struct setting *s = find(name, info);
+    return s != NULL ? set(config, s, value, info) : ERR_INVALID;
 }
 
 static char *trimmed(char *text)

@@ -483,7 +483,8 @@ static int take_settings(struct config *config, int argc, char **argv, bool file
         const char *name = argv[i] + 2;
         bool file = strcmp(name, "config") == 0;
         if (i + 1 == argc) {
-            err_set(info, ERR_INVALID, "%s needs a value", argv[i]);
+            if (file || config_has(name, info))
+                err_set(info, ERR_INVALID, "%s needs a value", argv[i]);
             return -1;
         }
         const char *value = argv[++i];
@@ -538,12 +539,17 @@ static enum err configure(struct daemon *d, int argc, char **argv, char **rest, 
 
 static int command(struct daemon *d, int count, char **rest)
 {
+    bool check = strcmp(rest[0], "check") == 0, backup = strcmp(rest[0], "backup") == 0;
     if (strcmp(rest[0], "token") == 0)
         return token_command(d, count - 1, rest + 1);
-    if (strcmp(rest[0], "check") == 0 && count == 1)
+    if (check && count == 1)
         return check_command(d);
-    if (strcmp(rest[0], "backup") == 0 && count == 2)
+    if (backup && count == 2)
         return backup_command(d, rest[1]);
+    if (check || backup) {
+        fprintf(stderr, "usage: barkerd %s [--state DIR]\n", check ? "check" : "backup DIRECTORY");
+        return 2;
+    }
     fprintf(stderr, "barkerd: do not know what to do with \"%s\"\n\n", rest[0]);
     usage(stderr);
     return 2;
