@@ -51,8 +51,13 @@ void api_tokens(struct call *call)
 {
     struct err_info info;
     const char *user = request_query(call->req, "user");
-    struct token_list list = {.items = json_array(),
-                              .user = call_is_admin(call) ? user : call->who.user};
+    if (user == NULL && !call_is_admin(call))
+        user = call->who.user;
+    if (!call_is_admin(call) && strcmp(user, call->who.user) != 0) {
+        call_fail(call, ERR_FORBIDDEN, "only an admin sees the tokens of others");
+        return;
+    }
+    struct token_list list = {.items = json_array(), .user = user};
     enum err code = store_tokens(call->app->store, add_token, &list, &info);
     answer_items(call, code, list.items, &info);
 }
