@@ -222,12 +222,27 @@ static enum err start_http(struct daemon *d, struct err_info *info)
     return code;
 }
 
+/* The name under which somebody on this machine reaches us: one that a certificate may have, where
+ * there is one. */
+static void own_name(const struct daemon *d, char *out, size_t size)
+{
+    bool tls = d->config.tls_cert[0] != '\0', v6 = strchr(d->address, ':') != NULL;
+    bool any = strcmp(d->address, "0.0.0.0") == 0 || strcmp(d->address, "::") == 0;
+    const char *first = d->config.hosts + strspn(d->config.hosts, ", ");
+    if (tls && *first != '\0')
+        snprintf(out, size, "%.*s", (int)strcspn(first, ", "), first);
+    else if (any)
+        snprintf(out, size, "%s", tls ? "localhost" : v6 ? "[::1]" : "127.0.0.1");
+    else
+        snprintf(out, size, v6 ? "[%s]" : "%s", d->address);
+}
+
 static enum err announce(struct daemon *d, struct err_info *info)
 {
-    char url[128], line[140], workers[24];
-    bool v6 = strchr(d->address, ':') != NULL;
-    snprintf(url, sizeof url, "%s://%s%s%s:%u", d->config.tls_cert[0] != '\0' ? "https" : "http",
-             v6 ? "[" : "", d->address, v6 ? "]" : "", http_port(d->app.http));
+    char name[256], url[280], line[290], workers[24];
+    own_name(d, name, sizeof name);
+    snprintf(url, sizeof url, "%s://%s:%u", d->config.tls_cert[0] != '\0' ? "https" : "http", name,
+             http_port(d->app.http));
     snprintf(line, sizeof line, "%s\n", url);
     snprintf(workers, sizeof workers, "%" PRId64, d->config.workers);
     log_event(LOG_WARN, "listening", "url", url, "version", BARKERD_VERSION, "isa", kernels->isa,

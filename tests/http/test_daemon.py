@@ -105,7 +105,7 @@ class Start(Case):
         import http.client
         import ssl
         daemon = Daemon(listen="0.0.0.0:0", tls_cert=cert, tls_key=key)
-        self.assertTrue(daemon.url.startswith("https://"))
+        self.assertEqual(daemon.url, "https://localhost:%d" % daemon.port)  # a name that certificates have
         context = ssl.create_default_context(cafile=cert)
         context.check_hostname = False
         connection = http.client.HTTPSConnection("127.0.0.1", daemon.port, context=context, timeout=harness.PATIENCE)
@@ -115,6 +115,13 @@ class Start(Case):
         connection.close()
         answer = harness.raw(daemon, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         self.assertNotIn(b"200 OK", answer)
+        daemon.restart(hosts="lab.example, other.example")
+        self.assertEqual(daemon.url, "https://lab.example:%d" % daemon.port)
+        self.assertEqual(daemon.stop(), 0)
+
+    def test_who_listens_everywhere_is_reached_here(self):
+        daemon = Daemon(listen="0.0.0.0:0", behind_proxy="true", hosts="lab.example")
+        self.assertEqual(daemon.url, "http://127.0.0.1:%d" % daemon.port)
         self.assertEqual(daemon.stop(), 0)
 
     def test_a_damaged_catalogue_is_refused_with_the_reason(self):
