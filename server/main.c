@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <gnutls/gnutls.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -137,9 +138,40 @@ static enum err first_token(struct daemon *d, struct err_info *info)
     return code;
 }
 
+/* Whether somebody who may name files in `folder` may name some in `path`, both resolved: names
+ * with a dot in front are nobody's. */
+static bool shows(const char *folder, const char *path)
+{
+    size_t length = strcmp(folder, "/") == 0 ? 0 : strlen(folder);
+    return strncmp(folder, path, length) == 0 && (path[length] == '\0' || path[length] == '/') &&
+           strstr(path + length, "/.") == NULL;
+}
+
+/* The folder of data files: our own is made, one that was given must be there. What is in the state
+ * folder (tokens, draws of all) is not for everybody's eyes. */
+static enum err data_folder(const struct daemon *d, struct err_info *info)
+{
+    char own[PATH_MAX + 8], data[PATH_MAX], state[PATH_MAX];
+    snprintf(own, sizeof own, "%s/data", d->config.state);
+    if (strcmp(own, d->config.data) == 0)
+        return make_directory(own, 0755, info);
+    if (realpath(d->config.data, data) == NULL)
+        return err_set(info, ERR_IO, "data: %s: %s", d->config.data, strerror(errno));
+    if (realpath(d->config.state, state) == NULL)
+        return err_set(info, ERR_IO, "state: %s: %s", d->config.state, strerror(errno));
+    snprintf(own, sizeof own, "%s/data", state);
+    if (!shows(data, state) && (!shows(state, data) || shows(own, data)))
+        return ERR_OK;
+    return err_set(
+        info, ERR_INVALID,
+        "data: %s shows the state folder %s to all users; choose another folder, or leave "
+        "it at STATE/data",
+        data, state);
+}
+
 static enum err open_data(struct daemon *d, struct err_info *info)
 {
-    enum err code = make_directory(d->config.data, 0755, info);
+    enum err code = data_folder(d, info);
     if (code == ERR_OK)
         code = datafile_root_open(&d->app.root, d->config.data, info);
     if (code != ERR_OK)
@@ -267,6 +299,17 @@ static void prepare_process(void)
     json_object_seed(0);
 }
 
+/* Files in it are ours alone, but who may rename them may put others in their place. */
+static void look_at_rights(const char *state)
+{
+    struct stat status;
+    char mode[8];
+    if (stat(state, &status) != 0 || (status.st_mode & 022) == 0)
+        return;
+    snprintf(mode, sizeof mode, "%04o", status.st_mode & 07777);
+    log_event(LOG_WARN, "others may write to the state folder", "state", state, "mode", mode, NULL);
+}
+
 static enum err start(struct daemon *d, struct err_info *info)
 {
     uint32_t random = 0;
@@ -279,6 +322,7 @@ static enum err start(struct daemon *d, struct err_info *info)
                   : d->config.verbose == 1 ? LOG_INFO
                                            : LOG_DEBUG);
     enum err code = open_store(d, info);
+    look_at_rights(d->config.state);
     code = code == ERR_OK ? first_token(d, info) : code;
     code = code == ERR_OK ? open_data(d, info) : code;
     code = code == ERR_OK ? start_sampling(d, info) : code;

@@ -63,7 +63,8 @@ static char *temporary_directory(void)
 {
     const char *base = getenv("TMPDIR");
     struct text path = {0};
-    text_addf(&path, "%s/barker-run-XXXXXX", base && *base ? base : "/tmp");
+    /* Hidden: the data folder may be the one that it is in. */
+    text_addf(&path, "%s/.barker-run-XXXXXX", base && *base ? base : "/tmp");
     char *name = text_take(&path);
     if (mkdtemp(name))
         return name;

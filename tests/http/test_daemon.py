@@ -50,6 +50,47 @@ class Start(Case):
                 self.assertNotEqual(result.returncode, 0)
                 self.assertTrue(result.stderr)
 
+    def test_what_is_wrong_with_the_words_is_said(self):
+        state = harness.scratch()
+        for args, words in ((["--colour"], "no setting \"colour\""), (["--workers"], "--workers needs a value"),
+                            (["backup"], "backup DIRECTORY"), (["check", "x"], "usage: barkerd check")):
+            with self.subTest(args):
+                result = command("--state", state, *args)
+                self.assertEqual(result.returncode, 2)
+                self.assertIn(words, result.stderr)
+                self.assertLess(len(result.stderr), 200, "who mistypes a word wants no page of help")
+
+    def test_a_folder_of_data_that_was_given_must_be_there(self):
+        daemon = Daemon(start=False)
+        os.rmdir(daemon.data)
+        with self.assertRaisesRegex(AssertionError, "data: %s: No such file" % daemon.data):
+            daemon.start()
+        self.assertFalse(os.path.exists(daemon.data))
+        daemon.data = os.path.join(daemon.state, "data")  # our own is made
+        daemon.start()
+        self.assertTrue(os.path.isdir(daemon.data))
+        self.assertEqual(daemon.stop(), 0)
+
+    def test_the_state_is_not_among_the_data(self):
+        base = harness.scratch()
+        for folder in ("lab/state/draws", "lab/.hidden/state", "other"):
+            os.makedirs(os.path.join(base, folder))
+        for state, data in (("lab/state", "lab/state"), ("lab/state", "lab"), ("lab/state", "."),
+                            ("lab/state", "lab/state/draws"), ("lab/state", "other/../lab")):
+            with self.subTest(data):
+                self.refused("state", state=os.path.join(base, state), data=os.path.join(base, data))
+        daemon = Daemon(state=os.path.join(base, "lab/.hidden/state"), data=os.path.join(base, "lab"))
+        self.assertEqual(daemon.stop(), 0)
+
+    def test_a_state_that_others_may_write_to_is_remarked_on(self):
+        daemon = Daemon(start=False)
+        os.makedirs(daemon.state)
+        for mode, remark in ((0o755, False), (0o777, True)):
+            os.chmod(daemon.state, mode)
+            daemon.start()
+            self.assertEqual(daemon.stop(), 0)
+            self.assertEqual("others may write" in daemon.log(), remark, oct(mode))
+
     def test_settings_come_from_a_file_too_and_the_command_line_wins(self):
         daemon = Daemon(start=False)
         path = os.path.join(daemon.folder, "barkerd.conf")
