@@ -342,6 +342,8 @@ enum err rules_host(const char *host, const char *const *allowed, struct err_inf
     for (; *allowed; allowed++)
         if (strlen(*allowed) == size && strncasecmp(*allowed, name, size) == 0)
             return ERR_OK;
-    return err_set(info, ERR_MISDIRECTED, "the host \"%s\" is not served here",
-                   show(shown, name, size));
+    return err_set(
+        info, ERR_MISDIRECTED,
+        "the host \"%s\" is not served here; names go into the setting hosts of the daemon",
+        show(shown, name, size));
 }
