@@ -115,7 +115,7 @@ static void selection_release(struct selection *s)
 
 static bool read_range(struct call *call, const struct jobfile_info *about, struct selection *s)
 {
-    s->range = (struct export_range){.from = 1, .to = UINT64_MAX, .step = 1};
+    s->range = (struct export_range){.from = 0, .to = UINT64_MAX, .step = 1};
     if (!call_query_flag(call, "warmup", &s->warmup) ||
         !call_query_count(call, "from", 0, UINT64_MAX, &s->range.from) ||
         !call_query_count(call, "to", 0, UINT64_MAX, &s->range.to) ||
@@ -125,8 +125,9 @@ static bool read_range(struct call *call, const struct jobfile_info *about, stru
         call_fail(call, ERR_INVALID, "\"from\" is after \"to\": no iteration lies between them");
         return false;
     }
-    if (!s->warmup && s->range.from <= about->warmup)
-        s->range.from = about->warmup + 1;
+    uint64_t first = s->warmup ? 1 : about->warmup + 1;
+    if (s->range.from < first)
+        s->range.from = first;
     return true;
 }
 

@@ -104,7 +104,7 @@ class Draws(Case):
                               ({"from": 300, "to": 310}, range(300, 311)),
                               ({"from": 600, "to": 600}, [600]), ({"thin": 100}, range(101, 601, 100)),
                               ({"from": 150, "thin": 200}, [150, 350, 550]), ({"from": 601}, []),
-                              ({"from": 700, "to": 10 ** 15}, []), ({"to": 50}, []),
+                              ({"from": 700, "to": 10 ** 15}, []), ({"to": 50}, []), ({"to": 0}, []),
                               ({"from": 0}, range(101, 601))):
             with self.subTest(query):
                 part = Table(alice.draws(job, **query))
