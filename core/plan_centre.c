@@ -157,8 +157,9 @@ static enum err climb_sample_first(struct planning *p, struct search *s, size_t 
     code = gradient_init(&source, sample, N, false, info);
     if (code == ERR_OK) {
         code = climb_on(p, &source, (double)rows / (double)N, s, &top, info);
-        s->rough = &source;
+        s->rough = &source; /* cppcheck-suppress autoVariables */
         code = code == ERR_OK ? climb_all(p, s, info) : code;
+        s->rough = NULL;
         gradient_release(&source);
     }
     model_free(sample);

@@ -4,8 +4,8 @@
  *
  *     {"state": "pending", "auto": [names]}                 before it is made
  *     {"state": "ready", "auto": [names of what was left to the daemon],
- *      "chosen": {"step_size", "variant", "gradient": {...}, "precondition", "batch_size", "iterations",
- *                 "warmup", "thin", "chains"},
+ *      "chosen": {"step_size", "variant", "gradient": {...}, "precondition", "batch_size",
+ *                 "iterations", "warmup", "thin", "chains"},
  *      "why": [lines], "target_met": bool, "target": {...},
  *      "centre": {"steps", "passes", "log_density", "gradient_norm", "seconds", "converged"} |
  * null, "checks": {every name of PLAN_CHECK_LIST: number | null}}
