@@ -67,6 +67,6 @@ void words_add_rhat(struct words *w, double rhat, double bound)
 
 void words_add_number(struct words *w, double value, int digits)
 {
-    bool whole = fabs(value) >= pow(10.0, digits) && fabs(value) < 1e6;
+    bool whole = fabs(value) >= pow(10.0, digits) - 0.5 && fabs(value) < 1e6;
     words_add(w, "%.*g", whole ? 6 : digits, whole ? round(value) : value);
 }

@@ -24,7 +24,7 @@ void words_add_ratio(struct words *words, double ratio);
 /* R-hat to three decimals, as everywhere, but never rounded down to a bound that it exceeds. */
 void words_add_rhat(struct words *words, double rhat, double bound);
 
-/* To so many digits, or to a whole number where that has more: 0.045, 1.9, 129. */
+/* To so many digits, or to a whole number where that has as many: 0.045, 1.9, 100, 129. */
 void words_add_number(struct words *words, double value, int digits);
 
 #endif

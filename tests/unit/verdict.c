@@ -910,6 +910,24 @@ Test(verdict, durations_are_said_in_words)
     }
 }
 
+static const struct {
+    double value;
+    int digits;
+    const char *text;
+} numbers[] = {
+    {0.0451, 2, "0.045"}, {1.94, 2, "1.9"}, {14.6, 1, "15"},   {9.7, 1, "10"},
+    {99.4, 2, "99"},      {99.8, 2, "100"}, {129.3, 2, "129"}, {-99.8, 2, "-100"},
+};
+
+Test(verdict, numbers_are_said_without_powers_of_ten)
+{
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        struct words w = {0};
+        words_add_number(&w, numbers[i].value, numbers[i].digits);
+        cr_expect_str_eq(w.text, numbers[i].text);
+    }
+}
+
 Test(verdict, advice_is_rounded_up_to_two_digits)
 {
     cr_expect_eq(words_round_up(0.3), 1);
