@@ -89,7 +89,8 @@ static void add_way(struct words *text, const struct verdict_look *look, const s
     if (isnan(way->seconds)) {
         words_add(text, "%s %" PRIu64 " iterations more", about, words_round_up(way->iterations));
     } else {
-        words_add(text, "%s ", about);
+        if (way->seconds >= 1.0)
+            words_add(text, "%s ", about);
         words_add_duration(text, way->seconds);
         words_add(text, " more");
     }

@@ -27,7 +27,7 @@ void words_add_duration(struct words *w, double seconds)
 {
     const double minute = 60.0, hour = 3600.0, day = 86400.0;
     if (seconds < 1.0)
-        words_add(w, "1 s");
+        words_add(w, "less than 1 s");
     else if (seconds < 1.5 * minute)
         words_add(w, "%.0f s", seconds);
     else if (seconds < 1.5 * hour)

@@ -12,7 +12,7 @@ struct words {
 
 void words_add(struct words *words, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* "40 s", "12 min", "5 h", "3 days", "more than a year". */
+/* "less than 1 s", "40 s", "12 min", "5 h", "3 days", "more than a year". */
 void words_add_duration(struct words *words, double seconds);
 
 /* Rounded up to two digits, for advice that is no better than that: 123456 -> 130000. */

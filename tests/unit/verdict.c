@@ -889,7 +889,8 @@ static const struct {
     double seconds;
     const char *text;
 } durations[] = {
-    {0.0, "1 s"},
+    {0.0, "less than 1 s"},
+    {0.98, "less than 1 s"},
     {1.4, "1 s"},
     {40.2, "40 s"},
     {89.0, "89 s"},
