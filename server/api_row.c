@@ -18,9 +18,10 @@ static const char *reference_reason(const struct row *row)
     const struct reference *r = row->reference;
     if (!(r->sd[b->position] > 0.0))
         return "the reference says that it is a constant";
-    if (isnan(b->error[REFERENCE_BIAS_variance_ratio]) || isnan(b->bias[REFERENCE_BIAS_variance]))
+    double worst = b->error[REFERENCE_BIAS_variance_ratio] + b->bias[REFERENCE_BIAS_variance];
+    if (isnan(worst) && row->mixing->reason != MIXING_OK)
         return mixing_reason_text(row->mixing->reason);
-    if (!isfinite(b->error[REFERENCE_BIAS_variance_ratio]) || !isfinite(b->error[0]))
+    if (!isfinite(worst) || !isfinite(b->error[0]))
         return "the reference's sd is so small that the biases are not finite numbers";
     if (r->points[b->position] != NULL)
         return NULL;

@@ -572,6 +572,14 @@ class References(Case):
         self.assertEqual(reply.status, 204, reply)
         self.check("moments", truth)
 
+    def test_a_reference_without_spread_says_why_there_are_no_numbers(self):
+        self.put("thin", {"parameters": [{"name": "theta[1]", "mean": 0, "sd": 0},
+                                         {"name": "theta[2]", "mean": 0, "sd": 1e-308}]})
+        rows = alice.read("/v1/jobs/%s/summary" % job, query={"reference": "thin"})["parameters"]
+        for row, words in zip(rows, ("a constant", "so small")):
+            self.assertIsNone(row["reference"]["mcse_bias_variance_ratio"])
+            self.assertIn(words, row["reference"]["reason"])
+
     def test_biases_against_columns_and_variances(self):
         self.assertEqual(self.put("columns", {"names": ["theta[3]", "theta[1]"], "mean": [1, 2],
                                               "variance": [4, 0.25]}).status, 204)
