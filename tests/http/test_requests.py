@@ -2,6 +2,8 @@
 nothing crashes or hangs, and no job is left behind."""
 
 import concurrent.futures
+import gzip
+import json
 import re
 import socket
 import time
@@ -98,6 +100,13 @@ class Json(Case):
                     reply = alice.request(method, path, MALFORMED[name], headers=JSON)
                     self.assertProblem(reply, 400)
         self.assertEqual(alice.job(job)["progress"]["total"], 400)
+
+    def test_packed_json_is_refused_for_what_it_is(self):
+        body = json.dumps(harness.toy()).encode()
+        packed = {**JSON, "Content-Encoding": "gzip"}
+        self.assertProblem(alice.post("/v1/jobs", gzip.compress(body), headers=packed), 415, "Content-Encoding")
+        plain = {**JSON, "Content-Encoding": "identity"}
+        self.assertEqual(alice.post("/v1/jobs", body, headers=plain).status, 201)
 
     def test_json_that_is_no_job_is_refused(self):
         before = jobs()
