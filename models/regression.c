@@ -16,6 +16,7 @@ struct regression {
     struct linear linear;
     struct normal prior;             /* of all coefficients, unless they have one each: */
     double *precision, log_constant; /* padded(d) numbers, 0 for psi */
+    double *fixed;                   /* its gradient, for `linear`; NULL when psi is free */
     double rate;                     /* of the exponential prior of the scale; 0: it is known */
 };
 
@@ -102,12 +103,26 @@ static void set_priors(struct regression *r, const double *sd, size_t step)
     }
 }
 
+/* Its gradient is 0 + diagonal_j theta_j. */
+static void say_fixed(struct regression *r)
+{
+    double *diagonal = r->fixed + padded(r->base.d);
+    for (size_t j = 0; j < r->base.d; j++)
+        diagonal[j] = -precision_of(r, j);
+    r->linear.constant = r->fixed;
+    r->linear.diagonal = diagonal;
+}
+
 /* Kernels for one prior run over the padding, where psi may stand: then there is one each. */
 static bool init_prior(struct regression *r, const double *params)
 {
     normal_init(&r->prior, params[0], r->train->columns);
-    if (!is_free(r))
-        return true;
+    if (!is_free(r)) {
+        r->fixed = lanes_alloc(2 * padded(r->base.d), sizeof *r->fixed);
+        if (r->fixed != NULL)
+            say_fixed(r);
+        return r->fixed != NULL;
+    }
     r->precision = lanes_alloc(r->base.d, sizeof *r->precision);
     if (r->precision != NULL)
         set_priors(r, params, 0);
@@ -163,6 +178,7 @@ void regression_release(struct model *m)
 {
     linear_release(&((struct regression *)m)->linear);
     free(((struct regression *)m)->precision);
+    free(((struct regression *)m)->fixed);
 }
 
 /* ---- the prior ---- */
@@ -186,6 +202,8 @@ enum err regression_set_list(struct model *m, size_t setting, const double *valu
     if (r->precision == NULL)
         return err_set(info, ERR_NO_MEMORY, "%s: no memory for %zu priors", m->type->name, count);
     set_priors(r, values, 1);
+    if (r->fixed != NULL)
+        say_fixed(r);
     return ERR_OK;
 }
 

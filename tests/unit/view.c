@@ -1,5 +1,6 @@
 /* Frames and views: the same target in other coordinates and other parts. */
 #include "core/chain.h"
+#include "core/linear.h"
 #include "core/view.h"
 #include "tests/conformance/fixture.h"
 
@@ -128,6 +129,47 @@ Test(view, full_gradient_is_that_of_the_model)
 {
     every_view(PRECISION_DOUBLE, same_gradient_double);
     every_view(PRECISION_SINGLE, same_gradient_single);
+}
+
+/* What a linear predictor says of the rest of the gradient is what grad_fixed does. */
+static void expect_fixed(const struct model *m, const double *u, void *work, const char *what)
+{
+    const struct linear *l = m->linear;
+    size_t d = m->d;
+    double *g = fixture_array(d), *said = fixture_array(d);
+    m->type->grad_fixed(m, u, g, work);
+    for (size_t j = 0; l->constant != NULL && j < d; j++) {
+        said[j] = l->constant[j];
+        for (size_t k = 0; k < d; k++)
+            said[j] += u[k] * (l->curvature != NULL ? l->curvature[k * padded(d) + j]
+                               : j == k             ? l->diagonal[j]
+                                                    : 0.0);
+    }
+    cr_assert(l->constant != NULL || l->step != 0.0, "%s says nothing", what);
+    for (size_t j = 0; l->constant != NULL && j < d; j++)
+        cr_assert_eq(said[j], g[j], "%s, %zu", what, j);
+    free(g);
+    free(said);
+}
+
+static void same_fixed(struct seen *s, const char *what)
+{
+    static const double sd[FIXTURE_COLUMNS] = {0.5, 2.385, 1.7, 11.0, 0.3};
+    struct err_info info;
+    if (s->view->linear == NULL)
+        return;
+    expect_fixed(s->view, s->u, s->work, what);
+    expect_fixed(s->f.model, s->theta, s->f.work, what);
+    if (s->f.model->type->set_list == NULL)
+        return;
+    cr_assert_eq(s->f.model->type->set_list(s->f.model, 0, sd, FIXTURE_COLUMNS, &info), ERR_OK);
+    expect_fixed(s->f.model, s->theta, s->f.work, what);
+}
+
+Test(view, what_is_said_of_the_fixed_part_is_the_fixed_part)
+{
+    every_view(PRECISION_DOUBLE, same_fixed);
+    every_view(PRECISION_SINGLE, same_fixed);
 }
 
 static void same_density(struct seen *s, const char *what)
