@@ -255,9 +255,7 @@ static size_t metric_width(const struct model_type *type)
 size_t chain_memory_bytes(const struct chain_config *c)
 {
     size_t array = padded(c->model->d) * sizeof(double);
-    size_t batch = full_batch(c) ? 0
-                                 : batch_of(c) * sizeof(uint32_t) +
-                                       minibatch_bytes(c->model->N, batch_of(c), c->replacement);
+    size_t batch = full_batch(c) ? 0 : gradient_batch_bytes(target(c), batch_of(c), c->replacement);
     return layout(c).total + (WORK_ARRAYS + 3) * array + target(c)->work_bytes +
            c->model->work_bytes + batch + capacity_of(c) * width_of(c) * sizeof(double) +
            padded(c->model->prediction_count) * sizeof(double);

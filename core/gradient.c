@@ -4,6 +4,39 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define FAR_BYTES  ((size_t)4 << 20) /* of rows that the caches do not keep */
+#define WAIT_BYTES 32768             /* of rows that may wait in one while others are worked on */
+
+/* A minibatch drawn before its time, so that its rows are on their way meanwhile. It is what a
+ * generator in the state `before` draws, and leaves it in the state `after`: if the generator moves
+ * otherwise (in lockstep, by loading a state), it is not used, and drawn again. */
+struct ahead {
+    struct rng before, after;
+    uint32_t rows[];
+};
+
+/* For long rows, from far away: short ones are asked for in time by whoever draws them. */
+static bool draws_ahead(const struct model *m, size_t n)
+{
+    const struct linear *l = m->linear;
+    if (l == NULL || l->which != NULL)
+        return false;
+    size_t size = l->data->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double);
+    size_t bytes = l->data->stride * size;
+    return bytes >= 64 && m->N * bytes > FAR_BYTES && n * bytes <= WAIT_BYTES;
+}
+
+static size_t ahead_bytes(const struct model *m, size_t n)
+{
+    return draws_ahead(m, n) ? sizeof(struct ahead) + n * sizeof(uint32_t) : 0;
+}
+
+size_t gradient_batch_bytes(const struct model *model, size_t n, bool replacement)
+{
+    return n * sizeof(uint32_t) + ahead_bytes(model, n) + minibatch_bytes(model->N, n, replacement);
+}
 
 enum err gradient_init(struct gradient *gs, const struct model *model, size_t n, bool replacement,
                        struct err_info *info)
@@ -19,6 +52,8 @@ enum err gradient_init(struct gradient *gs, const struct model *model, size_t n,
     if (!gs->full)
         gs->idx = lanes_alloc(n, sizeof *gs->idx);
     bool ok = gs->sum && gs->sumsq && gs->work && (gs->full || gs->idx);
+    if (ok && !gs->full && draws_ahead(model, n))
+        ok = (gs->ahead = lanes_alloc(ahead_bytes(model, n), 1)) != NULL;
     if (ok && !gs->full)
         ok = minibatch_init(&gs->batch, N, n, replacement);
     if (ok)
@@ -31,6 +66,7 @@ void gradient_release(struct gradient *gs)
 {
     minibatch_release(&gs->batch);
     free(gs->idx);
+    free(gs->ahead);
     free(gs->sum);
     free(gs->sumsq);
     free(gs->work);
@@ -76,6 +112,43 @@ void gradient_parts(struct gradient *gs, const double *theta, double *g, bool sq
                         gs->work);
 }
 
+/* The same when the next rows are known, which is more than grad_batch wants to know. */
+static void parts_ahead(struct gradient *gs, const double *theta, double *g, bool squares)
+{
+    const struct model *m = gs->model;
+    m->type->grad_fixed(m, theta, g, gs->work);
+    linear_gradient(m->linear, &(struct linear_batch){.theta = theta,
+                                                      .idx = gs->idx,
+                                                      .n = gs->batch.n,
+                                                      .next = gs->ahead->rows,
+                                                      .sum = gs->sum,
+                                                      .sumsq = squares ? gs->sumsq : NULL,
+                                                      .work = gs->work});
+}
+
+static void draw_ahead(struct gradient *gs, struct rng *rng)
+{
+    struct ahead *a = gs->ahead;
+    if (memcmp(&a->before, rng, sizeof *rng) == 0) {
+        memcpy(gs->idx, a->rows, gs->batch.n * sizeof *gs->idx);
+        *rng = a->after;
+    } else {
+        gradient_draw(gs, &gs->batch, rng);
+    }
+    a->before = a->after = *rng;
+    minibatch_draw(&gs->batch, &a->after, a->rows);
+}
+
+static void draw_rows(struct gradient *gs, struct rng *rng)
+{
+    if (gs->ahead != NULL) {
+        draw_ahead(gs, rng);
+        return;
+    }
+    gradient_draw(gs, &gs->batch, rng);
+    gradient_ask(gs);
+}
+
 static void batch_estimate(struct gradient *gs, const double *theta, double *g, double *tau)
 {
     const struct model *m = gs->model;
@@ -84,7 +157,10 @@ static void batch_estimate(struct gradient *gs, const double *theta, double *g, 
         m->type->grad_add(m, theta, gs->idx, gs->batch.n, gradient_scale(gs), g, gs->work);
         return;
     }
-    gradient_parts(gs, theta, g, tau != NULL);
+    if (gs->ahead != NULL)
+        parts_ahead(gs, theta, g, tau != NULL);
+    else
+        gradient_parts(gs, theta, g, tau != NULL);
     kernels->estimate(g, tau, gs->sum, gs->sumsq, gradient_scale(gs), gradient_tau_scale(gs),
                       (double)gs->batch.n, m->d);
 }
@@ -110,8 +186,7 @@ void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng
         if (tau != NULL)
             fill(tau, m->noise_tau, m->d);
     } else {
-        gradient_draw(gs, &gs->batch, rng_batch);
-        gradient_ask(gs);
+        draw_rows(gs, rng_batch);
         batch_estimate(gs, theta, g, tau);
     }
     if (m->type->grad_noise != NULL && !known)

@@ -18,6 +18,7 @@ struct gradient {
     struct minibatch batch;
     bool full;           /* n == N without replacement, or N == 0 */
     uint32_t *idx;       /* padded */
+    struct ahead *ahead; /* the next minibatch; NULL: it is not drawn ahead */
     double *sum, *sumsq; /* scratch: padded(d), and twice that for artificial noise */
     void *work;
 };
@@ -26,6 +27,8 @@ struct gradient {
 enum err gradient_init(struct gradient *gs, const struct model *model, size_t n, bool replacement,
                        struct err_info *info);
 void gradient_release(struct gradient *gs);
+/* Memory that the minibatches take. */
+size_t gradient_batch_bytes(const struct model *model, size_t n, bool replacement);
 
 /* One estimate at theta. tau may be NULL. rng_batch picks the rows, rng_noise the artificial noise.
  */

@@ -271,7 +271,8 @@ INLINE void short_gradient(struct kind kind, struct link_call *c, const struct l
 struct block {
     size_t count;
     const struct linear *linear; /* NULL: only the covariates are wanted */
-    const uint32_t *next, *end;  /* rows to ask the memory for: from the list, AHEAD of the sums */
+    const uint32_t *next, *end;  /* rows to ask the memory for: from the list, AHEAD of the sums, */
+    bool early;                  /* or those of the next batch */
     uint32_t row[BLOCK_ROWS];
     const char *x[BLOCK_ROWS];
     _Alignas(ALIGNMENT) char eta[BLOCK_ROWS * sizeof(double)];
@@ -308,15 +309,19 @@ static inline void ask_beside(const struct linear *l, uint32_t row)
         __builtin_prefetch((const char *)l->there + row * size);
 }
 
-/* Four more of the rows that come later, every line of them. */
-static inline void block_ask(struct block *b, const struct dataset *data)
+/* Some more of the rows that come later, every line of them. Those of the next batch wait in the
+ * second cache. */
+static inline void block_ask(struct block *b, const struct dataset *data, size_t count)
 {
     size_t bytes = row_bytes(data);
-    for (size_t q = 0; q < 4 && b->next < b->end; q++) {
+    for (size_t q = 0; q < count && b->next < b->end; q++) {
         uint32_t row = record_of(b->linear, *b->next++);
         const char *x = row_at(data, row);
         for (size_t j = 0; j < bytes; j += 64)
-            __builtin_prefetch(x + j);
+            if (b->early)
+                __builtin_prefetch(x + j, 0, 2);
+            else
+                __builtin_prefetch(x + j);
         if (b->linear != NULL)
             ask_beside(b->linear, row);
     }
@@ -328,10 +333,23 @@ static inline void block_begin(struct block *b, const struct dataset *data, cons
 {
     bool far = idx != NULL && data->N * row_bytes(data) > NEAR_BYTES;
     b->linear = l;
+    b->early = false;
     b->next = idx;
     b->end = far ? idx + n : idx;
     for (size_t k = 0; k < AHEAD; k += 4)
-        block_ask(b, data);
+        block_ask(b, data, 4);
+}
+
+/* The same where these rows are on their way and it is the next ones' turn: they are asked for
+ * bit by bit, half of them between predictors and half of them between residuals, since a memory
+ * that is asked for many at once makes wait whoever asks. */
+static inline void block_begin_early(struct block *b, const struct linear *l, const uint32_t *next,
+                                     size_t n)
+{
+    b->linear = l;
+    b->early = true;
+    b->next = next;
+    b->end = next + n;
 }
 
 INLINE struct line row_line(struct kind kind, const char *row, size_t j)
@@ -383,7 +401,7 @@ INLINE void block_predict(struct kind kind, struct block *b, const struct datase
             const char *x[4];
             for (size_t q = 0; q < 4; q++)
                 x[q] = b->x[k + E * q + i];
-            block_ask(b, data);
+            block_ask(b, data, b->early ? 2 : 4);
             sum[i] = quad_predict(kind, x, theta, lines);
         }
         line_store(b->eta + k * size, fold_elements(kind.real, sum));
@@ -399,6 +417,8 @@ INLINE void block_residuals(struct kind kind, struct link_call *c, struct block 
     size_t G = line_elements(p), size = 64 / G;
     for (size_t k = 0; k < b->count; k += G) {
         struct link_rows rows = {0};
+        if (b->early)
+            block_ask(b, l->data, G / 2);
         if (p == PRECISION_SINGLE && l->tail != NULL) {
             const char *tail[GROUP_MAX];
             for (size_t i = 0; i < GROUP_MAX; i++)
@@ -465,13 +485,18 @@ INLINE void long_gradient(struct kind kind, struct link_call *c, const struct li
     const struct dataset *data = c->linear->data;
     struct block b;
     size_t lines = row_bytes(data) / 64;
-    block_begin(&b, data, c->linear, batch->idx, batch->n);
+    if (batch->next != NULL)
+        block_begin_early(&b, c->linear, batch->next, batch->n);
+    else
+        block_begin(&b, data, c->linear, batch->idx, batch->n);
     for (size_t at = 0; at < batch->n; at += BLOCK_ROWS) {
         block_fill(&b, data, batch->idx, at, batch->n);
         block_predict(kind, &b, data, theta);
         block_residuals(kind, c, &b, squares);
         block_add(kind, &b, lines, batch, squares);
     }
+    if (b.early)
+        block_ask(&b, data, batch->n);
 }
 
 /* ---- one entry for all ---- */

@@ -68,6 +68,9 @@ struct linear_batch {
                           * zeros, or NaN in the wake of what is not finite */
     const uint32_t *idx;
     size_t n;
+    /* The n rows of the call to come, if they are long: the memory is asked for them meanwhile, as
+     * it was for those of idx. NULL: it is asked for those of idx. */
+    const uint32_t *next;
     double *sum, *sumsq; /* sumsq may be NULL */
     void *work;          /* linear_work_bytes, 64-byte aligned */
 };

@@ -586,3 +586,99 @@ Test(minibatch, a_table_does_not_grow_with_the_data)
     cr_expect_lt(minibatch_bytes(10000000, 30, false), 30000);
     cr_expect_eq(minibatch_bytes(10000, 9000, false) - minibatch_bytes(10000, 9000, true), 10000);
 }
+
+/* Rows so far away that their batches are drawn ahead. */
+static struct model *far_model(struct dataset *data)
+{
+    enum { N = 40000, D = 20 };
+    size_t stride = dataset_stride(D, PRECISION_SINGLE);
+    float *x = lanes_alloc(N * stride, sizeof *x);
+    double *y = lanes_alloc(N, sizeof *y);
+    cr_assert(x != NULL && y != NULL);
+    for (size_t i = 0; i < N; i++) {
+        y[i] = (double)(i * 7919 % 3 == 0);
+        for (size_t j = 0; j < D; j++)
+            x[i * stride + j] = (float)((i * 31 + j * 17) % 101) / 50.0f - 1.0f;
+    }
+    *data = (struct dataset){.kind = DATA_REGRESSION,
+                             .precision = PRECISION_SINGLE,
+                             .N = N,
+                             .columns = D,
+                             .stride = stride,
+                             .x = x,
+                             .y = y};
+    return toy_registered("logistic", NULL, data, NULL);
+}
+
+static void expect_same_estimate(struct gradient *gs, const double *theta, struct rng *rng)
+{
+    _Alignas(ALIGNMENT) double g[2][32] = {{0}}, tau[2][32] = {{0}};
+    struct gradient fresh;
+    struct rng other = *rng;
+    cr_assert_eq(gradient_init(&fresh, gs->model, gs->batch.n, gs->batch.replacement, NULL),
+                 ERR_OK);
+    gradient_draw(&fresh, &fresh.batch, &other);
+    gradient_parts(&fresh, theta, g[0], true);
+    kernels->estimate(g[0], tau[0], fresh.sum, fresh.sumsq, gradient_scale(&fresh),
+                      gradient_tau_scale(&fresh), (double)fresh.batch.n, gs->model->d);
+    gradient_estimate(gs, theta, rng, NULL, g[1], tau[1]);
+    cr_expect(memcmp(g[0], g[1], sizeof g[0]) == 0 && memcmp(tau[0], tau[1], sizeof g[0]) == 0);
+    cr_expect(memcmp(rng, &other, sizeof other) == 0, "the generator is not where it should be");
+    gradient_release(&fresh);
+}
+
+/* Its rows are those of the generator as it is, whatever was drawn before: going on, going back,
+ * jumping, and after somebody else has used the source. */
+Test(gradient, a_batch_drawn_ahead_is_the_one_that_would_be_drawn)
+{
+    _Alignas(ALIGNMENT) double theta[32] = {0};
+    static const size_t sizes[] = {1, 8, 12, 17, 56, 200};
+    struct dataset data;
+    struct model *model = far_model(&data);
+    for (size_t c = 0; c < 2 * COUNT(sizes); c++) {
+        struct gradient gs;
+        struct rng rng, begin, elsewhere;
+        cr_assert_eq(gradient_init(&gs, model, sizes[c / 2], c % 2, NULL), ERR_OK);
+        cr_assert_not_null(gs.ahead, "batches of %zu rows are not drawn ahead", sizes[c / 2]);
+        rng_seed(&rng, 2385, 1, RNG_BATCH);
+        rng_seed(&elsewhere, 2385, 2, RNG_BATCH);
+        begin = rng;
+        for (int t = 0; t < 20; t++) {
+            theta[t] = 0.1 * (t - 7);
+            if (t == 9)
+                rng = begin;
+            if (t == 14)
+                gradient_draw(&gs, &gs.batch, &elsewhere);
+            if (t == 17)
+                gradient_draw(&gs, &gs.batch, &rng);
+            expect_same_estimate(&gs, theta, &rng);
+        }
+        gradient_release(&gs);
+    }
+    model_free(model);
+    free((void *)(uintptr_t)data.x);
+    free((void *)(uintptr_t)data.y);
+}
+
+/* Near rows need none of it; nor do large batches, whose rows would drive out each other. */
+Test(gradient, only_few_rows_from_far_away_are_drawn_ahead)
+{
+    struct dataset data;
+    struct model *model = far_model(&data);
+    size_t N = data.N;
+    static const struct {
+        size_t rows, n;
+        bool ahead;
+    } cases[] = {{40000, 56, true}, {40000, 256, true}, {40000, 257, false}, {30000, 56, false}};
+    for (size_t c = 0; c < COUNT(cases); c++) {
+        struct gradient gs;
+        model->N = data.N = cases[c].rows;
+        cr_assert_eq(gradient_init(&gs, model, cases[c].n, false, NULL), ERR_OK);
+        cr_expect_eq(gs.ahead != NULL, cases[c].ahead, "%zu of %zu", cases[c].n, cases[c].rows);
+        gradient_release(&gs);
+    }
+    model->N = data.N = N;
+    model_free(model);
+    free((void *)(uintptr_t)data.x);
+    free((void *)(uintptr_t)data.y);
+}
