@@ -1,7 +1,7 @@
 /* Data files: listing, looking inside, uploading, deleting. */
 #include "server/api.h"
+#include "server/datarows.h"
 #include "server/json.h"
-#include "server/table.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -43,10 +43,10 @@ void api_datasets(struct call *call)
     call_fail_info(call, &info);
 }
 
-static json_t *preview_json(const struct table *t)
+static json_t *preview_json(const struct table *t, size_t most)
 {
     json_t *rows = json_array();
-    for (size_t i = 0; i < t->rows; i++) {
+    for (size_t i = 0; i < t->rows && i < most; i++) {
         json_t *row = json_array();
         for (size_t j = 0; j < t->columns; j++)
             json_add(&row, json_number(t->values[i * t->columns + j]));
@@ -55,16 +55,47 @@ static json_t *preview_json(const struct table *t)
     return rows;
 }
 
-static json_t *table_json(const struct table *t)
+static json_t *table_json(const struct table *t, size_t rows)
 {
     json_t *doc = json_object(), *columns = json_array();
     for (size_t j = 0; j < t->columns; j++)
         json_add(&columns, json_text(t->names[j]));
-    json_put(&doc, "rows", json_count(t->rows_total));
     json_put(&doc, "header", json_boolean(t->header));
     json_put(&doc, "columns", columns);
-    json_put(&doc, "preview", preview_json(t));
+    json_put(&doc, "preview", preview_json(t, rows));
     return doc;
+}
+
+static void answer_file(struct call *call, const struct datafile *file, json_t *doc)
+{
+    json_put(&doc, "name", json_text(file->path));
+    json_put(&doc, "shared", json_boolean(!file->own));
+    json_put(&doc, "bytes", json_count(file->size));
+    json_put(&doc, "modified_at", time_of(file->modified));
+    call_json(call, 200, doc);
+}
+
+/* Of a file that is too large to be read while somebody waits, the beginning: no rows are counted,
+ * and there is no hash. */
+static void show_beginning(struct call *call, const struct datafile *file, size_t rows)
+{
+    struct datarows start;
+    struct err_info info;
+    json_t *doc = NULL;
+    enum err code = datarows_open(&start, file, file->path, "", PREVIEW_BYTES, &info);
+    if (code == ERR_OK) {
+        code = datarows_next(&start, &info);
+        doc = code == ERR_OK ? table_json(start.table, rows) : NULL;
+        datarows_close(&start);
+    }
+    if (code == ERR_MALFORMED || code == ERR_UNSUPPORTED) {
+        doc = json_object();
+        json_put(&doc, "problem", json_text(info.message));
+    } else if (code != ERR_OK) {
+        call_fail_info(call, &info);
+        return;
+    }
+    answer_file(call, file, doc);
 }
 
 static void show(struct call *call, const struct datafile *file, size_t rows)
@@ -81,17 +112,15 @@ static void show(struct call *call, const struct datafile *file, size_t rows)
         .name = file->path, .bytes = bytes, .size = size, .budget_bytes = PREVIEW_BYTES};
     enum err code = table_peek(&table, &source, rows, &info);
     free(bytes);
-    json_t *doc = code == ERR_OK ? table_json(&table) : json_object();
-    if (code == ERR_OK)
+    json_t *doc = code == ERR_OK ? table_json(&table, rows) : json_object();
+    if (code == ERR_OK) {
+        json_put(&doc, "rows", json_count(table.rows_total));
         table_release(&table);
-    else
+    } else {
         json_put(&doc, "problem", json_text(info.message)); /* it is there, but no job can use it */
-    json_put(&doc, "name", json_text(file->path));
-    json_put(&doc, "shared", json_boolean(!file->own));
-    json_put(&doc, "bytes", json_count(file->size));
-    json_put(&doc, "modified_at", time_of(file->modified));
+    }
     json_put(&doc, "sha256", json_text(sha256));
-    call_json(call, 200, doc);
+    answer_file(call, file, doc);
 }
 
 void api_dataset(struct call *call)
@@ -106,8 +135,10 @@ void api_dataset(struct call *call)
         return;
     }
     static atomic_uint large;
-    bool heavy = file.size > LARGE_BYTES;
-    if (heavy && atomic_fetch_add(&large, 1) >= LARGE_AT_ONCE)
+    bool huge = file.size > PREVIEW_BYTES, heavy = !huge && file.size > LARGE_BYTES;
+    if (huge)
+        show_beginning(call, &file, (size_t)rows);
+    else if (heavy && atomic_fetch_add(&large, 1) >= LARGE_AT_ONCE)
         call_fail(call, ERR_UNAVAILABLE, "other large files are being read; try again later");
     else
         show(call, &file, (size_t)rows);

@@ -154,6 +154,17 @@ class Uploads(Case):
         self.assertIn("line 2", about["problem"])
         self.assertIn("sha256", about)
 
+    def test_of_a_huge_file_the_beginning_is_shown(self):
+        daemon.file("huge.csv", b"a,b,y\n" + b"1.5,2,0\n" * 300000)
+        os.truncate(os.path.join(daemon.data, "huge.csv"), (1 << 30) + 1)  # takes up no room
+        try:
+            shown = alice.read("/v1/datasets/huge.csv", query={"rows": 2})
+        finally:
+            os.unlink(os.path.join(daemon.data, "huge.csv"))
+        self.assertEqual((shown["columns"], shown["preview"]), (["a", "b", "y"], [[1.5, 2, 0]] * 2))
+        self.assertEqual(shown["bytes"], (1 << 30) + 1)
+        self.assertLessEqual(shown.keys() & {"rows", "sha256"}, set())
+
     def test_deleting_what_is_not_there_is_404(self):
         self.assertProblem(alice.delete("/v1/datasets/none.csv"), 404)
 

@@ -108,8 +108,8 @@ function Preview({ file, form, model }) {
   const rest = file.columns.length - shown.length;
   return (
     <div class="preview">
-      <p class="facts dim"><span>{plural(file.rows, "row")}</span><span>{plural(file.columns.length, "column")}{file.header ? "" : ", without a header"}</span><span>{bytes(file.bytes)}</span>
-        <span>{file.shared ? "shared" : "yours"}, {time(file.modified_at)}</span><span class="mono" title={`SHA-256 ${file.sha256}`}>{file.sha256.slice(0, 10)}…</span></p>
+      <p class="facts dim">{file.rows !== undefined && <span>{plural(file.rows, "row")}</span>}<span>{plural(file.columns.length, "column")}{file.header ? "" : ", without a header"}</span><span>{bytes(file.bytes)}</span>
+        <span>{file.shared ? "shared" : "yours"}, {time(file.modified_at)}</span>{file.sha256 && <span class="mono" title={`SHA-256 ${file.sha256}`}>{file.sha256.slice(0, 10)}…</span>}</p>
       <div class="scroll-x" tabIndex={0} role="region" aria-label={`First rows of ${file.name}`}>
         <table class="plain sample">
           <thead><tr>{shown.map((name) => <th key={name} class={`right ${role(name)}`}><span class="clip" title={name}>{name}</span>{role(name) && <small>{role(name)}</small>}</th>)}{rest > 0 && <th class="dim">and {count(rest)} more</th>}</tr></thead>
