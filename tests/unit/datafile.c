@@ -905,6 +905,49 @@ Test(datafile, what_a_crash_left_is_swept_and_what_is_under_way_is_not)
     expect_content("alice", "new.csv", "abc", true);
 }
 
+static struct upload *bounded(const char *name, uint64_t own_bytes)
+{
+    struct upload *upload;
+    cr_assert_eq(upload_begin(&upload, root, "alice", name, BUDGET, &info), ERR_OK);
+    cr_assert_eq(upload_bound(upload, own_bytes, 0, &info), ERR_OK, "%s", info.message);
+    return upload;
+}
+
+Test(datafile, files_of_one_user_are_bounded_together_the_replaced_one_aside)
+{
+    struct upload_result result;
+    upload("alice", "kept.csv", "four");
+    upload("alice", "old.csv", "1234567890");
+    upload("bob", "his.csv", "1234567890");
+    struct upload *new = bounded("old.csv", 14);
+    cr_expect_eq(upload_write(new, "1234567890", 10, &info), ERR_OK);
+    cr_expect_eq(upload_commit(new, &result, &info), ERR_OK, "%s", info.message);
+    new = bounded("old.csv", 14);
+    cr_expect_eq(upload_write(new, "12345678901", 11, &info), ERR_QUOTA);
+    cr_expect_eq(upload_commit(new, &result, &info), ERR_QUOTA);
+    expect_content("alice", "old.csv", "1234567890", true);
+}
+
+Test(datafile, uploads_at_the_same_time_do_not_exceed_the_bound_together)
+{
+    struct upload_result result;
+    struct upload *first = bounded("a.csv", 14), *second = bounded("b.csv", 14);
+    cr_expect_eq(upload_write(first, "12345678", 8, &info), ERR_OK);
+    cr_expect_eq(upload_write(second, "12345678", 8, &info), ERR_OK);
+    cr_expect_eq(upload_commit(first, &result, &info), ERR_QUOTA);
+    cr_expect_eq(upload_commit(second, &result, &info), ERR_OK, "%s", info.message);
+}
+
+Test(datafile, an_upload_leaves_what_is_to_stay_free)
+{
+    struct upload *upload;
+    cr_assert_eq(upload_begin(&upload, root, "alice", "x.csv", BUDGET, &info), ERR_OK);
+    cr_expect_eq(upload_bound(upload, UINT64_MAX, UINT64_MAX / 2, &info), ERR_NO_SPACE);
+    cr_expect_eq(upload_write(upload, "abc", 3, &info), ERR_NO_SPACE);
+    upload_abort(upload);
+    cr_expect_eq(count_files(at("root/.users/alice")), 0);
+}
+
 struct contender {
     char user[16];
     char text[2];
