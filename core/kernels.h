@@ -201,7 +201,8 @@ struct kernels {
      * was, when it is not. NULL: there is no such short cut. */
     bool (*few_rows)(struct rng *rng, const struct row_draw *draw);
     /* sum and, with `squares`, sumsq of the bundle, as linear_gradient gives them chain by chain:
-     * rows (those of the data, whatever `which` says) of single precision, 4 or 8 columns wide as the bundle's slots, and psi known. */
+     * rows (those of the data, whatever `which` says) of single precision, 4 or 8 columns wide as
+     * the bundle's slots, and psi known. */
     void (*bundle_sums)(const struct linear *l, const struct crowd_rows *rows,
                         struct bundle *bundle, bool squares);
     /* One iteration of bundles whose gradients are in parts, after walk_on; n iterations of bundles
