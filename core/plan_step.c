@@ -16,14 +16,14 @@
 
 #define STEP_BIAS    0.135
 #define STEP_SHARE   0.35 /* of the tolerated error of the sds, for the step size */
-#define NOISE_SHARE  0.05 /* ... and for gradient noise */
+#define NOISE_SHARE  0.08 /* ... and for gradient noise */
 #define NOISE_SQUARE 11.6 /* 4 * 1.702^2 */
 #define NOISE_MOST   0.5  /* sigma tau that a correction may be trusted with */
 #define NOISE_LOST   1.38 /* ... and beyond which no correction exists for 1 % of the steps */
 #define NORMAL_FROM  30.0 /* rows of a batch whose sum is as good as normal but for 1/n */
 #define SIGMA_MOST   0.6
 #define SIGMA_FAR    0.6  /* where the target is out of reach anyway */
-#define POINTS       8    /* typical points at which noise is measured */
+#define POINTS       64   /* typical points at which noise is measured */
 #define ROWS         4096 /* looked at, at each */
 #define PLAIN_ROWS   512  /* ... where they are looked at one by one */
 #define BATCH_LEAST  16
