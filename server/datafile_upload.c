@@ -199,6 +199,15 @@ static enum err write_all(struct upload *upload, const char *bytes, size_t size)
     return ERR_OK;
 }
 
+/* At once, not when the upload ends: it would count when whoever is told of a failure tries again.
+ */
+static void drop_temporary(struct upload *upload)
+{
+    if (upload->temporary[0] != '\0')
+        unlinkat(upload->folder, upload->temporary, 0);
+    upload->temporary[0] = '\0';
+}
+
 static enum err tell(const struct upload *upload, struct err_info *info)
 {
     return err_set(info, upload->failure.code, "%s", upload->failure.message);
@@ -220,7 +229,10 @@ enum err upload_write(struct upload *upload, const void *bytes, size_t size, str
                 upload->name, (unsigned long long)upload->limit);
     if (upload->failure.code == ERR_OK && has_room(upload, size) == ERR_OK)
         write_all(upload, bytes, size);
-    return upload->failure.code == ERR_OK ? ERR_OK : tell(upload, info);
+    if (upload->failure.code == ERR_OK)
+        return ERR_OK;
+    drop_temporary(upload);
+    return tell(upload, info);
 }
 
 enum err upload_commit(struct upload *upload, struct upload_result *result, struct err_info *info)
@@ -257,8 +269,7 @@ void upload_abort(struct upload *upload)
     if (upload == NULL)
         return;
     if (upload->fd >= 0) {
-        if (upload->temporary[0] != '\0')
-            unlinkat(upload->folder, upload->temporary, 0);
+        drop_temporary(upload);
         close(upload->fd);
     }
     if (upload->folder >= 0)

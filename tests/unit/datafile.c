@@ -924,6 +924,7 @@ Test(datafile, files_of_one_user_are_bounded_together_the_replaced_one_aside)
     cr_expect_eq(upload_commit(new, &result, &info), ERR_OK, "%s", info.message);
     new = bounded("old.csv", 14);
     cr_expect_eq(upload_write(new, "12345678901", 11, &info), ERR_QUOTA);
+    cr_expect_eq(count_files(at("root/.users/alice")), 2, "what was refused takes up room");
     cr_expect_eq(upload_commit(new, &result, &info), ERR_QUOTA);
     expect_content("alice", "old.csv", "1234567890", true);
 }
