@@ -286,14 +286,16 @@ static inline uint32_t record_of(const struct linear *l, uint32_t row)
 static inline void block_fill(struct block *b, const struct dataset *data, const uint32_t *idx,
                               size_t at, size_t n)
 {
-    size_t bytes = row_bytes(data);
-    b->count = n - at < BLOCK_ROWS ? n - at : BLOCK_ROWS;
-    for (size_t k = 0; k < b->count; k++) {
-        uint32_t row = idx != NULL ? idx[at + k] : (uint32_t)(at + k);
-        b->row[k] = record_of(b->linear, row);
-        b->x[k] = (const char *)data->x + b->row[k] * bytes;
-    }
-    for (size_t k = b->count; k < BLOCK_ROWS; k++)
+    size_t bytes = row_bytes(data), count = n - at < BLOCK_ROWS ? n - at : BLOCK_ROWS;
+    const char *x = data->x;
+    for (size_t k = 0; k < count; k++)
+        b->row[k] = idx != NULL ? idx[at + k] : (uint32_t)(at + k);
+    for (size_t k = 0; b->linear != NULL && b->linear->which != NULL && k < count; k++)
+        b->row[k] = b->linear->which[b->row[k]];
+    for (size_t k = 0; k < count; k++)
+        b->x[k] = x + b->row[k] * bytes;
+    b->count = count;
+    for (size_t k = count; k < BLOCK_ROWS; k++)
         b->row[k] = b->row[0];
 }
 
@@ -536,8 +538,10 @@ INLINE void gradient_of_data(bool logistic, struct link_call *c, const struct li
         gradient_of_rows((struct kind){single, single, 2, logistic}, c, batch, NULL);
     } else {
         float *theta = batch->work;
-        for (size_t j = 0; j < data->stride; j++) /* tails are not covariates */
-            theta[j] = j < data->columns ? (float)batch->theta[j] : 0.0f;
+        for (size_t j = 0; j < data->stride; j++)
+            theta[j] = (float)batch->theta[j];
+        for (size_t j = data->columns; j < data->stride; j++) /* tails are not covariates */
+            theta[j] = 0.0f;
         gradient_of_rows((struct kind){single, single, 4, logistic}, c, batch, theta);
     }
 }
