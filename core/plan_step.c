@@ -6,7 +6,7 @@
  * tolerated error is spent on that, the rest is left for gradient noise and for the finite number
  * of draws. Noise of sd tau widens an uncorrected chain by about (sigma tau)^2 / 11.6; a corrected
  * one takes normal noise in its stride, and what is left comes from batches too small to be normal.
- */
+ * An extreme one has no other randomness: it gets the noise that makes its spread right. */
 #include "core/planning.h"
 #include "core/view.h"
 
@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEP_BIAS    0.135
 #define STEP_SHARE   0.35 /* of the tolerated error of the sds, for the step size */
 #define NOISE_SHARE  0.08 /* ... and for gradient noise */
 #define NOISE_SQUARE 11.6 /* 4 * 1.702^2 */
@@ -50,9 +49,26 @@ static bool corrects(const struct planning *p)
     return fabs(ratio - 1.0) < 0.02;
 }
 
+/* sigma tau at which a variant without randomness of its own has the variance of the target. */
+static double noise_needed(const struct planning *p)
+{
+    const struct sampler_type *s = p->request->sampler;
+    double low = 0.0, high = 8.0;
+    if (s->variance_ratio == NULL || s->variance_ratio(p->request->params, 1.0, 0.0) > 0.0)
+        return 0.0;
+    for (int k = 0; k < 20; k++) {
+        double t = 0.5 * (low + high);
+        bool narrow = s->variance_ratio(p->request->params, 1.0, t) < 1.0;
+        *(narrow ? &low : &high) = t;
+    }
+    return low;
+}
+
 /* The largest sigma tau that a batch of n may have. */
 static double noise_most(const struct planning *p, double n)
 {
+    if (p->needed > 0.0)
+        return p->needed;
     double rest = corrects(p) ? fmin(1.0, NORMAL_FROM / n) : 1.0;
     double square = NOISE_SHARE * NOISE_SQUARE * p->request->target.sd_error / rest;
     return fmin(NOISE_MOST, sqrt(square));
@@ -85,9 +101,8 @@ static size_t batch_for(const struct planning *p, double unit, double sigma)
     double N = (double)p->model->N, n = BATCH_LEAST;
     while (n < N && noise_ratio(p, unit, sigma, n) > 1.0)
         n = fmax(n + 8.0, 8.0 * ceil(1.1 * n / 8.0));
-    if (n >= N || cost_of(p, N) <= FULL_IS_NEAR * cost_of(p, n))
-        return p->model->N;
-    return (size_t)n;
+    bool near = cost_of(p, N) <= FULL_IS_NEAR * cost_of(p, n);
+    return n >= N || (near && p->needed == 0.0) ? p->model->N : (size_t)n;
 }
 
 /* ---- noise at typical points ---- */
@@ -199,9 +214,23 @@ static const struct model *target_of(const struct planning *p)
 
 /* ---- first choices ---- */
 
+/* Relative excess of the sds. */
+static double step_bias(const struct planning *p, double sigma)
+{
+    return p->request->sampler->step_bias(p->request->params) * sigma * sigma;
+}
+
 static double sigma_for_target(const struct planning *p)
 {
-    return fmin(SIGMA_MOST, sqrt(STEP_SHARE * p->request->target.sd_error / STEP_BIAS));
+    return fmin(SIGMA_MOST, sqrt(STEP_SHARE * p->request->target.sd_error / step_bias(p, 1.0)));
+}
+
+/* An estimator without noise is no use to a variant that lives on it. */
+static enum err keep_noise(struct planning *p, struct err_info *info)
+{
+    planning_why(p, "estimator: plain, as this variant has no randomness but the gradient noise");
+    enum err code = change_estimator(p, false, info);
+    return code == ERR_OK ? measure_noise(p, target_of(p), &p->unit, info) : code;
 }
 
 /* Compares both estimators where the choice is ours: the one whose batch costs less. */
@@ -211,6 +240,8 @@ static enum err choose_estimator(struct planning *p, double sigma, struct err_in
     double plain = NAN;
     if (p->model->N == 0 || !p->placed)
         return ERR_OK;
+    if (p->needed > 0.0 && plan->control && p->request->estimator == ESTIMATOR_AUTO)
+        return keep_noise(p, info);
     enum err code = measure_noise(p, target_of(p), &p->unit, info);
     if (!plan->control || p->request->estimator != ESTIMATOR_AUTO || code != ERR_OK)
         return code;
@@ -233,6 +264,14 @@ static enum err choose_estimator(struct planning *p, double sigma, struct err_in
     planning_why(p, "estimator: plain, as the full batch has no noise");
     p->unit = plain;
     return change_estimator(p, false, info);
+}
+
+/* The step that makes enough of the noise of the chosen batch. */
+static void fit_sigma(struct planning *p)
+{
+    double tau = p->model->N == 0 ? p->model->noise_tau : p->unit * noise_share(p, (double)p->n);
+    if (tau > 0.0)
+        p->sigma = fmin(SIGMA_MOST, p->needed / tau);
 }
 
 /* Noise that no batch can lower lowers the step. */
@@ -409,7 +448,7 @@ static bool grow_batch(struct planning *p)
 {
     size_t before = p->n;
     if (p->request->batch_size != PLAN_AUTO || p->n == p->model->N || p->sigma <= 0.0 ||
-        !can_meet_target(p))
+        !can_meet_target(p) || p->needed > 0.0)
         return false;
     double seen = noise_seen(p), unit = seen / p->sigma / noise_share(p, (double)p->n);
     if (p->pilot.beyond > 0.05)
@@ -511,7 +550,7 @@ static enum err check_steps(struct planning *p, struct err_info *info)
         p->sigma *= factor;
         code = try_out(p, info);
     }
-    double expected = STEP_BIAS * p->sigma * p->sigma;
+    double expected = step_bias(p, p->sigma);
     p->plan->checks.sd_error = error < 0.25 * tolerated ? fmax(bias, 0.0) : expected;
     if (bias - 2.0 * error > expected)
         p->plan->checks.sd_error = bias;
@@ -529,7 +568,10 @@ static bool everything_is_given(const struct plan_request *r)
 static void explain(struct planning *p)
 {
     const struct plan_request *r = p->request;
-    if (is_auto(p) && p->sigma > 0.0 && can_meet_target(p))
+    if (is_auto(p) && p->sigma > 0.0 && p->needed > 0.0)
+        planning_why(p, "step size: %.3g, with which the gradient noise spreads the draws",
+                     p->sigma);
+    else if (is_auto(p) && p->sigma > 0.0 && can_meet_target(p))
         planning_why(p, "step size: %.3g posterior sds, which makes sds about %.2g %% too large",
                      p->sigma, 100.0 * p->plan->checks.sd_error);
     else if (is_auto(p) && p->sigma > 0.0)
@@ -552,18 +594,21 @@ static void explain(struct planning *p)
 
 enum err planning_steps(struct planning *p, struct err_info *info)
 {
+    p->needed = noise_needed(p);
     choose_sigma(p);
     p->n = p->model->N;
     enum err code = choose_estimator(p, p->sigma > 0.0 ? p->sigma : 0.25, info);
     if (code != ERR_OK)
         return code;
     choose_batch(p);
-    if (is_auto(p) && p->sigma > 0.0 && p->placed)
+    if (is_auto(p) && p->sigma > 0.0 && p->placed && p->needed > 0.0)
+        fit_sigma(p);
+    else if (is_auto(p) && p->sigma > 0.0 && p->placed)
         limit_sigma(p);
     choose_variant(p);
     if (!everything_is_given(p->request))
         code = try_out(p, info);
-    bool chosen = is_auto(p) && p->sigma > 0.0;
+    bool chosen = is_auto(p) && p->sigma > 0.0 && p->needed == 0.0;
     if (code == ERR_OK && chosen && misjudged(p))
         code = use_widths(p, info);
     if (code == ERR_OK && chosen && can_meet_target(p))

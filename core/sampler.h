@@ -65,6 +65,9 @@ struct sampler_type {
      * variants that inject no randomness of their own. tau = NaN gives NaN. Takes some
      * microseconds. NULL for exact samplers. */
     double (*variance_ratio)(const double *params, double sigma, double tau);
+    /* By how much of themselves the sds of a normal target are too large without gradient noise,
+     * per square of sigma over the sd, for small sigma. NULL for exact samplers. */
+    double (*step_bias)(const double *params);
     /* Acceptance rate since the end of warm-up, from the sampler's memory; NULL: accepts all. */
     double (*acceptance)(const double *memory);
     /* The step size that an adapting sampler uses, from its memory, into sigma[0..d); NULL:

@@ -106,6 +106,13 @@ static double variance_ratio(const double *params, double sigma, double tau)
     return NAN;
 }
 
+/* The variance is 1 / (1 - sigma^2 / 4). */
+static double step_bias(const double *params)
+{
+    (void)params;
+    return 0.125;
+}
+
 const struct sampler_type sampler_sgld = {
     .name = "sgld",
     .help =
@@ -118,4 +125,5 @@ const struct sampler_type sampler_sgld = {
     .beyond = beyond,
     .ceiling = ceiling,
     .variance_ratio = variance_ratio,
+    .step_bias = step_bias,
 };

@@ -49,6 +49,13 @@ static double variance_ratio(const double *params, double sigma, double tau)
     return 1.0 / erf(2.0 / (sigma * tau) / M_SQRT2);
 }
 
+/* The drift is linear, and the variance right, as long as nothing is clipped. */
+static double step_bias(const double *params)
+{
+    (void)params;
+    return 0.0;
+}
+
 const struct sampler_type sampler_sglrw = {
     .name = "sglrw",
     .help =
@@ -60,4 +67,5 @@ const struct sampler_type sampler_sglrw = {
     .beyond = beyond,
     .ceiling = ceiling,
     .variance_ratio = variance_ratio,
+    .step_bias = step_bias,
 };

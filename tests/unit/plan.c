@@ -124,6 +124,46 @@ Test(plan, a_large_regression_gets_control_variates_small_batches_and_a_dense_fr
     fixture_release(&f);
 }
 
+/* Such variants have no other randomness, and would shrink to a point with control variates. */
+Test(plan, what_lives_on_gradient_noise_gets_as_much_as_it_needs)
+{
+    const struct sampler_type *all[] = {&sampler_sgbd, &sampler_sgld};
+    struct fixture f;
+    logistic(&f, 20000, 6);
+    for (size_t i = 0; i < 2; i++) {
+        struct plan_request r = everything_auto(f.model);
+        size_t variant = param_find(all[i]->params, "variant");
+        r.sampler = all[i];
+        param_defaults(r.sampler->params, params);
+        params[variant] = (double)param_choice(&r.sampler->params.specs[variant], "extreme");
+        struct plan *plan = made(&r);
+        cr_expect_not(plan->control);
+        cr_expect_gt(plan->batch_size, 0);
+        cr_expect_float_eq(plan->checks.energy, 1.0, 0.25, "%s: %g", r.sampler->name,
+                           plan->checks.energy);
+        cr_expect(says(plan, "no randomness but the gradient noise"));
+        cr_expect_not(plan->within_target);
+        runs(plan, &r);
+        plan_free(plan);
+    }
+    fixture_release(&f);
+}
+
+Test(plan, long_jumps_are_planned_for)
+{
+    struct fixture f;
+    logistic(&f, 20000, 6);
+    struct plan_request r = everything_auto(f.model);
+    struct plan *plan = made(&r);
+    params[param_find(sampler_sgbd.params, "noise")] = 1.0;
+    struct plan *gaussian = made(&r);
+    cr_expect_lt(gaussian->sigma_asked, 0.75 * plan->sigma_asked, "%g after %g",
+                 gaussian->sigma_asked, plan->sigma_asked);
+    plan_free(plan);
+    plan_free(gaussian);
+    fixture_release(&f);
+}
+
 /* Ratings of which each parameter sees a few: a minibatch is mostly noise to it. */
 Test(plan, noise_beyond_correction_is_ignored_where_the_variant_is_open)
 {
