@@ -3,6 +3,7 @@
 #include "core/kernels.h"
 
 #include <criterion/criterion.h>
+#include <stddef.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -154,13 +155,15 @@ Test(kernels, an_unknown_name_changes_nothing)
     cr_expect_eq(kernels, before);
 }
 
+/* But for a short cut that only some have. */
 Test(kernels, every_table_is_complete)
 {
+    size_t short_cut = offsetof(struct kernels, few_rows) / sizeof(void *);
     for (const struct kernels *const *k = kernels_available(); *k != NULL; k++) {
         void *slots[sizeof(struct kernels) / sizeof(void *)];
         memcpy(slots, *k, sizeof slots);
         for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++)
-            cr_expect_not_null(slots[i], "%s: slot %zu is empty", (*k)->isa, i);
+            cr_expect(slots[i] != NULL || i == short_cut, "%s: slot %zu is empty", (*k)->isa, i);
     }
 }
 
