@@ -3,10 +3,11 @@
  * In whitened coordinates a normal target and an unadjusted Barker step w = +-sigma have
  * E w = -x sigma^2/2 + x^3 sigma^4/24, so that in equilibrium the variance is 1 + sigma^2 E x^4/12
  * and sds are too large by about 0.13 sigma^2 of themselves (Langevin 0.125): a third of the
- * tolerated error is spent on that, the rest is left for gradient noise and for the finite number
- * of draws. Noise of sd tau widens an uncorrected chain by about (sigma tau)^2 / 11.6; a corrected
- * one takes normal noise in its stride, and what is left comes from batches too small to be normal.
- * An extreme one has no other randomness: it gets the noise that makes its spread right. */
+ * tolerated error is spent on that, some on gradient noise, and the rest is left for the finite
+ * number of draws. Noise of sd tau widens an uncorrected chain by about (sigma tau)^2 / 11.6; a
+ * corrected one takes normal noise in its stride, and what is left comes from batches too small to
+ * be normal. An extreme one has no other randomness: it gets the noise that makes its spread right.
+ */
 #include "core/planning.h"
 #include "core/view.h"
 
@@ -19,7 +20,8 @@
 #define NOISE_SQUARE 11.6 /* 4 * 1.702^2 */
 #define NOISE_MOST   0.5  /* sigma tau that a correction may be trusted with */
 #define NOISE_LOST   1.38 /* ... and beyond which no correction exists for 1 % of the steps */
-#define NORMAL_FROM  30.0 /* rows of a batch whose sum is as good as normal but for 1/n */
+#define NORMAL_FROM  30.0 /* rows of a batch whose corrected noise costs what it would uncorrected \
+                           */
 #define SIGMA_MOST   0.6
 #define SIGMA_FAR    0.6  /* where the target is out of reach anyway */
 #define POINTS       64   /* typical points at which noise is measured */
@@ -64,14 +66,28 @@ static double noise_needed(const struct planning *p)
     return low;
 }
 
-/* The largest sigma tau that a batch of n may have. */
-static double noise_most(const struct planning *p, double n)
+/* Relative excess of the sds by the step alone. */
+static double step_bias(const struct planning *p, double sigma)
 {
+    const struct sampler_type *s = p->request->sampler;
+    return s->step_bias != NULL ? s->step_bias(p->request->params) * sigma * sigma : 0.0;
+}
+
+/* ... and by noise, per square of sigma tau, in batches of n: what a correction leaves is that
+ * their sums are not normal, the less so the fewer rows. */
+static double noise_bias(const struct planning *p, double n)
+{
+    return (corrects(p) ? NORMAL_FROM / n : 1.0) / NOISE_SQUARE;
+}
+
+/* The largest sigma tau that a batch of n may have: what the step has left. */
+static double noise_most(const struct planning *p, double sigma, double n)
+{
+    double most = p->request->target.sd_error, share = NOISE_SHARE * most;
     if (p->needed > 0.0)
         return p->needed;
-    double rest = corrects(p) ? fmin(1.0, NORMAL_FROM / n) : 1.0;
-    double square = NOISE_SHARE * NOISE_SQUARE * p->request->target.sd_error / rest;
-    return fmin(NOISE_MOST, sqrt(square));
+    share = fmax(share, (STEP_SHARE + NOISE_SHARE) * most - step_bias(p, sigma));
+    return fmin(NOISE_MOST, sqrt(share / noise_bias(p, n)));
 }
 
 /* tau of a batch of n over the noise of one term, times N. */
@@ -86,7 +102,7 @@ static double noise_share(const struct planning *p, double n)
 /* sigma tau of a batch of n over what it may be. */
 static double noise_ratio(const struct planning *p, double unit, double sigma, double n)
 {
-    return sigma * unit * noise_share(p, n) / noise_most(p, n);
+    return sigma * unit * noise_share(p, n) / noise_most(p, sigma, n);
 }
 
 static double cost_of(const struct planning *p, double n)
@@ -103,6 +119,35 @@ static size_t batch_for(const struct planning *p, double unit, double sigma)
         n = fmax(n + 8.0, 8.0 * ceil(1.1 * n / 8.0));
     bool near = cost_of(p, N) <= FULL_IS_NEAR * cost_of(p, n);
     return n >= N || (near && p->needed == 0.0) ? p->model->N : (size_t)n;
+}
+
+/* The square of the largest step that leaves as much room for the noise of a batch of n as it
+ * takes. */
+static double square_for(const struct planning *p, double unit, double n)
+{
+    double tau = unit * noise_share(p, n), budget = (STEP_SHARE + NOISE_SHARE);
+    double square =
+        budget * p->request->target.sd_error / (step_bias(p, 1.0) + noise_bias(p, n) * tau * tau);
+    square = fmin(square, p->sigma_most * p->sigma_most);
+    return tau > 0.0 ? fmin(square, NOISE_MOST * NOISE_MOST / (tau * tau)) : square;
+}
+
+/* Where both are ours: the batch that gets around most for its cost, and its step. Rows come in
+ * sixteens. */
+static size_t best_batch(const struct planning *p, double unit, double *sigma)
+{
+    double N = (double)p->model->N, best = 0.0, chosen = N;
+    for (double n = BATCH_LEAST; n < N; n = 16.0 * ceil(1.05 * (n + 1.0) / 16.0)) {
+        double pace = square_for(p, unit, n) / cost_of(p, n);
+        if (pace > best) {
+            best = pace;
+            chosen = n;
+        }
+    }
+    if (chosen < N && cost_of(p, N) <= FULL_IS_NEAR * cost_of(p, chosen))
+        chosen = N;
+    *sigma = chosen < N ? sqrt(square_for(p, unit, chosen)) : *sigma;
+    return (size_t)chosen;
 }
 
 /* ---- noise at typical points ---- */
@@ -214,15 +259,9 @@ static const struct model *target_of(const struct planning *p)
 
 /* ---- first choices ---- */
 
-/* Relative excess of the sds. */
-static double step_bias(const struct planning *p, double sigma)
-{
-    return p->request->sampler->step_bias(p->request->params) * sigma * sigma;
-}
-
 static double sigma_for_target(const struct planning *p)
 {
-    return fmin(SIGMA_MOST, sqrt(STEP_SHARE * p->request->target.sd_error / step_bias(p, 1.0)));
+    return fmin(p->sigma_most, sqrt(STEP_SHARE * p->request->target.sd_error / step_bias(p, 1.0)));
 }
 
 /* An estimator without noise is no use to a variant that lives on it. */
@@ -231,6 +270,18 @@ static enum err keep_noise(struct planning *p, struct err_info *info)
     planning_why(p, "estimator: plain, as this variant has no randomness but the gradient noise");
     enum err code = change_estimator(p, false, info);
     return code == ERR_OK ? measure_noise(p, target_of(p), &p->unit, info) : code;
+}
+
+static bool can_meet_target(const struct planning *p)
+{
+    return p->centred || p->model->N == 0;
+}
+
+/* Whether step and batch are both ours to choose, for the target. */
+static bool both_open(const struct planning *p)
+{
+    return is_auto(p) && p->sigma > 0.0 && p->request->batch_size == PLAN_AUTO && p->model->N > 0 &&
+           p->placed && can_meet_target(p) && p->needed == 0.0;
 }
 
 /* Compares both estimators where the choice is ours: the one whose batch costs less. */
@@ -250,7 +301,9 @@ static enum err choose_estimator(struct planning *p, double sigma, struct err_in
     if (code != ERR_OK)
         return code;
     uint64_t given = p->request->batch_size;
-    size_t n = given == PLAN_AUTO ? batch_for(p, p->unit, sigma) : given == 0 ? p->model->N : given;
+    size_t n = given == 0 ? p->model->N : given;
+    if (given == PLAN_AUTO)
+        n = both_open(p) ? best_batch(p, p->unit, &sigma) : batch_for(p, p->unit, sigma);
     double tau = p->unit * noise_share(p, (double)n), n_plain = (double)batch_for(p, plain, sigma);
     plan->checks.noise_control = noise_ratio(p, p->unit, sigma, (double)n);
     plan->checks.noise_plain = noise_ratio(p, plain, sigma, (double)n);
@@ -280,7 +333,8 @@ static void limit_sigma(struct planning *p)
     double most = INFINITY;
     if (p->model->N == 0 && p->model->noise_tau > 0.0)
         for (size_t j = 0; j < p->model->d; j++)
-            most = fmin(most, noise_most(p, 1e9) / (p->model->noise_tau * scale_at(p, j)));
+            most =
+                fmin(most, noise_most(p, p->sigma, 1e9) / (p->model->noise_tau * scale_at(p, j)));
     else if (p->model->N > 0 && p->request->batch_size != PLAN_AUTO && p->placed)
         most = p->sigma / noise_ratio(p, p->unit, p->sigma, (double)p->n);
     if (most < p->sigma) {
@@ -298,11 +352,6 @@ static size_t batch_by_cost(const struct planning *p)
     return n >= (double)p->model->N ? p->model->N : (size_t)n;
 }
 
-static bool can_meet_target(const struct planning *p)
-{
-    return p->centred || p->model->N == 0;
-}
-
 static void choose_batch(struct planning *p)
 {
     uint64_t given = p->request->batch_size;
@@ -313,6 +362,8 @@ static void choose_batch(struct planning *p)
         p->n = given == 0 ? N : (size_t)given;
     else if (!p->placed || !can_meet_target(p))
         p->n = batch_by_cost(p);
+    else if (both_open(p))
+        p->n = best_batch(p, p->unit, &p->sigma);
     else
         p->n = batch_for(p, p->unit, p->sigma > 0.0 ? p->sigma : 0.25);
 }
@@ -442,11 +493,12 @@ static double noise_seen(const struct planning *p)
     return most;
 }
 
-/* Whether the batch must grow, because where the chains really are the noise is larger than the
- * normal approximation had it. */
-static bool grow_batch(struct planning *p)
+/* Whether the batch must grow or the step shrink, because where the chains really are the noise is
+ * larger than the normal approximation had it. */
+static bool make_room(struct planning *p)
 {
     size_t before = p->n;
+    double sigma = p->sigma;
     if (p->request->batch_size != PLAN_AUTO || p->n == p->model->N || p->sigma <= 0.0 ||
         !can_meet_target(p) || p->needed > 0.0)
         return false;
@@ -454,9 +506,10 @@ static bool grow_batch(struct planning *p)
     if (p->pilot.beyond > 0.05)
         unit *= 1.5;
     p->unit = fmax(p->unit, unit);
-    p->n = batch_for(p, p->unit, p->sigma);
+    choose_batch(p);
     p->n = p->n < before ? before : p->n;
-    return (double)p->n > 1.2 * (double)before;
+    p->sigma = fmin(p->sigma, sigma);
+    return (double)p->n > 1.2 * (double)before || p->sigma < 0.9 * sigma;
 }
 
 /* A run at the chosen settings; the batch may grow on the way, or the centre be given up. */
@@ -474,7 +527,7 @@ static enum err try_out(struct planning *p, struct err_info *info)
             planning_give_up_centre(p);
         } else if (code == ERR_OK && p->pilot.diverged && p->plan->variant > 0) {
             restore_variant(p);
-        } else if (code == ERR_OK && (lost || !grow_batch(p)))
+        } else if (code == ERR_OK && (lost || !make_room(p)))
             break;
     }
     return code;
@@ -548,6 +601,7 @@ static enum err check_steps(struct planning *p, struct err_info *info)
         planning_why(p, "step size: %.3g made sds %.2g %% too large in a pilot run; shortened",
                      p->sigma, 100.0 * bias);
         p->sigma *= factor;
+        p->sigma_most = p->sigma;
         code = try_out(p, info);
     }
     double expected = step_bias(p, p->sigma);
@@ -595,6 +649,7 @@ static void explain(struct planning *p)
 enum err planning_steps(struct planning *p, struct err_info *info)
 {
     p->needed = noise_needed(p);
+    p->sigma_most = SIGMA_MOST;
     choose_sigma(p);
     p->n = p->model->N;
     enum err code = choose_estimator(p, p->sigma > 0.0 ? p->sigma : 0.25, info);

@@ -22,6 +22,7 @@ struct planning {
     struct model *view; /* of plan->frame and plan->control; NULL: the model itself */
     double *steps;      /* DIAGONAL: sigma scale_j, for pilot runs */
     double sigma;       /* in preconditioned coordinates; 0: chains adapt it */
+    double sigma_most;  /* that may be chosen */
     size_t n;           /* batch; N is the full one */
     double needed;      /* sigma tau from which a variant takes all its spread; 0: it has its own */
     double unit;        /* largest sd of the gradient noise of one term, in those coordinates */
