@@ -28,9 +28,9 @@ INLINE unsigned plain_shift(struct kind kind)
     return (unsigned)__builtin_ctz((unsigned)kind.quarters * (kind.stored == kind.real ? 16 : 8));
 }
 
-INLINE unsigned row_shift(struct kind kind, const struct linear *l)
+INLINE unsigned row_shift(struct kind kind, bool tails)
 {
-    return plain_shift(kind) + (l->tail != NULL);
+    return plain_shift(kind) + tails;
 }
 
 INLINE const char *row_of(const char *x, unsigned shift, const uint32_t *idx, size_t at)
@@ -65,13 +65,13 @@ INLINE void group_load(struct kind kind, const char *const row[GROUP_MAX], struc
 }
 
 /* All that a group needs: the rows that idx names from `at` on, or those from `at` on. */
-INLINE void rows_load(struct kind kind, const struct linear *l, const uint32_t *idx, size_t at,
-                      struct line *x, struct link_rows *link)
+INLINE void rows_load(struct kind kind, const struct linear *l, bool tails, const uint32_t *idx,
+                      size_t at, struct line *x, struct link_rows *link)
 {
     const char *row[GROUP_MAX];
-    group_find(kind, l->data->x, row_shift(kind, l), idx, at, row);
+    group_find(kind, l->data->x, row_shift(kind, tails), idx, at, row);
     group_load(kind, row, x);
-    if (kind.real == PRECISION_SINGLE && l->tail != NULL)
+    if (kind.real == PRECISION_SINGLE && tails)
         tails_load(kind.logistic, row, 16 * kind.quarters, link);
     link_load(kind.real, kind.logistic, l, idx != NULL ? idx + at : NULL, at, link);
 }
@@ -173,26 +173,27 @@ INLINE void stage_name(struct stage *s, const struct linear *l, const struct lin
     }
 }
 
-INLINE void stage_group(struct kind kind, struct stage *s, size_t g, const struct linear *l,
-                        const uint32_t *idx, size_t at)
-{
-    rows_load(kind, l, idx, at, s->x[g], &s->link[g]);
-}
-
-/* The rows from `at` on, as many as fit. */
+/* The rows from `at` on, as many as fit. Where places of rows are plain the compiler is told. */
 INLINE void stage_fill(struct kind kind, struct stage *s, const struct linear *l,
                        const struct linear_batch *batch, const uint32_t *idx, size_t at)
 {
     size_t G = line_elements(kind.real), left = batch->n - at;
     s->rows = left < STAGE * G ? left : STAGE * G;
-    size_t plain = l->which != NULL ? 0 : s->rows / G, g = 0;
+    bool tails = l->tail != NULL;
+    size_t whole = l->which != NULL ? 0 : s->rows / G, plain = tails ? 0 : whole, g = 0;
+#pragma GCC unroll 1
+    for (; idx == NULL && g < plain; g++)
+        rows_load(kind, l, false, NULL, at + g * G, s->x[g], &s->link[g]);
 #pragma GCC unroll 1
     for (; g < plain; g++)
-        stage_group(kind, s, g, l, idx, at + g * G);
+        rows_load(kind, l, false, idx, at + g * G, s->x[g], &s->link[g]);
+#pragma GCC unroll 1
+    for (; g < whole; g++)
+        rows_load(kind, l, tails, idx, at + g * G, s->x[g], &s->link[g]);
 #pragma GCC unroll 1
     for (; g * G < s->rows; g++) {
         stage_name(s, l, batch, idx, at + g * G, G);
-        stage_group(kind, s, g, l, s->named, 0);
+        rows_load(kind, l, tails, s->named, 0, s->x[g], &s->link[g]);
     }
 }
 

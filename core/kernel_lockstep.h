@@ -380,13 +380,14 @@ INLINE void crowd_fill(struct kind kind, struct crowd *c, const struct linear *l
     for (size_t k = 0; k < rows->chains; k++)
 #pragma GCC unroll 1
         for (size_t g = 0; g < groups; g++, q++)
-            rows_load(kind, l, rows->idx[k] + 16 * g, 0, &c->x[q * lines], &c->link[q]);
+            rows_load(kind, l, l->tail != NULL, rows->idx[k] + 16 * g, 0, &c->x[q * lines],
+                      &c->link[q]);
 }
 
 /* The rows of a group that comes later. */
 INLINE void crowd_ask(struct kind kind, const struct linear *l, const uint32_t *idx)
 {
-    unsigned shift = row_shift(kind, l);
+    unsigned shift = row_shift(kind, l->tail != NULL);
     for (size_t k = 0; k < 16; k++)
         __builtin_prefetch(row_of(l->data->x, shift, idx, k));
     for (size_t k = 0; l->offset != NULL && k < 16; k++)

@@ -164,8 +164,8 @@ static enum err data_folder(const struct daemon *d, struct err_info *info)
         return ERR_OK;
     return err_set(
         info, ERR_INVALID,
-        "data: %s shows the state folder %s to all users; choose another folder, or leave "
-        "it at STATE/data",
+        "data: %s shows the state folder %s to all users; choose another folder for either, one "
+        "whose name begins with a dot for the state, or leave data at STATE/data",
         data, state);
 }
 

@@ -18,7 +18,8 @@ static const struct option run_options[] = {
     {"output", 'o', "FILE", "write the draws to FILE; a folder for stan"},
     {"format", 'f', DRAWS_FORMATS, "default: by the ending of FILE, otherwise csv"},
     {"workers", 0, "N", "worker threads (default: one per processor)"},
-    {"keep", 0, "DIR", "use DIR as the daemon's state folder and keep it"},
+    {"keep", 0, "DIR",
+     "keep the daemon's state in DIR; within the data folder it must be hidden: .DIR"},
     {NULL, 0, NULL, NULL},
 };
 
