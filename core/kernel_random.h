@@ -15,7 +15,7 @@ struct stream {
 /* Register by register: a copied struct would go through the stack. */
 static inline __attribute__((always_inline)) struct stream stream_of(const struct rng *rng)
 {
-    struct stream stream;
+    struct stream stream = {0};
     for (size_t w = 0; w < 4; w++)
         for (size_t i = 0; i < PARTS; i++)
             stream.s[w][i] = ((const vr_bits *)(const void *)&rng->s[w])[i];

@@ -20,8 +20,7 @@
 #define NOISE_SQUARE 11.6 /* 4 * 1.702^2 */
 #define NOISE_MOST   0.5  /* sigma tau that a correction may be trusted with */
 #define NOISE_LOST   1.38 /* ... and beyond which no correction exists for 1 % of the steps */
-#define NORMAL_FROM  30.0 /* rows of a batch whose corrected noise costs what it would uncorrected \
-                           */
+#define NORMAL_FROM  30.0 /* rows of a batch whose noise a correction does nothing for */
 #define SIGMA_MOST   0.6
 #define SIGMA_FAR    0.6  /* where the target is out of reach anyway */
 #define POINTS       64   /* typical points at which noise is measured */
