@@ -40,10 +40,20 @@ static inline size_t dataset_stride(size_t columns, enum precision precision)
     return (columns + line - 1) / line * line;
 }
 
+/* Of a number, and from one row to the next. */
+static inline size_t dataset_real_bytes(const struct dataset *data)
+{
+    return data->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double);
+}
+
+static inline size_t dataset_row_bytes(const struct dataset *data)
+{
+    return data->stride * dataset_real_bytes(data);
+}
+
 static inline const void *dataset_row(const struct dataset *data, size_t row)
 {
-    size_t size = data->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double);
-    return (const char *)data->x + row * data->stride * size;
+    return (const char *)data->x + row * dataset_row_bytes(data);
 }
 
 #endif

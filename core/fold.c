@@ -19,11 +19,6 @@ struct search {
     size_t mask;
 };
 
-static size_t row_bytes(const struct dataset *data)
-{
-    return data->stride * (data->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double));
-}
-
 static uint64_t mix(uint64_t hash, const void *word)
 {
     uint64_t bits;
@@ -99,7 +94,7 @@ static bool copy_kinds(struct fold *f, const struct search *s)
 
 bool fold_init(struct fold *f, const struct dataset *data, bool responses)
 {
-    struct search s = {.data = data, .row_bytes = row_bytes(data), .responses = responses};
+    struct search s = {.data = data, .row_bytes = dataset_row_bytes(data), .responses = responses};
     *f = (struct fold){0};
     s.limit = data->N / WORTH < MOST ? data->N / WORTH : MOST;
     if (s.row_bytes > WIDE || s.limit == 0)

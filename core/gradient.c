@@ -23,8 +23,7 @@ static bool draws_ahead(const struct model *m, size_t n)
     const struct linear *l = m->linear;
     if (l == NULL || l->which != NULL)
         return false;
-    size_t size = l->data->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double);
-    size_t bytes = l->data->stride * size;
+    size_t bytes = dataset_row_bytes(l->data);
     return bytes >= 64 && m->N * bytes > FAR_BYTES && n * bytes <= WAIT_BYTES;
 }
 

@@ -287,7 +287,7 @@ static inline uint32_t record_of(const struct linear *l, uint32_t row)
 static inline void block_fill(struct block *b, const struct dataset *data, const uint32_t *idx,
                               size_t at, size_t n)
 {
-    size_t bytes = row_bytes(data), count = n - at < BLOCK_ROWS ? n - at : BLOCK_ROWS;
+    size_t bytes = dataset_row_bytes(data), count = n - at < BLOCK_ROWS ? n - at : BLOCK_ROWS;
     const char *x = data->x;
     for (size_t k = 0; k < count; k++)
         b->row[k] = idx != NULL ? idx[at + k] : (uint32_t)(at + k);
@@ -303,7 +303,7 @@ static inline void block_fill(struct block *b, const struct dataset *data, const
 /* What belongs to a row and lies elsewhere. */
 static inline void ask_beside(const struct linear *l, uint32_t row)
 {
-    size_t size = l->data->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double);
+    size_t size = dataset_real_bytes(l->data);
     if (l->tail != NULL)
         __builtin_prefetch(l->tail + row * l->tail_bytes);
     if (l->offset != NULL)
@@ -316,10 +316,10 @@ static inline void ask_beside(const struct linear *l, uint32_t row)
  * second cache. */
 static inline void block_ask(struct block *b, const struct dataset *data, size_t count)
 {
-    size_t bytes = row_bytes(data);
+    size_t bytes = dataset_row_bytes(data);
     for (size_t q = 0; q < count && b->next < b->end; q++) {
         uint32_t row = record_of(b->linear, *b->next++);
-        const char *x = row_at(data, row);
+        const char *x = dataset_row(data, row);
         for (size_t j = 0; j < bytes; j += 64)
             if (b->early)
                 __builtin_prefetch(x + j, 0, 2);
@@ -334,7 +334,7 @@ static inline void block_ask(struct block *b, const struct dataset *data, size_t
 static inline void block_begin(struct block *b, const struct dataset *data, const struct linear *l,
                                const uint32_t *idx, size_t n)
 {
-    bool far = idx != NULL && data->N * row_bytes(data) > NEAR_BYTES;
+    bool far = idx != NULL && data->N * dataset_row_bytes(data) > NEAR_BYTES;
     b->linear = l;
     b->early = false;
     b->next = idx;
@@ -487,7 +487,7 @@ INLINE void long_gradient(struct kind kind, struct link_call *c, const struct li
 {
     const struct dataset *data = c->linear->data;
     struct block b;
-    size_t lines = row_bytes(data) / 64;
+    size_t lines = dataset_row_bytes(data) / 64;
     if (batch->next != NULL)
         block_begin_early(&b, c->linear, batch->next, batch->n);
     else
@@ -527,7 +527,7 @@ INLINE void gradient_of_data(bool logistic, struct link_call *c, const struct li
 {
     const enum precision single = PRECISION_SINGLE, wide = PRECISION_DOUBLE;
     const struct dataset *data = c->linear->data;
-    size_t quarters = row_bytes(data) / 16;
+    size_t quarters = dataset_row_bytes(data) / 16;
     if (data->precision == PRECISION_DOUBLE) {
         if (quarters == 2)
             gradient_of_rows((struct kind){wide, wide, 2, logistic}, c, batch, batch->theta);

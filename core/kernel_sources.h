@@ -124,7 +124,7 @@ struct source_rows {
 
 static struct source_rows source_rows(const struct dataset *data, char *copy)
 {
-    size_t bytes = row_bytes(data), last = 63 / bytes + 1; /* rows that a read may leave */
+    size_t bytes = dataset_row_bytes(data), last = 63 / bytes + 1; /* rows that a read may leave */
     last = last < data->N ? last : data->N;
     struct source_rows r = {.x = data->x, .bytes = bytes, .first_in_copy = data->N};
     if (bytes % 64 == 0)
@@ -207,7 +207,7 @@ static void gather_rows(const struct dataset *data, const uint32_t *idx, size_t 
     if (count < LANES)
         memset(out, 0, LANES * data->columns * sizeof *out);
     for (size_t r = 0; r < count; r++) {
-        const char *row = row_at(data, idx != NULL ? idx[at + r] : at + r);
+        const char *row = dataset_row(data, idx != NULL ? idx[at + r] : at + r);
         if (data->precision == PRECISION_SINGLE)
             for (size_t j = 0; j < data->columns; j++)
                 out[LANES * j + r] = ((const float *)(const void *)row)[j];

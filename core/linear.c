@@ -4,11 +4,6 @@
 
 #include <stdlib.h>
 
-static size_t real_bytes(const struct linear *l)
-{
-    return l->data->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double);
-}
-
 static bool pack_ones(struct linear *l)
 {
     const struct dataset *data = l->data;
@@ -63,7 +58,7 @@ void linear_release(struct linear *l)
 
 bool linear_difference(struct linear *l)
 {
-    size_t N = l->data->N, real = real_bytes(l);
+    size_t N = l->data->N, real = dataset_real_bytes(l->data);
     void *there = lanes_alloc(N, real), *psi = l->step != 0.0 ? lanes_alloc(N, real) : NULL;
     if (there == NULL || (l->step != 0.0 && psi == NULL)) {
         free(there);
@@ -129,7 +124,7 @@ static inline __attribute__((always_inline)) void ask_for(const void *array, siz
 void linear_ask(const struct linear *l, const uint32_t *idx, size_t n)
 {
     const struct dataset *data = l->data;
-    size_t real = real_bytes(l), bytes = data->stride * real;
+    size_t real = dataset_real_bytes(l->data), bytes = data->stride * real;
     if (bytes > 64 || n > ASK_MOST || l->which != NULL)
         return;
     if (l->tail != NULL) {

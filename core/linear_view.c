@@ -103,11 +103,6 @@ static void release(struct model *m)
 
 /* ---- making ---- */
 
-static size_t element_bytes(const struct dataset *data)
-{
-    return data->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double);
-}
-
 static void put(const struct dataset *data, void *array, size_t at, double value)
 {
     if (data->precision == PRECISION_SINGLE)
@@ -129,7 +124,7 @@ static bool fill_offsets(struct linear_view *v)
     const struct dataset *data = &v->data;
     _Alignas(ALIGNMENT) double eta[CHUNK];
     uint32_t row[CHUNK];
-    v->offset = lanes_alloc(data->N, element_bytes(data));
+    v->offset = lanes_alloc(data->N, dataset_real_bytes(data));
     if (v->offset == NULL)
         return false;
     for (size_t at = 0, n; at < data->N; at += n) {
@@ -150,7 +145,7 @@ static bool fill_rows(struct linear_view *v)
     size_t apart = data->precision == PRECISION_SINGLE ? linear_record(data) : data->stride;
     double *x = lanes_alloc(2 * padded(v->base.d), sizeof *x);
     double *turned = x != NULL ? x + padded(v->base.d) : NULL;
-    v->rows = lanes_alloc(data->N * apart, element_bytes(data));
+    v->rows = lanes_alloc(data->N * apart, dataset_real_bytes(data));
     for (size_t i = 0; v->rows != NULL && x != NULL && i < data->N; i++) {
         for (size_t j = 0; j < data->columns; j++)
             x[j] = get(data, data->x, i * data->stride + j);

@@ -637,6 +637,9 @@ static void explain(struct planning *p)
         return;
     if (p->n == p->model->N)
         planning_why(p, "batch: all %zu rows, as fewer would save little", p->n);
+    else if (p->needed > 0.0)
+        planning_why(p, "batch: %zu of %zu rows, whose noise the step size needs", p->n,
+                     p->model->N);
     else if (can_meet_target(p) && p->placed)
         planning_why(p, "batch: %zu of %zu rows, within the noise that the step size tolerates",
                      p->n, p->model->N);

@@ -1,5 +1,4 @@
-/* For the kernels: vectors of the width that this compilation's instruction set has, and rows of
- * data read through them. */
+/* For the kernels: vectors of the width that this compilation's instruction set has. */
 #ifndef BARKER_CORE_REGISTERS_H
 #define BARKER_CORE_REGISTERS_H
 
@@ -77,16 +76,6 @@ static inline vd_quarter fold(const vr part[PARTS])
     vd_half h = u.halves[0] + u.halves[1];
     return __builtin_shufflevector(h, h, 0, 1) + __builtin_shufflevector(h, h, 2, 3);
 #endif
-}
-
-static inline size_t row_bytes(const struct dataset *data)
-{
-    return data->stride * (data->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double));
-}
-
-static inline const char *row_at(const struct dataset *data, size_t row)
-{
-    return (const char *)data->x + row * row_bytes(data);
 }
 
 #endif

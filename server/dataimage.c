@@ -16,7 +16,7 @@ static size_t row_bytes(const struct dataset *d, int array, bool has_offset)
     bool triplets = d->kind == DATA_TRIPLETS;
     switch (array) {
     case DATAIMAGE_X:
-        return d->stride * (d->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double));
+        return dataset_row_bytes(d);
     case DATAIMAGE_Y:
         return triplets || d->kind == DATA_REGRESSION ? sizeof(double) : 0;
     case DATAIMAGE_OFFSET:
