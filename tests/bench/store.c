@@ -1,11 +1,13 @@
-/* Speed of the store next to a plain file that is written and synced with the same bytes, in turns;
- * leaves a state directory with many finished jobs behind, for a daemon to be started on. Prints
- * one JSON object. Called by tests/bench/server.
+/* Speed of the store next to a plain file that is written and synced with the same bytes, and next
+ * to two of them, a log that is written over and a file that is synced once a round: what anybody
+ * pays who writes twice. Leaves a state directory with many finished jobs behind, for a daemon to
+ * be started on. Prints one JSON object. Called by tests/bench/server.
  *
  *     bench-store STATE JOBS NARROW_DRAWS WIDE_DRAWS
  *
  * Of the jobs, one has NARROW_DRAWS draws of 4 parameters, one has WIDE_DRAWS of 52 580, both
- * stored as chains do it: as many draws in a commit as a chain buffers. */
+ * stored as chains do it: as many draws in a commit as a chain buffers. They take turns in rounds,
+ * and a ratio is that of one round: the speed of a disk that others use changes within a second. */
 #include "server/jobfile.h"
 
 #include <fcntl.h>
@@ -16,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { THREADS = 16, ROUNDS = 5, READS = 15 };
+enum { THREADS = 16, ROUNDS = 32, READS = 15 };
 
 static const char *directory;
 static struct store *store;
@@ -48,7 +50,13 @@ static double median(double *values, size_t count)
     return values[count / 2];
 }
 
-/* ---- a plain file ---- */
+/* ---- plain files ---- */
+
+struct plain {
+    int file, log, target;
+    const void *bytes;
+    size_t size, round; /* of a commit in bytes, of a round in commits */
+};
 
 static int open_plain(void)
 {
@@ -59,17 +67,32 @@ static int open_plain(void)
     return fd;
 }
 
-/* MB per second of so many synced writes at the end of the file. */
-static double write_plain(int fd, const void *bytes, size_t size, size_t writes)
+static void write_bytes(int fd, const struct plain *p, bool sync)
+{
+    if (write(fd, p->bytes, p->size) != (ssize_t)p->size || (sync && fdatasync(fd) != 0)) {
+        perror("bench-store: write");
+        exit(1);
+    }
+}
+
+/* Seconds of a round of synced writes at the end of the file. */
+static double write_once(const struct plain *p)
 {
     double from = seconds();
-    for (size_t i = 0; i < writes; i++) {
-        if (write(fd, bytes, size) != (ssize_t)size || fdatasync(fd) != 0) {
-            perror("bench-store: write");
-            exit(1);
-        }
-    }
-    return (double)(writes * size) / 1e6 / (seconds() - from);
+    for (size_t i = 0; i < p->round; i++)
+        write_bytes(p->file, p, true);
+    return seconds() - from;
+}
+
+static double write_twice(const struct plain *p)
+{
+    double from = seconds();
+    lseek(p->log, 0, SEEK_SET);
+    for (size_t i = 0; i < p->round; i++)
+        write_bytes(p->log, p, true);
+    for (size_t i = 0; i < p->round; i++)
+        write_bytes(p->target, p, i + 1 == p->round);
+    return seconds() - from;
 }
 
 /* ---- finished jobs ---- */
@@ -149,6 +172,7 @@ static void fill_catalogue(size_t count)
 struct shape {
     const char *name;
     size_t width, draws; /* of a commit */
+    size_t round;        /* commits: 16 MiB, which the store moves from log to file at once */
     size_t total;
 };
 
@@ -182,46 +206,72 @@ static double *make_values(size_t count)
     return values;
 }
 
-/* MB per second of the next commits. */
-static double commit_draws(const char *job, const struct shape *s, const double *values,
-                           size_t *done, size_t commits)
+static void commit_draws(const char *job, const double *values, size_t draws, size_t *done)
 {
     static const char state[4096];
     struct err_info info = {0};
-    size_t before = *done;
+    struct jobfile_slice slice = {.chain = 1,
+                                  .iteration = (*done + draws) * 10,
+                                  .state = state,
+                                  .state_size = sizeof state,
+                                  .first_draw = *done,
+                                  .draws = draws,
+                                  .values = values};
+    must(jobfile_commit(store, job, &slice, &info), &info);
+    *done += draws;
+}
+
+/* Seconds of a round. One more commit, without draws, waits until the log is moved to the file. */
+static double store_round(const char *job, const struct shape *s, const double *values,
+                          size_t *done)
+{
     double from = seconds();
-    for (size_t i = 0, draws; i < commits; i++, *done += draws) {
-        draws = s->total - *done < s->draws ? s->total - *done : s->draws;
-        struct jobfile_slice slice = {.chain = 1,
-                                      .iteration = (*done + draws) * 10,
-                                      .state = state,
-                                      .state_size = sizeof state,
-                                      .first_draw = *done,
-                                      .draws = draws,
-                                      .values = values};
-        must(jobfile_commit(store, job, &slice, &info), &info);
+    for (size_t i = 0; i < s->round; i++)
+        commit_draws(job, values, s->draws, done);
+    commit_draws(job, values, 0, done);
+    return seconds() - from;
+}
+
+static void print_draws(const char *job, const struct shape *s, double took[3][ROUNDS],
+                        size_t rounds)
+{
+    double ratio[2][ROUNDS], mb = 1e-6 * (double)(s->round * s->draws * s->width * sizeof(double));
+    for (size_t r = 0; r < rounds; r++) {
+        ratio[0][r] = took[1][r] / took[0][r];
+        ratio[1][r] = took[2][r] / took[0][r];
     }
-    return (double)((*done - before) * s->width * sizeof *values) / 1e6 / (seconds() - from);
+    printf("\"%s\": {\"job\": \"%s\", \"draws\": %zu, \"width\": %zu, \"draws_per_commit\": %zu, "
+           "\"rounds\": %zu, \"mb_per_second\": %.1f, \"plain_mb_per_second\": %.1f, "
+           "\"twice_mb_per_second\": %.1f, \"ratio\": %.3f, \"ratio_twice\": %.3f}, ",
+           s->name, job, s->total, s->width, s->draws, rounds, mb / median(took[0], rounds),
+           mb / median(took[1], rounds), mb / median(took[2], rounds), median(ratio[0], rounds),
+           median(ratio[1], rounds));
 }
 
 static void store_draws(const char *job, const struct shape *s)
 {
-    size_t bytes = s->draws * s->width * sizeof(double), done = 0,
-           commits = (s->total + s->draws - 1) / s->draws;
-    double *values = make_values(s->draws * s->width), stored[ROUNDS], plain[ROUNDS];
-    int fd = open_plain();
+    double *values = make_values(s->draws * s->width), took[3][ROUNDS];
+    struct plain plain = {.file = open_plain(),
+                          .log = open_plain(),
+                          .target = open_plain(),
+                          .bytes = values,
+                          .size = s->draws * s->width * sizeof *values,
+                          .round = s->round};
+    size_t done = 0, rounds = 0;
     create_job(job, s->name);
     make_file(job, s->width);
-    for (size_t r = 0; r < ROUNDS; r++) {
-        size_t share = commits * (r + 1) / ROUNDS - commits * r / ROUNDS;
-        stored[r] = commit_draws(job, s, values, &done, share);
-        plain[r] = write_plain(fd, values, bytes, share);
+    for (; rounds < ROUNDS && s->total - done >= s->round * s->draws; rounds++) {
+        took[0][rounds] = store_round(job, s, values, &done);
+        took[1][rounds] = write_once(&plain);
+        took[2][rounds] = write_twice(&plain);
     }
-    close(fd);
+    while (done < s->total)
+        commit_draws(job, values, s->total - done < s->draws ? s->total - done : s->draws, &done);
+    print_draws(job, s, took, rounds);
+    close(plain.file);
+    close(plain.log);
+    close(plain.target);
     free(values);
-    printf("\"%s\": {\"job\": \"%s\", \"draws\": %zu, \"width\": %zu, \"draws_per_commit\": %zu, "
-           "\"mb_per_second\": %.1f, \"plain_mb_per_second\": %.1f}, ",
-           s->name, job, done, s->width, s->draws, median(stored, ROUNDS), median(plain, ROUNDS));
 }
 
 /* One parameter of all draws, from a reader that the store keeps; milliseconds. */
@@ -255,11 +305,15 @@ int main(int argc, char **argv)
     }
     directory = argv[1];
     size_t jobs = strtoul(argv[2], NULL, 10);
-    struct shape narrow = {"narrow", 4, 32768, strtoul(argv[3], NULL, 10)},
-                 wide = {"wide", 52580, 20, strtoul(argv[4], NULL, 10)};
+    struct shape narrow = {"narrow", 4, 32768, 16, strtoul(argv[3], NULL, 10)},
+                 wide = {"wide", 52580, 20, 2, strtoul(argv[4], NULL, 10)};
     must(store_open(&store, &(struct store_config){.directory = directory}, &info), &info);
     job_id_make(narrow_id, 1000000, 1);
     job_id_make(wide_id, 1000000, 2);
+    if (narrow.total < narrow.round * narrow.draws || wide.total < wide.round * wide.draws) {
+        fprintf(stderr, "bench-store: the draws do not make a round\n");
+        return 2;
+    }
     printf("{");
     store_draws(narrow_id, &narrow);
     store_draws(wide_id, &wide);
