@@ -21,7 +21,7 @@ const struct kernels *const *kernels_available(void)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
         list[count++] = &kernels_avx512;
-    if (__builtin_cpu_supports("avx2"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         list[count++] = &kernels_avx2;
 #endif
     list[count] = &kernels_portable;

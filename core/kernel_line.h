@@ -30,6 +30,12 @@ INLINE vf either_product(enum precision p, vf a, vf b)
     return p == PRECISION_SINGLE ? (vf)(a * b) : (vf)((vr)a * (vr)b);
 }
 
+/* a b + c: floats are rounded once, doubles twice. */
+INLINE vf either_fused(enum precision p, vf a, vf b, vf c)
+{
+    return p == PRECISION_SINGLE ? vf_fused(a, b, c) : (vf)((vr)a * (vr)b + (vr)c);
+}
+
 INLINE struct line line_add(enum precision p, struct line a, struct line b)
 {
     for (size_t i = 0; i < FPARTS; i++)
@@ -42,6 +48,13 @@ INLINE struct line line_multiply(enum precision p, struct line a, struct line b)
     for (size_t i = 0; i < FPARTS; i++)
         a.part[i] = either_product(p, a.part[i], b.part[i]);
     return a;
+}
+
+INLINE struct line line_fused(enum precision p, struct line a, struct line b, struct line c)
+{
+    for (size_t i = 0; i < FPARTS; i++)
+        c.part[i] = either_fused(p, a.part[i], b.part[i], c.part[i]);
+    return c;
 }
 
 /* Aligned to the line. */

@@ -69,7 +69,7 @@ INLINE void rows_load(struct kind kind, const struct linear *l, bool tails, cons
                       size_t at, struct line *x, struct link_rows *link)
 {
     const char *row[GROUP_MAX];
-    group_find(kind, l->data->x, row_shift(kind, tails), idx, at, row);
+    group_find(kind, linear_rows(l), row_shift(kind, tails), idx, at, row);
     group_load(kind, row, x);
     if (kind.real == PRECISION_SINGLE && tails)
         tails_load(kind.logistic, row, 16 * kind.quarters, link);
@@ -92,27 +92,30 @@ struct line_sums {
     struct line sum, square;
 };
 
-/* The sum of r_k x_k over the group, and of the squares: pairs first. */
+/* The sum of r_k x_k over the group, and of the squares: the halves of the group side by side. */
 INLINE struct line_sums group_terms(struct kind kind, const struct line *x, struct line r,
                                     bool squares)
 {
-    size_t lines = line_elements(kind.real) / 4 * kind.quarters;
-    struct line term[8] = {0}, square[8] = {0};
-    for (size_t i = 0; i < lines; i++) {
+    size_t half = line_elements(kind.real) / 4 * kind.quarters / 2;
+    struct line sum[4] = {0}, square[4] = {0};
+    for (size_t i = 0; i < 2 * half; i++) {
         struct line factor = spread_element(kind.real, r, i / kind.quarters);
         if (kind.quarters == 2)
             factor = spread_quarters(factor, i % 2 * 2);
-        term[i] = line_multiply(kind.real, factor, x[i]);
+        struct line term = line_multiply(kind.real, factor, x[i]);
+        size_t to = i % half;
+        sum[to] = i < half ? term : line_fused(kind.real, factor, x[i], sum[to]);
         if (squares)
-            square[i] = line_multiply(kind.real, term[i], term[i]);
+            square[to] = i < half ? line_multiply(kind.real, term, term)
+                                  : line_fused(kind.real, term, term, square[to]);
     }
-    for (size_t width = lines / 2; width > 0; width /= 2)
+    for (size_t width = half / 2; width > 0; width /= 2)
         for (size_t i = 0; i < width; i++) {
-            term[i] = line_add(kind.real, term[i], term[i + width]);
+            sum[i] = line_add(kind.real, sum[i], sum[i + width]);
             if (squares)
                 square[i] = line_add(kind.real, square[i], square[i + width]);
         }
-    return (struct line_sums){.sum = term[0], .square = squares ? square[0] : term[0]};
+    return (struct line_sums){.sum = sum[0], .square = squares ? square[0] : sum[0]};
 }
 
 /* total += a line of the working precision, element by element. */
@@ -369,8 +372,7 @@ INLINE struct line quad_predict(struct kind kind, const char *const x[4], const 
     for (size_t j = 0; j < lines; j++) {
         struct line t = line_load((const char *)theta + 64 * j);
         for (size_t q = 0; q < 4; q++)
-            sum[q] =
-                line_add(kind.real, sum[q], line_multiply(kind.real, row_line(kind, x[q], j), t));
+            sum[q] = line_fused(kind.real, row_line(kind, x[q], j), t, sum[q]);
     }
     return fold_quarters(kind.real, fold_halves(kind.real, sum[0], sum[1]),
                          fold_halves(kind.real, sum[2], sum[3]));
@@ -454,10 +456,10 @@ INLINE void block_add_lines(struct kind kind, const struct block *b, size_t j, s
     for (size_t k = 0; k < b->count; k++) {
         struct line r = line_set(kind.real, b->eta + k * size);
         for (size_t i = 0; i < many; i++) {
-            struct line term = line_multiply(kind.real, r, row_line(kind, b->x[k], j + i));
-            sum[i] = line_add(kind.real, sum[i], term);
+            struct line x = row_line(kind, b->x[k], j + i), term = line_multiply(kind.real, r, x);
+            sum[i] = line_fused(kind.real, r, x, sum[i]);
             if (squares)
-                square[i] = line_add(kind.real, square[i], line_multiply(kind.real, term, term));
+                square[i] = line_fused(kind.real, term, term, square[i]);
         }
     }
     for (size_t i = 0; i < many; i++) {

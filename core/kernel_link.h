@@ -134,7 +134,7 @@ INLINE struct line link_numbers(enum precision p, const void *x, const uint32_t 
 
 /* What residuals need of a line of rows; what a link does not need is not set. */
 struct link_rows {
-    struct line y; /* logistic with differences: there is none */
+    struct line y; /* logistic with differences, or turned: there is none */
     struct line offset, there, there_psi;
 };
 
@@ -176,7 +176,7 @@ INLINE void link_load(enum precision p, bool logistic, const struct linear *l, c
                       size_t at, struct link_rows *out)
 {
     bool tails = p == PRECISION_SINGLE && l->tail != NULL;
-    if (logistic ? !l->difference : !tails)
+    if (logistic ? !l->difference && l->turned == NULL : !tails)
         out->y = link_responses(p, logistic, l, row, at);
     if (tails)
         return;
@@ -233,8 +233,9 @@ INLINE struct law_slopes link_slopes(enum precision p, bool logistic, const stru
         eta = line_add(p, eta, rows->offset);
     struct law_slopes s = {.eta = eta, .psi = eta};
     if (logistic) {
-        s.eta = l->difference ? logistic_difference(p, eta, rows->there)
-                              : logistic_residual(p, eta, rows->y);
+        s.eta = l->difference       ? logistic_difference(p, eta, rows->there)
+                : l->turned != NULL ? logistic_residual(p, eta, (struct line){0})
+                                    : logistic_residual(p, eta, rows->y);
         return s;
     }
     other_slopes(p, c, &s, rows);

@@ -117,7 +117,7 @@ INLINE vfi lane_move(const struct walk *w, enum barker_rule rule, struct bundle 
                      vf u, struct gradients at)
 {
     struct wide sigma = wide_load(b->sigma, i);
-    vf jump = w->gaussian ? z : (vf)(1.0f + 0.1f * z);
+    vf jump = w->gaussian ? z : bimodal(z);
     vf gw = single_product(at.g, sigma) * jump;
     vfi up;
     if (rule == BARKER_VANILLA)
@@ -389,7 +389,7 @@ INLINE void crowd_ask(struct kind kind, const struct linear *l, const uint32_t *
 {
     unsigned shift = row_shift(kind, l->tail != NULL);
     for (size_t k = 0; k < 16; k++)
-        __builtin_prefetch(row_of(l->data->x, shift, idx, k));
+        __builtin_prefetch(row_of(linear_rows(l), shift, idx, k));
     for (size_t k = 0; l->offset != NULL && k < 16; k++)
         __builtin_prefetch((const float *)l->offset + idx[k]);
     for (size_t k = 0; l->there != NULL && k < 16; k++)

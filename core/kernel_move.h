@@ -53,19 +53,25 @@ static inline size_t first_undefined(const double *x, size_t n, vfi suspect)
 static inline vfi accepted(vf u, vf x)
 {
     vf y = vf_within(x * -0x1.715476p0f, -124.0f, 124.0f), t = y + VF_MAGIC, f = y - (t - VF_MAGIC);
-    vf p = 0.0013276449171826243f * f + 0.009675564244389534f;
-    p = p * f + 0.05550713464617729f;
-    p = p * f + 0.24022118747234344f;
-    p = p * f + 0.6931469440460205f;
-    p = p * f + 1.0000001192092896f;
-    return u * (0.5f + p * (vf)(((vfu)t << 23) + 0x3f000000U)) < vf_set(0.5f);
+    vf p = vf_horner(vf_set(0.0013276449171826243f), f, 0.009675564244389534f);
+    p = vf_horner(p, f, 0.05550713464617729f);
+    p = vf_horner(p, f, 0.24022118747234344f);
+    p = vf_horner(p, f, 0.6931469440460205f);
+    p = vf_horner(p, f, 1.0000001192092896f);
+    return u * vf_horner(p, (vf)(((vfu)t << 23) + 0x3f000000U), 0.5f) < vf_set(0.5f);
 }
 
 static inline vfi corrected_sign(vf u, vf gw, vf t)
 {
-    vf stretched = STRETCH * gw / vf_sqrt(STRETCH * STRETCH - t * t);
+    vf stretched = STRETCH * gw / vf_sqrt(vf_fused_from(t, t, vf_set(STRETCH * STRETCH)));
     vfi within = t < vf_set(STRETCH);
     return (within & accepted(u, stretched)) | (~within & (gw > vf_set(0.0f)));
+}
+
+/* Jumps of size about 1. */
+static inline vf bimodal(vf z)
+{
+    return vf_horner(vf_set(0.1f), z, 1.0f);
 }
 
 static inline __attribute__((always_inline)) size_t
@@ -73,7 +79,7 @@ barker_loop(const struct barker_move *m, enum barker_rule rule, bool gaussian)
 {
     vfi bad = {0};
     for (size_t i = 0; i < m->n; i += FLOATS) {
-        vf z = vf_load(m->z + i), jump = gaussian ? z : (vf)(1.0f + 0.1f * z);
+        vf z = vf_load(m->z + i), jump = gaussian ? z : bimodal(z);
         vf gw = product_single(m->g, m->sigma, i) * jump;
         vfi up;
         if (rule == BARKER_VANILLA)

@@ -130,7 +130,7 @@ static void rng_normal_(struct rng *rng, double *out, size_t n)
 /* The upper 31 bits, centred: (k + 1/2) 2^-31, rounded, 1 included. */
 static inline vf unit_single(vfu bits)
 {
-    return (vf_of_integers((vfi)(bits >> 1)) + 0.5f) * 0x1p-31f;
+    return vf_horner(vf_of_integers((vfi)(bits >> 1)), vf_set(0x1p-31f), 0x1p-32f);
 }
 
 static inline vf below_one(vf u)
@@ -161,7 +161,8 @@ static void rng_uniform_single_(struct rng *rng, float *out, size_t n)
 static inline void normal_pair(vfu one, vfu other, vf *a, vf *b)
 {
     vf radius = vf_sqrt(-vf_log(unit_single(one))), cosine, sine;
-    vf_quarter_turn(vf_of_integers((vfi)(other >> 8)) * 0x1p-24f + 0x1p-25f, &cosine, &sine);
+    vf angle = vf_horner(vf_of_integers((vfi)(other >> 8)), vf_set(0x1p-24f), 0x1p-25f);
+    vf_quarter_turn(angle, &cosine, &sine);
     *a = (vf)((vfu)(radius * cosine) ^ (other << 31));
     *b = (vf)((vfu)(radius * sine) ^ ((other << 30) & 0x80000000U));
 }

@@ -95,25 +95,33 @@ static inline void add_lanes_single(double *sum, const vf lanes[PARTS])
     }
 }
 
-#define REAL    float
-#define VECTOR  vf
-#define GROUP   16
-#define NAME(x) x##_single
+#define REAL           float
+#define VECTOR         vf
+#define GROUP          16
+#define NAME(x)        x##_single
+#define FUSED(a, b, c) vf_fused(a, b, c)
+#define SPREAD(x)      vf_set(x)
 #include "core/kernel_sources_lanes.h"
 #undef REAL
 #undef VECTOR
 #undef GROUP
 #undef NAME
+#undef FUSED
+#undef SPREAD
 
-#define REAL    double
-#define VECTOR  vr
-#define GROUP   8
-#define NAME(x) x##_double
+#define REAL           double
+#define VECTOR         vr
+#define GROUP          8
+#define NAME(x)        x##_double
+#define FUSED(a, b, c) ((a) * (b) + (c))
+#define SPREAD(x)      vr_set(x)
 #include "core/kernel_sources_lanes.h"
 #undef REAL
 #undef VECTOR
 #undef GROUP
 #undef NAME
+#undef FUSED
+#undef SPREAD
 
 /* Rows are read 64 bytes at a time. The last ones get a copy behind which there is room, unless the
  * stride has it. */

@@ -4,6 +4,7 @@
  *     VECTOR    one register of them
  *     GROUP     how many make 64 bytes, that is PARTS registers
  *     NAME(x)   the name of a function for this precision
+ *     FUSED(a, b, c), SPREAD(x)   a b + c; x in all lanes
  *
  * and the functions tanh_halves, which replaces n numbers x, rounded up to 16, by tanh(x/2), and
  * add_lanes, which adds GROUP lanes to sums in double.
@@ -50,7 +51,8 @@ static void NAME(sources)(const struct source_block *b, const REAL *W, REAL *y)
         for (size_t j = 0; j < b->K; j++)
             for (size_t r = 0; r < SOURCE_ROWS; r++)
                 for (size_t p = 0; p < PARTS; p++)
-                    sum[r][p] += x[r][j] * NAME(load)(W + j * GROUP + p * STEP);
+                    sum[r][p] =
+                        FUSED(SPREAD(x[r][j]), NAME(load)(W + j * GROUP + p * STEP), sum[r][p]);
         for (size_t r = 0; r < SOURCE_ROWS; r++)
             for (size_t p = 0; p < PARTS; p++)
                 NAME(store)(y + (i + r) * b->K + p * STEP, sum[r][p]);
@@ -77,10 +79,10 @@ static inline __attribute__((always_inline)) void NAME(products)(const struct so
         const REAL *x = (const REAL *)b->row[i] + column, *slope = slopes + i * b->K + first;
         for (size_t k = 0; k < count; k++)
             for (size_t p = 0; p < PARTS; p++) {
-                VECTOR term = slope[k] * NAME(load)(x + p * STEP);
-                sum[k][p] -= term;
+                VECTOR row = NAME(load)(x + p * STEP), by = -SPREAD(slope[k]), term = by * row;
+                sum[k][p] = FUSED(by, row, sum[k][p]);
                 if (squares)
-                    sumsq[k][p] += term * term;
+                    sumsq[k][p] = FUSED(term, term, sumsq[k][p]);
             }
     }
     for (size_t k = 0; k < count; k++) {

@@ -46,8 +46,31 @@ bool linear_init(struct linear *l, const struct dataset *data, const struct law 
     return ok;
 }
 
+#define SHORT_BYTES 32
+#define TURN_BYTES  ((size_t)64 << 20) /* beyond, the copy would cost more than looking */
+
+void linear_turn(struct linear *l)
+{
+    const struct dataset *data = l->data;
+    size_t row = dataset_row_bytes(data), all = data->N * data->stride;
+    if (l->link != LINK_LOGISTIC || row > SHORT_BYTES || l->offset != NULL ||
+        data->N * row > TURN_BYTES)
+        return;
+    l->turned = lanes_alloc(all, dataset_real_bytes(data));
+    if (l->turned == NULL)
+        return;
+    for (size_t i = 0; i < all; i++) {
+        double sign = data->y[i / data->stride] == 1.0 ? 1.0 : -1.0;
+        if (data->precision == PRECISION_SINGLE)
+            ((float *)l->turned)[i] = (float)sign * ((const float *)data->x)[i];
+        else
+            ((double *)l->turned)[i] = sign * ((const double *)data->x)[i];
+    }
+}
+
 void linear_release(struct linear *l)
 {
+    free(l->turned);
     free(l->ones);
     free(l->y);
     free(l->own_offset);
@@ -133,7 +156,7 @@ void linear_ask(const struct linear *l, const uint32_t *idx, size_t n)
             ask_for(l->tail, l->tail_bytes, data->N, idx, n);
         return;
     }
-    ask_for(data->x, bytes, data->N, idx, n);
+    ask_for(linear_rows(l), bytes, data->N, idx, n);
     ask_for(l->offset, real, data->N, idx, n);
     ask_for(l->there, real, data->N, idx, n);
 }

@@ -299,6 +299,7 @@ static void take_rows(struct linear_view *v, const struct linear *all, bool cont
         return;
     v->data = *all->data;
     v->linear = *all;
+    v->linear.turned = NULL;
     v->linear.data = &v->data;
 }
 

@@ -1,5 +1,5 @@
 /* Special functions of the regression laws on lanes, under the rules of core/vmath.h and
- * core/vmathf.h: +, -, *, / and bit operations alone. For the kernels.
+ * core/vmathf.h. For the kernels.
  *
  * Stated errors (tested in tests/unit/special.c), relative unless said otherwise: vd_hazard 2e-15 +
  * 1e-16 z^2 for z in [-37, 1e150], vf_hazard 1e-6 + 1e-7 z^2 for z in [-13, 1e30];
@@ -70,14 +70,14 @@ static inline vf vf_hazard(vf z)
     vf t = (a - 4.0f) / (a + 4.0f), t2 = t * t;
     vf even = vf_set(c[12]), odd = vf_set(c[11]);
     for (int k = 10; k >= 2; k -= 2) {
-        even = even * t2 + c[k];
-        odd = odd * t2 + c[k - 1];
+        even = vf_horner(even, t2, c[k]);
+        odd = vf_horner(odd, t2, c[k - 1]);
     }
-    vf tail = (even * t2 + c[0]) + odd * t, above = a + 1.0f;
+    vf tail = vf_fused(odd, t, vf_horner(even, t2, c[0])), above = a + 1.0f;
     vf density = (float)INVERSE_SQRT_2PI * vf_exp(-0.5f * (a * a));
     vfi left = z < vf_set(0.0f);
     return above * vf_select(left, density, vf_set(1.0f)) /
-           vf_select(left, above - density * tail, tail);
+           vf_select(left, vf_fused_from(density, tail, above), tail);
 }
 
 /* x > 0 below 8 is raised by 8 first: Gamma(x) = Gamma(x + 8)/P, P = x (x + 1) ... (x + 7). */

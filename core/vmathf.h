@@ -1,5 +1,6 @@
-/* Elementary functions on one register of floats, from +, -, *, / and bit operations alone: every
- * instruction set gives the same bits, whatever the width of its registers. For the kernels.
+/* Elementary functions on one register of floats, from +, -, *, /, fused multiply-adds and bit
+ * operations alone: every instruction set gives the same bits, whatever the width of its registers.
+ * For the kernels.
  *
  * What is summed over lanes has 16 of them, FPARTS registers, and is folded by vf_sum.
  *
@@ -11,6 +12,12 @@
 #define BARKER_CORE_VMATHF_H
 
 #include "core/registers.h"
+
+#include <stdbool.h>
+
+#ifdef __aarch64__
+#include <arm_neon.h>
+#endif
 
 #define FLOATS (REGISTER / sizeof(float))
 #define FPARTS (16 / FLOATS)
@@ -121,6 +128,72 @@ static inline vr vf_high(vf x)
 #endif
 }
 
+static __attribute__((noinline, cold, unused)) vf vf_fused_each(vf a, vf b, vf c)
+{
+    for (size_t k = 0; k < FLOATS; k++)
+        c[k] = __builtin_fmaf(a[k], b[k], c[k]);
+    return c;
+}
+
+#if defined(__SSE2__) && REGISTER == 16
+/* Whether rounding to floats may give another number than rounding the exact sum would: the nearest
+ * double is half way between two floats, or below those that have all their digits. */
+static inline bool vf_doubtful(vr low, vr high)
+{
+    __m128 a = (__m128)low, b = (__m128)high;
+    __m128i under = _mm_castps_si128(_mm_shuffle_ps(a, b, 0x88));
+    __m128i upper = _mm_castps_si128(_mm_shuffle_ps(a, b, 0xdd));
+    __m128i size = _mm_and_si128(upper, _mm_set1_epi32(0x7fffffff)), zero = _mm_setzero_si128();
+    __m128i middle = _mm_cmpeq_epi32(_mm_slli_epi32(under, 3), _mm_set1_epi32((int)0x80000000));
+    __m128i small = _mm_and_si128(_mm_cmplt_epi32(size, _mm_set1_epi32(0x38100000)),
+                                  _mm_cmpgt_epi32(size, zero));
+    return _mm_movemask_epi8(_mm_or_si128(middle, small)) != 0;
+}
+
+/* A product of floats is exact in double, and the sum nearly always good enough. */
+static inline vf vf_fused_wide(vf a, vf b, vf c)
+{
+    vr low = vf_low(a) * vf_low(b) + vf_low(c), high = vf_high(a) * vf_high(b) + vf_high(c);
+    if (__builtin_expect(vf_doubtful(low, high), 0))
+        return vf_fused_each(a, b, c);
+    return vf_of_doubles(low, high);
+}
+#endif
+
+/* a b + c, rounded once on every instruction set. */
+static inline vf vf_fused(vf a, vf b, vf c)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+    return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__SSE2__)
+    return vf_fused_wide(a, b, c);
+#elif defined(__aarch64__)
+    return (vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+    return vf_fused_each(a, b, c);
+#endif
+}
+
+/* c - a b, likewise. */
+static inline vf vf_fused_from(vf a, vf b, vf c)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_fnmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+    return (vf)_mm256_fnmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+    return vf_fused(-a, b, c);
+#endif
+}
+
+/* A step of Horner's rule. */
+static inline vf vf_horner(vf p, vf x, float c)
+{
+    return vf_fused(p, x, vf_set(c));
+}
+
 /* 16 lanes as a number: halves onto each other, always in this order. */
 static inline float vf_sum(const vf part[FPARTS])
 {
@@ -136,22 +209,22 @@ static inline float vf_sum(const vf part[FPARTS])
 /* Adding 1.5 * 2^23 rounds to the nearest whole number and leaves it in the low bits. */
 #define VF_MAGIC 0x1.8p23f
 
-/* exp x = 2^n exp r, |r| <= 0.347, exp r = 1 + r + r^2 P(r) with P minimax (3e-9). Given apart:
- * the power is n - 1 so that it stays a normal number up to n = 128. x in [-86.6, 88.73] or NaN. */
-static inline vf vf_half_exp(vf x)
+/* exp x = 2^n exp r, |r| <= 0.347, exp r = 1 + r + r^2 P(r) with P minimax (3e-9), as two factors
+ * of exp(x)/2: the power is n - 1 so that it stays a normal number up to n = 128. x in
+ * [-86.6, 88.73] or NaN. */
+static inline vf vf_half_exp(vf x, vf *power)
 {
-    vf t = x * 0x1.715476p0f + VF_MAGIC, n = t - VF_MAGIC;
-    vf r = (x - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
-    vf p = 0.001381459878757596f * r + 0.008368716575205326f;
-    p = p * r + 0.04166838899254799f;
-    p = p * r + 0.1666652113199234f;
-    p = p * r + 0.4999999403953552f;
-    p = (p * (r * r) + r) + 1.0f;
-    return p * (vf)(((vfu)t << 23) + 0x3f000000U);
+    vf t = vf_horner(x, vf_set(0x1.715476p0f), VF_MAGIC), n = t - VF_MAGIC;
+    vf r = vf_fused_from(n, vf_set(0x1.62e4p-1f), x);
+    r = vf_fused_from(n, vf_set(0x1.7f7d1cp-20f), r);
+    vf p = vf_horner(vf_set(0.001381459878757596f), r, 0.008368716575205326f);
+    p = vf_horner(p, r, 0.04166838899254799f);
+    p = vf_horner(p, r, 0.1666652113199234f);
+    p = vf_horner(p, r, 0.4999999403953552f);
+    *power = (vf)(((vfu)t << 23) + 0x3f000000U);
+    return vf_fused(p, r * r, r) + 1.0f;
 }
 
-/* x cut to [low, high]. Written out for x86, whose minimum and maximum give the second operand when
- * one is NaN: gcc does not find them by itself. */
 /* x cut to [low, high]; NaN stays. */
 static inline vf vf_within(vf x, float low, float high)
 {
@@ -170,14 +243,16 @@ static inline vf vf_within(vf x, float low, float high)
 static inline vf vf_exp(vf x)
 {
     vfi under = x<vf_set(-86.6f), over = x> vf_set(88.72283f);
-    vf e = 2.0f * vf_half_exp(vf_within(x, -86.6f, 88.72283f));
+    vf power, e = vf_half_exp(vf_within(x, -86.6f, 88.72283f), &power);
+    e = 2.0f * (e * power);
     return vf_select(under, vf_set(0.0f), vf_select(over, vf_set(__builtin_inff()), e));
 }
 
 /* 1/(1 + exp(-x)) as 0.5/(0.5 + exp(-x)/2). */
 static inline vf vf_logistic(vf x)
 {
-    return 0.5f / (0.5f + vf_half_exp(-vf_within(x, -86.5f, 86.5f)));
+    vf power, e = vf_half_exp(-vf_within(x, -86.5f, 86.5f), &power);
+    return 0.5f / vf_horner(e, power, 0.5f);
 }
 
 /* tanh(x/2) = x P(x^2)/Q(x^2), minimax on [-18, 18] (2e-8), beyond which it is 1 to 3e-8. All
@@ -185,9 +260,12 @@ static inline vf vf_logistic(vf x)
 static inline vf vf_tanh_half(vf x)
 {
     vf y = vf_within(x, -18.0f, 18.0f), z = y * y;
-    vf p = ((0.008558087f * z + 53.15588f) * z + 36212.758f) * z + 5555971.5f;
-    vf q = ((z + 1698.8715f) * z + 536808.5f) * z + 38809012.0f;
-    return y * (p * z + 166182592.0f) / (q * z + 332365216.0f);
+    vf p = vf_horner(vf_set(0.008558087f), z, 53.15588f), q = z + 1698.8715f;
+    p = vf_horner(p, z, 36212.758f);
+    q = vf_horner(q, z, 536808.5f);
+    p = vf_horner(p, z, 5555971.5f);
+    q = vf_horner(q, z, 38809012.0f);
+    return y * vf_horner(p, z, 166182592.0f) / vf_horner(q, z, 332365216.0f);
 }
 
 /* log x = k log 2 + log(1 + f), sqrt(1/2) <= 1 + f < sqrt 2, log(1 + f) = f - f^2/2 + f^3 P(f). */
@@ -196,15 +274,16 @@ static inline vf vf_log(vf x)
     vfu bits = (vfu)x, k = (bits - 0x3f3504f3U + 0x3f800000U) >> 23;
     vf f = (vf)(bits - ((k - 127) << 23)) - 1.0f, z = f * f;
     vf e = vf_of_integers((vfi)(k - 127));
-    vf p = -0.07634492963552475f * f + 0.12761574983596802f;
-    p = p * f - 0.13160182535648346f;
-    p = p * f + 0.14201758801937103f;
-    p = p * f - 0.16623356938362122f;
-    p = p * f + 0.20001226663589478f;
-    p = p * f - 0.2500081956386566f;
-    p = p * f + 0.3333333134651184f;
-    vf y = (f * z * p + e * 0x1.7f7d1cp-20f) - 0.5f * z;
-    y = (f + y) + e * 0x1.62e4p-1f;
+    vf p = vf_horner(vf_set(-0.07634492963552475f), f, 0.12761574983596802f);
+    p = vf_horner(p, f, -0.13160182535648346f);
+    p = vf_horner(p, f, 0.14201758801937103f);
+    p = vf_horner(p, f, -0.16623356938362122f);
+    p = vf_horner(p, f, 0.20001226663589478f);
+    p = vf_horner(p, f, -0.2500081956386566f);
+    p = vf_horner(p, f, 0.3333333134651184f);
+    vf y = vf_fused(e, vf_set(0x1.7f7d1cp-20f), f * z * p);
+    y = f + vf_fused_from(vf_set(0.5f), z, y);
+    y = vf_fused(e, vf_set(0x1.62e4p-1f), y);
     return vf_select(x < vf_set(__builtin_inff()), y, x); /* infinity and NaN are their own */
 }
 
@@ -213,10 +292,12 @@ static inline vf vf_log(vf x)
 static inline void vf_quarter_turn(vf v, vf *cosine, vf *sine)
 {
     vf x = (v - 0.5f) * 0x1.921fb6p0f, z = x * x;
-    vf s = (-0.00019517235341481864f * z + 0.008332177996635437f) * z - 0.16666655242443085f;
-    vf c = (2.4438379114144482e-05f * z - 0.0013887366512790322f) * z + 0.04166664555668831f;
-    s = s * (z * x) + x;
-    c = c * (z * z) - 0.5f * z + 1.0f;
+    vf s = vf_horner(vf_set(-0.00019517235341481864f), z, 0.008332177996635437f);
+    vf c = vf_horner(vf_set(2.4438379114144482e-05f), z, -0.0013887366512790322f);
+    s = vf_horner(s, z, -0.16666655242443085f);
+    c = vf_horner(c, z, 0.04166664555668831f);
+    s = vf_fused(s, z * x, x);
+    c = vf_fused(c, z * z, vf_horner(vf_set(-0.5f), z, 1.0f));
     *cosine = c - s;
     *sine = c + s;
 }

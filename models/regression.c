@@ -157,6 +157,7 @@ enum err regression_new(struct model **out, const struct model_type *model,
         return err_set(info, ERR_NO_MEMORY, "%s: no memory for %zu responses", model->name,
                        train->N);
     }
+    linear_turn(&r->linear);
     if (!init_prior(r, params)) {
         model_free(base);
         return err_set(info, ERR_NO_MEMORY, "%s: no memory for %zu priors", model->name, base->d);

@@ -304,6 +304,41 @@ Test(kernel_linear, every_instruction_set_finds_the_same_bits_at_the_centre)
             }
 }
 
+/* Rows that carry the signs of their responses. */
+Test(kernel_linear, turned_rows_give_the_same_bits)
+{
+    uint32_t idx[ROWS];
+    pick(idx, ROWS, ROWS);
+    for (size_t columns = 1; columns <= 9; columns++)
+        for (int precision = PRECISION_SINGLE; precision <= PRECISION_DOUBLE; precision++)
+            for (int flavour = 0; flavour < FLAVOURS; flavour++) {
+                struct problem p;
+                problem_init(&p, ROWS, columns, (enum precision)precision, (enum flavour)flavour,
+                             logistic);
+                struct sums plain = sums_by(portable(), &p, idx, ROWS, true);
+                linear_turn(&p.linear);
+                cr_assert_eq(p.linear.turned != NULL, dataset_row_bytes(&p.data) <= 32);
+                for (const struct kernels *const *k = kernels_available(); *k != NULL; k++) {
+                    struct sums s = sums_by(*k, &p, idx, ROWS, true);
+                    expect_same(s.sum, plain.sum, columns, (*k)->isa, "sum", ROWS);
+                    expect_same(s.sumsq, plain.sumsq, columns, (*k)->isa, "sumsq", ROWS);
+                }
+                problem_release(&p);
+            }
+}
+
+Test(kernel_linear, rows_with_offsets_or_other_links_are_not_turned)
+{
+    for (size_t v = 0; v < VARIANTS; v++) {
+        struct problem p;
+        problem_init(&p, ROWS, 4, PRECISION_SINGLE, ORDINARY, variants[v]);
+        linear_turn(&p.linear);
+        cr_assert_eq(p.linear.turned != NULL,
+                     variants[v].link == LINK_LOGISTIC && !variants[v].offset);
+        problem_release(&p);
+    }
+}
+
 /* The rows of a problem with room for tails behind them, as a view has them; the tails beside long
  * rows without room. */
 static void pack(struct problem *p, float **tails)

@@ -25,8 +25,9 @@ struct job {
     bool replacement, step_auto;
     uint64_t warmup, iterations, thin, metric_every;
     size_t capacity;
-    bool some;   /* two coordinates are kept */
-    bool repeat; /* rows come again and again */
+    bool some;     /* two coordinates are kept */
+    bool repeat;   /* rows come again and again */
+    bool infinite; /* a row is */
 };
 
 /* What a job samples. */
@@ -72,6 +73,8 @@ static void scene_init(struct scene *s, const struct job *job)
     }
     for (size_t i = KINDS; job->repeat && i < ROWS; i++)
         repeat_row(&s->train, i % KINDS, i);
+    for (size_t j = 0; job->infinite && j < job->d; j++)
+        fixture_set(&s->train, 123, j, INFINITY);
     param_defaults(type->params, params);
     if (!data)
         params[0] = strcmp(job->model, "skew_normal") == 0 ? 2.385 : 0.0;
@@ -401,9 +404,8 @@ Test(lockstep, a_chain_that_diverges_stops_where_it_would_alone_and_the_others_g
     job.chains = 9;
     job.n = 2;
     job.iterations = 250;
+    job.infinite = true;
     scene_init(&s, &job);
-    for (size_t j = 0; j < 4; j++)
-        fixture_set(&s.train, 123, j, INFINITY);
     for (size_t k = 0; k < job.chains; k++)
         run_alone(&s, &job, k, &alone[k]);
     run_together(&s, &job, together);

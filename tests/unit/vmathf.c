@@ -144,3 +144,59 @@ Test(vmathf, a_sum_is_folded_from_16_lanes)
     }
     cr_assert_eq(vf_sum(part), want);
 }
+
+/* ---- fused multiply-adds ---- */
+
+static uint32_t scramble(uint32_t x)
+{
+    x = (x ^ x >> 16) * 0x7feb352dU;
+    x = (x ^ x >> 15) * 0x846ca68bU;
+    return x ^ x >> 16;
+}
+
+static void expect_fused(float a, float b, float c)
+{
+    float got = vf_fused(vf_set(a), vf_set(b), vf_set(c))[1], want = fmaf(a, b, c);
+    float less = vf_fused_from(vf_set(a), vf_set(b), vf_set(c))[2], from = fmaf(-a, b, c);
+    cr_assert((isnan(got) && isnan(want)) || memcmp(&got, &want, sizeof got) == 0,
+              "%a * %a + %a is %a, not %a", a, b, c, got, want);
+    cr_assert((isnan(less) && isnan(from)) || memcmp(&less, &from, sizeof less) == 0,
+              "%a - %a * %a is %a, not %a", c, a, b, less, from);
+}
+
+Test(vmathf, fused_multiply_adds_are_rounded_once)
+{
+    for (uint32_t i = 0; i < 3000000; i++)
+        expect_fused(float_of(scramble(3 * i)), float_of(scramble(3 * i + 1)),
+                     float_of(scramble(3 * i + 2)));
+}
+
+/* A product that is half way between two floats, and a little that tips the balance: less than
+ * double precision has room for. */
+Test(vmathf, fused_multiply_adds_are_right_where_double_precision_is_not)
+{
+    for (uint32_t i = 0; i < 200000; i++) {
+        float c = float_of(0x3f800000U | (scramble(i) & 0x7fffffU));
+        float half = 0x1p-24f, tip = ldexpf(1.0f + (float)(i % 7), -60 - (int)(i % 40));
+        expect_fused(half, 1.0f + 0x1p-23f * (float)(i % 3), c);
+        expect_fused(half + tip, 1.0f, c);
+        expect_fused(0x1.000002p-12f, 0x1.fffffep-13f, c); /* half - 2^-71 */
+        expect_fused(c, half, tip * c);
+        expect_fused(1.0f + 0x1p-12f, 1.0f + 0x1p-12f, tip);
+        expect_fused(1.0f + 0x1p-12f, -1.0f - 0x1p-12f, -tip);
+    }
+}
+
+Test(vmathf, fused_multiply_adds_are_right_at_the_ends_of_the_range)
+{
+    static const float x[] = {0.0f,    -0.0f,    FLT_MIN,   -FLT_MIN, 0x1p-149f, -0x3p-149f,
+                              1.0f,    0x1p-75f, FLT_MAX,   -FLT_MAX, 0x1.8p-1f, 0x1p-24f,
+                              0x1p64f, INFINITY, -INFINITY, NAN};
+    size_t n = sizeof x / sizeof x[0];
+    for (size_t i = 0; i < n * n * n; i++)
+        expect_fused(x[i % n], x[i / n % n], x[i / n / n]);
+    for (uint32_t i = 0; i < 300000; i++) /* results without all their digits */
+        expect_fused(float_of(0x1f000000U | (scramble(i) & 0xffffffU)),
+                     float_of(0x20000000U | (scramble(i + 7) & 0xffffffU)),
+                     float_of(scramble(i + 13) & 0x80ffffffU));
+}
