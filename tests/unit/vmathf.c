@@ -195,8 +195,9 @@ Test(vmathf, fused_multiply_adds_are_right_at_the_ends_of_the_range)
     size_t n = sizeof x / sizeof x[0];
     for (size_t i = 0; i < n * n * n; i++)
         expect_fused(x[i % n], x[i / n % n], x[i / n / n]);
-    for (uint32_t i = 0; i < 300000; i++) /* results without all their digits */
-        expect_fused(float_of(0x1f000000U | (scramble(i) & 0xffffffU)),
-                     float_of(0x20000000U | (scramble(i + 7) & 0xffffffU)),
-                     float_of(scramble(i + 13) & 0x80ffffffU));
+    for (uint32_t i = 0; i < 300000; i++) { /* results without all their digits, nearly half way */
+        float c = float_of(0x400000U | (scramble(i) & 0x3fffffU));
+        expect_fused(0x1.000002p-75f, 0x1.fffffcp-76f, c);
+        expect_fused(0x1.000002p-75f, 0x1.000002p-75f, -c);
+    }
 }
