@@ -503,9 +503,8 @@ static enum err may_go_on(struct app *app, const struct job_row *row, enum job_e
     enum job_state to;
     if (job_transition(row->state, event, &to, info) != ERR_OK)
         return ERR_OK;
-    if (event == JOB_EVENT_extend)
-        return submission_extend(app, row, iterations, info);
-    return event == JOB_EVENT_retry ? submission_quota(app, row->owner, 0, info) : ERR_OK;
+    bool stores_more = event == JOB_EVENT_extend || event == JOB_EVENT_retry;
+    return stores_more ? submission_extend(app, row, iterations, info) : ERR_OK;
 }
 
 static void control(struct call *call, enum job_event event, uint64_t iterations)

@@ -38,9 +38,9 @@ enum err submission_quota(struct app *app, const char *user, uint64_t bytes, str
 enum err submission_room(struct app *app, const char *user, const struct owner_totals *totals,
                          uint64_t bytes, struct err_info *info);
 
-/* Whether the job of this row can run `iterations` more: its data are those of the submission
- * (ERR_DATA_CHANGED) and its owner has room for what it has still to store (as submission_quota).
- * A job that is not planned yet is left to the scheduler. */
+/* Whether the job of this row can run what is left of it and `iterations` more: its data are those
+ * of the submission (ERR_DATA_CHANGED) and its owner has room for what it has still to store (as
+ * submission_quota). A job that is not planned yet is left to the scheduler. */
 enum err submission_extend(struct app *app, const struct job_row *row, uint64_t iterations,
                            struct err_info *info);
 

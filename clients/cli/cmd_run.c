@@ -71,6 +71,20 @@ static bool draws_on_stdout(const struct cli *cli)
     return path && strcmp(path, "-") == 0;
 }
 
+/* Draws that took long to make are not thrown away because they cannot be written just now. */
+static int hand_over(struct cli *cli, struct private_daemon *daemon, const char *id)
+{
+    int code = draws_fetch(cli, id);
+    if (code && code != EXIT_INTERRUPTED && !daemon->keep) {
+        daemon->keep = true;
+        report_error(
+            "the draws are kept: `barkerd --state %s`, then `BARKER_STATE=%s barker draws %s "
+            "-o FILE`",
+            daemon->state, daemon->state, id);
+    }
+    return code;
+}
+
 static int run_job(struct cli *cli, struct private_daemon *daemon, const char *job_text)
 {
     struct response response;
@@ -87,7 +101,7 @@ static int run_job(struct cli *cli, struct private_daemon *daemon, const char *j
         putchar('\n');
     }
     if (!code && cli_option(cli, "output"))
-        code = draws_fetch(cli, id);
+        code = hand_over(cli, daemon, id);
     if (code == EXIT_INTERRUPTED)
         report_note("interrupted; the job ended with its private daemon");
     json_decref(job);
@@ -128,6 +142,8 @@ static int run(struct cli *cli)
     int code = submit_read(cli->args[0], &job);
     if (!code)
         code = check_folder(data);
+    if (!code)
+        code = draws_place(cli);
     if (!code)
         code = private_start(&daemon, &config);
     if (!code)

@@ -8,10 +8,12 @@
 #include "clients/cli/term.h"
 
 #include <errno.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 const char *draws_format(const char *given, const char *path)
 {
@@ -220,4 +222,52 @@ int draws_fetch(struct cli *cli, const char *id)
         return fetch_stan(cli, id, path);
     start_route(cli, id, format, NULL, NULL, &route);
     return download(cli, &route, format, path);
+}
+
+/* ---- before there are any ---- */
+
+/* A folder that is there, or one that could be made. */
+static bool folder_is_possible(const char *path)
+{
+    struct stat about;
+    char *copy = mem_copy(path);
+    const char *folder = stat(path, &about) == 0 ? path : dirname(copy);
+    bool possible = access(folder, W_OK | X_OK) == 0;
+    if (!possible)
+        report_error("cannot write to the folder %s: %s", folder, strerror(errno));
+    free(copy);
+    return possible;
+}
+
+/* A pipe would wait for its reader, and a device is as good as it is. */
+static bool is_stream(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode);
+}
+
+static bool file_is_possible(const char *path)
+{
+    struct outfile out;
+    if (is_stream(path))
+        return true;
+    if (!outfile_open(&out, path))
+        return false;
+    outfile_discard(&out);
+    return true;
+}
+
+int draws_place(const struct cli *cli)
+{
+    const char *path = cli_option(cli, "output"), *format = cli_option(cli, "format");
+    if (!path && format) {
+        report_error("--format %s needs a place for the draws: -o FILE", format);
+        return EXIT_USAGE;
+    }
+    if (!path || strcmp(path, "-") == 0)
+        return EXIT_OK;
+    struct stat about;
+    bool chains = strcmp(draws_format(format, path), "stan") == 0;
+    bool folder = chains && (stat(path, &about) != 0 || S_ISDIR(about.st_mode));
+    return (folder ? folder_is_possible(path) : file_is_possible(path)) ? EXIT_OK : EXIT_LOCAL;
 }

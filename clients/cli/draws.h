@@ -16,4 +16,8 @@ const char *draws_format(const char *given, const char *path);
  * Returns an exit code after saying what went wrong. */
 int draws_fetch(struct cli *cli, const char *id);
 
+/* Whether --output is a place that can be written to, as far as that can be told before there are
+ * draws; nothing is left there. Returns an exit code after saying why not. */
+int draws_place(const struct cli *cli);
+
 #endif

@@ -123,6 +123,28 @@ class Run(Case):
         self.assertIn("theta[1]", result.out)
         self.assertEqual(self.run_it("work/job.json", "-q", "-o", "-").out, "a,b\n1,2\n")
 
+    def test_a_place_that_cannot_be_written_is_told_before_anything_runs(self):
+        os.mkdir(self.path("results"))
+        before = sorted(os.listdir(self.folder))
+        for args, code, words in (
+                (("-o", "nosuch/x.csv"), LOCAL, "nosuch/x.csv: No such file"),
+                (("-o", "results"), LOCAL, "results: Is a directory"),
+                (("-f", "stan", "-o", "nosuch/x"), LOCAL, "the folder nosuch: No such file"),
+                (("-f", "stan"), USAGE, "--format stan needs a place")):
+            with self.subTest(args=args):
+                self.assertIn(words, self.run_it("work/job.json", *args, code=code).err)
+                self.assertFalse(os.path.exists(self.path("bin/seen.json")), "a daemon was started")
+        self.assertEqual(sorted(os.listdir(self.folder)), before)
+
+    def test_draws_that_cannot_be_written_at_the_end_are_kept(self):
+        self.path("taken", "a file, where a folder with a file per chain is to be")
+        result = self.run_it("work/job.json", "-q", "-f", "stan", "-o", "taken", code=LOCAL)
+        state = self.seen()["state"]
+        self.assertIn("barkerd --state " + state, result.err)
+        self.assertTrue(os.path.exists(os.path.join(state, "admin.token")))
+        self.assert_gone()
+        shutil.rmtree(state)
+
     def test_data_must_be_a_folder_and_none_is_made(self):
         for path, words in (("nosuch", "No such file"), ("work/job.json", "not a folder")):
             with self.subTest(path=path):

@@ -363,6 +363,25 @@ class ChangedData(Case):
         self.assertEqual(daemon.stop(), 0)
         return daemon, client, job
 
+    def test_a_retry_needs_room_for_what_is_still_to_be_stored(self):
+        daemon = Daemon()
+        daemon.file("train.csv", logistic_text(50))
+        boss, carol = daemon.client(), daemon.user("carol")
+        job, _ = carol.catch({"model": {"name": "logistic"}, "data": {"path": "train.csv"},
+                              "sampler": {"name": "sgbd", "step_size": 0.1}, "warmup": 0, "chains": 1,
+                              "iterations": 10000000, "thin": 10, "seed": 5, "batch_size": 10}, "pause")
+        daemon.file("train.csv", logistic_text(50, seed=77))
+        self.assertEqual(daemon.stop(), 0)
+        daemon.start()
+        carol.act(job, "resume")
+        carol.wait(job, "failed")
+        daemon.file("train.csv", logistic_text(50))
+        boss.post("/v1/users", {"name": "carol", "quotas": {"stored_mb": 8}})
+        self.assertProblem(carol.post("/v1/jobs/%s/retry" % job), 422, "would store about")
+        boss.post("/v1/users", {"name": "carol", "quotas": {"stored_mb": 1000}})
+        carol.act(job, "retry")
+        daemon.kill()
+
     def test_a_job_whose_data_changed_fails_with_the_reason_and_can_be_retried(self):
         daemon, client, job = self.prepare()
         text = logistic_text(50)
@@ -375,8 +394,7 @@ class ChangedData(Case):
         self.assertEqual(client.get("/v1/jobs/%s/draws" % job).status, 200)
         reply = client.post("/v1/jobs/%s/extend" % job, {"iterations": 5})
         self.assertProblem(reply, 409)
-        client.act(job, "retry")  # still changed
-        client.wait(job, "failed")
+        self.assertProblem(client.post("/v1/jobs/%s/retry" % job), 422, "train.csv")  # still changed
         daemon.file("train.csv", text)
         client.act(job, "retry")
         client.wait(job)

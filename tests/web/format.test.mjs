@@ -14,6 +14,18 @@ export default {
     for (const name of ["count", "number", "fixed", "rhat", "ess", "percent", "ratio", "duration", "bytes", "time", "ago"])
       for (const value of [null, undefined, NaN]) assert.equal(f[name](value), "–", name);
   },
+  "labels of an axis are short and never alike": () => {
+    for (const [values, want] of [
+      [[3500000, 3550000, 3600000], ["3.50e6", "3.55e6", "3.60e6"]],
+      [[0, 1000000, 2000000], ["0", "1.0e6", "2.0e6"]],
+      [[1050000, 1150000], ["1.05e6", "1.15e6"]],
+      [[null, 10000.25, 10000.5], ["", "10000.25", "10000.5"]],
+      [[-0.2, 0, 0.2], ["−0.2", "0", "0.2"]],
+      [[0.00001, 0.000011], ["1.0e−5", "1.1e−5"]],
+      [[20000, 30000], ["20\u202f000", "30\u202f000"]],
+    ])
+      assert.deepEqual(f.axisNumbers(values), want);
+  },
   "infinite numbers are said to be": table(f.number, [[[Infinity], "∞"], [[-Infinity], "−∞"]]),
   "R-hat keeps its distance from 1 visible": table(f.rhat, [[[1.0004], "1.000"], [[1.0138], "1.014"], [[1.38], "1.38"], [[23.7], "23.7"]]),
   "ratios that are off": table(f.offBy, [[[0], "0.0%"], [[0.0421], "4.2%"], [[1], "100.0%"], [[948.4], "949 ×"], [[null], "–"]]),

@@ -25,6 +25,25 @@ export function number(x, digits = 4) {
   return minus(x.toPrecision(digits));
 }
 
+// So many digits that all of them are right to a hundredth of their distance.
+function axisDigits(values) {
+  const step = values.reduce((least, x, i) => (i > 0 && x !== values[i - 1] ? Math.min(least, Math.abs(x - values[i - 1])) : least), Infinity);
+  let digits = 2;
+  while (digits < 15 && values.some((x) => Math.abs(Number(x.toPrecision(digits)) - x) > step / 100)) digits++;
+  return digits;
+}
+
+// The labels of an axis, "" where there is to be none: short, and no two alike.
+export function axisNumbers(values) {
+  const digits = axisDigits(values.filter((x) => x !== null));
+  return values.map((x) => {
+    if (x === null) return "";
+    const size = Math.abs(x);
+    if (x !== 0 && (size >= 1e6 || size < 1e-4)) return number(x, digits);
+    return size >= 1e4 && Number.isInteger(x) ? count(x) : minus(String(Number(x.toPrecision(Math.max(6, digits)))));
+  });
+}
+
 // A fixed number of decimals: for columns that are compared down the page.
 export function fixed(x, decimals = 2) {
   return known(x) ? minus(x.toFixed(decimals)) : NONE;

@@ -1,7 +1,7 @@
 // How a plot looks: the theme's colours, axes, and what is drawn around uPlot's lines. `options` is a reference
 // to the properties of the plot, so that what changes in them is there with the next drawing.
 import uPlot from "uplot";
-import { number } from "./format.js";
+import { axisNumbers, number } from "./format.js";
 import { spread } from "./plotdata.js";
 import { linesOf } from "./plotpath.js";
 
@@ -132,11 +132,9 @@ function axis(theme, label, size) {
   return {
     stroke: theme.dim, grid: { stroke: theme.soft, width: 1 }, ticks: { stroke: theme.line, width: 1, size: 4 },
     font: "11px system-ui, sans-serif", labelFont: "11px system-ui, sans-serif", label, labelSize: label ? 16 : 0, labelGap: 0, size, gap: 4,
-    values: (u, splits) => splits.map((v) => (v === null ? "" : axisNumber(v))),
+    values: (u, splits) => axisNumbers(splits),
   };
 }
-
-const axisNumber = (v) => (v !== 0 && (Math.abs(v) >= 1e6 || Math.abs(v) < 1e-4) ? number(v, 2) : Math.abs(v) >= 1e4 ? number(v, 4) : String(Number(v.toPrecision(6))).replace("-", "−"));
 
 // Whether a series is a line and nothing else: drawn from its own points.
 export const isLine = (s) => !s.steps && !s.dots && !s.fill && !s.points;

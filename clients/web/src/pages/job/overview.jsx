@@ -158,7 +158,7 @@ function Checks({ data }) {
       <h2>Checks against the full data</h2>
       <p class="dim">Full gradients and log densities at {count(budget?.draws ?? ksd?.draws ?? energy?.draws)} retained draws, {duration(budget?.seconds)}.{checks.reason && ` ${sentence(checks.reason)}`}</p>
       <dl class="facts-grid">
-        <Fact name="Kernel Stein discrepancy" title="0 for exact draws; an estimate">{number(ksd?.value, 3)}</Fact>
+        <Fact name="Kernel Stein discrepancy" title="Estimated; exact draws have none.">{ksd?.value === 0 ? "none beyond chance" : number(ksd?.value, 3)}</Fact>
         <Fact name="its p-value" title="of independent draws from the target">{number(ksd?.p_value, 2)}</Fact>
         <Fact name="FSSD" title="finite-set Stein discrepancy">{number(fssd?.value, 3)}{fssd?.error != null && <span class="dim"> ± {number(fssd.error, 2)}</span>}</Fact>
         <Fact name="Mean log density">{number(energy?.mean_log_density, 7)}{energy?.mcse != null && <span class="dim"> ± {number(energy.mcse, 2)}</span>}</Fact>
