@@ -82,15 +82,20 @@ static inline bool all_differ(const uint32_t *row)
 
 static bool few_rows_(struct rng *rng, const struct row_draw *draw)
 {
-    _Alignas(ALIGNMENT) uint32_t row[2 * ROW_DRAW_COUNT];
+    _Alignas(ALIGNMENT) uint32_t row[ROW_DRAW_MOST];
     struct stream stream = stream_of(rng);
-    if (!stream_rows(&stream, draw->count, draw->N, draw->uneven, row) || !all_differ(row))
+    if (!stream_rows(&stream, ROW_DRAW_MOST / 2, draw->N, draw->uneven, row) || !all_differ(row))
         return false;
     keep(rng, &stream);
-    for (size_t k = 0; draw->which != NULL && k < draw->n; k++)
-        draw->out[k] = draw->which[row[k]];
-    if (draw->which == NULL)
-        memcpy(draw->out, row, draw->n * sizeof *row);
+    if (draw->which != NULL) {
+        for (size_t k = 0; k < draw->n; k++)
+            draw->out[k] = draw->which[row[k]];
+        return true;
+    }
+    uint32_t wanted = (uint32_t)((1ULL << draw->n) - 1);
+    _mm512_mask_storeu_epi32(draw->out, (__mmask16)wanted, _mm512_load_si512(row));
+    _mm512_mask_storeu_epi32(draw->out + 16, (__mmask16)(wanted >> 16),
+                             _mm512_load_si512(row + 16));
     return true;
 }
 #else

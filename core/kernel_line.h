@@ -158,27 +158,36 @@ INLINE struct line fold_halves(enum precision p, struct line a, struct line b)
     return x;
 }
 
-/* The two quarters of each half on top of each other: a's halves, then b's. */
-INLINE struct line fold_quarters(enum precision p, struct line a, struct line b)
+/* The first quarters of a's halves and b's, and the second ones. */
+struct line_pair {
+    struct line first, second;
+};
+
+INLINE struct line_pair split_quarters(struct line a, struct line b)
 {
-    struct line x;
+    struct line_pair x;
 #if REGISTER == 64
-    x.part[0] = either_sum(p, (vf)_mm512_shuffle_f32x4((__m512)a.part[0], (__m512)b.part[0], 0x88),
-                           (vf)_mm512_shuffle_f32x4((__m512)a.part[0], (__m512)b.part[0], 0xdd));
+    x.first.part[0] = (vf)_mm512_shuffle_f32x4((__m512)a.part[0], (__m512)b.part[0], 0x88);
+    x.second.part[0] = (vf)_mm512_shuffle_f32x4((__m512)a.part[0], (__m512)b.part[0], 0xdd);
 #elif REGISTER == 32
     const struct line both[2] = {a, b};
     for (size_t i = 0; i < 2; i++) {
         __m256 low = (__m256)both[i].part[0], high = (__m256)both[i].part[1];
-        x.part[i] = either_sum(p, (vf)_mm256_permute2f128_ps(low, high, 0x20),
-                               (vf)_mm256_permute2f128_ps(low, high, 0x31));
+        x.first.part[i] = (vf)_mm256_permute2f128_ps(low, high, 0x20);
+        x.second.part[i] = (vf)_mm256_permute2f128_ps(low, high, 0x31);
     }
 #else
-    for (size_t i = 0; i < 2; i++) {
-        x.part[i] = either_sum(p, a.part[2 * i], a.part[2 * i + 1]);
-        x.part[2 + i] = either_sum(p, b.part[2 * i], b.part[2 * i + 1]);
-    }
+    x.first = (struct line){{a.part[0], a.part[2], b.part[0], b.part[2]}};
+    x.second = (struct line){{a.part[1], a.part[3], b.part[1], b.part[3]}};
 #endif
     return x;
+}
+
+/* The two quarters of each half on top of each other: a's halves, then b's. */
+INLINE struct line fold_quarters(enum precision p, struct line a, struct line b)
+{
+    struct line_pair x = split_quarters(a, b);
+    return line_add(p, x.first, x.second);
 }
 
 /* In every quarter: a's first two and b's first two; the last two; the even ones; the odd ones; and

@@ -64,15 +64,35 @@ INLINE void group_load(struct kind kind, const char *const row[GROUP_MAX], struc
     }
 }
 
+/* Rows of four floats, each with its tail behind it. */
+INLINE void records_load(const char *const row[GROUP_MAX], struct line x[4], struct line tail[4])
+{
+    for (size_t i = 0; i < 4; i++) {
+        struct line_pair both = split_quarters(line_of_halves(row[i], row[4 + i]),
+                                               line_of_halves(row[8 + i], row[12 + i]));
+        x[i] = both.first;
+        tail[i] = both.second;
+    }
+}
+
 /* All that a group needs: the rows that idx names from `at` on, or those from `at` on. */
 INLINE void rows_load(struct kind kind, const struct linear *l, bool tails, const uint32_t *idx,
                       size_t at, struct line *x, struct link_rows *link)
 {
     const char *row[GROUP_MAX];
     group_find(kind, linear_rows(l), row_shift(kind, tails), idx, at, row);
-    group_load(kind, row, x);
-    if (kind.real == PRECISION_SINGLE && tails)
-        tails_load(kind.logistic, row, 16 * kind.quarters, link);
+    if (kind.real == PRECISION_SINGLE && tails) {
+        struct line tail[4];
+        if (kind.quarters == 1) {
+            records_load(row, x, tail);
+        } else {
+            group_load(kind, row, x);
+            tails_load(row, 16 * kind.quarters, tail);
+        }
+        tails_turn(kind.logistic, tail, link);
+    } else {
+        group_load(kind, row, x);
+    }
     link_load(kind.real, kind.logistic, l, idx != NULL ? idx + at : NULL, at, link);
 }
 
@@ -287,11 +307,16 @@ static inline uint32_t record_of(const struct linear *l, uint32_t row)
     return l != NULL && l->which != NULL ? l->which[row] : row;
 }
 
+static inline const char *block_rows(const struct block *b, const struct dataset *data)
+{
+    return b->linear != NULL ? linear_rows(b->linear) : data->x;
+}
+
 static inline void block_fill(struct block *b, const struct dataset *data, const uint32_t *idx,
                               size_t at, size_t n)
 {
     size_t bytes = dataset_row_bytes(data), count = n - at < BLOCK_ROWS ? n - at : BLOCK_ROWS;
-    const char *x = data->x;
+    const char *x = block_rows(b, data);
     for (size_t k = 0; k < count; k++)
         b->row[k] = idx != NULL ? idx[at + k] : (uint32_t)(at + k);
     for (size_t k = 0; b->linear != NULL && b->linear->which != NULL && k < count; k++)
@@ -322,7 +347,7 @@ static inline void block_ask(struct block *b, const struct dataset *data, size_t
     size_t bytes = dataset_row_bytes(data);
     for (size_t q = 0; q < count && b->next < b->end; q++) {
         uint32_t row = record_of(b->linear, *b->next++);
-        const char *x = dataset_row(data, row);
+        const char *x = block_rows(b, data) + row * bytes;
         for (size_t j = 0; j < bytes; j += 64)
             if (b->early)
                 __builtin_prefetch(x + j, 0, 2);
@@ -428,7 +453,9 @@ INLINE void block_residuals(struct kind kind, struct link_call *c, struct block 
             const char *tail[GROUP_MAX];
             for (size_t i = 0; i < GROUP_MAX; i++)
                 tail[i] = l->tail + b->row[k + i] * l->tail_bytes;
-            tails_load(kind.logistic, tail, 0, &rows);
+            struct line four[4];
+            tails_load(tail, 0, four);
+            tails_turn(kind.logistic, four, &rows);
         }
         link_load(p, kind.logistic, l, b->row + k, 0, &rows);
         struct law_slopes s = link_slopes(p, kind.logistic, c, line_load(b->eta + k * size), &rows);

@@ -147,15 +147,17 @@ INLINE struct line link_responses(enum precision p, bool logistic, const struct 
                        : zeros_of(p, l->ones[at / 32] >> at % 32);
 }
 
-/* The tails of 16 rows, `behind` bytes behind these places: four per line, turned into lines of one
- * number each. */
-INLINE void tails_load(bool logistic, const char *const row[16], size_t behind,
-                       struct link_rows *out)
+/* The tails of 16 rows, `behind` bytes behind these places, four per line. */
+INLINE void tails_load(const char *const row[16], size_t behind, struct line x[4])
 {
-    struct line x[4];
     for (size_t i = 0; i < 4; i++)
         x[i] = line_of_quarters(row[i] + behind, row[4 + i] + behind, row[8 + i] + behind,
                                 row[12 + i] + behind);
+}
+
+/* They turned into lines of one number each. */
+INLINE void tails_turn(bool logistic, const struct line x[4], struct link_rows *out)
+{
     for (size_t k = 0; k < FPARTS; k++) {
         vf a = SHUFFLE_SINGLE(x[0].part[k], x[1].part[k], 0x44);
         vf b = SHUFFLE_SINGLE(x[2].part[k], x[3].part[k], 0x44);

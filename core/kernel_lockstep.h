@@ -372,7 +372,7 @@ struct crowd {
     struct link_rows link[CROWD_GROUPS];
 };
 
-INLINE void crowd_fill(struct kind kind, struct crowd *c, const struct linear *l,
+INLINE void crowd_fill(struct kind kind, struct crowd *c, const struct linear *l, bool tails,
                        const struct crowd_rows *rows)
 {
     size_t lines = 4 * kind.quarters, groups = (rows->n + 15) / 16, q = 0;
@@ -380,14 +380,13 @@ INLINE void crowd_fill(struct kind kind, struct crowd *c, const struct linear *l
     for (size_t k = 0; k < rows->chains; k++)
 #pragma GCC unroll 1
         for (size_t g = 0; g < groups; g++, q++)
-            rows_load(kind, l, l->tail != NULL, rows->idx[k] + 16 * g, 0, &c->x[q * lines],
-                      &c->link[q]);
+            rows_load(kind, l, tails, rows->idx[k] + 16 * g, 0, &c->x[q * lines], &c->link[q]);
 }
 
 /* The rows of a group that comes later. */
-INLINE void crowd_ask(struct kind kind, const struct linear *l, const uint32_t *idx)
+INLINE void crowd_ask(struct kind kind, const struct linear *l, bool tails, const uint32_t *idx)
 {
-    unsigned shift = row_shift(kind, l->tail != NULL);
+    unsigned shift = row_shift(kind, tails);
     for (size_t k = 0; k < 16; k++)
         __builtin_prefetch(row_of(linear_rows(l), shift, idx, k));
     for (size_t k = 0; l->offset != NULL && k < 16; k++)
@@ -396,7 +395,7 @@ INLINE void crowd_ask(struct kind kind, const struct linear *l, const uint32_t *
         __builtin_prefetch((const float *)l->there + idx[k]);
 }
 
-INLINE void crowd_residuals(struct kind kind, struct crowd *c, const struct linear *l,
+INLINE void crowd_residuals(struct kind kind, struct crowd *c, const struct linear *l, bool tails,
                             const struct crowd_rows *rows, const struct bundle *b)
 {
     size_t lines = 4 * kind.quarters, groups = (rows->n + 15) / 16, q = 0;
@@ -409,7 +408,7 @@ INLINE void crowd_residuals(struct kind kind, struct crowd *c, const struct line
         for (size_t g = 0; g < groups; g++, q++) {
             struct line eta = group_predict(kind, &c->x[q * lines], theta);
             if (rows->next[k] != NULL)
-                crowd_ask(kind, l, rows->next[k] + 16 * g);
+                crowd_ask(kind, l, tails, rows->next[k] + 16 * g);
             c->r[q] = link_slopes(kind.real, kind.logistic, &call, eta, &c->link[q]).eta;
         }
         if (rows->n % 16 != 0)
@@ -451,12 +450,12 @@ INLINE void crowd_add(struct kind kind, const struct crowd *c, const struct crow
     }
 }
 
-INLINE void crowd_sums(struct kind kind, const struct linear *l, const struct crowd_rows *rows,
-                       struct bundle *b, bool squares)
+INLINE void crowd_sums(struct kind kind, const struct linear *l, bool tails,
+                       const struct crowd_rows *rows, struct bundle *b, bool squares)
 {
     struct crowd c;
-    crowd_fill(kind, &c, l, rows);
-    crowd_residuals(kind, &c, l, rows, b);
+    crowd_fill(kind, &c, l, tails, rows);
+    crowd_residuals(kind, &c, l, tails, rows, b);
     if (squares)
         crowd_add(kind, &c, rows, b, true);
     else
@@ -467,15 +466,18 @@ static void bundle_sums_(const struct linear *l, const struct crowd_rows *rows, 
                          bool squares)
 {
     const enum precision p = PRECISION_SINGLE;
-    bool logistic = l->link == LINK_LOGISTIC, narrow = l->data->stride == 4;
-    if (logistic && narrow)
-        crowd_sums((struct kind){p, p, 1, true}, l, rows, b, squares);
+    bool logistic = l->link == LINK_LOGISTIC, narrow = l->data->stride == 4,
+         tails = l->tail != NULL;
+    if (logistic && narrow && tails)
+        crowd_sums((struct kind){p, p, 1, true}, l, true, rows, b, squares);
+    else if (logistic && narrow)
+        crowd_sums((struct kind){p, p, 1, true}, l, false, rows, b, squares);
     else if (logistic)
-        crowd_sums((struct kind){p, p, 2, true}, l, rows, b, squares);
+        crowd_sums((struct kind){p, p, 2, true}, l, tails, rows, b, squares);
     else if (narrow)
-        crowd_sums((struct kind){p, p, 1, false}, l, rows, b, squares);
+        crowd_sums((struct kind){p, p, 1, false}, l, tails, rows, b, squares);
     else
-        crowd_sums((struct kind){p, p, 2, false}, l, rows, b, squares);
+        crowd_sums((struct kind){p, p, 2, false}, l, tails, rows, b, squares);
 }
 
 #endif

@@ -115,12 +115,10 @@ struct factor_terms {
  * the columns of a lower triangular one), those up to j, or all. */
 enum triangle { TRIANGLE_LOWER, TRIANGLE_UPPER, TRIANGLE_NONE };
 
-#define ROW_DRAW_COUNT 24
-#define ROW_DRAW_MOST  32
+#define ROW_DRAW_MOST 32
 
-/* n distinct rows of N. */
+/* n distinct rows of N, from ROW_DRAW_MOST random words of 32 bits. */
 struct row_draw {
-    size_t count; /* numbers to take from the generator, 16 or ROW_DRAW_COUNT */
     uint32_t N, uneven;
     size_t n;              /* ROW_DRAW_MOST at most */
     const uint16_t *which; /* which[i] is wanted instead of i; NULL: i */

@@ -46,15 +46,14 @@ bool linear_init(struct linear *l, const struct dataset *data, const struct law 
     return ok;
 }
 
-#define SHORT_BYTES 32
-#define TURN_BYTES  ((size_t)64 << 20) /* beyond, the copy would cost more than looking */
+#define TURN_BYTES ((size_t)64 << 20) /* beyond, the copy would cost more than looking */
 
 void linear_turn(struct linear *l)
 {
     const struct dataset *data = l->data;
-    size_t row = dataset_row_bytes(data), all = data->N * data->stride;
-    if (l->link != LINK_LOGISTIC || row > SHORT_BYTES || l->offset != NULL ||
-        data->N * row > TURN_BYTES)
+    size_t all = data->N * data->stride;
+    if (l->link != LINK_LOGISTIC || l->offset != NULL ||
+        data->N * dataset_row_bytes(data) > TURN_BYTES)
         return;
     l->turned = lanes_alloc(all, dataset_real_bytes(data));
     if (l->turned == NULL)

@@ -43,8 +43,9 @@ enum { TAIL_OFFSET, TAIL_THERE, TAIL_Y, TAIL_THERE_PSI, TAIL };
 bool linear_init(struct linear *l, const struct dataset *data, const struct law *law, bool free);
 void linear_release(struct linear *l);
 
-/* LINK_LOGISTIC, short rows, no offsets: from here on rows are kept times 2 y - 1, so that nobody
- * has to look for their responses. The same bits, sooner; nothing happens where it does not pay. */
+/* LINK_LOGISTIC, not too many rows, no offsets: from here on rows are kept times 2 y - 1, so that
+ * nobody has to look for their responses. The same bits, sooner; nothing happens where it does not
+ * pay. */
 void linear_turn(struct linear *l);
 
 static inline const void *linear_rows(const struct linear *l)

@@ -24,10 +24,12 @@ static bool needs_table(const struct minibatch *mb)
     return mb->n <= mb->N / 2 && table_size(mb->n) * sizeof *mb->seen < mb->N;
 }
 
+/* With some to spare for repeats, but for a few rows: these are what kernels->few_rows takes. */
 static size_t words_for(const struct minibatch *mb, size_t wanted)
 {
-    size_t words = wanted + (mb->replacement ? 0 : wanted * wanted / mb->N + 4);
-    return words < WORDS ? (words + 15) / 16 * 16 : WORDS;
+    size_t spare = mb->replacement ? 0 : wanted * wanted / mb->N + (wanted > ROW_DRAW_MOST ? 4 : 0);
+    size_t words = (wanted + spare + 15) / 16 * 16;
+    return words < ROW_DRAW_MOST ? ROW_DRAW_MOST : words < WORDS ? words : WORDS;
 }
 
 bool minibatch_init(struct minibatch *mb, size_t N, size_t n, bool replacement)
@@ -190,17 +192,10 @@ static void replace(const uint16_t *which, size_t n, uint32_t *idx)
 /* The rows of a small batch, nearly always, where the kernels can. */
 static bool draw_few(struct minibatch *mb, struct rng *rng, const uint16_t *which, uint32_t *idx)
 {
-    size_t count = mb->words / 2;
-    if (mb->low == NULL || mb->n > ROW_DRAW_MOST || kernels->few_rows == NULL)
+    if (mb->low == NULL || mb->words != ROW_DRAW_MOST || kernels->few_rows == NULL)
         return false;
-    if (count != 16 && count != ROW_DRAW_COUNT)
-        return false;
-    struct row_draw draw = {.count = count,
-                            .N = (uint32_t)mb->N,
-                            .uneven = mb->uneven,
-                            .n = mb->n,
-                            .which = which,
-                            .out = idx};
+    struct row_draw draw = {
+        .N = (uint32_t)mb->N, .uneven = mb->uneven, .n = mb->n, .which = which, .out = idx};
     return kernels->few_rows(rng, &draw);
 }
 

@@ -309,7 +309,7 @@ Test(kernel_linear, turned_rows_give_the_same_bits)
 {
     uint32_t idx[ROWS];
     pick(idx, ROWS, ROWS);
-    for (size_t columns = 1; columns <= 9; columns++)
+    for (size_t columns = 1; columns <= 40; columns++)
         for (int precision = PRECISION_SINGLE; precision <= PRECISION_DOUBLE; precision++)
             for (int flavour = 0; flavour < FLAVOURS; flavour++) {
                 struct problem p;
@@ -317,7 +317,7 @@ Test(kernel_linear, turned_rows_give_the_same_bits)
                              logistic);
                 struct sums plain = sums_by(portable(), &p, idx, ROWS, true);
                 linear_turn(&p.linear);
-                cr_assert_eq(p.linear.turned != NULL, dataset_row_bytes(&p.data) <= 32);
+                cr_assert_not_null(p.linear.turned);
                 for (const struct kernels *const *k = kernels_available(); *k != NULL; k++) {
                     struct sums s = sums_by(*k, &p, idx, ROWS, true);
                     expect_same(s.sum, plain.sum, columns, (*k)->isa, "sum", ROWS);
