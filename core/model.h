@@ -45,6 +45,7 @@ struct model {
     size_t work_bytes; /* scratch that grad_*, log_* and predict need */
     bool differences;  /* terms are differences from a centre (core/view.h) */
     double noise_tau;  /* sd of the artificial gradient noise; 0: none */
+    bool noise_heavy;  /* that noise has no variance, and noise_tau is only its scale */
     /* The target and its noise as the kernels know them: noisy gradients are then right to 1e-6.
      * NULL: they do not. */
     const struct known_target *known;
@@ -102,6 +103,8 @@ struct model_type {
     /* Adds artificial noise to a gradient (toy targets); NULL: none. `scratch` has padded(d)
      * doubles twice over. */
     void (*grad_noise)(const struct model *m, struct rng *rng, double *g, double *scratch);
+    /* What noise_heavy of a model with these settings is. NULL: false. */
+    bool (*heavy_noise)(const double *params);
 
     /* A start value: START_ZERO or START_PRIOR. `scratch` has padded(d) doubles. */
     void (*start_value)(const struct model *m, enum start_kind kind, struct rng *rng, double *theta,

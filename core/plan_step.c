@@ -258,6 +258,23 @@ static const struct model *target_of(const struct planning *p)
 
 /* ---- first choices ---- */
 
+/* A quantile of draws on a lattice of steps sigma is off by up to half of one, anywhere within
+ * that. Lattices of chains that start apart make up for each other. */
+static double lattice_error(const struct planning *p, double sigma)
+{
+    const struct chain_start *start = p->request->start;
+    bool apart = start == NULL || start->kind == START_PRIOR || start->kind == START_NEAR;
+    return sigma / sqrt(12.0 * (apart ? p->request->chains : 1.0));
+}
+
+/* Quantiles shall be known as well as means. */
+static double longest_sigma(const struct planning *p)
+{
+    double mean_error = p->request->target.mean_error;
+    return p->request->sampler->lattice ? fmin(SIGMA_MOST, mean_error / lattice_error(p, 1.0))
+                                        : SIGMA_MOST;
+}
+
 static double sigma_for_target(const struct planning *p)
 {
     return fmin(p->sigma_most, sqrt(STEP_SHARE * p->request->target.sd_error / step_bias(p, 1.0)));
@@ -624,6 +641,13 @@ static void explain(struct planning *p)
     if (is_auto(p) && p->sigma > 0.0 && p->needed > 0.0)
         planning_why(p, "step size: %.3g, with which the gradient noise spreads the draws",
                      p->sigma);
+    else if (is_auto(p) && p->sigma > 0.0 && p->model->noise_heavy)
+        planning_why(p, "step size: %.3g posterior sds", p->sigma);
+    else if (is_auto(p) && p->sigma > 0.0 && can_meet_target(p) && r->sampler->lattice)
+        planning_why(p,
+                     "step size: %.3g posterior sds, the lattice that draws lie on: quantiles are "
+                     "no better than %.2g sd",
+                     p->sigma, lattice_error(p, p->sigma));
     else if (is_auto(p) && p->sigma > 0.0 && can_meet_target(p))
         planning_why(p, "step size: %.3g posterior sds, which makes sds about %.2g %% too large",
                      p->sigma, 100.0 * p->plan->checks.sd_error);
@@ -636,7 +660,7 @@ static void explain(struct planning *p)
     if (r->batch_size != PLAN_AUTO || p->model->N == 0 || r->sampler->exact)
         return;
     if (p->n == p->model->N)
-        planning_why(p, "batch: all %zu rows, as fewer would save little", p->n);
+        planning_why(p, "batch: full (%zu), as fewer rows would save little", p->n);
     else if (p->needed > 0.0)
         planning_why(p, "batch: %zu of %zu rows, whose noise the step size needs", p->n,
                      p->model->N);
@@ -651,7 +675,7 @@ static void explain(struct planning *p)
 enum err planning_steps(struct planning *p, struct err_info *info)
 {
     p->needed = noise_needed(p);
-    p->sigma_most = SIGMA_MOST;
+    p->sigma_most = longest_sigma(p);
     choose_sigma(p);
     p->n = p->model->N;
     enum err code = choose_estimator(p, p->sigma > 0.0 ? p->sigma : 0.25, info);

@@ -27,6 +27,11 @@ size_t sampler_first_not_finite(const double *x, size_t n)
     return SIZE_MAX;
 }
 
+uint64_t sampler_thin(const struct sampler_type *sampler, uint64_t thin)
+{
+    return sampler->lattice && thin % 2 == 0 ? thin + 1 : thin;
+}
+
 const double *sampler_sigma(const struct sampler_step *s, size_t at)
 {
     return s->one_sigma && s->d - at >= SAMPLER_BLOCK ? s->sigma : s->sigma + at;

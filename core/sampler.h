@@ -40,6 +40,8 @@ struct sampler_type {
     bool exact;    /* Metropolis-adjusted: full batch, needs the log density, adapts by itself */
     bool bounded;  /* a move is bounded by the step size whatever the gradient */
     bool schedule; /* accepts a step-size schedule */
+    bool lattice;  /* every move of a coordinate is exactly +-sigma: draws of a chain lie on a
+                    * lattice, those of every second iteration on one of twice the spacing */
 
     /* Whether these parameters make the step use tau (then n >= 2 is required). NULL: never. */
     bool (*needs_tau)(const double *params);
@@ -84,6 +86,9 @@ SAMPLER_LIST(X)
 extern const struct sampler_type *const samplers[];
 extern const size_t sampler_count;
 const struct sampler_type *sampler_find(const char *name); /* or NULL */
+
+/* `thin`, or one more where that would see every second point of a lattice only. */
+uint64_t sampler_thin(const struct sampler_type *sampler, uint64_t thin);
 
 /* The step sizes of the block of SAMPLER_BLOCK coordinates from `at` on. Where all are the same,
  * whole blocks share those of the first, which stay in the cache. */

@@ -59,10 +59,12 @@ static double step_bias(const double *params)
 const struct sampler_type sampler_sglrw = {
     .name = "sglrw",
     .help =
-        "stochastic gradient lattice random walk: steps of exactly sigma, no noise level needed",
+        "stochastic gradient lattice random walk: steps of exactly sigma, no noise level needed; "
+        "quantiles of a chain are no finer than a step",
     .params = {specs, sizeof specs / sizeof specs[0]},
     .bounded = true,
     .schedule = true,
+    .lattice = true,
     .step = step,
     .beyond = beyond,
     .ceiling = ceiling,

@@ -41,6 +41,11 @@ static double noise_tau(enum noise noise, double scale)
     return noise == LAPLACE ? scale * M_SQRT2 : scale;
 }
 
+static bool heavy_noise(const double *params)
+{
+    return params[NOISE] == CAUCHY && params[NOISE_SCALE] > 0.0;
+}
+
 static enum err init(struct model **out, const double *params, const struct dataset *train,
                      const struct dataset *test, struct err_info *info)
 {
@@ -55,6 +60,7 @@ static enum err init(struct model **out, const double *params, const struct data
     n->noise = (enum noise)params[NOISE];
     n->scale = params[NOISE_SCALE];
     m->noise_tau = noise_tau(n->noise, n->scale);
+    m->noise_heavy = heavy_noise(params);
     n->known = (struct known_target){.alpha = 0.0, .noise_sd = n->scale};
     m->known = n->noise == GAUSSIAN ? &n->known : NULL;
     setup_block(m, "theta", 1, 0);
@@ -125,5 +131,6 @@ const struct model_type model_noisy_normal = {
     .grad_fixed = grad_fixed,
     .log_fixed = log_fixed,
     .grad_noise = grad_noise,
+    .heavy_noise = heavy_noise,
     .start_value = start_value,
 };

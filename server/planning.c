@@ -132,8 +132,9 @@ void planning_fit(struct plan *plan, const struct job_spec *asked, size_t width,
         return;
     if (asked->thin == PLAN_AUTO) {
         double thin = ceil(row * draws * (double)plan->thin / (double)most_bytes);
-        plan->thin = thin < (double)plan->iterations ? (uint64_t)thin : plan->iterations;
-        add_why(plan, "every %" PRIu64 "th iteration is stored: at most %" PRIu64 " MB of draws",
+        plan->thin = thin < (double)plan->iterations ? sampler_thin(asked->sampler, (uint64_t)thin)
+                                                     : plan->iterations;
+        add_why(plan, "one iteration in %" PRIu64 " is stored: at most %" PRIu64 " MB of draws",
                 plan->thin, most_bytes >> 20);
     } else if (asked->iterations == PLAN_AUTO) {
         double fit = (double)most_bytes / row * (double)plan->thin - (double)plan->warmup;
@@ -169,6 +170,7 @@ void planning_facts(const char *document, struct planning_facts *out)
         .mean_error = number_at(checks, "mean_error"),
         .target_sd_error = number_at(target, "sd_error"),
         .target_mean_error = number_at(target, "mean_error"),
+        .target_ess = number_at(target, "ess"),
     };
     json_decref(doc);
 }

@@ -39,7 +39,7 @@ struct planning_facts {
     double mode_log_density;                 /* of a centre that converged */
     double energy, energy_half, energy_mcse; /* of the plan's short runs, per coordinate */
     double sd_error, mean_error;             /* expected */
-    double target_sd_error, target_mean_error;
+    double target_sd_error, target_mean_error, target_ess;
 };
 void planning_facts(const char *document, struct planning_facts *out);
 

@@ -11,6 +11,8 @@
 #define STRONG_VARIANCE 0.5
 #define CORRECTION      0.3 /* step ratio from which on a correction changes variances by some % */
 #define STEADY_LOOKS    30  /* at the gradient noise; fewer may mislead about single coordinates */
+#define LATTICE_MOST    1.4 /* sds that a step of a lattice walk may show */
+#define COARSE          0.1 /* sds by which quantiles may be off for the lattice that draws lie on */
 #define SAID            2   /* checks that the sentence speaks of when something is wrong */
 
 static const char *const level_names[] = {"unknown", "none seen", "mild", "strong"};
@@ -131,9 +133,35 @@ static void say_no_noise(struct verdict_evidence *e, const struct verdict_look *
     words_add(&e->text, "no gradient noise, which says nothing about the bias of the step size");
 }
 
-static void judge_noise(const struct verdict_look *look, struct verdict_evidences *list)
+static bool is_heavy(const struct job_spec *spec)
+{
+    return spec->model->heavy_noise != NULL && spec->model->heavy_noise(spec->model_params);
+}
+
+/* Everything that is known about noise rests on its variance. Moves that take it in as it is have
+ * none then; bounded ones do, and what that does to them is anybody's guess. */
+static void judge_heavy_noise(const struct verdict_look *look, struct verdict_evidences *list,
+                              json_t **unknown)
+{
+    const struct sampler_type *sampler = look->context->spec->sampler;
+    if (sampler->bounded) {
+        json_add(unknown, json_text("what gradient noise without a variance does"));
+        return;
+    }
+    struct verdict_evidence *e = verdict_evidence_new(list, "noise");
+    e->level = VERDICT_STRONG;
+    words_add(&e->text, "the gradient noise has no variance, and moves of %s take it in as it is",
+              sampler->name);
+}
+
+static void judge_noise(const struct verdict_look *look, struct verdict_evidences *list,
+                        json_t **unknown)
 {
     const struct tolerance_head *noise = &look->noise;
+    if (is_heavy(look->context->spec)) {
+        judge_heavy_noise(look, list, unknown);
+        return;
+    }
     if (look->tolerance.state == TOLERANCE_NO_NOISE) {
         say_no_noise(verdict_evidence_new(list, "noise"), look);
         return;
@@ -151,24 +179,16 @@ static void judge_noise(const struct verdict_look *look, struct verdict_evidence
 
 /* ---- step size ---- */
 
-/* What a jump's size does beside its mean square: E w^4 / (E w^2)^2. */
-static double kurtosis(const struct job_spec *spec)
+/* On a normal target of variance v these kernels have the stationary variance
+ * V = v / (1 - 2 b sigma^2 / v) to first order, b the sampler's step bias. Solved for v, from the V
+ * that the chains show, r = sigma / sqrt(V): V / v = 2 / (1 + sqrt(1 - 8 b r^2)). A lattice walk
+ * has b = 0, and the right variance until its steps are so long that it is at one of three points:
+ * then r = sqrt(2) whatever v. Infinite: no v, or any. */
+static double own_inflation(const struct job_spec *spec, double ratio)
 {
-    struct param_table table = spec->sampler->params;
-    size_t at = param_find(table, "noise");
-    bool gaussian =
-        at < table.count && table.specs[at].kind == PARAM_CHOICE &&
-        strcmp(table.specs[at].choices[(size_t)spec->sampler_params[at]], "gaussian") == 0;
-    return gaussian ? 3.0 : 1.0;
-}
-
-/* On a normal target of variance v all these kernels have the stationary variance
- * V = v / (1 - k sigma^2 / (4 v)) to first order, k the kurtosis of the jump. Solved for v, from
- * the V that the chains show: V / v = 2 / (1 + sqrt(1 - k sigma^2 / V)). Infinite: no v has it. */
-static double own_inflation(double kurt, double sigma, double variance)
-{
-    double left = 1.0 - kurt * sigma * sigma / variance;
-    return left > 0.0 ? 2.0 / (1.0 + sqrt(left)) : INFINITY;
+    double left = 1.0 - 8.0 * spec->sampler->step_bias(spec->sampler_params) * ratio * ratio;
+    bool lost = spec->sampler->lattice && ratio > LATTICE_MOST;
+    return left > 0.0 && !lost ? 2.0 / (1.0 + sqrt(left)) : INFINITY;
 }
 
 /* The coordinate with the largest step in units of its sd; SIZE_MAX: none is known. */
@@ -188,17 +208,50 @@ static size_t longest_step(const struct verdict_look *look, double *ratio)
     return worst;
 }
 
+double verdict_lattice(const struct verdict_look *look)
+{
+    const struct job_spec *spec = look->context->spec;
+    double ratio;
+    if (!spec->sampler->lattice || spec->step.kind == STEP_SCHEDULE ||
+        longest_step(look, &ratio) == SIZE_MAX)
+        return 0.0;
+    return look->about.thin % 2 == 0 ? 2.0 * ratio : ratio;
+}
+
+bool verdict_scattered(const struct verdict_look *look)
+{
+    enum start_kind start = look->context->spec->start;
+    return look->context->spec->start_auto || start == START_PRIOR || start == START_NEAR;
+}
+
+/* A quantile is off by up to half the spacing, anywhere within that; lattices of chains that
+ * started apart make up for each other. */
+static void add_lattice(struct verdict_evidence *e, const struct verdict_look *look)
+{
+    double spacing = verdict_lattice(look), chains = look->about.chains;
+    double error = spacing / sqrt(12.0 * (verdict_scattered(look) ? chains : 1.0));
+    if (!(error > COARSE))
+        return;
+    e->level = e->level > VERDICT_MILD ? e->level : VERDICT_MILD;
+    words_add(&e->text, ": draws of a chain lie %.2g sd apart, which puts quantiles off by about ",
+              spacing);
+    words_add_number(&e->text, error, 1);
+    words_add(&e->text, " sd");
+    json_put(&e->numbers, "lattice", json_number(spacing));
+    json_put(&e->numbers, "quantile_error", json_number(error));
+}
+
 /* Correlations make thin directions that no coordinate shows, so this too can only accuse. */
 static bool judge_step(const struct verdict_look *look, struct verdict_evidences *list)
 {
-    double ratio, kurt = kurtosis(look->context->spec);
+    double ratio;
     if (look->tolerance.borrows || !(look->context->head.min_ess_bulk >= VERDICT_SPREAD_ESS))
         return false;
     size_t j = longest_step(look, &ratio);
     if (j == SIZE_MAX)
         return false;
     struct verdict_evidence *e = verdict_evidence_new(list, "step_size");
-    double inflation = own_inflation(kurt, ratio, 1.0);
+    double inflation = own_inflation(look->context->spec, ratio);
     char name[VERDICT_NAME_SIZE];
     tolerance_name(&look->tolerance, look->file, j, name, sizeof name);
     e->level = verdict_variance_level(inflation);
@@ -206,6 +259,8 @@ static bool judge_step(const struct verdict_look *look, struct verdict_evidences
     words_add(&e->text, "step size %.2g x the sd of %s", ratio, name);
     if (isinf(inflation))
         words_add(&e->text, ", too large to resolve it");
+    else if (look->context->spec->sampler->lattice)
+        add_lattice(e, look);
     else
         words_add(&e->text, ", which by itself makes its variance about %.2f x the target's",
                   inflation);
@@ -296,11 +351,11 @@ static void judge_all(const struct verdict_look *look, struct verdict_evidences 
                       json_t **unknown)
 {
     verdict_judge_reference(look, list, unknown);
-    judge_noise(look, list);
+    judge_noise(look, list, unknown);
     say_noise_unknown(look, unknown);
     size_t before = list->count;
     verdict_judge_checks(look, list, unknown);
-    verdict_judge_half_step(look, list);
+    verdict_judge_half_step(look, list, unknown);
     bool checked = list->count > before;
     if (!judge_step(look, list) && !checked && !look->tolerance.borrows)
         json_add(unknown, json_text("the bias of the step size itself"));

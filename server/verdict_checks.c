@@ -10,9 +10,14 @@
 #define STEIN_P        0.01
 #define ENERGY_Z       3.0
 #define CONCAVE_ENERGY 2.0 /* of any log-concave posterior; the exponential one attains it */
-#define MIXED_RHAT     1.1
-#define MILD_BIAS      0.1 /* of a mean in sd, of a variance relative to the reference's */
-#define STRONG_BIAS    0.5
+/* Draws that are far out have a mean that is off by about itself. Tails of powers have an energy of
+ * some units, those that are next to improper of some tens. */
+#define LARGE_ENERGY  20.0   /* whatever its error says, */
+#define ABSURD_ENERGY 1000.0 /* whatever the posterior */
+#define BLUNT         0.5    /* relative error of a comparison that shows nothing */
+#define MIXED_RHAT    1.1
+#define MILD_BIAS     0.1 /* of a mean in sd, of a variance relative to the reference's */
+#define STRONG_BIAS   0.5
 
 static double number_at(const json_t *object, const char *key)
 {
@@ -38,10 +43,15 @@ static void judge_stein(const json_t *ksd, struct verdict_evidences *list)
     struct verdict_evidence *e = verdict_evidence_new(list, "stein");
     e->level = p < STEIN_P ? VERDICT_MILD : VERDICT_NONE_SEEN;
     words_add(&e->brief, "Stein p %.2g", p);
-    words_add(&e->text, "Stein discrepancy ");
-    words_add_number(&e->text, number_at(ksd, "value"), 2);
-    words_add(&e->text, " at %.0f draws, p %.2g: %s", draws, p,
-              p < STEIN_P ? "they are not from the target" : "that can be chance");
+    /* An estimate of a square that is negative as often as not for exact draws counts as 0. */
+    if (number_at(ksd, "value") > 0.0) {
+        words_add(&e->text, "Stein discrepancy ");
+        words_add_number(&e->text, number_at(ksd, "value"), 2);
+        words_add(&e->text, " at %.0f draws, p %.2g: %s", draws, p,
+                  p < STEIN_P ? "they are not from the target" : "that can be chance");
+    } else {
+        words_add(&e->text, "no Stein discrepancy beyond chance at %.0f draws, p %.2g", draws, p);
+    }
     copy_numbers(e, ksd);
 }
 
@@ -55,15 +65,18 @@ static void judge_energy_normal(const json_t *energy, struct verdict_evidences *
     if (isnan(ratio) || isnan(z))
         return;
     struct verdict_evidence *e = verdict_evidence_new(list, "energy");
-    bool off = fabs(z) > ENERGY_Z && verdict_variance_level(ratio) > VERDICT_NONE_SEEN;
+    bool off = ratio > LARGE_ENERGY ||
+               (fabs(z) > ENERGY_Z && verdict_variance_level(ratio) > VERDICT_NONE_SEEN);
     double error = number_at(energy, "ratio_error");
-    e->level = off ? VERDICT_MILD : VERDICT_NONE_SEEN;
+    e->level = ratio > ABSURD_ENERGY ? VERDICT_STRONG : off ? VERDICT_MILD : VERDICT_NONE_SEEN;
     words_add(&e->brief, "energy ");
     words_add_number(&e->brief, ratio, 3);
     words_add(&e->brief, " +- ");
     words_add_number(&e->brief, error, 1);
     words_add(&e->text, "%s x that of a normal posterior", e->brief.text);
-    if (off)
+    if (e->level == VERDICT_STRONG)
+        words_add(&e->text, ": no posterior has that");
+    else if (off)
         words_add(&e->text, ": directions that are too %s, or a posterior that is not %s",
                   ratio > 1.0 ? "wide" : "narrow",
                   ratio - ENERGY_Z * error > CONCAVE_ENERGY ? "log-concave (those have at most 2)"
@@ -81,7 +94,8 @@ static bool judge_energy_pilot(const json_t *energy, struct verdict_evidences *l
     if (isnan(z))
         return false;
     struct verdict_evidence *e = verdict_evidence_new(list, "energy");
-    e->level = fabs(z) > ENERGY_Z ? verdict_variance_level(mean / pilot) : VERDICT_NONE_SEEN;
+    bool off = fabs(z) > ENERGY_Z || mean > LARGE_ENERGY * pilot;
+    e->level = off ? verdict_variance_level(mean / pilot) : VERDICT_NONE_SEEN;
     words_add(&e->brief, "energy ");
     words_add_number(&e->brief, mean, 3);
     words_add(&e->brief, " +- ");
@@ -192,14 +206,20 @@ void verdict_judge_checks(const struct verdict_look *look, struct verdict_eviden
 
 /* ---- the plan ---- */
 
-void verdict_judge_half_step(const struct verdict_look *look, struct verdict_evidences *list)
+void verdict_judge_half_step(const struct verdict_look *look, struct verdict_evidences *list,
+                             json_t **unknown)
 {
     const struct planning_facts *plan = &look->plan;
     double off = plan->energy - plan->energy_half;
     if (isnan(off) || isnan(plan->energy_mcse))
         return;
-    struct verdict_evidence *e = verdict_evidence_new(list, "half_step");
     bool seen = fabs(off) > ENERGY_Z * plan->energy_mcse;
+    if (!seen && 2.0 * plan->energy_mcse > BLUNT * fabs(plan->energy_half)) {
+        json_add(unknown, json_text("what half the step size gives (the plan's runs are too short "
+                                    "to tell)"));
+        return;
+    }
+    struct verdict_evidence *e = verdict_evidence_new(list, "half_step");
     e->level = seen ? verdict_variance_level(plan->energy / plan->energy_half) : VERDICT_NONE_SEEN;
     words_add(&e->brief, "half the step size agrees to ");
     words_add_number(&e->brief, fabs(off) + 2.0 * plan->energy_mcse, 1);
@@ -217,12 +237,44 @@ void verdict_judge_half_step(const struct verdict_look *look, struct verdict_evi
 
 #define TARGET_SLACK 1.25 /* times what was asked: errors are estimates themselves */
 
-/* What the draws came to: two Monte-Carlo errors of the worst mean, in sds. */
+/* What the draws came to: two Monte-Carlo errors of the worst mean, in sds. A number of effective
+ * draws that was asked for stands in for the error of the means. */
 static bool too_few(const struct verdict_look *look, double *error)
 {
+    double ess = look->plan.target_ess;
+    double asked = isnan(ess) ? look->plan.target_mean_error : 2.0 / sqrt(ess);
     *error = 2.0 / sqrt(look->context->head.min_ess_bulk);
-    return look->context->state == JOB_succeeded &&
-           *error > TARGET_SLACK * look->plan.target_mean_error;
+    return look->context->state == JOB_succeeded && *error > TARGET_SLACK * asked;
+}
+
+static void say_few(const struct verdict_look *look, double error, struct words *text)
+{
+    const struct planning_facts *plan = &look->plan;
+    if (!isnan(plan->target_ess)) {
+        words_add(text, "not met: %.0f effective draws, %.0f were asked for",
+                  look->context->head.min_ess_bulk, plan->target_ess);
+        return;
+    }
+    words_add(text, "not met: means are known to +- ");
+    words_add_number(text, error, 2);
+    words_add(text, " sd, %g was asked for", plan->target_mean_error);
+}
+
+static void say_unplanned(const struct planning_facts *plan, struct words *text)
+{
+    words_add(text, "not met: ");
+    if (isnan(plan->sd_error)) {
+        words_add(text, "the bias of the sds is not known in advance");
+    } else {
+        words_add(text, "sds are expected within ");
+        words_add_number(text, 100.0 * plan->sd_error, 2);
+        words_add(text, " %% (asked for: %g %%)", 100.0 * plan->target_sd_error);
+    }
+    if (isnan(plan->target_ess) && !isnan(plan->mean_error)) {
+        words_add(text, ", means within ");
+        words_add_number(text, plan->mean_error, 2);
+        words_add(text, " sd (%g)", plan->target_mean_error);
+    }
 }
 
 json_t *verdict_target(const struct verdict_look *look, struct words *text)
@@ -232,17 +284,10 @@ json_t *verdict_target(const struct verdict_look *look, struct words *text)
     if (!plan->ready || isnan(plan->target_mean_error))
         return json_null();
     bool few = too_few(look, &error), met = plan->target_met && !few;
-    if (few) {
-        words_add(text, "not met: means are known to +- ");
-        words_add_number(text, error, 2);
-        words_add(text, " sd, %g was asked for", plan->target_mean_error);
-    } else if (!met) {
-        words_add(text, "not met: sds are expected within ");
-        words_add_number(text, 100.0 * plan->sd_error, 2);
-        words_add(text, " %% (asked for: %g %%), means within ", 100.0 * plan->target_sd_error);
-        words_add_number(text, plan->mean_error, 2);
-        words_add(text, " sd (%g)", plan->target_mean_error);
-    }
+    if (few)
+        say_few(look, error, text);
+    else if (!met)
+        say_unplanned(plan, text);
     json_t *doc = json_object();
     json_put(&doc, "met", json_boolean(met));
     json_put(&doc, "text", json_text(met ? "as planned" : text->text));

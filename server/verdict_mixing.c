@@ -11,6 +11,8 @@
 #define VAGUE_RHAT    1.1 /* beyond, times are lower bounds */
 #define HOPELESS_RHAT 1.5 /* beyond, the chains are in different places and no time can be told */
 #define LEAST_DRAWS   6   /* of one chain: core/mixing needs them */
+#define WIDE_LATTICE  0.5 /* sds: chains on lattices of their own never agree to R-hat 1.01 beyond \
+                           */
 
 /* A tail ESS that is not known does not count. */
 static double least_ess(const struct summary_head *h)
@@ -46,6 +48,12 @@ struct way {
     double left_iterations, left_seconds;
 };
 
+static bool lattices_differ(const struct verdict_look *look)
+{
+    return look->about.chains > 1 && verdict_scattered(look) &&
+           verdict_lattice(look) > WIDE_LATTICE;
+}
+
 static struct way way_to_target(const struct verdict_look *look)
 {
     const struct verdict_context *c = look->context;
@@ -54,7 +62,8 @@ static struct way way_to_target(const struct verdict_look *look)
     double rate = all > 0.0 && isfinite(all) ? all / (double)look->about.chains : NAN;
     double warmup = (double)look->about.warmup, at = (double)look->combined.slowest;
     double done = fmax(0.0, at - warmup), left = fmax(0.0, (double)c->iterations - done);
-    double more = done * (times_needed(&c->head) - 1.0);
+    double times = times_needed(&c->head);
+    double more = times > 1.0 && lattices_differ(look) ? NAN : done * (times - 1.0);
     return (struct way){.iterations = more,
                         .seconds = more > 0.0 ? more / rate : more,
                         .left_iterations = left,
@@ -77,6 +86,10 @@ static void add_way(struct words *text, const struct verdict_look *look, const s
     const char *about = look->context->head.max_rhat > VAGUE_RHAT ? "at least" : "about";
     if (look->context->state == JOB_failed || way->iterations == 0.0)
         return;
+    if (lattices_differ(look)) {
+        words_add(text, ", and each chain is on a lattice of its own: take a smaller step size");
+        return;
+    }
     if (isnan(way->iterations)) {
         words_add(text, ", the chains disagree: no telling how long it takes");
         return;
@@ -137,6 +150,14 @@ static void add_constants(struct words *text, const struct verdict_look *look)
         words_add(text, "%zu parameters do not move, the first is %s", look->constant, name);
 }
 
+static bool too_large_to_add(const struct verdict_look *look)
+{
+    for (size_t j = 0; j < look->combined.d; j++)
+        if (!isfinite(look->combined.moments[j].squares))
+            return true;
+    return false;
+}
+
 /* Why nothing can be said, or NULL. */
 static const char *silent(const struct verdict_look *look, struct words *text)
 {
@@ -150,9 +171,13 @@ static const char *silent(const struct verdict_look *look, struct words *text)
                   look->ended ? "it ended after" : "the slowest chain has done",
                   look->combined.slowest, about->warmup);
     else if (look->draws < LEAST_DRAWS)
-        words_add(text, "unknown (%" PRIu64 " draws of each chain are too few)", look->draws);
+        words_add(text, "unknown (%" PRIu64 " draw%s of each chain %s too few)", look->draws,
+                  look->draws == 1 ? "" : "s", look->draws == 1 ? "is" : "are");
     else if (isnan(look->context->head.max_rhat) && look->constant == 0)
-        words_add(text, "unknown (not measured yet)");
+        words_add(text, "unknown (%s)",
+                  !look->ended             ? "not measured yet"
+                  : too_large_to_add(look) ? "the values are too large to be added up"
+                                           : "not measured");
     else
         return NULL;
     return "unknown";

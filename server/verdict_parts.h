@@ -41,6 +41,12 @@ json_t *verdict_target(const struct verdict_look *look, struct words *text);
 
 enum verdict_level { VERDICT_UNKNOWN, VERDICT_NONE_SEEN, VERDICT_MILD, VERDICT_STRONG };
 
+/* Spacing of the lattice that draws of a chain lie on, in sds of the coordinate where that is
+ * widest; 0: they lie on none. And whether every chain has started at a place of its own, and so is
+ * on a lattice of its own. */
+double verdict_lattice(const struct verdict_look *look);
+bool verdict_scattered(const struct verdict_look *look);
+
 /* A variance over the one it should be: how far from 1 is worth a word, and how far is bad. */
 enum verdict_level verdict_variance_level(double ratio);
 
@@ -65,7 +71,8 @@ struct verdict_evidence *verdict_evidence_new(struct verdict_evidences *list, co
 void verdict_judge_checks(const struct verdict_look *look, struct verdict_evidences *list,
                           json_t **unknown);
 /* What the plan saw at half the step size. */
-void verdict_judge_half_step(const struct verdict_look *look, struct verdict_evidences *list);
+void verdict_judge_half_step(const struct verdict_look *look, struct verdict_evidences *list,
+                             json_t **unknown);
 void verdict_judge_reference(const struct verdict_look *look, struct verdict_evidences *list,
                              json_t **unknown);
 
