@@ -60,11 +60,11 @@ static void choose_thin(struct planning *p, double each)
     if (large)
         thin = ceil(bytes * length / KEPT_BYTES);
     thin = fmax(1.0, fmin(thin, floor((double)plan->iterations / 20.0)));
-    plan->thin = (uint64_t)thin;
+    plan->thin = sampler_thin(p->request->sampler, (uint64_t)thin);
     planning_why(p,
-                 large ? "thin: every %.0f-th iteration, for draws of 64 MB in all"
-                       : "thin: every %.0f-th iteration, some draws per autocorrelation time",
-                 thin);
+                 large ? "thin: one iteration in %.0f, for draws of 64 MB in all"
+                       : "thin: one iteration in %.0f, some draws per autocorrelation time",
+                 (double)plan->thin);
 }
 
 /* Iterations of one chain after warm-up. */
@@ -89,7 +89,7 @@ static void choose_iterations(struct planning *p, double each)
     if (ess < 0.95 * wanted)
         planning_why(p,
                      "iterations: %.0f, all that %.3g s allow: about %.3g effective draws of the "
-                     "slowest coordinate instead of %.0f",
+                     "slowest coordinate instead of %.6g",
                      (double)plan->iterations, seconds, ess, wanted);
     else
         planning_why(p,
@@ -114,6 +114,11 @@ static void judge(struct planning *p, double each)
     c->seconds = planning_seconds(p) + length * chains / affordable(p, 1.0);
     if (!isfinite(c->energy))
         c->energy = p->pilot.energy;
+    if (p->model->noise_heavy) {
+        planning_why(p,
+                     "target: the gradient noise has no variance, from which a bias would follow");
+        c->sd_error = NAN;
+    }
     bool enough = c->ess >= 0.95 * ess_wanted(p);
     bool unbiased = p->request->sampler->exact || c->sd_error <= t->sd_error;
     plan->within_target = enough && unbiased && !p->pilot.diverged;
