@@ -6,14 +6,14 @@
 
 #include "server/datacache.h"
 #include "server/jobfile.h"
+#include "server/pace.h"
 #include "server/summary.h"
 #include "server/verdict.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define LIVE_SAMPLES 16 /* points of recent progress that the rate is computed from */
-#define LIVE_BUNDLE  16 /* chains that one slice advances, at most */
+#define LIVE_BUNDLE 16 /* chains that one slice advances, at most */
 
 /* One chain of a job. `chain` belongs to whoever has set `busy`; the rest is read and written under
  * the scheduler's lock. */
@@ -73,10 +73,7 @@ struct live {
     char verdict[VERDICT_SIZE];
     uint64_t head_ms;    /* monotonic time of the last summary */
     double head_cost_ms; /* its processor time */
-    struct {
-        uint64_t at_ms, iterations;
-    } samples[LIVE_SAMPLES];
-    size_t sample_count;
+    struct pace pace;    /* since it was last set running */
     struct live_chain *chains;
 
     atomic_bool halt; /* slices end at the next look */

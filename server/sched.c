@@ -161,28 +161,6 @@ bool sched_all_done(const struct live *live)
 
 /* ---- views ---- */
 
-/* Iterations per second over the recent samples. */
-double sched_rate(const struct live *live)
-{
-    if (live->sample_count < 2)
-        return 0.0;
-    size_t last = live->sample_count - 1;
-    uint64_t ms = live->samples[last].at_ms - live->samples[0].at_ms;
-    uint64_t done = live->samples[last].iterations - live->samples[0].iterations;
-    return ms > 0 ? 1000.0 * (double)done / (double)ms : 0.0;
-}
-
-static void add_sample(struct live *live)
-{
-    uint64_t now = clock_mono_ms();
-    if (live->sample_count == LIVE_SAMPLES) {
-        memmove(live->samples, live->samples + 1, (LIVE_SAMPLES - 1) * sizeof live->samples[0]);
-        live->sample_count--;
-    }
-    live->samples[live->sample_count].at_ms = now;
-    live->samples[live->sample_count++].iterations = iterations_done(live);
-}
-
 static bool fill_view(const struct live *live, struct sched_view *out)
 {
     *out = (struct sched_view){
@@ -192,7 +170,7 @@ static bool fill_view(const struct live *live, struct sched_view *out)
         .started_ms = live->started_ms,
         .total = spec_is_open(&live->spec) ? 0 : live->spec.warmup + live->iterations,
         .cpu_seconds = live->cpu_seconds,
-        .rate = live->state == JOB_running ? sched_rate(live) : 0.0,
+        .rate = live->state == JOB_running ? pace_rate(&live->pace) : 0.0,
         .max_rhat = live->head.max_rhat,
         .min_ess_bulk = live->head.min_ess_bulk,
         .min_ess_tail = live->head.min_ess_tail,
@@ -305,6 +283,8 @@ void sched_enter(struct sched *s, struct live *live, enum job_state to)
 {
     bool runs = to == JOB_queued || to == JOB_running;
     live->state = to;
+    if (to == JOB_running)
+        live->pace = (struct pace){0};
     if (to != JOB_running)
         live->stop = LIVE_GO_ON; /* to be seen again when it runs again */
     atomic_store(&live->halt, !runs || live->failing || live->stop != LIVE_GO_ON || s->stopping);
@@ -561,7 +541,7 @@ static void note_slice(struct sched *s, const struct team *b, const struct live_
         live->stalled = false;
         snprintf(live->reason, sizeof live->reason, "running");
     }
-    add_sample(live);
+    pace_note(&live->pace, clock_mono_ms(), iterations_done(live));
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -739,6 +719,8 @@ static void run_slice(struct sched *s, struct team *b)
     pthread_mutex_lock(&s->lock);
     uint64_t iterations = live->iterations;
     bool ready = live->planned && live->told;
+    if (code == ERR_OK && state == JOB_running && ready)
+        pace_begin(&live->pace, clock_mono_ms(), iterations_done(live));
     pthread_mutex_unlock(&s->lock);
     if (code == ERR_OK && state == JOB_running && !ready) {
         code = sched_plan(s, live, &info);

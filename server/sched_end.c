@@ -33,7 +33,7 @@ static struct checkup_job describe(const struct sched *s, const struct live *liv
                                 .iterations = live->iterations,
                                 .started_ms = live->started_ms,
                                 .cpu_seconds = live->cpu_seconds,
-                                .rate = sched_rate(live),
+                                .rate = pace_rate(&live->pace),
                                 .halt = &live->cut};
 }
 
