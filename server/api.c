@@ -439,7 +439,7 @@ bool call_jobfile(struct call *call, const char *id, struct jobfile **out)
     if (code == ERR_OK)
         return true;
     if (code == ERR_NOT_FOUND)
-        call_fail(call, ERR_CONFLICT, "the job has no draws yet");
+        call_fail(call, ERR_CONFLICT, "the job has no draws");
     else
         call_fail_info(call, &info);
     return false;

@@ -89,7 +89,7 @@ static bool open_side(struct call *call, struct side *s, const char *id)
     enum err code = jobfile_open(&s->file, call->app->store, id, &info);
     if (code == ERR_OK)
         return true;
-    snprintf(detail, sizeof detail, "the job %s has no draws yet", field_quote(id, quote));
+    snprintf(detail, sizeof detail, "the job %s has no draws", field_quote(id, quote));
     if (code == ERR_NOT_FOUND)
         call_fail(call, ERR_CONFLICT, detail);
     else

@@ -254,7 +254,7 @@ static bool send_copy(struct call *call, const char *id, struct download *d)
     enum err code = jobfile_export(call->app->store, id, &d->copy, &size, &info);
     if (code != ERR_OK) {
         if (code == ERR_NOT_FOUND)
-            call_fail(call, ERR_CONFLICT, "the job has no draws yet");
+            call_fail(call, ERR_CONFLICT, "the job has no draws");
         else
             call_fail_info(call, &info);
         return false;

@@ -827,22 +827,59 @@ bool sched_renamed(struct sched *s, const struct job_row *row)
     return true;
 }
 
+uint64_t sched_furthest(const struct live *live)
+{
+    uint64_t most = 0;
+    for (uint32_t k = 0; k < live->spec.chains; k++)
+        if (live->chains[k].iteration > most)
+            most = live->chains[k].iteration;
+    return most;
+}
+
+/* What an extension adds to. A job that had ended goes on from where its furthest chain is: it may
+ * have been stopped long before the end that it was submitted with. */
+static uint64_t iterations_so_far(const struct live *live, bool had_ended)
+{
+    uint64_t warmup = live->spec.warmup;
+    if (!had_ended)
+        return live->iterations;
+    uint64_t at = sched_furthest(live); /* no worker has it */
+    return at > warmup ? at - warmup : 0;
+}
+
+static enum err check_growth(const struct sched *s, const struct live *live, uint64_t so_far,
+                             uint64_t iterations, struct err_info *info)
+{
+    uint64_t most = s->config.limits.max_iterations, sum = live->spec.warmup + so_far;
+    if (iterations < 1 || iterations > UINT64_MAX / 8 || (most > 0 && sum + iterations > most))
+        return err_set(info, ERR_INVALID,
+                       "iterations %" PRIu64 " is not allowed; a chain may run %" PRIu64
+                       " iterations in all and has %" PRIu64,
+                       iterations, most, sum);
+    if (so_far + iterations < live->spec.thin)
+        return err_set(info, ERR_INVALID,
+                       "iterations %" PRIu64 " is not allowed: with the %" PRIu64
+                       " so far, of which every %" PRIu64 "-th is kept, that leaves no draw",
+                       iterations, so_far, live->spec.thin);
+    return ERR_OK;
+}
+
 /* Under live->change. More iterations: the stored request first, then the job itself. A job that
  * had ended is to run them all: what stop_when asks for may be met already. */
 static enum err grow(struct sched *s, struct live *live, uint64_t iterations, enum job_state to,
                      const char *reason, bool had_ended, struct err_info *info)
 {
     if (spec_is_open(&live->spec))
-        return err_set(info, ERR_CONFLICT,
-                       "the job has not been planned yet: how long it is to run is not known");
-    uint64_t most = s->config.limits.max_iterations, sum = live->spec.warmup + live->iterations;
-    if (iterations < 1 || iterations > UINT64_MAX / 8 || (most > 0 && sum + iterations > most))
-        return err_set(info, ERR_INVALID,
-                       "iterations %" PRIu64 " is not allowed; a chain may run %" PRIu64
-                       " iterations in all and has %" PRIu64,
-                       iterations, most, sum);
+        return err_set(
+            info, ERR_CONFLICT,
+            had_ended ? "the job was cancelled before it was planned: submit it again"
+                      : "the job has not been planned yet: how long it is to run is not known");
+    uint64_t so_far = iterations_so_far(live, had_ended);
+    enum err code = check_growth(s, live, so_far, iterations, info);
+    if (code != ERR_OK)
+        return code;
     struct job_spec grown = live->spec; /* borrows everything */
-    grown.iterations = live->iterations + iterations;
+    grown.iterations = so_far + iterations;
     if (had_ended)
         grown.stop_when = (struct stop_when){0};
     json_t *request = spec_resolved(&grown);
@@ -855,9 +892,9 @@ static enum err grow(struct sched *s, struct live *live, uint64_t iterations, en
     bool dropped = memcmp(&grown.stop_when, &live->spec.stop_when, sizeof grown.stop_when) != 0;
     snprintf(log, sizeof log, "extended by %" PRIu64 " iterations%s", iterations,
              dropped ? "; stop_when does not apply any more" : "");
-    enum err code =
-        text != NULL ? store_job_update(s->store, &row, JOB_SET_STATE | JOB_SET_REQUEST, log, info)
-                     : err_set(info, ERR_NO_MEMORY, "no memory");
+    code = text != NULL
+               ? store_job_update(s->store, &row, JOB_SET_STATE | JOB_SET_REQUEST, log, info)
+               : err_set(info, ERR_NO_MEMORY, "no memory");
     free(text);
     if (code != ERR_OK)
         return code;
@@ -891,7 +928,7 @@ static const char *reason_of(enum job_event event, enum job_state to)
     case JOB_EVENT_pause:
         return "paused by its owner";
     case JOB_EVENT_cancel:
-        return "cancelled by its owner; the draws so far are kept";
+        return "cancelled by its owner";
     default:
         return to == JOB_paused    ? "paused by its owner"
                : to == JOB_running ? "running"

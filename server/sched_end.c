@@ -220,8 +220,8 @@ static bool look_at_end(struct sched *s, struct live *live, struct ending *end)
         return false;
     }
     if (end->event == JOB_EVENT_stop)
-        snprintf(end->reason, sizeof end->reason,
-                 "cancelled by its owner; the draws so far are kept");
+        snprintf(end->reason, sizeof end->reason, "cancelled by its owner%s",
+                 sched_furthest(live) > 0 ? "; the draws so far are kept" : " before it began");
     else if (end->stop == LIVE_GO_ON)
         snprintf(end->reason, sizeof end->reason, "all chains are complete");
     else

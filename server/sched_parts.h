@@ -55,6 +55,8 @@ bool sched_runnable(const struct live *live, uint64_t now);
 /* Whether a goes before b. */
 bool sched_before(struct sched *s, const struct live *a, const struct live *b, uint64_t now);
 bool sched_all_done(const struct live *live);
+/* The iteration of the chain that is furthest. */
+uint64_t sched_furthest(const struct live *live);
 void sched_remove(struct sched *s, struct live *live);
 /* Sets the state and whether slices and what happens at the end may go on. */
 void sched_enter(struct sched *s, struct live *live, enum job_state to);

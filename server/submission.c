@@ -214,11 +214,28 @@ static enum err load_again(struct submission *sub, struct app *app, const struct
     return code;
 }
 
+/* Iterations after warm-up of the furthest chain, at least 1. */
+static uint64_t reached(struct app *app, const struct job_row *row, const struct job_spec *spec)
+{
+    struct jobfile *file;
+    struct jobfile_chain chain;
+    uint64_t furthest = spec->warmup + 1;
+    if (jobfile_open(&file, app->store, row->id, NULL) != ERR_OK)
+        return 1;
+    for (uint32_t k = 1; k <= spec->chains; k++)
+        if (jobfile_chain(file, k, &chain, NULL) == ERR_OK && chain.iteration > furthest)
+            furthest = chain.iteration;
+    jobfile_close(file);
+    return furthest - spec->warmup;
+}
+
 /* What is added, and what an unfinished job has not stored yet. */
 static enum err growth(struct submission *sub, struct app *app, const struct job_row *row,
                        uint64_t iterations, uint64_t *bytes)
 {
     struct estimate longer;
+    if (iterations > 0 && job_state_terminal(row->state))
+        sub->spec.iterations = reached(app, row, &sub->spec);
     enum err code = spec_sizes(&sub->spec, &sub->bound, sub->model, &sub->sizes, &sub->info);
     sub->spec.iterations += iterations;
     if (code == ERR_OK)

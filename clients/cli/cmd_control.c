@@ -103,6 +103,7 @@ const struct command cmd_extend = {
     .name = "extend",
     .args = "ID",
     .help = "continue the chains of a job for more iterations",
+    .more = "A job that has ended, also early, goes on from where its furthest chain is.",
     .options = extend_options,
     .run = extend,
 };

@@ -304,6 +304,9 @@ class Interrupted(Case):
         view = self.client.job(job_id)
         self.assertEqual((view["plan"]["state"], view["progress"]["iteration"]), ("pending", 0))
         self.assertIsNone(self.stored_plan(job_id))
+        self.assertEqual(view["reason"], "cancelled by its owner before it began")
+        self.assertProblem(self.client.post("/v1/jobs/%s/extend" % job_id, {"iterations": 10}), 409, "submit it again")
+        self.assertProblem(self.client.get("/v1/jobs/%s/summary" % job_id), 409, "the job has no draws")
 
     def test_an_extension_waits_for_the_plan(self):
         job_id = self.client.submit({**self.spec, "priority": -5})

@@ -27,6 +27,14 @@ const post = (verb) => async (job, body) => {
   if (changed?.id) putChange(changed, asked);
 };
 
+// After warm-up, per chain: what an extension adds to.
+function iterationsSoFar(job) {
+  const asked = Number(job.request?.iterations) || 0;
+  if (!["succeeded", "failed", "cancelled"].includes(job.state)) return asked;
+  const furthest = Math.max(0, ...(job.progress?.chains ?? []).map((c) => c.iteration));
+  return Math.max(0, furthest - (Number(job.request?.warmup) || 0));
+}
+
 const RUN = {
   async pause(job) {
     await post("pause")(job);
@@ -45,10 +53,11 @@ const RUN = {
     toast("Tried again from the last saved state.");
   },
   async extend(job) {
+    const soFar = iterationsSoFar(job);
     const text = await ask({
       title: `Extend “${job.name}”`,
-      text: `The chains go on where they are; the result is that of a run that was long from the start. So far: ${count(job.request?.iterations)} iterations after warm-up per chain.`,
-      label: "How many more per chain", value: String(Number(job.request?.iterations) || 10000), action: "Extend",
+      text: `The chains go on where they are; the result is that of a run that was long from the start. So far: ${count(soFar)} iterations after warm-up per chain.`,
+      label: "How many more per chain", value: String(soFar || 10000), action: "Extend",
       check: (t) => (/^[1-9]\d{0,14}$/.test(t.trim()) ? null : "A whole number from 1 on."),
     });
     if (text !== null) await post("extend")(job, { iterations: Number(text.trim()) });
