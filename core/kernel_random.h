@@ -135,7 +135,7 @@ static inline vf unit_single(vfu bits)
 
 static inline vf below_one(vf u)
 {
-    return vf_select(u < vf_set(1.0f), u, vf_set(0x1.fffffep-1f));
+    return vf_where_less(u, vf_set(1.0f), u, vf_set(0x1.fffffep-1f));
 }
 
 static void rng_uniform_single_(struct rng *rng, float *out, size_t n)
@@ -160,7 +160,7 @@ static void rng_uniform_single_(struct rng *rng, float *out, size_t n)
  * sqrt 2 belongs to the radius and comes with the turn. */
 static inline void normal_pair(vfu one, vfu other, vf *a, vf *b)
 {
-    vf radius = vf_sqrt(-vf_log(unit_single(one))), cosine, sine;
+    vf radius = vf_sqrt(-vf_log_finite(unit_single(one))), cosine, sine;
     vf angle = vf_horner(vf_of_integers((vfi)(other >> 8)), vf_set(0x1p-24f), 0x1p-25f);
     vf_quarter_turn(angle, &cosine, &sine);
     *a = (vf)((vfu)(radius * cosine) ^ (other << 31));

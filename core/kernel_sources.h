@@ -13,8 +13,8 @@
  * an addition, and what a pass needs fits into 16 registers, or 32. */
 #if REGISTER == 64
 #define SOURCE_ROWS    8
-#define SOURCE_SUMS    8
-#define SOURCE_SQUARES 8
+#define SOURCE_SUMS    12
+#define SOURCE_SQUARES 10
 #elif REGISTER == 32
 #define SOURCE_ROWS    4
 #define SOURCE_SUMS    4
@@ -95,32 +95,36 @@ static inline void add_lanes_single(double *sum, const vf lanes[PARTS])
     }
 }
 
-#define REAL           float
-#define VECTOR         vf
-#define GROUP          16
-#define NAME(x)        x##_single
-#define FUSED(a, b, c) vf_fused(a, b, c)
-#define SPREAD(x)      vf_set(x)
+#define REAL                float
+#define VECTOR              vf
+#define GROUP               16
+#define NAME(x)             x##_single
+#define FUSED(a, b, c)      vf_fused(a, b, c)
+#define FUSED_FROM(a, b, c) vf_fused_from(a, b, c)
+#define SPREAD(x)           vf_set(x)
 #include "core/kernel_sources_lanes.h"
 #undef REAL
 #undef VECTOR
 #undef GROUP
 #undef NAME
 #undef FUSED
+#undef FUSED_FROM
 #undef SPREAD
 
-#define REAL           double
-#define VECTOR         vr
-#define GROUP          8
-#define NAME(x)        x##_double
-#define FUSED(a, b, c) ((a) * (b) + (c))
-#define SPREAD(x)      vr_set(x)
+#define REAL                double
+#define VECTOR              vr
+#define GROUP               8
+#define NAME(x)             x##_double
+#define FUSED(a, b, c)      ((a) * (b) + (c))
+#define FUSED_FROM(a, b, c) ((c) - (a) * (b))
+#define SPREAD(x)           vr_set(x)
 #include "core/kernel_sources_lanes.h"
 #undef REAL
 #undef VECTOR
 #undef GROUP
 #undef NAME
 #undef FUSED
+#undef FUSED_FROM
 #undef SPREAD
 
 /* Rows are read 64 bytes at a time. The last ones get a copy behind which there is room, unless the

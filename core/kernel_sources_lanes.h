@@ -4,7 +4,7 @@
  *     VECTOR    one register of them
  *     GROUP     how many make 64 bytes, that is PARTS registers
  *     NAME(x)   the name of a function for this precision
- *     FUSED(a, b, c), SPREAD(x)   a b + c; x in all lanes
+ *     FUSED(a, b, c), FUSED_FROM(a, b, c), SPREAD(x)   a b + c, c - a b, x in all lanes
  *
  * and the functions tanh_halves, which replaces n numbers x, rounded up to 16, by tanh(x/2), and
  * add_lanes, which adds GROUP lanes to sums in double.
@@ -79,8 +79,8 @@ static inline __attribute__((always_inline)) void NAME(products)(const struct so
         const REAL *x = (const REAL *)b->row[i] + column, *slope = slopes + i * b->K + first;
         for (size_t k = 0; k < count; k++)
             for (size_t p = 0; p < PARTS; p++) {
-                VECTOR row = NAME(load)(x + p * STEP), by = -SPREAD(slope[k]), term = by * row;
-                sum[k][p] = FUSED(by, row, sum[k][p]);
+                VECTOR row = NAME(load)(x + p * STEP), by = SPREAD(slope[k]), term = by * row;
+                sum[k][p] = FUSED_FROM(by, row, sum[k][p]);
                 if (squares)
                     sumsq[k][p] = FUSED(term, term, sumsq[k][p]);
             }
@@ -99,36 +99,29 @@ static inline __attribute__((always_inline)) void NAME(products_of)(const struct
                                                                     size_t first, size_t column,
                                                                     size_t count, bool squares)
 {
+#define PRODUCTS(n)                                           \
+    case n:                                                   \
+        NAME(products)(b, slopes, first, column, n, squares); \
+        break;
     switch (count) {
-    case 1:
-        NAME(products)(b, slopes, first, column, 1, squares);
-        break;
-    case 2:
-        NAME(products)(b, slopes, first, column, 2, squares);
-        break;
+        PRODUCTS(1)
+        PRODUCTS(2)
 #if SOURCE_SUMS > 2
-    case 3:
-        NAME(products)(b, slopes, first, column, 3, squares);
-        break;
-    case 4:
-        NAME(products)(b, slopes, first, column, 4, squares);
-        break;
+        PRODUCTS(3)
+        PRODUCTS(4)
 #endif
 #if SOURCE_SUMS > 4
-    case 5:
-        NAME(products)(b, slopes, first, column, 5, squares);
-        break;
-    case 6:
-        NAME(products)(b, slopes, first, column, 6, squares);
-        break;
-    case 7:
-        NAME(products)(b, slopes, first, column, 7, squares);
-        break;
-    case 8:
-        NAME(products)(b, slopes, first, column, 8, squares);
-        break;
+        PRODUCTS(5)
+        PRODUCTS(6)
+        PRODUCTS(7)
+        PRODUCTS(8)
+        PRODUCTS(9)
+        PRODUCTS(10)
+        PRODUCTS(11)
+        PRODUCTS(12)
 #endif
     }
+#undef PRODUCTS
 }
 
 /* In as few passes over the rows as registers allow, with nearly equal numbers of components. */

@@ -75,9 +75,9 @@ static inline vf vf_hazard(vf z)
     }
     vf tail = vf_fused(odd, t, vf_horner(even, t2, c[0])), above = a + 1.0f;
     vf density = (float)INVERSE_SQRT_2PI * vf_exp(-0.5f * (a * a));
-    vfi left = z < vf_set(0.0f);
-    return above * vf_select(left, density, vf_set(1.0f)) /
-           vf_select(left, vf_fused_from(density, tail, above), tail);
+    vf zero = vf_set(0.0f);
+    return above * vf_where_less(z, zero, density, vf_set(1.0f)) /
+           vf_where_less(z, zero, vf_fused_from(density, tail, above), tail);
 }
 
 /* x > 0 below 8 is raised by 8 first: Gamma(x) = Gamma(x + 8)/P, P = x (x + 1) ... (x + 7). */

@@ -2,8 +2,6 @@
  * operations alone: every instruction set gives the same bits, whatever the width of its registers.
  * For the kernels.
  *
- * What is summed over lanes has 16 of them, FPARTS registers, and is folded by vf_sum.
- *
  * Stated errors (tested in tests/unit/vmathf.c): vf_exp 3 ulp on [-86.6, 88.72], 0 below, infinity
  * above; vf_logistic 4 ulp where it exceeds 3e-38, and no less than that; vf_tanh_half 7 ulp;
  * vf_log 3 ulp on normal positive numbers and undefined on the rest; vf_quarter_turn 3e-7 absolute.
@@ -23,7 +21,6 @@
 #define FPARTS (16 / FLOATS)
 
 typedef float vf __attribute__((vector_size(REGISTER), may_alias));
-typedef float vf_unaligned __attribute__((vector_size(REGISTER), aligned(4), may_alias));
 typedef uint32_t vfu __attribute__((vector_size(REGISTER), may_alias));
 typedef int32_t vfi __attribute__((vector_size(REGISTER), may_alias));
 
@@ -37,11 +34,6 @@ static inline vf vf_load(const float *p)
     return *(const vf *)(const void *)p;
 }
 
-static inline vf vf_load_unaligned(const float *p)
-{
-    return *(const vf_unaligned *)(const void *)p;
-}
-
 static inline void vf_store(float *p, vf x)
 {
     *(vf *)(void *)p = x;
@@ -51,6 +43,17 @@ static inline void vf_store(float *p, vf x)
 static inline vf vf_select(vfi mask, vf a, vf b)
 {
     return (vf)(((vfi)a & mask) | ((vfi)b & ~mask));
+}
+
+/* x < y ? a : b. */
+static inline vf vf_where_less(vf x, vf y, vf a, vf b)
+{
+#if defined(__AVX512F__) /* gcc 12 does not find this by itself */
+    __mmask16 less = _mm512_cmp_ps_mask((__m512)x, (__m512)y, _CMP_LT_OQ);
+    return (vf)_mm512_mask_blend_ps(less, (__m512)b, (__m512)a);
+#else
+    return vf_select(x < y, a, b);
+#endif
 }
 
 static inline vf vf_abs(vf x)
@@ -194,18 +197,6 @@ static inline vf vf_horner(vf p, vf x, float c)
     return vf_fused(p, x, vf_set(c));
 }
 
-/* 16 lanes as a number: halves onto each other, always in this order. */
-static inline float vf_sum(const vf part[FPARTS])
-{
-    float x[16];
-    for (size_t i = 0; i < FPARTS; i++)
-        *(vf_unaligned *)(void *)(x + i * FLOATS) = part[i];
-    for (size_t half = 8; half > 0; half /= 2)
-        for (size_t i = 0; i < half; i++)
-            x[i] += x[i + half];
-    return x[0];
-}
-
 /* Adding 1.5 * 2^23 rounds to the nearest whole number and leaves it in the low bits. */
 #define VF_MAGIC 0x1.8p23f
 
@@ -242,10 +233,10 @@ static inline vf vf_within(vf x, float low, float high)
 
 static inline vf vf_exp(vf x)
 {
-    vfi under = x<vf_set(-86.6f), over = x> vf_set(88.72283f);
-    vf power, e = vf_half_exp(vf_within(x, -86.6f, 88.72283f), &power);
-    e = 2.0f * (e * power);
-    return vf_select(under, vf_set(0.0f), vf_select(over, vf_set(__builtin_inff()), e));
+    const float low = -86.6f, high = 88.72283f;
+    vf power, e = vf_half_exp(vf_within(x, low, high), &power);
+    e = vf_where_less(vf_set(high), x, vf_set(__builtin_inff()), 2.0f * (e * power));
+    return vf_where_less(x, vf_set(low), vf_set(0.0f), e);
 }
 
 /* 1/(1 + exp(-x)) as 0.5/(0.5 + exp(-x)/2). */
@@ -269,7 +260,7 @@ static inline vf vf_tanh_half(vf x)
 }
 
 /* log x = k log 2 + log(1 + f), sqrt(1/2) <= 1 + f < sqrt 2, log(1 + f) = f - f^2/2 + f^3 P(f). */
-static inline vf vf_log(vf x)
+static inline vf vf_log_finite(vf x)
 {
     vfu bits = (vfu)x, k = (bits - 0x3f3504f3U + 0x3f800000U) >> 23;
     vf f = (vf)(bits - ((k - 127) << 23)) - 1.0f, z = f * f;
@@ -283,8 +274,13 @@ static inline vf vf_log(vf x)
     p = vf_horner(p, f, 0.3333333134651184f);
     vf y = vf_fused(e, vf_set(0x1.7f7d1cp-20f), f * z * p);
     y = f + vf_fused_from(vf_set(0.5f), z, y);
-    y = vf_fused(e, vf_set(0x1.62e4p-1f), y);
-    return vf_select(x < vf_set(__builtin_inff()), y, x); /* infinity and NaN are their own */
+    return vf_fused(e, vf_set(0x1.62e4p-1f), y);
+}
+
+/* Infinity and NaN are their own. */
+static inline vf vf_log(vf x)
+{
+    return vf_where_less(x, vf_set(__builtin_inff()), vf_log_finite(x), x);
 }
 
 /* sqrt 2 times cos and sin of v pi/2, v in [0, 1], from cos and sin of x = (v - 1/2) pi/2: both are

@@ -134,17 +134,6 @@ Test(vmathf, floats_and_doubles_are_turned_into_each_other_in_order)
     }
 }
 
-Test(vmathf, a_sum_is_folded_from_16_lanes)
-{
-    vf part[FPARTS];
-    float want = 0.0f;
-    for (size_t k = 0; k < 16; k++) {
-        part[k / FLOATS][k % FLOATS] = (float)(1u << k);
-        want += (float)(1u << k);
-    }
-    cr_assert_eq(vf_sum(part), want);
-}
-
 /* ---- fused multiply-adds ---- */
 
 static uint32_t scramble(uint32_t x)
