@@ -63,6 +63,18 @@ static enum err check_classes(const struct dataset *data, const char *which, siz
     return ERR_OK;
 }
 
+/* Classes that are counted from 1 would make a class 0 of the prior alone. */
+static enum err check_first(const struct dataset *train, size_t classes, struct err_info *info)
+{
+    for (size_t i = 0; i < train->N; i++)
+        if (train->y[i] == 0.0)
+            return ERR_OK;
+    return err_set(info, ERR_INVALID,
+                   "softmax: no row of the training data has class 0, and some have class %zu; "
+                   "classes are counted from 0",
+                   classes - 1);
+}
+
 static enum err init(struct model **out, const double *params, const struct dataset *train,
                      const struct dataset *test, struct err_info *info)
 {
@@ -72,6 +84,8 @@ static enum err init(struct model **out, const double *params, const struct data
         return code;
     size_t classes = count_classes(train), free = classes - 1;
     code = check_classes(train, "training", classes, info);
+    if (code == ERR_OK)
+        code = check_first(train, classes, info);
     if (code == ERR_OK && test != NULL)
         code = check_classes(test, "test", classes, info);
     if (code == ERR_OK)

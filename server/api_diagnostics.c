@@ -42,23 +42,6 @@ static void diagnosis_release(struct diagnosis *d)
     jobfile_history_release(&d->history);
 }
 
-/* Limits may have been lowered since the job was accepted. */
-static enum err read_spec(struct job_spec *out, const char *request, struct err_info *info)
-{
-    json_t *json;
-    struct mistakes mistakes = {0};
-    struct job_limits none = {0};
-    enum err code = json_parse(&json, request, strlen(request), info);
-    if (code != ERR_OK)
-        return code;
-    code = spec_parse(out, json, &none, &mistakes);
-    json_decref(json);
-    if (code == ERR_INVALID)
-        return err_set(info, ERR_CORRUPT, "the stored request cannot be read: %s",
-                       mistakes.items[0].detail);
-    return code;
-}
-
 static enum err diagnosis_read(struct diagnosis *d, struct app *app, struct err_info *info)
 {
     measure_worst(app, d->row, &d->worst);
@@ -322,7 +305,7 @@ static json_t *efficiency_json(const struct diagnosis *d, const json_t *verdict)
     json_put(&doc, "ess_per_gradient", json_number(w->min_ess_bulk / (double)e->iterations));
     json_put(&doc, "cost_to_target", cost_json(d, verdict));
     if (isnan(w->min_ess_bulk))
-        json_put(&doc, "reason", json_text("the effective sample size is not known yet"));
+        json_put(&doc, "reason", json_text("the effective sample size is not known"));
     return doc;
 }
 
@@ -402,7 +385,7 @@ static void answer(struct call *call, struct diagnosis *d)
 {
     struct err_info info;
     json_t *doc = json_object();
-    enum err code = read_spec(&d->spec, d->row->request, &info);
+    enum err code = spec_stored(&d->spec, d->row->request, &info);
     if (code == ERR_OK) {
         code = diagnosis_read(d, call->app, &info);
         if (code == ERR_OK)

@@ -14,7 +14,6 @@
 
 /* A draw takes about 0.2 us to measure and 0.2 kB of memory while its column is measured. */
 #define DRAWS_PER_REQUEST 40000000u
-#define DRAWS_PER_COLUMN  1000000u
 #define DRAWS_FOR_BIASES  8000000u /* of all parameters, beside the page that was asked for */
 #define DRAWS_LEAST       200u     /* per chain: fewer say nothing */
 
@@ -82,7 +81,7 @@ enum err measure_size(struct jobfile *file, struct measure_size *out, struct err
 static uint64_t draws_per_column(const struct measure_size *size)
 {
     uint64_t all = size->draws * size->chains;
-    return all < 1 ? 1 : all < DRAWS_PER_COLUMN ? all : DRAWS_PER_COLUMN;
+    return all < 1 ? 1 : all < SUMMARY_COLUMN_DRAWS ? all : SUMMARY_COLUMN_DRAWS;
 }
 
 size_t measure_columns_at_once(const struct measure_size *size)
@@ -100,7 +99,7 @@ size_t measure_draws_at_once(const struct measure_size *size, size_t columns)
 
 static size_t bounded(size_t max_draws, uint32_t chains)
 {
-    size_t most = DRAWS_PER_COLUMN / chains;
+    size_t most = SUMMARY_COLUMN_DRAWS / chains;
     return max_draws > 0 && max_draws < most ? max_draws : most;
 }
 

@@ -216,6 +216,6 @@ json_t *row_efficiency_json(const struct measure_worst *worst, const struct meas
     json_put(&doc, "min_ess_bulk", json_number(worst->min_ess_bulk));
     put_efficiency(&doc, worst->min_ess_bulk, effort);
     if (isnan(worst->min_ess_bulk))
-        json_put(&doc, "reason", json_text("the effective sample size is not known yet"));
+        json_put(&doc, "reason", json_text("the effective sample size is not known"));
     return doc;
 }

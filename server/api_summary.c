@@ -129,6 +129,21 @@ static json_t *next_json(const struct request_for_summary *r, uint64_t end)
     return end < r->columns.count ? json_text(text) : json_null();
 }
 
+/* A page with all parameters tells the worst of them itself, from the same draws as its rows. */
+static void find_worst(struct call *call, const struct job_row *row,
+                       const struct request_for_summary *r, struct measure_worst *out)
+{
+    struct summary_head head;
+    measure_worst(call->app, row, out);
+    summary_worst(&r->page, &head);
+    if (r->page.count < r->about.width || head.worst == SIZE_MAX)
+        return;
+    out->max_rhat = head.max_rhat;
+    out->min_ess_bulk = head.min_ess_bulk;
+    out->min_ess_tail = head.min_ess_tail;
+    snprintf(out->worst, sizeof out->worst, "%s", jobfile_name(r->file, head.worst));
+}
+
 static void put_whole(json_t **doc, struct call *call, const struct job_row *row,
                       const struct request_for_summary *r)
 {
@@ -138,7 +153,7 @@ static void put_whole(json_t **doc, struct call *call, const struct job_row *row
                              .file = r->file,
                              .row = row,
                              .table = &r->whole};
-    measure_worst(call->app, row, &worst);
+    find_worst(call, row, r, &worst);
     json_put(doc, "efficiency", row_efficiency_json(&worst, &r->effort));
     if (!isnan(r->target))
         json_put(doc, "cost",

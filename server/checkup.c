@@ -55,7 +55,8 @@ static size_t watch_stride(size_t width)
 static size_t draws_per_chain(const struct look *l, size_t columns)
 {
     size_t budget = l->depth == CHECKUP_LIVE ? LIVE_DRAWS : FINAL_DRAWS;
-    size_t draws = budget / ((columns > 0 ? columns : 1) * l->about.chains);
+    size_t share = budget / (columns > 0 ? columns : 1);
+    size_t draws = (share < SUMMARY_COLUMN_DRAWS ? share : SUMMARY_COLUMN_DRAWS) / l->about.chains;
     double wanted = ESS_DRAWS * l->job->spec->stop_when.ess / (double)l->about.chains;
     size_t least = columns > FINAL_COLUMNS ? WIDE_DRAWS : LEAST_DRAWS;
     draws = draws > least ? draws : least;

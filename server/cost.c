@@ -13,6 +13,13 @@ static double counted_bias(double bias, double error)
     return sqrt(bias * bias - error * error);
 }
 
+/* What the reference itself leaves open about the bias: the job's own part is taken out. */
+static double reference_error(const struct cost_setting *s)
+{
+    double square = s->bias_error * s->bias_error - s->mcse * s->mcse;
+    return square > 0.0 ? sqrt(square) : 0.0;
+}
+
 void cost_make(struct cost *out, const struct cost_setting *s)
 {
     double bias = counted_bias(s->bias, s->bias_error), iterations = s->warmup + s->after;
@@ -35,6 +42,13 @@ void cost_make(struct cost *out, const struct cost_setting *s)
                  "the bias alone is %.3g posterior sd, and the target error %.3g: more draws do "
                  "not help",
                  bias, s->target);
+        return;
+    }
+    if (reference_error(s) > 0.5 * s->target) {
+        snprintf(out->reason, sizeof out->reason,
+                 "the reference is known to %.2g posterior sd only: whether the bias leaves room "
+                 "for the target error %.3g cannot be told",
+                 reference_error(s), s->target);
         return;
     }
     double factor = s->mcse * s->mcse / ((s->target - bias) * (s->target + bias));

@@ -20,8 +20,9 @@ struct cost_setting {
 
 /* For the whole job from its start, as it would be with chains of another length: warm-up is paid
  * once, whatever comes after it grows with the number of draws. NaN with a reason where the target
- * cannot be reached or nothing is known, which is so as well when the chains are in different
- * places: then no effective sample size means anything. */
+ * cannot be reached, the reference is not known well enough to tell, or nothing is known, which is
+ * so as well when the chains are in different places: then no effective sample size means anything.
+ */
 struct cost {
     double bias;  /* as counted: 0 where it is not known or within two of its errors, otherwise with
                      the part taken out that noise adds on average */

@@ -11,6 +11,9 @@
 
 struct summary_row;
 
+/* Draws of one column, all chains together, that anybody looks at: 0.2 s and 0.2 GB. */
+#define SUMMARY_COLUMN_DRAWS 1000000u
+
 /* How much of a job is summarised. */
 struct summary_range {
     size_t first, count;     /* columns; counted in steps of `stride` */

@@ -282,8 +282,9 @@ static enum err explain_line(const struct csv *csv, const char *line, size_t num
     size_t count = count_cells(cells);
     if (count != columns)
         return err_set(info, ERR_MALFORMED,
-                       "%s, line %zu has %zu cells where line 1 has %zu (separated by %s)",
-                       csv->input->name, number, count, columns, separator_name(csv->separator));
+                       "%s, line %zu has %zu cell%s where line 1 has %zu (separated by %s)",
+                       csv->input->name, number, count, count == 1 ? "" : "s", columns,
+                       separator_name(csv->separator));
     struct cell cell;
     for (size_t i = 0; next_cell(&cells, &cell); i++) {
         double value;

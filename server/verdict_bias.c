@@ -341,6 +341,9 @@ static void say_noise_unknown(const struct verdict_look *look, json_t **unknown)
     if (corrects(look->context->spec) && look->about.N > 0 && ratio > CORRECTION && ratio <= 1.0)
         json_add(unknown, json_text("whether correlated parameters come out too narrow (the "
                                     "correction treats each alone)"));
+    if (look->context->spec->step.kind == STEP_SCHEDULE)
+        json_add(unknown,
+                 json_text("what weights would change (steps decrease, draws count alike)"));
     if (state == TOLERANCE_NOT_YET)
         json_add(unknown, json_text("the gradient noise (looked at after warm-up)"));
     if (state == TOLERANCE_ONE_ROW)

@@ -97,7 +97,8 @@ char *human_real(char *out, double value)
 {
     if (!isfinite(value))
         return dash(out);
-    snprintf(out, HUMAN_SIZE, "%.5g", value);
+    bool large = fabs(value) >= 1e5 && fabs(value) < 1e15;
+    snprintf(out, HUMAN_SIZE, large ? "%.0f" : "%.5g", value);
     return out;
 }
 

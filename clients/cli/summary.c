@@ -214,11 +214,13 @@ static void print_cost(const json_t *summary, FILE *file)
 void summary_print(const json_t *summary, FILE *file)
 {
     const json_t *rows = get_array(summary, "parameters"), *reference;
-    char draws[HUMAN_SIZE], chains[HUMAN_SIZE];
+    char draws[HUMAN_SIZE], stored[HUMAN_SIZE], chains[HUMAN_SIZE];
+    bool part = !isnan(get_number(summary, "draws_stored"));
     if (json_array_size(rows))
         print_table(rows, file);
-    fprintf(file, "%s%s draws from %s chains%s%s\n", term_style(file, STYLE_DIM),
-            human_whole(draws, get_number(summary, "draws")),
+    fprintf(file, "%s%s%s%s draws from %s chains%s%s\n", term_style(file, STYLE_DIM),
+            human_whole(draws, get_number(summary, "draws")), part ? " of " : "",
+            part ? human_whole(stored, get_number(summary, "draws_stored")) : "",
             human_whole(chains, get_number(summary, "chains")),
             list_has_more(summary) ? "; more parameters with --limit N" : "", term_plain(file));
     print_cost(summary, file);

@@ -124,6 +124,22 @@ export default {
     await card.getByText("What it rests on").waitFor();
   },
 
+  async "a job that failed before its plan was made awaits nothing"(t) {
+    const page = await t.page(null);
+    const failed = { state: "failed", reason: "no point of finite density", verdict: null, plan: { state: "pending", auto: ["step_size"] }, progress: null };
+    await withJob(page, planned.id, failed);
+    await page.goto(`${t.daemon.url}/#/jobs/${planned.id}`);
+    await page.getByLabel("Plan", { exact: true }).getByText("The job ended before it was made.").waitFor();
+    await page.getByText("The job ended before its first draws after warm-up.").waitFor();
+    await tab(page, "Traces");
+    await page.getByText("The job ended before its first: no point of finite density.").waitFor();
+    t.allow(/status of 404 .*2fZtPUqKzTqXJtNyv2ppdN/);
+    await page.goto(`${t.daemon.url}/#/jobs/2fZtPUqKzTqXJtNyv2ppdN`);
+    await page.locator(".page").getByRole("link", { name: "All jobs" }).waitFor();
+    assert.equal(await page.getByRole("button", { name: "Try again" }).count(), 0);
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+  },
+
   async "a plan is followed from its beginning to its end"(t) {
     asks(t);
     const page = await t.page("/new");

@@ -167,8 +167,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if found is None:
             return None
         if parts[1] == "summary":
-            return self.page(fake.parameters, arguments, "parameters", draws=4000, chains=2,
-                             **fake.summary)
+            return self.page(fake.parameters, arguments, "parameters", chains=2,
+                             **{"draws": 4000, **fake.summary})
         if parts[1] == "draws":
             return self.send_draws(arguments)
         if parts[1] == "log":

@@ -227,6 +227,17 @@ class Look(Case):
         self.assertEqual(lines[5], "4000 draws from 2 chains")
         self.assertEqual(len({len(line) for line in lines[:5]}), 1)
 
+    def test_summary_of_a_part_of_the_draws_says_so_and_large_numbers_are_plain(self):
+        self.fake.add("01aa")
+        self.fake.parameters = [parameter("theta[1]", ess_bulk=794871.2, ess_per_second=284531.4)]
+        self.fake.summary = {"draws": 800000, "draws_stored": 1600000,
+                             "efficiency": {"cpu_seconds": 2.0, "ess_per_second": 284531.4,
+                                            "ess_per_gradient": 0.5}}
+        lines = self.barker("summary", "01aa").out.splitlines()
+        self.assertIn("284531", lines[1])
+        self.assertEqual(lines[2], "800000 of 1600000 draws from 2 chains")
+        self.assertIn("smallest bulk ESS: 284531 per second", lines[3])
+
     def test_summary_passes_its_options_and_shows_biases(self):
         self.fake.add("01aa")
         bias = {"mean": 2.4, "sd": 0.5, "bias_mean": 0.0123456, "mcse_bias_mean": 0.021,

@@ -354,8 +354,20 @@ class Summary(Case):
         none = alice.run(toy(save={"params": []}))["id"]
         summary = alice.read("/v1/jobs/%s/summary" % none)
         self.assertEqual(summary["parameters"], [])
+        self.assertEqual(summary["efficiency"]["reason"], "the effective sample size is not known")
         for path in ("draws", "trace", "density", "metrics", "diagnostics"):
             self.assertEqual(alice.get("/v1/jobs/%s/%s" % (none, path)).status, 200, path)
+
+
+    def test_many_draws_have_one_effective_sample_size(self):
+        done = alice.run(toy(model={"name": "noisy_normal", "noise_scale": 0}, iterations=80000, warmup=0,
+                             chains=16, sampler={"name": "sgbd", "step_size": 1.5}))
+        answer = alice.read("/v1/jobs/%s/summary" % done["id"])
+        self.assertLessEqual(answer["draws"], 1000000)
+        self.assertEqual(answer["draws_stored"], 1280000)
+        ess = answer["parameters"][0]["ess_bulk"]
+        self.assertEqual(answer["efficiency"]["min_ess_bulk"], ess)
+        self.assertEqual(done["summary"]["min_ess_bulk"], ess)
 
 
 class Plots(Case):

@@ -55,6 +55,17 @@ Test(model_regression, a_response_outside_the_law_is_named_with_its_row)
     }
 }
 
+Test(model_regression, classes_that_are_counted_from_1_are_refused)
+{
+    struct fixture f;
+    fixture_model(&model_softmax, PRECISION_DOUBLE, &f);
+    for (size_t i = 0; i < f.train.N; i++)
+        fixture_set_y(&f.train, i, (double)(1 + i % 3));
+    refused(&f, &model_softmax,
+            "no row of the training data has class 0, and some have class 3; classes are counted");
+    fixture_release(&f);
+}
+
 /* ---- offsets ---- */
 
 /* One more covariate with coefficient 1 is the same. */

@@ -421,7 +421,7 @@ static const struct bad bad[] = {
     {"1\n \r\n2\n", 0, ERR_MALFORMED,
      "x.csv, line 2 is blank; blank lines are allowed only at the end"},
     {"1,2\n3\n", 0, ERR_MALFORMED,
-     "x.csv, line 2 has 1 cells where line 1 has 2 (separated by commas)"},
+     "x.csv, line 2 has 1 cell where line 1 has 2 (separated by commas)"},
     {"1,2\n3,4,5\n", 0, ERR_MALFORMED,
      "x.csv, line 2 has 3 cells where line 1 has 2 (separated by commas)"},
     {"1\t2\n3\t4\t\n", 0, ERR_MALFORMED,
@@ -641,7 +641,7 @@ Test(table, short_lines_under_a_wide_first_one_do_not_ask_for_much)
     memcpy(text, first, wide - 1);
     memcpy(text + wide - 1, rest, lines);
     expect_refusal(text, wide - 1 + lines, (size_t)64 << 10, ERR_MALFORMED,
-                   "x.csv, line 2 has 1 cells where line 1 has 1000 (separated by commas)");
+                   "x.csv, line 2 has 1 cell where line 1 has 1000 (separated by commas)");
     free(text);
     free(rest);
     free(first);

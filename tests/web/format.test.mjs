@@ -40,6 +40,10 @@ export default {
     assert.equal(f.time(new Date(2025, 11, 31, 23, 59, 0).toISOString(), now), "31 Dec 2025");
     assert.equal(f.time("not a time", now), "–");
   },
+  "what has ended is over, what has not is not": () => {
+    assert.deepEqual(["queued", "running", "paused", "succeeded", "failed", "cancelled"].map((state) => f.isOver({ state })), [false, false, false, true, true, true]);
+    assert.equal(f.isOver(null), false);
+  },
   "samplers and models have names in either form": () => {
     assert.equal(f.samplerName({ sampler: { name: "sgbd", variant: "corrected" } }), "sgbd, corrected");
     assert.equal(f.samplerName({ sampler: "barker_mh" }), "barker_mh");

@@ -129,6 +129,9 @@ export function modelName(request) {
   return !model ? NONE : typeof model === "string" ? model : model.name;
 }
 
+// Nothing more will come of it by itself.
+export const isOver = (job) => ["succeeded", "failed", "cancelled"].includes(job?.state);
+
 export function plural(n, one, many = one + "s") {
   return `${count(n)} ${n === 1 ? one : many}`;
 }

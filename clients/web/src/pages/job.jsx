@@ -1,5 +1,6 @@
 // One job: what it is, how far it is, how far its draws can be trusted.
 import { useEffect, useRef } from "preact/hooks";
+import { isOver } from "../format.js";
 import { putJobs } from "../live.js";
 import { useResource } from "../resource.js";
 import { useQuery } from "../router.js";
@@ -32,6 +33,7 @@ const VIEWS = [
 export const hasDraws = (job) => (job.progress?.iteration ?? 0) > 0;
 
 function NoDraws({ job }) {
+  if (isOver(job)) return <Empty title="No draws">The job ended before its first: {job.reason}.</Empty>;
   return <Empty title="No draws yet">{job.state === "queued" ? `The job waits: ${job.reason}.` : job.reason} This page goes on by itself.</Empty>;
 }
 
@@ -48,7 +50,7 @@ export function Job({ id }) {
     if (job) document.title = `${job.name} · barkerd`;
   }, [job?.name]);
 
-  if (!job) return loaded.error ? <div class="page"><Failure error={loaded.error} retry={loaded.reload} /></div> : <Loading what="the job" />;
+  if (!job) return loaded.error ? <div class="page"><Failure error={loaded.error} retry={loaded.error.status === 404 ? null : loaded.reload} /><p class="note"><a href="#/jobs">All jobs</a></p></div> : <Loading what="the job" />;
   if (job.deleted) return <div class="page"><Empty title={`“${job.name}” is in the trash`}><a href="#/jobs?trash=true">It can be restored there</a> for a while.</Empty></div>;
   const [name, , View, needsDraws] = VIEWS.find(([key]) => key === tab) ?? VIEWS[0];
   return (

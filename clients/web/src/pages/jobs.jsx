@@ -103,13 +103,13 @@ function columnsOf(trash, onTag, gone) {
     { key: "name", label: "Name", width: "minmax(9rem, 2.4fr)", render: (j) => <NameCell job={j} onTag={onTag} /> },
     { key: "owner", label: "Owner", width: "minmax(3.5rem, .5fr)", render: (j) => j.owner },
     { key: "model", label: "Model", width: "minmax(6rem, .8fr)", render: (j) => <span title={modelName(j.request)}>{modelName(j.request)}</span> },
-    { key: "sampler", label: "Sampler", width: "minmax(6.5rem, .9fr)", render: (j) => <span title={samplerName(j.request)}>{samplerName(j.request)}</span> },
+    { key: "sampler", label: "Sampler", width: "minmax(7.5rem, 1.1fr)", render: (j) => <span title={samplerName(j.request)}>{samplerName(j.request)}</span> },
     { key: "progress", label: "Progress", width: "minmax(8.5rem, 1fr)", render: (j) => <ProgressCell job={j} /> },
     { key: "rhat", label: "R-hat", title: "The largest of all saved parameters; below 1.01 the chains agree", width: "3.2rem", align: "right", render: (j) => <RhatText value={j.summary?.max_rhat} /> },
     { key: "ess", label: "ESS", title: "The smallest bulk effective sample size; 400 and more give stable quantiles", width: "3.8rem", align: "right", render: (j) => <EssText value={j.summary?.min_ess_bulk} /> },
     { key: "mixing", label: "Mixing", title: "Whether the chains agree, in the words of the verdict", width: "4.4rem", align: "indent", render: (j) => <Verdict text={j.verdict} part="mixing" /> },
-    { key: "bias", label: "Bias", title: "Whether they agree on the right distribution: gradient noise, step size, Stein, energy, reference", width: "5.8rem", render: (j) => <Verdict text={j.verdict} part="bias" /> },
-    { key: "elapsed", label: "Elapsed", width: "5rem", align: "right", render: (j) => <span title={`submitted ${time(j.created_at)}`}>{elapsed(j)}</span> },
+    { key: "bias", label: "Bias", title: "Whether they agree on the right distribution: gradient noise, step size, Stein, energy, reference", width: "5.2rem", render: (j) => <Verdict text={j.verdict} part="bias" /> },
+    { key: "elapsed", label: "Elapsed", width: "4.4rem", align: "right", render: (j) => <span title={`submitted ${time(j.created_at)}`}>{elapsed(j)}</span> },
     { key: "actions", label: "", width: "2.2rem", render: (j) => <Actions job={j} trash={trash} gone={gone} /> },
   ];
 }
@@ -122,7 +122,7 @@ const LEVELS = {
 
 function Verdict({ text, part }) {
   const [, level] = LEVELS[part].exec(text || "") || [];
-  if (!level || level === "unknown") return <span class="dim" title={text || "No verdict yet"}>{level ? "?" : "–"}</span>;
+  if (!level || level === "unknown") return <span class="dim" title={text || "No verdict"}>{level ? "?" : "–"}</span>;
   return <span title={text}><Level level={level} /></span>;
 }
 

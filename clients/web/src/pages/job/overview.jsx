@@ -1,6 +1,6 @@
 // The verdict with what it rests on, each chain's progress, mixing over time, efficiency.
 import { useState } from "preact/hooks";
-import { count, duration, ess, number, percent, rhat } from "../../format.js";
+import { count, duration, ess, isOver, number, percent, rhat } from "../../format.js";
 import { Plot } from "../../plot.jsx";
 import { useResource } from "../../resource.js";
 import { useQuery } from "../../router.js";
@@ -30,7 +30,7 @@ export function Overview({ job }) {
 function Verdict({ job, verdict }) {
   const narrow = useNarrow();
   const sentence = verdict?.sentence ?? job.verdict;
-  if (!sentence) return <div class="card verdict"><b>No verdict yet.</b> <span class="dim">It comes with the first draws after warm-up.</span></div>;
+  if (!sentence) return <div class="card verdict"><b>{isOver(job) ? "No verdict." : "No verdict yet."}</b> <span class="dim">{isOver(job) ? "The job ended before its first draws after warm-up." : "It comes with the first draws after warm-up."}</span></div>;
   const tone = worst(toneOf(verdict?.mixing?.level), toneOf(verdict?.bias?.level));
   return (
     <section class={`card verdict ${tone}`} aria-label="Verdict">

@@ -1,5 +1,5 @@
 // What was left to the daemon, what it chose and why.
-import { count, duration, number } from "../../format.js";
+import { count, duration, isOver, number } from "../../format.js";
 import { CENTRES, ESTIMATORS, listed, planningNow, PRECONDITIONS, settingName } from "../../planwords.js";
 import { ProgressBar } from "../../ui/meter.jsx";
 
@@ -21,7 +21,7 @@ function Pending({ job }) {
   const names = (job.plan.auto ?? []).map(settingName);
   return (
     <>
-      <p role="status">{now ? <><b>Planning:</b> {now}.</> : "Made before the first iteration."}</p>
+      <p role="status">{now ? <><b>Planning:</b> {now}.</> : isOver(job) ? "The job ended before it was made." : "Made before the first iteration."}</p>
       {now && <ProgressBar value={null} tone="planning" label="Planning" />}
       {names.length > 0 && <p class="dim">Left to the daemon: {listed(names)}.</p>}
     </>
