@@ -740,8 +740,7 @@ void chain_save(const struct chain *c, void *bytes)
     memcpy((unsigned char *)bytes + sizeof saved, c->state, c->layout.total);
 }
 
-static enum err check_saved(const struct chain *c, const void *bytes, size_t size,
-                            struct err_info *info)
+enum err chain_saved_check(const void *bytes, size_t size, struct err_info *info)
 {
     struct saved saved;
     if (size < sizeof saved)
@@ -757,6 +756,17 @@ static enum err check_saved(const struct chain *c, const void *bytes, size_t siz
                                             (const unsigned char *)bytes + sizeof saved,
                                             size - sizeof saved))
         return err_set(info, ERR_CORRUPT, "saved chain: damaged (length or checksum)");
+    return ERR_OK;
+}
+
+static enum err check_saved(const struct chain *c, const void *bytes, size_t size,
+                            struct err_info *info)
+{
+    struct saved saved;
+    enum err code = chain_saved_check(bytes, size, info);
+    if (code != ERR_OK)
+        return code;
+    memcpy(&saved, bytes, sizeof saved);
     if (saved.fingerprint != c->fingerprint || saved.size != c->layout.total)
         return err_set(info, ERR_CONFLICT, "saved chain: belongs to another configuration");
     return ERR_OK;

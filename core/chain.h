@@ -96,6 +96,8 @@ void chain_drain(struct chain *chain);
  * bytes. */
 size_t chain_save_size(const struct chain *chain);
 void chain_save(const struct chain *chain, void *bytes);
+/* ERR_CORRUPT unless these bytes are as chain_save wrote them, for whatever chain. */
+enum err chain_saved_check(const void *bytes, size_t size, struct err_info *info);
 
 /* Running moments of every parameter over all iterations after warm-up (not only the saved ones);
  * with 4096 parameters or more, or more than 16 in a dense frame, over every eighth: neighbours are

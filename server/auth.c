@@ -66,13 +66,6 @@ bool role_parse(const char *text, enum role *out)
     return false;
 }
 
-bool user_name_valid(const char *name)
-{
-    size_t length = strlen(name);
-    return length > 0 && length < USER_NAME_SIZE &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-") == length;
-}
-
 /* ---- what is in memory ---- */
 
 static struct member *find_user(const struct auth *auth, const char *name)

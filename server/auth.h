@@ -68,6 +68,5 @@ enum err auth_ticket_redeem(struct auth *auth, const char *ticket, const char *a
 
 const char *role_name(enum role role);
 bool role_parse(const char *text, enum role *out);
-bool user_name_valid(const char *name);
 
 #endif

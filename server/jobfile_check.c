@@ -1,4 +1,5 @@
 /* What SQLite cannot check about a job file. */
+#include "core/chain.h"
 #include "server/jobfile_parts.h"
 
 #include <stdio.h>
@@ -52,6 +53,20 @@ static enum err count_rows(struct db *db, const char *sql, uint64_t chain, uint6
     return query_close(&q, info);
 }
 
+static enum err check_state(const struct checker *c, uint32_t chain, struct err_info *info)
+{
+    struct query q;
+    size_t size;
+    query_open(&q, c->db, "SELECT bytes FROM state WHERE chain = ?");
+    query_int(&q, chain);
+    if (query_next(&q)) {
+        const void *bytes = query_get_blob(&q, 0, &size);
+        if (chain_saved_check(bytes, size, NULL) != ERR_OK)
+            problem(c, chain, "its saved state is damaged: it cannot go on");
+    }
+    return query_close(&q, info);
+}
+
 static enum err check_chain(const struct checker *c, uint32_t chain, struct err_info *info)
 {
     struct jobfile_progress p;
@@ -71,7 +86,7 @@ static enum err check_chain(const struct checker *c, uint32_t chain, struct err_
                           chain, &vectors, info);
     if (code == ERR_OK && vectors > 0)
         problem(c, chain, "a vector has not one number per parameter");
-    return code;
+    return code == ERR_OK ? check_state(c, chain, info) : code;
 }
 
 static enum err check_names(const struct checker *c, struct err_info *info)

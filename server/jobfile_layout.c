@@ -10,7 +10,7 @@ struct jobfile_layout jobfile_layout_choose(const struct jobfile_meta *meta)
                                         .d = meta->d,
                                         .N = meta->N,
                                         .chains = meta->chains,
-                                        .thin = meta->thin,
+                                        .thin = meta->thin > 0 ? meta->thin : 1,
                                         .warmup = meta->warmup}};
     while (meta->metrics != NULL && meta->metrics[l.info.metric_width] != NULL)
         l.info.metric_width++;
@@ -36,10 +36,10 @@ size_t jobfile_block_columns(const struct jobfile_layout *l, size_t block)
 
 static bool plausible(const struct jobfile_layout *l, unsigned found, unsigned wanted)
 {
-    return found == wanted && l->info.chains > 0 && l->info.width <= INT32_MAX &&
-           l->info.d <= INT32_MAX && l->tile_columns > 0 && l->tile_columns <= TILE_COLUMNS_MOST &&
-           l->tile_draws > 0 && l->tile_draws <= TILE_DRAWS &&
-           l->tile_draws * l->tile_columns <= TILE_VALUES;
+    return found == wanted && l->info.chains > 0 && l->info.thin > 0 &&
+           l->info.width <= INT32_MAX && l->info.d <= INT32_MAX && l->tile_columns > 0 &&
+           l->tile_columns <= TILE_COLUMNS_MOST && l->tile_draws > 0 &&
+           l->tile_draws <= TILE_DRAWS && l->tile_draws * l->tile_columns <= TILE_VALUES;
 }
 
 static void take_number(struct jobfile_layout *l, const char *key, uint64_t value, unsigned *found)
@@ -120,7 +120,14 @@ enum err jobfile_progress_read(struct db *db, uint32_t chain, struct jobfile_pro
                                                    .moment_count = query_get_count(&q, 5),
                                                    .noise_count = query_get_count(&q, 6)},
                                          .packed = query_get_count(&q, 7)};
-    return query_close(&q, info);
+    const struct jobfile_chain *c = &out->chain;
+    enum err code = query_close(&q, info);
+    if (code == ERR_OK && (c->iteration > INT64_MAX || c->draws > INT64_MAX ||
+                           c->metrics > INT64_MAX || out->packed > INT64_MAX))
+        code = err_set(info, ERR_CORRUPT,
+                       "chain %u: %lld iterations and %lld draws cannot have been stored", chain,
+                       (long long)c->iteration, (long long)c->draws);
+    return code;
 }
 
 enum err jobfile_version_check(struct db *db, const char *job, bool writer, struct err_info *info)

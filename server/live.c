@@ -29,20 +29,8 @@ struct team { /* chains of one slice, from 0 */
 
 static enum err parse_request(struct live *live, const char *request, struct err_info *info)
 {
-    json_t *json;
-    struct mistakes mistakes = {0};
-    enum err code = json_parse(&json, request, strlen(request), info);
-    if (code != ERR_OK)
-        return code;
-    /* Limits may have been lowered since; what was accepted stays accepted. */
-    struct job_limits none = {0};
     spec_release(&live->spec);
-    code = spec_parse(&live->spec, json, &none, &mistakes);
-    json_decref(json);
-    if (code == ERR_INVALID)
-        return err_set(info, ERR_CORRUPT, "the stored request cannot be read: %s: %s",
-                       mistakes.items[0].pointer, mistakes.items[0].detail);
-    return code;
+    return spec_stored(&live->spec, request, info);
 }
 
 /* A file that is there has the plan: they are made together. The catalogue may not have heard of it

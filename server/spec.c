@@ -2,6 +2,7 @@
 #include "server/spec.h"
 #include "core/adapt.h"
 #include "server/audit.h"
+#include "server/json.h"
 #include "server/spec_parts.h"
 
 #include <inttypes.h>
@@ -377,6 +378,24 @@ enum err spec_parse(struct job_spec *out, const json_t *json, const struct job_l
     if (p.failure != ERR_OK)
         spec_release(out);
     return p.failure;
+}
+
+enum err spec_stored(struct job_spec *out, const char *text, struct err_info *info)
+{
+    static const struct job_limits none = {0};
+    struct mistakes mistakes = {0};
+    struct err_info why = {0};
+    json_t *json;
+    *out = (struct job_spec){0};
+    enum err code = json_parse(&json, text, strlen(text), &why);
+    if (code == ERR_OK)
+        code = spec_parse(out, json, &none, &mistakes);
+    json_decref(json);
+    if (code == ERR_OK || code == ERR_NO_MEMORY)
+        return code == ERR_OK ? ERR_OK : err_set(info, code, "no memory for the job's request");
+    if (mistakes.count > 0)
+        err_set(&why, code, "%s: %s", mistakes.items[0].pointer, mistakes.items[0].detail);
+    return err_set(info, ERR_CORRUPT, "the stored request cannot be read: %s", why.message);
 }
 
 void spec_names_free(char **names, size_t count)

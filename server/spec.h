@@ -120,6 +120,9 @@ struct job_spec {
  * the caller. */
 enum err spec_parse(struct job_spec *out, const json_t *json, const struct job_limits *limits,
                     struct mistakes *mistakes);
+/* The request of a job as the catalogue keeps it, whatever the limits are by now. ERR_CORRUPT when
+ * it is none, ERR_NO_MEMORY; *out as above. */
+enum err spec_stored(struct job_spec *out, const char *text, struct err_info *info);
 void spec_release(struct job_spec *spec);
 
 /* The job with every default resolved, in the shape in which jobs are submitted: parsing it gives

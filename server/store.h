@@ -41,6 +41,7 @@ bool store_broken(struct store *store, char *why);
 /* ---- users and tokens ---- */
 
 #define USER_NAME_SIZE 33 /* [a-z0-9_-]{1,32} */
+bool user_name_valid(const char *name);
 enum role { ROLE_VIEWER, ROLE_USER, ROLE_ADMIN };
 
 struct user_row {

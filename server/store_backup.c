@@ -93,7 +93,7 @@ static enum err backup_one(struct backup *b, const char *job, struct err_info *i
     return code == ERR_OK ? verify(path, info) : code;
 }
 
-static bool in_catalogue(struct db *db, const char *job)
+bool store_in_catalogue(struct db *db, const char *job)
 {
     struct query q;
     query_open(&q, db, "SELECT 1 FROM job WHERE id = ?");
@@ -105,7 +105,7 @@ static bool in_catalogue(struct db *db, const char *job)
 static bool backup_job(void *ctx, const char *job)
 {
     struct backup *b = ctx;
-    if (!in_catalogue(b->catalogue, job))
+    if (!store_in_catalogue(b->catalogue, job))
         return true;
     b->code = backup_one(b, job, b->info);
     if (b->code == ERR_NOT_FOUND)

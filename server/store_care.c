@@ -3,6 +3,7 @@
 #include "server/store_internal.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #define STEP_PAGES 256
 
@@ -84,11 +85,48 @@ static void report(void *ctx, const char *problem)
     c->each(c->ctx, text);
 }
 
+/* What SQLite cannot know about the rows of jobs: texts that are read again are JSON, a job that
+ * has come some way has a file. */
+static enum err check_rows(struct checking *c, struct db *db, struct err_info *info)
+{
+    struct query q;
+    char text[200], path[STORE_PATH_SIZE];
+    query_open(&q, db,
+               "SELECT id, owner, json_valid(request) AND json_valid(coalesce(plan, '{}')), "
+               "iif(json_valid(progress), json_extract(progress, '$.iteration') > 0, 0) FROM job");
+    while (query_next(&q)) {
+        const char *id = query_get_text(&q, 0), *owner = query_get_text(&q, 1);
+        if (!user_name_valid(owner) || query_get_int(&q, 2) == 0) {
+            snprintf(text, sizeof text, "the row of job %.16s is damaged: its %s", id,
+                     user_name_valid(owner) ? "request or plan is no JSON" : "owner is no user");
+            report(c, text);
+        }
+        if (query_get_int(&q, 3) == 1 && store_job_path(c->store, id, path, NULL) == ERR_OK &&
+            access(path, F_OK) != 0) {
+            snprintf(text, sizeof text, "job %.16s has draws, but its file is missing", id);
+            report(c, text);
+        }
+    }
+    return query_close(&q, info);
+}
+
+static bool has_row(struct checking *c, const char *job)
+{
+    struct db *db;
+    if (store_reader_take(c->store, &db, NULL) != ERR_OK)
+        return true;
+    bool found = store_in_catalogue(db, job);
+    store_reader_give(c->store, db);
+    return found;
+}
+
 static bool check_job(void *ctx, const char *job)
 {
     struct checking *c = ctx;
     struct err_info info = {0};
     c->job = job;
+    if (!has_row(c, job))
+        report(c, "it belongs to no job of the catalogue");
     enum err code = jobfile_check(c->store, job, report, c, &info);
     if (code == ERR_CORRUPT)
         report(c, info.message);
@@ -107,6 +145,8 @@ static enum err check_catalogue(struct checking *c, struct err_info *info)
     if (code != ERR_OK)
         return code;
     code = db_check(db, true, report, c, info);
+    if (code == ERR_OK)
+        code = check_rows(c, db, info);
     store_reader_give(c->store, db);
     if (code == ERR_CORRUPT) {
         report(c, info != NULL ? info->message : "damaged");

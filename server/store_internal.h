@@ -233,6 +233,9 @@ enum err store_each_jobfile(int draws_fd, bool (*each)(void *ctx, const char *jo
  * synced yet. */
 enum err store_copy(struct store *store, const char *job, const char *path, struct err_info *info);
 
+/* Whether a row, also one in the trash, has this id. */
+bool store_in_catalogue(struct db *db, const char *job);
+
 /* jobfile.c: what SQLite cannot know about a job file: draws without gaps, blobs of the right
  * size. */
 enum err jobfile_check(struct store *store, const char *job,

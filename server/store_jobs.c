@@ -69,6 +69,9 @@ static enum err read_row(struct query *q, struct job_row *row, struct err_info *
     query_copy_text(q, c++, row->id, sizeof row->id);
     query_copy_text(q, c++, row->owner, sizeof row->owner);
     const char *state = query_get_text(q, c++);
+    if (!user_name_valid(row->owner))
+        return err_set(info, ERR_CORRUPT, "job %s belongs to \"%s\", which is no user's name",
+                       row->id, row->owner);
     if (!job_state_parse(state, &row->state))
         return err_set(info, ERR_CORRUPT, "job %s is in the unknown state \"%.20s\"", row->id,
                        state);

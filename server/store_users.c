@@ -45,6 +45,13 @@ static enum err out_of_memory(struct err_info *info)
     return err_set(info, ERR_NO_MEMORY, "the list does not fit into memory");
 }
 
+bool user_name_valid(const char *name)
+{
+    size_t length = strlen(name);
+    return length > 0 && length < USER_NAME_SIZE &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-") == length;
+}
+
 /* ---- users ---- */
 
 static enum err put_user(struct store *store, struct db *db, void *ctx, struct err_info *info)

@@ -238,6 +238,10 @@ static bool load_base(struct call *call, const struct request_for_ladder *r, str
     if (r->id != NULL && !find_existing(call, r->id, base))
         return false;
     json_t *stored = r->id != NULL ? json_loads(base->row.request, 0, NULL) : NULL;
+    if (r->id != NULL && stored == NULL) {
+        call_fail(call, ERR_CORRUPT, "the stored request of the job cannot be read");
+        return false;
+    }
     bool good = parse_base(call, r->id != NULL ? stored : r->job, base) && load_steps(call, base);
     json_decref(stored);
     if (good)

@@ -186,17 +186,6 @@ enum err submission_room(struct app *app, const char *user, const struct owner_t
 
 /* ---- more of the same ---- */
 
-/* The job of a row as it was submitted, but not its limits: those were looked at then. */
-static enum err read_again(struct submission *sub, const struct job_row *row)
-{
-    json_t *json = json_loads(row->request, 0, NULL);
-    enum err code = spec_parse(&sub->spec, json, NULL, &sub->mistakes);
-    sub->parsed = code == ERR_OK;
-    json_decref(json);
-    return code == ERR_OK ? ERR_OK
-                          : err_set(&sub->info, code, "the job's request cannot be read again");
-}
-
 static enum err load_again(struct submission *sub, struct app *app, const struct job_row *row)
 {
     struct job_limits none = {0};
@@ -252,7 +241,8 @@ enum err submission_extend(struct app *app, const struct job_row *row, uint64_t 
 {
     struct submission sub = {0};
     uint64_t bytes = 0;
-    enum err code = read_again(&sub, row);
+    enum err code = spec_stored(&sub.spec, row->request, &sub.info);
+    sub.parsed = code == ERR_OK;
     if (code == ERR_OK && !spec_is_open(&sub.spec))
         code = load_again(&sub, app, row);
     if (code == ERR_OK && !spec_is_open(&sub.spec))

@@ -1,7 +1,9 @@
 """The process: starting and refusing to, ending, restarting, fairness, memory, a full disk, care."""
 
+import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 import sqlite3
@@ -223,6 +225,51 @@ class Commands(Case):
         bad = command("check", state=daemon.state)
         self.assertNotEqual(bad.returncode, 0)
         self.assertIn(job, bad.stdout + bad.stderr)
+
+    def test_damage_that_sqlite_does_not_see_is_found_and_ends_no_daemon(self):
+        """One thing wrong at a time: the check names it, and requests for the job are answered."""
+        daemon = Daemon()
+        job = daemon.client().run(toy(iterations=2000))["id"]
+        self.assertEqual(daemon.stop(), 0)
+        catalogue, file = (os.path.join(daemon.state, name) for name in ("barkerd.db", "draws/%s.db" % job))
+        for path, sql, words in (
+                (catalogue, "UPDATE job SET request = '{\"a\":'", "request or plan is no JSON"),
+                (catalogue, "UPDATE job SET owner = '{}'", "owner is no user"),
+                (file, "UPDATE meta SET value = 0 WHERE key = 'thin'", "how it is laid out"),
+                (file, "UPDATE chain SET draws = -1", "cannot have been stored"),
+                (file, "UPDATE state SET bytes = zeroblob(length(bytes))", "saved state is damaged")):
+            with self.subTest(sql):
+                shutil.copy(path, path + ".good")
+                with contextlib.closing(sqlite3.connect(path)) as db:
+                    db.executescript("PRAGMA foreign_keys = OFF;" + sql)
+                checked = command("check", state=daemon.state)
+                self.assertEqual(checked.returncode, 1, checked.stdout)
+                self.assertIn(words, checked.stdout)
+                daemon.start()
+                client = daemon.client()
+                for what in ("", "/summary", "/diagnostics", "/draws"):
+                    self.assertLessEqual(client.get("/v1/jobs/%s%s" % (job, what)).status, 500)
+                for what, body in (("/jobs/%s/extend" % job, {"iterations": 10}),
+                                   ("/studies", {"kind": "ladder", "job": job})):
+                    self.assertIn(client.post("/v1" + what, body).status, (201, 202, 409, 422, 500))
+                self.assertEqual(client.get("/readyz").status, 200)
+                daemon.kill()
+                for ending in ("-wal", "-shm"):
+                    for each in (catalogue, file):
+                        if os.path.exists(each + ending):
+                            os.unlink(each + ending)
+                os.rename(path + ".good", path)
+
+    def test_check_finds_files_that_are_missing_and_files_of_no_job(self):
+        daemon = Daemon()
+        job = daemon.client().run(toy(iterations=2000))["id"]
+        self.assertEqual(daemon.stop(), 0)
+        file = os.path.join(daemon.state, "draws", job + ".db")
+        os.rename(file, file.replace(job, "000003t280000001"))
+        checked = command("check", state=daemon.state)
+        self.assertEqual(checked.returncode, 1, checked.stdout)
+        self.assertIn("job %s has draws, but its file is missing" % job, checked.stdout)
+        self.assertIn("job file 000003t280000001: it belongs to no job", checked.stdout)
 
     def test_check_refuses_a_folder_without_a_state_and_makes_none(self):
         for path in (harness.scratch(), os.path.join(harness.scratch(), "typo")):

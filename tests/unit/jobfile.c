@@ -113,10 +113,11 @@ static void expect_draws(struct jobfile *file, uint32_t chain, uint64_t first, s
     free(out);
 }
 
+/* The files here belong to no row of the catalogue, and their states are no chains. */
 static void count_problem(void *ctx, const char *problem)
 {
-    (void)problem;
-    ++*(size_t *)ctx;
+    if (strstr(problem, "belongs to no job") == NULL && strstr(problem, "saved state") == NULL)
+        ++*(size_t *)ctx;
 }
 
 static char id[JOB_ID_SIZE] = "01hf7yat00m5x3qz";

@@ -1245,6 +1245,9 @@ Test(store, a_check_finds_what_is_wrong_with_a_job_file)
         "INSERT INTO metric VALUES (1, 0, 0, 5, 0.5, 0.5)",
         "DELETE FROM parameter",
         "UPDATE meta SET value = 0 WHERE key = 'chains'",
+        "UPDATE meta SET value = 0 WHERE key = 'thin'",
+        "UPDATE chain SET draws = -1",
+        "INSERT INTO state VALUES (1, x'0102')",
         "UPDATE vector SET data = x'0102'",
         "DELETE FROM chain",
     };
@@ -1254,9 +1257,10 @@ Test(store, a_check_finds_what_is_wrong_with_a_job_file)
     for (size_t i = 0; i < COUNT(wrongs); i++) {
         char id[JOB_ID_SIZE], file[40];
         store_test_id(i, id);
+        struct job_row row = store_test_row(i, "ana");
+        store_test_add(&t, &row);
         expect_ok(jobfile_create(t.store, id, &meta, &t.info), &t.info);
-        struct jobfile_slice slice = {
-            .chain = 1, .draws = 2, .values = values, .mean = values, .state = id, .state_size = 5};
+        struct jobfile_slice slice = {.chain = 1, .draws = 2, .values = values, .mean = values};
         expect_ok(jobfile_commit(t.store, id, &slice, &t.info), &t.info);
         cr_expect_eq(problems(), 0);
         store_close(t.store);
@@ -1264,8 +1268,6 @@ Test(store, a_check_finds_what_is_wrong_with_a_job_file)
         store_test_sql(&t, file, wrongs[i]);
         store_test_open(&t);
         cr_expect_eq(problems(), 1, "%s", wrongs[i]);
-        struct job_row row = store_test_row(i, "ana");
-        store_test_add(&t, &row);
         expect_ok(store_job_purge(t.store, id, &t.info), &t.info);
     }
 }
