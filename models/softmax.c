@@ -337,7 +337,9 @@ static void score(const struct model *m, const double *q, double *metrics, void 
 
 const struct model_type model_softmax = {
     .name = "softmax",
-    .help = "Softmax regression of classes 0 to K - 1 with independent normal priors.",
+    .help = "Softmax regression of classes 0 to K - 1 with independent normal priors: theta[j,c] "
+            "is the "
+            "effect of column j on class c - 1 against the last class.",
     .data = DATA_REGRESSION,
     .params = {specs, sizeof specs / sizeof specs[0]},
     .start = START_ZERO,

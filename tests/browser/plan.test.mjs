@@ -133,6 +133,9 @@ export default {
     await page.getByText("The job ended before its first draws after warm-up.").waitFor();
     await tab(page, "Traces");
     await page.getByText("The job ended before its first: no point of finite density.").waitFor();
+    await withJob(page, planned.id, { request: { ...planned.request, save: { params: [] } } });
+    await page.reload();
+    await page.getByText("The job was submitted with no parameter to save.").waitFor();
     t.allow(/status of 404 .*2fZtPUqKzTqXJtNyv2ppdN/);
     await page.goto(`${t.daemon.url}/#/jobs/2fZtPUqKzTqXJtNyv2ppdN`);
     await page.locator(".page").getByRole("link", { name: "All jobs" }).waitFor();

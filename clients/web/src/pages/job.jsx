@@ -29,10 +29,14 @@ const VIEWS = [
   ["take", "Request & files", Take],
 ]; // [key, name, view, whether it needs draws]
 
+const OF_DRAWS = ["traces", "densities", "parameters"]; // not only of what chains keep beside them
+const storesNone = (job) => Array.isArray(job.request?.save?.params) && job.request.save.params.length === 0;
+
 // Before the first slice is saved there is no file to ask for.
 export const hasDraws = (job) => (job.progress?.iteration ?? 0) > 0;
 
 function NoDraws({ job }) {
+  if (storesNone(job)) return <Empty title="No draws">The job was submitted with no parameter to save.</Empty>;
   if (isOver(job)) return <Empty title="No draws">The job ended before its first: {job.reason}.</Empty>;
   return <Empty title="No draws yet">{job.state === "queued" ? `The job waits: ${job.reason}.` : job.reason} This page goes on by itself.</Empty>;
 }
@@ -57,7 +61,7 @@ export function Job({ id }) {
     <div class="page job">
       <Head job={job} />
       <Tabs label="Views of the job" tabs={VIEWS} value={name} onChange={(key) => setTab(key, {})} />
-      <TabPanel name={name}>{needsDraws && !hasDraws(job) ? <NoDraws job={job} /> : <View job={job} />}</TabPanel>
+      <TabPanel name={name}>{needsDraws && (!hasDraws(job) || (storesNone(job) && OF_DRAWS.includes(name))) ? <NoDraws job={job} /> : <View job={job} />}</TabPanel>
     </div>
   );
 }
