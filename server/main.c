@@ -122,11 +122,25 @@ static enum err open_store(struct daemon *d, struct err_info *info)
     return code;
 }
 
+/* A restored backup has users, but no token in the clear: whoever runs it is told the way in. */
+static void miss_token(const struct daemon *d)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/admin.token", d->config.state);
+    if (access(path, F_OK) != 0)
+        log_event(LOG_INFO, "start.no_admin_token", "detail",
+                  "the administrator's token is not kept here; a new one, while no daemon runs: "
+                  "barkerd token add admin --role admin > STATE/admin.token",
+                  NULL);
+}
+
 static enum err first_token(struct daemon *d, struct err_info *info)
 {
     char token[TOKEN_SIZE], line[TOKEN_SIZE + 1], id[9];
-    if (!auth_empty(d->app.auth))
+    if (!auth_empty(d->app.auth)) {
+        miss_token(d);
         return ERR_OK;
+    }
     enum err code =
         auth_token_add(d->app.auth, "admin", ROLE_ADMIN, "first start", 0, token, id, info);
     if (code == ERR_OK) {
@@ -514,6 +528,9 @@ static void usage(FILE *out)
         "       barkerd backup DIRECTORY                         a consistent copy, also while it "
         "runs\n"
         "       barkerd --help | --version\n\n"
+        "A copy is a state folder without tokens in the clear. To restore it:\n"
+        "       barkerd token add admin --role admin --state COPY > COPY/admin.token\n"
+        "       barkerd --state COPY\n\n"
         "Settings, on the command line or in the file as `name = value` (with their defaults):\n",
         BARKERD_VERSION);
     config_help(out);

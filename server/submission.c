@@ -179,8 +179,10 @@ enum err submission_room(struct app *app, const char *user, const struct owner_t
                        bytes >> 20, user, stored >> 20, most >> 20);
     store_stats(app->store, &stats);
     if (stats.free_bytes < 2 * ((uint64_t)app->config->min_free_mb << 20))
-        return err_set(info, ERR_NO_SPACE, "the server's disk is nearly full (%" PRIu64 " MB left)",
-                       stats.free_bytes >> 20);
+        return err_set(info, ERR_NO_SPACE,
+                       "the server's disk is nearly full: %" PRIu64
+                       " MB left, new jobs need %" PRIu64 " MB (twice min_free_mb)",
+                       stats.free_bytes >> 20, 2 * (uint64_t)app->config->min_free_mb);
     return ERR_OK;
 }
 

@@ -55,7 +55,7 @@ static void try_nearer(const char *typed, const char *candidate, const char **be
     size_t size = strlen(typed), d = text_distance(typed, candidate);
     if (size > 1 && strncmp(typed, candidate, size) == 0)
         d = 1;
-    if (d < *distance && d < size) {
+    if (d < *distance && 2 * d <= size) {
         *distance = d;
         *best = candidate;
     }
@@ -156,7 +156,9 @@ static bool is_whole(const char *value)
 static int check_value(const struct cli *cli, const struct option *option, const char *value)
 {
     if (strcmp(option->value, "N") == 0 && !is_whole(value))
-        report_error("--%s takes a whole number, not \"%s\"", option->name, value);
+        report_error("--%s takes a whole number from 0 on, not \"%s\"", option->name, value);
+    else if (strcmp(option->value, "KEY") == 0 && !*value)
+        report_error("--%s is empty", option->name);
     else if (strchr(option->value, '|') && !is_choice(option->value, value))
         report_error("--%s is one of %s, not \"%s\"", option->name, option->value, value);
     else
@@ -265,8 +267,11 @@ static int parse_command(struct cli *cli, int argc, char **argv, int *at)
     const char *second = i + 1 < argc ? argv[i + 1] : NULL;
     cli->command = cli_find(argv[i], second, &two);
     if (!cli->command && cli_is_family(argv[i]) && second && is_option(second)) {
-        if (strcmp(second, "--help") == 0 || strcmp(second, "-h") == 0)
+        if (strcmp(second, "--help") == 0 || strcmp(second, "-h") == 0) {
             cli->command = &cmd_help;
+            *at = i; /* the family is what help is asked for */
+            return EXIT_OK;
+        }
     }
     if (!cli->command)
         return unknown_command(argv[i], second);

@@ -82,6 +82,10 @@ static int ls(struct cli *cli)
 {
     static const char *const filters[] = {"state", "model", "sampler", "tag"};
     long long limit = cli_number(cli, "limit", 30);
+    if (limit < 1) {
+        report_error("ls: --limit must be at least 1");
+        return EXIT_USAGE;
+    }
     struct response response;
     struct route route;
     route_start(&route, "/v1/jobs");
@@ -91,7 +95,6 @@ static int ls(struct cli *cli)
     const char *owner = cli_option(cli, "owner");
     route_query(&route, "owner", owner ? owner : cli_flag(cli, "all") ? "all" : NULL);
     route_query(&route, "trash", cli_flag(cli, "trash") ? "true" : NULL);
-    limit = limit > 0 ? limit : 1;
     int code =
         list_get(cli, &(struct list){.path = text_str(&route.text), .limit = limit}, &response);
     if (!code && cli->json)

@@ -221,7 +221,10 @@ int draws_fetch(struct cli *cli, const char *id)
     if (strcmp(format, "stan") == 0 && path && *path && strcmp(path, "-") != 0)
         return fetch_stan(cli, id, path);
     start_route(cli, id, format, NULL, NULL, &route);
-    return download(cli, &route, format, path);
+    int code = download(cli, &route, format, path);
+    if (code == EXIT_REFUSED && strcmp(format, "stan") == 0)
+        report_note("-o DIR writes a file for every chain");
+    return code;
 }
 
 /* ---- before there are any ---- */

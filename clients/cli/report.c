@@ -90,9 +90,10 @@ static void report_hint(const struct client *client, const struct response *resp
         fputs("  the token was not accepted: it may have expired or belong to another daemon\n",
               stderr);
     else if (response->status == 401)
-        fputs("  no token was found: use --token-file FILE, BARKER_TOKEN, or run on the daemon's "
-              "account\n",
-              stderr);
+        fputs(
+            "  no token was found: use --token-file FILE, BARKER_TOKEN, or run on the daemon's "
+            "account, whose state folder has admin.token (`barkerd --help`: how to make it anew)\n",
+            stderr);
     if (response->retry_after_s > 0)
         fprintf(stderr, "  try again in %ld s\n", response->retry_after_s);
 }

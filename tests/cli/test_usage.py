@@ -25,8 +25,11 @@ class Usage(Case):
             (["ls", "-z"], "unknown option -z"),
             (["--frobnicate", "ls"], "unknown option --frobnicate"),
             (["ls", "--limit"], "--limit needs a value (N)"),
-            (["ls", "--limit", "many"], '--limit takes a whole number, not "many"'),
-            (["ls", "--limit", "-3"], "--limit takes a whole number"),
+            (["ls", "--limit", "many"], '--limit takes a whole number from 0 on, not "many"'),
+            (["ls", "--limit", "-3"], "--limit takes a whole number from 0 on"),
+            (["ls", "-n", "0"], "--limit must be at least 1"),
+            (["foo"], "there is no command `foo`; `barker help` lists them"),
+            (["submit", "x.json", "--idempotency-key", ""], "--idempotency-key is empty"),
             (["ls", "--limit", "99999999999999999999"], "--limit takes a whole number"),
             (["ls", "--state", "rnning"], "--state is one of active|queued|"),
             (["ls", "--json=yes"], "--json takes no value"),
@@ -51,6 +54,11 @@ class Usage(Case):
                 result = self.barker(*args, code=USAGE)
                 self.assertIn(message, result.out + result.err)
         self.assertEqual(self.fake.requests, [])
+
+    def test_help_of_a_family_is_that_of_its_commands(self):
+        for family in ("data", "study", "token", "reference"):
+            with self.subTest(family):
+                self.assertEqual(self.barker(family, "--help").out, self.barker("help", family).out)
 
     def test_options_may_stand_anywhere_and_take_both_forms(self):
         for args in (["--json", "ls", "--limit", "7"], ["ls", "--limit=7", "--json"],
