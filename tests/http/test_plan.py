@@ -172,7 +172,7 @@ class Planned(Case):
         client = small.client()
         done = client.run(job(target={"ess": 100000, "seconds": 3}, chains=2))
         self.assertLess(done["stored_bytes"], 16 << 20)
-        self.assertIn("iteration is stored: at most 4 MB of draws", " ".join(done["plan"]["why"]))
+        self.assertIn("is stored: at most 4 MB of draws", " ".join(done["plan"]["why"]))
         self.assertEqual(small.stop(), 0)
 
     def test_little_room_is_enough(self):
