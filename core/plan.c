@@ -165,7 +165,7 @@ static enum err settle_step(struct planning *p, struct err_info *info)
     if (plan->sigma == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for step sizes");
     for (size_t j = 0; j < plan->d; j++)
-        plan->sigma[j] = (given != NULL ? given[j] : p->sigma) * (diagonal ? p->scale[j] : 1.0);
+        plan->sigma[j] = (given != NULL ? given[j] : p->sigma) * (diagonal ? p->width[j] : 1.0);
     plan->step.values = plan->sigma;
     plan->step.count = plan->d;
     return ERR_OK;
@@ -188,8 +188,10 @@ static enum err planning_init(struct planning *p, const struct plan_request *r,
     p->plan = calloc(1, sizeof *p->plan);
     p->theta = lanes_alloc(d, sizeof *p->theta);
     p->scale = lanes_alloc(d, sizeof *p->scale);
+    p->width = lanes_alloc(d, sizeof *p->width);
     p->steps = lanes_alloc(d, sizeof *p->steps);
-    if (p->plan == NULL || p->theta == NULL || p->scale == NULL || p->steps == NULL)
+    if (p->plan == NULL || p->theta == NULL || p->scale == NULL || p->width == NULL ||
+        p->steps == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for a plan of %zu parameters", d);
     p->plan->d = d;
 #define X(name, help) p->plan->checks.name = NAN;
@@ -206,6 +208,7 @@ static void planning_release(struct planning *p)
         model_free(p->view);
     free(p->theta);
     free(p->scale);
+    free(p->width);
     free(p->H);
     free(p->steps);
     plan_free(p->plan);
@@ -218,8 +221,6 @@ static enum err make(struct planning *p, struct err_info *info)
         code = planning_centre(p, info);
     code = code == ERR_OK ? settle_coordinates(p, info) : code;
     code = code == ERR_OK ? planning_view(p, info) : code;
-    if (code == ERR_OK && p->request->centre == CENTRE_PILOT && p->plan->frame != NULL)
-        code = planning_recentre(p, info);
     code = code == ERR_OK ? planning_steps(p, info) : code;
     code = code == ERR_OK ? settle_step(p, info) : code;
     code = code == ERR_OK ? settle_start(p, info) : code;

@@ -181,7 +181,7 @@ static enum err find_scale(struct planning *p, struct err_info *info)
     if (whole && code == ERR_OK)
         curvature_diagonal_of(p->H, m->d, p->scale);
     for (size_t j = 0; j < m->d && code == ERR_OK; j++)
-        p->scale[j] = 1.0 / sqrt(p->scale[j]);
+        p->width[j] = p->scale[j] = 1.0 / sqrt(p->scale[j]);
     return code;
 }
 
@@ -289,11 +289,12 @@ enum err planning_view(struct planning *p, struct err_info *info)
 }
 
 /* Another frame instead, with its view. */
-static enum err replace_frame(struct planning *p, const double *A, struct err_info *info)
+static enum err replace_frame(struct planning *p, const double *centre, const double *A,
+                              struct err_info *info)
 {
     struct plan *plan = p->plan;
     struct frame *frame = NULL;
-    enum err code = frame_new(&frame, plan->d, p->theta, A, padded(plan->d), info);
+    enum err code = frame_new(&frame, plan->d, centre, A, padded(plan->d), info);
     if (code != ERR_OK)
         return code;
     if (p->view != NULL)
@@ -304,31 +305,45 @@ static enum err replace_frame(struct planning *p, const double *A, struct err_in
     return view_new(&p->view, p->model, frame, plan->control, info);
 }
 
-/* The same frame around the mean of a run that starts at the mode. */
-enum err planning_recentre(struct planning *p, struct err_info *info)
+/* The same frame around the mean of the last run. */
+static enum err move_frame(struct planning *p, struct err_info *info)
 {
     const struct frame *frame = p->plan->frame;
     size_t d = p->model->d, stride = padded(d);
-    p->sigma = 0.25;
-    p->n = p->model->N;
-    enum err code = planning_pilot(p, p->sigma, 400.0, info);
-    p->sigma = 0.0;
-    if (code != ERR_OK || p->pilot.diverged || !isfinite(p->pilot.energy))
-        return code;
-    double *u = lanes_alloc(d, sizeof *u), *A = lanes_alloc(d * stride, sizeof *A);
-    if (u != NULL && A != NULL) {
-        bool dense = frame->kind == FRAME_DENSE;
+    bool dense = frame->kind == FRAME_DENSE;
+    double *u = lanes_alloc(2 * stride, sizeof *u), *A = lanes_alloc(d * stride, sizeof *A);
+    enum err code = u != NULL && A != NULL ? ERR_OK
+                                           : err_set(info, ERR_NO_MEMORY, "no memory for a centre");
+    if (code == ERR_OK) {
         memcpy(u, p->pilot.mean, d * sizeof *u);
-        frame_to_user(frame, u, p->theta);
+        frame_to_user(frame, u, u + stride);
         if (dense)
             memcpy(A, frame->rows, d * stride * sizeof *A);
-        code = replace_frame(p, dense ? A : NULL, info);
-        planning_why(p, "centre: moved to the mean of a pilot run from the mode");
-    } else {
-        code = err_set(info, ERR_NO_MEMORY, "no memory for a centre");
+        code = replace_frame(p, u + stride, dense ? A : NULL, info);
     }
     free(u);
     free(A);
+    return code;
+}
+
+enum err planning_recentre(struct planning *p, size_t n, struct err_info *info)
+{
+    size_t chosen = p->n;
+    p->n = n;
+    enum err code = planning_pilot_fixed(p, PLANNING_SIGMA_FIXED, 400.0, info);
+    p->n = chosen;
+    if (code != ERR_OK)
+        return code;
+    p->plan->recentred = !p->pilot.diverged && isfinite(p->pilot.energy);
+    if (p->plan->recentred) {
+        planning_why(p,
+                     "centre: moved to the mean of a pilot run of %.0f iterations from the mode",
+                     (double)p->pilot.iterations);
+        code = move_frame(p, info);
+    } else {
+        planning_why(p, "centre: the mode, as a pilot run from it diverged");
+    }
+    pilot_release(&p->pilot);
     return code;
 }
 
@@ -352,7 +367,7 @@ enum err planning_rescale(struct planning *p, double draws, double width, struct
                  "precondition: scales from a pilot run, whose sds were %.2g to %.2g times what "
                  "the curvature promised",
                  least, most);
-    enum err code = replace_frame(p, A, info);
+    enum err code = replace_frame(p, p->plan->frame->centre, A, info);
     free(A);
     return code;
 }

@@ -31,6 +31,17 @@ static double affordable(const struct planning *p, double seconds)
     return fmax(0.0, seconds) * workers / p->pilot.seconds;
 }
 
+double planning_mean_error(const struct planning *p)
+{
+    const struct plan_request *r = p->request;
+    double seconds = r->target.seconds > 0.0 ? r->target.seconds - planning_seconds(p) : INFINITY;
+    double most =
+        r->iterations != PLAN_AUTO ? (double)r->iterations * r->chains : affordable(p, seconds);
+    /* A short run does not see all that is slow. */
+    double each = fmax(p->pilot.slowest, WHITE / (p->sigma * p->sigma));
+    return 1.0 / sqrt(fmin(ess_wanted(p), most / each));
+}
+
 static void choose_warmup(struct planning *p, double each, double total)
 {
     struct plan *plan = p->plan;

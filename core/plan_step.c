@@ -22,17 +22,16 @@
 #define NOISE_LOST   1.38 /* ... and beyond which no correction exists for 1 % of the steps */
 #define NORMAL_FROM  30.0 /* rows of a batch whose noise a correction does nothing for */
 #define SIGMA_MOST   0.6
-#define SIGMA_FAR    0.6  /* where the target is out of reach anyway */
+#define SIGMA_FAR    0.6  /* where the target is out of reach anyway: of the scales, ... */
+#define SIGMA_WIDE   0.2  /* ... or of the sds that a run has, ... */
+#define WIDE_FACTOR  1.5  /* ... times or over this, as time and noise have it */
 #define POINTS       64   /* typical points at which noise is measured */
 #define ROWS         4096 /* looked at, at each */
 #define PLAIN_ROWS   512  /* ... where they are looked at one by one */
 #define BATCH_LEAST  16
-#define FULL_IS_NEAR 3.0   /* the full batch is taken when it costs at most so many times more */
-#define ATYPICAL     10.0  /* energy: the chains do not live around this centre */
-#define WIDTH_MOST   1.25  /* mean square of the sds of a run over what the curvature has them */
-#define WIDTH_DRAWS  500.0 /* effective ones of all coordinates together that can tell, ... */
-#define WIDTH_LEAST  5.0   /* ... and of each */
-#define PILOT_SHARE  0.05  /* of the seconds of the target */
+#define FULL_IS_NEAR 3.0  /* the full batch is taken when it costs at most so many times more */
+#define ATYPICAL     10.0 /* energy: the chains do not live around this centre */
+#define PILOT_SHARE  0.05 /* of the seconds of the target */
 #define ROUNDS       3
 
 static bool is_auto(const struct planning *p)
@@ -161,9 +160,9 @@ static void add_spread(const struct model *target, const double *at, const uint3
         squares[j] += fmax(0.0, sumsq[j] - sum[j] * sum[j] / count) / (count - 1.0) / POINTS;
 }
 
-static double scale_at(const struct planning *p, size_t j)
+static double width_at(const struct planning *p, size_t j)
 {
-    return p->plan->precondition == PRECONDITION_DIAGONAL ? p->scale[j] : 1.0;
+    return p->plan->precondition == PRECONDITION_DIAGONAL ? p->width[j] : 1.0;
 }
 
 /* A point as the normal approximation has it, in the coordinates of `target`. */
@@ -196,7 +195,7 @@ static enum err measure_noise(const struct planning *p, const struct model *targ
     }
     *unit = 0.0;
     for (size_t j = 0; j < d && ready; j++)
-        *unit = fmax(*unit, (double)N * scale_at(p, j) * sqrt(work[3 * stride + j]));
+        *unit = fmax(*unit, (double)N * width_at(p, j) * sqrt(work[3 * stride + j]));
     free(work);
     free(rows);
     free(scratch);
@@ -335,6 +334,27 @@ static enum err choose_estimator(struct planning *p, double sigma, struct err_in
     return change_estimator(p, false, info);
 }
 
+/* The centre that is asked for, once the estimator is known: it shall come out the same when what
+ * is chosen here is given. */
+static enum err choose_centre(struct planning *p, struct err_info *info)
+{
+    bool all = p->model->N == 0 || p->request->sampler->exact;
+    size_t n = p->model->N;
+    double unit = 0.0;
+    if (p->request->centre != CENTRE_PILOT)
+        return ERR_OK;
+    if (p->plan->frame == NULL || !p->centred) {
+        planning_why(p, "centre: no pilot run, as %s",
+                     p->centred ? "nothing depends on a centre" : "there is no mode to start from");
+        return ERR_OK;
+    }
+    enum err code = all ? ERR_OK : measure_noise(p, target_of(p), &unit, info);
+    if (code == ERR_OK && !all)
+        n = batch_for(p, unit, PLANNING_SIGMA_FIXED);
+    code = code == ERR_OK ? planning_recentre(p, n, info) : code;
+    return code == ERR_OK && !all ? measure_noise(p, target_of(p), &p->unit, info) : code;
+}
+
 /* The step that makes enough of the noise of the chosen batch. */
 static void fit_sigma(struct planning *p)
 {
@@ -350,7 +370,7 @@ static void limit_sigma(struct planning *p)
     if (p->model->N == 0 && p->model->noise_tau > 0.0)
         for (size_t j = 0; j < p->model->d; j++)
             most =
-                fmin(most, noise_most(p, p->sigma, 1e9) / (p->model->noise_tau * scale_at(p, j)));
+                fmin(most, noise_most(p, p->sigma, 1e9) / (p->model->noise_tau * width_at(p, j)));
     else if (p->model->N > 0 && p->request->batch_size != PLAN_AUTO && p->placed)
         most = p->sigma / noise_ratio(p, p->unit, p->sigma, (double)p->n);
     if (most < p->sigma) {
@@ -424,9 +444,9 @@ static void restore_variant(struct planning *p)
 
 /* ---- trying ---- */
 
-static struct step_size pilot_step(struct planning *p, double sigma)
+static struct step_size pilot_step(struct planning *p, const struct step_size *asked, double sigma)
 {
-    struct step_size step = p->request->step;
+    struct step_size step = *asked;
     bool diagonal = p->plan->precondition == PRECONDITION_DIAGONAL;
     const double *given = step.kind == STEP_AUTO ? NULL : step.values;
     if (sigma > 0.0 && step.kind == STEP_AUTO)
@@ -435,14 +455,15 @@ static struct step_size pilot_step(struct planning *p, double sigma)
     if (step.kind == STEP_AUTO || (!diagonal && given == NULL))
         return step;
     for (size_t j = 0; j < p->model->d; j++)
-        p->steps[j] = (given != NULL ? given[j] : sigma) * (diagonal ? p->scale[j] : 1.0);
+        p->steps[j] = (given != NULL ? given[j] : sigma) * (diagonal ? p->width[j] : 1.0);
     step.values = p->steps;
     step.count = p->model->d;
     return step;
 }
 
 /* `draws` effective ones in all, if mixing is as whitened coordinates promise. */
-enum err planning_pilot(struct planning *p, double sigma, double draws, struct err_info *info)
+static enum err run_pilot(struct planning *p, double sigma, const struct step_size *step,
+                          double draws, double seconds, struct err_info *info)
 {
     const struct plan_request *r = p->request;
     bool dense = p->plan->precondition == PRECONDITION_DENSE, adapts = !(sigma > 0.0);
@@ -453,7 +474,7 @@ enum err planning_pilot(struct planning *p, double sigma, double draws, struct e
         .target = target_of(p),
         .sampler = r->sampler,
         .params = r->params,
-        .step = pilot_step(p, sigma),
+        .step = *step,
         .batch_size = p->n == p->model->N ? 0 : p->n,
         .replacement = r->replacement,
         .seed = r->seed ^ 0x70696c6f74ULL,
@@ -462,7 +483,7 @@ enum err planning_pilot(struct planning *p, double sigma, double draws, struct e
         .iterations = (uint64_t)ceil(fmax(draws * each / chains, 100.0)),
         .centre = p->view == NULL && p->placed ? p->theta : NULL,
         .scale = dense || !p->placed ? NULL : p->scale,
-        .seconds = r->target.seconds > 0.0 ? PILOT_SHARE * r->target.seconds : 10.0,
+        .seconds = seconds,
         .go_on = planning_goes_on,
         .ctx = p,
     };
@@ -472,6 +493,20 @@ enum err planning_pilot(struct planning *p, double sigma, double draws, struct e
     planning_tell(p, "trying a step size of %.3g with batches of %zu", sigma, p->n);
     pilot_release(&p->pilot);
     return pilot_run(&p->pilot, &setting, info);
+}
+
+enum err planning_pilot(struct planning *p, double sigma, double draws, struct err_info *info)
+{
+    double limit = p->request->target.seconds;
+    struct step_size step = pilot_step(p, &p->request->step, sigma);
+    return run_pilot(p, sigma, &step, draws, limit > 0.0 ? PILOT_SHARE * limit : 10.0, info);
+}
+
+enum err planning_pilot_fixed(struct planning *p, double sigma, double draws, struct err_info *info)
+{
+    struct step_size constant = {.kind = STEP_CONSTANT, .fraction = STEP_FRACTION};
+    struct step_size step = pilot_step(p, &constant, sigma);
+    return run_pilot(p, sigma, &step, draws, 0.0, info);
 }
 
 static double draws_needed(const struct planning *p)
@@ -488,6 +523,7 @@ void planning_give_up_centre(struct planning *p)
     frame_free(plan->frame);
     plan->frame = NULL;
     plan->control = false;
+    plan->recentred = false;
     plan->precondition = PRECONDITION_DIAGONAL;
     p->centred = false;
     choose_sigma(p);
@@ -505,7 +541,7 @@ static double noise_seen(const struct planning *p)
 {
     double most = 0.0;
     for (size_t j = 0; j < p->model->d; j++)
-        most = fmax(most, p->sigma * scale_at(p, j) * p->pilot.tau[j]);
+        most = fmax(most, p->sigma * width_at(p, j) * p->pilot.tau[j]);
     return most;
 }
 
@@ -549,38 +585,48 @@ static enum err try_out(struct planning *p, struct err_info *info)
     return code;
 }
 
-/* Effective draws of every coordinate in the last run. */
-static double pilot_draws(const struct planning *p)
-{
-    double draws = (double)p->pilot.iterations * p->pilot.chains / p->pilot.slowest;
-    return p->pilot.diverged || !isfinite(draws) ? 0.0 : draws;
-}
-
-/* The mean of its variances: 1 where the curvature at the centre says all about the posterior. */
-static double pilot_width(const struct planning *p)
-{
-    double width = 0.0;
-    for (size_t j = 0; j < p->model->d; j++)
-        width += p->pilot.sd[j] * p->pilot.sd[j] / (double)p->model->d;
-    return width;
-}
-
-static bool misjudged(const struct planning *p)
-{
-    double draws = pilot_draws(p), width = pilot_width(p);
-    return p->plan->precondition == PRECONDITION_DENSE && draws > WIDTH_LEAST &&
-           draws * (double)p->model->d > WIDTH_DRAWS &&
-           (width > WIDTH_MOST || (width > 0.0 && width < 1.0 / WIDTH_MOST));
-}
-
 /* The scales of the run that has been made instead of those of the curvature. */
 static enum err use_widths(struct planning *p, struct err_info *info)
 {
-    enum err code = planning_rescale(p, pilot_draws(p), pilot_width(p), info);
+    enum err code = ERR_OK;
+    if (p->plan->precondition == PRECONDITION_DENSE)
+        code = planning_rescale(p, planning_draws(p), planning_width(p), info);
+    else
+        planning_widths(p);
     if (code == ERR_OK && p->model->N > 0)
         code = measure_noise(p, target_of(p), &p->unit, info);
     choose_batch(p);
     return code == ERR_OK ? try_out(p, info) : code;
+}
+
+/* Between steps too large to be right and too small to get anywhere: sds are off by b sigma^2,
+ * means by their standard error e/sigma, and the sum of both squares is smallest where sigma^3 =
+ * e/(sqrt(2) b). Where data outweigh the prior, the noise of a batch is the curvature times (N -
+ * n)/n. */
+static void weigh_sigma(struct planning *p)
+{
+    double share = noise_share(p, (double)p->n), noise = (double)p->model->N * share * share;
+    double b = step_bias(p, 1.0) + noise_bias(p, (double)p->n) * noise;
+    double e = p->sigma * planning_mean_error(p), sigma = cbrt(e / (sqrt(2.0) * b));
+    if (p->pilot.diverged || !(sigma > 0.0))
+        return;
+    sigma = fmax(SIGMA_WIDE / WIDE_FACTOR, fmin(SIGMA_WIDE * WIDE_FACTOR, sigma));
+    p->pilot.slowest *= pow(p->sigma / sigma, 2.0);
+    p->sigma = sigma;
+}
+
+/* Without a centre: steps in proportion to what coordinates really do. */
+static enum err use_sds(struct planning *p, struct err_info *info)
+{
+    if (!planning_widths(p))
+        return ERR_OK;
+    p->sigma = SIGMA_WIDE;
+    enum err code = p->model->N > 0 ? measure_noise(p, target_of(p), &p->unit, info) : ERR_OK;
+    choose_variant(p);
+    code = code == ERR_OK ? try_out(p, info) : code;
+    if (code == ERR_OK)
+        weigh_sigma(p);
+    return code;
 }
 
 /* Relative bias of the sds by comparison with half the step, if it grows with sigma^2; and its
@@ -604,26 +650,45 @@ static enum err check_half(struct planning *p, double *bias, double *error, stru
     return code;
 }
 
+/* Whether a run shows more bias than the step may have. Steps widen what is near normal; that they
+ * narrow a target is believed only when it is plain to see. */
+static bool too_biased(const struct planning *p, double bias, double error)
+{
+    double tolerated = p->request->target.sd_error;
+    return bias - 2.0 * error > STEP_SHARE * tolerated || -bias - 3.0 * error > tolerated;
+}
+
+/* How much shorter a step shall be: as the target has it, but no shorter than what makes bias and
+ * Monte-Carlo error together smallest, see weigh_sigma(). */
+static double shortening(const struct planning *p, double bias)
+{
+    double wanted = sqrt(STEP_SHARE * p->request->target.sd_error / fabs(bias));
+    double useful = cbrt(planning_mean_error(p) / (sqrt(2.0) * fabs(bias)));
+    return fmax(0.4, fmax(wanted, useful));
+}
+
 /* Steps are shortened where they are seen to cost more than they may. */
 static enum err check_steps(struct planning *p, struct err_info *info)
 {
-    double tolerated = p->request->target.sd_error, bias = NAN, error = NAN;
+    double tolerated = p->request->target.sd_error, bias = NAN, error = NAN, left = 0.0;
     enum err code = ERR_OK;
     for (int round = 0; round < ROUNDS && code == ERR_OK; round++) {
         code = check_half(p, &bias, &error, info);
-        if (code != ERR_OK || !(bias - 2.0 * error > STEP_SHARE * tolerated))
+        double factor = shortening(p, bias);
+        if (code != ERR_OK || !too_biased(p, bias, error) || factor > 0.95)
             break;
-        double factor = fmax(0.4, sqrt(STEP_SHARE * tolerated / bias));
-        planning_why(p, "step size: %.3g made sds %.2g %% too large in a pilot run; shortened",
-                     p->sigma, 100.0 * bias);
+        planning_why(p, "step size: %.3g made sds %.2g %% too %s in a pilot run; shortened",
+                     p->sigma, 100.0 * fabs(bias), bias > 0.0 ? "large" : "small");
+        left = fabs(bias) * factor * factor;
+        p->narrows = bias < 0.0;
         p->sigma *= factor;
         p->sigma_most = p->sigma;
         code = try_out(p, info);
     }
-    double expected = step_bias(p, p->sigma);
+    double expected = fmax(step_bias(p, p->sigma), left);
     p->plan->checks.sd_error = error < 0.25 * tolerated ? fmax(bias, 0.0) : expected;
-    if (bias - 2.0 * error > expected)
-        p->plan->checks.sd_error = bias;
+    if (bias - 2.0 * error > expected || too_biased(p, bias, error))
+        p->plan->checks.sd_error = fabs(bias);
     return code;
 }
 
@@ -649,8 +714,8 @@ static void explain(struct planning *p)
                      "no better than %.2g sd",
                      p->sigma, lattice_error(p, p->sigma));
     else if (is_auto(p) && p->sigma > 0.0 && can_meet_target(p))
-        planning_why(p, "step size: %.3g posterior sds, which makes sds about %.2g %% too large",
-                     p->sigma, 100.0 * p->plan->checks.sd_error);
+        planning_why(p, "step size: %.3g posterior sds, which makes sds about %.2g %% too %s",
+                     p->sigma, 100.0 * p->plan->checks.sd_error, p->narrows ? "small" : "large");
     else if (is_auto(p) && p->sigma > 0.0)
         planning_why(p, "step size: %.3g of every coordinate's scale, to get around", p->sigma);
     else if (is_auto(p))
@@ -672,6 +737,14 @@ static void explain(struct planning *p)
                      p->n, p->model->N, p->model->d);
 }
 
+/* Chains that neither estimator nor coordinates tie to a centre start like those of a job that never
+ * sought one, so that a job with the numbers of this one has the same. */
+static void leave_centre(struct planning *p)
+{
+    if (!p->plan->control && p->plan->precondition == PRECONDITION_NONE)
+        p->placed = p->centred = false;
+}
+
 enum err planning_steps(struct planning *p, struct err_info *info)
 {
     p->needed = noise_needed(p);
@@ -679,6 +752,7 @@ enum err planning_steps(struct planning *p, struct err_info *info)
     choose_sigma(p);
     p->n = p->model->N;
     enum err code = choose_estimator(p, p->sigma > 0.0 ? p->sigma : 0.25, info);
+    code = code == ERR_OK ? choose_centre(p, info) : code;
     if (code != ERR_OK)
         return code;
     choose_batch(p);
@@ -687,13 +761,16 @@ enum err planning_steps(struct planning *p, struct err_info *info)
     else if (is_auto(p) && p->sigma > 0.0 && p->placed)
         limit_sigma(p);
     choose_variant(p);
+    leave_centre(p);
     if (!everything_is_given(p->request))
         code = try_out(p, info);
     bool chosen = is_auto(p) && p->sigma > 0.0 && p->needed == 0.0;
-    if (code == ERR_OK && chosen && misjudged(p))
+    if (code == ERR_OK && chosen && planning_misjudged(p))
         code = use_widths(p, info);
     if (code == ERR_OK && chosen && can_meet_target(p))
         code = check_steps(p, info);
+    else if (code == ERR_OK && chosen && p->placed)
+        code = use_sds(p, info);
     p->plan->batch_size = p->n == p->model->N ? 0 : p->n;
     if (code == ERR_OK)
         explain(p);

@@ -16,13 +16,15 @@ struct planning {
     double began;                       /* on the processor's clock */
     double *theta;                      /* the centre, or where the search for it stopped; padded */
     double *scale;      /* sds of every coordinate given the others, there; padded */
+    double *width;      /* DIAGONAL: what steps are in proportion to: scale, or what a run found */
     double *H;          /* the curvature there, where the scales come from all of it; or NULL */
     bool placed;        /* both are known */
     bool centred;       /* theta is a mode */
     struct model *view; /* of plan->frame and plan->control; NULL: the model itself */
-    double *steps;      /* DIAGONAL: sigma scale_j, for pilot runs */
+    double *steps;      /* DIAGONAL: sigma width_j, for pilot runs */
     double sigma;       /* in preconditioned coordinates; 0: chains adapt it */
     double sigma_most;  /* that may be chosen */
+    bool narrows;       /* longer steps were seen to make sds too small, not too large */
     size_t n;           /* batch; N is the full one */
     double needed;      /* sigma tau from which a variant takes all its spread; 0: it has its own */
     double unit;        /* largest sd of the gradient noise of one term, in those coordinates */
@@ -41,8 +43,9 @@ void planning_why(struct planning *p, const char *format, ...)
 enum err planning_centre(struct planning *p, struct err_info *info);
 /* The frame and the view of what is chosen. */
 enum err planning_view(struct planning *p, struct err_info *info);
-/* The mean of a pilot run as centre. */
-enum err planning_recentre(struct planning *p, struct err_info *info);
+/* The mean of a pilot run in batches of n as the frame's centre; theta stays what it is. Depends on
+ * the settled coordinates and estimator alone, never on the clock. */
+enum err planning_recentre(struct planning *p, size_t n, struct err_info *info);
 
 /* The scales of the last pilot run of so many effective draws in the dense frame, the mean of whose
  * variances is `width` > 0. */
@@ -53,8 +56,23 @@ enum err planning_steps(struct planning *p, struct err_info *info);
 /* Forgets frame, centre and estimator. */
 void planning_give_up_centre(struct planning *p);
 enum err planning_pilot(struct planning *p, double sigma, double draws, struct err_info *info);
+/* The same with constant steps of sigma, whatever is asked for, and without a limit of time. */
+enum err planning_pilot_fixed(struct planning *p, double sigma, double draws,
+                              struct err_info *info);
+#define PLANNING_SIGMA_FIXED 0.25 /* in any coordinates that are near white */
+
+/* core/plan_width.c, of the last pilot run: effective draws of every coordinate; the mean of its
+ * variances over what they should be, 1 where the curvature at the centre says all about the
+ * posterior; and whether it does not. */
+double planning_draws(const struct planning *p);
+double planning_width(const struct planning *p);
+bool planning_misjudged(const struct planning *p);
+/* DIAGONAL: widths as the run has them. False: it was too short to tell. */
+bool planning_widths(struct planning *p);
 
 /* core/plan_length.c: warm-up, iterations, thin. */
 void planning_lengths(struct planning *p);
+/* Standard error of means, in sds, that steps of sigma as in the last pilot run would end with. */
+double planning_mean_error(const struct planning *p);
 
 #endif

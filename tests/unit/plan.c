@@ -249,6 +249,59 @@ Test(plan, scales_come_from_a_pilot_run_where_the_curvature_misjudges_them)
     fixture_release(&f);
 }
 
+/* Ratings of a model of its own kind: vectors that may turn together are wider than each of their
+ * coordinates is given the others. */
+static void ratings(struct fixture *f, size_t N, size_t users, size_t items)
+{
+    *f = (struct fixture){0};
+    param_defaults(model_matrix_factorization.params, f->params);
+    fixture_triplets(&f->train, N, users, items, 2385);
+    fixture_init(f, &model_matrix_factorization);
+}
+
+Test(plan, diagonal_steps_are_as_wide_as_coordinates_of_a_pilot_run)
+{
+    struct fixture f;
+    ratings(&f, 20000, 400, 300);
+    struct plan_request r = everything_auto(f.model);
+    r.target = (struct plan_target){.ess = 8, .seconds = 2};
+    struct plan *plan = made(&r);
+    double narrow = INFINITY, wide = 0.0;
+    cr_expect_not(plan->centre.converged);
+    cr_expect_eq(plan->precondition, PRECONDITION_DIAGONAL);
+    cr_expect(says(plan, "widths from a pilot run"));
+    cr_expect(plan->sigma_asked > 0.13 && plan->sigma_asked < 0.31, "%g", plan->sigma_asked);
+    /* Chains start where the curvature was measured, as near as it has coordinates given others. */
+    for (size_t j = 0; j < plan->d; j++) {
+        double ratio = plan->sigma[j] / plan->sigma_asked / plan->start.spread[j];
+        narrow = fmin(narrow, ratio);
+        wide = fmax(wide, ratio);
+    }
+    cr_expect_gt(wide, 1.5 * narrow, "%g to %g times the scales", narrow, wide);
+    cr_expect_not(plan->within_target);
+    runs(plan, &r);
+    plan_free(plan);
+    fixture_release(&f);
+}
+
+/* Twenty times as many parameters as ratings, around a mode that is no typical place: long steps
+ * narrow such a target instead of widening it. */
+Test(plan, steps_that_narrow_a_target_are_shortened_and_nothing_is_promised)
+{
+    struct fixture f;
+    ratings(&f, 40, 20, 15);
+    struct plan_request r = everything_auto(f.model);
+    r.target = (struct plan_target){.ess = 400, .seconds = 4};
+    struct plan *plan = made(&r);
+    cr_expect(says(plan, "too small in a pilot run; shortened"));
+    cr_expect_lt(plan->sigma_asked, 0.2, "%g", plan->sigma_asked);
+    cr_expect_gt(plan->checks.sd_error, 0.02, "%g", plan->checks.sd_error);
+    cr_expect_not(plan->within_target);
+    runs(plan, &r);
+    plan_free(plan);
+    fixture_release(&f);
+}
+
 Test(plan, reasons_are_about_the_batch_that_is_given)
 {
     struct fixture f;
@@ -378,30 +431,68 @@ Test(plan, what_is_given_is_kept)
     fixture_release(&f);
 }
 
-/* A plan's numbers, given back, make the same frame. */
-Test(plan, its_own_numbers_give_the_same_chains)
+/* The request that a plan makes of one, all numbers given. */
+static struct plan_request settled(const struct plan_request *r, const struct plan *plan)
 {
-    struct fixture f;
-    logistic(&f, 3000, 4);
-    struct plan_request r = everything_auto(f.model);
-    struct plan *plan = made(&r);
-    r.estimator = plan->control ? ESTIMATOR_CONTROL : ESTIMATOR_PLAIN;
-    r.precondition = plan->precondition;
-    r.step = (struct step_size){.kind = STEP_CONSTANT, .value = plan->sigma_asked};
-    r.batch_size = plan->batch_size;
-    r.warmup = plan->warmup;
-    r.iterations = plan->iterations;
-    r.thin = plan->thin;
-    struct plan *again = made(&r);
+    struct plan_request out = *r;
+    out.estimator = plan->control ? ESTIMATOR_CONTROL : ESTIMATOR_PLAIN;
+    out.centre = plan->recentred ? CENTRE_PILOT : CENTRE_MODE;
+    out.precondition = plan->precondition;
+    if (isfinite(plan->sigma_asked))
+        out.step = (struct step_size){.kind = STEP_CONSTANT, .value = plan->sigma_asked};
+    out.batch_size = plan->batch_size;
+    out.warmup = plan->warmup;
+    out.iterations = plan->iterations;
+    out.thin = plan->thin;
+    return out;
+}
+
+static void same_chains(const struct plan_request *r, const char *name)
+{
+    struct plan *plan = made(r);
+    struct plan_request given = settled(r, plan);
+    struct plan *again = made(&given);
     struct model *views[2] = {NULL, NULL};
-    struct chain *a = chain_of(plan, &r, &views[0]), *b = chain_of(again, &r, &views[1]);
+    struct chain *a = chain_of(plan, &given, &views[0]), *b = chain_of(again, &given, &views[1]);
     chain_advance(a, 100);
     chain_advance(b, 100);
-    cr_expect_arr_eq(chain_theta(a), chain_theta(b), f.model->d * sizeof(double));
+    cr_expect_arr_eq(chain_theta(a), chain_theta(b), r->model->d * sizeof(double), "%s", name);
     chain_free(a), chain_free(b);
-    model_free(views[0]), model_free(views[1]);
+    for (size_t k = 0; k < 2; k++)
+        if (views[k] != NULL)
+            model_free(views[k]);
     plan_free(plan), plan_free(again);
-    fixture_release(&f);
+}
+
+/* A plan's numbers, given back, make the same frame and the same start, however little time there
+ * is for pilot runs. */
+Test(plan, its_own_numbers_give_the_same_chains)
+{
+    static const struct {
+        const char *name;
+        size_t rows;
+        enum plan_centre centre;
+        enum plan_precondition precondition;
+        double seconds;
+    } cases[] = {
+        {"control variates", 3000, CENTRE_MODE, PRECONDITION_AUTO, 0},
+        {"a centre from a run", 3000, CENTRE_PILOT, PRECONDITION_AUTO, 0.2},
+        {"a centre from a run with all rows", 200, CENTRE_PILOT, PRECONDITION_AUTO, 0.2},
+        {"a centre from a run along the axes", 3000, CENTRE_PILOT, PRECONDITION_DIAGONAL, 0.2},
+        {"a centre that is not needed", 200, CENTRE_PILOT, PRECONDITION_DIAGONAL, 0.2},
+        {"plain coordinates", 200, CENTRE_MODE, PRECONDITION_NONE, 0},
+        {"plain coordinates and many rows", 3000, CENTRE_MODE, PRECONDITION_NONE, 0},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        struct fixture f;
+        logistic(&f, cases[k].rows, 4);
+        struct plan_request r = everything_auto(f.model);
+        r.centre = cases[k].centre;
+        r.precondition = cases[k].precondition;
+        r.target.seconds = cases[k].seconds;
+        same_chains(&r, cases[k].name);
+        fixture_release(&f);
+    }
 }
 
 Test(plan, a_diagonal_step_is_a_step_per_coordinate_in_units_of_its_scale)
@@ -485,6 +576,7 @@ Test(plan, the_centre_may_be_the_mean_of_a_pilot_run)
         square += u[j] * u[j];
     cr_expect(square > 1e-6 && square < 1.0, "%g", square);
     cr_expect(says(mean, "mean of a pilot run"), "%s", info.message);
+    cr_expect(mean->recentred && !mode->recentred);
     plan_free(mode), plan_free(mean);
     free(u), free(theta);
     fixture_release(&f);
