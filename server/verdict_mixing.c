@@ -11,8 +11,7 @@
 #define VAGUE_RHAT    1.1 /* beyond, times are lower bounds */
 #define HOPELESS_RHAT 1.5 /* beyond, the chains are in different places and no time can be told */
 #define LEAST_DRAWS   6   /* of one chain: core/mixing needs them */
-#define WIDE_LATTICE  0.5 /* sds: chains on lattices of their own never agree to R-hat 1.01 beyond \
-                           */
+#define WIDE_LATTICE  0.5 /* sds: beyond, chains on several lattices keep R-hat above 1.01 */
 
 /* A tail ESS that is not known does not count. */
 static double least_ess(const struct summary_head *h)
