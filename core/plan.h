@@ -103,6 +103,7 @@ struct plan {
     struct frame *frame; /* owned; NULL: the user's coordinates */
     bool control;        /* with a frame only: the view's terms are differences from the centre */
     uint8_t variant;     /* of the sampler: 1 + the choice; 0: as it was asked for */
+    bool recentred;      /* the frame's centre is the mean of a pilot run, not the mode */
     enum plan_precondition precondition; /* never AUTO */
     struct step_size step;               /* as chains take it; values point to `sigma`. STEP_AUTO:
                                           * chains adapt it during warm-up */

@@ -213,6 +213,7 @@ void spec_settle(struct job_spec *spec, const struct plan *plan, const struct mo
 {
     bool control = plan->frame != NULL && plan->control;
     spec->estimator = control ? ESTIMATOR_CONTROL : ESTIMATOR_PLAIN;
+    spec->centre = plan->recentred ? CENTRE_PILOT : CENTRE_MODE;
     spec->precondition = plan->precondition;
     spec->variant_open = false;
     if (plan->variant > 0)
