@@ -615,6 +615,18 @@ static void weigh_sigma(struct planning *p)
     p->sigma = sigma;
 }
 
+/* The same steps in units of the scales, as far as they are alike: a job that is given the number
+ * comes near. */
+static void name_in_scales(struct planning *p)
+{
+    double middle = 0.0, d = (double)p->model->d;
+    for (size_t j = 0; j < p->model->d; j++)
+        middle += log(p->width[j] / p->scale[j]) / d;
+    for (size_t j = 0; j < p->model->d; j++)
+        p->width[j] *= exp(-middle);
+    p->sigma *= exp(middle);
+}
+
 /* Without a centre: steps in proportion to what coordinates really do. */
 static enum err use_sds(struct planning *p, struct err_info *info)
 {
@@ -626,6 +638,7 @@ static enum err use_sds(struct planning *p, struct err_info *info)
     code = code == ERR_OK ? try_out(p, info) : code;
     if (code == ERR_OK)
         weigh_sigma(p);
+    name_in_scales(p);
     return code;
 }
 
@@ -737,8 +750,8 @@ static void explain(struct planning *p)
                      p->n, p->model->N, p->model->d);
 }
 
-/* Chains that neither estimator nor coordinates tie to a centre start like those of a job that never
- * sought one, so that a job with the numbers of this one has the same. */
+/* Chains that neither estimator nor coordinates tie to a centre start like those of a job that
+ * never sought one, so that a job with the numbers of this one has the same. */
 static void leave_centre(struct planning *p)
 {
     if (!p->plan->control && p->plan->precondition == PRECONDITION_NONE)
