@@ -6,6 +6,7 @@
 #ifndef BARKER_SERVER_API_H
 #define BARKER_SERVER_API_H
 
+#include "server/build.h"
 #include "server/auth.h"
 #include "server/config.h"
 #include "server/datacache.h"
@@ -18,8 +19,6 @@
 
 #include <jansson.h>
 #include <stdatomic.h>
-
-#define BARKERD_VERSION "0.1.0"
 
 /* Everything that the daemon consists of. Set up once by main, then only read. */
 struct app {

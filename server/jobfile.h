@@ -22,7 +22,7 @@ struct jobfile_meta {
     size_t d;                 /* all parameters: length of moments */
     size_t N;                 /* data terms of the model; 0: none */
     uint32_t chains;
-    uint64_t thin, warmup; /* thin 0: 1 */
+    uint64_t thin, warmup;      /* thin 0: 1 */
     const char *const *metrics; /* names, NULL-terminated, or NULL */
     const struct model_block *blocks;
     size_t block_count; /* 0: coordinates that are not saved have no names */

@@ -58,6 +58,12 @@ static enum err read_progress(struct live *live, const struct live_room *room,
 {
     struct jobfile *file;
     enum err code = jobfile_open(&file, room->store, live->id, info);
+    if (code == ERR_NOT_FOUND && live->stored_bytes > 0)
+        return err_set(
+            info, ERR_CORRUPT,
+            "draws/%s.db is missing, with %" PRIu64
+            " kB of draws and states: put it back from a backup, or submit the job again",
+            live->id, live->stored_bytes >> 10);
     if (code == ERR_NOT_FOUND)
         return ERR_OK; /* no slice yet */
     if (code != ERR_OK)

@@ -1,6 +1,7 @@
 /* The scheduler and its workers. What happens after a slice and at the end of a job is in
  * sched_end.c, the queue as others see it in sched_queue.c. */
 #include "server/sched.h"
+#include "server/build.h"
 #include "server/clock.h"
 #include "server/json.h"
 #include "server/log.h"
@@ -307,7 +308,8 @@ enum err sched_store_state(struct sched *s, struct live *live, enum job_state to
         sched_judge(s, live, to);
     fill_results(s, live, &row);
     bool plain = strcmp(job_state_name(to), reason) == 0;
-    snprintf(log, sizeof log, "%s%s%s", job_state_name(to), plain ? "" : ": ", plain ? "" : reason);
+    const char *words = to == JOB_running ? build_name() : plain ? "" : reason;
+    snprintf(log, sizeof log, "%s%s%s", job_state_name(to), words[0] != '\0' ? ": " : "", words);
     enum err code = store_job_update(s->store, &row, JOB_SET_STATE | JOB_SET_RESULTS, log, info);
     free_results(&row);
     if (code != ERR_OK)
@@ -1153,6 +1155,21 @@ static bool take_up_row(void *ctx, const struct job_row *row)
     return true;
 }
 
+/* Whoever reads the log of a job later sees where it was interrupted, and what went on with it. */
+static void log_restart(struct sched *s)
+{
+    char text[200];
+    for (struct live *live = s->jobs; live != NULL; live = live->next) {
+        if (live->state != JOB_running || live->failing)
+            continue;
+        snprintf(text, sizeof text,
+                 "the server was started again (%s): goes on from iteration %" PRIu64, build_name(),
+                 sched_furthest(live));
+        if (store_log_add(s->store, live->id, text, NULL) != ERR_OK)
+            log_event(LOG_WARN, "job log", "job", live->id, "detail", "cannot be written", NULL);
+    }
+}
+
 /* A job that cannot be read is failed, not lost: its row, draws and log stay. */
 static enum err take_up_all(struct sched *s, struct err_info *info)
 {
@@ -1173,6 +1190,8 @@ static enum err take_up_all(struct sched *s, struct err_info *info)
             code = store_job_update(s->store, &row, JOB_SET_STATE, u->why, info);
         free(u);
     }
+    if (code == ERR_OK)
+        log_restart(s);
     return code;
 }
 

@@ -493,6 +493,42 @@ class ChangedData(Case):
             client.post("/v1/jobs/%s/cancel" % j)
         self.assertEqual(daemon.stop(), 0)
 
+    def test_a_job_whose_file_is_gone_does_not_begin_again_in_secret(self):
+        daemon = Daemon()
+        client = daemon.client()
+        job = client.run(toy(iterations=2000))["id"]
+        self.assertEqual(daemon.stop(), 0)
+        os.unlink(os.path.join(daemon.state, "draws", job + ".db"))
+        daemon.start()
+        reply = client.post("/v1/jobs/%s/extend" % job, {"iterations": 5})
+        self.assertProblem(reply, 500, "%s.db is missing" % job)
+        self.assertEqual(client.job(job)["state"], "succeeded")
+        self.assertEqual(daemon.stop(), 0)
+
+    def test_the_log_of_a_job_tells_of_restarts_and_of_the_program_that_runs_it(self):
+        daemon = Daemon()
+        client = daemon.client()
+        job = client.submit(endless())
+        client.wait_progress(job, 1)
+        daemon.kill()
+        daemon.start()
+        lines = [entry["text"] for entry in client.read("/v1/jobs/%s/log" % job)["items"]]
+        program = r"barkerd [0-9.]+, build [0-9a-f]{12}"
+        self.assertTrue(any(re.fullmatch("running: " + program, line) for line in lines), lines)
+        self.assertRegex(lines[-1], r"^the server was started again \(%s\): goes on from iteration [1-9]" % program)
+        daemon.kill()
+
+    def test_who_has_lost_the_token_is_told_the_way_back(self):
+        daemon = Daemon()
+        self.assertEqual(daemon.stop(), 0)
+        os.unlink(os.path.join(daemon.state, "admin.token"))
+        daemon.launch()
+        end = time.monotonic() + harness.PATIENCE
+        while "barkerd token add admin --role admin" not in daemon.log():
+            self.assertLess(time.monotonic(), end, daemon.log())
+            time.sleep(0.01)
+        daemon.kill()
+
     def test_a_job_whose_file_is_damaged_fails_alone(self):
         daemon = Daemon()
         client = daemon.client()
