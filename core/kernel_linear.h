@@ -112,30 +112,41 @@ struct line_sums {
     struct line sum, square;
 };
 
+/* Residuals of the rows that line i of a group holds, each in all of its row's places. */
+INLINE struct line group_factor(struct kind kind, struct line r, size_t i)
+{
+    struct line factor = spread_element(kind.real, r, i / kind.quarters);
+    return kind.quarters == 2 ? spread_quarters(factor, i % 2 * 2) : factor;
+}
+
 /* The sum of r_k x_k over the group, and of the squares: the halves of the group side by side. */
 INLINE struct line_sums group_terms(struct kind kind, const struct line *x, struct line r,
                                     bool squares)
 {
-    size_t half = line_elements(kind.real) / 4 * kind.quarters / 2;
+    const enum precision p = kind.real;
+    size_t half = line_elements(p) / 4 * kind.quarters / 2;
     struct line sum[4] = {0}, square[4] = {0};
-    for (size_t i = 0; i < 2 * half; i++) {
-        struct line factor = spread_element(kind.real, r, i / kind.quarters);
-        if (kind.quarters == 2)
-            factor = spread_quarters(factor, i % 2 * 2);
-        struct line term = line_multiply(kind.real, factor, x[i]);
-        size_t to = i % half;
-        sum[to] = i < half ? term : line_fused(kind.real, factor, x[i], sum[to]);
+#pragma GCC unroll 4
+    for (size_t i = 0; i < half; i++) {
+        sum[i] = line_multiply(p, group_factor(kind, r, i), x[i]);
         if (squares)
-            square[to] = i < half ? line_multiply(kind.real, term, term)
-                                  : line_fused(kind.real, term, term, square[to]);
+            square[i] = line_multiply(p, sum[i], sum[i]);
+    }
+#pragma GCC unroll 4
+    for (size_t i = 0; i < half; i++) {
+        struct line factor = group_factor(kind, r, half + i);
+        struct line term = line_multiply(p, factor, x[half + i]);
+        sum[i] = line_fused(p, factor, x[half + i], sum[i]);
+        if (squares)
+            square[i] = line_fused(p, term, term, square[i]);
     }
     for (size_t width = half / 2; width > 0; width /= 2)
         for (size_t i = 0; i < width; i++) {
-            sum[i] = line_add(kind.real, sum[i], sum[i + width]);
+            sum[i] = line_add(p, sum[i], sum[i + width]);
             if (squares)
-                square[i] = line_add(kind.real, square[i], square[i + width]);
+                square[i] = line_add(p, square[i], square[i + width]);
         }
-    return (struct line_sums){.sum = sum[0], .square = squares ? square[0] : sum[0]};
+    return (struct line_sums){.sum = sum[0], .square = square[0]};
 }
 
 /* total += a line of the working precision, element by element. */
