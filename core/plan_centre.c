@@ -312,8 +312,8 @@ static enum err move_frame(struct planning *p, struct err_info *info)
     size_t d = p->model->d, stride = padded(d);
     bool dense = frame->kind == FRAME_DENSE;
     double *u = lanes_alloc(2 * stride, sizeof *u), *A = lanes_alloc(d * stride, sizeof *A);
-    enum err code = u != NULL && A != NULL ? ERR_OK
-                                           : err_set(info, ERR_NO_MEMORY, "no memory for a centre");
+    enum err code =
+        u != NULL && A != NULL ? ERR_OK : err_set(info, ERR_NO_MEMORY, "no memory for a centre");
     if (code == ERR_OK) {
         memcpy(u, p->pilot.mean, d * sizeof *u);
         frame_to_user(frame, u, u + stride);
@@ -336,8 +336,7 @@ enum err planning_recentre(struct planning *p, size_t n, struct err_info *info)
         return code;
     p->plan->recentred = !p->pilot.diverged && isfinite(p->pilot.energy);
     if (p->plan->recentred) {
-        planning_why(p,
-                     "centre: moved to the mean of a pilot run of %.0f iterations from the mode",
+        planning_why(p, "centre: moved to the mean of a pilot run of %.0f iterations from the mode",
                      (double)p->pilot.iterations);
         code = move_frame(p, info);
     } else {

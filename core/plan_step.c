@@ -27,7 +27,8 @@
 #define WIDE_FACTOR  1.5  /* ... times or over this, as time and noise have it */
 #define POINTS       64   /* typical points at which noise is measured */
 #define ROWS         4096 /* looked at, at each */
-#define PLAIN_ROWS   512  /* ... where they are looked at one by one */
+#define PLAIN_ROWS   512  /* ... where they are looked at one by one, or as many as ... */
+#define PLAIN_WORK   4e6  /* ... so many multiplications allow */
 #define BATCH_LEAST  16
 #define FULL_IS_NEAR 3.0  /* the full batch is taken when it costs at most so many times more */
 #define ATYPICAL     10.0 /* energy: the chains do not live around this centre */
@@ -202,22 +203,19 @@ static enum err measure_noise(const struct planning *p, const struct model *targ
     return ready ? ERR_OK : err_set(info, ERR_NO_MEMORY, "no memory to measure gradient noise");
 }
 
-/* The same for plain terms in dense coordinates, one by one: a whole view would cost a pass over
- * the data. Their spread hardly depends on the point. */
-static enum err measure_plain(const struct planning *p, double *unit, struct err_info *info)
+/* Adds the squares of the sds of n plain terms at one point of the frame; work: 4 vectors. */
+static void add_plain_spread(const struct planning *p, struct rng *rng, size_t n, double *work,
+                             double *squares)
 {
     const struct model *m = p->model;
-    size_t N = m->N, d = m->d, stride = padded(d), n = N < PLAIN_ROWS ? N : PLAIN_ROWS;
-    double *at = lanes_alloc(4 * stride, sizeof *at), *g = at != NULL ? at + stride : NULL,
-           *sum = at != NULL ? at + 2 * stride : NULL, *sumsq = at != NULL ? at + 3 * stride : NULL;
-    if (at == NULL)
-        return err_set(info, ERR_NO_MEMORY, "no memory to measure gradient noise");
-    struct rng rng;
-    rng_seed(&rng, p->request->seed, 0, RNG_BATCH);
-    rng_normal(&rng, g, d);
+    size_t d = m->d, stride = padded(d);
+    double *at = work, *g = at + stride, *sum = g + stride, *sumsq = sum + stride;
+    double count = (double)n;
+    rng_normal(rng, g, d);
     frame_to_user(p->plan->frame, g, at);
+    memset(sum, 0, 2 * stride * sizeof *sum);
     for (size_t k = 0; k < n; k++) {
-        uint32_t row = (uint32_t)((double)k * (double)N / (double)n);
+        uint32_t row = (uint32_t)((double)k * (double)m->N / count);
         m->type->grad_batch(m, at, &row, 1, g, NULL, p->source.work);
         frame_gradient(p->plan->frame, g, p->source.sum);
         for (size_t j = 0; j < d; j++) {
@@ -225,12 +223,30 @@ static enum err measure_plain(const struct planning *p, double *unit, struct err
             sumsq[j] += p->source.sum[j] * p->source.sum[j];
         }
     }
+    for (size_t j = 0; j < d && n > 1; j++)
+        squares[j] += fmax(0.0, sumsq[j] - sum[j] * sum[j] / count) / (count - 1.0);
+}
+
+/* The same for plain terms in dense coordinates, one by one: a whole view would cost a pass over
+ * the data. All rows come before more points: few may have most of the noise. */
+static enum err measure_plain(const struct planning *p, double *unit, struct err_info *info)
+{
+    size_t N = p->model->N, d = p->model->d, stride = padded(d);
+    double most = fmax(PLAIN_ROWS, PLAIN_WORK / ((double)(d * d) + 100.0));
+    double rows = fmin(fmin((double)N, ROWS), most);
+    int points = (int)fmin(POINTS, fmax(1.0, most / rows));
+    double *work = lanes_alloc(5 * stride, sizeof *work), *squares;
+    if (work == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory to measure gradient noise");
+    struct rng rng;
+    rng_seed(&rng, p->request->seed, 0, RNG_BATCH);
+    squares = work + 4 * stride;
+    for (int k = 0; k < points; k++)
+        add_plain_spread(p, &rng, (size_t)rows, work, squares);
     *unit = 0.0;
-    for (size_t j = 0; j < d && n > 1; j++) {
-        double count = (double)n, square = (sumsq[j] - sum[j] * sum[j] / count) / (count - 1.0);
-        *unit = fmax(*unit, (double)N * sqrt(fmax(0.0, square)));
-    }
-    free(at);
+    for (size_t j = 0; j < d; j++)
+        *unit = fmax(*unit, (double)N * sqrt(squares[j] / points));
+    free(work);
     return ERR_OK;
 }
 
@@ -299,7 +315,56 @@ static bool both_open(const struct planning *p)
            p->placed && can_meet_target(p) && p->needed == 0.0;
 }
 
-/* Compares both estimators where the choice is ours: the one whose batch costs less. */
+/* How far an estimator with this noise gets around for its cost; its batch and step where they are
+ * ours. */
+static double pace_of(const struct planning *p, double unit, size_t *n, double *sigma)
+{
+    uint64_t given = p->request->batch_size;
+    if (given != PLAN_AUTO)
+        *n = given == 0 ? p->model->N : (size_t)given;
+    else
+        *n = both_open(p) ? best_batch(p, unit, sigma) : batch_for(p, unit, *sigma);
+    return *sigma * *sigma / cost_of(p, (double)*n);
+}
+
+/* Compares both estimators where the choice is ours: the one whose batch costs less for where it
+ * gets, or whose noise is less where the batch is given. */
+static enum err compare_estimators(struct planning *p, double plain, double sigma,
+                                   struct err_info *info)
+{
+    struct plan *plan = p->plan;
+    size_t n, n_plain, N = p->model->N;
+    double sigma_plain = sigma, pace = pace_of(p, p->unit, &n, &sigma);
+    plan->control = false;
+    double pace_plain = pace_of(p, plain, &n_plain, &sigma_plain);
+    plan->control = true;
+    double tau = p->unit * noise_share(p, (double)n), tau_plain = plain * noise_share(p, (double)n);
+    bool open = p->request->batch_size == PLAN_AUTO;
+    plan->checks.noise_control = noise_ratio(p, p->unit, sigma, (double)n);
+    plan->checks.noise_plain = noise_ratio(p, plain, sigma, (double)n);
+    if (n < N && (open ? pace >= pace_plain : tau <= tau_plain)) {
+        planning_why(p,
+                     "estimator: control variates, whose noise is %.2g instead of %.2g at a "
+                     "batch of %zu (the plain one would need %zu)",
+                     tau, tau_plain, n, batch_for(p, plain, sigma));
+        return ERR_OK;
+    }
+    if (n == N)
+        planning_why(p, "estimator: plain, as the full batch has no noise");
+    else if (open)
+        planning_why(p,
+                     "estimator: plain, whose batches of %zu get around at less cost than those of "
+                     "%zu with control variates",
+                     n_plain, n);
+    else
+        planning_why(p,
+                     "estimator: plain, whose noise is %.2g instead of %.2g with control variates "
+                     "at a batch of %zu",
+                     tau_plain, tau, n);
+    enum err code = change_estimator(p, false, info);
+    return code == ERR_OK ? measure_noise(p, target_of(p), &p->unit, info) : code;
+}
+
 static enum err choose_estimator(struct planning *p, double sigma, struct err_info *info)
 {
     struct plan *plan = p->plan;
@@ -313,25 +378,7 @@ static enum err choose_estimator(struct planning *p, double sigma, struct err_in
         return code;
     code = plan->precondition == PRECONDITION_DENSE ? measure_plain(p, &plain, info)
                                                     : measure_noise(p, p->model, &plain, info);
-    if (code != ERR_OK)
-        return code;
-    uint64_t given = p->request->batch_size;
-    size_t n = given == 0 ? p->model->N : given;
-    if (given == PLAN_AUTO)
-        n = both_open(p) ? best_batch(p, p->unit, &sigma) : batch_for(p, p->unit, sigma);
-    double tau = p->unit * noise_share(p, (double)n), n_plain = (double)batch_for(p, plain, sigma);
-    plan->checks.noise_control = noise_ratio(p, p->unit, sigma, (double)n);
-    plan->checks.noise_plain = noise_ratio(p, plain, sigma, (double)n);
-    if (n < p->model->N) {
-        planning_why(p,
-                     "estimator: control variates, whose noise is %.2g instead of %.2g at a "
-                     "batch of %zu (the plain one would need %.0f)",
-                     tau, plain * noise_share(p, (double)n), n, n_plain);
-        return ERR_OK;
-    }
-    planning_why(p, "estimator: plain, as the full batch has no noise");
-    p->unit = plain;
-    return change_estimator(p, false, info);
+    return code == ERR_OK ? compare_estimators(p, plain, sigma, info) : code;
 }
 
 /* The centre that is asked for, once the estimator is known: it shall come out the same when what

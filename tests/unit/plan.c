@@ -124,6 +124,42 @@ Test(plan, a_large_regression_gets_control_variates_small_batches_and_a_dense_fr
     fixture_release(&f);
 }
 
+/* Covariates without a variance: few rows have most of the noise, and control variates help little.
+ */
+static void heavy(struct fixture *f, const struct model_type *type)
+{
+    uint64_t state = 1;
+    *f = (struct fixture){0};
+    param_defaults(type->params, f->params);
+    fixture_rows(&f->train, DATA_REGRESSION, PRECISION_DOUBLE, 2000, 1, 404);
+    for (size_t i = 0; i < 2000; i++) {
+        fixture_set(&f->train, i, 0, fixture_normal(&state) / fabs(fixture_normal(&state)));
+        fixture_set_y(&f->train, i, fixture_uniform(&state) < 0.5);
+    }
+    fixture_init(f, type);
+}
+
+Test(plan, estimators_are_compared_by_all_rows_and_by_what_they_cost)
+{
+    const struct {
+        const struct model_type *type;
+        bool control; /* whose terms cost twice as much where the model has no view of its own */
+    } cases[] = {{&model_logistic, true}, {&model_softmax, false}};
+    for (size_t k = 0; k < 2; k++) {
+        struct fixture f;
+        heavy(&f, cases[k].type);
+        struct plan_request r = everything_auto(f.model);
+        r.target.seconds = 0.5;
+        struct plan *plan = made(&r);
+        cr_expect_gt(plan->checks.noise_plain, plan->checks.noise_control, "%g and %g",
+                     plan->checks.noise_plain, plan->checks.noise_control);
+        cr_expect_eq(plan->control, cases[k].control, "%s", cases[k].type->name);
+        cr_expect_eq(says(plan, "at less cost"), !cases[k].control);
+        plan_free(plan);
+        fixture_release(&f);
+    }
+}
+
 /* Such variants have no other randomness, and would shrink to a point with control variates. */
 Test(plan, what_lives_on_gradient_noise_gets_as_much_as_it_needs)
 {
