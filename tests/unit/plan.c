@@ -216,8 +216,7 @@ Test(plan, steps_of_a_lattice_are_as_fine_as_quantiles_shall_be)
         cr_expect_leq(plan->sigma_asked, 1.0001 * 0.05 * sqrt(12.0 * lattices), "%g",
                       plan->sigma_asked);
         cr_expect_eq(plan->thin % 2, 1, "thin %llu", (unsigned long long)plan->thin);
-        cr_expect(
-            says(plan, "the lattice that draws lie on: quantiles are no better than"));
+        cr_expect(says(plan, "the lattice that draws lie on: quantiles are no better than"));
         plan_free(plan);
     }
     fixture_release(&f);
