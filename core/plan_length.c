@@ -130,14 +130,17 @@ static void judge(struct planning *p, double each)
                      "target: the gradient noise has no variance, from which a bias would follow");
         c->sd_error = NAN;
     }
+    bool shifts = p->needed > 0.0; /* noise that spreads draws and is not symmetric moves means */
+    if (shifts)
+        c->mean_error = NAN;
     bool enough = c->ess >= 0.95 * ess_wanted(p);
     bool unbiased = p->request->sampler->exact || c->sd_error <= t->sd_error;
     plan->within_target = enough && unbiased && !p->pilot.diverged;
     if (!unbiased && isnan(c->sd_error))
         planning_why(p,
-                     "target: the bias of the sds is not known in advance, so that %.2g %% "
-                     "cannot be promised",
-                     100.0 * t->sd_error);
+                     "target: the bias of %s is not known in advance, so that %.2g %% cannot be "
+                     "promised",
+                     shifts ? "means and sds" : "the sds", 100.0 * t->sd_error);
     else if (!unbiased)
         planning_why(p, "target: sds within %.2g %% cannot be expected, but %.2g %%",
                      100.0 * t->sd_error, 100.0 * c->sd_error);

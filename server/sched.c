@@ -657,11 +657,13 @@ static bool report_divergence(struct sched *s, const struct team *b,
         i++;
     if (i == b->count)
         return false;
-    snprintf(why, sizeof why,
-             "chain %" PRIu32 " diverged at iteration %" PRIu64
-             " in %s: the gradient or the position is not "
-             "a finite number; a smaller step size or a Barker sampler may help",
-             b->k[i] + 1, slices[i].diverged_at, slices[i].diverged_in);
+    snprintf(why, sizeof why, "chain %" PRIu32 " diverged at iteration %" PRIu64 " in %s: %s",
+             b->k[i] + 1, slices[i].diverged_at, slices[i].diverged_in,
+             slices[i].diverged_at == 1
+                 ? "the gradient at the start, or the step from it, is not a finite number; "
+                   "another start (init) or a smaller step size may help"
+                 : "the gradient or the position is not a finite number; a smaller step size or a "
+                   "Barker sampler may help");
     fail(s, b->live, why);
     return true;
 }

@@ -115,6 +115,19 @@ static void check_estimator(const struct job_spec *spec, const struct place *roo
                       spec->sampler->name);
 }
 
+/* A fraction is what chains look for by themselves, in the user's coordinates; others are planned.
+ */
+static void check_precondition(const struct job_spec *spec, const struct place *root)
+{
+    struct place at = place_key(root, "precondition");
+    if (spec->step_own && spec->precondition != PRECONDITION_NONE)
+        place_mistake(&at,
+                      "\"%s\" is not allowed with a step size that every chain chooses by a "
+                      "fraction, which is in the parameters' own coordinates: give a number or "
+                      "\"auto\" instead, or leave the coordinates as they are (\"none\")",
+                      spec_preconditions[spec->precondition]);
+}
+
 void parse_open(struct parse *p, const struct place *root)
 {
     struct job_spec *spec = p->spec;
@@ -141,6 +154,7 @@ void parse_open(struct parse *p, const struct place *root)
     p->batch_given |= spec->batch_size == PLAN_AUTO;
     spec->start_auto |= spec->start_default && spec_needs_plan(spec);
     check_estimator(spec, root);
+    check_precondition(spec, root);
 }
 
 bool spec_is_open(const struct job_spec *spec)

@@ -98,6 +98,10 @@ static void say_inflated(struct verdict_evidence *e, const struct verdict_look *
     if (noise->beyond_share >= 0.005)
         words_add(&e->text, ", %.0f %% of all proposals beyond", 100.0 * noise->beyond_share);
     add_inflation(&e->text, look);
+    if (look->tolerance.borrows && noise->at_worst.step_ratio > 1.0) {
+        e->level = e->level > VERDICT_MILD ? e->level : VERDICT_MILD;
+        words_add(&e->text, "; means may be off, too");
+    }
     put_noise(e, look, noise->worst, &noise->at_worst);
     json_put(&e->numbers, "beyond_all", json_number(noise->beyond_share));
     tolerance_name(&look->tolerance, look->file, noise->widest, name, sizeof name);
@@ -338,6 +342,9 @@ static void say_noise_unknown(const struct verdict_look *look, json_t **unknown)
                   look->combined.noise_count);
         json_add(unknown, json_text(w.text));
     }
+    if (look->tolerance.borrows)
+        json_add(unknown, json_text("the bias of means (noise that is not symmetric shifts what "
+                                    "takes its spread from it)"));
     if (corrects(look->context->spec) && look->about.N > 0 && ratio > CORRECTION && ratio <= 1.0)
         json_add(unknown, json_text("whether correlated parameters come out too narrow (the "
                                     "correction treats each alone)"));

