@@ -636,6 +636,7 @@ static enum err try_out(struct planning *p, struct err_info *info)
 static enum err use_widths(struct planning *p, struct err_info *info)
 {
     enum err code = ERR_OK;
+    p->measured = true;
     if (p->plan->precondition == PRECONDITION_DENSE)
         code = planning_rescale(p, planning_draws(p), planning_width(p), info);
     else
@@ -679,6 +680,7 @@ static enum err use_sds(struct planning *p, struct err_info *info)
 {
     if (!planning_widths(p))
         return ERR_OK;
+    p->measured = true;
     p->sigma = SIGMA_WIDE;
     enum err code = p->model->N > 0 ? measure_noise(p, target_of(p), &p->unit, info) : ERR_OK;
     choose_variant(p);
@@ -780,6 +782,10 @@ static void explain(struct planning *p)
         planning_why(p, "step size: %.3g of every coordinate's scale, to get around", p->sigma);
     else if (is_auto(p))
         planning_why(p, "step size: adapted by every chain during warm-up");
+    if (p->measured)
+        planning_why(p,
+                     "the scales of the pilot run are kept with this job alone: another with its "
+                     "numbers gives other draws");
     if (p->plan->variant > 0)
         planning_why(p, "variant: vanilla, as the gradient noise is beyond what can be corrected");
     if (r->batch_size != PLAN_AUTO || p->model->N == 0 || r->sampler->exact)

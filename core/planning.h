@@ -24,6 +24,7 @@ struct planning {
     double *steps;      /* DIAGONAL: sigma width_j, for pilot runs */
     double sigma;       /* in preconditioned coordinates; 0: chains adapt it */
     double sigma_most;  /* that may be chosen */
+    bool measured;      /* scales or widths are those of a pilot run */
     bool narrows;       /* longer steps were seen to make sds too small, not too large */
     size_t n;           /* batch; N is the full one */
     double needed;      /* sigma tau from which a variant takes all its spread; 0: it has its own */
