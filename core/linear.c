@@ -48,16 +48,16 @@ bool linear_init(struct linear *l, const struct dataset *data, const struct law 
 
 #define TURN_BYTES ((size_t)64 << 20) /* beyond, the copy would cost more than looking */
 
-void linear_turn(struct linear *l)
+bool linear_turn(struct linear *l)
 {
     const struct dataset *data = l->data;
     size_t all = data->N * data->stride;
     if (l->link != LINK_LOGISTIC || l->offset != NULL ||
         data->N * dataset_row_bytes(data) > TURN_BYTES)
-        return;
+        return true;
     l->turned = lanes_alloc(all, dataset_real_bytes(data));
     if (l->turned == NULL)
-        return;
+        return false;
     for (size_t i = 0; i < all; i++) {
         double sign = data->y[i / data->stride] == 1.0 ? 1.0 : -1.0;
         if (data->precision == PRECISION_SINGLE)
@@ -65,6 +65,7 @@ void linear_turn(struct linear *l)
         else
             ((double *)l->turned)[i] = sign * ((const double *)data->x)[i];
     }
+    return true;
 }
 
 void linear_release(struct linear *l)

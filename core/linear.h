@@ -45,8 +45,8 @@ void linear_release(struct linear *l);
 
 /* LINK_LOGISTIC, not too many rows, no offsets: from here on rows are kept times 2 y - 1, so that
  * nobody has to look for their responses. The same bits, sooner; nothing happens where it does not
- * pay. */
-void linear_turn(struct linear *l);
+ * pay. False when there is no memory. */
+bool linear_turn(struct linear *l);
 
 static inline const void *linear_rows(const struct linear *l)
 {

@@ -152,12 +152,10 @@ enum err regression_new(struct model **out, const struct model_type *model,
     r->train = train;
     r->test = test;
     r->rate = free_scale ? 1.0 / params[type->mean] : 0.0;
-    if (!linear_init(&r->linear, train, &law, free_scale)) {
+    if (!linear_init(&r->linear, train, &law, free_scale) || !linear_turn(&r->linear)) {
         model_free(base);
-        return err_set(info, ERR_NO_MEMORY, "%s: no memory for %zu responses", model->name,
-                       train->N);
+        return err_set(info, ERR_NO_MEMORY, "%s: no memory for %zu rows", model->name, train->N);
     }
-    linear_turn(&r->linear);
     if (!init_prior(r, params)) {
         model_free(base);
         return err_set(info, ERR_NO_MEMORY, "%s: no memory for %zu priors", model->name, base->d);

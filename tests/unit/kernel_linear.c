@@ -316,7 +316,7 @@ Test(kernel_linear, turned_rows_give_the_same_bits)
                 problem_init(&p, ROWS, columns, (enum precision)precision, (enum flavour)flavour,
                              logistic);
                 struct sums plain = sums_by(portable(), &p, idx, ROWS, true);
-                linear_turn(&p.linear);
+                cr_assert(linear_turn(&p.linear));
                 cr_assert_not_null(p.linear.turned);
                 for (const struct kernels *const *k = kernels_available(); *k != NULL; k++) {
                     struct sums s = sums_by(*k, &p, idx, ROWS, true);
@@ -332,7 +332,7 @@ Test(kernel_linear, rows_with_offsets_or_other_links_are_not_turned)
     for (size_t v = 0; v < VARIANTS; v++) {
         struct problem p;
         problem_init(&p, ROWS, 4, PRECISION_SINGLE, ORDINARY, variants[v]);
-        linear_turn(&p.linear);
+        cr_assert(linear_turn(&p.linear));
         cr_assert_eq(p.linear.turned != NULL,
                      variants[v].link == LINK_LOGISTIC && !variants[v].offset);
         problem_release(&p);
