@@ -195,7 +195,7 @@ function showPoint(u, element) {
     const y = near(u.data[k], idx);
     if (u.series[k].show && y !== null) values.push(number(y, 4));
   }
-  element.textContent = `${axisNumber(u.data[0][idx])}: ${values.join("  ")}`;
+  element.textContent = `${axisNumbers([u.data[0][idx]])[0]}: ${values.join("  ")}`;
 }
 
 // Series are joined: at this x another one may have its point.
