@@ -46,7 +46,7 @@ bool linear_init(struct linear *l, const struct dataset *data, const struct law 
     return ok;
 }
 
-#define TURN_BYTES ((size_t)64 << 20) /* beyond, the copy would cost more than looking */
+#define TURN_BYTES ((size_t)8 << 20) /* beyond, memory is slower than looking, and it counts */
 
 bool linear_turn(struct linear *l)
 {
