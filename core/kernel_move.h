@@ -247,42 +247,43 @@ static double dot_(const double *a, const double *b, size_t n)
     return vd_sum(sum);
 }
 
-/* `many` lines of the result at once: their additions overlap. */
-static inline __attribute__((always_inline)) void
-triangle_lines(const double *matrix, const double *x, const double *base, size_t from, size_t to,
-               size_t p, size_t many, double *out)
+#define TRIANGLE_MOST (4 * LANES / WIDTH < 8 ? 4 * LANES / WIDTH : 8) /* registers of sums */
+
+/* `many` registers of the result at once: their additions overlap. */
+static inline __attribute__((always_inline)) void triangle_part(const double *matrix,
+                                                                const double *x, const double *base,
+                                                                size_t from, size_t to, size_t p,
+                                                                size_t many, double *out)
 {
-    vd sum[4] = {{0}};
+    vr sum[TRIANGLE_MOST] = {{0}};
     for (size_t k = 0; base != NULL && k < many; k++)
-        sum[k] = vd_load(base + k * LANES);
+        sum[k] = vr_load(base + k * WIDTH);
     for (size_t j = from; j < to; j++)
         for (size_t k = 0; k < many; k++)
-            sum[k] += x[j] * vd_load(matrix + j * p + k * LANES);
+            sum[k] += x[j] * vr_load(matrix + j * p + k * WIDTH);
     for (size_t k = 0; k < many; k++)
-        vd_store(out + k * LANES, sum[k]);
+        *(vr *)(void *)(out + k * WIDTH) = sum[k];
 }
 
-/* In blocks of four lines, whose last may be shorter. */
+/* In blocks of 32 numbers, whose last may be shorter. */
 static void triangle_(const double *matrix, const double *x, const double *base, size_t d,
                       enum triangle kind, double *out)
 {
-    size_t p = padded(d), lines = (d + LANES - 1) / LANES;
-    for (size_t i = 0; i < lines; i += 4) {
-        size_t at = i * LANES, end = at + 4 * LANES, left = lines - i;
+    const size_t block = 4 * LANES, most = TRIANGLE_MOST * WIDTH;
+    size_t p = padded(d), all = (d + LANES - 1) / LANES * LANES;
+    for (size_t at = 0; at < all; at += block) {
+        size_t end = at + block < all ? at + block : all, k = at;
         size_t from = kind == TRIANGLE_UPPER ? at : 0;
-        size_t to = kind == TRIANGLE_LOWER && end < d ? end : d;
-        const double *start = base != NULL ? base + at : NULL;
-        if (left >= 4)
-            triangle_lines(matrix + at, x, start, from, to, p, 4, out + at);
-        else if (left == 3)
-            triangle_lines(matrix + at, x, start, from, to, p, 3, out + at);
-        else if (left == 2)
-            triangle_lines(matrix + at, x, start, from, to, p, 2, out + at);
-        else
-            triangle_lines(matrix + at, x, start, from, to, p, 1, out + at);
+        size_t to = kind == TRIANGLE_LOWER && at + block < d ? at + block : d;
+        for (; k + most <= end; k += most)
+            triangle_part(matrix + k, x, base != NULL ? base + k : NULL, from, to, p, TRIANGLE_MOST,
+                          out + k);
+        for (; k < end; k += LANES)
+            triangle_part(matrix + k, x, base != NULL ? base + k : NULL, from, to, p, PARTS,
+                          out + k);
     }
-    if (lines * LANES < p)
-        vd_store(out + lines * LANES, vd_set(0.0));
+    for (size_t i = all; i < p; i++)
+        out[i] = 0.0;
 }
 
 #endif
