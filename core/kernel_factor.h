@@ -3,7 +3,7 @@
 #define BARKER_CORE_KERNEL_FACTOR_H
 
 #include "core/kernels.h"
-#include "core/registers.h"
+#include "core/vmath.h"
 
 #include <string.h>
 

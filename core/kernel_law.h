@@ -35,20 +35,12 @@ INLINE struct line line_divide(enum precision p, struct line a, struct line b)
 }
 
 typedef vf single_function(vf x);
-typedef vd double_function(vd x);
 
-INLINE struct line line_apply(enum precision p, single_function *single, double_function *wide,
+INLINE struct line line_apply(enum precision p, single_function *single, vr_function *wide,
                               struct line x)
 {
-    if (p == PRECISION_SINGLE) {
-        for (size_t i = 0; i < FPARTS; i++)
-            x.part[i] = single(x.part[i]);
-        return x;
-    }
-    vd y;
-    memcpy(&y, &x, sizeof y);
-    y = wide(y);
-    memcpy(&x, &y, sizeof x);
+    for (size_t i = 0; i < FPARTS; i++)
+        x.part[i] = p == PRECISION_SINGLE ? single(x.part[i]) : (vf)wide((vr)x.part[i]);
     return x;
 }
 
@@ -67,14 +59,14 @@ struct law_numbers {
 static inline struct law_numbers law_numbers(const struct law *law)
 {
     struct law_numbers k = {.link = law->link, .psi = law->psi, .dof = law->dof};
-    k.scale = vd_exp(vd_set(-law->psi))[0];
-    k.phi = vd_exp(vd_set(law->psi))[0];
+    k.scale = vr_exp(vr_set(-law->psi))[0];
+    k.phi = vr_exp(vr_set(law->psi))[0];
     if (law->link == LINK_NEGATIVE_BINOMIAL)
-        k.digamma = vd_digamma(vd_set(k.phi))[0];
+        k.digamma = vr_digamma(vr_set(k.phi))[0];
     if (law->link == LINK_STUDENT) {
-        vd half = vd_set(0.5 * k.dof);
-        vd ways = vd_log_gamma(half + 0.5) - vd_log_gamma(half);
-        k.constant = (ways - 0.5 * vd_log(vd_set(k.dof)))[0] - LOG_SQRT_PI;
+        vr half = vr_set(0.5 * k.dof);
+        vr ways = vr_log_gamma(half + 0.5) - vr_log_gamma(half);
+        k.constant = (ways - 0.5 * vr_log(vr_set(k.dof)))[0] - LOG_SQRT_PI;
     }
     return k;
 }
@@ -90,9 +82,9 @@ static inline vf vf_steep_exp(vf x)
     return vf_exp(vf_within(x, -100.0f, (float)LAW_STEEPEST));
 }
 
-static inline vd vd_steep_exp(vd x)
+static inline vr vr_steep_exp(vr x)
 {
-    return vd_exp(vd_select(x > vd_set(LAW_STEEPEST), vd_set(LAW_STEEPEST), x));
+    return vr_exp(vr_select(x > vr_set(LAW_STEEPEST), vr_set(LAW_STEEPEST), x));
 }
 
 /* s h(-s eta), s = 2 y - 1, h the hazard: right to the last digits when a row is all but impossible
@@ -101,7 +93,7 @@ INLINE struct line probit_residual(enum precision p, struct line eta, struct lin
 {
     struct line s = line_subtract(p, line_add(p, y, y), line_value(p, 1.0));
     struct line z = line_multiply(p, line_subtract(p, line_value(p, 0.0), s), eta);
-    return line_multiply(p, s, line_apply(p, vf_hazard, vd_hazard, z));
+    return line_multiply(p, s, line_apply(p, vf_hazard, vr_hazard, z));
 }
 
 INLINE struct law_slopes normal_slopes(enum precision p, const struct law_numbers *k,
@@ -137,17 +129,17 @@ INLINE struct line negative_binomial_residual(enum precision p, const struct law
 {
     struct line e = line_subtract(p, eta, line_value(p, k->psi));
     struct line back = line_subtract(p, line_value(p, 0.0), e);
-    struct line up = line_apply(p, vf_logistic, vd_logistic, e);
-    struct line down = line_apply(p, vf_logistic, vd_logistic, back);
+    struct line up = line_apply(p, vf_logistic, vr_logistic, e);
+    struct line down = line_apply(p, vf_logistic, vr_logistic, back);
     return line_subtract(p, line_multiply(p, y, down), line_multiply(p, line_value(p, k->phi), up));
 }
 
 /* phi (digamma(y + phi) - digamma(phi) - log(1 + exp(e))) less the residual. */
-static inline vd vd_negative_binomial_slope(const struct law_numbers *k, vd eta, vd y)
+static inline vr vr_negative_binomial_slope(const struct law_numbers *k, vr eta, vr y)
 {
-    vd e = eta - k->psi;
-    vd residual = y * vd_logistic(-e) - k->phi * vd_logistic(e);
-    vd gain = vd_digamma(y + k->phi) - k->digamma + vd_log_logistic(-e);
+    vr e = eta - k->psi;
+    vr residual = y * vr_logistic(-e) - k->phi * vr_logistic(e);
+    vr gain = vr_digamma(y + k->phi) - k->digamma + vr_log_logistic(-e);
     return k->phi * gain - residual;
 }
 
@@ -155,26 +147,14 @@ static inline vd vd_negative_binomial_slope(const struct law_numbers *k, vd eta,
 INLINE struct line negative_binomial_slope(enum precision p, const struct law_numbers *k,
                                            struct line eta, struct line y)
 {
-    vd wide[2][2];
-    _Alignas(ALIGNMENT) float single[2][16];
-    if (p == PRECISION_DOUBLE) {
-        memcpy(&wide[0][0], &eta, sizeof(vd));
-        memcpy(&wide[1][0], &y, sizeof(vd));
-        wide[0][0] = vd_negative_binomial_slope(k, wide[0][0], wide[1][0]);
-        memcpy(&eta, &wide[0][0], sizeof(vd));
-        return eta;
+    for (size_t i = 0; i < FPARTS; i++) {
+        vf e = eta.part[i], r = y.part[i];
+        eta.part[i] = p == PRECISION_DOUBLE
+                          ? (vf)vr_negative_binomial_slope(k, (vr)e, (vr)r)
+                          : vf_of_doubles(vr_negative_binomial_slope(k, vf_low(e), vf_low(r)),
+                                          vr_negative_binomial_slope(k, vf_high(e), vf_high(r)));
     }
-    line_store(single[0], eta);
-    line_store(single[1], y);
-    for (size_t h = 0; h < 2; h++) {
-        for (size_t i = 0; i < 2; i++)
-            for (size_t j = 0; j < LANES; j++)
-                wide[i][h][j] = (double)single[i][LANES * h + j];
-        wide[0][h] = vd_negative_binomial_slope(k, wide[0][h], wide[1][h]);
-        for (size_t j = 0; j < LANES; j++)
-            single[0][LANES * h + j] = (float)wide[0][h][j];
-    }
-    return line_load(single[0]);
+    return eta;
 }
 
 /* `psi`: whether that slope is wanted. */
@@ -184,13 +164,13 @@ INLINE struct law_slopes slopes_of(enum precision p, const struct law_numbers *k
     struct law_slopes s = {0};
     switch (k->link) {
     case LINK_LOGISTIC: /* its gradients are core/kernel_link.h's */
-        s.eta = line_subtract(p, y, line_apply(p, vf_logistic, vd_logistic, eta));
+        s.eta = line_subtract(p, y, line_apply(p, vf_logistic, vr_logistic, eta));
         break;
     case LINK_PROBIT:
         s.eta = probit_residual(p, eta, y);
         break;
     case LINK_POISSON:
-        s.eta = line_subtract(p, y, line_apply(p, vf_steep_exp, vd_steep_exp, eta));
+        s.eta = line_subtract(p, y, line_apply(p, vf_steep_exp, vr_steep_exp, eta));
         break;
     case LINK_NORMAL:
         return normal_slopes(p, k, eta, y);
@@ -231,33 +211,48 @@ INLINE void law_slopes(enum precision p, const struct law_numbers *k, struct law
 
 /* ---- the rest, in double precision ---- */
 
-static inline vd student_log(const struct law_numbers *k, vd z)
+INLINE struct line load_line(const double *p, size_t left)
 {
-    return (k->constant - k->psi) - 0.5 * (k->dof + 1.0) * vd_log(1.0 + z * z / k->dof);
+    vd x = load_part(p, left, 0.0);
+    struct line y;
+    memcpy(&y, &x, sizeof y);
+    return y;
+}
+
+INLINE void store_line(double *p, size_t left, struct line x)
+{
+    vd y;
+    memcpy(&y, &x, sizeof y);
+    store_part(p, left, y);
+}
+
+static inline vr student_log(const struct law_numbers *k, vr z)
+{
+    return (k->constant - k->psi) - 0.5 * (k->dof + 1.0) * vr_log(1.0 + z * z / k->dof);
 }
 
 /* y eta - exp(eta) - log y!, along the tangent where it is steepest. */
-static inline vd poisson_log(vd eta, vd y)
+static inline vr poisson_log(vr eta, vr y)
 {
-    vd beyond = vd_select(eta > vd_set(LAW_STEEPEST), eta - LAW_STEEPEST, vd_set(0.0));
-    return y * eta - vd_steep_exp(eta) * (1.0 + beyond) - vd_log_gamma(y + 1.0);
+    vr beyond = vr_select(eta > vr_set(LAW_STEEPEST), eta - LAW_STEEPEST, vr_set(0.0));
+    return y * eta - vr_steep_exp(eta) * (1.0 + beyond) - vr_log_gamma(y + 1.0);
 }
 
-static inline vd negative_binomial_log(const struct law_numbers *k, vd eta, vd y)
+static inline vr negative_binomial_log(const struct law_numbers *k, vr eta, vr y)
 {
-    vd e = eta - k->psi;
-    vd ways = vd_log_gamma(y + k->phi) - vd_log_gamma(vd_set(k->phi)) - vd_log_gamma(y + 1.0);
-    return ways + y * e + (y + k->phi) * vd_log_logistic(-e);
+    vr e = eta - k->psi;
+    vr ways = vr_log_gamma(y + k->phi) - vr_log_gamma(vr_set(k->phi)) - vr_log_gamma(y + 1.0);
+    return ways + y * e + (y + k->phi) * vr_log_logistic(-e);
 }
 
-static vd law_log(const struct law_numbers *k, vd eta, vd y)
+static vr law_log(const struct law_numbers *k, vr eta, vr y)
 {
-    vd z = (y - eta) * k->scale;
+    vr z = (y - eta) * k->scale;
     switch (k->link) {
     case LINK_LOGISTIC:
-        return vd_log_logistic((2.0 * y - 1.0) * eta);
+        return vr_log_logistic((2.0 * y - 1.0) * eta);
     case LINK_PROBIT:
-        return vd_log_normal_below((2.0 * y - 1.0) * eta);
+        return vr_log_normal_below((2.0 * y - 1.0) * eta);
     case LINK_POISSON:
         return poisson_log(eta, y);
     case LINK_NORMAL:
@@ -270,72 +265,58 @@ static vd law_log(const struct law_numbers *k, vd eta, vd y)
     return z;
 }
 
-static vd law_slope(const struct law_numbers *k, vd eta, vd y, bool psi)
+static vr law_weight(const struct law_numbers *k, vr eta, vr y)
 {
-    struct law_slopes s = {0};
-    struct line response;
-    vd x;
-    memcpy(&s.eta, &eta, sizeof s.eta);
-    memcpy(&response, &y, sizeof response);
-    law_slopes_double(k, &s, &response, psi);
-    memcpy(&x, psi ? &s.psi : &s.eta, sizeof x);
-    return x;
-}
-
-static vd law_weight(const struct law_numbers *k, vd eta, vd y)
-{
-    vd z = (1.0 - 2.0 * y) * eta, h;
+    vr z = (1.0 - 2.0 * y) * eta, h;
     switch (k->link) {
     case LINK_LOGISTIC:
-        return vd_logistic(z) * (1.0 - vd_logistic(z));
+        return vr_logistic(z) * (1.0 - vr_logistic(z));
     case LINK_PROBIT:
-        h = vd_hazard(z);
+        h = vr_hazard(z);
         return h * (h - z);
     case LINK_POISSON:
-        return vd_steep_exp(eta);
+        return vr_steep_exp(eta);
     case LINK_NORMAL:
-        return vd_set(k->scale * k->scale);
+        return vr_set(k->scale * k->scale);
     case LINK_STUDENT:
-        return vd_set((k->dof + 1.0) / (k->dof + 3.0) * (k->scale * k->scale));
+        return vr_set((k->dof + 1.0) / (k->dof + 3.0) * (k->scale * k->scale));
     case LINK_NEGATIVE_BINOMIAL:
-        return (y + k->phi) * vd_logistic(eta - k->psi) * vd_logistic(k->psi - eta);
+        return (y + k->phi) * vr_logistic(eta - k->psi) * vr_logistic(k->psi - eta);
     }
     return z;
 }
 
-static vd law_scale_weight(const struct law_numbers *k, vd eta, vd y)
+static vr law_scale_weight(const struct law_numbers *k, vr eta, vr y)
 {
-    vd slope;
-    switch (k->link) {
-    case LINK_NORMAL:
-        return vd_set(2.0);
-    case LINK_STUDENT:
-        return vd_set(2.0 * k->dof / (k->dof + 3.0));
-    default:
-        slope = law_slope(k, eta, y, true);
-        return slope * slope;
-    }
+    vr slope = vr_set(0.0);
+    if (k->link == LINK_NORMAL)
+        return vr_set(2.0);
+    if (k->link == LINK_STUDENT)
+        return vr_set(2.0 * k->dof / (k->dof + 3.0));
+    if (k->link == LINK_NEGATIVE_BINOMIAL)
+        slope = vr_negative_binomial_slope(k, eta, y);
+    return slope * slope;
 }
 
-static vd law_density(const struct law_numbers *k, vd eta, vd y)
+static vr law_density(const struct law_numbers *k, vr eta, vr y)
 {
-    vd z = (2.0 * y - 1.0) * eta;
+    vr z = (2.0 * y - 1.0) * eta;
     if (k->link != LINK_LOGISTIC)
         z = law_log(k, eta, y);
-    z = vd_select(z < vd_set(-700.0), vd_set(-700.0), z);
-    return k->link == LINK_LOGISTIC ? vd_logistic(z) : vd_exp(z);
+    z = vr_select(z < vr_set(-700.0), vr_set(-700.0), z);
+    return k->link == LINK_LOGISTIC ? vr_logistic(z) : vr_exp(z);
 }
 
-static vd law_mean(const struct law_numbers *k, vd eta)
+static vr law_mean(const struct law_numbers *k, vr eta)
 {
     switch (k->link) {
     case LINK_LOGISTIC:
-        return vd_logistic(eta);
+        return vr_logistic(eta);
     case LINK_PROBIT:
-        return vd_exp(vd_log_normal_below(eta));
+        return vr_exp(vr_log_normal_below(eta));
     case LINK_POISSON:
     case LINK_NEGATIVE_BINOMIAL:
-        return vd_steep_exp(eta);
+        return vr_steep_exp(eta);
     case LINK_NORMAL:
     case LINK_STUDENT:
         break;
@@ -343,15 +324,12 @@ static vd law_mean(const struct law_numbers *k, vd eta)
     return eta;
 }
 
-static vd law_of(enum law_quantity what, const struct law_numbers *k, vd eta, vd y)
+/* Of the rows of a register; slopes are those of a line. */
+static vr law_part(enum law_quantity what, const struct law_numbers *k, vr eta, vr y)
 {
     switch (what) {
     case LAW_LOG:
         return law_log(k, eta, y);
-    case LAW_RESIDUAL:
-        return law_slope(k, eta, y, false);
-    case LAW_SLOPE:
-        return law_slope(k, eta, y, true);
     case LAW_WEIGHT:
         return law_weight(k, eta, y);
     case LAW_SCALE_WEIGHT:
@@ -360,6 +338,9 @@ static vd law_of(enum law_quantity what, const struct law_numbers *k, vd eta, vd
         return law_density(k, eta, y);
     case LAW_MEAN:
         return law_mean(k, eta);
+    case LAW_RESIDUAL:
+    case LAW_SLOPE:
+        break;
     }
     return eta;
 }
@@ -368,9 +349,17 @@ static void law_(const struct law *law, enum law_quantity what, const double *et
                  double *out, size_t n)
 {
     struct law_numbers k = law_numbers(law);
-    for (size_t i = 0; i < n; i += LANES)
-        store_part(out + i, n - i,
-                   law_of(what, &k, load_part(eta + i, n - i, 0.0), load_part(y + i, n - i, 0.0)));
+    bool slope = what == LAW_SLOPE;
+    for (size_t i = 0; i < n; i += LANES) {
+        struct law_slopes s = {.eta = load_line(eta + i, n - i)};
+        struct line response = load_line(y + i, n - i);
+        if (slope || what == LAW_RESIDUAL)
+            law_slopes_double(&k, &s, &response, slope);
+        else
+            for (size_t j = 0; j < FPARTS; j++)
+                s.eta.part[j] = (vf)law_part(what, &k, (vr)s.eta.part[j], (vr)response.part[j]);
+        store_line(out + i, n - i, slope ? s.psi : s.eta);
+    }
 }
 
 #endif

@@ -85,28 +85,24 @@ INLINE struct line logistic_responses(enum precision p, const uint32_t *ones, co
  * predicted almost surely. */
 INLINE struct line logistic_residual(enum precision p, struct line eta, struct line y)
 {
-    if (p == PRECISION_SINGLE) {
-        for (size_t i = 0; i < FPARTS; i++) {
+    for (size_t i = 0; i < FPARTS; i++) {
+        if (p == PRECISION_SINGLE) {
             vfu zero = (vfu)y.part[i];
             vf f = vf_logistic((vf)((vfu)eta.part[i] ^ zero ^ SIGN_SINGLE));
             eta.part[i] = (vf)((vfu)f ^ zero);
+        } else {
+            vr_bits zero = (vr_bits)y.part[i];
+            vr f = vr_logistic((vr)((vr_bits)eta.part[i] ^ zero ^ SIGN_DOUBLE));
+            eta.part[i] = (vf)((vr_bits)f ^ zero);
         }
-        return eta;
     }
-    vd x;
-    vu zero;
-    memcpy(&x, &eta, sizeof x);
-    memcpy(&zero, &y, sizeof zero);
-    x = vd_logistic((vd)((vu)x ^ zero ^ SIGN_DOUBLE));
-    x = (vd)((vu)x ^ zero);
-    memcpy(&eta, &x, sizeof x);
     return eta;
 }
 
 /* F(offset) - F(eta): what y says is the same at both. */
 INLINE struct line logistic_difference(enum precision p, struct line eta, struct line there)
 {
-    return line_subtract(p, there, line_apply(p, vf_logistic, vd_logistic, eta));
+    return line_subtract(p, there, line_apply(p, vf_logistic, vr_logistic, eta));
 }
 
 /* ---- any of them ---- */
@@ -255,7 +251,7 @@ INLINE struct law_slopes centre_slopes(enum precision p, const struct link_call 
         row[k] = (uint32_t)(at + k < l->data->N ? at + k : l->data->N - 1);
     struct law_slopes s = {.eta = link_numbers(p, l->offset, row, 0)};
     if (l->link == LINK_LOGISTIC) {
-        s.eta = line_apply(p, vf_logistic, vd_logistic, s.eta);
+        s.eta = line_apply(p, vf_logistic, vr_logistic, s.eta);
         return s;
     }
     struct line y = link_responses(p, false, l, row, 0);

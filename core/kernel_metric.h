@@ -3,7 +3,7 @@
 #define BARKER_CORE_KERNEL_METRIC_H
 
 #include "core/kernels.h"
-#include "core/registers.h"
+#include "core/vmath.h"
 
 #include <float.h>
 #include <string.h>
@@ -34,19 +34,25 @@ static inline void store_part(double *p, size_t left, vd x)
 static void bernoulli_(const double *eta, const double *y, double *p, size_t n)
 {
     for (size_t i = 0; i < n; i += LANES) {
-        vd sign = 2.0 * load_part(y + i, n - i, 0.0) - 1.0;
-        vd z = sign * load_part(eta + i, n - i, 0.0);
-        z = vd_select(z < vd_set(-700.0), vd_set(-700.0), z);
-        store_part(p + i, n - i, vd_logistic(z));
+        union lanes e = {.all = load_part(eta + i, n - i, 0.0)};
+        union lanes response = {.all = load_part(y + i, n - i, 0.0)};
+        for (size_t k = 0; k < PARTS; k++) {
+            vr z = (2.0 * response.part[k] - 1.0) * e.part[k];
+            e.part[k] = vr_logistic(vr_select(z < vr_set(-700.0), vr_set(-700.0), z));
+        }
+        store_part(p + i, n - i, e.all);
     }
 }
 
 static void average_(double *mean, const double *x, double weight, size_t n)
 {
-    for (size_t i = 0; i < n; i += LANES) {
-        vd m = load_part(mean + i, n - i, 0.0);
-        store_part(mean + i, n - i, m + weight * (load_part(x + i, n - i, 0.0) - m));
+    size_t i = 0;
+    for (; i + WIDTH <= n; i += WIDTH) {
+        vr_unaligned *m = (vr_unaligned *)(void *)(mean + i);
+        *m += weight * (*(const vr_unaligned *)(const void *)(x + i) - *m);
     }
+    for (; i < n; i++)
+        mean[i] += weight * (x[i] - mean[i]);
 }
 
 /* The logarithm of a product instead of a sum of logarithms: x = 2^k m with m between sqrt(1/2) and
@@ -54,22 +60,49 @@ static void average_(double *mean, const double *x, double weight, size_t n)
  * positive number. */
 #define FACTORS 512
 
+/* Sums of logarithms of numbers between 1 and 2, likewise. */
+struct log_sums {
+    vr logs[PARTS], product[PARTS];
+    size_t factors;
+};
+
+static inline struct log_sums log_sums(void)
+{
+    struct log_sums s = {0};
+    for (size_t k = 0; k < PARTS; k++)
+        s.product[k] = vr_set(1.0);
+    return s;
+}
+
+/* After one factor in each lane. */
+static inline __attribute__((always_inline)) void log_sums_count(struct log_sums *s)
+{
+    if (++s->factors % FACTORS != 0)
+        return;
+    for (size_t k = 0; k < PARTS; k++) {
+        s->logs[k] += vr_log(s->product[k]);
+        s->product[k] = vr_set(1.0);
+    }
+}
+
 /* log(1/(1 + exp(-z))) = min(z, 0) - log(1 + exp(-|z|)), whose factors lie between 1 and 2. */
 static double bernoulli_log_(const double *eta, const double *y, size_t n)
 {
-    vd below = vd_set(0.0), logs = vd_set(0.0), product = vd_set(1.0);
-    size_t factors = 0;
+    struct log_sums s = log_sums();
+    vr below[PARTS] = {0};
     for (size_t i = 0; i < n; i += LANES) {
-        vd sign = 2.0 * load_part(y + i, n - i, 1.0) - 1.0;
-        vd z = sign * load_part(eta + i, n - i, 800.0);
-        below += vd_select(z > vd_set(0.0), vd_set(0.0), z);
-        product *= 1.0 + vd_exp(-vd_abs(z));
-        if (++factors % FACTORS == 0) {
-            logs += vd_log(product);
-            product = vd_set(1.0);
+        union lanes e = {.all = load_part(eta + i, n - i, 800.0)};
+        union lanes response = {.all = load_part(y + i, n - i, 1.0)};
+        for (size_t k = 0; k < PARTS; k++) {
+            vr z = (2.0 * response.part[k] - 1.0) * e.part[k];
+            below[k] += vr_select(z > vr_set(0.0), vr_set(0.0), z);
+            s.product[k] *= 1.0 + vr_exp(-vr_abs(z));
         }
+        log_sums_count(&s);
     }
-    return vd_sum(below - logs - vd_log(product));
+    for (size_t k = 0; k < PARTS; k++)
+        below[k] = below[k] - s.logs[k] - vr_log(s.product[k]);
+    return vd_sum(lanes_of(below));
 }
 
 static inline bool multiply_up(const double *x, size_t n, vd *product, double *exponent)

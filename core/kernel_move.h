@@ -241,10 +241,11 @@ static void logistic_(const double *x, double *out, size_t n)
 
 static double dot_(const double *a, const double *b, size_t n)
 {
-    vd sum = vd_set(0.0);
+    vr sum[PARTS] = {0};
     for (size_t i = 0; i < n; i += LANES)
-        sum += vd_load(a + i) * vd_load(b + i);
-    return vd_sum(sum);
+        for (size_t k = 0; k < PARTS; k++)
+            sum[k] += vr_load(a + i + k * WIDTH) * vr_load(b + i + k * WIDTH);
+    return vd_sum(lanes_of(sum));
 }
 
 #define TRIANGLE_MOST (4 * LANES / WIDTH < 8 ? 4 * LANES / WIDTH : 8) /* registers of sums */

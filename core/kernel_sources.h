@@ -4,7 +4,7 @@
 
 #include "core/kernel_metric.h" /* FACTORS */
 #include "core/kernels.h"
-#include "core/registers.h"
+#include "core/vmath.h"
 #include "core/vmathf.h"
 
 #include <string.h>
@@ -229,13 +229,13 @@ static void gather_rows(const struct dataset *data, const uint32_t *idx, size_t 
     }
 }
 
-static inline vd source(const double *w, const double *rows, size_t columns)
+static inline void source(const double *w, const double *rows, size_t columns, vr y[PARTS])
 {
-    vr y[PARTS] = {0};
+    for (size_t i = 0; i < PARTS; i++)
+        y[i] = vr_set(0.0);
     for (size_t j = 0; j < columns; j++)
         for (size_t i = 0; i < PARTS; i++)
             y[i] += w[j] * vr_load(rows + LANES * j + i * WIDTH);
-    return lanes_of(y);
 }
 
 /* log(1/(4 cosh^2(y/2))) = -|y| - 2 log(1 + exp(-|y|)), where again the factors 1 + exp(-|y|),
@@ -243,24 +243,29 @@ static inline vd source(const double *w, const double *rows, size_t columns)
 static double log_sources_(const struct dataset *data, const uint32_t *idx, size_t n,
                            const double *W, double *scratch)
 {
-    size_t K = data->columns, factors = 0;
-    vd sizes = vd_set(0.0), logs = vd_set(0.0), product = vd_set(1.0);
+    size_t K = data->columns;
+    struct log_sums s = log_sums();
+    vr sizes[PARTS] = {0}, y[PARTS];
     for (size_t at = 0; at < n; at += LANES) {
         size_t count = n - at < LANES ? n - at : LANES;
-        const vi lane = {0, 1, 2, 3, 4, 5, 6, 7};
-        vi there = lane < (int64_t)count;
+        union {
+            vi all;
+            vr_mask part[PARTS];
+        } there = {.all = (vi){0, 1, 2, 3, 4, 5, 6, 7} < (int64_t)count};
         gather_rows(data, idx, at, count, scratch);
         for (size_t k = 0; k < K; k++) {
-            vd y = vd_abs(source(W + k * K, scratch, K));
-            sizes += vd_select(there, y, vd_set(0.0));
-            product *= vd_select(there, 1.0 + vd_exp(-y), vd_set(1.0));
-            if (++factors % FACTORS == 0) {
-                logs += vd_log(product);
-                product = vd_set(1.0);
+            source(W + k * K, scratch, K, y);
+            for (size_t i = 0; i < PARTS; i++) {
+                vr size = vr_abs(y[i]);
+                sizes[i] += vr_select(there.part[i], size, vr_set(0.0));
+                s.product[i] *= vr_select(there.part[i], 1.0 + vr_exp(-size), vr_set(1.0));
             }
+            log_sums_count(&s);
         }
     }
-    return -vd_sum(sizes + 2.0 * (logs + vd_log(product)));
+    for (size_t i = 0; i < PARTS; i++)
+        sizes[i] += 2.0 * (s.logs[i] + vr_log(s.product[i]));
+    return -vd_sum(lanes_of(sizes));
 }
 
 #endif

@@ -3,7 +3,11 @@
 #define BARKER_CORE_REGISTERS_H
 
 #include "core/dataset.h"
-#include "core/vmath.h"
+#include "core/lanes.h"
+
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
 
 /* One register of this instruction set, PARTS of which make the eight lanes. A loop that carries
  * sums from turn to turn keeps them in these: the compiler sends a wider vector through memory at
@@ -41,6 +45,17 @@ static inline vr vr_load(const double *p)
 static inline vr vr_set(double x)
 {
     return x - (vr){0};
+}
+
+/* mask ? a : b, lane by lane; masks come from comparisons. */
+static inline vr vr_select(vr_mask mask, vr a, vr b)
+{
+    return (vr)(((vr_mask)a & mask) | ((vr_mask)b & ~mask));
+}
+
+static inline vr vr_abs(vr x)
+{
+    return (vr)((vr_bits)x & 0x7fffffffffffffffULL);
 }
 
 static inline vr vr_sqrt(vr x)

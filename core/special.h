@@ -1,10 +1,10 @@
 /* Special functions of the regression laws on lanes, under the rules of core/vmath.h and
  * core/vmathf.h. For the kernels.
  *
- * Stated errors (tested in tests/unit/special.c), relative unless said otherwise: vd_hazard 2e-15 +
+ * Stated errors (tested in tests/unit/special.c), relative unless said otherwise: vr_hazard 2e-15 +
  * 1e-16 z^2 for z in [-37, 1e150], vf_hazard 1e-6 + 1e-7 z^2 for z in [-13, 1e30];
- * vd_log_normal_below 1e-15 or absolute 1e-15; vd_log_gamma 1e-15 or absolute 3e-14 on [1e-10,
- * 1e30], vd_digamma likewise on [1e-3, 1e30], and relative 1e-15 below. NaN gives NaN. */
+ * vr_log_normal_below 1e-15 or absolute 1e-15; vr_log_gamma 1e-15 or absolute 3e-14 on [1e-10,
+ * 1e30], vr_digamma likewise on [1e-3, 1e30], and relative 1e-15 below. NaN gives NaN. */
 #ifndef BARKER_CORE_SPECIAL_H
 #define BARKER_CORE_SPECIAL_H
 
@@ -15,7 +15,7 @@
 
 /* (a + 1) (1 - Phi(a))/phi(a) for a >= 0 as a polynomial in t = (a - 5)/(a + 5), which runs over
  * [-1, 1): a Chebyshev series of degree 23, whose remainder is 4e-17. */
-static inline vd vd_tail(vd a)
+static inline vr vr_tail(vr a)
 {
     static const double c[24] = {
         1.156848628291894582,       -0.2294875382521131594,    0.0777815988687376876,
@@ -27,8 +27,8 @@ static inline vd vd_tail(vd a)
         -6.588974491108953745e-8,   -7.758520236786342685e-8,  9.092476134019146493e-9,
         1.103207115157433646e-8,    -7.073898575561588645e-10, -9.564832934712551136e-10,
     };
-    vd t = (a - 5.0) / (a + 5.0), t2 = t * t;
-    vd even = vd_set(c[22]), odd = vd_set(c[23]);
+    vr t = (a - 5.0) / (a + 5.0), t2 = t * t;
+    vr even = vr_set(c[22]), odd = vr_set(c[23]);
     for (int k = 20; k >= 0; k -= 2) {
         even = even * t2 + c[k];
         odd = odd * t2 + c[k + 1];
@@ -38,24 +38,24 @@ static inline vd vd_tail(vd a)
 
 /* The hazard of the normal law, phi(z)/(1 - Phi(z)): for z >= 0 from the tail, for z < 0 by what
  * the tail leaves. It grows like z, and is told to stop where z^2 would overflow. */
-static inline vd vd_hazard(vd z)
+static inline vr vr_hazard(vr z)
 {
-    vd a = vd_abs(z);
-    a = vd_select(a > vd_set(1e150), vd_set(1e150), a);
-    vd h = (a + 1.0) / vd_tail(a);
-    vd density = INVERSE_SQRT_2PI * vd_exp(-0.5 * a * a);
-    return vd_select(z < vd_set(0.0), density / (1.0 - density / h), h);
+    vr a = vr_abs(z);
+    a = vr_select(a > vr_set(1e150), vr_set(1e150), a);
+    vr h = (a + 1.0) / vr_tail(a);
+    vr density = INVERSE_SQRT_2PI * vr_exp(-0.5 * a * a);
+    return vr_select(z < vr_set(0.0), density / (1.0 - density / h), h);
 }
 
 /* log Phi(z). */
-static inline vd vd_log_normal_below(vd z)
+static inline vr vr_log_normal_below(vr z)
 {
-    vd a = vd_abs(z);
-    a = vd_select(a > vd_set(1e150), vd_set(1e150), a);
-    vd h = (a + 1.0) / vd_tail(a), square = 0.5 * a * a;
-    vd above = vd_log(1.0 - INVERSE_SQRT_2PI * vd_exp(-square) / h);
-    vd below = -square - LOG_SQRT_2PI - vd_log(h);
-    return vd_select(z < vd_set(0.0), below, above);
+    vr a = vr_abs(z);
+    a = vr_select(a > vr_set(1e150), vr_set(1e150), a);
+    vr h = (a + 1.0) / vr_tail(a), square = 0.5 * a * a;
+    vr above = vr_log(1.0 - INVERSE_SQRT_2PI * vr_exp(-square) / h);
+    vr below = -square - LOG_SQRT_2PI - vr_log(h);
+    return vr_select(z < vr_set(0.0), below, above);
 }
 
 /* The same hazard; t = (a - 4)/(a + 4), degree 12, remainder 2e-9. */
@@ -81,49 +81,49 @@ static inline vf vf_hazard(vf z)
 }
 
 /* x > 0 below 8 is raised by 8 first: Gamma(x) = Gamma(x + 8)/P, P = x (x + 1) ... (x + 7). */
-struct vd_raised {
-    vd x, product, slope; /* P and dP/dx; 1 and 0 where x was large */
+struct vr_raised {
+    vr x, product, slope; /* P and dP/dx; 1 and 0 where x was large */
 };
 
-static inline struct vd_raised vd_raise(vd x)
+static inline struct vr_raised vr_raise(vr x)
 {
-    vi small = x < vd_set(8.0);
-    vd product = x, slope = vd_set(1.0);
+    vr_mask small = x < vr_set(8.0);
+    vr product = x, slope = vr_set(1.0);
     for (int k = 1; k < 8; k++) {
         slope = slope * (x + (double)k) + product;
         product = product * (x + (double)k);
     }
-    return (struct vd_raised){.x = vd_select(small, x + 8.0, x),
-                              .product = vd_select(small, product, vd_set(1.0)),
-                              .slope = vd_select(small, slope, vd_set(0.0))};
+    return (struct vr_raised){.x = vr_select(small, x + 8.0, x),
+                              .product = vr_select(small, product, vr_set(1.0)),
+                              .slope = vr_select(small, slope, vr_set(0.0))};
 }
 
 /* Stirling's series from 8 on, up to x^-13 (remainder 1e-15). */
-static inline vd vd_log_gamma(vd x)
+static inline vr vr_log_gamma(vr x)
 {
-    struct vd_raised r = vd_raise(x);
-    vd v = 1.0 / r.x, w = v * v;
-    vd tail = 1.0 / 156 * w - 691.0 / 360360;
+    struct vr_raised r = vr_raise(x);
+    vr v = 1.0 / r.x, w = v * v;
+    vr tail = 1.0 / 156 * w - 691.0 / 360360;
     tail = tail * w + 1.0 / 1188;
     tail = tail * w - 1.0 / 1680;
     tail = tail * w + 1.0 / 1260;
     tail = tail * w - 1.0 / 360;
     tail = tail * w + 1.0 / 12;
-    return ((r.x - 0.5) * vd_log(r.x) - r.x) + (LOG_SQRT_2PI + v * tail) - vd_log(r.product);
+    return ((r.x - 0.5) * vr_log(r.x) - r.x) + (LOG_SQRT_2PI + v * tail) - vr_log(r.product);
 }
 
 /* Its derivative, by the derivative of the series. */
-static inline vd vd_digamma(vd x)
+static inline vr vr_digamma(vr x)
 {
-    struct vd_raised r = vd_raise(x);
-    vd v = 1.0 / r.x, w = v * v;
-    vd tail = 1.0 / 12 * w - 691.0 / 32760;
+    struct vr_raised r = vr_raise(x);
+    vr v = 1.0 / r.x, w = v * v;
+    vr tail = 1.0 / 12 * w - 691.0 / 32760;
     tail = tail * w + 1.0 / 132;
     tail = tail * w - 1.0 / 240;
     tail = tail * w + 1.0 / 252;
     tail = tail * w - 1.0 / 120;
     tail = tail * w + 1.0 / 12;
-    return (vd_log(r.x) - 0.5 * v - w * tail) - r.slope / r.product;
+    return (vr_log(r.x) - 0.5 * v - w * tail) - r.slope / r.product;
 }
 
 #endif

@@ -9,7 +9,7 @@
 #ifndef BARKER_CORE_VMATHF_H
 #define BARKER_CORE_VMATHF_H
 
-#include "core/registers.h"
+#include "core/vmath.h"
 
 #include <stdbool.h>
 

@@ -8,7 +8,7 @@
 
 static double hazard(double z)
 {
-    return vd_hazard(vd_set(z))[0];
+    return vr_hazard(vr_set(z))[0];
 }
 
 static double hazard_single(double z)
@@ -18,17 +18,17 @@ static double hazard_single(double z)
 
 static double log_below(double z)
 {
-    return vd_log_normal_below(vd_set(z))[0];
+    return vr_log_normal_below(vr_set(z))[0];
 }
 
 static double log_gamma(double x)
 {
-    return vd_log_gamma(vd_set(x))[0];
+    return vr_log_gamma(vr_set(x))[0];
 }
 
 static double digamma(double x)
 {
-    return vd_digamma(vd_set(x))[0];
+    return vr_digamma(vr_set(x))[0];
 }
 
 /* phi/(1 - Phi), by Laplace's continued fraction far out. */
