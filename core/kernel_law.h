@@ -211,19 +211,12 @@ INLINE void law_slopes(enum precision p, const struct law_numbers *k, struct law
 
 /* ---- the rest, in double precision ---- */
 
-INLINE struct line load_line(const double *p, size_t left)
+INLINE struct line load_line(const double *p, size_t at, size_t n)
 {
-    vd x = load_part(p, left, 0.0);
-    struct line y;
-    memcpy(&y, &x, sizeof y);
-    return y;
-}
-
-INLINE void store_line(double *p, size_t left, struct line x)
-{
-    vd y;
-    memcpy(&y, &x, sizeof y);
-    store_part(p, left, y);
+    struct line x;
+    for (size_t i = 0; i < FPARTS; i++)
+        x.part[i] = (vf)load_part(p, at, i, n, 0.0);
+    return x;
 }
 
 static inline vr student_log(const struct law_numbers *k, vr z)
@@ -324,7 +317,7 @@ static vr law_mean(const struct law_numbers *k, vr eta)
     return eta;
 }
 
-/* Of the rows of a register; slopes are those of a line. */
+/* Of the rows of a register; residuals and slopes are those of a line, and what they are. */
 static vr law_part(enum law_quantity what, const struct law_numbers *k, vr eta, vr y)
 {
     switch (what) {
@@ -351,14 +344,14 @@ static void law_(const struct law *law, enum law_quantity what, const double *et
     struct law_numbers k = law_numbers(law);
     bool slope = what == LAW_SLOPE;
     for (size_t i = 0; i < n; i += LANES) {
-        struct law_slopes s = {.eta = load_line(eta + i, n - i)};
-        struct line response = load_line(y + i, n - i);
+        struct law_slopes s = {.eta = load_line(eta, i, n)};
+        struct line response = load_line(y, i, n);
         if (slope || what == LAW_RESIDUAL)
             law_slopes_double(&k, &s, &response, slope);
-        else
-            for (size_t j = 0; j < FPARTS; j++)
-                s.eta.part[j] = (vf)law_part(what, &k, (vr)s.eta.part[j], (vr)response.part[j]);
-        store_line(out + i, n - i, slope ? s.psi : s.eta);
+        for (size_t j = 0; j < FPARTS; j++)
+            store_part(out, i, j, n,
+                       slope ? (vr)s.psi.part[j]
+                             : law_part(what, &k, (vr)s.eta.part[j], (vr)response.part[j]));
     }
 }
 

@@ -8,39 +8,36 @@
 #include <float.h>
 #include <string.h>
 
-/* Eight numbers that need not be aligned; behind the end of the array the value is `rest`. */
-static inline vd load_part(const double *p, size_t left, double rest)
+/* Register k of the eight lanes from number i on, of n that need not be aligned; behind the end of
+ * the array the value is `rest`. */
+static inline vr load_part(const double *p, size_t i, size_t k, size_t n, double rest)
 {
-    vd x = vd_set(rest);
-    if (left >= LANES)
-        memcpy(&x, p, sizeof x);
-    else
-        for (size_t k = 0; k < left; k++)
-            x[k] = p[k];
+    size_t at = i + k * WIDTH;
+    vr x = vr_set(rest);
+    if (__builtin_expect(at + WIDTH <= n, 1))
+        return *(const vr_unaligned *)(const void *)(p + at);
+    for (size_t j = 0; at + j < n; j++)
+        x[j] = p[at + j];
     return x;
 }
 
-static inline void store_part(double *p, size_t left, vd x)
+static inline void store_part(double *p, size_t i, size_t k, size_t n, vr x)
 {
-    if (left >= LANES)
-        memcpy(p, &x, sizeof x);
+    size_t at = i + k * WIDTH;
+    if (__builtin_expect(at + WIDTH <= n, 1))
+        *(vr_unaligned *)(void *)(p + at) = x;
     else
-        for (size_t k = 0; k < left; k++)
-            p[k] = x[k];
+        for (size_t j = 0; at + j < n; j++)
+            p[at + j] = x[j];
 }
 
 /* With s = 2y - 1 it is the logistic function of s eta. The bound is no zero, so that a row far out
  * in covariate space predicted wrongly costs 700 nats, not infinity. */
 static void bernoulli_(const double *eta, const double *y, double *p, size_t n)
 {
-    for (size_t i = 0; i < n; i += LANES) {
-        union lanes e = {.all = load_part(eta + i, n - i, 0.0)};
-        union lanes response = {.all = load_part(y + i, n - i, 0.0)};
-        for (size_t k = 0; k < PARTS; k++) {
-            vr z = (2.0 * response.part[k] - 1.0) * e.part[k];
-            e.part[k] = vr_logistic(vr_select(z < vr_set(-700.0), vr_set(-700.0), z));
-        }
-        store_part(p + i, n - i, e.all);
+    for (size_t i = 0; i < n; i += WIDTH) {
+        vr sign = 2.0 * load_part(y, i, 0, n, 0.0) - 1.0, z = sign * load_part(eta, i, 0, n, 0.0);
+        store_part(p, i, 0, n, vr_logistic(vr_select(z < vr_set(-700.0), vr_set(-700.0), z)));
     }
 }
 
@@ -91,10 +88,8 @@ static double bernoulli_log_(const double *eta, const double *y, size_t n)
     struct log_sums s = log_sums();
     vr below[PARTS] = {0};
     for (size_t i = 0; i < n; i += LANES) {
-        union lanes e = {.all = load_part(eta + i, n - i, 800.0)};
-        union lanes response = {.all = load_part(y + i, n - i, 1.0)};
         for (size_t k = 0; k < PARTS; k++) {
-            vr z = (2.0 * response.part[k] - 1.0) * e.part[k];
+            vr z = (2.0 * load_part(y, i, k, n, 1.0) - 1.0) * load_part(eta, i, k, n, 800.0);
             below[k] += vr_select(z > vr_set(0.0), vr_set(0.0), z);
             s.product[k] *= 1.0 + vr_exp(-vr_abs(z));
         }
@@ -141,16 +136,17 @@ static double log_sum_(const double *x, size_t n)
     for (size_t at = 0; at < n; at += FACTORS * LANES) {
         size_t count = n - at < FACTORS * LANES ? n - at : FACTORS * LANES;
         size_t done = count / LANES * LANES;
-        vd sum = vd_set(0.0);
+        union lanes sum = {.all = vd_set(0.0)};
         if (multiply_up(x + at, done, &product, &exponent)) {
-            sum = vd_log(product);
+            sum.all = vd_log(product);
             exponents += exponent;
         } else {
             done = 0;
         }
         for (; done < count; done += LANES)
-            sum += vd_log_any(load_part(x + at + done, count - done, 1.0));
-        logs += sum;
+            for (size_t k = 0; k < PARTS; k++)
+                sum.part[k] += vr_log_any(load_part(x + at, done, k, count, 1.0));
+        logs += sum.all;
     }
     return (vd_sum(logs) + exponents * 0x1.a39ef35793c76p-33) + exponents * 0x1.62e42fee00000p-1;
 }
@@ -180,8 +176,11 @@ static double squared_distance_(const double *a, const double *b, size_t n)
                             *(const vr_unaligned *)(const void *)(b + j);
             sum[i] += difference * difference;
         }
-    vd rest = load_part(a + whole, n - whole, 0.0) - load_part(b + whole, n - whole, 0.0);
-    return vd_sum(lanes_of(sum) + rest * rest);
+    for (size_t i = 0; i < PARTS; i++) {
+        vr rest = load_part(a, whole, i, n, 0.0) - load_part(b, whole, i, n, 0.0);
+        sum[i] += rest * rest;
+    }
+    return vd_sum(lanes_of(sum));
 }
 
 static inline double pair_product(const double *u, const double *v, size_t rank)
