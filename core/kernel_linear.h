@@ -12,7 +12,8 @@
 #define BLOCK_ROWS  48                /* long rows that are summed at a time */
 #define SHORT_TERMS 32                /* groups of short rows that are summed at a time */
 #define STAGE       4                 /* of them together in a step */
-#define AHEAD       16                /* rows between asking for a row and using it */
+#define AHEAD_BYTES 6144              /* of rows between asking for one and using it, ... */
+#define AHEAD_LEAST 16                /* ... and rows */
 #define NEAR_BYTES  ((size_t)1 << 20) /* data that the cache has anyhow */
 
 /* How rows are stored and with which numbers we work; a constant everywhere. */
@@ -378,8 +379,8 @@ static inline void block_begin(struct block *b, const struct dataset *data, cons
     b->early = false;
     b->next = idx;
     b->end = far ? idx + n : idx;
-    for (size_t k = 0; k < AHEAD; k += 4)
-        block_ask(b, data, 4);
+    size_t ahead = AHEAD_BYTES / dataset_row_bytes(data);
+    block_ask(b, data, ahead > AHEAD_LEAST ? ahead : AHEAD_LEAST);
 }
 
 /* The same where these rows are on their way and it is the next ones' turn: they are asked for
