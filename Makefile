@@ -14,7 +14,7 @@ SAN    ?=
 JOBS   ?= $(shell nproc)
 
 WARN    = -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wno-psabi $(if $(SAN),,-Werror) # sanitizers confuse gcc's flow analysis
-# No -ffast-math and no contraction: the same seed gives the same draws on every machine. Nothing here reads errno
+# No -ffast-math and no contraction: the same seed gives the same draws wherever multiply-adds are fused. Nothing here reads errno
 # of libm or traps, which lets the compiler vectorise plain loops without changing a value.
 FLOAT  := -ffp-contract=off -fno-math-errno -fno-trapping-math
 HARDEN := -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE
@@ -26,11 +26,12 @@ SERVER_LIBS := -lmicrohttpd -ljansson -lsqlite3 -lgnutls -lz
 CLI_LIBS    := -lcurl -ljansson
 
 obj   = $(patsubst %.c,$(B)/%.o,$(1))
-# core/kernels.c is compiled once per instruction set; all give the same bits (fused multiply-adds are where the source has them).
+# core/kernels.c is compiled once per instruction set. Fused multiply-adds are where the source has them, and all that have them give
+# the same bits: AVX2, AVX-512 and, on any x86_64, the emulated ones, which are for that and for the tests, not for speed.
 # Under sanitizers they take minutes at -O3, and what the two omitted checks find, AddressSanitizer finds too.
 KERNEL_OPT  := $(if $(SAN),-O1 -fno-sanitize=null$(comma)object-size,-O3)
-KERNEL_ISAS := portable $(if $(filter x86_64,$(shell uname -m)),avx2 avx512)
-ISA_portable := $(if $(SAN),,-O2) # as fast, and half the time to compile
+KERNEL_ISAS := portable $(if $(filter x86_64,$(shell uname -m)),emulated avx2 avx512)
+ISA_emulated := -DEMULATE_FUSED $(if $(SAN),,-O2)
 ISA_avx2    := -mavx2 -mfma
 ISA_avx512  := -mavx512f -mavx512dq -mavx512vl -mavx512bw -mprefer-vector-width=512
 CORE   := $(call obj,$(filter-out core/kernels.c,$(wildcard core/*.c))) $(KERNEL_ISAS:%=$(B)/core/kernels-%.o)

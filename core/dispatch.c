@@ -6,14 +6,14 @@
 
 extern const struct kernels kernels_portable;
 #ifdef __x86_64__
-extern const struct kernels kernels_avx2, kernels_avx512;
+extern const struct kernels kernels_avx2, kernels_avx512, kernels_emulated;
 #endif
 
 const struct kernels *kernels = &kernels_portable;
 
 const struct kernels *const *kernels_available(void)
 {
-    static const struct kernels *list[4];
+    static const struct kernels *list[5];
     if (list[0] != NULL)
         return list;
     size_t count = 0;
@@ -24,7 +24,10 @@ const struct kernels *const *kernels_available(void)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         list[count++] = &kernels_avx2;
 #endif
-    list[count] = &kernels_portable;
+    list[count++] = &kernels_portable;
+#ifdef __x86_64__
+    list[count] = &kernels_emulated;
+#endif
     return list;
 }
 

@@ -16,6 +16,7 @@ extern const struct kernels KERNELS;
 
 const struct kernels KERNELS = {
     .isa = KERNELS_ISA,
+    .fused = VF_FUSES,
     .rng_bits = rng_bits_,
     .rng_uniform = rng_uniform_,
     .rng_normal = rng_normal_,

@@ -2,7 +2,8 @@
  *
  * core/kernels.c is one source compiled once per instruction set (Makefile: KERNEL_ISAS); the best
  * that the machine has is chosen before main, or the one that the environment variable BARKER_ISA
- * names. All of them give the same bits, so the choice is about speed alone.
+ * names. All that are `fused` give the same bits. The others give those of each other and differ
+ * from the fused ones in the last digits of floats alone; what they draw has the same law.
  *
  * Arrays are 64-byte aligned and padded to PAD; loops run over the padding, whose values are
  * harmless. */
@@ -127,6 +128,7 @@ struct row_draw {
 
 struct kernels {
     const char *isa;
+    bool fused; /* fused multiply-adds round once */
     void (*rng_bits)(struct rng *rng, uint64_t *out, size_t n);
     void (*rng_uniform)(struct rng *rng, double *out, size_t n);
     void (*rng_normal)(struct rng *rng, double *out, size_t n);
@@ -220,7 +222,9 @@ struct kernels {
 
 extern const struct kernels *kernels; /* never NULL */
 
-/* Instruction sets compiled in and supported by this machine, best first, NULL-terminated. */
+/* Instruction sets compiled in and supported by this machine, best first, NULL-terminated. On
+ * x86_64 the last is "emulated", the portable one with fused multiply-adds worked out: the bits of
+ * AVX2 on any machine, slowly. */
 const struct kernels *const *kernels_available(void);
 /* Chooses one by name. False when it is not available. Before any chain runs. */
 bool kernels_choose(const char *isa);

@@ -1,6 +1,6 @@
 /* Elementary functions on one register of floats, from +, -, *, /, fused multiply-adds and bit
- * operations alone: every instruction set gives the same bits, whatever the width of its registers.
- * For the kernels.
+ * operations alone: where these round once (VF_FUSES) every instruction set gives the same bits,
+ * whatever the width of its registers. For the kernels.
  *
  * Stated errors (tested in tests/unit/vmathf.c): vf_exp 3 ulp on [-86.6, 88.72], 0 below, infinity
  * above; vf_logistic 4 ulp where it exceeds 3e-38, and no less than that; vf_tanh_half 7 ulp;
@@ -131,14 +131,22 @@ static inline vr vf_high(vf x)
 #endif
 }
 
-static __attribute__((noinline, cold, unused)) vf vf_fused_each(vf a, vf b, vf c)
+/* Whether vf_fused rounds once. x86 without the instruction rounds twice: rounding once there makes
+ * an iteration three to seven times as long, which is for those who ask for it (EMULATE_FUSED). */
+#if defined(__AVX512F__) || defined(__FMA__) || defined(__aarch64__) || defined(EMULATE_FUSED)
+#define VF_FUSES true
+#else
+#define VF_FUSES false
+#endif
+
+#ifdef EMULATE_FUSED
+static __attribute__((noinline, cold)) vf vf_fused_each(vf a, vf b, vf c)
 {
     for (size_t k = 0; k < FLOATS; k++)
         c[k] = __builtin_fmaf(a[k], b[k], c[k]);
     return c;
 }
 
-#if defined(__SSE2__) && REGISTER == 16
 /* Whether rounding to floats may give another number than rounding the exact sum would: the nearest
  * double is half way between two floats, or below those that have all their digits. */
 static inline bool vf_doubtful(vr low, vr high)
@@ -163,19 +171,19 @@ static inline vf vf_fused_wide(vf a, vf b, vf c)
 }
 #endif
 
-/* a b + c, rounded once on every instruction set. */
+/* a b + c. */
 static inline vf vf_fused(vf a, vf b, vf c)
 {
 #if defined(__AVX512F__)
     return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 #elif defined(__FMA__)
     return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-#elif defined(__SSE2__)
-    return vf_fused_wide(a, b, c);
 #elif defined(__aarch64__)
     return (vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#elif defined(EMULATE_FUSED)
+    return vf_fused_wide(a, b, c);
 #else
-    return vf_fused_each(a, b, c);
+    return a * b + c;
 #endif
 }
 

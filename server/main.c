@@ -534,9 +534,8 @@ static void usage(FILE *out)
         "Settings, on the command line or in the file as `name = value` (with their defaults):\n",
         BARKERD_VERSION);
     config_help(out);
-    fprintf(
-        out,
-        "\nBARKER_ISA=portable|avx2|avx512 forces an instruction set; all give the same draws.\n");
+    fprintf(out, "\nBARKER_ISA=avx512|avx2|portable|emulated forces an instruction set. All but "
+                 "portable give the\nsame draws; emulated is slow and runs anywhere.\n");
 }
 
 static bool command_option(const char *name)

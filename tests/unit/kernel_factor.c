@@ -1,9 +1,9 @@
 /* The kernels of matrix factorisation: what the header says, the same bits everywhere; and the
  * sparse form of its gradient beside the dense one. */
 #include "core/gradient.h"
-#include "core/kernels.h"
 #include "models/models.h"
 #include "tests/conformance/fixture.h"
+#include "tests/support/truth.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -61,14 +61,6 @@ static struct factor_terms terms_of(struct problem *p, size_t rank, size_t n, bo
                                  .scale = 2.385};
 }
 
-static const struct kernels *portable(void)
-{
-    const struct kernels *const *k = kernels_available();
-    while (k[1] != NULL)
-        k++;
-    return *k;
-}
-
 Test(kernel_factor, every_instruction_set_gives_the_same_bits)
 {
     static struct problem got, want;
@@ -80,7 +72,7 @@ Test(kernel_factor, every_instruction_set_gives_the_same_bits)
                 struct factor_terms a = terms_of(&got, rank, n, n % 24 == 0);
                 struct factor_terms b = terms_of(&want, rank, n, n % 24 == 0);
                 (*k)->factor_terms(&a);
-                portable()->factor_terms(&b);
+                truth()->factor_terms(&b);
                 cr_assert_arr_eq(&got, &want, sizeof got, "%s, rank %zu, n %zu", (*k)->isa, rank,
                                  n);
             }

@@ -239,14 +239,13 @@ static void run_together(const struct scene *s, const struct job *job, struct tr
 
 static void expect_same(const struct job *job)
 {
-    struct trace alone[MOST_CHAINS] = {0};
     struct scene s;
     scene_init(&s, job);
-    for (size_t k = 0; k < job->chains; k++)
-        run_alone(&s, job, k, &alone[k]);
     for (const struct kernels *const *isa = kernels_available(); *isa != NULL; isa++) {
-        struct trace together[MOST_CHAINS] = {0};
+        struct trace alone[MOST_CHAINS] = {0}, together[MOST_CHAINS] = {0};
         cr_assert(kernels_choose((*isa)->isa));
+        for (size_t k = 0; k < job->chains; k++)
+            run_alone(&s, job, k, &alone[k]);
         run_together(&s, job, together);
         for (size_t k = 0; k < job->chains; k++)
             cr_assert(memcmp(&alone[k], &together[k], sizeof alone[k]) == 0,

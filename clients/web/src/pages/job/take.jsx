@@ -84,7 +84,7 @@ function Versions({ job }) {
   const [train, test] = (job.data_sha256 ?? "").split(":");
   const rows = [
     ["Job", job.id], ["Seed", String(job.request?.seed ?? "–")], ["Revision", count(job.revision)],
-    ["Server", info ? `barkerd ${info.version}` : "–"], ["Instruction set", `${job.isa} (every one gives the same draws)`], ["Precision of the data", job.precision ?? "no data"],
+    ["Server", info ? `barkerd ${info.version}` : "–"], ["Instruction set", job.isa], ["Precision of the data", job.precision ?? "no data"],
     ["C library", info?.libc ?? "–"], ["Submitted", job.created_at], ["First slice", job.started_at ?? "–"], ["Ended", job.ended_at ?? "–"],
     ...(train ? [["SHA-256 of the data", train]] : []), ...(test ? [["SHA-256 of the test data", test]] : []),
   ];

@@ -35,7 +35,7 @@ function Machine({ info }) {
         ["Address", location.origin],
         ["Workers", count(info.workers), "sampling threads"],
         ["Slice", duration(info.slice_seconds), "a chain runs so long before another may"],
-        ["Instruction set", info.isa, others.length ? `of ${info.isa_available.join(", ")}; all give the same draws` : "the only one here"],
+        ["Instruction set", info.isa, others.length ? `of ${info.isa_available.join(", ")}` : "the only one here"],
         ["C library", info.libc],
       ]} />
     </section>
