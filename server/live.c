@@ -121,6 +121,7 @@ static void copy_row(struct live *live, const struct job_row *row)
     live->stored_bytes = row->stored_bytes;
     snprintf(live->precision, sizeof live->precision, "%s",
              row->precision != NULL ? row->precision : "");
+    snprintf(live->isa, sizeof live->isa, "%s", row->isa != NULL ? row->isa : "");
     snprintf(live->verdict, sizeof live->verdict, "%s", row->verdict != NULL ? row->verdict : "");
     copy_summary(live, row->summary);
 }

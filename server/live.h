@@ -41,6 +41,7 @@ struct live {
     /* Before the scheduler's lock, in this order: held while a state change is being stored; held
      * while others are told, so that they hear of things in the order in which they came about. */
     pthread_mutex_t change, telling;
+    char isa[16]; /* of the kernels that run it, or ran it last; under `change` */
 
     /* under the scheduler's lock */
     enum job_state state;

@@ -1,6 +1,7 @@
 /* The scheduler and its workers. What happens after a slice and at the end of a job is in
  * sched_end.c, the queue as others see it in sched_queue.c. */
 #include "server/sched.h"
+#include "core/kernels.h"
 #include "server/build.h"
 #include "server/clock.h"
 #include "server/json.h"
@@ -267,7 +268,7 @@ static void fill_results(struct sched *s, struct live *live, struct job_row *row
         json_decref(q);
         free(view.chain);
     }
-    row->isa = progress_isa();
+    row->isa = live->isa;
     row->precision = live->precision;
     row->stored_bytes = jobfile_bytes(s->store, live->id);
 }
@@ -292,12 +293,37 @@ void sched_enter(struct sched *s, struct live *live, enum job_state to)
     atomic_store(&live->cut, to == JOB_cancelling || s->stopping);
 }
 
+/* What only other machines have is fused: the portable kernels are everywhere. */
+static bool rounds_alike(const char *isa)
+{
+    for (const struct kernels *const *k = kernels_available(); *k != NULL; k++)
+        if (strcmp((*k)->isa, isa) == 0)
+            return (*k)->fused == kernels->fused;
+    return kernels->fused;
+}
+
+/* From now on the job is run by our kernels, and its log has a line more if that shows in its
+ * draws. */
+static void take_kernels(struct sched *s, struct live *live, char *log, size_t size)
+{
+    size_t end = strlen(log);
+    pthread_mutex_lock(&s->lock);
+    bool begun = sched_furthest(live) > 0;
+    pthread_mutex_unlock(&s->lock);
+    if (begun && !rounds_alike(live->isa))
+        snprintf(log + end, size - end,
+                 "\nthe %s kernels round otherwise than the %s ones that ran it so far: its draws "
+                 "keep their law, but are not those that it would have gone on with",
+                 kernels->isa, live->isa);
+    snprintf(live->isa, sizeof live->isa, "%s", kernels->isa);
+}
+
 enum err sched_store_state(struct sched *s, struct live *live, enum job_state to,
                            const char *reason, struct err_info *info)
 {
     struct job_row row = {
         .state = to, .reason = (char *)(uintptr_t)reason, .started_ms = live->started_ms};
-    char log[JOB_REASON_SIZE + 20];
+    char log[JOB_REASON_SIZE + 250];
     uint64_t now = clock_wall_ms();
     memcpy(row.id, live->id, sizeof row.id);
     if (to == JOB_running && row.started_ms == 0)
@@ -306,10 +332,12 @@ enum err sched_store_state(struct sched *s, struct live *live, enum job_state to
         row.ended_ms = now;
     if (to == JOB_paused)
         sched_judge(s, live, to);
-    fill_results(s, live, &row);
     bool plain = strcmp(job_state_name(to), reason) == 0;
     const char *words = to == JOB_running ? build_name() : plain ? "" : reason;
     snprintf(log, sizeof log, "%s%s%s", job_state_name(to), words[0] != '\0' ? ": " : "", words);
+    if (to == JOB_running)
+        take_kernels(s, live, log, sizeof log);
+    fill_results(s, live, &row);
     enum err code = store_job_update(s->store, &row, JOB_SET_STATE | JOB_SET_RESULTS, log, info);
     free_results(&row);
     if (code != ERR_OK)
@@ -1157,17 +1185,33 @@ static bool take_up_row(void *ctx, const struct job_row *row)
     return true;
 }
 
+static enum err store_kernels(struct sched *s, struct live *live, const char *log)
+{
+    struct job_row row = {.state = live->state};
+    memcpy(row.id, live->id, sizeof row.id);
+    fill_results(s, live, &row);
+    enum err code = store_job_update(s->store, &row, JOB_SET_RESULTS, log, NULL);
+    free_results(&row);
+    if (code == ERR_OK)
+        live->revision = row.revision;
+    return code;
+}
+
 /* Whoever reads the log of a job later sees where it was interrupted, and what went on with it. */
 static void log_restart(struct sched *s)
 {
-    char text[200];
+    char text[450];
     for (struct live *live = s->jobs; live != NULL; live = live->next) {
         if (live->state != JOB_running || live->failing)
             continue;
         snprintf(text, sizeof text,
                  "the server was started again (%s): goes on from iteration %" PRIu64, build_name(),
                  sched_furthest(live));
-        if (store_log_add(s->store, live->id, text, NULL) != ERR_OK)
+        bool other = strcmp(live->isa, kernels->isa) != 0;
+        take_kernels(s, live, text, sizeof text);
+        enum err code =
+            other ? store_kernels(s, live, text) : store_log_add(s->store, live->id, text, NULL);
+        if (code != ERR_OK)
             log_event(LOG_WARN, "job log", "job", live->id, "detail", "cannot be written", NULL);
     }
 }

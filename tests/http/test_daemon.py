@@ -518,6 +518,42 @@ class ChangedData(Case):
         self.assertRegex(lines[-1], r"^the server was started again \(%s\): goes on from iteration [1-9]" % program)
         daemon.kill()
 
+    def kernels_noted(self, client, job):
+        lines = [entry["text"] for entry in client.read("/v1/jobs/%s/log" % job)["items"]]
+        return [re.match("the (\\w+) kernels round otherwise than the (\\w+) ones", line).groups()
+                for line in lines if "round otherwise" in line]
+
+    def go_on(self, daemon, isa):
+        daemon.kill()
+        daemon.env["BARKER_ISA"] = isa
+        daemon.start()
+
+    def test_the_log_of_a_job_tells_of_kernels_that_round_otherwise(self):
+        daemon = Daemon(env={"BARKER_ISA": "portable"})
+        client = daemon.client()
+        if "emulated" not in client.read("/v1/info")["isa_available"]:
+            self.skipTest("all kernels round alike here")
+        runs, ended, waits = client.submit(endless()), client.run(toy(iterations=200))["id"], client.submit(endless())
+        for job in (runs, waits):
+            client.wait_progress(job, 1)
+        client.act(waits, "pause")
+        client.wait(waits, "paused")
+        self.go_on(daemon, "emulated")
+        self.assertEqual(self.kernels_noted(client, runs), [("emulated", "portable")])
+        self.assertEqual(client.job(runs)["isa"], "emulated")
+        for job, event, body in ((ended, "extend", {"iterations": 100}), (waits, "resume", None)):
+            self.assertEqual((client.job(job)["isa"], self.kernels_noted(client, job)), ("portable", []))
+            client.act(job, event, body)
+            client.wait(job, "running", "succeeded")
+            self.assertEqual(self.kernels_noted(client, job), [("emulated", "portable")])
+        best = [isa for isa in client.read("/v1/info")["isa_available"] if isa != "portable"][0]
+        self.go_on(daemon, best)
+        client.act(ended, "extend", {"iterations": 100})
+        client.wait(ended)
+        for job in (runs, ended, waits):
+            self.assertEqual(len(self.kernels_noted(client, job)), 1, "%s rounds as emulated does" % best)
+        daemon.kill()
+
     def test_who_has_lost_the_token_is_told_the_way_back(self):
         daemon = Daemon()
         self.assertEqual(daemon.stop(), 0)
