@@ -511,7 +511,7 @@ INLINE void block_add_lines(struct kind kind, const struct block *b, size_t j, s
 INLINE void block_add(struct kind kind, const struct block *b, size_t lines,
                       const struct linear_batch *batch, bool squares)
 {
-    const size_t many = REGISTER / 16;
+    const size_t room = squares ? REGISTER / 16 : REGISTER / 8, many = room < 4 ? room : 4;
     size_t j = 0;
     for (; j + many <= lines; j += many)
         block_add_lines(kind, b, j, many, batch, squares);

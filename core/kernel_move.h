@@ -181,56 +181,52 @@ static size_t lattice_(double *theta, const double *g, const double *sigma, cons
 static void moments_(double *mean, double *m2, const double *x, double count, size_t n)
 {
     double inverse = 1.0 / count;
-    for (size_t i = 0; i < n; i += LANES) {
-        vd v = vd_load(x + i), m = vd_load(mean + i), delta = v - m;
+    for (size_t i = 0; i < n; i += WIDTH) {
+        vr v = vr_load(x + i), m = vr_load(mean + i), delta = v - m;
         m += delta * inverse;
-        vd_store(mean + i, m);
-        vd_store(m2 + i, vd_load(m2 + i) + delta * (v - m));
+        vr_store(mean + i, m);
+        vr_store(m2 + i, vr_load(m2 + i) + delta * (v - m));
     }
-}
-
-static inline vd positive_part(vd x)
-{
-    return vd_select(x > vd_set(0.0), x, vd_set(0.0));
 }
 
 /* Squares of terms beyond 1e154 overflow to infinity or to a NaN difference. The largest number
  * instead gives a tau that a running average can leave behind again; NaN terms show in g. */
-static inline vd usable_variance(vd x)
+static inline vr usable_variance(vr x)
 {
-    return vd_select(vd_abs(x) <= vd_set(DBL_MAX), positive_part(x), vd_set(DBL_MAX));
+    vr_mask usable = vr_abs(x) <= vr_set(DBL_MAX);
+    return (vr)(((vr_mask)vr_positive(x) & usable) | ((vr_mask)vr_set(DBL_MAX) & ~usable));
 }
 
 static void estimate_(double *g, double *tau, const double *sum, const double *sumsq, double scale,
                       double tau_scale, double count, size_t n)
 {
-    for (size_t i = 0; i < n; i += LANES)
-        vd_store(g + i, vd_load(g + i) + scale * vd_load(sum + i));
+    for (size_t i = 0; i < n; i += WIDTH)
+        vr_store(g + i, vr_load(g + i) + scale * vr_load(sum + i));
     if (tau == NULL)
         return;
     double share = 1.0 / count, unbiased = 1.0 / (count - 1.0);
-    for (size_t i = 0; i < n; i += LANES) {
-        vd s = vd_load(sum + i);
-        vd variance = (vd_load(sumsq + i) - s * share * s) * unbiased;
-        vd_store(tau + i, tau_scale * vd_sqrt(usable_variance(variance)));
+    for (size_t i = 0; i < n; i += WIDTH) {
+        vr s = vr_load(sum + i);
+        vr variance = (vr_load(sumsq + i) - s * share * s) * unbiased;
+        vr_store(tau + i, tau_scale * vr_sqrt(usable_variance(variance)));
     }
 }
 
 static void smooth_(double *memory, const double *tau, double beta, double correction,
                     double *smooth, size_t n)
 {
-    for (size_t i = 0; i < n; i += LANES) {
-        vd m = vd_load(memory + i);
-        m += beta * (vd_load(tau + i) - m);
-        vd_store(memory + i, m);
-        vd_store(smooth + i, m * correction);
+    for (size_t i = 0; i < n; i += WIDTH) {
+        vr m = vr_load(memory + i);
+        m += beta * (vr_load(tau + i) - m);
+        vr_store(memory + i, m);
+        vr_store(smooth + i, m * correction);
     }
 }
 
 static void pull_(double *g, const double *theta, double precision, size_t n)
 {
-    for (size_t i = 0; i < padded(n); i += LANES)
-        vd_store(g + i, -precision * vd_load(theta + i));
+    for (size_t i = 0; i < padded(n); i += WIDTH)
+        vr_store(g + i, -precision * vr_load(theta + i));
 }
 
 static void logistic_(const double *x, double *out, size_t n)
