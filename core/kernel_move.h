@@ -259,7 +259,7 @@ static inline __attribute__((always_inline)) void triangle_part(const double *ma
         for (size_t k = 0; k < many; k++)
             sum[k] += x[j] * vr_load(matrix + j * p + k * WIDTH);
     for (size_t k = 0; k < many; k++)
-        *(vr *)(void *)(out + k * WIDTH) = sum[k];
+        vr_store(out + k * WIDTH, sum[k]);
 }
 
 /* In blocks of 32 numbers, whose last may be shorter. */

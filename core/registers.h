@@ -47,11 +47,6 @@ static inline void vr_store(double *p, vr x)
     *(vr *)(void *)p = x;
 }
 
-static inline vr vr_abs(vr x)
-{
-    return (vr)((vr_bits)x & 0x7fffffffffffffffULL);
-}
-
 static inline vr vr_set(double x)
 {
     return x - (vr){0};
