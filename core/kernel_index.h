@@ -21,85 +21,133 @@ static inline vr_bits product_of_halves(vr_bits a, vr_bits b)
 #endif
 }
 
-/* False when a word must be rejected. */
-static inline __attribute__((always_inline)) bool
-stream_rows(struct stream *stream, size_t count, uint32_t N, uint32_t uneven, uint32_t *out)
+/* Rows from the words of a part of the generator's lanes, to its places in `out`. What is marked
+ * must be rejected. */
+INLINE vfi stream_rows(struct stream *stream, size_t count, uint32_t N, uint32_t uneven,
+                       uint32_t *out)
 {
-    vr_mask rejected = {0};
-    vr_bits factor = (vr_bits){0} + N, word[PARTS];
+    vr_bits factor = (vr_bits){0} + N;
+    vfi rejected = {0};
     for (size_t k = 0; k < count; k += LANES) {
-        next(stream, word);
-        for (size_t i = 0; i < PARTS; i++) {
-            vr_bits low = product_of_halves(word[i], factor);
-            vr_bits high = product_of_halves(word[i] >> 32, factor);
-            rejected |= (vr_mask)(low & 0xffffffffULL) < (int64_t)uneven;
-            rejected |= (vr_mask)(high & 0xffffffffULL) < (int64_t)uneven;
-            vr_bits both = (low >> 32) | (high & 0xffffffff00000000ULL);
-            memcpy(out + 2 * (k + i * WIDTH), &both, sizeof both);
-        }
+        vr_bits word = next(stream);
+        vr_bits low = product_of_halves(word, factor), high = product_of_halves(word >> 32, factor);
+        vfu rest = low_halves(low, high), row = high_halves(low, high);
+        rejected |= rest < uneven;
+        memcpy(out + 2 * k, &row, sizeof row);
     }
-    int64_t any = 0;
-    for (size_t k = 0; k < WIDTH; k++)
-        any |= rejected[k];
-    return any == 0;
+    return rejected;
+}
+
+/* Rows from the generator's next words, `count` of them; the generator itself stays. False when a
+ * word must be rejected. */
+INLINE bool draw_rows(const struct rng *rng, size_t count, uint32_t N, uint32_t uneven,
+                      uint32_t *out, struct stream after[PARTS])
+{
+    vfi rejected = {0};
+    for (size_t p = 0; p < PARTS; p++) {
+        after[p] = stream_of(rng, p);
+        rejected |= stream_rows(&after[p], count, N, uneven, out + p * FLOATS);
+    }
+    return !vf_any(rejected);
 }
 
 static bool rows_(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, uint32_t *out)
 {
-    struct stream stream = stream_of(rng);
-    bool even = stream_rows(&stream, count, N, uneven, out);
-    if (even)
-        keep(rng, &stream);
+    struct stream after[PARTS];
+    bool even = draw_rows(rng, count, N, uneven, out, after);
+    for (size_t p = 0; even && p < PARTS; p++)
+        keep(rng, p, after[p]);
     return even;
 }
 
+#if REGISTER > 16
+typedef uint16_t vh __attribute__((vector_size(REGISTER), may_alias));
+
+/* The eight numbers of every quarter of a line, turned by r places; quarters of x and y; the
+ * smaller ones. */
 #if REGISTER == 64
-/* A register has the lowest halves of both numbers in its lanes; it is turned by so many lanes and
- * laid upon itself, and upon itself with the halves exchanged. Where two halves are equal the least
- * difference is 0. */
-#define LEAST_DIFFERENCE(x, turned) least = _mm512_min_epu16(least, _mm512_xor_si512(x, turned))
-#define TURNED(r)                                            \
-    LEAST_DIFFERENCE(low, _mm512_alignr_epi32(low, low, r)); \
-    LEAST_DIFFERENCE(low, _mm512_alignr_epi32(crossed, crossed, r))
+#define TURNED(x, r)        (vh) _mm512_alignr_epi8((__m512i)(x), (__m512i)(x), 2 * (r))
+#define QUARTERS(x, y, how) (vh) _mm512_shuffle_i64x2((__m512i)(x), (__m512i)(y), how)
+#define SMALLER(x, y)       (vh) _mm512_min_epu16((__m512i)(x), (__m512i)(y))
+#else
+#define TURNED(x, r)        (vh) _mm256_alignr_epi8((__m256i)(x), (__m256i)(x), 2 * (r))
+#define QUARTERS(x, y, how) (vh) _mm256_permute2x128_si256((__m256i)(x), (__m256i)(y), how)
+#define SMALLER(x, y)       (vh) _mm256_min_epu16((__m256i)(x), (__m256i)(y))
+#endif
+
+/* Where two numbers that lie upon each other are equal the least difference is 0. */
+INLINE vh least_difference(vh least, vh x, vh y)
+{
+    return SMALLER(least, x ^ y);
+}
+
+/* Every number of a quarter of x and every one of the same quarter of y. */
+INLINE vh least_between(vh least, vh x, vh y)
+{
+    least = least_difference(least, x, y);
+    least = least_difference(least, x, TURNED(y, 1));
+    least = least_difference(least, x, TURNED(y, 2));
+    least = least_difference(least, x, TURNED(y, 3));
+    least = least_difference(least, x, TURNED(y, 4));
+    least = least_difference(least, x, TURNED(y, 5));
+    least = least_difference(least, x, TURNED(y, 6));
+    return least_difference(least, x, TURNED(y, 7));
+}
+
+/* Any two of a quarter. */
+INLINE vh least_within(vh least, vh x)
+{
+    least = least_difference(least, x, TURNED(x, 1));
+    least = least_difference(least, x, TURNED(x, 2));
+    least = least_difference(least, x, TURNED(x, 3));
+    return least_difference(least, x, TURNED(x, 4));
+}
+
+/* The 16 lowest bits of two registers of numbers. */
+INLINE vh lowest_bits(const uint32_t *row)
+{
+    vfu a, b;
+    memcpy(&a, row, sizeof a);
+    memcpy(&b, row + FLOATS, sizeof b);
+    return (vh)((a & 0xffffU) | (b << 16));
+}
 
 /* Whether 32 numbers differ in their 16 lowest bits. */
-static inline bool all_differ(const uint32_t *row)
+INLINE bool all_differ(const uint32_t *row)
 {
-    __m512i a = _mm512_load_si512(row), b = _mm512_load_si512(row + 16);
-    __m512i low = _mm512_mask_blend_epi16(0xaaaaaaaaU, a, _mm512_slli_epi32(b, 16));
-    __m512i crossed = _mm512_rol_epi32(low, 16), least = _mm512_set1_epi32(-1);
-    LEAST_DIFFERENCE(low, crossed);
-    TURNED(1);
-    TURNED(2);
-    TURNED(3);
-    TURNED(4);
-    TURNED(5);
-    TURNED(6);
-    TURNED(7);
-    TURNED(8);
-    return _mm512_testn_epi16_mask(least, least) == 0;
+    vh least = (vh){0} - 1, a = lowest_bits(row);
+#if REGISTER == 64
+    least = least_within(least, a);
+    least = least_between(least, a, QUARTERS(a, a, 0x39));
+    least = least_between(least, a, QUARTERS(a, a, 0x4e));
+#else
+    vh b = lowest_bits(row + 2 * FLOATS);
+    least = least_within(least_within(least, a), b);
+    least = least_between(least, a, b);
+    least = least_between(least, a, QUARTERS(b, b, 0x01));
+    least = least_between(least, QUARTERS(a, b, 0x20), QUARTERS(a, b, 0x31));
+#endif
+    return !vf_any((vfi)(least == 0));
 }
 
 static bool few_rows_(struct rng *rng, const struct row_draw *draw)
 {
     _Alignas(ALIGNMENT) uint32_t row[ROW_DRAW_MOST];
-    struct stream stream = stream_of(rng);
-    if (!stream_rows(&stream, ROW_DRAW_MOST / 2, draw->N, draw->uneven, row) || !all_differ(row))
+    struct stream after[PARTS];
+    if (!draw_rows(rng, ROW_DRAW_MOST / 2, draw->N, draw->uneven, row, after) || !all_differ(row))
         return false;
-    keep(rng, &stream);
-    if (draw->which != NULL) {
+    for (size_t p = 0; p < PARTS; p++)
+        keep(rng, p, after[p]);
+    if (draw->which != NULL)
         for (size_t k = 0; k < draw->n; k++)
             draw->out[k] = draw->which[row[k]];
-        return true;
-    }
-    uint32_t wanted = (uint32_t)((1ULL << draw->n) - 1);
-    _mm512_mask_storeu_epi32(draw->out, (__mmask16)wanted, _mm512_load_si512(row));
-    _mm512_mask_storeu_epi32(draw->out + 16, (__mmask16)(wanted >> 16),
-                             _mm512_load_si512(row + 16));
+    else
+        for (size_t k = 0; k < draw->n; k += PAD)
+            memcpy(draw->out + k, row + k, PAD * sizeof *row);
     return true;
 }
 #else
-#define few_rows_ NULL /* needs a register for all of them */
+#define few_rows_ NULL /* needs registers for all of them */
 #endif
 
 #endif

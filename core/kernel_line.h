@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-#define INLINE static inline __attribute__((always_inline))
-
 struct line {
     vf part[FPARTS];
 };

@@ -41,36 +41,44 @@ INLINE const char *row_of(const char *x, unsigned shift, const uint32_t *idx, si
 
 /* ---- short rows: several of them share a line ---- */
 
-/* Where the rows of a group lie. */
-INLINE void group_find(struct kind kind, const char *x, unsigned shift, const uint32_t *idx,
-                       size_t at, const char *row[GROUP_MAX])
+/* Where the rows of a group lie: those that idx names from `at` on; NULL: those from `at` on. */
+struct places {
+    const char *x;
+    unsigned shift;
+    const uint32_t *idx;
+    size_t at;
+};
+
+/* One by one, when it is loaded: sixteen addresses at once do not fit into registers. */
+INLINE const char *place(struct places p, size_t k)
 {
-    for (size_t k = 0; k < line_elements(kind.real); k++)
-        row[k] = row_of(x, shift, idx, at + k);
+    return row_of(p.x, p.shift, p.idx, p.at + k);
 }
 
-/* They in lines, such that folding puts row k at place k. */
-INLINE void group_load(struct kind kind, const char *const row[GROUP_MAX], struct line *out)
+/* The rows in lines, such that folding puts row k at place k. */
+INLINE void group_load(struct kind kind, struct places p, struct line *out)
 {
     size_t E = line_elements(kind.real) / 4;
     for (size_t i = 0; i < E; i++) {
-        const char *const *r = row + i;
         if (kind.quarters == 1) {
-            out[i] = line_of_quarters(r[0], r[E], r[2 * E], r[3 * E]);
+            out[i] = line_of_quarters(place(p, i), place(p, i + E), place(p, i + 2 * E),
+                                      place(p, i + 3 * E));
             continue;
         }
-        for (size_t h = 0; h < 2; h++, r += 2 * E)
-            out[2 * i + h] = kind.stored == kind.real ? line_of_halves(r[0], r[E])
-                                                      : line_widen_quarters(r[0], r[E]);
+        for (size_t h = 0; h < 2; h++) {
+            const char *a = place(p, i + 2 * h * E), *b = place(p, i + (2 * h + 1) * E);
+            out[2 * i + h] =
+                kind.stored == kind.real ? line_of_halves(a, b) : line_widen_quarters(a, b);
+        }
     }
 }
 
 /* Rows of four floats, each with its tail behind it. */
-INLINE void records_load(const char *const row[GROUP_MAX], struct line x[4], struct line tail[4])
+INLINE void records_load(struct places p, struct line x[4], struct line tail[4])
 {
     for (size_t i = 0; i < 4; i++) {
-        struct line_pair both = split_quarters(line_of_halves(row[i], row[4 + i]),
-                                               line_of_halves(row[8 + i], row[12 + i]));
+        struct line_pair both = split_quarters(line_of_halves(place(p, i), place(p, 4 + i)),
+                                               line_of_halves(place(p, 8 + i), place(p, 12 + i)));
         x[i] = both.first;
         tail[i] = both.second;
     }
@@ -80,19 +88,21 @@ INLINE void records_load(const char *const row[GROUP_MAX], struct line x[4], str
 INLINE void rows_load(struct kind kind, const struct linear *l, bool tails, const uint32_t *idx,
                       size_t at, struct line *x, struct link_rows *link)
 {
-    const char *row[GROUP_MAX];
-    group_find(kind, linear_rows(l), row_shift(kind, tails), idx, at, row);
+    struct places p = {linear_rows(l), row_shift(kind, tails), idx, at};
     if (kind.real == PRECISION_SINGLE && tails) {
         struct line tail[4];
+        const char *row[GROUP_MAX];
         if (kind.quarters == 1) {
-            records_load(row, x, tail);
+            records_load(p, x, tail);
         } else {
-            group_load(kind, row, x);
+            group_load(kind, p, x);
+            for (size_t k = 0; k < GROUP_MAX; k++)
+                row[k] = place(p, k);
             tails_load(row, 16 * kind.quarters, tail);
         }
         tails_turn(kind.logistic, tail, link);
     } else {
-        group_load(kind, row, x);
+        group_load(kind, p, x);
     }
     link_load(kind.real, kind.logistic, l, idx != NULL ? idx + at : NULL, at, link);
 }
@@ -622,14 +632,13 @@ INLINE void short_predictor(struct kind kind, const struct dataset *data, const 
                             const uint32_t *idx, size_t n, double *eta)
 {
     struct line t = theta_line(kind, theta), x[8], out;
-    const char *found[GROUP_MAX];
+    unsigned shift = plain_shift(kind);
     size_t at = 0;
     for (; at + LANES <= n; at += LANES) {
         if (idx != NULL)
-            group_find(kind, data->x, plain_shift(kind), idx, at, found);
+            group_load(kind, (struct places){data->x, shift, idx, at}, x);
         else
-            group_find(kind, data->x, plain_shift(kind), NULL, at, found);
-        group_load(kind, found, x);
+            group_load(kind, (struct places){data->x, shift, NULL, at}, x);
         out = group_predict(kind, x, t);
         memcpy(eta + at, &out, sizeof out);
     }
@@ -640,8 +649,7 @@ INLINE void short_predictor(struct kind kind, const struct dataset *data, const 
         size_t i = at + k < n ? at + k : n - 1;
         row[k] = idx != NULL ? idx[i] : (uint32_t)i;
     }
-    group_find(kind, data->x, plain_shift(kind), row, 0, found);
-    group_load(kind, found, x);
+    group_load(kind, (struct places){data->x, shift, row, 0}, x);
     out = group_predict(kind, x, t);
     memcpy(eta + at, &out, (n - at) * sizeof *eta);
 }

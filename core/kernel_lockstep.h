@@ -36,74 +36,52 @@ INLINE vf single_product(struct wide a, struct wide b)
 
 /* ---- random numbers ---- */
 
-/* The next word of the generators, those that `moves` names; NULL: all. */
-INLINE void next_word(struct stream *stream, const uint64_t *moves, vr_bits out[PARTS])
+/* Numbers of generators that two lanes share: a word for each, the first one's first. */
+INLINE vr_bits next_word(const struct walk *w, const uint64_t *moves, size_t p,
+                         struct stream *stream)
 {
-    struct stream before = *stream;
-    next(stream, out);
-    for (size_t i = 0; moves != NULL && i < PARTS; i++) {
-        vr_bits moved = *(const vr_bits *)(const void *)(moves + i * WIDTH);
-        for (size_t w = 0; w < 4; w++)
-            stream->s[w][i] = (stream->s[w][i] & moved) | (before.s[w][i] & ~moved);
-    }
+    return w->whole ? next(stream) : next_masked(stream, ((const vr_bits *)(const void *)moves)[p]);
 }
 
-/* The 32-bit words from which `normals` and unit_single make 16 numbers: low halves of x and y side
- * by side, high halves likewise. */
-INLINE vfu low_halves(vr_bits x, vr_bits y)
+INLINE void lane_normals(const struct walk *w, struct rng *rng, vf z[FPARTS])
 {
-    return (vfu)((x & 0xffffffffULL) | (y << 32));
-}
-
-INLINE vfu high_halves(vr_bits x, vr_bits y)
-{
-    return (vfu)((x >> 32) | (y & ~0xffffffffULL));
-}
-
-/* One word of every lane's own generator. */
-INLINE void own_words(struct rng rng[2], vr_bits x[PARTS], vr_bits y[PARTS])
-{
-    struct stream a = stream_of(&rng[0]), b = stream_of(&rng[1]);
-    next(&a, x);
-    next(&b, y);
-    keep(&rng[0], &a);
-    keep(&rng[1], &b);
-}
-
-/* Two words of the generators that two lanes share. */
-INLINE void shared_words(const struct walk *w, struct rng *rng, vr_bits x[PARTS], vr_bits y[PARTS])
-{
-    struct stream stream = stream_of(rng);
-    next_word(&stream, w->whole ? NULL : w->first, x);
-    next_word(&stream, w->whole ? NULL : w->second, y);
-    keep(rng, &stream);
-}
-
-INLINE void lane_normals(const struct walk *w, bool own, struct rng rng[2], vf z[FPARTS])
-{
-    vr_bits x[PARTS], y[PARTS];
-    if (own)
-        own_words(rng, x, y);
-    else
-        shared_words(w, rng, x, y);
     for (size_t p = 0; p < PARTS; p++) {
+        struct stream stream = stream_of(rng, p);
+        vr_bits x = next_word(w, w->first, p, &stream), y = next_word(w, w->second, p, &stream);
         vf second;
-        normal_pair(low_halves(x[p], y[p]), high_halves(x[p], y[p]), &z[p], &second);
+        normal_pair(low_halves(x, y), high_halves(x, y), &z[p], &second);
+        keep(rng, p, stream);
     }
 }
 
-INLINE void lane_uniforms(const struct walk *w, bool own, struct rng rng[2], vf u[FPARTS])
+INLINE void lane_uniforms(const struct walk *w, struct rng *rng, vf u[FPARTS])
 {
-    vr_bits x[PARTS], y[PARTS];
-    if (own) {
-        own_words(rng, x, y);
-    } else {
-        struct stream stream = stream_of(rng);
-        next_word(&stream, w->whole ? NULL : w->first, x);
-        keep(rng, &stream);
+    for (size_t p = 0; p < PARTS; p++) {
+        struct stream stream = stream_of(rng, p);
+        u[p] = below_one(unit_single((vfu)next_word(w, w->first, p, &stream)));
+        keep(rng, p, stream);
     }
-    for (size_t p = 0; p < PARTS; p++)
-        u[p] = below_one(unit_single(own ? low_halves(x[p], y[p]) : (vfu)x[p]));
+}
+
+/* Numbers of every lane's own generator, for a few iterations, which their states spend in
+ * registers. */
+INLINE void own_numbers(struct rng rng[2], bool normal, size_t turns, vf out[][FPARTS])
+{
+#pragma GCC unroll 1
+    for (size_t p = 0; p < PARTS; p++) {
+        struct stream a = stream_of(&rng[0], p), b = stream_of(&rng[1], p);
+#pragma GCC unroll 1
+        for (size_t t = 0; t < turns; t++) {
+            vr_bits x = next(&a), y = next(&b);
+            vf second;
+            if (normal)
+                normal_pair(low_halves(x, y), high_halves(x, y), &out[t][p], &second);
+            else
+                out[t][p] = below_one(unit_single(low_halves(x, y)));
+        }
+        keep(&rng[0], p, a);
+        keep(&rng[1], p, b);
+    }
 }
 
 /* ---- the move ---- */
@@ -146,14 +124,6 @@ INLINE void lane_moments(struct bundle *b, size_t i, vr x, double inverse)
     *(vr *)(void *)(b->m2 + i) += delta * (x - m);
 }
 
-INLINE bool none_marked(vfi marks)
-{
-    int32_t some = 0;
-    for (size_t k = 0; k < FLOATS; k++)
-        some |= marks[k];
-    return some == 0;
-}
-
 /* ---- a known target ---- */
 
 /* phi/Phi in single precision: what is lost is far below the noise. */
@@ -184,24 +154,35 @@ static void known_gradient_(const struct known_target *target, const double *the
     g[0] = first[0];
 }
 
-/* What a bundle needs for an iteration. */
+#define TURNS 8 /* iterations whose random numbers are made at a time */
+
+/* What a bundle needs for them. */
 struct supply {
-    vf noise[FPARTS], z[FPARTS], u[FPARTS], ratio[FPARTS];
+    vf noise[TURNS][FPARTS], z[TURNS][FPARTS], u[TURNS][FPARTS];
 };
 
+INLINE void known_supply(enum barker_rule rule, struct bundle *b, size_t turns, struct supply *s)
+{
+    own_numbers(b->noise, true, turns, s->noise);
+    own_numbers(b->jump, true, turns, s->z);
+    if (rule != BARKER_EXTREME)
+        own_numbers(b->flip, false, turns, s->u);
+}
+
 INLINE vfi known_move(const struct walk *w, enum barker_rule rule, struct bundle *b,
-                      const struct supply *s, double correction, double inverse)
+                      const struct supply *s, size_t t, const vf ratio[FPARTS], double correction,
+                      double inverse)
 {
     vfi bad = {0};
     for (size_t p = 0, i = 0; p < FPARTS; p++, i += FLOATS) {
         struct wide theta = wide_load(b->theta, i);
-        struct gradients at = {.g = known_at(w->target, theta, s->ratio[p], s->noise[p])};
+        struct gradients at = {.g = known_at(w->target, theta, ratio[p], s->noise[t][p])};
         if (rule == BARKER_CORRECTED) {
             vr tau = vr_set(w->target->noise_sd);
             at.tau.low = running_tau(w, b->tau + i, tau, correction);
             at.tau.high = running_tau(w, b->tau + i + WIDTH, tau, correction);
         }
-        bad |= lane_move(w, rule, b, i, s->z[p], s->u[p], at);
+        bad |= lane_move(w, rule, b, i, s->z[t][p], s->u[t][p], at);
         if (w->moments) {
             lane_moments(b, i, vr_load(b->theta + i), inverse);
             lane_moments(b, i + WIDTH, vr_load(b->theta + i + WIDTH), inverse);
@@ -213,39 +194,37 @@ INLINE vfi known_move(const struct walk *w, enum barker_rule rule, struct bundle
 /* Step by step rather than bundle by bundle: the long way from theta to its gradient is then walked
  * by several bundles at once. */
 INLINE vfi known_turn(const struct walk *w, enum barker_rule rule, struct bundle *bundles,
-                      size_t count)
+                      size_t count, const struct supply *s, size_t t)
 {
-    struct supply s[BUNDLES];
+    vf ratio[BUNDLES][FPARTS];
     vfi bad = {0};
     double correction = 1.0 / w->weight, inverse = 1.0 / (double)w->moment_count;
 #pragma GCC unroll 1
     for (size_t k = 0; k < count; k++)
-        lane_normals(w, true, bundles[k].noise, s[k].noise);
-#pragma GCC unroll 1
-    for (size_t k = 0; k < count; k++)
         for (size_t p = 0; p < FPARTS; p++)
-            s[k].ratio[p] = known_ratio(w->target, wide_load(bundles[k].theta, p * FLOATS));
+            ratio[k][p] = known_ratio(w->target, wide_load(bundles[k].theta, p * FLOATS));
 #pragma GCC unroll 1
     for (size_t k = 0; k < count; k++)
-        lane_normals(w, true, bundles[k].jump, s[k].z);
-#pragma GCC unroll 1
-    for (size_t k = 0; rule != BARKER_EXTREME && k < count; k++)
-        lane_uniforms(w, true, bundles[k].flip, s[k].u);
-#pragma GCC unroll 1
-    for (size_t k = 0; k < count; k++)
-        bad |= known_move(w, rule, &bundles[k], &s[k], correction, inverse);
+        bad |= known_move(w, rule, &bundles[k], &s[k], t, ratio[k], correction, inverse);
     return bad;
 }
 
 INLINE bool known_walk(struct walk *w, enum barker_rule rule, struct bundle *bundles, size_t count,
                        uint64_t n)
 {
+    struct supply s[BUNDLES];
     vfi bad = {0};
-    for (uint64_t t = 0; t < n; t++) {
-        walk_on(w);
-        bad |= known_turn(w, rule, bundles, count);
+    for (uint64_t left = n, turns; left > 0; left -= turns) {
+        turns = left < TURNS ? left : TURNS;
+#pragma GCC unroll 1
+        for (size_t k = 0; k < count; k++)
+            known_supply(rule, &bundles[k], turns, &s[k]);
+        for (size_t t = 0; t < turns; t++) {
+            walk_on(w);
+            bad |= known_turn(w, rule, bundles, count, s, t);
+        }
     }
-    return none_marked(bad);
+    return !vf_any(bad);
 }
 
 static bool bundle_walk_(struct walk *w, struct bundle *bundles, size_t count, uint64_t n)
@@ -313,7 +292,7 @@ INLINE void part_moments(const struct walk *w, struct bundle *b)
 }
 
 INLINE vfi part_move(const struct walk *w, enum barker_rule rule, struct bundle *b,
-                     const struct supply *s, double correction)
+                     const vf z[FPARTS], const vf u[FPARTS], double correction)
 {
     vfi bad = {0};
     if (w->fixed != NULL)
@@ -323,7 +302,7 @@ INLINE vfi part_move(const struct walk *w, enum barker_rule rule, struct bundle 
         if (rule == BARKER_CORRECTED)
             at.tau =
                 (struct wide){part_tau(w, b, i, correction), part_tau(w, b, i + WIDTH, correction)};
-        bad |= lane_move(w, rule, b, i, s->z[p], s->u[p], at);
+        bad |= lane_move(w, rule, b, i, z[p], u[p], at);
     }
     return bad;
 }
@@ -332,23 +311,23 @@ INLINE vfi part_move(const struct walk *w, enum barker_rule rule, struct bundle 
 INLINE bool part_step(const struct walk *w, enum barker_rule rule, struct bundle *bundles,
                       size_t count)
 {
-    struct supply s[BUNDLES];
+    vf z[BUNDLES][FPARTS], u[BUNDLES][FPARTS];
     vfi bad = {0};
     double correction = 1.0 / w->weight;
 #pragma GCC unroll 1
     for (size_t k = 0; k < count; k++)
-        lane_normals(w, false, bundles[k].jump, s[k].z);
+        lane_normals(w, bundles[k].jump, z[k]);
 #pragma GCC unroll 1
     for (size_t k = 0; rule != BARKER_EXTREME && k < count; k++)
-        lane_uniforms(w, false, bundles[k].flip, s[k].u);
+        lane_uniforms(w, bundles[k].flip, u[k]);
 #pragma GCC unroll 1
     for (size_t k = 0; k < count; k++)
-        bad |= part_move(w, rule, &bundles[k], &s[k], correction);
+        bad |= part_move(w, rule, &bundles[k], z[k], u[k], correction);
     if (w->moments)
 #pragma GCC unroll 1
         for (size_t k = 0; k < count; k++)
             part_moments(w, &bundles[k]);
-    return none_marked(bad);
+    return !vf_any(bad);
 }
 
 static bool bundle_step_(const struct walk *w, struct bundle *bundles, size_t count)
@@ -383,16 +362,24 @@ INLINE void crowd_fill(struct kind kind, struct crowd *c, const struct linear *l
             rows_load(kind, l, tails, rows->idx[k] + 16 * g, 0, &c->x[q * lines], &c->link[q]);
 }
 
-/* The rows of a group that comes later. */
-INLINE void crowd_ask(struct kind kind, const struct linear *l, bool tails, const uint32_t *idx)
+/* What belongs to the rows of a group that comes later, and lies elsewhere. Apart, and seldom: its
+ * loops take registers from everyone else's. */
+static __attribute__((noinline)) void crowd_ask_beside(const struct linear *l, const uint32_t *idx)
 {
-    unsigned shift = row_shift(kind, tails);
-    for (size_t k = 0; k < 16; k++)
-        __builtin_prefetch(row_of(linear_rows(l), shift, idx, k));
     for (size_t k = 0; l->offset != NULL && k < 16; k++)
         __builtin_prefetch((const float *)l->offset + idx[k]);
     for (size_t k = 0; l->there != NULL && k < 16; k++)
         __builtin_prefetch((const float *)l->there + idx[k]);
+}
+
+/* The rows of a group that comes later. */
+INLINE void crowd_ask(struct kind kind, const struct linear *l, bool tails, const uint32_t *idx)
+{
+    struct places p = {linear_rows(l), row_shift(kind, tails), idx, 0};
+    for (size_t k = 0; k < 16; k++)
+        __builtin_prefetch(place(p, k));
+    if (l->offset != NULL || l->there != NULL)
+        crowd_ask_beside(l, idx);
 }
 
 INLINE void crowd_residuals(struct kind kind, struct crowd *c, const struct linear *l, bool tails,

@@ -7,19 +7,24 @@
 
 #include <string.h>
 
-/* The generator's eight lanes in registers. */
+/* One register of the generator's eight lanes. All that a call needs of a part is made before the
+ * next part's turn: the states of all of them at once leave no register for anything else. */
 struct stream {
-    vr_bits s[4][PARTS];
+    vr_bits s[4];
 };
 
-/* Register by register: a copied struct would go through the stack. */
-static inline __attribute__((always_inline)) struct stream stream_of(const struct rng *rng)
+INLINE struct stream stream_of(const struct rng *rng, size_t part)
 {
-    struct stream stream = {0};
+    struct stream stream;
     for (size_t w = 0; w < 4; w++)
-        for (size_t i = 0; i < PARTS; i++)
-            stream.s[w][i] = ((const vr_bits *)(const void *)&rng->s[w])[i];
+        stream.s[w] = ((const vr_bits *)(const void *)&rng->s[w])[part];
     return stream;
+}
+
+INLINE void keep(struct rng *rng, size_t part, struct stream stream)
+{
+    for (size_t w = 0; w < 4; w++)
+        ((vr_bits *)(void *)&rng->s[w])[part] = stream.s[w];
 }
 
 static inline vr_bits rotl(vr_bits x, int k)
@@ -28,45 +33,38 @@ static inline vr_bits rotl(vr_bits x, int k)
 }
 
 /* xoshiro256++ in every lane. */
-static inline __attribute__((always_inline)) void next(struct stream *stream, vr_bits out[PARTS])
+INLINE vr_bits next(struct stream *stream)
 {
-    for (size_t i = 0; i < PARTS; i++) {
-        vr_bits s0 = stream->s[0][i], s1 = stream->s[1][i], s2 = stream->s[2][i],
-                s3 = stream->s[3][i];
-        out[i] = rotl(s0 + s3, 23) + s0;
-        vr_bits t = s1 << 17;
-        s2 ^= s0;
-        s3 ^= s1;
-        stream->s[1][i] = s1 ^ s2;
-        stream->s[0][i] = s0 ^ s3;
-        stream->s[2][i] = s2 ^ t;
-        stream->s[3][i] = rotl(s3, 45);
-    }
+    vr_bits s0 = stream->s[0], s1 = stream->s[1], s2 = stream->s[2], s3 = stream->s[3];
+    vr_bits out = rotl(s0 + s3, 23) + s0, t = s1 << 17;
+    s2 ^= s0;
+    s3 ^= s1;
+    stream->s[1] = s1 ^ s2;
+    stream->s[0] = s0 ^ s3;
+    stream->s[2] = s2 ^ t;
+    stream->s[3] = rotl(s3, 45);
+    return out;
 }
 
-/* The same, but only the first `lanes` of them move on. */
-static inline __attribute__((always_inline)) void next_some(struct stream *stream, size_t lanes,
-                                                            vr_bits out[PARTS])
+/* The same, but only the lanes that `moved` names move on. */
+INLINE vr_bits next_masked(struct stream *stream, vr_bits moved)
 {
     struct stream before = *stream;
-    next(stream, out);
-    if (lanes >= LANES)
-        return;
-    for (size_t i = 0; i < PARTS; i++) {
-        vr_mask lane = {0};
-        for (size_t k = 0; k < WIDTH; k++)
-            lane[k] = (int64_t)(i * WIDTH + k);
-        vr_bits moved = (vr_bits)(lane < (int64_t)lanes);
-        for (size_t w = 0; w < 4; w++)
-            stream->s[w][i] = (stream->s[w][i] & moved) | (before.s[w][i] & ~moved);
-    }
+    vr_bits out = next(stream);
+    for (size_t w = 0; w < 4; w++)
+        stream->s[w] = (stream->s[w] & moved) | (before.s[w] & ~moved);
+    return out;
 }
 
-static inline __attribute__((always_inline)) void keep(struct rng *rng, const struct stream *stream)
+/* The same, but only the first `lanes` of all eight move on. */
+INLINE vr_bits next_some(struct stream *stream, size_t part, size_t lanes)
 {
-    for (size_t w = 0; w < 4; w++)
-        for (size_t i = 0; i < PARTS; i++)
-            ((vr_bits *)(void *)&rng->s[w])[i] = stream->s[w][i];
+    if (lanes >= LANES)
+        return next(stream);
+    vr_mask lane = {0};
+    for (size_t k = 0; k < WIDTH; k++)
+        lane[k] = (int64_t)k;
+    return next_masked(stream, (vr_bits)(lane + (int64_t)(part * WIDTH) < (int64_t)lanes));
 }
 
 static inline vd lanes_of_bits(const vr_bits part[PARTS])
@@ -85,46 +83,48 @@ static inline vd unit(const vr_bits bits[PARTS])
 
 static void rng_bits_(struct rng *rng, uint64_t *out, size_t n)
 {
-    struct stream stream = stream_of(rng);
-    vr_bits bits[PARTS];
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        next(&stream, bits);
-        memcpy(out + i, bits, sizeof bits);
+    for (size_t p = 0; p < PARTS; p++) {
+        struct stream stream = stream_of(rng, p);
+        for (size_t i = 0; i < n; i += LANES) {
+            vr_bits bits = next_some(&stream, p, n - i);
+            memcpy(out + i + p * WIDTH, &bits, sizeof bits);
+        }
+        keep(rng, p, stream);
     }
-    if (i < n) {
-        next_some(&stream, n - i, bits);
-        memcpy(out + i, bits, sizeof bits);
+}
+
+/* A word of all eight lanes, of which the first `lanes` move on. */
+INLINE void next_of_all(struct rng *rng, size_t lanes, vr_bits out[PARTS])
+{
+    for (size_t p = 0; p < PARTS; p++) {
+        struct stream stream = stream_of(rng, p);
+        out[p] = next_some(&stream, p, lanes);
+        keep(rng, p, stream);
     }
-    keep(rng, &stream);
 }
 
 static void rng_uniform_(struct rng *rng, double *out, size_t n)
 {
-    struct stream stream = stream_of(rng);
     vr_bits bits[PARTS];
     for (size_t i = 0; i < n; i += LANES) {
-        next_some(&stream, n - i, bits);
+        next_of_all(rng, n - i, bits);
         vd_store(out + i, unit(bits));
     }
-    keep(rng, &stream);
 }
 
 /* Box-Muller: two vectors of uniforms make two vectors of normals. */
 static void rng_normal_(struct rng *rng, double *out, size_t n)
 {
-    struct stream stream = stream_of(rng);
     vr_bits bits[PARTS];
     for (size_t i = 0; i < n; i += 2 * LANES) {
-        next_some(&stream, n - i, bits);
+        next_of_all(rng, n - i, bits);
         vd radius = vd_sqrt(-2.0 * vd_log(unit(bits)));
         vd sine, cosine;
-        next_some(&stream, n - i, bits);
+        next_of_all(rng, n - i, bits);
         vd_sincos(unit(bits), &sine, &cosine);
         vd_store(out + i, radius * cosine);
         vd_store(out + i + LANES, radius * sine);
     }
-    keep(rng, &stream);
 }
 
 /* The upper 31 bits, centred: (k + 1/2) 2^-31, rounded, 1 included. */
@@ -140,20 +140,15 @@ static inline vf below_one(vf u)
 
 static void rng_uniform_single_(struct rng *rng, float *out, size_t n)
 {
-    struct stream stream = stream_of(rng);
-    vr_bits bits[PARTS];
-    size_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        next(&stream, bits);
-        for (size_t p = 0; p < PARTS; p++)
-            vf_store(out + i + p * FLOATS, below_one(unit_single((vfu)bits[p])));
+#pragma GCC unroll 1
+    for (size_t p = 0; p < PARTS; p++) {
+        struct stream stream = stream_of(rng, p);
+        for (size_t i = 0; i < n; i += 16) {
+            vfu bits = (vfu)next_some(&stream, p, (n - i + 1) / 2);
+            vf_store(out + i + p * FLOATS, below_one(unit_single(bits)));
+        }
+        keep(rng, p, stream);
     }
-    if (i < n) {
-        next_some(&stream, (n - i + 1) / 2, bits);
-        for (size_t p = 0; p < PARTS; p++)
-            vf_store(out + i + p * FLOATS, below_one(unit_single((vfu)bits[p])));
-    }
-    keep(rng, &stream);
 }
 
 /* Box-Muller in one quadrant: radius from one half of a word, angle and both signs from the other.
@@ -167,39 +162,37 @@ static inline void normal_pair(vfu one, vfu other, vf *a, vf *b)
     *b = (vf)((vfu)(radius * sine) ^ ((other << 30) & 0x80000000U));
 }
 
-/* 32 normals from two words per lane: lane i makes the pairs (2i, 16 + 2i) from its first word and
- * (2i + 1, 16 + 2i + 1) from its second. */
-static inline __attribute__((always_inline)) void
-normals(const vr_bits x[PARTS], const vr_bits y[PARTS], float *out, bool both)
+/* The 32-bit words of which a pair of 64-bit words makes numbers: low halves of x and y side by
+ * side, high halves likewise. */
+INLINE vfu low_halves(vr_bits x, vr_bits y)
 {
-    const uint64_t low = 0xffffffffULL;
-    for (size_t p = 0; p < PARTS; p++) {
-        vf a, b;
-        normal_pair((vfu)((x[p] & low) | (y[p] << 32)), (vfu)((x[p] >> 32) | (y[p] & ~low)), &a,
-                    &b);
-        vf_store(out + p * FLOATS, a);
-        if (both)
-            vf_store(out + 16 + p * FLOATS, b);
-    }
+    return (vfu)((x & 0xffffffffULL) | (y << 32));
 }
 
+INLINE vfu high_halves(vr_bits x, vr_bits y)
+{
+    return (vfu)((x >> 32) | (y & ~0xffffffffULL));
+}
+
+/* 32 normals from two words per lane: lane i makes the pairs (2i, 16 + 2i) from its first word and
+ * (2i + 1, 16 + 2i + 1) from its second. */
 static void rng_normal_single_(struct rng *rng, float *out, size_t n)
 {
-    struct stream stream = stream_of(rng);
-    vr_bits x[PARTS], y[PARTS];
-    size_t i = 0;
-    for (; i + 32 <= n; i += 32) {
-        next(&stream, x);
-        next(&stream, y);
-        normals(x, y, out + i, true);
+#pragma GCC unroll 1
+    for (size_t p = 0; p < PARTS; p++) {
+        struct stream stream = stream_of(rng, p);
+        for (size_t i = 0; i < n; i += 32) {
+            size_t left = n - i, pairs = left < 16 ? left : 16;
+            vr_bits x = next_some(&stream, p, (pairs + 1) / 2);
+            vr_bits y = next_some(&stream, p, pairs / 2);
+            vf a, b;
+            normal_pair(low_halves(x, y), high_halves(x, y), &a, &b);
+            vf_store(out + i + p * FLOATS, a);
+            if (left > 16)
+                vf_store(out + i + 16 + p * FLOATS, b);
+        }
+        keep(rng, p, stream);
     }
-    if (i < n) {
-        size_t pairs = n - i < 16 ? n - i : 16;
-        next_some(&stream, (pairs + 1) / 2, x);
-        next_some(&stream, pairs / 2, y);
-        normals(x, y, out + i, n - i > 16);
-    }
-    keep(rng, &stream);
 }
 
 #endif

@@ -123,7 +123,7 @@ struct row_draw {
     uint32_t N, uneven;
     size_t n;              /* ROW_DRAW_MOST at most */
     const uint16_t *which; /* which[i] is wanted instead of i; NULL: i */
-    uint32_t *out;
+    uint32_t *out;         /* padded to PAD */
 };
 
 struct kernels {

@@ -190,7 +190,8 @@ static void replace(const uint16_t *which, size_t n, uint32_t *idx)
 }
 
 /* The rows of a small batch, nearly always, where the kernels can. */
-static bool draw_few(struct minibatch *mb, struct rng *rng, const uint16_t *which, uint32_t *idx)
+static inline bool draw_few(const struct minibatch *mb, struct rng *rng, const uint16_t *which,
+                            uint32_t *idx)
 {
     if (mb->low == NULL || mb->words != ROW_DRAW_MOST || kernels->few_rows == NULL)
         return false;
@@ -202,8 +203,6 @@ static bool draw_few(struct minibatch *mb, struct rng *rng, const uint16_t *whic
 static void draw_distinct(struct minibatch *mb, struct rng *rng, const uint16_t *which,
                           size_t wanted, uint32_t *idx)
 {
-    if (draw_few(mb, rng, which, idx))
-        return;
     if (mb->seen != NULL)
         new_round(mb);
     else
@@ -243,6 +242,8 @@ void minibatch_draw(struct minibatch *mb, struct rng *rng, uint32_t *idx)
 void minibatch_draw_which(struct minibatch *mb, struct rng *rng, const uint16_t *which,
                           uint32_t *idx)
 {
+    if (draw_few(mb, rng, which, idx))
+        return;
     if (mb->replacement) {
         draw_repeatedly(mb, rng, idx);
         replace(which, mb->n, idx);

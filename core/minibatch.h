@@ -33,7 +33,8 @@ void minibatch_release(struct minibatch *mb);
 /* Memory that it takes. */
 size_t minibatch_bytes(size_t N, size_t n, bool replacement);
 
-/* Fills idx[0..n). Not for n == N without replacement: the full batch draws nothing. */
+/* Fills idx[0..n) and may write up to the next multiple of PAD. Not for n == N without replacement:
+ * the full batch draws nothing. */
 void minibatch_draw(struct minibatch *mb, struct rng *rng, uint32_t *idx);
 /* Fills it with which[i] instead of the index i. */
 void minibatch_draw_which(struct minibatch *mb, struct rng *rng, const uint16_t *which,

@@ -9,6 +9,8 @@
 #include <immintrin.h>
 #endif
 
+#define INLINE static inline __attribute__((always_inline))
+
 /* One register of this instruction set, PARTS of which make the eight lanes. A loop that carries
  * sums from turn to turn keeps them in these: the compiler sends a wider vector through memory at
  * every turn. */

@@ -39,6 +39,15 @@ static inline void vf_store(float *p, vf x)
     *(vf *)(void *)p = x;
 }
 
+/* Whether a mask marks some lane. */
+static inline bool vf_any(vfi mask)
+{
+    int32_t some = 0;
+    for (size_t k = 0; k < FLOATS; k++)
+        some |= mask[k];
+    return some != 0;
+}
+
 /* mask ? a : b, lane by lane; masks come from comparisons. */
 static inline vf vf_select(vfi mask, vf a, vf b)
 {
