@@ -1,7 +1,6 @@
-/* Elementary functions on double lanes, from +, -, *, / and bit operations alone, so that every
- * instruction set and every libm version gives the same bits: vr_ on one register of the
- * instruction set, for the kernels' loops (gcc 12 compares wider vectors lane by lane), vd_ on
- * eight lanes for everybody else.
+/* Elementary functions on a register of doubles (vr_) and on eight lanes (vd_), from +, -, *, / and
+ * bit operations alone, so that every instruction set and every libm version gives the same bits.
+ * For the kernels; include it in nothing that is not hot.
  *
  * Stated errors (tested in tests/unit/vmath.c): vr_exp 2 ulp on [-708, 709.7], 0 below, infinity
  * above; vr_log 3 ulp on normal positive numbers and undefined on the rest; vr_log_any 3 ulp on
