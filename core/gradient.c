@@ -148,20 +148,27 @@ static void draw_rows(struct gradient *gs, struct rng *rng)
     gradient_ask(gs);
 }
 
-static void batch_estimate(struct gradient *gs, const double *theta, double *g, double *tau)
+static void batch_estimate(struct gradient *gs, const double *theta, double *g, double *tau,
+                           const struct running_tau *running)
 {
     const struct model *m = gs->model;
-    if (m->type->grad_add != NULL && tau == NULL) {
+    bool squares = tau != NULL || running != NULL;
+    if (m->type->grad_add != NULL && !squares) {
         m->type->grad_fixed(m, theta, g, gs->work);
         m->type->grad_add(m, theta, gs->idx, gs->batch.n, gradient_scale(gs), g, gs->work);
         return;
     }
     if (gs->ahead != NULL)
-        parts_ahead(gs, theta, g, tau != NULL);
+        parts_ahead(gs, theta, g, squares);
     else
-        gradient_parts(gs, theta, g, tau != NULL);
-    kernels->estimate(g, tau, gs->sum, gs->sumsq, gradient_scale(gs), gradient_tau_scale(gs),
-                      (double)gs->batch.n, m->d);
+        gradient_parts(gs, theta, g, squares);
+    kernels->estimate(&(struct batch_sums){.sum = gs->sum,
+                                           .sumsq = gs->sumsq,
+                                           .scale = gradient_scale(gs),
+                                           .tau_scale = gradient_tau_scale(gs),
+                                           .count = (double)gs->batch.n,
+                                           .n = m->d},
+                      g, tau, running);
 }
 
 /* In single precision: what is lost is far below the noise. */
@@ -172,8 +179,9 @@ static void known_estimate(struct gradient *gs, const double *theta, struct rng 
     kernels->known_gradient(gs->model->known, theta, z, g);
 }
 
-void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng_batch,
-                       struct rng *rng_noise, double *g, double *tau)
+static void estimate(struct gradient *gs, const double *theta, struct rng *rng_batch,
+                     struct rng *rng_noise, double *g, double *tau,
+                     const struct running_tau *running)
 {
     const struct model *m = gs->model;
     bool known = m->known != NULL && m->noise_tau > 0.0;
@@ -184,12 +192,28 @@ void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng
             gradient_exact(gs, theta, g);
         if (tau != NULL)
             fill(tau, m->noise_tau, m->d);
+        if (running != NULL) {
+            fill(running->smooth, m->noise_tau, m->d);
+            kernels->smooth(running, running->smooth, m->d);
+        }
     } else {
         draw_rows(gs, rng_batch);
-        batch_estimate(gs, theta, g, tau);
+        batch_estimate(gs, theta, g, tau, running);
     }
     if (m->type->grad_noise != NULL && !known)
         m->type->grad_noise(m, rng_noise, g, gs->sumsq);
+}
+
+void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng_batch,
+                       struct rng *rng_noise, double *g, double *tau)
+{
+    estimate(gs, theta, rng_batch, rng_noise, g, tau, NULL);
+}
+
+void gradient_running(struct gradient *gs, const double *theta, struct rng *rng, double *g,
+                      double *tau, const struct running_tau *running)
+{
+    estimate(gs, theta, &rng[RNG_BATCH], &rng[RNG_GRADIENT], g, tau, running);
 }
 
 void gradient_exact(struct gradient *gs, const double *theta, double *g)

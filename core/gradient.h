@@ -13,6 +13,8 @@
 #include "core/minibatch.h"
 #include "core/model.h"
 
+struct running_tau; /* core/kernels.h */
+
 struct gradient {
     const struct model *model; /* borrowed */
     struct minibatch batch;
@@ -34,6 +36,11 @@ size_t gradient_batch_bytes(const struct model *model, size_t n, bool replacemen
  */
 void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng_batch,
                        struct rng *rng_noise, double *g, double *tau);
+
+/* The same, and the running estimate of tau in the same pass; `running` may be NULL. rng: all
+ * streams. */
+void gradient_running(struct gradient *gs, const double *theta, struct rng *rng, double *g,
+                      double *tau, const struct running_tau *running);
 
 /* The same in steps, for minibatches, as core/lockstep.h takes them: the rows (`like` is gs->batch
  * or that of a source of the same rows, whose tables are in the cache); a word to the memory that

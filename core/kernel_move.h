@@ -197,29 +197,39 @@ static inline vr usable_variance(vr x)
     return (vr)(((vr_mask)vr_positive(x) & usable) | ((vr_mask)vr_set(DBL_MAX) & ~usable));
 }
 
-static void estimate_(double *g, double *tau, const double *sum, const double *sumsq, double scale,
-                      double tau_scale, double count, size_t n)
+static inline void smooth_at(const struct running_tau *r, size_t i, vr tau)
 {
-    for (size_t i = 0; i < n; i += WIDTH)
-        vr_store(g + i, vr_load(g + i) + scale * vr_load(sum + i));
-    if (tau == NULL)
-        return;
-    double share = 1.0 / count, unbiased = 1.0 / (count - 1.0);
-    for (size_t i = 0; i < n; i += WIDTH) {
-        vr s = vr_load(sum + i);
-        vr variance = (vr_load(sumsq + i) - s * share * s) * unbiased;
-        vr_store(tau + i, tau_scale * vr_sqrt(usable_variance(variance)));
-    }
+    vr m = vr_load(r->memory + i);
+    m += r->beta * (tau - m);
+    vr_store(r->memory + i, m);
+    vr_store(r->smooth + i, m * r->correction);
 }
 
-static void smooth_(double *memory, const double *tau, double beta, double correction,
-                    double *smooth, size_t n)
+static void smooth_(const struct running_tau *running, const double *tau, size_t n)
 {
-    for (size_t i = 0; i < n; i += WIDTH) {
-        vr m = vr_load(memory + i);
-        m += beta * (vr_load(tau + i) - m);
-        vr_store(memory + i, m);
-        vr_store(smooth + i, m * correction);
+    const struct running_tau r = *running;
+    for (size_t i = 0; i < n; i += WIDTH)
+        smooth_at(&r, i, vr_load(tau + i));
+}
+
+/* In one pass: the square roots take so long that the rest comes for nothing. */
+static void estimate_(const struct batch_sums *sums, double *g, double *tau,
+                      const struct running_tau *running)
+{
+    const struct batch_sums b = *sums;
+    const struct running_tau r = running != NULL ? *running : (struct running_tau){0};
+    double share = 1.0 / b.count, unbiased = 1.0 / (b.count - 1.0);
+    for (size_t i = 0; i < b.n; i += WIDTH) {
+        vr s = vr_load(b.sum + i);
+        vr_store(g + i, vr_load(g + i) + b.scale * s);
+        if (tau == NULL && running == NULL)
+            continue;
+        vr variance = (vr_load(b.sumsq + i) - s * share * s) * unbiased;
+        vr sd = b.tau_scale * vr_sqrt(usable_variance(variance));
+        if (tau != NULL)
+            vr_store(tau + i, sd);
+        if (running != NULL)
+            smooth_at(&r, i, sd);
     }
 }
 

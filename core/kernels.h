@@ -90,6 +90,20 @@ struct inverse {
     uint32_t *order; /* n */
 };
 
+/* What a minibatch of `count` rows says of n coordinates. */
+struct batch_sums {
+    const double *sum, *sumsq; /* sumsq: only for tau */
+    double scale, tau_scale, count;
+    size_t n;
+};
+
+/* A running estimate of tau, m <- (1-beta) m + beta tau in `memory`, used as smooth = m *
+ * correction. */
+struct running_tau {
+    double *memory, *smooth;
+    double beta, correction;
+};
+
 /* Rows z of a normal prior N(mu, 1/lambda) per column, n numbers in all: g = -lambda (z - mu), and
  * the sums over the column of z - mu and of its square. mu and lambda are given, and the sums
  * returned, for `period` numbers in a row, a multiple of LANES and of the columns. z and g lie
@@ -143,13 +157,12 @@ struct kernels {
                       size_t n);
     /* Welford's update with the count-th value: mean and sum of squared deviations. */
     void (*moments)(double *mean, double *m2, const double *x, double count, size_t n);
-    /* g = fixed + scale * sum, and tau from sum and sumsq unless tau is NULL:
-     * tau = tau_scale * sqrt((sumsq - sum^2/count) / (count - 1)). */
-    void (*estimate)(double *g, double *tau, const double *sum, const double *sumsq, double scale,
-                     double tau_scale, double count, size_t n);
-    /* memory += beta (tau - memory), smooth = memory * correction. */
-    void (*smooth)(double *memory, const double *tau, double beta, double correction,
-                   double *smooth, size_t n);
+    /* g = fixed + scale * sum, and tau = tau_scale * sqrt((sumsq - sum^2/count) / (count - 1)),
+     * which goes to `tau` and into the running estimate; either may be NULL. */
+    void (*estimate)(const struct batch_sums *sums, double *g, double *tau,
+                     const struct running_tau *running);
+    /* memory += beta (tau - memory), smooth = memory * correction. smooth may be tau. */
+    void (*smooth)(const struct running_tau *running, const double *tau, size_t n);
     /* g = -precision * theta, padding included. */
     void (*pull)(double *g, const double *theta, double precision, size_t n);
     /* out = 1/(1+exp(-x)). */

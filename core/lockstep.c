@@ -257,7 +257,13 @@ static void look_at_noise(const struct walk *w, const struct bundle *b, size_t l
     const struct gradient *gs = &c->source;
     memcpy(gs->sum, b->sum + lane, w->d * sizeof(double));
     memcpy(gs->sumsq, b->sumsq + lane, w->d * sizeof(double));
-    kernels->estimate(c->g, c->tau, gs->sum, gs->sumsq, w->scale, w->tau_scale, w->batch, w->d);
+    kernels->estimate(&(struct batch_sums){.sum = gs->sum,
+                                           .sumsq = gs->sumsq,
+                                           .scale = w->scale,
+                                           .tau_scale = w->tau_scale,
+                                           .count = w->batch,
+                                           .n = w->d},
+                      c->g, c->tau, NULL);
 }
 
 static void sum_each(const struct walk *w, struct bundle *b, size_t lane, struct chain *c,

@@ -37,13 +37,21 @@ const double *sampler_sigma(const struct sampler_step *s, size_t at)
     return s->one_sigma && s->d - at >= SAMPLER_BLOCK ? s->sigma : s->sigma + at;
 }
 
+void sampler_estimate(struct sampler_step *s)
+{
+    gradient_running(s->source, s->theta, s->rng, s->g, s->want_tau ? s->tau : NULL, NULL);
+}
+
 /* The weight 1-(1-beta)^t of what has been seen is kept beside the average, so that no libm decides
  * about bits. */
-void sampler_smooth_tau(double *memory, const double *tau, double beta, double *smooth, size_t d)
+const double *sampler_estimate_tau(struct sampler_step *s, double beta)
 {
-    double *weight = memory + padded(d);
+    double *weight = s->memory + padded(s->d);
     *weight += beta * (1.0 - *weight);
-    kernels->smooth(memory, tau, beta, 1.0 / *weight, smooth, d);
+    struct running_tau running = {
+        .memory = s->memory, .smooth = s->scratch[2], .beta = beta, .correction = 1.0 / *weight};
+    gradient_running(s->source, s->theta, s->rng, s->g, s->want_tau ? s->tau : NULL, &running);
+    return running.smooth;
 }
 
 size_t sampler_smooth_memory(size_t d)

@@ -97,10 +97,12 @@ const double *sampler_sigma(const struct sampler_step *s, size_t at);
 /* Helpers for writing a step. The first index of a NaN or infinity, or SIZE_MAX. */
 size_t sampler_first_not_finite(const double *x, size_t n);
 
-/* Running estimate of tau, m <- (1-beta) m + beta tau, used as smooth = m / (1-(1-beta)^t):
- * unbiased from the first value on. `memory` is the sampler's, with sampler_smooth_memory(d)
- * doubles. */
+/* The estimate of this iteration in s->g, and tau in s->tau where it is wanted. */
+void sampler_estimate(struct sampler_step *s);
+/* The same; returns the running estimate of tau, m <- (1-beta) m + beta tau, as m / (1-(1-beta)^t):
+ * unbiased from the first value on. s->memory has sampler_smooth_memory(d) doubles for it;
+ * s->scratch[2] is used. */
+const double *sampler_estimate_tau(struct sampler_step *s, double beta);
 size_t sampler_smooth_memory(size_t d);
-void sampler_smooth_tau(double *memory, const double *tau, double beta, double *smooth, size_t d);
 
 #endif

@@ -72,13 +72,10 @@ static size_t move(struct sampler_step *s, const double *tau)
 
 static size_t step(struct sampler_step *s)
 {
-    double *smooth = s->scratch[2];
-    bool use_tau = corrected(s->params);
-    gradient_estimate(s->source, s->theta, &s->rng[RNG_BATCH], &s->rng[RNG_GRADIENT], s->g,
-                      use_tau || s->want_tau ? s->tau : NULL);
-    if (use_tau)
-        sampler_smooth_tau(s->memory, s->tau, s->params[BETA], smooth, s->d);
-    return move(s, smooth);
+    if (corrected(s->params))
+        return move(s, sampler_estimate_tau(s, s->params[BETA]));
+    sampler_estimate(s);
+    return move(s, s->tau);
 }
 
 static void lanes(const double *params, struct walk *walk)

@@ -16,8 +16,7 @@ static const struct param_spec specs[] = {
 static size_t step(struct sampler_step *s)
 {
     _Alignas(ALIGNMENT) float u[SAMPLER_BLOCK];
-    gradient_estimate(s->source, s->theta, &s->rng[RNG_BATCH], &s->rng[RNG_GRADIENT], s->g,
-                      s->want_tau ? s->tau : NULL);
+    sampler_estimate(s);
     for (size_t at = 0; at < s->d; at += SAMPLER_BLOCK) {
         size_t n = s->d - at < SAMPLER_BLOCK ? s->d - at : SAMPLER_BLOCK;
         rng_uniform_single(&s->rng[RNG_FLIP], u, n);

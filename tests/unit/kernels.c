@@ -380,14 +380,37 @@ static void check_estimate(const struct kernels *k, const struct kernels *base, 
                            enum flavour flavour)
 {
     struct array sum = array_of(flavour, 1, n), sumsq = positive(flavour, 2, n);
+    struct batch_sums sums = {sum.v, sumsq.v, 100.07, 2.385, 34.0, n};
     for (int with_tau = 0; with_tau < 2; with_tau++) {
         struct array g = array_of(flavour, 3, n), tau = array_of(ORDINARY, 4, n);
         struct array want_g = g, want_tau = tau;
-        k->estimate(g.v, with_tau ? tau.v : NULL, sum.v, sumsq.v, 100.07, 2.385, 34.0, n);
-        base->estimate(want_g.v, with_tau ? want_tau.v : NULL, sum.v, sumsq.v, 100.07, 2.385, 34.0,
-                       n);
+        k->estimate(&sums, g.v, with_tau ? tau.v : NULL, NULL);
+        base->estimate(&sums, want_g.v, with_tau ? want_tau.v : NULL, NULL);
         expect_same(&g, &want_g, n, k->isa, "estimate: g");
         expect_same(&tau, &want_tau, n, k->isa, "estimate: tau");
+    }
+}
+
+/* In one pass or one after the other, with tau itself or without. */
+static void check_running(const struct kernels *k, const struct kernels *base, size_t n,
+                          enum flavour flavour)
+{
+    struct array sum = array_of(flavour, 1, n), sumsq = positive(flavour, 2, n);
+    struct batch_sums sums = {sum.v, sumsq.v, 100.07, 2.385, 34.0, n};
+    for (int with_tau = 0; with_tau < 2; with_tau++) {
+        struct array g = array_of(flavour, 3, n), tau = array_of(ORDINARY, 4, n),
+                     memory = positive(ORDINARY, 5, n), smooth = array_of(ORDINARY, 6, n);
+        struct array want_g = g, want_tau = tau, want_memory = memory, want_smooth = smooth;
+        k->estimate(&sums, g.v, with_tau ? tau.v : NULL,
+                    &(struct running_tau){memory.v, smooth.v, 0.107, 2.385});
+        base->estimate(&sums, want_g.v, want_tau.v, NULL);
+        base->smooth(&(struct running_tau){want_memory.v, want_smooth.v, 0.107, 2.385}, want_tau.v,
+                     n);
+        expect_same(&g, &want_g, n, k->isa, "running estimate: g");
+        if (with_tau)
+            expect_same(&tau, &want_tau, n, k->isa, "running estimate: tau");
+        expect_same(&memory, &want_memory, n, k->isa, "running estimate: memory");
+        expect_same(&smooth, &want_smooth, n, k->isa, "running estimate: smooth");
     }
 }
 
@@ -437,6 +460,7 @@ Test(kernels, sums_and_curves_are_the_same_everywhere)
 {
     sweep(check_moments);
     sweep(check_estimate);
+    sweep(check_running);
     sweep(check_logistic);
     sweep(check_bernoulli_log);
     sweep(check_dot);
@@ -643,7 +667,8 @@ Test(kernels, estimate_scales_the_sum_and_measures_its_noise)
     struct array g = array_of(ORDINARY, 1, n), sum = array_of(ORDINARY, 2, n),
                  sumsq = positive(ORDINARY, 3, n), tau = array_of(ORDINARY, 4, n), fixed = g;
     sumsq.v[5] = sum.v[5] * sum.v[5] / count / 2.0; /* less than its mean allows: rounding */
-    truth()->estimate(g.v, tau.v, sum.v, sumsq.v, scale, tau_scale, count, n);
+    truth()->estimate(&(struct batch_sums){sum.v, sumsq.v, scale, tau_scale, count, n}, g.v,
+                         tau.v, NULL);
     for (size_t j = 0; j < n; j++) {
         long double s = sum.v[j], variance = (sumsq.v[j] - s * s / count) / (count - 1.0L);
         expect_near(g.v[j], fixed.v[j] + scale * s, 400.0, "g", j);

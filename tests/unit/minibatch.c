@@ -619,8 +619,13 @@ static void expect_same_estimate(struct gradient *gs, const double *theta, struc
                  ERR_OK);
     gradient_draw(&fresh, &fresh.batch, &other);
     gradient_parts(&fresh, theta, g[0], true);
-    kernels->estimate(g[0], tau[0], fresh.sum, fresh.sumsq, gradient_scale(&fresh),
-                      gradient_tau_scale(&fresh), (double)fresh.batch.n, gs->model->d);
+    kernels->estimate(&(struct batch_sums){.sum = fresh.sum,
+                                           .sumsq = fresh.sumsq,
+                                           .scale = gradient_scale(&fresh),
+                                           .tau_scale = gradient_tau_scale(&fresh),
+                                           .count = (double)fresh.batch.n,
+                                           .n = gs->model->d},
+                      g[0], tau[0], NULL);
     gradient_estimate(gs, theta, rng, NULL, g[1], tau[1]);
     cr_expect(memcmp(g[0], g[1], sizeof g[0]) == 0 && memcmp(tau[0], tau[1], sizeof g[0]) == 0);
     cr_expect(memcmp(rng, &other, sizeof other) == 0, "the generator is not where it should be");
