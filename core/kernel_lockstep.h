@@ -101,7 +101,7 @@ INLINE vfi lane_move(const struct walk *w, enum barker_rule rule, struct bundle 
     if (rule == BARKER_VANILLA)
         up = accepted(u, gw);
     else if (rule == BARKER_CORRECTED)
-        up = corrected_sign(u, gw, single_product(at.tau, sigma) * vf_abs(jump));
+        up = accepted(u, stretched(gw, single_product(at.tau, sigma) * jump));
     else
         up = gw > vf_set(0.0f);
     jump_by(b->theta, b->sigma, turned(jump, up), i);

@@ -44,7 +44,8 @@ static inline size_t first_undefined(const double *x, size_t n, vfi suspect)
 /* Logistic and normal curves differ by < 0.01 everywhere once one is stretched by 1.702, so normal
  * gradient noise folds into the Barker sign probability in closed form: widen the slope by
  * 1.702/sqrt(1.702^2 - t^2), t = noise sd times jump. At t >= 1.702 the noise alone exceeds the
- * randomness we want, and the sign follows the gradient. */
+ * randomness we want, and the sign follows the gradient: the slope is widened so far that nothing
+ * else counts. A gradient of 0 is then negative, hence the 2^-55, which no other one feels. */
 #define STRETCH 1.702f
 
 /* u < 1/(1 + exp(-x)), without the division: u (1/2 + exp(-x)/2) < 1/2. The exponential is 2^n 2^f
@@ -61,11 +62,10 @@ static inline vfi accepted(vf u, vf x)
     return u * vf_horner(p, (vf)(((vfu)t << 23) + 0x3f000000U), 0.5f) < vf_set(0.5f);
 }
 
-static inline vfi corrected_sign(vf u, vf gw, vf t)
+static inline vf stretched(vf gw, vf t)
 {
-    vf stretched = STRETCH * gw / vf_sqrt(vf_fused_from(t, t, vf_set(STRETCH * STRETCH)));
-    vfi within = t < vf_set(STRETCH);
-    return (within & accepted(u, stretched)) | (~within & (gw > vf_set(0.0f)));
+    vf room = vf_fused_from(t, t, vf_set(STRETCH * STRETCH)), none = vf_set(FLT_MIN);
+    return (STRETCH * gw - 0x1p-55f) / vf_sqrt(vf_where_less(none, room, room, none));
 }
 
 /* Jumps of size about 1. */
@@ -74,23 +74,41 @@ static inline vf bimodal(vf z)
     return vf_horner(vf_set(0.1f), z, 1.0f);
 }
 
+/* The log odds of going along the jump, of coordinates from..to. */
+static inline __attribute__((always_inline)) void barker_odds(const struct barker_move *m,
+                                                              enum barker_rule rule, bool gaussian,
+                                                              size_t from, size_t to, float *out)
+{
+    for (size_t i = from; i < to; i += FLOATS) {
+        vf z = vf_load(m->z + i), jump = gaussian ? z : bimodal(z);
+        vf odds = product_single(m->g, m->sigma, i) * jump;
+        if (rule == BARKER_CORRECTED)
+            odds = stretched(odds, product_single(m->tau, m->sigma, i) * jump);
+        vf_store(out + i - from, odds);
+    }
+}
+
+/* In two stages: from a gradient to a position it is a hundred cycles, too long for processors to
+ * overlap many of them. */
+#define BARKER_STAGE 128
+
 static inline __attribute__((always_inline)) size_t
 barker_loop(const struct barker_move *m, enum barker_rule rule, bool gaussian)
 {
+    _Alignas(ALIGNMENT) float odds[BARKER_STAGE];
     vfi bad = {0};
-    for (size_t i = 0; i < m->n; i += FLOATS) {
-        vf z = vf_load(m->z + i), jump = gaussian ? z : bimodal(z);
-        vf gw = product_single(m->g, m->sigma, i) * jump;
-        vfi up;
-        if (rule == BARKER_VANILLA)
-            up = accepted(vf_load(m->u + i), gw);
-        else if (rule == BARKER_CORRECTED)
-            up = corrected_sign(vf_load(m->u + i), gw,
-                                product_single(m->tau, m->sigma, i) * vf_abs(jump));
-        else
-            up = gw > vf_set(0.0f);
-        bad |= gw != gw;
-        jump_by(m->theta, m->sigma, turned(jump, up), i);
+    for (size_t from = 0, to; from < m->n; from = to) {
+        to = m->n - from < BARKER_STAGE ? m->n : from + BARKER_STAGE;
+        barker_odds(m, rule, gaussian, from, to, odds);
+        for (size_t i = from; i < to; i += FLOATS) {
+            vf z = vf_load(m->z + i), jump = gaussian ? z : bimodal(z),
+               x = vf_load(odds + i - from);
+            vfi up = x > vf_set(0.0f);
+            if (rule != BARKER_EXTREME)
+                up = accepted(vf_load(m->u + i), x);
+            bad |= x != x;
+            jump_by(m->theta, m->sigma, turned(jump, up), i);
+        }
     }
     return first_undefined(m->g, m->n, bad);
 }
