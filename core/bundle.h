@@ -45,6 +45,7 @@ struct walk {
     const struct known_target *target; /* one slot: the gradient is its; NULL: it is in parts */
     double scale, tau_scale, batch;    /* of the parts: N/n, tau per sample sd, n */
 
+    uint64_t t;            /* iterations done before, where there is a target: two share words */
     double weight;         /* 1 - (1 - beta)^t */
     bool moments;          /* to be kept */
     uint64_t moment_count; /* kept so far */

@@ -530,6 +530,7 @@ static void iterate(struct chain *c)
     const double *sigma = sigma_of_iteration(c, t);
     if (adapting)
         memcpy(c->before, c->theta, d * sizeof *c->theta);
+    c->source.first = t % 2 == 0;
     struct sampler_step s = {
         .d = d,
         .params = config->params,

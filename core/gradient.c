@@ -175,7 +175,7 @@ static void batch_estimate(struct gradient *gs, const double *theta, double *g, 
 static void known_estimate(struct gradient *gs, const double *theta, struct rng *rng, double *g)
 {
     float *z = (float *)(void *)gs->sumsq;
-    rng_normal_single(rng, z, 1);
+    rng_normal_of_two(rng, gs->first, z);
     kernels->known_gradient(gs->model->known, theta, z, g);
 }
 

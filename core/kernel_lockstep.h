@@ -36,7 +36,8 @@ INLINE vf single_product(struct wide a, struct wide b)
 
 /* ---- random numbers ---- */
 
-/* Numbers of generators that two lanes share: a word for each, the first one's first. */
+/* The next word of generators that two lanes share, those that `moves` names: the first word is for
+ * the even lanes, the second for the odd ones. */
 INLINE vr_bits next_word(const struct walk *w, const uint64_t *moves, size_t p,
                          struct stream *stream)
 {
@@ -63,25 +64,45 @@ INLINE void lane_uniforms(const struct walk *w, struct rng *rng, vf u[FPARTS])
     }
 }
 
-/* Numbers of every lane's own generator, for a few iterations, which their states spend in
- * registers. */
-INLINE void own_numbers(struct rng rng[2], bool normal, size_t turns, vf out[][FPARTS])
+/* Two numbers per lane, from a word of its own generator. */
+INLINE void two_numbers(bool normal, struct stream *a, struct stream *b, size_t p,
+                        vf out[2][FPARTS])
 {
-#pragma GCC unroll 1
+    vr_bits x = next(a), y = next(b);
+    vfu low = low_halves(x, y), high = high_halves(x, y);
+    if (normal) {
+        normal_pair(low, high, &out[0][p], &out[1][p]);
+    } else {
+        out[0][p] = below_one(unit_single(low));
+        out[1][p] = below_one(unit_single(high));
+    }
+}
+
+/* `end` numbers per lane, for as many iterations, which the generators' states spend in registers.
+ * A word of which only the first number is wanted stays the next. */
+INLINE void own_numbers(bool normal, struct rng rng[2], size_t end, vf out[][2][FPARTS])
+{
     for (size_t p = 0; p < PARTS; p++) {
         struct stream a = stream_of(&rng[0], p), b = stream_of(&rng[1], p);
-#pragma GCC unroll 1
-        for (size_t t = 0; t < turns; t++) {
-            vr_bits x = next(&a), y = next(&b);
-            vf second;
-            if (normal)
-                normal_pair(low_halves(x, y), high_halves(x, y), &out[t][p], &second);
-            else
-                out[t][p] = below_one(unit_single(low_halves(x, y)));
-        }
+        for (size_t k = 0; k < end / 2; k++)
+            two_numbers(normal, &a, &b, p, out[k]);
         keep(&rng[0], p, a);
         keep(&rng[1], p, b);
+        if (end % 2 != 0)
+            two_numbers(normal, &a, &b, p, out[end / 2]);
     }
+}
+
+static __attribute__((noinline)) void own_normals(struct rng rng[2], size_t end,
+                                                  vf out[][2][FPARTS])
+{
+    own_numbers(true, rng, end, out);
+}
+
+static __attribute__((noinline)) void own_uniforms(struct rng rng[2], size_t end,
+                                                   vf out[][2][FPARTS])
+{
+    own_numbers(false, rng, end, out);
 }
 
 /* ---- the move ---- */
@@ -124,6 +145,44 @@ INLINE void lane_moments(struct bundle *b, size_t i, vr x, double inverse)
     *(vr *)(void *)(b->m2 + i) += delta * (x - m);
 }
 
+/* constant + theta_j column_j in all lanes, in the order of triangle_; columns NULL: one for each
+ * coordinate alone. */
+INLINE void affine_lanes(const struct walk *w, const double *constant, const double *columns,
+                         const double *theta, double *out)
+{
+    for (size_t at = 0; at < BUNDLE_LANES; at += 4) {
+        const double *u = theta + (at & ~(w->slots - 1));
+        vd_half sum = *(const vd_half *)(const void *)(constant + at);
+        if (columns == NULL)
+            sum += *(const vd_half *)(const void *)(theta + at);
+        for (size_t j = 0; columns != NULL && j < w->d; j++)
+            sum += u[j] * *(const vd_half *)(const void *)(columns + j * BUNDLE_LANES + at);
+        *(vd_half *)(void *)(out + at) = sum;
+    }
+}
+
+INLINE void bundle_moments(const struct walk *w, struct bundle *b)
+{
+    _Alignas(ALIGNMENT) double user[BUNDLE_LANES];
+    const double *x = b->theta;
+    double inverse = 1.0 / (double)w->moment_count;
+    if (w->centre != NULL) {
+        affine_lanes(w, w->centre, w->columns, b->theta, user);
+        x = user;
+    }
+    for (size_t i = 0; i < BUNDLE_LANES; i += WIDTH)
+        lane_moments(b, i, vr_load(x + i), inverse);
+}
+
+INLINE void all_moments(const struct walk *w, struct bundle *bundles, size_t count)
+{
+    if (!w->moments)
+        return;
+#pragma GCC unroll 1
+    for (size_t k = 0; k < count; k++)
+        bundle_moments(w, &bundles[k]);
+}
+
 /* ---- a known target ---- */
 
 /* phi/Phi in single precision: what is lost is far below the noise. */
@@ -154,39 +213,36 @@ static void known_gradient_(const struct known_target *target, const double *the
     g[0] = first[0];
 }
 
-#define TURNS 8 /* iterations whose random numbers are made at a time */
+#define TURNS 16 /* iterations whose random numbers are made at a time */
 
-/* What a bundle needs for them. */
+/* What a bundle needs for them, the first of which is even. */
 struct supply {
-    vf noise[TURNS][FPARTS], z[TURNS][FPARTS], u[TURNS][FPARTS];
+    vf noise[TURNS / 2][2][FPARTS], z[TURNS / 2][2][FPARTS], u[TURNS / 2][2][FPARTS];
 };
 
-INLINE void known_supply(enum barker_rule rule, struct bundle *b, size_t turns, struct supply *s)
+/* For those before `end`. */
+INLINE void known_supply(enum barker_rule rule, struct bundle *b, size_t end, struct supply *s)
 {
-    own_numbers(b->noise, true, turns, s->noise);
-    own_numbers(b->jump, true, turns, s->z);
+    own_normals(b->noise, end, s->noise);
+    own_normals(b->jump, end, s->z);
     if (rule != BARKER_EXTREME)
-        own_numbers(b->flip, false, turns, s->u);
+        own_uniforms(b->flip, end, s->u);
 }
 
 INLINE vfi known_move(const struct walk *w, enum barker_rule rule, struct bundle *b,
-                      const struct supply *s, size_t t, const vf ratio[FPARTS], double correction,
-                      double inverse)
+                      const struct supply *s, size_t t, const vf ratio[FPARTS], double correction)
 {
     vfi bad = {0};
     for (size_t p = 0, i = 0; p < FPARTS; p++, i += FLOATS) {
         struct wide theta = wide_load(b->theta, i);
-        struct gradients at = {.g = known_at(w->target, theta, ratio[p], s->noise[t][p])};
+        struct gradients at = {.g =
+                                   known_at(w->target, theta, ratio[p], s->noise[t / 2][t % 2][p])};
         if (rule == BARKER_CORRECTED) {
             vr tau = vr_set(w->target->noise_sd);
             at.tau.low = running_tau(w, b->tau + i, tau, correction);
             at.tau.high = running_tau(w, b->tau + i + WIDTH, tau, correction);
         }
-        bad |= lane_move(w, rule, b, i, s->z[t][p], s->u[t][p], at);
-        if (w->moments) {
-            lane_moments(b, i, vr_load(b->theta + i), inverse);
-            lane_moments(b, i + WIDTH, vr_load(b->theta + i + WIDTH), inverse);
-        }
+        bad |= lane_move(w, rule, b, i, s->z[t / 2][t % 2][p], s->u[t / 2][t % 2][p], at);
     }
     return bad;
 }
@@ -198,14 +254,15 @@ INLINE vfi known_turn(const struct walk *w, enum barker_rule rule, struct bundle
 {
     vf ratio[BUNDLES][FPARTS];
     vfi bad = {0};
-    double correction = 1.0 / w->weight, inverse = 1.0 / (double)w->moment_count;
+    double correction = 1.0 / w->weight;
 #pragma GCC unroll 1
     for (size_t k = 0; k < count; k++)
         for (size_t p = 0; p < FPARTS; p++)
             ratio[k][p] = known_ratio(w->target, wide_load(bundles[k].theta, p * FLOATS));
 #pragma GCC unroll 1
     for (size_t k = 0; k < count; k++)
-        bad |= known_move(w, rule, &bundles[k], &s[k], t, ratio[k], correction, inverse);
+        bad |= known_move(w, rule, &bundles[k], &s[k], t, ratio[k], correction);
+    all_moments(w, bundles, count);
     return bad;
 }
 
@@ -215,14 +272,16 @@ INLINE bool known_walk(struct walk *w, enum barker_rule rule, struct bundle *bun
     struct supply s[BUNDLES];
     vfi bad = {0};
     for (uint64_t left = n, turns; left > 0; left -= turns) {
-        turns = left < TURNS ? left : TURNS;
+        size_t from = w->t % 2;
+        turns = left < TURNS - from ? left : TURNS - from;
 #pragma GCC unroll 1
         for (size_t k = 0; k < count; k++)
-            known_supply(rule, &bundles[k], turns, &s[k]);
-        for (size_t t = 0; t < turns; t++) {
+            known_supply(rule, &bundles[k], from + turns, &s[k]);
+        for (size_t t = from; t < from + turns; t++) {
             walk_on(w);
             bad |= known_turn(w, rule, bundles, count, s, t);
         }
+        w->t += turns;
     }
     return !vf_any(bad);
 }
@@ -262,35 +321,6 @@ INLINE vr part_gradient(const struct walk *w, const struct bundle *b, size_t i)
     return vr_load(b->fixed + i) + w->scale * vr_load(b->sum + i);
 }
 
-/* constant + theta_j column_j in all lanes, in the order of triangle_; columns NULL: one for each
- * coordinate alone. */
-INLINE void affine_lanes(const struct walk *w, const double *constant, const double *columns,
-                         const double *theta, double *out)
-{
-    for (size_t at = 0; at < BUNDLE_LANES; at += 4) {
-        const double *u = theta + (at & ~(w->slots - 1));
-        vd_half sum = *(const vd_half *)(const void *)(constant + at);
-        if (columns == NULL)
-            sum += *(const vd_half *)(const void *)(theta + at);
-        for (size_t j = 0; columns != NULL && j < w->d; j++)
-            sum += u[j] * *(const vd_half *)(const void *)(columns + j * BUNDLE_LANES + at);
-        *(vd_half *)(void *)(out + at) = sum;
-    }
-}
-
-INLINE void part_moments(const struct walk *w, struct bundle *b)
-{
-    _Alignas(ALIGNMENT) double user[BUNDLE_LANES];
-    const double *x = b->theta;
-    double inverse = 1.0 / (double)w->moment_count;
-    if (w->centre != NULL) {
-        affine_lanes(w, w->centre, w->columns, b->theta, user);
-        x = user;
-    }
-    for (size_t i = 0; i < BUNDLE_LANES; i += WIDTH)
-        lane_moments(b, i, vr_load(x + i), inverse);
-}
-
 INLINE vfi part_move(const struct walk *w, enum barker_rule rule, struct bundle *b,
                      const vf z[FPARTS], const vf u[FPARTS], double correction)
 {
@@ -323,10 +353,7 @@ INLINE bool part_step(const struct walk *w, enum barker_rule rule, struct bundle
 #pragma GCC unroll 1
     for (size_t k = 0; k < count; k++)
         bad |= part_move(w, rule, &bundles[k], z[k], u[k], correction);
-    if (w->moments)
-#pragma GCC unroll 1
-        for (size_t k = 0; k < count; k++)
-            part_moments(w, &bundles[k]);
+    all_moments(w, bundles, count);
     return !vf_any(bad);
 }
 

@@ -195,4 +195,15 @@ static void rng_normal_single_(struct rng *rng, float *out, size_t n)
     }
 }
 
+static void rng_normal_pair_(struct rng *rng, float *out)
+{
+    struct stream stream = stream_of(rng, 0);
+    vr_bits x = next_some(&stream, 0, 1);
+    vf a, b;
+    normal_pair(low_halves(x, x), high_halves(x, x), &a, &b);
+    out[0] = a[0];
+    out[1] = b[0];
+    keep(rng, 0, stream);
+}
+
 #endif

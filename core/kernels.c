@@ -22,6 +22,7 @@ const struct kernels KERNELS = {
     .rng_normal = rng_normal_,
     .rng_uniform_single = rng_uniform_single_,
     .rng_normal_single = rng_normal_single_,
+    .rng_normal_pair = rng_normal_pair_,
     .barker = barker_,
     .langevin = langevin_,
     .lattice = lattice_,

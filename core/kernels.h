@@ -148,6 +148,7 @@ struct kernels {
     void (*rng_normal)(struct rng *rng, double *out, size_t n);
     void (*rng_uniform_single)(struct rng *rng, float *out, size_t n);
     void (*rng_normal_single)(struct rng *rng, float *out, size_t n);
+    void (*rng_normal_pair)(struct rng *rng, float *out); /* two, from a word of lane 0 */
     /* Moves return the first coordinate whose g is NaN (langevin: whose theta is no longer finite),
      * or SIZE_MAX. */
     size_t (*barker)(const struct barker_move *move);

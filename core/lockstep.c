@@ -198,7 +198,7 @@ static void plan_walk(struct crew *crew, const struct chain *c)
 {
     struct walk *w = &crew->walk;
     const struct gradient *source = &c->source;
-    *w = (struct walk){.d = c->config.model->d, .slots = slots_of(c)};
+    *w = (struct walk){.d = c->config.model->d, .slots = slots_of(c), .t = c->head->iteration};
     c->config.sampler->lanes(c->config.params, w);
     plan_generators(w);
     if (source->model->N == 0)

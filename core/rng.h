@@ -10,6 +10,8 @@
 
 #include "core/lanes.h"
 
+#include <stdbool.h>
+
 enum rng_purpose {
     RNG_START,    /* start values */
     RNG_BATCH,    /* minibatch indices */
@@ -35,5 +37,11 @@ void rng_normal(struct rng *rng, double *out, size_t n);
  * coarser), normal with tails to 6.6; their laws are right to 1e-7. */
 void rng_uniform_single(struct rng *rng, float *out, size_t n);
 void rng_normal_single(struct rng *rng, float *out, size_t n);
+
+/* One of the two numbers that the next word of lane 0 makes: the first, and the generator stays for
+ * the second to come; or the second, and it moves on. Two iterations that need one number each so
+ * share a word. The rest of PAD numbers is 0. */
+void rng_uniform_of_two(struct rng *rng, bool first, float *out);
+void rng_normal_of_two(struct rng *rng, bool first, float *out);
 
 #endif

@@ -45,6 +45,23 @@ static size_t memory(const double *params, size_t d)
     return corrected(params) ? sampler_smooth_memory(d) : 0;
 }
 
+/* A target of one coordinate without data needs one number of each kind: two iterations share a
+ * word. */
+static void draw(struct sampler_step *s, enum barker_rule rule, float *z, float *u, size_t n)
+{
+    bool one = s->d == 1 && s->source->model->N == 0, first = s->t % 2 == 0;
+    if (one)
+        rng_normal_of_two(&s->rng[RNG_JUMP], first, z);
+    else
+        rng_normal_single(&s->rng[RNG_JUMP], z, n);
+    if (rule == BARKER_EXTREME)
+        return;
+    if (one)
+        rng_uniform_of_two(&s->rng[RNG_FLIP], first, u);
+    else
+        rng_uniform_single(&s->rng[RNG_FLIP], u, n);
+}
+
 /* Random numbers are made for SAMPLER_BLOCK coordinates at a time, which stay in the first cache.
  */
 static size_t move(struct sampler_step *s, const double *tau)
@@ -56,9 +73,7 @@ static size_t move(struct sampler_step *s, const double *tau)
                             .u = u};
     for (size_t at = 0; at < s->d; at += SAMPLER_BLOCK) {
         m.n = s->d - at < SAMPLER_BLOCK ? s->d - at : SAMPLER_BLOCK;
-        rng_normal_single(&s->rng[RNG_JUMP], z, m.n);
-        if (m.rule != BARKER_EXTREME)
-            rng_uniform_single(&s->rng[RNG_FLIP], u, m.n);
+        draw(s, m.rule, z, u, m.n);
         m.theta = s->theta + at;
         m.g = s->g + at;
         m.tau = tau + at;

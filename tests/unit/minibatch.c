@@ -522,7 +522,7 @@ Test(minibatch, rows_are_the_same_with_a_table_as_with_stamps)
     static const struct {
         size_t N, n;
         int rounds;
-    } cases[] = {{600, 2, 4000},     {5000, 30, 4000},      {88163, 30, 4000},
+    } cases[] = {{600, 2, 4000},     {5000, 30, 4000},      {88163, 30, 4000}, {88163, 40, 4000},
                  {1000003, 999, 60}, {10000000, 100, 2000}, {300000, 1000, 60}};
 
     for (size_t c = 0; c < COUNT(cases); c++) {

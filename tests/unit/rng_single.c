@@ -238,3 +238,28 @@ Test(rng_single, a_call_moves_only_the_lanes_that_it_needs)
                          "case %zu, lane %d", i, lane);
     }
 }
+
+/* The two numbers of a word are those of longer calls, and the generator moves behind the second.
+ */
+Test(rng_single, two_calls_share_a_word)
+{
+    _Alignas(ALIGNMENT) float normal[32], uniform[16], got[PAD];
+    struct rng rng, all, one;
+    rng_seed(&rng, 7, 2, RNG_JUMP);
+    for (int t = 0; t < 100; t++) {
+        struct rng before = rng, other = rng;
+        all = one = rng;
+        rng_normal_single(&all, normal, 32);
+        rng_uniform_single(&one, uniform, 2);
+        for (int second = 0; second < 2; second++) {
+            rng_uniform_of_two(&other, second == 0, got);
+            cr_expect_eq(got[0], uniform[second]);
+            rng_normal_of_two(&rng, second == 0, got);
+            cr_expect_eq(got[0], normal[16 * second]);
+            for (size_t k = 1; k < PAD; k++)
+                cr_expect_eq(got[k], 0.0f);
+            cr_expect_eq(memcmp(&rng, second ? &one : &before, sizeof rng), 0);
+            cr_expect_eq(memcmp(&other, &rng, sizeof rng), 0);
+        }
+    }
+}
