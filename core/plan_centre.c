@@ -326,11 +326,18 @@ static enum err move_frame(struct planning *p, struct err_info *info)
     return code;
 }
 
+#define CENTRE_DRAWS 400.0 /* effective ones, whose mean is a centre */
+
 enum err planning_recentre(struct planning *p, size_t n, struct err_info *info)
 {
     size_t chosen = p->n;
+    if (!planning_can_fix(p, n, PLANNING_SIGMA_FIXED, CENTRE_DRAWS)) {
+        planning_why(p, "centre: the mode, as a pilot run in batches of %zu would take too long",
+                     n);
+        return ERR_OK;
+    }
     p->n = n;
-    enum err code = planning_pilot_fixed(p, PLANNING_SIGMA_FIXED, 400.0, info);
+    enum err code = planning_pilot_fixed(p, PLANNING_SIGMA_FIXED, CENTRE_DRAWS, info);
     p->n = chosen;
     if (code != ERR_OK)
         return code;

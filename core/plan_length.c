@@ -45,11 +45,10 @@ double planning_mean_error(const struct planning *p)
 static void choose_warmup(struct planning *p, double each, double total)
 {
     struct plan *plan = p->plan;
-    double wanted = fmax(WARMUP_LEAST, ceil(WARMUP_DRAWS * each));
-    if (plan->step.kind == STEP_AUTO)
-        wanted = fmax(wanted, WARMUP_ADAPTS);
+    double least = plan->step.kind == STEP_AUTO ? WARMUP_ADAPTS : WARMUP_LEAST;
+    double wanted = fmax(least, ceil(WARMUP_DRAWS * each));
     double share = p->placed && p->request->start == NULL ? WARMUP_NEAR : WARMUP_SHARE;
-    double most = fmax(WARMUP_LEAST, share * total);
+    double most = fmax(least, share * total);
     plan->warmup = p->request->warmup;
     if (plan->warmup != PLAN_AUTO)
         return;
@@ -125,9 +124,9 @@ static void judge(struct planning *p, double each)
     c->seconds = planning_seconds(p) + length * chains / affordable(p, 1.0);
     if (!isfinite(c->energy))
         c->energy = p->pilot.energy;
-    if (p->model->noise_heavy) {
-        planning_why(p,
-                     "target: the gradient noise has no variance, from which a bias would follow");
+    if (p->model->noise_heavy && !p->request->sampler->exact) {
+        planning_why(p, "target: the gradient noise has no variance, so what it does to the sds "
+                        "cannot be worked out");
         c->sd_error = NAN;
     }
     bool shifts = p->needed > 0.0; /* noise that spreads draws and is not symmetric moves means */

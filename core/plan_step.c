@@ -33,6 +33,7 @@
 #define FULL_IS_NEAR 3.0  /* the full batch is taken when it costs at most so many times more */
 #define ATYPICAL     10.0 /* energy: the chains do not live around this centre */
 #define PILOT_SHARE  0.05 /* of the seconds of the target */
+#define FIXED_WORK   1e9  /* of a run without a limit of time: some nanoseconds each */
 #define ROUNDS       3
 
 static bool is_auto(const struct planning *p)
@@ -161,9 +162,13 @@ static void add_spread(const struct model *target, const double *at, const uint3
         squares[j] += fmax(0.0, sumsq[j] - sum[j] * sum[j] / count) / (count - 1.0) / POINTS;
 }
 
+/* In what steps are measured: chains that look for their own get to a share of the scale. */
 static double width_at(const struct planning *p, size_t j)
 {
-    return p->plan->precondition == PRECONDITION_DIAGONAL ? p->width[j] : 1.0;
+    if (p->plan->precondition == PRECONDITION_DIAGONAL)
+        return p->width[j];
+    bool adapts = p->plan->precondition == PRECONDITION_NONE && is_auto(p) && p->placed;
+    return adapts ? p->scale[j] : 1.0;
 }
 
 /* A point as the normal approximation has it, in the coordinates of `target`. */
@@ -278,7 +283,9 @@ static const struct model *target_of(const struct planning *p)
 static double lattice_error(const struct planning *p, double sigma)
 {
     const struct chain_start *start = p->request->start;
-    bool apart = start == NULL || start->kind == START_PRIOR || start->kind == START_NEAR;
+    enum start_kind unplaced = p->placed ? START_NEAR : p->model->type->start;
+    enum start_kind kind = start != NULL ? start->kind : unplaced;
+    bool apart = kind == START_PRIOR || kind == START_NEAR;
     return sigma / sqrt(12.0 * (apart ? p->request->chains : 1.0));
 }
 
@@ -385,12 +392,12 @@ static enum err choose_estimator(struct planning *p, double sigma, struct err_in
  * is chosen here is given. */
 static enum err choose_centre(struct planning *p, struct err_info *info)
 {
-    bool all = p->model->N == 0 || p->request->sampler->exact;
+    bool all = p->model->N == 0;
     size_t n = p->model->N;
     double unit = 0.0;
     if (p->request->centre != CENTRE_PILOT)
         return ERR_OK;
-    if (p->plan->frame == NULL || !p->centred) {
+    if (p->plan->frame == NULL || !p->centred || p->request->sampler->exact) {
         planning_why(p, "centre: no pilot run, as %s",
                      p->centred ? "nothing depends on a centre" : "there is no mode to start from");
         return ERR_OK;
@@ -549,6 +556,12 @@ enum err planning_pilot(struct planning *p, double sigma, double draws, struct e
     return run_pilot(p, sigma, &step, draws, limit > 0.0 ? PILOT_SHARE * limit : 10.0, info);
 }
 
+bool planning_can_fix(const struct planning *p, size_t n, double sigma, double draws)
+{
+    double iterations = (draws + 8.0 * PILOT_CHAINS) * 4.0 / (sigma * sigma);
+    return iterations * cost_of(p, (double)n) <= FIXED_WORK;
+}
+
 enum err planning_pilot_fixed(struct planning *p, double sigma, double draws, struct err_info *info)
 {
     struct step_size constant = {.kind = STEP_CONSTANT, .fraction = STEP_FRACTION};
@@ -573,6 +586,7 @@ void planning_give_up_centre(struct planning *p)
     plan->recentred = false;
     plan->precondition = PRECONDITION_DIAGONAL;
     p->centred = false;
+    planning_why(p, "estimator: plain, without a centre");
     choose_sigma(p);
     choose_batch(p);
 }
@@ -737,20 +751,24 @@ static enum err check_steps(struct planning *p, struct err_info *info)
     for (int round = 0; round < ROUNDS && code == ERR_OK; round++) {
         code = check_half(p, &bias, &error, info);
         double factor = shortening(p, bias);
-        if (code != ERR_OK || !too_biased(p, bias, error) || factor > 0.95)
+        bool last = round + 1 == ROUNDS; /* what is chosen has been looked at */
+        if (code != ERR_OK || last || !too_biased(p, bias, error) || factor > 0.95)
             break;
         planning_why(p, "step size: %.3g made sds %.2g %% too %s in a pilot run; shortened",
                      p->sigma, 100.0 * fabs(bias), bias > 0.0 ? "large" : "small");
         left = fabs(bias) * factor * factor;
-        p->narrows = bias < 0.0;
         p->sigma *= factor;
         p->sigma_most = p->sigma;
         code = try_out(p, info);
+        if (!can_meet_target(p)) /* the centre was given up */
+            return code;
     }
     double expected = fmax(step_bias(p, p->sigma), left);
     p->plan->checks.sd_error = error < 0.25 * tolerated ? fmax(bias, 0.0) : expected;
-    if (bias - 2.0 * error > expected || too_biased(p, bias, error))
+    bool seen = bias - 2.0 * error > expected || too_biased(p, bias, error);
+    if (seen)
         p->plan->checks.sd_error = fabs(bias);
+    p->narrows = seen && bias < 0.0;
     return code;
 }
 
@@ -775,6 +793,9 @@ static void explain(struct planning *p)
                      "step size: %.3g posterior sds, the lattice that draws lie on: quantiles are "
                      "no better than %.2g sd",
                      p->sigma, lattice_error(p, p->sigma));
+    else if (is_auto(p) && p->sigma > 0.0 && can_meet_target(p) && isnan(p->plan->checks.sd_error))
+        planning_why(p, "step size: %.3g posterior sds, as the curvature at the mode has them",
+                     p->sigma);
     else if (is_auto(p) && p->sigma > 0.0 && can_meet_target(p))
         planning_why(p, "step size: %.3g posterior sds, which makes sds about %.2g %% too %s",
                      p->sigma, 100.0 * p->plan->checks.sd_error, p->narrows ? "small" : "large");
@@ -831,11 +852,14 @@ enum err planning_steps(struct planning *p, struct err_info *info)
     if (!everything_is_given(p->request))
         code = try_out(p, info);
     bool chosen = is_auto(p) && p->sigma > 0.0 && p->needed == 0.0;
-    if (code == ERR_OK && chosen && planning_misjudged(p))
+    if (code == ERR_OK && chosen && !p->model->noise_heavy && planning_misjudged(p))
         code = use_widths(p, info);
-    if (code == ERR_OK && chosen && can_meet_target(p))
+    bool tried = p->pilot.diverged || isfinite(p->pilot.energy);
+    if (code == ERR_OK && chosen && !tried)
+        planning_why(p, "step size: not tried out, as the time is too short for a pilot run");
+    if (code == ERR_OK && chosen && tried && can_meet_target(p))
         code = check_steps(p, info);
-    else if (code == ERR_OK && chosen && p->placed)
+    if (code == ERR_OK && chosen && tried && p->placed && !can_meet_target(p))
         code = use_sds(p, info);
     p->plan->batch_size = p->n == p->model->N ? 0 : p->n;
     if (code == ERR_OK)

@@ -60,6 +60,8 @@ enum err planning_pilot(struct planning *p, double sigma, double draws, struct e
 /* The same with constant steps of sigma, whatever is asked for, and without a limit of time. */
 enum err planning_pilot_fixed(struct planning *p, double sigma, double draws,
                               struct err_info *info);
+/* Whether that is worth its while in batches of n, whatever the machine. */
+bool planning_can_fix(const struct planning *p, size_t n, double sigma, double draws);
 #define PLANNING_SIGMA_FIXED 0.25 /* in any coordinates that are near white */
 
 /* core/plan_width.c, of the last pilot run: effective draws of every coordinate; the mean of its

@@ -168,6 +168,7 @@ void planning_facts(const char *document, struct planning_facts *out)
         .energy_mcse = number_at(checks, "energy_mcse"),
         .sd_error = number_at(checks, "sd_error"),
         .mean_error = number_at(checks, "mean_error"),
+        .ess = number_at(checks, "ess"),
         .target_sd_error = number_at(target, "sd_error"),
         .target_mean_error = number_at(target, "mean_error"),
         .target_ess = number_at(target, "ess"),

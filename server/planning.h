@@ -38,7 +38,7 @@ struct planning_facts {
     bool ready, target_met;
     double mode_log_density;                 /* of a centre that converged */
     double energy, energy_half, energy_mcse; /* of the plan's short runs, per coordinate */
-    double sd_error, mean_error;             /* expected */
+    double sd_error, mean_error, ess;        /* expected */
     double target_sd_error, target_mean_error, target_ess;
 };
 void planning_facts(const char *document, struct planning_facts *out);

@@ -690,6 +690,9 @@ static bool report_divergence(struct sched *s, const struct team *b,
              slices[i].diverged_at == 1
                  ? "the gradient at the start, or the step from it, is not a finite number; "
                    "another start (init) or a smaller step size may help"
+             : b->live->spec.sampler->bounded
+                 ? "the gradient or the position is not a finite number; a smaller step size may "
+                   "help"
                  : "the gradient or the position is not a finite number; a smaller step size or a "
                    "Barker sampler may help");
     fail(s, b->live, why);

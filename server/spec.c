@@ -382,7 +382,7 @@ enum err spec_parse(struct job_spec *out, const json_t *json, const struct job_l
 
 enum err spec_stored(struct job_spec *out, const char *text, struct err_info *info)
 {
-    static const struct job_limits none = {0};
+    static const struct job_limits none = {.stored = true};
     struct mistakes mistakes = {0};
     struct err_info why = {0};
     json_t *json;

@@ -58,6 +58,7 @@ struct job_limits {
     uint64_t max_chains;      /* per job */
     uint64_t max_dimension;   /* parameters of the model */
     uint64_t max_draws_bytes; /* stored draws of all chains */
+    bool stored;              /* what was accepted once is not judged by newer rules */
 };
 
 /* What ends a job before its last iteration: R-hat at most, and bulk and tail ESS at least, both of

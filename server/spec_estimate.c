@@ -206,11 +206,10 @@ enum err spec_estimate(const struct job_spec *spec, const struct spec_bound *bou
         return code;
     double metrics = config.metric_every > 0 ? (double)(total / config.metric_every) : 0.0;
     double run = warmup * costs.warmup + iterations * costs.sampling + metrics * costs.metric;
-    double chain = run + costs.start;
-    if (out->open)
-        chain = spec->target.seconds > 0.0 ? spec->target.seconds : NAN;
-    double shared = chain * spec->chains / (workers > 0 ? workers : 1);
-    out->seconds = isnan(chain) ? NAN : fmax(chain, shared);
+    double chain = run + costs.start, shared = chain * spec->chains / (workers > 0 ? workers : 1);
+    out->seconds = fmax(chain, shared);
+    if (out->open) /* a plan has the time of the whole job */
+        out->seconds = spec->target.seconds > 0.0 ? spec->target.seconds : NAN;
     out->seconds_per_iteration = run / (double)total;
     return ERR_OK;
 }

@@ -154,7 +154,8 @@ void parse_open(struct parse *p, const struct place *root)
     p->batch_given |= spec->batch_size == PLAN_AUTO;
     spec->start_auto |= spec->start_default && spec_needs_plan(spec);
     check_estimator(spec, root);
-    check_precondition(spec, root);
+    if (!p->limits->stored)
+        check_precondition(spec, root);
 }
 
 bool spec_is_open(const struct job_spec *spec)

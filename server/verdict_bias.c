@@ -224,8 +224,11 @@ double verdict_lattice(const struct verdict_look *look)
 
 bool verdict_scattered(const struct verdict_look *look)
 {
-    enum start_kind start = look->context->spec->start;
-    return look->context->spec->start_auto || start == START_PRIOR || start == START_NEAR;
+    const struct job_spec *spec = look->context->spec;
+    bool centred = spec->precondition != PRECONDITION_NONE || spec->estimator == ESTIMATOR_CONTROL;
+    enum start_kind planned = centred ? START_NEAR : spec->model->start;
+    enum start_kind start = spec->start_auto ? planned : spec->start;
+    return start == START_PRIOR || start == START_NEAR;
 }
 
 /* A quantile is off by up to half the spacing, anywhere within that; lattices of chains that

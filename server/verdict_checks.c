@@ -222,11 +222,13 @@ void verdict_judge_half_step(const struct verdict_look *look, struct verdict_evi
 {
     const struct planning_facts *plan = &look->plan;
     double off = plan->energy - plan->energy_half;
-    if (isnan(off) || isnan(plan->energy_mcse))
+    bool missing = isnan(off) || isnan(plan->energy_mcse);
+    if (missing && isnan(plan->sd_error)) /* nothing was to be compared */
         return;
     bool seen = fabs(off) > ENERGY_Z * plan->energy_mcse;
     bool wide = plan->sd_error > plan->target_sd_error;
-    if (!seen && !wide && 2.0 * plan->energy_mcse > BLUNT * fabs(plan->energy_half)) {
+    double apart = (fabs(off) + 2.0 * plan->energy_mcse) / fabs(plan->energy_half);
+    if (missing || (!seen && !wide && apart > BLUNT)) {
         json_add(unknown, json_text("what half the step size gives (the plan's runs are too short "
                                     "to tell)"));
         return;
@@ -234,7 +236,8 @@ void verdict_judge_half_step(const struct verdict_look *look, struct verdict_evi
     struct verdict_evidence *e = verdict_evidence_new(list, "half_step");
     e->level = seen ? verdict_variance_level(plan->energy / plan->energy_half) : VERDICT_NONE_SEEN;
     words_add(&e->brief, "half the step size agrees to ");
-    words_add_number(&e->brief, fabs(off) + 2.0 * plan->energy_mcse, 1);
+    words_add_number(&e->brief, 100.0 * apart, 1);
+    words_add(&e->brief, " %%");
     words_add(&e->text, "in the plan's short runs the energy is ");
     words_add_number(&e->text, plan->energy, 3);
     words_add(&e->text, " at this step size and ");
@@ -285,6 +288,8 @@ static void say_unplanned(const struct planning_facts *plan, struct words *text)
         words_add_number(text, 100.0 * plan->sd_error, 2);
         words_add(text, " %% (asked for: %g %%)", 100.0 * plan->target_sd_error);
     }
+    if (!isnan(plan->target_ess) && plan->ess < plan->target_ess)
+        words_add(text, ", %.0f effective draws (%.0f)", plan->ess, plan->target_ess);
     if (isnan(plan->target_ess) && !isnan(plan->mean_error)) {
         words_add(text, ", means within ");
         words_add_number(text, plan->mean_error, 2);

@@ -224,17 +224,25 @@ Test(plan, steps_of_a_lattice_are_as_fine_as_quantiles_shall_be)
     fixture_release(&f);
 }
 
+/* Nor are sds believed that a run under such noise has: steps stay within the scales. */
 Test(plan, noise_without_a_variance_promises_nothing)
 {
-    struct fixture f = {.params = {2.0, 10.0}};
+    const struct sampler_type *both[] = {&sampler_sgbd, &sampler_sgld};
+    struct fixture f = {.params = {2.0, 1.0}};
     fixture_init(&f, &model_noisy_normal);
-    struct plan_request r = everything_auto(f.model);
-    struct plan *plan = made(&r);
-    cr_expect_not(plan->within_target);
-    cr_expect(isnan(plan->checks.sd_error), "%g", plan->checks.sd_error);
-    cr_expect(says(plan, "the gradient noise has no variance"));
-    cr_expect_not(says(plan, "too large"));
-    plan_free(plan);
+    for (size_t i = 0; i < 2; i++) {
+        struct plan_request r = everything_auto(f.model);
+        r.sampler = both[i];
+        param_defaults(r.sampler->params, params);
+        struct plan *plan = made(&r);
+        cr_expect_not(plan->within_target);
+        cr_expect(isnan(plan->checks.sd_error), "%g", plan->checks.sd_error);
+        cr_expect(says(plan, "the gradient noise has no variance"));
+        cr_expect_not(says(plan, "which makes sds"));
+        double step = plan->sigma != NULL ? plan->sigma[0] : plan->step.value;
+        cr_expect(step < 0.7, "%s: %g", r.sampler->name, step);
+        plan_free(plan);
+    }
     fixture_release(&f);
 }
 
@@ -334,7 +342,7 @@ Test(plan, steps_that_narrow_a_target_are_shortened_and_nothing_is_promised)
     struct plan_request r = everything_auto(f.model);
     r.target = (struct plan_target){.ess = 400, .seconds = 4};
     struct plan *plan = made(&r);
-    if (says(plan, "too small in a pilot run; shortened"))
+    if (says(plan, "too small in a pilot run; shortened") && !says(plan, "no place for a centre"))
         cr_expect_lt(plan->sigma_asked, 0.25, "%g", plan->sigma_asked); /* where it began */
     cr_expect_not(plan->checks.sd_error <= 0.02, "%g", plan->checks.sd_error);
     cr_expect_not(plan->within_target);
@@ -424,6 +432,60 @@ Test(plan, time_that_does_not_suffice_is_admitted)
     cr_expect_lt(plan->checks.seconds, 5.0);
     plan_free(plan);
     fixture_release(&f);
+}
+
+/* A pilot run that is cut off within its warm-up has tried nothing. */
+Test(plan, what_was_not_tried_out_is_not_promised)
+{
+    struct fixture f;
+    logistic(&f, 5000, 6);
+    struct plan_request r = everything_auto(f.model);
+    r.target = (struct plan_target){.ess = 1000, .seconds = 1e-6};
+    struct plan *plan = made(&r);
+    cr_expect_not(plan->within_target);
+    cr_expect(isnan(plan->checks.sd_error), "%g", plan->checks.sd_error);
+    cr_expect(says(plan, "not tried out"));
+    cr_expect_not(says(plan, "which makes sds"));
+    plan_free(plan);
+    fixture_release(&f);
+}
+
+Test(plan, chains_that_adapt_have_time_to)
+{
+    struct fixture f;
+    logistic(&f, 500, 3);
+    struct plan_request r = everything_auto(f.model);
+    r.precondition = PRECONDITION_NONE;
+    r.target.ess = 20;
+    struct plan *plan = made(&r);
+    cr_expect_eq(plan->step.kind, STEP_AUTO);
+    cr_expect_geq(plan->warmup, 2000, "%d", (int)plan->warmup);
+    plan_free(plan);
+    fixture_release(&f);
+}
+
+/* The noise of control variates is measured at steps that chains will take, not at some number in
+ * the units of the data. */
+Test(plan, batches_do_not_depend_on_units)
+{
+    size_t batch[2];
+    for (size_t i = 0; i < 2; i++) {
+        struct fixture f = {.params = {1.5}};
+        fixture_rows(&f.train, DATA_REGRESSION, PRECISION_DOUBLE, 4000, 3, 404);
+        double *x = (double *)(uintptr_t)f.train.x;
+        for (size_t k = 0; k < f.train.N * f.train.stride; k++)
+            x[k] *= i == 0 ? 1.0 : 64.0;
+        f.params[0] /= i == 0 ? 1.0 : 64.0;
+        fixture_init(&f, &model_logistic);
+        struct plan_request r = everything_auto(f.model);
+        r.precondition = PRECONDITION_NONE;
+        r.estimator = ESTIMATOR_CONTROL;
+        struct plan *plan = made(&r);
+        batch[i] = (size_t)plan->batch_size;
+        plan_free(plan);
+        fixture_release(&f);
+    }
+    cr_expect_eq(batch[0], batch[1], "%zu, %zu", batch[0], batch[1]);
 }
 
 Test(plan, draws_are_neither_wasteful_nor_too_many_bytes)
@@ -620,6 +682,23 @@ Test(plan, the_centre_may_be_the_mean_of_a_pilot_run)
     cr_expect(mean->recentred && !mode->recentred);
     plan_free(mode), plan_free(mean);
     free(u), free(theta);
+    fixture_release(&f);
+}
+
+/* Its length does not look at the clock, so it must not be long. */
+Test(plan, a_pilot_run_for_the_centre_is_not_made_in_large_batches)
+{
+    struct fixture f;
+    logistic(&f, 100000, 3);
+    struct plan_request r = everything_auto(f.model);
+    r.precondition = PRECONDITION_DENSE;
+    r.estimator = ESTIMATOR_PLAIN;
+    r.centre = CENTRE_PILOT;
+    r.target = (struct plan_target){.sd_error = 0.001, .ess = 10, .seconds = 2.0};
+    struct plan *plan = made(&r);
+    cr_expect_not(plan->recentred);
+    cr_expect(says(plan, "would take too long"));
+    plan_free(plan);
     fixture_release(&f);
 }
 

@@ -638,3 +638,20 @@ Test(spec, every_setting_of_every_table_survives_the_round_trip)
         json_decref(json);
     }
 }
+
+/* Rules that are younger than a job do not make it unreadable. */
+Test(spec, what_was_accepted_once_can_be_read_for_good)
+{
+    static const char request[] =
+        "{\"model\":\"logistic\",\"data\":{\"path\":\"a.csv\"},\"precondition\":\"diagonal\","
+        "\"sampler\":{\"name\":\"sgbd\",\"step_size\":{\"kind\":\"auto\",\"fraction\":0.2}}}";
+    struct job_spec spec;
+    struct err_info info = {0};
+    struct mistakes mistakes = {0};
+    json_t *json = json_loads(request, 0, NULL);
+    cr_expect_neq(spec_parse(&spec, json, NULL, &mistakes), ERR_OK);
+    cr_expect_eq(spec_stored(&spec, request, &info), ERR_OK, "%s", info.message);
+    cr_expect_eq(spec.precondition, PRECONDITION_DIAGONAL);
+    spec_release(&spec);
+    json_decref(json);
+}

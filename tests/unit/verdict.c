@@ -53,6 +53,10 @@ static const char lattice_apart[] =
 static const char lattice_full[] =
     "{" SEPSIS_MODEL "\"batch_size\":\"full\",\"init\":{\"kind\":\"zero\"},"
     "\"sampler\":{\"name\":\"sglrw\",\"step_size\":0.01}," REST;
+static const char lattice_auto[] =
+    "{" SEPSIS_MODEL "\"batch_size\":\"full\",\"init\":{\"kind\":\"auto\"},"
+    "\"precondition\":\"none\",\"gradient\":{\"estimator\":\"plain\"},"
+    "\"sampler\":{\"name\":\"sglrw\",\"step_size\":0.01}," REST;
 static const char cauchy[] =
     "{\"model\":{\"name\":\"noisy_normal\",\"noise\":\"cauchy\",\"noise_scale\":5},"
     "\"sampler\":{\"name\":\"sgld\",\"step_size\":0.01}," REST;
@@ -690,6 +694,13 @@ static const struct situation bias_situations[] = {
      "mild",
      {"draws of a chain lie 0.6 sd apart, which puts quantiles off by about 0.2 sd"},
      "variance"},
+    {"lattice walks that no centre sets apart",
+     {.request = lattice_auto, .sigma = 0.06, .thin = 5},
+     {.head = good, .state = RUNNING},
+     "good",
+     "mild",
+     {"draws of a chain lie 0.6 sd apart, which puts quantiles off by about 0.2 sd"},
+     "variance"},
     {"lattice walk between three points",
      {.request = lattice_apart, .sigma = 0.1414, .thin = 5},
      {.head = good, .state = RUNNING},
@@ -732,7 +743,7 @@ static const struct situation bias_situations[] = {
      {.head = good, .state = RUNNING},
      "good",
      "none seen",
-     {"half the step size agrees to "},
+     {"half the step size agrees to 6 %"},
      NULL},
     {"a plan that expects more than was asked for",
      {.request = barker_full, .plan = PLAN("0.21", "0.9", "0.02", "null")},
@@ -747,6 +758,20 @@ static const struct situation bias_situations[] = {
      "good",
      "none seen",
      {"not known: ", "what half the step size gives (the plan's runs are too short to tell)"},
+     "agrees"},
+    {"half a step that is far away, though nobody can be sure",
+     {.request = barker_full, .plan = PLAN("0.01", "0.7", "0.2", "null")},
+     {.head = good, .state = RUNNING},
+     "good",
+     "none seen",
+     {"not known: ", "what half the step size gives (the plan's runs are too short to tell)"},
+     "agrees"},
+    {"half a step that was not tried",
+     {.request = barker_full, .plan = PLAN("0.01", "null", "null", "null")},
+     {.head = good, .state = RUNNING},
+     "good",
+     "none seen",
+     {"what half the step size gives (the plan's runs are too short to tell)"},
      "agrees"},
     {"artificial noise",
      {.request = toy, .tau = 100.0, .d = 1},

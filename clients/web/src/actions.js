@@ -1,6 +1,6 @@
 // What can be done to a job, in which state, and what is asked first.
 import { api } from "./api.js";
-import { count } from "./format.js";
+import { count, isOver } from "./format.js";
 import { asking, mergeJob, putChange } from "./live.js";
 import { navigate } from "./router.js";
 import { session } from "./store.js";
@@ -30,7 +30,7 @@ const post = (verb) => async (job, body) => {
 // After warm-up, per chain: what an extension adds to.
 function iterationsSoFar(job) {
   const asked = Number(job.request?.iterations) || 0;
-  if (!["succeeded", "failed", "cancelled"].includes(job.state)) return asked;
+  if (!isOver(job)) return asked;
   const furthest = Math.max(0, ...(job.progress?.chains ?? []).map((c) => c.iteration));
   return Math.max(0, furthest - (Number(job.request?.warmup) || 0));
 }
