@@ -81,7 +81,7 @@ class Defaults(Case):
         estimate = self.resolved()["estimate"]
         self.assertIsNone(estimate["seconds"])
         self.assertIsNone(estimate["draws"])
-        self.assertClose(estimate["seconds_at_most"], 16 * 2 / 2)
+        self.assertClose(estimate["seconds_at_most"], 2)
         self.assertGreater(estimate["disk_bytes"], 64 << 20)
         self.assertGreater(estimate["seconds_per_iteration"], 0)
         self.assertIsNone(self.resolved(target={"seconds": None})["estimate"]["seconds_at_most"])
