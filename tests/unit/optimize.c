@@ -184,6 +184,7 @@ static void logistic(struct fixture *f, size_t N, size_t columns)
 static void renew(struct fixture *f)
 {
     model_free(f->model);
+    free(f->work);
     fixture_init(f, &model_logistic);
 }
 

@@ -311,7 +311,7 @@ Test(plan, diagonal_steps_are_as_wide_as_coordinates_of_a_pilot_run)
     struct fixture f;
     ratings(&f, 20000, 400, 300);
     struct plan_request r = everything_auto(f.model);
-    r.target = (struct plan_target){.ess = 8, .seconds = 2};
+    r.target = (struct plan_target){.ess = 8, .seconds = 40};
     struct plan *plan = made(&r);
     double narrow = INFINITY, wide = 0.0, middle = 0.0;
     cr_expect_not(plan->centre.converged);
