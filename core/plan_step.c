@@ -763,6 +763,10 @@ static enum err check_steps(struct planning *p, struct err_info *info)
         if (!can_meet_target(p)) /* the centre was given up */
             return code;
     }
+    if (!isfinite(bias)) {
+        planning_why(p, "step size: not compared with half of it, as the time is too short");
+        return code;
+    }
     double expected = fmax(step_bias(p, p->sigma), left);
     p->plan->checks.sd_error = error < 0.25 * tolerated ? fmax(bias, 0.0) : expected;
     bool seen = bias - 2.0 * error > expected || too_biased(p, bias, error);
