@@ -301,19 +301,14 @@ static bool bundle_walk_(struct walk *w, struct bundle *bundles, size_t count, u
 
 /* ---- gradients in parts ---- */
 
-INLINE vr usable(vr variance)
-{
-    vr_mask finite = (vr)((vr_bits)variance & 0x7fffffffffffffffULL) <= vr_set(DBL_MAX);
-    return (vr)(((vr_mask)vr_positive(variance) & finite) | ((vr_mask)vr_set(DBL_MAX) & ~finite));
-}
-
 /* As estimate_ and smooth_. */
 INLINE vr part_tau(const struct walk *w, struct bundle *b, size_t i, double correction)
 {
     double share = 1.0 / w->batch, unbiased = 1.0 / (w->batch - 1.0);
     vr s = vr_load(b->sum + i);
     vr variance = (vr_load(b->sumsq + i) - s * share * s) * unbiased;
-    return running_tau(w, b->tau + i, w->tau_scale * vr_sqrt(usable(variance)), correction);
+    return running_tau(w, b->tau + i, w->tau_scale * vr_sqrt(usable_variance(variance)),
+                       correction);
 }
 
 INLINE vr part_gradient(const struct walk *w, const struct bundle *b, size_t i)

@@ -211,8 +211,7 @@ static void moments_(double *mean, double *m2, const double *x, double count, si
  * instead gives a tau that a running average can leave behind again; NaN terms show in g. */
 static inline vr usable_variance(vr x)
 {
-    vr_mask usable = vr_abs(x) <= vr_set(DBL_MAX);
-    return (vr)(((vr_mask)vr_positive(x) & usable) | ((vr_mask)vr_set(DBL_MAX) & ~usable));
+    return vr_select(vr_abs(x) <= vr_set(DBL_MAX), vr_positive(x), vr_set(DBL_MAX));
 }
 
 static inline void smooth_at(const struct running_tau *r, size_t i, vr tau)
