@@ -28,10 +28,10 @@ INLINE vf either_product(enum precision p, vf a, vf b)
     return p == PRECISION_SINGLE ? (vf)(a * b) : (vf)((vr)a * (vr)b);
 }
 
-/* a b + c: floats are rounded once, doubles twice. */
+/* a b + c. */
 INLINE vf either_fused(enum precision p, vf a, vf b, vf c)
 {
-    return p == PRECISION_SINGLE ? vf_fused(a, b, c) : (vf)((vr)a * (vr)b + (vr)c);
+    return p == PRECISION_SINGLE ? vf_fused(a, b, c) : (vf)vr_fused((vr)a, (vr)b, (vr)c);
 }
 
 INLINE struct line line_add(enum precision p, struct line a, struct line b)

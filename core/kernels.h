@@ -3,7 +3,7 @@
  * core/kernels.c is one source compiled once per instruction set (Makefile: KERNEL_ISAS); the best
  * that the machine has is chosen before main, or the one that the environment variable BARKER_ISA
  * names. All that are `fused` give the same bits. The others give those of each other and differ
- * from the fused ones in the last digits of floats alone; what they draw has the same law.
+ * from the fused ones in the last digits; what they draw has the same law.
  *
  * Arrays are 64-byte aligned and padded to PAD; loops run over the padding, whose values are
  * harmless. */

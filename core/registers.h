@@ -8,6 +8,9 @@
 #ifdef __SSE2__
 #include <immintrin.h>
 #endif
+#ifdef __aarch64__
+#include <arm_neon.h>
+#endif
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -77,6 +80,43 @@ static inline vr vr_sqrt(vr x)
     for (size_t i = 0; i < WIDTH; i++)
         x[i] = __builtin_sqrt(x[i]);
     return x;
+#endif
+}
+
+/* a b + c, rounded once in the kernels of instruction sets that can, as in vf_fused
+ * (core/vmathf.h). Elsewhere it rounds twice, on every machine: what is compiled once gives the
+ * same bits anywhere. */
+static inline vr vr_fused(vr a, vr b, vr c)
+{
+#if defined(EMULATE_FUSED)
+    for (size_t i = 0; i < WIDTH; i++)
+        c[i] = __builtin_fma(a[i], b[i], c[i]);
+    return c;
+#elif defined(KERNELS) && defined(__AVX512F__)
+    return (vr)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#elif defined(KERNELS) && defined(__FMA__)
+    return (vr)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#elif defined(KERNELS) && defined(__aarch64__)
+    return (vr)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
+#else
+    return a * b + c;
+#endif
+}
+
+/* x cut to [low, high]; NaN stays. */
+static inline vr vr_within(vr x, double low, double high)
+{
+#if defined(__AVX512F__) /* the second operand when one is NaN; gcc 12 does not find these */
+    return (vr)_mm512_min_pd((__m512d)vr_set(high),
+                             _mm512_max_pd((__m512d)vr_set(low), (__m512d)x));
+#elif defined(__AVX__)
+    return (vr)_mm256_min_pd((__m256d)vr_set(high),
+                             _mm256_max_pd((__m256d)vr_set(low), (__m256d)x));
+#elif defined(__SSE2__)
+    return (vr)_mm_min_pd((__m128d)vr_set(high), _mm_max_pd((__m128d)vr_set(low), (__m128d)x));
+#else
+    x = vr_select(x < vr_set(low), vr_set(low), x);
+    return vr_select(x > vr_set(high), vr_set(high), x);
 #endif
 }
 

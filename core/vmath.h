@@ -1,10 +1,12 @@
-/* Elementary functions on a register of doubles (vr_) and on eight lanes (vd_), from +, -, *, / and
- * bit operations alone, so that every instruction set and every libm version gives the same bits.
+/* Elementary functions on a register of doubles (vr_) and on eight lanes (vd_), from +, -, *, /,
+ * fused multiply-adds and bit operations alone, so that every instruction set that has these and
+ * every libm version gives the same bits.
  * For the kernels; include it in nothing that is not hot.
  *
  * Stated errors (tested in tests/unit/vmath.c): vr_exp 2 ulp on [-708, 709.7], 0 below, infinity
  * above; vr_log 3 ulp on normal positive numbers and undefined on the rest; vr_log_any 3 ulp on
- * every number; vr_sincos 1e-15 absolute; vr_logistic 4 ulp where it exceeds 1e-305. NaN gives NaN.
+ * every number; vr_sincos 1e-15 absolute; vr_logistic 4 ulp where it exceeds 1e-305, and no less
+ * than 3e-309. NaN gives NaN.
  */
 #ifndef BARKER_CORE_VMATH_H
 #define BARKER_CORE_VMATH_H
@@ -46,27 +48,38 @@ static inline double vd_sum(vd x)
 /* Adding 1.5 * 2^52 rounds to the nearest whole number and leaves it in the low bits. */
 #define VR_MAGIC 0x1.8p52
 
-/* exp x = 2^n exp r, r = x - n log 2 in two parts, |r| <= 0.347; Taylor to r^13 (remainder <
- * 5e-18). The factor 2^n is applied as 2^(n-1) * 2 because n reaches 1024. */
+/* a + b x. */
+static inline vr vr_line(vr x, double a, double b)
+{
+    return vr_fused(vr_set(b), x, vr_set(a));
+}
+
+/* exp x = 2^n exp r, r = x - n log 2 in two parts, |r| <= 0.347, exp r = 1 + r + r^2 P(r) with P
+ * nearly minimax (2e-17), as two factors of exp(x)/2: the power is n - 1 so that it stays a normal
+ * number up to n = 1024. x in [-708, 709.78] or NaN. */
+static inline vr vr_half_exp(vr x, vr *power)
+{
+    vr t = vr_fused(x, vr_set(0x1.71547652b82fep0), vr_set(VR_MAGIC)), n = t - VR_MAGIC;
+    vr r = vr_fused(n, vr_set(-0x1.62e42fee00000p-1), x);
+    r = vr_fused(n, vr_set(-0x1.a39ef35793c76p-33), r);
+    vr r2 = r * r, r4 = r2 * r2;
+    vr a = vr_line(r, 0x1.0000000000001p-1, 0x1.5555555555556p-3);
+    vr b = vr_line(r, 0x1.5555555553d68p-5, 0x1.11111111109b5p-7);
+    vr c = vr_line(r, 0x1.6c16c17889ef1p-10, 0x1.a01a01a7c2efep-13);
+    vr d = vr_line(r, 0x1.a019b9149a41cp-16, 0x1.71de0db2f6b19p-19);
+    vr e = vr_line(r, 0x1.28917c89a43a9p-22, 0x1.af389ecfc4b9ep-26);
+    a = vr_fused(b, r2, a);
+    c = vr_fused(vr_fused(e, r4, vr_fused(d, r2, c)), r4, a);
+    *power = (vr)(((vr_bits)t << 52) + 0x3fe0000000000000ULL);
+    return vr_fused(c, r2, r) + 1.0;
+}
+
 static inline vr vr_exp(vr x)
 {
     const double low = -708.0, high = 709.78;
-    vr_mask under = x<vr_set(low), over = x> vr_set(high);
-    vr y = vr_select(under, vr_set(low), x);
-    y = vr_select(over, vr_set(high), y);
-    vr t = y * 0x1.71547652b82fep0 + VR_MAGIC;
-    vr n = t - VR_MAGIC;
-    vr r = (y - n * 0x1.62e42fee00000p-1) - n * 0x1.a39ef35793c76p-33;
-    vr r2 = r * r, r4 = r2 * r2;
-    vr a = (1.0 + r) + r2 * (0.5 + r * (1.0 / 6));
-    vr b = (1.0 / 24 + r * (1.0 / 120)) + r2 * (1.0 / 720 + r * (1.0 / 5040));
-    vr c = (1.0 / 40320 + r * (1.0 / 362880)) + r2 * (1.0 / 3628800 + r * (1.0 / 39916800));
-    vr d = 1.0 / 479001600 + r * (1.0 / 6227020800.0);
-    vr p = a + r4 * (b + r4 * (c + r4 * d));
-    vr scale = (vr)(((vr_bits)t << 52) + 0x3fe0000000000000ULL);
-    vr e = p * scale * 2.0;
-    e = vr_select(under, vr_set(0.0), e);
-    return vr_select(over, vr_set(__builtin_inf()), e);
+    vr power, e = vr_half_exp(vr_within(x, low, high), &power);
+    e = vr_select(x < vr_set(low), vr_set(0.0), e * power * 2.0);
+    return vr_select(x > vr_set(high), vr_set(__builtin_inf()), e);
 }
 
 /* log x = k log 2 + log m, sqrt(1/2) <= m < sqrt 2, log m = 2 atanh s with s = (m-1)/(m+1). */
@@ -118,9 +131,11 @@ static inline void vr_sincos(vr v, vr *sine, vr *cosine)
     *cosine = (vr)((vr_bits)c1 ^ (((q + 1) & 2) << 62));
 }
 
+/* 1/(1 + exp(-x)) as 0.5/(0.5 + exp(-x)/2). */
 static inline vr vr_logistic(vr x)
 {
-    return 1.0 / (1.0 + vr_exp(-x));
+    vr power, e = vr_half_exp(-vr_within(x, -709.78, 708.0), &power);
+    return 0.5 / vr_fused(e, power, vr_set(0.5));
 }
 
 /* log(1/(1+exp(-x))), right to 1e-15 or one ulp, whichever is larger. */

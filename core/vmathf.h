@@ -13,10 +13,6 @@
 
 #include <stdbool.h>
 
-#ifdef __aarch64__
-#include <arm_neon.h>
-#endif
-
 #define FLOATS (REGISTER / sizeof(float))
 #define FPARTS (16 / FLOATS)
 

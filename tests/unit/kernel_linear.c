@@ -263,12 +263,12 @@ static double row_size(const struct problem *p, size_t i)
     return (double)(1 + fabsl(s.eta) + fabsl(s.psi) + fabsl(there.eta) + fabsl(there.psi));
 }
 
-/* The absolute values that sums over rows are made of, if floats are multiplied and added. */
+/* The absolute values that sums over rows are made of. */
 static struct sums sizes_of(const struct problem *p, const double *row, const uint32_t *idx,
                             size_t n)
 {
     struct sums s = {0};
-    for (size_t k = 0; p->data.precision == PRECISION_SINGLE && k < n; k++) {
+    for (size_t k = 0; k < n; k++) {
         size_t i = idx != NULL ? idx[k] : k;
         for (size_t j = 0; j < width_of(p); j++) {
             double term = row[i] * (j < p->data.columns ? fabs(cell(p, i, j)) : 1.0);
@@ -279,7 +279,7 @@ static struct sums sizes_of(const struct problem *p, const double *row, const ui
     return s;
 }
 
-static void expect(const struct kernels *k, const double *got, const double *want,
+static void expect(const struct kernels *k, enum precision p, const double *got, const double *want,
                    const double *sizes, size_t columns, const char *what, size_t n)
 {
     for (size_t j = 0; j < COLUMNS_MAX + 3 * PAD; j++) {
@@ -287,10 +287,19 @@ static void expect(const struct kernels *k, const double *got, const double *wan
         double expected = j < columns ? want[j] : padding && isfinite(want[0]) ? 0.0 : GUARD;
         if (padding && !isfinite(want[0]))
             continue; /* the chain ends there */
-        cr_assert(agrees(k, got[j], expected, sizes != NULL && j < columns ? sizes[j] : 0.0),
+        cr_assert(agrees_in(p, k, got[j], expected, sizes != NULL && j < columns ? sizes[j] : 0.0),
                   "%s, %s, n = %zu, %zu columns: [%zu] is %a, not %a", k->isa, what, n, columns, j,
                   got[j], expected);
     }
+}
+
+/* The absolute values that a row's predictor is made of. */
+static double predictor_size(const struct problem *p, size_t i)
+{
+    double size = 0.0;
+    for (size_t c = 0; c < p->data.columns; c++)
+        size += fabs(cell(p, i, c) * p->theta[c]);
+    return size;
 }
 
 static void compare(const struct kernels *k, const struct problem *p, const double *row,
@@ -301,9 +310,9 @@ static void compare(const struct kernels *k, const struct problem *p, const doub
     struct sums sizes = sizes_of(p, row, idx, has_the_bits_of_the_truth(k) ? 0 : n);
     for (int squares = 0; squares < 2; squares++) {
         struct sums a = sums_by(k, p, idx, n, squares), b = sums_by(truth(), p, idx, n, squares);
-        expect(k, a.sum, b.sum, sizes.sum, columns, "sum", n);
+        expect(k, p->data.precision, a.sum, b.sum, sizes.sum, columns, "sum", n);
         if (squares)
-            expect(k, a.sumsq, b.sumsq, sizes.sumsq, columns, "sumsq", n);
+            expect(k, p->data.precision, a.sumsq, b.sumsq, sizes.sumsq, columns, "sumsq", n);
         else
             cr_assert_eq(a.sumsq[0], GUARD);
     }
@@ -311,8 +320,10 @@ static void compare(const struct kernels *k, const struct problem *p, const doub
     k->linear_predictor(&p->data, p->theta, idx, n, eta + 1);
     truth()->linear_predictor(&p->data, p->theta, idx, n, want + 1);
     for (size_t i = 1; i <= n; i++)
-        cr_assert(same(eta[i], want[i]), "%s, eta, n = %zu, %zu columns: [%zu] is %a, not %a",
-                  k->isa, n, columns, i - 1, eta[i], want[i]);
+        cr_assert(agrees_in(PRECISION_DOUBLE, k, eta[i], want[i],
+                            predictor_size(p, idx != NULL ? idx[i - 1] : i - 1)),
+                  "%s, eta, n = %zu, %zu columns: [%zu] is %a, not %a", k->isa, n, columns, i - 1,
+                  eta[i], want[i]);
     cr_assert(eta[0] == GUARD && eta[n + 1] == GUARD, "%s, n = %zu: wrote too far", k->isa, n);
 }
 
@@ -361,11 +372,12 @@ Test(kernel_linear, every_instruction_set_agrees_with_the_truth_with_any_link)
 static void expect_centre(const struct kernels *k, const struct problem *p, const void *got,
                           const void *want)
 {
-    bool single = p->data.precision == PRECISION_SINGLE;
+    enum precision precision = p->data.precision;
+    bool single = precision == PRECISION_SINGLE;
     for (size_t i = 0; i <= ROWS; i++) {
         double a = single ? (double)((const float *)got)[i] : ((const double *)got)[i];
         double b = single ? (double)((const float *)want)[i] : ((const double *)want)[i];
-        cr_assert(agrees(k, a, b, single && i < ROWS ? row_size(p, i) : 0.0),
+        cr_assert(agrees_in(precision, k, a, b, i < ROWS ? row_size(p, i) : 0.0),
                   "%s, link %d: [%zu] is %a, not %a", k->isa, p->variant.link, i, a, b);
         cr_assert(i < ROWS || a == 0.0, "%s: wrote too far", k->isa);
     }
@@ -409,8 +421,9 @@ Test(kernel_linear, turned_rows_give_the_same_bits)
                 for (const struct kernels *const *k = kernels_available(); *k != NULL; k++) {
                     struct sums s = sums_by(*k, &turned, idx, ROWS, true);
                     struct sums plain = sums_by(*k, &p, idx, ROWS, true);
-                    expect(*k, s.sum, plain.sum, NULL, columns, "sum", ROWS);
-                    expect(*k, s.sumsq, plain.sumsq, NULL, columns, "sumsq", ROWS);
+                    expect(*k, p.data.precision, s.sum, plain.sum, NULL, columns, "sum", ROWS);
+                    expect(*k, p.data.precision, s.sumsq, plain.sumsq, NULL, columns, "sumsq",
+                           ROWS);
                 }
                 problem_release(&p);
                 problem_release(&turned);
@@ -462,8 +475,10 @@ Test(kernel_linear, packed_rows_give_the_same_bits)
                     const uint32_t *rows = n % 2 == 0 ? idx : NULL;
                     struct sums a = sums_by(*k, &packed, rows, n / 2, true);
                     struct sums b = sums_by(*k, &plain, rows, n / 2, true);
-                    expect(*k, a.sum, b.sum, NULL, width_of(&plain), "packed sum", n / 2);
-                    expect(*k, a.sumsq, b.sumsq, NULL, width_of(&plain), "packed", n / 2);
+                    expect(*k, PRECISION_SINGLE, a.sum, b.sum, NULL, width_of(&plain), "packed sum",
+                           n / 2);
+                    expect(*k, PRECISION_SINGLE, a.sumsq, b.sumsq, NULL, width_of(&plain), "packed",
+                           n / 2);
                 }
             free(tails);
             problem_release(&plain);

