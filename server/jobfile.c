@@ -436,9 +436,9 @@ static enum err read_run(struct draw_reader *r, const struct piece *piece, size_
 {
     double *out = r->out + k * r->count + (pos - r->first);
     size_t skip = (size_t)(pos - piece->first), row = piece->draws * sizeof *out;
-    /* Neighbours are read in one go when most of what lies between them is wanted, or when they lie
-     * so close that every page is touched anyway. */
-    bool together = run > 1 && (4 * n >= piece->draws || row <= CLOSE_BYTES);
+    /* Neighbours are read in one go when they lie so close that every page is touched anyway;
+     * longer ones each to its place, which saves a copy. */
+    bool together = run > 1 && row <= CLOSE_BYTES;
     enum err code = ERR_OK;
     if (together)
         code = blob_reader_read(&r->blob, column * row, r->file->tile, run * row, info);
