@@ -7,8 +7,10 @@
  *
  * `requests`: with PER_SECOND 0 every client sends its next request when it has the reply to the
  * last one. Otherwise requests are due at even times whether or not earlier ones are answered, and
- * a request's time counts from when it was due. Connections are kept as long as the server does. A
- * '#' in BODY becomes the number of the request.
+ * a request's time counts from when it was due until the reply is looked at, which is when the next
+ * request is due: what the clients take from the machine is then little more than the requests
+ * need. Connections are kept as long as the server does. A '#' in BODY becomes the number of the
+ * request.
  *
  * `streams`: opens all, prints "open" and a line, then listens; told are the events and, for each,
  * the time from its arrival at the first client to that at the last. */
@@ -155,11 +157,14 @@ static void ask(const struct plan *plan, struct tally *t, struct client *c, size
     t->sent++;
 }
 
-/* The value of a header of the reply, or NULL; the names come as the server writes them. */
-static const char *find_header(const char *reply, const char *name)
+/* The value of a header of the reply, or NULL; `end` is the empty line after them. */
+static const char *find_header(const char *reply, const char *end, const char *name)
 {
-    const char *at = strcasestr(reply, name);
-    return at != NULL ? at + strlen(name) : NULL;
+    size_t length = strlen(name);
+    for (const char *at = strchr(reply, '\r'); at < end; at = strchr(at + 1, '\r'))
+        if (strncasecmp(at + 2, name, length) == 0)
+            return at + 2 + length;
+    return NULL;
 }
 
 /* True when the whole reply is there. */
@@ -168,11 +173,10 @@ static bool whole(const struct client *c, int *status, bool *closes)
     const char *end = strstr(c->reply, "\r\n\r\n");
     if (end == NULL)
         return false;
-    const char *length = find_header(c->reply, "\r\nContent-Length: ");
+    const char *length = find_header(c->reply, end, "Content-Length: ");
     *status = atoi(c->reply + 9);
-    size_t size = length != NULL && length < end && *status != 304 ? strtoul(length, NULL, 10) : 0;
-    const char *close_mark = find_header(c->reply, "\r\nConnection: close");
-    *closes = close_mark != NULL && close_mark <= end + 2;
+    size_t size = length != NULL && *status != 304 ? strtoul(length, NULL, 10) : 0;
+    *closes = find_header(c->reply, end, "Connection: close") != NULL;
     return c->used >= (size_t)(end + 4 - c->reply) + size;
 }
 
@@ -265,6 +269,16 @@ static void serve_events(const struct plan *plan, struct tally *t, struct client
     }
 }
 
+/* Until the next request is due; a little when it is over, because then everybody is busy. */
+static void rest(double due)
+{
+    double gap = due - seconds();
+    struct timespec length = {.tv_nsec = gap <= 0    ? 1000000
+                                         : gap < 0.1 ? (long)(1e9 * gap)
+                                                     : 100000000};
+    nanosleep(&length, NULL);
+}
+
 static void requests(const struct plan *plan, size_t count, double length)
 {
     struct tally t = {0};
@@ -279,8 +293,8 @@ static void requests(const struct plan *plan, size_t count, double length)
         double wait = 0.1;
         if (plan->per_second > 0) {
             feed(plan, &t, clients, count, &due);
-            double gap = due - seconds(); /* when it is over, everybody is busy */
-            wait = gap <= 0 ? 0.001 : gap < wait ? gap : wait;
+            rest(due);
+            wait = 0.0;
         }
         serve_events(plan, &t, clients, wait, plan->per_second == 0);
     }
