@@ -208,22 +208,29 @@ static void handle(void *ctx, struct request *req, struct reply *reply)
     call->reply = NULL;
 }
 
+static void log_request(const struct request *req, const struct call *call, int status,
+                        uint64_t bytes, uint64_t elapsed_us)
+{
+    char status_text[12], bytes_text[24], ms_text[32];
+    snprintf(status_text, sizeof status_text, "%d", status);
+    snprintf(bytes_text, sizeof bytes_text, "%" PRIu64, bytes);
+    snprintf(ms_text, sizeof ms_text, "%" PRIu64 ".%03u", elapsed_us / 1000,
+             (unsigned)(elapsed_us % 1000));
+    log_event(LOG_INFO, "request", "id", req->id, "client", req->client, "user",
+              call != NULL && call->who.user[0] != '\0' ? call->who.user : "-", "method",
+              http_method_name(req->method), "path", req->path, "status", status_text, "bytes",
+              bytes_text, "ms", ms_text, NULL);
+}
+
 static void done(void *ctx, struct request *req, int status, uint64_t bytes, uint64_t elapsed_us)
 {
     struct app *app = ctx;
     struct call *call = req->app;
-    char status_text[12], bytes_text[24], ms_text[24];
-    snprintf(status_text, sizeof status_text, "%d", status);
-    snprintf(bytes_text, sizeof bytes_text, "%" PRIu64, bytes);
-    snprintf(ms_text, sizeof ms_text, "%.3f", (double)elapsed_us / 1000.0);
     bool quiet = app->config->verbose < 1 ||
                  (call != NULL && call->route != NULL &&
                   (call->route->handle == api_health || call->route->handle == api_ready));
     if (!quiet)
-        log_event(LOG_INFO, "request", "id", req->id, "client", req->client, "user",
-                  call != NULL && call->who.user[0] != '\0' ? call->who.user : "-", "method",
-                  http_method_name(req->method), "path", req->path, "status", status_text, "bytes",
-                  bytes_text, "ms", ms_text, NULL);
+        log_request(req, call, status, bytes, elapsed_us);
     metrics_request(call != NULL && call->route != NULL ? (size_t)(call->route - api_routes)
                                                         : api_route_count,
                     status, elapsed_us);

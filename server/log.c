@@ -71,7 +71,8 @@ void log_event(enum log_level level, const char *event, ...)
     static const char *const names[] = {"error", "warn", "info", "debug"};
     if ((int)level > atomic_load(&threshold))
         return;
-    struct line line = {.used = 0};
+    struct line line; /* large: not cleared */
+    line.used = 0;
     char now[CLOCK_TEXT_SIZE];
     clock_text(clock_wall_ms(), now);
     put_text(&line, "time=");
