@@ -13,6 +13,7 @@
 #include "server/datashelf.h"
 #include "server/events.h"
 #include "server/http.h"
+#include "server/json.h"
 #include "server/sched.h"
 #include "server/spec.h"
 #include "server/store.h"
@@ -189,7 +190,9 @@ bool call_job_named(struct call *call, const char *id, struct job_row *row, bool
 bool call_jobfile(struct call *call, const char *id, struct jobfile **out);
 bool call_is_admin(const struct call *call);
 
-/* A job as it is answered. */
+/* A job as it is answered. With `check`, what is stored as JSON but is none becomes null: for
+ * answers with more than this job. */
+void job_write(struct json_out *out, struct app *app, const struct job_row *row, bool check);
 json_t *job_json(struct app *app, const struct job_row *row);
 
 #endif

@@ -20,98 +20,91 @@
 
 /* ---- as JSON ---- */
 
-/* Stored JSON text as a value; null when there is none. */
-static json_t *stored_json(const char *text)
+static void write_time(struct json_out *out, const char *key, uint64_t wall_ms)
 {
-    json_t *json = text != NULL && text[0] != '\0' ? json_loads(text, 0, NULL) : NULL;
-    return json != NULL ? json : json_null();
+    char text[CLOCK_TEXT_SIZE];
+    if (wall_ms > 0)
+        clock_text(wall_ms, text);
+    json_out_text(out, key, wall_ms > 0 ? text : NULL);
 }
 
-/* What the scheduler says, until then what was stored last; null: not judged yet. */
-static json_t *verdict_json(const struct job_row *row, const struct sched_view *view)
+static const char *or_null(const char *text)
 {
-    if (view != NULL && view->verdict[0] != '\0')
-        return json_text(view->verdict);
-    return row->verdict != NULL && row->verdict[0] != '\0' ? json_text(row->verdict) : json_null();
+    return text != NULL && text[0] != '\0' ? text : NULL;
 }
 
-/* False when the scheduler does not have the job: progress and summary are those that are stored.
- */
-static bool put_live(json_t **doc, struct app *app, const struct job_row *row)
+/* What is stored as JSON is not read to be written again, which would be most of the work; only
+ * when it must not spoil what stands beside it. */
+static void write_stored(struct json_out *out, const char *key, const char *json, bool check)
+{
+    json_t *read = check && json != NULL ? json_loads(json, 0, NULL) : NULL;
+    json_out_raw(out, key, check && read == NULL ? NULL : json);
+    json_decref(read);
+}
+
+/* As the scheduler says; what it does not have is as it was stored last. */
+static void write_state(struct json_out *out, const struct job_row *row,
+                        const struct sched_view *view, bool check)
+{
+    json_out_text(out, "state", job_state_name(view != NULL ? view->state : row->state));
+    json_out_text(out, "reason", view != NULL ? view->reason : row->reason);
+    write_time(out, "started_at", view != NULL ? view->started_ms : row->started_ms);
+    json_out_text(out, "verdict",
+                  view != NULL && view->verdict[0] != '\0' ? view->verdict : or_null(row->verdict));
+    if (view != NULL) {
+        json_out_json(out, "progress", progress_json(view));
+        json_out_json(out, "summary", progress_summary_json(view));
+    } else {
+        write_stored(out, "progress", row->progress, check);
+        write_stored(out, "summary", row->summary, check);
+    }
+}
+
+void job_write(struct json_out *out, struct app *app, const struct job_row *row, bool check)
 {
     struct sched_view view;
     bool live = sched_view(app->sched, row->id, &view);
-    if (live) {
-        json_put(doc, "state", json_text(job_state_name(view.state)));
-        json_put(doc, "reason", json_text(view.reason));
-        json_put(doc, "progress", progress_json(&view));
-        json_put(doc, "summary", progress_summary_json(&view));
-        json_put(doc, "started_at", call_time(view.started_ms));
-        json_put(doc, "verdict", verdict_json(row, &view));
+    json_out_begin(out, NULL, '{');
+    json_out_text(out, "id", row->id);
+    json_out_text(out, "name", row->name);
+    json_out_text(out, "owner", row->owner);
+    write_state(out, row, live ? &view : NULL, check);
+    write_time(out, "created_at", row->created_ms);
+    write_time(out, "ended_at", row->ended_ms);
+    json_out_count(out, "revision", row->revision);
+    json_out_text(out, "note", row->note);
+    json_out_json(out, "priority", json_integer(row->priority));
+    json_out_text(out, "visibility", row->lab ? "lab" : "private");
+    json_out_text(out, "isa", row->isa);
+    json_out_text(out, "precision", or_null(row->precision));
+    json_out_text(out, "data_sha256", or_null(row->data_sha256));
+    json_out_count(out, "stored_bytes",
+                   live ? jobfile_bytes(app->store, row->id) : row->stored_bytes);
+    write_stored(out, "tags", row->tags, check);
+    write_stored(out, "request", row->request, check);
+    write_stored(out, "plan", row->plan, check);
+    json_out_end(out, '}');
+    if (live)
         free(view.chain);
-    } else {
-        json_put(doc, "state", json_text(job_state_name(row->state)));
-        json_put(doc, "reason", json_text(row->reason));
-        json_put(doc, "started_at", call_time(row->started_ms));
-        json_put(doc, "verdict", verdict_json(row, NULL));
-    }
-    return live;
-}
-
-/* A job without what is stored as JSON: that is in `stored`, of which there are *count. */
-#define STORED_MAX 5
-static json_t *plain_json(struct app *app, const struct job_row *row,
-                          struct json_member stored[STORED_MAX], size_t *count)
-{
-    json_t *doc = json_object();
-    json_put(&doc, "id", json_text(row->id));
-    json_put(&doc, "name", json_text(row->name));
-    json_put(&doc, "owner", json_text(row->owner));
-    *count = 0;
-    bool live = put_live(&doc, app, row);
-    if (!live) {
-        stored[(*count)++] = (struct json_member){"progress", row->progress};
-        stored[(*count)++] = (struct json_member){"summary", row->summary};
-    }
-    stored[(*count)++] = (struct json_member){"tags", row->tags};
-    stored[(*count)++] = (struct json_member){"request", row->request};
-    stored[(*count)++] = (struct json_member){"plan", row->plan};
-    json_put(&doc, "created_at", call_time(row->created_ms));
-    json_put(&doc, "ended_at", call_time(row->ended_ms));
-    json_put(&doc, "revision", json_count(row->revision));
-    json_put(&doc, "note", json_text(row->note));
-    json_put(&doc, "priority", json_integer(row->priority));
-    json_put(&doc, "visibility", json_text(row->lab ? "lab" : "private"));
-    json_put(&doc, "isa", json_text(row->isa));
-    json_put(&doc, "precision",
-             row->precision != NULL && row->precision[0] ? json_text(row->precision) : json_null());
-    json_put(&doc, "data_sha256",
-             row->data_sha256 != NULL && row->data_sha256[0] ? json_text(row->data_sha256)
-                                                             : json_null());
-    json_put(&doc, "stored_bytes",
-             json_count(live ? jobfile_bytes(app->store, row->id) : row->stored_bytes));
-    return doc;
 }
 
 json_t *job_json(struct app *app, const struct job_row *row)
 {
-    struct json_member stored[STORED_MAX];
-    size_t count;
-    json_t *doc = plain_json(app, row, stored, &count);
-    for (size_t i = 0; i < count; i++)
-        json_put(&doc, stored[i].key, stored_json(stored[i].text));
+    struct json_out out = {0};
+    size_t size;
+    job_write(&out, app, row, true);
+    char *text = json_out_finish(&out, &size);
+    json_t *doc = text != NULL ? json_loadb(text, size, 0, NULL) : NULL;
+    free(text);
     return doc;
 }
 
-/* Answers with the job. What is stored as JSON is not read to be written again, which would be most
- * of the work. */
 static void reply_job(struct call *call, int status, const struct job_row *row)
 {
-    struct json_member stored[STORED_MAX];
-    size_t count, size = 0;
-    json_t *doc = plain_json(call->app, row, stored, &count);
-    char *text = doc != NULL ? json_write_with(doc, stored, count, &size) : NULL;
-    json_decref(doc);
+    struct json_out out = {0};
+    size_t size = 0;
+    job_write(&out, call->app, row, false);
+    char *text = json_out_finish(&out, &size);
     call_text(call, status, text, size);
 }
 
@@ -230,8 +223,8 @@ void api_job_create(struct call *call)
 
 struct list {
     struct app *app;
-    json_t *items;
-    size_t limit;
+    struct json_out out;
+    size_t count, limit;
     char next[JOB_ID_SIZE];
     bool more;
 };
@@ -239,13 +232,14 @@ struct list {
 static bool list_row(void *ctx, const struct job_row *row)
 {
     struct list *list = ctx;
-    if (json_array_size(list->items) == list->limit) {
+    if (list->count == list->limit) {
         list->more = true;
         return false;
     }
-    json_add(&list->items, job_json(list->app, row));
+    list->count++;
+    job_write(&list->out, list->app, row, true);
     memcpy(list->next, row->id, sizeof list->next);
-    return list->items != NULL;
+    return !list->out.failed;
 }
 
 /* owner: absent means one's own, "all" whatever one may see, else that user's as far as one may see
@@ -298,16 +292,21 @@ void api_jobs(struct call *call)
     struct err_info info;
     if (!read_filter(call, &filter))
         return;
-    struct list list = {.app = call->app, .items = json_array(), .limit = filter.limit - 1};
-    if (store_jobs(call->app->store, &filter, list_row, &list, &info) != ERR_OK) {
-        json_decref(list.items);
-        call_fail_info(call, &info);
+    struct list list = {.app = call->app, .limit = filter.limit - 1};
+    size_t size = 0;
+    json_out_begin(&list.out, NULL, '{');
+    json_out_begin(&list.out, "items", '[');
+    enum err code = store_jobs(call->app->store, &filter, list_row, &list, &info);
+    json_out_end(&list.out, ']');
+    json_out_text(&list.out, "next", list.more ? list.next : NULL);
+    json_out_end(&list.out, '}');
+    char *text = json_out_finish(&list.out, &size);
+    if (code == ERR_OK) {
+        call_text(call, 200, text, size);
         return;
     }
-    json_t *doc = json_object();
-    json_put(&doc, "items", list.items);
-    json_put(&doc, "next", list.more ? json_text(list.next) : json_null());
-    call_json(call, 200, doc);
+    free(text);
+    call_fail_info(call, &info);
 }
 
 static void entity_tag(struct app *app, const struct job_row *row, char etag[64])

@@ -2,7 +2,6 @@
 #include "server/json.h"
 #include "server/decimal.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <string.h>
 
 #define WRITE_DEPTH_MAX 64
+#define REPLACEMENT     "\xEF\xBF\xBD" /* U+FFFD */
 
 /* ---- reading ---- */
 
@@ -116,14 +116,13 @@ void json_trim(char *text)
 
 static json_t *repaired(const char *text, size_t length)
 {
-    static const char replacement[] = "\xEF\xBF\xBD";
     char *copy = malloc(3 * length + 1);
     if (copy == NULL)
         return NULL;
     size_t to = 0;
     for (size_t from = 0; from < length;) {
         size_t n = character((const unsigned char *)text + from, length - from);
-        memcpy(copy + to, n > 0 ? text + from : replacement, n > 0 ? n : 3);
+        memcpy(copy + to, n > 0 ? text + from : REPLACEMENT, n > 0 ? n : 3);
         to += n > 0 ? n : 3;
         from += n > 0 ? n : 1;
     }
@@ -178,33 +177,34 @@ void json_add(json_t **array, json_t *value)
 
 /* ---- writing ---- */
 
-struct text {
-    char *bytes;
-    size_t length, room;
-    bool failed;
-};
-
-static void append(struct text *t, const char *bytes, size_t n)
+static void append(struct json_out *out, const char *bytes, size_t n)
 {
-    if (t->failed)
+    if (out->failed)
         return;
-    if (n >= t->room - t->length) {
-        size_t room = 2 * t->room + n + 1;
-        char *grown = realloc(t->bytes, room);
+    if (n >= out->room - out->length) {
+        size_t room = 2 * out->room + n + 256;
+        char *grown = realloc(out->bytes, room);
         if (grown == NULL) {
-            t->failed = true;
+            out->failed = true;
             return;
         }
-        t->bytes = grown;
-        t->room = room;
+        out->bytes = grown;
+        out->room = room;
     }
-    memcpy(t->bytes + t->length, bytes, n);
-    t->length += n;
+    memcpy(out->bytes + out->length, bytes, n);
+    out->length += n;
 }
 
-static void append_character(struct text *t, char c)
+static void append_character(struct json_out *out, char c)
 {
-    append(t, &c, 1);
+    append(out, &c, 1);
+}
+
+/* What is neither escaped nor the beginning of a longer character. */
+static bool plain(char c)
+{
+    unsigned char u = (unsigned char)c;
+    return u >= 0x20 && u < 0x80 && u != '"' && u != '\\';
 }
 
 /* The two-character escape of c, or NULL. */
@@ -217,145 +217,190 @@ static const char *short_escape(char c)
     return u < sizeof escapes / sizeof escapes[0] ? escapes[u] : NULL;
 }
 
-static void append_string(struct text *t, const char *bytes, size_t n)
+/* Appends the character that text[0..left) begins with, which is not plain; returns its bytes. */
+static size_t append_special(struct json_out *out, const char *text, size_t left)
 {
-    append_character(t, '"');
-    for (size_t from = 0, to; from < n; from = to) {
-        to = from;
-        while (to < n && (unsigned char)bytes[to] >= 0x20 && short_escape(bytes[to]) == NULL)
-            to++;
-        append(t, bytes + from, to - from);
-        if (to == n)
-            break;
-        char code[7];
-        snprintf(code, sizeof code, "\\u%04x", (unsigned)(unsigned char)bytes[to]);
-        const char *escape = short_escape(bytes[to]) != NULL ? short_escape(bytes[to]) : code;
-        append(t, escape, strlen(escape));
-        to++;
+    size_t n = character((const unsigned char *)text, left);
+    const char *escape = short_escape(*text);
+    char code[7];
+    if (n != 1) {
+        append(out, n > 0 ? text : REPLACEMENT, n > 0 ? n : strlen(REPLACEMENT));
+        return n > 0 ? n : 1;
     }
-    append_character(t, '"');
+    if (escape == NULL) {
+        snprintf(code, sizeof code, "\\u%04x", (unsigned)(unsigned char)*text);
+        escape = code;
+    }
+    append(out, escape, strlen(escape));
+    return 1;
 }
 
-/* 15 digits give back most numbers that people write, 17 give back every double. */
+static void append_string(struct json_out *out, const char *bytes, size_t n)
+{
+    append_character(out, '"');
+    for (size_t from = 0, to; from < n; from = to) {
+        to = from;
+        while (to < n && plain(bytes[to]))
+            to++;
+        append(out, bytes + from, to - from);
+        if (to < n)
+            to += append_special(out, bytes + to, n - to);
+    }
+    append_character(out, '"');
+}
+
 /* A real keeps its point, so that it is read back as one. */
-static void append_real(struct text *t, double value)
+static void append_real(struct json_out *out, double value)
 {
     char digits[DECIMAL_SIZE];
     size_t length = decimal_write(value, digits);
-    append(t, digits, length);
+    append(out, digits, length);
     if (memchr(digits, '.', length) == NULL && memchr(digits, 'e', length) == NULL)
-        append(t, ".0", 2);
+        append(out, ".0", 2);
 }
 
-static void append_value(struct text *t, const json_t *json, int depth);
+static void append_value(struct json_out *out, const json_t *json, int depth);
 
-static void append_object(struct text *t, const json_t *json, int depth)
+static void append_object(struct json_out *out, const json_t *json, int depth)
 {
     bool first = true;
     json_t *object = (json_t *)(uintptr_t)json; /* the iterators of jansson are not const */
-    append_character(t, '{');
+    append_character(out, '{');
     for (void *at = json_object_iter(object); at != NULL;
          at = json_object_iter_next(object, at), first = false) {
         const char *key = json_object_iter_key(at);
         if (!first)
-            append_character(t, ',');
-        append_string(t, key, json_object_iter_key_len(at));
-        append_character(t, ':');
-        append_value(t, json_object_iter_value(at), depth + 1);
+            append_character(out, ',');
+        append_string(out, key, json_object_iter_key_len(at));
+        append_character(out, ':');
+        append_value(out, json_object_iter_value(at), depth + 1);
     }
-    append_character(t, '}');
+    append_character(out, '}');
 }
 
-static void append_array(struct text *t, const json_t *json, int depth)
+static void append_array(struct json_out *out, const json_t *json, int depth)
 {
-    append_character(t, '[');
+    append_character(out, '[');
     for (size_t i = 0; i < json_array_size(json); i++) {
         if (i > 0)
-            append_character(t, ',');
-        append_value(t, json_array_get(json, i), depth + 1);
+            append_character(out, ',');
+        append_value(out, json_array_get(json, i), depth + 1);
     }
-    append_character(t, ']');
+    append_character(out, ']');
 }
 
-static void append_integer(struct text *t, json_int_t value)
+static void append_integer(struct json_out *out, json_int_t value)
 {
     char digits[24];
     int n = snprintf(digits, sizeof digits, "%" JSON_INTEGER_FORMAT, value);
-    append(t, digits, (size_t)n);
+    append(out, digits, (size_t)n);
 }
 
-static void append_value(struct text *t, const json_t *json, int depth)
+static void append_value(struct json_out *out, const json_t *json, int depth)
 {
     if (depth > WRITE_DEPTH_MAX) {
-        t->failed = true;
+        out->failed = true;
         return;
     }
     switch (json_typeof(json)) {
     case JSON_OBJECT:
-        append_object(t, json, depth);
+        append_object(out, json, depth);
         return;
     case JSON_ARRAY:
-        append_array(t, json, depth);
+        append_array(out, json, depth);
         return;
     case JSON_STRING:
-        append_string(t, json_string_value(json), json_string_length(json));
+        append_string(out, json_string_value(json), json_string_length(json));
         return;
     case JSON_INTEGER:
-        append_integer(t, json_integer_value(json));
+        append_integer(out, json_integer_value(json));
         return;
     case JSON_REAL:
-        append_real(t, json_real_value(json));
+        append_real(out, json_real_value(json));
         return;
     case JSON_TRUE:
-        append(t, "true", 4);
+        append(out, "true", 4);
         return;
     case JSON_FALSE:
-        append(t, "false", 5);
+        append(out, "false", 5);
         return;
     case JSON_NULL:
-        append(t, "null", 4);
+        append(out, "null", 4);
         return;
     }
-}
-
-static char *finish_text(struct text *t, size_t *length)
-{
-    append_character(t, '\0');
-    if (t->failed) {
-        free(t->bytes);
-        return NULL;
-    }
-    if (length != NULL)
-        *length = t->length - 1;
-    return t->bytes;
 }
 
 char *json_write(const json_t *json, size_t *length)
 {
-    struct text t = {0};
-    append_value(&t, json, 1);
-    return finish_text(&t, length);
+    struct json_out out = {0};
+    append_value(&out, json, 1);
+    return json_out_finish(&out, length);
 }
 
-static void append_member(struct text *t, const struct json_member *m)
+/* ---- member by member ---- */
+
+/* The comma between this and what was before it in the same container, and the key. */
+static void append_key(struct json_out *out, const char *key)
 {
-    const char *text = m->text != NULL && m->text[0] != '\0' ? m->text : "null";
-    append(t, ",\"", 2);
-    append(t, m->key, strlen(m->key));
-    append(t, "\":", 2);
-    append(t, text, strlen(text));
+    char last = out->length > 0 ? out->bytes[out->length - 1] : '[';
+    if (last != '{' && last != '[')
+        append_character(out, ',');
+    if (key == NULL)
+        return;
+    append_string(out, key, strlen(key));
+    append_character(out, ':');
 }
 
-char *json_write_with(const json_t *object, const struct json_member *more, size_t count,
-                      size_t *length)
+void json_out_begin(struct json_out *out, const char *key, char bracket)
 {
-    struct text t = {0};
-    assert(json_object_size(object) > 0);
-    append_value(&t, object, 1);
-    if (!t.failed)
-        t.length--; /* the brace */
-    for (size_t i = 0; i < count; i++)
-        append_member(&t, &more[i]);
-    append_character(&t, '}');
-    return finish_text(&t, length);
+    append_key(out, key);
+    append_character(out, bracket);
+}
+
+void json_out_end(struct json_out *out, char bracket)
+{
+    append_character(out, bracket);
+}
+
+void json_out_text(struct json_out *out, const char *key, const char *text)
+{
+    append_key(out, key);
+    if (text != NULL)
+        append_string(out, text, strlen(text));
+    else
+        append(out, "null", 4);
+}
+
+void json_out_count(struct json_out *out, const char *key, uint64_t value)
+{
+    append_key(out, key);
+    append_integer(out, value > INT64_MAX ? INT64_MAX : (json_int_t)value);
+}
+
+void json_out_json(struct json_out *out, const char *key, json_t *value)
+{
+    append_key(out, key);
+    if (value != NULL)
+        append_value(out, value, 1);
+    out->failed = out->failed || value == NULL;
+    json_decref(value);
+}
+
+void json_out_raw(struct json_out *out, const char *key, const char *json)
+{
+    json = json != NULL && json[0] != '\0' ? json : "null";
+    append_key(out, key);
+    append(out, json, strlen(json));
+}
+
+char *json_out_finish(struct json_out *out, size_t *length)
+{
+    append_character(out, '\0');
+    if (out->failed) {
+        free(out->bytes);
+        return NULL;
+    }
+    if (length != NULL)
+        *length = out->length - 1;
+    return out->bytes;
 }

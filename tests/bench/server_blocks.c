@@ -132,9 +132,9 @@ static void make_document(struct app *app, struct ready *ready)
     if (!job_id_valid(job))
         return;
     check(store_job_get(app->store, job, &row, &info), &info);
-    json_t *doc = job_json(app, &row);
-    ready->document = json_dumps(doc, JSON_COMPACT);
-    ready->size = strlen(ready->document);
+    struct json_out out = {0};
+    job_write(&out, app, &row, false);
+    ready->document = json_out_finish(&out, &ready->size);
 }
 
 int main(int argc, char **argv)

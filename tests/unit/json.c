@@ -278,19 +278,41 @@ Test(json, trimming_takes_only_an_incomplete_character)
     }
 }
 
-Test(json, text_members_follow_the_object_as_they_are)
+Test(json, text_is_written_member_by_member)
 {
-    json_t *object = json_pack("{s:s}", "id", "a\"b");
-    const struct json_member more[] = {
-        {"request", "{\"sigma\":2.385,\"tags\":[]}"}, {"summary", NULL}, {"progress", ""}};
+    struct json_out out = {0};
     size_t length = 0;
-    char *text = json_write_with(object, more, 3, &length);
-    cr_expect_str_eq(text, "{\"id\":\"a\\\"b\",\"request\":{\"sigma\":2.385,\"tags\":[]},"
-                           "\"summary\":null,\"progress\":null}");
+    json_out_begin(&out, NULL, '{');
+    json_out_text(&out, "id", "a\"b\x01\xE2\x82\xAC\xFF");
+    json_out_text(&out, "none", NULL);
+    json_out_count(&out, "k\\", UINT64_MAX);
+    json_out_raw(&out, "request", "{\"sigma\":2.385,\"tags\":[]}");
+    json_out_raw(&out, "summary", NULL);
+    json_out_raw(&out, "progress", "");
+    json_out_begin(&out, "items", '[');
+    json_out_begin(&out, NULL, '{');
+    json_out_end(&out, '}');
+    json_out_json(&out, NULL, json_pack("[i, n]", -7));
+    json_out_text(&out, NULL, "");
+    json_out_end(&out, ']');
+    json_out_count(&out, "last", 0);
+    json_out_end(&out, '}');
+    char *text = json_out_finish(&out, &length);
+    cr_assert_not_null(text);
+    cr_expect_str_eq(text, "{\"id\":\"a\\\"b\\u0001\xE2\x82\xAC\xEF\xBF\xBD\",\"none\":null,"
+                           "\"k\\\\\":9223372036854775807,"
+                           "\"request\":{\"sigma\":2.385,\"tags\":[]},\"summary\":null,"
+                           "\"progress\":null,\"items\":[{},[-7,null],\"\"],\"last\":0}");
     cr_expect_eq(length, strlen(text));
     free(text);
-    text = json_write_with(object, more, 0, NULL);
-    cr_expect_str_eq(text, "{\"id\":\"a\\\"b\"}");
-    free(text);
-    json_decref(object);
+}
+
+Test(json, text_with_a_member_that_could_not_be_made_is_none)
+{
+    struct json_out out = {0};
+    json_out_begin(&out, NULL, '{');
+    json_out_json(&out, "a", NULL);
+    json_out_count(&out, "b", 1);
+    json_out_end(&out, '}');
+    cr_expect_null(json_out_finish(&out, NULL));
 }
