@@ -252,6 +252,7 @@ class Commands(Case):
                 for what, body in (("/jobs/%s/extend" % job, {"iterations": 10}),
                                    ("/studies", {"kind": "ladder", "job": job})):
                     self.assertIn(client.post("/v1" + what, body).status, (201, 202, 409, 422, 500))
+                self.assertTrue(client.get("/v1/jobs").json())  # a list is JSON whatever is stored
                 self.assertEqual(client.get("/readyz").status, 200)
                 daemon.kill()
                 for ending in ("-wal", "-shm"):
