@@ -360,6 +360,8 @@ static inline void ask_beside(const struct linear *l, uint32_t row)
         __builtin_prefetch((const char *)l->offset + row * size);
     if (l->there != NULL)
         __builtin_prefetch((const char *)l->there + row * size);
+    if (l->weight != NULL)
+        __builtin_prefetch((const char *)l->weight + row * size);
 }
 
 /* Some more of the rows that come later, every line of them. Those of the next batch wait in the

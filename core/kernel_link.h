@@ -131,7 +131,7 @@ INLINE struct line link_numbers(enum precision p, const void *x, const uint32_t 
 /* What residuals need of a line of rows; what a link does not need is not set. */
 struct link_rows {
     struct line y; /* logistic with differences, or turned: there is none */
-    struct line offset, there, there_psi;
+    struct line offset, there, there_psi, weight;
 };
 
 INLINE struct line link_responses(enum precision p, bool logistic, const struct linear *l,
@@ -159,12 +159,13 @@ INLINE void tails_turn(bool logistic, const struct line x[4], struct link_rows *
         vf b = SHUFFLE_SINGLE(x[2].part[k], x[3].part[k], 0x44);
         out->offset.part[k] = SHUFFLE_SINGLE(a, b, 0x88);
         out->there.part[k] = SHUFFLE_SINGLE(a, b, 0xdd);
-        if (logistic)
-            continue;
         a = SHUFFLE_SINGLE(x[0].part[k], x[1].part[k], 0xee);
         b = SHUFFLE_SINGLE(x[2].part[k], x[3].part[k], 0xee);
+        out->weight.part[k] = SHUFFLE_SINGLE(a, b, 0xdd);
+        if (logistic)
+            continue;
         out->y.part[k] = SHUFFLE_SINGLE(a, b, 0x88);
-        out->there_psi.part[k] = SHUFFLE_SINGLE(a, b, 0xdd);
+        out->there_psi.part[k] = out->weight.part[k];
     }
 }
 
@@ -184,6 +185,8 @@ INLINE void link_load(enum precision p, bool logistic, const struct linear *l, c
         out->there = link_numbers(p, l->there, row, at);
     if (!logistic && l->there_psi != NULL)
         out->there_psi = link_numbers(p, l->there_psi, row, at);
+    if (l->straight)
+        out->weight = link_numbers(p, l->weight, row, at);
 }
 
 /* What all rows of a call share: the law, and what they add to the sums of psi's terms, elements of
@@ -227,16 +230,18 @@ INLINE struct law_slopes link_slopes(enum precision p, bool logistic, const stru
                                      struct line eta, const struct link_rows *rows)
 {
     const struct linear *l = c->linear;
+    struct line from = eta;
     if (l->offset != NULL || l->tail != NULL)
         eta = line_add(p, eta, rows->offset);
     struct law_slopes s = {.eta = eta, .psi = eta};
-    if (logistic) {
+    if (logistic)
         s.eta = l->difference       ? logistic_difference(p, eta, rows->there)
                 : l->turned != NULL ? logistic_residual(p, eta, (struct line){0})
                                     : logistic_residual(p, eta, rows->y);
-        return s;
-    }
-    other_slopes(p, c, &s, rows);
+    else
+        other_slopes(p, c, &s, rows);
+    if (l->straight)
+        s.eta = line_fused(p, rows->weight, from, s.eta);
     return s;
 }
 

@@ -1,6 +1,7 @@
 /* The linear predictor, through the kernel table. */
 #include "core/linear.h"
 #include "core/kernels.h"
+#include "core/vmath.h"
 
 #include <stdlib.h>
 
@@ -76,6 +77,7 @@ void linear_release(struct linear *l)
     free(l->own_offset);
     free(l->there);
     free(l->there_psi);
+    free(l->weight);
     *l = (struct linear){0};
 }
 
@@ -95,13 +97,34 @@ bool linear_difference(struct linear *l)
     return true;
 }
 
+void linear_add_squares(double *matrix, size_t stride, const double *x, const double *weight,
+                        size_t n, size_t columns)
+{
+    for (size_t j = 0; j < columns; j++)
+        for (size_t k = 0; k <= j; k += LANES) {
+            vd sum = vd_load(matrix + j * stride + k);
+            for (size_t i = 0; i < n; i++)
+                sum += vd_set(weight[i] * x[i * stride + j]) * vd_load(x + i * stride + k);
+            vd_store(matrix + j * stride + k, sum);
+        }
+}
+
+void linear_straighten(struct linear *l, void *weight)
+{
+    l->straight = true;
+    l->weight = weight;
+}
+
 static void pack_tail(const struct linear *l, size_t row, float *tail)
 {
     const float *offset = l->offset, *there = l->there, *there_psi = l->there_psi;
+    const float *weight = l->weight;
     tail[TAIL_OFFSET] = offset[row];
     tail[TAIL_THERE] = there != NULL ? there[row] : 0.0f;
     tail[TAIL_Y] = l->y != NULL ? l->y[row] : 0.0f;
     tail[TAIL_THERE_PSI] = there_psi != NULL ? there_psi[row] : 0.0f;
+    if (weight != NULL)
+        tail[TAIL_WEIGHT] = weight[row];
 }
 
 void linear_pack(struct linear *l, float *rows, float *tails)
@@ -114,7 +137,8 @@ void linear_pack(struct linear *l, float *rows, float *tails)
         pack_tail(l, i, first + i * apart);
     free(l->there);
     free(l->there_psi);
-    l->there = l->there_psi = NULL;
+    free(l->weight);
+    l->there = l->there_psi = l->weight = NULL;
     l->offset = NULL;
     l->tail = (const char *)first;
     l->tail_bytes = apart * sizeof *first;
@@ -159,6 +183,7 @@ void linear_ask(const struct linear *l, const uint32_t *idx, size_t n)
     ask_for(linear_rows(l), bytes, data->N, idx, n);
     ask_for(l->offset, real, data->N, idx, n);
     ask_for(l->there, real, data->N, idx, n);
+    ask_for(l->weight, real, data->N, idx, n);
 }
 
 void linear_predictor(const struct dataset *data, const double *theta, const uint32_t *idx,

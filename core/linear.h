@@ -27,7 +27,9 @@ struct linear {
     const void *offset;
     float *own_offset;       /* where it lies when it is not borrowed */
     bool difference;         /* linear_difference */
+    bool straight;           /* linear_straighten */
     void *there, *there_psi; /* NULL: none, or in the: */
+    void *weight;            /* likewise */
     const char *tail;        /* linear_pack; NULL: none */
     size_t tail_bytes;       /* between the tails of rows */
     /* Where the rest of the model's gradient is constant + sum of theta_j times row j of curvature,
@@ -35,8 +37,9 @@ struct linear {
     const double *constant, *curvature, *diagonal;
 };
 
-/* All that a row of single precision has beside its covariates, in one place. */
-enum { TAIL_OFFSET, TAIL_THERE, TAIL_Y, TAIL_THERE_PSI, TAIL };
+/* All that a row of single precision has beside its covariates, in one place. Weights are for a psi
+ * that is known. */
+enum { TAIL_OFFSET, TAIL_THERE, TAIL_Y, TAIL_THERE_PSI, TAIL, TAIL_WEIGHT = TAIL_THERE_PSI };
 
 /* With the data's offset. `free`: psi is theta[columns] whatever the law says. False when there is
  * no memory. */
@@ -58,6 +61,16 @@ static inline const void *linear_rows(const struct linear *l)
  * out once, as are the slopes in psi where it is free: `there` and `there_psi`, arrays like
  * `offset`, which must be there. False when there is no memory. */
 bool linear_difference(struct linear *l);
+
+/* Of such terms, where psi is known: from here on residuals are r_i + weight_i x_i' theta. The
+ * weights are an array like `offset`, which linear_release frees. */
+void linear_straighten(struct linear *l, void *weight);
+
+/* Lower triangle of a matrix += the sum of weight_i x_i x_i' over n rows, whole vectors at a time:
+ * what they write above the diagonal means nothing. Rows of x and of the matrix are aligned and
+ * `stride` numbers apart; what x has behind its columns is zero. */
+void linear_add_squares(double *matrix, size_t stride, const double *x, const double *weight,
+                        size_t n, size_t columns);
 
 /* Elements from row to row once they are packed: short rows (4 or 8) and their tails are one
  * record.
@@ -90,7 +103,7 @@ size_t linear_work_bytes(const struct linear *l);
 
 /* Rows of single precision are multiplied and summed in single precision, up to 512 terms at a
  * time; these sums are added up in double precision. An error of the sum is at most 1e-5 of the sum
- * of the absolute terms, in practice 1e-6. */
+ * of the absolute terms, in practice 1e-6; of differences, as they are before they are taken. */
 void linear_gradient(const struct linear *l, const struct linear_batch *batch);
 
 /* Asks the memory for what linear_gradient will read of these rows, unless it is near or

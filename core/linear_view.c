@@ -4,11 +4,13 @@
 #include "core/kernels.h"
 #include "core/vmath.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* The gradient of what no minibatch touches is linear in u: constant + curvature u, with constant =
- * A' (P (mean - centre) + sum of all terms at the centre) and curvature = -A' P A. */
+ * A' (P (mean - centre) + sum of all terms at the centre) and curvature = -A' P A; in a dense frame
+ * differences from the centre give to it what is linear in them, see fill_weights(). */
 struct linear_view {
     struct model base;
     struct model_type type;
@@ -18,6 +20,7 @@ struct linear_view {
     struct linear linear; /* the model's, or the fold's, but for: */
     struct dataset data;
     void *rows, *offset, *tails; /* ours, where they are needed */
+    size_t apart;                /* numbers from row to row of ours */
     double *constant;
     double *curvature; /* FRAME_DENSE: d rows of padded(d); FRAME_SHIFT: the diagonal */
     double rate;       /* of the prior of exp(psi) */
@@ -142,7 +145,8 @@ static bool fill_offsets(struct linear_view *v)
 static bool fill_rows(struct linear_view *v)
 {
     const struct dataset *data = &v->data;
-    size_t apart = data->precision == PRECISION_SINGLE ? linear_record(data) : data->stride;
+    size_t apart = v->apart =
+        data->precision == PRECISION_SINGLE ? linear_record(data) : data->stride;
     double *x = lanes_alloc(2 * padded(v->base.d), sizeof *x);
     double *turned = x != NULL ? x + padded(v->base.d) : NULL;
     v->rows = lanes_alloc(data->N * apart, dataset_real_bytes(data));
@@ -156,6 +160,91 @@ static bool fill_rows(struct linear_view *v)
     free(x);
     v->data.x = v->rows;
     return v->rows != NULL && x != NULL;
+}
+
+/* ---- what is linear in differences ---- */
+
+#define REACH 1.7320508075688772 /* sds */
+#define BLOCK 32                 /* rows at a time */
+
+/* Draws of u are about normal with sd 1, so what a row adds to its offset is, with sd s = |x_i'A|.
+ * Of all lines through 0 the one nearest to the difference of its residuals then has the mean of
+ * their derivative for a slope, which by Gauss's formula with three nodes is that of a chord over
+ * +- sqrt(3) s. */
+static void find_weights(const struct linear_view *v, size_t at, size_t n, const double *s,
+                         double *weight)
+{
+    struct law law = {.link = v->linear.link, .psi = v->linear.psi, .dof = v->linear.dof};
+    _Alignas(ALIGNMENT) double low[BLOCK], high[BLOCK];
+    for (size_t k = 0; k < n; k++) {
+        double offset = get(&v->data, v->offset, at + k);
+        low[k] = offset - REACH * s[k];
+        high[k] = offset + REACH * s[k];
+    }
+    kernels->law(&law, LAW_RESIDUAL, low, v->data.y + at, low, n);
+    kernels->law(&law, LAW_RESIDUAL, high, v->data.y + at, high, n);
+    for (size_t k = 0; k < n; k++)
+        weight[k] = s[k] > 0.0 ? (low[k] - high[k]) / (2.0 * REACH * s[k]) : 0.0;
+}
+
+static double read_row(const struct linear_view *v, size_t i, double *x)
+{
+    double square = 0.0;
+    for (size_t j = 0; j < v->data.columns; j++) {
+        x[j] = get(&v->data, v->rows, i * v->apart + j);
+        square += x[j] * x[j];
+    }
+    return sqrt(square);
+}
+
+/* How often each of them comes; NULL: no memory. */
+static double *count_rows(const struct linear_view *v)
+{
+    double *count = lanes_alloc(v->data.N, sizeof *count);
+    for (size_t i = 0; count != NULL && i < v->inside->N; i++)
+        count[v->fold.which != NULL ? v->fold.which[i] : i] += 1.0;
+    return count;
+}
+
+/* Keeps the weights of some rows, and takes from the curvature what they add to the sum of all
+ * terms. x: room for these rows. */
+static void straighten_rows(struct linear_view *v, size_t at, size_t n, const double *count,
+                            void *weight, double *x)
+{
+    _Alignas(ALIGNMENT) double w[BLOCK];
+    size_t p = padded(v->base.d);
+    for (size_t k = 0; k < n; k++)
+        w[k] = read_row(v, at + k, x + k * p);
+    find_weights(v, at, n, w, w);
+    for (size_t k = 0; k < n; k++) {
+        put(&v->data, weight, at + k, w[k]);
+        w[k] = -count[at + k] * get(&v->data, weight, at + k);
+    }
+    linear_add_squares(v->curvature, p, x, w, n, v->data.columns);
+}
+
+/* Differences of residuals are nearly linear in u where a row says little, as it does among many:
+ * without that, next to nothing is left that a minibatch could be wrong about. */
+static bool fill_weights(struct linear_view *v)
+{
+    size_t d = v->base.d, p = padded(d);
+    double *x = lanes_alloc(BLOCK * p, sizeof *x), *count = count_rows(v);
+    void *weight = lanes_alloc(v->data.N, dataset_real_bytes(&v->data));
+    bool ok = x != NULL && count != NULL && weight != NULL;
+    for (size_t at = 0; ok && at < v->data.N; at += BLOCK)
+        straighten_rows(v, at, v->data.N - at < BLOCK ? v->data.N - at : BLOCK, count, weight, x);
+    for (size_t j = 0; ok && j < d; j++)
+        for (size_t k = 0; k < j; k++)
+            v->curvature[k * p + j] = v->curvature[j * p + k];
+    linear_straighten(&v->linear, weight);
+    free(x);
+    free(count);
+    return ok;
+}
+
+static bool straightens(const struct linear_view *v)
+{
+    return v->base.differences && v->frame->kind == FRAME_DENSE && v->linear.step == 0.0;
 }
 
 static bool pack_rows(struct linear_view *v)
@@ -223,7 +312,7 @@ static bool fill(struct linear_view *v, const struct linear_view_parts *parts)
     fill_curvature(v, parts->precision);
     return fill_constant(v, parts) && fill_offsets(v) &&
            (!v->base.differences || linear_difference(&v->linear)) &&
-           (!needs_rows(v) || fill_rows(v)) && pack_rows(v);
+           (!needs_rows(v) || fill_rows(v)) && (!straightens(v) || fill_weights(v)) && pack_rows(v);
 }
 
 static void say_fixed(struct linear_view *v)

@@ -1,6 +1,10 @@
 /* The view (core/view.h) of a model with a linear predictor and independent normal priors: rows are
  * transformed once, x_i' A, and what the centre predicts is their offset, so that neither
- * coordinates nor control variates cost anything per iteration. */
+ * coordinates nor control variates cost anything per iteration.
+ *
+ * With control variates in a dense frame, and psi known, terms of grad_batch are differences less
+ * the line in x_i' A u that is nearest to them; all lines together are a part of grad_fixed, which
+ * is linear in u anyhow. What is left shrinks with the square of the distance from the centre. */
 #ifndef BARKER_CORE_LINEAR_VIEW_H
 #define BARKER_CORE_LINEAR_VIEW_H
 

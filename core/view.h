@@ -4,7 +4,8 @@
  * variates (Baker, Fearnhead, Fox, Nemeth 2019): what the data say at the centre, all rows of it,
  * is part of grad_fixed, and a term of grad_batch is the difference between here and the centre.
  * The sum of both is the same gradient, but a minibatch of it has a noise that shrinks with the
- * distance from the centre. Neither the gradient source nor any sampler knows about it.
+ * distance from the centre. Regressions go a step further in a dense frame (core/linear_view.h).
+ * Neither the gradient source nor any sampler knows about it.
  *
  * A view has no start values, artificial noise or held-out metrics of its own beyond those of its
  * model in the user's coordinates: chains ask the model for them. */

@@ -416,17 +416,6 @@ enum err regression_view(struct model **out, const struct model *m, const struct
 
 /* ---- the Hessian ---- */
 
-/* Lower triangle of H += weight x x', whole vectors at a time: what they write above the diagonal
- * is overwritten in the end. */
-static void add_square(double *H, size_t stride, const double *x, double weight, size_t columns)
-{
-    for (size_t j = 0; j < columns; j++) {
-        vd factor = vd_set(weight * x[j]);
-        for (size_t k = 0; k <= j; k += LANES)
-            vd_store(H + j * stride + k, vd_load(H + j * stride + k) + factor * vd_load(x + k));
-    }
-}
-
 static void add_chunk(const struct regression *r, const struct law *law, struct chunk *c, double *x,
                       double *H, double *scale)
 {
@@ -434,7 +423,7 @@ static void add_chunk(const struct regression *r, const struct law *law, struct 
     kernels->law(law, LAW_WEIGHT, c->eta, c->y, c->out, c->count);
     for (size_t k = 0; k < c->count; k++) {
         copy_row(r->train, chunk_row(c, k), x);
-        add_square(H, stride, x, c->out[k], r->train->columns);
+        linear_add_squares(H, stride, x, &c->out[k], 1, r->train->columns);
     }
     if (!is_free(r))
         return;

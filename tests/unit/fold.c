@@ -170,6 +170,34 @@ static void expect_same_sums(const struct seen *a, const struct seen *b, const c
     free(y);
 }
 
+/* What rows give to the fixed part, they give as often as they come. */
+static void expect_the_models_gradient(const struct seen *s, double tolerance, const char *what)
+{
+    size_t d = s->view->d;
+    double *u = fixture_array(d), *theta = fixture_array(d), *g = fixture_array(d);
+    double *want = fixture_array(d), *got = fixture_array(d), *scratch = fixture_array(d);
+    void *work = fixture_alloc(s->view->work_bytes, 1);
+    double most = 0;
+    for (size_t j = 0; j < d; j++)
+        u[j] = 0.3 - 0.1 * (double)(j % 7);
+    frame_to_user(s->frame, u, theta);
+    model_gradient(s->f.model, theta, g, scratch, s->f.work);
+    frame_gradient(s->frame, g, want);
+    model_gradient(s->view, u, got, scratch, work);
+    for (size_t j = 0; j < d; j++)
+        most = fmax(most, fabs(want[j]));
+    for (size_t j = 0; j < d; j++)
+        cr_assert(fabs(got[j] - want[j]) <= tolerance * most, "%s, coordinate %zu: %g, not %g",
+                  what, j, got[j], want[j]);
+    free(u);
+    free(theta);
+    free(g);
+    free(want);
+    free(got);
+    free(scratch);
+    free(work);
+}
+
 /* The same rows among so many others that they are not folded. */
 Test(fold, a_view_of_folded_rows_gives_the_bits_of_one_of_all_rows)
 {
@@ -184,6 +212,8 @@ Test(fold, a_view_of_folded_rows_gives_the_bits_of_one_of_all_rows)
             see(&all, models[i], some_rows(widths[c / 8], precision, ROWS), kind, control);
             cr_assert(folded.view->linear->which != NULL && all.view->linear->which == NULL);
             expect_same_sums(&folded, &all, models[i]->name);
+            expect_the_models_gradient(&folded, precision == PRECISION_SINGLE ? 3e-5 : 1e-11,
+                                       models[i]->name);
             unsee(&folded);
             unsee(&all);
         }

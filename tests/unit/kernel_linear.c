@@ -46,7 +46,7 @@ static double value(enum flavour flavour, enum precision precision, uint64_t key
 
 struct variant {
     enum link link;
-    bool offset, difference, free;
+    bool offset, difference, free, straight;
 };
 
 static const struct variant
@@ -54,10 +54,12 @@ static const struct variant
     variants[] = {
         {.link = LINK_LOGISTIC, .offset = true},
         {.link = LINK_LOGISTIC, .offset = true, .difference = true},
+        {.link = LINK_LOGISTIC, .offset = true, .difference = true, .straight = true},
         {.link = LINK_PROBIT},
         {.link = LINK_PROBIT, .offset = true, .difference = true},
         {.link = LINK_POISSON, .offset = true},
         {.link = LINK_POISSON, .offset = true, .difference = true},
+        {.link = LINK_POISSON, .offset = true, .difference = true, .straight = true},
         {.link = LINK_NORMAL},
         {.link = LINK_NORMAL, .offset = true, .difference = true, .free = true},
         {.link = LINK_STUDENT, .free = true},
@@ -115,6 +117,23 @@ static double response(enum link link, uint64_t key)
     return value(ORDINARY, PRECISION_DOUBLE, key);
 }
 
+static double weight_of(size_t row)
+{
+    return (double)(float)(0.4 + 0.1 * value(ORDINARY, PRECISION_DOUBLE, row + 33333));
+}
+
+static void problem_straighten(struct problem *p)
+{
+    size_t N = p->data.N;
+    void *weight = lanes_alloc(N, sizeof(double));
+    for (size_t i = 0; i < N; i++)
+        if (p->data.precision == PRECISION_SINGLE)
+            ((float *)weight)[i] = (float)weight_of(i);
+        else
+            ((double *)weight)[i] = weight_of(i);
+    linear_straighten(&p->linear, weight);
+}
+
 static void problem_link(struct problem *p, struct variant variant)
 {
     struct law law = {.link = variant.link, .psi = 0.37, .dof = DOF};
@@ -128,6 +147,8 @@ static void problem_link(struct problem *p, struct variant variant)
     }
     if (variant.difference)
         cr_assert(linear_difference(&p->linear));
+    if (variant.straight)
+        problem_straighten(p);
 }
 
 static void problem_init(struct problem *p, size_t N, size_t columns, enum precision precision,
@@ -250,6 +271,8 @@ static struct slopes row_slopes(const struct problem *p, size_t i)
         here.eta -= there.eta;
         here.psi -= there.psi;
     }
+    if (p->variant.straight)
+        here.eta += weight_of(i) * (eta - (long double)p->offset[i]);
     here.psi *= l->step;
     return here;
 }

@@ -183,6 +183,53 @@ Test(view, log_density_is_that_of_the_model)
     every_view(PRECISION_DOUBLE, same_density);
 }
 
+static bool is_straight(const struct seen *s)
+{
+    const struct linear *l = s->f.model->linear;
+    return s->view->differences && s->frame->kind == FRAME_DENSE && l != NULL && l->step == 0;
+}
+
+/* The gradient of a term in the frame's coordinates, at the centre and so far along a direction. */
+static void term_along(struct seen *s, uint32_t row, const double *direction, double far,
+                       double *out)
+{
+    const struct model *m = s->f.model;
+    double *u = fixture_array(m->d), *theta = fixture_array(m->d), *g = fixture_array(m->d);
+    for (size_t j = 0; j < m->d; j++)
+        u[j] = far * direction[j];
+    frame_to_user(s->frame, u, theta);
+    m->type->grad_batch(m, theta, &row, 1, g, NULL, s->f.work);
+    frame_gradient(s->frame, g, out);
+    free(u);
+    free(theta);
+    free(g);
+}
+
+/* What a dense view takes from a difference: a line in x'u, whose slope is that of a chord over
+ * sqrt(3) sds of x'u to either side. */
+static void straighten(struct seen *s, uint32_t row, double *out)
+{
+    size_t d = s->view->d;
+    const struct dataset *data = s->f.model->linear->data;
+    double *x = fixture_array(d), *turned = fixture_array(d);
+    double *low = fixture_array(d), *high = fixture_array(d), square = 0, along = 0;
+    for (size_t j = 0; j < d; j++)
+        x[j] = ((const double *)data->x)[row * data->stride + j];
+    frame_gradient(s->frame, x, turned);
+    for (size_t j = 0; j < d; j++) {
+        square += turned[j] * turned[j];
+        along += turned[j] * s->u[j];
+    }
+    term_along(s, row, turned, -sqrt(3 / square), low);
+    term_along(s, row, turned, sqrt(3 / square), high);
+    for (size_t j = 0; j < d; j++)
+        out[j] += along * (low[j] - high[j]) / (2 * sqrt(3 * square));
+    free(x);
+    free(turned);
+    free(low);
+    free(high);
+}
+
 /* Sums and squares of a batch against single terms: the gradient of a term in the user's
  * coordinates, less that at the centre with control variates, turned into the frame's. */
 static void term(struct seen *s, uint32_t row, double *out)
@@ -195,6 +242,8 @@ static void term(struct seen *s, uint32_t row, double *out)
     for (size_t j = 0; j < m->d; j++)
         here[j] -= there[j];
     frame_gradient(s->frame, here, out);
+    if (is_straight(s))
+        straighten(s, row, out);
     free(here);
     free(there);
 }
@@ -237,6 +286,60 @@ static void same_terms(struct seen *s, const char *what)
 Test(view, terms_are_those_of_the_model_or_differences_of_them)
 {
     every_view(PRECISION_DOUBLE, same_terms);
+}
+
+/* Largest sd of a term times N at u, in the coordinates of the frame; NaN: terms are not there. */
+static double noise_of(const struct model *view, const double *u, void *work)
+{
+    double *sum = fixture_array(view->d), *squares = fixture_array(view->d), most = 0;
+    double N = (double)view->N;
+    view->type->grad_batch(view, u, NULL, view->N, sum, squares, work);
+    for (size_t j = 0; j < view->d; j++)
+        most = fmax(most, sqrt(N * squares[j] - sum[j] * sum[j]));
+    free(sum);
+    free(squares);
+    return most;
+}
+
+/* Where the rows are many and each says little, next to nothing is left to be wrong about. */
+Test(view, differences_of_rows_that_say_little_have_next_to_no_noise)
+{
+    static const struct model_type *const types[] = {&model_logistic, &model_probit,
+                                                     &model_poisson};
+    struct err_info info;
+    for (size_t i = 0; i < 3; i++)
+        for (int p = 0; p < 2; p++) {
+            struct seen s;
+            struct model *shifted;
+            cr_assert(
+                see(&s, types[i], p ? PRECISION_SINGLE : PRECISION_DOUBLE, FRAME_DENSE, true));
+            size_t d = s.view->d;
+            double *A = fixture_array(d * padded(d)), *there = fixture_array(d);
+            for (size_t j = 0; j < d * padded(d); j++)
+                A[j] = 0.02 * s.frame->rows[j];
+            struct frame *small, *shift;
+            cr_assert_eq(frame_new(&small, d, s.frame->centre, A, padded(d), &info), ERR_OK);
+            cr_assert_eq(frame_new(&shift, d, s.frame->centre, NULL, 0, &info), ERR_OK);
+            model_free(s.view);
+            cr_assert_eq(view_new(&s.view, s.f.model, small, true, &info), ERR_OK);
+            cr_assert_eq(view_new(&shifted, s.f.model, shift, true, &info), ERR_OK);
+            frame_to_user(small, s.u, there);
+            for (size_t j = 0; j < d; j++)
+                there[j] -= small->centre[j];
+            double scale = 0;
+            for (size_t j = 0; j < d; j++)
+                scale = fmax(scale, small->rows[j * padded(d) + j]);
+            double ours = noise_of(s.view, s.u, s.work);
+            double before = scale * noise_of(shifted, there, s.work);
+            cr_expect(ours < 0.1 * before, "%s: noise %g, of plain differences about %g",
+                      types[i]->name, ours, before);
+            model_free(shifted);
+            frame_free(small);
+            frame_free(shift);
+            free(A);
+            free(there);
+            unsee(&s);
+        }
 }
 
 /* Where the terms of a dense view come in groups, tau is estimated with fewer degrees of freedom:
