@@ -705,6 +705,14 @@ static enum err use_sds(struct planning *p, struct err_info *info)
     return code;
 }
 
+/* What an iteration costs does not depend on the step: two short runs tell it better than one. */
+static double seconds_of_both(const struct pilot *a, const struct pilot *b)
+{
+    double all = (double)(a->iterations + b->iterations);
+    double sum = a->seconds * (double)a->iterations + b->seconds * (double)b->iterations;
+    return all > 0.0 ? sum / all : a->seconds;
+}
+
 /* Relative bias of the sds by comparison with half the step, if it grows with sigma^2; and its
  * standard error. */
 static enum err check_half(struct planning *p, double *bias, double *error, struct err_info *info)
@@ -720,6 +728,7 @@ static enum err check_half(struct planning *p, double *bias, double *error, stru
         c->energy_mcse = sqrt(mcse * mcse + p->pilot.energy_error * p->pilot.energy_error);
         *bias = 2.0 / 3.0 * (energy - c->energy_half) / c->energy_half;
         *error = 2.0 / 3.0 * c->energy_mcse / c->energy_half;
+        whole.seconds = seconds_of_both(&whole, &p->pilot);
     }
     pilot_release(&p->pilot);
     p->pilot = whole;
