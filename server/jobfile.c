@@ -30,6 +30,7 @@ static void discard(struct jobfile *file)
     free_names(file->metric_names, file->layout.info.metric_width);
     jobfile_blocks_free(file->blocks);
     free(file->tile);
+    free(file->kept);
     free(file);
 }
 
@@ -112,6 +113,17 @@ void jobfile_close(struct jobfile *file)
     pthread_mutex_unlock(&store->pool_lock);
     if (surplus != NULL)
         discard(surplus);
+}
+
+void jobfile_keep(struct jobfile *file, void *kept)
+{
+    free(file->kept);
+    file->kept = kept;
+}
+
+const void *jobfile_kept(const struct jobfile *file)
+{
+    return file->kept;
 }
 
 void jobfile_forget(struct store *store, const char *job)

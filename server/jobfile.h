@@ -93,6 +93,11 @@ enum err jobfile_open(struct jobfile **out, struct store *store, const char *job
                       struct err_info *info);
 void jobfile_close(struct jobfile *file);
 
+/* Something that was made of what is in the file, for the next one who opens it, as long as its
+ * connection is kept: the latest that was given, or NULL. Owned by the file, which frees it. */
+void jobfile_keep(struct jobfile *file, void *kept);
+const void *jobfile_kept(const struct jobfile *file);
+
 struct jobfile_info {
     size_t width, d;
     size_t N; /* data terms; 0: none, or an older file that does not say */

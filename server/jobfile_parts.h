@@ -25,6 +25,7 @@ struct jobfile {
     char **names, **metric_names; /* NULL until asked for */
     struct jobfile_blocks *blocks;
     double *tile; /* scratch, NULL until needed */
+    void *kept;   /* NULL: nothing */
 };
 
 /* jobfile_names.c: the text of meta.blocks, malloc'd; NULL: no memory. */

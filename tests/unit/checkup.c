@@ -125,6 +125,55 @@ Test(checkup, a_small_job_is_looked_at_whole_also_while_it_runs)
     cr_expect_eq(live.head.min_ess_tail, final.head.min_ess_tail);
 }
 
+/* Draw after draw the same numbers again, behind those that are there. */
+static void add_draws(uint32_t chain, size_t width, size_t first, size_t count)
+{
+    double *values = lanes_alloc(count * width, sizeof *values);
+    for (size_t i = 0; i < count * width; i++)
+        values[i] = 0.01 * (double)(i * 37 % 101) - 0.5;
+    struct jobfile_slice slice = {.chain = chain,
+                                  .iteration = first + count,
+                                  .first_draw = first,
+                                  .draws = count,
+                                  .values = values};
+    expect_ok(jobfile_commit(t.store, id, &slice, &t.info), &t.info);
+    free(values);
+}
+
+/* What is kept is that of the latest measurement: a new one is kept at another place. */
+static const void *measured(struct summary *out, size_t first, size_t count)
+{
+    struct jobfile *file;
+    struct summary_range range = {.first = first, .count = count, .stride = 1};
+    expect_ok(jobfile_open(&file, t.store, id, &t.info), &t.info);
+    expect_ok(summary_measure(out, file, &range, &t.info), &t.info);
+    const void *kept = jobfile_kept(file);
+    jobfile_close(file);
+    return kept;
+}
+
+Test(checkup, what_was_measured_is_measured_again_only_when_draws_or_columns_are_others)
+{
+    struct summary all, again, some, more;
+    make_job(3, 2, 2000, 1);
+    const void *kept = measured(&all, 0, 3);
+    cr_expect_eq(measured(&again, 0, 3), kept);
+    cr_expect_eq(again.count, 3);
+    cr_expect_eq(again.draws, 2000);
+    cr_expect_arr_eq(again.rows, all.rows, 3 * sizeof *all.rows);
+    cr_expect_neq(measured(&some, 1, 2), kept);
+    cr_expect_arr_eq(some.rows, all.rows + 1, 2 * sizeof *all.rows);
+    add_draws(1, 3, 3000, 500);
+    add_draws(2, 3, 3000, 500);
+    measured(&more, 1, 2);
+    cr_expect_eq(more.draws, 2500);
+    cr_expect_neq(more.rows[0].mixing.mean, some.rows[0].mixing.mean);
+    summary_release(&all);
+    summary_release(&again);
+    summary_release(&some);
+    summary_release(&more);
+}
+
 Test(checkup, a_live_look_takes_no_more_draws_than_its_budget)
 {
     static const struct {
