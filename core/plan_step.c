@@ -8,6 +8,7 @@
  * corrected one takes normal noise in its stride, and what is left comes from batches too small to
  * be normal. An extreme one has no other randomness: it gets the noise that makes its spread right.
  */
+#include "core/linear.h"
 #include "core/planning.h"
 #include "core/view.h"
 
@@ -30,6 +31,7 @@
 #define PLAIN_ROWS   512  /* ... where they are looked at one by one, or as many as ... */
 #define PLAIN_WORK   4e6  /* ... so many multiplications allow */
 #define BATCH_LEAST  16
+#define BATCH_LONG   8    /* of rows that fill registers one by one */
 #define FULL_IS_NEAR 3.0  /* the full batch is taken when it costs at most so many times more */
 #define ATYPICAL     10.0 /* energy: the chains do not live around this centre */
 #define PILOT_SHARE  0.05 /* of the seconds of the target */
@@ -111,10 +113,16 @@ static double cost_of(const struct planning *p, double n)
     return (double)p->model->d + 20.0 + twice * p->model->term_cost * n;
 }
 
+static double batch_least(const struct planning *p)
+{
+    const struct linear *l = p->model->linear;
+    return l != NULL && dataset_row_bytes(l->data) >= 64 ? BATCH_LONG : BATCH_LEAST;
+}
+
 /* The smallest batch within the tolerance, or N. */
 static size_t batch_for(const struct planning *p, double unit, double sigma)
 {
-    double N = (double)p->model->N, n = BATCH_LEAST;
+    double N = (double)p->model->N, n = batch_least(p);
     while (n < N && noise_ratio(p, unit, sigma, n) > 1.0)
         n = fmax(n + 8.0, 8.0 * ceil(1.1 * n / 8.0));
     bool near = cost_of(p, N) <= FULL_IS_NEAR * cost_of(p, n);
@@ -133,11 +141,11 @@ static double square_for(const struct planning *p, double unit, double n)
 }
 
 /* Where both are ours: the batch that gets around most for its cost, and its step. Rows come in
- * sixteens. */
+ * sixteens, or there are very few of them. */
 static size_t best_batch(const struct planning *p, double unit, double *sigma)
 {
     double N = (double)p->model->N, best = 0.0, chosen = N;
-    for (double n = BATCH_LEAST; n < N; n = 16.0 * ceil(1.05 * (n + 1.0) / 16.0)) {
+    for (double n = batch_least(p); n < N; n = 16.0 * ceil(1.05 * (n + 1.0) / 16.0)) {
         double pace = square_for(p, unit, n) / cost_of(p, n);
         if (pace > best) {
             best = pace;
