@@ -33,7 +33,7 @@ KERNEL_OPT  := $(if $(SAN),-O1 -fno-sanitize=null$(comma)object-size,-O3)
 KERNEL_ISAS := portable $(if $(filter x86_64,$(shell uname -m)),emulated avx2 avx512)
 ISA_emulated := -DEMULATE_FUSED $(if $(SAN),,-O2)
 ISA_avx2    := -mavx2 -mfma
-ISA_avx512  := -mavx512f -mavx512dq -mavx512vl -mavx512bw -mprefer-vector-width=512
+ISA_avx512  := -mfma -mavx512f -mavx512dq -mavx512vl -mavx512bw -mprefer-vector-width=512
 CORE   := $(call obj,$(filter-out core/kernels.c,$(wildcard core/*.c))) $(KERNEL_ISAS:%=$(B)/core/kernels-%.o)
 MODELS := $(call obj,$(wildcard models/*.c))
 SERVER := $(call obj,$(filter-out server/main.c,$(wildcard server/*.c)))

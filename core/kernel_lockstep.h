@@ -145,6 +145,22 @@ INLINE void lane_moments(struct bundle *b, size_t i, vr x, double inverse)
     *(vr *)(void *)(b->m2 + i) += delta * (x - m);
 }
 
+/* As vr_fused. */
+INLINE vd_half half_fused(double a, vd_half b, vd_half c)
+{
+#if REGISTER >= 32
+    return (vd_half)_mm256_fmadd_pd(_mm256_set1_pd(a), (__m256d)b, (__m256d)c);
+#else
+    union {
+        vd_half all;
+        vr part[2];
+    } x = {.all = b}, sum = {.all = c};
+    for (size_t i = 0; i < 2; i++)
+        sum.part[i] = vr_fused(vr_set(a), x.part[i], sum.part[i]);
+    return sum.all;
+#endif
+}
+
 /* constant + theta_j column_j in all lanes, in the order of triangle_; columns NULL: one for each
  * coordinate alone. */
 INLINE void affine_lanes(const struct walk *w, const double *constant, const double *columns,
@@ -156,7 +172,8 @@ INLINE void affine_lanes(const struct walk *w, const double *constant, const dou
         if (columns == NULL)
             sum += *(const vd_half *)(const void *)(theta + at);
         for (size_t j = 0; columns != NULL && j < w->d; j++)
-            sum += u[j] * *(const vd_half *)(const void *)(columns + j * BUNDLE_LANES + at);
+            sum = half_fused(
+                u[j], *(const vd_half *)(const void *)(columns + j * BUNDLE_LANES + at), sum);
         *(vd_half *)(void *)(out + at) = sum;
     }
 }

@@ -284,7 +284,7 @@ static inline __attribute__((always_inline)) void triangle_part(const double *ma
         sum[k] = vr_load(base + k * WIDTH);
     for (size_t j = from; j < to; j++)
         for (size_t k = 0; k < many; k++)
-            sum[k] += x[j] * vr_load(matrix + j * p + k * WIDTH);
+            sum[k] = vr_fused(vr_set(x[j]), vr_load(matrix + j * p + k * WIDTH), sum[k]);
     for (size_t k = 0; k < many; k++)
         vr_store(out + k * WIDTH, sum[k]);
 }
@@ -308,6 +308,38 @@ static void triangle_(const double *matrix, const double *x, const double *base,
     }
     for (size_t i = all; i < p; i++)
         out[i] = 0.0;
+}
+
+#define SQUARES_MOST 4 /* registers of a line at once */
+
+/* `many` registers of a line of the matrix. */
+INLINE void squares_part(double *line, const double *x, size_t stride, const double *factor,
+                         size_t n, size_t many)
+{
+    vr sum[SQUARES_MOST];
+    for (size_t k = 0; k < many; k++)
+        sum[k] = vr_load(line + k * WIDTH);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < many; k++)
+            sum[k] = vr_fused(vr_set(factor[i]), vr_load(x + i * stride + k * WIDTH), sum[k]);
+    for (size_t k = 0; k < many; k++)
+        vr_store(line + k * WIDTH, sum[k]);
+}
+
+static void add_squares_(double *matrix, size_t stride, const double *x, const double *weight,
+                         size_t n, size_t columns)
+{
+    double factor[SQUARES_ROWS];
+    for (size_t j = 0; j < columns; j++) {
+        double *line = matrix + j * stride;
+        size_t k = 0;
+        for (size_t i = 0; i < n; i++)
+            factor[i] = weight[i] * x[i * stride + j];
+        for (; k + (SQUARES_MOST - 1) * WIDTH <= j; k += SQUARES_MOST * WIDTH)
+            squares_part(line + k, x + k, stride, factor, n, SQUARES_MOST);
+        for (; k <= j; k += WIDTH)
+            squares_part(line + k, x + k, stride, factor, n, 1);
+    }
 }
 
 #endif

@@ -33,6 +33,7 @@ const struct kernels KERNELS = {
     .logistic = logistic_,
     .dot = dot_,
     .triangle = triangle_,
+    .add_squares = add_squares_,
     .bernoulli = bernoulli_,
     .bernoulli_log = bernoulli_log_,
     .average = average_,

@@ -130,6 +130,8 @@ struct factor_terms {
  * the columns of a lower triangular one), those up to j, or all. */
 enum triangle { TRIANGLE_LOWER, TRIANGLE_UPPER, TRIANGLE_NONE };
 
+#define SQUARES_ROWS 32 /* that add_squares takes at most */
+
 #define ROW_DRAW_MOST 32
 
 /* n distinct rows of N, from ROW_DRAW_MOST random words of 32 bits. */
@@ -173,6 +175,11 @@ struct kernels {
      * NULL. Lines that are all zero are left out. */
     void (*triangle)(const double *matrix, const double *x, const double *base, size_t d,
                      enum triangle kind, double *out);
+    /* Lower triangle of a matrix += the sum of weight_i x_i x_i' over n <= SQUARES_ROWS rows, whole
+     * registers at a time: what they write above the diagonal means nothing. Rows of x and of the
+     * matrix are aligned and `stride` numbers apart; what x has behind its columns is zero. */
+    void (*add_squares)(double *matrix, size_t stride, const double *x, const double *weight,
+                        size_t n, size_t columns);
 
     /* For held-out metrics. Arrays need be neither aligned nor padded here, and nothing is written
      * behind the n-th number. */

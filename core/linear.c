@@ -1,7 +1,6 @@
 /* The linear predictor, through the kernel table. */
 #include "core/linear.h"
 #include "core/kernels.h"
-#include "core/vmath.h"
 
 #include <stdlib.h>
 
@@ -95,18 +94,6 @@ bool linear_difference(struct linear *l)
     l->there = there;
     l->there_psi = psi;
     return true;
-}
-
-void linear_add_squares(double *matrix, size_t stride, const double *x, const double *weight,
-                        size_t n, size_t columns)
-{
-    for (size_t j = 0; j < columns; j++)
-        for (size_t k = 0; k <= j; k += LANES) {
-            vd sum = vd_load(matrix + j * stride + k);
-            for (size_t i = 0; i < n; i++)
-                sum += vd_set(weight[i] * x[i * stride + j]) * vd_load(x + i * stride + k);
-            vd_store(matrix + j * stride + k, sum);
-        }
 }
 
 void linear_straighten(struct linear *l, void *weight)

@@ -66,12 +66,6 @@ bool linear_difference(struct linear *l);
  * weights are an array like `offset`, which linear_release frees. */
 void linear_straighten(struct linear *l, void *weight);
 
-/* Lower triangle of a matrix += the sum of weight_i x_i x_i' over n rows, whole vectors at a time:
- * what they write above the diagonal means nothing. Rows of x and of the matrix are aligned and
- * `stride` numbers apart; what x has behind its columns is zero. */
-void linear_add_squares(double *matrix, size_t stride, const double *x, const double *weight,
-                        size_t n, size_t columns);
-
 /* Elements from row to row once they are packed: short rows (4 or 8) and their tails are one
  * record.
  */

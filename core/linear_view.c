@@ -165,7 +165,6 @@ static bool fill_rows(struct linear_view *v)
 /* ---- what is linear in differences ---- */
 
 #define REACH 1.7320508075688772 /* sds */
-#define BLOCK 32                 /* rows at a time */
 
 /* Draws of u are about normal with sd 1, so what a row adds to its offset is, with sd s = |x_i'A|.
  * Of all lines through 0 the one nearest to the difference of its residuals then has the mean of
@@ -175,7 +174,7 @@ static void find_weights(const struct linear_view *v, size_t at, size_t n, const
                          double *weight)
 {
     struct law law = {.link = v->linear.link, .psi = v->linear.psi, .dof = v->linear.dof};
-    _Alignas(ALIGNMENT) double low[BLOCK], high[BLOCK];
+    _Alignas(ALIGNMENT) double low[SQUARES_ROWS], high[SQUARES_ROWS];
     for (size_t k = 0; k < n; k++) {
         double offset = get(&v->data, v->offset, at + k);
         low[k] = offset - REACH * s[k];
@@ -211,7 +210,7 @@ static double *count_rows(const struct linear_view *v)
 static void straighten_rows(struct linear_view *v, size_t at, size_t n, const double *count,
                             void *weight, double *x)
 {
-    _Alignas(ALIGNMENT) double w[BLOCK];
+    _Alignas(ALIGNMENT) double w[SQUARES_ROWS];
     size_t p = padded(v->base.d);
     for (size_t k = 0; k < n; k++)
         w[k] = read_row(v, at + k, x + k * p);
@@ -220,7 +219,7 @@ static void straighten_rows(struct linear_view *v, size_t at, size_t n, const do
         put(&v->data, weight, at + k, w[k]);
         w[k] = -count[at + k] * get(&v->data, weight, at + k);
     }
-    linear_add_squares(v->curvature, p, x, w, n, v->data.columns);
+    kernels->add_squares(v->curvature, p, x, w, n, v->data.columns);
 }
 
 /* Differences of residuals are nearly linear in u where a row says little, as it does among many:
@@ -228,11 +227,12 @@ static void straighten_rows(struct linear_view *v, size_t at, size_t n, const do
 static bool fill_weights(struct linear_view *v)
 {
     size_t d = v->base.d, p = padded(d);
-    double *x = lanes_alloc(BLOCK * p, sizeof *x), *count = count_rows(v);
+    double *x = lanes_alloc(SQUARES_ROWS * p, sizeof *x), *count = count_rows(v);
     void *weight = lanes_alloc(v->data.N, dataset_real_bytes(&v->data));
     bool ok = x != NULL && count != NULL && weight != NULL;
-    for (size_t at = 0; ok && at < v->data.N; at += BLOCK)
-        straighten_rows(v, at, v->data.N - at < BLOCK ? v->data.N - at : BLOCK, count, weight, x);
+    for (size_t at = 0; ok && at < v->data.N; at += SQUARES_ROWS)
+        straighten_rows(v, at, v->data.N - at < SQUARES_ROWS ? v->data.N - at : SQUARES_ROWS, count,
+                        weight, x);
     for (size_t j = 0; ok && j < d; j++)
         for (size_t k = 0; k < j; k++)
             v->curvature[k * p + j] = v->curvature[j * p + k];

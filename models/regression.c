@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HESSIAN_ROWS 8 /* added at a time */
+
 struct regression {
     struct model base;
     const struct regression_type *type;
@@ -165,7 +167,8 @@ enum err regression_new(struct model **out, const struct model_type *model,
         setup_block(base, type->extra, 0, 0);
     size_t rows = test != NULL ? test->N : 0;
     base->linear = &r->linear;
-    base->work_bytes = linear_work_bytes(&r->linear) + padded(base->d) * sizeof(double);
+    base->work_bytes =
+        linear_work_bytes(&r->linear) + HESSIAN_ROWS * padded(base->d) * sizeof(double);
     base->prediction_count = type->error != NULL ? 2 * rows : rows;
     base->term_cost = 2.0 + (double)train->columns / 16.0;
     base->metric_cost = 4.0 * base->term_cost * (double)base->prediction_count;
@@ -416,14 +419,18 @@ enum err regression_view(struct model **out, const struct model *m, const struct
 
 /* ---- the Hessian ---- */
 
+_Static_assert(HESSIAN_ROWS <= SQUARES_ROWS, "");
+
 static void add_chunk(const struct regression *r, const struct law *law, struct chunk *c, double *x,
                       double *H, double *scale)
 {
     size_t stride = padded(r->base.d);
     kernels->law(law, LAW_WEIGHT, c->eta, c->y, c->out, c->count);
-    for (size_t k = 0; k < c->count; k++) {
-        copy_row(r->train, chunk_row(c, k), x);
-        linear_add_squares(H, stride, x, &c->out[k], 1, r->train->columns);
+    for (size_t at = 0, n; at < c->count; at += n) {
+        n = c->count - at < HESSIAN_ROWS ? c->count - at : HESSIAN_ROWS;
+        for (size_t k = 0; k < n; k++)
+            copy_row(r->train, chunk_row(c, at + k), x + k * stride);
+        kernels->add_squares(H, stride, x, c->out + at, n, r->train->columns);
     }
     if (!is_free(r))
         return;
@@ -450,7 +457,7 @@ void regression_hessian(const struct model *m, const double *theta, double *H, v
     double *x = work, scale = 0.0;
     struct chunk c;
     memset(H, 0, d * stride * sizeof *H);
-    memset(x, 0, stride * sizeof *x);
+    memset(x, 0, HESSIAN_ROWS * stride * sizeof *x);
     for (size_t at = 0; at < r->train->N; at += CHUNK) {
         chunk_fill(&c, r->train, theta, NULL, at, r->train->N);
         add_chunk(r, &law, &c, x, H, &scale);

@@ -596,6 +596,44 @@ static void pick(uint32_t *idx, size_t n, size_t N)
         idx[k] = (uint32_t)(scramble(k + 99) % N);
 }
 
+/* Rows of n columns, at most a line of them; against a sum term by term, too. */
+static void check_squares(const struct kernels *k, const struct kernels *base, size_t n,
+                          enum flavour flavour)
+{
+    enum { WIDE = 72 };
+    static _Alignas(ALIGNMENT) double x[SQUARES_ROWS * WIDE], got[WIDE * WIDE], want[WIDE * WIDE];
+    struct array weight = array_of(flavour, 3, SQUARES_ROWS);
+    size_t rows = n % (SQUARES_ROWS + 1);
+    for (size_t i = 0; i < SQUARES_ROWS; i++)
+        for (size_t j = 0; j < WIDE; j++)
+            x[i * WIDE + j] = j < n ? value(flavour, 11 + i, j) : 0.0;
+    memset(got, 0, sizeof got);
+    memset(want, 0, sizeof want);
+    k->add_squares(got, WIDE, x, weight.v, rows, n);
+    base->add_squares(want, WIDE, x, weight.v, rows, n);
+    for (size_t j = 0; j < WIDE; j++)
+        for (size_t c = 0; c <= j; c++) {
+            double size = 0.0, sum = 0.0;
+            for (size_t i = 0; j < n && i < rows; i++) {
+                double term = weight.v[i] * x[i * WIDE + j] * x[i * WIDE + c];
+                sum += term;
+                size += fabs(term);
+            }
+            double here = got[j * WIDE + c];
+            cr_assert(agrees_in(PRECISION_DOUBLE, k, here, want[j * WIDE + c], size),
+                      "%s, add_squares, n = %zu: [%zu, %zu] is %a, not %a", k->isa, n, j, c, here,
+                      want[j * WIDE + c]);
+            cr_assert(!isfinite(size) || fabs(here - sum) <= 1e-14 * size,
+                      "%s, add_squares, n = %zu: [%zu, %zu] is %a, not %a", k->isa, n, j, c, here,
+                      sum);
+        }
+}
+
+Test(kernels, squares_are_the_same_everywhere_and_right)
+{
+    sweep(check_squares);
+}
+
 static void check_log_sources(const struct kernels *k, const struct kernels *base, size_t n,
                               enum flavour flavour)
 {
