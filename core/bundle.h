@@ -52,9 +52,9 @@ struct walk {
     const double
         *centre; /* of the user's coordinates, BUNDLE_LANES aligned numbers; NULL: as theta */
     const double *columns; /* of a dense frame, that many per coordinate; NULL: a shift */
-    /* The fixed part of the gradient is fixed + theta_j curvature_j, like centre and columns; NULL:
-     * it is in the bundles. */
-    const double *fixed, *curvature;
+    /* The fixed part of the gradient is fixed + theta_j curvature_j, like centre and columns, or
+     * fixed + theta diagonal where curvature is NULL; fixed NULL: it is in the bundles. */
+    const double *fixed, *curvature, *diagonal;
 };
 
 #define CROWD_GROUPS 32 /* of 16 rows */

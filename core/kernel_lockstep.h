@@ -161,16 +161,19 @@ INLINE vd_half half_fused(double a, vd_half b, vd_half c)
 #endif
 }
 
-/* constant + theta_j column_j in all lanes, in the order of triangle_; columns NULL: one for each
- * coordinate alone. */
+/* constant + theta_j column_j in all lanes, in the order of triangle_; columns NULL: each
+ * coordinate alone, times its number of the diagonal, or 1. */
 INLINE void affine_lanes(const struct walk *w, const double *constant, const double *columns,
-                         const double *theta, double *out)
+                         const double *diagonal, const double *theta, double *out)
 {
     for (size_t at = 0; at < BUNDLE_LANES; at += 4) {
         const double *u = theta + (at & ~(w->slots - 1));
         vd_half sum = *(const vd_half *)(const void *)(constant + at);
-        if (columns == NULL)
-            sum += *(const vd_half *)(const void *)(theta + at);
+        vd_half own = *(const vd_half *)(const void *)(theta + at);
+        if (columns == NULL && diagonal != NULL)
+            sum += *(const vd_half *)(const void *)(diagonal + at) * own;
+        else if (columns == NULL)
+            sum += own;
         for (size_t j = 0; columns != NULL && j < w->d; j++)
             sum = half_fused(
                 u[j], *(const vd_half *)(const void *)(columns + j * BUNDLE_LANES + at), sum);
@@ -184,7 +187,7 @@ INLINE void bundle_moments(const struct walk *w, struct bundle *b)
     const double *x = b->theta;
     double inverse = 1.0 / (double)w->moment_count;
     if (w->centre != NULL) {
-        affine_lanes(w, w->centre, w->columns, b->theta, user);
+        affine_lanes(w, w->centre, w->columns, NULL, b->theta, user);
         x = user;
     }
     for (size_t i = 0; i < BUNDLE_LANES; i += WIDTH)
@@ -338,7 +341,7 @@ INLINE vfi part_move(const struct walk *w, enum barker_rule rule, struct bundle 
 {
     vfi bad = {0};
     if (w->fixed != NULL)
-        affine_lanes(w, w->fixed, w->curvature, b->theta, b->fixed);
+        affine_lanes(w, w->fixed, w->curvature, w->diagonal, b->theta, b->fixed);
     for (size_t p = 0, i = 0; p < FPARTS; p++, i += FLOATS) {
         struct gradients at = {.g = {part_gradient(w, b, i), part_gradient(w, b, i + WIDTH)}};
         if (rule == BARKER_CORRECTED)

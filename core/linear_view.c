@@ -165,25 +165,34 @@ static bool fill_rows(struct linear_view *v)
 /* ---- what is linear in differences ---- */
 
 #define REACH 1.7320508075688772 /* sds */
+#define STEEP 2.0                /* slopes at the centre */
 
 /* Draws of u are about normal with sd 1, so what a row adds to its offset is, with sd s = |x_i'A|.
  * Of all lines through 0 the one nearest to the difference of its residuals then has the mean of
  * their derivative for a slope, which by Gauss's formula with three nodes is that of a chord over
- * +- sqrt(3) s. */
+ * +- sqrt(3) s. Where little but the prior holds a row, they are not normal and never get where its
+ * residual is steep: a line has at most twice the slope at the centre, so that all of them together
+ * add no more than twice the posterior's own curvature. */
 static void find_weights(const struct linear_view *v, size_t at, size_t n, const double *s,
                          double *weight)
 {
     struct law law = {.link = v->linear.link, .psi = v->linear.psi, .dof = v->linear.dof};
-    _Alignas(ALIGNMENT) double low[SQUARES_ROWS], high[SQUARES_ROWS];
+    _Alignas(ALIGNMENT) double low[SQUARES_ROWS], here[SQUARES_ROWS], high[SQUARES_ROWS];
+    static const double zeros[SQUARES_ROWS];
+    /* What y says is the same everywhere, but for rounding, and rows are folded without it. */
+    const double *y = law.link == LINK_LOGISTIC ? zeros : v->data.y + at;
     for (size_t k = 0; k < n; k++) {
-        double offset = get(&v->data, v->offset, at + k);
-        low[k] = offset - REACH * s[k];
-        high[k] = offset + REACH * s[k];
+        here[k] = get(&v->data, v->offset, at + k);
+        low[k] = here[k] - REACH * s[k];
+        high[k] = here[k] + REACH * s[k];
     }
-    kernels->law(&law, LAW_RESIDUAL, low, v->data.y + at, low, n);
-    kernels->law(&law, LAW_RESIDUAL, high, v->data.y + at, high, n);
-    for (size_t k = 0; k < n; k++)
-        weight[k] = s[k] > 0.0 ? (low[k] - high[k]) / (2.0 * REACH * s[k]) : 0.0;
+    kernels->law(&law, LAW_RESIDUAL, low, y, low, n);
+    kernels->law(&law, LAW_RESIDUAL, high, y, high, n);
+    kernels->law(&law, LAW_WEIGHT, here, y, here, n);
+    for (size_t k = 0; k < n; k++) {
+        double chord = s[k] > 0.0 ? (low[k] - high[k]) / (2.0 * REACH * s[k]) : 0.0;
+        weight[k] = fmin(chord, STEEP * here[k]);
+    }
 }
 
 static double read_row(const struct linear_view *v, size_t i, double *x)
@@ -196,17 +205,17 @@ static double read_row(const struct linear_view *v, size_t i, double *x)
     return sqrt(square);
 }
 
-/* How often each of them comes; NULL: no memory. */
+/* How often each of the rows that are kept once comes; NULL: no memory. */
 static double *count_rows(const struct linear_view *v)
 {
     double *count = lanes_alloc(v->data.N, sizeof *count);
     for (size_t i = 0; count != NULL && i < v->inside->N; i++)
-        count[v->fold.which != NULL ? v->fold.which[i] : i] += 1.0;
+        count[v->fold.which[i]] += 1.0;
     return count;
 }
 
 /* Keeps the weights of some rows, and takes from the curvature what they add to the sum of all
- * terms. x: room for these rows. */
+ * terms. count NULL: every row comes once; x: room for these rows. */
 static void straighten_rows(struct linear_view *v, size_t at, size_t n, const double *count,
                             void *weight, double *x)
 {
@@ -217,7 +226,7 @@ static void straighten_rows(struct linear_view *v, size_t at, size_t n, const do
     find_weights(v, at, n, w, w);
     for (size_t k = 0; k < n; k++) {
         put(&v->data, weight, at + k, w[k]);
-        w[k] = -count[at + k] * get(&v->data, weight, at + k);
+        w[k] = -(count != NULL ? count[at + k] : 1.0) * get(&v->data, weight, at + k);
     }
     kernels->add_squares(v->curvature, p, x, w, n, v->data.columns);
 }
@@ -227,9 +236,10 @@ static void straighten_rows(struct linear_view *v, size_t at, size_t n, const do
 static bool fill_weights(struct linear_view *v)
 {
     size_t d = v->base.d, p = padded(d);
-    double *x = lanes_alloc(SQUARES_ROWS * p, sizeof *x), *count = count_rows(v);
+    bool folded = v->fold.which != NULL;
+    double *x = lanes_alloc(SQUARES_ROWS * p, sizeof *x), *count = folded ? count_rows(v) : NULL;
     void *weight = lanes_alloc(v->data.N, dataset_real_bytes(&v->data));
-    bool ok = x != NULL && count != NULL && weight != NULL;
+    bool ok = x != NULL && (!folded || count != NULL) && weight != NULL;
     for (size_t at = 0; ok && at < v->data.N; at += SQUARES_ROWS)
         straighten_rows(v, at, v->data.N - at < SQUARES_ROWS ? v->data.N - at : SQUARES_ROWS, count,
                         weight, x);

@@ -4,7 +4,8 @@
  *
  * With control variates in a dense frame, and psi known, terms of grad_batch are differences less
  * the line in x_i' A u that is nearest to them; all lines together are a part of grad_fixed, which
- * is linear in u anyhow. What is left shrinks with the square of the distance from the centre. */
+ * is linear in u anyhow. What is left of a row is what it says that is not linear over a posterior
+ * sd or two, which is the less the more rows there are. */
 #ifndef BARKER_CORE_LINEAR_VIEW_H
 #define BARKER_CORE_LINEAR_VIEW_H
 

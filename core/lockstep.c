@@ -22,7 +22,7 @@ struct crew {
     _Alignas(ALIGNMENT) double centre[BUNDLE_LANES]; /* of the frame, lane by lane */
     double columns[BUNDLE_LANES * BUNDLE_LANES];
     _Alignas(ALIGNMENT) double fixed[BUNDLE_LANES]; /* of the gradient, likewise */
-    double curvature[BUNDLE_LANES * BUNDLE_LANES];
+    double curvature[BUNDLE_LANES * BUNDLE_LANES], diagonal[BUNDLE_LANES];
 };
 
 /* ---- which chains ---- */
@@ -174,17 +174,16 @@ static void plan_fixed(struct crew *crew, const struct linear *l)
     struct walk *w = &crew->walk;
     if (l == NULL || l->constant == NULL)
         return;
-    memset(crew->curvature, 0, w->d * BUNDLE_LANES * sizeof *crew->curvature);
     for (size_t lane = 0; lane < BUNDLE_LANES; lane++) {
         size_t i = lane % w->slots;
         crew->fixed[lane] = l->constant[i];
+        crew->diagonal[lane] = l->curvature == NULL && i < w->d ? l->diagonal[i] : 0.0;
         for (size_t j = 0; l->curvature != NULL && j < w->d; j++)
             crew->curvature[j * BUNDLE_LANES + lane] = l->curvature[j * padded(w->d) + i];
-        if (l->curvature == NULL && i < w->d)
-            crew->curvature[i * BUNDLE_LANES + lane] = l->diagonal[i];
     }
     w->fixed = crew->fixed;
-    w->curvature = crew->curvature;
+    w->curvature = l->curvature != NULL ? crew->curvature : NULL;
+    w->diagonal = crew->diagonal;
 }
 
 #define NEAR_BYTES 49152

@@ -417,12 +417,23 @@ static enum err choose_centre(struct planning *p, struct err_info *info)
     return code == ERR_OK && !all ? measure_noise(p, target_of(p), &p->unit, info) : code;
 }
 
+static double noise_of_batch(const struct planning *p)
+{
+    return p->model->N == 0 ? p->model->noise_tau : p->unit * noise_share(p, (double)p->n);
+}
+
 /* The step that makes enough of the noise of the chosen batch. */
 static void fit_sigma(struct planning *p)
 {
-    double tau = p->model->N == 0 ? p->model->noise_tau : p->unit * noise_share(p, (double)p->n);
+    double tau = noise_of_batch(p);
     if (tau > 0.0)
         p->sigma = fmin(SIGMA_MOST, p->needed / tau);
+}
+
+/* Whether even the largest step makes too little of it. */
+static bool lacks_noise(const struct planning *p)
+{
+    return p->placed && p->sigma * noise_of_batch(p) < 0.9 * p->needed;
 }
 
 /* Noise that no batch can lower lowers the step. */
@@ -804,7 +815,12 @@ static bool everything_is_given(const struct plan_request *r)
 static void explain(struct planning *p)
 {
     const struct plan_request *r = p->request;
-    if (is_auto(p) && p->sigma > 0.0 && p->needed > 0.0)
+    if (is_auto(p) && p->sigma > 0.0 && lacks_noise(p))
+        planning_why(p,
+                     "step size: %.3g, with which draws spread less than the posterior: this "
+                     "variant lives on gradient noise, of which there is too little",
+                     p->sigma);
+    else if (is_auto(p) && p->sigma > 0.0 && p->needed > 0.0)
         planning_why(p, "step size: %.3g, with which the gradient noise spreads the draws",
                      p->sigma);
     else if (is_auto(p) && p->sigma > 0.0 && p->model->noise_heavy)
@@ -834,7 +850,7 @@ static void explain(struct planning *p)
         return;
     if (p->n == p->model->N)
         planning_why(p, "batch: full (%zu), as fewer rows would save little", p->n);
-    else if (p->needed > 0.0)
+    else if (p->needed > 0.0 && !lacks_noise(p))
         planning_why(p, "batch: %zu of %zu rows, whose noise the step size needs", p->n,
                      p->model->N);
     else if (can_meet_target(p) && p->placed)

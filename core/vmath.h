@@ -6,7 +6,7 @@
  * Stated errors (tested in tests/unit/vmath.c): vr_exp 2 ulp on [-708, 709.7], 0 below, infinity
  * above; vr_log 3 ulp on normal positive numbers and undefined on the rest; vr_log_any 3 ulp on
  * every number; vr_sincos 1e-15 absolute; vr_logistic 4 ulp where it exceeds 1e-305, and no less
- * than 3e-309. NaN gives NaN.
+ * than 5e-309. NaN gives NaN.
  */
 #ifndef BARKER_CORE_VMATH_H
 #define BARKER_CORE_VMATH_H

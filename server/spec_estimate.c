@@ -157,9 +157,9 @@ static uint64_t view_bytes(const struct job_spec *spec, const struct model *mode
     if (!spec_needs_plan(spec))
         return 0;
     if (dense)
-        matrix = multiply(multiply(2 * d, d), sizeof(double));
+        matrix = multiply(multiply(3 * d, d), sizeof(double));
     if (model->type->view != NULL)
-        rows = multiply(multiply(model->N, d + 1), sizeof(double));
+        rows = multiply(multiply(model->N, d + 3), sizeof(double));
     return add(matrix, rows);
 }
 
