@@ -132,7 +132,7 @@ INLINE vfi lane_move(const struct walk *w, enum barker_rule rule, struct bundle 
 INLINE vr running_tau(const struct walk *w, double *memory, vr tau, double correction)
 {
     vr m = vr_load(memory);
-    m += w->beta * (tau - m);
+    m = vr_fused(vr_set(w->beta), tau - m, m);
     *(vr *)(void *)memory = m;
     return m * correction;
 }
@@ -140,9 +140,9 @@ INLINE vr running_tau(const struct walk *w, double *memory, vr tau, double corre
 INLINE void lane_moments(struct bundle *b, size_t i, vr x, double inverse)
 {
     vr m = vr_load(b->mean + i), delta = x - m;
-    m += delta * inverse;
-    *(vr *)(void *)(b->mean + i) = m;
-    *(vr *)(void *)(b->m2 + i) += delta * (x - m);
+    m = vr_fused(delta, vr_set(inverse), m);
+    vr_store(b->mean + i, m);
+    vr_store(b->m2 + i, vr_fused(delta, x - m, vr_load(b->m2 + i)));
 }
 
 /* As vr_fused. */
@@ -326,14 +326,14 @@ INLINE vr part_tau(const struct walk *w, struct bundle *b, size_t i, double corr
 {
     double share = 1.0 / w->batch, unbiased = 1.0 / (w->batch - 1.0);
     vr s = vr_load(b->sum + i);
-    vr variance = (vr_load(b->sumsq + i) - s * share * s) * unbiased;
+    vr variance = vr_fused(s * -share, s, vr_load(b->sumsq + i)) * unbiased;
     return running_tau(w, b->tau + i, w->tau_scale * vr_sqrt(usable_variance(variance)),
                        correction);
 }
 
 INLINE vr part_gradient(const struct walk *w, const struct bundle *b, size_t i)
 {
-    return vr_load(b->fixed + i) + w->scale * vr_load(b->sum + i);
+    return vr_fused(vr_set(w->scale), vr_load(b->sum + i), vr_load(b->fixed + i));
 }
 
 INLINE vfi part_move(const struct walk *w, enum barker_rule rule, struct bundle *b,

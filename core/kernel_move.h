@@ -201,9 +201,9 @@ static void moments_(double *mean, double *m2, const double *x, double count, si
     double inverse = 1.0 / count;
     for (size_t i = 0; i < n; i += WIDTH) {
         vr v = vr_load(x + i), m = vr_load(mean + i), delta = v - m;
-        m += delta * inverse;
+        m = vr_fused(delta, vr_set(inverse), m);
         vr_store(mean + i, m);
-        vr_store(m2 + i, vr_load(m2 + i) + delta * (v - m));
+        vr_store(m2 + i, vr_fused(delta, v - m, vr_load(m2 + i)));
     }
 }
 
@@ -211,13 +211,13 @@ static void moments_(double *mean, double *m2, const double *x, double count, si
  * instead gives a tau that a running average can leave behind again; NaN terms show in g. */
 static inline vr usable_variance(vr x)
 {
-    return vr_select(vr_abs(x) <= vr_set(DBL_MAX), vr_positive(x), vr_set(DBL_MAX));
+    return vr_between(x, 0.0, DBL_MAX);
 }
 
 static inline void smooth_at(const struct running_tau *r, size_t i, vr tau)
 {
     vr m = vr_load(r->memory + i);
-    m += r->beta * (tau - m);
+    m = vr_fused(vr_set(r->beta), tau - m, m);
     vr_store(r->memory + i, m);
     vr_store(r->smooth + i, m * r->correction);
 }
@@ -238,10 +238,10 @@ static void estimate_(const struct batch_sums *sums, double *g, double *tau,
     double share = 1.0 / b.count, unbiased = 1.0 / (b.count - 1.0);
     for (size_t i = 0; i < b.n; i += WIDTH) {
         vr s = vr_load(b.sum + i);
-        vr_store(g + i, vr_load(g + i) + b.scale * s);
+        vr_store(g + i, vr_fused(vr_set(b.scale), s, vr_load(g + i)));
         if (tau == NULL && running == NULL)
             continue;
-        vr variance = (vr_load(b.sumsq + i) - s * share * s) * unbiased;
+        vr variance = vr_fused(s * -share, s, vr_load(b.sumsq + i)) * unbiased;
         vr sd = b.tau_scale * vr_sqrt(usable_variance(variance));
         if (tau != NULL)
             vr_store(tau + i, sd);

@@ -120,6 +120,23 @@ static inline vr vr_within(vr x, double low, double high)
 #endif
 }
 
+/* The same, but NaN becomes `high`. */
+static inline vr vr_between(vr x, double low, double high)
+{
+#if defined(__AVX512F__)
+    return (vr)_mm512_max_pd(_mm512_min_pd((__m512d)x, (__m512d)vr_set(high)),
+                             (__m512d)vr_set(low));
+#elif defined(__AVX__)
+    return (vr)_mm256_max_pd(_mm256_min_pd((__m256d)x, (__m256d)vr_set(high)),
+                             (__m256d)vr_set(low));
+#elif defined(__SSE2__)
+    return (vr)_mm_max_pd(_mm_min_pd((__m128d)x, (__m128d)vr_set(high)), (__m128d)vr_set(low));
+#else
+    x = vr_select(x <= vr_set(high), x, vr_set(high));
+    return vr_select(x >= vr_set(low), x, vr_set(low));
+#endif
+}
+
 static inline vd lanes_of(const vr part[PARTS])
 {
     union lanes u;
