@@ -124,6 +124,26 @@ Test(plan, a_large_regression_gets_control_variates_small_batches_and_a_dense_fr
     fixture_release(&f);
 }
 
+/* Where next to no noise is left: short rows come in sixteens whether they are wanted or not. */
+Test(plan, many_rows_are_taken_in_as_small_batches_as_pay)
+{
+    static const struct {
+        size_t columns, batch;
+    } cases[] = {{4, 16}, {20, 8}};
+    for (size_t k = 0; k < 2; k++) {
+        struct fixture f = {.params = {1.5}};
+        fixture_rows(&f.train, DATA_REGRESSION, PRECISION_SINGLE, 50000, cases[k].columns, 404);
+        fixture_init(&f, &model_logistic);
+        struct plan_request r = everything_auto(f.model);
+        struct plan *plan = made(&r);
+        cr_expect(plan->control);
+        cr_expect_eq(plan->batch_size, cases[k].batch, "%zu columns: %zu", cases[k].columns,
+                     (size_t)plan->batch_size);
+        plan_free(plan);
+        fixture_release(&f);
+    }
+}
+
 /* Covariates without a variance: few rows have most of the noise, and control variates help little.
  */
 static void heavy(struct fixture *f, const struct model_type *type)
@@ -184,6 +204,23 @@ Test(plan, what_lives_on_gradient_noise_gets_as_much_as_it_needs)
         runs(plan, &r);
         plan_free(plan);
     }
+    fixture_release(&f);
+}
+
+Test(plan, what_lives_on_gradient_noise_is_told_when_control_variates_leave_too_little)
+{
+    struct fixture f;
+    logistic(&f, 20000, 6);
+    struct plan_request r = everything_auto(f.model);
+    size_t variant = param_find(r.sampler->params, "variant");
+    param_defaults(r.sampler->params, params);
+    params[variant] = (double)param_choice(&r.sampler->params.specs[variant], "extreme");
+    r.estimator = ESTIMATOR_CONTROL;
+    struct plan *plan = made(&r);
+    cr_expect(plan->control);
+    cr_expect(says(plan, "of which there is too little"));
+    cr_expect_not(says(plan, "whose noise the step size needs"));
+    plan_free(plan);
     fixture_release(&f);
 }
 
