@@ -57,14 +57,16 @@ struct walk {
     const double *fixed, *curvature, *diagonal;
 };
 
-#define CROWD_GROUPS 32 /* of 16 rows */
+#define CROWD_GROUPS 32                /* of 16 rows */
+#define CROWD_ROWS   ((size_t)1 << 29) /* of data, at most */
 
 /* The minibatches of a bundle's chains. */
 struct crowd_rows {
-    size_t chains, n; /* rows in CROWD_GROUPS groups at most, half of that 8 wide */
-    const uint32_t *idx[BUNDLE_LANES / 4]; /* n each, and the last again up to a multiple of 16 */
-    /* As many of other chains that come next, to ask the memory for meanwhile; NULL: none. */
-    const uint32_t *next[BUNDLE_LANES / 4];
+    size_t chains, n;    /* rows in CROWD_GROUPS groups at most, half of that 8 wide */
+    const uint32_t *idx; /* n each, and any others up to a multiple of 16; aligned */
+    /* As many of other chains that come next, to ask the memory for meanwhile. */
+    const uint32_t *next;
+    size_t next_chains;
 };
 
 /* What happens once per iteration, whatever the number of bundles. */

@@ -21,21 +21,31 @@ static inline vr_bits product_of_halves(vr_bits a, vr_bits b)
 #endif
 }
 
-/* Rows from the words of a part of the generator's lanes, to its places in `out`. What is marked
- * must be rejected. */
-INLINE vfi stream_rows(struct stream *stream, size_t count, uint32_t N, uint32_t uneven,
-                       uint32_t *out)
+INLINE vfu smaller(vfu a, vfu b)
+{
+#if REGISTER == 64
+    return (vfu)_mm512_min_epu32((__m512i)a, (__m512i)b);
+#elif REGISTER == 32
+    return (vfu)_mm256_min_epu32((__m256i)a, (__m256i)b);
+#else
+    vfu less = (vfu)(a < b);
+    return (a & less) | (b & ~less);
+#endif
+}
+
+/* Rows from the words of a part of the generator's lanes, to its places in `out`; and the least of
+ * what was cut off and these: a word whose rest is below `uneven` must be rejected. */
+INLINE vfu stream_rows(struct stream *stream, size_t count, uint32_t N, vfu least, uint32_t *out)
 {
     vr_bits factor = (vr_bits){0} + N;
-    vfi rejected = {0};
     for (size_t k = 0; k < count; k += LANES) {
         vr_bits word = next(stream);
         vr_bits low = product_of_halves(word, factor), high = product_of_halves(word >> 32, factor);
-        vfu rest = low_halves(low, high), row = high_halves(low, high);
-        rejected |= rest < uneven;
+        vfu row = high_halves(low, high);
+        least = smaller(least, low_halves(low, high));
         memcpy(out + 2 * k, &row, sizeof row);
     }
-    return rejected;
+    return least;
 }
 
 /* Rows from the generator's next words, `count` of them; the generator itself stays. False when a
@@ -43,12 +53,12 @@ INLINE vfi stream_rows(struct stream *stream, size_t count, uint32_t N, uint32_t
 INLINE bool draw_rows(const struct rng *rng, size_t count, uint32_t N, uint32_t uneven,
                       uint32_t *out, struct stream after[PARTS])
 {
-    vfi rejected = {0};
+    vfu least = (vfu){0} - 1;
     for (size_t p = 0; p < PARTS; p++) {
         after[p] = stream_of(rng, p);
-        rejected |= stream_rows(&after[p], count, N, uneven, out + p * FLOATS);
+        least = stream_rows(&after[p], count, N, least, out + p * FLOATS);
     }
-    return !vf_any(rejected);
+    return !vf_any(least < uneven);
 }
 
 static bool rows_(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, uint32_t *out)
@@ -130,20 +140,32 @@ INLINE bool all_differ(const uint32_t *row)
     return !vf_any((vfi)(least == 0));
 }
 
-static bool few_rows_(struct rng *rng, const struct row_draw *draw)
+INLINE void copy_line(uint32_t *to, const uint32_t *from)
+{
+    for (size_t k = 0; k < PAD; k += FLOATS) {
+        vfu numbers = *(const vfu *)(const void *)(from + k);
+        memcpy(to + k, &numbers, sizeof numbers);
+    }
+}
+
+static bool few_rows_(struct rng *rng, const struct row_draw *draw, const uint16_t *which,
+                      uint32_t *restrict out)
 {
     _Alignas(ALIGNMENT) uint32_t row[ROW_DRAW_MOST];
     struct stream after[PARTS];
+    size_t n = draw->n;
     if (!draw_rows(rng, ROW_DRAW_MOST / 2, draw->N, draw->uneven, row, after) || !all_differ(row))
         return false;
     for (size_t p = 0; p < PARTS; p++)
         keep(rng, p, after[p]);
-    if (draw->which != NULL)
-        for (size_t k = 0; k < draw->n; k++)
-            draw->out[k] = draw->which[row[k]];
-    else
-        for (size_t k = 0; k < draw->n; k += PAD)
-            memcpy(draw->out + k, row + k, PAD * sizeof *row);
+    if (which != NULL) {
+        for (size_t k = 0; k < padded(n); k++)
+            out[k] = which[row[k]];
+        return true;
+    }
+    copy_line(out, row);
+    if (n > PAD)
+        copy_line(out + PAD, row + PAD);
     return true;
 }
 #else

@@ -47,12 +47,13 @@ struct places {
     unsigned shift;
     const uint32_t *idx;
     size_t at;
+    const uint32_t *eighths; /* of the bytes from x to each, unless NULL */
 };
 
 /* One by one, when it is loaded: sixteen addresses at once do not fit into registers. */
 INLINE const char *place(struct places p, size_t k)
 {
-    return row_of(p.x, p.shift, p.idx, p.at + k);
+    return p.eighths != NULL ? row_of(p.x, 3, p.eighths, k) : row_of(p.x, p.shift, p.idx, p.at + k);
 }
 
 /* The rows in lines, such that folding puts row k at place k. */
@@ -84,11 +85,10 @@ INLINE void records_load(struct places p, struct line x[4], struct line tail[4])
     }
 }
 
-/* All that a group needs: the rows that idx names from `at` on, or those from `at` on. */
-INLINE void rows_load(struct kind kind, const struct linear *l, bool tails, const uint32_t *idx,
-                      size_t at, struct line *x, struct link_rows *link)
+/* All that a group needs. */
+INLINE void places_load(struct kind kind, const struct linear *l, bool tails, struct places p,
+                        struct line *x, struct link_rows *link)
 {
-    struct places p = {linear_rows(l), row_shift(kind, tails), idx, at};
     if (kind.real == PRECISION_SINGLE && tails) {
         struct line tail[4];
         const char *row[GROUP_MAX];
@@ -104,7 +104,15 @@ INLINE void rows_load(struct kind kind, const struct linear *l, bool tails, cons
     } else {
         group_load(kind, p, x);
     }
-    link_load(kind.real, kind.logistic, l, idx != NULL ? idx + at : NULL, at, link);
+    link_load(kind.real, kind.logistic, l, p.idx != NULL ? p.idx + p.at : NULL, p.at, link);
+}
+
+/* The rows that idx names from `at` on, or those from `at` on. */
+INLINE void rows_load(struct kind kind, const struct linear *l, bool tails, const uint32_t *idx,
+                      size_t at, struct line *x, struct link_rows *link)
+{
+    struct places p = {linear_rows(l), row_shift(kind, tails), idx, at, NULL};
+    places_load(kind, l, tails, p, x, link);
 }
 
 INLINE struct line group_predict(struct kind kind, const struct line *x, struct line theta)
@@ -638,9 +646,9 @@ INLINE void short_predictor(struct kind kind, const struct dataset *data, const 
     size_t at = 0;
     for (; at + LANES <= n; at += LANES) {
         if (idx != NULL)
-            group_load(kind, (struct places){data->x, shift, idx, at}, x);
+            group_load(kind, (struct places){data->x, shift, idx, at, NULL}, x);
         else
-            group_load(kind, (struct places){data->x, shift, NULL, at}, x);
+            group_load(kind, (struct places){data->x, shift, NULL, at, NULL}, x);
         out = group_predict(kind, x, t);
         memcpy(eta + at, &out, sizeof out);
     }
@@ -651,7 +659,7 @@ INLINE void short_predictor(struct kind kind, const struct dataset *data, const 
         size_t i = at + k < n ? at + k : n - 1;
         row[k] = idx != NULL ? idx[i] : (uint32_t)i;
     }
-    group_load(kind, (struct places){data->x, shift, row, 0}, x);
+    group_load(kind, (struct places){data->x, shift, row, 0, NULL}, x);
     out = group_predict(kind, x, t);
     memcpy(eta + at, &out, (n - at) * sizeof *eta);
 }

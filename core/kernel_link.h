@@ -198,7 +198,7 @@ struct link_call {
 };
 
 /* theta NULL: 0. */
-static inline void link_begin(struct link_call *c, const struct linear *l, const double *theta)
+INLINE void link_begin(struct link_call *c, const struct linear *l, const double *theta)
 {
     struct law law = {.link = l->link, .psi = l->psi, .dof = l->dof};
     c->linear = l;

@@ -389,85 +389,122 @@ static bool bundle_step_(const struct walk *w, struct bundle *bundles, size_t co
 
 /* Groups of rows, those of the first chain first: step by step rather than chain by chain. */
 struct crowd {
-    struct line x[4 * CROWD_GROUPS], r[CROWD_GROUPS];
+    size_t groups, count; /* of a chain, of all */
+    _Alignas(ALIGNMENT) uint32_t here[16 * CROWD_GROUPS], next[16 * CROWD_GROUPS]; /* eighths */
+    struct line theta[BUNDLE_LANES / 4], x[4 * CROWD_GROUPS], r[CROWD_GROUPS];
     struct link_rows link[CROWD_GROUPS];
 };
 
-INLINE void crowd_fill(struct kind kind, struct crowd *c, const struct linear *l, bool tails,
-                       const struct crowd_rows *rows)
+/* How far from the first the rows of some groups lie, in eighths of bytes, of which the processor
+ * makes addresses without further ado. CROWD_ROWS of them can be told apart. */
+INLINE void count_eighths(struct kind kind, bool tails, const uint32_t *idx, size_t count,
+                          uint32_t *eighths)
 {
-    size_t lines = 4 * kind.quarters, groups = (rows->n + 15) / 16, q = 0;
+#pragma GCC unroll 1
+    for (size_t i = 0; i < 16 * count; i += FLOATS) {
+        vfu row = *(const vfu *)(const void *)(idx + i);
+        *(vfu *)(void *)(eighths + i) = row << (row_shift(kind, tails) - 3);
+    }
+}
+
+INLINE void crowd_begin(struct kind kind, struct crowd *c, bool tails,
+                        const struct crowd_rows *rows, const struct bundle *b)
+{
+    c->groups = (rows->n + 15) / 16;
+    c->count = rows->chains * c->groups;
+    count_eighths(kind, tails, rows->idx, c->count, c->here);
+    count_eighths(kind, tails, rows->next, rows->next_chains * c->groups, c->next);
 #pragma GCC unroll 1
     for (size_t k = 0; k < rows->chains; k++)
+        c->theta[k] = theta_line(kind, b->theta + 4 * kind.quarters * k);
+}
+
+INLINE void crowd_fill(struct kind kind, struct crowd *c, const struct linear *l, bool tails,
+                       const uint32_t *idx)
+{
 #pragma GCC unroll 1
-        for (size_t g = 0; g < groups; g++, q++)
-            rows_load(kind, l, tails, rows->idx[k] + 16 * g, 0, &c->x[q * lines], &c->link[q]);
+    for (size_t q = 0; q < c->count; q++) {
+        struct places p = {linear_rows(l), 0, idx + 16 * q, 0, &c->here[16 * q]};
+        places_load(kind, l, tails, p, &c->x[4 * kind.quarters * q], &c->link[q]);
+    }
 }
 
 /* What belongs to the rows of a group that comes later, and lies elsewhere. Apart, and seldom: its
  * loops take registers from everyone else's. */
-static __attribute__((noinline)) void crowd_ask_beside(const struct linear *l, const uint32_t *idx)
+static __attribute__((noinline)) void crowd_ask_beside(const struct linear *l,
+                                                       const uint32_t *eighths, unsigned shift)
 {
     for (size_t k = 0; l->offset != NULL && k < 16; k++)
-        __builtin_prefetch((const float *)l->offset + idx[k]);
+        __builtin_prefetch((const float *)l->offset + (eighths[k] >> shift));
     for (size_t k = 0; l->there != NULL && k < 16; k++)
-        __builtin_prefetch((const float *)l->there + idx[k]);
+        __builtin_prefetch((const float *)l->there + (eighths[k] >> shift));
 }
 
 /* The rows of a group that comes later. */
-INLINE void crowd_ask(struct kind kind, const struct linear *l, bool tails, const uint32_t *idx)
+INLINE void crowd_ask(struct kind kind, const struct linear *l, bool tails, const uint32_t *eighths)
 {
-    struct places p = {linear_rows(l), row_shift(kind, tails), idx, 0};
+    struct places p = {linear_rows(l), 0, NULL, 0, eighths};
     for (size_t k = 0; k < 16; k++)
         __builtin_prefetch(place(p, k));
     if (l->offset != NULL || l->there != NULL)
-        crowd_ask_beside(l, idx);
+        crowd_ask_beside(l, eighths, row_shift(kind, tails) - 3);
 }
 
 INLINE void crowd_residuals(struct kind kind, struct crowd *c, const struct linear *l, bool tails,
-                            const struct crowd_rows *rows, const struct bundle *b)
+                            const struct crowd_rows *rows)
 {
-    size_t lines = 4 * kind.quarters, groups = (rows->n + 15) / 16, q = 0;
+    const struct line *theta = c->theta;
+    size_t asked = rows->next_chains * c->groups, last = rows->n % 16;
     struct link_call call;
     link_begin(&call, l, NULL);
 #pragma GCC unroll 1
-    for (size_t k = 0; k < rows->chains; k++) {
-        struct line theta = theta_line(kind, b->theta + k * lines);
-#pragma GCC unroll 1
-        for (size_t g = 0; g < groups; g++, q++) {
-            struct line eta = group_predict(kind, &c->x[q * lines], theta);
-            if (rows->next[k] != NULL)
-                crowd_ask(kind, l, tails, rows->next[k] + 16 * g);
-            c->r[q] = link_slopes(kind.real, kind.logistic, &call, eta, &c->link[q]).eta;
+    for (size_t q = 0, left = c->groups; q < c->count; q++) {
+        struct line eta = group_predict(kind, &c->x[4 * kind.quarters * q], *theta);
+        if (q < asked)
+            crowd_ask(kind, l, tails, &c->next[16 * q]);
+        c->r[q] = link_slopes(kind.real, kind.logistic, &call, eta, &c->link[q]).eta;
+        if (--left == 0) {
+            left = c->groups;
+            theta++;
         }
-        if (rows->n % 16 != 0)
-            c->r[q - 1] = cut_off(kind.real, c->r[q - 1], rows->n % 16);
     }
+    for (size_t q = c->groups - 1; last != 0 && q < c->count; q += c->groups)
+        c->r[q] = cut_off(kind.real, c->r[q], last);
 }
 
 /* As total_add to zeros and total_fold. */
 INLINE void crowd_fold(struct kind kind, struct line x, double *sum)
 {
-    _Alignas(ALIGNMENT) double total[GROUP_MAX] = {0};
-    total_add(kind.real, total, x);
-    vd both = vd_load(total) + vd_load(total + LANES);
-    vd_half half[2];
-    memcpy(half, &both, sizeof half);
-    if (kind.quarters == 1)
-        *(vd_half *)(void *)sum = half[0] + half[1];
-    else
-        vd_store(sum, both);
+    const size_t half = LANES / 2;
+    vr total[2 * FPARTS];
+    for (size_t i = 0; i < FPARTS; i++) {
+        total[2 * i] = vf_low(x.part[i]) + vr_set(0.0);
+        total[2 * i + 1] = vf_high(x.part[i]) + vr_set(0.0);
+    }
+    for (size_t i = 0; i < PARTS; i++)
+        total[i] += total[PARTS + i];
+    if (kind.quarters == 1 && WIDTH > half) {
+        vd_half both[2];
+        memcpy(both, total, sizeof both);
+        *(vd_half *)(void *)sum = both[0] + both[1];
+    } else if (kind.quarters == 1) {
+        for (size_t i = 0; i * WIDTH < half; i++)
+            vr_store(sum + i * WIDTH, total[i] + total[PARTS / 2 + i]);
+    } else {
+        for (size_t i = 0; i < PARTS; i++)
+            vr_store(sum + i * WIDTH, total[i]);
+    }
 }
 
 INLINE void crowd_add(struct kind kind, const struct crowd *c, const struct crowd_rows *rows,
                       struct bundle *b, bool squares)
 {
-    size_t lines = 4 * kind.quarters, groups = (rows->n + 15) / 16, q = 0;
+    size_t lines = 4 * kind.quarters, q = 0;
 #pragma GCC unroll 1
     for (size_t k = 0; k < rows->chains; k++) {
         struct line_sums sums = {0};
 #pragma GCC unroll 1
-        for (size_t g = 0; g < groups; g++, q++) {
+        for (size_t end = q + c->groups; q < end; q++) {
             struct line_sums group = group_terms(kind, &c->x[q * lines], c->r[q], squares);
             sums.sum = line_add(kind.real, sums.sum, group.sum);
             if (squares)
@@ -483,12 +520,33 @@ INLINE void crowd_sums(struct kind kind, const struct linear *l, bool tails,
                        const struct crowd_rows *rows, struct bundle *b, bool squares)
 {
     struct crowd c;
-    crowd_fill(kind, &c, l, tails, rows);
-    crowd_residuals(kind, &c, l, tails, rows, b);
+    crowd_begin(kind, &c, tails, rows, b);
+    crowd_fill(kind, &c, l, tails, rows->idx);
+    crowd_residuals(kind, &c, l, tails, rows);
     if (squares)
         crowd_add(kind, &c, rows, b, true);
     else
         crowd_add(kind, &c, rows, b, false);
+}
+
+/* Short rows of a logistic regression. Where they are nothing but themselves (linear_turn), or
+ * straightened differences, the compiler is told, so that loops have no questions to ask. */
+INLINE void narrow_sums(const struct linear *l, const struct crowd_rows *rows, struct bundle *b,
+                        bool squares)
+{
+    const struct kind kind = {PRECISION_SINGLE, PRECISION_SINGLE, 1, true};
+    struct linear bare = {.link = LINK_LOGISTIC, .data = l->data, .turned = l->turned};
+    struct linear straight = {.link = LINK_LOGISTIC,
+                              .data = l->data,
+                              .tail = l->tail,
+                              .difference = true,
+                              .straight = true};
+    if (l->turned != NULL)
+        crowd_sums(kind, &bare, false, rows, b, squares);
+    else if (l->tail != NULL && l->straight)
+        crowd_sums(kind, &straight, true, rows, b, squares);
+    else
+        crowd_sums(kind, l, l->tail != NULL, rows, b, squares);
 }
 
 static void bundle_sums_(const struct linear *l, const struct crowd_rows *rows, struct bundle *b,
@@ -497,10 +555,8 @@ static void bundle_sums_(const struct linear *l, const struct crowd_rows *rows, 
     const enum precision p = PRECISION_SINGLE;
     bool logistic = l->link == LINK_LOGISTIC, narrow = l->data->stride == 4,
          tails = l->tail != NULL;
-    if (logistic && narrow && tails)
-        crowd_sums((struct kind){p, p, 1, true}, l, true, rows, b, squares);
-    else if (logistic && narrow)
-        crowd_sums((struct kind){p, p, 1, true}, l, false, rows, b, squares);
+    if (logistic && narrow)
+        narrow_sums(l, rows, b, squares);
     else if (logistic)
         crowd_sums((struct kind){p, p, 2, true}, l, tails, rows, b, squares);
     else if (narrow)

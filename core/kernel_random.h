@@ -164,14 +164,25 @@ static inline void normal_pair(vfu one, vfu other, vf *a, vf *b)
 
 /* The 32-bit words of which a pair of 64-bit words makes numbers: low halves of x and y side by
  * side, high halves likewise. */
+INLINE vfu side_by_side(vr_bits low, vr_bits high)
+{
+#if REGISTER == 64
+    return (vfu)_mm512_mask_mov_epi32((__m512i)low, 0xaaaa, (__m512i)high);
+#elif REGISTER == 32
+    return (vfu)_mm256_blend_epi32((__m256i)low, (__m256i)high, 0xaa);
+#else
+    return (vfu)((low & 0xffffffffULL) | (high & ~0xffffffffULL));
+#endif
+}
+
 INLINE vfu low_halves(vr_bits x, vr_bits y)
 {
-    return (vfu)((x & 0xffffffffULL) | (y << 32));
+    return side_by_side(x, y << 32);
 }
 
 INLINE vfu high_halves(vr_bits x, vr_bits y)
 {
-    return (vfu)((x >> 32) | (y & ~0xffffffffULL));
+    return side_by_side(x >> 32, y);
 }
 
 /* 32 normals from two words per lane: lane i makes the pairs (2i, 16 + 2i) from its first word and

@@ -243,6 +243,7 @@ static inline void source(const double *w, const double *rows, size_t columns, v
 static double log_sources_(const struct dataset *data, const uint32_t *idx, size_t n,
                            const double *W, double *scratch)
 {
+    const vi lane = {0, 1, 2, 3, 4, 5, 6, 7};
     size_t K = data->columns;
     struct log_sums s = log_sums();
     vr sizes[PARTS] = {0}, y[PARTS];
@@ -251,7 +252,7 @@ static double log_sources_(const struct dataset *data, const uint32_t *idx, size
         union {
             vi all;
             vr_mask part[PARTS];
-        } there = {.all = (vi){0, 1, 2, 3, 4, 5, 6, 7} < (int64_t)count};
+        } there = {.all = lane < (int64_t)count};
         gather_rows(data, idx, at, count, scratch);
         for (size_t k = 0; k < K; k++) {
             source(W + k * K, scratch, K, y);

@@ -137,9 +137,7 @@ enum triangle { TRIANGLE_LOWER, TRIANGLE_UPPER, TRIANGLE_NONE };
 /* n distinct rows of N, from ROW_DRAW_MOST random words of 32 bits. */
 struct row_draw {
     uint32_t N, uneven;
-    size_t n;              /* ROW_DRAW_MOST at most */
-    const uint16_t *which; /* which[i] is wanted instead of i; NULL: i */
-    uint32_t *out;         /* padded to PAD */
+    size_t n; /* ROW_DRAW_MOST at most */
 };
 
 struct kernels {
@@ -218,9 +216,11 @@ struct kernels {
      * of the generator, a multiple of LANES. False, and the generator as it was, when the lower
      * half of a product is less than `uneven`: then the words must be looked at one by one. */
     bool (*rows)(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, uint32_t *out);
-    /* The first n of these, if it is plain that they are distinct; false, and the generator as it
-     * was, when it is not. NULL: there is no such short cut. */
-    bool (*few_rows)(struct rng *rng, const struct row_draw *draw);
+    /* The first n of these, if it is plain that they are distinct, or what stands for them in
+     * `which`, unless it is NULL; any others up to a multiple of PAD. False, and the generator as
+     * it was, when it is not plain. NULL: there is no such short cut. */
+    bool (*few_rows)(struct rng *rng, const struct row_draw *draw, const uint16_t *which,
+                     uint32_t *out);
     /* sum and, with `squares`, sumsq of the bundle, as linear_gradient gives them chain by chain:
      * rows (those of the data, whatever `which` says) of single precision, 4 or 8 columns wide as
      * the bundle's slots, and psi known. */

@@ -16,9 +16,11 @@ struct crew {
     struct walk walk;
     struct bundle bundles[BUNDLES];
     struct rng batch[CREW / SHARE]; /* as they were, in case that the walk must be forgotten */
-    bool look;                      /* the first iteration looks at the noise */
-    const struct linear *linear;    /* sums are bundle_sums's; NULL: the model's */
-    bool near;                      /* its rows are in the first cache */
+    /* Minibatches, where sums are bundle_sums's. */
+    _Alignas(ALIGNMENT) uint32_t rows[BUNDLES][16 * CROWD_GROUPS];
+    bool look;                                       /* the first iteration looks at the noise */
+    const struct linear *linear;                     /* sums are bundle_sums's; NULL: the model's */
+    bool near;                                       /* its rows are in the first cache */
     _Alignas(ALIGNMENT) double centre[BUNDLE_LANES]; /* of the frame, lane by lane */
     double columns[BUNDLE_LANES * BUNDLE_LANES];
     _Alignas(ALIGNMENT) double fixed[BUNDLE_LANES]; /* of the gradient, likewise */
@@ -165,7 +167,7 @@ static const struct linear *plan_sums(const struct gradient *source)
     if (l == NULL || l->data->precision != PRECISION_SINGLE || l->data->stride > 8)
         return NULL;
     size_t groups = (source->batch.n + 15) / 16 * (BUNDLE_LANES / SHARE); /* of the narrowest */
-    return l->step == 0.0 && groups <= CROWD_GROUPS ? l : NULL;
+    return l->step == 0.0 && groups <= CROWD_GROUPS && l->data->N <= CROWD_ROWS ? l : NULL;
 }
 
 /* The fixed part of the gradient in lanes, where it is known to be linear. */
@@ -235,17 +237,31 @@ static size_t first_of(const struct crew *crew, size_t bundle)
     return at < crew->count ? at : crew->count;
 }
 
+/* For bundle_sums, side by side. */
+static void draw_crowd(struct crew *crew, size_t bundle, bool ask)
+{
+    struct minibatch *first = &crew->chains[0]->source.batch;
+    size_t apart = padded(first->n), to = first_of(crew, bundle + 1);
+    const uint16_t *which = crew->linear->which;
+    uint32_t *idx = crew->rows[bundle];
+    for (size_t at = first_of(crew, bundle); at < to; at++, idx += apart) {
+        minibatch_draw_which(first, &crew->chains[at]->rng[RNG_BATCH], which, idx);
+        if (ask)
+            linear_ask(crew->linear, idx, first->n);
+    }
+}
+
+/* `ask`: nobody asks the memory for them later. */
 static void draw_rows(struct crew *crew, size_t bundle, bool ask)
 {
     struct minibatch *first = &crew->chains[0]->source.batch;
-    const uint16_t *which = crew->linear != NULL ? crew->linear->which : NULL;
+    if (crew->linear != NULL) {
+        draw_crowd(crew, bundle, ask);
+        return;
+    }
     for (size_t at = first_of(crew, bundle); at < first_of(crew, bundle + 1); at++) {
-        struct gradient *gs = &crew->chains[at]->source;
-        minibatch_draw_which(first, &crew->chains[at]->rng[RNG_BATCH], which, gs->idx);
-        if (ask && which == NULL)
-            gradient_ask(gs);
-        for (size_t k = first->n; k < padded(first->n); k++)
-            gs->idx[k] = gs->idx[first->n - 1];
+        gradient_draw(&crew->chains[at]->source, first, &crew->chains[at]->rng[RNG_BATCH]);
+        gradient_ask(&crew->chains[at]->source);
     }
 }
 
@@ -290,15 +306,15 @@ static void sum_at_once(struct crew *crew, size_t bundle, size_t next, bool squa
     const struct walk *w = &crew->walk;
     struct bundle *b = &crew->bundles[bundle];
     size_t from = first_of(crew, bundle), to = first_of(crew, bundle + 1);
-    struct crowd_rows rows = {.chains = to - from, .n = crew->chains[from]->source.batch.n};
-    for (size_t at = first_of(crew, next); next != bundle && at < first_of(crew, next + 1); at++)
-        rows.next[at - first_of(crew, next)] = crew->chains[at]->source.idx;
-    for (size_t at = from, lane = 0; at < to; at++, lane += w->slots) {
+    struct crowd_rows rows = {.chains = to - from,
+                              .n = crew->chains[from]->source.batch.n,
+                              .idx = crew->rows[bundle],
+                              .next = crew->rows[next]};
+    if (next != bundle)
+        rows.next_chains = first_of(crew, next + 1) - first_of(crew, next);
+    for (size_t at = from, lane = 0; w->fixed == NULL && at < to; at++, lane += w->slots) {
         struct chain *c = crew->chains[at];
         const struct model *m = c->source.model;
-        rows.idx[at - from] = c->source.idx;
-        if (w->fixed != NULL)
-            continue;
         copy_lanes(c->before, b->theta + lane, w->slots);
         m->type->grad_fixed(m, c->before, c->g, c->source.work);
         copy_lanes(b->fixed + lane, c->g, w->slots);
@@ -328,7 +344,7 @@ static void sum_terms(struct crew *crew, size_t bundle, size_t next, bool look)
 static bool walk_by_rows(struct crew *crew, uint64_t n, bool look)
 {
     size_t last = crew->bundle_count - 1;
-    bool ahead = last > 0, ask = crew->linear == NULL, well = true;
+    bool ahead = last > 0, well = true;
     for (uint64_t t = 0; t < n && well; t++) {
         walk_on(&crew->walk);
         if (t == 0 || !ahead)
@@ -337,7 +353,7 @@ static bool walk_by_rows(struct crew *crew, uint64_t n, bool look)
             size_t next = k < last ? k + 1 : 0;
             bool more = ahead && (k < last || t + 1 < n);
             if (more)
-                draw_rows(crew, next, ask);
+                draw_rows(crew, next, false);
             sum_terms(crew, k, more && !crew->near ? next : k, look && t == 0);
         }
         well &= kernels->bundle_step(&crew->walk, crew->bundles, last + 1);

@@ -48,6 +48,8 @@ bool minibatch_init(struct minibatch *mb, size_t N, size_t n, bool replacement)
     } else if (distinct) {
         mb->stamp = calloc(N, 1);
     }
+    if (mb->low != NULL && mb->words == ROW_DRAW_MOST)
+        mb->few = (struct row_draw){.N = rows, .uneven = mb->uneven, .n = n};
     bool marks = mb->stamp || (mb->seen && (mb->low || n > FEW));
     if (mb->bits && mb->candidate && (!distinct || marks))
         return true;
@@ -202,17 +204,6 @@ static void replace(const uint16_t *which, size_t n, uint32_t *idx)
         idx[k] = which[idx[k]];
 }
 
-/* The rows of a small batch, nearly always, where the kernels can. */
-static inline bool draw_few(const struct minibatch *mb, struct rng *rng, const uint16_t *which,
-                            uint32_t *idx)
-{
-    if (mb->low == NULL || mb->words != ROW_DRAW_MOST || kernels->few_rows == NULL)
-        return false;
-    struct row_draw draw = {
-        .N = (uint32_t)mb->N, .uneven = mb->uneven, .n = mb->n, .which = which, .out = idx};
-    return kernels->few_rows(rng, &draw);
-}
-
 static void draw_distinct(struct minibatch *mb, struct rng *rng, const uint16_t *which,
                           size_t wanted, uint32_t *idx)
 {
@@ -247,16 +238,9 @@ static void draw_repeatedly(struct minibatch *mb, struct rng *rng, uint32_t *idx
     }
 }
 
-void minibatch_draw(struct minibatch *mb, struct rng *rng, uint32_t *idx)
+static __attribute__((noinline)) void draw_any(struct minibatch *mb, struct rng *rng,
+                                               const uint16_t *which, uint32_t *idx)
 {
-    minibatch_draw_which(mb, rng, NULL, idx);
-}
-
-void minibatch_draw_which(struct minibatch *mb, struct rng *rng, const uint16_t *which,
-                          uint32_t *idx)
-{
-    if (draw_few(mb, rng, which, idx))
-        return;
     if (mb->replacement) {
         draw_repeatedly(mb, rng, idx);
         replace(which, mb->n, idx);
@@ -270,4 +254,20 @@ void minibatch_draw_which(struct minibatch *mb, struct rng *rng, const uint16_t 
         }
         replace(which, mb->n, idx);
     }
+    for (size_t k = mb->n; k < padded(mb->n); k++)
+        idx[k] = idx[mb->n - 1];
+}
+
+/* The rows of a small batch are nearly always had from the kernels, where these can. */
+void minibatch_draw_which(struct minibatch *mb, struct rng *rng, const uint16_t *which,
+                          uint32_t *idx)
+{
+    if (mb->few.n == 0 || kernels->few_rows == NULL ||
+        !kernels->few_rows(rng, &mb->few, which, idx))
+        draw_any(mb, rng, which, idx);
+}
+
+void minibatch_draw(struct minibatch *mb, struct rng *rng, uint32_t *idx)
+{
+    minibatch_draw_which(mb, rng, NULL, idx);
 }

@@ -7,6 +7,7 @@
 #ifndef BARKER_CORE_MINIBATCH_H
 #define BARKER_CORE_MINIBATCH_H
 
+#include "core/kernels.h"
 #include "core/rng.h"
 
 #include <stdbool.h>
@@ -15,6 +16,7 @@ struct minibatch {
     size_t N, n;
     bool replacement;
     uint32_t uneven;     /* 2^32 mod N */
+    struct row_draw few; /* what kernels->few_rows takes, if it can; n 0: it cannot */
     size_t words;        /* random words of 32 bits that a batch takes, as a rule */
     uint8_t epoch;       /* of the stamps */
     uint8_t *stamp;      /* N bytes; NULL with replacement, for the full batch, or with: */
@@ -36,7 +38,8 @@ size_t minibatch_bytes(size_t N, size_t n, bool replacement);
 /* Fills idx[0..n) and may write up to the next multiple of PAD. Not for n == N without replacement:
  * the full batch draws nothing. */
 void minibatch_draw(struct minibatch *mb, struct rng *rng, uint32_t *idx);
-/* Fills it with which[i] instead of the index i. */
+/* Fills it with which[i] instead of the index i, unless `which` is NULL, and up to the next
+ * multiple of PAD with any of these. */
 void minibatch_draw_which(struct minibatch *mb, struct rng *rng, const uint16_t *which,
                           uint32_t *idx);
 

@@ -35,13 +35,19 @@ static inline void vf_store(float *p, vf x)
     *(vf *)(void *)p = x;
 }
 
-/* Whether a mask marks some lane. */
+/* Whether a mask marks some lane, or a part of one. */
 static inline bool vf_any(vfi mask)
 {
+#if REGISTER == 64
+    return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+#elif REGISTER == 32
+    return _mm256_testz_si256((__m256i)mask, (__m256i)mask) == 0;
+#else
     int32_t some = 0;
     for (size_t k = 0; k < FLOATS; k++)
         some |= mask[k];
     return some != 0;
+#endif
 }
 
 /* mask ? a : b, lane by lane; masks come from comparisons. */
