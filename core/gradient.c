@@ -9,13 +9,27 @@
 #define FAR_BYTES  ((size_t)4 << 20) /* of rows that the caches do not keep */
 #define WAIT_BYTES 32768             /* of rows that may wait in one while others are worked on */
 
-/* A minibatch drawn before its time, so that its rows are on their way meanwhile. It is what a
- * generator in the state `before` draws, and leaves it in the state `after`: if the generator moves
- * otherwise (in lockstep, by loading a state), it is not used, and drawn again. */
+/* Minibatches drawn before their time, so that their rows are on their way meanwhile: several small
+ * ones together, for what a row from far away costs is mostly that somebody waits for the first.
+ * Batch k is what a generator in state k draws, and leaves it in the next: if the generator moves
+ * otherwise (in lockstep, by loading a state), they are not used, and drawn again. */
 struct ahead {
-    struct rng before, after;
-    uint32_t rows[];
+    size_t used, count;
+    struct rng state[]; /* count + 1; then the rows, padded(n) apart */
 };
+
+#define AHEAD_ROWS 16 /* of small batches that are drawn together */
+
+static size_t ahead_count(size_t n)
+{
+    return n < AHEAD_ROWS ? AHEAD_ROWS / n : 1;
+}
+
+static uint32_t *ahead_rows(const struct gradient *gs, size_t k)
+{
+    struct rng *behind = gs->ahead->state + ahead_count(gs->batch.n) + 1;
+    return (uint32_t *)(void *)behind + k * padded(gs->batch.n);
+}
 
 /* For long rows, from far away: short ones are asked for in time by whoever draws them. */
 static bool draws_ahead(const struct model *m, size_t n)
@@ -29,7 +43,11 @@ static bool draws_ahead(const struct model *m, size_t n)
 
 static size_t ahead_bytes(const struct model *m, size_t n)
 {
-    return draws_ahead(m, n) ? sizeof(struct ahead) + n * sizeof(uint32_t) : 0;
+    size_t count = ahead_count(n);
+    if (!draws_ahead(m, n))
+        return 0;
+    return sizeof(struct ahead) + (count + 1) * sizeof(struct rng) +
+           count * padded(n) * sizeof(uint32_t);
 }
 
 size_t gradient_batch_bytes(const struct model *model, size_t n, bool replacement)
@@ -111,31 +129,48 @@ void gradient_parts(struct gradient *gs, const double *theta, double *g, bool sq
                         gs->work);
 }
 
-/* The same when the next rows are known, which is more than grad_batch wants to know. */
+/* The same when the next rows are known, which is more than grad_batch wants to know. Those of
+ * small batches have been asked for. */
 static void parts_ahead(struct gradient *gs, const double *theta, double *g, bool squares)
 {
     const struct model *m = gs->model;
+    const uint32_t *next = ahead_count(gs->batch.n) == 1 ? ahead_rows(gs, 0) : NULL;
     m->type->grad_fixed(m, theta, g, gs->work);
     linear_gradient(m->linear, &(struct linear_batch){.theta = theta,
                                                       .idx = gs->idx,
                                                       .n = gs->batch.n,
-                                                      .next = gs->ahead->rows,
+                                                      .next = next,
                                                       .sum = gs->sum,
                                                       .sumsq = squares ? gs->sumsq : NULL,
                                                       .work = gs->work});
 }
 
+static void fill_ahead(struct gradient *gs, const struct rng *rng)
+{
+    struct ahead *a = gs->ahead;
+    a->used = 0;
+    a->count = ahead_count(gs->batch.n);
+    a->state[0] = *rng;
+    for (size_t k = 0; k < a->count; k++) {
+        a->state[k + 1] = a->state[k];
+        minibatch_draw(&gs->batch, &a->state[k + 1], ahead_rows(gs, k));
+    }
+    for (size_t k = 0; a->count > 1 && k < a->count; k++) /* all at once: they wait together */
+        linear_ask_early(gs->model->linear, ahead_rows(gs, k), gs->batch.n);
+}
+
 static void draw_ahead(struct gradient *gs, struct rng *rng)
 {
     struct ahead *a = gs->ahead;
-    if (memcmp(&a->before, rng, sizeof *rng) == 0) {
-        memcpy(gs->idx, a->rows, gs->batch.n * sizeof *gs->idx);
-        *rng = a->after;
+    if (a->used < a->count && memcmp(&a->state[a->used], rng, sizeof *rng) == 0) {
+        memcpy(gs->idx, ahead_rows(gs, a->used), gs->batch.n * sizeof *gs->idx);
+        *rng = a->state[++a->used];
     } else {
         gradient_draw(gs, &gs->batch, rng);
+        a->used = a->count;
     }
-    a->before = a->after = *rng;
-    minibatch_draw(&gs->batch, &a->after, a->rows);
+    if (a->used == a->count)
+        fill_ahead(gs, rng);
 }
 
 static void draw_rows(struct gradient *gs, struct rng *rng)

@@ -20,7 +20,7 @@ struct gradient {
     struct minibatch batch;
     bool full;           /* n == N without replacement, or N == 0 */
     uint32_t *idx;       /* padded */
-    struct ahead *ahead; /* the next minibatch; NULL: it is not drawn ahead */
+    struct ahead *ahead; /* the next minibatches; NULL: they are not drawn ahead */
     bool first;          /* where the artificial noise is one number: the estimate takes the first
                           * of a word (rng_normal_of_two), and the next must take the second */
     double *sum, *sumsq; /* scratch: padded(d), and twice that for artificial noise */

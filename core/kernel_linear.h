@@ -563,12 +563,214 @@ INLINE void long_gradient(struct kind kind, struct link_call *c, const struct li
         block_ask(&b, data, batch->n);
 }
 
+/* ---- few long rows: a line of residuals is all there is ---- */
+
+static inline bool are_few(const struct linear *l, const struct linear_batch *batch)
+{
+    size_t G = l->data->precision == PRECISION_SINGLE ? 16 : 8;
+    return dataset_row_bytes(l->data) >= 64 && l->step == 0.0 && batch->idx != NULL &&
+           batch->n > 0 && batch->n <= G;
+}
+
+/* Row 4 i + q is element i of quarter q of their line: so folding leaves them, and not more than
+ * three are worked on in vain, which repeat the last one. */
+struct few {
+    size_t n, quads;
+    uint32_t row[GROUP_MAX];
+    const char *x[GROUP_MAX];
+};
+
+INLINE size_t few_place(enum precision p, size_t k)
+{
+    return line_elements(p) / 4 * (k % 4) + k / 4;
+}
+
+/* Asks the memory for a row. */
+INLINE void few_ask(const struct linear *l, uint32_t row, const char *x, size_t bytes, bool early)
+{
+    for (size_t j = 0; j < bytes; j += 64)
+        if (early)
+            __builtin_prefetch(x + j, 0, 2);
+        else
+            __builtin_prefetch(x + j);
+    if (l->tail_bytes != bytes)
+        ask_beside(l, row);
+}
+
+/* The rows of the next batch wait in the second cache. */
+INLINE void few_fill(struct few *f, const struct linear *l, const struct linear_batch *batch)
+{
+    size_t bytes = dataset_row_bytes(l->data), n = batch->n, k = 0;
+    bool ask = batch->next == NULL && l->data->N * bytes > NEAR_BYTES;
+    const uint32_t *idx = batch->idx, *next = batch->next;
+    const char *x = linear_rows(l);
+    f->n = n;
+    f->quads = (n + 3) / 4;
+    do {
+        uint32_t row = record_of(l, idx[k]);
+        f->row[k] = row;
+        f->x[k] = x + row * bytes;
+        if (ask)
+            few_ask(l, row, x + row * bytes, bytes, false);
+    } while (++k < n);
+    for (; k % 4 != 0; k++) {
+        f->row[k] = f->row[n - 1];
+        f->x[k] = f->x[n - 1];
+    }
+    for (k = 0; next != NULL && k < n; k++) {
+        uint32_t row = record_of(l, next[k]);
+        few_ask(l, row, x + row * bytes, bytes, true);
+    }
+}
+
+INLINE void few_clear(struct line four[4], size_t quads)
+{
+    for (size_t i = quads; i < 4; i++)
+        for (size_t k = 0; k < FPARTS; k++)
+            four[i].part[k] = vf_set(0.0f);
+}
+
+INLINE void few_tails(struct kind kind, const struct few *f, const struct linear *l,
+                      struct link_rows *out)
+{
+    const char *tail = l->tail;
+    size_t bytes = l->tail_bytes, i = 0;
+    struct line four[4];
+    do {
+        const uint32_t *row = f->row + 4 * i;
+        four[i] = line_of_quarters(tail + row[0] * bytes, tail + row[1] * bytes,
+                                   tail + row[2] * bytes, tail + row[3] * bytes);
+    } while (++i < f->quads);
+    few_clear(four, i);
+    tails_turn(kind.logistic, four, out);
+}
+
+INLINE struct line few_predict(struct kind kind, const struct few *f, const void *theta,
+                               size_t lines)
+{
+    struct line sum[4];
+    size_t i = 0;
+    do
+        sum[i] = quad_predict(kind, f->x + 4 * i, theta, lines);
+    while (++i < f->quads);
+    few_clear(sum, i);
+    return fold_elements(kind.real, sum);
+}
+
+INLINE struct line few_residuals(struct kind kind, const struct few *f, const struct link_call *c,
+                                 struct line eta)
+{
+    const struct linear *l = c->linear;
+    const enum precision p = kind.real;
+    if (p == PRECISION_SINGLE && l->tail != NULL && (l->difference || !kind.logistic)) {
+        struct link_rows rows;
+        few_tails(kind, f, l, &rows);
+        return link_slopes(p, kind.logistic, c, eta, &rows).eta;
+    }
+    struct link_rows rows = {0};
+    uint32_t row[GROUP_MAX];
+    for (size_t k = 0; k < line_elements(p); k++)
+        row[few_place(p, k)] = f->row[k < f->n ? k : 0];
+    if (p == PRECISION_SINGLE && l->tail != NULL)
+        few_tails(kind, f, l, &rows);
+    link_load(p, kind.logistic, l, row, 0, &rows);
+    return link_slopes(p, kind.logistic, c, eta, &rows).eta;
+}
+
+/* total = 0 + x, element by element. */
+INLINE void total_set(enum precision p, double *total, struct line x)
+{
+    for (size_t i = 0; i < FPARTS; i++) {
+        vr *at = (vr *)(void *)(total + i * (p == PRECISION_SINGLE ? FLOATS : WIDTH));
+        at[0] = vr_set(0.0) + (p == PRECISION_SINGLE ? vf_low(x.part[i]) : (vr)x.part[i]);
+        if (p == PRECISION_SINGLE)
+            at[1] = vr_set(0.0) + vf_high(x.part[i]);
+    }
+}
+
+/* As block_add_lines, to zeros. `r` are residuals, those of rows that are not there 0. */
+INLINE void few_add_lines(struct kind kind, const struct few *f, const char *r, size_t j,
+                          size_t many, const struct linear_batch *batch, bool squares)
+{
+    size_t G = line_elements(kind.real), size = 64 / G;
+    struct line sum[2] = {0}, square[2] = {0};
+#pragma GCC unroll 1
+    for (size_t t = 0; t < f->quads; t++)
+#pragma GCC unroll 4
+        for (size_t q = 0; q < 4; q++) {
+            const char *row = f->x[4 * t + q];
+            struct line one = line_set(kind.real, r + q * 16 + t * size);
+            for (size_t i = 0; i < many; i++) {
+                struct line x = row_line(kind, row, j + i), term = line_multiply(kind.real, one, x);
+                sum[i] = line_fused(kind.real, one, x, sum[i]);
+                if (squares)
+                    square[i] = line_fused(kind.real, term, term, square[i]);
+            }
+        }
+    for (size_t i = 0; i < many; i++) {
+        total_set(kind.real, batch->sum + (j + i) * G, sum[i]);
+        if (squares)
+            total_set(kind.real, batch->sumsq + (j + i) * G, square[i]);
+    }
+}
+
+INLINE void few_add(struct kind kind, const struct few *f, const char *r, size_t lines,
+                    const struct linear_batch *batch, bool squares)
+{
+    size_t j = 0;
+    for (; j + 2 <= lines; j += 2)
+        few_add_lines(kind, f, r, j, 2, batch, squares);
+    if (j < lines)
+        few_add_lines(kind, f, r, j, 1, batch, squares);
+}
+
+INLINE void few_gradient(struct kind kind, const struct link_call *c,
+                         const struct linear_batch *batch, const void *theta)
+{
+    const enum precision p = kind.real;
+    size_t lines = dataset_row_bytes(c->linear->data) / 64, size = 64 / line_elements(p);
+    _Alignas(ALIGNMENT) char r[64];
+    struct few f;
+    few_fill(&f, c->linear, batch);
+    line_store(r, few_residuals(kind, &f, c, few_predict(kind, &f, theta, lines)));
+    for (size_t k = f.n; k % 4 != 0; k++)
+        memset(r + few_place(p, k) * size, 0, size);
+    if (batch->sumsq != NULL)
+        few_add(kind, &f, r, lines, batch, true);
+    else
+        few_add(kind, &f, r, lines, batch, false);
+}
+
+/* Functions of their own: among all others they would not get registers. */
+#define FEW(name, p, logistic)                                                          \
+    static __attribute__((noinline)) void name(                                         \
+        const struct link_call *c, const struct linear_batch *batch, const void *theta) \
+    {                                                                                   \
+        few_gradient((struct kind){p, p, 4, logistic}, c, batch, theta);                \
+    }
+FEW(few_single_logistic, PRECISION_SINGLE, true)
+FEW(few_single_others, PRECISION_SINGLE, false)
+FEW(few_double_logistic, PRECISION_DOUBLE, true)
+FEW(few_double_others, PRECISION_DOUBLE, false)
+#undef FEW
+
+INLINE void few_of_rows(struct kind kind, const struct link_call *c,
+                        const struct linear_batch *batch, const void *theta)
+{
+    if (kind.real == PRECISION_SINGLE)
+        (kind.logistic ? few_single_logistic : few_single_others)(c, batch, theta);
+    else
+        (kind.logistic ? few_double_logistic : few_double_others)(c, batch, theta);
+}
+
 /* ---- one entry for all ---- */
 
 INLINE void gradient_of_rows(struct kind kind, struct link_call *c,
                              const struct linear_batch *batch, const void *theta)
 {
-    if (kind.quarters >= 4 && batch->sumsq != NULL)
+    if (kind.quarters >= 4 && are_few(c->linear, batch))
+        few_of_rows(kind, c, batch, theta);
+    else if (kind.quarters >= 4 && batch->sumsq != NULL)
         long_gradient(kind, c, batch, theta, true);
     else if (kind.quarters >= 4)
         long_gradient(kind, c, batch, theta, false);
@@ -602,8 +804,8 @@ INLINE void gradient_of_data(bool logistic, struct link_call *c, const struct li
         float *theta = batch->work;
         for (size_t j = 0; j < data->stride; j++)
             theta[j] = (float)batch->theta[j];
-        for (size_t j = data->columns; j < data->stride; j++) /* tails are not covariates */
-            theta[j] = 0.0f;
+        float *last = theta + data->stride - 16; /* tails are not covariates */
+        line_store(last, cut_off(single, line_load(last), data->columns - (data->stride - 16)));
         gradient_of_rows((struct kind){single, single, 4, logistic}, c, batch, theta);
     }
 }
@@ -618,12 +820,14 @@ static inline void clear_behind(const struct linear *l, double *sum)
 
 static void linear_gradient_(const struct linear *l, const struct linear_batch *batch)
 {
-    size_t columns = l->data->columns;
-    size_t width = padded(columns + (l->step != 0.0)) * sizeof *batch->sum;
+    size_t columns = l->data->columns, width = padded(columns + (l->step != 0.0));
+    size_t from =
+        are_few(l, batch) ? l->data->stride : 0; /* few rows begin their sums themselves */
     struct link_call c;
-    memset(batch->sum, 0, width);
-    if (batch->sumsq != NULL)
-        memset(batch->sumsq, 0, width);
+    if (from < width)
+        memset(batch->sum + from, 0, (width - from) * sizeof *batch->sum);
+    if (from < width && batch->sumsq != NULL)
+        memset(batch->sumsq + from, 0, (width - from) * sizeof *batch->sumsq);
     link_begin(&c, l, batch->theta);
     if (l->link == LINK_LOGISTIC)
         gradient_of_data(true, &c, batch);

@@ -271,15 +271,14 @@ static double dot_(const double *a, const double *b, size_t n)
     return vd_sum(lanes_of(sum));
 }
 
-#define TRIANGLE_MOST (4 * LANES / WIDTH < 8 ? 4 * LANES / WIDTH : 8) /* registers of sums */
+#define EIGHTS (4 * PARTS <= 8 ? 4 : 2) /* of numbers whose sums fit into registers */
 
-/* `many` registers of the result at once: their additions overlap. */
-static inline __attribute__((always_inline)) void triangle_part(const double *matrix,
-                                                                const double *x, const double *base,
-                                                                size_t from, size_t to, size_t p,
-                                                                size_t many, double *out)
+/* `eights` of the result at once: their additions overlap. */
+INLINE void triangle_part(const double *matrix, const double *x, const double *base, size_t from,
+                          size_t to, size_t p, size_t eights, double *out)
 {
-    vr sum[TRIANGLE_MOST] = {{0}};
+    vr sum[EIGHTS * PARTS] = {{0}};
+    size_t many = eights * PARTS;
     for (size_t k = 0; base != NULL && k < many; k++)
         sum[k] = vr_load(base + k * WIDTH);
     for (size_t j = from; j < to; j++)
@@ -289,25 +288,40 @@ static inline __attribute__((always_inline)) void triangle_part(const double *ma
         vr_store(out + k * WIDTH, sum[k]);
 }
 
-/* In blocks of 32 numbers, whose last may be shorter. */
+/* With their number a constant. */
+INLINE void triangle_block(const double *matrix, const double *x, const double *base, size_t from,
+                           size_t to, size_t p, size_t eights, double *out)
+{
+    if (EIGHTS > 2 && eights == 4)
+        triangle_part(matrix, x, base, from, to, p, EIGHTS, out);
+    else if (EIGHTS > 2 && eights == 3)
+        triangle_part(matrix, x, base, from, to, p, EIGHTS - 1, out);
+    else if (eights == 2)
+        triangle_part(matrix, x, base, from, to, p, 2, out);
+    else
+        triangle_part(matrix, x, base, from, to, p, 1, out);
+}
+
+/* In blocks of at most four eights, and no smaller than need be: a small one waits for its
+ * additions. */
 static void triangle_(const double *matrix, const double *x, const double *base, size_t d,
                       enum triangle kind, double *out)
 {
-    const size_t block = 4 * LANES, most = TRIANGLE_MOST * WIDTH;
-    size_t p = padded(d), all = (d + LANES - 1) / LANES * LANES;
-    for (size_t at = 0; at < all; at += block) {
-        size_t end = at + block < all ? at + block : all, k = at;
+    size_t p = padded(d), left = (d + LANES - 1) / LANES, at = 0;
+    for (size_t blocks = (left + 3) / 4, end; blocks > 0; blocks--) {
+        size_t eights = blocks > 1 ? (left + blocks - 1) / blocks : left;
+        left -= eights;
+        end = at + eights * LANES;
         size_t from = kind == TRIANGLE_UPPER ? at : 0;
-        size_t to = kind == TRIANGLE_LOWER && at + block < d ? at + block : d;
-        for (; k + most <= end; k += most)
-            triangle_part(matrix + k, x, base != NULL ? base + k : NULL, from, to, p, TRIANGLE_MOST,
-                          out + k);
-        for (; k < end; k += LANES)
-            triangle_part(matrix + k, x, base != NULL ? base + k : NULL, from, to, p, PARTS,
-                          out + k);
+        size_t to = kind == TRIANGLE_LOWER && end < d ? end : d;
+        for (size_t some; at < end; at += some * LANES) {
+            some = (end - at) / LANES < EIGHTS ? (end - at) / LANES : EIGHTS;
+            triangle_block(matrix + at, x, base != NULL ? base + at : NULL, from, to, p, some,
+                           out + at);
+        }
     }
-    for (size_t i = all; i < p; i++)
-        out[i] = 0.0;
+    for (; at < p; at++)
+        out[at] = 0.0;
 }
 
 #define SQUARES_MOST 4 /* registers of a line at once */

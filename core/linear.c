@@ -173,6 +173,18 @@ void linear_ask(const struct linear *l, const uint32_t *idx, size_t n)
     ask_for(l->weight, real, data->N, idx, n);
 }
 
+void linear_ask_early(const struct linear *l, const uint32_t *idx, size_t n)
+{
+    size_t bytes = dataset_row_bytes(l->data);
+    const char *rows = linear_rows(l);
+    for (size_t k = 0; k < n; k++) {
+        for (size_t j = 0; j < bytes; j += 64)
+            __builtin_prefetch(rows + idx[k] * bytes + j, 0, 2);
+        if (l->tail != NULL && l->tail_bytes != bytes)
+            __builtin_prefetch(l->tail + idx[k] * l->tail_bytes, 0, 2);
+    }
+}
+
 void linear_predictor(const struct dataset *data, const double *theta, const uint32_t *idx,
                       size_t n, double *eta)
 {

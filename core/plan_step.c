@@ -31,7 +31,7 @@
 #define PLAIN_ROWS   512  /* ... where they are looked at one by one, or as many as ... */
 #define PLAIN_WORK   4e6  /* ... so many multiplications allow */
 #define BATCH_LEAST  16
-#define BATCH_LONG   8    /* of rows that fill registers one by one */
+#define BATCH_LONG   2    /* of rows that fill registers one by one */
 #define FULL_IS_NEAR 3.0  /* the full batch is taken when it costs at most so many times more */
 #define ATYPICAL     10.0 /* energy: the chains do not live around this centre */
 #define PILOT_SHARE  0.05 /* of the seconds of the target */
@@ -107,16 +107,26 @@ static double noise_ratio(const struct planning *p, double unit, double sigma, d
     return sigma * unit * noise_share(p, n) / noise_most(p, sigma, n);
 }
 
+static bool has_long_rows(const struct planning *p)
+{
+    const struct linear *l = p->model->linear;
+    return l != NULL && dataset_row_bytes(l->data) >= 64;
+}
+
+/* Of an iteration, in about 3 ns: what all rows cost once, and each of them. Chains of long rows
+ * walk alone, with a product of a matrix and a vector or two where there is a centre. */
 static double cost_of(const struct planning *p, double n)
 {
     double twice = p->plan->control && p->model->type->view == NULL ? 2.0 : 1.0;
-    return (double)p->model->d + 20.0 + twice * p->model->term_cost * n;
+    double d = (double)p->model->d, once = d + 20.0;
+    if (has_long_rows(p))
+        once = d + 70.0 + (p->plan->control ? 0.03 * d * d : 0.0);
+    return once + twice * p->model->term_cost * n;
 }
 
 static double batch_least(const struct planning *p)
 {
-    const struct linear *l = p->model->linear;
-    return l != NULL && dataset_row_bytes(l->data) >= 64 ? BATCH_LONG : BATCH_LEAST;
+    return has_long_rows(p) ? BATCH_LONG : BATCH_LEAST;
 }
 
 /* The smallest batch within the tolerance, or N. */
@@ -124,7 +134,7 @@ static size_t batch_for(const struct planning *p, double unit, double sigma)
 {
     double N = (double)p->model->N, n = batch_least(p);
     while (n < N && noise_ratio(p, unit, sigma, n) > 1.0)
-        n = fmax(n + 8.0, 8.0 * ceil(1.1 * n / 8.0));
+        n = n < 8.0 ? 2.0 * n : fmax(n + 8.0, 8.0 * ceil(1.1 * n / 8.0));
     bool near = cost_of(p, N) <= FULL_IS_NEAR * cost_of(p, n);
     return n >= N || (near && p->needed == 0.0) ? p->model->N : (size_t)n;
 }
@@ -145,7 +155,8 @@ static double square_for(const struct planning *p, double unit, double n)
 static size_t best_batch(const struct planning *p, double unit, double *sigma)
 {
     double N = (double)p->model->N, best = 0.0, chosen = N;
-    for (double n = batch_least(p); n < N; n = 16.0 * ceil(1.05 * (n + 1.0) / 16.0)) {
+    for (double n = batch_least(p), more; n < N; n = more) {
+        more = n < 8.0 ? 2.0 * n : 16.0 * ceil(1.05 * (n + 1.0) / 16.0);
         double pace = square_for(p, unit, n) / cost_of(p, n);
         if (pace > best) {
             best = pace;

@@ -124,21 +124,24 @@ Test(plan, a_large_regression_gets_control_variates_small_batches_and_a_dense_fr
     fixture_release(&f);
 }
 
-/* Where next to no noise is left: short rows come in sixteens whether they are wanted or not. */
+/* The more rows, the less noise is left. Short rows come in sixteens whether they are wanted or
+ * not.
+ */
 Test(plan, many_rows_are_taken_in_as_small_batches_as_pay)
 {
     static const struct {
-        size_t columns, batch;
-    } cases[] = {{4, 16}, {20, 8}};
-    for (size_t k = 0; k < 2; k++) {
+        size_t rows, columns, batch;
+    } cases[] = {{50000, 4, 16}, {5000, 20, 8}, {50000, 20, 4}, {200000, 20, 2}};
+    for (size_t k = 0; k < 4; k++) {
         struct fixture f = {.params = {1.5}};
-        fixture_rows(&f.train, DATA_REGRESSION, PRECISION_SINGLE, 50000, cases[k].columns, 404);
+        fixture_rows(&f.train, DATA_REGRESSION, PRECISION_SINGLE, cases[k].rows, cases[k].columns,
+                     404);
         fixture_init(&f, &model_logistic);
         struct plan_request r = everything_auto(f.model);
         struct plan *plan = made(&r);
         cr_expect(plan->control);
-        cr_expect_eq(plan->batch_size, cases[k].batch, "%zu columns: %zu", cases[k].columns,
-                     (size_t)plan->batch_size);
+        cr_expect_eq(plan->batch_size, cases[k].batch, "%zu rows of %zu: %zu", cases[k].rows,
+                     cases[k].columns, (size_t)plan->batch_size);
         plan_free(plan);
         fixture_release(&f);
     }
