@@ -3,6 +3,7 @@
 #define BARKER_CORE_KERNEL_INDEX_H
 
 #include "core/kernel_random.h"
+#include "core/minibatch.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -132,13 +132,7 @@ enum triangle { TRIANGLE_LOWER, TRIANGLE_UPPER, TRIANGLE_NONE };
 
 #define SQUARES_ROWS 32 /* that add_squares takes at most */
 
-#define ROW_DRAW_MOST 32
-
-/* n distinct rows of N, from ROW_DRAW_MOST random words of 32 bits. */
-struct row_draw {
-    uint32_t N, uneven;
-    size_t n; /* ROW_DRAW_MOST at most */
-};
+struct row_draw; /* core/minibatch.h */
 
 struct kernels {
     const char *isa;

@@ -7,10 +7,17 @@
 #ifndef BARKER_CORE_MINIBATCH_H
 #define BARKER_CORE_MINIBATCH_H
 
-#include "core/kernels.h"
 #include "core/rng.h"
 
 #include <stdbool.h>
+
+#define ROW_DRAW_MOST 32
+
+/* n distinct rows of N, from ROW_DRAW_MOST random words of 32 bits. */
+struct row_draw {
+    uint32_t N, uneven;
+    size_t n; /* ROW_DRAW_MOST at most */
+};
 
 struct minibatch {
     size_t N, n;
