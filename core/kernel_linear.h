@@ -741,36 +741,12 @@ INLINE void few_gradient(struct kind kind, const struct link_call *c,
         few_add(kind, &f, r, lines, batch, false);
 }
 
-/* Functions of their own: among all others they would not get registers. */
-#define FEW(name, p, logistic)                                                          \
-    static __attribute__((noinline)) void name(                                         \
-        const struct link_call *c, const struct linear_batch *batch, const void *theta) \
-    {                                                                                   \
-        few_gradient((struct kind){p, p, 4, logistic}, c, batch, theta);                \
-    }
-FEW(few_single_logistic, PRECISION_SINGLE, true)
-FEW(few_single_others, PRECISION_SINGLE, false)
-FEW(few_double_logistic, PRECISION_DOUBLE, true)
-FEW(few_double_others, PRECISION_DOUBLE, false)
-#undef FEW
-
-INLINE void few_of_rows(struct kind kind, const struct link_call *c,
-                        const struct linear_batch *batch, const void *theta)
-{
-    if (kind.real == PRECISION_SINGLE)
-        (kind.logistic ? few_single_logistic : few_single_others)(c, batch, theta);
-    else
-        (kind.logistic ? few_double_logistic : few_double_others)(c, batch, theta);
-}
-
 /* ---- one entry for all ---- */
 
-INLINE void gradient_of_rows(struct kind kind, struct link_call *c,
-                             const struct linear_batch *batch, const void *theta)
+INLINE void rows_gradient(struct kind kind, struct link_call *c, const struct linear_batch *batch,
+                          const void *theta)
 {
-    if (kind.quarters >= 4 && are_few(c->linear, batch))
-        few_of_rows(kind, c, batch, theta);
-    else if (kind.quarters >= 4 && batch->sumsq != NULL)
+    if (kind.quarters >= 4 && batch->sumsq != NULL)
         long_gradient(kind, c, batch, theta, true);
     else if (kind.quarters >= 4)
         long_gradient(kind, c, batch, theta, false);
@@ -780,34 +756,64 @@ INLINE void gradient_of_rows(struct kind kind, struct link_call *c,
         short_gradient(kind, c, batch, false);
 }
 
+/* Functions of their own: in one they would not get the registers that they need. */
+#define OF_KIND(name, gradient, p, quarters)                                      \
+    static __attribute__((noinline)) void name##_logistic(                        \
+        struct link_call *c, const struct linear_batch *batch, const void *theta) \
+    {                                                                             \
+        gradient((struct kind){p, p, quarters, true}, c, batch, theta);           \
+    }                                                                             \
+    static __attribute__((noinline)) void name##_other(                           \
+        struct link_call *c, const struct linear_batch *batch, const void *theta) \
+    {                                                                             \
+        gradient((struct kind){p, p, quarters, false}, c, batch, theta);          \
+    }
+OF_KIND(single_quarter, rows_gradient, PRECISION_SINGLE, 1)
+OF_KIND(single_half, rows_gradient, PRECISION_SINGLE, 2)
+OF_KIND(single_long, rows_gradient, PRECISION_SINGLE, 4)
+OF_KIND(single_few, few_gradient, PRECISION_SINGLE, 4)
+OF_KIND(double_half, rows_gradient, PRECISION_DOUBLE, 2)
+OF_KIND(double_long, rows_gradient, PRECISION_DOUBLE, 4)
+OF_KIND(double_few, few_gradient, PRECISION_DOUBLE, 4)
+#undef OF_KIND
+
 /* The sum over the elements of a line, of either precision. */
 static inline double slopes_fold(const double *total)
 {
     return vd_sum(vd_load(total) + vd_load(total + LANES));
 }
 
-INLINE void gradient_of_data(bool logistic, struct link_call *c, const struct linear_batch *batch)
+/* theta in single precision; tails are not covariates. */
+static inline const float *narrow_theta(const struct dataset *data,
+                                        const struct linear_batch *batch)
 {
-    const enum precision single = PRECISION_SINGLE, wide = PRECISION_DOUBLE;
+    const enum precision single = PRECISION_SINGLE;
+    float *theta = batch->work, *last = theta + data->stride - 16;
+    for (size_t j = 0; j < data->stride; j++)
+        theta[j] = (float)batch->theta[j];
+    line_store(last, cut_off(single, line_load(last), data->columns - (data->stride - 16)));
+    return theta;
+}
+
+static inline void gradient_of_data(struct link_call *c, const struct linear_batch *batch)
+{
     const struct dataset *data = c->linear->data;
+    bool logistic = c->linear->link == LINK_LOGISTIC, single = data->precision == PRECISION_SINGLE;
     size_t quarters = dataset_row_bytes(data) / 16;
-    if (data->precision == PRECISION_DOUBLE) {
-        if (quarters == 2)
-            gradient_of_rows((struct kind){wide, wide, 2, logistic}, c, batch, batch->theta);
-        else
-            gradient_of_rows((struct kind){wide, wide, 4, logistic}, c, batch, batch->theta);
-    } else if (quarters == 1) {
-        gradient_of_rows((struct kind){single, single, 1, logistic}, c, batch, NULL);
-    } else if (quarters == 2) {
-        gradient_of_rows((struct kind){single, single, 2, logistic}, c, batch, NULL);
-    } else {
-        float *theta = batch->work;
-        for (size_t j = 0; j < data->stride; j++)
-            theta[j] = (float)batch->theta[j];
-        float *last = theta + data->stride - 16; /* tails are not covariates */
-        line_store(last, cut_off(single, line_load(last), data->columns - (data->stride - 16)));
-        gradient_of_rows((struct kind){single, single, 4, logistic}, c, batch, theta);
-    }
+    if (quarters == 1)
+        (logistic ? single_quarter_logistic : single_quarter_other)(c, batch, NULL);
+    else if (quarters == 2 && single)
+        (logistic ? single_half_logistic : single_half_other)(c, batch, NULL);
+    else if (quarters == 2)
+        (logistic ? double_half_logistic : double_half_other)(c, batch, NULL);
+    else if (are_few(c->linear, batch) && single)
+        (logistic ? single_few_logistic : single_few_other)(c, batch, narrow_theta(data, batch));
+    else if (are_few(c->linear, batch))
+        (logistic ? double_few_logistic : double_few_other)(c, batch, batch->theta);
+    else if (single)
+        (logistic ? single_long_logistic : single_long_other)(c, batch, narrow_theta(data, batch));
+    else
+        (logistic ? double_long_logistic : double_long_other)(c, batch, batch->theta);
 }
 
 /* Where rows end in tails these were summed, too. */
@@ -829,10 +835,7 @@ static void linear_gradient_(const struct linear *l, const struct linear_batch *
     if (from < width && batch->sumsq != NULL)
         memset(batch->sumsq + from, 0, (width - from) * sizeof *batch->sumsq);
     link_begin(&c, l, batch->theta);
-    if (l->link == LINK_LOGISTIC)
-        gradient_of_data(true, &c, batch);
-    else
-        gradient_of_data(false, &c, batch);
+    gradient_of_data(&c, batch);
     clear_behind(l, batch->sum);
     clear_behind(l, batch->sumsq);
     if (l->step == 0.0)
