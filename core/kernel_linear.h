@@ -506,6 +506,18 @@ INLINE struct line line_set(enum precision p, const char *at)
     return x;
 }
 
+/* r times `many` lines of a row from line j on, and the squares unless `square` is NULL. */
+INLINE void lines_add(struct kind kind, const char *row, struct line r, size_t j, size_t many,
+                      struct line *sum, struct line *square)
+{
+    for (size_t i = 0; i < many; i++) {
+        struct line x = row_line(kind, row, j + i), term = line_multiply(kind.real, r, x);
+        sum[i] = line_fused(kind.real, r, x, sum[i]);
+        if (square != NULL)
+            square[i] = line_fused(kind.real, term, term, square[i]);
+    }
+}
+
 /* `many` lines of the sums at once: their additions overlap. */
 INLINE void block_add_lines(struct kind kind, const struct block *b, size_t j, size_t many,
                             const struct linear_batch *batch, bool squares)
@@ -514,12 +526,7 @@ INLINE void block_add_lines(struct kind kind, const struct block *b, size_t j, s
     struct line sum[4] = {0}, square[4] = {0};
     for (size_t k = 0; k < b->count; k++) {
         struct line r = line_set(kind.real, b->eta + k * size);
-        for (size_t i = 0; i < many; i++) {
-            struct line x = row_line(kind, b->x[k], j + i), term = line_multiply(kind.real, r, x);
-            sum[i] = line_fused(kind.real, r, x, sum[i]);
-            if (squares)
-                square[i] = line_fused(kind.real, term, term, square[i]);
-        }
+        lines_add(kind, b->x[k], r, j, many, sum, squares ? square : NULL);
     }
     for (size_t i = 0; i < many; i++) {
         total_add(kind.real, batch->sum + (j + i) * G, sum[i]);
@@ -700,12 +707,7 @@ INLINE void few_add_lines(struct kind kind, const struct few *f, const char *r, 
         for (size_t q = 0; q < 4; q++) {
             const char *row = f->x[4 * t + q];
             struct line one = line_set(kind.real, r + q * 16 + t * size);
-            for (size_t i = 0; i < many; i++) {
-                struct line x = row_line(kind, row, j + i), term = line_multiply(kind.real, one, x);
-                sum[i] = line_fused(kind.real, one, x, sum[i]);
-                if (squares)
-                    square[i] = line_fused(kind.real, term, term, square[i]);
-            }
+            lines_add(kind, row, one, j, many, sum, squares ? square : NULL);
         }
     for (size_t i = 0; i < many; i++) {
         total_set(kind.real, batch->sum + (j + i) * G, sum[i]);
