@@ -7,8 +7,10 @@
 #include "tests/bench/worker.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 
+#define CHAINS    64 /* at most, with apart=1 */
 #define HUGE_PAGE ((size_t)1 << 21)
 
 static struct {
@@ -17,6 +19,7 @@ static struct {
     struct frame *frame;
     struct chain **chains;
     size_t count;
+    bool apart;
 } bench;
 
 static void die(const char *what)
@@ -163,6 +166,7 @@ static bool worker_open(const struct workload *w)
     if (w->control)
         make_view();
     bench.count = w->chains;
+    bench.apart = w->apart == 1 && w->chains <= CHAINS;
     bench.chains = calloc(w->chains, sizeof(struct chain *));
     if (bench.chains == NULL)
         die("no memory");
@@ -193,30 +197,49 @@ static void advance(struct chain **chains, size_t count, uint64_t n)
         die("a chain has stopped");
 }
 
-static uint64_t turn;
+/* As the daemon's workers share the chains of a job: who is free takes the next slice. */
+#define SLICES 8
 
-static void *advance_one(void *chain)
+static struct {
+    uint64_t iterations; /* of a slice */
+    atomic_size_t next;
+} shared;
+
+static void *take_slices(void *locks)
 {
-    struct chain *only = chain;
-    advance(&only, 1, turn);
+    for (size_t k; (k = atomic_fetch_add(&shared.next, 1)) < SLICES * bench.count;) {
+        pthread_mutex_t *lock = (pthread_mutex_t *)locks + k % bench.count;
+        pthread_mutex_lock(lock);
+        advance(&bench.chains[k % bench.count], 1, shared.iterations);
+        pthread_mutex_unlock(lock);
+    }
     return NULL;
+}
+
+static void run_apart(size_t threads, uint64_t iterations)
+{
+    pthread_mutex_t locks[CHAINS];
+    pthread_t others[CHAINS];
+    shared.iterations = (iterations + SLICES - 1) / SLICES;
+    atomic_store(&shared.next, 0);
+    for (size_t k = 0; k < bench.count; k++)
+        pthread_mutex_init(&locks[k], NULL);
+    for (size_t k = 1; k < threads; k++)
+        if (pthread_create(&others[k], NULL, take_slices, locks) != 0)
+            die("no thread");
+    take_slices(locks);
+    for (size_t k = 1; k < threads; k++)
+        pthread_join(others[k], NULL);
 }
 
 static void worker_run(const char *isa, size_t threads, uint64_t iterations)
 {
-    pthread_t ids[64];
     if (!kernels_choose(isa))
         die("no such instruction set");
-    if (threads == 1) {
+    if (bench.apart)
+        run_apart(threads, iterations);
+    else
         advance(bench.chains, bench.count, iterations);
-        return;
-    }
-    turn = iterations;
-    for (size_t k = 0; k < threads && k < bench.count && k < 64; k++)
-        if (pthread_create(&ids[k], NULL, advance_one, bench.chains[k]) != 0)
-            die("no thread");
-    for (size_t k = 0; k < threads && k < bench.count && k < 64; k++)
-        pthread_join(ids[k], NULL);
 }
 
 /* The emulated one is not about speed. */

@@ -25,7 +25,8 @@ struct workload {
     size_t N, d, n;         /* rows, columns or rank, batch; n == 0: all rows */
     size_t users, items;    /* factorization */
     size_t control;         /* 1: control variates, in a frame around 0; ours alone */
-    size_t chains;          /* all of them do every iteration; on THREADS threads one each */
+    size_t chains;          /* all of them do every iteration */
+    size_t apart;           /* 1: one by one, on THREADS threads; ours alone */
     double sigma;           /* step size */
 };
 
@@ -45,6 +46,7 @@ static inline bool worker_word(struct workload *w, const char *word)
                  {"users", &w->users},
                  {"items", &w->items},
                  {"chains", &w->chains},
+                 {"apart", &w->apart},
                  {"control", &w->control}};
     const char *equals = strchr(word, '=');
     if (equals == NULL)
