@@ -43,7 +43,7 @@ struct walk {
     _Alignas(ALIGNMENT) uint64_t first[LANES], second[LANES]; /* all ones: it moves at that word */
 
     const struct known_target *target; /* one slot: the gradient is its; NULL: it is in parts */
-    double scale, tau_scale, batch;    /* of the parts: N/n, tau per sample sd, n */
+    double scale, tau_scale, batch, share; /* of the parts, as in struct batch_sums */
 
     uint64_t t;            /* iterations done before, where there is a target: two share words */
     double weight;         /* 1 - (1 - beta)^t */

@@ -58,6 +58,10 @@ static enum err check_batch(const struct chain_config *config, struct err_info *
         return err_set(info, ERR_UNSUPPORTED,
                        "%s always uses the full batch; leave batch_size out or set it to %zu",
                        sampler->name, N);
+    if (config->one_in > 1 && full_batch(config))
+        return err_set(info, ERR_UNSUPPORTED,
+                       "one_in %" PRIu32 " needs minibatches; with the full batch it must be 1",
+                       config->one_in);
     bool uses_tau =
         (sampler->needs_tau != NULL && sampler->needs_tau(config->params)) || adapts(config);
     if (uses_tau && !full_batch(config) && n < 2)
@@ -180,6 +184,8 @@ static uint64_t fingerprint(const struct chain_config *c)
                                 c->warmup,      c->thin,         c->save != NULL,
                                 c->save_count,  c->metric_every, c->model->prediction_count};
     h = fingerprint_bytes(h, numbers, sizeof numbers);
+    if (c->one_in > 1)
+        h = fingerprint_word(h, c->one_in);
     if (c->frame != NULL)
         h = fingerprint_word(fingerprint_word(h, frame_fingerprint(c->frame)),
                              c->view->differences);
@@ -351,6 +357,7 @@ static enum err allocate(struct chain **out, const struct chain_config *config,
         chain_free(c);
         return code;
     }
+    gradient_seldom(&c->source, config->one_in, config->seed);
     point_into_state(c);
     point_into_work(c);
     c->user_at = UINT64_MAX;

@@ -36,6 +36,7 @@ struct chain_config {
     struct step_size step;    /* values are borrowed during chain_new */
     size_t batch_size;        /* 0: full batch */
     bool replacement;
+    uint32_t one_in; /* so many iterations have a minibatch (core/gradient.h); 0, 1: all */
     uint64_t seed;
     uint32_t chain; /* which one: 1, 2, ... */
     uint64_t warmup,

@@ -59,7 +59,8 @@ enum err gradient_init(struct gradient *gs, const struct model *model, size_t n,
                        struct err_info *info)
 {
     size_t N = model->N;
-    *gs = (struct gradient){.model = model, .full = N == 0 || (n == N && !replacement)};
+    *gs = (struct gradient){
+        .model = model, .full = N == 0 || (n == N && !replacement), .weight = 1.0};
     if (N > 0 && (n < 1 || n > N))
         return err_set(info, ERR_INVALID, "batch size %zu is not allowed; it must be 1 to %zu", n,
                        N);
@@ -108,6 +109,28 @@ double gradient_tau_scale(const struct gradient *gs)
     double N = (double)gs->batch.N, n = (double)gs->batch.n;
     double scale = N / sqrt(n);
     return gs->batch.replacement ? scale : scale * sqrt((N - n) / (N - 1.0));
+}
+
+/* What is left of n to take off the sum of squares when tau^2 grows by (k - 1) ((N/n) sum)^2. */
+double gradient_share(const struct gradient *gs)
+{
+    double n = (double)gs->batch.n, r = gradient_scale(gs) / gradient_tau_scale(gs);
+    return 1.0 / n - (gs->weight - 1.0) * (n - 1.0) * r * r;
+}
+
+void gradient_seldom(struct gradient *gs, uint32_t one_in, uint64_t seed)
+{
+    uint64_t all = UINT64_C(1) << 32;
+    gs->seed = seed;
+    gs->often = one_in > 1 ? (all + one_in - 1) / one_in : 0;
+    gs->weight = one_in > 1 ? (double)all / (double)gs->often : 1.0;
+}
+
+double gradient_weight(const struct gradient *gs, uint64_t t, bool show_tau)
+{
+    if (gs->often == 0 || show_tau || t == 0)
+        return 1.0;
+    return rng_hash(gs->seed, t) >> 32 < gs->often ? gs->weight : 0.0;
 }
 
 void gradient_draw(struct gradient *gs, struct minibatch *like, struct rng *rng_batch)
@@ -183,14 +206,15 @@ static void draw_rows(struct gradient *gs, struct rng *rng)
     gradient_ask(gs);
 }
 
-static void batch_estimate(struct gradient *gs, const double *theta, double *g, double *tau,
-                           const struct running_tau *running)
+static void batch_estimate(struct gradient *gs, const double *theta, double weight, double *g,
+                           double *tau, const struct running_tau *running)
 {
     const struct model *m = gs->model;
+    double scale = weight * gradient_scale(gs);
     bool squares = tau != NULL || running != NULL;
     if (m->type->grad_add != NULL && !squares) {
         m->type->grad_fixed(m, theta, g, gs->work);
-        m->type->grad_add(m, theta, gs->idx, gs->batch.n, gradient_scale(gs), g, gs->work);
+        m->type->grad_add(m, theta, gs->idx, gs->batch.n, scale, g, gs->work);
         return;
     }
     if (gs->ahead != NULL)
@@ -199,11 +223,25 @@ static void batch_estimate(struct gradient *gs, const double *theta, double *g, 
         gradient_parts(gs, theta, g, squares);
     kernels->estimate(&(struct batch_sums){.sum = gs->sum,
                                            .sumsq = gs->sumsq,
-                                           .scale = gradient_scale(gs),
+                                           .scale = scale,
                                            .tau_scale = gradient_tau_scale(gs),
                                            .count = (double)gs->batch.n,
+                                           .share = gradient_share(gs),
                                            .n = m->d},
                       g, tau, running);
+}
+
+/* An iteration without rows. */
+static void fixed_estimate(struct gradient *gs, const double *theta, double *g,
+                           const struct running_tau *running)
+{
+    const struct model *m = gs->model;
+    m->type->grad_fixed(m, theta, g, gs->work);
+    if (running == NULL)
+        return;
+    struct running_tau still = *running;
+    still.beta = 0.0;
+    kernels->smooth(&still, still.memory, m->d);
 }
 
 /* In single precision: what is lost is far below the noise. */
@@ -214,7 +252,7 @@ static void known_estimate(struct gradient *gs, const double *theta, struct rng 
     kernels->known_gradient(gs->model->known, theta, z, g);
 }
 
-static void estimate(struct gradient *gs, const double *theta, struct rng *rng_batch,
+static void estimate(struct gradient *gs, const double *theta, double weight, struct rng *rng_batch,
                      struct rng *rng_noise, double *g, double *tau,
                      const struct running_tau *running)
 {
@@ -231,9 +269,11 @@ static void estimate(struct gradient *gs, const double *theta, struct rng *rng_b
             fill(running->smooth, m->noise_tau, m->d);
             kernels->smooth(running, running->smooth, m->d);
         }
-    } else {
+    } else if (weight > 0.0) {
         draw_rows(gs, rng_batch);
-        batch_estimate(gs, theta, g, tau, running);
+        batch_estimate(gs, theta, weight, g, tau, running);
+    } else {
+        fixed_estimate(gs, theta, g, running);
     }
     if (m->type->grad_noise != NULL && !known)
         m->type->grad_noise(m, rng_noise, g, gs->sumsq);
@@ -242,13 +282,13 @@ static void estimate(struct gradient *gs, const double *theta, struct rng *rng_b
 void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng_batch,
                        struct rng *rng_noise, double *g, double *tau)
 {
-    estimate(gs, theta, rng_batch, rng_noise, g, tau, NULL);
+    estimate(gs, theta, 1.0, rng_batch, rng_noise, g, tau, NULL);
 }
 
-void gradient_running(struct gradient *gs, const double *theta, struct rng *rng, double *g,
-                      double *tau, const struct running_tau *running)
+void gradient_running(struct gradient *gs, const double *theta, uint64_t t, struct rng *rng,
+                      double *g, double *tau, const struct running_tau *running)
 {
-    estimate(gs, theta, &rng[RNG_BATCH], &rng[RNG_GRADIENT], g, tau, running);
+    estimate(gs, theta, gradient_weight(gs, t, tau != NULL), &rng[RNG_BATCH], &rng[RNG_GRADIENT], g, tau, running);
 }
 
 void gradient_exact(struct gradient *gs, const double *theta, double *g)

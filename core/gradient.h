@@ -6,7 +6,15 @@
  * replacement
  *
  * s_j the sample sd over the batch: tau is the sd of g_j. For the full batch tau is 0. Toy targets
- * add their own noise of known tau. */
+ * add their own noise of known tau.
+ *
+ * Where rows add little to the fixed part, not every iteration looks at some: one in k of them, at
+ * random, whose batch then counts k times,
+ *
+ *     g_j   = fixed_j + I k (N/n) sum_j      I = 1 with probability 1/k, else 0
+ *     tau_j = sqrt(tau_j(k = 1)^2 + (k - 1) ((N/n) sum_j)^2)
+ *
+ * the estimate as unbiased as before, and so is tau^2, which iterations with rows show. */
 #ifndef BARKER_CORE_GRADIENT_H
 #define BARKER_CORE_GRADIENT_H
 
@@ -19,6 +27,9 @@ struct gradient {
     const struct model *model; /* borrowed */
     struct minibatch batch;
     bool full;           /* n == N without replacement, or N == 0 */
+    uint64_t seed;       /* of the choice of iterations that have a batch, ... */
+    uint64_t often;      /* ... so many in 2^32; 0: all of them */
+    double weight;       /* 2^32 / often, or 1 */
     uint32_t *idx;       /* padded */
     struct ahead *ahead; /* the next minibatches; NULL: they are not drawn ahead */
     bool first;          /* where the artificial noise is one number: the estimate takes the first
@@ -39,21 +50,29 @@ size_t gradient_batch_bytes(const struct model *model, size_t n, bool replacemen
 void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng_batch,
                        struct rng *rng_noise, double *g, double *tau);
 
-/* The same, and the running estimate of tau in the same pass; `running` may be NULL. rng: all
- * streams. */
-void gradient_running(struct gradient *gs, const double *theta, struct rng *rng, double *g,
-                      double *tau, const struct running_tau *running);
+/* About one in `one_in` iterations has a minibatch from now on. Which ones depends on the seed
+ * alone: all chains of a job look at the same time, so that those in lockstep need not wait. */
+void gradient_seldom(struct gradient *gs, uint32_t one_in, uint64_t seed);
+/* How many times the minibatch of iteration t counts; 0: there is none. Who wants to see tau always
+ * has one, and so has the first iteration: these count once. */
+double gradient_weight(const struct gradient *gs, uint64_t t, bool show_tau);
+
+/* The estimate of iteration t, and the running estimate of tau in the same pass, which stays as it
+ * is without a minibatch; `running` may be NULL. rng: all streams. */
+void gradient_running(struct gradient *gs, const double *theta, uint64_t t, struct rng *rng,
+                      double *g, double *tau, const struct running_tau *running);
 
 /* The same in steps, for minibatches, as core/lockstep.h takes them: the rows (`like` is gs->batch
  * or that of a source of the same rows, whose tables are in the cache); a word to the memory that
  * they will be wanted; then, at theta, the fixed part in g and the sums over the rows in gs->sum
- * and, with `squares`, gs->sumsq. The estimate is g + scale * sum, and tau_scale is tau per unit of
- * the sample sd. */
+ * and, with `squares`, gs->sumsq. The estimate is g + weight * scale * sum; tau_scale and share are
+ * those of struct batch_sums. */
 void gradient_draw(struct gradient *gs, struct minibatch *like, struct rng *rng_batch);
 void gradient_ask(const struct gradient *gs);
 void gradient_parts(struct gradient *gs, const double *theta, double *g, bool squares);
 double gradient_scale(const struct gradient *gs);
 double gradient_tau_scale(const struct gradient *gs);
+double gradient_share(const struct gradient *gs);
 
 /* The exact gradient and log density over all data, without artificial noise. */
 void gradient_exact(struct gradient *gs, const double *theta, double *g);

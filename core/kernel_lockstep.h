@@ -324,9 +324,9 @@ static bool bundle_walk_(struct walk *w, struct bundle *bundles, size_t count, u
 /* As estimate_ and smooth_. */
 INLINE vr part_tau(const struct walk *w, struct bundle *b, size_t i, double correction)
 {
-    double share = 1.0 / w->batch, unbiased = 1.0 / (w->batch - 1.0);
+    double unbiased = 1.0 / (w->batch - 1.0);
     vr s = vr_load(b->sum + i);
-    vr variance = vr_fused(s * -share, s, vr_load(b->sumsq + i)) * unbiased;
+    vr variance = vr_fused(s * -w->share, s, vr_load(b->sumsq + i)) * unbiased;
     return running_tau(w, b->tau + i, w->tau_scale * vr_sqrt(usable_variance(variance)),
                        correction);
 }

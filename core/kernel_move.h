@@ -235,13 +235,13 @@ static void estimate_(const struct batch_sums *sums, double *g, double *tau,
 {
     const struct batch_sums b = *sums;
     const struct running_tau r = running != NULL ? *running : (struct running_tau){0};
-    double share = 1.0 / b.count, unbiased = 1.0 / (b.count - 1.0);
+    double unbiased = 1.0 / (b.count - 1.0);
     for (size_t i = 0; i < b.n; i += WIDTH) {
         vr s = vr_load(b.sum + i);
         vr_store(g + i, vr_fused(vr_set(b.scale), s, vr_load(g + i)));
         if (tau == NULL && running == NULL)
             continue;
-        vr variance = vr_fused(s * -share, s, vr_load(b.sumsq + i)) * unbiased;
+        vr variance = vr_fused(s * -b.share, s, vr_load(b.sumsq + i)) * unbiased;
         vr sd = b.tau_scale * vr_sqrt(usable_variance(variance));
         if (tau != NULL)
             vr_store(tau + i, sd);

@@ -94,6 +94,7 @@ struct inverse {
 struct batch_sums {
     const double *sum, *sumsq; /* sumsq: only for tau */
     double scale, tau_scale, count;
+    double share; /* of the squared sum that is no spread: 1/count, for tau of single batches */
     size_t n;
 };
 
@@ -152,7 +153,7 @@ struct kernels {
                       size_t n);
     /* Welford's update with the count-th value: mean and sum of squared deviations. */
     void (*moments)(double *mean, double *m2, const double *x, double count, size_t n);
-    /* g = fixed + scale * sum, and tau = tau_scale * sqrt((sumsq - sum^2/count) / (count - 1)),
+    /* g = fixed + scale * sum, and tau = tau_scale * sqrt((sumsq - share sum^2) / (count - 1)),
      * which goes to `tau` and into the running estimate; either may be NULL. */
     void (*estimate)(const struct batch_sums *sums, double *g, double *tau,
                      const struct running_tau *running);

@@ -19,6 +19,7 @@ struct crew {
     /* Minibatches, where sums are bundle_sums's. */
     _Alignas(ALIGNMENT) uint32_t rows[BUNDLES][16 * CROWD_GROUPS];
     bool look;                                       /* the first iteration looks at the noise */
+    double scale, beta;                              /* where a minibatch counts once */
     const struct linear *linear;                     /* sums are bundle_sums's; NULL: the model's */
     bool near;                                       /* its rows are in the first cache */
     _Alignas(ALIGNMENT) double centre[BUNDLE_LANES]; /* of the frame, lane by lane */
@@ -52,6 +53,7 @@ static bool same_place(const struct chain *a, const struct chain *b)
            a->config.frame == b->config.frame && a->config.thin == b->config.thin &&
            a->source.batch.n == b->source.batch.n &&
            a->source.batch.replacement == b->source.batch.replacement &&
+           a->source.often == b->source.often && a->source.seed == b->source.seed &&
            memcmp(a->config.params, b->config.params, sizeof a->config.params) == 0 &&
            a->head->iteration == b->head->iteration &&
            a->head->moment_count == b->head->moment_count && chain_quiet(a) == chain_quiet(b);
@@ -153,10 +155,13 @@ static void plan_frame(struct crew *crew, const struct frame *frame)
     w->columns = frame->kind == FRAME_DENSE ? crew->columns : NULL;
 }
 
-static void plan_batch(struct walk *w, const struct gradient *source)
+static void plan_batch(struct crew *crew, const struct gradient *source)
 {
-    w->scale = gradient_scale(source);
+    struct walk *w = &crew->walk;
+    crew->scale = gradient_scale(source);
+    crew->beta = w->beta;
     w->tau_scale = gradient_tau_scale(source);
+    w->share = gradient_share(source);
     w->batch = (double)source->batch.n;
 }
 
@@ -205,7 +210,7 @@ static void plan_walk(struct crew *crew, const struct chain *c)
     if (source->model->N == 0)
         w->target = source->model->known;
     else
-        plan_batch(w, source);
+        plan_batch(crew, source);
     w->weight = w->rule == BARKER_CORRECTED ? c->memory[padded(w->d)] : 0.0;
     w->moments = !chain_in_warmup(c);
     w->moment_count = c->head->moment_count;
@@ -277,6 +282,7 @@ static void look_at_noise(const struct walk *w, const struct bundle *b, size_t l
                                            .scale = w->scale,
                                            .tau_scale = w->tau_scale,
                                            .count = w->batch,
+                                           .share = w->share,
                                            .n = w->d},
                       c->g, c->tau, NULL);
 }
@@ -301,9 +307,24 @@ static inline void copy_lanes(double *to, const double *from, size_t slots)
         memcpy(to + i, from + i, SHARE * sizeof *to);
 }
 
-static void sum_at_once(struct crew *crew, size_t bundle, size_t next, bool squares)
+/* The fixed part of every chain's gradient, unless the kernels know it. */
+static void fix(struct crew *crew, size_t bundle)
 {
     const struct walk *w = &crew->walk;
+    struct bundle *b = &crew->bundles[bundle];
+    size_t to = first_of(crew, bundle + 1);
+    for (size_t at = first_of(crew, bundle), lane = 0; w->fixed == NULL && at < to;
+         at++, lane += w->slots) {
+        struct chain *c = crew->chains[at];
+        const struct model *m = c->source.model;
+        copy_lanes(c->before, b->theta + lane, w->slots);
+        m->type->grad_fixed(m, c->before, c->g, c->source.work);
+        copy_lanes(b->fixed + lane, c->g, w->slots);
+    }
+}
+
+static void sum_at_once(struct crew *crew, size_t bundle, size_t next, bool squares)
+{
     struct bundle *b = &crew->bundles[bundle];
     size_t from = first_of(crew, bundle), to = first_of(crew, bundle + 1);
     struct crowd_rows rows = {.chains = to - from,
@@ -312,13 +333,7 @@ static void sum_at_once(struct crew *crew, size_t bundle, size_t next, bool squa
                               .next = crew->rows[next]};
     if (next != bundle)
         rows.next_chains = first_of(crew, next + 1) - first_of(crew, next);
-    for (size_t at = from, lane = 0; w->fixed == NULL && at < to; at++, lane += w->slots) {
-        struct chain *c = crew->chains[at];
-        const struct model *m = c->source.model;
-        copy_lanes(c->before, b->theta + lane, w->slots);
-        m->type->grad_fixed(m, c->before, c->g, c->source.work);
-        copy_lanes(b->fixed + lane, c->g, w->slots);
-    }
+    fix(crew, bundle);
     kernels->bundle_sums(crew->linear, &rows, b, squares);
 }
 
@@ -340,24 +355,52 @@ static void sum_terms(struct crew *crew, size_t bundle, size_t next, bool look)
 }
 
 /* The rows of the next bundle are on their way while this one works: asked for at once, or bit by
- * bit by the kernel that sums. */
-static bool walk_by_rows(struct crew *crew, uint64_t n, bool look)
+ * bit by the kernel that sums. `drawn`: those of the first are known; `again`: the next iteration
+ * will want some. */
+static void sum_rows(struct crew *crew, bool drawn, bool again, bool look)
 {
     size_t last = crew->bundle_count - 1;
-    bool ahead = last > 0, well = true;
-    for (uint64_t t = 0; t < n && well; t++) {
-        walk_on(&crew->walk);
-        if (t == 0 || !ahead)
-            draw_rows(crew, 0, true);
-        for (size_t k = 0; k <= last; k++) {
-            size_t next = k < last ? k + 1 : 0;
-            bool more = ahead && (k < last || t + 1 < n);
-            if (more)
-                draw_rows(crew, next, false);
-            sum_terms(crew, k, more && !crew->near ? next : k, look && t == 0);
-        }
-        well &= kernels->bundle_step(&crew->walk, crew->bundles, last + 1);
+    if (!drawn)
+        draw_rows(crew, 0, true);
+    for (size_t k = 0; k <= last; k++) {
+        size_t next = k < last ? k + 1 : 0;
+        bool more = last > 0 && (k < last || again);
+        if (more)
+            draw_rows(crew, next, false);
+        sum_terms(crew, k, more && !crew->near ? next : k, look);
     }
+}
+
+/* An iteration without rows. */
+static void sum_nothing(struct crew *crew)
+{
+    for (size_t k = 0; k < crew->bundle_count; k++) {
+        struct bundle *b = &crew->bundles[k];
+        memset(b->sum, 0, sizeof b->sum);
+        memset(b->sumsq, 0, sizeof b->sumsq);
+        fix(crew, k);
+    }
+}
+
+static bool walk_by_rows(struct crew *crew, uint64_t n, bool look)
+{
+    struct walk *w = &crew->walk;
+    const struct gradient *source = &crew->chains[0]->source;
+    double weight = gradient_weight(source, w->t, look), next;
+    bool drawn = false, well = true;
+    for (uint64_t t = 1; t <= n && well; t++, weight = next, look = false) {
+        next = t < n ? gradient_weight(source, w->t + t, false) : 0.0;
+        w->scale = weight * crew->scale;
+        w->beta = weight > 0.0 ? crew->beta : 0.0;
+        walk_on(w);
+        if (weight > 0.0)
+            sum_rows(crew, drawn, next > 0.0, look);
+        else
+            sum_nothing(crew);
+        drawn = crew->bundle_count > 1 && weight > 0.0 && next > 0.0;
+        well = kernels->bundle_step(w, crew->bundles, crew->bundle_count);
+    }
+    w->t += n;
     return well;
 }
 

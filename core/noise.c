@@ -16,7 +16,7 @@ static double shrink(const struct noise_setting *setting, size_t m)
 
 static bool has_choice(const struct noise_setting *setting)
 {
-    return setting->N > 0 && setting->n > 0 && setting->n <= setting->N &&
+    return setting->one_in <= 1 && setting->N > 0 && setting->n > 0 && setting->n <= setting->N &&
            (setting->replacement || setting->n < setting->N);
 }
 

@@ -58,6 +58,7 @@ static enum err make_chains(struct run *run, struct err_info *info)
                                   .step = s->step,
                                   .batch_size = s->batch_size,
                                   .replacement = s->replacement,
+                                  .one_in = s->one_in,
                                   .seed = s->seed,
                                   .warmup = s->warmup,
                                   .iterations = s->iterations,

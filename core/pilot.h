@@ -17,6 +17,7 @@ struct pilot_setting {
     struct step_size step;
     size_t batch_size;
     bool replacement;
+    uint32_t one_in; /* so many iterations have a minibatch */
     uint64_t seed;
     uint32_t chains; /* at most PILOT_CHAINS are run */
     uint64_t warmup, iterations;

@@ -268,6 +268,7 @@ void plan_apply(const struct plan *plan, struct chain_config *config)
 {
     config->step = plan->step;
     config->batch_size = (size_t)plan->batch_size;
+    config->one_in = plan->one_in > 0 ? plan->one_in : 1;
     config->warmup = plan->warmup;
     config->iterations = plan->iterations;
     config->thin = plan->thin;

@@ -25,6 +25,7 @@ enum plan_precondition {
 };
 
 #define PLAN_AUTO       UINT64_MAX /* a count that is ours to choose */
+#define PLAN_ONE_IN_MOST 128
 #define PLAN_DENSE_MOST 2000       /* parameters of a dense preconditioner, when it is asked for */
 #define PLAN_DENSE_AUTO 300        /* ... and when the choice is ours */
 
@@ -51,6 +52,7 @@ struct plan_request {
     struct step_size step; /* STEP_AUTO: ours to choose. Given: in the frame's coordinates */
     bool replacement;
     uint64_t batch_size; /* 0: full batch */
+    uint32_t one_in;     /* so many iterations have a minibatch; 0: ours to choose */
     uint64_t warmup, iterations, thin;
     uint32_t chains;                 /* of the job; all of them count towards the target */
     uint32_t workers;                /* threads that the chains may count on; 0: 1 */
@@ -104,6 +106,7 @@ struct plan {
     bool control;        /* with a frame only: the view's terms are differences from the centre */
     uint8_t variant;     /* of the sampler: 1 + the choice; 0: as it was asked for */
     bool recentred;      /* the frame's centre is the mean of a pilot run, not the mode */
+    uint8_t one_in;      /* iterations have a minibatch; 0: all, in plans from before */
     enum plan_precondition precondition; /* never AUTO */
     struct step_size step;               /* as chains take it; values point to `sigma`. STEP_AUTO:
                                           * chains adapt it during warm-up */

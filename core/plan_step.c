@@ -32,6 +32,7 @@
 #define PLAIN_WORK   4e6  /* ... so many multiplications allow */
 #define BATCH_LEAST  16
 #define BATCH_LONG   2    /* of rows that fill registers one by one */
+#define SELDOM_MOST  16   /* iterations per batch: more save next to nothing */
 #define FULL_IS_NEAR 3.0  /* the full batch is taken when it costs at most so many times more */
 #define ATYPICAL     10.0 /* energy: the chains do not live around this centre */
 #define PILOT_SHARE  0.05 /* of the seconds of the target */
@@ -75,42 +76,70 @@ static double step_bias(const struct planning *p, double sigma)
     return s->step_bias != NULL ? s->step_bias(p->request->params) * sigma * sigma : 0.0;
 }
 
-/* ... and by noise, per square of sigma tau, in batches of n: what a correction leaves is that
- * their sums are not normal, the less so the fewer rows. */
-static double noise_bias(const struct planning *p, double n)
+static bool has_long_rows(const struct planning *p)
 {
-    return (corrects(p) ? NORMAL_FROM / n : 1.0) / NOISE_SQUARE;
+    const struct linear *l = p->model->linear;
+    return l != NULL && dataset_row_bytes(l->data) >= 64;
 }
 
-/* The largest sigma tau that a batch of n may have: what the step has left. */
+static double batch_least(const struct planning *p)
+{
+    return has_long_rows(p) ? BATCH_LONG : BATCH_LEAST;
+}
+
+/* From here on n is rows per iteration, on average: below the smallest batch, one in so many
+ * iterations has such a batch. Only where rows are differences from a centre, whose sum is small:
+ * it comes and goes with the batches. */
+static double seldom(const struct planning *p, double n)
+{
+    double least = batch_least(p);
+    bool open = p->request->one_in == 0 && p->request->batch_size == PLAN_AUTO;
+    if (p->request->one_in > 0 && !p->always)
+        return p->request->one_in;
+    return open && n < least && n < (double)p->model->N ? least / n : 1.0;
+}
+
+static double rows_least(const struct planning *p)
+{
+    double least = batch_least(p);
+    if (p->always)
+        return least;
+    if (p->request->one_in > 0)
+        return least / p->request->one_in;
+    return p->plan->control && p->needed == 0.0 ? least / SELDOM_MOST : least;
+}
+
+/* ... and by noise, per square of sigma tau, at n rows: what a correction leaves is that their sums
+ * are not normal, the less so the fewer there are in a batch. */
+static double noise_bias(const struct planning *p, double n)
+{
+    return (corrects(p) ? NORMAL_FROM / (n * seldom(p, n)) : 1.0) / NOISE_SQUARE;
+}
+
+/* The largest sigma tau that n rows may have: what the step has left. A batch that comes seldom
+ * counts the more. */
 static double noise_most(const struct planning *p, double sigma, double n)
 {
     double most = p->request->target.sd_error, share = NOISE_SHARE * most;
     if (p->needed > 0.0)
         return p->needed;
     share = fmax(share, (STEP_SHARE + NOISE_SHARE) * most - step_bias(p, sigma));
-    return fmin(NOISE_MOST, sqrt(share / noise_bias(p, n)));
+    return fmin(NOISE_MOST / sqrt(seldom(p, n)), sqrt(share / noise_bias(p, n)));
 }
 
-/* tau of a batch of n over the noise of one term, times N. */
+/* tau of n rows over the noise of one term, times N: core/gradient.h. */
 static double noise_share(const struct planning *p, double n)
 {
-    double N = (double)p->model->N;
-    if (p->request->replacement)
-        return 1.0 / sqrt(n);
-    return n >= N ? 0.0 : sqrt((N - n) / ((N - 1.0) * n));
+    double N = (double)p->model->N, k = seldom(p, n), m = n * k;
+    double square = p->request->replacement ? 1.0 / m : (N - m) / ((N - 1.0) * m);
+    return m >= N && !p->request->replacement ? 0.0
+                                              : sqrt(square + (k - 1.0) * (square + p->drift));
 }
 
-/* sigma tau of a batch of n over what it may be. */
+/* sigma tau of n rows over what it may be. */
 static double noise_ratio(const struct planning *p, double unit, double sigma, double n)
 {
     return sigma * unit * noise_share(p, n) / noise_most(p, sigma, n);
-}
-
-static bool has_long_rows(const struct planning *p)
-{
-    const struct linear *l = p->model->linear;
-    return l != NULL && dataset_row_bytes(l->data) >= 64;
 }
 
 /* Of an iteration, in about 3 ns: what all rows cost once, and each of them. Chains of long rows
@@ -124,38 +153,33 @@ static double cost_of(const struct planning *p, double n)
     return once + twice * p->model->term_cost * n;
 }
 
-static double batch_least(const struct planning *p)
+/* The fewest rows within the tolerance, or N. */
+static double rows_for(const struct planning *p, double unit, double sigma)
 {
-    return has_long_rows(p) ? BATCH_LONG : BATCH_LEAST;
-}
-
-/* The smallest batch within the tolerance, or N. */
-static size_t batch_for(const struct planning *p, double unit, double sigma)
-{
-    double N = (double)p->model->N, n = batch_least(p);
+    double N = (double)p->model->N, n = rows_least(p);
     while (n < N && noise_ratio(p, unit, sigma, n) > 1.0)
         n = n < 8.0 ? 2.0 * n : fmax(n + 8.0, 8.0 * ceil(1.1 * n / 8.0));
     bool near = cost_of(p, N) <= FULL_IS_NEAR * cost_of(p, n);
-    return n >= N || (near && p->needed == 0.0) ? p->model->N : (size_t)n;
+    return n >= N || (near && p->needed == 0.0) ? N : n;
 }
 
-/* The square of the largest step that leaves as much room for the noise of a batch of n as it
- * takes. */
+/* The square of the largest step that leaves as much room for the noise of n rows as it takes. */
 static double square_for(const struct planning *p, double unit, double n)
 {
     double tau = unit * noise_share(p, n), budget = (STEP_SHARE + NOISE_SHARE);
     double square =
         budget * p->request->target.sd_error / (step_bias(p, 1.0) + noise_bias(p, n) * tau * tau);
     square = fmin(square, p->sigma_most * p->sigma_most);
-    return tau > 0.0 ? fmin(square, NOISE_MOST * NOISE_MOST / (tau * tau)) : square;
+    double hit = tau * tau * seldom(p, n);
+    return hit > 0.0 ? fmin(square, NOISE_MOST * NOISE_MOST / hit) : square;
 }
 
-/* Where both are ours: the batch that gets around most for its cost, and its step. Rows come in
+/* Where both are ours: the rows that get around most for their cost, and their step. They come in
  * sixteens, or there are very few of them. */
-static size_t best_batch(const struct planning *p, double unit, double *sigma)
+static double best_rows(const struct planning *p, double unit, double *sigma)
 {
     double N = (double)p->model->N, best = 0.0, chosen = N;
-    for (double n = batch_least(p), more; n < N; n = more) {
+    for (double n = rows_least(p), more; n < N; n = more) {
         more = n < 8.0 ? 2.0 * n : 16.0 * ceil(1.05 * (n + 1.0) / 16.0);
         double pace = square_for(p, unit, n) / cost_of(p, n);
         if (pace > best) {
@@ -166,19 +190,34 @@ static size_t best_batch(const struct planning *p, double unit, double *sigma)
     if (chosen < N && cost_of(p, N) <= FULL_IS_NEAR * cost_of(p, chosen))
         chosen = N;
     *sigma = chosen < N ? sqrt(square_for(p, unit, chosen)) : *sigma;
-    return (size_t)chosen;
+    return chosen;
+}
+
+/* Those of the settled batches. */
+static double rows_of(const struct planning *p)
+{
+    return (double)p->n / p->one_in;
+}
+
+static void settle_batch(struct planning *p, double rows)
+{
+    double k = seldom(p, rows), N = (double)p->model->N;
+    p->one_in = rows < N ? (uint32_t)lrint(k) : 1;
+    p->n = rows < N ? (size_t)lrint(rows * k) : p->model->N;
 }
 
 /* ---- noise at typical points ---- */
 
-/* Adds the squares of the sds of single terms at one point. */
+/* Adds the squares of the sds of single terms at one point, and of their means. */
 static void add_spread(const struct model *target, const double *at, const uint32_t *rows, size_t n,
-                       double *sum, double *sumsq, void *work, double *squares)
+                       double *sum, double *sumsq, void *work, double *squares, double *means)
 {
     double count = (double)n;
     target->type->grad_batch(target, at, rows, n, sum, sumsq, work);
-    for (size_t j = 0; j < target->d; j++)
+    for (size_t j = 0; j < target->d; j++) {
         squares[j] += fmax(0.0, sumsq[j] - sum[j] * sum[j] / count) / (count - 1.0) / POINTS;
+        means[j] += sum[j] * sum[j] / (count * count) / POINTS;
+    }
 }
 
 /* In what steps are measured: chains that look for their own get to a share of the scale. */
@@ -201,11 +240,12 @@ static void typical_point(const struct planning *p, const struct model *target, 
         at[j] = (shifted ? p->theta[j] : 0.0) + (dense ? 1.0 : p->scale[j]) * at[j];
 }
 
+/* `drift`: the largest square of a mean over that of the largest sd; or NULL. */
 static enum err measure_noise(const struct planning *p, const struct model *target, double *unit,
-                              struct err_info *info)
+                              double *drift, struct err_info *info)
 {
     size_t N = p->model->N, d = p->model->d, stride = padded(d), n = N < ROWS ? N : ROWS;
-    double *work = lanes_alloc(4 * stride, sizeof *work);
+    double *work = lanes_alloc(5 * stride, sizeof *work), most = 0.0;
     uint32_t *rows = malloc(n * sizeof *rows);
     void *scratch = lanes_alloc(target->work_bytes, 1);
     bool ready = work != NULL && rows != NULL && scratch != NULL;
@@ -216,11 +256,15 @@ static enum err measure_noise(const struct planning *p, const struct model *targ
     for (int k = 0; k < POINTS && ready && n > 1; k++) {
         typical_point(p, target, &rng, work);
         add_spread(target, work, rows, n, work + stride, work + 2 * stride, scratch,
-                   work + 3 * stride);
+                   work + 3 * stride, work + 4 * stride);
     }
     *unit = 0.0;
-    for (size_t j = 0; j < d && ready; j++)
+    for (size_t j = 0; j < d && ready; j++) {
         *unit = fmax(*unit, (double)N * width_at(p, j) * sqrt(work[3 * stride + j]));
+        most = fmax(most, (double)N * width_at(p, j) * sqrt(work[4 * stride + j]));
+    }
+    if (drift != NULL)
+        *drift = *unit > 0.0 ? most * most / (*unit * *unit) : 0.0;
     free(work);
     free(rows);
     free(scratch);
@@ -295,6 +339,12 @@ static const struct model *target_of(const struct planning *p)
     return p->view != NULL ? p->view : p->model;
 }
 
+/* Of what chains sample. */
+static enum err measure_target(struct planning *p, struct err_info *info)
+{
+    return measure_noise(p, target_of(p), &p->unit, &p->drift, info);
+}
+
 /* ---- first choices ---- */
 
 /* A quantile of draws on a lattice of steps sigma is off by up to half of one, anywhere within
@@ -326,7 +376,7 @@ static enum err keep_noise(struct planning *p, struct err_info *info)
 {
     planning_why(p, "estimator: plain, as this variant has no randomness but the gradient noise");
     enum err code = change_estimator(p, false, info);
-    return code == ERR_OK ? measure_noise(p, target_of(p), &p->unit, info) : code;
+    return code == ERR_OK ? measure_target(p, info) : code;
 }
 
 static bool can_meet_target(const struct planning *p)
@@ -343,14 +393,14 @@ static bool both_open(const struct planning *p)
 
 /* How far an estimator with this noise gets around for its cost; its batch and step where they are
  * ours. */
-static double pace_of(const struct planning *p, double unit, size_t *n, double *sigma)
+static double pace_of(const struct planning *p, double unit, double *n, double *sigma)
 {
     uint64_t given = p->request->batch_size;
     if (given != PLAN_AUTO)
-        *n = given == 0 ? p->model->N : (size_t)given;
+        *n = (double)(given == 0 ? p->model->N : given) / fmax(1.0, p->request->one_in);
     else
-        *n = both_open(p) ? best_batch(p, unit, sigma) : batch_for(p, unit, *sigma);
-    return *sigma * *sigma / cost_of(p, (double)*n);
+        *n = both_open(p) ? best_rows(p, unit, sigma) : rows_for(p, unit, *sigma);
+    return *sigma * *sigma / cost_of(p, *n);
 }
 
 /* Compares both estimators where the choice is ours: the one whose batch costs less for where it
@@ -359,36 +409,36 @@ static enum err compare_estimators(struct planning *p, double plain, double sigm
                                    struct err_info *info)
 {
     struct plan *plan = p->plan;
-    size_t n, n_plain, N = p->model->N;
+    double n, n_plain, N = (double)p->model->N;
     double sigma_plain = sigma, pace = pace_of(p, p->unit, &n, &sigma);
     plan->control = false;
     double pace_plain = pace_of(p, plain, &n_plain, &sigma_plain);
     plan->control = true;
-    double tau = p->unit * noise_share(p, (double)n), tau_plain = plain * noise_share(p, (double)n);
+    double share = noise_share(p, n), tau = p->unit * share, tau_plain = plain * share;
     bool open = p->request->batch_size == PLAN_AUTO;
-    plan->checks.noise_control = noise_ratio(p, p->unit, sigma, (double)n);
-    plan->checks.noise_plain = noise_ratio(p, plain, sigma, (double)n);
+    plan->checks.noise_control = noise_ratio(p, p->unit, sigma, n);
+    plan->checks.noise_plain = noise_ratio(p, plain, sigma, n);
     if (n < N && (open ? pace >= pace_plain : tau <= tau_plain)) {
         planning_why(p,
-                     "estimator: control variates, whose noise is %.2g instead of %.2g at a "
-                     "batch of %zu (the plain one would need %zu)",
-                     tau, tau_plain, n, batch_for(p, plain, sigma));
+                     "estimator: control variates, whose noise is %.2g instead of %.2g at %.4g "
+                     "rows per iteration (the plain one would need %.0f)",
+                     tau, tau_plain, n, n_plain);
         return ERR_OK;
     }
     if (n == N)
         planning_why(p, "estimator: plain, as the full batch has no noise");
     else if (open)
         planning_why(p,
-                     "estimator: plain, whose batches of %zu get around at less cost than those of "
-                     "%zu with control variates",
+                     "estimator: plain, whose batches of %.0f get around at less cost than %.4g rows "
+                     "with control variates",
                      n_plain, n);
     else
         planning_why(p,
                      "estimator: plain, whose noise is %.2g instead of %.2g with control variates "
-                     "at a batch of %zu",
+                     "at %.4g rows per iteration",
                      tau_plain, tau, n);
     enum err code = change_estimator(p, false, info);
-    return code == ERR_OK ? measure_noise(p, target_of(p), &p->unit, info) : code;
+    return code == ERR_OK ? measure_target(p, info) : code;
 }
 
 static enum err choose_estimator(struct planning *p, double sigma, struct err_info *info)
@@ -399,11 +449,11 @@ static enum err choose_estimator(struct planning *p, double sigma, struct err_in
         return ERR_OK;
     if (p->needed > 0.0 && plan->control && p->request->estimator == ESTIMATOR_AUTO)
         return keep_noise(p, info);
-    enum err code = measure_noise(p, target_of(p), &p->unit, info);
+    enum err code = measure_target(p, info);
     if (!plan->control || p->request->estimator != ESTIMATOR_AUTO || code != ERR_OK)
         return code;
     code = plan->precondition == PRECONDITION_DENSE ? measure_plain(p, &plain, info)
-                                                    : measure_noise(p, p->model, &plain, info);
+                                                    : measure_noise(p, p->model, &plain, NULL, info);
     return code == ERR_OK ? compare_estimators(p, plain, sigma, info) : code;
 }
 
@@ -421,16 +471,18 @@ static enum err choose_centre(struct planning *p, struct err_info *info)
                      p->centred ? "nothing depends on a centre" : "there is no mode to start from");
         return ERR_OK;
     }
-    enum err code = all ? ERR_OK : measure_noise(p, target_of(p), &unit, info);
+    enum err code = all ? ERR_OK : measure_noise(p, target_of(p), &unit, NULL, info);
+    p->always = true;
     if (code == ERR_OK && !all)
-        n = batch_for(p, unit, PLANNING_SIGMA_FIXED);
+        n = (size_t)rows_for(p, unit, PLANNING_SIGMA_FIXED);
     code = code == ERR_OK ? planning_recentre(p, n, info) : code;
-    return code == ERR_OK && !all ? measure_noise(p, target_of(p), &p->unit, info) : code;
+    p->always = false;
+    return code == ERR_OK && !all ? measure_target(p, info) : code;
 }
 
 static double noise_of_batch(const struct planning *p)
 {
-    return p->model->N == 0 ? p->model->noise_tau : p->unit * noise_share(p, (double)p->n);
+    return p->model->N == 0 ? p->model->noise_tau : p->unit * noise_share(p, rows_of(p));
 }
 
 /* The step that makes enough of the noise of the chosen batch. */
@@ -456,7 +508,7 @@ static void limit_sigma(struct planning *p)
             most =
                 fmin(most, noise_most(p, p->sigma, 1e9) / (p->model->noise_tau * width_at(p, j)));
     else if (p->model->N > 0 && p->request->batch_size != PLAN_AUTO && p->placed)
-        most = p->sigma / noise_ratio(p, p->unit, p->sigma, (double)p->n);
+        most = p->sigma / noise_ratio(p, p->unit, p->sigma, rows_of(p));
     if (most < p->sigma) {
         p->sigma = most;
         planning_why(p, "step size: lowered to %.3g by the gradient noise", most);
@@ -476,6 +528,7 @@ static void choose_batch(struct planning *p)
 {
     uint64_t given = p->request->batch_size;
     size_t N = p->model->N;
+    p->one_in = p->request->one_in > 0 ? p->request->one_in : 1;
     if (N == 0 || p->request->sampler->exact)
         p->n = N;
     else if (given != PLAN_AUTO)
@@ -483,9 +536,9 @@ static void choose_batch(struct planning *p)
     else if (!p->placed || !can_meet_target(p))
         p->n = batch_by_cost(p);
     else if (both_open(p))
-        p->n = best_batch(p, p->unit, &p->sigma);
+        settle_batch(p, best_rows(p, p->unit, &p->sigma));
     else
-        p->n = batch_for(p, p->unit, p->sigma > 0.0 ? p->sigma : 0.25);
+        settle_batch(p, rows_for(p, p->unit, p->sigma > 0.0 ? p->sigma : 0.25));
 }
 
 static void choose_sigma(struct planning *p)
@@ -508,7 +561,7 @@ static void choose_variant(struct planning *p)
     if (!p->request->variant_open || at >= table.count || !p->placed || can_meet_target(p) ||
         p->n == p->model->N || !(p->sigma > 0.0))
         return;
-    double noise = p->sigma * p->unit * noise_share(p, (double)p->n);
+    double noise = p->sigma * p->unit * noise_share(p, rows_of(p));
     plain = param_choice(&table.specs[at], "vanilla");
     if (plain == SIZE_MAX || p->params[at] != (double)param_choice(&table.specs[at], "corrected") ||
         !(noise > NOISE_LOST))
@@ -561,6 +614,7 @@ static enum err run_pilot(struct planning *p, double sigma, const struct step_si
         .step = *step,
         .batch_size = p->n == p->model->N ? 0 : p->n,
         .replacement = r->replacement,
+        .one_in = p->one_in,
         .seed = r->seed ^ 0x70696c6f74ULL,
         .chains = chains,
         .warmup = adapts ? 2000 : (uint64_t)(8.0 * each),
@@ -640,19 +694,23 @@ static double noise_seen(const struct planning *p)
  * larger than the normal approximation had it. */
 static bool make_room(struct planning *p)
 {
-    size_t before = p->n;
-    double sigma = p->sigma;
+    size_t n = p->n;
+    uint32_t one_in = p->one_in;
+    double before = rows_of(p), sigma = p->sigma;
     if (p->request->batch_size != PLAN_AUTO || p->n == p->model->N || p->sigma <= 0.0 ||
         !can_meet_target(p) || p->needed > 0.0)
         return false;
-    double seen = noise_seen(p), unit = seen / p->sigma / noise_share(p, (double)p->n);
+    double seen = noise_seen(p), unit = seen / p->sigma / noise_share(p, before);
     if (p->pilot.beyond > 0.05)
         unit *= 1.5;
     p->unit = fmax(p->unit, unit);
     choose_batch(p);
-    p->n = p->n < before ? before : p->n;
+    if (rows_of(p) < before) {
+        p->n = n;
+        p->one_in = one_in;
+    }
     p->sigma = fmin(p->sigma, sigma);
-    return (double)p->n > 1.2 * (double)before || p->sigma < 0.9 * sigma;
+    return rows_of(p) > 1.2 * before || p->sigma < 0.9 * sigma;
 }
 
 /* A run at the chosen settings; the batch may grow on the way, or the centre be given up. */
@@ -686,7 +744,7 @@ static enum err use_widths(struct planning *p, struct err_info *info)
     else
         planning_widths(p);
     if (code == ERR_OK && p->model->N > 0)
-        code = measure_noise(p, target_of(p), &p->unit, info);
+        code = measure_target(p, info);
     choose_batch(p);
     return code == ERR_OK ? try_out(p, info) : code;
 }
@@ -697,8 +755,8 @@ static enum err use_widths(struct planning *p, struct err_info *info)
  * n)/n. */
 static void weigh_sigma(struct planning *p)
 {
-    double share = noise_share(p, (double)p->n), noise = (double)p->model->N * share * share;
-    double b = step_bias(p, 1.0) + noise_bias(p, (double)p->n) * noise;
+    double share = noise_share(p, rows_of(p)), noise = (double)p->model->N * share * share;
+    double b = step_bias(p, 1.0) + noise_bias(p, rows_of(p)) * noise;
     double e = p->sigma * planning_mean_error(p), sigma = cbrt(e / (sqrt(2.0) * b));
     if (p->pilot.diverged || !(sigma > 0.0))
         return;
@@ -726,7 +784,7 @@ static enum err use_sds(struct planning *p, struct err_info *info)
         return ERR_OK;
     p->measured = true;
     p->sigma = SIGMA_WIDE;
-    enum err code = p->model->N > 0 ? measure_noise(p, target_of(p), &p->unit, info) : ERR_OK;
+    enum err code = p->model->N > 0 ? measure_target(p, info) : ERR_OK;
     choose_variant(p);
     code = code == ERR_OK ? try_out(p, info) : code;
     if (code == ERR_OK)
@@ -864,6 +922,11 @@ static void explain(struct planning *p)
     else if (p->needed > 0.0 && !lacks_noise(p))
         planning_why(p, "batch: %zu of %zu rows, whose noise the step size needs", p->n,
                      p->model->N);
+    else if (p->one_in > 1)
+        planning_why(p,
+                     "batch: %zu of %zu rows in one of %u iterations, within the noise that the "
+                     "step size tolerates",
+                     p->n, p->model->N, (unsigned)p->one_in);
     else if (can_meet_target(p) && p->placed)
         planning_why(p, "batch: %zu of %zu rows, within the noise that the step size tolerates",
                      p->n, p->model->N);
@@ -886,6 +949,7 @@ enum err planning_steps(struct planning *p, struct err_info *info)
     p->sigma_most = longest_sigma(p);
     choose_sigma(p);
     p->n = p->model->N;
+    p->one_in = 1;
     enum err code = choose_estimator(p, p->sigma > 0.0 ? p->sigma : 0.25, info);
     code = code == ERR_OK ? choose_centre(p, info) : code;
     if (code != ERR_OK)
@@ -910,6 +974,7 @@ enum err planning_steps(struct planning *p, struct err_info *info)
     if (code == ERR_OK && chosen && tried && p->placed && !can_meet_target(p))
         code = use_sds(p, info);
     p->plan->batch_size = p->n == p->model->N ? 0 : p->n;
+    p->plan->one_in = p->n == p->model->N ? 1 : (uint8_t)p->one_in;
     if (code == ERR_OK)
         explain(p);
     return code;

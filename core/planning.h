@@ -27,6 +27,9 @@ struct planning {
     bool measured;      /* scales or widths are those of a pilot run */
     bool narrows;       /* longer steps were seen to make sds too small, not too large */
     size_t n;           /* batch; N is the full one */
+    uint32_t one_in;    /* iterations have one */
+    bool always;        /* ... as if all had one */
+    double drift;       /* of the noise of one term, squared: what all of them add together / N */
     double needed;      /* sigma tau from which a variant takes all its spread; 0: it has its own */
     double unit;        /* largest sd of the gradient noise of one term, in those coordinates */
     struct pilot pilot; /* the last one */

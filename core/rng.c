@@ -27,6 +27,13 @@ void rng_seed(struct rng *rng, uint64_t seed, uint64_t chain, uint64_t purpose)
             rng->s[i][lane] = splitmix(&key);
 }
 
+uint64_t rng_hash(uint64_t seed, uint64_t number)
+{
+    uint64_t key = seed;
+    key = splitmix(&key) ^ number;
+    return splitmix(&key);
+}
+
 void rng_bits(struct rng *rng, uint64_t *out, size_t n)
 {
     kernels->rng_bits(rng, out, n);

@@ -26,6 +26,8 @@ struct rng {
 };
 
 void rng_seed(struct rng *rng, uint64_t seed, uint64_t chain, uint64_t purpose);
+/* Random bits without a state: the same for the same two. */
+uint64_t rng_hash(uint64_t seed, uint64_t number);
 
 /* Each fills out[0..n) and may write up to the next multiple of PAD: `out` must be 64-byte aligned
  * and padded. Numbers: 64 random bits; uniform in (0,1), never 0 or 1; standard normal. */

@@ -39,7 +39,7 @@ const double *sampler_sigma(const struct sampler_step *s, size_t at)
 
 void sampler_estimate(struct sampler_step *s)
 {
-    gradient_running(s->source, s->theta, s->rng, s->g, s->want_tau ? s->tau : NULL, NULL);
+    gradient_running(s->source, s->theta, s->t, s->rng, s->g, s->want_tau ? s->tau : NULL, NULL);
 }
 
 /* The weight 1-(1-beta)^t of what has been seen is kept beside the average, so that no libm decides
@@ -47,10 +47,12 @@ void sampler_estimate(struct sampler_step *s)
 const double *sampler_estimate_tau(struct sampler_step *s, double beta)
 {
     double *weight = s->memory + padded(s->d);
-    *weight += beta * (1.0 - *weight);
+    if (gradient_weight(s->source, s->t, s->want_tau) > 0.0)
+        *weight += beta * (1.0 - *weight);
     struct running_tau running = {
         .memory = s->memory, .smooth = s->scratch[2], .beta = beta, .correction = 1.0 / *weight};
-    gradient_running(s->source, s->theta, s->rng, s->g, s->want_tau ? s->tau : NULL, &running);
+    gradient_running(s->source, s->theta, s->t, s->rng, s->g, s->want_tau ? s->tau : NULL,
+                     &running);
     return running.smooth;
 }
 

@@ -87,9 +87,8 @@ static void refuse_word(const struct place *place, const json_t *json, const cha
                   field_quote(json_string_value(json), quoted), allowed);
 }
 
-/* A number, or PLAN_AUTO. */
-static bool parse_open_count(const struct place *place, const json_t *json, int64_t lo, int64_t hi,
-                             uint64_t *out)
+bool parse_open_count(const struct place *place, const json_t *json, int64_t lo, int64_t hi,
+                      uint64_t *out)
 {
     if (!json_is_string(json))
         return parse_count(place, json, lo, hi, out);
@@ -238,6 +237,8 @@ static void check_batch(struct parse *p, const struct place *root)
     struct job_spec *spec = p->spec;
     if (spec->batch_size == PLAN_AUTO && full_by_nature(spec))
         spec->batch_size = 0;
+    if (spec->batch_size != PLAN_AUTO && spec->one_in == 0)
+        spec->one_in = 1;
     if (spec->batch_size > 0 && spec->model != NULL && spec->model->data == DATA_NONE) {
         struct place at = place_key(root, "batch_size");
         place_mistake(&at, "the model %s has no data to take batches from; leave it out",

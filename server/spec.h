@@ -89,6 +89,7 @@ struct job_spec {
     bool step_own;         /* STEP_AUTO: it was said that every chain is to choose by itself */
     enum plan_estimator estimator;
     enum plan_centre centre;
+    uint32_t one_in; /* so many iterations have a minibatch; 0: the plan's */
     enum plan_precondition precondition;
     struct plan_target target;
 

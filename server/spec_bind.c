@@ -89,6 +89,15 @@ static void check_replacement(const struct job_spec *spec, const struct spec_bou
                       bound->N);
 }
 
+static void check_one_in(const struct job_spec *spec, const struct spec_bound *bound,
+                         const struct place *root)
+{
+    struct place gradient = place_key(root, "gradient"), at = place_key(&gradient, "one_in");
+    if (spec->one_in > 1 && spec->batch_size != PLAN_AUTO && bound->n == bound->N)
+        place_mistake(&at, "must be 1 when the batch is all %zu rows; set batch_size below that",
+                      bound->N);
+}
+
 static void check_dimension(const struct model *model, uint64_t limit, const struct place *root)
 {
     struct place at = place_key(root, "model");
@@ -230,6 +239,7 @@ static void check_chain(const struct job_spec *spec, const struct spec_bound *bo
     struct place at = place_key(root, "batch_size");
     spec_chain_config(spec, bound, model, 1, &config);
     config.save = NULL;
+    config.one_in = 1;
     config.start = (struct chain_start){
         .kind = START_ZERO}; /* its numbers are finite, their count may be wrong */
     if (!step_fits)
@@ -251,6 +261,7 @@ enum err spec_bind(struct job_spec *spec, const struct model *model,
     spec_bind_metrics(spec, model);
     check_dimension(model, limits->max_dimension, &root);
     check_replacement(spec, out, &root);
+    check_one_in(spec, out, &root);
     bool step_fits = check_step(spec, model, &root);
     check_start(spec, model, &root);
     check_devices(spec, model, &root);
@@ -287,6 +298,7 @@ void spec_chain_config(const struct job_spec *spec, const struct spec_bound *bou
         .step = spec->step,
         .batch_size = spec->batch_size == PLAN_AUTO ? bound->n : (size_t)spec->batch_size,
         .replacement = spec->replacement,
+        .one_in = spec->batch_size == PLAN_AUTO ? 1 : spec->one_in,
         .seed = spec->seed,
         .chain = chain,
         .warmup = modest(spec->warmup, MODEST_WARMUP),

@@ -36,6 +36,9 @@ void parse_numbers(struct parse *parse, const struct place *place, const json_t 
                    const struct param_spec *rule, double **out, size_t *count);
 bool parse_number(const struct place *place, const json_t *json, const struct param_spec *rule,
                   double *out);
+/* A whole number, or "auto": PLAN_AUTO. */
+bool parse_open_count(const struct place *place, const json_t *json, int64_t lo, int64_t hi,
+                      uint64_t *out);
 
 /* Readers of the larger fields. */
 void parse_model(void *parse, const struct place *place, const json_t *json);

@@ -27,10 +27,22 @@ static void parse_centre(void *context, const struct place *place, const json_t 
         p->spec->centre = (enum plan_centre)word;
 }
 
+static void parse_one_in(void *context, const struct place *place, const json_t *json)
+{
+    struct parse *p = context;
+    uint64_t count;
+    if (parse_open_count(place, json, 1, PLAN_ONE_IN_MOST, &count))
+        p->spec->one_in = count == PLAN_AUTO ? 0 : (uint32_t)count;
+}
+
 void parse_gradient(void *context, const struct place *place, const json_t *json)
 {
     static const struct field fields[] = {
-        {"estimator", parse_estimator}, {"centre", parse_centre}, {NULL, NULL}};
+        {"estimator", parse_estimator},
+        {"centre", parse_centre},
+        {"one_in", parse_one_in},
+        {NULL, NULL},
+    };
     field_object(place, json, fields, context);
 }
 
@@ -115,6 +127,18 @@ static void check_estimator(const struct job_spec *spec, const struct place *roo
                       spec->sampler->name);
 }
 
+static void check_one_in(const struct job_spec *spec, const struct place *root)
+{
+    struct place gradient = place_key(root, "gradient"), at = place_key(&gradient, "one_in");
+    if (spec->one_in <= 1)
+        return;
+    if (spec->model != NULL && spec->model->data == DATA_NONE)
+        place_mistake(&at, "must be 1 with the model %s, which has no data to look at",
+                      spec->model->name);
+    else if (spec->sampler != NULL && spec->sampler->exact)
+        place_mistake(&at, "must be 1 with %s, which uses the exact gradient", spec->sampler->name);
+}
+
 /* A fraction is what chains look for by themselves, in the user's coordinates; others are planned.
  */
 static void check_precondition(const struct job_spec *spec, const struct place *root)
@@ -154,6 +178,7 @@ void parse_open(struct parse *p, const struct place *root)
     p->batch_given |= spec->batch_size == PLAN_AUTO;
     spec->start_auto |= spec->start_default && spec_needs_plan(spec);
     check_estimator(spec, root);
+    check_one_in(spec, root);
     if (!p->limits->stored)
         check_precondition(spec, root);
 }
@@ -182,6 +207,7 @@ json_t *spec_open_names(const struct job_spec *spec)
         {"gradient.estimator", spec->estimator == ESTIMATOR_AUTO},
         {"precondition", spec->precondition == PRECONDITION_AUTO},
         {"batch_size", spec->batch_size == PLAN_AUTO},
+        {"gradient.one_in", spec->one_in == 0},
         {"iterations", spec->iterations == PLAN_AUTO},
         {"warmup", spec->warmup == PLAN_AUTO},
         {"thin", spec->thin == PLAN_AUTO},
@@ -213,6 +239,7 @@ void spec_plan_request(const struct job_spec *spec, const struct spec_bound *bou
         .step = spec->step,
         .replacement = spec->replacement,
         .batch_size = spec->batch_size,
+        .one_in = spec->one_in,
         .warmup = spec->warmup,
         .iterations = spec->iterations,
         .thin = spec->thin,
@@ -234,6 +261,7 @@ void spec_settle(struct job_spec *spec, const struct plan *plan, const struct mo
     if (plan->variant > 0)
         spec->sampler_params[param_find(spec->sampler->params, "variant")] = plan->variant - 1.0;
     spec->batch_size = plan->batch_size;
+    spec->one_in = plan->one_in > 0 ? plan->one_in : 1;
     spec->warmup = plan->warmup;
     spec->iterations = plan->iterations;
     spec->thin = plan->thin;

@@ -98,6 +98,7 @@ static json_t *gradient(const struct job_spec *spec)
     json_t *out = json_object();
     json_put(&out, "estimator", json_text(spec_estimators[spec->estimator]));
     json_put(&out, "centre", json_text(spec_centres[spec->centre]));
+    json_put(&out, "one_in", open_count(spec->one_in > 0 ? spec->one_in : PLAN_AUTO));
     return out;
 }
 

@@ -47,15 +47,16 @@ void tolerance_init(struct tolerance *out, const struct combined *combined,
                     .params = spec->sampler_params,
                     .N = N,
                     .n = spec->batch_size > 0 ? (size_t)spec->batch_size : N,
-                    .replacement = spec->replacement},
+                    .replacement = spec->replacement,
+                    .one_in = spec->one_in},
         .combined = combined,
         .factor = 1.0,
     };
     out->borrows = sampler->variance_ratio != NULL &&
                    sampler->variance_ratio(spec->sampler_params, 1.0, 0.0) == 0.0;
     out->whitened = spec->precondition == PRECONDITION_DENSE;
-    out->batch_noise =
-        batch_noise(&out->setting, out->borrows || spec->estimator == ESTIMATOR_CONTROL);
+    bool untold = out->borrows || spec->estimator == ESTIMATOR_CONTROL || spec->one_in > 1;
+    out->batch_noise = batch_noise(&out->setting, untold);
     if (step->kind == STEP_SCHEDULE)
         out->factor = pow(1.0 + (double)combined->slowest / step->t0, -step->gamma);
 }

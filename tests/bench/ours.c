@@ -145,6 +145,7 @@ static struct chain *make_chain(const struct workload *w, uint32_t number)
                                   .sampler = &sampler_sgbd,
                                   .step = {.kind = STEP_CONSTANT, .value = w->sigma},
                                   .batch_size = w->n,
+                                  .one_in = (uint32_t)w->one_in,
                                   .seed = 1,
                                   .chain = number,
                                   .iterations = UINT64_C(1) << 60,

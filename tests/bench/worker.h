@@ -25,6 +25,7 @@ struct workload {
     size_t N, d, n;         /* rows, columns or rank, batch; n == 0: all rows */
     size_t users, items;    /* factorization */
     size_t control;         /* 1: control variates, in a frame around 0; ours alone */
+    size_t one_in;          /* so many iterations have a minibatch; 0: all; ours alone */
     size_t chains;          /* all of them do every iteration */
     size_t apart;           /* 1: one by one, on THREADS threads; ours alone */
     double sigma;           /* step size */
@@ -47,6 +48,7 @@ static inline bool worker_word(struct workload *w, const char *word)
                  {"items", &w->items},
                  {"chains", &w->chains},
                  {"apart", &w->apart},
+                 {"one_in", &w->one_in},
                  {"control", &w->control}};
     const char *equals = strchr(word, '=');
     if (equals == NULL)

@@ -35,13 +35,14 @@ export default {
     await field(page, "/target/sd_error").fill("0.05");
     await field(page, "/gradient/estimator").selectOption("control_variate");
     await field(page, "/gradient/centre").selectOption("pilot");
+    await field(page, "/gradient/one_in").fill("8");
     await field(page, "/precondition").selectOption("dense");
     await field(page, "/iterations").fill("auto");
     await valid(page);
     const editor = page.getByLabel("The job as JSON");
     await eventually("all of it in the JSON", async () => {
       const { gradient, precondition, target, iterations } = JSON.parse(await editor.inputValue());
-      return JSON.stringify([gradient, precondition, target, iterations]) === JSON.stringify([{ estimator: "control_variate", centre: "pilot" }, "dense", { sd_error: 0.05 }, "auto"]);
+      return JSON.stringify([gradient, precondition, target, iterations]) === JSON.stringify([{ estimator: "control_variate", centre: "pilot", one_in: 8 }, "dense", { sd_error: 0.05 }, "auto"]);
     });
     await field(page, "/iterations").fill("automatic");
     await page.getByText("“automatic” is not a number").waitFor();
@@ -97,6 +98,8 @@ export default {
     const plain = (text) => Number(text.replace(/\s/g, ""));
     assert.equal(plain(await fact(card, /^iterations/)), request.iterations);
     assert.equal(plain(await fact(card, /^warm-up/)), request.warmup);
+    assert.ok(request.gradient.one_in > 1, "so many rows need not be looked at all the time");
+    assert.match(await fact(card, /^batch size/), new RegExp(`in one of ${request.gradient.one_in} iterations`));
     assert.ok(plan.auto.includes("iterations"));
     assert.match(shown, /^iterations$/im, "not “iterations (given)”");
     assert.match(shown, plan.target_met ? /Within the target/ : /Not within the target/);

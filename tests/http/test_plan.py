@@ -55,7 +55,7 @@ class Defaults(Case):
         answer = self.resolved()["job"]
         for name in CHOSEN:
             self.assertEqual(answer[name], "auto", name)
-        self.assertEqual(answer["gradient"], {"estimator": "auto", "centre": "mode"})
+        self.assertEqual(answer["gradient"], {"estimator": "auto", "centre": "mode", "one_in": "auto"})
         self.assertEqual(answer["precondition"], "auto")
         self.assertEqual(answer["init"], {"kind": "auto"})
         self.assertNotIn("variant", answer["sampler"])
@@ -110,7 +110,7 @@ class Planned(Case):
         plan = done["plan"]
         self.assertEqual(plan["state"], "ready")
         self.assertEqual(plan["auto"], ["step_size", "variant", "gradient.estimator", "precondition",
-                                        "batch_size", "iterations", "warmup", "thin", "init"])
+                                        "batch_size", "gradient.one_in", "iterations", "warmup", "thin", "init"])
         for name in CHOSEN:
             self.assertEqual(done["request"][name], plan["chosen"][name])
             self.assertNotEqual(done["request"][name], "auto")

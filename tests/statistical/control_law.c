@@ -116,14 +116,21 @@ static double sum_at_centre(void)
     return sum;
 }
 
-static double gradient(const struct batches *b, size_t k, double x)
+/* Without rows. */
+static double known(double x)
 {
-    return (PRIOR_MEAN - x) / (PRIOR_SD * PRIOR_SD) + sum_at_centre() - b->slope[k] * (x - CENTRE);
+    return (PRIOR_MEAN - x) / (PRIOR_SD * PRIOR_SD) + sum_at_centre();
+}
+
+static double gradient(const struct batches *b, size_t k, double x, double times)
+{
+    return known(x) - times * b->slope[k] * (x - CENTRE);
 }
 
 struct up_context {
     enum formula_rule rule;
     const struct batches *batches;
+    double one_in;
 };
 
 static double up(const void *context, double x, double u)
@@ -133,8 +140,9 @@ static double up(const void *context, double x, double u)
     double sum = 0;
 
     for (size_t k = 0; k < b->count; k++)
-        sum += formula_flip(c->rule, gradient(b, k, x), u, b->tau[k] * fabs(x - CENTRE));
-    return sum / (double)b->count;
+        sum += formula_flip(c->rule, gradient(b, k, x, c->one_in), u, b->tau[k] * fabs(x - CENTRE));
+    double with = sum / (double)b->count, without = formula_flip(c->rule, known(x), u, 0);
+    return with / c->one_in + without * (1 - 1 / c->one_in);
 }
 
 struct control_case {
@@ -142,32 +150,36 @@ struct control_case {
     enum formula_rule rule;
     size_t n;
     double sigma, beta;
+    uint32_t one_in;
 };
 
 static void barker_law(const struct control_case *c, const struct batches *b, struct law *law)
 {
-    struct up_context context = {.rule = c->rule, .batches = b};
+    struct up_context context = {.rule = c->rule, .batches = b, .one_in = c->one_in};
     struct law_kernel kernel = {.up = up,
                                 .context = &context,
                                 .sigma = c->sigma,
                                 .lattice = c->rule == RULE_LATTICE,
-                                .lo = -2,
-                                .hi = 3.5,
+                                .lo = c->one_in > 1 ? -6 : -2,
+                                .hi = c->one_in > 1 ? 7.5 : 3.5,
                                 .per_sigma = 20};
 
     law_of_kernel(&kernel, law);
 }
 
 /* y = theta - centre: y' = (1 - h k_S) y + h b + sigma z, with h = sigma^2/2, k_S the slope of the
- * batch with the prior's, b the gradient at the centre: first and second moments are linear. */
+ * batch with the prior's, or the prior's alone, b the gradient at the centre: first and second
+ * moments are linear. */
 static void langevin_law(const struct control_case *c, const struct batches *b, struct law *law)
 {
-    double h = c->sigma * c->sigma / 2, pull = gradient(b, 0, CENTRE), first = 0, second = 0;
+    double h = c->sigma * c->sigma / 2, pull = known(CENTRE), share = 1.0 / c->one_in;
+    double rest = 1 - h / (PRIOR_SD * PRIOR_SD), first = (1 - share) * rest,
+           second = (1 - share) * rest * rest;
 
     for (size_t k = 0; k < b->count; k++) {
-        double keep = 1 - h * (b->slope[k] + 1 / (PRIOR_SD * PRIOR_SD));
-        first += keep / (double)b->count;
-        second += keep * keep / (double)b->count;
+        double keep = rest - h * c->one_in * b->slope[k];
+        first += share * keep / (double)b->count;
+        second += share * keep * keep / (double)b->count;
     }
     double mean = h * pull / (1 - first);
     double square = (2 * h * pull * first * mean + h * h * pull * pull + 2 * h) / (1 - second);
@@ -194,6 +206,7 @@ static void run_case(const struct control_case *c, double scale, size_t i)
     config.view = view;
     config.frame = frame;
     config.batch_size = c->n;
+    config.one_in = c->one_in;
     config.seed += 3000 + i;
     if (c->beta > 0)
         toy_set(config.sampler->params, config.params, "beta", c->beta);
@@ -203,20 +216,28 @@ static void run_case(const struct control_case *c, double scale, size_t i)
         langevin_law(c, &b, &law);
     else
         barker_law(c, &b, &law);
-    snprintf(name, sizeof name, "%s %s, %zu of %d rows, sigma %g, scale %g", c->sampler,
-             c->variant ? c->variant : "", c->n, ROWS, c->sigma, scale);
+    snprintf(name, sizeof name, "%s %s, %zu of %d rows in one of %u, sigma %g, scale %g",
+             c->sampler, c->variant ? c->variant : "", c->n, ROWS, c->one_in, c->sigma, scale);
     compare_chain(&config, &law, ITERATIONS, name);
     model_free(view);
     frame_free(frame);
 }
 
 static const struct control_case cases[] = {
-    {"sgbd", "vanilla", RULE_VANILLA, 3, 0.2, 0},
-    {"sgbd", "corrected", RULE_CORRECTED, 3, 0.2, 1},
-    {"sgbd", "corrected", RULE_CORRECTED, 8, 0.25, 1},
-    {"sgbd", "extreme", RULE_EXTREME, 3, 0.12, 0},
-    {"sglrw", NULL, RULE_LATTICE, 3, 0.15, 0},
-    {"sgld", "vanilla", RULE_VANILLA, 3, 0.2, 0},
+    {"sgbd", "vanilla", RULE_VANILLA, 3, 0.2, 0, 1},
+    {"sgbd", "corrected", RULE_CORRECTED, 3, 0.2, 1, 1},
+    {"sgbd", "corrected", RULE_CORRECTED, 8, 0.25, 1, 1},
+    {"sgbd", "extreme", RULE_EXTREME, 3, 0.12, 0, 1},
+    {"sglrw", NULL, RULE_LATTICE, 3, 0.15, 0, 1},
+    {"sgld", "vanilla", RULE_VANILLA, 3, 0.2, 0, 1},
+};
+
+/* Without a correction, which would depend on the last batch. */
+static const struct control_case seldom[] = {
+    {"sgbd", "vanilla", RULE_VANILLA, 3, 0.2, 0, 4},
+    {"sgbd", "vanilla", RULE_VANILLA, 8, 0.15, 0, 16},
+    {"sglrw", NULL, RULE_LATTICE, 3, 0.1, 0, 3},
+    {"sgld", "vanilla", RULE_VANILLA, 3, 0.1, 0, 4},
 };
 
 Test(control_law, chains_around_a_centre_have_their_law)
@@ -229,4 +250,10 @@ Test(control_law, the_same_in_units_of_a_frame)
 {
     for (size_t i = 0; i < COUNT(cases); i++)
         run_case(&cases[i], 0.37, 20 + i);
+}
+
+Test(control_law, chains_that_seldom_look_at_rows_have_theirs)
+{
+    for (size_t i = 0; i < COUNT(seldom); i++)
+        run_case(&seldom[i], i % 2 == 0 ? 0 : 0.37, 40 + i);
 }

@@ -105,7 +105,7 @@ Test(chain, noise_level_of_huge_terms_is_huge_and_finite)
         double *g = block, *tau = g + PAD, *sum = tau + PAD, *sumsq = sum + PAD;
         sum[1] = 1e160;
         sumsq[0] = sumsq[1] = INFINITY;
-        (*k)->estimate(&(struct batch_sums){sum, sumsq, 10, 3, 100, 2}, g, tau, NULL);
+        (*k)->estimate(&(struct batch_sums){sum, sumsq, 10, 3, 100, 0.01, 2}, g, tau, NULL);
         for (int j = 0; j < 2; j++)
             cr_expect(isfinite(tau[j]) && tau[j] > 1e150, "%s: %g", (*k)->isa, tau[j]);
         free(block);
@@ -142,6 +142,12 @@ static void set_beta(struct chain_config *c)
 static void set_batch(struct chain_config *c)
 {
     c->batch_size = FIXTURE_ROWS + 1;
+}
+
+static void set_seldom_full(struct chain_config *c)
+{
+    c->batch_size = FIXTURE_ROWS;
+    c->one_in = 2;
 }
 
 static void set_exact(struct chain_config *c)
@@ -221,6 +227,7 @@ Test(chain, what_cannot_run_is_refused_with_a_reason)
         {set_warmup, ERR_INVALID, "too many iterations"},
         {set_beta, ERR_INVALID, "beta: 1.5 is not allowed"},
         {set_batch, ERR_INVALID, "batch_size 62 is not allowed; the data have 61 rows"},
+        {set_seldom_full, ERR_UNSUPPORTED, "one_in 2 needs minibatches"},
         {set_exact_batch, ERR_UNSUPPORTED, "mala always uses the full batch"},
         {set_exact_schedule, ERR_UNSUPPORTED, "mala takes no step-size schedule"},
         {set_lone_corrected, ERR_UNSUPPORTED, "batch_size 1 does not show the gradient noise"},

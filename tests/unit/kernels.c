@@ -407,7 +407,7 @@ static void check_estimate(const struct kernels *k, const struct kernels *base, 
                            enum flavour flavour)
 {
     struct array sum = array_of(flavour, 1, n), sumsq = positive(flavour, 2, n);
-    struct batch_sums sums = {sum.v, sumsq.v, 100.07, 2.385, 34.0, n};
+    struct batch_sums sums = {sum.v, sumsq.v, 100.07, 2.385, 34.0, 1.0 / 34.0, n};
     for (int with_tau = 0; with_tau < 2; with_tau++) {
         struct array g = array_of(flavour, 3, n), tau = array_of(ORDINARY, 4, n);
         struct array want_g = g, want_tau = tau, size_g = g, size_tau = tau;
@@ -426,7 +426,7 @@ static void check_running(const struct kernels *k, const struct kernels *base, s
                           enum flavour flavour)
 {
     struct array sum = array_of(flavour, 1, n), sumsq = positive(flavour, 2, n);
-    struct batch_sums sums = {sum.v, sumsq.v, 100.07, 2.385, 34.0, n};
+    struct batch_sums sums = {sum.v, sumsq.v, 100.07, 2.385, 34.0, 1.0 / 34.0, n};
     for (int with_tau = 0; with_tau < 2; with_tau++) {
         struct array g = array_of(flavour, 3, n), tau = array_of(ORDINARY, 4, n),
                      memory = positive(ORDINARY, 5, n), smooth = array_of(ORDINARY, 6, n);
@@ -744,7 +744,7 @@ Test(kernels, estimate_scales_the_sum_and_measures_its_noise)
     struct array g = array_of(ORDINARY, 1, n), sum = array_of(ORDINARY, 2, n),
                  sumsq = positive(ORDINARY, 3, n), tau = array_of(ORDINARY, 4, n), fixed = g;
     sumsq.v[5] = sum.v[5] * sum.v[5] / count / 2.0; /* less than its mean allows: rounding */
-    truth()->estimate(&(struct batch_sums){sum.v, sumsq.v, scale, tau_scale, count, n}, g.v, tau.v,
+    truth()->estimate(&(struct batch_sums){sum.v, sumsq.v, scale, tau_scale, count, 1.0 / count, n}, g.v, tau.v,
                       NULL);
     for (size_t j = 0; j < n; j++) {
         long double s = sum.v[j], variance = (sumsq.v[j] - s * s / count) / (count - 1.0L);

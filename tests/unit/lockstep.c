@@ -19,6 +19,7 @@ enum coordinates { USERS, SHIFTED, DENSE, CONTROLLED }; /* the last: dense, with
 struct job {
     const char *model;
     size_t d, n, chains;
+    uint32_t one_in; /* iterations have a minibatch; 0: all */
     enum precision precision;
     enum coordinates coordinates;
     double variant, noise; /* of sgbd */
@@ -107,6 +108,7 @@ static struct chain_config config_of(const struct scene *s, const struct job *jo
                                       .fraction = 0.2},
                              .batch_size = job->n,
                              .replacement = job->replacement,
+                             .one_in = job->one_in,
                              .seed = 7,
                              .chain = (uint32_t)number + 1,
                              .warmup = job->warmup,
@@ -330,6 +332,26 @@ Test(lockstep, every_batch_gives_the_same_bytes)
             job.iterations = 290;
             expect_same(&job);
         }
+}
+
+/* With short rows and long ones, in both precisions, and whoever adds the fixed part. */
+Test(lockstep, iterations_without_rows_give_the_same_bytes)
+{
+    static const uint32_t one_in[] = {2, 5, 16, 128};
+    static const size_t d[] = {1, 4, 7, 16};
+    for (size_t i = 0; i < COUNT(one_in); i++)
+        for (enum coordinates c = USERS; c <= CONTROLLED; c++)
+            for (int variant = 0; variant < 3; variant++) {
+                struct job job = logistic_job();
+                job.one_in = one_in[i];
+                job.coordinates = c;
+                job.variant = variant;
+                job.d = d[(i + (size_t)variant) % COUNT(d)];
+                job.precision = (i + c) % 2 == 0 ? PRECISION_SINGLE : PRECISION_DOUBLE;
+                job.chains = 1 + (i + c) % 2 * 8;
+                job.iterations = 290;
+                expect_same(&job);
+            }
 }
 
 Test(lockstep, every_frame_gives_the_same_bytes)

@@ -627,6 +627,7 @@ static void expect_same_estimate(struct gradient *gs, const double *theta, struc
                                            .scale = gradient_scale(&fresh),
                                            .tau_scale = gradient_tau_scale(&fresh),
                                            .count = (double)fresh.batch.n,
+                                           .share = 1.0 / (double)fresh.batch.n,
                                            .n = gs->model->d},
                       g[0], tau[0], NULL);
     gradient_estimate(gs, theta, rng, NULL, g[1], tau[1]);

@@ -104,7 +104,7 @@ Test(noise, tau_of_other_batches_follows_from_one)
 
     for (size_t b = 0; b < COUNT(batches); b++) {
         struct noise_setting s = {&sampler_sgld, params, batches[b].N, batches[b].n,
-                                  batches[b].replacement};
+                                  batches[b].replacement, 1};
         if (!s.replacement && s.n == s.N) {
             cr_expect(isnan(noise_tau_at(&s, 0, 3)));
             continue;
@@ -179,10 +179,23 @@ Test(noise, none_unbounded_and_unknown_have_defined_answers)
     for_all_choices(limits);
 }
 
+/* What comes seldom is noise of its own, which no batch but the full one ends. */
+Test(noise, no_batch_is_advised_where_iterations_without_one_add_to_it)
+{
+    double params[PARAM_MAX];
+    struct noise_advice always, seldom;
+    param_defaults(sampler_sgbd.params, params);
+    noise_advise(&always, &(struct noise_setting){&sampler_sgbd, params, 500, 5, false, 1}, 2, 3);
+    noise_advise(&seldom, &(struct noise_setting){&sampler_sgbd, params, 500, 5, false, 2}, 2, 3);
+    cr_expect_gt(always.batch_size, 5);
+    cr_expect_eq(seldom.batch_size, 0);
+    cr_expect_eq(seldom.step_ratio, always.step_ratio);
+}
+
 Test(noise, exact_samplers_have_none)
 {
     static const double params[PARAM_MAX] = {0};
-    struct noise_setting s = {&sampler_barker_mh, params, 500, 500, false};
+    struct noise_setting s = {&sampler_barker_mh, params, 500, 500, false, 1};
     struct noise_advice a;
 
     noise_advise(&a, &s, 0.3, 0);
@@ -272,7 +285,7 @@ Test(noise, marginal_ratio_sees_through_correlation)
         }
         langevin_covariance(H, D, c, S);
         for (int i = 0; i < 2; i++) {
-            struct noise_setting s = {&sampler_sgld, params, p->N, p->n, p->replacement};
+            struct noise_setting s = {&sampler_sgld, params, p->N, p->n, p->replacement, 1};
             double tau = sqrt(c * H[i][i]), truth = S[i][i] / p->sd[i] / p->sd[i];
             double said = noise_marginal_ratio(&s, p->sigma[i], tau, S[i][i]);
             cr_expect_gt(truth, 1.05);
@@ -290,8 +303,8 @@ Test(noise, marginal_ratio_sees_through_correlation)
 Test(noise, marginal_ratio_has_defined_limits)
 {
     static const double params[PARAM_MAX] = {0};
-    struct noise_setting langevin = {&sampler_sgld, params, 10000, 100, false};
-    struct noise_setting barker = {&sampler_sgbd, params, 10000, 100, false}, s;
+    struct noise_setting langevin = {&sampler_sgld, params, 10000, 100, false, 1};
+    struct noise_setting barker = {&sampler_sgbd, params, 10000, 100, false, 1}, s;
     double tau = sqrt(99.0); /* curvature 1 */
 
     cr_expect(isinf(noise_marginal_ratio(&langevin, 2, tau, 7)), "2 sds are beyond stability");

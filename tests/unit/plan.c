@@ -124,15 +124,18 @@ Test(plan, a_large_regression_gets_control_variates_small_batches_and_a_dense_fr
     fixture_release(&f);
 }
 
-/* The more rows, the less noise is left. Short rows come in sixteens whether they are wanted or
- * not.
- */
+/* The more rows, the less noise is left, until they need not be looked at in every iteration. Short
+ * rows come in sixteens whether they are wanted or not. */
 Test(plan, many_rows_are_taken_in_as_small_batches_as_pay)
 {
     static const struct {
         size_t rows, columns, batch;
-    } cases[] = {{50000, 4, 16}, {5000, 20, 8}, {50000, 20, 4}, {200000, 20, 2}};
-    for (size_t k = 0; k < 4; k++) {
+        uint32_t one_in;
+    } cases[] = {
+        {500, 4, 16, 8},   {50000, 4, 16, 16},  {5000, 20, 8, 1},
+        {50000, 20, 4, 1}, {1000000, 20, 2, 4},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         struct fixture f = {.params = {1.5}};
         fixture_rows(&f.train, DATA_REGRESSION, PRECISION_SINGLE, cases[k].rows, cases[k].columns,
                      404);
@@ -142,6 +145,8 @@ Test(plan, many_rows_are_taken_in_as_small_batches_as_pay)
         cr_expect(plan->control);
         cr_expect_eq(plan->batch_size, cases[k].batch, "%zu rows of %zu: %zu", cases[k].rows,
                      cases[k].columns, (size_t)plan->batch_size);
+        cr_expect_eq(plan->one_in, cases[k].one_in, "%zu rows of %zu: one in %u", cases[k].rows,
+                     cases[k].columns, (unsigned)plan->one_in);
         plan_free(plan);
         fixture_release(&f);
     }
@@ -398,7 +403,7 @@ Test(plan, reasons_are_about_the_batch_that_is_given)
     struct plan_request r = everything_auto(f.model);
     r.batch_size = 250;
     struct plan *plan = made(&r);
-    cr_expect(says(plan, "at a batch of 250"));
+    cr_expect(says(plan, "at 250 rows per iteration"));
     plan_free(plan);
     fixture_release(&f);
 }
@@ -556,12 +561,14 @@ Test(plan, what_is_given_is_kept)
     r.precondition = PRECONDITION_DENSE;
     r.step = (struct step_size){.kind = STEP_CONSTANT, .value = 0.3};
     r.batch_size = 77;
+    r.one_in = 3;
     r.warmup = 123;
     r.iterations = 4567;
     r.thin = 8;
     struct plan *plan = made(&r), *again = made(&r);
     cr_expect(plan->control);
     cr_expect_eq(plan->batch_size, 77);
+    cr_expect_eq(plan->one_in, 3);
     cr_expect_eq(plan->warmup, 123);
     cr_expect_eq(plan->iterations, 4567);
     cr_expect_eq(plan->thin, 8);
@@ -584,6 +591,7 @@ static struct plan_request settled(const struct plan_request *r, const struct pl
     if (isfinite(plan->sigma_asked))
         out.step = (struct step_size){.kind = STEP_CONSTANT, .value = plan->sigma_asked};
     out.batch_size = plan->batch_size;
+    out.one_in = plan->one_in;
     out.warmup = plan->warmup;
     out.iterations = plan->iterations;
     out.thin = plan->thin;
@@ -813,6 +821,7 @@ static void expect_same(const struct plan *a, const struct plan *b)
     cr_expect_eq(a->batch_size, b->batch_size);
     cr_expect_eq(a->iterations, b->iterations);
     cr_expect_eq(a->control, b->control);
+    cr_expect_eq(a->one_in, b->one_in);
     cr_expect_eq(a->why_count, b->why_count);
     cr_expect_str_eq(a->why[0], b->why[0]);
     cr_expect_eq(a->frame != NULL, b->frame != NULL);

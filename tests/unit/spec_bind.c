@@ -59,6 +59,7 @@ Test(spec, a_chain_is_configured_with_what_the_job_says)
                                " 'step_size': {'value': [1,2,3,4,5], 't0': 70, 'gamma': 0.8}},"
                                "'batch_size': 17, 'replacement': true, 'iterations': 1100,"
                                "'warmup': 300, 'thin': 7, 'seed': 2385, 'metric_every': 13,"
+                               "'gradient': {'one_in': 9},"
                                "'init': {'kind': 'values', 'values': [5,4,3,2,1]},"
                                "'save': {'params': ['theta[2]']}");
     job_parse(&spec, json);
@@ -69,7 +70,7 @@ Test(spec, a_chain_is_configured_with_what_the_job_says)
     cr_expect(c.params[param_find(c.sampler->params, "beta")] == 0.7);
     cr_expect(c.step.kind == STEP_SCHEDULE && c.step.count == 5 && c.step.values[4] == 5.0);
     cr_expect(c.step.t0 == 70.0 && c.step.gamma == 0.8);
-    cr_expect(c.batch_size == 17 && c.replacement && bound.n == 17);
+    cr_expect(c.batch_size == 17 && c.replacement && bound.n == 17 && c.one_in == 9);
     cr_expect(c.iterations == 1100 && c.warmup == 300 && c.thin == 7);
     cr_expect(c.seed == 2385 && c.metric_every == 13);
     cr_expect(c.start.kind == START_VALUES && c.start.values[0] == 5.0);
@@ -245,6 +246,9 @@ Test(spec, what_does_not_fit_the_data_is_refused)
         {JOB_OWN, "'batch_size': 61, 'replacement': true", "/replacement", "all 61 rows", 0, 0},
         {JOB_OWN, "'replacement': true", "/replacement", "all 61 rows", 0, 0},
         {JOB_OWN, "'batch_size': 60, 'replacement': true", NULL, NULL, 0, 0},
+        {JOB_OWN, "'batch_size': 61, 'gradient': {'one_in': 2}", "/gradient/one_in", "all 61 rows",
+         0, 0},
+        {JOB_OWN, "'batch_size': 60, 'gradient': {'one_in': 2}", NULL, NULL, 0, 0},
         {JOB_OWN, "'sampler': {'name': 'sgbd', 'step_size': [1,1,1,1,1]}", NULL, NULL, 0, 0},
         {JOB_OWN, "'sampler': {'name': 'sgbd', 'step_size': [1,1,1,1]}", "/sampler/step_size",
          "has 4 numbers, but the model has 5 parameters", 0, 0},

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { boundsOf, firstDocument, fromRequest, getAt, isMissing, mistakesAt, pretty, readLines, readNames, readNumber, readNumbers, readOneOrMore, readWords, reopened, setAt, showText, showWords, stepAs, stepKind, takes, withModel, withSampler } from "../../clients/web/src/pages/new/document.js";
 import { makeForm } from "../../clients/web/src/pages/new/form.js";
-import { listed, planningNow, settingName } from "../../clients/web/src/planwords.js";
+import { listed, planningNow, seldom, settingName } from "../../clients/web/src/planwords.js";
 import { readJson } from "../../clients/web/src/pages/new/jsontext.js";
 import { LINES } from "../../clients/web/src/pages/new/lines.js";
 import { uploadName } from "../../clients/web/src/pages/new/upload.js";
@@ -120,14 +120,14 @@ export default {
     assert.equal(fromRequest({ ...RESOLVED, model: { name: "gone", z: 1 } }, MODELS, SAMPLERS).model.z, 1, "a model that is not known any more is copied as it was");
   },
   "a copy of a planned job has what was chosen, and leaves it open again when asked": () => {
-    const planned = { ...RESOLVED, sampler: { ...RESOLVED.sampler, step_size: 0.87 }, gradient: { estimator: "control_variate", centre: "mode" }, precondition: "dense", init: { kind: "auto" }, target: { sd_error: 0.02, mean_error: 0.01, ess: null, seconds: 60 } };
+    const planned = { ...RESOLVED, sampler: { ...RESOLVED.sampler, step_size: 0.87 }, gradient: { estimator: "control_variate", centre: "mode", one_in: 16 }, precondition: "dense", init: { kind: "auto" }, target: { sd_error: 0.02, mean_error: 0.01, ess: null, seconds: 60 } };
     const doc = fromRequest(planned, MODELS, SAMPLERS);
-    assert.deepEqual([doc.gradient, doc.precondition, doc.sampler.step_size, doc.init, doc.target], [{ estimator: "control_variate" }, "dense", 0.87, { kind: "auto" }, { mean_error: 0.01 }]);
-    const open = reopened(doc, ["step_size", "gradient.estimator", "precondition", "batch_size", "iterations", "warmup", "thin", "init"]);
+    assert.deepEqual([doc.gradient, doc.precondition, doc.sampler.step_size, doc.init, doc.target], [{ estimator: "control_variate", one_in: 16 }, "dense", 0.87, { kind: "auto" }, { mean_error: 0.01 }]);
+    const open = reopened(doc, ["step_size", "gradient.estimator", "gradient.one_in", "precondition", "batch_size", "iterations", "warmup", "thin", "init"]);
     assert.deepEqual(open, { name: doc.name, model: doc.model, data: doc.data, sampler: { name: "sgbd", variant: "corrected" }, chains: 4, target: { mean_error: 0.01 }, seed: 123, stop_when: doc.stop_when });
   },
   "what is default beside a given step size is left out of a copy, beside an automatic one it is not": () => {
-    const plain = { ...RESOLVED, gradient: { estimator: "plain", centre: "mode" }, precondition: "none", target: { sd_error: 0.02, mean_error: 0.02, ess: null, seconds: 60 } };
+    const plain = { ...RESOLVED, gradient: { estimator: "plain", centre: "mode", one_in: 1 }, precondition: "none", target: { sd_error: 0.02, mean_error: 0.02, ess: null, seconds: 60 } };
     const withStep = (step_size) => fromRequest({ ...plain, sampler: { ...plain.sampler, step_size } }, MODELS, SAMPLERS);
     for (const step of [0.1, [0.1, 0.2], { kind: "schedule", value: 1 }, { kind: "auto", fraction: 0.3 }]) assert.ok(!("gradient" in withStep(step)) && !("precondition" in withStep(step)) && !("target" in withStep(step)), JSON.stringify(step));
     for (const step of ["auto", { kind: "auto" }]) assert.deepEqual([withStep(step).gradient, withStep(step).precondition], [{ estimator: "plain" }, "none"], JSON.stringify(step));
@@ -138,6 +138,8 @@ export default {
     assert.equal(listed(["a"]), "a");
     assert.equal(listed(["a", "b", "c"]), "a, b and c");
     assert.equal(settingName("gradient.estimator"), "gradient");
+    assert.equal(seldom({ one_in: 16 }), "in one of 16 iterations");
+    for (const gradient of [undefined, {}, { one_in: 1 }, { one_in: "auto" }]) assert.equal(seldom(gradient), "");
     assert.equal(settingName("something"), "something");
     const at = (state, reason) => planningNow({ state, reason });
     assert.equal(at("running", "planning: the mode, step 7"), "the mode, step 7");

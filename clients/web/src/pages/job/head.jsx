@@ -4,7 +4,7 @@ import { act, actionsFor, mayChange } from "../../actions.js";
 import { api } from "../../api.js";
 import { ago, bytes, count, duration, modelName, percent, plural, samplerName, time } from "../../format.js";
 import { asking, putChange } from "../../live.js";
-import { planningNow } from "../../planwords.js";
+import { planningNow, seldom } from "../../planwords.js";
 import { navigate } from "../../router.js";
 import { tick, ticked, useStore } from "../../store.js";
 import { Button } from "../../ui/button.jsx";
@@ -51,7 +51,7 @@ export function Head({ job }) {
   );
 }
 
-const batchOf = ({ batch_size: n } = {}) => (typeof n === "number" ? `batches of ${count(n)}` : n === "auto" ? "batches to be chosen" : "full batch");
+const batchOf = ({ batch_size: n, gradient } = {}) => (typeof n === "number" ? `batches of ${count(n)} ${seldom(gradient)}`.trim() : n === "auto" ? "batches to be chosen" : "full batch");
 
 function lengthOf({ chains, warmup, iterations } = {}) {
   const length = [warmup, iterations].every((n) => typeof n === "number") ? `of ${count(warmup)} + ${count(iterations)} iterations` : "of a length to be chosen";

@@ -1,6 +1,6 @@
 // What was left to the daemon, what it chose and why.
 import { count, duration, isOver, number } from "../../format.js";
-import { CENTRES, ESTIMATORS, listed, planningNow, PRECONDITIONS, settingName } from "../../planwords.js";
+import { CENTRES, ESTIMATORS, listed, planningNow, PRECONDITIONS, settingName, seldom } from "../../planwords.js";
 import { ProgressBar } from "../../ui/meter.jsx";
 
 export const isPlanned = (job) => job.plan?.state !== "pending";
@@ -34,7 +34,7 @@ const countOf = (n) => (typeof n === "number" ? count(n) : n);
 
 const ROWS = [
   ["step_size", (c) => stepOf(c.step_size)], ["gradient.estimator", (c) => gradientOf(c.gradient)], ["precondition", (c) => PRECONDITIONS[c.precondition] ?? c.precondition],
-  ["batch_size", (c) => countOf(c.batch_size)], ["iterations", (c) => countOf(c.iterations)], ["warmup", (c) => countOf(c.warmup)], ["thin", (c) => countOf(c.thin)], ["chains", (c) => countOf(c.chains)],
+  ["batch_size", (c) => `${countOf(c.batch_size)} ${seldom(c.gradient)}`], ["iterations", (c) => countOf(c.iterations)], ["warmup", (c) => countOf(c.warmup)], ["thin", (c) => countOf(c.thin)], ["chains", (c) => countOf(c.chains)],
 ];
 
 function Ready({ plan }) {

@@ -160,8 +160,11 @@ const leavesAll = (doc, sampler) => {
 // A limit of null is none, which is not the default.
 const leanTarget = (target) => Object.fromEntries(Object.entries(target).filter(([key, value]) => !same(value, DEFAULTS.target[key])));
 
+// How often rows are looked at is chosen with the batch size, or else always.
+const leanGradient = (gradient, batch) => lean(gradient, { ...DEFAULTS.gradient, one_in: batch === "auto" ? "auto" : 1 });
+
 function dropChosen(doc, sampler) {
-  if (isObject(doc.gradient)) doc.gradient = lean(doc.gradient, DEFAULTS.gradient);
+  if (isObject(doc.gradient)) doc.gradient = leanGradient(doc.gradient, doc.batch_size);
   if (isObject(doc.target)) doc.target = leanTarget(doc.target);
   if (!leavesAll(doc, sampler)) {
     if (same(doc.gradient, { estimator: "plain" })) delete doc.gradient;

@@ -31,6 +31,8 @@ export function Efficiency({ form, model, sampler }) {
         {(data || form.get("/gradient") !== undefined) && <Choice form={form} at="/gradient/estimator" label="Gradient" hint={GRADIENT[estimator]} options={optionsOf(ESTIMATORS, form.fallback("/gradient/estimator"))} />}
         {(data && estimator !== "plain" && estimator !== undefined) || form.get("/gradient/centre") !== undefined
           ? <Choice form={form} at="/gradient/centre" label="Centre" value={form.get("/gradient/centre") ?? "mode"} options={Object.entries(CENTRES)} onChange={(v) => form.set("/gradient/centre", v === "mode" ? undefined : v)} /> : null}
+        {(data && estimator !== "plain" && estimator !== undefined) || form.get("/gradient/one_in") !== undefined
+          ? <NumberEntry form={form} at="/gradient/one_in" label="Iterations per batch" or="auto" words={["auto"]} hint="one in so many, at random, looks at rows: 1 is all of them" /> : null}
         <Choice form={form} at="/precondition" label="Preconditioning" hint={COORDINATES[precondition]} options={optionsOf(PRECONDITIONS, form.fallback("/precondition"))} />
       </div>
       {(leavesSomething(form) || form.get("/target") !== undefined) && <Target form={form} />}
