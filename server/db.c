@@ -216,8 +216,10 @@ static enum err apply_limits(struct db *db, struct err_info *info)
 /* PRAGMA takes no bound values, so the few numbers that occur are spelt out. */
 static enum err apply_sizes(struct db *db, const struct db_options *o, struct err_info *info)
 {
-    static const struct setting large_page[] = {
-        {"PRAGMA page_size=16384", "PRAGMA page_size", 16384}};
+    static const struct setting page[] = {
+        [DB_PAGES_4K] = {"PRAGMA page_size=4096", "PRAGMA page_size", 4096},
+        [DB_PAGES_16K] = {"PRAGMA page_size=16384", "PRAGMA page_size", 16384},
+        [DB_PAGES_64K] = {"PRAGMA page_size=65536", "PRAGMA page_size", 65536}};
     static const struct setting small_cache[] = {
         {"PRAGMA cache_size=-1024", "PRAGMA cache_size", -1024}};
     static const struct setting large_cache[] = {
@@ -226,8 +228,8 @@ static enum err apply_sizes(struct db *db, const struct db_options *o, struct er
     enum err code = o->cache == DB_CACHE_SMALL   ? apply(db, small_cache, 1, info)
                     : o->cache == DB_CACHE_LARGE ? apply(db, large_cache, 1, info)
                                                  : ERR_OK;
-    if (code == ERR_OK && o->create && o->large_pages)
-        code = apply(db, large_page, 1, info);
+    if (code == ERR_OK && o->create)
+        code = apply(db, &page[o->pages], 1, info);
     return code;
 }
 
@@ -281,6 +283,7 @@ static enum err configure(struct db *db, const struct db_options *o, struct err_
     if (code == ERR_OK)
         code = read_number(db, "PRAGMA page_size", &page_size, info);
     db->page_size = (size_t)page_size;
+    db->checkpoint_at = db_checkpoint_pages(db);
     if (db->role == DB_WRITER)
         sqlite3_wal_hook(db->handle, note_wal_size, db);
     return code;
@@ -296,7 +299,6 @@ enum err db_open(struct db **out, const struct db_options *o, struct err_info *i
     if (db == NULL)
         return err_set(info, ERR_NO_MEMORY, "%s: out of memory", o->label);
     db->role = o->role;
-    db->checkpoint_at = DB_CHECKPOINT_PAGES;
     snprintf(db->label, sizeof db->label, "%s", o->label);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW |
                 SQLITE_OPEN_EXRESCODE | (o->create ? SQLITE_OPEN_CREATE : 0);

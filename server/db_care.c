@@ -57,7 +57,7 @@ void db_checkpoint(struct db *db)
     bool done = checkpoint(db, SQLITE_CHECKPOINT_PASSIVE);
     if (db_wal_bytes(db) >= TRUNCATE_BYTES)
         done = truncate_wal(db, TRUNCATE_WAIT_MS);
-    db->checkpoint_at = DB_CHECKPOINT_PAGES + (done ? 0 : db->wal_pages);
+    db->checkpoint_at = db_checkpoint_pages(db) + (done ? 0 : db->wal_pages);
 }
 
 /* PRAGMA journal_mode answers with the mode that is in force afterwards. */

@@ -6,8 +6,7 @@
 
 #include <sqlite3.h>
 
-#define DB_STATEMENTS       64   /* different statements on one connection */
-#define DB_CHECKPOINT_PAGES 1000 /* in the WAL, before it is worth a checkpoint */
+#define DB_STATEMENTS 64 /* different statements on one connection */
 
 struct db {
     sqlite3 *handle;
@@ -24,6 +23,13 @@ struct db {
         bool busy;
     } statements[DB_STATEMENTS];
 };
+
+/* In the WAL, before it is worth a checkpoint; as many bytes as a cache may keep until then. */
+static inline size_t db_checkpoint_pages(const struct db *db)
+{
+    size_t most = ((size_t)16 << 20) / (db->page_size > 0 ? db->page_size : 4096);
+    return most < 1000 ? most : 1000;
+}
 
 /* The one place where SQLite's codes become ours; also notes what makes the file unfit. */
 enum err db_fail(struct db *db, int rc, struct err_info *info);

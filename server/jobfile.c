@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define SNAPSHOT_MS 100  /* a read transaction is renewed after so long */
-#define CLOSE_BYTES 4096 /* of a page of 16 KiB: columns that are read together */
+#define CLOSE_BYTES 4096 /* of a page: columns that are read together */
 
 /* ---- opening: connections are kept for the next reader ---- */
 

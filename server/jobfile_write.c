@@ -138,6 +138,13 @@ static enum err make(struct store *store, struct db *db, struct making *m, struc
     return code;
 }
 
+/* Whatever a commit changes, it writes whole pages: small ones are for small commits. Where a draw
+ * fills the large ones, states and moments do, too. */
+static enum db_pages pages_for(const struct jobfile_layout *l)
+{
+    return l->info.width * sizeof(double) >= 65536 ? DB_PAGES_64K : DB_PAGES_16K;
+}
+
 static enum err run_make(struct store *store, struct db *db, void *ctx, struct err_info *info)
 {
     struct making *m = ctx;
@@ -145,7 +152,7 @@ static enum err run_make(struct store *store, struct db *db, void *ctx, struct e
     (void)db;
     enum err code = store_check_room(store, info);
     if (code == ERR_OK)
-        code = store_file_get(store, m->job, true, &file, info);
+        code = store_file_make(store, m->job, pages_for(&m->layout), &file, info);
     if (code != ERR_OK)
         return code;
     code = make(store, file->db, m, info);

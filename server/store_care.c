@@ -20,7 +20,7 @@ static enum err start_copy(struct store *store, struct copying *c, struct err_in
 {
     struct db *from = store->db;
     if (c->job != NULL) {
-        enum err code = store_file_get(store, c->job, false, &c->file, info);
+        enum err code = store_file_get(store, c->job, &c->file, info);
         if (code != ERR_OK)
             return code;
         c->file->pins++;

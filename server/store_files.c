@@ -86,8 +86,8 @@ uint64_t store_file_bytes(struct store *store, const char *job)
     return bytes;
 }
 
-enum err store_file_get(struct store *store, const char *job, bool create, struct store_file **out,
-                        struct err_info *info)
+static enum err open_file(struct store *store, const char *job, bool create, enum db_pages pages,
+                          struct store_file **out, struct err_info *info)
 {
     struct store_file *file = find(store, job);
     if (file == NULL) {
@@ -106,7 +106,7 @@ enum err store_file_get(struct store *store, const char *job, bool create, struc
                                      .label = label,
                                      .role = DB_WRITER,
                                      .create = create,
-                                     .large_pages = true,
+                                     .pages = pages,
                                      .cache = DB_CACHE_USUAL};
         code = db_open(&file->db, &options, info);
         if (code == ERR_NOT_FOUND)
@@ -124,6 +124,18 @@ enum err store_file_get(struct store *store, const char *job, bool create, struc
     file->used_ms = clock_mono_ms();
     *out = file;
     return ERR_OK;
+}
+
+enum err store_file_get(struct store *store, const char *job, struct store_file **out,
+                        struct err_info *info)
+{
+    return open_file(store, job, false, DB_PAGES_16K, out, info);
+}
+
+enum err store_file_make(struct store *store, const char *job, enum db_pages pages,
+                         struct store_file **out, struct err_info *info)
+{
+    return open_file(store, job, true, pages, out, info);
 }
 
 void store_file_written(struct store *store, struct store_file *file)
@@ -167,7 +179,7 @@ static void seal_left_over(struct store *store)
         return;
     const char *job = store->unsealed[--store->unsealed_count];
     struct store_file *file = NULL;
-    if (find(store, job) == NULL && store_file_get(store, job, false, &file, NULL) == ERR_OK)
+    if (find(store, job) == NULL && store_file_get(store, job, &file, NULL) == ERR_OK)
         retire(store, file);
 }
 

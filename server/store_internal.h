@@ -138,9 +138,11 @@ enum err store_stopping(struct store *store, struct err_info *info);
 
 /* The rest of this part is for the writer thread. */
 
-/* The open job file, opened (or made) when it is not open yet. */
-enum err store_file_get(struct store *store, const char *job, bool create, struct store_file **out,
+/* The open job file, opened when it is not open yet; or made, with such pages. */
+enum err store_file_get(struct store *store, const char *job, struct store_file **out,
                         struct err_info *info);
+enum err store_file_make(struct store *store, const char *job, enum db_pages pages,
+                         struct store_file **out, struct err_info *info);
 bool store_file_pinned(struct store *store, const char *job);
 /* Closes it, if it is open, to be removed. */
 void store_file_drop(struct store *store, const char *job);

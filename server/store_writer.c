@@ -272,7 +272,7 @@ static void run_file(struct store *store, struct write *group)
         struct store_file *file = NULL;
         enum err code = store_check_room(store, &info);
         if (code == ERR_OK)
-            code = store_file_get(store, group->job, false, &file, &info);
+            code = store_file_get(store, group->job, &file, &info);
         if (code != ERR_OK) {
             fail_all(group, code, &info);
             finish(store, group);

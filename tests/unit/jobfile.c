@@ -152,6 +152,27 @@ Test(jobfile, what_it_was_made_with_is_read_back)
                  123);
 }
 
+/* Small pages for small commits; the catalogue's are smaller still. The log is moved to the file
+ * before it has grown by much more than 16 MiB. */
+Test(jobfile, pages_are_as_large_as_draws)
+{
+    struct stat log;
+    char path[400];
+    make_job(id, 8192, 1);
+    cr_expect_eq(store_test_sql(&t, "draws/01hf7yat00m5x3qz.db", "PRAGMA page_size"), 65536);
+    make_job("01hf7yat00m5x3q0", 8191, 1);
+    cr_expect_eq(store_test_sql(&t, "draws/01hf7yat00m5x3q0.db", "PRAGMA page_size"), 16384);
+    cr_expect_eq(store_test_sql(&t, "barkerd.db", "PRAGMA page_size"), 4096);
+    for (size_t i = 0; i < 60; i++)
+        expect_ok(add_draws(id, 1, 20 * i, 20, 8192), &t.info);
+    struct jobfile *file = open_job(id);
+    expect_draws(file, 1, 0, 1200, (const uint32_t[]){0, 777, 8191}, 3);
+    jobfile_close(file);
+    snprintf(path, sizeof path, "%s/draws/%s.db-wal", t.directory, id);
+    cr_assert_eq(stat(path, &log), 0);
+    cr_expect_lt(log.st_size, 24 << 20, "%ld", (long)log.st_size);
+}
+
 Test(jobfile, its_size_does_not_depend_on_what_waits_in_the_log)
 {
     struct stat log;
