@@ -45,9 +45,11 @@ struct walk {
     const struct known_target *target; /* one slot: the gradient is its; NULL: it is in parts */
     double scale, tau_scale, batch, share; /* of the parts, as in struct batch_sums */
 
-    uint64_t t;            /* iterations done before, where there is a target: two share words */
+    bool idle; /* no rows were looked at: the gradient is its fixed part, and tau as it was */
+
+    uint64_t t;            /* iterations done before */
     double weight;         /* 1 - (1 - beta)^t */
-    bool moments;          /* to be kept */
+    bool moments;          /* to be kept, of this iteration or, with a target, of all */
     uint64_t moment_count; /* kept so far */
     const double
         *centre; /* of the user's coordinates, BUNDLE_LANES aligned numbers; NULL: as theta */

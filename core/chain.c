@@ -17,9 +17,8 @@
 #define DRAW_BUFFER_MOST ((size_t)16 << 20)
 #define NOISE_EVERY      256 /* iterations between two looks at the gradient noise, at least */
 #define MAP_STEPS        200
-#define MOMENTS_FROM     4096 /* parameters, from which on moments cost too much at every iteration */
-#define MOMENTS_EVERY    8
-#define DENSE_FROM       17 /* parameters, likewise in a dense frame */
+#define MOMENTS_FROM     4096 /* parameters, from which on moments at every iteration are dear, ... */
+#define MOMENTS_EVERY    8    /* ... as they are in a dense frame, which has to be left for them */
 #define WORK_ARRAYS      9
 
 /* ---- configuration ---- */
@@ -364,7 +363,7 @@ static enum err allocate(struct chain **out, const struct chain_config *config,
     size_t rare = config->model->d / 8;
     c->noise_every = looks_at_noise(config) ? (rare > NOISE_EVERY ? rare : NOISE_EVERY) : 0;
     c->one_sigma = config->step.kind != STEP_AUTO && config->step.values == NULL;
-    bool dear = config->model->d >= (dense(config) ? DENSE_FROM : MOMENTS_FROM);
+    bool dear = dense(config) || config->model->d >= MOMENTS_FROM;
     c->moments_every = dear ? MOMENTS_EVERY : 1;
     *out = c;
     return ERR_OK;

@@ -101,7 +101,7 @@ void chain_save(const struct chain *chain, void *bytes);
 enum err chain_saved_check(const void *bytes, size_t size, struct err_info *info);
 
 /* Running moments of every parameter over all iterations after warm-up (not only the saved ones);
- * with 4096 parameters or more, or more than 16 in a dense frame, over every eighth: neighbours are
+ * with 4096 parameters or more, or in a dense frame, over every eighth: neighbours are
  * nearly the same, and a pass over so many numbers costs as much as a move. mean and variance (n -
  * 1 in the denominator; NaN below 2) have room for d numbers. Returns the count. */
 uint64_t chain_moments(const struct chain *chain, double *mean, double *variance);

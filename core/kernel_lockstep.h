@@ -336,25 +336,40 @@ INLINE vr part_gradient(const struct walk *w, const struct bundle *b, size_t i)
     return vr_fused(vr_set(w->scale), vr_load(b->sum + i), vr_load(b->fixed + i));
 }
 
-INLINE vfi part_move(const struct walk *w, enum barker_rule rule, struct bundle *b,
+INLINE struct gradients part_at(const struct walk *w, enum barker_rule rule, bool idle,
+                                struct bundle *b, size_t i, double correction)
+{
+    struct gradients at = {0};
+    if (idle) {
+        at.g = wide_load(b->fixed, i);
+        at.tau = wide_load(b->tau, i);
+        at.tau.low *= correction;
+        at.tau.high *= correction;
+        return at;
+    }
+    at.g = (struct wide){part_gradient(w, b, i), part_gradient(w, b, i + WIDTH)};
+    if (rule == BARKER_CORRECTED)
+        at.tau =
+            (struct wide){part_tau(w, b, i, correction), part_tau(w, b, i + WIDTH, correction)};
+    return at;
+}
+
+INLINE vfi part_move(const struct walk *w, enum barker_rule rule, bool idle, struct bundle *b,
                      const vf z[FPARTS], const vf u[FPARTS], double correction)
 {
     vfi bad = {0};
     if (w->fixed != NULL)
         affine_lanes(w, w->fixed, w->curvature, w->diagonal, b->theta, b->fixed);
     for (size_t p = 0, i = 0; p < FPARTS; p++, i += FLOATS) {
-        struct gradients at = {.g = {part_gradient(w, b, i), part_gradient(w, b, i + WIDTH)}};
-        if (rule == BARKER_CORRECTED)
-            at.tau =
-                (struct wide){part_tau(w, b, i, correction), part_tau(w, b, i + WIDTH, correction)};
+        struct gradients at = part_at(w, rule, idle, b, i, correction);
         bad |= lane_move(w, rule, b, i, z[p], u[p], at);
     }
     return bad;
 }
 
 /* Step by step, as known_turn. */
-INLINE bool part_step(const struct walk *w, enum barker_rule rule, struct bundle *bundles,
-                      size_t count)
+INLINE bool part_step(const struct walk *w, enum barker_rule rule, bool idle,
+                      struct bundle *bundles, size_t count)
 {
     vf z[BUNDLES][FPARTS], u[BUNDLES][FPARTS];
     vfi bad = {0};
@@ -367,22 +382,27 @@ INLINE bool part_step(const struct walk *w, enum barker_rule rule, struct bundle
         lane_uniforms(w, bundles[k].flip, u[k]);
 #pragma GCC unroll 1
     for (size_t k = 0; k < count; k++)
-        bad |= part_move(w, rule, &bundles[k], z[k], u[k], correction);
+        bad |= part_move(w, rule, idle, &bundles[k], z[k], u[k], correction);
     all_moments(w, bundles, count);
     return !vf_any(bad);
 }
 
-static bool bundle_step_(const struct walk *w, struct bundle *bundles, size_t count)
+INLINE bool rule_step(const struct walk *w, bool idle, struct bundle *bundles, size_t count)
 {
     switch (w->rule) {
     case BARKER_VANILLA:
-        return part_step(w, BARKER_VANILLA, bundles, count);
+        return part_step(w, BARKER_VANILLA, idle, bundles, count);
     case BARKER_CORRECTED:
-        return part_step(w, BARKER_CORRECTED, bundles, count);
+        return part_step(w, BARKER_CORRECTED, idle, bundles, count);
     case BARKER_EXTREME:
         break;
     }
-    return part_step(w, BARKER_EXTREME, bundles, count);
+    return part_step(w, BARKER_EXTREME, idle, bundles, count);
+}
+
+static bool bundle_step_(const struct walk *w, struct bundle *bundles, size_t count)
+{
+    return w->idle ? rule_step(w, true, bundles, count) : rule_step(w, false, bundles, count);
 }
 
 /* ---- sums over the rows of several chains ---- */

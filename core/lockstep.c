@@ -20,6 +20,7 @@ struct crew {
     _Alignas(ALIGNMENT) uint32_t rows[BUNDLES][16 * CROWD_GROUPS];
     bool look;                                       /* the first iteration looks at the noise */
     double scale, beta;                              /* where a minibatch counts once */
+    uint64_t until_moments;                          /* iterations, after warm-up */
     const struct linear *linear;                     /* sums are bundle_sums's; NULL: the model's */
     bool near;                                       /* its rows are in the first cache */
     _Alignas(ALIGNMENT) double centre[BUNDLE_LANES]; /* of the frame, lane by lane */
@@ -39,10 +40,10 @@ static size_t slots_of(const struct chain *c)
 static bool fits(const struct chain *c)
 {
     const struct model *m = c->source.model;
-    if (c->config.sampler->lanes == NULL || m->d > BUNDLE_LANES || c->moments_every != 1)
+    if (c->config.sampler->lanes == NULL || m->d > BUNDLE_LANES)
         return false;
     if (m->N == 0)
-        return m->d == 1 && m->known != NULL && m->noise_tau > 0.0 && c->config.frame == NULL;
+        return m->d == 1 && c->moments_every == 1 && m->known != NULL && m->noise_tau > 0.0 && c->config.frame == NULL;
     return !c->source.full && m->type->grad_add == NULL && m->type->grad_noise == NULL;
 }
 
@@ -213,6 +214,8 @@ static void plan_walk(struct crew *crew, const struct chain *c)
         plan_batch(crew, source);
     w->weight = w->rule == BARKER_CORRECTED ? c->memory[padded(w->d)] : 0.0;
     w->moments = !chain_in_warmup(c);
+    crew->until_moments =
+        w->moments ? c->moments_every - (w->t - c->config.warmup) % c->moments_every : UINT64_MAX;
     w->moment_count = c->head->moment_count;
     plan_frame(crew, c->config.frame);
     crew->linear = w->target == NULL ? plan_sums(source) : NULL;
@@ -371,15 +374,17 @@ static void sum_rows(struct crew *crew, bool drawn, bool again, bool look)
     }
 }
 
-/* An iteration without rows. */
-static void sum_nothing(struct crew *crew)
+/* What an iteration is to do beside moving: weigh its rows, if it has any, and count. */
+static void plan_iteration(struct crew *crew, double weight)
 {
-    for (size_t k = 0; k < crew->bundle_count; k++) {
-        struct bundle *b = &crew->bundles[k];
-        memset(b->sum, 0, sizeof b->sum);
-        memset(b->sumsq, 0, sizeof b->sumsq);
-        fix(crew, k);
-    }
+    struct walk *w = &crew->walk;
+    w->scale = weight * crew->scale;
+    w->idle = weight == 0.0;
+    w->beta = w->idle ? 0.0 : crew->beta;
+    w->moments = --crew->until_moments == 0;
+    if (w->moments)
+        crew->until_moments = crew->chains[0]->moments_every;
+    walk_on(w);
 }
 
 static bool walk_by_rows(struct crew *crew, uint64_t n, bool look)
@@ -390,13 +395,11 @@ static bool walk_by_rows(struct crew *crew, uint64_t n, bool look)
     bool drawn = false, well = true;
     for (uint64_t t = 1; t <= n && well; t++, weight = next, look = false) {
         next = t < n ? gradient_weight(source, w->t + t, false) : 0.0;
-        w->scale = weight * crew->scale;
-        w->beta = weight > 0.0 ? crew->beta : 0.0;
-        walk_on(w);
+        plan_iteration(crew, weight);
         if (weight > 0.0)
             sum_rows(crew, drawn, next > 0.0, look);
-        else
-            sum_nothing(crew);
+        for (size_t k = 0; weight == 0.0 && k < crew->bundle_count; k++)
+            fix(crew, k);
         drawn = crew->bundle_count > 1 && weight > 0.0 && next > 0.0;
         well = kernels->bundle_step(w, crew->bundles, crew->bundle_count);
     }
