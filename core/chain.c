@@ -15,7 +15,8 @@
     20 /* ... unless they take more than the next: few draws are dear to store \
         */
 #define DRAW_BUFFER_MOST ((size_t)16 << 20)
-#define NOISE_EVERY      256 /* iterations between two looks at the gradient noise, at least */
+#define NOISE_EVERY      256   /* iterations between two looks at the gradient noise, at least, ... */
+#define NOISE_KNOWN      16384 /* ... and where it is always the same */
 #define MAP_STEPS        200
 #define MOMENTS_FROM     4096 /* parameters, from which on moments at every iteration are dear, ... */
 #define MOMENTS_EVERY    8    /* ... as they are in a dense frame, which has to be left for them */
@@ -360,8 +361,8 @@ static enum err allocate(struct chain **out, const struct chain_config *config,
     point_into_state(c);
     point_into_work(c);
     c->user_at = UINT64_MAX;
-    size_t rare = config->model->d / 8;
-    c->noise_every = looks_at_noise(config) ? (rare > NOISE_EVERY ? rare : NOISE_EVERY) : 0;
+    size_t rare = config->model->d / 8, least = config->model->N > 0 ? NOISE_EVERY : NOISE_KNOWN;
+    c->noise_every = looks_at_noise(config) ? (rare > least ? rare : least) : 0;
     c->one_sigma = config->step.kind != STEP_AUTO && config->step.values == NULL;
     bool dear = dense(config) || config->model->d >= MOMENTS_FROM;
     c->moments_every = dear ? MOMENTS_EVERY : 1;

@@ -278,20 +278,20 @@ static inline vf vf_tanh_half(vf x)
     return y * vf_horner(p, z, 166182592.0f) / vf_horner(q, z, 332365216.0f);
 }
 
-/* log x = k log 2 + log(1 + f), sqrt(1/2) <= 1 + f < sqrt 2, log(1 + f) = f - f^2/2 + f^3 P(f). */
+/* log x = k log 2 + log(1 + f), sqrt(1/2) <= 1 + f < sqrt 2, log(1 + f) = f - f^2/2 + f^3 P(f),
+ * whose even and odd powers are added up side by side. */
 static inline vf vf_log_finite(vf x)
 {
     vfu bits = (vfu)x, k = (bits - 0x3f3504f3U + 0x3f800000U) >> 23;
     vf f = (vf)(bits - ((k - 127) << 23)) - 1.0f, z = f * f;
     vf e = vf_of_integers((vfi)(k - 127));
-    vf p = vf_horner(vf_set(-0.07634492963552475f), f, 0.12761574983596802f);
-    p = vf_horner(p, f, -0.13160182535648346f);
-    p = vf_horner(p, f, 0.14201758801937103f);
-    p = vf_horner(p, f, -0.16623356938362122f);
-    p = vf_horner(p, f, 0.20001226663589478f);
-    p = vf_horner(p, f, -0.2500081956386566f);
-    p = vf_horner(p, f, 0.3333333134651184f);
-    vf y = vf_fused(e, vf_set(0x1.7f7d1cp-20f), f * z * p);
+    vf odd = vf_horner(vf_set(-0.07634492963552475f), z, -0.13160182535648346f);
+    vf even = vf_horner(vf_set(0.12761574983596802f), z, 0.14201758801937103f);
+    odd = vf_horner(odd, z, -0.16623356938362122f);
+    even = vf_horner(even, z, 0.20001226663589478f);
+    odd = vf_horner(odd, z, -0.2500081956386566f);
+    even = vf_horner(even, z, 0.3333333134651184f);
+    vf y = vf_fused(e, vf_set(0x1.7f7d1cp-20f), f * z * vf_fused(odd, f, even));
     y = f + vf_fused_from(vf_set(0.5f), z, y);
     return vf_fused(e, vf_set(0x1.62e4p-1f), y);
 }

@@ -65,7 +65,8 @@ static void bind_chains(struct job_spec *spec, const struct model *model, uint64
 static uint64_t default_metric_every(const struct job_spec *spec, const struct model *model,
                                      size_t n)
 {
-    double iteration = (double)n * model->term_cost + (double)model->d;
+    double rows = (double)n / fmax(1.0, spec->one_in);
+    double iteration = rows * model->term_cost + (double)model->d;
     double least = ceil(model->metric_cost / (METRIC_SHARE * iteration) / 100.0);
     double most = floor((double)spec->iterations / METRIC_TIMES / 100.0);
     return 100 * (uint64_t)fmax(1.0, fmin(least, most));

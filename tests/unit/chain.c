@@ -256,7 +256,8 @@ Test(chain, what_cannot_run_is_refused_with_a_reason)
 
 /* ---- what it tells ---- */
 
-/* Every 256th iteration after warm-up, of a noise that is the same everywhere. */
+/* Every 16384th iteration after warm-up, of a noise that is the same everywhere; of rows, which it
+ * depends on, every 256th. */
 Test(chain, noise_is_the_mean_of_what_was_looked_at)
 {
     struct fixture f;
@@ -266,18 +267,28 @@ Test(chain, noise_is_the_mean_of_what_was_looked_at)
     struct chain_config c = config_of(f.model, "sgbd");
     c.step.value = 1.5;
     c.warmup = 10;
-    c.iterations = 520;
+    c.iterations = 33000;
+    c.thin = 100;
     cr_assert_eq(chain_new(&chain, &c, NULL), ERR_OK);
     chain_advance(chain, 10);
     cr_expect_eq(chain_noise(chain, NULL, NULL), 0);
-    chain_advance(chain, 257);
+    chain_advance(chain, 16385);
     cr_expect_eq(chain_noise(chain, &tau, &beyond), 2);
-    chain_advance(chain, 1000);
+    chain_advance(chain, 30000);
     cr_expect_eq(chain_noise(chain, &tau, &beyond), 3);
     double expected = c.sampler->beyond(c.params, 1.5, f.model->noise_tau);
     cr_expect_float_eq(tau, f.model->noise_tau, 1e-15);
     cr_expect_float_eq(beyond, expected, 1e-15);
     cr_expect(expected > 0.01 && expected < 0.99, "%g: the case says nothing", expected);
+    chain_free(chain);
+    fixture_release(&f);
+    fixture_model(&model_logistic, PRECISION_DOUBLE, &f);
+    c = config_of(f.model, "sgbd");
+    c.batch_size = 20;
+    c.iterations = 257;
+    cr_assert_eq(chain_new(&chain, &c, NULL), ERR_OK);
+    chain_advance(chain, 1000);
+    cr_expect_eq(chain_noise(chain, NULL, NULL), 2);
     chain_free(chain);
     fixture_release(&f);
 }

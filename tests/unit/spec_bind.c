@@ -142,6 +142,7 @@ Test(spec, metrics_are_by_default_a_twentieth_of_the_work)
         {1000, "'batch_size': 100", 800},
         {1000, "'batch_size': 10", 1000},
         {1000, "'batch_size': 10, 'iterations': 100000", 6600},
+        {1000, "'batch_size': 10, 'iterations': 1000000, 'gradient': {'one_in': 10}", 25300},
         {1000, "'batch_size': 10, 'iterations': 9999", 900},
         {1000, "'batch_size': 10, 'iterations': 10", 100},
         {1000, "'batch_size': 'full'", 100},
