@@ -61,7 +61,9 @@ class World:
         return client
 
     def snapshot(self):
-        """Everything that a refused request could have changed."""
+        """Everything that a refused request could have changed, once nobody else is about to."""
+        for job, in self.daemon.catalogue("SELECT id FROM job WHERE state = 'cancelling'"):
+            self.admin.wait(job)
         rows = [self.daemon.catalogue(sql) for sql in (
             "SELECT id, state, revision, deleted_ms, name, lab FROM job ORDER BY id",
             "SELECT id, user, revoked_ms FROM token ORDER BY id",
