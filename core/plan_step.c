@@ -420,8 +420,8 @@ static enum err compare_estimators(struct planning *p, double plain, double sigm
     plan->checks.noise_plain = noise_ratio(p, plain, sigma, n);
     if (n < N && (open ? pace >= pace_plain : tau <= tau_plain)) {
         planning_why(p,
-                     "estimator: control variates, whose noise is %.2g instead of %.2g at %.4g "
-                     "rows per iteration (the plain one would need %.0f)",
+                     "estimator: control variates, whose noise is %.2g instead of %.2g (rows per "
+                     "iteration: %.4g; the plain one would need %.0f)",
                      tau, tau_plain, n, n_plain);
         return ERR_OK;
     }
@@ -429,13 +429,13 @@ static enum err compare_estimators(struct planning *p, double plain, double sigm
         planning_why(p, "estimator: plain, as the full batch has no noise");
     else if (open)
         planning_why(p,
-                     "estimator: plain, whose batches of %.0f get around at less cost than %.4g rows "
-                     "with control variates",
+                     "estimator: plain, which gets around at less cost (rows per iteration: %.0f; "
+                     "with control variates %.4g)",
                      n_plain, n);
     else
         planning_why(p,
                      "estimator: plain, whose noise is %.2g instead of %.2g with control variates "
-                     "at %.4g rows per iteration",
+                     "(rows per iteration: %.4g)",
                      tau_plain, tau, n);
     enum err code = change_estimator(p, false, info);
     return code == ERR_OK ? measure_target(p, info) : code;

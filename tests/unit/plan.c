@@ -403,7 +403,7 @@ Test(plan, reasons_are_about_the_batch_that_is_given)
     struct plan_request r = everything_auto(f.model);
     r.batch_size = 250;
     struct plan *plan = made(&r);
-    cr_expect(says(plan, "at 250 rows per iteration"));
+    cr_expect(says(plan, "rows per iteration: 250"));
     plan_free(plan);
     fixture_release(&f);
 }
