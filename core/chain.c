@@ -15,7 +15,7 @@
     20 /* ... unless they take more than the next: few draws are dear to store \
         */
 #define DRAW_BUFFER_MOST ((size_t)16 << 20)
-#define NOISE_EVERY      256   /* iterations between two looks at the gradient noise, at least, ... */
+#define NOISE_EVERY      256 /* iterations between two looks at the gradient noise, at least, ... */
 #define NOISE_KNOWN      16384 /* ... and where it is always the same */
 #define MAP_STEPS        200
 #define MOMENTS_FROM     4096 /* parameters, from which on moments at every iteration are dear, ... */

@@ -288,7 +288,8 @@ void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng
 void gradient_running(struct gradient *gs, const double *theta, uint64_t t, struct rng *rng,
                       double *g, double *tau, const struct running_tau *running)
 {
-    estimate(gs, theta, gradient_weight(gs, t, tau != NULL), &rng[RNG_BATCH], &rng[RNG_GRADIENT], g, tau, running);
+    estimate(gs, theta, gradient_weight(gs, t, tau != NULL), &rng[RNG_BATCH], &rng[RNG_GRADIENT], g,
+             tau, running);
 }
 
 void gradient_exact(struct gradient *gs, const double *theta, double *g)

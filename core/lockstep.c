@@ -43,7 +43,8 @@ static bool fits(const struct chain *c)
     if (c->config.sampler->lanes == NULL || m->d > BUNDLE_LANES)
         return false;
     if (m->N == 0)
-        return m->d == 1 && c->moments_every == 1 && m->known != NULL && m->noise_tau > 0.0 && c->config.frame == NULL;
+        return m->d == 1 && c->moments_every == 1 && m->known != NULL && m->noise_tau > 0.0 &&
+               c->config.frame == NULL;
     return !c->source.full && m->type->grad_add == NULL && m->type->grad_noise == NULL;
 }
 

@@ -14,7 +14,8 @@ struct noise_setting {
     const double *params; /* of the sampler, in table order; borrowed */
     size_t N, n;          /* data terms, and how many a batch has; N == 0: artificial noise */
     bool replacement;
-    uint32_t one_in; /* so many iterations have one; if not all, tau says nothing of other batches */
+    uint32_t
+        one_in; /* so many iterations have one; if not all, tau says nothing of other batches */
 };
 
 /* An exact sampler has no gradient noise: as for tau = 0, and a variance ratio of 1. With tau = NaN

@@ -24,10 +24,10 @@ enum plan_precondition {
     PRECONDITION_DENSE,
 };
 
-#define PLAN_AUTO       UINT64_MAX /* a count that is ours to choose */
+#define PLAN_AUTO        UINT64_MAX /* a count that is ours to choose */
 #define PLAN_ONE_IN_MOST 128
-#define PLAN_DENSE_MOST 2000       /* parameters of a dense preconditioner, when it is asked for */
-#define PLAN_DENSE_AUTO 300        /* ... and when the choice is ours */
+#define PLAN_DENSE_MOST  2000 /* parameters of a dense preconditioner, when it is asked for */
+#define PLAN_DENSE_AUTO  300  /* ... and when the choice is ours */
 
 #define PLAN_SD_ERROR   0.02
 #define PLAN_MEAN_ERROR 0.02

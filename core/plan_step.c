@@ -452,8 +452,9 @@ static enum err choose_estimator(struct planning *p, double sigma, struct err_in
     enum err code = measure_target(p, info);
     if (!plan->control || p->request->estimator != ESTIMATOR_AUTO || code != ERR_OK)
         return code;
-    code = plan->precondition == PRECONDITION_DENSE ? measure_plain(p, &plain, info)
-                                                    : measure_noise(p, p->model, &plain, NULL, info);
+    code = plan->precondition == PRECONDITION_DENSE
+               ? measure_plain(p, &plain, info)
+               : measure_noise(p, p->model, &plain, NULL, info);
     return code == ERR_OK ? compare_estimators(p, plain, sigma, info) : code;
 }
 

@@ -27,7 +27,7 @@ struct db_options {
     enum db_role role;
     bool create; /* otherwise a missing file is ERR_NOT_FOUND */
     enum db_pages { DB_PAGES_4K, DB_PAGES_16K, DB_PAGES_64K } pages; /* of a new file */
-    enum { DB_CACHE_USUAL, DB_CACHE_SMALL, DB_CACHE_LARGE } cache; /* 2, 1, 4 MiB */
+    enum { DB_CACHE_USUAL, DB_CACHE_SMALL, DB_CACHE_LARGE } cache;   /* 2, 1, 4 MiB */
 };
 enum err db_open(struct db **out, const struct db_options *options, struct err_info *info);
 void db_close(struct db *db); /* db may be NULL */

@@ -178,7 +178,8 @@ int main(int argc, char **argv)
     double sampled = seconds() - start;
     double ess = worst_ess(chains, plan->warmup / plan->thin, d);
     printf("{\"rows\": %zu, \"columns\": %zu, \"batch\": %llu, \"one_in\": %u, \"sigma\": %g, "
-           "\"control\": %s, \"iterations\": %llu, \"isa\": \"%s\", \"centre_seconds\": %g, \"plan_seconds\": %g, "
+           "\"control\": %s, \"iterations\": %llu, \"isa\": \"%s\", \"centre_seconds\": %g, "
+           "\"plan_seconds\": %g, "
            "\"warmup_seconds\": %g, \"sampling_seconds\": %g, \"ess\": %g, "
            "\"us_per_iteration\": %g, \"us_per_effective_draw\": %g}\n",
            N, d, (unsigned long long)plan->batch_size, (unsigned)plan->one_in, plan->sigma_asked,

@@ -41,15 +41,9 @@ static inline bool worker_word(struct workload *w, const char *word)
     const struct {
         const char *key;
         size_t *value;
-    } sizes[] = {{"N", &w->N},
-                 {"d", &w->d},
-                 {"n", &w->n},
-                 {"users", &w->users},
-                 {"items", &w->items},
-                 {"chains", &w->chains},
-                 {"apart", &w->apart},
-                 {"one_in", &w->one_in},
-                 {"control", &w->control}};
+    } sizes[] = {{"N", &w->N},         {"d", &w->d},           {"n", &w->n},
+                 {"users", &w->users}, {"items", &w->items},   {"chains", &w->chains},
+                 {"apart", &w->apart}, {"one_in", &w->one_in}, {"control", &w->control}};
     const char *equals = strchr(word, '=');
     if (equals == NULL)
         return false;

@@ -112,7 +112,7 @@ Test(gradient, seldom_is_unbiased_and_tau_is_its_sd)
 Test(gradient, an_iteration_without_rows_leaves_the_rest_alone)
 {
     _Alignas(ALIGNMENT) double theta[PAD] = {0.2, -0.4, 1.1}, fixed[PAD], g[PAD], smooth[PAD],
-        memory[PAD] = {0.5, 1.5, 2.5}, before[PAD];
+                               memory[PAD] = {0.5, 1.5, 2.5}, before[PAD];
     struct toy toy = make_toy();
     struct gradient gs = make_source(&toy, 5, false, 16);
     struct rng rng[RNG_PURPOSES], was;

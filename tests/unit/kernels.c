@@ -744,8 +744,8 @@ Test(kernels, estimate_scales_the_sum_and_measures_its_noise)
     struct array g = array_of(ORDINARY, 1, n), sum = array_of(ORDINARY, 2, n),
                  sumsq = positive(ORDINARY, 3, n), tau = array_of(ORDINARY, 4, n), fixed = g;
     sumsq.v[5] = sum.v[5] * sum.v[5] / count / 2.0; /* less than its mean allows: rounding */
-    truth()->estimate(&(struct batch_sums){sum.v, sumsq.v, scale, tau_scale, count, 1.0 / count, n}, g.v, tau.v,
-                      NULL);
+    truth()->estimate(&(struct batch_sums){sum.v, sumsq.v, scale, tau_scale, count, 1.0 / count, n},
+                      g.v, tau.v, NULL);
     for (size_t j = 0; j < n; j++) {
         long double s = sum.v[j], variance = (sumsq.v[j] - s * s / count) / (count - 1.0L);
         expect_near(g.v[j], fixed.v[j] + scale * s, 400.0, "g", j);

@@ -103,7 +103,7 @@ Test(noise, tau_of_other_batches_follows_from_one)
     static const double params[PARAM_MAX] = {0};
 
     for (size_t b = 0; b < COUNT(batches); b++) {
-        struct noise_setting s = {&sampler_sgld, params, batches[b].N, batches[b].n,
+        struct noise_setting s = {&sampler_sgld,          params, batches[b].N, batches[b].n,
                                   batches[b].replacement, 1};
         if (!s.replacement && s.n == s.N) {
             cr_expect(isnan(noise_tau_at(&s, 0, 3)));
