@@ -102,7 +102,7 @@ static double seldom(const struct planning *p, double n)
 static double rows_least(const struct planning *p)
 {
     double least = batch_least(p);
-    if (p->always)
+    if (p->always || least >= (double)p->model->N)
         return least;
     if (p->request->one_in > 0)
         return least / p->request->one_in;
@@ -201,9 +201,9 @@ static double rows_of(const struct planning *p)
 
 static void settle_batch(struct planning *p, double rows)
 {
-    double k = seldom(p, rows), N = (double)p->model->N;
-    p->one_in = rows < N ? (uint32_t)lrint(k) : 1;
-    p->n = rows < N ? (size_t)lrint(rows * k) : p->model->N;
+    double k = seldom(p, rows), n = rows * k;
+    p->one_in = (uint32_t)lrint(k);
+    p->n = n < (double)p->model->N ? (size_t)lrint(n) : p->model->N;
 }
 
 /* ---- noise at typical points ---- */
@@ -540,6 +540,8 @@ static void choose_batch(struct planning *p)
         settle_batch(p, best_rows(p, p->unit, &p->sigma));
     else
         settle_batch(p, rows_for(p, p->unit, p->sigma > 0.0 ? p->sigma : 0.25));
+    if (p->n == N)
+        p->one_in = 1;
 }
 
 static void choose_sigma(struct planning *p)
@@ -975,7 +977,7 @@ enum err planning_steps(struct planning *p, struct err_info *info)
     if (code == ERR_OK && chosen && tried && p->placed && !can_meet_target(p))
         code = use_sds(p, info);
     p->plan->batch_size = p->n == p->model->N ? 0 : p->n;
-    p->plan->one_in = p->n == p->model->N ? 1 : (uint8_t)p->one_in;
+    p->plan->one_in = (uint8_t)p->one_in;
     if (code == ERR_OK)
         explain(p);
     return code;

@@ -446,6 +446,35 @@ Test(plan, few_rows_are_used_all_at_once)
     fixture_release(&f);
 }
 
+/* However few there are, and however seldom they are to be looked at. */
+Test(plan, no_batch_has_more_rows_than_there_are)
+{
+    static const struct {
+        size_t rows;
+        uint32_t one_in;
+        enum plan_estimator estimator;
+    } cases[] = {
+        {12, 0, ESTIMATOR_CONTROL},  {16, 0, ESTIMATOR_CONTROL},     {17, 0, ESTIMATOR_CONTROL},
+        {12, 7, ESTIMATOR_CONTROL},  {100, 64, ESTIMATOR_CONTROL},   {30, 7, ESTIMATOR_PLAIN},
+        {3000, 64, ESTIMATOR_PLAIN}, {3000, 128, ESTIMATOR_CONTROL},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        struct fixture f;
+        logistic(&f, cases[k].rows, 7);
+        struct plan_request r = everything_auto(f.model);
+        r.estimator = cases[k].estimator;
+        r.precondition = r.estimator == ESTIMATOR_PLAIN ? PRECONDITION_NONE : PRECONDITION_AUTO;
+        r.one_in = cases[k].one_in;
+        struct plan *plan = made(&r);
+        cr_expect_leq(plan->batch_size, cases[k].rows);
+        cr_expect(plan->batch_size > 0 || plan->one_in == 1, "all %zu rows, one in %u",
+                  cases[k].rows, (unsigned)plan->one_in);
+        runs(plan, &r);
+        plan_free(plan);
+        fixture_release(&f);
+    }
+}
+
 Test(plan, a_smaller_error_means_smaller_steps)
 {
     struct fixture f;
