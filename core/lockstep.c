@@ -312,7 +312,7 @@ static inline void copy_lanes(double *to, const double *from, size_t slots)
 }
 
 /* The fixed part of every chain's gradient, unless the kernels know it. */
-static void fix(struct crew *crew, size_t bundle)
+static void take_fixed(struct crew *crew, size_t bundle)
 {
     const struct walk *w = &crew->walk;
     struct bundle *b = &crew->bundles[bundle];
@@ -337,7 +337,7 @@ static void sum_at_once(struct crew *crew, size_t bundle, size_t next, bool squa
                               .next = crew->rows[next]};
     if (next != bundle)
         rows.next_chains = first_of(crew, next + 1) - first_of(crew, next);
-    fix(crew, bundle);
+    take_fixed(crew, bundle);
     kernels->bundle_sums(crew->linear, &rows, b, squares);
 }
 
@@ -400,7 +400,7 @@ static bool walk_by_rows(struct crew *crew, uint64_t n, bool look)
         if (weight > 0.0)
             sum_rows(crew, drawn, next > 0.0, look);
         for (size_t k = 0; weight == 0.0 && k < crew->bundle_count; k++)
-            fix(crew, k);
+            take_fixed(crew, k);
         drawn = crew->bundle_count > 1 && weight > 0.0 && next > 0.0;
         well = kernels->bundle_step(w, crew->bundles, crew->bundle_count);
     }

@@ -167,7 +167,9 @@ static bool worker_open(const struct workload *w)
     if (w->control)
         make_view();
     bench.count = w->chains;
-    bench.apart = w->apart == 1 && w->chains <= CHAINS;
+    bench.apart = w->apart == 1;
+    if (bench.apart && w->chains > CHAINS)
+        die("too many chains to be apart");
     bench.chains = calloc(w->chains, sizeof(struct chain *));
     if (bench.chains == NULL)
         die("no memory");
