@@ -38,11 +38,6 @@ static void tanh_halves_single(float *x, size_t n)
         vf_store(x + i, vf_tanh_half(vf_load(x + i)));
 }
 
-static inline vr vr_choose(vr_mask mask, vr a, vr b)
-{
-    return (vr)(((vr_mask)a & mask) | ((vr_mask)b & ~mask));
-}
-
 /* tanh(x/2) = x P(x^2)/Q(x^2), minimax on [-38, 38] (6e-17), beyond which it is 1; right to 16 ulp.
  * All coefficients are positive: nothing cancels. From the highest power down. Several registers at
  * a time, for each waits long for itself. */
@@ -60,16 +55,15 @@ static inline void tanh_half_registers(vr x[TANHS])
         9.027598309670057e+22, 5.099251846684416e+24,  4.204348203377322e+25}; /* behind 1 */
     vr z[TANHS], p[TANHS], q[TANHS];
     for (size_t r = 0; r < TANHS; r++) {
-        x[r] = vr_choose(x[r] < vr_set(-38.0), vr_set(-38.0), x[r]);
-        x[r] = vr_choose(x[r] > vr_set(38.0), vr_set(38.0), x[r]);
+        x[r] = vr_within(x[r], -38.0, 38.0);
         z[r] = x[r] * x[r];
-        p[r] = above[0] * z[r] + above[1];
+        p[r] = vr_fused(vr_set(above[0]), z[r], vr_set(above[1]));
         q[r] = z[r] + below[0];
     }
     for (size_t i = 1; i < 9; i++)
         for (size_t r = 0; r < TANHS; r++) {
-            p[r] = p[r] * z[r] + above[i + 1];
-            q[r] = q[r] * z[r] + below[i];
+            p[r] = vr_fused(p[r], z[r], vr_set(above[i + 1]));
+            q[r] = vr_fused(q[r], z[r], vr_set(below[i]));
         }
     for (size_t r = 0; r < TANHS; r++)
         x[r] = x[r] * p[r] / q[r];
@@ -81,51 +75,99 @@ static void tanh_halves_double(double *x, size_t n)
         tanh_half_registers((vr *)(void *)(x + i));
 }
 
-static inline void add_lanes_double(double *sum, const vr lanes[PARTS])
+/* `count` registers. */
+static inline void add_doubles(double *sum, const vr *lanes, size_t count)
 {
-    for (size_t p = 0; p < PARTS; p++)
+    for (size_t p = 0; p < count; p++)
         *(vr *)(void *)(sum + p * WIDTH) += lanes[p];
 }
 
-static inline void add_lanes_single(double *sum, const vf lanes[PARTS])
+static inline void add_singles(double *sum, const vf *lanes, size_t count)
 {
-    for (size_t p = 0; p < PARTS; p++) {
+    for (size_t p = 0; p < count; p++) {
         *(vr *)(void *)(sum + 2 * p * WIDTH) += vf_low(lanes[p]);
         *(vr *)(void *)(sum + (2 * p + 1) * WIDTH) += vf_high(lanes[p]);
     }
 }
 
+/* Half the lanes of a group: half as many registers, or one of half the size. */
+#if REGISTER == 64
+typedef float half_single __attribute__((vector_size(32), may_alias));
+typedef vd_half half_double;
+#define HALF_COUNT 1
+
+static inline half_single fused_half_single(half_single a, half_single b, half_single c)
+{
+    return (half_single)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+}
+
+static inline half_double fused_half_double(half_double a, half_double b, half_double c)
+{
+    return (half_double)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+}
+
+static inline void add_half_single(double *sum, const half_single *lanes)
+{
+    *(vr *)(void *)sum += (vr)_mm512_cvtps_pd((__m256)*lanes);
+}
+
+static inline void add_half_double(double *sum, const half_double *lanes)
+{
+    *(half_double *)(void *)sum += *lanes;
+}
+#else
+typedef vf half_single;
+typedef vr half_double;
+#define HALF_COUNT                 (PARTS / 2)
+#define fused_half_single(a, b, c) vf_fused(a, b, c)
+#define fused_half_double(a, b, c) vr_fused(a, b, c)
+#define add_half_single(to, lanes) add_singles(to, lanes, HALF_COUNT)
+#define add_half_double(to, lanes) add_doubles(to, lanes, HALF_COUNT)
+#endif
+
 #define REAL                float
-#define VECTOR              vf
 #define GROUP               16
-#define NAME(x)             x##_single
+#define VECTOR              vf
+#define COUNT               PARTS
+#define PASS(x)             x##_single
 #define FUSED(a, b, c)      vf_fused(a, b, c)
 #define FUSED_FROM(a, b, c) vf_fused_from(a, b, c)
-#define SPREAD(x)           vf_set(x)
+#define ADD(to, lanes)      add_singles(to, lanes, PARTS)
+#include "core/kernel_sources_pass.h"
+#define VECTOR              half_single
+#define COUNT               HALF_COUNT
+#define PASS(x)             half_##x##_single
+#define FUSED(a, b, c)      fused_half_single(a, b, c)
+#define FUSED_FROM(a, b, c) fused_half_single(-(a), b, c)
+#define ADD(to, lanes)      add_half_single(to, lanes)
+#include "core/kernel_sources_pass.h"
+#define NAME(x) x##_single
 #include "core/kernel_sources_lanes.h"
 #undef REAL
-#undef VECTOR
 #undef GROUP
 #undef NAME
-#undef FUSED
-#undef FUSED_FROM
-#undef SPREAD
 
 #define REAL                double
-#define VECTOR              vr
 #define GROUP               8
-#define NAME(x)             x##_double
-#define FUSED(a, b, c)      ((a) * (b) + (c))
-#define FUSED_FROM(a, b, c) ((c) - (a) * (b))
-#define SPREAD(x)           vr_set(x)
+#define VECTOR              vr
+#define COUNT               PARTS
+#define PASS(x)             x##_double
+#define FUSED(a, b, c)      vr_fused(a, b, c)
+#define FUSED_FROM(a, b, c) vr_fused(-(a), b, c)
+#define ADD(to, lanes)      add_doubles(to, lanes, PARTS)
+#include "core/kernel_sources_pass.h"
+#define VECTOR              half_double
+#define COUNT               HALF_COUNT
+#define PASS(x)             half_##x##_double
+#define FUSED(a, b, c)      fused_half_double(a, b, c)
+#define FUSED_FROM(a, b, c) fused_half_double(-(a), b, c)
+#define ADD(to, lanes)      add_half_double(to, lanes)
+#include "core/kernel_sources_pass.h"
+#define NAME(x) x##_double
 #include "core/kernel_sources_lanes.h"
 #undef REAL
-#undef VECTOR
 #undef GROUP
 #undef NAME
-#undef FUSED
-#undef FUSED_FROM
-#undef SPREAD
 
 /* Rows are read 64 bytes at a time. The last ones get a copy behind which there is room, unless the
  * stride has it. */
