@@ -9,6 +9,8 @@
 
 #include "core/lanes.h"
 
+#include <stdbool.h>
+
 enum data_kind {
     DATA_NONE,       /* the model needs no data */
     DATA_REGRESSION, /* covariate rows x and a response y */
@@ -49,6 +51,12 @@ static inline size_t dataset_real_bytes(const struct dataset *data)
 static inline size_t dataset_row_bytes(const struct dataset *data)
 {
     return data->stride * dataset_real_bytes(data);
+}
+
+/* Rows that share lines of a cache. */
+static inline bool dataset_short_rows(const struct dataset *data)
+{
+    return dataset_row_bytes(data) < ALIGNMENT;
 }
 
 static inline const void *dataset_row(const struct dataset *data, size_t row)

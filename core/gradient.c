@@ -5,9 +5,15 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define FAR_BYTES  ((size_t)4 << 20) /* of rows that the caches do not keep */
-#define WAIT_BYTES 32768             /* of rows that may wait in one while others are worked on */
+/* Rows of a batch may wait in a cache while those of the one before are worked on: a few long ones
+ * whenever the second cache does not keep the data; as many as it holds, short ones as a line each,
+ * when the third does not, either. */
+#define FEW_BYTES  ((size_t)1 << 15)
+#define FAR_BYTES  ((size_t)4 << 20)
+#define AWAY_BYTES ((size_t)16 << 20)
+#define LINE_BYTES 64
 
 /* Minibatches drawn before their time, so that their rows are on their way meanwhile: several small
  * ones together, for what a row from far away costs is mostly that somebody waits for the first.
@@ -17,8 +23,6 @@ struct ahead {
     size_t used, count;
     struct rng state[]; /* count + 1; then the rows, padded(n) apart */
 };
-
-#define AHEAD_ROWS 16 /* of small batches that are drawn together */
 
 static size_t ahead_count(size_t n)
 {
@@ -31,14 +35,33 @@ static uint32_t *ahead_rows(const struct gradient *gs, size_t k)
     return (uint32_t *)(void *)behind + k * padded(gs->batch.n);
 }
 
-/* For long rows, from far away: short ones are asked for in time by whoever draws them. */
+/* Several small batches wait together, and for short rows no kernel asks bit by bit. */
+static bool asks_at_once(const struct gradient *gs)
+{
+    return ahead_count(gs->batch.n) > 1 || dataset_short_rows(gs->model->linear->data);
+}
+
+/* Half a megabyte where nobody says. */
+static size_t second_cache_bytes(void)
+{
+    long bytes = 0;
+#ifdef _SC_LEVEL2_CACHE_SIZE
+    bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+    return bytes > 0 ? (size_t)bytes : (size_t)1 << 19;
+}
+
 static bool draws_ahead(const struct model *m, size_t n)
 {
     const struct linear *l = m->linear;
     if (l == NULL || l->which != NULL)
         return false;
-    size_t bytes = dataset_row_bytes(l->data);
-    return bytes >= 64 && m->N * bytes > FAR_BYTES && n * bytes <= WAIT_BYTES;
+    bool brief = dataset_short_rows(l->data);
+    size_t bytes = dataset_row_bytes(l->data), all = m->N * bytes;
+    size_t batch = n * (brief ? LINE_BYTES : bytes);
+    if (batch <= FEW_BYTES)
+        return all > (brief ? AWAY_BYTES : FAR_BYTES);
+    return all > AWAY_BYTES && batch <= second_cache_bytes();
 }
 
 static size_t ahead_bytes(const struct model *m, size_t n)
@@ -50,9 +73,19 @@ static size_t ahead_bytes(const struct model *m, size_t n)
            count * padded(n) * sizeof(uint32_t);
 }
 
+/* Sums, squares, and a bit for eight of them; whoever sets bits may write to the word behind. */
+static size_t sparse_bytes(const struct model *m)
+{
+    size_t eights = padded(m->d) / LANES;
+    if (m->type->grad_touch == NULL)
+        return 0;
+    return (2 * padded(m->d) + eights / 64 + 2) * sizeof(double);
+}
+
 size_t gradient_batch_bytes(const struct model *model, size_t n, bool replacement)
 {
-    return n * sizeof(uint32_t) + ahead_bytes(model, n) + minibatch_bytes(model->N, n, replacement);
+    return n * sizeof(uint32_t) + ahead_bytes(model, n) + sparse_bytes(model) +
+           minibatch_bytes(model->N, n, replacement);
 }
 
 enum err gradient_init(struct gradient *gs, const struct model *model, size_t n, bool replacement,
@@ -70,8 +103,11 @@ enum err gradient_init(struct gradient *gs, const struct model *model, size_t n,
     if (!gs->full)
         gs->idx = lanes_alloc(n, sizeof *gs->idx);
     bool ok = gs->sum && gs->sumsq && gs->work && (gs->full || gs->idx);
-    if (ok && !gs->full && draws_ahead(model, n))
-        ok = (gs->ahead = lanes_alloc(ahead_bytes(model, n), 1)) != NULL;
+    size_t ahead = gs->full ? 0 : ahead_bytes(model, n);
+    if (ok && ahead > 0)
+        ok = (gs->ahead = lanes_alloc(ahead, 1)) != NULL;
+    if (ok && !gs->full && model->type->grad_touch != NULL)
+        ok = (gs->sparse = lanes_alloc(sparse_bytes(model), 1)) != NULL;
     if (ok && !gs->full)
         ok = minibatch_init(&gs->batch, N, n, replacement);
     if (ok)
@@ -87,6 +123,7 @@ void gradient_release(struct gradient *gs)
     free(gs->ahead);
     free(gs->sum);
     free(gs->sumsq);
+    free(gs->sparse);
     free(gs->work);
     *gs = (struct gradient){0};
 }
@@ -152,12 +189,11 @@ void gradient_parts(struct gradient *gs, const double *theta, double *g, bool sq
                         gs->work);
 }
 
-/* The same when the next rows are known, which is more than grad_batch wants to know. Those of
- * small batches have been asked for. */
+/* The same when the next rows are known, which is more than grad_batch wants to know. */
 static void parts_ahead(struct gradient *gs, const double *theta, double *g, bool squares)
 {
     const struct model *m = gs->model;
-    const uint32_t *next = ahead_count(gs->batch.n) == 1 ? ahead_rows(gs, 0) : NULL;
+    const uint32_t *next = asks_at_once(gs) ? NULL : ahead_rows(gs, 0);
     m->type->grad_fixed(m, theta, g, gs->work);
     linear_gradient(m->linear, &(struct linear_batch){.theta = theta,
                                                       .idx = gs->idx,
@@ -178,7 +214,7 @@ static void fill_ahead(struct gradient *gs, const struct rng *rng)
         a->state[k + 1] = a->state[k];
         minibatch_draw(&gs->batch, &a->state[k + 1], ahead_rows(gs, k));
     }
-    for (size_t k = 0; a->count > 1 && k < a->count; k++) /* all at once: they wait together */
+    for (size_t k = 0; asks_at_once(gs) && k < a->count; k++)
         linear_ask_early(gs->model->linear, ahead_rows(gs, k), gs->batch.n);
 }
 
@@ -206,29 +242,46 @@ static void draw_rows(struct gradient *gs, struct rng *rng)
     gradient_ask(gs);
 }
 
+/* Where a batch touches few of many coordinates. */
+static void parts_sparse(struct gradient *gs, const double *theta, double *g,
+                         struct batch_sums *sums)
+{
+    const struct model *m = gs->model;
+    size_t p = padded(m->d);
+    sums->sum = gs->sparse;
+    sums->sumsq = gs->sparse + p;
+    sums->touched = (uint64_t *)(void *)(gs->sparse + 2 * p);
+    m->type->grad_fixed(m, theta, g, gs->work);
+    m->type->grad_touch(m, theta, gs->idx, gs->batch.n, sums->sum, sums->sumsq, sums->touched,
+                        gs->work);
+}
+
 static void batch_estimate(struct gradient *gs, const double *theta, double weight, double *g,
                            double *tau, const struct running_tau *running)
 {
     const struct model *m = gs->model;
-    double scale = weight * gradient_scale(gs);
     bool squares = tau != NULL || running != NULL;
+    struct batch_sums sums = {.sum = gs->sum,
+                              .sumsq = gs->sumsq,
+                              .scale = weight * gradient_scale(gs),
+                              .count = (double)gs->batch.n,
+                              .n = m->d};
     if (m->type->grad_add != NULL && !squares) {
         m->type->grad_fixed(m, theta, g, gs->work);
-        m->type->grad_add(m, theta, gs->idx, gs->batch.n, scale, g, gs->work);
+        m->type->grad_add(m, theta, gs->idx, gs->batch.n, sums.scale, g, gs->work);
         return;
     }
-    if (gs->ahead != NULL)
+    if (squares) {
+        sums.tau_scale = gradient_tau_scale(gs);
+        sums.share = gradient_share(gs);
+    }
+    if (gs->sparse != NULL && squares)
+        parts_sparse(gs, theta, g, &sums);
+    else if (gs->ahead != NULL)
         parts_ahead(gs, theta, g, squares);
     else
         gradient_parts(gs, theta, g, squares);
-    kernels->estimate(&(struct batch_sums){.sum = gs->sum,
-                                           .sumsq = gs->sumsq,
-                                           .scale = scale,
-                                           .tau_scale = gradient_tau_scale(gs),
-                                           .count = (double)gs->batch.n,
-                                           .share = gradient_share(gs),
-                                           .n = m->d},
-                      g, tau, running);
+    kernels->estimate(&sums, g, tau, running);
 }
 
 /* An iteration without rows. */

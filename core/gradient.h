@@ -21,6 +21,8 @@
 #include "core/minibatch.h"
 #include "core/model.h"
 
+#define AHEAD_ROWS 16 /* of small batches that are drawn ahead together; others one by one */
+
 struct running_tau; /* core/kernels.h */
 
 struct gradient {
@@ -35,6 +37,8 @@ struct gradient {
     bool first;          /* where the artificial noise is one number: the estimate takes the first
                           * of a word (rng_normal_of_two), and the next must take the second */
     double *sum, *sumsq; /* scratch: padded(d), and twice that for artificial noise */
+    double *sparse;      /* models with grad_touch: sum, sumsq and the bits that say where they are
+                          * not zero; all zero between estimates */
     void *work;
 };
 

@@ -59,65 +59,55 @@ static void factor_prior_(const struct factor_prior *f)
     }
 }
 
-/* Eight lanes of a row of `rank` numbers from number k on, zero behind its end. What lies there is
- * read, and written back unchanged: rows are followed by other parameters. */
-struct row_mask {
-    vr_mask part[PARTS];
-};
-
-static inline struct row_mask row_mask(size_t left)
+/* One register of a row; `end` marks those lanes of its last register that belong to it. What lies
+ * behind a row is read, and written back unchanged: rows are followed by other parameters. */
+INLINE vr row_register(const double *row, size_t i, size_t many, vr_mask end)
 {
-    struct row_mask mask = {0};
-    for (size_t i = 0; i < PARTS; i++)
-        for (size_t k = 0; k < WIDTH; k++)
-            mask.part[i][k] = i * WIDTH + k < left ? -1 : 0;
-    return mask;
+    vr x = vr_load_unaligned(row + i * WIDTH);
+    return i + 1 < many ? x : (vr)((vr_mask)x & end);
 }
 
-static inline vr row_lanes(const double *row, size_t i, const struct row_mask *mask)
+static inline vr_mask row_end(size_t rank, size_t many)
 {
-    return (vr)((vr_mask)vr_load_unaligned(row + i * WIDTH) & mask->part[i]);
+    vr_mask end = {0};
+    for (size_t k = 0; k < WIDTH; k++)
+        end[k] = (many - 1) * WIDTH + k < rank ? -1 : 0;
+    return end;
 }
 
-static inline __attribute__((always_inline)) double
-row_product(const double *a, const double *b, size_t whole, size_t rank, const struct row_mask *end)
+/* p += x; `all`: in all lanes, or those of `end`. */
+INLINE void lanes_add(double *p, vr x, bool all, vr_mask end)
 {
-    vr sum[PARTS] = {0};
-    for (size_t k = 0; k < whole; k += LANES)
-        for (size_t i = 0; i < PARTS; i++)
-            sum[i] += vr_load_unaligned(a + k + i * WIDTH) * vr_load_unaligned(b + k + i * WIDTH);
-    for (size_t i = 0; whole < rank && i < PARTS; i++)
-        sum[i] += row_lanes(a + whole, i, end) * row_lanes(b + whole, i, end);
-    vd_quarter two = fold(sum);
-    return two[0] + two[1];
+    vr before = vr_load_unaligned(p), after = before + x;
+    vr_store_unaligned(p, all ? after : vr_select(end, after, before));
 }
 
-static inline __attribute__((always_inline)) void row_add(double *to, const double *row, double by,
-                                                          size_t whole, size_t rank,
-                                                          const struct row_mask *end)
+/* Adds `by` times register i of a row and, unless NULL, the square of that. */
+INLINE void row_add(double *to, double *squares, size_t i, size_t many, vr_mask end, vr row,
+                    double by)
 {
-    for (size_t k = 0; k < whole; k += WIDTH)
-        vr_store_unaligned(to + k, vr_load_unaligned(to + k) + by * vr_load_unaligned(row + k));
-    for (size_t i = 0; whole < rank && i < PARTS; i++) {
-        double *p = to + whole + i * WIDTH;
-        vr_store_unaligned(p, vr_load_unaligned(p) + by * row_lanes(row + whole, i, end));
-    }
+    bool all = i + 1 < many;
+    vr term = by * row;
+    lanes_add(to + i * WIDTH, term, all, end);
+    if (squares != NULL)
+        lanes_add(squares + i * WIDTH, term * term, all, end);
 }
 
-static inline __attribute__((always_inline)) void row_add_squares(double *to, const double *row,
-                                                                  double by, size_t whole,
-                                                                  size_t rank,
-                                                                  const struct row_mask *end)
+/* The eights that a row of coordinates from `at` on has a part in. */
+static inline void touch(uint64_t *touched, size_t at, size_t rank)
 {
-    for (size_t k = 0; k < whole; k += WIDTH) {
-        vr term = by * vr_load_unaligned(row + k);
-        vr_store_unaligned(to + k, vr_load_unaligned(to + k) + term * term);
-    }
-    for (size_t i = 0; whole < rank && i < PARTS; i++) {
-        double *p = to + whole + i * WIDTH;
-        vr term = by * row_lanes(row + whole, i, end);
-        vr_store_unaligned(p, vr_load_unaligned(p) + term * term);
-    }
+    size_t first = at / LANES, more = (at + rank - 1) / LANES - first, shift = first % 64;
+    uint64_t bits = (UINT64_C(2) << more) - 1;
+    touched[first / 64] |= bits << shift;
+    touched[first / 64 + 1] |= bits >> 1 >> (63 - shift);
+}
+
+static inline void touch_rows(const struct factor_terms *f, size_t user, size_t item)
+{
+    if (f->touched == NULL)
+        return;
+    touch(f->touched, f->first_u + user, f->rank);
+    touch(f->touched, f->first_v + item, f->rank);
 }
 
 #define ROWS_AHEAD  6  /* vectors, and ... */
@@ -142,6 +132,14 @@ static inline void ask_for_rating(const struct factor_terms *f, size_t k)
     __builtin_prefetch(f->y + i);
 }
 
+static inline void ask_ahead(const struct factor_terms *f, size_t k)
+{
+    if (f->idx != NULL && k + TERMS_AHEAD < f->n)
+        ask_for_rating(f, k + TERMS_AHEAD);
+    if (f->idx != NULL && k + ROWS_AHEAD < f->n)
+        ask_for_rows(f, k + ROWS_AHEAD);
+}
+
 /* Rows shorter than a vector. */
 static void factor_terms_short(const struct factor_terms *f)
 {
@@ -149,6 +147,7 @@ static void factor_terms_short(const struct factor_terms *f)
         size_t i = f->idx != NULL ? f->idx[k] : k;
         size_t user = f->user[i] * f->rank, item = f->item[i] * f->rank;
         double r = f->y[i];
+        touch_rows(f, user, item);
         for (size_t j = 0; j < f->rank; j++)
             r -= f->u[user + j] * f->v[item + j];
         for (size_t j = 0; j < f->rank; j++) {
@@ -163,30 +162,65 @@ static void factor_terms_short(const struct factor_terms *f)
     }
 }
 
-static void factor_terms_(const struct factor_terms *f)
+#define KEPT_REGISTERS (REGISTER == 16 ? 4 : 6) /* of two rows at a time */
+
+/* Rows of `many` registers; they stay in registers meanwhile where `many` is a small constant. */
+INLINE void factor_terms_rows(const struct factor_terms *f, size_t many, bool stay, bool squares)
 {
-    if (f->rank < LANES) {
-        factor_terms_short(f);
-        return;
-    }
-    size_t rank = f->rank, whole = rank / LANES * LANES;
-    struct row_mask end = row_mask(rank - whole);
+    size_t rank = f->rank;
+    vr_mask end = row_end(rank, many);
     for (size_t k = 0; k < f->n; k++) {
-        if (f->idx != NULL && k + TERMS_AHEAD < f->n)
-            ask_for_rating(f, k + TERMS_AHEAD);
-        if (f->idx != NULL && k + ROWS_AHEAD < f->n)
-            ask_for_rows(f, k + ROWS_AHEAD);
+        ask_ahead(f, k);
         size_t i = f->idx != NULL ? f->idx[k] : k;
         size_t user = f->user[i] * rank, item = f->item[i] * rank;
         const double *u = f->u + user, *v = f->v + item;
-        double r = f->y[i] - row_product(u, v, whole, rank, &end);
-        row_add(f->gu + user, v, f->scale * r, whole, rank, &end);
-        row_add(f->gv + item, u, f->scale * r, whole, rank, &end);
-        if (f->squares_u == NULL)
-            continue;
-        row_add_squares(f->squares_u + user, v, f->scale * r, whole, rank, &end);
-        row_add_squares(f->squares_v + item, u, f->scale * r, whole, rank, &end);
+        vr kept_u[KEPT_REGISTERS], kept_v[KEPT_REGISTERS], sum[PARTS] = {0};
+        touch_rows(f, user, item);
+        for (size_t j = 0; j < many; j++) {
+            vr a = row_register(u, j, many, end), b = row_register(v, j, many, end);
+            sum[j & (PARTS - 1)] += a * b;
+            if (stay) {
+                kept_u[j] = a;
+                kept_v[j] = b;
+            }
+        }
+        vd_quarter two = fold(sum);
+        double by = f->scale * (f->y[i] - (two[0] + two[1]));
+        for (size_t j = 0; j < many; j++) {
+            vr a = stay ? kept_u[j] : row_register(u, j, many, end);
+            vr b = stay ? kept_v[j] : row_register(v, j, many, end);
+            row_add(f->gu + user, squares ? f->squares_u + user : NULL, j, many, end, b, by);
+            row_add(f->gv + item, squares ? f->squares_v + item : NULL, j, many, end, a, by);
+        }
     }
+}
+
+/* Their number is a constant for the common ranks, and the loops over it are gone. */
+#define COUNTS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10)
+
+INLINE void factor_terms_long(const struct factor_terms *f, bool squares)
+{
+    size_t many = (f->rank + WIDTH - 1) / WIDTH;
+    switch (many) {
+#define X(count)                                                       \
+    case count:                                                        \
+        factor_terms_rows(f, count, count <= KEPT_REGISTERS, squares); \
+        break;
+        COUNTS(X)
+#undef X
+    default:
+        factor_terms_rows(f, many, false, squares);
+    }
+}
+
+static void factor_terms_(const struct factor_terms *f)
+{
+    if (f->rank < LANES)
+        factor_terms_short(f);
+    else if (f->squares_u != NULL)
+        factor_terms_long(f, true);
+    else
+        factor_terms_long(f, false);
 }
 
 #endif

@@ -353,6 +353,8 @@ static inline void block_fill(struct block *b, const struct dataset *data, const
         b->row[k] = b->linear->which[b->row[k]];
     for (size_t k = 0; k < count; k++)
         b->x[k] = x + b->row[k] * bytes;
+    for (size_t k = 0; b->early && k < count; k++) /* where they wait has to be looked up again */
+        __builtin_prefetch(b->x[k]);
     b->count = count;
     for (size_t k = count; k < BLOCK_ROWS; k++)
         b->row[k] = b->row[0];

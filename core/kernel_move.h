@@ -230,24 +230,68 @@ static void smooth_(const struct running_tau *running, const double *tau, size_t
 }
 
 /* In one pass: the square roots take so long that the rest comes for nothing. */
+INLINE void estimate_at(const struct batch_sums *b, double unbiased, size_t i, double *g,
+                        double *tau, const struct running_tau *running)
+{
+    vr s = vr_load(b->sum + i);
+    vr_store(g + i, vr_fused(vr_set(b->scale), s, vr_load(g + i)));
+    if (tau == NULL && running == NULL)
+        return;
+    vr variance = vr_fused(s * -b->share, s, vr_load(b->sumsq + i)) * unbiased;
+    vr sd = b->tau_scale * vr_sqrt(usable_variance(variance));
+    if (tau != NULL)
+        vr_store(tau + i, sd);
+    if (running != NULL)
+        smooth_at(running, i, sd);
+}
+
+/* Coordinates that the batch says nothing about. */
+INLINE void untouched_at(size_t i, double *tau, const struct running_tau *running)
+{
+    if (tau != NULL)
+        vr_store(tau + i, vr_set(0.0));
+    if (running != NULL)
+        smooth_at(running, i, vr_set(0.0));
+}
+
+/* First those of 64 eights that the batch has touched, then the others: no branch to guess. */
+INLINE void estimate_touched(const struct batch_sums *b, double unbiased, double *g, double *tau,
+                             const struct running_tau *running)
+{
+    for (size_t at = 0; at < b->n; at += 64 * LANES) {
+        uint64_t *word = &b->touched[at / (64 * LANES)], bits = *word;
+        size_t eights = (b->n - at + LANES - 1) / LANES;
+        uint64_t others = eights < 64 ? ~bits & ((UINT64_C(1) << eights) - 1) : ~bits;
+        *word = 0;
+        for (; bits != 0; bits &= bits - 1) {
+            size_t i = at + LANES * (size_t)__builtin_ctzll(bits);
+            for (size_t k = 0; k < PARTS; k++, i += WIDTH) {
+                estimate_at(b, unbiased, i, g, tau, running);
+                vr_store(b->sum + i, vr_set(0.0));
+                vr_store(b->sumsq + i, vr_set(0.0));
+            }
+        }
+        for (; others != 0; others &= others - 1) {
+            size_t i = at + LANES * (size_t)__builtin_ctzll(others);
+            for (size_t k = 0; k < PARTS; k++, i += WIDTH)
+                untouched_at(i, tau, running);
+        }
+    }
+}
+
 static void estimate_(const struct batch_sums *sums, double *g, double *tau,
                       const struct running_tau *running)
 {
     const struct batch_sums b = *sums;
-    const struct running_tau r = running != NULL ? *running : (struct running_tau){0};
+    const struct running_tau copy = running != NULL ? *running : (struct running_tau){0};
+    const struct running_tau *r = running != NULL ? &copy : NULL;
     double unbiased = 1.0 / (b.count - 1.0);
-    for (size_t i = 0; i < b.n; i += WIDTH) {
-        vr s = vr_load(b.sum + i);
-        vr_store(g + i, vr_fused(vr_set(b.scale), s, vr_load(g + i)));
-        if (tau == NULL && running == NULL)
-            continue;
-        vr variance = vr_fused(s * -b.share, s, vr_load(b.sumsq + i)) * unbiased;
-        vr sd = b.tau_scale * vr_sqrt(usable_variance(variance));
-        if (tau != NULL)
-            vr_store(tau + i, sd);
-        if (running != NULL)
-            smooth_at(&r, i, sd);
+    if (b.touched != NULL) {
+        estimate_touched(&b, unbiased, g, tau, r);
+        return;
     }
+    for (size_t i = 0; i < b.n; i += WIDTH)
+        estimate_at(&b, unbiased, i, g, tau, r);
 }
 
 static void pull_(double *g, const double *theta, double precision, size_t n)

@@ -92,10 +92,13 @@ struct inverse {
 
 /* What a minibatch of `count` rows says of n coordinates. */
 struct batch_sums {
-    const double *sum, *sumsq; /* sumsq: only for tau */
+    double *sum, *sumsq; /* sumsq: only for tau */
     double scale, tau_scale, count;
     double share; /* of the squared sum that is no spread: 1/count, for tau of single batches */
     size_t n;
+    /* Where sums may differ from zero: bit k speaks of LANES coordinates from LANES k on. Who has
+     * read these sets them and the bits to zero, sumsq included. NULL: anywhere, and they stay. */
+    uint64_t *touched;
 };
 
 /* A running estimate of tau, m <- (1-beta) m + beta tau in `memory`, used as smooth = m *
@@ -115,6 +118,8 @@ struct factor_prior {
     size_t n, period;
 };
 
+#define FACTOR_RANK_MOST 505 /* rows of more may take more than 64 eights */
+
 /* For the ratings idx[0..n) (NULL: 0..n-1) of user a and item b, r = y - u_a'v_b: adds scale r v_b
  * to gu_a and scale r u_a to gv_b, and the squares of these to squares_u and squares_v unless NULL.
  * Rows have `rank` numbers; up to `rank` of them behind the last row of every array may be read and
@@ -125,6 +130,10 @@ struct factor_terms {
     double *gu, *gv, *squares_u, *squares_v;
     size_t rank, n;
     double scale;
+    /* As in struct batch_sums: bits to set, unless NULL, for a rank of at most FACTOR_RANK_MOST;
+     * the word behind them is written to. gu_0 and gv_0 are coordinates first_u and first_v. */
+    uint64_t *touched;
+    size_t first_u, first_v;
 };
 
 /* Which elements of row j of a matrix are not zero: those from j on (TRIANGLE_LOWER: the rows are

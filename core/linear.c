@@ -175,7 +175,9 @@ void linear_ask(const struct linear *l, const uint32_t *idx, size_t n)
 
 void linear_ask_early(const struct linear *l, const uint32_t *idx, size_t n)
 {
-    size_t bytes = dataset_row_bytes(l->data);
+    const struct dataset *data = l->data;
+    size_t record = l->tail != NULL ? linear_record(data) : data->stride;
+    size_t bytes = record * dataset_real_bytes(data);
     const char *rows = linear_rows(l);
     for (size_t k = 0; k < n; k++) {
         for (size_t j = 0; j < bytes; j += 64)
@@ -183,6 +185,9 @@ void linear_ask_early(const struct linear *l, const uint32_t *idx, size_t n)
         if (l->tail != NULL && l->tail_bytes != bytes)
             __builtin_prefetch(l->tail + idx[k] * l->tail_bytes, 0, 2);
     }
+    ask_for(l->offset, dataset_real_bytes(data), data->N, idx, n);
+    ask_for(l->there, dataset_real_bytes(data), data->N, idx, n);
+    ask_for(l->weight, dataset_real_bytes(data), data->N, idx, n);
 }
 
 void linear_predictor(const struct dataset *data, const double *theta, const uint32_t *idx,

@@ -104,7 +104,7 @@ void linear_gradient(const struct linear *l, const struct linear_batch *batch);
  * linear_gradient asks for it itself. */
 void linear_ask(const struct linear *l, const uint32_t *idx, size_t n);
 
-/* The same of long rows that will be wanted later: into the second cache. */
+/* The same of rows that will be wanted later: into the second cache. */
 void linear_ask_early(const struct linear *l, const uint32_t *idx, size_t n);
 
 /* eta of the rows, the data's offset included, in double precision: n numbers, anywhere. */

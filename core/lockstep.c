@@ -510,6 +510,19 @@ static uint64_t advance_together(struct chain **chains, size_t count, uint64_t n
     return all;
 }
 
+/* Rows from far away are most of an iteration, and a chain by itself asks for the next ones sooner:
+ * unless there are but a few of them, and others to share the moves with. */
+#define MANY_SHORT 100 /* rows that share lines, of a batch; long ones: AHEAD_ROWS */
+
+static bool better_alone(const struct chain *c, size_t members)
+{
+    const struct linear *l = c->source.model->linear;
+    if (c->source.ahead == NULL)
+        return false;
+    return members == 1 ||
+           c->source.batch.n >= (dataset_short_rows(l->data) ? MANY_SHORT : AHEAD_ROWS);
+}
+
 #define WINDOW 256 /* chains that are sorted at a time */
 
 /* Chains `from` on that stand where that one does. */
@@ -524,7 +537,8 @@ static uint64_t advance_crew(struct chain **chains, size_t count, size_t from, b
         crew[members++] = chains[k];
         done[k] = true;
     }
-    return advance_together(crew, members, n);
+    return better_alone(chains[from], members) ? advance_each(crew, members, n)
+                                               : advance_together(crew, members, n);
 }
 
 static uint64_t advance_window(struct chain **chains, size_t count, uint64_t n)

@@ -5,7 +5,8 @@
  * coordinates, minibatches or a target that the kernels know), the chains walk side by side in the
  * lanes of vectors, share what a single short chain wastes, and ask the memory for each other's
  * rows. What is special (a look at the noise, held-out metrics, an adapting step size, a NaN) is
- * left to chain_advance. So whether and how chains are grouped never shows. */
+ * left to chain_advance, and so are chains that wait for many rows from far away. So whether and
+ * how chains are grouped never shows. */
 #ifndef BARKER_CORE_LOCKSTEP_H
 #define BARKER_CORE_LOCKSTEP_H
 

@@ -85,6 +85,11 @@ struct model_type {
      * those are written. NULL: grad_batch does it. */
     void (*grad_add)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
                      double scale, double *g, void *work);
+    /* The same as grad_batch, for such models, but sum and sumsq (never NULL) are zero before, and
+     * the bits of `touched` (struct batch_sums; a word more than d needs) that speak of what is
+     * added to are set. NULL: there is none. */
+    void (*grad_touch)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
+                       double *sum, double *sumsq, uint64_t *touched, void *work);
     /* The same as grad_batch for the differences between the gradients of the terms at theta and at
      * `centre`, whose terms are looked at in the same pass. NULL: no control variates. */
     void (*grad_difference)(const struct model *m, const double *theta, const double *centre,

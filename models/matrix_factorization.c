@@ -11,9 +11,13 @@
 #include "models/models.h"
 #include "models/setup.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define RANK_MOST 500
+static_assert(RANK_MOST <= FACTOR_RANK_MOST, "its rows cannot be marked");
 
 enum { RANK, ALPHA, MU0, A0, B0, PARAMS };
 
@@ -38,7 +42,7 @@ static const struct param_spec specs[PARAMS] = {
               .kind = PARAM_INT,
               .fallback = 20,
               .lo = 1,
-              .hi = 500,
+              .hi = RANK_MOST,
               .help = "Length of a user's and an item's vector."},
     [ALPHA] = {.name = "alpha",
                .kind = PARAM_REAL,
@@ -262,19 +266,34 @@ static struct factor_terms terms(const struct factorization *f, const double *th
                                  .scale = scale};
 }
 
+/* To sums that are zero. sumsq and touched may be NULL. */
+static void add_terms(const struct factorization *f, const double *theta, const uint32_t *idx,
+                      size_t n, double *sum, double *sumsq, uint64_t *touched)
+{
+    struct factor_terms t = terms(f, theta, idx, n, f->alpha, sum);
+    t.squares_u = sumsq != NULL ? sumsq + f->user.z : NULL;
+    t.squares_v = sumsq != NULL ? sumsq + f->item.z : NULL;
+    t.touched = touched;
+    t.first_u = f->user.z;
+    t.first_v = f->item.z;
+    kernels->factor_terms(&t);
+}
+
 static void grad_batch(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
                        double *sum, double *sumsq, void *work)
 {
     (void)work;
-    const struct factorization *f = self(m);
-    struct factor_terms t = terms(f, theta, idx, n, f->alpha, sum);
     memset(sum, 0, padded(m->d) * sizeof *sum);
-    if (sumsq != NULL) {
+    if (sumsq != NULL)
         memset(sumsq, 0, padded(m->d) * sizeof *sumsq);
-        t.squares_u = sumsq + f->user.z;
-        t.squares_v = sumsq + f->item.z;
-    }
-    kernels->factor_terms(&t);
+    add_terms(self(m), theta, idx, n, sum, sumsq, NULL);
+}
+
+static void grad_touch(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
+                       double *sum, double *sumsq, uint64_t *touched, void *work)
+{
+    (void)work;
+    add_terms(self(m), theta, idx, n, sum, sumsq, touched);
 }
 
 static void grad_add(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
@@ -431,6 +450,7 @@ const struct model_type model_matrix_factorization = {
     .grad_batch = grad_batch,
     .grad_difference = grad_difference,
     .grad_add = grad_add,
+    .grad_touch = grad_touch,
     .log_fixed = log_fixed,
     .log_batch = log_batch,
     .start_value = start_value,

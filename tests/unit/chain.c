@@ -105,7 +105,7 @@ Test(chain, noise_level_of_huge_terms_is_huge_and_finite)
         double *g = block, *tau = g + PAD, *sum = tau + PAD, *sumsq = sum + PAD;
         sum[1] = 1e160;
         sumsq[0] = sumsq[1] = INFINITY;
-        (*k)->estimate(&(struct batch_sums){sum, sumsq, 10, 3, 100, 0.01, 2}, g, tau, NULL);
+        (*k)->estimate(&(struct batch_sums){sum, sumsq, 10, 3, 100, 0.01, 2, NULL}, g, tau, NULL);
         for (int j = 0; j < 2; j++)
             cr_expect(isfinite(tau[j]) && tau[j] > 1e150, "%s: %g", (*k)->isa, tau[j]);
         free(block);

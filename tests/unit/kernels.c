@@ -407,7 +407,7 @@ static void check_estimate(const struct kernels *k, const struct kernels *base, 
                            enum flavour flavour)
 {
     struct array sum = array_of(flavour, 1, n), sumsq = positive(flavour, 2, n);
-    struct batch_sums sums = {sum.v, sumsq.v, 100.07, 2.385, 34.0, 1.0 / 34.0, n};
+    struct batch_sums sums = {sum.v, sumsq.v, 100.07, 2.385, 34.0, 1.0 / 34.0, n, NULL};
     for (int with_tau = 0; with_tau < 2; with_tau++) {
         struct array g = array_of(flavour, 3, n), tau = array_of(ORDINARY, 4, n);
         struct array want_g = g, want_tau = tau, size_g = g, size_tau = tau;
@@ -426,7 +426,7 @@ static void check_running(const struct kernels *k, const struct kernels *base, s
                           enum flavour flavour)
 {
     struct array sum = array_of(flavour, 1, n), sumsq = positive(flavour, 2, n);
-    struct batch_sums sums = {sum.v, sumsq.v, 100.07, 2.385, 34.0, 1.0 / 34.0, n};
+    struct batch_sums sums = {sum.v, sumsq.v, 100.07, 2.385, 34.0, 1.0 / 34.0, n, NULL};
     for (int with_tau = 0; with_tau < 2; with_tau++) {
         struct array g = array_of(flavour, 3, n), tau = array_of(ORDINARY, 4, n),
                      memory = positive(ORDINARY, 5, n), smooth = array_of(ORDINARY, 6, n);
@@ -449,6 +449,47 @@ static void check_running(const struct kernels *k, const struct kernels *base, s
             expect_same(&tau, &want_tau, n, k->isa, "running estimate: tau");
         expect_same(&memory, &want_memory, n, k->isa, "running estimate: memory");
         expect_same(&smooth, &want_smooth, n, k->isa, "running estimate: smooth");
+    }
+}
+
+/* Of sums that are zero but for some eights, said or not said: the same, and said ones are zero
+ * afterwards. */
+static void check_touched(const struct kernels *k, const struct kernels *base, size_t n,
+                          enum flavour flavour)
+{
+    (void)base;
+    struct array sum = array_of(flavour, 1, n), sumsq = positive(flavour, 2, n);
+    const struct array none = {0};
+    uint64_t touched = 0, bits;
+    for (size_t i = 0; i < n; i++) {
+        size_t eight = i / LANES;
+        bool there = eight % 3 != 1;
+        touched |= (uint64_t)there << eight;
+        sum.v[i] = there ? sum.v[i] : 0.0;
+        sumsq.v[i] = there && i % LANES != 3 ? sumsq.v[i] : 0.0;
+    }
+    for (int what = 1; what < 4; what++) {
+        struct array said = sum, said_squares = sumsq;
+        struct array g = array_of(flavour, 3, n), tau = array_of(ORDINARY, 4, n),
+                     memory = positive(ORDINARY, 5, n), smooth = array_of(ORDINARY, 6, n);
+        struct array want_g = g, want_tau = tau, want_memory = memory, want_smooth = smooth;
+        for (size_t i = 0; i < n; i++) /* what is not touched keeps the sign of a zero */
+            g.v[i] = want_g.v[i] += 0.0;
+        struct running_tau running = {memory.v, smooth.v, 0.107, 2.385},
+                           want_running = {want_memory.v, want_smooth.v, 0.107, 2.385};
+        bits = touched;
+        k->estimate(
+            &(struct batch_sums){said.v, said_squares.v, 100.07, 2.385, 34.0, 1.0 / 34.0, n, &bits},
+            g.v, what & 1 ? tau.v : NULL, what & 2 ? &running : NULL);
+        k->estimate(&(struct batch_sums){sum.v, sumsq.v, 100.07, 2.385, 34.0, 1.0 / 34.0, n, NULL},
+                    want_g.v, what & 1 ? want_tau.v : NULL, what & 2 ? &want_running : NULL);
+        expect_same(&g, &want_g, n, k->isa, "touched: g");
+        expect_same(&tau, &want_tau, n, k->isa, "touched: tau");
+        expect_same(&memory, &want_memory, n, k->isa, "touched: memory");
+        expect_same(&smooth, &want_smooth, n, k->isa, "touched: smooth");
+        expect_same(&said, &none, n, k->isa, "touched: sums");
+        expect_same(&said_squares, &none, n, k->isa, "touched: squares");
+        cr_expect_eq(bits, 0, "%s: bits are left", k->isa);
     }
 }
 
@@ -500,6 +541,7 @@ Test(kernels, sums_and_curves_are_the_same_everywhere)
     sweep(check_moments);
     sweep(check_estimate);
     sweep(check_running);
+    sweep(check_touched);
     sweep(check_logistic);
     sweep(check_bernoulli_log);
     sweep(check_dot);
@@ -744,8 +786,9 @@ Test(kernels, estimate_scales_the_sum_and_measures_its_noise)
     struct array g = array_of(ORDINARY, 1, n), sum = array_of(ORDINARY, 2, n),
                  sumsq = positive(ORDINARY, 3, n), tau = array_of(ORDINARY, 4, n), fixed = g;
     sumsq.v[5] = sum.v[5] * sum.v[5] / count / 2.0; /* less than its mean allows: rounding */
-    truth()->estimate(&(struct batch_sums){sum.v, sumsq.v, scale, tau_scale, count, 1.0 / count, n},
-                      g.v, tau.v, NULL);
+    truth()->estimate(
+        &(struct batch_sums){sum.v, sumsq.v, scale, tau_scale, count, 1.0 / count, n, NULL}, g.v,
+        tau.v, NULL);
     for (size_t j = 0; j < n; j++) {
         long double s = sum.v[j], variance = (sumsq.v[j] - s * s / count) / (count - 1.0L);
         expect_near(g.v[j], fixed.v[j] + scale * s, 400.0, "g", j);

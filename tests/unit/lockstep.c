@@ -19,6 +19,7 @@ enum coordinates { USERS, SHIFTED, DENSE, CONTROLLED }; /* the last: dense, with
 struct job {
     const char *model;
     size_t d, n, chains;
+    size_t rows;     /* 0: ROWS */
     uint32_t one_in; /* iterations have a minibatch; 0: all */
     enum precision precision;
     enum coordinates coordinates;
@@ -69,7 +70,8 @@ static void scene_init(struct scene *s, const struct job *job)
     struct err_info info;
     *s = (struct scene){0};
     if (data) {
-        fixture_rows(&s->train, DATA_REGRESSION, job->precision, ROWS, job->d, 2385);
+        fixture_rows(&s->train, DATA_REGRESSION, job->precision, job->rows > 0 ? job->rows : ROWS,
+                     job->d, 2385);
         fixture_rows(&s->test, DATA_REGRESSION, job->precision, 23, job->d, 1702);
     }
     for (size_t i = KINDS; job->repeat && i < ROWS; i++)
@@ -286,6 +288,25 @@ Test(lockstep, every_variant_and_law_of_the_jump_gives_the_same_bytes)
                 job.noise = noise;
                 expect_same(&job);
             }
+}
+
+/* Rows of more than 16 MB, whose batches a chain draws ahead: side by side where they are small,
+ * one by one where they are not, and the second chain by itself until it is where the others are.
+ */
+Test(lockstep, rows_from_far_away_give_the_same_bytes)
+{
+    static const struct {
+        size_t rows, d, n;
+    } cases[] = {{280000, 12, 8}, {280000, 12, 200}, {1100000, 4, 30}, {1100000, 4, 200}};
+    for (size_t c = 0; c < COUNT(cases); c++) {
+        struct job job = logistic_job();
+        job.rows = cases[c].rows;
+        job.d = cases[c].d;
+        job.n = cases[c].n;
+        job.variant = (double)(c % 2);
+        job.iterations = 150;
+        expect_same(&job);
+    }
 }
 
 Test(lockstep, every_number_of_coordinates_gives_the_same_bytes)
