@@ -119,17 +119,17 @@ $(B)/$(1)-$(2): $(B)/tests/$(1)/$(2).o $(B)/libserver.a $(B)/libmodels.a $(B)/li
 	$(Q)$$(CC) $$(LDFLAGS) -o $$@ $$^ $$(SERVER_LIBS) -lm
 endef
 programs = $(patsubst tests/$(1)/%.c,%,$(wildcard tests/$(1)/*.c))
-$(foreach k,crash tsan bench,$(foreach n,$(filter-out ours plain,$(call programs,$(k))),$(eval $(call program,$(k),$(n)))))
+$(foreach k,crash tsan bench,$(foreach n,$(filter-out ours plain rows,$(call programs,$(k))),$(eval $(call program,$(k),$(n)))))
 CRASH := $(patsubst %,$(B)/crash-%,$(call programs,crash))
 TSAN  := $(patsubst %,$(B)/tsan-%,$(call programs,tsan))
-BENCH := $(B)/bench-ours $(B)/bench-plain $(B)/bench-metrics
+BENCH := $(B)/bench-ours $(B)/bench-plain $(B)/bench-rows $(B)/bench-metrics
 BENCH_SERVER := $(patsubst %,$(B)/bench-%,server_load server_blocks store bare table)
 
 $(B)/bench-ours: $(B)/tests/bench/ours.o $(B)/libmodels.a $(B)/libcore.a
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lm
 
-# The yardstick: what a user's own program would be compiled with.
-$(B)/bench-plain: tests/bench/plain.c tests/bench/worker.h
+# The yardsticks: what a user's own program would be compiled with.
+$(B)/bench-plain $(B)/bench-rows: $(B)/bench-%: tests/bench/%.c tests/bench/worker.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu17 -O2 -I. -o $@ $< -lm
 
