@@ -323,15 +323,18 @@ class Client:
                           or j["state"] in ENDED, "%d iterations" % iterations)
 
     def catch(self, spec, what):
-        """Submits a job and has something done to it on its way; where it is over before that, a
-        longer one. Returns its id, and what was submitted in the end."""
+        """Submits a job and has something done to it on its way; where it is over before that, or
+        by the slice that it is in, a longer one. Returns its id, and what was submitted in the end."""
         while True:
             job_id = self.submit(spec)
             self.wait_progress(job_id, 1)
             reply = self.post("/v1/jobs/%s/%s" % (job_id, what))
+            assert reply.status in (202, 409), reply
             if reply.status == 202:
-                return job_id, spec
-            assert reply.status == 409, reply
+                rested = self.until(job_id, lambda j: j["state"] in ENDED or all(
+                    c["state"] != "running" for c in j["progress"]["chains"]), "a rest")
+                if rested["progress"]["iteration"] < rested["progress"]["total"]:
+                    return job_id, spec
             spec = {**spec, "iterations": 2 * spec["iterations"]}
 
     def end(self, job_id):
