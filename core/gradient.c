@@ -5,23 +5,26 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/* Rows of a batch may wait in a cache while those of the one before are worked on: a few long ones
- * whenever the second cache does not keep the data; as many as it holds, short ones as a line each,
- * when the third does not, either. */
-#define FEW_BYTES  ((size_t)1 << 15)
-#define FAR_BYTES  ((size_t)4 << 20)
-#define AWAY_BYTES ((size_t)16 << 20)
-#define LINE_BYTES 64
+/* Rows are asked for before they are read where the caches do not keep the data: a few long ones
+ * whenever the second does not, others when the third does not, either. So many are under way at a
+ * time: a part of the second cache, and no more than a processor can still tell where they are (to
+ * look that up a second time takes as long as the row itself). */
+#define FEW_BYTES   ((size_t)1 << 15)
+#define FAR_BYTES   ((size_t)4 << 20)
+#define AWAY_BYTES  ((size_t)16 << 20)
+#define ASKED_BYTES ((size_t)1 << 17)
+#define ASKED_MOST  256
+#define ASKED_LEAST 16
 
 /* Minibatches drawn before their time, so that their rows are on their way meanwhile: several small
  * ones together, for what a row from far away costs is mostly that somebody waits for the first.
  * Batch k is what a generator in state k draws, and leaves it in the next: if the generator moves
- * otherwise (in lockstep, by loading a state), they are not used, and drawn again. */
+ * otherwise (in lockstep, by loading a state), they are not used, and drawn again. Their rows stand
+ * behind gs->idx, padded(n) apart. */
 struct ahead {
     size_t used, count;
-    struct rng state[]; /* count + 1; then the rows, padded(n) apart */
+    struct rng state[]; /* count + 1 */
 };
 
 static size_t ahead_count(size_t n)
@@ -31,24 +34,21 @@ static size_t ahead_count(size_t n)
 
 static uint32_t *ahead_rows(const struct gradient *gs, size_t k)
 {
-    struct rng *behind = gs->ahead->state + ahead_count(gs->batch.n) + 1;
-    return (uint32_t *)(void *)behind + k * padded(gs->batch.n);
+    return gs->idx + (k + 1) * padded(gs->batch.n);
 }
 
-/* Several small batches wait together, and for short rows no kernel asks bit by bit. */
+/* Several small batches wait together; rows of others are asked for one by one, meanwhile. */
 static bool asks_at_once(const struct gradient *gs)
 {
-    return ahead_count(gs->batch.n) > 1 || dataset_short_rows(gs->model->linear->data);
+    return ahead_count(gs->batch.n) > 1;
 }
 
-/* Half a megabyte where nobody says. */
-static size_t second_cache_bytes(void)
+static size_t rows_under_way(const struct gradient *gs)
 {
-    long bytes = 0;
-#ifdef _SC_LEVEL2_CACHE_SIZE
-    bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
-#endif
-    return bytes > 0 ? (size_t)bytes : (size_t)1 << 19;
+    size_t rows = ASKED_BYTES / dataset_row_bytes(gs->model->linear->data),
+           all = padded(gs->batch.n);
+    rows = rows < ASKED_LEAST ? ASKED_LEAST : rows > ASKED_MOST ? ASKED_MOST : rows;
+    return rows < all ? rows : all;
 }
 
 static bool draws_ahead(const struct model *m, size_t n)
@@ -56,21 +56,20 @@ static bool draws_ahead(const struct model *m, size_t n)
     const struct linear *l = m->linear;
     if (l == NULL || l->which != NULL)
         return false;
-    bool brief = dataset_short_rows(l->data);
-    size_t bytes = dataset_row_bytes(l->data), all = m->N * bytes;
-    size_t batch = n * (brief ? LINE_BYTES : bytes);
-    if (batch <= FEW_BYTES)
-        return all > (brief ? AWAY_BYTES : FAR_BYTES);
-    return all > AWAY_BYTES && batch <= second_cache_bytes();
+    size_t bytes = dataset_row_bytes(l->data);
+    bool few = n * bytes <= FEW_BYTES && !dataset_short_rows(l->data);
+    return m->N * bytes > (few ? FAR_BYTES : AWAY_BYTES);
 }
 
-static size_t ahead_bytes(const struct model *m, size_t n)
+static size_t ahead_bytes(size_t n)
 {
-    size_t count = ahead_count(n);
-    if (!draws_ahead(m, n))
-        return 0;
-    return sizeof(struct ahead) + (count + 1) * sizeof(struct rng) +
-           count * padded(n) * sizeof(uint32_t);
+    return sizeof(struct ahead) + (ahead_count(n) + 1) * sizeof(struct rng);
+}
+
+/* Of the rows of a minibatch, and of those that are drawn ahead. */
+static size_t row_count(const struct model *m, size_t n)
+{
+    return padded(n) * (draws_ahead(m, n) ? 1 + ahead_count(n) : 1);
 }
 
 /* Sums, squares, and a bit for eight of them; whoever sets bits may write to the word behind. */
@@ -84,8 +83,8 @@ static size_t sparse_bytes(const struct model *m)
 
 size_t gradient_batch_bytes(const struct model *model, size_t n, bool replacement)
 {
-    return n * sizeof(uint32_t) + ahead_bytes(model, n) + sparse_bytes(model) +
-           minibatch_bytes(model->N, n, replacement);
+    return row_count(model, n) * sizeof(uint32_t) + (draws_ahead(model, n) ? ahead_bytes(n) : 0) +
+           sparse_bytes(model) + minibatch_bytes(model->N, n, replacement);
 }
 
 enum err gradient_init(struct gradient *gs, const struct model *model, size_t n, bool replacement,
@@ -101,11 +100,10 @@ enum err gradient_init(struct gradient *gs, const struct model *model, size_t n,
     gs->sumsq = lanes_alloc(2 * padded(model->d), sizeof *gs->sumsq);
     gs->work = lanes_alloc(model->work_bytes, 1);
     if (!gs->full)
-        gs->idx = lanes_alloc(n, sizeof *gs->idx);
+        gs->idx = lanes_alloc(row_count(model, n), sizeof *gs->idx);
     bool ok = gs->sum && gs->sumsq && gs->work && (gs->full || gs->idx);
-    size_t ahead = gs->full ? 0 : ahead_bytes(model, n);
-    if (ok && ahead > 0)
-        ok = (gs->ahead = lanes_alloc(ahead, 1)) != NULL;
+    if (ok && !gs->full && draws_ahead(model, n))
+        ok = (gs->ahead = lanes_alloc(ahead_bytes(n), 1)) != NULL;
     if (ok && !gs->full && model->type->grad_touch != NULL)
         ok = (gs->sparse = lanes_alloc(sparse_bytes(model), 1)) != NULL;
     if (ok && !gs->full)
@@ -193,15 +191,15 @@ void gradient_parts(struct gradient *gs, const double *theta, double *g, bool sq
 static void parts_ahead(struct gradient *gs, const double *theta, double *g, bool squares)
 {
     const struct model *m = gs->model;
-    const uint32_t *next = asks_at_once(gs) ? NULL : ahead_rows(gs, 0);
     m->type->grad_fixed(m, theta, g, gs->work);
-    linear_gradient(m->linear, &(struct linear_batch){.theta = theta,
-                                                      .idx = gs->idx,
-                                                      .n = gs->batch.n,
-                                                      .next = next,
-                                                      .sum = gs->sum,
-                                                      .sumsq = squares ? gs->sumsq : NULL,
-                                                      .work = gs->work});
+    linear_gradient(m->linear,
+                    &(struct linear_batch){.theta = theta,
+                                           .idx = gs->idx,
+                                           .n = gs->batch.n,
+                                           .ahead = asks_at_once(gs) ? 0 : rows_under_way(gs),
+                                           .sum = gs->sum,
+                                           .sumsq = squares ? gs->sumsq : NULL,
+                                           .work = gs->work});
 }
 
 static void fill_ahead(struct gradient *gs, const struct rng *rng)
@@ -222,7 +220,7 @@ static void draw_ahead(struct gradient *gs, struct rng *rng)
 {
     struct ahead *a = gs->ahead;
     if (a->used < a->count && memcmp(&a->state[a->used], rng, sizeof *rng) == 0) {
-        memcpy(gs->idx, ahead_rows(gs, a->used), gs->batch.n * sizeof *gs->idx);
+        memcpy(gs->idx, ahead_rows(gs, a->used), padded(gs->batch.n) * sizeof *gs->idx);
         *rng = a->state[++a->used];
     } else {
         gradient_draw(gs, &gs->batch, rng);

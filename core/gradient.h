@@ -32,7 +32,7 @@ struct gradient {
     uint64_t seed;       /* of the choice of iterations that have a batch, ... */
     uint64_t often;      /* ... so many in 2^32; 0: all of them */
     double weight;       /* 2^32 / often, or 1 */
-    uint32_t *idx;       /* padded */
+    uint32_t *idx;       /* padded; behind them those that are drawn ahead */
     struct ahead *ahead; /* the next minibatches; NULL: they are not drawn ahead */
     bool first;          /* where the artificial noise is one number: the estimate takes the first
                           * of a word (rng_normal_of_two), and the next must take the second */

@@ -39,6 +39,26 @@ INLINE const char *row_of(const char *x, unsigned shift, const uint32_t *idx, si
     return x + ((size_t)(idx != NULL ? idx[at] : at) << shift);
 }
 
+/* ---- rows from far away ---- */
+
+/* What belongs to a row and lies elsewhere. */
+static inline void ask_beside(const struct linear *l, uint32_t row)
+{
+    size_t size = dataset_real_bytes(l->data);
+    if (l->tail != NULL)
+        __builtin_prefetch(l->tail + row * l->tail_bytes);
+    if (l->ones != NULL)
+        __builtin_prefetch(l->ones + row / 32);
+    if (l->y != NULL)
+        __builtin_prefetch(l->y + row);
+    if (l->offset != NULL)
+        __builtin_prefetch((const char *)l->offset + row * size);
+    if (l->there != NULL)
+        __builtin_prefetch((const char *)l->there + row * size);
+    if (l->weight != NULL)
+        __builtin_prefetch((const char *)l->weight + row * size);
+}
+
 /* ---- short rows: several of them share a line ---- */
 
 /* Where the rows of a group lie: those that idx names from `at` on; NULL: those from `at` on. */
@@ -210,6 +230,7 @@ INLINE void total_fold(struct kind kind, const double *total, double *sum)
  * residual is then walked by several groups at once. */
 struct stage {
     size_t rows;
+    const uint32_t *next; /* row to ask the memory for: struct linear_batch */
     uint32_t named[GROUP_MAX];
     struct line x[STAGE][8], r[STAGE];
     struct link_rows link[STAGE];
@@ -273,15 +294,29 @@ INLINE void slopes_add(enum precision p, struct link_call *c, struct line slope,
         total_add(p, c->sumsq, line_multiply(p, slope, slope));
 }
 
+/* Some more of the rows that come later: into the second cache. */
+INLINE void stage_ask(struct kind kind, struct stage *s, const struct linear *l, size_t count)
+{
+    const char *x = linear_rows(l);
+    unsigned shift = row_shift(kind, l->tail != NULL);
+    for (const uint32_t *to = s->next + count; s->next < to; s->next++) {
+        __builtin_prefetch(row_of(x, shift, s->next, 0), 0, 2);
+        if (l->tail == NULL)
+            ask_beside(l, *s->next);
+    }
+}
+
 INLINE void stage_add(struct kind kind, struct link_call *c, struct stage *s, struct line theta,
-                      bool squares, struct line_sums *sums)
+                      bool squares, bool asks, struct line_sums *sums)
 {
     size_t G = line_elements(kind.real), groups = (s->rows + G - 1) / G;
+    size_t asked = asks ? G / 2 : 0; /* half of them now, half of them later */
 #pragma GCC unroll 1
     for (size_t g = 0; g < groups; g++) {
         struct law_slopes slopes = link_slopes(kind.real, kind.logistic, c,
                                                group_predict(kind, s->x[g], theta), &s->link[g]);
         s->r[g] = slopes.eta;
+        stage_ask(kind, s, c->linear, asked);
         if (!kind.logistic && c->linear->step != 0.0)
             slopes_add(kind.real, c, slopes.psi, s->rows - g * G, squares);
     }
@@ -290,6 +325,7 @@ INLINE void stage_add(struct kind kind, struct link_call *c, struct stage *s, st
 #pragma GCC unroll 1
     for (size_t g = 0; g < groups; g++) {
         struct line_sums group = group_terms(kind, s->x[g], s->r[g], squares);
+        stage_ask(kind, s, c->linear, asked);
         sums->sum = line_add(kind.real, sums->sum, group.sum);
         if (squares)
             sums->square = line_add(kind.real, sums->square, group.square);
@@ -297,11 +333,12 @@ INLINE void stage_add(struct kind kind, struct link_call *c, struct stage *s, st
 }
 
 INLINE void short_gradient(struct kind kind, struct link_call *c, const struct linear_batch *batch,
-                           bool squares)
+                           bool squares, bool asks)
 {
     _Alignas(ALIGNMENT) double total[GROUP_MAX] = {0}, total_squares[GROUP_MAX] = {0};
     struct line theta = theta_line(kind, batch->theta);
     struct stage s;
+    s.next = asks ? batch->idx + batch->ahead : NULL;
     for (size_t at = 0; at < batch->n;) {
         struct line_sums sums = {0};
         for (size_t turn = 0; turn < SHORT_TERMS / STAGE && at < batch->n; turn++, at += s.rows) {
@@ -309,7 +346,7 @@ INLINE void short_gradient(struct kind kind, struct link_call *c, const struct l
                 stage_fill(kind, &s, c->linear, batch, batch->idx, at);
             else
                 stage_fill(kind, &s, c->linear, batch, NULL, at);
-            stage_add(kind, c, &s, theta, squares, &sums);
+            stage_add(kind, c, &s, theta, squares, asks, &sums);
         }
         total_add(kind.real, total, sums.sum);
         if (squares)
@@ -326,7 +363,7 @@ struct block {
     size_t count;
     const struct linear *linear; /* NULL: only the covariates are wanted */
     const uint32_t *next, *end;  /* rows to ask the memory for: from the list, AHEAD of the sums, */
-    bool early;                  /* or those of the next batch */
+    bool early;                  /* or further, those of the next batch, too */
     uint32_t row[BLOCK_ROWS];
     const char *x[BLOCK_ROWS];
     _Alignas(ALIGNMENT) char eta[BLOCK_ROWS * sizeof(double)];
@@ -353,28 +390,12 @@ static inline void block_fill(struct block *b, const struct dataset *data, const
         b->row[k] = b->linear->which[b->row[k]];
     for (size_t k = 0; k < count; k++)
         b->x[k] = x + b->row[k] * bytes;
-    for (size_t k = 0; b->early && k < count; k++) /* where they wait has to be looked up again */
-        __builtin_prefetch(b->x[k]);
     b->count = count;
     for (size_t k = count; k < BLOCK_ROWS; k++)
         b->row[k] = b->row[0];
 }
 
-/* What belongs to a row and lies elsewhere. */
-static inline void ask_beside(const struct linear *l, uint32_t row)
-{
-    size_t size = dataset_real_bytes(l->data);
-    if (l->tail != NULL)
-        __builtin_prefetch(l->tail + row * l->tail_bytes);
-    if (l->offset != NULL)
-        __builtin_prefetch((const char *)l->offset + row * size);
-    if (l->there != NULL)
-        __builtin_prefetch((const char *)l->there + row * size);
-    if (l->weight != NULL)
-        __builtin_prefetch((const char *)l->weight + row * size);
-}
-
-/* Some more of the rows that come later, every line of them. Those of the next batch wait in the
+/* Some more of the rows that come later, every line of them. Those that come much later wait in the
  * second cache. */
 static inline void block_ask(struct block *b, const struct dataset *data, size_t count)
 {
@@ -405,16 +426,16 @@ static inline void block_begin(struct block *b, const struct dataset *data, cons
     block_ask(b, data, ahead > AHEAD_LEAST ? ahead : AHEAD_LEAST);
 }
 
-/* The same where these rows are on their way and it is the next ones' turn: they are asked for
- * bit by bit, half of them between predictors and half of them between residuals, since a memory
- * that is asked for many at once makes wait whoever asks. */
-static inline void block_begin_early(struct block *b, const struct linear *l, const uint32_t *next,
-                                     size_t n)
+/* The same where the first rows are on their way, and the first ones of the next batch take their
+ * turn: half of them between predictors and half of them between residuals, since a memory that is
+ * asked for many at once makes wait whoever asks. */
+static inline void block_begin_early(struct block *b, const struct linear *l,
+                                     const struct linear_batch *batch)
 {
     b->linear = l;
     b->early = true;
-    b->next = next;
-    b->end = next + n;
+    b->next = batch->idx + batch->ahead;
+    b->end = b->next + padded(batch->n);
 }
 
 INLINE struct line row_line(struct kind kind, const char *row, size_t j)
@@ -558,8 +579,8 @@ INLINE void long_gradient(struct kind kind, struct link_call *c, const struct li
     const struct dataset *data = c->linear->data;
     struct block b;
     size_t lines = dataset_row_bytes(data) / 64;
-    if (batch->next != NULL)
-        block_begin_early(&b, c->linear, batch->next, batch->n);
+    if (batch->ahead > 0)
+        block_begin_early(&b, c->linear, batch);
     else
         block_begin(&b, data, c->linear, batch->idx, batch->n);
     for (size_t at = 0; at < batch->n; at += BLOCK_ROWS) {
@@ -569,7 +590,7 @@ INLINE void long_gradient(struct kind kind, struct link_call *c, const struct li
         block_add(kind, &b, lines, batch, squares);
     }
     if (b.early)
-        block_ask(&b, data, batch->n);
+        block_ask(&b, data, padded(batch->n));
 }
 
 /* ---- few long rows: a line of residuals is all there is ---- */
@@ -610,8 +631,8 @@ INLINE void few_ask(const struct linear *l, uint32_t row, const char *x, size_t 
 INLINE void few_fill(struct few *f, const struct linear *l, const struct linear_batch *batch)
 {
     size_t bytes = dataset_row_bytes(l->data), n = batch->n, k = 0;
-    bool ask = batch->next == NULL && l->data->N * bytes > NEAR_BYTES;
-    const uint32_t *idx = batch->idx, *next = batch->next;
+    bool ask = batch->ahead == 0 && l->data->N * bytes > NEAR_BYTES;
+    const uint32_t *idx = batch->idx, *later = idx + batch->ahead;
     const char *x = linear_rows(l);
     f->n = n;
     f->quads = (n + 3) / 4;
@@ -626,8 +647,8 @@ INLINE void few_fill(struct few *f, const struct linear *l, const struct linear_
         f->row[k] = f->row[n - 1];
         f->x[k] = f->x[n - 1];
     }
-    for (k = 0; next != NULL && k < n; k++) {
-        uint32_t row = record_of(l, next[k]);
+    for (k = 0; batch->ahead > 0 && k < n; k++) {
+        uint32_t row = record_of(l, later[k]);
         few_ask(l, row, x + row * bytes, bytes, true);
     }
 }
@@ -754,10 +775,12 @@ INLINE void rows_gradient(struct kind kind, struct link_call *c, const struct li
         long_gradient(kind, c, batch, theta, true);
     else if (kind.quarters >= 4)
         long_gradient(kind, c, batch, theta, false);
+    else if (batch->ahead > 0)
+        short_gradient(kind, c, batch, batch->sumsq != NULL, true);
     else if (batch->sumsq != NULL)
-        short_gradient(kind, c, batch, true);
+        short_gradient(kind, c, batch, true, false);
     else
-        short_gradient(kind, c, batch, false);
+        short_gradient(kind, c, batch, false, false);
 }
 
 /* Functions of their own: in one they would not get the registers that they need. */

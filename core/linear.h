@@ -86,9 +86,9 @@ struct linear_batch {
                           * zeros, or NaN in the wake of what is not finite */
     const uint32_t *idx;
     size_t n;
-    /* The n rows of the call to come, if they are long: the memory is asked for them meanwhile, as
-     * it was for those of idx. NULL: it is asked for those of idx. */
-    const uint32_t *next;
+    /* Unless 0: those of the call to come stand at idx + padded(n); the memory is asked for rows so
+     * many places before they are read, and was asked for as many by the call before. */
+    size_t ahead;
     double *sum, *sumsq; /* sumsq may be NULL */
     void *work;          /* linear_work_bytes, 64-byte aligned */
 };
@@ -104,7 +104,7 @@ void linear_gradient(const struct linear *l, const struct linear_batch *batch);
  * linear_gradient asks for it itself. */
 void linear_ask(const struct linear *l, const uint32_t *idx, size_t n);
 
-/* The same of rows that will be wanted later: into the second cache. */
+/* The same of rows that will be wanted later, whatever they are: into the second cache. */
 void linear_ask_early(const struct linear *l, const uint32_t *idx, size_t n);
 
 /* eta of the rows, the data's offset included, in double precision: n numbers, anywhere. */
