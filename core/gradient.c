@@ -282,19 +282,6 @@ static void batch_estimate(struct gradient *gs, const double *theta, double weig
     kernels->estimate(&sums, g, tau, running);
 }
 
-/* An iteration without rows. */
-static void fixed_estimate(struct gradient *gs, const double *theta, double *g,
-                           const struct running_tau *running)
-{
-    const struct model *m = gs->model;
-    m->type->grad_fixed(m, theta, g, gs->work);
-    if (running == NULL)
-        return;
-    struct running_tau still = *running;
-    still.beta = 0.0;
-    kernels->smooth(&still, still.memory, m->d);
-}
-
 /* In single precision: what is lost is far below the noise. */
 static void known_estimate(struct gradient *gs, const double *theta, struct rng *rng, double *g)
 {
@@ -317,14 +304,14 @@ static void estimate(struct gradient *gs, const double *theta, double weight, st
         if (tau != NULL)
             fill(tau, m->noise_tau, m->d);
         if (running != NULL) {
-            fill(running->smooth, m->noise_tau, m->d);
-            kernels->smooth(running, running->smooth, m->d);
+            fill(gs->sum, m->noise_tau, m->d);
+            kernels->smooth(running, gs->sum, m->d);
         }
     } else if (weight > 0.0) {
         draw_rows(gs, rng_batch);
         batch_estimate(gs, theta, weight, g, tau, running);
     } else {
-        fixed_estimate(gs, theta, g, running);
+        m->type->grad_fixed(m, theta, g, gs->work); /* an iteration without rows */
     }
     if (m->type->grad_noise != NULL && !known)
         m->type->grad_noise(m, rng_noise, g, gs->sumsq);

@@ -16,6 +16,13 @@ static inline vf product_single(const double *a, const double *b, size_t i)
                          vr_load(a + i + WIDTH) * vr_load(b + i + WIDTH));
 }
 
+/* The same with factor * a instead of a. */
+static inline vf scaled_product(double factor, const double *a, const double *b, size_t i)
+{
+    return vf_of_doubles(factor * vr_load(a + i) * vr_load(b + i),
+                         factor * vr_load(a + i + WIDTH) * vr_load(b + i + WIDTH));
+}
+
 /* theta += sigma * jump. */
 static inline void jump_by(double *theta, const double *sigma, vf jump, size_t i)
 {
@@ -83,7 +90,7 @@ static inline __attribute__((always_inline)) void barker_odds(const struct barke
         vf z = vf_load(m->z + i), jump = gaussian ? z : bimodal(z);
         vf odds = product_single(m->g, m->sigma, i) * jump;
         if (rule == BARKER_CORRECTED)
-            odds = stretched(odds, product_single(m->tau, m->sigma, i) * jump);
+            odds = stretched(odds, scaled_product(m->tau_factor, m->tau, m->sigma, i) * jump);
         vf_store(out + i - from, odds);
     }
 }
@@ -140,10 +147,10 @@ static inline __attribute__((always_inline)) vr langevin_at(const struct langevi
     vr sigma = vr_load(m->sigma + i), half = 0.5 * sigma * sigma, sd = sigma;
     vr theta = vr_load(m->theta + i) + half * vr_load(m->g + i);
     if (rule == LANGEVIN_CORRECTED) {
-        vr drift_sd = half * vr_load(m->tau + i);
+        vr drift_sd = half * (m->tau_factor * vr_load(m->tau + i));
         sd = vr_sqrt(vr_positive(sigma * sigma - drift_sd * drift_sd));
     } else if (rule == LANGEVIN_MODIFIED) {
-        vr st = sigma * vr_load(m->tau + i);
+        vr st = sigma * (m->tau_factor * vr_load(m->tau + i));
         sd = sigma * vr_positive(1.0 - st * st * 0.125);
     }
     if (rule != LANGEVIN_EXTREME)
@@ -217,9 +224,7 @@ static inline vr usable_variance(vr x)
 static inline void smooth_at(const struct running_tau *r, size_t i, vr tau)
 {
     vr m = vr_load(r->memory + i);
-    m = vr_fused(vr_set(r->beta), tau - m, m);
-    vr_store(r->memory + i, m);
-    vr_store(r->smooth + i, m * r->correction);
+    vr_store(r->memory + i, vr_fused(vr_set(r->beta), tau - m, m));
 }
 
 static void smooth_(const struct running_tau *running, const double *tau, size_t n)

@@ -24,7 +24,9 @@ struct barker_move {
     bool gaussian;
     size_t n;
     double *theta;
-    const double *g, *tau, *sigma; /* tau: BARKER_CORRECTED only */
+    const double *g, *sigma;
+    const double *tau; /* BARKER_CORRECTED only; tau_j is tau_factor times this */
+    double tau_factor;
     const float *z, *u;
 };
 
@@ -34,7 +36,9 @@ struct langevin_move {
     enum langevin_rule rule;
     size_t n;
     double *theta;
-    const double *g, *tau, *sigma;
+    const double *g, *sigma;
+    const double *tau; /* as above: LANGEVIN_CORRECTED and _MODIFIED only */
+    double tau_factor;
     const float *z; /* LANGEVIN_EXTREME: unused */
 };
 
@@ -101,11 +105,10 @@ struct batch_sums {
     uint64_t *touched;
 };
 
-/* A running estimate of tau, m <- (1-beta) m + beta tau in `memory`, used as smooth = m *
- * correction. */
+/* A running estimate of tau, m <- (1-beta) m + beta tau in `memory`. */
 struct running_tau {
-    double *memory, *smooth;
-    double beta, correction;
+    double *memory;
+    double beta;
 };
 
 /* Rows z of a normal prior N(mu, 1/lambda) per column, n numbers in all: g = -lambda (z - mu), and
@@ -166,7 +169,7 @@ struct kernels {
      * which goes to `tau` and into the running estimate; either may be NULL. */
     void (*estimate)(const struct batch_sums *sums, double *g, double *tau,
                      const struct running_tau *running);
-    /* memory += beta (tau - memory), smooth = memory * correction. smooth may be tau. */
+    /* memory += beta (tau - memory). */
     void (*smooth)(const struct running_tau *running, const double *tau, size_t n);
     /* g = -precision * theta, padding included. */
     void (*pull)(double *g, const double *theta, double precision, size_t n);

@@ -44,16 +44,15 @@ void sampler_estimate(struct sampler_step *s)
 
 /* The weight 1-(1-beta)^t of what has been seen is kept beside the average, so that no libm decides
  * about bits. */
-const double *sampler_estimate_tau(struct sampler_step *s, double beta)
+double sampler_estimate_tau(struct sampler_step *s, double beta)
 {
     double *weight = s->memory + padded(s->d);
     if (gradient_weight(s->source, s->t, s->want_tau) > 0.0)
         *weight += beta * (1.0 - *weight);
-    struct running_tau running = {
-        .memory = s->memory, .smooth = s->scratch[2], .beta = beta, .correction = 1.0 / *weight};
+    struct running_tau running = {.memory = s->memory, .beta = beta};
     gradient_running(s->source, s->theta, s->t, s->rng, s->g, s->want_tau ? s->tau : NULL,
                      &running);
-    return running.smooth;
+    return 1.0 / *weight;
 }
 
 size_t sampler_smooth_memory(size_t d)

@@ -99,10 +99,10 @@ size_t sampler_first_not_finite(const double *x, size_t n);
 
 /* The estimate of this iteration in s->g, and tau in s->tau where it is wanted. */
 void sampler_estimate(struct sampler_step *s);
-/* The same; returns the running estimate of tau, m <- (1-beta) m + beta tau, as m / (1-(1-beta)^t):
- * unbiased from the first value on. s->memory has sampler_smooth_memory(d) doubles for it;
- * s->scratch[2] is used. */
-const double *sampler_estimate_tau(struct sampler_step *s, double beta);
+/* The same with a running estimate of tau, m <- (1-beta) m + beta tau in s->memory, which has
+ * sampler_smooth_memory(d) doubles for it. Returns 1/(1-(1-beta)^t): so many times m it is unbiased
+ * from the first value on. */
+double sampler_estimate_tau(struct sampler_step *s, double beta);
 size_t sampler_smooth_memory(size_t d);
 
 #endif

@@ -64,11 +64,12 @@ static void draw(struct sampler_step *s, enum barker_rule rule, float *z, float 
 
 /* Random numbers are made for SAMPLER_BLOCK coordinates at a time, which stay in the first cache.
  */
-static size_t move(struct sampler_step *s, const double *tau)
+static size_t move(struct sampler_step *s, double tau_factor)
 {
     _Alignas(ALIGNMENT) float z[SAMPLER_BLOCK], u[SAMPLER_BLOCK];
     struct barker_move m = {.rule = (enum barker_rule)s->params[VARIANT],
                             .gaussian = s->params[NOISE] == 1.0,
+                            .tau_factor = tau_factor,
                             .z = z,
                             .u = u};
     for (size_t at = 0; at < s->d; at += SAMPLER_BLOCK) {
@@ -76,7 +77,7 @@ static size_t move(struct sampler_step *s, const double *tau)
         draw(s, m.rule, z, u, m.n);
         m.theta = s->theta + at;
         m.g = s->g + at;
-        m.tau = tau + at;
+        m.tau = s->memory + at;
         m.sigma = sampler_sigma(s, at);
         size_t bad = kernels->barker(&m);
         if (bad != SIZE_MAX)
@@ -90,7 +91,7 @@ static size_t step(struct sampler_step *s)
     if (corrected(s->params))
         return move(s, sampler_estimate_tau(s, s->params[BETA]));
     sampler_estimate(s);
-    return move(s, s->tau);
+    return move(s, 0.0);
 }
 
 static void lanes(const double *params, struct walk *walk)

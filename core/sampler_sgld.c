@@ -44,17 +44,17 @@ static size_t memory(const double *params, size_t d)
     return needs_tau(params) ? sampler_smooth_memory(d) : 0;
 }
 
-static size_t move(struct sampler_step *s, const double *tau)
+static size_t move(struct sampler_step *s, double tau_factor)
 {
     _Alignas(ALIGNMENT) float z[SAMPLER_BLOCK];
-    struct langevin_move m = {.rule = rule(s->params), .z = z};
+    struct langevin_move m = {.rule = rule(s->params), .tau_factor = tau_factor, .z = z};
     for (size_t at = 0; at < s->d; at += SAMPLER_BLOCK) {
         m.n = s->d - at < SAMPLER_BLOCK ? s->d - at : SAMPLER_BLOCK;
         if (m.rule != LANGEVIN_EXTREME)
             rng_normal_single(&s->rng[RNG_JUMP], z, m.n);
         m.theta = s->theta + at;
         m.g = s->g + at;
-        m.tau = tau + at;
+        m.tau = s->memory + at;
         m.sigma = sampler_sigma(s, at);
         size_t bad = kernels->langevin(&m);
         if (bad != SIZE_MAX)
@@ -68,7 +68,7 @@ static size_t step(struct sampler_step *s)
     if (needs_tau(s->params))
         return move(s, sampler_estimate_tau(s, s->params[BETA]));
     sampler_estimate(s);
-    return move(s, s->tau);
+    return move(s, 0.0);
 }
 
 /* Exact correction is possible up to tau = 2/sigma. */

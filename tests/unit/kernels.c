@@ -284,7 +284,7 @@ static double jump_of(const struct barker_move *m, size_t j)
 static bool close_call(const struct barker_move *m, size_t j)
 {
     double w = m->sigma[j] * jump_of(m, j), x = m->g[j] * w;
-    double t = m->rule == BARKER_CORRECTED ? m->tau[j] * fabs(w) / 1.702 : 0.0;
+    double t = m->rule == BARKER_CORRECTED ? m->tau_factor * m->tau[j] * fabs(w) / 1.702 : 0.0;
     double p = t < 1.0 ? 1.0 / (1.0 + exp(-x / sqrt(1.0 - t * t))) : x > 0.0;
     return m->rule != BARKER_EXTREME && fabs((double)m->u[j] - p) <= 1e-6;
 }
@@ -319,6 +319,7 @@ static void check_barker(const struct kernels *k, const struct kernels *base, si
                                     .theta = got.v,
                                     .g = g.v,
                                     .tau = rule == BARKER_CORRECTED ? tau.v : NULL,
+                                    .tau_factor = 1.07,
                                     .sigma = sigma.v,
                                     .z = z.v,
                                     .u = u.v};
@@ -343,6 +344,7 @@ static void check_langevin(const struct kernels *k, const struct kernels *base, 
                                   .theta = got.v,
                                   .g = g.v,
                                   .tau = needs_tau ? tau.v : NULL,
+                                  .tau_factor = 1.07,
                                   .sigma = sigma.v,
                                   .z = z.v};
         size_t bad = k->langevin(&m);
@@ -429,26 +431,22 @@ static void check_running(const struct kernels *k, const struct kernels *base, s
     struct batch_sums sums = {sum.v, sumsq.v, 100.07, 2.385, 34.0, 1.0 / 34.0, n, NULL};
     for (int with_tau = 0; with_tau < 2; with_tau++) {
         struct array g = array_of(flavour, 3, n), tau = array_of(ORDINARY, 4, n),
-                     memory = positive(ORDINARY, 5, n), smooth = array_of(ORDINARY, 6, n);
-        struct array want_g = g, want_tau = tau, want_memory = memory, want_smooth = smooth;
+                     memory = positive(ORDINARY, 5, n);
+        struct array want_g = g, want_tau = tau, want_memory = memory;
         struct array size_g = g, size_tau = tau;
         estimate_sizes(&sums, &size_g, &size_tau);
-        k->estimate(&sums, g.v, with_tau ? tau.v : NULL,
-                    &(struct running_tau){memory.v, smooth.v, 0.107, 2.385});
+        k->estimate(&sums, g.v, with_tau ? tau.v : NULL, &(struct running_tau){memory.v, 0.107});
         base->estimate(&sums, want_g.v, want_tau.v, NULL);
-        base->smooth(&(struct running_tau){want_memory.v, want_smooth.v, 0.107, 2.385}, want_tau.v,
-                     n);
+        base->smooth(&(struct running_tau){want_memory.v, 0.107}, want_tau.v, n);
         settle(k, PRECISION_DOUBLE, &g, &want_g, &size_g, n);
         settle(k, PRECISION_SINGLE, &tau, &want_tau, &size_tau, n);
         for (size_t i = 0; i < n; i++)
             size_tau.v[i] = 3.0 * (3.0 + size_tau.v[i]);
         settle(k, PRECISION_SINGLE, &memory, &want_memory, &size_tau, n);
-        settle(k, PRECISION_SINGLE, &smooth, &want_smooth, &size_tau, n);
         expect_same(&g, &want_g, n, k->isa, "running estimate: g");
         if (with_tau)
             expect_same(&tau, &want_tau, n, k->isa, "running estimate: tau");
         expect_same(&memory, &want_memory, n, k->isa, "running estimate: memory");
-        expect_same(&smooth, &want_smooth, n, k->isa, "running estimate: smooth");
     }
 }
 
@@ -471,12 +469,11 @@ static void check_touched(const struct kernels *k, const struct kernels *base, s
     for (int what = 1; what < 4; what++) {
         struct array said = sum, said_squares = sumsq;
         struct array g = array_of(flavour, 3, n), tau = array_of(ORDINARY, 4, n),
-                     memory = positive(ORDINARY, 5, n), smooth = array_of(ORDINARY, 6, n);
-        struct array want_g = g, want_tau = tau, want_memory = memory, want_smooth = smooth;
+                     memory = positive(ORDINARY, 5, n);
+        struct array want_g = g, want_tau = tau, want_memory = memory;
         for (size_t i = 0; i < n; i++) /* what is not touched keeps the sign of a zero */
             g.v[i] = want_g.v[i] += 0.0;
-        struct running_tau running = {memory.v, smooth.v, 0.107, 2.385},
-                           want_running = {want_memory.v, want_smooth.v, 0.107, 2.385};
+        struct running_tau running = {memory.v, 0.107}, want_running = {want_memory.v, 0.107};
         bits = touched;
         k->estimate(
             &(struct batch_sums){said.v, said_squares.v, 100.07, 2.385, 34.0, 1.0 / 34.0, n, &bits},
@@ -486,7 +483,6 @@ static void check_touched(const struct kernels *k, const struct kernels *base, s
         expect_same(&g, &want_g, n, k->isa, "touched: g");
         expect_same(&tau, &want_tau, n, k->isa, "touched: tau");
         expect_same(&memory, &want_memory, n, k->isa, "touched: memory");
-        expect_same(&smooth, &want_smooth, n, k->isa, "touched: smooth");
         expect_same(&said, &none, n, k->isa, "touched: sums");
         expect_same(&said_squares, &none, n, k->isa, "touched: squares");
         cr_expect_eq(bits, 0, "%s: bits are left", k->isa);
@@ -1021,8 +1017,8 @@ Test(kernels, barker_signs_have_their_probability_to_1e_6)
             double x = 0.2 * ((double)(j / 2) - 15.5), stretch = 1.0;
             sigma.v[j] = 0.3;
             g.v[j] = x / sigma.v[j];
-            tau.v[j] = 5.0 * (double)(j / 2 * 7 % 32) / 32.0; /* t = sigma tau < 1.702 */
-            double t = sigma.v[j] * tau.v[j];
+            tau.v[j] = 4.0 * (double)(j / 2 * 7 % 32) / 32.0; /* t = sigma tau < 1.702 */
+            double t = sigma.v[j] * 1.25 * tau.v[j];
             if (rule == BARKER_CORRECTED)
                 stretch = 1.702 / sqrt(1.702 * 1.702 - t * t);
             double p = 1.0 / (1.0 + exp(-stretch * x));
@@ -1037,6 +1033,7 @@ Test(kernels, barker_signs_have_their_probability_to_1e_6)
                                                .theta = moved.v,
                                                .g = g.v,
                                                .tau = tau.v,
+                                               .tau_factor = 1.25,
                                                .sigma = sigma.v,
                                                .z = z.v,
                                                .u = u.v});
