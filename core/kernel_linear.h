@@ -199,6 +199,17 @@ INLINE void total_add(enum precision p, double *total, struct line x)
     }
 }
 
+/* total = 0 + x, element by element. */
+INLINE void total_set(enum precision p, double *total, struct line x)
+{
+    for (size_t i = 0; i < FPARTS; i++) {
+        vr *at = (vr *)(void *)(total + i * (p == PRECISION_SINGLE ? FLOATS : WIDTH));
+        at[0] = vr_set(0.0) + (p == PRECISION_SINGLE ? vf_low(x.part[i]) : (vr)x.part[i]);
+        if (p == PRECISION_SINGLE)
+            at[1] = vr_set(0.0) + vf_high(x.part[i]);
+    }
+}
+
 /* theta again and again, in the working precision. */
 INLINE struct line theta_line(struct kind kind, const double *theta)
 {
@@ -361,6 +372,7 @@ INLINE void short_gradient(struct kind kind, struct link_call *c, const struct l
 
 struct block {
     size_t count;
+    bool first;                  /* of the batch */
     const struct linear *linear; /* NULL: only the covariates are wanted */
     const uint32_t *next, *end;  /* rows to ask the memory for: from the list, AHEAD of the sums, */
     bool early;                  /* or further, those of the next batch, too */
@@ -391,6 +403,7 @@ static inline void block_fill(struct block *b, const struct dataset *data, const
     for (size_t k = 0; k < count; k++)
         b->x[k] = x + b->row[k] * bytes;
     b->count = count;
+    b->first = at == 0;
     for (size_t k = count; k < BLOCK_ROWS; k++)
         b->row[k] = b->row[0];
 }
@@ -541,7 +554,16 @@ INLINE void lines_add(struct kind kind, const char *row, struct line r, size_t j
     }
 }
 
-/* `many` lines of the sums at once: their additions overlap. */
+/* total = 0 + x, or total += x. */
+INLINE void total_take(enum precision p, double *total, struct line x, bool first)
+{
+    if (first)
+        total_set(p, total, x);
+    else
+        total_add(p, total, x);
+}
+
+/* `many` lines of the sums at once: their additions overlap. The first block begins the sums. */
 INLINE void block_add_lines(struct kind kind, const struct block *b, size_t j, size_t many,
                             const struct linear_batch *batch, bool squares)
 {
@@ -552,9 +574,9 @@ INLINE void block_add_lines(struct kind kind, const struct block *b, size_t j, s
         lines_add(kind, b->x[k], r, j, many, sum, squares ? square : NULL);
     }
     for (size_t i = 0; i < many; i++) {
-        total_add(kind.real, batch->sum + (j + i) * G, sum[i]);
+        total_take(kind.real, batch->sum + (j + i) * G, sum[i], b->first);
         if (squares)
-            total_add(kind.real, batch->sumsq + (j + i) * G, square[i]);
+            total_take(kind.real, batch->sumsq + (j + i) * G, square[i], b->first);
     }
 }
 
@@ -707,17 +729,6 @@ INLINE struct line few_residuals(struct kind kind, const struct few *f, const st
     return link_slopes(p, kind.logistic, c, eta, &rows).eta;
 }
 
-/* total = 0 + x, element by element. */
-INLINE void total_set(enum precision p, double *total, struct line x)
-{
-    for (size_t i = 0; i < FPARTS; i++) {
-        vr *at = (vr *)(void *)(total + i * (p == PRECISION_SINGLE ? FLOATS : WIDTH));
-        at[0] = vr_set(0.0) + (p == PRECISION_SINGLE ? vf_low(x.part[i]) : (vr)x.part[i]);
-        if (p == PRECISION_SINGLE)
-            at[1] = vr_set(0.0) + vf_high(x.part[i]);
-    }
-}
-
 /* As block_add_lines, to zeros. `r` are residuals, those of rows that are not there 0. */
 INLINE void few_add_lines(struct kind kind, const struct few *f, const char *r, size_t j,
                           size_t many, const struct linear_batch *batch, bool squares)
@@ -854,8 +865,9 @@ static inline void clear_behind(const struct linear *l, double *sum)
 static void linear_gradient_(const struct linear *l, const struct linear_batch *batch)
 {
     size_t columns = l->data->columns, width = padded(columns + (l->step != 0.0));
-    size_t from =
-        are_few(l, batch) ? l->data->stride : 0; /* few rows begin their sums themselves */
+    size_t from = dataset_short_rows(l->data) || batch->n == 0
+                      ? 0
+                      : l->data->stride; /* long rows begin their sums themselves */
     struct link_call c;
     if (from < width)
         memset(batch->sum + from, 0, (width - from) * sizeof *batch->sum);
