@@ -6,11 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows are asked for before they are read where the caches do not keep the data: a few long ones
- * whenever the second does not, others when the third does not, either. So many are under way at a
- * time: a part of the second cache, and no more than a processor can still tell where they are (to
- * look that up a second time takes as long as the row itself). */
-#define FEW_BYTES   ((size_t)1 << 15)
+/* Rows are asked for before they are read where the second cache does not keep the data, or, of
+ * rows that share lines, the third. So many are under way at a time: a part of the second cache,
+ * and no more than a processor can still tell where they are (to look that up a second time takes
+ * as long as the row itself). */
 #define FAR_BYTES   ((size_t)4 << 20)
 #define AWAY_BYTES  ((size_t)16 << 20)
 #define ASKED_BYTES ((size_t)1 << 17)
@@ -51,14 +50,13 @@ static size_t rows_under_way(const struct gradient *gs)
     return rows < all ? rows : all;
 }
 
-static bool draws_ahead(const struct model *m, size_t n)
+static bool draws_ahead(const struct model *m)
 {
     const struct linear *l = m->linear;
     if (l == NULL || l->which != NULL)
         return false;
-    size_t bytes = dataset_row_bytes(l->data);
-    bool few = n * bytes <= FEW_BYTES && !dataset_short_rows(l->data);
-    return m->N * bytes > (few ? FAR_BYTES : AWAY_BYTES);
+    return m->N * dataset_row_bytes(l->data) >
+           (dataset_short_rows(l->data) ? AWAY_BYTES : FAR_BYTES);
 }
 
 static size_t ahead_bytes(size_t n)
@@ -69,7 +67,7 @@ static size_t ahead_bytes(size_t n)
 /* Of the rows of a minibatch, and of those that are drawn ahead. */
 static size_t row_count(const struct model *m, size_t n)
 {
-    return padded(n) * (draws_ahead(m, n) ? 1 + ahead_count(n) : 1);
+    return padded(n) * (draws_ahead(m) ? 1 + ahead_count(n) : 1);
 }
 
 /* Sums, squares, and a bit for eight of them; whoever sets bits may write to the word behind. */
@@ -83,7 +81,7 @@ static size_t sparse_bytes(const struct model *m)
 
 size_t gradient_batch_bytes(const struct model *model, size_t n, bool replacement)
 {
-    return row_count(model, n) * sizeof(uint32_t) + (draws_ahead(model, n) ? ahead_bytes(n) : 0) +
+    return row_count(model, n) * sizeof(uint32_t) + (draws_ahead(model) ? ahead_bytes(n) : 0) +
            sparse_bytes(model) + minibatch_bytes(model->N, n, replacement);
 }
 
@@ -102,7 +100,7 @@ enum err gradient_init(struct gradient *gs, const struct model *model, size_t n,
     if (!gs->full)
         gs->idx = lanes_alloc(row_count(model, n), sizeof *gs->idx);
     bool ok = gs->sum && gs->sumsq && gs->work && (gs->full || gs->idx);
-    if (ok && !gs->full && draws_ahead(model, n))
+    if (ok && !gs->full && draws_ahead(model))
         ok = (gs->ahead = lanes_alloc(ahead_bytes(n), 1)) != NULL;
     if (ok && !gs->full && model->type->grad_touch != NULL)
         ok = (gs->sparse = lanes_alloc(sparse_bytes(model), 1)) != NULL;

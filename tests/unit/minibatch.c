@@ -679,17 +679,17 @@ Test(gradient, short_rows_that_are_drawn_ahead_are_those_that_would_be_drawn)
     expect_the_batch_that_would_be_drawn(1100000, 3);
 }
 
-/* Near rows need none of it. Of those that the third cache keeps, only few. */
-Test(gradient, only_rows_from_far_away_are_drawn_ahead)
+/* Near rows need none of it; of short ones more are near. */
+static void expect_ahead_from(size_t bytes, size_t columns)
 {
     struct dataset data;
-    struct model *model = far_model(&data, 140000, 20);
-    size_t N = data.N;
-    static const struct {
+    struct model *model = far_model(&data, 1100000, columns);
+    size_t N = data.N, near = bytes / dataset_row_bytes(&data);
+    const struct {
         size_t rows, n;
         bool ahead;
-    } cases[] = {{40000, 56, true},   {40000, 256, true},  {40000, 257, false},  {30000, 56, false},
-                 {140000, 256, true}, {140000, 257, true}, {140000, 69999, true}};
+    } cases[] = {{near, 56, false},    {near, 1000, false},    {near + 1, 1, true},
+                 {near + 1, 56, true}, {near + 1, 1000, true}, {near + 1, near / 2, true}};
     for (size_t c = 0; c < COUNT(cases); c++) {
         struct gradient gs;
         model->N = data.N = cases[c].rows;
@@ -701,4 +701,10 @@ Test(gradient, only_rows_from_far_away_are_drawn_ahead)
     model_free(model);
     free((void *)(uintptr_t)data.x);
     free((void *)(uintptr_t)data.y);
+}
+
+Test(gradient, only_rows_from_far_away_are_drawn_ahead)
+{
+    expect_ahead_from((size_t)4 << 20, 20);
+    expect_ahead_from((size_t)16 << 20, 3);
 }
