@@ -13,8 +13,8 @@
 #define FAR_BYTES   ((size_t)4 << 20)
 #define AWAY_BYTES  ((size_t)16 << 20)
 #define ASKED_BYTES ((size_t)1 << 17)
-#define ASKED_MOST  256
-#define ASKED_LEAST 16
+#define ASKED_MOST  256 /* rows: pages whose places the processor keeps */
+#define ASKED_LEAST 16  /* rows; longer ones are not asked for so early */
 
 /* Minibatches drawn before their time, so that their rows are on their way meanwhile: several small
  * ones together, for what a row from far away costs is mostly that somebody waits for the first.
@@ -46,17 +46,19 @@ static size_t rows_under_way(const struct gradient *gs)
 {
     size_t rows = ASKED_BYTES / dataset_row_bytes(gs->model->linear->data),
            all = padded(gs->batch.n);
-    rows = rows < ASKED_LEAST ? ASKED_LEAST : rows > ASKED_MOST ? ASKED_MOST : rows;
+    rows = rows < ASKED_MOST ? rows : ASKED_MOST;
     return rows < all ? rows : all;
 }
 
-static bool draws_ahead(const struct model *m)
+/* Batches of more than half of the rows have them in order. */
+static bool draws_ahead(const struct model *m, size_t n)
 {
     const struct linear *l = m->linear;
-    if (l == NULL || l->which != NULL)
+    if (l == NULL || l->which != NULL || n > m->N / 2)
         return false;
-    return m->N * dataset_row_bytes(l->data) >
-           (dataset_short_rows(l->data) ? AWAY_BYTES : FAR_BYTES);
+    size_t bytes = dataset_row_bytes(l->data);
+    return m->N * bytes > (dataset_short_rows(l->data) ? AWAY_BYTES : FAR_BYTES) &&
+           bytes <= ASKED_BYTES / ASKED_LEAST;
 }
 
 static size_t ahead_bytes(size_t n)
@@ -67,7 +69,7 @@ static size_t ahead_bytes(size_t n)
 /* Of the rows of a minibatch, and of those that are drawn ahead. */
 static size_t row_count(const struct model *m, size_t n)
 {
-    return padded(n) * (draws_ahead(m) ? 1 + ahead_count(n) : 1);
+    return padded(n) * (draws_ahead(m, n) ? 1 + ahead_count(n) : 1);
 }
 
 /* Sums, squares, and a bit for eight of them; whoever sets bits may write to the word behind. */
@@ -81,7 +83,7 @@ static size_t sparse_bytes(const struct model *m)
 
 size_t gradient_batch_bytes(const struct model *model, size_t n, bool replacement)
 {
-    return row_count(model, n) * sizeof(uint32_t) + (draws_ahead(model) ? ahead_bytes(n) : 0) +
+    return row_count(model, n) * sizeof(uint32_t) + (draws_ahead(model, n) ? ahead_bytes(n) : 0) +
            sparse_bytes(model) + minibatch_bytes(model->N, n, replacement);
 }
 
@@ -100,7 +102,7 @@ enum err gradient_init(struct gradient *gs, const struct model *model, size_t n,
     if (!gs->full)
         gs->idx = lanes_alloc(row_count(model, n), sizeof *gs->idx);
     bool ok = gs->sum && gs->sumsq && gs->work && (gs->full || gs->idx);
-    if (ok && !gs->full && draws_ahead(model))
+    if (ok && !gs->full && draws_ahead(model, n))
         ok = (gs->ahead = lanes_alloc(ahead_bytes(n), 1)) != NULL;
     if (ok && !gs->full && model->type->grad_touch != NULL)
         ok = (gs->sparse = lanes_alloc(sparse_bytes(model), 1)) != NULL;
@@ -303,6 +305,7 @@ static void estimate(struct gradient *gs, const double *theta, double weight, st
             fill(tau, m->noise_tau, m->d);
         if (running != NULL) {
             fill(gs->sum, m->noise_tau, m->d);
+            fill(gs->sum + m->d, 0.0, padded(m->d) - m->d);
             kernels->smooth(running, gs->sum, m->d);
         }
     } else if (weight > 0.0) {

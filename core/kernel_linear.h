@@ -39,26 +39,6 @@ INLINE const char *row_of(const char *x, unsigned shift, const uint32_t *idx, si
     return x + ((size_t)(idx != NULL ? idx[at] : at) << shift);
 }
 
-/* ---- rows from far away ---- */
-
-/* What belongs to a row and lies elsewhere. */
-static inline void ask_beside(const struct linear *l, uint32_t row)
-{
-    size_t size = dataset_real_bytes(l->data);
-    if (l->tail != NULL)
-        __builtin_prefetch(l->tail + row * l->tail_bytes);
-    if (l->ones != NULL)
-        __builtin_prefetch(l->ones + row / 32);
-    if (l->y != NULL)
-        __builtin_prefetch(l->y + row);
-    if (l->offset != NULL)
-        __builtin_prefetch((const char *)l->offset + row * size);
-    if (l->there != NULL)
-        __builtin_prefetch((const char *)l->there + row * size);
-    if (l->weight != NULL)
-        __builtin_prefetch((const char *)l->weight + row * size);
-}
-
 /* ---- short rows: several of them share a line ---- */
 
 /* Where the rows of a group lie: those that idx names from `at` on; NULL: those from `at` on. */
@@ -311,9 +291,8 @@ INLINE void stage_ask(struct kind kind, struct stage *s, const struct linear *l,
     const char *x = linear_rows(l);
     unsigned shift = row_shift(kind, l->tail != NULL);
     for (const uint32_t *to = s->next + count; s->next < to; s->next++) {
-        __builtin_prefetch(row_of(x, shift, s->next, 0), 0, 2);
-        if (l->tail == NULL)
-            ask_beside(l, *s->next);
+        linear_prefetch(row_of(x, shift, s->next, 0), true);
+        linear_ask_beside(l, *s->next, true);
     }
 }
 
@@ -363,6 +342,9 @@ INLINE void short_gradient(struct kind kind, struct link_call *c, const struct l
         if (squares)
             total_add(kind.real, total_squares, sums.square);
     }
+    if (asks) /* what does not fill a group */
+        stage_ask(kind, &s, c->linear,
+                  (size_t)(batch->idx + batch->ahead + padded(batch->n) - s.next));
     total_fold(kind, total, batch->sum);
     if (squares)
         total_fold(kind, total_squares, batch->sumsq);
@@ -417,12 +399,9 @@ static inline void block_ask(struct block *b, const struct dataset *data, size_t
         uint32_t row = record_of(b->linear, *b->next++);
         const char *x = block_rows(b, data) + row * bytes;
         for (size_t j = 0; j < bytes; j += 64)
-            if (b->early)
-                __builtin_prefetch(x + j, 0, 2);
-            else
-                __builtin_prefetch(x + j);
+            linear_prefetch(x + j, b->early);
         if (b->linear != NULL)
-            ask_beside(b->linear, row);
+            linear_ask_beside(b->linear, row, b->early);
     }
 }
 
@@ -439,9 +418,9 @@ static inline void block_begin(struct block *b, const struct dataset *data, cons
     block_ask(b, data, ahead > AHEAD_LEAST ? ahead : AHEAD_LEAST);
 }
 
-/* The same where the first rows are on their way, and the first ones of the next batch take their
- * turn: half of them between predictors and half of them between residuals, since a memory that is
- * asked for many at once makes wait whoever asks. */
+/* The same where the first rows are on their way: those so many places later are asked for, half of
+ * them between predictors and half of them between residuals, since a memory that is asked for many
+ * at once makes wait whoever asks. */
 static inline void block_begin_early(struct block *b, const struct linear *l,
                                      const struct linear_batch *batch)
 {
@@ -641,12 +620,8 @@ INLINE size_t few_place(enum precision p, size_t k)
 INLINE void few_ask(const struct linear *l, uint32_t row, const char *x, size_t bytes, bool early)
 {
     for (size_t j = 0; j < bytes; j += 64)
-        if (early)
-            __builtin_prefetch(x + j, 0, 2);
-        else
-            __builtin_prefetch(x + j);
-    if (l->tail_bytes != bytes)
-        ask_beside(l, row);
+        linear_prefetch(x + j, early);
+    linear_ask_beside(l, row, early);
 }
 
 /* The rows of the next batch wait in the second cache. */

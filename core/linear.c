@@ -181,13 +181,9 @@ void linear_ask_early(const struct linear *l, const uint32_t *idx, size_t n)
     const char *rows = linear_rows(l);
     for (size_t k = 0; k < n; k++) {
         for (size_t j = 0; j < bytes; j += 64)
-            __builtin_prefetch(rows + idx[k] * bytes + j, 0, 2);
-        if (l->tail != NULL && l->tail_bytes != bytes)
-            __builtin_prefetch(l->tail + idx[k] * l->tail_bytes, 0, 2);
+            linear_prefetch(rows + idx[k] * bytes + j, true);
+        linear_ask_beside(l, idx[k], true);
     }
-    ask_for(l->offset, dataset_real_bytes(data), data->N, idx, n);
-    ask_for(l->there, dataset_real_bytes(data), data->N, idx, n);
-    ask_for(l->weight, dataset_real_bytes(data), data->N, idx, n);
 }
 
 void linear_predictor(const struct dataset *data, const double *theta, const uint32_t *idx,

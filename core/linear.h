@@ -86,8 +86,9 @@ struct linear_batch {
                           * zeros, or NaN in the wake of what is not finite */
     const uint32_t *idx;
     size_t n;
-    /* Unless 0: those of the call to come stand at idx + padded(n); the memory is asked for rows so
-     * many places before they are read, and was asked for as many by the call before. */
+    /* Unless 0: the rows of the call to come stand at idx + padded(n), both lists whole, and the
+     * memory is asked for rows so many places before they are read; the call before has asked for
+     * the first of these. At most padded(n), and not with `which`. */
     size_t ahead;
     double *sum, *sumsq; /* sumsq may be NULL */
     void *work;          /* linear_work_bytes, 64-byte aligned */
@@ -104,8 +105,41 @@ void linear_gradient(const struct linear *l, const struct linear_batch *batch);
  * linear_gradient asks for it itself. */
 void linear_ask(const struct linear *l, const uint32_t *idx, size_t n);
 
-/* The same of rows that will be wanted later, whatever they are: into the second cache. */
+/* The same of rows that will be wanted later, short or long, near or far: into the second cache. */
 void linear_ask_early(const struct linear *l, const uint32_t *idx, size_t n);
+
+static inline __attribute__((always_inline)) void linear_prefetch(const void *p, bool early)
+{
+    if (early)
+        __builtin_prefetch(p, 0, 2);
+    else
+        __builtin_prefetch(p);
+}
+
+/* The same of what belongs to a row and lies elsewhere; `early`: into the second cache. */
+static inline __attribute__((always_inline)) void linear_ask_beside(const struct linear *l,
+                                                                    uint32_t row, bool early)
+{
+    size_t size = dataset_real_bytes(l->data);
+    bool logistic = l->link == LINK_LOGISTIC;
+    if (logistic && !l->difference && l->turned == NULL)
+        linear_prefetch(l->ones + row / 32, early);
+    if (l->tail != NULL) {
+        if (l->tail_bytes == TAIL * sizeof(float)) /* not behind the row */
+            linear_prefetch(l->tail + row * l->tail_bytes, early);
+        return;
+    }
+    if (!logistic)
+        linear_prefetch(l->y != NULL ? (const void *)(l->y + row) : l->data->y + row, early);
+    if (l->offset != NULL)
+        linear_prefetch((const char *)l->offset + row * size, early);
+    if (l->there != NULL)
+        linear_prefetch((const char *)l->there + row * size, early);
+    if (l->there_psi != NULL)
+        linear_prefetch((const char *)l->there_psi + row * size, early);
+    if (l->weight != NULL)
+        linear_prefetch((const char *)l->weight + row * size, early);
+}
 
 /* eta of the rows, the data's offset included, in double precision: n numbers, anywhere. */
 void linear_predictor(const struct dataset *data, const double *theta, const uint32_t *idx,

@@ -77,7 +77,7 @@ static size_t move(struct sampler_step *s, double tau_factor)
         draw(s, m.rule, z, u, m.n);
         m.theta = s->theta + at;
         m.g = s->g + at;
-        m.tau = s->memory + at;
+        m.tau = corrected(s->params) ? s->memory + at : NULL;
         m.sigma = sampler_sigma(s, at);
         size_t bad = kernels->barker(&m);
         if (bad != SIZE_MAX)

@@ -54,7 +54,7 @@ static size_t move(struct sampler_step *s, double tau_factor)
             rng_normal_single(&s->rng[RNG_JUMP], z, m.n);
         m.theta = s->theta + at;
         m.g = s->g + at;
-        m.tau = s->memory + at;
+        m.tau = needs_tau(s->params) ? s->memory + at : NULL;
         m.sigma = sampler_sigma(s, at);
         size_t bad = kernels->langevin(&m);
         if (bad != SIZE_MAX)

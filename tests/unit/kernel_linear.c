@@ -199,8 +199,8 @@ struct sums {
     _Alignas(ALIGNMENT) double sum[COLUMNS_MAX + 3 * PAD], sumsq[COLUMNS_MAX + 3 * PAD];
 };
 
-static struct sums sums_by(const struct kernels *k, const struct problem *p, const uint32_t *idx,
-                           size_t n, bool squares)
+static struct sums sums_ahead(const struct kernels *k, const struct problem *p, const uint32_t *idx,
+                              size_t n, size_t ahead, bool squares)
 {
     struct sums s;
     for (size_t j = 0; j < sizeof s.sum / sizeof s.sum[0]; j++)
@@ -208,10 +208,17 @@ static struct sums sums_by(const struct kernels *k, const struct problem *p, con
     k->linear_gradient(&p->linear, &(struct linear_batch){.theta = p->theta,
                                                           .idx = idx,
                                                           .n = n,
+                                                          .ahead = ahead,
                                                           .sum = s.sum,
                                                           .sumsq = squares ? s.sumsq : NULL,
                                                           .work = p->work});
     return s;
+}
+
+static struct sums sums_by(const struct kernels *k, const struct problem *p, const uint32_t *idx,
+                           size_t n, bool squares)
+{
+    return sums_ahead(k, p, idx, n, 0, squares);
 }
 
 /* ---- the definition ---- */
@@ -350,6 +357,22 @@ static void compare(const struct kernels *k, const struct problem *p, const doub
     cr_assert(eta[0] == GUARD && eta[n + 1] == GUARD, "%s, n = %zu: wrote too far", k->isa, n);
 }
 
+/* What is asked for ahead changes nothing, and no row behind the next batch is asked for: the list
+ * ends there. */
+static void expect_nothing_of_asking(const struct kernels *k, const struct problem *p,
+                                     const uint32_t *idx, size_t n)
+{
+    uint32_t *list = malloc(2 * padded(n) * sizeof *list);
+    for (size_t i = 0; i < 2 * padded(n); i++)
+        list[i] = idx[i % n];
+    for (size_t ahead = 1; ahead <= padded(n); ahead += ahead < 16 ? 15 : padded(n) - 15) {
+        struct sums a = sums_ahead(k, p, list, n, ahead, true), b = sums_by(k, p, list, n, true);
+        expect(k, p->data.precision, a.sum, b.sum, NULL, width_of(p), "sum", n);
+        expect(k, p->data.precision, a.sumsq, b.sumsq, NULL, width_of(p), "sumsq", n);
+    }
+    free(list);
+}
+
 static void compare_lengths(const struct problem *p)
 {
     uint32_t list[ROWS + 1];
@@ -361,6 +384,8 @@ static void compare_lengths(const struct problem *p)
         for (size_t n = 0; n <= 70; n++) {
             compare(*k, p, row, list + n % 2, n); /* lists begin anywhere */
             compare(*k, p, row, NULL, n);
+            if (n > 0 && p->linear.which == NULL)
+                expect_nothing_of_asking(*k, p, list, n);
         }
 }
 
