@@ -357,7 +357,8 @@ struct block {
     bool first;                  /* of the batch */
     const struct linear *linear; /* NULL: only the covariates are wanted */
     const uint32_t *next, *end;  /* rows to ask the memory for: from the list, AHEAD of the sums, */
-    bool early;                  /* or further, those of the next batch, too */
+    bool early;                  /* or further, those of the next batch, too, */
+    bool beside;                 /* with what lies elsewhere */
     uint32_t row[BLOCK_ROWS];
     const char *x[BLOCK_ROWS];
     _Alignas(ALIGNMENT) char eta[BLOCK_ROWS * sizeof(double)];
@@ -400,7 +401,7 @@ static inline void block_ask(struct block *b, const struct dataset *data, size_t
         const char *x = block_rows(b, data) + row * bytes;
         for (size_t j = 0; j < bytes; j += 64)
             linear_prefetch(x + j, b->early);
-        if (b->linear != NULL)
+        if (b->beside)
             linear_ask_beside(b->linear, row, b->early);
     }
 }
@@ -412,6 +413,7 @@ static inline void block_begin(struct block *b, const struct dataset *data, cons
     bool far = idx != NULL && data->N * dataset_row_bytes(data) > NEAR_BYTES;
     b->linear = l;
     b->early = false;
+    b->beside = l != NULL && linear_has_beside(l);
     b->next = idx;
     b->end = far ? idx + n : idx;
     size_t ahead = AHEAD_BYTES / dataset_row_bytes(data);
@@ -426,6 +428,7 @@ static inline void block_begin_early(struct block *b, const struct linear *l,
 {
     b->linear = l;
     b->early = true;
+    b->beside = linear_has_beside(l);
     b->next = batch->idx + batch->ahead;
     b->end = b->next + padded(batch->n);
 }

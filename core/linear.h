@@ -116,7 +116,17 @@ static inline __attribute__((always_inline)) void linear_prefetch(const void *p,
         __builtin_prefetch(p);
 }
 
-/* The same of what belongs to a row and lies elsewhere; `early`: into the second cache. */
+#define LINEAR_NEAR_BITS ((size_t)1 << 25) /* responses that the second cache keeps */
+
+/* Whether something belongs to a row, lies elsewhere, and is not near. */
+static inline bool linear_has_beside(const struct linear *l)
+{
+    if (l->link == LINK_LOGISTIC && l->tail == NULL && l->offset == NULL && l->there == NULL)
+        return l->turned == NULL && l->data->N > LINEAR_NEAR_BITS;
+    return l->tail == NULL || l->tail_bytes == TAIL * sizeof(float);
+}
+
+/* Asks for that, too; `early`: into the second cache. */
 static inline __attribute__((always_inline)) void linear_ask_beside(const struct linear *l,
                                                                     uint32_t row, bool early)
 {
