@@ -365,10 +365,12 @@ static void expect_nothing_of_asking(const struct kernels *k, const struct probl
     uint32_t *list = malloc(2 * padded(n) * sizeof *list);
     for (size_t i = 0; i < 2 * padded(n); i++)
         list[i] = idx[i % n];
-    for (size_t ahead = 1; ahead <= padded(n); ahead += ahead < 16 ? 15 : padded(n) - 15) {
-        struct sums a = sums_ahead(k, p, list, n, ahead, true), b = sums_by(k, p, list, n, true);
-        expect(k, p->data.precision, a.sum, b.sum, NULL, width_of(p), "sum", n);
-        expect(k, p->data.precision, a.sumsq, b.sumsq, NULL, width_of(p), "sumsq", n);
+    struct sums plain = sums_by(k, p, list, n, true);
+    const size_t places[] = {1, PAD, padded(n)};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        struct sums s = sums_ahead(k, p, list, n, places[i], true);
+        expect(k, p->data.precision, s.sum, plain.sum, NULL, width_of(p), "sum", n);
+        expect(k, p->data.precision, s.sumsq, plain.sumsq, NULL, width_of(p), "sumsq", n);
     }
     free(list);
 }
@@ -384,7 +386,7 @@ static void compare_lengths(const struct problem *p)
         for (size_t n = 0; n <= 70; n++) {
             compare(*k, p, row, list + n % 2, n); /* lists begin anywhere */
             compare(*k, p, row, NULL, n);
-            if (n > 0 && p->linear.which == NULL)
+            if (n > 0 && n % 8 <= 1 && p->linear.which == NULL)
                 expect_nothing_of_asking(*k, p, list, n);
         }
 }
