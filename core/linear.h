@@ -116,30 +116,37 @@ static inline __attribute__((always_inline)) void linear_prefetch(const void *p,
         __builtin_prefetch(p);
 }
 
-#define LINEAR_NEAR_BITS ((size_t)1 << 25) /* responses that the second cache keeps */
-
-/* Whether something belongs to a row, lies elsewhere, and is not near. */
-static inline bool linear_has_beside(const struct linear *l)
+/* Responses of LINK_LOGISTIC, a bit each, that are looked at and too many for the caches. */
+static inline bool linear_far_responses(const struct linear *l)
 {
-    if (l->link == LINK_LOGISTIC && l->tail == NULL && l->offset == NULL && l->there == NULL)
-        return l->turned == NULL && l->data->N > LINEAR_NEAR_BITS;
-    return l->tail == NULL || l->tail_bytes == TAIL * sizeof(float);
+    return l->link == LINK_LOGISTIC && !l->difference && l->turned == NULL &&
+           l->data->N > (size_t)1 << 25;
 }
 
-/* Asks for that, too; `early`: into the second cache. */
+static inline bool linear_tails_apart(const struct linear *l)
+{
+    return l->tail != NULL && l->tail_bytes == TAIL * sizeof(float);
+}
+
+/* Whether something belongs to a row and lies elsewhere, far away. */
+static inline bool linear_has_beside(const struct linear *l)
+{
+    bool numbers = l->link != LINK_LOGISTIC || l->offset != NULL || l->there != NULL;
+    return linear_far_responses(l) || (l->tail != NULL ? linear_tails_apart(l) : numbers);
+}
+
+/* Asks for it; `early`: into the second cache. */
 static inline __attribute__((always_inline)) void linear_ask_beside(const struct linear *l,
                                                                     uint32_t row, bool early)
 {
     size_t size = dataset_real_bytes(l->data);
-    bool logistic = l->link == LINK_LOGISTIC;
-    if (logistic && !l->difference && l->turned == NULL)
+    if (linear_far_responses(l))
         linear_prefetch(l->ones + row / 32, early);
-    if (l->tail != NULL) {
-        if (l->tail_bytes == TAIL * sizeof(float)) /* not behind the row */
-            linear_prefetch(l->tail + row * l->tail_bytes, early);
+    if (linear_tails_apart(l))
+        linear_prefetch(l->tail + row * l->tail_bytes, early);
+    if (l->tail != NULL)
         return;
-    }
-    if (!logistic)
+    if (l->link != LINK_LOGISTIC)
         linear_prefetch(l->y != NULL ? (const void *)(l->y + row) : l->data->y + row, early);
     if (l->offset != NULL)
         linear_prefetch((const char *)l->offset + row * size, early);
