@@ -244,6 +244,31 @@ export default {
     assert.ok(after.listeners < before.listeners + 50, "listeners");
   },
 
+  async "a million draws: dragging ends at the finest, and so does an address"(t) {
+    const page = await t.page(null);
+    await traces(t, page);
+    await page.locator(".trace .u-over").first().evaluate(async (over) => {
+      const { left, top, width } = over.getBoundingClientRect();
+      const event = (type, share) => new MouseEvent(type, { clientX: left + share * width, clientY: top + 40, movementX: 1, bubbles: true, view: window });
+      for (let i = 0; i < 160; i++) {
+        over.dispatchEvent(event("mousedown", 0.4 + 0.01 * (i % 7)));
+        over.dispatchEvent(event("mousemove", 0.9));
+        document.dispatchEvent(event("mouseup", 0.9));
+        await new Promise(i % 2 ? requestAnimationFrame : (then) => setTimeout(then, 6)); // a hand that never rests
+      }
+    });
+    await quiet(page);
+    for (const zoom of ["5000-5000", "9-3", "0-9000000000000000"]) {
+      await page.goto(`${t.daemon.url}/#/jobs/${long}?tab=traces&zoom=${zoom}`);
+      await page.reload();
+      await inked(page.locator(".trace figure.plot").first());
+      await quiet(page);
+    }
+    await page.locator(".trace .u-over").first().hover(); // in the middle of all there is
+    const [iteration] = /^[\d\u202f]+/.exec(await page.locator(".trace .readout").first().innerText());
+    assert.ok(Math.abs(Number(iteration.replaceAll("\u202f", "")) - 125500) < 2000, iteration);
+  },
+
   async "a million draws: every other view"(t) {
     const page = await t.page(`/jobs/${long}`);
     await page.getByLabel("Verdict").getByText("What it rests on").waitFor();

@@ -59,6 +59,7 @@ export default {
     near(d.extentOf([20], 0, false), [18, 22]);
     near(d.extentOf([0], 0, false), [-1, 1]);
     near(d.extentOf([0, 10], 0.1, false), [-1, 11]);
+    near(d.extentOf([20, 20 + 4e-15], 0, false), [18, 22]); // one number for whoever reads the axis
     near(d.extentOf([4, 4], 0, true), [4 / 1.5, 6]);
   },
   "a finer stretch replaces the coarse one, beside it all stays": () => {
@@ -101,6 +102,15 @@ export default {
     let range = null;
     for (let i = 0; i < 100; i++) range = z.zoomed(range, 0.3, 0.5, [0, 1e6]);
     assert.ok(Math.abs(range[1] - range[0] - 10) < 1e-6, String(range));
+  },
+  "what is drawn has a width and lies where something is, whatever the range": () => {
+    near(z.drawn([20, 40], [0, 100]), [20, 40]);
+    near(z.drawn([-20, 200], [0, 100]), [0, 100]);
+    near(z.drawn([50, 50], [0, 100]), [50 - 0.0005, 50 + 0.0005]);
+    near(z.drawn([0, 0], [0, 100]), [0, 0.001]);
+    near(z.drawn([1e20, 1e20], [0, 100]), [99.999, 100]);
+    near(z.drawn([1e9, 1e9], [1e9, 1e9 + 1]), [1e9, 1e9 + 1e-3]);
+    near(z.drawn([10, 10], [0.01, 10000], true).map(Math.log10), [1 - 3e-5, 1 + 3e-5]);
   },
   "moving stops at the ends": () => {
     near(z.panned([20, 40], 0.5, [0, 100]), [30, 50]);

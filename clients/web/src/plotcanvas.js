@@ -4,7 +4,7 @@ import uPlot from "uplot";
 import { painterOf } from "./paint.js";
 import { aligned, endsOf, extentOf, ordered, sameSeries, sampled } from "./plotdata.js";
 import { colours, isLine, makeOptions } from "./plotdraw.js";
-import { panned, wheeled, zoomed } from "./zoom.js";
+import { drawn, panned, wheeled, zoomed } from "./zoom.js";
 
 const MANY = 3000; // points of all series together
 
@@ -49,7 +49,9 @@ export class PlotCanvas {
   }
 
   get #sight() {
-    return this.view.range ?? this.#extent ?? [-Infinity, Infinity];
+    const { range } = this.view, extent = this.#extent;
+    if (!extent) return [-Infinity, Infinity];
+    return range ? drawn(range, extent, this.options.current.logX) : extent;
   }
 
   #resized(width) {

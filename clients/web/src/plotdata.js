@@ -84,14 +84,21 @@ export function spread(parts, shown, from, to) {
   return [lo, hi];
 }
 
-// All there is of x; null where there is nothing. A single point has room beside it.
+// The least width that an axis there can have: with less, its labels are one number for a double.
+export const hairWidth = (min, max) => 1e-12 * Math.max(Math.abs(min), Math.abs(max));
+
+// All there is of an axis, with a share of it beside it; what is (nearly) a single value has room for itself.
+export function roomFor(min, max, pad) {
+  const room = max - min > hairWidth(min, max) ? pad * (max - min) : 0.1 * Math.abs(max) || 1;
+  return [min - room, max + room];
+}
+
+// All there is of x; null where there is nothing.
 export function extentOf(xs, pad, log) {
   const min = xs[0], max = xs[xs.length - 1];
   if (xs.length === 0) return null;
-  if (!pad && max > min) return [min, max];
-  if (log) return [min / 1.5 / (max / min) ** pad, max * 1.5 * (max / min) ** pad];
-  const room = pad * (max - min) || 0.1 * Math.abs(max) || 1;
-  return [min - room, max + room];
+  if (log && (pad || !(max > min))) return [min / 1.5 / (max / min) ** pad, max * 1.5 * (max / min) ** pad];
+  return roomFor(min, max, pad);
 }
 
 // One stroke per column from `left` (and one before it) to `right`: what the line through the points covers of it.

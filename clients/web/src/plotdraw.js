@@ -2,7 +2,7 @@
 // to the properties of the plot, so that what changes in them is there with the next drawing.
 import uPlot from "uplot";
 import { axisNumbers, number } from "./format.js";
-import { spread } from "./plotdata.js";
+import { roomFor, spread } from "./plotdata.js";
 import { linesOf } from "./plotpath.js";
 
 const PALETTE = 8;
@@ -43,9 +43,7 @@ function yRange(options, sight, parts) {
     lo = Math.min(lo, ...include);
     hi = Math.max(hi, ...include);
     if (logY) return uPlot.rangeLog(Math.max(lo, 1e-300) / 1.5, Math.max(hi, 1e-300) * 1.5, 10, false);
-    if (lo === hi) return [lo - (Math.abs(lo) || 1) * 0.1, hi + (Math.abs(hi) || 1) * 0.1];
-    const pad = 0.05 * (hi - lo);
-    return fromZero ? [0, 1.15 * hi] : [lo - pad, hi + pad];
+    return fromZero && hi > 0 ? [0, 1.15 * hi] : roomFor(lo, hi, 0.05);
   };
 }
 

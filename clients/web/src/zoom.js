@@ -4,6 +4,7 @@
 // (the address, a finer answer of the daemon) hears of it once, when the hand rests and the plots are drawn.
 import { useLayoutEffect, useMemo } from "preact/hooks";
 import { painting } from "./paint.js";
+import { hairWidth } from "./plotdata.js";
 import { createStore, useStore } from "./store.js";
 
 const REST_MS = 180; // a hand that may go on
@@ -94,29 +95,30 @@ export function useView({ group, range, onRange }) {
 
 const scaled = (log) => (log ? [Math.log, Math.exp] : [(x) => x, (x) => x]);
 
-// null where that is all there is.
-function within([from, to], [min, max], back) {
-  const width = to - from;
+// So wide, from there or as near as may be; null where that is all there is.
+function within(from, width, [min, max], back) {
   if (width >= max - min) return null;
   const start = Math.min(Math.max(from, min), max - width);
   return [back(start), back(start + width)];
 }
 
-// The range `factor` times as wide, with what is at `at` staying there.
+// The range `factor` times as wide, as far as there is more to see, with what is at `at` staying there.
 export function zoomed(range, at, factor, extent, log = false) {
   const [there, back] = scaled(log);
   const [min, max] = extent.map(there), [from, to] = (range ?? extent).map(there);
-  const width = Math.max(factor * (to - from), FINEST * (max - min));
-  const fixed = from + at * (to - from);
-  return within([fixed - at * width, fixed + (1 - at) * width], [min, max], back);
+  const width = Math.max(factor * (to - from), FINEST * (max - min), hairWidth(min, max));
+  return within(from + at * (to - from - width), width, [min, max], back);
 }
+
+// What is drawn of a range, whoever it comes from: a hand drags as finely as it likes, an address says anything.
+export const drawn = (range, extent, log = false) => zoomed(range, 0.5, 1, extent, log) ?? extent;
 
 // The range moved by a share of its width.
 export function panned(range, share, extent, log = false) {
   if (!range) return null;
   const [there, back] = scaled(log);
-  const [from, to] = range.map(there), by = share * (to - from);
-  return within([from + by, to + by], extent.map(there), back);
+  const [from, to] = range.map(there);
+  return within(from + share * (to - from), to - from, extent.map(there), back);
 }
 
 const STEP = 0.01, LARGEST = 0.5; // doublings per pixel of the wheel, and per event: one notch is √2

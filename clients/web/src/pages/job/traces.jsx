@@ -16,7 +16,10 @@ const pointsOf = (chains) => Math.round(Math.max(60, Math.min(1.2 * innerWidth, 
 const HEIGHT = 190;
 
 // "1200-3400" in the address <-> [1200, 3400]
-const readZoom = (text) => (/^\d+-\d+$/.test(text) ? text.split("-").map(Number) : null);
+function readZoom(text) {
+  const range = /^\d+-\d+$/.test(text) ? text.split("-").map(Number) : null;
+  return range?.[0] <= range?.[1] ? range : null;
+}
 
 export function mixingNote(row) {
   if (!row) return "";
