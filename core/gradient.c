@@ -26,6 +26,14 @@ struct ahead {
     struct rng state[]; /* count + 1 */
 };
 
+/* An estimate whose rows have been looked at: `left` coordinates, the last ones, are to be taken.
+ */
+struct rest {
+    struct batch_sums sums;
+    struct running_tau running;
+    size_t left;
+};
+
 static size_t ahead_count(size_t n)
 {
     return n < AHEAD_ROWS ? AHEAD_ROWS / n : 1;
@@ -105,7 +113,8 @@ enum err gradient_init(struct gradient *gs, const struct model *model, size_t n,
     if (ok && !gs->full && draws_ahead(model, n))
         ok = (gs->ahead = lanes_alloc(ahead_bytes(n), 1)) != NULL;
     if (ok && !gs->full && model->type->grad_touch != NULL)
-        ok = (gs->sparse = lanes_alloc(sparse_bytes(model), 1)) != NULL;
+        ok = (gs->sparse = lanes_alloc(sparse_bytes(model), 1)) != NULL &&
+             (gs->rest = lanes_alloc(sizeof *gs->rest, 1)) != NULL;
     if (ok && !gs->full)
         ok = minibatch_init(&gs->batch, N, n, replacement);
     if (ok)
@@ -122,6 +131,7 @@ void gradient_release(struct gradient *gs)
     free(gs->sum);
     free(gs->sumsq);
     free(gs->sparse);
+    free(gs->rest);
     free(gs->work);
     *gs = (struct gradient){0};
 }
@@ -241,17 +251,29 @@ static void draw_rows(struct gradient *gs, struct rng *rng)
 }
 
 /* Where a batch touches few of many coordinates. */
-static void parts_sparse(struct gradient *gs, const double *theta, double *g,
-                         struct batch_sums *sums)
+static void sparse_sums(struct gradient *gs, const double *theta, struct batch_sums *sums)
 {
     const struct model *m = gs->model;
     size_t p = padded(m->d);
+    if (gs->rest->left > 0) /* an estimate that nobody took to its end */
+        memset(gs->sparse, 0, sparse_bytes(m));
+    gs->rest->left = 0;
     sums->sum = gs->sparse;
     sums->sumsq = gs->sparse + p;
     sums->touched = (uint64_t *)(void *)(gs->sparse + 2 * p);
-    m->type->grad_fixed(m, theta, g, gs->work);
     m->type->grad_touch(m, theta, gs->idx, gs->batch.n, sums->sum, sums->sumsq, sums->touched,
                         gs->work);
+}
+
+static struct batch_sums batch_sums_of(const struct gradient *gs, double weight, bool squares)
+{
+    return (struct batch_sums){.sum = gs->sum,
+                               .sumsq = gs->sumsq,
+                               .scale = weight * gradient_scale(gs),
+                               .tau_scale = squares ? gradient_tau_scale(gs) : 0.0,
+                               .share = squares ? gradient_share(gs) : 0.0,
+                               .count = (double)gs->batch.n,
+                               .n = gs->model->d};
 }
 
 static void batch_estimate(struct gradient *gs, const double *theta, double weight, double *g,
@@ -259,23 +281,16 @@ static void batch_estimate(struct gradient *gs, const double *theta, double weig
 {
     const struct model *m = gs->model;
     bool squares = tau != NULL || running != NULL;
-    struct batch_sums sums = {.sum = gs->sum,
-                              .sumsq = gs->sumsq,
-                              .scale = weight * gradient_scale(gs),
-                              .count = (double)gs->batch.n,
-                              .n = m->d};
+    struct batch_sums sums = batch_sums_of(gs, weight, squares);
     if (m->type->grad_add != NULL && !squares) {
         m->type->grad_fixed(m, theta, g, gs->work);
         m->type->grad_add(m, theta, gs->idx, gs->batch.n, sums.scale, g, gs->work);
         return;
     }
-    if (squares) {
-        sums.tau_scale = gradient_tau_scale(gs);
-        sums.share = gradient_share(gs);
-    }
-    if (gs->sparse != NULL && squares)
-        parts_sparse(gs, theta, g, &sums);
-    else if (gs->ahead != NULL)
+    if (gs->sparse != NULL && squares) {
+        m->type->grad_fixed(m, theta, g, gs->work);
+        sparse_sums(gs, theta, &sums);
+    } else if (gs->ahead != NULL)
         parts_ahead(gs, theta, g, squares);
     else
         gradient_parts(gs, theta, g, squares);
@@ -324,11 +339,35 @@ void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng
     estimate(gs, theta, 1.0, rng_batch, rng_noise, g, tau, NULL);
 }
 
-void gradient_running(struct gradient *gs, const double *theta, uint64_t t, struct rng *rng,
+bool gradient_running(struct gradient *gs, const double *theta, uint64_t t, struct rng *rng,
                       double *g, double *tau, const struct running_tau *running)
 {
-    estimate(gs, theta, gradient_weight(gs, t, tau != NULL), &rng[RNG_BATCH], &rng[RNG_GRADIENT], g,
-             tau, running);
+    double weight = gradient_weight(gs, t, tau != NULL);
+    bool parts = gs->sparse != NULL && gs->model->type->grad_part != NULL && running != NULL;
+    if (!parts || tau != NULL || weight == 0.0) {
+        estimate(gs, theta, weight, &rng[RNG_BATCH], &rng[RNG_GRADIENT], g, tau, running);
+        return false;
+    }
+    struct batch_sums sums = batch_sums_of(gs, weight, true);
+    draw_rows(gs, &rng[RNG_BATCH]);
+    sparse_sums(gs, theta, &sums);
+    *gs->rest = (struct rest){.sums = sums, .running = *running, .left = gs->model->d};
+    return true;
+}
+
+void gradient_part(struct gradient *gs, const double *theta, size_t from, double *g)
+{
+    const struct model *m = gs->model;
+    struct batch_sums sums = gs->rest->sums;
+    struct running_tau running = gs->rest->running;
+    sums.n = gs->rest->left < MODEL_PART ? gs->rest->left : MODEL_PART;
+    sums.sum += from;
+    sums.sumsq += from;
+    sums.touched += from / (64 * LANES);
+    running.memory += from;
+    gs->rest->left -= sums.n;
+    m->type->grad_part(m, theta, from, from + sums.n, g, gs->work);
+    kernels->estimate(&sums, g, NULL, &running);
 }
 
 void gradient_exact(struct gradient *gs, const double *theta, double *g)

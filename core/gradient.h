@@ -40,6 +40,7 @@ struct gradient {
     double *sparse;      /* models with grad_touch: sum, sumsq and the bits that say where they are
                           * not zero; all zero between estimates */
     void *work;
+    struct rest *rest; /* with `sparse`: what of an estimate is still to be taken, part by part */
 };
 
 /* n is ignored when the model has no data. */
@@ -62,9 +63,14 @@ void gradient_seldom(struct gradient *gs, uint32_t one_in, uint64_t seed);
 double gradient_weight(const struct gradient *gs, uint64_t t, bool show_tau);
 
 /* The estimate of iteration t, and the running estimate of tau in the same pass, which stays as it
- * is without a minibatch; `running` may be NULL. rng: all streams. */
-void gradient_running(struct gradient *gs, const double *theta, uint64_t t, struct rng *rng,
+ * is without a minibatch; `running` may be NULL. rng: all streams. True: only the rows have been
+ * looked at, and the estimate is to be taken with gradient_part. */
+bool gradient_running(struct gradient *gs, const double *theta, uint64_t t, struct rng *rng,
                       double *g, double *tau, const struct running_tau *running);
+/* The estimate of the MODEL_PART coordinates from `from` on (those that there are) into g[0] and
+ * on: all of them, in order. Coordinates before may have moved. What is moved at once has no time
+ * to leave the cache. */
+void gradient_part(struct gradient *gs, const double *theta, size_t from, double *g);
 
 /* The same in steps, for minibatches, as core/lockstep.h takes them: the rows (`like` is gs->batch
  * or that of a source of the same rows, whose tables are in the cache); a word to the memory that

@@ -17,46 +17,63 @@ static inline void vr_store_unaligned(double *p, vr x)
     *(vr_unaligned *)(void *)p = x;
 }
 
-/* Entries that lie `period` apart belong to the same column; every one of the period has sums of
- * its own, added up in the end. Some registers of the period at a time, whose sums stay in
- * registers. */
 #define PRIOR_REGISTERS 5
 
-static inline __attribute__((always_inline)) void prior_columns(const struct factor_prior *f,
-                                                                size_t k, size_t many, size_t whole)
+/* Of `times` periods from entry i on those registers that begin at p of the period. Entries that
+ * lie a period apart belong to the same column; every one of the period has sums of its own, which
+ * stay in registers meanwhile. */
+INLINE void prior_columns(const struct factor_prior *f, size_t i, size_t p, size_t many,
+                          size_t times)
 {
-    vr mu[PRIOR_REGISTERS], lambda[PRIOR_REGISTERS];
-    vr sum[PRIOR_REGISTERS] = {0}, squares[PRIOR_REGISTERS] = {0};
-    for (size_t i = 0; i < many; i++) {
-        mu[i] = vr_load(f->mu + k + i * WIDTH);
-        lambda[i] = -vr_load(f->lambda + k + i * WIDTH);
+    vr mu[PRIOR_REGISTERS], lambda[PRIOR_REGISTERS], sum[PRIOR_REGISTERS], squares[PRIOR_REGISTERS];
+    for (size_t k = 0; k < many; k++) {
+        mu[k] = vr_load_unaligned(f->mu + p + k * WIDTH);
+        lambda[k] = -vr_load_unaligned(f->lambda + p + k * WIDTH);
+        sum[k] = vr_load_unaligned(f->sum + p + k * WIDTH);
+        squares[k] = vr_load_unaligned(f->squares + p + k * WIDTH);
     }
-    for (size_t at = k; at < whole; at += f->period)
-        for (size_t i = 0; i < many; i++) {
-            vr deviation = vr_load_unaligned(f->z + at + i * WIDTH) - mu[i];
-            vr_store_unaligned(f->g + at + i * WIDTH, lambda[i] * deviation);
-            sum[i] += deviation;
-            squares[i] += deviation * deviation;
+    for (i += p; times > 0; i += f->period, times--)
+        for (size_t k = 0; k < many; k++) {
+            vr deviation = vr_load_unaligned(f->z + i + k * WIDTH) - mu[k];
+            vr_store_unaligned(f->g + i + k * WIDTH, lambda[k] * deviation);
+            sum[k] += deviation;
+            squares[k] += deviation * deviation;
         }
-    for (size_t i = 0; i < many; i++) {
-        *(vr *)(void *)(f->sum + k + i * WIDTH) = sum[i];
-        *(vr *)(void *)(f->squares + k + i * WIDTH) = squares[i];
+    for (size_t k = 0; k < many; k++) {
+        vr_store_unaligned(f->sum + p + k * WIDTH, sum[k]);
+        vr_store_unaligned(f->squares + p + k * WIDTH, squares[k]);
     }
 }
 
-static void factor_prior_(const struct factor_prior *f)
+/* Of the period that begins at entry i the numbers from..to. */
+INLINE void prior_piece(const struct factor_prior *f, size_t i, size_t from, size_t to)
 {
-    size_t period = f->period, whole = f->n / period * period, k = 0;
-    for (; k + PRIOR_REGISTERS * WIDTH <= period; k += PRIOR_REGISTERS * WIDTH)
-        prior_columns(f, k, PRIOR_REGISTERS, whole);
-    for (; k < period; k += WIDTH)
-        prior_columns(f, k, 1, whole);
-    for (size_t i = whole; i < f->n; i++) {
-        double deviation = f->z[i] - f->mu[i - whole];
-        f->g[i] = -f->lambda[i - whole] * deviation;
-        f->sum[i - whole] += deviation;
-        f->squares[i - whole] += deviation * deviation;
+    for (; from + WIDTH <= to; from += WIDTH)
+        prior_columns(f, i, from, 1, 1);
+    for (; from < to; from++) {
+        double deviation = f->z[i + from] - f->mu[from];
+        f->g[i + from] = -f->lambda[from] * deviation;
+        f->sum[from] += deviation;
+        f->squares[from] += deviation * deviation;
     }
+}
+
+static void factor_prior_(const struct factor_prior *prior)
+{
+    struct factor_prior f = *prior;
+    size_t period = f.period, end = f.phase + f.n, first = f.phase > 0 ? period : 0, k = 0;
+    f.z -= f.phase; /* as if it began with a period */
+    f.g -= f.phase;
+    if (first > 0)
+        prior_piece(&f, 0, f.phase, end < period ? end : period);
+    if (end <= first)
+        return;
+    size_t whole = (end - first) / period, last = first + whole * period;
+    for (; k + PRIOR_REGISTERS * WIDTH <= period; k += PRIOR_REGISTERS * WIDTH)
+        prior_columns(&f, first, k, PRIOR_REGISTERS, whole);
+    for (; k < period; k += WIDTH)
+        prior_columns(&f, first, k, 1, whole);
+    prior_piece(&f, last, 0, end - last);
 }
 
 /* One register of a row; `end` marks those lanes of its last register that belong to it. What lies

@@ -122,7 +122,8 @@ INLINE vfi lane_move(const struct walk *w, enum barker_rule rule, struct bundle 
     if (rule == BARKER_VANILLA)
         up = accepted(u, gw);
     else if (rule == BARKER_CORRECTED)
-        up = accepted(u, stretched(gw, single_product(at.tau, sigma) * jump));
+        up = accepted(
+            u, stretched(gw, noise_single(at.tau.low, sigma.low, at.tau.high, sigma.high) * jump));
     else
         up = gw > vf_set(0.0f);
     jump_by(b->theta, b->sigma, turned(jump, up), i);

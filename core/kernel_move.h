@@ -7,6 +7,7 @@
 #include "core/vmathf.h"
 
 #include <float.h>
+#include <string.h>
 
 /* What the moves need of 16 coordinates, register by register: doubles of a, b and their product as
  * floats. Only the random part of a move is single precision; positions and steps are doubles. */
@@ -16,11 +17,12 @@ static inline vf product_single(const double *a, const double *b, size_t i)
                          vr_load(a + i + WIDTH) * vr_load(b + i + WIDTH));
 }
 
-/* The same with factor * a instead of a. */
-static inline vf scaled_product(double factor, const double *a, const double *b, size_t i)
+/* tau sigma. What is added is nothing beside 1, and keeps what has long faded from becoming
+ * subnormal, which takes processors a hundred times as long. */
+static inline vf noise_single(vr tau, vr sigma, vr tau_high, vr sigma_high)
 {
-    return vf_of_doubles(factor * vr_load(a + i) * vr_load(b + i),
-                         factor * vr_load(a + i + WIDTH) * vr_load(b + i + WIDTH));
+    const vr least = vr_set(0x1p-60);
+    return vf_of_doubles(vr_fused(tau, sigma, least), vr_fused(tau_high, sigma_high, least));
 }
 
 /* theta += sigma * jump. */
@@ -55,18 +57,44 @@ static inline size_t first_undefined(const double *x, size_t n, vfi suspect)
  * else counts. A gradient of 0 is then negative, hence the 2^-55, which no other one feels. */
 #define STRETCH 1.702f
 
+/* Registers that a move works on side by side: each of its steps waits for the one before, and
+ * processors do not look far enough ahead to find others to do meanwhile. */
+#define ABREAST (REGISTER == 64 ? 3 : 2)
+
+INLINE void horner_abreast(vf *p, const vf *x, float c, size_t many)
+{
+    for (size_t k = 0; k < many; k++)
+        p[k] = vf_horner(p[k], x[k], c);
+}
+
 /* u < 1/(1 + exp(-x)), without the division: u (1/2 + exp(-x)/2) < 1/2. The exponential is 2^n 2^f
  * with a polynomial of degree 5 (7e-8) and may be off by |x| 6e-8, which the probability does not
  * feel: it is right to 2e-7. */
+INLINE void accepted_abreast(const vf *u, const vf *x, size_t many, vfi *up)
+{
+    vf f[ABREAST], t[ABREAST], p[ABREAST];
+    for (size_t k = 0; k < many; k++) {
+        vf y = vf_within(x[k] * -0x1.715476p0f, -124.0f, 124.0f);
+        t[k] = y + VF_MAGIC;
+        f[k] = y - (t[k] - VF_MAGIC);
+        p[k] = vf_set(0.0013276449171826243f);
+    }
+    horner_abreast(p, f, 0.009675564244389534f, many);
+    horner_abreast(p, f, 0.05550713464617729f, many);
+    horner_abreast(p, f, 0.24022118747234344f, many);
+    horner_abreast(p, f, 0.6931469440460205f, many);
+    horner_abreast(p, f, 1.0000001192092896f, many);
+    for (size_t k = 0; k < many; k++) {
+        vf power = (vf)(((vfu)t[k] << 23) + 0x3f000000U);
+        up[k] = u[k] * vf_horner(p[k], power, 0.5f) < vf_set(0.5f);
+    }
+}
+
 static inline vfi accepted(vf u, vf x)
 {
-    vf y = vf_within(x * -0x1.715476p0f, -124.0f, 124.0f), t = y + VF_MAGIC, f = y - (t - VF_MAGIC);
-    vf p = vf_horner(vf_set(0.0013276449171826243f), f, 0.009675564244389534f);
-    p = vf_horner(p, f, 0.05550713464617729f);
-    p = vf_horner(p, f, 0.24022118747234344f);
-    p = vf_horner(p, f, 0.6931469440460205f);
-    p = vf_horner(p, f, 1.0000001192092896f);
-    return u * vf_horner(p, (vf)(((vfu)t << 23) + 0x3f000000U), 0.5f) < vf_set(0.5f);
+    vfi up;
+    accepted_abreast(&u, &x, 1, &up);
+    return up;
 }
 
 static inline vf stretched(vf gw, vf t)
@@ -89,8 +117,13 @@ static inline __attribute__((always_inline)) void barker_odds(const struct barke
     for (size_t i = from; i < to; i += FLOATS) {
         vf z = vf_load(m->z + i), jump = gaussian ? z : bimodal(z);
         vf odds = product_single(m->g, m->sigma, i) * jump;
-        if (rule == BARKER_CORRECTED)
-            odds = stretched(odds, scaled_product(m->tau_factor, m->tau, m->sigma, i) * jump);
+        if (rule == BARKER_CORRECTED) {
+            vr tau = m->tau_factor * vr_load(m->tau + i),
+               tau_high = m->tau_factor * vr_load(m->tau + i + WIDTH);
+            vf noise =
+                noise_single(tau, vr_load(m->sigma + i), tau_high, vr_load(m->sigma + i + WIDTH));
+            odds = stretched(odds, noise * jump);
+        }
         vf_store(out + i - from, odds);
     }
 }
@@ -98,6 +131,27 @@ static inline __attribute__((always_inline)) void barker_odds(const struct barke
 /* In two stages: from a gradient to a position it is a hundred cycles, too long for processors to
  * overlap many of them. */
 #define BARKER_STAGE 128
+
+/* `many` registers of coordinates from i on jump. */
+INLINE void barker_jumps(const struct barker_move *m, enum barker_rule rule, bool gaussian,
+                         size_t i, const float *odds, size_t many, vfi *bad)
+{
+    vf x[ABREAST], u[ABREAST];
+    vfi up[ABREAST];
+    for (size_t k = 0; k < many; k++) {
+        x[k] = vf_load(odds + k * FLOATS);
+        up[k] = x[k] > vf_set(0.0f);
+        *bad |= x[k] != x[k];
+        if (rule != BARKER_EXTREME)
+            u[k] = vf_load(m->u + i + k * FLOATS);
+    }
+    if (rule != BARKER_EXTREME)
+        accepted_abreast(u, x, many, up);
+    for (size_t k = 0; k < many; k++) {
+        vf z = vf_load(m->z + i + k * FLOATS), jump = gaussian ? z : bimodal(z);
+        jump_by(m->theta, m->sigma, turned(jump, up[k]), i + k * FLOATS);
+    }
+}
 
 static inline __attribute__((always_inline)) size_t
 barker_loop(const struct barker_move *m, enum barker_rule rule, bool gaussian)
@@ -107,15 +161,11 @@ barker_loop(const struct barker_move *m, enum barker_rule rule, bool gaussian)
     for (size_t from = 0, to; from < m->n; from = to) {
         to = m->n - from < BARKER_STAGE ? m->n : from + BARKER_STAGE;
         barker_odds(m, rule, gaussian, from, to, odds);
-        for (size_t i = from; i < to; i += FLOATS) {
-            vf z = vf_load(m->z + i), jump = gaussian ? z : bimodal(z),
-               x = vf_load(odds + i - from);
-            vfi up = x > vf_set(0.0f);
-            if (rule != BARKER_EXTREME)
-                up = accepted(vf_load(m->u + i), x);
-            bad |= x != x;
-            jump_by(m->theta, m->sigma, turned(jump, up), i);
-        }
+        size_t i = from;
+        for (; i + ABREAST * FLOATS <= to; i += ABREAST * FLOATS)
+            barker_jumps(m, rule, gaussian, i, odds + i - from, ABREAST, &bad);
+        for (; i < to; i += FLOATS)
+            barker_jumps(m, rule, gaussian, i, odds + i - from, 1, &bad);
     }
     return first_undefined(m->g, m->n, bad);
 }
@@ -227,6 +277,13 @@ static inline void smooth_at(const struct running_tau *r, size_t i, vr tau)
     vr_store(r->memory + i, vr_fused(vr_set(r->beta), tau - m, m));
 }
 
+/* Of tens of thousands of coordinates the roots would be half of the work. A move feels seven
+ * digits of them, and no noise beyond 1e-19 and 1e19. */
+static inline void add_at(const struct running_tau *r, size_t i, vr tau)
+{
+    vr_store(r->memory + i, vr_fused(vr_set(r->beta), tau, vr_load(r->memory + i)));
+}
+
 static void smooth_(const struct running_tau *running, const double *tau, size_t n)
 {
     const struct running_tau r = *running;
@@ -243,30 +300,24 @@ INLINE void estimate_at(const struct batch_sums *b, double unbiased, size_t i, d
     if (tau == NULL && running == NULL)
         return;
     vr variance = vr_fused(s * -b->share, s, vr_load(b->sumsq + i)) * unbiased;
+    if (b->touched != NULL && running != NULL)
+        add_at(running, i, b->tau_scale * vr_sqrt_single(vr_between(variance, FLT_MIN, FLT_MAX)));
+    if (b->touched != NULL && tau == NULL)
+        return;
     vr sd = b->tau_scale * vr_sqrt(usable_variance(variance));
     if (tau != NULL)
         vr_store(tau + i, sd);
-    if (running != NULL)
+    if (b->touched == NULL && running != NULL)
         smooth_at(running, i, sd);
 }
 
-/* Coordinates that the batch says nothing about. */
-INLINE void untouched_at(size_t i, double *tau, const struct running_tau *running)
-{
-    if (tau != NULL)
-        vr_store(tau + i, vr_set(0.0));
-    if (running != NULL)
-        smooth_at(running, i, vr_set(0.0));
-}
-
-/* First those of 64 eights that the batch has touched, then the others: no branch to guess. */
 INLINE void estimate_touched(const struct batch_sums *b, double unbiased, double *g, double *tau,
                              const struct running_tau *running)
 {
+    if (tau != NULL)
+        memset(tau, 0, padded(b->n) * sizeof *tau);
     for (size_t at = 0; at < b->n; at += 64 * LANES) {
         uint64_t *word = &b->touched[at / (64 * LANES)], bits = *word;
-        size_t eights = (b->n - at + LANES - 1) / LANES;
-        uint64_t others = eights < 64 ? ~bits & ((UINT64_C(1) << eights) - 1) : ~bits;
         *word = 0;
         for (; bits != 0; bits &= bits - 1) {
             size_t i = at + LANES * (size_t)__builtin_ctzll(bits);
@@ -275,11 +326,6 @@ INLINE void estimate_touched(const struct batch_sums *b, double unbiased, double
                 vr_store(b->sum + i, vr_set(0.0));
                 vr_store(b->sumsq + i, vr_set(0.0));
             }
-        }
-        for (; others != 0; others &= others - 1) {
-            size_t i = at + LANES * (size_t)__builtin_ctzll(others);
-            for (size_t k = 0; k < PARTS; k++, i += WIDTH)
-                untouched_at(i, tau, running);
         }
     }
 }

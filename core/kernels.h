@@ -105,20 +105,21 @@ struct batch_sums {
     uint64_t *touched;
 };
 
-/* A running estimate of tau, m <- (1-beta) m + beta tau in `memory`. */
+/* A running estimate of tau, m <- (1-beta) m + beta tau in `memory`. Of sums that say what they
+ * have touched: m <- m + beta tau, right to 1e-7, so that the rest stays as it is. */
 struct running_tau {
     double *memory;
     double beta;
 };
 
-/* Rows z of a normal prior N(mu, 1/lambda) per column, n numbers in all: g = -lambda (z - mu), and
- * the sums over the column of z - mu and of its square. mu and lambda are given, and the sums
- * returned, for `period` numbers in a row, a multiple of LANES and of the columns. z and g lie
- * anywhere, the rest is 64-byte aligned. */
+/* Rows z of a normal prior N(mu, 1/lambda) per column, n numbers of them: g = -lambda (z - mu), and
+ * z - mu and its square are added to `sum` and `squares` of the column. These and mu and lambda are
+ * written out for `period` numbers in a row, a multiple of LANES and of the columns; the first of z
+ * belongs to number `phase` of them. Nothing need be aligned. */
 struct factor_prior {
     const double *z, *mu, *lambda;
     double *g, *sum, *squares;
-    size_t n, period;
+    size_t n, period, phase;
 };
 
 #define FACTOR_RANK_MOST 505 /* rows of more may take more than 64 eights */

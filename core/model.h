@@ -23,6 +23,7 @@
 
 #define MODEL_BLOCKS  8
 #define MODEL_METRICS 4
+#define MODEL_PART    1024 /* coordinates */
 
 /* A named array of parameters: theta[1..d], U[1..users, 1..rank]. Stored with the last index
  * fastest, starting at `offset`. rank 0 is a scalar. */
@@ -90,6 +91,11 @@ struct model_type {
      * added to are set. NULL: there is none. */
     void (*grad_touch)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
                        double *sum, double *sumsq, uint64_t *touched, void *work);
+    /* grad_fixed for the coordinates from..to only, at g[0] and on: called for all of them in
+     * order, MODEL_PART at a time, with the same `work`, while theta[0..from) is no longer what it
+     * was. The same bits. NULL: all at once. */
+    void (*grad_part)(const struct model *m, const double *theta, size_t from, size_t to, double *g,
+                      void *work);
     /* The same as grad_batch for the differences between the gradients of the terms at theta and at
      * `centre`, whose terms are looked at in the same pass. NULL: no control variates. */
     void (*grad_difference)(const struct model *m, const double *theta, const double *centre,

@@ -83,6 +83,22 @@ static inline vr vr_sqrt(vr x)
 #endif
 }
 
+/* sqrt x in single precision, right to 1e-7: a quarter of the time. x is 0 or a normal float. */
+static inline vr vr_sqrt_single(vr x)
+{
+#if defined(__AVX512F__)
+    return (vr)_mm512_cvtps_pd(_mm256_sqrt_ps(_mm512_cvtpd_ps((__m512d)x)));
+#elif defined(__AVX__)
+    return (vr)_mm256_cvtps_pd(_mm_sqrt_ps(_mm256_cvtpd_ps((__m256d)x)));
+#elif defined(__SSE2__)
+    return (vr)_mm_cvtps_pd(_mm_sqrt_ps(_mm_cvtpd_ps((__m128d)x)));
+#else
+    for (size_t i = 0; i < WIDTH; i++)
+        x[i] = __builtin_sqrtf((float)x[i]);
+    return x;
+#endif
+}
+
 /* a b + c, rounded once in the kernels of instruction sets that can, as in vf_fused
  * (core/vmathf.h). Elsewhere it rounds twice, on every machine: what is compiled once gives the
  * same bits anywhere. */

@@ -39,20 +39,46 @@ const double *sampler_sigma(const struct sampler_step *s, size_t at)
 
 void sampler_estimate(struct sampler_step *s)
 {
-    gradient_running(s->source, s->theta, s->t, s->rng, s->g, s->want_tau ? s->tau : NULL, NULL);
+    s->in_parts = gradient_running(s->source, s->theta, s->t, s->rng, s->g,
+                                   s->want_tau ? s->tau : NULL, NULL);
+}
+
+/* Where batches touch few of many coordinates the average is `scale` times what is kept of it, and
+ * all of it fades with that one number: nothing is to be done for coordinates that no row speaks
+ * of. Returns what beta is to be. */
+static double fade(double *memory, size_t d, double *scale, double beta)
+{
+    *scale = (*scale > 0.0 ? *scale : 1.0) * (1.0 - beta); /* memory is zero at the start */
+    if (*scale < 0x1p-200) {
+        for (size_t j = 0; j < d; j++)
+            memory[j] *= *scale;
+        *scale = 1.0;
+    }
+    return beta / *scale;
 }
 
 /* The weight 1-(1-beta)^t of what has been seen is kept beside the average, so that no libm decides
  * about bits. */
 double sampler_estimate_tau(struct sampler_step *s, double beta)
 {
-    double *weight = s->memory + padded(s->d);
-    if (gradient_weight(s->source, s->t, s->want_tau) > 0.0)
-        *weight += beta * (1.0 - *weight);
+    double *weight = s->memory + padded(s->d), *scale = weight + 1;
     struct running_tau running = {.memory = s->memory, .beta = beta};
-    gradient_running(s->source, s->theta, s->t, s->rng, s->g, s->want_tau ? s->tau : NULL,
-                     &running);
-    return 1.0 / *weight;
+    if (gradient_weight(s->source, s->t, s->want_tau) > 0.0) {
+        *weight += beta * (1.0 - *weight);
+        if (s->source->sparse != NULL)
+            running.beta = fade(s->memory, s->d, scale, beta);
+    }
+    s->in_parts = gradient_running(s->source, s->theta, s->t, s->rng, s->g,
+                                   s->want_tau ? s->tau : NULL, &running);
+    return (*scale > 0.0 ? *scale : 1.0) / *weight;
+}
+
+const double *sampler_gradient(struct sampler_step *s, size_t at)
+{
+    if (!s->in_parts)
+        return s->g + at;
+    gradient_part(s->source, s->theta, at, s->g);
+    return s->g;
 }
 
 size_t sampler_smooth_memory(size_t d)

@@ -26,13 +26,14 @@ struct sampler_step {
     bool adapt;            /* exact samplers: the step size is ours to adapt during warm-up */
     struct gradient *source;
     struct rng *rng; /* RNG_PURPOSES streams */
-    double *g, *tau; /* scratch; after the step: the gradient estimate it used, and tau
-                      * when it was asked for */
-    bool want_tau;   /* tau is wanted even if the sampler does not need it */
+    double *g, *tau; /* scratch; after the step, when tau was wanted: the gradient estimate that it
+                      * used, and tau */
+    bool want_tau;   /* even if the sampler does not need it */
+    bool in_parts;   /* the estimate is taken block by block */
     double *scratch[4];
 };
 
-#define SAMPLER_BLOCK 1024 /* coordinates that a step moves at a time */
+#define SAMPLER_BLOCK MODEL_PART /* coordinates that a step moves at a time */
 
 struct sampler_type {
     const char *name, *help;
@@ -97,11 +98,13 @@ const double *sampler_sigma(const struct sampler_step *s, size_t at);
 /* Helpers for writing a step. The first index of a NaN or infinity, or SIZE_MAX. */
 size_t sampler_first_not_finite(const double *x, size_t n);
 
-/* The estimate of this iteration in s->g, and tau in s->tau where it is wanted. */
+/* The estimate of this iteration, and tau in s->tau where it is wanted. */
 void sampler_estimate(struct sampler_step *s);
-/* The same with a running estimate of tau, m <- (1-beta) m + beta tau in s->memory, which has
- * sampler_smooth_memory(d) doubles for it. Returns 1/(1-(1-beta)^t): so many times m it is unbiased
- * from the first value on. */
+/* That of the block from `at` on. Blocks are asked for in order, before they move. */
+const double *sampler_gradient(struct sampler_step *s, size_t at);
+/* sampler_estimate with a running estimate of tau, m <- (1-beta) m + beta tau in s->memory, which
+ * has sampler_smooth_memory(d) doubles for it. Returns 1/(1-(1-beta)^t): so many times m it is
+ * unbiased from the first value on. */
 double sampler_estimate_tau(struct sampler_step *s, double beta);
 size_t sampler_smooth_memory(size_t d);
 

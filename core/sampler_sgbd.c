@@ -76,7 +76,7 @@ static size_t move(struct sampler_step *s, double tau_factor)
         m.n = s->d - at < SAMPLER_BLOCK ? s->d - at : SAMPLER_BLOCK;
         draw(s, m.rule, z, u, m.n);
         m.theta = s->theta + at;
-        m.g = s->g + at;
+        m.g = sampler_gradient(s, at);
         m.tau = corrected(s->params) ? s->memory + at : NULL;
         m.sigma = sampler_sigma(s, at);
         size_t bad = kernels->barker(&m);

@@ -53,7 +53,7 @@ static size_t move(struct sampler_step *s, double tau_factor)
         if (m.rule != LANGEVIN_EXTREME)
             rng_normal_single(&s->rng[RNG_JUMP], z, m.n);
         m.theta = s->theta + at;
-        m.g = s->g + at;
+        m.g = sampler_gradient(s, at);
         m.tau = needs_tau(s->params) ? s->memory + at : NULL;
         m.sigma = sampler_sigma(s, at);
         size_t bad = kernels->langevin(&m);

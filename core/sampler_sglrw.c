@@ -20,7 +20,8 @@ static size_t step(struct sampler_step *s)
     for (size_t at = 0; at < s->d; at += SAMPLER_BLOCK) {
         size_t n = s->d - at < SAMPLER_BLOCK ? s->d - at : SAMPLER_BLOCK;
         rng_uniform_single(&s->rng[RNG_FLIP], u, n);
-        size_t bad = kernels->lattice(s->theta + at, s->g + at, sampler_sigma(s, at), u, n);
+        size_t bad =
+            kernels->lattice(s->theta + at, sampler_gradient(s, at), sampler_sigma(s, at), u, n);
         if (bad != SIZE_MAX)
             return at + bad;
     }

@@ -83,6 +83,11 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 static void set_blocks(struct factorization *f, size_t users, size_t items)
 {
     struct model *m = &f->base;
@@ -167,7 +172,7 @@ static enum err init(struct model **out, const double *params, const struct data
     f->b0 = params[B0];
     set_blocks(f, users, items);
     set_constants(f);
-    m->work_bytes = 4 * padded(period_of(rank)) * sizeof(double);
+    m->work_bytes = 2 * 4 * padded(period_of(rank)) * sizeof(double);
     m->prediction_count = test != NULL ? test->N : 0;
     m->term_cost = 1.0 + (double)rank / 3.0;
     m->metric_cost = (1.0 + (double)rank / 10.0) * (double)m->prediction_count;
@@ -209,45 +214,88 @@ static void repeat(double *x, size_t rank, size_t period)
         x[k] = x[k - rank];
 }
 
-static void add_up(double *x, size_t rank, size_t period)
+/* A side's columns at the point where the gradient is taken, written out, and the sums over its
+ * rows so far of z - mu and of its square. */
+struct columns {
+    double *lambda, *mu, *sum, *squares;
+};
+
+static struct columns columns_of(const struct factorization *f, const struct side *side, void *work)
 {
-    for (size_t k = rank; k < period; k++)
-        x[k % rank] += x[k];
+    size_t count = padded(period_of(f->rank));
+    double *at = (double *)work + (side == &f->item ? 4 * count : 0);
+    return (struct columns){at, at + count, at + 2 * count, at + 3 * count};
 }
 
-static void side_gradient(const struct factorization *f, const double *theta,
-                          const struct side *side, double *g, double *work)
+static void begin_side(const struct factorization *f, const double *theta, const struct side *side,
+                       void *work)
 {
-    size_t rank = f->rank, period = period_of(rank);
-    double *lambda = work, *mu = work + padded(period), *sum = mu + padded(period),
-           *squares = sum + padded(period);
-    precisions(f, theta, side, lambda);
-    memcpy(mu, theta + side->mu, rank * sizeof *mu);
-    repeat(lambda, rank, period);
-    repeat(mu, rank, period);
-    kernels->factor_prior(&(struct factor_prior){.z = theta + side->z,
-                                                 .mu = mu,
-                                                 .lambda = lambda,
-                                                 .g = g + side->z,
-                                                 .sum = sum,
-                                                 .squares = squares,
-                                                 .n = side->rows * rank,
-                                                 .period = period});
-    add_up(sum, rank, period);
-    add_up(squares, rank, period);
-    for (size_t k = 0; k < rank; k++) {
-        double shift = mu[k] - f->mu0;
-        g[side->mu + k] = lambda[k] * (sum[k] - shift);
-        g[side->l + k] = 0.5 * (double)(side->rows + 1) + f->a0 -
-                         lambda[k] * (0.5 * (squares[k] + shift * shift) + f->b0);
+    struct columns c = columns_of(f, side, work);
+    size_t period = period_of(f->rank);
+    precisions(f, theta, side, c.lambda);
+    memcpy(c.mu, theta + side->mu, f->rank * sizeof *c.mu);
+    repeat(c.lambda, f->rank, period);
+    repeat(c.mu, f->rank, period);
+    memset(c.sum, 0, period * sizeof *c.sum);
+    memset(c.squares, 0, period * sizeof *c.squares);
+}
+
+static double add_up(const double *x, size_t k, size_t rank, size_t period)
+{
+    double sum = 0.0;
+    for (; k < period; k += rank)
+        sum += x[k];
+    return sum;
+}
+
+/* Of what is asked for that which belongs to this side; g[0] is coordinate `from`. */
+static void side_part(const struct factorization *f, const double *theta, const struct side *side,
+                      size_t from, size_t to, double *g, void *work)
+{
+    struct columns c = columns_of(f, side, work);
+    size_t rank = f->rank, period = period_of(rank), end = side->z + side->rows * rank;
+    size_t first = larger(from, side->z), last = smaller(to, end);
+    if (first < last)
+        kernels->factor_prior(&(struct factor_prior){.z = theta + first,
+                                                     .mu = c.mu,
+                                                     .lambda = c.lambda,
+                                                     .g = g + (first - from),
+                                                     .sum = c.sum,
+                                                     .squares = c.squares,
+                                                     .n = last - first,
+                                                     .period = period,
+                                                     .phase = (first - side->z) % period});
+    for (size_t j = larger(from, side->mu); j < smaller(to, side->mu + rank); j++) {
+        size_t k = j - side->mu;
+        double shift = c.mu[k] - f->mu0, sum = add_up(c.sum, k, rank, period);
+        g[j - from] = c.lambda[k] * (sum - shift);
     }
+    for (size_t j = larger(from, side->l); j < smaller(to, side->l + rank); j++) {
+        size_t k = j - side->l;
+        double shift = c.mu[k] - f->mu0, squares = add_up(c.squares, k, rank, period);
+        g[j - from] = 0.5 * (double)(side->rows + 1) + f->a0 -
+                      c.lambda[k] * (0.5 * (squares + shift * shift) + f->b0);
+    }
+}
+
+static void grad_part(const struct model *m, const double *theta, size_t from, size_t to, double *g,
+                      void *work)
+{
+    const struct factorization *f = self(m);
+    if (from == 0) {
+        begin_side(f, theta, &f->user, work);
+        begin_side(f, theta, &f->item, work);
+    }
+    side_part(f, theta, &f->user, from, to, g, work);
+    side_part(f, theta, &f->item, from, to, g, work);
+    if (to == m->d)
+        memset(g + (to - from), 0, (padded(to) - to) * sizeof *g);
 }
 
 static void grad_fixed(const struct model *m, const double *theta, double *g, void *work)
 {
-    side_gradient(self(m), theta, &self(m)->user, g, work);
-    side_gradient(self(m), theta, &self(m)->item, g, work);
-    memset(g + m->d, 0, (padded(m->d) - m->d) * sizeof *g);
+    for (size_t from = 0; from < m->d; from += MODEL_PART)
+        grad_part(m, theta, from, smaller(from + MODEL_PART, m->d), g + from, work);
 }
 
 static struct factor_terms terms(const struct factorization *f, const double *theta,
@@ -451,6 +499,7 @@ const struct model_type model_matrix_factorization = {
     .grad_difference = grad_difference,
     .grad_add = grad_add,
     .grad_touch = grad_touch,
+    .grad_part = grad_part,
     .log_fixed = log_fixed,
     .log_batch = log_batch,
     .start_value = start_value,
