@@ -89,12 +89,31 @@ static void close_files(struct dataload_files *f)
         datafile_close(&f->test);
 }
 
+static void look_at(const struct datacache *cache, const char *user, const char *path,
+                    const char *pointer, struct mistakes *mistakes)
+{
+    struct datafile file;
+    struct err_info info = {0};
+    if (path != NULL && !mistake_at(mistakes, pointer) &&
+        open_one(cache, user, path, pointer, &file, mistakes, &info) == ERR_OK)
+        datafile_close(&file);
+}
+
+void datacache_look(const struct datacache *cache, const char *user, const char *path,
+                    const char *test, struct mistakes *mistakes)
+{
+    look_at(cache, user, path, "/data/path", mistakes);
+    look_at(cache, user, test, "/data/test", mistakes);
+}
+
 static enum err open_files(const struct datacache *cache, const char *user,
                            const struct data_spec *spec, struct dataload_files *f,
                            struct mistakes *mistakes, struct err_info *info)
 {
     f->has_test = false;
     enum err code = open_one(cache, user, spec->path, "/data/path", &f->train, mistakes, info);
+    if (code == ERR_INVALID)
+        look_at(cache, user, spec->test, "/data/test", mistakes);
     if (code != ERR_OK || spec->test == NULL)
         return code;
     code = open_one(cache, user, spec->test, "/data/test", &f->test, mistakes, info);

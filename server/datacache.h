@@ -29,6 +29,10 @@ enum err datacache_get(struct datacache *cache, const char *user, const struct d
                        enum data_kind kind, const struct data **out, struct mistakes *mistakes,
                        struct err_info *info);
 void datacache_put(struct datacache *cache, const struct data *data); /* NULL is fine */
+/* Mistakes for those of the two files that cannot be opened; either may be NULL. For jobs that have
+ * others. */
+void datacache_look(const struct datacache *cache, const char *user, const char *path,
+                    const char *test, struct mistakes *mistakes);
 
 /* Bytes in memory, and of how many data sets (mapped ones included). */
 void datacache_stats(struct datacache *cache, size_t *bytes, size_t *entries);

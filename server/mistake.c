@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 void mistake_add(struct mistakes *mistakes, const char *pointer, const char *format, ...)
 {
@@ -19,4 +20,12 @@ void mistake_add(struct mistakes *mistakes, const char *pointer, const char *for
     snprintf(m->pointer, sizeof m->pointer, "%s", pointer);
     json_trim(m->detail);
     json_trim(m->pointer);
+}
+
+bool mistake_at(const struct mistakes *mistakes, const char *pointer)
+{
+    for (size_t i = 0; i < mistakes->count; i++)
+        if (strcmp(mistakes->items[i].pointer, pointer) == 0)
+            return true;
+    return false;
 }

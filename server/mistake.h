@@ -25,4 +25,7 @@ struct mistakes {
 void mistake_add(struct mistakes *mistakes, const char *pointer, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Whether one is at this very place. */
+bool mistake_at(const struct mistakes *mistakes, const char *pointer);
+
 #endif

@@ -167,6 +167,17 @@ class Validation(Case):
                               "/sampler/step_size", "/iterations", "/chains", "/thin", "/tags/0",
                               "/tags/1", "/bogus"}, set(reply.pointers()), reply)
 
+    def test_missing_files_come_with_the_other_mistakes(self):
+        reply = alice.post("/v1/jobs", logistic(data={"path": "none.csv", "test": "nor.csv"}, chains=0))
+        self.assertProblem(reply, 422, "none.csv", "nor.csv")
+        self.assertEqual(sorted(reply.pointers()), ["/chains", "/data/path", "/data/test"])
+        reply = alice.post("/v1/jobs", logistic(data={"path": "none.csv", "test": "nor.csv"}))
+        self.assertEqual(sorted(reply.pointers()), ["/data/path", "/data/test"])
+        reply = alice.post("/v1/jobs", logistic(data={"path": "../none.csv", "test": "train.csv"}, chains=0))
+        self.assertEqual(sorted(reply.pointers()), ["/chains", "/data/path"])
+        reply = alice.post("/v1/jobs", toy(data={"path": "none.csv"}, chains=0))
+        self.assertEqual(sorted(reply.pointers()), ["/chains", "/data"])
+
     def test_messages_say_what_is_allowed(self):
         for fields, words in (({"model": {"name": "none"}}, ["logistic", "ica"]),
                               ({"sampler": {"name": "none"}}, ["sgbd", "barker_mh"]),
