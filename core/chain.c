@@ -731,6 +731,16 @@ struct saved {
 
 #define MAGIC   "BRKCHAIN"
 #define VERSION 1
+#define VERSION_FADING \
+    2 /* a running tau is to be multiplied by the factor behind it (core/sampler.c) */
+
+/* Who can read it: no chain has more to it than it must. */
+static uint64_t version_of(const struct chain *c)
+{
+    const struct sampler_type *sampler = c->config.sampler;
+    bool running = sampler->needs_tau != NULL && sampler->needs_tau(c->config.params);
+    return running && c->source.sparse != NULL ? VERSION_FADING : VERSION;
+}
 
 size_t chain_save_size(const struct chain *c)
 {
@@ -740,10 +750,10 @@ size_t chain_save_size(const struct chain *c)
 void chain_save(const struct chain *c, void *bytes)
 {
     struct saved saved = {
-        .version = VERSION, .fingerprint = c->fingerprint, .size = c->layout.total};
+        .version = version_of(c), .fingerprint = c->fingerprint, .size = c->layout.total};
     memcpy(saved.magic, MAGIC, sizeof saved.magic);
-    saved.checksum =
-        fingerprint_bytes(fingerprint_word(VERSION, c->fingerprint), c->state, c->layout.total);
+    saved.checksum = fingerprint_bytes(fingerprint_word(saved.version, c->fingerprint), c->state,
+                                       c->layout.total);
     memcpy(bytes, &saved, sizeof saved);
     memcpy((unsigned char *)bytes + sizeof saved, c->state, c->layout.total);
 }
@@ -756,11 +766,12 @@ enum err chain_saved_check(const void *bytes, size_t size, struct err_info *info
     memcpy(&saved, bytes, sizeof saved);
     if (memcmp(saved.magic, MAGIC, sizeof saved.magic) != 0)
         return err_set(info, ERR_CORRUPT, "saved chain: these bytes are no chain");
-    if (saved.version != VERSION)
-        return err_set(info, ERR_CORRUPT, "saved chain: version %" PRIu64 ", this program reads %d",
-                       saved.version, VERSION);
+    if (saved.version < VERSION || saved.version > VERSION_FADING)
+        return err_set(info, ERR_CORRUPT,
+                       "saved chain: version %" PRIu64 ", this program reads %d to %d",
+                       saved.version, VERSION, VERSION_FADING);
     if (saved.size != size - sizeof saved ||
-        saved.checksum != fingerprint_bytes(fingerprint_word(VERSION, saved.fingerprint),
+        saved.checksum != fingerprint_bytes(fingerprint_word(saved.version, saved.fingerprint),
                                             (const unsigned char *)bytes + sizeof saved,
                                             size - sizeof saved))
         return err_set(info, ERR_CORRUPT, "saved chain: damaged (length or checksum)");

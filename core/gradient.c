@@ -92,7 +92,7 @@ static size_t sparse_bytes(const struct model *m)
 size_t gradient_batch_bytes(const struct model *model, size_t n, bool replacement)
 {
     return row_count(model, n) * sizeof(uint32_t) + (draws_ahead(model, n) ? ahead_bytes(n) : 0) +
-           sparse_bytes(model) + minibatch_bytes(model->N, n, replacement);
+           sparse_bytes(model) + sizeof(struct rest) + minibatch_bytes(model->N, n, replacement);
 }
 
 enum err gradient_init(struct gradient *gs, const struct model *model, size_t n, bool replacement,

@@ -38,7 +38,8 @@ struct gradient {
                           * of a word (rng_normal_of_two), and the next must take the second */
     double *sum, *sumsq; /* scratch: padded(d), and twice that for artificial noise */
     double *sparse;      /* models with grad_touch: sum, sumsq and the bits that say where they are
-                          * not zero; all zero between estimates */
+                          * not zero; all zero between estimates, but for one
+                          * that was not taken to its end */
     void *work;
     struct rest *rest; /* with `sparse`: what of an estimate is still to be taken, part by part */
 };

@@ -19,9 +19,9 @@ static inline void vr_store_unaligned(double *p, vr x)
 
 #define PRIOR_REGISTERS 5
 
-/* Of `times` periods from entry i on those registers that begin at p of the period. Entries that
- * lie a period apart belong to the same column; every one of the period has sums of its own, which
- * stay in registers meanwhile. */
+/* Registers of numbers from p of the period on, which entry i and those after it belong to, `times`
+ * periods long. Entries that lie a period apart belong to the same column; every number of the
+ * period has sums of its own, which stay in registers meanwhile. */
 INLINE void prior_columns(const struct factor_prior *f, size_t i, size_t p, size_t many,
                           size_t times)
 {
@@ -32,7 +32,7 @@ INLINE void prior_columns(const struct factor_prior *f, size_t i, size_t p, size
         sum[k] = vr_load_unaligned(f->sum + p + k * WIDTH);
         squares[k] = vr_load_unaligned(f->squares + p + k * WIDTH);
     }
-    for (i += p; times > 0; i += f->period, times--)
+    for (; times > 0; i += f->period, times--)
         for (size_t k = 0; k < many; k++) {
             vr deviation = vr_load_unaligned(f->z + i + k * WIDTH) - mu[k];
             vr_store_unaligned(f->g + i + k * WIDTH, lambda[k] * deviation);
@@ -45,35 +45,38 @@ INLINE void prior_columns(const struct factor_prior *f, size_t i, size_t p, size
     }
 }
 
-/* Of the period that begins at entry i the numbers from..to. */
-INLINE void prior_piece(const struct factor_prior *f, size_t i, size_t from, size_t to)
+/* The entries i to `end`, within a period, the first of which belongs to p. */
+INLINE void prior_piece(const struct factor_prior *f, size_t i, size_t end, size_t p)
 {
-    for (; from + WIDTH <= to; from += WIDTH)
-        prior_columns(f, i, from, 1, 1);
-    for (; from < to; from++) {
-        double deviation = f->z[i + from] - f->mu[from];
-        f->g[i + from] = -f->lambda[from] * deviation;
-        f->sum[from] += deviation;
-        f->squares[from] += deviation * deviation;
+    for (; i + WIDTH <= end; i += WIDTH, p += WIDTH)
+        prior_columns(f, i, p, 1, 1);
+    for (; i < end; i++, p++) {
+        double deviation = f->z[i] - f->mu[p];
+        f->g[i] = -f->lambda[p] * deviation;
+        f->sum[p] += deviation;
+        f->squares[p] += deviation * deviation;
     }
+}
+
+INLINE void prior_periods(const struct factor_prior *f, size_t i, size_t times)
+{
+    size_t k = 0;
+    for (; k + PRIOR_REGISTERS * WIDTH <= f->period; k += PRIOR_REGISTERS * WIDTH)
+        prior_columns(f, i + k, k, PRIOR_REGISTERS, times);
+    for (; k < f->period; k += WIDTH)
+        prior_columns(f, i + k, k, 1, times);
 }
 
 static void factor_prior_(const struct factor_prior *prior)
 {
-    struct factor_prior f = *prior;
-    size_t period = f.period, end = f.phase + f.n, first = f.phase > 0 ? period : 0, k = 0;
-    f.z -= f.phase; /* as if it began with a period */
-    f.g -= f.phase;
-    if (first > 0)
-        prior_piece(&f, 0, f.phase, end < period ? end : period);
-    if (end <= first)
-        return;
-    size_t whole = (end - first) / period, last = first + whole * period;
-    for (; k + PRIOR_REGISTERS * WIDTH <= period; k += PRIOR_REGISTERS * WIDTH)
-        prior_columns(&f, first, k, PRIOR_REGISTERS, whole);
-    for (; k < period; k += WIDTH)
-        prior_columns(&f, first, k, 1, whole);
-    prior_piece(&f, last, 0, end - last);
+    const struct factor_prior f = *prior;
+    size_t first = f.phase > 0 ? f.period - f.phase : 0; /* where a period begins */
+    first = first < f.n ? first : f.n;
+    size_t whole = (f.n - first) / f.period, last = first + whole * f.period;
+    prior_piece(&f, 0, first, f.phase);
+    if (whole > 0)
+        prior_periods(&f, first, whole);
+    prior_piece(&f, last, f.n, 0);
 }
 
 /* One register of a row; `end` marks those lanes of its last register that belong to it. What lies

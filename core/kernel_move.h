@@ -277,8 +277,6 @@ static inline void smooth_at(const struct running_tau *r, size_t i, vr tau)
     vr_store(r->memory + i, vr_fused(vr_set(r->beta), tau - m, m));
 }
 
-/* Of tens of thousands of coordinates the roots would be half of the work. A move feels seven
- * digits of them, and no noise beyond 1e-19 and 1e19. */
 static inline void add_at(const struct running_tau *r, size_t i, vr tau)
 {
     vr_store(r->memory + i, vr_fused(vr_set(r->beta), tau, vr_load(r->memory + i)));
@@ -300,7 +298,7 @@ INLINE void estimate_at(const struct batch_sums *b, double unbiased, size_t i, d
     if (tau == NULL && running == NULL)
         return;
     vr variance = vr_fused(s * -b->share, s, vr_load(b->sumsq + i)) * unbiased;
-    if (b->touched != NULL && running != NULL)
+    if (b->touched != NULL && running != NULL) /* a move feels seven digits of a root */
         add_at(running, i, b->tau_scale * vr_sqrt_single(vr_between(variance, FLT_MIN, FLT_MAX)));
     if (b->touched != NULL && tau == NULL)
         return;

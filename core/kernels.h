@@ -106,7 +106,8 @@ struct batch_sums {
 };
 
 /* A running estimate of tau, m <- (1-beta) m + beta tau in `memory`. Of sums that say what they
- * have touched: m <- m + beta tau, right to 1e-7, so that the rest stays as it is. */
+ * have touched: m <- m + beta tau, so that the rest stays as it is; of sds from 1e-19 to 1e19 per
+ * term right to 1e-7, of others the nearest of these. */
 struct running_tau {
     double *memory;
     double beta;

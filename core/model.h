@@ -91,9 +91,10 @@ struct model_type {
      * added to are set. NULL: there is none. */
     void (*grad_touch)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
                        double *sum, double *sumsq, uint64_t *touched, void *work);
-    /* grad_fixed for the coordinates from..to only, at g[0] and on: called for all of them in
-     * order, MODEL_PART at a time, with the same `work`, while theta[0..from) is no longer what it
-     * was. The same bits. NULL: all at once. */
+    /* For such models, without artificial noise: grad_fixed for the coordinates from..to only, at
+     * g[0] and on, padding behind d included. The same bits. Called in order, MODEL_PART at a time,
+     * with the same `work`, while theta[0..from) may no longer be what it was; not always to the
+     * end. NULL: all at once. */
     void (*grad_part)(const struct model *m, const double *theta, size_t from, size_t to, double *g,
                       void *work);
     /* The same as grad_batch for the differences between the gradients of the terms at theta and at

@@ -43,15 +43,20 @@ void sampler_estimate(struct sampler_step *s)
                                    s->want_tau ? s->tau : NULL, NULL);
 }
 
+/* What is less than FADED is gone when the factor is FAINT: products of the two, and their squares,
+ * are never subnormal. */
+#define FAINT 0x1p-200
+#define FADED 0x1p-300
+
 /* Where batches touch few of many coordinates the average is `scale` times what is kept of it, and
  * all of it fades with that one number: nothing is to be done for coordinates that no row speaks
  * of. Returns what beta is to be. */
 static double fade(double *memory, size_t d, double *scale, double beta)
 {
     *scale = (*scale > 0.0 ? *scale : 1.0) * (1.0 - beta); /* memory is zero at the start */
-    if (*scale < 0x1p-200) {
-        for (size_t j = 0; j < d; j++)
-            memory[j] *= *scale;
+    if (*scale < FAINT) {
+        for (size_t j = 0; j < padded(d); j++)
+            memory[j] = memory[j] * *scale > FADED ? memory[j] * *scale : 0.0;
         *scale = 1.0;
     }
     return beta / *scale;

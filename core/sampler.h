@@ -98,13 +98,15 @@ const double *sampler_sigma(const struct sampler_step *s, size_t at);
 /* Helpers for writing a step. The first index of a NaN or infinity, or SIZE_MAX. */
 size_t sampler_first_not_finite(const double *x, size_t n);
 
-/* The estimate of this iteration, and tau in s->tau where it is wanted. */
+/* The estimate of this iteration, which sampler_gradient gives, and tau in s->tau where it is
+ * wanted.
+ */
 void sampler_estimate(struct sampler_step *s);
-/* That of the block from `at` on. Blocks are asked for in order, before they move. */
+/* The estimate for the block from `at` on. Blocks are asked for in order, before they move. */
 const double *sampler_gradient(struct sampler_step *s, size_t at);
-/* sampler_estimate with a running estimate of tau, m <- (1-beta) m + beta tau in s->memory, which
- * has sampler_smooth_memory(d) doubles for it. Returns 1/(1-(1-beta)^t): so many times m it is
- * unbiased from the first value on. */
+/* sampler_estimate with a running estimate of tau, m <- (1-beta) m + beta tau. s->memory has
+ * sampler_smooth_memory(d) doubles for it, the first d of which times the returned factor are
+ * m/(1-(1-beta)^t): unbiased from the first value on. */
 double sampler_estimate_tau(struct sampler_step *s, double beta);
 size_t sampler_smooth_memory(size_t d);
 

@@ -441,6 +441,14 @@ Test(kernel_factor, the_fixed_part_of_many_coordinates_is_that_of_the_definition
     }
 }
 
+/* As programs that knew no common factor left it. */
+static void make_older(double *memory, size_t p)
+{
+    for (size_t j = 0; j < p; j++)
+        memory[j] *= memory[p + 1];
+    memory[p + 1] = 0.0;
+}
+
 /* The noise as the moves see it is the average of what it was, seen or not seen, for any weight and
  * for longer than the common factor of all of it lasts. */
 Test(kernel_factor, the_running_noise_of_sparse_batches_is_the_average)
@@ -474,6 +482,10 @@ Test(kernel_factor, the_running_noise_of_sparse_batches_is_the_average)
         other.rng = again;
         other.want_tau = false;
         for (uint64_t t = 0; t < 300; t++) {
+            if (t == 20) {
+                make_older(memory, p);
+                make_older(unseen, p);
+            }
             step.t = other.t = t;
             double factor = sampler_estimate_tau(&step, beta);
             cr_assert_eq(sampler_estimate_tau(&other, beta), factor);

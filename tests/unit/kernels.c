@@ -11,7 +11,8 @@
 #include <string.h>
 
 #define LONGEST 70
-#define ROOM    (LONGEST + 2 * PAD)
+#define FAR     600 /* of loops that go on in blocks */
+#define ROOM    (FAR + 2 * PAD)
 #define GUARD   -9.75e77 /* behind the padding: must survive */
 
 /* ---- arrays of values ---- */
@@ -111,6 +112,15 @@ static void sweep(checker *check)
         for (size_t n = 0; n <= LONGEST; n++)
             for (int flavour = 0; flavour < FLAVOURS; flavour++)
                 check(*k, base, n, (enum flavour)flavour);
+}
+
+static void sweep_far(checker *check)
+{
+    static const size_t lengths[] = {127, 128, 129, 200, 511, 512, 513, FAR};
+    for (const struct kernels *const *k = kernels_available(); *k != NULL; k++)
+        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+            for (int flavour = 0; flavour < FLAVOURS; flavour++)
+                check(*k, truth(), lengths[i], (enum flavour)flavour);
 }
 
 /* ---- the choice ---- */
@@ -369,6 +379,7 @@ static void check_lattice(const struct kernels *k, const struct kernels *base, s
 Test(kernels, moves_are_the_same_everywhere)
 {
     sweep(check_barker);
+    sweep_far(check_barker);
     sweep(check_langevin);
     sweep(check_lattice);
 }
@@ -450,12 +461,15 @@ static void check_running(const struct kernels *k, const struct kernels *base, s
     }
 }
 
+enum { WORDS = FAR / LANES / 64 + 1 };
+
 static void expect_added(const struct array *memory, const struct array *before,
-                         const struct array *tau, uint64_t touched, size_t n, const char *isa)
+                         const struct array *tau, const uint64_t touched[WORDS], size_t n,
+                         const char *isa)
 {
     for (size_t i = 0; i < n; i++) {
         double sd = fmin(fmax(tau->v[i] / 2.385, sqrt(FLT_MIN)), sqrt(FLT_MAX));
-        bool there = touched >> i / LANES & 1;
+        bool there = touched[i / LANES / 64] >> i / LANES % 64 & 1;
         double want = before->v[i] + (there ? 0.107 * 2.385 * sd : 0.0);
         cr_assert(fabs(memory->v[i] - want) <= (there ? 2e-7 * want : 0.0),
                   "%s: memory %zu is %g, not %g", isa, i, memory->v[i], want);
@@ -470,11 +484,12 @@ static void check_touched(const struct kernels *k, const struct kernels *base, s
     struct array sum = array_of(flavour, 1, n), sumsq = positive(flavour, 2, n);
     const struct array none = {0}, before = positive(ORDINARY, 5, n);
     struct batch_sums sums = {sum.v, sumsq.v, 100.07, 2.385, 34.0, 1.0 / 34.0, n, NULL};
-    uint64_t touched = 0, bits;
+    const uint64_t nothing[WORDS] = {0};
+    uint64_t touched[WORDS] = {0}, bits[WORDS];
     for (size_t i = 0; i < n; i++) {
         size_t eight = i / LANES;
         bool there = eight % 3 != 1;
-        touched |= (uint64_t)there << eight;
+        touched[eight / 64] |= (uint64_t)there << eight % 64;
         sum.v[i] = there ? sum.v[i] : 0.0;
         sumsq.v[i] = there && i % LANES != 3 ? sumsq.v[i] : 0.0;
     }
@@ -484,9 +499,9 @@ static void check_touched(const struct kernels *k, const struct kernels *base, s
         struct array want_g = g, want_tau = tau, spare = g, size_g = g, size_tau = tau;
         for (size_t i = 0; i < n; i++) /* what is not touched keeps the sign of a zero */
             g.v[i] = want_g.v[i] += 0.0;
-        bits = touched;
+        memcpy(bits, touched, sizeof bits);
         k->estimate(
-            &(struct batch_sums){said.v, said_squares.v, 100.07, 2.385, 34.0, 1.0 / 34.0, n, &bits},
+            &(struct batch_sums){said.v, said_squares.v, 100.07, 2.385, 34.0, 1.0 / 34.0, n, bits},
             g.v, what & 1 ? tau.v : NULL, what & 2 ? &(struct running_tau){memory.v, 0.107} : NULL);
         k->estimate(&sums, want_g.v, want_tau.v, NULL);
         expect_same(&g, &want_g, n, k->isa, "touched: g");
@@ -494,13 +509,13 @@ static void check_touched(const struct kernels *k, const struct kernels *base, s
             expect_same(&tau, &want_tau, n, k->isa, "touched: tau");
         expect_same(&said, &none, n, k->isa, "touched: sums");
         expect_same(&said_squares, &none, n, k->isa, "touched: squares");
-        cr_expect_eq(bits, 0, "%s: bits are left", k->isa);
-        expect_added(&memory, &before, &want_tau, what & 2 ? touched : 0, n, k->isa);
+        cr_expect_arr_eq(bits, nothing, sizeof bits, "%s: bits are left", k->isa);
+        expect_added(&memory, &before, &want_tau, what & 2 ? touched : nothing, n, k->isa);
         said = sum;
         said_squares = sumsq;
-        bits = touched;
+        memcpy(bits, touched, sizeof bits);
         base->estimate(
-            &(struct batch_sums){said.v, said_squares.v, 100.07, 2.385, 34.0, 1.0 / 34.0, n, &bits},
+            &(struct batch_sums){said.v, said_squares.v, 100.07, 2.385, 34.0, 1.0 / 34.0, n, bits},
             spare.v, NULL, &(struct running_tau){want_memory.v, 0.107});
         estimate_sizes(&sums, &size_g, &size_tau);
         settle(k, PRECISION_SINGLE, &memory, &want_memory, &size_tau, n);
@@ -558,6 +573,8 @@ Test(kernels, sums_and_curves_are_the_same_everywhere)
     sweep(check_estimate);
     sweep(check_running);
     sweep(check_touched);
+    sweep_far(check_running);
+    sweep_far(check_touched);
     sweep(check_logistic);
     sweep(check_bernoulli_log);
     sweep(check_dot);

@@ -103,14 +103,18 @@ export default {
     for (let i = 0; i < 100; i++) range = z.zoomed(range, 0.3, 0.5, [0, 1e6]);
     assert.ok(Math.abs(range[1] - range[0] - 10) < 1e-6, String(range));
   },
-  "what is drawn has a width and lies where something is, whatever the range": () => {
-    near(z.drawn([20, 40], [0, 100]), [20, 40]);
-    near(z.drawn([-20, 200], [0, 100]), [0, 100]);
-    near(z.drawn([50, 50], [0, 100]), [50 - 0.0005, 50 + 0.0005]);
-    near(z.drawn([0, 0], [0, 100]), [0, 0.001]);
-    near(z.drawn([1e20, 1e20], [0, 100]), [99.999, 100]);
-    near(z.drawn([1e9, 1e9], [1e9, 1e9 + 1]), [1e9, 1e9 + 1e-3]);
-    near(z.drawn([10, 10], [0.01, 10000], true).map(Math.log10), [1 - 3e-5, 1 + 3e-5]);
+  "what is drawn has a width that labels can tell, and stays where it is": () => {
+    near(z.drawn([20, 40]), [20, 40]);
+    near(z.drawn([1e9, 1e9]), [1e9 - 5e-4, 1e9 + 5e-4]);
+    const [from, to] = z.drawn([125508.3, 125508.3 + 1.5e-11]);
+    assert.ok(to - from > 1e-7 && from < 125508.3 && to > 125508.3, `${from} to ${to}`);
+  },
+  "a range that the axis cannot have is none": () => {
+    near(z.possible([20, 40]), [20, 40]);
+    near(z.possible([-1, 40]), [-1, 40]);
+    near(z.possible([20, 40], true), [20, 40]);
+    for (const range of [null, [NaN, NaN], [Infinity, Infinity], [0, Infinity], [9, 3]]) assert.equal(z.possible(range), null, String(range));
+    for (const range of [[-1, 40], [0, 40]]) assert.equal(z.possible(range, true), null, String(range));
   },
   "moving stops at the ends": () => {
     near(z.panned([20, 40], 0.5, [0, 100]), [30, 50]);

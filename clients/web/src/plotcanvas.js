@@ -4,7 +4,7 @@ import uPlot from "uplot";
 import { painterOf } from "./paint.js";
 import { aligned, endsOf, extentOf, ordered, sameSeries, sampled } from "./plotdata.js";
 import { colours, isLine, makeOptions } from "./plotdraw.js";
-import { drawn, panned, wheeled, zoomed } from "./zoom.js";
+import { drawn, panned, possible, wheeled, zoomed } from "./zoom.js";
 
 const MANY = 3000; // points of all series together
 
@@ -48,10 +48,13 @@ export class PlotCanvas {
     return extentOf(endsOf(this.#parts), xPad, logX);
   }
 
+  get #range() {
+    return possible(this.view.range, this.options.current.logX);
+  }
+
   get #sight() {
-    const { range } = this.view, extent = this.#extent;
-    if (!extent) return [-Infinity, Infinity];
-    return range ? drawn(range, extent, this.options.current.logX) : extent;
+    const range = this.#range;
+    return range ? drawn(range) : this.#extent ?? [-Infinity, Infinity];
   }
 
   #resized(width) {
@@ -104,7 +107,7 @@ export class PlotCanvas {
   #wheel(event) {
     if (!this.#extent) return;
     const at = (event.clientX - this.u.rect.left) / this.u.rect.width;
-    const range = wheeled(event, this.view.range, at, this.#extent, this.options.current.logX);
+    const range = wheeled(event, this.#range, at, this.#extent, this.options.current.logX);
     if (range === undefined) return;
     event.preventDefault();
     this.view.move(range);
@@ -113,7 +116,7 @@ export class PlotCanvas {
   // + and - zoom around the middle, arrows move what is zoomed, 0 shows all again.
   key(event) {
     if (!this.u || !this.#extent || event.ctrlKey || event.altKey || event.metaKey) return;
-    const { range } = this.view, log = this.options.current.logX;
+    const range = this.#range, log = this.options.current.logX;
     const zoom = (factor) => zoomed(range, 0.5, factor, this.#extent, log);
     const pan = (share) => (range ? panned(range, share, this.#extent, log) : undefined);
     const next = { "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), ArrowLeft: () => pan(-0.2), ArrowRight: () => pan(0.2), 0: () => null }[event.key]?.();

@@ -102,7 +102,7 @@ function within(from, width, [min, max], back) {
   return [back(start), back(start + width)];
 }
 
-// The range `factor` times as wide, as far as there is more to see, with what is at `at` staying there.
+// The range `factor` times as wide, with what is at `at` staying there.
 export function zoomed(range, at, factor, extent, log = false) {
   const [there, back] = scaled(log);
   const [min, max] = extent.map(there), [from, to] = (range ?? extent).map(there);
@@ -110,8 +110,14 @@ export function zoomed(range, at, factor, extent, log = false) {
   return within(from + at * (to - from - width), width, [min, max], back);
 }
 
-// What is drawn of a range, whoever it comes from: a hand drags as finely as it likes, an address says anything.
-export const drawn = (range, extent, log = false) => zoomed(range, 0.5, 1, extent, log) ?? extent;
+// A range that an axis can have, or null: it may have become logarithmic since.
+export const possible = (range, log = false) => (range?.every(Number.isFinite) && range[0] <= range[1] && (!log || range[0] > 0) ? range : null);
+
+// What is drawn of it. A hand drags as finely as it likes; labels do not follow.
+export function drawn([from, to]) {
+  const room = Math.max(0, hairWidth(from, to) - (to - from)) / 2;
+  return [from - room, to + room];
+}
 
 // The range moved by a share of its width.
 export function panned(range, share, extent, log = false) {

@@ -18,7 +18,7 @@ const HEIGHT = 190;
 // "1200-3400" in the address <-> [1200, 3400]
 function readZoom(text) {
   const range = /^\d+-\d+$/.test(text) ? text.split("-").map(Number) : null;
-  return range?.[0] <= range?.[1] ? range : null;
+  return range?.every(Number.isSafeInteger) && range[0] < range[1] ? range : null;
 }
 
 export function mixingNote(row) {
