@@ -128,10 +128,6 @@ static inline __attribute__((always_inline)) void barker_odds(const struct barke
     }
 }
 
-/* In two stages: from a gradient to a position it is a hundred cycles, too long for processors to
- * overlap many of them. */
-#define BARKER_STAGE 128
-
 /* `many` registers of coordinates from i on jump. */
 INLINE void barker_jumps(const struct barker_move *m, enum barker_rule rule, bool gaussian,
                          size_t i, const float *odds, size_t many, vfi *bad)
@@ -152,6 +148,10 @@ INLINE void barker_jumps(const struct barker_move *m, enum barker_rule rule, boo
         jump_by(m->theta, m->sigma, turned(jump, up[k]), i + k * FLOATS);
     }
 }
+
+/* In two stages: from a gradient to a position it is a hundred cycles, too long for processors to
+ * overlap many of them. */
+#define BARKER_STAGE 128
 
 static inline __attribute__((always_inline)) size_t
 barker_loop(const struct barker_move *m, enum barker_rule rule, bool gaussian)
@@ -289,24 +289,44 @@ static void smooth_(const struct running_tau *running, const double *tau, size_t
         smooth_at(&r, i, vr_load(tau + i));
 }
 
-/* In one pass: the square roots take so long that the rest comes for nothing. */
-INLINE void estimate_at(const struct batch_sums *b, double unbiased, size_t i, double *g,
-                        double *tau, const struct running_tau *running)
+/* g there; gives the sum. */
+INLINE vr gradient_at(const struct batch_sums *b, size_t i, double *g)
 {
     vr s = vr_load(b->sum + i);
     vr_store(g + i, vr_fused(vr_set(b->scale), s, vr_load(g + i)));
-    if (tau == NULL && running == NULL)
-        return;
-    vr variance = vr_fused(s * -b->share, s, vr_load(b->sumsq + i)) * unbiased;
-    if (b->touched != NULL && running != NULL) /* a move feels seven digits of a root */
-        add_at(running, i, b->tau_scale * vr_sqrt_single(vr_between(variance, FLT_MIN, FLT_MAX)));
-    if (b->touched != NULL && tau == NULL)
-        return;
-    vr sd = b->tau_scale * vr_sqrt(usable_variance(variance));
+    return s;
+}
+
+INLINE vr variance_at(const struct batch_sums *b, double unbiased, size_t i, vr s)
+{
+    return vr_fused(s * -b->share, s, vr_load(b->sumsq + i)) * unbiased;
+}
+
+/* In one pass: the square roots take so long that the rest comes for nothing. */
+INLINE void estimate_all(const struct batch_sums *b, double unbiased, double *g, double *tau,
+                         const struct running_tau *running)
+{
+    for (size_t i = 0; i < b->n; i += WIDTH) {
+        vr s = gradient_at(b, i, g);
+        if (tau == NULL && running == NULL)
+            continue;
+        vr sd = b->tau_scale * vr_sqrt(usable_variance(variance_at(b, unbiased, i, s)));
+        if (tau != NULL)
+            vr_store(tau + i, sd);
+        if (running != NULL)
+            smooth_at(running, i, sd);
+    }
+}
+
+/* Of the sums that a batch has touched. A move feels seven digits of a root. */
+INLINE void touched_at(const struct batch_sums *b, double unbiased, size_t i, double *g,
+                       double *tau, const struct running_tau *running)
+{
+    vr variance = variance_at(b, unbiased, i, gradient_at(b, i, g));
     if (tau != NULL)
-        vr_store(tau + i, sd);
-    if (b->touched == NULL && running != NULL)
-        smooth_at(running, i, sd);
+        vr_store(tau + i, b->tau_scale * vr_sqrt(usable_variance(variance)));
+    if (running != NULL)
+        add_at(running, i, b->tau_scale * vr_sqrt_single(vr_between(variance, FLT_MIN, FLT_MAX)));
 }
 
 INLINE void estimate_touched(const struct batch_sums *b, double unbiased, double *g, double *tau,
@@ -320,7 +340,7 @@ INLINE void estimate_touched(const struct batch_sums *b, double unbiased, double
         for (; bits != 0; bits &= bits - 1) {
             size_t i = at + LANES * (size_t)__builtin_ctzll(bits);
             for (size_t k = 0; k < PARTS; k++, i += WIDTH) {
-                estimate_at(b, unbiased, i, g, tau, running);
+                touched_at(b, unbiased, i, g, tau, running);
                 vr_store(b->sum + i, vr_set(0.0));
                 vr_store(b->sumsq + i, vr_set(0.0));
             }
@@ -335,12 +355,10 @@ static void estimate_(const struct batch_sums *sums, double *g, double *tau,
     const struct running_tau copy = running != NULL ? *running : (struct running_tau){0};
     const struct running_tau *r = running != NULL ? &copy : NULL;
     double unbiased = 1.0 / (b.count - 1.0);
-    if (b.touched != NULL) {
+    if (b.touched != NULL)
         estimate_touched(&b, unbiased, g, tau, r);
-        return;
-    }
-    for (size_t i = 0; i < b.n; i += WIDTH)
-        estimate_at(&b, unbiased, i, g, tau, r);
+    else
+        estimate_all(&b, unbiased, g, tau, r);
 }
 
 static void pull_(double *g, const double *theta, double precision, size_t n)

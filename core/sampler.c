@@ -48,12 +48,18 @@ void sampler_estimate(struct sampler_step *s)
 #define FAINT 0x1p-200
 #define FADED 0x1p-300
 
+/* Zero at the start, and where an older program has left it so. */
+static double scale_of(double kept)
+{
+    return kept > 0.0 ? kept : 1.0;
+}
+
 /* Where batches touch few of many coordinates the average is `scale` times what is kept of it, and
  * all of it fades with that one number: nothing is to be done for coordinates that no row speaks
  * of. Returns what beta is to be. */
 static double fade(double *memory, size_t d, double *scale, double beta)
 {
-    *scale = (*scale > 0.0 ? *scale : 1.0) * (1.0 - beta); /* memory is zero at the start */
+    *scale = scale_of(*scale) * (1.0 - beta);
     if (*scale < FAINT) {
         for (size_t j = 0; j < padded(d); j++)
             memory[j] = memory[j] * *scale > FADED ? memory[j] * *scale : 0.0;
@@ -75,7 +81,7 @@ double sampler_estimate_tau(struct sampler_step *s, double beta)
     }
     s->in_parts = gradient_running(s->source, s->theta, s->t, s->rng, s->g,
                                    s->want_tau ? s->tau : NULL, &running);
-    return (*scale > 0.0 ? *scale : 1.0) / *weight;
+    return scale_of(*scale) / *weight;
 }
 
 const double *sampler_gradient(struct sampler_step *s, size_t at)

@@ -2,7 +2,7 @@
 #include "core/chain.h"
 #include "core/fingerprint.h"
 #include "core/kernels.h"
-#include "models/models.h"
+#include "tests/support/ratings.h"
 #include "tests/support/toy.h"
 
 #include <assert.h>
@@ -11,31 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { USERS = 60, ITEMS = 50, RATINGS = 700, RANK = 21, BATCH = 30, UNRATED = ITEMS - 1 };
+enum { USERS = 60, ITEMS = 50, RANK = 21, BATCH = 30, UNRATED = ITEMS - 1 };
 
 /* 2394 coordinates, in three parts. The last item has no rating. */
 static struct model *make_model(void)
 {
-    static uint32_t user[RATINGS], item[RATINGS];
-    static double y[RATINGS];
-    static struct dataset data;
-    double params[PARAM_MAX];
-    struct model *m;
-    for (uint32_t i = 0; i < RATINGS; i++) {
-        user[i] = i * 7 % USERS;
-        item[i] = i * 11 % UNRATED;
-        y[i] = 3.0 + sin(i);
-    }
-    data = (struct dataset){.kind = DATA_TRIPLETS,
-                            .N = RATINGS,
-                            .user = user,
-                            .item = item,
-                            .y = y,
-                            .users = USERS,
-                            .items = ITEMS};
-    param_defaults(model_matrix_factorization.params, params);
-    params[param_find(model_matrix_factorization.params, "rank")] = RANK;
-    cr_assert_eq(model_matrix_factorization.init(&m, params, &data, NULL, NULL), ERR_OK);
+    struct model *m = ratings_model(USERS, ITEMS, UNRATED, RANK);
     cr_assert_gt(m->d, 2 * MODEL_PART);
     return m;
 }

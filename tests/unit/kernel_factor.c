@@ -5,6 +5,7 @@
 #include "core/sampler.h"
 #include "models/models.h"
 #include "tests/conformance/fixture.h"
+#include "tests/support/ratings.h"
 #include "tests/support/truth.h"
 
 #include <criterion/criterion.h>
@@ -282,7 +283,7 @@ Test(kernel_factor, a_batch_says_which_coordinates_it_touches)
         }
 }
 
-enum { MANY = 900, N_BATCH = 40, A0 = 1, B0 = 5 };
+enum { N_BATCH = 40, A0 = 1, B0 = 5 };
 
 /* Of 6384 coordinates, in 13 words of bits and seven parts, and of 3600, whose hyperparameters lie
  * in several parts. */
@@ -302,25 +303,7 @@ struct sparse {
 
 static void sparse_make(struct sparse *s, struct shape shape)
 {
-    static uint32_t user[MANY], item[MANY];
-    static double y[MANY];
-    static struct dataset data;
-    double params[PARAM_MAX];
-    for (uint32_t i = 0; i < MANY; i++) {
-        user[i] = i * 7 % shape.users;
-        item[i] = i * 11 % shape.items;
-        y[i] = 3.0 + value(i);
-    }
-    data = (struct dataset){.kind = DATA_TRIPLETS,
-                            .N = MANY,
-                            .user = user,
-                            .item = item,
-                            .y = y,
-                            .users = shape.users,
-                            .items = shape.items};
-    param_defaults(model_matrix_factorization.params, params);
-    params[param_find(model_matrix_factorization.params, "rank")] = (double)shape.rank;
-    cr_assert_eq(model_matrix_factorization.init(&s->model, params, &data, NULL, NULL), ERR_OK);
+    s->model = ratings_model(shape.users, shape.items, shape.items, shape.rank);
     s->d = s->model->d;
     double **arrays[] = {&s->theta, &s->g, &s->tau, &s->want_g, &s->want_tau};
     for (size_t k = 0; k < sizeof arrays / sizeof *arrays; k++)
