@@ -2,6 +2,7 @@
 #include "core/gradient.h"
 #include "core/kernels.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,8 @@ struct ahead {
     size_t used, count;
     struct rng state[]; /* count + 1 */
 };
+
+static_assert(MODEL_PART % (64 * LANES) == 0, "parts begin with a word of bits");
 
 /* An estimate whose rows have been looked at: `left` coordinates, the last ones, are to be taken.
  */
