@@ -6,10 +6,12 @@
 
 #include <criterion/criterion.h>
 #include <ftw.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 struct store_test {
@@ -48,6 +50,16 @@ static inline void store_test_reopen(struct store_test *t)
 {
     store_close(t->store);
     store_test_open(t);
+}
+
+/* A full disk: no file may grow beyond this. */
+static inline void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = bytes;
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
 static inline int store_test_remove(const char *path, const struct stat *st, int type,

@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 static struct store_test t;
@@ -1093,15 +1092,6 @@ Test(jobfile, a_shortened_tile_is_noticed)
 }
 
 /* ---- a full disk ---- */
-
-static void limit_files(rlim_t bytes)
-{
-    signal(SIGXFSZ, SIG_IGN);
-    struct rlimit limit;
-    getrlimit(RLIMIT_FSIZE, &limit);
-    limit.rlim_cur = bytes;
-    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-}
 
 Test(jobfile, a_full_disk_refuses_the_slice_and_keeps_what_is_there)
 {

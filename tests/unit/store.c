@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -982,15 +981,6 @@ Test(store, what_waits_is_one_commit_and_who_fails_fails_alone)
         job_row_release(&row);
     }
     cr_expect_eq(store_test_sql(&t, "barkerd.db", "SELECT count(*) FROM purge"), 0);
-}
-
-static void limit_files(rlim_t bytes)
-{
-    struct rlimit limit;
-    signal(SIGXFSZ, SIG_IGN);
-    getrlimit(RLIMIT_FSIZE, &limit);
-    limit.rlim_cur = bytes;
-    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
 static void no_room(void)

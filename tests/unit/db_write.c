@@ -1,0 +1,242 @@
+/* Writers write to the log in large pieces: nobody else can tell, but by how often they write. */
+#include "tests/support/store.h"
+
+#include "server/query.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/syscall.h>
+
+#define MIB ((size_t)1 << 20)
+
+/* ---- a disk with moods: this pwrite comes before the C library's ---- */
+
+static struct {
+    size_t calls, most; /* so many bytes in a call */
+    size_t fails_from, fails_to;
+    bool interrupts;
+} disk = {.most = SIZE_MAX, .fails_from = SIZE_MAX};
+
+ssize_t pwrite(int fd, const void *bytes, size_t count, off_t at)
+{
+    size_t call = disk.calls++;
+    bool interrupted = disk.interrupts && call % 3 == 1;
+    if (interrupted || (call >= disk.fails_from && call < disk.fails_to)) {
+        errno = interrupted ? EINTR : ENOSPC;
+        return -1;
+    }
+    return syscall(SYS_pwrite64, fd, bytes, count < disk.most ? count : disk.most, at);
+}
+
+static void disk_fails(size_t from, size_t calls)
+{
+    disk.calls = 0;
+    disk.fails_from = from;
+    disk.fails_to = from + calls;
+}
+
+static void disk_recovers(void)
+{
+    disk.fails_from = SIZE_MAX;
+}
+
+/* ---- a file with rows of which everybody knows what they are ---- */
+
+static struct {
+    char directory[64], path[100];
+    struct db *writer, *reader;
+    struct err_info info;
+} t;
+
+static struct db *open_as(enum db_role role, bool create)
+{
+    struct db *db = NULL;
+    struct db_options options = {
+        .path = t.path, .label = "test", .role = role, .create = create, .pages = DB_PAGES_16K};
+    expect_ok(db_open(&db, &options, &t.info), &t.info);
+    return db;
+}
+
+static void setup(void)
+{
+    snprintf(t.directory, sizeof t.directory, "/tmp/barker-write-XXXXXX");
+    cr_assert_not_null(mkdtemp(t.directory));
+    snprintf(t.path, sizeof t.path, "%s/a.db", t.directory);
+    t.writer = open_as(DB_WRITER, true);
+    struct query q;
+    query_open(&q, t.writer, "CREATE TABLE row(id INTEGER PRIMARY KEY, bytes BLOB)");
+    expect_ok(query_run(&q, &t.info), &t.info);
+    t.reader = open_as(DB_READER, false);
+}
+
+static void teardown(void)
+{
+    db_close(t.reader);
+    db_close(t.writer);
+    nftw(t.directory, store_test_remove, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+TestSuite(db_write, .init = setup, .fini = teardown);
+
+static unsigned char byte_of(int64_t id, size_t k)
+{
+    return (unsigned char)((uint64_t)id * 37 + k * 11 + (k >> 8) * 5 + (k >> 16));
+}
+
+static enum err insert(int64_t id, size_t size)
+{
+    unsigned char *bytes = malloc(size);
+    for (size_t k = 0; k < size; k++)
+        bytes[k] = byte_of(id, k);
+    struct query q;
+    query_open(&q, t.writer, "INSERT INTO row VALUES(?, ?)");
+    query_int(&q, id);
+    query_blob(&q, bytes, size);
+    enum err code = query_run(&q, &t.info);
+    free(bytes);
+    return code;
+}
+
+static enum err commit_rows(int64_t first, size_t count, size_t size)
+{
+    enum err code = db_begin(t.writer, &t.info);
+    for (size_t i = 0; i < count && code == ERR_OK; i++)
+        code = insert(first + (int64_t)i, size);
+    if (code == ERR_OK)
+        return db_commit(t.writer, &t.info);
+    db_rollback(t.writer);
+    return code;
+}
+
+/* Rows 1 to `count` and no others, each as it was written. */
+static void expect_rows(struct db *db, int64_t count)
+{
+    struct query q;
+    int64_t seen = 0;
+    query_open(&q, db, "SELECT id, bytes FROM row ORDER BY id");
+    while (query_next(&q)) {
+        size_t size, wrong = 0;
+        const unsigned char *bytes = query_get_blob(&q, 1, &size);
+        cr_assert_eq(query_get_int(&q, 0), ++seen);
+        for (size_t k = 0; k < size; k++)
+            wrong += bytes[k] != byte_of(seen, k);
+        cr_assert_eq(wrong, 0, "row %lld: %zu bytes of %zu are others", (long long)seen, wrong,
+                     size);
+    }
+    expect_ok(query_close(&q, &t.info), &t.info);
+    cr_assert_eq(seen, count, "%lld rows instead of %lld", (long long)seen, (long long)count);
+}
+
+static void note_problem(void *ctx, const char *problem)
+{
+    (void)ctx;
+    cr_assert_fail("%s", problem);
+}
+
+static void expect_sound(int64_t rows)
+{
+    expect_rows(t.writer, rows);
+    expect_rows(t.reader, rows);
+    expect_ok(db_check(t.reader, true, note_problem, NULL, &t.info), &t.info);
+}
+
+/* Moves all into the file; the reader is in the way and opened anew. */
+static bool seal(void)
+{
+    db_close(t.reader);
+    bool sealed = db_seal(t.writer);
+    t.reader = open_as(DB_READER, false);
+    return sealed;
+}
+
+/* ---- tests ---- */
+
+Test(db_write, pages_side_by_side_are_written_in_few_calls)
+{
+    disk.calls = 0;
+    expect_ok(commit_rows(1, 4, MIB), &t.info);
+    cr_expect_leq(disk.calls, 24, "%zu calls for 4 MiB of log", disk.calls);
+    cr_expect_geq(disk.calls, 8);
+    cr_expect(seal());
+    expect_sound(4);
+}
+
+Test(db_write, others_see_a_commit_at_once_whatever_its_size)
+{
+    static const size_t sizes[] = {1, 100, 20000, 500000, 524288, 600000, 3 * MIB};
+    for (int64_t id = 1; id <= 14; id++) {
+        expect_ok(commit_rows(id, 1, sizes[(id - 1) % 7]), &t.info);
+        expect_rows(t.reader, id);
+        if (id % 5 == 0) { /* sealed files are opened anew */
+            cr_assert(seal());
+            db_close(t.writer);
+            t.writer = open_as(DB_WRITER, false);
+        }
+    }
+    expect_sound(14);
+}
+
+Test(db_write, what_is_rolled_back_is_gone)
+{
+    expect_ok(commit_rows(1, 2, 300000), &t.info);
+    for (int k = 0; k < 3; k++) {
+        expect_ok(db_begin(t.writer, &t.info), &t.info);
+        expect_ok(insert(3, 5 * MIB), &t.info); /* more than a cache holds */
+        db_rollback(t.writer);
+        expect_sound(2);
+    }
+    expect_ok(commit_rows(3, 1, 700000), &t.info);
+    expect_sound(3);
+}
+
+Test(db_write, a_disk_may_take_less_at_a_time_and_be_interrupted)
+{
+    disk.most = 5000;
+    disk.interrupts = true;
+    expect_ok(commit_rows(1, 2, MIB), &t.info);
+    expect_sound(2);
+    cr_expect(seal());
+    expect_sound(2);
+}
+
+Test(db_write, a_full_disk_fails_the_commit_and_nothing_else)
+{
+    int64_t rows = 2;
+    expect_ok(commit_rows(1, 2, 200000), &t.info);
+    for (size_t call = 0; call < 12; call++) {
+        disk_fails(call, 1);
+        enum err code = commit_rows(rows + 1, 2, MIB);
+        bool failed = disk.calls > call;
+        disk_recovers();
+        expect_err(code, failed ? ERR_NO_SPACE : ERR_OK);
+        rows += code == ERR_OK ? 2 : 0;
+        cr_expect(failed ? call < 8 : call >= 4, "call %zu", call);
+        expect_sound(rows);
+    }
+    cr_expect_eq(db_health(t.writer), DB_SOUND);
+    expect_ok(commit_rows(rows + 1, 1, 100), &t.info);
+    expect_sound(rows + 1);
+}
+
+Test(db_write, a_full_disk_fails_a_checkpoint_and_nothing_is_lost)
+{
+    expect_ok(commit_rows(1, 3, MIB), &t.info);
+    for (rlim_t room = MIB / 8; room < 3 * MIB; room *= 2) {
+        limit_files(room);
+        cr_expect_not(seal());
+        limit_files(RLIM_INFINITY);
+        expect_sound(3);
+    }
+    cr_expect(seal());
+    expect_sound(3);
+}
+
+Test(db_write, a_writer_that_left_in_a_hurry_left_everything)
+{
+    expect_ok(commit_rows(1, 3, MIB), &t.info);
+    db_abandon(t.writer);
+    t.writer = open_as(DB_WRITER, false);
+    expect_sound(3);
+    expect_ok(commit_rows(4, 1, MIB), &t.info);
+    expect_sound(4);
+}
