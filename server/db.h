@@ -18,6 +18,7 @@ struct db;
 enum db_role {
     DB_WRITER, /* the only one of its file; WAL; checkpoints only when told to, and on close */
     DB_READER, /* query_only, never checkpoints */
+    DB_MOVER,  /* the same, for a writer's checkpoints beside it; nobody else's */
     DB_COPY    /* the target of a copy: not synced, no WAL */
 };
 
@@ -68,9 +69,9 @@ enum err db_check(struct db *db, bool thorough, void (*each)(void *ctx, const ch
 uint64_t db_file_bytes(struct db *db);      /* of the main file; 0 when it cannot be told */
 uint64_t db_wal_bytes(const struct db *db); /* as of the last commit; writers only */
 
-/* Moves what the WAL holds into the file when it has grown enough: without waiting from 1000 pages
- * on; from 64 MiB on also waiting a little for readers, to cut it to nothing. Outside of
- * transactions. */
+/* Has what the WAL holds moved into the file when it has grown enough (by 1000 pages or 16 MiB):
+ * meanwhile the writer goes on. From 64 MiB on it waits until all is moved, and a little for
+ * readers in the way of that. Outside of transactions. */
 void db_checkpoint(struct db *db);
 /* Checkpoints everything and gives up the WAL, so that the file stands alone. False when a reader
  * stands in the way. */

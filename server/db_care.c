@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TRUNCATE_BYTES   (64u << 20)
+#define LONG_WAL_BYTES   (64u << 20)
 #define TRUNCATE_WAIT_MS 250
 #define BUSY_MS          5000 /* as set by db_open */
 
@@ -28,8 +28,7 @@ uint64_t db_wal_bytes(const struct db *db)
     return (uint64_t)db->wal_pages * (db->page_size + 24);
 }
 
-/* True when nothing is left in the WAL to move. */
-static bool checkpoint(struct db *db, int mode)
+bool db_move_now(struct db *db, int mode)
 {
     int in_log = -1, moved = -1;
     int rc = sqlite3_wal_checkpoint_v2(db->handle, "main", mode, &in_log, &moved);
@@ -41,7 +40,7 @@ static bool checkpoint(struct db *db, int mode)
 static bool truncate_wal(struct db *db, int wait_ms)
 {
     sqlite3_busy_timeout(db->handle, wait_ms);
-    bool done = checkpoint(db, SQLITE_CHECKPOINT_TRUNCATE);
+    bool done = db_move_now(db, SQLITE_CHECKPOINT_TRUNCATE);
     sqlite3_busy_timeout(db->handle, BUSY_MS);
     if (done)
         db->wal_pages = 0;
@@ -52,12 +51,14 @@ void db_checkpoint(struct db *db)
 {
     if (db->wal_pages < db->checkpoint_at)
         return;
-    /* Once all is moved the next commit starts the WAL afresh; a reader may stand in the way, and
-     * then it would be a waste to try again at every commit. */
-    bool done = checkpoint(db, SQLITE_CHECKPOINT_PASSIVE);
-    if (db_wal_bytes(db) >= TRUNCATE_BYTES)
-        done = truncate_wal(db, TRUNCATE_WAIT_MS);
-    db->checkpoint_at = db_checkpoint_pages(db) + (done ? 0 : db->wal_pages);
+    db->checkpoint_at = db->wal_pages + db_checkpoint_pages(db);
+    if (db_wal_bytes(db) < LONG_WAL_BYTES && db_move_begin(db))
+        return;
+    /* Once all is moved the next commit starts the WAL afresh, which it never is while the writer
+     * goes on. A reader may stand in the way, too. */
+    db_move_wait(db);
+    if (!db_move_now(db, SQLITE_CHECKPOINT_PASSIVE) && db_wal_bytes(db) >= LONG_WAL_BYTES)
+        truncate_wal(db, TRUNCATE_WAIT_MS);
 }
 
 /* PRAGMA journal_mode answers with the mode that is in force afterwards. */
@@ -77,6 +78,7 @@ static bool leave_wal_mode(struct db *db)
 
 bool db_seal(struct db *db)
 {
+    db_move_end(db);
     if (!truncate_wal(db, 0))
         return false;
     sqlite3_busy_timeout(db->handle, 0);

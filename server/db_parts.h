@@ -14,8 +14,9 @@ struct db {
     enum db_health health;
     char label[48];
     size_t page_size;
-    size_t wal_pages;     /* in the WAL as of the last commit */
-    size_t checkpoint_at; /* the WAL size, in pages, that calls for the next checkpoint */
+    size_t wal_pages;       /* in the WAL as of the last commit */
+    size_t checkpoint_at;   /* the WAL size, in pages, that calls for the next checkpoint */
+    struct db_mover *mover; /* NULL: there was nothing to do for it yet */
     size_t statement_count;
     struct db_statement {
         const char *sql;
@@ -30,6 +31,15 @@ static inline size_t db_checkpoint_pages(const struct db *db)
     size_t most = ((size_t)16 << 20) / (db->page_size > 0 ? db->page_size : 4096);
     return most < 1000 ? most : 1000;
 }
+
+/* A checkpoint, now and here. True when nothing is left in the WAL to move. */
+bool db_move_now(struct db *db, int mode);
+
+/* Begins one that runs beside the writer, unless it is under way; false when there are no means for
+ * it. Wait for it, and end it with its connection, before somebody needs the file alone. */
+bool db_move_begin(struct db *db);
+void db_move_wait(struct db *db);
+void db_move_end(struct db *db);
 
 /* The one place where SQLite's codes become ours; also notes what makes the file unfit. */
 enum err db_fail(struct db *db, int rc, struct err_info *info);

@@ -156,7 +156,7 @@ static void *sample(void *arg)
     bool heard = true;
     for (uint64_t first = stored.draws; heard;) {
         uint64_t state[STATE_WORDS];
-        size_t draws = (random = mix(random)) % (s->job == 0 ? 2000 : 90);
+        size_t draws = (random = mix(random)) % (s->job == 0 ? 2000 : 300);
         for (size_t i = 0; i < draws * width; i++)
             values[i] = draw_value(s->job, s->chain, first + i / width, i % width);
         fill_state(state, s->job, s->chain, first + draws);

@@ -8,6 +8,7 @@
 #include <ftw.h>
 #include <signal.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,10 @@ static inline void store_test_reopen(struct store_test *t)
     store_close(t->store);
     store_test_open(t);
 }
+
+/* A disk that does not sync: tests/unit/store.c. */
+enum { SYNC_WORKS, SYNC_FAILS, SYNC_FAILS_BUT_FOR_LOGS };
+extern atomic_int syncing;
 
 /* A full disk: no file may grow beyond this. */
 static inline void limit_files(rlim_t bytes)

@@ -1,10 +1,12 @@
-/* Writers write to the log in large pieces: nobody else can tell, but by how often they write. */
+/* Writers write to the log in large pieces, and go on while it is moved to the file: nobody else
+ * can tell, but by how often they write and by how long they wait. */
 #include "tests/support/store.h"
 
 #include "server/query.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #define MIB ((size_t)1 << 20)
@@ -239,4 +241,84 @@ Test(db_write, a_writer_that_left_in_a_hurry_left_everything)
     expect_sound(3);
     expect_ok(commit_rows(4, 1, MIB), &t.info);
     expect_sound(4);
+}
+
+/* ---- moved beside the writer ---- */
+
+static size_t size_of(const char *ending)
+{
+    char path[120];
+    struct stat st;
+    snprintf(path, sizeof path, "%s%s", t.path, ending);
+    return stat(path, &st) == 0 ? (size_t)st.st_size : 0;
+}
+
+/* So many rows of 1 MiB, as the store commits them. */
+static void commit_many(int64_t first, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        expect_ok(commit_rows(first + (int64_t)i, 1, MIB), &t.info);
+        db_checkpoint(t.writer);
+    }
+}
+
+static bool becomes_as_large(size_t bytes)
+{
+    for (int k = 0; k < 3000 && size_of("") < bytes; k++)
+        usleep(10000);
+    return size_of("") >= bytes;
+}
+
+Test(db_write, a_log_is_moved_without_another_commit)
+{
+    commit_many(1, 15);
+    cr_expect_lt(size_of(""), MIB);
+    commit_many(16, 1);
+    cr_expect(becomes_as_large(16 * MIB), "%zu", size_of(""));
+    expect_sound(16);
+}
+
+Test(db_write, a_log_that_is_moved_begins_afresh)
+{
+    for (int64_t k = 0; k < 5; k++) {
+        commit_many(1 + 16 * k, 16);
+        cr_expect(becomes_as_large((size_t)(16 + 16 * k) * MIB));
+        usleep(200000); /* what was written is to be synced, too */
+    }
+    cr_expect_lt(size_of("-wal"), 40 * MIB, "%zu", size_of("-wal"));
+    expect_sound(80);
+}
+
+Test(db_write, a_writer_without_a_pause_has_a_log_of_64_mib)
+{
+    commit_many(1, 150);
+    cr_expect_gt(size_of(""), 100 * MIB);
+    cr_expect_lt(size_of("-wal"), 66 * MIB, "%zu", size_of("-wal"));
+    expect_sound(150);
+    cr_expect(seal());
+    cr_expect_eq(size_of("-wal"), 0);
+    expect_sound(150);
+}
+
+Test(db_write, a_file_may_be_left_while_it_is_being_moved)
+{
+    for (int64_t k = 0; k < 4; k++) {
+        commit_many(1 + 17 * k, 17);
+        if (k % 2 == 0)
+            db_close(t.writer);
+        else
+            db_abandon(t.writer);
+        t.writer = open_as(DB_WRITER, false);
+        expect_sound(17 * (k + 1));
+    }
+}
+
+Test(db_write, whoever_closes_a_file_hears_that_it_could_not_be_synced)
+{
+    syncing = SYNC_FAILS_BUT_FOR_LOGS;
+    commit_many(1, 17);
+    cr_expect_not(seal());
+    cr_expect_eq(db_health(t.writer), DB_SYNC_FAILED);
+    syncing = SYNC_WORKS;
+    expect_sound(17);
 }
