@@ -329,7 +329,9 @@ void db_close(struct db *db)
 {
     if (db == NULL)
         return;
-    db_move_end(db);
+    db_settle(db);
+    if (db->health == DB_SYNC_FAILED)
+        sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     for (size_t i = 0; i < db->statement_count; i++)
         sqlite3_finalize(db->statements[i].stmt);
     sqlite3_close(db->handle);

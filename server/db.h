@@ -18,7 +18,7 @@ struct db;
 enum db_role {
     DB_WRITER, /* the only one of its file; WAL; checkpoints only when told to, and on close */
     DB_READER, /* query_only, never checkpoints */
-    DB_MOVER,  /* the same, for a writer's checkpoints beside it; nobody else's */
+    DB_MOVER,  /* query_only; a writer's, for checkpoints beside it */
     DB_COPY    /* the target of a copy: not synced, no WAL */
 };
 
@@ -31,7 +31,9 @@ struct db_options {
     enum { DB_CACHE_USUAL, DB_CACHE_SMALL, DB_CACHE_LARGE } cache;   /* 2, 1, 4 MiB */
 };
 enum err db_open(struct db **out, const struct db_options *options, struct err_info *info);
-void db_close(struct db *db); /* db may be NULL */
+/* db may be NULL. A writer that is the last one checkpoints, unless a sync has failed: then only
+ * the WAL knows what it knows. */
+void db_close(struct db *db);
 
 /* What went wrong so badly that the file must not be written any more. */
 enum db_health { DB_SOUND, DB_DAMAGED, DB_SYNC_FAILED };
@@ -71,8 +73,11 @@ uint64_t db_wal_bytes(const struct db *db); /* as of the last commit; writers on
 
 /* Has what the WAL holds moved into the file when it has grown enough (by 1000 pages or 16 MiB):
  * meanwhile the writer goes on. From 64 MiB on it waits until all is moved, and a little for
- * readers in the way of that. Outside of transactions. */
+ * readers in the way of that. Outside of transactions. Nothing is moved any more once the file is
+ * not sound: what a failed sync has lost of it is in the WAL, and would not be moved again. */
 void db_checkpoint(struct db *db);
+/* Ends what goes on beside the writer; db_health knows of it then. */
+void db_settle(struct db *db);
 /* Checkpoints everything and gives up the WAL, so that the file stands alone. False when a reader
  * stands in the way. */
 bool db_seal(struct db *db);

@@ -32,7 +32,7 @@ bool db_move_now(struct db *db, int mode)
 {
     int in_log = -1, moved = -1;
     int rc = sqlite3_wal_checkpoint_v2(db->handle, "main", mode, &in_log, &moved);
-    if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY)
+    if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY && rc != SQLITE_INTERRUPT)
         db_fail(db, rc, NULL);
     return rc == SQLITE_OK && in_log == moved;
 }
@@ -42,14 +42,17 @@ static bool truncate_wal(struct db *db, int wait_ms)
     sqlite3_busy_timeout(db->handle, wait_ms);
     bool done = db_move_now(db, SQLITE_CHECKPOINT_TRUNCATE);
     sqlite3_busy_timeout(db->handle, BUSY_MS);
-    if (done)
+    if (done) {
         db->wal_pages = 0;
+        db->checkpoint_at = db_checkpoint_pages(db);
+    }
     return done;
 }
 
 void db_checkpoint(struct db *db)
 {
-    if (db->wal_pages < db->checkpoint_at)
+    db_move_hear(db);
+    if (db->wal_pages < db->checkpoint_at || db->health != DB_SOUND)
         return;
     db->checkpoint_at = db->wal_pages + db_checkpoint_pages(db);
     if (db_wal_bytes(db) < LONG_WAL_BYTES && db_move_begin(db))
@@ -57,6 +60,8 @@ void db_checkpoint(struct db *db)
     /* Once all is moved the next commit starts the WAL afresh, which it never is while the writer
      * goes on. A reader may stand in the way, too. */
     db_move_wait(db);
+    if (db->health != DB_SOUND)
+        return;
     if (!db_move_now(db, SQLITE_CHECKPOINT_PASSIVE) && db_wal_bytes(db) >= LONG_WAL_BYTES)
         truncate_wal(db, TRUNCATE_WAIT_MS);
 }
@@ -78,8 +83,8 @@ static bool leave_wal_mode(struct db *db)
 
 bool db_seal(struct db *db)
 {
-    db_move_end(db);
-    if (!truncate_wal(db, 0))
+    db_settle(db);
+    if (db->health != DB_SOUND || !truncate_wal(db, 0))
         return false;
     sqlite3_busy_timeout(db->handle, 0);
     bool sealed = leave_wal_mode(db);
@@ -89,6 +94,7 @@ bool db_seal(struct db *db)
 
 void db_abandon(struct db *db)
 {
+    db_move_stop(db);
     sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     db_close(db);
 }

@@ -38,9 +38,8 @@ static void *move(void *arg)
 bool db_move_begin(struct db *db)
 {
     struct db_mover *mover = db->mover;
-    if (mover != NULL && mover->moving && !mover->done)
+    if (mover != NULL && mover->moving)
         return true;
-    db_move_wait(db);
     if (mover == NULL)
         mover = db->mover = make_mover(db);
     if (mover == NULL)
@@ -59,11 +58,23 @@ void db_move_wait(struct db *db)
         return;
     pthread_join(mover->thread, NULL);
     mover->moving = false;
-    if (db->health == DB_SOUND)
+    if (mover->db->health > db->health)
         db->health = mover->db->health;
 }
 
-void db_move_end(struct db *db)
+void db_move_hear(struct db *db)
+{
+    if (db->mover != NULL && db->mover->done)
+        db_move_wait(db);
+}
+
+void db_move_stop(struct db *db)
+{
+    if (db->mover != NULL)
+        sqlite3_interrupt(db->mover->db->handle);
+}
+
+void db_settle(struct db *db)
 {
     db_move_wait(db);
     if (db->mover != NULL)

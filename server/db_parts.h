@@ -36,10 +36,12 @@ static inline size_t db_checkpoint_pages(const struct db *db)
 bool db_move_now(struct db *db, int mode);
 
 /* Begins one that runs beside the writer, unless it is under way; false when there are no means for
- * it. Wait for it, and end it with its connection, before somebody needs the file alone. */
+ * it. Hear of it, if it is done; wait for it; have it stopped if nobody wants it any more. Whoever
+ * hears of it has its health. db_settle ends it. */
 bool db_move_begin(struct db *db);
+void db_move_hear(struct db *db);
 void db_move_wait(struct db *db);
-void db_move_end(struct db *db);
+void db_move_stop(struct db *db);
 
 /* The one place where SQLite's codes become ours; also notes what makes the file unfit. */
 enum err db_fail(struct db *db, int rc, struct err_info *info);

@@ -19,9 +19,10 @@ struct writing {
     const sqlite3_io_methods *usual;
     sqlite3_io_methods methods;
     int fd;
-    char *piece;       /* of a WAL: what is not written yet */
-    size_t size, room; /* of a database: how much is written since the kernel was told */
-    sqlite3_int64 at;
+    size_t size; /* in the piece; of a database: written since the kernel was told */
+    char *piece; /* of a WAL: what is not written yet, ... */
+    size_t room;
+    sqlite3_int64 at; /* and where it belongs */
 };
 
 static sqlite3_vfs *usual_vfs;
@@ -109,16 +110,29 @@ static int write_frame(sqlite3_file *file, const void *bytes, int count, sqlite3
     return SQLITE_OK;
 }
 
+/* Of a full disk that a reading statement meets, SQLite would undo that statement alone, and commit
+ * the rest without what is gone: whoever does not write is told of an error that ends the
+ * transaction. */
+static int flush_for_others(struct writing *w)
+{
+    return flush(w) == SQLITE_OK ? SQLITE_OK : SQLITE_IOERR_WRITE;
+}
+
 static int read_frame(sqlite3_file *file, void *bytes, int count, sqlite3_int64 at)
 {
-    int rc = flush(writing(file));
-    return rc == SQLITE_OK ? writing(file)->usual->xRead(file, bytes, count, at) : rc;
+    struct writing *w = writing(file);
+    bool waits = at < w->at + (sqlite3_int64)w->size && at + count > w->at;
+    int rc = waits ? flush_for_others(w) : SQLITE_OK;
+    return rc == SQLITE_OK ? w->usual->xRead(file, bytes, count, at) : rc;
 }
 
 static int cut(sqlite3_file *file, sqlite3_int64 size)
 {
-    int rc = flush(writing(file));
-    return rc == SQLITE_OK ? writing(file)->usual->xTruncate(file, size) : rc;
+    struct writing *w = writing(file);
+    if (size <= w->at)
+        w->size = 0;
+    int rc = flush_for_others(w);
+    return rc == SQLITE_OK ? w->usual->xTruncate(file, size) : rc;
 }
 
 static int synchronise(sqlite3_file *file, int flags)
@@ -129,7 +143,7 @@ static int synchronise(sqlite3_file *file, int flags)
 
 static int measure(sqlite3_file *file, sqlite3_int64 *size)
 {
-    int rc = flush(writing(file));
+    int rc = flush_for_others(writing(file));
     return rc == SQLITE_OK ? writing(file)->usual->xFileSize(file, size) : rc;
 }
 
@@ -175,6 +189,12 @@ static bool is_file(int fd, const char *path)
            open.st_dev == named.st_dev && open.st_ino == named.st_ino;
 }
 
+/* Where a write may damage what lies beside it SQLite fills sectors up, after the sync. */
+static bool overwrites_safely(sqlite3_file *file)
+{
+    return file->pMethods->xDeviceCharacteristics(file) & SQLITE_IOCAP_POWERSAFE_OVERWRITE;
+}
+
 /* Files of which the descriptor is not known, and such as are neither a database nor its WAL, are
  * left as they are. */
 static int open_file(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int flags, int *got)
@@ -184,7 +204,7 @@ static int open_file(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int
     last_opened = -1;
     int rc = usual_vfs->xOpen(usual_vfs, path, file, flags, got);
     if (rc != SQLITE_OK || (flags & (SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_WAL)) == 0 ||
-        !is_file(last_opened, path))
+        !is_file(last_opened, path) || !overwrites_safely(file))
         return rc;
     *w = (struct writing){.usual = file->pMethods, .methods = *file->pMethods, .fd = last_opened};
     if (flags & SQLITE_OPEN_WAL) {

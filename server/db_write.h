@@ -4,9 +4,10 @@
  * megabyte of a WAL is one call, and what is written, be it to the WAL or to the database, is on
  * its way to the disk while SQLite goes on.
  *
- * What is in a piece is written before the same connection syncs, reads, cuts, measures or closes
- * the WAL. Others read of a WAL what was synced and no more: so this is for connections with
- * synchronous=FULL. */
+ * What is in a piece is written before the same connection reads it, or syncs, cuts, measures or
+ * closes the WAL. Others read of a WAL what was synced and no more: so this is for connections with
+ * synchronous=FULL, and for file systems that need no filling up of sectors (SQLite's "powersafe
+ * overwrite", which is assumed of all); others are left alone. */
 #ifndef BARKER_SERVER_DB_WRITE_H
 #define BARKER_SERVER_DB_WRITE_H
 

@@ -243,6 +243,71 @@ Test(db_write, a_writer_that_left_in_a_hurry_left_everything)
     expect_sound(4);
 }
 
+/* Rows that are there already, read and written again: the statement may fail at a read. */
+static enum err copy_rows(void)
+{
+    struct query q;
+    query_open(&q, t.writer, "INSERT INTO copy SELECT NULL, bytes FROM row WHERE id < 10");
+    return query_run(&q, &t.info);
+}
+
+/* As the store has it: a savepoint each, and who fails leaves the others alone. */
+static void run_one(enum err code)
+{
+    if (code == ERR_OK)
+        expect_ok(db_savepoint_keep(t.writer, &t.info), &t.info);
+    else if (db_in_transaction(t.writer))
+        expect_ok(db_savepoint_undo(t.writer, &t.info), &t.info);
+}
+
+static int64_t count_of(struct db *db, const char *sql)
+{
+    struct query q;
+    int64_t count = -1;
+    query_open(&q, db, sql);
+    if (query_next(&q))
+        count = query_get_int(&q, 0);
+    expect_ok(query_close(&q, &t.info), &t.info);
+    return count;
+}
+
+static void run_group(void)
+{
+    bool all = db_begin(t.writer, &t.info) == ERR_OK;
+    for (int k = 0; k < 3 && all && db_in_transaction(t.writer); k++) {
+        db_savepoint(t.writer, &t.info);
+        enum err code = k == 1 ? copy_rows() : ERR_OK;
+        for (int64_t id = 100 * k + 100; k != 1 && id < 100 * k + 180 && code == ERR_OK; id++)
+            code = insert(id, 40000);
+        run_one(code);
+    }
+    if (db_in_transaction(t.writer))
+        db_commit(t.writer, &t.info);
+}
+
+/* Whatever is committed is whole, whichever write has failed. */
+Test(db_write, a_full_disk_between_operations_leaves_no_holes)
+{
+    struct query q;
+    query_open(&q, t.writer, "CREATE TABLE copy(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL)");
+    expect_ok(query_run(&q, &t.info), &t.info);
+    expect_ok(commit_rows(1, 20, 40000), &t.info);
+    bool failed = true;
+    for (size_t call = 0; failed; call++) {
+        disk_fails(call, 1);
+        run_group();
+        failed = disk.calls > call;
+        disk_recovers();
+        expect_ok(db_check(t.reader, true, note_problem, NULL, &t.info), &t.info);
+        int64_t rows = count_of(t.reader, "SELECT count(*) FROM row");
+        cr_assert(rows == 20 || !failed, "call %zu: %lld rows", call, (long long)rows);
+        cr_assert_eq(count_of(t.writer, "SELECT count(*) FROM row"), rows);
+        cr_assert_lt(call, 100);
+    }
+    cr_expect_eq(count_of(t.reader, "SELECT count(*) FROM row"), 180);
+    cr_expect_eq(count_of(t.reader, "SELECT count(*) FROM copy"), 9);
+}
+
 /* ---- moved beside the writer ---- */
 
 static size_t size_of(const char *ending)
@@ -311,6 +376,95 @@ Test(db_write, a_file_may_be_left_while_it_is_being_moved)
         t.writer = open_as(DB_WRITER, false);
         expect_sound(17 * (k + 1));
     }
+}
+
+Test(db_write, a_log_that_was_cut_is_moved_as_early_as_any)
+{
+    commit_many(1, 40);
+    cr_expect_not(db_seal(t.writer), "a reader has it open");
+    cr_expect_eq(size_of("-wal"), 0);
+    commit_many(41, 16);
+    cr_expect(becomes_as_large(56 * MIB), "%zu", size_of(""));
+    expect_sound(56);
+}
+
+Test(db_write, a_writer_without_means_for_it_moves_its_log_itself)
+{
+    struct rlimit files;
+    int next = dup(0);
+    cr_assert_geq(next, 0);
+    close(next);
+    getrlimit(RLIMIT_NOFILE, &files);
+    rlim_t before = files.rlim_cur;
+    files.rlim_cur = (rlim_t)next;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
+    commit_many(1, 16);
+    size_t size = size_of("");
+    files.rlim_cur = before;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
+    cr_expect_geq(size, 16 * MIB, "%zu", size);
+    expect_sound(16);
+}
+
+Test(db_write, a_failed_sync_is_heard_of_soon)
+{
+    syncing = SYNC_FAILS_BUT_FOR_LOGS;
+    commit_many(1, 16);
+    for (int k = 0; k < 3000 && db_health(t.writer) == DB_SOUND; k++) {
+        usleep(10000);
+        db_checkpoint(t.writer);
+    }
+    cr_expect_eq(db_health(t.writer), DB_SYNC_FAILED);
+    syncing = SYNC_WORKS;
+    expect_sound(16);
+}
+
+/* 16 MiB are moved without a sync, because somebody reads meanwhile; then what has been moved is
+ * lost, and everybody hears of it once. */
+static void lose_what_is_moved(void)
+{
+    commit_many(1, 15);
+    expect_ok(db_begin_read(t.reader, &t.info), &t.info);
+    expect_rows(t.reader, 15);
+    commit_many(16, 1);
+    cr_assert(becomes_as_large(15 * MIB));
+    usleep(200000);
+    db_rollback(t.reader);
+    db_close(t.reader);
+    t.reader = NULL;
+    syncing = SYNC_FAILS_ONCE;
+}
+
+/* Nobody moves it again, so it must stay in the log. */
+static void expect_log_stays(int64_t rows)
+{
+    cr_expect_eq(db_health(t.writer), DB_SYNC_FAILED);
+    commit_many(rows + 1, 8);
+    db_close(t.writer);
+    cr_expect_gt(size_of("-wal"), 16 * MIB);
+    syncing = SYNC_WORKS;
+    t.writer = open_as(DB_WRITER, false);
+    t.reader = open_as(DB_READER, false);
+    expect_sound(rows + 8);
+}
+
+Test(db_write, what_a_mover_could_not_sync_stays_in_the_log)
+{
+    lose_what_is_moved();
+    commit_many(17, 16);
+    for (int k = 0; k < 3000 && db_health(t.writer) == DB_SOUND; k++) {
+        usleep(10000);
+        db_checkpoint(t.writer);
+    }
+    expect_log_stays(32);
+}
+
+Test(db_write, what_could_not_be_sealed_stays_in_the_log)
+{
+    lose_what_is_moved();
+    commit_many(17, 4);
+    cr_expect_not(db_seal(t.writer));
+    expect_log_stays(20);
 }
 
 Test(db_write, whoever_closes_a_file_hears_that_it_could_not_be_synced)

@@ -36,9 +36,17 @@ static bool is_log(int fd)
     return n >= 4 && memcmp(path + n - 4, "-wal", 4) == 0;
 }
 
+/* As Linux tells of it: whoever has a descriptor hears once of what was lost. */
+static bool has_heard(int fd)
+{
+    static atomic_bool heard[1024];
+    return atomic_exchange(&heard[fd % 1024], true);
+}
+
 int fdatasync(int fd)
 {
-    if (syncing == SYNC_WORKS || (syncing == SYNC_FAILS_BUT_FOR_LOGS && is_log(fd)))
+    if (syncing == SYNC_WORKS || (syncing != SYNC_FAILS && is_log(fd)) ||
+        (syncing == SYNC_FAILS_ONCE && has_heard(fd)))
         return (int)syscall(SYS_fdatasync, fd);
     errno = EIO;
     return -1;
