@@ -178,6 +178,18 @@ Test(db_write, others_see_a_commit_at_once_whatever_its_size)
     expect_sound(14);
 }
 
+/* More than a cache holds, within a transaction: the last of it was handed over and is read back. */
+Test(db_write, what_waits_to_be_written_can_be_read)
+{
+    expect_ok(db_begin(t.writer, &t.info), &t.info);
+    for (int64_t id = 1; id <= 40; id++) {
+        expect_ok(insert(id, 150000), &t.info);
+        expect_rows(t.writer, id);
+    }
+    expect_ok(db_commit(t.writer, &t.info), &t.info);
+    expect_sound(40);
+}
+
 Test(db_write, what_is_rolled_back_is_gone)
 {
     expect_ok(commit_rows(1, 2, 300000), &t.info);
