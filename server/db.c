@@ -183,7 +183,7 @@ static enum err apply_configuration(struct db *db, struct err_info *info)
         {SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0},
         {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0},
         {SQLITE_DBCONFIG_ENABLE_VIEW, 0},
-        {SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, db->role == DB_READER || db->role == DB_MOVER},
+        {SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, db->role == DB_READER},
     };
     for (size_t i = 0; i < COUNT(options); i++) {
         int now = -1;
@@ -251,7 +251,7 @@ static enum err apply_role(struct db *db, struct err_info *info)
         code = apply(db, writing, COUNT(writing), info);
         sql = "PRAGMA journal_mode=WAL";
     }
-    if (code == ERR_OK && (db->role == DB_READER || db->role == DB_MOVER))
+    if (code == ERR_OK && db->role == DB_READER)
         code = apply(db, reading, COUNT(reading), info);
     char mode[16] = "";
     if (code == ERR_OK)
@@ -268,10 +268,7 @@ static int note_wal_size(void *ctx, sqlite3 *handle, const char *name, int pages
 {
     (void)handle;
     (void)name;
-    struct db *db = ctx;
-    if ((size_t)pages < db->wal_pages) /* it has begun afresh */
-        db->checkpoint_at = db_checkpoint_pages(db);
-    db->wal_pages = (size_t)pages;
+    ((struct db *)ctx)->wal_pages = (size_t)pages;
     return SQLITE_OK;
 }
 
@@ -309,8 +306,7 @@ enum err db_open(struct db **out, const struct db_options *o, struct err_info *i
     snprintf(db->label, sizeof db->label, "%s", o->label);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW |
                 SQLITE_OPEN_EXRESCODE | (o->create ? SQLITE_OPEN_CREATE : 0);
-    int rc = sqlite3_open_v2(o->path, &db->handle, flags,
-                             o->role == DB_WRITER || o->role == DB_MOVER ? writer_vfs : NULL);
+    int rc = sqlite3_open_v2(o->path, &db->handle, flags, o->role == DB_WRITER ? writer_vfs : NULL);
     enum err code = rc == SQLITE_OK ? ERR_OK : db_fail(db, rc, info);
     /* Before the WAL is made, which takes over the mode. */
     if (code == ERR_OK && o->create && chmod(o->path, 0600) != 0)
@@ -329,7 +325,6 @@ void db_close(struct db *db)
 {
     if (db == NULL)
         return;
-    db_settle(db);
     if (db->health == DB_SYNC_FAILED)
         sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     for (size_t i = 0; i < db->statement_count; i++)

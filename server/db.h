@@ -16,9 +16,11 @@
 struct db;
 
 enum db_role {
-    DB_WRITER, /* the only one of its file; WAL; checkpoints only when told to, and on close */
+    /* The only one of its file, and the only one that may checkpoint: a WAL that one connection
+     * resets while another moves it can damage the file (SQLite's WAL-reset bug). WAL; checkpoints
+     * only when told to, and on close. */
+    DB_WRITER,
     DB_READER, /* query_only, never checkpoints */
-    DB_MOVER,  /* query_only; a writer's, for checkpoints beside it */
     DB_COPY    /* the target of a copy: not synced, no WAL */
 };
 
@@ -71,13 +73,11 @@ enum err db_check(struct db *db, bool thorough, void (*each)(void *ctx, const ch
 uint64_t db_file_bytes(struct db *db);      /* of the main file; 0 when it cannot be told */
 uint64_t db_wal_bytes(const struct db *db); /* as of the last commit; writers only */
 
-/* Has what the WAL holds moved into the file when it has grown enough (by 1000 pages or 16 MiB):
- * meanwhile the writer goes on. From 64 MiB on it waits until all is moved, and a little for
- * readers in the way of that. Outside of transactions. Nothing is moved any more once the file is
- * not sound: what a failed sync has lost of it is in the WAL, and would not be moved again. */
+/* Moves what the WAL holds into the file when it has grown enough: without waiting from 1000 pages
+ * or 16 MiB on; from 64 MiB on also waiting a little for readers, to cut it to nothing. Outside of
+ * transactions. Nothing is moved any more once the file is not sound: what a failed sync has lost
+ * of it is in the WAL, and would not be moved again. */
 void db_checkpoint(struct db *db);
-/* Ends what goes on beside the writer; db_health knows of it then. */
-void db_settle(struct db *db);
 /* Checkpoints everything and gives up the WAL, so that the file stands alone. False when a reader
  * stands in the way. */
 bool db_seal(struct db *db);

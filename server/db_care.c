@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LONG_WAL_BYTES   (64u << 20)
+#define TRUNCATE_BYTES   (64u << 20)
 #define TRUNCATE_WAIT_MS 250
 #define BUSY_MS          5000 /* as set by db_open */
 
@@ -28,11 +28,12 @@ uint64_t db_wal_bytes(const struct db *db)
     return (uint64_t)db->wal_pages * (db->page_size + 24);
 }
 
-bool db_move_now(struct db *db, int mode)
+/* True when nothing is left in the WAL to move. */
+static bool checkpoint(struct db *db, int mode)
 {
     int in_log = -1, moved = -1;
     int rc = sqlite3_wal_checkpoint_v2(db->handle, "main", mode, &in_log, &moved);
-    if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY && rc != SQLITE_INTERRUPT)
+    if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY)
         db_fail(db, rc, NULL);
     return rc == SQLITE_OK && in_log == moved;
 }
@@ -40,30 +41,23 @@ bool db_move_now(struct db *db, int mode)
 static bool truncate_wal(struct db *db, int wait_ms)
 {
     sqlite3_busy_timeout(db->handle, wait_ms);
-    bool done = db_move_now(db, SQLITE_CHECKPOINT_TRUNCATE);
+    bool done = checkpoint(db, SQLITE_CHECKPOINT_TRUNCATE);
     sqlite3_busy_timeout(db->handle, BUSY_MS);
-    if (done) {
+    if (done)
         db->wal_pages = 0;
-        db->checkpoint_at = db_checkpoint_pages(db);
-    }
     return done;
 }
 
 void db_checkpoint(struct db *db)
 {
-    db_move_hear(db);
     if (db->wal_pages < db->checkpoint_at || db->health != DB_SOUND)
         return;
-    db->checkpoint_at = db->wal_pages + db_checkpoint_pages(db);
-    if (db_wal_bytes(db) < LONG_WAL_BYTES && db_move_begin(db))
-        return;
-    /* Once all is moved the next commit starts the WAL afresh, which it never is while the writer
-     * goes on. A reader may stand in the way, too. */
-    db_move_wait(db);
-    if (db->health != DB_SOUND)
-        return;
-    if (!db_move_now(db, SQLITE_CHECKPOINT_PASSIVE) && db_wal_bytes(db) >= LONG_WAL_BYTES)
-        truncate_wal(db, TRUNCATE_WAIT_MS);
+    /* Once all is moved the next commit starts the WAL afresh; a reader may stand in the way, and
+     * then it would be a waste to try again at every commit. */
+    bool done = checkpoint(db, SQLITE_CHECKPOINT_PASSIVE);
+    if (db_wal_bytes(db) >= TRUNCATE_BYTES && db->health == DB_SOUND)
+        done = truncate_wal(db, TRUNCATE_WAIT_MS);
+    db->checkpoint_at = db_checkpoint_pages(db) + (done ? 0 : db->wal_pages);
 }
 
 /* PRAGMA journal_mode answers with the mode that is in force afterwards. */
@@ -83,7 +77,6 @@ static bool leave_wal_mode(struct db *db)
 
 bool db_seal(struct db *db)
 {
-    db_settle(db);
     if (db->health != DB_SOUND || !truncate_wal(db, 0))
         return false;
     sqlite3_busy_timeout(db->handle, 0);
@@ -94,7 +87,6 @@ bool db_seal(struct db *db)
 
 void db_abandon(struct db *db)
 {
-    db_move_stop(db);
     sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     db_close(db);
 }

@@ -31,10 +31,6 @@ static void forget_size(struct store *store, const struct store_file *file)
 
 static void close_file(struct store *store, struct store_file *file)
 {
-    if (file->db != NULL) {
-        db_settle(file->db);
-        store_note_health(store, file->db, false);
-    }
     db_close(file->db);
     file->db = NULL;
     forget_size(store, file);

@@ -187,7 +187,7 @@ static void fill_catalogue(size_t count)
 struct shape {
     const char *name;
     size_t width, draws; /* of a commit */
-    size_t round;        /* commits: 64 MiB, by which the store has moved all from log to file */
+    size_t round;        /* commits: 16 MiB, which the store moves from log to file at once */
     size_t total;
 };
 
@@ -327,8 +327,8 @@ int main(int argc, char **argv)
     }
     directory = argv[1];
     size_t jobs = strtoul(argv[2], NULL, 10);
-    struct shape narrow = {"narrow", 4, 32768, 64, strtoul(argv[3], NULL, 10)},
-                 wide = {"wide", 52580, 20, 8, strtoul(argv[4], NULL, 10)};
+    struct shape narrow = {"narrow", 4, 32768, 16, strtoul(argv[3], NULL, 10)},
+                 wide = {"wide", 52580, 20, 2, strtoul(argv[4], NULL, 10)};
     must(store_open(&store, &(struct store_config){.directory = directory}, &info), &info);
     job_id_make(narrow_id, 1000000, 1);
     job_id_make(wide_id, 1000000, 2);
