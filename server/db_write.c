@@ -19,10 +19,10 @@ struct writing {
     const sqlite3_io_methods *usual;
     sqlite3_io_methods methods;
     int fd;
-    size_t size; /* in the piece; of a database: written since the kernel was told */
-    char *piece; /* of a WAL: what is not written yet, ... */
-    size_t room;
-    sqlite3_int64 at; /* and where it belongs */
+    size_t untold;     /* of a database: written since the kernel was told to begin */
+    char *piece;       /* of a WAL: what is not written yet, ... */
+    size_t size, room; /* how much of it, and of how much, ... */
+    sqlite3_int64 at;  /* and where it belongs */
 };
 
 static sqlite3_vfs *usual_vfs;
@@ -162,10 +162,10 @@ static int write_page(sqlite3_file *file, const void *bytes, int count, sqlite3_
 {
     struct writing *w = writing(file);
     int rc = w->usual->xWrite(file, bytes, count, at);
-    w->size += (size_t)count;
-    if (rc == SQLITE_OK && w->size >= PIECE) {
+    w->untold += (size_t)count;
+    if (rc == SQLITE_OK && w->untold >= PIECE) {
         begin(w, 0, 0);
-        w->size = 0;
+        w->untold = 0;
     }
     return rc;
 }

@@ -54,7 +54,7 @@ static inline void store_test_reopen(struct store_test *t)
 }
 
 /* A disk that does not sync: tests/unit/store.c. */
-enum { SYNC_WORKS, SYNC_FAILS, SYNC_FAILS_BUT_FOR_LOGS, SYNC_FAILS_ONCE /* likewise */ };
+enum { SYNC_WORKS, SYNC_FAILS, SYNC_FAILS_ONCE /* per descriptor, but for logs */ };
 extern atomic_int syncing;
 
 /* A full disk: no file may grow beyond this. */

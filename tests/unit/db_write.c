@@ -1,11 +1,10 @@
-/* Writers write to the log in large pieces, and go on while it is moved to the file: nobody else
- * can tell, but by how often they write and by how long they wait. */
+/* Writers write to the log in large pieces: nobody else can tell, but by how often they write. And
+ * the log is kept where a disk has failed to sync. */
 #include "tests/support/store.h"
 
 #include "server/query.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -15,31 +14,30 @@
 
 static struct {
     size_t calls, most; /* so many bytes in a call */
-    size_t fails_from, fails_to;
+    size_t fails_at;    /* this call */
     bool interrupts;
-} disk = {.most = SIZE_MAX, .fails_from = SIZE_MAX};
+} disk = {.most = SIZE_MAX, .fails_at = SIZE_MAX};
 
 ssize_t pwrite(int fd, const void *bytes, size_t count, off_t at)
 {
     size_t call = disk.calls++;
     bool interrupted = disk.interrupts && call % 3 == 1;
-    if (interrupted || (call >= disk.fails_from && call < disk.fails_to)) {
+    if (interrupted || call == disk.fails_at) {
         errno = interrupted ? EINTR : ENOSPC;
         return -1;
     }
     return syscall(SYS_pwrite64, fd, bytes, count < disk.most ? count : disk.most, at);
 }
 
-static void disk_fails(size_t from, size_t calls)
+static void disk_fails(size_t call)
 {
     disk.calls = 0;
-    disk.fails_from = from;
-    disk.fails_to = from + calls;
+    disk.fails_at = call;
 }
 
 static void disk_recovers(void)
 {
-    disk.fails_from = SIZE_MAX;
+    disk.fails_at = SIZE_MAX;
 }
 
 /* ---- a file with rows of which everybody knows what they are ---- */
@@ -218,7 +216,7 @@ Test(db_write, a_full_disk_fails_the_commit_and_nothing_else)
     int64_t rows = 2;
     expect_ok(commit_rows(1, 2, 200000), &t.info);
     for (size_t call = 0; call < 12; call++) {
-        disk_fails(call, 1);
+        disk_fails(call);
         enum err code = commit_rows(rows + 1, 2, MIB);
         bool failed = disk.calls > call;
         disk_recovers();
@@ -267,7 +265,7 @@ static enum err copy_rows(void)
 }
 
 /* As the store has it: a savepoint each, and who fails leaves the others alone. */
-static void run_one(enum err code)
+static void end_operation(enum err code)
 {
     if (code == ERR_OK)
         expect_ok(db_savepoint_keep(t.writer, &t.info), &t.info);
@@ -294,7 +292,7 @@ static void run_group(void)
         enum err code = k == 1 ? copy_rows() : ERR_OK;
         for (int64_t id = 100 * k + 100; k != 1 && id < 100 * k + 175 && code == ERR_OK; id++)
             code = insert(id, 40000);
-        run_one(code);
+        end_operation(code);
     }
     if (db_in_transaction(t.writer))
         db_commit(t.writer, &t.info);
@@ -309,7 +307,7 @@ Test(db_write, a_full_disk_between_operations_leaves_no_holes)
     expect_ok(commit_rows(1, 20, 40000), &t.info);
     bool failed = true;
     for (size_t call = 0; failed; call++) {
-        disk_fails(call, 1);
+        disk_fails(call);
         run_group();
         failed = disk.calls > call;
         disk_recovers();

@@ -45,8 +45,7 @@ static bool has_heard(int fd)
 
 int fdatasync(int fd)
 {
-    if (syncing == SYNC_WORKS || (syncing != SYNC_FAILS && is_log(fd)) ||
-        (syncing == SYNC_FAILS_ONCE && has_heard(fd)))
+    if (syncing == SYNC_WORKS || (syncing == SYNC_FAILS_ONCE && (is_log(fd) || has_heard(fd))))
         return (int)syscall(SYS_fdatasync, fd);
     errno = EIO;
     return -1;
