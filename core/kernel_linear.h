@@ -222,19 +222,19 @@ INLINE void total_fold(struct kind kind, const double *total, double *sum)
 struct stage {
     size_t rows;
     const uint32_t *next; /* row to ask the memory for: struct linear_batch */
-    uint32_t named[GROUP_MAX];
+    bool beside;          /* with what lies elsewhere */
     struct line x[STAGE][8], r[STAGE];
     struct link_rows link[STAGE];
 };
 
 /* The rows of the data that the group from `at` on has; one that is not whole repeats its last. */
-INLINE void stage_name(struct stage *s, const struct linear *l, const struct linear_batch *batch,
-                       const uint32_t *idx, size_t at, size_t G)
+INLINE void group_name(const struct linear *l, const struct linear_batch *batch,
+                       const uint32_t *idx, size_t at, size_t G, uint32_t *named)
 {
     for (size_t k = 0; k < G; k++) {
         size_t i = at + k < batch->n ? at + k : batch->n - 1;
         uint32_t row = idx != NULL ? idx[i] : (uint32_t)i;
-        s->named[k] = l->which != NULL ? l->which[row] : row;
+        named[k] = l->which != NULL ? l->which[row] : row;
     }
 }
 
@@ -257,8 +257,9 @@ INLINE void stage_fill(struct kind kind, struct stage *s, const struct linear *l
         rows_load(kind, l, tails, idx, at + g * G, s->x[g], &s->link[g]);
 #pragma GCC unroll 1
     for (; g * G < s->rows; g++) {
-        stage_name(s, l, batch, idx, at + g * G, G);
-        rows_load(kind, l, tails, s->named, 0, s->x[g], &s->link[g]);
+        uint32_t named[GROUP_MAX];
+        group_name(l, batch, idx, at + g * G, G, named);
+        rows_load(kind, l, tails, named, 0, s->x[g], &s->link[g]);
     }
 }
 
@@ -292,7 +293,8 @@ INLINE void stage_ask(struct kind kind, struct stage *s, const struct linear *l,
     unsigned shift = row_shift(kind, l->tail != NULL);
     for (const uint32_t *to = s->next + count; s->next < to; s->next++) {
         linear_prefetch(row_of(x, shift, s->next, 0), true);
-        linear_ask_beside(l, *s->next, true);
+        if (s->beside)
+            linear_ask_beside(l, *s->next, true);
     }
 }
 
@@ -329,6 +331,7 @@ INLINE void short_gradient(struct kind kind, struct link_call *c, const struct l
     struct line theta = theta_line(kind, batch->theta);
     struct stage s;
     s.next = asks ? batch->idx + batch->ahead : NULL;
+    s.beside = linear_has_beside(c->linear);
     for (size_t at = 0; at < batch->n;) {
         struct line_sums sums = {0};
         for (size_t turn = 0; turn < SHORT_TERMS / STAGE && at < batch->n; turn++, at += s.rows) {
@@ -350,6 +353,76 @@ INLINE void short_gradient(struct kind kind, struct link_call *c, const struct l
         total_fold(kind, total_squares, batch->sumsq);
 }
 
+/* ---- short rows that are turned: they need nothing beside themselves ---- */
+
+/* Lines of a group. */
+INLINE size_t group_lines(struct kind kind)
+{
+    return line_elements(kind.real) / 4 * kind.quarters;
+}
+
+/* Whether there are rows, and registers enough to go through groups one by one. */
+INLINE bool turned_apart(struct kind kind, const struct linear *l, const struct linear_batch *batch)
+{
+    return kind.logistic && l->turned != NULL && batch->n > 0 &&
+           (REGISTER == 64 || group_lines(kind) == 4);
+}
+
+/* The rows from `at` on; where these end, the last again. */
+INLINE void turned_load(struct kind kind, const struct linear *l, const struct linear_batch *batch,
+                        const uint32_t *idx, size_t at, struct line *x)
+{
+    const char *rows = l->turned;
+    unsigned shift = plain_shift(kind);
+    if (__builtin_expect(at + line_elements(kind.real) <= batch->n, 1)) {
+        group_load(kind, (struct places){rows, shift, idx, at, NULL}, x);
+    } else {
+        uint32_t named[GROUP_MAX];
+        group_name(l, batch, idx, at, line_elements(kind.real), named);
+        group_load(kind, (struct places){rows, shift, named, 0, NULL}, x);
+    }
+}
+
+/* The terms of a group, of which `rows` rows count. */
+INLINE struct line_sums turned_terms(struct kind kind, const struct line *x, struct line theta,
+                                     size_t rows, bool squares)
+{
+    struct line r = logistic_residual(kind.real, group_predict(kind, x, theta), (struct line){0});
+    if (rows < line_elements(kind.real))
+        r = cut_off(kind.real, r, rows);
+    return group_terms(kind, x, r, squares);
+}
+
+/* A group's rows stay in registers from their predictors to their terms, and while the long way
+ * between these is walked those of the next are loaded. The sums are added up in the order of
+ * short_gradient. */
+INLINE void turned_gradient(struct kind kind, const struct linear *l,
+                            const struct linear_batch *batch, const uint32_t *idx, bool squares)
+{
+    _Alignas(ALIGNMENT) double total[GROUP_MAX] = {0}, total_squares[GROUP_MAX] = {0};
+    struct line theta = theta_line(kind, batch->theta), x[8], next[8];
+    size_t G = line_elements(kind.real);
+    turned_load(kind, l, batch, idx, 0, x);
+    for (size_t at = 0; at < batch->n;) {
+        struct line_sums sums = {0};
+        for (size_t turn = 0; turn < SHORT_TERMS && at < batch->n; turn++, at += G) {
+            turned_load(kind, l, batch, idx, at + G, next);
+            struct line_sums group = turned_terms(kind, x, theta, batch->n - at, squares);
+            sums.sum = line_add(kind.real, sums.sum, group.sum);
+            if (squares)
+                sums.square = line_add(kind.real, sums.square, group.square);
+            for (size_t i = 0; i < group_lines(kind); i++)
+                x[i] = next[i];
+        }
+        total_add(kind.real, total, sums.sum);
+        if (squares)
+            total_add(kind.real, total_squares, sums.square);
+    }
+    total_fold(kind, total, batch->sum);
+    if (squares)
+        total_fold(kind, total_squares, batch->sumsq);
+}
+
 /* ---- long rows: whole lines ---- */
 
 struct block {
@@ -359,6 +432,7 @@ struct block {
     const uint32_t *next, *end;  /* rows to ask the memory for: from the list, AHEAD of the sums, */
     bool early;                  /* or further, those of the next batch, too, */
     bool beside;                 /* with what lies elsewhere */
+    bool alone;                  /* a line each, without, and known by their numbers */
     uint32_t row[BLOCK_ROWS];
     const char *x[BLOCK_ROWS];
     _Alignas(ALIGNMENT) char eta[BLOCK_ROWS * sizeof(double)];
@@ -395,12 +469,16 @@ static inline void block_fill(struct block *b, const struct dataset *data, const
  * second cache. */
 static inline void block_ask(struct block *b, const struct dataset *data, size_t count)
 {
-    size_t bytes = dataset_row_bytes(data);
-    for (size_t q = 0; q < count && b->next < b->end; q++) {
-        uint32_t row = record_of(b->linear, *b->next++);
-        const char *x = block_rows(b, data) + row * bytes;
+    size_t bytes = dataset_row_bytes(data), left = (size_t)(b->end - b->next);
+    const uint32_t *next = b->next, *to = next + (count < left ? count : left);
+    const char *x = block_rows(b, data);
+    b->next = to;
+    for (; b->alone && next < to; next++)
+        linear_prefetch(x + *next * (size_t)64, b->early);
+    for (; next < to; next++) {
+        uint32_t row = record_of(b->linear, *next);
         for (size_t j = 0; j < bytes; j += 64)
-            linear_prefetch(x + j, b->early);
+            linear_prefetch(x + row * bytes + j, b->early);
         if (b->beside)
             linear_ask_beside(b->linear, row, b->early);
     }
@@ -414,6 +492,7 @@ static inline void block_begin(struct block *b, const struct dataset *data, cons
     b->linear = l;
     b->early = false;
     b->beside = l != NULL && linear_has_beside(l);
+    b->alone = !b->beside && dataset_row_bytes(data) == 64 && (l == NULL || l->which == NULL);
     b->next = idx;
     b->end = far ? idx + n : idx;
     size_t ahead = AHEAD_BYTES / dataset_row_bytes(data);
@@ -429,6 +508,7 @@ static inline void block_begin_early(struct block *b, const struct linear *l,
     b->linear = l;
     b->early = true;
     b->beside = linear_has_beside(l);
+    b->alone = !b->beside && dataset_row_bytes(l->data) == 64;
     b->next = batch->idx + batch->ahead;
     b->end = b->next + padded(batch->n);
 }
@@ -764,6 +844,12 @@ INLINE void rows_gradient(struct kind kind, struct link_call *c, const struct li
         long_gradient(kind, c, batch, theta, true);
     else if (kind.quarters >= 4)
         long_gradient(kind, c, batch, theta, false);
+    else if (turned_apart(kind, c->linear, batch) && batch->idx == NULL)
+        turned_gradient(kind, c->linear, batch, NULL, batch->sumsq != NULL);
+    else if (turned_apart(kind, c->linear, batch) && batch->sumsq != NULL)
+        turned_gradient(kind, c->linear, batch, batch->idx, true);
+    else if (turned_apart(kind, c->linear, batch))
+        turned_gradient(kind, c->linear, batch, batch->idx, false);
     else if (batch->ahead > 0)
         short_gradient(kind, c, batch, batch->sumsq != NULL, true);
     else if (batch->sumsq != NULL)

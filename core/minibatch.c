@@ -125,8 +125,9 @@ static inline size_t stamp_one(uint8_t *restrict stamp, uint8_t epoch, uint32_t 
 
 #define STAMPED 8 /* at a time; the pragma says so again */
 
-static size_t stamp_all(uint8_t *restrict stamp, uint8_t epoch, const uint32_t *restrict candidate,
-                        size_t count, uint32_t *restrict idx, size_t done)
+static __attribute__((noinline)) size_t stamp_all(uint8_t *restrict stamp, uint8_t epoch,
+                                                  const uint32_t *restrict candidate, size_t count,
+                                                  uint32_t *restrict idx, size_t done)
 {
     size_t k = 0;
     for (; k + STAMPED <= count; k += STAMPED)
@@ -146,24 +147,36 @@ static void new_round(struct minibatch *mb)
     mb->round = 1;
 }
 
-/* The same with the table: a row is at the place of its lowest bits, or at the next that is free.
- */
-static size_t look_up_all(uint64_t *restrict seen, uint32_t mask, uint32_t round,
-                          const uint32_t *restrict candidate, size_t count, uint32_t *restrict idx,
-                          size_t done)
+/* Writes down candidates among which there is no repeat. */
+static size_t take_run(const uint32_t *restrict candidate, size_t count, uint32_t *restrict idx,
+                       size_t done)
 {
+    memcpy(idx + done, candidate, count * sizeof *idx);
+    return done + count;
+}
+
+/* The same with the table: a row is at the place of its lowest bits, or at the next that is free.
+ * Of so many rows repeats are rare: branches find them, and what lies between two is copied. */
+static __attribute__((noinline)) size_t
+look_up_all(uint64_t *restrict seen, uint32_t mask, uint32_t round,
+            const uint32_t *restrict candidate, size_t count, uint32_t *restrict idx, size_t done)
+{
+    size_t from = 0;
     for (size_t k = 0; k < count; k++) {
-        uint32_t i = candidate[k], at = i & mask;
-        uint64_t entry = (uint64_t)round << 32 | i, there = seen[at];
-        while (__builtin_expect(there >> 32 == round && there != entry, 0)) {
+        uint32_t at = candidate[k] & mask;
+        uint64_t entry = (uint64_t)round << 32 | candidate[k], there = seen[at];
+        while (__builtin_expect(there >> 32 == round, 0)) {
+            if (there == entry) {
+                done = take_run(candidate + from, k - from, idx, done);
+                from = k + 1;
+                break;
+            }
             at = (at + 1) & mask;
             there = seen[at];
         }
-        idx[done] = i;
-        done += there != entry;
         seen[at] = entry;
     }
-    return done;
+    return take_run(candidate + from, count - from, idx, done);
 }
 
 static void new_low_epoch(struct minibatch *mb)
