@@ -63,7 +63,7 @@ class World:
     def snapshot(self):
         """Everything that a refused request could have changed, once nobody else is about to."""
         for job, in self.daemon.catalogue("SELECT id FROM job WHERE state = 'cancelling'"):
-            self.admin.wait(job)
+            self.admin.wait(job, *harness.ENDED)
         rows = [self.daemon.catalogue(sql) for sql in (
             "SELECT id, state, revision, deleted_ms, name, lab FROM job ORDER BY id",
             "SELECT id, user, revoked_ms FROM token ORDER BY id",
