@@ -12,6 +12,7 @@
 #define BLOCK_ROWS  48                /* long rows that are summed at a time */
 #define SHORT_TERMS 32                /* groups of short rows that are summed at a time */
 #define STAGE       4                 /* of them together in a step */
+#define LONE_LEAST  64                /* rows of one line that are worth functions of their own */
 #define AHEAD_BYTES 6144              /* of rows between asking for one and using it, ... */
 #define AHEAD_LEAST 16                /* ... and rows */
 #define NEAR_BYTES  ((size_t)1 << 20) /* data that the cache has anyhow */
@@ -364,7 +365,7 @@ INLINE size_t group_lines(struct kind kind)
 /* Whether there are rows, and registers enough to go through groups one by one. */
 INLINE bool turned_apart(struct kind kind, const struct linear *l, const struct linear_batch *batch)
 {
-    return kind.logistic && l->turned != NULL && batch->n > 0 &&
+    return kind.logistic && l->turned != NULL && l->which == NULL && batch->n > 0 &&
            (REGISTER == 64 || group_lines(kind) == 4);
 }
 
@@ -432,7 +433,6 @@ struct block {
     const uint32_t *next, *end;  /* rows to ask the memory for: from the list, AHEAD of the sums, */
     bool early;                  /* or further, those of the next batch, too, */
     bool beside;                 /* with what lies elsewhere */
-    bool alone;                  /* a line each, without, and known by their numbers */
     uint32_t row[BLOCK_ROWS];
     const char *x[BLOCK_ROWS];
     _Alignas(ALIGNMENT) char eta[BLOCK_ROWS * sizeof(double)];
@@ -473,8 +473,6 @@ static inline void block_ask(struct block *b, const struct dataset *data, size_t
     const uint32_t *next = b->next, *to = next + (count < left ? count : left);
     const char *x = block_rows(b, data);
     b->next = to;
-    for (; b->alone && next < to; next++)
-        linear_prefetch(x + *next * (size_t)64, b->early);
     for (; next < to; next++) {
         uint32_t row = record_of(b->linear, *next);
         for (size_t j = 0; j < bytes; j += 64)
@@ -492,7 +490,6 @@ static inline void block_begin(struct block *b, const struct dataset *data, cons
     b->linear = l;
     b->early = false;
     b->beside = l != NULL && linear_has_beside(l);
-    b->alone = !b->beside && dataset_row_bytes(data) == 64 && (l == NULL || l->which == NULL);
     b->next = idx;
     b->end = far ? idx + n : idx;
     size_t ahead = AHEAD_BYTES / dataset_row_bytes(data);
@@ -508,7 +505,6 @@ static inline void block_begin_early(struct block *b, const struct linear *l,
     b->linear = l;
     b->early = true;
     b->beside = linear_has_beside(l);
-    b->alone = !b->beside && dataset_row_bytes(l->data) == 64;
     b->next = batch->idx + batch->ahead;
     b->end = b->next + padded(batch->n);
 }
@@ -675,6 +671,114 @@ INLINE void long_gradient(struct kind kind, struct link_call *c, const struct li
     }
     if (b.early)
         block_ask(&b, data, padded(batch->n));
+}
+
+/* ---- rows of one line with nothing beside it ---- */
+
+/* Whether they are, and worth a function of their own: without squares, or far away. */
+static inline bool are_lone_lines(const struct linear *l, const struct linear_batch *batch)
+{
+    return l->link == LINK_LOGISTIC && dataset_row_bytes(l->data) == 64 && l->which == NULL &&
+           l->tail == NULL && !linear_has_beside(l) && batch->idx != NULL &&
+           batch->n >= LONE_LEAST && (batch->sumsq == NULL || batch->ahead > 0);
+}
+
+/* Rows, and which of them to ask the memory for: one by one, all along. Whoever asks waits until it
+ * is known where a row is; what comes behind goes on meanwhile, unless it asks, too. */
+struct lone {
+    const char *x;
+    const uint32_t *next; /* struct linear_batch; NULL: none */
+};
+
+INLINE const char *lone_row(const struct lone *lone, uint32_t row)
+{
+    return lone->x + (size_t)row * 64;
+}
+
+INLINE void lone_ask(struct lone *lone, bool asks, size_t count)
+{
+    if (!asks)
+        return;
+    for (size_t q = 0; q < count; q++)
+        linear_prefetch(lone_row(lone, lone->next[q]), true);
+    lone->next += count;
+}
+
+INLINE struct line lone_residuals(struct kind kind, struct link_call *c, struct lone *lone,
+                                  const uint32_t *row, const void *theta, bool asks)
+{
+    const size_t G = line_elements(kind.real), E = G / 4;
+    struct link_rows rows = {0};
+    struct line eta[4];
+    link_load(kind.real, kind.logistic, c->linear, row, 0, &rows);
+    for (size_t i = 0; i < E; i++) {
+        const char *x[4];
+        for (size_t q = 0; q < 4; q++)
+            x[q] = lone_row(lone, row[E * q + i]);
+        eta[i] = quad_predict(kind, x, theta, 1);
+        lone_ask(lone, asks, 1);
+    }
+    struct line sum = fold_elements(kind.real, eta);
+    lone_ask(lone, asks, G / 4);
+    return link_slopes(kind.real, kind.logistic, c, sum, &rows).eta;
+}
+
+INLINE void lone_add(struct kind kind, struct lone *lone, const uint32_t *row, struct line residual,
+                     struct line *sum, struct line *square, bool asks)
+{
+    const size_t G = line_elements(kind.real), size = 64 / G;
+    _Alignas(ALIGNMENT) char r[64];
+    line_store(r, residual);
+#pragma GCC unroll 16
+    for (size_t k = 0; k < G; k++) {
+        if (k % 2 == 0)
+            lone_ask(lone, asks, 1);
+        lines_add(kind, lone_row(lone, row[k]), line_set(kind.real, r + k * size), 0, 1, sum,
+                  square);
+    }
+}
+
+/* A group goes from its predictors to its sums before the next begins. These are taken up after as
+ * many rows as in long_gradient, so that they are the same. */
+INLINE void lone_gradient(struct kind kind, struct link_call *c, const struct linear_batch *batch,
+                          const void *theta, bool squares, bool asks)
+{
+    const size_t G = line_elements(kind.real);
+    const uint32_t *end = batch->idx + batch->ahead + padded(batch->n);
+    struct lone lone = {linear_rows(c->linear), asks ? batch->idx + batch->ahead : NULL};
+    uint32_t named[GROUP_MAX];
+    for (size_t at = 0; at < batch->n;) {
+        struct line sum = {0}, square = {0};
+        bool first = at == 0;
+        for (size_t to = at + BLOCK_ROWS; at < to && at < batch->n; at += G) {
+            const uint32_t *row = batch->idx + at;
+            bool whole = __builtin_expect(at + G <= batch->n, 1);
+            if (!whole) {
+                group_name(c->linear, batch, batch->idx, at, G, named);
+                row = named;
+            }
+            struct line r = lone_residuals(kind, c, &lone, row, theta, asks);
+            if (!whole)
+                r = cut_off(kind.real, r, batch->n - at);
+            lone_add(kind, &lone, row, r, &sum, squares ? &square : NULL, asks);
+        }
+        total_take(kind.real, batch->sum, sum, first);
+        if (squares)
+            total_take(kind.real, batch->sumsq, square, first);
+    }
+    if (asks)
+        lone_ask(&lone, true, (size_t)(end - lone.next));
+}
+
+INLINE void lone_lines_gradient(struct kind kind, struct link_call *c,
+                                const struct linear_batch *batch, const void *theta)
+{
+    if (batch->sumsq != NULL)
+        lone_gradient(kind, c, batch, theta, true, true);
+    else if (batch->ahead > 0)
+        lone_gradient(kind, c, batch, theta, false, true);
+    else
+        lone_gradient(kind, c, batch, theta, false, false);
 }
 
 /* ---- few long rows: a line of residuals is all there is ---- */
@@ -859,17 +963,15 @@ INLINE void rows_gradient(struct kind kind, struct link_call *c, const struct li
 }
 
 /* Functions of their own: in one they would not get the registers that they need. */
-#define OF_KIND(name, gradient, p, quarters)                                      \
-    static __attribute__((noinline)) void name##_logistic(                        \
+#define OF_LINK(name, gradient, p, quarters, logistic)                            \
+    static __attribute__((noinline)) void name(                                   \
         struct link_call *c, const struct linear_batch *batch, const void *theta) \
     {                                                                             \
-        gradient((struct kind){p, p, quarters, true}, c, batch, theta);           \
-    }                                                                             \
-    static __attribute__((noinline)) void name##_other(                           \
-        struct link_call *c, const struct linear_batch *batch, const void *theta) \
-    {                                                                             \
-        gradient((struct kind){p, p, quarters, false}, c, batch, theta);          \
+        gradient((struct kind){p, p, quarters, logistic}, c, batch, theta);       \
     }
+#define OF_KIND(name, gradient, p, quarters)              \
+    OF_LINK(name##_logistic, gradient, p, quarters, true) \
+    OF_LINK(name##_other, gradient, p, quarters, false)
 OF_KIND(single_quarter, rows_gradient, PRECISION_SINGLE, 1)
 OF_KIND(single_half, rows_gradient, PRECISION_SINGLE, 2)
 OF_KIND(single_long, rows_gradient, PRECISION_SINGLE, 4)
@@ -877,7 +979,10 @@ OF_KIND(single_few, few_gradient, PRECISION_SINGLE, 4)
 OF_KIND(double_half, rows_gradient, PRECISION_DOUBLE, 2)
 OF_KIND(double_long, rows_gradient, PRECISION_DOUBLE, 4)
 OF_KIND(double_few, few_gradient, PRECISION_DOUBLE, 4)
+OF_LINK(single_lone, lone_lines_gradient, PRECISION_SINGLE, 4, true)
+OF_LINK(double_lone, lone_lines_gradient, PRECISION_DOUBLE, 4, true)
 #undef OF_KIND
+#undef OF_LINK
 
 /* The sum over the elements of a line, of either precision. */
 static inline double slopes_fold(const double *total)
@@ -912,6 +1017,10 @@ static inline void gradient_of_data(struct link_call *c, const struct linear_bat
         (logistic ? single_few_logistic : single_few_other)(c, batch, narrow_theta(data, batch));
     else if (are_few(c->linear, batch))
         (logistic ? double_few_logistic : double_few_other)(c, batch, batch->theta);
+    else if (are_lone_lines(c->linear, batch) && single)
+        single_lone(c, batch, narrow_theta(data, batch));
+    else if (are_lone_lines(c->linear, batch))
+        double_lone(c, batch, batch->theta);
     else if (single)
         (logistic ? single_long_logistic : single_long_other)(c, batch, narrow_theta(data, batch));
     else

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #define WORDS      1024 /* random words of 32 bits fetched at a time, at most */
+#define TURN       128  /* of them that become rows together, if rejected ones are no rarity: */
+#define RARE       16   /* one in so many batches */
 #define LOW_STAMPS 8192 /* stamps by the lowest bits of a row, ... */
 #define FEW        48   /* for batches of so few rows that seldom two of them share one */
 
@@ -79,11 +81,10 @@ void minibatch_release(struct minibatch *mb)
 }
 
 /* Uniform on 0..N-1 without bias: multiply and reject the few products in the uneven part (Lemire
- * 2019). Returns how many of the words are left as candidates. */
-static size_t keep_even(struct minibatch *mb, size_t words)
+ * 2019). Returns how many candidates there are then, those before included. */
+static size_t keep_even(struct minibatch *mb, size_t words, size_t count)
 {
     const uint32_t *word = (const uint32_t *)(const void *)mb->bits;
-    size_t count = 0;
     for (size_t k = 0; k < words; k++) {
         uint64_t product = (uint64_t)word[k] * mb->N;
         mb->candidate[count] = (uint32_t)(product >> 32);
@@ -92,14 +93,28 @@ static size_t keep_even(struct minibatch *mb, size_t words)
     return count;
 }
 
+/* Words that are turned into rows together: all, unless one of them is likely to be rejected. Then
+ * it spoils only its turn. */
+static size_t words_together(const struct minibatch *mb, size_t words)
+{
+    return (uint64_t)mb->uneven * words < (UINT64_C(1) << 32) / RARE ? words : TURN;
+}
+
 /* About as many candidates as are wanted, repeats included; what is too much is dropped by the
  * caller. */
 static size_t draw_candidates(struct minibatch *mb, struct rng *rng, size_t words)
 {
-    if (kernels->rows(rng, words / 2, (uint32_t)mb->N, mb->uneven, mb->candidate))
-        return words;
-    rng_bits(rng, mb->bits, words / 2);
-    return keep_even(mb, words);
+    size_t turn = words_together(mb, words), count = 0;
+    for (size_t left = words; left > 0; left -= turn) {
+        turn = turn < left ? turn : left;
+        if (kernels->rows(rng, turn / 2, (uint32_t)mb->N, mb->uneven, mb->candidate + count)) {
+            count += turn;
+            continue;
+        }
+        rng_bits(rng, mb->bits, turn / 2);
+        count = keep_even(mb, turn, count);
+    }
+    return count;
 }
 
 static void new_epoch(struct minibatch *mb)
@@ -155,26 +170,37 @@ static size_t take_run(const uint32_t *restrict candidate, size_t count, uint32_
     return done + count;
 }
 
+/* Where row `entry` stands in the table, or the free place that it gets: behind others of this
+ * round, which begin with `now`. */
+static __attribute__((noinline)) uint64_t *look_behind(uint64_t *seen, uint32_t mask, uint64_t now,
+                                                       uint64_t entry)
+{
+    uint32_t at = (uint32_t)entry & mask;
+    while (seen[at] >= now && seen[at] != entry)
+        at = (at + 1) & mask;
+    return &seen[at];
+}
+
 /* The same with the table: a row is at the place of its lowest bits, or at the next that is free.
- * Of so many rows repeats are rare: branches find them, and what lies between two is copied. */
+ * What earlier rounds left there is smaller. Of so many rows repeats are rare: branches find them,
+ * and what lies between two is copied. */
 static __attribute__((noinline)) size_t
 look_up_all(uint64_t *restrict seen, uint32_t mask, uint32_t round,
             const uint32_t *restrict candidate, size_t count, uint32_t *restrict idx, size_t done)
 {
+    uint64_t now = (uint64_t)round << 32;
     size_t from = 0;
+#pragma GCC unroll 4
     for (size_t k = 0; k < count; k++) {
-        uint32_t at = candidate[k] & mask;
-        uint64_t entry = (uint64_t)round << 32 | candidate[k], there = seen[at];
-        while (__builtin_expect(there >> 32 == round, 0)) {
-            if (there == entry) {
+        uint64_t entry = now | candidate[k], *place = &seen[candidate[k] & mask];
+        if (__builtin_expect(*place >= now, 0)) {
+            place = look_behind(seen, mask, now, entry);
+            if (*place == entry) {
                 done = take_run(candidate + from, k - from, idx, done);
                 from = k + 1;
-                break;
             }
-            at = (at + 1) & mask;
-            there = seen[at];
         }
-        seen[at] = entry;
+        *place = entry;
     }
     return take_run(candidate + from, count - from, idx, done);
 }

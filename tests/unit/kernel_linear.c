@@ -368,9 +368,11 @@ static void expect_nothing_of_asking(const struct kernels *k, const struct probl
     struct sums plain = sums_by(k, p, list, n, true);
     const size_t places[] = {1, PAD, padded(n)};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        struct sums s = sums_ahead(k, p, list, n, places[i], true);
+        struct sums s = sums_ahead(k, p, list, n, places[i], true),
+                    alone = sums_ahead(k, p, list, n, places[i], false);
         expect(k, p->data.precision, s.sum, plain.sum, NULL, width_of(p), "sum", n);
         expect(k, p->data.precision, s.sumsq, plain.sumsq, NULL, width_of(p), "sumsq", n);
+        expect(k, p->data.precision, alone.sum, plain.sum, NULL, width_of(p), "sum alone", n);
     }
     free(list);
 }
@@ -511,6 +513,31 @@ Test(kernel_linear, short_turned_rows_give_the_same_bits_at_every_length)
             problem_release(&p);
             problem_release(&turned);
         }
+}
+
+/* Rows of one line that a list names take another way through the same sums than those in order. */
+Test(kernel_linear, rows_of_one_line_give_the_same_bits_in_a_list_and_in_order)
+{
+    enum { MANY = 1100, LISTED = 2 * (MANY + PAD) };
+    uint32_t list[LISTED];
+    for (size_t i = 0; i < LISTED; i++)
+        list[i] = (uint32_t)(i % MANY);
+    for (size_t columns = 5; columns <= 16; columns++) {
+        struct problem p;
+        enum precision precision = columns <= 8 ? PRECISION_DOUBLE : PRECISION_SINGLE;
+        problem_init(&p, MANY, columns, precision, ORDINARY, logistic);
+        for (const struct kernels *const *k = kernels_available(); *k != NULL; k++)
+            for (size_t n = 17; n <= MANY; n += n < 200 ? 1 : 41)
+                for (int squares = 0; squares < 2; squares++)
+                    for (size_t ahead = 0; ahead <= 16; ahead += 16) {
+                        struct sums s = sums_by(*k, &p, NULL, n, squares),
+                                    t = sums_ahead(*k, &p, list, n, ahead, squares);
+                        cr_assert_eq(memcmp(&s, &t, sizeof s), 0,
+                                     "%s, %zu columns, n = %zu, %zu ahead", (*k)->isa, columns, n,
+                                     ahead);
+                    }
+        problem_release(&p);
+    }
 }
 
 Test(kernel_linear, rows_with_offsets_or_other_links_are_not_turned)

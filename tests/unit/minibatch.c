@@ -547,6 +547,49 @@ Test(minibatch, rows_are_the_same_with_a_table_as_with_stamps)
     }
 }
 
+/* The first n different rows that words of 32 bits stand for, one word after the other. */
+static void rows_of_words(const uint32_t *word, size_t N, size_t n, uint32_t *idx)
+{
+    for (size_t done = 0; done < n; word++) {
+        uint64_t product = (uint64_t)*word * N;
+        bool taken = (uint32_t)product < (UINT64_C(1) << 32) % N;
+        for (size_t k = 0; k < done && !taken; k++)
+            taken = idx[k] == product >> 32;
+        if (!taken)
+            idx[done++] = (uint32_t)(product >> 32);
+    }
+}
+
+/* Whether few words are rejected or many, in one portion of them or several. */
+Test(minibatch, rows_are_those_of_the_words_one_by_one)
+{
+    static const struct {
+        size_t N, n;
+    } cases[] = {{88163, 881}, {10000000, 1000}, {2863311531, 300}, {3000000001, 3000}};
+    enum { DOUBLES = 8192 };
+    static _Alignas(64) uint64_t bits[DOUBLES];
+    for (const struct kernels *const *isa = kernels_available(); *isa != NULL; isa++)
+        for (size_t c = 0; c < COUNT(cases); c++) {
+            size_t n = cases[c].n;
+            struct minibatch mb = make_batch(cases[c].N, n, false);
+            uint32_t *idx = lanes_alloc(n, sizeof *idx), *want = lanes_alloc(n, sizeof *want);
+            struct rng rng;
+            cr_assert(kernels_choose((*isa)->isa));
+            rng_seed(&rng, 163 + c, 1, RNG_BATCH);
+            for (int t = 0; t < 50; t++) {
+                struct rng copy = rng;
+                rng_bits(&copy, bits, DOUBLES);
+                rows_of_words((const uint32_t *)(const void *)bits, cases[c].N, n, want);
+                minibatch_draw(&mb, &rng, idx);
+                cr_assert_eq(memcmp(idx, want, n * sizeof *idx), 0, "%s, %zu of %zu, batch %d",
+                             (*isa)->isa, n, cases[c].N, t);
+            }
+            free(idx);
+            free(want);
+            minibatch_release(&mb);
+        }
+}
+
 /* Also where the kernels have a short cut for few rows. */
 Test(minibatch, every_instruction_set_draws_the_same_rows_or_what_stands_for_them)
 {
