@@ -365,8 +365,9 @@ INLINE size_t group_lines(struct kind kind)
 /* Whether there are rows, and registers enough to go through groups one by one. */
 INLINE bool turned_apart(struct kind kind, const struct linear *l, const struct linear_batch *batch)
 {
+    bool some = group_lines(kind) == 4 && (REGISTER == 32 || kind.real == PRECISION_SINGLE);
     return kind.logistic && l->turned != NULL && l->which == NULL && batch->n > 0 &&
-           (REGISTER == 64 || group_lines(kind) == 4);
+           (REGISTER == 64 || (some && batch->idx != NULL));
 }
 
 /* The rows from `at` on; where these end, the last again. */
