@@ -362,12 +362,13 @@ INLINE size_t group_lines(struct kind kind)
     return line_elements(kind.real) / 4 * kind.quarters;
 }
 
-/* Whether there are rows, and registers enough to go through groups one by one. */
+/* Whether there are such rows, near by, and it pays to go through groups one by one: not where
+ * registers are few, nor, but for the largest, in order. */
 INLINE bool turned_apart(struct kind kind, const struct linear *l, const struct linear_batch *batch)
 {
-    bool some = group_lines(kind) == 4 && (REGISTER == 32 || kind.real == PRECISION_SINGLE);
+    bool fits = group_lines(kind) == 4 && (REGISTER == 32 || kind.real == PRECISION_SINGLE);
     return kind.logistic && l->turned != NULL && l->which == NULL && batch->n > 0 &&
-           (REGISTER == 64 || (some && batch->idx != NULL));
+           batch->ahead == 0 && (REGISTER == 64 || (fits && batch->idx != NULL));
 }
 
 /* The rows from `at` on; where these end, the last again. */
@@ -676,12 +677,15 @@ INLINE void long_gradient(struct kind kind, struct link_call *c, const struct li
 
 /* ---- rows of one line with nothing beside it ---- */
 
-/* Whether they are, and worth a function of their own: without squares, or far away. */
+/* Whether they are, and worth a function of their own: asked for ahead, or near and without
+ * squares.
+ */
 static inline bool are_lone_lines(const struct linear *l, const struct linear_batch *batch)
 {
+    bool near = l->data->N * 64 <= NEAR_BYTES;
     return l->link == LINK_LOGISTIC && dataset_row_bytes(l->data) == 64 && l->which == NULL &&
            l->tail == NULL && !linear_has_beside(l) && batch->idx != NULL &&
-           batch->n >= LONE_LEAST && (batch->sumsq == NULL || batch->ahead > 0);
+           batch->n >= LONE_LEAST && (batch->ahead > 0 || (near && batch->sumsq == NULL));
 }
 
 /* Rows, and which of them to ask the memory for: one by one, all along. Whoever asks waits until it
@@ -745,7 +749,6 @@ INLINE void lone_gradient(struct kind kind, struct link_call *c, const struct li
                           const void *theta, bool squares, bool asks)
 {
     const size_t G = line_elements(kind.real);
-    const uint32_t *end = batch->idx + batch->ahead + padded(batch->n);
     struct lone lone = {linear_rows(c->linear), asks ? batch->idx + batch->ahead : NULL};
     uint32_t named[GROUP_MAX];
     for (size_t at = 0; at < batch->n;) {
@@ -767,19 +770,21 @@ INLINE void lone_gradient(struct kind kind, struct link_call *c, const struct li
         if (squares)
             total_take(kind.real, batch->sumsq, square, first);
     }
-    if (asks)
+    if (asks) {
+        const uint32_t *end = batch->idx + batch->ahead + padded(batch->n);
         lone_ask(&lone, true, (size_t)(end - lone.next));
+    }
 }
 
 INLINE void lone_lines_gradient(struct kind kind, struct link_call *c,
                                 const struct linear_batch *batch, const void *theta)
 {
-    if (batch->sumsq != NULL)
-        lone_gradient(kind, c, batch, theta, true, true);
-    else if (batch->ahead > 0)
+    if (batch->ahead == 0)
+        lone_gradient(kind, c, batch, theta, false, false);
+    else if (batch->sumsq == NULL)
         lone_gradient(kind, c, batch, theta, false, true);
     else
-        lone_gradient(kind, c, batch, theta, false, false);
+        lone_gradient(kind, c, batch, theta, true, true);
 }
 
 /* ---- few long rows: a line of residuals is all there is ---- */

@@ -7,7 +7,7 @@
 
 #define WORDS      1024 /* random words of 32 bits fetched at a time, at most */
 #define TURN       128  /* of them that become rows together, if rejected ones are no rarity: */
-#define RARE       16   /* one in so many batches */
+#define RARE       16   /* one in so many portions */
 #define LOW_STAMPS 8192 /* stamps by the lowest bits of a row, ... */
 #define FEW        48   /* for batches of so few rows that seldom two of them share one */
 
@@ -93,8 +93,8 @@ static size_t keep_even(struct minibatch *mb, size_t words, size_t count)
     return count;
 }
 
-/* Words that are turned into rows together: all, unless one of them is likely to be rejected. Then
- * it spoils only its turn. */
+/* Words that are turned into rows together: all, unless it is no rarity that one of them is
+ * rejected. Then it spoils only its turn. */
 static size_t words_together(const struct minibatch *mb, size_t words)
 {
     return (uint64_t)mb->uneven * words < (UINT64_C(1) << 32) / RARE ? words : TURN;
@@ -181,9 +181,9 @@ static __attribute__((noinline)) uint64_t *look_behind(uint64_t *seen, uint32_t 
     return &seen[at];
 }
 
-/* The same with the table: a row is at the place of its lowest bits, or at the next that is free.
- * What earlier rounds left there is smaller. Of so many rows repeats are rare: branches find them,
- * and what lies between two is copied. */
+/* As stamp_all, with the table: a row is at the place of its lowest bits, or at the next that is
+ * free. What earlier rounds left there is smaller. Of so many rows repeats are rare: branches find
+ * them, and what lies between two is copied. */
 static __attribute__((noinline)) size_t
 look_up_all(uint64_t *restrict seen, uint32_t mask, uint32_t round,
             const uint32_t *restrict candidate, size_t count, uint32_t *restrict idx, size_t done)

@@ -573,14 +573,18 @@ Test(minibatch, rows_are_those_of_the_words_one_by_one)
             size_t n = cases[c].n;
             struct minibatch mb = make_batch(cases[c].N, n, false);
             uint32_t *idx = lanes_alloc(n, sizeof *idx), *want = lanes_alloc(n, sizeof *want);
-            struct rng rng;
-            cr_assert(kernels_choose((*isa)->isa));
+            struct rng rng, other;
             rng_seed(&rng, 163 + c, 1, RNG_BATCH);
+            other = rng;
             for (int t = 0; t < 50; t++) {
                 struct rng copy = rng;
                 rng_bits(&copy, bits, DOUBLES);
                 rows_of_words((const uint32_t *)(const void *)bits, cases[c].N, n, want);
+                cr_assert(kernels_choose("portable"));
+                minibatch_draw(&mb, &other, idx);
+                cr_assert(kernels_choose((*isa)->isa));
                 minibatch_draw(&mb, &rng, idx);
+                cr_assert_eq(memcmp(&rng, &other, sizeof rng), 0, "%s, %zu", (*isa)->isa, n);
                 cr_assert_eq(memcmp(idx, want, n * sizeof *idx), 0, "%s, %zu of %zu, batch %d",
                              (*isa)->isa, n, cases[c].N, t);
             }
