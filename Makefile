@@ -1,6 +1,6 @@
 # barkerd: build, test, install what is missing. `make help` lists the targets.
 #
-# Sources are found by wildcard: a new file in core/, models/, server/, clients/cli/ or tests/*/ needs no edit here.
+# Sources are found by wildcard: a new file in a room of core/ or server/, in models/, clients/cli/ or tests/*/ needs no edit here.
 # A build lives in B; the sanitizer and coverage builds are the same rules with another B and SAN.
 
 B      ?= build/release
@@ -26,7 +26,8 @@ SERVER_LIBS := -lmicrohttpd -ljansson -lsqlite3 -lgnutls -lz
 CLI_LIBS    := -lcurl -ljansson
 
 obj   = $(patsubst %.c,$(B)/%.o,$(1))
-# core/kernels.c is compiled once per instruction set. Fused multiply-adds are where the source has them, and all that have them give
+find  = $(sort $(shell find $(1) -name '*.c' 2>/dev/null))
+# core/kernels/kernels.c is compiled once per instruction set. Fused multiply-adds are where the source has them, and all that have them give
 # the same bits: AVX2, AVX-512 and, on any x86_64, the emulated ones, which are for that and for the tests, not for speed.
 # Under sanitizers they take minutes at -O3, and what the two omitted checks find, AddressSanitizer finds too.
 KERNEL_OPT  := $(if $(SAN),-O1 -fno-sanitize=null$(comma)object-size,-O3)
@@ -34,11 +35,11 @@ KERNEL_ISAS := portable $(if $(filter x86_64,$(shell uname -m)),emulated avx2 av
 ISA_emulated := -DEMULATE_FUSED $(if $(SAN),,-O2)
 ISA_avx2    := -mavx2 -mfma
 ISA_avx512  := -mfma -mavx512f -mavx512dq -mavx512vl -mavx512bw -mprefer-vector-width=512
-CORE   := $(call obj,$(filter-out core/kernels.c,$(wildcard core/*.c))) $(KERNEL_ISAS:%=$(B)/core/kernels-%.o)
+CORE   := $(call obj,$(filter-out core/kernels/kernels.c,$(call find,core))) $(KERNEL_ISAS:%=$(B)/core/kernels/kernels-%.o)
 MODELS := $(call obj,$(wildcard models/*.c))
-SERVER := $(call obj,$(filter-out server/main.c,$(wildcard server/*.c)))
+SERVER := $(call obj,$(filter-out server/main.c,$(call find,server)))
 CLI    := $(call obj,$(wildcard clients/cli/*.c))
-SUITES := $(patsubst tests/%/,%,$(sort $(dir $(wildcard tests/*/*.c))))
+SUITES := $(sort $(foreach f,$(call find,tests),$(word 2,$(subst /, ,$(f)))))
 SUITES := $(filter-out tsan bench crash support,$(SUITES))
 
 .PHONY: all help deps demo test asan tsan coverage lint format bench bench-server bench-bigdata bench-efficiency profile crash mutants clean
@@ -75,9 +76,9 @@ $(B)/libmodels.a: $(MODELS)
 $(B)/libserver.a: $(SERVER)
 $(B)/lib%.a:
 	@rm -f $@
-	$(Q)ar rcs $@ $^
+	$(Q)ar qcs $@ $^ # q, not r: rooms may have files of the same name
 
-$(B)/barkerd: $(call obj,$(wildcard server/main.c)) $(B)/libserver.a $(B)/libmodels.a $(B)/libcore.a
+$(B)/barkerd: $(B)/server/main.o $(B)/libserver.a $(B)/libmodels.a $(B)/libcore.a
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LIBS) -lm
 
 $(B)/barker: $(CLI)
@@ -87,9 +88,9 @@ $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-$(B)/server/assets.o: $(wildcard schema/*.json schema/*/*.sql)
+$(B)/server/base/assets.o: $(wildcard schema/*.json schema/*/*.sql)
 
-# The dashboard: bundled by esbuild, compiled in by server/api_web.c. Builds side by side share the packages.
+# The dashboard: bundled by esbuild, compiled in by server/api/web.c. Builds side by side share the packages.
 WEB := clients/web/index.html clients/web/icon.png clients/web/build.mjs $(shell find clients/web/src -type f 2>/dev/null)
 
 %/node_modules/.ready: %/package-lock.json
@@ -98,16 +99,16 @@ WEB := clients/web/index.html clients/web/icon.png clients/web/build.mjs $(shell
 $(B)/web/list.h: $(WEB) clients/web/node_modules/.ready
 	@node clients/web/build.mjs $(B)/web
 
-$(B)/server/api_web.o: $(B)/web/list.h
-$(B)/server/api_web.o: CFLAGS += -I$(B) -DWEB_FOLDER='"$(B)/web"'
+$(B)/server/api/web.o: $(B)/web/list.h
+$(B)/server/api/web.o: CFLAGS += -I$(B) -DWEB_FOLDER='"$(B)/web"'
 
-$(KERNEL_ISAS:%=$(B)/core/kernels-%.o): $(B)/core/kernels-%.o: core/kernels.c
+$(KERNEL_ISAS:%=$(B)/core/kernels/kernels-%.o): $(B)/core/kernels/kernels-%.o: core/kernels/kernels.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(KERNEL_OPT) -fno-var-tracking $(ISA_$*) -DKERNELS=kernels_$* -DKERNELS_ISA='"$*"' -MMD -MP -c -o $@ $<
 
 # One Criterion binary per folder of tests that holds C files.
 define suite
-$(B)/test-$(1): $(call obj,$(wildcard tests/$(1)/*.c)) $(B)/libserver.a $(B)/libmodels.a $(B)/libcore.a
+$(B)/test-$(1): $(call obj,$(call find,tests/$(1))) $(B)/libserver.a $(B)/libmodels.a $(B)/libcore.a
 	$(Q)$$(CC) $$(LDFLAGS) -o $$@ $$^ -lcriterion $$(SERVER_LIBS) -lm
 endef
 $(foreach s,$(SUITES),$(eval $(call suite,$(s))))

@@ -6,8 +6,8 @@
  *
  * The determinant is the same for every row and so belongs to the fixed part, N times; a minibatch
  * sums only the second. */
-#include "core/kernels.h"
-#include "core/vmath.h"
+#include "core/kernels/kernels.h"
+#include "core/kernels/vmath.h"
 #include "models/models.h"
 #include "models/normal.h"
 #include "models/setup.h"

@@ -6,8 +6,9 @@
  * ratings centred by the training mean. The coordinates are U, V, mu and l = log lambda; the
  * density of l has the Jacobian lambda, which turns the Gamma's (a0 - 1) l into a0 l. Users and
  * items that only the test data know follow their prior. */
-#include "core/kernels.h"
-#include "core/vmath.h"
+#include "core/kernels/kernels.h"
+#include "core/kernels/vmath.h"
+#include "core/kernels/rng_fill.h"
 #include "models/models.h"
 #include "models/setup.h"
 

@@ -2,7 +2,7 @@
 #ifndef BARKER_MODELS_MODELS_H
 #define BARKER_MODELS_MODELS_H
 
-#include "core/model.h"
+#include "core/model/model.h"
 
 #define MODEL_LIST(X)       \
     X(logistic)             \

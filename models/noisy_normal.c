@@ -1,6 +1,7 @@
 /* The standard normal density in one dimension, without data, whose gradient -theta gets artificial
  * noise: normal, Laplace or Cauchy. */
-#include "core/vmath.h"
+#include "core/kernels/vmath.h"
+#include "core/kernels/rng_fill.h"
 #include "models/models.h"
 #include "models/normal.h"
 #include "models/setup.h"

@@ -1,6 +1,7 @@
 /* The independent normal density. */
 #include "models/normal.h"
-#include "core/kernels.h"
+#include "core/kernels/kernels.h"
+#include "core/kernels/rng_fill.h"
 
 #include <float.h>
 #include <math.h>

@@ -3,7 +3,7 @@
 #ifndef BARKER_MODELS_NORMAL_H
 #define BARKER_MODELS_NORMAL_H
 
-#include "core/rng.h"
+#include "core/base/rng.h"
 
 #include <stdbool.h>
 

@@ -1,8 +1,9 @@
 /* What all regressions share. */
 #include "models/regression.h"
-#include "core/kernels.h"
-#include "core/linear_view.h"
-#include "core/vmath.h"
+#include "core/kernels/kernels.h"
+#include "core/model/linear_view.h"
+#include "core/kernels/vmath.h"
+#include "core/kernels/rng_fill.h"
 #include "models/setup.h"
 
 #include <math.h>

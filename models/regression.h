@@ -7,8 +7,8 @@
 #ifndef BARKER_MODELS_REGRESSION_H
 #define BARKER_MODELS_REGRESSION_H
 
-#include "core/linear.h"
-#include "core/model.h"
+#include "core/model/linear_predictor.h"
+#include "core/model/model.h"
 #include "models/normal.h"
 
 struct regression_type {

@@ -2,7 +2,7 @@
 #ifndef BARKER_MODELS_SETUP_H
 #define BARKER_MODELS_SETUP_H
 
-#include "core/model.h"
+#include "core/model/model.h"
 
 #define SETUP_MAX_DIMENSION 10000000u
 

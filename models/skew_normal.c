@@ -3,7 +3,8 @@
  *
  * phi/Phi is taken from Mills' ratio M(t) = Phi(-t)/phi(t), t >= 0, which has no underflow: below
  * zero phi/Phi is 1/M, above zero phi/(1 - phi M). */
-#include "core/vmath.h"
+#include "core/kernels/vmath.h"
+#include "core/kernels/rng_fill.h"
 #include "models/models.h"
 #include "models/normal.h"
 #include "models/setup.h"

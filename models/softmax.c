@@ -3,8 +3,9 @@
  *
  * theta is columns by K - 1, classes fastest. A few rows are taken at a time: predictors class by
  * class through the linear predictor, then probabilities, eight rows in lanes. */
-#include "core/kernels.h"
-#include "core/vmath.h"
+#include "core/model/linear_predictor.h"
+#include "core/kernels/kernels.h"
+#include "core/kernels/vmath.h"
 #include "models/models.h"
 #include "models/normal.h"
 #include "models/setup.h"

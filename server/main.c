@@ -1,9 +1,9 @@
 /* barkerd: the command line of the daemon; start, supervision, orderly end. */
-#include "core/kernels.h"
-#include "server/api.h"
-#include "server/clock.h"
-#include "server/log.h"
-#include "server/retention.h"
+#include "core/kernels/kernels.h"
+#include "server/api/api.h"
+#include "server/base/clock.h"
+#include "server/base/log.h"
+#include "server/api/retention.h"
 
 #include <errno.h>
 #include <fcntl.h>

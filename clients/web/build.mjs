@@ -1,7 +1,7 @@
 // Bundles the dashboard into a folder: node build.mjs FOLDER
 //
 // FOLDER gets every file gzipped, under a name with a hash of its contents (index.html alone keeps
-// its name), and list.h, which server/api_web.c includes: one line per file.
+// its name), and list.h, which server/api/web.c includes: one line per file.
 import { build } from "esbuild";
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -2,9 +2,9 @@
  * they take. Called by tests/bench/server.
  *
  *     bench-bare DATA_FOLDER JOB.json THREADS */
-#include "server/clock.h"
-#include "server/datacache.h"
-#include "server/json.h"
+#include "server/base/clock.h"
+#include "server/data/memory_cache.h"
+#include "server/base/json.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

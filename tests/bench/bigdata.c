@@ -5,10 +5,10 @@
  * MEMORY_MB is what data may take before they are mapped, CACHE_MB 0 turns the binary form off,
  * PAGES "small" forbids huge pages. Prints seconds of loading, whether the data are mapped,
  * microseconds per iteration, major page faults per iteration. */
-#include "server/clock.h"
-#include "server/datacache.h"
-#include "server/datashelf.h"
-#include "server/json.h"
+#include "server/base/clock.h"
+#include "server/data/memory_cache.h"
+#include "server/data/disk_cache.h"
+#include "server/base/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>

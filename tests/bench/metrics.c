@@ -4,7 +4,7 @@
  * seconds of an iteration without, how often metrics are taken, ratio and its quartiles. Where its
  * memory lies makes a chain faster or slower by some per cent, so the pair is made anew several
  * times, either one first. */
-#include "server/spec.h"
+#include "server/spec/spec.h"
 #include "tests/conformance/fixture.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Whole iterations of our chains, nothing stored, for `make bench`; see worker.h. */
-#include "core/chain.h"
-#include "core/kernels.h"
-#include "core/lockstep.h"
-#include "core/view.h"
+#include "core/chain/chain.h"
+#include "core/kernels/kernels.h"
+#include "core/chain/lockstep.h"
+#include "core/model/view.h"
 #include "models/models.h"
 #include "tests/bench/worker.h"
 

@@ -4,10 +4,10 @@
  *     bench-scaling ROWS COLUMNS
  *
  * prints one JSON object. */
-#include "core/kernels.h"
-#include "core/lockstep.h"
-#include "core/mixing.h"
-#include "core/plan.h"
+#include "core/kernels/kernels.h"
+#include "core/chain/lockstep.h"
+#include "core/diagnostics/mixing.h"
+#include "core/plan/plan.h"
 #include "models/models.h"
 
 #include <math.h>

@@ -8,8 +8,8 @@
  *
  * The library's port knows two paths: / is the job's document, ready made; /stream/BYTES is a body
  * of that size, pulled in pieces from memory. */
-#include "server/api.h"
-#include "server/log.h"
+#include "server/api/api.h"
+#include "server/base/log.h"
 
 #include <arpa/inet.h>
 #include <microhttpd.h>

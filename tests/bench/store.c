@@ -8,7 +8,7 @@
  * Of the jobs, one has NARROW_DRAWS draws of 4 parameters, one has WIDE_DRAWS of 52 580, both
  * stored as chains do it: as many draws in a commit as a chain buffers. They take turns in rounds,
  * and a ratio is that of one round: the speed of a disk that others use changes within a second. */
-#include "server/jobfile.h"
+#include "server/store/jobfile.h"
 
 #include <fcntl.h>
 #include <pthread.h>

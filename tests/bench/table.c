@@ -2,7 +2,7 @@
  * JSON object. Called by tests/bench/server.
  *
  *     bench-table MIB        size of the files */
-#include "server/table.h"
+#include "server/data/table.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  *     crash-store [KILLS [SEED]]
  *
  * What is written follows from its place by formula, so every stored number can be checked. */
-#include "server/jobfile.h"
+#include "server/store/jobfile.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 """Every route: who may use it, what others get, wrong methods, unknown parameters, wrong bodies.
 
 ROWS has one row per route. The routes are those of the daemon's own /openapi.json and of the route
-table in server/api.h: a route without a row fails a test here."""
+table in server/api/api.h: a route without a row fails a test here."""
 
 import os
 import re
@@ -235,8 +235,8 @@ ROWS = {
 
 
 def table_routes():
-    """METHOD PATTERN -> (flags, role, query) of server/api.h."""
-    with open(os.path.join(harness.ROOT, "server/api.h")) as file:
+    """METHOD PATTERN -> (flags, role, query) of server/api/api.h."""
+    with open(os.path.join(harness.ROOT, "server/api/api.h")) as file:
         text = file.read()
     lines = re.findall(r"X\((\w+),\s*\"([^\"]*)\",\s*([^,]*),\s*(\w+),\s*(?:\\\s*)?\"([^\"]*)\"",
                        text.replace("\\\n", " "))

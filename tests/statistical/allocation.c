@@ -4,9 +4,9 @@
  *
  * The program's own malloc counts, refuses when a test says so, and passes on to the C library's;
  * the sanitizers bring theirs, so under them only the rest runs. */
-#include "core/mixing.h"
-#include "core/optimize.h"
-#include "core/stein.h"
+#include "core/diagnostics/mixing.h"
+#include "core/model/optimize.h"
+#include "core/diagnostics/stein.h"
 #include "tests/conformance/fixture.h"
 #include "tests/support/toy.h"
 

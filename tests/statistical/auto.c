@@ -1,8 +1,8 @@
 /* Nothing but a model and its data: what `auto` chooses must give the posterior that Stan gives,
  * and predict no worse than the paper's hand-tuned runs. Skipped with a message where the data are
  * not there. */
-#include "core/lockstep.h"
-#include "core/plan.h"
+#include "core/chain/lockstep.h"
+#include "core/plan/plan.h"
 #include "tests/statistical/compare.h"
 #include "tests/statistical/shared.h"
 

@@ -5,7 +5,7 @@
  * A forgotten sum at the centre, differences with the wrong sign or scale, a tau that is that of
  * the terms instead of their differences, or a jump in the wrong units each move the mean or the
  * variance by many Monte-Carlo errors. */
-#include "core/view.h"
+#include "core/model/view.h"
 #include "tests/statistical/compare.h"
 #include "tests/support/formula.h"
 

@@ -2,7 +2,8 @@
  * down here a second time: by exact samplers in the user's coordinates and in frames, whether or
  * not these mix coefficient and scale, and by minibatches with control variates. Linear regression
  * with known noise against its conjugate posterior. */
-#include "core/view.h"
+#include "core/model/view.h"
+#include "core/kernels/rng_fill.h"
 #include "tests/statistical/compare.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* A chain is a value: however it is cut into slices, saved, loaded, run beside others or extended,
  * every sampler (with every combination of its choices) on every model gives the same bytes. Loops
  * over the registries: a new sampler or model is covered without an edit. */
-#include "core/view.h"
+#include "core/model/view.h"
 #include "tests/conformance/fixture.h"
 #include "tests/support/toy.h"
 #include "tests/support/truth.h"

@@ -2,7 +2,7 @@
 #ifndef BARKER_TESTS_SHARED_H
 #define BARKER_TESTS_SHARED_H
 
-#include "core/dataset.h"
+#include "core/kernels/dataset.h"
 
 #include <stdbool.h>
 

@@ -3,7 +3,7 @@
  *
  * Chains have 4 million iterations, that is about 10^5 effective draws: errors are near 0.3 % of a
  * standard deviation for the mean and 0.5 % for the variance. */
-#include "core/view.h"
+#include "core/model/view.h"
 #include "tests/statistical/compare.h"
 #include "tests/support/formula.h"
 

@@ -1,5 +1,5 @@
 /* What plans expect of a step size: the bias that every sampler says it has on a normal target. */
-#include "core/lockstep.h"
+#include "core/chain/lockstep.h"
 #include "models/models.h"
 
 #include <criterion/criterion.h>

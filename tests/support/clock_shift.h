@@ -1,5 +1,6 @@
 /* A clock that tests can move, so that what depends on minutes is tested without waiting: the
- * program's clock_gettime is ours (tests/unit/clock_shift.c) and adds what was asked for. */
+ * program's clock_gettime is ours (tests/unit/server/base/clock_shift.c) and adds what was asked
+ * for. */
 #ifndef BARKER_TESTS_CLOCK_SHIFT_H
 #define BARKER_TESTS_CLOCK_SHIFT_H
 

@@ -1,5 +1,6 @@
-/* A small application on server/http.h and a small HTTP client over sockets, for the tests of the
- * HTTP module. The client waits at most PATIENCE seconds for anything, so that a hang is a failure.
+/* A small application on server/http/http.h and a small HTTP client over sockets, for the tests of
+ * the HTTP module. The client waits at most PATIENCE seconds for anything, so that a hang is a
+ * failure.
  *
  *     /hello /pool        "hello", on the HTTP thread and in the pool
  *     /echo /echo-pool    the body, at most ECHO_LIMIT bytes
@@ -17,7 +18,7 @@
 #ifndef BARKER_TESTS_SUPPORT_HTTP_APP_H
 #define BARKER_TESTS_SUPPORT_HTTP_APP_H
 
-#include "server/http.h"
+#include "server/http/http.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

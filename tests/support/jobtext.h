@@ -4,8 +4,8 @@
 #define BARKER_TESTS_JOBTEXT_H
 
 #include "models/models.h"
-#include "server/json.h"
-#include "server/spec.h"
+#include "server/base/json.h"
+#include "server/spec/spec.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

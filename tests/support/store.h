@@ -2,7 +2,7 @@
 #ifndef BARKER_TESTS_STORE_H
 #define BARKER_TESTS_STORE_H
 
-#include "server/jobfile.h"
+#include "server/store/jobfile.h"
 
 #include <criterion/criterion.h>
 #include <ftw.h>
@@ -53,7 +53,7 @@ static inline void store_test_reopen(struct store_test *t)
     store_test_open(t);
 }
 
-/* A disk that does not sync: tests/unit/store.c. */
+/* A disk that does not sync: tests/unit/server/store/store.c. */
 enum { SYNC_WORKS, SYNC_FAILS, SYNC_FAILS_ONCE /* per descriptor, but for logs */ };
 extern atomic_int syncing;
 

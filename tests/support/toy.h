@@ -5,7 +5,8 @@
 #ifndef BARKER_TESTS_TOY_H
 #define BARKER_TESTS_TOY_H
 
-#include "core/chain.h"
+#include "core/chain/chain.h"
+#include "core/kernels/rng_fill.h"
 #include "models/models.h"
 
 #include <criterion/criterion.h>

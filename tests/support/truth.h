@@ -4,7 +4,7 @@
 #ifndef BARKER_TESTS_SUPPORT_TRUTH_H
 #define BARKER_TESTS_SUPPORT_TRUTH_H
 
-#include "core/kernels.h"
+#include "core/kernels/kernels.h"
 
 #include <float.h>
 #include <math.h>

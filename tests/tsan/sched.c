@@ -1,9 +1,9 @@
 /* A storm on the scheduler, the store and the events: many small jobs, everybody changing and
  * looking at once. For ThreadSanitizer, hence a plain program; it also checks that every job ends
  * in a state that its story allows. */
-#include "server/clock.h"
-#include "server/log.h"
-#include "server/sched.h"
+#include "server/base/clock.h"
+#include "server/base/log.h"
+#include "server/sched/sched.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

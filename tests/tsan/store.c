@@ -2,8 +2,8 @@
  * read, jobs created, changed, listed and purged, notes taken, files exported, backups made.
  *
  *     tsan-store [SECONDS] */
-#include "server/clock.h"
-#include "server/jobfile.h"
+#include "server/base/clock.h"
+#include "server/store/jobfile.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,0 +1,33 @@
+/* Random numbers: eight interleaved xoshiro256++ generators (Blackman & Vigna 2021), keyed.
+ *
+ * A stream belongs to (seed, chain, purpose), so draws depend neither on threads nor on other
+ * chains, and asking for more numbers of one purpose shifts no other. The state is 256 flat bytes;
+ * every call of core/kernels/rng_fill.h starts at a fresh vector and drops what it does not use, so
+ * nothing is buffered. Only the lanes that a call needs move on: the stream of a chain with one
+ * coordinate is lane 0 alone.
+ */
+#ifndef BARKER_CORE_BASE_RNG_H
+#define BARKER_CORE_BASE_RNG_H
+
+#include "core/base/lanes.h"
+
+#include <stdbool.h>
+
+enum rng_purpose {
+    RNG_START,    /* start values */
+    RNG_BATCH,    /* minibatch indices */
+    RNG_GRADIENT, /* artificial gradient noise of toy models */
+    RNG_JUMP,     /* proposal sizes and Langevin noise */
+    RNG_FLIP,     /* Barker signs, Metropolis acceptance */
+    RNG_PURPOSES
+};
+
+struct rng {
+    vu s[4];
+};
+
+void rng_seed(struct rng *rng, uint64_t seed, uint64_t chain, uint64_t purpose);
+/* Random bits without a state: the same for the same two. */
+uint64_t rng_hash(uint64_t seed, uint64_t number);
+
+#endif

@@ -1,0 +1,160 @@
+/* The automatic step size. */
+#include "core/chain/adapt.h"
+
+#include <math.h>
+#include <string.h>
+
+#define FIRST_WINDOW 25
+#define EARLY        0.15 /* of the warm-up: windows stay short */
+#define ENLARGE      4.0
+#define STRAIGHT     0.7   /* net way over path above which a walk counts as straight */
+#define RUNAWAY      10.0  /* growth of the gradient */
+#define CONFINED     0.25  /* of the reach of a free walk */
+#define TRUSTED      100.0 /* iterations of a window: what a shorter one shows may be chance */
+#define SIGNIFICANT  4.0   /* standard errors */
+
+/* Running sums of one window, per coordinate. */
+struct sums {
+    double *theta, *g;         /* means */
+    double *theta2, *g2, *tg;  /* centred second moments */
+    double *tau, *path, *from; /* sum of tau, sum of |moves|, first point */
+};
+
+static struct sums sums(const struct adapt *a)
+{
+    size_t p = padded(a->d);
+    double *f = a->arrays;
+    return (struct sums){f,         f + p,     f + 2 * p, f + 3 * p,
+                         f + 4 * p, f + 5 * p, f + 6 * p, f + 7 * p};
+}
+
+static double ceiling_of(const struct adapt *a, double tau)
+{
+    return tau > 0.0 ? a->ceiling / tau : INFINITY;
+}
+
+/* 1/|g| moves the log density by about one; a noisy g makes it about the noise ceiling. */
+void adapt_begin(struct adapt *a, const double *theta, const double *g, const double *tau)
+{
+    for (size_t j = 0; j < a->d; j++) {
+        double size = fabs(g[j]), sigma = size > 0.0 ? 1.0 / size : 1.0;
+        double far = 0.1 * fmax(1.0, fabs(theta[j]));
+        a->sigma[j] = fmin(fmin(sigma, far), ceiling_of(a, tau[j]));
+        a->sigma[j] = fmax(a->sigma[j], 1e-150);
+        a->limit[j] = STEP_ADAPTING;
+    }
+    *a->window = (struct adapt_window){
+        .end = FIRST_WINDOW, .length = FIRST_WINDOW, .gradient = gradient_largest(g, a->d)};
+}
+
+/* On the way to the mode gradients shrink. One that has grown tenfold means that an unbounded
+ * sampler is being thrown off by curvature that it had not seen (a small gradient at the start says
+ * little about a coordinate's curvature): all its steps are cut before it is too late. */
+static void rein_in(struct adapt *a, const double *g)
+{
+    double size = gradient_largest(g, a->d);
+    if (!(size > RUNAWAY * a->window->gradient))
+        return;
+    a->window->gradient = size;
+    for (size_t j = 0; j < a->d; j++)
+        a->sigma[j] /= RUNAWAY;
+}
+
+static void accumulate(struct adapt *a, struct sums s, const double *before, const double *g,
+                       const double *tau, const double *after)
+{
+    double count = a->window->count += 1.0;
+    for (size_t j = 0; j < a->d; j++) {
+        double dt = before[j] - s.theta[j], dg = g[j] - s.g[j];
+        s.theta[j] += dt / count;
+        s.g[j] += dg / count;
+        s.theta2[j] += dt * (before[j] - s.theta[j]);
+        s.g2[j] += dg * (g[j] - s.g[j]);
+        s.tg[j] += dt * (g[j] - s.g[j]);
+        s.tau[j] += tau[j];
+        s.path[j] += fabs(after[j] - before[j]);
+        if (count == 1.0)
+            s.from[j] = before[j];
+    }
+}
+
+/* The scale by the curvature: from the slope of g on theta, or 0 when it cannot be told from none.
+ */
+static double scale_by_slope(struct sums s, size_t j, double count)
+{
+    if (!(s.theta2[j] > 0.0) || count < 3.0)
+        return 0.0;
+    double slope = s.tg[j] / s.theta2[j];
+    double residual = fmax(0.0, s.g2[j] - slope * s.tg[j]) / (count - 2.0);
+    double error = sqrt(residual / s.theta2[j]);
+    return slope < -SIGNIFICANT * error ? 1.0 / sqrt(-slope) : 0.0;
+}
+
+/* The scale by the spread of the walk itself, for bounded samplers, whose moves no outlier among
+ * the gradients can stretch: a walk that stays well within the reach of a free one of the same
+ * steps is held by the target. Or 0. */
+static double scale_by_spread(const struct adapt *a, struct sums s, size_t j, double count)
+{
+    double sd = sqrt(s.theta2[j] / (count - 1.0)), reach = a->sigma[j] * sqrt(count / 6.0);
+    return a->bounded && count >= TRUSTED && sd < CONFINED * reach ? sd : 0.0;
+}
+
+/* The posterior scale that the window shows, or 0 when it shows none. */
+static double scale_seen(const struct adapt *a, struct sums s, size_t j, double count)
+{
+    double scale = scale_by_slope(s, j, count);
+    return scale > 0.0 ? scale : scale_by_spread(a, s, j, count);
+}
+
+static void choose(struct adapt *a, struct sums s, size_t j, const double *after, bool early)
+{
+    double count = a->window->count, top = ceiling_of(a, s.tau[j] / count);
+    double scale = scale_seen(a, s, j, count);
+    bool straight = fabs(after[j] - s.from[j]) > STRAIGHT * s.path[j];
+    bool last = a->window->end >= a->warmup, seen_before = a->limit[j] == STEP_BY_SCALE;
+    if (a->bounded && early && straight) {
+        a->sigma[j] *= ENLARGE;
+        a->limit[j] = STEP_ADAPTING;
+    } else if (scale > 0.0) {
+        a->sigma[j] = a->fraction * scale;
+        a->limit[j] = count >= TRUSTED ? STEP_BY_SCALE : STEP_ADAPTING;
+    } else if (!last && !seen_before) {
+        a->sigma[j] *= ENLARGE;
+    }
+    if (a->sigma[j] >= top) {
+        a->sigma[j] = top;
+        a->limit[j] = STEP_BY_NOISE;
+    }
+    if (last && a->limit[j] == STEP_ADAPTING)
+        a->limit[j] = scale > 0.0 ? STEP_BY_SCALE : STEP_UNSEEN;
+}
+
+/* Short windows at first, then doubling; a last window shorter than its successor would be is
+ * extended to the end of the warm-up. */
+static void next_window(struct adapt *a, uint64_t t, bool early)
+{
+    struct adapt_window *w = a->window;
+    if (!early)
+        w->length *= 2;
+    uint64_t end = t + w->length;
+    if (end + 2 * w->length > a->warmup)
+        end = a->warmup;
+    *w = (struct adapt_window){.end = end, .length = w->length, .gradient = w->gradient};
+    memset(a->arrays, 0, ADAPT_ARRAYS * padded(a->d) * sizeof *a->arrays);
+}
+
+void adapt_update(struct adapt *a, uint64_t t, const double *before, const double *g,
+                  const double *tau, const double *after)
+{
+    struct sums s = sums(a);
+    accumulate(a, s, before, g, tau, after);
+    if (!a->bounded)
+        rein_in(a, g);
+    if (t < a->window->end)
+        return;
+    bool early = (double)t < EARLY * (double)a->warmup;
+    bool ballistic = (double)t < 0.5 * (double)a->warmup;
+    for (size_t j = 0; j < a->d; j++)
+        choose(a, s, j, after, ballistic);
+    next_window(a, t, early);
+}

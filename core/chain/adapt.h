@@ -1,0 +1,46 @@
+/* The automatic step size of the stochastic-gradient samplers, during warm-up only.
+ *
+ * Per coordinate the smaller of two bounds: the noise ceiling (ceiling / tau: beyond it the
+ * gradient noise swamps the proposal) and a fraction of the posterior scale. The scale comes from
+ * how the gradient changes with theta: over a window of iterations the regression slope b of g_j on
+ * theta_j estimates -1/scale^2, and unbiasedly so whatever the noise, because the noise of an
+ * estimate is independent of the point where it is taken. Where the slope cannot be told from 0 the
+ * steps are too small to see any curvature: they are enlarged. A bounded sampler that walks
+ * straight on (still far from the mode) also enlarges its steps; a Langevin chain must not, its
+ * drift grows with the gradient. */
+#ifndef BARKER_CORE_CHAIN_ADAPT_H
+#define BARKER_CORE_CHAIN_ADAPT_H
+
+#include "core/chain/chain.h"
+
+#define ADAPT_ARRAYS     8 /* padded(d) doubles each */
+#define ADAPT_MIN_WARMUP 100
+
+/* Part of the chain's flat state. */
+struct adapt_window {
+    uint64_t end; /* the window ends after this iteration */
+    uint64_t length;
+    double count;
+    double gradient; /* the largest component that is not unusual */
+};
+
+struct adapt {
+    size_t d;
+    uint64_t warmup;
+    double fraction, ceiling;
+    bool bounded;
+    struct adapt_window *window;
+    double *arrays; /* ADAPT_ARRAYS of them, in the chain's state */
+    double *sigma;  /* what is adapted */
+    double *limit;  /* enum step_limit per coordinate, as numbers */
+};
+
+/* First guess from one gradient and its noise at the start value. */
+void adapt_begin(struct adapt *a, const double *theta, const double *g, const double *tau);
+
+/* After every warm-up iteration t (from 1): the point `before` at which g and tau were estimated,
+ * and the point `after`. */
+void adapt_update(struct adapt *a, uint64_t t, const double *before, const double *g,
+                  const double *tau, const double *after);
+
+#endif

@@ -1,0 +1,133 @@
+/* A chain as a resumable value.
+ *
+ * Its whole state (theta, sampler memory, rng, running moments, adaptation) is one flat block:
+ * running 1000 iterations in one go or in 1000 slices, before or after save and load, on any
+ * thread, gives the same draws bit for bit. Advancing neither allocates nor locks nor does I/O;
+ * draws and metrics go to buffers of fixed size that the caller drains.
+ *
+ * A chain is used by one thread at a time. */
+#ifndef BARKER_CORE_CHAIN_CHAIN_H
+#define BARKER_CORE_CHAIN_CHAIN_H
+
+#include "core/model/frame.h"
+#include "core/model/model.h"
+#include "core/samplers/sampler.h"
+
+struct chain;
+
+struct chain_start {
+    enum start_kind kind;
+    const double *values; /* START_VALUES, START_NEAR: d numbers, borrowed during chain_new */
+    uint32_t map_steps;   /* START_MAP: at most this many optimisation steps; 0: 200 */
+    /* START_NEAR: a draw from the normal whose sds these are (d numbers, borrowed) around `values`;
+     * with a dense frame, from the standard normal in its coordinates: then neither is needed. */
+    const double *spread;
+};
+
+struct chain_config {
+    const struct model *model; /* borrowed: must outlive the chain */
+    /* What is sampled, when it is not the model itself: a view of it (core/model/view.h) and its
+     * frame, both NULL or both borrowed. The chain then walks in the frame's coordinates, in which
+     * its step sizes and its gradient noise are; draws, moments and metrics are the user's. */
+    const struct model *view;
+    const struct frame *frame;
+    const struct sampler_type *sampler;
+    double params[PARAM_MAX]; /* of the sampler, in table order */
+    struct step_size step;    /* values are borrowed during chain_new */
+    size_t batch_size;        /* 0: full batch */
+    bool replacement;
+    uint32_t one_in; /* so many iterations have a minibatch (core/model/gradient.h); 0, 1: all */
+    uint64_t seed;
+    uint32_t chain; /* which one: 1, 2, ... */
+    uint64_t warmup,
+        iterations; /* the chain runs warmup + iterations; neither is part of the state */
+    uint64_t thin;  /* every thin-th iteration is a draw, in warm-up and after */
+    const uint32_t
+        *save; /* coordinates kept in draws, increasing, borrowed during chain_new; NULL: all */
+    size_t save_count;
+    uint64_t metric_every; /* held-out metrics every so many iterations; 0: never */
+    struct chain_start start;
+    size_t draw_capacity; /* draws buffered between two drains; 0: 1 MiB of them, at least 20 */
+};
+
+enum chain_status { CHAIN_ACTIVE, CHAIN_DONE, CHAIN_DIVERGED };
+
+/* Checks the configuration against the model without allocating a chain: what chain_new would
+ * refuse. */
+enum err chain_check(const struct chain_config *config, struct err_info *info);
+
+/* Creates a chain at its start value (which may take a while for START_MAP). */
+enum err chain_new(struct chain **out, const struct chain_config *config, struct err_info *info);
+/* Creates a chain from saved bytes. ERR_CORRUPT when they are damaged, ERR_CONFLICT when they
+ * belong to another configuration (iterations may have grown: that is how a job is extended). */
+enum err chain_load(struct chain **out, const struct chain_config *config, const void *bytes,
+                    size_t size, struct err_info *info);
+void chain_free(struct chain *chain);
+
+/* More (or fewer) iterations after warm-up than the chain was created with. */
+void chain_set_iterations(struct chain *chain, uint64_t iterations);
+
+/* Runs up to n iterations; fewer when the chain ends or a buffer is full. Returns how many. */
+uint64_t chain_advance(struct chain *chain, uint64_t n);
+
+enum chain_status chain_status(const struct chain *chain);
+uint64_t chain_iteration(const struct chain *chain); /* iterations done, warm-up included */
+bool chain_in_warmup(const struct chain *chain);
+/* Where a diverged chain stopped: the iteration (from 1) and the coordinate. */
+void chain_divergence(const struct chain *chain, uint64_t *iteration, size_t *coordinate);
+
+/* What the buffers hold. Draw k of the chain (from 0) is its state after iteration (k+1)*thin,
+ * row-major: values[row * width + column], column = position in `save`. */
+struct chain_output {
+    uint64_t first_draw; /* number of the first buffered draw */
+    size_t draws, width;
+    const double *values;
+    size_t metrics;      /* buffered metric records */
+    size_t metric_width; /* metrics of the model */
+    const uint64_t *metric_iteration;
+    const double *metric_values; /* per record: metric_width of the draw, then metric_width of the
+                                  * average since the end of warm-up (NaN during warm-up) */
+};
+void chain_output(const struct chain *chain, struct chain_output *out);
+/* Empties the buffers. */
+void chain_drain(struct chain *chain);
+
+/* The saved form: version, configuration fingerprint, length and checksum inside. The buffers are
+ * not part of it: what chain_output shows at this moment belongs into the same transaction as these
+ * bytes. */
+size_t chain_save_size(const struct chain *chain);
+void chain_save(const struct chain *chain, void *bytes);
+/* ERR_CORRUPT unless these bytes are as chain_save wrote them, for whatever chain. */
+enum err chain_saved_check(const void *bytes, size_t size, struct err_info *info);
+
+/* Running moments of every parameter over all iterations after warm-up (not only the saved ones);
+ * with 4096 parameters or more, or in a dense frame, over every eighth: neighbours are
+ * nearly the same, and a pass over so many numbers costs as much as a move. mean and variance (n -
+ * 1 in the denominator; NaN below 2) have room for d numbers. Returns the count. */
+uint64_t chain_moments(const struct chain *chain, double *mean, double *variance);
+
+/* What is known about the gradient noise: sampled now and then after warm-up. Averages per
+ * coordinate of tau and of the probability that a proposal lies beyond the noise tolerance; either
+ * may be NULL. Returns on how many iterations they rest. */
+uint64_t chain_noise(const struct chain *chain, double *tau, double *beyond);
+
+/* The step size in use (sigma_0 of a schedule) and what set it; STEP_UNSEEN: warm-up ended before
+ * any scale showed. d entries each; either may be NULL. */
+enum step_limit {
+    STEP_GIVEN,
+    STEP_BY_NOISE,
+    STEP_BY_SCALE,
+    STEP_BY_ACCEPTANCE,
+    STEP_ADAPTING,
+    STEP_UNSEEN,
+};
+void chain_step(const struct chain *chain, double *sigma, enum step_limit *limits);
+
+/* Acceptance rate after warm-up of an exact sampler; NaN for others. */
+double chain_acceptance(const struct chain *chain);
+/* The position in the coordinates it walks in. */
+const double *chain_theta(const struct chain *chain);
+/* Memory of one chain with this configuration, in bytes, buffers included. */
+size_t chain_memory_bytes(const struct chain_config *config);
+
+#endif

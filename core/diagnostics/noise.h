@@ -1,0 +1,56 @@
+/* What gradient noise of sd tau means for a step size sigma in one coordinate: how far the step is
+ * beyond the sampler's noise tolerance, which step or batch would be within it, and what the noise
+ * does to the spread of the draws.
+ *
+ * tau^2 is proportional to (N-n)/n when a batch of n is drawn without replacement and to 1/n with;
+ * so one measured tau tells that of every other batch size. Pure functions of their arguments. */
+#ifndef BARKER_CORE_DIAGNOSTICS_NOISE_H
+#define BARKER_CORE_DIAGNOSTICS_NOISE_H
+
+#include "core/samplers/sampler.h"
+
+struct noise_setting {
+    const struct sampler_type *sampler;
+    const double *params; /* of the sampler, in table order; borrowed */
+    size_t N, n;          /* data terms, and how many a batch has; N == 0: artificial noise */
+    bool replacement;
+    uint32_t
+        one_in; /* so many iterations have one; if not all, tau says nothing of other batches */
+};
+
+/* An exact sampler has no gradient noise: as for tau = 0, and a variance ratio of 1. With tau = NaN
+ * (not known) every number is NaN and batch_size 0. */
+struct noise_advice {
+    double step_ratio; /* sigma over the largest tolerable sigma: <= 1 is within tolerance */
+    double step_size;  /* the largest tolerable sigma; infinite when tau is 0 */
+    /* The smallest batch that makes sigma tolerable, drawn in the same way, at most N. 0: there is
+     * no batch to choose (artificial noise), none of at most N does (with replacement), or nothing
+     * is known about smaller ones (tau = 0 because the batch is full). */
+    size_t batch_size;
+    /* Expected stationary variance over the target's, see sampler_type.variance_ratio. */
+    double variance_ratio;
+};
+
+/* sigma > 0, tau >= 0 or NaN. */
+void noise_advise(struct noise_advice *out, const struct noise_setting *setting, double sigma,
+                  double tau);
+
+/* The expected ratio for the marginal variance of a coordinate that may be correlated with others,
+ * where `variance` is that of its draws. A coordinate's variance given the others is that of its
+ * curvature, 1/H_jj, which tau tells where the data outweigh the prior: tau^2 = H_jj (N-n)/n, or
+ * H_jj N/n with replacement. Noise (and an unbounded step that is large against it) adds to that,
+ * and the same amount to the marginal variance, which may be much larger.
+ *
+ * Of a bounded sampler it lies between 1 and variance_ratio. It is too small where `variance` is
+ * itself mostly bias: read the two as a range. Infinite when the step of an unbounded sampler is
+ * beyond stability, sigma^2 H_jj >= 4. Without data the curvature is not known: variance_ratio. NaN
+ * when tau or variance is, or the variance is negative.
+ */
+double noise_marginal_ratio(const struct noise_setting *setting, double sigma, double tau,
+                            double variance);
+
+/* The tau that a batch of m would have where one of setting->n has `tau`. NaN where that cannot be
+ * told: no data, or a full batch without replacement. */
+double noise_tau_at(const struct noise_setting *setting, double tau, size_t m);
+
+#endif

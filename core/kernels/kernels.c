@@ -1,0 +1,60 @@
+/* The hot loops, written once with vector types and compiled per instruction set: KERNELS is the
+ * name of the table that this compilation defines, KERNELS_ISA its name for people. The loops
+ * themselves are in the kernel_*.h, which nobody else includes. */
+#include "core/kernels/kernels.h"
+#include "core/kernels/inverse.h"
+#include "core/kernels/index.h"
+#include "core/kernels/factor.h"
+#include "core/kernels/linear.h"
+#include "core/kernels/lockstep.h"
+#include "core/kernels/metric.h"
+#include "core/kernels/move.h"
+#include "core/kernels/random.h"
+#include "core/kernels/sources.h"
+
+extern const struct kernels KERNELS;
+
+const struct kernels KERNELS = {
+    .isa = KERNELS_ISA,
+    .fused = VF_FUSES,
+    .rng_bits = rng_bits_,
+    .rng_uniform = rng_uniform_,
+    .rng_normal = rng_normal_,
+    .rng_uniform_single = rng_uniform_single_,
+    .rng_normal_single = rng_normal_single_,
+    .rng_normal_pair = rng_normal_pair_,
+    .barker = barker_,
+    .langevin = langevin_,
+    .lattice = lattice_,
+    .moments = moments_,
+    .estimate = estimate_,
+    .smooth = smooth_,
+    .pull = pull_,
+    .logistic = logistic_,
+    .dot = dot_,
+    .triangle = triangle_,
+    .add_squares = add_squares_,
+    .bernoulli = bernoulli_,
+    .bernoulli_log = bernoulli_log_,
+    .average = average_,
+    .log_sum = log_sum_,
+    .count_above = count_above_,
+    .law = law_,
+    .squared_distance = squared_distance_,
+    .ratings = ratings_,
+    .factor_prior = factor_prior_,
+    .factor_terms = factor_terms_,
+    .log_sources = log_sources_,
+    .source_gradient = source_gradient_,
+    .invert = invert_,
+    .add_transposed = add_transposed_,
+    .rows = rows_,
+    .few_rows = few_rows_,
+    .bundle_sums = bundle_sums_,
+    .bundle_step = bundle_step_,
+    .bundle_walk = bundle_walk_,
+    .known_gradient = known_gradient_,
+    .linear_gradient = linear_gradient_,
+    .linear_centre = linear_centre_,
+    .linear_predictor = linear_predictor_,
+};

@@ -1,0 +1,261 @@
+/* The hot loops, as a table filled per instruction set.
+ *
+ * core/kernels/kernels.c is one source compiled once per instruction set (Makefile: KERNEL_ISAS);
+ * the best that the machine has is chosen before main, or the one that the environment variable
+ * BARKER_ISA names. All that are `fused` give the same bits. The others give those of each other
+ * and differ from the fused ones in the last digits; what they draw has the same law.
+ *
+ * Arrays are 64-byte aligned and padded to PAD; loops run over the padding, whose values are
+ * harmless. */
+#ifndef BARKER_CORE_KERNELS_KERNELS_H
+#define BARKER_CORE_KERNELS_KERNELS_H
+
+#include "core/kernels/bundle.h"
+#include "core/kernels/linear_rows.h"
+#include "core/kernels/row_draw.h"
+#include "core/base/rng.h"
+
+#include <stdbool.h>
+
+/* theta_j += b_j w_j, w_j = sigma_j z_j (gaussian) or sigma_j (1 + 0.1 z_j); z normal, u uniform
+ * (BARKER_EXTREME: unused). Signs have the right probability to 1e-6. A NaN in g is reported; the
+ * coordinates have moved none the less. */
+struct barker_move {
+    enum barker_rule rule;
+    bool gaussian;
+    size_t n;
+    double *theta;
+    const double *g, *sigma;
+    const double *tau; /* BARKER_CORRECTED only; tau_j is tau_factor times this */
+    double tau_factor;
+    const float *z, *u;
+};
+
+enum langevin_rule { LANGEVIN_VANILLA, LANGEVIN_CORRECTED, LANGEVIN_MODIFIED, LANGEVIN_EXTREME };
+
+struct langevin_move {
+    enum langevin_rule rule;
+    size_t n;
+    double *theta;
+    const double *g, *sigma;
+    const double *tau; /* as above: LANGEVIN_CORRECTED and _MODIFIED only */
+    double tau_factor;
+    const float *z; /* LANGEVIN_EXTREME: unused */
+};
+
+/* out_i = shift + u_a'v_b with a = user[i] and b = item[i], rows of `rank` numbers, cut to [lowest,
+ * highest]. */
+struct rating_pairs {
+    const double *u, *v;
+    const uint32_t *user, *item;
+    size_t rank, n;
+    double shift, lowest, highest;
+};
+
+/* Gradients of the log densities of sources: sum_kj = sum over rows x of -tanh(y_k/2) x_j, y = W x,
+ * and sumsq (may be NULL) the sum of the squares. In the precision of the data within a block of
+ * rows, blocks are added up in double. */
+struct source_terms {
+    const struct dataset *data;
+    const uint32_t *idx; /* the rows, n of them; NULL: 0..n-1 */
+    size_t n;
+    const double *W;      /* one row of data->columns numbers per source */
+    const double *centre; /* of the same shape: differences from there; NULL: none */
+    double *sum, *sumsq;
+    void *scratch; /* source_scratch_bytes, 64-byte aligned */
+};
+
+#define SOURCE_BLOCK 128
+
+static inline size_t source_lanes(size_t columns)
+{
+    return (columns + 15) / 16 * 16;
+}
+
+static inline size_t source_block_rows(size_t columns)
+{
+    size_t rows = 4096 / columns / 8 * 8; /* 16 KiB of floats */
+    return rows > SOURCE_BLOCK ? SOURCE_BLOCK : rows < 16 ? 16 : rows;
+}
+
+static inline size_t source_scratch_bytes(size_t columns)
+{
+    size_t lanes = source_lanes(columns), block = source_block_rows(columns) * columns;
+    return (4 * columns * lanes + (lanes + 16) + 2 * (block + 16)) * sizeof(double);
+}
+
+/* A square matrix A on the way to its inverse. */
+struct inverse {
+    size_t n;
+    const double *A; /* n rows of n numbers */
+    double *rows;    /* n rows of n numbers rounded up to LANES, 64-byte aligned */
+    double *pivot;   /* n rounded up: |det A| is the product of their absolute values */
+    double *column;  /* n: scratch */
+    uint64_t *open;  /* n: scratch */
+    uint32_t *order; /* n */
+};
+
+/* What a minibatch of `count` rows says of n coordinates. */
+struct batch_sums {
+    double *sum, *sumsq; /* sumsq: only for tau */
+    double scale, tau_scale, count;
+    double share; /* of the squared sum that is no spread: 1/count, for tau of single batches */
+    size_t n;
+    /* Where sums may differ from zero: bit k speaks of LANES coordinates from LANES k on. Who has
+     * read these sets them and the bits to zero, sumsq included. NULL: anywhere, and they stay. */
+    uint64_t *touched;
+};
+
+/* A running estimate of tau, m <- (1-beta) m + beta tau in `memory`. Of sums that say what they
+ * have touched: m <- m + beta tau, so that the rest stays as it is; of sds from 1e-19 to 1e19 per
+ * term right to 1e-7, of others the nearest of these. */
+struct running_tau {
+    double *memory;
+    double beta;
+};
+
+/* Rows z of a normal prior N(mu, 1/lambda) per column, n numbers of them: g = -lambda (z - mu), and
+ * z - mu and its square are added to `sum` and `squares` of the column. These and mu and lambda are
+ * written out for `period` numbers in a row, a multiple of LANES and of the columns; the first of z
+ * belongs to number `phase` of them. Nothing need be aligned. */
+struct factor_prior {
+    const double *z, *mu, *lambda;
+    double *g, *sum, *squares;
+    size_t n, period, phase;
+};
+
+#define FACTOR_RANK_MOST 505 /* rows of more may take more than 64 eights */
+
+/* For the ratings idx[0..n) (NULL: 0..n-1) of user a and item b, r = y - u_a'v_b: adds scale r v_b
+ * to gu_a and scale r u_a to gv_b, and the squares of these to squares_u and squares_v unless NULL.
+ * Rows have `rank` numbers; up to `rank` of them behind the last row of every array may be read and
+ * written back. */
+struct factor_terms {
+    const double *u, *v, *y;
+    const uint32_t *user, *item, *idx;
+    double *gu, *gv, *squares_u, *squares_v;
+    size_t rank, n;
+    double scale;
+    /* As in struct batch_sums: bits to set, unless NULL, for a rank of at most FACTOR_RANK_MOST;
+     * the word behind them is written to. gu_0 and gv_0 are coordinates first_u and first_v. */
+    uint64_t *touched;
+    size_t first_u, first_v;
+};
+
+/* Which elements of row j of a matrix are not zero: those from j on (TRIANGLE_LOWER: the rows are
+ * the columns of a lower triangular one), those up to j, or all. */
+enum triangle { TRIANGLE_LOWER, TRIANGLE_UPPER, TRIANGLE_NONE };
+
+#define SQUARES_ROWS 32 /* that add_squares takes at most */
+
+struct kernels {
+    const char *isa;
+    bool fused; /* fused multiply-adds round once */
+    void (*rng_bits)(struct rng *rng, uint64_t *out, size_t n);
+    void (*rng_uniform)(struct rng *rng, double *out, size_t n);
+    void (*rng_normal)(struct rng *rng, double *out, size_t n);
+    void (*rng_uniform_single)(struct rng *rng, float *out, size_t n);
+    void (*rng_normal_single)(struct rng *rng, float *out, size_t n);
+    void (*rng_normal_pair)(struct rng *rng, float *out); /* two, from a word of lane 0 */
+    /* Moves return the first coordinate whose g is NaN (langevin: whose theta is no longer finite),
+     * or SIZE_MAX. */
+    size_t (*barker)(const struct barker_move *move);
+    size_t (*langevin)(const struct langevin_move *move);
+    /* theta_j += +-sigma_j with Pr(+) = clip(1/2 + g_j sigma_j / 4, 0, 1). */
+    size_t (*lattice)(double *theta, const double *g, const double *sigma, const float *u,
+                      size_t n);
+    /* Welford's update with the count-th value: mean and sum of squared deviations. */
+    void (*moments)(double *mean, double *m2, const double *x, double count, size_t n);
+    /* g = fixed + scale * sum, and tau = tau_scale * sqrt((sumsq - share sum^2) / (count - 1)),
+     * which goes to `tau` and into the running estimate; either may be NULL. */
+    void (*estimate)(const struct batch_sums *sums, double *g, double *tau,
+                     const struct running_tau *running);
+    /* memory += beta (tau - memory). */
+    void (*smooth)(const struct running_tau *running, const double *tau, size_t n);
+    /* g = -precision * theta, padding included. */
+    void (*pull)(double *g, const double *theta, double precision, size_t n);
+    /* out = 1/(1+exp(-x)). */
+    void (*logistic)(const double *x, double *out, size_t n);
+    double (*dot)(const double *a, const double *b, size_t n);
+    /* out = base + sum of x_j times row j of `matrix`, d rows of padded(d) numbers; base may be
+     * NULL. Lines that are all zero are left out. */
+    void (*triangle)(const double *matrix, const double *x, const double *base, size_t d,
+                     enum triangle kind, double *out);
+    /* Lower triangle of a matrix += the sum of weight_i x_i x_i' over n <= SQUARES_ROWS rows, whole
+     * registers at a time: what they write above the diagonal means nothing. Rows of x and of the
+     * matrix are aligned and `stride` numbers apart; what x has behind its columns is zero. */
+    void (*add_squares)(double *matrix, size_t stride, const double *x, const double *weight,
+                        size_t n, size_t columns);
+
+    /* For held-out metrics. Arrays need be neither aligned nor padded here, and nothing is written
+     * behind the n-th number. */
+    /* p_i = probability of the response y_i, 0 or 1, when the log odds of 1 are eta_i: right to 4
+     * ulp, and never less than 1/(1+exp(700)). p may be eta. */
+    void (*bernoulli)(const double *eta, const double *y, double *p, size_t n);
+    /* Sum of the logarithms of the same, of all responses, without a bound below: right to 1e-15
+     * for each. */
+    double (*bernoulli_log)(const double *eta, const double *y, size_t n);
+    /* mean_i += weight (x_i - mean_i). */
+    void (*average)(double *mean, const double *x, double weight, size_t n);
+    /* Sum of log x_i, right to 2e-16 n + 5e-16 S, S = sum of |log x_i| (1e-13 S with subnormal
+     * numbers among them); -infinity when one is 0, NaN when one is negative or NaN. */
+    double (*log_sum)(const double *x, size_t n);
+    double (*count_above)(const double *x, double threshold, size_t n);
+    /* out_i = a quantity of the law of the i-th row. out may be eta. */
+    void (*law)(const struct law *law, enum law_quantity what, const double *eta, const double *y,
+                double *out, size_t n);
+    double (*squared_distance)(const double *a, const double *b, size_t n);
+    void (*ratings)(const struct rating_pairs *pairs, double *out);
+    void (*factor_prior)(const struct factor_prior *prior);
+    void (*factor_terms)(const struct factor_terms *terms);
+    /* Sum of log(1/(4 cosh^2(y/2))) over the entries y of W x, of the rows x that idx[0..n) names,
+     * or 0..n-1 when idx is NULL; W has one row of data->columns numbers per entry. Absolute error
+     * at most 1e-15 per entry, beside that of y itself. scratch: LANES numbers per column. */
+    double (*log_sources)(const struct dataset *data, const uint32_t *idx, size_t n,
+                          const double *W, double *scratch);
+    void (*source_gradient)(const struct source_terms *terms);
+    /* Inverts A, with partial pivoting. False when a pivot is no normal number: A is singular, or
+     * not finite where it matters. */
+    bool (*invert)(const struct inverse *inverse);
+    /* out_kj += scale (A^-1)_jk, after invert; out has n rows of n numbers. */
+    void (*add_transposed)(const struct inverse *inverse, double scale, double *out);
+
+    /* out[k] = word k times N / 2^32, of the two 32-bit words in each of the next `count` numbers
+     * of the generator, a multiple of LANES. False, and the generator as it was, when the lower
+     * half of a product is less than `uneven`: then the words must be looked at one by one. */
+    bool (*rows)(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, uint32_t *out);
+    /* The first n of these, if it is plain that they are distinct, or what stands for them in
+     * `which`, unless it is NULL; any others up to a multiple of PAD. False, and the generator as
+     * it was, when it is not plain. NULL: there is no such short cut. */
+    bool (*few_rows)(struct rng *rng, const struct row_draw *draw, const uint16_t *which,
+                     uint32_t *out);
+    /* sum and, with `squares`, sumsq of the bundle, as linear_gradient gives them chain by chain:
+     * rows (those of the data, whatever `which` says) of single precision, 4 or 8 columns wide as
+     * the bundle's slots, and psi known. */
+    void (*bundle_sums)(const struct linear *l, const struct crowd_rows *rows,
+                        struct bundle *bundle, bool squares);
+    /* One iteration of bundles whose gradients are in parts, after walk_on; n iterations of bundles
+     * with a known target. False when a gradient was NaN: then the bundles are of no use.
+     */
+    bool (*bundle_step)(const struct walk *walk, struct bundle *bundles, size_t count);
+    bool (*bundle_walk)(struct walk *walk, struct bundle *bundles, size_t count, uint64_t n);
+    /* g[0] = gradient of the target with its noise, z normal; the rest of PAD numbers 0. */
+    void (*known_gradient)(const struct known_target *target, const double *theta, const float *z,
+                           double *g);
+    void (*linear_gradient)(const struct linear *l, const struct linear_batch *batch);
+    /* What linear_difference keeps of every row of the data; psi: NULL where it is known. */
+    void (*linear_centre)(const struct linear *l, void *there, void *psi);
+    void (*linear_predictor)(const struct dataset *data, const double *theta, const uint32_t *idx,
+                             size_t n, double *eta);
+};
+
+extern const struct kernels *kernels; /* never NULL */
+
+/* Instruction sets compiled in and supported by this machine, best first, NULL-terminated. On
+ * x86_64 the last is "emulated", the portable one with fused multiply-adds worked out: the bits of
+ * AVX2 on any machine, slowly. */
+const struct kernels *const *kernels_available(void);
+/* Chooses one by name. False when it is not available. Before any chain runs. */
+bool kernels_choose(const char *isa);
+
+#endif

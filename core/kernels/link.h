@@ -1,0 +1,290 @@
+/* Kernels: from predictors to residuals, a line of rows at a time. The logistic link is worked out
+ * here, in place; the others are called (core/kernels/law_terms.h). A part of
+ * core/kernels/kernels.c. */
+#ifndef BARKER_CORE_KERNELS_LINK_H
+#define BARKER_CORE_KERNELS_LINK_H
+
+#include "core/kernels/law_terms.h"
+#include "core/kernels/line.h"
+#include "core/kernels/linear_rows.h"
+
+/* Numbers of FLOATS rows. */
+INLINE vf gather_single(const float *x, const uint32_t *row)
+{
+#if REGISTER == 64
+    return (vf)_mm512_i32gather_ps(_mm512_loadu_si512(row), x, 4);
+#elif REGISTER == 32
+    return (vf)_mm256_i32gather_ps(x, _mm256_loadu_si256((const __m256i *)(const void *)row), 4);
+#else
+    vf out = {0};
+    for (size_t k = 0; k < FLOATS; k++)
+        out[k] = x[row[k]];
+    return out;
+#endif
+}
+
+/* ---- logistic: the response is kept as the sign bit where y = 0 ---- */
+
+#define SIGN_SINGLE 0x80000000U
+#define SIGN_DOUBLE 0x8000000000000000ULL
+
+/* Sign bits of FLOATS rows. */
+INLINE vf zeros_at(const uint32_t *ones, const uint32_t *row)
+{
+#if REGISTER == 64
+    __m512i i = _mm512_loadu_si512(row);
+    __m512i word = _mm512_i32gather_epi32(_mm512_srli_epi32(i, 5), ones, 4);
+    word = _mm512_sllv_epi32(word, _mm512_andnot_si512(i, _mm512_set1_epi32(31)));
+    return (vf)_mm512_andnot_si512(word, _mm512_set1_epi32((int)SIGN_SINGLE));
+#elif REGISTER == 32
+    __m256i i = _mm256_loadu_si256((const __m256i *)(const void *)row);
+    __m256i word =
+        _mm256_i32gather_epi32((const int *)(const void *)ones, _mm256_srli_epi32(i, 5), 4);
+    word = _mm256_sllv_epi32(word, _mm256_andnot_si256(i, _mm256_set1_epi32(31)));
+    return (vf)_mm256_andnot_si256(word, _mm256_set1_epi32((int)SIGN_SINGLE));
+#else
+    vfu sign = {0};
+    for (size_t k = 0; k < FLOATS; k++)
+        sign[k] = ~(ones[row[k] / 32] << (~row[k] & 31)) & SIGN_SINGLE;
+    return (vf)sign;
+#endif
+}
+
+/* Sign bits where bit k of `bits` is zero. */
+INLINE struct line zeros_of(enum precision p, uint32_t bits)
+{
+    struct line y;
+    for (size_t i = 0; i < FPARTS; i++) {
+        vfu one = {0};
+        vr_bits wide = {0};
+        for (size_t k = 0; k < FLOATS; k++)
+            one[k] = 1U << k;
+        for (size_t k = 0; k < WIDTH; k++)
+            wide[k] = 1ULL << k;
+        y.part[i] = p == PRECISION_SINGLE
+                        ? (vf)((vfu)((bits >> i * FLOATS & one) == 0) & SIGN_SINGLE)
+                        : (vf)((vr_bits)((bits >> i * WIDTH & wide) == 0) & SIGN_DOUBLE);
+    }
+    return y;
+}
+
+INLINE struct line logistic_responses(enum precision p, const uint32_t *ones, const uint32_t *row)
+{
+    struct line y;
+    if (p == PRECISION_SINGLE) {
+        for (size_t i = 0; i < FPARTS; i++)
+            y.part[i] = zeros_at(ones, row + i * FLOATS);
+        return y;
+    }
+    uint32_t bits = 0;
+    for (size_t k = 0; k < 8; k++)
+        bits |= (ones[row[k] / 32] >> row[k] % 32 & 1) << k;
+    return zeros_of(p, bits);
+}
+
+/* s F(-s eta), s = 2 y - 1, F the logistic function: right to the last digits when a row is
+ * predicted almost surely. */
+INLINE struct line logistic_residual(enum precision p, struct line eta, struct line y)
+{
+    for (size_t i = 0; i < FPARTS; i++) {
+        if (p == PRECISION_SINGLE) {
+            vfu zero = (vfu)y.part[i];
+            vf f = vf_logistic((vf)((vfu)eta.part[i] ^ zero ^ SIGN_SINGLE));
+            eta.part[i] = (vf)((vfu)f ^ zero);
+        } else {
+            vr_bits zero = (vr_bits)y.part[i];
+            vr f = vr_logistic((vr)((vr_bits)eta.part[i] ^ zero ^ SIGN_DOUBLE));
+            eta.part[i] = (vf)((vr_bits)f ^ zero);
+        }
+    }
+    return eta;
+}
+
+/* F(offset) - F(eta): what y says is the same at both. */
+INLINE struct line logistic_difference(enum precision p, struct line eta, struct line there)
+{
+    return line_subtract(p, there, line_apply(p, vf_logistic, vr_logistic, eta));
+}
+
+/* ---- any of them ---- */
+
+/* Numbers of a line of rows from an array of either precision: those that `row` names, or, when it
+ * is NULL, those from `at` on. */
+INLINE struct line link_numbers(enum precision p, const void *x, const uint32_t *row, size_t at)
+{
+    struct line out;
+    if (row == NULL) {
+        memcpy(&out, (const char *)x + at * (p == PRECISION_SINGLE ? 4 : 8), sizeof out);
+        return out;
+    }
+    if (p == PRECISION_DOUBLE) {
+        vd numbers = {0};
+        for (size_t k = 0; k < LANES; k++)
+            numbers[k] = ((const double *)x)[row[k]];
+        memcpy(&out, &numbers, sizeof out);
+        return out;
+    }
+    for (size_t i = 0; i < FPARTS; i++)
+        out.part[i] = gather_single(x, row + i * FLOATS);
+    return out;
+}
+
+/* What residuals need of a line of rows; what a link does not need is not set. */
+struct link_rows {
+    struct line y; /* logistic with differences, or turned: there is none */
+    struct line offset, there, there_psi, weight;
+};
+
+INLINE struct line link_responses(enum precision p, bool logistic, const struct linear *l,
+                                  const uint32_t *row, size_t at)
+{
+    if (!logistic)
+        return link_numbers(p, p == PRECISION_SINGLE ? (const void *)l->y : l->data->y, row, at);
+    return row != NULL ? logistic_responses(p, l->ones, row)
+                       : zeros_of(p, l->ones[at / 32] >> at % 32);
+}
+
+/* The tails of 16 rows, `behind` bytes behind these places, four per line. */
+INLINE void tails_load(const char *const row[16], size_t behind, struct line x[4])
+{
+    for (size_t i = 0; i < 4; i++)
+        x[i] = line_of_quarters(row[i] + behind, row[4 + i] + behind, row[8 + i] + behind,
+                                row[12 + i] + behind);
+}
+
+/* They turned into lines of one number each. */
+INLINE void tails_turn(bool logistic, const struct line x[4], struct link_rows *out)
+{
+    for (size_t k = 0; k < FPARTS; k++) {
+        vf a = SHUFFLE_SINGLE(x[0].part[k], x[1].part[k], 0x44);
+        vf b = SHUFFLE_SINGLE(x[2].part[k], x[3].part[k], 0x44);
+        out->offset.part[k] = SHUFFLE_SINGLE(a, b, 0x88);
+        out->there.part[k] = SHUFFLE_SINGLE(a, b, 0xdd);
+        a = SHUFFLE_SINGLE(x[0].part[k], x[1].part[k], 0xee);
+        b = SHUFFLE_SINGLE(x[2].part[k], x[3].part[k], 0xee);
+        out->weight.part[k] = SHUFFLE_SINGLE(a, b, 0xdd);
+        if (logistic)
+            continue;
+        out->y.part[k] = SHUFFLE_SINGLE(a, b, 0x88);
+        out->there_psi.part[k] = out->weight.part[k];
+    }
+}
+
+/* What is not in tails. `row` and `at` are link_numbers's; `at` is a multiple of the rows of a
+ * line. */
+INLINE void link_load(enum precision p, bool logistic, const struct linear *l, const uint32_t *row,
+                      size_t at, struct link_rows *out)
+{
+    bool tails = p == PRECISION_SINGLE && l->tail != NULL;
+    if (logistic ? !l->difference && l->turned == NULL : !tails)
+        out->y = link_responses(p, logistic, l, row, at);
+    if (tails)
+        return;
+    if (l->offset != NULL)
+        out->offset = link_numbers(p, l->offset, row, at);
+    if (l->difference)
+        out->there = link_numbers(p, l->there, row, at);
+    if (!logistic && l->there_psi != NULL)
+        out->there_psi = link_numbers(p, l->there_psi, row, at);
+    if (l->straight)
+        out->weight = link_numbers(p, l->weight, row, at);
+}
+
+/* What all rows of a call share: the law, and what they add to the sums of psi's terms, elements of
+ * a line apart. Not touched for the logistic link. */
+struct link_call {
+    const struct linear *linear;
+    struct law_numbers here;
+    _Alignas(ALIGNMENT) double sum[16], sumsq[16];
+};
+
+/* theta NULL: 0. */
+INLINE void link_begin(struct link_call *c, const struct linear *l, const double *theta)
+{
+    struct law law = {.link = l->link, .psi = l->psi, .dof = l->dof};
+    c->linear = l;
+    if (l->link == LINK_LOGISTIC)
+        return;
+    memset(c->sum, 0, sizeof c->sum);
+    memset(c->sumsq, 0, sizeof c->sumsq);
+    if (l->step != 0.0 && theta != NULL)
+        law.psi += l->step * theta[l->data->columns];
+    c->here = law_numbers(&law);
+}
+
+/* A line of rows of any other link: s->eta comes as its predictors, offsets included. */
+INLINE void other_slopes(enum precision p, const struct link_call *c, struct law_slopes *s,
+                         const struct link_rows *rows)
+{
+    const struct linear *l = c->linear;
+    law_slopes(p, &c->here, s, &rows->y, l->step != 0.0);
+    if (l->difference)
+        s->eta = line_subtract(p, s->eta, rows->there);
+    if (l->difference && l->step != 0.0)
+        s->psi = line_subtract(p, s->psi, rows->there_psi);
+    if (l->step != 0.0)
+        s->psi = line_multiply(p, s->psi, line_value(p, l->step));
+}
+
+/* From x'theta of a line of rows. The slope in psi is set where psi is free. */
+INLINE struct law_slopes link_slopes(enum precision p, bool logistic, const struct link_call *c,
+                                     struct line eta, const struct link_rows *rows)
+{
+    const struct linear *l = c->linear;
+    struct line from = eta;
+    if (l->offset != NULL || l->tail != NULL)
+        eta = line_add(p, eta, rows->offset);
+    struct law_slopes s = {.eta = eta, .psi = eta};
+    if (logistic)
+        s.eta = l->difference       ? logistic_difference(p, eta, rows->there)
+                : l->turned != NULL ? logistic_residual(p, eta, (struct line){0})
+                                    : logistic_residual(p, eta, rows->y);
+    else
+        other_slopes(p, c, &s, rows);
+    if (l->straight)
+        s.eta = line_fused(p, rows->weight, from, s.eta);
+    return s;
+}
+
+/* ---- the centre of differences ---- */
+
+/* A line of rows from `at` on; behind the last row, its numbers again. */
+INLINE struct law_slopes centre_slopes(enum precision p, const struct link_call *c, size_t at)
+{
+    const struct linear *l = c->linear;
+    uint32_t row[16];
+    for (size_t k = 0; k < 16; k++)
+        row[k] = (uint32_t)(at + k < l->data->N ? at + k : l->data->N - 1);
+    struct law_slopes s = {.eta = link_numbers(p, l->offset, row, 0)};
+    if (l->link == LINK_LOGISTIC) {
+        s.eta = line_apply(p, vf_logistic, vr_logistic, s.eta);
+        return s;
+    }
+    struct line y = link_responses(p, false, l, row, 0);
+    law_slopes(p, &c->here, &s, &y, l->step != 0.0);
+    return s;
+}
+
+INLINE void centre_fill(enum precision p, const struct linear *l, char *there, char *psi)
+{
+    size_t G = line_elements(p), size = 64 / G;
+    struct link_call c;
+    link_begin(&c, l, NULL);
+    for (size_t at = 0; at < l->data->N; at += G) {
+        struct law_slopes s = centre_slopes(p, &c, at);
+        size_t bytes = (l->data->N - at < G ? l->data->N - at : G) * size;
+        memcpy(there + at * size, &s.eta, bytes);
+        if (psi != NULL)
+            memcpy(psi + at * size, &s.psi, bytes);
+    }
+}
+
+static void linear_centre_(const struct linear *l, void *there, void *psi)
+{
+    if (l->data->precision == PRECISION_SINGLE)
+        centre_fill(PRECISION_SINGLE, l, there, psi);
+    else
+        centre_fill(PRECISION_DOUBLE, l, there, psi);
+}
+
+#endif

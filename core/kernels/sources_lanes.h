@@ -1,0 +1,52 @@
+/* The gradient of sources in one precision. core/kernels/sources.h includes this once for each,
+ * with
+ *
+ *     REAL      float or double
+ *     GROUP     how many make 64 bytes
+ *     NAME(x)   the name of a function for this precision
+ *
+ * the function tanh_halves, which replaces n numbers x, rounded up to 16, by tanh(x/2), and the
+ * passes of core/kernels/sources_pass.h for groups and half groups.
+ *
+ * A block of rows makes three passes: the sources, with components in the lanes and entries of a
+ * row broadcast; their slopes; the products of slopes and rows, with columns in the lanes and
+ * slopes broadcast. So no pass sums across lanes, and the rows are read where they lie. A last
+ * group of no more than half the lanes makes do with these. */
+
+/* GROUP components after GROUP components, each time one column after the other; lanes without a
+ * component are zero. */
+static void NAME(take_components)(const double *W, size_t K, REAL *out)
+{
+    for (size_t first = 0; first < K; first += GROUP, out += K * GROUP) {
+        size_t width = K - first < GROUP ? K - first : GROUP;
+        memset(out, 0, K * GROUP * sizeof *out);
+        for (size_t k = 0; k < width; k++)
+            for (size_t j = 0; j < K; j++)
+                out[j * GROUP + k] = (REAL)W[(first + k) * K + j];
+    }
+}
+
+/* The last group comes first: what it writes beyond its components belongs to the next row, and is
+ * overwritten by the first group, or by the next row itself. */
+static void NAME(all_sources)(const struct source_block *b, const REAL *W, REAL *y)
+{
+    for (size_t group = (b->K + GROUP - 1) / GROUP; group-- > 0;)
+        (b->K - group * GROUP <= GROUP / 2 ? NAME(half_sources) : NAME(sources))(
+            b, W + group * b->K * GROUP, y + group * GROUP);
+}
+
+/* With `centre` the slopes there are taken off: `there` has room for as many as y. */
+static void NAME(add_block)(const struct source_block *b, const REAL *W, REAL *y,
+                            const REAL *centre, REAL *there)
+{
+    NAME(all_sources)(b, W, y);
+    NAME(tanh_halves)(y, b->rows * b->K);
+    if (centre != NULL) {
+        NAME(all_sources)(b, centre, there);
+        NAME(tanh_halves)(there, b->rows * b->K);
+        for (size_t i = 0; i < b->rows * b->K; i++)
+            y[i] -= there[i];
+    }
+    for (size_t column = 0; column < b->K; column += GROUP)
+        (b->K - column <= GROUP / 2 ? NAME(half_add_products) : NAME(add_products))(b, y, column);
+}

@@ -1,0 +1,430 @@
+/* Views of models with a linear predictor. */
+#include "core/model/linear_view.h"
+#include "core/model/dedup.h"
+#include "core/kernels/kernels.h"
+#include "core/kernels/vmath.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The gradient of what no minibatch touches is linear in u: constant + curvature u, with constant =
+ * A' (P (mean - centre) + sum of all terms at the centre) and curvature = -A' P A; in a dense frame
+ * differences from the centre give to it what is linear in them, see fill_weights(). */
+struct linear_view {
+    struct model base;
+    struct model_type type;
+    const struct model *inside; /* borrowed, as is the frame */
+    const struct frame *frame;
+    struct fold fold;     /* which is NULL: rows do not repeat themselves */
+    struct linear linear; /* the model's, or the fold's, but for: */
+    struct dataset data;
+    void *rows, *offset, *tails; /* ours, where they are needed */
+    size_t apart;                /* numbers from row to row of ours */
+    double *constant;
+    double *curvature; /* FRAME_DENSE: d rows of padded(d); FRAME_SHIFT: the diagonal */
+    double rate;       /* of the prior of exp(psi) */
+};
+
+static const struct linear_view *self(const struct model *m)
+{
+    return (const struct linear_view *)m;
+}
+
+/* exp(psi) is exponential: the slope of -rate exp(psi) + psi. */
+static double scale_slope(const struct linear_view *v, double u)
+{
+    double psi = v->linear.psi + v->linear.step * u;
+    return v->linear.step * (1.0 - v->rate * vd_exp(vd_set(psi))[0]);
+}
+
+static void grad_fixed(const struct model *m, const double *u, double *g, void *work)
+{
+    const struct linear_view *v = self(m);
+    size_t columns = v->data.columns;
+    (void)work;
+    if (v->frame->kind == FRAME_DENSE)
+        kernels->triangle(v->curvature, u, v->constant, m->d, TRIANGLE_NONE, g);
+    else
+        for (size_t j = 0; j < m->d; j++)
+            g[j] = v->constant[j] + v->curvature[j] * u[j];
+    if (v->linear.step != 0.0)
+        g[columns] = v->constant[columns] + scale_slope(v, u[columns]);
+}
+
+static void grad_batch(const struct model *m, const double *u, const uint32_t *idx, size_t n,
+                       double *sum, double *sumsq, void *work)
+{
+    linear_gradient(&self(m)->linear,
+                    &(struct linear_batch){
+                        .theta = u, .idx = idx, .n = n, .sum = sum, .sumsq = sumsq, .work = work});
+}
+
+/* Log densities are the model's own, to the last bit. */
+static double *to_user(const struct linear_view *v, const double *u, void *work)
+{
+    double *theta = work;
+    frame_to_user(v->frame, u, theta);
+    return theta;
+}
+
+static void *inner_work(const struct linear_view *v, void *work)
+{
+    return (double *)work + padded(v->base.d);
+}
+
+static double log_fixed(const struct model *m, const double *u, void *work)
+{
+    const struct linear_view *v = self(m);
+    const double *theta = to_user(v, u, work);
+    return v->inside->type->log_fixed(v->inside, theta, inner_work(v, work));
+}
+
+static double log_batch(const struct model *m, const double *u, const uint32_t *idx, size_t n,
+                        void *work)
+{
+    const struct linear_view *v = self(m);
+    const double *theta = to_user(v, u, work);
+    return v->inside->type->log_batch(v->inside, theta, idx, n, inner_work(v, work));
+}
+
+static void release(struct model *m)
+{
+    struct linear_view *v = (struct linear_view *)m;
+    if (v->fold.which == NULL) { /* the model's */
+        v->linear.ones = NULL;
+        v->linear.y = v->linear.own_offset = NULL;
+    }
+    linear_release(&v->linear);
+    fold_release(&v->fold);
+    free(v->rows);
+    free(v->offset);
+    free(v->tails);
+    free(v->constant);
+    free(v->curvature);
+}
+
+/* ---- making ---- */
+
+static void put(const struct dataset *data, void *array, size_t at, double value)
+{
+    if (data->precision == PRECISION_SINGLE)
+        ((float *)array)[at] = (float)value;
+    else
+        ((double *)array)[at] = value;
+}
+
+static double get(const struct dataset *data, const void *array, size_t at)
+{
+    return data->precision == PRECISION_SINGLE ? (double)((const float *)array)[at]
+                                               : ((const double *)array)[at];
+}
+
+#define CHUNK 256 /* rows */
+
+static bool fill_offsets(struct linear_view *v)
+{
+    const struct dataset *data = &v->data;
+    _Alignas(ALIGNMENT) double eta[CHUNK];
+    uint32_t row[CHUNK];
+    v->offset = lanes_alloc(data->N, dataset_real_bytes(data));
+    if (v->offset == NULL)
+        return false;
+    for (size_t at = 0, n; at < data->N; at += n) {
+        n = data->N - at < CHUNK ? data->N - at : CHUNK;
+        for (size_t k = 0; k < n; k++)
+            row[k] = (uint32_t)(at + k);
+        linear_predictor(data, v->frame->centre, row, n, eta);
+        for (size_t k = 0; k < n; k++)
+            put(data, v->offset, at + k, eta[k]);
+    }
+    v->linear.offset = v->offset;
+    return true;
+}
+
+static bool fill_rows(struct linear_view *v)
+{
+    const struct dataset *data = &v->data;
+    size_t apart = v->apart =
+        data->precision == PRECISION_SINGLE ? linear_record(data) : data->stride;
+    double *x = lanes_alloc(2 * padded(v->base.d), sizeof *x);
+    double *turned = x != NULL ? x + padded(v->base.d) : NULL;
+    v->rows = lanes_alloc(data->N * apart, dataset_real_bytes(data));
+    for (size_t i = 0; v->rows != NULL && x != NULL && i < data->N; i++) {
+        for (size_t j = 0; j < data->columns; j++)
+            x[j] = get(data, data->x, i * data->stride + j);
+        frame_gradient(v->frame, x, turned);
+        for (size_t j = 0; j < data->columns; j++)
+            put(data, v->rows, i * apart + j, turned[j]);
+    }
+    free(x);
+    v->data.x = v->rows;
+    return v->rows != NULL && x != NULL;
+}
+
+/* ---- what is linear in differences ---- */
+
+#define REACH 1.7320508075688772 /* sds */
+#define STEEP 2.0                /* slopes at the centre */
+
+/* Draws of u are about normal with sd 1, so what a row adds to its offset is, with sd s = |x_i'A|.
+ * Of all lines through 0 the one nearest to the difference of its residuals then has the mean of
+ * their derivative for a slope, which by Gauss's formula with three nodes is that of a chord over
+ * +- sqrt(3) s. Where little but the prior holds a row, they are not normal and never get where its
+ * residual is steep: a line has at most twice the slope at the centre, so that all of them together
+ * add no more than twice the posterior's own curvature. */
+static void find_weights(const struct linear_view *v, size_t at, size_t n, const double *s,
+                         double *weight)
+{
+    struct law law = {.link = v->linear.link, .psi = v->linear.psi, .dof = v->linear.dof};
+    _Alignas(ALIGNMENT) double low[SQUARES_ROWS], here[SQUARES_ROWS], high[SQUARES_ROWS];
+    static const double zeros[SQUARES_ROWS];
+    /* What y says is the same everywhere, but for rounding, and rows are folded without it. */
+    const double *y = law.link == LINK_LOGISTIC ? zeros : v->data.y + at;
+    for (size_t k = 0; k < n; k++) {
+        here[k] = get(&v->data, v->offset, at + k);
+        low[k] = here[k] - REACH * s[k];
+        high[k] = here[k] + REACH * s[k];
+    }
+    kernels->law(&law, LAW_RESIDUAL, low, y, low, n);
+    kernels->law(&law, LAW_RESIDUAL, high, y, high, n);
+    kernels->law(&law, LAW_WEIGHT, here, y, here, n);
+    for (size_t k = 0; k < n; k++) {
+        double chord = s[k] > 0.0 ? (low[k] - high[k]) / (2.0 * REACH * s[k]) : 0.0;
+        weight[k] = fmin(chord, STEEP * here[k]);
+    }
+}
+
+static double read_row(const struct linear_view *v, size_t i, double *x)
+{
+    double square = 0.0;
+    for (size_t j = 0; j < v->data.columns; j++) {
+        x[j] = get(&v->data, v->rows, i * v->apart + j);
+        square += x[j] * x[j];
+    }
+    return sqrt(square);
+}
+
+/* How often each of the rows that are kept once comes; NULL: no memory. */
+static double *count_rows(const struct linear_view *v)
+{
+    double *count = lanes_alloc(v->data.N, sizeof *count);
+    for (size_t i = 0; count != NULL && i < v->inside->N; i++)
+        count[v->fold.which[i]] += 1.0;
+    return count;
+}
+
+/* Keeps the weights of some rows, and takes from the curvature what they add to the sum of all
+ * terms. count NULL: every row comes once; x: room for these rows. */
+static void straighten_rows(struct linear_view *v, size_t at, size_t n, const double *count,
+                            void *weight, double *x)
+{
+    _Alignas(ALIGNMENT) double w[SQUARES_ROWS];
+    size_t p = padded(v->base.d);
+    for (size_t k = 0; k < n; k++)
+        w[k] = read_row(v, at + k, x + k * p);
+    find_weights(v, at, n, w, w);
+    for (size_t k = 0; k < n; k++) {
+        put(&v->data, weight, at + k, w[k]);
+        w[k] = -(count != NULL ? count[at + k] : 1.0) * get(&v->data, weight, at + k);
+    }
+    kernels->add_squares(v->curvature, p, x, w, n, v->data.columns);
+}
+
+/* Differences of residuals are nearly linear in u where a row says little, as it does among many:
+ * without that, next to nothing is left that a minibatch could be wrong about. */
+static bool fill_weights(struct linear_view *v)
+{
+    size_t d = v->base.d, p = padded(d);
+    bool folded = v->fold.which != NULL;
+    double *x = lanes_alloc(SQUARES_ROWS * p, sizeof *x), *count = folded ? count_rows(v) : NULL;
+    void *weight = lanes_alloc(v->data.N, dataset_real_bytes(&v->data));
+    bool ok = x != NULL && (!folded || count != NULL) && weight != NULL;
+    for (size_t at = 0; ok && at < v->data.N; at += SQUARES_ROWS)
+        straighten_rows(v, at, v->data.N - at < SQUARES_ROWS ? v->data.N - at : SQUARES_ROWS, count,
+                        weight, x);
+    for (size_t j = 0; ok && j < d; j++)
+        for (size_t k = 0; k < j; k++)
+            v->curvature[k * p + j] = v->curvature[j * p + k];
+    linear_straighten(&v->linear, weight);
+    free(x);
+    free(count);
+    return ok;
+}
+
+static bool straightens(const struct linear_view *v)
+{
+    return v->base.differences && v->frame->kind == FRAME_DENSE && v->linear.step == 0.0;
+}
+
+static bool pack_rows(struct linear_view *v)
+{
+    const struct dataset *data = &v->data;
+    bool room = v->rows != NULL && (data->stride <= 8 || data->columns + TAIL <= data->stride);
+    if (data->precision != PRECISION_SINGLE)
+        return true;
+    if (!room && (v->tails = lanes_alloc(data->N * TAIL, sizeof(float))) == NULL)
+        return false;
+    linear_pack(&v->linear, v->rows, v->tails);
+    free(v->offset);
+    v->offset = NULL;
+    return true;
+}
+
+/* Short rows and what belongs to them are one record; long rows stay where they are if they can. */
+static bool needs_rows(const struct linear_view *v)
+{
+    bool records = v->data.precision == PRECISION_SINGLE && v->data.stride <= 8;
+    return v->frame->kind == FRAME_DENSE || records;
+}
+
+static void fill_curvature(struct linear_view *v, const double *precision)
+{
+    const struct frame *f = v->frame;
+    size_t columns = v->data.columns, p = padded(v->base.d);
+    if (f->kind == FRAME_SHIFT) {
+        for (size_t j = 0; j < columns; j++)
+            v->curvature[j] = -precision[j];
+        return;
+    }
+    for (size_t j = 0; j < columns; j++)
+        for (size_t i = 0; i < columns; i++)
+            for (size_t k = 0; k <= i && f->rows[i * p + j] != 0.0; k++)
+                v->curvature[j * p + k] -= f->rows[i * p + j] * precision[i] * f->rows[i * p + k];
+}
+
+static bool fill_constant(struct linear_view *v, const struct linear_view_parts *parts)
+{
+    const struct model *in = v->inside;
+    double *sum = lanes_alloc(in->d, sizeof *sum);
+    void *work = lanes_alloc(in->work_bytes, 1);
+    bool ok = sum != NULL && work != NULL;
+    if (ok && v->base.differences)
+        in->type->grad_batch(in, v->frame->centre, NULL, in->N, sum, NULL, work);
+    for (size_t j = 0; ok && j < v->data.columns; j++) {
+        double mean = parts->mean != NULL ? parts->mean[j] : 0.0;
+        sum[j] += parts->precision[j] * (mean - v->frame->centre[j]);
+    }
+    if (ok)
+        frame_gradient(v->frame, sum, v->constant);
+    free(sum);
+    free(work);
+    return ok;
+}
+
+static bool fill(struct linear_view *v, const struct linear_view_parts *parts)
+{
+    size_t d = v->base.d;
+    v->constant = lanes_alloc(d, sizeof(double));
+    v->curvature = lanes_alloc(v->frame->kind == FRAME_DENSE ? d * padded(d) : d, sizeof(double));
+    if (v->constant == NULL || v->curvature == NULL)
+        return false;
+    fill_curvature(v, parts->precision);
+    return fill_constant(v, parts) && fill_offsets(v) &&
+           (!v->base.differences || linear_difference(&v->linear)) &&
+           (!needs_rows(v) || fill_rows(v)) && (!straightens(v) || fill_weights(v)) && pack_rows(v);
+}
+
+static void say_fixed(struct linear_view *v)
+{
+    if (v->linear.step != 0.0)
+        return;
+    v->linear.constant = v->constant;
+    if (v->frame->kind == FRAME_DENSE)
+        v->linear.curvature = v->curvature;
+    else
+        v->linear.diagonal = v->curvature;
+}
+
+static void fill_base(struct linear_view *v)
+{
+    const struct model_type *in = v->inside->type;
+    size_t mine = padded(v->base.d) * sizeof(double) + v->inside->work_bytes;
+    size_t batch = linear_work_bytes(&v->linear);
+    v->type = (struct model_type){
+        .name = in->name,
+        .help = in->help,
+        .data = in->data,
+        .params = in->params,
+        .start = in->start,
+        .release = release,
+        .grad_fixed = grad_fixed,
+        .grad_batch = grad_batch,
+        .log_fixed = log_fixed,
+        .log_batch = log_batch,
+    };
+    v->base.type = &v->type;
+    v->base.linear = &v->linear;
+    v->base.prediction_count = 0;
+    v->base.work_bytes = mine > batch ? mine : batch;
+}
+
+/* Whether psi, the last coordinate, is a frame of its own. */
+static bool psi_apart(const struct frame *f)
+{
+    const double *last = f->kind == FRAME_DENSE ? f->rows + (f->d - 1) * padded(f->d) : NULL;
+    for (size_t j = 0; last != NULL && j + 1 < f->d; j++)
+        if (last[j] != 0.0)
+            return false;
+    return true;
+}
+
+static void frame_psi(struct linear *l, const struct frame *f)
+{
+    size_t last = f->d - 1;
+    l->psi = f->centre[last];
+    l->step = f->kind == FRAME_DENSE ? f->rows[last * padded(f->d) + last] : 1.0;
+}
+
+/* Differences of the logistic link do not look at the responses. */
+static bool fold_equal_rows(struct linear_view *v, const struct linear *all, bool control)
+{
+    struct law law = {.link = all->link, .psi = all->psi, .dof = all->dof};
+    if (!fold_init(&v->fold, all->data, !control || all->link != LINK_LOGISTIC))
+        return false;
+    v->data = v->fold.data;
+    if (!linear_init(&v->linear, &v->data, &law, false)) {
+        fold_release(&v->fold);
+        return false;
+    }
+    v->linear.which = v->fold.which;
+    v->linear.step = all->step;
+    return true;
+}
+
+static void take_rows(struct linear_view *v, const struct linear *all, bool control)
+{
+    if (fold_equal_rows(v, all, control))
+        return;
+    v->data = *all->data;
+    v->linear = *all;
+    v->linear.turned = NULL;
+    v->linear.data = &v->data;
+}
+
+enum err linear_view_new(struct model **out, const struct linear_view_parts *parts,
+                         const struct frame *frame, bool control, struct err_info *info)
+{
+    if (parts->linear->step != 0.0 && !psi_apart(frame))
+        return err_set(info, ERR_UNSUPPORTED, "the frame mixes coefficients with the scale");
+    struct linear_view *v = calloc(1, sizeof *v);
+    if (v == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for a view");
+    v->base = *parts->model;
+    v->base.differences = control;
+    v->inside = parts->model;
+    v->frame = frame;
+    take_rows(v, parts->linear, control);
+    v->rate = parts->rate;
+    if (parts->linear->step != 0.0)
+        frame_psi(&v->linear, frame);
+    fill_base(v);
+    if (!fill(v, parts)) {
+        model_free(&v->base);
+        return err_set(info, ERR_NO_MEMORY, "no memory for a view of %zu rows",
+                       parts->linear->data->N);
+    }
+    say_fixed(v);
+    *out = &v->base;
+    return ERR_OK;
+}

@@ -1,0 +1,313 @@
+/* Minibatches by rejection, with stamps and tables that need no clearing. */
+#include "core/model/minibatch.h"
+#include "core/kernels/kernels.h"
+#include "core/kernels/rng_fill.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WORDS      1024 /* random words of 32 bits fetched at a time, at most */
+#define TURN       128  /* of them that become rows together, if rejected ones are no rarity: */
+#define RARE       16   /* one in so many portions */
+#define LOW_STAMPS 8192 /* stamps by the lowest bits of a row, ... */
+#define FEW        48   /* for batches of so few rows that seldom two of them share one */
+
+/* Entries of a table for n rows: sparse, so that two rows seldom want the same place. */
+static size_t table_size(size_t n)
+{
+    size_t size = 64;
+    while (size < 16 * n)
+        size *= 2;
+    return size;
+}
+
+/* A batch beyond N/2 is read off the stamps. */
+static bool needs_table(const struct minibatch *mb)
+{
+    return mb->n <= mb->N / 2 && table_size(mb->n) * sizeof *mb->seen < mb->N;
+}
+
+/* With some to spare for repeats, but for a few rows: these are what kernels->few_rows takes. */
+static size_t words_for(const struct minibatch *mb, size_t wanted)
+{
+    size_t spare = mb->replacement ? 0 : wanted * wanted / mb->N + (wanted > ROW_DRAW_MOST ? 4 : 0);
+    size_t words = (wanted + spare + 15) / 16 * 16;
+    return words < ROW_DRAW_MOST ? ROW_DRAW_MOST : words < WORDS ? words : WORDS;
+}
+
+bool minibatch_init(struct minibatch *mb, size_t N, size_t n, bool replacement)
+{
+    uint32_t rows = (uint32_t)N;
+    *mb = (struct minibatch){
+        .N = N, .n = n, .replacement = replacement, .uneven = (uint32_t)(-rows) % rows};
+    bool distinct = !replacement && n < N, table = distinct && needs_table(mb);
+    mb->words = words_for(mb, n <= N / 2 || replacement ? n : N - n);
+    mb->bits = lanes_alloc(WORDS / 2, sizeof *mb->bits);
+    mb->candidate = lanes_alloc(WORDS, sizeof *mb->candidate);
+    if (table) {
+        mb->mask = (uint32_t)table_size(n) - 1;
+        mb->seen = calloc(table_size(n), sizeof *mb->seen);
+        mb->low = n <= FEW ? calloc(LOW_STAMPS, 1) : NULL;
+    } else if (distinct) {
+        mb->stamp = calloc(N, 1);
+    }
+    if (mb->low != NULL && mb->words == ROW_DRAW_MOST)
+        mb->few = (struct row_draw){.N = rows, .uneven = mb->uneven, .n = n};
+    bool marks = mb->stamp || (mb->seen && (mb->low || n > FEW));
+    if (mb->bits && mb->candidate && (!distinct || marks))
+        return true;
+    minibatch_release(mb);
+    return false;
+}
+
+size_t minibatch_bytes(size_t N, size_t n, bool replacement)
+{
+    struct minibatch mb = {.N = N, .n = n};
+    size_t scratch = WORDS * (sizeof *mb.bits / 2 + sizeof *mb.candidate);
+    if (replacement || n == N)
+        return scratch;
+    if (!needs_table(&mb))
+        return scratch + N;
+    return scratch + table_size(n) * sizeof *mb.seen + (n <= FEW ? LOW_STAMPS : 0);
+}
+
+void minibatch_release(struct minibatch *mb)
+{
+    free(mb->stamp);
+    free(mb->seen);
+    free(mb->low);
+    free(mb->bits);
+    free(mb->candidate);
+    *mb = (struct minibatch){0};
+}
+
+/* Uniform on 0..N-1 without bias: multiply and reject the few products in the uneven part (Lemire
+ * 2019). Returns how many candidates there are then, those before included. */
+static size_t keep_even(struct minibatch *mb, size_t words, size_t count)
+{
+    const uint32_t *word = (const uint32_t *)(const void *)mb->bits;
+    for (size_t k = 0; k < words; k++) {
+        uint64_t product = (uint64_t)word[k] * mb->N;
+        mb->candidate[count] = (uint32_t)(product >> 32);
+        count += (uint32_t)product >= mb->uneven;
+    }
+    return count;
+}
+
+/* Words that are turned into rows together: all, unless it is no rarity that one of them is
+ * rejected. Then it spoils only its turn. */
+static size_t words_together(const struct minibatch *mb, size_t words)
+{
+    return (uint64_t)mb->uneven * words < (UINT64_C(1) << 32) / RARE ? words : TURN;
+}
+
+/* About as many candidates as are wanted, repeats included; what is too much is dropped by the
+ * caller. */
+static size_t draw_candidates(struct minibatch *mb, struct rng *rng, size_t words)
+{
+    size_t turn = words_together(mb, words), count = 0;
+    for (size_t left = words; left > 0; left -= turn) {
+        turn = turn < left ? turn : left;
+        if (kernels->rows(rng, turn / 2, (uint32_t)mb->N, mb->uneven, mb->candidate + count)) {
+            count += turn;
+            continue;
+        }
+        rng_bits(rng, mb->bits, turn / 2);
+        count = keep_even(mb, turn, count);
+    }
+    return count;
+}
+
+static void new_epoch(struct minibatch *mb)
+{
+    if (++mb->epoch != 0)
+        return;
+    memset(mb->stamp, 0, mb->N);
+    mb->epoch = 1;
+}
+
+/* Stamps a candidate and writes it down behind `done` others; returns how many there are then, one
+ * more if it had no stamp yet. A repeat is written and overwritten by the next: a branch would cost
+ * more. Stamps are of this epoch or an earlier one, so that "less" tells, and adds with the carry.
+ */
+static inline size_t stamp_one(uint8_t *restrict stamp, uint8_t epoch, uint32_t i,
+                               uint32_t *restrict idx, size_t done)
+{
+    idx[done] = i;
+    done += stamp[i] < epoch;
+    stamp[i] = epoch;
+    return done;
+}
+
+#define STAMPED 8 /* at a time; the pragma says so again */
+
+static __attribute__((noinline)) size_t stamp_all(uint8_t *restrict stamp, uint8_t epoch,
+                                                  const uint32_t *restrict candidate, size_t count,
+                                                  uint32_t *restrict idx, size_t done)
+{
+    size_t k = 0;
+    for (; k + STAMPED <= count; k += STAMPED)
+#pragma GCC unroll 8
+        for (size_t j = 0; j < STAMPED; j++)
+            done = stamp_one(stamp, epoch, candidate[k + j], idx, done);
+    for (; k < count; k++)
+        done = stamp_one(stamp, epoch, candidate[k], idx, done);
+    return done;
+}
+
+static void new_round(struct minibatch *mb)
+{
+    if (++mb->round != 0)
+        return;
+    memset(mb->seen, 0, ((size_t)mb->mask + 1) * sizeof *mb->seen);
+    mb->round = 1;
+}
+
+/* Writes down candidates among which there is no repeat. */
+static size_t take_run(const uint32_t *restrict candidate, size_t count, uint32_t *restrict idx,
+                       size_t done)
+{
+    memcpy(idx + done, candidate, count * sizeof *idx);
+    return done + count;
+}
+
+/* Where row `entry` stands in the table, or the free place that it gets: behind others of this
+ * round, which begin with `now`. */
+static __attribute__((noinline)) uint64_t *look_behind(uint64_t *seen, uint32_t mask, uint64_t now,
+                                                       uint64_t entry)
+{
+    uint32_t at = (uint32_t)entry & mask;
+    while (seen[at] >= now && seen[at] != entry)
+        at = (at + 1) & mask;
+    return &seen[at];
+}
+
+/* As stamp_all, with the table: a row is at the place of its lowest bits, or at the next that is
+ * free. What earlier rounds left there is smaller. Of so many rows repeats are rare: branches find
+ * them, and what lies between two is copied. */
+static __attribute__((noinline)) size_t
+look_up_all(uint64_t *restrict seen, uint32_t mask, uint32_t round,
+            const uint32_t *restrict candidate, size_t count, uint32_t *restrict idx, size_t done)
+{
+    uint64_t now = (uint64_t)round << 32;
+    size_t from = 0;
+#pragma GCC unroll 4
+    for (size_t k = 0; k < count; k++) {
+        uint64_t entry = now | candidate[k], *place = &seen[candidate[k] & mask];
+        if (__builtin_expect(*place >= now, 0)) {
+            place = look_behind(seen, mask, now, entry);
+            if (*place == entry) {
+                done = take_run(candidate + from, k - from, idx, done);
+                from = k + 1;
+            }
+        }
+        *place = entry;
+    }
+    return take_run(candidate + from, count - from, idx, done);
+}
+
+static void new_low_epoch(struct minibatch *mb)
+{
+    if (++mb->low_epoch != 0)
+        return;
+    memset(mb->low, 0, LOW_STAMPS);
+    mb->low_epoch = 1;
+}
+
+/* Takes the first candidates as they are, or what stands for them. Whether no two of them can be
+ * the same: they differ in their lowest bits. */
+static inline __attribute__((always_inline)) bool
+take_few(struct minibatch *mb, const uint16_t *which, size_t count, uint32_t *restrict idx)
+{
+    new_low_epoch(mb);
+    uint8_t *restrict low = mb->low, epoch = mb->low_epoch;
+    const uint32_t *restrict candidate = mb->candidate;
+    unsigned clash = 0;
+    for (size_t k = 0; k < count; k++) {
+        uint8_t *at = &low[candidate[k] % LOW_STAMPS];
+        clash |= *at == epoch;
+        *at = epoch;
+        idx[k] = which != NULL ? which[candidate[k]] : candidate[k];
+    }
+    return clash == 0;
+}
+
+static bool clearly_distinct(struct minibatch *mb, const uint16_t *which, size_t count,
+                             uint32_t *idx)
+{
+    return which != NULL ? take_few(mb, which, count, idx) : take_few(mb, NULL, count, idx);
+}
+
+static void replace(const uint16_t *which, size_t n, uint32_t *idx)
+{
+    for (size_t k = 0; which != NULL && k < n; k++)
+        idx[k] = which[idx[k]];
+}
+
+static void draw_distinct(struct minibatch *mb, struct rng *rng, const uint16_t *which,
+                          size_t wanted, uint32_t *idx)
+{
+    if (mb->seen != NULL)
+        new_round(mb);
+    else
+        new_epoch(mb);
+    for (size_t done = 0; done < wanted;) {
+        size_t words = done == 0 ? mb->words : words_for(mb, wanted - done);
+        size_t count = draw_candidates(mb, rng, words);
+        if (done == 0 && mb->low != NULL && count >= wanted &&
+            clearly_distinct(mb, which, wanted, idx))
+            return;
+        for (size_t at = 0, turn; at < count && done < wanted; at += turn) {
+            const uint32_t *candidate = mb->candidate + at;
+            turn = count - at < wanted - done ? count - at : wanted - done;
+            done = mb->seen != NULL
+                       ? look_up_all(mb->seen, mb->mask, mb->round, candidate, turn, idx, done)
+                       : stamp_all(mb->stamp, mb->epoch, candidate, turn, idx, done);
+        }
+    }
+    replace(which, wanted, idx);
+}
+
+static void draw_repeatedly(struct minibatch *mb, struct rng *rng, uint32_t *idx)
+{
+    for (size_t done = 0; done < mb->n;) {
+        size_t left = mb->n - done, count = draw_candidates(mb, rng, words_for(mb, left));
+        count = count < left ? count : left;
+        memcpy(idx + done, mb->candidate, count * sizeof *idx);
+        done += count;
+    }
+}
+
+static __attribute__((noinline)) void draw_any(struct minibatch *mb, struct rng *rng,
+                                               const uint16_t *which, uint32_t *idx)
+{
+    if (mb->replacement) {
+        draw_repeatedly(mb, rng, idx);
+        replace(which, mb->n, idx);
+    } else if (mb->n <= mb->N / 2) {
+        draw_distinct(mb, rng, which, mb->n, idx);
+    } else {
+        draw_distinct(mb, rng, NULL, mb->N - mb->n, idx); /* fewer than n: these are left out */
+        for (uint32_t i = 0, k = 0; k < mb->n; i++) {
+            idx[k] = i;
+            k += mb->stamp[i] != mb->epoch;
+        }
+        replace(which, mb->n, idx);
+    }
+    for (size_t k = mb->n; k < padded(mb->n); k++)
+        idx[k] = idx[mb->n - 1];
+}
+
+/* The rows of a small batch are nearly always had from the kernels, where these can. */
+void minibatch_draw_which(struct minibatch *mb, struct rng *rng, const uint16_t *which,
+                          uint32_t *idx)
+{
+    if (mb->few.n == 0 || kernels->few_rows == NULL ||
+        !kernels->few_rows(rng, &mb->few, which, idx))
+        draw_any(mb, rng, which, idx);
+}
+
+void minibatch_draw(struct minibatch *mb, struct rng *rng, uint32_t *idx)
+{
+    minibatch_draw_which(mb, rng, NULL, idx);
+}

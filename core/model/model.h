@@ -1,0 +1,145 @@
+/* The contract between a model and everything that samples it.
+ *
+ * A model is immutable after init and may be used by many threads at once; what a call needs beside
+ * it is in a caller-owned `work` area. It gives the gradient of the log density in two parts and
+ * never scales by N/n: the gradient source (core/model/gradient.h) does.
+ *
+ * All arrays over coordinates (theta, g, sum, sumsq) are 64-byte aligned and padded to PAD
+ * elements; the padding of an input is zero and the padding of an output must be left or set to
+ * zero.
+ *
+ * To add a model, write models/NAME.c with a `const struct model_type` and add a line to
+ * models/models.h; see models/README.md. */
+#ifndef BARKER_CORE_MODEL_MODEL_H
+#define BARKER_CORE_MODEL_MODEL_H
+
+#include "core/kernels/bundle.h"
+#include "core/kernels/dataset.h"
+#include "core/base/err.h"
+#include "core/base/param.h"
+#include "core/base/rng.h"
+
+#include <stdbool.h>
+
+#define MODEL_BLOCKS  8
+#define MODEL_METRICS 4
+#define MODEL_PART    1024 /* coordinates */
+
+/* A named array of parameters: theta[1..d], U[1..users, 1..rank]. Stored with the last index
+ * fastest, starting at `offset`. rank 0 is a scalar. */
+struct model_block {
+    const char *name;
+    size_t rank, shape[2], offset;
+};
+
+enum start_kind { START_ZERO, START_PRIOR, START_VALUES, START_MAP, START_NEAR };
+
+struct frame;
+struct linear;
+
+struct model {
+    const struct model_type *type;
+    size_t d; /* parameters */
+    size_t N; /* data terms; 0: the target has no data and no minibatch */
+    struct model_block blocks[MODEL_BLOCKS];
+    size_t block_count;
+    size_t work_bytes; /* scratch that grad_*, log_* and predict need */
+    bool differences;  /* terms are differences from a centre (core/model/view.h) */
+    double noise_tau;  /* sd of the artificial gradient noise; 0: none */
+    bool noise_heavy;  /* that noise has no variance, and noise_tau is only its scale */
+    /* The target and its noise as the kernels know them: noisy gradients are then right to 1e-6.
+     * NULL: they do not. */
+    const struct known_target *known;
+    const struct linear *linear; /* grad_batch is linear_gradient with it; NULL: it is not */
+    size_t prediction_count;     /* numbers that `predict` fills; 0: no held-out data */
+    /* Rough work of one term of grad_batch, and of a held-out metric (predict, and score twice), in
+     * units of moving one coordinate. They decide how often metrics are taken by default. */
+    double term_cost, metric_cost;
+};
+
+struct model_type {
+    const char *name, *help;
+    enum data_kind data;
+    struct param_table params;
+    enum start_kind start;                  /* the default */
+    const char *metrics[MODEL_METRICS + 1]; /* names of the held-out metrics, NULL-terminated */
+
+    /* `test` may be NULL. `train` and `test` must outlive the model. The model is one block from
+     * malloc whose first member is `struct model`; release frees what it owns, model_free the
+     * block. */
+    enum err (*init)(struct model **out, const double *params, const struct dataset *train,
+                     const struct dataset *test, struct err_info *info);
+    void (*release)(struct model *m);
+    /* A setting that may be a list (core/base/param.h) and was given as one: called after init,
+     * before anything else. NULL: there are none. */
+    enum err (*set_list)(struct model *m, size_t setting, const double *values, size_t count,
+                         struct err_info *info);
+
+    /* g = gradient of the prior and of whatever no minibatch touches. Overwrites g. */
+    void (*grad_fixed)(const struct model *m, const double *theta, double *g, void *work);
+    /* sum = sum over the n data terms idx[] of their gradients; sumsq (may be NULL) = sum of the
+     * squares per coordinate. Overwrites both. idx == NULL means the terms 0..n-1. NULL when N ==
+     * 0. */
+    void (*grad_batch)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
+                       double *sum, double *sumsq, void *work);
+    /* The same as g += scale * sum, for models whose terms touch few of many coordinates: only
+     * those are written. NULL: grad_batch does it. */
+    void (*grad_add)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
+                     double scale, double *g, void *work);
+    /* The same as grad_batch, for such models, but sum and sumsq (never NULL) are zero before, and
+     * the bits of `touched` (struct batch_sums; a word more than d needs) that speak of what is
+     * added to are set. NULL: there is none. */
+    void (*grad_touch)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
+                       double *sum, double *sumsq, uint64_t *touched, void *work);
+    /* For such models, without artificial noise: grad_fixed for the coordinates from..to only, at
+     * g[0] and on, padding behind d included. The same bits. Called in order, MODEL_PART at a time,
+     * with the same `work`, while theta[0..from) may no longer be what it was; not always to the
+     * end. NULL: all at once. */
+    void (*grad_part)(const struct model *m, const double *theta, size_t from, size_t to, double *g,
+                      void *work);
+    /* The same as grad_batch for the differences between the gradients of the terms at theta and at
+     * `centre`, whose terms are looked at in the same pass. NULL: no control variates. */
+    void (*grad_difference)(const struct model *m, const double *theta, const double *centre,
+                            const uint32_t *idx, size_t n, double *sum, double *sumsq, void *work);
+    /* Minus the Hessian of the full log density at theta: d rows of padded(d) numbers, the padding
+     * zero. NULL: the model has none to give. */
+    void (*hessian)(const struct model *m, const double *theta, double *H, void *work);
+    /* A quicker view than core/model/view.c makes by itself, for view_new. NULL, or ERR_UNSUPPORTED
+     * for a frame that it cannot do: that one. */
+    enum err (*view)(struct model **out, const struct model *m, const struct frame *frame,
+                     bool control, struct err_info *info);
+    /* Log density up to a constant, in the same two parts; the second may be NULL when N == 0. */
+    double (*log_fixed)(const struct model *m, const double *theta, void *work);
+    double (*log_batch)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
+                        void *work);
+    /* Adds artificial noise to a gradient (toy targets); NULL: none. `scratch` has padded(d)
+     * doubles twice over. */
+    void (*grad_noise)(const struct model *m, struct rng *rng, double *g, double *scratch);
+    /* What noise_heavy of a model with these settings is. NULL: false. */
+    bool (*heavy_noise)(const double *params);
+
+    /* A start value: START_ZERO or START_PRIOR. `scratch` has padded(d) doubles. */
+    void (*start_value)(const struct model *m, enum start_kind kind, struct rng *rng, double *theta,
+                        double *scratch);
+
+    /* Held-out metrics in two steps, because averages are taken in between: `predict` turns a draw
+     * into the quantity that is averaged over draws (q, prediction_count numbers), `score` turns q,
+     * of one draw or averaged, into the metrics. */
+    void (*predict)(const struct model *m, const double *theta, double *q, void *work);
+    void (*score)(const struct model *m, const double *q, double *metrics, void *work);
+};
+
+void model_free(struct model *m);
+
+/* Full log density; its exact gradient. `scratch` has padded(d) doubles; `work` is 64-byte aligned.
+ */
+double model_log_density(const struct model *m, const double *theta, void *work);
+void model_gradient(const struct model *m, const double *theta, double *g, double *scratch,
+                    void *work);
+
+/* Name of a coordinate, "U[3,7]", 1-based. Returns the length, as snprintf. */
+int model_parameter_name(const struct model *m, size_t index, char *out, size_t size);
+/* The coordinate of a name, or SIZE_MAX. */
+size_t model_parameter_index(const struct model *m, const char *name);
+
+#endif

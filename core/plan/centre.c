@@ -1,0 +1,379 @@
+/* Where a plan looks for the posterior, and the coordinates that it makes of it. */
+#include "core/model/curvature.h"
+#include "core/model/optimize.h"
+#include "core/plan/planning.h"
+#include "core/model/subset_model.h"
+#include "core/model/view.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MODE_STEPS  2000
+#define MODE_SHARE  0.3   /* of the seconds of the target */
+#define MODE_MOST   600.0 /* seconds, where there is no limit */
+#define MODE_GAIN   1e-2  /* of log density: a last step. What is left is less by far */
+#define RECENT      10    /* steps */
+#define NEAR_GAIN   0.02  /* per parameter: steps that gain less have come to the posterior */
+#define DEEP        0.5   /* per parameter: how far a posterior lies below its mode */
+#define TELL_EVERY  0.25  /* seconds */
+#define ALIKE_DRAWS 50.0  /* that the widths of all directions are worth as a guess of each */
+
+#define SAMPLE_ROWS 65536 /* of a first search, at least, ... */
+#define SAMPLE_EACH 100   /* ... per parameter */
+#define SAMPLE_FROM 8.0   /* times as many make it worth its while */
+
+struct search {
+    struct planning *p;
+    double until, told;
+    bool stay_near;        /* stop where the posterior begins */
+    double recent[RECENT]; /* log densities */
+    double near;           /* log density there */
+    bool interrupted, late, arrived, deep;
+    struct gradient *rough; /* borrowed: some of the rows, for the curvature on the way; or NULL */
+};
+
+static bool search_goes_on(void *ctx)
+{
+    struct search *s = ctx;
+    s->interrupted = s->interrupted || !planning_goes_on(s->p);
+    s->late = s->late || planning_seconds(s->p) > s->until;
+    return !s->interrupted && !s->late && !s->arrived && !s->deep;
+}
+
+/* A log density that goes on rising by more than a posterior is deep belongs to a mode far from
+ * where the draws will be: nothing is gained by finding it. */
+static void search_tell(void *ctx, const struct optimum *so_far)
+{
+    struct search *s = ctx;
+    double now = planning_seconds(s->p), d = (double)s->p->model->d;
+    double *before = &s->recent[so_far->steps % RECENT];
+    if (s->stay_near && so_far->steps > RECENT)
+        s->arrived = so_far->log_density - *before < RECENT * NEAR_GAIN * d;
+    if (isfinite(s->near))
+        s->deep = so_far->log_density > s->near + DEEP * d;
+    *before = so_far->log_density;
+    if (now < s->told + TELL_EVERY)
+        return;
+    s->told = now;
+    planning_tell(s->p, "looking for the mode: step %u, log density %.8g", so_far->steps,
+                  so_far->log_density);
+}
+
+/* `share`: of the rows that a pass took. */
+static void add_facts(struct plan_centre_facts *facts, const struct optimum *top, double share)
+{
+    facts->steps += top->steps;
+    facts->passes += (uint64_t)ceil((double)(top->gradients + top->densities) * share);
+    facts->log_density = top->log_density;
+    facts->gradient_norm = top->gradient_norm;
+    facts->converged = top->converged;
+}
+
+static enum err climb_on(struct planning *p, struct gradient *source, double share,
+                         struct search *s, struct optimum *top, struct err_info *info)
+{
+    struct optimize_limits limits = {.max_steps = MODE_STEPS,
+                                     .enough = MODE_GAIN,
+                                     .rough = source == &p->source ? s->rough : NULL,
+                                     .go_on = search_goes_on,
+                                     .tell = search_tell,
+                                     .ctx = s};
+    enum err code = optimize_mode_within(source, p->theta, &limits, top, info);
+    if (s->interrupted)
+        return err_set(info, ERR_UNAVAILABLE, "interrupted during the search for the mode");
+    if (code == ERR_OK)
+        add_facts(&p->plan->centre, top, share);
+    return code;
+}
+
+static enum err climb(struct planning *p, struct search *s, struct optimum *top,
+                      struct err_info *info)
+{
+    return climb_on(p, &p->source, 1.0, s, top, info);
+}
+
+/* The start that the user gives, or the model's. */
+static void place_start(struct planning *p)
+{
+    const struct chain_start *given = p->request->start;
+    const struct model *m = p->model;
+    struct rng rng;
+    rng_seed(&rng, p->request->seed, 0, RNG_START);
+    if (given != NULL && given->kind == START_VALUES)
+        memcpy(p->theta, given->values, m->d * sizeof *p->theta);
+    else
+        m->type->start_value(m, m->type->start, &rng, p->theta, p->scale);
+}
+
+static size_t sample_rows(const struct model *m)
+{
+    size_t rows = SAMPLE_EACH * m->d;
+    return rows > SAMPLE_ROWS ? rows : SAMPLE_ROWS;
+}
+
+/* Beside many parameters the climb stops first where the posterior begins: if the mode turns out to
+ * be no place for a centre, that is where the chains start. */
+static enum err climb_in_two(struct planning *p, struct search *s, struct err_info *info)
+{
+    struct optimum top;
+    size_t bytes = p->model->d * sizeof *p->theta;
+    s->stay_near = true;
+    enum err code = climb(p, s, &top, info);
+    if (code != ERR_OK || top.converged || s->late)
+        return code;
+    double *begin = malloc(bytes);
+    if (begin == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory to look for the mode");
+    memcpy(begin, p->theta, bytes);
+    s->stay_near = s->arrived = false;
+    s->near = top.log_density;
+    code = climb(p, s, &top, info);
+    if (code == ERR_OK && !top.converged)
+        memcpy(p->theta, begin, bytes);
+    free(begin);
+    return code;
+}
+
+static enum err climb_all(struct planning *p, struct search *s, struct err_info *info)
+{
+    struct optimum top;
+    return p->model->d > CURVATURE_DENSE_MOST ? climb_in_two(p, s, info) : climb(p, s, &top, info);
+}
+
+/* The mode of some rows is a few sds away from that of all: a better start than any other, for a
+ * fraction of a pass over the data. */
+static enum err climb_sample_first(struct planning *p, struct search *s, size_t rows,
+                                   struct err_info *info)
+{
+    size_t N = p->model->N;
+    struct gradient source;
+    struct model *sample;
+    struct optimum top;
+    enum err code = sample_new(&sample, p->model, rows, info);
+    if (code != ERR_OK)
+        return code;
+    code = gradient_init(&source, sample, N, false, info);
+    if (code == ERR_OK) {
+        code = climb_on(p, &source, (double)rows / (double)N, s, &top, info);
+        s->rough = &source; /* cppcheck-suppress autoVariables */
+        code = code == ERR_OK ? climb_all(p, s, info) : code;
+        s->rough = NULL;
+        gradient_release(&source);
+    }
+    model_free(sample);
+    return code;
+}
+
+static enum err find_scale(struct planning *p, struct err_info *info)
+{
+    const struct model *m = p->model;
+    struct curvature_limits limits = {.go_on = planning_goes_on, .ctx = p};
+    bool whole = curvature_way(m, false) != CURVATURE_FISHER;
+    enum err code = ERR_OK;
+    if (whole && (p->H = lanes_alloc(m->d * padded(m->d), sizeof *p->H)) == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for the curvature of %zu parameters", m->d);
+    if (whole)
+        code = curvature_dense(&p->source, p->theta, &limits, p->H, info);
+    else
+        code = curvature_diagonal(&p->source, p->theta, &limits, p->scale, info);
+    if (whole && code == ERR_OK)
+        curvature_diagonal_of(p->H, m->d, p->scale);
+    for (size_t j = 0; j < m->d && code == ERR_OK; j++)
+        p->width[j] = p->scale[j] = 1.0 / sqrt(p->scale[j]);
+    return code;
+}
+
+static void explain_centre(struct planning *p, const struct search *s)
+{
+    const struct plan_centre_facts *c = &p->plan->centre;
+    if (c->converged)
+        planning_why(p, "centre: the mode, log density %.8g, found in %u steps and %.2g s",
+                     c->log_density, c->steps, c->seconds);
+    else if (s->deep)
+        planning_why(p,
+                     "no centre: after %u steps the log density still rises beyond what a "
+                     "posterior of %zu parameters lies below its mode, which is no typical place",
+                     c->steps, p->model->d);
+    else
+        planning_why(p, "no centre: the search for the mode did not converge (%u steps, %.2g s%s)",
+                     c->steps, c->seconds, s->late ? ", its share of the time" : "");
+}
+
+enum err planning_centre(struct planning *p, struct err_info *info)
+{
+    double limit = p->request->target.seconds;
+    struct search s = {.p = p, .until = limit > 0.0 ? MODE_SHARE * limit : MODE_MOST, .near = NAN};
+    planning_tell(p, "looking for the mode");
+    place_start(p);
+    p->plan->centre.sought = true;
+    size_t rows = sample_rows(p->model);
+    enum err code = (double)p->model->N >= SAMPLE_FROM * (double)rows
+                        ? climb_sample_first(p, &s, rows, info)
+                        : climb_all(p, &s, info);
+    p->plan->centre.seconds = planning_seconds(p);
+    code = code == ERR_OK ? find_scale(p, info) : code;
+    if (code != ERR_OK)
+        return code;
+    p->placed = true;
+    p->centred = p->plan->centre.converged;
+    explain_centre(p, &s);
+    return ERR_OK;
+}
+
+/* ---- coordinates ---- */
+
+static enum err dense_frame(struct planning *p, struct err_info *info)
+{
+    size_t d = p->model->d, stride = padded(d);
+    struct curvature_limits limits = {.go_on = planning_goes_on, .ctx = p};
+    bool known = p->H != NULL;
+    double *A = lanes_alloc(d * stride, sizeof *A);
+    if (!known)
+        p->H = lanes_alloc(d * stride, sizeof *p->H);
+    enum err code = p->H != NULL && A != NULL
+                        ? ERR_OK
+                        : err_set(info, ERR_NO_MEMORY, "no memory for a frame of %zu", d);
+    if (code == ERR_OK && !known)
+        code = curvature_dense(&p->source, p->theta, &limits, p->H, info);
+    if (code == ERR_OK) {
+        double ridge = curvature_whiten(p->H, d, A);
+        code = ridge >= 0.0
+                   ? frame_new(&p->plan->frame, d, p->theta, A, stride, info)
+                   : err_set(info, ERR_DIVERGED, "the curvature at the centre is not finite");
+        if (ridge > 0.0)
+            planning_why(p,
+                         "the curvature at the centre was raised by %.0e of itself: it is not "
+                         "positive in every direction",
+                         ridge);
+    }
+    free(A);
+    return code;
+}
+
+static void explain_coordinates(struct planning *p)
+{
+    const char *from =
+        curvature_way_text(curvature_way(p->model, p->plan->precondition == PRECONDITION_DENSE));
+    if (p->request->precondition != PRECONDITION_AUTO)
+        return;
+    if (p->plan->precondition == PRECONDITION_DENSE)
+        planning_why(p, "precondition: dense, for %zu parameters; from %s at the centre",
+                     p->model->d, from);
+    else if (p->plan->precondition == PRECONDITION_DIAGONAL)
+        planning_why(p, "precondition: diagonal, %s; from %s",
+                     p->model->d > CURVATURE_DENSE_MOST ? "too many parameters for a dense one"
+                     : p->centred                       ? "one parameter has one scale"
+                                                        : "without a centre",
+                     from);
+}
+
+enum err planning_view(struct planning *p, struct err_info *info)
+{
+    struct plan *plan = p->plan;
+    enum err code = ERR_OK;
+    bool dense = plan->precondition == PRECONDITION_DENSE;
+    explain_coordinates(p);
+    if (dense)
+        code = dense_frame(p, info);
+    else if (plan->control)
+        code = frame_new(&plan->frame, p->model->d, p->theta, NULL, 0, info);
+    if (code == ERR_OK && plan->frame != NULL)
+        code = view_new(&p->view, p->model, plan->frame, plan->control, info);
+    if (code == ERR_UNSUPPORTED && p->request->estimator == ESTIMATOR_AUTO && plan->control) {
+        plan->control = false;
+        code = view_new(&p->view, p->model, plan->frame, false, info);
+    }
+    return code;
+}
+
+/* Another frame instead, with its view. */
+static enum err replace_frame(struct planning *p, const double *centre, const double *A,
+                              struct err_info *info)
+{
+    struct plan *plan = p->plan;
+    struct frame *frame = NULL;
+    enum err code = frame_new(&frame, plan->d, centre, A, padded(plan->d), info);
+    if (code != ERR_OK)
+        return code;
+    if (p->view != NULL)
+        model_free(p->view);
+    p->view = NULL;
+    frame_free(plan->frame);
+    plan->frame = frame;
+    return view_new(&p->view, p->model, frame, plan->control, info);
+}
+
+/* The same frame around the mean of the last run. */
+static enum err move_frame(struct planning *p, struct err_info *info)
+{
+    const struct frame *frame = p->plan->frame;
+    size_t d = p->model->d, stride = padded(d);
+    bool dense = frame->kind == FRAME_DENSE;
+    double *u = lanes_alloc(2 * stride, sizeof *u), *A = lanes_alloc(d * stride, sizeof *A);
+    enum err code =
+        u != NULL && A != NULL ? ERR_OK : err_set(info, ERR_NO_MEMORY, "no memory for a centre");
+    if (code == ERR_OK) {
+        memcpy(u, p->pilot.mean, d * sizeof *u);
+        frame_to_user(frame, u, u + stride);
+        if (dense)
+            memcpy(A, frame->rows, d * stride * sizeof *A);
+        code = replace_frame(p, u + stride, dense ? A : NULL, info);
+    }
+    free(u);
+    free(A);
+    return code;
+}
+
+#define CENTRE_DRAWS 400.0 /* effective ones, whose mean is a centre */
+
+enum err planning_recentre(struct planning *p, size_t n, struct err_info *info)
+{
+    size_t chosen = p->n;
+    if (!planning_can_fix(p, n, PLANNING_SIGMA_FIXED, CENTRE_DRAWS)) {
+        planning_why(p, "centre: the mode, as a pilot run in batches of %zu would take too long",
+                     n);
+        return ERR_OK;
+    }
+    p->n = n;
+    enum err code = planning_pilot_fixed(p, PLANNING_SIGMA_FIXED, CENTRE_DRAWS, info);
+    p->n = chosen;
+    if (code != ERR_OK)
+        return code;
+    p->plan->recentred = !p->pilot.diverged && isfinite(p->pilot.energy);
+    if (p->plan->recentred) {
+        planning_why(p, "centre: moved to the mean of a pilot run of %.0f iterations from the mode",
+                     (double)p->pilot.iterations);
+        code = move_frame(p, info);
+    } else {
+        planning_why(p, "centre: the mode, as a pilot run from it diverged");
+    }
+    pilot_release(&p->pilot);
+    return code;
+}
+
+/* The same directions, each as wide as the last run found it, as far as its `draws` effective draws
+ * can tell them apart; `width` is their mean square. */
+enum err planning_rescale(struct planning *p, double draws, double width, struct err_info *info)
+{
+    size_t d = p->model->d, stride = padded(d);
+    double *A = lanes_alloc(d * stride, sizeof *A), least = INFINITY, most = 0.0;
+    if (A == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for a frame of %zu", d);
+    for (size_t j = 0; j < d; j++) {
+        double square = p->pilot.sd[j] * p->pilot.sd[j];
+        double sd = sqrt((draws * square + ALIKE_DRAWS * width) / (draws + ALIKE_DRAWS));
+        least = fmin(least, sd);
+        most = fmax(most, sd);
+        for (size_t i = j; i < d; i++)
+            A[i * stride + j] = p->plan->frame->rows[i * stride + j] * sd;
+    }
+    planning_why(p,
+                 "precondition: scales from a pilot run, whose sds were %.2g to %.2g times what "
+                 "the curvature promised",
+                 least, most);
+    enum err code = replace_frame(p, p->plan->frame->centre, A, info);
+    free(A);
+    return code;
+}

@@ -1,0 +1,167 @@
+/* How long chains run, and which of their draws are kept. */
+#include "core/plan/planning.h"
+
+#include <math.h>
+
+#define SURE          2.0  /* standard errors that the tolerated error of a mean shall cover */
+#define CHEAP         0.95 /* seconds, less than a slice: what they buy beyond the target is taken */
+#define CHEAP_FACTOR  16.0 /* ... up to this many times the target */
+#define WARMUP_DRAWS  10.0 /* effective ones: from a normal approximation to the posterior */
+#define WARMUP_LEAST  100
+#define WARMUP_ADAPTS 2000 /* chains that look for their own step size */
+#define WARMUP_SHARE  0.3  /* of all iterations, at most, where time is short, ... */
+#define WARMUP_NEAR   0.06 /* ... and from a start near the posterior */
+#define KEPT          2.5  /* draws per effective draw: more would say little more, and cost time */
+#define KEPT_BYTES    (64e6)
+#define UNSEEN        1000.0 /* iterations per effective draw where a pilot run showed none */
+#define WHITE         8.0 /* ... over sigma^2, around a centre: twice what a normal target needs */
+
+static double ess_wanted(const struct planning *p)
+{
+    const struct plan_target *t = &p->request->target;
+    double for_means = pow(SURE / t->mean_error, 2.0), for_sds = pow(SURE / t->sd_error, 2.0);
+    return t->ess > 0.0 ? t->ess : fmax(for_means, for_sds);
+}
+
+/* Iterations of all chains together that the time allows. */
+static double affordable(const struct planning *p, double seconds)
+{
+    double workers = p->request->workers > 0 ? p->request->workers : 1;
+    workers = fmin(workers, (double)p->request->chains);
+    return fmax(0.0, seconds) * workers / p->pilot.seconds;
+}
+
+double planning_mean_error(const struct planning *p)
+{
+    const struct plan_request *r = p->request;
+    double seconds = r->target.seconds > 0.0 ? r->target.seconds - planning_seconds(p) : INFINITY;
+    double most =
+        r->iterations != PLAN_AUTO ? (double)r->iterations * r->chains : affordable(p, seconds);
+    /* A short run does not see all that is slow. */
+    double each = fmax(p->pilot.slowest, WHITE / (p->sigma * p->sigma));
+    return 1.0 / sqrt(fmin(ess_wanted(p), most / each));
+}
+
+static void choose_warmup(struct planning *p, double each, double total)
+{
+    struct plan *plan = p->plan;
+    double least = plan->step.kind == STEP_AUTO ? WARMUP_ADAPTS : WARMUP_LEAST;
+    double wanted = fmax(least, ceil(WARMUP_DRAWS * each));
+    double share = p->placed && p->request->start == NULL ? WARMUP_NEAR : WARMUP_SHARE;
+    double most = fmax(least, share * total);
+    plan->warmup = p->request->warmup;
+    if (plan->warmup != PLAN_AUTO)
+        return;
+    plan->warmup = (uint64_t)fmin(wanted, most);
+    planning_why(p, "warm-up: %.0f iterations, %.2g times the slowest autocorrelation time",
+                 (double)plan->warmup, (double)plan->warmup / each);
+}
+
+static void choose_thin(struct planning *p, double each)
+{
+    struct plan *plan = p->plan;
+    size_t width = p->request->save_count > 0 ? p->request->save_count : p->model->d;
+    double thin = fmax(1.0, floor(each / KEPT)), bytes = 8.0 * (double)width * p->request->chains;
+    double length = (double)(plan->iterations + plan->warmup);
+    plan->thin = p->request->thin;
+    if (plan->thin != PLAN_AUTO)
+        return;
+    bool large = bytes * length / thin > KEPT_BYTES;
+    if (large)
+        thin = ceil(bytes * length / KEPT_BYTES);
+    thin = fmax(1.0, fmin(thin, floor((double)plan->iterations / 20.0)));
+    plan->thin = sampler_thin(p->request->sampler, (uint64_t)thin);
+    planning_why(p,
+                 large ? "thin: one iteration in %.0f, for draws of 64 MB in all"
+                       : "thin: one iteration in %.0f, some draws per autocorrelation time",
+                 (double)plan->thin);
+}
+
+/* Iterations of one chain after warm-up. */
+static void choose_iterations(struct planning *p, double each)
+{
+    const struct plan_request *r = p->request;
+    struct plan *plan = p->plan;
+    double chains = r->chains, wanted = ess_wanted(p), seconds = r->target.seconds;
+    double left = seconds > 0.0 ? seconds - planning_seconds(p) : INFINITY;
+    double most = affordable(p, left) / chains, needed = wanted * each / chains;
+    double cheap = affordable(p, CHEAP) / chains;
+    if (r->target.ess <= 0.0 && cheap > needed)
+        needed = fmin(cheap, CHEAP_FACTOR * needed);
+    bool short_of_time = needed + WARMUP_DRAWS * each > most;
+    choose_warmup(p, each, fmin(most, needed + WARMUP_DRAWS * each));
+    plan->iterations = r->iterations;
+    if (plan->iterations != PLAN_AUTO)
+        return;
+    double rest = fmax(100.0, most - (double)plan->warmup);
+    plan->iterations = (uint64_t)ceil(fmax(100.0, short_of_time ? fmin(needed, rest) : needed));
+    double ess = chains * (double)plan->iterations / each;
+    if (ess < 0.95 * wanted)
+        planning_why(p,
+                     "iterations: %.0f, all that %.3g s allow: about %.3g effective draws of the "
+                     "slowest coordinate instead of %.6g",
+                     (double)plan->iterations, seconds, ess, wanted);
+    else
+        planning_why(p,
+                     "iterations: %.0f, about %.3g effective draws of the slowest coordinate "
+                     "(%.3g iterations each) in %.2g s",
+                     (double)plan->iterations, ess, each,
+                     (double)(plan->iterations + plan->warmup) /
+                         fmax(affordable(p, 1.0) / chains, 1e-9));
+}
+
+/* What can be expected, and whether that is what is wanted. */
+static void judge(struct planning *p, double each)
+{
+    struct plan *plan = p->plan;
+    struct plan_checks *c = &plan->checks;
+    const struct plan_target *t = &p->request->target;
+    double chains = p->request->chains, length = (double)(plan->iterations + plan->warmup);
+    c->autocorrelation = each;
+    c->iteration_seconds = p->pilot.seconds;
+    c->ess = chains * (double)plan->iterations / each;
+    c->mean_error = SURE / sqrt(c->ess);
+    c->seconds = planning_seconds(p) + length * chains / affordable(p, 1.0);
+    if (!isfinite(c->energy))
+        c->energy = p->pilot.energy;
+    if (p->model->noise_heavy && !p->request->sampler->exact) {
+        planning_why(p, "target: the gradient noise has no variance, so what it does to the sds "
+                        "cannot be worked out");
+        c->sd_error = NAN;
+    }
+    bool shifts = p->needed > 0.0; /* noise that spreads draws and is not symmetric moves means */
+    if (shifts)
+        c->mean_error = NAN;
+    bool enough = c->ess >= 0.95 * ess_wanted(p);
+    bool unbiased = p->request->sampler->exact || c->sd_error <= t->sd_error;
+    plan->within_target = enough && unbiased && !p->pilot.diverged;
+    if (!unbiased && isnan(c->sd_error))
+        planning_why(p,
+                     "target: the bias of %s is not known in advance, so that %.2g %% cannot be "
+                     "promised",
+                     shifts ? "means and sds" : "the sds", 100.0 * t->sd_error);
+    else if (!unbiased)
+        planning_why(p, "target: sds within %.2g %% cannot be expected, but %.2g %%",
+                     100.0 * t->sd_error, 100.0 * c->sd_error);
+    if (p->pilot.diverged)
+        planning_why(p, "target: a pilot run diverged");
+}
+
+void planning_lengths(struct planning *p)
+{
+    const struct plan_request *r = p->request;
+    double each = p->pilot.slowest;
+    if (p->pilot.chains == 0) { /* everything was given */
+        p->plan->warmup = r->warmup;
+        p->plan->iterations = r->iterations;
+        p->plan->thin = r->thin;
+        p->plan->within_target = true;
+        return;
+    }
+    if (!isfinite(each))
+        each = p->centred && p->sigma > 0.0 ? WHITE / (p->sigma * p->sigma) : UNSEEN;
+    each = fmax(each, 1.0);
+    choose_iterations(p, each);
+    choose_thin(p, each);
+    judge(p, each);
+}

@@ -1,0 +1,264 @@
+/* A short run of a few chains. */
+#include "core/plan/pilot.h"
+#include "core/chain/lockstep.h"
+#include "core/diagnostics/mixing.h"
+#include "core/kernels/rng_fill.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define WATCHED 128  /* coordinates whose mixing is measured */
+#define DRAWS   2000 /* of one chain, at most */
+#define SLICE   64   /* iterations between two looks at the clock, at first */
+
+struct run {
+    const struct pilot_setting *setting;
+    struct pilot *out;
+    struct chain *chains[PILOT_CHAINS];
+    uint32_t watched[WATCHED];
+    size_t watched_count;
+    uint64_t thin;
+};
+
+static double processor_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void choose_watched(struct run *run)
+{
+    size_t d = run->setting->target->d, count = d < WATCHED ? d : WATCHED;
+    for (size_t k = 0; k < count; k++)
+        run->watched[k] = (uint32_t)(k * d / count);
+    run->watched_count = count;
+}
+
+static void draw_start(const struct pilot_setting *s, uint32_t chain, double *theta)
+{
+    struct rng rng;
+    size_t d = s->target->d;
+    rng_seed(&rng, s->seed, chain, RNG_START);
+    rng_normal(&rng, theta, d);
+    for (size_t j = 0; j < d; j++)
+        theta[j] = (s->centre != NULL ? s->centre[j] : 0.0) +
+                   (s->scale != NULL ? s->scale[j] : 1.0) * theta[j];
+}
+
+static enum err make_chains(struct run *run, struct err_info *info)
+{
+    const struct pilot_setting *s = run->setting;
+    double *theta = lanes_alloc(s->target->d, sizeof *theta);
+    if (theta == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for a pilot run");
+    struct chain_config config = {.model = s->target,
+                                  .sampler = s->sampler,
+                                  .step = s->step,
+                                  .batch_size = s->batch_size,
+                                  .replacement = s->replacement,
+                                  .one_in = s->one_in,
+                                  .seed = s->seed,
+                                  .warmup = s->warmup,
+                                  .iterations = s->iterations,
+                                  .thin = run->thin,
+                                  .save = run->watched,
+                                  .save_count = run->watched_count,
+                                  .start = {.kind = START_VALUES, .values = theta},
+                                  .draw_capacity = (s->warmup + s->iterations) / run->thin + 1};
+    memcpy(config.params, s->params, s->sampler->params.count * sizeof config.params[0]);
+    if (s->start != NULL)
+        config.start = *s->start;
+    enum err code = ERR_OK;
+    for (uint32_t k = 0; k < run->out->chains && code == ERR_OK; k++) {
+        config.chain = k + 1;
+        draw_start(s, k + 1, theta);
+        code = chain_new(&run->chains[k], &config, info);
+    }
+    free(theta);
+    return code;
+}
+
+static bool all_active(const struct run *run)
+{
+    bool active = true;
+    for (uint32_t k = 0; k < run->out->chains; k++) {
+        enum chain_status status = chain_status(run->chains[k]);
+        run->out->diverged = run->out->diverged || status == CHAIN_DIVERGED;
+        active = active && status == CHAIN_ACTIVE;
+    }
+    return active;
+}
+
+/* The first slice pays for cold caches: it counts only when there is no other. */
+static enum err advance(struct run *run, struct err_info *info)
+{
+    const struct pilot_setting *s = run->setting;
+    uint64_t slice = SLICE, iterations = 0;
+    double spent = 0.0, seconds = 0.0;
+    for (unsigned k = 0; all_active(run); k++) {
+        double before = processor_seconds();
+        uint64_t done = lockstep_advance(run->chains, run->out->chains, slice);
+        double took = processor_seconds() - before;
+        spent += took;
+        iterations = k <= 1 ? done : iterations + done;
+        seconds = k <= 1 ? took : seconds + took;
+        if (s->go_on != NULL && !s->go_on(s->ctx))
+            return err_set(info, ERR_UNAVAILABLE, "interrupted during a pilot run");
+        if (s->seconds > 0.0 && spent > s->seconds)
+            break;
+        if (took < 2e-3 && slice < 1u << 20)
+            slice *= 2;
+    }
+    run->out->seconds = seconds / (double)(iterations > 0 ? iterations : 1);
+    return ERR_OK;
+}
+
+/* ---- what it shows ---- */
+
+/* Mean, sd and energy from the running moments of all coordinates. */
+static void read_moments(struct run *run, double *mean, double *variance)
+{
+    const struct pilot_setting *s = run->setting;
+    struct pilot *out = run->out;
+    size_t d = s->target->d;
+    double energies = 0.0, squares = 0.0, chains = out->chains;
+    memset(out->mean, 0, d * sizeof *out->mean);
+    memset(out->sd, 0, d * sizeof *out->sd);
+    for (uint32_t k = 0; k < out->chains; k++) {
+        double energy = 0.0;
+        chain_moments(run->chains[k], mean, variance);
+        for (size_t j = 0; j < d; j++) {
+            double scale = s->scale != NULL ? s->scale[j] : 1.0;
+            double from = mean[j] - (s->centre != NULL ? s->centre[j] : 0.0);
+            energy += (variance[j] + from * from) / (scale * scale) / (double)d;
+            out->mean[j] += mean[j] / chains;
+            out->sd[j] += (variance[j] + mean[j] * mean[j]) / chains;
+        }
+        energies += energy;
+        squares += energy * energy;
+    }
+    for (size_t j = 0; j < d; j++)
+        out->sd[j] = sqrt(fmax(0.0, out->sd[j] - out->mean[j] * out->mean[j]));
+    out->energy = energies / chains;
+    out->energy_error =
+        sqrt(fmax(0.0, squares / chains - out->energy * out->energy) / fmax(1.0, chains - 1.0));
+}
+
+static void read_noise(struct run *run, double *tau, double *beyond)
+{
+    struct pilot *out = run->out;
+    double seen = 0.0;
+    memset(out->tau, 0, out->d * sizeof *out->tau);
+    for (uint32_t k = 0; k < out->chains; k++) {
+        if (chain_noise(run->chains[k], tau, beyond) == 0)
+            continue;
+        seen += 1.0;
+        for (size_t j = 0; j < out->d; j++) {
+            out->tau[j] += (tau[j] - out->tau[j]) / seen;
+            out->beyond = fmax(out->beyond, beyond[j]);
+        }
+    }
+}
+
+/* Where the draws after warm-up begin, and how many there are in every chain. */
+static size_t draws_of(const struct run *run, const double **values)
+{
+    size_t least = SIZE_MAX, skip = (size_t)(run->setting->warmup / run->thin);
+    for (uint32_t k = 0; k < run->out->chains; k++) {
+        struct chain_output out;
+        chain_output(run->chains[k], &out);
+        values[k] = out.values + skip * out.width;
+        size_t count = out.draws > skip ? out.draws - skip : 0;
+        least = count < least ? count : least;
+    }
+    return least;
+}
+
+static enum err read_mixing(struct run *run, struct err_info *info)
+{
+    struct pilot *out = run->out;
+    const double *values[PILOT_CHAINS], *columns[PILOT_CHAINS];
+    size_t count = draws_of(run, values), lengths[PILOT_CHAINS], width = run->watched_count;
+    out->slowest = NAN;
+    if (count < 8)
+        return ERR_OK;
+    struct mixing_work *work = NULL;
+    enum err code = mixing_work_new(&work, count * out->chains, info);
+    double *series = malloc(count * out->chains * sizeof *series);
+    if (code == ERR_OK && series == NULL)
+        code = err_set(info, ERR_NO_MEMORY, "no memory for a pilot run");
+    for (size_t c = 0; c < width && code == ERR_OK; c++) {
+        for (uint32_t k = 0; k < out->chains; k++) {
+            columns[k] = series + k * count;
+            lengths[k] = count;
+            for (size_t i = 0; i < count; i++)
+                series[k * count + i] = values[k][i * width + c];
+        }
+        struct mixing mixing;
+        mixing_measure(&mixing,
+                       &(struct mixing_draws){
+                           .chains = columns, .lengths = lengths, .chain_count = out->chains},
+                       work);
+        double draws = (double)(count * out->chains);
+        double each = (double)run->thin * draws / fmin(mixing.ess_mean, mixing.ess_bulk);
+        if (!(each <= out->slowest)) /* the first, too */
+            out->slowest = each;
+    }
+    free(series);
+    mixing_work_free(work);
+    return code;
+}
+
+static enum err measure(struct run *run, struct err_info *info)
+{
+    struct pilot *out = run->out;
+    double *work = lanes_alloc(2 * padded(out->d), sizeof *work);
+    if (work == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for a pilot run");
+    uint64_t done = chain_iteration(run->chains[0]);
+    out->iterations = done > run->setting->warmup ? done - run->setting->warmup : 0;
+    enum err code = ERR_OK;
+    if (!out->diverged && out->iterations >= 16) {
+        read_moments(run, work, work + padded(out->d));
+        read_noise(run, work, work + padded(out->d));
+        code = read_mixing(run, info);
+    }
+    free(work);
+    return code;
+}
+
+enum err pilot_run(struct pilot *out, const struct pilot_setting *setting, struct err_info *info)
+{
+    struct run run = {.setting = setting, .out = out};
+    size_t d = setting->target->d;
+    uint32_t chains = setting->chains < 2 ? 2 : setting->chains;
+    *out = (struct pilot){.d = d,
+                          .chains = chains > PILOT_CHAINS ? PILOT_CHAINS : chains,
+                          .slowest = NAN,
+                          .energy = NAN,
+                          .energy_error = NAN};
+    out->mean = calloc(3 * d, sizeof *out->mean);
+    if (out->mean == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for a pilot run");
+    out->sd = out->mean + d;
+    out->tau = out->sd + d;
+    choose_watched(&run);
+    run.thin = setting->iterations / DRAWS + 1;
+    enum err code = make_chains(&run, info);
+    code = code == ERR_OK ? advance(&run, info) : code;
+    code = code == ERR_OK ? measure(&run, info) : code;
+    for (uint32_t k = 0; k < out->chains; k++)
+        chain_free(run.chains[k]);
+    if (code != ERR_OK)
+        pilot_release(out);
+    return code;
+}
+
+void pilot_release(struct pilot *pilot)
+{
+    free(pilot->mean);
+    *pilot = (struct pilot){0};
+}

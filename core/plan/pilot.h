@@ -1,0 +1,50 @@
+/* A short run of a few chains, for what can only be known by trying: how fast they mix, what an
+ * iteration costs, how far from the centre they live, how noisy their gradients are.
+ *
+ * Its numbers depend on its settings alone, but for the cost, and for `seconds`, which may end it
+ * early. */
+#ifndef BARKER_CORE_PLAN_PILOT_H
+#define BARKER_CORE_PLAN_PILOT_H
+
+#include "core/chain/chain.h"
+
+#define PILOT_CHAINS 16
+
+struct pilot_setting {
+    const struct model *target; /* what is sampled: a model, or a view as if it were one */
+    const struct sampler_type *sampler;
+    const double *params;
+    struct step_size step;
+    size_t batch_size;
+    bool replacement;
+    uint32_t one_in; /* so many iterations have a minibatch */
+    uint64_t seed;
+    uint32_t chains; /* at most PILOT_CHAINS are run */
+    uint64_t warmup, iterations;
+    /* Where it starts: normal around `centre` with sds `scale`; the energy is measured in the same.
+     * NULL: 0 and 1. */
+    const double *centre, *scale;
+    const struct chain_start *start; /* instead; borrowed, or NULL */
+    double seconds;                  /* 0: no limit */
+    bool (*go_on)(void *ctx);
+    void *ctx;
+};
+
+struct pilot {
+    size_t d;
+    uint64_t iterations; /* of each chain, after warm-up */
+    uint32_t chains;
+    bool diverged;
+    double seconds;          /* of an iteration of one chain, when they advance together */
+    double slowest;          /* iterations per effective draw, the worst of up to 128 coordinates */
+    double energy;           /* mean of ((theta - centre)/scale)^2 over all coordinates */
+    double energy_error;     /* its Monte-Carlo standard error, from the spread of the chains */
+    double beyond;           /* largest probability of a proposal beyond the noise tolerance */
+    double *mean, *sd, *tau; /* d numbers each, one block; tau is 0 where there is no noise */
+};
+
+/* ERR_UNAVAILABLE when go_on said no. A chain that diverges is a result, not an error. */
+enum err pilot_run(struct pilot *out, const struct pilot_setting *setting, struct err_info *info);
+void pilot_release(struct pilot *pilot);
+
+#endif

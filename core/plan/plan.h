@@ -1,0 +1,152 @@
+/* What a job needs before its chains start: a centre, the frame that its chains are sampled in, and
+ * a value for every setting that was left to us.
+ *
+ * A plan is computed once, before the first iteration, and stored with the job: chains use what is
+ * stored, never what would be computed now, so making it may look at the clock and at the data in
+ * any order. With every setting given, what is computed depends on the model, the settings and the
+ * seed alone, as long as no time limit cuts it short.
+ *
+ * No I/O, no threads. One plan is made by one thread; a finished one is immutable and may be shared
+ * by all chains of the job. */
+#ifndef BARKER_CORE_PLAN_PLAN_H
+#define BARKER_CORE_PLAN_PLAN_H
+
+#include "core/chain/chain.h"
+
+struct frame;
+
+enum plan_estimator { ESTIMATOR_AUTO, ESTIMATOR_PLAIN, ESTIMATOR_CONTROL };
+enum plan_centre { CENTRE_MODE, CENTRE_PILOT }; /* PILOT: the mean of a short run from the mode */
+enum plan_precondition {
+    PRECONDITION_AUTO,
+    PRECONDITION_NONE,
+    PRECONDITION_DIAGONAL,
+    PRECONDITION_DENSE,
+};
+
+#define PLAN_AUTO        UINT64_MAX /* a count that is ours to choose */
+#define PLAN_ONE_IN_MOST 128
+#define PLAN_DENSE_MOST  2000 /* parameters of a dense preconditioner, when it is asked for */
+#define PLAN_DENSE_AUTO  300  /* ... and when the choice is ours */
+
+#define PLAN_SD_ERROR   0.02
+#define PLAN_MEAN_ERROR 0.02
+
+/* What is wanted of the draws; 0: the default. */
+struct plan_target {
+    double sd_error;   /* relative error of every posterior sd */
+    double mean_error; /* error of every posterior mean in posterior sds */
+    double ess;        /* effective draws of every coordinate; 0: what the two above ask for */
+    double seconds;    /* until all chains are done, the plan included; 0: no limit */
+};
+
+struct plan_request {
+    const struct model
+        *model; /* in the user's coordinates; borrowed, must outlive the plan's view */
+    const struct sampler_type *sampler;
+    const double *params; /* of the sampler, in table order */
+    bool variant_open;    /* its "variant" is a default that may be replaced */
+    enum plan_estimator estimator;
+    enum plan_centre centre;
+    enum plan_precondition precondition;
+    struct step_size step; /* STEP_AUTO: ours to choose. Given: in the frame's coordinates */
+    bool replacement;
+    uint64_t batch_size; /* 0: full batch */
+    uint32_t one_in;     /* so many iterations have a minibatch; 0: ours to choose */
+    uint64_t warmup, iterations, thin;
+    uint32_t chains;                 /* of the job; all of them count towards the target */
+    uint32_t workers;                /* threads that the chains may count on; 0: 1 */
+    size_t save_count;               /* numbers stored per draw; 0: all */
+    const struct chain_start *start; /* borrowed; NULL: ours to choose */
+    struct plan_target target;
+    uint64_t seed;
+    struct model **view; /* where the view that the plan was tried in goes, as if from plan_view:
+                          * making it again costs a pass over the data; NULL: nowhere */
+
+    bool (*go_on)(void *ctx); /* asked between passes over the data; NULL: always */
+    void (*tell)(void *ctx, const char *text); /* progress, a short line; NULL: nobody listens */
+    void *ctx;
+};
+
+/* How the centre was found. */
+struct plan_centre_facts {
+    bool sought, converged;
+    uint32_t steps;
+    uint64_t passes; /* over the data */
+    double log_density, gradient_norm, seconds;
+};
+
+/* What the plan measured about itself; NaN: not measured. */
+#define PLAN_CHECK_LIST(X)                                                                         \
+    X(noise_plain, "noise of the plain gradient at a typical point, over what the step tolerates") \
+    X(noise_control, "the same with control variates")                                             \
+    X(energy, "mean of |u|^2/d in a short run")                                                    \
+    X(energy_half, "the same at half the step size")                                               \
+    X(energy_mcse, "Monte-Carlo error of their difference")                                        \
+    X(sd_error, "expected relative error of the sds at the chosen step size")                      \
+    X(mean_error, "expected error of the means, in sds")                                           \
+    X(autocorrelation, "iterations per effective draw of the slowest coordinate")                  \
+    X(ess, "expected effective draws of the slowest coordinate, all chains together")              \
+    X(iteration_seconds, "processor time of an iteration of one chain")                            \
+    X(seconds, "expected processor time of one chain")
+
+struct plan_checks {
+#define X(name, help) double name;
+    PLAN_CHECK_LIST(X)
+#undef X
+};
+
+#define PLAN_WHY_MAX    24
+#define PLAN_WHY_LENGTH 240
+
+struct plan {
+    size_t d;
+    /* What chains need. */
+    struct frame *frame; /* owned; NULL: the user's coordinates */
+    bool control;        /* with a frame only: the view's terms are differences from the centre */
+    uint8_t variant;     /* of the sampler: 1 + the choice; 0: as it was asked for */
+    bool recentred;      /* the frame's centre is the mean of a pilot run, not the mode */
+    uint8_t one_in;      /* iterations have a minibatch; 0: all, in plans from before */
+    enum plan_precondition precondition; /* never AUTO */
+    struct step_size step;               /* as chains take it; values point to `sigma`. STEP_AUTO:
+                                          * chains adapt it during warm-up */
+    double *sigma;                       /* owned; d numbers (DIAGONAL: sigma scale_j), or NULL */
+    uint64_t batch_size;                 /* 0: full batch, or no data */
+    uint64_t warmup, iterations, thin;
+    struct chain_start start; /* values and spread are owned */
+    /* What it says about itself. */
+    double sigma_asked; /* one number in units of the preconditioned coordinates; NaN: STEP_AUTO or
+                         * given per coordinate */
+    bool within_target; /* whether the target can be expected to be met; why_not is among `why` */
+    struct plan_centre_facts centre;
+    struct plan_checks checks;
+    size_t why_count;
+    char why[PLAN_WHY_MAX][PLAN_WHY_LENGTH]; /* one short line per choice */
+};
+
+/* Whether a request needs a plan at all: something is to be chosen, or a centre to be found.
+ * Without one chains are configured as they stand. */
+bool plan_needed(const struct plan_request *request);
+
+/* Makes the plan. ERR_UNAVAILABLE when go_on said no: nothing is kept, make it again. Other errors:
+ * ERR_NO_MEMORY; ERR_UNSUPPORTED when what was given cannot be done with this model (the message
+ * says what); ERR_DIVERGED when no point of finite density is found. A centre that did not converge
+ * is no error: it is said, and settings that are ours to choose do without it. */
+enum err plan_make(struct plan **out, const struct plan_request *request, struct err_info *info);
+void plan_free(struct plan *plan);
+
+/* The view that chains sample, for chain_config.view: NULL when there is no frame. It borrows model
+ * and plan; model_free releases it. Deterministic, one pass over the data. */
+enum err plan_view(struct model **view, const struct plan *plan, const struct model *model,
+                   struct err_info *info);
+
+/* Sets step, batch_size, warmup, iterations, thin, start and frame of a configuration, which
+ * borrows from the plan, and the variant of its sampler. The view is the caller's to set. */
+void plan_apply(const struct plan *plan, struct chain_config *config);
+
+/* Everything as bytes, with version and checksum. ERR_CORRUPT when they are damaged. */
+size_t plan_save_size(const struct plan *plan);
+void plan_save(const struct plan *plan, void *bytes);
+enum err plan_load(struct plan **out, const void *bytes, size_t size, struct err_info *info);
+
+#endif

@@ -1,0 +1,98 @@
+/* The registry of samplers. */
+#include "core/samplers/sampler.h"
+#include "core/kernels/kernels.h"
+
+#include <string.h>
+
+const struct sampler_type *const samplers[] = {
+#define X(name) &sampler_##name,
+    SAMPLER_LIST(X)
+#undef X
+};
+const size_t sampler_count = sizeof samplers / sizeof samplers[0];
+
+const struct sampler_type *sampler_find(const char *name)
+{
+    for (size_t i = 0; i < sampler_count; i++)
+        if (strcmp(samplers[i]->name, name) == 0)
+            return samplers[i];
+    return NULL;
+}
+
+size_t sampler_first_not_finite(const double *x, size_t n)
+{
+    for (size_t j = 0; j < n; j++)
+        if (!(x[j] - x[j] == 0.0))
+            return j;
+    return SIZE_MAX;
+}
+
+uint64_t sampler_thin(const struct sampler_type *sampler, uint64_t thin)
+{
+    return sampler->lattice && thin % 2 == 0 ? thin + 1 : thin;
+}
+
+const double *sampler_sigma(const struct sampler_step *s, size_t at)
+{
+    return s->one_sigma && s->d - at >= SAMPLER_BLOCK ? s->sigma : s->sigma + at;
+}
+
+void sampler_estimate(struct sampler_step *s)
+{
+    s->in_parts = gradient_running(s->source, s->theta, s->t, s->rng, s->g,
+                                   s->want_tau ? s->tau : NULL, NULL);
+}
+
+/* What is less than FADED is gone when the factor is FAINT: products of the two, and their squares,
+ * are never subnormal. */
+#define FAINT 0x1p-200
+#define FADED 0x1p-300
+
+/* Zero at the start, and where an older program has left it so. */
+static double scale_of(double kept)
+{
+    return kept > 0.0 ? kept : 1.0;
+}
+
+/* Where batches touch few of many coordinates the average is `scale` times what is kept of it, and
+ * all of it fades with that one number: nothing is to be done for coordinates that no row speaks
+ * of. Returns what beta is to be. */
+static double fade(double *memory, size_t d, double *scale, double beta)
+{
+    *scale = scale_of(*scale) * (1.0 - beta);
+    if (*scale < FAINT) {
+        for (size_t j = 0; j < padded(d); j++)
+            memory[j] = memory[j] * *scale > FADED ? memory[j] * *scale : 0.0;
+        *scale = 1.0;
+    }
+    return beta / *scale;
+}
+
+/* The weight 1-(1-beta)^t of what has been seen is kept beside the average, so that no libm decides
+ * about bits. */
+double sampler_estimate_tau(struct sampler_step *s, double beta)
+{
+    double *weight = s->memory + padded(s->d), *scale = weight + 1;
+    struct running_tau running = {.memory = s->memory, .beta = beta};
+    if (gradient_weight(s->source, s->t, s->want_tau) > 0.0) {
+        *weight += beta * (1.0 - *weight);
+        if (s->source->sparse != NULL)
+            running.beta = fade(s->memory, s->d, scale, beta);
+    }
+    s->in_parts = gradient_running(s->source, s->theta, s->t, s->rng, s->g,
+                                   s->want_tau ? s->tau : NULL, &running);
+    return scale_of(*scale) / *weight;
+}
+
+const double *sampler_gradient(struct sampler_step *s, size_t at)
+{
+    if (!s->in_parts)
+        return s->g + at;
+    gradient_part(s->source, s->theta, at, s->g);
+    return s->g;
+}
+
+size_t sampler_smooth_memory(size_t d)
+{
+    return padded(d) + PAD;
+}

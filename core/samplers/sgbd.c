@@ -1,0 +1,192 @@
+/* Stochastic gradient Barker dynamics (Mauri & Zanella 2024): vanilla, corrected, extreme. */
+#include "core/kernels/kernels.h"
+#include "core/samplers/sampler.h"
+#include "core/kernels/rng_fill.h"
+
+#include <math.h>
+
+enum { VARIANT, STEP_SIZE, BETA, NOISE };
+
+static const char *const variants[] = {"vanilla", "corrected", "extreme", NULL};
+static const char *const noises[] = {"bimodal", "gaussian", NULL};
+
+static const struct param_spec specs[] = {
+    [VARIANT] = {.name = "variant",
+                 .kind = PARAM_CHOICE,
+                 .choices = variants,
+                 .fallback = BARKER_CORRECTED,
+                 .help =
+                     "vanilla ignores the gradient noise, corrected undoes its effect up to the "
+                     "noise tolerance, extreme follows the sign of the gradient"},
+    [STEP_SIZE] = {.name = "step_size",
+                   .kind = PARAM_STEP,
+                   .help =
+                       "size sigma of a jump in one coordinate: a number, one per coordinate, a "
+                       "schedule, or auto"},
+    [BETA] = {.name = "beta",
+              .kind = PARAM_REAL,
+              .fallback = 0.1,
+              .hi = 1.0,
+              .lo_open = 1,
+              .help = "weight of the newest value in the running estimate of the gradient noise"},
+    [NOISE] = {.name = "noise",
+               .kind = PARAM_CHOICE,
+               .choices = noises,
+               .help =
+                   "law of the jump: bimodal N(sigma, (0.1 sigma)^2) up to its sign, or gaussian"},
+};
+
+static bool corrected(const double *params)
+{
+    return params[VARIANT] == (double)BARKER_CORRECTED;
+}
+
+static size_t memory(const double *params, size_t d)
+{
+    return corrected(params) ? sampler_smooth_memory(d) : 0;
+}
+
+/* A target of one coordinate without data needs one number of each kind: two iterations share a
+ * word. */
+static void draw(struct sampler_step *s, enum barker_rule rule, float *z, float *u, size_t n)
+{
+    bool one = s->d == 1 && s->source->model->N == 0, first = s->t % 2 == 0;
+    if (one)
+        rng_normal_of_two(&s->rng[RNG_JUMP], first, z);
+    else
+        rng_normal_single(&s->rng[RNG_JUMP], z, n);
+    if (rule == BARKER_EXTREME)
+        return;
+    if (one)
+        rng_uniform_of_two(&s->rng[RNG_FLIP], first, u);
+    else
+        rng_uniform_single(&s->rng[RNG_FLIP], u, n);
+}
+
+/* Random numbers are made for SAMPLER_BLOCK coordinates at a time, which stay in the first cache.
+ */
+static size_t move(struct sampler_step *s, double tau_factor)
+{
+    _Alignas(ALIGNMENT) float z[SAMPLER_BLOCK], u[SAMPLER_BLOCK];
+    struct barker_move m = {.rule = (enum barker_rule)s->params[VARIANT],
+                            .gaussian = s->params[NOISE] == 1.0,
+                            .tau_factor = tau_factor,
+                            .z = z,
+                            .u = u};
+    for (size_t at = 0; at < s->d; at += SAMPLER_BLOCK) {
+        m.n = s->d - at < SAMPLER_BLOCK ? s->d - at : SAMPLER_BLOCK;
+        draw(s, m.rule, z, u, m.n);
+        m.theta = s->theta + at;
+        m.g = sampler_gradient(s, at);
+        m.tau = corrected(s->params) ? s->memory + at : NULL;
+        m.sigma = sampler_sigma(s, at);
+        size_t bad = kernels->barker(&m);
+        if (bad != SIZE_MAX)
+            return at + bad;
+    }
+    return SIZE_MAX;
+}
+
+static size_t step(struct sampler_step *s)
+{
+    if (corrected(s->params))
+        return move(s, sampler_estimate_tau(s, s->params[BETA]));
+    sampler_estimate(s);
+    return move(s, 0.0);
+}
+
+static void lanes(const double *params, struct walk *walk)
+{
+    walk->rule = (enum barker_rule)params[VARIANT];
+    walk->gaussian = params[NOISE] == 1.0;
+    walk->beta = params[BETA];
+}
+
+/* Pr(|w| >= 1.702/tau) for w ~ N(sigma, (0.1 sigma)^2) or N(0, sigma^2). */
+static double beyond(const double *params, double sigma, double tau)
+{
+    double limit = 1.702 / (tau * sigma); /* in units of sigma */
+    if (!(limit < 1e6))
+        return 0.0;
+    if (params[NOISE] == 1.0)
+        return erfc(limit / M_SQRT2);
+    return 0.5 * erfc((limit - 1.0) / 0.1 / M_SQRT2) + 0.5 * erfc((limit + 1.0) / 0.1 / M_SQRT2);
+}
+
+/* 1.233 sigma and 2.576 sigma are the 99 % points of |w|. */
+static double ceiling(const double *params)
+{
+    return 1.702 / (params[NOISE] == 1.0 ? 2.5758293035489 : 1.2326347874041);
+}
+
+static double logistic_slope(double x)
+{
+    double e = exp(-fabs(x));
+    return e / ((1.0 + e) * (1.0 + e));
+}
+
+/* How much of the pull of an exact Barker step is left: 4 a E F'(a t Z), F the logistic function, Z
+ * normal, t = |w| tau and a the factor on the gradient. The trapezoid rule of spacing 1 is right to
+ * 1e-8 in that variable, of Z and of the argument of F', which makes the other curve the wider. */
+static double pull(double a, double t)
+{
+    double width = a * t, sum = 0.25;
+    if (isinf(a))
+        return 4.0 / (t * sqrt(2.0 * M_PI));
+    for (double z = 1.0; width < 1.0 && z < 7.0; z += 1.0)
+        sum += 2.0 * exp(-0.5 * z * z) * logistic_slope(width * z);
+    for (double x = 1.0; width >= 1.0 && x < 21.0; x += 1.0)
+        sum += 2.0 * exp(-0.5 * (x / width) * (x / width)) * logistic_slope(x);
+    return 4.0 * sum / sqrt(2.0 * M_PI) * (width < 1.0 ? a : 1.0 / t);
+}
+
+/* The factor on the gradient that the variant uses for a jump of this size. */
+static double stretch(const double *params, double t)
+{
+    double room = 1.702 * 1.702 - t * t;
+    if (params[VARIANT] == (double)BARKER_VANILLA)
+        return 1.0;
+    return corrected(params) && room > 0.0 ? 1.702 / sqrt(room) : INFINITY;
+}
+
+/* A jump w diffuses by w^2 and pulls by w^2 / 2 times the slope, or what is left of it; both are
+ * averaged over the law of |w| by the midpoint rule, right to 1e-3 in spite of the kink where the
+ * correction ends. */
+static double variance_ratio(const double *params, double sigma, double tau)
+{
+    enum { CELLS = 56 };
+    bool gaussian = params[NOISE] == 1.0;
+    double spread = 0.0, pulled = 0.0;
+    if (isnan(sigma * tau))
+        return NAN;
+    for (int k = 0; k < CELLS; k++) {
+        double z = gaussian ? 0.125 * (k + 0.5) : 0.25 * (k + 0.5) - 7.0;
+        double w = gaussian ? z : fabs(1.0 + 0.1 * z), t = w * sigma * tau;
+        double mass = exp(-0.5 * z * z) * w * w;
+        spread += mass;
+        pulled += mass * pull(stretch(params, t), t);
+    }
+    return spread / pulled;
+}
+
+/* In equilibrium E x^2 = 1 + E w^4 / (4 E w^2); long gaussian jumps saturate a little earlier. */
+static double step_bias(const double *params)
+{
+    return params[NOISE] == 1.0 ? 0.34 : 0.131;
+}
+
+const struct sampler_type sampler_sgbd = {
+    .name = "sgbd",
+    .help = "stochastic gradient Barker dynamics: robust to badly scaled and noisy gradients",
+    .params = {specs, sizeof specs / sizeof specs[0]},
+    .bounded = true,
+    .schedule = true,
+    .needs_tau = corrected,
+    .memory = memory,
+    .step = step,
+    .lanes = lanes,
+    .beyond = beyond,
+    .ceiling = ceiling,
+    .variance_ratio = variance_ratio,
+    .step_bias = step_bias,
+};

@@ -1,0 +1,16 @@
+/* Details of single parameters for the diagnostics: autocorrelation of each chain, history of R-hat
+ * and effective sample size. */
+#ifndef BARKER_SERVER_API_DETAILS_H
+#define BARKER_SERVER_API_DETAILS_H
+
+#include "server/api/pick.h"
+
+#define DETAILS_PARAMETERS 20  /* at most */
+#define DETAILS_LAGS       200 /* in draws */
+
+/* [{"name", "autocorrelation": [{"chain", "draws", "lags": [1, ...]}], "history"}]. The latest
+ * draws after warm-up are looked at, as many as a bound on the work allows. */
+enum err details_json(json_t **out, struct jobfile *file, const struct jobfile_history *history,
+                      const struct pick *columns, struct err_info *info);
+
+#endif

@@ -1,0 +1,137 @@
+/* What the server is and what it offers: health, metrics, models, samplers. */
+#include "server/api/api.h"
+#include "core/kernels/kernels.h"
+#include "models/models.h"
+#include "server/base/assets.h"
+#include "server/spec/describe.h"
+#include "server/base/json.h"
+#include "server/api/metrics.h"
+
+#include <gnu/libc-version.h>
+#include <string.h>
+
+static void answer_text(struct call *call, int status, const char *type, const char *text)
+{
+    call->reply->status = status;
+    call->reply->content_type = type;
+    call->reply->static_body = text;
+    call->reply->body_size = strlen(text);
+}
+
+void api_health(struct call *call)
+{
+    answer_text(call, 200, "text/plain", "ok\n");
+}
+
+void api_ready(struct call *call)
+{
+    char why[200];
+    if (atomic_load(&call->app->draining))
+        call_fail(call, ERR_UNAVAILABLE, "shutting down");
+    else if (store_broken(call->app->store, why))
+        call_fail(call, ERR_UNAVAILABLE, "the store does not accept changes");
+    else
+        answer_text(call, 200, "text/plain", "ready\n");
+}
+
+void api_prometheus(struct call *call)
+{
+    size_t size;
+    char *page = metrics_page(call->app, &size);
+    if (page == NULL) {
+        call_fail(call, ERR_NO_MEMORY, NULL);
+        return;
+    }
+    call->reply->status = 200;
+    call->reply->content_type = "text/plain; version=0.0.4; charset=utf-8";
+    call->reply->body = page;
+    call->reply->body_size = size;
+}
+
+static json_t *limits_json(const struct config *config)
+{
+    json_t *doc = json_object();
+    json_put(&doc, "body_bytes", json_count(BODY_LIMIT));
+    json_put(&doc, "upload_bytes", json_count((uint64_t)config->upload_mb << 20));
+    json_put(&doc, "iterations", json_count((uint64_t)config->max_iterations));
+    json_put(&doc, "dimension", json_count((uint64_t)config->max_dimension));
+    json_put(&doc, "chains", json_count((uint64_t)config->max_chains));
+    json_put(&doc, "active_jobs", json_count((uint64_t)config->user_active_jobs));
+    json_put(&doc, "running_chains", json_count((uint64_t)config->user_running_chains));
+    json_put(&doc, "stored_bytes", json_count((uint64_t)config->user_stored_mb << 20));
+    json_put(&doc, "downloads", json_count((uint64_t)config->user_downloads));
+    json_put(&doc, "writes_per_minute", json_count((uint64_t)config->writes_per_minute));
+    return doc;
+}
+
+/* Below the reserve sampling pauses. */
+static json_t *disk_json(const struct app *app)
+{
+    struct store_stats stats;
+    json_t *doc = json_object();
+    store_stats(app->store, &stats);
+    json_put(&doc, "free_bytes", json_count(stats.free_bytes));
+    json_put(&doc, "reserve_bytes", json_count((uint64_t)app->config->min_free_mb << 20));
+    return doc;
+}
+
+void api_info(struct call *call)
+{
+    json_t *doc = json_object(), *available = json_array();
+    for (const struct kernels *const *k = kernels_available(); *k != NULL; k++)
+        json_add(&available, json_text((*k)->isa));
+    json_put(&doc, "name", json_text("barkerd"));
+    json_put(&doc, "version", json_text(BARKERD_VERSION));
+    json_put(&doc, "isa", json_text(kernels->isa));
+    json_put(&doc, "isa_available", available);
+    json_put(&doc, "libc", json_text(gnu_get_libc_version()));
+    json_put(&doc, "started_at", call_time(call->app->started_ms));
+    json_put(&doc, "workers", json_count((uint64_t)call->app->config->workers));
+    json_put(&doc, "slice_seconds", json_number((double)call->app->config->slice_ms / 1000.0));
+    json_put(&doc, "disk", disk_json(call->app));
+    json_put(&doc, "limits", limits_json(call->app->config));
+    call_json(call, 200, doc);
+}
+
+void api_samplers(struct call *call)
+{
+    json_t *items = json_array();
+    for (size_t i = 0; i < sampler_count; i++)
+        json_add(&items, describe_sampler(samplers[i]));
+    call_items(call, items);
+}
+
+void api_sampler(struct call *call)
+{
+    const struct sampler_type *sampler = sampler_find(call->arg[0]);
+    if (sampler == NULL)
+        call_fail(call, ERR_NOT_FOUND, "there is no such sampler; GET /v1/samplers lists them");
+    else
+        call_json(call, 200, describe_sampler(sampler));
+}
+
+void api_models(struct call *call)
+{
+    json_t *items = json_array();
+    for (size_t i = 0; i < model_count; i++)
+        json_add(&items, describe_model(models[i]));
+    call_items(call, items);
+}
+
+void api_model(struct call *call)
+{
+    const struct model_type *model = model_find(call->arg[0]);
+    if (model == NULL)
+        call_fail(call, ERR_NOT_FOUND, "there is no such model; GET /v1/models lists them");
+    else
+        call_json(call, 200, describe_model(model));
+}
+
+void api_openapi(struct call *call)
+{
+    struct asset asset = asset_get(ASSET_openapi);
+    call->reply->status = 200;
+    call->reply->content_type = "application/json";
+    call->reply->static_body = asset.bytes;
+    call->reply->body_size = asset.size;
+}

@@ -1,0 +1,256 @@
+/* GET /v1/jobs/{id}/summary: what the draws say about each parameter. */
+#include "server/api/bias_report.h"
+#include "server/api/pick.h"
+#include "server/api/row.h"
+#include "server/store/jobfile.h"
+#include "server/base/json.h"
+#include "server/results/ranking.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LIMIT = 1000, LIMIT_MAX = 10000, RANKED_MAX = 20000 };
+
+static struct rankings kept = RANKINGS_INIT;
+
+/* What was asked for, and the answer on its way. */
+struct request_for_summary {
+    const char *job;
+    struct jobfile *file;
+    struct jobfile_info about;
+    struct measure_size size;
+    struct measure_effort effort;
+    struct reference reference;
+    struct pick columns; /* all that are listed, in their order */
+    uint64_t limit, cursor;
+    bool worst;
+    size_t ranked; /* columns that the order rests on, where that is a part of them; 0: all */
+    double target; /* NaN: none */
+    struct summary page;
+    struct bias_row *biases; /* of the page, with a reference */
+    struct bias_table whole; /* of the first page, with a reference */
+};
+
+static bool has_reference(const struct request_for_summary *r)
+{
+    return r->reference.count > 0;
+}
+
+/* What concerns all parameters comes with the first page alone: it may take as long as a page. */
+static bool is_first(const struct request_for_summary *r)
+{
+    return r->cursor == 0;
+}
+
+/* ---- the worst first ---- */
+
+/* The columns that were left out of the ranking, after those that were not. */
+static void append_unranked(struct pick *columns, size_t ranked, size_t stride, size_t width)
+{
+    for (size_t k = 0; k < width; k++)
+        if (k % stride != 0)
+            columns->at[ranked++] = (uint32_t)k;
+    columns->count = ranked;
+}
+
+/* Puts the columns into order. With many columns a part of the draws decides; with very many a part
+ * of the columns is ranked and the others follow as they are declared. */
+static enum err rank_columns(struct request_for_summary *r, struct err_info *info)
+{
+    struct summary all;
+    enum err code;
+    size_t count = r->columns.count, stride = 1;
+    if (count == r->about.width && count > RANKED_MAX) {
+        stride = (count + RANKED_MAX - 1) / RANKED_MAX;
+        count = (count + stride - 1) / stride;
+    }
+    size_t draws = measure_draws_at_once(&r->size, count);
+    if (stride > 1)
+        code = measure_stride(&all, r->file, count, stride, draws, info);
+    else
+        code = measure_columns(&all, r->file, r->columns.at, count, draws, info);
+    if (code != ERR_OK)
+        return code;
+    measure_sort(&all);
+    for (size_t i = 0; i < all.count; i++)
+        r->columns.at[i] = (uint32_t)all.rows[i].column;
+    if (stride > 1) {
+        r->ranked = all.count;
+        append_unranked(&r->columns, all.count, stride, r->about.width);
+    }
+    summary_release(&all);
+    return ERR_OK;
+}
+
+/* The pages of a list follow the order of its first page, also while draws come; a list that begins
+ * is ranked anew when there are other draws than the last time. */
+static enum err order_columns(struct request_for_summary *r, struct err_info *info)
+{
+    bool all = r->columns.count == r->about.width; /* not a choice of the client's */
+    uint64_t draws = is_first(r) ? r->size.draws : UINT64_MAX;
+    if (all && rankings_get(&kept, r->job, draws, r->columns.at, r->columns.count, &r->ranked))
+        return ERR_OK;
+    enum err code = rank_columns(r, info);
+    if (code == ERR_OK && all) {
+        struct ranking ranking = {.draws = r->size.draws,
+                                  .ranked = r->ranked,
+                                  .count = r->columns.count,
+                                  .at = r->columns.at};
+        snprintf(ranking.job, sizeof ranking.job, "%s", r->job);
+        rankings_put(&kept, &ranking);
+    }
+    return code;
+}
+
+/* ---- the answer ---- */
+
+static json_t *rows_json(const struct request_for_summary *r)
+{
+    json_t *rows = json_array();
+    for (size_t i = 0; i < r->page.count; i++) {
+        const struct summary_row *measured = &r->page.rows[i];
+        struct row row = {.name = jobfile_name(r->file, measured->column),
+                          .mixing = &measured->mixing,
+                          .reference = has_reference(r) ? &r->reference : NULL,
+                          .bias = has_reference(r) ? &r->biases[i] : NULL,
+                          .effort = &r->effort,
+                          .target = r->target};
+        json_add(&rows, row_json(&row));
+    }
+    return rows;
+}
+
+static json_t *next_json(const struct request_for_summary *r, uint64_t end)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, end);
+    return end < r->columns.count ? json_text(text) : json_null();
+}
+
+/* A page with all parameters tells the worst of them itself, from the same draws as its rows. */
+static void find_worst(struct call *call, const struct job_row *row,
+                       const struct request_for_summary *r, struct measure_worst *out)
+{
+    struct summary_head head;
+    measure_worst(call->app, row, out);
+    summary_worst(&r->page, &head);
+    if (r->page.count < r->about.width || head.worst == SIZE_MAX)
+        return;
+    out->max_rhat = head.max_rhat;
+    out->min_ess_bulk = head.min_ess_bulk;
+    out->min_ess_tail = head.min_ess_tail;
+    snprintf(out->worst, sizeof out->worst, "%s", jobfile_name(r->file, head.worst));
+}
+
+static void put_whole(json_t **doc, struct call *call, const struct job_row *row,
+                      const struct request_for_summary *r)
+{
+    struct measure_worst worst;
+    struct api_bias about = {.name = request_query(call->req, "reference"),
+                             .reference = &r->reference,
+                             .file = r->file,
+                             .row = row,
+                             .table = &r->whole};
+    find_worst(call, row, r, &worst);
+    json_put(doc, "efficiency", row_efficiency_json(&worst, &r->effort));
+    if (!isnan(r->target))
+        json_put(doc, "cost",
+                 row_cost_json(r->target, &worst, &r->effort, r->file,
+                               has_reference(r) ? &r->whole : NULL));
+    if (has_reference(r))
+        json_put(doc, "reference", api_bias_json(&about));
+}
+
+static json_t *summary_json(struct call *call, const struct job_row *row,
+                            const struct request_for_summary *r)
+{
+    uint64_t used = (uint64_t)r->page.draws * r->page.chains;
+    json_t *doc = json_object();
+    json_put(&doc, "draws", json_count(used));
+    json_put(&doc, "chains", json_count(r->page.chains));
+    if (r->page.draws < r->size.draws)
+        json_put(&doc, "draws_stored", json_count(r->size.draws * r->size.chains));
+    json_put(&doc, "parameters", rows_json(r));
+    json_put(&doc, "saved", json_count(r->about.width));
+    json_put(&doc, "parameters_total", json_count(r->about.d));
+    json_put(&doc, "next", next_json(r, r->cursor + r->page.count));
+    if (r->ranked > 0)
+        json_put(&doc, "ranked", json_count(r->ranked));
+    if (is_first(r))
+        put_whole(&doc, call, row, r);
+    return doc;
+}
+
+/* The rows of one page: as many as were asked for, or fewer when there are very many draws. */
+static enum err measure_page(struct request_for_summary *r, struct err_info *info)
+{
+    uint64_t from = r->cursor < r->columns.count ? r->cursor : r->columns.count;
+    uint64_t left = r->columns.count - from, most = measure_columns_at_once(&r->size);
+    const uint32_t *columns = r->columns.at + from;
+    left = left < r->limit ? left : r->limit;
+    left = left < most ? left : most;
+    r->biases = calloc(left + 1, sizeof *r->biases);
+    if (r->biases == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for the biases");
+    struct bias_meter meter = {.file = r->file, .reference = &r->reference, .rows = r->biases};
+    enum err code = has_reference(r)
+                        ? measure_against(&r->page, &meter, columns, (size_t)left, 0, info)
+                        : measure_columns(&r->page, r->file, columns, (size_t)left, 0, info);
+    if (code == ERR_OK && left == 0)
+        r->page.draws = (size_t)r->size.draws;
+    return code;
+}
+
+static enum err measure(struct request_for_summary *r, struct err_info *info)
+{
+    enum err code = measure_size(r->file, &r->size, info);
+    if (code == ERR_OK)
+        code = measure_effort(r->file, &r->effort, info);
+    if (code == ERR_OK && r->worst && r->size.draws > 0)
+        code = order_columns(r, info);
+    if (code == ERR_OK && has_reference(r) && is_first(r))
+        code = measure_biases(&r->whole, r->file, &r->reference, 1, info);
+    if (code == ERR_OK)
+        code = measure_page(r, info);
+    return code;
+}
+
+static void answer(struct call *call, const struct job_row *row, struct request_for_summary *r)
+{
+    struct err_info info;
+    if (measure(r, &info) == ERR_OK)
+        call_json(call, 200, summary_json(call, row, r));
+    else
+        call_fail_info(call, &info);
+    summary_release(&r->page);
+    bias_release(&r->whole);
+    free(r->biases);
+}
+
+void api_summary(struct call *call)
+{
+    static const char *const orders[] = {"declared", "worst", NULL};
+    struct request_for_summary r = {.limit = LIMIT, .target = NAN};
+    struct job_row row;
+    size_t order = 0;
+    if (!call_query_count(call, "limit", 1, LIMIT_MAX, &r.limit) ||
+        !call_query_count(call, "cursor", 0, UINT32_MAX, &r.cursor) ||
+        !call_query_choice(call, "order", orders, &order) ||
+        !call_query_number(call, "target_error", COST_TARGET_MIN, COST_TARGET_MAX, &r.target) ||
+        !call_job(call, &row, false))
+        return;
+    r.worst = order == 1;
+    r.job = row.id;
+    if (call_jobfile(call, row.id, &r.file)) {
+        jobfile_info(r.file, &r.about);
+        if (pick_parameters(call, r.file, SIZE_MAX, LIMIT_MAX, &r.columns) &&
+            api_bias_reference(call, &r.reference))
+            answer(call, &row, &r);
+        pick_release(&r.columns);
+        api_bias_release(&r.reference);
+        jobfile_close(r.file);
+    }
+    job_row_release(&row);
+}

@@ -1,0 +1,313 @@
+/* Measuring within bounds. */
+#include "server/api/measure.h"
+#include "server/store/jobfile.h"
+#include "server/base/json.h"
+#include "server/results/reference_make.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* A draw takes about 0.2 us to measure and 0.2 kB of memory while its column is measured. */
+#define DRAWS_PER_REQUEST 40000000u
+#define DRAWS_FOR_BIASES  8000000u /* of all parameters, beside the page that was asked for */
+#define DRAWS_LEAST       200u     /* per chain: fewer say nothing */
+
+/* ---- not too many at once ---- */
+
+/* Those who wait hold a thread of the request pool each: few may, so that others get one. */
+enum { AT_ONCE = 4, WAITING = 6, PATIENCE_SECONDS = 20 };
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t freed;
+    unsigned busy, waiting;
+} gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .freed = PTHREAD_COND_INITIALIZER};
+
+static enum err gate_enter(struct err_info *info)
+{
+    struct timespec until;
+    int waited = 0;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_SECONDS;
+    pthread_mutex_lock(&gate.lock);
+    if (gate.waiting == WAITING)
+        waited = ETIMEDOUT;
+    gate.waiting++;
+    while (gate.busy == AT_ONCE && waited != ETIMEDOUT)
+        waited = pthread_cond_timedwait(&gate.freed, &gate.lock, &until);
+    gate.waiting--;
+    bool entered = gate.busy < AT_ONCE;
+    gate.busy += entered;
+    pthread_mutex_unlock(&gate.lock);
+    return entered ? ERR_OK
+                   : err_set(info, ERR_UNAVAILABLE,
+                             "%d summaries are being computed already; try again later", AT_ONCE);
+}
+
+static void gate_leave(void)
+{
+    pthread_mutex_lock(&gate.lock);
+    gate.busy--;
+    pthread_cond_signal(&gate.freed);
+    pthread_mutex_unlock(&gate.lock);
+}
+
+/* ---- sizes ---- */
+
+enum err measure_size(struct jobfile *file, struct measure_size *out, struct err_info *info)
+{
+    struct jobfile_info about;
+    jobfile_info(file, &about);
+    *out = (struct measure_size){
+        .chains = about.chains, .first = about.warmup / about.thin, .draws = UINT64_MAX};
+    for (uint32_t c = 1; c <= about.chains; c++) {
+        struct jobfile_chain chain;
+        enum err code = jobfile_chain(file, c, &chain, info);
+        if (code != ERR_OK)
+            return code;
+        uint64_t after = chain.draws > out->first ? chain.draws - out->first : 0;
+        out->draws = after < out->draws ? after : out->draws;
+    }
+    if (about.width == 0)
+        out->draws = 0;
+    return ERR_OK;
+}
+
+static uint64_t draws_per_column(const struct measure_size *size)
+{
+    uint64_t all = size->draws * size->chains;
+    return all < 1 ? 1 : all < SUMMARY_COLUMN_DRAWS ? all : SUMMARY_COLUMN_DRAWS;
+}
+
+size_t measure_columns_at_once(const struct measure_size *size)
+{
+    return (size_t)(DRAWS_PER_REQUEST / draws_per_column(size));
+}
+
+size_t measure_draws_at_once(const struct measure_size *size, size_t columns)
+{
+    size_t share = DRAWS_PER_REQUEST / ((columns > 0 ? columns : 1) * (size_t)size->chains);
+    return share < DRAWS_LEAST ? DRAWS_LEAST : share;
+}
+
+/* ---- measuring ---- */
+
+static size_t bounded(size_t max_draws, uint32_t chains)
+{
+    size_t most = SUMMARY_COLUMN_DRAWS / chains;
+    return max_draws > 0 && max_draws < most ? max_draws : most;
+}
+
+static enum err measure_run(struct summary *out, struct jobfile *file, struct bias_meter *meter,
+                            uint32_t first, size_t count, size_t max_draws, struct err_info *info)
+{
+    struct summary part;
+    struct summary_range range = {.first = first,
+                                  .count = count,
+                                  .stride = 1,
+                                  .max_draws = max_draws,
+                                  .look = meter != NULL ? bias_look : NULL,
+                                  .context = meter};
+    enum err code = summary_measure(&part, file, &range, info);
+    if (code != ERR_OK)
+        return code;
+    memcpy(out->rows + out->count, part.rows, part.count * sizeof *part.rows);
+    out->count += part.count;
+    out->draws = part.draws;
+    out->chains = part.chains;
+    summary_release(&part);
+    return ERR_OK;
+}
+
+/* Rows that say why they are empty. */
+static enum err measure_nothing(struct summary *out, struct bias_meter *meter,
+                                const uint32_t *columns, size_t count, struct err_info *info)
+{
+    struct mixing_work *work;
+    const double nowhere = 0.0, *start = &nowhere;
+    size_t length = 0;
+    const struct mixing_draws none = {.chains = &start, .lengths = &length, .chain_count = 1};
+    enum err code = mixing_work_new(&work, 1, info);
+    if (code != ERR_OK)
+        return code;
+    for (out->count = 0; out->count < count; out->count++) {
+        struct summary_row *row = &out->rows[out->count];
+        row->column = columns[out->count];
+        mixing_measure(&row->mixing, &none, work);
+        if (meter != NULL)
+            bias_look(meter, row, &none);
+    }
+    mixing_work_free(work);
+    return ERR_OK;
+}
+
+static enum err measure_runs(struct summary *out, struct jobfile *file, struct bias_meter *meter,
+                             const uint32_t *columns, size_t count, size_t max_draws,
+                             struct err_info *info)
+{
+    enum err code = gate_enter(info);
+    if (code != ERR_OK)
+        return code;
+    for (size_t k = 0, run; k < count && code == ERR_OK; k += run) {
+        for (run = 1; k + run < count && columns[k + run] == columns[k] + run;)
+            run++;
+        code = measure_run(out, file, meter, columns[k], run, max_draws, info);
+    }
+    gate_leave();
+    return code;
+}
+
+static enum err measure_chosen(struct summary *out, struct jobfile *file, struct bias_meter *meter,
+                               const uint32_t *columns, size_t count, size_t max_draws,
+                               struct err_info *info)
+{
+    struct measure_size size;
+    enum err code = measure_size(file, &size, info);
+    if (code != ERR_OK)
+        return code;
+    *out = (struct summary){.chains = size.chains, .rows = calloc(count + 1, sizeof *out->rows)};
+    if (out->rows == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for a summary of %zu parameters", count);
+    if (size.draws == 0)
+        code = measure_nothing(out, meter, columns, count, info);
+    else
+        code =
+            measure_runs(out, file, meter, columns, count, bounded(max_draws, size.chains), info);
+    if (code != ERR_OK)
+        summary_release(out);
+    return code;
+}
+
+enum err measure_columns(struct summary *out, struct jobfile *file, const uint32_t *columns,
+                         size_t count, size_t max_draws, struct err_info *info)
+{
+    return measure_chosen(out, file, NULL, columns, count, max_draws, info);
+}
+
+enum err measure_against(struct summary *out, struct bias_meter *meter, const uint32_t *columns,
+                         size_t count, size_t max_draws, struct err_info *info)
+{
+    enum err code = measure_chosen(out, meter->file, meter, columns, count, max_draws, info);
+    bias_meter_release(meter);
+    if (code != ERR_OK || !meter->no_memory)
+        return code;
+    summary_release(out);
+    return err_set(info, ERR_NO_MEMORY, "no memory for the distances from the reference");
+}
+
+enum err measure_biases(struct bias_table *out, struct jobfile *file,
+                        const struct reference *reference, size_t sides, struct err_info *info)
+{
+    struct bias_budget budget = {.draws = DRAWS_FOR_BIASES / sides};
+    enum err code = gate_enter(info);
+    if (code != ERR_OK)
+        return code;
+    code = bias_measure(out, file, reference, &budget, info);
+    gate_leave();
+    return code;
+}
+
+enum err measure_stride(struct summary *out, struct jobfile *file, size_t count, size_t stride,
+                        size_t max_draws, struct err_info *info)
+{
+    struct jobfile_info about;
+    jobfile_info(file, &about);
+    struct summary_range range = {
+        .count = count, .stride = stride, .max_draws = bounded(max_draws, about.chains)};
+    enum err code = gate_enter(info);
+    if (code != ERR_OK)
+        return code;
+    code = summary_measure(out, file, &range, info);
+    gate_leave();
+    return code;
+}
+
+enum err measure_reference(struct reference *out, struct jobfile *file, const struct job_row *row,
+                           struct err_info *info)
+{
+    enum err code = gate_enter(info);
+    if (code != ERR_OK)
+        return code;
+    code = reference_make(out, file, row, DRAWS_PER_REQUEST, info);
+    gate_leave();
+    return code;
+}
+
+/* ---- the worst first ---- */
+
+/* Chains that cannot be compared because they are not finite are as bad as chains that stand still;
+ * a parameter that cannot be judged for another reason comes last. */
+static double badness(const struct mixing *m)
+{
+    if (!isnan(m->rhat))
+        return m->rhat;
+    return m->reason == MIXING_NOT_FINITE || m->reason == MIXING_STUCK ? INFINITY : -INFINITY;
+}
+
+static int worse_first(const void *a, const void *b)
+{
+    const struct summary_row *x = a, *y = b;
+    double bad_x = badness(&x->mixing), bad_y = badness(&y->mixing);
+    double ess_x = x->mixing.ess_bulk, ess_y = y->mixing.ess_bulk;
+    if (bad_x != bad_y)
+        return bad_x > bad_y ? -1 : 1;
+    if (ess_x < ess_y || ess_x > ess_y)
+        return ess_x < ess_y ? -1 : 1;
+    return (x->column > y->column) - (x->column < y->column);
+}
+
+void measure_sort(struct summary *summary)
+{
+    qsort(summary->rows, summary->count, sizeof *summary->rows, worse_first);
+}
+
+/* ---- of the whole job ---- */
+
+static double number_or_nan(const json_t *json)
+{
+    return json_is_number(json) ? json_number_value(json) : NAN;
+}
+
+void measure_worst(struct app *app, const struct job_row *row, struct measure_worst *out)
+{
+    struct sched_view view;
+    *out = (struct measure_worst){.max_rhat = NAN, .min_ess_bulk = NAN, .min_ess_tail = NAN};
+    if (sched_view(app->sched, row->id, &view)) {
+        out->max_rhat = view.max_rhat;
+        out->min_ess_bulk = view.min_ess_bulk;
+        out->min_ess_tail = view.min_ess_tail;
+        snprintf(out->worst, sizeof out->worst, "%s", view.worst);
+        free(view.chain);
+        return;
+    }
+    json_t *json = row->summary != NULL ? json_loads(row->summary, 0, NULL) : NULL;
+    const char *worst = json_string_value(json_object_get(json, "worst"));
+    out->max_rhat = number_or_nan(json_object_get(json, "max_rhat"));
+    out->min_ess_bulk = number_or_nan(json_object_get(json, "min_ess_bulk"));
+    out->min_ess_tail = number_or_nan(json_object_get(json, "min_ess_tail"));
+    snprintf(out->worst, sizeof out->worst, "%s", worst != NULL ? worst : "");
+    json_decref(json);
+}
+
+enum err measure_effort(struct jobfile *file, struct measure_effort *out, struct err_info *info)
+{
+    struct jobfile_info about;
+    jobfile_info(file, &about);
+    *out = (struct measure_effort){0};
+    for (uint32_t c = 1; c <= about.chains; c++) {
+        struct jobfile_chain chain;
+        enum err code = jobfile_chain(file, c, &chain, info);
+        if (code != ERR_OK)
+            return code;
+        out->iterations += chain.iteration;
+        out->warmup += chain.iteration < about.warmup ? chain.iteration : about.warmup;
+        out->draws += chain.draws;
+        out->cpu_seconds += chain.cpu_seconds;
+    }
+    return ERR_OK;
+}

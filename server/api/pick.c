@@ -1,0 +1,205 @@
+/* Lists of parameters and chains from a query string. */
+#include "server/api/pick.h"
+#include "server/base/field.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void pick_release(struct pick *pick)
+{
+    free(pick->at);
+    *pick = (struct pick){0};
+}
+
+/* ---- lists ---- */
+
+static char *trim(char *item)
+{
+    while (*item == ' ')
+        item++;
+    size_t n = strlen(item);
+    while (n > 0 && item[n - 1] == ' ')
+        item[--n] = '\0';
+    return item;
+}
+
+bool pick_split(struct pick_list *out, const char *text)
+{
+    size_t most = 1;
+    for (const char *c = text; *c != '\0'; c++)
+        most += *c == ',';
+    *out = (struct pick_list){.text = strdup(text), .items = calloc(most, sizeof *out->items)};
+    if (out->text == NULL || out->items == NULL) {
+        pick_list_release(out);
+        return false;
+    }
+    int depth = 0;
+    char *begin = out->text;
+    for (char *c = begin;; c++) {
+        bool end = *c == '\0';
+        depth += (*c == '[') - (*c == ']' && depth > 0);
+        if (!end && (*c != ',' || depth > 0))
+            continue;
+        *c = '\0';
+        out->items[out->count++] = trim(begin);
+        begin = c + 1;
+        if (end)
+            return true;
+    }
+}
+
+void pick_list_release(struct pick_list *list)
+{
+    free(list->text);
+    free(list->items);
+    *list = (struct pick_list){0};
+}
+
+/* ---- from the query ---- */
+
+static int by_value(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static bool has_repeats(const struct pick *pick)
+{
+    bool repeats = false;
+    uint32_t *sorted = malloc(pick->count * sizeof *sorted);
+    if (sorted == NULL)
+        return true;
+    memcpy(sorted, pick->at, pick->count * sizeof *sorted);
+    qsort(sorted, pick->count, sizeof *sorted, by_value);
+    for (size_t i = 1; i < pick->count; i++)
+        repeats = repeats || sorted[i] == sorted[i - 1];
+    free(sorted);
+    return repeats;
+}
+
+/* Notes every item that stands there for a second time. */
+static void note_repeats(const struct pick *pick, const struct pick_list *list, const char *pointer,
+                         struct mistakes *mistakes)
+{
+    char quote[FIELD_QUOTE_SIZE];
+    if (!has_repeats(pick))
+        return;
+    for (size_t i = 1; i < pick->count && mistakes->count < MISTAKES_MAX; i++)
+        for (size_t k = 0; k < i; k++)
+            if (pick->at[k] == pick->at[i]) {
+                mistake_add(mistakes, pointer, "%s stands there twice",
+                            field_quote(list->items[i], quote));
+                break;
+            }
+}
+
+/* How an item becomes a number; UINT32_MAX after noting a mistake. */
+typedef uint32_t item_reader(void *ctx, const char *item, struct mistakes *mistakes);
+
+static bool read_items(struct call *call, const struct pick_list *list, const char *pointer,
+                       item_reader *read, void *ctx, struct pick *out)
+{
+    struct mistakes mistakes = {0};
+    out->at = malloc(list->count * sizeof *out->at);
+    if (out->at == NULL) {
+        call_fail(call, ERR_NO_MEMORY, NULL);
+        return false;
+    }
+    for (; out->count < list->count; out->count++)
+        out->at[out->count] = read(ctx, list->items[out->count], &mistakes);
+    if (mistakes.count == 0)
+        note_repeats(out, list, pointer, &mistakes);
+    if (mistakes.count == 0)
+        return true;
+    pick_release(out);
+    call_mistakes(call, &mistakes);
+    return false;
+}
+
+static uint32_t read_parameter(void *ctx, const char *item, struct mistakes *mistakes)
+{
+    struct jobfile *file = ctx;
+    char quote[FIELD_QUOTE_SIZE];
+    struct jobfile_info about;
+    size_t column = jobfile_column(file, item);
+    if (column != SIZE_MAX)
+        return (uint32_t)column;
+    jobfile_info(file, &about);
+    if (about.width == 0)
+        mistake_add(mistakes, "?params", "%s is not a saved parameter; the job saves none",
+                    field_quote(item, quote));
+    else
+        mistake_add(mistakes, "?params", "%s is not one of the %zu saved parameters, %s to %s",
+                    field_quote(item, quote), about.width, jobfile_name(file, 0),
+                    jobfile_name(file, about.width - 1));
+    return UINT32_MAX;
+}
+
+static uint32_t read_chain(void *ctx, const char *item, struct mistakes *mistakes)
+{
+    const uint32_t *total = ctx;
+    char quote[FIELD_QUOTE_SIZE], *end;
+    unsigned long value = item[0] >= '0' && item[0] <= '9' ? strtoul(item, &end, 10) : 0;
+    if (value >= 1 && value <= *total && *end == '\0')
+        return (uint32_t)value;
+    mistake_add(mistakes, "?chains", "%s is not a chain; there are 1 to %u",
+                field_quote(item, quote), *total);
+    return UINT32_MAX;
+}
+
+/* The first `count` numbers from `first` on. */
+static bool take_first(struct call *call, uint32_t first, size_t count, struct pick *out)
+{
+    out->at = malloc((count + 1) * sizeof *out->at);
+    if (out->at == NULL) {
+        call_fail(call, ERR_NO_MEMORY, NULL);
+        return false;
+    }
+    for (; out->count < count; out->count++)
+        out->at[out->count] = first + (uint32_t)out->count;
+    return true;
+}
+
+static bool too_many(struct call *call, const char *pointer, size_t count, size_t most)
+{
+    struct mistakes mistakes = {0};
+    mistake_add(&mistakes, pointer, "%zu names; at most %zu are allowed", count, most);
+    call_mistakes(call, &mistakes);
+    return false;
+}
+
+bool pick_parameters(struct call *call, struct jobfile *file, size_t fallback, size_t most,
+                     struct pick *out)
+{
+    const char *text = request_query(call->req, "params");
+    struct jobfile_info about;
+    struct pick_list list;
+    *out = (struct pick){0};
+    jobfile_info(file, &about);
+    if (text == NULL)
+        return take_first(call, 0, about.width < fallback ? about.width : fallback, out);
+    if (!pick_split(&list, text)) {
+        call_fail(call, ERR_NO_MEMORY, NULL);
+        return false;
+    }
+    bool good = list.count <= most ? read_items(call, &list, "?params", read_parameter, file, out)
+                                   : too_many(call, "?params", list.count, most);
+    pick_list_release(&list);
+    return good;
+}
+
+bool pick_chains(struct call *call, uint32_t total, struct pick *out)
+{
+    const char *text = request_query(call->req, "chains");
+    struct pick_list list;
+    *out = (struct pick){0};
+    if (text == NULL)
+        return take_first(call, 1, total, out);
+    if (!pick_split(&list, text)) {
+        call_fail(call, ERR_NO_MEMORY, NULL);
+        return false;
+    }
+    bool good = read_items(call, &list, "?chains", read_chain, &total, out);
+    pick_list_release(&list);
+    return good;
+}

@@ -1,0 +1,33 @@
+/* Measured parameters as JSON: the rows of the summary and of the comparison, and what it costs to
+ * know them better. */
+#ifndef BARKER_SERVER_API_ROW_H
+#define BARKER_SERVER_API_ROW_H
+
+#include "server/api/measure.h"
+#include "server/results/cost.h"
+
+/* All borrowed. */
+struct row {
+    const char *name; /* NULL: not said */
+    const struct mixing *mixing;
+    const struct reference *reference; /* NULL: none was asked for */
+    const struct bias_row *bias;       /* with `reference` */
+    const struct measure_effort *effort;
+    double target; /* error to be reached; NaN: none was asked for */
+};
+
+/* {"name", "mean", ..., "ess_tail", "ess_per_second", "ess_per_gradient"}, with "reason" where a
+ * number is missing, "reference" when there is one (null for a parameter that it lacks), and "cost"
+ * when there is a target. */
+json_t *row_json(const struct row *row);
+
+/* What the whole job has cost so far and what it gave: of the parameter that mixes worst. */
+json_t *row_efficiency_json(const struct measure_worst *worst, const struct measure_effort *effort);
+
+/* What it costs until every parameter has the target error: without a reference that of the
+ * smallest effective sample size, with one the dearest of the table. */
+json_t *row_cost_json(double target, const struct measure_worst *worst,
+                      const struct measure_effort *effort, struct jobfile *file,
+                      const struct bias_table *table);
+
+#endif

@@ -1,0 +1,301 @@
+/* Jobs on their way in. */
+#include "server/api/submission.h"
+#include "models/models.h"
+#include "server/base/clock.h"
+#include "server/store/jobfile.h"
+#include "server/base/json.h"
+#include "server/spec/plan_document.h"
+#include "server/sched/progress.h"
+
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+/* ---- from the document to a model ---- */
+
+static enum err load_model(struct submission *sub, struct app *app, const char *user)
+{
+    struct job_spec *spec = &sub->spec;
+    enum err code = ERR_OK;
+    if (spec->model->data != DATA_NONE)
+        code = datacache_get(app->cache, user, &spec->data, spec->model->data, &sub->data,
+                             &sub->mistakes, &sub->info);
+    if (code != ERR_OK)
+        return code;
+    const struct dataset *train = sub->data != NULL ? &sub->data->train : NULL;
+    const struct dataset *test = sub->data != NULL && sub->data->has_test ? &sub->data->test : NULL;
+    char pointer[80];
+    snprintf(pointer, sizeof pointer, "%s", spec->model->data != DATA_NONE ? "/data" : "/model");
+    code = spec->model->init(&sub->model, spec->model_params, train, test, &sub->info);
+    if (code == ERR_OK && spec->model_list != NULL) {
+        code = spec_list(spec, sub->model, &sub->info);
+        spec_list_pointer(spec, pointer, sizeof pointer);
+    }
+    if (code == ERR_INVALID || code == ERR_UNSUPPORTED || code == ERR_TOO_LARGE) {
+        mistake_add(&sub->mistakes, pointer, "%s", sub->info.message);
+        return ERR_INVALID;
+    }
+    return code;
+}
+
+static enum err check_reference(struct submission *sub, struct app *app, const char *user)
+{
+    struct reference_row ref;
+    if (sub->spec.reference == NULL)
+        return ERR_OK;
+    enum err code = store_reference_get(app->store, user, sub->spec.reference, &ref, &sub->info);
+    if (code == ERR_OK)
+        free(ref.document);
+    if (code != ERR_NOT_FOUND)
+        return code;
+    mistake_add(&sub->mistakes, "/reference",
+                "there is no reference \"%s\"; GET /v1/references lists them", sub->spec.reference);
+    return ERR_INVALID;
+}
+
+/* A job whose length we choose takes what room its owner has, if it is enough for anything. */
+#define LEAST_BYTES (UINT64_C(1) << 20)
+
+static void fit_room(struct submission *sub)
+{
+    const struct owner_totals *totals = &sub->totals;
+    uint64_t used = totals->stored_bytes, most = totals->most_stored_bytes;
+    uint64_t left = most > used ? most - used : 0, bytes = sub->sizes.disk_bytes;
+    if (!sub->sizes.open || bytes <= left)
+        return;
+    uint64_t least = bytes - SPEC_PLAN_BYTES + LEAST_BYTES;
+    sub->sizes.disk_bytes = left > least ? left : least;
+}
+
+/* Whoever has made other mistakes hears of files that are not there at the same time. */
+static void look_for_files(struct submission *sub, const struct app *app, const char *user,
+                           const json_t *json)
+{
+    const json_t *data = json_object_get(json, "data");
+    if (!mistake_at(&sub->mistakes, "/data"))
+        datacache_look(app->cache, user, json_string_value(json_object_get(data, "path")),
+                       json_string_value(json_object_get(data, "test")), &sub->mistakes);
+}
+
+enum err submission_prepare(struct submission *sub, struct app *app, const char *user,
+                            const json_t *json)
+{
+    struct job_limits limits = app->limits;
+    enum err code = spec_parse(&sub->spec, json, &limits, &sub->mistakes);
+    sub->parsed = code == ERR_OK;
+    if (code == ERR_INVALID)
+        look_for_files(sub, app, user, json);
+    if (code == ERR_OK)
+        code = load_model(sub, app, user);
+    if (code == ERR_OK)
+        code = store_owner_totals(app->store, user, &sub->totals, &sub->info);
+    if (code == ERR_OK) {
+        limits.max_draws_bytes = sub->totals.most_stored_bytes;
+        code = spec_bind(&sub->spec, sub->model, &limits, &sub->bound, &sub->mistakes);
+    }
+    if (code == ERR_OK)
+        code = check_reference(sub, app, user);
+    if (code == ERR_OK)
+        code = spec_sizes(&sub->spec, &sub->bound, sub->model, &sub->sizes, &sub->info);
+    if (code == ERR_OK)
+        fit_room(sub);
+    return code;
+}
+
+void submission_release(struct submission *sub, struct app *app)
+{
+    spec_bound_release(&sub->bound);
+    model_free(sub->model);
+    datacache_put(app->cache, sub->data);
+    if (sub->parsed)
+        spec_release(&sub->spec);
+}
+
+const char *submission_precision(const struct submission *sub)
+{
+    if (sub->data == NULL)
+        return "";
+    return sub->data->train.precision == PRECISION_SINGLE ? "single" : "double";
+}
+
+/* ---- rows ---- */
+
+void submission_id(char id[JOB_ID_SIZE], uint64_t now_ms)
+{
+    uint32_t random = 0;
+    ssize_t got = getrandom(&random, sizeof random, 0);
+    (void)got;
+    job_id_make(id, now_ms, random);
+}
+
+static char *resolved_text(const struct job_spec *spec)
+{
+    json_t *resolved = spec_resolved(spec);
+    char *text = resolved != NULL ? json_write(resolved, NULL) : NULL;
+    json_decref(resolved);
+    return text;
+}
+
+enum err submission_row(struct submission *sub, const char *owner, struct job_row *row)
+{
+    const struct job_spec *spec = &sub->spec;
+    *row = (struct job_row){
+        .state = JOB_queued,
+        .reason = strdup("waits for a worker"),
+        .created_ms = clock_wall_ms(),
+        .name = strdup(spec->name),
+        .note = strdup(spec->note),
+        .tags = json_write(spec->tags, NULL),
+        .request = resolved_text(spec),
+        .plan = planning_pending(spec),
+        .model = strdup(spec->model->name),
+        .sampler = strdup(spec->sampler->name),
+        .priority = spec->priority,
+        .lab = spec->lab,
+        .isa = strdup(progress_isa()),
+        .precision = strdup(submission_precision(sub)),
+        .data_sha256 = strdup(sub->data != NULL ? sub->data->sha256 : ""),
+    };
+    memccpy(row->owner, owner, '\0', sizeof row->owner);
+    submission_id(row->id, row->created_ms);
+    if (row->reason && row->name && row->note && row->tags && row->request && row->model &&
+        row->sampler && row->isa && row->precision && row->data_sha256 &&
+        (row->plan || !spec_needs_plan(spec)))
+        return ERR_OK;
+    job_row_release(row);
+    return err_set(&sub->info, ERR_NO_MEMORY, "no memory for the job");
+}
+
+/* ---- quotas ---- */
+
+enum err submission_quota(struct app *app, const char *user, uint64_t bytes, struct err_info *info)
+{
+    struct owner_totals totals;
+    enum err code = store_owner_totals(app->store, user, &totals, info);
+    return code == ERR_OK ? submission_room(app, user, &totals, bytes, info) : code;
+}
+
+enum err submission_room(struct app *app, const char *user, const struct owner_totals *totals,
+                         uint64_t bytes, struct err_info *info)
+{
+    struct store_stats stats;
+    uint64_t stored = totals->stored_bytes + sched_grown_bytes(app->sched, user);
+    uint64_t most = totals->most_stored_bytes;
+    if (stored > most || bytes > most - stored)
+        return err_set(info, ERR_QUOTA,
+                       "the job would store about %" PRIu64 " MB; %s has %" PRIu64 " MB of %" PRIu64
+                       " MB in use: delete jobs, thin more or save fewer parameters",
+                       bytes >> 20, user, stored >> 20, most >> 20);
+    store_stats(app->store, &stats);
+    if (stats.free_bytes < 2 * ((uint64_t)app->config->min_free_mb << 20))
+        return err_set(info, ERR_NO_SPACE,
+                       "the server's disk is nearly full: %" PRIu64
+                       " MB left, new jobs need %" PRIu64 " MB (twice min_free_mb)",
+                       stats.free_bytes >> 20, 2 * (uint64_t)app->config->min_free_mb);
+    return ERR_OK;
+}
+
+/* ---- more of the same ---- */
+
+static enum err load_again(struct submission *sub, struct app *app, const struct job_row *row)
+{
+    struct job_limits none = {0};
+    enum err code = load_model(sub, app, row->owner);
+    if (code == ERR_OK)
+        code = spec_bind(&sub->spec, sub->model, &none, &sub->bound, &sub->mistakes);
+    if (code == ERR_NO_MEMORY)
+        return err_set(&sub->info, code, "no memory for the job");
+    if (code == ERR_INVALID && sub->mistakes.count > 0)
+        return err_set(&sub->info, ERR_DATA_CHANGED, "the data can no longer be read: %s",
+                       sub->mistakes.items[0].detail);
+    if (code == ERR_OK && sub->data != NULL && strcmp(sub->data->sha256, row->data_sha256) != 0)
+        return err_set(&sub->info, ERR_DATA_CHANGED,
+                       "the content of %s is not that of the submission", sub->spec.data.path);
+    return code;
+}
+
+/* Iterations after warm-up of the furthest chain, at least 1. */
+static uint64_t reached(struct app *app, const struct job_row *row, const struct job_spec *spec)
+{
+    struct jobfile *file;
+    struct jobfile_chain chain;
+    uint64_t furthest = spec->warmup + 1;
+    if (jobfile_open(&file, app->store, row->id, NULL) != ERR_OK)
+        return 1;
+    for (uint32_t k = 1; k <= spec->chains; k++)
+        if (jobfile_chain(file, k, &chain, NULL) == ERR_OK && chain.iteration > furthest)
+            furthest = chain.iteration;
+    jobfile_close(file);
+    return furthest - spec->warmup;
+}
+
+/* What is added, and what an unfinished job has not stored yet. */
+static enum err growth(struct submission *sub, struct app *app, const struct job_row *row,
+                       uint64_t iterations, uint64_t *bytes)
+{
+    struct estimate longer;
+    if (iterations > 0 && job_state_terminal(row->state))
+        sub->spec.iterations = reached(app, row, &sub->spec);
+    enum err code = spec_sizes(&sub->spec, &sub->bound, sub->model, &sub->sizes, &sub->info);
+    sub->spec.iterations += iterations;
+    if (code == ERR_OK)
+        code = spec_sizes(&sub->spec, &sub->bound, sub->model, &longer, &sub->info);
+    if (code != ERR_OK)
+        return code;
+    uint64_t so_far = sub->sizes.disk_bytes, stored = jobfile_bytes(app->store, row->id);
+    *bytes = longer.disk_bytes - (stored < so_far ? stored : so_far);
+    return ERR_OK;
+}
+
+enum err submission_extend(struct app *app, const struct job_row *row, uint64_t iterations,
+                           struct err_info *info)
+{
+    struct submission sub = {0};
+    uint64_t bytes = 0;
+    enum err code = spec_stored(&sub.spec, row->request, &sub.info);
+    sub.parsed = code == ERR_OK;
+    if (code == ERR_OK && !spec_is_open(&sub.spec))
+        code = load_again(&sub, app, row);
+    if (code == ERR_OK && !spec_is_open(&sub.spec))
+        code = growth(&sub, app, row, iterations, &bytes);
+    *info = sub.info;
+    submission_release(&sub, app);
+    return code == ERR_OK ? submission_quota(app, row->owner, bytes, info) : code;
+}
+
+/* ---- asking twice ---- */
+
+bool submission_key(struct call *call, const char **key, unsigned char hash[32])
+{
+    *key = request_header(call->req, "Idempotency-Key");
+    gnutls_hash_fast(GNUTLS_DIG_SHA256, call->req->body, call->req->body_size, hash);
+    if (*key == NULL || ((*key)[0] != '\0' && strlen(*key) <= 200))
+        return true;
+    call_fail(call, ERR_INVALID, "Idempotency-Key must have 1 to 200 characters");
+    return false;
+}
+
+bool submission_answered(struct call *call,
+                         enum err (*by_key)(struct store *store, const char *owner, const char *key,
+                                            const unsigned char hash[32], char id[JOB_ID_SIZE],
+                                            struct err_info *info),
+                         void (*answer)(struct call *call, const char *id, bool existing))
+{
+    const char *key;
+    unsigned char hash[32];
+    char id[JOB_ID_SIZE];
+    struct err_info info;
+    if (!submission_key(call, &key, hash))
+        return true;
+    if (key == NULL)
+        return false;
+    enum err code = by_key(call->app->store, call->who.user, key, hash, id, &info);
+    if (code == ERR_OK)
+        answer(call, id, true);
+    else if (code != ERR_NOT_FOUND)
+        call_fail_info(call, &info);
+    return code != ERR_NOT_FOUND;
+}

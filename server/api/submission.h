@@ -1,0 +1,62 @@
+/* A job on its way in: from the document that somebody sent to a row that can be stored.
+ *
+ * May wait for the disk (data are read and hashed): on a thread of the request pool. */
+#ifndef BARKER_SERVER_API_SUBMISSION_H
+#define BARKER_SERVER_API_SUBMISSION_H
+
+#include "server/api/api.h"
+
+/* Zeroed before submission_prepare. */
+struct submission {
+    struct job_spec spec;
+    bool parsed; /* spec is to be released */
+    const struct data *data;
+    struct model *model;
+    struct spec_bound bound;
+    struct estimate sizes;      /* its times are 0 */
+    struct owner_totals totals; /* when the document was checked */
+    struct mistakes mistakes;
+    struct err_info info; /* of an error that is no mistake in the document */
+};
+
+/* Checks the document, loads its data, makes the model, binds and says how much it will store.
+ * ERR_INVALID: the mistakes say why. To be released in any case. */
+enum err submission_prepare(struct submission *sub, struct app *app, const char *user,
+                            const json_t *json);
+void submission_release(struct submission *sub, struct app *app);
+
+/* "single", "double", or "" for a model without data. */
+const char *submission_precision(const struct submission *sub);
+
+/* The row of a new job, queued, with an id of its own; released with job_row_release. */
+enum err submission_row(struct submission *sub, const char *owner, struct job_row *row);
+
+/* Whether there is room for `bytes` more of the user's draws: ERR_QUOTA, ERR_NO_SPACE. How many
+ * unfinished jobs a user may have is looked at by the store when it takes them. */
+enum err submission_quota(struct app *app, const char *user, uint64_t bytes, struct err_info *info);
+/* The same with totals that are known. */
+enum err submission_room(struct app *app, const char *user, const struct owner_totals *totals,
+                         uint64_t bytes, struct err_info *info);
+
+/* Whether the job of this row can run what is left of it and `iterations` more: its data are those
+ * of the submission (ERR_DATA_CHANGED) and its owner has room for what it has still to store (as
+ * submission_quota). A job that is not planned yet is left to the scheduler. */
+enum err submission_extend(struct app *app, const struct job_row *row, uint64_t iterations,
+                           struct err_info *info);
+
+/* A fresh id of a job or a study. */
+void submission_id(char id[JOB_ID_SIZE], uint64_t now_ms);
+
+/* The Idempotency-Key of the call, or NULL, and the hash of its body. False: answered, because the
+ * key is no good. */
+bool submission_key(struct call *call, const char **key, unsigned char hash[32]);
+
+/* A request that was carried out already is answered with what it made, whatever has changed since.
+ * `by_key` finds that, `answer` answers with it. True: answered. */
+bool submission_answered(struct call *call,
+                         enum err (*by_key)(struct store *store, const char *owner, const char *key,
+                                            const unsigned char hash[32], char id[JOB_ID_SIZE],
+                                            struct err_info *info),
+                         void (*answer)(struct call *call, const char *id, bool existing));
+
+#endif

@@ -1,0 +1,237 @@
+/* Users, what they may do and have; who is asking. */
+#include "server/api/api.h"
+#include "server/base/clock.h"
+#include "server/base/field.h"
+#include "server/base/json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- quotas ---- */
+
+/* What a user may have instead of the settings of the same names with user_ before them. */
+static const struct quota {
+    const char *name;
+    int64_t highest;
+} quotas[] = {{"active_jobs", 1000000}, {"stored_mb", 1073741824}};
+enum { QUOTAS = sizeof quotas / sizeof quotas[0] };
+
+/* 0: none of its own. */
+static void parse_quotas(const char *text, int64_t own[QUOTAS])
+{
+    json_t *doc = json_loads(text, 0, NULL);
+    for (size_t i = 0; i < QUOTAS; i++)
+        own[i] = json_integer_value(json_object_get(doc, quotas[i].name));
+    json_decref(doc);
+}
+
+static void write_quotas(const int64_t own[QUOTAS], char *out, size_t size)
+{
+    size_t used = (size_t)snprintf(out, size, "{");
+    for (size_t i = 0; i < QUOTAS; i++)
+        if (own[i] > 0)
+            used += (size_t)snprintf(out + used, size - used, "%s\"%s\": %" PRId64,
+                                     used > 1 ? ", " : "", quotas[i].name, own[i]);
+    snprintf(out + used, size - used, "}");
+}
+
+/* A user's own where there are such, else `usual`; NULL: null. */
+static json_t *quotas_json(const char *text, const int64_t *usual)
+{
+    int64_t own[QUOTAS];
+    json_t *doc = json_object();
+    parse_quotas(text, own);
+    for (size_t i = 0; i < QUOTAS; i++)
+        json_put(&doc, quotas[i].name,
+                 own[i] > 0      ? json_integer(own[i])
+                 : usual != NULL ? json_integer(usual[i])
+                                 : json_null());
+    return doc;
+}
+
+/* What the user has of it by now. */
+static enum err put_usage(struct app *app, const char *user, json_t **doc, struct err_info *info)
+{
+    struct owner_totals totals;
+    enum err code = store_owner_totals(app->store, user, &totals, info);
+    if (code != ERR_OK)
+        return code;
+    json_t *usage = json_object();
+    uint64_t bytes = totals.stored_bytes + sched_grown_bytes(app->sched, user);
+    json_put(&usage, "active_jobs", json_count(totals.active_jobs));
+    json_put(&usage, "stored_bytes", json_count(bytes));
+    json_put(doc, "usage", usage);
+    return ERR_OK;
+}
+
+/* ---- who is asking ---- */
+
+void api_me(struct call *call)
+{
+    const struct config *config = call->app->config;
+    const int64_t usual[QUOTAS] = {config->user_active_jobs, config->user_stored_mb};
+    struct user_row row = {.quotas = "{}"};
+    struct err_info info;
+    auth_user_get(call->app->auth, call->who.user, &row);
+    json_t *doc = json_object();
+    json_put(&doc, "user", json_text(call->who.user));
+    json_put(&doc, "role", json_text(role_name(call->who.role)));
+    json_put(&doc, "token_id", json_text(call->who.token_id));
+    json_put(&doc, "quotas", quotas_json(row.quotas, usual));
+    if (put_usage(call->app, call->who.user, &doc, &info) == ERR_OK) {
+        call_json(call, 200, doc);
+        return;
+    }
+    json_decref(doc);
+    call_fail_info(call, &info);
+}
+
+/* ---- showing ---- */
+
+static json_t *user_json(const struct user_row *row)
+{
+    json_t *one = json_object();
+    json_put(&one, "name", json_text(row->name));
+    json_put(&one, "role", json_text(role_name(row->role)));
+    json_put(&one, "created_at", call_time(row->created_ms));
+    json_put(&one, "quotas", quotas_json(row->quotas, NULL));
+    return one;
+}
+
+struct user_list {
+    struct app *app;
+    json_t *items;
+    enum err code;
+    struct err_info *info;
+};
+
+static bool add_user(void *ctx, const struct user_row *row)
+{
+    struct user_list *list = ctx;
+    json_t *one = user_json(row);
+    list->code = put_usage(list->app, row->name, &one, list->info);
+    json_add(&list->items, one);
+    return list->items != NULL && list->code == ERR_OK;
+}
+
+void api_users(struct call *call)
+{
+    struct err_info info;
+    struct user_list list = {.app = call->app, .items = json_array(), .info = &info};
+    enum err code = store_users(call->app->store, add_user, &list, &info);
+    if (code == ERR_OK && list.code == ERR_OK) {
+        call_items(call, list.items);
+        return;
+    }
+    json_decref(list.items);
+    call_fail_info(call, &info);
+}
+
+/* ---- making and changing ---- */
+
+struct user_request {
+    const char *name;
+    size_t role;
+    bool role_given, quotas_given;
+    int64_t own[QUOTAS];
+};
+
+static void read_name(void *ctx, const struct place *place, const json_t *value)
+{
+    struct user_request *r = ctx;
+    if (field_text(place, value, (struct field_text){.max = USER_NAME_SIZE - 1}, &r->name) &&
+        !user_name_valid(r->name))
+        place_mistake(place, "must be 1 to %d characters of a-z 0-9 _ -", USER_NAME_SIZE - 1);
+}
+
+static void read_role(void *ctx, const struct place *place, const json_t *value)
+{
+    static const char *const words[] = {"viewer", "user", "admin", NULL};
+    struct user_request *r = ctx;
+    r->role_given = field_choice(place, value, words, &r->role);
+}
+
+static void read_active_jobs(void *ctx, const struct place *place, const json_t *value)
+{
+    field_integer(place, value, 1, quotas[0].highest, &((struct user_request *)ctx)->own[0]);
+}
+
+static void read_stored_mb(void *ctx, const struct place *place, const json_t *value)
+{
+    field_integer(place, value, 1, quotas[1].highest, &((struct user_request *)ctx)->own[1]);
+}
+
+static void read_quotas(void *ctx, const struct place *place, const json_t *value)
+{
+    static const struct field fields[] = {
+        {"active_jobs", read_active_jobs}, {"stored_mb", read_stored_mb}, {NULL, NULL}};
+    struct user_request *r = ctx;
+    r->quotas_given = field_object(place, value, fields, r);
+}
+
+static const struct field user_fields[] = {
+    {"name", read_name}, {"role", read_role}, {"quotas", read_quotas}, {NULL, NULL}};
+
+/* A user who exists keeps what is not given. */
+static void put_user(struct call *call, const struct user_request *r)
+{
+    struct user_row row = {.role = ROLE_USER, .created_ms = clock_wall_ms(), .quotas = "{}"};
+    struct err_info info;
+    bool known = auth_user_get(call->app->auth, r->name, &row);
+    enum role before = row.role;
+    memcpy(row.name, r->name, strlen(r->name) + 1);
+    if (r->role_given)
+        row.role = (enum role)r->role;
+    if (r->quotas_given)
+        write_quotas(r->own, row.quotas, sizeof row.quotas);
+    if (auth_user_put(call->app->auth, &row, &info) != ERR_OK) {
+        call_fail_info(call, &info);
+        return;
+    }
+    if (known && row.role != before)
+        events_cut(call->app->events, NULL, row.name); /* they open again with the new role */
+    json_t *doc = user_json(&row);
+    if (put_usage(call->app, row.name, &doc, &info) != ERR_OK) {
+        json_decref(doc);
+        call_fail_info(call, &info);
+        return;
+    }
+    call_json(call, 201, doc);
+}
+
+void api_user_put(struct call *call)
+{
+    struct user_request r = {0};
+    struct mistakes mistakes = {0};
+    json_t *json = call_body(call);
+    if (json == NULL)
+        return;
+    struct place root = place_root(&mistakes);
+    field_object(&root, json, user_fields, &r);
+    if (mistakes.count == 0 && r.name == NULL)
+        mistake_add(&mistakes, "/name", "is needed");
+    if (mistakes.count > 0)
+        call_mistakes(call, &mistakes);
+    else if (strcmp(r.name, call->who.user) == 0 && r.role_given &&
+             r.role != (size_t)call->who.role)
+        call_fail(call, ERR_CONFLICT, "you cannot take your own role away; ask another admin");
+    else
+        put_user(call, &r);
+    json_decref(json);
+}
+
+void api_user_delete(struct call *call)
+{
+    struct err_info info;
+    if (strcmp(call->arg[0], call->who.user) == 0)
+        call_fail(call, ERR_CONFLICT, "you cannot delete yourself");
+    else if (!auth_user_get(call->app->auth, call->arg[0], NULL))
+        call_fail(call, ERR_NOT_FOUND, "there is no such user");
+    else if (auth_user_delete(call->app->auth, call->arg[0], &info) != ERR_OK) {
+        call_fail_info(call, &info);
+    } else {
+        events_cut(call->app->events, NULL, call->arg[0]);
+        call_empty(call, 204);
+    }
+}

@@ -1,0 +1,60 @@
+/* The life of a job: its states and the one table that says which follows which. Pure. */
+#ifndef BARKER_SERVER_BASE_JOB_STATE_H
+#define BARKER_SERVER_BASE_JOB_STATE_H
+
+#include "core/base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define JOB_STATE_LIST(X)                                                         \
+    X(queued, "waits for its first slice")                                        \
+    X(running, "its chains get slices")                                           \
+    X(paused, "stopped by its owner; resume goes on where it was")                \
+    X(cancelling, "cancelled; the slices under way are being finished and saved") \
+    X(succeeded, "all chains are complete, or stop_when was met")                 \
+    X(failed, "could not go on; the reason says why; draws are kept")             \
+    X(cancelled, "stopped for good by its owner; draws are kept")
+
+enum job_state {
+#define X(name, text) JOB_##name,
+    JOB_STATE_LIST(X)
+#undef X
+};
+
+/* What can happen to a job. */
+#define JOB_EVENT_LIST(X)                                      \
+    X(start) /* a chain gets its first slice */                \
+    X(pause) /* the owner */                                   \
+    X(resume)                                                  \
+    X(cancel)                                                  \
+    X(stop)   /* the last slice of a cancelled job is saved */ \
+    X(finish) /* the last chain is complete */                 \
+    X(fail)                                                    \
+    X(extend) /* more iterations */                            \
+    X(retry)  /* after a failure of the machine */
+
+enum job_event {
+#define X(name) JOB_EVENT_##name,
+    JOB_EVENT_LIST(X)
+#undef X
+};
+
+const char *job_state_name(enum job_state state);
+const char *job_state_text(enum job_state state);
+bool job_state_parse(const char *name, enum job_state *out);
+bool job_state_terminal(enum job_state state);
+
+/* ERR_CONFLICT, naming the state and what it allows, when the event is not possible. */
+enum err job_transition(enum job_state from, enum job_event event, enum job_state *to,
+                        struct err_info *info);
+
+/* Time-ordered public id: 16 characters of [0-9a-hjkmnp-tv-z], 48 bits of milliseconds and 32
+ * random. */
+#define JOB_ID_SIZE     17
+#define JOB_REASON_SIZE 400
+void job_id_make(char id[JOB_ID_SIZE], uint64_t now_ms, uint32_t random);
+bool job_id_valid(const char *id);
+
+#endif

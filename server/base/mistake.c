@@ -1,0 +1,31 @@
+/* The list of mistakes. */
+#include "server/base/mistake.h"
+#include "server/base/json.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void mistake_add(struct mistakes *mistakes, const char *pointer, const char *format, ...)
+{
+    if (mistakes->count == MISTAKES_MAX) {
+        mistakes->more = true;
+        return;
+    }
+    struct mistake *m = &mistakes->items[mistakes->count++];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(m->detail, sizeof m->detail, format, arguments);
+    va_end(arguments);
+    snprintf(m->pointer, sizeof m->pointer, "%s", pointer);
+    json_trim(m->detail);
+    json_trim(m->pointer);
+}
+
+bool mistake_at(const struct mistakes *mistakes, const char *pointer)
+{
+    for (size_t i = 0; i < mistakes->count; i++)
+        if (strcmp(mistakes->items[i].pointer, pointer) == 0)
+            return true;
+    return false;
+}

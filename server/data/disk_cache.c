@@ -1,0 +1,453 @@
+/* The folder of binary data files. */
+#include "server/data/disk_cache.h"
+
+#include "server/base/log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TEMPORARY "new-"
+#define SUFFIX    ".bin"
+#define NAME_SIZE (DATABIN_KEY_HEX + sizeof SUFFIX)
+#define VERIFIED  256 /* files that are remembered as whole */
+#define YOUNG_S   2   /* the times of a file may be that coarse */
+
+/* A file as it was when all of it had been read and was right. */
+struct verified {
+    uint64_t inode;
+    struct timespec changed;
+};
+
+struct datashelf {
+    int folder;
+    struct datashelf_limits limits;
+    pthread_mutex_t lock; /* guards the rest; held while room is made */
+    uint64_t promised;    /* bytes of files that are being written */
+    struct verified verified[VERIFIED];
+    size_t next_verified;
+    struct datashelf_stats stats;
+};
+
+/* ---- the folder ---- */
+
+static bool is_ours(const char *name)
+{
+    size_t size = strspn(name, "0123456789abcdef");
+    return size == DATABIN_KEY_HEX - 1 && strcmp(name + size, SUFFIX) == 0;
+}
+
+/* Calls `visit` for the names in the folder until it returns false. */
+static void each_name(const struct datashelf *shelf, bool (*visit)(void *context, const char *name),
+                      void *context)
+{
+    int fd = openat(shelf->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
+    if (stream == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    for (struct dirent *item; (item = readdir(stream)) != NULL;)
+        if (!visit(context, item->d_name))
+            break;
+    closedir(stream);
+}
+
+static bool sweep_one(void *context, const char *name)
+{
+    const struct datashelf *shelf = context;
+    if (strncmp(name, TEMPORARY, sizeof TEMPORARY - 1) == 0)
+        unlinkat(shelf->folder, name, 0);
+    return true;
+}
+
+enum err datashelf_open(struct datashelf **out, const char *state,
+                        const struct datashelf_limits *limits, struct err_info *info)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/cache", state);
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+        return err_set(info, ERR_IO, "%s: %s", path, strerror(errno));
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return err_set(info, ERR_IO, "%s: %s", path, strerror(errno));
+    struct datashelf *shelf = calloc(1, sizeof *shelf);
+    if (shelf == NULL) {
+        close(folder);
+        return err_set(info, ERR_NO_MEMORY, "no memory to start");
+    }
+    shelf->folder = folder;
+    shelf->limits = *limits;
+    pthread_mutex_init(&shelf->lock, NULL);
+    each_name(shelf, sweep_one, shelf);
+    *out = shelf;
+    return ERR_OK;
+}
+
+void datashelf_close(struct datashelf *shelf)
+{
+    if (shelf == NULL)
+        return;
+    close(shelf->folder);
+    pthread_mutex_destroy(&shelf->lock);
+    free(shelf);
+}
+
+/* ---- sources ---- */
+
+struct databin_source datashelf_source(const struct datafile *file)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (now.tv_sec - file->modified.tv_sec <= YOUNG_S ||
+        now.tv_sec - file->changed.tv_sec <= YOUNG_S)
+        return (struct databin_source){0};
+    return (struct databin_source){
+        .device = file->device,
+        .inode = file->inode,
+        .size = file->size,
+        .modified_s = file->modified.tv_sec,
+        .modified_ns = file->modified.tv_nsec,
+        .changed_s = file->changed.tv_sec,
+        .changed_ns = file->changed.tv_nsec,
+    };
+}
+
+/* Looks through all heads for a source. */
+struct search {
+    const struct datashelf *shelf;
+    struct databin_source source;
+    uint64_t size; /* > 0: a source of this size is enough */
+    char *sha256;
+    bool found;
+};
+
+static enum err read_about(const struct datashelf *shelf, const char *name,
+                           struct databin_about *about)
+{
+    struct err_info info;
+    int fd = openat(shelf->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return ERR_NOT_FOUND;
+    enum err code = databin_about(fd, about, &info);
+    close(fd);
+    return code;
+}
+
+static bool search_one(void *context, const char *name)
+{
+    struct search *s = context;
+    struct databin_about about;
+    if (!is_ours(name) || read_about(s->shelf, name, &about) != ERR_OK)
+        return true;
+    for (int k = 0; k < 2; k++) {
+        bool second = k == 1 && about.sha256[DATAFILE_SHA256_HEX - 1] == ':';
+        if (k == 1 && !second)
+            break;
+        if (s->size > 0 ? about.source_bytes[k] != s->size
+                        : memcmp(&about.sources[k], &s->source, sizeof s->source) != 0)
+            continue;
+        if (s->sha256 != NULL)
+            snprintf(s->sha256, DATAFILE_SHA256_HEX, "%.64s",
+                     about.sha256 + (second ? DATAFILE_SHA256_HEX : 0));
+        s->found = true;
+        return false;
+    }
+    return true;
+}
+
+bool datashelf_knows(struct datashelf *shelf, const struct datafile *file,
+                     char sha256[DATAFILE_SHA256_HEX])
+{
+    struct search s = {.shelf = shelf, .source = datashelf_source(file), .sha256 = sha256};
+    if (s.source.size > 0)
+        each_name(shelf, search_one, &s);
+    return s.found;
+}
+
+bool datashelf_may_have(struct datashelf *shelf, const struct datafile *file)
+{
+    struct search s = {.shelf = shelf, .size = file->size};
+    each_name(shelf, search_one, &s);
+    return s.found;
+}
+
+/* ---- taking ---- */
+
+static void count(struct datashelf *shelf, uint64_t *counter)
+{
+    pthread_mutex_lock(&shelf->lock);
+    ++*counter;
+    pthread_mutex_unlock(&shelf->lock);
+}
+
+static void file_name(char out[NAME_SIZE], const char *key)
+{
+    snprintf(out, NAME_SIZE, "%s" SUFFIX, key);
+}
+
+static void remove_damaged(struct datashelf *shelf, const char *key, const struct err_info *why)
+{
+    char name[NAME_SIZE];
+    file_name(name, key);
+    log_event(LOG_WARN, "data cache damaged", "file", name, "reason", why->message, NULL);
+    unlinkat(shelf->folder, name, 0);
+    count(shelf, &shelf->stats.damaged);
+}
+
+int datashelf_find(struct datashelf *shelf, const char *key, struct databin_about *about)
+{
+    char name[NAME_SIZE];
+    struct err_info info;
+    file_name(name, key);
+    int fd = openat(shelf->folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return -1;
+    flock(fd, LOCK_SH);
+    enum err code = databin_about(fd, about, &info);
+    if (code == ERR_OK && strcmp(about->key, key) != 0)
+        code = err_set(&info, ERR_CORRUPT, "it is another file under this name");
+    if (code == ERR_OK) {
+        count(shelf, &shelf->stats.hits);
+        return fd;
+    }
+    close(fd);
+    remove_damaged(shelf, key, &info);
+    return -1;
+}
+
+static bool same_time(struct timespec a, struct timespec b)
+{
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+static bool is_verified(struct datashelf *shelf, int fd)
+{
+    struct stat status;
+    bool found = false;
+    if (fstat(fd, &status) != 0)
+        return false;
+    pthread_mutex_lock(&shelf->lock);
+    for (size_t i = 0; i < VERIFIED; i++)
+        found |= shelf->verified[i].inode == status.st_ino &&
+                 same_time(shelf->verified[i].changed, status.st_ctim);
+    pthread_mutex_unlock(&shelf->lock);
+    return found;
+}
+
+/* Our own touching changes the times: an older note of the same file is replaced. */
+static void note_verified(struct datashelf *shelf, int fd)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return;
+    pthread_mutex_lock(&shelf->lock);
+    struct verified *slot = NULL;
+    for (size_t i = 0; i < VERIFIED; i++)
+        if (shelf->verified[i].inode == status.st_ino)
+            slot = &shelf->verified[i];
+    if (slot == NULL)
+        slot = &shelf->verified[shelf->next_verified++ % VERIFIED];
+    *slot = (struct verified){.inode = status.st_ino, .changed = status.st_ctim};
+    pthread_mutex_unlock(&shelf->lock);
+}
+
+static bool are_new(const struct databin_about *about, const struct databin_source sources[2])
+{
+    for (int k = 0; k < 2; k++)
+        if (sources[k].size > 0 && memcmp(&sources[k], &about->sources[k], sizeof sources[k]) != 0)
+            return true;
+    return false;
+}
+
+enum err datashelf_load(struct datashelf *shelf, int fd, const struct databin_about *about,
+                        const struct databin_source sources[2], enum databin_way way,
+                        struct data *out, struct err_info *info)
+{
+    struct err_info ignored;
+    enum err code = databin_open(out, fd, way, is_verified(shelf, fd), info);
+    if (code == ERR_CORRUPT) {
+        remove_damaged(shelf, about->key, info);
+        return err_set(info, ERR_NOT_FOUND, "the binary form of the data was damaged");
+    }
+    if (code != ERR_OK)
+        return code;
+    futimens(fd, NULL); /* used now */
+    if (are_new(about, sources))
+        databin_set_sources(fd, sources, &ignored);
+    note_verified(shelf, fd);
+    return ERR_OK;
+}
+
+/* ---- room ---- */
+
+struct book {
+    char name[NAME_SIZE];
+    struct timespec used;
+};
+
+struct census {
+    const struct datashelf *shelf;
+    uint64_t files, bytes;
+    struct book after, oldest; /* the least recently used one of those used after `after` */
+};
+
+/* By when they were used, then by name. */
+static bool later(const struct book *a, const struct book *b)
+{
+    if (a->used.tv_sec != b->used.tv_sec)
+        return a->used.tv_sec > b->used.tv_sec;
+    if (a->used.tv_nsec != b->used.tv_nsec)
+        return a->used.tv_nsec > b->used.tv_nsec;
+    return strcmp(a->name, b->name) > 0;
+}
+
+static bool count_one(void *context, const char *name)
+{
+    struct census *c = context;
+    struct stat status;
+    if (!is_ours(name) || fstatat(c->shelf->folder, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+        return true;
+    c->files++;
+    c->bytes += (uint64_t)status.st_size;
+    struct book book = {.used = status.st_mtim};
+    snprintf(book.name, sizeof book.name, "%s", name);
+    if (later(&book, &c->after) && (c->oldest.name[0] == '\0' || later(&c->oldest, &book)))
+        c->oldest = book;
+    return true;
+}
+
+/* Removes a file unless it is in use: mapped ones are locked. */
+static void remove_unused(struct datashelf *shelf, const char *name)
+{
+    int fd = openat(shelf->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return;
+    bool removed = flock(fd, LOCK_EX | LOCK_NB) == 0 && unlinkat(shelf->folder, name, 0) == 0;
+    close(fd);
+    shelf->stats.removed += removed;
+}
+
+static uint64_t free_bytes(const struct datashelf *shelf)
+{
+    struct statvfs disk;
+    return fstatvfs(shelf->folder, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize
+                                               : UINT64_MAX;
+}
+
+/* Under the lock. From the oldest to the newest, passing over what is in use. */
+static bool make_room(struct datashelf *shelf, uint64_t size)
+{
+    struct book after = {.used.tv_sec = INT64_MIN};
+    for (;;) {
+        struct census c = {.shelf = shelf, .after = after};
+        each_name(shelf, count_one, &c);
+        uint64_t wanted = size + shelf->promised, reserve = shelf->limits.free_bytes;
+        if (c.bytes + wanted <= shelf->limits.bytes && free_bytes(shelf) >= wanted + reserve)
+            return true;
+        if (c.oldest.name[0] == '\0' || wanted > shelf->limits.bytes)
+            return false;
+        remove_unused(shelf, c.oldest.name);
+        after = c.oldest;
+    }
+}
+
+/* Takes so many bytes of the limits; they are given back when the file is there, or will not be. */
+static enum err promise(struct datashelf *shelf, uint64_t size, struct err_info *info)
+{
+    pthread_mutex_lock(&shelf->lock);
+    bool fits = make_room(shelf, size);
+    if (fits)
+        shelf->promised += size;
+    pthread_mutex_unlock(&shelf->lock);
+    if (fits)
+        return ERR_OK;
+    return err_set(info, ERR_NO_SPACE,
+                   "the binary form of the data takes %" PRIu64
+                   " MB on disk, which do not fit into "
+                   "the cache of %" PRIu64 " MB (setting cache_mb) or leave too little space free",
+                   size >> 20, shelf->limits.bytes >> 20);
+}
+
+static void fulfil(struct datashelf *shelf, uint64_t size)
+{
+    pthread_mutex_lock(&shelf->lock);
+    shelf->promised -= size;
+    pthread_mutex_unlock(&shelf->lock);
+}
+
+/* ---- putting ---- */
+
+static enum err put_error(struct err_info *info)
+{
+    bool full = errno == ENOSPC || errno == EDQUOT;
+    return err_set(info, full ? ERR_NO_SPACE : ERR_IO,
+                   "the binary form of the data cannot be stored: %s", strerror(errno));
+}
+
+static enum err put_file(struct datashelf *shelf, const struct databin_about *about,
+                         const struct dataprep_plan *plan, const struct dataimage_layout *layout,
+                         struct datarows *train, struct datarows *test, int *out,
+                         struct err_info *info)
+{
+    uint64_t number = 0;
+    char temporary[sizeof TEMPORARY + 16], name[NAME_SIZE];
+    if (getrandom(&number, sizeof number, 0) != sizeof number)
+        return put_error(info);
+    snprintf(temporary, sizeof temporary, TEMPORARY "%016" PRIx64, number);
+    file_name(name, about->key);
+    int fd = openat(shelf->folder, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return put_error(info);
+    flock(fd, LOCK_SH);
+    enum err code = databin_write(fd, about, plan, layout, train, test, info);
+    if (code == ERR_OK &&
+        (renameat(shelf->folder, temporary, shelf->folder, name) != 0 || fsync(shelf->folder) != 0))
+        code = put_error(info);
+    *out = fd;
+    if (code != ERR_OK) {
+        unlinkat(shelf->folder, temporary, 0);
+        close(fd);
+    }
+    return code;
+}
+
+enum err datashelf_put(struct datashelf *shelf, const struct databin_about *about,
+                       const struct dataprep_plan *plan, struct datarows *train,
+                       struct datarows *test, int *fd, struct err_info *info)
+{
+    struct dataimage_layout layout;
+    if (!dataimage_layout(&layout, &plan->shape))
+        return err_set(info, ERR_TOO_LARGE, "the data are too large");
+    enum err code = promise(shelf, layout.size, info);
+    if (code != ERR_OK)
+        return code;
+    code = put_file(shelf, about, plan, &layout, train, test, fd, info);
+    fulfil(shelf, layout.size);
+    if (code == ERR_OK)
+        count(shelf, &shelf->stats.made);
+    return code;
+}
+
+void datashelf_stats(struct datashelf *shelf, struct datashelf_stats *out)
+{
+    struct census c = {.shelf = shelf};
+    each_name(shelf, count_one, &c);
+    pthread_mutex_lock(&shelf->lock);
+    *out = shelf->stats;
+    pthread_mutex_unlock(&shelf->lock);
+    out->files = c.files;
+    out->bytes = c.bytes;
+}

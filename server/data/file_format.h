@@ -1,0 +1,56 @@
+/* The binary form of a data file: an image (server/data/layout.h) in a file, with a head that says
+ * what it is made from and checksums over everything. Made once, in memory that does not grow with
+ * the data, and opened at once ever after.
+ *
+ * A file that is cut short, damaged, foreign, of another version, machine or layout is recognised
+ * when it is opened (the checksums of all its bytes are compared then) and never used. What happens
+ * to a file later, while it is mapped, is noticed when its pages can no longer be read
+ * (dataimage_broken), not when somebody with the daemon's own rights writes other bytes into it. */
+#ifndef BARKER_SERVER_DATA_FILE_FORMAT_H
+#define BARKER_SERVER_DATA_FILE_FORMAT_H
+
+#include "server/data/layout.h"
+#include "server/data/prepare.h"
+
+#define DATABIN_VERSION 1
+#define DATABIN_KEY_HEX DATAFILE_SHA256_HEX
+
+/* A source file as it was when its content was known. All zero: not to be relied on. */
+struct databin_source {
+    uint64_t device, inode, size;
+    int64_t modified_s, modified_ns, changed_s, changed_ns;
+};
+
+/* What a head says. */
+struct databin_about {
+    char key[DATABIN_KEY_HEX];            /* of content, choice of columns and preparation */
+    char sha256[2 * DATAFILE_SHA256_HEX]; /* "train" or "train:test" */
+    struct databin_source sources[2];     /* of train and test */
+    uint64_t source_bytes[2];             /* their sizes, whatever became of them; 0: none */
+    uint64_t size, bytes;                 /* of the binary file; of its arrays */
+};
+
+/* Writes the plan's values to `fd`, an empty file, and syncs it. The sha256 of the files is known
+ * to `train` and `test` after the plan. NO_SPACE; IO; errors of reading. */
+enum err databin_write(int fd, const struct databin_about *about, const struct dataprep_plan *plan,
+                       const struct dataimage_layout *layout, struct datarows *train,
+                       struct datarows *test, struct err_info *info);
+
+/* Reads the head alone. CORRUPT: it is not one of ours, or not of today's. */
+enum err databin_about(int fd, struct databin_about *out, struct err_info *info);
+
+/* Gives the head other sources, which have the same content. */
+enum err databin_set_sources(int fd, const struct databin_source sources[2], struct err_info *info);
+
+enum databin_way {
+    DATABIN_MEMORY, /* a copy in memory, in huge pages */
+    DATABIN_MAPPED  /* mapped: shared with the page cache, takes no memory of its own */
+};
+
+/* Opens the image: everything of `out`. A mapped one keeps a descriptor of its own, with a shared
+ * flock on it: nobody should remove what is in use. With `verified` the bytes of a mapped one are
+ * not read to be checked; a copy is checked always. CORRUPT; NO_MEMORY; IO. */
+enum err databin_open(struct data *out, int fd, enum databin_way way, bool verified,
+                      struct err_info *info);
+
+#endif

@@ -1,0 +1,18 @@
+/* Mapped files whose pages cannot be read: somebody cut the file short, or the disk fails. The
+ * kernel sends SIGBUS to whoever touches such a page. A handler puts zeros in place of the
+ * file and marks the mapping as broken, so that the thread goes on, finds the mark and throws its
+ * result away. */
+#ifndef BARKER_SERVER_DATA_GUARD_H
+#define BARKER_SERVER_DATA_GUARD_H
+
+#include "server/data/layout.h"
+
+/* Maps the first `size` bytes of the file for reading, guarded, as the image of `data`. `ample`
+ * tells whether it fits into `room` bytes together with all others for which that was so. The first
+ * call takes SIGBUS over; other causes of the signal end the process as before. NO_MEMORY;
+ * UNAVAILABLE: too many are mapped, or descriptors open. */
+enum err databin_map(struct data *data, int fd, size_t size, uint64_t room, bool *ample,
+                     struct err_info *info);
+void databin_unmap(struct data *data);
+
+#endif

@@ -1,0 +1,493 @@
+/* Rows of files into data sets. */
+#include "server/data/prepare.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INDEX_MAX 10000000.0 /* users or items */
+
+static enum err no_memory(struct err_info *info)
+{
+    return err_set(info, ERR_NO_MEMORY, "no memory for the data");
+}
+
+/* ---- columns ---- */
+
+/* The position of a named column; a mistake when there is none. */
+static size_t locate(const struct table *table, const char *name, const char *pointer,
+                     struct mistakes *mistakes)
+{
+    struct err_info why;
+    size_t column = 0;
+    if (table_find(table, name, &column, &why) != ERR_OK)
+        mistake_add(mistakes, pointer, "%s", why.message);
+    return column;
+}
+
+static void choose_named(struct dataprep_choice *c, const struct data_spec *spec,
+                         const struct table *table, struct mistakes *mistakes)
+{
+    for (size_t k = 0; k < spec->column_count; k++) {
+        char pointer[64];
+        snprintf(pointer, sizeof pointer, "/data/columns/%zu", k);
+        c->columns[c->count++] = locate(table, spec->columns[k], pointer, mistakes);
+        if (spec->response != NULL && strcmp(spec->columns[k], spec->response) == 0)
+            mistake_add(mistakes, pointer, "\"%s\" is the response; it cannot be a covariate too",
+                        spec->response);
+        if (spec->offset != NULL && strcmp(spec->columns[k], spec->offset) == 0)
+            mistake_add(mistakes, pointer, "\"%s\" is the offset; it cannot be a covariate too",
+                        spec->offset);
+    }
+}
+
+/* The test table must have the columns of the training table by name, in whatever order. */
+static void choose_same(struct dataprep_choice *c, const struct dataprep_choice *train,
+                        const struct table *from, const struct table *table,
+                        struct mistakes *mistakes)
+{
+    for (size_t k = 0; k < train->count; k++)
+        c->columns[c->count++] =
+            locate(table, from->names[train->columns[k]], "/data/test", mistakes);
+}
+
+static void choose_rest(struct dataprep_choice *c, const struct data_spec *spec,
+                        const struct table *table)
+{
+    for (size_t j = 0; j < table->columns; j++)
+        if ((spec->response == NULL || j != c->response) && j != c->offset)
+            c->columns[c->count++] = j;
+}
+
+static enum err choose(struct dataprep_choice *c, const struct data_spec *spec,
+                       const struct table *table, const struct dataprep_choice *train,
+                       const struct table *train_table, struct mistakes *mistakes,
+                       struct err_info *info)
+{
+    size_t room = table->columns > spec->column_count ? table->columns : spec->column_count;
+    if (train != NULL && train->count > room)
+        room = train->count;
+    *c = (struct dataprep_choice){.intercept = spec->intercept, .offset = SIZE_MAX};
+    c->columns = calloc(room + 1, sizeof *c->columns);
+    if (c->columns == NULL)
+        return no_memory(info);
+    if (spec->response != NULL)
+        c->response = locate(table, spec->response, train != NULL ? "/data/test" : "/data/response",
+                             mistakes);
+    if (spec->offset != NULL)
+        c->offset =
+            locate(table, spec->offset, train != NULL ? "/data/test" : "/data/offset", mistakes);
+    if (mistakes->count > 0)
+        return ERR_INVALID;
+    if (train != NULL)
+        choose_same(c, train, train_table, table, mistakes);
+    else if (spec->columns != NULL)
+        choose_named(c, spec, table, mistakes);
+    else
+        choose_rest(c, spec, table);
+    if (c->count == 0 && !c->intercept)
+        mistake_add(mistakes, "/data/columns", "no columns are left for the model");
+    return mistakes->count > 0 ? ERR_INVALID : ERR_OK;
+}
+
+static enum err choose_triplet(struct dataprep_choice *c, const struct datarows *rows,
+                               struct mistakes *mistakes, struct err_info *info)
+{
+    static const char *const names[] = {"user", "item", "rating"};
+    const struct table *t = rows->table;
+    c->columns = calloc(3, sizeof *c->columns);
+    if (c->columns == NULL)
+        return no_memory(info);
+    for (size_t k = 0; k < 3; k++) {
+        c->columns[k] = k;
+        if (t->header)
+            c->columns[k] = locate(t, names[k], rows->pointer, mistakes);
+    }
+    if (!t->header && t->columns != 3)
+        mistake_add(mistakes, rows->pointer,
+                    "%s has no header and %zu columns; user, item and rating are needed", t->file,
+                    t->columns);
+    return mistakes->count > 0 ? ERR_INVALID : ERR_OK;
+}
+
+static enum err keep_names(struct data *out, const struct dataprep_choice *c, const struct table *t,
+                           struct err_info *info)
+{
+    out->names = calloc(c->count + c->intercept + 1, sizeof *out->names);
+    if (out->names == NULL)
+        return no_memory(info);
+    for (size_t k = 0; k < c->count + c->intercept; k++) {
+        out->names[k] = strdup(k < c->count ? t->names[c->columns[k]] : "(intercept)");
+        if (out->names[k] == NULL)
+            return no_memory(info);
+        out->name_count++;
+    }
+    return ERR_OK;
+}
+
+/* ---- the passes before the last ---- */
+
+/* What a pass finds out about the rows that it sees. */
+struct scan {
+    const struct dataprep_choice *choice;
+    size_t rows;
+    double *mean, *m2;     /* NULL: not wanted */
+    const double *moments; /* that values are standardised by, or NULL */
+    bool exact;            /* every value of x is exactly a float */
+    bool only_exact;       /* nothing else is wanted */
+};
+
+/* Welford's running mean and sum of squares, which do not cancel. */
+static void scan_moments(struct scan *s, const double *row)
+{
+    for (size_t k = 0; k < s->choice->count; k++) {
+        double x = row[s->choice->columns[k]], delta = x - s->mean[k];
+        s->mean[k] += delta / (double)(s->rows + 1);
+        s->m2[k] += delta * (x - s->mean[k]);
+    }
+}
+
+static double cell(const struct dataprep_choice *c, const double *row, const double *moments,
+                   size_t k)
+{
+    double x = row[c->columns[k]];
+    return moments != NULL ? (x - moments[2 * k]) / moments[2 * k + 1] : x;
+}
+
+static bool row_exact(const struct scan *s, const double *row)
+{
+    for (size_t k = 0; k < s->choice->count; k++) {
+        double x = cell(s->choice, row, s->moments, k);
+        if ((double)(float)x != x)
+            return false;
+    }
+    return true;
+}
+
+static void scan_block(struct scan *s, const struct datarows *rows)
+{
+    size_t columns = rows->table->columns;
+    for (size_t i = 0; i < rows->count; i++) {
+        const double *row = rows->values + i * columns;
+        if (s->mean != NULL)
+            scan_moments(s, row);
+        s->exact = s->exact && row_exact(s, row);
+        s->rows++;
+    }
+}
+
+static enum err scan(struct scan *s, struct datarows *rows, struct mistakes *mistakes,
+                     struct err_info *info)
+{
+    s->exact = true;
+    for (;;) {
+        enum err code = datarows_next(rows, info);
+        if (code != ERR_OK)
+            return datarows_mistake(code, rows->pointer, mistakes, info);
+        if (rows->count == 0 || (s->only_exact && !s->exact))
+            return ERR_OK;
+        scan_block(s, rows);
+    }
+}
+
+/* Centre and scale per column, (0, 1) for one that is constant. */
+static void set_moments(double *moments, const struct scan *s)
+{
+    for (size_t k = 0; k < s->choice->count; k++) {
+        double sd = s->rows > 1 ? sqrt(s->m2[k] / (double)(s->rows - 1)) : 0.0;
+        moments[2 * k] = sd > 0.0 ? s->mean[k] : 0.0;
+        moments[2 * k + 1] = sd > 0.0 ? sd : 1.0;
+    }
+}
+
+static enum err scan_train(struct dataprep_plan *plan, bool standardize, struct scan *s,
+                           struct datarows *rows, struct mistakes *mistakes, struct err_info *info)
+{
+    size_t count = plan->choice[0].count;
+    double *sums = calloc(count + 1, 2 * sizeof *sums);
+    if (standardize)
+        plan->moments = calloc(count + 1, 2 * sizeof *plan->moments);
+    enum err code = no_memory(info);
+    if (sums != NULL && (!standardize || plan->moments != NULL)) {
+        s->mean = standardize ? sums : NULL;
+        s->m2 = sums + count;
+        code = scan(s, rows, mistakes, info);
+    }
+    if (code == ERR_OK && standardize)
+        set_moments(plan->moments, s);
+    s->mean = NULL;
+    free(sums);
+    return code;
+}
+
+/* Whether the standardised values are floats as well: one that is not ends the pass. */
+static enum err scan_again(const struct dataprep_plan *plan, struct datarows *rows, int set,
+                           bool *exact, struct mistakes *mistakes, struct err_info *info)
+{
+    struct scan s = {.choice = &plan->choice[set], .moments = plan->moments, .only_exact = true};
+    enum err code = datarows_rewind(rows, info);
+    if (code == ERR_OK)
+        code = scan(&s, rows, mistakes, info);
+    *exact = *exact && s.exact;
+    return code;
+}
+
+static void shape_set(struct dataset *set, enum data_kind kind, const struct dataprep_choice *c,
+                      size_t rows, enum precision precision)
+{
+    size_t width = c->count + c->intercept;
+    *set = (struct dataset){.kind = kind,
+                            .precision = precision,
+                            .N = rows,
+                            .columns = width,
+                            .stride = dataset_stride(width, precision)};
+}
+
+static enum err plan_dense(struct dataprep_plan *plan, const struct data_spec *spec,
+                           enum data_kind kind, struct datarows *train, struct datarows *test,
+                           struct mistakes *mistakes, struct err_info *info)
+{
+    struct scan s[2] = {{.choice = &plan->choice[0]}, {.choice = &plan->choice[1]}};
+    enum err code = choose(&plan->choice[0], spec, train->table, NULL, NULL, mistakes, info);
+    if (code == ERR_OK && test != NULL)
+        code = choose(&plan->choice[1], spec, test->table, &plan->choice[0], train->table, mistakes,
+                      info);
+    if (code == ERR_OK)
+        code = keep_names(&plan->shape, &plan->choice[0], train->table, info);
+    if (code == ERR_OK)
+        code = scan_train(plan, spec->standardize, &s[0], train, mistakes, info);
+    if (code == ERR_OK && test != NULL)
+        code = scan(&s[1], test, mistakes, info);
+    bool exact = test == NULL ? s[0].exact : s[0].exact && s[1].exact;
+    if (spec->standardize && spec->precision == DATA_AUTO) {
+        exact = true;
+        if (code == ERR_OK)
+            code = scan_again(plan, train, 0, &exact, mistakes, info);
+        if (code == ERR_OK && exact && test != NULL)
+            code = scan_again(plan, test, 1, &exact, mistakes, info);
+    }
+    bool single = spec->precision == DATA_SINGLE || (spec->precision == DATA_AUTO && exact);
+    enum precision precision = single ? PRECISION_SINGLE : PRECISION_DOUBLE;
+    shape_set(&plan->shape.train, kind, &plan->choice[0], s[0].rows, precision);
+    if (test != NULL)
+        shape_set(&plan->shape.test, kind, &plan->choice[1], s[1].rows, precision);
+    return code;
+}
+
+/* ---- triplets ---- */
+
+static bool index_of(double value, uint32_t *out)
+{
+    if (!(value >= 1.0 && value <= INDEX_MAX) || value != floor(value))
+        return false;
+    *out = (uint32_t)value - 1;
+    return true;
+}
+
+static enum err scan_triplets(struct dataset *set, const struct dataprep_choice *c,
+                              const struct datarows *rows, struct mistakes *mistakes)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        const double *row = rows->values + i * rows->table->columns;
+        uint32_t user, item;
+        if (!index_of(row[c->columns[0]], &user) || !index_of(row[c->columns[1]], &item)) {
+            mistake_add(
+                mistakes, rows->pointer,
+                "row %zu: user %.10g, item %.10g; both must be whole numbers from 1 to %.0f",
+                set->N + 1, row[c->columns[0]], row[c->columns[1]], INDEX_MAX);
+            return ERR_INVALID;
+        }
+        set->users = user >= set->users ? user + 1 : set->users;
+        set->items = item >= set->items ? item + 1 : set->items;
+        set->N++;
+    }
+    return ERR_OK;
+}
+
+static enum err plan_triplets(struct dataset *set, struct dataprep_choice *c, struct datarows *rows,
+                              struct mistakes *mistakes, struct err_info *info)
+{
+    *set = (struct dataset){.kind = DATA_TRIPLETS, .precision = PRECISION_DOUBLE};
+    enum err code = choose_triplet(c, rows, mistakes, info);
+    do {
+        if (code == ERR_OK)
+            code = datarows_next(rows, info);
+        if (code != ERR_OK)
+            return mistakes->count > 0 ? code
+                                       : datarows_mistake(code, rows->pointer, mistakes, info);
+        code = scan_triplets(set, c, rows, mistakes);
+    } while (rows->count > 0);
+    return code;
+}
+
+/* ---- both ---- */
+
+enum err dataprep_plan(struct dataprep_plan *plan, const struct data_spec *spec,
+                       enum data_kind kind, struct datarows *train, struct datarows *test,
+                       struct mistakes *mistakes, struct err_info *info)
+{
+    enum err code;
+    *plan = (struct dataprep_plan){
+        .shape = {.has_test = test != NULL, .has_offset = spec->offset != NULL}};
+    if (kind == DATA_TRIPLETS) {
+        code = plan_triplets(&plan->shape.train, &plan->choice[0], train, mistakes, info);
+        if (code == ERR_OK && test != NULL)
+            code = plan_triplets(&plan->shape.test, &plan->choice[1], test, mistakes, info);
+    } else {
+        code = plan_dense(plan, spec, kind, train, test, mistakes, info);
+    }
+    if (code != ERR_OK)
+        dataprep_plan_release(plan);
+    return code;
+}
+
+void dataprep_plan_release(struct dataprep_plan *plan)
+{
+    dataimage_release(&plan->shape);
+    free(plan->choice[0].columns);
+    free(plan->choice[1].columns);
+    free(plan->moments);
+    *plan = (struct dataprep_plan){0};
+}
+
+/* ---- values ---- */
+
+static void put_dense(const struct dataprep_plan *plan, int set, const double *row,
+                      const struct dataprep_row *out)
+{
+    const struct dataprep_choice *c = &plan->choice[set];
+    if (plan->shape.train.precision == PRECISION_SINGLE) {
+        float *x = out->x;
+        for (size_t k = 0; k < c->count; k++)
+            x[k] = (float)cell(c, row, plan->moments, k);
+        if (c->intercept)
+            x[c->count] = 1.0f;
+    } else {
+        double *x = out->x;
+        for (size_t k = 0; k < c->count; k++)
+            x[k] = cell(c, row, plan->moments, k);
+        if (c->intercept)
+            x[c->count] = 1.0;
+    }
+    if (out->y != NULL)
+        *out->y = row[c->response];
+    if (out->offset != NULL)
+        *out->offset = row[c->offset];
+}
+
+/* False: it was another row when it was planned. */
+static bool put_triplet(const struct dataprep_choice *c, const struct dataset *set,
+                        const double *row, const struct dataprep_row *out)
+{
+    *out->y = row[c->columns[2]];
+    return index_of(row[c->columns[0]], out->user) && index_of(row[c->columns[1]], out->item) &&
+           *out->user < set->users && *out->item < set->items;
+}
+
+static enum err fill_set(const struct dataprep_plan *plan, int set, struct datarows *rows,
+                         const struct dataprep_sink *sink, struct err_info *info)
+{
+    const struct dataset *shape = set == 0 ? &plan->shape.train : &plan->shape.test;
+    bool triplets = shape->kind == DATA_TRIPLETS, same = true;
+    size_t done = 0;
+    enum err code = datarows_rewind(rows, info);
+    while (code == ERR_OK && same) {
+        code = datarows_next(rows, info);
+        if (code != ERR_OK || rows->count == 0)
+            break;
+        same = rows->count <= shape->N - done;
+        for (size_t i = 0; code == ERR_OK && same && i < rows->count; i++) {
+            struct dataprep_row out;
+            const double *row = rows->values + i * rows->table->columns;
+            code = sink->row(sink->context, set, &out, info);
+            if (code == ERR_OK && triplets)
+                same = put_triplet(&plan->choice[set], shape, row, &out);
+            else if (code == ERR_OK)
+                put_dense(plan, set, row, &out);
+        }
+        done += rows->count;
+    }
+    if (code == ERR_OK && (!same || done != shape->N))
+        code = err_set(info, ERR_CONFLICT, "the data changed while they were read; try again");
+    return code;
+}
+
+enum err dataprep_fill(const struct dataprep_plan *plan, struct datarows *train,
+                       struct datarows *test, const struct dataprep_sink *sink,
+                       struct err_info *info)
+{
+    enum err code = fill_set(plan, 0, train, sink, info);
+    return code == ERR_OK && test != NULL ? fill_set(plan, 1, test, sink, info) : code;
+}
+
+/* ---- in memory ---- */
+
+struct memory_sink {
+    char *base;
+    const struct dataimage_layout *layout;
+    size_t rows[2];
+};
+
+static enum err memory_row(void *context, int set, struct dataprep_row *out, struct err_info *info)
+{
+    struct memory_sink *m = context;
+    const struct dataimage_array *arrays = m->layout->arrays[set];
+    char *at[DATAIMAGE_ARRAYS];
+    (void)info;
+    for (int k = 0; k < DATAIMAGE_ARRAYS; k++)
+        at[k] = arrays[k].bytes > 0
+                    ? m->base + arrays[k].offset + m->rows[set] * arrays[k].row_bytes
+                    : NULL;
+    m->rows[set]++;
+    *out = (struct dataprep_row){.x = at[DATAIMAGE_X],
+                                 .y = (double *)(void *)at[DATAIMAGE_Y],
+                                 .user = (uint32_t *)(void *)at[DATAIMAGE_USER],
+                                 .item = (uint32_t *)(void *)at[DATAIMAGE_ITEM],
+                                 .offset = (double *)(void *)at[DATAIMAGE_OFFSET]};
+    return ERR_OK;
+}
+
+enum err dataprep_memory(struct data *out, struct dataprep_plan *plan, struct datarows *train,
+                         struct datarows *test, struct err_info *info)
+{
+    struct dataimage_layout layout;
+    *out = plan->shape;
+    out->names = NULL;
+    out->name_count = 0;
+    if (!dataimage_layout(&layout, &plan->shape))
+        return no_memory(info);
+    enum err code = dataimage_allocate(out, &layout, info);
+    if (code == ERR_OK) {
+        struct memory_sink memory = {.base = out->base, .layout = &layout};
+        struct dataprep_sink sink = {.row = memory_row, .context = &memory};
+        code = dataprep_fill(plan, train, test, &sink, info);
+    }
+    if (code != ERR_OK) {
+        dataimage_release(out);
+        return code;
+    }
+    out->names = plan->shape.names;
+    out->name_count = plan->shape.name_count;
+    plan->shape.names = NULL;
+    plan->shape.name_count = 0;
+    return ERR_OK;
+}
+
+enum err dataprep(struct data *out, const struct data_spec *spec, enum data_kind kind,
+                  const struct table *train, const struct table *test, struct mistakes *mistakes,
+                  struct err_info *info)
+{
+    struct datarows rows[2];
+    struct dataprep_plan plan;
+    *out = (struct data){0};
+    datarows_view(&rows[0], train, "/data/path");
+    datarows_view(&rows[1], test, "/data/test");
+    struct datarows *tested = test != NULL ? &rows[1] : NULL;
+    enum err code = dataprep_plan(&plan, spec, kind, &rows[0], tested, mistakes, info);
+    if (code != ERR_OK)
+        return code;
+    code = dataprep_memory(out, &plan, &rows[0], tested, info);
+    dataprep_plan_release(&plan);
+    return code;
+}

@@ -1,0 +1,311 @@
+/* Recognising a file, unpacking it, and what the readers have in common. */
+#include "server/data/table.h"
+
+#include "server/base/quoted.h"
+#include "server/data/table_parts.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+/* malloc against the budget: TOO_LARGE with `what` it was for, NO_MEMORY. */
+static enum err allocate(struct table_input *input, size_t count, size_t item_bytes,
+                         const char *what, void **out, struct err_info *info)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, item_bytes, &bytes) || bytes > input->budget)
+        return err_set(info, ERR_TOO_LARGE,
+                       "%s: its %s (%zu of %zu bytes each) do not fit into the %zu bytes of memory "
+                       "left for it",
+                       input->name, what, count, item_bytes, input->budget);
+    *out = malloc(bytes > 0 ? bytes : 1);
+    if (*out == NULL)
+        return err_set(info, ERR_NO_MEMORY, "%s: no memory for its %s (%zu bytes)", input->name,
+                       what, bytes);
+    input->budget -= bytes;
+    return ERR_OK;
+}
+
+enum err table_allocate_values(struct table *table, struct table_input *input, size_t rows,
+                               struct err_info *info)
+{
+    assert(rows <= TABLE_ROWS_MAX && table->columns <= TABLE_COLUMNS_MAX);
+    return allocate(input, rows * table->columns, sizeof(double), "values", (void **)&table->values,
+                    info);
+}
+
+enum err table_allocate_names(struct table *table, struct table_input *input, size_t text_bytes,
+                              struct err_info *info)
+{
+    size_t columns = table->columns;
+    enum err err = allocate(input, columns, sizeof *table->names, "column names",
+                            (void **)&table->names, info);
+    if (err == ERR_OK)
+        err = allocate(input, columns, sizeof *table->name_order, "column names",
+                       (void **)&table->name_order, info);
+    if (err == ERR_OK)
+        err = allocate(input, text_bytes, 1, "column names", (void **)&table->name_text, info);
+    return err;
+}
+
+enum err table_number_columns(struct table *table, struct table_input *input, struct err_info *info)
+{
+    enum err err = table_allocate_names(table, input, table->columns * sizeof "V100000", info);
+    if (err != ERR_OK)
+        return err;
+    char *text = table->name_text;
+    for (size_t i = 0; i < table->columns; i++) {
+        table->names[i] = text;
+        text += snprintf(text, sizeof "V100000", "V%zu", i + 1) + 1;
+    }
+    return table_sort_names(table, info);
+}
+
+static int compare_names(const void *a, const void *b, void *context)
+{
+    char **names = context;
+    size_t i = *(const size_t *)a, j = *(const size_t *)b;
+    int order = strcmp(names[i], names[j]);
+    return order != 0 ? order : (i > j) - (i < j);
+}
+
+enum err table_sort_names(struct table *table, struct err_info *info)
+{
+    size_t *order = table->name_order;
+    for (size_t i = 0; i < table->columns; i++)
+        order[i] = i;
+    qsort_r(order, table->columns, sizeof *order, compare_names, table->names);
+    for (size_t i = 1; i < table->columns; i++) {
+        const char *name = table->names[order[i]];
+        char buffer[QUOTED_MAX];
+        if (strcmp(table->names[order[i - 1]], name) == 0)
+            return err_set(info, ERR_MALFORMED,
+                           "%s, line 1: columns %zu and %zu are both named \"%s\"; names must "
+                           "differ",
+                           table->file, order[i - 1] + 1, order[i] + 1,
+                           quoted(buffer, name, strlen(name)));
+    }
+    return ERR_OK;
+}
+
+/* The names, as many as fit, for somebody who looked for another one. */
+static void list_names(const struct table *table, char *out, size_t size)
+{
+    size_t length = 0;
+    for (size_t i = 0; i < table->columns; i++) {
+        char buffer[QUOTED_MAX];
+        const char *name = quoted(buffer, table->names[i], strlen(table->names[i]));
+        if (length + strlen(", ") + strlen(name) + sizeof ", ..." > size) {
+            snprintf(out + length, size - length, ", ...");
+            return;
+        }
+        length +=
+            (size_t)snprintf(out + length, size - length, "%s%s", length == 0 ? "" : ", ", name);
+    }
+}
+
+enum err table_find(const struct table *table, const char *name, size_t *column,
+                    struct err_info *info)
+{
+    size_t low = 0, high = table->columns;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(table->names[table->name_order[middle]], name);
+        if (order == 0) {
+            *column = table->name_order[middle];
+            return ERR_OK;
+        }
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    char buffer[QUOTED_MAX], names[160] = "";
+    list_names(table, names, sizeof names);
+    return err_set(info, ERR_NOT_FOUND, "%.120s has no column \"%s\"; it has %zu: %s", table->file,
+                   quoted(buffer, name, strlen(name)), table->columns, names);
+}
+
+void table_release(struct table *table)
+{
+    free(table->file);
+    free(table->names);
+    free(table->name_text);
+    free(table->name_order);
+    free(table->values);
+    *table = (struct table){0};
+}
+
+static bool starts_with(const char *bytes, size_t size, const char *magic, size_t magic_size)
+{
+    return size >= magic_size && memcmp(bytes, magic, magic_size) == 0;
+}
+
+/* Files that people have at hand and that would give puzzling complaints as text. */
+static const char *foreign_format(const char *bytes, size_t size)
+{
+    static const struct {
+        const char *magic;
+        size_t size;
+        const char *name;
+    } formats[] = {
+        {"PK\003\004", 4, "a zip archive (.xlsx, .npz)"},
+        {"\xff\xfe", 2, "UTF-16 text; save it as UTF-8"},
+        {"\xfe\xff", 2, "UTF-16 text; save it as UTF-8"},
+        {"\x89HDF", 4, "HDF5"},
+        {"PAR1", 4, "Parquet"},
+        {"SQLite format 3", 15, "an SQLite database"},
+        {"\320\317\021\340", 4, "an old Office document (.xls)"},
+        {"\xfd"
+         "7zXZ",
+         5, "compressed with xz"},
+        {"(\xb5/\xfd", 4, "compressed with zstd"},
+        {"BZh", 3, "compressed with bzip2"},
+        {"%PDF", 4, "PDF"},
+    };
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (starts_with(bytes, size, formats[i].magic, formats[i].size))
+            return formats[i].name;
+    return NULL;
+}
+
+enum err table_recognise(const struct table_input *input, bool *npy, struct err_info *info)
+{
+    size_t size = (size_t)(input->end - input->bytes);
+    const char *foreign = foreign_format(input->bytes, size);
+    *npy = starts_with(input->bytes, size, "\x93NUMPY", 6);
+    if (foreign == NULL)
+        return ERR_OK;
+    return err_set(info, ERR_UNSUPPORTED,
+                   "%s is %s; CSV, TSV and NPY are read, also compressed with gzip", input->name,
+                   foreign);
+}
+
+static enum err read_plain(struct table *table, struct table_input *input, struct err_info *info)
+{
+    bool npy;
+    enum err err = table_recognise(input, &npy, info);
+    if (err != ERR_OK)
+        return err;
+    return npy ? table_npy(table, input, info) : table_csv(table, input, info);
+}
+
+struct unpacked {
+    char *bytes;
+    size_t size, capacity;
+};
+
+static enum err unpacked_grow(struct unpacked *out, const struct table_input *input,
+                              struct err_info *info)
+{
+    size_t wanted = out->capacity == 0 ? (size_t)256 << 10 : out->capacity * 2;
+    size_t capacity = wanted < input->budget ? wanted : input->budget;
+    if (capacity == out->capacity)
+        return err_set(info, ERR_TOO_LARGE,
+                       "%s unpacks to more than the %zu bytes of memory left for it", input->name,
+                       input->budget);
+    char *bytes = realloc(out->bytes, capacity);
+    if (bytes == NULL)
+        return err_set(info, ERR_NO_MEMORY, "%s: no memory to unpack it (%zu bytes)", input->name,
+                       capacity);
+    out->bytes = bytes;
+    out->capacity = capacity;
+    return ERR_OK;
+}
+
+static uInt clamp_uint(size_t size)
+{
+    return size < UINT_MAX ? (uInt)size : UINT_MAX;
+}
+
+/* One gzip member from `stream->next_in` on, appended to `out`. */
+static enum err inflate_member(z_stream *stream, const struct table_input *input,
+                               struct unpacked *out, struct err_info *info)
+{
+    for (int status = Z_OK; status != Z_STREAM_END;) {
+        if (out->size == out->capacity) {
+            enum err err = unpacked_grow(out, input, info);
+            if (err != ERR_OK)
+                return err;
+        }
+        stream->avail_in = clamp_uint((size_t)(input->end - (const char *)stream->next_in));
+        stream->next_out = (Bytef *)out->bytes + out->size;
+        stream->avail_out = clamp_uint(out->capacity - out->size);
+        status = inflate(stream, Z_NO_FLUSH);
+        out->size = (size_t)((char *)stream->next_out - out->bytes);
+        if (status == Z_MEM_ERROR)
+            return err_set(info, ERR_NO_MEMORY, "%s: no memory to unpack it", input->name);
+        if (status == Z_BUF_ERROR && stream->avail_out > 0)
+            return err_set(info, ERR_MALFORMED, "%s: the gzip data end too early", input->name);
+        if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
+            return err_set(info, ERR_MALFORMED, "%s: the gzip data are damaged near byte %zu (%s)",
+                           input->name, (size_t)((const char *)stream->next_in - input->bytes),
+                           stream->msg != NULL ? stream->msg : "no details");
+    }
+    return ERR_OK;
+}
+
+/* Several members in a row are one file, as gzip itself has it (bgzip and cat make those). */
+static enum err unpack(const struct table_input *input, struct unpacked *out, struct err_info *info)
+{
+    z_stream stream = {.next_in = (Bytef *)(uintptr_t)input->bytes};
+    if (inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK)
+        return err_set(info, ERR_NO_MEMORY, "%s: no memory to unpack it", input->name);
+    enum err err;
+    do {
+        err = inflate_member(&stream, input, out, info);
+        inflateReset(&stream);
+    } while (err == ERR_OK && (const char *)stream.next_in < input->end);
+    inflateEnd(&stream);
+    return err;
+}
+
+static enum err read_packed(struct table *table, struct table_input *input, struct err_info *info)
+{
+    struct unpacked text = {0};
+    enum err err = unpack(input, &text, info);
+    if (err == ERR_OK) {
+        char *fitted = realloc(text.bytes, text.size > 0 ? text.size : 1);
+        text.bytes = fitted != NULL ? fitted : text.bytes;
+        input->bytes = text.bytes;
+        input->end = text.bytes + text.size;
+        input->budget -= text.size;
+        err = read_plain(table, input, info);
+    }
+    free(text.bytes);
+    return err;
+}
+
+enum err table_peek(struct table *out, const struct table_source *source, size_t rows,
+                    struct err_info *info)
+{
+    assert(source->name != NULL && (source->bytes != NULL || source->size == 0));
+    *out = (struct table){.file = strdup(source->name)};
+    if (out->file == NULL)
+        return err_set(info, ERR_NO_MEMORY, "%s: no memory to read it", source->name);
+    if (source->size == 0) {
+        table_release(out);
+        return err_set(info, ERR_MALFORMED, "%s is empty", source->name);
+    }
+    struct table_input input = {
+        .name = out->file,
+        .bytes = source->bytes,
+        .end = source->bytes + source->size,
+        .budget = source->budget_bytes,
+        .rows_wanted = rows,
+    };
+    bool packed = starts_with(source->bytes, source->size, "\x1f\x8b", 2);
+    enum err err = packed ? read_packed(out, &input, info) : read_plain(out, &input, info);
+    if (err != ERR_OK)
+        table_release(out);
+    return err;
+}
+
+enum err table_read(struct table *out, const struct table_source *source, struct err_info *info)
+{
+    return table_peek(out, source, TABLE_ROWS_MAX, info);
+}

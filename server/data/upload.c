@@ -1,0 +1,308 @@
+/* Uploads: a hidden temporary in the user's folder, renamed when it is whole and on disk. */
+#include "server/data/data_root_parts.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum { TEMPORARY_MAX = sizeof DATAFILE_TEMPORARY + 16, TEMPORARY_TRIES = 4 };
+
+struct upload {
+    int folder, fd;
+    char temporary[TEMPORARY_MAX], name[DATAFILE_NAME_MAX + 1];
+    uint64_t size, limit;
+    uint64_t own_bytes, free_bytes; /* upload_bound; UINT64_MAX and 0 without */
+    uint64_t others;                /* bytes of the user's other files when it began */
+    gnutls_hash_hd_t hash;
+    struct err_info failure; /* code ERR_OK until something failed */
+};
+
+static enum err write_error(int number, const char *name, struct err_info *info)
+{
+    switch (number) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+        return err_set(info, ERR_NO_SPACE, "no space left to store \"%s\": %s", name,
+                       strerror(number));
+    case EMFILE:
+    case ENFILE:
+    case EAGAIN:
+        return err_set(info, ERR_UNAVAILABLE, "\"%s\" cannot be stored just now: %s", name,
+                       strerror(number));
+    case ENOMEM:
+        return err_set(info, ERR_NO_MEMORY, "no memory to store \"%s\"", name);
+    default:
+        return err_set(info, ERR_IO, "\"%s\" cannot be stored: %s", name, strerror(number));
+    }
+}
+
+/* Opens the folder `name` in `parent`, making it (durably) if need be. Owner only: other accounts
+ * on the machine have no business in it. */
+static int make_folder(int parent, const char *name)
+{
+    bool made = mkdirat(parent, name, 0700) == 0;
+    if (!made && errno != EEXIST)
+        return -1;
+    if (made && fsync(parent) != 0)
+        return -1;
+    return datafile_open_beneath(parent, name, O_RDONLY | O_DIRECTORY);
+}
+
+static int close_keeping_errno(int fd)
+{
+    int number = errno;
+    close(fd);
+    errno = number;
+    return -1;
+}
+
+static int make_own_folder(const struct datafile_root *root, const char *user)
+{
+    int folder = datafile_open_own(root, user, O_RDONLY);
+    if (folder >= 0 || errno != ENOENT)
+        return folder;
+    int top = datafile_open_beneath(root->fd, ".", O_RDONLY | O_DIRECTORY);
+    int users = top < 0 ? -1 : make_folder(top, ".users");
+    folder = users < 0 ? -1 : make_folder(users, user);
+    if (users >= 0)
+        close_keeping_errno(users);
+    if (top >= 0)
+        close_keeping_errno(top);
+    return folder;
+}
+
+/* Makes the temporary. Its lock says that somebody is writing it: see remove_if_stale, which may
+ * come between making and locking, and then there is nothing left to write to. */
+static int make_temporary(struct upload *upload)
+{
+    for (int tries = 0; tries < TEMPORARY_TRIES; tries++) {
+        uint64_t number;
+        struct stat status;
+        if (getrandom(&number, sizeof number, 0) != sizeof number)
+            return -1;
+        snprintf(upload->temporary, sizeof upload->temporary, DATAFILE_TEMPORARY "%016llx",
+                 (unsigned long long)number);
+        int fd = openat(upload->folder, upload->temporary,
+                        O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd < 0)
+            return -1;
+        flock(fd, LOCK_EX);
+        if (fstat(fd, &status) == 0 && status.st_nlink > 0)
+            return fd;
+        close(fd);
+    }
+    errno = EAGAIN;
+    return -1;
+}
+
+enum err upload_begin(struct upload **out, const struct datafile_root *root, const char *user,
+                      const char *name, uint64_t limit_bytes, struct err_info *info)
+{
+    assert(datafile_user_allowed(user));
+    *out = NULL;
+    if (!datafile_name_allowed(name))
+        return datafile_bad_name(name, info);
+    struct upload *upload = calloc(1, sizeof *upload);
+    if (upload == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory to store \"%s\"", name);
+    memcpy(upload->name, name, strlen(name) + 1);
+    upload->limit = limit_bytes;
+    upload->own_bytes = UINT64_MAX;
+    upload->folder = make_own_folder(root, user);
+    upload->fd = upload->folder < 0 ? -1 : make_temporary(upload);
+    if (upload->fd < 0) {
+        enum err err = write_error(errno, name, info);
+        upload_abort(upload);
+        return err;
+    }
+    if (gnutls_hash_init(&upload->hash, GNUTLS_DIG_SHA256) != 0) {
+        upload->hash = NULL;
+        upload_abort(upload);
+        return err_set(info, ERR_NO_MEMORY, "no memory to store \"%s\"", name);
+    }
+    *out = upload;
+    return ERR_OK;
+}
+
+/* Calls `visit` for the names in the folder, which it closes. */
+static void each_name(int folder, void (*visit)(void *ctx, int folder, const char *name), void *ctx)
+{
+    DIR *stream = folder >= 0 ? fdopendir(folder) : NULL;
+    if (stream == NULL) {
+        if (folder >= 0)
+            close(folder);
+        return;
+    }
+    for (struct dirent *item; (item = readdir(stream)) != NULL;)
+        visit(ctx, folder, item->d_name);
+    closedir(stream);
+}
+
+static void count_other(void *ctx, int folder, const char *name)
+{
+    struct upload *upload = ctx;
+    struct stat status;
+    if (strcmp(name, upload->name) != 0 && strcmp(name, upload->temporary) != 0 &&
+        fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode))
+        upload->others += (uint64_t)status.st_size;
+}
+
+/* Uploads that are under way count with what they have. */
+static void count_others(struct upload *upload)
+{
+    upload->others = 0;
+    each_name(datafile_open_beneath(upload->folder, ".", O_RDONLY | O_DIRECTORY), count_other,
+              upload);
+}
+
+/* Whether `more` bytes are within the bounds that are not the file's own. */
+static enum err has_room(struct upload *upload, uint64_t more)
+{
+    struct statvfs disk;
+    uint64_t own = upload->others + upload->size + more, reserve = upload->free_bytes;
+    if (own > upload->own_bytes)
+        return err_set(
+            &upload->failure, ERR_QUOTA,
+            "\"%s\" does not fit: your other data files have %llu MB, and all of them may "
+            "have %llu MB; delete some",
+            upload->name, (unsigned long long)upload->others >> 20,
+            (unsigned long long)upload->own_bytes >> 20);
+    if (reserve > 0 && fstatvfs(upload->fd, &disk) == 0 &&
+        (uint64_t)disk.f_bavail * disk.f_frsize < reserve + more)
+        return err_set(&upload->failure, ERR_NO_SPACE,
+                       "no space left to store \"%s\": %llu MB of the server's disk are kept free",
+                       upload->name, (unsigned long long)reserve >> 20);
+    return ERR_OK;
+}
+
+static enum err write_all(struct upload *upload, const char *bytes, size_t size)
+{
+    while (size > 0) {
+        ssize_t put = TEMP_FAILURE_RETRY(write(upload->fd, bytes, size));
+        if (put < 0)
+            return write_error(errno, upload->name, &upload->failure);
+        gnutls_hash(upload->hash, bytes, (size_t)put);
+        upload->size += (uint64_t)put;
+        bytes += put;
+        size -= (size_t)put;
+    }
+    return ERR_OK;
+}
+
+/* At once, not when the upload ends: it would count when whoever is told of a failure tries again.
+ */
+static void drop_temporary(struct upload *upload)
+{
+    if (upload->temporary[0] != '\0')
+        unlinkat(upload->folder, upload->temporary, 0);
+    upload->temporary[0] = '\0';
+}
+
+static enum err tell(const struct upload *upload, struct err_info *info)
+{
+    return err_set(info, upload->failure.code, "%s", upload->failure.message);
+}
+
+enum err upload_bound(struct upload *upload, uint64_t own_bytes, uint64_t free_bytes,
+                      struct err_info *info)
+{
+    upload->own_bytes = own_bytes;
+    upload->free_bytes = free_bytes;
+    count_others(upload);
+    return has_room(upload, 0) == ERR_OK ? ERR_OK : tell(upload, info);
+}
+
+enum err upload_write(struct upload *upload, const void *bytes, size_t size, struct err_info *info)
+{
+    if (upload->failure.code == ERR_OK && size > upload->limit - upload->size)
+        err_set(&upload->failure, ERR_TOO_LARGE, "\"%s\" is larger than the %llu bytes allowed",
+                upload->name, (unsigned long long)upload->limit);
+    if (upload->failure.code == ERR_OK && has_room(upload, size) == ERR_OK)
+        write_all(upload, bytes, size);
+    if (upload->failure.code == ERR_OK)
+        return ERR_OK;
+    drop_temporary(upload);
+    return tell(upload, info);
+}
+
+enum err upload_commit(struct upload *upload, struct upload_result *result, struct err_info *info)
+{
+    struct err_info *failure = &upload->failure;
+    if (failure->code == ERR_OK && upload->size == 0)
+        err_set(failure, ERR_INVALID, "\"%s\" is empty", upload->name);
+    if (failure->code == ERR_OK) {
+        count_others(upload); /* some may have come meanwhile */
+        has_room(upload, 0);
+    }
+    if (failure->code == ERR_OK && fdatasync(upload->fd) != 0)
+        write_error(errno, upload->name, failure);
+    if (failure->code == ERR_OK) {
+        if (renameat(upload->folder, upload->temporary, upload->folder, upload->name) != 0)
+            write_error(errno, upload->name, failure);
+        else
+            upload->temporary[0] = '\0';
+    }
+    if (failure->code == ERR_OK && fsync(upload->folder) != 0)
+        write_error(errno, upload->name, failure);
+    enum err err = failure->code == ERR_OK ? ERR_OK : tell(upload, info);
+    if (err == ERR_OK) {
+        result->size = upload->size;
+        datafile_finish_hash(upload->hash, result->sha256);
+        upload->hash = NULL;
+    }
+    upload_abort(upload);
+    return err;
+}
+
+void upload_abort(struct upload *upload)
+{
+    if (upload == NULL)
+        return;
+    if (upload->fd >= 0) {
+        drop_temporary(upload);
+        close(upload->fd);
+    }
+    if (upload->folder >= 0)
+        close(upload->folder);
+    if (upload->hash != NULL)
+        gnutls_hash_deinit(upload->hash, NULL);
+    free(upload);
+}
+
+static void remove_if_stale(int folder, const char *name)
+{
+    int fd = datafile_open_beneath(folder, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        unlinkat(folder, name, 0);
+    close(fd);
+}
+
+static void sweep_temporary(void *ctx, int folder, const char *name)
+{
+    (void)ctx;
+    if (strncmp(name, DATAFILE_TEMPORARY, sizeof DATAFILE_TEMPORARY - 1) == 0)
+        remove_if_stale(folder, name);
+}
+
+static void sweep_user(void *ctx, int users, const char *user)
+{
+    if (datafile_user_allowed(user))
+        each_name(datafile_open_beneath(users, user, O_RDONLY | O_DIRECTORY), sweep_temporary, ctx);
+}
+
+void datafile_sweep(const struct datafile_root *root)
+{
+    each_name(datafile_open_beneath(root->fd, ".users", O_RDONLY | O_DIRECTORY), sweep_user, NULL);
+}

@@ -1,0 +1,54 @@
+/* The checks of a finished run that need the whole data: does the chain sample the right
+ * distribution? R-hat and effective sample sizes cannot tell.
+ *
+ * Full-data gradients and log densities at retained draws give two Stein discrepancies (core/stein)
+ * and the energy: the mean log density against what a normal posterior around the mode would have,
+ * mode - d/2; and, for jobs that walk in whitened coordinates u, the mean of |u|^2/d against that
+ * of the plan's short run at half the step size, which needs no normal posterior. The result is one
+ * document:
+ *
+ *     {"budget": {"draws", "gradients", "densities", "seconds", "limit"},
+ *      "ksd":    {"value", "squared", "error", "p_value", "draws", "reason"?} | null,
+ *      "fssd":   {"value", "error", "locations", "draws"} | null,
+ *      "energy": {"mean_log_density", "mcse", "sd", "draws", "mode_log_density", "mode_reason"?,
+ *                 "expected", "ratio", "ratio_error", "z",
+ *                 "whitened"?: {"mean", "mcse", "pilot", "pilot_mcse", "z"}} | null,
+ *      "reason": "..."}                          why anything is null, where it does not say itself
+ *
+ * "ratio" is 2 (mode - mean) / d, 1 for a normal posterior; "expected" is mode - d/2; "z" is the
+ * distance of the mean from it in Monte-Carlo standard errors. What depends on the clock (how many
+ * draws fit into the budget) differs from run to run; the draws of the job never do. */
+#ifndef BARKER_SERVER_DIAGNOSE_AUDIT_H
+#define BARKER_SERVER_DIAGNOSE_AUDIT_H
+
+#include "server/store/jobfile.h"
+
+#include <jansson.h>
+#include <stdatomic.h>
+
+#define AUDIT_DRAWS     400 /* looked at unless the job says otherwise */
+#define AUDIT_DRAWS_MAX 10000
+
+struct audit_budget {
+    size_t draws;    /* looked at, at most, all chains together; 0: nothing is done */
+    double seconds;  /* of wall clock; at least one gradient is taken */
+    double ess;      /* smallest bulk ESS; gradients are taken at no more draws, so that they
+                      * are nearly independent. NaN: not known */
+    uint64_t seed;   /* of test locations and bootstrap */
+    bool mode_known; /* whoever planned the job has been there */
+    double mode;     /* log density at the mode, then */
+    const struct frame *frame; /* of whitened coordinates, or NULL; borrowed */
+    double pilot, pilot_mcse;  /* |u|^2/d of the plan's short run; NaN: none */
+    const atomic_bool *halt;   /* looked at between two passes over the data; may be NULL */
+};
+
+/* Reads and computes; a pass over the data is never cut, everything else ends when the time is up.
+ * Memory: some 64 MiB beside the model. What cannot be computed is null with a reason and no
+ * failure. ERR_UNAVAILABLE when halted, ERR_NO_MEMORY, or as reading the file fails. */
+enum err audit_run(json_t **out, struct jobfile *file, const struct model *model,
+                   const struct audit_budget *budget, struct err_info *info);
+
+/* The same document when nothing can be computed, for this reason. NULL: out of memory. */
+json_t *audit_nothing(const char *reason);
+
+#endif

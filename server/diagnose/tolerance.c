@@ -1,0 +1,236 @@
+/* Noise tolerance, coordinate by coordinate. */
+#include "server/diagnose/tolerance.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* Drawn without replacement, as many rows as there are is all of them. */
+static bool takes_all_rows(const struct job_spec *spec, size_t N)
+{
+    return spec->batch_size == 0 || (N > 0 && !spec->replacement && (size_t)spec->batch_size >= N);
+}
+
+/* A batch of one row has no spread to see; core/chain/chain.c does not look at it then. */
+static enum tolerance_state state_of(const struct combined *c, const struct job_spec *spec,
+                                     size_t N)
+{
+    bool data = spec->model->data != DATA_NONE;
+    if (spec->sampler->exact)
+        return TOLERANCE_EXACT;
+    if (c->noise_count > 0.0)
+        return c->sigma_count > 0 ? TOLERANCE_KNOWN : TOLERANCE_NOT_YET;
+    if (data && takes_all_rows(spec, N))
+        return TOLERANCE_NO_NOISE;
+    if (data && spec->batch_size == 1)
+        return TOLERANCE_ONE_ROW;
+    return data || c->moments[0].count < 2.0 ? TOLERANCE_NOT_YET : TOLERANCE_NO_NOISE;
+}
+
+/* Zero unless the step leaves the noise as it is and adds randomness of its own. */
+static double batch_noise(const struct noise_setting *s, bool untold)
+{
+    double N = (double)s->N, n = (double)s->n;
+    bool corrects = s->sampler->needs_tau != NULL && s->sampler->needs_tau(s->params);
+    if (s->N == 0 || corrects || untold)
+        return 0.0;
+    return s->replacement ? N / n : (N - n) / n;
+}
+
+void tolerance_init(struct tolerance *out, const struct combined *combined,
+                    const struct job_spec *spec, size_t N)
+{
+    const struct step_size *step = &spec->step;
+    const struct sampler_type *sampler = spec->sampler;
+    *out = (struct tolerance){
+        .state = state_of(combined, spec, N),
+        .setting = {.sampler = sampler,
+                    .params = spec->sampler_params,
+                    .N = N,
+                    .n = spec->batch_size > 0 ? (size_t)spec->batch_size : N,
+                    .replacement = spec->replacement,
+                    .one_in = spec->one_in},
+        .combined = combined,
+        .factor = 1.0,
+    };
+    out->borrows = sampler->variance_ratio != NULL &&
+                   sampler->variance_ratio(spec->sampler_params, 1.0, 0.0) == 0.0;
+    out->whitened = spec->precondition == PRECONDITION_DENSE;
+    bool untold = out->borrows || spec->estimator == ESTIMATOR_CONTROL || spec->one_in > 1;
+    out->batch_noise = batch_noise(&out->setting, untold);
+    if (step->kind == STEP_SCHEDULE)
+        out->factor = pow(1.0 + (double)combined->slowest / step->t0, -step->gamma);
+}
+
+void tolerance_at(const struct tolerance *t, size_t j, struct noise_advice *out)
+{
+    bool known = t->state == TOLERANCE_KNOWN;
+    noise_advise(out, &t->setting, known ? t->factor * t->combined->sigma[j] : NAN,
+                 known ? t->combined->tau[j] : NAN);
+}
+
+const char *tolerance_name(const struct tolerance *t, struct jobfile *file, size_t j, char *out,
+                           size_t size)
+{
+    if (!t->whitened)
+        return jobfile_parameter(file, j, out, size);
+    snprintf(out, size, "whitened[%zu]", j + 1);
+    return out;
+}
+
+double tolerance_variance(const struct tolerance *t, size_t j)
+{
+    return t->whitened ? 1.0 : moments_variance(&t->combined->moments[j]);
+}
+
+/* ---- marginal variance ---- */
+
+/* sigma tau of the coordinate as far as its marginal is concerned, for finding the worst; what
+ * follows from it is core/diagnostics/noise.c's. */
+static double marginal_noise(const struct tolerance *t, size_t j)
+{
+    const struct combined *c = t->combined;
+    double sigma = t->factor * c->sigma[j], alone = sigma * c->tau[j];
+    double variance = tolerance_variance(t, j);
+    bool unstable = !t->setting.sampler->bounded && alone * alone >= 4.0 * t->batch_noise;
+    if (t->batch_noise == 0.0 || !(variance > 0.0) || unstable)
+        return alone;
+    return fmin(alone, sigma * sqrt(t->batch_noise / variance));
+}
+
+/* The marginal variance of a coordinate over the target's (core/diagnostics/noise.h: it is inflated
+ * by less than the coordinate by itself, where coordinates are correlated). Equal to variance_ratio
+ * where it cannot be told: artificial noise, variants that correct or borrow the noise, and
+ * *unstable steps, which the noise is not even needed for to go astray. */
+static double marginal(const struct tolerance *t, size_t j, bool *unstable)
+{
+    struct noise_advice alone;
+    double sigma = t->factor * t->combined->sigma[j];
+    double variance = tolerance_variance(t, j);
+    tolerance_at(t, j, &alone);
+    *unstable = false;
+    if (t->state != TOLERANCE_KNOWN || t->batch_noise == 0.0 || isnan(variance))
+        return alone.variance_ratio;
+    double marginal = noise_marginal_ratio(&t->setting, sigma, t->combined->tau[j], variance);
+    *unstable = isinf(marginal) && isfinite(alone.variance_ratio);
+    return fmin(marginal, alone.variance_ratio);
+}
+
+/* ---- the worst ---- */
+
+/* Every number of the advice follows from sigma tau alone and grows with it (falls, in the case of
+ * none), so the extremes of that product are looked at instead of every coordinate. */
+void tolerance_head(const struct tolerance *t, struct tolerance_head *out)
+{
+    const struct combined *c = t->combined;
+    *out = (struct tolerance_head){.worst = SIZE_MAX, .least = SIZE_MAX, .widest = SIZE_MAX};
+    if (t->state != TOLERANCE_KNOWN)
+        return;
+    double widest = -INFINITY, most = -INFINITY, least = INFINITY,
+           ceiling = t->setting.sampler->ceiling(t->setting.params);
+    for (size_t j = 0; j < c->d; j++) {
+        double s = t->factor * c->sigma[j] * c->tau[j];
+        out->beyond += s > ceiling;
+        out->beyond_share += c->beyond[j] / (double)c->d;
+        double marginal = marginal_noise(t, j);
+        if (marginal > widest) {
+            widest = marginal;
+            out->widest = j;
+        }
+        if (s > most) {
+            most = s;
+            out->worst = j;
+        }
+        if (s < least) {
+            least = s;
+            out->least = j;
+        }
+    }
+    if (out->worst != SIZE_MAX)
+        tolerance_at(t, out->worst, &out->at_worst);
+    if (out->least != SIZE_MAX)
+        tolerance_at(t, out->least, &out->at_least);
+    if (out->widest != SIZE_MAX)
+        out->widest_ratio = marginal(t, out->widest, &out->unstable);
+}
+
+const char *tolerance_reason(enum tolerance_state state)
+{
+    switch (state) {
+    case TOLERANCE_KNOWN:
+        return "";
+    case TOLERANCE_EXACT:
+        return "the sampler uses exact gradients";
+    case TOLERANCE_NO_NOISE:
+        return "the gradient has no noise: the batch is full, or the target has none";
+    case TOLERANCE_ONE_ROW:
+        return "a batch of one row does not show its gradient noise";
+    case TOLERANCE_NOT_YET:
+        return "the gradient noise has not been looked at yet; that begins after warm-up";
+    }
+    return "";
+}
+
+/* Whether the variant has a sibling that undoes the noise as long as it is within tolerance. */
+static bool could_correct(const struct noise_setting *setting)
+{
+    struct param_table table = setting->sampler->params;
+    size_t at = param_find(table, "variant");
+    return at < table.count && setting->params[at] == 0.0 &&
+           param_choice(&table.specs[at], "corrected") != SIZE_MAX;
+}
+
+static void say_within(const struct tolerance *t, const struct tolerance_head *head,
+                       const char *name, struct words *out)
+{
+    double ratio = head->at_worst.variance_ratio;
+    words_add(out,
+              "every step size is within the noise tolerance; the closest, of %s, is %.2g x the "
+              "largest that is",
+              name, head->at_worst.step_ratio);
+    if (ratio > 1.05 && could_correct(&t->setting))
+        words_add(out,
+                  "; the noise still widens it by up to %.2g x, which the variant corrected would "
+                  "undo",
+                  ratio);
+}
+
+static void say_how_many(size_t beyond, size_t d, const char *name, struct words *out)
+{
+    if (d == 1)
+        words_add(out, "the step size is beyond the noise tolerance");
+    else if (beyond == 1)
+        words_add(out, "1 of %zu step sizes is beyond the noise tolerance, that of %s", d, name);
+    else
+        words_add(out, "%zu of %zu step sizes are beyond the noise tolerance, that of %s most",
+                  beyond, d, name);
+}
+
+static void say_beyond(const struct tolerance *t, const struct tolerance_head *head,
+                       const char *name, struct words *out)
+{
+    const struct noise_advice *a = &head->at_worst;
+    double sigma = t->factor * t->combined->sigma[head->worst];
+    say_how_many(head->beyond, t->combined->d, name, out);
+    words_add(out, ": a step size of at most %.3g (now %.3g)", a->step_size, sigma);
+    if (a->batch_size > 0)
+        words_add(out, ", or batches of at least %zu rows (now %zu),", a->batch_size, t->setting.n);
+    words_add(out, " would bring it within");
+}
+
+void tolerance_advise(const struct tolerance *t, const struct tolerance_head *head,
+                      struct jobfile *file, struct words *out)
+{
+    char name[120];
+    if (t->state != TOLERANCE_KNOWN || head->worst == SIZE_MAX) {
+        words_add(out, "%s", tolerance_reason(t->state));
+        return;
+    }
+    tolerance_name(t, file, head->worst, name, sizeof name);
+    if (t->borrows)
+        words_add(out, "this variant has no randomness but the gradient noise: no step size makes "
+                       "its spread that of the target; take another variant");
+    else if (head->beyond == 0)
+        say_within(t, head, name, out);
+    else
+        say_beyond(t, head, name, out);
+}

@@ -1,0 +1,186 @@
+/* The verdict on a job: its parts put into one sentence. */
+#include "server/diagnose/verdict.h"
+#include "server/base/json.h"
+#include "server/diagnose/verdict_parts.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REFERENCE_DRAWS 400000 /* looked at for biases */
+
+static enum err count_draws(struct verdict_look *look, struct err_info *info)
+{
+    uint64_t first = look->about.warmup / look->about.thin;
+    look->draws = UINT64_MAX;
+    for (uint32_t c = 1; c <= look->about.chains; c++) {
+        struct jobfile_chain chain;
+        enum err code = jobfile_chain(look->file, c, &chain, info);
+        if (code != ERR_OK)
+            return code;
+        uint64_t after = chain.draws > first ? chain.draws - first : 0;
+        look->draws = after < look->draws ? after : look->draws;
+    }
+    return ERR_OK;
+}
+
+/* A constant has no variance in any chain and the same mean in all of them. */
+static void count_constants(struct verdict_look *look)
+{
+    const struct combined *c = &look->combined;
+    for (size_t j = 0; j < c->d; j++) {
+        if (c->moments[j].count < 2.0 || c->moments[j].squares != 0.0)
+            continue;
+        if (look->constant++ == 0)
+            look->stuck = j;
+    }
+}
+
+static enum err read_checks(struct verdict_look *look, struct err_info *info)
+{
+    char *text = NULL;
+    enum err code = jobfile_checks(look->file, &text, info);
+    if (code == ERR_OK && text != NULL)
+        look->checks = json_loads(text, 0, NULL);
+    free(text);
+    return code;
+}
+
+static enum err read_plan(struct verdict_look *look, struct err_info *info)
+{
+    char *document = NULL;
+    enum err code = jobfile_plan_document(look->file, &document, info);
+    planning_facts(document, &look->plan);
+    free(document);
+    return code;
+}
+
+/* A reference that is gone, or that nobody can read, leaves its part of the verdict open. */
+static enum err read_reference(struct verdict_look *look, struct err_info *info)
+{
+    const struct verdict_context *c = look->context;
+    struct bias_budget budget = {.draws = REFERENCE_DRAWS};
+    struct reference_row row;
+    if (c->spec->reference == NULL || c->store == NULL)
+        return ERR_OK;
+    enum err code = store_reference_get(c->store, c->owner, c->spec->reference, &row, info);
+    if (code != ERR_OK)
+        return code == ERR_NOT_FOUND ? ERR_OK : code;
+    code = bias_head(&look->bias, look->file, row.document, &budget, info);
+    free(row.document);
+    look->has_reference = code == ERR_OK;
+    return code == ERR_CORRUPT ? ERR_OK : code;
+}
+
+static void look_release(struct verdict_look *look)
+{
+    combined_release(&look->combined);
+    json_decref(look->checks);
+}
+
+static enum err look_init(struct verdict_look *look, struct jobfile *file,
+                          const struct verdict_context *context, struct err_info *info)
+{
+    *look = (struct verdict_look){
+        .file = file, .context = context, .ended = job_state_terminal(context->state)};
+    jobfile_info(file, &look->about);
+    enum err code = count_draws(look, info);
+    if (code == ERR_OK)
+        code = combined_read(&look->combined, file, info);
+    if (code == ERR_OK)
+        code = read_checks(look, info);
+    if (code == ERR_OK)
+        code = read_plan(look, info);
+    if (code == ERR_OK)
+        code = read_reference(look, info);
+    if (code != ERR_OK) {
+        look_release(look);
+        return code;
+    }
+    tolerance_init(&look->tolerance, &look->combined, context->spec, look->about.N);
+    tolerance_head(&look->tolerance, &look->noise);
+    count_constants(look);
+    return ERR_OK;
+}
+
+/* ---- the sentence ---- */
+
+/* The first `count` of what is not known. */
+static void add_unknown(struct words *sentence, const json_t *unknown, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        words_add(sentence, "%s%s", i == 0 ? "; not known: " : ", ",
+                  json_string_value(json_array_get(unknown, i)));
+}
+
+/* A chain that ran into numbers that are none was leaving the posterior before it got there. */
+static void add_divergence(struct words *sentence, const struct combined *c)
+{
+    words_add(sentence,
+              "diverged: chain %" PRIu32 " at iteration %" PRIu64
+              "; its draws are no sample of the posterior; mixing and bias: not judged",
+              c->diverged, c->diverged_at);
+}
+
+static void add_end(struct words *sentence, const struct verdict_look *look)
+{
+    uint64_t total = look->about.warmup + look->context->iterations;
+    if (look->context->state == JOB_cancelled || look->context->state == JOB_failed)
+        words_add(sentence, "; %s after %" PRIu64 " of %" PRIu64 " iterations",
+                  job_state_name(look->context->state), look->combined.slowest, total);
+    else if (look->context->state == JOB_succeeded && look->combined.slowest < total)
+        words_add(sentence,
+                  "; stopped early by stop_when after %" PRIu64 " of %" PRIu64 " iterations%s",
+                  look->combined.slowest, total,
+                  look->context->stopped != NULL ? ", which biases the estimates slightly" : "");
+}
+
+static const char *level_of(const json_t *part)
+{
+    const char *level = json_string_value(json_object_get(part, "level"));
+    return level != NULL ? level : "";
+}
+
+static json_t *document(const struct verdict_look *look)
+{
+    struct words mixing = {0}, bias = {0}, target = {0}, sentence = {0};
+    json_t *doc = json_object(), *unknown = json_array();
+    json_t *mixing_part = verdict_mixing(look, &mixing, &unknown);
+    size_t said = json_array_size(unknown);
+    json_t *bias_part = verdict_bias(look, &bias, &unknown);
+    json_t *target_part = verdict_target(look, &target);
+    /* Whoever has a strong bias to deal with need not hear yet what finer checks would say. */
+    if (strcmp(level_of(bias_part), "strong") != 0)
+        said = json_array_size(unknown);
+    if (look->combined.diverged != 0) {
+        add_divergence(&sentence, &look->combined);
+    } else {
+        words_add(&sentence, "mixing: %s; bias: %s", mixing.text, bias.text);
+        if (target.text[0] != '\0')
+            words_add(&sentence, "; target %s", target.text);
+        add_unknown(&sentence, unknown, said);
+        add_end(&sentence, look);
+    }
+    json_put(&doc, "sentence", json_text(sentence.text));
+    json_put(&doc, "mixing", mixing_part);
+    json_put(&doc, "bias", bias_part);
+    json_put(&doc, "target", target_part);
+    json_put(&doc, "unknown", unknown);
+    return doc;
+}
+
+enum err verdict_make(json_t **out, struct jobfile *file, const struct verdict_context *context,
+                      struct err_info *info)
+{
+    struct verdict_look look;
+    enum err code = look_init(&look, file, context, info);
+    if (code != ERR_OK)
+        return code;
+    json_t *doc = document(&look);
+    look_release(&look);
+    if (doc == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for a verdict");
+    *out = doc;
+    return ERR_OK;
+}

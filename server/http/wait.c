@@ -1,0 +1,364 @@
+/* Requests and streams that wait. */
+#include "server/http/wait.h"
+
+#include "server/http/deadline.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define POLL_EVERY_MS 1000
+
+static void list_init(struct waiter *head)
+{
+    head->prev = head->next = head;
+}
+
+static void list_append(struct waiter *head, struct waiter *one)
+{
+    one->next = head;
+    one->prev = head->prev;
+    one->prev->next = one;
+    head->prev = one;
+}
+
+static void list_remove(struct waiter *one)
+{
+    one->prev->next = one->next;
+    one->next->prev = one->prev;
+}
+
+static size_t bucket_of(uint64_t key)
+{
+    return (key * 0x9e3779b97f4a7c15u) >> 56;
+}
+
+static void push_work(struct wait_room *room, struct waiter *waiter)
+{
+    list_append(&room->queue, waiter);
+    room->queued++;
+    pthread_cond_signal(&room->work);
+}
+
+static void suspend(struct wait_room *room, struct waiter *waiter)
+{
+    room->suspended++;
+    room->config.suspend(waiter);
+}
+
+static void leave(struct wait_room *room, size_t count)
+{
+    room->suspended -= count;
+    if (room->suspended == 0)
+        pthread_cond_broadcast(&room->idle);
+}
+
+static void resume(struct wait_room *room, struct waiter *waiter)
+{
+    room->config.resume(waiter);
+    leave(room, 1);
+}
+
+static void *pool_thread(void *arg)
+{
+    struct wait_room *room = arg;
+    pthread_setname_np(pthread_self(), "http-pool");
+    pthread_mutex_lock(&room->lock);
+    for (;;) {
+        while (room->queued == 0 && !room->closed)
+            pthread_cond_wait(&room->work, &room->lock);
+        if (room->queued == 0)
+            break;
+        struct waiter *waiter = room->queue.next;
+        list_remove(waiter);
+        room->queued--;
+        pthread_mutex_unlock(&room->lock);
+        room->config.run(waiter);
+        pthread_mutex_lock(&room->lock);
+    }
+    pthread_mutex_unlock(&room->lock);
+    return NULL;
+}
+
+static void end_threads(struct wait_room *room)
+{
+    pthread_mutex_lock(&room->lock);
+    room->closed = true;
+    pthread_cond_broadcast(&room->work);
+    pthread_mutex_unlock(&room->lock);
+    for (size_t i = 0; i < room->thread_count; i++)
+        pthread_join(room->threads[i], NULL);
+    room->thread_count = 0;
+}
+
+static void init_members(struct wait_room *room, const struct wait_room_config *config)
+{
+    memset(room, 0, sizeof *room);
+    room->config = *config;
+    pthread_mutex_init(&room->lock, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&room->work, NULL);
+    pthread_cond_init(&room->idle, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    list_init(&room->queue);
+    list_init(&room->streams);
+    for (size_t i = 0; i < WAIT_BUCKETS; i++)
+        list_init(&room->parked[i]);
+}
+
+enum err wait_room_init(struct wait_room *room, const struct wait_room_config *config,
+                        struct err_info *info)
+{
+    init_members(room, config);
+    room->poll = calloc(config->max_waiting, sizeof *room->poll);
+    room->polled = calloc(config->max_waiting, sizeof(struct waiter *));
+    room->threads = calloc(config->pool_threads, sizeof *room->threads);
+    enum err err = ERR_OK;
+    if (!room->poll || !room->polled || !room->threads)
+        err = err_set(info, ERR_NO_MEMORY, "no memory for %u connections", config->max_waiting);
+    while (!err && room->thread_count < config->pool_threads) {
+        int rc = pthread_create(&room->threads[room->thread_count], NULL, pool_thread, room);
+        if (rc)
+            err = err_set(info, ERR_UNAVAILABLE, "thread %zu of the request pool: %s",
+                          room->thread_count + 1, strerror(rc));
+        else
+            room->thread_count++;
+    }
+    if (err) {
+        end_threads(room);
+        wait_room_release(room);
+    }
+    return err;
+}
+
+void wait_room_release(struct wait_room *room)
+{
+    free(room->poll);
+    free(room->polled);
+    free(room->threads);
+    pthread_cond_destroy(&room->work);
+    pthread_cond_destroy(&room->idle);
+    pthread_mutex_destroy(&room->lock);
+}
+
+uint64_t wait_room_seq(struct wait_room *room)
+{
+    return atomic_load(&room->seq);
+}
+
+bool wait_room_enqueue(struct wait_room *room, struct waiter *waiter)
+{
+    pthread_mutex_lock(&room->lock);
+    bool taken = !room->closed && room->queued < room->config.queue_limit;
+    if (taken) {
+        suspend(room, waiter);
+        push_work(room, waiter);
+    }
+    pthread_mutex_unlock(&room->lock);
+    return taken;
+}
+
+void wait_room_finish(struct wait_room *room, struct waiter *waiter)
+{
+    pthread_mutex_lock(&room->lock);
+    resume(room, waiter);
+    pthread_mutex_unlock(&room->lock);
+}
+
+enum wait_outcome wait_room_park(struct wait_room *room, struct waiter *waiter, uint64_t key,
+                                 uint32_t wait_ms, uint64_t seq)
+{
+    enum wait_outcome outcome = WAIT_BEGUN;
+    size_t bucket = bucket_of(key);
+    pthread_mutex_lock(&room->lock);
+    if (room->draining || room->parked_count >= room->config.max_parked) {
+        outcome = WAIT_REFUSED;
+    } else if (room->woken[bucket] > seq) {
+        outcome = WAIT_AGAIN;
+    } else {
+        waiter->key = key;
+        waiter->until_ms = deadline_now_ms() + wait_ms;
+        list_append(&room->parked[bucket], waiter);
+        room->parked_count++;
+        if (!waiter->pooled)
+            suspend(room, waiter);
+    }
+    pthread_mutex_unlock(&room->lock);
+    return outcome;
+}
+
+enum wait_outcome wait_room_stream(struct wait_room *room, struct waiter *waiter, uint64_t seq)
+{
+    enum wait_outcome outcome = WAIT_BEGUN;
+    pthread_mutex_lock(&room->lock);
+    if (room->draining) {
+        outcome = WAIT_REFUSED;
+    } else if (room->streams_woken > seq) {
+        outcome = WAIT_AGAIN;
+    } else {
+        waiter->end = WAIT_WOKEN;
+        waiter->until_ms = deadline_now_ms() + room->config.heartbeat_ms;
+        list_append(&room->streams, waiter);
+        room->streams_waiting++;
+        suspend(room, waiter);
+    }
+    pthread_mutex_unlock(&room->lock);
+    return outcome;
+}
+
+static void unpark(struct wait_room *room, struct waiter *waiter, enum wait_end end)
+{
+    list_remove(waiter);
+    room->parked_count--;
+    waiter->end = end;
+    if (waiter->pooled && end != WAIT_GONE)
+        push_work(room, waiter);
+    else
+        resume(room, waiter);
+}
+
+void wait_room_wake_key(struct wait_room *room, uint64_t key)
+{
+    size_t bucket = bucket_of(key);
+    struct waiter *head = &room->parked[bucket], *next;
+    pthread_mutex_lock(&room->lock);
+    room->woken[bucket] = atomic_fetch_add(&room->seq, 1) + 1;
+    for (struct waiter *one = head->next; one != head; one = next) {
+        next = one->next;
+        if (one->key == key)
+            unpark(room, one, WAIT_WOKEN);
+    }
+    pthread_mutex_unlock(&room->lock);
+}
+
+/* Thousands of streams may wait; they are resumed without the lock, which would keep the others'
+ * readers out for that long. They are nobody else's once taken off the list, and count as
+ * suspended until the last is resumed. */
+static void resume_streams(struct wait_room *room, struct waiter *first, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct waiter *next = first->next;
+        room->config.resume(first);
+        first = next;
+    }
+    pthread_mutex_lock(&room->lock);
+    leave(room, count);
+    pthread_mutex_unlock(&room->lock);
+}
+
+void wait_room_wake_streams(struct wait_room *room)
+{
+    pthread_mutex_lock(&room->lock);
+    room->streams_woken = atomic_fetch_add(&room->seq, 1) + 1;
+    struct waiter *first = room->streams.next;
+    size_t count = room->streams_waiting;
+    list_init(&room->streams);
+    room->streams_waiting = 0;
+    pthread_mutex_unlock(&room->lock);
+    if (count > 0)
+        resume_streams(room, first, count);
+}
+
+static void end_stream_wait(struct wait_room *room, struct waiter *waiter, enum wait_end end)
+{
+    list_remove(waiter);
+    room->streams_waiting--;
+    waiter->end = end;
+    resume(room, waiter);
+}
+
+static void tick_parked(struct wait_room *room, uint64_t now_ms)
+{
+    for (size_t i = 0; i < WAIT_BUCKETS; i++) {
+        struct waiter *head = &room->parked[i], *next;
+        for (struct waiter *one = head->next; one != head; one = next) {
+            next = one->next;
+            if (room->draining || now_ms >= one->until_ms)
+                unpark(room, one, WAIT_TIMED_OUT);
+        }
+    }
+}
+
+/* Streams wait equally long and are appended, so that the first has waited longest. */
+static void tick_streams(struct wait_room *room, uint64_t now_ms)
+{
+    while (room->streams_waiting > 0 && now_ms >= room->streams.next->until_ms)
+        end_stream_wait(room, room->streams.next, WAIT_TIMED_OUT);
+}
+
+static size_t list_for_poll(struct wait_room *room, struct waiter *head, size_t count)
+{
+    for (struct waiter *one = head->next; one != head && count < room->config.max_waiting;
+         one = one->next) {
+        room->poll[count] = (struct pollfd){.fd = one->fd, .events = POLLRDHUP};
+        room->polled[count++] = one;
+    }
+    return count;
+}
+
+static void find_gone(struct wait_room *room)
+{
+    size_t streams = list_for_poll(room, &room->streams, 0), all = streams;
+    for (size_t i = 0; i < WAIT_BUCKETS; i++)
+        all = list_for_poll(room, &room->parked[i], all);
+    if (all == 0 || poll(room->poll, all, 0) <= 0)
+        return;
+    for (size_t i = 0; i < all; i++) {
+        if (room->poll[i].revents == 0)
+            continue;
+        if (i < streams)
+            end_stream_wait(room, room->polled[i], WAIT_GONE);
+        else
+            unpark(room, room->polled[i], WAIT_GONE);
+    }
+}
+
+void wait_room_tick(struct wait_room *room, uint64_t now_ms)
+{
+    pthread_mutex_lock(&room->lock);
+    tick_parked(room, now_ms);
+    tick_streams(room, now_ms);
+    if (now_ms >= room->next_poll_ms) {
+        room->next_poll_ms = now_ms + POLL_EVERY_MS;
+        find_gone(room);
+    }
+    pthread_mutex_unlock(&room->lock);
+}
+
+void wait_room_drain(struct wait_room *room)
+{
+    pthread_mutex_lock(&room->lock);
+    room->draining = true;
+    tick_parked(room, 0);
+    pthread_mutex_unlock(&room->lock);
+    wait_room_wake_streams(room);
+}
+
+bool wait_room_close(struct wait_room *room, uint64_t deadline_ms)
+{
+    struct timespec until = {.tv_sec = (time_t)(deadline_ms / 1000),
+                             .tv_nsec = (long)(deadline_ms % 1000) * 1000000};
+    pthread_mutex_lock(&room->lock);
+    room->draining = true;
+    int rc = 0;
+    while (room->suspended > 0 && rc != ETIMEDOUT)
+        rc = pthread_cond_timedwait(&room->idle, &room->lock, &until);
+    bool idle = room->suspended == 0;
+    room->closed = idle;
+    pthread_mutex_unlock(&room->lock);
+    if (idle)
+        end_threads(room);
+    return idle;
+}
+
+size_t wait_room_parked(struct wait_room *room)
+{
+    pthread_mutex_lock(&room->lock);
+    size_t parked = room->parked_count;
+    pthread_mutex_unlock(&room->lock);
+    return parked;
+}

@@ -1,0 +1,107 @@
+/* Requests that wait while their connection is suspended: for a thread of the request pool, for a
+ * wake-up by key (long polls), or for more bytes of their stream.
+ *
+ * One lock guards all of it and is never held while a request runs. Suspending, and the decision
+ * that there is still something to wait for, happen under that lock; therefore
+ *   - no wake-up is lost: whoever is about to wait shows what it knew (wait_room_seq) when it began
+ *     to look, and is sent to look again if there was a wake-up since;
+ *   - nothing is suspended behind the back of wait_room_close, and libmicrohttpd, which aborts when
+ *     stopped with suspended connections, can then be stopped.
+ * A waiting client that closes its connection is noticed within a second or so by wait_room_tick;
+ * libmicrohttpd itself does not look at suspended connections.
+ *
+ * Lock order: this lock, then the library's own. */
+#ifndef BARKER_SERVER_HTTP_WAIT_H
+#define BARKER_SERVER_HTTP_WAIT_H
+
+#include "core/base/err.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum wait_end { WAIT_WOKEN, WAIT_TIMED_OUT, WAIT_GONE };
+
+/* One per request, in the caller's storage. `fd` and `pooled` are set by the owner before it waits;
+ * `end` says why the last wait was over, and may be read by whoever is called then. */
+struct waiter {
+    struct waiter *prev, *next;
+    uint64_t key, until_ms;
+    int fd;
+    bool pooled; /* a parked request that goes on in the pool and not on its HTTP thread */
+    enum wait_end end;
+};
+
+enum wait_outcome {
+    WAIT_BEGUN,  /* waits: the caller must not touch the request any more */
+    WAIT_AGAIN,  /* something happened meanwhile: look again */
+    WAIT_REFUSED /* no room, or the end is near: answer with what there is */
+};
+
+struct wait_room_config {
+    uint32_t pool_threads, queue_limit, max_parked, max_waiting, heartbeat_ms;
+    /* Called with the lock held. */
+    void (*suspend)(struct waiter *waiter);
+    void (*resume)(struct waiter *waiter);
+    /* Called on a pool thread without the lock; must end with wait_room_finish or WAIT_BEGUN. */
+    void (*run)(struct waiter *waiter);
+};
+
+#define WAIT_BUCKETS 256
+
+struct wait_room {
+    struct wait_room_config config;
+    pthread_mutex_t lock;
+    pthread_cond_t work; /* the queue has something, or the room is closed */
+    pthread_cond_t idle; /* `suspended` became 0 */
+    struct waiter queue, streams, parked[WAIT_BUCKETS];
+    uint64_t woken[WAIT_BUCKETS]; /* the number of the last wake-up of a key in this bucket */
+    _Atomic uint64_t seq;         /* wake-ups so far */
+    uint64_t streams_woken;       /* the number of the last one for streams */
+    size_t queued, parked_count, streams_waiting;
+    size_t suspended; /* every suspended connection: queued, running, parked, streaming */
+    bool draining, closed;
+    uint64_t next_poll_ms;
+    struct pollfd *poll; /* max_waiting of each: who waits, to see who is gone */
+    struct waiter **polled;
+    size_t thread_count;
+    pthread_t *threads;
+};
+
+enum err wait_room_init(struct wait_room *room, const struct wait_room_config *config,
+                        struct err_info *info);
+/* After wait_room_close has returned true. */
+void wait_room_release(struct wait_room *room);
+
+/* To be read before looking whether there is anything to wait for. */
+uint64_t wait_room_seq(struct wait_room *room);
+
+/* Suspends the connection and gives the request to the pool; false when the queue is full. */
+bool wait_room_enqueue(struct wait_room *room, struct waiter *waiter);
+/* The pool is through with it: the connection goes on. */
+void wait_room_finish(struct wait_room *room, struct waiter *waiter);
+
+/* Parks until `key` is woken, or for `wait_ms`. A `pooled` request is suspended already and goes to
+ * the pool again afterwards; any other is suspended here, and its connection goes on. */
+enum wait_outcome wait_room_park(struct wait_room *room, struct waiter *waiter, uint64_t key,
+                                 uint32_t wait_ms, uint64_t seq);
+/* Suspends a stream that has nothing to send until the next wake-up or heartbeat. */
+enum wait_outcome wait_room_stream(struct wait_room *room, struct waiter *waiter, uint64_t seq);
+
+void wait_room_wake_key(struct wait_room *room, uint64_t key);
+void wait_room_wake_streams(struct wait_room *room);
+
+/* Ends waits whose time is over, gives streams their heartbeat, finds clients that are gone. */
+void wait_room_tick(struct wait_room *room, uint64_t now_ms);
+
+/* From now on nobody waits: parked requests time out, streams are refused. The pool goes on. */
+void wait_room_drain(struct wait_room *room);
+/* Waits until nothing is suspended, then refuses everything and ends the threads. Returns false,
+ * with everything as before, when something is still suspended at `deadline_ms`. */
+bool wait_room_close(struct wait_room *room, uint64_t deadline_ms);
+
+size_t wait_room_parked(struct wait_room *room);
+
+#endif

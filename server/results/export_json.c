@@ -1,0 +1,178 @@
+/* Column-oriented JSON:
+ *
+ *     {"job", "parameters": [names], "warmup": bool,
+ *      "chains": [{"chain": 1, "iterations": [...], "values": {"theta[1]": [...], ...}}]}
+ *
+ * What is not finite is null. */
+#include "server/base/decimal.h"
+#include "server/results/export_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEAD, NAMES, CHAIN, ITERATIONS, COLUMN, NUMBERS, OVER };
+
+#define NUMBERS_END (EXPORT_PIECE - DECIMAL_SIZE - 4) /* no number begins beyond */
+
+size_t export_json_scratch(const struct export *e)
+{
+    return 6 * export_longest_name(e) + 16;
+}
+
+static enum err begin(struct export *e, struct err_info *info)
+{
+    e->scratch = malloc(export_json_scratch(e));
+    return e->scratch != NULL ? ERR_OK : err_set(info, ERR_NO_MEMORY, "no memory");
+}
+
+void export_say_string(struct export *e, const char *before, const char *text, const char *after)
+{
+    char *to = export_put_text(e->scratch, before);
+    *to++ = '"';
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < 0x20) {
+            to += snprintf(to, 7, "\\u%04x", (unsigned)(unsigned char)*text);
+            continue;
+        }
+        if (*text == '"' || *text == '\\')
+            *to++ = '\\';
+        *to++ = *text;
+    }
+    *to++ = '"';
+    to = export_put_text(to, after);
+    e->text = e->scratch;
+    e->text_size = (size_t)(to - e->text);
+}
+
+static char *put_head(struct export *e, char *to)
+{
+    to = export_put_text(to, "{\"job\":\"");
+    to = export_put_text(to, e->plan.job);
+    e->at.state = NAMES;
+    return export_put_text(to, "\",\"parameters\":[");
+}
+
+static char *put_names(struct export *e, char *to)
+{
+    struct export_position *at = &e->at;
+    if (at->column < e->plan.width) {
+        export_say_string(e, at->column > 0 ? "," : "", export_name(e, at->column), "");
+        at->column++;
+        return to;
+    }
+    at->column = 0;
+    at->state = CHAIN;
+    to = export_put_text(to, "],\"warmup\":");
+    to = export_put_text(to, e->plan.warmup ? "true" : "false");
+    return export_put_text(to, ",\"chains\":[");
+}
+
+static char *put_chain(struct export *e, char *to)
+{
+    struct export_position *at = &e->at;
+    if (at->chain == e->plan.chain_count) {
+        at->state = OVER;
+        return export_put_text(to, "]}\n");
+    }
+    to = export_put_text(to, at->chain > 0 ? ",{\"chain\":" : "{\"chain\":");
+    to = export_put_count(to, e->plan.chains[at->chain].chain);
+    at->state = ITERATIONS;
+    at->draw = 0;
+    return export_put_text(to, ",\"iterations\":[");
+}
+
+static char *put_iterations(struct export *e, char *to)
+{
+    struct export_position *at = &e->at;
+    const struct export_chain *chain = &e->plan.chains[at->chain];
+    const char *limit = to + NUMBERS_END;
+    for (; at->draw < chain->count && to < limit; at->draw++) {
+        if (at->draw > 0)
+            *to++ = ',';
+        uint64_t stored = chain->first + at->draw * e->plan.step;
+        to = export_put_count(to, (stored + 1) * e->plan.thin);
+    }
+    if (at->draw < chain->count)
+        return to;
+    at->state = COLUMN;
+    at->column = 0;
+    return export_put_text(to, "],\"values\":{");
+}
+
+static char *put_column(struct export *e, char *to)
+{
+    struct export_position *at = &e->at;
+    if (at->column == e->plan.width) {
+        at->chain++;
+        at->state = CHAIN;
+        return export_put_text(to, "}}");
+    }
+    export_say_string(e, at->column > 0 ? "," : "", export_name(e, at->column), ":[");
+    at->state = NUMBERS;
+    at->draw = 0;
+    return to;
+}
+
+static char *put_numbers(struct export *e, char *to)
+{
+    struct export_position *at = &e->at;
+    uint64_t end = e->block.first + e->block.count;
+    const char *limit = to + NUMBERS_END;
+    for (; at->draw < end && to < limit; at->draw++) {
+        double value = export_value(e, at->draw, at->column);
+        if (at->draw > 0)
+            *to++ = ',';
+        if (isfinite(value))
+            to += decimal_write(value, to);
+        else
+            to = export_put_text(to, "null");
+    }
+    return to;
+}
+
+enum export_next export_json_numbers(struct export *e, char **to)
+{
+    enum export_next next = export_load_column(e, e->at.chain, e->at.draw, e->at.column);
+    if (next == EXPORT_MORE)
+        *to = put_numbers(e, *to);
+    return next;
+}
+
+static enum export_next next_numbers(struct export *e, char **to)
+{
+    struct export_position *at = &e->at;
+    if (at->draw < e->plan.chains[at->chain].count)
+        return export_json_numbers(e, to);
+    *(*to)++ = ']';
+    at->column++;
+    at->state = COLUMN;
+    return EXPORT_MORE;
+}
+
+static enum export_next next(struct export *e, char *to, size_t *written)
+{
+    static char *(*const put[])(struct export * e, char *to) = {[HEAD] = put_head,
+                                                                [NAMES] = put_names,
+                                                                [CHAIN] = put_chain,
+                                                                [ITERATIONS] = put_iterations,
+                                                                [COLUMN] = put_column};
+    enum export_next result = EXPORT_MORE;
+    char *end = to;
+    if (e->at.state == OVER)
+        return EXPORT_END;
+    if (e->at.state == NUMBERS)
+        result = next_numbers(e, &end);
+    else
+        end = put[e->at.state](e, to);
+    *written = (size_t)(end - to);
+    return result;
+}
+
+const struct export_format export_json = {
+    .name = "json",
+    .content_type = "application/json",
+    .begin = begin,
+    .next = next,
+};

@@ -1,0 +1,110 @@
+/* Private to export*.c: what a format sees of an export.
+ *
+ * A format is a state machine whose `next` appends one piece of the document at each call, either
+ * by writing up to EXPORT_PIECE bytes to `to`, or by pointing `e->text` at something longer that
+ * stays as it is until it has been sent. Its own state is `e->at`, zero in the beginning. */
+#ifndef BARKER_SERVER_RESULTS_EXPORT_PARTS_H
+#define BARKER_SERVER_RESULTS_EXPORT_PARTS_H
+
+#include "server/results/export.h"
+
+#define EXPORT_PIECE 4096 /* bytes that one call of `next` may write */
+/* Bytes of draws that are read at a time. A reader that stalls keeps them, so they are few: from
+ * two tiles on, more makes nothing faster. */
+#define EXPORT_BLOCK ((size_t)512 << 10)
+#define EXPORT_ROWS  16 /* but at least so many draws: a few of many are slow to pick */
+
+/* Draws in memory: of one chain, `count` exported draws from number `first` on (counted among the
+ * exported ones), columns `column` .. `column + columns - 1` of the plan. */
+struct export_block {
+    size_t chain;
+    uint64_t first, count;
+    size_t column, columns;
+    double *values;   /* column by column, as they are stored */
+    size_t room;      /* numbers that fit */
+    size_t span;      /* stored draws from the first to the last: numbers per column */
+    uint32_t *sorted; /* the columns in increasing order, as they are read */
+    size_t *place;    /* where column k of the block is among them */
+    bool loaded;
+};
+
+/* Where a format is in its document; each uses what it needs. */
+struct export_position {
+    int state;
+    size_t chain, column;
+    uint64_t draw;  /* among the exported ones of the chain */
+    uint64_t total; /* draws of the chains before */
+};
+
+struct export
+{
+    const struct export_format *format;
+    struct export_plan plan; /* its arrays are owned, `job` is the copy below */
+    char job[40];
+    struct export_block block;
+    struct export_position at;
+    void *scratch; /* of the format, one allocation, freed with the export */
+    const char *text;
+    size_t text_size; /* left of `text` to be sent */
+    char spill[EXPORT_PIECE];
+    bool block_read; /* during this call of export_read */
+    bool failed;
+    struct err_info info;
+};
+
+enum export_next {
+    EXPORT_MORE,  /* a piece was appended, or a block is there */
+    EXPORT_LATER, /* nothing was: another block is needed, and one is enough for this call */
+    EXPORT_END,   /* nothing was, and nothing follows */
+    EXPORT_FAILED
+};
+
+struct export_format {
+    const char *name, *content_type;
+    const char *ending; /* of a file's name; NULL: not meant for files */
+    bool one_chain;     /* exactly one */
+    /* May change the plan's chains and the order of its columns; allocates scratch. NULL: nothing
+     * to do. */
+    enum err (*begin)(struct export *e, struct err_info *info);
+    uint64_t (*size)(const struct export *e); /* NULL: not known */
+    enum export_next (*next)(struct export *e, char *to, size_t *written);
+};
+
+const char *export_name(const struct export *e, size_t column);
+size_t export_longest_name(const struct export *e);
+/* For formats whose chains are equally long. */
+void export_cut(struct export *e);
+
+/* Makes the block hold this draw of every column, with as many draws after it as there is room for.
+ */
+enum export_next export_load_rows(struct export *e, size_t chain, uint64_t draw);
+/* Makes the block hold this draw of this column: all draws of it and of columns after it if there
+ * is room for that, else some draws after it. */
+enum export_next export_load_column(struct export *e, size_t chain, uint64_t draw, size_t column);
+
+/* A number of the block. */
+static inline double export_value(const struct export *e, uint64_t draw, size_t column)
+{
+    const struct export_block *b = &e->block;
+    return b->values[b->place[column - b->column] * b->span + (draw - b->first) * e->plan.step];
+}
+
+/* Writes a number of either kind and returns the end. */
+char *export_put_count(char *to, uint64_t value);
+char *export_put_text(char *to, const char *text); /* short */
+
+/* A table with one row per draw: `begin` writes what comes before the first parameter. Appends what
+ * is in the block, up to the draw `end` and as much as fits into a piece. */
+#define EXPORT_ROW_BEGIN 64 /* bytes that `begin` may write */
+char *export_put_rows(struct export *e, char *to, uint64_t end,
+                      char *(*begin)(const struct export *e, char *to));
+
+/* Parts of JSON, for scratch of export_json_scratch bytes. A string with what comes before and
+ * after it, a few bytes each, is put beside the buffer; the numbers of the column e->at.column of
+ * the chain e->at.chain from e->at.draw on are appended to *to, null where they are not finite.
+ * EXPORT_MORE until e->at.draw is the count. */
+size_t export_json_scratch(const struct export *e);
+void export_say_string(struct export *e, const char *before, const char *text, const char *after);
+enum export_next export_json_numbers(struct export *e, char **to);
+
+#endif

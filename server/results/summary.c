@@ -1,0 +1,274 @@
+/* Summaries of draws. */
+#include "server/results/summary.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCK_BYTES ((size_t)64 << 20) /* draws held at a time */
+
+/* Draws after warm-up that every chain has: from the first one, `count` of them, every `step`-th
+ * used. */
+struct window {
+    uint64_t first;
+    size_t count, step, used;
+};
+
+static enum err find_window(struct jobfile *file, const struct jobfile_info *about,
+                            size_t max_draws, struct window *w, struct err_info *info)
+{
+    uint64_t shortest = UINT64_MAX;
+    w->first = about->warmup / about->thin;
+    for (uint32_t c = 1; c <= about->chains; c++) {
+        struct jobfile_chain chain;
+        enum err code = jobfile_chain(file, c, &chain, info);
+        if (code != ERR_OK)
+            return code;
+        uint64_t after = chain.draws > w->first ? chain.draws - w->first : 0;
+        shortest = after < shortest ? after : shortest;
+    }
+    w->count = (size_t)shortest;
+    w->step = max_draws > 0 && w->count > max_draws ? (w->count + max_draws - 1) / max_draws : 1;
+    w->used = w->count / w->step;
+    return ERR_OK;
+}
+
+/* One block of columns: all chains side by side, block[(chain * columns + k) * used + i]. */
+static enum err read_block(struct jobfile *file, uint32_t chains, const struct window *w,
+                           const uint32_t *columns, size_t count, double *raw, double *block,
+                           struct summary_row *rows, struct err_info *info)
+{
+    size_t length = w->used * w->step;
+    for (uint32_t c = 0; c < chains; c++) {
+        double *to = block + (size_t)c * count * w->used;
+        double *from = w->step == 1 ? to : raw;
+        if (w->used == 0)
+            continue;
+        enum err code = jobfile_draws(file, c + 1, w->first, length, columns, count, from, info);
+        if (code != ERR_OK)
+            return code;
+        for (size_t k = 0; k < count; k++)
+            moments_add(&rows[k].all, from + k * length, length);
+        for (size_t i = 0; w->step > 1 && i < count * w->used; i++)
+            to[i] = raw[i * w->step];
+    }
+    return ERR_OK;
+}
+
+struct buffers {
+    double *raw, *block;
+    uint32_t *columns;
+    const double **starts;
+    size_t *lengths;
+    struct mixing_work *work;
+    size_t block_columns;
+};
+
+/* The k-th of the `count` columns in the block. */
+static void measure_column(struct summary_row *row, const struct summary_range *range,
+                           uint32_t chains, size_t count, size_t k, const struct window *w,
+                           struct buffers *b)
+{
+    for (uint32_t c = 0; c < chains; c++) {
+        b->starts[c] = b->block + ((size_t)c * count + k) * w->used;
+        b->lengths[c] = w->used;
+    }
+    struct mixing_draws draws = {.chains = b->starts, .lengths = b->lengths, .chain_count = chains};
+    mixing_measure(&row->mixing, &draws, b->work);
+    if (range->look != NULL)
+        range->look(range->context, row, &draws);
+}
+
+static void buffers_release(struct buffers *b)
+{
+    free(b->raw);
+    free(b->block);
+    free(b->columns);
+    free(b->starts);
+    free(b->lengths);
+    mixing_work_free(b->work);
+}
+
+static enum err buffers_init(struct buffers *b, uint32_t chains, const struct window *w,
+                             size_t columns, struct err_info *info)
+{
+    size_t kept = w->used * chains, most = (kept > w->count ? kept : w->count) + 1;
+    *b = (struct buffers){.block_columns = BLOCK_BYTES / sizeof(double) / most};
+    if (b->block_columns < 1)
+        b->block_columns = 1;
+    if (b->block_columns > columns)
+        b->block_columns = columns > 0 ? columns : 1;
+    b->block = malloc(b->block_columns * (kept + 1) * sizeof(double));
+    b->raw = malloc(b->block_columns * (w->count + 1) * sizeof(double));
+    b->columns = malloc(b->block_columns * sizeof *b->columns);
+    b->starts = malloc(chains * sizeof *b->starts);
+    b->lengths = malloc(chains * sizeof *b->lengths);
+    enum err code = mixing_work_new(&b->work, w->used > 0 ? w->used * chains : 1, info);
+    if (code == ERR_OK && b->block && b->raw && b->columns && b->starts && b->lengths)
+        return ERR_OK;
+    buffers_release(b);
+    return err_set(info, ERR_NO_MEMORY, "no memory for a summary of %zu draws", w->used * chains);
+}
+
+static uint32_t column_at(const struct summary_range *range, size_t k)
+{
+    return range->columns != NULL ? range->columns[k]
+                                  : (uint32_t)(range->first + k * range->stride);
+}
+
+static size_t count_columns(const struct summary_range *range, size_t width)
+{
+    if (range->columns != NULL)
+        return range->count;
+    size_t columns = width > range->first ? width - range->first : 0;
+    columns = (columns + range->stride - 1) / range->stride;
+    return columns < range->count ? columns : range->count;
+}
+
+static enum err measure_all(struct summary *out, struct jobfile *file,
+                            const struct summary_range *range, const struct window *w,
+                            struct buffers *b, struct err_info *info)
+{
+    for (size_t at = 0; at < out->count; at += b->block_columns) {
+        size_t n = out->count - at < b->block_columns ? out->count - at : b->block_columns;
+        for (size_t k = 0; k < n; k++)
+            b->columns[k] = column_at(range, at + k);
+        enum err code =
+            read_block(file, out->chains, w, b->columns, n, b->raw, b->block, out->rows + at, info);
+        if (code != ERR_OK)
+            return code;
+        for (size_t k = 0; k < n; k++) {
+            if (range->halt != NULL && atomic_load(range->halt))
+                return err_set(info, ERR_UNAVAILABLE, "the server is shutting down");
+            out->rows[at + k].column = b->columns[k];
+            measure_column(&out->rows[at + k], range, out->chains, n, k, w, b);
+        }
+    }
+    return ERR_OK;
+}
+
+/* ---- the latest summary is kept with the file ---- */
+
+#define KEPT_ROWS 100
+
+/* Draws are only ever added, so the window says which they were. */
+struct kept {
+    struct window window;
+    size_t first, stride, count;
+    struct summary_row rows[KEPT_ROWS];
+};
+
+static bool may_keep(const struct summary *summary, const struct summary_range *range)
+{
+    return range->columns == NULL && range->look == NULL && summary->count <= KEPT_ROWS;
+}
+
+static bool find_kept(struct summary *out, const struct jobfile *file,
+                      const struct summary_range *range, const struct window *w)
+{
+    const struct kept *k = jobfile_kept(file);
+    if (k == NULL || !may_keep(out, range) || k->first != range->first ||
+        k->stride != range->stride || k->count != out->count || k->window.first != w->first ||
+        k->window.count != w->count || k->window.step != w->step)
+        return false;
+    memcpy(out->rows, k->rows, out->count * sizeof *out->rows);
+    return true;
+}
+
+static void keep(const struct summary *summary, struct jobfile *file,
+                 const struct summary_range *range, const struct window *w)
+{
+    struct kept *k = may_keep(summary, range) ? malloc(sizeof *k) : NULL;
+    if (k == NULL)
+        return;
+    *k = (struct kept){
+        .window = *w, .first = range->first, .stride = range->stride, .count = summary->count};
+    memcpy(k->rows, summary->rows, summary->count * sizeof *k->rows);
+    jobfile_keep(file, k);
+}
+
+static enum err measure_now(struct summary *out, struct jobfile *file,
+                            const struct summary_range *range, const struct window *w,
+                            struct err_info *info)
+{
+    struct buffers b;
+    enum err code = buffers_init(&b, out->chains, w, out->count, info);
+    if (code != ERR_OK)
+        return code;
+    code = measure_all(out, file, range, w, &b, info);
+    buffers_release(&b);
+    if (code == ERR_OK)
+        keep(out, file, range, w);
+    return code;
+}
+
+enum err summary_measure(struct summary *out, struct jobfile *file,
+                         const struct summary_range *range, struct err_info *info)
+{
+    struct jobfile_info about;
+    struct window w;
+    jobfile_info(file, &about);
+    *out = (struct summary){.chains = about.chains};
+    out->count = count_columns(range, about.width);
+    enum err code = find_window(file, &about, range->max_draws, &w, info);
+    if (code != ERR_OK)
+        return code;
+    out->draws = w.used;
+    out->rows = calloc(out->count + 1, sizeof *out->rows);
+    if (out->rows == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for a summary of %zu parameters",
+                       out->count);
+    if (!find_kept(out, file, range, &w))
+        code = measure_now(out, file, range, &w, info);
+    if (code != ERR_OK)
+        summary_release(out);
+    return code;
+}
+
+void summary_release(struct summary *summary)
+{
+    free(summary->rows);
+    *summary = (struct summary){0};
+}
+
+bool summary_pool(struct summary_pool *pool, const struct mixing_draws *draws)
+{
+    pool->count = 0;
+    for (size_t c = 0; c < draws->chain_count; c++)
+        pool->count += draws->lengths[c];
+    if (pool->count > pool->room) {
+        free(pool->sorted);
+        pool->sorted = malloc(pool->count * sizeof *pool->sorted);
+        pool->room = pool->sorted != NULL ? pool->count : 0;
+        if (pool->sorted == NULL)
+            return false;
+    }
+    double *to = pool->sorted;
+    for (size_t c = 0; c < draws->chain_count; to += draws->lengths[c++])
+        if (draws->lengths[c] > 0)
+            memcpy(to, draws->chains[c], draws->lengths[c] * sizeof *to);
+    if (pool->count > 0)
+        moments_sort(pool->sorted, pool->count);
+    return true;
+}
+
+void summary_worst(const struct summary *summary, struct summary_head *head)
+{
+    *head = (struct summary_head){.max_rhat = NAN,
+                                  .min_ess_bulk = NAN,
+                                  .min_ess_tail = NAN,
+                                  .worst = SIZE_MAX,
+                                  .parameters = summary->count,
+                                  .draws = summary->draws};
+    for (size_t k = 0; k < summary->count; k++) {
+        const struct mixing *m = &summary->rows[k].mixing;
+        if (!isnan(m->rhat) && !(m->rhat <= head->max_rhat)) {
+            head->max_rhat = m->rhat;
+            head->worst = summary->rows[k].column;
+        }
+        if (!isnan(m->ess_bulk) && !(m->ess_bulk >= head->min_ess_bulk))
+            head->min_ess_bulk = m->ess_bulk;
+        if (!isnan(m->ess_tail) && !(m->ess_tail >= head->min_ess_tail))
+            head->min_ess_tail = m->ess_tail;
+    }
+}

@@ -1,0 +1,66 @@
+/* Summaries of a job's draws after warm-up: per parameter mean, sd, quantiles, R-hat, effective
+ * sample sizes and Monte-Carlo errors, from core/mixing. */
+#ifndef BARKER_SERVER_RESULTS_SUMMARY_H
+#define BARKER_SERVER_RESULTS_SUMMARY_H
+
+#include "core/diagnostics/mixing.h"
+#include "server/store/jobfile.h"
+#include "server/base/moments.h"
+
+#include <stdatomic.h>
+
+struct summary_row;
+
+/* Draws of one column, all chains together, that anybody looks at: 0.2 s and 0.2 GB. */
+#define SUMMARY_COLUMN_DRAWS 1000000u
+
+/* How much of a job is summarised. */
+struct summary_range {
+    size_t first, count;     /* columns; counted in steps of `stride` */
+    size_t stride;           /* 1: every column */
+    size_t max_draws;        /* per chain: more are thinned evenly; 0: all */
+    const atomic_bool *halt; /* NULL, or: given up with ERR_UNAVAILABLE once it is true */
+    /* NULL, or: `count` increasing columns in place of `first` and `stride`. Borrowed. */
+    const uint32_t *columns;
+    /* NULL, or: called after each row is measured, with its draws as they were used. The draws are
+     * gone when it returns. */
+    void (*look)(void *context, const struct summary_row *row, const struct mixing_draws *draws);
+    void *context;
+};
+
+struct summary_row {
+    size_t column;
+    struct mixing mixing;
+    struct moments all; /* of all draws, also of those that thinning leaves out */
+};
+
+struct summary {
+    size_t count;
+    struct summary_row *rows;
+    size_t draws; /* per chain, as used */
+    uint32_t chains;
+};
+
+/* Reads and measures. Chains are cut to the shortest. A job without draws gives rows with the
+ * reason TOO_FEW. Memory: the draws of one block of columns. */
+enum err summary_measure(struct summary *out, struct jobfile *file,
+                         const struct summary_range *range, struct err_info *info);
+void summary_release(struct summary *summary);
+
+/* All chains of one row together and in ascending order, for a `look`. Zeroed at first; one buffer
+ * serves many rows and is for free(pool->sorted). False: no memory. */
+struct summary_pool {
+    double *sorted;
+    size_t count, room;
+};
+bool summary_pool(struct summary_pool *pool, const struct mixing_draws *draws);
+
+/* The worst of the rows, for the job's own line. */
+struct summary_head {
+    double max_rhat, min_ess_bulk, min_ess_tail; /* NaN: not known */
+    size_t worst;                                /* column with the largest R-hat; SIZE_MAX: none */
+    size_t parameters, draws;                    /* looked at; draws per chain */
+};
+void summary_worst(const struct summary *summary, struct summary_head *head);
+
+#endif

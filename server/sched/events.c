@@ -1,0 +1,276 @@
+/* The ring of events and its streams. */
+#include "server/sched/events.h"
+#include "server/base/clock.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RING         4096
+#define STREAMS_EACH 16 /* per viewer */
+#define STREAMS_ALL  3000
+#define PING_MS      14000
+#define FIRST_WORDS  ":ok\nretry: 3000\n\n"
+
+struct event {
+    uint64_t id;
+    char owner[USER_NAME_SIZE]; /* "": everybody */
+    bool lab;
+    char *text; /* as it goes over the wire */
+    size_t size;
+};
+
+struct stream_reader {
+    struct events *events;
+    char viewer[USER_NAME_SIZE]; /* "": sees all */
+    char user[USER_NAME_SIZE], token_id[9];
+    bool cut;
+    uint64_t next; /* id of the next event to look at */
+    uint64_t sent_ms;
+    char *pending; /* a copy of what is being sent */
+    size_t pending_size, pending_at;
+    struct stream_reader *before, *after;
+};
+
+struct events {
+    pthread_mutex_t lock;
+    struct event ring[RING];
+    uint64_t first, next; /* ids kept: first .. next-1 */
+    bool closed;
+    struct stream_reader *readers;
+    size_t reader_count;
+    void (*published)(void *ctx, uint64_t key);
+    void *ctx;
+};
+
+/* Ids start at the time of the start, so that those of an earlier process are always smaller than
+ * ours and are told to reset. */
+struct events *events_new(void (*published)(void *ctx, uint64_t key), void *ctx)
+{
+    struct events *e = calloc(1, sizeof *e);
+    if (e == NULL)
+        return NULL;
+    pthread_mutex_init(&e->lock, NULL);
+    e->first = e->next = clock_wall_ms() * 1000;
+    e->published = published;
+    e->ctx = ctx;
+    return e;
+}
+
+void events_free(struct events *e)
+{
+    if (e == NULL)
+        return;
+    for (size_t i = 0; i < RING; i++)
+        free(e->ring[i].text);
+    pthread_mutex_destroy(&e->lock);
+    free(e);
+}
+
+uint64_t event_key(const char *job)
+{
+    uint64_t h = 0xcbf29ce484222325ULL;
+    for (; *job != '\0'; job++)
+        h = (h ^ (unsigned char)*job) * 0x100000001b3ULL;
+    return h | 1;
+}
+
+void events_publish(struct events *e, const char *type, const char *job, const char *owner,
+                    bool lab, const char *data)
+{
+    char *text = NULL;
+    pthread_mutex_lock(&e->lock);
+    uint64_t id = e->next;
+    int size = asprintf(&text, "id: %" PRIu64 "\nevent: %s\ndata: %s\n\n", id, type, data);
+    if (size >= 0) {
+        struct event *slot = &e->ring[id % RING];
+        free(slot->text);
+        *slot = (struct event){.id = id, .lab = lab, .text = text, .size = (size_t)size};
+        snprintf(slot->owner, sizeof slot->owner, "%s", owner != NULL ? owner : "");
+        e->next++;
+        if (e->next - e->first > RING)
+            e->first = e->next - RING;
+    }
+    pthread_mutex_unlock(&e->lock);
+    if (e->published != NULL)
+        e->published(e->ctx, job != NULL ? event_key(job) : 0);
+}
+
+static bool visible(const struct event *event, const char *viewer)
+{
+    return viewer[0] == '\0' || event->owner[0] == '\0' || event->lab ||
+           strcmp(event->owner, viewer) == 0;
+}
+
+static void set_pending(struct stream_reader *r, const char *text, size_t size)
+{
+    r->pending = malloc(size);
+    if (r->pending == NULL)
+        return; /* tried again at the next wake-up */
+    memcpy(r->pending, text, size);
+    r->pending_size = size;
+    r->pending_at = 0;
+}
+
+/* Under the lock: the next thing to say, if any. */
+static void find_pending(struct stream_reader *r, uint64_t now)
+{
+    struct events *e = r->events;
+    if (r->next < e->first) {
+        char reset[80];
+        r->next = e->next;
+        int size = snprintf(reset, sizeof reset, "id: %" PRIu64 "\nevent: reset\ndata: {}\n\n",
+                            e->next - 1);
+        set_pending(r, reset, (size_t)size);
+        return;
+    }
+    for (; r->next < e->next; r->next++) {
+        const struct event *event = &e->ring[r->next % RING];
+        if (!visible(event, r->viewer))
+            continue;
+        set_pending(r, event->text, event->size);
+        if (r->pending != NULL)
+            r->next++;
+        return;
+    }
+    if (now - r->sent_ms >= PING_MS)
+        set_pending(r, ": ping\n\n", 8);
+}
+
+static ssize_t stream_read(void *ctx, char *buffer, size_t size)
+{
+    struct stream_reader *r = ctx;
+    size_t used = 0;
+    uint64_t now = clock_mono_ms();
+    while (used < size) {
+        if (r->pending == NULL) {
+            pthread_mutex_lock(&r->events->lock);
+            bool closed = r->events->closed || r->cut;
+            if (!closed)
+                find_pending(r, now);
+            pthread_mutex_unlock(&r->events->lock);
+            if (closed && used == 0)
+                return -1;
+            if (r->pending == NULL)
+                break;
+        }
+        size_t rest = r->pending_size - r->pending_at,
+               part = rest < size - used ? rest : size - used;
+        memcpy(buffer + used, r->pending + r->pending_at, part);
+        used += part;
+        r->pending_at += part;
+        r->sent_ms = now;
+        if (r->pending_at == r->pending_size) {
+            free(r->pending);
+            r->pending = NULL;
+        }
+    }
+    return (ssize_t)used;
+}
+
+static void stream_close(void *ctx)
+{
+    struct stream_reader *r = ctx;
+    struct events *e = r->events;
+    pthread_mutex_lock(&e->lock);
+    if (r->before != NULL)
+        r->before->after = r->after;
+    else
+        e->readers = r->after;
+    if (r->after != NULL)
+        r->after->before = r->before;
+    e->reader_count--;
+    pthread_mutex_unlock(&e->lock);
+    free(r->pending);
+    free(r);
+}
+
+/* A number that we gave out and still have continues behind it; anything else starts with a reset.
+ */
+static uint64_t resume_at(const struct events *e, const char *last_id)
+{
+    if (last_id == NULL)
+        return e->next;
+    char *end;
+    uint64_t id = strtoull(last_id, &end, 10);
+    if (*last_id == '\0' || *end != '\0' || id >= e->next || id + 1 < e->first)
+        return 0;
+    return id + 1;
+}
+
+enum err events_stream(struct events *e, const char *viewer, const char *last_id,
+                       struct reply *reply, struct err_info *info)
+{
+    struct stream_reader *r = calloc(1, sizeof *r);
+    if (r == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for another stream");
+    r->events = e;
+    r->sent_ms = clock_mono_ms();
+    snprintf(r->viewer, sizeof r->viewer, "%s", viewer != NULL ? viewer : "");
+    set_pending(r, FIRST_WORDS, sizeof FIRST_WORDS - 1);
+    pthread_mutex_lock(&e->lock);
+    size_t own = 0;
+    for (const struct stream_reader *other = e->readers; other != NULL; other = other->after)
+        own += strcmp(other->viewer, r->viewer) == 0;
+    bool full = e->reader_count >= STREAMS_ALL || (viewer != NULL && own >= STREAMS_EACH);
+    if (!full) {
+        r->next = resume_at(e, last_id);
+        r->after = e->readers;
+        if (e->readers != NULL)
+            e->readers->before = r;
+        e->readers = r;
+        e->reader_count++;
+    }
+    pthread_mutex_unlock(&e->lock);
+    if (full) {
+        free(r->pending);
+        free(r);
+        return err_set(info, ERR_RATE,
+                       "too many event streams are open; close one (at most %d each)",
+                       STREAMS_EACH);
+    }
+    reply->status = 200;
+    reply->content_type = "text/event-stream";
+    reply->streaming = true;
+    reply->stream =
+        (struct stream){.ctx = r, .read = stream_read, .close = stream_close, .size = UINT64_MAX};
+    reply_header(reply, "X-Accel-Buffering", "no");
+    return ERR_OK;
+}
+
+void events_signed(struct reply *reply, const char *user, const char *token_id)
+{
+    struct stream_reader *r = reply->stream.ctx;
+    pthread_mutex_lock(&r->events->lock);
+    snprintf(r->user, sizeof r->user, "%s", user);
+    snprintf(r->token_id, sizeof r->token_id, "%s", token_id);
+    pthread_mutex_unlock(&r->events->lock);
+}
+
+void events_cut(struct events *e, const char *token_id, const char *user)
+{
+    pthread_mutex_lock(&e->lock);
+    for (struct stream_reader *r = e->readers; r != NULL; r = r->after)
+        r->cut |= (token_id != NULL && strcmp(r->token_id, token_id) == 0) ||
+                  (user != NULL && strcmp(r->user, user) == 0);
+    pthread_mutex_unlock(&e->lock);
+    if (e->published != NULL)
+        e->published(e->ctx, 0);
+}
+
+void events_close(struct events *e)
+{
+    pthread_mutex_lock(&e->lock);
+    e->closed = true;
+    pthread_mutex_unlock(&e->lock);
+}
+
+size_t events_streams(struct events *e)
+{
+    pthread_mutex_lock(&e->lock);
+    size_t count = e->reader_count;
+    pthread_mutex_unlock(&e->lock);
+    return count;
+}

@@ -1,0 +1,89 @@
+/* Private to sched*.c: what the scheduler has in memory, and what its files share.
+ *
+ * Locks, in this order: sched->ended (reviving and deleting jobs that have ended), live->change
+ * (one state change of a job at a time, held while it is being stored), live->telling (events of a
+ * job in their order), sched->lock (everything in memory, held briefly), live->loading (model and
+ * data of a job). Nothing waits for the disk under sched->lock. */
+#ifndef BARKER_SERVER_SCHED_PARTS_H
+#define BARKER_SERVER_SCHED_PARTS_H
+
+#include "server/sched/job_run.h"
+#include "server/sched/sched.h"
+
+/* Recent use of one user. */
+struct use {
+    char user[USER_NAME_SIZE];
+    double seconds; /* at at_ms */
+    uint64_t at_ms;
+    unsigned busy, chains; /* slices under way, and the chains in them */
+    unsigned jobs;
+};
+
+#define SCHED_BUCKETS 1024
+
+struct sched {
+    struct sched_config config;
+    struct store *store;
+    struct datacache *cache;
+    struct events *events;
+    struct live_room room;
+
+    pthread_mutex_t ended; /* one at a time revives or deletes a job that has ended */
+    pthread_mutex_t lock;
+    pthread_cond_t work;                 /* something may have become runnable */
+    struct live *jobs;                   /* in order of submission */
+    struct live **last;                  /* where the next one goes */
+    struct live *buckets[SCHED_BUCKETS]; /* the same by id */
+    struct use *uses;
+    size_t use_count;
+    uint64_t tick;
+    unsigned busy;         /* workers with a slice */
+    atomic_uint newcomers; /* jobs that wait for their first slice */
+    atomic_bool stopping;
+    struct sched_stats stats;
+
+    pthread_t *threads;
+    unsigned thread_count;
+};
+
+/* ---- sched.c; all but the last four under the lock ---- */
+
+struct use *sched_use(struct sched *s, const char *user); /* NULL: none */
+double sched_recent(const struct use *use, uint64_t now);
+void sched_charge(struct use *use, double seconds);
+bool sched_runnable(const struct live *live, uint64_t now);
+/* Whether a goes before b. */
+bool sched_before(struct sched *s, const struct live *a, const struct live *b, uint64_t now);
+bool sched_all_done(const struct live *live);
+/* The iteration of the chain that is furthest. */
+uint64_t sched_furthest(const struct live *live);
+void sched_remove(struct sched *s, struct live *live);
+/* Sets the state and whether slices and what happens at the end may go on. */
+void sched_enter(struct sched *s, struct live *live, enum job_state to);
+/* Under live->change. Stores the new state, then shows it. */
+enum err sched_store_state(struct sched *s, struct live *live, enum job_state to,
+                           const char *reason, struct err_info *info);
+/* The job cannot go on now; it is tried again after a while. */
+void sched_stall(struct sched *s, struct live *live, const char *why);
+void sched_publish(struct sched *s, struct live *live, const char *type);
+
+/* ---- sched_plan.c ---- */
+
+/* Makes the plan of a loaded job that runs and has none, tells the catalogue. ERR_OK also when it
+ * was halted: then it is not planned. */
+enum err sched_plan(struct sched *s, struct live *live, struct err_info *info);
+
+/* ---- sched_end.c ---- */
+
+/* After a slice that did not complete the job: a look at its draws when it is time for one, and
+ * whether stop_when is met. */
+void sched_look(struct sched *s, struct live *live);
+/* Makes the verdict for a job that is entering this state. */
+void sched_judge(struct sched *s, struct live *live, enum job_state state);
+/* Under the lock: what would end the job now, if anything. */
+bool sched_end_due(const struct live *live, enum job_event *event);
+/* Ends what is due to end: called when a slice is over and after every request of the owner, which
+ * leaves the end of complete jobs to the workers: it may take half a minute. */
+void sched_settle(struct sched *s, struct live *live, bool worker);
+
+#endif

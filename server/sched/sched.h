@@ -1,0 +1,112 @@
+/* The scheduler: who gets the next slice, and the threads that run it.
+ *
+ * Slices, not slots: a worker runs one chain, or some that run in lockstep, for about a second and
+ * puts them back. The next slice goes to the user with the least recent use (CPU seconds, halved
+ * every day), then to that user's highest priority, then to the job that waited longest. While
+ * somebody waits for the first slice of a job, slices are shorter. So a short job behind a
+ * week-long one starts within seconds.
+ *
+ * A job that leaves something to the daemon is planned first, by one worker
+ * (server/spec/plan_document.h).
+ *
+ * Jobs that are not finished live here, in memory; what the catalogue knows is always enough to
+ * rebuild it. */
+#ifndef BARKER_SERVER_SCHED_SCHED_H
+#define BARKER_SERVER_SCHED_SCHED_H
+
+#include "server/data/memory_cache.h"
+#include "server/sched/events.h"
+#include "server/store/store.h"
+#include "server/diagnose/verdict.h"
+
+struct sched;
+
+struct sched_config {
+    unsigned workers;
+    uint64_t slice_ms;
+    uint64_t look_ms; /* least time between two looks at the draws of a job; 0: 5 s */
+    unsigned user_running_chains;
+    struct job_limits limits;
+};
+
+/* Takes up every unfinished job of the catalogue and starts the workers. */
+enum err sched_start(struct sched **out, const struct sched_config *config, struct store *store,
+                     struct datacache *cache, struct events *events, struct err_info *info);
+/* Ends all slices, saves, joins the workers; the jobs stay as they are for the next start. Other
+ * calls remain possible until sched_free. */
+void sched_halt(struct sched *sched);
+void sched_free(struct sched *sched);
+
+/* Takes up a job that store_job_create has just written. */
+enum err sched_submit(struct sched *sched, const struct job_row *row, struct err_info *info);
+
+/* What its owner can do to a job: pause, resume, cancel, extend (by `iterations`), retry. Stored
+ * when it returns. */
+enum err sched_control(struct sched *sched, const char *id, enum job_event event,
+                       uint64_t iterations, struct err_info *info);
+/* Deletes a job that has ended: to the trash (row->deleted_ms is the time), or for good.
+ * ERR_CONFLICT while it has not. */
+enum err sched_delete(struct sched *sched, struct job_row *row, bool purge, struct err_info *info);
+/* Name, priority and visibility changed in the catalogue. False: the job is not here. */
+bool sched_renamed(struct sched *sched, const struct job_row *row);
+
+/* What is known about a job while it is not finished. */
+struct sched_chain {
+    uint64_t iteration;
+    bool warmup, busy, done, diverged;
+};
+struct sched_view {
+    enum job_state state;
+    char reason[JOB_REASON_SIZE];
+    uint64_t revision, version;
+    uint64_t started_ms;
+    uint64_t total;           /* iterations of one chain, warm-up included */
+    double cpu_seconds, rate; /* rate: iterations per second, all chains; 0: not known */
+    double max_rhat, min_ess_bulk, min_ess_tail; /* NaN: not known */
+    char worst[120];
+    char verdict[VERDICT_SIZE]; /* one sentence, or "" */
+    uint32_t chains;
+    struct sched_chain *chain; /* free() */
+};
+/* False: the job is not here (finished, or unknown). */
+bool sched_view(struct sched *sched, const char *id, struct sched_view *out);
+/* Only the numbers that decide whether anything changed. */
+bool sched_version(struct sched *sched, const char *id, uint64_t *revision, uint64_t *version);
+
+/* The queue, for GET /v1/queue. */
+struct sched_queue_job {
+    char id[JOB_ID_SIZE], owner[USER_NAME_SIZE], name[220];
+    enum job_state state;
+    bool lab;
+    unsigned busy, chains;
+    bool finishing; /* its chains are through, and what they drew is looked at */
+    int64_t priority;
+    char why[JOB_REASON_SIZE]; /* why it waits, or what it does */
+};
+struct sched_queue_user {
+    char name[USER_NAME_SIZE];
+    double usage_seconds; /* recent use */
+    unsigned running_chains, jobs;
+};
+struct sched_queue {
+    unsigned workers, busy;
+    struct sched_queue_job *jobs; /* in the order in which they would get a slice */
+    size_t job_count;
+    struct sched_queue_user *users;
+    size_t user_count;
+};
+bool sched_queue(struct sched *sched, struct sched_queue *out); /* false: no memory */
+void sched_queue_release(struct sched_queue *queue);
+
+/* What the owner's unfinished jobs have stored since the catalogue was told (store_owner_totals).
+ */
+uint64_t sched_grown_bytes(struct sched *sched, const char *owner);
+
+struct sched_stats {
+    uint64_t slices, iterations;
+    double cpu_seconds;
+    unsigned workers, busy, active_jobs, loaded_jobs;
+};
+void sched_stats(struct sched *sched, struct sched_stats *out);
+
+#endif

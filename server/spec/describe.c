@@ -1,0 +1,120 @@
+/* Parameter tables to JSON. */
+#include "server/spec/describe.h"
+#include "server/base/json.h"
+#include "server/spec/parts.h"
+
+#include <math.h>
+
+static const char *kind_name(enum param_kind kind)
+{
+    switch (kind) {
+    case PARAM_REAL:
+        return "number";
+    case PARAM_INT:
+        return "integer";
+    case PARAM_BOOL:
+        return "boolean";
+    case PARAM_CHOICE:
+        return "choice";
+    case PARAM_STEP:
+        return "step_size";
+    }
+    return NULL;
+}
+
+static const char *data_name(enum data_kind kind)
+{
+    switch (kind) {
+    case DATA_NONE:
+        return "none";
+    case DATA_REGRESSION:
+        return "regression";
+    case DATA_ROWS:
+        return "rows";
+    case DATA_TRIPLETS:
+        return "triplets";
+    }
+    return NULL;
+}
+
+json_t *describe_value(const struct param_spec *spec, double value)
+{
+    switch (spec->kind) {
+    case PARAM_REAL:
+        return json_number(value);
+    case PARAM_INT:
+        return fabs(value) < 0x1p53 ? json_integer((json_int_t)value) : json_number(value);
+    case PARAM_BOOL:
+        return json_boolean(value != 0.0);
+    case PARAM_CHOICE:
+        return json_text(spec->choices[(size_t)value]);
+    case PARAM_STEP:
+        break;
+    }
+    return json_null();
+}
+
+static json_t *words(const char *const *list)
+{
+    json_t *array = json_array();
+    for (; list != NULL && *list != NULL; list++)
+        json_add(&array, json_text(*list));
+    return array;
+}
+
+static void put_bounds(json_t **out, const struct param_spec *spec)
+{
+    if (isfinite(spec->lo))
+        json_put(out, spec->lo_open ? "exclusive_minimum" : "minimum",
+                 describe_value(spec, spec->lo));
+    if (isfinite(spec->hi))
+        json_put(out, "maximum", describe_value(spec, spec->hi));
+}
+
+static json_t *parameter(const struct param_spec *spec)
+{
+    json_t *out = json_object();
+    json_put(&out, "name", json_text(spec->name));
+    json_put(&out, "kind", json_text(kind_name(spec->kind)));
+    json_put(&out, "default",
+             spec->kind == PARAM_STEP ? json_text("auto") : describe_value(spec, spec->fallback));
+    if (spec->kind == PARAM_REAL || spec->kind == PARAM_INT)
+        put_bounds(&out, spec);
+    if (spec->list)
+        json_put(&out, "list", json_true());
+    if (spec->kind == PARAM_CHOICE)
+        json_put(&out, "choices", words(spec->choices));
+    json_put(&out, "help", json_text(spec->help));
+    return out;
+}
+
+static json_t *parameters(struct param_table table)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < table.count; i++)
+        json_add(&array, parameter(&table.specs[i]));
+    return array;
+}
+
+json_t *describe_sampler(const struct sampler_type *sampler)
+{
+    json_t *out = json_object();
+    json_put(&out, "name", json_text(sampler->name));
+    json_put(&out, "help", json_text(sampler->help));
+    json_put(&out, "exact", json_boolean(sampler->exact));
+    json_put(&out, "schedule", json_boolean(sampler->schedule));
+    json_put(&out, "parameters", parameters(sampler->params));
+    return out;
+}
+
+json_t *describe_model(const struct model_type *model)
+{
+    json_t *out = json_object();
+    json_put(&out, "name", json_text(model->name));
+    json_put(&out, "help", json_text(model->help));
+    json_put(&out, "data", json_text(data_name(model->data)));
+    json_put(&out, "metrics", words(model->metrics));
+    json_put(&out, "default_init", json_text(spec_start_kinds[model->start]));
+    json_put(&out, "parameters", parameters(model->params));
+    return out;
+}

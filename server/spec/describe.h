@@ -1,0 +1,27 @@
+/* Samplers and models as JSON, straight from their parameter tables: what GET /v1/samplers and
+ * GET /v1/models answer, and what --help and the web form are made from.
+ *
+ *     {"name", "help", "parameters": [...],
+ *      "exact", "schedule"                                 of a sampler
+ *      "data": "none" | "regression" | "rows" | "triplets", "metrics": [names], "default_init"}
+ *                                                          of a model
+ *
+ * A parameter: {"name", "kind": "number" | "integer" | "boolean" | "choice" | "step_size",
+ * "default", "minimum" or "exclusive_minimum", "maximum", "choices", "help"}; bounds only where
+ * they are finite, choices only of a choice. All functions return NULL when memory is out. */
+#ifndef BARKER_SERVER_SPEC_DESCRIBE_H
+#define BARKER_SERVER_SPEC_DESCRIBE_H
+
+#include "core/model/model.h"
+#include "core/samplers/sampler.h"
+
+#include <jansson.h>
+
+json_t *describe_sampler(const struct sampler_type *sampler);
+json_t *describe_model(const struct model_type *model);
+
+/* A value of the table as a client writes it: the word of a choice, true or false, a number. Null
+ * for a step size, whose value is not in the table. */
+json_t *describe_value(const struct param_spec *spec, double value);
+
+#endif

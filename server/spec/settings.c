@@ -1,0 +1,235 @@
+/* Model and sampler: a name, and settings that are whatever the parameter table says. */
+#include "models/models.h"
+#include "server/spec/parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REGISTRY_MAX 64
+
+const char *const spec_step_kinds[] = {"constant", "schedule", "auto", NULL};
+
+static const struct param_spec sigma_rule = {
+    .name = "value", .kind = PARAM_REAL, .lo_open = 1, .hi = STEP_SIZE_MAX};
+static const struct param_spec t0_rule = {
+    .name = "t0", .kind = PARAM_REAL, .fallback = 1000.0, .lo_open = 1, .hi = INFINITY};
+static const struct param_spec gamma_rule = {
+    .name = "gamma", .kind = PARAM_REAL, .fallback = 0.55, .lo_open = 1, .hi = 1.0};
+static const struct param_spec fraction_rule = {
+    .name = "fraction", .kind = PARAM_REAL, .fallback = STEP_FRACTION, .lo_open = 1, .hi = 2.0};
+
+/* ---- the step size ---- */
+
+/* One sigma for all coordinates, or one each. */
+static void parse_sigma(void *context, const struct place *place, const json_t *json)
+{
+    struct parse *p = context;
+    struct step_size *step = &p->spec->step;
+    if (!json_is_array(json)) {
+        p->step_wrong |= !parse_number(place, json, &sigma_rule, &step->value);
+        return;
+    }
+    if (json_array_size(json) == 0)
+        place_mistake(place, "is empty; give one number or one per parameter");
+    else
+        parse_numbers(p, place, json, &sigma_rule, &p->spec->step_values, &step->count);
+    step->values = p->spec->step_values;
+    p->step_wrong |= step->values == NULL;
+}
+
+static void parse_t0(void *context, const struct place *place, const json_t *json)
+{
+    struct parse *p = context;
+    p->step_wrong |= !parse_number(place, json, &t0_rule, &p->spec->step.t0);
+}
+
+static void parse_gamma(void *context, const struct place *place, const json_t *json)
+{
+    struct parse *p = context;
+    p->step_wrong |= !parse_number(place, json, &gamma_rule, &p->spec->step.gamma);
+}
+
+static void parse_fraction(void *context, const struct place *place, const json_t *json)
+{
+    struct parse *p = context;
+    p->spec->step_own = true;
+    p->step_wrong |= !parse_number(place, json, &fraction_rule, &p->spec->step.fraction);
+}
+
+/* An exact sampler tunes itself to an acceptance rate and knows no fraction. */
+static const struct field constant_fields[] = {{"kind", NULL}, {"value", parse_sigma}, {0}};
+static const struct field schedule_fields[] = {
+    {"kind", NULL}, {"value", parse_sigma}, {"t0", parse_t0}, {"gamma", parse_gamma}, {0}};
+static const struct field auto_fields[] = {{"kind", NULL}, {"fraction", parse_fraction}, {0}};
+static const struct field tuned_fields[] = {{"kind", NULL}, {0}};
+
+static const struct field *step_fields(enum step_kind kind, bool exact)
+{
+    if (kind == STEP_AUTO)
+        return exact ? tuned_fields : auto_fields;
+    return kind == STEP_SCHEDULE ? schedule_fields : constant_fields;
+}
+
+/* An object without a kind is a schedule. */
+static bool step_kind(const struct place *place, const json_t *json, enum step_kind *out)
+{
+    const json_t *word = field_get(json, "kind");
+    struct place at = place_key(place, "kind");
+    size_t kind = STEP_SCHEDULE;
+    if (word != NULL && !field_choice(&at, word, spec_step_kinds, &kind))
+        return false;
+    *out = (enum step_kind)kind;
+    return true;
+}
+
+static void parse_step_object(struct parse *p, const struct place *place, const json_t *json)
+{
+    struct step_size *step = &p->spec->step;
+    if (!step_kind(place, json, &step->kind)) {
+        p->step_wrong = true;
+        return;
+    }
+    if (step->kind == STEP_SCHEDULE) {
+        step->t0 = t0_rule.fallback;
+        step->gamma = gamma_rule.fallback;
+    }
+    field_object(place, json, step_fields(step->kind, p->spec->sampler->exact), p);
+    if (step->kind != STEP_AUTO && field_get(json, "value") == NULL) {
+        p->step_wrong = true;
+        struct place at = place_key(place, "value");
+        place_mistake(&at, "is required: the step size at the start, a number or an array");
+    }
+}
+
+static void parse_step(struct parse *p, const struct place *place, const json_t *json)
+{
+    struct step_size *step = &p->spec->step;
+    char quoted[FIELD_QUOTE_SIZE];
+    if (json_is_object(json)) {
+        parse_step_object(p, place, json);
+    } else if (json_is_number(json) || json_is_array(json)) {
+        step->kind = STEP_CONSTANT;
+        parse_sigma(p, place, json);
+    } else if (!json_is_string(json) || strcmp(json_string_value(json), "auto") != 0) {
+        p->step_wrong = true;
+        place_mistake(place, "must be a number, an array of numbers, an object or \"auto\", not %s",
+                      json_is_string(json) ? field_quote(json_string_value(json), quoted)
+                                           : field_type(json));
+    }
+    if (step->kind == STEP_SCHEDULE && !p->spec->sampler->schedule) {
+        p->step_wrong = true;
+        place_mistake(place, "%s takes no step-size schedule; give a number, an array or \"auto\"",
+                      p->spec->sampler->name);
+    }
+}
+
+/* ---- settings ---- */
+
+struct settings {
+    struct parse *parse;
+    struct param_table table;
+    double *values;
+};
+
+static void parse_list(const struct settings *s, const struct place *place, const json_t *json,
+                       size_t i)
+{
+    struct job_spec *job = s->parse->spec;
+    if (json_array_size(json) == 0) {
+        place_mistake(place, "is empty; give one number or one per coefficient");
+        return;
+    }
+    free(job->model_list);
+    job->model_list = NULL;
+    job->model_list_at = i;
+    parse_numbers(s->parse, place, json, &s->table.specs[i], &job->model_list,
+                  &job->model_list_count);
+}
+
+static void parse_setting(void *context, const struct place *place, const json_t *json)
+{
+    const struct settings *s = context;
+    size_t i = param_find(s->table, place->key), choice;
+    const struct param_spec *spec = &s->table.specs[i];
+    bool flag;
+    switch (spec->kind) {
+    case PARAM_REAL:
+    case PARAM_INT:
+        if (spec->list && json_is_array(json))
+            parse_list(s, place, json, i);
+        else
+            parse_number(place, json, spec, &s->values[i]);
+        break;
+    case PARAM_BOOL:
+        if (field_boolean(place, json, &flag))
+            s->values[i] = flag;
+        break;
+    case PARAM_CHOICE:
+        if (field_choice(place, json, spec->choices, &choice))
+            s->values[i] = (double)choice;
+        break;
+    case PARAM_STEP:
+        parse_step(s->parse, place, json);
+        break;
+    }
+}
+
+static void parse_settings(struct settings *s, const struct place *place, const json_t *json)
+{
+    struct field fields[PARAM_MAX + 2] = {{"name", NULL}};
+    param_defaults(s->table, s->values);
+    for (size_t i = 0; i < s->table.count; i++)
+        fields[i + 1] = (struct field){s->table.specs[i].name, parse_setting};
+    if (json_is_object(json))
+        field_object(place, json, fields, s);
+}
+
+/* The position in `names` of a name that is given as it is or as the member "name" of an object. */
+static bool parse_name(const struct place *place, const json_t *json, const char *const *names,
+                       size_t *out)
+{
+    struct place at = place_key(place, "name");
+    char list[240];
+    if (json_is_string(json))
+        return field_choice(place, json, names, out);
+    if (!json_is_object(json)) {
+        place_mistake(place, "must be a name or an object with a name, not %s", field_type(json));
+        return false;
+    }
+    const json_t *name = field_get(json, "name");
+    if (name != NULL)
+        return field_choice(&at, name, names, out);
+    place_mistake(&at, "is required; allowed are %s", field_list(names, list, sizeof list));
+    return false;
+}
+
+void parse_model(void *context, const struct place *place, const json_t *json)
+{
+    struct parse *p = context;
+    const char *names[REGISTRY_MAX + 1] = {0};
+    size_t which;
+    for (size_t i = 0; i < model_count && i < REGISTRY_MAX; i++)
+        names[i] = models[i]->name;
+    if (!parse_name(place, json, names, &which))
+        return;
+    p->spec->model = models[which];
+    struct settings s = {p, models[which]->params, p->spec->model_params};
+    parse_settings(&s, place, json);
+}
+
+void parse_sampler(void *context, const struct place *place, const json_t *json)
+{
+    struct parse *p = context;
+    const char *names[REGISTRY_MAX + 1] = {0};
+    size_t which;
+    for (size_t i = 0; i < sampler_count && i < REGISTRY_MAX; i++)
+        names[i] = samplers[i]->name;
+    if (!parse_name(place, json, names, &which))
+        return;
+    p->spec->sampler = samplers[which];
+    struct settings s = {p, samplers[which]->params, p->spec->sampler_params};
+    p->variant_given = json_is_object(json) && field_get(json, "variant") != NULL;
+    parse_settings(&s, place, json);
+}

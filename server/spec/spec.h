@@ -1,0 +1,205 @@
+/* The specification of a job: JSON in, a validated struct out, everything about models and samplers
+ * derived from their parameter tables.
+ *
+ * Two stages, because half of what can be wrong depends on the data: spec_parse checks the document
+ * by itself, spec_bind checks it against the model that was made from the data. Both report every
+ * mistake they find, not only the first. Pure but for the default seed, which is random. A field
+ * that is null counts as not given.
+ *
+ * Defaults: step size auto, all parameters saved, check_draws 400, no stop_when, a target of 0.02;
+ * t0 1000 and gamma 0.55 of a schedule. What else is not given depends on the step size.
+ *
+ * Where the daemon chooses it (auto without a fraction, and the sampler is not exact) it chooses
+ * everything: gradient estimator, preconditioner, batch size, iterations, warmup, thin and the
+ * start are "auto", to be settled by a plan (core/plan/plan.h) before the first iteration. chains
+ * is 16 for a model of at most 8 parameters whose chains run in lockstep, else 4; known from
+ * spec_bind on.
+ *
+ * Where it is given, or the chains adapt it by themselves, it belongs to the user's coordinates:
+ * the plain gradient, no preconditioner, iterations 10000, warmup half of that (with an automatic
+ * step size at least 100), thin 1, chains 4, the start value of the model. Default batch size then:
+ * full for an exact sampler and for a model without data, otherwise min(N, max(100, N/100)), known
+ * from spec_bind on.
+ *
+ * Default metric_every: 100, or as many hundreds more as keep held-out metrics below 5 % of the
+ * work by the model's own rough figures (so that it is the same on every machine), but not so many
+ * that fewer than ten metrics are taken after warm-up; known from spec_bind on.
+ *
+ * Any thread; one spec is used by one thread at a time while it is parsed or bound. */
+#ifndef BARKER_SERVER_SPEC_SPEC_H
+#define BARKER_SERVER_SPEC_SPEC_H
+
+#include "core/chain/chain.h"
+#include "core/base/err.h"
+#include "core/plan/plan.h"
+#include "server/base/mistake.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum data_precision { DATA_AUTO, DATA_SINGLE, DATA_DOUBLE };
+
+struct data_spec {
+    char *path;     /* NULL when the model needs no data; not yet looked at */
+    char *test;     /* held-out data, or NULL */
+    char *response; /* a column; NULL unless the model is a regression */
+    char *offset;   /* a column that is added to the linear predictor, or NULL */
+    char **columns; /* NULL: all but response and offset */
+    size_t column_count;
+    bool intercept, standardize;
+    enum data_precision precision;
+};
+
+/* Quotas that need no knowledge of who else runs what; 0: no limit. */
+struct job_limits {
+    uint64_t max_iterations;  /* warmup + iterations, per chain */
+    uint64_t max_chains;      /* per job */
+    uint64_t max_dimension;   /* parameters of the model */
+    uint64_t max_draws_bytes; /* stored draws of all chains */
+    bool stored;              /* what was accepted once is not judged by newer rules */
+};
+
+/* What ends a job before its last iteration: R-hat at most, and bulk and tail ESS at least, both of
+ * every saved parameter; or seconds of wall clock since the job started. 0: not asked for. */
+struct stop_when {
+    double rhat, ess, seconds;
+};
+
+struct job_spec {
+    char *name;   /* never NULL */
+    char *note;   /* never NULL */
+    json_t *tags; /* array of strings, never NULL */
+    int64_t priority;
+    bool lab;        /* visible to the whole lab */
+    char *reference; /* or NULL */
+
+    const struct model_type *model;
+    double model_params[PARAM_MAX];
+    double *model_list; /* a setting that was given as a list; NULL: none was */
+    size_t model_list_at, model_list_count;
+    struct data_spec data;
+
+    const struct sampler_type *sampler;
+    double sampler_params[PARAM_MAX];
+    struct step_size step; /* its values are step_values */
+    double *step_values;   /* NULL: one step size for all */
+    bool variant_open;     /* the sampler's variant was not given: the plan may take another */
+    bool step_own;         /* STEP_AUTO: it was said that every chain is to choose by itself */
+    enum plan_estimator estimator;
+    enum plan_centre centre;
+    uint32_t one_in; /* so many iterations have a minibatch; 0: the plan's */
+    enum plan_precondition precondition;
+    struct plan_target target;
+
+    uint64_t batch_size; /* 0: full; PLAN_AUTO: the plan's, as the next three */
+    bool batch_default;  /* batch_size is not known before spec_bind */
+    bool replacement;
+    uint64_t iterations; /* after warm-up: a chain runs warmup + iterations */
+    uint64_t warmup, thin, seed;
+    uint64_t metric_every; /* 0: never */
+    bool metric_default;   /* metric_every is not known before spec_bind, or before the plan */
+    uint32_t chains;
+    bool chains_auto; /* chains is not known before spec_bind */
+    uint32_t
+        check_draws; /* looked at by the checks at the end (server/diagnose/audit.h); 0: none */
+    struct stop_when stop_when;
+
+    enum start_kind start;
+    bool start_default;   /* it was not given */
+    bool start_auto;      /* it is the plan's, whatever `start` says */
+    double *start_values; /* START_VALUES */
+    size_t start_count;
+    uint32_t map_steps; /* START_MAP */
+
+    char **save_names; /* unless save_all; may be empty: no draws are stored */
+    size_t save_count;
+    bool save_all;
+};
+
+/* ERR_INVALID when there are mistakes, ERR_NO_MEMORY, ERR_IO when the system has no random seed to
+ * give; *out is then empty and needs no release. `limits` may be NULL; `mistakes` must be zeroed by
+ * the caller. */
+enum err spec_parse(struct job_spec *out, const json_t *json, const struct job_limits *limits,
+                    struct mistakes *mistakes);
+/* The request of a job as the catalogue keeps it, whatever the limits are by now. ERR_CORRUPT when
+ * it is none, ERR_NO_MEMORY; *out as above. */
+enum err spec_stored(struct job_spec *out, const char *text, struct err_info *info);
+void spec_release(struct job_spec *spec);
+
+/* The job with every default resolved, in the shape in which jobs are submitted: parsing it gives
+ * the same spec. A default batch_size or metric_every that is not known yet is null. NULL: out of
+ * memory. */
+json_t *spec_resolved(const struct job_spec *spec);
+
+/* Hands the model, just made, the setting that was given as a list. ERR_INVALID when it does not
+ * fit; the pointer to it is spec_list_pointer. */
+enum err spec_list(const struct job_spec *spec, struct model *model, struct err_info *info);
+void spec_list_pointer(const struct job_spec *spec, char *out, size_t size);
+
+struct spec_bound {
+    uint32_t *save; /* coordinates in increasing order; NULL: all */
+    size_t width;   /* numbers per stored draw */
+    size_t d, N;    /* of the model */
+    size_t n;       /* batch size; N when full */
+};
+
+/* The second stage, with the model made from the spec's data: batch size and metric_every (defaults
+ * are set in the spec), lengths of arrays, names of saved parameters, dimension and storage limits.
+ * ERR_INVALID when there are mistakes, ERR_NO_MEMORY; *out is then empty and needs no release. */
+enum err spec_bind(struct job_spec *spec, const struct model *model,
+                   const struct job_limits *limits, struct spec_bound *out,
+                   struct mistakes *mistakes);
+void spec_bound_release(struct spec_bound *bound);
+
+/* ---- the plan of a job ---- */
+
+/* Whether chains need a plan: something is left to be chosen, or a centre or a start to be found.
+ * The same before and after spec_settle unless the start was given. */
+bool spec_needs_plan(const struct job_spec *spec);
+/* Whether something is left to be chosen: false from spec_settle on. */
+bool spec_is_open(const struct job_spec *spec);
+/* What the plan is to be made from, borrowing from all three; `start` is for a start that was
+ * given. The calls back are the caller's to set. */
+void spec_plan_request(const struct job_spec *spec, const struct spec_bound *bound,
+                       const struct model *model, struct chain_start *start,
+                       struct plan_request *out);
+/* Puts what the plan chose into a bound spec, which then has all numbers: a job submitted with them
+ * has the same chains. */
+void spec_settle(struct job_spec *spec, const struct plan *plan, const struct model *model);
+/* Names of the settings that are left to the plan, as they are written in a job: "step_size", ...
+ */
+json_t *spec_open_names(const struct job_spec *spec);
+
+#define SPEC_PLAN_BYTES                                                       \
+    (UINT64_C(64) << 20) /* of draws that a job stores whose length we choose \
+                          */
+
+/* The configuration of one chain (from 1), borrowing from spec, bound and model. A setting that is
+ * still open has a modest value in its place, for estimates. */
+void spec_chain_config(const struct job_spec *spec, const struct spec_bound *bound,
+                       const struct model *model, uint32_t chain, struct chain_config *out);
+
+/* Of a job whose length is still open, seconds and draws are not known. */
+struct estimate {
+    bool open;      /* it is such a job */
+    double seconds; /* until the last chain ends, if nobody else works; open: at most */
+    double seconds_per_iteration; /* of one chain, averaged over warm-up and sampling */
+    uint64_t memory_bytes;        /* of all chains and their view, without the data */
+    uint64_t disk_bytes;          /* draws, metrics and chain states; open: at most */
+    uint64_t draws; /* stored, of all chains, warm-up included; 0 when nothing is saved */
+};
+
+/* What the job will take up: everything but the times, which are 0. Makes one throw-away chain.
+ * ERR_NO_MEMORY. */
+enum err spec_sizes(const struct job_spec *spec, const struct spec_bound *bound,
+                    const struct model *model, struct estimate *out, struct err_info *info);
+
+/* The times as well: runs a few iterations of throw-away chains (about 50 ms in all, but at least
+ * one iteration each, however long it takes) and extrapolates. ERR_NO_MEMORY. */
+enum err spec_estimate(const struct job_spec *spec, const struct spec_bound *bound,
+                       const struct model *model, unsigned workers, struct estimate *out,
+                       struct err_info *info);
+
+#endif

@@ -1,0 +1,109 @@
+/* Values of the larger fields: copies, lists, numbers under a rule of the parameter tables. */
+#include "server/spec/parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void parse_copy(struct parse *parse, char **slot, const char *text)
+{
+    free(*slot);
+    *slot = strdup(text);
+    if (*slot == NULL)
+        parse->failure = ERR_NO_MEMORY;
+}
+
+void parse_text(struct parse *parse, const struct place *place, const json_t *json,
+                struct field_text rule, char **slot)
+{
+    const char *text;
+    if (field_text(place, json, rule, &text))
+        parse_copy(parse, slot, text);
+}
+
+bool parse_number(const struct place *place, const json_t *json, const struct param_spec *rule,
+                  double *out)
+{
+    struct err_info why;
+    double value;
+    if (!field_number(place, json, &value))
+        return false;
+    if (param_check(rule, value, &why) != ERR_OK) {
+        place_mistake(place, "%s", why.message);
+        return false;
+    }
+    *out = value;
+    return true;
+}
+
+void parse_numbers(struct parse *parse, const struct place *place, const json_t *json,
+                   const struct param_spec *rule, double **out, size_t *count)
+{
+    size_t n = json_array_size(json), wrong = 0;
+    if (!json_is_array(json)) {
+        place_mistake(place, "must be an array of numbers, not %s", field_type(json));
+        return;
+    }
+    double *values = calloc(n + 1, sizeof *values);
+    if (values == NULL) {
+        parse->failure = ERR_NO_MEMORY;
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct place at = place_item(place, i);
+        wrong += !parse_number(&at, json_array_get(json, i), rule, &values[i]);
+    }
+    if (wrong > 0) {
+        free(values);
+        return;
+    }
+    *out = values;
+    *count = n;
+}
+
+/* One name of a list, unless it is wrong or there already. */
+static bool take_name(struct parse *parse, const struct place *place, const json_t *json,
+                      size_t max_characters, json_t *seen, char **out)
+{
+    char quoted[FIELD_QUOTE_SIZE];
+    const char *text;
+    if (!field_text(place, json, (struct field_text){.max = max_characters}, &text))
+        return false;
+    if (json_object_get(seen, text) != NULL) {
+        place_mistake(place, "%s is in the list twice", field_quote(text, quoted));
+        return false;
+    }
+    if (json_object_set_new(seen, text, json_true()) != 0)
+        parse->failure = ERR_NO_MEMORY;
+    parse_copy(parse, out, text);
+    return true;
+}
+
+void parse_names(struct parse *parse, const struct place *place, const json_t *json,
+                 struct name_rule rule, char ***out, size_t *count)
+{
+    size_t n = json_array_size(json), wrong = 0;
+    if (!json_is_array(json)) {
+        place_mistake(place, "must be an array of strings, not %s", field_type(json));
+        return;
+    }
+    if (n > rule.max_count) {
+        place_mistake(place, "has %zu entries; at most %zu are allowed", n, rule.max_count);
+        return;
+    }
+    char **names = calloc(n + 1, sizeof *names);
+    json_t *seen = json_object();
+    if (names == NULL || seen == NULL)
+        parse->failure = ERR_NO_MEMORY;
+    for (size_t i = 0; i < n && parse->failure == ERR_OK; i++) {
+        struct place at = place_item(place, i);
+        wrong +=
+            !take_name(parse, &at, json_array_get(json, i), rule.max_characters, seen, &names[i]);
+    }
+    json_decref(seen);
+    if (wrong > 0 || parse->failure != ERR_OK) {
+        spec_names_free(names, n);
+        return;
+    }
+    *out = names;
+    *count = n;
+}

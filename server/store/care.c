@@ -1,0 +1,166 @@
+/* Copies by the writer, and checks. */
+#include "server/base/clock.h"
+#include "server/store/internal.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#define STEP_PAGES 256
+
+/* ---- one copy ---- */
+
+struct copying {
+    struct write write;
+    const char *job, *path;
+    struct store_file *file; /* pinned */
+    struct db_copy *copy;
+};
+
+static enum err start_copy(struct store *store, struct copying *c, struct err_info *info)
+{
+    struct db *from = store->db;
+    if (c->job != NULL) {
+        enum err code = store_file_get(store, c->job, &c->file, info);
+        if (code != ERR_OK)
+            return code;
+        c->file->pins++;
+        from = c->file->db;
+    }
+    return db_copy_start(&c->copy, from, c->path, info);
+}
+
+static void end_copy(struct copying *c)
+{
+    if (c->copy != NULL)
+        db_copy_finish(c->copy);
+    if (c->file != NULL) {
+        c->file->pins--;
+        c->file->used_ms = clock_mono_ms();
+    }
+}
+
+static enum err run_copy(struct store *store, struct db *db, void *ctx, struct err_info *info)
+{
+    struct copying *c = ctx;
+    bool done = false;
+    (void)db;
+    enum err code = store_stopping(store, info);
+    if (code == ERR_OK && c->copy == NULL)
+        code = start_copy(store, c, info);
+    if (code == ERR_OK)
+        code = db_copy_step(c->copy, STEP_PAGES, &done, info);
+    c->write.again = code == ERR_OK && !done;
+    if (!c->write.again)
+        end_copy(c);
+    return code;
+}
+
+enum err store_copy(struct store *store, const char *job, const char *path, struct err_info *info)
+{
+    struct copying c = {.write = {.kind = WRITE_STEPS, .run = run_copy}, .job = job, .path = path};
+    c.write.ctx = &c;
+    enum err code = store_write(store, &c.write, info);
+    if (code != ERR_OK)
+        db_unlink(path, NULL);
+    return code;
+}
+
+/* ---- check ---- */
+
+struct checking {
+    struct store *store;
+    void (*each)(void *ctx, const char *problem);
+    void *ctx;
+    const char *job;
+    struct err_info *info;
+    enum err code;
+};
+
+static void report(void *ctx, const char *problem)
+{
+    struct checking *c = ctx;
+    char text[400];
+    snprintf(text, sizeof text, "%s%s: %s", c->job != NULL ? "job file " : "the catalogue",
+             c->job != NULL ? c->job : "", problem);
+    c->each(c->ctx, text);
+}
+
+/* What SQLite cannot know about the rows of jobs: texts that are read again are JSON, a job that
+ * has come some way has a file. */
+static enum err check_rows(struct checking *c, struct db *db, struct err_info *info)
+{
+    struct query q;
+    char text[200], path[STORE_PATH_SIZE];
+    query_open(&q, db,
+               "SELECT id, owner, json_valid(request) AND json_valid(coalesce(plan, '{}')), "
+               "iif(json_valid(progress), json_extract(progress, '$.iteration') > 0, 0) FROM job");
+    while (query_next(&q)) {
+        const char *id = query_get_text(&q, 0), *owner = query_get_text(&q, 1);
+        if (!user_name_valid(owner) || query_get_int(&q, 2) == 0) {
+            snprintf(text, sizeof text, "the row of job %.16s is damaged: its %s", id,
+                     user_name_valid(owner) ? "request or plan is no JSON" : "owner is no user");
+            report(c, text);
+        }
+        if (query_get_int(&q, 3) == 1 && store_job_path(c->store, id, path, NULL) == ERR_OK &&
+            access(path, F_OK) != 0) {
+            snprintf(text, sizeof text, "job %.16s has draws, but its file is missing", id);
+            report(c, text);
+        }
+    }
+    return query_close(&q, info);
+}
+
+static bool has_row(struct checking *c, const char *job)
+{
+    struct db *db;
+    if (store_reader_take(c->store, &db, NULL) != ERR_OK)
+        return true;
+    bool found = store_in_catalogue(db, job);
+    store_reader_give(c->store, db);
+    return found;
+}
+
+static bool check_job(void *ctx, const char *job)
+{
+    struct checking *c = ctx;
+    struct err_info info = {0};
+    c->job = job;
+    if (!has_row(c, job))
+        report(c, "it belongs to no job of the catalogue");
+    enum err code = jobfile_check(c->store, job, report, c, &info);
+    if (code == ERR_CORRUPT)
+        report(c, info.message);
+    else if (code != ERR_OK && code != ERR_NOT_FOUND) {
+        c->code = code;
+        if (c->info != NULL)
+            *c->info = info;
+    }
+    return c->code == ERR_OK;
+}
+
+static enum err check_catalogue(struct checking *c, struct err_info *info)
+{
+    struct db *db;
+    enum err code = store_reader_take(c->store, &db, info);
+    if (code != ERR_OK)
+        return code;
+    code = db_check(db, true, report, c, info);
+    if (code == ERR_OK)
+        code = check_rows(c, db, info);
+    store_reader_give(c->store, db);
+    if (code == ERR_CORRUPT) {
+        report(c, info != NULL ? info->message : "damaged");
+        code = ERR_OK;
+    }
+    return code;
+}
+
+enum err store_check(struct store *store, void (*each)(void *ctx, const char *problem), void *ctx,
+                     struct err_info *info)
+{
+    struct checking c = {.store = store, .each = each, .ctx = ctx, .info = info};
+    enum err code = check_catalogue(&c, info);
+    if (code == ERR_OK)
+        code = store_each_jobfile(store->draws_fd, check_job, &c, info);
+    return code != ERR_OK ? code : c.code;
+}

@@ -1,0 +1,41 @@
+/* Private to db*.c and query.c: what a connection is made of. */
+#ifndef BARKER_SERVER_STORE_DB_PARTS_H
+#define BARKER_SERVER_STORE_DB_PARTS_H
+
+#include "server/store/db.h"
+
+#include <sqlite3.h>
+
+#define DB_STATEMENTS 64 /* different statements on one connection */
+
+struct db {
+    sqlite3 *handle;
+    enum db_role role;
+    enum db_health health;
+    char label[48];
+    size_t page_size;
+    size_t wal_pages;     /* in the WAL as of the last commit */
+    size_t checkpoint_at; /* the WAL size, in pages, that calls for the next checkpoint */
+    size_t statement_count;
+    struct db_statement {
+        const char *sql;
+        sqlite3_stmt *stmt;
+        bool busy;
+    } statements[DB_STATEMENTS];
+};
+
+/* In the WAL, before it is worth a checkpoint; as many bytes as a cache may keep until then. */
+static inline size_t db_checkpoint_pages(const struct db *db)
+{
+    size_t most = ((size_t)16 << 20) / (db->page_size > 0 ? db->page_size : 4096);
+    return most < 1000 ? most : 1000;
+}
+
+/* The one place where SQLite's codes become ours; also notes what makes the file unfit. */
+enum err db_fail(struct db *db, int rc, struct err_info *info);
+
+/* The same for a failure to prepare one of our statements: the file then lacks the tables that its
+ * version says it has, which only damage explains. */
+enum err db_fail_schema(struct db *db, int rc, struct err_info *info);
+
+#endif

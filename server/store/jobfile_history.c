@@ -1,0 +1,251 @@
+/* The history of a job's summaries, and the checks made at its end. */
+#include "server/store/jobfile_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- writing the history ---- */
+
+/* Every how many positions a point is kept once there are `latest` + 1 of them: with the latest,
+ * which is always kept, no more than JOBFILE_HISTORY. A function of the number alone, so there is
+ * nothing to remember and nothing to lose. */
+static uint64_t spacing(uint64_t latest)
+{
+    uint64_t every = 1;
+    while (latest / every >= JOBFILE_HISTORY - 1)
+        every *= 2;
+    return every;
+}
+
+/* Where the next point goes: behind the latest, or in its place when the chains have not moved. */
+static enum err next_position(struct db *db, uint64_t iteration, uint64_t *out,
+                              struct err_info *info)
+{
+    struct query q;
+    *out = 0;
+    query_open(&q, db, "SELECT position, iteration FROM history ORDER BY position DESC LIMIT 1");
+    if (query_next(&q))
+        *out = query_get_count(&q, 0) + (query_get_count(&q, 1) != iteration);
+    return query_close(&q, info);
+}
+
+static enum err drop_points(struct db *db, uint64_t position, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db, "DELETE FROM history WHERE position % ? <> 0 OR position >= ?");
+    query_count(&q, spacing(position));
+    query_count(&q, position);
+    return query_run(&q, info);
+}
+
+static enum err insert_point(struct db *db, uint64_t position,
+                             const struct jobfile_history_point *p, struct err_info *info)
+{
+    static const double none = 0.0; /* an empty blob is not NULL */
+    struct query q;
+    query_open(&q, db,
+               "INSERT INTO history (position, draws, iteration, seconds, max_rhat, min_ess_bulk, "
+               "min_ess_tail, worst, stride, rhat, ess_bulk) "
+               "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    query_count(&q, position);
+    query_count(&q, p->draws);
+    query_count(&q, p->iteration);
+    query_real(&q, isfinite(p->seconds) ? p->seconds : 0.0);
+    query_real(&q, p->max_rhat);
+    query_real(&q, p->min_ess_bulk);
+    query_real(&q, p->min_ess_tail);
+    query_text(&q, p->worst != NULL ? p->worst : "");
+    query_count(&q, p->stride);
+    query_blob(&q, p->watched > 0 ? p->rhat : &none, p->watched * sizeof *p->rhat);
+    query_blob(&q, p->watched > 0 ? p->ess_bulk : &none, p->watched * sizeof *p->ess_bulk);
+    return query_run(&q, info);
+}
+
+static enum err run_add(struct store *store, struct db *db, void *ctx, struct err_info *info)
+{
+    const struct jobfile_history_point *point = ctx;
+    uint64_t position;
+    (void)store;
+    enum err code = next_position(db, point->iteration, &position, info);
+    if (code == ERR_OK)
+        code = drop_points(db, position, info);
+    return code == ERR_OK ? insert_point(db, position, point, info) : code;
+}
+
+enum err jobfile_history_add(struct store *store, const char *job,
+                             const struct jobfile_history_point *point, struct err_info *info)
+{
+    struct jobfile_history_point copy = *point;
+    struct write write = {.kind = WRITE_FILE, .job = job, .run = run_add, .ctx = &copy};
+    if (point->watched > JOBFILE_WATCHED)
+        return err_set(info, ERR_INVALID, "%zu watched columns; at most %d are kept",
+                       point->watched, JOBFILE_WATCHED);
+    return store_write(store, &write, info);
+}
+
+/* ---- writing the checks ---- */
+
+static enum err run_put(struct store *store, struct db *db, void *ctx, struct err_info *info)
+{
+    struct query q;
+    (void)store;
+    query_open(&q, db,
+               "INSERT INTO checks (id, iteration, document) "
+               "VALUES (1, (SELECT coalesce(sum(iteration), 0) FROM chain), ?) "
+               "ON CONFLICT (id) DO UPDATE SET iteration = excluded.iteration, "
+               "document = excluded.document");
+    query_text(&q, ctx);
+    return query_run(&q, info);
+}
+
+enum err jobfile_checks_put(struct store *store, const char *job, const char *document,
+                            struct err_info *info)
+{
+    struct write write = {
+        .kind = WRITE_FILE, .job = job, .run = run_put, .ctx = (void *)(uintptr_t)document};
+    return store_write(store, &write, info);
+}
+
+/* ---- reading ---- */
+
+/* The version may have grown since the file was opened. */
+static enum err has_history(struct jobfile *file, bool *out, struct err_info *info)
+{
+    uint64_t version = 0;
+    enum err code = db_version(file->db, &version, info);
+    *out = version >= JOBFILE_WITH_HISTORY;
+    return code;
+}
+
+static enum err allocate(struct jobfile_history *h, size_t count, struct err_info *info)
+{
+    h->points = calloc(count + 1, sizeof *h->points);
+    h->worst = calloc(count + 1, sizeof *h->worst);
+    h->values = calloc(2 * count * h->watched + 1, sizeof *h->values);
+    if (h->points != NULL && h->worst != NULL && h->values != NULL)
+        return ERR_OK;
+    return err_set(info, ERR_NO_MEMORY, "no memory for the history of a job");
+}
+
+static enum err read_shape(struct jobfile *file, struct jobfile_history *h, size_t *count,
+                           struct err_info *info)
+{
+    struct query q;
+    *count = 0;
+    query_open(&q, file->db,
+               "SELECT length(rhat), stride, (SELECT count(*) FROM history) FROM history "
+               "ORDER BY position DESC LIMIT 1");
+    if (query_next(&q)) {
+        h->watched = (size_t)(query_get_count(&q, 0) / sizeof(double));
+        h->stride = (size_t)query_get_count(&q, 1);
+        *count = (size_t)query_get_count(&q, 2);
+    }
+    enum err code = query_close(&q, info);
+    if (code == ERR_OK && (h->watched > JOBFILE_WATCHED || *count > JOBFILE_HISTORY))
+        code = err_set(info, ERR_CORRUPT, "job file %s: the history is too large", file->job);
+    return code;
+}
+
+/* A blob of the watched columns into place, or NULL when it is of another shape. */
+static const double *take_values(struct query *q, int column, const struct jobfile_history *h,
+                                 double *to)
+{
+    size_t size;
+    const void *data = query_get_blob(q, column, &size);
+    if (size == 0 || size != h->watched * sizeof *to)
+        return NULL;
+    memcpy(to, data, size);
+    return to;
+}
+
+static void take_point(struct query *q, struct jobfile_history *h)
+{
+    struct jobfile_history_point *p = &h->points[h->count];
+    double *values = h->values + 2 * h->count * h->watched;
+    *p = (struct jobfile_history_point){.draws = query_get_count(q, 0),
+                                        .iteration = query_get_count(q, 1),
+                                        .seconds = query_get_real(q, 2),
+                                        .max_rhat = query_get_real(q, 3),
+                                        .min_ess_bulk = query_get_real(q, 4),
+                                        .min_ess_tail = query_get_real(q, 5),
+                                        .worst = h->worst[h->count],
+                                        .stride = (size_t)query_get_count(q, 7)};
+    query_copy_text(q, 6, h->worst[h->count], sizeof h->worst[0]);
+    h->count++;
+    if (p->stride != h->stride)
+        return;
+    p->rhat = take_values(q, 8, h, values);
+    p->ess_bulk = take_values(q, 9, h, values + h->watched);
+    p->watched = p->rhat != NULL && p->ess_bulk != NULL ? h->watched : 0;
+}
+
+static enum err read_points(struct jobfile *file, struct jobfile_history *h, size_t count,
+                            struct err_info *info)
+{
+    struct query q;
+    query_open(&q, file->db,
+               "SELECT draws, iteration, seconds, max_rhat, min_ess_bulk, min_ess_tail, worst, "
+               "stride, rhat, ess_bulk FROM history ORDER BY position");
+    while (h->count < count && query_next(&q))
+        take_point(&q, h);
+    return query_close(&q, info);
+}
+
+/* One snapshot: the writer may drop points between two statements. */
+static enum err read_history(struct jobfile *file, struct jobfile_history *h, struct err_info *info)
+{
+    size_t count;
+    enum err code = db_begin_read(file->db, info);
+    if (code != ERR_OK)
+        return code;
+    code = read_shape(file, h, &count, info);
+    if (code == ERR_OK)
+        code = allocate(h, count, info);
+    if (code == ERR_OK)
+        code = read_points(file, h, count, info);
+    db_rollback(file->db);
+    return code;
+}
+
+enum err jobfile_history(struct jobfile *file, struct jobfile_history *out, struct err_info *info)
+{
+    bool there;
+    *out = (struct jobfile_history){0};
+    enum err code = has_history(file, &there, info);
+    if (code == ERR_OK && there)
+        code = read_history(file, out, info);
+    if (code != ERR_OK)
+        jobfile_history_release(out);
+    return code;
+}
+
+void jobfile_history_release(struct jobfile_history *history)
+{
+    free(history->points);
+    free(history->worst);
+    free(history->values);
+    *history = (struct jobfile_history){0};
+}
+
+enum err jobfile_checks(struct jobfile *file, char **out, struct err_info *info)
+{
+    struct query q;
+    bool there;
+    *out = NULL;
+    enum err code = has_history(file, &there, info);
+    if (code != ERR_OK || !there)
+        return code;
+    query_open(&q, file->db,
+               "SELECT document FROM checks "
+               "WHERE iteration = (SELECT coalesce(sum(iteration), 0) FROM chain)");
+    if (query_next(&q))
+        *out = query_dup_text(&q, 0);
+    code = query_close(&q, info);
+    if (code != ERR_OK) {
+        free(*out);
+        *out = NULL;
+    }
+    return code;
+}

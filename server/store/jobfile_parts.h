@@ -1,0 +1,55 @@
+/* Private to jobfile*.c: how a job file is laid out, and what a reader holds. */
+#ifndef BARKER_SERVER_STORE_JOBFILE_PARTS_H
+#define BARKER_SERVER_STORE_JOBFILE_PARTS_H
+
+#include "server/store/jobfile.h"
+#include "server/store/internal.h"
+
+/* A tile is at most 256 KiB: 16 pages, which one read takes in its stride. Whoever reads one column
+ * reads, of every piece, the pages up to it: with 128 columns a commit of 20 draws of a wide job
+ * gives pieces of two pages. Wider blocks have longer pieces, narrower ones more rows to insert. */
+enum { TILE_VALUES = 32768, TILE_COLUMNS = 128, TILE_DRAWS = 8192 };
+enum { TILE_COLUMNS_MOST = 512 }; /* in files from before */
+
+struct jobfile_layout {
+    struct jobfile_info info;
+    size_t tile_draws, tile_columns;
+};
+
+struct jobfile {
+    struct store *store;
+    char job[JOB_ID_SIZE];
+    struct db *db;
+    struct jobfile_layout layout;
+    uint64_t purges;              /* of the store, when it was opened */
+    char **names, **metric_names; /* NULL until asked for */
+    struct jobfile_blocks *blocks;
+    double *tile; /* scratch, NULL until needed */
+    void *kept;   /* NULL: nothing */
+};
+
+/* jobfile_names.c: the text of meta.blocks, malloc'd; NULL: no memory. */
+char *jobfile_blocks_write(const struct model_block *blocks, size_t count);
+void jobfile_blocks_free(struct jobfile_blocks *blocks);
+
+struct jobfile_layout jobfile_layout_choose(const struct jobfile_meta *meta);
+/* ERR_CORRUPT when the numbers make no sense. */
+enum err jobfile_layout_read(struct db *db, struct jobfile_layout *out, struct err_info *info);
+size_t jobfile_blocks(const struct jobfile_layout *layout);
+/* Columns of one block. */
+size_t jobfile_block_columns(const struct jobfile_layout *layout, size_t block);
+
+/* A chain as stored; all zero when it has no slice yet. */
+struct jobfile_progress {
+    struct jobfile_chain chain;
+    uint64_t packed;
+};
+enum err jobfile_progress_read(struct db *db, uint32_t chain, struct jobfile_progress *out,
+                               struct err_info *info);
+
+/* ERR_NOT_FOUND when the making of the file was cut short, ERR_UNSUPPORTED when it is newer than
+ * this program. A writer brings it up to date; a reader takes it as it is. */
+#define JOBFILE_WITH_HISTORY 2 /* the version that has history and checks */
+enum err jobfile_version_check(struct db *db, const char *job, bool writer, struct err_info *info);
+
+#endif

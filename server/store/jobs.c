@@ -1,0 +1,746 @@
+/* Jobs and their logs. */
+#include "server/base/clock.h"
+#include "server/store/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- rows ---- */
+
+/* The order that read_row knows. */
+#define COLUMNS                                                                                   \
+    "id, owner, state, reason, verdict, created_ms, started_ms, ended_ms, deleted_ms, revision, " \
+    "name, note, tags, request, model, sampler, priority, lab, isa, \"precision\", progress, "    \
+    "summary, data_sha256, cpu_seconds, stored_bytes, plan"
+
+#define TEXTS(X) \
+    X(reason)    \
+    X(verdict)   \
+    X(name)      \
+    X(note)      \
+    X(tags)      \
+    X(request)   \
+    X(plan)      \
+    X(model)     \
+    X(sampler)   \
+    X(isa)       \
+    X(precision) \
+    X(progress)  \
+    X(summary)   \
+    X(data_sha256)
+
+void job_row_release(struct job_row *row)
+{
+#define X(text) free(row->text);
+    TEXTS(X)
+#undef X
+    *row = (struct job_row){0};
+}
+
+bool job_row_copy(struct job_row *out, const struct job_row *row)
+{
+    bool whole = true;
+    *out = *row;
+#define X(text)                                               \
+    out->text = row->text != NULL ? strdup(row->text) : NULL; \
+    whole = whole && (out->text != NULL) == (row->text != NULL);
+    TEXTS(X)
+#undef X
+    if (!whole)
+        job_row_release(out);
+    return whole;
+}
+
+size_t job_row_bytes(const struct job_row *row)
+{
+    size_t bytes = sizeof *row;
+#define X(text) bytes += row->text != NULL ? strlen(row->text) + 1 : 0;
+    TEXTS(X)
+#undef X
+    return bytes;
+}
+
+static enum err read_row(struct query *q, struct job_row *row, struct err_info *info)
+{
+    int c = 0;
+    query_copy_text(q, c++, row->id, sizeof row->id);
+    query_copy_text(q, c++, row->owner, sizeof row->owner);
+    const char *state = query_get_text(q, c++);
+    if (!user_name_valid(row->owner))
+        return err_set(info, ERR_CORRUPT, "job %s belongs to \"%s\", which is no user's name",
+                       row->id, row->owner);
+    if (!job_state_parse(state, &row->state))
+        return err_set(info, ERR_CORRUPT, "job %s is in the unknown state \"%.20s\"", row->id,
+                       state);
+    row->reason = query_dup_text(q, c++);
+    row->verdict = query_dup_text(q, c++);
+    row->created_ms = query_get_count(q, c++);
+    row->started_ms = query_get_count(q, c++);
+    row->ended_ms = query_get_count(q, c++);
+    row->deleted_ms = query_get_count(q, c++);
+    row->revision = query_get_count(q, c++);
+    row->name = query_dup_text(q, c++);
+    row->note = query_dup_text(q, c++);
+    row->tags = query_dup_text(q, c++);
+    row->request = query_dup_text(q, c++);
+    row->model = query_dup_text(q, c++);
+    row->sampler = query_dup_text(q, c++);
+    row->priority = query_get_int(q, c++);
+    row->lab = query_get_int(q, c++) != 0;
+    row->isa = query_dup_text(q, c++);
+    row->precision = query_dup_text(q, c++);
+    row->progress = query_dup_text(q, c++);
+    row->summary = query_dup_text(q, c++);
+    row->data_sha256 = query_dup_text(q, c++);
+    row->cpu_seconds = query_get_real(q, c++);
+    row->stored_bytes = query_get_count(q, c++);
+    row->plan = query_dup_text(q, c++);
+    return ERR_OK;
+}
+
+static enum err not_found(const char *id, struct err_info *info)
+{
+    return err_set(info, ERR_NOT_FOUND, "there is no job %.40s", id);
+}
+
+static const char *or_text(const char *text, const char *otherwise)
+{
+    return text != NULL ? text : otherwise;
+}
+
+/* ---- log ---- */
+
+static enum err append_log(struct db *db, const char *job, uint64_t at_ms, const char *text,
+                           struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db,
+               "INSERT INTO log (job, seq, at_ms, text) SELECT id, "
+               "(SELECT coalesce(max(seq), 0) + 1 FROM log WHERE job = ?1), ?2, ?3 "
+               "FROM job WHERE id = ?1");
+    query_text(&q, job);
+    query_count(&q, at_ms);
+    query_text(&q, text);
+    enum err code = query_run(&q, info);
+    return code == ERR_OK && query_changes(db) == 0 ? not_found(job, info) : code;
+}
+
+/* Every line an entry. */
+static enum err append_lines(struct db *db, const char *job, const char *text,
+                             struct err_info *info)
+{
+    uint64_t now = clock_wall_ms();
+    enum err code = ERR_OK;
+    for (const char *end; code == ERR_OK && (end = strchr(text, '\n')) != NULL; text = end + 1) {
+        char *line = strndup(text, (size_t)(end - text));
+        code = line != NULL ? append_log(db, job, now, line, info)
+                            : err_set(info, ERR_NO_MEMORY, "no memory for a log line");
+        free(line);
+    }
+    return code == ERR_OK ? append_log(db, job, now, text, info) : code;
+}
+
+struct log_line {
+    const char *job, *text;
+};
+
+static enum err add_log(struct store *store, struct db *db, void *ctx, struct err_info *info)
+{
+    const struct log_line *line = ctx;
+    (void)store;
+    return append_log(db, line->job, clock_wall_ms(), line->text, info);
+}
+
+enum err store_log_add(struct store *store, const char *job, const char *text,
+                       struct err_info *info)
+{
+    struct log_line line = {.job = job, .text = text};
+    return store_write_catalogue(store, add_log, &line, info);
+}
+
+enum { LOG_PAGE = 128 };
+
+struct log_row {
+    uint64_t seq, at_ms;
+    char *text;
+};
+
+static enum err read_log(struct db *db, const char *job, uint64_t after, size_t limit,
+                         struct log_row *page, size_t *count, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db,
+               "SELECT seq, at_ms, text FROM log WHERE job = ? AND seq > ? ORDER BY seq LIMIT ?");
+    query_text(&q, job);
+    query_count(&q, after);
+    query_count(&q, limit);
+    for (*count = 0; *count < limit && query_next(&q); (*count)++)
+        page[*count] = (struct log_row){.seq = query_get_count(&q, 0),
+                                        .at_ms = query_get_count(&q, 1),
+                                        .text = query_dup_text(&q, 2)};
+    return query_close(&q, info);
+}
+
+enum err store_log(struct store *store, const char *job, uint64_t after, size_t limit,
+                   bool (*each)(void *ctx, uint64_t seq, uint64_t at_ms, const char *text),
+                   void *ctx, struct err_info *info)
+{
+    struct log_row page[LOG_PAGE];
+    for (bool more = true; more && limit > 0;) {
+        struct db *db;
+        size_t want = limit < LOG_PAGE ? limit : LOG_PAGE, count = 0;
+        enum err code = store_reader_take(store, &db, info);
+        if (code != ERR_OK)
+            return code;
+        code = read_log(db, job, after, want, page, &count, info);
+        store_reader_give(store, db);
+        bool wanted = code == ERR_OK;
+        for (size_t i = 0; i < count; i++) {
+            after = page[i].seq;
+            wanted = wanted && each(ctx, page[i].seq, page[i].at_ms, page[i].text);
+            free(page[i].text);
+        }
+        if (code != ERR_OK)
+            return code;
+        more = wanted && count == want;
+        limit -= count;
+    }
+    return ERR_OK;
+}
+
+/* ---- what an owner has and may have ---- */
+
+static enum err read_quotas(const struct store *store, struct db *db, const char *owner,
+                            struct owner_totals *out, struct err_info *info)
+{
+    struct query q;
+    uint64_t jobs = 0, mb = 0;
+    query_open(&q, db,
+               "SELECT json_extract(quotas, '$.active_jobs'), json_extract(quotas, '$.stored_mb') "
+               "FROM user WHERE name = ?");
+    query_text(&q, owner);
+    if (query_next(&q)) {
+        jobs = query_get_count(&q, 0); /* 0 for NULL */
+        mb = query_get_count(&q, 1);
+    }
+    out->most_active_jobs = jobs > 0 ? jobs : store->user_active_jobs;
+    out->most_stored_bytes = mb > 0 ? mb << 20 : store->user_stored_bytes;
+    return query_close(&q, info);
+}
+
+static enum err read_count(struct db *db, const char *sql, const char *owner, uint64_t *out,
+                           struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db, sql);
+    query_text(&q, owner);
+    *out = query_next(&q) ? query_get_count(&q, 0) : 0;
+    return query_close(&q, info);
+}
+
+/* The planner knows nothing of the numbers and would walk through all jobs of the owner. The words
+ * of the condition are those of the index. */
+static enum err count_active(struct db *db, const char *owner, uint64_t *out, struct err_info *info)
+{
+    return read_count(db,
+                      "SELECT count(*) FROM job INDEXED BY job_active "
+                      "WHERE owner = ? AND deleted_ms = 0 "
+                      "AND state IN ('queued', 'running', 'paused', 'cancelling')",
+                      owner, out, info);
+}
+
+static enum err read_totals(const struct store *store, struct db *db, const char *owner,
+                            struct owner_totals *out, struct err_info *info)
+{
+    enum err code = count_active(db, owner, &out->active_jobs, info);
+    if (code == ERR_OK)
+        code = read_count(db,
+                          "SELECT coalesce(sum(stored_bytes), 0) FROM job "
+                          "WHERE owner = ? AND deleted_ms = 0",
+                          owner, &out->stored_bytes, info);
+    return code == ERR_OK ? read_quotas(store, db, owner, out, info) : code;
+}
+
+enum err store_owner_totals(struct store *store, const char *owner, struct owner_totals *out,
+                            struct err_info *info)
+{
+    struct db *db;
+    *out = (struct owner_totals){0};
+    enum err code = store_reader_take(store, &db, info);
+    if (code != ERR_OK)
+        return code;
+    code = read_totals(store, db, owner, out, info);
+    store_reader_give(store, db);
+    return code;
+}
+
+enum err store_check_active(struct store *store, struct db *db, const char *owner, size_t more,
+                            struct err_info *info)
+{
+    struct owner_totals t = {0};
+    enum err code = count_active(db, owner, &t.active_jobs, info);
+    if (code == ERR_OK)
+        code = read_quotas(store, db, owner, &t, info);
+    if (code != ERR_OK ||
+        (t.active_jobs <= t.most_active_jobs && more <= t.most_active_jobs - t.active_jobs))
+        return code;
+    return err_set(info, ERR_QUOTA,
+                   "%s has %llu unfinished jobs and may have %llu: %zu more cannot be taken", owner,
+                   (unsigned long long)t.active_jobs, (unsigned long long)t.most_active_jobs, more);
+}
+
+/* ---- creating ---- */
+
+struct creation {
+    const struct job_row *row;
+    struct store_key key;
+    struct store_earlier earlier;
+};
+
+static enum err insert(struct db *db, const struct creation *c, struct err_info *info)
+{
+    const struct job_row *row = c->row;
+    struct query q;
+    query_open(&q, db,
+               "INSERT INTO job (" COLUMNS ", idempotency_key, body_hash) VALUES "
+               "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+               "?)");
+    query_text(&q, row->id);
+    query_text(&q, row->owner);
+    query_text(&q, job_state_name(row->state));
+    query_text(&q, or_text(row->reason, ""));
+    query_text(&q, row->verdict);
+    query_count(&q, row->created_ms);
+    query_count(&q, row->started_ms);
+    query_count(&q, row->ended_ms);
+    query_count(&q, row->deleted_ms);
+    query_count(&q, 1); /* revision */
+    query_text(&q, or_text(row->name, ""));
+    query_text(&q, or_text(row->note, ""));
+    query_text(&q, or_text(row->tags, "[]"));
+    query_text(&q, row->request);
+    query_text(&q, row->model);
+    query_text(&q, row->sampler);
+    query_int(&q, row->priority);
+    query_int(&q, row->lab);
+    query_text(&q, row->isa);
+    query_text(&q, row->precision);
+    query_text(&q, row->progress);
+    query_text(&q, row->summary);
+    query_text(&q, or_text(row->data_sha256, ""));
+    query_real(&q, row->cpu_seconds);
+    query_count(&q, row->stored_bytes);
+    query_text(&q, row->plan);
+    query_text(&q, c->key.key);
+    query_blob(&q, c->key.key != NULL ? c->key.hash : NULL, 32);
+    enum err code = query_run(&q, info);
+    if (code == ERR_CONFLICT)
+        err_set(info, ERR_CONFLICT, "there is a job %s already", row->id);
+    return code;
+}
+
+enum err store_job_insert(struct db *db, const struct job_row *row, const char *log,
+                          struct err_info *info)
+{
+    struct creation c = {.row = row};
+    enum err code = insert(db, &c, info);
+    return code == ERR_OK ? append_log(db, row->id, row->created_ms, log, info) : code;
+}
+
+static enum err create(struct store *store, struct db *db, void *ctx, struct err_info *info)
+{
+    struct creation *c = ctx;
+    char text[USER_NAME_SIZE + 20];
+    enum err code = store_key_find(db, &c->key, &c->earlier, info);
+    if (code != ERR_OK || c->earlier.found)
+        return code;
+    code = store_check_active(store, db, c->row->owner, 1, info);
+    if (code == ERR_OK)
+        code = insert(db, c, info);
+    snprintf(text, sizeof text, "submitted by %s", c->row->owner);
+    return code == ERR_OK ? append_log(db, c->row->id, c->row->created_ms, text, info) : code;
+}
+
+enum err store_job_create(struct store *store, struct job_row *row, const char *idempotency_key,
+                          const unsigned char body_hash[32], bool *existing, struct err_info *info)
+{
+    struct creation c = {.row = row,
+                         .key = {STORE_KEY_JOB, row->owner, idempotency_key, body_hash}};
+    enum err code = store_write_catalogue(store, create, &c, info);
+    *existing = code == ERR_OK && c.earlier.found;
+    if (*existing)
+        memcpy(row->id, c.earlier.id, sizeof row->id);
+    else if (code == ERR_OK)
+        row->revision = 1;
+    return code;
+}
+
+/* ---- changing ---- */
+
+struct change {
+    const struct job_row *row;
+    unsigned fields;
+    const char *log;
+    uint64_t revision;
+    char owner[USER_NAME_SIZE];
+    enum job_state from;
+};
+
+static enum err set_state(struct db *db, const struct job_row *row, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db,
+               "UPDATE job SET state = ?, reason = ?, started_ms = ?, ended_ms = ? WHERE id = ?");
+    query_text(&q, job_state_name(row->state));
+    query_text(&q, or_text(row->reason, ""));
+    query_count(&q, row->started_ms);
+    query_count(&q, row->ended_ms);
+    query_text(&q, row->id);
+    return query_run(&q, info);
+}
+
+static enum err set_texts(struct db *db, const struct job_row *row, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db,
+               "UPDATE job SET name = ?, note = ?, tags = ?, priority = ?, lab = ? WHERE id = ?");
+    query_text(&q, or_text(row->name, ""));
+    query_text(&q, or_text(row->note, ""));
+    query_text(&q, or_text(row->tags, "[]"));
+    query_int(&q, row->priority);
+    query_int(&q, row->lab);
+    query_text(&q, row->id);
+    return query_run(&q, info);
+}
+
+static enum err set_request(struct db *db, const struct job_row *row, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db, "UPDATE job SET request = ? WHERE id = ?");
+    query_text(&q, row->request);
+    query_text(&q, row->id);
+    return query_run(&q, info);
+}
+
+static enum err set_plan(struct db *db, const struct job_row *row, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db, "UPDATE job SET plan = ? WHERE id = ?");
+    query_text(&q, row->plan);
+    query_text(&q, row->id);
+    return query_run(&q, info);
+}
+
+static enum err set_results(struct db *db, const struct job_row *row, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db,
+               "UPDATE job SET progress = ?, summary = ?, verdict = ?, isa = ?, \"precision\" = ?, "
+               "cpu_seconds = ?, stored_bytes = ? WHERE id = ?");
+    query_text(&q, row->progress);
+    query_text(&q, row->summary);
+    query_text(&q, row->verdict);
+    query_text(&q, row->isa);
+    query_text(&q, row->precision);
+    query_real(&q, row->cpu_seconds);
+    query_count(&q, row->stored_bytes);
+    query_text(&q, row->id);
+    return query_run(&q, info);
+}
+
+static enum err set_deleted(struct db *db, const struct job_row *row, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db, "UPDATE job SET deleted_ms = ? WHERE id = ?");
+    query_count(&q, row->deleted_ms);
+    query_text(&q, row->id);
+    return query_run(&q, info);
+}
+
+static enum err raise_revision(struct db *db, struct change *change, struct err_info *info)
+{
+    struct query q;
+    bool found = false;
+    query_open(&q, db,
+               "UPDATE job SET revision = revision + 1 WHERE id = ? "
+               "RETURNING revision, owner, state");
+    query_text(&q, change->row->id);
+    while (query_next(&q)) {
+        found = true;
+        change->revision = query_get_count(&q, 0);
+        query_copy_text(&q, 1, change->owner, sizeof change->owner);
+        job_state_parse(query_get_text(&q, 2), &change->from);
+    }
+    enum err code = query_close(&q, info);
+    return code == ERR_OK && !found ? not_found(change->row->id, info) : code;
+}
+
+/* Whether a job that had ended goes on. */
+static bool revives(const struct change *change)
+{
+    return (change->fields & JOB_SET_STATE) && job_state_terminal(change->from) &&
+           !job_state_terminal(change->row->state);
+}
+
+static enum err update(struct store *store, struct db *db, void *ctx, struct err_info *info)
+{
+    static const struct {
+        unsigned field;
+        enum err (*set)(struct db *db, const struct job_row *row, struct err_info *info);
+    } setters[] = {{JOB_SET_STATE, set_state},     {JOB_SET_TEXTS, set_texts},
+                   {JOB_SET_REQUEST, set_request}, {JOB_SET_PLAN, set_plan},
+                   {JOB_SET_RESULTS, set_results}, {JOB_SET_DELETED, set_deleted}};
+    struct change *change = ctx;
+    enum err code = raise_revision(db, change, info);
+    if (code == ERR_OK && revives(change))
+        code = store_check_active(store, db, change->owner, 1, info);
+    for (size_t i = 0; i < sizeof setters / sizeof setters[0] && code == ERR_OK; i++)
+        if (change->fields & setters[i].field)
+            code = setters[i].set(db, change->row, info);
+    if (code == ERR_OK && change->log != NULL)
+        code = append_lines(db, change->row->id, change->log, info);
+    return code;
+}
+
+enum err store_job_update(struct store *store, struct job_row *row, unsigned fields,
+                          const char *log, struct err_info *info)
+{
+    struct change change = {.row = row, .fields = fields, .log = log};
+    enum err code = store_write_catalogue(store, update, &change, info);
+    if (code == ERR_OK)
+        row->revision = change.revision;
+    return code;
+}
+
+/* ---- removing ---- */
+
+static enum err delete_row(struct db *db, const char *id, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db, "DELETE FROM job WHERE id = ?");
+    query_text(&q, id);
+    enum err code = query_run(&q, info);
+    if (code == ERR_OK && query_changes(db) == 0)
+        return not_found(id, info);
+    /* The file of an earlier one is gone by now. */
+    if (code == ERR_OK) {
+        query_open(&q, db, "DELETE FROM purge");
+        code = query_run(&q, info);
+    }
+    if (code == ERR_OK) {
+        query_open(&q, db, "INSERT INTO purge (job) VALUES (?)");
+        query_text(&q, id);
+        code = query_run(&q, info);
+    }
+    return code;
+}
+
+static enum err remove_row(struct store *store, const char *id, struct err_info *info)
+{
+    enum err code = db_begin(store->db, info);
+    if (code == ERR_OK)
+        code = delete_row(store->db, id, info);
+    if (code == ERR_OK)
+        code = db_commit(store->db, info);
+    else
+        db_rollback(store->db);
+    store_note_health(store, store->db, true);
+    return code;
+}
+
+static enum err remove_file(struct store *store, const char *id, struct err_info *info)
+{
+    char path[STORE_PATH_SIZE];
+    enum err code = store_job_path(store, id, path, info);
+    if (code != ERR_OK)
+        return code;
+    store_file_drop(store, id);
+    pthread_mutex_lock(&store->pool_lock);
+    store->purges++; /* readers in use will not be kept */
+    pthread_mutex_unlock(&store->pool_lock);
+    jobfile_forget(store, id);
+    struct stat st;
+    uint64_t bytes = stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+    code = db_unlink(path, info);
+    if (code == ERR_OK && fsync(store->draws_fd) != 0)
+        code = err_set(info, ERR_IO, "the removal of job %s cannot be synced: %m", id);
+    pthread_mutex_lock(&store->lock);
+    store->stats.file_bytes -= bytes < store->stats.file_bytes ? bytes : store->stats.file_bytes;
+    pthread_mutex_unlock(&store->lock);
+    return code;
+}
+
+struct purge {
+    struct write write;
+    const char *id;
+};
+
+static enum err run_purge(struct store *store, struct db *db, void *ctx, struct err_info *info)
+{
+    struct purge *purge = ctx;
+    (void)db;
+    /* Somebody copies the file: in between, others get their turn, and then we look again. */
+    if (store_file_pinned(store, purge->id)) {
+        purge->write.again = true;
+        return ERR_OK;
+    }
+    enum err code = remove_row(store, purge->id, info);
+    if (code == ERR_NO_SPACE && store_ballast_spend(store))
+        code = remove_row(store, purge->id, info);
+    return code == ERR_OK ? remove_file(store, purge->id, info) : code;
+}
+
+enum err store_job_purge(struct store *store, const char *id, struct err_info *info)
+{
+    struct purge purge = {.write = {.kind = WRITE_ALONE, .run = run_purge}, .id = id};
+    purge.write.ctx = &purge;
+    return store_write(store, &purge.write, info);
+}
+
+/* ---- reading ---- */
+
+static enum err get(struct db *db, const char *id, struct job_row *row, struct err_info *info)
+{
+    struct query q;
+    bool found = false;
+    enum err code = ERR_OK;
+    query_open(&q, db, "SELECT " COLUMNS " FROM job WHERE id = ? AND deleted_ms = 0");
+    query_text(&q, id);
+    if (query_next(&q)) {
+        found = true;
+        code = read_row(&q, row, info);
+    }
+    enum err read = query_close(&q, info);
+    code = code != ERR_OK ? code : read;
+    if (code != ERR_OK)
+        job_row_release(row);
+    return code == ERR_OK && !found ? not_found(id, info) : code;
+}
+
+enum err store_job_get(struct store *store, const char *id, struct job_row *row,
+                       struct err_info *info)
+{
+    struct db *db;
+    uint64_t count;
+    *row = (struct job_row){0};
+    if (store_recent_get(store, id, row, &count))
+        return ERR_OK;
+    enum err code = store_reader_take(store, &db, info);
+    if (code != ERR_OK)
+        return code;
+    code = get(db, id, row, info);
+    store_reader_give(store, db);
+    if (code == ERR_OK)
+        store_recent_put(store, row, count);
+    return code;
+}
+
+enum err store_job_by_key(struct store *store, const char *owner, const char *idempotency_key,
+                          const unsigned char body_hash[32], char id[JOB_ID_SIZE],
+                          struct err_info *info)
+{
+    struct store_key key = {STORE_KEY_JOB, owner, idempotency_key, body_hash};
+    return store_key_read(store, &key, id, info);
+}
+
+/* One query, with the part that decides which index it walks exchanged: an optional condition
+ * cannot use an index. */
+#define LIST(path)                                                                       \
+    "SELECT " COLUMNS " FROM job WHERE " path " AND id < ?1 AND (deleted_ms <> 0) = ?2 " \
+    "AND (?3 IS NULL OR owner = ?3 OR lab) AND (?4 IS NULL OR owner = ?4) "              \
+    "AND (?5 IS NULL OR state = ?5) AND (?6 IS NULL OR model = ?6) "                     \
+    "AND (?7 IS NULL OR sampler = ?7) "                                                  \
+    "AND (?8 IS NULL OR EXISTS (SELECT 1 FROM json_each("                                \
+    "CASE WHEN json_valid(tags) THEN tags ELSE '[]' END) WHERE value = ?8)) "            \
+    "AND (?9 IS NULL OR instr(lower(name), lower(?9)) OR instr(id, lower(?9))) "         \
+    "AND (NOT ?10 OR state IN ('queued', 'running', 'paused', 'cancelling')) "           \
+    "ORDER BY id DESC LIMIT ?11"
+
+static const char *list_sql(const struct job_filter *f)
+{
+    if (f->deleted)
+        return LIST("deleted_ms <> 0");
+    if (f->active)
+        return LIST("state IN ('queued', 'running', 'paused', 'cancelling')");
+    if (f->owner != NULL)
+        return LIST("owner = ?4");
+    if (f->state != NULL)
+        return LIST("state = ?5");
+    return LIST("true");
+}
+
+enum { JOB_PAGE = 64 };
+
+static enum err read_page(struct db *db, const struct job_filter *f, const char *before,
+                          size_t want, struct job_row *page, size_t *count, struct err_info *info)
+{
+    struct query q;
+    enum err code = ERR_OK;
+    query_open(&q, db, list_sql(f));
+    query_text(&q, before != NULL ? before : "~"); /* after every id */
+    query_int(&q, f->deleted);
+    query_text(&q, f->viewer);
+    query_text(&q, f->owner);
+    query_text(&q, f->state);
+    query_text(&q, f->model);
+    query_text(&q, f->sampler);
+    query_text(&q, f->tag);
+    query_text(&q, f->q);
+    query_int(&q, f->active);
+    query_count(&q, want);
+    for (*count = 0; code == ERR_OK && *count < want && query_next(&q);) {
+        page[*count] = (struct job_row){0};
+        code = read_row(&q, &page[(*count)++], info);
+    }
+    enum err read = query_close(&q, info);
+    return code != ERR_OK ? code : read;
+}
+
+/* Shows the rows and lets go of them; false when the caller has seen enough. */
+static bool show(struct job_row *page, size_t count,
+                 bool (*each)(void *ctx, const struct job_row *row), void *ctx)
+{
+    bool more = true;
+    for (size_t i = 0; i < count; i++) {
+        more = more && each(ctx, &page[i]);
+        job_row_release(&page[i]);
+    }
+    return more;
+}
+
+static bool show_none(void *ctx, const struct job_row *row)
+{
+    (void)ctx;
+    (void)row;
+    return false;
+}
+
+enum err store_jobs(struct store *store, const struct job_filter *filter,
+                    bool (*each)(void *ctx, const struct job_row *row), void *ctx,
+                    struct err_info *info)
+{
+    struct job_row page[JOB_PAGE];
+    char last[JOB_ID_SIZE];
+    const char *before = filter->before;
+    size_t left = filter->limit != 0 ? filter->limit : SIZE_MAX;
+    for (bool more = true; more && left > 0;) {
+        struct db *db;
+        size_t want = left < JOB_PAGE ? left : JOB_PAGE, count = 0;
+        enum err code = store_reader_take(store, &db, info);
+        if (code != ERR_OK)
+            return code;
+        code = read_page(db, filter, before, want, page, &count, info);
+        store_reader_give(store, db);
+        if (count > 0)
+            memcpy(last, page[count - 1].id, sizeof last);
+        more = show(page, count, code == ERR_OK ? each : show_none, ctx) && count == want;
+        if (code != ERR_OK)
+            return code;
+        before = last;
+        left -= count;
+    }
+    return ERR_OK;
+}

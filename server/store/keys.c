@@ -1,0 +1,51 @@
+/* Asking twice. */
+#include "server/store/internal.h"
+
+#include <string.h>
+
+enum err store_key_find(struct db *db, const struct store_key *k, struct store_earlier *out,
+                        struct err_info *info)
+{
+    static const char *const sql[] = {
+        [STORE_KEY_JOB] = "SELECT id, body_hash FROM job WHERE owner = ? AND idempotency_key = ?",
+        [STORE_KEY_STUDY] =
+            "SELECT id, body_hash FROM study WHERE owner = ? AND idempotency_key = ?"};
+    struct query q;
+    bool same = true;
+    *out = (struct store_earlier){0};
+    if (k->key == NULL)
+        return ERR_OK;
+    query_open(&q, db, sql[k->of]);
+    query_text(&q, k->owner);
+    query_text(&q, k->key);
+    if (query_next(&q)) {
+        size_t size;
+        const void *hash = query_get_blob(&q, 1, &size);
+        same = size == 32 && memcmp(hash, k->hash, size) == 0;
+        out->found = true;
+        query_copy_text(&q, 0, out->id, sizeof out->id);
+    }
+    enum err code = query_close(&q, info);
+    if (code == ERR_OK && !same)
+        code = err_set(info, ERR_INVALID,
+                       "the idempotency key \"%.60s\" belongs to %s %s, which was submitted with "
+                       "another body",
+                       k->key, k->of == STORE_KEY_JOB ? "job" : "study", out->id);
+    return code;
+}
+
+enum err store_key_read(struct store *store, const struct store_key *k, char id[JOB_ID_SIZE],
+                        struct err_info *info)
+{
+    struct db *db;
+    struct store_earlier earlier;
+    enum err code = store_reader_take(store, &db, info);
+    if (code != ERR_OK)
+        return code;
+    code = store_key_find(db, k, &earlier, info);
+    store_reader_give(store, db);
+    if (code == ERR_OK && !earlier.found)
+        code = err_set(info, ERR_NOT_FOUND, "nothing was submitted under this key");
+    memcpy(id, earlier.id, sizeof earlier.id);
+    return code;
+}

@@ -1,0 +1,506 @@
+/* Opening and closing the store: directory, lock, schema, checks; readers; disk space. */
+#include "server/store/store.h"
+#include "server/base/clock.h"
+#include "server/base/log.h"
+#include "server/store/internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define BALLAST_BYTES (64ll << 20)
+
+/* ---- places ---- */
+
+static enum err place(const struct store *store, const char *name, char out[STORE_PATH_SIZE],
+                      struct err_info *info)
+{
+    if (snprintf(out, STORE_PATH_SIZE, "%s/%s", store->directory, name) >= STORE_PATH_SIZE)
+        return err_set(info, ERR_TOO_LARGE, "%s: the path is too long", store->directory);
+    return ERR_OK;
+}
+
+enum err store_job_path(const struct store *store, const char *job, char out[STORE_PATH_SIZE],
+                        struct err_info *info)
+{
+    char name[sizeof "draws/" + JOB_ID_SIZE + sizeof ".db"];
+    if (!job_id_valid(job))
+        return err_set(info, ERR_NOT_FOUND, "\"%.40s\" is not the id of a job", job);
+    snprintf(name, sizeof name, "draws/%s.db", job);
+    return place(store, name, out, info);
+}
+
+const char *store_directory(const struct store *store)
+{
+    return store->directory;
+}
+
+uint64_t store_free_bytes(const struct store *store)
+{
+    struct statvfs v;
+    return statvfs(store->directory, &v) == 0 ? (uint64_t)v.f_bavail * v.f_frsize : UINT64_MAX;
+}
+
+/* Makes the directory unless it is there, so that a power cut does not take it away again. */
+static enum err make_directory(const char *path, struct err_info *info)
+{
+    char parent[STORE_PATH_SIZE];
+    if (mkdir(path, 0700) != 0)
+        return errno == EEXIST ? ERR_OK
+                               : err_set(info, errno == ENOSPC ? ERR_NO_SPACE : ERR_IO,
+                                         "the directory %s cannot be made: %m", path);
+    snprintf(parent, sizeof parent, "%s/..", path);
+    int fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc = fd >= 0 ? fsync(fd) : -1;
+    enum err code = rc == 0 ? ERR_OK : err_set(info, ERR_IO, "%s cannot be synced: %m", parent);
+    if (fd >= 0)
+        close(fd);
+    return code;
+}
+
+static enum err check_file_system(const char *path, struct err_info *info)
+{
+    struct statfs fs;
+    if (statfs(path, &fs) != 0)
+        return err_set(info, ERR_IO, "%s: %m", path);
+    const char *unfit = db_unfit_file_system((uint64_t)fs.f_type);
+    if (unfit != NULL)
+        return err_set(info, ERR_UNSUPPORTED,
+                       "%s is on a network file system: %s, where locks and shared memory cannot "
+                       "be relied on; the state directory must be on a local disk",
+                       path, unfit);
+    return ERR_OK;
+}
+
+static enum err lock_directory(struct store *store, struct err_info *info)
+{
+    char path[STORE_PATH_SIZE];
+    enum err code = place(store, "lock", path, info);
+    if (code != ERR_OK)
+        return code;
+    store->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (store->lock_fd < 0)
+        return err_set(info, ERR_IO, "%s cannot be opened: %m", path);
+    if (flock(store->lock_fd, LOCK_EX | LOCK_NB) != 0)
+        return err_set(info, ERR_CONFLICT, "%s is in use by another barkerd", store->directory);
+    return ERR_OK;
+}
+
+/* A place for copies that are handed out; what a crash left there is of no use to anybody. */
+static enum err empty_temporary(struct store *store, struct err_info *info)
+{
+    char path[STORE_PATH_SIZE];
+    enum err code = place(store, "tmp", path, info);
+    if (code == ERR_OK)
+        code = make_directory(path, info);
+    DIR *dir = code == ERR_OK ? opendir(path) : NULL;
+    if (dir == NULL)
+        return code != ERR_OK ? code : err_set(info, ERR_IO, "%s: %m", path);
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
+        unlinkat(dirfd(dir), entry->d_name, 0);
+    closedir(dir);
+    return ERR_OK;
+}
+
+static enum err open_directory(struct store *store, const char *directory, struct err_info *info)
+{
+    char path[STORE_PATH_SIZE], resolved[PATH_MAX];
+    enum err code = make_directory(directory, info);
+    if (code != ERR_OK)
+        return code;
+    if (realpath(directory, resolved) == NULL)
+        return err_set(info, ERR_IO, "%s: %m", directory);
+    snprintf(store->directory, sizeof store->directory, "%s", resolved);
+    code = check_file_system(store->directory, info);
+    if (code == ERR_OK)
+        code = lock_directory(store, info);
+    if (code == ERR_OK)
+        code = empty_temporary(store, info);
+    if (code == ERR_OK)
+        code = place(store, "draws", path, info);
+    if (code == ERR_OK)
+        code = make_directory(path, info);
+    if (code != ERR_OK)
+        return code;
+    store->draws_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return store->draws_fd >= 0 ? ERR_OK : err_set(info, ERR_IO, "%s: %m", path);
+}
+
+/* ---- the space that is kept for the last commits ---- */
+
+void store_ballast_restore(struct store *store)
+{
+    char path[STORE_PATH_SIZE];
+    if (store->ballast || store->min_free_bytes == 0 ||
+        store_free_bytes(store) < store->min_free_bytes + 2 * BALLAST_BYTES ||
+        place(store, "ballast", path, NULL) != ERR_OK)
+        return;
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return;
+    store->ballast = posix_fallocate(fd, 0, BALLAST_BYTES) == 0;
+    close(fd);
+}
+
+/* Whether an earlier daemon left one. */
+static bool ballast_found(struct store *store)
+{
+    char path[STORE_PATH_SIZE];
+    store->ballast = place(store, "ballast", path, NULL) == ERR_OK && access(path, F_OK) == 0;
+    return store->ballast;
+}
+
+bool store_ballast_spend(struct store *store)
+{
+    char path[STORE_PATH_SIZE];
+    if (!store->ballast || place(store, "ballast", path, NULL) != ERR_OK)
+        return false;
+    store->ballast = false;
+    log_event(LOG_WARN, "store.ballast", "detail", "the disk is full: the reserve is given up",
+              NULL);
+    return unlink(path) == 0;
+}
+
+/* ---- opening ---- */
+
+static enum err open_catalogue(struct store *store, enum db_role role, struct db **out,
+                               struct err_info *info)
+{
+    char path[STORE_PATH_SIZE];
+    enum err code = place(store, "barkerd.db", path, info);
+    struct db_options options = {.path = path,
+                                 .label = "the catalogue",
+                                 .role = role,
+                                 .create = role == DB_WRITER,
+                                 .cache = role == DB_WRITER ? DB_CACHE_LARGE : DB_CACHE_USUAL};
+    return code == ERR_OK ? db_open(out, &options, info) : code;
+}
+
+static enum err read_clean(struct store *store, bool *clean, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, store->db, "SELECT value FROM meta WHERE key = 'clean_stop'");
+    *clean = query_next(&q) && query_get_int(&q, 0) == 1;
+    return query_close(&q, info);
+}
+
+/* Whether the last stop was an orderly one decides how thoroughly the next start looks. */
+static enum err write_clean(struct store *store, bool clean, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, store->db,
+               "INSERT INTO meta (key, value) VALUES ('clean_stop', ?) "
+               "ON CONFLICT (key) DO UPDATE SET value = excluded.value");
+    query_int(&q, clean);
+    return query_run(&q, info);
+}
+
+struct first_problem {
+    bool found;
+    char text[200];
+};
+
+static void keep_first(void *ctx, const char *problem)
+{
+    struct first_problem *first = ctx;
+    if (!first->found)
+        snprintf(first->text, sizeof first->text, "%s", problem);
+    first->found = true;
+}
+
+static void read_last_backup(const struct store *store, char *out, size_t size)
+{
+    char path[STORE_PATH_SIZE];
+    snprintf(out, size, "unknown");
+    if (place(store, "last_backup", path, NULL) != ERR_OK)
+        return;
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return;
+    if (fgets(out, (int)size, file) != NULL)
+        out[strcspn(out, "\n")] = '\0';
+    fclose(file);
+}
+
+static enum err damaged(const struct store *store, const char *what, struct err_info *info)
+{
+    char backup[160], text[200];
+    snprintf(text, sizeof text, "%s", what); /* `what` may be in `info` */
+    read_last_backup(store, backup, sizeof backup);
+    return err_set(info, ERR_CORRUPT, "the catalogue is damaged (%s); last backup: %s", text,
+                   backup);
+}
+
+static enum err check_catalogue(struct store *store, struct err_info *info)
+{
+    bool clean = false;
+    struct first_problem first = {0};
+    uint64_t from_ms = clock_mono_ms();
+    enum err code = read_clean(store, &clean, info);
+    if (code == ERR_OK)
+        code = db_check(store->db, !clean, keep_first, &first, info);
+    if (code == ERR_OK && first.found)
+        return damaged(store, first.text, info);
+    char took[24];
+    snprintf(took, sizeof took, "%llu", (unsigned long long)(clock_mono_ms() - from_ms));
+    log_event(LOG_DEBUG, "store.checked", "after", clean ? "clean stop" : "crash", "ms", took,
+              NULL);
+    return code;
+}
+
+static enum err migrate(struct store *store, bool *fresh, struct err_info *info)
+{
+    const struct asset steps[] = {
+#define X(name, path) asset_get(ASSET_##name),
+        ASSET_CATALOGUE_LIST(X)
+#undef X
+    };
+    uint64_t version = 0;
+    enum err code = db_version(store->db, &version, info);
+    *fresh = version == 0;
+    return code == ERR_OK
+               ? db_migrate(store->db, steps, sizeof steps / sizeof steps[0], NULL, NULL, info)
+               : code;
+}
+
+/* Ends a removal that a crash had cut short. */
+static enum err finish_purge(struct store *store, struct err_info *info)
+{
+    struct query q;
+    char job[JOB_ID_SIZE], path[STORE_PATH_SIZE];
+    enum err code = ERR_OK;
+    query_open(&q, store->db, "SELECT job FROM purge");
+    while (code == ERR_OK && query_next(&q)) {
+        query_copy_text(&q, 0, job, sizeof job);
+        code = store_job_path(store, job, path, info);
+        if (code == ERR_OK)
+            code = db_unlink(path, info);
+    }
+    enum err read = query_close(&q, info);
+    return code != ERR_OK ? code : read;
+}
+
+struct scan {
+    struct store *store;
+    size_t capacity;
+};
+
+static enum err note_unsealed(struct scan *scan, const char *name, struct err_info *info)
+{
+    struct store *store = scan->store;
+    if (store->unsealed_count == scan->capacity) {
+        size_t capacity = scan->capacity * 2 + 64;
+        void *more = realloc(store->unsealed, capacity * JOB_ID_SIZE);
+        if (more == NULL)
+            return err_set(info, ERR_NO_MEMORY, "the job files cannot be listed: out of memory");
+        store->unsealed = more;
+        scan->capacity = capacity;
+    }
+    snprintf(store->unsealed[store->unsealed_count++], JOB_ID_SIZE, "%.*s", JOB_ID_SIZE - 1, name);
+    return ERR_OK;
+}
+
+/* Sizes, and which files have a WAL (or, cut short while being sealed, a journal). */
+static enum err scan_draws(struct store *store, struct err_info *info)
+{
+    struct scan scan = {.store = store};
+    int fd = openat(store->draws_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (dir == NULL)
+        return err_set(info, ERR_IO, "%s/draws cannot be listed: %m", store->directory);
+    enum err code = ERR_OK;
+    for (struct dirent *entry; code == ERR_OK && (entry = readdir(dir)) != NULL;) {
+        struct stat st;
+        const char *ending = strlen(entry->d_name) > 16 ? entry->d_name + 16 : "";
+        if (strcmp(ending, ".db-wal") == 0 || strcmp(ending, ".db-journal") == 0)
+            code = note_unsealed(&scan, entry->d_name, info);
+        else if (strcmp(ending, ".db") == 0 &&
+                 fstatat(store->draws_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            store->stats.file_bytes += (uint64_t)st.st_size;
+    }
+    closedir(dir);
+    return code;
+}
+
+enum err store_each_jobfile(int draws_fd, bool (*each)(void *ctx, const char *job), void *ctx,
+                            struct err_info *info)
+{
+    int fd = openat(draws_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (dir == NULL)
+        return err_set(info, ERR_IO, "the job files cannot be listed: %m");
+    bool more = true;
+    for (struct dirent *entry; more && (entry = readdir(dir)) != NULL;) {
+        char job[JOB_ID_SIZE];
+        snprintf(job, sizeof job, "%.16s", entry->d_name);
+        if (job_id_valid(job) && strcmp(entry->d_name + 16, ".db") == 0)
+            more = each(ctx, job);
+    }
+    closedir(dir);
+    return ERR_OK;
+}
+
+static void abandon_catalogue(struct store *store)
+{
+    if (store->db != NULL)
+        db_abandon(store->db);
+    store->db = NULL;
+}
+
+static enum err start_catalogue(struct store *store, struct err_info *info)
+{
+    bool fresh = false;
+    enum err code = open_catalogue(store, DB_WRITER, &store->db, info);
+    if (code == ERR_OK)
+        code = migrate(store, &fresh, info);
+    if (code == ERR_OK && !fresh)
+        code = check_catalogue(store, info);
+    if (code == ERR_CORRUPT && info != NULL && strstr(info->message, "last backup") == NULL)
+        code = damaged(store, info->message, info);
+    if (code == ERR_OK)
+        code = write_clean(store, false, info);
+    if (code != ERR_OK)
+        abandon_catalogue(store);
+    return code;
+}
+
+static enum err open_all(struct store *store, const struct store_config *config,
+                         struct err_info *info)
+{
+    enum err code = open_directory(store, config->directory, info);
+    if (code == ERR_OK)
+        code = start_catalogue(store, info);
+    if (code == ERR_NO_SPACE && ballast_found(store) && store_ballast_spend(store))
+        code = start_catalogue(store, info);
+    if (code == ERR_OK)
+        code = finish_purge(store, info);
+    if (code == ERR_OK)
+        code = scan_draws(store, info);
+    if (code == ERR_OK)
+        store_ballast_restore(store);
+    return code;
+}
+
+static void release(struct store *store)
+{
+    if (store->lock_fd >= 0)
+        close(store->lock_fd);
+    if (store->draws_fd >= 0)
+        close(store->draws_fd);
+    pthread_mutex_destroy(&store->lock);
+    pthread_mutex_destroy(&store->pool_lock);
+    store_recent_release(store);
+    free(store->unsealed);
+    free(store);
+}
+
+enum err store_open(struct store **out, const struct store_config *config, struct err_info *info)
+{
+    *out = NULL;
+    struct store *store = calloc(1, sizeof *store);
+    if (store == NULL)
+        return err_set(info, ERR_NO_MEMORY, "the store cannot be opened: out of memory");
+    store->lock_fd = store->draws_fd = -1;
+    store->min_free_bytes = config->min_free_bytes;
+    store->user_active_jobs = config->user_active_jobs > 0 ? config->user_active_jobs : UINT64_MAX;
+    store->user_stored_bytes =
+        config->user_stored_bytes > 0 ? config->user_stored_bytes : UINT64_MAX;
+    pthread_mutex_init(&store->lock, NULL);
+    pthread_mutex_init(&store->pool_lock, NULL);
+    store_recent_init(store);
+    enum err code = open_all(store, config, info);
+    if (code == ERR_OK)
+        code = store_writer_start(store, info);
+    if (code != ERR_OK) {
+        abandon_catalogue(store);
+        release(store);
+        return code;
+    }
+    *out = store;
+    return ERR_OK;
+}
+
+static void close_readers(struct store *store)
+{
+    while (store->idle_count > 0)
+        db_close(store->idle[--store->idle_count]);
+}
+
+void store_close(struct store *store)
+{
+    if (store == NULL)
+        return;
+    store_writer_stop(store);
+    /* Readers first: who closes last removes the WAL, and that must be the writer. */
+    jobfile_forget(store, NULL);
+    close_readers(store);
+    store_files_close(store);
+    if (store->broken) {
+        db_abandon(store->db);
+    } else {
+        write_clean(store, true, NULL);
+        db_close(store->db);
+    }
+    release(store);
+}
+
+bool store_broken(struct store *store, char *why)
+{
+    pthread_mutex_lock(&store->lock);
+    bool broken = store->broken;
+    if (why != NULL)
+        snprintf(why, sizeof store->why, "%s", store->why);
+    pthread_mutex_unlock(&store->lock);
+    return broken;
+}
+
+void store_stats(struct store *store, struct store_stats *out)
+{
+    char path[STORE_PATH_SIZE];
+    struct stat st;
+    pthread_mutex_lock(&store->lock);
+    *out = store->stats;
+    out->queue = store->catalogue.count + store->files.count;
+    pthread_mutex_unlock(&store->lock);
+    out->free_bytes = store_free_bytes(store);
+    if (place(store, "barkerd.db", path, NULL) == ERR_OK && stat(path, &st) == 0)
+        out->file_bytes += (uint64_t)st.st_size;
+}
+
+/* ---- readers of the catalogue ---- */
+
+enum err store_reader_take(struct store *store, struct db **out, struct err_info *info)
+{
+    *out = NULL;
+    pthread_mutex_lock(&store->pool_lock);
+    if (store->idle_count > 0)
+        *out = store->idle[--store->idle_count];
+    pthread_mutex_unlock(&store->pool_lock);
+    if (*out != NULL)
+        return ERR_OK;
+    enum err code = open_catalogue(store, DB_READER, out, info);
+    if (code == ERR_CORRUPT) /* there is no connection that could tell */
+        store_break(store, STORE_DAMAGED);
+    return code;
+}
+
+void store_reader_give(struct store *store, struct db *db)
+{
+    store_note_health(store, db, true);
+    pthread_mutex_lock(&store->pool_lock);
+    bool keep = store->idle_count < STORE_IDLE_READERS && db_health(db) == DB_SOUND;
+    if (keep)
+        store->idle[store->idle_count++] = db;
+    pthread_mutex_unlock(&store->pool_lock);
+    if (!keep)
+        db_close(db);
+}

@@ -1,0 +1,277 @@
+/* Studies and their members. */
+#include "server/store/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COLUMNS "id, owner, created_ms, kind, name, request"
+
+/* Whoever owns it, and whoever may see all of its jobs that are there. ?1 is the viewer. */
+#define VISIBLE                                                                                  \
+    "(?1 IS NULL OR owner = ?1 OR ("                                                             \
+    "EXISTS (SELECT 1 FROM study_job m JOIN job j ON j.id = m.job "                              \
+    "WHERE m.study = study.id AND j.deleted_ms = 0) AND "                                        \
+    "NOT EXISTS (SELECT 1 FROM study_job m JOIN job j ON j.id = m.job WHERE m.study = study.id " \
+    "AND j.deleted_ms = 0 AND NOT j.lab AND j.owner <> ?1)))"
+
+void study_row_release(struct study_row *row)
+{
+    for (size_t i = 0; i < row->member_count; i++)
+        free(row->members[i].setting);
+    free(row->members);
+    free(row->kind);
+    free(row->name);
+    free(row->request);
+    *row = (struct study_row){0};
+}
+
+static enum err not_found(const char *id, struct err_info *info)
+{
+    return err_set(info, ERR_NOT_FOUND, "there is no study %.40s", id);
+}
+
+/* ---- creating ---- */
+
+struct creation {
+    const struct study_row *row;
+    const struct job_row *jobs;
+    size_t count;
+    struct store_key key;
+    struct store_earlier earlier;
+};
+
+static enum err insert_study(struct db *db, const struct creation *c, struct err_info *info)
+{
+    const struct study_row *row = c->row;
+    struct query q;
+    query_open(&q, db,
+               "INSERT INTO study (" COLUMNS ", idempotency_key, body_hash) "
+               "VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+    query_text(&q, row->id);
+    query_text(&q, row->owner);
+    query_count(&q, row->created_ms);
+    query_text(&q, row->kind);
+    query_text(&q, row->name);
+    query_text(&q, row->request);
+    query_text(&q, c->key.key);
+    query_blob(&q, c->key.key != NULL ? c->key.hash : NULL, 32);
+    enum err code = query_run(&q, info);
+    if (code == ERR_CONFLICT)
+        err_set(info, ERR_CONFLICT, "there is a study %s already", row->id);
+    return code;
+}
+
+static enum err insert_jobs(struct db *db, const struct creation *c, struct err_info *info)
+{
+    enum err code = ERR_OK;
+    for (size_t i = 0; i < c->count && code == ERR_OK; i++) {
+        char text[USER_NAME_SIZE + JOB_ID_SIZE + 40];
+        snprintf(text, sizeof text, "submitted by %s for study %s", c->row->owner, c->row->id);
+        code = store_job_insert(db, &c->jobs[i], text, info);
+    }
+    return code;
+}
+
+static enum err insert_member(struct db *db, const struct study_row *row, size_t position,
+                              struct err_info *info)
+{
+    const struct study_member *member = &row->members[position];
+    struct query q;
+    query_open(&q, db,
+               "INSERT INTO study_job (study, position, job, setting) "
+               "SELECT ?1, ?2, id, ?4 FROM job WHERE id = ?3 AND deleted_ms = 0");
+    query_text(&q, row->id);
+    query_count(&q, position);
+    query_text(&q, member->job);
+    query_text(&q, member->setting);
+    enum err code = query_run(&q, info);
+    if (code == ERR_OK && query_changes(db) == 0)
+        code = err_set(info, ERR_CONFLICT, "job %.16s has been deleted meanwhile", member->job);
+    return code;
+}
+
+static enum err create(struct store *store, struct db *db, void *ctx, struct err_info *info)
+{
+    struct creation *c = ctx;
+    enum err code = store_key_find(db, &c->key, &c->earlier, info);
+    if (code != ERR_OK || c->earlier.found)
+        return code;
+    code = store_check_active(store, db, c->row->owner, c->count, info);
+    if (code == ERR_OK)
+        code = insert_study(db, c, info);
+    if (code == ERR_OK)
+        code = insert_jobs(db, c, info);
+    for (size_t i = 0; i < c->row->member_count && code == ERR_OK; i++)
+        code = insert_member(db, c->row, i, info);
+    return code;
+}
+
+enum err store_study_create(struct store *store, struct study_row *row, struct job_row *jobs,
+                            size_t count, const char *idempotency_key,
+                            const unsigned char body_hash[32], bool *existing,
+                            struct err_info *info)
+{
+    struct creation c = {.row = row,
+                         .jobs = jobs,
+                         .count = count,
+                         .key = {STORE_KEY_STUDY, row->owner, idempotency_key, body_hash}};
+    enum err code = store_write_catalogue(store, create, &c, info);
+    *existing = code == ERR_OK && c.earlier.found;
+    if (*existing)
+        memcpy(row->id, c.earlier.id, sizeof row->id);
+    for (size_t i = 0; i < count && code == ERR_OK && !*existing; i++)
+        jobs[i].revision = 1;
+    return code;
+}
+
+enum err store_study_by_key(struct store *store, const char *owner, const char *idempotency_key,
+                            const unsigned char body_hash[32], char id[JOB_ID_SIZE],
+                            struct err_info *info)
+{
+    struct store_key key = {STORE_KEY_STUDY, owner, idempotency_key, body_hash};
+    return store_key_read(store, &key, id, info);
+}
+
+/* ---- removing ---- */
+
+static enum err remove_study(struct store *store, struct db *db, void *ctx, struct err_info *info)
+{
+    const char *id = ctx;
+    struct query q;
+    (void)store;
+    query_open(&q, db, "DELETE FROM study WHERE id = ?");
+    query_text(&q, id);
+    enum err code = query_run(&q, info);
+    return code == ERR_OK && query_changes(db) == 0 ? not_found(id, info) : code;
+}
+
+enum err store_study_delete(struct store *store, const char *id, struct err_info *info)
+{
+    return store_write_catalogue(store, remove_study, (void *)(uintptr_t)id, info);
+}
+
+/* ---- reading ---- */
+
+static void read_head(struct query *q, struct study_row *row)
+{
+    query_copy_text(q, 0, row->id, sizeof row->id);
+    query_copy_text(q, 1, row->owner, sizeof row->owner);
+    row->created_ms = query_get_count(q, 2);
+    row->kind = query_dup_text(q, 3);
+    row->name = query_dup_text(q, 4);
+    row->request = query_dup_text(q, 5);
+}
+
+static enum err read_members(struct db *db, struct study_row *row, struct err_info *info)
+{
+    struct query q;
+    row->members = calloc(STUDY_JOBS_MAX, sizeof *row->members);
+    if (row->members == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for the jobs of study %s", row->id);
+    query_open(&q, db, "SELECT job, setting FROM study_job WHERE study = ? ORDER BY position");
+    query_text(&q, row->id);
+    while (row->member_count < STUDY_JOBS_MAX && query_next(&q)) {
+        struct study_member *member = &row->members[row->member_count++];
+        query_copy_text(&q, 0, member->job, sizeof member->job);
+        member->setting = query_dup_text(&q, 1);
+    }
+    return query_close(&q, info);
+}
+
+static enum err get(struct db *db, const char *viewer, const char *id, struct study_row *row,
+                    struct err_info *info)
+{
+    struct query q;
+    bool found = false;
+    query_open(&q, db, "SELECT " COLUMNS " FROM study WHERE id = ?2 AND " VISIBLE);
+    query_text(&q, viewer);
+    query_text(&q, id);
+    if (query_next(&q)) {
+        found = true;
+        read_head(&q, row);
+    }
+    enum err code = query_close(&q, info);
+    if (code == ERR_OK)
+        code = found ? read_members(db, row, info) : not_found(id, info);
+    if (code == ERR_OK && row->member_count == 0) /* deleted while we looked */
+        code = not_found(id, info);
+    if (code != ERR_OK)
+        study_row_release(row);
+    return code;
+}
+
+enum err store_study_get(struct store *store, const char *viewer, const char *id,
+                         struct study_row *row, struct err_info *info)
+{
+    struct db *db;
+    *row = (struct study_row){0};
+    enum err code = store_reader_take(store, &db, info);
+    if (code != ERR_OK)
+        return code;
+    code = get(db, viewer, id, row, info);
+    store_reader_give(store, db);
+    return code;
+}
+
+/* One query, with the part that decides which index it walks exchanged. */
+#define LIST(path)                                                                             \
+    "SELECT " COLUMNS " FROM study WHERE " path " AND id < ?2 AND (?3 IS NULL OR owner = ?3) " \
+    "AND (?4 IS NULL OR kind = ?4) AND (?5 IS NULL OR "                                        \
+    "EXISTS (SELECT 1 FROM study_job WHERE study = study.id AND job = ?5)) AND " VISIBLE       \
+    " ORDER BY id DESC LIMIT ?6"
+
+enum { STUDY_PAGE = 32 };
+
+static enum err read_page(struct db *db, const struct study_filter *f, const char *before,
+                          size_t want, struct study_row *page, size_t *count, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db, f->owner != NULL ? LIST("owner = ?3") : LIST("true"));
+    query_text(&q, f->viewer);
+    query_text(&q, before != NULL ? before : "~"); /* after every id */
+    query_text(&q, f->owner);
+    query_text(&q, f->kind);
+    query_text(&q, f->job);
+    query_count(&q, want);
+    for (*count = 0; *count < want && query_next(&q);) {
+        page[*count] = (struct study_row){0};
+        read_head(&q, &page[(*count)++]);
+    }
+    enum err code = query_close(&q, info);
+    for (size_t i = 0; i < *count && code == ERR_OK; i++)
+        code = read_members(db, &page[i], info);
+    return code;
+}
+
+enum err store_studies(struct store *store, const struct study_filter *filter,
+                       bool (*each)(void *ctx, const struct study_row *row), void *ctx,
+                       struct err_info *info)
+{
+    struct study_row page[STUDY_PAGE];
+    char last[JOB_ID_SIZE];
+    const char *before = filter->before;
+    size_t left = filter->limit;
+    for (bool more = true; more && left > 0;) {
+        struct db *db;
+        size_t want = left < STUDY_PAGE ? left : STUDY_PAGE, count = 0;
+        enum err code = store_reader_take(store, &db, info);
+        if (code != ERR_OK)
+            return code;
+        code = read_page(db, filter, before, want, page, &count, info);
+        store_reader_give(store, db);
+        bool wanted = code == ERR_OK;
+        for (size_t i = 0; i < count; i++) {
+            memcpy(last, page[i].id, sizeof last);
+            if (page[i].member_count > 0) /* otherwise deleted while we looked */
+                wanted = wanted && each(ctx, &page[i]);
+            study_row_release(&page[i]);
+        }
+        if (code != ERR_OK)
+            return code;
+        more = wanted && count == want;
+        before = last;
+        left -= count;
+    }
+    return ERR_OK;
+}

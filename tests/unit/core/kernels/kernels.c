@@ -1,0 +1,1083 @@
+/* Every instruction set agrees with the truth, at every length, and the truth is what the header
+ * says. */
+#include "core/kernels/vmathf.h"
+#include "core/kernels/rng_fill.h"
+#include "tests/support/truth.h"
+
+#include <criterion/criterion.h>
+#include <stddef.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LONGEST 70
+#define FAR     600 /* of loops that go on in blocks */
+#define ROOM    (FAR + 2 * PAD)
+#define GUARD   -9.75e77 /* behind the padding: must survive */
+
+/* ---- arrays of values ---- */
+
+static uint64_t scramble(uint64_t i)
+{
+    i += 0x9e3779b97f4a7c15ULL;
+    i = (i ^ (i >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    i = (i ^ (i >> 27)) * 0x94d049bb133111ebULL;
+    return i ^ (i >> 31);
+}
+
+enum flavour { ORDINARY, HUGE_ONES, TINY_ONES, SPECIAL, FLAVOURS };
+
+static const double specials[] = {INFINITY, -INFINITY, NAN,    0.0,     -0.0,   DBL_MAX,
+                                  -DBL_MAX, DBL_MIN,   5e-324, -5e-324, 710.25, -745.5};
+
+/* Signed values of one flavour; position k of two arrays with different salt is unrelated. */
+static double value(enum flavour flavour, uint64_t salt, size_t k)
+{
+    uint64_t bits = scramble(salt * 1000 + k);
+    double x = 6.0 * ((double)(bits >> 11) * 0x1p-53) - 3.0;
+    switch (flavour) {
+    case HUGE_ONES:
+        return x * 1e154;
+    case TINY_ONES:
+        return x * 1e-308;
+    case SPECIAL:
+        return bits % 3 == 0 ? specials[bits / 3 % (sizeof specials / sizeof specials[0])] : x;
+    case ORDINARY:
+    case FLAVOURS:
+        break;
+    }
+    return x;
+}
+
+struct array {
+    _Alignas(ALIGNMENT) double v[ROOM];
+};
+
+/* n values, harmless padding, guards behind it. */
+static struct array array_of(enum flavour flavour, uint64_t salt, size_t n)
+{
+    struct array a = {.v = {0}};
+    for (size_t k = 0; k < n; k++)
+        a.v[k] = value(flavour, salt, k);
+    for (size_t k = padded(n); k < ROOM; k++)
+        a.v[k] = GUARD;
+    return a;
+}
+
+static struct array positive(enum flavour flavour, uint64_t salt, size_t n)
+{
+    struct array a = array_of(flavour, salt, n);
+    for (size_t k = 0; k < n; k++)
+        a.v[k] = fabs(a.v[k]);
+    return a;
+}
+
+static struct array uniforms(uint64_t salt, size_t n)
+{
+    struct array a = array_of(ORDINARY, salt, n);
+    for (size_t k = 0; k < n; k++)
+        a.v[k] = (a.v[k] + 3.0) / 6.0;
+    return a;
+}
+
+static void expect_same(const struct array *got, const struct array *want, size_t n,
+                        const char *isa, const char *what)
+{
+    for (size_t k = 0; k < n; k++)
+        cr_assert(same(got->v[k], want->v[k]), "%s, %s, n = %zu: [%zu] is %a, not %a", isa, what, n,
+                  k, got->v[k], want->v[k]);
+    for (size_t k = padded(n); k < ROOM; k++)
+        cr_assert_eq(got->v[k], GUARD, "%s, %s, n = %zu: wrote behind the padding at %zu", isa,
+                     what, n, k);
+}
+
+/* What agrees with what is wanted, given how large the numbers behind it are, becomes it. */
+static void settle(const struct kernels *k, enum precision p, struct array *got,
+                   const struct array *want, const struct array *size, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (agrees_in(p, k, got->v[i], want->v[i], size->v[i]))
+            got->v[i] = want->v[i];
+}
+
+/* `check` for every instruction set (the truth with itself: that catches what depends on anything
+ * but the arguments), every length and every flavour of values. */
+typedef void checker(const struct kernels *k, const struct kernels *base, size_t n,
+                     enum flavour flavour);
+
+static void sweep(checker *check)
+{
+    const struct kernels *base = truth();
+    for (const struct kernels *const *k = kernels_available(); *k != NULL; k++)
+        for (size_t n = 0; n <= LONGEST; n++)
+            for (int flavour = 0; flavour < FLAVOURS; flavour++)
+                check(*k, base, n, (enum flavour)flavour);
+}
+
+static void sweep_far(checker *check)
+{
+    static const size_t lengths[] = {127, 128, 129, 200, 511, 512, 513, FAR};
+    for (const struct kernels *const *k = kernels_available(); *k != NULL; k++)
+        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+            for (int flavour = 0; flavour < FLAVOURS; flavour++)
+                check(*k, truth(), lengths[i], (enum flavour)flavour);
+}
+
+/* ---- the choice ---- */
+
+static bool is_called(const struct kernels *k, const char *isa)
+{
+    return k != NULL && strcmp(k->isa, isa) == 0;
+}
+
+/* Nobody who has another is given the emulated one. */
+Test(kernels, they_are_there_from_the_best_to_the_one_that_is_only_chosen_by_name)
+{
+    const struct kernels *const *k = kernels_available();
+#ifdef __x86_64__
+    k += is_called(*k, "avx512");
+    k += is_called(*k, "avx2");
+#endif
+    cr_assert(is_called(*k++, "portable"));
+#ifdef __x86_64__
+    cr_assert(is_called(*k++, "emulated"));
+#endif
+    cr_expect_null(*k);
+}
+
+/* Compiled like this file. */
+Test(kernels, all_are_fused_but_portable_ones_without_the_instruction)
+{
+    for (const struct kernels *const *k = kernels_available(); *k != NULL; k++)
+        cr_expect_eq((*k)->fused, VF_FUSES || !is_called(*k, "portable"), "%s", (*k)->isa);
+}
+
+Test(kernels, the_best_is_in_use_unless_the_environment_names_another)
+{
+    const char *wanted = getenv("BARKER_ISA"), *expected = kernels_available()[0]->isa;
+    for (const struct kernels *const *k = kernels_available(); wanted != NULL && *k != NULL; k++)
+        if (strcmp((*k)->isa, wanted) == 0)
+            expected = wanted;
+    cr_expect_str_eq(kernels->isa, expected);
+}
+
+Test(kernels, each_available_one_can_be_chosen_by_name)
+{
+    for (const struct kernels *const *k = kernels_available(); *k != NULL; k++) {
+        cr_expect(kernels_choose((*k)->isa));
+        cr_expect_eq(kernels, *k);
+    }
+}
+
+Test(kernels, an_unknown_name_changes_nothing)
+{
+    const struct kernels *before = kernels;
+    static const char *const names[] = {"", "AVX2", "avx", "mmx", "portable "};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        cr_expect_not(kernels_choose(names[i]), "\"%s\"", names[i]);
+    cr_expect_eq(kernels, before);
+}
+
+/* But for a short cut that only some have. */
+Test(kernels, every_table_is_complete)
+{
+    enum { FIRST = offsetof(struct kernels, rng_bits) };
+    size_t short_cut = (offsetof(struct kernels, few_rows) - FIRST) / sizeof(void *);
+    for (const struct kernels *const *k = kernels_available(); *k != NULL; k++) {
+        void *slots[(sizeof(struct kernels) - FIRST) / sizeof(void *)];
+        memcpy(slots, (const char *)*k + FIRST, sizeof slots);
+        for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++)
+            cr_expect(slots[i] != NULL || i == short_cut, "%s: slot %zu is empty", (*k)->isa, i);
+    }
+}
+
+/* ---- random numbers ---- */
+
+static void seed(struct rng *rng, size_t n)
+{
+    rng_seed(rng, 0x5eed5 + n, 3, RNG_JUMP);
+}
+
+static void check_bits(const struct kernels *k, const struct kernels *base, size_t n,
+                       enum flavour flavour)
+{
+    _Alignas(ALIGNMENT) uint64_t got[ROOM] = {0}, want[ROOM] = {0};
+    struct rng a, b;
+    (void)flavour;
+    seed(&a, n);
+    seed(&b, n);
+    k->rng_bits(&a, got, n);
+    base->rng_bits(&b, want, n);
+    cr_assert_arr_eq(got, want, n * sizeof *got, "%s, n = %zu", k->isa, n);
+    cr_assert_arr_eq(&a, &b, sizeof a, "%s, n = %zu: another state", k->isa, n);
+    for (size_t i = padded(n); i < ROOM; i++)
+        cr_assert_eq(got[i], 0, "%s, n = %zu: wrote behind the padding", k->isa, n);
+}
+
+/* The first n of some doubles, as the floats that moves take. */
+struct singles {
+    _Alignas(ALIGNMENT) float v[ROOM];
+};
+
+static struct singles singles_of(const struct array *a)
+{
+    struct singles f;
+    for (size_t i = 0; i < ROOM; i++)
+        f.v[i] = (float)a->v[i];
+    return f;
+}
+
+typedef void generator_single(struct rng *rng, float *out, size_t n);
+
+static void check_single(const struct kernels *k, generator_single *f, generator_single *g,
+                         size_t n, double size)
+{
+    struct singles got = {.v = {0}}, want = {.v = {0}};
+    struct rng a, b;
+    seed(&a, n);
+    seed(&b, n);
+    f(&a, got.v, n);
+    g(&b, want.v, n);
+    for (size_t i = 0; i < n; i++)
+        cr_assert(agrees(k, (double)got.v[i], (double)want.v[i], size),
+                  "%s, n = %zu: [%zu] is %a, not %a", k->isa, n, i, got.v[i], want.v[i]);
+    cr_assert_arr_eq(&a, &b, sizeof a, "%s, n = %zu: another state", k->isa, n);
+    for (size_t i = padded(n); i < ROOM; i++)
+        cr_assert_eq(got.v[i], 0.0f, "%s, n = %zu: wrote behind the padding", k->isa, n);
+}
+
+typedef void generator(struct rng *rng, double *out, size_t n);
+
+static void check_generator(generator *f, generator *g, const char *isa, size_t n, const char *what)
+{
+    struct array got = array_of(ORDINARY, 1, n), want = got;
+    struct rng a, b;
+    seed(&a, n);
+    seed(&b, n);
+    f(&a, got.v, n);
+    g(&b, want.v, n);
+    expect_same(&got, &want, n, isa, what);
+    cr_assert_arr_eq(&a, &b, sizeof a, "%s, %s, n = %zu: another state", isa, what, n);
+}
+
+static void check_uniform(const struct kernels *k, const struct kernels *base, size_t n,
+                          enum flavour flavour)
+{
+    (void)flavour;
+    check_generator(k->rng_uniform, base->rng_uniform, k->isa, n, "rng_uniform");
+    check_single(k, k->rng_uniform_single, base->rng_uniform_single, n, 0.0);
+}
+
+static void check_normal(const struct kernels *k, const struct kernels *base, size_t n,
+                         enum flavour flavour)
+{
+    (void)flavour;
+    check_generator(k->rng_normal, base->rng_normal, k->isa, n, "rng_normal");
+    check_single(k, k->rng_normal_single, base->rng_normal_single, n, 3.0);
+}
+
+Test(kernels, random_numbers_are_the_same_everywhere)
+{
+    sweep(check_bits);
+    sweep(check_uniform);
+    sweep(check_normal);
+}
+
+/* ---- moves ---- */
+
+static double jump_of(const struct barker_move *m, size_t j)
+{
+    return m->gaussian ? (double)m->z[j] : 1.0 + 0.1 * (double)m->z[j];
+}
+
+/* Whether the sign of a jump is a matter of rounding: u is that near its probability. */
+static bool close_call(const struct barker_move *m, size_t j)
+{
+    double w = m->sigma[j] * jump_of(m, j), x = m->g[j] * w;
+    double t = m->rule == BARKER_CORRECTED ? m->tau_factor * m->tau[j] * fabs(w) / 1.702 : 0.0;
+    double p = t < 1.0 ? 1.0 / (1.0 + exp(-x / sqrt(1.0 - t * t))) : x > 0.0;
+    return m->rule != BARKER_EXTREME && fabs((double)m->u[j] - p) <= 1e-6;
+}
+
+/* After the truth has moved m->theta. */
+static void expect_moved(const struct kernels *k, const struct barker_move *m,
+                         const struct array *before, const struct array *got)
+{
+    for (size_t j = 0; j < m->n; j++) {
+        double want = m->theta[j], size = fabs(m->sigma[j] * jump_of(m, j));
+        double other = close_call(m, j) ? 2.0 * before->v[j] - want : want;
+        cr_assert(agrees(k, got->v[j], want, size) || agrees(k, got->v[j], other, size),
+                  "%s, barker, n = %zu: [%zu] is %a, not %a", k->isa, m->n, j, got->v[j], want);
+    }
+    for (size_t j = padded(m->n); j < ROOM; j++)
+        cr_assert_eq(got->v[j], GUARD, "%s, barker, n = %zu: wrote at %zu", k->isa, m->n, j);
+}
+
+static void check_barker(const struct kernels *k, const struct kernels *base, size_t n,
+                         enum flavour flavour)
+{
+    struct array g = array_of(flavour, 1, n), tau = positive(flavour, 2, n),
+                 sigma = positive(flavour == SPECIAL ? ORDINARY : flavour, 3, n),
+                 jumps = array_of(ORDINARY, 4, n), flips = uniforms(5, n);
+    struct singles z = singles_of(&jumps), u = singles_of(&flips);
+    for (int rule = BARKER_VANILLA; rule <= BARKER_EXTREME; rule++)
+        for (int gaussian = 0; gaussian < 2; gaussian++) {
+            struct array got = array_of(ORDINARY, 6, n), want = got, before = got;
+            struct barker_move m = {.rule = (enum barker_rule)rule,
+                                    .gaussian = gaussian,
+                                    .n = n,
+                                    .theta = got.v,
+                                    .g = g.v,
+                                    .tau = rule == BARKER_CORRECTED ? tau.v : NULL,
+                                    .tau_factor = 1.07,
+                                    .sigma = sigma.v,
+                                    .z = z.v,
+                                    .u = u.v};
+            size_t bad = k->barker(&m);
+            m.theta = want.v;
+            cr_assert_eq(base->barker(&m), bad);
+            expect_moved(k, &m, &before, &got);
+        }
+}
+
+static void check_langevin(const struct kernels *k, const struct kernels *base, size_t n,
+                           enum flavour flavour)
+{
+    struct array g = array_of(flavour, 1, n), tau = positive(flavour, 2, n),
+                 sigma = positive(flavour, 3, n), noise = array_of(ORDINARY, 4, n);
+    struct singles z = singles_of(&noise);
+    for (int rule = LANGEVIN_VANILLA; rule <= LANGEVIN_EXTREME; rule++) {
+        bool needs_tau = rule == LANGEVIN_CORRECTED || rule == LANGEVIN_MODIFIED;
+        struct array got = array_of(ORDINARY, 6, n), want = got;
+        struct langevin_move m = {.rule = (enum langevin_rule)rule,
+                                  .n = n,
+                                  .theta = got.v,
+                                  .g = g.v,
+                                  .tau = needs_tau ? tau.v : NULL,
+                                  .tau_factor = 1.07,
+                                  .sigma = sigma.v,
+                                  .z = z.v};
+        size_t bad = k->langevin(&m);
+        m.theta = want.v;
+        cr_assert_eq(base->langevin(&m), bad);
+        expect_same(&got, &want, n, k->isa, "langevin");
+    }
+}
+
+static void check_lattice(const struct kernels *k, const struct kernels *base, size_t n,
+                          enum flavour flavour)
+{
+    struct array g = array_of(flavour, 1, n), sigma = positive(flavour, 3, n),
+                 flips = uniforms(5, n);
+    struct array got = array_of(ORDINARY, 6, n), want = got;
+    struct singles u = singles_of(&flips);
+    size_t bad = k->lattice(got.v, g.v, sigma.v, u.v, n);
+    cr_assert_eq(base->lattice(want.v, g.v, sigma.v, u.v, n), bad);
+    expect_same(&got, &want, n, k->isa, "lattice");
+}
+
+Test(kernels, moves_are_the_same_everywhere)
+{
+    sweep(check_barker);
+    sweep_far(check_barker);
+    sweep(check_langevin);
+    sweep(check_lattice);
+}
+
+/* ---- sums over draws and rows ---- */
+
+static void check_moments(const struct kernels *k, const struct kernels *base, size_t n,
+                          enum flavour flavour)
+{
+    struct array mean = array_of(flavour, 1, n), m2 = positive(flavour, 2, n),
+                 x = array_of(flavour, 3, n);
+    struct array want_mean = mean, want_m2 = m2, size = mean, size2 = m2;
+    for (size_t i = 0; i < n; i++) {
+        size.v[i] = fabs(mean.v[i]) + fabs(x.v[i]);
+        size2.v[i] = m2.v[i] + size.v[i] * size.v[i];
+    }
+    k->moments(mean.v, m2.v, x.v, 7.0, n);
+    base->moments(want_mean.v, want_m2.v, x.v, 7.0, n);
+    settle(k, PRECISION_DOUBLE, &mean, &want_mean, &size, n);
+    settle(k, PRECISION_DOUBLE, &m2, &want_m2, &size2, n);
+    expect_same(&mean, &want_mean, n, k->isa, "moments: mean");
+    expect_same(&m2, &want_m2, n, k->isa, "moments: m2");
+}
+
+/* How large the numbers behind estimates are. What is left of a variance has lost digits, of which
+ * a root has half as many. */
+static void estimate_sizes(const struct batch_sums *b, struct array *g, struct array *tau)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        g->v[i] = fabs(g->v[i]) + fabs(b->scale * b->sum[i]);
+        tau->v[i] = 1.0 + b->tau_scale * sqrt(b->sumsq[i]);
+        if (!isfinite(b->sum[i] * b->sum[i] + b->sumsq[i])) /* what overflows is for all the same */
+            tau->v[i] = 0.0;
+    }
+}
+
+static void check_estimate(const struct kernels *k, const struct kernels *base, size_t n,
+                           enum flavour flavour)
+{
+    struct array sum = array_of(flavour, 1, n), sumsq = positive(flavour, 2, n);
+    struct batch_sums sums = {sum.v, sumsq.v, 100.07, 2.385, 34.0, 1.0 / 34.0, n, NULL};
+    for (int with_tau = 0; with_tau < 2; with_tau++) {
+        struct array g = array_of(flavour, 3, n), tau = array_of(ORDINARY, 4, n);
+        struct array want_g = g, want_tau = tau, size_g = g, size_tau = tau;
+        estimate_sizes(&sums, &size_g, &size_tau);
+        k->estimate(&sums, g.v, with_tau ? tau.v : NULL, NULL);
+        base->estimate(&sums, want_g.v, with_tau ? want_tau.v : NULL, NULL);
+        settle(k, PRECISION_DOUBLE, &g, &want_g, &size_g, n);
+        settle(k, PRECISION_SINGLE, &tau, &want_tau, &size_tau, n);
+        expect_same(&g, &want_g, n, k->isa, "estimate: g");
+        expect_same(&tau, &want_tau, n, k->isa, "estimate: tau");
+    }
+}
+
+/* In one pass or one after the other, with tau itself or without. */
+static void check_running(const struct kernels *k, const struct kernels *base, size_t n,
+                          enum flavour flavour)
+{
+    struct array sum = array_of(flavour, 1, n), sumsq = positive(flavour, 2, n);
+    struct batch_sums sums = {sum.v, sumsq.v, 100.07, 2.385, 34.0, 1.0 / 34.0, n, NULL};
+    for (int with_tau = 0; with_tau < 2; with_tau++) {
+        struct array g = array_of(flavour, 3, n), tau = array_of(ORDINARY, 4, n),
+                     memory = positive(ORDINARY, 5, n);
+        struct array want_g = g, want_tau = tau, want_memory = memory;
+        struct array size_g = g, size_tau = tau;
+        estimate_sizes(&sums, &size_g, &size_tau);
+        k->estimate(&sums, g.v, with_tau ? tau.v : NULL, &(struct running_tau){memory.v, 0.107});
+        base->estimate(&sums, want_g.v, want_tau.v, NULL);
+        base->smooth(&(struct running_tau){want_memory.v, 0.107}, want_tau.v, n);
+        settle(k, PRECISION_DOUBLE, &g, &want_g, &size_g, n);
+        settle(k, PRECISION_SINGLE, &tau, &want_tau, &size_tau, n);
+        for (size_t i = 0; i < n; i++)
+            size_tau.v[i] = 3.0 * (3.0 + size_tau.v[i]);
+        settle(k, PRECISION_SINGLE, &memory, &want_memory, &size_tau, n);
+        expect_same(&g, &want_g, n, k->isa, "running estimate: g");
+        if (with_tau)
+            expect_same(&tau, &want_tau, n, k->isa, "running estimate: tau");
+        expect_same(&memory, &want_memory, n, k->isa, "running estimate: memory");
+    }
+}
+
+enum { WORDS = FAR / LANES / 64 + 1 };
+
+static void expect_added(const struct array *memory, const struct array *before,
+                         const struct array *tau, const uint64_t touched[WORDS], size_t n,
+                         const char *isa)
+{
+    for (size_t i = 0; i < n; i++) {
+        double sd = fmin(fmax(tau->v[i] / 2.385, sqrt(FLT_MIN)), sqrt(FLT_MAX));
+        bool there = touched[i / LANES / 64] >> i / LANES % 64 & 1;
+        double want = before->v[i] + (there ? 0.107 * 2.385 * sd : 0.0);
+        cr_assert(fabs(memory->v[i] - want) <= (there ? 2e-7 * want : 0.0),
+                  "%s: memory %zu is %g, not %g", isa, i, memory->v[i], want);
+    }
+}
+
+/* Of sums that are zero but for some eights, said or not said: the same, and said ones are zero
+ * afterwards. The running estimate is added to where they are. */
+static void check_touched(const struct kernels *k, const struct kernels *base, size_t n,
+                          enum flavour flavour)
+{
+    struct array sum = array_of(flavour, 1, n), sumsq = positive(flavour, 2, n);
+    const struct array none = {0}, before = positive(ORDINARY, 5, n);
+    struct batch_sums sums = {sum.v, sumsq.v, 100.07, 2.385, 34.0, 1.0 / 34.0, n, NULL};
+    const uint64_t nothing[WORDS] = {0};
+    uint64_t touched[WORDS] = {0}, bits[WORDS];
+    for (size_t i = 0; i < n; i++) {
+        size_t eight = i / LANES;
+        bool there = eight % 3 != 1;
+        touched[eight / 64] |= (uint64_t)there << eight % 64;
+        sum.v[i] = there ? sum.v[i] : 0.0;
+        sumsq.v[i] = there && i % LANES != 3 ? sumsq.v[i] : 0.0;
+    }
+    for (int what = 1; what < 4; what++) {
+        struct array said = sum, said_squares = sumsq, memory = before, want_memory = before;
+        struct array g = array_of(flavour, 3, n), tau = array_of(ORDINARY, 4, n);
+        struct array want_g = g, want_tau = tau, spare = g, size_g = g, size_tau = tau;
+        for (size_t i = 0; i < n; i++) /* what is not touched keeps the sign of a zero */
+            g.v[i] = want_g.v[i] += 0.0;
+        memcpy(bits, touched, sizeof bits);
+        k->estimate(
+            &(struct batch_sums){said.v, said_squares.v, 100.07, 2.385, 34.0, 1.0 / 34.0, n, bits},
+            g.v, what & 1 ? tau.v : NULL, what & 2 ? &(struct running_tau){memory.v, 0.107} : NULL);
+        k->estimate(&sums, want_g.v, want_tau.v, NULL);
+        expect_same(&g, &want_g, n, k->isa, "touched: g");
+        if (what & 1)
+            expect_same(&tau, &want_tau, n, k->isa, "touched: tau");
+        expect_same(&said, &none, n, k->isa, "touched: sums");
+        expect_same(&said_squares, &none, n, k->isa, "touched: squares");
+        cr_expect_arr_eq(bits, nothing, sizeof bits, "%s: bits are left", k->isa);
+        expect_added(&memory, &before, &want_tau, what & 2 ? touched : nothing, n, k->isa);
+        said = sum;
+        said_squares = sumsq;
+        memcpy(bits, touched, sizeof bits);
+        base->estimate(
+            &(struct batch_sums){said.v, said_squares.v, 100.07, 2.385, 34.0, 1.0 / 34.0, n, bits},
+            spare.v, NULL, &(struct running_tau){want_memory.v, 0.107});
+        estimate_sizes(&sums, &size_g, &size_tau);
+        settle(k, PRECISION_SINGLE, &memory, &want_memory, &size_tau, n);
+        if (what & 2)
+            expect_same(&memory, &want_memory, n, k->isa, "touched: memory");
+    }
+}
+
+static void check_logistic(const struct kernels *k, const struct kernels *base, size_t n,
+                           enum flavour flavour)
+{
+    struct array x = array_of(flavour, 1, n), got = array_of(ORDINARY, 2, n), want = got;
+    for (size_t i = 0; flavour == ORDINARY && i < n; i++)
+        x.v[i] *= 300.0;
+    k->logistic(x.v, got.v, n);
+    base->logistic(x.v, want.v, n);
+    settle(k, PRECISION_DOUBLE, &got, &want, &want, n);
+    expect_same(&got, &want, n, k->isa, "logistic");
+}
+
+static long double log_of_bernoulli(double eta, double y)
+{
+    long double z = y == 1.0 ? eta : -eta;
+    return z > 0 ? -log1pl(expl(-z)) : z - log1pl(expl(z));
+}
+
+static void check_bernoulli_log(const struct kernels *k, const struct kernels *base, size_t n,
+                                enum flavour flavour)
+{
+    struct array eta = array_of(flavour, 1, n), y = array_of(ORDINARY, 2, n);
+    long double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        y.v[i] = y.v[i] > 0.0;
+        eta.v[i] *= flavour == ORDINARY ? 300.0 : 1.0;
+        sum += log_of_bernoulli(eta.v[i], y.v[i]);
+    }
+    double got = k->bernoulli_log(eta.v, y.v, n), want = base->bernoulli_log(eta.v, y.v, n);
+    cr_assert(same(got, want), "%s, bernoulli_log, n = %zu: %a, not %a", k->isa, n, got, want);
+    if (flavour == ORDINARY)
+        cr_assert(fabsl(got - sum) <= 1e-15L * (long double)n + 1e-15L * fabsl(sum),
+                  "%s, bernoulli_log, n = %zu: %.17g, not %.17Lg", k->isa, n, got, sum);
+}
+
+static void check_dot(const struct kernels *k, const struct kernels *base, size_t n,
+                      enum flavour flavour)
+{
+    struct array a = array_of(flavour, 1, n), b = array_of(flavour, 2, n);
+    double got = k->dot(a.v, b.v, n), want = base->dot(a.v, b.v, n);
+    cr_assert(same(got, want), "%s, dot, n = %zu: %a, not %a", k->isa, n, got, want);
+}
+
+Test(kernels, sums_and_curves_are_the_same_everywhere)
+{
+    sweep(check_moments);
+    sweep(check_estimate);
+    sweep(check_running);
+    sweep(check_touched);
+    sweep_far(check_running);
+    sweep_far(check_touched);
+    sweep(check_logistic);
+    sweep(check_bernoulli_log);
+    sweep(check_dot);
+}
+
+/* ---- held-out metrics ---- */
+
+/* These take arrays that begin anywhere and end exactly: the first number is left out, and what
+ * follows the last one must survive. */
+static void expect_same_and_no_more(const struct array *got, const struct array *want,
+                                    const struct array *before, size_t n, const char *isa,
+                                    const char *what)
+{
+    for (size_t k = 0; k < ROOM; k++) {
+        bool inside = k >= 1 && k <= n;
+        cr_assert(same(got->v[k], inside ? want->v[k] : before->v[k]),
+                  "%s, %s, n = %zu: [%zu] is %a, not %a", isa, what, n, k, got->v[k],
+                  inside ? want->v[k] : before->v[k]);
+    }
+}
+
+static void responses(struct array *y)
+{
+    for (size_t k = 0; k < ROOM; k++)
+        y->v[k] = scramble(k) % 3 == 0 ? 1.0 : 0.0;
+}
+
+static void check_bernoulli(const struct kernels *k, const struct kernels *base, size_t n,
+                            enum flavour flavour)
+{
+    struct array eta = array_of(flavour, 1, n + 1), y = eta, got = array_of(ORDINARY, 2, n),
+                 before = got, want = got;
+    for (size_t i = 0; flavour == ORDINARY && i < n; i++)
+        eta.v[i] *= 300.0;
+    responses(&y);
+    k->bernoulli(eta.v + 1, y.v + 1, got.v + 1, n);
+    base->bernoulli(eta.v + 1, y.v + 1, want.v + 1, n);
+    expect_same_and_no_more(&got, &want, &before, n, k->isa, "bernoulli");
+    before = eta;
+    k->bernoulli(eta.v + 1, y.v + 1, eta.v + 1, n);
+    expect_same_and_no_more(&eta, &want, &before, n, k->isa, "bernoulli in place");
+}
+
+static void check_average(const struct kernels *k, const struct kernels *base, size_t n,
+                          enum flavour flavour)
+{
+    struct array x = array_of(flavour, 1, n + 1), got = array_of(flavour, 2, n + 1), before = got,
+                 want = got;
+    k->average(got.v + 1, x.v + 1, 1.0 / 7.0, n);
+    base->average(want.v + 1, x.v + 1, 1.0 / 7.0, n);
+    expect_same_and_no_more(&got, &want, &before, n, k->isa, "average");
+}
+
+static void check_scores(const struct kernels *k, const struct kernels *base, size_t n,
+                         enum flavour flavour)
+{
+    struct array a = array_of(flavour, 1, n + 1), b = array_of(flavour, 2, n + 1);
+    double got = k->squared_distance(a.v + 1, b.v + 1, n),
+           want = base->squared_distance(a.v + 1, b.v + 1, n);
+    cr_assert(same(got, want), "%s, squared_distance, n = %zu: %a, not %a", k->isa, n, got, want);
+    cr_assert_eq(k->count_above(a.v + 1, 0.5, n), base->count_above(a.v + 1, 0.5, n), "%s, %zu",
+                 k->isa, n);
+    for (int sign = 0; sign < 2; sign++) {
+        got = k->log_sum(a.v + 1, n);
+        want = base->log_sum(a.v + 1, n);
+        cr_assert(same(got, want), "%s, log_sum, n = %zu: %a, not %a", k->isa, n, got, want);
+        a = positive(flavour, 1, n + 1);
+    }
+}
+
+static void check_ratings(const struct kernels *k, const struct kernels *base, size_t n,
+                          enum flavour flavour)
+{
+    static const size_t ranks[] = {1, 7, 8, 20};
+    uint32_t user[LONGEST + 1], item[LONGEST + 1];
+    struct array u = array_of(flavour, 1, LONGEST), v = array_of(flavour, 2, LONGEST);
+    for (size_t r = 0; r < sizeof ranks / sizeof ranks[0]; r++) {
+        struct array got = array_of(ORDINARY, 3, n), before = got, want = got;
+        for (size_t i = 0; i < n; i++) {
+            user[i] = (uint32_t)(scramble(i) % (LONGEST / ranks[r]));
+            item[i] = (uint32_t)(scramble(i + 500) % (LONGEST / ranks[r]));
+        }
+        struct rating_pairs pairs = {u.v, v.v, user, item, ranks[r], n, 3.53, 1.0, 5.0};
+        k->ratings(&pairs, got.v + 1);
+        base->ratings(&pairs, want.v + 1);
+        expect_same_and_no_more(&got, &want, &before, n, k->isa, "ratings");
+    }
+}
+
+Test(kernels, metrics_are_the_same_everywhere)
+{
+    sweep(check_bernoulli);
+    sweep(check_average);
+    sweep(check_scores);
+    sweep(check_ratings);
+}
+
+/* ---- rows of data ---- */
+
+struct rows {
+    struct dataset data;
+    _Alignas(ALIGNMENT) double wide[LONGEST * 24];
+    _Alignas(ALIGNMENT) float narrow[LONGEST * 24];
+};
+
+static void rows_fill(struct rows *r, size_t N, size_t columns, enum precision precision,
+                      enum flavour flavour)
+{
+    memset(r, 0, sizeof *r);
+    size_t stride = dataset_stride(columns, precision);
+    for (size_t i = 0; i < N; i++)
+        for (size_t j = 0; j < columns; j++) {
+            double x = value(flavour, 50 + i, j);
+            r->wide[i * stride + j] = x;
+            r->narrow[i * stride + j] = (float)value(ORDINARY, 50 + i, j);
+        }
+    r->data = (struct dataset){
+        .kind = DATA_REGRESSION,
+        .precision = precision,
+        .N = N,
+        .columns = columns,
+        .stride = stride,
+        .x = precision == PRECISION_SINGLE ? (const void *)r->narrow : (const void *)r->wide,
+    };
+}
+
+static void pick(uint32_t *idx, size_t n, size_t N)
+{
+    for (size_t k = 0; k < n; k++)
+        idx[k] = (uint32_t)(scramble(k + 99) % N);
+}
+
+/* Rows of n columns, at most a line of them; against a sum term by term, too. */
+static void check_squares(const struct kernels *k, const struct kernels *base, size_t n,
+                          enum flavour flavour)
+{
+    enum { WIDE = 72 };
+    static _Alignas(ALIGNMENT) double x[SQUARES_ROWS * WIDE], got[WIDE * WIDE], want[WIDE * WIDE];
+    struct array weight = array_of(flavour, 3, SQUARES_ROWS);
+    size_t rows = n % (SQUARES_ROWS + 1);
+    for (size_t i = 0; i < SQUARES_ROWS; i++)
+        for (size_t j = 0; j < WIDE; j++)
+            x[i * WIDE + j] = j < n ? value(flavour, 11 + i, j) : 0.0;
+    memset(got, 0, sizeof got);
+    memset(want, 0, sizeof want);
+    k->add_squares(got, WIDE, x, weight.v, rows, n);
+    base->add_squares(want, WIDE, x, weight.v, rows, n);
+    for (size_t j = 0; j < WIDE; j++)
+        for (size_t c = 0; c <= j; c++) {
+            double size = 0.0, sum = 0.0;
+            for (size_t i = 0; j < n && i < rows; i++) {
+                double term = weight.v[i] * x[i * WIDE + j] * x[i * WIDE + c];
+                sum += term;
+                size += fabs(term);
+            }
+            double here = got[j * WIDE + c];
+            cr_assert(agrees_in(PRECISION_DOUBLE, k, here, want[j * WIDE + c], size),
+                      "%s, add_squares, n = %zu: [%zu, %zu] is %a, not %a", k->isa, n, j, c, here,
+                      want[j * WIDE + c]);
+            cr_assert(!isfinite(size) || fabs(here - sum) <= 1e-14 * size,
+                      "%s, add_squares, n = %zu: [%zu, %zu] is %a, not %a", k->isa, n, j, c, here,
+                      sum);
+        }
+}
+
+Test(kernels, squares_are_the_same_everywhere_and_right)
+{
+    sweep(check_squares);
+}
+
+static void check_log_sources(const struct kernels *k, const struct kernels *base, size_t n,
+                              enum flavour flavour)
+{
+    static const size_t widths[] = {1, 5, 8};
+    _Alignas(ALIGNMENT) double scratch[8 * LANES];
+    uint32_t idx[LONGEST] = {0};
+    struct rows r;
+    pick(idx, n, LONGEST);
+    for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++)
+        for (int precision = PRECISION_SINGLE; precision <= PRECISION_DOUBLE; precision++) {
+            struct array W = array_of(flavour, 7, widths[w] * widths[w]);
+            rows_fill(&r, LONGEST, widths[w], (enum precision)precision, flavour);
+            for (int list = 0; list < 2; list++) {
+                const uint32_t *rows = list ? idx : NULL;
+                double got = k->log_sources(&r.data, rows, n, W.v, scratch),
+                       want = base->log_sources(&r.data, rows, n, W.v, scratch);
+                cr_assert(agrees_in(PRECISION_DOUBLE, k, got, want, fabs(want)),
+                          "%s, log_sources, n = %zu: %a, not %a", k->isa, n, got, want);
+            }
+        }
+}
+
+Test(kernels, densities_of_sources_are_the_same_everywhere)
+{
+    sweep(check_log_sources);
+}
+
+/* ---- the truth against its definitions ---- */
+
+static void expect_near(double got, long double want, double scale, const char *what, size_t n)
+{
+    cr_assert_leq(fabsl(got - want), 1e-14L * scale, "%s, n = %zu: %.17g, not %.17Lg", what, n, got,
+                  want);
+}
+
+Test(kernels, dot_is_the_inner_product)
+{
+    for (size_t n = 0; n <= LONGEST; n++) {
+        struct array a = array_of(ORDINARY, 1, n), b = array_of(ORDINARY, 2, n);
+        long double want = 0;
+        for (size_t k = 0; k < n; k++)
+            want += (long double)a.v[k] * b.v[k];
+        expect_near(truth()->dot(a.v, b.v, n), want, 9.0 * (double)(n + 1), "dot", n);
+    }
+}
+
+Test(kernels, moments_accumulate_mean_and_squared_deviations)
+{
+    enum { n = 37, draws = 50 };
+    struct array mean = array_of(ORDINARY, 1, 0), m2 = mean;
+    memset(mean.v, 0, sizeof mean.v);
+    memset(m2.v, 0, sizeof m2.v);
+    for (size_t t = 0; t < draws; t++) {
+        struct array x = array_of(ORDINARY, 100 + t, n);
+        truth()->moments(mean.v, m2.v, x.v, (double)(t + 1), n);
+    }
+    for (size_t j = 0; j < n; j++) {
+        long double sum = 0, squares = 0;
+        for (size_t t = 0; t < draws; t++)
+            sum += value(ORDINARY, 100 + t, j);
+        for (size_t t = 0; t < draws; t++)
+            squares += powl(value(ORDINARY, 100 + t, j) - sum / draws, 2);
+        expect_near(mean.v[j], sum / draws, 3.0, "mean", j);
+        expect_near(m2.v[j], squares, 9.0 * draws, "m2", j);
+    }
+}
+
+Test(kernels, estimate_scales_the_sum_and_measures_its_noise)
+{
+    enum { n = 21 };
+    const double scale = 100.07, tau_scale = 2.385, count = 34.0;
+    struct array g = array_of(ORDINARY, 1, n), sum = array_of(ORDINARY, 2, n),
+                 sumsq = positive(ORDINARY, 3, n), tau = array_of(ORDINARY, 4, n), fixed = g;
+    sumsq.v[5] = sum.v[5] * sum.v[5] / count / 2.0; /* less than its mean allows: rounding */
+    truth()->estimate(
+        &(struct batch_sums){sum.v, sumsq.v, scale, tau_scale, count, 1.0 / count, n, NULL}, g.v,
+        tau.v, NULL);
+    for (size_t j = 0; j < n; j++) {
+        long double s = sum.v[j], variance = (sumsq.v[j] - s * s / count) / (count - 1.0L);
+        expect_near(g.v[j], fixed.v[j] + scale * s, 400.0, "g", j);
+        expect_near(tau.v[j], variance > 0 ? tau_scale * sqrtl(variance) : 0.0L, 10.0, "tau", j);
+    }
+    cr_expect_eq(tau.v[5], 0.0, "a negative variance is none");
+}
+
+Test(kernels, lattice_steps_by_sigma_with_the_clipped_linear_probability)
+{
+    enum { n = 70 };
+    struct array g = array_of(ORDINARY, 1, n), sigma = positive(ORDINARY, 2, n), u = uniforms(3, n),
+                 theta = array_of(ORDINARY, 4, n), before = theta;
+    size_t up = 0;
+    struct singles flips = singles_of(&u);
+    truth()->lattice(theta.v, g.v, sigma.v, flips.v, n);
+    for (size_t j = 0; j < n; j++) {
+        double p = fmin(1.0, fmax(0.0, 0.5 + g.v[j] * sigma.v[j] / 4.0));
+        bool rises = u.v[j] < p;
+        up += rises;
+        cr_expect_eq(theta.v[j], before.v[j] + (rises ? sigma.v[j] : -sigma.v[j]), "%zu", j);
+    }
+    cr_expect(up > 10 && up < n - 10, "%zu of %d: the case says nothing", up, n);
+}
+
+/* ---- metrics against their definitions ---- */
+
+Test(kernels, bernoulli_is_the_probability_of_the_response_and_never_zero)
+{
+    enum { n = 16000 };
+    double *eta = malloc(n * sizeof *eta), *y = malloc(n * sizeof *y), *p = malloc(n * sizeof *p);
+    for (size_t i = 0; i < n; i++) {
+        eta[i] = 0.1 * ((double)i - 0.5 * n);
+        y[i] = scramble(i) % 2 == 0 ? 0.0 : 1.0;
+    }
+    kernels->bernoulli(eta, y, p, n);
+    for (size_t i = 0; i < n; i++) {
+        long double z = fmaxl((y[i] == 1.0 ? 1.0L : -1.0L) * eta[i], -700.0L);
+        long double want = 1.0L / (1.0L + expl(-z));
+        cr_assert_leq(fabsl(p[i] - want), 4.5e-16L * want, "eta = %g, y = %g: %a, not %La", eta[i],
+                      y[i], p[i], want);
+    }
+    free(eta);
+    free(y);
+    free(p);
+}
+
+Test(kernels, bernoulli_of_extremes)
+{
+    static const struct {
+        double eta, y, p;
+    } cases[] = {
+        {0.0, 0, 0.5},       {-0.0, 1, 0.5},     {INFINITY, 1, 1.0},
+        {-INFINITY, 0, 1.0}, {DBL_MAX, 1, 1.0},  {INFINITY, 0, 9.859676543759770e-305},
+        {5e-324, 0, 0.5},    {NAN, 1, NAN},      {-INFINITY, 1, 9.859676543759770e-305},
+        {-5e-324, 1, 0.5},   {-DBL_MAX, 0, 1.0}, {-DBL_MAX, 1, 9.859676543759770e-305},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        double p;
+        kernels->bernoulli(&cases[i].eta, &cases[i].y, &p, 1);
+        cr_expect(isnan(cases[i].p) ? isnan(p) : fabs(p - cases[i].p) <= 1e-15 * cases[i].p,
+                  "eta = %g, y = %g: %.17g", cases[i].eta, cases[i].y, p);
+    }
+}
+
+/* The mean of what was averaged, exactly as the scalar recursion gives it. */
+Test(kernels, average_is_the_running_mean)
+{
+    enum { n = 21, draws = 40 };
+    double mean[n] = {0}, scalar[n] = {0};
+    for (size_t t = 0; t < draws; t++) {
+        struct array x = array_of(ORDINARY, 300 + t, n);
+        double weight = 1.0 / (double)(t + 1);
+        kernels->average(mean, x.v, weight, n);
+        for (size_t i = 0; i < n; i++)
+            scalar[i] += weight * (x.v[i] - scalar[i]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        long double want = 0;
+        for (size_t t = 0; t < draws; t++)
+            want += value(ORDINARY, 300 + t, i) / (long double)draws;
+        cr_assert_eq(mean[i], scalar[i], "%zu", i);
+        expect_near(mean[i], want, 3.0, "average", i);
+    }
+}
+
+struct log_case {
+    const char *what;
+    double lo, hi; /* binary exponents */
+};
+
+static double in_range(const struct log_case *c, uint64_t i)
+{
+    double u = (double)(scramble(i) >> 11) * 0x1p-53;
+    return exp2(c->lo + (c->hi - c->lo) * u);
+}
+
+/* Lengths around the vectors and around the 4096 numbers whose mantissas are multiplied. */
+Test(kernels, log_sum_keeps_its_stated_error)
+{
+    static const struct log_case cases[] = {{"probabilities near 1", -1e-12, 0.0},
+                                            {"probabilities", -3.0, 0.0},
+                                            {"near sqrt 2", 0.499, 0.501},
+                                            {"near sqrt 1/2", -0.501, -0.499},
+                                            {"all normal numbers", -1022, 1023.9},
+                                            {"with subnormal ones", -1074, -1000},
+                                            {"tiny", -1021.0, -1000.0},
+                                            {"huge", 1000.0, 1023.9}};
+    static const size_t lengths[] = {0, 1, 7, 8, 9, 100, 4095, 4096, 4097, 22041};
+    double *x = malloc(22041 * sizeof *x);
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
+        for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++) {
+            size_t n = lengths[l];
+            long double want = 0, size = 0;
+            for (size_t i = 0; i < n; i++) {
+                x[i] = in_range(&cases[c], i + 1000 * l);
+                want += logl(x[i]);
+                size += fabsl(logl(x[i]));
+            }
+            long double share = cases[c].lo < -1022.0 ? 1e-13L : 5e-16L;
+            long double limit = 2e-16L * (long double)n + share * size;
+            double got = kernels->log_sum(x, n);
+            cr_expect_leq(fabsl(got - want), limit, "%s, n = %zu: %.17g, not %.17Lg", cases[c].what,
+                          n, got, want);
+        }
+    free(x);
+}
+
+/* One such number among ordinary ones, in every position of a vector and behind the last whole one.
+ */
+Test(kernels, log_sum_of_what_has_no_logarithm)
+{
+    static const struct {
+        double x, sum;
+    } cases[] = {{0.0, -INFINITY}, {-0.0, -INFINITY}, {INFINITY, INFINITY}, {-1.0, NAN},
+                 {NAN, NAN},       {-INFINITY, NAN},  {-5e-324, NAN}};
+    double x[21];
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
+        for (size_t at = 0; at < 21; at++) {
+            for (size_t i = 0; i < 21; i++)
+                x[i] = 0.75;
+            x[at] = cases[c].x;
+            double got = kernels->log_sum(x, 21);
+            cr_expect(isnan(cases[c].sum) ? isnan(got) : got == cases[c].sum, "%g at %zu: %g",
+                      cases[c].x, at, got);
+        }
+}
+
+Test(kernels, count_above_counts_what_exceeds_the_threshold)
+{
+    double x[] = {0.5, 0.50001, 0.49, 1.0, NAN, INFINITY, -INFINITY, 0.0, 0.7, 0.5, 0.51};
+    cr_expect_eq(kernels->count_above(x, 0.5, 11), 5.0);
+    cr_expect_eq(kernels->count_above(x, 0.5, 9), 4.0);
+    cr_expect_eq(kernels->count_above(x, 0.5, 0), 0.0);
+}
+
+Test(kernels, squared_distance_sums_squares_of_differences)
+{
+    for (size_t n = 0; n <= LONGEST; n++) {
+        struct array a = array_of(ORDINARY, 1, n), b = array_of(ORDINARY, 2, n);
+        long double want = 0;
+        for (size_t k = 0; k < n; k++)
+            want += powl((long double)a.v[k] - b.v[k], 2);
+        expect_near(truth()->squared_distance(a.v, b.v, n), want, 36.0 * (double)(n + 1),
+                    "squared_distance", n);
+    }
+}
+
+Test(kernels, ratings_are_inner_products_within_the_range)
+{
+    enum { rank = 11, rows = 6 };
+    struct array u = array_of(ORDINARY, 1, rank * rows), v = array_of(ORDINARY, 2, rank * rows);
+    uint32_t user[rows * rows], item[rows * rows];
+    double out[rows * rows], low = 0, high = 0;
+    for (uint32_t i = 0; i < rows * rows; i++) {
+        user[i] = i / rows;
+        item[i] = i % rows;
+    }
+    struct rating_pairs pairs = {u.v, v.v, user, item, rank, rows * rows, 3.53, -5.0, 12.0};
+    kernels->ratings(&pairs, out);
+    for (size_t i = 0; i < rows * rows; i++) {
+        long double want = 3.53;
+        for (size_t k = 0; k < rank; k++)
+            want += (long double)u.v[user[i] * rank + k] * v.v[item[i] * rank + k];
+        expect_near(out[i], fminl(12.0L, fmaxl(-5.0L, want)), 100.0, "rating", i);
+        low += out[i] == -5.0;
+        high += out[i] == 12.0;
+    }
+    cr_expect(low > 3 && high > 3 && low + high < 30, "the case says little");
+}
+
+/* From columns of ordinary size to ones so large that exp(-|y|) vanishes, more factors than are
+ * multiplied before a logarithm is taken, and lengths that leave lanes empty. */
+Test(kernels, log_sources_is_the_log_density_of_the_unmixed_rows)
+{
+    enum { columns = 8 };
+    static const double scales[] = {1e-3, 1.0, 50.0, 1e5};
+    _Alignas(ALIGNMENT) double scratch[columns * LANES];
+    uint32_t idx[6000];
+    struct rows r;
+    rows_fill(&r, LONGEST, columns, PRECISION_DOUBLE, ORDINARY);
+    pick(idx, 6000, LONGEST);
+    for (size_t s = 0; s < sizeof scales / sizeof scales[0]; s++)
+        for (size_t n = 1; n <= 6000; n += 857) {
+            struct array W = array_of(ORDINARY, 7, columns * columns);
+            long double want = 0;
+            for (size_t k = 0; k < columns * columns; k++)
+                W.v[k] *= scales[s];
+            for (size_t i = 0; i < n; i++)
+                for (size_t k = 0; k < columns; k++) {
+                    long double y = 0;
+                    for (size_t j = 0; j < columns; j++)
+                        y += (long double)W.v[k * columns + j] * r.wide[idx[i] * columns + j];
+                    want -= fabsl(y) + 2.0L * log1pl(expl(-fabsl(y)));
+                }
+            double got = kernels->log_sources(&r.data, idx, n, W.v, scratch);
+            expect_near(got, want, (double)(n * columns) * (0.1 + 10.0 * scales[s]), "log_sources",
+                        n);
+        }
+}
+
+/* The sign turns where u crosses the probability: both sides of it, 1e-6 away. */
+Test(kernels, barker_signs_have_their_probability_to_1e_6)
+{
+    enum { n = 64 };
+    for (int rule = BARKER_VANILLA; rule <= BARKER_CORRECTED; rule++) {
+        struct array g = {.v = {0}}, tau = {.v = {0}}, sigma = {.v = {0}}, theta = {.v = {0}};
+        struct singles z = {.v = {0}}, u = {.v = {0}};
+        for (size_t j = 0; j < n; j++) {
+            double x = 0.2 * ((double)(j / 2) - 15.5), stretch = 1.0;
+            sigma.v[j] = 0.3;
+            g.v[j] = x / sigma.v[j];
+            tau.v[j] = 4.0 * (double)(j / 2 * 7 % 32) / 32.0; /* t = sigma tau < 1.702 */
+            double t = sigma.v[j] * 1.25 * tau.v[j];
+            if (rule == BARKER_CORRECTED)
+                stretch = 1.702 / sqrt(1.702 * 1.702 - t * t);
+            double p = 1.0 / (1.0 + exp(-stretch * x));
+            u.v[j] = (float)(p + (j % 2 ? 1e-6 : -1e-6));
+            cr_assert(u.v[j] > 0.0f && u.v[j] < 1.0f);
+            theta.v[j] = 5.0;
+        }
+        for (const struct kernels *const *k = kernels_available(); *k != NULL; k++) {
+            struct array moved = theta;
+            (*k)->barker(&(struct barker_move){.rule = (enum barker_rule)rule,
+                                               .n = n,
+                                               .theta = moved.v,
+                                               .g = g.v,
+                                               .tau = tau.v,
+                                               .tau_factor = 1.25,
+                                               .sigma = sigma.v,
+                                               .z = z.v,
+                                               .u = u.v});
+            for (size_t j = 0; j < n; j++)
+                cr_expect_eq(moved.v[j] > 5.0, j % 2 == 0, "%s, rule %d, x = %g, u = %.9g",
+                             (*k)->isa, rule, g.v[j] * sigma.v[j], (double)u.v[j]);
+        }
+    }
+}

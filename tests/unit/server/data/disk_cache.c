@@ -1,0 +1,754 @@
+/* Large data files through their binary form: the same bytes as without, made once, never trusted
+ * when damaged, within their limits. */
+#include "server/data/guard.h"
+#include "server/data/memory_cache.h"
+#include "server/data/disk_cache.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#define BUDGET ((size_t)64 << 20)
+#define NAME   100
+
+static char top[] = "/tmp/barker-shelf-XXXXXX";
+static struct datafile_root *root;
+static struct datashelf *shelf;
+static struct datacache *cache;
+
+static const char *at(const char *name)
+{
+    static char path[4][300];
+    static unsigned next;
+    char *out = path[next++ % 4];
+    snprintf(out, sizeof path[0], "%s/%s", top, name);
+    return out;
+}
+
+static void put_bytes(const char *name, const void *bytes, size_t size)
+{
+    FILE *file = fopen(at(name), "w");
+    cr_assert_not_null(file);
+    cr_assert_eq(fwrite(bytes, 1, size, file), size);
+    fclose(file);
+}
+
+/* Rows that need double precision in column b and not in a. */
+static void put_rows(const char *name, int rows, int salt)
+{
+    FILE *file = fopen(at(name), "w");
+    cr_assert_not_null(file);
+    fprintf(file, "a,b,y\n");
+    for (int i = 0; i < rows; i++)
+        fprintf(file, "%d.5,%d.1,%d\n", (i * 7 + salt) % 1000, i % 13, (i + salt) % 2);
+    fclose(file);
+}
+
+static struct datashelf_limits limits = {.bytes = (uint64_t)1 << 30};
+
+/* A daemon that starts: everything from `from` bytes on goes through the shelf. */
+static void start(size_t budget, uint64_t from)
+{
+    struct err_info info = {0};
+    datacache_free(cache);
+    datashelf_close(shelf);
+    shelf = NULL;
+    cr_assert_eq(datashelf_open(&shelf, top, &limits, &info), ERR_OK, "%s", info.message);
+    cache = datacache_new(root, budget);
+    datacache_use_shelf(cache, shelf, from);
+}
+
+static void setup(void)
+{
+    struct err_info info = {0};
+    cr_assert_not_null(mkdtemp(top));
+    cr_assert_eq(datafile_root_open(&root, top, &info), ERR_OK, "%s", info.message);
+    put_rows("train.csv", 3000, 1);
+    put_rows("test.csv", 77, 5);
+    start(BUDGET, 0);
+}
+
+static void teardown(void)
+{
+    char command[64];
+    datacache_free(cache);
+    datashelf_close(shelf);
+    datafile_root_close(root);
+    snprintf(command, sizeof command, "rm -rf %s", top);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(datashelf, .init = setup, .fini = teardown);
+
+static struct err_info said;
+
+static enum err try_get(const struct data_spec *spec, enum data_kind kind, const struct data **out)
+{
+    struct mistakes mistakes = {0};
+    said = (struct err_info){0};
+    *out = NULL;
+    enum err code = datacache_get(cache, "ada", spec, kind, out, &mistakes, &said);
+    if (code == ERR_INVALID && mistakes.count > 0)
+        snprintf(said.message, sizeof said.message, "%s", mistakes.items[0].detail);
+    return code;
+}
+
+static const struct data *get(const struct data_spec *spec, enum data_kind kind)
+{
+    const struct data *data = NULL;
+    enum err code = try_get(spec, kind, &data);
+    cr_assert_eq(code, ERR_OK, "%s: %s", err_text(code), said.message);
+    return data;
+}
+
+static const struct data *get_train(void)
+{
+    struct data_spec spec = {.path = "train.csv", .response = "y"};
+    return get(&spec, DATA_REGRESSION);
+}
+
+static struct datashelf_stats stats(void)
+{
+    struct datashelf_stats s;
+    datashelf_stats(shelf, &s);
+    return s;
+}
+
+/* The name of the one file on the shelf. */
+static const char *only_file(void)
+{
+    static char name[300];
+    size_t count = 0;
+    DIR *folder = opendir(at("cache"));
+    for (struct dirent *item; (item = readdir(folder)) != NULL;)
+        if (item->d_name[0] != '.') {
+            snprintf(name, sizeof name, "%s/cache/%s", top, item->d_name);
+            count++;
+        }
+    closedir(folder);
+    cr_assert_eq(count, 1);
+    return name;
+}
+
+static size_t files_there(void)
+{
+    size_t count = 0;
+    DIR *folder = opendir(at("cache"));
+    for (struct dirent *item; (item = readdir(folder)) != NULL;)
+        count += item->d_name[0] != '.';
+    closedir(folder);
+    return count;
+}
+
+/* ---- the same bytes ---- */
+
+static bool same_bytes(const void *a, const void *b, size_t size)
+{
+    return (a == NULL) == (b == NULL) && (a == NULL || memcmp(a, b, size) == 0);
+}
+
+static void expect_same_set(const struct dataset *a, const struct dataset *b)
+{
+    size_t size = a->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double);
+    cr_assert_eq(a->kind, b->kind);
+    cr_assert_eq(a->precision, b->precision);
+    cr_assert_eq(a->N, b->N);
+    cr_assert_eq(a->columns, b->columns);
+    cr_assert_eq(a->stride, b->stride);
+    cr_assert_eq(a->users, b->users);
+    cr_assert_eq(a->items, b->items);
+    cr_assert(same_bytes(a->x, b->x, a->N * a->stride * size));
+    cr_assert(same_bytes(a->y, b->y, a->N * sizeof(double)));
+    cr_assert(same_bytes(a->user, b->user, a->N * sizeof(uint32_t)));
+    cr_assert(same_bytes(a->item, b->item, a->N * sizeof(uint32_t)));
+    cr_assert_eq((uintptr_t)a->x % ALIGNMENT, 0);
+    cr_assert_eq((uintptr_t)b->x % ALIGNMENT, 0);
+}
+
+static void expect_same(const struct data *a, const struct data *b)
+{
+    expect_same_set(&a->train, &b->train);
+    cr_assert_eq(a->has_test, b->has_test);
+    if (a->has_test)
+        expect_same_set(&a->test, &b->test);
+    cr_assert_str_eq(a->sha256, b->sha256);
+    cr_assert_eq(a->bytes, b->bytes);
+    cr_assert_eq(a->name_count, b->name_count);
+    for (size_t k = 0; k < a->name_count; k++)
+        cr_assert_str_eq(a->names[k], b->names[k]);
+}
+
+static void put_npy(const char *name, bool fortran)
+{
+    char text[71];
+    double values[3000];
+    snprintf(text, sizeof text, "{'descr': '<f8', 'fortran_order': %s, 'shape': (1000, 3)}",
+             fortran ? "True" : "False");
+    for (size_t i = 0; i < 3000; i++)
+        values[i] = (double)(i % 911) / 7.0;
+    FILE *file = fopen(at(name), "w");
+    cr_assert_not_null(file);
+    fwrite("\x93NUMPY\x01\x00\x46\x00", 1, 10, file);
+    fprintf(file, "%-69s\n", text);
+    fwrite(values, sizeof(double), 3000, file);
+    fclose(file);
+}
+
+static void put_triplets(const char *name)
+{
+    FILE *file = fopen(at(name), "w");
+    fprintf(file, "rating,item,user\n");
+    for (int i = 0; i < 500; i++)
+        fprintf(file, "%d.25,%d,%d\n", i % 5, 1 + i % 41, 1 + i % 97);
+    fclose(file);
+}
+
+static void put_packed(const char *name)
+{
+    gzFile file = gzopen(at(name), "w");
+    gzprintf(file, "a,b,y\n");
+    for (int i = 0; i < 2000; i++)
+        gzprintf(file, "%d,%d,%d\n", i % 17, i, i % 2);
+    gzclose(file);
+}
+
+static char *some[] = {"b", "a"};
+static const struct {
+    struct data_spec spec;
+    enum data_kind kind;
+} cases[] = {
+    {{.path = "train.csv", .response = "y"}, DATA_REGRESSION},
+    {{.path = "train.csv", .test = "test.csv", .response = "y"}, DATA_REGRESSION},
+    {{.path = "train.csv", .response = "y", .precision = DATA_SINGLE}, DATA_REGRESSION},
+    {{.path = "train.csv", .response = "y", .intercept = true, .standardize = true},
+     DATA_REGRESSION},
+    {{.path = "train.csv", .test = "test.csv", .response = "y", .columns = some, .column_count = 2},
+     DATA_REGRESSION},
+    {{.path = "train.csv", .response = "y", .columns = some + 1, .column_count = 1},
+     DATA_REGRESSION},
+    {{.path = "train.csv"}, DATA_ROWS},
+    {{.path = "c.npy", .test = "f.npy"}, DATA_ROWS},
+    {{.path = "f.npy", .standardize = true}, DATA_ROWS},
+    {{.path = "ratings.csv", .test = "ratings.csv"}, DATA_TRIPLETS},
+    {{.path = "packed.csv.gz", .response = "y"}, DATA_REGRESSION},
+};
+#define CASES (sizeof cases / sizeof *cases)
+
+static void put_all(void)
+{
+    put_npy("c.npy", false);
+    put_npy("f.npy", true);
+    put_triplets("ratings.csv");
+    put_packed("packed.csv.gz");
+}
+
+/* Whole in memory, in pieces to memory, made now, found again, found and mapped. */
+Test(datashelf, data_are_the_same_whichever_way_they_come)
+{
+    put_all();
+    for (size_t i = 0; i < CASES; i++) {
+        const struct data_spec *spec = &cases[i].spec;
+        struct datacache *plain = datacache_new(root, BUDGET),
+                         *pieces = datacache_new(root, BUDGET);
+        const struct data *expected = NULL, *data = NULL;
+        struct mistakes mistakes = {0};
+        struct err_info info = {0};
+        datacache_use_shelf(plain, NULL, UINT64_MAX);
+        datacache_use_shelf(pieces, NULL, 0);
+        cr_assert_eq(datacache_get(plain, "ada", spec, cases[i].kind, &expected, &mistakes, &info),
+                     ERR_OK);
+        cr_assert_eq(datacache_get(pieces, "ada", spec, cases[i].kind, &data, &mistakes, &info),
+                     ERR_OK);
+        expect_same(expected, data);
+        datacache_put(pieces, data);
+        for (int again = 0; again < 2; again++) {
+            start(BUDGET, 0);
+            data = get(spec, cases[i].kind);
+            cr_assert_not(data->mapped);
+            cr_assert_eq(stats().hits, again);
+            cr_assert_eq(stats().made, 1 - again);
+            expect_same(expected, data);
+            datacache_put(cache, data);
+        }
+        start(1, 0);
+        data = get(spec, cases[i].kind);
+        cr_assert(data->mapped);
+        expect_same(expected, data);
+        datacache_put(cache, data);
+        datacache_put(plain, expected);
+        datacache_free(plain);
+        datacache_free(pieces);
+    }
+    cr_expect_eq(stats().files, CASES);
+}
+
+Test(datashelf, small_files_need_none)
+{
+    start(BUDGET, 1 << 20);
+    datacache_put(cache, get_train());
+    cr_expect_eq(files_there(), 0);
+}
+
+Test(datashelf, mapped_data_take_no_memory)
+{
+    start(1, 0);
+    const struct data *data = get_train();
+    size_t bytes, entries;
+    datacache_stats(cache, &bytes, &entries);
+    cr_expect_eq(bytes, 0);
+    cr_expect_eq(entries, 1);
+    cr_expect_eq(datacache_mapped(cache), data->bytes);
+    datacache_put(cache, data);
+    cr_expect_eq(datacache_mapped(cache), 0);
+}
+
+Test(datashelf, what_memory_has_no_room_for_now_is_mapped)
+{
+    put_rows("other.csv", 3000, 2);
+    struct data_spec spec = {.path = "other.csv", .response = "y"};
+    const struct data *first = get_train();
+    start(first->bytes + 100, 0);
+    first = get_train();
+    const struct data *second = get(&spec, DATA_REGRESSION);
+    cr_expect_not(first->mapped);
+    cr_expect(second->mapped);
+    datacache_put(cache, first);
+    datacache_put(cache, second);
+}
+
+/* ---- damage ---- */
+
+static const struct {
+    const char *what;
+    long offset; /* from the end when negative */
+    int cut;     /* bytes cut off or added instead of a changed byte */
+} damages[] = {
+    {"the magic", 0, 0},         {"the version", 8, 0},     {"the key", 45, 0},
+    {"the sizes", 700, 0},       {"the names", 4097, 0},    {"the first value", 8192, 0},
+    {"a value", 60001, 0},       {"a response", -4200, 0},  {"the last page missing", 0, -4096},
+    {"a byte missing", 0, -1},   {"a byte too many", 0, 1}, {"all but the head", 0, -1000000},
+    {"everything", 0, -2000000},
+};
+
+static void damage(const char *path, size_t i)
+{
+    struct stat status;
+    char byte;
+    int fd = open(path, O_RDWR);
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(fstat(fd, &status), 0);
+    off_t size = status.st_size + damages[i].cut;
+    if (damages[i].cut != 0) {
+        cr_assert_eq(ftruncate(fd, damages[i].cut == -1000000   ? 4096
+                                   : damages[i].cut == -2000000 ? 0
+                                                                : size),
+                     0);
+    } else {
+        off_t offset = damages[i].offset < 0 ? size + damages[i].offset : damages[i].offset;
+        cr_assert_eq(pread(fd, &byte, 1, offset), 1);
+        byte = (char)(byte ^ 4);
+        cr_assert_eq(pwrite(fd, &byte, 1, offset), 1);
+    }
+    close(fd);
+}
+
+Test(datashelf, a_damaged_file_is_made_again)
+{
+    struct datacache *plain = datacache_new(root, BUDGET);
+    struct data_spec spec = {.path = "train.csv", .response = "y"};
+    struct mistakes mistakes = {0};
+    struct err_info info = {0};
+    const struct data *expected = NULL;
+    cr_assert_eq(datacache_get(plain, "ada", &spec, DATA_REGRESSION, &expected, &mistakes, &info),
+                 ERR_OK);
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++)
+        for (size_t budget = 1; budget <= BUDGET; budget += BUDGET - 1) {
+            start(budget, 0);
+            datacache_put(cache, get_train());
+            damage(only_file(), i);
+            start(budget, 0);
+            const struct data *data = get_train();
+            expect_same(expected, data);
+            bool head_is_whole = damages[i].cut == 0 && labs(damages[i].offset) >= 4096;
+            cr_expect_eq(stats().damaged, head_is_whole, "%s", damages[i].what);
+            datacache_put(cache, data);
+            start(budget, 0);
+            datacache_put(cache, get_train());
+            cr_expect_eq(stats().damaged, 0, "%s: still there", damages[i].what);
+            cr_expect_eq(stats().made, 0, "%s: not made again", damages[i].what);
+        }
+    datacache_put(plain, expected);
+    datacache_free(plain);
+}
+
+Test(datashelf, a_file_under_the_name_of_another_is_not_used)
+{
+    char first[300];
+    put_rows("other.csv", 3000, 2);
+    struct data_spec spec = {.path = "other.csv", .response = "y"};
+    datacache_put(cache, get_train());
+    snprintf(first, sizeof first, "%s", only_file());
+    cr_assert_eq(rename(first, at("aside")), 0);
+    datacache_put(cache, get(&spec, DATA_REGRESSION));
+    cr_assert_eq(rename(only_file(), first), 0);
+    start(BUDGET, 0);
+    const struct data *data = get_train();
+    cr_expect_eq(((const double *)data->train.x)[0], 1.5);
+    cr_expect_eq(stats().damaged, 1);
+    datacache_put(cache, data);
+}
+
+Test(datashelf, foreign_files_are_left_alone)
+{
+    cr_assert_eq(mkdir(at("cache"), 0700), -1);
+    put_bytes("cache/notes.txt", "mine", 4);
+    put_bytes("cache/new-0123456789abcdef", "left behind by a crash", 22);
+    start(BUDGET, 0);
+    datacache_put(cache, get_train());
+    cr_expect_eq(access(at("cache/notes.txt"), F_OK), 0);
+    cr_expect_neq(access(at("cache/new-0123456789abcdef"), F_OK), 0);
+    cr_expect_eq(stats().files, 1);
+}
+
+/* ---- sources ---- */
+
+Test(datashelf, changed_sources_have_another_file)
+{
+    datacache_put(cache, get_train());
+    struct stat before;
+    cr_assert_eq(stat(at("train.csv"), &before), 0);
+    put_rows("train.csv", 3000, 2);
+    struct stat after;
+    cr_assert_eq(stat(at("train.csv"), &after), 0);
+    cr_assert_eq(before.st_size, after.st_size, "the hard case");
+    start(BUDGET, 0);
+    const struct data *data = get_train();
+    cr_expect_eq(((const double *)data->train.x)[0], 2.5);
+    datacache_put(cache, data);
+    cr_expect_eq(stats().files, 2);
+}
+
+Test(datashelf, the_same_content_elsewhere_is_found)
+{
+    datacache_put(cache, get_train());
+    cr_assert_eq(rename(at("train.csv"), at("moved.csv")), 0);
+    put_rows("train.csv", 3000, 1);
+    start(BUDGET, 0);
+    datacache_put(cache, get_train());
+    cr_expect_eq(stats().files, 1);
+    cr_expect_eq(stats().made, 0);
+}
+
+/* A file whose times are old enough is known by them: it need not be read. */
+Test(datashelf, a_source_that_did_not_change_is_not_read_again)
+{
+    struct datafile file = {.size = 7, .device = 1, .inode = 2};
+    cr_expect_gt(datashelf_source(&file).size, 0);
+    clock_gettime(CLOCK_REALTIME, &file.modified);
+    cr_expect_eq(datashelf_source(&file).size, 0, "it may change within the same tick");
+    file.modified.tv_sec -= 10;
+    cr_expect_gt(datashelf_source(&file).size, 0);
+    clock_gettime(CLOCK_REALTIME, &file.changed);
+    cr_expect_eq(datashelf_source(&file).size, 0, "its times may have been set");
+}
+
+Test(datashelf, sources_are_known_by_their_times_once_they_are_settled)
+{
+    char sha256[DATAFILE_SHA256_HEX] = "", path[300];
+    struct err_info info;
+    struct datafile file = {.size = 12345, .device = 3, .inode = 4, .modified.tv_sec = 1000000};
+    const struct data *data = get_train();
+    snprintf(path, sizeof path, "%s", only_file());
+    cr_expect_not(datashelf_knows(shelf, &file, sha256));
+    struct databin_source sources[2] = {datashelf_source(&file)};
+    int fd = open(path, O_RDWR);
+    cr_assert_eq(databin_set_sources(fd, sources, &info), ERR_OK);
+    close(fd);
+    cr_expect(datashelf_knows(shelf, &file, sha256));
+    cr_expect_str_eq(sha256, data->sha256);
+    file.modified.tv_nsec++;
+    cr_expect_not(datashelf_knows(shelf, &file, sha256));
+    datacache_put(cache, data);
+}
+
+static enum err pass(struct datarows *rows, size_t *count)
+{
+    enum err code;
+    *count = 0;
+    do {
+        code = datarows_next(rows, &said);
+        *count += rows->count;
+    } while (code == ERR_OK && rows->count > 0);
+    return code;
+}
+
+/* Even one whose size and time of change were put back. */
+Test(datashelf, a_source_that_changes_between_two_passes_is_a_conflict)
+{
+    struct datafile file;
+    struct datarows rows;
+    size_t count;
+    cr_assert_eq(datafile_open(root, "ada", "train.csv", &file, &said), ERR_OK);
+    cr_assert_eq(datarows_open(&rows, &file, "train.csv", "/data/path", BUDGET, &said), ERR_OK);
+    cr_assert_eq(pass(&rows, &count), ERR_OK);
+    cr_expect_eq(count, 3000);
+    cr_assert_eq(datarows_rewind(&rows, &said), ERR_OK);
+    cr_assert_eq(pass(&rows, &count), ERR_OK);
+    put_rows("train.csv", 3000, 2);
+    struct timespec times[2] = {file.modified, file.modified};
+    cr_assert_eq(utimensat(AT_FDCWD, at("train.csv"), times, 0), 0);
+    cr_assert_eq(datarows_rewind(&rows, &said), ERR_OK);
+    cr_expect_eq(pass(&rows, &count), ERR_CONFLICT);
+    datarows_close(&rows);
+    datafile_close(&file);
+}
+
+Test(datashelf, every_array_begins_on_a_page_and_ends_with_room_behind_it)
+{
+    struct dataimage_layout layout;
+    for (size_t N = 500; N < 520; N++) { /* 512 rows are whole pages */
+        struct data shape = {
+            .has_test = true,
+            .train = {.kind = DATA_REGRESSION, .N = N, .columns = 8, .stride = 8},
+            .test = {.kind = DATA_TRIPLETS, .precision = PRECISION_DOUBLE, .N = 2 * N}};
+        cr_assert(dataimage_layout(&layout, &shape));
+        size_t end = DATAIMAGE_HEAD, arrays = 0;
+        for (int set = 0; set < 2; set++)
+            for (int k = 0; k < DATAIMAGE_ARRAYS; k++) {
+                const struct dataimage_array *a = &layout.arrays[set][k];
+                if (a->bytes == 0)
+                    continue;
+                cr_expect_eq(a->offset % 4096, 0);
+                cr_expect_geq(a->offset, end + (arrays > 0 ? 128 : 0));
+                end = a->offset + a->bytes;
+                arrays++;
+            }
+        cr_expect_eq(arrays, 5);
+        cr_expect_geq(layout.size, end + 128);
+    }
+}
+
+/* ---- limits ---- */
+
+static const struct data *get_numbered(int i)
+{
+    char name[NAME];
+    snprintf(name, sizeof name, "n%d.csv", i);
+    struct data_spec spec = {.path = name, .response = "y"};
+    return get(&spec, DATA_REGRESSION);
+}
+
+static void put_numbered(int count)
+{
+    for (int i = 0; i < count; i++) {
+        char name[NAME];
+        snprintf(name, sizeof name, "n%d.csv", i);
+        put_rows(name, 3000, i);
+    }
+}
+
+/* Room for three files. */
+static void limit_to_three(size_t budget)
+{
+    datacache_put(cache, get_train());
+    struct stat status;
+    cr_assert_eq(stat(only_file(), &status), 0);
+    cr_assert_eq(unlink(only_file()), 0);
+    limits.bytes = 3 * (uint64_t)status.st_size + 1000;
+    start(budget, 0);
+}
+
+Test(datashelf, the_least_recently_used_is_removed_first)
+{
+    put_numbered(4);
+    limit_to_three(1);
+    for (int i = 0; i < 3; i++) {
+        datacache_put(cache, get_numbered(i));
+        struct timespec times[2] = {{.tv_sec = 1000 + i}, {.tv_sec = 1000 + i}};
+        DIR *folder = opendir(at("cache"));
+        for (struct dirent *item; (item = readdir(folder)) != NULL;) {
+            struct stat status;
+            fstatat(dirfd(folder), item->d_name, &status, 0);
+            if (status.st_mtime > 1000000)
+                utimensat(dirfd(folder), item->d_name, times, 0);
+        }
+        closedir(folder);
+    }
+    datacache_put(cache, get_numbered(0)); /* now 1 is the oldest */
+    datacache_put(cache, get_numbered(3));
+    cr_expect_eq(stats().files, 3);
+    cr_expect_eq(stats().removed, 1);
+    uint64_t made = stats().made;
+    datacache_put(cache, get_numbered(0));
+    datacache_put(cache, get_numbered(2));
+    cr_expect_eq(stats().made, made, "0 or 2 was removed instead of 1");
+}
+
+Test(datashelf, what_is_mapped_stays)
+{
+    put_numbered(5);
+    limit_to_three(1);
+    const struct data *held[3];
+    for (int i = 0; i < 3; i++)
+        held[i] = get_numbered(i);
+    struct data_spec spec = {.path = "n3.csv", .response = "y"};
+    const struct data *none;
+    cr_expect_eq(try_get(&spec, DATA_REGRESSION, &none), ERR_NO_SPACE);
+    cr_expect_not_null(strstr(said.message, "cache_mb"), "%s", said.message);
+    cr_expect_eq(stats().files, 3);
+    datacache_put(cache, held[1]);
+    datacache_put(cache, get_numbered(3));
+    cr_expect_eq(stats().files, 3);
+    cr_expect_eq(((const double *)held[0]->train.x)[0], 0.5);
+    datacache_put(cache, held[0]);
+    datacache_put(cache, held[2]);
+}
+
+Test(datashelf, without_room_on_disk_data_go_to_memory)
+{
+    limits.bytes = 5000;
+    start(BUDGET, 0);
+    const struct data *data = get_train();
+    cr_expect_not(data->mapped);
+    cr_expect_eq(data->train.N, 3000);
+    cr_expect_eq(files_there(), 0);
+    datacache_put(cache, data);
+}
+
+/* A full disk, as a limit on the size of files makes it. */
+Test(datashelf, a_full_disk_leaves_nothing_behind)
+{
+    struct rlimit small = {.rlim_cur = 20000, .rlim_max = RLIM_INFINITY};
+    signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const struct data *data = get_train();
+    cr_expect_eq(data->train.N, 3000);
+    cr_expect_eq(files_there(), 0);
+    datacache_put(cache, data);
+    start(1, 0);
+    struct data_spec spec = {.path = "train.csv", .response = "y"};
+    cr_expect_eq(try_get(&spec, DATA_REGRESSION, &data), ERR_NO_SPACE);
+    cr_expect_not_null(strstr(said.message, "memory"), "%s", said.message);
+    cr_expect_eq(files_there(), 0);
+    small.rlim_cur = RLIM_INFINITY;
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+    data = get_train();
+    cr_expect(data->mapped, "there is room again");
+    datacache_put(cache, data);
+}
+
+Test(datashelf, mistakes_are_those_of_reading_it_whole)
+{
+    static const struct {
+        const char *text, *says;
+    } wrong[] = {
+        {"a,y\n1,0\ntwo,1\n", "line 3, column 1 (a): \"two\" is not a number"},
+        {"a,y\n1,0\n\n2,1\n", "line 3 is blank"},
+        {"a,y\n", "has a header and no rows"},
+        {"a,b\n1,2\n", "has no column \"y\""},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct data_spec spec = {.path = "wrong.csv", .response = "y"};
+        const struct data *data;
+        put_bytes("wrong.csv", wrong[i].text, strlen(wrong[i].text));
+        cr_expect_eq(try_get(&spec, DATA_REGRESSION, &data), ERR_INVALID);
+        cr_expect_not_null(strstr(said.message, wrong[i].says), "%s", said.message);
+        cr_expect_eq(files_there(), 0);
+    }
+}
+
+/* ---- while it is in use ---- */
+
+Test(datashelf, a_mapped_file_that_is_cut_short_is_noticed_and_kills_nobody)
+{
+    put_rows("train.csv", 100000, 1);
+    start(1, 0);
+    const struct data *data = get_train();
+    const double *x = data->train.x;
+    size_t last = (data->train.N - 1) * data->train.stride;
+    cr_expect_gt(x[last], 0.0);
+    cr_expect_not(dataimage_broken(data));
+    cr_assert_eq(truncate(only_file(), 8192), 0);
+    cr_expect_eq(x[last], 0.0);
+    cr_expect_eq(x[last / 2], 0.0);
+    cr_expect(dataimage_broken(data));
+    const struct data *again = get_train();
+    cr_expect_neq(data, again, "nobody else gets the broken one");
+    cr_expect_not(dataimage_broken(again));
+    cr_expect_gt(((const double *)again->train.x)[last], 0.0);
+    datacache_put(cache, data);
+    datacache_put(cache, again);
+}
+
+Test(datashelf, other_bus_errors_still_end_the_process, .signal = SIGBUS)
+{
+    start(1, 0);
+    const struct data *data = get_train();
+    cr_assert_not_null(data);
+    teardown(); /* nobody comes to it any more */
+    raise(SIGBUS);
+}
+
+Test(datashelf, a_removed_file_goes_on_serving_those_who_have_it)
+{
+    start(1, 0);
+    const struct data *data = get_train();
+    cr_assert_eq(unlink(only_file()), 0);
+    cr_expect_eq(((const double *)data->train.x)[0], 1.5);
+    cr_expect_not(dataimage_broken(data));
+    datacache_put(cache, data);
+    datacache_put(cache, get_train());
+    cr_expect_eq(files_there(), 1);
+}
+
+static void *come_and_go(void *number)
+{
+    size_t wrong = 0;
+    for (int i = 0; i < 20; i++) {
+        char name[NAME];
+        snprintf(name, sizeof name, "n%d.csv", (*(int *)number + i) % 4);
+        struct data_spec spec = {.path = name, .response = "y"};
+        struct mistakes mistakes = {0};
+        struct err_info info = {0};
+        const struct data *data = NULL;
+        enum err code =
+            datacache_get(cache, "ada", &spec, DATA_REGRESSION, &data, &mistakes, &info);
+        if (code == ERR_OK) {
+            wrong += data->train.N != 3000 || data->train.y[1] == data->train.y[2];
+            datacache_put(cache, data);
+        } else {
+            wrong += code != ERR_NO_SPACE && code != ERR_UNAVAILABLE;
+        }
+    }
+    return (void *)wrong;
+}
+
+Test(datashelf, many_at_once_under_pressure_get_what_they_asked_for)
+{
+    pthread_t threads[6];
+    int numbers[6];
+    put_numbered(4);
+    limit_to_three(1);
+    for (int i = 0; i < 6; i++) {
+        numbers[i] = i;
+        cr_assert_eq(pthread_create(&threads[i], NULL, come_and_go, &numbers[i]), 0);
+    }
+    for (int i = 0; i < 6; i++) {
+        void *wrong;
+        pthread_join(threads[i], &wrong);
+        cr_expect_null(wrong);
+    }
+    cr_expect_leq(stats().bytes, limits.bytes);
+    cr_expect_eq(datacache_mapped(cache), 0);
+}

@@ -1,0 +1,866 @@
+/* From tables to data sets (columns, intercept, standardising, precision, triplets), and the cache
+ * that shares them. */
+#include "server/data/memory_cache.h"
+#include "server/data/prepare.h"
+
+#include <criterion/criterion.h>
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct table parse(const char *text)
+{
+    struct table table;
+    struct err_info info = {0};
+    struct table_source source = {
+        .name = "file.csv", .bytes = text, .size = strlen(text), .budget_bytes = 1 << 20};
+    cr_assert_eq(table_read(&table, &source, &info), ERR_OK, "%s", info.message);
+    return table;
+}
+
+/* One preparation and everything that came of it. */
+struct prepared {
+    enum err code;
+    struct data data;
+    struct mistakes mistakes;
+};
+
+static struct prepared prepare(const struct data_spec *spec, enum data_kind kind, const char *train,
+                               const char *test)
+{
+    struct prepared p = {.code = ERR_OK};
+    struct err_info info = {0};
+    struct table a = parse(train), b = test != NULL ? parse(test) : (struct table){0};
+    p.code = dataprep(&p.data, spec, kind, &a, test != NULL ? &b : NULL, &p.mistakes, &info);
+    table_release(&a);
+    table_release(&b);
+    return p;
+}
+
+static struct prepared prepare_well(const struct data_spec *spec, enum data_kind kind,
+                                    const char *train, const char *test)
+{
+    struct prepared p = prepare(spec, kind, train, test);
+    cr_assert_eq(p.code, ERR_OK, "%s: %s", p.mistakes.items[0].pointer, p.mistakes.items[0].detail);
+    cr_assert_eq(p.mistakes.count, 0);
+    return p;
+}
+
+static double get(const struct dataset *d, size_t row, size_t column)
+{
+    size_t at = row * d->stride + column;
+    return d->precision == PRECISION_SINGLE ? (double)((const float *)d->x)[at]
+                                            : ((const double *)d->x)[at];
+}
+
+static void expect_rows(const struct dataset *d, const double *values, size_t rows, size_t columns)
+{
+    cr_assert_eq(d->N, rows);
+    cr_assert_eq(d->columns, columns);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < columns; j++)
+            cr_expect_eq(get(d, i, j), values[i * columns + j], "row %zu, column %zu: %.17g", i, j,
+                         get(d, i, j));
+}
+
+static void expect_names(const struct data *data, const char *names)
+{
+    char text[200] = "";
+    for (size_t k = 0; k < data->name_count; k++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", k > 0 ? " " : "",
+                 data->names[k]);
+    cr_expect_str_eq(text, names);
+}
+
+/* The one mistake that there must be: where, and what it says. */
+static void expect_mistake(struct prepared *p, const char *pointer, const char *says)
+{
+    cr_assert_eq(p->code, ERR_INVALID);
+    cr_assert_eq(p->mistakes.count, 1);
+    cr_expect_str_eq(p->mistakes.items[0].pointer, pointer);
+    cr_expect_not_null(strstr(p->mistakes.items[0].detail, says), "%s",
+                       p->mistakes.items[0].detail);
+    cr_expect_null(p->data.train.x);
+    cr_expect_null(p->data.names);
+}
+
+#define TRAIN "a,y,b,c\n1.5,0,10,7\n2.5,1,20,7\n4.5,1,60,7\n"
+
+/* ---- columns ---- */
+
+Test(dataprep, all_columns_but_the_response_are_taken_in_the_order_of_the_file)
+{
+    struct data_spec spec = {.response = "y"};
+    struct prepared p = prepare_well(&spec, DATA_REGRESSION, TRAIN, NULL);
+    expect_rows(&p.data.train, (double[]){1.5, 10, 7, 2.5, 20, 7, 4.5, 60, 7}, 3, 3);
+    expect_names(&p.data, "a b c");
+    cr_expect_eq(p.data.train.y[0], 0.0);
+    cr_expect_eq(p.data.train.y[2], 1.0);
+    cr_expect_eq(p.data.train.kind, DATA_REGRESSION);
+    cr_expect_not(p.data.has_test);
+    dataimage_release(&p.data);
+}
+
+Test(dataprep, named_columns_are_taken_in_the_order_of_the_names)
+{
+    char *columns[] = {"c", "a"};
+    struct data_spec spec = {.response = "y", .columns = columns, .column_count = 2};
+    struct prepared p = prepare_well(&spec, DATA_REGRESSION, TRAIN, NULL);
+    expect_rows(&p.data.train, (double[]){7, 1.5, 7, 2.5, 7, 4.5}, 3, 2);
+    expect_names(&p.data, "c a");
+    dataimage_release(&p.data);
+}
+
+Test(dataprep, an_offset_is_no_covariate_and_stays_as_it_is)
+{
+    struct data_spec spec = {.response = "y", .offset = "b", .standardize = true};
+    struct prepared p = prepare_well(&spec, DATA_REGRESSION, TRAIN, "y,b,c,a\n1,-2.25,7,3\n");
+    expect_names(&p.data, "a c");
+    cr_expect_eq(p.data.train.columns, 2);
+    cr_expect(p.data.train.offset[0] == 10 && p.data.train.offset[2] == 60);
+    cr_expect_eq(p.data.test.offset[0], -2.25);
+    dataimage_release(&p.data);
+    spec.offset = NULL;
+    p = prepare_well(&spec, DATA_REGRESSION, TRAIN, NULL);
+    cr_expect_null(p.data.train.offset);
+    dataimage_release(&p.data);
+}
+
+Test(dataprep, rows_without_a_response_have_all_columns)
+{
+    struct data_spec spec = {0};
+    struct prepared p = prepare_well(&spec, DATA_ROWS, TRAIN, NULL);
+    expect_names(&p.data, "a y b c");
+    cr_expect_eq(p.data.train.columns, 4);
+    cr_expect_null(p.data.train.y);
+    dataimage_release(&p.data);
+}
+
+Test(dataprep, the_intercept_is_a_column_of_ones_behind_the_others)
+{
+    char *columns[] = {"b"};
+    struct data_spec spec = {
+        .response = "y", .columns = columns, .column_count = 1, .intercept = true};
+    struct prepared p = prepare_well(&spec, DATA_REGRESSION, TRAIN, "b,y\n5,0\n");
+    expect_rows(&p.data.train, (double[]){10, 1, 20, 1, 60, 1}, 3, 2);
+    expect_rows(&p.data.test, (double[]){5, 1}, 1, 2);
+    expect_names(&p.data, "b (intercept)");
+    dataimage_release(&p.data);
+}
+
+Test(dataprep, an_intercept_alone_is_a_model)
+{
+    char *none[] = {NULL};
+    struct data_spec spec = {.response = "y", .columns = none, .intercept = true};
+    struct prepared p = prepare_well(&spec, DATA_REGRESSION, TRAIN, NULL);
+    expect_rows(&p.data.train, (double[]){1, 1, 1}, 3, 1);
+    dataimage_release(&p.data);
+}
+
+Test(dataprep, test_columns_are_found_by_name)
+{
+    struct data_spec spec = {.response = "y"};
+    struct prepared p = prepare_well(&spec, DATA_REGRESSION, TRAIN,
+                                     "extra,c,b,a,y\n-1,3,30,0.5,1\n-1,4,40,0.25,0\n");
+    expect_rows(&p.data.test, (double[]){0.5, 30, 3, 0.25, 40, 4}, 2, 3);
+    cr_expect_eq(p.data.test.y[0], 1.0);
+    cr_expect(p.data.has_test);
+    dataimage_release(&p.data);
+}
+
+Test(dataprep, unknown_columns_are_mistakes_all_at_once)
+{
+    char *columns[] = {"a", "age", "b", "weight"};
+    struct data_spec spec = {.response = "y", .columns = columns, .column_count = 4};
+    struct prepared p = prepare(&spec, DATA_REGRESSION, TRAIN, NULL);
+    cr_expect_eq(p.code, ERR_INVALID);
+    cr_assert_eq(p.mistakes.count, 2);
+    cr_expect_str_eq(p.mistakes.items[0].pointer, "/data/columns/1");
+    cr_expect_str_eq(p.mistakes.items[1].pointer, "/data/columns/3");
+    cr_expect_not_null(strstr(p.mistakes.items[0].detail, "age"));
+    cr_expect_not_null(strstr(p.mistakes.items[1].detail, "weight"));
+}
+
+Test(dataprep, mistakes_say_where_they_are)
+{
+    char *twice[] = {"a", "y"}, *none[] = {NULL}, *a[] = {"a"};
+    struct {
+        struct data_spec spec;
+        const char *train, *test, *pointer, *says;
+    } cases[] = {
+        {{.response = "label"}, TRAIN, NULL, "/data/response", "label"},
+        {{.response = "y", .columns = twice, .column_count = 2},
+         TRAIN,
+         NULL,
+         "/data/columns/1",
+         "response"},
+        {{.response = "y", .offset = "exposure"}, TRAIN, NULL, "/data/offset", "exposure"},
+        {{.response = "y", .offset = "a", .columns = a, .column_count = 1},
+         TRAIN,
+         NULL,
+         "/data/columns/0",
+         "offset"},
+        {{.response = "y", .offset = "b"}, TRAIN, "a,c,y\n1,2,0\n", "/data/test", "b"},
+        {{.response = "y", .columns = none}, TRAIN, NULL, "/data/columns", "no columns"},
+        {{.response = "y"}, "y\n0\n1\n", NULL, "/data/columns", "no columns"},
+        {{.response = "y"}, TRAIN, "a,b,y\n1,2,0\n", "/data/test", "c"},
+        {{.response = "y"}, TRAIN, "a,b,c\n1,2,3\n", "/data/test", "y"},
+        {{.response = "y", .columns = a, .column_count = 1},
+         TRAIN,
+         "b,y\n1,0\n",
+         "/data/test",
+         "a"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct prepared p = prepare(&cases[i].spec, DATA_REGRESSION, cases[i].train, cases[i].test);
+        expect_mistake(&p, cases[i].pointer, cases[i].says);
+    }
+}
+
+/* ---- standardising ---- */
+
+/* From the definition. */
+static void moments(const double *x, size_t n, long double *mean, long double *sd)
+{
+    long double sum = 0, squares = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i];
+    *mean = sum / (long double)n;
+    for (size_t i = 0; i < n; i++)
+        squares += (x[i] - *mean) * (x[i] - *mean);
+    *sd = sqrtl(squares / (long double)(n - 1));
+}
+
+Test(dataprep, both_files_are_standardised_by_the_moments_of_training)
+{
+    static const double a[] = {1.5, 2.5, 4.5}, b[] = {10, 20, 60};
+    struct data_spec spec = {.response = "y", .standardize = true, .intercept = true};
+    struct prepared p = prepare_well(&spec, DATA_REGRESSION, TRAIN, "a,b,c,y\n100,-3,8,1\n");
+    long double mean[2], sd[2];
+    moments(a, 3, &mean[0], &sd[0]);
+    moments(b, 3, &mean[1], &sd[1]);
+    for (size_t i = 0; i < 3; i++) {
+        cr_expect_float_eq(get(&p.data.train, i, 0), (double)((a[i] - mean[0]) / sd[0]), 1e-15);
+        cr_expect_float_eq(get(&p.data.train, i, 1), (double)((b[i] - mean[1]) / sd[1]), 1e-15);
+        cr_expect_eq(get(&p.data.train, i, 2), 7.0, "a constant column stays as it is");
+        cr_expect_eq(get(&p.data.train, i, 3), 1.0, "and so does the intercept");
+    }
+    cr_expect_float_eq(get(&p.data.test, 0, 0), (double)((100 - mean[0]) / sd[0]), 1e-12);
+    cr_expect_float_eq(get(&p.data.test, 0, 1), (double)((-3 - mean[1]) / sd[1]), 1e-14);
+    cr_expect_eq(get(&p.data.test, 0, 2), 8.0);
+    cr_expect_eq(get(&p.data.test, 0, 3), 1.0);
+    cr_expect_eq(p.data.train.y[1], 1.0, "the response is not a covariate");
+    dataimage_release(&p.data);
+}
+
+/* 0.1 has no exact sum: a two-pass mean would leave a tiny sd and blow the column up. */
+Test(dataprep, constant_columns_are_recognised_whatever_their_value)
+{
+    char text[4000] = "x,y\n";
+    struct data_spec spec = {.response = "y", .standardize = true};
+    for (int i = 0; i < 300; i++)
+        strcat(text, "0.1,1\n");
+    struct prepared p = prepare_well(&spec, DATA_REGRESSION, text, NULL);
+    for (size_t i = 0; i < 300; i++)
+        cr_assert_eq(get(&p.data.train, i, 0), 0.1);
+    dataimage_release(&p.data);
+}
+
+Test(dataprep, a_column_far_from_zero_is_standardised_accurately)
+{
+    struct data_spec spec = {.response = "y", .standardize = true};
+    struct prepared p =
+        prepare_well(&spec, DATA_REGRESSION,
+                     "x,y\n1000000001,0\n1000000002,1\n1000000003,0\n1000000006,0\n", NULL);
+    const double sd = sqrt(14.0 / 3.0);
+    static const double deviations[] = {-2, -1, 0, 3};
+    for (size_t i = 0; i < 4; i++)
+        cr_expect_float_eq(get(&p.data.train, i, 0), deviations[i] / sd, 1e-9);
+    dataimage_release(&p.data);
+}
+
+Test(dataprep, a_single_row_is_left_as_it_is)
+{
+    struct data_spec spec = {.response = "y", .standardize = true};
+    struct prepared p = prepare_well(&spec, DATA_REGRESSION, "x,y\n3.25,1\n", NULL);
+    cr_expect_eq(get(&p.data.train, 0, 0), 3.25);
+    dataimage_release(&p.data);
+}
+
+/* ---- precision ---- */
+
+Test(dataprep, data_are_single_only_where_nothing_is_lost)
+{
+    char *exact_column[] = {"a"};
+    static const char exact[] = "a,b,y\n0.5,3,0\n16777216,-1e10,1\n",
+                      inexact[] = "a,b,y\n0.5,0.1,0\n2,3,1\n",
+                      odd_response[] = "a,b,y\n0.5,3,0.1\n2,3,0.3\n";
+    static const struct {
+        const char *train;
+        enum data_precision asked;
+        bool standardize;
+        enum precision got;
+    } cases[] = {
+        {exact, DATA_AUTO, false, PRECISION_SINGLE},
+        {exact, DATA_DOUBLE, false, PRECISION_DOUBLE},
+        {exact, DATA_SINGLE, false, PRECISION_SINGLE},
+        {inexact, DATA_AUTO, false, PRECISION_DOUBLE},
+        {inexact, DATA_SINGLE, false, PRECISION_SINGLE},
+        {odd_response, DATA_AUTO, false, PRECISION_SINGLE},
+        {TRAIN, DATA_AUTO, false, PRECISION_SINGLE},
+        {TRAIN, DATA_AUTO, true, PRECISION_DOUBLE},
+        {"a,b,y\n16777217,1,0\n1,2,1\n", DATA_AUTO, false, PRECISION_DOUBLE},
+        {"a,b,y\n1e39,1,0\n1,2,1\n", DATA_AUTO, false, PRECISION_DOUBLE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct data_spec spec = {
+            .response = "y", .precision = cases[i].asked, .standardize = cases[i].standardize};
+        struct prepared p = prepare_well(&spec, DATA_REGRESSION, cases[i].train, NULL);
+        cr_expect_eq(p.data.train.precision, cases[i].got, "case %zu", i);
+        dataimage_release(&p.data);
+    }
+    struct data_spec spec = {.response = "y", .columns = exact_column, .column_count = 1};
+    struct prepared p = prepare_well(&spec, DATA_REGRESSION, inexact, NULL);
+    cr_expect_eq(p.data.train.precision, PRECISION_SINGLE, "b is not used");
+    dataimage_release(&p.data);
+}
+
+Test(dataprep, asking_for_single_rounds_to_the_nearest)
+{
+    struct data_spec spec = {.response = "y", .precision = DATA_SINGLE};
+    struct prepared p = prepare_well(&spec, DATA_REGRESSION, "a,y\n0.1,0\n16777217,1\n", NULL);
+    expect_rows(&p.data.train, (double[]){(double)0.1f, 16777216.0}, 2, 1);
+    dataimage_release(&p.data);
+}
+
+Test(dataprep, test_rows_have_the_precision_of_training_and_lose_nothing_either)
+{
+    struct data_spec spec = {.response = "y"};
+    struct prepared p = prepare_well(&spec, DATA_REGRESSION, "a,y\n0.5,0\n", "a,y\n0.25,1\n");
+    cr_expect_eq(p.data.test.precision, PRECISION_SINGLE);
+    dataimage_release(&p.data);
+    p = prepare_well(&spec, DATA_REGRESSION, "a,y\n0.5,0\n", "a,y\n0.1,1\n");
+    cr_expect_eq(p.data.test.precision, p.data.train.precision);
+    cr_expect_eq(get(&p.data.test, 0, 0), 0.1, "%.17g", get(&p.data.test, 0, 0));
+    dataimage_release(&p.data);
+}
+
+/* ---- layout ---- */
+
+Test(dataprep, rows_are_aligned_and_padded_with_zeros)
+{
+    char text[600] = "y";
+    struct data_spec spec = {.response = "y"};
+    for (int j = 0; j < 11; j++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), ",x%d", j);
+    for (int i = 0; i < 3; i++) {
+        strcat(text, "\n1");
+        for (int j = 0; j < 11; j++)
+            strcat(text, i == 1 ? ",0.1" : ",2");
+    }
+    for (int precision = DATA_SINGLE; precision <= DATA_DOUBLE; precision++) {
+        spec.precision = (enum data_precision)precision;
+        struct prepared p = prepare_well(&spec, DATA_REGRESSION, text, NULL);
+        const struct dataset *d = &p.data.train;
+        cr_expect_eq((uintptr_t)d->x % ALIGNMENT, 0);
+        cr_expect_eq((uintptr_t)d->y % ALIGNMENT, 0);
+        cr_expect_eq(d->stride, 16);
+        for (size_t i = 0; i < 3; i++)
+            for (size_t j = 11; j < d->stride; j++)
+                cr_expect_eq(get(d, i, j), 0.0);
+        size_t cell = precision == DATA_SINGLE ? sizeof(float) : sizeof(double);
+        cr_expect_eq(p.data.bytes, 3 * d->stride * cell + 3 * sizeof(double));
+        dataimage_release(&p.data);
+    }
+}
+
+Test(dataprep, what_was_released_is_empty)
+{
+    struct data_spec spec = {.response = "y"};
+    struct prepared p = prepare_well(&spec, DATA_REGRESSION, TRAIN, TRAIN);
+    dataimage_release(&p.data);
+    cr_expect_null(p.data.train.x);
+    cr_expect_eq(p.data.bytes, 0);
+    dataimage_release(&p.data);
+}
+
+/* ---- triplets ---- */
+
+static void expect_triplets(const struct dataset *d, const unsigned *triplets, size_t n)
+{
+    cr_assert_eq(d->kind, DATA_TRIPLETS);
+    cr_assert_eq(d->N, n);
+    for (size_t i = 0; i < n; i++) {
+        cr_expect_eq(d->user[i], triplets[3 * i], "user of %zu", i);
+        cr_expect_eq(d->item[i], triplets[3 * i + 1], "item of %zu", i);
+        cr_expect_eq(d->y[i], (double)triplets[3 * i + 2], "rating of %zu", i);
+    }
+}
+
+Test(dataprep, triplets_count_from_zero_inside_and_from_one_outside)
+{
+    struct data_spec spec = {0};
+    struct prepared p =
+        prepare_well(&spec, DATA_TRIPLETS, "user,item,rating\n1,1,5\n3,2,4\n2,7,1\n",
+                     "user,item,rating\n9,1,3\n");
+    expect_triplets(&p.data.train, (unsigned[]){0, 0, 5, 2, 1, 4, 1, 6, 1}, 3);
+    cr_expect_eq(p.data.train.users, 3);
+    cr_expect_eq(p.data.train.items, 7);
+    expect_triplets(&p.data.test, (unsigned[]){8, 0, 3}, 1);
+    cr_expect_eq(p.data.test.users, 9);
+    dataimage_release(&p.data);
+}
+
+Test(dataprep, triplets_are_found_by_name_or_by_position_without_a_header)
+{
+    struct data_spec spec = {0};
+    struct prepared p =
+        prepare_well(&spec, DATA_TRIPLETS, "time,rating,item,user\n99,5,2,1\n99,4,3,4\n", NULL);
+    expect_triplets(&p.data.train, (unsigned[]){0, 1, 5, 3, 2, 4}, 2);
+    dataimage_release(&p.data);
+    p = prepare_well(&spec, DATA_TRIPLETS, "1,2,5\n4,3,4\n", "1,1,1\n");
+    expect_triplets(&p.data.train, (unsigned[]){0, 1, 5, 3, 2, 4}, 2);
+    dataimage_release(&p.data);
+}
+
+Test(dataprep, ratings_may_be_any_numbers)
+{
+    struct data_spec spec = {0};
+    struct prepared p = prepare_well(&spec, DATA_TRIPLETS, "user,item,rating\n1,1,-2.385\n", NULL);
+    cr_expect_eq(p.data.train.y[0], -2.385);
+    dataimage_release(&p.data);
+}
+
+Test(dataprep, indices_that_are_none_are_named_with_their_row)
+{
+    static const char *const bad[] = {"0", "-1", "1.5", "1e-3", "10000001", "1e300"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        for (int item = 0; item < 2; item++) {
+            struct data_spec spec = {0};
+            char text[120];
+            snprintf(text, sizeof text, "user,item,rating\n1,1,3\n%s,%s,3\n", item ? "2" : bad[i],
+                     item ? bad[i] : "2");
+            struct prepared p = prepare(&spec, DATA_TRIPLETS, text, NULL);
+            expect_mistake(&p, "/data/path", "row 2: ");
+            p = prepare(&spec, DATA_TRIPLETS, "user,item,rating\n1,1,3\n", text);
+            expect_mistake(&p, "/data/test", "row 2: ");
+        }
+}
+
+Test(dataprep, triplets_without_their_columns_are_mistakes)
+{
+    static const struct {
+        const char *train, *test, *pointer, *says;
+    } cases[] = {
+        {"user,item\n1,1\n", NULL, "/data/path", "rating"},
+        {"user,item,score\n1,1,1\n", NULL, "/data/path", "rating"},
+        {"1,2,3,4\n", NULL, "/data/path", "4 columns"},
+        {"1,2\n", NULL, "/data/path", "2 columns"},
+        {"1,2,3\n", "user,rating\n1,1\n", "/data/test", "item"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct data_spec spec = {0};
+        struct prepared p = prepare(&spec, DATA_TRIPLETS, cases[i].train, cases[i].test);
+        expect_mistake(&p, cases[i].pointer, cases[i].says);
+    }
+}
+
+/* ---- the cache ---- */
+
+static char top[] = "/tmp/barker-cache-XXXXXX";
+static struct datafile_root *root;
+static struct datacache *cache;
+
+static void put_file(const char *name, const char *text)
+{
+    char path[200];
+    snprintf(path, sizeof path, "%s/%s", top, name);
+    FILE *file = fopen(path, "w");
+    cr_assert_not_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void set_budget(size_t bytes)
+{
+    datacache_free(cache);
+    cache = datacache_new(root, bytes);
+    cr_assert_not_null(cache);
+}
+
+static void cache_setup(void)
+{
+    struct err_info info = {0};
+    cr_assert_not_null(mkdtemp(top));
+    cr_assert_eq(datafile_root_open(&root, top, &info), ERR_OK, "%s", info.message);
+    put_file("train.csv", TRAIN);
+    put_file("test.csv", "a,b,c,y\n1,2,3,1\n");
+    set_budget(1 << 20);
+}
+
+static void cache_teardown(void)
+{
+    char command[64];
+    datacache_free(cache);
+    datafile_root_close(root);
+    snprintf(command, sizeof command, "rm -rf %s", top);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(datacache, .init = cache_setup, .fini = cache_teardown);
+
+static enum err try_get(const struct data_spec *spec, const struct data **out)
+{
+    struct mistakes mistakes = {0};
+    struct err_info info = {0};
+    return datacache_get(cache, "ada", spec, DATA_REGRESSION, out, &mistakes, &info);
+}
+
+static const struct data *get_data(const struct data_spec *spec)
+{
+    const struct data *data = NULL;
+    cr_assert_eq(try_get(spec, &data), ERR_OK);
+    cr_assert_not_null(data);
+    return data;
+}
+
+static size_t held_bytes(void)
+{
+    size_t bytes, entries;
+    datacache_stats(cache, &bytes, &entries);
+    return bytes;
+}
+
+static size_t held_entries(void)
+{
+    size_t bytes, entries;
+    datacache_stats(cache, &bytes, &entries);
+    return entries;
+}
+
+Test(datacache, the_same_data_are_loaded_once)
+{
+    struct data_spec spec = {.path = "train.csv", .test = "test.csv", .response = "y"};
+    const struct data *a = get_data(&spec), *b = get_data(&spec);
+    cr_expect_eq(a, b);
+    cr_expect_eq(held_entries(), 1);
+    cr_expect_eq(held_bytes(), a->bytes);
+    cr_expect_eq(a->train.N, 3);
+    cr_expect(a->has_test);
+    datacache_put(cache, a);
+    datacache_put(cache, b);
+    const struct data *again = get_data(&spec);
+    cr_expect_eq(again, a, "what nobody uses stays while there is room");
+    datacache_put(cache, again);
+}
+
+/* Whatever the prepared numbers depend on makes another entry. */
+Test(datacache, other_preparations_are_other_data)
+{
+    static char *ab[] = {"a", "b"}, *ba[] = {"b", "a"}, *a[] = {"a"}, *none[] = {NULL};
+    struct data_spec specs[] = {
+        {.path = "train.csv", .response = "y"},
+        {.path = "train.csv", .response = "c"},
+        {.path = "train.csv", .response = "y", .test = "test.csv"},
+        {.path = "test.csv", .response = "y"},
+        {.path = "test.csv", .response = "y", .test = "train.csv"},
+        {.path = "train.csv", .response = "y", .intercept = true},
+        {.path = "train.csv", .response = "y", .intercept = true, .columns = none},
+        {.path = "train.csv", .response = "y", .standardize = true},
+        {.path = "train.csv", .response = "y", .precision = DATA_SINGLE},
+        {.path = "train.csv", .response = "y", .precision = DATA_DOUBLE},
+        {.path = "train.csv", .response = "y", .columns = ab, .column_count = 2},
+        {.path = "train.csv", .response = "y", .columns = ba, .column_count = 2},
+        {.path = "train.csv", .response = "y", .columns = a, .column_count = 1},
+        {.path = "train.csv", .response = "c", .columns = a, .column_count = 1},
+    };
+    enum { count = sizeof specs / sizeof specs[0] };
+    const struct data *data[count];
+    for (size_t i = 0; i < count; i++) {
+        data[i] = get_data(&specs[i]);
+        for (size_t k = 0; k < i; k++)
+            cr_expect_neq(data[i], data[k], "%zu and %zu are the same", i, k);
+    }
+    cr_expect_eq(held_entries(), count);
+    for (size_t i = 0; i < count; i++)
+        datacache_put(cache, data[i]);
+}
+
+/* Names are data: they must not run into each other in whatever tells entries apart. */
+Test(datacache, odd_names_do_not_confuse_it)
+{
+    static char *a[] = {"a"};
+    put_file("odd.csv", "\"y|1 a\",a,y\n1,2,0\n3,4,1\n");
+    struct data_spec plain = {.path = "odd.csv", .response = "y", .columns = a, .column_count = 1};
+    struct data_spec odd = {.path = "odd.csv", .response = "y|1 a"};
+    const struct data *first = get_data(&plain), *second = get_data(&odd);
+    cr_expect_neq(first, second);
+    cr_expect_eq(second->train.columns, 2);
+    datacache_put(cache, first);
+    datacache_put(cache, second);
+}
+
+Test(datacache, a_changed_file_is_read_again)
+{
+    struct data_spec spec = {.path = "train.csv", .response = "y"};
+    const struct data *before = get_data(&spec);
+    put_file("train.csv", "a,y\n1,0\n2,1\n3,1\n4,0\n");
+    const struct data *after = get_data(&spec);
+    cr_expect_neq(before, after);
+    cr_expect_str_neq(before->sha256, after->sha256);
+    cr_expect_eq(after->train.N, 4);
+    cr_expect_eq(before->train.N, 3, "who holds the old data keeps them");
+    cr_expect_eq(get(&before->train, 2, 1), 60.0);
+    datacache_put(cache, before);
+    datacache_put(cache, after);
+}
+
+Test(datacache, users_share_what_is_shared_and_not_what_is_their_own)
+{
+    struct data_spec spec = {.path = "train.csv", .response = "y"};
+    const struct data *data[3] = {NULL};
+    struct mistakes mistakes = {0};
+    struct err_info info = {0};
+    struct upload *upload;
+    struct upload_result result;
+    cr_assert_eq(upload_begin(&upload, root, "eve", "train.csv", 1000, &info), ERR_OK);
+    cr_assert_eq(upload_write(upload, "a,y\n1,0\n", 8, &info), ERR_OK);
+    cr_assert_eq(upload_commit(upload, &result, &info), ERR_OK);
+    static const char *const users[] = {"ada", "bob", "eve"};
+    for (size_t i = 0; i < 3; i++)
+        cr_assert_eq(
+            datacache_get(cache, users[i], &spec, DATA_REGRESSION, &data[i], &mistakes, &info),
+            ERR_OK);
+    cr_expect_eq(data[0], data[1]);
+    cr_expect_neq(data[0], data[2]);
+    cr_expect_eq(data[2]->train.N, 1);
+    for (size_t i = 0; i < 3; i++)
+        datacache_put(cache, data[i]);
+}
+
+static void expect_hash(const char *got, const char *text)
+{
+    unsigned char hash[32];
+    gnutls_hash_fast(GNUTLS_DIG_SHA256, text, strlen(text), hash);
+    for (size_t i = 0; i < sizeof hash; i++) {
+        char digits[3];
+        snprintf(digits, sizeof digits, "%02x", hash[i]);
+        cr_expect_eq(strncmp(got + 2 * i, digits, 2), 0, "byte %zu of %s", i, got);
+    }
+}
+
+Test(datacache, the_hash_is_that_of_the_files)
+{
+    struct data_spec spec = {.path = "train.csv", .response = "y"};
+    const struct data *data = get_data(&spec);
+    cr_expect_eq(strlen(data->sha256), 64);
+    expect_hash(data->sha256, TRAIN);
+    datacache_put(cache, data);
+    spec.test = "test.csv";
+    data = get_data(&spec);
+    cr_expect_eq(strlen(data->sha256), 129);
+    expect_hash(data->sha256, TRAIN);
+    cr_expect_eq(data->sha256[64], ':');
+    expect_hash(data->sha256 + 65, "a,b,c,y\n1,2,3,1\n");
+    datacache_put(cache, data);
+}
+
+/* ---- the budget ---- */
+
+/* A file whose data take a known number of bytes: one covariate (four in single precision with
+ * its padding) and a response. */
+#define ROWS_BIG  1000
+#define BYTES_BIG (ROWS_BIG * (4 * sizeof(float) + sizeof(double)))
+
+static void put_rows(const char *name, int salt, int rows)
+{
+    char *text = calloc((size_t)rows + 1, 16);
+    size_t length = (size_t)sprintf(text, "a,y\n");
+    for (int i = 0; i < rows; i++)
+        length += (size_t)sprintf(text + length, "%d,%d\n", (i + salt) % 97, i % 2);
+    put_file(name, text);
+    free(text);
+}
+
+static void put_big(const char *name, int salt)
+{
+    put_rows(name, salt, ROWS_BIG);
+}
+
+static const struct data *get_big(const char *name)
+{
+    struct data_spec spec = {.path = (char *)(uintptr_t)name, .response = "y"};
+    const struct data *data = get_data(&spec);
+    cr_assert_eq(data->bytes, BYTES_BIG);
+    return data;
+}
+
+static void use_big(const char *name)
+{
+    datacache_put(cache, get_big(name));
+}
+
+static void three_big_ones(void)
+{
+    put_big("p.csv", 1);
+    put_big("q.csv", 2);
+    put_big("r.csv", 3);
+}
+
+Test(datacache, the_least_recently_used_goes_first)
+{
+    three_big_ones();
+    set_budget(2 * BYTES_BIG + 100);
+    use_big("p.csv");
+    use_big("q.csv");
+    const struct data *p = get_big("p.csv");
+    datacache_put(cache, p); /* now q is the older one */
+    use_big("r.csv");
+    cr_expect_eq(held_entries(), 2);
+    cr_expect_eq(held_bytes(), 2 * BYTES_BIG);
+    const struct data *again = get_big("p.csv");
+    cr_expect_eq(again, p, "p was thrown out instead of q");
+    datacache_put(cache, again);
+}
+
+Test(datacache, what_is_in_use_is_never_thrown_out)
+{
+    three_big_ones();
+    set_budget(2 * BYTES_BIG + 100);
+    const struct data *p = get_big("p.csv"), *q = get_big("q.csv"), *r = NULL;
+    struct data_spec spec = {.path = "r.csv", .response = "y"};
+    cr_expect_eq(try_get(&spec, &r), ERR_UNAVAILABLE);
+    cr_expect_eq(held_bytes(), 2 * BYTES_BIG);
+    cr_expect_eq(held_entries(), 2, "a failure leaves nothing behind");
+    cr_expect_eq(p->train.N, ROWS_BIG);
+    datacache_put(cache, p);
+    r = get_big("r.csv");
+    cr_expect_eq(q->train.y[1], 1.0);
+    datacache_put(cache, q);
+    datacache_put(cache, r);
+}
+
+Test(datacache, what_exceeds_the_whole_budget_is_a_mistake)
+{
+    put_big("p.csv", 1);
+    set_budget(BYTES_BIG / 2);
+    struct data_spec spec = {.path = "p.csv", .response = "y"};
+    const struct data *data = NULL;
+    struct mistakes mistakes = {0};
+    struct err_info info = {0};
+    cr_expect_eq(datacache_get(cache, "ada", &spec, DATA_REGRESSION, &data, &mistakes, &info),
+                 ERR_INVALID);
+    cr_assert_eq(mistakes.count, 1);
+    cr_expect_str_eq(mistakes.items[0].pointer, "/data/path");
+    cr_expect_eq(held_entries(), 0);
+    cr_expect_null(data);
+}
+
+/* ---- failures ---- */
+
+Test(datacache, mistakes_about_files_are_reported_and_leave_nothing_behind)
+{
+    put_file("bad.csv", "a,y\n1,0\ntwo,1\n");
+    put_file("other.csv", "b,y\n1,0\n");
+    static const struct {
+        const char *path, *test, *response, *pointer, *says;
+    } cases[] = {
+        {"gone.csv", NULL, "y", "/data/path", "gone.csv"},
+        {"train.csv", "gone.csv", "y", "/data/test", "gone.csv"},
+        {"bad.csv", NULL, "y", "/data/path", "two"},
+        {"train.csv", "bad.csv", "y", "/data/test", "two"},
+        {"train.csv", "other.csv", "y", "/data/test", "a"},
+        {"train.csv", NULL, "z", "/data/response", "z"},
+        {"../train.csv", NULL, "y", "/data/path", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct data_spec spec = {.path = (char *)(uintptr_t)cases[i].path,
+                                 .test = (char *)(uintptr_t)cases[i].test,
+                                 .response = (char *)(uintptr_t)cases[i].response};
+        const struct data *data = NULL;
+        struct mistakes mistakes = {0};
+        struct err_info info = {0};
+        cr_expect_eq(datacache_get(cache, "ada", &spec, DATA_REGRESSION, &data, &mistakes, &info),
+                     ERR_INVALID, "case %zu", i);
+        cr_assert_geq(mistakes.count, 1, "case %zu", i);
+        cr_expect_str_eq(mistakes.items[0].pointer, cases[i].pointer, "case %zu", i);
+        cr_expect_not_null(strstr(mistakes.items[0].detail, cases[i].says), "case %zu: %s", i,
+                           mistakes.items[0].detail);
+        cr_expect_eq(held_entries(), 0, "case %zu", i);
+    }
+    datacache_put(cache, NULL);
+}
+
+/* ---- threads ---- */
+
+#define ROWS_SLOW 100000 /* takes long enough for others to come meanwhile */
+
+static const struct data *shared[8];
+
+static void *get_shared(void *slot)
+{
+    struct data_spec spec = {.path = "slow.csv", .response = "y"};
+    const struct data **out = slot;
+    if (try_get(&spec, out) != ERR_OK || (*out)->train.N != ROWS_SLOW)
+        *out = NULL;
+    return NULL;
+}
+
+Test(datacache, those_who_come_while_it_is_loading_wait_for_the_same_copy)
+{
+    pthread_t threads[8];
+    put_rows("slow.csv", 1, ROWS_SLOW);
+    set_budget(1 << 24);
+    for (size_t i = 0; i < 8; i++)
+        cr_assert_eq(pthread_create(&threads[i], NULL, get_shared, &shared[i]), 0);
+    for (size_t i = 0; i < 8; i++)
+        pthread_join(threads[i], NULL);
+    for (size_t i = 0; i < 8; i++) {
+        cr_assert_not_null(shared[i], "reader %zu got nothing", i);
+        cr_expect_eq(shared[i], shared[0]);
+    }
+    cr_expect_eq(held_entries(), 1);
+    cr_expect_eq(held_bytes(), shared[0]->bytes);
+    for (size_t i = 0; i < 8; i++)
+        datacache_put(cache, shared[i]);
+}
+
+static void *come_and_go(void *name)
+{
+    struct data_spec spec = {.path = name, .response = "y"};
+    size_t wrong = 0;
+    for (int i = 0; i < 60; i++) {
+        const struct data *data = NULL;
+        enum err code = try_get(&spec, &data);
+        if (code == ERR_OK) {
+            wrong += data->train.N != ROWS_BIG || data->train.y[1] != 1.0;
+            datacache_put(cache, data);
+        } else {
+            wrong += code != ERR_UNAVAILABLE;
+        }
+    }
+    return (void *)wrong;
+}
+
+Test(datacache, coming_and_going_under_pressure_keeps_within_the_budget)
+{
+    static char names[3][8] = {"p.csv", "q.csv", "r.csv"};
+    pthread_t threads[6];
+    three_big_ones();
+    set_budget(2 * BYTES_BIG + 100);
+    for (size_t i = 0; i < 6; i++)
+        cr_assert_eq(pthread_create(&threads[i], NULL, come_and_go, names[i % 3]), 0);
+    for (size_t i = 0; i < 6; i++) {
+        void *wrong;
+        pthread_join(threads[i], &wrong);
+        cr_expect_null(wrong);
+    }
+    cr_expect_leq(held_bytes(), 2 * BYTES_BIG + 100);
+    cr_expect_leq(held_entries(), 2);
+}
