@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define DRAW_BUFFER_BYTES ((size_t)1 << 20)
-#define DRAWS_AT_LEAST                                                         \
+#define DRAWS_AT_LEAST \
     20 /* ... unless they take more than the next: few draws are dear to store \
         */
 #define DRAW_BUFFER_MOST ((size_t)16 << 20)

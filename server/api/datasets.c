@@ -11,7 +11,7 @@
 #define PREVIEW_ROWS  10
 #define PREVIEW_BYTES ((size_t)1 << 30)
 #define LARGE_BYTES   ((uint64_t)16 << 20)
-#define LARGE_AT_ONCE                                                          \
+#define LARGE_AT_ONCE \
     2 /* files of this size are looked into at a time: each is in memory whole \
        */
 

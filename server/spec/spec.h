@@ -172,7 +172,7 @@ void spec_settle(struct job_spec *spec, const struct plan *plan, const struct mo
  */
 json_t *spec_open_names(const struct job_spec *spec);
 
-#define SPEC_PLAN_BYTES                                                       \
+#define SPEC_PLAN_BYTES \
     (UINT64_C(64) << 20) /* of draws that a job stores whose length we choose \
                           */
 
