@@ -71,9 +71,10 @@ void progress_headline(struct text *out, const json_t *job, FILE *file)
     /* A running job's reason says nothing new unless it is being planned; a waiting one's is the
      * whole news. */
     const char *reason = get_string(job, "reason"), *state = get_string(job, "state");
-    bool plain = strcmp(state, "running") == 0 && strncmp(reason, "planning", 8) != 0;
+    bool planning = strcmp(get_string(job, "phase"), "planning") == 0;
+    bool plain = strcmp(state, "running") == 0 && !planning;
     if (*reason && !plain && !job_succeeded(job))
-        text_addf(&line, "  %s", reason);
+        text_addf(&line, "  %s%s", planning ? "planning: " : "", reason);
     text_add_cut(out, text_str(&line), line_width(file), term_ellipsis());
     text_release(&line);
     text_release(&name);

@@ -11,6 +11,12 @@ static const struct {
 #undef X
 };
 
+static const char *const phases[] = {NULL,
+#define X(name, text) #name,
+                                     JOB_PHASE_LIST(X)
+#undef X
+};
+
 static const char *const events[] = {
 #define X(name) #name,
     JOB_EVENT_LIST(X)
@@ -54,6 +60,11 @@ const char *job_state_name(enum job_state state)
 const char *job_state_text(enum job_state state)
 {
     return states[state].text;
+}
+
+const char *job_phase_name(enum job_phase phase)
+{
+    return phases[phase];
 }
 
 bool job_state_parse(const char *name, enum job_state *out)

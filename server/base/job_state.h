@@ -23,6 +23,20 @@ enum job_state {
 #undef X
 };
 
+/* What a running job does now. */
+#define JOB_PHASE_LIST(X)                                                                   \
+    X(loading, "its data and its model are read into memory, or will be by its next slice") \
+    X(planning, "the settings that its request left open are being chosen")                 \
+    X(sampling, "its chains get slices")                                                    \
+    X(checking, "no more slices: its draws are checked before it ends")
+
+enum job_phase {
+    JOB_PHASE_none, /* the job is not running */
+#define X(name, text) JOB_PHASE_##name,
+    JOB_PHASE_LIST(X)
+#undef X
+};
+
 /* What can happen to a job. */
 #define JOB_EVENT_LIST(X)                                      \
     X(start) /* a chain gets its first slice */                \
@@ -43,6 +57,7 @@ enum job_event {
 
 const char *job_state_name(enum job_state state);
 const char *job_state_text(enum job_state state);
+const char *job_phase_name(enum job_phase phase); /* NULL: none */
 bool job_state_parse(const char *name, enum job_state *out);
 bool job_state_terminal(enum job_state state);
 

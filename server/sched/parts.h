@@ -55,6 +55,8 @@ bool sched_runnable(const struct live *live, uint64_t now);
 /* Whether a goes before b. */
 bool sched_before(struct sched *s, const struct live *a, const struct live *b, uint64_t now);
 bool sched_all_done(const struct live *live);
+/* What the job does now: derived from what is known of it, so that no change can be missed. */
+enum job_phase sched_phase(const struct live *live);
 /* The iteration of the chain that is furthest. */
 uint64_t sched_furthest(const struct live *live);
 void sched_remove(struct sched *s, struct live *live);

@@ -33,9 +33,7 @@ static void set_reason(struct sched *s, struct live *live, const char *reason)
 static void tell(void *ctx, const char *text)
 {
     const struct listener *l = ctx;
-    char reason[JOB_REASON_SIZE];
-    snprintf(reason, sizeof reason, "planning: %.300s", text);
-    set_reason(l->sched, l->live, reason);
+    set_reason(l->sched, l->live, text);
 }
 
 /* What the owner may still store, as far as a plan may use it. */

@@ -17,8 +17,7 @@ static unsigned busy_chains(const struct live *live)
 
 static bool finishing(const struct live *live)
 {
-    return live->state == JOB_running && live->busy == 0 && !live->stalled &&
-           (sched_all_done(live) || live->stop != LIVE_GO_ON);
+    return sched_phase(live) == JOB_PHASE_checking && live->busy == 0 && !live->stalled;
 }
 
 static void explain(struct sched *s, struct live *live, size_t ahead, struct sched_queue_job *out)

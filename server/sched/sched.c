@@ -161,12 +161,24 @@ bool sched_all_done(const struct live *live)
     return true;
 }
 
+enum job_phase sched_phase(const struct live *live)
+{
+    if (live->state != JOB_running)
+        return JOB_PHASE_none;
+    if (sched_all_done(live) || (live->stop != LIVE_GO_ON && live->busy == 0))
+        return JOB_PHASE_checking;
+    if (!live->loaded)
+        return JOB_PHASE_loading;
+    return live->planned && live->told ? JOB_PHASE_sampling : JOB_PHASE_planning;
+}
+
 /* ---- views ---- */
 
 static bool fill_view(const struct live *live, struct sched_view *out)
 {
     *out = (struct sched_view){
         .state = live->state,
+        .phase = sched_phase(live),
         .revision = live->revision,
         .version = live->version,
         .started_ms = live->started_ms,
@@ -221,6 +233,8 @@ static char *event_text(const struct live *live, const struct sched_view *view)
     json_t *doc = json_object();
     json_put(&doc, "id", json_text(live->id));
     json_put(&doc, "state", json_text(job_state_name(view->state)));
+    const char *phase = job_phase_name(view->phase);
+    json_put(&doc, "phase", phase != NULL ? json_text(phase) : json_null());
     json_put(&doc, "reason", json_text(view->reason));
     json_put(&doc, "progress", progress_json(view));
     json_put(&doc, "summary", progress_summary_json(view));
@@ -591,7 +605,7 @@ static void give_back(struct sched *s, const struct team *b)
         use->chains -= (unsigned)b->count;
     }
     bool rests = live->state == JOB_paused;
-    live->version += rests;
+    live->version += rests || sched_phase(live) == JOB_PHASE_checking;
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
     if (rests)
@@ -723,6 +737,7 @@ static enum err make_ready(struct sched *s, struct team *b, enum job_state *stat
     enum err code = live_load(live, &s->room, info);
     size_t bundle = code == ERR_OK ? live_bundle(live) : live->bundle;
     pthread_mutex_lock(&s->lock);
+    live->version += live->loaded != (code == ERR_OK);
     live->loaded = code == ERR_OK;
     live->bundle = bundle;
     struct use *use = sched_use(s, live->owner);

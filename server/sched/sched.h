@@ -57,6 +57,7 @@ struct sched_chain {
 };
 struct sched_view {
     enum job_state state;
+    enum job_phase phase;
     char reason[JOB_REASON_SIZE];
     uint64_t revision, version;
     uint64_t started_ms;

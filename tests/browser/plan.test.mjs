@@ -109,7 +109,7 @@ export default {
 
   async "a job that is being planned says at what, and goes on by itself"(t) {
     const page = await t.page(null);
-    const pending = { state: "running", reason: "planning: Newton step 3, gradient 0.12", plan: { state: "pending", auto: ["step_size", "iterations", "warmup"] }, progress: null };
+    const pending = { state: "running", phase: "planning", reason: "Newton step 3, gradient 0.12", plan: { state: "pending", auto: ["step_size", "iterations", "warmup"] }, progress: null };
     const open = { ...planned.request, iterations: "auto", warmup: "auto", thin: "auto", batch_size: "auto" };
     await withJob(page, planned.id, { ...pending, request: open });
     await page.goto(`${t.daemon.url}/#/jobs/${planned.id}`);

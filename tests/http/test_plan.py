@@ -226,7 +226,7 @@ class Interrupted(Case):
 
     def planning(self, job_id):
         view = self.client.job(job_id)
-        return view["state"] == "running" and view["plan"]["state"] == "pending"
+        return view["phase"] == "planning"
 
     def caught_planning(self, act):
         """Acts on a job while it is being planned, and returns its id; where the plan was ready before that had an effect, on one
@@ -308,6 +308,20 @@ class Interrupted(Case):
             self.assertEqual(log.count("plan: " + line), 1)
         again = self.client.run(given(done))
         self.assertEqual(self.client.everything(job_id), self.client.everything(again["id"]))
+
+    def test_phases_follow_the_work_and_are_null_unless_the_job_runs(self):
+        with self.client.events() as stream:
+            job_id = self.client.submit(self.spec)
+            self.assertIn(self.client.job(job_id)["phase"], (None, "planning"))
+            events = stream.until(lambda e: e["data"].get("id") == job_id and e["data"]["state"] == "succeeded")
+        seen = []
+        for data in [e["data"] for e in events if e["data"].get("id") == job_id]:
+            self.assertEqual(data["phase"] is None, data["state"] != "running", data)
+            if data["phase"] is not None and data["phase"] not in seen:
+                seen.append(data["phase"])
+        self.assertEqual(seen, ["planning", "sampling", "checking"])
+        self.assertIsNone(self.client.job(job_id)["phase"])
+        self.assertEqual({j["phase"] for j in self.client.read("/v1/jobs")["items"]}, {None})
 
     def test_pause_and_resume_while_planning(self):
         job_id = self.caught_planning(lambda j: self.acted(j, "pause", "paused"))

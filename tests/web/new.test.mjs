@@ -141,11 +141,10 @@ export default {
     assert.equal(seldom({ one_in: 16 }), "in one of 16 iterations");
     for (const gradient of [undefined, {}, { one_in: 1 }, { one_in: "auto" }]) assert.equal(seldom(gradient), "");
     assert.equal(settingName("something"), "something");
-    const at = (state, reason) => planningNow({ state, reason });
-    assert.equal(at("running", "planning: the mode, step 7"), "the mode, step 7");
-    assert.equal(at("running", "running"), null);
-    assert.equal(at("paused", "planning: the mode"), null);
-    assert.equal(at("running", null), null);
+    const at = (phase, reason) => planningNow({ phase, reason });
+    assert.equal(at("planning", "the mode, step 7"), "the mode, step 7");
+    assert.equal(at("sampling", "running"), null);
+    assert.equal(at(null, "paused by its owner"), null);
   },
   "the first document has a model and a sampler": () => assert.deepEqual(firstDocument(MODELS, SAMPLERS), { model: { name: "logistic" }, sampler: { name: "sgbd" } }),
   "mistakes belong to their field or to what holds it": () => {

@@ -23,4 +23,4 @@ export const seldom = (gradient) => (gradient?.one_in > 1 ? `in one of ${gradien
 export const listed = (words) => (words.length < 2 ? words.join() : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`);
 
 // What a job that is being planned is at, or null.
-export const planningNow = (job) => (job.state === "running" ? /^planning: (.+)/.exec(job.reason ?? "")?.[1] ?? null : null);
+export const planningNow = (job) => (job.phase === "planning" ? job.reason : null);

@@ -408,10 +408,16 @@ Test(openapi, enumerations_are_those_of_the_program)
         JOB_STATE_LIST(X)
 #undef X
     };
+    static const char *const phases[] = {
+#define X(name, text) #name,
+        JOB_PHASE_LIST(X)
+#undef X
+    };
     static const char *const roles[] = {"viewer", "user", "admin"};
     expect_enum("#/components/schemas/Problem/properties/code", codes + 1,
                 sizeof codes / sizeof codes[0] - 1);
     expect_enum("#/components/schemas/JobState", states, sizeof states / sizeof states[0]);
+    expect_enum("#/components/schemas/JobPhase", phases, sizeof phases / sizeof phases[0]);
     expect_enum("#/components/schemas/Role", roles, 3);
     for (size_t i = 0; i < 3; i++)
         cr_expect_str_eq(role_name((enum role)i), roles[i]);
