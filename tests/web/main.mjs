@@ -1,10 +1,13 @@
-// Runs the tests of every *.test.mjs here, each an object of name: function. Ends with N passed, N failed.
+// Runs the tests of every *.test.mjs here, each an object of name: function. Words on the command line choose the tests whose
+// file or name contains one of them. Ends with N passed, N failed.
 import { readdirSync } from "node:fs";
 
+const wanted = process.argv.slice(2);
+const chosen = (file, name) => wanted.length === 0 || wanted.some((part) => file.includes(part) || name.includes(part));
 let passed = 0, failed = 0;
 for (const file of readdirSync(new URL(".", import.meta.url)).filter((name) => name.endsWith(".test.mjs")).sort()) {
   const { default: tests } = await import(`./${file}`);
-  for (const [name, body] of Object.entries(tests)) {
+  for (const [name, body] of Object.entries(tests).filter(([name]) => chosen(file, name))) {
     try {
       await body();
       passed++;
