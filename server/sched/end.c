@@ -1,4 +1,4 @@
-/* After a slice, and the end of a job.
+/* After a slice, and the end of a facts.
  *
  * While a job runs its draws are looked at now and then (server/diagnose/checkup.h). When it is due
  * to end, by its last iteration, its owner or stop_when, one worker takes it out of the queue,
@@ -23,146 +23,146 @@
 /* ---- what a job shows of itself ---- */
 
 /* Under the lock. */
-static struct checkup_job describe(const struct sched *s, const struct live *live,
+static struct checkup_job describe(const struct sched *s, const struct job_run *job,
                                    enum job_state state)
 {
     return (struct checkup_job){.store = s->store,
-                                .id = live->id,
-                                .owner = live->owner,
-                                .spec = &live->spec,
+                                .id = job->id,
+                                .owner = job->owner,
+                                .spec = &job->spec,
                                 .state = state,
-                                .iterations = live->iterations,
-                                .started_ms = live->started_ms,
-                                .cpu_seconds = live->cpu_seconds,
-                                .rate = pace_rate(&live->pace),
-                                .halt = &live->cut};
+                                .iterations = job->iterations,
+                                .started_ms = job->started_ms,
+                                .cpu_seconds = job->cpu_seconds,
+                                .rate = rate_per_second(&job->rate),
+                                .halt = &job->skip_checks};
 }
 
-static struct checkup_job about(struct sched *s, const struct live *live, enum job_state state)
+static struct checkup_job about(struct sched *s, const struct job_run *job, enum job_state state)
 {
     pthread_mutex_lock(&s->lock);
-    struct checkup_job job = describe(s, live, state);
+    struct checkup_job facts = describe(s, job, state);
     pthread_mutex_unlock(&s->lock);
-    return job;
+    return facts;
 }
 
-static void judge(struct sched *s, struct live *live, const struct checkup_job *job)
+static void judge(struct sched *s, struct job_run *job, const struct checkup_job *facts)
 {
     char text[VERDICT_SIZE];
     pthread_mutex_lock(&s->lock);
-    struct summary_head head = live->head;
+    struct summary_head head = job->head;
     pthread_mutex_unlock(&s->lock);
-    checkup_verdict(&head, job, text);
+    checkup_verdict(&head, facts, text);
     pthread_mutex_lock(&s->lock);
-    snprintf(live->verdict, sizeof live->verdict, "%s", text);
-    live->version++;
+    snprintf(job->verdict, sizeof job->verdict, "%s", text);
+    job->version++;
     pthread_mutex_unlock(&s->lock);
 }
 
-void sched_judge(struct sched *s, struct live *live, enum job_state state)
+void sched_judge(struct sched *s, struct job_run *job, enum job_state state)
 {
-    struct checkup_job job = about(s, live, state);
-    judge(s, live, &job);
+    struct checkup_job facts = about(s, job, state);
+    judge(s, job, &facts);
 }
 
 /* A look that failed leaves what is known as it is. */
-static enum err look(struct sched *s, struct live *live, const struct checkup_job *job,
+static enum err look(struct sched *s, struct job_run *job, const struct checkup_job *facts,
                      enum checkup_depth depth, struct checkup *out)
 {
     struct err_info info;
-    enum err code = checkup_look(out, job, depth, &info);
+    enum err code = checkup_look(out, facts, depth, &info);
     if (code != ERR_OK)
         return code;
     pthread_mutex_lock(&s->lock);
-    live->head = out->head;
-    snprintf(live->worst, sizeof live->worst, "%s", out->worst);
+    job->head = out->head;
+    snprintf(job->worst, sizeof job->worst, "%s", out->worst);
     pthread_mutex_unlock(&s->lock);
     return ERR_OK;
 }
 
 /* Processor time: on a busy machine a look takes longer, but no more. */
-static void note_cost(struct sched *s, struct live *live, double start)
+static void note_cost(struct sched *s, struct job_run *job, double start)
 {
     double cost = clock_thread_seconds() - start;
     pthread_mutex_lock(&s->lock);
-    live->head_ms = clock_mono_ms();
-    live->head_cost_ms = 1000.0 * cost;
-    live->looking = false;
+    job->head_ms = clock_mono_ms();
+    job->head_cost_ms = 1000.0 * cost;
+    job->looking = false;
     pthread_mutex_unlock(&s->lock);
 }
 
 /* ---- between slices ---- */
 
 /* Whether it is time for a look; true for one of the workers only. */
-static bool look_due(struct sched *s, struct live *live)
+static bool look_due(struct sched *s, struct job_run *job)
 {
     uint64_t now = clock_mono_ms(), least = s->config.look_ms > 0 ? s->config.look_ms : LOOK_MS;
     pthread_mutex_lock(&s->lock);
-    double since = (double)(now - live->head_ms);
-    bool due = !live->looking && since > (double)least && since > LOOK_SHARE * live->head_cost_ms;
-    live->looking |= due;
+    double since = (double)(now - job->head_ms);
+    bool due = !job->looking && since > (double)least && since > LOOK_SHARE * job->head_cost_ms;
+    job->looking |= due;
     pthread_mutex_unlock(&s->lock);
     return due;
 }
 
 /* Under the lock. Time is up when every chain has had a slice: a result needs draws of each. */
-static bool time_up(const struct live *live)
+static bool time_up(const struct job_run *job)
 {
-    for (uint32_t k = 0; k < live->spec.chains; k++)
-        if (live->chains[k].iteration == 0)
+    for (uint32_t k = 0; k < job->spec.chains; k++)
+        if (job->chains[k].iteration == 0)
             return false;
-    return checkup_time_up(&live->spec.stop_when, live->started_ms);
+    return checkup_time_up(&job->spec.stop_when, job->started_ms);
 }
 
 /* No more slices: the job is to end, or to be looked at while nothing moves. */
-static void wind_up(struct sched *s, struct live *live, enum live_stop why)
+static void stop_slices(struct sched *s, struct job_run *job, enum job_run_stop why)
 {
     pthread_mutex_lock(&s->lock);
-    if (live->state == JOB_running && live->stop == LIVE_GO_ON) {
-        live->stop = why;
-        atomic_store(&live->halt, true);
+    if (job->state == JOB_running && job->stop == JOB_RUN_ON) {
+        job->stop = why;
+        atomic_store(&job->halt, true);
     }
     pthread_mutex_unlock(&s->lock);
 }
 
-void sched_look(struct sched *s, struct live *live)
+void sched_look(struct sched *s, struct job_run *job)
 {
     struct checkup checkup;
-    struct checkup_job job = about(s, live, JOB_running);
-    if (look_due(s, live)) {
+    struct checkup_job facts = about(s, job, JOB_running);
+    if (look_due(s, job)) {
         double start = clock_thread_seconds();
-        bool known = look(s, live, &job, CHECKUP_LIVE, &checkup) == ERR_OK;
-        judge(s, live, &job);
-        note_cost(s, live, start);
-        sched_publish(s, live, "job.diagnostics");
-        if (known && checkup_enough(&checkup, &job))
-            wind_up(s, live, LIVE_ENOUGH);
+        bool known = look(s, job, &facts, CHECKUP_LIVE, &checkup) == ERR_OK;
+        judge(s, job, &facts);
+        note_cost(s, job, start);
+        sched_publish(s, job, "job.diagnostics");
+        if (known && checkup_enough(&checkup, &facts))
+            stop_slices(s, job, JOB_RUN_ENOUGH);
     }
     pthread_mutex_lock(&s->lock);
-    bool late = time_up(live);
+    bool late = time_up(job);
     pthread_mutex_unlock(&s->lock);
     if (late)
-        wind_up(s, live, LIVE_TIME_UP);
+        stop_slices(s, job, JOB_RUN_TIME_UP);
 }
 
 /* ---- the end ---- */
 
-static bool stops_early(const struct live *live)
+static bool stops_early(const struct job_run *job)
 {
-    return live->state == JOB_running && (live->stop != LIVE_GO_ON || time_up(live));
+    return job->state == JOB_running && (job->stop != JOB_RUN_ON || time_up(job));
 }
 
 /* Nothing ends while a slice is under way, so a job that has ended is not touched by a worker any
  * more. */
-bool sched_end_due(const struct live *live, enum job_event *event)
+bool sched_end_due(const struct job_run *job, enum job_event *event)
 {
-    if (live->busy > 0 || live->gone || live->ending || live->retry_ms > clock_mono_ms())
+    if (job->busy > 0 || job->removed || job->ending || job->retry_ms > clock_mono_ms())
         return false;
-    if (live->failing)
+    if (job->failing)
         *event = JOB_EVENT_fail;
-    else if (live->state == JOB_cancelling)
+    else if (job->state == JOB_cancelling)
         *event = JOB_EVENT_stop;
-    else if (sched_all_done(live) || stops_early(live))
+    else if (sched_all_done(job) || stops_early(job))
         *event = JOB_EVENT_finish;
     else
         return false;
@@ -172,144 +172,144 @@ bool sched_end_due(const struct live *live, enum job_event *event)
 /* An end that one worker has taken upon itself. */
 struct ending {
     enum job_event event;
-    enum live_stop stop; /* LIVE_GO_ON: by itself */
+    enum job_run_stop stop; /* JOB_RUN_ON: by itself */
     char reason[JOB_REASON_SIZE];
-    struct checkup_job job;
+    struct checkup_job facts;
 };
 
-static bool claim(struct sched *s, struct live *live, bool worker, struct ending *end)
+static bool claim(struct sched *s, struct job_run *job, bool worker, struct ending *end)
 {
     static const enum job_state states[] = {[JOB_EVENT_fail] = JOB_failed,
                                             [JOB_EVENT_stop] = JOB_cancelled,
                                             [JOB_EVENT_finish] = JOB_succeeded};
     pthread_mutex_lock(&s->lock);
-    bool due = sched_end_due(live, &end->event) && (worker || end->event != JOB_EVENT_finish);
-    live->ending |= due;
+    bool due = sched_end_due(job, &end->event) && (worker || end->event != JOB_EVENT_finish);
+    job->ending |= due;
     if (due) {
-        end->job = describe(s, live, states[end->event]);
+        end->facts = describe(s, job, states[end->event]);
         if (end->event != JOB_EVENT_finish) /* a cancelled job is cut already */
-            end->job.halt = &s->stopping;
-        end->stop = LIVE_GO_ON;
-        if (end->event == JOB_EVENT_finish && !sched_all_done(live))
-            end->stop = live->stop != LIVE_GO_ON ? live->stop : LIVE_TIME_UP;
-        memcpy(end->reason, live->failure, sizeof end->reason);
+            end->facts.halt = &s->stopping;
+        end->stop = JOB_RUN_ON;
+        if (end->event == JOB_EVENT_finish && !sched_all_done(job))
+            end->stop = job->stop != JOB_RUN_ON ? job->stop : JOB_RUN_TIME_UP;
+        memcpy(end->reason, job->failure, sizeof end->reason);
     }
     pthread_mutex_unlock(&s->lock);
     return due;
 }
 
 /* The live look had promised more than there is: the chains run on. */
-static void go_on(struct sched *s, struct live *live)
+static void go_on(struct sched *s, struct job_run *job)
 {
     pthread_mutex_lock(&s->lock);
-    live->stop = LIVE_GO_ON;
-    sched_enter(s, live, live->state);
+    job->stop = JOB_RUN_ON;
+    sched_enter(s, job, job->state);
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
 }
 
 /* A last look. False when the job is not to end after all. */
-static bool look_at_end(struct sched *s, struct live *live, struct ending *end)
+static bool look_at_end(struct sched *s, struct job_run *job, struct ending *end)
 {
     struct checkup checkup = {0};
-    enum checkup_depth depth = end->stop == LIVE_ENOUGH ? CHECKUP_EVERY : CHECKUP_FINAL;
+    enum checkup_depth depth = end->stop == JOB_RUN_ENOUGH ? CHECKUP_EVERY : CHECKUP_FINAL;
     double start = clock_thread_seconds();
-    enum err code = look(s, live, &end->job, depth, &checkup);
-    note_cost(s, live, start);
-    if (end->stop == LIVE_ENOUGH && (code != ERR_OK || !checkup_enough(&checkup, &end->job))) {
-        go_on(s, live);
+    enum err code = look(s, job, &end->facts, depth, &checkup);
+    note_cost(s, job, start);
+    if (end->stop == JOB_RUN_ENOUGH && (code != ERR_OK || !checkup_enough(&checkup, &end->facts))) {
+        go_on(s, job);
         return false;
     }
     if (end->event == JOB_EVENT_stop)
         snprintf(end->reason, sizeof end->reason, "cancelled by its owner%s",
-                 sched_furthest(live) > 0 ? "; the draws so far are kept" : " before it began");
-    else if (end->stop == LIVE_GO_ON)
+                 sched_furthest(job) > 0 ? "; the draws so far are kept" : " before it began");
+    else if (end->stop == JOB_RUN_ON)
         snprintf(end->reason, sizeof end->reason, "all chains are complete");
     else
-        checkup_reason(&checkup, &end->job, end->stop == LIVE_TIME_UP, end->reason);
-    if (end->stop == LIVE_ENOUGH)
-        end->job.stopped = end->reason;
+        checkup_reason(&checkup, &end->facts, end->stop == JOB_RUN_TIME_UP, end->reason);
+    if (end->stop == JOB_RUN_ENOUGH)
+        end->facts.stopped = end->reason;
     return true;
 }
 
 /* The checks, which need the data. What they cost is charged to the owner. */
-static void check(struct sched *s, struct live *live, const struct ending *end)
+static void check(struct sched *s, struct job_run *job, const struct ending *end)
 {
     struct err_info why = {.message = ""};
     double cpu = clock_thread_seconds();
-    if (!checkup_audit_due(&end->job))
+    if (!checkup_audit_due(&end->facts))
         return;
     pthread_mutex_lock(&s->lock);
-    snprintf(live->reason, sizeof live->reason, "%s; the draws are being checked",
-             end->stop == LIVE_GO_ON ? "all chains are complete" : "stop_when is met");
-    live->version++;
-    double ess = live->head.min_ess_bulk;
+    snprintf(job->reason, sizeof job->reason, "%s; the draws are being checked",
+             end->stop == JOB_RUN_ON ? "all chains are complete" : "stop_when is met");
+    job->version++;
+    double ess = job->head.min_ess_bulk;
     pthread_mutex_unlock(&s->lock);
-    sched_publish(s, live, "job.progress");
-    bool loaded = live_load(live, &s->room, &why) == ERR_OK;
+    sched_publish(s, job, "job.progress");
+    bool loaded = job_run_load(job, &s->context, &why) == ERR_OK;
     pthread_mutex_lock(&s->lock);
-    live->loaded = loaded;
+    job->loaded = loaded;
     pthread_mutex_unlock(&s->lock);
-    struct checkup_job job = end->job;
-    job.data = loaded ? live->data : NULL;
-    job.plan = loaded ? live->plan : NULL;
-    checkup_audit(&job, loaded ? live->model : NULL, &why, ess);
+    struct checkup_job facts = end->facts;
+    facts.data = loaded ? job->data : NULL;
+    facts.plan = loaded ? job->plan : NULL;
+    checkup_audit(&facts, loaded ? job->model : NULL, &why, ess);
     pthread_mutex_lock(&s->lock);
-    struct use *use = sched_use(s, live->owner);
-    if (use != NULL)
-        sched_charge(use, clock_thread_seconds() - cpu);
+    struct usage *usage = sched_usage(s, job->owner);
+    if (usage != NULL)
+        usage_charge(usage, clock_thread_seconds() - cpu);
     pthread_mutex_unlock(&s->lock);
 }
 
 /* Everything that is computed before the end is stored. False when it is not to be stored now. */
-static bool prepare(struct sched *s, struct live *live, struct ending *end)
+static bool prepare(struct sched *s, struct job_run *job, struct ending *end)
 {
     struct err_info info;
-    if (end->event != JOB_EVENT_fail && !look_at_end(s, live, end))
+    if (end->event != JOB_EVENT_fail && !look_at_end(s, job, end))
         return false;
     if (end->event == JOB_EVENT_finish)
-        check(s, live, end);
+        check(s, job, end);
     /* An end that was cut short comes again: after the cancellation, or at the next start. */
     if (end->event != JOB_EVENT_fail && atomic_load(&s->stopping))
         return false;
-    judge(s, live, &end->job);
-    if (end->stop == LIVE_ENOUGH)
-        store_log_add(s->store, live->id, BIAS_WARNING, &info);
+    judge(s, job, &end->facts);
+    if (end->stop == JOB_RUN_ENOUGH)
+        store_log_add(s->store, job->id, BIAS_WARNING, &info);
     return true;
 }
 
 /* Ends the job unless its owner was quicker (ERR_CONFLICT): it may have been extended or cancelled
  * since the end was due. */
-static enum err store_end(struct sched *s, struct live *live, const struct ending *end,
+static enum err store_end(struct sched *s, struct job_run *job, const struct ending *end,
                           struct err_info *info)
 {
     enum job_event now;
     enum job_state to;
-    pthread_mutex_lock(&live->change);
+    pthread_mutex_lock(&job->change_lock);
     pthread_mutex_lock(&s->lock);
-    live->ending = false;
-    bool due = sched_end_due(live, &now) && now == end->event;
-    live->ending = true;
+    job->ending = false;
+    bool due = sched_end_due(job, &now) && now == end->event;
+    job->ending = true;
     pthread_mutex_unlock(&s->lock);
-    enum err code = due ? job_transition(live->state, end->event, &to, info) : ERR_CONFLICT;
+    enum err code = due ? job_transition(job->state, end->event, &to, info) : ERR_CONFLICT;
     if (code == ERR_OK)
-        code = sched_store_state(s, live, to, end->reason, info);
-    pthread_mutex_unlock(&live->change);
+        code = sched_store_state(s, job, to, end->reason, info);
+    pthread_mutex_unlock(&job->change_lock);
     return code;
 }
 
-void sched_settle(struct sched *s, struct live *live, bool worker)
+void sched_end_if_due(struct sched *s, struct job_run *job, bool worker)
 {
     struct err_info info;
     struct ending end;
-    if (!claim(s, live, worker, &end))
+    if (!claim(s, job, worker, &end))
         return;
-    enum err code = prepare(s, live, &end) ? store_end(s, live, &end, &info) : ERR_CONFLICT;
+    enum err code = prepare(s, job, &end) ? store_end(s, job, &end, &info) : ERR_CONFLICT;
     pthread_mutex_lock(&s->lock);
-    live->ending = false;
+    job->ending = false;
     if (code == ERR_NOT_FOUND) /* purged from under us: nothing is left to run */
-        sched_remove(s, live);
+        sched_remove(s, job);
     pthread_mutex_unlock(&s->lock);
     if (code != ERR_OK && code != ERR_CONFLICT && code != ERR_NOT_FOUND)
-        sched_stall(s, live, info.message);
+        sched_stall(s, job, info.message);
 }

@@ -1,8 +1,8 @@
 /* Private to sched*.c: what the scheduler has in memory, and what its files share.
  *
- * Locks, in this order: sched->ended (reviving and deleting jobs that have ended), live->change
- * (one state change of a job at a time, held while it is being stored), live->telling (events of a
- * job in their order), sched->lock (everything in memory, held briefly), live->loading (model and
+ * Locks, in this order: sched->ended (reviving and deleting jobs that have ended), job->change_lock
+ * (one state change of a job at a time, held while it is being stored), job->publish_lock (events of a
+ * job in their order), sched->lock (everything in memory, held briefly), job->load_lock (model and
  * data of a job). Nothing waits for the disk under sched->lock. */
 #ifndef BARKER_SERVER_SCHED_PARTS_H
 #define BARKER_SERVER_SCHED_PARTS_H
@@ -11,7 +11,7 @@
 #include "server/sched/sched.h"
 
 /* Recent use of one user. */
-struct use {
+struct usage {
     char user[USER_NAME_SIZE];
     double seconds; /* at at_ms */
     uint64_t at_ms;
@@ -26,19 +26,19 @@ struct sched {
     struct store *store;
     struct datacache *cache;
     struct events *events;
-    struct live_room room;
+    struct job_run_context context;
 
     pthread_mutex_t ended; /* one at a time revives or deletes a job that has ended */
     pthread_mutex_t lock;
-    pthread_cond_t work;                 /* something may have become runnable */
-    struct live *jobs;                   /* in order of submission */
-    struct live **last;                  /* where the next one goes */
-    struct live *buckets[SCHED_BUCKETS]; /* the same by id */
-    struct use *uses;
-    size_t use_count;
+    pthread_cond_t work;                    /* something may have become runnable */
+    struct job_run *jobs;                   /* in order of submission */
+    struct job_run **last;                  /* where the next one goes */
+    struct job_run *buckets[SCHED_BUCKETS]; /* the same by id */
+    struct usage *usages;
+    size_t usage_count;
     uint64_t tick;
     unsigned busy;         /* workers with a slice */
-    atomic_uint newcomers; /* jobs that wait for their first slice */
+    atomic_uint unstarted; /* jobs that wait for their first slice */
     atomic_bool stopping;
     struct sched_stats stats;
 
@@ -48,44 +48,44 @@ struct sched {
 
 /* ---- sched.c; all but the last four under the lock ---- */
 
-struct use *sched_use(struct sched *s, const char *user); /* NULL: none */
-double sched_recent(const struct use *use, uint64_t now);
-void sched_charge(struct use *use, double seconds);
-bool sched_runnable(const struct live *live, uint64_t now);
+struct usage *sched_usage(struct sched *s, const char *user); /* NULL: none */
+double usage_recent(const struct usage *usage, uint64_t now);
+void usage_charge(struct usage *usage, double seconds);
+bool sched_runnable(const struct job_run *job, uint64_t now);
 /* Whether a goes before b. */
-bool sched_before(struct sched *s, const struct live *a, const struct live *b, uint64_t now);
-bool sched_all_done(const struct live *live);
+bool sched_before(struct sched *s, const struct job_run *a, const struct job_run *b, uint64_t now);
+bool sched_all_done(const struct job_run *job);
 /* What the job does now: derived from what is known of it, so that no change can be missed. */
-enum job_phase sched_phase(const struct live *live);
+enum job_phase sched_phase(const struct job_run *job);
 /* The iteration of the chain that is furthest. */
-uint64_t sched_furthest(const struct live *live);
-void sched_remove(struct sched *s, struct live *live);
+uint64_t sched_furthest(const struct job_run *job);
+void sched_remove(struct sched *s, struct job_run *job);
 /* Sets the state and whether slices and what happens at the end may go on. */
-void sched_enter(struct sched *s, struct live *live, enum job_state to);
-/* Under live->change. Stores the new state, then shows it. */
-enum err sched_store_state(struct sched *s, struct live *live, enum job_state to,
+void sched_enter(struct sched *s, struct job_run *job, enum job_state to);
+/* Under job->change_lock. Stores the new state, then shows it. */
+enum err sched_store_state(struct sched *s, struct job_run *job, enum job_state to,
                            const char *reason, struct err_info *info);
 /* The job cannot go on now; it is tried again after a while. */
-void sched_stall(struct sched *s, struct live *live, const char *why);
-void sched_publish(struct sched *s, struct live *live, const char *type);
+void sched_stall(struct sched *s, struct job_run *job, const char *why);
+void sched_publish(struct sched *s, struct job_run *job, const char *type);
 
 /* ---- sched_plan.c ---- */
 
 /* Makes the plan of a loaded job that runs and has none, tells the catalogue. ERR_OK also when it
  * was halted: then it is not planned. */
-enum err sched_plan(struct sched *s, struct live *live, struct err_info *info);
+enum err sched_plan(struct sched *s, struct job_run *job, struct err_info *info);
 
 /* ---- sched_end.c ---- */
 
 /* After a slice that did not complete the job: a look at its draws when it is time for one, and
  * whether stop_when is met. */
-void sched_look(struct sched *s, struct live *live);
+void sched_look(struct sched *s, struct job_run *job);
 /* Makes the verdict for a job that is entering this state. */
-void sched_judge(struct sched *s, struct live *live, enum job_state state);
+void sched_judge(struct sched *s, struct job_run *job, enum job_state state);
 /* Under the lock: what would end the job now, if anything. */
-bool sched_end_due(const struct live *live, enum job_event *event);
+bool sched_end_due(const struct job_run *job, enum job_event *event);
 /* Ends what is due to end: called when a slice is over and after every request of the owner, which
  * leaves the end of complete jobs to the workers: it may take half a minute. */
-void sched_settle(struct sched *s, struct live *live, bool worker);
+void sched_end_if_due(struct sched *s, struct job_run *job, bool worker);
 
 #endif

@@ -7,34 +7,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-static unsigned busy_chains(const struct live *live)
+static unsigned busy_chains(const struct job_run *job)
 {
     unsigned count = 0;
-    for (uint32_t k = 0; k < live->spec.chains; k++)
-        count += live->chains[k].busy;
+    for (uint32_t k = 0; k < job->spec.chains; k++)
+        count += job->chains[k].busy;
     return count;
 }
 
-static bool finishing(const struct live *live)
+static bool finishing(const struct job_run *job)
 {
-    return sched_phase(live) == JOB_PHASE_checking && live->busy == 0 && !live->stalled;
+    return sched_phase(job) == JOB_PHASE_checking && job->busy == 0 && !job->stalled;
 }
 
-static void explain(struct sched *s, struct live *live, size_t ahead, struct sched_queue_job *out)
+static void explain(struct sched *s, struct job_run *job, size_t ahead, struct sched_queue_job *out)
 {
-    const struct use *use = sched_use(s, live->owner);
+    const struct usage *usage = sched_usage(s, job->owner);
     if (out->finishing)
         snprintf(out->why, sizeof out->why, "its draws are being checked");
-    else if (live->busy > 0 && live->planned)
-        snprintf(out->why, sizeof out->why, "%u of %" PRIu32 " chains run now", busy_chains(live),
-                 live->spec.chains);
-    else if (live->busy > 0)
-        snprintf(out->why, sizeof out->why, "%s", live->reason);
-    else if (!sched_runnable(live, clock_mono_ms()))
-        snprintf(out->why, sizeof out->why, "%s", live->reason);
-    else if (use != NULL && use->chains >= s->config.user_running_chains)
+    else if (job->busy > 0 && job->planned)
+        snprintf(out->why, sizeof out->why, "%u of %" PRIu32 " chains run now", busy_chains(job),
+                 job->spec.chains);
+    else if (job->busy > 0)
+        snprintf(out->why, sizeof out->why, "%s", job->reason);
+    else if (!sched_runnable(job, clock_mono_ms()))
+        snprintf(out->why, sizeof out->why, "%s", job->reason);
+    else if (usage != NULL && usage->chains >= s->config.user_running_chains)
         snprintf(out->why, sizeof out->why, "%s has %u chains running, the most allowed",
-                 live->owner, use->chains);
+                 job->owner, usage->chains);
     else if (ahead > 0)
         snprintf(
             out->why, sizeof out->why,
@@ -46,47 +46,47 @@ static void explain(struct sched *s, struct live *live, size_t ahead, struct sch
 }
 
 /* Insertion into the order of slices; the list is short. */
-static size_t order_jobs(struct sched *s, struct live **order)
+static size_t order_jobs(struct sched *s, struct job_run **order)
 {
     uint64_t now = clock_wall_ms();
     size_t count = 0;
-    for (struct live *live = s->jobs; live != NULL; live = live->next) {
+    for (struct job_run *job = s->jobs; job != NULL; job = job->next) {
         size_t at = count++;
-        for (; at > 0 && sched_before(s, live, order[at - 1], now); at--)
+        for (; at > 0 && sched_before(s, job, order[at - 1], now); at--)
             order[at] = order[at - 1];
-        order[at] = live;
+        order[at] = job;
     }
     return count;
 }
 
-static void fill_queue(struct sched *s, struct live **order, struct sched_queue *out)
+static void fill_queue(struct sched *s, struct job_run **order, struct sched_queue *out)
 {
     size_t ahead = 0;
     for (size_t i = 0; i < out->job_count; i++) {
-        struct live *live = order[i];
-        struct sched_queue_job *job = &out->jobs[i];
-        *job = (struct sched_queue_job){.state = live->state,
-                                        .lab = live->lab,
-                                        .busy = busy_chains(live),
-                                        .chains = live->spec.chains,
-                                        .finishing = finishing(live),
-                                        .priority = live->priority};
-        memcpy(job->id, live->id, sizeof job->id);
-        memcpy(job->owner, live->owner, sizeof job->owner);
-        memcpy(job->name, live->name, sizeof job->name);
-        explain(s, live, ahead, job);
-        ahead += live->busy == 0 && sched_runnable(live, clock_mono_ms());
+        struct job_run *job = order[i];
+        struct sched_queue_job *entry = &out->jobs[i];
+        *entry = (struct sched_queue_job){.state = job->state,
+                                          .lab = job->lab,
+                                          .busy = busy_chains(job),
+                                          .chains = job->spec.chains,
+                                          .finishing = finishing(job),
+                                          .priority = job->priority};
+        memcpy(entry->id, job->id, sizeof entry->id);
+        memcpy(entry->owner, job->owner, sizeof entry->owner);
+        memcpy(entry->name, job->name, sizeof entry->name);
+        explain(s, job, ahead, entry);
+        ahead += job->busy == 0 && sched_runnable(job, clock_mono_ms());
     }
     uint64_t now = clock_wall_ms();
-    for (size_t i = 0; i < s->use_count; i++) {
-        const struct use *use = &s->uses[i];
-        if (use->jobs == 0 && sched_recent(use, now) < 0.5)
+    for (size_t i = 0; i < s->usage_count; i++) {
+        const struct usage *usage = &s->usages[i];
+        if (usage->jobs == 0 && usage_recent(usage, now) < 0.5)
             continue;
         struct sched_queue_user *user = &out->users[out->user_count++];
-        *user = (struct sched_queue_user){.usage_seconds = sched_recent(use, now),
-                                          .running_chains = use->busy,
-                                          .jobs = use->jobs};
-        memcpy(user->name, use->user, sizeof user->name);
+        *user = (struct sched_queue_user){.usage_seconds = usage_recent(usage, now),
+                                          .running_chains = usage->busy,
+                                          .jobs = usage->jobs};
+        memcpy(user->name, usage->user, sizeof user->name);
     }
 }
 
@@ -94,11 +94,11 @@ bool sched_queue(struct sched *s, struct sched_queue *out)
 {
     pthread_mutex_lock(&s->lock);
     *out = (struct sched_queue){.workers = s->config.workers, .busy = s->busy};
-    for (const struct live *live = s->jobs; live != NULL; live = live->next)
+    for (const struct job_run *job = s->jobs; job != NULL; job = job->next)
         out->job_count++;
-    struct live **order = calloc(out->job_count + 1, sizeof(struct live *));
+    struct job_run **order = calloc(out->job_count + 1, sizeof(struct job_run *));
     out->jobs = calloc(out->job_count + 1, sizeof *out->jobs);
-    out->users = calloc(s->use_count + 1, sizeof *out->users);
+    out->users = calloc(s->usage_count + 1, sizeof *out->users);
     bool ok = order != NULL && out->jobs != NULL && out->users != NULL;
     if (ok) {
         order_jobs(s, order);

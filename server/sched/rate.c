@@ -3,37 +3,37 @@
 
 #include <string.h>
 
-static void add(struct pace *pace, uint64_t now_ms, uint64_t iterations)
+static void add(struct rate *rate, uint64_t now_ms, uint64_t iterations)
 {
-    if (pace->count == PACE_POINTS) {
-        memmove(pace->points, pace->points + 1, (PACE_POINTS - 1) * sizeof pace->points[0]);
-        pace->count--;
+    if (rate->count == RATE_POINTS) {
+        memmove(rate->points, rate->points + 1, (RATE_POINTS - 1) * sizeof rate->points[0]);
+        rate->count--;
     }
-    pace->points[pace->count].at_ms = now_ms;
-    pace->points[pace->count++].iterations = iterations;
+    rate->points[rate->count].at_ms = now_ms;
+    rate->points[rate->count++].iterations = iterations;
 }
 
-void pace_begin(struct pace *pace, uint64_t now_ms, uint64_t iterations)
+void rate_begin(struct rate *rate, uint64_t now_ms, uint64_t iterations)
 {
-    if (pace->count == 0)
-        add(pace, now_ms, iterations);
+    if (rate->count == 0)
+        add(rate, now_ms, iterations);
 }
 
 /* The first point is where work began and is never moved; the last one moves on until it is far
  * enough from the one before. */
-void pace_note(struct pace *pace, uint64_t now_ms, uint64_t iterations)
+void rate_add(struct rate *rate, uint64_t now_ms, uint64_t iterations)
 {
-    if (pace->count > 1 && now_ms - pace->points[pace->count - 2].at_ms < PACE_APART_MS)
-        pace->count--;
-    add(pace, now_ms, iterations);
+    if (rate->count > 1 && now_ms - rate->points[rate->count - 2].at_ms < RATE_APART_MS)
+        rate->count--;
+    add(rate, now_ms, iterations);
 }
 
-double pace_rate(const struct pace *pace)
+double rate_per_second(const struct rate *rate)
 {
-    if (pace->count < 2)
+    if (rate->count < 2)
         return 0.0;
-    size_t last = pace->count - 1;
-    uint64_t ms = pace->points[last].at_ms - pace->points[0].at_ms;
-    uint64_t done = pace->points[last].iterations - pace->points[0].iterations;
+    size_t last = rate->count - 1;
+    uint64_t ms = rate->points[last].at_ms - rate->points[0].at_ms;
+    uint64_t done = rate->points[last].iterations - rate->points[0].iterations;
     return ms > 0 ? 1000.0 * (double)done / (double)ms : 0.0;
 }

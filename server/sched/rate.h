@@ -9,22 +9,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PACE_POINTS   16  /* of recent progress */
-#define PACE_APART_MS 200 /* closer ones are one */
+#define RATE_POINTS   16  /* of recent progress */
+#define RATE_APART_MS 200 /* closer ones are one */
 
 /* Zeroed: nothing is known yet. */
-struct pace {
+struct rate {
     struct {
         uint64_t at_ms, iterations;
-    } points[PACE_POINTS];
+    } points[RATE_POINTS];
     size_t count;
 };
 
-/* A slice begins; only the first one since the pace was zeroed, as for a pause, counts. */
-void pace_begin(struct pace *pace, uint64_t now_ms, uint64_t iterations);
+/* A slice begins; only the first one since the rate was zeroed, as for a pause, counts. */
+void rate_begin(struct rate *rate, uint64_t now_ms, uint64_t iterations);
 /* `iterations` are done by now, in all. */
-void pace_note(struct pace *pace, uint64_t now_ms, uint64_t iterations);
+void rate_add(struct rate *rate, uint64_t now_ms, uint64_t iterations);
 /* Iterations per second; 0: not known. */
-double pace_rate(const struct pace *pace);
+double rate_per_second(const struct rate *rate);
 
 #endif

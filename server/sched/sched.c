@@ -27,177 +27,177 @@
 
 /* ---- users ---- */
 
-struct use *sched_use(struct sched *s, const char *user)
+struct usage *sched_usage(struct sched *s, const char *user)
 {
-    for (size_t i = 0; i < s->use_count; i++)
-        if (strcmp(s->uses[i].user, user) == 0)
-            return &s->uses[i];
+    for (size_t i = 0; i < s->usage_count; i++)
+        if (strcmp(s->usages[i].user, user) == 0)
+            return &s->usages[i];
     return NULL;
 }
 
-static struct use *use_make(struct sched *s, const char *user)
+static struct usage *usage_make(struct sched *s, const char *user)
 {
-    struct use *known = sched_use(s, user);
+    struct usage *known = sched_usage(s, user);
     if (known != NULL)
         return known;
-    struct use *more = realloc(s->uses, (s->use_count + 1) * sizeof *more);
+    struct usage *more = realloc(s->usages, (s->usage_count + 1) * sizeof *more);
     if (more == NULL)
         return NULL;
-    s->uses = more;
-    struct use *use = &s->uses[s->use_count++];
-    *use = (struct use){.at_ms = clock_wall_ms()};
-    snprintf(use->user, sizeof use->user, "%s", user);
-    return use;
+    s->usages = more;
+    struct usage *usage = &s->usages[s->usage_count++];
+    *usage = (struct usage){.at_ms = clock_wall_ms()};
+    snprintf(usage->user, sizeof usage->user, "%s", user);
+    return usage;
 }
 
-double sched_recent(const struct use *use, uint64_t now)
+double usage_recent(const struct usage *usage, uint64_t now)
 {
-    double age = now > use->at_ms ? (double)(now - use->at_ms) : 0.0;
-    return use->seconds * exp2(-age / HALF_LIFE_MS);
+    double age = now > usage->at_ms ? (double)(now - usage->at_ms) : 0.0;
+    return usage->seconds * exp2(-age / HALF_LIFE_MS);
 }
 
-void sched_charge(struct use *use, double seconds)
+void usage_charge(struct usage *usage, double seconds)
 {
     uint64_t now = clock_wall_ms();
-    use->seconds = sched_recent(use, now) + seconds;
-    use->at_ms = now;
+    usage->seconds = usage_recent(usage, now) + seconds;
+    usage->at_ms = now;
 }
 
-static bool load_use(void *ctx, const struct user_row *row)
+static bool load_usage(void *ctx, const struct user_row *row)
 {
-    struct use *use = use_make(ctx, row->name);
-    if (use != NULL) {
-        use->seconds = row->usage;
-        use->at_ms = row->usage_ms;
+    struct usage *usage = usage_make(ctx, row->name);
+    if (usage != NULL) {
+        usage->seconds = row->usage;
+        usage->at_ms = row->usage_ms;
     }
     return true;
 }
 
 /* ---- jobs in the list ---- */
 
-static struct live **bucket_of(struct sched *s, const char *id)
+static struct job_run **bucket_of(struct sched *s, const char *id)
 {
     return &s->buckets[event_key(id) / 2 % SCHED_BUCKETS]; /* keys are odd */
 }
 
-static struct live *find(struct sched *s, const char *id)
+static struct job_run *find(struct sched *s, const char *id)
 {
-    struct live *live = *bucket_of(s, id);
-    while (live != NULL && strcmp(live->id, id) != 0)
-        live = live->same_bucket;
-    return live;
+    struct job_run *job = *bucket_of(s, id);
+    while (job != NULL && strcmp(job->id, id) != 0)
+        job = job->same_bucket;
+    return job;
 }
 
 /* A pointer that stays good without the lock. */
-static struct live *hold(struct sched *s, const char *id)
+static struct job_run *hold(struct sched *s, const char *id)
 {
     pthread_mutex_lock(&s->lock);
-    struct live *live = find(s, id);
-    if (live != NULL)
-        live->users++;
+    struct job_run *job = find(s, id);
+    if (job != NULL)
+        job->refs++;
     pthread_mutex_unlock(&s->lock);
-    return live;
+    return job;
 }
 
-static void let_go(struct sched *s, struct live *live)
+static void release(struct sched *s, struct job_run *job)
 {
     pthread_mutex_lock(&s->lock);
-    bool last = --live->users == 0 && live->gone;
+    bool last = --job->refs == 0 && job->removed;
     pthread_mutex_unlock(&s->lock);
     if (last)
-        live_free(live, s->cache);
+        job_run_free(job, s->cache);
 }
 
 /* Puts a job into the table of ids and counts it. */
-static void enlist(struct sched *s, struct live *live)
+static void index_job(struct sched *s, struct job_run *job)
 {
-    struct live **bucket = bucket_of(s, live->id);
-    live->same_bucket = *bucket;
-    *bucket = live;
-    struct use *use = use_make(s, live->owner);
-    if (use != NULL)
-        use->jobs++;
+    struct job_run **bucket = bucket_of(s, job->id);
+    job->same_bucket = *bucket;
+    *bucket = job;
+    struct usage *usage = usage_make(s, job->owner);
+    if (usage != NULL)
+        usage->jobs++;
 }
 
-static void append(struct sched *s, struct live *live)
+static void append(struct sched *s, struct job_run *job)
 {
-    *s->last = live;
-    s->last = &live->next;
-    enlist(s, live);
+    *s->last = job;
+    s->last = &job->next;
+    index_job(s, job);
 }
 
-void sched_remove(struct sched *s, struct live *live)
+void sched_remove(struct sched *s, struct job_run *job)
 {
-    struct live **at = &s->jobs;
-    while (*at != NULL && *at != live)
+    struct job_run **at = &s->jobs;
+    while (*at != NULL && *at != job)
         at = &(*at)->next;
     if (*at == NULL)
         return;
-    *at = live->next;
-    if (s->last == &live->next)
+    *at = job->next;
+    if (s->last == &job->next)
         s->last = at;
-    for (at = bucket_of(s, live->id); *at != live;)
+    for (at = bucket_of(s, job->id); *at != job;)
         at = &(*at)->same_bucket;
-    *at = live->same_bucket;
-    struct use *use = sched_use(s, live->owner);
-    if (use != NULL && use->jobs > 0)
-        use->jobs--;
-    live->gone = true;
+    *at = job->same_bucket;
+    struct usage *usage = sched_usage(s, job->owner);
+    if (usage != NULL && usage->jobs > 0)
+        usage->jobs--;
+    job->removed = true;
 }
 
-static uint64_t iterations_done(const struct live *live)
+static uint64_t iterations_done(const struct job_run *job)
 {
     uint64_t sum = 0;
-    for (uint32_t k = 0; k < live->spec.chains; k++)
-        sum += live->chains[k].iteration;
+    for (uint32_t k = 0; k < job->spec.chains; k++)
+        sum += job->chains[k].iteration;
     return sum;
 }
 
-bool sched_all_done(const struct live *live)
+bool sched_all_done(const struct job_run *job)
 {
-    for (uint32_t k = 0; k < live->spec.chains; k++)
-        if (live->chains[k].status != CHAIN_DONE)
+    for (uint32_t k = 0; k < job->spec.chains; k++)
+        if (job->chains[k].status != CHAIN_DONE)
             return false;
     return true;
 }
 
-enum job_phase sched_phase(const struct live *live)
+enum job_phase sched_phase(const struct job_run *job)
 {
-    if (live->state != JOB_running)
+    if (job->state != JOB_running)
         return JOB_PHASE_none;
-    if (sched_all_done(live) || (live->stop != LIVE_GO_ON && live->busy == 0))
+    if (sched_all_done(job) || (job->stop != JOB_RUN_ON && job->busy == 0))
         return JOB_PHASE_checking;
-    if (!live->loaded)
+    if (!job->loaded)
         return JOB_PHASE_loading;
-    return live->planned && live->told ? JOB_PHASE_sampling : JOB_PHASE_planning;
+    return job->planned && job->plan_stored ? JOB_PHASE_sampling : JOB_PHASE_planning;
 }
 
 /* ---- views ---- */
 
-static bool fill_view(const struct live *live, struct sched_view *out)
+static bool fill_view(const struct job_run *job, struct sched_view *out)
 {
     *out = (struct sched_view){
-        .state = live->state,
-        .phase = sched_phase(live),
-        .revision = live->revision,
-        .version = live->version,
-        .started_ms = live->started_ms,
-        .total = spec_is_open(&live->spec) ? 0 : live->spec.warmup + live->iterations,
-        .cpu_seconds = live->cpu_seconds,
-        .rate = live->state == JOB_running ? pace_rate(&live->pace) : 0.0,
-        .max_rhat = live->head.max_rhat,
-        .min_ess_bulk = live->head.min_ess_bulk,
-        .min_ess_tail = live->head.min_ess_tail,
-        .chains = live->spec.chains,
+        .state = job->state,
+        .phase = sched_phase(job),
+        .revision = job->revision,
+        .version = job->version,
+        .started_ms = job->started_ms,
+        .total = spec_is_open(&job->spec) ? 0 : job->spec.warmup + job->iterations,
+        .cpu_seconds = job->cpu_seconds,
+        .rate = job->state == JOB_running ? rate_per_second(&job->rate) : 0.0,
+        .max_rhat = job->head.max_rhat,
+        .min_ess_bulk = job->head.min_ess_bulk,
+        .min_ess_tail = job->head.min_ess_tail,
+        .chains = job->spec.chains,
     };
-    memcpy(out->reason, live->reason, sizeof out->reason);
-    memcpy(out->worst, live->worst, sizeof out->worst);
-    memcpy(out->verdict, live->verdict, sizeof out->verdict);
-    out->chain = calloc(live->spec.chains, sizeof *out->chain);
-    for (uint32_t k = 0; out->chain != NULL && k < live->spec.chains; k++) {
-        const struct live_chain *c = &live->chains[k];
+    memcpy(out->reason, job->reason, sizeof out->reason);
+    memcpy(out->worst, job->worst, sizeof out->worst);
+    memcpy(out->verdict, job->verdict, sizeof out->verdict);
+    out->chain = calloc(job->spec.chains, sizeof *out->chain);
+    for (uint32_t k = 0; out->chain != NULL && k < job->spec.chains; k++) {
+        const struct job_run_chain *c = &job->chains[k];
         out->chain[k] = (struct sched_chain){.iteration = c->iteration,
-                                             .warmup = c->iteration < live->spec.warmup,
+                                             .warmup = c->iteration < job->spec.warmup,
                                              .busy = c->busy,
                                              .done = c->status == CHAIN_DONE,
                                              .diverged = c->status == CHAIN_DIVERGED};
@@ -208,8 +208,8 @@ static bool fill_view(const struct live *live, struct sched_view *out)
 bool sched_view(struct sched *s, const char *id, struct sched_view *out)
 {
     pthread_mutex_lock(&s->lock);
-    const struct live *live = find(s, id);
-    bool found = live != NULL && fill_view(live, out);
+    const struct job_run *job = find(s, id);
+    bool found = job != NULL && fill_view(job, out);
     pthread_mutex_unlock(&s->lock);
     return found;
 }
@@ -217,21 +217,21 @@ bool sched_view(struct sched *s, const char *id, struct sched_view *out)
 bool sched_version(struct sched *s, const char *id, uint64_t *revision, uint64_t *version)
 {
     pthread_mutex_lock(&s->lock);
-    const struct live *live = find(s, id);
-    if (live != NULL) {
-        *revision = live->revision;
-        *version = live->version;
+    const struct job_run *job = find(s, id);
+    if (job != NULL) {
+        *revision = job->revision;
+        *version = job->version;
     }
     pthread_mutex_unlock(&s->lock);
-    return live != NULL;
+    return job != NULL;
 }
 
-/* ---- telling others ---- */
+/* ---- publish_lock others ---- */
 
-static char *event_text(const struct live *live, const struct sched_view *view)
+static char *event_text(const struct job_run *job, const struct sched_view *view)
 {
     json_t *doc = json_object();
-    json_put(&doc, "id", json_text(live->id));
+    json_put(&doc, "id", json_text(job->id));
     json_put(&doc, "state", json_text(job_state_name(view->state)));
     const char *phase = job_phase_name(view->phase);
     json_put(&doc, "phase", phase != NULL ? json_text(phase) : json_null());
@@ -245,18 +245,18 @@ static char *event_text(const struct live *live, const struct sched_view *view)
     return text;
 }
 
-void sched_publish(struct sched *s, struct live *live, const char *type)
+void sched_publish(struct sched *s, struct job_run *job, const char *type)
 {
     struct sched_view view;
-    pthread_mutex_lock(&live->telling);
+    pthread_mutex_lock(&job->publish_lock);
     pthread_mutex_lock(&s->lock);
-    bool filled = fill_view(live, &view);
-    bool lab = live->lab;
+    bool filled = fill_view(job, &view);
+    bool lab = job->lab;
     pthread_mutex_unlock(&s->lock);
-    char *text = filled ? event_text(live, &view) : NULL;
+    char *text = filled ? event_text(job, &view) : NULL;
     if (text != NULL)
-        events_publish(s->events, type, live->id, live->owner, lab, text);
-    pthread_mutex_unlock(&live->telling);
+        events_publish(s->events, type, job->id, job->owner, lab, text);
+    pthread_mutex_unlock(&job->publish_lock);
     free(text);
     if (filled)
         free(view.chain);
@@ -265,12 +265,12 @@ void sched_publish(struct sched *s, struct live *live, const char *type)
 /* ---- state changes ---- */
 
 /* What the catalogue keeps of a job that will be in the state row->state; see free_results. */
-static void fill_results(struct sched *s, struct live *live, struct job_row *row)
+static void fill_results(struct sched *s, struct job_run *job, struct job_row *row)
 {
     struct sched_view view;
     pthread_mutex_lock(&s->lock);
-    bool filled = fill_view(live, &view);
-    row->cpu_seconds = live->cpu_seconds;
+    bool filled = fill_view(job, &view);
+    row->cpu_seconds = job->cpu_seconds;
     pthread_mutex_unlock(&s->lock);
     if (filled) {
         view.state = row->state;
@@ -282,9 +282,9 @@ static void fill_results(struct sched *s, struct live *live, struct job_row *row
         json_decref(q);
         free(view.chain);
     }
-    row->isa = live->isa;
-    row->precision = live->precision;
-    row->stored_bytes = jobfile_bytes(s->store, live->id);
+    row->isa = job->isa;
+    row->precision = job->precision;
+    row->stored_bytes = jobfile_bytes(s->store, job->id);
 }
 
 static void free_results(struct job_row *row)
@@ -295,16 +295,16 @@ static void free_results(struct job_row *row)
 }
 
 /* A job that does not run now holds its slices back. */
-void sched_enter(struct sched *s, struct live *live, enum job_state to)
+void sched_enter(struct sched *s, struct job_run *job, enum job_state to)
 {
     bool runs = to == JOB_queued || to == JOB_running;
-    live->state = to;
+    job->state = to;
     if (to == JOB_running)
-        live->pace = (struct pace){0};
+        job->rate = (struct rate){0};
     if (to != JOB_running)
-        live->stop = LIVE_GO_ON; /* to be seen again when it runs again */
-    atomic_store(&live->halt, !runs || live->failing || live->stop != LIVE_GO_ON || s->stopping);
-    atomic_store(&live->cut, to == JOB_cancelling || s->stopping);
+        job->stop = JOB_RUN_ON; /* to be seen again when it runs again */
+    atomic_store(&job->halt, !runs || job->failing || job->stop != JOB_RUN_ON || s->stopping);
+    atomic_store(&job->skip_checks, to == JOB_cancelling || s->stopping);
 }
 
 /* What only other machines have is fused: the portable kernels are everywhere. */
@@ -318,111 +318,110 @@ static bool rounds_alike(const char *isa)
 
 /* From now on the job is run by our kernels, and its log has a line more if that shows in its
  * draws. */
-static void take_kernels(struct sched *s, struct live *live, char *log, size_t size)
+static void take_kernels(struct sched *s, struct job_run *job, char *log, size_t size)
 {
     size_t end = strlen(log);
     pthread_mutex_lock(&s->lock);
-    bool begun = sched_furthest(live) > 0;
+    bool begun = sched_furthest(job) > 0;
     pthread_mutex_unlock(&s->lock);
-    if (begun && !rounds_alike(live->isa))
+    if (begun && !rounds_alike(job->isa))
         snprintf(log + end, size - end,
                  "\nthe %s kernels round otherwise than the %s ones that ran it so far: its draws "
                  "keep their law, but are not those that it would have gone on with",
-                 kernels->isa, live->isa);
-    snprintf(live->isa, sizeof live->isa, "%s", kernels->isa);
+                 kernels->isa, job->isa);
+    snprintf(job->isa, sizeof job->isa, "%s", kernels->isa);
 }
 
-enum err sched_store_state(struct sched *s, struct live *live, enum job_state to,
+enum err sched_store_state(struct sched *s, struct job_run *job, enum job_state to,
                            const char *reason, struct err_info *info)
 {
     struct job_row row = {
-        .state = to, .reason = (char *)(uintptr_t)reason, .started_ms = live->started_ms};
+        .state = to, .reason = (char *)(uintptr_t)reason, .started_ms = job->started_ms};
     char log[JOB_REASON_SIZE + 250];
     uint64_t now = clock_wall_ms();
-    memcpy(row.id, live->id, sizeof row.id);
+    memcpy(row.id, job->id, sizeof row.id);
     if (to == JOB_running && row.started_ms == 0)
         row.started_ms = now;
     if (job_state_terminal(to))
         row.ended_ms = now;
     if (to == JOB_paused)
-        sched_judge(s, live, to);
+        sched_judge(s, job, to);
     bool plain = strcmp(job_state_name(to), reason) == 0;
     const char *words = to == JOB_running ? build_name() : plain ? "" : reason;
     snprintf(log, sizeof log, "%s%s%s", job_state_name(to), words[0] != '\0' ? ": " : "", words);
     if (to == JOB_running)
-        take_kernels(s, live, log, sizeof log);
-    fill_results(s, live, &row);
+        take_kernels(s, job, log, sizeof log);
+    fill_results(s, job, &row);
     enum err code = store_job_update(s->store, &row, JOB_SET_STATE | JOB_SET_RESULTS, log, info);
     free_results(&row);
     if (code != ERR_OK)
         return code;
     pthread_mutex_lock(&s->lock);
-    sched_enter(s, live, to);
-    live->started_ms = row.started_ms;
-    live->stored_bytes = live->file_bytes = row.stored_bytes;
-    live->revision = row.revision;
-    live->version++;
-    snprintf(live->reason, sizeof live->reason, "%s", reason);
+    sched_enter(s, job, to);
+    job->started_ms = row.started_ms;
+    job->stored_bytes = job->file_bytes = row.stored_bytes;
+    job->revision = row.revision;
+    job->version++;
+    snprintf(job->reason, sizeof job->reason, "%s", reason);
     if (job_state_terminal(to))
-        sched_remove(s, live);
+        sched_remove(s, job);
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
-    log_event(LOG_INFO, "job", "job", live->id, "owner", live->owner, "state", job_state_name(to),
+    log_event(LOG_INFO, "job", "job", job->id, "owner", job->owner, "state", job_state_name(to),
               "reason", reason, NULL);
-    sched_publish(s, live, "job.state");
+    sched_publish(s, job, "job.state");
     events_publish(s->events, "queue.changed", NULL, NULL, true, "{}");
     return ERR_OK;
 }
 
-static enum err change(struct sched *s, struct live *live, enum job_event event, const char *reason,
-                       struct err_info *info)
+static enum err change(struct sched *s, struct job_run *job, enum job_event event,
+                       const char *reason, struct err_info *info)
 {
     enum job_state to;
-    pthread_mutex_lock(&live->change);
-    enum err code = job_transition(live->state, event, &to, info);
+    pthread_mutex_lock(&job->change_lock);
+    enum err code = job_transition(job->state, event, &to, info);
     if (code == ERR_OK)
-        code = sched_store_state(s, live, to, reason, info);
-    pthread_mutex_unlock(&live->change);
+        code = sched_store_state(s, job, to, reason, info);
+    pthread_mutex_unlock(&job->change_lock);
     return code;
 }
 
 /* ---- choosing ---- */
 
-bool sched_runnable(const struct live *live, uint64_t now)
+bool sched_runnable(const struct job_run *job, uint64_t now)
 {
-    return (live->state == JOB_queued || live->state == JOB_running) && !live->ending &&
-           !atomic_load(&live->halt) && live->retry_ms <= now;
+    return (job->state == JOB_queued || job->state == JOB_running) && !job->ending &&
+           !atomic_load(&job->halt) && job->retry_ms <= now;
 }
 
 /* Chains of one slice. */
-struct team {
-    struct live *live; /* NULL: nothing to do */
-    size_t count;
-    uint32_t k[LIVE_BUNDLE];
+struct slice {
+    struct job_run *job; /* NULL: nothing to do */
+    struct chain_batch batch;
 };
 
-static uint32_t free_chains(const struct live *live)
+static uint32_t free_chains(const struct job_run *job)
 {
     uint32_t count = 0;
-    for (uint32_t k = 0; k < live->spec.chains; k++)
-        count += !live->chains[k].busy && live->chains[k].status == CHAIN_ACTIVE;
+    for (uint32_t k = 0; k < job->spec.chains; k++)
+        count += !job->chains[k].busy && job->chains[k].status == CHAIN_ACTIVE;
     return count;
 }
 
 /* Whether there is something to do for one more worker: a job is planned by one. */
-static bool has_work(const struct live *live)
+static bool has_work(const struct job_run *job)
 {
-    return live->planned && live->told ? free_chains(live) > 0 : live->busy == 0;
+    return job->planned && job->plan_stored ? free_chains(job) > 0 : job->busy == 0;
 }
 
 /* The free chain that is furthest behind. */
-static uint32_t behind(const struct live *live)
+static uint32_t furthest_behind(const struct job_run *job)
 {
     uint32_t best = UINT32_MAX;
-    for (uint32_t k = 0; k < live->spec.chains; k++) {
-        const struct live_chain *c = &live->chains[k];
+    for (uint32_t k = 0; k < job->spec.chains; k++) {
+        const struct job_run_chain *c = &job->chains[k];
         if (!c->busy && c->status == CHAIN_ACTIVE &&
-            (best == UINT32_MAX || c->iteration < live->chains[best].iteration))
+            (best == UINT32_MAX || c->iteration < job->chains[best].iteration))
             best = k;
     }
     return best;
@@ -430,43 +429,44 @@ static uint32_t behind(const struct live *live)
 
 /* Chains in lockstep are shared out among the workers that have nothing to do. Whether they run so
  * is known once the job is loaded: before, as if they did. */
-static size_t team_size(const struct sched *s, const struct live *live, const struct use *use)
+static size_t next_batch_size(const struct sched *s, const struct job_run *job,
+                              const struct usage *usage)
 {
-    size_t allowed = s->config.user_running_chains - (use != NULL ? use->chains : 0);
+    size_t allowed = s->config.user_running_chains - (usage != NULL ? usage->chains : 0);
     size_t idle = s->config.workers > s->busy ? s->config.workers - s->busy : 1;
-    size_t share = (free_chains(live) + idle - 1) / idle;
-    size_t most = live->bundle > 0 ? live->bundle : LIVE_BUNDLE;
+    size_t share = (free_chains(job) + idle - 1) / idle;
+    size_t most = job->batch_size > 0 ? job->batch_size : CHAIN_BATCH_MAX;
     most = allowed < most ? allowed : most;
     return share < most ? share : most;
 }
 
-static void claim(struct sched *s, struct team *b)
+static void claim(struct sched *s, struct slice *slice)
 {
-    struct live *live = b->live;
-    struct use *use = sched_use(s, live->owner);
-    size_t size = team_size(s, live, use);
-    for (b->count = 0; b->count < size; b->count++) {
-        b->k[b->count] = behind(live);
-        live->chains[b->k[b->count]].busy = true;
+    struct job_run *job = slice->job;
+    struct usage *usage = sched_usage(s, job->owner);
+    size_t size = next_batch_size(s, job, usage);
+    for (slice->batch.count = 0; slice->batch.count < size; slice->batch.count++) {
+        slice->batch.k[slice->batch.count] = furthest_behind(job);
+        job->chains[slice->batch.k[slice->batch.count]].busy = true;
     }
-    live->busy++;
+    job->busy++;
     s->busy++;
-    live->last_slice = ++s->tick;
-    if (use == NULL)
+    job->last_slice = ++s->tick;
+    if (usage == NULL)
         return;
-    use->busy++;
-    use->chains += (unsigned)b->count;
+    usage->busy++;
+    usage->chains += (unsigned)slice->batch.count;
 }
 
 /* Whether a goes before b. A user's slices under way count as use already, so that two workers do
  * not both turn to the same newcomer. */
-bool sched_before(struct sched *s, const struct live *a, const struct live *b, uint64_t now)
+bool sched_before(struct sched *s, const struct job_run *a, const struct job_run *b, uint64_t now)
 {
-    const struct use *ua = sched_use(s, a->owner), *ub = sched_use(s, b->owner);
+    const struct usage *ua = sched_usage(s, a->owner), *ub = sched_usage(s, b->owner);
     if (ua != ub && ua != NULL && ub != NULL) {
         double slice = (double)s->config.slice_ms / 1000.0;
-        double na = sched_recent(ua, now) + slice * ua->busy,
-               nb = sched_recent(ub, now) + slice * ub->busy;
+        double na = usage_recent(ua, now) + slice * ua->busy,
+               nb = usage_recent(ub, now) + slice * ub->busy;
         if (na != nb)
             return na < nb;
     }
@@ -475,33 +475,33 @@ bool sched_before(struct sched *s, const struct live *a, const struct live *b, u
     return a->last_slice < b->last_slice;
 }
 
-static struct live *pick(struct sched *s)
+static struct job_run *pick(struct sched *s)
 {
     uint64_t now = clock_wall_ms(), mono = clock_mono_ms();
-    struct live *best = NULL;
-    for (struct live *live = s->jobs; live != NULL; live = live->next) {
-        const struct use *use = sched_use(s, live->owner);
-        if (!sched_runnable(live, mono) || !has_work(live) ||
-            (use != NULL && use->chains >= s->config.user_running_chains))
+    struct job_run *best = NULL;
+    for (struct job_run *job = s->jobs; job != NULL; job = job->next) {
+        const struct usage *usage = sched_usage(s, job->owner);
+        if (!sched_runnable(job, mono) || !has_work(job) ||
+            (usage != NULL && usage->chains >= s->config.user_running_chains))
             continue;
-        if (best == NULL || sched_before(s, live, best, now))
-            best = live;
+        if (best == NULL || sched_before(s, job, best, now))
+            best = job;
     }
     return best;
 }
 
 /* Those whose turn it would be but for the slices under way. Whoever submits a job adds one more,
  * until the next count. */
-static void count_newcomers(struct sched *s)
+static void count_unstarted(struct sched *s)
 {
     uint64_t mono = clock_mono_ms();
     unsigned count = 0;
-    for (const struct live *live = s->jobs; live != NULL; live = live->next) {
-        const struct use *use = sched_use(s, live->owner);
-        count += live->slices == 0 && live->busy == 0 && sched_runnable(live, mono) &&
-                 (use == NULL || use->chains < s->config.user_running_chains);
+    for (const struct job_run *job = s->jobs; job != NULL; job = job->next) {
+        const struct usage *usage = sched_usage(s, job->owner);
+        count += job->slices == 0 && job->busy == 0 && sched_runnable(job, mono) &&
+                 (usage == NULL || usage->chains < s->config.user_running_chains);
     }
-    atomic_store(&s->newcomers, count);
+    atomic_store(&s->unstarted, count);
 }
 
 /* ---- after a slice ---- */
@@ -512,277 +512,278 @@ static bool may_pass(enum err code)
     return code == ERR_NO_SPACE || code == ERR_NO_MEMORY || code == ERR_UNAVAILABLE;
 }
 
-void sched_stall(struct sched *s, struct live *live, const char *why)
+void sched_stall(struct sched *s, struct job_run *job, const char *why)
 {
     pthread_mutex_lock(&s->lock);
-    live->retry_ms = clock_mono_ms() + STALL_MS;
-    bool news = strcmp(live->reason, why) != 0;
-    live->stalled = true;
-    snprintf(live->reason, sizeof live->reason, "%s", why);
-    live->version++;
+    job->retry_ms = clock_mono_ms() + STALL_MS;
+    bool news = strcmp(job->reason, why) != 0;
+    job->stalled = true;
+    snprintf(job->reason, sizeof job->reason, "%s", why);
+    job->version++;
     pthread_mutex_unlock(&s->lock);
     if (news) {
-        log_event(LOG_WARN, "job waits", "job", live->id, "reason", why, NULL);
-        sched_publish(s, live, "job.warning");
+        log_event(LOG_WARN, "job waits", "job", job->id, "reason", why, NULL);
+        sched_publish(s, job, "job.warning");
     }
 }
 
 /* The job is to be failed as soon as no slice of it is under way. */
-static void fail(struct sched *s, struct live *live, const char *why)
+static void fail(struct sched *s, struct job_run *job, const char *why)
 {
     pthread_mutex_lock(&s->lock);
-    if (!live->failing)
-        snprintf(live->failure, sizeof live->failure, "%s", why);
-    live->failing = true;
-    atomic_store(&live->halt, true);
+    if (!job->failing)
+        snprintf(job->failure, sizeof job->failure, "%s", why);
+    job->failing = true;
+    atomic_store(&job->halt, true);
     pthread_mutex_unlock(&s->lock);
 }
 
 /* Under the lock. */
-static void note_chain(struct sched *s, struct live *live, uint32_t k,
-                       const struct live_slice *slice, bool saved)
+static void note_chain(struct sched *s, struct job_run *job, uint32_t k,
+                       const struct job_run_slice *slice, bool saved)
 {
-    struct live_chain *c = &live->chains[k];
+    struct job_run_chain *c = &job->chains[k];
     if (saved && slice->iteration > 0) {
-        bool extended = slice->iteration < live->spec.warmup + live->iterations;
+        bool extended = slice->iteration < job->spec.warmup + job->iterations;
         c->iteration = slice->iteration;
         c->status =
             slice->status == CHAIN_DONE && extended ? CHAIN_ACTIVE : slice->status; /* meanwhile */
     }
-    live->cpu_seconds += slice->cpu_seconds;
+    job->cpu_seconds += slice->cpu_seconds;
     s->stats.iterations += slice->iterations;
     s->stats.cpu_seconds += slice->cpu_seconds;
 }
 
-static void charge_owner(struct sched *s, const struct live *live, double cpu_seconds)
+static void charge_owner(struct sched *s, const struct job_run *job, double cpu_seconds)
 {
     double seconds = 0.0;
     uint64_t at = 0;
     pthread_mutex_lock(&s->lock);
-    struct use *use = sched_use(s, live->owner);
-    if (use != NULL) {
-        sched_charge(use, cpu_seconds);
-        seconds = use->seconds;
-        at = use->at_ms;
+    struct usage *usage = sched_usage(s, job->owner);
+    if (usage != NULL) {
+        usage_charge(usage, cpu_seconds);
+        seconds = usage->seconds;
+        at = usage->at_ms;
     }
     pthread_mutex_unlock(&s->lock);
-    store_usage_note(s->store, live->owner, seconds, at);
+    store_usage_note(s->store, job->owner, seconds, at);
 }
 
-static void note_slice(struct sched *s, const struct team *b, const struct live_slice *slices,
-                       enum err code)
+static void note_slice(struct sched *s, const struct slice *slice,
+                       const struct job_run_slice *slices, enum err code)
 {
-    struct live *live = b->live;
-    uint64_t bytes = jobfile_bytes(s->store, live->id);
+    struct job_run *job = slice->job;
+    uint64_t bytes = jobfile_bytes(s->store, job->id);
     pthread_mutex_lock(&s->lock);
-    live->file_bytes = bytes;
-    for (size_t i = 0; i < b->count; i++)
-        note_chain(s, live, b->k[i], &slices[i], code == ERR_OK);
-    live->slices++;
-    live->version++;
+    job->file_bytes = bytes;
+    for (size_t i = 0; i < slice->batch.count; i++)
+        note_chain(s, job, slice->batch.k[i], &slices[i], code == ERR_OK);
+    job->slices++;
+    job->version++;
     s->stats.slices++;
-    if (code == ERR_OK && slices[0].iteration > 0 && live->stalled) {
-        live->stalled = false;
-        snprintf(live->reason, sizeof live->reason, "running");
+    if (code == ERR_OK && slices[0].iteration > 0 && job->stalled) {
+        job->stalled = false;
+        snprintf(job->reason, sizeof job->reason, "running");
     }
-    pace_note(&live->pace, clock_mono_ms(), iterations_done(live));
+    rate_add(&job->rate, clock_mono_ms(), iterations_done(job));
     pthread_mutex_unlock(&s->lock);
 }
 
 /* Whoever watches a job that has been paused sees that its chains have stopped; one that runs on
  * has news soon anyway. */
-static void give_back(struct sched *s, const struct team *b)
+static void finish_slice(struct sched *s, const struct slice *slice)
 {
-    struct live *live = b->live;
+    struct job_run *job = slice->job;
     pthread_mutex_lock(&s->lock);
-    for (size_t i = 0; i < b->count; i++)
-        live->chains[b->k[i]].busy = false;
-    live->busy--;
+    for (size_t i = 0; i < slice->batch.count; i++)
+        job->chains[slice->batch.k[i]].busy = false;
+    job->busy--;
     s->busy--;
-    struct use *use = sched_use(s, live->owner);
-    if (use != NULL && use->busy > 0) {
-        use->busy--;
-        use->chains -= (unsigned)b->count;
+    struct usage *usage = sched_usage(s, job->owner);
+    if (usage != NULL && usage->busy > 0) {
+        usage->busy--;
+        usage->chains -= (unsigned)slice->batch.count;
     }
-    bool rests = live->state == JOB_paused;
-    live->version += rests || sched_phase(live) == JOB_PHASE_checking;
+    bool rests = job->state == JOB_paused;
+    job->version += rests || sched_phase(job) == JOB_PHASE_checking;
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
     if (rests)
-        sched_publish(s, live, "job.progress");
+        sched_publish(s, job, "job.progress");
 }
 
 /* Too many jobs in memory: the one that has waited longest for a slice goes out. One whose data can
  * no longer be read goes before all others, and is loaded anew. */
-static void make_room(struct sched *s)
+static void evict_job(struct sched *s)
 {
-    struct live *victim = NULL;
+    struct job_run *victim = NULL;
     size_t loaded = 0;
     bool broken = false;
     pthread_mutex_lock(&s->lock);
-    for (struct live *live = s->jobs; live != NULL && !broken; live = live->next) {
-        loaded += live->loaded;
-        if (!live->loaded || live->busy > 0 || live->ending)
+    for (struct job_run *job = s->jobs; job != NULL && !broken; job = job->next) {
+        loaded += job->loaded;
+        if (!job->loaded || job->busy > 0 || job->ending)
             continue;
-        broken = live_broken(live);
-        if (broken || victim == NULL || live->last_slice < victim->last_slice)
-            victim = live;
+        broken = job_run_data_lost(job);
+        if (broken || victim == NULL || job->last_slice < victim->last_slice)
+            victim = job;
     }
     if (broken || (victim != NULL && loaded > (size_t)LOADED_PER_WORKER * s->config.workers)) {
         victim->ending = true; /* nobody picks it meanwhile */
         victim->loaded = false;
-        victim->users++;
+        victim->refs++;
     } else {
         victim = NULL;
     }
     pthread_mutex_unlock(&s->lock);
     if (victim == NULL)
         return;
-    live_unload(victim, s->cache);
+    job_run_unload(victim, s->cache);
     pthread_mutex_lock(&s->lock);
     victim->ending = false;
     pthread_mutex_unlock(&s->lock);
-    let_go(s, victim);
+    release(s, victim);
 }
 
 uint64_t sched_grown_bytes(struct sched *s, const char *owner)
 {
     uint64_t known = 0, bytes = 0;
     pthread_mutex_lock(&s->lock);
-    for (const struct live *live = s->jobs; live != NULL; live = live->next) {
-        if (live->file_bytes == live->stored_bytes || strcmp(live->owner, owner) != 0)
+    for (const struct job_run *job = s->jobs; job != NULL; job = job->next) {
+        if (job->file_bytes == job->stored_bytes || strcmp(job->owner, owner) != 0)
             continue;
-        known += live->stored_bytes;
-        bytes += live->file_bytes;
+        known += job->stored_bytes;
+        bytes += job->file_bytes;
     }
     pthread_mutex_unlock(&s->lock);
     return bytes > known ? bytes - known : 0;
 }
 
 /* The owner's jobs may have grown beyond the quota while they ran. */
-static bool over_quota(struct sched *s, const struct live *live)
+static bool over_quota(struct sched *s, const struct job_run *job)
 {
     struct owner_totals totals;
     struct err_info info;
-    if (store_owner_totals(s->store, live->owner, &totals, &info) != ERR_OK)
+    if (store_owner_totals(s->store, job->owner, &totals, &info) != ERR_OK)
         return false;
-    return totals.stored_bytes + sched_grown_bytes(s, live->owner) > totals.most_stored_bytes;
+    return totals.stored_bytes + sched_grown_bytes(s, job->owner) > totals.most_stored_bytes;
 }
 
-static void report_success(struct sched *s, struct live *live, uint64_t slices, bool done)
+static void report_success(struct sched *s, struct job_run *job, uint64_t slices, bool done)
 {
     struct err_info info;
     if (!done)
-        sched_look(s, live);
-    sched_publish(s, live, "job.progress");
-    if (slices % QUOTA_EVERY == 0 && over_quota(s, live))
-        change(s, live, JOB_EVENT_pause, "paused: the disk quota of its owner is used up", &info);
+        sched_look(s, job);
+    sched_publish(s, job, "job.progress");
+    if (slices % QUOTA_EVERY == 0 && over_quota(s, job))
+        change(s, job, JOB_EVENT_pause, "paused: the disk quota of its owner is used up", &info);
 }
 
-static void report_error(struct sched *s, struct live *live, enum err code,
+static void report_error(struct sched *s, struct job_run *job, enum err code,
                          const struct err_info *info)
 {
     char why[JOB_REASON_SIZE];
     snprintf(why, sizeof why, "waits: %.380s", info->message);
     if (may_pass(code))
-        sched_stall(s, live, why);
+        sched_stall(s, job, why);
     else
-        fail(s, live, info->message);
+        fail(s, job, info->message);
 }
 
-static bool report_divergence(struct sched *s, const struct team *b,
-                              const struct live_slice *slices)
+static bool report_divergence(struct sched *s, const struct slice *slice,
+                              const struct job_run_slice *slices)
 {
     char why[JOB_REASON_SIZE];
     size_t i = 0;
-    while (i < b->count && slices[i].status != CHAIN_DIVERGED)
+    while (i < slice->batch.count && slices[i].status != CHAIN_DIVERGED)
         i++;
-    if (i == b->count)
+    if (i == slice->batch.count)
         return false;
     snprintf(why, sizeof why, "chain %" PRIu32 " diverged at iteration %" PRIu64 " in %s: %s",
-             b->k[i] + 1, slices[i].diverged_at, slices[i].diverged_in,
+             slice->batch.k[i] + 1, slices[i].diverged_at, slices[i].diverged_in,
              slices[i].diverged_at == 1
                  ? "the gradient at the start, or the step from it, is not a finite number; "
                    "another start (init) or a smaller step size may help"
-             : b->live->spec.sampler->bounded
+             : slice->job->spec.sampler->bounded
                  ? "the gradient or the position is not a finite number; a smaller step size may "
                    "help"
                  : "the gradient or the position is not a finite number; a smaller step size or a "
                    "Barker sampler may help");
-    fail(s, b->live, why);
+    fail(s, slice->job, why);
     return true;
 }
 
-static void report_slice(struct sched *s, const struct team *b, const struct live_slice *slices,
-                         enum err code, const struct err_info *info)
+static void report_slice(struct sched *s, const struct slice *slice,
+                         const struct job_run_slice *slices, enum err code,
+                         const struct err_info *info)
 {
-    struct live *live = b->live;
+    struct job_run *job = slice->job;
     if (code != ERR_OK) {
-        report_error(s, live, code, info);
-    } else if (!report_divergence(s, b, slices) && slices[0].iteration > 0) {
+        report_error(s, job, code, info);
+    } else if (!report_divergence(s, slice, slices) && slices[0].iteration > 0) {
         pthread_mutex_lock(&s->lock);
-        bool done = sched_all_done(live);
-        uint64_t count = live->slices;
+        bool done = sched_all_done(job);
+        uint64_t count = job->slices;
         pthread_mutex_unlock(&s->lock);
-        report_success(s, live, count, done);
+        report_success(s, job, count, done);
     }
 }
 
 /* Loads the job and starts it unless it runs. Another worker may have been first, or its owner has
  * paused it: both are seen in *state. */
-static enum err make_ready(struct sched *s, struct team *b, enum job_state *state,
+static enum err make_ready(struct sched *s, struct slice *slice, enum job_state *state,
                            struct err_info *info)
 {
-    struct live *live = b->live;
-    enum err code = live_load(live, &s->room, info);
-    size_t bundle = code == ERR_OK ? live_bundle(live) : live->bundle;
+    struct job_run *job = slice->job;
+    enum err code = job_run_load(job, &s->context, info);
+    size_t batch_size = code == ERR_OK ? job_run_batch_size(job) : job->batch_size;
     pthread_mutex_lock(&s->lock);
-    live->version += live->loaded != (code == ERR_OK);
-    live->loaded = code == ERR_OK;
-    live->bundle = bundle;
-    struct use *use = sched_use(s, live->owner);
-    while (bundle > 0 && b->count > bundle) {
-        live->chains[b->k[--b->count]].busy = false;
-        if (use != NULL && use->chains > 0)
-            use->chains--;
+    job->version += job->loaded != (code == ERR_OK);
+    job->loaded = code == ERR_OK;
+    job->batch_size = batch_size;
+    struct usage *usage = sched_usage(s, job->owner);
+    while (batch_size > 0 && slice->batch.count > batch_size) {
+        job->chains[slice->batch.k[--slice->batch.count]].busy = false;
+        if (usage != NULL && usage->chains > 0)
+            usage->chains--;
     }
     pthread_cond_broadcast(&s->work); /* for those who may run the rest */
-    *state = live->state;
+    *state = job->state;
     pthread_mutex_unlock(&s->lock);
     if (code != ERR_OK || *state != JOB_queued)
         return code;
-    code = change(s, live, JOB_EVENT_start, "running", info);
+    code = change(s, job, JOB_EVENT_start, "running", info);
     pthread_mutex_lock(&s->lock);
-    *state = live->state;
+    *state = job->state;
     pthread_mutex_unlock(&s->lock);
     return code == ERR_CONFLICT ? ERR_OK : code;
 }
 
-static void run_slice(struct sched *s, struct team *b)
+static void run_slice(struct sched *s, struct slice *slice)
 {
-    struct live_slice slices[LIVE_BUNDLE] = {0};
-    struct live *live = b->live;
+    struct job_run_slice slices[CHAIN_BATCH_MAX] = {0};
+    struct job_run *job = slice->job;
     struct err_info info = {.message = ""};
     enum job_state state;
     double cpu = clock_thread_seconds();
-    enum err code = make_ready(s, b, &state, &info);
+    enum err code = make_ready(s, slice, &state, &info);
     pthread_mutex_lock(&s->lock);
-    uint64_t iterations = live->iterations;
-    bool ready = live->planned && live->told;
+    uint64_t iterations = job->iterations;
+    bool ready = job->planned && job->plan_stored;
     if (code == ERR_OK && state == JOB_running && ready)
-        pace_begin(&live->pace, clock_mono_ms(), iterations_done(live));
+        rate_begin(&job->rate, clock_mono_ms(), iterations_done(job));
     pthread_mutex_unlock(&s->lock);
     if (code == ERR_OK && state == JOB_running && !ready) {
-        code = sched_plan(s, live, &info);
+        code = sched_plan(s, job, &info);
         if (code != ERR_OK)
-            report_error(s, live, code, &info);
+            report_error(s, job, code, &info);
     } else {
         if (code == ERR_OK && state == JOB_running)
-            code = live_run(live, b->k, b->count, iterations, &s->room, slices, &info);
-        note_slice(s, b, slices, code);
-        report_slice(s, b, slices, code, &info);
+            code = job_run_advance(job, &slice->batch, iterations, &s->context, slices, &info);
+        note_slice(s, slice, slices, code);
+        report_slice(s, slice, slices, code, &info);
     }
-    charge_owner(s, live, clock_thread_seconds() - cpu);
+    charge_owner(s, job, clock_thread_seconds() - cpu);
 }
 
 static void wait_for_work(struct sched *s)
@@ -799,12 +800,12 @@ static void wait_for_work(struct sched *s)
 
 /* A job that is due to end but whose end could not be stored before (a full disk, say, or a crash).
  */
-static struct live *left_over(struct sched *s)
+static struct job_run *find_ending(struct sched *s)
 {
     enum job_event event;
-    for (struct live *live = s->jobs; live != NULL; live = live->next)
-        if (sched_end_due(live, &event))
-            return live;
+    for (struct job_run *job = s->jobs; job != NULL; job = job->next)
+        if (sched_end_due(job, &event))
+            return job;
     return NULL;
 }
 
@@ -814,25 +815,25 @@ static void *worker(void *arg)
     setpriority(PRIO_PROCESS, (id_t)gettid(), WORKER_NICE);
     pthread_mutex_lock(&s->lock);
     while (!s->stopping) {
-        struct live *live = left_over(s);
-        struct team b = {.live = live == NULL ? pick(s) : NULL};
-        live = b.live != NULL ? b.live : live;
-        if (live == NULL) {
+        struct job_run *job = find_ending(s);
+        struct slice slice = {.job = job == NULL ? pick(s) : NULL};
+        job = slice.job != NULL ? slice.job : job;
+        if (job == NULL) {
             wait_for_work(s);
             continue;
         }
-        live->users++;
-        if (b.live != NULL)
-            claim(s, &b);
-        count_newcomers(s);
+        job->refs++;
+        if (slice.job != NULL)
+            claim(s, &slice);
+        count_unstarted(s);
         pthread_mutex_unlock(&s->lock);
-        if (b.live != NULL) {
-            run_slice(s, &b);
-            give_back(s, &b);
+        if (slice.job != NULL) {
+            run_slice(s, &slice);
+            finish_slice(s, &slice);
         }
-        sched_settle(s, live, true);
-        let_go(s, live);
-        make_room(s);
+        sched_end_if_due(s, job, true);
+        release(s, job);
+        evict_job(s);
         pthread_mutex_lock(&s->lock);
     }
     pthread_mutex_unlock(&s->lock);
@@ -843,92 +844,92 @@ static void *worker(void *arg)
 
 enum err sched_submit(struct sched *s, const struct job_row *row, struct err_info *info)
 {
-    struct live *live;
-    enum err code = live_new(&live, row, &s->room, info);
+    struct job_run *job;
+    enum err code = job_run_new(&job, row, &s->context, info);
     if (code != ERR_OK)
         return code;
     pthread_mutex_lock(&s->lock);
-    append(s, live);
-    live->users++;
-    atomic_fetch_add(&s->newcomers, 1); /* slices under way are not to be waited for */
+    append(s, job);
+    job->refs++;
+    atomic_fetch_add(&s->unstarted, 1); /* slices under way are not to be waited for */
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
-    sched_publish(s, live, "job.state");
+    sched_publish(s, job, "job.state");
     events_publish(s->events, "queue.changed", NULL, NULL, true, "{}");
-    let_go(s, live);
+    release(s, job);
     return ERR_OK;
 }
 
 bool sched_renamed(struct sched *s, const struct job_row *row)
 {
-    struct live *live = hold(s, row->id);
-    if (live == NULL)
+    struct job_run *job = hold(s, row->id);
+    if (job == NULL)
         return false;
     pthread_mutex_lock(&s->lock);
-    snprintf(live->name, sizeof live->name, "%s", row->name);
-    live->priority = row->priority;
-    live->lab = row->lab;
-    live->revision = row->revision;
-    live->version++;
+    snprintf(job->name, sizeof job->name, "%s", row->name);
+    job->priority = row->priority;
+    job->lab = row->lab;
+    job->revision = row->revision;
+    job->version++;
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
-    sched_publish(s, live, "job.state");
-    let_go(s, live);
+    sched_publish(s, job, "job.state");
+    release(s, job);
     return true;
 }
 
-uint64_t sched_furthest(const struct live *live)
+uint64_t sched_furthest(const struct job_run *job)
 {
     uint64_t most = 0;
-    for (uint32_t k = 0; k < live->spec.chains; k++)
-        if (live->chains[k].iteration > most)
-            most = live->chains[k].iteration;
+    for (uint32_t k = 0; k < job->spec.chains; k++)
+        if (job->chains[k].iteration > most)
+            most = job->chains[k].iteration;
     return most;
 }
 
 /* What an extension adds to. A job that had ended goes on from where its furthest chain is: it may
  * have been stopped long before the end that it was submitted with. */
-static uint64_t iterations_so_far(const struct live *live, bool had_ended)
+static uint64_t iterations_so_far(const struct job_run *job, bool had_ended)
 {
-    uint64_t warmup = live->spec.warmup;
+    uint64_t warmup = job->spec.warmup;
     if (!had_ended)
-        return live->iterations;
-    uint64_t at = sched_furthest(live); /* no worker has it */
+        return job->iterations;
+    uint64_t at = sched_furthest(job); /* no worker has it */
     return at > warmup ? at - warmup : 0;
 }
 
-static enum err check_growth(const struct sched *s, const struct live *live, uint64_t so_far,
+static enum err check_growth(const struct sched *s, const struct job_run *job, uint64_t so_far,
                              uint64_t iterations, struct err_info *info)
 {
-    uint64_t most = s->config.limits.max_iterations, sum = live->spec.warmup + so_far;
+    uint64_t most = s->config.limits.max_iterations, sum = job->spec.warmup + so_far;
     if (iterations < 1 || iterations > UINT64_MAX / 8 || (most > 0 && sum + iterations > most))
         return err_set(info, ERR_INVALID,
                        "iterations %" PRIu64 " is not allowed; a chain may run %" PRIu64
                        " iterations in all and has %" PRIu64,
                        iterations, most, sum);
-    if (so_far + iterations < live->spec.thin)
+    if (so_far + iterations < job->spec.thin)
         return err_set(info, ERR_INVALID,
                        "iterations %" PRIu64 " is not allowed: with the %" PRIu64
                        " so far, of which every %" PRIu64 "-th is kept, that leaves no draw",
-                       iterations, so_far, live->spec.thin);
+                       iterations, so_far, job->spec.thin);
     return ERR_OK;
 }
 
-/* Under live->change. More iterations: the stored request first, then the job itself. A job that
+/* Under job->change_lock. More iterations: the stored request first, then the job itself. A job that
  * had ended is to run them all: what stop_when asks for may be met already. */
-static enum err grow(struct sched *s, struct live *live, uint64_t iterations, enum job_state to,
-                     const char *reason, bool had_ended, struct err_info *info)
+static enum err extend(struct sched *s, struct job_run *job, uint64_t iterations, enum job_state to,
+                       const char *reason, bool had_ended, struct err_info *info)
 {
-    if (spec_is_open(&live->spec))
+    if (spec_is_open(&job->spec))
         return err_set(
             info, ERR_CONFLICT,
             had_ended ? "the job was cancelled before it was planned: submit it again"
                       : "the job has not been planned yet: how long it is to run is not known");
-    uint64_t so_far = iterations_so_far(live, had_ended);
-    enum err code = check_growth(s, live, so_far, iterations, info);
+    uint64_t so_far = iterations_so_far(job, had_ended);
+    enum err code = check_growth(s, job, so_far, iterations, info);
     if (code != ERR_OK)
         return code;
-    struct job_spec grown = live->spec; /* borrows everything */
+    struct job_spec grown = job->spec; /* borrows everything */
     grown.iterations = so_far + iterations;
     if (had_ended)
         grown.stop_when = (struct stop_when){0};
@@ -936,10 +937,10 @@ static enum err grow(struct sched *s, struct live *live, uint64_t iterations, en
     char *text = request != NULL ? json_write(request, NULL) : NULL, log[120];
     json_decref(request);
     struct job_row row = {
-        .state = to, .reason = (char *)(uintptr_t)reason, .started_ms = live->started_ms};
-    memcpy(row.id, live->id, sizeof row.id);
+        .state = to, .reason = (char *)(uintptr_t)reason, .started_ms = job->started_ms};
+    memcpy(row.id, job->id, sizeof row.id);
     row.request = text;
-    bool dropped = memcmp(&grown.stop_when, &live->spec.stop_when, sizeof grown.stop_when) != 0;
+    bool dropped = memcmp(&grown.stop_when, &job->spec.stop_when, sizeof grown.stop_when) != 0;
     snprintf(log, sizeof log, "extended by %" PRIu64 " iterations%s", iterations,
              dropped ? "; stop_when does not apply any more" : "");
     code = text != NULL
@@ -949,25 +950,25 @@ static enum err grow(struct sched *s, struct live *live, uint64_t iterations, en
     if (code != ERR_OK)
         return code;
     pthread_mutex_lock(&s->lock);
-    live->iterations = grown.iterations;
+    job->iterations = grown.iterations;
     if (had_ended)
-        live->spec.stop_when = grown.stop_when; /* no worker has it yet */
-    sched_enter(s, live, to);
-    live->revision = row.revision;
-    live->version++;
-    for (uint32_t k = 0; k < live->spec.chains; k++)
-        if (live->chains[k].status == CHAIN_DONE)
-            live->chains[k].status = CHAIN_ACTIVE;
-    snprintf(live->reason, sizeof live->reason, "%s", reason);
+        job->spec.stop_when = grown.stop_when; /* no worker has it yet */
+    sched_enter(s, job, to);
+    job->revision = row.revision;
+    job->version++;
+    for (uint32_t k = 0; k < job->spec.chains; k++)
+        if (job->chains[k].status == CHAIN_DONE)
+            job->chains[k].status = CHAIN_ACTIVE;
+    snprintf(job->reason, sizeof job->reason, "%s", reason);
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
     return ERR_OK;
 }
 
-static bool is_gone(struct sched *s, const struct live *live)
+static bool is_gone(struct sched *s, const struct job_run *job)
 {
     pthread_mutex_lock(&s->lock);
-    bool gone = live->gone;
+    bool gone = job->removed;
     pthread_mutex_unlock(&s->lock);
     return gone;
 }
@@ -986,52 +987,53 @@ static const char *reason_of(enum job_event event, enum job_state to)
     }
 }
 
-/* Under live->change. */
-static enum err control_held(struct sched *s, struct live *live, enum job_event event,
+/* Under job->change_lock. */
+static enum err control_held(struct sched *s, struct job_run *job, enum job_event event,
                              uint64_t iterations, struct err_info *info)
 {
     enum job_state to;
-    enum err code = job_transition(live->state, event, &to, info);
+    enum err code = job_transition(job->state, event, &to, info);
     if (code != ERR_OK)
         return code;
     if (event == JOB_EVENT_extend)
-        return grow(s, live, iterations, to, reason_of(event, to), false, info);
-    return sched_store_state(s, live, to, reason_of(event, to), info);
+        return extend(s, job, iterations, to, reason_of(event, to), false, info);
+    return sched_store_state(s, job, to, reason_of(event, to), info);
 }
 
 /* *gone: the job ended while we waited for our turn, and nothing was done. */
-static enum err control_live(struct sched *s, struct live *live, enum job_event event,
-                             uint64_t iterations, bool *gone, struct err_info *info)
+static enum err control_job(struct sched *s, struct job_run *job, enum job_event event,
+                            uint64_t iterations, bool *gone, struct err_info *info)
 {
     enum err code = ERR_OK;
-    pthread_mutex_lock(&live->change);
-    *gone = is_gone(s, live);
+    pthread_mutex_lock(&job->change_lock);
+    *gone = is_gone(s, job);
     if (!*gone)
-        code = control_held(s, live, event, iterations, info);
-    pthread_mutex_unlock(&live->change);
+        code = control_held(s, job, event, iterations, info);
+    pthread_mutex_unlock(&job->change_lock);
     if (*gone || code != ERR_OK)
         return code;
     if (event == JOB_EVENT_extend)
-        sched_publish(s, live, "job.state");
-    sched_settle(s, live, false);
+        sched_publish(s, job, "job.state");
+    sched_end_if_due(s, job, false);
     pthread_mutex_lock(&s->lock);
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
     return ERR_OK;
 }
 
-static bool has_diverged(const struct live *live)
+static bool has_diverged(const struct job_run *job)
 {
-    for (uint32_t k = 0; k < live->spec.chains; k++)
-        if (live->chains[k].status == CHAIN_DIVERGED)
+    for (uint32_t k = 0; k < job->spec.chains; k++)
+        if (job->chains[k].status == CHAIN_DIVERGED)
             return true;
     return false;
 }
 
 /* A job that has ended, from the catalogue; *again when it has just been revived by somebody else.
  */
-static enum err read_ended(struct sched *s, const char *id, enum job_event event, struct live **out,
-                           enum job_state *to, bool *again, struct err_info *info)
+static enum err read_ended(struct sched *s, const char *id, enum job_event event,
+                           struct job_run **out, enum job_state *to, bool *again,
+                           struct err_info *info)
 {
     struct job_row row;
     enum err code = store_job_get(s->store, id, &row, info);
@@ -1043,7 +1045,7 @@ static enum err read_ended(struct sched *s, const char *id, enum job_event event
     if (code == ERR_OK)
         code = job_transition(row.state, event, to, info);
     if (code == ERR_OK)
-        code = live_new(out, &row, &s->room, info);
+        code = job_run_new(out, &row, &s->context, info);
     job_row_release(&row);
     return code;
 }
@@ -1052,37 +1054,37 @@ static enum err read_ended(struct sched *s, const char *id, enum job_event event
 static enum err revive(struct sched *s, const char *id, enum job_event event, uint64_t iterations,
                        bool *again, struct err_info *info)
 {
-    struct live *live = NULL;
+    struct job_run *job = NULL;
     enum job_state to;
-    enum err code = read_ended(s, id, event, &live, &to, again, info);
-    if (code == ERR_OK && has_diverged(live))
+    enum err code = read_ended(s, id, event, &job, &to, again, info);
+    if (code == ERR_OK && has_diverged(job))
         code = err_set(
             info, ERR_CONFLICT,
             "a chain of this job diverged and would do so again; submit it with another step size");
     if (code != ERR_OK) {
-        live_free(live, s->cache);
+        job_run_free(job, s->cache);
         return code;
     }
     pthread_mutex_lock(&s->lock);
-    live->users++;
-    live->ending = true; /* no slices before it is stored */
-    append(s, live);
+    job->refs++;
+    job->ending = true; /* no slices before it is stored */
+    append(s, job);
     pthread_mutex_unlock(&s->lock);
-    pthread_mutex_lock(&live->change);
+    pthread_mutex_lock(&job->change_lock);
     if (event == JOB_EVENT_extend)
-        code = grow(s, live, iterations, to, reason_of(event, to), true, info);
+        code = extend(s, job, iterations, to, reason_of(event, to), true, info);
     else
-        code = sched_store_state(s, live, to, reason_of(event, to), info);
+        code = sched_store_state(s, job, to, reason_of(event, to), info);
     pthread_mutex_lock(&s->lock);
-    live->ending = false;
+    job->ending = false;
     if (code != ERR_OK)
-        sched_remove(s, live);
+        sched_remove(s, job);
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
-    pthread_mutex_unlock(&live->change);
+    pthread_mutex_unlock(&job->change_lock);
     if (code == ERR_OK)
-        sched_publish(s, live, "job.state");
-    let_go(s, live);
+        sched_publish(s, job, "job.state");
+    release(s, job);
     return code;
 }
 
@@ -1091,20 +1093,20 @@ enum err sched_control(struct sched *s, const char *id, enum job_event event, ui
                        struct err_info *info)
 {
     for (int tries = 0; tries < CONTROL_TRIES; tries++) {
-        struct live *live = hold(s, id);
+        struct job_run *job = hold(s, id);
         bool again = false;
         enum err code;
-        if (live != NULL) {
-            code = control_live(s, live, event, iterations, &again, info);
-            let_go(s, live);
+        if (job != NULL) {
+            code = control_job(s, job, event, iterations, &again, info);
+            release(s, job);
         } else {
             pthread_mutex_lock(&s->ended);
-            live = hold(s, id);
-            again = live != NULL;
+            job = hold(s, id);
+            again = job != NULL;
             code = again ? ERR_CONFLICT : revive(s, id, event, iterations, &again, info);
             pthread_mutex_unlock(&s->ended);
-            if (live != NULL)
-                let_go(s, live);
+            if (job != NULL)
+                release(s, job);
         }
         if (!again)
             return code;
@@ -1115,13 +1117,13 @@ enum err sched_control(struct sched *s, const char *id, enum job_event event, ui
 /* Whether the scheduler has the job, after a change of its state that is just being stored. */
 static bool has(struct sched *s, const char *id)
 {
-    struct live *live = hold(s, id);
-    if (live == NULL)
+    struct job_run *job = hold(s, id);
+    if (job == NULL)
         return false;
-    pthread_mutex_lock(&live->change);
-    bool here = !is_gone(s, live);
-    pthread_mutex_unlock(&live->change);
-    let_go(s, live);
+    pthread_mutex_lock(&job->change_lock);
+    bool here = !is_gone(s, job);
+    pthread_mutex_unlock(&job->change_lock);
+    release(s, job);
     return here;
 }
 
@@ -1144,26 +1146,26 @@ enum err sched_delete(struct sched *s, struct job_row *row, bool purge, struct e
 
 /* ---- start and end ---- */
 
-static void adopt(struct sched *s, struct live *live)
+static void adopt(struct sched *s, struct job_run *job)
 {
-    live->next = s->jobs; /* the newest come first */
-    s->jobs = live;
-    if (live->next == NULL)
-        s->last = &live->next;
-    enlist(s, live);
-    for (uint32_t k = 0; k < live->spec.chains && !live->failing; k++) {
-        if (live->chains[k].status != CHAIN_DIVERGED)
+    job->next = s->jobs; /* the newest come first */
+    s->jobs = job;
+    if (job->next == NULL)
+        s->last = &job->next;
+    index_job(s, job);
+    for (uint32_t k = 0; k < job->spec.chains && !job->failing; k++) {
+        if (job->chains[k].status != CHAIN_DIVERGED)
             continue;
         /* The server ended between saving the chain and failing the job. */
-        live->failing = true;
-        snprintf(live->failure, sizeof live->failure,
+        job->failing = true;
+        snprintf(job->failure, sizeof job->failure,
                  "chain %" PRIu32 " diverged at iteration %" PRIu64
                  ": a smaller step size or a Barker sampler may help",
-                 k + 1, live->chains[k].iteration + 1); /* the one that could not be made */
+                 k + 1, job->chains[k].iteration + 1); /* the one that could not be made */
     }
-    sched_enter(s, live, live->state);
-    if (live->state == JOB_running)
-        snprintf(live->reason, sizeof live->reason, "running again after a restart of the server");
+    sched_enter(s, job, job->state);
+    if (job->state == JOB_running)
+        snprintf(job->reason, sizeof job->reason, "running again after a restart of the server");
 }
 
 /* Jobs of the catalogue that cannot be taken up, with the reason. */
@@ -1184,10 +1186,10 @@ struct take_up {
 static bool take_up_row(void *ctx, const struct job_row *row)
 {
     struct take_up *t = ctx;
-    struct live *live;
-    enum err code = live_new(&live, row, &t->sched->room, &t->info);
+    struct job_run *job;
+    enum err code = job_run_new(&job, row, &t->sched->context, &t->info);
     if (code == ERR_OK) {
-        adopt(t->sched, live);
+        adopt(t->sched, job);
         return true;
     }
     struct unreadable *u = may_pass(code) ? NULL : calloc(1, sizeof *u);
@@ -1203,15 +1205,15 @@ static bool take_up_row(void *ctx, const struct job_row *row)
     return true;
 }
 
-static enum err store_kernels(struct sched *s, struct live *live, const char *log)
+static enum err store_kernels(struct sched *s, struct job_run *job, const char *log)
 {
-    struct job_row row = {.state = live->state};
-    memcpy(row.id, live->id, sizeof row.id);
-    fill_results(s, live, &row);
+    struct job_row row = {.state = job->state};
+    memcpy(row.id, job->id, sizeof row.id);
+    fill_results(s, job, &row);
     enum err code = store_job_update(s->store, &row, JOB_SET_RESULTS, log, NULL);
     free_results(&row);
     if (code == ERR_OK)
-        live->revision = row.revision;
+        job->revision = row.revision;
     return code;
 }
 
@@ -1219,18 +1221,18 @@ static enum err store_kernels(struct sched *s, struct live *live, const char *lo
 static void log_restart(struct sched *s)
 {
     char text[450];
-    for (struct live *live = s->jobs; live != NULL; live = live->next) {
-        if (live->state != JOB_running || live->failing)
+    for (struct job_run *job = s->jobs; job != NULL; job = job->next) {
+        if (job->state != JOB_running || job->failing)
             continue;
         snprintf(text, sizeof text,
                  "the server was started again (%s): goes on from iteration %" PRIu64, build_name(),
-                 sched_furthest(live));
-        bool other = strcmp(live->isa, kernels->isa) != 0;
-        take_kernels(s, live, text, sizeof text);
+                 sched_furthest(job));
+        bool other = strcmp(job->isa, kernels->isa) != 0;
+        take_kernels(s, job, text, sizeof text);
         enum err code =
-            other ? store_kernels(s, live, text) : store_log_add(s->store, live->id, text, NULL);
+            other ? store_kernels(s, job, text) : store_log_add(s->store, job->id, text, NULL);
         if (code != ERR_OK)
-            log_event(LOG_WARN, "job log", "job", live->id, "detail", "cannot be written", NULL);
+            log_event(LOG_WARN, "job log", "job", job->id, "detail", "cannot be written", NULL);
     }
 }
 
@@ -1282,12 +1284,12 @@ enum err sched_start(struct sched **out, const struct sched_config *config, stru
     s->cache = cache;
     s->events = events;
     s->last = &s->jobs;
-    s->room = (struct live_room){
-        .store = store, .cache = cache, .slice_ms = config->slice_ms, .newcomers = &s->newcomers};
+    s->context = (struct job_run_context){
+        .store = store, .cache = cache, .slice_ms = config->slice_ms, .unstarted = &s->unstarted};
     pthread_mutex_init(&s->ended, NULL);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->work, NULL);
-    enum err code = store_users(store, load_use, s, info);
+    enum err code = store_users(store, load_usage, s, info);
     if (code == ERR_OK)
         code = take_up_all(s, info);
     if (code == ERR_OK)
@@ -1305,9 +1307,9 @@ void sched_halt(struct sched *s)
 {
     pthread_mutex_lock(&s->lock);
     s->stopping = true;
-    for (struct live *live = s->jobs; live != NULL; live = live->next) {
-        atomic_store(&live->halt, true);
-        atomic_store(&live->cut, true);
+    for (struct job_run *job = s->jobs; job != NULL; job = job->next) {
+        atomic_store(&job->halt, true);
+        atomic_store(&job->skip_checks, true);
     }
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
@@ -1320,15 +1322,15 @@ void sched_free(struct sched *s)
 {
     if (s == NULL)
         return;
-    for (struct live *live = s->jobs, *next; live != NULL; live = next) {
-        next = live->next;
-        live_free(live, s->cache);
+    for (struct job_run *job = s->jobs, *next; job != NULL; job = next) {
+        next = job->next;
+        job_run_free(job, s->cache);
     }
     pthread_mutex_destroy(&s->ended);
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->work);
     free(s->threads);
-    free(s->uses);
+    free(s->usages);
     free(s);
 }
 
@@ -1338,9 +1340,9 @@ void sched_stats(struct sched *s, struct sched_stats *out)
     *out = s->stats;
     out->workers = s->config.workers;
     out->busy = s->busy;
-    for (const struct live *live = s->jobs; live != NULL; live = live->next) {
+    for (const struct job_run *job = s->jobs; job != NULL; job = job->next) {
         out->active_jobs++;
-        out->loaded_jobs += live->loaded;
+        out->loaded_jobs += job->loaded;
     }
     pthread_mutex_unlock(&s->lock);
 }
