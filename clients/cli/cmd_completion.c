@@ -97,7 +97,8 @@ static void offer_commands(const char *family, const char *typed)
 
 /* Names that only the daemon knows. Nobody waits long for a Tab, and errors would spoil the line.
  */
-static void offer_names(struct cli *cli, const char *path, const char *key, const char *typed)
+static void offer_names(struct cli *cli, const char *path, const char *list, const char *key,
+                        const char *typed)
 {
     struct response response;
     size_t i;
@@ -106,7 +107,7 @@ static void offer_names(struct cli *cli, const char *path, const char *key, cons
         return;
     client_send(cli->client, &(struct request){.method = "GET", .path = path, .timeout_ms = 800},
                 &response);
-    json_array_foreach (get_array(response.json, "items"), i, item)
+    json_array_foreach (get_array(response.json, list), i, item)
         offer(get_string(item, key), typed);
     response_release(&response);
 }
@@ -136,8 +137,10 @@ static void offer_argument(struct cli *cli, const char *kind, const char *typed)
         offer_choices(kind, typed);
     for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
         if (strcmp(kind, named[i][0]) == 0)
-            offer_names(cli, named[i][1], named[i][2], typed);
+            offer_names(cli, named[i][1], "items", named[i][2], typed);
     }
+    if (strcmp(kind, "FORMAT") == 0)
+        offer_names(cli, "/v1/info", "draws_formats", "name", typed);
     if (strcmp(kind, "ID") == 0 || strcmp(kind, "STUDY_ID") == 0)
         offer("last", typed);
 }

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 
 static const struct option draws_options[] = {
-    {"format", 'f', DRAWS_FORMATS, "default: by the ending of FILE, otherwise csv"},
+    {"format", 'f', "FORMAT",
+     "default: by the ending of FILE, otherwise csv; `barker info` lists them"},
     {"output", 'o', "FILE", "where to; - or nothing: stdout; a folder for stan"},
     {"params", 0, "LIST", "only these parameters: theta[1],theta[2]"},
     {"chains", 0, "LIST", "only these chains: 1,3"},

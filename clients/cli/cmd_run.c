@@ -16,7 +16,8 @@
 static const struct option run_options[] = {
     {"data", 0, "DIR", "where the data files are (default: the folder of JOB.json)"},
     {"output", 'o', "FILE", "write the draws to FILE; a folder for stan"},
-    {"format", 'f', DRAWS_FORMATS, "default: by the ending of FILE, otherwise csv"},
+    {"format", 'f', "FORMAT",
+     "default: by the ending of FILE, otherwise csv; see `barker help draws`"},
     {"workers", 0, "N", "worker threads (default: one per processor)"},
     {"keep", 0, "DIR",
      "keep the daemon's state in DIR; within the data folder it must be hidden: .DIR"},
@@ -87,10 +88,12 @@ static int hand_over(struct cli *cli, struct private_daemon *daemon, const char 
 
 static int run_job(struct cli *cli, struct private_daemon *daemon, const char *job_text)
 {
-    struct response response;
+    struct response response = {0};
     json_t *job = NULL;
     cli_use(cli, daemon->url, daemon->token);
-    int code = submit_post(cli, job_text, NULL, false, &response);
+    int code = draws_check_format(cli);
+    if (!code)
+        code = submit_post(cli, job_text, NULL, false, &response);
     const char *id = get_string(response.json, "id");
     if (!code)
         code = follow(cli, daemon, id, &job);

@@ -15,27 +15,74 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const char *draws_format(const char *given, const char *path)
+/* A format as GET /v1/info lists it. */
+struct format {
+    char name[64];
+    bool binary;    /* does not belong on a terminal */
+    bool one_chain; /* a file holds one chain */
+};
+
+static const char *ending_of(const char *path)
 {
-    static const char *const endings[][2] = {{".csv", "csv"},
-                                             {".json", "json"},
-                                             {".npy", "npy"},
-                                             {".sqlite", "sqlite"},
-                                             {".db", "sqlite"}};
-    size_t length = path ? strlen(path) : 0;
-    if (given)
-        return given;
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        size_t end = strlen(endings[i][0]);
-        if (length > end && strcmp(path + length - end, endings[i][0]) == 0)
-            return endings[i][1];
-    }
-    return "csv";
+    const char *name = path ? strrchr(path, '/') : NULL;
+    name = name ? name + 1 : path;
+    const char *dot = name ? strrchr(name, '.') : NULL;
+    if (!dot || dot == name)
+        return "csv";
+    return strcmp(dot, ".db") == 0 ? "sqlite" : dot + 1;
 }
 
-static bool is_binary(const char *format)
+/* The entry of the list that has this name, or else this ending; NULL: none. */
+static const json_t *find_format(const json_t *list, const char *name, const char *ending)
 {
-    return strcmp(format, "npy") == 0 || strcmp(format, "sqlite") == 0;
+    size_t i;
+    json_t *item;
+    json_array_foreach (list, i, item)
+        if (strcmp(get_string(item, name ? "name" : "ending"), name ? name : ending) == 0)
+            return item;
+    return NULL;
+}
+
+static void refuse_format(const json_t *list, const char *name)
+{
+    struct text names = {0};
+    size_t i;
+    json_t *item;
+    json_array_foreach (list, i, item)
+        text_addf(&names, "%s%s", i ? ", " : "", get_string(item, "name"));
+    report_error("--format %s: the daemon writes %s", name, text_str(&names));
+    text_release(&names);
+}
+
+/* The one given, or by the ending of the file's name, or csv. */
+static int choose_format(struct cli *cli, struct format *out)
+{
+    const char *given = cli_option(cli, "format");
+    struct response response;
+    struct route route;
+    route_start(&route, "/v1/info");
+    int code = cli_get(cli, &route, &response);
+    const json_t *list = get_array(response.json, "draws_formats");
+    const json_t *found = find_format(list, given, ending_of(cli_option(cli, "output")));
+    if (!code && !found && given && json_array_size(list) > 0) {
+        refuse_format(list, given);
+        code = EXIT_USAGE;
+    }
+    const char *type = get_string(found, "content_type");
+    snprintf(out->name, sizeof out->name, "%s",
+             found   ? get_string(found, "name")
+             : given ? given
+                     : "csv");
+    out->binary = *type && !strstr(type, "text/") && !strstr(type, "json");
+    out->one_chain = json_is_true(json_object_get(found, "one_chain"));
+    response_release(&response);
+    return code;
+}
+
+int draws_check_format(struct cli *cli)
+{
+    struct format format;
+    return cli_option(cli, "format") ? choose_format(cli, &format) : EXIT_OK;
 }
 
 static int finish(struct outfile *out, int code)
@@ -54,14 +101,15 @@ static int finish(struct outfile *out, int code)
 }
 
 /* Streams the route, which is released. */
-static int download(struct cli *cli, struct route *route, const char *format, const char *path)
+static int download(struct cli *cli, struct route *route, const struct format *format,
+                    const char *path)
 {
     struct outfile out;
     struct meter meter;
     struct response response;
     bool to_stdout = !path || strcmp(path, "-") == 0;
-    if (to_stdout && is_binary(format) && term_is_terminal(stdout)) {
-        report_error("%s is binary and does not belong on a terminal; use -o FILE", format);
+    if (to_stdout && format->binary && term_is_terminal(stdout)) {
+        report_error("%s is binary and does not belong on a terminal; use -o FILE", format->name);
         route_release(route);
         return EXIT_USAGE;
     }
@@ -84,13 +132,13 @@ static int download(struct cli *cli, struct route *route, const char *format, co
 }
 
 /* What is asked for: the command's options, but for `chains` and `to` where they are given. */
-static void start_route(struct cli *cli, const char *id, const char *format, const char *chains,
-                        const char *to, struct route *out)
+static void start_route(struct cli *cli, const char *id, const struct format *format,
+                        const char *chains, const char *to, struct route *out)
 {
     route_start(out, "/v1/jobs");
     route_part(out, id);
     route_add(out, "/draws");
-    route_query(out, "format", format);
+    route_query(out, "format", format->name);
     route_query(out, "params", cli_option(cli, "params"));
     route_query(out, "chains", chains ? chains : cli_option(cli, "chains"));
     route_query(out, "from", cli_option(cli, "from"));
@@ -137,15 +185,15 @@ static char *chain_path(const char *folder, const json_t *job, const char *chain
     return text_take(&path);
 }
 
-static int fetch_chain(struct cli *cli, const json_t *job, const char *chain, double to,
-                       const char *folder)
+static int fetch_chain(struct cli *cli, const json_t *job, const struct format *format,
+                       const char *chain, double to, const char *folder)
 {
     struct route route;
     char end[32];
     snprintf(end, sizeof end, "%.0f", to);
-    start_route(cli, get_string(job, "id"), "stan", chain, to > 0 ? end : NULL, &route);
+    start_route(cli, get_string(job, "id"), format, chain, to > 0 ? end : NULL, &route);
     char *path = chain_path(folder, job, chain);
-    int code = download(cli, &route, "stan", path);
+    int code = download(cli, &route, format, path);
     free(path);
     return code;
 }
@@ -174,7 +222,8 @@ static char *chain_list(const struct cli *cli, const json_t *job)
     return text_take(&list);
 }
 
-static int fetch_chains(struct cli *cli, const json_t *job, char *chains, const char *folder)
+static int fetch_chains(struct cli *cli, const json_t *job, const struct format *format,
+                        char *chains, const char *folder)
 {
     double to;
     if (!common_end(cli, job, &to))
@@ -182,7 +231,7 @@ static int fetch_chains(struct cli *cli, const json_t *job, char *chains, const 
     int code = make_folder(folder) ? EXIT_OK : EXIT_LOCAL;
     char *rest = chains;
     for (char *chain; !code && (chain = strsep(&rest, ",")) != NULL;)
-        code = fetch_chain(cli, job, chain, to, folder);
+        code = fetch_chain(cli, job, format, chain, to, folder);
     return code;
 }
 
@@ -192,7 +241,8 @@ static bool names_folder(const char *path)
     return path[strlen(path) - 1] == '/' || (stat(path, &about) == 0 && S_ISDIR(about.st_mode));
 }
 
-static int fetch_stan(struct cli *cli, const char *id, const char *path)
+static int fetch_by_chain(struct cli *cli, const char *id, const struct format *format,
+                          const char *path)
 {
     struct response response;
     struct route route;
@@ -202,10 +252,10 @@ static int fetch_stan(struct cli *cli, const char *id, const char *path)
     if (!code) {
         char *chains = chain_list(cli, response.json);
         if (strchr(chains, ',') || names_folder(path)) {
-            code = fetch_chains(cli, response.json, chains, path);
+            code = fetch_chains(cli, response.json, format, chains, path);
         } else {
-            start_route(cli, id, "stan", NULL, NULL, &route);
-            code = download(cli, &route, "stan", path);
+            start_route(cli, id, format, NULL, NULL, &route);
+            code = download(cli, &route, format, path);
         }
         free(chains);
     }
@@ -216,13 +266,16 @@ static int fetch_stan(struct cli *cli, const char *id, const char *path)
 int draws_fetch(struct cli *cli, const char *id)
 {
     struct route route;
+    struct format format;
     const char *path = cli_option(cli, "output");
-    const char *format = draws_format(cli_option(cli, "format"), path);
-    if (strcmp(format, "stan") == 0 && path && *path && strcmp(path, "-") != 0)
-        return fetch_stan(cli, id, path);
-    start_route(cli, id, format, NULL, NULL, &route);
-    int code = download(cli, &route, format, path);
-    if (code == EXIT_REFUSED && strcmp(format, "stan") == 0)
+    int code = choose_format(cli, &format);
+    if (code)
+        return code;
+    if (format.one_chain && path && *path && strcmp(path, "-") != 0)
+        return fetch_by_chain(cli, id, &format, path);
+    start_route(cli, id, &format, NULL, NULL, &route);
+    code = download(cli, &route, &format, path);
+    if (code == EXIT_REFUSED && format.one_chain)
         report_note("-o DIR writes a file for every chain");
     return code;
 }
@@ -269,8 +322,6 @@ int draws_place(const struct cli *cli)
     }
     if (!path || strcmp(path, "-") == 0)
         return EXIT_OK;
-    struct stat about;
-    bool chains = strcmp(draws_format(format, path), "stan") == 0;
-    bool folder = chains && (stat(path, &about) != 0 || S_ISDIR(about.st_mode));
+    bool folder = format && *path && names_folder(path);
     return (folder ? folder_is_possible(path) : file_is_possible(path)) ? EXIT_OK : EXIT_LOCAL;
 }

@@ -4,14 +4,13 @@
 
 #include "clients/cli/cli.h"
 
-#define DRAWS_FORMATS "csv|json|npy|sqlite|stan|posteriordb"
-
-/* The format for a file: the one given, or by the ending of the name, or csv. */
-const char *draws_format(const char *given, const char *path);
+/* Whether the daemon has the format that --format names. Returns an exit code after listing those
+ * that it has. */
+int draws_check_format(struct cli *cli);
 
 /* Downloads a job's draws as the command's options say: --format, --output (NULL or "-": stdout)
  * and, where the command has them, --params, --chains, --from, --to, --thin, --warmup. A file
- * appears whole or not at all. For CmdStan, whose files hold one chain each, --output is a folder
+ * appears whole or not at all. Of formats whose files hold one chain each, --output is a folder
  * unless one chain is chosen; all its files end at the same iteration, also while the job runs.
  * Returns an exit code after saying what went wrong. */
 int draws_fetch(struct cli *cli, const char *id);

@@ -196,7 +196,7 @@ static bool read_selection(struct call *call, struct jobfile *file,
                            const struct jobfile_info *about, const struct export_format *format,
                            struct selection *s)
 {
-    bool one = export_one_chain(format);
+    bool one = format->one_chain;
     return read_range(call, about, s) && pick_chains(call, about->chains, &s->chains) &&
            (!one || has_one_chain(call, about, s)) &&
            pick_parameters(call, file, SIZE_MAX, SIZE_MAX, &s->columns) &&
@@ -228,12 +228,13 @@ static bool send_export(struct call *call, const struct job_row *row, struct dow
         call_fail(call, ERR_NO_MEMORY, "no memory for the download");
         return false;
     }
-    start_stream(call, d, export_content_type(format), export_size(d->export));
+    start_stream(call, d, format->content_type, export_size(d->export));
     return true;
 }
 
 /* The job's own file as a whole. */
-static bool send_copy(struct call *call, const char *id, struct download *d)
+static bool send_copy(struct call *call, const char *id, struct download *d,
+                      const struct export_format *format)
 {
     static const char *const selecting[] = {"chains", "params", "from", "to", "thin", "warmup"};
     struct err_info info;
@@ -259,8 +260,8 @@ static bool send_copy(struct call *call, const char *id, struct download *d)
             call_fail_info(call, &info);
         return false;
     }
-    start_stream(call, d, "application/vnd.sqlite3", size);
-    name_file(call, id, "sqlite");
+    start_stream(call, d, format->content_type, size);
+    name_file(call, id, format->ending);
     return true;
 }
 
@@ -269,13 +270,13 @@ static void name_export(struct call *call, const struct job_row *row, const stru
                         const struct export_format *format)
 {
     char name[100];
-    const char *ending = export_ending(format);
-    if (export_one_chain(format))
+    if (format->shown)
+        return;
+    if (format->one_chain)
         snprintf(name, sizeof name, "%.80s_%u", row->model, s->chains.at[0]);
     else
         snprintf(name, sizeof name, "%s", row->id);
-    if (ending != NULL)
-        name_file(call, name, ending);
+    name_file(call, name, format->ending);
 }
 
 static bool send_draws(struct call *call, const struct job_row *row, struct download *d,
@@ -296,20 +297,19 @@ static bool send_draws(struct call *call, const struct job_row *row, struct down
 
 void api_draws(struct call *call)
 {
-    static const char *const formats[] = {
+    static const char *const names[] = {
 #define X(name) #name,
         EXPORT_FORMATS(X)
 #undef X
-            "sqlite",
-        NULL};
-    size_t format = 0;
+            NULL};
+    size_t chosen = 0;
     struct job_row row;
-    if (!call_query_choice(call, "format", formats, &format) || !call_job(call, &row, false))
+    if (!call_query_choice(call, "format", names, &chosen) || !call_job(call, &row, false))
         return;
+    const struct export_format *format = export_formats[chosen];
     struct download *d = download_new(call);
-    bool sent = d != NULL && (formats[format + 1] == NULL
-                                  ? send_copy(call, row.id, d)
-                                  : send_draws(call, &row, d, export_find(formats[format])));
+    bool sent = d != NULL && (format->next == NULL ? send_copy(call, row.id, d, format)
+                                                   : send_draws(call, &row, d, format));
     if (d != NULL && !sent)
         download_close(d);
     job_row_release(&row);

@@ -1,5 +1,6 @@
 /* What the server is and what it offers: health, metrics, models, samplers. */
 #include "server/api/api.h"
+#include "server/results/export.h"
 #include "core/kernels/kernels.h"
 #include "models/models.h"
 #include "server/base/assets.h"
@@ -75,6 +76,21 @@ static json_t *disk_json(const struct app *app)
     return doc;
 }
 
+static json_t *draws_formats_json(void)
+{
+    json_t *list = json_array();
+    for (const struct export_format *const *f = export_formats; *f != NULL; f++) {
+        json_t *doc = json_object();
+        json_put(&doc, "name", json_text((*f)->name));
+        json_put(&doc, "ending", json_text((*f)->ending));
+        json_put(&doc, "content_type", json_text((*f)->content_type));
+        json_put(&doc, "one_chain", json_boolean((*f)->one_chain));
+        json_put(&doc, "help", json_text((*f)->help));
+        json_add(&list, doc);
+    }
+    return list;
+}
+
 void api_info(struct call *call)
 {
     json_t *doc = json_object(), *available = json_array();
@@ -89,6 +105,7 @@ void api_info(struct call *call)
     json_put(&doc, "workers", json_count((uint64_t)call->app->config->workers));
     json_put(&doc, "slice_seconds", json_number((double)call->app->config->slice_ms / 1000.0));
     json_put(&doc, "disk", disk_json(call->app));
+    json_put(&doc, "draws_formats", draws_formats_json());
     json_put(&doc, "limits", limits_json(call->app->config));
     call_json(call, 200, doc);
 }

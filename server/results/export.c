@@ -7,33 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct export_format *const formats[] = {
+const struct export_format export_sqlite = {
+    .name = "sqlite",
+    .content_type = "application/vnd.sqlite3",
+    .ending = "sqlite",
+    .help = "the whole job as a SQLite database: draws, moments, plan, checks",
+};
+
+const struct export_format *const export_formats[] = {
 #define X(name) &export_##name,
     EXPORT_FORMATS(X)
 #undef X
+        NULL,
 };
 
 const struct export_format *export_find(const char *name)
 {
-    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
-        if (strcmp(formats[i]->name, name) == 0)
-            return formats[i];
+    for (const struct export_format *const *f = export_formats; *f != NULL; f++)
+        if (strcmp((*f)->name, name) == 0)
+            return *f;
     return NULL;
-}
-
-const char *export_content_type(const struct export_format *format)
-{
-    return format->content_type;
-}
-
-const char *export_ending(const struct export_format *format)
-{
-    return format->ending;
-}
-
-bool export_one_chain(const struct export_format *format)
-{
-    return format->one_chain;
 }
 
 void export_choose(struct export_chain *chain, const struct export_range *range, uint64_t stored,

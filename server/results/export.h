@@ -4,8 +4,7 @@
  * An export knows how many draws each chain has from its beginning, and reads them block by block
  * from its source; between two reads nothing is held open. One thread at a time.
  *
- * To add a format, write export_NAME.c with a `const struct export_format` (the contract is in
- * server/results/export_parts.h) and add a line to EXPORT_FORMATS. */
+ * README.md says how a format is added. What a format sees of an export: export_parts.h. */
 #ifndef BARKER_SERVER_RESULTS_EXPORT_H
 #define BARKER_SERVER_RESULTS_EXPORT_H
 
@@ -16,20 +15,42 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define EXPORT_FORMATS(X) X(json) X(csv) X(npy) X(stan) X(posteriordb)
+/* In the order in which they are listed; the first one is the default of the API, and the first
+ * one with an ending is the format of files that end so. */
+#define EXPORT_FORMATS(X) \
+    X(json)               \
+    X(csv)                \
+    X(npy)                \
+    X(stan)               \
+    X(posteriordb)        \
+    X(sqlite)
 
-struct export_format;
-#define X(name) extern const struct export_format export_##name;
-EXPORT_FORMATS(X)
-#undef X
+struct export;
+
+enum export_next {
+    EXPORT_MORE,  /* a piece was appended, or a block is there */
+    EXPORT_LATER, /* nothing was: another block is needed, and one is enough for this call */
+    EXPORT_END,   /* nothing was, and nothing follows */
+    EXPORT_FAILED
+};
+
+struct export_format {
+    const char *name, *content_type;
+    const char *ending; /* of a file's name, without a dot */
+    const char *help;   /* what a file holds, in one line for users */
+    bool one_chain;     /* exactly one */
+    bool shown;         /* a browser shows it instead of saving it */
+    /* May change the plan's chains and the order of its columns; allocates scratch. NULL: nothing
+     * to do. */
+    enum err (*begin)(struct export *e, struct err_info *info);
+    uint64_t (*size)(const struct export *e); /* NULL: not known */
+    /* Appends a piece of the document (export_parts.h). NULL: the job's own file, as it is. */
+    enum export_next (*next)(struct export *e, char *to, size_t *written);
+};
+extern const struct export_format *const export_formats[]; /* ends with NULL */
 
 /* The format of this name, or NULL. */
 const struct export_format *export_find(const char *name);
-const char *export_content_type(const struct export_format *format);
-/* How the names of files end, without a dot; NULL for a format that is not meant for files. */
-const char *export_ending(const struct export_format *format);
-/* Whether a document holds exactly one chain. */
-bool export_one_chain(const struct export_format *format);
 
 /* Which draws of a chain: numbers from 0, draw k is the state after iteration (k + 1) * thin. */
 struct export_range {
@@ -69,8 +90,6 @@ struct export_plan {
     const char *request; /* the job as resolved, a JSON object; borrowed while export_new runs */
     uint64_t warmup_iterations, started_ms;
 };
-
-struct export;
 
 enum err export_new(struct export **out, const struct export_format *format,
                     const struct export_plan *plan, struct err_info *info);

@@ -89,6 +89,7 @@ const struct export_format export_csv = {
     .name = "csv",
     .content_type = "text/csv; charset=utf-8; header=present",
     .ending = "csv",
+    .help = "table with one row per draw: chain, iteration, parameters",
     .begin = begin,
     .next = next,
 };

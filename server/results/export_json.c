@@ -173,6 +173,9 @@ static enum export_next next(struct export *e, char *to, size_t *written)
 const struct export_format export_json = {
     .name = "json",
     .content_type = "application/json",
+    .ending = "json",
+    .help = "one JSON document: chains, their iterations and values by parameter",
+    .shown = true,
     .begin = begin,
     .next = next,
 };

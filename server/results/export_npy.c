@@ -114,6 +114,7 @@ const struct export_format export_npy = {
     .name = "npy",
     .content_type = "application/octet-stream",
     .ending = "npy",
+    .help = "NumPy array of doubles: chains x draws x parameters",
     .begin = begin,
     .size = size,
     .next = next,

@@ -52,23 +52,9 @@ struct export
     struct err_info info;
 };
 
-enum export_next {
-    EXPORT_MORE,  /* a piece was appended, or a block is there */
-    EXPORT_LATER, /* nothing was: another block is needed, and one is enough for this call */
-    EXPORT_END,   /* nothing was, and nothing follows */
-    EXPORT_FAILED
-};
-
-struct export_format {
-    const char *name, *content_type;
-    const char *ending; /* of a file's name; NULL: not meant for files */
-    bool one_chain;     /* exactly one */
-    /* May change the plan's chains and the order of its columns; allocates scratch. NULL: nothing
-     * to do. */
-    enum err (*begin)(struct export *e, struct err_info *info);
-    uint64_t (*size)(const struct export *e); /* NULL: not known */
-    enum export_next (*next)(struct export *e, char *to, size_t *written);
-};
+#define X(name) extern const struct export_format export_##name;
+EXPORT_FORMATS(X)
+#undef X
 
 const char *export_name(const struct export *e, size_t column);
 size_t export_longest_name(const struct export *e);

@@ -66,6 +66,7 @@ const struct export_format export_posteriordb = {
     .name = "posteriordb",
     .content_type = "application/json",
     .ending = "json",
+    .help = "JSON as in posteriordb: a list of chains, each an object of columns",
     .begin = begin,
     .next = next,
 };

@@ -319,6 +319,7 @@ const struct export_format export_stan = {
     .name = "stan",
     .content_type = "text/csv; charset=utf-8",
     .ending = "csv",
+    .help = "CmdStan's CSV for rstan, cmdstanr, cmdstanpy and ArviZ, one chain per file",
     .one_chain = true,
     .begin = begin,
     .next = next,

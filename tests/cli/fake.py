@@ -322,7 +322,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
                         "users": [{"name": "bob", "share": 0.75, "usage_seconds": 3723.0}]})
 
     def get_info(self, parts, arguments, body):
-        self.send(200, {"version": "9.9.9", "isa": "avx2", "limits": {"body_bytes": 65536}})
+        self.send(200, {"version": "9.9.9", "isa": "avx2", "limits": {"body_bytes": 65536}, "draws_formats": [
+            {"name": name, "ending": ending, "content_type": kind, "one_chain": name == "stan", "help": "draws"}
+            for name, ending, kind in (("json", "json", "application/json"), ("csv", "csv", "text/csv"),
+                                       ("npy", "npy", "application/octet-stream"), ("stan", "csv", "text/csv"),
+                                       ("sqlite", "sqlite", "application/vnd.sqlite3"), ("odd", "odd", "text/odd"))]})
 
     def get_me(self, parts, arguments, body):
         self.send(200, {"name": "ada", "role": "admin", "token_id": "abcd1234"})

@@ -43,9 +43,18 @@ class Draws(Case):
 
     def test_the_ending_of_the_file_chooses_the_format(self):
         for name, form in (("a.csv", "csv"), ("a.json", "json"), ("a.npy", "npy"),
-                           ("a.sqlite", "sqlite"), ("a.db", "sqlite"), ("a", "csv"), (".csv", "csv")):
+                           ("a.sqlite", "sqlite"), ("a.db", "sqlite"), ("a", "csv"), (".csv", "csv"),
+                           ("a.b/c", "csv"), ("a.odd", "odd"), ("a.xls", "csv")):
+            os.makedirs(self.path("a.b"), exist_ok=True)
             self.barker("draws", "01aa", "-o", name)
             self.assertEqual(self.fake.requests[-1]["query"], "format=" + form, name)
+
+    def test_a_format_that_the_daemon_does_not_have_is_refused_with_the_list(self):
+        error = self.barker("draws", "01aa", "--format", "xls", code=USAGE).err
+        self.assertIn("--format xls: the daemon writes json, csv, npy, stan, sqlite, odd", error)
+        self.fake.prepare("GET", "/v1/info", (200, {"version": "an old one"}, []))
+        self.barker("draws", "01aa", "--format", "odd", "-o", "d")
+        self.assertEqual(self.fake.requests[-1]["query"], "format=odd")
 
     def test_until_the_end_the_file_has_another_name(self):
         seen = []

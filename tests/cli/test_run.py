@@ -129,7 +129,7 @@ class Run(Case):
         for args, code, words in (
                 (("-o", "nosuch/x.csv"), LOCAL, "nosuch/x.csv: No such file"),
                 (("-o", "results"), LOCAL, "results: Is a directory"),
-                (("-f", "stan", "-o", "nosuch/x"), LOCAL, "the folder nosuch: No such file"),
+                (("-f", "stan", "-o", "nosuch/x"), LOCAL, "nosuch/x: No such file"),
                 (("-f", "stan"), USAGE, "--format stan needs a place")):
             with self.subTest(args=args):
                 self.assertIn(words, self.run_it("work/job.json", *args, code=code).err)

@@ -33,7 +33,6 @@ class Usage(Case):
             (["ls", "--limit", "99999999999999999999"], "--limit takes a whole number"),
             (["ls", "--state", "rnning"], "--state is one of active|queued|"),
             (["ls", "--json=yes"], "--json takes no value"),
-            (["draws", "x", "--format", "xls"], "--format is one of csv|json|npy"),
             (["extend", "x"], "missing --iterations"),
             (["completion", "fish"], "only bash"),
             (["help", "frobnicate"], "there is no command `frobnicate`"),

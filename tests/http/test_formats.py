@@ -319,3 +319,22 @@ class Posteriordb(Case):
         short = alice.run(toy())["id"]
         document = json.loads(alice.draws(short, format="posteriordb", **{"from": 100000}))
         self.assertEqual(document, [{"theta[1]": []}] * 2)
+
+
+class Listed(Case):
+    def test_every_format_of_info_is_served_as_it_is_listed(self):
+        formats = alice.read("/v1/info")["draws_formats"]
+        self.assertEqual([f["name"] for f in formats][:2], ["json", "csv"])
+        for f in formats:
+            with self.subTest(f["name"]):
+                chains = {"chains": 1} if f["one_chain"] else {}
+                reply = alice.get("/v1/jobs/%s/draws" % ica, query={"format": f["name"], **chains})
+                self.assertEqual((reply.status, reply.headers["Content-Type"]), (200, f["content_type"]))
+                name = reply.headers.get("Content-Disposition", 'filename="x.%s"' % f["ending"])
+                self.assertTrue(name.endswith('.%s"' % f["ending"]), name)
+
+    def test_another_format_is_refused_with_the_list(self):
+        reply = alice.get("/v1/jobs/%s/draws" % ica, query={"format": "xls"})
+        self.assertEqual((reply.status, reply.pointers()), (422, ["?format"]), reply)
+        for f in alice.read("/v1/info")["draws_formats"]:
+            self.assertIn(f["name"], str(reply.json()))

@@ -338,7 +338,7 @@ static const struct {
 static struct wish fitting(const char *format, const struct wish *w)
 {
     struct wish fits = *w;
-    if (export_one_chain(export_find(format)))
+    if (export_find(format)->one_chain)
         fits.chain_count = 1;
     return fits;
 }
@@ -606,5 +606,5 @@ Test(export, formats_are_found_by_name)
 {
     cr_expect_not_null(export_find("csv"));
     cr_expect_null(export_find("xlsx"));
-    cr_expect_str_eq(export_content_type(export_find("json")), "application/json");
+    cr_expect_str_eq(export_find("json")->content_type, "application/json");
 }

@@ -3,27 +3,19 @@ import { useState } from "preact/hooks";
 import { download, saveBlob } from "../../api.js";
 import { bytes, count } from "../../format.js";
 import { fileName } from "../../params.js";
-import { useResource } from "../../resource.js";
 import { session, useStore } from "../../store.js";
 import { Button, CopyButton } from "../../ui/button.jsx";
 import { Tabs } from "../../ui/tabs.jsx";
 import { toast } from "../../ui/toast.jsx";
-import { FORMATS, filesOf } from "./files.js";
+import { filesOf } from "./files.js";
 import { LINES } from "./lines.js";
 
 export function Take({ job }) {
   return <div class="stack two"><div class="stack"><Downloads job={job} /><CopyLines job={job} /><Versions job={job} /></div><Request job={job} /></div>;
 }
 
-// As many formats as the daemon describes.
-function useFormats() {
-  const api = useResource("/openapi.json");
-  const parameters = api.data?.paths?.["/v1/jobs/{id}/draws"]?.get?.parameters ?? [];
-  return parameters.find((p) => p.name === "format")?.schema?.enum ?? ["csv", "json", "npy", "sqlite"];
-}
-
 function Downloads({ job }) {
-  const formats = useFormats();
+  const formats = useStore(session, (s) => s.info)?.draws_formats ?? [];
   const [under, setUnder] = useState(null); // {format, bytes, controller}
   const start = async (format) => {
     const controller = new AbortController();
@@ -48,7 +40,7 @@ function Downloads({ job }) {
       <h2>Draws</h2>
       <p class="dim">All chains after warm-up{job.state === "running" ? ", as far as they are" : ""}. {bytes(job.stored_bytes)} are stored; large files are better taken with the lines below, which do not go through the browser’s memory.</p>
       <div class="bar-top">
-        {formats.map((f) => <Button key={f} disabled={!!under} onClick={() => start(f)}>{FORMATS[f]?.[0] ?? f}</Button>)}
+        {formats.map((f) => <Button key={f.name} title={f.help} disabled={!!under} onClick={() => start(f)}>{f.name}</Button>)}
         {under && <span role="status">{bytes(under.bytes)}… <Button kind="quiet" class="small" onClick={() => under.controller.abort()}>Stop</Button></span>}
       </div>
     </section>
