@@ -284,10 +284,19 @@ void api_queue(struct call *call)
 void api_events(struct call *call)
 {
     struct err_info info;
-    const char *viewer = call_is_admin(call) ? NULL : call->who.user;
-    const char *last = request_header(call->req, "Last-Event-ID");
-    if (events_stream(call->app->events, viewer, last, call->reply, &info) != ERR_OK)
+    struct event_reader reader = {.viewer = call_is_admin(call) ? NULL : call->who.user,
+                                  .user = call->who.user,
+                                  .token_id = call->who.token_id,
+                                  .last_id = request_header(call->req, "Last-Event-ID")};
+    void *stream;
+    if (event_stream_open(&stream, call->app->events, &reader, &info) != ERR_OK) {
         call_fail_info(call, &info);
-    else
-        events_signed(call->reply, call->who.user, call->who.token_id);
+        return;
+    }
+    call->reply->status = 200;
+    call->reply->content_type = "text/event-stream";
+    call->reply->streaming = true;
+    call->reply->stream = (struct stream){
+        .ctx = stream, .read = event_stream_read, .close = event_stream_close, .size = UINT64_MAX};
+    reply_header(call->reply, "X-Accel-Buffering", "no");
 }

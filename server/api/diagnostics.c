@@ -87,8 +87,8 @@ static enum err verdict_json(json_t **out, struct app *app, struct diagnosis *d,
                              struct err_info *info)
 {
     const struct job_row *row = d->row;
-    struct sched_view view = {0};
-    bool live = sched_view(app->sched, row->id, &view);
+    struct job_snapshot view = {0};
+    bool live = sched_snapshot(app->sched, row->id, &view);
     bool early = row->reason != NULL && strncmp(row->reason, "stopped early", 13) == 0 &&
                  strstr(row->reason, "wall clock") == NULL;
     const char *stored = row->verdict != NULL ? row->verdict : "";
@@ -103,10 +103,10 @@ static enum err verdict_json(json_t **out, struct app *app, struct diagnosis *d,
         .owner = row->owner,
     };
     enum err code = verdict_make(out, d->file, &context, info);
-    const char *sentence = live && view.verdict[0] != '\0' ? view.verdict : stored;
+    const char *sentence = view.verdict != NULL ? view.verdict : stored;
     if (code == ERR_OK && sentence[0] != '\0')
         json_put(out, "sentence", json_text(sentence));
-    free(view.chain);
+    job_snapshot_release(&view);
     return code;
 }
 

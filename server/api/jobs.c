@@ -44,14 +44,14 @@ static void write_stored(struct json_out *out, const char *key, const char *json
 
 /* As the scheduler says; what it does not have is as it was stored last. */
 static void write_state(struct json_out *out, const struct job_row *row,
-                        const struct sched_view *view, bool check)
+                        const struct job_snapshot *view, bool check)
 {
     json_out_text(out, "state", job_state_name(view != NULL ? view->state : row->state));
     json_out_text(out, "phase", view != NULL ? job_phase_name(view->phase) : NULL);
     json_out_text(out, "reason", view != NULL ? view->reason : row->reason);
     write_time(out, "started_at", view != NULL ? view->started_ms : row->started_ms);
     json_out_text(out, "verdict",
-                  view != NULL && view->verdict[0] != '\0' ? view->verdict : or_null(row->verdict));
+                  view != NULL && view->verdict != NULL ? view->verdict : or_null(row->verdict));
     if (view != NULL) {
         json_out_json(out, "progress", progress_json(view));
         json_out_json(out, "summary", progress_summary_json(view));
@@ -63,8 +63,8 @@ static void write_state(struct json_out *out, const struct job_row *row,
 
 void job_write(struct json_out *out, struct app *app, const struct job_row *row, bool check)
 {
-    struct sched_view view;
-    bool live = sched_view(app->sched, row->id, &view);
+    struct job_snapshot view;
+    bool live = sched_snapshot(app->sched, row->id, &view);
     json_out_begin(out, NULL, '{');
     json_out_text(out, "id", row->id);
     json_out_text(out, "name", row->name);
@@ -86,7 +86,7 @@ void job_write(struct json_out *out, struct app *app, const struct job_row *row,
     write_stored(out, "plan", row->plan, check);
     json_out_end(out, '}');
     if (live)
-        free(view.chain);
+        job_snapshot_release(&view);
 }
 
 json_t *job_json(struct app *app, const struct job_row *row)

@@ -275,14 +275,14 @@ static double number_or_nan(const json_t *json)
 
 void measure_worst(struct app *app, const struct job_row *row, struct measure_worst *out)
 {
-    struct sched_view view;
+    struct job_snapshot view;
     *out = (struct measure_worst){.max_rhat = NAN, .min_ess_bulk = NAN, .min_ess_tail = NAN};
-    if (sched_view(app->sched, row->id, &view)) {
-        out->max_rhat = view.max_rhat;
-        out->min_ess_bulk = view.min_ess_bulk;
-        out->min_ess_tail = view.min_ess_tail;
+    if (sched_snapshot(app->sched, row->id, &view)) {
+        out->max_rhat = view.head.max_rhat;
+        out->min_ess_bulk = view.head.min_ess_bulk;
+        out->min_ess_tail = view.head.min_ess_tail;
         snprintf(out->worst, sizeof out->worst, "%s", view.worst);
-        free(view.chain);
+        job_snapshot_release(&view);
         return;
     }
     json_t *json = row->summary != NULL ? json_loads(row->summary, 0, NULL) : NULL;

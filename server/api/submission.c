@@ -5,7 +5,7 @@
 #include "server/store/jobfile.h"
 #include "server/base/json.h"
 #include "server/spec/plan_document.h"
-#include "server/sched/progress.h"
+#include "core/kernels/kernels.h"
 
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
@@ -155,7 +155,7 @@ enum err submission_row(struct submission *sub, const char *owner, struct job_ro
         .sampler = strdup(spec->sampler->name),
         .priority = spec->priority,
         .lab = spec->lab,
-        .isa = strdup(progress_isa()),
+        .isa = strdup(kernels->isa),
         .precision = strdup(submission_precision(sub)),
         .data_sha256 = strdup(sub->data != NULL ? sub->data->sha256 : ""),
     };

@@ -22,7 +22,7 @@ struct event {
     size_t size;
 };
 
-struct stream_reader {
+struct stream {
     struct events *events;
     char viewer[USER_NAME_SIZE]; /* "": sees all */
     char user[USER_NAME_SIZE], token_id[9];
@@ -31,7 +31,7 @@ struct stream_reader {
     uint64_t sent_ms;
     char *pending; /* a copy of what is being sent */
     size_t pending_size, pending_at;
-    struct stream_reader *before, *after;
+    struct stream *before, *after;
 };
 
 struct events {
@@ -39,7 +39,7 @@ struct events {
     struct event ring[RING];
     uint64_t first, next; /* ids kept: first .. next-1 */
     bool closed;
-    struct stream_reader *readers;
+    struct stream *readers;
     size_t reader_count;
     void (*published)(void *ctx, uint64_t key);
     void *ctx;
@@ -104,7 +104,7 @@ static bool visible(const struct event *event, const char *viewer)
            strcmp(event->owner, viewer) == 0;
 }
 
-static void set_pending(struct stream_reader *r, const char *text, size_t size)
+static void set_pending(struct stream *r, const char *text, size_t size)
 {
     r->pending = malloc(size);
     if (r->pending == NULL)
@@ -115,7 +115,7 @@ static void set_pending(struct stream_reader *r, const char *text, size_t size)
 }
 
 /* Under the lock: the next thing to say, if any. */
-static void find_pending(struct stream_reader *r, uint64_t now)
+static void find_pending(struct stream *r, uint64_t now)
 {
     struct events *e = r->events;
     if (r->next < e->first) {
@@ -139,9 +139,9 @@ static void find_pending(struct stream_reader *r, uint64_t now)
         set_pending(r, ": ping\n\n", 8);
 }
 
-static ssize_t stream_read(void *ctx, char *buffer, size_t size)
+ssize_t event_stream_read(void *stream, char *buffer, size_t size)
 {
-    struct stream_reader *r = ctx;
+    struct stream *r = stream;
     size_t used = 0;
     uint64_t now = clock_mono_ms();
     while (used < size) {
@@ -170,9 +170,9 @@ static ssize_t stream_read(void *ctx, char *buffer, size_t size)
     return (ssize_t)used;
 }
 
-static void stream_close(void *ctx)
+void event_stream_close(void *stream)
 {
-    struct stream_reader *r = ctx;
+    struct stream *r = stream;
     struct events *e = r->events;
     pthread_mutex_lock(&e->lock);
     if (r->before != NULL)
@@ -200,23 +200,25 @@ static uint64_t resume_at(const struct events *e, const char *last_id)
     return id + 1;
 }
 
-enum err events_stream(struct events *e, const char *viewer, const char *last_id,
-                       struct reply *reply, struct err_info *info)
+enum err event_stream_open(void **out, struct events *e, const struct event_reader *reader,
+                           struct err_info *info)
 {
-    struct stream_reader *r = calloc(1, sizeof *r);
+    struct stream *r = calloc(1, sizeof *r);
     if (r == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for another stream");
     r->events = e;
     r->sent_ms = clock_mono_ms();
-    snprintf(r->viewer, sizeof r->viewer, "%s", viewer != NULL ? viewer : "");
+    snprintf(r->viewer, sizeof r->viewer, "%s", reader->viewer != NULL ? reader->viewer : "");
+    snprintf(r->user, sizeof r->user, "%s", reader->user);
+    snprintf(r->token_id, sizeof r->token_id, "%s", reader->token_id);
     set_pending(r, FIRST_WORDS, sizeof FIRST_WORDS - 1);
     pthread_mutex_lock(&e->lock);
     size_t own = 0;
-    for (const struct stream_reader *other = e->readers; other != NULL; other = other->after)
+    for (const struct stream *other = e->readers; other != NULL; other = other->after)
         own += strcmp(other->viewer, r->viewer) == 0;
-    bool full = e->reader_count >= STREAMS_ALL || (viewer != NULL && own >= STREAMS_EACH);
+    bool full = e->reader_count >= STREAMS_ALL || (reader->viewer != NULL && own >= STREAMS_EACH);
     if (!full) {
-        r->next = resume_at(e, last_id);
+        r->next = resume_at(e, reader->last_id);
         r->after = e->readers;
         if (e->readers != NULL)
             e->readers->before = r;
@@ -231,28 +233,14 @@ enum err events_stream(struct events *e, const char *viewer, const char *last_id
                        "too many event streams are open; close one (at most %d each)",
                        STREAMS_EACH);
     }
-    reply->status = 200;
-    reply->content_type = "text/event-stream";
-    reply->streaming = true;
-    reply->stream =
-        (struct stream){.ctx = r, .read = stream_read, .close = stream_close, .size = UINT64_MAX};
-    reply_header(reply, "X-Accel-Buffering", "no");
+    *out = r;
     return ERR_OK;
-}
-
-void events_signed(struct reply *reply, const char *user, const char *token_id)
-{
-    struct stream_reader *r = reply->stream.ctx;
-    pthread_mutex_lock(&r->events->lock);
-    snprintf(r->user, sizeof r->user, "%s", user);
-    snprintf(r->token_id, sizeof r->token_id, "%s", token_id);
-    pthread_mutex_unlock(&r->events->lock);
 }
 
 void events_cut(struct events *e, const char *token_id, const char *user)
 {
     pthread_mutex_lock(&e->lock);
-    for (struct stream_reader *r = e->readers; r != NULL; r = r->after)
+    for (struct stream *r = e->readers; r != NULL; r = r->after)
         r->cut |= (token_id != NULL && strcmp(r->token_id, token_id) == 0) ||
                   (user != NULL && strcmp(r->user, user) == 0);
     pthread_mutex_unlock(&e->lock);

@@ -1,4 +1,4 @@
-/* Events: what happened to jobs, numbered, in a ring; and the stream of server-sent events made
+/* Events: what happened to jobs, numbered, in a ring; and the streams of server-sent events made
  * from it.
  *
  * Publishing is cheap and never waits for a reader. A reader that falls out of the ring, or comes
@@ -6,8 +6,9 @@
 #ifndef BARKER_SERVER_SCHED_EVENTS_H
 #define BARKER_SERVER_SCHED_EVENTS_H
 
-#include "server/http/http.h"
 #include "server/store/store.h"
+
+#include <sys/types.h>
 
 struct events;
 
@@ -19,18 +20,26 @@ void events_free(struct events *events);
 /* Number under which long polls for a job are parked; never 0. */
 uint64_t event_key(const char *job);
 
-/* type: "job.state" ...; data: JSON text without line breaks. owner NULL: everybody may see it;
+/* type: "job.state" ...; data: JSON text without line breaks. owner NULL: every user may see it;
  * `lab`: so may the whole lab. */
 void events_publish(struct events *events, const char *type, const char *job, const char *owner,
                     bool lab, const char *data);
 
-/* Fills reply with a stream for this viewer (NULL: sees all). last_id: the client's Last-Event-ID
- * or NULL. ERR_RATE when the viewer has too many streams. */
-enum err events_stream(struct events *events, const char *viewer, const char *last_id,
-                       struct reply *reply, struct err_info *info);
+/* Who opens a stream. */
+struct event_reader {
+    const char *viewer;          /* sees the events of this user and the lab's; NULL: all */
+    const char *user, *token_id; /* for events_cut */
+    const char *last_id;         /* the client's Last-Event-ID, or NULL */
+};
+/* *out is for event_stream_read and event_stream_close, which fit `struct stream` of
+ * server/http/http.h. ERR_RATE when the viewer has too many streams. */
+enum err event_stream_open(void **out, struct events *events, const struct event_reader *reader,
+                           struct err_info *info);
+/* Bytes written to `buffer`; 0: nothing now, call again after `published`; -1: the stream has
+ * ended. One thread at a time per stream. */
+ssize_t event_stream_read(void *stream, char *buffer, size_t size);
+void event_stream_close(void *stream);
 
-/* Whose stream it is, for events_cut: right after events_stream. */
-void events_signed(struct reply *reply, const char *user, const char *token_id);
 /* Ends the streams of a token, or of a user (the other is NULL): it was revoked, deleted or given
  * another role. */
 void events_cut(struct events *events, const char *token_id, const char *user);

@@ -1,17 +1,23 @@
 /* Progress as JSON. */
 #include "server/sched/progress.h"
-#include "core/kernels/kernels.h"
 #include "server/base/clock.h"
 #include "server/base/json.h"
 
 #include <math.h>
+#include <stdlib.h>
 
-static const char *phase(const struct sched_chain *c)
+void job_snapshot_release(struct job_snapshot *snapshot)
+{
+    free(snapshot->chain);
+    free(snapshot->verdict);
+}
+
+static const char *phase(const struct snapshot_chain *c)
 {
     return c->done ? "done" : c->warmup ? "warmup" : "sampling";
 }
 
-static const char *chain_state(const struct sched_chain *c, enum job_state job)
+static const char *chain_state(const struct snapshot_chain *c, enum job_state job)
 {
     if (c->diverged)
         return "diverged";
@@ -22,35 +28,36 @@ static const char *chain_state(const struct sched_chain *c, enum job_state job)
     return job == JOB_paused ? "paused" : job_state_terminal(job) ? "stopped" : "waiting";
 }
 
-static json_t *chains_json(const struct sched_view *view)
+static json_t *chains_json(const struct job_snapshot *snapshot)
 {
     json_t *list = json_array();
-    for (uint32_t k = 0; k < view->chains; k++) {
-        const struct sched_chain *c = &view->chain[k];
+    for (uint32_t k = 0; k < snapshot->chains; k++) {
+        const struct snapshot_chain *c = &snapshot->chain[k];
         json_t *one = json_object();
         json_put(&one, "chain", json_count(k + 1));
         json_put(&one, "iteration", json_count(c->iteration));
-        json_put(&one, "total", json_count(view->total));
+        json_put(&one, "total", json_count(snapshot->total));
         json_put(&one, "phase", json_text(phase(c)));
-        json_put(&one, "state", json_text(chain_state(c, view->state)));
+        json_put(&one, "state", json_text(chain_state(c, snapshot->state)));
         json_add(&list, one);
     }
     return list;
 }
 
-json_t *progress_json(const struct sched_view *view)
+json_t *progress_json(const struct job_snapshot *snapshot)
 {
-    uint64_t done = 0, total = view->total * view->chains, now = clock_wall_ms();
-    for (uint32_t k = 0; k < view->chains; k++)
-        done += view->chain[k].iteration;
-    double elapsed = view->started_ms > 0 && now > view->started_ms
-                         ? (double)(now - view->started_ms) / 1000.0
+    uint64_t done = 0, total = snapshot->total * snapshot->chains, now = clock_wall_ms();
+    for (uint32_t k = 0; k < snapshot->chains; k++)
+        done += snapshot->chain[k].iteration;
+    double elapsed = snapshot->started_ms > 0 && now > snapshot->started_ms
+                         ? (double)(now - snapshot->started_ms) / 1000.0
                          : 0.0;
-    double rate = view->rate;
-    if (job_state_terminal(view->state)) /* of the whole run */
+    double rate = snapshot->rate;
+    if (job_state_terminal(snapshot->state)) /* of the whole run */
         rate = elapsed > 0.0 ? (double)done / elapsed : 0.0;
-    double eta = view->rate > 0.0 ? (double)(total > done ? total - done : 0) / view->rate : NAN;
-    if (job_state_terminal(view->state) && done < total)
+    double eta =
+        snapshot->rate > 0.0 ? (double)(total > done ? total - done : 0) / snapshot->rate : NAN;
+    if (job_state_terminal(snapshot->state) && done < total)
         eta = NAN;
     json_t *doc = json_object();
     json_put(&doc, "iteration", json_count(done));
@@ -59,22 +66,17 @@ json_t *progress_json(const struct sched_view *view)
     json_put(&doc, "iterations_per_second", json_number(rate > 0.0 ? rate : NAN));
     json_put(&doc, "elapsed_seconds", json_number(elapsed));
     json_put(&doc, "eta_seconds", json_number(done == total && total > 0 ? 0.0 : eta));
-    json_put(&doc, "cpu_seconds", json_number(view->cpu_seconds));
-    json_put(&doc, "chains", chains_json(view));
+    json_put(&doc, "cpu_seconds", json_number(snapshot->cpu_seconds));
+    json_put(&doc, "chains", chains_json(snapshot));
     return doc;
 }
 
-json_t *progress_summary_json(const struct sched_view *view)
+json_t *progress_summary_json(const struct job_snapshot *snapshot)
 {
     json_t *doc = json_object();
-    json_put(&doc, "max_rhat", json_number(view->max_rhat));
-    json_put(&doc, "min_ess_bulk", json_number(view->min_ess_bulk));
-    json_put(&doc, "min_ess_tail", json_number(view->min_ess_tail));
-    json_put(&doc, "worst", view->worst[0] != '\0' ? json_text(view->worst) : json_null());
+    json_put(&doc, "max_rhat", json_number(snapshot->head.max_rhat));
+    json_put(&doc, "min_ess_bulk", json_number(snapshot->head.min_ess_bulk));
+    json_put(&doc, "min_ess_tail", json_number(snapshot->head.min_ess_tail));
+    json_put(&doc, "worst", snapshot->worst[0] != '\0' ? json_text(snapshot->worst) : json_null());
     return doc;
-}
-
-char *progress_isa(void)
-{
-    return (char *)(uintptr_t)kernels->isa;
 }

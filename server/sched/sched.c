@@ -174,9 +174,9 @@ enum job_phase sched_phase(const struct job_run *job)
 
 /* ---- views ---- */
 
-static bool fill_view(const struct job_run *job, struct sched_view *out)
+static bool fill_view(const struct job_run *job, struct job_snapshot *out)
 {
-    *out = (struct sched_view){
+    *out = (struct job_snapshot){
         .state = job->state,
         .phase = sched_phase(job),
         .revision = job->revision,
@@ -185,27 +185,28 @@ static bool fill_view(const struct job_run *job, struct sched_view *out)
         .total = spec_is_open(&job->spec) ? 0 : job->spec.warmup + job->iterations,
         .cpu_seconds = job->cpu_seconds,
         .rate = job->state == JOB_running ? rate_per_second(&job->rate) : 0.0,
-        .max_rhat = job->head.max_rhat,
-        .min_ess_bulk = job->head.min_ess_bulk,
-        .min_ess_tail = job->head.min_ess_tail,
+        .head = job->head,
         .chains = job->spec.chains,
     };
     memcpy(out->reason, job->reason, sizeof out->reason);
     memcpy(out->worst, job->worst, sizeof out->worst);
-    memcpy(out->verdict, job->verdict, sizeof out->verdict);
+    if (job->verdict[0] != '\0')
+        out->verdict = strdup(job->verdict);
     out->chain = calloc(job->spec.chains, sizeof *out->chain);
     for (uint32_t k = 0; out->chain != NULL && k < job->spec.chains; k++) {
         const struct job_run_chain *c = &job->chains[k];
-        out->chain[k] = (struct sched_chain){.iteration = c->iteration,
-                                             .warmup = c->iteration < job->spec.warmup,
-                                             .busy = c->busy,
-                                             .done = c->status == CHAIN_DONE,
-                                             .diverged = c->status == CHAIN_DIVERGED};
+        out->chain[k] = (struct snapshot_chain){.iteration = c->iteration,
+                                                .warmup = c->iteration < job->spec.warmup,
+                                                .busy = c->busy,
+                                                .done = c->status == CHAIN_DONE,
+                                                .diverged = c->status == CHAIN_DIVERGED};
     }
+    if (out->chain == NULL)
+        job_snapshot_release(out);
     return out->chain != NULL;
 }
 
-bool sched_view(struct sched *s, const char *id, struct sched_view *out)
+bool sched_snapshot(struct sched *s, const char *id, struct job_snapshot *out)
 {
     pthread_mutex_lock(&s->lock);
     const struct job_run *job = find(s, id);
@@ -228,7 +229,7 @@ bool sched_version(struct sched *s, const char *id, uint64_t *revision, uint64_t
 
 /* ---- publish_lock others ---- */
 
-static char *event_text(const struct job_run *job, const struct sched_view *view)
+static char *event_text(const struct job_run *job, const struct job_snapshot *view)
 {
     json_t *doc = json_object();
     json_put(&doc, "id", json_text(job->id));
@@ -238,7 +239,7 @@ static char *event_text(const struct job_run *job, const struct sched_view *view
     json_put(&doc, "reason", json_text(view->reason));
     json_put(&doc, "progress", progress_json(view));
     json_put(&doc, "summary", progress_summary_json(view));
-    if (view->verdict[0] != '\0')
+    if (view->verdict != NULL)
         json_put(&doc, "verdict", json_text(view->verdict));
     char *text = doc != NULL ? json_write(doc, NULL) : NULL;
     json_decref(doc);
@@ -247,7 +248,7 @@ static char *event_text(const struct job_run *job, const struct sched_view *view
 
 void sched_publish(struct sched *s, struct job_run *job, const char *type)
 {
-    struct sched_view view;
+    struct job_snapshot view;
     pthread_mutex_lock(&job->publish_lock);
     pthread_mutex_lock(&s->lock);
     bool filled = fill_view(job, &view);
@@ -259,7 +260,7 @@ void sched_publish(struct sched *s, struct job_run *job, const char *type)
     pthread_mutex_unlock(&job->publish_lock);
     free(text);
     if (filled)
-        free(view.chain);
+        job_snapshot_release(&view);
 }
 
 /* ---- state changes ---- */
@@ -267,7 +268,7 @@ void sched_publish(struct sched *s, struct job_run *job, const char *type)
 /* What the catalogue keeps of a job that will be in the state row->state; see free_results. */
 static void fill_results(struct sched *s, struct job_run *job, struct job_row *row)
 {
-    struct sched_view view;
+    struct job_snapshot view;
     pthread_mutex_lock(&s->lock);
     bool filled = fill_view(job, &view);
     row->cpu_seconds = job->cpu_seconds;
@@ -277,10 +278,11 @@ static void fill_results(struct sched *s, struct job_run *job, struct job_row *r
         json_t *p = progress_json(&view), *q = progress_summary_json(&view);
         row->progress = p != NULL ? json_write(p, NULL) : NULL;
         row->summary = q != NULL ? json_write(q, NULL) : NULL;
-        row->verdict = view.verdict[0] != '\0' ? strdup(view.verdict) : NULL;
+        row->verdict = view.verdict;
+        view.verdict = NULL;
         json_decref(p);
         json_decref(q);
-        free(view.chain);
+        job_snapshot_release(&view);
     }
     row->isa = job->isa;
     row->precision = job->precision;

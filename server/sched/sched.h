@@ -14,12 +14,13 @@
 #ifndef BARKER_SERVER_SCHED_SCHED_H
 #define BARKER_SERVER_SCHED_SCHED_H
 
-#include "server/data/memory_cache.h"
 #include "server/sched/events.h"
+#include "server/sched/progress.h"
+#include "server/spec/spec.h"
 #include "server/store/store.h"
-#include "server/diagnose/verdict.h"
 
 struct sched;
+struct datacache;
 
 struct sched_config {
     unsigned workers;
@@ -50,27 +51,9 @@ enum err sched_delete(struct sched *sched, struct job_row *row, bool purge, stru
 /* Name, priority and visibility changed in the catalogue. False: the job is not here. */
 bool sched_renamed(struct sched *sched, const struct job_row *row);
 
-/* What is known about a job while it is not finished. */
-struct sched_chain {
-    uint64_t iteration;
-    bool warmup, busy, done, diverged;
-};
-struct sched_view {
-    enum job_state state;
-    enum job_phase phase;
-    char reason[JOB_REASON_SIZE];
-    uint64_t revision, version;
-    uint64_t started_ms;
-    uint64_t total;           /* iterations of one chain, warm-up included */
-    double cpu_seconds, rate; /* rate: iterations per second, all chains; 0: not known */
-    double max_rhat, min_ess_bulk, min_ess_tail; /* NaN: not known */
-    char worst[120];
-    char verdict[VERDICT_SIZE]; /* one sentence, or "" */
-    uint32_t chains;
-    struct sched_chain *chain; /* free() */
-};
-/* False: the job is not here (finished, or unknown). */
-bool sched_view(struct sched *sched, const char *id, struct sched_view *out);
+/* What is known about a job while it is not finished; *out is for job_snapshot_release. False: the
+ * job is not here (finished, or unknown). */
+bool sched_snapshot(struct sched *sched, const char *id, struct job_snapshot *out);
 /* Only the numbers that decide whether anything changed. */
 bool sched_version(struct sched *sched, const char *id, uint64_t *revision, uint64_t *version);
 

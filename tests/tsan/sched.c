@@ -104,30 +104,29 @@ static void *submitter(void *arg)
 static void *looker(void *arg)
 {
     struct thread *t = arg;
-    struct reply reply = {0};
+    struct event_reader reader = {.viewer = "ann", .user = "ann", .token_id = ""};
+    void *stream;
     struct err_info info;
     char buffer[4096];
-    if (events_stream(t->storm->events, "ann", NULL, &reply, &info) != ERR_OK)
+    if (event_stream_open(&stream, t->storm->events, &reader, &info) != ERR_OK)
         fail("stream", &info);
     while (!atomic_load(&t->storm->over)) {
         struct sched_queue queue;
         struct sched_stats stats;
         if (sched_queue(t->storm->sched, &queue)) {
             for (size_t i = 0; i < queue.job_count && i < 4; i++) {
-                struct sched_view view;
-                if (sched_view(t->storm->sched, queue.jobs[i].id, &view))
-                    free(view.chain);
+                struct job_snapshot view;
+                if (sched_snapshot(t->storm->sched, queue.jobs[i].id, &view))
+                    job_snapshot_release(&view);
             }
             sched_queue_release(&queue);
         }
         sched_stats(t->storm->sched, &stats);
-        while (reply.stream.read(reply.stream.ctx, buffer, sizeof buffer) > 0)
+        while (event_stream_read(stream, buffer, sizeof buffer) > 0)
             ;
         usleep(1000);
     }
-    reply.stream.close(reply.stream.ctx);
-    for (size_t i = 0; i < reply.header_count; i++)
-        free(reply.headers[i].value);
+    event_stream_close(stream);
     return NULL;
 }
 

@@ -481,27 +481,28 @@ Test(openapi, descriptions_of_samplers_and_models_fit)
 
 Test(openapi, progress_fits)
 {
-    struct sched_chain chains[] = {{.iteration = 120, .warmup = true, .busy = true},
-                                   {.iteration = 300, .done = true},
-                                   {.iteration = 7, .diverged = true},
-                                   {.iteration = 0, .warmup = true}};
-    struct sched_view views[] = {
+    struct snapshot_chain chains[] = {{.iteration = 120, .warmup = true, .busy = true},
+                                      {.iteration = 300, .done = true},
+                                      {.iteration = 7, .diverged = true},
+                                      {.iteration = 0, .warmup = true}};
+    struct job_snapshot views[] = {
         {.state = JOB_queued,
          .total = 300,
          .chains = 4,
          .chain = chains,
-         .max_rhat = NAN,
-         .min_ess_bulk = NAN},
+         .head = {.max_rhat = NAN, .min_ess_bulk = NAN}},
         {.state = JOB_paused,
          .total = 300,
          .started_ms = 1,
          .rate = 41.5,
-         .max_rhat = 1.02,
-         .min_ess_bulk = 85.5,
+         .head = {.max_rhat = 1.02, .min_ess_bulk = 85.5},
          .worst = "theta[1]",
          .chains = 4,
          .chain = chains},
-        {.state = JOB_failed, .total = 0, .chains = 0, .max_rhat = INFINITY, .min_ess_bulk = 0},
+        {.state = JOB_failed,
+         .total = 0,
+         .chains = 0,
+         .head = {.max_rhat = INFINITY, .min_ess_bulk = 0}},
     };
     for (size_t i = 0; i < sizeof views / sizeof views[0]; i++) {
         json_t *progress = progress_json(&views[i]), *head = progress_summary_json(&views[i]);
