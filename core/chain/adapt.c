@@ -1,5 +1,6 @@
 /* The automatic step size. */
 #include "core/chain/adapt.h"
+#include "core/chain/chain.h"
 
 #include <math.h>
 #include <string.h>

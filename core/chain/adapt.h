@@ -11,7 +11,9 @@
 #ifndef BARKER_CORE_CHAIN_ADAPT_H
 #define BARKER_CORE_CHAIN_ADAPT_H
 
-#include "core/chain/chain.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define ADAPT_ARRAYS     8 /* padded(d) doubles each */
 #define ADAPT_MIN_WARMUP 100
@@ -32,7 +34,7 @@ struct adapt {
     struct adapt_window *window;
     double *arrays; /* ADAPT_ARRAYS of them, in the chain's state */
     double *sigma;  /* what is adapted */
-    double *limit;  /* enum step_limit per coordinate, as numbers */
+    double *limit;  /* enum step_limit (core/chain/chain.h) per coordinate, as numbers */
 };
 
 /* First guess from one gradient and its noise at the start value. */

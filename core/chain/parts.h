@@ -1,4 +1,4 @@
-/* What a chain is made of, for core/chain/chain.c and core/chain/lockstep.c alone. */
+/* What a chain is made of, for core/chain alone. */
 #ifndef BARKER_CORE_CHAIN_PARTS_H
 #define BARKER_CORE_CHAIN_PARTS_H
 
@@ -45,6 +45,21 @@ struct chain {
     uint64_t *metric_iteration;
     double *metric_values;
 };
+
+/* core/chain/config.c, of a configuration. */
+const struct model *config_target(const struct chain_config *config); /* the view, or the model */
+size_t config_batch(const struct chain_config *config);               /* rows of a batch */
+bool config_full_batch(const struct chain_config *config);
+bool config_adapts(const struct chain_config *config); /* the step size, by core/chain/adapt.h */
+bool config_dense(const struct chain_config *config);  /* its frame is */
+bool config_noise_seen(const struct chain_config *config); /* the gradient noise is looked at */
+bool config_has_metrics(const struct chain_config *config);
+/* Everything that the saved state depends on; the number of iterations is not among it. */
+uint64_t config_fingerprint(const struct chain_config *config);
+
+/* core/chain/memory.c: a chain with everything but its state's contents. */
+enum err chain_allocate(struct chain **out, const struct chain_config *config,
+                        struct err_info *info);
 
 /* How many iterations from here on do nothing but move, add to the moments and keep draws, all of
  * them in warm-up or all of them after; the first may look at the noise. 0 where the step size

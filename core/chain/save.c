@@ -1,0 +1,92 @@
+/* Chains as bytes: a head with a checksum, then the flat state as it is. */
+#include "core/base/fingerprint.h"
+#include "core/chain/parts.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct saved {
+    char magic[8];
+    uint64_t version, fingerprint, size, checksum;
+};
+
+#define MAGIC   "BRKCHAIN"
+#define VERSION 1
+/* A running tau is to be multiplied by the factor behind it (core/samplers/sampler.c). */
+#define VERSION_FADING 2
+
+/* The lowest version that describes the state, so that older programs read what they can. */
+static uint64_t version_of(const struct chain *c)
+{
+    const struct sampler_type *sampler = c->config.sampler;
+    bool running = sampler->needs_tau != NULL && sampler->needs_tau(c->config.params);
+    return running && c->source.sparse != NULL ? VERSION_FADING : VERSION;
+}
+
+size_t chain_save_size(const struct chain *c)
+{
+    return sizeof(struct saved) + c->layout.total;
+}
+
+void chain_save(const struct chain *c, void *bytes)
+{
+    struct saved saved = {
+        .version = version_of(c), .fingerprint = c->fingerprint, .size = c->layout.total};
+    memcpy(saved.magic, MAGIC, sizeof saved.magic);
+    saved.checksum = fingerprint_bytes(fingerprint_word(saved.version, c->fingerprint), c->state,
+                                       c->layout.total);
+    memcpy(bytes, &saved, sizeof saved);
+    memcpy((unsigned char *)bytes + sizeof saved, c->state, c->layout.total);
+}
+
+enum err chain_saved_check(const void *bytes, size_t size, struct err_info *info)
+{
+    struct saved saved;
+    if (size < sizeof saved)
+        return err_set(info, ERR_CORRUPT, "saved chain: %zu bytes are too few", size);
+    memcpy(&saved, bytes, sizeof saved);
+    if (memcmp(saved.magic, MAGIC, sizeof saved.magic) != 0)
+        return err_set(info, ERR_CORRUPT, "saved chain: these bytes are no chain");
+    if (saved.version < VERSION || saved.version > VERSION_FADING)
+        return err_set(info, ERR_CORRUPT,
+                       "saved chain: version %" PRIu64 ", this program reads %d to %d",
+                       saved.version, VERSION, VERSION_FADING);
+    if (saved.size != size - sizeof saved ||
+        saved.checksum != fingerprint_bytes(fingerprint_word(saved.version, saved.fingerprint),
+                                            (const unsigned char *)bytes + sizeof saved,
+                                            size - sizeof saved))
+        return err_set(info, ERR_CORRUPT, "saved chain: damaged (length or checksum)");
+    return ERR_OK;
+}
+
+static enum err check_saved(const struct chain *c, const void *bytes, size_t size,
+                            struct err_info *info)
+{
+    struct saved saved;
+    enum err code = chain_saved_check(bytes, size, info);
+    if (code != ERR_OK)
+        return code;
+    memcpy(&saved, bytes, sizeof saved);
+    if (saved.fingerprint != c->fingerprint || saved.size != c->layout.total)
+        return err_set(info, ERR_CONFLICT, "saved chain: belongs to another configuration");
+    return ERR_OK;
+}
+
+enum err chain_load(struct chain **out, const struct chain_config *config, const void *bytes,
+                    size_t size, struct err_info *info)
+{
+    struct chain *c;
+    enum err code = chain_allocate(&c, config, info);
+    if (code != ERR_OK)
+        return code;
+    code = check_saved(c, bytes, size, info);
+    if (code != ERR_OK) {
+        chain_free(c);
+        return code;
+    }
+    memcpy(c->state, (const unsigned char *)bytes + sizeof(struct saved), c->layout.total);
+    c->config.step.values = NULL;
+    c->config.start = (struct chain_start){0};
+    *out = c;
+    return ERR_OK;
+}
