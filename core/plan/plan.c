@@ -275,5 +275,5 @@ void plan_apply(const struct plan *plan, struct chain_config *config)
     config->start = plan->start;
     config->frame = plan->frame;
     if (plan->variant > 0)
-        config->params[param_find(config->sampler->params, "variant")] = plan->variant - 1.0;
+        config->params[config->sampler->variants->param] = plan->variant - 1.0;
 }

@@ -4,8 +4,8 @@
  * E w = -x sigma^2/2 + x^3 sigma^4/24, so that in equilibrium the variance is 1 + sigma^2 E x^4/12
  * and sds are too large by about 0.13 sigma^2 of themselves (Langevin 0.125): a third of the
  * tolerated error is spent on that, some on gradient noise, and the rest is left for the finite
- * number of draws. Noise of sd tau widens an uncorrected chain by about (sigma tau)^2 / 11.6; a
- * corrected one takes normal noise in its stride, and what is left comes from batches too small to
+ * number of draws. Noise of sd tau widens an uncorrected chain by about (sigma tau)^2 / noise_square
+ * of its sampler; a corrected one takes normal noise in its stride, and what is left comes from batches too small to
  * be normal. An extreme one has no other randomness: it gets the noise that makes its spread right.
  */
 #include "core/model/linear_predictor.h"
@@ -19,9 +19,7 @@
 
 #define STEP_SHARE   0.35 /* of the tolerated error of the sds, for the step size */
 #define NOISE_SHARE  0.08 /* ... and for gradient noise */
-#define NOISE_SQUARE 11.6 /* 4 * 1.702^2 */
 #define NOISE_MOST   0.5  /* sigma tau that a correction may be trusted with */
-#define NOISE_LOST   1.38 /* ... and beyond which no correction exists for 1 % of the steps */
 #define NORMAL_FROM  30.0 /* rows of a batch whose noise a correction does nothing for */
 #define SIGMA_MOST   0.6
 #define SIGMA_FAR    0.6  /* where the target is out of reach anyway: of the scales, ... */
@@ -60,7 +58,7 @@ static double noise_needed(const struct planning *p)
 {
     const struct sampler_type *s = p->request->sampler;
     double low = 0.0, high = 8.0;
-    if (s->variance_ratio == NULL || s->variance_ratio(p->request->params, 1.0, 0.0) > 0.0)
+    if (!sampler_lives_on_noise(s, p->request->params))
         return 0.0;
     for (int k = 0; k < 20; k++) {
         double t = 0.5 * (low + high);
@@ -114,7 +112,8 @@ static double rows_least(const struct planning *p)
  * are not normal, the less so the fewer there are in a batch. */
 static double noise_bias(const struct planning *p, double n)
 {
-    return (corrects(p) ? NORMAL_FROM / (n * seldom(p, n)) : 1.0) / NOISE_SQUARE;
+    double left = corrects(p) ? NORMAL_FROM / (n * seldom(p, n)) : 1.0;
+    return left / p->request->sampler->noise_square;
 }
 
 /* The largest sigma tau that n rows may have: what the step has left. A batch that comes seldom
@@ -560,26 +559,22 @@ static void choose_sigma(struct planning *p)
  * around; one that ignores the noise is merely wider, and cheaper. */
 static void choose_variant(struct planning *p)
 {
-    struct param_table table = p->request->sampler->params;
-    size_t at = param_find(table, "variant"), plain;
-    if (!p->request->variant_open || at >= table.count || !p->placed || can_meet_target(p) ||
+    const struct sampler_variants *v = p->request->sampler->variants;
+    if (!p->request->variant_open || v == NULL || !p->placed || can_meet_target(p) ||
         p->n == p->model->N || !(p->sigma > 0.0))
         return;
     double noise = p->sigma * p->unit * noise_share(p, rows_of(p));
-    plain = param_choice(&table.specs[at], "vanilla");
-    if (plain == SIZE_MAX || p->params[at] != (double)param_choice(&table.specs[at], "corrected") ||
-        !(noise > NOISE_LOST))
+    if (p->params[v->param] != v->corrects || !(noise > v->give_up))
         return;
-    p->params[at] = (double)plain;
-    p->plan->variant = (uint8_t)(plain + 1);
+    p->params[v->param] = v->ignores;
+    p->plan->variant = (uint8_t)(v->ignores + 1.0);
 }
 
 /* It was no good. */
 static void restore_variant(struct planning *p)
 {
-    struct param_table table = p->request->sampler->params;
-    size_t at = param_find(table, "variant");
-    p->params[at] = (double)param_choice(&table.specs[at], "corrected");
+    const struct sampler_variants *v = p->request->sampler->variants;
+    p->params[v->param] = v->corrects;
     p->plan->variant = 0;
 }
 
@@ -918,7 +913,8 @@ static void explain(struct planning *p)
                      "the scales of the pilot run are kept with this job alone: another with its "
                      "numbers gives other draws");
     if (p->plan->variant > 0)
-        planning_why(p, "variant: vanilla, as the gradient noise is beyond what can be corrected");
+        planning_why(p, "variant: %s, as the gradient noise is beyond what can be corrected",
+                     sampler_variant_name(r->sampler, p->plan->variant - 1.0));
     if (r->batch_size != PLAN_AUTO || p->model->N == 0 || r->sampler->exact)
         return;
     if (p->n == p->model->N)

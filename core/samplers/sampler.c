@@ -19,6 +19,16 @@ const struct sampler_type *sampler_find(const char *name)
     return NULL;
 }
 
+bool sampler_lives_on_noise(const struct sampler_type *sampler, const double *params)
+{
+    return sampler->variance_ratio != NULL && !(sampler->variance_ratio(params, 1.0, 0.0) > 0.0);
+}
+
+const char *sampler_variant_name(const struct sampler_type *sampler, double choice)
+{
+    return sampler->params.specs[sampler->variants->param].choices[(size_t)choice];
+}
+
 size_t sampler_first_not_finite(const double *x, size_t n)
 {
     for (size_t j = 0; j < n; j++)

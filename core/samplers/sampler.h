@@ -35,6 +35,15 @@ struct sampler_step {
 
 #define SAMPLER_BLOCK MODEL_PART /* coordinates that a step moves at a time */
 
+/* Variants of a sampler: the choices of one of its parameters, whose name is "variant". */
+struct sampler_variants {
+    size_t param; /* its place in the table */
+    /* The choice that ignores the gradient noise and the one that corrects its effect; the same
+     * where there is no other. */
+    double ignores, corrects;
+    double give_up; /* sigma tau from which on a plan takes the first rather than the second */
+};
+
 struct sampler_type {
     const char *name, *help;
     struct param_table params;
@@ -43,6 +52,10 @@ struct sampler_type {
     bool schedule; /* accepts a step-size schedule */
     bool lattice;  /* every move of a coordinate is exactly +-sigma: draws of a chain lie on a
                     * lattice, those of every second iteration on one of twice the spacing */
+    const struct sampler_variants *variants; /* NULL: there are none */
+    /* Without a correction, small gradient noise of sd tau makes sds too large by about
+     * (sigma tau)^2 / noise_square of themselves: what plans reckon with. Not of exact samplers. */
+    double noise_square;
 
     /* Whether these parameters make the step use tau (then n >= 2 is required). NULL: never. */
     bool (*needs_tau)(const double *params);
@@ -87,6 +100,11 @@ SAMPLER_LIST(X)
 extern const struct sampler_type *const samplers[];
 extern const size_t sampler_count;
 const struct sampler_type *sampler_find(const char *name); /* or NULL */
+
+/* Whether these parameters leave it without randomness but that of the gradient noise. */
+bool sampler_lives_on_noise(const struct sampler_type *sampler, const double *params);
+/* The name of a choice among its variants. */
+const char *sampler_variant_name(const struct sampler_type *sampler, double choice);
 
 /* `thin`, or one more where that would see every second point of a lattice only. */
 uint64_t sampler_thin(const struct sampler_type *sampler, uint64_t thin);

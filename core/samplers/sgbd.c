@@ -175,12 +175,20 @@ static double step_bias(const double *params)
     return params[NOISE] == 1.0 ? 0.34 : 0.131;
 }
 
+static const struct sampler_variants choices = {
+    .param = VARIANT, .ignores = BARKER_VANILLA, .corrects = BARKER_CORRECTED, .give_up = 1.38};
+
+/* noise_square: normal noise of sd tau flattens the sign probability as a factor
+ * 1.702/sqrt(1.702^2 + (sigma tau)^2) on the gradient would, which widens sds by
+ * (sigma tau)^2 / (4 * 1.702^2). give_up: from there on 1 % of the jumps have no correction. */
 const struct sampler_type sampler_sgbd = {
     .name = "sgbd",
     .help = "stochastic gradient Barker dynamics: robust to badly scaled and noisy gradients",
     .params = {specs, sizeof specs / sizeof specs[0]},
     .bounded = true,
     .schedule = true,
+    .variants = &choices,
+    .noise_square = 11.6,
     .needs_tau = corrected,
     .memory = memory,
     .step = step,

@@ -111,12 +111,19 @@ static double step_bias(const double *params)
     return 0.125;
 }
 
+static const struct sampler_variants choices = {
+    .param = VARIANT, .ignores = LANGEVIN_VANILLA, .corrects = LANGEVIN_CORRECTED, .give_up = 2.0};
+
+/* noise_square is that of Barker steps: plans allow for the same noise. The limit of small noise
+ * would be 8. */
 const struct sampler_type sampler_sgld = {
     .name = "sgld",
     .help =
         "stochastic gradient Langevin dynamics: the usual rival, exact in the limit of small steps",
     .params = {specs, sizeof specs / sizeof specs[0]},
     .schedule = true,
+    .variants = &choices,
+    .noise_square = 11.6,
     .needs_tau = needs_tau,
     .memory = memory,
     .step = step,

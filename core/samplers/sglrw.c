@@ -57,6 +57,7 @@ static double step_bias(const double *params)
     return 0.0;
 }
 
+/* noise_square is that of Barker steps, of which its sign probability is the linear part. */
 const struct sampler_type sampler_sglrw = {
     .name = "sglrw",
     .help =
@@ -66,6 +67,7 @@ const struct sampler_type sampler_sglrw = {
     .bounded = true,
     .schedule = true,
     .lattice = true,
+    .noise_square = 11.6,
     .step = step,
     .beyond = beyond,
     .ceiling = ceiling,

@@ -124,15 +124,6 @@ static void base_release(struct base *base)
     json_decref(base->sigma);
 }
 
-static bool is_extreme(const struct job_spec *spec)
-{
-    size_t i = param_find(spec->sampler->params, "variant");
-    if (i >= spec->sampler->params.count)
-        return false;
-    const struct param_spec *variant = &spec->sampler->params.specs[i];
-    return strcmp(variant->choices[(size_t)spec->sampler_params[i]], "extreme") == 0;
-}
-
 static void check_sampler(const struct base *base, struct mistakes *mistakes)
 {
     const struct job_spec *spec = &base->spec;
@@ -140,9 +131,9 @@ static void check_sampler(const struct base *base, struct mistakes *mistakes)
         mistake_add(mistakes, "/sampler",
                     "%s is exact at every step size: there is no bias to extrapolate",
                     spec->sampler->name);
-    else if (is_extreme(spec))
+    else if (sampler_lives_on_noise(spec->sampler, spec->sampler_params))
         mistake_add(mistakes, "/sampler/variant",
-                    "an extreme chain does not tend to the posterior as its step size goes to 0: "
+                    "this variant does not tend to the posterior as its step size goes to 0: "
                     "there is nothing to extrapolate to");
     else if (spec->step.kind == STEP_AUTO && !base->existing)
         mistake_add(mistakes, "/sampler/step_size",

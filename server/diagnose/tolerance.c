@@ -10,7 +10,7 @@ static bool takes_all_rows(const struct job_spec *spec, size_t N)
     return spec->batch_size == 0 || (N > 0 && !spec->replacement && (size_t)spec->batch_size >= N);
 }
 
-/* A batch of one row has no spread to see; core/chain/chain.c does not look at it then. */
+/* A batch of one row has no spread to see; core/chain/config.c does not look at it then. */
 static enum tolerance_state state_of(const struct combined *c, const struct job_spec *spec,
                                      size_t N)
 {
@@ -52,8 +52,7 @@ void tolerance_init(struct tolerance *out, const struct combined *combined,
         .combined = combined,
         .factor = 1.0,
     };
-    out->borrows = sampler->variance_ratio != NULL &&
-                   sampler->variance_ratio(spec->sampler_params, 1.0, 0.0) == 0.0;
+    out->borrows = sampler_lives_on_noise(sampler, spec->sampler_params);
     out->whitened = spec->precondition == PRECONDITION_DENSE;
     bool untold = out->borrows || spec->estimator == ESTIMATOR_CONTROL || spec->one_in > 1;
     out->batch_noise = batch_noise(&out->setting, untold);
@@ -173,10 +172,8 @@ const char *tolerance_reason(enum tolerance_state state)
 /* Whether the variant has a sibling that undoes the noise as long as it is within tolerance. */
 static bool could_correct(const struct noise_setting *setting)
 {
-    struct param_table table = setting->sampler->params;
-    size_t at = param_find(table, "variant");
-    return at < table.count && setting->params[at] == 0.0 &&
-           param_choice(&table.specs[at], "corrected") != SIZE_MAX;
+    const struct sampler_variants *v = setting->sampler->variants;
+    return v != NULL && v->corrects != v->ignores && setting->params[v->param] == v->ignores;
 }
 
 static void say_within(const struct tolerance *t, const struct tolerance_head *head,
@@ -189,9 +186,9 @@ static void say_within(const struct tolerance *t, const struct tolerance_head *h
               name, head->at_worst.step_ratio);
     if (ratio > 1.05 && could_correct(&t->setting))
         words_add(out,
-                  "; the noise still widens it by up to %.2g x, which the variant corrected would "
-                  "undo",
-                  ratio);
+                  "; the noise still widens it by up to %.2g x, which the variant %s would undo",
+                  ratio,
+                  sampler_variant_name(t->setting.sampler, t->setting.sampler->variants->corrects));
 }
 
 static void say_how_many(size_t beyond, size_t d, const char *name, struct words *out)

@@ -174,7 +174,7 @@ void parse_open(struct parse *p, const struct place *root)
         spec->thin = PLAN_AUTO;
     spec->chains_auto |= ours && !p->chains_given;
     spec->variant_open = ours && !no_data && !p->variant_given && spec->batch_size == PLAN_AUTO &&
-                         param_find(spec->sampler->params, "variant") < spec->sampler->params.count;
+                         spec->sampler->variants != NULL;
     p->batch_given |= spec->batch_size == PLAN_AUTO;
     spec->start_auto |= spec->start_default && spec_needs_plan(spec);
     check_estimator(spec, root);
@@ -259,7 +259,7 @@ void spec_settle(struct job_spec *spec, const struct plan *plan, const struct mo
     spec->precondition = plan->precondition;
     spec->variant_open = false;
     if (plan->variant > 0)
-        spec->sampler_params[param_find(spec->sampler->params, "variant")] = plan->variant - 1.0;
+        spec->sampler_params[spec->sampler->variants->param] = plan->variant - 1.0;
     spec->batch_size = plan->batch_size;
     spec->one_in = plan->one_in > 0 ? plan->one_in : 1;
     spec->warmup = plan->warmup;

@@ -53,7 +53,7 @@ static json_t *settings(const char *name, struct param_table table, const double
     for (size_t i = 0; i < table.count; i++) {
         const struct param_spec *spec = &table.specs[i];
         if (values == job->sampler_params && job->variant_open &&
-            strcmp(spec->name, "variant") == 0)
+            i == job->sampler->variants->param)
             continue; /* left out, as it was given */
         bool list = spec->list && job->model_list != NULL && job->model_list_at == i;
         json_put(&out, spec->name,

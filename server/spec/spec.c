@@ -335,11 +335,11 @@ static void default_name(struct parse *p)
 {
     const struct sampler_type *sampler = p->spec->sampler;
     char name[160];
-    size_t i = param_find(sampler->params, "variant");
-    const struct param_spec *variant = i < sampler->params.count ? &sampler->params.specs[i] : NULL;
-    bool choice = variant != NULL && variant->kind == PARAM_CHOICE && !p->spec->variant_open;
-    snprintf(name, sizeof name, "%s, %s%s%s", p->spec->model->name, sampler->name,
-             choice ? " " : "", choice ? variant->choices[(size_t)p->spec->sampler_params[i]] : "");
+    bool named = sampler->variants != NULL && !p->spec->variant_open;
+    snprintf(name, sizeof name, "%s, %s%s%s", p->spec->model->name, sampler->name, named ? " " : "",
+             named
+                 ? sampler_variant_name(sampler, p->spec->sampler_params[sampler->variants->param])
+                 : "");
     parse_copy(p, &p->spec->name, name);
 }
 
