@@ -74,7 +74,8 @@ static void read_user(void *ctx, const struct place *place, const json_t *value)
     struct token_request *r = ctx;
     if (field_text(place, value, (struct field_text){.max = USER_NAME_SIZE - 1}, &r->user) &&
         !user_name_valid(r->user))
-        place_mistake(place, "must be 1 to %d characters of a-z 0-9 _ -", USER_NAME_SIZE - 1);
+        place_mistake(place, MISTAKE_range, "must be 1 to %d characters of a-z 0-9 _ -",
+                      USER_NAME_SIZE - 1);
 }
 
 static void read_label(void *ctx, const struct place *place, const json_t *value)
@@ -210,7 +211,7 @@ void api_ticket_redeem(struct call *call)
     field_object(&root, json, fields, &ticket);
     uint64_t expires = clock_wall_ms() + SESSION_MS;
     if (mistakes.count == 0 && ticket == NULL)
-        mistake_add(&mistakes, "/ticket", "is needed");
+        mistake_add(&mistakes, "/ticket", MISTAKE_required, "is needed");
     if (mistakes.count > 0)
         call_mistakes(call, &mistakes);
     else if (auth_ticket_redeem(call->app->auth, ticket, call->req->client, &who, &info) !=

@@ -93,7 +93,8 @@ static bool check_query(void *ctx, const char *name, const char *value)
     if (word_in(check->allowed, name))
         return true;
     snprintf(pointer, sizeof pointer, "?%.40s", name);
-    mistake_add(check->mistakes, pointer, "there is no such parameter here; allowed: %s",
+    mistake_add(check->mistakes, pointer, MISTAKE_unknown,
+                "there is no such parameter here; allowed: %s",
                 check->allowed[0] != '\0' ? check->allowed : "none");
     return true;
 }
@@ -343,8 +344,8 @@ static bool query_mistake(struct call *call, const char *name, const char *value
     struct mistakes mistakes = {0};
     char pointer[64], quoted[FIELD_QUOTE_SIZE];
     snprintf(pointer, sizeof pointer, "?%s", name);
-    mistake_add(&mistakes, pointer, "%s is not allowed; it must be %s", field_quote(value, quoted),
-                allowed);
+    mistake_add(&mistakes, pointer, MISTAKE_range, "%s is not allowed; it must be %s",
+                field_quote(value, quoted), allowed);
     call_mistakes(call, &mistakes);
     return false;
 }

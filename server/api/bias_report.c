@@ -42,7 +42,7 @@ bool api_bias_reference(struct call *call, struct reference *out)
     if (code == ERR_NOT_FOUND) {
         struct mistakes mistakes = {0};
         char quote[FIELD_QUOTE_SIZE];
-        mistake_add(&mistakes, "?reference",
+        mistake_add(&mistakes, "?reference", MISTAKE_missing,
                     "there is no reference %s; GET /v1/references lists them",
                     field_quote(name, quote));
         call_mistakes(call, &mistakes);

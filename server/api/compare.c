@@ -64,8 +64,9 @@ static void comparison_release(struct comparison *c)
 static bool refuse_jobs(struct call *call, const char *why)
 {
     struct mistakes mistakes = {0};
-    mistake_add(&mistakes, "?jobs", "%s; it must be %d to %d ids of jobs, separated by commas", why,
-                JOBS_MIN, JOBS_MAX);
+    mistake_add(&mistakes, "?jobs", MISTAKE_range,
+                "%s; it must be %d to %d ids of jobs, separated by commas", why, JOBS_MIN,
+                JOBS_MAX);
     call_mistakes(call, &mistakes);
     return false;
 }

@@ -185,7 +185,7 @@ static bool has_one_chain(struct call *call, const struct jobfile_info *about,
     if (s->chains.count == 1)
         return true;
     mistake_add(
-        &mistakes, "?chains",
+        &mistakes, "?chains", MISTAKE_conflict,
         "a file of this format holds one chain; choose one of the %u: chains=1 to chains=%u",
         about->chains, about->chains);
     call_mistakes(call, &mistakes);
@@ -244,7 +244,7 @@ static bool send_copy(struct call *call, const char *id, struct download *d,
         char pointer[16];
         snprintf(pointer, sizeof pointer, "?%s", selecting[i]);
         if (request_query(call->req, selecting[i]) != NULL)
-            mistake_add(&mistakes, pointer,
+            mistake_add(&mistakes, pointer, MISTAKE_conflict,
                         "cannot be combined with format=sqlite, which gives "
                         "the whole file");
     }

@@ -274,11 +274,11 @@ static bool read_filter(struct call *call, struct job_filter *filter)
     }
     struct mistakes mistakes = {0};
     if (filter->state != NULL && !job_state_parse(filter->state, &state))
-        mistake_add(&mistakes, "?state",
+        mistake_add(&mistakes, "?state", MISTAKE_choice,
                     "no such state; allowed: active, queued, running, paused, cancelling, "
                     "succeeded, failed, cancelled");
     if (filter->before != NULL && !job_id_valid(filter->before))
-        mistake_add(&mistakes, "?cursor",
+        mistake_add(&mistakes, "?cursor", MISTAKE_range,
                     "not a cursor; take it from the field next of the page before");
     filter->limit = (size_t)limit + 1;
     if (mistakes.count == 0)
@@ -410,14 +410,14 @@ static void patch_tags(void *ctx, const struct place *place, const json_t *value
     struct patch *patch = ctx;
     bool good = json_is_array(value) && json_array_size(value) <= 20;
     if (!good)
-        place_mistake(place, "must be a list of at most 20 texts");
+        place_mistake(place, MISTAKE_type, "must be a list of at most 20 texts");
     for (size_t i = 0; good && i < json_array_size(value); i++) {
         struct place item = place_item(place, i);
         const char *text;
         good = field_text(&item, json_array_get(value, i), (struct field_text){.max = 64}, &text);
         for (size_t k = 0; good && k < i; k++)
             if (strcmp(json_string_value(json_array_get(value, k)), text) == 0) {
-                place_mistake(&item, "is in the list twice");
+                place_mistake(&item, MISTAKE_conflict, "is in the list twice");
                 good = false;
             }
     }
@@ -558,7 +558,8 @@ void api_job_extend(struct call *call)
     field_object(&root, json, fields, &iterations);
     json_decref(json);
     if (mistakes.count == 0 && iterations == 0)
-        mistake_add(&mistakes, "/iterations", "is needed: how many more iterations after warm-up");
+        mistake_add(&mistakes, "/iterations", MISTAKE_required,
+                    "is needed: how many more iterations after warm-up");
     if (mistakes.count > 0)
         call_mistakes(call, &mistakes);
     else

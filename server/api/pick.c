@@ -87,7 +87,7 @@ static void note_repeats(const struct pick *pick, const struct pick_list *list, 
     for (size_t i = 1; i < pick->count && mistakes->count < MISTAKES_MAX; i++)
         for (size_t k = 0; k < i; k++)
             if (pick->at[k] == pick->at[i]) {
-                mistake_add(mistakes, pointer, "%s stands there twice",
+                mistake_add(mistakes, pointer, MISTAKE_conflict, "%s stands there twice",
                             field_quote(list->items[i], quote));
                 break;
             }
@@ -126,12 +126,12 @@ static uint32_t read_parameter(void *ctx, const char *item, struct mistakes *mis
         return (uint32_t)column;
     jobfile_info(file, &about);
     if (about.width == 0)
-        mistake_add(mistakes, "?params", "%s is not a saved parameter; the job saves none",
-                    field_quote(item, quote));
+        mistake_add(mistakes, "?params", MISTAKE_missing,
+                    "%s is not a saved parameter; the job saves none", field_quote(item, quote));
     else
-        mistake_add(mistakes, "?params", "%s is not one of the %zu saved parameters, %s to %s",
-                    field_quote(item, quote), about.width, jobfile_name(file, 0),
-                    jobfile_name(file, about.width - 1));
+        mistake_add(mistakes, "?params", MISTAKE_missing,
+                    "%s is not one of the %zu saved parameters, %s to %s", field_quote(item, quote),
+                    about.width, jobfile_name(file, 0), jobfile_name(file, about.width - 1));
     return UINT32_MAX;
 }
 
@@ -142,7 +142,7 @@ static uint32_t read_chain(void *ctx, const char *item, struct mistakes *mistake
     unsigned long value = item[0] >= '0' && item[0] <= '9' ? strtoul(item, &end, 10) : 0;
     if (value >= 1 && value <= *total && *end == '\0')
         return (uint32_t)value;
-    mistake_add(mistakes, "?chains", "%s is not a chain; there are 1 to %u",
+    mistake_add(mistakes, "?chains", MISTAKE_missing, "%s is not a chain; there are 1 to %u",
                 field_quote(item, quote), *total);
     return UINT32_MAX;
 }
@@ -163,7 +163,8 @@ static bool take_first(struct call *call, uint32_t first, size_t count, struct p
 static bool too_many(struct call *call, const char *pointer, size_t count, size_t most)
 {
     struct mistakes mistakes = {0};
-    mistake_add(&mistakes, pointer, "%zu names; at most %zu are allowed", count, most);
+    mistake_add(&mistakes, pointer, MISTAKE_range, "%zu names; at most %zu are allowed", count,
+                most);
     call_mistakes(call, &mistakes);
     return false;
 }

@@ -55,8 +55,10 @@ static json_t *mistakes_json(const struct mistakes *mistakes)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < mistakes->count; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s}", "pointer", mistakes->items[i].pointer,
-                                              "detail", mistakes->items[i].detail));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:s}", "pointer", mistakes->items[i].pointer,
+                                        "detail", mistakes->items[i].detail, "kind",
+                                        mistake_kind_name(mistakes->items[i].kind)));
     return list;
 }
 

@@ -4,8 +4,8 @@
 #define BARKER_SERVER_API_PROBLEM_H
 
 #include "core/base/err.h"
+#include "server/base/mistake.h"
 #include "server/http/http.h"
-#include "server/spec/spec.h"
 
 /* Replaces whatever the reply holds. `mistakes` may be NULL. */
 void problem_reply(struct reply *reply, enum err code, const char *detail,

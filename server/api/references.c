@@ -208,7 +208,7 @@ static bool read_block(struct call *call, const char **block)
     *block = request_query(call->req, "names");
     if (*block == NULL || block_valid(*block))
         return true;
-    mistake_add(&mistakes, "?names",
+    mistake_add(&mistakes, "?names", MISTAKE_range,
                 "%s is not allowed; it must be what the parameters are called, as in theta: 1 to "
                 "%d of A-Z a-z 0-9 _, not beginning with a digit",
                 field_quote(*block, quote), BLOCK_MAX);

@@ -123,7 +123,7 @@ static bool read_filter(struct call *call, struct study_filter *filter)
         return false;
     filter->limit = (size_t)limit + 1;
     if (filter->before != NULL && !job_id_valid(filter->before))
-        mistake_add(&mistakes, "?cursor",
+        mistake_add(&mistakes, "?cursor", MISTAKE_range,
                     "not a cursor; take it from the field next of the page before");
     if (mistakes.count > 0)
         call_mistakes(call, &mistakes);
@@ -319,10 +319,10 @@ static const struct study_kind *read_head(struct call *call, const json_t *json,
                  at_name = place_key(&root, "name");
     size_t which = 0;
     if (!json_is_object(json))
-        place_mistake(&root, "must be an object, not %s", field_type(json));
+        place_mistake(&root, MISTAKE_type, "must be an object, not %s", field_type(json));
     else if (field_get(json, "kind") == NULL)
-        place_mistake(&at_kind, "is required; it is what the study asks, e.g. \"%s\"",
-                      study_names[0]);
+        place_mistake(&at_kind, MISTAKE_required,
+                      "is required; it is what the study asks, e.g. \"%s\"", study_names[0]);
     else
         field_choice(&at_kind, field_get(json, "kind"), study_names, &which);
     if (field_get(json, "name") != NULL)

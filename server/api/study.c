@@ -33,7 +33,7 @@ void study_mistakes(struct call *call, const struct mistakes *found)
     for (size_t i = 0; i < found->count; i++) {
         char pointer[sizeof found->items[i].pointer + 8];
         snprintf(pointer, sizeof pointer, "/job%s", found->items[i].pointer);
-        mistake_add(&mistakes, pointer, "%s", found->items[i].detail);
+        mistake_add(&mistakes, pointer, found->items[i].kind, "%s", found->items[i].detail);
     }
     call_mistakes(call, &mistakes);
 }

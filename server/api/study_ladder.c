@@ -39,8 +39,9 @@ static void read_job(void *ctx, const struct place *place, const json_t *json)
     else if (json_is_string(json) && job_id_valid(json_string_value(json)))
         r->id = json_string_value(json);
     else
-        place_mistake(place, "must be a job as it would be submitted, or the id of one that has "
-                             "succeeded");
+        place_mistake(place, MISTAKE_type,
+                      "must be a job as it would be submitted, or the id of one that has "
+                      "succeeded");
 }
 
 static bool listed(const struct request_for_ladder *r, double factor)
@@ -57,7 +58,7 @@ static void read_factors(void *ctx, const struct place *place, const json_t *jso
     size_t n = json_array_size(json);
     r->count = 0;
     if (!json_is_array(json) || n < 2 || n > LADDER_MAX) {
-        place_mistake(place, "must be an array of 2 to %d numbers", LADDER_MAX);
+        place_mistake(place, MISTAKE_type, "must be an array of 2 to %d numbers", LADDER_MAX);
         return;
     }
     for (size_t i = 0; i < n; i++) {
@@ -66,15 +67,16 @@ static void read_factors(void *ctx, const struct place *place, const json_t *jso
         if (!field_number(&at, json_array_get(json, i), &factor))
             continue;
         if (!(factor >= FACTOR_MIN && factor <= FACTOR_MAX))
-            place_mistake(&at, "%g is not allowed; it must be from %g to %g", factor, FACTOR_MIN,
-                          FACTOR_MAX);
+            place_mistake(&at, MISTAKE_range, "%g is not allowed; it must be from %g to %g", factor,
+                          FACTOR_MIN, FACTOR_MAX);
         else if (listed(r, factor))
-            place_mistake(&at, "%g is in the list twice", factor);
+            place_mistake(&at, MISTAKE_conflict, "%g is in the list twice", factor);
         else
             r->factors[r->count++] = factor;
     }
     if (r->count == n && !listed(r, 1.0))
-        place_mistake(place, "must have a 1, the job as it is: the others tell its bias");
+        place_mistake(place, MISTAKE_required,
+                      "must have a 1, the job as it is: the others tell its bias");
 }
 
 static void read_lengthen(void *ctx, const struct place *place, const json_t *json)
@@ -96,8 +98,9 @@ static bool read_request(struct call *call, const json_t *json, struct request_f
     *r = (struct request_for_ladder){.factors = {1.0, 0.5}, .count = 2};
     field_object(&root, json, fields, r);
     if (field_get(json, "job") == NULL)
-        place_mistake(&at, "is required: a job as it would be submitted, or the id of one that "
-                           "has succeeded");
+        place_mistake(&at, MISTAKE_required,
+                      "is required: a job as it would be submitted, or the id of one that "
+                      "has succeeded");
     if (mistakes.count > 0)
         call_mistakes(call, &mistakes);
     return mistakes.count == 0;
@@ -128,19 +131,19 @@ static void check_sampler(const struct base *base, struct mistakes *mistakes)
 {
     const struct job_spec *spec = &base->spec;
     if (spec->sampler->exact)
-        mistake_add(mistakes, "/sampler",
+        mistake_add(mistakes, "/sampler", MISTAKE_conflict,
                     "%s is exact at every step size: there is no bias to extrapolate",
                     spec->sampler->name);
     else if (sampler_lives_on_noise(spec->sampler, spec->sampler_params))
-        mistake_add(mistakes, "/sampler/variant",
+        mistake_add(mistakes, "/sampler/variant", MISTAKE_conflict,
                     "this variant does not tend to the posterior as its step size goes to 0: "
                     "there is nothing to extrapolate to");
     else if (spec->step.kind == STEP_AUTO && !base->existing)
-        mistake_add(mistakes, "/sampler/step_size",
+        mistake_add(mistakes, "/sampler/step_size", MISTAKE_conflict,
                     "auto chooses anew in every run: give numbers, or run the job first and put "
                     "its id here");
     else if (spec_is_open(spec) && !base->existing)
-        mistake_add(mistakes, "",
+        mistake_add(mistakes, "", MISTAKE_conflict,
                     "what is auto is chosen anew in every run: give numbers, or run the job first "
                     "and put its id here");
 }

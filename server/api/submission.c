@@ -35,7 +35,9 @@ static enum err load_model(struct submission *sub, struct app *app, const char *
         spec_list_pointer(spec, pointer, sizeof pointer);
     }
     if (code == ERR_INVALID || code == ERR_UNSUPPORTED || code == ERR_TOO_LARGE) {
-        mistake_add(&sub->mistakes, pointer, "%s", sub->info.message);
+        bool data = strcmp(pointer, "/data") == 0;
+        mistake_add(&sub->mistakes, pointer, data ? MISTAKE_data : MISTAKE_conflict, "%s",
+                    sub->info.message);
         return ERR_INVALID;
     }
     return code;
@@ -51,7 +53,7 @@ static enum err check_reference(struct submission *sub, struct app *app, const c
         free(ref.document);
     if (code != ERR_NOT_FOUND)
         return code;
-    mistake_add(&sub->mistakes, "/reference",
+    mistake_add(&sub->mistakes, "/reference", MISTAKE_missing,
                 "there is no reference \"%s\"; GET /v1/references lists them", sub->spec.reference);
     return ERR_INVALID;
 }

@@ -142,7 +142,8 @@ static void read_name(void *ctx, const struct place *place, const json_t *value)
     struct user_request *r = ctx;
     if (field_text(place, value, (struct field_text){.max = USER_NAME_SIZE - 1}, &r->name) &&
         !user_name_valid(r->name))
-        place_mistake(place, "must be 1 to %d characters of a-z 0-9 _ -", USER_NAME_SIZE - 1);
+        place_mistake(place, MISTAKE_range, "must be 1 to %d characters of a-z 0-9 _ -",
+                      USER_NAME_SIZE - 1);
 }
 
 static void read_role(void *ctx, const struct place *place, const json_t *value)
@@ -210,7 +211,7 @@ void api_user_put(struct call *call)
     struct place root = place_root(&mistakes);
     field_object(&root, json, user_fields, &r);
     if (mistakes.count == 0 && r.name == NULL)
-        mistake_add(&mistakes, "/name", "is needed");
+        mistake_add(&mistakes, "/name", MISTAKE_required, "is needed");
     if (mistakes.count > 0)
         call_mistakes(call, &mistakes);
     else if (strcmp(r.name, call->who.user) == 0 && r.role_given &&

@@ -55,7 +55,7 @@ static void pointer_text(const struct place *place, char *out, size_t size, size
     append_key(out, size, length, place->key != NULL ? place->key : number);
 }
 
-void place_mistake(const struct place *place, const char *format, ...)
+void place_mistake(const struct place *place, enum mistake_kind kind, const char *format, ...)
 {
     char pointer[sizeof((struct mistake *)0)->pointer], detail[sizeof((struct mistake *)0)->detail];
     size_t length = 0;
@@ -65,7 +65,7 @@ void place_mistake(const struct place *place, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(detail, sizeof detail, format, arguments);
     va_end(arguments);
-    mistake_add(place->mistakes, pointer, "%s", detail);
+    mistake_add(place->mistakes, pointer, kind, "%s", detail);
 }
 
 /* ---- words for messages ---- */
@@ -197,8 +197,9 @@ static void refuse_unknown(const struct place *place, const json_t *json, const 
         }
         char quoted[FIELD_QUOTE_SIZE], hint[HINT_SIZE], list[240];
         struct place at = place_key(place, key);
-        place_mistake(&at, "there is no field %s; %sknown are %s", field_quote(key, quoted),
-                      hint_at(key, names, hint), field_list(names, list, sizeof list));
+        place_mistake(&at, MISTAKE_unknown, "there is no field %s; %sknown are %s",
+                      field_quote(key, quoted), hint_at(key, names, hint),
+                      field_list(names, list, sizeof list));
     }
 }
 
@@ -208,7 +209,7 @@ bool field_object(const struct place *place, const json_t *json, const struct fi
     const char *names[NAMES_MAX + 1];
     size_t count = 0;
     if (!json_is_object(json)) {
-        place_mistake(place, "must be an object, not %s", field_type(json));
+        place_mistake(place, MISTAKE_type, "must be an object, not %s", field_type(json));
         return false;
     }
     for (; count < NAMES_MAX && fields[count].name != NULL; count++)
@@ -229,7 +230,7 @@ bool field_object(const struct place *place, const json_t *json, const struct fi
 bool field_boolean(const struct place *place, const json_t *json, bool *out)
 {
     if (!json_is_boolean(json)) {
-        place_mistake(place, "must be true or false, not %s", field_type(json));
+        place_mistake(place, MISTAKE_type, "must be true or false, not %s", field_type(json));
         return false;
     }
     *out = json_is_true(json);
@@ -245,8 +246,8 @@ static void refuse_integer(const struct place *place, const json_t *json, int64_
         snprintf(found, sizeof found, "%.10g", json_real_value(json));
     else
         snprintf(found, sizeof found, "%s", field_type(json));
-    place_mistake(place, "must be a whole number from %" PRId64 " to %" PRId64 ", not %s", lo, hi,
-                  found);
+    place_mistake(place, json_is_number(json) ? MISTAKE_range : MISTAKE_type,
+                  "must be a whole number from %" PRId64 " to %" PRId64 ", not %s", lo, hi, found);
 }
 
 bool field_integer(const struct place *place, const json_t *json, int64_t lo, int64_t hi,
@@ -272,7 +273,7 @@ bool field_integer(const struct place *place, const json_t *json, int64_t lo, in
 bool field_number(const struct place *place, const json_t *json, double *out)
 {
     if (!json_is_number(json)) {
-        place_mistake(place, "must be a number, not %s", field_type(json));
+        place_mistake(place, MISTAKE_type, "must be a number, not %s", field_type(json));
         return false;
     }
     *out = json_number_value(json);
@@ -285,7 +286,8 @@ bool field_choice(const struct place *place, const json_t *json, const char *con
     char list[200], quoted[FIELD_QUOTE_SIZE], hint[HINT_SIZE];
     field_list(choices, list, sizeof list);
     if (!json_is_string(json)) {
-        place_mistake(place, "must be one of the words %s, not %s", list, field_type(json));
+        place_mistake(place, MISTAKE_type, "must be one of the words %s, not %s", list,
+                      field_type(json));
         return false;
     }
     const char *word = json_string_value(json);
@@ -294,8 +296,8 @@ bool field_choice(const struct place *place, const json_t *json, const char *con
             *out = i;
             return true;
         }
-    place_mistake(place, "%s is not allowed; %sallowed are %s", field_quote(word, quoted),
-                  hint_at(word, choices, hint), list);
+    place_mistake(place, MISTAKE_choice, "%s is not allowed; %sallowed are %s",
+                  field_quote(word, quoted), hint_at(word, choices, hint), list);
     return false;
 }
 
@@ -324,17 +326,18 @@ bool field_text(const struct place *place, const json_t *json, struct field_text
 {
     char quoted[FIELD_QUOTE_SIZE];
     if (!json_is_string(json)) {
-        place_mistake(place, "must be a string, not %s", field_type(json));
+        place_mistake(place, MISTAKE_type, "must be a string, not %s", field_type(json));
         return false;
     }
     const char *text = json_string_value(json);
     size_t length = characters(text);
     if (length == 0 && !rule.may_be_empty)
-        place_mistake(place, "must not be empty");
+        place_mistake(place, MISTAKE_range, "must not be empty");
     else if (length > rule.max)
-        place_mistake(place, "has %zu characters; at most %zu are allowed", length, rule.max);
+        place_mistake(place, MISTAKE_range, "has %zu characters; at most %zu are allowed", length,
+                      rule.max);
     else if (has_control(text, rule.lines))
-        place_mistake(place, "%s has control characters, which are not allowed",
+        place_mistake(place, MISTAKE_range, "%s has control characters, which are not allowed",
                       field_quote(text, quoted));
     else {
         *out = text;

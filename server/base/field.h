@@ -24,8 +24,8 @@ struct place place_key(const struct place *parent, const char *key);
 struct place place_item(const struct place *parent, size_t index);
 
 /* Notes a mistake at this place, printf style. */
-void place_mistake(const struct place *place, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void place_mistake(const struct place *place, enum mistake_kind kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* The member of an object, or NULL when there is none or it is null. */
 const json_t *field_get(const json_t *json, const char *key);

@@ -6,13 +6,25 @@
 #include <stdio.h>
 #include <string.h>
 
-void mistake_add(struct mistakes *mistakes, const char *pointer, const char *format, ...)
+const char *mistake_kind_name(enum mistake_kind kind)
+{
+    static const char *const names[] = {
+#define X(kind) #kind,
+        MISTAKE_LIST(X)
+#undef X
+    };
+    return names[kind];
+}
+
+void mistake_add(struct mistakes *mistakes, const char *pointer, enum mistake_kind kind,
+                 const char *format, ...)
 {
     if (mistakes->count == MISTAKES_MAX) {
         mistakes->more = true;
         return;
     }
     struct mistake *m = &mistakes->items[mistakes->count++];
+    m->kind = kind;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(m->detail, sizeof m->detail, format, arguments);

@@ -22,7 +22,7 @@ static size_t locate(const struct table *table, const char *name, const char *po
     struct err_info why;
     size_t column = 0;
     if (table_find(table, name, &column, &why) != ERR_OK)
-        mistake_add(mistakes, pointer, "%s", why.message);
+        mistake_add(mistakes, pointer, MISTAKE_missing, "%s", why.message);
     return column;
 }
 
@@ -34,11 +34,11 @@ static void choose_named(struct dataprep_choice *c, const struct data_spec *spec
         snprintf(pointer, sizeof pointer, "/data/columns/%zu", k);
         c->columns[c->count++] = locate(table, spec->columns[k], pointer, mistakes);
         if (spec->response != NULL && strcmp(spec->columns[k], spec->response) == 0)
-            mistake_add(mistakes, pointer, "\"%s\" is the response; it cannot be a covariate too",
-                        spec->response);
+            mistake_add(mistakes, pointer, MISTAKE_conflict,
+                        "\"%s\" is the response; it cannot be a covariate too", spec->response);
         if (spec->offset != NULL && strcmp(spec->columns[k], spec->offset) == 0)
-            mistake_add(mistakes, pointer, "\"%s\" is the offset; it cannot be a covariate too",
-                        spec->offset);
+            mistake_add(mistakes, pointer, MISTAKE_conflict,
+                        "\"%s\" is the offset; it cannot be a covariate too", spec->offset);
     }
 }
 
@@ -87,7 +87,8 @@ static enum err choose(struct dataprep_choice *c, const struct data_spec *spec,
     else
         choose_rest(c, spec, table);
     if (c->count == 0 && !c->intercept)
-        mistake_add(mistakes, "/data/columns", "no columns are left for the model");
+        mistake_add(mistakes, "/data/columns", MISTAKE_conflict,
+                    "no columns are left for the model");
     return mistakes->count > 0 ? ERR_INVALID : ERR_OK;
 }
 
@@ -105,7 +106,7 @@ static enum err choose_triplet(struct dataprep_choice *c, const struct datarows 
             c->columns[k] = locate(t, names[k], rows->pointer, mistakes);
     }
     if (!t->header && t->columns != 3)
-        mistake_add(mistakes, rows->pointer,
+        mistake_add(mistakes, rows->pointer, MISTAKE_data,
                     "%s has no header and %zu columns; user, item and rating are needed", t->file,
                     t->columns);
     return mistakes->count > 0 ? ERR_INVALID : ERR_OK;
@@ -293,7 +294,7 @@ static enum err scan_triplets(struct dataset *set, const struct dataprep_choice 
         uint32_t user, item;
         if (!index_of(row[c->columns[0]], &user) || !index_of(row[c->columns[1]], &item)) {
             mistake_add(
-                mistakes, rows->pointer,
+                mistakes, rows->pointer, MISTAKE_data,
                 "row %zu: user %.10g, item %.10g; both must be whole numbers from 1 to %.0f",
                 set->N + 1, row[c->columns[0]], row[c->columns[1]], INDEX_MAX);
             return ERR_INVALID;

@@ -7,7 +7,8 @@ enum err datarows_mistake(enum err code, const char *pointer, struct mistakes *m
     if (code != ERR_INVALID && code != ERR_NOT_FOUND && code != ERR_MALFORMED &&
         code != ERR_UNSUPPORTED && code != ERR_TOO_LARGE)
         return code;
-    mistake_add(mistakes, pointer, "%s", info->message);
+    mistake_add(mistakes, pointer, code == ERR_NOT_FOUND ? MISTAKE_missing : MISTAKE_data, "%s",
+                info->message);
     return ERR_INVALID;
 }
 

@@ -50,7 +50,8 @@ static bool check_count(const struct place *place, size_t count)
 {
     if (count > 0 && count <= REFERENCE_PARAMETERS_MAX)
         return true;
-    place_mistake(place, "%zu parameters; 1 to %d are allowed", count, REFERENCE_PARAMETERS_MAX);
+    place_mistake(place, MISTAKE_range, "%zu parameters; 1 to %d are allowed", count,
+                  REFERENCE_PARAMETERS_MAX);
     return false;
 }
 
@@ -71,7 +72,7 @@ static void energy_mcse(void *context, const struct place *place, const json_t *
 {
     struct reading *rd = context;
     if (field_number(place, value, &rd->energy_mcse) && rd->energy_mcse < 0.0)
-        place_mistake(place, "must not be negative, as %g is", rd->energy_mcse);
+        place_mistake(place, MISTAKE_range, "must not be negative, as %g is", rd->energy_mcse);
 }
 
 static void read_log_density(void *context, const struct place *place, const json_t *value)
@@ -80,14 +81,14 @@ static void read_log_density(void *context, const struct place *place, const jso
         {"mean", energy_mean}, {"mcse", energy_mcse}, {NULL, NULL}};
     struct reading *rd = context;
     if (field_object(place, value, fields, rd) && field_get(value, "mean") == NULL)
-        place_mistake(place, "has no mean");
+        place_mistake(place, MISTAKE_required, "has no mean");
 }
 
 static void read_made_by(void *context, const struct place *place, const json_t *value)
 {
     struct reading *rd = context;
     if (!json_is_object(value))
-        place_mistake(place, "must be an object, not %s", field_type(value));
+        place_mistake(place, MISTAKE_type, "must be an object, not %s", field_type(value));
     else
         rd->made_by = value;
 }
@@ -131,8 +132,9 @@ static void check_quantiles(const struct place *place, const double *number)
 {
     for (size_t q = NUMBER_q5 + 1; q < NUMBERS; q++)
         if (number[q] < number[q - 1])
-            place_mistake(place, "%s is %g and %s is %g; quantiles must not decrease",
-                          number_names[q - 1], number[q - 1], number_names[q], number[q]);
+            place_mistake(place, MISTAKE_conflict,
+                          "%s is %g and %s is %g; quantiles must not decrease", number_names[q - 1],
+                          number[q - 1], number_names[q], number[q]);
 }
 
 static void check_signs(const struct place *place, const double *number)
@@ -141,16 +143,17 @@ static void check_signs(const struct place *place, const double *number)
                                            NUMBER_mcse_sd, NUMBER_ess_bulk};
     for (size_t k = 0; k < sizeof unsigned_numbers / sizeof *unsigned_numbers; k++)
         if (number[unsigned_numbers[k]] < 0.0)
-            place_mistake(place, "%s must not be negative, as %g is",
+            place_mistake(place, MISTAKE_range, "%s must not be negative, as %g is",
                           number_names[unsigned_numbers[k]], number[unsigned_numbers[k]]);
 }
 
 static void check_spread(const struct place *place, double sd, double variance)
 {
     if (isnan(sd) && isnan(variance))
-        place_mistake(place, "has neither sd nor variance");
+        place_mistake(place, MISTAKE_required, "has neither sd nor variance");
     else if (fabs(sd * sd - variance) > 1e-6 * variance)
-        place_mistake(place, "sd is %g and variance is %g, which is not its square", sd, variance);
+        place_mistake(place, MISTAKE_conflict,
+                      "sd is %g and variance is %g, which is not its square", sd, variance);
 }
 
 /* Ascending numbers, which stand for the distribution. */
@@ -160,7 +163,7 @@ static void take_points(struct reading *rd, const struct place *place, size_t i,
     if (json == NULL)
         return;
     if (!json_is_array(json) || n < 2) {
-        place_mistake(place, "points must be an array of at least 2 numbers");
+        place_mistake(place, MISTAKE_type, "points must be an array of at least 2 numbers");
         return;
     }
     double *x = calloc(n, sizeof *x);
@@ -169,7 +172,8 @@ static void take_points(struct reading *rd, const struct place *place, size_t i,
     for (size_t k = 0; x != NULL && k < n; k++) {
         struct place at = place_item(&points, k);
         if (field_number(&at, json_array_get(json, k), &x[k]) && k > 0 && x[k] < x[k - 1])
-            place_mistake(&at, "%g comes after %g; points must not decrease", x[k], x[k - 1]);
+            place_mistake(&at, MISTAKE_conflict, "%g comes after %g; points must not decrease",
+                          x[k], x[k - 1]);
     }
     if (x != NULL && rd->mistakes->count == 0 && !reference_set_points(rd->out, i, x, n))
         rd->no_memory = true;
@@ -182,7 +186,7 @@ static void take_entry(struct reading *rd, const struct place *place, size_t i,
     struct reference *r = rd->out;
     const double *number = e->number;
     if (isnan(number[NUMBER_mean]))
-        place_mistake(place, "has no mean");
+        place_mistake(place, MISTAKE_required, "has no mean");
     check_signs(place, number);
     check_spread(place, number[NUMBER_sd], number[NUMBER_variance]);
     check_quantiles(place, number);
@@ -247,7 +251,7 @@ static void read_row(struct reading *rd, const struct place *place, size_t i, co
         return;
     size_t before = rd->mistakes->count;
     if (e.name == NULL && field_get(json, "name") == NULL)
-        place_mistake(place, "has no name");
+        place_mistake(place, MISTAKE_required, "has no name");
     set_name(rd, i, e.name != NULL ? e.name : "");
     if (rd->mistakes->count == before)
         take_entry(rd, place, i, &e);
@@ -257,7 +261,8 @@ static void read_rows(void *context, const struct place *place, const json_t *ro
 {
     struct reading *rd = context;
     if (!json_is_array(rows)) {
-        place_mistake(place, "must be an array of parameters, not %s", field_type(rows));
+        place_mistake(place, MISTAKE_type, "must be an array of parameters, not %s",
+                      field_type(rows));
         return;
     }
     if (!check_count(place, json_array_size(rows)))
@@ -292,10 +297,10 @@ static void check_column(void *context, const struct place *place, const json_t 
 {
     const struct reading *rd = context;
     if (!json_is_array(value))
-        place_mistake(place, "must be an array, not %s", field_type(value));
+        place_mistake(place, MISTAKE_type, "must be an array, not %s", field_type(value));
     else if (json_array_size(value) != rd->count)
-        place_mistake(place, "has %zu entries; there are %zu names", json_array_size(value),
-                      rd->count);
+        place_mistake(place, MISTAKE_conflict, "has %zu entries; there are %zu names",
+                      json_array_size(value), rd->count);
 }
 
 static void check_quantile_columns(void *context, const struct place *place, const json_t *value)
@@ -500,14 +505,16 @@ static void read_draws_of(struct reading *rd, const struct place *root, const js
     if (!pool_init(&p, chains, name)) {
         rd->no_memory = true;
     } else if (p.total < 2) {
-        place_mistake(root, "%zu draws of \"%.100s\"; at least 2 are needed", p.total, name);
+        place_mistake(root, MISTAKE_range, "%zu draws of \"%.100s\"; at least 2 are needed",
+                      p.total, name);
     } else {
         pool_read(&p, root, chains, name);
         measure_pool(rd, i, &p);
         take_draws(rd, i, p.x, p.total);
         if (!isfinite(rd->out->mean[i]) || !isfinite(rd->out->sd[i]))
-            place_mistake(
-                root, "draws of \"%.100s\" are so large that their variance is not a number", name);
+            place_mistake(root, MISTAKE_range,
+                          "draws of \"%.100s\" are so large that their variance is not a number",
+                          name);
     }
     pool_release(&p);
 }
@@ -519,26 +526,29 @@ static void check_chain(const struct place *place, const json_t *chain, const js
     json_t *draws;
     size_t length = SIZE_MAX;
     if (!json_is_object(chain)) {
-        place_mistake(place, "must be an object with an array of draws per parameter, not %s",
+        place_mistake(place, MISTAKE_type,
+                      "must be an object with an array of draws per parameter, not %s",
                       field_type(chain));
         return;
     }
     json_object_foreach ((json_t *)(uintptr_t)chain, name, draws) {
         struct place at = place_key(place, name);
         if (!json_is_array(draws)) {
-            place_mistake(&at, "must be an array of draws, not %s", field_type(draws));
+            place_mistake(&at, MISTAKE_type, "must be an array of draws, not %s",
+                          field_type(draws));
             continue;
         }
         if (length != SIZE_MAX && json_array_size(draws) != length)
-            place_mistake(&at, "has %zu draws; the parameters before it have %zu",
+            place_mistake(&at, MISTAKE_conflict, "has %zu draws; the parameters before it have %zu",
                           json_array_size(draws), length);
         length = length == SIZE_MAX ? json_array_size(draws) : length;
         if (json_object_get(first, name) == NULL)
-            place_mistake(&at, "is not a parameter of the first chain");
+            place_mistake(&at, MISTAKE_unknown, "is not a parameter of the first chain");
     }
     json_object_foreach ((json_t *)(uintptr_t)first, name, draws) {
         if (json_object_get(chain, name) == NULL)
-            place_mistake(place, "lacks \"%.100s\", a parameter of the first chain", name);
+            place_mistake(place, MISTAKE_required,
+                          "lacks \"%.100s\", a parameter of the first chain", name);
     }
 }
 
@@ -549,7 +559,7 @@ static void read_chains(struct reading *rd, const struct place *root, const json
     const char *name;
     json_t *draws;
     if (json_array_size(chains) == 0)
-        place_mistake(root, "must have one object per chain and is empty");
+        place_mistake(root, MISTAKE_range, "must have one object per chain and is empty");
     for (size_t c = 0; c < json_array_size(chains); c++) {
         struct place at = place_item(root, c);
         check_chain(&at, json_array_get(chains, c), first);
@@ -584,8 +594,9 @@ static void read_document(struct reading *rd, const json_t *json)
              (field_get(json, "names") != NULL || field_get(json, "parameters") != NULL))
         read_columns(rd, &root, json);
     else
-        place_mistake(&root, "a reference has \"parameters\" or \"names\" (moments), or is an "
-                             "array of chains (draws)");
+        place_mistake(&root, MISTAKE_required,
+                      "a reference has \"parameters\" or \"names\" (moments), or is an "
+                      "array of chains (draws)");
 }
 
 /* Puts the names into order; none may stand there twice. */
@@ -595,7 +606,7 @@ static void index_names(struct reading *rd)
     char quoted[FIELD_QUOTE_SIZE];
     size_t twice = reference_index(rd->out);
     if (twice != SIZE_MAX)
-        place_mistake(&root, "the parameter %s stands there twice",
+        place_mistake(&root, MISTAKE_conflict, "the parameter %s stands there twice",
                       field_quote(rd->out->names[twice], quoted));
 }
 

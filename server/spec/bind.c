@@ -85,7 +85,7 @@ static void check_replacement(const struct job_spec *spec, const struct spec_bou
 {
     struct place at = place_key(root, "replacement");
     if (spec->replacement && bound->n == bound->N)
-        place_mistake(&at,
+        place_mistake(&at, MISTAKE_conflict,
                       "must be false when the batch is all %zu rows; set batch_size below that",
                       bound->N);
 }
@@ -95,7 +95,8 @@ static void check_one_in(const struct job_spec *spec, const struct spec_bound *b
 {
     struct place gradient = place_key(root, "gradient"), at = place_key(&gradient, "one_in");
     if (spec->one_in > 1 && spec->batch_size != PLAN_AUTO && bound->n == bound->N)
-        place_mistake(&at, "must be 1 when the batch is all %zu rows; set batch_size below that",
+        place_mistake(&at, MISTAKE_conflict,
+                      "must be 1 when the batch is all %zu rows; set batch_size below that",
                       bound->N);
 }
 
@@ -103,7 +104,8 @@ static void check_dimension(const struct model *model, uint64_t limit, const str
 {
     struct place at = place_key(root, "model");
     if (limit > 0 && model->d > limit)
-        place_mistake(&at, "%s has %zu parameters with these data, more than the limit of %" PRIu64,
+        place_mistake(&at, MISTAKE_limit,
+                      "%s has %zu parameters with these data, more than the limit of %" PRIu64,
                       model->type->name, model->d, limit);
 }
 
@@ -113,7 +115,7 @@ static bool check_step(const struct job_spec *spec, const struct model *model,
     struct place sampler = place_key(root, "sampler"), at = place_key(&sampler, "step_size");
     if (spec->step.values == NULL || spec->step.count == model->d)
         return true;
-    place_mistake(&at,
+    place_mistake(&at, MISTAKE_conflict,
                   "has %zu numbers, but the model has %zu parameters; give one number or one "
                   "per parameter",
                   spec->step.count, model->d);
@@ -125,7 +127,8 @@ static void check_start(const struct job_spec *spec, const struct model *model,
 {
     struct place init = place_key(root, "init"), at = place_key(&init, "values");
     if (spec->start == START_VALUES && spec->start_count != model->d)
-        place_mistake(&at, "has %zu numbers, but the model has %zu parameters; give one for each",
+        place_mistake(&at, MISTAKE_conflict,
+                      "has %zu numbers, but the model has %zu parameters; give one for each",
                       spec->start_count, model->d);
 }
 
@@ -138,10 +141,11 @@ static void check_devices(const struct job_spec *spec, const struct model *model
                  precondition = place_key(root, "precondition");
     if (spec->estimator == ESTIMATOR_CONTROL && model->type->view == NULL &&
         model->type->grad_difference == NULL)
-        place_mistake(&estimator, "the model %s has no control variates; allowed are auto, plain",
+        place_mistake(&estimator, MISTAKE_conflict,
+                      "the model %s has no control variates; allowed are auto, plain",
                       model->type->name);
     if (spec->precondition == PRECONDITION_DENSE && model->d > DENSE_MAX)
-        place_mistake(&precondition,
+        place_mistake(&precondition, MISTAKE_limit,
                       "\"dense\" needs a matrix of all %zu parameters squared; at most %d are "
                       "allowed: take \"diagonal\"",
                       model->d, DENSE_MAX);
@@ -188,7 +192,7 @@ static enum err bind_save(const struct job_spec *spec, const struct model *model
         struct place at = place_item(&params, i);
         size_t index = model_parameter_index(model, spec->save_names[i]);
         if (index == SIZE_MAX)
-            place_mistake(&at, "there is no parameter %s; the model has %s",
+            place_mistake(&at, MISTAKE_missing, "there is no parameter %s; the model has %s",
                           field_quote(spec->save_names[i], quoted),
                           parameter_names(model, names, sizeof names));
         else
@@ -207,7 +211,7 @@ static void check_storage(const struct job_spec *spec, const struct spec_bound *
     uint64_t draws = multiply((spec->warmup + spec->iterations) / spec->thin, spec->chains);
     uint64_t bytes = multiply(multiply(draws, bound->width), sizeof(double));
     if (limit > 0 && bytes > limit)
-        place_mistake(&at,
+        place_mistake(&at, MISTAKE_limit,
                       "%" PRIu64 " draws of %zu parameters are %.3g MB, more than the limit of "
                       "%.3g MB; raise thin, or save fewer parameters",
                       draws, bound->width, (double)bytes / 1e6, (double)limit / 1e6);
@@ -246,7 +250,7 @@ static void check_chain(const struct job_spec *spec, const struct spec_bound *bo
     if (!step_fits)
         config.step = (struct step_size){.kind = STEP_CONSTANT, .value = 1.0};
     if (chain_check(&config, &info) != ERR_OK)
-        place_mistake(&at, "%s", info.message);
+        place_mistake(&at, MISTAKE_conflict, "%s", info.message);
 }
 
 enum err spec_bind(struct job_spec *spec, const struct model *model,

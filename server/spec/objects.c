@@ -28,7 +28,8 @@ static bool takes_response(const struct parse *p)
 static void refuse(const struct parse *p, const struct place *place)
 {
     const struct model_type *model = p->spec->model;
-    place_mistake(place, "does not apply to the model %s, whose data are %s", model->name,
+    place_mistake(place, MISTAKE_conflict, "does not apply to the model %s, whose data are %s",
+                  model->name,
                   model->data == DATA_TRIPLETS ? "the columns user, item, rating"
                                                : "rows without a response");
 }
@@ -119,11 +120,13 @@ static void check_offset(const struct data_spec *data, const struct place *place
     if (data->offset == NULL)
         return;
     if (data->response != NULL && strcmp(data->offset, data->response) == 0)
-        place_mistake(&offset, "%s is the response", field_quote(data->offset, quoted));
+        place_mistake(&offset, MISTAKE_conflict, "%s is the response",
+                      field_quote(data->offset, quoted));
     for (size_t i = 0; i < data->column_count; i++) {
         struct place at = place_item(&columns, i);
         if (strcmp(data->columns[i], data->offset) == 0)
-            place_mistake(&at, "%s is the offset", field_quote(data->offset, quoted));
+            place_mistake(&at, MISTAKE_conflict, "%s is the offset",
+                          field_quote(data->offset, quoted));
     }
 }
 
@@ -132,11 +135,13 @@ static void check_columns(const struct data_spec *data, const struct place *plac
     struct place columns = place_key(place, "columns");
     char quoted[FIELD_QUOTE_SIZE];
     if (data->columns != NULL && data->column_count == 0 && !data->intercept)
-        place_mistake(&columns, "is empty; name at least one column, or use null for all");
+        place_mistake(&columns, MISTAKE_range,
+                      "is empty; name at least one column, or use null for all");
     for (size_t i = 0; data->response != NULL && i < data->column_count; i++) {
         struct place at = place_item(&columns, i);
         if (strcmp(data->columns[i], data->response) == 0)
-            place_mistake(&at, "%s is the response", field_quote(data->response, quoted));
+            place_mistake(&at, MISTAKE_conflict, "%s is the response",
+                          field_quote(data->response, quoted));
     }
     check_offset(data, place);
 }
@@ -148,14 +153,16 @@ void parse_data(void *context, const struct place *place, const json_t *json)
     const struct model_type *model = p->spec->model;
     p->data_given = true;
     if (model != NULL && model->data == DATA_NONE) {
-        place_mistake(place, "the model %s takes no data; leave it out", model->name);
+        place_mistake(place, MISTAKE_conflict, "the model %s takes no data; leave it out",
+                      model->name);
         return;
     }
     if (!field_object(place, json, data_fields, p))
         return;
     struct place path = place_key(place, "path");
     if (field_get(json, "path") == NULL)
-        place_mistake(&path, "is required: a file below the data directory of the server");
+        place_mistake(&path, MISTAKE_required,
+                      "is required: a file below the data directory of the server");
     if (model != NULL && model->data == DATA_REGRESSION && data->response == NULL)
         parse_copy(p, &data->response, "y");
     check_columns(data, place);
@@ -203,9 +210,11 @@ static bool start_kind(const struct place *place, const json_t *json, size_t *ou
     struct place at = place_key(place, "kind");
     const json_t *word = json_is_object(json) ? field_get(json, "kind") : json;
     if (!json_is_object(json) && !json_is_string(json))
-        place_mistake(place, "must be an object with a kind, not %s", field_type(json));
+        place_mistake(place, MISTAKE_type, "must be an object with a kind, not %s",
+                      field_type(json));
     else if (word == NULL)
-        place_mistake(&at, "is required; allowed are zero, prior, values, map, auto");
+        place_mistake(&at, MISTAKE_required,
+                      "is required; allowed are zero, prior, values, map, auto");
     else
         return field_choice(word == json ? place : &at, word, spec_start_kinds, out);
     return false;
@@ -226,7 +235,7 @@ void parse_init(void *context, const struct place *place, const json_t *json)
         field_object(place, json, start_fields(spec->start), p);
     if (spec->start == START_VALUES && field_get(json, "values") == NULL) {
         struct place at = place_key(place, "values");
-        place_mistake(&at, "is required: one number per parameter");
+        place_mistake(&at, MISTAKE_required, "is required: one number per parameter");
     }
 }
 
@@ -292,5 +301,6 @@ void parse_stop_when(void *context, const struct place *place, const json_t *jso
     json_object_foreach ((json_t *)(uintptr_t)json, key, value)
         if (!json_is_null(value))
             return;
-    place_mistake(place, "is empty; give at least one of rhat, ess, seconds, or leave it out");
+    place_mistake(place, MISTAKE_required,
+                  "is empty; give at least one of rhat, ess, seconds, or leave it out");
 }

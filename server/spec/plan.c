@@ -117,12 +117,12 @@ static void check_estimator(const struct job_spec *spec, const struct place *roo
         return;
     if (spec->model != NULL && spec->model->data == DATA_NONE)
         place_mistake(
-            &at,
+            &at, MISTAKE_conflict,
             "\"control_variate\" is not allowed with the model %s, which has no data: its "
             "gradient has no minibatch noise to reduce",
             spec->model->name);
     else if (spec->sampler != NULL && spec->sampler->exact)
-        place_mistake(&at,
+        place_mistake(&at, MISTAKE_conflict,
                       "\"control_variate\" is not allowed with %s, which uses the exact gradient",
                       spec->sampler->name);
 }
@@ -133,10 +133,12 @@ static void check_one_in(const struct job_spec *spec, const struct place *root)
     if (spec->one_in <= 1)
         return;
     if (spec->model != NULL && spec->model->data == DATA_NONE)
-        place_mistake(&at, "must be 1 with the model %s, which has no data to look at",
+        place_mistake(&at, MISTAKE_conflict,
+                      "must be 1 with the model %s, which has no data to look at",
                       spec->model->name);
     else if (spec->sampler != NULL && spec->sampler->exact)
-        place_mistake(&at, "must be 1 with %s, which uses the exact gradient", spec->sampler->name);
+        place_mistake(&at, MISTAKE_conflict, "must be 1 with %s, which uses the exact gradient",
+                      spec->sampler->name);
 }
 
 /* A fraction is what chains look for by themselves, in the user's coordinates; others are planned.
@@ -145,7 +147,7 @@ static void check_precondition(const struct job_spec *spec, const struct place *
 {
     struct place at = place_key(root, "precondition");
     if (spec->step_own && spec->precondition != PRECONDITION_NONE)
-        place_mistake(&at,
+        place_mistake(&at, MISTAKE_conflict,
                       "\"%s\" is not allowed with a step size that every chain chooses by a "
                       "fraction, which is in the parameters' own coordinates: give a number or "
                       "\"auto\" instead, or leave the coordinates as they are (\"none\")",

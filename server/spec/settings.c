@@ -32,7 +32,7 @@ static void parse_sigma(void *context, const struct place *place, const json_t *
         return;
     }
     if (json_array_size(json) == 0)
-        place_mistake(place, "is empty; give one number or one per parameter");
+        place_mistake(place, MISTAKE_range, "is empty; give one number or one per parameter");
     else
         parse_numbers(p, place, json, &sigma_rule, &p->spec->step_values, &step->count);
     step->values = p->spec->step_values;
@@ -99,7 +99,8 @@ static void parse_step_object(struct parse *p, const struct place *place, const 
     if (step->kind != STEP_AUTO && field_get(json, "value") == NULL) {
         p->step_wrong = true;
         struct place at = place_key(place, "value");
-        place_mistake(&at, "is required: the step size at the start, a number or an array");
+        place_mistake(&at, MISTAKE_required,
+                      "is required: the step size at the start, a number or an array");
     }
 }
 
@@ -114,13 +115,15 @@ static void parse_step(struct parse *p, const struct place *place, const json_t 
         parse_sigma(p, place, json);
     } else if (!json_is_string(json) || strcmp(json_string_value(json), "auto") != 0) {
         p->step_wrong = true;
-        place_mistake(place, "must be a number, an array of numbers, an object or \"auto\", not %s",
+        place_mistake(place, MISTAKE_type,
+                      "must be a number, an array of numbers, an object or \"auto\", not %s",
                       json_is_string(json) ? field_quote(json_string_value(json), quoted)
                                            : field_type(json));
     }
     if (step->kind == STEP_SCHEDULE && !p->spec->sampler->schedule) {
         p->step_wrong = true;
-        place_mistake(place, "%s takes no step-size schedule; give a number, an array or \"auto\"",
+        place_mistake(place, MISTAKE_conflict,
+                      "%s takes no step-size schedule; give a number, an array or \"auto\"",
                       p->spec->sampler->name);
     }
 }
@@ -138,7 +141,7 @@ static void parse_list(const struct settings *s, const struct place *place, cons
 {
     struct job_spec *job = s->parse->spec;
     if (json_array_size(json) == 0) {
-        place_mistake(place, "is empty; give one number or one per coefficient");
+        place_mistake(place, MISTAKE_range, "is empty; give one number or one per coefficient");
         return;
     }
     free(job->model_list);
@@ -195,13 +198,15 @@ static bool parse_name(const struct place *place, const json_t *json, const char
     if (json_is_string(json))
         return field_choice(place, json, names, out);
     if (!json_is_object(json)) {
-        place_mistake(place, "must be a name or an object with a name, not %s", field_type(json));
+        place_mistake(place, MISTAKE_type, "must be a name or an object with a name, not %s",
+                      field_type(json));
         return false;
     }
     const json_t *name = field_get(json, "name");
     if (name != NULL)
         return field_choice(&at, name, names, out);
-    place_mistake(&at, "is required; allowed are %s", field_list(names, list, sizeof list));
+    place_mistake(&at, MISTAKE_required, "is required; allowed are %s",
+                  field_list(names, list, sizeof list));
     return false;
 }
 

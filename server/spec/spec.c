@@ -83,7 +83,8 @@ static bool is_word(const json_t *json, const char *word)
 static void refuse_word(const struct place *place, const json_t *json, const char *allowed)
 {
     char quoted[FIELD_QUOTE_SIZE];
-    place_mistake(place, "%s is not allowed; it must be a whole number%s or \"auto\"",
+    place_mistake(place, MISTAKE_choice,
+                  "%s is not allowed; it must be a whole number%s or \"auto\"",
                   field_quote(json_string_value(json), quoted), allowed);
 }
 
@@ -213,7 +214,8 @@ static void require(const struct place *root, const json_t *json)
     for (size_t i = 0; i < 2; i++) {
         struct place at = place_key(root, required[i]);
         if (field_get(json, required[i]) == NULL)
-            place_mistake(&at, "is required; GET %s lists what there is", routes[i]);
+            place_mistake(&at, MISTAKE_required, "is required; GET %s lists what there is",
+                          routes[i]);
     }
 }
 
@@ -222,8 +224,8 @@ static void check_data(const struct parse *p, const struct place *root)
     const struct model_type *model = p->spec->model;
     struct place at = place_key(root, "data");
     if (model != NULL && model->data != DATA_NONE && !p->data_given)
-        place_mistake(&at, "is required: the model %s needs data, {\"path\": \"FILE\"}",
-                      model->name);
+        place_mistake(&at, MISTAKE_required,
+                      "is required: the model %s needs data, {\"path\": \"FILE\"}", model->name);
 }
 
 static bool full_by_nature(const struct job_spec *spec)
@@ -241,13 +243,15 @@ static void check_batch(struct parse *p, const struct place *root)
         spec->one_in = 1;
     if (spec->batch_size > 0 && spec->model != NULL && spec->model->data == DATA_NONE) {
         struct place at = place_key(root, "batch_size");
-        place_mistake(&at, "the model %s has no data to take batches from; leave it out",
+        place_mistake(&at, MISTAKE_conflict,
+                      "the model %s has no data to take batches from; leave it out",
                       spec->model->name);
     }
     spec->batch_default = !p->batch_given && !full_by_nature(spec);
     if (spec->replacement && spec->batch_size == 0 && !spec->batch_default) {
         struct place at = place_key(root, "replacement");
-        place_mistake(&at, "must be false with a full batch, of which nothing is drawn");
+        place_mistake(&at, MISTAKE_conflict,
+                      "must be false with a full batch, of which nothing is drawn");
     }
 }
 
@@ -268,13 +272,13 @@ static void check_run(struct parse *p, const struct place *root)
         default_warmup(spec);
     if (spec->thin != PLAN_AUTO && spec->thin > spec->iterations) {
         struct place at = place_key(root, "thin");
-        place_mistake(&at, "%" PRIu64 " leaves no draw of %" PRIu64 " iterations", spec->thin,
-                      spec->iterations);
+        place_mistake(&at, MISTAKE_conflict, "%" PRIu64 " leaves no draw of %" PRIu64 " iterations",
+                      spec->thin, spec->iterations);
     }
     bool adapts = spec->sampler != NULL && !p->step_wrong && spec->step.kind == STEP_AUTO;
     if (adapts && spec->warmup < ADAPT_MIN_WARMUP) {
         struct place at = place_key(root, "warmup");
-        place_mistake(&at,
+        place_mistake(&at, MISTAKE_conflict,
                       "must be at least %d, not %" PRIu64
                       ": the automatic step size is chosen during warm-up",
                       ADAPT_MIN_WARMUP, spec->warmup);
@@ -283,7 +287,7 @@ static void check_run(struct parse *p, const struct place *root)
     uint64_t iterations = spec->iterations != PLAN_AUTO ? spec->iterations : 0;
     if (limit > 0 && warmup + iterations > limit) {
         struct place at = place_key(root, "iterations");
-        place_mistake(&at,
+        place_mistake(&at, MISTAKE_limit,
                       "warmup %" PRIu64 " and iterations %" PRIu64
                       " together exceed the limit of %" PRIu64 " per chain",
                       warmup, iterations, limit);
@@ -296,7 +300,8 @@ static void check_stop(const struct parse *p, const struct place *root)
     bool mixing = spec->stop_when.rhat > 0.0 || spec->stop_when.ess > 0.0;
     struct place at = place_key(root, "stop_when");
     if (mixing && !spec->save_all && spec->save_count == 0)
-        place_mistake(&at, "rhat and ess are those of saved parameters, and save.params is empty");
+        place_mistake(&at, MISTAKE_conflict,
+                      "rhat and ess are those of saved parameters, and save.params is empty");
 }
 
 /* ---- defaults ---- */

@@ -28,7 +28,7 @@ bool parse_number(const struct place *place, const json_t *json, const struct pa
     if (!field_number(place, json, &value))
         return false;
     if (param_check(rule, value, &why) != ERR_OK) {
-        place_mistake(place, "%s", why.message);
+        place_mistake(place, MISTAKE_range, "%s", why.message);
         return false;
     }
     *out = value;
@@ -40,7 +40,7 @@ void parse_numbers(struct parse *parse, const struct place *place, const json_t 
 {
     size_t n = json_array_size(json), wrong = 0;
     if (!json_is_array(json)) {
-        place_mistake(place, "must be an array of numbers, not %s", field_type(json));
+        place_mistake(place, MISTAKE_type, "must be an array of numbers, not %s", field_type(json));
         return;
     }
     double *values = calloc(n + 1, sizeof *values);
@@ -69,7 +69,8 @@ static bool take_name(struct parse *parse, const struct place *place, const json
     if (!field_text(place, json, (struct field_text){.max = max_characters}, &text))
         return false;
     if (json_object_get(seen, text) != NULL) {
-        place_mistake(place, "%s is in the list twice", field_quote(text, quoted));
+        place_mistake(place, MISTAKE_conflict, "%s is in the list twice",
+                      field_quote(text, quoted));
         return false;
     }
     if (json_object_set_new(seen, text, json_true()) != 0)
@@ -83,11 +84,12 @@ void parse_names(struct parse *parse, const struct place *place, const json_t *j
 {
     size_t n = json_array_size(json), wrong = 0;
     if (!json_is_array(json)) {
-        place_mistake(place, "must be an array of strings, not %s", field_type(json));
+        place_mistake(place, MISTAKE_type, "must be an array of strings, not %s", field_type(json));
         return;
     }
     if (n > rule.max_count) {
-        place_mistake(place, "has %zu entries; at most %zu are allowed", n, rule.max_count);
+        place_mistake(place, MISTAKE_range, "has %zu entries; at most %zu are allowed", n,
+                      rule.max_count);
         return;
     }
     char **names = calloc(n + 1, sizeof *names);

@@ -171,6 +171,8 @@ class Validation(Case):
         reply = alice.post("/v1/jobs", logistic(data={"path": "none.csv", "test": "nor.csv"}, chains=0))
         self.assertProblem(reply, 422, "none.csv", "nor.csv")
         self.assertEqual(sorted(reply.pointers()), ["/chains", "/data/path", "/data/test"])
+        self.assertEqual({e["pointer"]: e["kind"] for e in reply.json()["errors"]},
+                         {"/chains": "range", "/data/path": "missing", "/data/test": "missing"})
         reply = alice.post("/v1/jobs", logistic(data={"path": "none.csv", "test": "nor.csv"}))
         self.assertEqual(sorted(reply.pointers()), ["/data/path", "/data/test"])
         reply = alice.post("/v1/jobs", logistic(data={"path": "../none.csv", "test": "train.csv"}, chains=0))

@@ -413,12 +413,19 @@ Test(openapi, enumerations_are_those_of_the_program)
         JOB_PHASE_LIST(X)
 #undef X
     };
+    static const char *const kinds[] = {
+#define X(name) #name,
+        MISTAKE_LIST(X)
+#undef X
+    };
     static const char *const roles[] = {"viewer", "user", "admin"};
     expect_enum("#/components/schemas/Problem/properties/code", codes + 1,
                 sizeof codes / sizeof codes[0] - 1);
     expect_enum("#/components/schemas/JobState", states, sizeof states / sizeof states[0]);
     expect_enum("#/components/schemas/JobPhase", phases, sizeof phases / sizeof phases[0]);
     expect_enum("#/components/schemas/Role", roles, 3);
+    expect_enum("#/components/schemas/Mistake/properties/kind", kinds,
+                sizeof kinds / sizeof kinds[0]);
     for (size_t i = 0; i < 3; i++)
         cr_expect_str_eq(role_name((enum role)i), roles[i]);
 }
@@ -516,8 +523,8 @@ Test(openapi, progress_fits)
 Test(openapi, problems_fit)
 {
     struct mistakes mistakes = {0};
-    mistake_add(&mistakes, "/sampler/step_size", "-1 is not allowed");
-    mistake_add(&mistakes, "?limit", "\"x\" is not allowed");
+    mistake_add(&mistakes, "/sampler/step_size", MISTAKE_range, "-1 is not allowed");
+    mistake_add(&mistakes, "?limit", MISTAKE_range, "\"x\" is not allowed");
     for (int code = ERR_OK + 1; code <= ERR_INTERNAL; code++) {
         struct reply reply = {.status = 0};
         problem_reply(&reply, (enum err)code, code % 2 ? "in detail" : NULL,

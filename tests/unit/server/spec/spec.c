@@ -199,6 +199,38 @@ Test(spec, fields_are_resolved_as_stated)
     }
 }
 
+/* Programs go by the kind, not by the words. */
+Test(spec, every_mistake_says_its_kind)
+{
+    static const struct {
+        const char *changes;
+        enum mistake_kind kind;
+    } cases[] = {
+        {"'model': null", MISTAKE_required},
+        {"'data': {}", MISTAKE_required},
+        {"'itertions': 1", MISTAKE_unknown},
+        {"'iterations': []", MISTAKE_type},
+        {"'name': 5", MISTAKE_type},
+        {"'iterations': 0", MISTAKE_range},
+        {"'tags': ['']", MISTAKE_range},
+        {"'model': {'name': 'logistic', 'prior_sd': -1}", MISTAKE_range},
+        {"'sampler': 'sgdb'", MISTAKE_choice},
+        {"'thin': 20, 'iterations': 10", MISTAKE_conflict},
+        {"'chains': 1000001", MISTAKE_range},
+        {"'iterations': 2000, 'warmup': 100", MISTAKE_limit},
+    };
+    const struct job_limits limits = {.max_iterations = 2000};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct job_spec spec;
+        struct mistakes mistakes = {0};
+        json_t *json = job_make(JOB_LOGISTIC, cases[i].changes);
+        cr_expect_eq(spec_parse(&spec, json, &limits, &mistakes), ERR_INVALID);
+        cr_expect_eq(mistakes.items[0].kind, cases[i].kind, "{%s}: %s, %s", cases[i].changes,
+                     mistake_kind_name(mistakes.items[0].kind), mistakes.items[0].detail);
+        json_decref(json);
+    }
+}
+
 Test(spec, a_seed_that_is_not_given_is_drawn_and_fits_any_json_reader)
 {
     uint64_t seen[3];
