@@ -16,10 +16,10 @@ const struct option cli_globals[] = {
     {"token-file", 0, "FILE", "file that holds the token"},
     {"cacert", 0, "FILE", "trust this certificate authority (PEM)"},
     {"json", 0, NULL, "print the daemon's JSON as it is"},
-    {"quiet", 'q', NULL, "no notes and no progress"},
-    {"no-color", 0, NULL, "no colours (also NO_COLOR)"},
-    {"help", 'h', NULL, "this help, or that of the command"},
-    {"version", 'V', NULL, "the version"},
+    {"quiet", 'q', NULL, "print no notes and no progress"},
+    {"no-color", 0, NULL, "print no colours (also NO_COLOR)"},
+    {"help", 'h', NULL, "show this help, or the help of the command"},
+    {"version", 'V', NULL, "show the version"},
     {NULL, 0, NULL, NULL},
 };
 

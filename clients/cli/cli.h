@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* In the order of the help. */
+/* In the order of `barker help`. */
 #define COMMAND_LIST(X) \
     X(submit)           \
     X(run)              \
@@ -104,7 +104,7 @@ struct cli {
     struct client *client; /* made by cli_client */
 };
 
-/* Reads the command line. Returns 0, or says what is wrong and returns EXIT_USAGE. `--help` and
+/* Reads the command line. Returns 0, or reports the error and returns EXIT_USAGE. `--help` and
  * `--version` become the commands of these names. */
 int cli_parse(struct cli *out, int argc, char **argv);
 void cli_release(struct cli *cli);
@@ -117,16 +117,16 @@ long long cli_number(const struct cli *cli, const char *name, long long otherwis
 
 /* The exact command, or NULL. */
 const struct command *cli_find(const char *first, const char *second, bool *took_two);
-/* Whether it is the first word of two-word commands. */
+/* Whether `word` is the first word of two-word commands. */
 bool cli_is_family(const char *word);
 const struct option *cli_find_option(const struct command *command, const char *name, size_t size);
 /* The i-th word of the command's args (the last one repeats, optionally, if it ends in ...), copied
  * without its brackets and dots into `out`; false beyond the end. */
 bool cli_arg_name(const struct command *command, size_t i, char *out, size_t size, bool *optional);
 
-/* Connects (no traffic yet). Returns 0 or an exit code after saying why. */
+/* Prepares the connection (sends nothing). Returns 0, or an exit code after reporting the error. */
 int cli_connect(struct cli *cli);
-/* Uses another daemon from now on. */
+/* Switches to another daemon. */
 void cli_use(struct cli *cli, const char *url, const char *token);
 
 /* One request. A reply that is not 2xx is reported (with --json its body is printed too). Returns
@@ -134,7 +134,7 @@ void cli_use(struct cli *cli, const char *url, const char *token);
 int cli_send(struct cli *cli, const struct request *request, struct response *response);
 /* GET of a route, which is released. A 2xx reply that is not a JSON object or array is an error. */
 int cli_get(struct cli *cli, struct route *route, struct response *response);
-/* Prints the daemon's JSON as it came, with a line end. */
+/* Prints the daemon's JSON unchanged, with a line end. */
 void cli_print_json(const struct response *response);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reading the command line against the tables. */
+/* Parses the command line by the command table. */
 #include "clients/cli/cli.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ const struct command *cli_find(const char *first, const char *second, bool *took
     return found;
 }
 
-/* Keeps the candidate if it is nearer than what was found so far. */
+/* Keeps the candidate if it is closer than the best one so far. */
 static void try_nearer(const char *typed, const char *candidate, const char **best,
                        size_t *distance)
 {
@@ -93,11 +93,11 @@ static int unknown_command(const char *first, const char *second)
         text_addf(&typed, " %s", second);
     const char *near = family && !second ? NULL : nearest_command(text_str(&typed));
     if (near)
-        report_error("there is no command `%s`; did you mean `%s`?", text_str(&typed), near);
+        report_error("unknown command `%s`; did you mean `%s`?", text_str(&typed), near);
     else if (family)
         name_family(first);
     else
-        report_error("there is no command `%s`; `barker help` lists them", text_str(&typed));
+        report_error("unknown command `%s`; `barker help` lists the commands", text_str(&typed));
     text_release(&typed);
     return EXIT_USAGE;
 }
@@ -156,11 +156,11 @@ static bool is_whole(const char *value)
 static int check_value(const struct cli *cli, const struct option *option, const char *value)
 {
     if (strcmp(option->value, "N") == 0 && !is_whole(value))
-        report_error("--%s takes a whole number from 0 on, not \"%s\"", option->name, value);
+        report_error("--%s takes a whole number of at least 0, not \"%s\"", option->name, value);
     else if (strcmp(option->value, "KEY") == 0 && !*value)
         report_error("--%s is empty", option->name);
     else if (strchr(option->value, '|') && !is_choice(option->value, value))
-        report_error("--%s is one of %s, not \"%s\"", option->name, option->value, value);
+        report_error("--%s must be one of %s, not \"%s\"", option->name, option->value, value);
     else
         return EXIT_OK;
     return see_help(cli);
@@ -247,7 +247,7 @@ static bool is_option(const char *word)
 }
 
 /* Options before the command can only be global ones; a second word is taken if it completes a
- * two-word command. Returns the index behind the command. */
+ * two-word command. Returns the index after the command. */
 static int parse_command(struct cli *cli, int argc, char **argv, int *at)
 {
     bool two;
@@ -269,7 +269,7 @@ static int parse_command(struct cli *cli, int argc, char **argv, int *at)
     if (!cli->command && cli_is_family(argv[i]) && second && is_option(second)) {
         if (strcmp(second, "--help") == 0 || strcmp(second, "-h") == 0) {
             cli->command = &cmd_help;
-            *at = i; /* the family is what help is asked for */
+            *at = i; /* help for the family */
             return EXIT_OK;
         }
     }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* No answer of the daemon that is kept in memory comes near this. */
+/* Limit of a reply kept in memory; far above any reply of the daemon. */
 #define BODY_LIMIT ((size_t)256 << 20)
 
 enum { CONNECT_MS = 10000, SILENCE_S = 120 };
@@ -42,11 +42,11 @@ static const char *why_not(CURLU *url)
     char *query = url_part(url, CURLUPART_QUERY), *fragment = url_part(url, CURLUPART_FRAGMENT);
     const char *reason = NULL;
     if (!scheme || (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0))
-        reason = "only http:// and https:// are possible";
+        reason = "only http:// and https:// are supported";
     else if (user)
-        reason = "a user name does not belong there; use --token-file";
+        reason = "a user name in the address is not supported; use --token-file";
     else if (query || fragment)
-        reason = "it ends before any ? or #";
+        reason = "an address with ? or # is not supported";
     curl_free(scheme);
     curl_free(user);
     curl_free(query);
@@ -60,7 +60,7 @@ char *client_clean_url(const char *text, const char **reason)
     struct text full = {0};
     char *clean = NULL;
     text_addf(&full, "%s%s", strstr(text, "://") ? "" : "http://", text);
-    *reason = "it is no address such as http://127.0.0.1:8080";
+    *reason = "not an address such as http://127.0.0.1:8080";
     if (url && curl_url_set(url, CURLUPART_URL, text_str(&full), 0) == CURLUE_OK) {
         *reason = why_not(url);
         if (!*reason) {
@@ -261,7 +261,7 @@ static void set_headers(struct call *call)
         add_header(call, "Content-Type", "application/json");
     else if (request->upload)
         add_header(call, "Content-Type", "application/octet-stream");
-    else /* curl would call an empty POST a form */
+    else /* otherwise curl declares an empty POST as a form */
         call->headers = curl_slist_append(call->headers, "Content-Type:");
     curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->headers);
 }
@@ -291,7 +291,7 @@ static void set_transport(struct call *call)
     curl_easy_setopt(call->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(call->easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(call->easy, CURLOPT_USERAGENT, "barker");
-    /* ".." typed as a job id must reach the daemon and be refused, not become another request. */
+    /* ".." as a job id must reach the daemon and be refused, not change the path. */
     curl_easy_setopt(call->easy, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(call->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
     curl_easy_setopt(call->easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
@@ -300,7 +300,7 @@ static void set_transport(struct call *call)
         curl_easy_setopt(call->easy, CURLOPT_TIMEOUT_MS, call->request.timeout_ms);
     if (client->cacert)
         curl_easy_setopt(call->easy, CURLOPT_CAINFO, client->cacert);
-    /* A proxy of the environment cannot know what this machine's loopback is. */
+    /* A proxy cannot reach the loopback interface of this machine. */
     if (client->loopback)
         curl_easy_setopt(call->easy, CURLOPT_PROXY, "");
 }
@@ -355,7 +355,7 @@ static enum outcome outcome_of(const struct call *call, CURLcode code)
         return OUTCOME_INTERRUPTED;
     if (call->sink_refused)
         return OUTCOME_SINK;
-    switch (code) { /* only these say for certain that the daemon has not seen the request */
+    switch (code) { /* only with these codes the daemon has certainly not seen the request */
     case CURLE_COULDNT_CONNECT:
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
@@ -383,7 +383,7 @@ static void finish(struct call *call, CURLcode code)
     call->done = true;
 }
 
-/* Returns whether a call became done. */
+/* Returns whether a call has completed. */
 static bool perform(struct client *client)
 {
     int running, left;

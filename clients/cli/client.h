@@ -1,7 +1,7 @@
 /* Client: requests to one daemon over HTTP, one at a time or several at once.
  *
- * A path is made with a `struct route`, which percent-encodes whatever a user typed. A request is
- * begun and then driven by client_step until call_done; client_send does all of that for one. */
+ * A path is made with a `struct route`, which percent-encodes user input. A request is started by
+ * client_begin and driven by client_step until call_done; client_send does all of that for one. */
 #ifndef BARKER_CLI_CLIENT_H
 #define BARKER_CLI_CLIENT_H
 
@@ -21,8 +21,8 @@ struct client_config {
     const char *cacert; /* PEM file of the authority to trust, or NULL: the system's */
 };
 
-/* The address in the form client_new takes ("localhost:8080" gets its scheme), to be freed; NULL
- * and a reason when it is none. */
+/* The address in the form that client_new takes ("localhost:8080" gets a scheme), to be freed; NULL
+ * and a reason if it is not valid. */
 char *client_clean_url(const char *url, const char **reason);
 /* Whether the address names this machine's loopback interface. */
 bool client_url_is_loopback(const char *url);
@@ -37,9 +37,9 @@ struct route {
     bool has_query;
 };
 void route_start(struct route *route, const char *literal);
-void route_add(struct route *route, const char *literal);  /* as it is */
+void route_add(struct route *route, const char *literal);  /* unchanged */
 void route_part(struct route *route, const char *segment); /* "/" and the encoded segment */
-void route_query(struct route *route, const char *name, const char *value); /* NULL: left out */
+void route_query(struct route *route, const char *name, const char *value); /* NULL: omitted */
 void route_release(struct route *route);
 
 struct request {
@@ -47,9 +47,9 @@ struct request {
     const char *path;    /* encoded, with its query; borrowed until the call ends */
     const char *body;    /* JSON, borrowed; NULL: none */
     FILE *upload;        /* instead of body: bytes read from here as application/octet-stream */
-    int64_t upload_size; /* -1: not known */
+    int64_t upload_size; /* -1: unknown */
     const char *if_none_match, *idempotency_key;
-    long timeout_ms; /* for the whole exchange; 0: only silence of two minutes ends it */
+    long timeout_ms; /* for the whole exchange; 0: only two minutes of silence end it */
     /* Takes the body of a 2xx reply piece by piece instead of keeping it; false stops the transfer.
      */
     bool (*sink)(void *ctx, const char *bytes, size_t size);
@@ -60,9 +60,9 @@ struct request {
 };
 
 enum outcome {
-    OUTCOME_REPLY,       /* a whole reply: look at the status */
+    OUTCOME_REPLY,       /* a complete reply: check the status */
     OUTCOME_UNREACHABLE, /* no connection */
-    OUTCOME_LOST,        /* connected, but no whole reply */
+    OUTCOME_LOST,        /* connected, but no complete reply */
     OUTCOME_SINK,        /* the sink refused */
     OUTCOME_INTERRUPTED,
 };
@@ -71,10 +71,10 @@ struct response {
     enum outcome outcome;
     int status;
     struct text body;
-    json_t *json; /* body parsed and cleaned (get_clean); NULL when it is no JSON */
+    json_t *json; /* body parsed and cleaned (get_clean); NULL if it is not JSON */
     char *etag, *location, *content_type;
-    long retry_after_s; /* 0: not said */
-    char reason[256];   /* why there is no reply, in curl's words */
+    long retry_after_s; /* 0: none */
+    char reason[256];   /* why there is no reply, from curl */
 };
 void response_release(struct response *response);
 
@@ -85,10 +85,10 @@ struct call *client_begin(struct client *client, const struct request *request,
 bool call_done(const struct call *call);
 /* Ends a call, done or not. */
 void call_end(struct call *call);
-/* Moves all calls on; returns after something happened or at most `ms` milliseconds. */
+/* Drives all calls; returns after an event, or after `ms` milliseconds. */
 void client_step(struct client *client, int ms);
 
-/* One request from beginning to end (or until interrupted). */
+/* One complete request (or until interrupted). */
 void client_send(struct client *client, const struct request *request, struct response *response);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the daemon can do: samplers, models. */
+/* barker samplers, barker models. */
 #include "clients/cli/get.h"
 #include "clients/cli/jobs.h"
 #include "clients/cli/render.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* "0 ... 1", "> 0", "a | b": what a parameter may be. */
+/* "> 0, <= 1", "a | b": the allowed values of a parameter. */
 static void add_allowed(struct text *out, const json_t *parameter)
 {
     const json_t *low = json_object_get(parameter, "minimum");
@@ -69,7 +69,7 @@ static void print_entry(const json_t *entry)
     print_parameters(entry);
 }
 
-/* All of a kind, or the one named in the argument. */
+/* All entries, or the one named in the argument. */
 static int catalog(struct cli *cli, const char *path)
 {
     struct response response;

@@ -1,5 +1,5 @@
 /* barker compare: jobs side by side. */
-#include "clients/cli/against.h"
+#include "clients/cli/accuracy.h"
 #include "clients/cli/get.h"
 #include "clients/cli/human.h"
 #include "clients/cli/jobs.h"
@@ -8,9 +8,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { JOBS = 8 }; /* columns; the daemon compares no more either */
+enum { JOBS = 8 }; /* columns; also the limit of the daemon */
 
-/* Which job a column belongs to: A, B, ... */
+/* The letter of a job in the column titles: A, B, ... */
 static char letter(size_t job)
 {
     return (char)('A' + job);
@@ -42,28 +42,28 @@ static void add_row(struct table *table, const json_t *jobs, const char *key)
     text_release(&cell);
 }
 
-/* The largest over all parameters, of each job. */
+/* The maximum over all parameters, for each job. */
 static void add_reference_rows(struct table *table, const json_t *jobs)
 {
     char buffer[HUMAN_SIZE];
     const json_t *first = get_object(json_array_get(jobs, 0), "reference");
     struct text title = {0};
-    for (size_t n = 0; first && against_title(n); n++) {
-        if (!against_spread(first, n))
+    for (size_t n = 0; first && accuracy_title(n); n++) {
+        if (!accuracy_spread(first, n))
             continue;
         text_clear(&title);
-        text_addf(&title, "%s, max", against_title(n));
+        text_addf(&title, "%s, max", accuracy_title(n));
         table_cell(table, text_str(&title), STYLE_DIM);
         for (size_t i = 0; i < JOBS && i < json_array_size(jobs); i++) {
             const json_t *reference = get_object(json_array_get(jobs, i), "reference");
-            double max = get_number(against_spread(reference, n), "max");
+            double max = get_number(accuracy_spread(reference, n), "max");
             table_cell(table, human_real(buffer, max), STYLE_PLAIN);
         }
     }
     text_release(&title);
 }
 
-/* Numbers inside an object of each job. */
+/* A number inside an object of each job. */
 static void add_inside_row(struct table *table, const json_t *jobs, const char *inside,
                            const char *key, const char *title)
 {
@@ -90,7 +90,7 @@ static bool has_rows_of_its_own(const char *key)
     return false;
 }
 
-/* What is to be known about a job's numbers. */
+/* Notes of the daemon on a job's numbers. */
 static void print_notes(const json_t *jobs)
 {
     size_t i, k;
@@ -124,8 +124,8 @@ static void print_jobs(const json_t *jobs)
         if (!has_rows_of_its_own(key))
             add_row(table, jobs, key);
     }
-    add_inside_row(table, jobs, "cost", "seconds", "CPU to the target error");
-    add_inside_row(table, jobs, "cost", "gradients", "gradients to the target error");
+    add_inside_row(table, jobs, "cost", "seconds", "CPU time to target error");
+    add_inside_row(table, jobs, "cost", "gradients", "gradients to target error");
     add_inside_row(table, jobs, "energy", "z", "energy, z score");
     add_inside_row(table, jobs, "energy", "variance_ratio", "energy, variance ratio");
     add_reference_rows(table, jobs);
@@ -229,8 +229,8 @@ static void print_comparison(const json_t *comparison)
 }
 
 static const struct option compare_options[] = {
-    {"reference", 0, "NAME", "against this reference posterior"},
-    {"target-error", 0, "E", "what it costs to know the means to E posterior sds"},
+    {"reference", 0, "NAME", "measure bias relative to this reference posterior"},
+    {"target-error", 0, "E", "cost of estimating the means to E posterior sds"},
     {"limit", 'n', "N", "at most N parameters (100)"},
     {NULL, 0, NULL, NULL},
 };
@@ -272,11 +272,12 @@ static int compare(struct cli *cli)
 const struct command cmd_compare = {
     .name = "compare",
     .args = "A B [MORE...]",
-    .help = "the numbers of several jobs side by side",
-    .more = "With --reference also how far each is from it, in the reference's sds (BIAS and VAR "
-            "BIAS as in `barker help summary`; energy: the mean log density at the draws against "
-            "the reference's, where both are known). With --target-error what each would cost in "
-            "all; there is no number where the bias alone exceeds the target.",
+    .help = "compare the results of several jobs",
+    .more = "With --reference, also the bias of each job in sds of the reference (BIAS and VAR "
+            "BIAS as in "
+            "`barker help summary`; energy: the mean log density at the draws relative to that of "
+            "the reference, if both are known). With --target-error, the total cost for each job; "
+            "empty if the bias alone exceeds the target.",
     .options = compare_options,
     .run = compare,
 };

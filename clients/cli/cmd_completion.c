@@ -1,5 +1,5 @@
-/* Shell completion. The script knows nothing: at each Tab it hands the words to the hidden command
- * `__complete`, which answers from the command table and, for names, from the daemon. */
+/* Shell completion. The script passes the words to the hidden command `__complete`, which takes the
+ * candidates from the command table and, for names, from the daemon. */
 #include "clients/cli/cli.h"
 #include "clients/cli/get.h"
 
@@ -95,8 +95,8 @@ static void offer_commands(const char *family, const char *typed)
     text_release(&word);
 }
 
-/* Names that only the daemon knows. Nobody waits long for a Tab, and errors would spoil the line.
- */
+/* Names from the daemon. The timeout is short because a user waits, and errors are not printed
+ * because they would garble the command line. */
 static void offer_names(struct cli *cli, const char *path, const char *list, const char *key,
                         const char *typed)
 {
@@ -145,7 +145,7 @@ static void offer_argument(struct cli *cli, const char *kind, const char *typed)
         offer("last", typed);
 }
 
-/* What has been typed so far, read without complaints. */
+/* The words typed so far, parsed without error messages. */
 struct typed {
     const struct command *command;
     const struct option *pending; /* an option whose value comes next */
@@ -159,7 +159,7 @@ static void read_option(struct cli *cli, struct typed *typed, const char *word, 
     size_t size = strcspn(name, "=");
     const struct option *option = cli_find_option(typed->command, name, size);
     typed->pending = option && option->value && !name[size] ? option : NULL;
-    /* --url and --token-file say which daemon knows the names. */
+    /* --url and --token-file select the daemon. */
     if (typed->pending && next && cli_find_option(NULL, name, size) &&
         cli->given_count < CLI_OPTIONS) {
         cli->given[cli->given_count].option = option;

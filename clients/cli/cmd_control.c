@@ -1,4 +1,4 @@
-/* Steering jobs: cancel, pause, resume, retry, extend, rm. */
+/* Control of jobs: cancel, pause, resume, retry, extend, rm, restore. */
 #include "clients/cli/get.h"
 #include "clients/cli/interrupt.h"
 #include "clients/cli/jobs.h"
@@ -32,7 +32,7 @@ static int post_verb(struct cli *cli, const char *id, const char *verb, const ch
     return code;
 }
 
-/* The command's own name is the verb. One refusal does not keep the others from being done. */
+/* The name of the command is the verb. All jobs are tried even if one is refused. */
 static int post_all(struct cli *cli)
 {
     char **ids = NULL;
@@ -51,7 +51,7 @@ static int post_all(struct cli *cli)
 const struct command cmd_cancel = {
     .name = "cancel",
     .args = "ID...",
-    .help = "stop jobs for good; their draws are kept",
+    .help = "stop jobs permanently; their draws are kept",
     .run = post_all,
 };
 
@@ -65,19 +65,19 @@ const struct command cmd_pause = {
 const struct command cmd_resume = {
     .name = "resume",
     .args = "ID...",
-    .help = "let paused jobs go on",
+    .help = "resume paused jobs",
     .run = post_all,
 };
 
 const struct command cmd_retry = {
     .name = "retry",
     .args = "ID...",
-    .help = "try jobs again that failed because of the machine",
+    .help = "retry failed jobs from their last saved state",
     .run = post_all,
 };
 
 static const struct option extend_options[] = {
-    {"iterations", 'n', "N", "so many more sampling iterations per chain (required)"},
+    {"iterations", 'n', "N", "additional sampling iterations per chain (required)"},
     {NULL, 0, NULL, NULL},
 };
 
@@ -103,14 +103,14 @@ const struct command cmd_extend = {
     .name = "extend",
     .args = "ID",
     .help = "continue the chains of a job for more iterations",
-    .more = "A job that has ended, also early, goes on from where its furthest chain is.",
+    .more = "A job that has ended, also early, continues from its longest chain.",
     .options = extend_options,
     .run = extend,
 };
 
 static const struct option rm_options[] = {
-    {"yes", 'y', NULL, "do not ask"},
-    {"purge", 0, NULL, "at once and for good, not by way of the trash"},
+    {"yes", 'y', NULL, "do not ask for confirmation"},
+    {"purge", 0, NULL, "delete permanently, without the trash"},
     {NULL, 0, NULL, NULL},
 };
 
@@ -161,7 +161,7 @@ static int rm(struct cli *cli)
     char **ids = NULL;
     bool sure = cli_flag(cli, "yes");
     if (!sure && (!term_is_terminal(stdin) || !term_is_terminal(stderr))) {
-        report_error("rm deletes draws; say --yes when there is no terminal to ask on");
+        report_error("rm deletes draws: without a terminal to confirm it, --yes is required");
         return EXIT_USAGE;
     }
     int result = jobs_resolve_all(cli, &ids);
@@ -177,13 +177,13 @@ const struct command cmd_rm = {
     .name = "rm",
     .args = "ID...",
     .help = "delete jobs with their draws",
-    .more = "They go to the trash, for a day unless the daemon is set otherwise: `barker ls "
-            "--trash` lists it, `barker restore` brings them back.",
+    .more = "Deleted jobs stay in the trash for a day by default: `barker ls --trash` lists them, "
+            "`barker restore` restores them.",
     .options = rm_options,
     .run = rm,
 };
 
-/* What is in the trash is no longer found by a part of its name: ids are taken as they are. */
+/* Jobs in the trash are not searched by name: only whole ids are accepted. */
 static int restore(struct cli *cli)
 {
     int result = EXIT_OK;
@@ -198,7 +198,7 @@ static int restore(struct cli *cli)
 const struct command cmd_restore = {
     .name = "restore",
     .args = "JOB_ID...",
-    .help = "take jobs back out of the trash",
-    .more = "JOB_ID is a whole id; `barker ls --trash` lists what is there.",
+    .help = "restore jobs from the trash",
+    .more = "JOB_ID is a whole id; `barker ls --trash` lists the jobs in the trash.",
     .run = restore,
 };

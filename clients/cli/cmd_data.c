@@ -47,7 +47,7 @@ static int upload(struct cli *cli, const char *name, FILE *file, int64_t size)
     return code;
 }
 
-/* Of a blank the daemon would only say that a path must not have the escape that it becomes. */
+/* Checked here because the daemon's message would show the percent-encoded name. */
 static bool name_fits(const char *name)
 {
     return name[strspn(
@@ -61,13 +61,13 @@ static int data_put(struct cli *cli)
     FILE *file;
     int64_t size;
     if (strcmp(name, "-") == 0 || !*name) {
-        report_error("data put: say under which NAME to keep %s", *name ? "stdin" : path);
+        report_error("data put: a NAME is needed for %s", *name ? "stdin" : path);
         return EXIT_USAGE;
     }
     if (!name_fits(name)) {
         report_error(
-            "data put: \"%s\" is no name for a data file: letters, digits, '_', '.' and '-' "
-            "are allowed; say another as NAME",
+            "data put: \"%s\" is not a valid name: letters, digits, '_', '.' and '-' are allowed; "
+            "give another NAME",
             name);
         return EXIT_USAGE;
     }
@@ -84,7 +84,7 @@ const struct command cmd_data_put = {
     .name = "data put",
     .args = "FILE [NAME]",
     .help = "upload a data file",
-    .more = "FILE may be - for stdin; then NAME is needed. The file appears whole or not at all.",
+    .more = "FILE may be - for stdin; then NAME is needed. An incomplete upload leaves no file.",
     .run = data_put,
 };
 
@@ -110,7 +110,7 @@ const struct command cmd_data_ls = {
     .run = data_ls,
 };
 
-/* The preview: rows as lists or as objects under the columns' names. */
+/* Prints the preview; rows are arrays or objects keyed by column name. */
 static void print_preview(const json_t *dataset)
 {
     size_t i, c;
@@ -155,7 +155,7 @@ static int data_show(struct cli *cli)
 const struct command cmd_data_show = {
     .name = "data show",
     .args = "DATASET",
-    .help = "columns, rows, hash and the first lines of a data file",
+    .help = "show columns, rows, hash and the first rows of a data file",
     .run = data_show,
 };
 

@@ -1,4 +1,4 @@
-/* barker diagnostics: the verdict on a job and the numbers behind it. */
+/* barker diagnostics: the verdict on a job and its evidence. */
 #include "clients/cli/get.h"
 #include "clients/cli/human.h"
 #include "clients/cli/jobs.h"
@@ -10,9 +10,9 @@
 enum { HISTORY_ROWS = 12 };
 
 static const struct option diagnostics_options[] = {
-    {"params", 0, "A,B", "details of these saved parameters: autocorrelation, history"},
+    {"params", 0, "A,B", "autocorrelation and history of these saved parameters"},
     {"order", 0, "worst|declared",
-     "worst (the default): the largest step over its noise tolerance"},
+     "worst (the default): largest step size / noise tolerance first"},
     {"limit", 'n', "N", "at most N parameters (20)"},
     {NULL, 0, NULL, NULL},
 };
@@ -59,8 +59,7 @@ static void print_efficiency(const json_t *efficiency)
     if (*reason)
         text_add(&line, reason);
     else
-        text_addf(&line,
-                  "smallest bulk ESS %s in %s of processor time: %s per second, %s per gradient",
+        text_addf(&line, "smallest bulk ESS %s in %s CPU time: %s per second, %s per gradient",
                   human_whole(ess, get_number(efficiency, "min_ess_bulk")),
                   human_seconds(time, get_number(efficiency, "cpu_seconds")),
                   human_real(second, get_number(efficiency, "ess_per_second")),
@@ -79,9 +78,9 @@ static void print_stein(const json_t *checks, const char *key, const char *title
     if (!part)
         return;
     text_addf(&line, "%s", human_real(value, get_number(part, "value")));
-    if (isfinite(get_number(part, "squared"))) /* below 0 its root is given as 0 */
-        text_addf(&line, " (squared %s +- %s)", human_real(value, get_number(part, "squared")),
-                  human_real(error, get_number(part, "error")));
+    if (isfinite(get_number(part, "squared"))) /* if it is negative, the value is 0 */
+        text_addf(&line, " (squared %s %s %s)", human_real(value, get_number(part, "squared")),
+                  human_plus_minus(), human_real(error, get_number(part, "error")));
     text_addf(&line, " at %s draws", human_whole(draws, get_number(part, "draws")));
     if (isfinite(get_number(part, "p_value")))
         text_addf(&line, ", p %s", human_real(p, get_number(part, "p_value")));
@@ -96,12 +95,12 @@ static void print_energy(const json_t *checks)
     char mean[HUMAN_SIZE], error[HUMAN_SIZE], ratio[HUMAN_SIZE], ratio_error[HUMAN_SIZE];
     if (!part)
         return;
-    text_addf(&line, "mean log density %s +- %s",
-              human_real(mean, get_number(part, "mean_log_density")),
+    text_addf(&line, "mean log density %s %s %s",
+              human_real(mean, get_number(part, "mean_log_density")), human_plus_minus(),
               human_real(error, get_number(part, "mcse")));
     if (isfinite(get_number(part, "ratio")))
-        text_addf(&line, ", %s +- %s x the energy of a normal posterior",
-                  human_real(ratio, get_number(part, "ratio")),
+        text_addf(&line, ", energy ratio %s %s %s (normal posterior: 1)",
+                  human_real(ratio, get_number(part, "ratio")), human_plus_minus(),
                   human_real(ratio_error, get_number(part, "ratio_error")));
     render_field("energy", text_str(&line), stdout);
     text_release(&line);
@@ -135,8 +134,8 @@ static const struct {
 };
 enum { NUMBERS = sizeof numbers / sizeof *numbers, MOMENTS = 2 };
 
-/* Whether the chains walk in coordinates other than the parameters: then step sizes and noise are
- * theirs, and the mean and variance of a parameter do not belong into the same row. */
+/* Whether the chains move in whitened coordinates. Step sizes and noise then refer to these, and
+ * the mean and variance of a parameter do not belong in the same row. */
 static bool has_coordinates(const json_t *rows)
 {
     const json_t *first = json_array_get(rows, 0);
@@ -181,7 +180,7 @@ static double number_at(const json_t *array, size_t i)
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-/* The latest and some before it, evenly spread. */
+/* The latest entry and some earlier ones, evenly spaced. */
 static void print_history(const json_t *history)
 {
     static const struct column columns[] = {
@@ -260,7 +259,7 @@ static void print_answer(const json_t *answer)
     print_details(get_array(answer, "details"));
 }
 
-/* With --json the answer is the daemon's own, to what was asked for and nothing more. */
+/* With --json only the given options are sent, and the reply is printed unchanged. */
 static int diagnostics(struct cli *cli)
 {
     struct response response = {0};
@@ -284,16 +283,15 @@ static int diagnostics(struct cli *cli)
 const struct command cmd_diagnostics = {
     .name = "diagnostics",
     .args = "ID",
-    .help = "the verdict on a job and the numbers behind it",
+    .help = "show the verdict on a job and its evidence",
     .more =
-        "Mixing and bias are two questions: R-hat and effective sample sizes answer only the "
-        "first. RATIO is the step size over the largest that the gradient noise tolerates, "
-        "BEYOND the share of proposals beyond that, VAR X the factor by which the noise widens the "
-        "variance of a coordinate given the others, BATCH the smallest batch that would do for "
-        "this step size. A job with a dense preconditioner walks in whitened coordinates, whose "
-        "posterior sd is about 1; step sizes and noise are then theirs.\nWorks while the job runs; "
-        "the Stein and energy checks are made when it "
-        "ends.",
+        "Mixing and bias are separate: R-hat and effective sample sizes measure only mixing. "
+        "TOLERANCE is the largest step size that the gradient noise allows, RATIO the step size / "
+        "tolerance, BEYOND the share of proposals beyond the tolerance, VAR X the factor by which "
+        "the noise inflates the conditional variance of a coordinate, BATCH the smallest batch "
+        "size that allows this step size. With a dense preconditioner, step sizes and noise refer "
+        "to whitened coordinates, whose posterior sd is about 1.\nWorks while the job runs; the "
+        "Stein and energy checks are computed when it ends.",
     .options = diagnostics_options,
     .run = diagnostics,
 };

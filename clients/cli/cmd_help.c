@@ -1,4 +1,4 @@
-/* help and version: everything comes from the tables. */
+/* barker help, barker version: generated from the command table. */
 #include "clients/cli/cli.h"
 #include "clients/cli/term.h"
 
@@ -39,7 +39,7 @@ static void print_options(const struct option *options)
     }
 }
 
-/* Line ends in the text stay. */
+/* Wraps text; line ends in it are kept. */
 static void print_wrapped(const char *words)
 {
     size_t column = 0;
@@ -99,13 +99,13 @@ static void print_commands(const char *family)
 
 static int help_all(void)
 {
-    puts("barker: submit sampling jobs to barkerd, watch them run, fetch the results\n\n"
+    puts("barker: submit sampling jobs to barkerd, follow them, fetch the results\n\n"
          "Usage: barker COMMAND [arguments] [options]");
     print_head("Commands");
     print_commands(NULL);
     print_head("Options of every command");
     print_options(cli_globals);
-    print_head("Where the daemon is");
+    print_head("Address of the daemon");
     puts(
         "  --url or BARKER_URL; otherwise the `url` that the daemon wrote into its state folder\n"
         "  ($BARKER_STATE, ./barkerd-state, $XDG_STATE_HOME/barkerd or ~/.local/state/barkerd,\n"
@@ -133,7 +133,7 @@ static int help(struct cli *cli)
     else if (cli_is_family(text_str(&name)))
         print_commands(text_str(&name));
     else {
-        report_error("there is no command `%s`; `barker help` lists them", text_str(&name));
+        report_error("unknown command `%s`; `barker help` lists the commands", text_str(&name));
         code = EXIT_USAGE;
     }
     text_release(&name);
@@ -143,7 +143,7 @@ static int help(struct cli *cli)
 const struct command cmd_help = {
     .name = "help",
     .args = "[COMMAND...]",
-    .help = "this help, or that of a command",
+    .help = "show this help, or the help of a command",
     .run = help,
 };
 
@@ -161,6 +161,6 @@ static int version(struct cli *cli)
 const struct command cmd_version = {
     .name = "version",
     .args = "",
-    .help = "the version of this program",
+    .help = "show the version of this program",
     .run = version,
 };

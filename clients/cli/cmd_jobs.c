@@ -1,4 +1,4 @@
-/* Looking at jobs: ls, show, watch, log, open. */
+/* barker ls, show, watch, log, open. */
 #include "clients/cli/get.h"
 #include "clients/cli/human.h"
 #include "clients/cli/jobs.h"
@@ -12,14 +12,14 @@
 
 static const struct option ls_options[] = {
     {"state", 0, "active|queued|running|paused|cancelling|succeeded|failed|cancelled",
-     "only this state; active: not yet over"},
+     "only this state; active: not ended"},
     {"model", 0, "MODEL", "only this model"},
     {"sampler", 0, "SAMPLER", "only this sampler"},
     {"tag", 0, "TAG", "only with this tag"},
     {"owner", 0, "USER", "jobs of this user that you may see"},
-    {"all", 'a', NULL, "jobs of everybody that you may see"},
+    {"all", 'a', NULL, "jobs of all users that you may see"},
     {"search", 0, "TEXT", "only with this text in the name or id"},
-    {"trash", 0, NULL, "deleted jobs that `barker restore` can still bring back"},
+    {"trash", 0, NULL, "deleted jobs that `barker restore` can still restore"},
     {"limit", 'n', "N", "at most N jobs (30)"},
     {NULL, 0, NULL, NULL},
 };
@@ -63,7 +63,7 @@ static void ls_print(const json_t *list, long long limit, bool trash)
     size_t i;
     json_t *job, *items = get_array(list, "items");
     if (!json_array_size(items)) {
-        report_note(trash ? "nothing in the trash"
+        report_note(trash ? "the trash is empty"
                           : "no jobs; submit one with `barker submit JOB.json`");
         return;
     }
@@ -75,7 +75,7 @@ static void ls_print(const json_t *list, long long limit, bool trash)
     table_print(table, stdout);
     table_free(table);
     if (list_has_more(list) && term_is_terminal(stdout))
-        report_note("there are more; see them with --limit N");
+        report_note("there are more; use --limit N");
 }
 
 static int ls(struct cli *cli)
@@ -160,13 +160,13 @@ static void show_request(const json_t *request)
     }
 }
 
-/* What the daemon chose and why. */
+/* The settings that the daemon chose, and why. */
 static void show_plan(const json_t *plan)
 {
     size_t i;
     json_t *line;
     if (strcmp(get_string(plan, "state"), "pending") == 0)
-        render_field("plan", "not made yet: what is auto is settled before the first iteration",
+        render_field("plan", "pending: auto settings are chosen before the first iteration",
                      stdout);
     json_array_foreach (get_array(plan, "why"), i, line)
         render_field(i == 0 ? "plan" : "", json_string_value(line), stdout);
@@ -217,12 +217,12 @@ static int show(struct cli *cli)
 const struct command cmd_show = {
     .name = "show",
     .args = "ID",
-    .help = "everything about one job",
+    .help = "show one job",
     .run = show,
 };
 
 static const struct option watch_options[] = {
-    {"patience", 0, "N", "give up after N seconds without a daemon (60)"},
+    {"patience", 0, "N", "give up after N seconds without a connection (60)"},
     {NULL, 0, NULL, NULL},
 };
 
@@ -239,8 +239,8 @@ static int watch(struct cli *cli)
                         .patience_s = (double)cli_number(cli, "patience", 60)};
     code = watch_jobs(cli, &how, ids, cli->arg_count, NULL);
     if (code == EXIT_INTERRUPTED)
-        report_note("no longer watching; %s",
-                    cli->arg_count > 1 ? "the jobs go on" : "the job goes on");
+        report_note("stopped watching; %s",
+                    cli->arg_count > 1 ? "the jobs continue" : "the job continues");
     jobs_free_ids(ids, cli->arg_count);
     return code;
 }
@@ -248,9 +248,9 @@ static int watch(struct cli *cli)
 const struct command cmd_watch = {
     .name = "watch",
     .args = "ID...",
-    .help = "follow jobs until they are over",
+    .help = "follow jobs until they end",
     .more = "Bars on a terminal, lines in a pipe, one JSON document per change with --json. Ctrl-C "
-            "only stops looking: the jobs go on. A daemon that restarts is waited for.",
+            "stops watching; the jobs continue. If the daemon restarts, barker reconnects.",
     .options = watch_options,
     .run = watch,
 };
@@ -292,12 +292,12 @@ static int show_log(struct cli *cli)
 const struct command cmd_log = {
     .name = "log",
     .args = "ID",
-    .help = "what happened to a job, in words",
+    .help = "show the log of a job",
     .run = show_log,
 };
 
-/* A link that signs in by itself once, where the daemon makes such tickets. The fragment never
- * reaches a server's log. */
+/* A ticket for a single-use sign-in link, if the daemon offers it. It goes into the fragment of the
+ * link, which browsers do not send to a server. */
 static int get_ticket(struct cli *cli, char **ticket)
 {
     struct response response;
@@ -328,7 +328,7 @@ static int open_job(struct cli *cli)
     route_add(&link, "/#/jobs");
     route_part(&link, id);
     route_query(&link, "ticket", ticket);
-    /* Only unreserved characters and our own: nothing in it needs escaping. */
+    /* The link has only characters that need no escaping. */
     printf(cli->json ? "{\"url\": \"%s\"}\n" : "%s\n", text_str(&link.text));
     route_release(&link);
     free(ticket);
@@ -340,6 +340,6 @@ const struct command cmd_open = {
     .name = "open",
     .args = "ID",
     .help = "print the address of a job's page on the dashboard",
-    .more = "Where the daemon offers it, the link signs in by itself, once.",
+    .more = "If the daemon supports it, the link signs you in, once.",
     .run = open_job,
 };

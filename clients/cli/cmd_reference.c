@@ -20,13 +20,13 @@ static void reference_route(struct cli *cli, struct route *route)
 /* ---- put ---- */
 
 static const struct option put_options[] = {
-    {"job", 0, "ID", "make it from the draws of this job, which has ended"},
-    {"names", 0, "BLOCK", "call the parameters BLOCK[1], BLOCK[2], ..., as in theta"},
-    {"lab", 0, NULL, "let everybody on this server use it"},
+    {"job", 0, "ID", "use the draws of this job, which must have ended"},
+    {"names", 0, "BLOCK", "name the parameters BLOCK[1], BLOCK[2], ..."},
+    {"lab", 0, NULL, "make it visible to all users of the daemon"},
     {NULL, 0, NULL, NULL},
 };
 
-/* What a reference made from a job says about itself. */
+/* Prints the warning of a reference made from a job. */
 static int print_warning(struct cli *cli)
 {
     struct response response;
@@ -34,7 +34,7 @@ static int print_warning(struct cli *cli)
     reference_route(cli, &route);
     int code = cli_get(cli, &route, &response);
     if (!code && *get_string(response.json, "warning"))
-        report_note("a warning is kept with it: %s", get_string(response.json, "warning"));
+        report_note("warning: %s", get_string(response.json, "warning"));
     response_release(&response);
     return code;
 }
@@ -109,13 +109,14 @@ static int reference_put(struct cli *cli)
 const struct command cmd_reference_put = {
     .name = "reference put",
     .args = "NAME [FILE]",
-    .help = "keep a reference posterior to measure jobs against",
-    .more = "FILE (- for stdin) is JSON: posteriordb draws (one object of arrays per chain), "
-            "moments by column ({\"names\": [...], \"mean\": [...], \"sd\": [...]}), or a summary "
-            "as `barker summary ID --json` prints it. With --job a job that has ended becomes the "
-            "reference; run one with the sampler barker_mh, which has no bias, for long enough.\n\n"
-            "Where the names in FILE are columns of the data, --names theta calls them theta[1], "
-            "theta[2], ... as the jobs do.",
+    .help = "store a reference posterior for bias measurements",
+    .more =
+        "FILE (- for stdin) is JSON: posteriordb draws (one object of arrays per chain), "
+        "moments by column ({\"names\": [...], \"mean\": [...], \"sd\": [...]}), or a summary "
+        "as printed by `barker summary ID --json`. With --job, a job that has ended becomes the "
+        "reference; use a long run of barker_mh, an exact sampler.\n\n"
+        "If the names in FILE are columns of the data, --names theta renames them to theta[1], "
+        "theta[2], ... as in jobs.",
     .options = put_options,
     .run = reference_put,
 };
@@ -152,7 +153,7 @@ static double number_at(const json_t *document, const char *key, size_t i)
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-/* A reference in columns, whatever it was made of. */
+/* Prints the parameters of a reference in column form. */
 static void print_columns(const json_t *document, const json_t *names)
 {
     static const struct column columns[] = {
@@ -211,7 +212,7 @@ static int reference_show(struct cli *cli)
 const struct command cmd_reference_show = {
     .name = "reference show",
     .args = "REFERENCE",
-    .help = "means and sds of a reference posterior, and where it comes from",
+    .help = "show a reference posterior: means, sds, origin",
     .run = reference_show,
 };
 
@@ -234,6 +235,6 @@ static int reference_rm(struct cli *cli)
 const struct command cmd_reference_rm = {
     .name = "reference rm",
     .args = "REFERENCE",
-    .help = "delete one's own reference posterior",
+    .help = "delete your own reference posterior",
     .run = reference_rm,
 };

@@ -1,7 +1,7 @@
-/* barker run: a job here and now, in a private daemon. */
+/* barker run: runs a job in a private daemon. */
 #include "clients/cli/draws.h"
 #include "clients/cli/get.h"
-#include "clients/cli/private.h"
+#include "clients/cli/private_daemon.h"
 #include "clients/cli/submit.h"
 #include "clients/cli/summary.h"
 #include "clients/cli/term.h"
@@ -14,13 +14,13 @@
 #include <sys/stat.h>
 
 static const struct option run_options[] = {
-    {"data", 0, "DIR", "where the data files are (default: the folder of JOB.json)"},
+    {"data", 0, "DIR", "folder of the data files (default: the folder of JOB.json)"},
     {"output", 'o', "FILE", "write the draws to FILE; a folder for stan"},
     {"format", 'f', "FORMAT",
-     "default: by the ending of FILE, otherwise csv; see `barker help draws`"},
+     "default: from the extension of FILE, otherwise csv; see `barker help draws`"},
     {"workers", 0, "N", "worker threads (default: one per processor)"},
     {"keep", 0, "DIR",
-     "keep the daemon's state in DIR; within the data folder it must be hidden: .DIR"},
+     "keep the daemon's state in DIR; inside the data folder the name must begin with a dot"},
     {NULL, 0, NULL, NULL},
 };
 
@@ -30,12 +30,12 @@ static int follow(struct cli *cli, struct private_daemon *daemon, const char *id
     struct watch watch = {.out = stderr,
                           .silent = cli->json || !report_notes_wanted(),
                           .patience_s = 10,
-                          .alive = private_alive,
+                          .alive = private_daemon_alive,
                           .alive_ctx = daemon};
     int code = watch_jobs(cli, &watch, ids, 1, job);
     if (!daemon->pid && code != EXIT_INTERRUPTED) {
-        report_error("the private daemon ended; it said:");
-        private_last_words(daemon);
+        report_error("the private daemon ended; its log:");
+        private_daemon_print_log(daemon);
         code = EXIT_SERVER;
     }
     free(ids[0]);
@@ -65,14 +65,14 @@ static int print_result(struct cli *cli, const char *id, json_t *job)
     return code;
 }
 
-/* The table would spoil draws that go to stdout. */
+/* The table is not printed if the draws go to stdout. */
 static bool draws_on_stdout(const struct cli *cli)
 {
     const char *path = cli_option(cli, "output");
     return path && strcmp(path, "-") == 0;
 }
 
-/* Draws that took long to make are not thrown away because they cannot be written just now. */
+/* If the draws cannot be written, the state folder is kept so that they are not lost. */
 static int hand_over(struct cli *cli, struct private_daemon *daemon, const char *id)
 {
     int code = draws_fetch(cli, id);
@@ -106,7 +106,7 @@ static int run_job(struct cli *cli, struct private_daemon *daemon, const char *j
     if (!code && cli_option(cli, "output"))
         code = hand_over(cli, daemon, id);
     if (code == EXIT_INTERRUPTED)
-        report_note("interrupted; the job ended with its private daemon");
+        report_note("interrupted; the job and its private daemon were stopped");
     json_decref(job);
     response_release(&response);
     return code;
@@ -124,7 +124,7 @@ static char *data_root(const struct cli *cli)
     return folder;
 }
 
-/* The daemon would make a folder that is missing, and then find no file in it. */
+/* Checked here because the daemon would create a missing folder. */
 static int check_folder(const char *path)
 {
     struct stat info;
@@ -140,7 +140,7 @@ static int run(struct cli *cli)
     struct text job = {0};
     struct private_daemon daemon = {0};
     char *data = data_root(cli);
-    struct private_config config = {
+    struct private_daemon_config config = {
         .data = data, .keep = cli_option(cli, "keep"), .workers = cli_option(cli, "workers")};
     int code = submit_read(cli->args[0], &job);
     if (!code)
@@ -148,10 +148,10 @@ static int run(struct cli *cli)
     if (!code)
         code = draws_place(cli);
     if (!code)
-        code = private_start(&daemon, &config);
+        code = private_daemon_start(&daemon, &config);
     if (!code)
         code = run_job(cli, &daemon, text_str(&job));
-    private_stop(&daemon);
+    private_daemon_stop(&daemon);
     text_release(&job);
     free(data);
     return code;
@@ -160,11 +160,11 @@ static int run(struct cli *cli)
 const struct command cmd_run = {
     .name = "run",
     .args = "JOB.json",
-    .help = "run a job here and now, without any daemon to set up",
+    .help = "run a job on this machine, without setting up a daemon",
     .more =
         "Starts a private daemon that ends with the command, submits the job, shows its progress "
-        "and prints the summary. With --keep the state folder stays, and `barkerd --state DIR` "
-        "serves what it holds.",
+        "and prints the summary. With --keep, the state folder is kept and `barkerd --state DIR` "
+        "can serve it later.",
     .options = run_options,
     .run = run,
 };

@@ -54,7 +54,7 @@ static int queue(struct cli *cli)
 const struct command cmd_queue = {
     .name = "queue",
     .args = "",
-    .help = "who runs, who waits and why, shares",
+    .help = "show running and waiting jobs, and each user's share",
     .run = queue,
 };
 
@@ -69,7 +69,7 @@ static int info(struct cli *cli)
 const struct command cmd_info = {
     .name = "info",
     .args = "",
-    .help = "address, version and limits of the daemon",
+    .help = "show address, version and limits of the daemon",
     .run = info,
 };
 
@@ -81,7 +81,7 @@ static int me(struct cli *cli)
 const struct command cmd_me = {
     .name = "me",
     .args = "",
-    .help = "who you are to the daemon, and your quotas",
+    .help = "show your user name, role and quotas",
     .run = me,
 };
 
@@ -106,13 +106,13 @@ const struct command cmd_token_ls = {
 };
 
 static const struct option token_add_options[] = {
-    {"role", 0, "viewer|user|admin", "what a new user may do (user)"},
-    {"days", 0, "N", "expires after N days; without it never"},
+    {"role", 0, "viewer|user|admin", "role of a new user (user)"},
+    {"days", 0, "N", "expires after N days (default: never)"},
     {"label", 0, "TEXT", "what it is for"},
     {NULL, 0, NULL, NULL},
 };
 
-/* False when it is not UTF-8: without this check a name would silently be left out. */
+/* False if the value is not UTF-8: jansson would otherwise omit it silently. */
 static bool put_text(json_t *body, const char *key, const char *value)
 {
     return !value || json_object_set_new(body, key, json_string(value)) == 0;
@@ -147,8 +147,7 @@ static int token_add(struct cli *cli)
         cli_print_json(&response);
     else if (!code) {
         puts(get_string(response.json, "token"));
-        report_note("this is the only time the token is shown (id %s)",
-                    get_string(response.json, "id"));
+        report_note("the token is shown only once (id %s)", get_string(response.json, "id"));
     }
     if (response.body.data)
         explicit_bzero(response.body.data, response.body.size);
@@ -160,7 +159,7 @@ static int token_add(struct cli *cli)
 const struct command cmd_token_add = {
     .name = "token add",
     .args = "[USER]",
-    .help = "make a token for yourself or a user and print it, this once",
+    .help = "create a token for yourself or a user, and print it once",
     .options = token_add_options,
     .run = token_add,
 };
@@ -174,7 +173,7 @@ static int token_rm(struct cli *cli)
     int code = cli_send(cli, &(struct request){.method = "DELETE", .path = text_str(&route.text)},
                         &response);
     if (!code)
-        report_note("token %s is no longer valid", cli->args[0]);
+        report_note("revoked token %s", cli->args[0]);
     route_release(&route);
     response_release(&response);
     return code;

@@ -1,4 +1,4 @@
-/* Studies: several jobs as one question. */
+/* Studies: several jobs evaluated together. */
 #include "clients/cli/get.h"
 #include "clients/cli/human.h"
 #include "clients/cli/interrupt.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- which study ---- */
+/* ---- ids of studies ---- */
 
 enum { SHORTEST_PART = 4 };
 
@@ -27,7 +27,7 @@ static bool matches(const json_t *study, const char *typed)
            (part || strcmp(get_string(study, "name"), typed) == 0 || strcmp(typed, "last") == 0);
 }
 
-/* Among one's own newest: `last`, a part of the id, or the name. */
+/* Searches the user's newest studies by `last`, a part of the id, or the name. */
 static int search(struct cli *cli, const char *typed, char **id)
 {
     struct response response;
@@ -44,8 +44,8 @@ static int search(struct cli *cli, const char *typed, char **id)
             *id = mem_copy(get_string(study, "id"));
     }
     if (!code && found != 1) {
-        report_error(found ? "\"%s\" could be several studies; see `barker study ls`"
-                           : "there is no study \"%s\" (or it is not yours to see)",
+        report_error(found ? "\"%s\" matches several studies; see `barker study ls`"
+                           : "there is no study \"%s\", or you may not see it",
                      typed);
         code = EXIT_REFUSED;
     }
@@ -82,7 +82,7 @@ static void study_route(struct route *route, const char *id)
     route_part(route, id);
 }
 
-/* ---- showing ---- */
+/* ---- show ---- */
 
 static const struct column job_columns[] = {
     {.title = "JOB"},
@@ -125,14 +125,14 @@ static const struct column ladder_columns[] = {
     {.title = "MEAN", .right = true},
     {.title = "SD", .right = true},
     {.title = "MEAN AT 0", .right = true},
-    {.title = "+/-", .right = true, .drop = 3},
+    {.title = "SE", .right = true, .drop = 3},
     {.title = "SD AT 0", .right = true},
-    {.title = "+/-", .right = true, .drop = 3},
-    {.title = "MEAN OFF", .right = true},
-    {.title = "+/-", .right = true, .drop = 2},
+    {.title = "SE", .right = true, .drop = 3},
+    {.title = "MEAN BIAS", .right = true},
+    {.title = "SE", .right = true, .drop = 2},
     {.title = "Z", .right = true, .drop = 1},
-    {.title = "SD OFF", .right = true},
-    {.title = "+/-", .right = true, .drop = 2},
+    {.title = "SD BIAS", .right = true},
+    {.title = "SE", .right = true, .drop = 2},
     {.title = "Z", .right = true, .drop = 1},
 };
 
@@ -142,7 +142,7 @@ static void cell(struct table *table, double value, int decimals, enum style sty
     table_cell(table, human_fixed(buffer, value, decimals), style);
 }
 
-/* The value and its error at the precision of the error. */
+/* Prints the value and its error, with the precision of the error. */
 static void cell_pair(struct table *table, const json_t *numbers, const char *key,
                       const char *error_key)
 {
@@ -201,7 +201,7 @@ static void print_ladder(const json_t *result)
         render_field("caution", json_string_value(caution), stdout);
     putchar('\n');
     print_rows(get_array(result, "parameters"));
-    puts("MEAN OFF: from step size 0, in posterior sds; SD OFF: 0.1 is 10 % too large");
+    puts("MEAN BIAS: relative to step size 0, in posterior sds; SD BIAS: 0.1 means 10 % too large");
 }
 
 static void print_study(const json_t *study)
@@ -261,13 +261,13 @@ static int study_show(struct cli *cli)
 const struct command cmd_study_show = {
     .name = "study show",
     .args = "STUDY_ID",
-    .help = "a study: its jobs and what they say together",
+    .help = "show a study: its jobs and their joint result",
     .more = "STUDY_ID may be `last`, a part of an id or a name.",
     .options = show_options,
     .run = study_show,
 };
 
-/* ---- asking ---- */
+/* ---- ladder ---- */
 
 static bool is_file(const char *word)
 {
@@ -276,7 +276,7 @@ static bool is_file(const char *word)
            (size > 5 && strcmp(word + size - 5, ".json") == 0);
 }
 
-/* The job as the daemon takes it: the document of a file, or the id of what was named. */
+/* The `job` field of the request: the document of a file, or the id of a job. */
 static int read_job(struct cli *cli, const char *word, json_t **out)
 {
     char *id = NULL;
@@ -333,7 +333,7 @@ static int make_body(struct cli *cli, char **out)
     return code;
 }
 
-/* Follows the jobs that are not over yet, and then shows the study. */
+/* Follows the unfinished jobs, then shows the study. */
 static int wait_for(struct cli *cli, const json_t *study)
 {
     char *ids[64], *id = mem_copy(get_string(study, "id"));
@@ -348,7 +348,7 @@ static int wait_for(struct cli *cli, const json_t *study)
     }
     int code = count ? watch_jobs(cli, &watch, ids, count, NULL) : EXIT_OK;
     if (code == EXIT_INTERRUPTED)
-        report_note("no longer watching; the jobs go on (barker study show %s)", id);
+        report_note("stopped watching; the jobs continue (barker study show %s)", id);
     else if (code == EXIT_OK || code == EXIT_JOB) {
         int shown = show_id(cli, id);
         code = shown ? shown : code;
@@ -369,7 +369,7 @@ static int study_ladder(struct cli *cli)
         code = submit_once(cli, "/v1/studies", body, cli_option(cli, "idempotency-key"), &response);
     const char *id = get_string(response.json, "id");
     if (!code && !*id) {
-        report_error("the daemon accepted the study but did not say its id");
+        report_error("the daemon accepted the study but sent no id");
         code = EXIT_SERVER;
     } else if (!code && wait) {
         code = wait_for(cli, response.json);
@@ -378,7 +378,7 @@ static int study_ladder(struct cli *cli)
     } else if (!code) {
         puts(id);
         if (term_is_terminal(stderr))
-            report_note("submitted; see it with `barker study show %s`", id);
+            report_note("submitted; show it with `barker study show %s`", id);
     }
     response_release(&response);
     free(body);
@@ -386,27 +386,28 @@ static int study_ladder(struct cli *cli)
 }
 
 static const struct option ladder_options[] = {
-    {"factors", 0, "LIST", "factors of the step size, one of them 1 (1,0.5)"},
-    {"lengthen", 0, NULL, "run smaller steps longer, by 1/factor^2, so that they come as far"},
+    {"factors", 0, "LIST", "factors of the step size, including 1 (1,0.5)"},
+    {"lengthen", 0, NULL, "run smaller step sizes longer, by 1/factor^2"},
     {"name", 0, "NAME", "name of the study"},
-    {"wait", 'w', NULL, "show progress until all jobs are over, then the result"},
-    {"idempotency-key", 0, "KEY", "the same key again answers with the same study"},
-    {"patience", 0, "N", "with --wait: give up after N seconds without a daemon (60)"},
+    {"wait", 'w', NULL, "show progress until all jobs end, then the result"},
+    {"idempotency-key", 0, "KEY", "a repeated request with this key returns the same study"},
+    {"patience", 0, "N", "with --wait: give up after N seconds without a connection (60)"},
     {NULL, 0, NULL, NULL},
 };
 
 const struct command cmd_study_ladder = {
     .name = "study ladder",
     .args = "JOB.json|ID",
-    .help = "how biased is a job? the same at several step sizes, extrapolated",
+    .help = "measure the bias of a job by runs at several step sizes",
     .more =
-        "JOB.json is a job that has not run yet (- for stdin); ID one that has succeeded, which "
-        "then is not run again. Prints the id of the study, or with --wait the result.",
+        "Runs the job at several step sizes and extrapolates to step size 0. JOB.json is a new job "
+        "(- for stdin); ID is a succeeded job, which is not run again. Prints the id of the study, "
+        "or with --wait the result.",
     .options = ladder_options,
     .run = study_ladder,
 };
 
-/* ---- listing and removing ---- */
+/* ---- ls, rm ---- */
 
 static const struct column ls_columns[] = {
     {.title = "ID"},
@@ -415,7 +416,7 @@ static const struct column ls_columns[] = {
     {.title = "NAME", .shrinks = true},
     {.title = "OWNER", .drop = 1},
     {.title = "DONE", .right = true},
-    {.title = "ASKED", .right = true, .drop = 2},
+    {.title = "SUBMITTED", .right = true, .drop = 2},
 };
 
 static void ls_print(const json_t *list, long long limit)
@@ -423,7 +424,7 @@ static void ls_print(const json_t *list, long long limit)
     size_t i;
     json_t *study, *items = get_array(list, "items");
     if (!json_array_size(items)) {
-        report_note("no studies; ask with `barker study ladder JOB.json`");
+        report_note("no studies; start one with `barker study ladder JOB.json`");
         return;
     }
     struct table *table = table_new(ls_columns, sizeof ls_columns / sizeof *ls_columns);
@@ -444,13 +445,13 @@ static void ls_print(const json_t *list, long long limit)
     table_print(table, stdout);
     table_free(table);
     if (list_has_more(list) && term_is_terminal(stdout))
-        report_note("there are more; see them with --limit N");
+        report_note("there are more; use --limit N");
 }
 
 static const struct option ls_options[] = {
     {"kind", 0, "ladder", "only this kind"},
     {"owner", 0, "USER", "studies of this user that you may see"},
-    {"all", 'a', NULL, "studies of everybody that you may see"},
+    {"all", 'a', NULL, "studies of all users that you may see"},
     {"limit", 'n', "N", "at most N studies (30)"},
     {NULL, 0, NULL, NULL},
 };
@@ -496,14 +497,14 @@ static int remove_one(struct cli *cli, const char *typed)
     code = cli_send(cli, &(struct request){.method = "DELETE", .path = text_str(&route.text)},
                     &response);
     if (!code && report_notes_wanted() && !cli->json)
-        printf("%s  removed; its jobs stay\n", id);
+        printf("%s  removed; its jobs are kept\n", id);
     route_release(&route);
     response_release(&response);
     free(id);
     return code;
 }
 
-/* One refusal does not keep the others from being removed. */
+/* All studies are tried even if one is refused. */
 static int study_rm(struct cli *cli)
 {
     int result = EXIT_OK;
@@ -517,6 +518,6 @@ static int study_rm(struct cli *cli)
 const struct command cmd_study_rm = {
     .name = "study rm",
     .args = "STUDY_ID...",
-    .help = "remove studies; their jobs stay",
+    .help = "remove studies; their jobs are kept",
     .run = study_rm,
 };

@@ -1,4 +1,4 @@
-/* barker submit: a job file to the daemon. */
+/* barker submit: sends a job file to the daemon. */
 #include "clients/cli/get.h"
 #include "clients/cli/jobs.h"
 #include "clients/cli/render.h"
@@ -8,10 +8,10 @@
 #include <stdlib.h>
 
 static const struct option submit_options[] = {
-    {"wait", 'w', NULL, "show progress until the job is over; Ctrl-C only stops looking"},
-    {"validate", 0, NULL, "check only: the job with its defaults, and what it will cost"},
-    {"idempotency-key", 0, "KEY", "the same key again answers with the same job"},
-    {"patience", 0, "N", "with --wait: give up after N seconds without a daemon (60)"},
+    {"wait", 'w', NULL, "show progress until the job ends; Ctrl-C only stops watching"},
+    {"validate", 0, NULL, "check only: print the job with its defaults and the estimated cost"},
+    {"idempotency-key", 0, "KEY", "a repeated request with this key returns the same job"},
+    {"patience", 0, "N", "with --wait: give up after N seconds without a connection (60)"},
     {NULL, 0, NULL, NULL},
 };
 
@@ -35,7 +35,7 @@ static int wait_for(struct cli *cli, const char *id)
                           .patience_s = (double)cli_number(cli, "patience", 60)};
     int code = watch_jobs(cli, &watch, ids, 1, &job);
     if (code == EXIT_INTERRUPTED)
-        report_note("no longer watching; job %s goes on (barker watch %s, barker cancel %s)", id,
+        report_note("stopped watching; job %s continues (barker watch %s, barker cancel %s)", id,
                     id, id);
     if (cli->json && job) {
         json_dumpf(job, stdout, JSON_INDENT(2));
@@ -64,7 +64,7 @@ static int submit(struct cli *cli)
     else if (!code && validate)
         print_valid(response.json);
     else if (!code && !*id) {
-        report_error("the daemon accepted the job but did not say its id");
+        report_error("the daemon accepted the job but sent no id");
         code = EXIT_SERVER;
     } else if (!code) {
         if (!cli->json)
@@ -84,11 +84,11 @@ const struct command cmd_submit = {
     .args = "JOB.json",
     .help = "submit a job and print its id",
     .more =
-        "JOB.json may be - for stdin. Model, data and sampler are enough: with {\"name\": "
-        "\"sgbd\"} "
-        "alone the daemon chooses everything else for a stated target, and `barker show` says what "
-        "and why; a step size of your own leaves the settings around it to you. A connection that "
-        "breaks is tried again without any danger of submitting the job twice.",
+        "JOB.json may be - for stdin. Model, data and sampler are enough: with the sampler "
+        "{\"name\": \"sgbd\"} the daemon chooses all other settings for a target accuracy, and "
+        "`barker show` prints them with the reasons. If you give a step size, the other settings "
+        "have fixed defaults instead. After a broken connection the request is repeated; the job "
+        "is never submitted twice.",
     .options = submit_options,
     .run = submit,
 };

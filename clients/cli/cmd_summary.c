@@ -5,9 +5,8 @@
 #include <string.h>
 
 static const struct option summary_options[] = {
-    {"reference", 0, "NAME",
-     "add biases, quantile differences and distances against this reference"},
-    {"target-error", 0, "E", "add what it costs to know the means to E posterior sds"},
+    {"reference", 0, "NAME", "add biases, quantile differences and distances from this reference"},
+    {"target-error", 0, "E", "add the cost of estimating the means to E posterior sds"},
     {"order", 0, "declared|worst", "worst: the highest R-hat first"},
     {"limit", 'n', "N", "at most N parameters (100)"},
     {NULL, 0, NULL, NULL},
@@ -39,15 +38,16 @@ static int summary(struct cli *cli)
 const struct command cmd_summary = {
     .name = "summary",
     .args = "ID",
-    .help = "means, sds, quantiles, R-hat and effective sample sizes",
-    .more = "Works while the job runs. R-hat is yellow above 1.01 and red above 1.05, an effective "
-            "sample size yellow below 400 and red below 100.\n\n"
-            "With --reference, BIAS is |mean - reference| / reference sd and VAR BIAS is |variance "
-            "/ reference - 1|, each with its Monte-Carlo error: within two of them it is noise. W1 "
-            "is the Wasserstein-1 distance in reference sds, W1 NOISE what exact draws of this "
-            "effective sample size would show. `barker reference put` makes references.\n\n"
-            "With --target-error, CPU NEEDED counts from the start of the job and includes what is "
-            "already done; there is none where the bias alone exceeds the target.",
+    .help = "print means, sds, quantiles, R-hat and effective sample sizes",
+    .more =
+        "Works while the job runs. R-hat is yellow above 1.01 and red above 1.05, an effective "
+        "sample size yellow below 400 and red below 100.\n\n"
+        "With --reference, BIAS is |mean - reference| / reference sd and VAR BIAS is |variance "
+        "/ reference - 1|, each with its Monte-Carlo error; below two such errors it may be "
+        "noise. W1 is the Wasserstein-1 distance in reference sds, W1 NOISE its value for exact "
+        "draws of this effective sample size. `barker reference put` stores references.\n\n"
+        "With --target-error, CPU NEEDED is the total from the start of the job; empty if the "
+        "bias alone exceeds the target.",
     .options = summary_options,
     .run = summary,
 };

@@ -18,7 +18,7 @@
 /* A format as GET /v1/info lists it. */
 struct format {
     char name[64];
-    bool binary;    /* does not belong on a terminal */
+    bool binary;    /* not written to a terminal */
     bool one_chain; /* a file holds one chain */
 };
 
@@ -32,7 +32,7 @@ static const char *ending_of(const char *path)
     return strcmp(dot, ".db") == 0 ? "sqlite" : dot + 1;
 }
 
-/* The entry of the list that has this name, or else this ending; NULL: none. */
+/* The entry of the list with this name, or else with this extension; NULL: none. */
 static const json_t *find_format(const json_t *list, const char *name, const char *ending)
 {
     size_t i;
@@ -54,7 +54,7 @@ static void refuse_format(const json_t *list, const char *name)
     text_release(&names);
 }
 
-/* The one given, or by the ending of the file's name, or csv. */
+/* The given format, or the one of the file extension, or csv. */
 static int choose_format(struct cli *cli, struct format *out)
 {
     const char *given = cli_option(cli, "format");
@@ -109,7 +109,8 @@ static int download(struct cli *cli, struct route *route, const struct format *f
     struct response response;
     bool to_stdout = !path || strcmp(path, "-") == 0;
     if (to_stdout && format->binary && term_is_terminal(stdout)) {
-        report_error("%s is binary and does not belong on a terminal; use -o FILE", format->name);
+        report_error("%s is a binary format and is not written to a terminal; use -o FILE",
+                     format->name);
         route_release(route);
         return EXIT_USAGE;
     }
@@ -131,7 +132,7 @@ static int download(struct cli *cli, struct route *route, const struct format *f
     return finish(&out, code);
 }
 
-/* What is asked for: the command's options, but for `chains` and `to` where they are given. */
+/* The query from the options of the command; `chains` and `to`, if not NULL, override them. */
 static void start_route(struct cli *cli, const char *id, const struct format *format,
                         const char *chains, const char *to, struct route *out)
 {
@@ -147,11 +148,10 @@ static void start_route(struct cli *cli, const char *id, const struct format *fo
     route_query(out, "warmup", cli_flag(cli, "warmup") ? "true" : NULL);
 }
 
-/* ---- a folder with a file per chain ---- */
+/* ---- a folder with one file per chain ---- */
 
-/* Where all chains of a running job can end: at the iteration that each of them has reached; 0: at
- * their own ends. False when one of them has not begun: its file would have nothing, and those that
- * are fetched after it more. */
+/* The last iteration of all files of a running job: the smallest that the chains have reached; 0:
+ * no limit. False if a chain has no draws yet. */
 static bool common_end(const struct cli *cli, const json_t *job, double *end)
 {
     size_t i;
@@ -162,8 +162,8 @@ static bool common_end(const struct cli *cli, const json_t *job, double *end)
     json_array_foreach (get_array(get_object(job, "progress"), "chains"), i, chain) {
         double reached = get_number(chain, "iteration");
         if (reached <= 0) {
-            report_error("chain %zu has no draws yet, and the files of all chains end where the "
-                         "shortest does: try again in a moment",
+            report_error("chain %zu has no draws yet, and all files end at the shortest chain: "
+                         "try again later",
                          i + 1);
             return false;
         }
@@ -204,8 +204,8 @@ static bool make_folder(const char *path)
     if (mkdir(path, 0777) == 0 ||
         (errno == EEXIST && stat(path, &about) == 0 && S_ISDIR(about.st_mode)))
         return true;
-    report_error("cannot make the folder %s: %s", path,
-                 errno == EEXIST ? "a file of this name is there" : strerror(errno));
+    report_error("cannot create the folder %s: %s", path,
+                 errno == EEXIST ? "a file of this name exists" : strerror(errno));
     return false;
 }
 
@@ -276,13 +276,13 @@ int draws_fetch(struct cli *cli, const char *id)
     start_route(cli, id, &format, NULL, NULL, &route);
     code = download(cli, &route, &format, path);
     if (code == EXIT_REFUSED && format.one_chain)
-        report_note("-o DIR writes a file for every chain");
+        report_note("-o DIR writes one file per chain");
     return code;
 }
 
-/* ---- before there are any ---- */
+/* ---- checks before the run ---- */
 
-/* A folder that is there, or one that could be made. */
+/* An existing folder, or one that can be created. */
 static bool folder_is_possible(const char *path)
 {
     struct stat about;
@@ -295,7 +295,7 @@ static bool folder_is_possible(const char *path)
     return possible;
 }
 
-/* A pipe would wait for its reader, and a device is as good as it is. */
+/* Only regular files are tried: opening a pipe would wait for its reader. */
 static bool is_stream(const char *path)
 {
     struct stat about;
@@ -317,7 +317,7 @@ int draws_place(const struct cli *cli)
 {
     const char *path = cli_option(cli, "output"), *format = cli_option(cli, "format");
     if (!path && format) {
-        report_error("--format %s needs a place for the draws: -o FILE", format);
+        report_error("--format %s needs -o FILE", format);
         return EXIT_USAGE;
     }
     if (!path || strcmp(path, "-") == 0)

@@ -4,19 +4,19 @@
 
 #include "clients/cli/cli.h"
 
-/* Whether the daemon has the format that --format names. Returns an exit code after listing those
- * that it has. */
+/* Checks that the daemon has the format given by --format. Returns 0, or an exit code after printing
+ * the formats that it has. */
 int draws_check_format(struct cli *cli);
 
 /* Downloads a job's draws as the command's options say: --format, --output (NULL or "-": stdout)
  * and, where the command has them, --params, --chains, --from, --to, --thin, --warmup. A file
- * appears whole or not at all. Of formats whose files hold one chain each, --output is a folder
+ * is complete or absent. For formats whose files hold one chain each, --output is a folder
  * unless one chain is chosen; all its files end at the same iteration, also while the job runs.
- * Returns an exit code after saying what went wrong. */
+ * Returns an exit code after reporting the error. */
 int draws_fetch(struct cli *cli, const char *id);
 
-/* Whether --output is a place that can be written to, as far as that can be told before there are
- * draws; nothing is left there. Returns an exit code after saying why not. */
+/* Checks before the run whether --output can be written; leaves nothing behind. Returns 0, or an
+ * exit code after reporting the error. */
 int draws_place(const struct cli *cli);
 
 #endif

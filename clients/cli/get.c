@@ -1,4 +1,4 @@
-/* Reading JSON that may lack anything. */
+/* Tolerant access to JSON. */
 #include "clients/cli/get.h"
 #include "clients/cli/human.h"
 

@@ -1,4 +1,4 @@
-/* Numbers, times and sizes the way people read them. */
+/* Numbers, times and sizes as short text. */
 #include "clients/cli/human.h"
 #include "clients/cli/term.h"
 
@@ -9,6 +9,11 @@
 const char *human_dash(void)
 {
     return term_utf8() ? "\u2013" : "-";
+}
+
+const char *human_plus_minus(void)
+{
+    return term_utf8() ? "\u00b1" : "+/-";
 }
 
 static char *dash(char *out)

@@ -1,4 +1,4 @@
-/* SIGINT, SIGTERM and SIGHUP ask the running command to end in good order; a second one ends the
+/* SIGINT, SIGTERM and SIGHUP request an orderly end of the running command; a second one ends the
  * program at once. */
 #include "clients/cli/interrupt.h"
 #include "clients/cli/exit.h"
@@ -38,12 +38,12 @@ static void on_continue(int number)
 void interrupt_init(void)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    /* No SA_RESTART: a blocking read or poll is to return. */
+    /* No SA_RESTART: a blocking read or poll must return. */
     struct sigaction action = {.sa_handler = on_signal};
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction old;
-        /* nohup and background shells start us with some signals ignored: leave it so. */
+        /* Signals ignored at the start (nohup, background shells) stay ignored. */
         if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
             sigaction(numbers[i], &action, NULL);
     }
@@ -59,7 +59,7 @@ bool interrupted(void)
     return count > 0;
 }
 
-/* A signal between the check and the wait must not be slept over, hence the mask. */
+/* The mask keeps a signal between check and wait from being missed. */
 bool interrupt_wait_input(int fd)
 {
     sigset_t all, old;

@@ -1,5 +1,5 @@
-/* Interrupt: SIGINT, SIGTERM and SIGHUP ask the running command to end in good order; a second one
- * ends the program at once. SIGPIPE is ignored: writers look at their errors instead. */
+/* Interrupt: SIGINT, SIGTERM and SIGHUP request an orderly end of the running command; a second one
+ * ends the program at once. SIGPIPE is ignored: writers check for errors instead. */
 #ifndef BARKER_CLI_INTERRUPT_H
 #define BARKER_CLI_INTERRUPT_H
 
@@ -7,10 +7,10 @@
 
 void interrupt_init(void);
 bool interrupted(void);
-/* Waits until there is something to read; false when interrupted. */
+/* Waits until input is available; false if interrupted. */
 bool interrupt_wait_input(int fd);
 
-/* Seconds on a clock that only goes forward. */
+/* Seconds of the monotonic clock. */
 double interrupt_clock(void);
 
 #endif

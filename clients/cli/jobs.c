@@ -1,4 +1,4 @@
-/* What several commands need to know about a job and about lists. */
+/* Jobs and paged lists, shared by several commands. */
 #include "clients/cli/jobs.h"
 #include "clients/cli/get.h"
 
@@ -8,7 +8,7 @@
 
 enum { SHORTEST_PART = 4, MOST_PAGES = 10000, PAGE = 500 };
 
-/* A cursor is a string; the daemon's logs count instead. */
+/* A cursor is a string; in logs it is a number. */
 static char *next_cursor(const json_t *page)
 {
     const json_t *next = json_object_get(page, "next");
@@ -39,7 +39,7 @@ static int get_page(struct cli *cli, const struct list *list, long long limit, c
     return cli_get(cli, &route, response);
 }
 
-/* Adds the next page to the first one; returns whether it brought anything. */
+/* Appends the next page to the first one; returns whether it had entries. */
 static bool get_more(struct cli *cli, const struct list *list, long long left, json_t *first,
                      json_t *all, int *code)
 {
@@ -91,8 +91,8 @@ static int newest(struct cli *cli, char **id)
     return code;
 }
 
-/* Ids begin with their time, so neighbours look alike at the front and differ at the end: either
- * part will do. */
+/* Ids begin with a timestamp, so ids of neighbouring jobs differ only at the end: the beginning or
+ * the end of an id is accepted. */
 static bool matches(const json_t *job, const char *typed)
 {
     const char *id = get_string(job, "id");
@@ -119,10 +119,10 @@ static int pick(const json_t *items, const char *typed, char **id)
         return EXIT_OK;
     }
     if (!count) {
-        report_error("there is no job \"%s\" (or it is not yours to see)", typed);
+        report_error("there is no job \"%s\", or you may not see it", typed);
         return EXIT_REFUSED;
     }
-    report_error("\"%s\" could be any of %zu jobs:", typed, count);
+    report_error("\"%s\" matches %zu jobs:", typed, count);
     json_array_foreach (items, i, job) {
         if (matches(job, typed))
             fprintf(stderr, "  %s  %s\n", get_string(job, "id"), get_string(job, "name"));
@@ -130,7 +130,7 @@ static int pick(const json_t *items, const char *typed, char **id)
     return EXIT_REFUSED;
 }
 
-/* All pages: the one that is meant may be behind many whose names only contain what was typed. */
+/* All pages are searched: many other names may contain the typed text. */
 static int search(struct cli *cli, const char *typed, char **id)
 {
     struct response response;
@@ -162,7 +162,7 @@ int jobs_resolve(struct cli *cli, const char *typed, char **id)
                 &response);
     route_release(&route);
     code = report_code(&response);
-    /* What is no id may have characters that the daemon refuses in a path. */
+    /* A name may have characters that the daemon refuses in a path. */
     if (response.outcome == OUTCOME_REPLY && (response.status == 404 || response.status == 400))
         code = search(cli, typed, id);
     else if (code)

@@ -1,13 +1,13 @@
-/* Jobs: what several commands need to know about a job and about lists. */
+/* Jobs and paged lists, shared by several commands. */
 #ifndef BARKER_CLI_JOBS_H
 #define BARKER_CLI_JOBS_H
 
 #include "clients/cli/cli.h"
 #include "clients/cli/term.h"
 
-/* From what a user typed to an id, to be freed: a whole id, `last` (the newest own job), the
- * beginning or end of an id (at least four characters) or the exact name of one of your jobs. Asks
- * the daemon. Returns 0 or an exit code after saying why. */
+/* Finds the id, to be freed, for the text that a user typed: a whole id, `last` (the newest own
+ * job), the beginning or end of an id (at least four characters) or the exact name of one of your
+ * jobs. Queries the daemon. Returns 0, or an exit code after reporting the error. */
 int jobs_resolve(struct cli *cli, const char *typed, char **id);
 /* The same for all arguments of the command; frees with jobs_free_ids. */
 int jobs_resolve_all(struct cli *cli, char ***ids);
@@ -34,9 +34,9 @@ struct list {
 };
 
 /* GET of a list, following its pages until `limit` entries are there; the array of the first page
- * then holds all of them, and `next` is the last page's. With --json only one page is asked for. */
+ * then holds all of them, and `next` is the last page's. With --json only one page is fetched. */
 int list_get(struct cli *cli, const struct list *list, struct response *first);
-/* Whether the daemon has more than the last page that was asked for. */
+/* Whether the daemon has more pages. */
 bool list_has_more(const json_t *page);
 
 #endif

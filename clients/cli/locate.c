@@ -1,4 +1,4 @@
-/* Which daemon, and with which token. */
+/* Finds the address of the daemon and the token. */
 #include "clients/cli/locate.h"
 #include "clients/cli/client.h"
 #include "clients/cli/report.h"
@@ -39,7 +39,7 @@ char *locate_read_line(const char *path)
     return copy;
 }
 
-/* Whether nobody but this account (or root) can have written it. */
+/* Whether only this account or root can have written the file. */
 static bool is_ours(const char *path)
 {
     struct stat info;
@@ -93,7 +93,7 @@ static int accept_url(struct place *place, const char *url, const char *origin)
     return EXIT_USAGE;
 }
 
-/* Address and token as a state directory gives them; both may stay NULL. */
+/* Address and token from a state directory; both may stay NULL. */
 static void read_state(const char *directory, char **url, char **token)
 {
     const char *reason;
@@ -107,8 +107,8 @@ static void read_state(const char *directory, char **url, char **token)
     *token = state_file(directory, "admin.token");
 }
 
-/* Fills what is still missing. The address may have been given: then only a token for it is sought,
- * first from the directory that names it, then (loopback only) from one that names none. */
+/* Fills in a missing address and token. If the address is given, only a token for it is searched:
+ * first in the directory with this address, then (loopback only) in one without an address. */
 static void use_states(struct place *place, bool want_token)
 {
     char *directories[STATES];
@@ -166,13 +166,12 @@ static int find_token(struct place *place, const char *option)
     return EXIT_OK;
 }
 
-/* A line break in a token would become a header of its own. */
+/* A line break in a token would inject a header. */
 static int check_token(const struct place *place)
 {
     for (const char *c = place->token; c && *c; c++) {
         if (*c <= ' ' || *c > '~') {
-            report_error("the token holds a character that no token has (code %d)",
-                         (unsigned char)*c);
+            report_error("the token has an invalid character (code %d)", (unsigned char)*c);
             return EXIT_USAGE;
         }
     }

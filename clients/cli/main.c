@@ -1,4 +1,4 @@
-/* barker: from the command line to the command. */
+/* barker: entry point. */
 #include "clients/cli/cli.h"
 #include "clients/cli/interrupt.h"
 #include "clients/cli/term.h"
@@ -7,8 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* A full disk behind `barker ls > file` must not look like success; a reader that left early may.
- */
+/* A failed write to stdout (a full disk) is an error; a reader that closed its pipe is not. */
 static int finish_output(int code)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))

@@ -1,4 +1,4 @@
-/* Bytes of a transfer, on a terminal, from the moment it takes long enough to wonder. */
+/* Shows the bytes of a slow transfer on a terminal. */
 #include "clients/cli/meter.h"
 #include "clients/cli/human.h"
 #include "clients/cli/interrupt.h"

@@ -1,4 +1,4 @@
-/* Meter: bytes of a transfer, on a terminal, from the moment it takes long enough to wonder. */
+/* Meter: shows the bytes of a slow transfer on a terminal. */
 #ifndef BARKER_CLI_METER_H
 #define BARKER_CLI_METER_H
 
@@ -10,7 +10,7 @@ struct meter {
     bool shown;
 };
 
-/* Makes the request show its progress on stderr, if that is a terminal and notes are wanted. */
+/* Makes the request show its progress on stderr, if that is a terminal and --quiet is not given. */
 void meter_attach(struct meter *meter, struct request *request);
 /* Removes the line. */
 void meter_end(struct meter *meter);

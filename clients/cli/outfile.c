@@ -1,4 +1,4 @@
-/* A file that appears whole or not at all. */
+/* An output file that is complete or absent. */
 #include "clients/cli/outfile.h"
 #include "clients/cli/report.h"
 #include "clients/cli/term.h"
@@ -15,7 +15,7 @@ static bool is_special(const char *path)
     return stat(path, &info) == 0 && !S_ISREG(info.st_mode);
 }
 
-/* mkstemp makes private files; the result is to have the permissions of any other new file. */
+/* mkstemp creates files with mode 0600; the result gets the usual permissions of a new file. */
 static void usual_mode(int fd)
 {
     mode_t mask = umask(0);

@@ -1,6 +1,6 @@
-/* Outfile: a file that appears whole or not at all. Bytes go to a temporary name in the same
- * folder, which takes the real name at the end. What is no regular file (a pipe, /dev/null) and
- * stdout are written directly. */
+/* Outfile: an output file that is complete or absent. Bytes go to a temporary file in the same
+ * folder, which is renamed at the end. stdout and special files (a pipe, /dev/null) are written
+ * directly. */
 #ifndef BARKER_CLI_OUTFILE_H
 #define BARKER_CLI_OUTFILE_H
 
@@ -14,15 +14,15 @@ struct outfile {
     int64_t bytes;
 };
 
-/* NULL or "-" is stdout. On failure says why and returns false. */
+/* NULL or "-" is stdout. On failure reports the error and returns false. */
 bool outfile_open(struct outfile *out, const char *path);
 /* A sink for `struct request`: ctx is the outfile. */
 bool outfile_write(void *ctx, const char *bytes, size_t size);
-/* Whether it is a pipe whose reader has seen enough: no trouble. */
+/* Whether it is a pipe whose reader has closed it: not an error. */
 bool outfile_reader_left(const struct outfile *out);
-/* Gives the file its name, or says why not and removes it. */
+/* Renames the file to its final name, or reports the error and removes it. */
 bool outfile_commit(struct outfile *out);
-/* Removes what was written. Does nothing after outfile_commit. */
+/* Removes the temporary file. Does nothing after outfile_commit. */
 void outfile_discard(struct outfile *out);
 
 #endif

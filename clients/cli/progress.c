@@ -68,8 +68,7 @@ void progress_headline(struct text *out, const json_t *job, FILE *file)
         text_addf(&line, "  %s", human_percent(percent, fraction));
     add_rate(&line, job);
     add_rhat(&line, job, file);
-    /* A running job's reason says nothing new unless it is being planned; a waiting one's is the
-     * whole news. */
+    /* The reason of a running job repeats its state, except during planning. */
     const char *reason = get_string(job, "reason"), *state = get_string(job, "state");
     bool planning = strcmp(get_string(job, "phase"), "planning") == 0;
     bool plain = strcmp(state, "running") == 0 && !planning;

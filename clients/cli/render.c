@@ -1,5 +1,4 @@
-/* JSON objects and lists as text, for answers whose fields are nobody's business but the daemon's.
- */
+/* Generic text output of JSON objects and lists. */
 #include "clients/cli/render.h"
 #include "clients/cli/get.h"
 #include "clients/cli/human.h"
@@ -54,7 +53,7 @@ static void add_key(struct keys *keys, const char *name, size_t size)
     keys->size[keys->count++] = size;
 }
 
-/* A column exists if at least one row has something to say in it. */
+/* A column is printed if at least one row has a value in it. */
 static bool occurs(const json_t *items, const char *name, size_t size)
 {
     size_t i;
@@ -107,8 +106,8 @@ static bool ends_with(const char *string, size_t size, const char *end)
 
 /* The unit at the end of a field's name says how to print it. */
 static const struct {
-    const char *end;   /* of the name, behind "_" or alone */
-    const char *alone; /* what a field is called that has no other name */
+    const char *end;   /* of the name, after "_" or alone */
+    const char *alone; /* title of a field whose name is only the unit */
     char *(*print)(char *out, double value);
 } units[] = {{"seconds", "time", human_seconds}, {"bytes", "size", human_bytes}};
 
@@ -134,7 +133,7 @@ static void add_value(struct text *out, const char *name, size_t size, const jso
         get_brief(out, value);
 }
 
-/* "usage_seconds" is "usage": the values have their units. */
+/* "usage_seconds" gives "usage": the values have their units. */
 static void add_title(struct text *out, const char *name, size_t size)
 {
     size_t unit = unit_of(name, size);
@@ -191,7 +190,7 @@ void render_list(const json_t *items, const char *first, const char *hidden, FIL
     text_release(&cell);
 }
 
-/* Bytes of the longest beginning that fits `columns`, broken at a blank where there is one. */
+/* Bytes of the longest prefix that fits `columns`, broken at a blank if there is one. */
 static size_t fitting(const char *string, size_t columns)
 {
     struct text part = {0};

@@ -1,5 +1,5 @@
-/* Render: JSON objects and lists as text, for answers whose fields are nobody's business but the
- * daemon's. Known shapes get a table of their own in their command; everything else ends here. */
+/* Render: generic text output of JSON objects and lists. Commands with known fields print their own
+ * tables; all other replies are printed by this module. */
 #ifndef BARKER_CLI_RENDER_H
 #define BARKER_CLI_RENDER_H
 
@@ -16,8 +16,8 @@ void render_list(const json_t *items, const char *first, const char *hidden, FIL
  * Fields named in `hidden` (or NULL) are left out. */
 void render_object(const json_t *object, const char *hidden, FILE *file);
 
-/* A value in a few words, printed by the unit at the end of its field's name, and that name without
- * the unit. */
+/* The short text of a value, formatted by the unit at the end of its field name; and the field name
+ * without the unit. */
 void render_value(struct text *out, const char *name, const json_t *value);
 void render_title(struct text *out, const char *name);
 

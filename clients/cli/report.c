@@ -1,4 +1,4 @@
-/* What goes to stderr, and which exit code a reply means. */
+/* Messages on stderr, and exit codes of replies. */
 #include "clients/cli/report.h"
 #include "clients/cli/get.h"
 
@@ -65,12 +65,12 @@ static void report_unreachable(const struct client *client, const struct respons
 {
     if (strncmp(client_url(client), "https:", 6) == 0) {
         report_error("cannot reach %s: %s", client_url(client), response->reason);
-        fputs("  an authority of your own is named with --cacert FILE\n", stderr);
+        fputs("  for a private certificate authority use --cacert FILE\n", stderr);
         return;
     }
     report_error("no daemon at %s: %s", client_url(client), response->reason);
-    fputs("  start one with `barkerd`, name another with --url or BARKER_URL,\n"
-          "  or run a job without any daemon: `barker run JOB.json`\n",
+    fputs("  start one with `barkerd`, give another address with --url or BARKER_URL,\n"
+          "  or run a job without a daemon: `barker run JOB.json`\n",
           stderr);
 }
 
@@ -90,10 +90,9 @@ static void report_hint(const struct client *client, const struct response *resp
         fputs("  the token was not accepted: it may have expired or belong to another daemon\n",
               stderr);
     else if (response->status == 401)
-        fputs(
-            "  no token was found: use --token-file FILE, BARKER_TOKEN, or run on the daemon's "
-            "account, whose state folder has admin.token (`barkerd --help`: how to make it anew)\n",
-            stderr);
+        fputs("  no token was found: use --token-file FILE, BARKER_TOKEN, or run on the daemon's "
+              "account, whose state folder has admin.token (to recreate it see `barkerd --help`)\n",
+              stderr);
     if (response->retry_after_s > 0)
         fprintf(stderr, "  try again in %ld s\n", response->retry_after_s);
 }
@@ -103,10 +102,10 @@ static void report_problem(const struct client *client, const struct response *r
     const char *title = get_string(response->json, "title");
     const char *detail = get_string(response->json, "detail");
     if (response->status >= 300 && response->status < 400)
-        report_error("%s redirects to another address; give the final one with --url",
+        report_error("%s redirects to another address; give that address with --url",
                      client_url(client));
     else if (!*title && !*detail)
-        report_error("HTTP %d without an explanation: is the server at %s a barkerd?",
+        report_error("HTTP %d without a problem document: is the server at %s a barkerd?",
                      response->status, client_url(client));
     else if (!*title || !*detail)
         report_error("%s", *title ? title : detail);

@@ -1,4 +1,4 @@
-/* A job file to the daemon, shared by `submit` and `run`. */
+/* Sends a job file to the daemon, shared by `submit` and `run`. */
 #include "clients/cli/submit.h"
 #include "clients/cli/interrupt.h"
 
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Far more than the daemon takes; only to stop at a wrong file. */
+/* Larger than the daemon accepts; detects a wrong file. */
 enum { JOB_LIMIT = 64 << 20, TRIES = 5 };
 
 static int read_all(FILE *file, const char *path, struct text *out)
@@ -46,7 +46,7 @@ static int check_json(const struct text *job, const char *path)
     json_decref(json);
     if (object)
         return EXIT_OK;
-    report_error("%s: a job is a JSON object {...}", path);
+    report_error("%s: a job must be a JSON object {...}", path);
     return EXIT_USAGE;
 }
 
@@ -65,7 +65,7 @@ int submit_read(const char *path, struct text *job)
     return code ? code : check_json(job, name);
 }
 
-/* NULL where there is no randomness: then a lost answer is an error, not a reason to try again. */
+/* NULL if no random bytes are available: then the request is not retried. */
 static const char *random_key(char key[33])
 {
     unsigned char bytes[16];
@@ -76,13 +76,13 @@ static const char *random_key(char key[33])
     return key;
 }
 
-/* No answer, though the daemon may have got the request: worth another try with the same key. */
+/* No reply, but the daemon may have received the request: retried with the same key. */
 static bool may_have_arrived(const struct response *response)
 {
     return response->outcome == OUTCOME_LOST;
 }
 
-/* Without a key there is one try. */
+/* Without a key there is one attempt. */
 static int post(struct cli *cli, const struct request *request, struct response *response)
 {
     useconds_t pause = 250000;

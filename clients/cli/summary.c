@@ -1,6 +1,6 @@
 /* A job's table of parameters, shared by `summary` and `run`. */
 #include "clients/cli/summary.h"
-#include "clients/cli/against.h"
+#include "clients/cli/accuracy.h"
 #include "clients/cli/get.h"
 #include "clients/cli/human.h"
 #include "clients/cli/jobs.h"
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* How a number is printed: at the precision of the parameter's sd (a MCSE gets one digit more),
+/* How a number is printed: with the precision of the parameter's sd (one digit more for an MCSE),
  * as R-hat, as a count, with three decimals, as a time. */
 enum kind {
     KIND_SCALED,
@@ -26,7 +26,7 @@ struct known {
     const char *key, *title;
     enum kind kind;
     int drop;
-    bool always; /* otherwise only where the daemon sent it */
+    bool always; /* otherwise only if the daemon sent it */
 };
 
 static const struct known known[] = {
@@ -51,7 +51,7 @@ static const struct known known[] = {
     {"ess_per_gradient", "", KIND_HIDDEN, 0, false},
 };
 
-/* Of the row's `reference`: how far off we are, with what noise alone would show. */
+/* Of the row's `reference`: biases and distances, with their Monte-Carlo errors. */
 static const struct known known_reference[] = {
     {"mean", "REF MEAN", KIND_SCALED, 6, false},
     {"sd", "REF SD", KIND_SCALED, 6, false},
@@ -104,7 +104,7 @@ static bool is_known(const char *key)
     return strcmp(key, "name") == 0;
 }
 
-/* Columns out of an object of the rows, such as `reference`; not all rows need have it. */
+/* Columns from an object of the rows, such as `reference`, which some rows may lack. */
 static void choose_inside(struct choice *choice, const json_t *rows, const char *inside,
                           const struct known *which, size_t count)
 {
@@ -192,20 +192,20 @@ static void print_table(const json_t *rows, FILE *file)
     table_free(table);
 }
 
-/* What it took, and what a smaller error would. */
+/* The cost so far, and the cost of the target error. */
 static void print_cost(const json_t *summary, FILE *file)
 {
     const json_t *efficiency = get_object(summary, "efficiency"), *cost;
     char seconds[HUMAN_SIZE], gradient[HUMAN_SIZE], cpu[HUMAN_SIZE];
     if (efficiency && !isnan(get_number(efficiency, "ess_per_second")))
-        fprintf(file, "%s%s of CPU; smallest bulk ESS: %s per second, %s per gradient%s\n",
+        fprintf(file, "%s%s CPU time; smallest bulk ESS: %s per second, %s per gradient%s\n",
                 term_style(file, STYLE_DIM),
                 human_seconds(cpu, get_number(efficiency, "cpu_seconds")),
                 human_real(seconds, get_number(efficiency, "ess_per_second")),
                 human_real(gradient, get_number(efficiency, "ess_per_gradient")), term_plain(file));
     if ((cost = get_object(summary, "cost"))) {
         struct text line = {0};
-        against_cost(&line, cost);
+        accuracy_cost(&line, cost);
         fprintf(file, "%s\n", text_str(&line));
         text_release(&line);
     }
@@ -225,5 +225,5 @@ void summary_print(const json_t *summary, FILE *file)
             list_has_more(summary) ? "; more parameters with --limit N" : "", term_plain(file));
     print_cost(summary, file);
     if ((reference = get_object(summary, "reference")))
-        against_print(reference, file);
+        accuracy_print(reference, file);
 }

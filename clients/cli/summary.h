@@ -4,7 +4,7 @@
 
 #include "clients/cli/cli.h"
 
-/* One line on draws and chains, the table, and what was left out of it. */
+/* Prints a line on draws and chains, the table, and the efficiency. */
 void summary_print(const json_t *summary, FILE *file);
 
 #endif

@@ -1,4 +1,4 @@
-/* Columns that fit the terminal. */
+/* Tables that fit the terminal. */
 #include "clients/cli/table.h"
 
 #include <stdlib.h>
@@ -91,7 +91,7 @@ static void measure(const struct table *table, struct layout *layout)
     }
 }
 
-/* Takes columns from the widest column that may shrink, but not below what is still readable. */
+/* Shrinks the widest column that may shrink, down to a readable minimum. */
 static void shrink(const struct table *table, struct layout *layout, size_t room, size_t smallest)
 {
     while (total_width(table, layout) > room) {
@@ -107,7 +107,7 @@ static void shrink(const struct table *table, struct layout *layout, size_t room
     }
 }
 
-/* Leaves out the columns of the highest rank, together: half a pair of quantiles is of no use. */
+/* Drops all columns of the highest rank together: one quantile of a pair is of no use. */
 static bool drop_some(const struct table *table, struct layout *layout)
 {
     int highest = 0;
@@ -120,8 +120,7 @@ static bool drop_some(const struct table *table, struct layout *layout)
     return highest > 0;
 }
 
-/* A little cutting is better than losing a column, losing a column better than cutting to stumps.
- */
+/* Shrinks a little before dropping a column; drops a column before shrinking to the minimum. */
 static void fit(const struct table *table, struct layout *layout, size_t room)
 {
     struct layout whole = *layout;
@@ -168,7 +167,7 @@ static void print_row(const struct table *table, const struct layout *layout, FI
         enum style style = cells ? cells[i].style : STYLE_HEAD;
         add_cell(&line, file, &table->columns[i], layout->width[i], string, style, i == last);
     }
-    /* Columns that may not shrink can still be too wide for a very narrow window. */
+    /* Columns that may not shrink can be too wide for a very narrow window. */
     text_add_cut(&cut, text_str(&line), room, term_ellipsis());
     fprintf(file, "%s\n", text_str(&cut));
     text_release(&line);

@@ -1,6 +1,6 @@
-/* Table: columns that fit the terminal. Numbers are right-aligned; when the table is too wide,
- * first the columns that may go are left out, then the ones that may shrink are cut with an
- * ellipsis. In a pipe nothing is left out or cut. */
+/* Table: tables that fit the terminal. Numbers are right-aligned. If the table is too wide, columns
+ * are dropped by rank and text columns are cut with an ellipsis. In a pipe nothing is dropped or
+ * cut. */
 #ifndef BARKER_CLI_TABLE_H
 #define BARKER_CLI_TABLE_H
 
@@ -12,7 +12,7 @@ struct column {
     const char *title; /* copied */
     bool right;        /* numbers */
     bool shrinks;      /* text that may be cut */
-    int drop;          /* 0: never left out; otherwise the highest go first */
+    int drop;          /* 0: never dropped; otherwise the highest rank goes first */
 };
 
 struct table;

@@ -1,4 +1,4 @@
-/* What the output is, its size, colours, and an area that is redrawn in place. */
+/* Terminal: size, colours, and an area that is redrawn in place. */
 #include "clients/cli/term.h"
 
 #include <langinfo.h>
@@ -23,7 +23,7 @@ static volatile sig_atomic_t hidden_on = -1; /* descriptor of the terminal whose
 
 void term_init(void)
 {
-    /* Characters only: numbers keep the point that JSON and other programs expect. */
+    /* LC_CTYPE only: numbers keep the decimal point. */
     setlocale(LC_CTYPE, "");
     utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     const char *none = getenv("NO_COLOR"), *kind = getenv("TERM");
@@ -110,7 +110,7 @@ void term_bar(struct text *out, FILE *file, double done, size_t columns, enum st
     repeat(out, utf8 ? "\u2501" : "#", full);
     text_add(out, term_plain(file));
     text_add(out, term_style(file, STYLE_DIM));
-    /* Without colours the rest must look different by itself. */
+    /* Without colours the rest needs another character. */
     repeat(out, utf8 ? "\u2500" : ".", columns - full);
     text_add(out, term_plain(file));
 }
@@ -126,8 +126,8 @@ static void put(FILE *file, const char *string, size_t size)
     }
 }
 
-/* The whole frame goes out in one write, each line overwrites the old one and clears only its own
- * rest: nothing on the screen is ever blank for a moment. */
+/* The frame is written at once, and each line overwrites the old one and clears its own rest, so
+ * that the screen does not flicker. */
 void live_draw(struct live *live, FILE *file, const char *frame)
 {
     struct text out = {0};
@@ -152,7 +152,7 @@ void live_draw(struct live *live, FILE *file, const char *frame)
 
 void live_end(struct live *live, FILE *file)
 {
-    static const char rest[] = "\r\033[K"; /* the terminal's own ^C may stand there */
+    static const char rest[] = "\r\033[K"; /* the terminal may have echoed ^C */
     if (live->lines)
         put(file, rest, sizeof rest - 1);
     term_restore();

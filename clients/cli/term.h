@@ -1,4 +1,4 @@
-/* Terminal: what the output is, its size, colours, and an area that is redrawn in place.
+/* Terminal: size, colours, and an area that is redrawn in place.
  *
  * Colours and live areas exist only on a terminal; in a pipe the same calls give plain text. */
 #ifndef BARKER_CLI_TERM_H
@@ -32,7 +32,7 @@ bool term_utf8(void);
 const char *term_ellipsis(void);
 
 bool term_is_terminal(FILE *file);
-/* Whether the other end of a pipe is closed (`| head` that has seen enough). */
+/* Whether the other end of a pipe is closed (`| head`). */
 bool term_reader_left(FILE *file);
 /* Columns and rows; a pipe has no limits (columns SIZE_MAX, rows 0). */
 size_t term_columns(FILE *file);
@@ -47,13 +47,13 @@ void term_add(struct text *out, FILE *file, enum style style, const char *string
 /* A bar of `columns` columns: `done` of 1, in one of two styles. */
 void term_bar(struct text *out, FILE *file, double done, size_t columns, enum style style);
 
-/* An area of lines redrawn in place. Zero is an area that has drawn nothing. */
+/* An area of lines redrawn in place. Zero-initialised: nothing drawn yet. */
 struct live {
     size_t lines;
 };
 /* Replaces what was drawn before by `frame` (lines that end in \n and fit the width). */
 void live_draw(struct live *live, FILE *file, const char *frame);
-/* Leaves the last frame where it is and gives the cursor back. */
+/* Keeps the last frame and shows the cursor again. */
 void live_end(struct live *live, FILE *file);
 /* Shows the cursor if it is hidden. Safe in a signal handler. */
 void term_restore(void);

@@ -1,4 +1,4 @@
-/* A growing buffer, and what a terminal needs to know about UTF-8. */
+/* A growing string buffer, and UTF-8 for terminals. */
 #include "clients/cli/text.h"
 #include "clients/cli/exit.h"
 
@@ -152,7 +152,7 @@ static size_t decode(const char *string, uint32_t *code)
     return size;
 }
 
-/* wcwidth knows only the characters of the locale; an unknown one most likely takes one column. */
+/* wcwidth knows only characters of the locale; others are counted as one column. */
 static size_t code_columns(uint32_t code)
 {
     int columns = wcwidth((wchar_t)code);
@@ -198,7 +198,7 @@ void text_add_cut(struct text *text, const char *string, size_t columns, const c
     bool marked = mark > columns;
     for (const char *s = string; *s;) {
         size_t bytes = next_unit(s, &width);
-        if (colour_bytes(s)) { /* whatever is cut, a colour that began must end */
+        if (colour_bytes(s)) { /* colour sequences are kept after the cut, so that a colour ends */
             text_add_bytes(text, s, bytes);
         } else if (!marked && used + width + mark <= columns) {
             text_add_bytes(text, s, bytes);

@@ -1,6 +1,6 @@
-/* Text: a growing buffer, and what a terminal needs to know about UTF-8.
+/* Text: a growing string buffer, and UTF-8 for terminals.
  *
- * Running out of memory ends the program with a message: a command line has nothing better to do.
+ * Out of memory ends the program with a message.
  * Colour sequences (ESC [ ... m) are allowed in any text here and count as no column. */
 #ifndef BARKER_CLI_TEXT_H
 #define BARKER_CLI_TEXT_H
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Zero is an empty buffer. */
+/* Zero-initialised: an empty buffer. */
 struct text {
     char *data;
     size_t size, capacity;
@@ -30,11 +30,11 @@ void text_add_encoded(struct text *text, const char *string);
 
 /* Columns on a terminal. */
 size_t text_columns(const char *string);
-/* Adds at most `columns` columns of the string; what does not fit ends in `ellipsis`. */
+/* Adds at most `columns` columns of the string; longer text ends in `ellipsis`. */
 void text_add_cut(struct text *text, const char *string, size_t columns, const char *ellipsis);
 
-/* Replaces in place what could steer a terminal (control characters, bidirectional overrides) or is
- * not UTF-8 by '?', and line breaks and tabs by spaces. Returns whether anything changed. */
+/* Replaces in place what could control a terminal (control characters, bidirectional overrides) or
+ * is not UTF-8 by '?', and line breaks and tabs by spaces. Returns whether anything changed. */
 bool text_clean(char *string);
 
 /* The smallest number of single-character changes (swaps included) from one word to the other. */
@@ -42,6 +42,6 @@ size_t text_distance(const char *a, const char *b);
 
 void *mem_new(size_t count, size_t size); /* zeroed, never NULL */
 char *mem_copy(const char *string);       /* NULL gives NULL */
-void *mem_check(void *memory);            /* the argument; ends the program when it is NULL */
+void *mem_check(void *memory);            /* returns its argument; ends the program if it is NULL */
 
 #endif

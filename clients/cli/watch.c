@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Seconds. The daemon holds a poll for up to 25 s; an answer may come as often as a slice ends. */
+/* Seconds. The daemon holds a poll for up to 25 s; it replies at the end of each time slice. */
 #define POLL_PAUSE  0.2
 #define EMPTY_PAUSE 1.0
 #define LINE_PAUSE  5.0
@@ -65,7 +65,7 @@ static void end_badly(struct session *session, struct follow *follow)
     follow->over = true;
 }
 
-/* An answer that may be better later: no connection, 429, 5xx. */
+/* A temporary failure: no connection, 429, 5xx. */
 static void try_later(struct session *session, struct follow *follow, double now)
 {
     const struct response *response = &follow->response;
@@ -85,7 +85,7 @@ static void try_later(struct session *session, struct follow *follow, double now
     }
     if (!session->said_lost) {
         clear_live(session);
-        report_note("lost the daemon at %s; trying again for %.0f s",
+        report_note("lost the connection to %s; reconnecting for up to %.0f s",
                     client_url(session->cli->client), session->watch->patience_s);
         session->said_lost = true;
     }
@@ -121,7 +121,7 @@ static void found_again(struct session *session, struct follow *follow)
             return;
     }
     clear_live(session);
-    report_note("the daemon is back");
+    report_note("reconnected");
     session->said_lost = false;
 }
 
@@ -137,7 +137,7 @@ static void finish(struct session *session, struct follow *follow, double now)
         try_later(session, follow, now);
     else if (response->status == 304) {
         found_again(session, follow);
-        /* A daemon with too many waiting clients answers at once. */
+        /* With too many waiting clients the daemon replies at once. */
         follow->next = now + (now - follow->begun < EMPTY_PAUSE ? EMPTY_PAUSE : 0);
     } else if (response->status == 200 && response->json) {
         found_again(session, follow);
@@ -147,7 +147,7 @@ static void finish(struct session *session, struct follow *follow, double now)
     response_release(response);
 }
 
-/* As much of the verdict as one line holds. */
+/* The verdict, cut to one line. */
 static void add_verdict(struct text *frame, const json_t *job, FILE *file)
 {
     const char *verdict = get_string(job, "verdict");
@@ -165,8 +165,8 @@ static size_t lines_of(const json_t *job)
     return 1 + progress_chain_count(job) + (*get_string(job, "verdict") ? 1 : 0);
 }
 
-/* All jobs with their chains if the window is high enough, otherwise one line per job, otherwise
- * the first ones. */
+/* All jobs with their chains if they fit the window, otherwise one line per job, otherwise the
+ * first jobs. */
 static void draw_frame(struct session *session)
 {
     struct text frame = {0};
@@ -267,7 +267,7 @@ static void print_verdicts(const struct session *session)
     }
 }
 
-/* The worst news counts: an error before a failed job before success. */
+/* The worst result counts: an error, then a failed job, then success. */
 static int result(const struct session *session)
 {
     int code = EXIT_OK;

@@ -88,7 +88,7 @@ export default {
     await page.getByText(end.parameters[0].name).first().waitFor();
   },
 
-  async "52 580 parameters: rows that leave are filled anew as those that come, a few in a frame however one flies"(t) {
+  async "52 580 parameters: row elements are reused, a few per frame at any scroll speed"(t) {
     const page = await t.page(`/jobs/${wide}?tab=parameters`);
     const table = page.getByRole("table", { name: "Parameters" });
     await table.locator(".vrow code").first().waitFor();
@@ -144,7 +144,7 @@ export default {
     for (const { url, most, points } of answers) assert.ok(most > 0 && most <= 1500 && points.every((n) => n > 0 && n <= most), `${url}: ${points}`);
   },
 
-  async "a million draws: zooming draws each plot in sight once a frame, with no more points than pixels bear, and makes none anew"(t) {
+  async "a million draws: zooming draws each visible plot once per frame, with few points, and creates no canvas"(t) {
     const page = await t.page(null);
     const over = await traces(t, page);
     const canvases = await page.locator(".trace canvas").evaluateAll((list) => list.map((canvas, i) => (canvas.mark = i)));
@@ -189,7 +189,7 @@ export default {
     await page.waitForFunction(() => !location.hash.includes("zoom="));
   },
 
-  async "a million draws: plots out of sight are not drawn until they come near"(t) {
+  async "a million draws: plots out of sight are not drawn until they are visible"(t) {
     const page = await t.page(null, { viewport: { width: 900, height: 320 } });
     await countDrawing(page);
     await page.goto(`${t.daemon.url}/#/jobs/${long}?tab=traces`);
@@ -271,7 +271,7 @@ export default {
 
   async "a million draws: every other view"(t) {
     const page = await t.page(`/jobs/${long}`);
-    await page.getByLabel("Verdict").getByText("What it rests on").waitFor();
+    await page.getByLabel("Verdict").getByText("Evidence").waitFor();
     for (const name of ["Densities", "Parameters", "Noise"]) {
       await page.getByRole("tab", { name, exact: true }).click();
       await page.locator("figure.plot canvas, .vrow code").first().waitFor();

@@ -28,7 +28,7 @@ export default {
     for (const [i, job] of data.jobs.entries()) {
       assertRounding(figures.Draws[i], job.draws, "draws");
       assertRounding(figures["Largest R-hat"][i], job.max_rhat, "R-hat");
-      assertRounding(figures["Least ESS"][i], job.min_ess_bulk, "ESS");
+      assertRounding(figures["Smallest ESS"][i], job.min_ess_bulk, "ESS");
       assertRounding(figures["ESS per second"][i], job.ess_per_second, "ESS per second");
       assertRounding(figures["Bias of means, mean"][i], job.reference.bias_mean.mean, "bias of means");
       const variance = figures["Bias of variances, median"][i], truth = job.reference.bias_variance_ratio.median;
@@ -49,7 +49,7 @@ export default {
   async "densities of both over each other, with the reference"(t) {
     const page = await t.page(`/compare?jobs=${both()}&reference=exact`);
     await tab(page, "Densities");
-    await page.getByText("the widest go on beyond this").first().waitFor();
+    await page.getByText("wider densities extend beyond this range").first().waitFor();
     await page.getByRole("button", { name: "Show all" }).first().click();
     await page.locator("figure.plot").nth(2).waitFor();
     for (const figure of await page.locator("figure.plot").all()) await inked(figure);
@@ -65,20 +65,20 @@ export default {
   async "metrics against iterations or time"(t) {
     const page = await t.page(`/compare?jobs=${both()}&tab=metrics`);
     await inked(page.locator("figure.plot").first());
-    await page.getByLabel("Against").selectOption("seconds");
+    await page.getByLabel("x axis").selectOption("seconds");
     await inked(page.locator("figure.plot").first());
-    await page.waitForURL(/against=seconds/);
+    await page.waitForURL(/x=seconds/);
     const csv = (await save(page, page.locator("figure.plot").first(), "CSV")).bytes.toString();
-    assert.match(csv, /processor seconds/);
+    assert.match(csv, /CPU seconds/);
   },
 
   async "effective draws against bias: a point for each job"(t) {
     const page = await t.page(`/compare?jobs=${both()},${lab.exact.id}&tab=scatter`);
-    await page.getByText("Bias against what?").waitFor();
+    await page.getByText("No reference selected").waitFor();
     await page.getByRole("combobox", { name: "Reference" }).selectOption("exact");
     const figure = page.locator("figure.plot");
     await inked(figure);
-    await page.getByText("Without exact: a bias of 0").waitFor();
+    await page.getByText("Not shown: exact. A bias of 0").waitFor();
     await page.getByLabel("Axes").selectOption("linear");
     const data = await t.daemon.get(`/v1/compare?jobs=${both()},${lab.exact.id}&reference=exact`);
     const csv = (await save(page, figure, "CSV")).bytes.toString().trim().split("\n");
@@ -93,14 +93,14 @@ export default {
   async "jobs are added by id and taken out; one alone asks for another; a wrong id is said"(t) {
     t.allow(/status of (404|422) .*\/v1\/compare/);
     const page = await t.page(`/compare?jobs=${lab.good.id}`);
-    await page.getByText("One is chosen.").waitFor();
+    await page.getByText("One is selected.").waitFor();
     const add = async (id) => {
       await page.getByLabel("Add a job by its id").fill(id);
       await page.keyboard.press("Enter");
     };
     await add(lab.coarse.id);
     await page.getByRole("table").first().waitFor();
-    await page.getByRole("button", { name: `Take ${lab.good.name} out` }).click();
+    await page.getByRole("button", { name: `Remove ${lab.good.name}` }).click();
     await page.waitForURL((url) => !url.hash.includes(lab.good.id));
     await add("0000000000000000");
     await page.locator(".state.bad").waitFor();

@@ -34,10 +34,10 @@ export default {
     await state(page, "succeeded");
     await press(page, "Extend…");
     const dialog = page.getByRole("dialog");
-    await dialog.getByLabel("How many more per chain").fill("no number");
+    await dialog.getByLabel("Additional iterations per chain").fill("no number");
     await dialog.getByRole("button", { name: "Extend" }).click();
-    await dialog.getByText("A whole number from 1 on.").waitFor();
-    await dialog.getByLabel("How many more per chain").fill("600");
+    await dialog.getByText("Enter a whole number of at least 1.").waitFor();
+    await dialog.getByLabel("Additional iterations per chain").fill("600");
     await dialog.getByRole("button", { name: "Extend" }).click();
     await page.getByText("of 1000 iterations").or(page.getByText("+ 1000 iterations")).first().waitFor();
     await eventually("the longer run", async () => {
@@ -50,7 +50,7 @@ export default {
     await dialog.getByRole("button", { name: "Cancel" }).click();
     assert.equal((await t.daemon.get(`/v1/jobs/${other}`)).state, "succeeded", "asked first");
     await press(page, "Delete…");
-    await dialog.getByText("Its draws go to the trash").waitFor();
+    await dialog.getByText("Its draws move to the trash").waitFor();
     await dialog.getByRole("button", { name: "Delete", exact: true }).click();
     await page.waitForURL(/#\/jobs$/);
     await row(page, "steered").waitFor();
@@ -136,7 +136,7 @@ export default {
     const buttons = await page.locator(".job-head").getByRole("button").allInnerTexts();
     assert.deepEqual(buttons, ["Compare"]);
     await page.goto(`${t.daemon.url}/#/new`);
-    await page.getByText("Viewers look on").waitFor();
+    await page.getByText("Viewers cannot submit jobs").waitFor();
     await page.goto(`${t.daemon.url}/#/server`);
     await page.getByRole("tab", { name: "Queue" }).waitFor();
     assert.equal(await page.getByRole("tab", { name: "Users" }).count(), 0);
@@ -151,7 +151,7 @@ export default {
     const text = (where) => page.getByText(name, { exact: true }).first().waitFor().catch((e) => { throw new Error(`${where}: ${e.message}`); });
     await text("list");
     await page.getByRole("button", { name: tag, exact: true }).first().waitFor();
-    for (const [place, where] of Object.entries({ [`/jobs/${one.id}`]: "job", [`/jobs/${one.id}?tab=take`]: "request", [`/compare?jobs=${one.id},${two.id}`]: "compare", [`/compare?jobs=${one.id},${two.id}&tab=densities`]: "densities", "/server": null, "/jobs?owner=all": "everybody" })) {
+    for (const [place, where] of Object.entries({ [`/jobs/${one.id}`]: "job", [`/jobs/${one.id}?tab=export`]: "request", [`/compare?jobs=${one.id},${two.id}`]: "compare", [`/compare?jobs=${one.id},${two.id}&tab=densities`]: "densities", "/server": null, "/jobs?owner=all": "all users" })) {
       await page.goto(`${t.daemon.url}/#${place}`);
       if (where) await text(where);
       else await page.getByRole("tab", { name: "Queue" }).waitFor();

@@ -25,7 +25,7 @@ export default {
     const page = await t.page(`/jobs/${lab.good.id}`);
     const { verdict } = await t.daemon.get(`/v1/jobs/${lab.good.id}/diagnostics?limit=1`);
     const card = page.getByLabel("Verdict");
-    await card.getByText("What it rests on").waitFor();
+    await card.getByText("Evidence").waitFor();
     assert.equal(await card.locator(".sentence").innerText(), verdict.sentence);
     const shown = await card.innerText();
     for (const text of [verdict.mixing.text, ...verdict.bias.evidence.map((e) => e.text), ...(verdict.unknown ?? [])]) assert.ok(shown.includes(text), text);
@@ -101,15 +101,15 @@ export default {
     for (const row of summary.parameters) {
       const figure = plot(page, row.name);
       await inked(figure);
-      await figure.getByText(/^bias of the mean/).waitFor();
-      const [, mean, variance] = /bias of the mean (\S+) sd, of the variance (\S+)%/.exec(await figure.locator(".plot-note").innerText());
+      await figure.getByText(/^bias: mean/).waitFor();
+      const [, mean, variance] = /bias: mean (\S+) sd, variance (\S+)%/.exec(await figure.locator(".plot-note").innerText());
       assertRounding(mean, row.reference.bias_mean, `bias of ${row.name}`);
       assertRounding(variance, 100 * row.reference.bias_variance_ratio, `bias of the variance of ${row.name}`);
     }
     const density = (await t.daemon.get(`/v1/jobs/${lab.good.id}/density?params=theta[1]&bins=60`)).parameters[0].density;
     const saved = await save(page, plot(page, "theta[1]"), "CSV");
     assert.deepEqual(column(saved.bytes, "all chains"), density.x.map((x, i) => [x, density.y[i]]));
-    await page.getByLabel("Each chain").check();
+    await page.getByLabel("Per chain").check();
     await page.getByLabel("Prior").check();
     await plot(page, "theta[1]").locator(".legend").getByText("prior").waitFor();
     await page.waitForURL(/chains=apart/);
@@ -128,7 +128,7 @@ export default {
       assert.equal(row.Coordinate, truth.coordinate ?? truth.name);
       assertRounding(row.Ratio.replace("×", ""), truth.step_ratio, `ratio of ${truth.name}`);
       assertRounding(row["Step size"], truth.step_size, `step of ${truth.name}`);
-      assertRounding(row.Tolerated, truth.tolerance, `tolerance of ${truth.name}`);
+      assertRounding(row.Tolerance, truth.tolerance, `tolerance of ${truth.name}`);
       assertRounding(row["Batch needed"], truth.batch_size_needed, `batch of ${truth.name}`);
     }
     assert.equal(await table.getByRole("meter").count(), rows.length);
@@ -156,7 +156,7 @@ export default {
     for (const name of data.names) {
       await inked(plot(page, name));
       const now = data.chains.map((c) => c.ergodic[name].at(-1));
-      const [, low, high] = /average now (\S+) to (\S+)/.exec(await plot(page, name).locator(".plot-note").innerText());
+      const [, low, high] = /ergodic average (\S+) to (\S+)/.exec(await plot(page, name).locator(".plot-note").innerText());
       assertRounding(low, Math.min(...now), `least ${name}`);
       assertRounding(high, Math.max(...now), `largest ${name}`);
     }
@@ -169,7 +169,7 @@ export default {
     assert.deepEqual(await page.locator(".log li span").allInnerTexts(), items.map((line) => line.text).reverse());
     await tab(page, "Request & files");
     const job = await t.daemon.get(`/v1/jobs/${lab.good.id}`);
-    await page.getByText("Request, every default resolved").waitFor();
+    await page.getByText("Request with all defaults").waitFor();
     assert.deepEqual(JSON.parse(await page.locator(".code.tall").innerText()), job.request);
     await page.getByRole("row", { name: "Seed 3" }).waitFor();
     for (const [language, word] of [["curl", "curl -sf"], ["barker", "barker summary"], ["Python", "urllib.request"], ["R", "read.csv"]]) {

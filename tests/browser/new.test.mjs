@@ -78,7 +78,7 @@ export default {
     const doc = JSON.parse(await page.getByLabel("The job as JSON").inputValue());
     assert.deepEqual([doc.data.offset, doc.model.prior_sd], ["x3", [1, 2.5]]);
     await field(page, "/data/columns").selectOption("some");
-    assert.deepEqual(await page.getByRole("group", { name: "Columns that are used" }).locator(".chip").allInnerTexts(), ["x1", "x2"]);
+    assert.deepEqual(await page.getByRole("group", { name: "Columns used" }).locator(".chip").allInnerTexts(), ["x1", "x2"]);
     await page.locator(".lamp", { hasText: /^valid/ }).waitFor();
     await field(page, "/model/prior_sd").fill("1, 2, 3");
     await problem(page, "/model/prior_sd").waitFor();
@@ -92,10 +92,10 @@ export default {
     await field(page, "/iterations").fill("-5");
     await problem(page, "/iterations").waitFor();
     assert.equal(await field(page, "/iterations").getAttribute("aria-invalid"), "true");
-    await page.locator(".lamp", { hasText: "1 mistake" }).waitFor();
+    await page.locator(".lamp", { hasText: "1 error" }).waitFor();
     await field(page, "/chains").fill("100000");
     await problem(page, "/chains").waitFor();
-    await page.locator(".lamp", { hasText: "2 mistakes" }).waitFor();
+    await page.locator(".lamp", { hasText: "2 errors" }).waitFor();
     await field(page, "/iterations").fill("1000");
     await problem(page, "/iterations").waitFor({ state: "detached" });
     await field(page, "/chains").fill("2");
@@ -103,7 +103,7 @@ export default {
     assert.equal((await t.daemon.get("/v1/jobs?q=mistake")).items.length, 0);
     await field(page, "/model/noise_sd").fill("much");
     await problem(page, "/model/noise_sd").getByText("is not a number").waitFor();
-    await page.locator(".lamp", { hasText: "1 mistake" }).waitFor();
+    await page.locator(".lamp", { hasText: "1 error" }).waitFor();
     await page.getByRole("button", { name: "Submit" }).click();
     await page.waitForFunction(() => document.activeElement.dataset.at === "/model/noise_sd");
   },
@@ -131,7 +131,7 @@ export default {
     const id = await t.daemon.submit({ name: "original", model: { name: "skew_normal", alpha: 2.5 }, sampler: { name: "sgld", step_size: 0.25 }, iterations: 321, chains: 3, seed: 5 });
     const page = await t.page(`/jobs/${id}`);
     await page.getByRole("button", { name: "Clone…" }).click();
-    await page.getByText("a copy of").waitFor();
+    await page.getByText("copy of").waitFor();
     await shows(field(page, "/iterations"), "321");
     await shows(field(page, "/model/alpha"), "2.5");
     await shows(field(page, "/sampler"), "sgld");

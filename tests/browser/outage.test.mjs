@@ -23,7 +23,7 @@ export default {
     await t.daemon.kill();
     for (const one of [page, list]) {
       await one.locator('.lamp[data-state="offline"]').waitFor();
-      await one.getByText("Disconnected. Showing what was last known").waitFor();
+      await one.getByText("Disconnected. Showing the last known data").waitFor();
     }
     await page.getByRole("heading", { name: "survivor" }).waitFor();
     await list.getByRole("link", { name: "survivor" }).waitFor();

@@ -48,7 +48,7 @@ export default {
     await page.getByText("“automatic” is not a number").waitFor();
     await editor.fill('{"model": "logistic", "data": {"path": "train.csv"}, "sampler": {"name": "sgbd", "step_size": 0.05}}');
     await page.locator(".lamp", { hasText: /^valid, about/ }).waitFor();
-    assert.match(await field(page, "/precondition").locator("option").first().innerText(), /by default: none/);
+    assert.match(await field(page, "/precondition").locator("option").first().innerText(), /default: none/);
     assert.equal(await field(page, "/iterations").getAttribute("placeholder"), "10000");
     await field(page, "/target/sd_error").waitFor({ state: "detached" });
   },
@@ -58,7 +58,7 @@ export default {
     const page = await t.page("/new");
     await field(page, "/model").selectOption("skew_normal");
     await valid(page);
-    const tick = page.getByLabel("however long it takes"), editor = page.getByLabel("The job as JSON");
+    const tick = page.getByLabel("No time limit"), editor = page.getByLabel("The job as JSON");
     const target = (wanted) => eventually("the JSON with it", async () => JSON.stringify(JSON.parse(await editor.inputValue()).target) === wanted);
     assert.equal(await tick.isChecked(), false);
     await tick.check();
@@ -83,7 +83,7 @@ export default {
     await valid(page);
     await field(page, "/target/sd_error").fill("7");
     await field(page, "/target/sd_error").locator("xpath=ancestor::label").locator(".problem").waitFor();
-    await page.locator(".lamp", { hasText: "1 mistake" }).waitFor();
+    await page.locator(".lamp", { hasText: "1 error" }).waitFor();
     assert.equal(await field(page, "/gradient/estimator").count(), 0, "without data there is no noise to reduce");
   },
 
@@ -92,17 +92,17 @@ export default {
     const { plan, request } = await t.daemon.get(`/v1/jobs/${planned.id}`);
     assert.equal(plan.state, "ready");
     const card = page.getByLabel("Plan", { exact: true });
-    await card.getByText("What it rests on").click();
+    await card.getByText("Details").click();
     const shown = await card.innerText();
     for (const line of plan.why) assert.ok(shown.includes(line), line);
     const plain = (text) => Number(text.replace(/\s/g, ""));
     assert.equal(plain(await fact(card, /^iterations/)), request.iterations);
     assert.equal(plain(await fact(card, /^warm-up/)), request.warmup);
     assert.ok(request.gradient.one_in > 1, "so many rows need not be looked at all the time");
-    assert.match(await fact(card, /^batch size/), new RegExp(`in one of ${request.gradient.one_in} iterations`));
+    assert.match(await fact(card, /^batch size/), new RegExp(`in 1 of ${request.gradient.one_in} iterations`));
     assert.ok(plan.auto.includes("iterations"));
     assert.match(shown, /^iterations$/im, "not “iterations (given)”");
-    assert.match(shown, plan.target_met ? /Within the target/ : /Not within the target/);
+    assert.match(shown, plan.target_met ? /Target met/ : /Target not met/);
     const length = await page.locator(".job-head .facts").innerText();
     assert.match(length.replace(/[\s\u202f]/g, ""), new RegExp(`of${request.warmup}\\+${request.iterations}iterations`));
   },
@@ -115,16 +115,16 @@ export default {
     await page.goto(`${t.daemon.url}/#/jobs/${planned.id}`);
     const card = page.getByLabel("Plan", { exact: true });
     await card.getByText("Newton step 3, gradient 0.12").waitFor();
-    await card.getByText("Left to the daemon: step size, iterations and warm-up.").waitFor();
-    await page.locator(".job-head").getByText("of a length to be chosen").waitFor();
-    await page.locator(".job-head").getByText("batches to be chosen").waitFor();
+    await card.getByText("Chosen automatically: step size, iterations and warm-up.").waitFor();
+    await page.locator(".job-head").getByText("length automatic").waitFor();
+    await page.locator(".job-head").getByText("batch size automatic").waitFor();
     await tab(page, "Traces");
     await page.getByText("No draws yet").waitFor();
     await tab(page, "Overview");
     await page.unrouteAll({ behavior: "ignoreErrors" });
     await live(page);
     await page.reload();
-    await card.getByText("What it rests on").waitFor();
+    await card.getByText("Details").waitFor();
   },
 
   async "a job that failed before its plan was made awaits nothing"(t) {
@@ -132,13 +132,13 @@ export default {
     const failed = { state: "failed", reason: "no point of finite density", verdict: null, plan: { state: "pending", auto: ["step_size"] }, progress: null };
     await withJob(page, planned.id, failed);
     await page.goto(`${t.daemon.url}/#/jobs/${planned.id}`);
-    await page.getByLabel("Plan", { exact: true }).getByText("The job ended before it was made.").waitFor();
+    await page.getByLabel("Plan", { exact: true }).getByText("The job ended before the plan was complete.").waitFor();
     await page.getByText("The job ended before its first draws after warm-up.").waitFor();
     await tab(page, "Traces");
-    await page.getByText("The job ended before its first: no point of finite density.").waitFor();
+    await page.getByText("The job ended before its first draw: no point of finite density.").waitFor();
     await withJob(page, planned.id, { request: { ...planned.request, save: { params: [] } } });
     await page.reload();
-    await page.getByText("The job was submitted with no parameter to save.").waitFor();
+    await page.getByText("The job stores no parameters (save.params is empty).").waitFor();
     t.allow(/status of 404 .*2fZtPUqKzTqXJtNyv2ppdN/);
     await page.goto(`${t.daemon.url}/#/jobs/2fZtPUqKzTqXJtNyv2ppdN`);
     await page.locator(".page").getByRole("link", { name: "All jobs" }).waitFor();
@@ -164,22 +164,22 @@ export default {
     await page.getByText(job.plan.why[0]).first().waitFor();
   },
 
-  async "a copy has the numbers of its original, or has them chosen anew"(t) {
+  async "a copy has the numbers of its original, or has them chosen again"(t) {
     asks(t);
     const page = await t.page(`/jobs/${planned.id}`);
     await page.getByRole("button", { name: "Clone…" }).click();
-    await page.getByText("a copy of").waitFor();
+    await page.getByText("copy of").waitFor();
     await shows(field(page, "/iterations"), String(planned.request.iterations));
     await valid(page);
     const editor = page.getByLabel("The job as JSON");
     assert.equal(JSON.parse(await editor.inputValue()).iterations, planned.request.iterations);
-    await page.getByRole("button", { name: "Choose anew" }).click();
+    await page.getByRole("button", { name: "Reset to automatic" }).click();
     await shows(field(page, "/iterations"), "");
     await page.locator(".lamp", { hasText: /^valid, at most/ }).waitFor();
     const doc = JSON.parse(await editor.inputValue());
     for (const name of planned.plan.auto) assert.ok(!(name in doc), name);
     assert.equal(doc.sampler.step_size, undefined);
-    assert.equal(await page.getByRole("button", { name: "Choose anew" }).count(), 0);
+    assert.equal(await page.getByRole("button", { name: "Reset to automatic" }).count(), 0);
   },
 
   async "coordinates that are not parameters have names of their own"(t) {

@@ -37,11 +37,11 @@ export default {
     const page = await t.page("/jobs", { token: null });
     const wrong = "bk_" + "x".repeat(40);
     await signIn(page, wrong);
-    await page.getByText("The server does not know this token.").waitFor();
+    await page.getByText("The server does not accept this token.").waitFor();
     assert.ok(!(await everythingKept(page)).includes(wrong));
     await page.getByLabel("Token").fill("");
     await page.getByRole("button", { name: "Sign in" }).click();
-    await page.getByText("A token is needed").waitFor();
+    await page.getByText("Enter a token").waitFor();
     await signIn(page, t.daemon.token);
     await page.getByRole("link", { name: "first" }).waitFor();
   },
@@ -62,7 +62,7 @@ export default {
     const page = await t.page("/jobs", { token: made.token });
     await live(page);
     await t.daemon.call("DELETE", `/v1/tokens/${made.id}`);
-    await page.getByText("The token is not valid (any more).").waitFor();
+    await page.getByText("The token is no longer valid.").waitFor();
     assert.ok(!(await everythingKept(page)).includes("bk_"));
   },
 
@@ -77,7 +77,7 @@ export default {
     await page.goBack();
     assert.ok(!page.url().includes(ticket), "nor is it in the history");
     const late = await t.page(where, { token: null });
-    await late.getByText("The link has been used").waitFor();
+    await late.getByText("The link has already been used").waitFor();
     await late.waitForURL((url) => !url.hash.includes("ticket"));
     assert.equal(await late.evaluate(() => sessionStorage.getItem("barkerd.token")), null);
   },
@@ -105,7 +105,7 @@ export default {
     await page.locator(".plot canvas").first().waitFor();
     assert.equal(await page.evaluate(() => document.activeElement.textContent), "Traces");
     await page.keyboard.press("End");
-    await page.getByText("Request, every default resolved").waitFor();
+    await page.getByText("Request with all defaults").waitFor();
     const outline = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
     assert.notEqual(outline, "none", "one sees where one is");
   },

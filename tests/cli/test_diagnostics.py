@@ -48,10 +48,10 @@ class Diagnostics(Case):
         lines = out.splitlines()
         self.assertEqual(lines[0].split(None, 1), ["verdict", SENTENCE])
         self.assertIn("3 of 4 step sizes are beyond", lines[1])
-        self.assertRegex(out, r"efficiency +smallest bulk ESS 512 in 1\.8s of processor time: 284\.61 "
+        self.assertRegex(out, r"efficiency +smallest bulk ESS 512 in 1\.8s CPU time: 284\.61 "
                               r"per second, 0\.00085 per gradient")
-        self.assertRegex(out, r"Stein +0 \(squared -0\.125 \+- 0\.5\) at 400 draws, p 0\.21\n")
-        self.assertRegex(out, r"energy +mean log density -123\.5 \+- 0\.125, 1\.02 \+- 0\.03 x")
+        self.assertRegex(out, r"Stein +0 \(squared -0\.125 ± 0\.5\) at 400 draws, p 0\.21\n")
+        self.assertRegex(out, r"energy +mean log density -123\.5 ± 0\.125, energy ratio 1\.02 ± 0\.03")
         self.assertRegex(out, r"noise +mild +step size 3\.8 x\n *stein +none seen +p 0\.21")
         self.assertRegex(out, r"theta\[4\] +0\.0076 +0\.002 +3\.81 +99% +3\.6 +11200 +690\.1 +5\.6 "
                               r"+0\.006")

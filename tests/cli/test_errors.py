@@ -30,7 +30,7 @@ class Errors(Case):
              "try again in 7 s"),
             (500, {"title": "A defect", "detail": "y"}, [], SERVER, "barker: A defect: y"),
             (503, {"detail": "shutting down"}, [], SERVER, "barker: shutting down"),
-            (502, b"<html>Bad gateway</html>", [], SERVER, "HTTP 502 without an explanation"),
+            (502, b"<html>Bad gateway</html>", [], SERVER, "HTTP 502 without a problem document"),
             (404, b"", [], REFUSED, "is the server at " + self.fake.url + " a barkerd?"),
             (302, b"", [("Location", "https://elsewhere/")], REFUSED, "redirects to another address"),
             (200, b"<html>hello</html>", [], SERVER, "something that is not JSON"),
@@ -180,5 +180,5 @@ class WhereTheDaemonIs(Case):
     def test_a_token_with_a_line_break_is_refused(self):
         self.env["BARKER_TOKEN"] = "a\r\nX-Evil: yes"
         result = self.barker("info", "--url", self.fake.url, code=2)
-        self.assertIn("character that no token has", result.err)
+        self.assertIn("invalid character", result.err)
         self.assertEqual(self.fake.requests, [])

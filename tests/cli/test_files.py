@@ -215,7 +215,7 @@ class Data(Case):
         for args in (["my data.csv"], ["my data.csv", "a/b"], ["my data.csv", "é.csv"]):
             with self.subTest(args=args):
                 error = self.barker("data", "put", *args, code=USAGE).err
-                self.assertIn("is no name for a data file", error)
+                self.assertIn("is not a valid name", error)
                 self.assertIn(os.path.basename(args[0]) if len(args) == 1 else args[1], error)
         self.assertEqual(self.fake.requests, [])
         self.barker("data", "put", "my data.csv", "my_data.csv")

@@ -43,7 +43,7 @@ class Submit(Case):
 
     def test_what_is_no_job_is_refused_here_with_its_place(self):
         cases = [('{"a": 1,\n "b": }', "job.json:2:7: not JSON"), ('{"a": 1, "a": 2}', "duplicate"),
-                 ("[1]", "a job is a JSON object"), ("", "not JSON"), ("\x00", "not JSON")]
+                 ("[1]", "a job must be a JSON object"), ("", "not JSON"), ("\x00", "not JSON")]
         for text, message in cases:
             with self.subTest(text=text):
                 self.path("job.json", text)
@@ -104,7 +104,7 @@ class Names(Case):
 
     def test_what_fits_several_or_none_is_refused(self):
         result = self.barker("cancel", "01abcdef", code=REFUSED)
-        self.assertIn("could be any of 2 jobs", result.err)
+        self.assertIn("matches 2 jobs", result.err)
         self.assertIn("01abcdef0002bbbb  sepsis, corrected", result.err)
         self.assertIn('there is no job "01z"', self.barker("cancel", "01z", code=REFUSED).err)
         self.assertIn("there is no job", self.barker("cancel", "sepsis", code=REFUSED).err)
@@ -138,7 +138,7 @@ class Look(Case):
         self.assertIn("01aa", self.barker("ls", "--trash").out)
         self.assertEqual(self.fake.requests[-1]["query"], "trash=true&limit=30")
         self.fake.jobs.clear()
-        self.assertIn("nothing in the trash", self.barker("ls", "--trash").err)
+        self.assertIn("the trash is empty", self.barker("ls", "--trash").err)
 
     def test_ls_follows_pages_up_to_the_limit(self):
         for i in range(9):
@@ -265,15 +265,15 @@ class Look(Case):
         self.assertEqual(lines[2][-11:], ["2.400", "0.500", "0.012", "0.021", "0.250", "0.125", "–",
                                           "–", "1600", "1m", "01s"])
         self.assertEqual(lines[4:6], [
-            "12s of CPU; smallest bulk ESS: 33.25 per second, 0.0125 per gradient".split(),
-            "error 0.05: 1m 01s of CPU, 13.0k gradients in all (theta[2])".split()])
+            "12s CPU time; smallest bulk ESS: 33.25 per second, 0.0125 per gradient".split(),
+            "target error 0.05: 1m 01s CPU time, 13.0k gradients in total (theta[2])".split()])
         self.assertEqual(lines[6:], [
-            [], "Against the reference stan, 1 parameters".split(), ["MEAN", "MEDIAN", "MAX", "WORST"],
+            [], "Difference from the reference stan, 1 parameters".split(), ["MEAN", "MEDIAN", "MAX", "WORST"],
             "bias of the mean / sd 0.1 0.2 0.30625 theta[2]".split(),
             "5% quantile / sd 0.1 0.2 0.30625 theta[2]".split(), ["take", "care"]])
         self.fake.summary = {"cost": {"target_error": 0.05, "seconds": None, "gradients": None,
                                       "reason": "the bias alone is 0.2"}}
-        self.assertIn("no error of 0.05: the bias alone is 0.2\n", self.barker("summary", "01aa").out)
+        self.assertIn("target error 0.05 not reached: the bias alone is 0.2\n", self.barker("summary", "01aa").out)
 
     def test_log_follows_all_pages(self):
         self.fake.add("01aa")
@@ -325,7 +325,7 @@ class Look(Case):
         self.assertEqual(self.fake.requests[-1]["query"],
                          "jobs=01aa%2C01bb&reference=r&target_error=0.05")
         lines = [" ".join(line.split()) for line in out.splitlines()]
-        for line in ("CPU to the target error – –", "gradients to the target error 250 250",
+        for line in ("CPU time to target error – –", "gradients to target error 250 250",
                      "energy, z score -3.25 -3.25", "energy, variance ratio 1.5 1.5",
                      "Wasserstein-1 / sd, max 0.125 0.125", "A: too biased", "B: half a reference"):
             self.assertIn(line, lines)
@@ -349,7 +349,7 @@ class References(Case):
         self.fake.add("01aa")
         result = self.barker("reference", "put", "own", "--job", "01aa")
         self.assertEqual(result.out, "own\n")
-        self.assertIn("a warning is kept with it: its largest R-hat is 1.100", result.err)
+        self.assertIn("warning: its largest R-hat is 1.100", result.err)
         self.assertEqual(self.fake.references["own"]["made_by"], {"job": "01aa"})
 
     def test_they_are_listed_shown_and_deleted(self):
@@ -463,7 +463,7 @@ class Rest(Case):
         self.assertIn("abcd1234", self.barker("token", "ls").out)
         result = self.barker("token", "add", "bob", "--role", "viewer", "--days", "30", "--label", "R")
         self.assertEqual(result.out, "bk_wxyz9876_new\n")
-        self.assertIn("only time", result.err)
+        self.assertIn("only once", result.err)
         self.assertEqual(json.loads(self.fake.requests[-1]["body"]),
                          {"user": "bob", "role": "viewer", "expires_in_days": 30, "label": "R"})
         asked = len(self.fake.requests)

@@ -261,14 +261,14 @@ class Real(Case):
         process = self.start("watch", job_id)
         self.until_said(process, "running", "stdout")
         self.stop_daemon(signal.SIGKILL)
-        self.until_said(process, "lost the daemon")
+        self.until_said(process, "lost the connection")
         self.start_daemon(address)
         self.wait_beyond(job_id, 0)  # it runs again
         self.barker("cancel", job_id)
         result = self.end(process)
         self.assertEqual(result.code, JOB, result)
-        self.assertIn("lost the daemon", result.err)
-        self.assertIn("the daemon is back", result.err)
+        self.assertIn("lost the connection", result.err)
+        self.assertIn("reconnected", result.err)
         self.assertIn("cancelled", result.out)
 
     def test_mistakes_in_a_job_are_all_told(self):

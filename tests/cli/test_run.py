@@ -130,7 +130,7 @@ class Run(Case):
                 (("-o", "nosuch/x.csv"), LOCAL, "nosuch/x.csv: No such file"),
                 (("-o", "results"), LOCAL, "results: Is a directory"),
                 (("-f", "stan", "-o", "nosuch/x"), LOCAL, "nosuch/x: No such file"),
-                (("-f", "stan"), USAGE, "--format stan needs a place")):
+                (("-f", "stan"), USAGE, "--format stan needs -o")):
             with self.subTest(args=args):
                 self.assertIn(words, self.run_it("work/job.json", *args, code=code).err)
                 self.assertFalse(os.path.exists(self.path("bin/seen.json")), "a daemon was started")
@@ -181,13 +181,13 @@ class Run(Case):
     def test_a_daemon_that_does_not_start_is_quoted(self):
         self.plan(die="cannot listen: \x1b[31mno luck")
         result = self.run_it("work/job.json", code=SERVER)
-        self.assertIn("ended at once; it said:\n  cannot listen: ?[31mno luck", result.err)
+        self.assertIn("ended at once; its log:\n  cannot listen: ?[31mno luck", result.err)
         self.assertFalse(os.path.exists(self.seen()["state"]))
 
     def test_a_daemon_that_dies_is_quoted(self):
         self.plan(job={"state": "running"}, die_after=2)
         result = self.run_it("work/job.json", code=SERVER)
-        self.assertIn("the private daemon ended; it said:\n  out of luck", result.err)
+        self.assertIn("the private daemon ended; its log:\n  out of luck", result.err)
         self.assertFalse(os.path.exists(self.seen()["state"]))
 
     def test_no_daemon_program_is_told(self):
@@ -230,7 +230,7 @@ class Run(Case):
         terminal.type("\x03")
         result = terminal.finish()
         self.assertEqual(result.code, INTERRUPTED)
-        self.assertIn("the job ended with its private daemon", result.out)
+        self.assertIn("the job and its private daemon were stopped", result.out)
         self.assertFalse(os.path.exists(self.path("bin/interrupted")))
         self.assertTrue(terminal.screen.cursor)
         self.assert_gone()

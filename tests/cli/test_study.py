@@ -198,7 +198,7 @@ class Look(Case):
 
     def test_rm(self):
         self.fake.prepare("DELETE", "/v1/studies/" + STUDY, (204,))
-        self.assertIn("its jobs stay", self.barker("study", "rm", STUDY).out)
+        self.assertIn("its jobs are kept", self.barker("study", "rm", STUDY).out)
         self.fake.prepare("DELETE", "/v1/studies/" + STUDY, (204,))
         self.barker("study", "rm", "0" * 16, STUDY, code=REFUSED)
         self.assertEqual(len(self.fake.asked("DELETE", "/v1/studies/" + STUDY)), 2)

@@ -90,13 +90,13 @@ class Pipe(Case):
         process = self.start("watch", "01aa")
         self.fake.wait_known("01aa")
         self.fake.stop()
-        self.until_said(process, "lost the daemon")
+        self.until_said(process, "lost the connection")
         self.fake.update("01aa", state="succeeded")
         self.fake.start()
         result = self.end(process)
         self.assertEqual(result.code, OK, result)
-        self.assertEqual(result.err.count("lost the daemon"), 1)
-        self.assertEqual(result.err.count("the daemon is back"), 1)
+        self.assertEqual(result.err.count("lost the connection"), 1)
+        self.assertEqual(result.err.count("reconnected"), 1)
         self.assertIn("succeeded", result.out)
 
     def test_a_daemon_that_fails_for_a_moment_is_forgiven(self):
@@ -187,7 +187,7 @@ class Bars(Case):
         result = terminal.finish()
         self.assertEqual(result.code, INTERRUPTED)
         said = result.out.replace("^C", "").splitlines()  # the terminal's echo may come at any moment
-        self.assertIn("barker: no longer watching; the job goes on", said)
+        self.assertIn("barker: stopped watching; the job continues", said)
         self.assertIn("chain 3", result.out)
         self.assertTrue(terminal.screen.cursor)
         self.assertEqual(self.fake.asked("POST"), [])
@@ -200,7 +200,7 @@ class Bars(Case):
         terminal.type("\x03")
         result = terminal.finish()
         self.assertEqual(result.code, INTERRUPTED)
-        self.assertIn("goes on (barker watch 01job", " ".join(result.out.split()))
+        self.assertIn("continues (barker watch 01job", " ".join(result.out.split()))
         self.assertTrue(terminal.screen.cursor)
 
     def test_a_narrow_window_never_wraps(self):
@@ -235,7 +235,7 @@ class Bars(Case):
         terminal = self.terminal("watch", "01aa")
         terminal.until("chain 3")
         self.fake.stop()
-        terminal.until("lost the daemon")
+        terminal.until("lost the connection")
         self.fake.update("01aa", state="succeeded", iteration=2000)
         self.fake.start()
         result = terminal.finish()

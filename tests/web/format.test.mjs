@@ -41,8 +41,8 @@ export default {
     assert.equal(f.time("not a time", now), "–");
   },
   "what has ended is over, what has not is not": () => {
-    assert.deepEqual(["queued", "running", "paused", "succeeded", "failed", "cancelled"].map((state) => f.isOver({ state })), [false, false, false, true, true, true]);
-    assert.equal(f.isOver(null), false);
+    assert.deepEqual(["queued", "running", "paused", "succeeded", "failed", "cancelled"].map((state) => f.hasEnded({ state })), [false, false, false, true, true, true]);
+    assert.equal(f.hasEnded(null), false);
   },
   "samplers and models have names in either form": () => {
     assert.equal(f.samplerName({ sampler: { name: "sgbd", variant: "corrected" } }), "sgbd, corrected");

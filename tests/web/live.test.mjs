@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { asking, parseBlock, putChange, putJobs, readEvents } from "../../clients/web/src/live.js";
+import { eventClock, parseBlock, putChange, putJobs, readEvents } from "../../clients/web/src/live.js";
 import { jobs } from "../../clients/web/src/store.js";
 
 // A stream that arrives in these pieces.
@@ -42,27 +42,27 @@ export default {
   },
   "an event that was cut off is not taken": async () => assert.equal((await events(["id: 1\nevent: a\ndata: {}\n"])).seen.length, 0),
   "a list that an event has overtaken does not undo it": async () => {
-    const asked = asking();
+    const sentAt = eventClock();
     await hear({ id: "a", state: "succeeded", progress: 1 });
-    putJobs([{ id: "a", name: "first", state: "running", progress: 0.5 }, { id: "b", state: "running" }], asked);
+    putJobs([{ id: "a", name: "first", state: "running", progress: 0.5 }, { id: "b", state: "running" }], sentAt);
     assert.deepEqual(jobs.get().byId.a, { id: "a", name: "first", state: "succeeded", progress: 1 });
     assert.equal(stateOf("b"), "running");
-    putJobs([{ id: "a", state: "queued", progress: 0 }], asking());
-    assert.deepEqual(jobs.get().byId.a, { id: "a", state: "queued", progress: 0 }, "asked since, the answer stands");
+    putJobs([{ id: "a", state: "queued", progress: 0 }], eventClock());
+    assert.deepEqual(jobs.get().byId.a, { id: "a", state: "queued", progress: 0 }, "sentAt since, the answer stands");
   },
   "only what was heard since stands": async () => {
     await hear({ id: "c", state: "running", progress: 0.25 });
-    const asked = asking();
+    const sentAt = eventClock();
     await hear({ id: "c", state: "paused" });
-    putJobs([{ id: "c", state: "running", progress: 0.5 }], asked);
+    putJobs([{ id: "c", state: "running", progress: 0.5 }], sentAt);
     assert.deepEqual(jobs.get().byId.c, { id: "c", state: "paused", progress: 0.5 });
   },
   "an answer to an action that an event has overtaken does not undo it": async () => {
-    putJobs([{ id: "d", state: "running" }], asking());
-    const asked = asking();
+    putJobs([{ id: "d", state: "running" }], eventClock());
+    const sentAt = eventClock();
     await hear({ id: "d", state: "cancelled" });
     await changed();
-    putChange({ id: "d", name: "fourth", state: "cancelling" }, asked);
+    putChange({ id: "d", name: "fourth", state: "cancelling" }, sentAt);
     await changed();
     assert.deepEqual(jobs.get().byId.d, { id: "d", name: "fourth", state: "cancelled" });
   },

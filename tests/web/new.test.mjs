@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { boundsOf, firstDocument, fromRequest, getAt, isMissing, mistakesAt, pretty, readLines, readNames, readNumber, readNumbers, readOneOrMore, readWords, reopened, setAt, showText, showWords, stepAs, stepKind, takes, withModel, withSampler } from "../../clients/web/src/pages/new/document.js";
+import { boundsOf, firstDocument, fromRequest, getAt, isMissing, errorsAt, pretty, readLines, readNames, readNumber, readNumbers, readOneOrMore, readWords, withAuto, setAt, showText, showWords, stepAs, stepKind, takes, withModel, withSampler } from "../../clients/web/src/pages/new/document.js";
 import { makeForm } from "../../clients/web/src/pages/new/form.js";
-import { listed, planningNow, seldom, settingName } from "../../clients/web/src/planwords.js";
-import { readJson } from "../../clients/web/src/pages/new/jsontext.js";
-import { LINES } from "../../clients/web/src/pages/new/lines.js";
+import { joinWords, planningNow, oneInText, settingName } from "../../clients/web/src/settingnames.js";
+import { readJson } from "../../clients/web/src/pages/new/jsonreader.js";
+import { SNIPPETS } from "../../clients/web/src/pages/new/snippets.js";
 import { uploadName } from "../../clients/web/src/pages/new/upload.js";
-import { endOf } from "../../clients/web/src/pages/server/ended.js";
+import { endOf } from "../../clients/web/src/pages/server/tokenstate.js";
 
 const MODELS = [
   { name: "logistic", data: "regression", default_init: "zero", metrics: ["log_loss"], parameters: [{ name: "prior_sd", kind: "number", default: 1 }] },
@@ -75,8 +75,8 @@ export default {
     const rows = [["", undefined], ["2", 2], ["1, 2", [1, 2]], ["1 2.5", [1, 2.5]], ["1,", [1]], ["x", "x"], ["1, x", [1, "x"]]];
     for (const [text, value] of rows) assert.deepEqual(readOneOrMore(text), value, JSON.stringify(text));
   },
-  "bounds are said in words": () => {
-    const rows = [[{}, ""], [{ exclusive_minimum: 0, maximum: 1 }, "over 0 and up to 1"], [{ minimum: 1, maximum: 500 }, "from 1 and up to 500"], [{ minimum: 0 }, "from 0"], [{ maximum: 2 }, "up to 2"]];
+  "the text of bounds": () => {
+    const rows = [[{}, ""], [{ exclusive_minimum: 0, maximum: 1 }, "> 0 and ≤ 1"], [{ minimum: 1, maximum: 500 }, "≥ 1 and ≤ 500"], [{ minimum: 0 }, "≥ 0"], [{ maximum: 2 }, "≤ 2"]];
     for (const [setting, want] of rows) assert.equal(boundsOf(setting), want);
   },
   "tokens end by being revoked or by their time": () => {
@@ -123,7 +123,7 @@ export default {
     const planned = { ...RESOLVED, sampler: { ...RESOLVED.sampler, step_size: 0.87 }, gradient: { estimator: "control_variate", centre: "mode", one_in: 16 }, precondition: "dense", init: { kind: "auto" }, target: { sd_error: 0.02, mean_error: 0.01, ess: null, seconds: 60 } };
     const doc = fromRequest(planned, MODELS, SAMPLERS);
     assert.deepEqual([doc.gradient, doc.precondition, doc.sampler.step_size, doc.init, doc.target], [{ estimator: "control_variate", one_in: 16 }, "dense", 0.87, { kind: "auto" }, { mean_error: 0.01 }]);
-    const open = reopened(doc, ["step_size", "gradient.estimator", "gradient.one_in", "precondition", "batch_size", "iterations", "warmup", "thin", "init"]);
+    const open = withAuto(doc, ["step_size", "gradient.estimator", "gradient.one_in", "precondition", "batch_size", "iterations", "warmup", "thin", "init"]);
     assert.deepEqual(open, { name: doc.name, model: doc.model, data: doc.data, sampler: { name: "sgbd", variant: "corrected" }, chains: 4, target: { mean_error: 0.01 }, seed: 123, stop_when: doc.stop_when });
   },
   "what is default beside a given step size is left out of a copy, beside an automatic one it is not": () => {
@@ -133,13 +133,13 @@ export default {
     for (const step of ["auto", { kind: "auto" }]) assert.deepEqual([withStep(step).gradient, withStep(step).precondition], [{ estimator: "plain" }, "none"], JSON.stringify(step));
     assert.deepEqual(fromRequest({ ...plain, target: { ...plain.target, seconds: null } }, MODELS, SAMPLERS).target, { seconds: null }, "no limit is not the default");
   },
-  "words for what is left to the daemon": () => {
-    assert.equal(listed([]), "");
-    assert.equal(listed(["a"]), "a");
-    assert.equal(listed(["a", "b", "c"]), "a, b and c");
+  "display names of automatic settings": () => {
+    assert.equal(joinWords([]), "");
+    assert.equal(joinWords(["a"]), "a");
+    assert.equal(joinWords(["a", "b", "c"]), "a, b and c");
     assert.equal(settingName("gradient.estimator"), "gradient");
-    assert.equal(seldom({ one_in: 16 }), "in one of 16 iterations");
-    for (const gradient of [undefined, {}, { one_in: 1 }, { one_in: "auto" }]) assert.equal(seldom(gradient), "");
+    assert.equal(oneInText({ one_in: 16 }), "in 1 of 16 iterations");
+    for (const gradient of [undefined, {}, { one_in: 1 }, { one_in: "auto" }]) assert.equal(oneInText(gradient), "");
     assert.equal(settingName("something"), "something");
     const at = (phase, reason) => planningNow({ phase, reason });
     assert.equal(at("planning", "the mode, step 7"), "the mode, step 7");
@@ -149,9 +149,9 @@ export default {
   "the first document has a model and a sampler": () => assert.deepEqual(firstDocument(MODELS, SAMPLERS), { model: { name: "logistic" }, sampler: { name: "sgbd" } }),
   "mistakes belong to their field or to what holds it": () => {
     const errors = [{ pointer: "/sampler/step_size/2", detail: "a" }, { pointer: "/sampler", detail: "b" }, { pointer: "/iterations", detail: "c" }];
-    assert.deepEqual(mistakesAt(errors, "/sampler/step_size").map((e) => e.detail), ["a"]);
-    assert.deepEqual(mistakesAt(errors, "/sampler", false).map((e) => e.detail), ["b"]);
-    assert.deepEqual(mistakesAt(errors, "/iter"), []);
+    assert.deepEqual(errorsAt(errors, "/sampler/step_size").map((e) => e.detail), ["a"]);
+    assert.deepEqual(errorsAt(errors, "/sampler", false).map((e) => e.detail), ["b"]);
+    assert.deepEqual(errorsAt(errors, "/iter"), []);
     const f = form({ sampler: { step_size: [1, 2, "x"] } }, errors);
     assert.equal(f.problem("/sampler/step_size"), "number 3: a");
     assert.equal(f.problem("/chains"), null);
@@ -184,10 +184,10 @@ export default {
   },
   "what is no JSON is refused, and said why, with line and column": () => {
     const rows = [
-      ["", 1, 1, /ends where a value/], ['{\n  "a": 1\n  "b": 2\n}', 3, 3, /comma or } is needed/], ['{"a": 1,\n}', 1, 8, /nothing after it/], ["[1, 2,]", 1, 6, /nothing after it/],
-      ["{'a': 1}", 1, 2, /name in double quotes/], ["{a: 1}", 1, 2, /names stand in double quotes/], ['{"a" 1}', 1, 6, /colon/], ['{"a": }', 1, 7, /value is needed/], ['{"a": True}', 1, 7, /True is no JSON value/],
-      ['{"a": .5}', 1, 7, /no number/], ['{"a": 01}', 1, 7, /no number/], ['{"a": 1.}', 1, 7, /no number/], ['{"a": "x\n"}', 1, 7, /no closing quote/], ['{"a": "\\x"}', 1, 7, /backslash/], ['{"a": 1 // one\n}', 1, 9, /no comments/],
-      ['{"a": 1, "a": 2}', 1, 10, /twice/], ['{"a": [1\n', 2, 1, /the \[ of line 1 is still open/], ['{"a": 1} x', 1, 10, /ends before/], ["[".repeat(300), 1, 102, /deeply/],
+      ["", 1, 1, /expected a value/], ['{\n  "a": 1\n  "b": 2\n}', 3, 3, /expected a comma or }/], ['{"a": 1,\n}', 1, 8, /after this comma/], ["[1, 2,]", 1, 6, /after this comma/],
+      ["{'a': 1}", 1, 2, /name in double quotes/], ["{a: 1}", 1, 2, /names must be in double quotes/], ['{"a" 1}', 1, 6, /colon/], ['{"a": }', 1, 7, /expected a value/], ['{"a": True}', 1, 7, /True is not a JSON value/],
+      ['{"a": .5}', 1, 7, /not a JSON number/], ['{"a": 01}', 1, 7, /not a JSON number/], ['{"a": 1.}', 1, 7, /not a JSON number/], ['{"a": "x\n"}', 1, 7, /no closing quote/], ['{"a": "\\x"}', 1, 7, /escape/], ['{"a": 1 // one\n}', 1, 9, /comments/],
+      ['{"a": 1, "a": 2}', 1, 10, /duplicate/], ['{"a": [1\n', 2, 1, /the \[ of line 1 is not closed/], ['{"a": 1} x', 1, 10, /after the end/], ["[".repeat(300), 1, 102, /deeply/],
     ];
     for (const [text, line, column, words] of rows) {
       const { error } = readJson(text);
@@ -208,7 +208,7 @@ export default {
     for (let i = 0; i < good.length; i++) {
       for (const text of [good.slice(0, i), good.slice(0, i) + good.slice(i + 1), good.slice(0, i) + "," + good.slice(i), good.slice(0, i) + '"' + good.slice(i)]) {
         const { error } = readJson(text);
-        assert.equal(error !== undefined && !error.message.endsWith("twice"), refused(text), text);
+        assert.equal(error !== undefined && !error.message.startsWith("duplicate"), refused(text), text);
       }
     }
   },
@@ -222,7 +222,7 @@ export default {
   },
   "nothing in a job reaches the shell": () => {
     const json = pretty({ name: "$(rm -rf /)`x`'\nEOF\n" });
-    for (const { text } of Object.values(LINES)) {
+    for (const { text } of Object.values(SNIPPETS)) {
       const lines = text(json, "http://h:1").split("\n");
       assert.equal(lines.filter((line) => line === "EOF").length, 1);
       assert.equal(lines[lines.length - 1], "EOF");

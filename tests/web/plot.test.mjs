@@ -59,7 +59,7 @@ export default {
     near(d.extentOf([20], 0, false), [18, 22]);
     near(d.extentOf([0], 0, false), [-1, 1]);
     near(d.extentOf([0, 10], 0.1, false), [-1, 11]);
-    near(d.extentOf([20, 20 + 4e-15], 0, false), [18, 22]); // one number for whoever reads the axis
+    near(d.extentOf([20, 20 + 4e-15], 0, false), [18, 22]); // labels cannot tell them apart
     near(d.extentOf([4, 4], 0, true), [4 / 1.5, 6]);
   },
   "a finer stretch replaces the coarse one, beside it all stays": () => {
@@ -136,35 +136,35 @@ export default {
   async "a view is drawn with every move, kept when the hand rests, and does not follow others meanwhile"() {
     const view = new z.View();
     const kept = [];
-    let asked = 0;
-    const forget = view.add({ ask: () => asked++ });
+    let requests = 0;
+    const forget = view.add({ request: () => requests++ });
     view.keep = (range) => kept.push(range);
     for (let i = 1; i <= 5; i++) view.move([i, 10]);
     view.move([5, 10]);
     view.put([0, 1]);
-    assert.deepEqual([asked, kept, view.range], [5, [], [5, 10]]);
+    assert.deepEqual([requests, kept, view.range], [5, [], [5, 10]]);
     await until(() => kept.length);
     assert.deepEqual(kept, [[5, 10]]);
     view.put([0, 1]);
-    assert.deepEqual([asked, view.range], [6, [0, 1]]);
+    assert.deepEqual([requests, view.range], [6, [0, 1]]);
     view.choose(null);
     view.put([0, 1]);
-    assert.deepEqual([asked, kept, view.range], [7, [[5, 10]], null]);
+    assert.deepEqual([requests, kept, view.range], [7, [[5, 10]], null]);
     await until(() => kept.length > 1);
     assert.deepEqual(kept, [[5, 10], null]);
     view.move([8, 9]);
     forget();
     view.choose([1, 2]);
-    assert.equal(asked, 8);
+    assert.equal(requests, 8);
     view.keep = null;
     view.choose([3, 4]);
     await until(() => view.kept.get().range);
     assert.deepEqual(view.kept.get().range, [3, 4]);
   },
-  async "a view whose plots have gone tells nobody"() {
+  async "a view without plots sends no notification"() {
     const view = new z.View(), kept = [];
     view.keep = (range) => kept.push(range);
-    const forget = view.add({ ask() {} });
+    const forget = view.add({ request() {} });
     view.move([1, 2]);
     forget();
     const other = new z.View();

@@ -1,10 +1,10 @@
-// What can be done to a job, in which state, and what is asked first.
+// Actions on a job: in which states they are allowed, and their confirmations.
 import { api } from "./api.js";
-import { count, isOver } from "./format.js";
-import { asking, mergeJob, putChange } from "./live.js";
+import { count, hasEnded } from "./format.js";
+import { eventClock, mergeJob, putChange } from "./live.js";
 import { navigate } from "./router.js";
 import { session } from "./store.js";
-import { ask, confirm } from "./ui/dialog.jsx";
+import { confirm, prompt } from "./ui/dialog.jsx";
 import { toast } from "./ui/toast.jsx";
 
 const ALLOWED = {
@@ -22,15 +22,15 @@ export function mayChange(job) {
 }
 
 const post = (verb) => async (job, body) => {
-  const asked = asking();
+  const sentAt = eventClock();
   const changed = await api.post(`/v1/jobs/${job.id}/${verb}`, body);
-  if (changed?.id) putChange(changed, asked);
+  if (changed?.id) putChange(changed, sentAt);
 };
 
-// After warm-up, per chain: what an extension adds to.
+// Iterations per chain after warm-up; an extension adds to these.
 function iterationsSoFar(job) {
-  const asked = Number(job.request?.iterations) || 0;
-  if (!isOver(job)) return asked;
+  const requested = Number(job.request?.iterations) || 0;
+  if (!hasEnded(job)) return requested;
   const furthest = Math.max(0, ...(job.progress?.chains ?? []).map((c) => c.iteration));
   return Math.max(0, furthest - (Number(job.request?.warmup) || 0));
 }
@@ -38,11 +38,11 @@ function iterationsSoFar(job) {
 const RUN = {
   async pause(job) {
     await post("pause")(job);
-    toast("Paused. The draws so far are there.");
+    toast("Paused. The draws so far are available.");
   },
   async resume(job) {
     await post("resume")(job);
-    toast("It goes on where it was.");
+    toast("Resumed.");
   },
   async cancel(job) {
     await post("cancel")(job);
@@ -50,28 +50,28 @@ const RUN = {
   },
   async retry(job) {
     await post("retry")(job);
-    toast("Tried again from the last saved state.");
+    toast("Retrying from the last saved state.");
   },
   async extend(job) {
     const soFar = iterationsSoFar(job);
-    const text = await ask({
+    const text = await prompt({
       title: `Extend “${job.name}”`,
-      text: `The chains go on where they are; the result is that of a run that was long from the start. So far: ${count(soFar)} iterations after warm-up per chain.`,
-      label: "How many more per chain", value: String(soFar || 10000), action: "Extend",
-      check: (t) => (/^[1-9]\d{0,14}$/.test(t.trim()) ? null : "A whole number from 1 on."),
+      text: `The chains continue from their last draw; the result is the same as that of one longer run. So far: ${count(soFar)} iterations after warm-up per chain.`,
+      label: "Additional iterations per chain", value: String(soFar || 10000), action: "Extend",
+      check: (t) => (/^[1-9]\d{0,14}$/.test(t.trim()) ? null : "Enter a whole number of at least 1."),
     });
     if (text !== null) await post("extend")(job, { iterations: Number(text.trim()) });
   },
   async delete(job) {
     const sure = await confirm({
       title: `Delete “${job.name}”?`,
-      text: "Its draws go to the trash, from where they can be restored for a while (a day, unless the server is set otherwise). After that they are lost.",
+      text: "Its draws move to the trash and can be restored for a limited time (one day by default). After that they are lost.",
       action: "Delete", danger: true,
     });
     if (!sure) return false;
     await api.delete(`/v1/jobs/${job.id}`);
     mergeJob({ id: job.id, deleted: true });
-    toast("Deleted. It is in the trash.");
+    toast("Moved to the trash.");
     return true;
   },
   async restore(job) {
@@ -81,12 +81,12 @@ const RUN = {
   },
   async purge(job) {
     const sure = await confirm({
-      title: `Delete “${job.name}” for good?`,
-      text: "Its draws cannot be brought back.", action: "Delete for good", danger: true,
+      title: `Delete “${job.name}” permanently?`,
+      text: "Its draws cannot be restored.", action: "Delete permanently", danger: true,
     });
     if (!sure) return false;
     await api.delete(`/v1/jobs/${job.id}?purge=true`);
-    toast("Gone for good.");
+    toast("Deleted permanently.");
     return true;
   },
   async clone(job) {
@@ -94,9 +94,9 @@ const RUN = {
   },
 };
 
-const NAMES = { pause: "Pause", resume: "Resume", cancel: "Cancel", extend: "Extend…", retry: "Try again", delete: "Delete…", clone: "Clone…", restore: "Restore", purge: "Delete for good…" };
+const NAMES = { pause: "Pause", resume: "Resume", cancel: "Cancel", extend: "Extend…", retry: "Retry", delete: "Delete…", clone: "Clone…", restore: "Restore", purge: "Delete permanently…" };
 
-// Runs one and says what went wrong. True when the job left the list that it was in.
+// Runs an action; errors become a toast. Returns true if the job left its list.
 export async function act(verb, job) {
   try {
     return (await RUN[verb](job)) === true;
@@ -106,7 +106,7 @@ export async function act(verb, job) {
   }
 }
 
-// [{verb, label, danger}] that make sense now; `trash`: the job is in the trash.
+// [{verb, label, danger}] allowed in the job's state; `trash`: the job is in the trash.
 export function actionsFor(job, { trash = false } = {}) {
   const verbs = [];
   if (trash) verbs.push("restore", "purge");

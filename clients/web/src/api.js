@@ -1,17 +1,17 @@
-// The daemon's HTTP interface. Every failure is an ApiError with words fit to be shown.
+// The daemon's HTTP interface. Every failure is an ApiError whose message can be shown to the user.
 import { session, signOut } from "./store.js";
 
-// "?chains: a file of this format holds one chain": where mistakes are listed, their number says little.
+// "?chains: a file of this format holds one chain": a list of errors replaces the general detail.
 const wordsOf = (errors) => errors?.map(({ pointer, detail }) => (pointer ? `${pointer}: ${detail}` : detail)).join("; ");
 
 export class ApiError extends Error {
-  // status 0: the daemon was not reached.
+  // status 0: no connection.
   constructor(status, problem = {}) {
     super(wordsOf(problem.errors) || problem.detail || problem.title || (status ? `the server answered ${status}` : "the server cannot be reached"));
     this.status = status;
     this.code = problem.code || (status ? "HTTP" : "NETWORK");
     this.title = problem.title || "";
-    this.errors = problem.errors || []; // [{pointer, detail}]
+    this.errors = problem.errors || []; // [{pointer, detail, kind}]
   }
 }
 
@@ -25,7 +25,7 @@ export function address(path, query = {}) {
   return parts.length ? `${path}?${parts.join("&")}` : path;
 }
 
-// Replies with an entity tag are kept, so that asking again costs nothing while nothing changed.
+// Replies with an ETag are cached, so that a repeated request is cheap while nothing changed.
 const known = new Map();
 const KNOWN_LIMIT = 200;
 
@@ -43,7 +43,7 @@ async function problemOf(reply) {
   }
 }
 
-// The raw Response, checked: for streams and downloads.
+// The Response itself, for streams and downloads; throws unless it is 2xx or 304.
 export async function send(method, url, { body, headers = {}, signal, token = session.get().token } = {}) {
   const all = { ...headers };
   if (token) all.Authorization = `Bearer ${token}`;
@@ -60,7 +60,7 @@ export async function send(method, url, { body, headers = {}, signal, token = se
   }
   if (reply.ok || reply.status === 304) return reply;
   const failure = new ApiError(reply.status, await problemOf(reply));
-  if (reply.status === 401 && token && token === session.get().token) signOut("The token is not valid (any more).");
+  if (reply.status === 401 && token && token === session.get().token) signOut("The token is no longer valid.");
   throw failure;
 }
 
@@ -75,14 +75,14 @@ async function get(path, query, { signal } = {}) {
   return body;
 }
 
-// A connection that breaks in the middle of a body is a failure of the network too.
+// A body that ends early is a network failure too.
 async function json(reply) {
   try {
     const text = await reply.text();
     return text ? JSON.parse(text) : null;
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError(0, { detail: "the answer broke off" });
+    throw new ApiError(0, { detail: "the reply was incomplete" });
   }
 }
 
@@ -110,10 +110,10 @@ export const api = {
   },
 };
 
-// Forgets kept replies when somebody else signs in.
+// Clears the cache on sign-out.
 session.watch(() => session.get().token || known.clear());
 
-// Downloads a file. `progress(bytes)` is called now and then; the file appears when it is whole.
+// Downloads a file; it is saved once complete. `progress(bytes)` is called meanwhile.
 export async function download(url, name, { signal, progress } = {}) {
   const reply = await send("GET", url, { signal });
   const chunks = [];
@@ -122,7 +122,7 @@ export async function download(url, name, { signal, progress } = {}) {
   for (;;) {
     const { done, value } = await reader.read().catch((error) => {
       if (error.name === "AbortError") throw error;
-      throw new ApiError(0, { detail: "the download broke off" });
+      throw new ApiError(0, { detail: "the download was interrupted" });
     });
     if (done) break;
     chunks.push(value);

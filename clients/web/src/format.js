@@ -1,5 +1,4 @@
-// Numbers, times and sizes as people read them. What is shown is a rounding of what the daemon
-// sent; null is never shown as a number.
+// Numbers, times and sizes for display: roundings of what the daemon sent. null is shown as NONE.
 
 export const NONE = "–";
 const THIN = "\u202f";
@@ -14,7 +13,7 @@ export function count(x) {
   return (Math.round(x) < 0 ? "−" : "") + grouped;
 }
 
-// So many significant digits; powers of ten where the number would get long.
+// `digits` significant digits; scientific notation for very large and very small numbers.
 export function number(x, digits = 4) {
   if (x === null || x === undefined || Number.isNaN(x)) return NONE;
   if (!known(x)) return x > 0 ? "∞" : "−∞";
@@ -25,7 +24,7 @@ export function number(x, digits = 4) {
   return minus(x.toPrecision(digits));
 }
 
-// So many digits that all of them are right to a hundredth of their distance.
+// The digits needed to show every value to within 1% of the smallest step between neighbours.
 function axisDigits(values) {
   const step = values.reduce((least, x, i) => (i > 0 && x !== values[i - 1] ? Math.min(least, Math.abs(x - values[i - 1])) : least), Infinity);
   let digits = 2;
@@ -33,7 +32,7 @@ function axisDigits(values) {
   return digits;
 }
 
-// The labels of an axis, "" where there is to be none: short, and no two alike.
+// Axis labels, short and all different; "" for null.
 export function axisNumbers(values) {
   const digits = axisDigits(values.filter((x) => x !== null));
   return values.map((x) => {
@@ -44,14 +43,14 @@ export function axisNumbers(values) {
   });
 }
 
-// A fixed number of decimals: for columns that are compared down the page.
+// A fixed number of decimals, for columns of a table.
 export function fixed(x, decimals = 2) {
   return known(x) ? minus(x.toFixed(decimals)) : NONE;
 }
 
 const minus = (text) => text.replace(/^-/, "−").replace(/e-/, "e−");
 
-// R-hat keeps its distance from 1 visible: 1.004, 1.08, 2.3.
+// R-hat with enough decimals to show its distance from 1: 1.004, 1.08, 2.3.
 export function rhat(x) {
   if (!known(x)) return NONE;
   return x < 1.1 ? x.toFixed(3) : x < 10 ? x.toFixed(2) : number(x, 3);
@@ -69,7 +68,7 @@ export function ratio(x) {
   return known(x) ? (x >= 10 ? count(x) : number(x, 2)) + " ×" : NONE;
 }
 
-// |value / right value − 1|: beyond 100 % as a multiple, for 950 × reads better than 94 900 %.
+// |value / reference − 1|; above 100 % as a multiple: 950 × instead of 94 900 %.
 export function offBy(x) {
   return known(x) && x > 1 ? ratio(1 + x) : percent(x, 1);
 }
@@ -129,8 +128,8 @@ export function modelName(request) {
   return !model ? NONE : typeof model === "string" ? model : model.name;
 }
 
-// Nothing more will come of it by itself.
-export const isOver = (job) => ["succeeded", "failed", "cancelled"].includes(job?.state);
+// The job has reached a final state.
+export const hasEnded = (job) => ["succeeded", "failed", "cancelled"].includes(job?.state);
 
 export function plural(n, one, many = one + "s") {
   return `${count(n)} ${n === 1 ? one : many}`;

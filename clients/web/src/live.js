@@ -1,9 +1,8 @@
-// One event stream for the whole page. Views register what they want to hear (useEvents) or what
-// they want to be fetched again (useResource in resource.js); this file alone connects.
+// One event stream for the whole page. Views subscribe with useEvents, or refetch data with useResource
+// (resource.js); only this file connects.
 //
-// The stream is read with fetch, so that the token travels in a header and never in an address.
-// Where streams do not get through (a proxy that buffers, too many tabs) a tick every few seconds
-// stands in for them: "poll" tells every view to look again.
+// The stream is read with fetch, so that the token is sent in a header and never in a URL. If streaming
+// fails (a buffering proxy, too many tabs), a "poll" event every few seconds makes all views refetch.
 import { useEffect, useRef } from "preact/hooks";
 import { send } from "./api.js";
 import { connection, jobs, session } from "./store.js";
@@ -20,8 +19,8 @@ let timer = 0;
 let poller = 0;
 let silence = 0;
 
-// Calls back with (type, data): the daemon's events, "poll" while there is no stream, "reset" when
-// something may have been missed. Returns how to stop.
+// Calls callback(type, data) with the daemon's events, "poll" while there is no stream, and "reset" when
+// events may have been missed. Returns a function that unsubscribes.
 export function listen(callback) {
   listeners.add(callback);
   return () => listeners.delete(callback);
@@ -43,14 +42,14 @@ function become(state, detail = "") {
     connection.set({ state, detail, since: old.state === state ? old.since : Date.now() });
 }
 
-// Whoever was about to look again for an earlier event leaves it.
+// Refetches scheduled before the pause are dropped.
 export const paused = () => connection.get().state === "paused";
 
 export const live = {
   start() {
     if (!controller && session.get().token && connection.get().state !== "paused") connect();
   },
-  // What is shown stays as it is until resume, which has every view look again.
+  // Nothing changes until resume, which makes all views refetch.
   pause() {
     stop();
     become("paused");
@@ -103,9 +102,9 @@ async function connect() {
   }
 }
 
-// The stream ended or never began: poll, and try again ever less often.
+// The stream ended or could not be opened: poll, and reconnect with growing delays.
 function lost(mine, error) {
-  if (controller !== mine) return; // stopped or replaced on purpose
+  if (controller !== mine) return; // stopped or replaced deliberately
   controller = null;
   clearTimeout(silence);
   if (!session.get().token) {
@@ -161,13 +160,13 @@ function received(event) {
   emit(event.type, data);
 }
 
-// A reply may be older than an event that overtook it, and nothing would ever correct it. So whoever asks
-// notes when (asking), and what the stream has said of a job since then stands.
+// A reply may be older than an event that arrived before it, and no later event would correct it. Requests
+// therefore note eventClock() when they are sent; fields that events changed since then win over the reply.
 const NOTED_LIMIT = 2000;
 const noted = new Map(); // id -> {field: [when, value]}
 let events = 0;
 
-export const asking = () => events;
+export const eventClock = () => events;
 
 function note(data) {
   const fields = noted.get(data.id) ?? {};
@@ -178,13 +177,13 @@ function note(data) {
   if (noted.size > NOTED_LIMIT) noted.delete(noted.keys().next().value);
 }
 
-function upToDate(job, asked) {
-  const newer = Object.entries(noted.get(job.id) ?? {}).filter(([, [when]]) => when > asked);
+function upToDate(job, sentAt) {
+  const newer = Object.entries(noted.get(job.id) ?? {}).filter(([, [when]]) => when > sentAt);
   return { ...job, ...Object.fromEntries(newer.map(([name, [, value]]) => [name, value])) };
 }
 
-// An event says what changed; the rest of the job is as it was. Changes are gathered for a moment,
-// so that a hundred running jobs redraw a table a few times a second and not a hundred times.
+// An event has only the changed fields. Changes are batched, so that a hundred running jobs redraw a table
+// a few times per second instead of a hundred times.
 const GATHER_MS = 150;
 let gathered = {};
 let gathering = 0;
@@ -204,14 +203,14 @@ function flushJobs() {
   });
 }
 
-// Jobs, or a changed one, as the daemon answered to what was asked then.
-export function putJobs(list, asked) {
-  jobs.set(({ byId }) => ({ byId: { ...byId, ...Object.fromEntries(list.map((job) => [job.id, upToDate(job, asked)])) } }));
+// Stores jobs from a reply; `sentAt` is eventClock() when the request was sent.
+export function putJobs(list, sentAt) {
+  jobs.set(({ byId }) => ({ byId: { ...byId, ...Object.fromEntries(list.map((job) => [job.id, upToDate(job, sentAt)])) } }));
 }
 
-export const putChange = (job, asked) => mergeJob(upToDate(job, asked));
+export const putChange = (job, sentAt) => mergeJob(upToDate(job, sentAt));
 
-// A tab that was asleep may have lost its stream without noticing.
+// A suspended tab may have lost its stream without an error.
 if (globalThis.document)
   document.addEventListener("visibilitychange", () => {
     if (document.hidden || connection.get().state === "paused") return;

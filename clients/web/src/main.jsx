@@ -1,4 +1,4 @@
-// Start: sign in, find the page, draw it.
+// Entry point: sign-in, page lookup, rendering.
 import { render } from "preact";
 import { useEffect } from "preact/hooks";
 import "uplot/dist/uPlot.min.css";
@@ -13,7 +13,7 @@ import { Questions } from "./ui/dialog.jsx";
 import { Shell } from "./ui/shell.jsx";
 import { Toasts } from "./ui/toast.jsx";
 
-// A link that signs in once. The ticket leaves the address and the history before it is used.
+// A single-use sign-in link. The ticket is removed from the URL and the history before it is used.
 async function redeem() {
   const { path, query } = route.get();
   if (!query.ticket) return;
@@ -23,18 +23,18 @@ async function redeem() {
     const { token } = await api.post("/v1/tickets/redeem", { ticket }, { token: null });
     signIn(token);
   } catch (error) {
-    // Whoever is signed in already loses nothing by an old link.
+    // An expired link does not end an existing session.
     if (!session.get().token)
-      signOut(error.status === 0 ? "The server cannot be reached." : "The link has been used or is older than a minute. Make another with “barker open last”, or sign in with a token.");
+      signOut(error.status === 0 ? "The server cannot be reached." : "The link has already been used or is older than a minute. Get a new one with “barker open last”, or sign in with a token.");
   }
 }
 
-async function meet(token) {
+async function loadSession(token) {
   try {
     const [me, info] = await Promise.all([api.get("/v1/me"), api.get("/v1/info")]);
     if (session.get().token === token) session.set({ me, info });
   } catch {
-    // 401 has signed out; without a connection the stream's retries come back to it
+    // 401 has signed out; without a connection the event stream retries
   }
 }
 
@@ -47,7 +47,7 @@ function App() {
   }, [theme]);
   useEffect(() => {
     if (!token) return undefined;
-    meet(token);
+    loadSession(token);
     live.start();
     return () => live.stop();
   }, [token]);

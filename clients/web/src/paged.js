@@ -1,4 +1,4 @@
-// Long lists by page, as a table comes to need them: the daemon's cursor is a position.
+// Long lists, fetched page by page as a table needs them. The daemon's cursor is a row number.
 //
 //     const list = usePaged(`/v1/jobs/${id}/summary`, { order }, { items: (d) => d.parameters, total: (d) => d.saved, job: id });
 //     <VirtualTable count={list.total} row={list.row} onRange={list.ensure} … />
@@ -6,22 +6,22 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { address, api } from "./api.js";
 import { listen, paused } from "./live.js";
 
-const SIZE = 500; // more would not be read between two frames
-const PAUSE_MS = 120; // whoever flings past a page does not need it
+const SIZE = 500; // larger pages take longer than a frame to parse
+const PAUSE_MS = 120; // pages scrolled past quickly are not fetched
 
 export function usePaged(path, query, { items, total, job, atLeast = 10000 }) {
   const base = address(path, query);
   const [state, setState] = useState({ total: null, error: null, first: null, version: 0 });
   const refs = useRef(null);
 
-  if (!refs.current || refs.current.base !== base) refs.current = { base, pages: new Map(), asked: new Set(), range: [0, 1], last: 0, timer: 0 };
+  if (!refs.current || refs.current.base !== base) refs.current = { base, pages: new Map(), pending: new Set(), range: [0, 1], last: 0, timer: 0 };
   const mine = refs.current;
 
   const fetchPage = useCallback(async (page) => {
-    if (mine.asked.has(page)) return;
-    mine.asked.add(page);
+    if (mine.pending.has(page)) return;
+    mine.pending.add(page);
     try {
-      // Where there are very many draws the daemon gives fewer rows at once than are asked for.
+      // With very many draws the daemon returns fewer rows than requested.
       const rows = [];
       for (let cursor = page * SIZE; cursor !== null && rows.length < SIZE;) {
         const doc = await api.get(path, { ...query, limit: SIZE - rows.length, cursor: cursor || undefined });
@@ -34,7 +34,7 @@ export function usePaged(path, query, { items, total, job, atLeast = 10000 }) {
     } catch (error) {
       if (refs.current === mine && error.name !== "AbortError") setState((old) => ({ ...old, error, total: error.status === 409 || error.status === 422 ? null : old.total }));
     }
-    mine.asked.delete(page);
+    mine.pending.delete(page);
   }, [base]);
 
   const ensure = useCallback((from, to) => {
@@ -46,8 +46,8 @@ export function usePaged(path, query, { items, total, job, atLeast = 10000 }) {
     }, PAUSE_MS);
   }, [fetchPage]);
 
-  // What is in sight is fetched again; the rest when one gets there. The first page before it: where the daemon
-  // puts the list into order, that is when.
+  // Refetches the visible pages and drops the others. The first page goes first: that request makes the
+  // daemon sort the list.
   const refresh = useCallback(async () => {
     mine.last = Date.now();
     await fetchPage(0);

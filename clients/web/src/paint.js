@@ -1,23 +1,22 @@
-// Drawing costs frames. Whoever has something to draw asks; with the next animation frame what is in sight is
-// drawn, once however often it asked, as long as it fits into the frame's share of time, and what is left comes
-// first in the next one: plots that a hand moves take turns. What is out of sight waits until it gets near, and a
-// tab that nobody looks at draws nothing.
+// A queue of drawings with a time budget per frame. A painter requests a drawing; visible painters are drawn in the
+// next animation frame, once however many requests there were, until the budget is used up; the rest come first in
+// the next frame. Painters outside the viewport wait until they become visible; a hidden tab draws nothing.
 //
-//     const painter = painterOf(element, draw);    // element: what must be in sight; draw is called in a frame
-//     painter.ask();                               // and gives true where that was enough for one frame
+//     const painter = painterOf(element, draw);    // draw() is called in a frame while element is visible;
+//     painter.request();                           // it returns true if it used up the frame
 //     painter.stop();
-//     painting();                                  // whether somebody in sight waits
-import { watchNear } from "./near.js";
+//     painting();                                  // whether a visible painter is waiting
+import { watchVisible } from "./visibility.js";
 
-const SHARE_MS = 2; // of 16: rasterising what was drawn takes longer, and the page has other things to do
+const BUDGET_MS = 2; // of 16: rasterising takes longer than drawing, and other code needs the frame too
 
 const all = new Set();
-const waiting = new Set(); // in the order of asking
+const waiting = new Set(); // in order of request
 let frame = 0;
 
 function paint() {
   frame = 0;
-  const end = performance.now() + SHARE_MS;
+  const end = performance.now() + BUDGET_MS;
   for (const painter of waiting) {
     if (painter.now()) break;
     const [next] = waiting;
@@ -30,12 +29,12 @@ export const painting = () => waiting.size > 0;
 
 export function painterOf(element, draw) {
   const painter = {
-    near: false,
+    visible: false,
     due: false,
-    cost: SHARE_MS, // in ms, the last time
-    ask() {
+    cost: BUDGET_MS, // duration of the last drawing, in ms
+    request() {
       painter.due = true;
-      if (!painter.near) return;
+      if (!painter.visible) return;
       waiting.add(painter);
       frame ||= requestAnimationFrame(paint);
     },
@@ -50,18 +49,18 @@ export function painterOf(element, draw) {
     stop() {
       all.delete(painter);
       waiting.delete(painter);
-      forget();
+      unwatch();
     },
   };
-  const forget = watchNear(element, (near) => {
-    painter.near = near;
-    if (near && painter.due) painter.ask();
+  const unwatch = watchVisible(element, (visible) => {
+    painter.visible = visible;
+    if (visible && painter.due) painter.request();
   });
   all.add(painter);
   return painter;
 }
 
-// Paper has everything in sight.
+// When printing, everything is visible.
 globalThis.addEventListener?.("beforeprint", () => {
   for (const painter of all) while (painter.due) painter.now();
 });

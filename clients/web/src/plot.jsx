@@ -1,4 +1,4 @@
-// Plots: lines with shaded stretches and limits, on uPlot.
+// Line plots with shaded bands and threshold lines, on uPlot.
 //
 //     <Plot title="theta[1]" name="job-theta1" note="R-hat 1.003" height={180}
 //       series={[{ label: "chain 1", x: [...], y: [...] }]} xLabel="iteration"
@@ -6,15 +6,15 @@
 //       lines={[{ axis: "y", at: 1.01, label: "1.01" }]} ignoreBefore={1000} />
 //
 // series: {label, x, y, color, width, dash, fill, faint, dots, tag}; each has its own x. color is a number
-//     (of the palette: chains, jobs) or a CSS colour; without one it is the series' place. dots: points of
-//     that many pixels and no line; tag: written beside the first point.
-// logX, logY: a logarithmic axis. xPad: room beside the first and the last x, as a share of what is in between.
-// ignoreBefore: what lies left of it does not stretch the y-range.
-// group: plots of one group zoom and point together.
-// range, onRange: the part of x in sight, [from, to] or null, where it is kept outside (the address).
-//     A zoom goes one way: gesture -> view -> drawn, and when the hand rests -> onRange -> range (zoom.js).
-// Dragging and Ctrl with the wheel zoom (by keyboard + and -), a double click or the button shows all again; PNG
-// and CSV save what is shown. Plots out of sight are not drawn (paint.js).
+//     (of the palette: chains, jobs) or a CSS colour; default: the index of the series. dots: points of
+//     that many pixels and no line; tag: label beside the first point.
+// logX, logY: a logarithmic axis. xPad: margin beside the first and last x, as a fraction of the range.
+// ignoreBefore: points left of it do not count for the y range.
+// group: plots of one group share zoom and cursor.
+// range, onRange: the visible x range, [from, to] or null, if it is kept outside (in the URL).
+//     Data flow of a zoom: gesture -> view -> drawing, and at the end of the gesture -> onRange -> range (zoom.js).
+// Dragging and Ctrl+wheel zoom (keyboard: + and -), a double click or the button resets the zoom. PNG and CSV save
+// the plot. Plots outside the viewport are not drawn (paint.js).
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { saveBlob } from "./api.js";
 import { PlotCanvas } from "./plotcanvas.js";
@@ -27,7 +27,7 @@ import { useView } from "./zoom.js";
 
 const LEGEND_LIMIT = 12;
 
-// Everything that needs a new canvas rather than new data.
+// The properties whose change needs a new canvas.
 const shapeOf = (p, hidden) => JSON.stringify([p.series.map((s) => [s.label, s.color, s.width, s.dash, s.fill, s.faint, s.points, s.dots, s.tag]), p.xLabel, p.yLabel, p.logX, p.logY, p.height, p.group, [...hidden]]);
 
 export function Plot(props) {
@@ -89,7 +89,7 @@ function Legend({ series, hidden, setHidden }) {
 
 const cssColour = (color, i) => (typeof color === "string" ? `var(--${color})` : paletteVar(color ?? i));
 
-// Changes when the colours do.
+// The effective theme, light or dark.
 export function useThemeName() {
   const chosen = useStore(prefs, (p) => p.theme);
   const [dark, setDark] = useState(() => matchMedia("(prefers-color-scheme: dark)").matches);

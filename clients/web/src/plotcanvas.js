@@ -1,5 +1,5 @@
-// One plot on its canvas. It is made when it first comes near to being seen, and after that only its data, its
-// size and the part that is looked at change, all of them in one drawing of a frame.
+// One plot on its canvas. It is created when it first becomes visible; after that, changes of data, size and
+// visible range are applied together, once per frame.
 import uPlot from "uplot";
 import { painterOf } from "./paint.js";
 import { aligned, endsOf, extentOf, ordered, sameSeries, sampled } from "./plotdata.js";
@@ -11,29 +11,29 @@ const MANY = 3000; // points of all series together
 const isLong = (parts) => parts.length > 1 && parts.reduce((sum, part) => sum + part.x.length, 0) > MANY;
 
 export class PlotCanvas {
-  u = null; // once it has been seen
-  #series = null; // what is drawn now, by x, and all over the same x, as uPlot wants it
+  u = null; // created when first visible
+  #series = null; // what is drawn now; #parts: sorted by x; #data: over common x, as uPlot needs it
   #parts = null;
   #data = null;
   #width = 0;
   #undo = [];
 
-  // options: a reference to the plot's properties; readout: one to where the values under the pointer are written.
+  // options: a ref to the plot's properties; readout: a ref to the element for the values under the pointer.
   constructor(element, { options, view, height, readout }) {
     Object.assign(this, { element, options, view, height, readout });
     this.painter = painterOf(element, () => this.#draw());
     const observer = new ResizeObserver(([entry]) => this.#resized(Math.floor(entry.contentRect.width)));
     observer.observe(element);
     this.#undo.push(view.add(this.painter), () => this.painter.stop(), () => observer.disconnect());
-    this.painter.ask();
+    this.painter.request();
   }
 
-  // Something in the options is new.
+  // Something in the options changed.
   changed() {
-    this.painter.ask();
+    this.painter.request();
   }
 
-  // In the place of another one: at once, or the page would flicker.
+  // Replaces another canvas: drawn at once to avoid flicker.
   replaces(old) {
     if (old?.u) this.painter.now();
   }
@@ -52,7 +52,7 @@ export class PlotCanvas {
     return possible(this.view.range, this.options.current.logX);
   }
 
-  get #sight() {
+  get #visibleRange() {
     const range = this.#range;
     return range ? drawn(range) : this.#extent ?? [-Infinity, Infinity];
   }
@@ -60,16 +60,16 @@ export class PlotCanvas {
   #resized(width) {
     if (width <= 0 || width === this.#width) return;
     this.#width = width;
-    if (this.u) this.painter.ask();
+    if (this.u) this.painter.request();
   }
 
-  // Taking in new data is all that a frame can bear, and so is making one, which uPlot draws by itself.
+  // Preparing new data uses up a frame, and so does creating the plot, which uPlot draws itself.
   #draw() {
     const taken = this.#take();
     if (!this.u) {
       this.#make();
       this.#update();
-    } else if (taken) this.painter.ask();
+    } else if (taken) this.painter.request();
     else {
       this.u.batch(() => this.#update());
       return false;
@@ -81,7 +81,7 @@ export class PlotCanvas {
     const { u } = this;
     if (u.data !== this.#data) u.setData(this.#data, false);
     if (u.width !== this.#width) u.setSize({ width: this.#width, height: this.height });
-    const [min, max] = this.#sight;
+    const [min, max] = this.#visibleRange;
     if (this.#extent) u.setScale("x", { min, max });
     else u.redraw(false);
   }
@@ -99,7 +99,7 @@ export class PlotCanvas {
     this.#width ||= Math.floor(this.element.getBoundingClientRect().width) || 300;
     this.u = new uPlot(makeOptions({
       options: this.options, theme: colours(this.element), width: this.#width, height: this.height, readout: this.readout,
-      sight: () => this.#sight, parts: () => this.#parts, choose: (range) => this.view.choose(range), watched: () => this.painter.near,
+      visibleRange: () => this.#visibleRange, parts: () => this.#parts, choose: (range) => this.view.choose(range), isVisible: () => this.painter.visible,
     }), this.#data, this.element);
     this.u.over.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
   }
@@ -113,7 +113,7 @@ export class PlotCanvas {
     this.view.move(range);
   }
 
-  // + and - zoom around the middle, arrows move what is zoomed, 0 shows all again.
+  // + and - zoom around the middle, arrows pan, 0 resets.
   key(event) {
     if (!this.u || !this.#extent || event.ctrlKey || event.altKey || event.metaKey) return;
     const range = this.#range, log = this.options.current.logX;

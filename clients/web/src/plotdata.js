@@ -1,11 +1,11 @@
-// What a plot draws, as uPlot wants it. Pure functions.
+// Plot data in the form that uPlot needs. Pure functions.
 
 function ascending(xs) {
   for (let i = 1; i < xs.length; i++) if (!(xs[i] > xs[i - 1])) return false;
   return true;
 }
 
-// {x, y} of a series by x, the last of equals.
+// {x, y} of a series sorted by x; of equal x the last one.
 export function ordered({ x, y }) {
   if (ascending(x)) return { x, y };
   const points = new Map(x.map((value, i) => [value, y[i]]));
@@ -13,7 +13,7 @@ export function ordered({ x, y }) {
   return { x: xs, y: xs.map((value) => points.get(value)) };
 }
 
-// All x of the ordered parts, each once. Typed, since thousands are merged between two frames.
+// The union of the x of sorted parts. Typed arrays, because thousands are merged within one frame.
 function unionOf(parts) {
   const lists = parts.map((part) => Float64Array.from(part.x)), at = lists.map(() => 0);
   const xs = new Float64Array(lists.reduce((sum, list) => sum + list.length, 0));
@@ -26,7 +26,7 @@ function unionOf(parts) {
   }
 }
 
-// The series over all their x together: [xs, ys of the first, …], undefined where one has no point.
+// The series over the union of their x: [xs, ys of the first, …], undefined where one has no point.
 export function aligned(series) {
   const parts = series.map(ordered);
   if (parts.length <= 1) return parts.length ? [parts[0].x, parts[0].y] : [[]];
@@ -38,8 +38,8 @@ export function aligned(series) {
   })];
 }
 
-// The same of many points for whoever wants to know what is at a place and not every point: the x of the longest
-// series, and at each of them the last y of every other one. A tenth of the work.
+// A cheaper version for many points, which only serves the cursor: the x of the longest series, with the last y of
+// every other series at each of them. A tenth of the work.
 export function sampled(parts) {
   const { x: xs } = parts.reduce((longest, part) => (part.x.length > longest.x.length ? part : longest));
   return [xs, ...parts.map(({ x, y }) => {
@@ -51,13 +51,13 @@ export function sampled(parts) {
   })];
 }
 
-// [the least x, the largest], or nothing.
+// [smallest x, largest x], or [].
 export function endsOf(parts) {
   const some = parts.filter((part) => part.x.length);
   return some.length ? [Math.min(...some.map(({ x }) => x[0])), Math.max(...some.map(({ x }) => x[x.length - 1]))] : [];
 }
 
-// The first place where xs is at least (with `after`: more than) x.
+// The first index where xs is at least (with `after`: greater than) x.
 export function placeOf(xs, x, after = false) {
   let lo = 0, hi = xs.length;
   while (lo < hi) {
@@ -68,7 +68,7 @@ export function placeOf(xs, x, after = false) {
   return lo;
 }
 
-// The least and the largest y of the ordered parts that are shown, between two x. Infinity, -Infinity: none.
+// The smallest and largest y of the shown parts between two x; [Infinity, -Infinity] if none.
 export function spread(parts, shown, from, to) {
   let lo = Infinity, hi = -Infinity;
   parts.forEach((part, k) => {
@@ -84,16 +84,16 @@ export function spread(parts, shown, from, to) {
   return [lo, hi];
 }
 
-// The least width that an axis there can have: with less, its labels are one number for a double.
-export const hairWidth = (min, max) => 1e-12 * Math.max(Math.abs(min), Math.abs(max));
+// The smallest width of an axis at which its labels still differ in double precision.
+export const minWidth = (min, max) => 1e-12 * Math.max(Math.abs(min), Math.abs(max));
 
-// All there is of an axis, with a share of it beside it; what is (nearly) a single value has room for itself.
+// The range of an axis with a margin; a (nearly) single value gets a margin of its own.
 export function roomFor(min, max, pad) {
-  const room = max - min > hairWidth(min, max) ? pad * (max - min) : 0.1 * Math.abs(max) || 1;
+  const room = max - min > minWidth(min, max) ? pad * (max - min) : 0.1 * Math.abs(max) || 1;
   return [min - room, max + room];
 }
 
-// All there is of x; null where there is nothing.
+// The whole range of x; null if empty.
 export function extentOf(xs, pad, log) {
   const min = xs[0], max = xs[xs.length - 1];
   if (xs.length === 0) return null;
@@ -101,7 +101,7 @@ export function extentOf(xs, pad, log) {
   return roomFor(min, max, pad);
 }
 
-// One stroke per column from `left` (and one before it) to `right`: what the line through the points covers of it.
+// One vertical stroke per pixel column from `left` (and one before it) to `right`: the part that the line covers.
 export function columns(path, { x: xs, y: ys }, [from, to], [left, right], toX, toY) {
   let column = NaN, lo = 0, hi = 0, last = 0;
   const stroke = () => {
@@ -136,7 +136,7 @@ export function columns(path, { x: xs, y: ys }, [from, to], [left, right], toX, 
   if (!Number.isNaN(column)) stroke();
 }
 
-// x and y with the stretch that finer ones cover replaced by them.
+// x and y with the range covered by finer data replaced by them.
 export function refined(coarse, fine) {
   if (!fine?.x.length) return coarse;
   const before = placeOf(coarse.x, fine.x[0]), after = placeOf(coarse.x, fine.x[fine.x.length - 1], true);

@@ -1,5 +1,5 @@
-// How a plot looks: the theme's colours, axes, and what is drawn around uPlot's lines. `options` is a reference
-// to the properties of the plot, so that what changes in them is there with the next drawing.
+// The look of a plot: colours of the theme, axes, bands, lines and tags. `options` is a ref to the properties of the
+// plot, so that changes apply at the next drawing.
 import uPlot from "uplot";
 import { axisNumbers, number } from "./format.js";
 import { roomFor, spread } from "./plotdata.js";
@@ -7,7 +7,7 @@ import { linesOf } from "./plotpath.js";
 
 const PALETTE = 8;
 
-// The theme's colours as the canvas understands them.
+// The colours of the theme as CSS values for a canvas.
 export function colours(element) {
   const probe = document.createElement("i");
   element.append(probe);
@@ -31,14 +31,14 @@ function paint(color, i, theme) {
 
 const faded = (color, alpha) => color.replace(/^rgb\(([^)]+)\)$/, (_, c) => `rgba(${c.replaceAll(" ", "")}, ${alpha})`);
 
-// The y-range of what is in sight, without what is to be ignored.
-function yRange(options, sight, parts) {
+// The y range of the visible points after ignoreBefore.
+function yRange(options, visibleRange, parts) {
   return (u) => {
     const { ignoreBefore = -Infinity, include = [], logY, fromZero } = options.current;
-    const [left, right] = sight();
+    const [left, right] = visibleRange();
     const between = (from, to) => spread(parts(), (k) => u.series[k + 1].show, from, to);
     let [lo, hi] = between(Math.max(left, ignoreBefore), right);
-    if (lo > hi) [lo, hi] = between(left, right); // nothing but warm-up yet
+    if (lo > hi) [lo, hi] = between(left, right); // only warm-up so far
     if (lo > hi) [lo, hi] = [0, 1];
     lo = Math.min(lo, ...include);
     hi = Math.max(hi, ...include);
@@ -108,7 +108,7 @@ function drawLines(options, theme) {
   };
 }
 
-// Beside the point, on the side where there is more room.
+// Tags beside points, on the side with more space.
 function drawTags(options, theme) {
   return (u) => {
     const middle = u.bbox.left + u.bbox.width / 2;
@@ -134,7 +134,7 @@ function axis(theme, label, size) {
   };
 }
 
-// Whether a series is a line and nothing else: drawn from its own points.
+// Whether a series is a plain line.
 export const isLine = (s) => !s.steps && !s.dots && !s.fill && !s.points;
 
 function seriesOptions(s, i, { theme, hidden, parts }) {
@@ -146,7 +146,7 @@ function seriesOptions(s, i, { theme, hidden, parts }) {
   };
 }
 
-const DRAG_PX = 6; // less is a click
+const DRAG_PX = 6; // shorter drags are clicks
 
 function selected(u, choose) {
   const { left, width } = u.select;
@@ -156,19 +156,19 @@ function selected(u, choose) {
   choose(range);
 }
 
-// sight(): the x that are looked at; parts(): {x, y} of each series, ordered; choose(range): the hand has zoomed;
-// watched(): whether anybody sees it.
-export function makeOptions({ options, theme, width, height, sight, parts, choose, watched, readout }) {
+// visibleRange(): the x range; parts(): {x, y} of each series, sorted; choose(range): the user has zoomed;
+// isVisible(): whether the plot is in the viewport.
+export function makeOptions({ options, theme, width, height, visibleRange, parts, choose, isVisible, readout }) {
   const { series, xLabel, yLabel, logX, logY, group, hidden } = options.current;
   return {
     width, height, legend: { show: false }, padding: [8, 26, 0, 0],
     cursor: {
       drag: { x: true, y: false, setScale: false }, points: { size: 5 },
       bind: { dblclick: () => () => choose(null) },
-      // Only where the pointer is is shared; what is dragged is zoomed through choose.
-      sync: group ? { key: group, setSeries: false, scales: ["x", null], filters: { pub: (type) => type === "mousemove" || type === "mouseleave", sub: watched } } : undefined,
+      // Only the cursor position is shared; a drag zooms through choose.
+      sync: group ? { key: group, setSeries: false, scales: ["x", null], filters: { pub: (type) => type === "mousemove" || type === "mouseleave", sub: isVisible } } : undefined,
     },
-    scales: { x: { time: false, distr: logX ? 3 : 1 }, y: { range: yRange(options, sight, parts), distr: logY ? 3 : 1 } },
+    scales: { x: { time: false, distr: logX ? 3 : 1 }, y: { range: yRange(options, visibleRange, parts), distr: logY ? 3 : 1 } },
     axes: [axis(theme, xLabel, 26), axis(theme, yLabel, 56)],
     series: [{}, ...series.map((s, i) => seriesOptions(s, i, { theme, hidden, parts }))],
     hooks: {
@@ -180,7 +180,7 @@ export function makeOptions({ options, theme, width, height, sight, parts, choos
   };
 }
 
-// The values under the pointer, straight into the page: no redraw for every move.
+// Writes the values under the pointer directly into the element, without rendering.
 function showPoint(u, element) {
   const { idx } = u.cursor;
   if (!element) return;
@@ -190,14 +190,14 @@ function showPoint(u, element) {
   }
   const values = [];
   for (let k = 1; k < u.data.length && values.length < 6; k++) {
-    const y = near(u.data[k], idx);
+    const y = nearestValue(u.data[k], idx);
     if (u.series[k].show && y !== null) values.push(number(y, 4));
   }
   element.textContent = `${axisNumbers([u.data[0][idx]])[0]}: ${values.join("  ")}`;
 }
 
-// Series are joined: at this x another one may have its point.
-function near(ys, idx) {
+// The closest value of a series: at this x only another series may have a point.
+function nearestValue(ys, idx) {
   for (let d = 0; d < 8; d++) {
     const y = ys[idx - d] ?? ys[idx + d];
     if (y !== null && y !== undefined) return y;

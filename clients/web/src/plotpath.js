@@ -1,14 +1,13 @@
-// Lines, each through its own points. Zigzags from pixel to pixel are the dearest thing a canvas can be asked for and
-// look like a filled band; upright strokes from the least to the largest value of each column of pixels give the
-// same band for a third of the work.
+// Paths of line series. A dense zigzag is slow to rasterise and looks like a filled band; one vertical stroke per
+// pixel column, from its smallest to its largest value, gives the same picture for a third of the work.
 import { columns, placeOf } from "./plotdata.js";
 
-const DENSE = 0.3; // points per column of pixels
+const DENSE = 0.3; // points per pixel column
 
-const straight = ({ min, max }, start, length) => (value) => start + ((value - min) / (max - min)) * length;
+const linear = ({ min, max }, start, length) => (value) => start + ((value - min) / (max - min)) * length;
 
 function scaleOf(u, key, start, length) {
-  return u.scales[key].distr === 1 ? straight(u.scales[key], start, length) : (value) => u.valToPos(value, key, true);
+  return u.scales[key].distr === 1 ? linear(u.scales[key], start, length) : (value) => u.valToPos(value, key, true);
 }
 
 function polyline(path, { x, y }, [from, to], toX, toY) {
@@ -21,12 +20,12 @@ function polyline(path, { x, y }, [from, to], toX, toY) {
   }
 }
 
-// What uPlot asks for: the line of a series. partOf(k) has its points.
+// The path builder that uPlot calls. partOf(k) returns the points of series k.
 export const linesOf = (partOf) => (u, k) => {
   const part = partOf(k - 1), stroke = new Path2D();
   const { left, top, width, height } = u.bbox;
   const first = placeOf(part.x, u.scales.x.min), end = placeOf(part.x, u.scales.x.max, true);
-  const reach = [Math.max(0, first - 1), Math.min(end, part.x.length - 1)]; // to what is just out of sight
+  const reach = [Math.max(0, first - 1), Math.min(end, part.x.length - 1)]; // including the neighbours just outside the visible range
   const toX = scaleOf(u, "x", left, width), toY = scaleOf(u, "y", top + height, -height);
   const dense = u.series[k].width <= 1 && !u.series[k].dash && end - first >= DENSE * width;
   if (dense) columns(stroke, part, reach, [left, left + width], toX, toY);

@@ -1,7 +1,7 @@
-// A plot as a file.
+// Saves a plot as PNG or CSV.
 import { saveBlob } from "./api.js";
 
-// The canvas with its title above, on the page's background.
+// The canvas with the title above it, on the background of the page.
 export function savePng(u, { title = "", note = "", name, background }) {
   const scale = devicePixelRatio;
   const head = Math.round(26 * scale);
@@ -22,7 +22,7 @@ export function savePng(u, { title = "", note = "", name, background }) {
 
 const quote = (text) => `"${String(text).replaceAll('"', '""')}"`;
 
-// One column per series, full precision, empty where a series has no point.
+// One column per series, full precision, empty cells where a series has no point.
 export function plotCsv(xLabel, series, data) {
   const lines = [[xLabel, ...series.map((s) => s.label)].map(quote).join(",")];
   for (let i = 0; i < data[0].length; i++) lines.push(data.map((column) => column[i] ?? "").join(","));

@@ -1,20 +1,20 @@
-// Data of the daemon inside a view, fetched again when events say so.
+// Data of the daemon inside a view, refetched on events.
 //
 //     const trace = useResource(`/v1/jobs/${id}/trace`, { params }, { job: id, atLeast: 3000 });
-//     trace: { data, error, loading, stale, asked, reload }
+//     trace: { data, error, loading, stale, sentAt, reload }
 //
-// data stays while new data are on their way and after a failure (then stale is true): a page that
-// loses the daemon keeps showing what it knew. A path of null fetches nothing.
+// Old data stay during a refetch and after a failure (then stale is true), so that a page that loses its
+// connection keeps showing the last known data. A path of null fetches nothing.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { address, api } from "./api.js";
-import { asking, listen, paused } from "./live.js";
+import { eventClock, listen, paused } from "./live.js";
 
 const NOTHING = { data: null, error: null, loading: true, stale: false, url: null };
 
-// When an event is a reason to fetch again.
+// Whether an event requires a refetch.
 function concerns(type, data, { job, on }) {
   if (type === "poll" || type === "reset") return true;
-  if (data.deleted) return false; // there is nothing to ask for any more
+  if (data.deleted) return false; // the job no longer exists
   if (on) return on(type, data);
   return job !== undefined && data.id === job && type !== "job.warning";
 }
@@ -42,7 +42,7 @@ function startFetcher(url, refs, setState) {
   let controller = null;
   let timer = 0;
   let last = 0;
-  let again = false; // asked for while a request was under way
+  let again = false; // requested while another request was pending
   let stopped = false;
 
   setState((old) => ({ ...old, loading: true, stale: old.data !== null, error: null }));
@@ -56,10 +56,10 @@ function startFetcher(url, refs, setState) {
     }
     controller = new AbortController();
     last = Date.now();
-    const asked = asking();
+    const sentAt = eventClock();
     try {
       const data = await api.get(url, {}, { signal: controller.signal });
-      if (!stopped) setState({ data, error: null, loading: false, stale: false, url, asked });
+      if (!stopped) setState({ data, error: null, loading: false, stale: false, url, sentAt });
     } catch (error) {
       if (!stopped && error.name !== "AbortError")
         setState((old) => ({ ...old, error, loading: false, stale: old.data !== null, url }));
@@ -71,7 +71,7 @@ function startFetcher(url, refs, setState) {
     }
   }
 
-  // Not more often than every atLeast ms, and not in a tab that nobody sees.
+  // At most once every atLeast ms, and not in a hidden tab.
   function soon() {
     if (timer || stopped) return;
     const wait = Math.max(0, last + (refs.current.options.atLeast ?? 1000) - Date.now());

@@ -1,4 +1,4 @@
-// Where one is and what one looks at is in the address: #/jobs/ID?tab=trace&params=theta[1]
+// Page and view state are in the URL fragment: #/jobs/ID?tab=traces&params=theta[1]
 import { createStore, useStore } from "./store.js";
 
 export function parseHash(hash) {
@@ -14,7 +14,7 @@ export function makeHash(path, query = {}) {
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(query))
     if (value !== undefined && value !== null && value !== "") search.set(name, value);
-  // Brackets and commas are legal in a fragment and far more legible unescaped.
+  // Brackets and commas are legal in a fragment and more readable unescaped.
   const text = search.toString().replace(/%5B/g, "[").replace(/%5D/g, "]").replace(/%2C/g, ",");
   return "#" + path + (text ? "?" + text : "");
 }
@@ -53,9 +53,9 @@ export function navigate(path, query, { replace = false } = {}) {
   route.set(parseHash(hash));
 }
 
-// Part of the view's state that belongs into the address:
+// View state kept in the URL:
 //     const [tab, setTab] = useQuery("tab", "overview");
-// The default is left out of the address. Typing replaces the entry of the history, a click adds one.
+// The default is left out. Typing replaces the history entry, a click adds one.
 export function useQuery(name, fallback = "") {
   const value = useStore(route, (r) => r.query[name] ?? fallback);
   return [value, (next, options) => setQuery({ [name]: next === fallback ? undefined : next }, options)];

@@ -1,5 +1,4 @@
-// A value that parts of the page watch. set() merges; whoever selected something that did not change
-// is not drawn again.
+// An observable value. set() merges; a component whose selected part did not change is not rendered again.
 import { useEffect, useReducer, useRef } from "preact/hooks";
 
 export function createStore(initial) {
@@ -35,32 +34,32 @@ export function useStore(store, select = (state) => state) {
       const now = chosen.current(store.get());
       if (!same(now, seen.current)) redraw();
     };
-    look(); // what changed between drawing and now
+    look(); // changes between rendering and this effect
     return store.watch(look);
   }, [store]);
   return seen.current;
 }
 
-// Who is signed in. The token lives in the tab's sessionStorage and goes with the tab.
+// The signed-in user. The token is kept in sessionStorage, for this tab only.
 export const session = createStore({
   token: read(sessionStorageOrNone(), "barkerd.token"),
   me: null, // {user, role, token_id}
   info: null, // GET /v1/info
-  notice: null, // why one was signed out
+  notice: null, // why the user was signed out
 });
 
-// What the reader of this browser prefers; no secrets.
+// Preferences of this browser; no secrets.
 const prefs0 = parse(read(localStorageOrNone(), "barkerd.prefs")) || {};
 export const prefs = createStore({ theme: "auto", ...prefs0 });
 prefs.watch(() => write(localStorageOrNone(), "barkerd.prefs", JSON.stringify(prefs.get())));
 
-// The event stream, as live.js keeps it: connecting, live, polling, offline, paused, none.
+// State of the event stream, set by live.js: connecting, live, polling, offline, paused, none.
 export const connection = createStore({ state: "none", since: Date.now(), detail: "" });
 
-// Jobs by id, as far as they have been seen; kept up to date by live.js.
+// The jobs fetched so far, by id; kept up to date by live.js.
 export const jobs = createStore({ byId: {} });
 
-// Ids ticked for a comparison, in the order of ticking. They outlive a change of page, not of tab.
+// Ids of the jobs selected for comparison, in order. They survive a change of page, for this tab only.
 export const ticked = createStore({ ids: parse(read(sessionStorageOrNone(), "barkerd.ticked")) || [] });
 ticked.watch(() => write(sessionStorageOrNone(), "barkerd.ticked", JSON.stringify(ticked.get().ids)));
 
@@ -81,7 +80,7 @@ export function signOut(notice = null) {
   ticked.set({ ids: [] });
 }
 
-// Storage may be forbidden by the browser, or absent in tests.
+// Storage may be blocked by the browser, or absent in tests.
 function sessionStorageOrNone() {
   try {
     return globalThis.sessionStorage ?? null;
@@ -106,7 +105,7 @@ function write(storage, key, text) {
   try {
     storage?.setItem(key, text);
   } catch {
-    // full or forbidden: it lasts as long as the page
+    // full or blocked: the value lasts until the page is reloaded
   }
 }
 

@@ -1,39 +1,39 @@
-// Which part of x a plot looks at, or the plots of a group together.
+// The visible x range of a plot, or of a group of plots.
 //
-// A gesture moves a view as often as it likes; the plots follow with the next frames. Whoever keeps the range
-// (the address, a finer answer of the daemon) hears of it once, when the hand rests and the plots are drawn.
+// A gesture changes the range continuously; the plots follow with the next frames. The owner of the range (the URL,
+// a request for finer data) is notified once, at the end of the gesture when the plots are drawn.
 import { useLayoutEffect, useMemo } from "preact/hooks";
 import { painting } from "./paint.js";
-import { hairWidth } from "./plotdata.js";
+import { minWidth } from "./plotdata.js";
 import { createStore, useStore } from "./store.js";
 
-const REST_MS = 180; // a hand that may go on
-const FRAME_MS = 16; // one that will not, as soon as the plots have followed
-const FINEST = 1e-5; // of all there is
+const REST_MS = 180; // pause that ends a gesture
+const FRAME_MS = 16; // after a single action: as soon as the plots are drawn
+const FINEST = 1e-5; // smallest zoom, as a fraction of the whole range
 
 export class View {
-  range = null; // [from, to], or null for all there is
-  keep = null; // (range) => …: where the range is kept; null: here
+  range = null; // [from, to], or null for the whole range
+  keep = null; // (range) => …: stores the range outside; null: in `kept`
   kept = createStore({ range: null });
   #painters = new Set();
   #timer = 0;
 
-  // By hand, with more to come.
+  // During a gesture.
   move(range) {
     this.#change(range, REST_MS);
   }
 
-  // By hand, and that was it.
+  // A single action.
   choose(range) {
     this.#change(range, FRAME_MS);
   }
 
-  // By whoever keeps it. A hand that moves is stronger.
+  // From the owner; ignored during a gesture.
   put(range) {
     if (!this.#timer) this.#show(range);
   }
 
-  // Gives what takes it away. Without plots there is no hand, and nothing left to be told.
+  // Returns a function that removes the painter. Without painters a pending notification is dropped.
   add(painter) {
     this.#painters.add(painter);
     return () => {
@@ -66,11 +66,11 @@ export class View {
   #show(range) {
     if (this.range?.[0] === range?.[0] && this.range?.[1] === range?.[1]) return;
     this.range = range;
-    for (const painter of this.#painters) painter.ask();
+    for (const painter of this.#painters) painter.request();
   }
 }
 
-const views = new Map(); // of groups
+const views = new Map(); // group -> View
 
 function viewOf(group) {
   if (!group) return new View();
@@ -78,7 +78,7 @@ function viewOf(group) {
   return views.get(group);
 }
 
-// [view, the range as it is kept]
+// [view, stored range]
 export function useView({ group, range, onRange }) {
   const view = useMemo(() => viewOf(group), [group]);
   const own = useStore(view.kept, (s) => s.range);
@@ -91,46 +91,46 @@ export function useView({ group, range, onRange }) {
   return [view, onRange ? range ?? null : own];
 }
 
-// ---- the arithmetic; `at` and `share` are parts of the width, extents and ranges are [from, to] ----
+// ---- arithmetic: `at` and `share` are fractions of the width, extents and ranges are [from, to] ----
 
 const scaled = (log) => (log ? [Math.log, Math.exp] : [(x) => x, (x) => x]);
 
-// So wide, from there or as near as may be; null where that is all there is.
+// A range of this width, moved inside the extent; null if it covers the whole extent.
 function within(from, width, [min, max], back) {
   if (width >= max - min) return null;
   const start = Math.min(Math.max(from, min), max - width);
   return [back(start), back(start + width)];
 }
 
-// The range `factor` times as wide, with what is at `at` staying there.
+// The range scaled by `factor` around the position `at`.
 export function zoomed(range, at, factor, extent, log = false) {
-  const [there, back] = scaled(log);
-  const [min, max] = extent.map(there), [from, to] = (range ?? extent).map(there);
-  const width = Math.max(factor * (to - from), FINEST * (max - min), hairWidth(min, max));
+  const [forward, back] = scaled(log);
+  const [min, max] = extent.map(forward), [from, to] = (range ?? extent).map(forward);
+  const width = Math.max(factor * (to - from), FINEST * (max - min), minWidth(min, max));
   return within(from + at * (to - from - width), width, [min, max], back);
 }
 
-// A range that an axis can have, or null: it may have become logarithmic since.
+// The range if the axis can show it, else null: the axis may have become logarithmic.
 export const possible = (range, log = false) => (range?.every(Number.isFinite) && range[0] <= range[1] && (!log || range[0] > 0) ? range : null);
 
-// What is drawn of it. A hand drags as finely as it likes; labels do not follow.
+// The range as drawn: widened to the smallest width at which labels differ.
 export function drawn([from, to]) {
-  const room = Math.max(0, hairWidth(from, to) - (to - from)) / 2;
+  const room = Math.max(0, minWidth(from, to) - (to - from)) / 2;
   return [from - room, to + room];
 }
 
-// The range moved by a share of its width.
+// The range moved by a fraction of its width.
 export function panned(range, share, extent, log = false) {
   if (!range) return null;
-  const [there, back] = scaled(log);
-  const [from, to] = range.map(there);
-  return within(from + share * (to - from), to - from, extent.map(there), back);
+  const [forward, back] = scaled(log);
+  const [from, to] = range.map(forward);
+  return within(from + share * (to - from), to - from, extent.map(forward), back);
 }
 
 const STEP = 0.01, LARGEST = 0.5; // doublings per pixel of the wheel, and per event: one notch is √2
 
-// What a turn of the wheel asks for: a range, or undefined where it is none of ours. Plain turns scroll the
-// page; with Ctrl held (a pinch on a touchpad arrives as that) they zoom, sideways they move what is zoomed.
+// The new range after a wheel event, or undefined if the event is not for the plot. A plain wheel scrolls the page;
+// with Ctrl (also a pinch on a touchpad) it zooms, sideways it pans.
 export function wheeled(event, range, at, extent, log) {
   const lines = event.deltaMode === 1 ? 16 : 1;
   const clamp = (x) => Math.max(-LARGEST, Math.min(LARGEST, x));

@@ -1,4 +1,4 @@
-// Several jobs side by side, against a reference if there is one.
+// Several jobs side by side, and relative to a reference.
 import { useMemo, useState } from "preact/hooks";
 import { useResource } from "../resource.js";
 import { useQuery } from "../router.js";
@@ -11,15 +11,15 @@ import { CompareMetrics } from "./compare/metrics.jsx";
 import { Scatter } from "./compare/scatter.jsx";
 import { CompareTables } from "./compare/tables.jsx";
 
-const MOST = 8; // jobs that the daemon compares at once
+const MOST = 8; // the daemon's limit
 const VIEWS = [
   ["numbers", "Numbers", CompareTables],
   ["densities", "Densities", CompareDensities],
   ["metrics", "Metrics", CompareMetrics],
-  ["scatter", "ESS against bias", Scatter],
+  ["scatter", "ESS vs. bias", Scatter],
 ];
 
-// Which jobs: those of the address, or else those that are ticked.
+// The compared jobs: those in the URL, or else the selected ones.
 function useIds() {
   const [text, setText] = useQuery("jobs");
   const ids = useStore(ticked, (s) => s.ids);
@@ -43,11 +43,11 @@ export function Compare() {
         <h1>Compare</h1><AddJob ids={ids} setIds={setIds} /><span class="spring" />
         <select aria-label="Reference" value={reference} onChange={(e) => setReference(e.currentTarget.value)}>
           <option value="">no reference</option>{known.map((n) => <option key={n} value={n}>{n}</option>)}</select>
-        <label class="check"><span>Target error, in posterior sd</span>
+        <label class="check"><span>Target error (posterior sd)</span>
           <input class="short" type="number" min="0.001" max="10" step="any" value={target} onChange={(e) => setTarget(e.currentTarget.value)} /></label>
       </div>
       {ids.length < 2
-        ? <Empty title="Nothing to compare yet">Tick two to eight jobs in the list of jobs, or add their ids here. {ids.length === 1 && "One is chosen."}</Empty>
+        ? <Empty title="Nothing to compare yet">Select 2 to 8 jobs in the list of jobs, or add their ids here. {ids.length === 1 && "One is selected."}</Empty>
         : (
           <Resource of={compared} what="the comparison">
             {(data) => (
@@ -73,19 +73,19 @@ function AddJob({ ids, setIds }) {
   };
   return (
     <form class="choose" onSubmit={add}>
-      <input value={text} onInput={(e) => setText(e.currentTarget.value)} placeholder="id of a job" aria-label="Add a job by its id" spellcheck={false} disabled={ids.length >= MOST} />
+      <input value={text} onInput={(e) => setText(e.currentTarget.value)} placeholder="job id" aria-label="Add a job by its id" spellcheck={false} disabled={ids.length >= MOST} />
       <Button type="submit" class="small" disabled={ids.length >= MOST}>Add</Button>
     </form>
   );
 }
 
-// The colour of a job is its place, here and in every plot.
+// A job's colour is its position, here and in every plot.
 function Legend({ jobs, remove }) {
   return (
     <ul class="compare-legend">
       {jobs.map((job, i) => (
         <li key={job.id} class="chip"><i class={`swatch c${(i % 8) + 1}`} aria-hidden="true" /><a href={`#/jobs/${job.id}`}>{job.name || job.id}</a>
-          <button type="button" aria-label={`Take ${job.name || job.id} out`} onClick={() => remove(job.id)}>×</button></li>
+          <button type="button" aria-label={`Remove ${job.name || job.id}`} onClick={() => remove(job.id)}>×</button></li>
       ))}
     </ul>
   );

@@ -1,5 +1,5 @@
-// The pages: one file and one line each. A page gets the parts of its path as properties.
-//     nav: name in the navigation; role: who sees it there (everybody without)
+// The table of pages: one file and one line each. Parts of the path become properties of the component.
+//     nav: label in the navigation; role: roles that see it there (all if absent)
 import { Jobs } from "./jobs.jsx";
 import { Job } from "./job.jsx";
 import { Compare } from "./compare.jsx";

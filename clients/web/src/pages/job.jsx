@@ -1,6 +1,6 @@
-// One job: what it is, how far it is, how far its draws can be trusted.
+// The page of one job: progress, verdict, plots, files.
 import { useEffect, useRef } from "preact/hooks";
-import { isOver } from "../format.js";
+import { hasEnded } from "../format.js";
 import { putJobs } from "../live.js";
 import { useResource } from "../resource.js";
 import { useQuery } from "../router.js";
@@ -16,7 +16,7 @@ import { Metrics } from "./job/metrics.jsx";
 import { Parameters } from "./job/parameters.jsx";
 import { isPlanned } from "./job/plan.jsx";
 import { Log } from "./job/log.jsx";
-import { Take } from "./job/take.jsx";
+import { Export } from "./job/export.jsx";
 
 const VIEWS = [
   ["overview", "Overview", Overview],
@@ -26,27 +26,27 @@ const VIEWS = [
   ["noise", "Noise", Noise, true],
   ["metrics", "Metrics", Metrics, true],
   ["log", "Log", Log],
-  ["take", "Request & files", Take],
+  ["export", "Request & files", Export],
 ]; // [key, name, view, whether it needs draws]
 
-const OF_DRAWS = ["traces", "densities", "parameters"]; // not only of what chains keep beside them
+const OF_DRAWS = ["traces", "densities", "parameters"]; // need stored draws, not only running moments
 const storesNone = (job) => Array.isArray(job.request?.save?.params) && job.request.save.params.length === 0;
 
-// Before the first slice is saved there is no file to ask for.
+// Before the first time slice is saved there are no results to fetch.
 export const hasDraws = (job) => (job.progress?.iteration ?? 0) > 0;
 
 function NoDraws({ job }) {
-  if (storesNone(job)) return <Empty title="No draws">The job was submitted with no parameter to save.</Empty>;
-  if (isOver(job)) return <Empty title="No draws">The job ended before its first: {job.reason}.</Empty>;
-  return <Empty title="No draws yet">{job.state === "queued" ? `The job waits: ${job.reason}.` : job.reason} This page goes on by itself.</Empty>;
+  if (storesNone(job)) return <Empty title="No draws">The job stores no parameters (save.params is empty).</Empty>;
+  if (hasEnded(job)) return <Empty title="No draws">The job ended before its first draw: {job.reason}.</Empty>;
+  return <Empty title="No draws yet">{job.state === "queued" ? `The job is waiting: ${job.reason}.` : job.reason} This page updates automatically.</Empty>;
 }
 
 export function Job({ id }) {
-  const planning = useRef(false); // what is being chosen is not in the events
+  const planning = useRef(false); // progress events do not include the plan
   const loaded = useResource(`/v1/jobs/${id}`, {}, { job: id, on: (type, data) => data.id === id && (type !== "job.progress" || planning.current) });
   const [tab, setTab] = useQuery("tab", "overview");
   useEffect(() => {
-    if (loaded.data) putJobs([loaded.data], loaded.asked);
+    if (loaded.data) putJobs([loaded.data], loaded.sentAt);
   }, [loaded.data]);
   const job = useStore(jobs, (s) => s.byId[id]) ?? loaded.data;
   planning.current = !!job && !isPlanned(job);
@@ -55,7 +55,7 @@ export function Job({ id }) {
   }, [job?.name]);
 
   if (!job) return loaded.error ? <div class="page"><Failure error={loaded.error} retry={loaded.error.status === 404 ? null : loaded.reload} /><p class="note"><a href="#/jobs">All jobs</a></p></div> : <Loading what="the job" />;
-  if (job.deleted) return <div class="page"><Empty title={`“${job.name}” is in the trash`}><a href="#/jobs?trash=true">It can be restored there</a> for a while.</Empty></div>;
+  if (job.deleted) return <div class="page"><Empty title={`“${job.name}” is in the trash`}><a href="#/jobs?trash=true">Restore it from the trash</a>.</Empty></div>;
   const [name, , View, needsDraws] = VIEWS.find(([key]) => key === tab) ?? VIEWS[0];
   return (
     <div class="page job">

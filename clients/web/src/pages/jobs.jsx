@@ -1,10 +1,10 @@
-// All jobs one may see, live.
+// The list of jobs, updated live.
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { act, actionsFor } from "../actions.js";
 import { api } from "../api.js";
 import { ago, count, duration, modelName, percent, samplerName, time } from "../format.js";
-import { asking, paused, putJobs, useEvents } from "../live.js";
-import { planningNow } from "../planwords.js";
+import { eventClock, paused, putJobs, useEvents } from "../live.js";
+import { planningNow } from "../settingnames.js";
 import { makeHash, navigate, setQuery, useQuery } from "../router.js";
 import { jobs, session, tick, ticked, useStore } from "../store.js";
 import { Button } from "../ui/button.jsx";
@@ -18,21 +18,21 @@ import { Level, StateMark, Tag } from "../ui/tag.jsx";
 const PAGE = 100;
 const STATES = ["active", "queued", "running", "paused", "succeeded", "failed", "cancelled"];
 
-// The ids of a filtered list, page by page; the jobs themselves live in the store.
+// The ids of a filtered list, page by page; the jobs themselves are in the store.
 function useJobList(query) {
   const key = JSON.stringify(query);
   const [list, setList] = useState({ ids: null, next: null, error: null });
-  const refs = useRef({ asked: 0, timer: 0, key: "" });
+  const refs = useRef({ request: 0, timer: 0, key: "" });
 
   const load = useCallback(async (cursor) => {
-    const mine = ++refs.current.asked;
-    const asked = asking();
+    const mine = ++refs.current.request;
+    const sentAt = eventClock();
     try {
-      // A reload covers what was loaded before, so that nothing scrolls away.
+      // A reload covers the rows loaded before, so that the scroll position stays.
       const had = refs.current.key === key && !cursor ? refs.current.count || 0 : 0;
       const page = await api.get("/v1/jobs", { ...JSON.parse(key), limit: Math.max(PAGE, Math.min(500, had)), cursor });
-      if (mine !== refs.current.asked) return;
-      putJobs(page.items, asked);
+      if (mine !== refs.current.request) return;
+      putJobs(page.items, sentAt);
       refs.current.key = key;
       setList((old) => {
         const ids = page.items.map((job) => job.id);
@@ -41,7 +41,7 @@ function useJobList(query) {
         return { ids: all, next: page.next, error: null };
       });
     } catch (error) {
-      if (mine === refs.current.asked && error.name !== "AbortError") setList((old) => ({ ...old, error }));
+      if (mine === refs.current.request && error.name !== "AbortError") setList((old) => ({ ...old, error }));
     }
   }, [key]);
 
@@ -83,7 +83,7 @@ function ProgressCell({ job }) {
 
 function Tick({ id, name }) {
   const on = useStore(ticked, (t) => t.ids.includes(id));
-  return <input type="checkbox" checked={on} aria-label={`Compare ${name}`} title="Tick to compare" onChange={(e) => tick(id, e.currentTarget.checked)} />;
+  return <input type="checkbox" checked={on} aria-label={`Compare ${name}`} title="Select for comparison" onChange={(e) => tick(id, e.currentTarget.checked)} />;
 }
 
 function Actions({ job, trash, gone }) {
@@ -105,10 +105,10 @@ function columnsOf(trash, onTag, gone) {
     { key: "model", label: "Model", width: "minmax(6rem, .8fr)", render: (j) => <span title={modelName(j.request)}>{modelName(j.request)}</span> },
     { key: "sampler", label: "Sampler", width: "minmax(7.5rem, 1.1fr)", render: (j) => <span title={samplerName(j.request)}>{samplerName(j.request)}</span> },
     { key: "progress", label: "Progress", width: "minmax(8.5rem, 1fr)", render: (j) => <ProgressCell job={j} /> },
-    { key: "rhat", label: "R-hat", title: "The largest of all saved parameters; below 1.01 the chains agree", width: "3.2rem", align: "right", render: (j) => <RhatText value={j.summary?.max_rhat} /> },
-    { key: "ess", label: "ESS", title: "The smallest bulk effective sample size; 400 and more give stable quantiles", width: "3.8rem", align: "right", render: (j) => <EssText value={j.summary?.min_ess_bulk} /> },
-    { key: "mixing", label: "Mixing", title: "Whether the chains agree, in the words of the verdict", width: "4.4rem", align: "indent", render: (j) => <Verdict text={j.verdict} part="mixing" /> },
-    { key: "bias", label: "Bias", title: "Whether they agree on the right distribution: gradient noise, step size, Stein, energy, reference", width: "5.2rem", render: (j) => <Verdict text={j.verdict} part="bias" /> },
+    { key: "rhat", label: "R-hat", title: "Largest R-hat of all saved parameters; below 1.01 the chains agree", width: "3.2rem", align: "right", render: (j) => <RhatText value={j.summary?.max_rhat} /> },
+    { key: "ess", label: "ESS", title: "Smallest bulk effective sample size; 400 or more give stable quantiles", width: "3.8rem", align: "right", render: (j) => <EssText value={j.summary?.min_ess_bulk} /> },
+    { key: "mixing", label: "Mixing", title: "Whether the chains agree with each other (R-hat, ESS)", width: "4.4rem", align: "indent", render: (j) => <Verdict text={j.verdict} part="mixing" /> },
+    { key: "bias", label: "Bias", title: "Whether the chains sample the right distribution (gradient noise, step size, Stein discrepancy, energy, reference)", width: "5.2rem", render: (j) => <Verdict text={j.verdict} part="bias" /> },
     { key: "elapsed", label: "Elapsed", width: "4.4rem", align: "right", render: (j) => <span title={`submitted ${time(j.created_at)}`}>{elapsed(j)}</span> },
     { key: "actions", label: "", width: "2.2rem", render: (j) => <Actions job={j} trash={trash} gone={gone} /> },
   ];
@@ -145,7 +145,7 @@ function CompactJob({ job, trash, gone }) {
   );
 }
 
-// Typing waits a moment before it becomes part of the address.
+// Typing is debounced before it goes into the URL.
 function Search() {
   const [q] = useQuery("q");
   const [text, setText] = useState(q);
@@ -171,7 +171,7 @@ function Filters({ seen }) {
     <div class="filters" role="search">
       <Search />
       <Select label="State" value={state} onChange={setState} options={STATES} all="any state" />
-      <Select label="Owner" value={owner} onChange={setOwner} options={[["all", "everybody’s jobs"]]} all="my jobs" />
+      <Select label="Owner" value={owner} onChange={setOwner} options={[["all", "all users’ jobs"]]} all="my jobs" />
       <Select label="Model" value={model} onChange={setModel} options={options(seen.models, model)} all="any model" />
       <Select label="Sampler" value={sampler} onChange={setSampler} options={options(seen.samplers, sampler)} all="any sampler" />
       {(seen.tags.length > 0 || tag) && <Select label="Tag" value={tag} onChange={setTag} options={options(seen.tags, tag)} all="any tag" />}
@@ -200,7 +200,7 @@ function Ticked() {
   );
 }
 
-// What there is to filter by: of the jobs that have been seen.
+// Filter values, collected from the jobs fetched so far.
 function useSeen(byId) {
   return useMemo(() => {
     const all = Object.values(byId);
@@ -250,8 +250,8 @@ export function Jobs() {
 }
 
 function NoJobs({ filtered, trash, viewer }) {
-  if (trash) return <Empty title="The trash is empty">Deleted jobs stay here for a while.</Empty>;
-  if (filtered) return <Empty title="No job matches">Try fewer filters. <a href="#/jobs">Show all of mine</a></Empty>;
-  if (viewer) return <Empty title="No jobs of yours"><a href="#/jobs?owner=all">Show everybody’s</a></Empty>;
-  return <Empty title="No jobs yet"><a href="#/new">Describe the first one</a>, or submit a file: <code>barker submit job.json</code>. <a href="#/jobs?owner=all">Show everybody’s</a></Empty>;
+  if (trash) return <Empty title="The trash is empty">Deleted jobs are kept here for a limited time.</Empty>;
+  if (filtered) return <Empty title="No job matches">Remove a filter, or <a href="#/jobs">show all my jobs</a>.</Empty>;
+  if (viewer) return <Empty title="You have no jobs"><a href="#/jobs?owner=all">Show all users’ jobs</a></Empty>;
+  return <Empty title="No jobs yet"><a href="#/new">Create the first one</a>, or submit a file: <code>barker submit job.json</code>. <a href="#/jobs?owner=all">Show all users’ jobs</a></Empty>;
 }

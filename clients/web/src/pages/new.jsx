@@ -1,37 +1,37 @@
-// A new job: form and JSON of one document, checked by the daemon as one types.
+// A new job: form and JSON of one document, validated by the daemon while the user types.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api.js";
 import { navigate, useQuery } from "../router.js";
 import { useResource } from "../resource.js";
 import { session, useStore } from "../store.js";
-import { listed, settingName, settingPlace } from "../planwords.js";
+import { joinWords, settingName, settingPointer } from "../settingnames.js";
 import { Button } from "../ui/button.jsx";
 import { Empty, Failure, Loading } from "../ui/states.jsx";
 import { resolvedFor, useCheck } from "./new/check.js";
 import { Data } from "./new/data.jsx";
-import { firstDocument, fromRequest, getAt, nameOf, reopened, withModel, withSampler } from "./new/document.js";
+import { firstDocument, fromRequest, getAt, nameOf, withAuto, withModel, withSampler } from "./new/document.js";
 import { begin, draft, forget, untouched } from "./new/draft.js";
-import { Efficiency } from "./new/efficiency.jsx";
+import { Gradient } from "./new/gradient.jsx";
 import { Choice } from "./new/fields.jsx";
 import { makeForm } from "./new/form.js";
-import { Cost, Status, SubmitBar } from "./new/panel.jsx";
+import { Cost, Status, SubmitBar } from "./new/status.jsx";
 import { Head, Keeping, More, Run } from "./new/run.jsx";
 import { Settings } from "./new/settings.jsx";
 import { submitJob } from "./new/submit.js";
-import { AsText } from "./new/text.jsx";
+import { AsText } from "./new/editor.jsx";
 
 export function New() {
   const role = useStore(session, (s) => s.me?.role);
   const models = useResource("/v1/models");
   const samplers = useResource("/v1/samplers");
   const failed = [models, samplers].find((r) => r.error && !r.data);
-  if (role === "viewer") return <div class="page"><Empty title="Viewers look on">To submit jobs one needs the role user; ask an admin.</Empty></div>;
+  if (role === "viewer") return <div class="page"><Empty title="Viewers cannot submit jobs">Submitting needs the role user; ask an admin.</Empty></div>;
   if (failed) return <div class="page"><Failure error={failed.error} retry={failed.reload} /></div>;
   if (!models.data || !samplers.data || !role) return <div class="page"><Loading what="models and samplers" /></div>;
   return <Begun models={models.data.items} samplers={samplers.data.items} />;
 }
 
-// The document to start with: what was being written, a copy of a job, or the first model and sampler.
+// The initial document: the saved draft, a copy of a job, or the first model and sampler.
 function Begun({ models, samplers }) {
   const [from] = useQuery("from");
   const [error, setError] = useState(null);
@@ -52,7 +52,7 @@ function Begun({ models, samplers }) {
   return <Writing doc={doc} models={models} samplers={samplers} from={source} />;
 }
 
-// Where a mistake is mended: its field, or its line of the JSON.
+// Focuses the field of an error, or its line in the JSON.
 function goTo(pointer, editor) {
   for (let place = pointer; place; place = place.slice(0, place.lastIndexOf("/"))) {
     const field = [...document.querySelectorAll("[data-at]")].find((e) => e.dataset.at === place) ?? (place === pointer && document.querySelector(`[data-at^="${CSS.escape(place)}/"]`));
@@ -65,7 +65,7 @@ function goTo(pointer, editor) {
   editor?.go(pointer);
 }
 
-const NO_DATA = [{ pointer: "/data/path", detail: "is required: a file of the server, or one that you upload" }];
+const NO_DATA = [{ pointer: "/data/path", detail: "is required: choose a file on the server, or upload one" }];
 
 function Writing({ doc, models, samplers, from }) {
   const [broken, setBroken] = useState(null);
@@ -73,7 +73,7 @@ function Writing({ doc, models, samplers, from }) {
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState(null);
   const editor = useRef();
-  const given = draft.get().open.filter((name) => getAt(doc, settingPlace(name)) !== undefined);
+  const given = draft.get().auto.filter((name) => getAt(doc, settingPointer(name)) !== undefined);
   const needsData = models.find((m) => m.name === nameOf(doc.model))?.data !== "none" && doc.data === undefined;
   const check = useCheck(doc, needsData && untouched(draft.get()) ? NO_DATA : null);
   const change = (next) => {
@@ -117,9 +117,9 @@ function Writing({ doc, models, samplers, from }) {
     <div class="page new-job" onKeyDown={keys}>
       <div class="bar-top new-head">
         <h1>New job</h1>
-        {from && <span class="dim">a copy of <a href={`#/jobs/${from}`}>{from}</a></span>}
+        {from && <span class="dim">copy of <a href={`#/jobs/${from}`}>{from}</a></span>}
         <span class="spring" />
-        {given.length > 0 && <Button kind="quiet" title={`${listed(given.map(settingName))}: left to the daemon again, rather than as it chose for the original`} onClick={() => change(reopened(doc, given))}>Choose anew</Button>}
+        {given.length > 0 && <Button kind="quiet" title={`Set to automatic: ${joinWords(given.map(settingName))}. The copy has the values chosen for the original.`} onClick={() => change(withAuto(doc, given))}>Reset to automatic</Button>}
         {(from || !untouched(draft.get())) && <Button kind="quiet" onClick={startOver}>Start over</Button>}
       </div>
       <fieldset class="stack plain-set" disabled={!!broken} aria-label="The job as a form">
@@ -161,7 +161,7 @@ function Choices({ form, models, samplers, estimate }) {
         </div>
       </section>
       <Run form={form} model={model} sampler={sampler} estimate={estimate} />
-      <Efficiency form={form} model={model} sampler={sampler} />
+      <Gradient form={form} model={model} sampler={sampler} />
       <More form={form} model={model} />
       <Keeping form={form} />
     </>

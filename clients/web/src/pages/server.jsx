@@ -1,4 +1,4 @@
-// The server: who runs and who waits, what it is and allows, who may come in.
+// The server: queue, machine and limits, tokens, users.
 import { useQuery } from "../router.js";
 import { session, useStore } from "../store.js";
 import { TabPanel, Tabs } from "../ui/tabs.jsx";

@@ -1,4 +1,4 @@
-// Sign in with a token. It is tried before it is kept, and kept for this tab alone.
+// Sign-in with a token. The token is verified before it is stored, for this tab only.
 import { useState } from "preact/hooks";
 import { send } from "../api.js";
 import { session, signIn, useStore } from "../store.js";
@@ -15,7 +15,7 @@ export function SignIn() {
     event.preventDefault();
     const text = token.trim();
     if (!text) {
-      setProblem("A token is needed; it begins with bk_.");
+      setProblem("Enter a token; it begins with bk_.");
       return;
     }
     setBusy(true);
@@ -23,7 +23,7 @@ export function SignIn() {
       await send("GET", "/v1/me", { token: text });
       signIn(text);
     } catch (error) {
-      setProblem(error.status === 401 ? "The server does not know this token." : error.message);
+      setProblem(error.status === 401 ? "The server does not accept this token." : error.message);
       setBusy(false);
     }
   }
@@ -36,8 +36,8 @@ export function SignIn() {
         <TextField label="Token" type="password" name="token" autoComplete="off" autoFocus spellcheck={false} value={token}
           onInput={(t) => { setToken(t); setProblem(null); }} problem={problem} placeholder="bk_…" />
         <Button type="submit" kind="primary" disabled={busy}>{busy ? "Signing in…" : "Sign in"}</Button>
-        <p class="dim">The token is kept for this tab only. On the machine of the server, <code>barker open last</code> prints a link
-          that signs in by itself, once; an administrator makes tokens with <code>barker token add NAME</code>.</p>
+        <p class="dim">The token is stored for this tab only. On the server machine, <code>barker open last</code> prints a link
+          that signs you in once; an admin creates tokens with <code>barker token add NAME</code>.</p>
       </form>
     </main>
   );

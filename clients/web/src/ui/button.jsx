@@ -6,7 +6,7 @@ export function Button({ kind = "", class: extra = "", type = "button", children
   return <button type={type} class={`button ${kind} ${extra}`.trim()} {...rest}>{children}</button>;
 }
 
-// Runs an async action, is disabled meanwhile, and says what went wrong.
+// Runs an async action; disabled while it runs; errors become a toast.
 export function ActionButton({ action, children, disabled, ...rest }) {
   const [busy, setBusy] = useState(false);
   const run = async () => {
@@ -21,7 +21,7 @@ export function ActionButton({ action, children, disabled, ...rest }) {
   return <Button disabled={busy || disabled} aria-busy={busy} onClick={run} {...rest}>{children}</Button>;
 }
 
-// A link that looks like one; `to` is a hash made by makeHash, or "#/jobs".
+// `to` is a hash made by makeHash, or "#/jobs".
 export function Link({ to, children, ...rest }) {
   return <a href={to} {...rest}>{children}</a>;
 }
@@ -34,7 +34,7 @@ export function CopyButton({ text, label = "Copy" }) {
       setDone(true);
       setTimeout(() => setDone(false), 1500);
     } catch {
-      toast("The browser does not let pages copy here; select the text instead.", "bad");
+      toast("The browser blocked copying; select the text instead.", "bad");
     }
   };
   return <Button kind="quiet" class="small" onClick={copy}>{done ? "Copied" : label}</Button>;

@@ -17,17 +17,17 @@ export function Dialog({ title, onClose, children, actions }) {
   );
 }
 
-// One question at a time, asked from anywhere:
+// One dialog at a time, opened from anywhere:
 //     if (await confirm({ title: "Delete “x”?", text: "…", action: "Delete", danger: true })) …
-//     const answer = await ask({ title, text, label, value, action, check: (text) => problem | null });
+//     const answer = await prompt({ title, text, label, value, action, check: (text) => problem | null });
 const question = createStore({ open: null });
 
 export function confirm(options) {
   return open({ ...options, input: false });
 }
 
-// Resolves to the text, or null when it was cancelled.
-export function ask(options) {
+// Resolves to the text, or null if cancelled.
+export function prompt(options) {
   return open({ ...options, input: true });
 }
 

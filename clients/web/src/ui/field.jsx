@@ -1,4 +1,4 @@
-// Labelled inputs; `problem` is what is wrong with the value, in words.
+// Labelled inputs; `problem` is an error message.
 export function Field({ label, hint, problem, children, class: extra = "" }) {
   return (
     <label class={`field ${extra}`}>

@@ -1,5 +1,5 @@
 // A button that opens a list of actions. items: [{label, run, danger, disabled, why}]
-// The list is a popover: above everything, wherever the button is; Escape and a click elsewhere close it.
+// The list is a popover; Escape and a click elsewhere close it.
 import { useEffect, useRef, useState } from "preact/hooks";
 
 export function Menu({ label, children = "⋯", items }) {

@@ -1,13 +1,12 @@
-// Bars. ProgressBar: 0..1, null for "not known"; mark: a place on it, such as the end of warm-up.
-// Meter: a value against its limit, on a log scale, so that 1/10 and 10 times the limit are equally
-// far from it.
+// ProgressBar: value from 0 to 1, null if unknown; mark: a position on it, such as the end of warm-up.
+// Meter: a value relative to its limit, on a log scale.
 import { percent } from "../format.js";
 
 export function ProgressBar({ value, tone = "", label, mark = 0 }) {
   const known = typeof value === "number";
   return (
     <span class={`bar ${tone}`} role="progressbar" aria-label={label} aria-valuemin="0" aria-valuemax="100"
-      aria-valuenow={known ? Math.floor(100 * value) : undefined} title={known ? percent(value, 1) : "not known"}>
+      aria-valuenow={known ? Math.floor(100 * value) : undefined} title={known ? percent(value, 1) : "unknown"}>
       <i style={{ width: `${known ? Math.max(0, Math.min(1, value)) * 100 : 0}%` }} />
       {mark > 0 && mark < 1 && <b style={{ left: `${mark * 100}%` }} />}
     </span>

@@ -1,4 +1,4 @@
-// Numbers with a meaning, in the colour of what they mean.
+// R-hat and ESS, coloured by their thresholds.
 import { ess, rhat } from "../format.js";
 
 function tone(value, warn, bad, down = false) {

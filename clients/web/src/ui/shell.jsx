@@ -1,4 +1,4 @@
-// What is around every page: name, navigation, connection, theme, who is signed in.
+// The frame of every page: navigation, connection, theme, account.
 import { live } from "../live.js";
 import { PAGES } from "../pages/index.js";
 import { connection, prefs, session, signOut, ticked, useStore } from "../store.js";
@@ -9,9 +9,9 @@ import { Menu } from "./menu.jsx";
 const WORDS = {
   connecting: ["wait", "connecting", "The event stream is being opened."],
   live: ["good", "live", "Changes appear as they happen."],
-  polling: ["warn", "polling", "No event stream: the page asks every few seconds."],
-  offline: ["bad", "disconnected", "The server cannot be reached; what is shown is what was known. The page tries again by itself."],
-  paused: ["wait", "paused", "Nothing on this page changes until you resume."],
+  polling: ["warn", "polling", "No event stream; the page polls every few seconds."],
+  offline: ["bad", "disconnected", "The server cannot be reached. The page shows the last known data and keeps reconnecting."],
+  paused: ["wait", "paused", "Updates are paused until you resume them."],
   none: ["wait", "–", ""],
 };
 
@@ -22,18 +22,18 @@ function Connection() {
   return (
     <span class="connection">
       <span class={`lamp ${tone}`} title={[title, detail].filter(Boolean).join(" ")} role="status" data-state={state}><i aria-hidden="true" />{word}</span>
-      <Button kind="quiet" class="small" aria-pressed={paused} aria-label={paused ? "Resume updates" : "Pause updates"} title={paused ? "Go on updating" : "Keep what is shown as it is"}
+      <Button kind="quiet" class="small" aria-pressed={paused} aria-label={paused ? "Resume updates" : "Pause updates"} title={paused ? "Resume live updates" : "Pause live updates"}
         onClick={() => (paused ? live.resume() : live.pause())}>{paused ? "Resume" : "Pause"}<span class="wide-only">updates</span></Button>
     </span>
   );
 }
 
-const THEMES = { auto: ["light", "◐", "Colours follow the system"], light: ["dark", "☀", "Light"], dark: ["auto", "☾", "Dark"] };
+const THEMES = { auto: ["light", "◐", "System"], light: ["dark", "☀", "Light"], dark: ["auto", "☾", "Dark"] };
 
 function Theme() {
   const theme = useStore(prefs, (p) => p.theme);
   const [next, sign, title] = THEMES[theme] || THEMES.auto;
-  return <Button kind="quiet" class="small" title={`${title}; press to change`} aria-label={`Theme: ${title}`} onClick={() => prefs.set({ theme: next })}>{sign}</Button>;
+  return <Button kind="quiet" class="small" title={`${title} theme; click to change`} aria-label={`Theme: ${title}`} onClick={() => prefs.set({ theme: next })}>{sign}</Button>;
 }
 
 function Nav() {
@@ -57,7 +57,7 @@ export function Shell({ children }) {
   const offline = useStore(connection, (c) => c.state === "offline");
   return (
     <>
-      <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.getElementById("main").focus(); }}>Skip to the contents</a>
+      <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.getElementById("main").focus(); }}>Skip to content</a>
       <header class="top">
         <a class="brand" href="#/jobs">barkerd</a>
         <Nav />
@@ -66,7 +66,7 @@ export function Shell({ children }) {
         <Theme />
         <Menu label={me ? `Signed in as ${me.user}, role ${me.role}` : "Account"} items={[{ label: "Sign out", run: () => signOut() }]}>{me?.user ?? "…"} ▾</Menu>
       </header>
-      {offline && <div class="strip" role="alert">Disconnected. Showing what was last known; trying again…</div>}
+      {offline && <div class="strip" role="alert">Disconnected. Showing the last known data; reconnecting…</div>}
       <main id="main" tabIndex={-1}>{children}</main>
     </>
   );

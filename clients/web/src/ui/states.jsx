@@ -1,11 +1,11 @@
-// What a view shows when it has nothing to show, and why. No view is ever blank.
+// Loading, empty and error states: no view is ever blank.
 import { Button } from "./button.jsx";
 
 export function Loading({ what = "" }) {
   return <div class="state" role="status"><span class="spinner" aria-hidden="true" /> Loading{what && ` ${what}`}…</div>;
 }
 
-// Nothing there, and what to do about it.
+// No content, and what to do about it.
 export function Empty({ title, children }) {
   return <div class="state"><strong>{title}</strong>{children && <p>{children}</p>}</div>;
 }
@@ -14,10 +14,10 @@ export function Failure({ error, retry }) {
   const waiting = error.status === 409;
   return (
     <div class={waiting ? "state" : "state bad"} role={waiting ? "status" : "alert"}>
-      <strong>{error.status === 0 ? "The server cannot be reached" : error.title || "That did not work"}</strong>
+      <strong>{error.status === 0 ? "The server cannot be reached" : error.title || "The request failed"}</strong>
       {error.status !== 0 && <p>{error.message}</p>}
       <Mistakes errors={error.errors} />
-      {error.status === 0 && <p>The page goes on by itself when it is back.</p>}
+      {error.status === 0 && <p>The page reconnects automatically.</p>}
       {retry && <Button onClick={retry}>Try again</Button>}
     </div>
   );
@@ -28,8 +28,8 @@ export function Mistakes({ errors }) {
   return <ul class="mistakes">{errors.map((e) => <li key={e.pointer + e.detail}><code>{e.pointer}</code> {e.detail}</li>)}</ul>;
 }
 
-// <Resource of={trace} what="traces">{(data) => …}</Resource>: loading, failed, or the thing itself;
-// a note when what is shown is not fresh because the last look failed.
+// <Resource of={trace} what="traces">{(data) => …}</Resource>: loading, failed, or the content;
+// with a note if the data are stale because the last fetch failed.
 export function Resource({ of, what, empty, children }) {
   if (of.data === null && of.error) return <Failure error={of.error} retry={of.reload} />;
   if (of.data === null) return of.loading ? <Loading what={what} /> : empty ?? null;

@@ -1,20 +1,20 @@
-// A table that draws only the rows in sight: as quick with 52 580 rows as with ten. A frame fills so many rows anew
-// as it can bear; whoever flies past sees gaps, which are filled within the next frames.
+// A virtual table: only visible rows are in the document, so that 52 580 rows are as fast as ten. At most
+// ROWS_PER_FRAME rows are filled per frame; fast scrolling shows placeholders for a few frames.
 //
 //     <VirtualTable label="Parameters" columns={columns} count={n} row={(i) => rows[i]} onRange={load} />
 //
 // columns: [{key, label, title, width: "minmax(8rem, 1fr)", align: "right", render(row, i), hint(row), sort: true}]
-// row(i) may give undefined for a row that is not there yet: it is drawn as a placeholder, and
-// columns and compact are best kept from one drawing to the next (outside the component, or useMemo):
-// rows whose data did not change are then left alone. onRange(from, to) tells which rows are wanted. `compact(row, i)` draws a row on a narrow screen.
-// Without a rowKey rows that leave are filled anew as those that come, in the places that they have in the document:
-// quicker, for rows that have no state of their own such as an open menu. Below minWidth the table scrolls sideways.
+// row(i) may return undefined for a row that is not loaded: it is drawn as a placeholder. Keep the identity of
+// `columns` and `compact` between renders (outside the component, or useMemo): unchanged rows are then skipped.
+// onRange(from, to) reports which rows are needed. `compact(row, i)` draws a row on a narrow screen.
+// Without a rowKey, elements of rows that scroll out are reused for rows that scroll in: faster, but only for rows
+// without state of their own such as an open menu. Below minWidth the table scrolls sideways.
 import { Component } from "preact";
 import { useEffect, useId, useLayoutEffect, useReducer, useRef, useState } from "preact/hooks";
 
-const OVERSCAN = 6; // rows ready above and below
-const STEP = 2; // rows by which what is drawn moves: not with every pixel
-const ANEW = 8; // rows that a frame fills
+const OVERSCAN = 6; // rows rendered above and below the viewport
+const STEP = 2; // the rendered range moves in steps of this many rows
+const ROWS_PER_FRAME = 8; // rows filled per frame
 const NARROW = "(max-width: 720px)";
 
 export function useNarrow() {
@@ -28,7 +28,7 @@ export function useNarrow() {
   return narrow;
 }
 
-// What is in sight, in whole steps: the same object as before where nothing that is drawn would change.
+// The visible range in whole steps; returns `old` if nothing rendered would change.
 function viewAt(old, scrollTop, size, high) {
   const step = STEP * high;
   const top = Math.floor(scrollTop / step) * step;
@@ -40,24 +40,24 @@ function rowsIn({ top, size }, high, count, more = OVERSCAN) {
   return [Math.max(0, Math.min(Math.floor(top / high) - more, count - 1)), Math.min(count, Math.ceil((top + size) / high) + STEP + more)];
 }
 
-// As many as are ever drawn at once: each row has a place of its own, and so has the one as far below.
+// The number of row elements: enough for all rows that are ever rendered at once.
 const placesFor = (size, high) => Math.ceil(size / high) + 2 * (OVERSCAN + STEP);
 
-// What each place of the table holds, {i, data}, or null.
+// The row {i, data} that each element shows, or null.
 class Places {
   #frame = null;
-  #left = 0; // rows that this frame can still bear
+  #left = 0; // rows that can still be filled in this frame
 
   constructor(size) {
     this.held = new Array(size).fill(null);
   }
 
-  // Puts the rows from `from` to `to` into their places, those in sight (`first` to `end`) before the others. Gives whether
-  // some are left for the next frame. What nobody wants stays as it is, out of sight.
+  // Assigns the rows `from` to `to` to elements, the visible ones (`first` to `end`) first. Returns whether some are
+  // left for the next frame.
   take(row, [from, to], [first, end]) {
     const frame = document.timeline.currentTime;
     if (this.held.every((one) => one === null)) this.#left = Infinity;
-    else if (frame !== this.#frame) this.#left = ANEW;
+    else if (frame !== this.#frame) this.#left = ROWS_PER_FRAME;
     this.#frame = frame;
     let more = false;
     const take = (i) => {
@@ -73,7 +73,7 @@ class Places {
   }
 }
 
-// Calls redraw in the next frame where there is something left to draw.
+// Calls redraw in the next frame if rows are left to fill.
 function useMore(more, redraw) {
   useEffect(() => {
     if (!more) return undefined;
@@ -82,7 +82,7 @@ function useMore(more, redraw) {
   });
 }
 
-// What has the focus may scroll away and its place be given to another row: then the table gets it.
+// If the focused row scrolls out and its element is reused, the table takes the focus.
 function keepFocus(box, from, to) {
   const row = document.activeElement?.closest(".vrow");
   if (!row || !box.contains(row)) return;
@@ -188,7 +188,7 @@ function Head({ column, sort, onSort }) {
   );
 }
 
-// Drawn again only when something in it changed: while one scrolls most rows stay as they are.
+// Rendered only when something in it changed: most rows do not change while scrolling.
 class Row extends Component {
   shouldComponentUpdate(next) {
     const now = this.props;
@@ -196,7 +196,7 @@ class Row extends Component {
   }
 
   render({ id, data, i, columns, template, height, active, compact, extra, onOpen, setActive }) {
-    // A click on something in the row is its own: drawing the row again before a tick's change event would undo the tick.
+    // Clicks on controls inside the row are ignored: rendering the row before a checkbox's change event would undo it.
     const open = (event) => {
       if (event.target.closest("a, button, input, label, select, summary")) return;
       setActive(i);

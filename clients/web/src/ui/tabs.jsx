@@ -1,4 +1,4 @@
-// Tabs with the keyboard of the ARIA pattern: arrows, Home, End.
+// Tabs with the keyboard controls of the ARIA pattern: arrows, Home, End.
 //     <Tabs label="Views of the job" tabs={[["trace", "Traces"], …]} value={tab} onChange={setTab} />
 import { useEffect, useRef } from "preact/hooks";
 

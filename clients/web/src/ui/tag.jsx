@@ -1,4 +1,4 @@
-// Small marks: a job's state, a tag, a level of a verdict.
+// A job's state, a tag, a level of the verdict.
 export function StateMark({ state }) {
   return <span class={`mark state-${state}`}><i aria-hidden="true" />{state}</span>;
 }
@@ -14,7 +14,7 @@ const TONES = {
   poor: "bad", strong: "bad",
 };
 
-// A level of a verdict, in its colour and in words.
+// A level of the verdict, coloured.
 export function Level({ level, name }) {
   return <span class={`level ${TONES[level] || "unknown"}`}>{name ? `${name} ${level}` : level}</span>;
 }

@@ -1,4 +1,4 @@
-// Short messages that come and go: toast("Paused."), toast(error.message, "bad").
+// Short messages that disappear by themselves: toast("Paused."), toast(error.message, "bad").
 import { createStore, useStore } from "../store.js";
 
 const toasts = createStore({ list: [] });

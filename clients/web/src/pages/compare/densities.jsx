@@ -1,13 +1,13 @@
-// Densities of the same parameter under each job, with the reference's band.
+// Densities of the same parameter in each job, with the reference.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { api } from "../../api.js";
 import { fileName } from "../../params.js";
 import { Plot } from "../../plot.jsx";
-import { Choose } from "../job/chosen.jsx";
+import { ParameterPicker } from "../job/selection.jsx";
 import { Empty, Failure, Loading } from "../../ui/states.jsx";
-import { useShown } from "./chosen.js";
+import { useShown } from "./selection.js";
 
-// The same route of every job. A job that fails is left out and said.
+// Fetches the same route of every job; a job that fails is null, unless all fail.
 export function useOfEach(jobs, path, query) {
   const [state, setState] = useState({ data: null, error: null });
   const key = JSON.stringify([jobs.map((j) => [j.id, j.draws]), path, query]);
@@ -27,10 +27,10 @@ export function useOfEach(jobs, path, query) {
 export function CompareDensities({ data }) {
   const [names, setNames] = useShown(data);
   const each = useOfEach(data.jobs, "density", { params: names, bins: 60 });
-  if (names.length === 0) return <Empty title="No parameter in common" />;
+  if (names.length === 0) return <Empty title="No common parameters" />;
   return (
     <div class="stack">
-      <div class="bar-top"><Choose names={names} set={setNames} /></div>
+      <div class="bar-top"><ParameterPicker names={names} set={setNames} /></div>
       {each.error && <Failure error={each.error} />}
       {!each.data && !each.error && <Loading what="densities" />}
       {each.data && <div class="plots">{names.map((name) => <Overlay key={name} name={name} data={data} each={each.data} />)}</div>}
@@ -38,10 +38,10 @@ export function CompareDensities({ data }) {
   );
 }
 
-const WIDEST = 4; // times the narrowest
+const WIDEST = 4; // times the narrowest density
 
-// A job that is far too wide would squeeze the others into a line: then what is shown first is the
-// stretch around the narrowest.
+// A very wide density would squeeze the others into a line: then the initial range is limited to a
+// neighbourhood of the narrowest.
 export function narrowed(series) {
   const spans = series.map((s) => [s.x[0], s.x[s.x.length - 1]]);
   const all = [Math.min(...spans.map((s) => s[0])), Math.max(...spans.map((s) => s[1]))];
@@ -63,7 +63,7 @@ function Overlay({ name, data, each }) {
   const [range, setRange] = useState(null);
   const narrow = useMemo(() => narrowed(series), [series]);
   useEffect(() => setRange(narrow), [narrow?.join()]);
-  if (series.length === 0) return <figure class="plot"><figcaption><b>{name}</b></figcaption><p class="state">no density</p></figure>;
+  if (series.length === 0) return <figure class="plot"><figcaption><b>{name}</b></figcaption><p class="state">No density</p></figure>;
   return <Plot title={name} name={`compare-${fileName(name)}`} height={210} series={series} bands={bands} lines={lines} xLabel="value" fromZero legend={false} range={range} onRange={setRange}
-    note={narrow && range?.join() === narrow.join() ? "the widest go on beyond this" : ""} />;
+    note={narrow && range?.join() === narrow.join() ? "wider densities extend beyond this range" : ""} />;
 }

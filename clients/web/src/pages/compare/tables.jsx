@@ -1,4 +1,4 @@
-// The numbers: one line per job, then parameter by parameter.
+// Tables: one column per job, then per parameter.
 import { count, duration, number, offBy } from "../../format.js";
 import { EssText, RhatText } from "../../ui/numbers.jsx";
 
@@ -6,20 +6,20 @@ const spread = (job, key) => job.reference?.[key];
 
 // [name, title, value of a job, whether it needs a reference]
 const FIGURES = [
-  ["Sampler", "and rows per gradient", (j) => <>{j.sampler}, n = {typeof j.batch_size === "number" ? count(j.batch_size) : String(j.batch_size ?? "–")}</>],
+  ["Sampler", "with batch size n", (j) => <>{j.sampler}, n = {typeof j.batch_size === "number" ? count(j.batch_size) : String(j.batch_size ?? "–")}</>],
   ["Draws", "after warm-up, all chains", (j) => count(j.draws)],
   ["Largest R-hat", "over parameters", (j) => <RhatText value={j.max_rhat} />],
-  ["Least ESS", "bulk, over parameters", (j) => <EssText value={j.min_ess_bulk} />],
-  ["ESS per second", "of processor time, of the slowest parameter", (j) => number(j.ess_per_second, 3)],
-  ["ESS per gradient", "of the slowest parameter", (j) => number(j.ess_per_gradient, 3)],
-  ["Processor time", "warm-up included", (j) => duration(j.cpu_seconds)],
-  ["Time to the target error", "processor time until the means are known as well as that", (j) => <Cost cost={j.cost} />],
+  ["Smallest ESS", "bulk, over parameters", (j) => <EssText value={j.min_ess_bulk} />],
+  ["ESS per second", "of CPU time, for the slowest parameter", (j) => number(j.ess_per_second, 3)],
+  ["ESS per gradient", "for the slowest parameter", (j) => number(j.ess_per_gradient, 3)],
+  ["CPU time", "warm-up included", (j) => duration(j.cpu_seconds)],
+  ["Time to the target error", "CPU time until the means have this error", (j) => <Cost cost={j.cost} />],
   ["Bias of means, mean", "over parameters, in sds of the reference", (j) => number(spread(j, "bias_mean")?.mean, 2), true],
   ["Bias of means, largest", "over parameters, in sds of the reference", (j) => number(spread(j, "bias_mean")?.max, 2), true],
   ["Bias of variances, median", "of |variance / reference − 1| over parameters", (j) => offBy(spread(j, "bias_variance_ratio")?.median), true],
   ["Bias of variances, largest", "of |variance / reference − 1| over parameters", (j) => offBy(spread(j, "bias_variance_ratio")?.max), true],
   ["Wasserstein distance, median", "over parameters, in sds of the reference", (j) => number(spread(j, "wasserstein")?.median, 2), true],
-  ["Energy", "mean log density against the reference’s, in standard errors", (j) => <Energy energy={j.energy} />, true],
+  ["Energy", "difference from the reference’s mean log density, in standard errors", (j) => <Energy energy={j.energy} />, true],
 ];
 
 function Cost({ cost }) {
@@ -52,12 +52,12 @@ export function CompareTables({ data }) {
 }
 
 function Parameters({ data }) {
-  if (data.parameters.length === 0) return <p class="state">The jobs have no parameter in common.</p>;
+  if (data.parameters.length === 0) return <p class="state">The jobs have no common parameters.</p>;
   return (
     <section class="card scroll-x" aria-label="Parameter by parameter" tabIndex={0}>
       <table class="plain grouped">
         <thead><tr><th scope="col">Parameter</th><th scope="col">Job</th>{["Mean", "sd", "5 %", "50 %", "95 %", "R-hat", "ESS", "ESS/s"].map((n) => <th key={n} scope="col" class="right">{n}</th>)}
-          {data.reference && <><th scope="col" class="right" title="in sds of the reference, ± Monte-Carlo error">Bias of mean</th><th scope="col" class="right" title="|variance / reference − 1|; beyond 100 % as a multiple of the reference’s">Bias of variance</th><th scope="col" class="right" title="in sds of the reference; what exact draws would show in brackets">Wasserstein</th></>}</tr></thead>
+          {data.reference && <><th scope="col" class="right" title="in sds of the reference, ± Monte-Carlo error">Bias of mean</th><th scope="col" class="right" title="|variance / reference − 1|; above 100% as a multiple of the reference">Bias of variance</th><th scope="col" class="right" title="in sds of the reference; in brackets: the value for exact draws">Wasserstein</th></>}</tr></thead>
         <tbody>
           {data.parameters.flatMap((p) => p.jobs.map((row, i) => (
             <tr key={`${p.name} ${data.jobs[i].id}`} class={i === 0 ? "first" : ""}>
@@ -65,7 +65,7 @@ function Parameters({ data }) {
               <td class="clip" title={data.jobs[i].name}><Job data={data} i={i} /></td>
               <td class="right" title={row.reason}>{number(row.mean)}</td><td class="right">{number(row.sd)}</td><td class="right">{number(row.q5)}</td><td class="right">{number(row.q50)}</td><td class="right">{number(row.q95)}</td>
               <td class="right"><RhatText value={row.rhat} /></td><td class="right"><EssText value={row.ess_bulk} /></td><td class="right">{number(row.ess_per_second, 3)}</td>
-              {data.reference && <Against r={row.reference} />}
+              {data.reference && <ReferenceCells r={row.reference} />}
             </tr>
           )))}
         </tbody>
@@ -74,7 +74,7 @@ function Parameters({ data }) {
   );
 }
 
-function Against({ r }) {
+function ReferenceCells({ r }) {
   if (!r) return <td class="right dim" colSpan={3}>not in the reference</td>;
   return (
     <>

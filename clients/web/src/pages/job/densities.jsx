@@ -1,4 +1,4 @@
-// Densities of the chosen parameters, with the prior and the band of a reference.
+// Densities of the selected parameters, with prior and reference.
 import { useMemo } from "preact/hooks";
 import { count, number, offBy } from "../../format.js";
 import { fileName } from "../../params.js";
@@ -6,10 +6,10 @@ import { Plot } from "../../plot.jsx";
 import { useResource } from "../../resource.js";
 import { useQuery } from "../../router.js";
 import { Failure, Loading, Resource } from "../../ui/states.jsx";
-import { CHAINS_SHOWN, Choose, useChosen } from "./chosen.jsx";
+import { CHAINS_SHOWN, ParameterPicker, useSelection } from "./selection.jsx";
 
 export function Densities({ job }) {
-  const { names, set, error, reload } = useChosen(job);
+  const { names, set, error, reload } = useSelection(job);
   const [reference, setReference] = useQuery("reference", job.request?.reference ?? "");
   const [perChain, setPerChain] = useQuery("chains", "together");
   const [prior, setPrior] = useQuery("prior", "hidden");
@@ -23,9 +23,9 @@ export function Densities({ job }) {
   const all = [...new Set([...(references.data?.items ?? []).map((r) => r.name), ...(reference ? [reference] : [])])];
   return (
     <div class="stack">
-      <div class="bar-top"><Choose names={names} set={set} /><span class="spring" />
+      <div class="bar-top"><ParameterPicker names={names} set={set} /><span class="spring" />
         <select aria-label="Reference" value={reference} onChange={(e) => setReference(e.currentTarget.value)}><option value="">no reference</option>{all.map((n) => <option key={n} value={n}>{n}</option>)}</select>
-        <label class="check"><input type="checkbox" checked={perChain === "apart"} onChange={(e) => setPerChain(e.currentTarget.checked ? "apart" : "together")} /><span>Each chain</span></label>
+        <label class="check"><input type="checkbox" checked={perChain === "apart"} onChange={(e) => setPerChain(e.currentTarget.checked ? "apart" : "together")} /><span>Per chain</span></label>
         {sd && <label class="check"><input type="checkbox" checked={prior === "shown"} onChange={(e) => setPrior(e.currentTarget.checked ? "shown" : "hidden")} /><span>Prior</span></label>}
       </div>
       {summary.error && summary.error.status > 0 && <p class="note warn">{summary.error.message}</p>}
@@ -46,7 +46,7 @@ function priorSd(job) {
 
 const normal = (x, sd) => Math.exp(-0.5 * (x / sd) ** 2) / (sd * Math.sqrt(2 * Math.PI));
 
-// 5 % and 95 % quantiles of a reference where it has them, else mean ± 1.645 sd.
+// The 90% interval of a reference: its 5% and 95% quantiles if it has them, else mean ± 1.645 sd.
 function bandOf(document, name, row) {
   const listed = Array.isArray(document?.parameters) ? document.parameters.find((p) => p?.name === name) : null;
   const at = Array.isArray(document?.names) ? document.names.indexOf(name) : -1;
@@ -58,15 +58,15 @@ function bandOf(document, name, row) {
 
 function Density({ p, row, band, apart, prior }) {
   const series = useMemo(() => makeSeries(p, apart, prior), [p, apart, prior]);
-  const bands = useMemo(() => (band ? [{ axis: "x", from: band.from, to: band.to, label: "reference, 90 %", color: "good" }] : []), [band?.from, band?.to]);
+  const bands = useMemo(() => (band ? [{ axis: "x", from: band.from, to: band.to, label: "reference, 90%", color: "good" }] : []), [band?.from, band?.to]);
   const lines = useMemo(() => (band && typeof band.mean === "number" ? [{ axis: "x", at: band.mean, color: "good" }] : []), [band?.mean]);
-  if (!p.density) return <figure class="plot"><figcaption><b>{p.name}</b></figcaption><p class="state">{p.reason ?? "no density"}</p></figure>;
+  if (!p.density) return <figure class="plot"><figcaption><b>{p.name}</b></figcaption><p class="state">{p.reason ?? "No density"}</p></figure>;
   return <Plot title={p.name} name={`${fileName(p.name)}-density`} note={noteOf(p, row)} height={190} series={series} bands={bands} lines={lines} xLabel="value" fromZero legend={series.length > 1} />;
 }
 
 function noteOf(p, row) {
   const r = row?.reference;
-  if (r) return `bias of the mean ${number(r.bias_mean, 2)} sd, of the variance ${offBy(r.bias_variance_ratio)}`;
+  if (r) return `bias: mean ${number(r.bias_mean, 2)} sd, variance ${offBy(r.bias_variance_ratio)}`;
   return `${count(p.draws)} draws${p.left_out ? `, ${count(p.left_out)} not finite` : ""}`;
 }
 
@@ -78,7 +78,7 @@ function makeSeries(p, apart, prior) {
   return series;
 }
 
-// Counts as a density.
+// Histogram counts as a density.
 function stairs(edges, counts) {
   const total = counts.reduce((a, b) => a + b, 0) || 1;
   const x = edges.slice(0, counts.length + 1);

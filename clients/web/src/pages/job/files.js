@@ -1,8 +1,8 @@
-// The files that a download of draws consists of.
+// The files of one download of draws.
 import { fileName } from "../../params.js";
 
-// One, or one per chain where a file of the format (an entry of draws_formats of GET /v1/info) holds one chain. Readers
-// want equally long chains: those of a running job end where the slowest chain is.
+// One file, or one per chain if the format (an entry of draws_formats of GET /v1/info) has one chain per file. Readers
+// need chains of equal length, so the files of a running job end at the iteration of its slowest chain.
 export function filesOf(job, { name: format, ending, one_chain: oneChain }) {
   const url = `/v1/jobs/${job.id}/draws?format=${format}`, name = `${fileName(job.name)}-${job.id}`;
   if (!oneChain) return [{ url, name: `${name}.${ending}` }];

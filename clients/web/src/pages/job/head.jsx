@@ -1,10 +1,10 @@
-// Name, state, what can be done.
+// Name, state, actions and progress of a job.
 import { useState } from "preact/hooks";
 import { act, actionsFor, mayChange } from "../../actions.js";
 import { api } from "../../api.js";
 import { ago, bytes, count, duration, modelName, percent, plural, samplerName, time } from "../../format.js";
-import { asking, putChange } from "../../live.js";
-import { planningNow, seldom } from "../../planwords.js";
+import { eventClock, putChange } from "../../live.js";
+import { planningNow, oneInText } from "../../settingnames.js";
 import { navigate } from "../../router.js";
 import { tick, ticked, useStore } from "../../store.js";
 import { Button } from "../../ui/button.jsx";
@@ -33,14 +33,14 @@ export function Head({ job }) {
         <StateMark state={job.state} />
         {job.tags?.map((t) => <Tag key={t} name={t} />)}
         <span class="spring" />
-        <span class="group"><Button aria-pressed={on} onClick={() => tick(job.id, !on)}>{on ? "✓ To compare" : "Compare"}</Button>
+        <span class="group"><Button aria-pressed={on} onClick={() => tick(job.id, !on)}>{on ? "✓ Selected" : "Compare"}</Button>
         {narrow ? <Menu label="Actions" items={actions}>More ⋯</Menu> : actions.map((a) => <Button key={a.label} class={a.danger ? "text-bad" : ""} onClick={a.run}>{a.label}</Button>)}</span>
       </div>
       <p class="dim facts">
         <span>{modelName(request)}{request?.data && <> on {request.data.path}</>}</span>
         <span>{samplerName(request)}, {batchOf(request)}</span>
         <span>{lengthOf(request)}</span>
-        <span>{job.owner}{job.visibility === "lab" && ", seen by the lab"}</span>
+        <span>{job.owner}{job.visibility === "lab" && ", visible to the lab"}</span>
         <span title={job.created_at}>submitted {ago(job.created_at)}</span>
         <span>{bytes(job.stored_bytes)} stored</span>
       </p>
@@ -51,11 +51,11 @@ export function Head({ job }) {
   );
 }
 
-const batchOf = ({ batch_size: n, gradient } = {}) => (typeof n === "number" ? `batches of ${count(n)} ${seldom(gradient)}`.trim() : n === "auto" ? "batches to be chosen" : "full batch");
+const batchOf = ({ batch_size: n, gradient } = {}) => (typeof n === "number" ? `batches of ${count(n)} ${oneInText(gradient)}`.trim() : n === "auto" ? "batch size automatic" : "full batch");
 
 function lengthOf({ chains, warmup, iterations } = {}) {
-  const length = [warmup, iterations].every((n) => typeof n === "number") ? `of ${count(warmup)} + ${count(iterations)} iterations` : "of a length to be chosen";
-  return `${typeof chains === "number" ? plural(chains, "chain") : "chains"} ${length}`;
+  const length = [warmup, iterations].every((n) => typeof n === "number") ? ` of ${count(warmup)} + ${count(iterations)} iterations` : ", length automatic";
+  return `${typeof chains === "number" ? plural(chains, "chain") : "chains"}${length}`;
 }
 
 function Progress({ job }) {
@@ -67,8 +67,8 @@ function Progress({ job }) {
       <p>
         {p && p.total > 0 && <span>{percent(p.fraction)} of {count(p.total)} iterations</span>}
         {p && active && p.eta_seconds !== null && <span>about {duration(p.eta_seconds)} left</span>}
-        {p && active && p.iterations_per_second !== null && <span>{count(p.iterations_per_second)} per second</span>}
-        {p && <span>{duration(p.elapsed_seconds)} elapsed, {duration(p.cpu_seconds)} of processor time</span>}
+        {p && active && p.iterations_per_second !== null && <span>{count(p.iterations_per_second)} iterations/s</span>}
+        {p && <span>{duration(p.elapsed_seconds)} elapsed, {duration(p.cpu_seconds)} CPU time</span>}
         {job.ended_at && <span>ended {time(job.ended_at)}</span>}
         {job.reason && <span class={job.state === "failed" ? "text-bad" : "dim"}>{job.reason}</span>}
       </p>
@@ -85,8 +85,8 @@ function Edit({ job, close }) {
     event.preventDefault();
     try {
       const tags = form.tags.split(",").map((t) => t.trim()).filter(Boolean);
-      const asked = asking();
-      putChange(await api.patch(`/v1/jobs/${job.id}`, { name: form.name, note: form.note, tags, priority: Number(form.priority), visibility: form.visibility }), asked);
+      const sentAt = eventClock();
+      putChange(await api.patch(`/v1/jobs/${job.id}`, { name: form.name, note: form.note, tags, priority: Number(form.priority), visibility: form.visibility }), sentAt);
       close();
     } catch (e) {
       setError(e);
@@ -94,13 +94,13 @@ function Edit({ job, close }) {
   };
   const placed = ["/name", "/note", "/tags", "/priority", "/visibility"];
   return (
-    <Dialog title="Edit the job" onClose={close}>
+    <Dialog title="Edit job" onClose={close}>
       <form onSubmit={submit} noValidate class="stack">
         <TextField label="Name" value={form.name} onInput={set("name")} problem={problem("/name")} autoFocus />
         <TextField label="Tags" hint="separated by commas" value={form.tags} onInput={set("tags")} problem={problem("/tags")} />
         <Field label="Note" problem={problem("/note")}><textarea rows={4} value={form.note} onInput={(e) => set("note")(e.currentTarget.value)} /></Field>
-        <TextField label="Priority" hint="among one’s own jobs, −100 to 100" inputMode="numeric" value={form.priority} onInput={set("priority")} problem={problem("/priority")} />
-        <SelectField label="Who sees it" value={form.visibility} onChange={set("visibility")} options={[["private", "its owner"], ["lab", "the whole lab"]]} />
+        <TextField label="Priority" hint="among your own jobs, −100 to 100" inputMode="numeric" value={form.priority} onInput={set("priority")} problem={problem("/priority")} />
+        <SelectField label="Visibility" value={form.visibility} onChange={set("visibility")} options={[["private", "private: only the owner"], ["lab", "lab: all users of this server"]]} />
         {error && <Mistakes errors={error.errors.length ? error.errors.filter((e) => !placed.some((p) => e.pointer.startsWith(p))) : [{ pointer: "", detail: error.message }]} />}
         <div class="dialog-actions"><Button onClick={close}>Cancel</Button><Button type="submit" kind="primary">Save</Button></div>
       </form>

@@ -1,4 +1,4 @@
-// Held-out metrics along the run: of each draw, and of the average over the draws so far.
+// Held-out metrics during the run: per draw, and of the ergodic average of the draws so far.
 import { useMemo } from "preact/hooks";
 import { number } from "../../format.js";
 import { fileName } from "../../params.js";
@@ -6,7 +6,7 @@ import { Plot } from "../../plot.jsx";
 import { useResource } from "../../resource.js";
 import { useQuery } from "../../router.js";
 import { Empty, Resource } from "../../ui/states.jsx";
-import { CHAINS_SHOWN } from "./chosen.jsx";
+import { CHAINS_SHOWN } from "./selection.jsx";
 
 export function Metrics({ job }) {
   const [what, setWhat] = useQuery("curve", "both");
@@ -15,7 +15,7 @@ export function Metrics({ job }) {
   return (
     <Resource of={metrics} what="metrics">
       {(data) => (data.names.length === 0 || !data.chains.some((c) => c.iteration.length)
-        ? <Empty title="No held-out metrics">{job.request?.data?.test ? "The first is made a little into the run." : "They need test data: name a file in data.test."}</Empty>
+        ? <Empty title="No held-out metrics">{job.request?.data?.test ? "The first value appears shortly after the start." : "They need a test file (data.test)."}</Empty>
         : (
           <div class="stack">
             <div class="bar-top"><span class="spring" /><select aria-label="Curves" value={what} onChange={(e) => setWhat(e.currentTarget.value)}>
@@ -31,11 +31,11 @@ function Curve({ name, data, what, warmup, id }) {
   const series = useMemo(() => data.chains.slice(0, CHAINS_SHOWN).flatMap((c) => {
     const list = [];
     if (what !== "ergodic") list.push({ label: `chain ${c.chain}`, x: c.iteration, y: c.draw[name], color: c.chain - 1, faint: what === "both", width: 0.8 });
-    if (what !== "draw") list.push({ label: `chain ${c.chain}, average`, x: c.iteration, y: c.ergodic[name], color: c.chain - 1, width: 2 });
+    if (what !== "draw") list.push({ label: `chain ${c.chain}, ergodic average`, x: c.iteration, y: c.ergodic[name], color: c.chain - 1, width: 2 });
     return list;
   }), [data, name, what]);
   const last = data.chains.map((c) => c.ergodic[name].at(-1)).filter((v) => typeof v === "number");
-  const note = last.length ? `average now ${number(Math.min(...last), 5)}${last.length > 1 ? ` to ${number(Math.max(...last), 5)}` : ""}` : "";
+  const note = last.length ? `ergodic average ${number(Math.min(...last), 5)}${last.length > 1 ? ` to ${number(Math.max(...last), 5)}` : ""}` : "";
   const bands = useMemo(() => (warmup ? [{ axis: "x", from: 0, to: warmup, label: "warm-up" }] : []), [warmup]);
   return <Plot title={name} name={`${id}-${fileName(name)}`} note={note} height={220} series={series} bands={bands} ignoreBefore={warmup} xLabel="iteration" group={`${id}-metrics`} />;
 }

@@ -1,4 +1,4 @@
-// Gradient noise against what the sampler tolerates, coordinate by coordinate.
+// Step size relative to the noise tolerance of the sampler, per coordinate.
 import { count, number, percent, ratio } from "../../format.js";
 import { usePaged } from "../../paged.js";
 import { useQuery } from "../../router.js";
@@ -8,19 +8,19 @@ import { VirtualTable } from "../../ui/table.jsx";
 
 const num = (key, label, title, render, hint) => ({ key, label, title, width: "minmax(5.5rem, 1fr)", align: "right", render, hint });
 
-// Chains with a dense preconditioner walk in coordinates that are not the parameters.
+// With a dense preconditioner the chains move in whitened coordinates, not in the parameters.
 const coordinateOf = (r) => r.coordinate ?? r.name ?? `parameter ${r.index}`;
 
 const COLUMNS = [
   { key: "name", label: "Coordinate", width: "minmax(7rem, 1.4fr)", render: (r) => <code>{coordinateOf(r)}</code> },
-  { key: "meter", label: "Step against tolerance", title: "log scale; the mark in the middle is the largest step that the noise allows", width: "minmax(8rem, 1.6fr)", render: (r) => <Meter ratio={r.step_ratio} label={`Step of ${coordinateOf(r)} against its tolerance`} /> },
-  num("ratio", "Ratio", "step size / largest tolerable step size", (r) => <span class={r.step_ratio > 3 ? "text-bad" : r.step_ratio > 1 ? "text-warn" : ""}>{ratio(r.step_ratio)}</span>),
+  { key: "meter", label: "Step size / tolerance", title: "log scale; the mark in the middle is the largest step size that the noise allows", width: "minmax(8rem, 1.6fr)", render: (r) => <Meter ratio={r.step_ratio} label={`Step size / tolerance of ${coordinateOf(r)}`} /> },
+  num("ratio", "Ratio", "step size / tolerance", (r) => <span class={r.step_ratio > 3 ? "text-bad" : r.step_ratio > 1 ? "text-warn" : ""}>{ratio(r.step_ratio)}</span>),
   num("step", "Step size", "mean over chains", (r) => number(r.step_size, 3), (r) => (r.step_size_min !== r.step_size_max ? `${r.step_size_min} to ${r.step_size_max}` : undefined)),
-  num("advised", "Tolerated", "the largest step size that the noise allows", (r) => number(r.tolerance, 3)),
-  num("batch", "Batch needed", "smallest batch that makes the present step tolerable", (r) => count(r.batch_size_needed)),
-  num("beyond", "Beyond", "proposals beyond the noise tolerance", (r) => percent(r.beyond)),
-  num("inflation", "Variance ×", "expected variance of the draws over that of the target: a local estimate", (r) => number(r.variance_ratio, 3)),
-  num("tau", "Noise sd", "tau: sd of the gradient’s noise", (r) => number(r.tau, 3)),
+  num("advised", "Tolerance", "largest step size that the noise allows", (r) => number(r.tolerance, 3)),
+  num("batch", "Batch needed", "smallest batch size that allows the current step size", (r) => count(r.batch_size_needed)),
+  num("beyond", "Beyond", "share of proposals beyond the noise tolerance", (r) => percent(r.beyond)),
+  num("inflation", "Variance ×", "expected variance of the draws / variance of the target; a local estimate", (r) => number(r.variance_ratio, 3)),
+  num("tau", "Noise sd", "tau: sd of the gradient noise", (r) => number(r.tau, 3)),
 ];
 
 export function Noise({ job }) {
@@ -34,7 +34,7 @@ export function Noise({ job }) {
       {noise && <Advice noise={noise} job={job} />}
       {reasons.length > 0 && <ul class="note">{reasons.map(([key, text]) => <li key={key}><code>{key}</code>: {text}</li>)}</ul>}
       <div class="bar-top"><span>{count(list.total)} coordinates{noise?.coordinates_beyond > 0 && <>, {count(noise.coordinates_beyond)} beyond their tolerance</>}</span><span class="spring" />
-        <select aria-label="Order" value={order} onChange={(e) => setOrder(e.currentTarget.value)}><option value="worst">largest step against tolerance first</option><option value="declared">as declared</option></select></div>
+        <select aria-label="Order" value={order} onChange={(e) => setOrder(e.currentTarget.value)}><option value="worst">largest ratio first</option><option value="declared">declared order</option></select></div>
       <VirtualTable label="Noise tolerance per coordinate" columns={COLUMNS} count={list.total} row={list.row} onRange={list.ensure} minWidth="58rem"
         compact={compactRow} compactHeight={72} />
     </div>
@@ -46,14 +46,14 @@ function Advice({ noise, job }) {
   const tone = noise.step_ratio > 3 ? "bad" : noise.step_ratio > 1 ? "warn" : "";
   return (
     <section class={`card verdict ${tone}`}>
-      <p class="sentence">{noise.text ?? noise.reason ?? "Nothing is known about the noise yet."}</p>
+      <p class="sentence">{noise.text ?? noise.reason ?? "The gradient noise is not known yet."}</p>
       {typeof noise.step_ratio === "number" && (
         <dl class="facts-grid">
           <div><dt>Worst coordinate</dt><dd>{worst ?? "–"}</dd></div>
-          <div><dt>Its step against its tolerance</dt><dd>{ratio(noise.step_ratio)}</dd></div>
-          <div><dt>Largest tolerable step size</dt><dd>{number(noise.step_size, 3)}</dd></div>
-          <div><dt>Batch that allows the present step</dt><dd>{count(noise.batch_size)}{typeof job.request?.batch_size === "number" && <span class="dim"> (now {count(job.request.batch_size)})</span>}</dd></div>
-          <div><dt>Proposals beyond</dt><dd>{percent(noise.beyond)}</dd></div>
+          <div><dt>Step size / tolerance</dt><dd>{ratio(noise.step_ratio)}</dd></div>
+          <div><dt>Tolerance (largest step size)</dt><dd>{number(noise.step_size, 3)}</dd></div>
+          <div><dt>Batch size for this step size</dt><dd>{count(noise.batch_size)}{typeof job.request?.batch_size === "number" && <span class="dim"> (now {count(job.request.batch_size)})</span>}</dd></div>
+          <div><dt>Proposals beyond tolerance</dt><dd>{percent(noise.beyond)}</dd></div>
           <div><dt>Expected variance ratio</dt><dd>{number(noise.variance_ratio, 3)}</dd></div>
         </dl>
       )}
@@ -67,8 +67,8 @@ function Compact({ r }) {
   return (
     <div class="row-card">
       <div><code>{coordinateOf(r)}</code><span class="spring" />{ratio(r.step_ratio)}</div>
-      <Meter ratio={r.step_ratio} label="Step against tolerance" />
-      <div class="dim">step {number(r.step_size, 3)}, tolerated {number(r.tolerance, 3)}, batch {count(r.batch_size_needed)}</div>
+      <Meter ratio={r.step_ratio} label="Step size / tolerance" />
+      <div class="dim">step size {number(r.step_size, 3)}, tolerance {number(r.tolerance, 3)}, batch needed {count(r.batch_size_needed)}</div>
     </div>
   );
 }

@@ -1,6 +1,6 @@
-// The verdict with what it rests on, each chain's progress, mixing over time, efficiency.
+// The verdict with its evidence, progress per chain, R-hat and ESS over time, efficiency, checks.
 import { useState } from "preact/hooks";
-import { count, duration, ess, isOver, number, percent, rhat } from "../../format.js";
+import { count, duration, ess, hasEnded, number, percent, rhat } from "../../format.js";
 import { Plot } from "../../plot.jsx";
 import { useResource } from "../../resource.js";
 import { useQuery } from "../../router.js";
@@ -30,14 +30,14 @@ export function Overview({ job }) {
 function Verdict({ job, verdict }) {
   const narrow = useNarrow();
   const sentence = verdict?.sentence ?? job.verdict;
-  if (!sentence) return <div class="card verdict"><b>{isOver(job) ? "No verdict." : "No verdict yet."}</b> <span class="dim">{isOver(job) ? "The job ended before its first draws after warm-up." : "It comes with the first draws after warm-up."}</span></div>;
+  if (!sentence) return <div class="card verdict"><b>{hasEnded(job) ? "No verdict." : "No verdict yet."}</b> <span class="dim">{hasEnded(job) ? "The job ended before its first draws after warm-up." : "It appears with the first draws after warm-up."}</span></div>;
   const tone = worst(toneOf(verdict?.mixing?.level), toneOf(verdict?.bias?.level));
   return (
     <section class={`card verdict ${tone}`} aria-label="Verdict">
       <p class="sentence">{sentence}</p>
       {verdict && (
         <details open={!narrow}>
-          <summary>What it rests on</summary>
+          <summary>Evidence</summary>
           <dl class="evidence">
             <dt>Mixing <Level level={verdict.mixing?.level ?? "unknown"} /></dt>
             <dd>{verdict.mixing?.text ?? "–"}</dd>
@@ -46,7 +46,7 @@ function Verdict({ job, verdict }) {
               {!verdict.bias?.evidence?.length && (verdict.bias?.text ?? "–")}
               <ul>{verdict.bias?.evidence?.map((e, i) => <li key={i}><Level level={e.level} name={EVIDENCE[e.check] ?? e.check} /> {e.text}</li>)}</ul>
             </dd>
-            {verdict.unknown?.length > 0 && <><dt>Not known</dt><dd><ul>{verdict.unknown.map((text, i) => <li key={i}>{text}</li>)}</ul></dd></>}
+            {verdict.unknown?.length > 0 && <><dt>Unknown</dt><dd><ul>{verdict.unknown.map((text, i) => <li key={i}>{text}</li>)}</ul></dd></>}
           </dl>
         </details>
       )}
@@ -55,7 +55,7 @@ function Verdict({ job, verdict }) {
 }
 
 const EVIDENCE = { noise: "gradient noise:", energy: "energy:", stein: "Stein:", reference: "reference:", step_size: "step size:", half_step: "half the step size:" };
-const RANK = ["good", "unknown", "warn", "bad"]; // what is not known is not good yet
+const RANK = ["good", "unknown", "warn", "bad"]; // unknown ranks below good
 const worst = (a, b) => RANK[Math.max(RANK.indexOf(a), RANK.indexOf(b))];
 
 const CHAINS_LISTED = 32;
@@ -72,7 +72,7 @@ function Chains({ job, chains }) {
       <h2>Chains</h2>
       <div class="scroll-x">
         <table class="plain chains">
-          <thead><tr><th>Chain</th><th class="wide">Progress</th><th class="right">Iteration</th><th>Phase</th><th>State</th>{accepts && <th class="right">Acceptance</th>}<th class="right">Processor time</th></tr></thead>
+          <thead><tr><th>Chain</th><th class="wide">Progress</th><th class="right">Iteration</th><th>Phase</th><th>State</th>{accepts && <th class="right">Acceptance</th>}<th class="right">CPU time</th></tr></thead>
           <tbody>
             {list.map((c) => (
               <tr key={c.chain}>
@@ -93,19 +93,19 @@ function Chains({ job, chains }) {
   );
 }
 
-// Where x is a list of several: which one to plot against is in the address.
+// The x axes of the history; the selected one is in the URL.
 const AXES = { draws: "draws per chain after warm-up", iterations: "iterations of all chains", seconds: "seconds since the start" };
 
 function History({ history, id }) {
   const [axis, setAxis] = useQuery("history", "iterations");
   const x = history?.[axis];
-  if (!x?.length) return <section class="card"><h2>R-hat and ESS over time</h2><Empty title={history ? "No history yet" : "No history"}>{history ? "A point is added with every live summary, a few seconds apart." : "This job ran before histories were kept."}</Empty></section>;
+  if (!x?.length) return <section class="card"><h2>R-hat and ESS over time</h2><Empty title={history ? "No history yet" : "No history"}>{history ? "A point is added every few seconds." : "This job was run by a version that kept no history."}</Empty></section>;
   const pick = (key) => (history[key] ?? []).map((v) => v ?? null);
   const last = (key) => pick(key).at(-1);
   return (
     <section aria-label="R-hat and ESS over time">
       <div class="bar-top"><h2>R-hat and ESS over time</h2><span class="spring" />
-        <select aria-label="Against" value={axis} onChange={(e) => setAxis(e.currentTarget.value)}>{Object.entries(AXES).map(([k, v]) => <option key={k} value={k}>{v}</option>)}</select></div>
+        <select aria-label="x axis" value={axis} onChange={(e) => setAxis(e.currentTarget.value)}>{Object.entries(AXES).map(([k, v]) => <option key={k} value={k}>{v}</option>)}</select></div>
       <div class="plots">
         <Plot title="Largest R-hat" name={`${id}-rhat`} note={`now ${rhat(last("max_rhat"))}`} xLabel={AXES[axis]} include={[1, RHAT_FAIR]}
           series={[{ label: "largest R-hat", x, y: pick("max_rhat"), width: 1.5, points: x.length < 60 }]}
@@ -133,15 +133,15 @@ function Numbers({ data, job }) {
         {e.min_ess_tail !== undefined && <Fact name="Smallest tail ESS"><EssText value={e.min_ess_tail} /></Fact>}
         <Fact name="ESS per second" title={e.reason}>{number(e.ess_per_second, 3)}</Fact>
         <Fact name="ESS per gradient" title={e.reason}>{number(e.ess_per_gradient, 3)}</Fact>
-        <Fact name="Gradients, warm-up included">{count(e.gradients)}</Fact>
-        <Fact name="Processor time">{duration(e.cpu_seconds)}</Fact>
-        {target && <Fact name={`To R-hat ${number(target.rhat, 3)} and ESS ${count(target.ess)}`} title={target.reason}>{costOf(target)}</Fact>}
+        <Fact name="Gradients, with warm-up">{count(e.gradients)}</Fact>
+        <Fact name="CPU time">{duration(e.cpu_seconds)}</Fact>
+        {target && <Fact name={`Cost to reach R-hat ${number(target.rhat, 3)}, ESS ${count(target.ess)}`} title={target.reason}>{costOf(target)}</Fact>}
       </dl>
     </section>
   );
 }
 
-// How much more is needed, as far as it can be told.
+// The remaining cost to the target, if it can be estimated.
 function costOf({ iterations, gradients, seconds }) {
   if (typeof iterations !== "number") return "–";
   if (iterations === 0) return "reached";
@@ -151,32 +151,32 @@ function costOf({ iterations, gradients, seconds }) {
 function Checks({ data }) {
   const { checks, checks_reason: reason } = data;
   if (checks === undefined) return null;
-  if (!checks) return <section class="card"><h2>Checks against the full data</h2><p class="dim">{reason ?? "Made when the job ends."}</p></section>;
+  if (!checks) return <section class="card"><h2>Checks on the full data</h2><p class="dim">{reason ?? "Computed when the job ends."}</p></section>;
   const { ksd, fssd, energy, budget } = checks;
   return (
     <section class="card" aria-label="Checks">
-      <h2>Checks against the full data</h2>
-      <p class="dim">Full gradients and log densities at {count(budget?.draws ?? ksd?.draws ?? energy?.draws)} retained draws, {duration(budget?.seconds)}.{checks.reason && ` ${sentence(checks.reason)}`}</p>
+      <h2>Checks on the full data</h2>
+      <p class="dim">Full-data gradients and log densities at {count(budget?.draws ?? ksd?.draws ?? energy?.draws)} draws, {duration(budget?.seconds)} CPU time.{checks.reason && ` ${sentence(checks.reason)}`}</p>
       <dl class="facts-grid">
-        <Fact name="Kernel Stein discrepancy" title="Estimated; exact draws have none.">{ksd?.value === 0 ? "none beyond chance" : number(ksd?.value, 3)}</Fact>
-        <Fact name="its p-value" title="of independent draws from the target">{number(ksd?.p_value, 2)}</Fact>
+        <Fact name="Kernel Stein discrepancy" title="an estimate; 0 for exact draws">{ksd?.value === 0 ? "0 (within noise)" : number(ksd?.value, 3)}</Fact>
+        <Fact name="KSD p-value" title="under independent draws from the target">{number(ksd?.p_value, 2)}</Fact>
         <Fact name="FSSD" title="finite-set Stein discrepancy">{number(fssd?.value, 3)}{fssd?.error != null && <span class="dim"> ± {number(fssd.error, 2)}</span>}</Fact>
         <Fact name="Mean log density">{number(energy?.mean_log_density, 7)}{energy?.mcse != null && <span class="dim"> ± {number(energy.mcse, 2)}</span>}</Fact>
-        <Fact name="at the mode" title={energy?.mode_reason}>{number(energy?.mode_log_density, 7)}</Fact>
-        <Fact name="Energy ratio" title="2 (mode − mean) / d: 1 for a normal posterior sampled exactly">{number(energy?.ratio, 3)}{energy?.ratio_error != null && <span class="dim"> ± {number(energy.ratio_error, 2)}</span>}</Fact>
+        <Fact name="Log density at the mode" title={energy?.mode_reason}>{number(energy?.mode_log_density, 7)}</Fact>
+        <Fact name="Energy ratio" title="2 (mode − mean) / d; 1 for a normal posterior sampled exactly">{number(energy?.ratio, 3)}{energy?.ratio_error != null && <span class="dim"> ± {number(energy.ratio_error, 2)}</span>}</Fact>
         {energy?.whitened && <Whitened energy={energy.whitened} />}
       </dl>
     </section>
   );
 }
 
-// Of jobs whose chains walk in whitened coordinates: needs no normal posterior.
+// For chains in whitened coordinates; does not assume a normal posterior.
 function Whitened({ energy: { mean, mcse, pilot, pilot_mcse: error, z } }) {
   return (
     <>
-      <Fact name="|u|²/d of the draws" title="mean of the squared length in whitened coordinates, per coordinate">{number(mean, 4)}{mcse != null && <span class="dim"> ± {number(mcse, 2)}</span>}</Fact>
-      <Fact name="at half the step size" title="in the short run of the plan">{number(pilot, 4)}{error != null && <span class="dim"> ± {number(error, 2)}</span>}</Fact>
-      <Fact name="their difference" title="in standard errors; beyond 3 the step size is too large">{typeof z === "number" ? <span class={Math.abs(z) > 3 ? "text-warn" : ""}>{number(z, 2)} standard errors</span> : "–"}</Fact>
+      <Fact name="|u|²/d of the draws" title="mean squared length in whitened coordinates, per coordinate">{number(mean, 4)}{mcse != null && <span class="dim"> ± {number(mcse, 2)}</span>}</Fact>
+      <Fact name="|u|²/d at half the step size" title="in the pilot run of the plan">{number(pilot, 4)}{error != null && <span class="dim"> ± {number(error, 2)}</span>}</Fact>
+      <Fact name="Difference" title="in standard errors; above 3 the step size is too large">{typeof z === "number" ? <span class={Math.abs(z) > 3 ? "text-warn" : ""}>{number(z, 2)} standard errors</span> : "–"}</Fact>
     </>
   );
 }

@@ -1,4 +1,4 @@
-// Every saved parameter, the worst first: as quick with 52 580 as with four.
+// The table of all saved parameters, worst first.
 import { useMemo, useRef } from "preact/hooks";
 import { count, number, plural } from "../../format.js";
 import { usePaged } from "../../paged.js";
@@ -18,7 +18,7 @@ const BIAS = [
 
 function columnsOf(reference, chosen, flip) {
   return [
-    { key: "pick", label: "", width: "1.75rem", render: (r) => <input type="checkbox" checked={chosen.has(r.name)} aria-label={`Plot ${r.name}`} title="Plot it" onChange={() => flip(r.name)} /> },
+    { key: "pick", label: "", width: "1.75rem", render: (r) => <input type="checkbox" checked={chosen.has(r.name)} aria-label={`Plot ${r.name}`} title="Select for plots" onChange={() => flip(r.name)} /> },
     { key: "name", label: "Parameter", width: "minmax(7rem, 1.4fr)", render: (r) => <code>{r.name}</code> },
     { key: "rhat", label: "R-hat", width: "4.6rem", align: "right", hint: (r) => r.reason, render: (r) => RhatText({ value: r.rhat }) },
     { key: "bulk", label: "ESS bulk", width: "5rem", align: "right", render: (r) => EssText({ value: r.ess_bulk }) },
@@ -51,11 +51,11 @@ export function Parameters({ job }) {
     <div class="stack">
       <div class="bar-top">
         <span>{plural(list.total, "parameter")}{head && head.parameters_total > list.total && <> of {count(head.parameters_total)} are saved</>}, {count(head?.draws)} draws
-          {head?.ranked && <span class="dim">; {count(head.ranked)} of them are ranked, the others follow</span>}
+          {head?.ranked && <span class="dim">; the worst {count(head.ranked)} are ranked, the others follow</span>}
           {head?.draws_stored ? <span class="dim"> (of {count(head.draws_stored)} stored)</span> : null}</span>
         <span class="spring" />
         {chosen.size > 0 && <><button type="button" class="button primary" onClick={() => setQuery({ tab: "traces" }, {})}>Plot {chosen.size}</button><button type="button" class="button quiet" onClick={() => setQuery({ params: "" })}>Clear</button></>}
-        <select aria-label="Order" value={order} onChange={(e) => setOrder(e.currentTarget.value)}><option value="worst">worst R-hat first</option><option value="declared">as declared</option></select>
+        <select aria-label="Order" value={order} onChange={(e) => setOrder(e.currentTarget.value)}><option value="worst">worst R-hat first</option><option value="declared">declared order</option></select>
       </div>
       {list.error && list.error.status > 0 && <p class="note warn">Not up to date: {list.error.message}</p>}
       <VirtualTable label="Parameters" columns={columns} count={list.total} row={list.row} onRange={list.ensure} minWidth="56rem"

@@ -1,21 +1,21 @@
-// Traces of the chosen parameters with all chains, and how each mixes.
+// Traces of the selected parameters, with R-hat and ESS.
 import { useMemo, useRef } from "preact/hooks";
 import { ess, rhat } from "../../format.js";
-import { useNear } from "../../near.js";
+import { useVisible } from "../../visibility.js";
 import { fileName } from "../../params.js";
 import { Plot } from "../../plot.jsx";
 import { refined } from "../../plotdata.js";
 import { useResource } from "../../resource.js";
 import { useQuery } from "../../router.js";
 import { Failure, Loading, Resource } from "../../ui/states.jsx";
-import { CHAINS_SHOWN, Choose, useChosen } from "./chosen.jsx";
+import { CHAINS_SHOWN, ParameterPicker, useSelection } from "./selection.jsx";
 
-// As many points per chain as make sense on this screen, fewer where there are many chains.
+// Points per chain: limited by the screen width and the number of chains.
 const pointsOf = (chains) => Math.round(Math.max(60, Math.min(1.2 * innerWidth, 1500, 8000 / chains)));
 
 const HEIGHT = 190;
 
-// "1200-3400" in the address <-> [1200, 3400]
+// "1200-3400" in the URL <-> [1200, 3400]
 function readZoom(text) {
   const range = /^\d+-\d+$/.test(text) ? text.split("-").map(Number) : null;
   return range?.every(Number.isSafeInteger) && range[0] < range[1] ? range : null;
@@ -27,7 +27,7 @@ export function mixingNote(row) {
 }
 
 export function Traces({ job }) {
-  const { names, set, error, reload } = useChosen(job);
+  const { names, set, error, reload } = useSelection(job);
   const [warmup, setWarmup] = useQuery("warmup", "shown");
   const [zoomText, setZoom] = useQuery("zoom");
   const zoom = useMemo(() => readZoom(zoomText), [zoomText]);
@@ -37,28 +37,28 @@ export function Traces({ job }) {
   const onRange = (range) => setZoom(range ? `${Math.floor(range[0])}-${Math.ceil(range[1])}` : "");
   const summary = useResource(names && `/v1/jobs/${job.id}/summary`, { params: names ?? [] }, { job: job.id, atLeast: 5000 });
   const details = useResource(names && `/v1/jobs/${job.id}/diagnostics`, { params: names ?? [], limit: 1 }, { job: job.id, atLeast: 8000 });
-  const more = useMemo(() => <Details details={details.data?.details} history={details.data?.history} />, [details.data]); // not again for every zoom
+  const more = useMemo(() => <Details details={details.data?.details} history={details.data?.history} />, [details.data]); // not rendered again for every zoom
   if (!names) return error ? <Failure error={error} retry={reload} /> : <Loading what="parameters" />;
   const rows = Object.fromEntries((summary.data?.parameters ?? []).map((row) => [row.name, row]));
   return (
     <div class="stack">
-      <div class="bar-top"><Choose names={names} set={set} /><span class="spring" />
+      <div class="bar-top"><ParameterPicker names={names} set={set} /><span class="spring" />
         <label class="check"><input type="checkbox" checked={warmup !== "hidden"} onChange={(e) => setWarmup(e.currentTarget.checked ? "shown" : "hidden")} /><span>Warm-up</span></label></div>
-      {few && <p class="dim">Drawn: chains 1 to {CHAINS_SHOWN} of {chains}. R-hat and ESS are of all.</p>}
+      {few && <p class="dim">The plots show chains 1 to {CHAINS_SHOWN} of {chains}; R-hat and ESS use all.</p>}
       <div class="plots wide">{names.map((name, i) => <Trace key={name} first={i === 0} job={job} name={name} query={query} zoom={zoom} onRange={onRange} note={mixingNote(rows[name])} />)}</div>
       {more}
     </div>
   );
 }
 
-// Each parameter is asked for by itself, once it is near to being seen: an answer is read within a frame.
+// Each parameter is fetched separately once it is visible: such a reply is small enough to be parsed in one frame.
 function Trace({ job, name, query, zoom, onRange, note, first }) {
   const place = useRef();
-  const [seen, near] = useNear(place);
+  const [seen, visible] = useVisible(place);
   const path = `/v1/jobs/${job.id}/trace`;
   const whole = useResource(seen ? path : null, { params: [name], ...query }, { job: job.id, atLeast: 3000 });
-  const detail = useResource(near && zoom ? path : null, { params: [name], ...query, from: zoom?.[0], to: zoom?.[1] }, { job: job.id, atLeast: 5000 });
-  const fine = zoom ? detail.data?.parameters[0] : undefined; // the last one stays until the next is there
+  const detail = useResource(visible && zoom ? path : null, { params: [name], ...query, from: zoom?.[0], to: zoom?.[1] }, { job: job.id, atLeast: 5000 });
+  const fine = zoom ? detail.data?.parameters[0] : undefined; // the previous detail stays until the next one arrives
   return (
     <div class="trace" ref={place}>
       {whole.data === null && !whole.error
@@ -68,7 +68,7 @@ function Trace({ job, name, query, zoom, onRange, note, first }) {
   );
 }
 
-// The whole trace, with the stretch in sight replaced by a finer one once that is there.
+// The whole trace, with the visible range replaced by finer data once they are loaded.
 function seriesOf(chain, fine) {
   const detail = fine?.chains.find((c) => c.chain === chain.chain);
   const { x, y } = refined({ x: chain.iteration, y: chain.value }, detail && { x: detail.iteration, y: detail.value });
@@ -82,7 +82,7 @@ function TracePlot({ job, data, fine, zoom, onRange, note, first }) {
   return <Plot title={parameter.name} name={`${fileName(parameter.name)}-trace`} note={note} height={HEIGHT} series={series} bands={bands} ignoreBefore={data.warmup_end} xLabel="iteration" group={`${job.id}-trace`} range={zoom} onRange={onRange} legend={first && series.length > 1 && series.length <= 12} />;
 }
 
-// Autocorrelation per chain, and each parameter's own R-hat over time.
+// Autocorrelation per chain, and R-hat over time per parameter.
 function Details({ details, history }) {
   if (!details?.length) return null;
   return (

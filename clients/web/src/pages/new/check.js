@@ -1,4 +1,4 @@
-// What the daemon says about the job, a moment after the last change: mistakes, or what it will cost.
+// Validation of the draft by the daemon, shortly after the last change: errors, or an estimate of the cost.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../../api.js";
 import { useEvents } from "../../live.js";
@@ -6,9 +6,8 @@ import { nameOf } from "./document.js";
 
 const PAUSE_MS = 350;
 
-// {phase: checking | valid | wrong | unknown, result, errors, message}. Old errors and results stay
-// while new ones are on their way, so that nothing flickers under one's hands.
-// `known`: mistakes that need no asking, of an empty form.
+// {phase: checking | valid | wrong | unknown, result, errors, message}. Old errors and results stay during a
+// check, so that the page does not flicker. `known`: errors of an empty form, which need no request.
 export function useCheck(doc, known = null) {
   const [state, setState] = useState({ phase: "checking", result: null, errors: [], message: "" });
   const [again, setAgain] = useState(0);
@@ -41,7 +40,7 @@ export function useCheck(doc, known = null) {
   return { ...state, retry: () => setAgain((n) => n + 1) };
 }
 
-// The defaults that the daemon filled in, as far as they still stand: those of the same model and sampler.
+// The job with its defaults as the daemon resolved them, if model and sampler have not changed since.
 export function resolvedFor(doc, result) {
   const job = result?.job;
   return job && nameOf(doc.model) === nameOf(job.model) && nameOf(doc.sampler) === nameOf(job.sampler) ? job : null;

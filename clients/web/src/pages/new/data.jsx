@@ -1,4 +1,4 @@
-// Which data: a file of the server or one to upload, what is in it, and which of its columns.
+// Data of the new job: file, upload, preview, columns.
 import { useRef, useState } from "preact/hooks";
 import { bytes, count, percent, plural, time } from "../../format.js";
 import { useResource } from "../../resource.js";
@@ -11,8 +11,8 @@ import { readLines, showLines, takes } from "./document.js";
 import { Choice, Entry, Flag } from "./fields.jsx";
 import { upload, uploadName } from "./upload.js";
 
-const LISTED = 300; // files in a select; with more one types
-const CHIPS = 150; // columns as buttons; with more one types
+const LISTED = 300; // entries in a select; with more, a text field
+const CHIPS = 150; // columns as buttons; with more, a text field
 const SHOWN_COLUMNS = 30;
 
 export function Data({ form, model }) {
@@ -20,8 +20,8 @@ export function Data({ form, model }) {
   const path = form.get("/data/path");
   const known = typeof path === "string" && files.data?.items.some((f) => f.name === path);
   const file = useResource(known ? `/v1/datasets/${path}` : null, { rows: 6 });
-  const looked = known && file.data?.name === path ? file.data : null;
-  const chosen = (name) => {
+  const preview = known && file.data?.name === path ? file.data : null;
+  const uploaded = (name) => {
     files.reload();
     file.reload();
     form.set("/data/path", name);
@@ -32,13 +32,13 @@ export function Data({ form, model }) {
       {files.error && !files.data && <Failure error={files.error} retry={files.reload} />}
       <div class="form-grid">
         <FileField form={form} at="/data/path" label="File" files={files.data?.items} problem={form.problem("/data/path") ?? form.problem("/data", false)} none={null} />
-        <FileField form={form} at="/data/test" label="Held-out file" files={files.data?.items} none="none"
-          hint={model.metrics.length ? `for ${model.metrics.join(", ")} along the run` : "the model has no held-out metric"} />
-        <Upload files={files.data?.items ?? []} done={chosen} />
+        <FileField form={form} at="/data/test" label="Test file" files={files.data?.items} none="none"
+          hint={model.metrics.length ? `held-out rows for ${model.metrics.join(", ")}` : "this model has no held-out metrics"} />
+        <Upload files={files.data?.items ?? []} done={uploaded} />
       </div>
-      {known && !looked && (file.error ? <Failure error={file.error} retry={file.reload} /> : <Loading what={path} />)}
-      {looked && <Preview file={looked} form={form} model={model} />}
-      <Columns form={form} model={model} columns={looked?.columns} />
+      {known && !preview && (file.error ? <Failure error={file.error} retry={file.reload} /> : <Loading what={path} />)}
+      {preview && <Preview file={preview} form={form} model={model} />}
+      <Columns form={form} model={model} columns={preview?.columns} />
     </section>
   );
 }
@@ -50,7 +50,7 @@ function FileField({ form, at, label, files, none, ...rest }) {
     const text = String(form.get(at) ?? "");
     return (
       <>
-        <Entry form={form} at={at} label={label} list={list} placeholder={none ?? "type a part of its name"} {...rest} />
+        <Entry form={form} at={at} label={label} list={list} placeholder={none ?? "type part of the name"} {...rest} />
         <datalist id={list}>{files.filter((f) => f.name.includes(text)).slice(0, 50).map((f) => <option key={f.name} value={f.name} />)}</datalist>
       </>
     );
@@ -60,23 +60,23 @@ function FileField({ form, at, label, files, none, ...rest }) {
 }
 
 function Upload({ files, done }) {
-  const [under, setUnder] = useState(null); // {name, fraction, controller}
+  const [running, setRunning] = useState(null); // {name, fraction, controller}
   const input = useRef();
   const start = async (file) => {
     if (!file) return;
     const name = uploadName(file.name);
     const old = files.find((f) => f.name === name && !f.shared);
-    if (old && !(await confirm({ title: `Replace “${name}”?`, text: `You have a file of that name (${bytes(old.bytes)}, ${time(old.modified_at)}). Jobs that are not finished will not go on with other data.`, action: "Replace" }))) return;
+    if (old && !(await confirm({ title: `Replace “${name}”?`, text: `You already have a file of this name (${bytes(old.bytes)}, ${time(old.modified_at)}). Unfinished jobs that use it cannot continue with other data.`, action: "Replace" }))) return;
     const controller = new AbortController();
-    setUnder({ name, fraction: 0, controller });
+    setRunning({ name, fraction: 0, controller });
     try {
-      await upload(name, file, { signal: controller.signal, progress: (fraction) => setUnder((u) => u && { ...u, fraction }) });
-      toast(`${name} is there: ${bytes(file.size)}.`);
+      await upload(name, file, { signal: controller.signal, progress: (fraction) => setRunning((u) => u && { ...u, fraction }) });
+      toast(`Uploaded ${name} (${bytes(file.size)}).`);
       done(name);
     } catch (error) {
       if (error.name !== "AbortError") toast(`${name}: ${error.message}`, "bad");
     }
-    setUnder(null);
+    setRunning(null);
   };
   const drop = (event) => {
     event.preventDefault();
@@ -86,20 +86,20 @@ function Upload({ files, done }) {
     <div class="field upload" onDragOver={(e) => e.preventDefault()} onDrop={drop}>
       <span>Upload</span>
       <input ref={input} type="file" hidden accept=".csv,.npy,.txt,text/csv" onChange={(e) => { start(e.currentTarget.files[0]); e.currentTarget.value = ""; }} />
-      {under ? (
-        <span class="progress-cell" role="status"><ProgressBar value={under.fraction} label={`Upload of ${under.name}`} /><small>{percent(under.fraction)}</small>
-          <Button kind="quiet" class="small" onClick={() => under.controller.abort()}>Stop</Button></span>
-      ) : <Button onClick={() => input.current.click()}>Choose a file, or drop one here</Button>}
-      <small>CSV or NumPy; only you see it</small>
+      {running ? (
+        <span class="progress-cell" role="status"><ProgressBar value={running.fraction} label={`Upload of ${running.name}`} /><small>{percent(running.fraction)}</small>
+          <Button kind="quiet" class="small" onClick={() => running.controller.abort()}>Stop</Button></span>
+      ) : <Button onClick={() => input.current.click()}>Choose a file or drop it here</Button>}
+      <small>CSV or NumPy; visible only to you</small>
     </div>
   );
 }
 
-// Data as they are written, to six digits.
+// A value of the file, to six digits.
 const plain = (x) => (typeof x === "number" ? String(Number(x.toPrecision(6))).replace("-", "−") : "–");
 
 function Preview({ file, form, model }) {
-  if (file.problem) return form.problem("/data/path") ? null : <p class="note bad" role="alert">No job can use this file: {file.problem}</p>;
+  if (file.problem) return form.problem("/data/path") ? null : <p class="note bad" role="alert">This file cannot be used: {file.problem}</p>;
   const response = takes(model, "response") ? form.get("/data/response") ?? "y" : null;
   const only = form.get("/data/columns");
   const offset = takes(model, "offset") ? form.get("/data/offset") : undefined;
@@ -108,7 +108,7 @@ function Preview({ file, form, model }) {
   const rest = file.columns.length - shown.length;
   return (
     <div class="preview">
-      <p class="facts dim">{file.rows !== undefined && <span>{plural(file.rows, "row")}</span>}<span>{plural(file.columns.length, "column")}{file.header ? "" : ", without a header"}</span><span>{bytes(file.bytes)}</span>
+      <p class="facts dim">{file.rows !== undefined && <span>{plural(file.rows, "row")}</span>}<span>{plural(file.columns.length, "column")}{file.header ? "" : ", no header"}</span><span>{bytes(file.bytes)}</span>
         <span>{file.shared ? "shared" : "yours"}, {time(file.modified_at)}</span>{file.sha256 && <span class="mono" title={`SHA-256 ${file.sha256}`}>{file.sha256.slice(0, 10)}…</span>}</p>
       <div class="scroll-x" tabIndex={0} role="region" aria-label={`First rows of ${file.name}`}>
         <table class="plain sample">
@@ -126,24 +126,24 @@ function Columns({ form, model, columns }) {
   const response = form.get("/data/response") ?? "y";
   const show = (field) => takes(model, field) || form.get(`/data/${field}`) !== undefined;
   const names = columns ?? [];
-  const others = takes(model, "response") ? [response, form.get("/data/offset")] : []; // that are no covariates
+  const others = takes(model, "response") ? [response, form.get("/data/offset")] : []; // not covariates
   return (
     <>
-      <div class="form-grid">{/* keys: a field stays itself when the columns come to be known */}
+      <div class="form-grid">{/* keys keep the fields when the columns are loaded */}
         {show("response") && (names.length > 0 && names.length <= LISTED
           ? <Choice key="response" form={form} at="/data/response" label="Response" value={response} options={names} onChange={(v) => form.set("/data/response", v === "y" ? undefined : v)} />
           : <Entry key="response" form={form} at="/data/response" label="Response" placeholder="y" hint="a column of the file" />)}
         {show("columns") && <Covariates key="columns" form={form} names={names} others={others} response={takes(model, "response")} />}
         {show("offset") && (names.length <= LISTED
-          ? <Choice key="offset" form={form} at="/data/offset" label="Offset" options={[["", "none"], ...names.filter((n) => n !== response)]} hint="a column that is added to the linear predictor as it is" />
-          : <Entry key="offset" form={form} at="/data/offset" label="Offset" placeholder="none" hint="a column that is added to the linear predictor as it is" />)}
-        <Choice key="precision" form={form} at="/data/precision" label="Precision" options={precise} value={form.get("/data/precision") === "auto" ? "" : form.get("/data/precision") ?? ""} hint="single where nothing is lost, else double" />
+          ? <Choice key="offset" form={form} at="/data/offset" label="Offset" options={[["", "none"], ...names.filter((n) => n !== response)]} hint="column added to the linear predictor" />
+          : <Entry key="offset" form={form} at="/data/offset" label="Offset" placeholder="none" hint="column added to the linear predictor" />)}
+        <Choice key="precision" form={form} at="/data/precision" label="Precision" options={precise} value={form.get("/data/precision") === "auto" ? "" : form.get("/data/precision") ?? ""} hint="automatic: single if lossless, else double" />
       </div>
       {Array.isArray(form.get("/data/columns")) && show("columns") && <Chips form={form} names={names.filter((n) => !others.includes(n))} />}
       {(show("intercept") || show("standardize")) && (
         <div class="flags">
-          {show("intercept") && <Flag form={form} at="/data/intercept" label="Intercept" hint="a column of ones behind the others" />}
-          {show("standardize") && <Flag form={form} at="/data/standardize" label="Standardize" hint="by mean and sd of these rows, in both files" />}
+          {show("intercept") && <Flag form={form} at="/data/intercept" label="Intercept" hint="add a column of ones, as the last column" />}
+          {show("standardize") && <Flag form={form} at="/data/standardize" label="Standardize" hint="to mean 0 and sd 1; the test file in the same way" />}
         </div>
       )}
     </>
@@ -154,25 +154,25 @@ function Covariates({ form, names, others, response }) {
   const value = form.get("/data/columns");
   const all = names.filter((n) => !others.includes(n));
   return <Choice form={form} at="/data/columns" label={response ? "Covariates" : "Columns"} value={Array.isArray(value) ? "some" : showLines(value)} problem={form.problem("/data/columns", !Array.isArray(value))}
-    options={[["", response ? "all but the response" : "all"], ["some", Array.isArray(value) ? `${count(value.length)} of ${count(all.length)}` : "only some…"]]}
+    options={[["", response ? "all except the response" : "all"], ["some", Array.isArray(value) ? `${count(value.length)} of ${count(all.length)}` : "selected columns…"]]}
     onChange={(v) => form.set("/data/columns", v === "" ? undefined : all)} />;
 }
 
-// Which columns: buttons as long as they can be looked through, else one name per line.
+// Selection of columns: buttons, or one name per line if there are very many.
 function Chips({ form, names }) {
   const value = form.get("/data/columns");
   if (!names.length || names.length > CHIPS)
-    return <Entry form={form} at="/data/columns" label="Names of the columns, one per line, in the order in which they are to stand" area rows={6} read={readLines} show={showLines} />;
+    return <Entry form={form} at="/data/columns" label="Column names, one per line, in order" area rows={6} read={readLines} show={showLines} />;
   const toggle = (name) => form.set("/data/columns", value.includes(name) ? value.filter((n) => n !== name) : [...value, name]);
   const problem = form.problem("/data/columns");
   return (
-    <div class="field" role="group" aria-label="Columns that are used">
+    <div class="field" role="group" aria-label="Columns used">
       <span class="choose">
         {names.map((name) => <button key={name} type="button" class="chip pick" aria-pressed={value.includes(name)} onClick={() => toggle(name)}>{name}</button>)}
         <Button kind="quiet" class="small" onClick={() => form.set("/data/columns", names)}>all</Button>
         <Button kind="quiet" class="small" onClick={() => form.set("/data/columns", [])}>none</Button>
       </span>
-      {problem ? <small class="problem" role="alert">{problem}</small> : value.some((n) => !names.includes(n)) && <small>Others in the list: {value.filter((n) => !names.includes(n)).join(", ")}</small>}
+      {problem ? <small class="problem" role="alert">{problem}</small> : value.some((n) => !names.includes(n)) && <small>Also listed: {value.filter((n) => !names.includes(n)).join(", ")}</small>}
     </div>
   );
 }

@@ -1,8 +1,8 @@
-// The job that is being written, as the document that POST /v1/jobs takes. The form has no state of
-// its own beside it: fields read and write places in it (JSON pointers), so that form and JSON
-// cannot come to differ, and what the form does not know about stays as it is.
+// The draft of a job, as the document that POST /v1/jobs takes. The form has no other state: fields read and
+// write this document by JSON pointer, so that form and JSON cannot differ, and fields unknown to the form are
+// preserved.
 import { splitNames } from "../../params.js";
-import { settingPlace } from "../../planwords.js";
+import { settingPointer } from "../../settingnames.js";
 
 const isObject = (x) => typeof x === "object" && x !== null && !Array.isArray(x);
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
@@ -10,7 +10,7 @@ const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 export const parts = (pointer) => pointer.split("/").slice(1).map((p) => p.replace(/~1/g, "/").replace(/~0/g, "~"));
 export const pointerTo = (...keys) => keys.map((k) => "/" + String(k).replace(/~/g, "~0").replace(/\//g, "~1")).join("");
 
-// undefined where there is nothing; null counts as nothing, as it does for the daemon.
+// undefined if absent; null counts as absent, as it does for the daemon.
 export function getAt(doc, pointer) {
   let at = doc;
   for (const key of parts(pointer)) {
@@ -20,7 +20,7 @@ export function getAt(doc, pointer) {
   return at === null ? undefined : at;
 }
 
-// The order in which people write a job; what is not among them comes last.
+// The usual order of the fields of a job; others come last.
 const ORDER = ["name", "note", "tags", "model", "data", "sampler", "gradient", "precondition", "batch_size", "replacement", "iterations", "warmup", "thin", "chains", "target", "seed"];
 const placeOf = (key) => (ORDER.includes(key) ? ORDER.indexOf(key) : ORDER.length);
 
@@ -28,8 +28,8 @@ export function ordered(doc) {
   return Object.fromEntries(Object.entries(doc).map((entry, i) => [entry, i]).sort(([[a], i], [[b], j]) => placeOf(a) - placeOf(b) || i - j).map(([entry]) => entry));
 }
 
-// A changed copy. undefined removes, and what becomes empty by that goes too. A model or sampler that
-// was a mere name becomes an object when it gets a setting.
+// Returns a changed copy. undefined removes the field, and its parents if they become empty. A model or sampler
+// given as a name becomes an object when it gets a setting.
 export function setAt(doc, pointer, value) {
   const put = (at, [key, ...rest]) => {
     const old = isObject(at) ? at : typeof at === "string" ? { name: at } : {};
@@ -43,9 +43,9 @@ export function setAt(doc, pointer, value) {
 
 export const nameOf = (choice) => (typeof choice === "string" ? choice : isObject(choice) ? choice.name : undefined);
 
-// ---- texts of fields ----
+// ---- text of fields ----
 
-// "" is nothing; what is no number stays the text that it is, and the daemon says what is wrong with it.
+// "" gives undefined. Text that is not a number is kept as text; the daemon reports the error.
 export function readNumber(text) {
   const plain = text.replace(/[\s_\u202f]/g, "").replace(/^−/, "-");
   if (plain === "") return undefined;
@@ -54,7 +54,7 @@ export function readNumber(text) {
 
 export const readText = (text) => (text === "" ? undefined : text);
 
-// What a field that takes more than one type shows of a value.
+// The text of a value in a field that accepts several types.
 export const showText = (value) => (value === undefined || value === null ? "" : typeof value === "string" ? value : typeof value === "number" ? String(value) : JSON.stringify(value));
 
 export const readWords = (text) => {
@@ -64,7 +64,7 @@ export const readWords = (text) => {
 export const readLines = (text) => text.split("\n").map((t) => t.trim()).filter(Boolean);
 export const readNames = (text) => splitNames(text.replace(/\n/g, ","));
 export const readNumbers = (text) => text.split(/[\s,;]+/).filter(Boolean).map(readNumber);
-// One number, or several for a list of them.
+// One number, or a list of numbers.
 export function readOneOrMore(text) {
   const all = readNumbers(text);
   return all.length > 1 || /[,;]\s*$/.test(text) ? all : readNumber(text);
@@ -74,10 +74,10 @@ const list = (between) => (value) => (Array.isArray(value) ? value.map(showText)
 export const showWords = list(", ");
 export const showLines = list("\n");
 
-// "over 0 and up to 1": the bounds of a setting.
-export function boundsOf({ minimum, exclusive_minimum: over, maximum }) {
-  const low = over !== undefined ? `over ${over}` : minimum !== undefined ? `from ${minimum}` : "";
-  const high = maximum !== undefined ? `up to ${maximum}` : "";
+// "> 0 and ≤ 1": the bounds of a setting.
+export function boundsOf({ minimum, exclusive_minimum: above, maximum }) {
+  const low = above !== undefined ? `> ${above}` : minimum !== undefined ? `≥ ${minimum}` : "";
+  const high = maximum !== undefined ? `≤ ${maximum}` : "";
   return [low, high].filter(Boolean).join(low && high ? " and " : "");
 }
 
@@ -92,7 +92,7 @@ export function stepKind(value) {
   return "schedule";
 }
 
-// The same in another form, with as much of it as makes sense there.
+// Converts a step size to another kind, keeping what applies.
 export function stepAs(value, kind) {
   const sigma = isObject(value) ? value.value : value === "auto" ? undefined : value;
   const one = Array.isArray(sigma) ? sigma[0] : sigma;
@@ -102,7 +102,7 @@ export function stepAs(value, kind) {
   return one === undefined ? "" : one;
 }
 
-// ---- what follows from choosing another model or sampler ----
+// ---- changing the model or sampler ----
 
 function allowed(setting, value, { schedule = true, exact = false } = {}) {
   if (setting.kind === "choice") return setting.choices.includes(value);
@@ -126,7 +126,7 @@ export const takes = (model, field) => !model || (DATA_FIELDS[model.data] ?? DAT
 
 const without = (doc, ...keys) => Object.fromEntries(Object.entries(doc).filter(([key]) => !keys.includes(key)));
 
-// Settings that the other one has too are kept; what speaks of parameters by name or number is not.
+// Settings that the new model or sampler also has are kept; fields that refer to parameters are dropped.
 export function withModel(doc, next) {
   let out = { ...without(doc, "save", "init", "reference"), model: next.parameters ? carriedOver({}, next) : next };
   if (Array.isArray(getAt(doc, "/sampler/step_size"))) out = setAt(out, "/sampler/step_size", undefined);
@@ -140,7 +140,7 @@ export function withSampler(doc, next) {
   return next.exact ? without(out, "gradient", "batch_size", "replacement") : out;
 }
 
-// ---- from a job that exists ----
+// ---- a copy of an existing job ----
 
 const DEFAULTS = {
   note: "", tags: [], replacement: false, thin: 1, check_draws: 400, priority: 0, visibility: "private",
@@ -151,35 +151,35 @@ const DEFAULTS = {
 const lean = (object, defaults) => Object.fromEntries(Object.entries(object).filter(([key, value]) => value !== null && !same(value, defaults[key])));
 const empty = (x) => isObject(x) && Object.keys(x).length === 0;
 
-// Where the step size is left to the daemon, so is everything else that is not given.
-const leavesAll = (doc, sampler) => {
+// With an automatic step size, every other setting that is not given is automatic too.
+const isAutomatic = (doc, sampler) => {
   const step = getAt(doc, "/sampler/step_size");
   return !sampler?.exact && stepKind(step) === "auto" && step?.fraction === undefined;
 };
 
-// A limit of null is none, which is not the default.
+// null means no limit, which differs from the default.
 const leanTarget = (target) => Object.fromEntries(Object.entries(target).filter(([key, value]) => !same(value, DEFAULTS.target[key])));
 
-// How often rows are looked at is chosen with the batch size, or else always.
+// one_in is automatic with an automatic batch size, otherwise 1.
 const leanGradient = (gradient, batch) => lean(gradient, { ...DEFAULTS.gradient, one_in: batch === "auto" ? "auto" : 1 });
 
-function dropChosen(doc, sampler) {
+function dropDefaults(doc, sampler) {
   if (isObject(doc.gradient)) doc.gradient = leanGradient(doc.gradient, doc.batch_size);
   if (isObject(doc.target)) doc.target = leanTarget(doc.target);
-  if (!leavesAll(doc, sampler)) {
+  if (!isAutomatic(doc, sampler)) {
     if (same(doc.gradient, { estimator: "plain" })) delete doc.gradient;
     if (doc.precondition === "none") delete doc.precondition;
   }
   for (const key of ["gradient", "target"]) if (empty(doc[key])) delete doc[key];
 }
 
-// With what had been left to the daemon left to it again.
-export const reopened = (doc, names) => names.reduce((out, name) => setAt(out, settingPlace(name), undefined), doc);
+// Sets the named settings back to automatic.
+export const withAuto = (doc, names) => names.reduce((out, name) => setAt(out, settingPointer(name), undefined), doc);
 
 const defaultsOf = (entry) => Object.fromEntries((entry?.parameters ?? []).map((s) => [s.name, s.default]));
 
-// A request with every default resolved, without those that would be the same again. What a default
-// depends on other fields (warm-up, batch size, metric_every) stays, and so does the seed: the copy is the same job.
+// A resolved request without the values that equal the defaults. Values whose default depends on other fields
+// (warmup, batch_size, metric_every) stay, and so does the seed: the copy is the same job.
 export function fromRequest(request, models, samplers) {
   const model = models.find((m) => m.name === nameOf(request.model));
   const sampler = samplers.find((s) => s.name === nameOf(request.sampler));
@@ -192,7 +192,7 @@ export function fromRequest(request, models, samplers) {
   if (!Array.isArray(doc.save?.params)) delete doc.save;
   if (sampler?.exact || model?.data === "none") delete doc.batch_size;
   if (!request.data?.test) delete doc.metric_every;
-  dropChosen(doc, sampler);
+  dropDefaults(doc, sampler);
   return doc;
 }
 
@@ -200,14 +200,14 @@ export function firstDocument(models, samplers) {
   return { model: { name: models[0]?.name }, sampler: { name: samplers[0]?.name } };
 }
 
-// ---- mistakes ----
+// ---- errors ----
 
-// What belongs to the field at `pointer`: said of it, or of something in it that has no field of its own.
-export function mistakesAt(errors, pointer, inside = true) {
+// The errors of the field at `pointer`, including those of values inside it.
+export function errorsAt(errors, pointer, inside = true) {
   return errors.filter((e) => e.pointer === pointer || (inside && e.pointer.startsWith(pointer + "/")));
 }
 
-// Not filled in yet, as opposed to wrong.
+// Whether the error is a value not entered yet, as opposed to a wrong one.
 export function isMissing(doc, { pointer, detail }) {
   const value = getAt(doc, pointer);
   return value === undefined ? detail.startsWith("is required") : value === "" || (Array.isArray(value) && value.length === 0);
@@ -215,7 +215,7 @@ export function isMissing(doc, { pointer, detail }) {
 
 // ---- as text ----
 
-// JSON for people: one field per line, but short lists of numbers and names on one.
+// Formatted JSON: one field per line, short lists on one line.
 export function pretty(value, indent = "") {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   const deeper = indent + "  ";

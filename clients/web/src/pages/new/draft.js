@@ -1,15 +1,15 @@
-// The job that is being written outlives a visit to another page: kept for the tab, like the token.
+// The draft of a new job survives a change of page: kept in sessionStorage, like the token.
 import { createStore, session } from "../../store.js";
 
 const KEY = "barkerd.draft";
-const NOTHING = { doc: null, from: null, origin: null, open: [] };
+const NOTHING = { doc: null, from: null, origin: null, auto: [] };
 
-// doc: the document; from: the job that it was cloned from; origin: doc as it was at first, as text; open: names of
-// what the original had left to the daemon.
+// doc: the document; from: id of the cloned job; origin: the initial doc, as text; auto: names of the settings
+// that were automatic in the original.
 export const draft = createStore({ ...NOTHING, ...restore() });
 
-export function begin(doc, from = null, open = []) {
-  draft.set({ doc, from, origin: JSON.stringify(doc), open });
+export function begin(doc, from = null, auto = []) {
+  draft.set({ doc, from, origin: JSON.stringify(doc), auto });
 }
 
 export const forget = () => draft.set(NOTHING);
@@ -20,7 +20,7 @@ draft.watch(() => {
     if (draft.get().doc) sessionStorage.setItem(KEY, JSON.stringify(draft.get()));
     else sessionStorage.removeItem(KEY);
   } catch {
-    // full or forbidden: it lasts as long as the page
+    // full or blocked: the draft lasts until the page is reloaded
   }
 });
 session.watch(() => session.get().token || !draft.get().doc || forget());

@@ -1,9 +1,9 @@
-// What fields see of the job that is being written.
-import { getAt, isMissing, mistakesAt, setAt, showText } from "./document.js";
+// The interface between the fields and the draft.
+import { getAt, isMissing, errorsAt, setAt, showText } from "./document.js";
 
-// The first mistake of a field, or null. What is only missing is no mistake before one tries to submit.
+// The first error of a field, or null. Missing values are not reported before the first attempt to submit.
 function problemOf(doc, errors, tried, pointer, inside) {
-  const mine = mistakesAt(errors, pointer, inside).filter((e) => tried || !isMissing(doc, e));
+  const mine = errorsAt(errors, pointer, inside).filter((e) => tried || !isMissing(doc, e));
   if (!mine.length) return null;
   const where = mine[0].pointer.slice(pointer.length + 1);
   return (where ? `${/^\d+$/.test(where) ? `number ${Number(where) + 1}` : where}: ` : "") + mine[0].detail + (mine.length > 1 ? ` (and ${mine.length - 1} more)` : "");
@@ -18,7 +18,7 @@ export function makeForm({ doc, change, errors, tried, resolved, estimate }) {
     set: (at, value) => change(setAt(doc, at, value)),
     change,
     problem: (at, inside = true) => problemOf(doc, errors, tried, at, inside),
-    // What holds where nothing is given, for placeholders.
+    // The resolved default, for placeholders.
     fallback: (at) => (resolved ? showText(getAt(resolved, at)) : ""),
   };
 }

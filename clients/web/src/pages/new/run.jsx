@@ -1,4 +1,4 @@
-// How long, how many, from where; what is kept, what ends it early, who sees it.
+// Length and chains of the run; initial values, storage, stopping, checks; note, priority, visibility.
 import { useEffect, useState } from "preact/hooks";
 import { count, percent } from "../../format.js";
 import { useResource } from "../../resource.js";
@@ -10,11 +10,11 @@ import { NumberList } from "./settings.jsx";
 function batchHint(form, estimate, full) {
   const n = form.get("/batch_size") ?? form.fallback("/batch_size");
   const rows = estimate?.rows;
-  if (full) return "always the whole data with this sampler";
+  if (full) return "this sampler always uses all rows";
   if (n === "auto") return "rows per gradient: a number, full, or auto";
   if (!rows) return "rows per gradient: a number, or full";
   if (n === "full" || Number(n) >= rows) return `all ${count(rows)} rows`;
-  return Number(n) > 0 ? `${count(Number(n))} of ${count(rows)} rows (${percent(Number(n) / rows, 1)}) per gradient, or full` : "a number of rows, or full";
+  return Number(n) > 0 ? `${count(Number(n))} of ${count(rows)} rows (${percent(Number(n) / rows, 1)}) per gradient, or full` : "rows per gradient: a number, or full";
 }
 
 const AUTO = ["auto"];
@@ -27,23 +27,23 @@ export function Run({ form, model, sampler, estimate }) {
       <h2>Run</h2>
       <div class="form-grid narrow">
         <NumberEntry form={form} at="/iterations" label="Iterations" or="auto" words={AUTO} hint="per chain, after warm-up" />
-        <NumberEntry form={form} at="/warmup" label="Warm-up" or="auto" words={AUTO} hint="per chain, before them" />
-        <NumberEntry form={form} at="/chains" label="Chains" or="auto" words={AUTO} hint="several tell whether they agree" />
-        <NumberEntry form={form} at="/thin" label="Thin" or="auto" words={AUTO} hint="every n-th draw is stored" />
+        <NumberEntry form={form} at="/warmup" label="Warm-up" or="auto" words={AUTO} hint="per chain, before sampling" />
+        <NumberEntry form={form} at="/chains" label="Chains" or="auto" words={AUTO} hint="several, to check that they agree" />
+        <NumberEntry form={form} at="/thin" label="Thin" or="auto" words={AUTO} hint="store every n-th draw" />
         {(data || batch) && <NumberEntry form={form} at="/batch_size" label="Batch size" or="auto" words={["full", ...AUTO]} disabled={sampler?.exact && !batch} hint={batchHint(form, estimate, sampler?.exact)} />}
-        <NumberEntry form={form} at="/seed" label="Seed" placeholder="random" hint="the same seed, the same draws" />
+        <NumberEntry form={form} at="/seed" label="Seed" placeholder="random" hint="same seed, same draws" />
       </div>
-      {((data && !sampler?.exact) || form.get("/replacement") !== undefined) && <Flag form={form} at="/replacement" label="Batches with replacement" hint="a batch may have a row twice" />}
+      {((data && !sampler?.exact) || form.get("/replacement") !== undefined) && <Flag form={form} at="/replacement" label="Batches with replacement" hint="a row may occur twice in a batch" />}
     </section>
   );
 }
 
-// ---- what most jobs do without ----
+// ---- less common settings ----
 
 const MORE = ["/init", "/save", "/stop_when", "/metric_every", "/reference", "/check_draws"];
 const KEPT = ["/note", "/priority", "/visibility"];
 
-// Opens by itself when something in it is given or wrong.
+// Opens automatically if a field in it is set or has an error.
 function Fold({ form, title, pointers, children }) {
   const used = pointers.some((p) => form.get(p) !== undefined || form.problem(p));
   const [open, setOpen] = useState(used);
@@ -60,20 +60,20 @@ function Fold({ form, title, pointers, children }) {
 
 export function More({ form, model }) {
   return (
-    <Fold form={form} title="Start, storage, stopping, checks" pointers={MORE}>
+    <Fold form={form} title="Initial values, storage, stopping, checks" pointers={MORE}>
       <div class="form-grid">
         <Start form={form} model={model} />
         <Save form={form} />
-        {(model?.metrics.length > 0 || form.get("/metric_every") !== undefined) && <NumberEntry form={form} at="/metric_every" label="Held-out metric every" hint="iterations; 0: never. Needs a held-out file" or="automatic" />}
+        {(model?.metrics.length > 0 || form.get("/metric_every") !== undefined) && <NumberEntry form={form} at="/metric_every" label="Metrics every" hint="iterations; 0: never; needs a test file" or="automatic" />}
         <Reference form={form} />
-        <NumberEntry form={form} at="/check_draws" label="Draws checked at the end" hint="with the whole data, for the Stein discrepancy and the energy; 0: none" placeholder="400" />
+        <NumberEntry form={form} at="/check_draws" label="Draws checked at the end" hint="on the full data: Stein discrepancy, energy; 0: none" placeholder="400" />
       </div>
       <h3>Stop when</h3>
-      <p class="dim">Stopping when a random quantity looks good favours runs in which it looks good by chance: the estimates are slightly biased.</p>
+      <p class="dim">Stopping on R-hat or ESS favours runs in which they look good by chance, so the estimates are slightly biased.</p>
       <div class="form-grid narrow">
-        <NumberEntry form={form} at="/stop_when/rhat" label="R-hat is at most" placeholder="never" hint="of every saved parameter, such as 1.01" />
+        <NumberEntry form={form} at="/stop_when/rhat" label="R-hat is at most" placeholder="never" hint="for every saved parameter, such as 1.01" />
         <NumberEntry form={form} at="/stop_when/ess" label="and ESS is at least" placeholder="never" hint="bulk and tail, such as 400" />
-        <NumberEntry form={form} at="/stop_when/seconds" label="or after seconds" placeholder="never" hint="of wall clock since the first slice" />
+        <NumberEntry form={form} at="/stop_when/seconds" label="or after seconds" placeholder="never" hint="wall-clock time since the start" />
       </div>
       {form.problem("/stop_when", false) && <p class="problem" role="alert">{form.problem("/stop_when", false)}</p>}
     </Fold>
@@ -86,10 +86,10 @@ function Start({ form, model }) {
   const change = (k) => form.set("/init", k === "" ? undefined : k === "values" ? { kind: k, values: [] } : { kind: k });
   return (
     <>
-      <Choice form={form} at="/init" label="Start of the chains" value={kind} problem={form.problem("/init", !["values", "map"].includes(kind)) ?? form.problem("/init/kind")} onChange={change}
-        options={[["", `the model’s own${model ? ` (${model.default_init})` : ""}`], ["zero", "zero"], ["prior", "a draw of the prior"], ["map", "near the mode"], ["auto", "around the centre that is found"], ["values", "given values"]]} />
-      {kind === "values" && <NumberList form={form} at="/init/values" label="Start values" />}
-      {kind === "map" && <NumberEntry form={form} at="/init/steps" label="Steps of the search" placeholder="200" hint="up to 10 000" />}
+      <Choice form={form} at="/init" label="Initial values" value={kind} problem={form.problem("/init", !["values", "map"].includes(kind)) ?? form.problem("/init/kind")} onChange={change}
+        options={[["", `model default${model ? ` (${model.default_init})` : ""}`], ["zero", "zero"], ["prior", "draw from the prior"], ["map", "near the mode"], ["auto", "around the centre of the plan"], ["values", "given values"]]} />
+      {kind === "values" && <NumberList form={form} at="/init/values" label="Values" />}
+      {kind === "map" && <NumberEntry form={form} at="/init/steps" label="Optimizer steps" placeholder="200" hint="at most 10 000" />}
     </>
   );
 }
@@ -105,9 +105,9 @@ function Save({ form }) {
   };
   return (
     <>
-      <Choice form={form} at="/save/params" label="Draws are stored of" value={some ? "some" : kind} onChange={change} problem={form.problem("/save", !some)}
-        options={[["", "all parameters"], ["some", "some parameters"], ["none", "none"]]} hint="running moments are kept of all in any case" />
-      {some && <Entry form={form} at="/save/params" label="Their names" area rows={2} read={readNames} show={showWords} placeholder="theta[1], U[3,7]" hint="separated by commas" />}
+      <Choice form={form} at="/save/params" label="Store draws of" value={some ? "some" : kind} onChange={change} problem={form.problem("/save", !some)}
+        options={[["", "all parameters"], ["some", "some parameters"], ["none", "none"]]} hint="means and variances are kept for all parameters" />
+      {some && <Entry form={form} at="/save/params" label="Parameter names" area rows={2} read={readNames} show={showWords} placeholder="theta[1], U[3,7]" hint="separated by commas" />}
     </>
   );
 }
@@ -115,7 +115,7 @@ function Save({ form }) {
 function Reference({ form }) {
   const list = useResource("/v1/references");
   const names = (list.data?.items ?? []).map((r) => [r.name, r.visibility === "lab" ? `${r.name} (${r.owner})` : r.name]);
-  return <Choice form={form} at="/reference" label="Reference posterior" options={[["", names.length ? "none" : "none (there are none yet)"], ...names]} hint="for biases against what is known" />;
+  return <Choice form={form} at="/reference" label="Reference posterior" options={[["", names.length ? "none" : "none available"], ...names]} hint="to measure bias" />;
 }
 
 export function Keeping({ form }) {
@@ -124,7 +124,7 @@ export function Keeping({ form }) {
       <div class="form-grid">
         <Entry form={form} at="/note" label="Note" area rows={3} />
         <NumberEntry form={form} at="/priority" label="Priority" placeholder="0" hint="among your own jobs, −100 to 100" />
-        <Choice form={form} at="/visibility" label="Who sees it" value={form.get("/visibility") ?? "private"} options={[["private", "only you"], ["lab", "the whole lab"]]} onChange={(v) => form.set("/visibility", v === "private" ? undefined : v)} />
+        <Choice form={form} at="/visibility" label="Visibility" value={form.get("/visibility") ?? "private"} options={[["private", "private: only you"], ["lab", "lab: all users of this server"]]} onChange={(v) => form.set("/visibility", v === "private" ? undefined : v)} />
       </div>
     </Fold>
   );

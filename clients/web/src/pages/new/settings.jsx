@@ -1,4 +1,4 @@
-// Settings of a model or sampler, from its own table: whatever the daemon lists has a field here.
+// Fields for the settings of a model or sampler, generated from the daemon's description.
 import { boundsOf, pointerTo, readNumbers, readOneOrMore, showWords, stepAs, stepKind } from "./document.js";
 import { Choice, Entry, Flag, NumberEntry } from "./fields.jsx";
 
@@ -28,7 +28,7 @@ function StepSize({ form, at, setting, entry }) {
   const value = form.get(at);
   const kind = stepKind(value);
   const sigma = typeof value === "object" && !Array.isArray(value) ? at + "/value" : at;
-  const kinds = [["auto", "automatic"], ["number", "one for all parameters"], ["list", "one for each parameter"], ...(entry.schedule ? [["schedule", "a falling schedule"]] : [])];
+  const kinds = [["auto", "automatic"], ["number", "one for all parameters"], ["list", "one per parameter"], ...(entry.schedule ? [["schedule", "decreasing schedule"]] : [])];
   const fraction = { ...form, get: () => (typeof value === "object" ? value.fraction : undefined), set: (_, f) => form.set(at, f === undefined ? undefined : { kind: "auto", fraction: f }) };
   return (
     <div class="step">
@@ -37,7 +37,7 @@ function StepSize({ form, at, setting, entry }) {
       {kind === "number" && <NumberEntry form={form} at={sigma} label="sigma" empty="" placeholder="0.01" hint="the same for every parameter" />}
       {kind === "list" && <NumberList form={form} at={sigma} label="sigma" />}
       {kind === "schedule" && <Schedule form={form} at={at} value={value} />}
-      {kind === "auto" && !entry.exact && <NumberEntry form={fraction} at={at + "/fraction"} label="fraction" placeholder="chosen before the start" hint="given: each chain seeks it during warm-up, as a fraction of each parameter’s posterior scale; up to 2" />}
+      {kind === "auto" && !entry.exact && <NumberEntry form={fraction} at={at + "/fraction"} label="fraction" placeholder="automatic" hint="if set: adapted during warm-up to this fraction of each posterior sd; ≤ 2" />}
     </div>
   );
 }
@@ -47,8 +47,8 @@ function Schedule({ form, at, value }) {
   return (
     <>
       {many ? <NumberList form={form} at={at + "/value"} label="value" /> : <NumberEntry form={form} at={at + "/value"} label="value" empty="" placeholder="0.01" hint="sigma at the start" />}
-      <NumberEntry form={form} at={at + "/t0"} label="t0" placeholder="1000" hint="sigma falls as (1 + t/t0)^(−gamma)" />
-      <NumberEntry form={form} at={at + "/gamma"} label="gamma" placeholder="0.55" hint="over 0 and up to 1" />
+      <NumberEntry form={form} at={at + "/t0"} label="t0" placeholder="1000" hint="sigma decreases as (1 + t/t0)^(−gamma)" />
+      <NumberEntry form={form} at={at + "/gamma"} label="gamma" placeholder="0.55" hint="> 0 and ≤ 1" />
     </>
   );
 }

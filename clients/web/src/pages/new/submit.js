@@ -1,4 +1,4 @@
-// Submits once, however often the connection breaks: the same document goes with the same key.
+// Submits exactly once even if the connection breaks: retries use the same Idempotency-Key.
 import { api } from "../../api.js";
 
 const TRIES = 4;
@@ -14,7 +14,7 @@ export async function submitJob(doc) {
   for (let attempt = 1; ; attempt++) {
     try {
       const job = await api.post("/v1/jobs", doc, { headers: { "Idempotency-Key": key } });
-      last = { text: "", key: "" }; // the same again is another job
+      last = { text: "", key: "" }; // submitting the same document again makes another job
       return job;
     } catch (error) {
       if (error.status !== 0 || attempt === TRIES) throw error;

@@ -1,13 +1,13 @@
-// Uploads a data file. fetch tells nothing about how far a body has got; XMLHttpRequest does.
+// Uploads a data file with XMLHttpRequest: fetch reports no upload progress.
 import { ApiError } from "../../api.js";
 import { session, signOut } from "../../store.js";
 
-// A name that the daemon takes: letters, digits, _ . - and no dot in front.
+// A name that the daemon accepts: letters, digits, _ . - and no leading dot.
 export function uploadName(name) {
   return name.normalize("NFKD").replace(/[\u0300-\u036f]/g, "").replace(/[^A-Za-z0-9_.-]+/g, "_").replace(/^[._]+/, "").slice(-128).replace(/^[._]+/, "") || "data";
 }
 
-// progress(fraction) is called now and then. Rejects with an ApiError, or an AbortError after signal.
+// progress(fraction) is called meanwhile. Rejects with an ApiError, or an AbortError after signal.
 export function upload(name, file, { progress, signal }) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
@@ -20,11 +20,11 @@ export function upload(name, file, { progress, signal }) {
       const body = parse(request.responseText);
       if (request.status < 300) resolve(body);
       else {
-        if (request.status === 401 && token === session.get().token) signOut("The token is not valid (any more).");
+        if (request.status === 401 && token === session.get().token) signOut("The token is no longer valid.");
         reject(new ApiError(request.status, body ?? {}));
       }
     };
-    request.onerror = () => reject(new ApiError(0, { detail: "the upload broke off" }));
+    request.onerror = () => reject(new ApiError(0, { detail: "the upload was interrupted" }));
     request.onabort = () => reject(new DOMException("stopped", "AbortError"));
     signal.addEventListener("abort", () => request.abort());
     request.send(file);

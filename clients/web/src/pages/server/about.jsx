@@ -1,4 +1,4 @@
-// What the server is, how much room there is, and what it allows.
+// Machine, disk space, quotas and limits of the server.
 import { ago, bytes, count, duration, time } from "../../format.js";
 import { useResource } from "../../resource.js";
 import { session, useStore } from "../../store.js";
@@ -34,8 +34,8 @@ function Machine({ info }) {
         ["Started", time(info.started_at), ago(info.started_at)],
         ["Address", location.origin],
         ["Workers", count(info.workers), "sampling threads"],
-        ["Slice", duration(info.slice_seconds), "a chain runs so long before another may"],
-        ["Instruction set", info.isa, others.length ? `of ${info.isa_available.join(", ")}` : "the only one here"],
+        ["Time slice", duration(info.slice_seconds), "a worker switches chains after this time"],
+        ["Instruction set", info.isa, others.length ? `available: ${info.isa_available.join(", ")}` : "the only one available"],
         ["C library", info.libc],
       ]} />
     </section>
@@ -47,13 +47,13 @@ function Disk({ disk }) {
   return (
     <section class="card">
       <h2>Disk</h2>
-      <p class={low ? "text-bad" : ""}>{bytes(disk.free_bytes)} free{low ? ": nearly full, no new jobs are taken" : ""}</p>
-      {disk.reserve_bytes > 0 && <p class="dim">With less than {bytes(disk.reserve_bytes)} sampling pauses by itself, and goes on when there is room again.</p>}
+      <p class={low ? "text-bad" : ""}>{bytes(disk.free_bytes)} free{low ? ": nearly full, new jobs are refused" : ""}</p>
+      {disk.reserve_bytes > 0 && <p class="dim">Sampling pauses while less than {bytes(disk.reserve_bytes)} is free.</p>}
     </section>
   );
 }
 
-// One's own; an admin may have given one others than everybody's.
+// Quotas of the signed-in user, which may differ from the default.
 function Quotas({ info, me, queue }) {
   const user = useStore(session, (s) => s.me?.user);
   const mine = queue?.users.find((u) => u.name === user);
@@ -66,11 +66,11 @@ function Quotas({ info, me, queue }) {
       <table class="plain stacked quotas">
         <tbody>
           <Quota name="Unfinished jobs" used={me?.usage?.active_jobs ?? (queue ? mine?.jobs ?? 0 : null)} most={jobs} show={count} />
-          <Quota name="Chains at the same time" used={queue ? mine?.running_chains ?? 0 : null} most={limits.running_chains} show={count} />
+          <Quota name="Running chains" used={queue ? mine?.running_chains ?? 0 : null} most={limits.running_chains} show={count} />
           <Quota name="Stored draws" used={me?.usage?.stored_bytes ?? null} most={stored} show={bytes} />
         </tbody>
       </table>
-      <p class="dim">Deleting jobs makes room; what is in the trash does not count.</p>
+      <p class="dim">Deleting jobs frees space; jobs in the trash do not count.</p>
     </section>
   );
 }
@@ -89,14 +89,14 @@ function Quota({ name, used, most, show }) {
 function Limits({ limits }) {
   return (
     <section class="card">
-      <h2>Limits of one job and one request</h2>
+      <h2>Limits per job and request</h2>
       <Rows rows={[
-        ["Iterations of a chain", count(limits.iterations), "warm-up included"],
-        ["Chains of a job", count(limits.chains)],
-        ["Parameters of a model", count(limits.dimension)],
+        ["Iterations per chain", count(limits.iterations), "with warm-up"],
+        ["Chains per job", count(limits.chains)],
+        ["Parameters per model", count(limits.dimension)],
         ["Data file", bytes(limits.upload_bytes)],
         ["JSON body", bytes(limits.body_bytes)],
-        ["Changes per minute", count(limits.writes_per_minute), "of one user"],
+        ["Write requests per minute", count(limits.writes_per_minute), "per user"],
       ]} />
     </section>
   );

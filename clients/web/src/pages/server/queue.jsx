@@ -1,4 +1,4 @@
-// Who runs, who waits and why, and whose turn it is.
+// Running and waiting jobs, and each user's share.
 import { count, duration, percent, plural } from "../../format.js";
 import { useResource } from "../../resource.js";
 import { session, useStore } from "../../store.js";
@@ -6,7 +6,7 @@ import { ProgressBar } from "../../ui/meter.jsx";
 import { Empty, Resource } from "../../ui/states.jsx";
 import { StateMark } from "../../ui/tag.jsx";
 
-const SQUARES = 64; // workers as squares; more are a number
+const SQUARES = 64; // up to this many workers are drawn as squares
 const ROWS = 200;
 
 export const useQueue = () => useResource("/v1/queue", {}, { on: (type) => type === "queue.changed" || type === "job.state" || type === "job.progress", atLeast: 1500 });
@@ -18,8 +18,8 @@ export function QueueView() {
       {(data) => (
         <div class="stack">
           <Workers queue={data} />
-          <Jobs title="Running" jobs={data.running} empty="Nobody runs anything just now." />
-          <Jobs title="Waiting" jobs={data.waiting} numbered empty={data.running.length ? "Nobody waits." : "Nobody waits: a new job starts at once."} />
+          <Jobs title="Running" jobs={data.running} empty="No jobs are running." />
+          <Jobs title="Waiting" jobs={data.waiting} numbered empty={data.running.length ? "No jobs are waiting." : "No jobs are waiting; a new job starts at once."} />
           <Shares users={data.users} />
         </div>
       )}
@@ -35,7 +35,7 @@ function Workers({ queue }) {
         <h2>Workers</h2>
         {workers <= SQUARES && <span class="workers" aria-hidden="true">{Array.from({ length: workers }, (_, i) => <i key={i} class={i < busy ? "busy" : ""} />)}</span>}
         <span>{count(busy)} of {count(workers)} busy</span>
-        <span class="dim">{plural(queue.running.length, "job")} {queue.running.length === 1 ? "runs" : "run"}, {count(queue.waiting.length)} {queue.waiting.length === 1 ? "waits" : "wait"}</span>
+        <span class="dim">{plural(queue.running.length, "job")} running, {count(queue.waiting.length)} waiting</span>
       </div>
     </section>
   );
@@ -49,12 +49,12 @@ function Jobs({ title, jobs, numbered, empty }) {
       {jobs.length === 0 ? <p class="dim">{empty}</p> : (
         <div class="scroll-x">
           <table class="plain stacked queue">
-            <thead><tr>{numbered && <th class="right">#</th>}<th>Job</th><th>Owner</th><th>State</th><th class="right">Chains</th><th class="right">Priority</th><th>{numbered ? "Why it waits" : "What it does"}</th></tr></thead>
+            <thead><tr>{numbered && <th class="right">#</th>}<th>Job</th><th>Owner</th><th>State</th><th class="right">Chains</th><th class="right">Priority</th><th>Reason</th></tr></thead>
             <tbody>
               {jobs.slice(0, ROWS).map((job, i) => (
                 <tr key={job.id ?? `private ${i}`}>
                   {numbered && <td class="right dim" data-th="#">{i + 1}</td>}
-                  <td class="wrap first">{job.id ? <a href={`#/jobs/${job.id}`}>{job.name}</a> : <span class="dim">a private job</span>}</td>
+                  <td class="wrap first">{job.id ? <a href={`#/jobs/${job.id}`}>{job.name}</a> : <span class="dim">private job</span>}</td>
                   <td data-th="Owner">{job.owner === me ? <strong>{job.owner}</strong> : job.owner}</td>
                   <td data-th="State"><StateMark state={job.state} /></td>
                   <td class="right" data-th="Chains">{numbered ? count(job.chains) : `${count(job.running_chains)} of ${count(job.chains)}`}</td>
@@ -77,8 +77,8 @@ function Shares({ users }) {
   return (
     <section class="card" aria-label="Shares">
       <h2>Shares</h2>
-      <p class="dim">The next slice goes to whoever used least lately, and among one’s own jobs to the one of the highest priority. Use is processor time; what is a day old counts half.</p>
-      {sorted.length === 0 ? <Empty title="Nobody has used it lately" /> : (
+      <p class="dim">The next time slice goes to the user with the least recent use, and there to the job with the highest priority. Recent use is CPU time with a half-life of one day.</p>
+      {sorted.length === 0 ? <Empty title="No recent use" /> : (
         <div class="scroll-x">
           <table class="plain stacked">
             <thead><tr><th>User</th><th class="wide">Share of recent use</th><th /><th class="right">Recent use</th><th class="right">Chains now</th><th class="right">Unfinished jobs</th></tr></thead>

@@ -1,4 +1,4 @@
-// Users: roles, quotas, new ones, removal. For admins.
+// Users: roles, quotas, creation, removal. For admins.
 import { useState } from "preact/hooks";
 import { api } from "../../api.js";
 import { bytes, count, percent, time } from "../../format.js";
@@ -12,7 +12,7 @@ import { Menu } from "../../ui/menu.jsx";
 import { Mistakes, Resource } from "../../ui/states.jsx";
 import { toast } from "../../ui/toast.jsx";
 import { useQueue } from "./queue.jsx";
-import { NewToken, ROLES, useMistakes } from "./secret.jsx";
+import { NewToken, ROLES, useFormErrors } from "./newtoken.jsx";
 
 export function Users() {
   const users = useResource("/v1/users", {}, { on: (type) => type === "job.state", atLeast: 5000 });
@@ -30,7 +30,7 @@ export function Users() {
         {(data) => (
           <div class="scroll-x">
             <table class="plain stacked">
-              <thead><tr><th>Name</th><th>Role</th><th class="right">Unfinished jobs</th><th class="right">Stored</th><th class="right">Share of recent use</th><th>Since</th><th /></tr></thead>
+              <thead><tr><th>Name</th><th>Role</th><th class="right">Unfinished jobs</th><th class="right">Stored</th><th class="right">Share of recent use</th><th>Created</th><th /></tr></thead>
               <tbody>{data.items.map((u) => <Row key={u.name} user={u} use={queue.data?.users.find((q) => q.name === u.name)} limits={info?.limits} open={setOpen} reload={users.reload} />)}</tbody>
             </table>
           </div>
@@ -43,8 +43,8 @@ export function Users() {
   );
 }
 
-// "3 of 200"; a quota of one's own is bold.
-const Used = ({ used, most, own, show }) => <>{used !== undefined && `${show(used)} of `}{own ? <strong title="a quota of their own">{show(most)}</strong> : show(most)}</>;
+// "3 of 200"; an individual quota is bold.
+const Used = ({ used, most, own, show }) => <>{used !== undefined && `${show(used)} of `}{own ? <strong title="individual quota">{show(most)}</strong> : show(most)}</>;
 
 function Row({ user, use, limits, open, reload }) {
   const me = useStore(session, (s) => s.me?.user);
@@ -60,40 +60,40 @@ function Row({ user, use, limits, open, reload }) {
   };
   const role = async (next) => {
     const danger = next === "admin";
-    const sure = !danger || (await confirm({ title: `Make ${user.name} an admin?`, text: "Admins see and change everybody’s jobs, users and tokens.", action: "Make admin", danger }));
+    const sure = !danger || (await confirm({ title: `Make ${user.name} an admin?`, text: "Admins can see and change the jobs and tokens of all users.", action: "Make admin", danger }));
     if (sure) await api.post("/v1/users", { name: user.name, role: next });
     if (sure) toast(`${user.name} is ${next === "user" ? "a user" : next === "admin" ? "an admin" : "a viewer"} now.`);
   };
   const remove = async () => {
-    const sure = await confirm({ title: `Remove ${user.name}?`, text: "Their tokens stop working at once. Who still has jobs cannot be removed: delete those first, or revoke the tokens and leave it at that.", action: "Remove", danger: true });
+    const sure = await confirm({ title: `Remove ${user.name}?`, text: "The user’s tokens stop working at once. A user with jobs cannot be removed: delete the jobs first, or only revoke the tokens.", action: "Remove", danger: true });
     if (!sure) return;
     await api.delete(`/v1/users/${user.name}`);
-    toast(`${user.name} is removed.`);
+    toast(`${user.name} removed.`);
   };
   const items = [
     { label: "New token…", run: () => open({ kind: "token", user }) },
-    { label: "Their tokens", run: () => navigate("/server", { tab: "tokens", user: user.name }) },
-    { label: "Their jobs", run: () => navigate("/jobs", { owner: user.name }) },
+    { label: "Show tokens", run: () => navigate("/server", { tab: "tokens", user: user.name }) },
+    { label: "Show jobs", run: () => navigate("/jobs", { owner: user.name }) },
     ...(user.quotas ? [{ label: "Quotas…", run: () => open({ kind: "quotas", user }) }] : []),
     ...(self ? [] : [{ label: "Remove…", danger: true, run: attempt(remove) }]),
   ];
   return (
     <tr>
       <td class="first">{user.name}{self && <span class="tag">you</span>}</td>
-      <td data-th="Role"><select aria-label={`Role of ${user.name}`} key={user.role} value={user.role} disabled={self} title={self ? "nobody changes their own role" : ""} onChange={(e) => attempt(() => role(e.target.value))().then(() => { e.target.value = user.role; })}>{ROLES.map(([r]) => <option key={r} value={r}>{r}</option>)}</select></td>
+      <td data-th="Role"><select aria-label={`Role of ${user.name}`} key={user.role} value={user.role} disabled={self} title={self ? "you cannot change your own role" : ""} onChange={(e) => attempt(() => role(e.target.value))().then(() => { e.target.value = user.role; })}>{ROLES.map(([r]) => <option key={r} value={r}>{r}</option>)}</select></td>
       <td class="right" data-th="Unfinished jobs"><Used used={user.usage?.active_jobs ?? use?.jobs ?? 0} most={own.active_jobs ?? limits?.active_jobs} own={own.active_jobs} show={count} /></td>
       <td class="right" data-th="Stored"><Used used={user.usage?.stored_bytes} most={own.stored_mb ? own.stored_mb * 2 ** 20 : limits?.stored_bytes} own={own.stored_mb} show={bytes} /></td>
       <td class="right" data-th="Share of recent use">{percent(use?.share ?? 0)}</td>
-      <td title={user.created_at} data-th="Since">{time(user.created_at)}</td>
+      <td title={user.created_at} data-th="Created">{time(user.created_at)}</td>
       <td class="right"><Menu label={`Actions on ${user.name}`} items={items} /></td>
     </tr>
   );
 }
 
-// What is left empty is as for everybody.
+// Empty fields mean the default.
 function Quotas({ user, limits, close }) {
   const [form, setForm] = useState({ active_jobs: String(user.quotas.active_jobs ?? ""), stored_mb: String(user.quotas.stored_mb ?? "") });
-  const { setError, problem, rest } = useMistakes();
+  const { setError, problem, rest } = useFormErrors();
   const set = (key) => (value) => setForm((old) => ({ ...old, [key]: value }));
   const submit = async (event) => {
     event.preventDefault();
@@ -109,8 +109,8 @@ function Quotas({ user, limits, close }) {
   return (
     <Dialog title={`Quotas of ${user.name}`} onClose={() => close(false)}>
       <form onSubmit={submit} noValidate class="stack">
-        <TextField label="Unfinished jobs" hint="empty: as for everybody" placeholder={limits ? String(limits.active_jobs) : ""} inputMode="numeric" value={form.active_jobs} onInput={set("active_jobs")} problem={problem("/quotas/active_jobs")} autoFocus />
-        <TextField label="Stored draws, in MiB" hint="empty: as for everybody" placeholder={limits ? String(limits.stored_bytes / 2 ** 20) : ""} inputMode="numeric" value={form.stored_mb} onInput={set("stored_mb")} problem={problem("/quotas/stored_mb")} />
+        <TextField label="Unfinished jobs" hint="empty: the default" placeholder={limits ? String(limits.active_jobs) : ""} inputMode="numeric" value={form.active_jobs} onInput={set("active_jobs")} problem={problem("/quotas/active_jobs")} autoFocus />
+        <TextField label="Stored draws, in MiB" hint="empty: the default" placeholder={limits ? String(limits.stored_bytes / 2 ** 20) : ""} inputMode="numeric" value={form.stored_mb} onInput={set("stored_mb")} problem={problem("/quotas/stored_mb")} />
         <Mistakes errors={rest("/quotas/active_jobs", "/quotas/stored_mb")} />
         <div class="dialog-actions"><Button onClick={() => close(false)}>Cancel</Button><Button type="submit" kind="primary">Save</Button></div>
       </form>

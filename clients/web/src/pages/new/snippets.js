@@ -1,6 +1,6 @@
-// The same job from a shell. A line that ends a here-document cannot be part of JSON, so nothing in
-// the job can reach the shell. The token is never among the lines.
-export const LINES = {
+// Shell snippets that submit this job. The line that ends a here-document cannot occur in JSON, so nothing in
+// the job can reach the shell. They never contain the token.
+export const SNIPPETS = {
   barker: {
     name: "barker",
     text: (json, origin) => `export BARKER_URL=${origin} BARKER_TOKEN=bk_...   # not needed on the server itself

@@ -1,11 +1,11 @@
-// What the daemon thinks of the job, what it will cost, and the button that submits it.
+// Errors of the draft, its estimated cost, and the submit button.
 import { bytes, count, duration, plural } from "../../format.js";
 import { useResource } from "../../resource.js";
 import { Button } from "../../ui/button.jsx";
 import { resolvedFor } from "./check.js";
 import { isMissing } from "./document.js";
 
-function Mistakes({ errors, go }) {
+function ErrorList({ errors, go }) {
   if (!errors.length) return null;
   return (
     <ul class="mistakes-list">
@@ -20,9 +20,9 @@ export function Status({ check, doc, broken, go }) {
   const missing = check.errors.filter((e) => isMissing(doc, e));
   const wrong = check.errors.filter((e) => !isMissing(doc, e));
   return (
-    <div class={check.phase === "checking" ? "waiting told" : "told"} role="status">
-      <Mistakes errors={wrong} go={go} />
-      {missing.length > 0 && <><strong>Still needed</strong><Mistakes errors={missing} go={go} /></>}
+    <div class={check.phase === "checking" ? "waiting checked" : "checked"} role="status">
+      <ErrorList errors={wrong} go={go} />
+      {missing.length > 0 && <><strong>Missing</strong><ErrorList errors={missing} go={go} /></>}
     </div>
   );
 }
@@ -34,40 +34,40 @@ export function Cost({ check, doc, broken }) {
   const old = check.phase !== "valid" || broken;
   const left = me.data ? Math.max(0, me.data.quotas.stored_mb * 2 ** 20 - me.data.usage.stored_bytes) : null;
   const facts = [
-    ["Time", timeOf(estimate), "until the last chain ends, if nobody else works; from a few iterations timed just now, or what the target allows"],
-    ["Disk", `${isOpen(estimate) ? "at most " : ""}${bytes(estimate.disk_bytes)}`, left === null ? "" : `you may store ${bytes(left)} more`],
+    ["Time", timeOf(estimate), "until the last chain ends, on an idle server; from a short timing run, or the limit of the target"],
+    ["Disk", `${isAutomatic(estimate) ? "at most " : ""}${bytes(estimate.disk_bytes)}`, left === null ? "" : `${bytes(left)} of your quota are left`],
     ["Memory", bytes(estimate.memory_bytes), "chains and data"],
-    ["Draws stored", isOpen(estimate) ? "to be chosen" : count(estimate.draws), "of all chains, warm-up included"],
+    ["Draws stored", isAutomatic(estimate) ? "automatic" : count(estimate.draws), "all chains, with warm-up"],
     ["Parameters", count(estimate.dimension)],
     ...(estimate.rows ? [["Rows", count(estimate.rows), check.result.precision ? `in ${check.result.precision} precision` : ""]] : []),
-    ["One iteration", micro(estimate.seconds_per_iteration), "of one chain"],
+    ["Time per iteration", micro(estimate.seconds_per_iteration), "one chain"],
   ];
   return (
-    <div class={old ? "waiting told" : "told"}>
-      {old && <small class="dim">When it was last valid:</small>}
+    <div class={old ? "waiting checked" : "checked"}>
+      {old && <small class="dim">Estimate for the last valid version:</small>}
       <dl class="facts-grid cost">{facts.map(([name, value, title]) => <div key={name} title={title}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
-      {left !== null && estimate.disk_bytes > left / 2 && <p class="note warn">{estimate.disk_bytes > left ? "It does not fit" : "It takes more than half"} into the {bytes(left)} that you may store: thin more, save fewer parameters, or delete jobs.</p>}
+      {left !== null && estimate.disk_bytes > left / 2 && <p class="note warn">The job takes more than {estimate.disk_bytes > left ? "" : "half of "}the {bytes(left)} left of your quota: increase thinning, save fewer parameters, or delete jobs.</p>}
     </div>
   );
 }
 
-// A job whose length is left to the daemon.
-const isOpen = (estimate) => estimate.draws === null;
+// The length of the job is automatic.
+const isAutomatic = (estimate) => estimate.draws === null;
 
 function timeOf({ seconds, seconds_at_most: most }) {
   if (typeof seconds === "number") return `about ${duration(seconds)}`;
-  return typeof most === "number" ? `at most ${duration(most)}` : "to be chosen";
+  return typeof most === "number" ? `at most ${duration(most)}` : "automatic";
 }
 
 const micro = (seconds) => (seconds < 1e-3 ? `${(seconds * 1e6).toPrecision(3)} µs` : duration(seconds));
 
-// [tone, words] of the lamp beside the button.
+// [tone, text] of the status beside the button.
 function lamp(check, doc, broken) {
   const wrong = check.errors.filter((e) => !isMissing(doc, e)).length;
-  if (broken) return ["bad", "the JSON cannot be read"];
+  if (broken) return ["bad", "invalid JSON"];
   if (check.phase === "checking") return ["wait", "checking…"];
-  if (wrong) return ["bad", plural(wrong, "mistake")];
-  if (check.errors.length) return ["wait", "not complete yet"];
+  if (wrong) return ["bad", plural(wrong, "error")];
+  if (check.errors.length) return ["wait", "incomplete"];
   return check.phase === "valid" ? ["good", `valid, ${timeOf(check.result.estimate)}`] : ["warn", "not checked"];
 }
 

@@ -1,5 +1,5 @@
-// Reads JSON and knows where everything is: a mistake has a line, a column and words that say what
-// was expected there, the same in every browser; a value can be found again by its JSON pointer.
+// A JSON parser that keeps positions: errors have a line, a column and the same message in every browser, and
+// the position of a value can be looked up by its JSON pointer.
 //
 //     readJson(text) -> { value, at: Map(pointer -> [start, end]) } or { error: { line, column, offset, message } }
 import { pointerTo } from "./document.js";
@@ -22,7 +22,7 @@ export function readJson(text) {
   try {
     const value = reader.value("", 0);
     reader.space();
-    if (reader.i < text.length) throw new Fault(reader.i, "the document ends before this");
+    if (reader.i < text.length) throw new Fault(reader.i, "unexpected text after the end of the document");
     return { value, at: reader.at };
   } catch (fault) {
     if (!(fault instanceof Fault)) throw fault;
@@ -47,7 +47,7 @@ class Reader {
 
   space() {
     this.take(SPACE);
-    if (this.text.startsWith("//", this.i) || this.text.startsWith("/*", this.i) || this.text[this.i] === "#") throw new Fault(this.i, "JSON has no comments");
+    if (this.text.startsWith("//", this.i) || this.text.startsWith("/*", this.i) || this.text[this.i] === "#") throw new Fault(this.i, "JSON does not allow comments");
   }
 
   value(pointer, depth) {
@@ -64,11 +64,11 @@ class Reader {
     const out = {};
     this.members("}", "a name in double quotes", () => {
       const start = this.i;
-      if (this.text[start] !== '"') throw new Fault(start, this.take(WORD) ? "names stand in double quotes" : "a name in double quotes is needed here");
+      if (this.text[start] !== '"') throw new Fault(start, this.take(WORD) ? "names must be in double quotes" : "expected a name in double quotes");
       const key = this.string();
-      if (Object.hasOwn(out, key)) throw new Fault(start, `${JSON.stringify(key)} is there twice`);
+      if (Object.hasOwn(out, key)) throw new Fault(start, `duplicate name ${JSON.stringify(key)}`);
       this.space();
-      if (this.text[this.i] !== ":") throw new Fault(this.i, `a colon is needed after ${JSON.stringify(key)}`);
+      if (this.text[this.i] !== ":") throw new Fault(this.i, `expected a colon after ${JSON.stringify(key)}`);
       this.i++;
       Object.defineProperty(out, key, { value: this.value(pointer + pointerTo(key), depth + 1), enumerable: true, writable: true, configurable: true });
     });
@@ -81,7 +81,7 @@ class Reader {
     return out;
   }
 
-  // What stands between brackets, separated by commas.
+  // The members between brackets, separated by commas.
   members(close, what, one) {
     const open = this.i++;
     this.space();
@@ -95,11 +95,11 @@ class Reader {
       this.space();
       const sign = this.text[this.i];
       if (sign === close) break;
-      if (sign === undefined) throw new Fault(this.i, `the text ends, but the ${this.text[open]} of line ${this.text.slice(0, open).split("\n").length} is still open`);
-      if (sign !== ",") throw new Fault(this.i, `a comma or ${close} is needed here`);
+      if (sign === undefined) throw new Fault(this.i, `unexpected end: the ${this.text[open]} of line ${this.text.slice(0, open).split("\n").length} is not closed`);
+      if (sign !== ",") throw new Fault(this.i, `expected a comma or ${close}`);
       const comma = this.i++;
       this.space();
-      if (this.text[this.i] === close) throw new Fault(comma, `this comma has nothing after it: ${what} or no comma`);
+      if (this.text[this.i] === close) throw new Fault(comma, `expected ${what} after this comma`);
     }
     this.i++;
   }
@@ -109,7 +109,7 @@ class Reader {
     const token = this.take(STRING);
     if (token !== null) return JSON.parse(token);
     const line = /[^\n]*/.exec(this.text.slice(start + 1))[0];
-    throw new Fault(start, /(^|[^\\])"/.test(line) ? "this text has a control character or a backslash that means nothing" : "this text has no closing quote on its line");
+    throw new Fault(start, /(^|[^\\])"/.test(line) ? "invalid control character or escape in this string" : "this string has no closing quote");
   }
 
   scalar() {
@@ -119,10 +119,10 @@ class Reader {
     const word = this.take(WORD);
     if (word === "true" || word === "false" || word === "null") return JSON.parse(word);
     const sign = this.text[start];
-    if (sign === undefined) throw new Fault(start, "the text ends where a value is needed");
-    if (sign === "'") throw new Fault(start, "texts stand in double quotes");
-    if (word !== null) throw new Fault(start, `${word} is no JSON value: texts stand in double quotes, and there are true, false and null`);
-    if (/[-+.\d]/.test(sign)) throw new Fault(start, "this is no number as JSON writes them: 12, -0.5, 1e-4");
-    throw new Fault(start, `${sign} is not allowed here; a value is needed`);
+    if (sign === undefined) throw new Fault(start, "unexpected end: expected a value");
+    if (sign === "'") throw new Fault(start, "strings must be in double quotes");
+    if (word !== null) throw new Fault(start, `${word} is not a JSON value; strings must be in double quotes`);
+    if (/[-+.\d]/.test(sign)) throw new Fault(start, "not a JSON number; write 12, -0.5 or 1e-4");
+    throw new Fault(start, `unexpected ${sign}; expected a value`);
   }
 }

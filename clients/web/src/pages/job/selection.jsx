@@ -1,18 +1,18 @@
-// Which parameters are looked at: in the address, or else the worst and the first ones.
+// The selected parameters: those in the URL, or else the worst and the first ones.
 import { useState } from "preact/hooks";
 import { joinNames, splitNames } from "../../params.js";
 import { useResource } from "../../resource.js";
 import { useQuery } from "../../router.js";
 import { Button } from "../../ui/button.jsx";
 
-// More chains than this on one plot are a blot; the numbers are of all of them.
+// At most this many chains per plot; R-hat and ESS always use all chains.
 export const CHAINS_SHOWN = 16;
 
 const LIMIT = 24;
 const FIRST = 4;
 
-// [names or null while they are not known, setNames]
-export function useChosen(job) {
+// {names, set, error, reload}; names is null while they are loading.
+export function useSelection(job) {
   const [text, setText] = useQuery("params");
   const given = splitNames(text).slice(0, LIMIT);
   const saved = job.request?.save?.params;
@@ -26,8 +26,8 @@ export function useChosen(job) {
   return { names: [...new Set([...(worst ? [worst] : []), ...names])].slice(0, FIRST), set, error: null };
 }
 
-// The chosen ones with a field to add more.
-export function Choose({ names, set }) {
+// The selected parameters, with a field to add more.
+export function ParameterPicker({ names, set }) {
   const [text, setText] = useState("");
   const add = (event) => {
     event.preventDefault();

@@ -1,4 +1,4 @@
-// The job as text: JSON that can be edited like the form, and lines for a shell.
+// The draft as text: a JSON editor, and shell snippets.
 import { useEffect, useImperativeHandle, useRef, useState } from "preact/hooks";
 import { saveBlob } from "../../api.js";
 import { fileName } from "../../params.js";
@@ -6,27 +6,27 @@ import { useQuery } from "../../router.js";
 import { Button, CopyButton } from "../../ui/button.jsx";
 import { TabPanel, Tabs } from "../../ui/tabs.jsx";
 import { getAt, pretty } from "./document.js";
-import { readJson } from "./jsontext.js";
-import { LINES } from "./lines.js";
+import { readJson } from "./jsonreader.js";
+import { SNIPPETS } from "./snippets.js";
 
-const TABS = [["json", "JSON"], ...Object.entries(LINES).map(([key, { name }]) => [key, name])];
+const TABS = [["json", "JSON"], ...Object.entries(SNIPPETS).map(([key, { name }]) => [key, name])];
 
-// broken(error | null): whether the text can be read. `handle` gets {go(pointer)}: shows that place.
+// broken(error | null) reports syntax errors. `handle` gets {go(pointer)}, which selects that value.
 export function AsText({ doc, change, broken, handle }) {
   const [tab, setTab] = useQuery("as", "json");
   const json = pretty(doc);
-  const shown = LINES[tab] ? tab : "json";
+  const shown = SNIPPETS[tab] ? tab : "json";
   return (
     <section class="card as-text" aria-label="The job as text">
       <Tabs label="The job as text" tabs={TABS} value={shown} onChange={setTab} />
       <TabPanel name={shown}>
-        {shown === "json" ? <Editor doc={doc} json={json} change={change} broken={broken} handle={handle} /> : <Lines text={LINES[shown].text(json, location.origin)} />}
+        {shown === "json" ? <Editor doc={doc} json={json} change={change} broken={broken} handle={handle} /> : <Snippet text={SNIPPETS[shown].text(json, location.origin)} />}
       </TabPanel>
     </section>
   );
 }
 
-function Lines({ text }) {
+function Snippet({ text }) {
   return <><pre class="code">{text}</pre><CopyButton text={text} /></>;
 }
 
@@ -34,7 +34,7 @@ function Editor({ doc, json, change, broken, handle }) {
   const [text, setText] = useState(json);
   const [error, setError] = useState(null);
   const area = useRef();
-  const mine = useRef(json); // the document as this editor made it
+  const mine = useRef(json); // the document as written by this editor
   const set = (next) => {
     setError(next);
     broken(next);
@@ -53,7 +53,7 @@ function Editor({ doc, json, change, broken, handle }) {
     setText(event.currentTarget.value);
     const { value, error: fault } = readJson(event.currentTarget.value);
     const object = typeof value === "object" && value !== null && !Array.isArray(value);
-    set(fault ?? (object ? null : { line: 1, column: 1, offset: 0, message: "a job is an object, { … }" }));
+    set(fault ?? (object ? null : { line: 1, column: 1, offset: 0, message: "a job must be an object, { … }" }));
     if (!object) return;
     mine.current = pretty(value);
     change(value);
@@ -80,11 +80,11 @@ function Editor({ doc, json, change, broken, handle }) {
       <div id="json-problem" class="bar-top">
         {error ? (
           <>
-            <span class="problem" role="alert">Line {error.line}, column {error.column}: {error.message}. The form waits.</span>
+            <span class="problem" role="alert">Line {error.line}, column {error.column}: {error.message}. The form is locked until this is fixed.</span>
             <Button kind="quiet" class="small" onClick={() => select(error.offset, error.offset + 1)}>Show</Button>
             <Button kind="quiet" class="small" onClick={reset}>Undo</Button>
           </>
-        ) : <small class="dim">Follows the form, and the form follows it.</small>}
+        ) : <small class="dim">Kept in sync with the form.</small>}
         <span class="spring" />
         <CopyButton text={text} />
         <Button kind="quiet" class="small" disabled={!!error} onClick={() => saveBlob(new Blob([json + "\n"], { type: "application/json" }), `${fileName(String(getAt(doc, "/name") ?? "job"))}.json`)}>Save</Button>

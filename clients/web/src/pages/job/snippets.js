@@ -1,7 +1,7 @@
-// Lines to paste: the same job from a shell, Python and R. The token is never among them.
+// Code snippets that fetch this job from a shell, Python and R. They never contain the token.
 const route = (job, origin) => `${origin}/v1/jobs/${job.id}`;
 
-export const LINES = {
+export const SNIPPETS = {
   curl: {
     name: "curl",
     text: (job, origin) => `export BARKER_TOKEN=bk_...   # yours

@@ -1,13 +1,13 @@
-// Whether something is in sight, or nearly.
+// Whether an element is in the viewport, or within MARGIN of it.
 import { useLayoutEffect, useState } from "preact/hooks";
 
-const MARGIN = "300px"; // ready before one has scrolled there
+const MARGIN = "300px"; // so that content is ready before it scrolls into view
 
 const watched = new Map(); // element -> callback
 let observer = null;
 
-// callback(near) with every change, and once in the beginning. Gives what ends it.
-export function watchNear(element, callback) {
+// Calls callback(visible) at the start and with every change. Returns a function that ends it.
+export function watchVisible(element, callback) {
   observer ??= new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries) watched.get(target)?.(isIntersecting);
   }, { rootMargin: MARGIN, scrollMargin: MARGIN });
@@ -19,9 +19,9 @@ export function watchNear(element, callback) {
   };
 }
 
-// [whether it ever was near, whether it is now]
-export function useNear(ref) {
+// [whether it has ever been visible, whether it is visible now]
+export function useVisible(ref) {
   const [state, setState] = useState([false, false]);
-  useLayoutEffect(() => watchNear(ref.current, (near) => setState(([seen]) => [seen || near, near])), []);
+  useLayoutEffect(() => watchVisible(ref.current, (visible) => setState(([seen]) => [seen || visible, visible])), []);
   return state;
 }

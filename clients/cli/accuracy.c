@@ -1,5 +1,5 @@
-/* A job against a reference posterior, as text. */
-#include "clients/cli/against.h"
+/* Distance of a job from a reference posterior, as text. */
+#include "clients/cli/accuracy.h"
 #include "clients/cli/get.h"
 #include "clients/cli/human.h"
 #include "clients/cli/table.h"
@@ -7,7 +7,7 @@
 #include <math.h>
 
 static const struct {
-    const char *key, *inside, *title; /* inside: of an object `key`, or NULL */
+    const char *key, *inside, *title; /* inside: a member of the object `key`, or NULL */
 } lines[] = {
     {"bias_mean", NULL, "bias of the mean / sd"},
     {"bias_variance", NULL, "bias of the variance / sd"},
@@ -16,21 +16,21 @@ static const struct {
     {"quantile_differences", "q50", "50% quantile / sd"},
     {"quantile_differences", "q95", "95% quantile / sd"},
     {"wasserstein", NULL, "Wasserstein-1 / sd"},
-    {"wasserstein_noise", NULL, "  what noise alone shows"},
+    {"wasserstein_noise", NULL, "  expected from noise"},
 };
 
-const char *against_title(size_t n)
+const char *accuracy_title(size_t n)
 {
     return n < sizeof lines / sizeof *lines ? lines[n].title : NULL;
 }
 
-const json_t *against_spread(const json_t *reference, size_t n)
+const json_t *accuracy_spread(const json_t *reference, size_t n)
 {
     const json_t *spread = get_object(reference, lines[n].key);
     return lines[n].inside ? get_object(spread, lines[n].inside) : spread;
 }
 
-void against_print(const json_t *reference, FILE *file)
+void accuracy_print(const json_t *reference, FILE *file)
 {
     static const struct column columns[] = {
         {.title = ""},
@@ -44,18 +44,18 @@ void against_print(const json_t *reference, FILE *file)
     size_t i;
     json_t *note;
     struct table *table = table_new(columns, sizeof columns / sizeof *columns);
-    for (size_t n = 0; against_title(n); n++) {
-        const json_t *spread = against_spread(reference, n);
+    for (size_t n = 0; accuracy_title(n); n++) {
+        const json_t *spread = accuracy_spread(reference, n);
         if (!spread)
             continue;
-        table_cell(table, against_title(n), STYLE_DIM);
+        table_cell(table, accuracy_title(n), STYLE_DIM);
         for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
             table_cell(table, human_real(buffer, get_number(spread, keys[k])), STYLE_PLAIN);
         table_cell(table, get_string(spread, "worst"), STYLE_PLAIN);
     }
-    fprintf(file, "\n%sAgainst the reference %s, %s parameters%s\n", term_style(file, STYLE_HEAD),
-            get_string(reference, "name"), human_whole(buffer, get_number(reference, "parameters")),
-            term_plain(file));
+    fprintf(file, "\n%sDifference from the reference %s, %s parameters%s\n",
+            term_style(file, STYLE_HEAD), get_string(reference, "name"),
+            human_whole(buffer, get_number(reference, "parameters")), term_plain(file));
     table_print(table, file);
     table_free(table);
     json_array_foreach (get_array(reference, "notes"), i, note)
@@ -63,15 +63,15 @@ void against_print(const json_t *reference, FILE *file)
                 term_plain(file));
 }
 
-void against_cost(struct text *out, const json_t *cost)
+void accuracy_cost(struct text *out, const json_t *cost)
 {
     char seconds[HUMAN_SIZE], gradients[HUMAN_SIZE], target[HUMAN_SIZE];
     const char *worst = get_string(cost, "worst"), *reason = get_string(cost, "reason");
     human_real(target, get_number(cost, "target_error"));
     if (isnan(get_number(cost, "seconds")))
-        text_addf(out, "no error of %s: %s", target, reason);
+        text_addf(out, "target error %s not reached: %s", target, reason);
     else
-        text_addf(out, "error %s: %s of CPU, %s gradients in all", target,
+        text_addf(out, "target error %s: %s CPU time, %s gradients in total", target,
                   human_seconds(seconds, get_number(cost, "seconds")),
                   human_count(gradients, get_number(cost, "gradients")));
     if (*worst)

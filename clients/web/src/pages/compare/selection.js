@@ -1,4 +1,4 @@
-// Parameters of the comparison that are drawn: those of the address, or else the first ones.
+// The parameters drawn in a comparison: those in the URL, or else the first ones.
 import { joinNames, splitNames } from "../../params.js";
 import { useQuery } from "../../router.js";
 

@@ -1,5 +1,5 @@
-/* A daemon of our own for the length of one command. */
-#include "clients/cli/private.h"
+/* A private daemon for the duration of one command. */
+#include "clients/cli/private_daemon.h"
 #include "clients/cli/interrupt.h"
 #include "clients/cli/locate.h"
 #include "clients/cli/report.h"
@@ -63,12 +63,12 @@ static char *temporary_directory(void)
 {
     const char *base = getenv("TMPDIR");
     struct text path = {0};
-    /* Hidden: the data folder may be the one that it is in. */
+    /* Hidden, because it may be inside the data folder. */
     text_addf(&path, "%s/.barker-run-XXXXXX", base && *base ? base : "/tmp");
     char *name = text_take(&path);
     if (mkdtemp(name))
         return name;
-    report_error("cannot make a folder %s: %s", name, strerror(errno));
+    report_error("cannot create a folder %s: %s", name, strerror(errno));
     free(name);
     return NULL;
 }
@@ -77,7 +77,7 @@ static char *kept_directory(const char *path)
 {
     char resolved[PATH_MAX];
     if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-        report_error("cannot make the folder %s: %s", path, strerror(errno));
+        report_error("cannot create the folder %s: %s", path, strerror(errno));
         return NULL;
     }
     if (realpath(path, resolved))
@@ -93,7 +93,7 @@ static char *inside(const struct private_daemon *daemon, const char *name)
     return text_take(&path);
 }
 
-/* A kept directory may hold the address of an earlier run: only a new file counts. */
+/* A kept directory may have the address of an earlier run: the file must be new. */
 static ino_t identity(const char *path, struct timespec *changed)
 {
     struct stat info;
@@ -103,7 +103,8 @@ static ino_t identity(const char *path, struct timespec *changed)
     return info.st_ino;
 }
 
-/* Between fork and exec. A Ctrl-C of the terminal is for us alone, hence the group of its own. */
+/* Runs between fork and exec. The daemon gets its own process group, so that Ctrl-C reaches only
+ * the parent. */
 static _Noreturn void become(const char *program, char *const *argv, const char *log, pid_t parent)
 {
     sigset_t none;
@@ -125,7 +126,7 @@ static _Noreturn void become(const char *program, char *const *argv, const char 
 }
 
 static int spawn(struct private_daemon *daemon, const char *program,
-                 const struct private_config *config)
+                 const struct private_daemon_config *config)
 {
     const char *argv[12] = {program,       "--listen", "127.0.0.1:0", "--state",
                             daemon->state, "--data",   config->data};
@@ -146,7 +147,7 @@ static int spawn(struct private_daemon *daemon, const char *program,
     return EXIT_OK;
 }
 
-bool private_alive(void *ctx)
+bool private_daemon_alive(void *ctx)
 {
     struct private_daemon *daemon = ctx;
     int status;
@@ -155,7 +156,7 @@ bool private_alive(void *ctx)
     return daemon->pid != 0;
 }
 
-void private_last_words(const struct private_daemon *daemon)
+void private_daemon_print_log(const struct private_daemon *daemon)
 {
     char tail[4096];
     char *path = inside(daemon, "barkerd.log");
@@ -179,7 +180,7 @@ static int await(struct private_daemon *daemon, const char *url_path, ino_t old_
 {
     double limit = interrupt_clock() + START_LIMIT;
     char *token_path = inside(daemon, "admin.token");
-    while (!interrupted() && private_alive(daemon) && interrupt_clock() < limit) {
+    while (!interrupted() && private_daemon_alive(daemon) && interrupt_clock() < limit) {
         struct timespec changed = {0};
         ino_t now = identity(url_path, &changed);
         bool fresh = now && (now != old_identity || changed.tv_sec != old_change.tv_sec ||
@@ -197,19 +198,19 @@ static int await(struct private_daemon *daemon, const char *url_path, ino_t old_
         return EXIT_INTERRUPTED;
     if (daemon->pid && daemon->url && *daemon->url && daemon->token && *daemon->token)
         return EXIT_OK;
-    report_error(daemon->pid ? "the private daemon was not ready in time; it said:"
-                             : "the private daemon ended at once; it said:");
-    private_last_words(daemon);
+    report_error(daemon->pid ? "the private daemon was not ready in time; its log:"
+                             : "the private daemon ended at once; its log:");
+    private_daemon_print_log(daemon);
     return EXIT_SERVER;
 }
 
-static int find_and_spawn(struct private_daemon *daemon, const struct private_config *config)
+static int find_and_spawn(struct private_daemon *daemon, const struct private_daemon_config *config)
 {
     char *program = beside_us();
     if (!program)
         program = in_path();
     if (!program) {
-        report_error("cannot find barkerd, neither beside this program nor in PATH");
+        report_error("cannot find barkerd in the folder of this program or in PATH");
         return EXIT_LOCAL;
     }
     daemon->state = config->keep ? kept_directory(config->keep) : temporary_directory();
@@ -218,7 +219,7 @@ static int find_and_spawn(struct private_daemon *daemon, const struct private_co
     return code;
 }
 
-int private_start(struct private_daemon *out, const struct private_config *config)
+int private_daemon_start(struct private_daemon *out, const struct private_daemon_config *config)
 {
     struct timespec changed = {0};
     ino_t old = 0;
@@ -253,7 +254,7 @@ static void end_process(struct private_daemon *daemon)
     if (!daemon->pid)
         return;
     kill(daemon->pid, SIGTERM);
-    while (private_alive(daemon)) {
+    while (private_daemon_alive(daemon)) {
         if (interrupt_clock() > limit) {
             kill(daemon->pid, SIGKILL);
             waitpid(daemon->pid, NULL, 0);
@@ -264,7 +265,7 @@ static void end_process(struct private_daemon *daemon)
     }
 }
 
-void private_stop(struct private_daemon *daemon)
+void private_daemon_stop(struct private_daemon *daemon)
 {
     end_process(daemon);
     if (daemon->state && !daemon->keep)

@@ -1,0 +1,58 @@
+// Gradient estimator, preconditioning and target accuracy of the new job.
+import { CENTRES, ESTIMATORS, PRECONDITIONS } from "../../settingnames.js";
+import { CheckField } from "../../ui/field.jsx";
+import { Choice, NumberEntry } from "./fields.jsx";
+
+const AUTOMATIC = ["/gradient/estimator", "/precondition", "/batch_size", "/iterations", "/warmup", "/thin"];
+
+// Whether some setting is automatic.
+const isAutomatic = (form) => AUTOMATIC.some((at) => (form.get(at) ?? form.fallback(at)) === "auto");
+
+// The options, with the default first.
+function optionsOf(words, fallback) {
+  return [["", fallback ? `default: ${words[fallback] ?? fallback}` : "default"], ...Object.entries(words)];
+}
+
+const ESTIMATOR_HINTS = { plain: "sum over a batch, scaled by N/n", control_variate: "differences from a centre: less noise close to it", auto: "control variates if they reduce noise at equal cost" };
+const PRECONDITION_HINTS = {
+  none: "steps in the units of the parameters", diagonal: "each parameter in units of its posterior sd", dense: "whitened: steps in posterior sds of uncorrelated coordinates",
+  auto: "dense if the model and its size allow it",
+};
+
+export function Gradient({ form, model, sampler }) {
+  const given = (at) => form.get(at) ?? (form.fallback(at) || undefined);
+  const estimator = given("/gradient/estimator"), precondition = given("/precondition");
+  const data = model?.data !== "none" && !sampler?.exact;
+  return (
+    <section class="card" aria-label="Gradient and preconditioning">
+      <h2>Gradient and preconditioning</h2>
+      <div class="form-grid">
+        {(data || form.get("/gradient") !== undefined) && <Choice form={form} at="/gradient/estimator" label="Gradient" hint={ESTIMATOR_HINTS[estimator]} options={optionsOf(ESTIMATORS, form.fallback("/gradient/estimator"))} />}
+        {(data && estimator !== "plain" && estimator !== undefined) || form.get("/gradient/centre") !== undefined
+          ? <Choice form={form} at="/gradient/centre" label="Centre" value={form.get("/gradient/centre") ?? "mode"} options={Object.entries(CENTRES)} onChange={(v) => form.set("/gradient/centre", v === "mode" ? undefined : v)} /> : null}
+        {(data && estimator !== "plain" && estimator !== undefined) || form.get("/gradient/one_in") !== undefined
+          ? <NumberEntry form={form} at="/gradient/one_in" label="Iterations per batch" or="auto" words={["auto"]} hint="1 in this many iterations, at random, reads rows; 1: all" /> : null}
+        <Choice form={form} at="/precondition" label="Preconditioning" hint={PRECONDITION_HINTS[precondition]} options={optionsOf(PRECONDITIONS, form.fallback("/precondition"))} />
+      </div>
+      {(isAutomatic(form) || form.get("/target") !== undefined) && <Target form={form} />}
+    </section>
+  );
+}
+
+function Target({ form }) {
+  const unlimited = form.doc.target?.seconds === null; // absent: the daemon's default limit
+  return (
+    <>
+      <h3>Target accuracy</h3>
+      <p class="dim">Automatic settings are chosen for this target before the first iteration. The job page shows them with the reasons.</p>
+      <div class="form-grid narrow">
+        <NumberEntry form={form} at="/target/sd_error" label="Error of sd" or="0.02" hint="relative, for every posterior sd" />
+        <NumberEntry form={form} at="/target/mean_error" label="Error of mean" or="0.02" hint="in posterior sds" />
+        <NumberEntry form={form} at="/target/ess" label="ESS" or="from the errors" hint="for every parameter" />
+        <NumberEntry form={form} at="/target/seconds" label="Time limit" placeholder={unlimited ? "no limit" : form.fallback("/target/seconds") || "60"} hint="seconds per chain, with planning" />
+      </div>
+      <CheckField label="No time limit" checked={unlimited} onChange={(on) => form.set("/target/seconds", on ? null : undefined)} />
+      {form.problem("/target", false) && <p class="problem" role="alert">{form.problem("/target", false)}</p>}
+    </>
+  );
+}
