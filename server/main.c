@@ -1,9 +1,16 @@
 /* barkerd: the command line of the daemon; start, supervision, orderly end. */
 #include "core/kernels/kernels.h"
 #include "server/api/api.h"
-#include "server/base/clock.h"
-#include "server/base/log.h"
 #include "server/api/retention.h"
+#include "server/base/build.h"
+#include "server/base/clock.h"
+#include "server/base/config.h"
+#include "server/base/log.h"
+#include "server/data/disk_cache.h"
+#include "server/data/memory_cache.h"
+#include "server/sched/events.h"
+#include "server/sched/sched.h"
+#include "server/spec/spec.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +33,7 @@
 
 struct daemon {
     struct config config;
+    struct job_limits limits;
     struct app app;
     char address[64];
     uint16_t port;
@@ -205,7 +213,7 @@ static enum err open_data(struct daemon *d, struct err_info *info)
 static enum err start_sampling(struct daemon *d, struct err_info *info)
 {
     const struct config *c = &d->config;
-    d->app.limits = (struct job_limits){
+    d->limits = (struct job_limits){
         .max_iterations = (uint64_t)c->max_iterations,
         .max_chains = (uint64_t)c->max_chains,
         .max_dimension = (uint64_t)c->max_dimension,
@@ -214,8 +222,9 @@ static enum err start_sampling(struct daemon *d, struct err_info *info)
         .workers = (unsigned)c->workers,
         .slice_ms = (uint64_t)c->slice_ms,
         .user_running_chains = (unsigned)c->user_running_chains,
-        .limits = d->app.limits,
+        .limits = d->limits,
     };
+    d->app.limits = &d->limits;
     return sched_start(&d->app.sched, &config, d->app.store, d->app.cache, d->app.events, info);
 }
 

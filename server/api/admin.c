@@ -3,6 +3,9 @@
 #include "server/base/clock.h"
 #include "server/base/field.h"
 #include "server/base/json.h"
+#include "server/base/mistake.h"
+#include "server/sched/events.h"
+#include "server/sched/sched.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,12 +1,15 @@
 /* From a request to its handler: route, token, role, limits; one log line at the end. */
 #include "server/api/api.h"
-#include "server/base/clock.h"
-#include "server/base/field.h"
-#include "server/store/jobfile.h"
-#include "server/base/json.h"
-#include "server/base/log.h"
 #include "server/api/metrics.h"
 #include "server/api/problem.h"
+#include "server/base/clock.h"
+#include "server/base/config.h"
+#include "server/base/field.h"
+#include "server/base/json.h"
+#include "server/base/log.h"
+#include "server/base/mistake.h"
+#include "server/data/data_root.h"
+#include "server/store/jobfile.h"
 
 #include <errno.h>
 #include <inttypes.h>

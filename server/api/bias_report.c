@@ -3,6 +3,8 @@
 #include "server/api/bias_report.h"
 #include "server/base/field.h"
 #include "server/base/json.h"
+#include "server/base/mistake.h"
+#include "server/store/jobfile.h"
 
 #include <inttypes.h>
 #include <malloc.h>

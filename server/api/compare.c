@@ -3,8 +3,9 @@
 #include "server/api/pick.h"
 #include "server/api/row.h"
 #include "server/base/field.h"
-#include "server/store/jobfile.h"
 #include "server/base/json.h"
+#include "server/base/mistake.h"
+#include "server/store/jobfile.h"
 
 #include <math.h>
 #include <stdio.h>

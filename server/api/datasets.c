@@ -1,7 +1,8 @@
 /* Data files: listing, looking inside, uploading, deleting. */
 #include "server/api/api.h"
-#include "server/data/rows.h"
+#include "server/base/config.h"
 #include "server/base/json.h"
+#include "server/data/rows.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* Details of single parameters. */
-#include "server/api/details.h"
 #include "core/diagnostics/mixing.h"
+#include "server/api/details.h"
 #include "server/base/json.h"
+#include "server/store/jobfile.h"
 
 #include <math.h>
 #include <stdlib.h>

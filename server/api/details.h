@@ -4,6 +4,7 @@
 #define BARKER_SERVER_API_DETAILS_H
 
 #include "server/api/pick.h"
+#include "server/store/jobfile.h"
 
 #define DETAILS_PARAMETERS 20  /* at most */
 #define DETAILS_LAGS       200 /* in draws */

@@ -4,11 +4,14 @@
 #include "server/api/api.h"
 #include "server/api/details.h"
 #include "server/api/measure.h"
-#include "server/diagnose/checkup.h"
-#include "server/results/chain_moments.h"
 #include "server/base/json.h"
+#include "server/diagnose/checkup.h"
 #include "server/diagnose/tolerance.h"
 #include "server/diagnose/verdict.h"
+#include "server/results/chain_moments.h"
+#include "server/sched/sched.h"
+#include "server/spec/spec.h"
+#include "server/store/jobfile.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,9 +1,11 @@
 /* GET /v1/jobs/{id}/draws: the draws as a stream. */
 #include "server/api/api.h"
 #include "server/api/pick.h"
-#include "server/results/export.h"
 #include "server/base/field.h"
 #include "server/base/log.h"
+#include "server/base/mistake.h"
+#include "server/results/export.h"
+#include "server/store/jobfile.h"
 
 #include <stdio.h>
 #include <stdlib.h>

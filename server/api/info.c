@@ -1,12 +1,14 @@
 /* What the server is and what it offers: health, metrics, models, samplers. */
-#include "server/api/api.h"
-#include "server/results/export.h"
 #include "core/kernels/kernels.h"
 #include "models/models.h"
-#include "server/base/assets.h"
-#include "server/spec/describe.h"
-#include "server/base/json.h"
+#include "server/api/api.h"
 #include "server/api/metrics.h"
+#include "server/base/assets.h"
+#include "server/base/build.h"
+#include "server/base/config.h"
+#include "server/base/json.h"
+#include "server/results/export.h"
+#include "server/spec/describe.h"
 
 #include <gnu/libc-version.h>
 #include <string.h>

@@ -1,11 +1,17 @@
 /* Jobs: submitting, listing, showing, changing, ending. */
 #include "server/api/api.h"
-#include "server/base/clock.h"
-#include "server/base/field.h"
-#include "server/store/jobfile.h"
-#include "server/base/json.h"
-#include "server/sched/progress.h"
 #include "server/api/submission.h"
+#include "server/base/clock.h"
+#include "server/base/config.h"
+#include "server/base/field.h"
+#include "server/base/json.h"
+#include "server/base/mistake.h"
+#include "server/data/layout.h"
+#include "server/sched/events.h"
+#include "server/sched/progress.h"
+#include "server/sched/sched.h"
+#include "server/spec/spec.h"
+#include "server/store/jobfile.h"
 
 #include <inttypes.h>
 #include <math.h>

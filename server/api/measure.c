@@ -1,8 +1,9 @@
 /* Measuring within bounds. */
 #include "server/api/measure.h"
-#include "server/store/jobfile.h"
 #include "server/base/json.h"
 #include "server/results/reference_make.h"
+#include "server/sched/sched.h"
+#include "server/store/jobfile.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,7 +1,12 @@
 /* Prometheus metrics. */
-#include "server/api/metrics.h"
 #include "server/api/api.h"
+#include "server/api/metrics.h"
+#include "server/base/build.h"
 #include "server/base/clock.h"
+#include "server/data/disk_cache.h"
+#include "server/data/memory_cache.h"
+#include "server/sched/events.h"
+#include "server/sched/sched.h"
 
 #include <inttypes.h>
 #include <stdio.h>

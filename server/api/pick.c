@@ -1,6 +1,8 @@
 /* Lists of parameters and chains from a query string. */
 #include "server/api/pick.h"
 #include "server/base/field.h"
+#include "server/base/mistake.h"
+#include "server/store/jobfile.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Problem documents. */
 #include "server/api/problem.h"
+#include "server/base/mistake.h"
 
 #include <jansson.h>
 #include <stdlib.h>

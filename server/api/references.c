@@ -3,7 +3,9 @@
 #include "server/base/clock.h"
 #include "server/base/field.h"
 #include "server/base/json.h"
+#include "server/base/mistake.h"
 #include "server/results/reference_make.h"
+#include "server/store/jobfile.h"
 
 #include <malloc.h>
 #include <stdlib.h>

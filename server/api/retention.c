@@ -1,8 +1,9 @@
 /* Emptying the trash. */
 #include "server/api/retention.h"
 #include "server/base/clock.h"
-#include "server/store/jobfile.h"
+#include "server/base/config.h"
 #include "server/base/log.h"
+#include "server/store/jobfile.h"
 
 #include <stdlib.h>
 #include <string.h>

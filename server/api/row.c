@@ -1,6 +1,7 @@
 /* Measured parameters as JSON. */
 #include "server/api/row.h"
 #include "server/base/json.h"
+#include "server/store/jobfile.h"
 
 #include <math.h>
 #include <stdint.h>

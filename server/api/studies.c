@@ -1,8 +1,10 @@
 /* Studies: asking, listing, showing, deleting. */
-#include "server/base/json.h"
 #include "server/api/study.h"
 #include "server/api/submission.h"
 #include "server/base/clock.h"
+#include "server/base/json.h"
+#include "server/base/mistake.h"
+#include "server/sched/sched.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* What all kinds of studies have in common. */
 #include "server/api/study.h"
 #include "server/base/json.h"
+#include "server/base/mistake.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -12,6 +12,7 @@
 
 #include "server/api/api.h"
 #include "server/base/field.h"
+#include "server/base/mistake.h"
 
 #define STUDY_LIST(X) X(ladder)
 

@@ -5,10 +5,12 @@
  * the chains drift apart after them: some correlation, nobody knows how much. */
 #include "server/api/measure.h"
 #include "server/api/pick.h"
-#include "server/store/jobfile.h"
-#include "server/base/json.h"
-#include "server/diagnose/ladder.h"
 #include "server/api/study.h"
+#include "server/base/json.h"
+#include "server/base/mistake.h"
+#include "server/diagnose/ladder.h"
+#include "server/spec/spec.h"
+#include "server/store/jobfile.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -216,7 +218,7 @@ static bool load_steps(struct call *call, struct base *base)
 static bool parse_base(struct call *call, const json_t *job, struct base *base)
 {
     struct mistakes mistakes = {0};
-    enum err code = spec_parse(&base->spec, job, &call->app->limits, &mistakes);
+    enum err code = spec_parse(&base->spec, job, call->app->limits, &mistakes);
     base->parsed = code == ERR_OK;
     if (base->parsed)
         check_sampler(base, &mistakes);

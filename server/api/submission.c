@@ -1,11 +1,16 @@
 /* Jobs on their way in. */
-#include "server/api/submission.h"
-#include "models/models.h"
-#include "server/base/clock.h"
-#include "server/store/jobfile.h"
-#include "server/base/json.h"
-#include "server/spec/plan_document.h"
 #include "core/kernels/kernels.h"
+#include "models/models.h"
+#include "server/api/submission.h"
+#include "server/base/clock.h"
+#include "server/base/config.h"
+#include "server/base/json.h"
+#include "server/base/mistake.h"
+#include "server/data/memory_cache.h"
+#include "server/sched/sched.h"
+#include "server/spec/plan_document.h"
+#include "server/spec/spec.h"
+#include "server/store/jobfile.h"
 
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
@@ -85,7 +90,7 @@ static void look_for_files(struct submission *sub, const struct app *app, const 
 enum err submission_prepare(struct submission *sub, struct app *app, const char *user,
                             const json_t *json)
 {
-    struct job_limits limits = app->limits;
+    struct job_limits limits = *app->limits;
     enum err code = spec_parse(&sub->spec, json, &limits, &sub->mistakes);
     sub->parsed = code == ERR_OK;
     if (code == ERR_INVALID)

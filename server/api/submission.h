@@ -5,6 +5,8 @@
 #define BARKER_SERVER_API_SUBMISSION_H
 
 #include "server/api/api.h"
+#include "server/base/mistake.h"
+#include "server/spec/spec.h"
 
 /* Zeroed before submission_prepare. */
 struct submission {

@@ -1,8 +1,12 @@
 /* Users, what they may do and have; who is asking. */
 #include "server/api/api.h"
 #include "server/base/clock.h"
+#include "server/base/config.h"
 #include "server/base/field.h"
 #include "server/base/json.h"
+#include "server/base/mistake.h"
+#include "server/sched/events.h"
+#include "server/sched/sched.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 """Every route: who may use it, what others get, wrong methods, unknown parameters, wrong bodies.
 
-ROWS has one row per route. The routes are those of the daemon's own /openapi.json and of the route
-table in server/api/api.h: a route without a row fails a test here."""
+The routes are those of the table in server/api/routes.h and of the daemon's own /openapi.json. What each
+caller gets follows from the table, or from a row in SPECIAL."""
 
 import os
 import re
@@ -137,11 +137,11 @@ LADDER = {"kind": "ladder", "job": harness.toy()}
 
 
 class Row:
-    """What each kind of caller gets. `make` returns (path, body) of a thing of alice."""
+    """What each kind of caller gets; 0: not known. `make` returns (path, body) of a thing of alice."""
 
     def __init__(self, make, owner=200, admin=None, other=None, viewer=None, headers=None,
                  stream=False, ends=False):
-        self.make, self.owner, self.headers, self.stream = make, owner, headers, stream
+        self.make, self.owner, self.headers, self.stream = make, owner or 0, headers, stream
         self.admin = owner if admin is None else admin
         self.other = owner if other is None else other
         self.viewer = self.other if viewer is None else viewer
@@ -169,26 +169,25 @@ def script(w):
 OPEN = {"GET /", "GET /assets/{name}", "GET /healthz", "GET /readyz", "GET /metrics", "GET /openapi.json",
         "POST /v1/tickets/redeem"}
 
-ROWS = {
-    "GET /": Row(fixed("/")),
+def table_routes():
+    """METHOD PATTERN -> (flags, role, query) of server/api/routes.h."""
+    with open(os.path.join(harness.ROOT, "server/api/routes.h")) as file:
+        text = file.read()
+    lines = re.findall(r"X\((\w+),\s*\"([^\"]*)\",\s*([^,]*),\s*(\w+),\s*(?:\\\s*)?\"([^\"]*)\"",
+                       text.replace("\\\n", " "))
+    return {"%s %s" % (m, p): (f, r, q.split()) for m, p, f, r, q in lines}
+
+
+# Routes of which the table does not say how they are called, or by whom.
+SPECIAL = {
     "GET /assets/{name}": Row(script),
-    "GET /healthz": Row(fixed("/healthz")),
-    "GET /readyz": Row(fixed("/readyz")),
-    "GET /metrics": Row(fixed("/metrics")),
-    "GET /openapi.json": Row(fixed("/openapi.json")),
-    "GET /v1/info": Row(fixed("/v1/info")),
-    "GET /v1/samplers": Row(fixed("/v1/samplers")),
     "GET /v1/samplers/{name}": Row(fixed("/v1/samplers/sgbd")),
-    "GET /v1/models": Row(fixed("/v1/models")),
     "GET /v1/models/{name}": Row(fixed("/v1/models/ica")),
-    "GET /v1/datasets": Row(fixed("/v1/datasets")),
     # An upload is its owner's: an admin has no more business in it than anybody else.
     "GET /v1/datasets/{name}": Row(fresh("upload"), admin=404, other=404),
     "PUT /v1/datasets/{name}": Row(fixed("/v1/datasets/put.csv", "a,b\n1,2\n"), 201, viewer=403),
     "DELETE /v1/datasets/{name}": Row(fresh("upload"), 204, admin=404, other=404, viewer=403),
-    "GET /v1/jobs": Row(fixed("/v1/jobs")),
     "POST /v1/jobs": Row(fixed("/v1/jobs", harness.toy()), 201, viewer=403),
-    "GET /v1/jobs/{id}": Row(of_done(), other=404),
     "PATCH /v1/jobs/{id}": Row(fresh("ended", "", {"note": "seen"}), other=404, viewer=403),
     "DELETE /v1/jobs/{id}": Row(fresh("ended"), 204, other=404, viewer=403),
     "POST /v1/jobs/{id}/cancel": Row(fresh("endless", "/cancel"), 202, other=404, viewer=403,
@@ -202,45 +201,41 @@ ROWS = {
     # Only a failure of the machine can be retried; test_daemon.py makes one.
     "POST /v1/jobs/{id}/retry": Row(fresh("ended", "/retry"), 409, other=404, viewer=403),
     "POST /v1/jobs/{id}/restore": Row(fresh("trashed", "/restore"), 200, other=404, viewer=403),
-    "GET /v1/jobs/{id}/draws": Row(of_done("/draws"), other=404),
-    "GET /v1/jobs/{id}/trace": Row(of_done("/trace"), other=404),
-    "GET /v1/jobs/{id}/summary": Row(of_done("/summary"), other=404),
-    "GET /v1/jobs/{id}/diagnostics": Row(of_done("/diagnostics"), other=404),
-    "GET /v1/jobs/{id}/metrics": Row(of_done("/metrics"), other=404),
     "GET /v1/jobs/{id}/density": Row(of_done("/density?params=theta%5B1%5D"), other=404),
-    "GET /v1/jobs/{id}/log": Row(of_done("/log"), other=404),
     "GET /v1/compare": Row(lambda w: ("/v1/compare?jobs=%s,%s" % (w.done, w.second), None),
                            other=404),
-    "GET /v1/references": Row(fixed("/v1/references")),
     "GET /v1/references/{name}": Row(fresh("reference"), admin=404, other=404),
     "PUT /v1/references/{name}": Row(fixed("/v1/references/put", REFERENCE), 204, viewer=403,
                                      headers=JSON),
     "DELETE /v1/references/{name}": Row(fresh("reference"), 204, admin=404, other=404, viewer=403),
-    "GET /v1/studies": Row(fixed("/v1/studies")),
     "POST /v1/studies": Row(fixed("/v1/studies", LADDER), 201, viewer=403),
     "GET /v1/studies/{id}": Row(fresh("study"), other=404),
     "DELETE /v1/studies/{id}": Row(fresh("study"), 204, other=404, viewer=403),
-    "GET /v1/queue": Row(fixed("/v1/queue")),
     "GET /v1/events": Row(fixed("/v1/events"), stream=True),
-    "GET /v1/me": Row(fixed("/v1/me")),
-    "GET /v1/tokens": Row(fixed("/v1/tokens")),
     "POST /v1/tokens": Row(fixed("/v1/tokens", {"label": "for myself"}), 201),
     "DELETE /v1/tokens/{id}": Row(fresh("token"), 204, other=404),
     "POST /v1/tickets": Row(fixed("/v1/tickets"), 201),
     "POST /v1/tickets/redeem": Row(lambda w: ("/v1/tickets/redeem", w.ticket()), 201),
-    "GET /v1/users": Row(fixed("/v1/users"), 403, admin=200),
     "POST /v1/users": Row(fixed("/v1/users", {"name": "newcomer"}), 403, admin=201),
     "DELETE /v1/users/{name}": Row(fresh("spare_user"), 403, admin=204),
 }
 
 
-def table_routes():
-    """METHOD PATTERN -> (flags, role, query) of server/api/api.h."""
-    with open(os.path.join(harness.ROOT, "server/api/api.h")) as file:
-        text = file.read()
-    lines = re.findall(r"X\((\w+),\s*\"([^\"]*)\",\s*([^,]*),\s*(\w+),\s*(?:\\\s*)?\"([^\"]*)\"",
-                       text.replace("\\\n", " "))
-    return {"%s %s" % (m, p): (f, r, q.split()) for m, p, f, r, q in lines}
+def row_of(name, role):
+    """What follows from the table: reading is for all who have the role, a job for those who may see it. Of a route that changes
+    something, or that names another thing, only the refusals are known; a row in SPECIAL says how it is called."""
+    method, path = name.split()
+    if method != "GET" or ("{" in path and not path.startswith("/v1/jobs/{id}")):
+        owner = 403 if role == "ADMIN" else None
+        body = {} if method in ("POST", "PATCH") else None
+        return Row(lambda w: (path.replace("{id}", w.done).replace("{name}", "none"), body), owner, admin=0, other=owner or 0,
+                   viewer=403 if role != "VIEWER" else 0)
+    if path.startswith("/v1/jobs/{id}"):
+        return Row(of_done(path[len("/v1/jobs/{id}"):]), other=404)
+    return Row(fixed(path), 403 if role == "ADMIN" else 200, admin=200, viewer=200 if role == "VIEWER" else 403)
+
+
+ROWS = {name: SPECIAL.get(name) or row_of(name, role) for name, (_, role, _) in table_routes().items()}
 
 
 def openapi_routes(document):
@@ -249,10 +244,9 @@ def openapi_routes(document):
 
 
 class Completeness(Case):
-    def test_every_route_of_the_table_has_a_row_here(self):
-        routes = table_routes()
-        self.assertGreater(len(routes), 40)
-        self.assertEqual(set(routes), set(ROWS))
+    def test_the_table_is_read_and_every_special_row_is_a_route(self):
+        self.assertGreater(len(ROWS), 40)
+        self.assertEqual(set(SPECIAL) - set(ROWS), set())
 
     def test_every_route_is_described_in_openapi_and_nothing_else_is(self):
         document = world.admin.read("/openapi.json")
@@ -319,7 +313,7 @@ class Access(Case):
     def allowed(self, client, expected):
         for name, row in ROWS.items():
             status = expected(row)
-            if status >= 400:
+            if status >= 400 or status == 0:  # 0: not known
                 continue
             with self.subTest(name):
                 path, body = row.make(world)

@@ -1,11 +1,14 @@
 /* schema/openapi.json and the program hold each other: routes, query parameters, roles,
  * enumerations, and what the program really answers. */
 #include "server/api/api.h"
-#include "server/base/assets.h"
-#include "server/spec/describe.h"
-#include "server/base/json.h"
 #include "server/api/problem.h"
+#include "server/base/assets.h"
+#include "server/base/build.h"
+#include "server/base/json.h"
+#include "server/base/mistake.h"
 #include "server/sched/progress.h"
+#include "server/spec/describe.h"
+#include "server/spec/spec.h"
 #include "models/models.h"
 #include "tests/support/schema.h"
 
