@@ -255,7 +255,7 @@ static void check(struct sched *s, struct job_run *job, const struct ending *end
     facts.plan = loaded ? job->plan : NULL;
     checkup_audit(&facts, loaded ? job->model : NULL, &why, ess);
     pthread_mutex_lock(&s->lock);
-    struct usage *usage = sched_usage(s, job->owner);
+    struct usage *usage = usage_find(s, job->owner);
     if (usage != NULL)
         usage_charge(usage, clock_thread_seconds() - cpu);
     pthread_mutex_unlock(&s->lock);

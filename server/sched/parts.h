@@ -1,4 +1,4 @@
-/* Private to sched*.c: what the scheduler has in memory, and what its files share.
+/* Private to server/sched: what the scheduler has in memory, and what its files share.
  *
  * Locks, in this order: sched->ended (reviving and deleting jobs that have ended), job->change_lock
  * (one state change of a job at a time, held while it is being stored), job->publish_lock (events of a
@@ -46,36 +46,97 @@ struct sched {
     unsigned thread_count;
 };
 
-/* ---- sched.c; all but the last four under the lock ---- */
+/* What a worker runs next. */
+struct slice {
+    struct job_run *job; /* NULL: nothing to do */
+    struct chain_batch batch;
+};
 
-struct usage *sched_usage(struct sched *s, const char *user); /* NULL: none */
+/* ---- usage.c; under the lock but for the last three ---- */
+
+struct usage *usage_find(struct sched *s, const char *user); /* NULL: none */
+struct usage *usage_make(struct sched *s, const char *user); /* NULL: no memory */
+/* Seconds at `now` (wall clock), decayed. */
 double usage_recent(const struct usage *usage, uint64_t now);
 void usage_charge(struct usage *usage, double seconds);
-bool sched_runnable(const struct job_run *job, uint64_t now);
-/* Whether a goes before b. */
-bool sched_before(struct sched *s, const struct job_run *a, const struct job_run *b, uint64_t now);
+/* For store_users; ctx is the scheduler. */
+bool usage_load(void *ctx, const struct user_row *row);
+/* Charges the owner, and notes it in the store. */
+void sched_charge_owner(struct sched *s, const struct job_run *job, double cpu_seconds);
+/* The owner's jobs may have grown beyond the quota while they ran. */
+bool sched_over_quota(struct sched *s, const struct job_run *job);
+
+/* ---- job_list.c; under the lock but for hold, release and evict ---- */
+
+struct job_run *sched_find(struct sched *s, const char *id); /* NULL: not here */
+/* A pointer that stays valid without the lock, until sched_release. NULL: not here. */
+struct job_run *sched_hold(struct sched *s, const char *id);
+void sched_release(struct sched *s, struct job_run *job);
+void sched_append(struct sched *s, struct job_run *job);
+void sched_prepend(struct sched *s, struct job_run *job);
+void sched_remove(struct sched *s, struct job_run *job);
+/* Iterations of all chains. */
+uint64_t sched_iterations(const struct job_run *job);
+/* The iteration of the chain that is furthest. */
+uint64_t sched_furthest(const struct job_run *job);
 bool sched_all_done(const struct job_run *job);
 /* What the job does now: derived from what is known of it, so that no change can be missed. */
 enum job_phase sched_phase(const struct job_run *job);
-/* The iteration of the chain that is furthest. */
-uint64_t sched_furthest(const struct job_run *job);
-void sched_remove(struct sched *s, struct job_run *job);
-/* Sets the state and whether slices and what happens at the end may go on. */
+/* Unloads a job if there are too many in memory, or if its data can no longer be read. */
+void sched_evict(struct sched *s);
+
+/* ---- snapshot.c ---- */
+
+/* Under the lock; for job_snapshot_release. False: no memory. */
+bool sched_fill_snapshot(const struct job_run *job, struct job_snapshot *out);
+/* An event with the job as it is now. */
+void sched_publish(struct sched *s, struct job_run *job, const char *type);
+
+/* ---- choose.c; all under the lock ---- */
+
+bool sched_runnable(const struct job_run *job, uint64_t now);
+/* Whether a goes before b. */
+bool sched_before(struct sched *s, const struct job_run *a, const struct job_run *b, uint64_t now);
+/* The job whose turn it is; NULL: none can run. */
+struct job_run *sched_pick(struct sched *s);
+/* Takes chains of slice->job for one worker. */
+void sched_claim(struct sched *s, struct slice *slice);
+void sched_count_unstarted(struct sched *s);
+/* A job that is due to end but whose end could not be stored before: a full disk, say, or a crash.
+ */
+struct job_run *sched_find_ending(struct sched *s);
+
+/* ---- transition.c ---- */
+
+/* Under the lock. Sets the state and whether slices and the checks at the end may go on. */
 void sched_enter(struct sched *s, struct job_run *job, enum job_state to);
 /* Under job->change_lock. Stores the new state, then shows it. */
 enum err sched_store_state(struct sched *s, struct job_run *job, enum job_state to,
                            const char *reason, struct err_info *info);
+/* The same for what follows `event`, which must be possible. */
+enum err sched_change(struct sched *s, struct job_run *job, enum job_event event,
+                      const char *reason, struct err_info *info);
+/* Errors that may pass by themselves leave the job where it is, to be tried again. */
+bool sched_may_pass(enum err code);
 /* The job cannot go on now; it is tried again after a while. */
 void sched_stall(struct sched *s, struct job_run *job, const char *why);
-void sched_publish(struct sched *s, struct job_run *job, const char *type);
+/* The job is to be failed as soon as no slice of it is under way. */
+void sched_fail(struct sched *s, struct job_run *job, const char *why);
+/* From now on the job is run by our kernels; `log` gets a line more if that shows in its draws. */
+void sched_take_kernels(struct sched *s, struct job_run *job, char *log, size_t size);
+enum err sched_store_kernels(struct sched *s, struct job_run *job, const char *log);
 
-/* ---- sched_plan.c ---- */
+/* ---- worker.c ---- */
+
+enum err sched_start_workers(struct sched *s, struct err_info *info);
+
+/* ---- plan.c ---- */
 
 /* Makes the plan of a loaded job that runs and has none, tells the catalogue. ERR_OK also when it
  * was halted: then it is not planned. */
 enum err sched_plan(struct sched *s, struct job_run *job, struct err_info *info);
 
-/* ---- sched_end.c ---- */
+/* ---- end.c ---- */
 
 /* After a slice that did not complete the job: a look at its draws when it is time for one, and
  * whether stop_when is met. */

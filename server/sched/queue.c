@@ -22,7 +22,7 @@ static bool finishing(const struct job_run *job)
 
 static void explain(struct sched *s, struct job_run *job, size_t ahead, struct sched_queue_job *out)
 {
-    const struct usage *usage = sched_usage(s, job->owner);
+    const struct usage *usage = usage_find(s, job->owner);
     if (out->finishing)
         snprintf(out->why, sizeof out->why, "its draws are being checked");
     else if (job->busy > 0 && job->planned)

@@ -1,0 +1,125 @@
+/* Which job gets the next slice, and how many of its chains run in it. All of it under the lock and
+ * without waiting: a worker asks before every slice. */
+#include "server/base/clock.h"
+#include "server/sched/parts.h"
+
+bool sched_runnable(const struct job_run *job, uint64_t now)
+{
+    return (job->state == JOB_queued || job->state == JOB_running) && !job->ending &&
+           !atomic_load(&job->halt) && job->retry_ms <= now;
+}
+
+static uint32_t free_chains(const struct job_run *job)
+{
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < job->spec.chains; k++)
+        count += !job->chains[k].busy && job->chains[k].status == CHAIN_ACTIVE;
+    return count;
+}
+
+/* Whether there is something to do for one more worker: a job is planned by one. */
+static bool has_work(const struct job_run *job)
+{
+    return job->planned && job->plan_stored ? free_chains(job) > 0 : job->busy == 0;
+}
+
+/* The free chain that is furthest behind. */
+static uint32_t furthest_behind(const struct job_run *job)
+{
+    uint32_t best = UINT32_MAX;
+    for (uint32_t k = 0; k < job->spec.chains; k++) {
+        const struct job_run_chain *c = &job->chains[k];
+        if (!c->busy && c->status == CHAIN_ACTIVE &&
+            (best == UINT32_MAX || c->iteration < job->chains[best].iteration))
+            best = k;
+    }
+    return best;
+}
+
+/* Chains in lockstep are shared out among the workers that have nothing to do. Whether they run so
+ * is known once the job is loaded: before, as if they did. */
+static size_t next_batch_size(const struct sched *s, const struct job_run *job,
+                              const struct usage *usage)
+{
+    size_t allowed = s->config.user_running_chains - (usage != NULL ? usage->chains : 0);
+    size_t idle = s->config.workers > s->busy ? s->config.workers - s->busy : 1;
+    size_t share = (free_chains(job) + idle - 1) / idle;
+    size_t most = job->batch_size > 0 ? job->batch_size : CHAIN_BATCH_MAX;
+    most = allowed < most ? allowed : most;
+    return share < most ? share : most;
+}
+
+void sched_claim(struct sched *s, struct slice *slice)
+{
+    struct job_run *job = slice->job;
+    struct usage *usage = usage_find(s, job->owner);
+    size_t size = next_batch_size(s, job, usage);
+    for (slice->batch.count = 0; slice->batch.count < size; slice->batch.count++) {
+        slice->batch.k[slice->batch.count] = furthest_behind(job);
+        job->chains[slice->batch.k[slice->batch.count]].busy = true;
+    }
+    job->busy++;
+    s->busy++;
+    job->last_slice = ++s->tick;
+    if (usage == NULL)
+        return;
+    usage->busy++;
+    usage->chains += (unsigned)slice->batch.count;
+}
+
+/* Whether a goes before b. A user's slices under way count as use already, so that two workers do
+ * not both turn to the same newcomer. */
+bool sched_before(struct sched *s, const struct job_run *a, const struct job_run *b, uint64_t now)
+{
+    const struct usage *ua = usage_find(s, a->owner), *ub = usage_find(s, b->owner);
+    if (ua != ub && ua != NULL && ub != NULL) {
+        double slice = (double)s->config.slice_ms / 1000.0;
+        double na = usage_recent(ua, now) + slice * ua->busy,
+               nb = usage_recent(ub, now) + slice * ub->busy;
+        if (na != nb)
+            return na < nb;
+    }
+    if (a->priority != b->priority)
+        return a->priority > b->priority;
+    return a->last_slice < b->last_slice;
+}
+
+struct job_run *sched_pick(struct sched *s)
+{
+    uint64_t now = clock_wall_ms(), mono = clock_mono_ms();
+    struct job_run *best = NULL;
+    for (struct job_run *job = s->jobs; job != NULL; job = job->next) {
+        const struct usage *usage = usage_find(s, job->owner);
+        if (!sched_runnable(job, mono) || !has_work(job) ||
+            (usage != NULL && usage->chains >= s->config.user_running_chains))
+            continue;
+        if (best == NULL || sched_before(s, job, best, now))
+            best = job;
+    }
+    return best;
+}
+
+/* Those whose turn it would be but for the slices under way. Whoever submits a job adds one more,
+ * until the next count. */
+void sched_count_unstarted(struct sched *s)
+{
+    uint64_t mono = clock_mono_ms();
+    unsigned count = 0;
+    for (const struct job_run *job = s->jobs; job != NULL; job = job->next) {
+        const struct usage *usage = usage_find(s, job->owner);
+        count += job->slices == 0 && job->busy == 0 && sched_runnable(job, mono) &&
+                 (usage == NULL || usage->chains < s->config.user_running_chains);
+    }
+    atomic_store(&s->unstarted, count);
+}
+
+/* A job that is due to end but whose end could not be stored before (a full disk, say, or a crash).
+ */
+struct job_run *sched_find_ending(struct sched *s)
+{
+    enum job_event event;
+    for (struct job_run *job = s->jobs; job != NULL; job = job->next)
+        if (sched_end_due(job, &event))
+            return job;
+    return NULL;
+}

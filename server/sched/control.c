@@ -1,0 +1,303 @@
+/* What owners do to jobs: submit, rename, pause, resume, cancel, extend, retry, delete. */
+#include "server/base/json.h"
+#include "server/sched/parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONTROL_TRIES 10
+
+enum err sched_submit(struct sched *s, const struct job_row *row, struct err_info *info)
+{
+    struct job_run *job;
+    enum err code = job_run_new(&job, row, &s->context, info);
+    if (code != ERR_OK)
+        return code;
+    pthread_mutex_lock(&s->lock);
+    sched_append(s, job);
+    job->refs++;
+    atomic_fetch_add(&s->unstarted, 1); /* slices under way are not to be waited for */
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    sched_publish(s, job, "job.state");
+    events_publish(s->events, "queue.changed", NULL, NULL, true, "{}");
+    sched_release(s, job);
+    return ERR_OK;
+}
+
+bool sched_renamed(struct sched *s, const struct job_row *row)
+{
+    struct job_run *job = sched_hold(s, row->id);
+    if (job == NULL)
+        return false;
+    pthread_mutex_lock(&s->lock);
+    snprintf(job->name, sizeof job->name, "%s", row->name);
+    job->priority = row->priority;
+    job->lab = row->lab;
+    job->revision = row->revision;
+    job->version++;
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    sched_publish(s, job, "job.state");
+    sched_release(s, job);
+    return true;
+}
+
+/* What an extension adds to. A job that had ended goes on from where its furthest chain is: it may
+ * have been stopped long before the end that it was submitted with. */
+static uint64_t iterations_so_far(const struct job_run *job, bool had_ended)
+{
+    uint64_t warmup = job->spec.warmup;
+    if (!had_ended)
+        return job->iterations;
+    uint64_t at = sched_furthest(job); /* no worker has it */
+    return at > warmup ? at - warmup : 0;
+}
+
+static enum err check_growth(const struct sched *s, const struct job_run *job, uint64_t so_far,
+                             uint64_t iterations, struct err_info *info)
+{
+    uint64_t most = s->config.limits.max_iterations, sum = job->spec.warmup + so_far;
+    if (iterations < 1 || iterations > UINT64_MAX / 8 || (most > 0 && sum + iterations > most))
+        return err_set(info, ERR_INVALID,
+                       "iterations %" PRIu64 " is not allowed; a chain may run %" PRIu64
+                       " iterations in all and has %" PRIu64,
+                       iterations, most, sum);
+    if (so_far + iterations < job->spec.thin)
+        return err_set(info, ERR_INVALID,
+                       "iterations %" PRIu64 " is not allowed: with the %" PRIu64
+                       " so far, of which every %" PRIu64 "-th is kept, that leaves no draw",
+                       iterations, so_far, job->spec.thin);
+    return ERR_OK;
+}
+
+/* Under job->change_lock. More iterations: the stored request first, then the job itself. A job that
+ * had ended is to run them all: what stop_when asks for may be met already. */
+static enum err extend(struct sched *s, struct job_run *job, uint64_t iterations, enum job_state to,
+                       const char *reason, bool had_ended, struct err_info *info)
+{
+    if (spec_is_open(&job->spec))
+        return err_set(
+            info, ERR_CONFLICT,
+            had_ended ? "the job was cancelled before it was planned: submit it again"
+                      : "the job has not been planned yet: how long it is to run is not known");
+    uint64_t so_far = iterations_so_far(job, had_ended);
+    enum err code = check_growth(s, job, so_far, iterations, info);
+    if (code != ERR_OK)
+        return code;
+    struct job_spec grown = job->spec; /* borrows everything */
+    grown.iterations = so_far + iterations;
+    if (had_ended)
+        grown.stop_when = (struct stop_when){0};
+    json_t *request = spec_resolved(&grown);
+    char *text = request != NULL ? json_write(request, NULL) : NULL, log[120];
+    json_decref(request);
+    struct job_row row = {
+        .state = to, .reason = (char *)(uintptr_t)reason, .started_ms = job->started_ms};
+    memcpy(row.id, job->id, sizeof row.id);
+    row.request = text;
+    bool dropped = memcmp(&grown.stop_when, &job->spec.stop_when, sizeof grown.stop_when) != 0;
+    snprintf(log, sizeof log, "extended by %" PRIu64 " iterations%s", iterations,
+             dropped ? "; stop_when does not apply any more" : "");
+    code = text != NULL
+               ? store_job_update(s->store, &row, JOB_SET_STATE | JOB_SET_REQUEST, log, info)
+               : err_set(info, ERR_NO_MEMORY, "no memory");
+    free(text);
+    if (code != ERR_OK)
+        return code;
+    pthread_mutex_lock(&s->lock);
+    job->iterations = grown.iterations;
+    if (had_ended)
+        job->spec.stop_when = grown.stop_when; /* no worker has it yet */
+    sched_enter(s, job, to);
+    job->revision = row.revision;
+    job->version++;
+    for (uint32_t k = 0; k < job->spec.chains; k++)
+        if (job->chains[k].status == CHAIN_DONE)
+            job->chains[k].status = CHAIN_ACTIVE;
+    snprintf(job->reason, sizeof job->reason, "%s", reason);
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    return ERR_OK;
+}
+
+static bool is_gone(struct sched *s, const struct job_run *job)
+{
+    pthread_mutex_lock(&s->lock);
+    bool gone = job->removed;
+    pthread_mutex_unlock(&s->lock);
+    return gone;
+}
+
+static const char *reason_of(enum job_event event, enum job_state to)
+{
+    switch (event) {
+    case JOB_EVENT_pause:
+        return "paused by its owner";
+    case JOB_EVENT_cancel:
+        return "cancelled by its owner";
+    default:
+        return to == JOB_paused    ? "paused by its owner"
+               : to == JOB_running ? "running"
+                                   : "waits for a worker";
+    }
+}
+
+/* Under job->change_lock. */
+static enum err control_held(struct sched *s, struct job_run *job, enum job_event event,
+                             uint64_t iterations, struct err_info *info)
+{
+    enum job_state to;
+    enum err code = job_transition(job->state, event, &to, info);
+    if (code != ERR_OK)
+        return code;
+    if (event == JOB_EVENT_extend)
+        return extend(s, job, iterations, to, reason_of(event, to), false, info);
+    return sched_store_state(s, job, to, reason_of(event, to), info);
+}
+
+/* *gone: the job ended while we waited for our turn, and nothing was done. */
+static enum err control_job(struct sched *s, struct job_run *job, enum job_event event,
+                            uint64_t iterations, bool *gone, struct err_info *info)
+{
+    enum err code = ERR_OK;
+    pthread_mutex_lock(&job->change_lock);
+    *gone = is_gone(s, job);
+    if (!*gone)
+        code = control_held(s, job, event, iterations, info);
+    pthread_mutex_unlock(&job->change_lock);
+    if (*gone || code != ERR_OK)
+        return code;
+    if (event == JOB_EVENT_extend)
+        sched_publish(s, job, "job.state");
+    sched_end_if_due(s, job, false);
+    pthread_mutex_lock(&s->lock);
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    return ERR_OK;
+}
+
+static bool has_diverged(const struct job_run *job)
+{
+    for (uint32_t k = 0; k < job->spec.chains; k++)
+        if (job->chains[k].status == CHAIN_DIVERGED)
+            return true;
+    return false;
+}
+
+/* A job that has ended, from the catalogue; *again when it has just been revived by somebody else.
+ */
+static enum err read_ended(struct sched *s, const char *id, enum job_event event,
+                           struct job_run **out, enum job_state *to, bool *again,
+                           struct err_info *info)
+{
+    struct job_row row;
+    enum err code = store_job_get(s->store, id, &row, info);
+    if (code != ERR_OK)
+        return code;
+    *again = !job_state_terminal(row.state);
+    if (*again)
+        code = ERR_CONFLICT;
+    if (code == ERR_OK)
+        code = job_transition(row.state, event, to, info);
+    if (code == ERR_OK)
+        code = job_run_new(out, &row, &s->context, info);
+    job_row_release(&row);
+    return code;
+}
+
+/* Under sched->ended. A job that had ended comes back to life. */
+static enum err revive(struct sched *s, const char *id, enum job_event event, uint64_t iterations,
+                       bool *again, struct err_info *info)
+{
+    struct job_run *job = NULL;
+    enum job_state to;
+    enum err code = read_ended(s, id, event, &job, &to, again, info);
+    if (code == ERR_OK && has_diverged(job))
+        code = err_set(
+            info, ERR_CONFLICT,
+            "a chain of this job diverged and would do so again; submit it with another step size");
+    if (code != ERR_OK) {
+        job_run_free(job, s->cache);
+        return code;
+    }
+    pthread_mutex_lock(&s->lock);
+    job->refs++;
+    job->ending = true; /* no slices before it is stored */
+    sched_append(s, job);
+    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_lock(&job->change_lock);
+    if (event == JOB_EVENT_extend)
+        code = extend(s, job, iterations, to, reason_of(event, to), true, info);
+    else
+        code = sched_store_state(s, job, to, reason_of(event, to), info);
+    pthread_mutex_lock(&s->lock);
+    job->ending = false;
+    if (code != ERR_OK)
+        sched_remove(s, job);
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&job->change_lock);
+    if (code == ERR_OK)
+        sched_publish(s, job, "job.state");
+    sched_release(s, job);
+    return code;
+}
+
+/* A job may end or come back between two looks: then look again. */
+enum err sched_control(struct sched *s, const char *id, enum job_event event, uint64_t iterations,
+                       struct err_info *info)
+{
+    for (int tries = 0; tries < CONTROL_TRIES; tries++) {
+        struct job_run *job = sched_hold(s, id);
+        bool again = false;
+        enum err code;
+        if (job != NULL) {
+            code = control_job(s, job, event, iterations, &again, info);
+            sched_release(s, job);
+        } else {
+            pthread_mutex_lock(&s->ended);
+            job = sched_hold(s, id);
+            again = job != NULL;
+            code = again ? ERR_CONFLICT : revive(s, id, event, iterations, &again, info);
+            pthread_mutex_unlock(&s->ended);
+            if (job != NULL)
+                sched_release(s, job);
+        }
+        if (!again)
+            return code;
+    }
+    return err_set(info, ERR_CONFLICT, "the job changes too quickly; try again");
+}
+
+/* Whether the scheduler has the job, after a change of its state that is just being stored. */
+static bool has(struct sched *s, const char *id)
+{
+    struct job_run *job = sched_hold(s, id);
+    if (job == NULL)
+        return false;
+    pthread_mutex_lock(&job->change_lock);
+    bool here = !is_gone(s, job);
+    pthread_mutex_unlock(&job->change_lock);
+    sched_release(s, job);
+    return here;
+}
+
+enum err sched_delete(struct sched *s, struct job_row *row, bool purge, struct err_info *info)
+{
+    enum err code;
+    bool ended = job_state_terminal(row->state);
+    pthread_mutex_lock(&s->ended);
+    if (!ended || has(s, row->id))
+        code = err_set(info, ERR_CONFLICT, "the job %s%s; cancel it first, then delete it",
+                       ended ? "has been taken up again" : "is ",
+                       ended ? "" : job_state_name(row->state));
+    else if (purge)
+        code = store_job_purge(s->store, row->id, info);
+    else
+        code = store_job_update(s->store, row, JOB_SET_DELETED, "deleted by its owner", info);
+    pthread_mutex_unlock(&s->ended);
+    return code;
+}

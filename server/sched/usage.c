@@ -1,0 +1,96 @@
+/* How much each user has run and stored: what fairness and the disk quota are judged by. */
+#include "server/base/clock.h"
+#include "server/sched/parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Yesterday's use counts half: who ran a lot last week is not held back today. */
+#define HALF_LIFE_MS 86400000.0
+
+struct usage *usage_find(struct sched *s, const char *user)
+{
+    for (size_t i = 0; i < s->usage_count; i++)
+        if (strcmp(s->usages[i].user, user) == 0)
+            return &s->usages[i];
+    return NULL;
+}
+
+struct usage *usage_make(struct sched *s, const char *user)
+{
+    struct usage *known = usage_find(s, user);
+    if (known != NULL)
+        return known;
+    struct usage *more = realloc(s->usages, (s->usage_count + 1) * sizeof *more);
+    if (more == NULL)
+        return NULL;
+    s->usages = more;
+    struct usage *usage = &s->usages[s->usage_count++];
+    *usage = (struct usage){.at_ms = clock_wall_ms()};
+    snprintf(usage->user, sizeof usage->user, "%s", user);
+    return usage;
+}
+
+double usage_recent(const struct usage *usage, uint64_t now)
+{
+    double age = now > usage->at_ms ? (double)(now - usage->at_ms) : 0.0;
+    return usage->seconds * exp2(-age / HALF_LIFE_MS);
+}
+
+void usage_charge(struct usage *usage, double seconds)
+{
+    uint64_t now = clock_wall_ms();
+    usage->seconds = usage_recent(usage, now) + seconds;
+    usage->at_ms = now;
+}
+
+bool usage_load(void *ctx, const struct user_row *row)
+{
+    struct usage *usage = usage_make(ctx, row->name);
+    if (usage != NULL) {
+        usage->seconds = row->usage;
+        usage->at_ms = row->usage_ms;
+    }
+    return true;
+}
+
+void sched_charge_owner(struct sched *s, const struct job_run *job, double cpu_seconds)
+{
+    double seconds = 0.0;
+    uint64_t at = 0;
+    pthread_mutex_lock(&s->lock);
+    struct usage *usage = usage_find(s, job->owner);
+    if (usage != NULL) {
+        usage_charge(usage, cpu_seconds);
+        seconds = usage->seconds;
+        at = usage->at_ms;
+    }
+    pthread_mutex_unlock(&s->lock);
+    store_usage_note(s->store, job->owner, seconds, at);
+}
+
+uint64_t sched_grown_bytes(struct sched *s, const char *owner)
+{
+    uint64_t known = 0, bytes = 0;
+    pthread_mutex_lock(&s->lock);
+    for (const struct job_run *job = s->jobs; job != NULL; job = job->next) {
+        if (job->file_bytes == job->stored_bytes || strcmp(job->owner, owner) != 0)
+            continue;
+        known += job->stored_bytes;
+        bytes += job->file_bytes;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return bytes > known ? bytes - known : 0;
+}
+
+/* The owner's jobs may have grown beyond the quota while they ran. */
+bool sched_over_quota(struct sched *s, const struct job_run *job)
+{
+    struct owner_totals totals;
+    struct err_info info;
+    if (store_owner_totals(s->store, job->owner, &totals, &info) != ERR_OK)
+        return false;
+    return totals.stored_bytes + sched_grown_bytes(s, job->owner) > totals.most_stored_bytes;
+}

@@ -1,0 +1,247 @@
+/* The threads that run slices: take one, run it, account for it, end what is due to end. */
+#include "server/base/clock.h"
+#include "server/sched/parts.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define QUOTA_EVERY 16 /* slices between two looks at the disk quota */
+#define WORKER_NICE 10 /* below HTTP and the writer */
+
+/* Under the lock. */
+static void note_chain(struct sched *s, struct job_run *job, uint32_t k,
+                       const struct job_run_slice *slice, bool saved)
+{
+    struct job_run_chain *c = &job->chains[k];
+    if (saved && slice->iteration > 0) {
+        bool extended = slice->iteration < job->spec.warmup + job->iterations;
+        c->iteration = slice->iteration;
+        c->status =
+            slice->status == CHAIN_DONE && extended ? CHAIN_ACTIVE : slice->status; /* meanwhile */
+    }
+    job->cpu_seconds += slice->cpu_seconds;
+    s->stats.iterations += slice->iterations;
+    s->stats.cpu_seconds += slice->cpu_seconds;
+}
+
+static void note_slice(struct sched *s, const struct slice *slice,
+                       const struct job_run_slice *slices, enum err code)
+{
+    struct job_run *job = slice->job;
+    uint64_t bytes = jobfile_bytes(s->store, job->id);
+    pthread_mutex_lock(&s->lock);
+    job->file_bytes = bytes;
+    for (size_t i = 0; i < slice->batch.count; i++)
+        note_chain(s, job, slice->batch.k[i], &slices[i], code == ERR_OK);
+    job->slices++;
+    job->version++;
+    s->stats.slices++;
+    if (code == ERR_OK && slices[0].iteration > 0 && job->stalled) {
+        job->stalled = false;
+        snprintf(job->reason, sizeof job->reason, "running");
+    }
+    rate_add(&job->rate, clock_mono_ms(), sched_iterations(job));
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Whoever watches a job that has been paused sees that its chains have stopped; one that runs on
+ * has news soon anyway. */
+static void finish_slice(struct sched *s, const struct slice *slice)
+{
+    struct job_run *job = slice->job;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < slice->batch.count; i++)
+        job->chains[slice->batch.k[i]].busy = false;
+    job->busy--;
+    s->busy--;
+    struct usage *usage = usage_find(s, job->owner);
+    if (usage != NULL && usage->busy > 0) {
+        usage->busy--;
+        usage->chains -= (unsigned)slice->batch.count;
+    }
+    bool rests = job->state == JOB_paused;
+    job->version += rests || sched_phase(job) == JOB_PHASE_checking;
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    if (rests)
+        sched_publish(s, job, "job.progress");
+}
+
+static void report_success(struct sched *s, struct job_run *job, uint64_t slices, bool done)
+{
+    struct err_info info;
+    if (!done)
+        sched_look(s, job);
+    sched_publish(s, job, "job.progress");
+    if (slices % QUOTA_EVERY == 0 && sched_over_quota(s, job))
+        sched_change(s, job, JOB_EVENT_pause, "paused: the disk quota of its owner is used up",
+                     &info);
+}
+
+static void report_error(struct sched *s, struct job_run *job, enum err code,
+                         const struct err_info *info)
+{
+    char why[JOB_REASON_SIZE];
+    snprintf(why, sizeof why, "waits: %.380s", info->message);
+    if (sched_may_pass(code))
+        sched_stall(s, job, why);
+    else
+        sched_fail(s, job, info->message);
+}
+
+static bool report_divergence(struct sched *s, const struct slice *slice,
+                              const struct job_run_slice *slices)
+{
+    char why[JOB_REASON_SIZE];
+    size_t i = 0;
+    while (i < slice->batch.count && slices[i].status != CHAIN_DIVERGED)
+        i++;
+    if (i == slice->batch.count)
+        return false;
+    snprintf(why, sizeof why, "chain %" PRIu32 " diverged at iteration %" PRIu64 " in %s: %s",
+             slice->batch.k[i] + 1, slices[i].diverged_at, slices[i].diverged_in,
+             slices[i].diverged_at == 1
+                 ? "the gradient at the start, or the step from it, is not a finite number; "
+                   "another start (init) or a smaller step size may help"
+             : slice->job->spec.sampler->bounded
+                 ? "the gradient or the position is not a finite number; a smaller step size may "
+                   "help"
+                 : "the gradient or the position is not a finite number; a smaller step size or a "
+                   "Barker sampler may help");
+    sched_fail(s, slice->job, why);
+    return true;
+}
+
+static void report_slice(struct sched *s, const struct slice *slice,
+                         const struct job_run_slice *slices, enum err code,
+                         const struct err_info *info)
+{
+    struct job_run *job = slice->job;
+    if (code != ERR_OK) {
+        report_error(s, job, code, info);
+    } else if (!report_divergence(s, slice, slices) && slices[0].iteration > 0) {
+        pthread_mutex_lock(&s->lock);
+        bool done = sched_all_done(job);
+        uint64_t count = job->slices;
+        pthread_mutex_unlock(&s->lock);
+        report_success(s, job, count, done);
+    }
+}
+
+/* Loads the job and starts it unless it runs. Another worker may have been first, or its owner has
+ * paused it: both are seen in *state. */
+static enum err make_ready(struct sched *s, struct slice *slice, enum job_state *state,
+                           struct err_info *info)
+{
+    struct job_run *job = slice->job;
+    enum err code = job_run_load(job, &s->context, info);
+    size_t batch_size = code == ERR_OK ? job_run_batch_size(job) : job->batch_size;
+    pthread_mutex_lock(&s->lock);
+    job->version += job->loaded != (code == ERR_OK);
+    job->loaded = code == ERR_OK;
+    job->batch_size = batch_size;
+    struct usage *usage = usage_find(s, job->owner);
+    while (batch_size > 0 && slice->batch.count > batch_size) {
+        job->chains[slice->batch.k[--slice->batch.count]].busy = false;
+        if (usage != NULL && usage->chains > 0)
+            usage->chains--;
+    }
+    pthread_cond_broadcast(&s->work); /* for those who may run the rest */
+    *state = job->state;
+    pthread_mutex_unlock(&s->lock);
+    if (code != ERR_OK || *state != JOB_queued)
+        return code;
+    code = sched_change(s, job, JOB_EVENT_start, "running", info);
+    pthread_mutex_lock(&s->lock);
+    *state = job->state;
+    pthread_mutex_unlock(&s->lock);
+    return code == ERR_CONFLICT ? ERR_OK : code;
+}
+
+static void run_slice(struct sched *s, struct slice *slice)
+{
+    struct job_run_slice slices[CHAIN_BATCH_MAX] = {0};
+    struct job_run *job = slice->job;
+    struct err_info info = {.message = ""};
+    enum job_state state;
+    double cpu = clock_thread_seconds();
+    enum err code = make_ready(s, slice, &state, &info);
+    pthread_mutex_lock(&s->lock);
+    uint64_t iterations = job->iterations;
+    bool ready = job->planned && job->plan_stored;
+    if (code == ERR_OK && state == JOB_running && ready)
+        rate_begin(&job->rate, clock_mono_ms(), sched_iterations(job));
+    pthread_mutex_unlock(&s->lock);
+    if (code == ERR_OK && state == JOB_running && !ready) {
+        code = sched_plan(s, job, &info);
+        if (code != ERR_OK)
+            report_error(s, job, code, &info);
+    } else {
+        if (code == ERR_OK && state == JOB_running)
+            code = job_run_advance(job, &slice->batch, iterations, &s->context, slices, &info);
+        note_slice(s, slice, slices, code);
+        report_slice(s, slice, slices, code, &info);
+    }
+    sched_charge_owner(s, job, clock_thread_seconds() - cpu);
+}
+
+static void wait_for_work(struct sched *s)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 250000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    pthread_cond_timedwait(&s->work, &s->lock, &until);
+}
+
+static void *worker(void *arg)
+{
+    struct sched *s = arg;
+    setpriority(PRIO_PROCESS, (id_t)gettid(), WORKER_NICE);
+    pthread_mutex_lock(&s->lock);
+    while (!s->stopping) {
+        struct job_run *job = sched_find_ending(s);
+        struct slice slice = {.job = job == NULL ? sched_pick(s) : NULL};
+        job = slice.job != NULL ? slice.job : job;
+        if (job == NULL) {
+            wait_for_work(s);
+            continue;
+        }
+        job->refs++;
+        if (slice.job != NULL)
+            sched_claim(s, &slice);
+        sched_count_unstarted(s);
+        pthread_mutex_unlock(&s->lock);
+        if (slice.job != NULL) {
+            run_slice(s, &slice);
+            finish_slice(s, &slice);
+        }
+        sched_end_if_due(s, job, true);
+        sched_release(s, job);
+        sched_evict(s);
+        pthread_mutex_lock(&s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+enum err sched_start_workers(struct sched *s, struct err_info *info)
+{
+    s->threads = calloc(s->config.workers, sizeof *s->threads);
+    if (s->threads == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for workers");
+    for (; s->thread_count < s->config.workers; s->thread_count++)
+        if (pthread_create(&s->threads[s->thread_count], NULL, worker, s) != 0)
+            return err_set(info, ERR_INTERNAL, "cannot start worker %u: %s", s->thread_count + 1,
+                           strerror(errno));
+    return ERR_OK;
+}
