@@ -1,4 +1,4 @@
-/* What the parts of core/plan/plan.c share while a plan is made; for core/plan*.c alone. */
+/* What the parts of core/plan/plan.c share while a plan is made; for core/plan alone. */
 #ifndef BARKER_CORE_PLAN_PLANNING_H
 #define BARKER_CORE_PLAN_PLANNING_H
 
@@ -57,7 +57,7 @@ enum err planning_rescale(struct planning *p, double draws, double width, struct
 
 /* core/plan/step.c: estimator, step size and batch size, tried out. */
 enum err planning_steps(struct planning *p, struct err_info *info);
-/* Forgets frame, centre and estimator. */
+/* core/plan/try.c. Forgets frame, centre and estimator. */
 void planning_give_up_centre(struct planning *p);
 enum err planning_pilot(struct planning *p, double sigma, double draws, struct err_info *info);
 /* The same with constant steps of sigma, whatever is asked for, and without a limit of time. */

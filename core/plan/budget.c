@@ -1,0 +1,187 @@
+/* What steps and gradient noise cost in accuracy, and rows in time.
+ *
+ * In whitened coordinates a normal target and an unadjusted Barker step w = +-sigma have
+ * E w = -x sigma^2/2 + x^3 sigma^4/24, so that in equilibrium the variance is 1 + sigma^2 E x^4/12
+ * and sds are too large by about 0.13 sigma^2 of themselves (Langevin 0.125): a third of the
+ * tolerated error is spent on that, some on gradient noise, and the rest is left for the finite
+ * number of draws. Noise of sd tau widens an uncorrected chain by about (sigma tau)^2 / noise_square
+ * of its sampler; a corrected one takes normal noise in its stride, and what is left comes from batches too small to
+ * be normal. An extreme one has no other randomness: it gets the noise that makes its spread right.
+ */
+#include "core/model/linear_predictor.h"
+#include "core/plan/steps.h"
+
+#include <math.h>
+
+#define NOISE_SHARE     0.08 /* ... and for gradient noise */
+#define NOISE_MOST      0.5  /* sigma tau that a correction may be trusted with */
+#define NORMAL_FROM     30.0 /* rows of a batch whose noise a correction does nothing for */
+#define BATCH_LEAST     16
+#define BATCH_LONG      2   /* of rows that fill registers one by one */
+#define ITERATIONS_MOST 16  /* per batch: more save next to nothing */
+#define FULL_IS_NEAR    3.0 /* the full batch is taken when it costs at most so many times more */
+
+bool planning_is_auto(const struct planning *p)
+{
+    return p->request->step.kind == STEP_AUTO && !p->request->sampler->exact;
+}
+
+bool planning_can_meet_target(const struct planning *p)
+{
+    return p->centred || p->model->N == 0;
+}
+
+/* Whether this variant takes noise into account: half a unit of sigma tau leaves its law alone. */
+static bool corrects(const struct planning *p)
+{
+    const struct sampler_type *s = p->request->sampler;
+    if (s->variance_ratio == NULL)
+        return true;
+    double ratio = s->variance_ratio(p->request->params, 0.1, 5.0);
+    return fabs(ratio - 1.0) < 0.02;
+}
+
+double budget_noise_needed(const struct planning *p)
+{
+    const struct sampler_type *s = p->request->sampler;
+    double low = 0.0, high = 8.0;
+    if (!sampler_lives_on_noise(s, p->request->params))
+        return 0.0;
+    for (int k = 0; k < 20; k++) {
+        double t = 0.5 * (low + high);
+        bool narrow = s->variance_ratio(p->request->params, 1.0, t) < 1.0;
+        *(narrow ? &low : &high) = t;
+    }
+    return low;
+}
+
+double budget_step_bias(const struct planning *p, double sigma)
+{
+    const struct sampler_type *s = p->request->sampler;
+    return s->step_bias != NULL ? s->step_bias(p->request->params) * sigma * sigma : 0.0;
+}
+
+static bool has_long_rows(const struct planning *p)
+{
+    const struct linear *l = p->model->linear;
+    return l != NULL && dataset_row_bytes(l->data) >= 64;
+}
+
+static double batch_least(const struct planning *p)
+{
+    return has_long_rows(p) ? BATCH_LONG : BATCH_LEAST;
+}
+
+/* Fewer rows than the smallest batch are that batch in one of several iterations. Only where rows
+ * are differences from a centre, whose sum is small: it comes and goes with the batches. */
+static double iterations_per_batch(const struct planning *p, double n)
+{
+    double least = batch_least(p);
+    bool open = p->request->one_in == 0 && p->request->batch_size == PLAN_AUTO;
+    if (p->request->one_in > 0 && !p->always)
+        return p->request->one_in;
+    return open && n < least && n < (double)p->model->N ? least / n : 1.0;
+}
+
+static double rows_least(const struct planning *p)
+{
+    double least = batch_least(p);
+    if (p->always || least >= (double)p->model->N)
+        return least;
+    if (p->request->one_in > 0)
+        return least / p->request->one_in;
+    return p->plan->control && p->needed == 0.0 ? least / ITERATIONS_MOST : least;
+}
+
+/* What a correction of the noise leaves is that sums of rows are not normal, the less so the fewer
+ * there are in a batch. */
+double budget_noise_bias(const struct planning *p, double n)
+{
+    double left = corrects(p) ? NORMAL_FROM / (n * iterations_per_batch(p, n)) : 1.0;
+    return left / p->request->sampler->noise_square;
+}
+
+/* A batch that not every iteration has counts the more in those that have one. */
+double budget_noise_most(const struct planning *p, double sigma, double n)
+{
+    double most = p->request->target.sd_error, share = NOISE_SHARE * most;
+    if (p->needed > 0.0)
+        return p->needed;
+    share = fmax(share, (STEP_SHARE + NOISE_SHARE) * most - budget_step_bias(p, sigma));
+    return fmin(NOISE_MOST / sqrt(iterations_per_batch(p, n)),
+                sqrt(share / budget_noise_bias(p, n)));
+}
+
+/* tau of n rows over the noise of one term, times N: core/model/gradient.h. */
+double budget_noise_share(const struct planning *p, double n)
+{
+    double N = (double)p->model->N, k = iterations_per_batch(p, n), m = n * k;
+    double square = p->request->replacement ? 1.0 / m : (N - m) / ((N - 1.0) * m);
+    return m >= N && !p->request->replacement ? 0.0
+                                              : sqrt(square + (k - 1.0) * (square + p->drift));
+}
+
+double budget_noise_ratio(const struct planning *p, double unit, double sigma, double n)
+{
+    return sigma * unit * budget_noise_share(p, n) / budget_noise_most(p, sigma, n);
+}
+
+/* What all rows cost once, and each of them. Chains of long rows advance one by one, with a product of a matrix and a vector or two where there is a centre. */
+double budget_cost(const struct planning *p, double n)
+{
+    double twice = p->plan->control && p->model->type->view == NULL ? 2.0 : 1.0;
+    double d = (double)p->model->d, once = d + 20.0;
+    if (has_long_rows(p))
+        once = d + 70.0 + (p->plan->control ? 0.03 * d * d : 0.0);
+    return once + twice * p->model->term_cost * n;
+}
+
+double budget_rows_for(const struct planning *p, double unit, double sigma)
+{
+    double N = (double)p->model->N, n = rows_least(p);
+    while (n < N && budget_noise_ratio(p, unit, sigma, n) > 1.0)
+        n = n < 8.0 ? 2.0 * n : fmax(n + 8.0, 8.0 * ceil(1.1 * n / 8.0));
+    bool near = budget_cost(p, N) <= FULL_IS_NEAR * budget_cost(p, n);
+    return n >= N || (near && p->needed == 0.0) ? N : n;
+}
+
+/* The square of the largest step that leaves as much room for the noise of n rows as it takes. */
+static double square_for(const struct planning *p, double unit, double n)
+{
+    double tau = unit * budget_noise_share(p, n), budget = (STEP_SHARE + NOISE_SHARE);
+    double square = budget * p->request->target.sd_error /
+                    (budget_step_bias(p, 1.0) + budget_noise_bias(p, n) * tau * tau);
+    square = fmin(square, p->sigma_most * p->sigma_most);
+    double hit = tau * tau * iterations_per_batch(p, n);
+    return hit > 0.0 ? fmin(square, NOISE_MOST * NOISE_MOST / hit) : square;
+}
+
+/* Rows come in sixteens, or there are very few of them. */
+double budget_best_rows(const struct planning *p, double unit, double *sigma)
+{
+    double N = (double)p->model->N, best = 0.0, chosen = N;
+    for (double n = rows_least(p), more; n < N; n = more) {
+        more = n < 8.0 ? 2.0 * n : 16.0 * ceil(1.05 * (n + 1.0) / 16.0);
+        double rate = square_for(p, unit, n) / budget_cost(p, n);
+        if (rate > best) {
+            best = rate;
+            chosen = n;
+        }
+    }
+    if (chosen < N && budget_cost(p, N) <= FULL_IS_NEAR * budget_cost(p, chosen))
+        chosen = N;
+    *sigma = chosen < N ? sqrt(square_for(p, unit, chosen)) : *sigma;
+    return chosen;
+}
+
+double budget_rows(const struct planning *p)
+{
+    return (double)p->n / p->one_in;
+}
+
+void budget_settle_batch(struct planning *p, double rows)
+{
+    double k = iterations_per_batch(p, rows), n = rows * k;
+    p->one_in = (uint32_t)lrint(k);
+    p->n = n < (double)p->model->N ? (size_t)lrint(n) : p->model->N;
+}

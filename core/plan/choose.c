@@ -1,0 +1,249 @@
+/* First choices: estimator, centre, step size, batch and variant, before anything is tried. */
+#include "core/model/view.h"
+#include "core/plan/steps.h"
+
+#include <math.h>
+
+#define SIGMA_MOST 0.6
+#define SIGMA_FAR  0.6 /* of the scales, where the target is out of reach anyway */
+
+/* Another view of the same frame, or none where nothing but the estimator asked for one. */
+static enum err change_estimator(struct planning *p, bool control, struct err_info *info)
+{
+    struct plan *plan = p->plan;
+    if (p->view != NULL)
+        model_free(p->view);
+    p->view = NULL;
+    plan->control = control;
+    if (!control && plan->precondition != PRECONDITION_DENSE) {
+        frame_free(plan->frame);
+        plan->frame = NULL;
+        return ERR_OK;
+    }
+    return view_new(&p->view, p->model, plan->frame, control, info);
+}
+
+/* A quantile of draws on a lattice of steps sigma is off by up to half of one, anywhere within
+ * that. Lattices of chains that start apart make up for each other. */
+double choose_lattice_error(const struct planning *p, double sigma)
+{
+    const struct chain_start *start = p->request->start;
+    enum start_kind unplaced = p->placed ? START_NEAR : p->model->type->start;
+    enum start_kind kind = start != NULL ? start->kind : unplaced;
+    bool apart = kind == START_PRIOR || kind == START_NEAR;
+    return sigma / sqrt(12.0 * (apart ? p->request->chains : 1.0));
+}
+
+/* Quantiles shall be known as well as means. */
+double choose_longest_sigma(const struct planning *p)
+{
+    double mean_error = p->request->target.mean_error;
+    return p->request->sampler->lattice
+               ? fmin(SIGMA_MOST, mean_error / choose_lattice_error(p, 1.0))
+               : SIGMA_MOST;
+}
+
+static double sigma_for_target(const struct planning *p)
+{
+    return fmin(p->sigma_most,
+                sqrt(STEP_SHARE * p->request->target.sd_error / budget_step_bias(p, 1.0)));
+}
+
+/* An estimator without noise is no use to a variant that lives on it. */
+static enum err keep_noise(struct planning *p, struct err_info *info)
+{
+    planning_why(p, "estimator: plain, as this variant has no randomness but the gradient noise");
+    enum err code = change_estimator(p, false, info);
+    return code == ERR_OK ? measure_target(p, info) : code;
+}
+
+/* Whether step and batch are both ours to choose, for the target. */
+static bool both_open(const struct planning *p)
+{
+    return planning_is_auto(p) && p->sigma > 0.0 && p->request->batch_size == PLAN_AUTO &&
+           p->model->N > 0 && p->placed && planning_can_meet_target(p) && p->needed == 0.0;
+}
+
+/* How far an estimator with this noise gets around for its cost; its batch and step where they are
+ * ours. */
+static double rate_of(const struct planning *p, double unit, double *n, double *sigma)
+{
+    uint64_t given = p->request->batch_size;
+    if (given != PLAN_AUTO)
+        *n = (double)(given == 0 ? p->model->N : given) / fmax(1.0, p->request->one_in);
+    else
+        *n = both_open(p) ? budget_best_rows(p, unit, sigma) : budget_rows_for(p, unit, *sigma);
+    return *sigma * *sigma / budget_cost(p, *n);
+}
+
+/* Compares both estimators where the choice is ours: the one whose batch costs less for where it
+ * gets, or whose noise is less where the batch is given. */
+static enum err compare_estimators(struct planning *p, double plain, double sigma,
+                                   struct err_info *info)
+{
+    struct plan *plan = p->plan;
+    double n, n_plain, N = (double)p->model->N;
+    double sigma_plain = sigma, rate = rate_of(p, p->unit, &n, &sigma);
+    plan->control = false;
+    double rate_plain = rate_of(p, plain, &n_plain, &sigma_plain);
+    plan->control = true;
+    double share = budget_noise_share(p, n), tau = p->unit * share, tau_plain = plain * share;
+    bool open = p->request->batch_size == PLAN_AUTO;
+    plan->checks.noise_control = budget_noise_ratio(p, p->unit, sigma, n);
+    plan->checks.noise_plain = budget_noise_ratio(p, plain, sigma, n);
+    if (n < N && (open ? rate >= rate_plain : tau <= tau_plain)) {
+        planning_why(p,
+                     "estimator: control variates, whose noise is %.2g instead of %.2g (rows per "
+                     "iteration: %.4g; the plain one would need %.0f)",
+                     tau, tau_plain, n, n_plain);
+        return ERR_OK;
+    }
+    if (n == N)
+        planning_why(p, "estimator: plain, as the full batch has no noise");
+    else if (open)
+        planning_why(p,
+                     "estimator: plain, which gets around at less cost (rows per iteration: %.0f; "
+                     "with control variates %.4g)",
+                     n_plain, n);
+    else
+        planning_why(p,
+                     "estimator: plain, whose noise is %.2g instead of %.2g with control variates "
+                     "(rows per iteration: %.4g)",
+                     tau_plain, tau, n);
+    enum err code = change_estimator(p, false, info);
+    return code == ERR_OK ? measure_target(p, info) : code;
+}
+
+enum err choose_estimator(struct planning *p, double sigma, struct err_info *info)
+{
+    struct plan *plan = p->plan;
+    double plain = NAN;
+    if (p->model->N == 0 || !p->placed)
+        return ERR_OK;
+    if (p->needed > 0.0 && plan->control && p->request->estimator == ESTIMATOR_AUTO)
+        return keep_noise(p, info);
+    enum err code = measure_target(p, info);
+    if (!plan->control || p->request->estimator != ESTIMATOR_AUTO || code != ERR_OK)
+        return code;
+    code = plan->precondition == PRECONDITION_DENSE
+               ? measure_plain(p, &plain, info)
+               : measure_noise(p, p->model, &plain, NULL, info);
+    return code == ERR_OK ? compare_estimators(p, plain, sigma, info) : code;
+}
+
+/* The centre that is asked for, once the estimator is known: it shall come out the same when what
+ * is chosen here is given. */
+enum err choose_centre(struct planning *p, struct err_info *info)
+{
+    bool all = p->model->N == 0;
+    size_t n = p->model->N;
+    double unit = 0.0;
+    if (p->request->centre != CENTRE_PILOT)
+        return ERR_OK;
+    if (p->plan->frame == NULL || !p->centred || p->request->sampler->exact) {
+        planning_why(p, "centre: no pilot run, as %s",
+                     p->centred ? "nothing depends on a centre" : "there is no mode to start from");
+        return ERR_OK;
+    }
+    enum err code = all ? ERR_OK : measure_noise(p, planning_target(p), &unit, NULL, info);
+    p->always = true;
+    if (code == ERR_OK && !all)
+        n = (size_t)budget_rows_for(p, unit, PLANNING_SIGMA_FIXED);
+    code = code == ERR_OK ? planning_recentre(p, n, info) : code;
+    p->always = false;
+    return code == ERR_OK && !all ? measure_target(p, info) : code;
+}
+
+static double noise_of_batch(const struct planning *p)
+{
+    return p->model->N == 0 ? p->model->noise_tau : p->unit * budget_noise_share(p, budget_rows(p));
+}
+
+void choose_fitting_sigma(struct planning *p)
+{
+    double tau = noise_of_batch(p);
+    if (tau > 0.0)
+        p->sigma = fmin(SIGMA_MOST, p->needed / tau);
+}
+
+bool choose_lacks_noise(const struct planning *p)
+{
+    return p->placed && p->sigma * noise_of_batch(p) < 0.9 * p->needed;
+}
+
+/* Noise that no batch can lower lowers the step. */
+void choose_lower_sigma(struct planning *p)
+{
+    double most = INFINITY;
+    if (p->model->N == 0 && p->model->noise_tau > 0.0)
+        for (size_t j = 0; j < p->model->d; j++)
+            most = fmin(most, budget_noise_most(p, p->sigma, 1e9) /
+                                  (p->model->noise_tau * measure_width_at(p, j)));
+    else if (p->model->N > 0 && p->request->batch_size != PLAN_AUTO && p->placed)
+        most = p->sigma / budget_noise_ratio(p, p->unit, p->sigma, budget_rows(p));
+    if (most < p->sigma) {
+        p->sigma = most;
+        planning_why(p, "step size: lowered to %.3g by the gradient noise", most);
+    }
+}
+
+/* The rows cost half of what moving the parameters costs: fewer would hardly be quicker. */
+static size_t batch_by_cost(const struct planning *p)
+{
+    double n = 0.35 * (double)p->model->d / fmax(p->model->term_cost, 1.0);
+    double least = fmax(32.0, 0.01 * (double)p->model->N);
+    n = 8.0 * ceil(fmax(n, p->placed ? 32.0 : least) / 8.0);
+    return n >= (double)p->model->N ? p->model->N : (size_t)n;
+}
+
+void choose_batch(struct planning *p)
+{
+    uint64_t given = p->request->batch_size;
+    size_t N = p->model->N;
+    p->one_in = p->request->one_in > 0 ? p->request->one_in : 1;
+    if (N == 0 || p->request->sampler->exact)
+        p->n = N;
+    else if (given != PLAN_AUTO)
+        p->n = given == 0 ? N : (size_t)given;
+    else if (!p->placed || !planning_can_meet_target(p))
+        p->n = batch_by_cost(p);
+    else if (both_open(p))
+        budget_settle_batch(p, budget_best_rows(p, p->unit, &p->sigma));
+    else
+        budget_settle_batch(p, budget_rows_for(p, p->unit, p->sigma > 0.0 ? p->sigma : 0.25));
+    if (p->n == N)
+        p->one_in = 1;
+}
+
+void choose_sigma(struct planning *p)
+{
+    const struct step_size *given = &p->request->step;
+    if (given->kind != STEP_AUTO)
+        p->sigma = given->value;
+    else if (p->request->sampler->exact || p->plan->precondition == PRECONDITION_NONE)
+        p->sigma = 0.0;
+    else
+        p->sigma = planning_can_meet_target(p) ? sigma_for_target(p) : SIGMA_FAR;
+}
+
+/* Beyond its tolerance a corrected step follows the sign of the noise and goes uphill instead of
+ * around; one that ignores the noise is merely wider, and cheaper. */
+void choose_variant(struct planning *p)
+{
+    const struct sampler_variants *v = p->request->sampler->variants;
+    if (!p->request->variant_open || v == NULL || !p->placed || planning_can_meet_target(p) ||
+        p->n == p->model->N || !(p->sigma > 0.0))
+        return;
+    double noise = p->sigma * p->unit * budget_noise_share(p, budget_rows(p));
+    if (p->params[v->param] != v->corrects || !(noise > v->give_up))
+        return;
+    p->params[v->param] = v->ignores;
+    p->plan->variant = (uint8_t)(v->ignores + 1.0);
+}
+
+void choose_corrected_again(struct planning *p)
+{
+    const struct sampler_variants *v = p->request->sampler->variants;
+    p->params[v->param] = v->corrects;
+    p->plan->variant = 0;
+}
