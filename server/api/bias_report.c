@@ -4,6 +4,7 @@
 #include "server/base/field.h"
 #include "server/base/json.h"
 #include "server/base/mistake.h"
+#include "server/base/text.h"
 #include "server/store/jobfile.h"
 
 #include <inttypes.h>
@@ -135,7 +136,7 @@ static void note(json_t **notes, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    json_trim(text);
+    text_trim(text);
     json_add(notes, json_text(text));
 }
 
@@ -270,11 +271,6 @@ json_t *api_bias_json(const struct api_bias *about)
 
 /* ---- the log density ---- */
 
-static double number_or_nan(const json_t *json)
-{
-    return json_is_number(json) ? json_number_value(json) : NAN;
-}
-
 static const char *energy_reason(const struct reference *r, const json_t *energy, double mean)
 {
     const char *reason = json_string_value(json_object_get(energy, "reason"));
@@ -289,8 +285,8 @@ static const char *energy_reason(const struct reference *r, const json_t *energy
  * variance / right variance. */
 static json_t *energy_json(const struct reference *r, const json_t *energy, double d)
 {
-    double mean = number_or_nan(json_object_get(energy, "mean_log_density"));
-    double mcse = number_or_nan(json_object_get(energy, "mcse"));
+    double mean = json_number_at(energy, "mean_log_density");
+    double mcse = json_number_at(energy, "mcse");
     double difference = mean - r->log_density;
     double error = isnan(r->log_density_mcse) ? mcse : hypot(mcse, r->log_density_mcse);
     const char *reason = energy_reason(r, energy, mean);

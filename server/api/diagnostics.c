@@ -65,8 +65,7 @@ static enum err diagnosis_read(struct diagnosis *d, struct app *app, struct err_
 static double stored_number(const char *document, const char *key)
 {
     json_t *json = document != NULL ? json_loads(document, 0, NULL) : NULL;
-    const json_t *value = json_object_get(json, key);
-    double number = json_is_number(value) ? json_number_value(value) : NAN;
+    double number = json_number_at(json, key);
     json_decref(json);
     return number;
 }
@@ -276,8 +275,7 @@ static enum err chains_json(json_t **out, const struct diagnosis *d, struct err_
 static json_t *cost_json(const struct diagnosis *d, const json_t *verdict)
 {
     const json_t *mixing = json_object_get(verdict, "mixing");
-    const json_t *more = json_object_get(mixing, "iterations_to_target");
-    double iterations = json_is_number(more) ? json_number_value(more) : NAN;
+    double iterations = json_number_at(mixing, "iterations_to_target");
     json_t *doc = json_object();
     json_put(&doc, "rhat", json_number(VERDICT_RHAT));
     json_put(&doc, "ess", json_number(VERDICT_ESS));

@@ -269,11 +269,6 @@ void measure_sort(struct summary *summary)
 
 /* ---- of the whole job ---- */
 
-static double number_or_nan(const json_t *json)
-{
-    return json_is_number(json) ? json_number_value(json) : NAN;
-}
-
 void measure_worst(struct app *app, const struct job_row *row, struct measure_worst *out)
 {
     struct job_snapshot view;
@@ -288,9 +283,9 @@ void measure_worst(struct app *app, const struct job_row *row, struct measure_wo
     }
     json_t *json = row->summary != NULL ? json_loads(row->summary, 0, NULL) : NULL;
     const char *worst = json_string_value(json_object_get(json, "worst"));
-    out->max_rhat = number_or_nan(json_object_get(json, "max_rhat"));
-    out->min_ess_bulk = number_or_nan(json_object_get(json, "min_ess_bulk"));
-    out->min_ess_tail = number_or_nan(json_object_get(json, "min_ess_tail"));
+    out->max_rhat = json_number_at(json, "max_rhat");
+    out->min_ess_bulk = json_number_at(json, "min_ess_bulk");
+    out->min_ess_tail = json_number_at(json, "min_ess_tail");
     snprintf(out->worst, sizeof out->worst, "%s", worst != NULL ? worst : "");
     json_decref(json);
 }

@@ -170,12 +170,6 @@ static enum job_state state_of(const struct study_view *view, char *reason, size
 
 /* ---- as JSON ---- */
 
-static double number(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
 /* Over all jobs: iterations done of all, and when the last one will be ready. */
 static json_t *progress_doc(const struct study_view *view)
 {
@@ -183,9 +177,9 @@ static json_t *progress_doc(const struct study_view *view)
     for (size_t i = 0; i < view->count; i++) {
         const json_t *progress = json_object_get(view->parts[i].doc, "progress");
         bool ended = view->parts[i].here && job_state_terminal(view->parts[i].state);
-        double left = ended ? 0.0 : number(progress, "eta_seconds");
-        done += number(progress, "iteration");
-        total += number(progress, "total");
+        double left = ended ? 0.0 : json_number_at(progress, "eta_seconds");
+        done += json_number_at(progress, "iteration");
+        total += json_number_at(progress, "total");
         eta = isnan(left) || left > eta ? left : eta;
     }
     json_t *doc = json_object();

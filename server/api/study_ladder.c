@@ -8,6 +8,7 @@
 #include "server/api/study.h"
 #include "server/base/json.h"
 #include "server/base/mistake.h"
+#include "server/base/text.h"
 #include "server/diagnose/ladder.h"
 #include "server/spec/spec.h"
 #include "server/store/jobfile.h"
@@ -283,7 +284,7 @@ static void name_job(json_t **job, const char *name, double factor)
 {
     char text[200];
     snprintf(text, sizeof text, "%.160s", name);
-    json_trim(text);
+    text_trim(text);
     size_t used = strlen(text);
     snprintf(text + used, sizeof text - used, ", step x %g", factor);
     json_put(job, "name", json_text(text));
@@ -349,7 +350,7 @@ static char *default_name(const char *job)
 {
     char text[200];
     snprintf(text, sizeof text, "%.180s", job);
-    json_trim(text);
+    text_trim(text);
     size_t used = strlen(text);
     snprintf(text + used, sizeof text - used, ": step sizes");
     return strdup(text);

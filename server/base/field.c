@@ -1,6 +1,6 @@
 /* Readers of single fields and the walk over an object. */
 #include "server/base/field.h"
-#include "server/base/json.h"
+#include "server/base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -92,21 +92,10 @@ const char *field_type(const json_t *json)
     return "something else";
 }
 
-static bool is_control(char c)
-{
-    return (unsigned char)c < 0x20 || c == 0x7f;
-}
-
 const char *field_quote(const char *text, char *out)
 {
-    static const char ellipsis[] = "…";
-    char cut[FIELD_QUOTE_SIZE - 3 - sizeof ellipsis + 1];
-    snprintf(cut, sizeof cut, "%s", text);
-    json_trim(cut);
-    for (char *c = cut; *c != '\0'; c++)
-        if (is_control(*c))
-            *c = '?';
-    snprintf(out, FIELD_QUOTE_SIZE, "\"%s%s\"", cut, strlen(text) > strlen(cut) ? ellipsis : "");
+    char shown[TEXT_SHOWN_MAX];
+    snprintf(out, FIELD_QUOTE_SIZE, "\"%s\"", text_shown(shown, text, strlen(text)));
     return out;
 }
 
@@ -169,7 +158,7 @@ const char *field_list(const char *const *names, char *out, size_t size)
     for (size_t i = 0; names[i] != NULL && length < size; i++)
         length +=
             (size_t)snprintf(out + length, size - length, "%s%s", i > 0 ? ", " : "", names[i]);
-    json_trim(out);
+    text_trim(out);
     return out;
 }
 
@@ -309,16 +298,12 @@ static size_t characters(const char *text)
     return n;
 }
 
-/* U+0000 to U+001F, U+007F, and U+0080 to U+009F as two bytes. */
 static bool has_control(const char *text, bool lines)
 {
-    for (; *text != '\0'; text++) {
-        if (is_control(*text) && !(lines && strchr("\n\r\t", *text) != NULL))
-            return true;
-        if ((unsigned char)text[0] == 0xC2 && (unsigned char)text[1] < 0xA0)
-            return true;
-    }
-    return false;
+    size_t n = 1;
+    for (; *text != '\0' && n > 0; text += n)
+        n = lines && strchr("\n\r\t", *text) != NULL ? 1 : text_printable(text, strlen(text));
+    return n == 0;
 }
 
 bool field_text(const struct place *place, const json_t *json, struct field_text rule,

@@ -62,7 +62,7 @@ bool field_text(const struct place *place, const json_t *json, struct field_text
 
 /* "a string", "an object", ...: what was found, for messages. */
 const char *field_type(const json_t *json);
-/* Text for messages: in quotes, shortened, without control characters. `out` has FIELD_QUOTE_SIZE
+/* Text for messages: in quotes, then as text_shown. `out` has FIELD_QUOTE_SIZE
  * bytes. Returns out. */
 #define FIELD_QUOTE_SIZE 56
 const char *field_quote(const char *text, char *out);

@@ -1,6 +1,7 @@
 /* Reading, building and writing JSON. */
 #include "server/base/json.h"
 #include "server/base/decimal.h"
+#include "server/base/text.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -70,49 +71,12 @@ enum err json_parse(json_t **out, const char *bytes, size_t size, struct err_inf
         return err_set(info, ERR_MALFORMED,
                        "line %d, column %d: \\u0000 is not allowed in a string", error.line,
                        error.column);
-    json_trim(error.text);
+    text_trim(error.text);
     return err_set(info, ERR_MALFORMED, "line %d, column %d: %s", error.line, error.column,
                    error.text);
 }
 
 /* ---- text ---- */
-
-/* Length of the valid UTF-8 character at the start of text[0..left), or 0. */
-static size_t character(const unsigned char *text, size_t left)
-{
-    static const struct {
-        unsigned char lead_lo, lead_hi, second_lo, second_hi;
-        size_t length;
-    } forms[] = {
-        {0xC2, 0xDF, 0x80, 0xBF, 2}, {0xE0, 0xE0, 0xA0, 0xBF, 3}, {0xE1, 0xEC, 0x80, 0xBF, 3},
-        {0xED, 0xED, 0x80, 0x9F, 3}, {0xEE, 0xEF, 0x80, 0xBF, 3}, {0xF0, 0xF0, 0x90, 0xBF, 4},
-        {0xF1, 0xF3, 0x80, 0xBF, 4}, {0xF4, 0xF4, 0x80, 0x8F, 4},
-    };
-    if (text[0] < 0x80)
-        return 1;
-    for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++) {
-        if (text[0] < forms[f].lead_lo || text[0] > forms[f].lead_hi)
-            continue;
-        if (left < forms[f].length || text[1] < forms[f].second_lo || text[1] > forms[f].second_hi)
-            return 0;
-        for (size_t k = 2; k < forms[f].length; k++)
-            if ((text[k] & 0xC0) != 0x80)
-                return 0;
-        return forms[f].length;
-    }
-    return 0;
-}
-
-void json_trim(char *text)
-{
-    size_t length = strlen(text), start = length;
-    while (start > 0 && length - start < 3 && ((unsigned char)text[start - 1] & 0xC0) == 0x80)
-        start--;
-    if (start == 0 || (unsigned char)text[start - 1] < 0xC0)
-        return;
-    if (character((const unsigned char *)text + start - 1, length - start + 1) == 0)
-        text[start - 1] = '\0';
-}
 
 static json_t *repaired(const char *text, size_t length)
 {
@@ -121,7 +85,7 @@ static json_t *repaired(const char *text, size_t length)
         return NULL;
     size_t to = 0;
     for (size_t from = 0; from < length;) {
-        size_t n = character((const unsigned char *)text + from, length - from);
+        size_t n = text_character(text + from, length - from);
         memcpy(copy + to, n > 0 ? text + from : REPLACEMENT, n > 0 ? n : 3);
         to += n > 0 ? n : 3;
         from += n > 0 ? n : 1;
@@ -140,6 +104,12 @@ json_t *json_text(const char *text)
 }
 
 /* ---- building ---- */
+
+double json_number_at(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
 
 json_t *json_number(double value)
 {
@@ -177,20 +147,22 @@ void json_add(json_t **array, json_t *value)
 
 /* ---- writing ---- */
 
-static void append(struct json_out *out, const char *bytes, size_t n)
+static bool make_room(struct json_out *out, size_t n)
 {
-    if (out->failed)
-        return;
-    if (n >= out->room - out->length) {
+    if (!out->failed && n >= out->room - out->length) {
         size_t room = 2 * out->room + n + 256;
         char *grown = realloc(out->bytes, room);
-        if (grown == NULL) {
-            out->failed = true;
-            return;
-        }
-        out->bytes = grown;
-        out->room = room;
+        out->failed = grown == NULL;
+        out->bytes = grown != NULL ? grown : out->bytes;
+        out->room = grown != NULL ? room : out->room;
     }
+    return !out->failed;
+}
+
+static void append(struct json_out *out, const char *bytes, size_t n)
+{
+    if (!make_room(out, n))
+        return;
     memcpy(out->bytes + out->length, bytes, n);
     out->length += n;
 }
@@ -200,53 +172,12 @@ static void append_character(struct json_out *out, char c)
     append(out, &c, 1);
 }
 
-/* What is neither escaped nor the beginning of a longer character. */
-static bool plain(char c)
-{
-    unsigned char u = (unsigned char)c;
-    return u >= 0x20 && u < 0x80 && u != '"' && u != '\\';
-}
-
-/* The two-character escape of c, or NULL. */
-static const char *short_escape(char c)
-{
-    static const char *const escapes[] = {
-        ['"'] = "\\\"", ['\\'] = "\\\\", ['\b'] = "\\b", ['\f'] = "\\f",
-        ['\n'] = "\\n", ['\r'] = "\\r",  ['\t'] = "\\t"};
-    unsigned char u = (unsigned char)c;
-    return u < sizeof escapes / sizeof escapes[0] ? escapes[u] : NULL;
-}
-
-/* Appends the character that text[0..left) begins with, which is not plain; returns its bytes. */
-static size_t append_special(struct json_out *out, const char *text, size_t left)
-{
-    size_t n = character((const unsigned char *)text, left);
-    const char *escape = short_escape(*text);
-    char code[7];
-    if (n != 1) {
-        append(out, n > 0 ? text : REPLACEMENT, n > 0 ? n : strlen(REPLACEMENT));
-        return n > 0 ? n : 1;
-    }
-    if (escape == NULL) {
-        snprintf(code, sizeof code, "\\u%04x", (unsigned)(unsigned char)*text);
-        escape = code;
-    }
-    append(out, escape, strlen(escape));
-    return 1;
-}
-
 static void append_string(struct json_out *out, const char *bytes, size_t n)
 {
-    append_character(out, '"');
-    for (size_t from = 0, to; from < n; from = to) {
-        to = from;
-        while (to < n && plain(bytes[to]))
-            to++;
-        append(out, bytes + from, to - from);
-        if (to < n)
-            to += append_special(out, bytes + to, n - to);
-    }
-    append_character(out, '"');
+    if (make_room(out, 6 * n + 2))
+        out->length =
+            (size_t)(text_json(out->bytes + out->length, out->bytes + out->room, bytes, n) -
+                     out->bytes);
 }
 
 /* A real keeps its point, so that it is read back as one. */

@@ -27,6 +27,9 @@
  * the end. */
 enum err json_parse(json_t **out, const char *bytes, size_t size, struct err_info *info);
 
+/* The member of an object as a number; NaN when there is none, or it is no number. */
+double json_number_at(const json_t *object, const char *key);
+
 /* A real, or null when it is not finite. */
 json_t *json_number(double value);
 /* A string, with U+FFFD for every byte that is not part of valid UTF-8; null when text is NULL. */
@@ -67,8 +70,5 @@ void json_out_json(struct json_out *out, const char *key, json_t *value);
 void json_out_raw(struct json_out *out, const char *key, const char *json);
 /* For free(); `length` (may be NULL) is without the final NUL. */
 char *json_out_finish(struct json_out *out, size_t *length);
-
-/* Takes an incomplete UTF-8 character off the end of a text that was cut to fit. */
-void json_trim(char *text);
 
 #endif

@@ -1,6 +1,7 @@
 /* Structured log lines. */
 #include "server/base/log.h"
 #include "server/base/clock.h"
+#include "server/base/text.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -46,24 +47,13 @@ static int plain(const char *value)
 
 static void put_value(struct line *line, const char *value)
 {
-    if (plain(value)) {
+    if (plain(value) || line->used + 3 > LINE_SIZE) {
         put_text(line, value);
         return;
     }
-    put(line, '"');
-    for (const unsigned char *p = (const unsigned char *)value; *p != '\0'; p++) {
-        char escape[8];
-        if (*p == '"' || *p == '\\') {
-            put(line, '\\');
-            put(line, (char)*p);
-        } else if (*p < ' ' || *p == 0x7f) {
-            snprintf(escape, sizeof escape, "\\x%02x", *p);
-            put_text(line, escape);
-        } else {
-            put(line, (char)*p);
-        }
-    }
-    put(line, '"');
+    char *end =
+        text_json(line->text + line->used, line->text + LINE_SIZE - 1, value, strlen(value));
+    line->used = (size_t)(end - line->text);
 }
 
 void log_event(enum log_level level, const char *event, ...)

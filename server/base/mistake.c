@@ -1,6 +1,6 @@
 /* The list of mistakes. */
 #include "server/base/mistake.h"
-#include "server/base/json.h"
+#include "server/base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,8 +30,8 @@ void mistake_add(struct mistakes *mistakes, const char *pointer, enum mistake_ki
     vsnprintf(m->detail, sizeof m->detail, format, arguments);
     va_end(arguments);
     snprintf(m->pointer, sizeof m->pointer, "%s", pointer);
-    json_trim(m->detail);
-    json_trim(m->pointer);
+    text_trim(m->detail);
+    text_trim(m->pointer);
 }
 
 bool mistake_at(const struct mistakes *mistakes, const char *pointer)

@@ -1,6 +1,6 @@
 /* Sentences piece by piece. */
 #include "server/base/sentence.h"
-#include "server/base/json.h"
+#include "server/base/text.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ void words_add(struct words *w, const char *format, ...)
         w->length += wanted > 0 ? (size_t)wanted : 0;
         return;
     }
-    json_trim(w->text);
+    text_trim(w->text);
     w->length = strlen(w->text);
 }
 

@@ -2,7 +2,7 @@
 #include "server/data/data_root.h"
 
 #include "server/data/data_root_parts.h"
-#include "server/base/quoted.h"
+#include "server/base/text.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -74,21 +74,23 @@ bool datafile_user_allowed(const char *user)
 
 static enum err bad_path(const char *path, struct err_info *info)
 {
-    char buffer[QUOTED_MAX];
+    char buffer[TEXT_SHOWN_MAX];
     return err_set(info, ERR_INVALID,
                    "\"%s\" is not a data path; allowed are relative paths of at most %d bytes, of "
                    "letters, digits, '_', '.' and '-' separated by single '/', no part beginning "
                    "with '.'",
-                   quoted(buffer, path, strnlen(path, DATAFILE_PATH_MAX + 1)), DATAFILE_PATH_MAX);
+                   text_shown(buffer, path, strnlen(path, DATAFILE_PATH_MAX + 1)),
+                   DATAFILE_PATH_MAX);
 }
 
 enum err datafile_bad_name(const char *name, struct err_info *info)
 {
-    char buffer[QUOTED_MAX];
+    char buffer[TEXT_SHOWN_MAX];
     return err_set(info, ERR_INVALID,
                    "\"%s\" is not a name for an upload; allowed are at most %d letters, digits, "
                    "'_', '.' and '-', not beginning with '.'",
-                   quoted(buffer, name, strnlen(name, DATAFILE_PATH_MAX + 1)), DATAFILE_NAME_MAX);
+                   text_shown(buffer, name, strnlen(name, DATAFILE_PATH_MAX + 1)),
+                   DATAFILE_NAME_MAX);
 }
 
 static enum err refused(const char *path, const char *why, struct err_info *info)

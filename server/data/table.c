@@ -1,7 +1,7 @@
 /* Recognising a file, unpacking it, and what the readers have in common. */
 #include "server/data/table.h"
 
-#include "server/base/quoted.h"
+#include "server/base/text.h"
 #include "server/data/table_parts.h"
 
 #include <assert.h>
@@ -81,13 +81,13 @@ enum err table_sort_names(struct table *table, struct err_info *info)
     qsort_r(order, table->columns, sizeof *order, compare_names, table->names);
     for (size_t i = 1; i < table->columns; i++) {
         const char *name = table->names[order[i]];
-        char buffer[QUOTED_MAX];
+        char buffer[TEXT_SHOWN_MAX];
         if (strcmp(table->names[order[i - 1]], name) == 0)
             return err_set(info, ERR_MALFORMED,
                            "%s, line 1: columns %zu and %zu are both named \"%s\"; names must "
                            "differ",
                            table->file, order[i - 1] + 1, order[i] + 1,
-                           quoted(buffer, name, strlen(name)));
+                           text_shown(buffer, name, strlen(name)));
     }
     return ERR_OK;
 }
@@ -97,8 +97,8 @@ static void list_names(const struct table *table, char *out, size_t size)
 {
     size_t length = 0;
     for (size_t i = 0; i < table->columns; i++) {
-        char buffer[QUOTED_MAX];
-        const char *name = quoted(buffer, table->names[i], strlen(table->names[i]));
+        char buffer[TEXT_SHOWN_MAX];
+        const char *name = text_shown(buffer, table->names[i], strlen(table->names[i]));
         if (length + strlen(", ") + strlen(name) + sizeof ", ..." > size) {
             snprintf(out + length, size - length, ", ...");
             return;
@@ -124,10 +124,10 @@ enum err table_find(const struct table *table, const char *name, size_t *column,
         else
             high = middle;
     }
-    char buffer[QUOTED_MAX], names[160] = "";
+    char buffer[TEXT_SHOWN_MAX], names[160] = "";
     list_names(table, names, sizeof names);
     return err_set(info, ERR_NOT_FOUND, "%.120s has no column \"%s\"; it has %zu: %s", table->file,
-                   quoted(buffer, name, strlen(name)), table->columns, names);
+                   text_shown(buffer, name, strlen(name)), table->columns, names);
 }
 
 void table_release(struct table *table)

@@ -3,7 +3,7 @@
  * the fast one stopped at. */
 #include "server/data/table_parts.h"
 
-#include "server/base/quoted.h"
+#include "server/base/text.h"
 #include "server/data/table_decimal.h"
 
 #include <math.h>
@@ -177,7 +177,7 @@ static const char *name_fault(const char *text, size_t size)
     if (size > TABLE_NAME_MAX)
         return "a name is too long";
     for (size_t i = 0, length; i < size; i += length) {
-        length = quoted_character(text + i, size - i);
+        length = text_printable(text + i, size - i);
         if (length == 0)
             return "a name must be UTF-8 without control characters";
     }
@@ -207,10 +207,11 @@ static enum err read_header(struct csv *csv, struct cells cells, struct err_info
     struct cell cell;
     for (size_t i = 0; next_cell(&cells, &cell); i++) {
         const char *fault = cell.fault != NULL ? cell.fault : name_fault(cell.text, cell.size);
-        char buffer[QUOTED_MAX];
+        char buffer[TEXT_SHOWN_MAX];
         if (fault != NULL)
             return err_set(info, ERR_MALFORMED, "%s, line 1, column %zu: \"%s\" is no name: %s",
-                           csv->input->name, i + 1, quoted(buffer, cell.text, cell.size), fault);
+                           csv->input->name, i + 1, text_shown(buffer, cell.text, cell.size),
+                           fault);
         table->names[i] = text;
         text = copy_name(text, &cell);
     }
@@ -239,16 +240,16 @@ static enum err explain_cell(const struct csv *csv, size_t number, size_t column
                              const struct cell *cell, struct err_info *info)
 {
     const struct table *table = csv->table;
-    char place[200], name[QUOTED_MAX], text[QUOTED_MAX];
+    char place[200], name[TEXT_SHOWN_MAX], text[TEXT_SHOWN_MAX];
     double value;
     if (table->header)
-        quoted(name, table->names[column], strlen(table->names[column]));
+        text_shown(name, table->names[column], strlen(table->names[column]));
     snprintf(place, sizeof place, "line %zu, column %zu%s%s%s", number, column + 1,
              table->header ? " (" : "", table->header ? name : "", table->header ? ")" : "");
     if (cell->size == 0)
         return err_set(info, ERR_MALFORMED, "%s, %s: the cell is empty; a number is expected",
                        csv->input->name, place);
-    quoted(text, cell->text, cell->size);
+    text_shown(text, cell->text, cell->size);
     if (cell->size > TABLE_CELL_MAX)
         return err_set(info, ERR_MALFORMED,
                        "%s, %s: \"%s\" is longer than the %zu bytes of a number", csv->input->name,

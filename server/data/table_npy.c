@@ -3,7 +3,7 @@
  * size of the file are held against each other first. */
 #include "server/data/table_parts.h"
 
-#include "server/base/quoted.h"
+#include "server/base/text.h"
 
 #include <endian.h>
 #include <math.h>
@@ -178,17 +178,17 @@ static enum err read_header(struct npy *npy, struct err_info *info)
         return err;
     const char *text = scan.at;
     bool complete = scan_header(&scan, npy);
-    char buffer[QUOTED_MAX];
+    char buffer[TEXT_SHOWN_MAX];
     if (npy->has_type && !type_is_known(npy->type, &npy->item_bytes))
         return err_set(info, ERR_UNSUPPORTED,
                        "%s: NPY type \"%s\" is not read; allowed are f4, f8, i1 to i8, u1 to u8 "
                        "and b1, in either byte order",
-                       name, quoted(buffer, npy->type, strlen(npy->type)));
+                       name, text_shown(buffer, npy->type, strlen(npy->type)));
     if (!complete)
         return err_set(info, ERR_MALFORMED,
                        "%s: the NPY header is not a dict of descr, fortran_order and shape: \"%s\" "
                        "at its byte %zu",
-                       name, quoted(buffer, scan.at, (size_t)(scan.end - scan.at)),
+                       name, text_shown(buffer, scan.at, (size_t)(scan.end - scan.at)),
                        (size_t)(scan.at - text) + 1);
     if (npy->dimensions < 1 || npy->dimensions > DIMENSIONS_MAX)
         return err_set(info, ERR_UNSUPPORTED, "%s: an array of %zu dimensions; 1 or 2 are read",

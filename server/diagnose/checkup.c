@@ -3,6 +3,7 @@
 #include "server/diagnose/audit.h"
 #include "server/base/clock.h"
 #include "server/base/json.h"
+#include "server/base/text.h"
 #include "server/base/log.h"
 
 #include <inttypes.h>
@@ -278,7 +279,7 @@ static enum err make_verdict(const struct summary_head *head, const struct check
     if (code == ERR_OK) {
         const char *text = json_string_value(json_object_get(doc, "sentence"));
         snprintf(out, VERDICT_SIZE, "%s", text != NULL ? text : "");
-        json_trim(out);
+        text_trim(out);
         json_decref(doc);
     }
     return code;

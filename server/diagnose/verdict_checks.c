@@ -19,12 +19,6 @@
 #define MILD_BIAS     0.1 /* of a mean in sd, of a variance relative to the reference's */
 #define STRONG_BIAS   0.5
 
-static double number_at(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
 static void copy_numbers(struct verdict_evidence *e, const json_t *from)
 {
     if (e->numbers != NULL && json_object_update(e->numbers, (json_t *)(uintptr_t)from) != 0) {
@@ -37,16 +31,16 @@ static void copy_numbers(struct verdict_evidence *e, const json_t *from)
 
 static void judge_stein(const json_t *ksd, struct verdict_evidences *list)
 {
-    double p = number_at(ksd, "p_value"), draws = number_at(ksd, "draws");
+    double p = json_number_at(ksd, "p_value"), draws = json_number_at(ksd, "draws");
     if (isnan(p))
         return;
     struct verdict_evidence *e = verdict_evidence_new(list, "stein");
     e->level = p < STEIN_P ? VERDICT_MILD : VERDICT_NONE_SEEN;
     words_add(&e->brief, "Stein p %.2g", p);
     /* An estimate of a square that is negative as often as not for exact draws counts as 0. */
-    if (number_at(ksd, "value") > 0.0) {
+    if (json_number_at(ksd, "value") > 0.0) {
         words_add(&e->text, "Stein discrepancy ");
-        words_add_number(&e->text, number_at(ksd, "value"), 2);
+        words_add_number(&e->text, json_number_at(ksd, "value"), 2);
         words_add(&e->text, " at %.0f draws, p %.2g: %s", draws, p,
                   p < STEIN_P ? "they are not from the target" : "that can be chance");
     } else {
@@ -61,13 +55,13 @@ static void judge_stein(const json_t *ksd, struct verdict_evidences *list)
  * variance is r times too large. */
 static void judge_energy_normal(const json_t *energy, struct verdict_evidences *list)
 {
-    double ratio = number_at(energy, "ratio"), z = number_at(energy, "z");
+    double ratio = json_number_at(energy, "ratio"), z = json_number_at(energy, "z");
     if (isnan(ratio) || isnan(z))
         return;
     struct verdict_evidence *e = verdict_evidence_new(list, "energy");
     bool off = ratio > LARGE_ENERGY ||
                (fabs(z) > ENERGY_Z && verdict_variance_level(ratio) > VERDICT_NONE_SEEN);
-    double error = number_at(energy, "ratio_error");
+    double error = json_number_at(energy, "ratio_error");
     e->level = ratio > ABSURD_ENERGY ? VERDICT_STRONG : off ? VERDICT_MILD : VERDICT_NONE_SEEN;
     words_add(&e->brief, "energy ");
     words_add_number(&e->brief, ratio, 3);
@@ -89,8 +83,8 @@ static void judge_energy_normal(const json_t *energy, struct verdict_evidences *
 static bool judge_energy_pilot(const json_t *energy, struct verdict_evidences *list)
 {
     const json_t *whitened = json_object_get(energy, "whitened");
-    double mean = number_at(whitened, "mean"), pilot = number_at(whitened, "pilot"),
-           z = number_at(whitened, "z");
+    double mean = json_number_at(whitened, "mean"), pilot = json_number_at(whitened, "pilot"),
+           z = json_number_at(whitened, "z");
     if (isnan(z))
         return false;
     struct verdict_evidence *e = verdict_evidence_new(list, "energy");
@@ -99,11 +93,11 @@ static bool judge_energy_pilot(const json_t *energy, struct verdict_evidences *l
     words_add(&e->brief, "energy ");
     words_add_number(&e->brief, mean, 3);
     words_add(&e->brief, " +- ");
-    words_add_number(&e->brief, number_at(whitened, "mcse"), 1);
+    words_add_number(&e->brief, json_number_at(whitened, "mcse"), 1);
     words_add(&e->text, "%s against ", e->brief.text);
     words_add_number(&e->text, pilot, 3);
     words_add(&e->text, " +- ");
-    words_add_number(&e->text, number_at(whitened, "pilot_mcse"), 1);
+    words_add_number(&e->text, json_number_at(whitened, "pilot_mcse"), 1);
     words_add(&e->text, " of a run at half the step size");
     if (e->level > VERDICT_NONE_SEEN)
         words_add(&e->text, ": directions that are too %s", mean > pilot ? "wide" : "narrow");
@@ -115,8 +109,8 @@ static void judge_energy_reference(const struct verdict_look *look, const json_t
                                    struct verdict_evidences *list)
 {
     double expected = look->bias.log_density, expected_error = look->bias.log_density_mcse;
-    double below = expected - number_at(energy, "mean_log_density");
-    double error = hypot(number_at(energy, "mcse"), fmax(0.0, expected_error));
+    double below = expected - json_number_at(energy, "mean_log_density");
+    double error = hypot(json_number_at(energy, "mcse"), fmax(0.0, expected_error));
     double ratio = 1.0 + 2.0 * below / (double)look->about.d;
     if (isnan(below) || isnan(error))
         return;
@@ -198,9 +192,9 @@ void verdict_judge_checks(const struct verdict_look *look, struct verdict_eviden
         return;
     }
     struct words item = {0};
-    double draws = number_at(ksd, "draws");
+    double draws = json_number_at(ksd, "draws");
     words_add(&item, "biases too small for %.0f draws to show",
-              isnan(draws) ? number_at(energy, "draws") : draws);
+              isnan(draws) ? json_number_at(energy, "draws") : draws);
     json_add(unknown, json_text(item.text));
 }
 

@@ -1,26 +1,10 @@
 /* What a request may look like. */
 #include "server/http/rules.h"
+#include "server/base/text.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-
-#define SHOWN 60
-
-/* The start of client bytes in a form that is safe in logs and replies. */
-static const char *show(char out[4 * SHOWN + 4], const char *bytes, size_t size)
-{
-    size_t used = 0;
-    for (size_t i = 0; i < size && i < SHOWN; i++) {
-        unsigned char c = (unsigned char)bytes[i];
-        if (c >= 0x20 && c < 0x7f && c != '\\' && c != '"')
-            out[used++] = (char)c;
-        else
-            used += (size_t)snprintf(out + used, 5, "\\x%02x", c);
-    }
-    memcpy(out + used, size > SHOWN ? "..." : "", size > SHOWN ? 4 : 1);
-    return out;
-}
 
 static bool path_byte(unsigned char c)
 {
@@ -30,19 +14,19 @@ static bool path_byte(unsigned char c)
 
 static enum err check_path(const char *path, struct err_info *info)
 {
-    char shown[4 * SHOWN + 4];
+    char shown[TEXT_SHOWN_MAX];
     if (path[0] != '/')
         return err_set(info, ERR_MALFORMED, "the request target \"%s\" must start with \"/\"",
-                       show(shown, path, strlen(path)));
+                       text_shown(shown, path, strlen(path)));
     for (const char *p = path; *p; p++)
         if (!path_byte((unsigned char)*p))
             return err_set(info, ERR_MALFORMED,
                            "the path has \"%s\" at byte %zu; letters, digits and / _ . ~ - are "
                            "allowed, without percent-encoding",
-                           show(shown, p, 1), (size_t)(p - path));
+                           text_shown(shown, p, 1), (size_t)(p - path));
     if (strstr(path, "..") || strstr(path, "//"))
         return err_set(info, ERR_MALFORMED, "the path \"%s\" must not have \"..\" or \"//\"",
-                       show(shown, path, strlen(path)));
+                       text_shown(shown, path, strlen(path)));
     return ERR_OK;
 }
 
@@ -57,46 +41,25 @@ static int hex_digit(char c)
     return -1;
 }
 
-/* Length of the UTF-8 character at `s`, 0 if it is not one (overlong forms, surrogates and values
- * beyond U+10FFFF included). The string's NUL ends any character too early. */
-static size_t utf8_length(const unsigned char *s)
-{
-    if (s[0] < 0x80)
-        return 1;
-    size_t length = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    if (s[0] < 0xc2 || s[0] > 0xf4)
-        return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
-    bool outside = (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf4 && s[1] > 0x8f);
-    return overlong || outside ? 0 : length;
-}
-
 static bool clean_text(const char *text)
 {
-    const unsigned char *s = (const unsigned char *)text;
-    while (*s) {
-        size_t length = utf8_length(s);
-        if (length == 0 || *s < 0x20 || *s == 0x7f)
-            return false;
-        s += length;
-    }
-    return true;
+    size_t length = 1;
+    for (size_t left = strlen(text); left > 0 && length > 0; text += length, left -= length)
+        length = text_printable(text, left);
+    return length > 0;
 }
 
 /* Decodes one name or value in place, form style ('+' is a blank). */
 static enum err decode(char *text, struct err_info *info)
 {
-    char shown[4 * SHOWN + 4];
+    char shown[TEXT_SHOWN_MAX];
     char *out = text;
     for (const char *in = text; *in; in++) {
         if (*in == '%') {
             int high = hex_digit(in[1]), low = high < 0 ? -1 : hex_digit(in[2]);
             if (low < 0)
                 return err_set(info, ERR_MALFORMED, "the query has an invalid escape \"%s\"",
-                               show(shown, in, strnlen(in, 3)));
+                               text_shown(shown, in, strnlen(in, 3)));
             if (high == 0 && low == 0)
                 return err_set(info, ERR_MALFORMED, "the query must not have %%00");
             *out++ = (char)(high * 16 + low);
@@ -109,13 +72,13 @@ static enum err decode(char *text, struct err_info *info)
     if (!clean_text(text))
         return err_set(info, ERR_MALFORMED,
                        "the query has \"%s\"; UTF-8 without control characters is allowed",
-                       show(shown, text, strlen(text)));
+                       text_shown(shown, text, strlen(text)));
     return ERR_OK;
 }
 
 static enum err add_param(struct rules_uri *out, char *pair, struct err_info *info)
 {
-    char shown[4 * SHOWN + 4];
+    char shown[TEXT_SHOWN_MAX];
     char *value = strchr(pair, '=');
     if (value)
         *value++ = '\0';
@@ -129,7 +92,7 @@ static enum err add_param(struct rules_uri *out, char *pair, struct err_info *in
     for (size_t i = 0; i < out->param_count; i++)
         if (strcmp(out->params[i].name, pair) == 0)
             return err_set(info, ERR_MALFORMED, "the query parameter \"%s\" is given twice",
-                           show(shown, pair, strlen(pair)));
+                           text_shown(shown, pair, strlen(pair)));
     if (out->param_count == RULES_PARAMS)
         return err_set(info, ERR_MALFORMED, "the query has more than %d parameters", RULES_PARAMS);
     out->params[out->param_count++] = (struct rules_param){pair, value ? value : ""};
@@ -138,12 +101,12 @@ static enum err add_param(struct rules_uri *out, char *pair, struct err_info *in
 
 static enum err split_query(struct rules_uri *out, char *query, struct err_info *info)
 {
-    char shown[4 * SHOWN + 4];
+    char shown[TEXT_SHOWN_MAX];
     for (const char *p = query; *p; p++)
         if (*p <= ' ' || *p >= 0x7f || *p == '#')
             return err_set(info, ERR_MALFORMED,
                            "the query has the byte \"%s\", which must be percent-encoded",
-                           show(shown, p, 1));
+                           text_shown(shown, p, 1));
     while (query) {
         char *next = strchr(query, '&');
         if (next)
@@ -185,7 +148,7 @@ const char *http_method_name(enum http_method method)
 
 enum err rules_method(const char *text, enum http_method *out, struct err_info *info)
 {
-    char shown[4 * SHOWN + 4];
+    char shown[TEXT_SHOWN_MAX];
 #define X(name)                     \
     if (strcmp(text, #name) == 0) { \
         *out = HTTP_##name;         \
@@ -195,7 +158,7 @@ enum err rules_method(const char *text, enum http_method *out, struct err_info *
 #undef X
 #define X(name) " " #name
     return err_set(info, ERR_METHOD, "the method \"%s\" is not one of" HTTP_METHOD_LIST(X),
-                   show(shown, text, strlen(text)));
+                   text_shown(shown, text, strlen(text)));
 #undef X
 }
 
@@ -209,19 +172,19 @@ static bool token_byte(unsigned char c)
 static enum err check_header_bytes(const char *name, size_t name_size, const char *value,
                                    size_t value_size, struct err_info *info)
 {
-    char shown[4 * SHOWN + 4];
+    char shown[TEXT_SHOWN_MAX];
     bool token = name_size > 0;
     for (size_t i = 0; i < name_size && token; i++)
         token = token_byte((unsigned char)name[i]);
     if (!token)
         return err_set(info, ERR_MALFORMED,
                        "the header name \"%s\" must be one token (folded lines are not accepted)",
-                       show(shown, name, name_size));
+                       text_shown(shown, name, name_size));
     for (size_t i = 0; i < value_size; i++) {
         unsigned char c = (unsigned char)value[i];
         if ((c < 0x20 && c != '\t') || c == 0x7f)
             return err_set(info, ERR_MALFORMED, "the header %s has a control character",
-                           show(shown, name, name_size));
+                           text_shown(shown, name, name_size));
     }
     return ERR_OK;
 }
@@ -249,7 +212,7 @@ static enum single single_header(const char *name, size_t size)
 static enum err read_length(struct rules_headers *headers, const char *value, size_t size,
                             struct err_info *info)
 {
-    char shown[4 * SHOWN + 4];
+    char shown[TEXT_SHOWN_MAX];
     uint64_t length = 0;
     bool good = size > 0 && size <= 18;
     for (size_t i = 0; i < size && good; i++) {
@@ -258,7 +221,7 @@ static enum err read_length(struct rules_headers *headers, const char *value, si
     }
     if (!good)
         return err_set(info, ERR_MALFORMED, "Content-Length \"%s\" must be 1 to 18 digits",
-                       show(shown, value, size));
+                       text_shown(shown, value, size));
     headers->length = length;
     return ERR_OK;
 }
@@ -266,10 +229,10 @@ static enum err read_length(struct rules_headers *headers, const char *value, si
 static enum err read_encoding(struct rules_headers *headers, const char *value, size_t size,
                               struct err_info *info)
 {
-    char shown[4 * SHOWN + 4];
+    char shown[TEXT_SHOWN_MAX];
     if (size != 7 || strncasecmp(value, "chunked", 7) != 0)
         return err_set(info, ERR_MALFORMED, "Transfer-Encoding \"%s\" must be \"chunked\"",
-                       show(shown, value, size));
+                       text_shown(shown, value, size));
     headers->chunked = true;
     return ERR_OK;
 }
@@ -277,7 +240,7 @@ static enum err read_encoding(struct rules_headers *headers, const char *value, 
 enum err rules_header(struct rules_headers *headers, const char *name, size_t name_size,
                       const char *value, size_t value_size, struct err_info *info)
 {
-    char shown[4 * SHOWN + 4];
+    char shown[TEXT_SHOWN_MAX];
     enum err err = check_header_bytes(name, name_size, value, value_size, info);
     if (err)
         return err;
@@ -286,7 +249,7 @@ enum err rules_header(struct rules_headers *headers, const char *name, size_t na
         return ERR_OK;
     if (headers->seen & 1u << single)
         return err_set(info, ERR_MALFORMED, "the header %s is given twice",
-                       show(shown, name, name_size));
+                       text_shown(shown, name, name_size));
     headers->seen |= 1u << single;
     if (single == HOST)
         headers->host = value;
@@ -333,17 +296,17 @@ static bool split_host(const char *host, const char **name, size_t *size)
 
 enum err rules_host(const char *host, const char *const *allowed, struct err_info *info)
 {
-    char shown[4 * SHOWN + 4];
+    char shown[TEXT_SHOWN_MAX];
     const char *name;
     size_t size;
     if (!split_host(host, &name, &size))
         return err_set(info, ERR_MALFORMED, "the Host \"%s\" is not a name with an optional port",
-                       show(shown, host, strlen(host)));
+                       text_shown(shown, host, strlen(host)));
     for (; *allowed; allowed++)
         if (strlen(*allowed) == size && strncasecmp(*allowed, name, size) == 0)
             return ERR_OK;
     return err_set(
         info, ERR_MISDIRECTED,
         "the host \"%s\" is not served here; names go into the setting hosts of the daemon",
-        show(shown, name, size));
+        text_shown(shown, name, size));
 }

@@ -5,6 +5,7 @@
  *
  * What is not finite is null. */
 #include "server/base/decimal.h"
+#include "server/base/text.h"
 #include "server/results/export_parts.h"
 
 #include <math.h>
@@ -30,17 +31,7 @@ static enum err begin(struct export *e, struct err_info *info)
 void export_say_string(struct export *e, const char *before, const char *text, const char *after)
 {
     char *to = export_put_text(e->scratch, before);
-    *to++ = '"';
-    for (; *text != '\0'; text++) {
-        if ((unsigned char)*text < 0x20) {
-            to += snprintf(to, 7, "\\u%04x", (unsigned)(unsigned char)*text);
-            continue;
-        }
-        if (*text == '"' || *text == '\\')
-            *to++ = '\\';
-        *to++ = *text;
-    }
-    *to++ = '"';
+    to = text_json(to, e->scratch + export_json_scratch(e), text, strlen(text));
     to = export_put_text(to, after);
     e->text = e->scratch;
     e->text_size = (size_t)(to - e->text);

@@ -13,6 +13,7 @@
 #include "core/samplers/sampler.h"
 #include "server/base/clock.h"
 #include "server/base/decimal.h"
+#include "server/base/json.h"
 #include "server/results/export_parts.h"
 #include "server/results/stan_names.h"
 
@@ -166,11 +167,10 @@ static void make_head(struct export *e, struct stan *s, const json_t *request)
 static void make_row(struct stan *s, const json_t *request)
 {
     const json_t *sampler = json_object_get(request, "sampler");
-    const json_t *step = json_object_get(sampler, "step_size");
     const char *name = json_string_value(json_object_get(sampler, "name"));
     const struct sampler_type *type = name != NULL ? sampler_find(name) : NULL;
     bool accepts_all = type != NULL && type->acceptance == NULL;
-    s->step[decimal_write(json_is_number(step) ? json_number_value(step) : NAN, s->step)] = '\0';
+    s->step[decimal_write(json_number_at(sampler, "step_size"), s->step)] = '\0';
     snprintf(s->row, sizeof s->row, "NaN,%s,%s,0,1,0", accepts_all ? "1" : "NaN", s->step);
 }
 

@@ -2,6 +2,7 @@
 #include "server/results/reference_make.h"
 #include "core/samplers/sampler.h"
 #include "server/base/json.h"
+#include "server/base/text.h"
 #include "server/results/summary.h"
 
 #include <math.h>
@@ -76,19 +77,14 @@ static enum err measure(struct making *m, const struct summary_range *range,
 
 /* ---- facts ---- */
 
-static double number_or_nan(const json_t *json)
-{
-    return json_is_number(json) ? json_number_value(json) : NAN;
-}
-
 static enum err take_log_density(struct reference *out, struct jobfile *file, struct err_info *info)
 {
     char *text = NULL;
     enum err code = jobfile_checks(file, &text, info);
     json_t *checks = code == ERR_OK && text != NULL ? json_loads(text, 0, NULL) : NULL;
     const json_t *energy = json_object_get(checks, "energy");
-    out->log_density = number_or_nan(json_object_get(energy, "mean_log_density"));
-    out->log_density_mcse = number_or_nan(json_object_get(energy, "mcse"));
+    out->log_density = json_number_at(energy, "mean_log_density");
+    out->log_density_mcse = json_number_at(energy, "mcse");
     json_decref(checks);
     free(text);
     return code;
@@ -148,7 +144,7 @@ static char *warning_of(struct jobfile *file, const struct job_row *row,
             jobfile_name(file, head->worst));
     if (head->min_ess_bulk < ESS_GOOD)
         add(text, sizeof text, "its smallest effective sample size is %.0f", head->min_ess_bulk);
-    json_trim(text);
+    text_trim(text);
     return text[0] != '\0' ? strdup(text) : NULL;
 }
 

@@ -76,20 +76,14 @@ static enum err read_progress(struct job_run *job, const struct job_run_context 
     return code;
 }
 
-static double number_or_nan(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
 /* What was known about its draws when the catalogue was last told. */
 static void copy_summary(struct job_run *job, const char *text)
 {
     json_t *json = text != NULL ? json_loads(text, 0, NULL) : NULL;
     const char *worst = json_string_value(json_object_get(json, "worst"));
-    job->head = (struct summary_head){.max_rhat = number_or_nan(json, "max_rhat"),
-                                      .min_ess_bulk = number_or_nan(json, "min_ess_bulk"),
-                                      .min_ess_tail = number_or_nan(json, "min_ess_tail"),
+    job->head = (struct summary_head){.max_rhat = json_number_at(json, "max_rhat"),
+                                      .min_ess_bulk = json_number_at(json, "min_ess_bulk"),
+                                      .min_ess_tail = json_number_at(json, "min_ess_tail"),
                                       .worst = SIZE_MAX};
     snprintf(job->worst, sizeof job->worst, "%s", worst != NULL ? worst : "");
     json_decref(json);

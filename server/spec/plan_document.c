@@ -146,12 +146,6 @@ void planning_fit(struct plan *plan, const struct job_spec *asked, size_t width,
 
 /* ---- reading it again ---- */
 
-static double number_at(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
 void planning_facts(const char *document, struct planning_facts *out)
 {
     json_t *doc = document != NULL ? json_loads(document, 0, NULL) : NULL;
@@ -162,16 +156,16 @@ void planning_facts(const char *document, struct planning_facts *out)
     *out = (struct planning_facts){
         .ready = state != NULL && strcmp(state, "ready") == 0,
         .target_met = json_is_true(json_object_get(doc, "target_met")),
-        .mode_log_density = converged ? number_at(centre, "log_density") : NAN,
-        .energy = number_at(checks, "energy"),
-        .energy_half = number_at(checks, "energy_half"),
-        .energy_mcse = number_at(checks, "energy_mcse"),
-        .sd_error = number_at(checks, "sd_error"),
-        .mean_error = number_at(checks, "mean_error"),
-        .ess = number_at(checks, "ess"),
-        .target_sd_error = number_at(target, "sd_error"),
-        .target_mean_error = number_at(target, "mean_error"),
-        .target_ess = number_at(target, "ess"),
+        .mode_log_density = converged ? json_number_at(centre, "log_density") : NAN,
+        .energy = json_number_at(checks, "energy"),
+        .energy_half = json_number_at(checks, "energy_half"),
+        .energy_mcse = json_number_at(checks, "energy_mcse"),
+        .sd_error = json_number_at(checks, "sd_error"),
+        .mean_error = json_number_at(checks, "mean_error"),
+        .ess = json_number_at(checks, "ess"),
+        .target_sd_error = json_number_at(target, "sd_error"),
+        .target_mean_error = json_number_at(target, "mean_error"),
+        .target_ess = json_number_at(target, "ess"),
     };
     json_decref(doc);
 }

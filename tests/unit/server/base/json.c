@@ -1,5 +1,6 @@
 /* JSON: what is read and refused, how documents are built and written. */
 #include "server/base/json.h"
+#include "server/base/text.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -273,7 +274,7 @@ Test(json, trimming_takes_only_an_incomplete_character)
     for (size_t i = 0; i < COUNT(cases); i++) {
         char text[16];
         strcpy(text, cases[i].text);
-        json_trim(text);
+        text_trim(text);
         cr_expect_str_eq(text, cases[i].trimmed, "case %zu", i);
     }
 }

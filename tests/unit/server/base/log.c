@@ -60,12 +60,14 @@ static bool take_value(const char **at, char *out, size_t size)
         unsigned c = (unsigned char)*p;
         if (c < ' ' || c == 0x7f || (!quoted && (c == '"' || c == '=' || c == '\\')))
             return false;
-        if (c == '\\' && p[1] == 'x') {
-            if (sscanf(p + 2, "%2x", &c) != 1)
+        if (c == '\\' && p[1] == 'u') {
+            if (sscanf(p + 2, "%4x", &c) != 1)
                 return false;
-            p += 3;
+            p += 5;
         } else if (c == '\\') {
-            c = (unsigned char)*++p;
+            static const char letters[] = "bfnrt";
+            const char *letter = strchr(letters, *++p);
+            c = (unsigned char)(letter != NULL ? "\b\f\n\r\t"[letter - letters] : *p);
         }
         if (n + 1 < size)
             out[n++] = (char)c;

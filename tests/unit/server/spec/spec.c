@@ -264,7 +264,7 @@ static const struct refused refused[] = {
     {JOB_LOGISTIC, "'a/b~c': 1", "/a~1b~0c", "there is no field \"a/b~c\""},
     {JOB_LOGISTIC, "'name': 5", "/name", "must be a string, not a number"},
     {JOB_LOGISTIC, "'name': ''", "/name", "must not be empty"},
-    {JOB_LOGISTIC, "'name': 'a\\u0007b'", "/name", "\"a?b\" has control characters"},
+    {JOB_LOGISTIC, "'name': 'a\\u0007b'", "/name", "\"a\\x07b\" has control characters"},
     {JOB_LOGISTIC, "'name': 'a\\u0085b'", "/name", "has control characters"},
     {JOB_LOGISTIC, "'name': 'a\\nb'", "/name", "has control characters"},
     {JOB_LOGISTIC, "'note': ['x']", "/note", "must be a string, not an array"},
