@@ -6,11 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORDS      1024 /* random words of 32 bits fetched at a time, at most */
-#define TURN       128  /* of them that become rows together, if rejected ones are no rarity: */
-#define RARE       16   /* one in so many portions */
-#define LOW_STAMPS 8192 /* stamps by the lowest bits of a row, ... */
-#define FEW        48   /* for batches of so few rows that seldom two of them share one */
+#define WORDS 1024 /* random words of 32 bits fetched at a time, at most */
+#define TURN  128  /* of them that become rows together, if rejected ones are no rarity: */
+#define RARE  16   /* one in so many portions */
 
 /* Entries of a table for n rows: sparse, so that two rows seldom want the same place. */
 static size_t table_size(size_t n)
@@ -47,14 +45,12 @@ bool minibatch_init(struct minibatch *mb, size_t N, size_t n, bool replacement)
     if (table) {
         mb->mask = (uint32_t)table_size(n) - 1;
         mb->seen = calloc(table_size(n), sizeof *mb->seen);
-        mb->low = n <= FEW ? calloc(LOW_STAMPS, 1) : NULL;
     } else if (distinct) {
         mb->stamp = calloc(N, 1);
     }
-    if (mb->low != NULL && mb->words == ROW_DRAW_MOST)
+    if (table && mb->words == ROW_DRAW_MOST)
         mb->few = (struct row_draw){.N = rows, .uneven = mb->uneven, .n = n};
-    bool marks = mb->stamp || (mb->seen && (mb->low || n > FEW));
-    if (mb->bits && mb->candidate && (!distinct || marks))
+    if (mb->bits && mb->candidate && (!distinct || mb->stamp || mb->seen))
         return true;
     minibatch_release(mb);
     return false;
@@ -68,14 +64,13 @@ size_t minibatch_bytes(size_t N, size_t n, bool replacement)
         return scratch;
     if (!needs_table(&mb))
         return scratch + N;
-    return scratch + table_size(n) * sizeof *mb.seen + (n <= FEW ? LOW_STAMPS : 0);
+    return scratch + table_size(n) * sizeof *mb.seen;
 }
 
 void minibatch_release(struct minibatch *mb)
 {
     free(mb->stamp);
     free(mb->seen);
-    free(mb->low);
     free(mb->bits);
     free(mb->candidate);
     *mb = (struct minibatch){0};
@@ -206,38 +201,6 @@ look_up_all(uint64_t *restrict seen, uint32_t mask, uint32_t round,
     return take_run(candidate + from, count - from, idx, done);
 }
 
-static void new_low_epoch(struct minibatch *mb)
-{
-    if (++mb->low_epoch != 0)
-        return;
-    memset(mb->low, 0, LOW_STAMPS);
-    mb->low_epoch = 1;
-}
-
-/* Takes the first candidates as they are, or what stands for them. Whether no two of them can be
- * the same: they differ in their lowest bits. */
-static inline __attribute__((always_inline)) bool
-take_few(struct minibatch *mb, const uint16_t *which, size_t count, uint32_t *restrict idx)
-{
-    new_low_epoch(mb);
-    uint8_t *restrict low = mb->low, epoch = mb->low_epoch;
-    const uint32_t *restrict candidate = mb->candidate;
-    unsigned clash = 0;
-    for (size_t k = 0; k < count; k++) {
-        uint8_t *at = &low[candidate[k] % LOW_STAMPS];
-        clash |= *at == epoch;
-        *at = epoch;
-        idx[k] = which != NULL ? which[candidate[k]] : candidate[k];
-    }
-    return clash == 0;
-}
-
-static bool clearly_distinct(struct minibatch *mb, const uint16_t *which, size_t count,
-                             uint32_t *idx)
-{
-    return which != NULL ? take_few(mb, which, count, idx) : take_few(mb, NULL, count, idx);
-}
-
 static void replace(const uint16_t *which, size_t n, uint32_t *idx)
 {
     for (size_t k = 0; which != NULL && k < n; k++)
@@ -254,9 +217,6 @@ static void draw_distinct(struct minibatch *mb, struct rng *rng, const uint16_t 
     for (size_t done = 0; done < wanted;) {
         size_t words = done == 0 ? mb->words : words_for(mb, wanted - done);
         size_t count = draw_candidates(mb, rng, words);
-        if (done == 0 && mb->low != NULL && count >= wanted &&
-            clearly_distinct(mb, which, wanted, idx))
-            return;
         for (size_t at = 0, turn; at < count && done < wanted; at += turn) {
             const uint32_t *candidate = mb->candidate + at;
             turn = count - at < wanted - done ? count - at : wanted - done;

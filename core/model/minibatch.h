@@ -22,8 +22,6 @@ struct minibatch {
     uint8_t *stamp;      /* N bytes; NULL with replacement, for the full batch, or with: */
     uint64_t *seen;      /* round << 32 | row, at the row's lowest bits or behind */
     uint32_t mask;       /* of these bits */
-    uint8_t *low;        /* stamps by some of these bits, for small batches; NULL: none */
-    uint8_t low_epoch;   /* of these stamps */
     uint32_t round;      /* of the batch */
     uint64_t *bits;      /* scratch */
     uint32_t *candidate; /* scratch */

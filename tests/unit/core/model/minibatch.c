@@ -509,9 +509,8 @@ static struct minibatch make_stamped(size_t N, size_t n)
 
     cr_assert(mb.seen != NULL && mb.stamp == NULL, "%zu of %zu: no table", n, N);
     free(mb.seen);
-    free(mb.low);
     mb.seen = NULL;
-    mb.low = NULL;
+    mb.few = (struct row_draw){0};
     mb.stamp = calloc(N, 1);
     return mb;
 }
