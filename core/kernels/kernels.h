@@ -174,8 +174,6 @@ struct kernels {
     void (*smooth)(const struct running_tau *running, const double *tau, size_t n);
     /* g = -precision * theta, padding included. */
     void (*pull)(double *g, const double *theta, double precision, size_t n);
-    /* out = 1/(1+exp(-x)). */
-    void (*logistic)(const double *x, double *out, size_t n);
     double (*dot)(const double *a, const double *b, size_t n);
     /* out = base + sum of x_j times row j of `matrix`, d rows of padded(d) numbers; base may be
      * NULL. Lines that are all zero are left out. */
@@ -189,11 +187,8 @@ struct kernels {
 
     /* For held-out metrics. Arrays need be neither aligned nor padded here, and nothing is written
      * behind the n-th number. */
-    /* p_i = probability of the response y_i, 0 or 1, when the log odds of 1 are eta_i: right to 4
-     * ulp, and never less than 1/(1+exp(700)). p may be eta. */
-    void (*bernoulli)(const double *eta, const double *y, double *p, size_t n);
-    /* Sum of the logarithms of the same, of all responses, without a bound below: right to 1e-15
-     * for each. */
+    /* Sum of the log probabilities of the responses y_i, 0 or 1, when the log odds of 1 are eta_i:
+     * right to 1e-15 for each. */
     double (*bernoulli_log)(const double *eta, const double *y, size_t n);
     /* mean_i += weight (x_i - mean_i). */
     void (*average)(double *mean, const double *x, double weight, size_t n);

@@ -31,16 +31,6 @@ static inline void store_part(double *p, size_t i, size_t k, size_t n, vr x)
             p[at + j] = x[j];
 }
 
-/* With s = 2y - 1 it is the logistic function of s eta. The bound is no zero, so that a row far out
- * in covariate space predicted wrongly costs 700 nats, not infinity. */
-static void bernoulli_(const double *eta, const double *y, double *p, size_t n)
-{
-    for (size_t i = 0; i < n; i += WIDTH) {
-        vr sign = 2.0 * load_part(y, i, 0, n, 0.0) - 1.0, z = sign * load_part(eta, i, 0, n, 0.0);
-        store_part(p, i, 0, n, vr_logistic(vr_select(z < vr_set(-700.0), vr_set(-700.0), z)));
-    }
-}
-
 static void average_(double *mean, const double *x, double weight, size_t n)
 {
     size_t i = 0;

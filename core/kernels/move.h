@@ -367,12 +367,6 @@ static void pull_(double *g, const double *theta, double precision, size_t n)
         vr_store(g + i, -precision * vr_load(theta + i));
 }
 
-static void logistic_(const double *x, double *out, size_t n)
-{
-    for (size_t i = 0; i < n; i += LANES)
-        vd_store(out + i, vd_logistic(vd_load(x + i)));
-}
-
 static double dot_(const double *a, const double *b, size_t n)
 {
     vr sum[PARTS] = {0};

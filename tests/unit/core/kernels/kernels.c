@@ -525,18 +525,6 @@ static void check_touched(const struct kernels *k, const struct kernels *base, s
     }
 }
 
-static void check_logistic(const struct kernels *k, const struct kernels *base, size_t n,
-                           enum flavour flavour)
-{
-    struct array x = array_of(flavour, 1, n), got = array_of(ORDINARY, 2, n), want = got;
-    for (size_t i = 0; flavour == ORDINARY && i < n; i++)
-        x.v[i] *= 300.0;
-    k->logistic(x.v, got.v, n);
-    base->logistic(x.v, want.v, n);
-    settle(k, PRECISION_DOUBLE, &got, &want, &want, n);
-    expect_same(&got, &want, n, k->isa, "logistic");
-}
-
 static long double log_of_bernoulli(double eta, double y)
 {
     long double z = y == 1.0 ? eta : -eta;
@@ -576,7 +564,6 @@ Test(kernels, sums_and_curves_are_the_same_everywhere)
     sweep(check_touched);
     sweep_far(check_running);
     sweep_far(check_touched);
-    sweep(check_logistic);
     sweep(check_bernoulli_log);
     sweep(check_dot);
 }
@@ -595,28 +582,6 @@ static void expect_same_and_no_more(const struct array *got, const struct array 
                   "%s, %s, n = %zu: [%zu] is %a, not %a", isa, what, n, k, got->v[k],
                   inside ? want->v[k] : before->v[k]);
     }
-}
-
-static void responses(struct array *y)
-{
-    for (size_t k = 0; k < ROOM; k++)
-        y->v[k] = scramble(k) % 3 == 0 ? 1.0 : 0.0;
-}
-
-static void check_bernoulli(const struct kernels *k, const struct kernels *base, size_t n,
-                            enum flavour flavour)
-{
-    struct array eta = array_of(flavour, 1, n + 1), y = eta, got = array_of(ORDINARY, 2, n),
-                 before = got, want = got;
-    for (size_t i = 0; flavour == ORDINARY && i < n; i++)
-        eta.v[i] *= 300.0;
-    responses(&y);
-    k->bernoulli(eta.v + 1, y.v + 1, got.v + 1, n);
-    base->bernoulli(eta.v + 1, y.v + 1, want.v + 1, n);
-    expect_same_and_no_more(&got, &want, &before, n, k->isa, "bernoulli");
-    before = eta;
-    k->bernoulli(eta.v + 1, y.v + 1, eta.v + 1, n);
-    expect_same_and_no_more(&eta, &want, &before, n, k->isa, "bernoulli in place");
 }
 
 static void check_average(const struct kernels *k, const struct kernels *base, size_t n,
@@ -667,7 +632,6 @@ static void check_ratings(const struct kernels *k, const struct kernels *base, s
 
 Test(kernels, metrics_are_the_same_everywhere)
 {
-    sweep(check_bernoulli);
     sweep(check_average);
     sweep(check_scores);
     sweep(check_ratings);
@@ -849,44 +813,6 @@ Test(kernels, lattice_steps_by_sigma_with_the_clipped_linear_probability)
 }
 
 /* ---- metrics against their definitions ---- */
-
-Test(kernels, bernoulli_is_the_probability_of_the_response_and_never_zero)
-{
-    enum { n = 16000 };
-    double *eta = malloc(n * sizeof *eta), *y = malloc(n * sizeof *y), *p = malloc(n * sizeof *p);
-    for (size_t i = 0; i < n; i++) {
-        eta[i] = 0.1 * ((double)i - 0.5 * n);
-        y[i] = scramble(i) % 2 == 0 ? 0.0 : 1.0;
-    }
-    kernels->bernoulli(eta, y, p, n);
-    for (size_t i = 0; i < n; i++) {
-        long double z = fmaxl((y[i] == 1.0 ? 1.0L : -1.0L) * eta[i], -700.0L);
-        long double want = 1.0L / (1.0L + expl(-z));
-        cr_assert_leq(fabsl(p[i] - want), 4.5e-16L * want, "eta = %g, y = %g: %a, not %La", eta[i],
-                      y[i], p[i], want);
-    }
-    free(eta);
-    free(y);
-    free(p);
-}
-
-Test(kernels, bernoulli_of_extremes)
-{
-    static const struct {
-        double eta, y, p;
-    } cases[] = {
-        {0.0, 0, 0.5},       {-0.0, 1, 0.5},     {INFINITY, 1, 1.0},
-        {-INFINITY, 0, 1.0}, {DBL_MAX, 1, 1.0},  {INFINITY, 0, 9.859676543759770e-305},
-        {5e-324, 0, 0.5},    {NAN, 1, NAN},      {-INFINITY, 1, 9.859676543759770e-305},
-        {-5e-324, 1, 0.5},   {-DBL_MAX, 0, 1.0}, {-DBL_MAX, 1, 9.859676543759770e-305},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        double p;
-        kernels->bernoulli(&cases[i].eta, &cases[i].y, &p, 1);
-        cr_expect(isnan(cases[i].p) ? isnan(p) : fabs(p - cases[i].p) <= 1e-15 * cases[i].p,
-                  "eta = %g, y = %g: %.17g", cases[i].eta, cases[i].y, p);
-    }
-}
 
 /* The mean of what was averaged, exactly as the scalar recursion gives it. */
 Test(kernels, average_is_the_running_mean)
