@@ -158,11 +158,12 @@ export default {
   },
   "what is missing is no mistake before one submits": () => {
     const doc = { data: {}, sampler: { step_size: "" } };
-    const error = { pointer: "/data/path", detail: "is required: a file" };
-    assert.ok(isMissing(doc, error) && isMissing(doc, { pointer: "/sampler/step_size", detail: "must be a number" }));
-    assert.ok(!isMissing({ data: { path: "a" } }, { pointer: "/data/path", detail: "there is no data file" }));
+    const error = { pointer: "/data/path", detail: "must be given: a file", kind: "required" };
+    assert.ok(isMissing(doc, error) && isMissing(doc, { pointer: "/sampler/step_size", detail: "must be a number", kind: "type" }));
+    assert.ok(!isMissing({ data: { path: "a" } }, { pointer: "/data/path", detail: "there is no data file", kind: "missing" }));
     assert.equal(form(doc, [error]).problem("/data/path"), null);
-    assert.equal(form(doc, [error], { tried: true }).problem("/data/path"), "is required: a file");
+    assert.equal(form(doc, [error], { tried: true }).problem("/data/path"), "must be given: a file");
+    assert.ok(!isMissing(doc, { ...error, kind: "conflict" }), "by its kind, not by its words");
   },
   "defaults that the daemon filled in are shown where nothing is given": () => {
     const f = form({}, [], { resolved: RESOLVED });

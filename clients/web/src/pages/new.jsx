@@ -65,7 +65,7 @@ function goTo(pointer, editor) {
   editor?.go(pointer);
 }
 
-const NO_DATA = [{ pointer: "/data/path", detail: "is required: choose a file on the server, or upload one" }];
+const NO_DATA = [{ pointer: "/data/path", detail: "is required: choose a file on the server, or upload one", kind: "required" }];
 
 function Writing({ doc, models, samplers, from }) {
   const [broken, setBroken] = useState(null);

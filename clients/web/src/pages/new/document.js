@@ -208,9 +208,9 @@ export function errorsAt(errors, pointer, inside = true) {
 }
 
 // Whether the error is a value not entered yet, as opposed to a wrong one.
-export function isMissing(doc, { pointer, detail }) {
+export function isMissing(doc, { pointer, kind }) {
   const value = getAt(doc, pointer);
-  return value === undefined ? detail.startsWith("is required") : value === "" || (Array.isArray(value) && value.length === 0);
+  return value === undefined ? kind === "required" : value === "" || (Array.isArray(value) && value.length === 0);
 }
 
 // ---- as text ----
