@@ -76,9 +76,18 @@ int cli_get(struct cli *cli, struct route *route, struct response *response)
     int code = cli_send(cli, &request, response);
     route_release(route);
     if (!code && !response->json) {
-        report_error("%s answered with something that is not JSON: is it a barkerd?",
-                     client_url(cli->client));
+        report_error("the reply of %s is not JSON: is it a barkerd?", client_url(cli->client));
         code = EXIT_SERVER;
     }
+    return code;
+}
+
+int cli_delete(struct cli *cli, struct route *route)
+{
+    struct response response;
+    struct request request = {.method = "DELETE", .path = text_str(&route->text)};
+    int code = cli_send(cli, &request, &response);
+    route_release(route);
+    response_release(&response);
     return code;
 }

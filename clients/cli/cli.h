@@ -134,6 +134,8 @@ void cli_use(struct cli *cli, const char *url, const char *token);
 int cli_send(struct cli *cli, const struct request *request, struct response *response);
 /* GET of a route, which is released. A 2xx reply that is not a JSON object or array is an error. */
 int cli_get(struct cli *cli, struct route *route, struct response *response);
+/* DELETE of a route, which is released. */
+int cli_delete(struct cli *cli, struct route *route);
 /* Prints the daemon's JSON unchanged, with a line end. */
 void cli_print_json(const struct response *response);
 

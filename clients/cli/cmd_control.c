@@ -131,17 +131,13 @@ static bool ask(const struct cli *cli, char *const *ids)
 
 static int delete_job(struct cli *cli, const char *id)
 {
-    struct response response;
     struct route route;
     route_start(&route, "/v1/jobs");
     route_part(&route, id);
     route_query(&route, "purge", cli_flag(cli, "purge") ? "true" : NULL);
-    int code = cli_send(cli, &(struct request){.method = "DELETE", .path = text_str(&route.text)},
-                        &response);
+    int code = cli_delete(cli, &route);
     if (!code)
         report_note("deleted %s", id);
-    route_release(&route);
-    response_release(&response);
     return code;
 }
 

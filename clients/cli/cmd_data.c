@@ -161,16 +161,12 @@ const struct command cmd_data_show = {
 
 static int data_rm(struct cli *cli)
 {
-    struct response response;
     struct route route;
     route_start(&route, "/v1/datasets");
     route_part(&route, cli->args[0]);
-    int code = cli_send(cli, &(struct request){.method = "DELETE", .path = text_str(&route.text)},
-                        &response);
+    int code = cli_delete(cli, &route);
     if (!code)
         report_note("deleted %s", cli->args[0]);
-    route_release(&route);
-    response_release(&response);
     return code;
 }
 

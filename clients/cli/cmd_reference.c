@@ -220,15 +220,11 @@ const struct command cmd_reference_show = {
 
 static int reference_rm(struct cli *cli)
 {
-    struct response response;
     struct route route;
     reference_route(cli, &route);
-    int code = cli_send(cli, &(struct request){.method = "DELETE", .path = text_str(&route.text)},
-                        &response);
+    int code = cli_delete(cli, &route);
     if (!code)
         report_note("deleted %s", cli->args[0]);
-    route_release(&route);
-    response_release(&response);
     return code;
 }
 

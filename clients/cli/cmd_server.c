@@ -166,16 +166,12 @@ const struct command cmd_token_add = {
 
 static int token_rm(struct cli *cli)
 {
-    struct response response;
     struct route route;
     route_start(&route, "/v1/tokens");
     route_part(&route, cli->args[0]);
-    int code = cli_send(cli, &(struct request){.method = "DELETE", .path = text_str(&route.text)},
-                        &response);
+    int code = cli_delete(cli, &route);
     if (!code)
         report_note("revoked token %s", cli->args[0]);
-    route_release(&route);
-    response_release(&response);
     return code;
 }
 

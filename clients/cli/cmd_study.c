@@ -487,19 +487,15 @@ const struct command cmd_study_ls = {
 
 static int remove_one(struct cli *cli, const char *typed)
 {
-    struct response response = {0};
     struct route route;
     char *id;
     int code = resolve(cli, typed, &id);
     if (code)
         return code;
     study_route(&route, id);
-    code = cli_send(cli, &(struct request){.method = "DELETE", .path = text_str(&route.text)},
-                    &response);
+    code = cli_delete(cli, &route);
     if (!code && report_notes_wanted() && !cli->json)
         printf("%s  removed; its jobs are kept\n", id);
-    route_release(&route);
-    response_release(&response);
     free(id);
     return code;
 }

@@ -33,8 +33,8 @@ class Errors(Case):
             (502, b"<html>Bad gateway</html>", [], SERVER, "HTTP 502 without a problem document"),
             (404, b"", [], REFUSED, "is the server at " + self.fake.url + " a barkerd?"),
             (302, b"", [("Location", "https://elsewhere/")], REFUSED, "redirects to another address"),
-            (200, b"<html>hello</html>", [], SERVER, "something that is not JSON"),
-            (200, b"", [], SERVER, "something that is not JSON"),
+            (200, b"<html>hello</html>", [], SERVER, "is not JSON: is it a barkerd?"),
+            (200, b"", [], SERVER, "is not JSON: is it a barkerd?"),
         ]
         for status, body, headers, code, message in cases:
             with self.subTest(status=status, body=body):

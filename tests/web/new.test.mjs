@@ -76,7 +76,7 @@ export default {
     for (const [text, value] of rows) assert.deepEqual(readOneOrMore(text), value, JSON.stringify(text));
   },
   "the text of bounds": () => {
-    const rows = [[{}, ""], [{ exclusive_minimum: 0, maximum: 1 }, "> 0 and ≤ 1"], [{ minimum: 1, maximum: 500 }, "≥ 1 and ≤ 500"], [{ minimum: 0 }, "≥ 0"], [{ maximum: 2 }, "≤ 2"]];
+    const rows = [[{}, ""], [{ exclusive_minimum: 0, maximum: 1 }, "> 0 and ≤ 1"], [{ minimum: 1, maximum: 500 }, "≥ 1 and ≤ 500"], [{ minimum: 0 }, "≥ 0"], [{ maximum: 2 }, "≤ 2"]];
     for (const [setting, want] of rows) assert.equal(boundsOf(setting), want);
   },
   "tokens end by being revoked or by their time": () => {

@@ -35,23 +35,16 @@ function iterationsSoFar(job) {
   return Math.max(0, furthest - (Number(job.request?.warmup) || 0));
 }
 
+const postThenSay = (verb, message) => async (job) => {
+  await post(verb)(job);
+  toast(message);
+};
+
 const RUN = {
-  async pause(job) {
-    await post("pause")(job);
-    toast("Paused. The draws so far are available.");
-  },
-  async resume(job) {
-    await post("resume")(job);
-    toast("Resumed.");
-  },
-  async cancel(job) {
-    await post("cancel")(job);
-    toast("Cancelled. The draws so far are kept.");
-  },
-  async retry(job) {
-    await post("retry")(job);
-    toast("Retrying from the last saved state.");
-  },
+  pause: postThenSay("pause", "Paused. The draws so far are available."),
+  resume: postThenSay("resume", "Resumed."),
+  cancel: postThenSay("cancel", "Cancelled. The draws so far are kept."),
+  retry: postThenSay("retry", "Retrying from the last saved state."),
   async extend(job) {
     const soFar = iterationsSoFar(job);
     const text = await prompt({

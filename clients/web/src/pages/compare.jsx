@@ -1,5 +1,5 @@
 // Several jobs side by side, and relative to a reference.
-import { useMemo, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { useResource } from "../resource.js";
 import { useQuery } from "../router.js";
 import { ticked, useStore } from "../store.js";
@@ -10,6 +10,7 @@ import { CompareDensities } from "./compare/densities.jsx";
 import { CompareMetrics } from "./compare/metrics.jsx";
 import { Scatter } from "./compare/scatter.jsx";
 import { CompareTables } from "./compare/tables.jsx";
+import { ReferenceSelect } from "./referenceselect.jsx";
 
 const MOST = 8; // the daemon's limit
 const VIEWS = [
@@ -32,17 +33,14 @@ export function Compare() {
   const [target, setTarget] = useQuery("target", "0.05");
   const [tab, setTab] = useQuery("tab", "numbers");
   const [params] = useQuery("params");
-  const references = useResource("/v1/references");
   const query = { jobs: ids, reference: reference || undefined, target_error: Number(target) > 0 ? target : undefined, params, limit: 200 };
   const compared = useResource(ids.length >= 2 ? "/v1/compare" : null, query, { on: (type, data) => type === "job.state" && ids.includes(data.id), atLeast: 5000 });
   const [name, , View] = VIEWS.find(([key]) => key === tab) ?? VIEWS[0];
-  const known = useMemo(() => [...new Set([...(references.data?.items ?? []).map((r) => r.name), ...(reference ? [reference] : [])])], [references.data, reference]);
   return (
     <div class="page stack compare">
       <div class="bar-top">
         <h1>Compare</h1><AddJob ids={ids} setIds={setIds} /><span class="spring" />
-        <select aria-label="Reference" value={reference} onChange={(e) => setReference(e.currentTarget.value)}>
-          <option value="">no reference</option>{known.map((n) => <option key={n} value={n}>{n}</option>)}</select>
+        <ReferenceSelect value={reference} onChange={setReference} />
         <label class="check"><span>Target error (posterior sd)</span>
           <input class="short" type="number" min="0.001" max="10" step="any" value={target} onChange={(e) => setTarget(e.currentTarget.value)} /></label>
       </div>

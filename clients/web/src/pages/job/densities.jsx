@@ -6,6 +6,7 @@ import { Plot } from "../../plot.jsx";
 import { useResource } from "../../resource.js";
 import { useQuery } from "../../router.js";
 import { Failure, Loading, Resource } from "../../ui/states.jsx";
+import { ReferenceSelect } from "../referenceselect.jsx";
 import { CHAINS_SHOWN, ParameterPicker, useSelection } from "./selection.jsx";
 
 export function Densities({ job }) {
@@ -16,15 +17,13 @@ export function Densities({ job }) {
   const density = useResource(names && `/v1/jobs/${job.id}/density`, { params: names ?? [], bins: 60 }, { job: job.id, atLeast: 5000 });
   const summary = useResource(names && reference ? `/v1/jobs/${job.id}/summary` : null, { params: names ?? [], reference }, { job: job.id, atLeast: 5000 });
   const document = useResource(reference ? `/v1/references/${encodeURIComponent(reference)}` : null);
-  const references = useResource("/v1/references");
   if (!names) return error ? <Failure error={error} retry={reload} /> : <Loading what="parameters" />;
   const rows = Object.fromEntries((summary.data?.parameters ?? []).map((row) => [row.name, row]));
   const sd = priorSd(job);
-  const all = [...new Set([...(references.data?.items ?? []).map((r) => r.name), ...(reference ? [reference] : [])])];
   return (
     <div class="stack">
       <div class="bar-top"><ParameterPicker names={names} set={set} /><span class="spring" />
-        <select aria-label="Reference" value={reference} onChange={(e) => setReference(e.currentTarget.value)}><option value="">no reference</option>{all.map((n) => <option key={n} value={n}>{n}</option>)}</select>
+        <ReferenceSelect value={reference} onChange={setReference} />
         <label class="check"><input type="checkbox" checked={perChain === "apart"} onChange={(e) => setPerChain(e.currentTarget.checked ? "apart" : "together")} /><span>Per chain</span></label>
         {sd && <label class="check"><input type="checkbox" checked={prior === "shown"} onChange={(e) => setPrior(e.currentTarget.checked ? "shown" : "hidden")} /><span>Prior</span></label>}
       </div>

@@ -10,6 +10,7 @@ import { tick, ticked, useStore } from "../../store.js";
 import { Button } from "../../ui/button.jsx";
 import { Dialog } from "../../ui/dialog.jsx";
 import { Field, SelectField, TextField } from "../../ui/field.jsx";
+import { useFormErrors } from "../../ui/formerrors.js";
 import { Menu } from "../../ui/menu.jsx";
 import { ProgressBar } from "../../ui/meter.jsx";
 import { Mistakes } from "../../ui/states.jsx";
@@ -40,7 +41,7 @@ export function Head({ job }) {
         <span>{modelName(request)}{request?.data && <> on {request.data.path}</>}</span>
         <span>{samplerName(request)}, {batchOf(request)}</span>
         <span>{lengthOf(request)}</span>
-        <span>{job.owner}{job.visibility === "lab" && ", visible to the lab"}</span>
+        <span>owner {job.owner}{job.visibility === "lab" && ", visible to the lab"}</span>
         <span title={job.created_at}>submitted {ago(job.created_at)}</span>
         <span>{bytes(job.stored_bytes)} stored</span>
       </p>
@@ -78,9 +79,8 @@ function Progress({ job }) {
 
 function Edit({ job, close }) {
   const [form, setForm] = useState({ name: job.name, note: job.note, tags: job.tags.join(", "), priority: String(job.priority), visibility: job.visibility });
-  const [error, setError] = useState(null);
+  const { setError, problem, rest } = useFormErrors();
   const set = (key) => (value) => setForm((old) => ({ ...old, [key]: value }));
-  const problem = (pointer) => error?.errors.find((e) => e.pointer.startsWith(pointer))?.detail;
   const submit = async (event) => {
     event.preventDefault();
     try {
@@ -88,11 +88,10 @@ function Edit({ job, close }) {
       const sentAt = eventClock();
       putChange(await api.patch(`/v1/jobs/${job.id}`, { name: form.name, note: form.note, tags, priority: Number(form.priority), visibility: form.visibility }), sentAt);
       close();
-    } catch (e) {
-      setError(e);
+    } catch (error) {
+      setError(error);
     }
   };
-  const placed = ["/name", "/note", "/tags", "/priority", "/visibility"];
   return (
     <Dialog title="Edit job" onClose={close}>
       <form onSubmit={submit} noValidate class="stack">
@@ -101,7 +100,7 @@ function Edit({ job, close }) {
         <Field label="Note" problem={problem("/note")}><textarea rows={4} value={form.note} onInput={(e) => set("note")(e.currentTarget.value)} /></Field>
         <TextField label="Priority" hint="among your own jobs, −100 to 100" inputMode="numeric" value={form.priority} onInput={set("priority")} problem={problem("/priority")} />
         <SelectField label="Visibility" value={form.visibility} onChange={set("visibility")} options={[["private", "private: only the owner"], ["lab", "lab: all users of this server"]]} />
-        {error && <Mistakes errors={error.errors.length ? error.errors.filter((e) => !placed.some((p) => e.pointer.startsWith(p))) : [{ pointer: "", detail: error.message }]} />}
+        <Mistakes errors={rest("/name", "/note", "/tags", "/priority", "/visibility")} />
         <div class="dialog-actions"><Button onClick={close}>Cancel</Button><Button type="submit" kind="primary">Save</Button></div>
       </form>
     </Dialog>

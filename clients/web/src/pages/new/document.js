@@ -5,7 +5,7 @@ import { splitNames } from "../../params.js";
 import { settingPointer } from "../../settingnames.js";
 
 const isObject = (x) => typeof x === "object" && x !== null && !Array.isArray(x);
-const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+export const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
 export const parts = (pointer) => pointer.split("/").slice(1).map((p) => p.replace(/~1/g, "/").replace(/~0/g, "~"));
 export const pointerTo = (...keys) => keys.map((k) => "/" + String(k).replace(/~/g, "~0").replace(/\//g, "~1")).join("");
@@ -76,8 +76,8 @@ export const showLines = list("\n");
 
 // "> 0 and ≤ 1": the bounds of a setting.
 export function boundsOf({ minimum, exclusive_minimum: above, maximum }) {
-  const low = above !== undefined ? `> ${above}` : minimum !== undefined ? `≥ ${minimum}` : "";
-  const high = maximum !== undefined ? `≤ ${maximum}` : "";
+  const low = above !== undefined ? `> ${above}` : minimum !== undefined ? `≥ ${minimum}` : "";
+  const high = maximum !== undefined ? `≤ ${maximum}` : "";
   return [low, high].filter(Boolean).join(low && high ? " and " : "");
 }
 

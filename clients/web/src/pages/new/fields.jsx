@@ -1,9 +1,7 @@
 // Fields of the form; each edits one JSON pointer of the document. `form` is made by makeForm (form.js).
 import { useState } from "preact/hooks";
 import { Field } from "../../ui/field.jsx";
-import { readNumber, readText, showText } from "./document.js";
-
-const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+import { readNumber, readText, same, showText } from "./document.js";
 
 // The text of a value. Typed text is kept as typed as long as it means the same value.
 function useTyped(value, read, show) {

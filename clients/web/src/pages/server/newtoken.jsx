@@ -5,18 +5,11 @@ import { time } from "../../format.js";
 import { Button, CopyButton } from "../../ui/button.jsx";
 import { Dialog } from "../../ui/dialog.jsx";
 import { SelectField, TextField } from "../../ui/field.jsx";
+import { useFormErrors } from "../../ui/formerrors.js";
 import { Mistakes } from "../../ui/states.jsx";
 
 export const ROLES = [["viewer", "viewer: read only"], ["user", "user: submits jobs"], ["admin", "admin: full access"]];
 const LASTS = [["", "until revoked"], ["1", "1 day"], ["7", "7 days"], ["30", "30 days"], ["90", "90 days"], ["365", "365 days"]];
-
-// Errors of a form: problem(pointer) of one field, rest(...pointers) of all other fields.
-export function useFormErrors() {
-  const [error, setError] = useState(null);
-  const problem = (pointer) => error?.errors.find((e) => e.pointer.startsWith(pointer))?.detail;
-  const rest = (...pointers) => (error ? (error.errors.length ? error.errors.filter((e) => !pointers.some((p) => e.pointer.startsWith(p))) : [{ pointer: "", detail: error.message }]) : []);
-  return { setError, problem, rest };
-}
 
 // users: accounts to choose from (for admins); if null, the token is for the signed-in user. `user`: the preselected
 // account; `fresh`: create a new user.

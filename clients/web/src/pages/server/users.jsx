@@ -8,11 +8,12 @@ import { session, useStore } from "../../store.js";
 import { Button } from "../../ui/button.jsx";
 import { confirm, Dialog } from "../../ui/dialog.jsx";
 import { TextField } from "../../ui/field.jsx";
+import { useFormErrors } from "../../ui/formerrors.js";
 import { Menu } from "../../ui/menu.jsx";
 import { Mistakes, Resource } from "../../ui/states.jsx";
 import { toast } from "../../ui/toast.jsx";
 import { useQueue } from "./queue.jsx";
-import { NewToken, ROLES, useFormErrors } from "./newtoken.jsx";
+import { NewToken, ROLES } from "./newtoken.jsx";
 
 export function Users() {
   const users = useResource("/v1/users", {}, { on: (type) => type === "job.state", atLeast: 5000 });

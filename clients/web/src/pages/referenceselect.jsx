@@ -1,0 +1,12 @@
+// A select of the reference posteriors; `value` is a name, or "" for none.
+import { useResource } from "../resource.js";
+
+export function ReferenceSelect({ value, onChange }) {
+  const references = useResource("/v1/references");
+  const names = [...new Set([...(references.data?.items ?? []).map((r) => r.name), ...(value ? [value] : [])])];
+  return (
+    <select aria-label="Reference" value={value} onChange={(e) => onChange(e.currentTarget.value)}>
+      <option value="">no reference</option>{names.map((name) => <option key={name} value={name}>reference: {name}</option>)}
+    </select>
+  );
+}
