@@ -29,7 +29,7 @@ struct conn {
     char *uri; /* raw, of the present request */
     size_t uri_room;
     const char *uri_end; /* in the library's memory */
-    bool linger;         /* the client may still be sending a body that nobody wants */
+    bool linger;         /* the client may still be sending a body that is not read */
     struct http_request request;
 };
 
@@ -406,30 +406,6 @@ static void copy_config(struct http_config *out, const struct http_config *confi
     set_default(&out->max_parked, 2048);
 }
 
-static void free_hosts(char **hosts)
-{
-    for (size_t i = 0; hosts && hosts[i]; i++)
-        free(hosts[i]);
-    free(hosts);
-}
-
-static char **copy_hosts(const struct http_config *config)
-{
-    const char *const always[] = {"localhost", "127.0.0.1", "::1", config->address};
-    size_t fixed = sizeof always / sizeof *always, more = 0;
-    while (config->hosts && config->hosts[more])
-        more++;
-    char **hosts = calloc(fixed + more + 1, sizeof *hosts);
-    for (size_t i = 0; hosts && i < fixed + more; i++) {
-        hosts[i] = strdup(i < fixed ? always[i] : config->hosts[i - fixed]);
-        if (!hosts[i]) {
-            free_hosts(hosts);
-            return NULL;
-        }
-    }
-    return hosts;
-}
-
 static enum err read_address(struct sockaddr_storage *out, const char *address, uint16_t port,
                              struct err_info *info)
 {
@@ -522,7 +498,7 @@ static enum err start_parts(struct http *http, const struct http_config *config,
 static void free_http(struct http *http)
 {
     deadlines_release(&http->common.deadlines);
-    free_hosts(http->common.hosts);
+    rules_hosts_free(http->common.hosts);
     free(http);
 }
 
@@ -540,7 +516,7 @@ enum err http_start(struct http **out, const struct http_config *config, const s
     http->common.app = *app;
     copy_config(&http->common.config, config);
     deadlines_init(&http->common.deadlines);
-    http->common.hosts = copy_hosts(config);
+    http->common.hosts = rules_hosts_new(config->address, config->hosts);
     enum err err = http->common.hosts ? start_parts(http, config, info)
                                       : err_set(info, ERR_NO_MEMORY, "no memory for host names");
     if (err)

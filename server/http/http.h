@@ -1,21 +1,22 @@
 /* HTTP: the only module that knows libmicrohttpd.
  *
- * It listens, enforces the request rules that this library's parser does not (server/README.md),
- * keeps deadlines against slow clients, collects bodies up to a limit, and calls the application:
+ * It listens, enforces the request rules that this library's parser does not (rules.h), keeps
+ * deadlines against slow clients, collects bodies up to a limit, and calls the application:
  *
  *     admit   on an HTTP thread, when the headers are complete and before any body byte is kept:
  *             where to run, how large a body may be, where to put it; or refuses at once
  *     handle  with the whole body: on the HTTP thread (RUN_INLINE: must not block) or on a thread
- * of the request pool (RUN_POOL: may wait for a commit or read a large file) done    on an HTTP
- * thread, when the reply has been sent or the client is gone
+ *             of the request pool (RUN_POOL: may wait for a commit or read a large file)
+ *     done    on an HTTP thread, when the reply has been sent or the connection is lost
  *
- * A handler answers by filling its `struct reply`: a body, a pulled stream, or "ask me again when
- * something happened" (park), which is how long polls hold no thread. A client that closes its side
- * while it is parked or its stream has nothing to send is taken to be gone.
+ * A handler answers by filling its `struct reply`: with a body, with a stream that is read piece by
+ * piece, or with park_ms: it is then called again after a wake-up, so that a long poll holds no
+ * thread. A client that closes its side while its request is parked, or while its stream has
+ * nothing to send, is treated as disconnected.
  *
- * Behind this header: server/http/http.c (the library's callbacks, start and stop), http_rules.c
- * (what of a request is let through), http_request.c (the stages of one request), http_wait.c
- * (whoever is suspended: pool, parked, streams), http_deadline.c (slow clients). */
+ * Behind this header: http.c (the library's callbacks, start and stop), rules.c (which requests are
+ * accepted), request.c (the stages of one request), wait.c (suspended connections: pool, parked
+ * requests, streams), deadline.c (slow clients). */
 #ifndef BARKER_SERVER_HTTP_HTTP_H
 #define BARKER_SERVER_HTTP_HTTP_H
 
@@ -153,7 +154,7 @@ enum err http_start(struct http **out, const struct http_config *config, const s
 uint16_t http_port(const struct http *http);
 
 /* Wakes every stream that said "nothing now" / every request parked under `key`. Any thread; cheap
- * when nobody waits. */
+ * when no request waits. */
 void http_wake_streams(struct http *http);
 void http_wake_parked(struct http *http, uint64_t key);
 

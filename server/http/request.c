@@ -315,8 +315,8 @@ void request_end(struct http_request *r, bool sent)
         atomic_fetch_sub(&common->owed, 1);
     free(r->body);
     r->body = NULL;
-    /* The next request may begin any time before the idle timeout. Nobody says when it does, so
-     * that its header's time is added to that. */
+    /* The next request may begin any time before the idle timeout. The library does not tell when it
+     * does, so the time for its header is added to that. */
     deadline_move(r->deadline,
                   deadline_now_ms() + common->config.idle_ms + common->config.header_ms);
 }

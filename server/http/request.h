@@ -2,8 +2,9 @@
  * and the calls of admit, handle, problem and done. Knows nothing of the library: every step says
  * what is to be done next with the connection.
  *
- *     request_reset -> request_begin -> request_take ... -> request_body_end -> (request_resumed
- * ...) and, from any stage, exactly one request_end
+ *     request_reset -> request_begin -> request_take ... -> request_body_end
+ *                                                           -> (request_resumed ...)
+ *     and, from any stage, exactly one request_end
  *
  * All of it runs on the connection's HTTP thread, except that the pool calls `handle` while the
  * connection is suspended. */
@@ -88,8 +89,8 @@ enum request_step request_resumed(struct http_request *r);
 void request_problem(struct http_request *r, enum err code, const char *detail);
 /* The reply has been handed to the library. */
 void request_replying(struct http_request *r);
-/* Whether the connection must end with the reply: after errors, and after bodies, because what
- * follows a body might be read as a request when somebody in between sees its end elsewhere. */
+/* Whether the connection must end with the reply: after errors, and after bodies, because a proxy
+ * that disagrees with us about where a body ends would let its rest pass as another request. */
 bool request_closes(const struct http_request *r);
 /* The next piece of a streamed reply, as struct stream's read. When it returns 0 the connection is
  * suspended. */

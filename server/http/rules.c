@@ -3,6 +3,7 @@
 #include "server/base/text.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -309,4 +310,28 @@ enum err rules_host(const char *host, const char *const *allowed, struct err_inf
         info, ERR_MISDIRECTED,
         "the host \"%s\" is not served here; names go into the setting hosts of the daemon",
         text_shown(shown, name, size));
+}
+
+char **rules_hosts_new(const char *address, const char *const *more)
+{
+    const char *const always[] = {"localhost", "127.0.0.1", "::1", address};
+    size_t fixed = sizeof always / sizeof *always, count = fixed;
+    while (more && more[count - fixed])
+        count++;
+    char **hosts = calloc(count + 1, sizeof *hosts);
+    for (size_t i = 0; hosts && i < count; i++) {
+        hosts[i] = strdup(i < fixed ? always[i] : more[i - fixed]);
+        if (!hosts[i]) {
+            rules_hosts_free(hosts);
+            return NULL;
+        }
+    }
+    return hosts;
+}
+
+void rules_hosts_free(char **hosts)
+{
+    for (size_t i = 0; hosts && hosts[i]; i++)
+        free(hosts[i]);
+    free(hosts);
 }

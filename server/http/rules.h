@@ -44,6 +44,11 @@ enum err rules_header(struct rules_headers *headers, const char *name, size_t na
 enum err rules_headers_end(const struct rules_headers *headers, const char *version,
                            struct err_info *info);
 
+/* The names under which this server may be addressed: loopback, its own address, and `more`
+ * (NULL-terminated, or NULL). Any other name in Host may come from a page of another site whose DNS
+ * name was pointed at us. NULL: no memory. */
+char **rules_hosts_new(const char *address, const char *const *more);
+void rules_hosts_free(char **hosts);
 /* ERR_MISDIRECTED unless the host (port and brackets aside) is one of `allowed`, NULL-terminated.
  */
 enum err rules_host(const char *host, const char *const *allowed, struct err_info *info);

@@ -235,9 +235,9 @@ void wait_room_wake_key(struct wait_room *room, uint64_t key)
     pthread_mutex_unlock(&room->lock);
 }
 
-/* Thousands of streams may wait; they are resumed without the lock, which would keep the others'
- * readers out for that long. They are nobody else's once taken off the list, and count as
- * suspended until the last is resumed. */
+/* Thousands of streams may wait; they are resumed without the lock, which would block all other
+ * requests for that long. No other thread can reach them once they are off the list, and they
+ * count as suspended until the last is resumed. */
 static void resume_streams(struct wait_room *room, struct waiter *first, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

@@ -3,8 +3,8 @@
  *
  * One lock guards all of it and is never held while a request runs. Suspending, and the decision
  * that there is still something to wait for, happen under that lock; therefore
- *   - no wake-up is lost: whoever is about to wait shows what it knew (wait_room_seq) when it began
- *     to look, and is sent to look again if there was a wake-up since;
+ *   - no wake-up is lost: a request that is about to wait passes the number of the last wake-up
+ *     (wait_room_seq) from before it looked, and looks again if there was another since;
  *   - nothing is suspended behind the back of wait_room_close, and libmicrohttpd, which aborts when
  *     stopped with suspended connections, can then be stopped.
  * A waiting client that closes its connection is noticed within a second or so by wait_room_tick;
@@ -25,7 +25,7 @@
 enum wait_end { WAIT_WOKEN, WAIT_TIMED_OUT, WAIT_GONE };
 
 /* One per request, in the caller's storage. `fd` and `pooled` are set by the owner before it waits;
- * `end` says why the last wait was over, and may be read by whoever is called then. */
+ * `end` says why the last wait was over, and may be read by the functions that are called then. */
 struct waiter {
     struct waiter *prev, *next;
     uint64_t key, until_ms;
@@ -96,7 +96,7 @@ void wait_room_wake_streams(struct wait_room *room);
 /* Ends waits whose time is over, gives streams their heartbeat, finds clients that are gone. */
 void wait_room_tick(struct wait_room *room, uint64_t now_ms);
 
-/* From now on nobody waits: parked requests time out, streams are refused. The pool goes on. */
+/* From now on no request waits: parked requests time out, streams are refused. The pool goes on. */
 void wait_room_drain(struct wait_room *room);
 /* Waits until nothing is suspended, then refuses everything and ends the threads. Returns false,
  * with everything as before, when something is still suspended at `deadline_ms`. */
