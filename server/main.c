@@ -1,7 +1,9 @@
 /* barkerd: the command line of the daemon; start, supervision, orderly end. */
 #include "core/kernels/kernels.h"
 #include "server/api/api.h"
+#include "server/api/command.h"
 #include "server/api/retention.h"
+#include "server/api/state.h"
 #include "server/base/build.h"
 #include "server/base/clock.h"
 #include "server/base/config.h"
@@ -13,10 +15,7 @@
 #include "server/spec/spec.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <gnutls/gnutls.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -54,42 +53,6 @@ static void published(void *ctx, uint64_t key)
         http_wake_parked(http, key);
 }
 
-/* ---- files ---- */
-
-static enum err make_directory(const char *path, mode_t mode, struct err_info *info)
-{
-    char part[4096];
-    snprintf(part, sizeof part, "%s", path);
-    for (char *at = part + 1; *at != '\0'; at++) {
-        if (*at != '/')
-            continue;
-        *at = '\0';
-        if (mkdir(part, mode) != 0 && errno != EEXIST)
-            return err_set(info, ERR_IO, "%s: %s", part, strerror(errno));
-        *at = '/';
-    }
-    if (mkdir(part, mode) != 0 && errno != EEXIST)
-        return err_set(info, ERR_IO, "%s: %s", part, strerror(errno));
-    return ERR_OK;
-}
-
-/* Whole or not at all, and readable by us alone. */
-static enum err write_file(const char *directory, const char *name, const char *text,
-                           struct err_info *info)
-{
-    char path[4200], temporary[4210];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    snprintf(temporary, sizeof temporary, "%s.new", path);
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    size_t size = strlen(text);
-    bool ok = fd >= 0 && write(fd, text, size) == (ssize_t)size && fsync(fd) == 0;
-    if (fd >= 0)
-        close(fd);
-    if (ok && rename(temporary, path) == 0)
-        return ERR_OK;
-    return err_set(info, ERR_IO, "%s: %s", path, strerror(errno));
-}
-
 static char *read_file(const char *path, struct err_info *info)
 {
     char *text = NULL;
@@ -112,88 +75,9 @@ static char *read_file(const char *path, struct err_info *info)
 
 /* ---- start ---- */
 
-static enum err open_store(struct daemon *d, struct err_info *info)
-{
-    struct store_config store = {.directory = d->config.state,
-                                 .min_free_bytes = (uint64_t)d->config.min_free_mb << 20,
-                                 .user_active_jobs = (uint64_t)d->config.user_active_jobs,
-                                 .user_stored_bytes = (uint64_t)d->config.user_stored_mb << 20};
-    struct auth_limits limits = {.writes_per_minute = (double)d->config.writes_per_minute,
-                                 .reads_per_second = (double)d->config.reads_per_second,
-                                 .failures_per_minute = 10,
-                                 .downloads = (unsigned)d->config.user_downloads};
-    enum err code = make_directory(d->config.state, 0700, info);
-    if (code == ERR_OK)
-        code = store_open(&d->app.store, &store, info);
-    if (code == ERR_OK)
-        code = auth_open(&d->app.auth, d->app.store, &limits, info);
-    return code;
-}
-
-/* A restored backup has users, but no token in the clear: whoever runs it is told the way in. */
-static void miss_token(const struct daemon *d)
-{
-    char path[4200];
-    snprintf(path, sizeof path, "%s/admin.token", d->config.state);
-    if (access(path, F_OK) != 0)
-        log_event(LOG_INFO, "start.no_admin_token", "detail",
-                  "the administrator's token is not kept here; a new one, while no daemon runs: "
-                  "barkerd token add admin --role admin > STATE/admin.token",
-                  NULL);
-}
-
-static enum err first_token(struct daemon *d, struct err_info *info)
-{
-    char token[TOKEN_SIZE], line[TOKEN_SIZE + 1], id[9];
-    if (!auth_empty(d->app.auth)) {
-        miss_token(d);
-        return ERR_OK;
-    }
-    enum err code =
-        auth_token_add(d->app.auth, "admin", ROLE_ADMIN, "first start", 0, token, id, info);
-    if (code == ERR_OK) {
-        snprintf(line, sizeof line, "%s\n", token);
-        code = write_file(d->config.state, "admin.token", line, info);
-    }
-    explicit_bzero(token, sizeof token);
-    explicit_bzero(line, sizeof line);
-    return code;
-}
-
-/* Whether somebody who may name files in `folder` may name some in `path`, both resolved: names
- * with a dot in front are nobody's. */
-static bool shows(const char *folder, const char *path)
-{
-    size_t length = strcmp(folder, "/") == 0 ? 0 : strlen(folder);
-    return strncmp(folder, path, length) == 0 && (path[length] == '\0' || path[length] == '/') &&
-           strstr(path + length, "/.") == NULL;
-}
-
-/* The folder of data files: our own is made, one that was given must be there. What is in the state
- * folder (tokens, draws of all) is not for everybody's eyes. */
-static enum err data_folder(const struct daemon *d, struct err_info *info)
-{
-    char own[PATH_MAX + 8], data[PATH_MAX], state[PATH_MAX];
-    snprintf(own, sizeof own, "%s/data", d->config.state);
-    if (strcmp(own, d->config.data) == 0)
-        return make_directory(own, 0755, info);
-    if (realpath(d->config.data, data) == NULL)
-        return err_set(info, ERR_IO, "data: %s: %s", d->config.data, strerror(errno));
-    if (realpath(d->config.state, state) == NULL)
-        return err_set(info, ERR_IO, "state: %s: %s", d->config.state, strerror(errno));
-    snprintf(own, sizeof own, "%s/data", state);
-    if (!shows(data, state) && (!shows(state, data) || shows(own, data)))
-        return ERR_OK;
-    return err_set(
-        info, ERR_INVALID,
-        "data: %s shows the state folder %s to all users; choose another folder for either, one "
-        "whose name begins with a dot for the state, or leave data at STATE/data",
-        data, state);
-}
-
 static enum err open_data(struct daemon *d, struct err_info *info)
 {
-    enum err code = data_folder(d, info);
+    enum err code = state_data_folder(&d->config, info);
     if (code == ERR_OK)
         code = datafile_root_open(&d->app.root, d->config.data, info);
     if (code != ERR_OK)
@@ -300,9 +184,10 @@ static enum err announce(struct daemon *d, struct err_info *info)
              http_port(d->app.http));
     snprintf(line, sizeof line, "%s\n", url);
     snprintf(workers, sizeof workers, "%" PRId64, d->config.workers);
-    log_event(LOG_WARN, "listening", "url", url, "version", BARKERD_VERSION, "isa", kernels->isa,
-              "workers", workers, "state", d->config.state, "data", d->config.data, NULL);
-    return write_file(d->config.state, "url", line, info);
+    log_event(LOG_INFO, "daemon.started", "url", url, "version", BARKERD_VERSION, "isa",
+              kernels->isa, "workers", workers, "state", d->config.state, "data", d->config.data,
+              NULL);
+    return state_write(&d->config, "url", line, info);
 }
 
 static void prepare_process(void)
@@ -322,17 +207,6 @@ static void prepare_process(void)
     json_object_seed(0);
 }
 
-/* Files in it are ours alone, but who may rename them may put others in their place. */
-static void look_at_rights(const char *state)
-{
-    struct stat status;
-    char mode[8];
-    if (stat(state, &status) != 0 || (status.st_mode & 022) == 0)
-        return;
-    snprintf(mode, sizeof mode, "%04o", status.st_mode & 07777);
-    log_event(LOG_WARN, "others may write to the state folder", "state", state, "mode", mode, NULL);
-}
-
 static enum err start(struct daemon *d, struct err_info *info)
 {
     uint32_t random = 0;
@@ -344,9 +218,9 @@ static enum err start(struct daemon *d, struct err_info *info)
     log_threshold(d->config.verbose == 0   ? LOG_WARN
                   : d->config.verbose == 1 ? LOG_INFO
                                            : LOG_DEBUG);
-    enum err code = open_store(d, info);
-    look_at_rights(d->config.state);
-    code = code == ERR_OK ? first_token(d, info) : code;
+    enum err code = state_open(&d->app.store, &d->app.auth, &d->config, info);
+    state_check_rights(d->config.state);
+    code = code == ERR_OK ? state_first_token(d->app.auth, &d->config, info) : code;
     code = code == ERR_OK ? open_data(d, info) : code;
     code = code == ERR_OK ? start_sampling(d, info) : code;
     code = code == ERR_OK ? start_http(d, info) : code;
@@ -384,11 +258,11 @@ static int stop(struct daemon *d)
     bool clean = http_stop(d->app.http, STOP_MS);
     if (!clean) {
         store_close(d->app.store); /* everything is saved; what still hangs must not keep us */
-        log_event(LOG_WARN, "stopped with open connections", NULL);
+        log_event(LOG_WARN, "daemon.stopped", "detail", "connections were still open", NULL);
         _exit(0);
     }
     release(d);
-    log_event(LOG_WARN, "stopped", NULL);
+    log_event(LOG_INFO, "daemon.stopped", NULL);
     return 0;
 }
 
@@ -402,7 +276,7 @@ static int supervise(struct daemon *d, const sigset_t *signals)
         if (caught == SIGTERM || caught == SIGINT)
             return stop(d);
         if (store_broken(d->app.store, why)) {
-            log_event(LOG_ERROR, "the store is broken", "reason", why, NULL);
+            log_event(LOG_ERROR, "daemon.aborted", "reason", why, NULL);
             _exit(1); /* a restart recovers from what is on disk */
         }
         if (clock_mono_ms() >= next_retention) {
@@ -428,101 +302,7 @@ static int serve(struct daemon *d)
     return supervise(d, &signals);
 }
 
-/* ---- commands ---- */
-
-static int complain(const struct err_info *info)
-{
-    fprintf(stderr, "barkerd: %s\n", info->message);
-    return 1;
-}
-
-static int token_command(struct daemon *d, int argc, char **argv)
-{
-    struct err_info info;
-    enum role role = ROLE_USER;
-    const char *name = NULL, *label = "";
-    long days = 0;
-    char token[TOKEN_SIZE], id[9];
-    for (int i = 1; i < argc; i++) {
-        bool value = i + 1 < argc;
-        if (strcmp(argv[i], "--role") == 0 && value) {
-            if (!role_parse(argv[++i], &role)) {
-                fprintf(stderr, "barkerd: --role must be viewer, user or admin, not %s\n", argv[i]);
-                return 2;
-            }
-        } else if (strcmp(argv[i], "--label") == 0 && value) {
-            label = argv[++i];
-        } else if (strcmp(argv[i], "--expires-in-days") == 0 && value) {
-            days = strtol(argv[++i], NULL, 10);
-        } else if (name == NULL && argv[i][0] != '-') {
-            name = argv[i];
-        } else {
-            name = NULL;
-            break;
-        }
-    }
-    if (argc < 2 || strcmp(argv[0], "add") != 0 || name == NULL || days < 0) {
-        fprintf(stderr, "usage: barkerd token add NAME [--role viewer|user|admin] [--label TEXT] "
-                        "[--expires-in-days N] [--state DIR]\n");
-        return 2;
-    }
-    enum err code = open_store(d, &info);
-    if (code == ERR_CONFLICT)
-        err_set(&info, code, "a daemon is running on %s; ask it: barker token add %s --role %s",
-                d->config.state, name, role_name(role));
-    uint64_t expires = days > 0 ? clock_wall_ms() + (uint64_t)days * 86400000 : 0;
-    if (code == ERR_OK)
-        code = auth_token_add(d->app.auth, name, role, label, expires, token, id, &info);
-    if (code == ERR_OK)
-        printf("%s\n", token);
-    auth_close(d->app.auth);
-    store_close(d->app.store);
-    return code == ERR_OK ? 0 : complain(&info);
-}
-
-static void print_problem(void *ctx, const char *problem)
-{
-    size_t *count = ctx;
-    ++*count;
-    printf("%s\n", problem);
-}
-
-/* What is looked at must be there: opening would make it, and find it sound. */
-static enum err has_catalogue(const struct daemon *d, struct err_info *info)
-{
-    char path[4200];
-    snprintf(path, sizeof path, "%s/barkerd.db", d->config.state);
-    if (access(path, F_OK) == 0)
-        return ERR_OK;
-    return err_set(info, ERR_NOT_FOUND, "%s: %s; say which folder to look at: --state DIR", path,
-                   strerror(errno));
-}
-
-static int check_command(struct daemon *d)
-{
-    struct err_info info;
-    size_t problems = 0;
-    enum err code = has_catalogue(d, &info);
-    if (code == ERR_OK)
-        code = open_store(d, &info);
-    if (code == ERR_OK)
-        code = store_check(d->app.store, print_problem, &problems, &info);
-    auth_close(d->app.auth);
-    store_close(d->app.store);
-    if (code != ERR_OK)
-        return complain(&info);
-    printf("%s: %zu problems\n", d->config.state, problems);
-    return problems == 0 ? 0 : 1;
-}
-
-static int backup_command(struct daemon *d, const char *path)
-{
-    struct err_info info;
-    if (store_backup_directory(d->config.state, path, &info) != ERR_OK)
-        return complain(&info);
-    printf("%s\n", path);
-    return 0;
-}
+/* ---- command line ---- */
 
 static void usage(FILE *out)
 {
@@ -621,24 +401,6 @@ static enum err configure(struct daemon *d, int argc, char **argv, char **rest, 
     return code == ERR_OK ? check_isa(info) : code;
 }
 
-static int command(struct daemon *d, int count, char **rest)
-{
-    bool check = strcmp(rest[0], "check") == 0, backup = strcmp(rest[0], "backup") == 0;
-    if (strcmp(rest[0], "token") == 0)
-        return token_command(d, count - 1, rest + 1);
-    if (check && count == 1)
-        return check_command(d);
-    if (backup && count == 2)
-        return backup_command(d, rest[1]);
-    if (check || backup) {
-        fprintf(stderr, "usage: barkerd %s [--state DIR]\n", check ? "check" : "backup DIRECTORY");
-        return 2;
-    }
-    fprintf(stderr, "barkerd: do not know what to do with \"%s\"\n\n", rest[0]);
-    usage(stderr);
-    return 2;
-}
-
 int main(int argc, char **argv)
 {
     static struct daemon d;
@@ -652,7 +414,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "barkerd: %s\n", info.message);
         status = 2;
     } else {
-        status = count == 0 ? serve(&d) : command(&d, count, rest);
+        status = count == 0 ? serve(&d) : command_run(&d.config, count, rest);
+        if (status < 0) {
+            fprintf(stderr, "barkerd: \"%s\" is not a command\n\n", rest[0]);
+            usage(stderr);
+            status = 2;
+        }
     }
     free(rest);
     config_release(&d.config);

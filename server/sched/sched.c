@@ -81,7 +81,7 @@ static void log_restart(struct sched *s)
         enum err code = other ? sched_store_kernels(s, job, text)
                               : store_log_add(s->store, job->id, text, NULL);
         if (code != ERR_OK)
-            log_event(LOG_WARN, "job log", "job", job->id, "detail", "cannot be written", NULL);
+            log_event(LOG_WARN, "job.log_lost", "job", job->id, NULL);
     }
 }
 
@@ -100,7 +100,7 @@ static enum err take_up_all(struct sched *s, struct err_info *info)
                               .started_ms = u->started_ms,
                               .ended_ms = clock_wall_ms()};
         memcpy(row.id, u->id, sizeof row.id);
-        log_event(LOG_ERROR, "job cannot be taken up", "job", u->id, "reason", u->why, NULL);
+        log_event(LOG_ERROR, "job.unreadable", "job", u->id, "reason", u->why, NULL);
         if (code == ERR_OK)
             code = store_job_update(s->store, &row, JOB_SET_STATE, u->why, info);
         free(u);

@@ -119,8 +119,8 @@ enum err sched_store_state(struct sched *s, struct job_run *job, enum job_state 
         sched_remove(s, job);
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
-    log_event(LOG_INFO, "job", "job", job->id, "owner", job->owner, "state", job_state_name(to),
-              "reason", reason, NULL);
+    log_event(LOG_INFO, "job.changed", "job", job->id, "owner", job->owner, "state",
+              job_state_name(to), "reason", reason, NULL);
     sched_publish(s, job, "job.state");
     events_publish(s->events, "queue.changed", NULL, NULL, true, "{}");
     return ERR_OK;
@@ -154,7 +154,7 @@ void sched_stall(struct sched *s, struct job_run *job, const char *why)
     job->version++;
     pthread_mutex_unlock(&s->lock);
     if (news) {
-        log_event(LOG_WARN, "job waits", "job", job->id, "reason", why, NULL);
+        log_event(LOG_WARN, "job.stalled", "job", job->id, "reason", why, NULL);
         sched_publish(s, job, "job.warning");
     }
 }

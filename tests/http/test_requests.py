@@ -349,7 +349,7 @@ class Log(Case):
         job = alice.run(harness.toy())["id"]
         end, told = time.monotonic() + harness.PATIENCE, None
         while not told and time.monotonic() < end:  # it is written once the end is stored
-            told = re.search("event=job .*%s.*state=succeeded" % job, daemon.log())
+            told = re.search("event=job.changed .*%s.*state=succeeded" % job, daemon.log())
         self.assertTrue(told)
         entries = alice.read("/v1/jobs/%s/log" % job)["items"]
         text = " | ".join(str(e) for e in entries)
