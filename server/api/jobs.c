@@ -54,6 +54,8 @@ static void write_state(struct json_out *out, const struct job_row *row,
 {
     json_out_text(out, "state", job_state_name(view != NULL ? view->state : row->state));
     json_out_text(out, "phase", view != NULL ? job_phase_name(view->phase) : NULL);
+    json_out_text(out, "stop_cause",
+                  stop_cause_name(view != NULL ? view->stop_cause : row->stop_cause));
     json_out_text(out, "reason", view != NULL ? view->reason : row->reason);
     write_time(out, "started_at", view != NULL ? view->started_ms : row->started_ms);
     json_out_text(out, "verdict",

@@ -23,6 +23,12 @@ static const char *const events[] = {
 #undef X
 };
 
+static const char *const causes[] = {NULL,
+#define X(name) #name,
+                                     STOP_CAUSE_LIST(X)
+#undef X
+};
+
 #define STATE_COUNT (sizeof states / sizeof states[0])
 #define EVENT_COUNT (sizeof events / sizeof events[0])
 
@@ -55,6 +61,20 @@ static const unsigned char transitions[STATE_COUNT][EVENT_COUNT] = {
 const char *job_state_name(enum job_state state)
 {
     return states[state].name;
+}
+
+const char *stop_cause_name(enum stop_cause cause)
+{
+    return causes[cause];
+}
+
+bool stop_cause_parse(const char *name, enum stop_cause *out)
+{
+    *out = STOP_none;
+    for (unsigned i = 1; i < sizeof causes / sizeof causes[0]; i++)
+        if (name != NULL && strcmp(name, causes[i]) == 0)
+            *out = (enum stop_cause)i;
+    return *out != STOP_none || name == NULL || name[0] == '\0';
 }
 
 const char *job_state_text(enum job_state state)

@@ -37,6 +37,25 @@ enum job_phase {
 #undef X
 };
 
+/* Why a job has ended: a value for programs, beside the reason for people. */
+#define STOP_CAUSE_LIST(X)                                      \
+    X(completed)  /* all chains have run their iterations */    \
+    X(stop_when)  /* R-hat and ESS of stop_when were reached */ \
+    X(time_limit) /* the seconds of stop_when were over */      \
+    X(cancelled)                                                \
+    X(failed)
+
+enum stop_cause {
+    STOP_none, /* it has not ended */
+#define X(name) STOP_##name,
+    STOP_CAUSE_LIST(X)
+#undef X
+};
+
+const char *stop_cause_name(enum stop_cause cause); /* NULL for STOP_none */
+/* NULL and "" are STOP_none. False: not a name. */
+bool stop_cause_parse(const char *name, enum stop_cause *out);
+
 /* What can happen to a job. */
 #define JOB_EVENT_LIST(X)                                      \
     X(start) /* a chain gets its first slice */                \

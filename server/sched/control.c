@@ -155,7 +155,7 @@ static enum err control_held(struct sched *s, struct job_run *job, enum job_even
         return code;
     if (event == JOB_EVENT_extend)
         return extend(s, job, iterations, to, reason_of(event, to), false, info);
-    return sched_store_state(s, job, to, reason_of(event, to), info);
+    return sched_store_state(s, job, to, STOP_none, reason_of(event, to), info);
 }
 
 /* *gone: the job ended while we waited for our turn, and nothing was done. */
@@ -232,7 +232,7 @@ static enum err revive(struct sched *s, const char *id, enum job_event event, ui
     if (event == JOB_EVENT_extend)
         code = extend(s, job, iterations, to, reason_of(event, to), true, info);
     else
-        code = sched_store_state(s, job, to, reason_of(event, to), info);
+        code = sched_store_state(s, job, to, STOP_none, reason_of(event, to), info);
     pthread_mutex_lock(&s->lock);
     job->ending = false;
     if (code != ERR_OK)

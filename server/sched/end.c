@@ -283,6 +283,12 @@ static bool prepare(struct sched *s, struct job_run *job, struct ending *end)
 static enum err store_end(struct sched *s, struct job_run *job, const struct ending *end,
                           struct err_info *info)
 {
+    static const enum stop_cause finished[] = {[JOB_RUN_ON] = STOP_completed,
+                                               [JOB_RUN_ENOUGH] = STOP_stop_when,
+                                               [JOB_RUN_TIME_UP] = STOP_time_limit};
+    enum stop_cause cause = end->event == JOB_EVENT_fail   ? STOP_failed
+                            : end->event == JOB_EVENT_stop ? STOP_cancelled
+                                                           : finished[end->stop];
     enum job_event now;
     enum job_state to;
     pthread_mutex_lock(&job->change_lock);
@@ -293,7 +299,7 @@ static enum err store_end(struct sched *s, struct job_run *job, const struct end
     pthread_mutex_unlock(&s->lock);
     enum err code = due ? job_transition(job->state, end->event, &to, info) : ERR_CONFLICT;
     if (code == ERR_OK)
-        code = sched_store_state(s, job, to, end->reason, info);
+        code = sched_store_state(s, job, to, cause, end->reason, info);
     pthread_mutex_unlock(&job->change_lock);
     return code;
 }

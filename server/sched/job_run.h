@@ -51,6 +51,7 @@ struct job_run {
 
     /* under the scheduler's lock */
     enum job_state state;
+    enum stop_cause stop_cause; /* STOP_none until its end is stored */
     char reason[JOB_REASON_SIZE], failure[JOB_REASON_SIZE];
     char name[220];
     int64_t priority;

@@ -112,7 +112,7 @@ struct job_run *sched_find_ending(struct sched *s);
 void sched_enter(struct sched *s, struct job_run *job, enum job_state to);
 /* Under job->change_lock. Stores the new state, then shows it. */
 enum err sched_store_state(struct sched *s, struct job_run *job, enum job_state to,
-                           const char *reason, struct err_info *info);
+                           enum stop_cause cause, const char *reason, struct err_info *info);
 /* The same for what follows `event`, which must be possible. */
 enum err sched_change(struct sched *s, struct job_run *job, enum job_event event,
                       const char *reason, struct err_info *info);

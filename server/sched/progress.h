@@ -15,6 +15,7 @@ struct snapshot_chain {
 struct job_snapshot {
     enum job_state state;
     enum job_phase phase;
+    enum stop_cause stop_cause;
     char reason[JOB_REASON_SIZE];
     uint64_t revision, version;
     uint64_t started_ms;

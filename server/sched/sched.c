@@ -96,6 +96,7 @@ static enum err take_up_all(struct sched *s, struct err_info *info)
     for (struct unreadable *u = t.unreadable, *next; u != NULL; u = next) {
         next = u->next;
         struct job_row row = {.state = JOB_failed,
+                              .stop_cause = STOP_failed,
                               .reason = u->why,
                               .started_ms = u->started_ms,
                               .ended_ms = clock_wall_ms()};

@@ -10,6 +10,7 @@ bool sched_fill_snapshot(const struct job_run *job, struct job_snapshot *out)
     *out = (struct job_snapshot){
         .state = job->state,
         .phase = sched_phase(job),
+        .stop_cause = job->stop_cause,
         .revision = job->revision,
         .version = job->version,
         .started_ms = job->started_ms,
@@ -64,6 +65,8 @@ static char *event_text(const struct job_run *job, const struct job_snapshot *vi
     json_put(&doc, "id", json_text(job->id));
     json_put(&doc, "state", json_text(job_state_name(view->state)));
     const char *phase = job_phase_name(view->phase);
+    if (view->stop_cause != STOP_none)
+        json_put(&doc, "stop_cause", json_text(stop_cause_name(view->stop_cause)));
     json_put(&doc, "phase", phase != NULL ? json_text(phase) : json_null());
     json_put(&doc, "reason", json_text(view->reason));
     json_put(&doc, "progress", progress_json(view));

@@ -85,10 +85,12 @@ void sched_take_kernels(struct sched *s, struct job_run *job, char *log, size_t 
 }
 
 enum err sched_store_state(struct sched *s, struct job_run *job, enum job_state to,
-                           const char *reason, struct err_info *info)
+                           enum stop_cause cause, const char *reason, struct err_info *info)
 {
-    struct job_row row = {
-        .state = to, .reason = (char *)(uintptr_t)reason, .started_ms = job->started_ms};
+    struct job_row row = {.state = to,
+                          .stop_cause = cause,
+                          .reason = (char *)(uintptr_t)reason,
+                          .started_ms = job->started_ms};
     char log[JOB_REASON_SIZE + 250];
     uint64_t now = clock_wall_ms();
     memcpy(row.id, job->id, sizeof row.id);
@@ -110,6 +112,7 @@ enum err sched_store_state(struct sched *s, struct job_run *job, enum job_state 
         return code;
     pthread_mutex_lock(&s->lock);
     sched_enter(s, job, to);
+    job->stop_cause = cause;
     job->started_ms = row.started_ms;
     job->stored_bytes = job->file_bytes = row.stored_bytes;
     job->revision = row.revision;
@@ -133,7 +136,7 @@ enum err sched_change(struct sched *s, struct job_run *job, enum job_event event
     pthread_mutex_lock(&job->change_lock);
     enum err code = job_transition(job->state, event, &to, info);
     if (code == ERR_OK)
-        code = sched_store_state(s, job, to, reason, info);
+        code = sched_store_state(s, job, to, STOP_none, reason, info);
     pthread_mutex_unlock(&job->change_lock);
     return code;
 }

@@ -196,7 +196,19 @@ enum err store_notes_write(struct db *db, const struct store_note *notes, struct
 
 /* ---- reading ---- */
 
-/* store_jobs.c: a copy with texts of its own; false: no memory. */
+/* job_row.c: the columns of a job's row. */
+#define JOB_ROW_NAME(kind, name) ", \"" #name "\""
+#define JOB_ROW_SELECT           "id, owner, revision" JOB_COLUMNS(JOB_ROW_NAME)
+/* The row that the query is at, made with JOB_ROW_SELECT. ERR_CORRUPT: it holds a value that this
+ * program does not know. Released by the caller in either case. */
+enum err job_row_read(struct query *q, struct job_row *row, struct err_info *info);
+/* With revision 1; `key` may be NULL. */
+enum err job_row_insert(struct db *db, const struct job_row *row, const struct store_key *key,
+                        struct err_info *info);
+/* Writes the columns of `sets` (enum job_set). */
+enum err job_row_update(struct db *db, const struct job_row *row, unsigned sets,
+                        struct err_info *info);
+/* A copy with texts of its own; false: no memory. */
 bool job_row_copy(struct job_row *out, const struct job_row *row);
 size_t job_row_bytes(const struct job_row *row);
 

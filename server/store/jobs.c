@@ -8,107 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- rows ---- */
-
-/* The order that read_row knows. */
-#define COLUMNS                                                                                   \
-    "id, owner, state, reason, verdict, created_ms, started_ms, ended_ms, deleted_ms, revision, " \
-    "name, note, tags, request, model, sampler, priority, lab, isa, \"precision\", progress, "    \
-    "summary, data_sha256, cpu_seconds, stored_bytes, plan"
-
-#define TEXTS(X) \
-    X(reason)    \
-    X(verdict)   \
-    X(name)      \
-    X(note)      \
-    X(tags)      \
-    X(request)   \
-    X(plan)      \
-    X(model)     \
-    X(sampler)   \
-    X(isa)       \
-    X(precision) \
-    X(progress)  \
-    X(summary)   \
-    X(data_sha256)
-
-void job_row_release(struct job_row *row)
-{
-#define X(text) free(row->text);
-    TEXTS(X)
-#undef X
-    *row = (struct job_row){0};
-}
-
-bool job_row_copy(struct job_row *out, const struct job_row *row)
-{
-    bool whole = true;
-    *out = *row;
-#define X(text)                                               \
-    out->text = row->text != NULL ? strdup(row->text) : NULL; \
-    whole = whole && (out->text != NULL) == (row->text != NULL);
-    TEXTS(X)
-#undef X
-    if (!whole)
-        job_row_release(out);
-    return whole;
-}
-
-size_t job_row_bytes(const struct job_row *row)
-{
-    size_t bytes = sizeof *row;
-#define X(text) bytes += row->text != NULL ? strlen(row->text) + 1 : 0;
-    TEXTS(X)
-#undef X
-    return bytes;
-}
-
-static enum err read_row(struct query *q, struct job_row *row, struct err_info *info)
-{
-    int c = 0;
-    query_copy_text(q, c++, row->id, sizeof row->id);
-    query_copy_text(q, c++, row->owner, sizeof row->owner);
-    const char *state = query_get_text(q, c++);
-    if (!user_name_valid(row->owner))
-        return err_set(info, ERR_CORRUPT, "job %s belongs to \"%s\", which is no user's name",
-                       row->id, row->owner);
-    if (!job_state_parse(state, &row->state))
-        return err_set(info, ERR_CORRUPT, "job %s is in the unknown state \"%.20s\"", row->id,
-                       state);
-    row->reason = query_dup_text(q, c++);
-    row->verdict = query_dup_text(q, c++);
-    row->created_ms = query_get_count(q, c++);
-    row->started_ms = query_get_count(q, c++);
-    row->ended_ms = query_get_count(q, c++);
-    row->deleted_ms = query_get_count(q, c++);
-    row->revision = query_get_count(q, c++);
-    row->name = query_dup_text(q, c++);
-    row->note = query_dup_text(q, c++);
-    row->tags = query_dup_text(q, c++);
-    row->request = query_dup_text(q, c++);
-    row->model = query_dup_text(q, c++);
-    row->sampler = query_dup_text(q, c++);
-    row->priority = query_get_int(q, c++);
-    row->lab = query_get_int(q, c++) != 0;
-    row->isa = query_dup_text(q, c++);
-    row->precision = query_dup_text(q, c++);
-    row->progress = query_dup_text(q, c++);
-    row->summary = query_dup_text(q, c++);
-    row->data_sha256 = query_dup_text(q, c++);
-    row->cpu_seconds = query_get_real(q, c++);
-    row->stored_bytes = query_get_count(q, c++);
-    row->plan = query_dup_text(q, c++);
-    return ERR_OK;
-}
-
 static enum err not_found(const char *id, struct err_info *info)
 {
     return err_set(info, ERR_NOT_FOUND, "there is no job %.40s", id);
-}
-
-static const char *or_text(const char *text, const char *otherwise)
-{
-    return text != NULL ? text : otherwise;
 }
 
 /* ---- log ---- */
@@ -300,53 +202,10 @@ struct creation {
     struct store_earlier earlier;
 };
 
-static enum err insert(struct db *db, const struct creation *c, struct err_info *info)
-{
-    const struct job_row *row = c->row;
-    struct query q;
-    query_open(&q, db,
-               "INSERT INTO job (" COLUMNS ", idempotency_key, body_hash) VALUES "
-               "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-               "?)");
-    query_text(&q, row->id);
-    query_text(&q, row->owner);
-    query_text(&q, job_state_name(row->state));
-    query_text(&q, or_text(row->reason, ""));
-    query_text(&q, row->verdict);
-    query_count(&q, row->created_ms);
-    query_count(&q, row->started_ms);
-    query_count(&q, row->ended_ms);
-    query_count(&q, row->deleted_ms);
-    query_count(&q, 1); /* revision */
-    query_text(&q, or_text(row->name, ""));
-    query_text(&q, or_text(row->note, ""));
-    query_text(&q, or_text(row->tags, "[]"));
-    query_text(&q, row->request);
-    query_text(&q, row->model);
-    query_text(&q, row->sampler);
-    query_int(&q, row->priority);
-    query_int(&q, row->lab);
-    query_text(&q, row->isa);
-    query_text(&q, row->precision);
-    query_text(&q, row->progress);
-    query_text(&q, row->summary);
-    query_text(&q, or_text(row->data_sha256, ""));
-    query_real(&q, row->cpu_seconds);
-    query_count(&q, row->stored_bytes);
-    query_text(&q, row->plan);
-    query_text(&q, c->key.key);
-    query_blob(&q, c->key.key != NULL ? c->key.hash : NULL, 32);
-    enum err code = query_run(&q, info);
-    if (code == ERR_CONFLICT)
-        err_set(info, ERR_CONFLICT, "there is a job %s already", row->id);
-    return code;
-}
-
 enum err store_job_insert(struct db *db, const struct job_row *row, const char *log,
                           struct err_info *info)
 {
-    struct creation c = {.row = row};
-    enum err code = insert(db, &c, info);
+    enum err code = job_row_insert(db, row, NULL, info);
     return code == ERR_OK ? append_log(db, row->id, row->created_ms, log, info) : code;
 }
 
@@ -359,7 +218,7 @@ static enum err create(struct store *store, struct db *db, void *ctx, struct err
         return code;
     code = store_check_active(store, db, c->row->owner, 1, info);
     if (code == ERR_OK)
-        code = insert(db, c, info);
+        code = job_row_insert(db, c->row, &c->key, info);
     snprintf(text, sizeof text, "submitted by %s", c->row->owner);
     return code == ERR_OK ? append_log(db, c->row->id, c->row->created_ms, text, info) : code;
 }
@@ -389,77 +248,6 @@ struct change {
     enum job_state from;
 };
 
-static enum err set_state(struct db *db, const struct job_row *row, struct err_info *info)
-{
-    struct query q;
-    query_open(&q, db,
-               "UPDATE job SET state = ?, reason = ?, started_ms = ?, ended_ms = ? WHERE id = ?");
-    query_text(&q, job_state_name(row->state));
-    query_text(&q, or_text(row->reason, ""));
-    query_count(&q, row->started_ms);
-    query_count(&q, row->ended_ms);
-    query_text(&q, row->id);
-    return query_run(&q, info);
-}
-
-static enum err set_texts(struct db *db, const struct job_row *row, struct err_info *info)
-{
-    struct query q;
-    query_open(&q, db,
-               "UPDATE job SET name = ?, note = ?, tags = ?, priority = ?, lab = ? WHERE id = ?");
-    query_text(&q, or_text(row->name, ""));
-    query_text(&q, or_text(row->note, ""));
-    query_text(&q, or_text(row->tags, "[]"));
-    query_int(&q, row->priority);
-    query_int(&q, row->lab);
-    query_text(&q, row->id);
-    return query_run(&q, info);
-}
-
-static enum err set_request(struct db *db, const struct job_row *row, struct err_info *info)
-{
-    struct query q;
-    query_open(&q, db, "UPDATE job SET request = ? WHERE id = ?");
-    query_text(&q, row->request);
-    query_text(&q, row->id);
-    return query_run(&q, info);
-}
-
-static enum err set_plan(struct db *db, const struct job_row *row, struct err_info *info)
-{
-    struct query q;
-    query_open(&q, db, "UPDATE job SET plan = ? WHERE id = ?");
-    query_text(&q, row->plan);
-    query_text(&q, row->id);
-    return query_run(&q, info);
-}
-
-static enum err set_results(struct db *db, const struct job_row *row, struct err_info *info)
-{
-    struct query q;
-    query_open(&q, db,
-               "UPDATE job SET progress = ?, summary = ?, verdict = ?, isa = ?, \"precision\" = ?, "
-               "cpu_seconds = ?, stored_bytes = ? WHERE id = ?");
-    query_text(&q, row->progress);
-    query_text(&q, row->summary);
-    query_text(&q, row->verdict);
-    query_text(&q, row->isa);
-    query_text(&q, row->precision);
-    query_real(&q, row->cpu_seconds);
-    query_count(&q, row->stored_bytes);
-    query_text(&q, row->id);
-    return query_run(&q, info);
-}
-
-static enum err set_deleted(struct db *db, const struct job_row *row, struct err_info *info)
-{
-    struct query q;
-    query_open(&q, db, "UPDATE job SET deleted_ms = ? WHERE id = ?");
-    query_count(&q, row->deleted_ms);
-    query_text(&q, row->id);
-    return query_run(&q, info);
-}
-
 static enum err raise_revision(struct db *db, struct change *change, struct err_info *info)
 {
     struct query q;
@@ -487,19 +275,12 @@ static bool revives(const struct change *change)
 
 static enum err update(struct store *store, struct db *db, void *ctx, struct err_info *info)
 {
-    static const struct {
-        unsigned field;
-        enum err (*set)(struct db *db, const struct job_row *row, struct err_info *info);
-    } setters[] = {{JOB_SET_STATE, set_state},     {JOB_SET_TEXTS, set_texts},
-                   {JOB_SET_REQUEST, set_request}, {JOB_SET_PLAN, set_plan},
-                   {JOB_SET_RESULTS, set_results}, {JOB_SET_DELETED, set_deleted}};
     struct change *change = ctx;
     enum err code = raise_revision(db, change, info);
     if (code == ERR_OK && revives(change))
         code = store_check_active(store, db, change->owner, 1, info);
-    for (size_t i = 0; i < sizeof setters / sizeof setters[0] && code == ERR_OK; i++)
-        if (change->fields & setters[i].field)
-            code = setters[i].set(db, change->row, info);
+    if (code == ERR_OK)
+        code = job_row_update(db, change->row, change->fields, info);
     if (code == ERR_OK && change->log != NULL)
         code = append_lines(db, change->row->id, change->log, info);
     return code;
@@ -607,11 +388,11 @@ static enum err get(struct db *db, const char *id, struct job_row *row, struct e
     struct query q;
     bool found = false;
     enum err code = ERR_OK;
-    query_open(&q, db, "SELECT " COLUMNS " FROM job WHERE id = ? AND deleted_ms = 0");
+    query_open(&q, db, "SELECT " JOB_ROW_SELECT " FROM job WHERE id = ? AND deleted_ms = 0");
     query_text(&q, id);
     if (query_next(&q)) {
         found = true;
-        code = read_row(&q, row, info);
+        code = job_row_read(&q, row, info);
     }
     enum err read = query_close(&q, info);
     code = code != ERR_OK ? code : read;
@@ -648,15 +429,15 @@ enum err store_job_by_key(struct store *store, const char *owner, const char *id
 
 /* One query, with the part that decides which index it walks exchanged: an optional condition
  * cannot use an index. */
-#define LIST(path)                                                                       \
-    "SELECT " COLUMNS " FROM job WHERE " path " AND id < ?1 AND (deleted_ms <> 0) = ?2 " \
-    "AND (?3 IS NULL OR owner = ?3 OR lab) AND (?4 IS NULL OR owner = ?4) "              \
-    "AND (?5 IS NULL OR state = ?5) AND (?6 IS NULL OR model = ?6) "                     \
-    "AND (?7 IS NULL OR sampler = ?7) "                                                  \
-    "AND (?8 IS NULL OR EXISTS (SELECT 1 FROM json_each("                                \
-    "CASE WHEN json_valid(tags) THEN tags ELSE '[]' END) WHERE value = ?8)) "            \
-    "AND (?9 IS NULL OR instr(lower(name), lower(?9)) OR instr(id, lower(?9))) "         \
-    "AND (NOT ?10 OR state IN ('queued', 'running', 'paused', 'cancelling')) "           \
+#define LIST(path)                                                                              \
+    "SELECT " JOB_ROW_SELECT " FROM job WHERE " path " AND id < ?1 AND (deleted_ms <> 0) = ?2 " \
+    "AND (?3 IS NULL OR owner = ?3 OR lab) AND (?4 IS NULL OR owner = ?4) "                     \
+    "AND (?5 IS NULL OR state = ?5) AND (?6 IS NULL OR model = ?6) "                            \
+    "AND (?7 IS NULL OR sampler = ?7) "                                                         \
+    "AND (?8 IS NULL OR EXISTS (SELECT 1 FROM json_each("                                       \
+    "CASE WHEN json_valid(tags) THEN tags ELSE '[]' END) WHERE value = ?8)) "                   \
+    "AND (?9 IS NULL OR instr(lower(name), lower(?9)) OR instr(id, lower(?9))) "                \
+    "AND (NOT ?10 OR state IN ('queued', 'running', 'paused', 'cancelling')) "                  \
     "ORDER BY id DESC LIMIT ?11"
 
 static const char *list_sql(const struct job_filter *f)
@@ -692,8 +473,7 @@ static enum err read_page(struct db *db, const struct job_filter *f, const char 
     query_int(&q, f->active);
     query_count(&q, want);
     for (*count = 0; code == ERR_OK && *count < want && query_next(&q);) {
-        page[*count] = (struct job_row){0};
-        code = read_row(&q, &page[(*count)++], info);
+        code = job_row_read(&q, &page[(*count)++], info);
     }
     enum err read = query_close(&q, info);
     return code != ERR_OK ? code : read;

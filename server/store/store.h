@@ -10,7 +10,7 @@
 #define BARKER_SERVER_STORE_STORE_H
 
 #include "core/base/err.h"
-#include "server/base/job_state.h"
+#include "server/store/job_row.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,7 +40,6 @@ bool store_broken(struct store *store, char *why);
 
 /* ---- users and tokens ---- */
 
-#define USER_NAME_SIZE 33 /* [a-z0-9_-]{1,32} */
 bool user_name_valid(const char *name);
 enum role { ROLE_VIEWER, ROLE_USER, ROLE_ADMIN };
 
@@ -79,31 +78,6 @@ void store_token_used(struct store *store, const char *id, uint64_t now_ms); /* 
 
 /* ---- jobs ---- */
 
-/* Strings of a row that was read are owned by it: job_row_release. For writing they are borrowed.
- */
-struct job_row {
-    char id[JOB_ID_SIZE];
-    char owner[USER_NAME_SIZE];
-    enum job_state state;
-    char *reason;                                          /* in words */
-    char *verdict;                                         /* one sentence, or NULL */
-    uint64_t created_ms, started_ms, ended_ms, deleted_ms; /* 0: not yet */
-    uint64_t revision;        /* grows with every change, of the catalogue row */
-    char *name, *note, *tags; /* tags: JSON array text */
-    char *request;            /* resolved request, JSON text */
-    char *plan;               /* JSON text, or NULL: it needs none */
-    char *model, *sampler;    /* names, for filtering */
-    int64_t priority;
-    bool lab; /* visible to the whole lab */
-    char *isa, *precision;
-    char *progress;    /* JSON text as of the last state change; live progress is the scheduler's */
-    char *summary;     /* JSON text: max_rhat, min_ess_bulk, worst; or NULL */
-    char *data_sha256; /* of train and test, "" when none; checked on resume */
-    double cpu_seconds;
-    uint64_t stored_bytes;
-};
-void job_row_release(struct job_row *row);
-
 /* Inserts job and its first log line in one transaction with its idempotency key (NULL: none). When
  * (owner, key) exists already: same body hash -> ERR_OK with *existing set and the first job's id
  * in `row->id`; another hash
@@ -119,19 +93,10 @@ enum err store_job_by_key(struct store *store, const char *owner, const char *id
 enum err store_job_get(struct store *store, const char *id, struct job_row *row,
                        struct err_info *info);
 
-/* A change to a job: only the members whose bit is set. The revision grows by one and `log` (NULL:
+/* Writes the columns of `fields` (bits of enum job_set). The revision grows by one and `log` (NULL:
  * none; every line of it an entry) is appended to the job's log in the same transaction. ERR_QUOTA
- * when a job that had ended would be one unfinished job too many. */
-enum job_field {
-    JOB_SET_STATE = 1 << 0,   /* state, reason, started_ms, ended_ms */
-    JOB_SET_TEXTS = 1 << 1,   /* name, note, tags, priority, lab */
-    JOB_SET_REQUEST = 1 << 2, /* request (extend) */
-    JOB_SET_RESULTS =
-        1 << 3, /* progress, summary, verdict, isa, precision, cpu_seconds, stored_bytes */
-    JOB_SET_DELETED = 1 << 4, /* deleted_ms: to the trash, or 0: back */
-    JOB_SET_PLAN = 1 << 5,    /* plan */
-};
-/* On success row->revision is the new revision. */
+ * when a job that had ended would be one unfinished job too many. On success row->revision is the
+ * new revision. */
 enum err store_job_update(struct store *store, struct job_row *row, unsigned fields,
                           const char *log, struct err_info *info);
 /* Removes the row, its log and its file for good. */

@@ -55,6 +55,7 @@ class StopWhen(Case):
         self.assertIsNone(job["progress"]["eta_seconds"])
         self.assertEqual({c["state"] for c in job["progress"]["chains"]}, {"stopped"})
         self.assertEqual(job["request"]["stop_when"], {"rhat": 1.05, "ess": 200, "seconds": None})
+        self.assertEqual(job["stop_cause"], "stop_when")
         self.assertIn("stopped early", job["verdict"])
         log = self.log(job["id"])
         self.assertTrue(any("slightly biased" in line for line in log), log)
@@ -72,11 +73,13 @@ class StopWhen(Case):
         job = self.ann.wait(self.ann.submit(spec))
         self.assertRegex(job["reason"], r"^stopped early: 0.001 s of wall clock are over after [0-9]+ of "
                                         r"4001000 iterations per chain$")
+        self.assertEqual(job["stop_cause"], "time_limit")
         self.assertFalse(any("biased" in line for line in self.log(job["id"])))
         so_far = max(0, max(c["iteration"] for c in job["progress"]["chains"]) - 1000)
         self.assertLess(so_far, 4000000)
         extended = self.ann.act(job["id"], "extend", {"iterations": 500})
         self.assertIsNone(extended["request"]["stop_when"])
+        self.assertIsNone(extended["stop_cause"])
         self.assertIn("extended by 500 iterations; stop_when does not apply any more",
                       self.log(job["id"]))
         done = self.ann.wait(job["id"])

@@ -1,0 +1,165 @@
+/* State directories of every earlier version open, and hold what they held. */
+#include "server/base/assets.h"
+#include "tests/support/store.h"
+
+#include <sys/stat.h>
+
+static struct store_test t;
+
+static void setup(void)
+{
+    snprintf(t.directory, sizeof t.directory, "/tmp/barker-store-XXXXXX");
+    cr_assert_not_null(mkdtemp(t.directory));
+}
+
+static void teardown(void)
+{
+    store_test_release(&t);
+}
+
+TestSuite(migrations, .init = setup, .fini = teardown);
+
+static void run_script(const char *name, const char *sql)
+{
+    char path[200];
+    sqlite3 *db;
+    snprintf(path, sizeof path, "%s/%s", t.directory, name);
+    cr_assert_eq(sqlite3_open(path, &db), SQLITE_OK);
+    cr_assert_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK, "%s", sqlite3_errmsg(db));
+    sqlite3_close(db);
+}
+
+static const enum asset_id catalogue[] = {
+#define X(name, path) ASSET_##name,
+    ASSET_CATALOGUE_LIST(X)
+#undef X
+};
+static const enum asset_id jobfile[] = {
+#define X(name, path) ASSET_##name,
+    ASSET_JOBFILE_LIST(X)
+#undef X
+};
+enum { CATALOGUES = sizeof catalogue / sizeof catalogue[0] };
+enum { JOBFILES = sizeof jobfile / sizeof jobfile[0] };
+
+#define JOB "01hf7yat00m5x3qz"
+
+static const struct {
+    const char *id, *state, *reason;
+    enum stop_cause cause; /* what the migration makes of it */
+} jobs[] = {
+    {"01hf7yat00m5x3q0", "queued", "waits for a worker", STOP_none},
+    {"01hf7yat00m5x3q1", "paused", "paused by its owner", STOP_none},
+    {"01hf7yat00m5x3q2", "succeeded", "all chains are complete", STOP_completed},
+    {"01hf7yat00m5x3q3", "succeeded",
+     "stopped early: largest R-hat 1.0083 <= 1.01 after 5100 of 21000 iterations per chain",
+     STOP_stop_when},
+    {"01hf7yat00m5x3q4", "succeeded",
+     "stopped early: 3600 s of wall clock are over after 5100 of 21000 iterations per chain",
+     STOP_time_limit},
+    {"01hf7yat00m5x3q5", "cancelled", "cancelled by its owner", STOP_cancelled},
+    {JOB, "failed", "the data have changed", STOP_failed},
+};
+enum { JOBS = sizeof jobs / sizeof jobs[0] };
+
+/* As a daemon that knew the first `version` steps left it. */
+static void make_state(size_t version, size_t file_version)
+{
+    char sql[900], path[200];
+    for (size_t i = 0; i < version; i++)
+        run_script("barkerd.db", asset_get(catalogue[i]).bytes);
+    for (size_t i = 0; i < JOBS; i++) {
+        snprintf(sql, sizeof sql,
+                 "INSERT INTO job (id, owner, state, reason, deleted_ms, lab, model, sampler,"
+                 " priority, revision, created_ms, started_ms, ended_ms, cpu_seconds, stored_bytes,"
+                 " name, tags, data_sha256, note, request) VALUES ('%s', 'ana', '%s', '%s', 0, 1,"
+                 " 'logistic', 'sgbd', 3, 7, 1000, 2000, 3000, 1.5, 4096, 'old', '[\"a\"]', '',"
+                 " 'a note', '{\"model\":\"logistic\"}')",
+                 jobs[i].id, jobs[i].state, jobs[i].reason);
+        run_script("barkerd.db", sql);
+    }
+    run_script("barkerd.db",
+               "INSERT INTO user (name, role, created_ms, quotas) VALUES ('ana', 'user', 5, '{}');"
+               "INSERT INTO log VALUES ('" JOB "', 1, 1000, 'submitted by ana')");
+    snprintf(path, sizeof path, "%s/draws", t.directory);
+    cr_assert_eq(mkdir(path, 0700), 0);
+    for (size_t i = 0; i < file_version; i++)
+        run_script("draws/" JOB ".db", asset_get(jobfile[i]).bytes);
+    run_script("draws/" JOB ".db",
+               "INSERT INTO meta VALUES ('request', '{}'), ('width', 1), ('d', 1), ('chains', 1),"
+               " ('thin', 10), ('warmup', 0), ('tile_draws', 8192), ('tile_columns', 1);"
+               "INSERT INTO parameter VALUES (0, 'theta[1]');"
+               "INSERT INTO chain VALUES (1, 20, 0, 0.5, 2, 0, 0, 0, 0, NULL);"
+               "INSERT INTO tile VALUES (1, 1, 0, 0, 2, x'0000000000000440000000000000f83f')");
+}
+
+static void expect_job(size_t i, size_t version)
+{
+    struct job_row row;
+    expect_ok(store_job_get(t.store, jobs[i].id, &row, &t.info), &t.info);
+    cr_expect_str_eq(job_state_name(row.state), jobs[i].state);
+    cr_expect_eq(row.stop_cause, jobs[i].cause, "version %zu, job %zu: stop_cause %s", version, i,
+                 stop_cause_name(row.stop_cause));
+    cr_expect_str_eq(row.reason, jobs[i].reason);
+    cr_expect_eq(row.revision, 7);
+    cr_expect_eq(row.priority, 3);
+    cr_expect(row.lab);
+    cr_expect_eq(row.ended_ms, 3000);
+    cr_expect_eq(row.stored_bytes, 4096);
+    cr_expect_str_eq(row.note, "a note");
+    cr_expect_not_null(strstr(row.request, "\"model\":\"logistic\""));
+    cr_expect_null(row.plan);
+    job_row_release(&row);
+}
+
+static void expect_draws(void)
+{
+    struct jobfile *file;
+    double out[2];
+    expect_ok(jobfile_open(&file, t.store, JOB, &t.info), &t.info);
+    expect_ok(jobfile_draws(file, 1, 0, 2, NULL, 0, out, &t.info), &t.info);
+    cr_expect_eq(out[0], 2.5);
+    cr_expect_eq(out[1], 1.5);
+    jobfile_close(file);
+}
+
+static void count_problem(void *ctx, const char *problem)
+{
+    ++*(size_t *)ctx;
+    cr_log_error("%s", problem);
+}
+
+static void expect_opens(size_t version, size_t file_version)
+{
+    size_t problems = 0;
+    make_state(version, file_version);
+    store_test_open(&t);
+    for (size_t i = 0; i < JOBS; i++)
+        expect_job(i, version);
+    expect_draws();
+    expect_ok(store_check(t.store, count_problem, &problems, &t.info), &t.info);
+    cr_expect_eq(problems, 0);
+    store_test_reopen(&t);
+    cr_expect_eq(store_test_sql(&t, "barkerd.db", "PRAGMA user_version"), CATALOGUES);
+    expect_job(3, version);
+}
+
+Test(migrations, a_catalogue_of_version_1_opens)
+{
+    expect_opens(1, 1);
+}
+
+Test(migrations, a_catalogue_of_version_2_opens)
+{
+    expect_opens(2, 1);
+}
+
+Test(migrations, a_catalogue_of_version_3_opens)
+{
+    expect_opens(3, JOBFILES);
+}
+
+Test(migrations, a_catalogue_of_version_4_opens)
+{
+    expect_opens(4, JOBFILES);
+}
