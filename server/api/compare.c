@@ -20,9 +20,8 @@ struct side {
     bool known; /* the row is to be released */
     struct jobfile *file;
     uint32_t *columns; /* of the common parameters */
-    struct measure_size size;
-    struct measure_effort effort;
-    struct measure_worst worst;
+    struct extent extent;
+    struct summary_head worst;
     struct summary summary;
     struct bias_row *biases; /* of the common parameters, with a reference */
     struct bias_table whole; /* with a reference */
@@ -172,7 +171,7 @@ static struct api_bias about_side(struct call *call, const struct comparison *c,
 
 static enum err measure_common(struct comparison *c, struct side *s, struct err_info *info)
 {
-    size_t draws = measure_draws_at_once(&s->size, c->common * c->count);
+    size_t draws = measure_draws_at_once(&s->extent, c->common * c->count);
     s->biases = calloc(c->common + 1, sizeof *s->biases);
     if (s->biases == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for the biases");
@@ -186,10 +185,8 @@ static enum err measure_side(struct call *call, struct comparison *c, struct sid
                              struct err_info *info)
 {
     struct api_bias about = about_side(call, c, s);
-    measure_worst(call->app, &s->row, &s->worst);
-    enum err code = measure_effort(s->file, &s->effort, info);
-    if (code == ERR_OK)
-        code = measure_size(s->file, &s->size, info);
+    measure_head(call->app, &s->row, &s->worst);
+    enum err code = extent_read(&s->extent, s->file, info);
     if (code == ERR_OK)
         code = measure_common(c, s, info);
     if (code == ERR_OK && has_reference(c))
@@ -219,18 +216,18 @@ static json_t *side_json(struct call *call, const struct comparison *c, const st
     double ess = s->worst.min_ess_bulk;
     json_t *doc = json_object();
     put_job(&doc, s);
-    json_put(&doc, "chains", json_count(s->size.chains));
-    json_put(&doc, "draws", json_count(s->size.draws * s->size.chains));
-    json_put(&doc, "iterations", json_count(s->effort.iterations));
-    json_put(&doc, "cpu_seconds", json_number(s->effort.cpu_seconds));
+    json_put(&doc, "chains", json_count(s->extent.chains));
+    json_put(&doc, "draws", json_count(s->extent.draws * s->extent.chains));
+    json_put(&doc, "iterations", json_count(s->extent.iterations));
+    json_put(&doc, "cpu_seconds", json_number(s->extent.cpu_seconds));
     json_put(&doc, "max_rhat", json_number(s->worst.max_rhat));
     json_put(&doc, "min_ess_bulk", json_number(ess));
     json_put(&doc, "worst", s->worst.worst[0] != '\0' ? json_text(s->worst.worst) : json_null());
-    json_put(&doc, "ess_per_second", json_number(ess / s->effort.cpu_seconds));
-    json_put(&doc, "ess_per_gradient", json_number(ess / (double)s->effort.iterations));
+    json_put(&doc, "ess_per_second", json_number(ess / s->extent.cpu_seconds));
+    json_put(&doc, "ess_per_gradient", json_number(ess / (double)s->extent.iterations));
     if (!isnan(c->target))
         json_put(&doc, "cost",
-                 row_cost_json(c->target, &s->worst, &s->effort, s->file,
+                 row_cost_json(c->target, &s->worst, &s->extent, s->file,
                                has_reference(c) ? &s->whole : NULL));
     if (has_reference(c)) {
         json_put(&doc, "energy", json_incref(s->energy));
@@ -247,7 +244,7 @@ static json_t *parameter_json(const struct comparison *c, size_t k)
         struct row row = {.mixing = &s->summary.rows[k].mixing,
                           .reference = has_reference(c) ? &c->reference : NULL,
                           .bias = has_reference(c) ? &s->biases[k] : NULL,
-                          .effort = &s->effort,
+                          .extent = &s->extent,
                           .target = c->target};
         json_add(&rows, row_json(&row));
     }

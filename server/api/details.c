@@ -2,7 +2,7 @@
 #include "core/diagnostics/mixing.h"
 #include "server/api/details.h"
 #include "server/base/json.h"
-#include "server/store/jobfile.h"
+#include "server/results/extent.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -43,11 +43,10 @@ static enum err read_chain(struct bench *b, uint32_t chain, uint32_t column, siz
                            struct err_info *info)
 {
     struct jobfile_chain progress;
-    uint64_t first = b->about.warmup / b->about.thin;
     enum err code = jobfile_chain(b->file, chain, &progress, info);
     if (code != ERR_OK)
         return code;
-    uint64_t after = progress.draws > first ? progress.draws - first : 0;
+    uint64_t after = extent_after(&b->about, progress.draws);
     *count = after < b->most ? (size_t)after : b->most;
     if (*count == 0)
         return ERR_OK;

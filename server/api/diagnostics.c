@@ -31,8 +31,8 @@ struct diagnosis {
     struct tolerance tolerance;
     struct tolerance_head noise;
     struct jobfile_history history;
-    struct measure_worst worst;
-    struct measure_effort effort;
+    struct summary_head worst;
+    struct extent extent;
     struct pick columns; /* of the details */
     bool details, worst_first;
     uint64_t from, limit;
@@ -47,8 +47,8 @@ static void diagnosis_release(struct diagnosis *d)
 
 static enum err diagnosis_read(struct diagnosis *d, struct app *app, struct err_info *info)
 {
-    measure_worst(app, d->row, &d->worst);
-    enum err code = measure_effort(d->file, &d->effort, info);
+    measure_head(app, d->row, &d->worst);
+    enum err code = extent_read(&d->extent, d->file, info);
     if (code == ERR_OK)
         code = combined_read(&d->combined, d->file, info);
     if (code == ERR_OK)
@@ -76,11 +76,9 @@ static struct summary_head head_of(const struct diagnosis *d, enum job_state sta
 {
     bool last = state == JOB_succeeded || state == JOB_cancelled;
     enum checkup_depth depth = early ? CHECKUP_EVERY : last ? CHECKUP_FINAL : CHECKUP_LIVE;
-    return (struct summary_head){.max_rhat = d->worst.max_rhat,
-                                 .min_ess_bulk = d->worst.min_ess_bulk,
-                                 .min_ess_tail = d->worst.min_ess_tail,
-                                 .worst = jobfile_column(d->file, d->worst.worst),
-                                 .parameters = checkup_columns(d->about.width, depth)};
+    struct summary_head head = d->worst;
+    head.parameters = checkup_columns(d->about.width, depth);
+    return head;
 }
 
 /* The job's own sentence is the verdict; the document is made anew, from draws that may be a few
@@ -293,13 +291,10 @@ static json_t *cost_json(const struct diagnosis *d, const json_t *verdict)
  * one gradient. */
 static json_t *efficiency_json(const struct diagnosis *d, const json_t *verdict)
 {
-    const struct measure_worst *w = &d->worst;
-    const struct measure_effort *e = &d->effort;
+    const struct summary_head *w = &d->worst;
+    const struct extent *e = &d->extent;
     json_t *doc = json_object();
-    json_put(&doc, "worst", w->worst[0] != '\0' ? json_text(w->worst) : json_null());
-    json_put(&doc, "max_rhat", json_number(w->max_rhat));
-    json_put(&doc, "min_ess_bulk", json_number(w->min_ess_bulk));
-    json_put(&doc, "min_ess_tail", json_number(w->min_ess_tail));
+    summary_head_put(&doc, w);
     json_put(&doc, "cpu_seconds", json_number(e->cpu_seconds));
     json_put(&doc, "gradients", json_count(e->iterations));
     json_put(&doc, "ess_per_second", json_number(w->min_ess_bulk / e->cpu_seconds));

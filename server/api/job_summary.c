@@ -20,8 +20,7 @@ struct request_for_summary {
     const char *job;
     struct jobfile *file;
     struct jobfile_info about;
-    struct measure_size size;
-    struct measure_effort effort;
+    struct extent extent;
     struct reference reference;
     struct pick columns; /* all that are listed, in their order */
     uint64_t limit, cursor;
@@ -66,7 +65,7 @@ static enum err rank_columns(struct request_for_summary *r, struct err_info *inf
         stride = (count + RANKED_MAX - 1) / RANKED_MAX;
         count = (count + stride - 1) / stride;
     }
-    size_t draws = measure_draws_at_once(&r->size, count);
+    size_t draws = measure_draws_at_once(&r->extent, count);
     if (stride > 1)
         code = measure_stride(&all, r->file, count, stride, draws, info);
     else
@@ -89,12 +88,12 @@ static enum err rank_columns(struct request_for_summary *r, struct err_info *inf
 static enum err order_columns(struct request_for_summary *r, struct err_info *info)
 {
     bool all = r->columns.count == r->about.width; /* not a choice of the client's */
-    uint64_t draws = is_first(r) ? r->size.draws : UINT64_MAX;
+    uint64_t draws = is_first(r) ? r->extent.draws : UINT64_MAX;
     if (all && rankings_get(&kept, r->job, draws, r->columns.at, r->columns.count, &r->ranked))
         return ERR_OK;
     enum err code = rank_columns(r, info);
     if (code == ERR_OK && all) {
-        struct ranking ranking = {.draws = r->size.draws,
+        struct ranking ranking = {.draws = r->extent.draws,
                                   .ranked = r->ranked,
                                   .count = r->columns.count,
                                   .at = r->columns.at};
@@ -115,7 +114,7 @@ static json_t *rows_json(const struct request_for_summary *r)
                           .mixing = &measured->mixing,
                           .reference = has_reference(r) ? &r->reference : NULL,
                           .bias = has_reference(r) ? &r->biases[i] : NULL,
-                          .effort = &r->effort,
+                          .extent = &r->extent,
                           .target = r->target};
         json_add(&rows, row_json(&row));
     }
@@ -131,33 +130,29 @@ static json_t *next_json(const struct request_for_summary *r, uint64_t end)
 
 /* A page with all parameters tells the worst of them itself, from the same draws as its rows. */
 static void find_worst(struct call *call, const struct job_row *row,
-                       const struct request_for_summary *r, struct measure_worst *out)
+                       const struct request_for_summary *r, struct summary_head *out)
 {
-    struct summary_head head;
-    measure_worst(call->app, row, out);
-    summary_worst(&r->page, &head);
-    if (r->page.count < r->about.width || head.worst == SIZE_MAX)
-        return;
-    out->max_rhat = head.max_rhat;
-    out->min_ess_bulk = head.min_ess_bulk;
-    out->min_ess_tail = head.min_ess_tail;
-    snprintf(out->worst, sizeof out->worst, "%s", jobfile_name(r->file, head.worst));
+    struct summary_head page;
+    measure_head(call->app, row, out);
+    summary_worst(&r->page, r->file, &page);
+    if (r->page.count == r->about.width && page.worst[0] != '\0')
+        *out = page;
 }
 
 static void put_whole(json_t **doc, struct call *call, const struct job_row *row,
                       const struct request_for_summary *r)
 {
-    struct measure_worst worst;
+    struct summary_head worst;
     struct api_bias about = {.name = request_query(call->req, "reference"),
                              .reference = &r->reference,
                              .file = r->file,
                              .row = row,
                              .table = &r->whole};
     find_worst(call, row, r, &worst);
-    json_put(doc, "efficiency", row_efficiency_json(&worst, &r->effort));
+    json_put(doc, "efficiency", row_efficiency_json(&worst, &r->extent));
     if (!isnan(r->target))
         json_put(doc, "cost",
-                 row_cost_json(r->target, &worst, &r->effort, r->file,
+                 row_cost_json(r->target, &worst, &r->extent, r->file,
                                has_reference(r) ? &r->whole : NULL));
     if (has_reference(r))
         json_put(doc, "reference", api_bias_json(&about));
@@ -170,8 +165,8 @@ static json_t *summary_json(struct call *call, const struct job_row *row,
     json_t *doc = json_object();
     json_put(&doc, "draws", json_count(used));
     json_put(&doc, "chains", json_count(r->page.chains));
-    if (r->page.draws < r->size.draws)
-        json_put(&doc, "draws_stored", json_count(r->size.draws * r->size.chains));
+    if (r->page.draws < r->extent.draws)
+        json_put(&doc, "draws_stored", json_count(r->extent.draws * r->extent.chains));
     json_put(&doc, "parameters", rows_json(r));
     json_put(&doc, "saved", json_count(r->about.width));
     json_put(&doc, "parameters_total", json_count(r->about.d));
@@ -187,7 +182,7 @@ static json_t *summary_json(struct call *call, const struct job_row *row,
 static enum err measure_page(struct request_for_summary *r, struct err_info *info)
 {
     uint64_t from = r->cursor < r->columns.count ? r->cursor : r->columns.count;
-    uint64_t left = r->columns.count - from, most = measure_columns_at_once(&r->size);
+    uint64_t left = r->columns.count - from, most = measure_columns_at_once(&r->extent);
     const uint32_t *columns = r->columns.at + from;
     left = left < r->limit ? left : r->limit;
     left = left < most ? left : most;
@@ -199,16 +194,14 @@ static enum err measure_page(struct request_for_summary *r, struct err_info *inf
                         ? measure_against(&r->page, &meter, columns, (size_t)left, 0, info)
                         : measure_columns(&r->page, r->file, columns, (size_t)left, 0, info);
     if (code == ERR_OK && left == 0)
-        r->page.draws = (size_t)r->size.draws;
+        r->page.draws = (size_t)r->extent.draws;
     return code;
 }
 
 static enum err measure(struct request_for_summary *r, struct err_info *info)
 {
-    enum err code = measure_size(r->file, &r->size, info);
-    if (code == ERR_OK)
-        code = measure_effort(r->file, &r->effort, info);
-    if (code == ERR_OK && r->worst && r->size.draws > 0)
+    enum err code = extent_read(&r->extent, r->file, info);
+    if (code == ERR_OK && r->worst && r->extent.draws > 0)
         code = order_columns(r, info);
     if (code == ERR_OK && has_reference(r) && is_first(r))
         code = measure_biases(&r->whole, r->file, &r->reference, 1, info);

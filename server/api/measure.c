@@ -60,39 +60,20 @@ static void gate_leave(void)
 
 /* ---- sizes ---- */
 
-enum err measure_size(struct jobfile *file, struct measure_size *out, struct err_info *info)
+static uint64_t draws_per_column(const struct extent *extent)
 {
-    struct jobfile_info about;
-    jobfile_info(file, &about);
-    *out = (struct measure_size){
-        .chains = about.chains, .first = about.warmup / about.thin, .draws = UINT64_MAX};
-    for (uint32_t c = 1; c <= about.chains; c++) {
-        struct jobfile_chain chain;
-        enum err code = jobfile_chain(file, c, &chain, info);
-        if (code != ERR_OK)
-            return code;
-        uint64_t after = chain.draws > out->first ? chain.draws - out->first : 0;
-        out->draws = after < out->draws ? after : out->draws;
-    }
-    if (about.width == 0)
-        out->draws = 0;
-    return ERR_OK;
-}
-
-static uint64_t draws_per_column(const struct measure_size *size)
-{
-    uint64_t all = size->draws * size->chains;
+    uint64_t all = extent->draws * extent->chains;
     return all < 1 ? 1 : all < SUMMARY_COLUMN_DRAWS ? all : SUMMARY_COLUMN_DRAWS;
 }
 
-size_t measure_columns_at_once(const struct measure_size *size)
+size_t measure_columns_at_once(const struct extent *extent)
 {
-    return (size_t)(DRAWS_PER_REQUEST / draws_per_column(size));
+    return (size_t)(DRAWS_PER_REQUEST / draws_per_column(extent));
 }
 
-size_t measure_draws_at_once(const struct measure_size *size, size_t columns)
+size_t measure_draws_at_once(const struct extent *extent, size_t columns)
 {
-    size_t share = DRAWS_PER_REQUEST / ((columns > 0 ? columns : 1) * (size_t)size->chains);
+    size_t share = DRAWS_PER_REQUEST / ((columns > 0 ? columns : 1) * (size_t)extent->chains);
     return share < DRAWS_LEAST ? DRAWS_LEAST : share;
 }
 
@@ -167,18 +148,18 @@ static enum err measure_chosen(struct summary *out, struct jobfile *file, struct
                                const uint32_t *columns, size_t count, size_t max_draws,
                                struct err_info *info)
 {
-    struct measure_size size;
-    enum err code = measure_size(file, &size, info);
+    struct extent extent;
+    enum err code = extent_read(&extent, file, info);
     if (code != ERR_OK)
         return code;
-    *out = (struct summary){.chains = size.chains, .rows = calloc(count + 1, sizeof *out->rows)};
+    *out = (struct summary){.chains = extent.chains, .rows = calloc(count + 1, sizeof *out->rows)};
     if (out->rows == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for a summary of %zu parameters", count);
-    if (size.draws == 0)
+    if (extent.draws == 0)
         code = measure_nothing(out, meter, columns, count, info);
     else
         code =
-            measure_runs(out, file, meter, columns, count, bounded(max_draws, size.chains), info);
+            measure_runs(out, file, meter, columns, count, bounded(max_draws, extent.chains), info);
     if (code != ERR_OK)
         summary_release(out);
     return code;
@@ -269,41 +250,13 @@ void measure_sort(struct summary *summary)
 
 /* ---- of the whole job ---- */
 
-void measure_worst(struct app *app, const struct job_row *row, struct measure_worst *out)
+void measure_head(struct app *app, const struct job_row *row, struct summary_head *out)
 {
-    struct job_snapshot view;
-    *out = (struct measure_worst){.max_rhat = NAN, .min_ess_bulk = NAN, .min_ess_tail = NAN};
-    if (sched_snapshot(app->sched, row->id, &view)) {
-        out->max_rhat = view.head.max_rhat;
-        out->min_ess_bulk = view.head.min_ess_bulk;
-        out->min_ess_tail = view.head.min_ess_tail;
-        snprintf(out->worst, sizeof out->worst, "%s", view.worst);
-        job_snapshot_release(&view);
-        return;
+    struct job_snapshot snapshot;
+    if (sched_snapshot(app->sched, row->id, &snapshot)) {
+        *out = snapshot.head;
+        job_snapshot_release(&snapshot);
+    } else {
+        summary_head_read(out, row->summary);
     }
-    json_t *json = row->summary != NULL ? json_loads(row->summary, 0, NULL) : NULL;
-    const char *worst = json_string_value(json_object_get(json, "worst"));
-    out->max_rhat = json_number_at(json, "max_rhat");
-    out->min_ess_bulk = json_number_at(json, "min_ess_bulk");
-    out->min_ess_tail = json_number_at(json, "min_ess_tail");
-    snprintf(out->worst, sizeof out->worst, "%s", worst != NULL ? worst : "");
-    json_decref(json);
-}
-
-enum err measure_effort(struct jobfile *file, struct measure_effort *out, struct err_info *info)
-{
-    struct jobfile_info about;
-    jobfile_info(file, &about);
-    *out = (struct measure_effort){0};
-    for (uint32_t c = 1; c <= about.chains; c++) {
-        struct jobfile_chain chain;
-        enum err code = jobfile_chain(file, c, &chain, info);
-        if (code != ERR_OK)
-            return code;
-        out->iterations += chain.iteration;
-        out->warmup += chain.iteration < about.warmup ? chain.iteration : about.warmup;
-        out->draws += chain.draws;
-        out->cpu_seconds += chain.cpu_seconds;
-    }
-    return ERR_OK;
 }

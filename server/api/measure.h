@@ -5,20 +5,13 @@
 
 #include "server/api/api.h"
 #include "server/results/bias.h"
+#include "server/results/extent.h"
 #include "server/results/summary.h"
-
-/* Draws after warm-up that every chain has. */
-struct measure_size {
-    uint32_t chains;
-    uint64_t first; /* the first draw after warm-up */
-    uint64_t draws; /* per chain */
-};
-enum err measure_size(struct jobfile *file, struct measure_size *out, struct err_info *info);
 
 /* How many columns one request may measure with all their draws, at least 1; and how many draws per
  * chain it may look at when it must measure `columns` of them. */
-size_t measure_columns_at_once(const struct measure_size *size);
-size_t measure_draws_at_once(const struct measure_size *size, size_t columns);
+size_t measure_columns_at_once(const struct extent *extent);
+size_t measure_draws_at_once(const struct extent *extent, size_t columns);
 
 /* Measures the chosen columns in their order, `max_draws` per chain at most (0: as many as memory
  * allows). Few requests do so at a time; ERR_UNAVAILABLE after waiting too long for the others.
@@ -43,18 +36,6 @@ enum err measure_reference(struct reference *out, struct jobfile *file, const st
 void measure_sort(struct summary *summary);
 
 /* The worst of the job as its own line shows it. */
-struct measure_worst {
-    double max_rhat, min_ess_bulk, min_ess_tail; /* NaN: not known */
-    char worst[120];                             /* "": not known */
-};
-void measure_worst(struct app *app, const struct job_row *row, struct measure_worst *out);
-
-/* What all chains of the job have done. */
-struct measure_effort {
-    uint64_t iterations, draws;
-    uint64_t warmup; /* of the iterations; every one takes one gradient */
-    double cpu_seconds;
-};
-enum err measure_effort(struct jobfile *file, struct measure_effort *out, struct err_info *info);
+void measure_head(struct app *app, const struct job_row *row, struct summary_head *out);
 
 #endif

@@ -3,6 +3,7 @@
 #include "server/api/pick.h"
 #include "server/store/jobfile.h"
 #include "server/base/json.h"
+#include "server/results/extent.h"
 #include "server/results/plot.h"
 
 #include <math.h>
@@ -242,7 +243,7 @@ static void densities_release(struct densities *d)
 
 static enum err densities_prepare(struct densities *d, struct err_info *info)
 {
-    uint64_t total = 0, warm = d->about.warmup / d->about.thin;
+    uint64_t total = 0;
     d->stored = calloc(d->about.chains, sizeof *d->stored);
     d->lengths = calloc(d->about.chains, sizeof *d->lengths);
     d->counts = calloc(d->about.chains * d->bins, sizeof *d->counts);
@@ -252,7 +253,7 @@ static enum err densities_prepare(struct densities *d, struct err_info *info)
         enum err code = jobfile_chain(d->file, c + 1, &chain, info);
         if (code != ERR_OK)
             return code;
-        d->stored[c] = chain.draws > warm ? chain.draws - warm : 0;
+        d->stored[c] = extent_after(&d->about, chain.draws);
         total += d->stored[c];
     }
     d->step = (total + DENSITY_DRAWS - 1) / DENSITY_DRAWS;
@@ -267,7 +268,7 @@ static enum err densities_prepare(struct densities *d, struct err_info *info)
 static enum err read_column(struct densities *d, uint32_t chain, uint32_t column, double *to,
                             size_t *length, struct err_info *info)
 {
-    uint64_t first = d->about.warmup / d->about.thin, total = d->stored[chain - 1], next = 0;
+    uint64_t first = extent_first(&d->about), total = d->stored[chain - 1], next = 0;
     *length = 0;
     for (uint64_t done = 0; done < total;) {
         size_t n = total - done < BLOCK_NUMBERS ? (size_t)(total - done) : BLOCK_NUMBERS;

@@ -65,7 +65,7 @@ static json_t *reference_row_json(const struct row *row)
 
 /* ---- cost ---- */
 
-static struct cost_setting setting_of(double target, const struct measure_effort *effort)
+static struct cost_setting setting_of(double target, const struct extent *extent)
 {
     return (struct cost_setting){.target = target,
                                  .mcse = NAN,
@@ -73,9 +73,9 @@ static struct cost_setting setting_of(double target, const struct measure_effort
                                  .rhat = NAN,
                                  .bias = NAN,
                                  .bias_error = NAN,
-                                 .warmup = (double)effort->warmup,
-                                 .after = (double)(effort->iterations - effort->warmup),
-                                 .cpu_seconds = effort->cpu_seconds};
+                                 .warmup = (double)extent->warmup,
+                                 .after = (double)(extent->iterations - extent->warmup),
+                                 .cpu_seconds = extent->cpu_seconds};
 }
 
 static void set_bias(struct cost_setting *s, const struct bias_row *b)
@@ -106,7 +106,7 @@ static json_t *cost_json(const struct cost *cost, double target, bool known, con
 
 static json_t *row_cost(const struct row *row)
 {
-    struct cost_setting s = setting_of(row->target, row->effort);
+    struct cost_setting s = setting_of(row->target, row->extent);
     struct cost cost;
     bool known = row->reference != NULL && row->bias->position != SIZE_MAX;
     if (known) {
@@ -129,8 +129,8 @@ static bool dearer(const struct cost *a, const struct cost *b)
     return never_a ? a->bias > b->bias : a->seconds > b->seconds;
 }
 
-static json_t *dearest_json(double target, const struct measure_effort *effort,
-                            struct jobfile *file, const struct bias_table *table)
+static json_t *dearest_json(double target, const struct extent *extent, struct jobfile *file,
+                            const struct bias_table *table)
 {
     struct cost cost = {.error = NAN, .ess = NAN, .seconds = NAN, .gradients = NAN};
     const char *worst = "";
@@ -138,7 +138,7 @@ static json_t *dearest_json(double target, const struct measure_effort *effort,
     snprintf(cost.reason, sizeof cost.reason,
              "no parameter that the reference has is known well enough");
     for (size_t k = 0; k < table->count; k++) {
-        struct cost_setting s = setting_of(target, effort);
+        struct cost_setting s = setting_of(target, extent);
         struct cost one;
         set_bias(&s, &table->rows[k]);
         cost_make(&one, &s);
@@ -151,15 +151,14 @@ static json_t *dearest_json(double target, const struct measure_effort *effort,
     return cost_json(&cost, target, true, worst);
 }
 
-json_t *row_cost_json(double target, const struct measure_worst *worst,
-                      const struct measure_effort *effort, struct jobfile *file,
-                      const struct bias_table *table)
+json_t *row_cost_json(double target, const struct summary_head *worst, const struct extent *extent,
+                      struct jobfile *file, const struct bias_table *table)
 {
-    struct cost_setting s = setting_of(target, effort);
+    struct cost_setting s = setting_of(target, extent);
     struct cost cost;
     /* Of chains in different places the worst parameter is all there is to say. */
     if (table != NULL && !(worst->max_rhat > COST_LOST_RHAT))
-        return dearest_json(target, effort, file, table);
+        return dearest_json(target, extent, file, table);
     s.ess = worst->min_ess_bulk;
     s.mcse = 1.0 / sqrt(worst->min_ess_bulk);
     s.rhat = worst->max_rhat;
@@ -187,10 +186,10 @@ static void put_numbers(json_t **doc, const struct mixing *m)
     json_put(doc, "ess_tail", json_number(m->ess_tail));
 }
 
-static void put_efficiency(json_t **doc, double ess, const struct measure_effort *effort)
+static void put_efficiency(json_t **doc, double ess, const struct extent *extent)
 {
-    json_put(doc, "ess_per_second", json_number(ess / effort->cpu_seconds));
-    json_put(doc, "ess_per_gradient", json_number(ess / (double)effort->iterations));
+    json_put(doc, "ess_per_second", json_number(ess / extent->cpu_seconds));
+    json_put(doc, "ess_per_gradient", json_number(ess / (double)extent->iterations));
 }
 
 json_t *row_json(const struct row *row)
@@ -199,7 +198,7 @@ json_t *row_json(const struct row *row)
     if (row->name != NULL)
         json_put(&doc, "name", json_text(row->name));
     put_numbers(&doc, row->mixing);
-    put_efficiency(&doc, row->mixing->ess_bulk, row->effort);
+    put_efficiency(&doc, row->mixing->ess_bulk, row->extent);
     if (row->mixing->reason != MIXING_OK)
         json_put(&doc, "reason", json_text(mixing_reason_text(row->mixing->reason)));
     if (row->reference != NULL)
@@ -209,13 +208,13 @@ json_t *row_json(const struct row *row)
     return doc;
 }
 
-json_t *row_efficiency_json(const struct measure_worst *worst, const struct measure_effort *effort)
+json_t *row_efficiency_json(const struct summary_head *worst, const struct extent *extent)
 {
     json_t *doc = json_object();
-    json_put(&doc, "cpu_seconds", json_number(effort->cpu_seconds));
-    json_put(&doc, "gradients", json_count(effort->iterations));
+    json_put(&doc, "cpu_seconds", json_number(extent->cpu_seconds));
+    json_put(&doc, "gradients", json_count(extent->iterations));
     json_put(&doc, "min_ess_bulk", json_number(worst->min_ess_bulk));
-    put_efficiency(&doc, worst->min_ess_bulk, effort);
+    put_efficiency(&doc, worst->min_ess_bulk, extent);
     if (isnan(worst->min_ess_bulk))
         json_put(&doc, "reason", json_text("the effective sample size is not known"));
     return doc;

@@ -12,7 +12,7 @@ struct row {
     const struct mixing *mixing;
     const struct reference *reference; /* NULL: none was asked for */
     const struct bias_row *bias;       /* with `reference` */
-    const struct measure_effort *effort;
+    const struct extent *extent;
     double target; /* error to be reached; NaN: none was asked for */
 };
 
@@ -22,12 +22,11 @@ struct row {
 json_t *row_json(const struct row *row);
 
 /* What the whole job has cost so far and what it gave: of the parameter that mixes worst. */
-json_t *row_efficiency_json(const struct measure_worst *worst, const struct measure_effort *effort);
+json_t *row_efficiency_json(const struct summary_head *worst, const struct extent *extent);
 
 /* What it costs until every parameter has the target error: without a reference that of the
  * smallest effective sample size, with one the dearest of the table. */
-json_t *row_cost_json(double target, const struct measure_worst *worst,
-                      const struct measure_effort *effort, struct jobfile *file,
-                      const struct bias_table *table);
+json_t *row_cost_json(double target, const struct summary_head *worst, const struct extent *extent,
+                      struct jobfile *file, const struct bias_table *table);
 
 #endif

@@ -384,7 +384,7 @@ static bool plan_ladder(struct call *call, const json_t *json, struct study_plan
 struct side {
     const struct study_part *part;
     struct jobfile *file;
-    struct measure_size size;
+    struct extent extent;
     struct summary summary;
 };
 
@@ -419,8 +419,8 @@ static bool open_side(struct call *call, struct climb *c, const struct study_par
     if (code == ERR_NOT_FOUND)
         return true;
     if (code == ERR_OK)
-        code = measure_size(side->file, &side->size, &info);
-    if (code == ERR_OK && side->size.draws > 0) {
+        code = extent_read(&side->extent, side->file, &info);
+    if (code == ERR_OK && side->extent.draws > 0) {
         if (factor == 1.0)
             c->ladder.base = c->ladder.side_count;
         c->ladder.sides[c->ladder.side_count++] =
@@ -468,11 +468,11 @@ static enum err measure_sides(struct climb *c, struct err_info *info)
         struct side *s = &c->sides[i];
         if (count > 0) {
             code = measure_columns(&s->summary, s->file, c->columns.at, count,
-                                   measure_draws_at_once(&s->size, count * sides), info);
+                                   measure_draws_at_once(&s->extent, count * sides), info);
         } else {
             size_t all = (c->width + c->stride - 1) / c->stride;
             code = measure_stride(&s->summary, s->file, all, c->stride,
-                                  measure_draws_at_once(&s->size, all * sides), info);
+                                  measure_draws_at_once(&s->extent, all * sides), info);
         }
         if (code == ERR_OK && s->summary.count != c->sides[0].summary.count)
             code = err_set(info, ERR_CONFLICT, "the jobs of the study save different parameters");
@@ -493,8 +493,8 @@ static json_t *sides_json(const struct climb *c)
         json_t *doc = json_object();
         json_put(&doc, "factor", json_number(c->ladder.sides[i].factor));
         json_put(&doc, "job", json_text(s->part->id));
-        json_put(&doc, "chains", json_count(s->size.chains));
-        json_put(&doc, "draws", json_count((uint64_t)s->summary.draws * s->size.chains));
+        json_put(&doc, "chains", json_count(s->extent.chains));
+        json_put(&doc, "draws", json_count((uint64_t)s->summary.draws * s->extent.chains));
         json_add(&list, doc);
     }
     return list;

@@ -8,6 +8,7 @@
 #include "server/base/clock.h"
 #include "server/results/chain_moments.h"
 #include "server/base/json.h"
+#include "server/results/extent.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -39,9 +40,9 @@ struct audit {
     double start_cpu;
     char reason[REASON_SIZE];
 
-    /* The plan: `kept` draws after warm-up of every chain; log densities at `each` of them, evenly
+    /* The plan: draws after warm-up of every chain; log densities at `each` of them, evenly
      * spread, gradients at `points_each` of those. */
-    uint64_t first, kept;
+    struct extent extent;
     size_t each, points_each;
 
     double *theta, *g;       /* padded: where we are */
@@ -99,21 +100,6 @@ static enum err no_memory(struct err_info *info)
 
 /* ---- what there is to look at ---- */
 
-static enum err count_draws(struct audit *a, struct err_info *info)
-{
-    a->first = a->about.warmup / a->about.thin;
-    a->kept = UINT64_MAX;
-    for (uint32_t c = 1; c <= a->about.chains; c++) {
-        struct jobfile_chain chain;
-        enum err code = jobfile_chain(a->file, c, &chain, info);
-        if (code != ERR_OK)
-            return code;
-        uint64_t after = chain.draws > a->first ? chain.draws - a->first : 0;
-        a->kept = after < a->kept ? after : a->kept;
-    }
-    return ERR_OK;
-}
-
 /* Whether anything can be computed at all. */
 static bool possible(struct audit *a)
 {
@@ -125,7 +111,7 @@ static bool possible(struct audit *a)
     else if (a->about.width != a->model->d || a->about.d != a->model->d)
         add_reason(a, "only %zu of %zu parameters are saved; gradients need all of them",
                    a->about.width, a->model->d);
-    else if (a->kept == 0)
+    else if (a->extent.draws == 0)
         add_reason(a, "there are no draws after warm-up");
     return a->reason[0] == '\0';
 }
@@ -166,10 +152,10 @@ static void release(struct audit *a)
 /* Draw i of `each`, in the middle of its share of the chain. */
 static enum err read_draw(struct audit *a, uint32_t chain, size_t i, struct err_info *info)
 {
-    double share = (double)a->kept / (double)(a->each > 0 ? a->each : 1);
+    double share = (double)a->extent.draws / (double)(a->each > 0 ? a->each : 1);
     uint64_t at = (uint64_t)(((double)i + 0.5) * share);
-    at = at < a->kept ? at : a->kept - 1;
-    return jobfile_draws(a->file, chain, a->first + at, 1, NULL, 0, a->theta, info);
+    at = at < a->extent.draws ? at : a->extent.draws - 1;
+    return jobfile_draws(a->file, chain, a->extent.first + at, 1, NULL, 0, a->theta, info);
 }
 
 static double look_density(struct audit *a)
@@ -238,7 +224,7 @@ static void choose(struct audit *a, double density, double gradient)
 {
     const struct audit_budget *limit = a->limit;
     size_t chains = a->about.chains, draws = limit->draws;
-    draws = smaller(draws, (double)a->kept * (double)chains);
+    draws = smaller(draws, (double)a->extent.draws * (double)chains);
     double independent = isnan(limit->ess) ? INDEPENDENT : fmax(limit->ess, INDEPENDENT);
     size_t points = smaller(draws, fmin(independent, (double)(POINT_VALUES / a->model->d)));
     double time = fmax(0.0, DRAWS_SHARE * limit->seconds - seconds(a));
@@ -593,7 +579,7 @@ enum err audit_run(json_t **out, struct jobfile *file, const struct model *model
                       .start_cpu = clock_thread_seconds(),
                       .best_density = -INFINITY};
     jobfile_info(file, &a.about);
-    enum err code = count_draws(&a, info);
+    enum err code = extent_read(&a.extent, file, info);
     if (code != ERR_OK)
         return code;
     if (!possible(&a)) {

@@ -5,6 +5,7 @@
 #include "server/base/json.h"
 #include "server/base/text.h"
 #include "server/base/log.h"
+#include "server/results/extent.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -95,20 +96,12 @@ static void choose_range(struct look *l)
 
 static enum err read_progress(struct look *l, struct err_info *info)
 {
-    uint64_t first = l->about.warmup / l->about.thin;
-    l->point.draws = l->out->slowest = UINT64_MAX;
-    for (uint32_t c = 1; c <= l->about.chains; c++) {
-        struct jobfile_chain chain;
-        enum err code = jobfile_chain(l->file, c, &chain, info);
-        if (code != ERR_OK)
-            return code;
-        uint64_t after = chain.draws > first ? chain.draws - first : 0;
-        l->point.draws = after < l->point.draws ? after : l->point.draws;
-        l->point.iteration += chain.iteration;
-        if (chain.iteration < l->out->slowest)
-            l->out->slowest = chain.iteration;
-    }
-    return ERR_OK;
+    struct extent extent;
+    enum err code = extent_read(&extent, l->file, info);
+    l->point.draws = extent.draws;
+    l->point.iteration = extent.iterations;
+    l->out->slowest = extent.slowest;
+    return code;
 }
 
 static void watch(struct look *l, const struct summary_row *row)
@@ -129,9 +122,9 @@ static double worse(double a, double b, double sign)
 static void merge(struct look *l, const struct summary *summary)
 {
     struct summary_head *head = &l->out->head, more;
-    summary_worst(summary, &more);
+    summary_worst(summary, l->file, &more);
     if (!isnan(more.max_rhat) && !(more.max_rhat <= head->max_rhat))
-        head->worst = more.worst;
+        memcpy(head->worst, more.worst, sizeof head->worst);
     head->max_rhat = worse(head->max_rhat, more.max_rhat, 1.0);
     head->min_ess_bulk = worse(head->min_ess_bulk, more.min_ess_bulk, -1.0);
     head->min_ess_tail = worse(head->min_ess_tail, more.min_ess_tail, -1.0);
@@ -171,7 +164,7 @@ static void write_history(struct look *l)
     p->max_rhat = l->out->head.max_rhat;
     p->min_ess_bulk = l->out->head.min_ess_bulk;
     p->min_ess_tail = l->out->head.min_ess_tail;
-    p->worst = l->out->worst;
+    p->worst = l->out->head.worst;
     p->watched = divide_up(l->about.width, l->every);
     p->stride = l->every;
     p->rhat = l->rhat;
@@ -188,8 +181,7 @@ static enum err look(struct look *l, struct err_info *info)
 {
     for (size_t k = 0; k < JOBFILE_WATCHED; k++)
         l->rhat[k] = l->ess_bulk[k] = NAN;
-    *l->out = (struct checkup){
-        .head = {.max_rhat = NAN, .min_ess_bulk = NAN, .min_ess_tail = NAN, .worst = SIZE_MAX}};
+    *l->out = (struct checkup){.head = SUMMARY_HEAD_UNKNOWN};
     jobfile_info(l->file, &l->about);
     choose_range(l);
     enum err code = read_progress(l, info);
@@ -197,9 +189,6 @@ static enum err look(struct look *l, struct err_info *info)
         code = measure(l, info);
     if (code != ERR_OK)
         return code;
-    if (l->out->head.worst != SIZE_MAX)
-        snprintf(l->out->worst, sizeof l->out->worst, "%s",
-                 jobfile_name(l->file, l->out->head.worst));
     write_history(l);
     return ERR_OK;
 }

@@ -39,7 +39,6 @@ size_t checkup_columns(size_t width, enum checkup_depth depth);
 
 struct checkup {
     struct summary_head head;
-    char worst[120];  /* the parameter with the largest R-hat, or "" */
     size_t undefined; /* parameters of which R-hat or an ESS is not known */
     uint64_t slowest; /* iterations of the chain that is furthest behind, warm-up included */
 };

@@ -10,21 +10,6 @@
 
 #define REFERENCE_DRAWS 400000 /* looked at for biases */
 
-static enum err count_draws(struct verdict_look *look, struct err_info *info)
-{
-    uint64_t first = look->about.warmup / look->about.thin;
-    look->draws = UINT64_MAX;
-    for (uint32_t c = 1; c <= look->about.chains; c++) {
-        struct jobfile_chain chain;
-        enum err code = jobfile_chain(look->file, c, &chain, info);
-        if (code != ERR_OK)
-            return code;
-        uint64_t after = chain.draws > first ? chain.draws - first : 0;
-        look->draws = after < look->draws ? after : look->draws;
-    }
-    return ERR_OK;
-}
-
 /* A constant has no variance in any chain and the same mean in all of them. */
 static void count_constants(struct verdict_look *look)
 {
@@ -85,7 +70,7 @@ static enum err look_init(struct verdict_look *look, struct jobfile *file,
     *look = (struct verdict_look){
         .file = file, .context = context, .ended = job_state_terminal(context->state)};
     jobfile_info(file, &look->about);
-    enum err code = count_draws(look, info);
+    enum err code = extent_read(&look->extent, file, info);
     if (code == ERR_OK)
         code = combined_read(&look->combined, file, info);
     if (code == ERR_OK)

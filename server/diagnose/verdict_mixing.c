@@ -123,11 +123,10 @@ static double shown_ess(double ess)
 static void add_numbers(struct words *text, const struct verdict_look *look, const char *level)
 {
     const struct summary_head *h = &look->context->head;
-    const char *worst = h->worst != SIZE_MAX ? jobfile_name(look->file, h->worst) : "";
     words_add(text, "%s (largest R-hat ", level);
     words_add_rhat(text, h->max_rhat, VERDICT_RHAT);
     if (h->max_rhat > VERDICT_RHAT)
-        words_add(text, ": %s", worst);
+        words_add(text, ": %s", h->worst);
     words_add(text, ", smallest ESS %.0f bulk", shown_ess(h->min_ess_bulk));
     if (!isnan(h->min_ess_tail))
         words_add(text, ", %.0f tail", shown_ess(h->min_ess_tail));
@@ -169,9 +168,9 @@ static const char *silent(const struct verdict_look *look, struct words *text)
         words_add(text, "unknown (%s %" PRIu64 " of %" PRIu64 " warm-up iterations)",
                   look->ended ? "it ended after" : "the slowest chain has done",
                   look->combined.slowest, about->warmup);
-    else if (look->draws < LEAST_DRAWS)
-        words_add(text, "unknown (%" PRIu64 " draw%s of each chain %s too few)", look->draws,
-                  look->draws == 1 ? "" : "s", look->draws == 1 ? "is" : "are");
+    else if (look->extent.draws < LEAST_DRAWS)
+        words_add(text, "unknown (%" PRIu64 " draw%s of each chain %s too few)", look->extent.draws,
+                  look->extent.draws == 1 ? "" : "s", look->extent.draws == 1 ? "is" : "are");
     else if (isnan(look->context->head.max_rhat) && look->constant == 0)
         words_add(text, "unknown (%s)",
                   !look->ended             ? "not measured yet"
@@ -196,8 +195,7 @@ static const char *judge(const struct verdict_look *look, struct words *text, st
         return level;
     }
     if (isinf(h->max_rhat)) {
-        words_add(text, "poor (every chain stands still at a value of its own: %s)",
-                  jobfile_name(look->file, h->worst));
+        words_add(text, "poor (every chain stands still at a value of its own: %s)", h->worst);
         return level;
     }
     *way = way_to_target(look);
@@ -219,17 +217,13 @@ json_t *verdict_mixing(const struct verdict_look *look, struct words *text, json
     const char *level = judge(look, &clause, &way);
     words_add(text, "%s", clause.text);
     json_put(&doc, "level", json_text(level));
-    json_put(&doc, "max_rhat", json_number(h->max_rhat));
-    json_put(&doc, "min_ess_bulk", json_number(h->min_ess_bulk));
-    json_put(&doc, "min_ess_tail", json_number(h->min_ess_tail));
-    json_put(&doc, "worst",
-             h->worst != SIZE_MAX ? json_text(jobfile_name(look->file, h->worst)) : json_null());
-    json_put(&doc, "draws", json_count(look->draws));
+    summary_head_put(&doc, h);
+    json_put(&doc, "draws", json_count(look->extent.draws));
     json_put(&doc, "parameters", json_count(h->parameters));
     json_put(&doc, "seconds_to_target", json_number(way.seconds));
     json_put(&doc, "iterations_to_target", json_number(way.iterations));
     json_put(&doc, "text", json_text(clause.text));
-    if (look->about.chains == 1 && look->draws >= LEAST_DRAWS)
+    if (look->about.chains == 1 && look->extent.draws >= LEAST_DRAWS)
         json_add(unknown, json_text("whether chains from other starts agree (there is one)"));
     if (look->about.width < look->about.d && look->about.width > 0) {
         struct words w = {0};

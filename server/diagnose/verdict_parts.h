@@ -3,6 +3,7 @@
 #define BARKER_SERVER_DIAGNOSE_VERDICT_PARTS_H
 
 #include "server/results/bias.h"
+#include "server/results/extent.h"
 #include "server/results/chain_moments.h"
 #include "server/spec/plan_document.h"
 #include "server/diagnose/tolerance.h"
@@ -16,7 +17,7 @@ struct verdict_look {
     struct combined combined;
     struct tolerance tolerance;
     struct tolerance_head noise;
-    uint64_t draws;  /* after warm-up, of the chain that has fewest */
+    struct extent extent;
     size_t constant; /* parameters that have not moved since warm-up */
     size_t stuck;    /* the first of them */
     json_t *checks;  /* made when the job succeeded; NULL: none */

@@ -62,7 +62,7 @@ static enum err measure(struct making *m, const struct summary_range *range,
     free(m->pool.sorted);
     if (code != ERR_OK)
         return code;
-    summary_worst(&measured, head);
+    summary_worst(&measured, m->file, head);
     if (m->no_memory)
         code = err_set(info, ERR_NO_MEMORY, "no memory for the reference");
     else if (measured.draws < DRAWS_NEEDED)
@@ -129,8 +129,7 @@ static void add(char *text, size_t size, const char *format, ...)
 }
 
 /* NULL: nothing to warn of, or no memory, which costs nothing but the warning. */
-static char *warning_of(struct jobfile *file, const struct job_row *row,
-                        const struct summary_head *head)
+static char *warning_of(const struct job_row *row, const struct summary_head *head)
 {
     char text[600] = "";
     const struct sampler_type *sampler = sampler_find(row->sampler);
@@ -140,8 +139,7 @@ static char *warning_of(struct jobfile *file, const struct job_row *row,
     if (isnan(head->max_rhat))
         add(text, sizeof text, "whether its chains have mixed is not known");
     else if (head->max_rhat > RHAT_GOOD)
-        add(text, sizeof text, "its largest R-hat is %.3f (%.100s)", head->max_rhat,
-            jobfile_name(file, head->worst));
+        add(text, sizeof text, "its largest R-hat is %.3f (%.100s)", head->max_rhat, head->worst);
     if (head->min_ess_bulk < ESS_GOOD)
         add(text, sizeof text, "its smallest effective sample size is %.0f", head->min_ess_bulk);
     text_trim(text);
@@ -177,6 +175,6 @@ enum err reference_make(struct reference *out, struct jobfile *file, const struc
     }
     reference_index(out);
     out->made_by = made_by_json(row);
-    out->warning = warning_of(file, row, &head);
+    out->warning = warning_of(row, &head);
     return ERR_OK;
 }

@@ -1,36 +1,28 @@
 /* Summaries of draws. */
 #include "server/results/summary.h"
+#include "server/base/json.h"
+#include "server/results/extent.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define BLOCK_BYTES ((size_t)64 << 20) /* draws held at a time */
 
-/* Draws after warm-up that every chain has: from the first one, `count` of them, every `step`-th
- * used. */
+/* Draws after warm-up that every chain has: `count` of them from the first one, every
+ * `step`-th used. */
 struct window {
     uint64_t first;
     size_t count, step, used;
 };
 
-static enum err find_window(struct jobfile *file, const struct jobfile_info *about,
-                            size_t max_draws, struct window *w, struct err_info *info)
+static struct window window_of(const struct extent *extent, size_t max_draws)
 {
-    uint64_t shortest = UINT64_MAX;
-    w->first = about->warmup / about->thin;
-    for (uint32_t c = 1; c <= about->chains; c++) {
-        struct jobfile_chain chain;
-        enum err code = jobfile_chain(file, c, &chain, info);
-        if (code != ERR_OK)
-            return code;
-        uint64_t after = chain.draws > w->first ? chain.draws - w->first : 0;
-        shortest = after < shortest ? after : shortest;
-    }
-    w->count = (size_t)shortest;
-    w->step = max_draws > 0 && w->count > max_draws ? (w->count + max_draws - 1) / max_draws : 1;
-    w->used = w->count / w->step;
-    return ERR_OK;
+    size_t count = (size_t)extent->draws;
+    size_t step = max_draws > 0 && count > max_draws ? (count + max_draws - 1) / max_draws : 1;
+    return (struct window){
+        .first = extent->first, .count = count, .step = step, .used = count / step};
 }
 
 /* One block of columns: all chains side by side, block[(chain * columns + k) * used + i]. */
@@ -206,13 +198,14 @@ enum err summary_measure(struct summary *out, struct jobfile *file,
                          const struct summary_range *range, struct err_info *info)
 {
     struct jobfile_info about;
-    struct window w;
+    struct extent extent;
     jobfile_info(file, &about);
     *out = (struct summary){.chains = about.chains};
     out->count = count_columns(range, about.width);
-    enum err code = find_window(file, &about, range->max_draws, &w, info);
+    enum err code = extent_read(&extent, file, info);
     if (code != ERR_OK)
         return code;
+    const struct window w = window_of(&extent, range->max_draws);
     out->draws = w.used;
     out->rows = calloc(out->count + 1, sizeof *out->rows);
     if (out->rows == NULL)
@@ -252,23 +245,43 @@ bool summary_pool(struct summary_pool *pool, const struct mixing_draws *draws)
     return true;
 }
 
-void summary_worst(const struct summary *summary, struct summary_head *head)
+void summary_worst(const struct summary *summary, struct jobfile *file, struct summary_head *head)
 {
-    *head = (struct summary_head){.max_rhat = NAN,
-                                  .min_ess_bulk = NAN,
-                                  .min_ess_tail = NAN,
-                                  .worst = SIZE_MAX,
-                                  .parameters = summary->count,
-                                  .draws = summary->draws};
+    size_t worst = SIZE_MAX;
+    *head = (struct summary_head)SUMMARY_HEAD_UNKNOWN;
+    head->parameters = summary->count;
+    head->draws = summary->draws;
     for (size_t k = 0; k < summary->count; k++) {
         const struct mixing *m = &summary->rows[k].mixing;
         if (!isnan(m->rhat) && !(m->rhat <= head->max_rhat)) {
             head->max_rhat = m->rhat;
-            head->worst = summary->rows[k].column;
+            worst = summary->rows[k].column;
         }
         if (!isnan(m->ess_bulk) && !(m->ess_bulk >= head->min_ess_bulk))
             head->min_ess_bulk = m->ess_bulk;
         if (!isnan(m->ess_tail) && !(m->ess_tail >= head->min_ess_tail))
             head->min_ess_tail = m->ess_tail;
     }
+    if (worst != SIZE_MAX)
+        snprintf(head->worst, sizeof head->worst, "%s", jobfile_name(file, worst));
+}
+
+void summary_head_put(json_t **doc, const struct summary_head *head)
+{
+    json_put(doc, "max_rhat", json_number(head->max_rhat));
+    json_put(doc, "min_ess_bulk", json_number(head->min_ess_bulk));
+    json_put(doc, "min_ess_tail", json_number(head->min_ess_tail));
+    json_put(doc, "worst", head->worst[0] != '\0' ? json_text(head->worst) : json_null());
+}
+
+void summary_head_read(struct summary_head *out, const char *document)
+{
+    json_t *json = document != NULL ? json_loads(document, 0, NULL) : NULL;
+    const char *worst = json_string_value(json_object_get(json, "worst"));
+    *out = (struct summary_head)SUMMARY_HEAD_UNKNOWN;
+    out->max_rhat = json_number_at(json, "max_rhat");
+    out->min_ess_bulk = json_number_at(json, "min_ess_bulk");
+    out->min_ess_tail = json_number_at(json, "min_ess_tail");
+    snprintf(out->worst, sizeof out->worst, "%s", worst != NULL ? worst : "");
+    json_decref(json);
 }

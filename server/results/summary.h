@@ -7,6 +7,7 @@
 #include "server/store/jobfile.h"
 #include "server/base/moments.h"
 
+#include <jansson.h>
 #include <stdatomic.h>
 
 struct summary_row;
@@ -55,12 +56,21 @@ struct summary_pool {
 };
 bool summary_pool(struct summary_pool *pool, const struct mixing_draws *draws);
 
-/* The worst of the rows, for the job's own line. */
+/* The worst of all parameters, for the job's own line. */
 struct summary_head {
     double max_rhat, min_ess_bulk, min_ess_tail; /* NaN: not known */
-    size_t worst;                                /* column with the largest R-hat; SIZE_MAX: none */
-    size_t parameters, draws;                    /* looked at; draws per chain */
+    char worst[120];          /* the parameter with the largest R-hat; "": not known */
+    size_t parameters, draws; /* looked at; draws per chain */
 };
-void summary_worst(const struct summary *summary, struct summary_head *head);
+#define SUMMARY_HEAD_UNKNOWN                                      \
+    {                                                             \
+        .max_rhat = NAN, .min_ess_bulk = NAN, .min_ess_tail = NAN \
+    }
+/* Of the rows; `file` has their names. */
+void summary_worst(const struct summary *summary, struct jobfile *file, struct summary_head *head);
+/* As members max_rhat, min_ess_bulk, min_ess_tail and worst (a name) of a document, and read again
+ * from one; NULL, or what is none: nothing is known. */
+void summary_head_put(json_t **doc, const struct summary_head *head);
+void summary_head_read(struct summary_head *out, const char *document);
 
 #endif

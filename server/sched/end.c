@@ -75,7 +75,6 @@ static enum err look(struct sched *s, struct job_run *job, const struct checkup_
         return code;
     pthread_mutex_lock(&s->lock);
     job->head = out->head;
-    snprintf(job->worst, sizeof job->worst, "%s", out->worst);
     pthread_mutex_unlock(&s->lock);
     return ERR_OK;
 }

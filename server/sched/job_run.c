@@ -76,19 +76,6 @@ static enum err read_progress(struct job_run *job, const struct job_run_context 
     return code;
 }
 
-/* What was known about its draws when the catalogue was last told. */
-static void copy_summary(struct job_run *job, const char *text)
-{
-    json_t *json = text != NULL ? json_loads(text, 0, NULL) : NULL;
-    const char *worst = json_string_value(json_object_get(json, "worst"));
-    job->head = (struct summary_head){.max_rhat = json_number_at(json, "max_rhat"),
-                                      .min_ess_bulk = json_number_at(json, "min_ess_bulk"),
-                                      .min_ess_tail = json_number_at(json, "min_ess_tail"),
-                                      .worst = SIZE_MAX};
-    snprintf(job->worst, sizeof job->worst, "%s", worst != NULL ? worst : "");
-    json_decref(json);
-}
-
 static void copy_row(struct job_run *job, const struct job_row *row)
 {
     memcpy(job->id, row->id, sizeof job->id);
@@ -106,7 +93,7 @@ static void copy_row(struct job_run *job, const struct job_row *row)
              row->precision != NULL ? row->precision : "");
     snprintf(job->isa, sizeof job->isa, "%s", row->isa != NULL ? row->isa : "");
     snprintf(job->verdict, sizeof job->verdict, "%s", row->verdict != NULL ? row->verdict : "");
-    copy_summary(job, row->summary);
+    summary_head_read(&job->head, row->summary);
 }
 
 enum err job_run_new(struct job_run **out, const struct job_row *row,

@@ -74,9 +74,6 @@ json_t *progress_json(const struct job_snapshot *snapshot)
 json_t *progress_summary_json(const struct job_snapshot *snapshot)
 {
     json_t *doc = json_object();
-    json_put(&doc, "max_rhat", json_number(snapshot->head.max_rhat));
-    json_put(&doc, "min_ess_bulk", json_number(snapshot->head.min_ess_bulk));
-    json_put(&doc, "min_ess_tail", json_number(snapshot->head.min_ess_tail));
-    json_put(&doc, "worst", snapshot->worst[0] != '\0' ? json_text(snapshot->worst) : json_null());
+    summary_head_put(&doc, &snapshot->head);
     return doc;
 }

@@ -22,8 +22,7 @@ struct job_snapshot {
     uint64_t total;           /* iterations of one chain, warm-up included */
     double cpu_seconds, rate; /* rate: iterations per second, all chains; 0: not known */
     struct summary_head head;
-    char worst[120]; /* name of the parameter with the largest R-hat, or "" */
-    char *verdict;   /* one sentence; NULL: none yet */
+    char *verdict; /* one sentence; NULL: none yet */
     uint32_t chains;
     struct snapshot_chain *chain;
 };

@@ -21,7 +21,6 @@ bool sched_fill_snapshot(const struct job_run *job, struct job_snapshot *out)
         .chains = job->spec.chains,
     };
     memcpy(out->reason, job->reason, sizeof out->reason);
-    memcpy(out->worst, job->worst, sizeof out->worst);
     if (job->verdict[0] != '\0')
         out->verdict = strdup(job->verdict);
     out->chain = calloc(job->spec.chains, sizeof *out->chain);

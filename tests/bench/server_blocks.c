@@ -9,7 +9,11 @@
  * The library's port knows two paths: / is the job's document, ready made; /stream/BYTES is a body
  * of that size, pulled in pieces from memory. */
 #include "server/api/api.h"
+#include "server/base/config.h"
+#include "server/base/json.h"
 #include "server/base/log.h"
+#include "server/sched/events.h"
+#include "server/sched/sched.h"
 
 #include <arpa/inet.h>
 #include <microhttpd.h>

@@ -28,8 +28,8 @@ Test(measure, the_worst_come_first_and_what_cannot_be_judged_last)
         cr_expect_eq(rows[i].column, wanted[i], "place %zu: column %zu", i, rows[i].column);
 }
 
-static const struct measure_effort effort = {
-    .iterations = 4000, .warmup = 1000, .draws = 3000, .cpu_seconds = 8.0};
+static const struct extent extent = {
+    .iterations = 4000, .warmup = 1000, .stored = 3000, .cpu_seconds = 8.0};
 
 static struct reference one_parameter(double sd)
 {
@@ -77,7 +77,7 @@ Test(measure, a_row_has_nulls_with_a_reason)
                        .ess_bulk = 400.0,
                        .mcse_quantile = {0.25},
                        .reason = MIXING_TIED};
-    struct row about = {.name = "theta[1]", .mixing = &m, .effort = &effort, .target = NAN};
+    struct row about = {.name = "theta[1]", .mixing = &m, .extent = &extent, .target = NAN};
     json_t *row = row_json(&about);
     size_t i = 0;
     for (void *at = json_object_iter(row); i < COUNT(keys); at = json_object_iter_next(row, at))
@@ -106,7 +106,7 @@ Test(measure, a_row_says_why_a_number_against_the_reference_is_missing)
                         .mixing = &m,
                         .reference = &r,
                         .bias = &bias,
-                        .effort = &effort,
+                        .extent = &extent,
                         .target = NAN};
     static const struct {
         double sd, quantile, point, error;
@@ -148,7 +148,7 @@ Test(measure, a_row_says_why_a_number_against_the_reference_is_missing)
 Test(measure, a_row_says_what_a_smaller_error_costs)
 {
     struct mixing m = {.mean = 2.0, .sd = 0.5, .mcse_mean = 0.05, .ess_mean = 100.0};
-    struct row about = {.mixing = &m, .effort = &effort, .target = 0.05};
+    struct row about = {.mixing = &m, .extent = &extent, .target = 0.05};
     json_t *row = row_json(&about), *cost = json_object_get(row, "cost");
     cr_expect_float_eq(number(cost, "target_error"), 0.05, 0.0);
     cr_expect_float_eq(number(cost, "error"), 0.1, 1e-12);
@@ -162,13 +162,12 @@ Test(measure, a_row_says_what_a_smaller_error_costs)
 
 Test(measure, work_is_bounded_by_fewer_columns_or_fewer_draws)
 {
-    struct measure_size small = {.chains = 4, .draws = 100},
-                        large = {.chains = 4, .draws = 100000000};
+    struct extent small = {.chains = 4, .draws = 100}, large = {.chains = 4, .draws = 100000000};
     cr_expect_geq(measure_columns_at_once(&small), 10000);
     cr_expect_geq(measure_columns_at_once(&large), 1);
     cr_expect_leq(measure_columns_at_once(&large), 100);
     cr_expect_geq(measure_draws_at_once(&large, 5), 100000);
     cr_expect_leq(measure_draws_at_once(&large, 20000), 1000);
     cr_expect_geq(measure_draws_at_once(&large, 1000000), 100);
-    cr_expect_geq(measure_columns_at_once(&(struct measure_size){.chains = 1}), 10000);
+    cr_expect_geq(measure_columns_at_once(&(struct extent){.chains = 1}), 10000);
 }

@@ -117,7 +117,7 @@ Test(checkup, a_small_job_is_looked_at_whole_also_while_it_runs)
     struct checkup live = look(CHECKUP_LIVE), final = look(CHECKUP_FINAL);
     cr_expect_eq(live.head.parameters, 3);
     cr_expect_eq(live.head.draws, 2000);
-    cr_expect_str_eq(live.worst, "theta[2]");
+    cr_expect_str_eq(live.head.worst, "theta[2]");
     cr_expect_gt(live.head.max_rhat, 1.2);
     cr_expect_eq(live.slowest, 3000);
     cr_expect_eq(live.undefined, 0);
@@ -304,7 +304,7 @@ Test(checkup, one_bad_parameter_among_thousands_is_found_before_the_end)
     cr_expect_lt(look(CHECKUP_LIVE).head.max_rhat, 1.5, "it is not among the watched");
     cr_expect_lt(look(CHECKUP_FINAL).head.max_rhat, 1.5);
     struct checkup every = look(CHECKUP_EVERY);
-    cr_expect_str_eq(every.worst, "theta[4322]");
+    cr_expect_str_eq(every.head.worst, "theta[4322]");
     cr_expect(!checkup_enough(&every, &about));
     spec.stop_when.rhat = 10.0;
     every = look(CHECKUP_EVERY);

@@ -184,9 +184,9 @@ static void parse(struct job_spec *out, const char *request)
 }
 
 /* Summaries that a job may have. */
-static const struct summary_head good = {1.004, 2310.7, 1980.2, 1, 4, 1000};
-static const struct summary_head slow = {1.08, 85.0, 60.0, 0, 4, 1000};
-static const struct summary_head few = {NAN, NAN, NAN, SIZE_MAX, 4, 0};
+static const struct summary_head good = {1.004, 2310.7, 1980.2, "theta[2]", 4, 1000};
+static const struct summary_head slow = {1.08, 85.0, 60.0, "theta[1]", 4, 1000};
+static const struct summary_head few = {NAN, NAN, NAN, "", 4, 0};
 
 static json_t *judge(struct world w, struct verdict_context c)
 {
@@ -313,35 +313,35 @@ static const struct situation mixing_situations[] = {
      "more"},
     {"numbers are rounded as everywhere else",
      {.tau = 20.0},
-     {.head = {1.9049, 39.7, 80.4, 1, 4, 1000}, .state = RUNNING},
+     {.head = {1.9049, 39.7, 80.4, "theta[2]", 4, 1000}, .state = RUNNING},
      "poor",
      "none seen",
      {"(largest R-hat 1.905: theta[2], smallest ESS 40 bulk, 80 tail)"},
      NULL},
     {"no R-hat is made larger than it is",
      {.tau = 20.0},
-     {.head = {1.0000001, 2310, 1980, 1, 4, 1000}, .state = RUNNING},
+     {.head = {1.0000001, 2310, 1980, "theta[2]", 4, 1000}, .state = RUNNING},
      "good",
      "none seen",
      {"good (largest R-hat 1.000,"},
      NULL},
     {"R-hat just above the bound is not rounded down to it",
      {.tau = 20.0},
-     {.head = {1.0102, 2310, 1980, 1, 4, 1000}, .state = RUNNING},
+     {.head = {1.0102, 2310, 1980, "theta[2]", 4, 1000}, .state = RUNNING},
      "fair",
      "none seen",
      {"fair (largest R-hat 1.011: theta[2]"},
      NULL},
     {"an ESS just below the bound is not rounded up to it",
      {.tau = 20.0},
-     {.head = {1.001, 399.9, 500, 1, 4, 1000}, .state = RUNNING},
+     {.head = {1.001, 399.9, 500, "theta[2]", 4, 1000}, .state = RUNNING},
      "fair",
      "none seen",
      {"smallest ESS 399 bulk"},
      NULL},
     {"the tail counts",
      {.tau = 20.0},
-     {.head = {1.001, 900, 90, 1, 4, 1000}, .state = RUNNING},
+     {.head = {1.001, 900, 90, "theta[2]", 4, 1000}, .state = RUNNING},
      "poor",
      "none seen",
      {"smallest ESS 900 bulk, 90 tail"},
@@ -378,28 +378,28 @@ static const struct situation mixing_situations[] = {
      "more"},
     {"vague",
      {.tau = 20.0},
-     {.head = {1.2, 20, 20, 0, 4, 1000}, .state = JOB_succeeded, .rate = 8000.0},
+     {.head = {1.2, 20, 20, "theta[1]", 4, 1000}, .state = JOB_succeeded, .rate = 8000.0},
      "poor",
      "none seen",
      {"extend it by at least 210000 iterations"},
      NULL},
     {"in different places",
      {.tau = 20.0},
-     {.head = {3.1, 2.4, 9, 0, 4, 1000}, .state = JOB_succeeded, .rate = 8000.0},
+     {.head = {3.1, 2.4, 9, "theta[1]", 4, 1000}, .state = JOB_succeeded, .rate = 8000.0},
      "poor",
      "none seen",
      {"(largest R-hat 3.100: theta[1]", "no telling how long it takes"},
      "extend"},
     {"standing still at different places",
      {.tau = 20.0},
-     {.head = {INFINITY, NAN, NAN, 2, 4, 1000}, .state = RUNNING},
+     {.head = {INFINITY, NAN, NAN, "theta[3]", 4, 1000}, .state = RUNNING},
      "poor",
      "none seen",
      {"every chain stands still at a value of its own: theta[3]"},
      NULL},
     {"one constant",
      {.tau = 20.0, .variance = NAN, .first_variance = 0.01, .d = 2},
-     {.head = {1.004, 2310, 1980, 0, 2, 1000}, .state = RUNNING},
+     {.head = {1.004, 2310, 1980, "theta[1]", 2, 1000}, .state = RUNNING},
      "poor",
      "none seen",
      {", and theta[2] does not move"},
@@ -420,14 +420,14 @@ static const struct situation mixing_situations[] = {
      NULL},
     {"many parameters, of which some are looked at",
      {.tau = 20.0, .d = 2000, .draws = 106},
-     {.head = {1.004, 2310, 1980, 1, 100, 1000}, .state = RUNNING},
+     {.head = {1.004, 2310, 1980, "theta[2]", 100, 1000}, .state = RUNNING},
      "good",
      "none seen",
      {"over 100 of 2000 parameters"},
      NULL},
     {"few parameters saved",
      {.tau = 20.0, .d = 20, .width = 3},
-     {.head = {1.004, 2310, 1980, 1, 3, 1000}, .state = RUNNING},
+     {.head = {1.004, 2310, 1980, "theta[2]", 3, 1000}, .state = RUNNING},
      "good",
      "none seen",
      {"not known: mixing of the 17 parameters that are not saved, "},
@@ -485,14 +485,14 @@ static const struct situation mixing_situations[] = {
      "yet"},
     {"chains on lattices of their own",
      {.request = lattice_apart, .sigma = 0.06},
-     {.head = {1.026, 560, 544, 0, 4, 1000}, .state = JOB_succeeded, .rate = 8000.0},
+     {.head = {1.026, 560, 544, "theta[1]", 4, 1000}, .state = JOB_succeeded, .rate = 8000.0},
      "fair",
      "mild",
      {"and each chain is on a lattice of its own: take a smaller step size"},
      "extend"},
     {"chains on fine lattices that are short",
      {.request = lattice_apart, .sigma = 0.02},
-     {.head = {1.026, 560, 544, 0, 4, 1000}, .state = JOB_succeeded, .rate = 8000.0},
+     {.head = {1.026, 560, 544, "theta[1]", 4, 1000}, .state = JOB_succeeded, .rate = 8000.0},
      "fair",
      "none seen",
      {"extend it by about"},
@@ -635,7 +635,7 @@ static const struct situation bias_situations[] = {
      "()"},
     {"full batch, before the sds are known",
      {.request = barker_full},
-     {.head = {1.1, 30, 30, 0, 4, 1000}, .state = RUNNING, .iterations = 9000000},
+     {.head = {1.1, 30, 30, "theta[1]", 4, 1000}, .state = RUNNING, .iterations = 9000000},
      "poor",
      "none seen",
      {"bias: none seen (no gradient noise); not known: the Stein and energy checks (made when it "
@@ -710,14 +710,14 @@ static const struct situation bias_situations[] = {
      NULL},
     {"noise without a variance that moves take in",
      {.request = cauchy, .tau = 5.0, .d = 1},
-     {.head = {1.004, 2310, 1980, 0, 1, 1000}, .state = RUNNING},
+     {.head = {1.004, 2310, 1980, "theta[1]", 1, 1000}, .state = RUNNING},
      "good",
      "strong",
      {"bias: strong (the gradient noise has no variance, and moves of sgld take it in as it is)"},
      "tolerance"},
     {"noise without a variance and bounded moves",
      {.request = cauchy_barker, .tau = 5.0, .d = 1},
-     {.head = {1.004, 2310, 1980, 0, 1, 1000}, .state = RUNNING},
+     {.head = {1.004, 2310, 1980, "theta[1]", 1, 1000}, .state = RUNNING},
      "good",
      "none seen",
      {"not known: what gradient noise without a variance does"},
@@ -775,7 +775,7 @@ static const struct situation bias_situations[] = {
      "agrees"},
     {"artificial noise",
      {.request = toy, .tau = 100.0, .d = 1},
-     {.head = {1.004, 2310, 1980, 0, 1, 1000}, .state = RUNNING},
+     {.head = {1.004, 2310, 1980, "theta[1]", 1, 1000}, .state = RUNNING},
      "good",
      "mild",
      {"step size 0.5 x the noise tolerance of theta[1]: expect the variance of theta[1] inflated, "
@@ -877,7 +877,7 @@ static const struct situation bias_situations[] = {
      NULL},
     {"checks of draws that have not mixed",
      {.request = barker_full, .checks = CHECKS(KSD("0.001"), ENERGY("0.3", "-40.0"))},
-     {.head = {1.4, 9, 9, 0, 4, 1000}, .state = JOB_succeeded, .rate = 8000},
+     {.head = {1.4, 9, 9, "theta[1]", 4, 1000}, .state = JOB_succeeded, .rate = 8000},
      "poor",
      "none seen",
      {"not known: the Stein and energy checks (the chains have not mixed), the bias of the step "
@@ -1006,10 +1006,10 @@ Test(verdict, a_schedule_is_judged_where_it_stands)
 
 Test(verdict, times_to_target_follow_from_r_hat_and_ess)
 {
-    json_t *doc =
-        judge((struct world){.tau = 20.0},
-              (struct verdict_context){
-                  .head = {1.0, 100.0, 80.0, 0, 4, 1000}, .state = JOB_running, .rate = 8000.0});
+    json_t *doc = judge((struct world){.tau = 20.0},
+                        (struct verdict_context){.head = {1.0, 100.0, 80.0, "theta[1]", 4, 1000},
+                                                 .state = JOB_running,
+                                                 .rate = 8000.0});
     const json_t *mixing = json_object_get(doc, "mixing");
     double iterations = json_number_value(json_object_get(mixing, "iterations_to_target"));
     double seconds = json_number_value(json_object_get(mixing, "seconds_to_target"));
@@ -1026,9 +1026,9 @@ static json_t *judge_reference(const char *document)
     struct reference_row row = {
         .name = "stan", .owner = "alice", .document = (char *)(uintptr_t)document};
     expect_ok(store_reference_put(t.store, &row, &t.info), &t.info);
-    return judge(
-        (struct world){.request = with_reference, .d = 1, .spread = 1.0, .variance = 0.5},
-        (struct verdict_context){.head = {1.004, 2310, 1980, 0, 1, 1000}, .state = JOB_running});
+    return judge((struct world){.request = with_reference, .d = 1, .spread = 1.0, .variance = 0.5},
+                 (struct verdict_context){.head = {1.004, 2310, 1980, "theta[1]", 1, 1000},
+                                          .state = JOB_running});
 }
 
 static const struct {
