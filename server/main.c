@@ -79,18 +79,18 @@ static enum err open_data(struct daemon *d, struct err_info *info)
 {
     enum err code = state_data_folder(&d->config, info);
     if (code == ERR_OK)
-        code = datafile_root_open(&d->app.root, d->config.data, info);
+        code = data_root_open(&d->app.root, d->config.data, info);
     if (code != ERR_OK)
         return code;
-    d->app.cache = datacache_new(d->app.root, (size_t)d->config.data_memory_mb << 20);
+    d->app.cache = memory_cache_new(d->app.root, (size_t)d->config.data_memory_mb << 20);
     d->app.events = events_new(published, NULL);
     if (d->app.cache == NULL || d->app.events == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory to start");
-    struct datashelf_limits limits = {.bytes = (uint64_t)d->config.cache_mb << 20,
-                                      .free_bytes = (uint64_t)d->config.min_free_mb << 20};
+    struct disk_cache_limits limits = {.bytes = (uint64_t)d->config.cache_mb << 20,
+                                       .free_bytes = (uint64_t)d->config.min_free_mb << 20};
     if (limits.bytes > 0)
-        code = datashelf_open(&d->app.shelf, d->config.state, &limits, info);
-    datacache_use_shelf(d->app.cache, d->app.shelf, (uint64_t)d->config.cache_from_mb << 20);
+        code = disk_cache_open(&d->app.disk, d->config.state, &limits, info);
+    memory_cache_use_disk(d->app.cache, d->app.disk, (uint64_t)d->config.cache_from_mb << 20);
     return code;
 }
 
@@ -235,9 +235,9 @@ static void release(struct daemon *d)
 {
     sched_free(d->app.sched);
     events_free(d->app.events);
-    datacache_free(d->app.cache);
-    datashelf_close(d->app.shelf);
-    datafile_root_close(d->app.root);
+    memory_cache_free(d->app.cache);
+    disk_cache_close(d->app.disk);
+    data_root_close(d->app.root);
     auth_close(d->app.auth);
     store_close(d->app.store);
     config_release(&d->config);

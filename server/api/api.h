@@ -8,9 +8,9 @@
 #include <stdatomic.h>
 
 struct config;
-struct datacache;
-struct datafile_root;
-struct datashelf;
+struct memory_cache;
+struct data_root;
+struct disk_cache;
 struct events;
 struct job_limits;
 struct jobfile;
@@ -24,9 +24,9 @@ struct app {
     const struct config *config;
     struct store *store;
     struct auth *auth;
-    struct datafile_root *root;
-    struct datashelf *shelf; /* NULL: large data have no binary form */
-    struct datacache *cache;
+    struct data_root *root;
+    struct disk_cache *disk; /* NULL: large data have no binary form */
+    struct memory_cache *cache;
     struct events *events;
     struct sched *sched;
     struct http *http;

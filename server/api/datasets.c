@@ -21,7 +21,7 @@ static json_t *time_of(struct timespec t)
     return call_time((uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000);
 }
 
-static bool add_entry(void *ctx, const struct datafile_entry *entry)
+static bool add_entry(void *ctx, const struct data_file_entry *entry)
 {
     json_t **items = ctx, *one = json_object();
     json_put(&one, "name", json_text(entry->path));
@@ -36,7 +36,7 @@ void api_datasets(struct call *call)
 {
     struct err_info info;
     json_t *items = json_array();
-    if (datafile_list(call->app->root, call->who.user, add_entry, &items, &info) == ERR_OK) {
+    if (data_file_list(call->app->root, call->who.user, add_entry, &items, &info) == ERR_OK) {
         call_items(call, items);
         return;
     }
@@ -67,7 +67,7 @@ static json_t *table_json(const struct table *t, size_t rows)
     return doc;
 }
 
-static void answer_file(struct call *call, const struct datafile *file, json_t *doc)
+static void answer_file(struct call *call, const struct data_file *file, json_t *doc)
 {
     json_put(&doc, "name", json_text(file->path));
     json_put(&doc, "shared", json_boolean(!file->own));
@@ -78,16 +78,16 @@ static void answer_file(struct call *call, const struct datafile *file, json_t *
 
 /* Of a file that is too large to be read while somebody waits, the beginning: no rows are counted,
  * and there is no hash. */
-static void show_beginning(struct call *call, const struct datafile *file, size_t rows)
+static void show_beginning(struct call *call, const struct data_file *file, size_t rows)
 {
-    struct datarows start;
+    struct data_rows start;
     struct err_info info;
     json_t *doc = NULL;
-    enum err code = datarows_open(&start, file, file->path, "", PREVIEW_BYTES, &info);
+    enum err code = data_rows_open(&start, file, file->path, "", PREVIEW_BYTES, &info);
     if (code == ERR_OK) {
-        code = datarows_next(&start, &info);
+        code = data_rows_next(&start, &info);
         doc = code == ERR_OK ? table_json(start.table, rows) : NULL;
-        datarows_close(&start);
+        data_rows_close(&start);
     }
     if (code == ERR_MALFORMED || code == ERR_UNSUPPORTED) {
         doc = json_object();
@@ -99,13 +99,13 @@ static void show_beginning(struct call *call, const struct datafile *file, size_
     answer_file(call, file, doc);
 }
 
-static void show(struct call *call, const struct datafile *file, size_t rows)
+static void show(struct call *call, const struct data_file *file, size_t rows)
 {
-    char *bytes, sha256[DATAFILE_SHA256_HEX];
+    char *bytes, sha256[DATA_FILE_SHA256_HEX];
     size_t size;
     struct err_info info;
     struct table table;
-    if (datafile_read(file, PREVIEW_BYTES, &bytes, &size, sha256, &info) != ERR_OK) {
+    if (data_file_read(file, PREVIEW_BYTES, &bytes, &size, sha256, &info) != ERR_OK) {
         call_fail_info(call, &info);
         return;
     }
@@ -126,12 +126,12 @@ static void show(struct call *call, const struct datafile *file, size_t rows)
 
 void api_dataset(struct call *call)
 {
-    struct datafile file;
+    struct data_file file;
     struct err_info info;
     uint64_t rows = PREVIEW_ROWS;
     if (!call_query_count(call, "rows", 0, 1000, &rows))
         return;
-    if (datafile_open(call->app->root, call->who.user, call->arg[0], &file, &info) != ERR_OK) {
+    if (data_file_open(call->app->root, call->who.user, call->arg[0], &file, &info) != ERR_OK) {
         call_fail_info(call, &info);
         return;
     }
@@ -145,7 +145,7 @@ void api_dataset(struct call *call)
         show(call, &file, (size_t)rows);
     if (heavy)
         atomic_fetch_sub(&large, 1);
-    datafile_close(&file);
+    data_file_close(&file);
 }
 
 /* ---- uploading: the body goes to disk as it comes ---- */
@@ -211,7 +211,7 @@ void api_dataset_put(struct call *call)
 void api_dataset_delete(struct call *call)
 {
     struct err_info info;
-    if (datafile_delete(call->app->root, call->who.user, call->arg[0], &info) != ERR_OK)
+    if (data_file_delete(call->app->root, call->who.user, call->arg[0], &info) != ERR_OK)
         call_fail_info(call, &info);
     else
         call_empty(call, 204);

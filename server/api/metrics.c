@@ -90,7 +90,7 @@ static void sampling_metrics(FILE *out, struct app *app)
     struct sched_stats s;
     size_t bytes, entries;
     sched_stats(app->sched, &s);
-    datacache_stats(app->cache, &bytes, &entries);
+    memory_cache_stats(app->cache, &bytes, &entries);
     number(out, "barkerd_workers", "gauge", "Sampling threads.", s.workers);
     number(out, "barkerd_workers_busy", "gauge", "Sampling threads that run a slice.", s.busy);
     number(out, "barkerd_jobs_active", "gauge", "Jobs that are not finished.", s.active_jobs);
@@ -101,15 +101,15 @@ static void sampling_metrics(FILE *out, struct app *app)
            s.cpu_seconds);
     number(out, "barkerd_data_bytes", "gauge", "Memory of loaded data sets.", (double)bytes);
     number(out, "barkerd_data_mapped_bytes", "gauge", "Data sets that are mapped instead.",
-           (double)datacache_mapped(app->cache));
+           (double)memory_cache_mapped(app->cache));
 }
 
-static void shelf_metrics(FILE *out, struct app *app)
+static void disk_metrics(FILE *out, struct app *app)
 {
-    struct datashelf_stats s;
-    if (app->shelf == NULL)
+    struct disk_cache_stats s;
+    if (app->disk == NULL)
         return;
-    datashelf_stats(app->shelf, &s);
+    disk_cache_stats(app->disk, &s);
     number(out, "barkerd_data_cache_files", "gauge", "Data files in binary form.", (double)s.files);
     number(out, "barkerd_data_cache_bytes", "gauge", "Their size.", (double)s.bytes);
     number(out, "barkerd_data_cache_hits_total", "counter", "Found when they were wanted.",
@@ -150,7 +150,7 @@ char *metrics_page(struct app *app, size_t *size)
     request_metrics(out);
     http_metrics(out, app);
     sampling_metrics(out, app);
-    shelf_metrics(out, app);
+    disk_metrics(out, app);
     store_metrics(out, app);
     return fclose(out) == 0 ? text : NULL;
 }

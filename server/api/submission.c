@@ -26,8 +26,8 @@ static enum err load_model(struct submission *sub, struct app *app, const char *
     struct job_spec *spec = &sub->spec;
     enum err code = ERR_OK;
     if (spec->model->data != DATA_NONE)
-        code = datacache_get(app->cache, user, &spec->data, spec->model->data, &sub->data,
-                             &sub->mistakes, &sub->info);
+        code = memory_cache_get(app->cache, user, &spec->data, spec->model->data, &sub->data,
+                                &sub->mistakes, &sub->info);
     if (code != ERR_OK)
         return code;
     const struct dataset *train = sub->data != NULL ? &sub->data->train : NULL;
@@ -83,8 +83,8 @@ static void look_for_files(struct submission *sub, const struct app *app, const 
 {
     const json_t *data = json_object_get(json, "data");
     if (!mistake_at(&sub->mistakes, "/data"))
-        datacache_look(app->cache, user, json_string_value(json_object_get(data, "path")),
-                       json_string_value(json_object_get(data, "test")), &sub->mistakes);
+        memory_cache_look(app->cache, user, json_string_value(json_object_get(data, "path")),
+                          json_string_value(json_object_get(data, "test")), &sub->mistakes);
 }
 
 enum err submission_prepare(struct submission *sub, struct app *app, const char *user,
@@ -116,7 +116,7 @@ void submission_release(struct submission *sub, struct app *app)
 {
     spec_bound_release(&sub->bound);
     model_free(sub->model);
-    datacache_put(app->cache, sub->data);
+    memory_cache_put(app->cache, sub->data);
     if (sub->parsed)
         spec_release(&sub->spec);
 }

@@ -18,7 +18,7 @@
 enum { OPEN_TRIES = 4, PIECE_BYTES = 1 << 20, SHA256_BYTES = 32 };
 
 /* EAGAIN: a rename or mount elsewhere made the kernel unsure whether the path was left. */
-int datafile_open_beneath(int directory, const char *path, int flags)
+int data_file_open_beneath(int directory, const char *path, int flags)
 {
     struct open_how how = {
         .flags = (unsigned)(flags | O_CLOEXEC),
@@ -33,12 +33,12 @@ int datafile_open_beneath(int directory, const char *path, int flags)
     return (int)fd;
 }
 
-int datafile_open_own(const struct datafile_root *root, const char *user, int flags)
+int data_file_open_own(const struct data_root *root, const char *user, int flags)
 {
     char path[64];
-    assert(datafile_user_allowed(user));
+    assert(data_file_user_allowed(user));
     snprintf(path, sizeof path, ".users/%s", user);
-    return datafile_open_beneath(root->fd, path, flags | O_DIRECTORY);
+    return data_file_open_beneath(root->fd, path, flags | O_DIRECTORY);
 }
 
 static bool is_alphanumeric(char c)
@@ -46,10 +46,10 @@ static bool is_alphanumeric(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-bool datafile_path_allowed(const char *path)
+bool data_file_path_allowed(const char *path)
 {
-    size_t size = strnlen(path, DATAFILE_PATH_MAX + 1);
-    if (size == 0 || size > DATAFILE_PATH_MAX)
+    size_t size = strnlen(path, DATA_FILE_PATH_MAX + 1);
+    if (size == 0 || size > DATA_FILE_PATH_MAX)
         return false;
     for (size_t i = 0; i < size; i++) {
         bool first = i == 0 || path[i - 1] == '/';
@@ -60,13 +60,13 @@ bool datafile_path_allowed(const char *path)
     return true;
 }
 
-bool datafile_name_allowed(const char *name)
+bool data_file_name_allowed(const char *name)
 {
-    return strnlen(name, DATAFILE_NAME_MAX + 1) <= DATAFILE_NAME_MAX && strchr(name, '/') == NULL &&
-           datafile_path_allowed(name);
+    return strnlen(name, DATA_FILE_NAME_MAX + 1) <= DATA_FILE_NAME_MAX &&
+           strchr(name, '/') == NULL && data_file_path_allowed(name);
 }
 
-bool datafile_user_allowed(const char *user)
+bool data_file_user_allowed(const char *user)
 {
     size_t size = strspn(user, "abcdefghijklmnopqrstuvwxyz0123456789_-");
     return size >= 1 && size <= 32 && user[size] == '\0';
@@ -79,18 +79,18 @@ static enum err bad_path(const char *path, struct err_info *info)
                    "\"%s\" is not a data path; allowed are relative paths of at most %d bytes, of "
                    "letters, digits, '_', '.' and '-' separated by single '/', no part beginning "
                    "with '.'",
-                   text_shown(buffer, path, strnlen(path, DATAFILE_PATH_MAX + 1)),
-                   DATAFILE_PATH_MAX);
+                   text_shown(buffer, path, strnlen(path, DATA_FILE_PATH_MAX + 1)),
+                   DATA_FILE_PATH_MAX);
 }
 
-enum err datafile_bad_name(const char *name, struct err_info *info)
+enum err data_file_bad_name(const char *name, struct err_info *info)
 {
     char buffer[TEXT_SHOWN_MAX];
     return err_set(info, ERR_INVALID,
                    "\"%s\" is not a name for an upload; allowed are at most %d letters, digits, "
                    "'_', '.' and '-', not beginning with '.'",
-                   text_shown(buffer, name, strnlen(name, DATAFILE_PATH_MAX + 1)),
-                   DATAFILE_NAME_MAX);
+                   text_shown(buffer, name, strnlen(name, DATA_FILE_PATH_MAX + 1)),
+                   DATA_FILE_NAME_MAX);
 }
 
 static enum err refused(const char *path, const char *why, struct err_info *info)
@@ -139,11 +139,10 @@ static enum err root_error(int number, const char *directory, struct err_info *i
                    "the data folder %s cannot be opened: %s", directory, strerror(number));
 }
 
-enum err datafile_root_open(struct datafile_root **out, const char *directory,
-                            struct err_info *info)
+enum err data_root_open(struct data_root **out, const char *directory, struct err_info *info)
 {
     int fd = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int probe = fd < 0 ? -1 : datafile_open_beneath(fd, ".", O_RDONLY | O_DIRECTORY);
+    int probe = fd < 0 ? -1 : data_file_open_beneath(fd, ".", O_RDONLY | O_DIRECTORY);
     if (probe < 0) {
         enum err err = root_error(errno, directory, info);
         if (fd >= 0)
@@ -157,11 +156,11 @@ enum err datafile_root_open(struct datafile_root **out, const char *directory,
         return err_set(info, ERR_NO_MEMORY, "no memory for the data folder");
     }
     (*out)->fd = fd;
-    datafile_sweep(*out);
+    data_file_sweep(*out);
     return ERR_OK;
 }
 
-void datafile_root_close(struct datafile_root *root)
+void data_root_close(struct data_root *root)
 {
     if (root == NULL)
         return;
@@ -172,13 +171,13 @@ void datafile_root_close(struct datafile_root *root)
 /* O_NONBLOCK: opening a FIFO that nobody writes to must not wait. */
 static int open_for_reading(int directory, const char *path)
 {
-    return datafile_open_beneath(directory, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    return data_file_open_beneath(directory, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 }
 
 /* -1 and ENOENT if the user has no such file. */
-static int open_own_file(const struct datafile_root *root, const char *user, const char *path)
+static int open_own_file(const struct data_root *root, const char *user, const char *path)
 {
-    int folder = datafile_open_own(root, user, O_PATH);
+    int folder = data_file_open_own(root, user, O_PATH);
     if (folder < 0)
         return -1;
     int fd = open_for_reading(folder, path);
@@ -188,7 +187,7 @@ static int open_own_file(const struct datafile_root *root, const char *user, con
     return fd;
 }
 
-static enum err examine(struct datafile *file, struct err_info *info)
+static enum err examine(struct data_file *file, struct err_info *info)
 {
     struct stat status;
     if (fstat(file->fd, &status) != 0)
@@ -206,18 +205,18 @@ static enum err examine(struct datafile *file, struct err_info *info)
     file->changed = status.st_ctim;
     file->device = status.st_dev;
     file->inode = status.st_ino;
-    if (file->size > DATAFILE_BYTES_MAX)
+    if (file->size > DATA_FILE_BYTES_MAX)
         return err_set(info, ERR_TOO_LARGE, "\"%s\" has %llu bytes; at most %llu are allowed",
                        file->path, (unsigned long long)file->size,
-                       (unsigned long long)DATAFILE_BYTES_MAX);
+                       (unsigned long long)DATA_FILE_BYTES_MAX);
     return ERR_OK;
 }
 
-enum err datafile_open(const struct datafile_root *root, const char *user, const char *path,
-                       struct datafile *out, struct err_info *info)
+enum err data_file_open(const struct data_root *root, const char *user, const char *path,
+                        struct data_file *out, struct err_info *info)
 {
-    *out = (struct datafile){.fd = -1};
-    if (!datafile_path_allowed(path))
+    *out = (struct data_file){.fd = -1};
+    if (!data_file_path_allowed(path))
         return bad_path(path, info);
     memcpy(out->path, path, strlen(path) + 1);
     out->fd = open_own_file(root, user, path);
@@ -228,18 +227,18 @@ enum err datafile_open(const struct datafile_root *root, const char *user, const
         return open_error(errno, path, info);
     enum err err = examine(out, info);
     if (err != ERR_OK)
-        datafile_close(out);
+        data_file_close(out);
     return err;
 }
 
-void datafile_close(struct datafile *file)
+void data_file_close(struct data_file *file)
 {
     if (file->fd >= 0)
         close(file->fd);
     file->fd = -1;
 }
 
-void datafile_finish_hash(gnutls_hash_hd_t hash, char sha256[DATAFILE_SHA256_HEX])
+void data_file_finish_hash(gnutls_hash_hd_t hash, char sha256[DATA_FILE_SHA256_HEX])
 {
     unsigned char digest[SHA256_BYTES];
     gnutls_hash_deinit(hash, digest);
@@ -247,7 +246,7 @@ void datafile_finish_hash(gnutls_hash_hd_t hash, char sha256[DATAFILE_SHA256_HEX
         snprintf(sha256 + 2 * i, 3, "%02x", digest[i]);
 }
 
-static bool has_changed(const struct datafile *file)
+static bool has_changed(const struct data_file *file)
 {
     struct stat status;
     return fstat(file->fd, &status) != 0 || (uint64_t)status.st_size != file->size ||
@@ -255,27 +254,27 @@ static bool has_changed(const struct datafile *file)
            status.st_mtim.tv_nsec != file->modified.tv_nsec;
 }
 
-static enum err changed(const struct datafile *file, struct err_info *info)
+static enum err changed(const struct data_file *file, struct err_info *info)
 {
     return err_set(info, ERR_CONFLICT,
                    "\"%s\" changed while it was read; try again when it is whole", file->path);
 }
 
-enum err datafile_reader_init(struct datafile_reader *reader, const struct datafile *file,
-                              bool sha256, struct err_info *info)
+enum err data_file_reader_init(struct data_file_reader *reader, const struct data_file *file,
+                               bool sha256, struct err_info *info)
 {
     gnutls_hash_hd_t hash = NULL;
-    *reader = (struct datafile_reader){.file = file};
+    *reader = (struct data_file_reader){.file = file};
     if (sha256 && gnutls_hash_init(&hash, GNUTLS_DIG_SHA256) != 0)
         return err_set(info, ERR_NO_MEMORY, "no memory to hash \"%s\"", file->path);
     reader->hash = hash;
     return ERR_OK;
 }
 
-enum err datafile_reader_read(struct datafile_reader *reader, char *to, size_t room, size_t *got,
-                              struct err_info *info)
+enum err data_file_reader_read(struct data_file_reader *reader, char *to, size_t room, size_t *got,
+                               struct err_info *info)
 {
-    const struct datafile *file = reader->file;
+    const struct data_file *file = reader->file;
     uint64_t left = file->size - reader->at;
     size_t wanted = left < room ? (size_t)left : room;
     for (*got = 0; *got < wanted;) {
@@ -294,33 +293,33 @@ enum err datafile_reader_read(struct datafile_reader *reader, char *to, size_t r
     return reader->at == file->size && has_changed(file) ? changed(file, info) : ERR_OK;
 }
 
-uint64_t datafile_reader_end(struct datafile_reader *reader, char sha256[DATAFILE_SHA256_HEX])
+uint64_t data_file_reader_end(struct data_file_reader *reader, char sha256[DATA_FILE_SHA256_HEX])
 {
-    char unwanted[DATAFILE_SHA256_HEX];
+    char unwanted[DATA_FILE_SHA256_HEX];
     if (reader->hash != NULL)
-        datafile_finish_hash(reader->hash, sha256 != NULL ? sha256 : unwanted);
+        data_file_finish_hash(reader->hash, sha256 != NULL ? sha256 : unwanted);
     reader->hash = NULL;
     return checksum_value(&reader->sum);
 }
 
-static enum err read_and_hash(const struct datafile *file, char *bytes,
-                              char sha256[DATAFILE_SHA256_HEX], struct err_info *info)
+static enum err read_and_hash(const struct data_file *file, char *bytes,
+                              char sha256[DATA_FILE_SHA256_HEX], struct err_info *info)
 {
-    struct datafile_reader reader;
-    enum err err = datafile_reader_init(&reader, file, true, info);
+    struct data_file_reader reader;
+    enum err err = data_file_reader_init(&reader, file, true, info);
     if (err != ERR_OK)
         return err;
     for (size_t got; err == ERR_OK && reader.at < file->size;)
-        err = datafile_reader_read(&reader, bytes + reader.at, PIECE_BYTES, &got, info);
-    datafile_reader_end(&reader, sha256);
+        err = data_file_reader_read(&reader, bytes + reader.at, PIECE_BYTES, &got, info);
+    data_file_reader_end(&reader, sha256);
     return err;
 }
 
 /* read() into memory of our own rather than a mapping: a mapped file that somebody truncates kills
  * the process with SIGBUS, and one that somebody rewrites would change between hashing and parsing.
  */
-enum err datafile_read(const struct datafile *file, size_t budget_bytes, char **bytes, size_t *size,
-                       char sha256[DATAFILE_SHA256_HEX], struct err_info *info)
+enum err data_file_read(const struct data_file *file, size_t budget_bytes, char **bytes,
+                        size_t *size, char sha256[DATA_FILE_SHA256_HEX], struct err_info *info)
 {
     *bytes = NULL;
     if (file->size >= budget_bytes)
@@ -344,24 +343,24 @@ enum err datafile_read(const struct datafile *file, size_t budget_bytes, char **
 }
 
 /* Whether the path names something among the shared files. */
-static bool is_shared(const struct datafile_root *root, const char *path)
+static bool is_shared(const struct data_root *root, const char *path)
 {
-    int fd = datafile_open_beneath(root->fd, path, O_PATH);
+    int fd = data_file_open_beneath(root->fd, path, O_PATH);
     if (fd >= 0)
         close(fd);
     return fd >= 0;
 }
 
-enum err datafile_delete(const struct datafile_root *root, const char *user, const char *name,
-                         struct err_info *info)
+enum err data_file_delete(const struct data_root *root, const char *user, const char *name,
+                          struct err_info *info)
 {
-    if (!datafile_path_allowed(name))
-        return datafile_bad_name(name, info);
-    int folder = datafile_open_own(root, user, O_RDONLY);
+    if (!data_file_path_allowed(name))
+        return data_file_bad_name(name, info);
+    int folder = data_file_open_own(root, user, O_RDONLY);
     if (folder < 0 && errno != ENOENT)
         return open_error(errno, name, info);
     int number = ENOENT;
-    if (folder >= 0 && datafile_name_allowed(name))
+    if (folder >= 0 && data_file_name_allowed(name))
         number = unlinkat(folder, name, 0) == 0 && fsync(folder) == 0 ? 0 : errno;
     if (folder >= 0)
         close(folder);

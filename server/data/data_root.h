@@ -22,24 +22,23 @@
 #include <stdint.h>
 #include <time.h>
 
-#define DATAFILE_PATH_MAX   255
-#define DATAFILE_NAME_MAX   128                  /* bytes of the name of an upload */
-#define DATAFILE_BYTES_MAX  ((uint64_t)64 << 30) /* of a file that is opened */
-#define DATAFILE_DEPTH_MAX  4                    /* folders above a listed file */
-#define DATAFILE_LISTED_MAX 100000               /* files in one listing */
-#define DATAFILE_SHA256_HEX 65                   /* 64 digits and the NUL */
+#define DATA_FILE_PATH_MAX   255
+#define DATA_FILE_NAME_MAX   128                  /* bytes of the name of an upload */
+#define DATA_FILE_BYTES_MAX  ((uint64_t)64 << 30) /* of a file that is opened */
+#define DATA_FILE_DEPTH_MAX  4                    /* folders above a listed file */
+#define DATA_FILE_LISTED_MAX 100000               /* files in one listing */
+#define DATA_FILE_SHA256_HEX 65                   /* 64 digits and the NUL */
 
-struct datafile_root;
+struct data_root;
 
 /* Opens the folder and removes what uploads left behind in a crash, but not the uploads that
  * another daemon on the same folder has under way. UNSUPPORTED if the kernel has no openat2. */
-enum err datafile_root_open(struct datafile_root **out, const char *directory,
-                            struct err_info *info);
-void datafile_root_close(struct datafile_root *root);
+enum err data_root_open(struct data_root **out, const char *directory, struct err_info *info);
+void data_root_close(struct data_root *root);
 
-struct datafile {
+struct data_file {
     int fd;
-    char path[DATAFILE_PATH_MAX + 1];  /* as asked for */
+    char path[DATA_FILE_PATH_MAX + 1]; /* as asked for */
     bool own;                          /* the user's own, else shared */
     uint64_t size;                     /* bytes when it was opened */
     struct timespec modified, changed; /* content; content, name or rights */
@@ -48,63 +47,63 @@ struct datafile {
 
 /* Opens a file for reading. INVALID: a path that is not allowed, a link, a folder, a device, an
  * empty or unreadable file; NOT_FOUND; TOO_LARGE; UNAVAILABLE: may work later. */
-enum err datafile_open(const struct datafile_root *root, const char *user, const char *path,
-                       struct datafile *out, struct err_info *info);
-void datafile_close(struct datafile *file);
+enum err data_file_open(const struct data_root *root, const char *user, const char *path,
+                        struct data_file *out, struct err_info *info);
+void data_file_close(struct data_file *file);
 
 /* Reads the whole file into `*bytes` (the caller frees it; a NUL follows the last byte) and hashes
  * the very bytes that it hands out. TOO_LARGE beyond the budget, before allocating; CONFLICT if the
  * file changed since it was opened. */
-enum err datafile_read(const struct datafile *file, size_t budget_bytes, char **bytes, size_t *size,
-                       char sha256[DATAFILE_SHA256_HEX], struct err_info *info);
+enum err data_file_read(const struct data_file *file, size_t budget_bytes, char **bytes,
+                        size_t *size, char sha256[DATA_FILE_SHA256_HEX], struct err_info *info);
 
 /* The file in pieces, from its beginning, hashing what it hands out. */
-struct datafile_reader {
-    const struct datafile *file; /* borrowed */
+struct data_file_reader {
+    const struct data_file *file; /* borrowed */
     uint64_t at;
     struct checksum sum;
     void *hash; /* NULL: no SHA-256 */
 };
 
-/* With `sha256` also its SHA-256 is computed. End it with datafile_reader_end. */
-enum err datafile_reader_init(struct datafile_reader *reader, const struct datafile *file,
-                              bool sha256, struct err_info *info);
+/* With `sha256` also its SHA-256 is computed. End it with data_file_reader_end. */
+enum err data_file_reader_init(struct data_file_reader *reader, const struct data_file *file,
+                               bool sha256, struct err_info *info);
 /* Fills `to`, whose room is a multiple of CHECKSUM_BLOCK, unless the file ends: `*got` is less
  * then. CONFLICT if the file changed since it was opened. */
-enum err datafile_reader_read(struct datafile_reader *reader, char *to, size_t room, size_t *got,
-                              struct err_info *info);
+enum err data_file_reader_read(struct data_file_reader *reader, char *to, size_t room, size_t *got,
+                               struct err_info *info);
 /* Gives the digests of what was read (sha256 may be NULL); again is fine, and gives nothing. */
-uint64_t datafile_reader_end(struct datafile_reader *reader, char sha256[DATAFILE_SHA256_HEX]);
+uint64_t data_file_reader_end(struct data_file_reader *reader, char sha256[DATA_FILE_SHA256_HEX]);
 
-struct datafile_entry {
+struct data_file_entry {
     const char *path;
     bool own;
     uint64_t size;
     struct timespec modified;
 };
 
-/* Calls `visit` for every file that datafile_open would find for the user, sorted by path, until it
+/* Calls `visit` for every file that data_file_open would find for the user, sorted by path, until it
  * returns false. A shared file that an own one hides is left out, and so are names that no path
- * allows and files below more than DATAFILE_DEPTH_MAX folders. */
-enum err datafile_list(const struct datafile_root *root, const char *user,
-                       bool (*visit)(void *context, const struct datafile_entry *entry),
-                       void *context, struct err_info *info);
+ * allows and files below more than DATA_FILE_DEPTH_MAX folders. */
+enum err data_file_list(const struct data_root *root, const char *user,
+                        bool (*visit)(void *context, const struct data_file_entry *entry),
+                        void *context, struct err_info *info);
 
 /* Removes an upload of the user. FORBIDDEN for a shared file, NOT_FOUND. */
-enum err datafile_delete(const struct datafile_root *root, const char *user, const char *name,
-                         struct err_info *info);
+enum err data_file_delete(const struct data_root *root, const char *user, const char *name,
+                          struct err_info *info);
 
 /* An upload is invisible until upload_commit, which puts it in the place of an own file of that
  * name, if any, at once and durably. Its name is one component that does not begin with a dot, at
- * most DATAFILE_NAME_MAX bytes. NO_SPACE when the disk is full. */
+ * most DATA_FILE_NAME_MAX bytes. NO_SPACE when the disk is full. */
 struct upload;
 
 struct upload_result {
     uint64_t size;
-    char sha256[DATAFILE_SHA256_HEX];
+    char sha256[DATA_FILE_SHA256_HEX];
 };
 
-enum err upload_begin(struct upload **out, const struct datafile_root *root, const char *user,
+enum err upload_begin(struct upload **out, const struct data_root *root, const char *user,
                       const char *name, uint64_t limit_bytes, struct err_info *info);
 
 /* Before the first byte: all files of the user together may have `own_bytes` (QUOTA beyond; the one

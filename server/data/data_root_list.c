@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 struct listing {
-    struct datafile_entry *entries; /* their paths are owned */
+    struct data_file_entry *entries; /* their paths are owned */
     size_t count, capacity;
     bool own;
     enum err err;
@@ -30,12 +30,12 @@ static void add_entry(struct listing *list, const char *path, const struct stat 
         list->capacity = capacity;
     }
     char *copy = strdup(path);
-    if (copy == NULL || list->count == DATAFILE_LISTED_MAX) {
+    if (copy == NULL || list->count == DATA_FILE_LISTED_MAX) {
         list->err = copy == NULL ? ERR_NO_MEMORY : ERR_TOO_LARGE;
         free(copy);
         return;
     }
-    list->entries[list->count++] = (struct datafile_entry){
+    list->entries[list->count++] = (struct data_file_entry){
         .path = copy,
         .own = list->own,
         .size = (uint64_t)status->st_size,
@@ -59,16 +59,16 @@ static void walk(struct listing *list, int folder, const char *prefix, int depth
         return;
     }
     for (struct dirent *item; list->err == ERR_OK && (item = readdir(stream)) != NULL;) {
-        char path[DATAFILE_PATH_MAX + 2];
+        char path[DATA_FILE_PATH_MAX + 2];
         struct stat status;
         int length = snprintf(path, sizeof path, "%s%s", prefix, item->d_name);
-        if (length > DATAFILE_PATH_MAX || !datafile_path_allowed(path) ||
+        if (length > DATA_FILE_PATH_MAX || !data_file_path_allowed(path) ||
             fstatat(folder, item->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
         if (S_ISREG(status.st_mode) && status.st_nlink == 1 && status.st_size > 0) {
             add_entry(list, path, &status);
-        } else if (S_ISDIR(status.st_mode) && depth < DATAFILE_DEPTH_MAX) {
-            int inner = datafile_open_beneath(folder, item->d_name, O_RDONLY | O_DIRECTORY);
+        } else if (S_ISDIR(status.st_mode) && depth < DATA_FILE_DEPTH_MAX) {
+            int inner = data_file_open_beneath(folder, item->d_name, O_RDONLY | O_DIRECTORY);
             memcpy(path + length, "/", 2);
             if (inner >= 0)
                 walk(list, inner, path, depth + 1);
@@ -95,7 +95,7 @@ static void collect(struct listing *list, int folder, bool own)
 /* Own before shared where the path is the same. */
 static int compare_entries(const void *a, const void *b)
 {
-    const struct datafile_entry *x = a, *y = b;
+    const struct data_file_entry *x = a, *y = b;
     int order = strcmp(x->path, y->path);
     return order != 0 ? order : y->own - x->own;
 }
@@ -104,17 +104,17 @@ static enum err list_error(enum err err, struct err_info *info)
 {
     if (err == ERR_TOO_LARGE)
         return err_set(info, err, "there are more than %d data files; remove some to list them",
-                       DATAFILE_LISTED_MAX);
+                       DATA_FILE_LISTED_MAX);
     return err_set(info, err, "the data files cannot be listed: %s", err_text(err));
 }
 
-enum err datafile_list(const struct datafile_root *root, const char *user,
-                       bool (*visit)(void *context, const struct datafile_entry *entry),
-                       void *context, struct err_info *info)
+enum err data_file_list(const struct data_root *root, const char *user,
+                        bool (*visit)(void *context, const struct data_file_entry *entry),
+                        void *context, struct err_info *info)
 {
     struct listing list = {0};
-    collect(&list, datafile_open_own(root, user, O_RDONLY), true);
-    collect(&list, datafile_open_beneath(root->fd, ".", O_RDONLY | O_DIRECTORY), false);
+    collect(&list, data_file_open_own(root, user, O_RDONLY), true);
+    collect(&list, data_file_open_beneath(root->fd, ".", O_RDONLY | O_DIRECTORY), false);
     if (list.count > 0)
         qsort(list.entries, list.count, sizeof *list.entries, compare_entries);
     bool more = list.err == ERR_OK;

@@ -1,4 +1,4 @@
-/* What the sources of datafile.h share; nobody else includes this. */
+/* What the sources of data_file.h share; nobody else includes this. */
 #ifndef BARKER_SERVER_DATA_DATA_ROOT_PARTS_H
 #define BARKER_SERVER_DATA_DATA_ROOT_PARTS_H
 
@@ -6,30 +6,30 @@
 
 #include <gnutls/crypto.h>
 
-#define DATAFILE_TEMPORARY ".upload-" /* and 16 digits: an upload that is not committed */
+#define DATA_FILE_TEMPORARY ".upload-" /* and 16 digits: an upload that is not committed */
 
-struct datafile_root {
+struct data_root {
     int fd; /* O_PATH */
 };
 
 /* open() that follows no link and leaves `directory` by no way; flags get O_CLOEXEC. -1 and errno
  * on failure. */
-int datafile_open_beneath(int directory, const char *path, int flags);
+int data_file_open_beneath(int directory, const char *path, int flags);
 
 /* The folder of the user's uploads, -1 and ENOENT if there is none yet. */
-int datafile_open_own(const struct datafile_root *root, const char *user, int flags);
+int data_file_open_own(const struct data_root *root, const char *user, int flags);
 
-bool datafile_path_allowed(const char *path);
-bool datafile_name_allowed(const char *name); /* of an upload */
-bool datafile_user_allowed(const char *user);
+bool data_file_path_allowed(const char *path);
+bool data_file_name_allowed(const char *name); /* of an upload */
+bool data_file_user_allowed(const char *user);
 
-/* INVALID with the rules, for a name that datafile_name_allowed refused. */
-enum err datafile_bad_name(const char *name, struct err_info *info);
+/* INVALID with the rules, for a name that data_file_name_allowed refused. */
+enum err data_file_bad_name(const char *name, struct err_info *info);
 
 /* Ends the hash and writes its hexadecimal digits. */
-void datafile_finish_hash(gnutls_hash_hd_t hash, char sha256[DATAFILE_SHA256_HEX]);
+void data_file_finish_hash(gnutls_hash_hd_t hash, char sha256[DATA_FILE_SHA256_HEX]);
 
 /* Removes temporaries that nobody writes any more. */
-void datafile_sweep(const struct datafile_root *root);
+void data_file_sweep(const struct data_root *root);
 
 #endif

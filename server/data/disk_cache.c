@@ -20,7 +20,7 @@
 
 #define TEMPORARY "new-"
 #define SUFFIX    ".bin"
-#define NAME_SIZE (DATABIN_KEY_HEX + sizeof SUFFIX)
+#define NAME_SIZE (CACHE_FILE_KEY_HEX + sizeof SUFFIX)
 #define VERIFIED  256 /* files that are remembered as whole */
 #define YOUNG_S   2   /* the times of a file may be that coarse */
 
@@ -30,14 +30,14 @@ struct verified {
     struct timespec changed;
 };
 
-struct datashelf {
+struct disk_cache {
     int folder;
-    struct datashelf_limits limits;
+    struct disk_cache_limits limits;
     pthread_mutex_t lock; /* guards the rest; held while room is made */
     uint64_t promised;    /* bytes of files that are being written */
     struct verified verified[VERIFIED];
     size_t next_verified;
-    struct datashelf_stats stats;
+    struct disk_cache_stats stats;
 };
 
 /* ---- the folder ---- */
@@ -45,14 +45,14 @@ struct datashelf {
 static bool is_ours(const char *name)
 {
     size_t size = strspn(name, "0123456789abcdef");
-    return size == DATABIN_KEY_HEX - 1 && strcmp(name + size, SUFFIX) == 0;
+    return size == CACHE_FILE_KEY_HEX - 1 && strcmp(name + size, SUFFIX) == 0;
 }
 
 /* Calls `visit` for the names in the folder until it returns false. */
-static void each_name(const struct datashelf *shelf, bool (*visit)(void *context, const char *name),
+static void each_name(const struct disk_cache *disk, bool (*visit)(void *context, const char *name),
                       void *context)
 {
-    int fd = openat(shelf->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(disk->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
     if (stream == NULL) {
         if (fd >= 0)
@@ -67,14 +67,14 @@ static void each_name(const struct datashelf *shelf, bool (*visit)(void *context
 
 static bool sweep_one(void *context, const char *name)
 {
-    const struct datashelf *shelf = context;
+    const struct disk_cache *disk = context;
     if (strncmp(name, TEMPORARY, sizeof TEMPORARY - 1) == 0)
-        unlinkat(shelf->folder, name, 0);
+        unlinkat(disk->folder, name, 0);
     return true;
 }
 
-enum err datashelf_open(struct datashelf **out, const char *state,
-                        const struct datashelf_limits *limits, struct err_info *info)
+enum err disk_cache_open(struct disk_cache **out, const char *state,
+                         const struct disk_cache_limits *limits, struct err_info *info)
 {
     char path[4200];
     snprintf(path, sizeof path, "%s/cache", state);
@@ -83,38 +83,38 @@ enum err datashelf_open(struct datashelf **out, const char *state,
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return err_set(info, ERR_IO, "%s: %s", path, strerror(errno));
-    struct datashelf *shelf = calloc(1, sizeof *shelf);
-    if (shelf == NULL) {
+    struct disk_cache *disk = calloc(1, sizeof *disk);
+    if (disk == NULL) {
         close(folder);
         return err_set(info, ERR_NO_MEMORY, "no memory to start");
     }
-    shelf->folder = folder;
-    shelf->limits = *limits;
-    pthread_mutex_init(&shelf->lock, NULL);
-    each_name(shelf, sweep_one, shelf);
-    *out = shelf;
+    disk->folder = folder;
+    disk->limits = *limits;
+    pthread_mutex_init(&disk->lock, NULL);
+    each_name(disk, sweep_one, disk);
+    *out = disk;
     return ERR_OK;
 }
 
-void datashelf_close(struct datashelf *shelf)
+void disk_cache_close(struct disk_cache *disk)
 {
-    if (shelf == NULL)
+    if (disk == NULL)
         return;
-    close(shelf->folder);
-    pthread_mutex_destroy(&shelf->lock);
-    free(shelf);
+    close(disk->folder);
+    pthread_mutex_destroy(&disk->lock);
+    free(disk);
 }
 
 /* ---- sources ---- */
 
-struct databin_source datashelf_source(const struct datafile *file)
+struct cache_file_source disk_cache_source(const struct data_file *file)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     if (now.tv_sec - file->modified.tv_sec <= YOUNG_S ||
         now.tv_sec - file->changed.tv_sec <= YOUNG_S)
-        return (struct databin_source){0};
-    return (struct databin_source){
+        return (struct cache_file_source){0};
+    return (struct cache_file_source){
         .device = file->device,
         .inode = file->inode,
         .size = file->size,
@@ -127,21 +127,21 @@ struct databin_source datashelf_source(const struct datafile *file)
 
 /* Looks through all heads for a source. */
 struct search {
-    const struct datashelf *shelf;
-    struct databin_source source;
+    const struct disk_cache *disk;
+    struct cache_file_source source;
     uint64_t size; /* > 0: a source of this size is enough */
     char *sha256;
     bool found;
 };
 
-static enum err read_about(const struct datashelf *shelf, const char *name,
-                           struct databin_about *about)
+static enum err read_about(const struct disk_cache *disk, const char *name,
+                           struct cache_file_about *about)
 {
     struct err_info info;
-    int fd = openat(shelf->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = openat(disk->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return ERR_NOT_FOUND;
-    enum err code = databin_about(fd, about, &info);
+    enum err code = cache_file_about(fd, about, &info);
     close(fd);
     return code;
 }
@@ -149,48 +149,48 @@ static enum err read_about(const struct datashelf *shelf, const char *name,
 static bool search_one(void *context, const char *name)
 {
     struct search *s = context;
-    struct databin_about about;
-    if (!is_ours(name) || read_about(s->shelf, name, &about) != ERR_OK)
+    struct cache_file_about about;
+    if (!is_ours(name) || read_about(s->disk, name, &about) != ERR_OK)
         return true;
     for (int k = 0; k < 2; k++) {
-        bool second = k == 1 && about.sha256[DATAFILE_SHA256_HEX - 1] == ':';
+        bool second = k == 1 && about.sha256[DATA_FILE_SHA256_HEX - 1] == ':';
         if (k == 1 && !second)
             break;
         if (s->size > 0 ? about.source_bytes[k] != s->size
                         : memcmp(&about.sources[k], &s->source, sizeof s->source) != 0)
             continue;
         if (s->sha256 != NULL)
-            snprintf(s->sha256, DATAFILE_SHA256_HEX, "%.64s",
-                     about.sha256 + (second ? DATAFILE_SHA256_HEX : 0));
+            snprintf(s->sha256, DATA_FILE_SHA256_HEX, "%.64s",
+                     about.sha256 + (second ? DATA_FILE_SHA256_HEX : 0));
         s->found = true;
         return false;
     }
     return true;
 }
 
-bool datashelf_knows(struct datashelf *shelf, const struct datafile *file,
-                     char sha256[DATAFILE_SHA256_HEX])
+bool disk_cache_knows(struct disk_cache *disk, const struct data_file *file,
+                      char sha256[DATA_FILE_SHA256_HEX])
 {
-    struct search s = {.shelf = shelf, .source = datashelf_source(file), .sha256 = sha256};
+    struct search s = {.disk = disk, .source = disk_cache_source(file), .sha256 = sha256};
     if (s.source.size > 0)
-        each_name(shelf, search_one, &s);
+        each_name(disk, search_one, &s);
     return s.found;
 }
 
-bool datashelf_may_have(struct datashelf *shelf, const struct datafile *file)
+bool disk_cache_may_have(struct disk_cache *disk, const struct data_file *file)
 {
-    struct search s = {.shelf = shelf, .size = file->size};
-    each_name(shelf, search_one, &s);
+    struct search s = {.disk = disk, .size = file->size};
+    each_name(disk, search_one, &s);
     return s.found;
 }
 
 /* ---- taking ---- */
 
-static void count(struct datashelf *shelf, uint64_t *counter)
+static void count(struct disk_cache *disk, uint64_t *counter)
 {
-    pthread_mutex_lock(&shelf->lock);
+    pthread_mutex_lock(&disk->lock);
     ++*counter;
-    pthread_mutex_unlock(&shelf->lock);
+    pthread_mutex_unlock(&disk->lock);
 }
 
 static void file_name(char out[NAME_SIZE], const char *key)
@@ -198,33 +198,33 @@ static void file_name(char out[NAME_SIZE], const char *key)
     snprintf(out, NAME_SIZE, "%s" SUFFIX, key);
 }
 
-static void remove_damaged(struct datashelf *shelf, const char *key, const struct err_info *why)
+static void remove_damaged(struct disk_cache *disk, const char *key, const struct err_info *why)
 {
     char name[NAME_SIZE];
     file_name(name, key);
     log_event(LOG_WARN, "data cache damaged", "file", name, "reason", why->message, NULL);
-    unlinkat(shelf->folder, name, 0);
-    count(shelf, &shelf->stats.damaged);
+    unlinkat(disk->folder, name, 0);
+    count(disk, &disk->stats.damaged);
 }
 
-int datashelf_find(struct datashelf *shelf, const char *key, struct databin_about *about)
+int disk_cache_find(struct disk_cache *disk, const char *key, struct cache_file_about *about)
 {
     char name[NAME_SIZE];
     struct err_info info;
     file_name(name, key);
-    int fd = openat(shelf->folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    int fd = openat(disk->folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return -1;
     flock(fd, LOCK_SH);
-    enum err code = databin_about(fd, about, &info);
+    enum err code = cache_file_about(fd, about, &info);
     if (code == ERR_OK && strcmp(about->key, key) != 0)
         code = err_set(&info, ERR_CORRUPT, "it is another file under this name");
     if (code == ERR_OK) {
-        count(shelf, &shelf->stats.hits);
+        count(disk, &disk->stats.hits);
         return fd;
     }
     close(fd);
-    remove_damaged(shelf, key, &info);
+    remove_damaged(disk, key, &info);
     return -1;
 }
 
@@ -233,38 +233,38 @@ static bool same_time(struct timespec a, struct timespec b)
     return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-static bool is_verified(struct datashelf *shelf, int fd)
+static bool is_verified(struct disk_cache *disk, int fd)
 {
     struct stat status;
     bool found = false;
     if (fstat(fd, &status) != 0)
         return false;
-    pthread_mutex_lock(&shelf->lock);
+    pthread_mutex_lock(&disk->lock);
     for (size_t i = 0; i < VERIFIED; i++)
-        found |= shelf->verified[i].inode == status.st_ino &&
-                 same_time(shelf->verified[i].changed, status.st_ctim);
-    pthread_mutex_unlock(&shelf->lock);
+        found |= disk->verified[i].inode == status.st_ino &&
+                 same_time(disk->verified[i].changed, status.st_ctim);
+    pthread_mutex_unlock(&disk->lock);
     return found;
 }
 
 /* Our own touching changes the times: an older note of the same file is replaced. */
-static void note_verified(struct datashelf *shelf, int fd)
+static void note_verified(struct disk_cache *disk, int fd)
 {
     struct stat status;
     if (fstat(fd, &status) != 0)
         return;
-    pthread_mutex_lock(&shelf->lock);
+    pthread_mutex_lock(&disk->lock);
     struct verified *slot = NULL;
     for (size_t i = 0; i < VERIFIED; i++)
-        if (shelf->verified[i].inode == status.st_ino)
-            slot = &shelf->verified[i];
+        if (disk->verified[i].inode == status.st_ino)
+            slot = &disk->verified[i];
     if (slot == NULL)
-        slot = &shelf->verified[shelf->next_verified++ % VERIFIED];
+        slot = &disk->verified[disk->next_verified++ % VERIFIED];
     *slot = (struct verified){.inode = status.st_ino, .changed = status.st_ctim};
-    pthread_mutex_unlock(&shelf->lock);
+    pthread_mutex_unlock(&disk->lock);
 }
 
-static bool are_new(const struct databin_about *about, const struct databin_source sources[2])
+static bool are_new(const struct cache_file_about *about, const struct cache_file_source sources[2])
 {
     for (int k = 0; k < 2; k++)
         if (sources[k].size > 0 && memcmp(&sources[k], &about->sources[k], sizeof sources[k]) != 0)
@@ -272,22 +272,22 @@ static bool are_new(const struct databin_about *about, const struct databin_sour
     return false;
 }
 
-enum err datashelf_load(struct datashelf *shelf, int fd, const struct databin_about *about,
-                        const struct databin_source sources[2], enum databin_way way,
-                        struct data *out, struct err_info *info)
+enum err disk_cache_load(struct disk_cache *disk, int fd, const struct cache_file_about *about,
+                         const struct cache_file_source sources[2], enum cache_file_way way,
+                         struct data *out, struct err_info *info)
 {
     struct err_info ignored;
-    enum err code = databin_open(out, fd, way, is_verified(shelf, fd), info);
+    enum err code = cache_file_open(out, fd, way, is_verified(disk, fd), info);
     if (code == ERR_CORRUPT) {
-        remove_damaged(shelf, about->key, info);
+        remove_damaged(disk, about->key, info);
         return err_set(info, ERR_NOT_FOUND, "the binary form of the data was damaged");
     }
     if (code != ERR_OK)
         return code;
     futimens(fd, NULL); /* used now */
     if (are_new(about, sources))
-        databin_set_sources(fd, sources, &ignored);
-    note_verified(shelf, fd);
+        cache_file_set_sources(fd, sources, &ignored);
+    note_verified(disk, fd);
     return ERR_OK;
 }
 
@@ -299,7 +299,7 @@ struct book {
 };
 
 struct census {
-    const struct datashelf *shelf;
+    const struct disk_cache *disk;
     uint64_t files, bytes;
     struct book after, oldest; /* the least recently used one of those used after `after` */
 };
@@ -318,7 +318,7 @@ static bool count_one(void *context, const char *name)
 {
     struct census *c = context;
     struct stat status;
-    if (!is_ours(name) || fstatat(c->shelf->folder, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+    if (!is_ours(name) || fstatat(c->disk->folder, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
         return true;
     c->files++;
     c->bytes += (uint64_t)status.st_size;
@@ -330,62 +330,62 @@ static bool count_one(void *context, const char *name)
 }
 
 /* Removes a file unless it is in use: mapped ones are locked. */
-static void remove_unused(struct datashelf *shelf, const char *name)
+static void remove_unused(struct disk_cache *disk, const char *name)
 {
-    int fd = openat(shelf->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = openat(disk->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return;
-    bool removed = flock(fd, LOCK_EX | LOCK_NB) == 0 && unlinkat(shelf->folder, name, 0) == 0;
+    bool removed = flock(fd, LOCK_EX | LOCK_NB) == 0 && unlinkat(disk->folder, name, 0) == 0;
     close(fd);
-    shelf->stats.removed += removed;
+    disk->stats.removed += removed;
 }
 
-static uint64_t free_bytes(const struct datashelf *shelf)
+static uint64_t free_bytes(const struct disk_cache *disk)
 {
-    struct statvfs disk;
-    return fstatvfs(shelf->folder, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize
-                                               : UINT64_MAX;
+    struct statvfs v;
+    return fstatvfs(disk->folder, &v) == 0 ? (uint64_t)v.f_bavail * v.f_frsize
+                                              : UINT64_MAX;
 }
 
 /* Under the lock. From the oldest to the newest, passing over what is in use. */
-static bool make_room(struct datashelf *shelf, uint64_t size)
+static bool make_room(struct disk_cache *disk, uint64_t size)
 {
     struct book after = {.used.tv_sec = INT64_MIN};
     for (;;) {
-        struct census c = {.shelf = shelf, .after = after};
-        each_name(shelf, count_one, &c);
-        uint64_t wanted = size + shelf->promised, reserve = shelf->limits.free_bytes;
-        if (c.bytes + wanted <= shelf->limits.bytes && free_bytes(shelf) >= wanted + reserve)
+        struct census c = {.disk = disk, .after = after};
+        each_name(disk, count_one, &c);
+        uint64_t wanted = size + disk->promised, reserve = disk->limits.free_bytes;
+        if (c.bytes + wanted <= disk->limits.bytes && free_bytes(disk) >= wanted + reserve)
             return true;
-        if (c.oldest.name[0] == '\0' || wanted > shelf->limits.bytes)
+        if (c.oldest.name[0] == '\0' || wanted > disk->limits.bytes)
             return false;
-        remove_unused(shelf, c.oldest.name);
+        remove_unused(disk, c.oldest.name);
         after = c.oldest;
     }
 }
 
 /* Takes so many bytes of the limits; they are given back when the file is there, or will not be. */
-static enum err promise(struct datashelf *shelf, uint64_t size, struct err_info *info)
+static enum err promise(struct disk_cache *disk, uint64_t size, struct err_info *info)
 {
-    pthread_mutex_lock(&shelf->lock);
-    bool fits = make_room(shelf, size);
+    pthread_mutex_lock(&disk->lock);
+    bool fits = make_room(disk, size);
     if (fits)
-        shelf->promised += size;
-    pthread_mutex_unlock(&shelf->lock);
+        disk->promised += size;
+    pthread_mutex_unlock(&disk->lock);
     if (fits)
         return ERR_OK;
     return err_set(info, ERR_NO_SPACE,
                    "the binary form of the data takes %" PRIu64
                    " MB on disk, which do not fit into "
                    "the cache of %" PRIu64 " MB (setting cache_mb) or leave too little space free",
-                   size >> 20, shelf->limits.bytes >> 20);
+                   size >> 20, disk->limits.bytes >> 20);
 }
 
-static void fulfil(struct datashelf *shelf, uint64_t size)
+static void fulfil(struct disk_cache *disk, uint64_t size)
 {
-    pthread_mutex_lock(&shelf->lock);
-    shelf->promised -= size;
-    pthread_mutex_unlock(&shelf->lock);
+    pthread_mutex_lock(&disk->lock);
+    disk->promised -= size;
+    pthread_mutex_unlock(&disk->lock);
 }
 
 /* ---- putting ---- */
@@ -397,9 +397,9 @@ static enum err put_error(struct err_info *info)
                    "the binary form of the data cannot be stored: %s", strerror(errno));
 }
 
-static enum err put_file(struct datashelf *shelf, const struct databin_about *about,
-                         const struct dataprep_plan *plan, const struct dataimage_layout *layout,
-                         struct datarows *train, struct datarows *test, int *out,
+static enum err put_file(struct disk_cache *disk, const struct cache_file_about *about,
+                         const struct prepare_plan *plan, const struct data_layout *layout,
+                         struct data_rows *train, struct data_rows *test, int *out,
                          struct err_info *info)
 {
     uint64_t number = 0;
@@ -408,46 +408,46 @@ static enum err put_file(struct datashelf *shelf, const struct databin_about *ab
         return put_error(info);
     snprintf(temporary, sizeof temporary, TEMPORARY "%016" PRIx64, number);
     file_name(name, about->key);
-    int fd = openat(shelf->folder, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd = openat(disk->folder, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return put_error(info);
     flock(fd, LOCK_SH);
-    enum err code = databin_write(fd, about, plan, layout, train, test, info);
+    enum err code = cache_file_write(fd, about, plan, layout, train, test, info);
     if (code == ERR_OK &&
-        (renameat(shelf->folder, temporary, shelf->folder, name) != 0 || fsync(shelf->folder) != 0))
+        (renameat(disk->folder, temporary, disk->folder, name) != 0 || fsync(disk->folder) != 0))
         code = put_error(info);
     *out = fd;
     if (code != ERR_OK) {
-        unlinkat(shelf->folder, temporary, 0);
+        unlinkat(disk->folder, temporary, 0);
         close(fd);
     }
     return code;
 }
 
-enum err datashelf_put(struct datashelf *shelf, const struct databin_about *about,
-                       const struct dataprep_plan *plan, struct datarows *train,
-                       struct datarows *test, int *fd, struct err_info *info)
+enum err disk_cache_put(struct disk_cache *disk, const struct cache_file_about *about,
+                        const struct prepare_plan *plan, struct data_rows *train,
+                        struct data_rows *test, int *fd, struct err_info *info)
 {
-    struct dataimage_layout layout;
-    if (!dataimage_layout(&layout, &plan->shape))
+    struct data_layout layout;
+    if (!data_layout(&layout, &plan->shape))
         return err_set(info, ERR_TOO_LARGE, "the data are too large");
-    enum err code = promise(shelf, layout.size, info);
+    enum err code = promise(disk, layout.size, info);
     if (code != ERR_OK)
         return code;
-    code = put_file(shelf, about, plan, &layout, train, test, fd, info);
-    fulfil(shelf, layout.size);
+    code = put_file(disk, about, plan, &layout, train, test, fd, info);
+    fulfil(disk, layout.size);
     if (code == ERR_OK)
-        count(shelf, &shelf->stats.made);
+        count(disk, &disk->stats.made);
     return code;
 }
 
-void datashelf_stats(struct datashelf *shelf, struct datashelf_stats *out)
+void disk_cache_stats(struct disk_cache *disk, struct disk_cache_stats *out)
 {
-    struct census c = {.shelf = shelf};
-    each_name(shelf, count_one, &c);
-    pthread_mutex_lock(&shelf->lock);
-    *out = shelf->stats;
-    pthread_mutex_unlock(&shelf->lock);
+    struct census c = {.disk = disk};
+    each_name(disk, count_one, &c);
+    pthread_mutex_lock(&disk->lock);
+    *out = disk->stats;
+    pthread_mutex_unlock(&disk->lock);
     out->files = c.files;
     out->bytes = c.bytes;
 }

@@ -1,4 +1,4 @@
-/* The folder of binary data files (server/data/file_format.h), STATE/cache: one per content of the
+/* The folder of binary data files (server/data/cache_file.h), STATE/cache: one per content of the
  * sources, choice of columns, preparation and precision, found again by the daemons to come.
  *
  * Whatever lies there is a copy that can be made again: damaged files are removed when they are
@@ -11,51 +11,51 @@
 #ifndef BARKER_SERVER_DATA_DISK_CACHE_H
 #define BARKER_SERVER_DATA_DISK_CACHE_H
 
-#include "server/data/file_format.h"
+#include "server/data/cache_file.h"
 
-struct datashelf;
+struct disk_cache;
 
-struct datashelf_limits {
+struct disk_cache_limits {
     uint64_t bytes;      /* of all files together */
     uint64_t free_bytes; /* that writing must leave on the disk */
 };
 
-enum err datashelf_open(struct datashelf **out, const char *state,
-                        const struct datashelf_limits *limits, struct err_info *info);
-void datashelf_close(struct datashelf *shelf);
+enum err disk_cache_open(struct disk_cache **out, const char *state,
+                         const struct disk_cache_limits *limits, struct err_info *info);
+void disk_cache_close(struct disk_cache *disk);
 
 /* What the content of a source is known to be from its device, inode, size and times: true and its
  * sha256. */
-bool datashelf_knows(struct datashelf *shelf, const struct datafile *file,
-                     char sha256[DATAFILE_SHA256_HEX]);
+bool disk_cache_knows(struct disk_cache *disk, const struct data_file *file,
+                      char sha256[DATA_FILE_SHA256_HEX]);
 /* Whether a source of this size was ever written down: if not, there is no file of this content. */
-bool datashelf_may_have(struct datashelf *shelf, const struct datafile *file);
+bool disk_cache_may_have(struct disk_cache *disk, const struct data_file *file);
 
 /* Finds the file of this key and opens it: the descriptor, for the caller to close, and what its
  * head says. -1: there is none. It is not removed to make room while it is open. */
-int datashelf_find(struct datashelf *shelf, const char *key, struct databin_about *about);
+int disk_cache_find(struct disk_cache *disk, const char *key, struct cache_file_about *about);
 
 /* The image of a file that was found. Notes that it was used, and its `sources` when they are other
  * files than it knows. A damaged one is removed: NOT_FOUND. */
-enum err datashelf_load(struct datashelf *shelf, int fd, const struct databin_about *about,
-                        const struct databin_source sources[2], enum databin_way way,
-                        struct data *out, struct err_info *info);
+enum err disk_cache_load(struct disk_cache *disk, int fd, const struct cache_file_about *about,
+                         const struct cache_file_source sources[2], enum cache_file_way way,
+                         struct data *out, struct err_info *info);
 
 /* Writes a file. NO_SPACE: it would exceed the limits even after others were removed, or the disk
  * is full; IO; errors of reading the rows. Nothing is left behind. `fd` is open as if it were
  * found. */
-enum err datashelf_put(struct datashelf *shelf, const struct databin_about *about,
-                       const struct dataprep_plan *plan, struct datarows *train,
-                       struct datarows *test, int *fd, struct err_info *info);
+enum err disk_cache_put(struct disk_cache *disk, const struct cache_file_about *about,
+                        const struct prepare_plan *plan, struct data_rows *train,
+                        struct data_rows *test, int *fd, struct err_info *info);
 
 /* A source as it is now; all zero while it is so young that a change might not show in its times.
  */
-struct databin_source datashelf_source(const struct datafile *file);
+struct cache_file_source disk_cache_source(const struct data_file *file);
 
-struct datashelf_stats {
+struct disk_cache_stats {
     uint64_t files, bytes;
     uint64_t hits, made, damaged, removed; /* since the start */
 };
-void datashelf_stats(struct datashelf *shelf, struct datashelf_stats *out);
+void disk_cache_stats(struct disk_cache *disk, struct disk_cache_stats *out);
 
 #endif

@@ -136,8 +136,8 @@ static int open_again(int fd)
     return own;
 }
 
-enum err databin_map(struct data *data, int fd, size_t size, uint64_t room, bool *ample,
-                     struct err_info *info)
+enum err cache_file_map(struct data *data, int fd, size_t size, uint64_t room, bool *ample,
+                        struct err_info *info)
 {
     int own = open_again(fd);
     if (own < 0)
@@ -153,7 +153,7 @@ enum err databin_map(struct data *data, int fd, size_t size, uint64_t room, bool
 
 /* The slot is free when nothing is mapped there any more, and no other mapping may have its address
  * before that. */
-void databin_unmap(struct data *data)
+void cache_file_unmap(struct data *data)
 {
     pthread_mutex_lock(&lock);
     struct mapping *m = find((uintptr_t)data->base);

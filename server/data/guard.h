@@ -11,8 +11,8 @@
  * tells whether it fits into `room` bytes together with all others for which that was so. The first
  * call takes SIGBUS over; other causes of the signal end the process as before. NO_MEMORY;
  * UNAVAILABLE: too many are mapped, or descriptors open. */
-enum err databin_map(struct data *data, int fd, size_t size, uint64_t room, bool *ample,
-                     struct err_info *info);
-void databin_unmap(struct data *data);
+enum err cache_file_map(struct data *data, int fd, size_t size, uint64_t room, bool *ample,
+                        struct err_info *info);
+void cache_file_unmap(struct data *data);
 
 #endif

@@ -15,11 +15,11 @@ static size_t row_bytes(const struct dataset *d, int array, bool has_offset)
 {
     bool triplets = d->kind == DATA_TRIPLETS;
     switch (array) {
-    case DATAIMAGE_X:
+    case LAYOUT_X:
         return dataset_row_bytes(d);
-    case DATAIMAGE_Y:
+    case LAYOUT_Y:
         return triplets || d->kind == DATA_REGRESSION ? sizeof(double) : 0;
-    case DATAIMAGE_OFFSET:
+    case LAYOUT_OFFSET:
         return has_offset ? sizeof(double) : 0;
     default:
         return triplets ? sizeof(uint32_t) : 0;
@@ -37,11 +37,11 @@ static bool place(size_t *size, size_t bytes, size_t *offset)
     return true;
 }
 
-static bool place_arrays(struct dataimage_array *arrays, const struct dataset *d, bool has_offset,
+static bool place_arrays(struct layout_array *arrays, const struct dataset *d, bool has_offset,
                          size_t *size)
 {
-    for (int k = 0; k < DATAIMAGE_ARRAYS; k++) {
-        struct dataimage_array *a = &arrays[k];
+    for (int k = 0; k < LAYOUT_ARRAYS; k++) {
+        struct layout_array *a = &arrays[k];
         a->row_bytes = row_bytes(d, k, has_offset);
         if (a->row_bytes == 0 || d->N == 0)
             continue;
@@ -52,9 +52,9 @@ static bool place_arrays(struct dataimage_array *arrays, const struct dataset *d
     return true;
 }
 
-bool dataimage_layout(struct dataimage_layout *out, const struct data *data)
+bool data_layout(struct data_layout *out, const struct data *data)
 {
-    *out = (struct dataimage_layout){.size = DATAIMAGE_HEAD};
+    *out = (struct data_layout){.size = LAYOUT_HEAD};
     for (size_t k = 0; k < data->name_count; k++)
         out->names_bytes += strlen(data->names[k]) + 1;
     return place(&out->size, out->names_bytes, &out->names_offset) &&
@@ -62,25 +62,25 @@ bool dataimage_layout(struct dataimage_layout *out, const struct data *data)
            place_arrays(out->arrays[1], &data->test, data->has_offset, &out->size);
 }
 
-static const void *array_at(const struct data *data, const struct dataimage_array *a)
+static const void *array_at(const struct data *data, const struct layout_array *a)
 {
     return a->bytes > 0 ? (const char *)data->base + a->offset : NULL;
 }
 
-static size_t attach_set(struct data *data, struct dataset *d, const struct dataimage_array *arrays)
+static size_t attach_set(struct data *data, struct dataset *d, const struct layout_array *arrays)
 {
-    d->x = array_at(data, &arrays[DATAIMAGE_X]);
-    d->y = array_at(data, &arrays[DATAIMAGE_Y]);
-    d->user = array_at(data, &arrays[DATAIMAGE_USER]);
-    d->item = array_at(data, &arrays[DATAIMAGE_ITEM]);
-    d->offset = array_at(data, &arrays[DATAIMAGE_OFFSET]);
+    d->x = array_at(data, &arrays[LAYOUT_X]);
+    d->y = array_at(data, &arrays[LAYOUT_Y]);
+    d->user = array_at(data, &arrays[LAYOUT_USER]);
+    d->item = array_at(data, &arrays[LAYOUT_ITEM]);
+    d->offset = array_at(data, &arrays[LAYOUT_OFFSET]);
     size_t bytes = 0;
-    for (int k = 0; k < DATAIMAGE_ARRAYS; k++)
+    for (int k = 0; k < LAYOUT_ARRAYS; k++)
         bytes += arrays[k].bytes;
     return bytes;
 }
 
-void dataimage_attach(struct data *data, const struct dataimage_layout *layout)
+void layout_attach(struct data *data, const struct data_layout *layout)
 {
     data->bytes = attach_set(data, &data->train, layout->arrays[0]);
     data->bytes += attach_set(data, &data->test, layout->arrays[1]);
@@ -103,8 +103,7 @@ static void *map_aligned(size_t size)
     return at + before;
 }
 
-enum err dataimage_allocate(struct data *data, const struct dataimage_layout *layout,
-                            struct err_info *info)
+enum err layout_allocate(struct data *data, const struct data_layout *layout, struct err_info *info)
 {
     size_t size = layout->size;
     void *base = size >= HUGE_PAGE
@@ -114,11 +113,11 @@ enum err dataimage_allocate(struct data *data, const struct dataimage_layout *la
         return err_set(info, ERR_NO_MEMORY, "no memory for the data (%zu MB)", size >> 20);
     data->base = base;
     data->size = size;
-    dataimage_attach(data, layout);
+    layout_attach(data, layout);
     return ERR_OK;
 }
 
-char *dataimage_names_text(const struct data *data, size_t bytes)
+char *layout_names_text(const struct data *data, size_t bytes)
 {
     char *text = malloc(bytes + 1), *at = text;
     for (size_t k = 0; text != NULL && k < data->name_count; k++)
@@ -126,7 +125,7 @@ char *dataimage_names_text(const struct data *data, size_t bytes)
     return text;
 }
 
-char **dataimage_names_list(const char *text, size_t bytes, size_t count)
+char **layout_names_list(const char *text, size_t bytes, size_t count)
 {
     const char *end = text + bytes;
     char **names = calloc(count + 1, sizeof *names);
@@ -144,13 +143,13 @@ char **dataimage_names_list(const char *text, size_t bytes, size_t count)
     return names;
 }
 
-void dataimage_release(struct data *data)
+void data_release(struct data *data)
 {
     for (size_t k = 0; k < data->name_count; k++)
         free(data->names[k]);
     free(data->names);
     if (data->mapped)
-        databin_unmap(data);
+        cache_file_unmap(data);
     else if (data->base != NULL)
         munmap(data->base, data->size);
     *data = (struct data){0};

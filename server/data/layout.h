@@ -1,6 +1,6 @@
 /* Prepared data as one block of bytes, laid out alike in memory and in a file:
  *
- *     head      DATAIMAGE_HEAD bytes, for whoever writes it down (server/data/file_format.c)
+ *     head      LAYOUT_HEAD bytes, for whoever writes it down (server/data/cache_file.c)
  *     names     of the columns, each with its NUL
  *     train     x, y, user, item, offset: those that it has, as core/kernels/dataset.h wants them
  *     test      the same
@@ -15,26 +15,26 @@
 
 #include <stdatomic.h>
 
-#define DATAIMAGE_HEAD 4096
-#define DATAIMAGE_LAYOUT \
+#define LAYOUT_HEAD 4096
+#define LAYOUT_VERSION \
     2 /* raise it when the arrays of core/kernels/dataset.h mean something else */
 
 enum {
-    DATAIMAGE_X,
-    DATAIMAGE_Y,
-    DATAIMAGE_USER,
-    DATAIMAGE_ITEM,
-    DATAIMAGE_OFFSET,
-    DATAIMAGE_ARRAYS,
+    LAYOUT_X,
+    LAYOUT_Y,
+    LAYOUT_USER,
+    LAYOUT_ITEM,
+    LAYOUT_OFFSET,
+    LAYOUT_ARRAYS,
 };
 
 /* Immutable while it is held. */
 struct data {
     struct dataset train, test;
     bool has_test, has_offset;
-    char sha256[2 * DATAFILE_SHA256_HEX]; /* of the file(s): "train" or "train:test" */
-    size_t bytes;                         /* of its arrays */
-    char **names;                         /* of the columns of x */
+    char sha256[2 * DATA_FILE_SHA256_HEX]; /* of the file(s): "train" or "train:test" */
+    size_t bytes;                          /* of its arrays */
+    char **names;                          /* of the columns of x */
     size_t name_count;
     void *base; /* the image; the arrays above lie in it */
     size_t size;
@@ -43,41 +43,41 @@ struct data {
     atomic_bool *broken; /* borrowed; set when a mapped file could not be read. NULL: never */
 };
 
-struct dataimage_array {
+struct layout_array {
     size_t offset, bytes, row_bytes; /* all 0: there is none */
 };
 
-struct dataimage_layout {
+struct data_layout {
     size_t names_offset, names_bytes;
-    struct dataimage_array arrays[2][DATAIMAGE_ARRAYS]; /* of train and test */
+    struct layout_array arrays[2][LAYOUT_ARRAYS]; /* of train and test */
     size_t size;
 };
 
 /* From kind, precision, N, columns and stride of the sets, from has_offset and from the names.
  * False: the sizes overflow. */
-bool dataimage_layout(struct dataimage_layout *out, const struct data *data);
+bool data_layout(struct data_layout *out, const struct data *data);
 
 /* An image in zeroed memory, in huge pages where it is large; the sets of `data` then point into
  * it. NO_MEMORY. */
-enum err dataimage_allocate(struct data *data, const struct dataimage_layout *layout,
-                            struct err_info *info);
+enum err layout_allocate(struct data *data, const struct data_layout *layout,
+                         struct err_info *info);
 
 /* Makes the sets point into data->base, and counts data->bytes. */
-void dataimage_attach(struct data *data, const struct dataimage_layout *layout);
+void layout_attach(struct data *data, const struct data_layout *layout);
 
 /* The names as they stand in the image, and back: NULL when there is no memory or the text is not
  * `count` names. */
-char *dataimage_names_text(const struct data *data, size_t bytes);
-char **dataimage_names_list(const char *text, size_t bytes, size_t count);
+char *layout_names_text(const struct data *data, size_t bytes);
+char **layout_names_list(const char *text, size_t bytes, size_t count);
 
 /* Whether some of a mapped image could not be read since: its file was cut short, or the disk
  * failed. Zeros were read instead, and nothing that was computed from them may be kept. */
-static inline bool dataimage_broken(const struct data *data)
+static inline bool data_broken(const struct data *data)
 {
     return data != NULL && data->broken != NULL && atomic_load(data->broken);
 }
 
 /* Frees names and image and empties it. */
-void dataimage_release(struct data *data);
+void data_release(struct data *data);
 
 #endif

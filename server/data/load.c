@@ -14,33 +14,33 @@
 /* Rows of both files, and where they come from. */
 struct sources {
     struct table tables[2]; /* of small files */
-    struct datarows rows[2];
-    struct datarows *train, *test; /* test may be NULL */
-    char sha256[2 * DATAFILE_SHA256_HEX];
+    struct data_rows rows[2];
+    struct data_rows *train, *test; /* test may be NULL */
+    char sha256[2 * DATA_FILE_SHA256_HEX];
 };
 
 static void sources_release(struct sources *s)
 {
     for (int k = 0; k < 2; k++) {
-        datarows_close(&s->rows[k]);
+        data_rows_close(&s->rows[k]);
         table_release(&s->tables[k]);
     }
 }
 
-static void join(char out[2 * DATAFILE_SHA256_HEX], const char *train, const char *test)
+static void join(char out[2 * DATA_FILE_SHA256_HEX], const char *train, const char *test)
 {
-    snprintf(out, 2 * DATAFILE_SHA256_HEX, "%s%s%s", train, test[0] != '\0' ? ":" : "", test);
+    snprintf(out, 2 * DATA_FILE_SHA256_HEX, "%s%s%s", train, test[0] != '\0' ? ":" : "", test);
 }
 
 /* ---- small files ---- */
 
-static enum err read_table(const struct dataload *load, const struct datafile *file,
-                           const char *name, struct table *out, char sha256[DATAFILE_SHA256_HEX],
+static enum err read_table(const struct load *load, const struct data_file *file, const char *name,
+                           struct table *out, char sha256[DATA_FILE_SHA256_HEX],
                            struct err_info *info)
 {
     char *bytes;
     size_t size;
-    enum err code = datafile_read(file, load->budget, &bytes, &size, sha256, info);
+    enum err code = data_file_read(file, load->budget, &bytes, &size, sha256, info);
     if (code != ERR_OK)
         return code;
     struct table_source source = {
@@ -50,21 +50,21 @@ static enum err read_table(const struct dataload *load, const struct datafile *f
     return code;
 }
 
-static enum err read_tables(const struct dataload *load, struct sources *s,
-                            struct mistakes *mistakes, struct err_info *info)
+static enum err read_tables(const struct load *load, struct sources *s, struct mistakes *mistakes,
+                            struct err_info *info)
 {
-    const struct dataload_files *f = load->files;
-    char sha[2][DATAFILE_SHA256_HEX] = {"", ""};
+    const struct load_files *f = load->files;
+    char sha[2][DATA_FILE_SHA256_HEX] = {"", ""};
     enum err code = read_table(load, &f->train, load->spec->path, &s->tables[0], sha[0], info);
     if (code != ERR_OK)
-        return datarows_mistake(code, "/data/path", mistakes, info);
-    datarows_view(&s->rows[0], &s->tables[0], "/data/path");
+        return data_rows_mistake(code, "/data/path", mistakes, info);
+    data_rows_view(&s->rows[0], &s->tables[0], "/data/path");
     s->train = &s->rows[0];
     if (f->has_test) {
         code = read_table(load, &f->test, load->spec->test, &s->tables[1], sha[1], info);
         if (code != ERR_OK)
-            return datarows_mistake(code, "/data/test", mistakes, info);
-        datarows_view(&s->rows[1], &s->tables[1], "/data/test");
+            return data_rows_mistake(code, "/data/test", mistakes, info);
+        data_rows_view(&s->rows[1], &s->tables[1], "/data/test");
         s->test = &s->rows[1];
     }
     join(s->sha256, sha[0], sha[1]);
@@ -73,56 +73,54 @@ static enum err read_tables(const struct dataload *load, struct sources *s,
 
 /* ---- large files ---- */
 
-static enum err open_rows(const struct dataload *load, struct sources *s, struct mistakes *mistakes,
+static enum err open_rows(const struct load *load, struct sources *s, struct mistakes *mistakes,
                           struct err_info *info)
 {
-    const struct dataload_files *f = load->files;
+    const struct load_files *f = load->files;
     enum err code =
-        datarows_open(&s->rows[0], &f->train, load->spec->path, "/data/path", STREAM_BUDGET, info);
+        data_rows_open(&s->rows[0], &f->train, load->spec->path, "/data/path", STREAM_BUDGET, info);
     if (code != ERR_OK)
-        return datarows_mistake(code, "/data/path", mistakes, info);
+        return data_rows_mistake(code, "/data/path", mistakes, info);
     s->train = &s->rows[0];
     if (!f->has_test)
         return ERR_OK;
     code =
-        datarows_open(&s->rows[1], &f->test, load->spec->test, "/data/test", STREAM_BUDGET, info);
+        data_rows_open(&s->rows[1], &f->test, load->spec->test, "/data/test", STREAM_BUDGET, info);
     if (code == ERR_OK)
         s->test = &s->rows[1];
-    return datarows_mistake(code, "/data/test", mistakes, info);
+    return data_rows_mistake(code, "/data/test", mistakes, info);
 }
 
 /* The plan of the values; after it the content of the files is known. */
-static enum err make_plan(const struct dataload *load, struct sources *s,
-                          struct dataprep_plan *plan, struct mistakes *mistakes,
-                          struct err_info *info)
+static enum err make_plan(const struct load *load, struct sources *s, struct prepare_plan *plan,
+                          struct mistakes *mistakes, struct err_info *info)
 {
-    enum err code = dataprep_plan(plan, load->spec, load->kind, s->train, s->test, mistakes, info);
+    enum err code = prepare_plan(plan, load->spec, load->kind, s->train, s->test, mistakes, info);
     if (code == ERR_OK && s->sha256[0] == '\0')
         join(s->sha256, s->rows[0].sha256, s->test != NULL ? s->rows[1].sha256 : "");
     return code;
 }
 
-static enum err into_memory(const struct dataload *load, struct sources *s,
-                            struct dataprep_plan *plan, struct data *out, struct mistakes *mistakes,
-                            struct err_info *info)
+static enum err into_memory(const struct load *load, struct sources *s, struct prepare_plan *plan,
+                            struct data *out, struct mistakes *mistakes, struct err_info *info)
 {
-    struct dataimage_layout layout;
+    struct data_layout layout;
     struct data counted = plan->shape;
-    if (!dataimage_layout(&layout, &plan->shape))
+    if (!data_layout(&layout, &plan->shape))
         return err_set(info, ERR_NO_MEMORY, "no memory for the data");
-    dataimage_attach(&counted, &layout);
+    layout_attach(&counted, &layout);
     enum err code = load->reserve(load->context, counted.bytes, info);
     if (code == ERR_OK)
-        code = dataprep_memory(out, plan, s->train, s->test, info);
+        code = prepare_memory(out, plan, s->train, s->test, info);
     if (code == ERR_OK)
         memcpy(out->sha256, s->sha256, sizeof out->sha256);
-    return code == ERR_TOO_LARGE ? datarows_mistake(code, "/data/path", mistakes, info) : code;
+    return code == ERR_TOO_LARGE ? data_rows_mistake(code, "/data/path", mistakes, info) : code;
 }
 
-/* ---- the shelf ---- */
+/* ---- the disk cache ---- */
 
 /* The name of everything that the prepared bytes depend on, the content of the files included. */
-static enum err make_key(const struct dataload *load, const char *sha256, char key[DATABIN_KEY_HEX],
+static enum err make_key(const struct load *load, const char *sha256, char key[CACHE_FILE_KEY_HEX],
                          struct err_info *info)
 {
     const struct data_spec *spec = load->spec;
@@ -151,37 +149,37 @@ static enum err make_key(const struct dataload *load, const char *sha256, char k
     return ERR_OK;
 }
 
-static enum err hash_file(const struct datafile *file, char sha256[DATAFILE_SHA256_HEX],
+static enum err hash_file(const struct data_file *file, char sha256[DATA_FILE_SHA256_HEX],
                           struct err_info *info)
 {
-    struct datafile_reader reader;
+    struct data_file_reader reader;
     char *piece = malloc(TABLE_FEED_BYTES);
-    enum err code = piece != NULL ? datafile_reader_init(&reader, file, true, info)
+    enum err code = piece != NULL ? data_file_reader_init(&reader, file, true, info)
                                   : err_set(info, ERR_NO_MEMORY, "no memory to read the data");
     if (code == ERR_OK) {
         for (size_t got; code == ERR_OK && reader.at < file->size;)
-            code = datafile_reader_read(&reader, piece, TABLE_FEED_BYTES, &got, info);
-        datafile_reader_end(&reader, sha256);
+            code = data_file_reader_read(&reader, piece, TABLE_FEED_BYTES, &got, info);
+        data_file_reader_end(&reader, sha256);
     }
     free(piece);
     return code;
 }
 
-/* The content of a file where it may be on the shelf: by its times, or else by reading it. Empty:
- * the shelf has nothing of its size. */
-static enum err find_content(const struct dataload *load, const struct datafile *file,
-                             char sha256[DATAFILE_SHA256_HEX], struct err_info *info)
+/* The content of a file where it may be in the disk cache: by its times, or else by reading it. Empty:
+ * the disk cache has nothing of its size. */
+static enum err find_content(const struct load *load, const struct data_file *file,
+                             char sha256[DATA_FILE_SHA256_HEX], struct err_info *info)
 {
     sha256[0] = '\0';
-    if (datashelf_knows(load->shelf, file, sha256) || !datashelf_may_have(load->shelf, file))
+    if (disk_cache_knows(load->disk, file, sha256) || !disk_cache_may_have(load->disk, file))
         return ERR_OK;
     return hash_file(file, sha256, info);
 }
 
-static enum err find_contents(const struct dataload *load, char sha256[2 * DATAFILE_SHA256_HEX],
+static enum err find_contents(const struct load *load, char sha256[2 * DATA_FILE_SHA256_HEX],
                               struct err_info *info)
 {
-    char sha[2][DATAFILE_SHA256_HEX] = {"", ""};
+    char sha[2][DATA_FILE_SHA256_HEX] = {"", ""};
     sha256[0] = '\0';
     enum err code = find_content(load, &load->files->train, sha[0], info);
     if (code == ERR_OK && sha[0][0] != '\0' && load->files->has_test)
@@ -192,39 +190,39 @@ static enum err find_contents(const struct dataload *load, char sha256[2 * DATAF
     return code;
 }
 
-static void describe(const struct dataload *load, struct databin_about *about)
+static void describe(const struct load *load, struct cache_file_about *about)
 {
-    const struct dataload_files *f = load->files;
-    about->sources[0] = datashelf_source(&f->train);
+    const struct load_files *f = load->files;
+    about->sources[0] = disk_cache_source(&f->train);
     about->source_bytes[0] = f->train.size;
     if (f->has_test) {
-        about->sources[1] = datashelf_source(&f->test);
+        about->sources[1] = disk_cache_source(&f->test);
         about->source_bytes[1] = f->test.size;
     }
 }
 
-/* What is on the shelf, open as `fd`, goes to memory where that has room, and is mapped where not.
+/* What is in the disk cache, open as `fd`, goes to memory where that has room, and is mapped where not.
  * NOT_FOUND: it was damaged. */
-static enum err from_shelf(const struct dataload *load, int fd, const struct databin_about *about,
-                           struct data *out, struct err_info *info)
+static enum err from_disk(const struct load *load, int fd, const struct cache_file_about *about,
+                          struct data *out, struct err_info *info)
 {
-    struct databin_about now = {0};
-    enum databin_way way = load->reserve(load->context, about->bytes, info) == ERR_OK
-                               ? DATABIN_MEMORY
-                               : DATABIN_MAPPED;
+    struct cache_file_about now = {0};
+    enum cache_file_way way = load->reserve(load->context, about->bytes, info) == ERR_OK
+                                  ? CACHE_FILE_MEMORY
+                                  : CACHE_FILE_MAPPED;
     describe(load, &now);
-    enum err code = datashelf_load(load->shelf, fd, about, now.sources, way, out, info);
-    if (code == ERR_NO_MEMORY && way == DATABIN_MEMORY)
-        code = datashelf_load(load->shelf, fd, about, now.sources, DATABIN_MAPPED, out, info);
+    enum err code = disk_cache_load(load->disk, fd, about, now.sources, way, out, info);
+    if (code == ERR_NO_MEMORY && way == CACHE_FILE_MEMORY)
+        code = disk_cache_load(load->disk, fd, about, now.sources, CACHE_FILE_MAPPED, out, info);
     close(fd);
     return code;
 }
 
-/* NOT_FOUND: the shelf has nothing of this content. */
-static enum err find_on_shelf(const struct dataload *load, struct data *out, struct err_info *info)
+/* NOT_FOUND: the disk cache has nothing of this content. */
+static enum err find_on_disk(const struct load *load, struct data *out, struct err_info *info)
 {
-    char key[DATABIN_KEY_HEX], sha256[2 * DATAFILE_SHA256_HEX];
-    struct databin_about about;
+    char key[CACHE_FILE_KEY_HEX], sha256[2 * DATA_FILE_SHA256_HEX];
+    struct cache_file_about about;
     enum err code = find_contents(load, sha256, info);
     if (code == ERR_OK && sha256[0] == '\0')
         return ERR_NOT_FOUND;
@@ -232,32 +230,32 @@ static enum err find_on_shelf(const struct dataload *load, struct data *out, str
         code = make_key(load, sha256, key, info);
     if (code != ERR_OK)
         return code;
-    int fd = datashelf_find(load->shelf, key, &about);
-    return fd < 0 ? ERR_NOT_FOUND : from_shelf(load, fd, &about, out, info);
+    int fd = disk_cache_find(load->disk, key, &about);
+    return fd < 0 ? ERR_NOT_FOUND : from_disk(load, fd, &about, out, info);
 }
 
-static enum err to_shelf(const struct dataload *load, struct sources *s,
-                         const struct dataprep_plan *plan, struct data *out, struct err_info *info)
+static enum err to_disk(const struct load *load, struct sources *s, const struct prepare_plan *plan,
+                        struct data *out, struct err_info *info)
 {
-    struct databin_about about = {0};
+    struct cache_file_about about = {0};
     int fd = -1;
     enum err code = make_key(load, s->sha256, about.key, info);
     if (code != ERR_OK)
         return code;
     memcpy(about.sha256, s->sha256, sizeof about.sha256);
     describe(load, &about);
-    code = datashelf_put(load->shelf, &about, plan, s->train, s->test, &fd, info);
+    code = disk_cache_put(load->disk, &about, plan, s->train, s->test, &fd, info);
     if (code != ERR_OK)
         return code;
-    code = databin_about(fd, &about, info);
+    code = cache_file_about(fd, &about, info);
     if (code == ERR_OK)
-        return from_shelf(load, fd, &about, out, info);
+        return from_disk(load, fd, &about, out, info);
     close(fd);
     return code;
 }
 
 /* Without the binary form, data that fit into memory are as good. */
-static enum err instead(const struct dataload *load, struct sources *s, struct dataprep_plan *plan,
+static enum err instead(const struct load *load, struct sources *s, struct prepare_plan *plan,
                         const struct err_info *why, struct data *out, struct err_info *info)
 {
     struct err_info memory = {0};
@@ -275,25 +273,25 @@ static bool is_storage(enum err code)
     return code == ERR_NO_SPACE || code == ERR_IO || code == ERR_CORRUPT || code == ERR_NOT_FOUND;
 }
 
-static enum err through_shelf(const struct dataload *load, struct data *out,
-                              struct mistakes *mistakes, struct err_info *info)
+static enum err through_disk(const struct load *load, struct data *out, struct mistakes *mistakes,
+                             struct err_info *info)
 {
     struct sources s = {0};
-    struct dataprep_plan plan;
-    enum err code = find_on_shelf(load, out, info);
+    struct prepare_plan plan;
+    enum err code = find_on_disk(load, out, info);
     if (code != ERR_NOT_FOUND)
         return code;
     code = open_rows(load, &s, mistakes, info);
     if (code == ERR_OK)
         code = make_plan(load, &s, &plan, mistakes, info);
     if (code == ERR_OK) {
-        code = to_shelf(load, &s, &plan, out, info);
+        code = to_disk(load, &s, &plan, out, info);
         if (is_storage(code)) {
             struct err_info why = *info;
             why.code = code == ERR_NO_SPACE ? code : ERR_IO;
             code = instead(load, &s, &plan, &why, out, info);
         }
-        dataprep_plan_release(&plan);
+        prepare_plan_release(&plan);
     }
     sources_release(&s);
     return code;
@@ -301,30 +299,30 @@ static enum err through_shelf(const struct dataload *load, struct data *out,
 
 /* ---- choosing ---- */
 
-static enum err to_memory(const struct dataload *load, bool large, struct data *out,
+static enum err to_memory(const struct load *load, bool large, struct data *out,
                           struct mistakes *mistakes, struct err_info *info)
 {
     struct sources s = {0};
-    struct dataprep_plan plan;
+    struct prepare_plan plan;
     enum err code =
         large ? open_rows(load, &s, mistakes, info) : read_tables(load, &s, mistakes, info);
     if (code == ERR_OK)
         code = make_plan(load, &s, &plan, mistakes, info);
     if (code == ERR_OK) {
         code = into_memory(load, &s, &plan, out, mistakes, info);
-        dataprep_plan_release(&plan);
+        prepare_plan_release(&plan);
     }
     sources_release(&s);
     return code;
 }
 
-enum err dataload(const struct dataload *load, struct data *out, struct mistakes *mistakes,
-                  struct err_info *info)
+enum err load_data(const struct load *load, struct data *out, struct mistakes *mistakes,
+                   struct err_info *info)
 {
-    const struct dataload_files *f = load->files;
+    const struct load_files *f = load->files;
     uint64_t bytes = f->train.size + (f->has_test ? f->test.size : 0);
     *out = (struct data){0};
-    if (load->shelf != NULL && bytes >= load->shelf_from)
-        return through_shelf(load, out, mistakes, info);
-    return to_memory(load, bytes >= load->shelf_from, out, mistakes, info);
+    if (load->disk != NULL && bytes >= load->disk_from)
+        return through_disk(load, out, mistakes, info);
+    return to_memory(load, bytes >= load->disk_from, out, mistakes, info);
 }

@@ -1,21 +1,21 @@
-/* Loading the data of a job: from its files into memory, or through their binary form on the shelf
+/* Loading the data of a job: from its files into memory, or through their binary form in the disk cache
  * when they are large. The values are the same whichever way they come. */
 #ifndef BARKER_SERVER_DATA_LOAD_H
 #define BARKER_SERVER_DATA_LOAD_H
 
 #include "server/data/disk_cache.h"
 
-struct dataload_files { /* open */
-    struct datafile train, test;
+struct load_files { /* open */
+    struct data_file train, test;
     bool has_test;
 };
 
-struct dataload {
-    const struct dataload_files *files;
+struct load {
+    const struct load_files *files;
     const struct data_spec *spec;
     enum data_kind kind;
-    struct datashelf *shelf; /* NULL: none */
-    uint64_t shelf_from;     /* bytes of files from which on it is used */
+    struct disk_cache *disk; /* NULL: none */
+    uint64_t disk_from;      /* bytes of files from which on it is used */
     size_t budget;           /* bytes that reading a small file may take */
     /* Takes memory for the arrays: TOO_LARGE or UNAVAILABLE if it must not be. */
     enum err (*reserve)(void *context, size_t bytes, struct err_info *info);
@@ -25,7 +25,7 @@ struct dataload {
 /* Mistakes in what the job says about its data go to `mistakes`: ERR_INVALID. What was reserved is
  * data->bytes of the last successful call of `reserve`, used or not; `out` then says whether it is
  * mapped and takes none. May take long. */
-enum err dataload(const struct dataload *load, struct data *out, struct mistakes *mistakes,
-                  struct err_info *info);
+enum err load_data(const struct load *load, struct data *out, struct mistakes *mistakes,
+                   struct err_info *info);
 
 #endif

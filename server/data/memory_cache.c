@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOADS_MAX  2
-#define SHELF_FROM ((uint64_t)32 << 20) /* bytes; smaller files are read whole */
+#define LOADS_MAX 2
+#define DISK_FROM ((uint64_t)32 << 20) /* bytes; smaller files are read whole */
 
 struct entry {
     struct data data; /* first: a `const struct data *` is its entry */
@@ -21,45 +21,45 @@ struct entry {
     struct entry *next;
 };
 
-struct datacache {
-    const struct datafile_root *root;
+struct memory_cache {
+    const struct data_root *root;
     size_t budget, held;
     uint64_t tick;
     unsigned loads; /* under way; each may hold a small file, its table and the result in memory */
-    struct datashelf *shelf;
-    uint64_t shelf_from;
+    struct disk_cache *disk;
+    uint64_t disk_from;
     pthread_mutex_t lock;
     pthread_cond_t loaded;
     struct entry *entries;
 };
 
-struct datacache *datacache_new(const struct datafile_root *root, size_t budget_bytes)
+struct memory_cache *memory_cache_new(const struct data_root *root, size_t budget_bytes)
 {
-    struct datacache *cache = calloc(1, sizeof *cache);
+    struct memory_cache *cache = calloc(1, sizeof *cache);
     if (cache == NULL)
         return NULL;
     cache->root = root;
     cache->budget = budget_bytes;
-    cache->shelf_from = SHELF_FROM;
+    cache->disk_from = DISK_FROM;
     pthread_mutex_init(&cache->lock, NULL);
     pthread_cond_init(&cache->loaded, NULL);
     return cache;
 }
 
-void datacache_use_shelf(struct datacache *cache, struct datashelf *shelf, uint64_t from_bytes)
+void memory_cache_use_disk(struct memory_cache *cache, struct disk_cache *disk, uint64_t from_bytes)
 {
-    cache->shelf = shelf;
-    cache->shelf_from = from_bytes;
+    cache->disk = disk;
+    cache->disk_from = from_bytes;
 }
 
 static void entry_free(struct entry *entry)
 {
-    dataimage_release(&entry->data);
+    data_release(&entry->data);
     free(entry->key);
     free(entry);
 }
 
-void datacache_free(struct datacache *cache)
+void memory_cache_free(struct memory_cache *cache)
 {
     if (cache == NULL)
         return;
@@ -74,40 +74,40 @@ void datacache_free(struct datacache *cache)
 
 /* ---- files ---- */
 
-static enum err open_one(const struct datacache *cache, const char *user, const char *path,
-                         const char *pointer, struct datafile *out, struct mistakes *mistakes,
+static enum err open_one(const struct memory_cache *cache, const char *user, const char *path,
+                         const char *pointer, struct data_file *out, struct mistakes *mistakes,
                          struct err_info *info)
 {
-    enum err code = datafile_open(cache->root, user, path, out, info);
-    return datarows_mistake(code, pointer, mistakes, info);
+    enum err code = data_file_open(cache->root, user, path, out, info);
+    return data_rows_mistake(code, pointer, mistakes, info);
 }
 
-static void close_files(struct dataload_files *f)
+static void close_files(struct load_files *f)
 {
-    datafile_close(&f->train);
+    data_file_close(&f->train);
     if (f->has_test)
-        datafile_close(&f->test);
+        data_file_close(&f->test);
 }
 
-static void look_at(const struct datacache *cache, const char *user, const char *path,
+static void look_at(const struct memory_cache *cache, const char *user, const char *path,
                     const char *pointer, struct mistakes *mistakes)
 {
-    struct datafile file;
+    struct data_file file;
     struct err_info info = {0};
     if (path != NULL && !mistake_at(mistakes, pointer) &&
         open_one(cache, user, path, pointer, &file, mistakes, &info) == ERR_OK)
-        datafile_close(&file);
+        data_file_close(&file);
 }
 
-void datacache_look(const struct datacache *cache, const char *user, const char *path,
-                    const char *test, struct mistakes *mistakes)
+void memory_cache_look(const struct memory_cache *cache, const char *user, const char *path,
+                       const char *test, struct mistakes *mistakes)
 {
     look_at(cache, user, path, "/data/path", mistakes);
     look_at(cache, user, test, "/data/test", mistakes);
 }
 
-static enum err open_files(const struct datacache *cache, const char *user,
-                           const struct data_spec *spec, struct dataload_files *f,
+static enum err open_files(const struct memory_cache *cache, const char *user,
+                           const struct data_spec *spec, struct load_files *f,
                            struct mistakes *mistakes, struct err_info *info)
 {
     f->has_test = false;
@@ -119,21 +119,20 @@ static enum err open_files(const struct datacache *cache, const char *user,
     code = open_one(cache, user, spec->test, "/data/test", &f->test, mistakes, info);
     f->has_test = code == ERR_OK;
     if (code != ERR_OK)
-        datafile_close(&f->train);
+        data_file_close(&f->train);
     return code;
 }
 
 /* ---- keys ---- */
 
-static void print_identity(FILE *out, const struct datafile *f)
+static void print_identity(FILE *out, const struct data_file *f)
 {
     fprintf(out, "%" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%lld.%09ld|", f->device, f->inode, f->size,
             (long long)f->modified.tv_sec, f->modified.tv_nsec);
 }
 
 /* Everything that the prepared bytes depend on. */
-static char *make_key(const struct dataload_files *f, const struct data_spec *spec,
-                      enum data_kind kind)
+static char *make_key(const struct load_files *f, const struct data_spec *spec, enum data_kind kind)
 {
     char *key = NULL;
     size_t size;
@@ -160,7 +159,7 @@ static char *make_key(const struct dataload_files *f, const struct data_spec *sp
 
 /* ---- the cache, under its lock ---- */
 
-static void unlink_entry(struct datacache *cache, struct entry *entry)
+static void unlink_entry(struct memory_cache *cache, struct entry *entry)
 {
     struct entry **at = &cache->entries;
     while (*at != entry)
@@ -171,7 +170,7 @@ static void unlink_entry(struct datacache *cache, struct entry *entry)
 }
 
 /* Drops what nobody uses, the least recently used first, until `bytes` more fit. */
-static bool make_room(struct datacache *cache, size_t bytes)
+static bool make_room(struct memory_cache *cache, size_t bytes)
 {
     while (cache->held + bytes > cache->budget) {
         struct entry *oldest = NULL;
@@ -188,12 +187,12 @@ static bool make_room(struct datacache *cache, size_t bytes)
 /* One that could not be read while it was mapped is of no use to anybody who comes now. */
 static bool usable(const struct entry *e, const char *key)
 {
-    return strcmp(e->key, key) == 0 && !dataimage_broken(&e->data);
+    return strcmp(e->key, key) == 0 && !data_broken(&e->data);
 }
 
 /* An entry with this key: one that is there (waiting for it if it is being loaded), or a new one,
  * marked as being loaded by the caller. NULL: no memory. */
-static struct entry *claim(struct datacache *cache, const char *key, bool *mine)
+static struct entry *claim(struct memory_cache *cache, const char *key, bool *mine)
 {
     *mine = false;
     struct entry *e;
@@ -221,8 +220,8 @@ static struct entry *claim(struct datacache *cache, const char *key, bool *mine)
     return e;
 }
 
-/* What is mapped is opened again in no time, and the shelf may remove it when nobody has it. */
-static void drop(struct datacache *cache, struct entry *e)
+/* What is mapped is opened again in no time, and the disk cache may remove it when nobody has it. */
+static void drop(struct memory_cache *cache, struct entry *e)
 {
     bool keep = !e->failed && !e->data.mapped && cache->held <= cache->budget;
     e->used = ++cache->tick;
@@ -232,14 +231,14 @@ static void drop(struct datacache *cache, struct entry *e)
 
 /* For whom memory is wanted. */
 struct claimant {
-    struct datacache *cache;
+    struct memory_cache *cache;
     struct entry *entry;
 };
 
 static enum err reserve(void *context, size_t bytes, struct err_info *info)
 {
     struct claimant *c = context;
-    struct datacache *cache = c->cache;
+    struct memory_cache *cache = c->cache;
     if (bytes > cache->budget)
         return err_set(info, ERR_TOO_LARGE,
                        "the data take %zu MB of memory, more than the %zu MB allowed", bytes >> 20,
@@ -259,25 +258,25 @@ static enum err reserve(void *context, size_t bytes, struct err_info *info)
 }
 
 /* Loads without the lock, which is held before and after. */
-static enum err load(struct datacache *cache, struct entry *e, const struct dataload_files *files,
+static enum err load(struct memory_cache *cache, struct entry *e, const struct load_files *files,
                      const struct data_spec *spec, enum data_kind kind, struct mistakes *mistakes,
                      struct err_info *info)
 {
     struct data data = {0};
     struct claimant claimant = {.cache = cache, .entry = e};
-    struct dataload way = {.files = files,
-                           .spec = spec,
-                           .kind = kind,
-                           .shelf = cache->shelf,
-                           .shelf_from = cache->shelf_from,
-                           .budget = cache->budget,
-                           .reserve = reserve,
-                           .context = &claimant};
+    struct load way = {.files = files,
+                       .spec = spec,
+                       .kind = kind,
+                       .disk = cache->disk,
+                       .disk_from = cache->disk_from,
+                       .budget = cache->budget,
+                       .reserve = reserve,
+                       .context = &claimant};
     while (cache->loads >= LOADS_MAX)
         pthread_cond_wait(&cache->loaded, &cache->lock);
     cache->loads++;
     pthread_mutex_unlock(&cache->lock);
-    enum err code = dataload(&way, &data, mistakes, info);
+    enum err code = load_data(&way, &data, mistakes, info);
     pthread_mutex_lock(&cache->lock);
     cache->loads--;
     e->data = data;
@@ -291,11 +290,11 @@ static enum err load(struct datacache *cache, struct entry *e, const struct data
     return code;
 }
 
-enum err datacache_get(struct datacache *cache, const char *user, const struct data_spec *spec,
-                       enum data_kind kind, const struct data **out, struct mistakes *mistakes,
-                       struct err_info *info)
+enum err memory_cache_get(struct memory_cache *cache, const char *user,
+                          const struct data_spec *spec, enum data_kind kind,
+                          const struct data **out, struct mistakes *mistakes, struct err_info *info)
 {
-    struct dataload_files files;
+    struct load_files files;
     enum err code = open_files(cache, user, spec, &files, mistakes, info);
     if (code != ERR_OK)
         return code;
@@ -319,7 +318,7 @@ enum err datacache_get(struct datacache *cache, const char *user, const struct d
     return code;
 }
 
-void datacache_put(struct datacache *cache, const struct data *data)
+void memory_cache_put(struct memory_cache *cache, const struct data *data)
 {
     if (data == NULL)
         return;
@@ -328,7 +327,7 @@ void datacache_put(struct datacache *cache, const struct data *data)
     pthread_mutex_unlock(&cache->lock);
 }
 
-void datacache_stats(struct datacache *cache, size_t *bytes, size_t *entries)
+void memory_cache_stats(struct memory_cache *cache, size_t *bytes, size_t *entries)
 {
     pthread_mutex_lock(&cache->lock);
     *bytes = cache->held;
@@ -338,7 +337,7 @@ void datacache_stats(struct datacache *cache, size_t *bytes, size_t *entries)
     pthread_mutex_unlock(&cache->lock);
 }
 
-size_t datacache_mapped(struct datacache *cache)
+size_t memory_cache_mapped(struct memory_cache *cache)
 {
     size_t bytes = 0;
     pthread_mutex_lock(&cache->lock);

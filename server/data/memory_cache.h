@@ -1,5 +1,5 @@
 /* Loaded data, shared by all chains and jobs that use them: one copy per (files, choice of columns,
- * preparation, precision), counted references, a memory budget. With a shelf, large files are read
+ * preparation, precision), counted references, a memory budget. With a disk cache, large files are read
  * once for all daemons to come, and what does not fit into the budget is mapped instead.
  *
  * Preparing: the chosen columns in the given order, an intercept column of ones last, standardised
@@ -12,31 +12,33 @@
 #include "server/base/mistake.h"
 #include "server/spec/spec.h"
 
-struct datashelf;
-struct datacache;
+struct disk_cache;
+struct memory_cache;
 
-struct datacache *datacache_new(const struct datafile_root *root, size_t budget_bytes);
-/* Before the first use: files from `from_bytes` on go through the shelf (borrowed; NULL: none), in
+struct memory_cache *memory_cache_new(const struct data_root *root, size_t budget_bytes);
+/* Before the first use: files from `from_bytes` on go through the disk cache (borrowed; NULL: none), in
  * memory that does not grow with them. */
-void datacache_use_shelf(struct datacache *cache, struct datashelf *shelf, uint64_t from_bytes);
-void datacache_free(struct datacache *cache);
+void memory_cache_use_disk(struct memory_cache *cache, struct disk_cache *disk,
+                           uint64_t from_bytes);
+void memory_cache_free(struct memory_cache *cache);
 
 /* Loads or finds. Mistakes in what the job says about its data (missing file, unknown column, bad
  * response, malformed cell, more than the whole budget) go to `mistakes` with their pointer, and
  * the code is ERR_INVALID. ERR_TOO_LARGE: beyond the whole budget; ERR_UNAVAILABLE: others hold the
  * memory now. May take long; any thread that may wait. */
-enum err datacache_get(struct datacache *cache, const char *user, const struct data_spec *spec,
-                       enum data_kind kind, const struct data **out, struct mistakes *mistakes,
-                       struct err_info *info);
-void datacache_put(struct datacache *cache, const struct data *data); /* NULL is fine */
+enum err memory_cache_get(struct memory_cache *cache, const char *user,
+                          const struct data_spec *spec, enum data_kind kind,
+                          const struct data **out, struct mistakes *mistakes,
+                          struct err_info *info);
+void memory_cache_put(struct memory_cache *cache, const struct data *data); /* NULL is fine */
 /* Mistakes for those of the two files that cannot be opened; either may be NULL. For jobs that have
  * others. */
-void datacache_look(const struct datacache *cache, const char *user, const char *path,
-                    const char *test, struct mistakes *mistakes);
+void memory_cache_look(const struct memory_cache *cache, const char *user, const char *path,
+                       const char *test, struct mistakes *mistakes);
 
 /* Bytes in memory, and of how many data sets (mapped ones included). */
-void datacache_stats(struct datacache *cache, size_t *bytes, size_t *entries);
+void memory_cache_stats(struct memory_cache *cache, size_t *bytes, size_t *entries);
 /* Bytes that are mapped instead. */
-size_t datacache_mapped(struct datacache *cache);
+size_t memory_cache_mapped(struct memory_cache *cache);
 
 #endif

@@ -26,7 +26,7 @@ static size_t locate(const struct table *table, const char *name, const char *po
     return column;
 }
 
-static void choose_named(struct dataprep_choice *c, const struct data_spec *spec,
+static void choose_named(struct prepare_choice *c, const struct data_spec *spec,
                          const struct table *table, struct mistakes *mistakes)
 {
     for (size_t k = 0; k < spec->column_count; k++) {
@@ -43,7 +43,7 @@ static void choose_named(struct dataprep_choice *c, const struct data_spec *spec
 }
 
 /* The test table must have the columns of the training table by name, in whatever order. */
-static void choose_same(struct dataprep_choice *c, const struct dataprep_choice *train,
+static void choose_same(struct prepare_choice *c, const struct prepare_choice *train,
                         const struct table *from, const struct table *table,
                         struct mistakes *mistakes)
 {
@@ -52,7 +52,7 @@ static void choose_same(struct dataprep_choice *c, const struct dataprep_choice 
             locate(table, from->names[train->columns[k]], "/data/test", mistakes);
 }
 
-static void choose_rest(struct dataprep_choice *c, const struct data_spec *spec,
+static void choose_rest(struct prepare_choice *c, const struct data_spec *spec,
                         const struct table *table)
 {
     for (size_t j = 0; j < table->columns; j++)
@@ -60,15 +60,15 @@ static void choose_rest(struct dataprep_choice *c, const struct data_spec *spec,
             c->columns[c->count++] = j;
 }
 
-static enum err choose(struct dataprep_choice *c, const struct data_spec *spec,
-                       const struct table *table, const struct dataprep_choice *train,
+static enum err choose(struct prepare_choice *c, const struct data_spec *spec,
+                       const struct table *table, const struct prepare_choice *train,
                        const struct table *train_table, struct mistakes *mistakes,
                        struct err_info *info)
 {
     size_t room = table->columns > spec->column_count ? table->columns : spec->column_count;
     if (train != NULL && train->count > room)
         room = train->count;
-    *c = (struct dataprep_choice){.intercept = spec->intercept, .offset = SIZE_MAX};
+    *c = (struct prepare_choice){.intercept = spec->intercept, .offset = SIZE_MAX};
     c->columns = calloc(room + 1, sizeof *c->columns);
     if (c->columns == NULL)
         return no_memory(info);
@@ -92,7 +92,7 @@ static enum err choose(struct dataprep_choice *c, const struct data_spec *spec,
     return mistakes->count > 0 ? ERR_INVALID : ERR_OK;
 }
 
-static enum err choose_triplet(struct dataprep_choice *c, const struct datarows *rows,
+static enum err choose_triplet(struct prepare_choice *c, const struct data_rows *rows,
                                struct mistakes *mistakes, struct err_info *info)
 {
     static const char *const names[] = {"user", "item", "rating"};
@@ -112,7 +112,7 @@ static enum err choose_triplet(struct dataprep_choice *c, const struct datarows 
     return mistakes->count > 0 ? ERR_INVALID : ERR_OK;
 }
 
-static enum err keep_names(struct data *out, const struct dataprep_choice *c, const struct table *t,
+static enum err keep_names(struct data *out, const struct prepare_choice *c, const struct table *t,
                            struct err_info *info)
 {
     out->names = calloc(c->count + c->intercept + 1, sizeof *out->names);
@@ -131,7 +131,7 @@ static enum err keep_names(struct data *out, const struct dataprep_choice *c, co
 
 /* What a pass finds out about the rows that it sees. */
 struct scan {
-    const struct dataprep_choice *choice;
+    const struct prepare_choice *choice;
     size_t rows;
     double *mean, *m2;     /* NULL: not wanted */
     const double *moments; /* that values are standardised by, or NULL */
@@ -149,7 +149,7 @@ static void scan_moments(struct scan *s, const double *row)
     }
 }
 
-static double cell(const struct dataprep_choice *c, const double *row, const double *moments,
+static double cell(const struct prepare_choice *c, const double *row, const double *moments,
                    size_t k)
 {
     double x = row[c->columns[k]];
@@ -166,7 +166,7 @@ static bool row_exact(const struct scan *s, const double *row)
     return true;
 }
 
-static void scan_block(struct scan *s, const struct datarows *rows)
+static void scan_block(struct scan *s, const struct data_rows *rows)
 {
     size_t columns = rows->table->columns;
     for (size_t i = 0; i < rows->count; i++) {
@@ -178,14 +178,14 @@ static void scan_block(struct scan *s, const struct datarows *rows)
     }
 }
 
-static enum err scan(struct scan *s, struct datarows *rows, struct mistakes *mistakes,
+static enum err scan(struct scan *s, struct data_rows *rows, struct mistakes *mistakes,
                      struct err_info *info)
 {
     s->exact = true;
     for (;;) {
-        enum err code = datarows_next(rows, info);
+        enum err code = data_rows_next(rows, info);
         if (code != ERR_OK)
-            return datarows_mistake(code, rows->pointer, mistakes, info);
+            return data_rows_mistake(code, rows->pointer, mistakes, info);
         if (rows->count == 0 || (s->only_exact && !s->exact))
             return ERR_OK;
         scan_block(s, rows);
@@ -202,8 +202,8 @@ static void set_moments(double *moments, const struct scan *s)
     }
 }
 
-static enum err scan_train(struct dataprep_plan *plan, bool standardize, struct scan *s,
-                           struct datarows *rows, struct mistakes *mistakes, struct err_info *info)
+static enum err scan_train(struct prepare_plan *plan, bool standardize, struct scan *s,
+                           struct data_rows *rows, struct mistakes *mistakes, struct err_info *info)
 {
     size_t count = plan->choice[0].count;
     double *sums = calloc(count + 1, 2 * sizeof *sums);
@@ -223,18 +223,18 @@ static enum err scan_train(struct dataprep_plan *plan, bool standardize, struct 
 }
 
 /* Whether the standardised values are floats as well: one that is not ends the pass. */
-static enum err scan_again(const struct dataprep_plan *plan, struct datarows *rows, int set,
+static enum err scan_again(const struct prepare_plan *plan, struct data_rows *rows, int set,
                            bool *exact, struct mistakes *mistakes, struct err_info *info)
 {
     struct scan s = {.choice = &plan->choice[set], .moments = plan->moments, .only_exact = true};
-    enum err code = datarows_rewind(rows, info);
+    enum err code = data_rows_rewind(rows, info);
     if (code == ERR_OK)
         code = scan(&s, rows, mistakes, info);
     *exact = *exact && s.exact;
     return code;
 }
 
-static void shape_set(struct dataset *set, enum data_kind kind, const struct dataprep_choice *c,
+static void shape_set(struct dataset *set, enum data_kind kind, const struct prepare_choice *c,
                       size_t rows, enum precision precision)
 {
     size_t width = c->count + c->intercept;
@@ -245,8 +245,8 @@ static void shape_set(struct dataset *set, enum data_kind kind, const struct dat
                             .stride = dataset_stride(width, precision)};
 }
 
-static enum err plan_dense(struct dataprep_plan *plan, const struct data_spec *spec,
-                           enum data_kind kind, struct datarows *train, struct datarows *test,
+static enum err plan_dense(struct prepare_plan *plan, const struct data_spec *spec,
+                           enum data_kind kind, struct data_rows *train, struct data_rows *test,
                            struct mistakes *mistakes, struct err_info *info)
 {
     struct scan s[2] = {{.choice = &plan->choice[0]}, {.choice = &plan->choice[1]}};
@@ -286,8 +286,8 @@ static bool index_of(double value, uint32_t *out)
     return true;
 }
 
-static enum err scan_triplets(struct dataset *set, const struct dataprep_choice *c,
-                              const struct datarows *rows, struct mistakes *mistakes)
+static enum err scan_triplets(struct dataset *set, const struct prepare_choice *c,
+                              const struct data_rows *rows, struct mistakes *mistakes)
 {
     for (size_t i = 0; i < rows->count; i++) {
         const double *row = rows->values + i * rows->table->columns;
@@ -306,17 +306,17 @@ static enum err scan_triplets(struct dataset *set, const struct dataprep_choice 
     return ERR_OK;
 }
 
-static enum err plan_triplets(struct dataset *set, struct dataprep_choice *c, struct datarows *rows,
+static enum err plan_triplets(struct dataset *set, struct prepare_choice *c, struct data_rows *rows,
                               struct mistakes *mistakes, struct err_info *info)
 {
     *set = (struct dataset){.kind = DATA_TRIPLETS, .precision = PRECISION_DOUBLE};
     enum err code = choose_triplet(c, rows, mistakes, info);
     do {
         if (code == ERR_OK)
-            code = datarows_next(rows, info);
+            code = data_rows_next(rows, info);
         if (code != ERR_OK)
             return mistakes->count > 0 ? code
-                                       : datarows_mistake(code, rows->pointer, mistakes, info);
+                                       : data_rows_mistake(code, rows->pointer, mistakes, info);
         code = scan_triplets(set, c, rows, mistakes);
     } while (rows->count > 0);
     return code;
@@ -324,12 +324,12 @@ static enum err plan_triplets(struct dataset *set, struct dataprep_choice *c, st
 
 /* ---- both ---- */
 
-enum err dataprep_plan(struct dataprep_plan *plan, const struct data_spec *spec,
-                       enum data_kind kind, struct datarows *train, struct datarows *test,
-                       struct mistakes *mistakes, struct err_info *info)
+enum err prepare_plan(struct prepare_plan *plan, const struct data_spec *spec, enum data_kind kind,
+                      struct data_rows *train, struct data_rows *test, struct mistakes *mistakes,
+                      struct err_info *info)
 {
     enum err code;
-    *plan = (struct dataprep_plan){
+    *plan = (struct prepare_plan){
         .shape = {.has_test = test != NULL, .has_offset = spec->offset != NULL}};
     if (kind == DATA_TRIPLETS) {
         code = plan_triplets(&plan->shape.train, &plan->choice[0], train, mistakes, info);
@@ -339,25 +339,25 @@ enum err dataprep_plan(struct dataprep_plan *plan, const struct data_spec *spec,
         code = plan_dense(plan, spec, kind, train, test, mistakes, info);
     }
     if (code != ERR_OK)
-        dataprep_plan_release(plan);
+        prepare_plan_release(plan);
     return code;
 }
 
-void dataprep_plan_release(struct dataprep_plan *plan)
+void prepare_plan_release(struct prepare_plan *plan)
 {
-    dataimage_release(&plan->shape);
+    data_release(&plan->shape);
     free(plan->choice[0].columns);
     free(plan->choice[1].columns);
     free(plan->moments);
-    *plan = (struct dataprep_plan){0};
+    *plan = (struct prepare_plan){0};
 }
 
 /* ---- values ---- */
 
-static void put_dense(const struct dataprep_plan *plan, int set, const double *row,
-                      const struct dataprep_row *out)
+static void put_dense(const struct prepare_plan *plan, int set, const double *row,
+                      const struct prepare_row *out)
 {
-    const struct dataprep_choice *c = &plan->choice[set];
+    const struct prepare_choice *c = &plan->choice[set];
     if (plan->shape.train.precision == PRECISION_SINGLE) {
         float *x = out->x;
         for (size_t k = 0; k < c->count; k++)
@@ -378,28 +378,28 @@ static void put_dense(const struct dataprep_plan *plan, int set, const double *r
 }
 
 /* False: it was another row when it was planned. */
-static bool put_triplet(const struct dataprep_choice *c, const struct dataset *set,
-                        const double *row, const struct dataprep_row *out)
+static bool put_triplet(const struct prepare_choice *c, const struct dataset *set,
+                        const double *row, const struct prepare_row *out)
 {
     *out->y = row[c->columns[2]];
     return index_of(row[c->columns[0]], out->user) && index_of(row[c->columns[1]], out->item) &&
            *out->user < set->users && *out->item < set->items;
 }
 
-static enum err fill_set(const struct dataprep_plan *plan, int set, struct datarows *rows,
-                         const struct dataprep_sink *sink, struct err_info *info)
+static enum err fill_set(const struct prepare_plan *plan, int set, struct data_rows *rows,
+                         const struct prepare_sink *sink, struct err_info *info)
 {
     const struct dataset *shape = set == 0 ? &plan->shape.train : &plan->shape.test;
     bool triplets = shape->kind == DATA_TRIPLETS, same = true;
     size_t done = 0;
-    enum err code = datarows_rewind(rows, info);
+    enum err code = data_rows_rewind(rows, info);
     while (code == ERR_OK && same) {
-        code = datarows_next(rows, info);
+        code = data_rows_next(rows, info);
         if (code != ERR_OK || rows->count == 0)
             break;
         same = rows->count <= shape->N - done;
         for (size_t i = 0; code == ERR_OK && same && i < rows->count; i++) {
-            struct dataprep_row out;
+            struct prepare_row out;
             const double *row = rows->values + i * rows->table->columns;
             code = sink->row(sink->context, set, &out, info);
             if (code == ERR_OK && triplets)
@@ -414,9 +414,9 @@ static enum err fill_set(const struct dataprep_plan *plan, int set, struct datar
     return code;
 }
 
-enum err dataprep_fill(const struct dataprep_plan *plan, struct datarows *train,
-                       struct datarows *test, const struct dataprep_sink *sink,
-                       struct err_info *info)
+enum err prepare_fill(const struct prepare_plan *plan, struct data_rows *train,
+                      struct data_rows *test, const struct prepare_sink *sink,
+                      struct err_info *info)
 {
     enum err code = fill_set(plan, 0, train, sink, info);
     return code == ERR_OK && test != NULL ? fill_set(plan, 1, test, sink, info) : code;
@@ -426,46 +426,46 @@ enum err dataprep_fill(const struct dataprep_plan *plan, struct datarows *train,
 
 struct memory_sink {
     char *base;
-    const struct dataimage_layout *layout;
+    const struct data_layout *layout;
     size_t rows[2];
 };
 
-static enum err memory_row(void *context, int set, struct dataprep_row *out, struct err_info *info)
+static enum err memory_row(void *context, int set, struct prepare_row *out, struct err_info *info)
 {
     struct memory_sink *m = context;
-    const struct dataimage_array *arrays = m->layout->arrays[set];
-    char *at[DATAIMAGE_ARRAYS];
+    const struct layout_array *arrays = m->layout->arrays[set];
+    char *at[LAYOUT_ARRAYS];
     (void)info;
-    for (int k = 0; k < DATAIMAGE_ARRAYS; k++)
+    for (int k = 0; k < LAYOUT_ARRAYS; k++)
         at[k] = arrays[k].bytes > 0
                     ? m->base + arrays[k].offset + m->rows[set] * arrays[k].row_bytes
                     : NULL;
     m->rows[set]++;
-    *out = (struct dataprep_row){.x = at[DATAIMAGE_X],
-                                 .y = (double *)(void *)at[DATAIMAGE_Y],
-                                 .user = (uint32_t *)(void *)at[DATAIMAGE_USER],
-                                 .item = (uint32_t *)(void *)at[DATAIMAGE_ITEM],
-                                 .offset = (double *)(void *)at[DATAIMAGE_OFFSET]};
+    *out = (struct prepare_row){.x = at[LAYOUT_X],
+                                .y = (double *)(void *)at[LAYOUT_Y],
+                                .user = (uint32_t *)(void *)at[LAYOUT_USER],
+                                .item = (uint32_t *)(void *)at[LAYOUT_ITEM],
+                                .offset = (double *)(void *)at[LAYOUT_OFFSET]};
     return ERR_OK;
 }
 
-enum err dataprep_memory(struct data *out, struct dataprep_plan *plan, struct datarows *train,
-                         struct datarows *test, struct err_info *info)
+enum err prepare_memory(struct data *out, struct prepare_plan *plan, struct data_rows *train,
+                        struct data_rows *test, struct err_info *info)
 {
-    struct dataimage_layout layout;
+    struct data_layout layout;
     *out = plan->shape;
     out->names = NULL;
     out->name_count = 0;
-    if (!dataimage_layout(&layout, &plan->shape))
+    if (!data_layout(&layout, &plan->shape))
         return no_memory(info);
-    enum err code = dataimage_allocate(out, &layout, info);
+    enum err code = layout_allocate(out, &layout, info);
     if (code == ERR_OK) {
         struct memory_sink memory = {.base = out->base, .layout = &layout};
-        struct dataprep_sink sink = {.row = memory_row, .context = &memory};
-        code = dataprep_fill(plan, train, test, &sink, info);
+        struct prepare_sink sink = {.row = memory_row, .context = &memory};
+        code = prepare_fill(plan, train, test, &sink, info);
     }
     if (code != ERR_OK) {
-        dataimage_release(out);
+        data_release(out);
         return code;
     }
     out->names = plan->shape.names;
@@ -475,20 +475,20 @@ enum err dataprep_memory(struct data *out, struct dataprep_plan *plan, struct da
     return ERR_OK;
 }
 
-enum err dataprep(struct data *out, const struct data_spec *spec, enum data_kind kind,
-                  const struct table *train, const struct table *test, struct mistakes *mistakes,
-                  struct err_info *info)
+enum err prepare_tables(struct data *out, const struct data_spec *spec, enum data_kind kind,
+                        const struct table *train, const struct table *test,
+                        struct mistakes *mistakes, struct err_info *info)
 {
-    struct datarows rows[2];
-    struct dataprep_plan plan;
+    struct data_rows rows[2];
+    struct prepare_plan plan;
     *out = (struct data){0};
-    datarows_view(&rows[0], train, "/data/path");
-    datarows_view(&rows[1], test, "/data/test");
-    struct datarows *tested = test != NULL ? &rows[1] : NULL;
-    enum err code = dataprep_plan(&plan, spec, kind, &rows[0], tested, mistakes, info);
+    data_rows_view(&rows[0], train, "/data/path");
+    data_rows_view(&rows[1], test, "/data/test");
+    struct data_rows *tested = test != NULL ? &rows[1] : NULL;
+    enum err code = prepare_plan(&plan, spec, kind, &rows[0], tested, mistakes, info);
     if (code != ERR_OK)
         return code;
-    code = dataprep_memory(out, &plan, &rows[0], tested, info);
-    dataprep_plan_release(&plan);
+    code = prepare_memory(out, &plan, &rows[0], tested, info);
+    prepare_plan_release(&plan);
     return code;
 }

@@ -12,51 +12,51 @@
 
 /* Where the columns of x and the response (or user, item and rating) stand in one table; an
  * intercept is added behind them. */
-struct dataprep_choice {
+struct prepare_choice {
     size_t *columns, count;
     size_t response, offset; /* offset: SIZE_MAX when there is none */
     bool intercept;
 };
 
-struct dataprep_plan {
+struct prepare_plan {
     struct data shape; /* sets without arrays, and names */
-    struct dataprep_choice choice[2];
+    struct prepare_choice choice[2];
     double *moments; /* centre and scale of every column of x */
 };
 
 /* `test` may be NULL. On failure there is nothing to release. */
-enum err dataprep_plan(struct dataprep_plan *plan, const struct data_spec *spec,
-                       enum data_kind kind, struct datarows *train, struct datarows *test,
-                       struct mistakes *mistakes, struct err_info *info);
-void dataprep_plan_release(struct dataprep_plan *plan);
+enum err prepare_plan(struct prepare_plan *plan, const struct data_spec *spec, enum data_kind kind,
+                      struct data_rows *train, struct data_rows *test, struct mistakes *mistakes,
+                      struct err_info *info);
+void prepare_plan_release(struct prepare_plan *plan);
 
 /* Where the values of a row go; those that its kind does not have are NULL. x is zero behind its
  * columns already. */
-struct dataprep_row {
+struct prepare_row {
     void *x;
     double *y, *offset;
     uint32_t *user, *item;
 };
 
 /* Gives room for the rows of set 0 (train), then of set 1, one after the other. */
-struct dataprep_sink {
-    enum err (*row)(void *context, int set, struct dataprep_row *out, struct err_info *info);
+struct prepare_sink {
+    enum err (*row)(void *context, int set, struct prepare_row *out, struct err_info *info);
     void *context;
 };
 
 /* The pass for the values. CONFLICT when a file is not what it was. */
-enum err dataprep_fill(const struct dataprep_plan *plan, struct datarows *train,
-                       struct datarows *test, const struct dataprep_sink *sink,
-                       struct err_info *info);
+enum err prepare_fill(const struct prepare_plan *plan, struct data_rows *train,
+                      struct data_rows *test, const struct prepare_sink *sink,
+                      struct err_info *info);
 
 /* The plan's values in memory: everything of `out` but sha256. It takes the names. On failure `out`
  * needs no release. */
-enum err dataprep_memory(struct data *out, struct dataprep_plan *plan, struct datarows *train,
-                         struct datarows *test, struct err_info *info);
+enum err prepare_memory(struct data *out, struct prepare_plan *plan, struct data_rows *train,
+                        struct data_rows *test, struct err_info *info);
 
 /* All of it for tables that are in memory; `test` may be NULL. */
-enum err dataprep(struct data *out, const struct data_spec *spec, enum data_kind kind,
-                  const struct table *train, const struct table *test, struct mistakes *mistakes,
-                  struct err_info *info);
+enum err prepare_tables(struct data *out, const struct data_spec *spec, enum data_kind kind,
+                        const struct table *train, const struct table *test,
+                        struct mistakes *mistakes, struct err_info *info);
 
 #endif

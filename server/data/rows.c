@@ -1,8 +1,8 @@
 /* Rows of data files. */
 #include "server/data/rows.h"
 
-enum err datarows_mistake(enum err code, const char *pointer, struct mistakes *mistakes,
-                          const struct err_info *info)
+enum err data_rows_mistake(enum err code, const char *pointer, struct mistakes *mistakes,
+                           const struct err_info *info)
 {
     if (code != ERR_INVALID && code != ERR_NOT_FOUND && code != ERR_MALFORMED &&
         code != ERR_UNSUPPORTED && code != ERR_TOO_LARGE)
@@ -14,13 +14,13 @@ enum err datarows_mistake(enum err code, const char *pointer, struct mistakes *m
 
 static enum err feed(void *context, char *to, size_t room, size_t *got, struct err_info *info)
 {
-    return datafile_reader_read(context, to, room, got, info);
+    return data_file_reader_read(context, to, room, got, info);
 }
 
 /* SHA-256 takes a quarter of the time of reading text: once is enough. */
-static enum err begin(struct datarows *rows, struct err_info *info)
+static enum err begin(struct data_rows *rows, struct err_info *info)
 {
-    enum err code = datafile_reader_init(&rows->reader, rows->file, !rows->whole, info);
+    enum err code = data_file_reader_init(&rows->reader, rows->file, !rows->whole, info);
     if (code != ERR_OK)
         return code;
     struct table_feed source = {
@@ -30,46 +30,46 @@ static enum err begin(struct datarows *rows, struct err_info *info)
     return code;
 }
 
-enum err datarows_open(struct datarows *rows, const struct datafile *file, const char *name,
-                       const char *pointer, size_t budget_bytes, struct err_info *info)
+enum err data_rows_open(struct data_rows *rows, const struct data_file *file, const char *name,
+                        const char *pointer, size_t budget_bytes, struct err_info *info)
 {
     *rows =
-        (struct datarows){.pointer = pointer, .name = name, .file = file, .budget = budget_bytes};
+        (struct data_rows){.pointer = pointer, .name = name, .file = file, .budget = budget_bytes};
     enum err code = begin(rows, info);
     if (code != ERR_OK)
-        datarows_close(rows);
+        data_rows_close(rows);
     return code;
 }
 
-void datarows_view(struct datarows *rows, const struct table *table, const char *pointer)
+void data_rows_view(struct data_rows *rows, const struct table *table, const char *pointer)
 {
-    *rows = (struct datarows){.table = table, .pointer = pointer};
+    *rows = (struct data_rows){.table = table, .pointer = pointer};
 }
 
-void datarows_close(struct datarows *rows)
+void data_rows_close(struct data_rows *rows)
 {
     table_stream_close(rows->stream);
-    datafile_reader_end(&rows->reader, NULL);
+    data_file_reader_end(&rows->reader, NULL);
     rows->stream = NULL;
     rows->table = NULL;
 }
 
-static enum err changed(const struct datarows *rows, struct err_info *info)
+static enum err changed(const struct data_rows *rows, struct err_info *info)
 {
     return err_set(info, ERR_CONFLICT,
                    "\"%s\" changed while it was read; try again when it is whole", rows->name);
 }
 
 /* The reader does not look behind the end of an NPY or of gzip data; what is hashed is the file. */
-static enum err end_of_pass(struct datarows *rows, struct err_info *info)
+static enum err end_of_pass(struct data_rows *rows, struct err_info *info)
 {
     char rest[4096];
     for (size_t got = sizeof rest; got == sizeof rest;) {
-        enum err code = datafile_reader_read(&rows->reader, rest, sizeof rest, &got, info);
+        enum err code = data_file_reader_read(&rows->reader, rest, sizeof rest, &got, info);
         if (code != ERR_OK)
             return code;
     }
-    uint64_t sum = datafile_reader_end(&rows->reader, rows->whole ? NULL : rows->sha256);
+    uint64_t sum = data_file_reader_end(&rows->reader, rows->whole ? NULL : rows->sha256);
     if (rows->whole && sum != rows->sum)
         return changed(rows, info);
     rows->sum = sum;
@@ -77,7 +77,7 @@ static enum err end_of_pass(struct datarows *rows, struct err_info *info)
     return ERR_OK;
 }
 
-enum err datarows_next(struct datarows *rows, struct err_info *info)
+enum err data_rows_next(struct data_rows *rows, struct err_info *info)
 {
     if (rows->stream == NULL) { /* one block */
         rows->values = rows->table->values;
@@ -91,7 +91,7 @@ enum err datarows_next(struct datarows *rows, struct err_info *info)
     return code == ERR_OK && rows->count == 0 ? end_of_pass(rows, info) : code;
 }
 
-enum err datarows_rewind(struct datarows *rows, struct err_info *info)
+enum err data_rows_rewind(struct data_rows *rows, struct err_info *info)
 {
     size_t columns = rows->table->columns;
     rows->given = false;
@@ -99,7 +99,7 @@ enum err datarows_rewind(struct datarows *rows, struct err_info *info)
         return ERR_OK;
     table_stream_close(rows->stream);
     rows->stream = NULL;
-    datafile_reader_end(&rows->reader, NULL);
+    data_file_reader_end(&rows->reader, NULL);
     enum err code = begin(rows, info);
     return code == ERR_OK && rows->table->columns != columns ? changed(rows, info) : code;
 }

@@ -8,7 +8,7 @@
 #include "server/base/mistake.h"
 #include "server/data/table.h"
 
-struct datarows {
+struct data_rows {
     const struct table *table; /* names and columns, not its rows */
     const char *pointer;       /* what of the job names it: "/data/path" */
     const double *values;      /* the block: count x table->columns */
@@ -16,32 +16,32 @@ struct datarows {
 
     /* private */
     const char *name;
-    const struct datafile *file; /* borrowed */
+    const struct data_file *file; /* borrowed */
     size_t budget;
-    struct datafile_reader reader;
+    struct data_file_reader reader;
     struct table_stream *stream;
-    char sha256[DATAFILE_SHA256_HEX]; /* of the file, after a whole pass */
+    char sha256[DATA_FILE_SHA256_HEX]; /* of the file, after a whole pass */
     uint64_t sum;
     bool whole; /* there was a whole pass */
     bool given; /* the table in memory was handed out */
 };
 
 /* Opens the file's rows; `name` and `file` must outlive them. */
-enum err datarows_open(struct datarows *rows, const struct datafile *file, const char *name,
-                       const char *pointer, size_t budget_bytes, struct err_info *info);
+enum err data_rows_open(struct data_rows *rows, const struct data_file *file, const char *name,
+                        const char *pointer, size_t budget_bytes, struct err_info *info);
 /* Rows of a table, which is borrowed. */
-void datarows_view(struct datarows *rows, const struct table *table, const char *pointer);
-void datarows_close(struct datarows *rows);
+void data_rows_view(struct data_rows *rows, const struct table *table, const char *pointer);
+void data_rows_close(struct data_rows *rows);
 
 /* The next block; no rows: the end. CONFLICT if the file is not
  * what it was in an earlier pass. */
-enum err datarows_next(struct datarows *rows, struct err_info *info);
+enum err data_rows_next(struct data_rows *rows, struct err_info *info);
 /* Begins another pass. */
-enum err datarows_rewind(struct datarows *rows, struct err_info *info);
+enum err data_rows_rewind(struct data_rows *rows, struct err_info *info);
 
 /* What is wrong with the file itself is a mistake of the job that names it: adds one and returns
  * ERR_INVALID. Other codes come back as they are. */
-enum err datarows_mistake(enum err code, const char *pointer, struct mistakes *mistakes,
-                          const struct err_info *info);
+enum err data_rows_mistake(enum err code, const char *pointer, struct mistakes *mistakes,
+                           const struct err_info *info);
 
 #endif

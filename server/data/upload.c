@@ -14,11 +14,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { TEMPORARY_MAX = sizeof DATAFILE_TEMPORARY + 16, TEMPORARY_TRIES = 4 };
+enum { TEMPORARY_MAX = sizeof DATA_FILE_TEMPORARY + 16, TEMPORARY_TRIES = 4 };
 
 struct upload {
     int folder, fd;
-    char temporary[TEMPORARY_MAX], name[DATAFILE_NAME_MAX + 1];
+    char temporary[TEMPORARY_MAX], name[DATA_FILE_NAME_MAX + 1];
     uint64_t size, limit;
     uint64_t own_bytes, free_bytes; /* upload_bound; UINT64_MAX and 0 without */
     uint64_t others;                /* bytes of the user's other files when it began */
@@ -55,7 +55,7 @@ static int make_folder(int parent, const char *name)
         return -1;
     if (made && fsync(parent) != 0)
         return -1;
-    return datafile_open_beneath(parent, name, O_RDONLY | O_DIRECTORY);
+    return data_file_open_beneath(parent, name, O_RDONLY | O_DIRECTORY);
 }
 
 static int close_keeping_errno(int fd)
@@ -66,12 +66,12 @@ static int close_keeping_errno(int fd)
     return -1;
 }
 
-static int make_own_folder(const struct datafile_root *root, const char *user)
+static int make_own_folder(const struct data_root *root, const char *user)
 {
-    int folder = datafile_open_own(root, user, O_RDONLY);
+    int folder = data_file_open_own(root, user, O_RDONLY);
     if (folder >= 0 || errno != ENOENT)
         return folder;
-    int top = datafile_open_beneath(root->fd, ".", O_RDONLY | O_DIRECTORY);
+    int top = data_file_open_beneath(root->fd, ".", O_RDONLY | O_DIRECTORY);
     int users = top < 0 ? -1 : make_folder(top, ".users");
     folder = users < 0 ? -1 : make_folder(users, user);
     if (users >= 0)
@@ -90,7 +90,7 @@ static int make_temporary(struct upload *upload)
         struct stat status;
         if (getrandom(&number, sizeof number, 0) != sizeof number)
             return -1;
-        snprintf(upload->temporary, sizeof upload->temporary, DATAFILE_TEMPORARY "%016llx",
+        snprintf(upload->temporary, sizeof upload->temporary, DATA_FILE_TEMPORARY "%016llx",
                  (unsigned long long)number);
         int fd = openat(upload->folder, upload->temporary,
                         O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -105,13 +105,13 @@ static int make_temporary(struct upload *upload)
     return -1;
 }
 
-enum err upload_begin(struct upload **out, const struct datafile_root *root, const char *user,
+enum err upload_begin(struct upload **out, const struct data_root *root, const char *user,
                       const char *name, uint64_t limit_bytes, struct err_info *info)
 {
-    assert(datafile_user_allowed(user));
+    assert(data_file_user_allowed(user));
     *out = NULL;
-    if (!datafile_name_allowed(name))
-        return datafile_bad_name(name, info);
+    if (!data_file_name_allowed(name))
+        return data_file_bad_name(name, info);
     struct upload *upload = calloc(1, sizeof *upload);
     if (upload == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory to store \"%s\"", name);
@@ -161,7 +161,7 @@ static void count_other(void *ctx, int folder, const char *name)
 static void count_others(struct upload *upload)
 {
     upload->others = 0;
-    each_name(datafile_open_beneath(upload->folder, ".", O_RDONLY | O_DIRECTORY), count_other,
+    each_name(data_file_open_beneath(upload->folder, ".", O_RDONLY | O_DIRECTORY), count_other,
               upload);
 }
 
@@ -257,7 +257,7 @@ enum err upload_commit(struct upload *upload, struct upload_result *result, stru
     enum err err = failure->code == ERR_OK ? ERR_OK : tell(upload, info);
     if (err == ERR_OK) {
         result->size = upload->size;
-        datafile_finish_hash(upload->hash, result->sha256);
+        data_file_finish_hash(upload->hash, result->sha256);
         upload->hash = NULL;
     }
     upload_abort(upload);
@@ -281,7 +281,7 @@ void upload_abort(struct upload *upload)
 
 static void remove_if_stale(int folder, const char *name)
 {
-    int fd = datafile_open_beneath(folder, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    int fd = data_file_open_beneath(folder, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
@@ -292,17 +292,18 @@ static void remove_if_stale(int folder, const char *name)
 static void sweep_temporary(void *ctx, int folder, const char *name)
 {
     (void)ctx;
-    if (strncmp(name, DATAFILE_TEMPORARY, sizeof DATAFILE_TEMPORARY - 1) == 0)
+    if (strncmp(name, DATA_FILE_TEMPORARY, sizeof DATA_FILE_TEMPORARY - 1) == 0)
         remove_if_stale(folder, name);
 }
 
 static void sweep_user(void *ctx, int users, const char *user)
 {
-    if (datafile_user_allowed(user))
-        each_name(datafile_open_beneath(users, user, O_RDONLY | O_DIRECTORY), sweep_temporary, ctx);
+    if (data_file_user_allowed(user))
+        each_name(data_file_open_beneath(users, user, O_RDONLY | O_DIRECTORY), sweep_temporary,
+                  ctx);
 }
 
-void datafile_sweep(const struct datafile_root *root)
+void data_file_sweep(const struct data_root *root)
 {
-    each_name(datafile_open_beneath(root->fd, ".users", O_RDONLY | O_DIRECTORY), sweep_user, NULL);
+    each_name(data_file_open_beneath(root->fd, ".users", O_RDONLY | O_DIRECTORY), sweep_user, NULL);
 }

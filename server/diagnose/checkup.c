@@ -373,7 +373,7 @@ enum err checkup_audit(const struct checkup_job *job, const struct model *model,
         code = run_audit(job, model, ess, &doc, &info);
     if (code != ERR_OK && job->halt != NULL && atomic_load(job->halt))
         return ERR_UNAVAILABLE;
-    if (code == ERR_OK && dataimage_broken(job->data))
+    if (code == ERR_OK && data_broken(job->data))
         code = err_set(&info, ERR_UNAVAILABLE, "the data could not be read");
     if (code == ERR_OK) {
         store_checks(job, doc);

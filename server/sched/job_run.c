@@ -126,7 +126,7 @@ enum err job_run_new(struct job_run **out, const struct job_row *row,
     return code;
 }
 
-void job_run_free(struct job_run *job, struct datacache *cache)
+void job_run_free(struct job_run *job, struct memory_cache *cache)
 {
     if (job == NULL)
         return;
@@ -146,8 +146,8 @@ static enum err load_data(struct job_run *job, const struct job_run_context *con
                           struct err_info *info)
 {
     struct mistakes mistakes = {0};
-    enum err code = datacache_get(context->cache, job->owner, &job->spec.data,
-                                  job->spec.model->data, &job->data, &mistakes, info);
+    enum err code = memory_cache_get(context->cache, job->owner, &job->spec.data,
+                                     job->spec.model->data, &job->data, &mistakes, info);
     if (code == ERR_INVALID && mistakes.count > 0)
         return err_set(info, ERR_DATA_CHANGED, "the data can no longer be read: %s",
                        mistakes.items[0].detail);
@@ -245,7 +245,7 @@ static enum err make_file(struct job_run *job, const struct job_run_context *con
 }
 
 /* Under `loading`. Chains lose nothing: every slice ends with its chain saved or dropped. */
-static void unload(struct job_run *job, struct datacache *cache)
+static void unload(struct job_run *job, struct memory_cache *cache)
 {
     for (uint32_t k = 0; job->chains != NULL && k < job->spec.chains; k++) {
         chain_free(job->chains[k].chain);
@@ -258,16 +258,16 @@ static void unload(struct job_run *job, struct datacache *cache)
     job->plan = NULL;
     model_free(job->model);
     job->model = NULL;
-    datacache_put(cache, job->data);
+    memory_cache_put(cache, job->data);
     job->data = NULL;
 }
 
 bool job_run_data_lost(const struct job_run *job)
 {
-    return dataimage_broken(job->data);
+    return data_broken(job->data);
 }
 
-void job_run_unload(struct job_run *job, struct datacache *cache)
+void job_run_unload(struct job_run *job, struct memory_cache *cache)
 {
     pthread_mutex_lock(&job->load_lock);
     unload(job, cache);
@@ -322,7 +322,7 @@ enum err job_run_load(struct job_run *job, const struct job_run_context *context
 static bool may_go_on(void *ctx)
 {
     const struct job_run *job = ((const struct planner *)ctx)->job;
-    return !atomic_load(&job->halt) && !dataimage_broken(job->data);
+    return !atomic_load(&job->halt) && !data_broken(job->data);
 }
 
 static void tell(void *ctx, const char *text)
@@ -359,7 +359,7 @@ enum err job_run_plan(struct job_run *job, const struct job_run_context *context
     enum err code = make_plan(job, planning, info);
     if (code == ERR_OK && job->view == NULL)
         code = plan_view(&job->view, job->plan, job->model, info);
-    if (code == ERR_OK && dataimage_broken(job->data))
+    if (code == ERR_OK && data_broken(job->data))
         code = err_set(info, ERR_UNAVAILABLE, "the data could not be read");
     if (code == ERR_OK) {
         *settled = job->spec;

@@ -100,7 +100,7 @@ struct job_run {
 
 struct job_run_context { /* what a job needs from around it */
     struct store *store;
-    struct datacache *cache;
+    struct memory_cache *cache;
     uint64_t slice_ms;
     /* How many jobs wait for their first slice: while there are some, slices end early. NULL: it
      * does not matter. */
@@ -110,7 +110,7 @@ struct job_run_context { /* what a job needs from around it */
 /* From a catalogue row; the request is parsed, chains' progress is read from the job file. */
 enum err job_run_new(struct job_run **out, const struct job_row *row,
                      const struct job_run_context *context, struct err_info *info);
-void job_run_free(struct job_run *job, struct datacache *cache);
+void job_run_free(struct job_run *job, struct memory_cache *cache);
 
 /* Data, model and job file, unless they are there. ERR_DATA_CHANGED when the data are not those of
  * the submission. ERR_UNAVAILABLE and ERR_NO_MEMORY may pass. */
@@ -120,7 +120,7 @@ enum err job_run_load(struct job_run *job, const struct job_run_context *context
  * while it is loaded and no chain is busy. */
 bool job_run_data_lost(const struct job_run *job);
 /* Gives the memory back; only while no chain is busy. */
-void job_run_unload(struct job_run *job, struct datacache *cache);
+void job_run_unload(struct job_run *job, struct memory_cache *cache);
 
 /* What the plan of a job is made with, beside the job. */
 struct job_run_planning {

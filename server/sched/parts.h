@@ -24,7 +24,7 @@ struct usage {
 struct sched {
     struct sched_config config;
     struct store *store;
-    struct datacache *cache;
+    struct memory_cache *cache;
     struct events *events;
     struct job_run_context context;
 

@@ -112,7 +112,7 @@ static enum err take_up_all(struct sched *s, struct err_info *info)
 }
 
 enum err sched_start(struct sched **out, const struct sched_config *config, struct store *store,
-                     struct datacache *cache, struct events *events, struct err_info *info)
+                     struct memory_cache *cache, struct events *events, struct err_info *info)
 {
     struct sched *s = calloc(1, sizeof *s);
     if (s == NULL)

@@ -20,7 +20,7 @@
 #include "server/store/store.h"
 
 struct sched;
-struct datacache;
+struct memory_cache;
 
 struct sched_config {
     unsigned workers;
@@ -32,7 +32,7 @@ struct sched_config {
 
 /* Takes up every unfinished job of the catalogue and starts the workers. */
 enum err sched_start(struct sched **out, const struct sched_config *config, struct store *store,
-                     struct datacache *cache, struct events *events, struct err_info *info);
+                     struct memory_cache *cache, struct events *events, struct err_info *info);
 /* Ends all slices, saves, joins the workers; the jobs stay as they are for the next start. Other
  * calls remain possible until sched_free. */
 void sched_halt(struct sched *sched);

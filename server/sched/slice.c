@@ -145,7 +145,7 @@ static enum err save(struct job_run *job, const struct chain_batch *batch,
     struct jobfile_slice slices[CHAIN_BATCH_MAX] = {0};
     size_t filled = 0;
     enum err code = ERR_OK;
-    if (dataimage_broken(job->data))
+    if (data_broken(job->data))
         return err_set(
             info, ERR_UNAVAILABLE,
             "the binary form of the data on disk can no longer be read; it is made again");

@@ -57,7 +57,7 @@ int main(int argc, char **argv)
         die("usage: bench-bare DATA_FOLDER JOB.json THREADS");
     struct err_info info = {.message = ""};
     struct mistakes mistakes = {0};
-    struct datafile_root *root;
+    struct data_root *root;
     struct job_spec spec;
     struct spec_bound bound;
     struct model *model;
@@ -65,10 +65,10 @@ int main(int argc, char **argv)
     json_t *json = read_job(argv[2]);
     if (spec_parse(&spec, json, NULL, &mistakes) != ERR_OK)
         die(mistakes.items[0].detail);
-    if (datafile_root_open(&root, argv[1], &info) != ERR_OK)
+    if (data_root_open(&root, argv[1], &info) != ERR_OK)
         die(info.message);
-    struct datacache *cache = datacache_new(root, (size_t)1 << 32);
-    if (datacache_get(cache, "bench", &spec.data, spec.model->data, &data, &mistakes, &info) !=
+    struct memory_cache *cache = memory_cache_new(root, (size_t)1 << 32);
+    if (memory_cache_get(cache, "bench", &spec.data, spec.model->data, &data, &mistakes, &info) !=
             ERR_OK ||
         spec.model->init(&model, spec.model_params, &data->train,
                          data->has_test ? &data->test : NULL, &info) != ERR_OK ||

@@ -82,25 +82,25 @@ int main(int argc, char **argv)
         die("usage: bench-bigdata DATA_FOLDER STATE_FOLDER JOB MEMORY_MB CACHE_MB PAGES SECONDS");
     struct err_info info = {.message = ""};
     struct mistakes mistakes = {0};
-    struct datafile_root *root;
-    struct datashelf *shelf = NULL;
+    struct data_root *root;
+    struct disk_cache *disk = NULL;
     struct job_spec spec;
     struct spec_bound bound;
     struct model *model;
     const struct data *data = NULL;
-    struct datashelf_limits limits = {.bytes = strtoull(argv[5], NULL, 10) << 20};
+    struct disk_cache_limits limits = {.bytes = strtoull(argv[5], NULL, 10) << 20};
     json_t *json = json_load_file(argv[3], 0, NULL);
     if (strcmp(argv[6], "small") == 0)
         prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     if (json == NULL || spec_parse(&spec, json, NULL, &mistakes) != ERR_OK)
         die("the job cannot be read");
-    if (datafile_root_open(&root, argv[1], &info) != ERR_OK ||
-        (limits.bytes > 0 && datashelf_open(&shelf, argv[2], &limits, &info) != ERR_OK))
+    if (data_root_open(&root, argv[1], &info) != ERR_OK ||
+        (limits.bytes > 0 && disk_cache_open(&disk, argv[2], &limits, &info) != ERR_OK))
         die(info.message);
-    struct datacache *cache = datacache_new(root, strtoull(argv[4], NULL, 10) << 20);
-    datacache_use_shelf(cache, shelf, limits.bytes > 0 ? 0 : UINT64_MAX);
+    struct memory_cache *cache = memory_cache_new(root, strtoull(argv[4], NULL, 10) << 20);
+    memory_cache_use_disk(cache, disk, limits.bytes > 0 ? 0 : UINT64_MAX);
     double start = now(), cpu_start = cpu();
-    if (datacache_get(cache, "bench", &spec.data, spec.model->data, &data, &mistakes, &info) !=
+    if (memory_cache_get(cache, "bench", &spec.data, spec.model->data, &data, &mistakes, &info) !=
         ERR_OK)
         die(mistakes.count > 0 ? mistakes.items[0].detail : info.message);
     double loaded = now() - start, worked = cpu() - cpu_start;

@@ -30,13 +30,13 @@ def metric(client, name):
     raise AssertionError("there is no metric " + name)
 
 
-def shelf(daemon):
+def cached(daemon):
     folder = os.path.join(daemon.state, "cache")
     return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
 
 
-def shelf_path(daemon):
-    names = shelf(daemon)
+def cached_path(daemon):
+    names = cached(daemon)
     assert len(names) == 1, names
     return os.path.join(daemon.state, "cache", names[0])
 
@@ -60,7 +60,7 @@ class Cache(Case):
         if not hasattr(Cache, "plain"):
             client = self.start(**WITHOUT)
             Cache.plain = client.everything(client.run(job())["id"])
-            self.assertEqual(shelf(self.daemon), [])
+            self.assertEqual(cached(self.daemon), [])
             self.daemon.stop()
         return Cache.plain
 
@@ -72,7 +72,7 @@ class Cache(Case):
         expected = self.expected()
         client = self.start(**LOADED)
         self.assertEqual(self.draws(), expected)
-        self.assertEqual(len(shelf(self.daemon)), 1)
+        self.assertEqual(len(cached(self.daemon)), 1)
         self.assertEqual(metric(client, "barkerd_data_mapped_bytes"), 0)
         self.assertGreater(metric(client, "barkerd_data_bytes"), 0)
         for settings in (LOADED, MAPPED):
@@ -103,7 +103,7 @@ class Cache(Case):
         for job_id in ids:
             client.wait(job_id)
             self.assertEqual(client.everything(job_id), self.plain_or_run())
-        self.assertEqual(len(shelf(self.daemon)), 1)
+        self.assertEqual(len(cached(self.daemon)), 1)
 
     def plain_or_run(self):
         if not hasattr(Cache, "plain"):
@@ -119,7 +119,7 @@ class Cache(Case):
                 self.start(**settings)
                 self.draws()
                 self.daemon.stop()
-                with open(shelf_path(self.daemon), "r+b") as file:
+                with open(cached_path(self.daemon), "r+b") as file:
                     file.seek(100000)
                     file.write(b"damage")
                 self.daemon.start()
@@ -139,7 +139,7 @@ class Cache(Case):
         while True:  # until it is caught on its way
             job_id = client.submit(long)
             client.wait_progress(job_id, 1)
-            os.truncate(shelf_path(self.daemon), 4096)
+            os.truncate(cached_path(self.daemon), 4096)
             client.wait(job_id)
             self.assertTrue(self.daemon.alive())
             self.assertEqual(client.everything(job_id), expected)
@@ -156,12 +156,12 @@ class Cache(Case):
         client = self.daemon.client()
         self.assertIn("content of big.csv", client.wait(old, "failed")["reason"])
         self.assertNotEqual(self.draws(), self.plain_or_run())
-        self.assertEqual(len(shelf(self.daemon)), 2)
+        self.assertEqual(len(cached(self.daemon)), 2)
 
     def test_without_room_on_disk_data_go_to_memory_or_are_refused(self):
         client = self.start(cache_from_mb=0, cache_mb=1)
         self.assertEqual(self.draws(), self.plain_or_run())
-        self.assertEqual(shelf(self.daemon), [])
+        self.assertEqual(cached(self.daemon), [])
         self.assertIn("data cache not written", self.daemon.log())
         self.daemon.restart(data_memory_mb=1)
         self.assertProblem(self.daemon.client().post("/v1/jobs", job()), 507, "cache_mb", "memory")
@@ -172,13 +172,13 @@ class Cache(Case):
         client = self.start(cache_from_mb=0, cache_mb=2, data_memory_mb=1)
         self.daemon.file("other.csv", OTHER)
         client.run(job())
-        first = shelf(self.daemon)
+        first = cached(self.daemon)
         end = time.monotonic() + PATIENCE
         while metric(client, "barkerd_data_mapped_bytes") > 0:  # what is in use stays
             self.assertLess(time.monotonic(), end)
         client.run(job("other.csv"))
-        self.assertEqual(len(shelf(self.daemon)), 1)
-        self.assertNotEqual(shelf(self.daemon), first)
+        self.assertEqual(len(cached(self.daemon)), 1)
+        self.assertNotEqual(cached(self.daemon), first)
         self.assertEqual(metric(client, "barkerd_data_cache_removed_total"), 1)
 
     def test_kill_9_while_it_is_written_leaves_nothing_behind(self):
@@ -191,13 +191,13 @@ class Cache(Case):
             thread = threading.Thread(target=self.give_up, args=(client,))
             thread.start()
             end = time.monotonic() + PATIENCE
-            while not any(n.startswith("new-") for n in shelf(self.daemon)) and thread.is_alive():
+            while not any(n.startswith("new-") for n in cached(self.daemon)) and thread.is_alive():
                 self.assertLess(time.monotonic(), end)
             self.daemon.kill()
             thread.join()
-            caught = any(n.startswith("new-") for n in shelf(self.daemon))
+            caught = any(n.startswith("new-") for n in cached(self.daemon))
             self.daemon.start()
-            self.assertEqual([n for n in shelf(self.daemon) if n.startswith("new-")], [])
+            self.assertEqual([n for n in cached(self.daemon) if n.startswith("new-")], [])
             if caught:
                 break
             self.daemon.stop()

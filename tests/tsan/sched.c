@@ -178,7 +178,7 @@ int main(void)
     char directory[] = "/tmp/barkerd-storm.XXXXXX", data[100], command[120];
     struct storm s = {0};
     struct err_info info;
-    struct datafile_root *root;
+    struct data_root *root;
     struct thread threads[SUBMITTERS + LOOKERS];
     if (mkdtemp(directory) == NULL)
         return 1;
@@ -187,9 +187,9 @@ int main(void)
     snprintf(data, sizeof data, "%s/state", directory);
     if (store_open(&s.store, &(struct store_config){.directory = data}, &info) != ERR_OK)
         fail("store", &info);
-    if (datafile_root_open(&root, directory, &info) != ERR_OK)
+    if (data_root_open(&root, directory, &info) != ERR_OK)
         fail("root", &info);
-    struct datacache *cache = datacache_new(root, 1 << 20);
+    struct memory_cache *cache = memory_cache_new(root, 1 << 20);
     s.events = events_new(NULL, NULL);
     struct sched_config config = {
         .workers = 3, .slice_ms = 10, .look_ms = 20, .user_running_chains = 2};
@@ -209,8 +209,8 @@ int main(void)
     sched_halt(s.sched);
     sched_free(s.sched);
     events_free(s.events);
-    datacache_free(cache);
-    datafile_root_close(root);
+    memory_cache_free(cache);
+    data_root_close(root);
     store_close(s.store);
     snprintf(command, sizeof command, "rm -rf %s", directory);
     if (system(command) != 0)

@@ -30,8 +30,8 @@
 
 enum { BUDGET = 1 << 20 };
 
-static char top[] = "/tmp/datafile-XXXXXX";
-static struct datafile_root *root;
+static char top[] = "/tmp/data_file-XXXXXX";
+static struct data_root *root;
 static struct err_info info;
 
 /* A path below the test's folder, valid until the eighth call after it. */
@@ -59,7 +59,7 @@ static void put(const char *path, const char *text)
 
 static void set_up(void)
 {
-    struct datafile_root *opened;
+    struct data_root *opened;
     cr_assert_not_null(mkdtemp(top));
     cr_assert_eq(chmod(top, 0755), 0);
     mkdir(at("root"), 0755);
@@ -68,7 +68,7 @@ static void set_up(void)
     put(at("outside/secret"), "secret");
     put(at("root/shared.csv"), "shared");
     put(at("root/sub/deep-1_a.csv"), "deep");
-    cr_assert_eq(datafile_root_open(&opened, at("root"), &info), ERR_OK, "%s", info.message);
+    cr_assert_eq(data_root_open(&opened, at("root"), &info), ERR_OK, "%s", info.message);
     root = opened;
 }
 
@@ -80,11 +80,11 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
 
 static void tear_down(void)
 {
-    datafile_root_close(root);
+    data_root_close(root);
     nftw(top, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-TestSuite(datafile, .init = set_up, .fini = tear_down);
+TestSuite(data_file, .init = set_up, .fini = tear_down);
 
 /* Makes a system call fail from now on, in this process; with `argument` >= 0 only when that
  * argument has the given value. */
@@ -106,28 +106,28 @@ static void break_call(int call, int number, int argument, unsigned value)
 
 static void expect_content(const char *user, const char *path, const char *text, bool own)
 {
-    struct datafile file;
-    char *bytes, sha256[DATAFILE_SHA256_HEX];
+    struct data_file file;
+    char *bytes, sha256[DATA_FILE_SHA256_HEX];
     size_t size;
-    enum err err = datafile_open(root, user, path, &file, &info);
+    enum err err = data_file_open(root, user, path, &file, &info);
     cr_assert_eq(err, ERR_OK, "%s: %s", path, info.message);
     cr_expect_eq(file.own, own);
     cr_expect_eq(file.size, strlen(text));
     cr_expect_str_eq(file.path, path);
-    cr_assert_eq(datafile_read(&file, BUDGET, &bytes, &size, sha256, &info), ERR_OK, "%s",
+    cr_assert_eq(data_file_read(&file, BUDGET, &bytes, &size, sha256, &info), ERR_OK, "%s",
                  info.message);
     cr_expect_eq(size, strlen(text));
     cr_expect_str_eq(bytes, text);
     free(bytes);
-    datafile_close(&file);
+    data_file_close(&file);
     cr_expect_eq(file.fd, -1);
 }
 
 static void expect_refusal(const char *path, enum err code, const char *words)
 {
-    struct datafile file;
+    struct data_file file;
     info.message[0] = '\0';
-    enum err err = datafile_open(root, "alice", path, &file, &info);
+    enum err err = data_file_open(root, "alice", path, &file, &info);
     cr_expect_eq(err, code, "\"%s\": %s, %s", path, err_name(err), info.message);
     cr_expect(strstr(info.message, words) != NULL, "\"%s\": %s", path, info.message);
     cr_expect_eq(file.fd, -1);
@@ -146,35 +146,35 @@ static enum err upload(const char *user, const char *name, const char *text)
 
 /* Finding */
 
-Test(datafile, shared_files_are_read_by_everybody)
+Test(data_file, shared_files_are_read_by_everybody)
 {
     expect_content("alice", "shared.csv", "shared", false);
     expect_content("bob", "sub/deep-1_a.csv", "deep", false);
 }
 
-Test(datafile, own_files_come_first_and_are_ones_own)
+Test(data_file, own_files_come_first_and_are_ones_own)
 {
     cr_assert_eq(upload("alice", "shared.csv", "alice's"), ERR_OK, "%s", info.message);
     cr_assert_eq(upload("alice", "mine.csv", "mine"), ERR_OK);
     expect_content("alice", "shared.csv", "alice's", true);
     expect_content("alice", "mine.csv", "mine", true);
     expect_content("bob", "shared.csv", "shared", false);
-    struct datafile file;
-    cr_expect_eq(datafile_open(root, "bob", "mine.csv", &file, &info), ERR_NOT_FOUND);
+    struct data_file file;
+    cr_expect_eq(data_file_open(root, "bob", "mine.csv", &file, &info), ERR_NOT_FOUND);
     cr_expect_str_eq(info.message, "there is no data file \"mine.csv\", own or shared");
 }
 
-Test(datafile, other_peoples_folders_cannot_be_named)
+Test(data_file, other_peoples_folders_cannot_be_named)
 {
-    struct datafile file;
+    struct data_file file;
     cr_assert_eq(upload("alice", "mine.csv", "mine"), ERR_OK);
-    cr_expect_eq(datafile_open(root, "bob", ".users/alice/mine.csv", &file, &info), ERR_INVALID);
-    cr_expect_eq(datafile_open(root, "bob", "sub/../.users/alice/mine.csv", &file, &info),
+    cr_expect_eq(data_file_open(root, "bob", ".users/alice/mine.csv", &file, &info), ERR_INVALID);
+    cr_expect_eq(data_file_open(root, "bob", "sub/../.users/alice/mine.csv", &file, &info),
                  ERR_INVALID);
-    cr_expect_eq(datafile_open(root, "bob", "alice/mine.csv", &file, &info), ERR_NOT_FOUND);
+    cr_expect_eq(data_file_open(root, "bob", "alice/mine.csv", &file, &info), ERR_NOT_FOUND);
 }
 
-Test(datafile, what_is_not_there_is_not_found)
+Test(data_file, what_is_not_there_is_not_found)
 {
     static const char *const paths[] = {"absent.csv",       "sub/absent.csv",     "absent/x.csv",
                                         "shared.csv/x.csv", "sub/deep-1_a.csv/x", "Shared.csv"};
@@ -182,7 +182,7 @@ Test(datafile, what_is_not_there_is_not_found)
         expect_refusal(paths[i], ERR_NOT_FOUND, "there is no data file");
 }
 
-Test(datafile, paths_outside_the_rules_are_refused)
+Test(data_file, paths_outside_the_rules_are_refused)
 {
     static const char *const paths[] = {
         "",
@@ -249,15 +249,15 @@ Test(datafile, paths_outside_the_rules_are_refused)
     };
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         expect_refusal(paths[i], ERR_INVALID, "is not a data path; allowed are");
-    char path[DATAFILE_PATH_MAX + 2];
+    char path[DATA_FILE_PATH_MAX + 2];
     memset(path, 'a', sizeof path);
-    path[DATAFILE_PATH_MAX + 1] = '\0';
+    path[DATA_FILE_PATH_MAX + 1] = '\0';
     expect_refusal(path, ERR_INVALID, "is not a data path; allowed are");
-    path[DATAFILE_PATH_MAX] = '\0';
+    path[DATA_FILE_PATH_MAX] = '\0';
     expect_refusal(path, ERR_NOT_FOUND, "there is no data file");
 }
 
-Test(datafile, a_bad_path_is_shown_on_one_line)
+Test(data_file, a_bad_path_is_shown_on_one_line)
 {
     expect_refusal(
         "a\nb\x1b[31m", ERR_INVALID,
@@ -268,7 +268,7 @@ Test(datafile, a_bad_path_is_shown_on_one_line)
 
 /* Links and special files */
 
-Test(datafile, links_are_refused_wherever_they_lead)
+Test(data_file, links_are_refused_wherever_they_lead)
 {
     static const struct {
         const char *link, *target;
@@ -300,19 +300,19 @@ Test(datafile, links_are_refused_wherever_they_lead)
     expect_refusal("magic/etc/passwd", ERR_INVALID, "is or passes a symbolic link");
 }
 
-Test(datafile, links_in_the_users_own_folder_are_refused)
+Test(data_file, links_in_the_users_own_folder_are_refused)
 {
     cr_assert_eq(upload("alice", "mine.csv", "mine"), ERR_OK);
     cr_assert_eq(symlink("../../../outside/secret", at("root/.users/alice/shared.csv")), 0);
     expect_refusal("shared.csv", ERR_INVALID, "is or passes a symbolic link");
     cr_assert_eq(symlink("alice", at("root/.users/mallory")), 0);
-    struct datafile file;
-    cr_expect_eq(datafile_open(root, "mallory", "mine.csv", &file, &info), ERR_INVALID);
+    struct data_file file;
+    cr_expect_eq(data_file_open(root, "mallory", "mine.csv", &file, &info), ERR_INVALID);
     cr_expect_eq(upload("mallory", "mine.csv", "changed"), ERR_IO);
     expect_content("alice", "mine.csv", "mine", true);
 }
 
-Test(datafile, hard_links_are_refused)
+Test(data_file, hard_links_are_refused)
 {
     cr_assert_eq(link(at("outside/secret"), at("root/hard")), 0);
     expect_refusal("hard", ERR_INVALID, "has other hard links; a data file must be a regular file");
@@ -320,13 +320,13 @@ Test(datafile, hard_links_are_refused)
     expect_content("alice", "hard", "secret", false);
 }
 
-Test(datafile, a_fifo_is_refused_without_waiting, .timeout = 120)
+Test(data_file, a_fifo_is_refused_without_waiting, .timeout = 120)
 {
     cr_assert_eq(mkfifo(at("root/fifo"), 0644), 0);
     expect_refusal("fifo", ERR_INVALID, "is a pipe or a device");
 }
 
-Test(datafile, folders_sockets_and_empty_files_are_refused)
+Test(data_file, folders_sockets_and_empty_files_are_refused)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -339,34 +339,34 @@ Test(datafile, folders_sockets_and_empty_files_are_refused)
     expect_refusal("empty.csv", ERR_INVALID, "\"empty.csv\" is empty");
 }
 
-Test(datafile, a_device_is_refused)
+Test(data_file, a_device_is_refused)
 {
     if (mknod(at("root/device"), S_IFCHR | 0644, makedev(1, 5)) != 0) {
         cr_log_info("skipped: making a device needs root");
         return;
     }
-    struct datafile file;
-    cr_expect_eq(datafile_open(root, "alice", "device", &file, &info), ERR_INVALID);
+    struct data_file file;
+    cr_expect_eq(data_file_open(root, "alice", "device", &file, &info), ERR_INVALID);
 }
 
-Test(datafile, an_enormous_file_is_refused)
+Test(data_file, an_enormous_file_is_refused)
 {
     put(at("root/huge.csv"), "1");
-    if (truncate(at("root/huge.csv"), (off_t)DATAFILE_BYTES_MAX) != 0) {
+    if (truncate(at("root/huge.csv"), (off_t)DATA_FILE_BYTES_MAX) != 0) {
         cr_log_info("skipped: the file system has no files that large");
         return;
     }
-    struct datafile file;
-    cr_assert_eq(datafile_open(root, "alice", "huge.csv", &file, &info), ERR_OK);
-    char *bytes, sha256[DATAFILE_SHA256_HEX];
+    struct data_file file;
+    cr_assert_eq(data_file_open(root, "alice", "huge.csv", &file, &info), ERR_OK);
+    char *bytes, sha256[DATA_FILE_SHA256_HEX];
     size_t size;
-    cr_expect_eq(datafile_read(&file, BUDGET, &bytes, &size, sha256, &info), ERR_TOO_LARGE);
-    datafile_close(&file);
-    cr_assert_eq(truncate(at("root/huge.csv"), (off_t)DATAFILE_BYTES_MAX + 1), 0);
+    cr_expect_eq(data_file_read(&file, BUDGET, &bytes, &size, sha256, &info), ERR_TOO_LARGE);
+    data_file_close(&file);
+    cr_assert_eq(truncate(at("root/huge.csv"), (off_t)DATA_FILE_BYTES_MAX + 1), 0);
     expect_refusal("huge.csv", ERR_TOO_LARGE, "at most 68719476736 are allowed");
 }
 
-Test(datafile, an_unreadable_file_is_refused)
+Test(data_file, an_unreadable_file_is_refused)
 {
     cr_assert_eq(chmod(at("root/shared.csv"), 0), 0);
     cr_assert_eq(chmod(at("root/sub"), 0), 0);
@@ -401,31 +401,31 @@ static void race(const char *path, const char *a, const char *b)
     cr_assert_eq(pthread_create(&thread, NULL, swap_names, &swapper), 0);
     for (size_t tries = 0; tries < 200000 && (tries < 5000 || opened == 0 || refused == 0);
          tries++) {
-        struct datafile file;
-        if (datafile_open(root, "alice", path, &file, &info) != ERR_OK) {
+        struct data_file file;
+        if (data_file_open(root, "alice", path, &file, &info) != ERR_OK) {
             refused++;
             continue;
         }
-        char *bytes = NULL, sha256[DATAFILE_SHA256_HEX];
+        char *bytes = NULL, sha256[DATA_FILE_SHA256_HEX];
         size_t size;
         opened++;
-        cr_assert_eq(datafile_read(&file, BUDGET, &bytes, &size, sha256, &info), ERR_OK);
+        cr_assert_eq(data_file_read(&file, BUDGET, &bytes, &size, sha256, &info), ERR_OK);
         cr_assert_str_eq(bytes, "shared");
         free(bytes);
-        datafile_close(&file);
+        data_file_close(&file);
     }
     atomic_store(&swapper.stop, true);
     pthread_join(thread, NULL);
     cr_expect(opened > 0 && refused > 0, "%zu opened, %zu refused: no race", opened, refused);
 }
 
-Test(datafile, a_link_swapped_in_while_opening_is_never_followed)
+Test(data_file, a_link_swapped_in_while_opening_is_never_followed)
 {
     cr_assert_eq(symlink("../outside/secret", at("root/link")), 0);
     race("shared.csv", at("root/shared.csv"), at("root/link"));
 }
 
-Test(datafile, a_folder_swapped_for_a_link_while_opening_is_never_followed)
+Test(data_file, a_folder_swapped_for_a_link_while_opening_is_never_followed)
 {
     mkdir(at("root/folder"), 0755);
     put(at("root/folder/secret"), "shared");
@@ -435,7 +435,7 @@ Test(datafile, a_folder_swapped_for_a_link_while_opening_is_never_followed)
 
 /* A folder that is moved out of the root while ".." cannot be said has no way out either; the file
  * in it may be found or not. */
-Test(datafile, a_folder_moved_out_while_opening_does_no_harm)
+Test(data_file, a_folder_moved_out_while_opening_does_no_harm)
 {
     mkdir(at("root/folder"), 0755);
     mkdir(at("outside/other"), 0755);
@@ -445,32 +445,32 @@ Test(datafile, a_folder_moved_out_while_opening_does_no_harm)
 
 /* The root and the kernel */
 
-Test(datafile, a_root_that_is_not_there_is_an_error)
+Test(data_file, a_root_that_is_not_there_is_an_error)
 {
-    struct datafile_root *other;
-    cr_expect_eq(datafile_root_open(&other, at("absent"), &info), ERR_NOT_FOUND);
+    struct data_root *other;
+    cr_expect_eq(data_root_open(&other, at("absent"), &info), ERR_NOT_FOUND);
     cr_expect(strstr(info.message, "absent cannot be opened: No such file") != NULL, "%s",
               info.message);
-    cr_expect_eq(datafile_root_open(&other, at("outside/secret"), &info), ERR_NOT_FOUND);
+    cr_expect_eq(data_root_open(&other, at("outside/secret"), &info), ERR_NOT_FOUND);
 }
 
-Test(datafile, the_root_itself_may_be_a_link)
+Test(data_file, the_root_itself_may_be_a_link)
 {
-    struct datafile_root *other;
+    struct data_root *other;
     cr_assert_eq(symlink("root", at("link")), 0);
-    cr_assert_eq(datafile_root_open(&other, at("link"), &info), ERR_OK);
-    datafile_root_close(other);
+    cr_assert_eq(data_root_open(&other, at("link"), &info), ERR_OK);
+    data_root_close(other);
 }
 
-Test(datafile, without_openat2_the_root_does_not_open)
+Test(data_file, without_openat2_the_root_does_not_open)
 {
-    struct datafile_root *other;
+    struct data_root *other;
     break_call(SYS_openat2, ENOSYS, -1, 0);
-    cr_expect_eq(datafile_root_open(&other, at("root"), &info), ERR_UNSUPPORTED);
+    cr_expect_eq(data_root_open(&other, at("root"), &info), ERR_UNSUPPORTED);
     cr_expect(strstr(info.message, "openat2 is not available") != NULL, "%s", info.message);
 }
 
-Test(datafile, an_unsure_kernel_is_asked_again_but_not_for_ever)
+Test(data_file, an_unsure_kernel_is_asked_again_but_not_for_ever)
 {
     break_call(SYS_openat2, EAGAIN, -1, 0);
     expect_refusal("shared.csv", ERR_UNAVAILABLE, "cannot be opened just now");
@@ -484,30 +484,30 @@ static void limit_descriptors(rlim_t count)
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-Test(datafile, running_out_of_descriptors_is_temporary)
+Test(data_file, running_out_of_descriptors_is_temporary)
 {
     limit_descriptors(3);
     expect_refusal("shared.csv", ERR_UNAVAILABLE, "cannot be opened just now: Too many open files");
     cr_expect_eq(upload("alice", "x.csv", "x"), ERR_UNAVAILABLE);
     cr_expect_str_eq(info.message, "\"x.csv\" cannot be stored just now: Too many open files");
-    cr_expect_eq(datafile_delete(root, "alice", "x.csv", &info), ERR_UNAVAILABLE);
+    cr_expect_eq(data_file_delete(root, "alice", "x.csv", &info), ERR_UNAVAILABLE);
     limit_descriptors(RLIM_INFINITY);
 }
 
-Test(datafile, nothing_stays_open)
+Test(data_file, nothing_stays_open)
 {
     int before = dup(0), after;
     close(before);
-    struct datafile file;
+    struct data_file file;
     cr_assert_eq(upload("alice", "mine.csv", "mine"), ERR_OK);
     for (size_t i = 0; i < 3; i++) {
         expect_content("alice", "mine.csv", "mine", true);
         expect_content("alice", "shared.csv", "shared", false);
-        datafile_open(root, "alice", "sub", &file, &info);
-        datafile_open(root, "bob", "absent", &file, &info);
+        data_file_open(root, "alice", "sub", &file, &info);
+        data_file_open(root, "bob", "absent", &file, &info);
         upload("alice", "empty.csv", "");
         upload("alice", "mine.csv", "mine");
-        datafile_delete(root, "alice", "absent", &info);
+        data_file_delete(root, "alice", "absent", &info);
     }
     after = dup(0);
     close(after);
@@ -516,34 +516,34 @@ Test(datafile, nothing_stays_open)
 
 /* Reading */
 
-Test(datafile, the_hash_is_sha256)
+Test(data_file, the_hash_is_sha256)
 {
-    struct datafile file;
-    char sha256[DATAFILE_SHA256_HEX], *bytes;
+    struct data_file file;
+    char sha256[DATA_FILE_SHA256_HEX], *bytes;
     size_t size;
     put(at("root/abc"), "abc");
-    cr_assert_eq(datafile_open(root, "alice", "abc", &file, &info), ERR_OK);
-    cr_assert_eq(datafile_read(&file, 4, &bytes, &size, sha256, &info), ERR_OK);
+    cr_assert_eq(data_file_open(root, "alice", "abc", &file, &info), ERR_OK);
+    cr_assert_eq(data_file_read(&file, 4, &bytes, &size, sha256, &info), ERR_OK);
     cr_expect_str_eq(sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     free(bytes);
-    cr_expect_eq(datafile_read(&file, 3, &bytes, &size, sha256, &info), ERR_TOO_LARGE);
+    cr_expect_eq(data_file_read(&file, 3, &bytes, &size, sha256, &info), ERR_TOO_LARGE);
     cr_expect_null(bytes);
-    datafile_close(&file);
+    data_file_close(&file);
 }
 
-Test(datafile, a_file_of_several_pieces_is_read_whole)
+Test(data_file, a_file_of_several_pieces_is_read_whole)
 {
     enum { SIZE = (5 << 20) / 2 + 7 };
-    char *text = malloc(SIZE + 1), *bytes, by_read[DATAFILE_SHA256_HEX],
-         by_hash[DATAFILE_SHA256_HEX];
+    char *text = malloc(SIZE + 1), *bytes, by_read[DATA_FILE_SHA256_HEX],
+         by_hash[DATA_FILE_SHA256_HEX];
     size_t size;
-    struct datafile file;
+    struct data_file file;
     for (size_t i = 0; i < SIZE; i++)
         text[i] = (char)('!' + i * 31 % 91);
     text[SIZE] = '\0';
     put(at("root/big"), text);
-    cr_assert_eq(datafile_open(root, "alice", "big", &file, &info), ERR_OK);
-    cr_assert_eq(datafile_read(&file, 4 << 20, &bytes, &size, by_read, &info), ERR_OK);
+    cr_assert_eq(data_file_open(root, "alice", "big", &file, &info), ERR_OK);
+    cr_assert_eq(data_file_read(&file, 4 << 20, &bytes, &size, by_read, &info), ERR_OK);
     unsigned char hash[32];
     gnutls_hash_fast(GNUTLS_DIG_SHA256, text, SIZE, hash);
     for (size_t i = 0; i < sizeof hash; i++)
@@ -551,54 +551,54 @@ Test(datafile, a_file_of_several_pieces_is_read_whole)
     cr_expect_eq(size, SIZE);
     cr_expect_str_eq(bytes, text);
     cr_expect_str_eq(by_read, by_hash);
-    datafile_close(&file);
+    data_file_close(&file);
     free(bytes);
     free(text);
 }
 
-Test(datafile, a_file_that_changes_while_it_is_read_is_a_conflict)
+Test(data_file, a_file_that_changes_while_it_is_read_is_a_conflict)
 {
     static const char *const contents[] = {"longer than shared", "short", "SHARED"};
     for (size_t i = 0; i < 3; i++) {
-        struct datafile file;
-        char *bytes, sha256[DATAFILE_SHA256_HEX];
+        struct data_file file;
+        char *bytes, sha256[DATA_FILE_SHA256_HEX];
         size_t size;
         struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 1000, .tv_nsec = 5}};
-        cr_assert_eq(datafile_open(root, "alice", "shared.csv", &file, &info), ERR_OK);
+        cr_assert_eq(data_file_open(root, "alice", "shared.csv", &file, &info), ERR_OK);
         put(at("root/shared.csv"), contents[i]);
         utimensat(AT_FDCWD, at("root/shared.csv"), times, 0);
-        cr_expect_eq(datafile_read(&file, BUDGET, &bytes, &size, sha256, &info), ERR_CONFLICT);
+        cr_expect_eq(data_file_read(&file, BUDGET, &bytes, &size, sha256, &info), ERR_CONFLICT);
         cr_expect_null(bytes);
         cr_expect(strstr(info.message, "\"shared.csv\" changed while it was read") != NULL);
-        datafile_close(&file);
+        data_file_close(&file);
         put(at("root/shared.csv"), "shared");
     }
 }
 
-Test(datafile, a_read_error_is_reported)
+Test(data_file, a_read_error_is_reported)
 {
-    struct datafile file;
-    char *bytes, sha256[DATAFILE_SHA256_HEX];
+    struct data_file file;
+    char *bytes, sha256[DATA_FILE_SHA256_HEX];
     size_t size;
-    cr_assert_eq(datafile_open(root, "alice", "shared.csv", &file, &info), ERR_OK);
+    cr_assert_eq(data_file_open(root, "alice", "shared.csv", &file, &info), ERR_OK);
     break_call(SYS_pread64, EIO, 2, 6);
-    cr_expect_eq(datafile_read(&file, BUDGET, &bytes, &size, sha256, &info), ERR_IO);
+    cr_expect_eq(data_file_read(&file, BUDGET, &bytes, &size, sha256, &info), ERR_IO);
     cr_expect_str_eq(info.message, "\"shared.csv\" cannot be read: Input/output error");
-    datafile_close(&file);
+    data_file_close(&file);
 }
 
-Test(datafile, a_file_is_known_again_by_its_numbers)
+Test(data_file, a_file_is_known_again_by_its_numbers)
 {
-    struct datafile first, again, other;
-    cr_assert_eq(datafile_open(root, "alice", "shared.csv", &first, &info), ERR_OK);
-    cr_assert_eq(datafile_open(root, "bob", "shared.csv", &again, &info), ERR_OK);
-    cr_assert_eq(datafile_open(root, "bob", "sub/deep-1_a.csv", &other, &info), ERR_OK);
+    struct data_file first, again, other;
+    cr_assert_eq(data_file_open(root, "alice", "shared.csv", &first, &info), ERR_OK);
+    cr_assert_eq(data_file_open(root, "bob", "shared.csv", &again, &info), ERR_OK);
+    cr_assert_eq(data_file_open(root, "bob", "sub/deep-1_a.csv", &other, &info), ERR_OK);
     cr_expect(first.inode == again.inode && first.device == again.device);
     cr_expect_eq(first.modified.tv_nsec, again.modified.tv_nsec);
     cr_expect_neq(first.inode, other.inode);
-    datafile_close(&first);
-    datafile_close(&again);
-    datafile_close(&other);
+    data_file_close(&first);
+    data_file_close(&again);
+    data_file_close(&other);
 }
 
 /* Listing and deleting */
@@ -608,7 +608,7 @@ struct listed {
     size_t count, stop_after;
 };
 
-static bool note_entry(void *context, const struct datafile_entry *entry)
+static bool note_entry(void *context, const struct data_file_entry *entry)
 {
     struct listed *listed = context;
     size_t length = strlen(listed->text);
@@ -621,11 +621,12 @@ static bool note_entry(void *context, const struct datafile_entry *entry)
 static void expect_list(const char *user, const char *text)
 {
     struct listed listed = {0};
-    cr_assert_eq(datafile_list(root, user, note_entry, &listed, &info), ERR_OK, "%s", info.message);
+    cr_assert_eq(data_file_list(root, user, note_entry, &listed, &info), ERR_OK, "%s",
+                 info.message);
     cr_expect_str_eq(listed.text, text);
 }
 
-Test(datafile, the_list_has_what_can_be_opened_sorted)
+Test(data_file, the_list_has_what_can_be_opened_sorted)
 {
     expect_list("alice", "shared.csv 6\nsub/deep-1_a.csv 4\n");
     upload("alice", "shared.csv", "alice's");
@@ -636,7 +637,7 @@ Test(datafile, the_list_has_what_can_be_opened_sorted)
     expect_list("carol", "shared.csv 6\nsub/deep-1_a.csv 4\n");
 }
 
-Test(datafile, the_list_leaves_out_what_cannot_be_opened)
+Test(data_file, the_list_leaves_out_what_cannot_be_opened)
 {
     put(at("root/.hidden"), "x");
     put(at("root/with space"), "x");
@@ -650,7 +651,7 @@ Test(datafile, the_list_leaves_out_what_cannot_be_opened)
     expect_list("alice", "shared.csv 6\nsub/deep-1_a.csv 4\n");
 }
 
-Test(datafile, the_list_goes_four_folders_deep)
+Test(data_file, the_list_goes_four_folders_deep)
 {
     static const char *const folders[] = {"d1", "d1/d2", "d1/d2/d3", "d1/d2/d3/d4",
                                           "d1/d2/d3/d4/d5"};
@@ -663,40 +664,40 @@ Test(datafile, the_list_goes_four_folders_deep)
     expect_content("alice", "d1/d2/d3/d4/d5/x", "x", false);
 }
 
-Test(datafile, the_list_stops_when_told)
+Test(data_file, the_list_stops_when_told)
 {
     struct listed listed = {.stop_after = 1};
-    cr_assert_eq(datafile_list(root, "alice", note_entry, &listed, &info), ERR_OK);
+    cr_assert_eq(data_file_list(root, "alice", note_entry, &listed, &info), ERR_OK);
     cr_expect_str_eq(listed.text, "shared.csv 6\n");
 }
 
-Test(datafile, a_list_without_descriptors_is_an_error_not_a_part)
+Test(data_file, a_list_without_descriptors_is_an_error_not_a_part)
 {
     struct listed listed = {0};
     int free_one = dup(0);
     close(free_one);
     for (rlim_t more = 0; more < 2; more++) {
         limit_descriptors((rlim_t)free_one + more);
-        cr_expect_eq(datafile_list(root, "alice", note_entry, &listed, &info), ERR_UNAVAILABLE);
+        cr_expect_eq(data_file_list(root, "alice", note_entry, &listed, &info), ERR_UNAVAILABLE);
         cr_expect_eq(listed.count, 0);
     }
     limit_descriptors(RLIM_INFINITY);
 }
 
-Test(datafile, own_files_can_be_deleted_and_shared_ones_cannot)
+Test(data_file, own_files_can_be_deleted_and_shared_ones_cannot)
 {
     upload("alice", "shared.csv", "alice's");
-    cr_expect_eq(datafile_delete(root, "bob", "shared.csv", &info), ERR_FORBIDDEN);
+    cr_expect_eq(data_file_delete(root, "bob", "shared.csv", &info), ERR_FORBIDDEN);
     cr_expect_str_eq(info.message, "\"shared.csv\" is shared and not yours to delete");
     expect_content("alice", "shared.csv", "alice's", true);
-    cr_expect_eq(datafile_delete(root, "alice", "shared.csv", &info), ERR_OK);
+    cr_expect_eq(data_file_delete(root, "alice", "shared.csv", &info), ERR_OK);
     expect_content("alice", "shared.csv", "shared", false);
-    cr_expect_eq(datafile_delete(root, "alice", "shared.csv", &info), ERR_FORBIDDEN);
-    cr_expect_eq(datafile_delete(root, "alice", "sub/deep-1_a.csv", &info), ERR_FORBIDDEN);
-    cr_expect_eq(datafile_delete(root, "alice", "absent.csv", &info), ERR_NOT_FOUND);
-    cr_expect_eq(datafile_delete(root, "alice", "sub/absent.csv", &info), ERR_NOT_FOUND);
-    cr_expect_eq(datafile_delete(root, "alice", "../outside/secret", &info), ERR_INVALID);
-    cr_expect_eq(datafile_delete(root, "bob", ".users/alice/x", &info), ERR_INVALID);
+    cr_expect_eq(data_file_delete(root, "alice", "shared.csv", &info), ERR_FORBIDDEN);
+    cr_expect_eq(data_file_delete(root, "alice", "sub/deep-1_a.csv", &info), ERR_FORBIDDEN);
+    cr_expect_eq(data_file_delete(root, "alice", "absent.csv", &info), ERR_NOT_FOUND);
+    cr_expect_eq(data_file_delete(root, "alice", "sub/absent.csv", &info), ERR_NOT_FOUND);
+    cr_expect_eq(data_file_delete(root, "alice", "../outside/secret", &info), ERR_INVALID);
+    cr_expect_eq(data_file_delete(root, "bob", ".users/alice/x", &info), ERR_INVALID);
     cr_expect_eq(access(at("outside/secret"), F_OK), 0);
     expect_content("alice", "sub/deep-1_a.csv", "deep", false);
 }
@@ -718,14 +719,14 @@ static size_t count_files(const char *folder)
     return count;
 }
 
-Test(datafile, an_upload_appears_whole_or_not_at_all)
+Test(data_file, an_upload_appears_whole_or_not_at_all)
 {
     struct upload *upload;
     struct upload_result result;
-    struct datafile file;
+    struct data_file file;
     cr_assert_eq(upload_begin(&upload, root, "alice", "new.csv", 6, &info), ERR_OK);
     cr_assert_eq(upload_write(upload, "ab", 2, &info), ERR_OK);
-    cr_expect_eq(datafile_open(root, "alice", "new.csv", &file, &info), ERR_NOT_FOUND);
+    cr_expect_eq(data_file_open(root, "alice", "new.csv", &file, &info), ERR_NOT_FOUND);
     expect_list("alice", "shared.csv 6\nsub/deep-1_a.csv 4\n");
     cr_assert_eq(upload_write(upload, "", 0, &info), ERR_OK);
     cr_assert_eq(upload_write(upload, "c", 1, &info), ERR_OK);
@@ -737,22 +738,22 @@ Test(datafile, an_upload_appears_whole_or_not_at_all)
     cr_expect_eq(count_files(at("root/.users/alice")), 1);
 }
 
-Test(datafile, an_upload_replaces_an_own_file_and_spares_its_readers)
+Test(data_file, an_upload_replaces_an_own_file_and_spares_its_readers)
 {
-    struct datafile old;
-    char *bytes, sha256[DATAFILE_SHA256_HEX];
+    struct data_file old;
+    char *bytes, sha256[DATA_FILE_SHA256_HEX];
     size_t size;
     upload("alice", "x.csv", "before");
-    cr_assert_eq(datafile_open(root, "alice", "x.csv", &old, &info), ERR_OK);
+    cr_assert_eq(data_file_open(root, "alice", "x.csv", &old, &info), ERR_OK);
     cr_assert_eq(upload("alice", "x.csv", "after!"), ERR_OK);
     expect_content("alice", "x.csv", "after!", true);
-    cr_assert_eq(datafile_read(&old, BUDGET, &bytes, &size, sha256, &info), ERR_OK);
+    cr_assert_eq(data_file_read(&old, BUDGET, &bytes, &size, sha256, &info), ERR_OK);
     cr_expect_str_eq(bytes, "before");
     free(bytes);
-    datafile_close(&old);
+    data_file_close(&old);
 }
 
-Test(datafile, an_aborted_upload_leaves_nothing)
+Test(data_file, an_aborted_upload_leaves_nothing)
 {
     struct upload *upload;
     cr_assert_eq(upload_begin(&upload, root, "alice", "x.csv", 6, &info), ERR_OK);
@@ -763,7 +764,7 @@ Test(datafile, an_aborted_upload_leaves_nothing)
     cr_expect_eq(count_files(at("root/.users/alice")), 0);
 }
 
-Test(datafile, an_upload_beyond_its_limit_is_refused_for_good)
+Test(data_file, an_upload_beyond_its_limit_is_refused_for_good)
 {
     struct upload *upload;
     struct upload_result result;
@@ -776,20 +777,20 @@ Test(datafile, an_upload_beyond_its_limit_is_refused_for_good)
     cr_expect_eq(count_files(at("root/.users/alice")), 0);
 }
 
-Test(datafile, an_empty_upload_is_refused)
+Test(data_file, an_empty_upload_is_refused)
 {
     cr_expect_eq(upload("alice", "x.csv", ""), ERR_INVALID);
     cr_expect_str_eq(info.message, "\"x.csv\" is empty");
     cr_expect_eq(count_files(at("root/.users/alice")), 0);
 }
 
-Test(datafile, names_of_uploads_have_rules)
+Test(data_file, names_of_uploads_have_rules)
 {
     static const char *const names[] = {"",    ".",    "..",   ".x",   "a/b",      "/a",   "a/",
                                         "a b", "a\nb", "a%2f", "a\\b", "\xc3\xa9", "../x", "a:b"};
-    char name[DATAFILE_NAME_MAX + 2];
+    char name[DATA_FILE_NAME_MAX + 2];
     memset(name, 'n', sizeof name);
-    name[DATAFILE_NAME_MAX + 1] = '\0';
+    name[DATA_FILE_NAME_MAX + 1] = '\0';
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         cr_expect_eq(upload("alice", names[i], "x"), ERR_INVALID, "\"%s\"", names[i]);
     cr_expect_eq(upload("alice", name, "x"), ERR_INVALID);
@@ -798,13 +799,13 @@ Test(datafile, names_of_uploads_have_rules)
         "\"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn...\" is not a name for an upload; "
         "allowed are at most 128 letters, digits, '_', '.' and '-', not beginning with "
         "'.'");
-    name[DATAFILE_NAME_MAX] = '\0';
+    name[DATA_FILE_NAME_MAX] = '\0';
     cr_expect_eq(upload("alice", name, "x"), ERR_OK, "%s", info.message);
     cr_expect_eq(upload("alice", "-", "x"), ERR_OK);
     cr_expect_eq(upload("alice", "A_1-.csv.gz", "x"), ERR_OK);
 }
 
-Test(datafile, folders_of_uploads_are_private)
+Test(data_file, folders_of_uploads_are_private)
 {
     struct stat status;
     umask(0);
@@ -817,7 +818,7 @@ Test(datafile, folders_of_uploads_are_private)
     cr_expect_eq(status.st_mode & 0777, 0600);
 }
 
-Test(datafile, a_full_disk_is_said_and_leaves_nothing)
+Test(data_file, a_full_disk_is_said_and_leaves_nothing)
 {
     break_call(SYS_write, ENOSPC, 2, 4321);
     struct upload *upload;
@@ -832,7 +833,7 @@ Test(datafile, a_full_disk_is_said_and_leaves_nothing)
     cr_expect_eq(count_files(at("root/.users/alice")), 0);
 }
 
-Test(datafile, a_file_size_limit_is_a_full_disk)
+Test(data_file, a_file_size_limit_is_a_full_disk)
 {
     struct upload *upload;
     char bytes[3000] = {0};
@@ -846,7 +847,7 @@ Test(datafile, a_file_size_limit_is_a_full_disk)
     upload_abort(upload);
 }
 
-Test(datafile, a_failed_sync_keeps_the_old_file)
+Test(data_file, a_failed_sync_keeps_the_old_file)
 {
     upload("alice", "x.csv", "before");
     break_call(SYS_fdatasync, EIO, -1, 0);
@@ -856,7 +857,7 @@ Test(datafile, a_failed_sync_keeps_the_old_file)
     cr_expect_eq(count_files(at("root/.users/alice")), 1);
 }
 
-Test(datafile, a_failed_rename_keeps_the_old_file)
+Test(data_file, a_failed_rename_keeps_the_old_file)
 {
     upload("alice", "x.csv", "before");
     break_call(SYS_renameat, ENOSPC, -1, 0);
@@ -865,26 +866,26 @@ Test(datafile, a_failed_rename_keeps_the_old_file)
     cr_expect_eq(count_files(at("root/.users/alice")), 1);
 }
 
-Test(datafile, a_failed_sync_of_the_folder_is_not_acknowledged)
+Test(data_file, a_failed_sync_of_the_folder_is_not_acknowledged)
 {
     upload("alice", "x.csv", "before");
     break_call(SYS_fsync, EIO, -1, 0);
     cr_expect_eq(upload("alice", "x.csv", "after"), ERR_IO);
-    cr_expect_eq(datafile_delete(root, "alice", "x.csv", &info), ERR_IO);
+    cr_expect_eq(data_file_delete(root, "alice", "x.csv", &info), ERR_IO);
     struct upload *first;
     cr_expect_eq(upload_begin(&first, root, "bob", "x.csv", BUDGET, &info), ERR_IO);
     cr_expect_null(first);
 }
 
-Test(datafile, an_upload_without_room_for_folders_is_refused)
+Test(data_file, an_upload_without_room_for_folders_is_refused)
 {
     break_call(SYS_mkdirat, ENOSPC, -1, 0);
     cr_expect_eq(upload("alice", "x.csv", "x"), ERR_NO_SPACE);
 }
 
-Test(datafile, what_a_crash_left_is_swept_and_what_is_under_way_is_not)
+Test(data_file, what_a_crash_left_is_swept_and_what_is_under_way_is_not)
 {
-    struct datafile_root *other;
+    struct data_root *other;
     struct upload *under_way;
     struct upload_result result;
     upload("alice", "kept.csv", "kept");
@@ -895,8 +896,8 @@ Test(datafile, what_a_crash_left_is_swept_and_what_is_under_way_is_not)
     put(at("root/.users/alice/.other"), "x");
     cr_assert_eq(upload_begin(&under_way, root, "alice", "new.csv", 6, &info), ERR_OK);
     cr_assert_eq(upload_write(under_way, "abc", 3, &info), ERR_OK);
-    cr_assert_eq(datafile_root_open(&other, at("root"), &info), ERR_OK);
-    datafile_root_close(other);
+    cr_assert_eq(data_root_open(&other, at("root"), &info), ERR_OK);
+    data_root_close(other);
     cr_expect_neq(access(at("root/.users/alice/.upload-0123456789abcdef"), F_OK), 0);
     cr_expect_eq(access(at("root/.users/alice/.other"), F_OK), 0);
     cr_expect_eq(access(at("outside/secret"), F_OK), 0);
@@ -913,7 +914,7 @@ static struct upload *bounded(const char *name, uint64_t own_bytes)
     return upload;
 }
 
-Test(datafile, files_of_one_user_are_bounded_together_the_replaced_one_aside)
+Test(data_file, files_of_one_user_are_bounded_together_the_replaced_one_aside)
 {
     struct upload_result result;
     upload("alice", "kept.csv", "four");
@@ -929,7 +930,7 @@ Test(datafile, files_of_one_user_are_bounded_together_the_replaced_one_aside)
     expect_content("alice", "old.csv", "1234567890", true);
 }
 
-Test(datafile, uploads_at_the_same_time_do_not_exceed_the_bound_together)
+Test(data_file, uploads_at_the_same_time_do_not_exceed_the_bound_together)
 {
     struct upload_result result;
     struct upload *first = bounded("a.csv", 14), *second = bounded("b.csv", 14);
@@ -939,7 +940,7 @@ Test(datafile, uploads_at_the_same_time_do_not_exceed_the_bound_together)
     cr_expect_eq(upload_commit(second, &result, &info), ERR_OK, "%s", info.message);
 }
 
-Test(datafile, an_upload_leaves_what_is_to_stay_free)
+Test(data_file, an_upload_leaves_what_is_to_stay_free)
 {
     struct upload *upload;
     cr_assert_eq(upload_begin(&upload, root, "alice", "x.csv", BUDGET, &info), ERR_OK);
@@ -973,7 +974,7 @@ static void *contend(void *context)
     return NULL;
 }
 
-Test(datafile, uploads_of_the_same_name_do_not_mix)
+Test(data_file, uploads_of_the_same_name_do_not_mix)
 {
     struct contender contenders[4] = {{.text = "a"}, {.text = "b"}, {.text = "c"}, {.text = "d"}};
     pthread_t threads[4];
@@ -985,14 +986,14 @@ Test(datafile, uploads_of_the_same_name_do_not_mix)
         pthread_join(threads[i], NULL);
         cr_expect_eq(contenders[i].failures, 0);
     }
-    struct datafile file;
-    char *bytes, sha256[DATAFILE_SHA256_HEX];
+    struct data_file file;
+    char *bytes, sha256[DATA_FILE_SHA256_HEX];
     size_t size;
-    cr_assert_eq(datafile_open(root, "alice", "same.csv", &file, &info), ERR_OK);
-    cr_assert_eq(datafile_read(&file, BUDGET, &bytes, &size, sha256, &info), ERR_OK);
+    cr_assert_eq(data_file_open(root, "alice", "same.csv", &file, &info), ERR_OK);
+    cr_assert_eq(data_file_read(&file, BUDGET, &bytes, &size, sha256, &info), ERR_OK);
     cr_expect_eq(size, 20);
     cr_expect_eq(strspn(bytes, (char[]){bytes[0], '\0'}), 20);
     free(bytes);
-    datafile_close(&file);
+    data_file_close(&file);
     cr_expect_eq(count_files(at("root/.users/alice")), 1);
 }

@@ -22,10 +22,10 @@
 #define BUDGET ((size_t)64 << 20)
 #define NAME   100
 
-static char top[] = "/tmp/barker-shelf-XXXXXX";
-static struct datafile_root *root;
-static struct datashelf *shelf;
-static struct datacache *cache;
+static char top[] = "/tmp/barker-disk-XXXXXX";
+static struct data_root *root;
+static struct disk_cache *disk;
+static struct memory_cache *cache;
 
 static const char *at(const char *name)
 {
@@ -55,25 +55,25 @@ static void put_rows(const char *name, int rows, int salt)
     fclose(file);
 }
 
-static struct datashelf_limits limits = {.bytes = (uint64_t)1 << 30};
+static struct disk_cache_limits limits = {.bytes = (uint64_t)1 << 30};
 
-/* A daemon that starts: everything from `from` bytes on goes through the shelf. */
+/* A daemon that starts: everything from `from` bytes on goes through the disk cache. */
 static void start(size_t budget, uint64_t from)
 {
     struct err_info info = {0};
-    datacache_free(cache);
-    datashelf_close(shelf);
-    shelf = NULL;
-    cr_assert_eq(datashelf_open(&shelf, top, &limits, &info), ERR_OK, "%s", info.message);
-    cache = datacache_new(root, budget);
-    datacache_use_shelf(cache, shelf, from);
+    memory_cache_free(cache);
+    disk_cache_close(disk);
+    disk = NULL;
+    cr_assert_eq(disk_cache_open(&disk, top, &limits, &info), ERR_OK, "%s", info.message);
+    cache = memory_cache_new(root, budget);
+    memory_cache_use_disk(cache, disk, from);
 }
 
 static void setup(void)
 {
     struct err_info info = {0};
     cr_assert_not_null(mkdtemp(top));
-    cr_assert_eq(datafile_root_open(&root, top, &info), ERR_OK, "%s", info.message);
+    cr_assert_eq(data_root_open(&root, top, &info), ERR_OK, "%s", info.message);
     put_rows("train.csv", 3000, 1);
     put_rows("test.csv", 77, 5);
     start(BUDGET, 0);
@@ -82,14 +82,14 @@ static void setup(void)
 static void teardown(void)
 {
     char command[64];
-    datacache_free(cache);
-    datashelf_close(shelf);
-    datafile_root_close(root);
+    memory_cache_free(cache);
+    disk_cache_close(disk);
+    data_root_close(root);
     snprintf(command, sizeof command, "rm -rf %s", top);
     cr_assert_eq(system(command), 0);
 }
 
-TestSuite(datashelf, .init = setup, .fini = teardown);
+TestSuite(disk_cache, .init = setup, .fini = teardown);
 
 static struct err_info said;
 
@@ -98,7 +98,7 @@ static enum err try_get(const struct data_spec *spec, enum data_kind kind, const
     struct mistakes mistakes = {0};
     said = (struct err_info){0};
     *out = NULL;
-    enum err code = datacache_get(cache, "ada", spec, kind, out, &mistakes, &said);
+    enum err code = memory_cache_get(cache, "ada", spec, kind, out, &mistakes, &said);
     if (code == ERR_INVALID && mistakes.count > 0)
         snprintf(said.message, sizeof said.message, "%s", mistakes.items[0].detail);
     return code;
@@ -118,14 +118,14 @@ static const struct data *get_train(void)
     return get(&spec, DATA_REGRESSION);
 }
 
-static struct datashelf_stats stats(void)
+static struct disk_cache_stats stats(void)
 {
-    struct datashelf_stats s;
-    datashelf_stats(shelf, &s);
+    struct disk_cache_stats s;
+    disk_cache_stats(disk, &s);
     return s;
 }
 
-/* The name of the one file on the shelf. */
+/* The name of the one file in the disk cache. */
 static const char *only_file(void)
 {
     static char name[300];
@@ -254,24 +254,25 @@ static void put_all(void)
 }
 
 /* Whole in memory, in pieces to memory, made now, found again, found and mapped. */
-Test(datashelf, data_are_the_same_whichever_way_they_come)
+Test(disk_cache, data_are_the_same_whichever_way_they_come)
 {
     put_all();
     for (size_t i = 0; i < CASES; i++) {
         const struct data_spec *spec = &cases[i].spec;
-        struct datacache *plain = datacache_new(root, BUDGET),
-                         *pieces = datacache_new(root, BUDGET);
+        struct memory_cache *plain = memory_cache_new(root, BUDGET),
+                            *pieces = memory_cache_new(root, BUDGET);
         const struct data *expected = NULL, *data = NULL;
         struct mistakes mistakes = {0};
         struct err_info info = {0};
-        datacache_use_shelf(plain, NULL, UINT64_MAX);
-        datacache_use_shelf(pieces, NULL, 0);
-        cr_assert_eq(datacache_get(plain, "ada", spec, cases[i].kind, &expected, &mistakes, &info),
-                     ERR_OK);
-        cr_assert_eq(datacache_get(pieces, "ada", spec, cases[i].kind, &data, &mistakes, &info),
+        memory_cache_use_disk(plain, NULL, UINT64_MAX);
+        memory_cache_use_disk(pieces, NULL, 0);
+        cr_assert_eq(
+            memory_cache_get(plain, "ada", spec, cases[i].kind, &expected, &mistakes, &info),
+            ERR_OK);
+        cr_assert_eq(memory_cache_get(pieces, "ada", spec, cases[i].kind, &data, &mistakes, &info),
                      ERR_OK);
         expect_same(expected, data);
-        datacache_put(pieces, data);
+        memory_cache_put(pieces, data);
         for (int again = 0; again < 2; again++) {
             start(BUDGET, 0);
             data = get(spec, cases[i].kind);
@@ -279,41 +280,41 @@ Test(datashelf, data_are_the_same_whichever_way_they_come)
             cr_assert_eq(stats().hits, again);
             cr_assert_eq(stats().made, 1 - again);
             expect_same(expected, data);
-            datacache_put(cache, data);
+            memory_cache_put(cache, data);
         }
         start(1, 0);
         data = get(spec, cases[i].kind);
         cr_assert(data->mapped);
         expect_same(expected, data);
-        datacache_put(cache, data);
-        datacache_put(plain, expected);
-        datacache_free(plain);
-        datacache_free(pieces);
+        memory_cache_put(cache, data);
+        memory_cache_put(plain, expected);
+        memory_cache_free(plain);
+        memory_cache_free(pieces);
     }
     cr_expect_eq(stats().files, CASES);
 }
 
-Test(datashelf, small_files_need_none)
+Test(disk_cache, small_files_need_none)
 {
     start(BUDGET, 1 << 20);
-    datacache_put(cache, get_train());
+    memory_cache_put(cache, get_train());
     cr_expect_eq(files_there(), 0);
 }
 
-Test(datashelf, mapped_data_take_no_memory)
+Test(disk_cache, mapped_data_take_no_memory)
 {
     start(1, 0);
     const struct data *data = get_train();
     size_t bytes, entries;
-    datacache_stats(cache, &bytes, &entries);
+    memory_cache_stats(cache, &bytes, &entries);
     cr_expect_eq(bytes, 0);
     cr_expect_eq(entries, 1);
-    cr_expect_eq(datacache_mapped(cache), data->bytes);
-    datacache_put(cache, data);
-    cr_expect_eq(datacache_mapped(cache), 0);
+    cr_expect_eq(memory_cache_mapped(cache), data->bytes);
+    memory_cache_put(cache, data);
+    cr_expect_eq(memory_cache_mapped(cache), 0);
 }
 
-Test(datashelf, what_memory_has_no_room_for_now_is_mapped)
+Test(disk_cache, what_memory_has_no_room_for_now_is_mapped)
 {
     put_rows("other.csv", 3000, 2);
     struct data_spec spec = {.path = "other.csv", .response = "y"};
@@ -323,8 +324,8 @@ Test(datashelf, what_memory_has_no_room_for_now_is_mapped)
     const struct data *second = get(&spec, DATA_REGRESSION);
     cr_expect_not(first->mapped);
     cr_expect(second->mapped);
-    datacache_put(cache, first);
-    datacache_put(cache, second);
+    memory_cache_put(cache, first);
+    memory_cache_put(cache, second);
 }
 
 /* ---- damage ---- */
@@ -363,59 +364,60 @@ static void damage(const char *path, size_t i)
     close(fd);
 }
 
-Test(datashelf, a_damaged_file_is_made_again)
+Test(disk_cache, a_damaged_file_is_made_again)
 {
-    struct datacache *plain = datacache_new(root, BUDGET);
+    struct memory_cache *plain = memory_cache_new(root, BUDGET);
     struct data_spec spec = {.path = "train.csv", .response = "y"};
     struct mistakes mistakes = {0};
     struct err_info info = {0};
     const struct data *expected = NULL;
-    cr_assert_eq(datacache_get(plain, "ada", &spec, DATA_REGRESSION, &expected, &mistakes, &info),
-                 ERR_OK);
+    cr_assert_eq(
+        memory_cache_get(plain, "ada", &spec, DATA_REGRESSION, &expected, &mistakes, &info),
+        ERR_OK);
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++)
         for (size_t budget = 1; budget <= BUDGET; budget += BUDGET - 1) {
             start(budget, 0);
-            datacache_put(cache, get_train());
+            memory_cache_put(cache, get_train());
             damage(only_file(), i);
             start(budget, 0);
             const struct data *data = get_train();
             expect_same(expected, data);
             bool head_is_whole = damages[i].cut == 0 && labs(damages[i].offset) >= 4096;
             cr_expect_eq(stats().damaged, head_is_whole, "%s", damages[i].what);
-            datacache_put(cache, data);
+            memory_cache_put(cache, data);
             start(budget, 0);
-            datacache_put(cache, get_train());
+            memory_cache_put(cache, get_train());
             cr_expect_eq(stats().damaged, 0, "%s: still there", damages[i].what);
             cr_expect_eq(stats().made, 0, "%s: not made again", damages[i].what);
         }
-    datacache_put(plain, expected);
-    datacache_free(plain);
+    memory_cache_put(plain, expected);
+    memory_cache_free(plain);
 }
 
-Test(datashelf, a_file_under_the_name_of_another_is_not_used)
+Test(disk_cache, a_file_under_the_name_of_another_is_not_used)
 {
     char first[300];
     put_rows("other.csv", 3000, 2);
     struct data_spec spec = {.path = "other.csv", .response = "y"};
-    datacache_put(cache, get_train());
+    memory_cache_put(cache, get_train());
     snprintf(first, sizeof first, "%s", only_file());
     cr_assert_eq(rename(first, at("aside")), 0);
-    datacache_put(cache, get(&spec, DATA_REGRESSION));
+    memory_cache_put(cache, get(&spec, DATA_REGRESSION));
     cr_assert_eq(rename(only_file(), first), 0);
     start(BUDGET, 0);
     const struct data *data = get_train();
     cr_expect_eq(((const double *)data->train.x)[0], 1.5);
     cr_expect_eq(stats().damaged, 1);
-    datacache_put(cache, data);
+    memory_cache_put(cache, data);
 }
 
-Test(datashelf, foreign_files_are_left_alone)
+Test(disk_cache, foreign_files_are_left_alone)
 {
     cr_assert_eq(mkdir(at("cache"), 0700), -1);
     put_bytes("cache/notes.txt", "mine", 4);
     put_bytes("cache/new-0123456789abcdef", "left behind by a crash", 22);
     start(BUDGET, 0);
-    datacache_put(cache, get_train());
+    memory_cache_put(cache, get_train());
     cr_expect_eq(access(at("cache/notes.txt"), F_OK), 0);
     cr_expect_neq(access(at("cache/new-0123456789abcdef"), F_OK), 0);
     cr_expect_eq(stats().files, 1);
@@ -423,9 +425,9 @@ Test(datashelf, foreign_files_are_left_alone)
 
 /* ---- sources ---- */
 
-Test(datashelf, changed_sources_have_another_file)
+Test(disk_cache, changed_sources_have_another_file)
 {
-    datacache_put(cache, get_train());
+    memory_cache_put(cache, get_train());
     struct stat before;
     cr_assert_eq(stat(at("train.csv"), &before), 0);
     put_rows("train.csv", 3000, 2);
@@ -435,98 +437,98 @@ Test(datashelf, changed_sources_have_another_file)
     start(BUDGET, 0);
     const struct data *data = get_train();
     cr_expect_eq(((const double *)data->train.x)[0], 2.5);
-    datacache_put(cache, data);
+    memory_cache_put(cache, data);
     cr_expect_eq(stats().files, 2);
 }
 
-Test(datashelf, the_same_content_elsewhere_is_found)
+Test(disk_cache, the_same_content_elsewhere_is_found)
 {
-    datacache_put(cache, get_train());
+    memory_cache_put(cache, get_train());
     cr_assert_eq(rename(at("train.csv"), at("moved.csv")), 0);
     put_rows("train.csv", 3000, 1);
     start(BUDGET, 0);
-    datacache_put(cache, get_train());
+    memory_cache_put(cache, get_train());
     cr_expect_eq(stats().files, 1);
     cr_expect_eq(stats().made, 0);
 }
 
 /* A file whose times are old enough is known by them: it need not be read. */
-Test(datashelf, a_source_that_did_not_change_is_not_read_again)
+Test(disk_cache, a_source_that_did_not_change_is_not_read_again)
 {
-    struct datafile file = {.size = 7, .device = 1, .inode = 2};
-    cr_expect_gt(datashelf_source(&file).size, 0);
+    struct data_file file = {.size = 7, .device = 1, .inode = 2};
+    cr_expect_gt(disk_cache_source(&file).size, 0);
     clock_gettime(CLOCK_REALTIME, &file.modified);
-    cr_expect_eq(datashelf_source(&file).size, 0, "it may change within the same tick");
+    cr_expect_eq(disk_cache_source(&file).size, 0, "it may change within the same tick");
     file.modified.tv_sec -= 10;
-    cr_expect_gt(datashelf_source(&file).size, 0);
+    cr_expect_gt(disk_cache_source(&file).size, 0);
     clock_gettime(CLOCK_REALTIME, &file.changed);
-    cr_expect_eq(datashelf_source(&file).size, 0, "its times may have been set");
+    cr_expect_eq(disk_cache_source(&file).size, 0, "its times may have been set");
 }
 
-Test(datashelf, sources_are_known_by_their_times_once_they_are_settled)
+Test(disk_cache, sources_are_known_by_their_times_once_they_are_settled)
 {
-    char sha256[DATAFILE_SHA256_HEX] = "", path[300];
+    char sha256[DATA_FILE_SHA256_HEX] = "", path[300];
     struct err_info info;
-    struct datafile file = {.size = 12345, .device = 3, .inode = 4, .modified.tv_sec = 1000000};
+    struct data_file file = {.size = 12345, .device = 3, .inode = 4, .modified.tv_sec = 1000000};
     const struct data *data = get_train();
     snprintf(path, sizeof path, "%s", only_file());
-    cr_expect_not(datashelf_knows(shelf, &file, sha256));
-    struct databin_source sources[2] = {datashelf_source(&file)};
+    cr_expect_not(disk_cache_knows(disk, &file, sha256));
+    struct cache_file_source sources[2] = {disk_cache_source(&file)};
     int fd = open(path, O_RDWR);
-    cr_assert_eq(databin_set_sources(fd, sources, &info), ERR_OK);
+    cr_assert_eq(cache_file_set_sources(fd, sources, &info), ERR_OK);
     close(fd);
-    cr_expect(datashelf_knows(shelf, &file, sha256));
+    cr_expect(disk_cache_knows(disk, &file, sha256));
     cr_expect_str_eq(sha256, data->sha256);
     file.modified.tv_nsec++;
-    cr_expect_not(datashelf_knows(shelf, &file, sha256));
-    datacache_put(cache, data);
+    cr_expect_not(disk_cache_knows(disk, &file, sha256));
+    memory_cache_put(cache, data);
 }
 
-static enum err pass(struct datarows *rows, size_t *count)
+static enum err pass(struct data_rows *rows, size_t *count)
 {
     enum err code;
     *count = 0;
     do {
-        code = datarows_next(rows, &said);
+        code = data_rows_next(rows, &said);
         *count += rows->count;
     } while (code == ERR_OK && rows->count > 0);
     return code;
 }
 
 /* Even one whose size and time of change were put back. */
-Test(datashelf, a_source_that_changes_between_two_passes_is_a_conflict)
+Test(disk_cache, a_source_that_changes_between_two_passes_is_a_conflict)
 {
-    struct datafile file;
-    struct datarows rows;
+    struct data_file file;
+    struct data_rows rows;
     size_t count;
-    cr_assert_eq(datafile_open(root, "ada", "train.csv", &file, &said), ERR_OK);
-    cr_assert_eq(datarows_open(&rows, &file, "train.csv", "/data/path", BUDGET, &said), ERR_OK);
+    cr_assert_eq(data_file_open(root, "ada", "train.csv", &file, &said), ERR_OK);
+    cr_assert_eq(data_rows_open(&rows, &file, "train.csv", "/data/path", BUDGET, &said), ERR_OK);
     cr_assert_eq(pass(&rows, &count), ERR_OK);
     cr_expect_eq(count, 3000);
-    cr_assert_eq(datarows_rewind(&rows, &said), ERR_OK);
+    cr_assert_eq(data_rows_rewind(&rows, &said), ERR_OK);
     cr_assert_eq(pass(&rows, &count), ERR_OK);
     put_rows("train.csv", 3000, 2);
     struct timespec times[2] = {file.modified, file.modified};
     cr_assert_eq(utimensat(AT_FDCWD, at("train.csv"), times, 0), 0);
-    cr_assert_eq(datarows_rewind(&rows, &said), ERR_OK);
+    cr_assert_eq(data_rows_rewind(&rows, &said), ERR_OK);
     cr_expect_eq(pass(&rows, &count), ERR_CONFLICT);
-    datarows_close(&rows);
-    datafile_close(&file);
+    data_rows_close(&rows);
+    data_file_close(&file);
 }
 
-Test(datashelf, every_array_begins_on_a_page_and_ends_with_room_behind_it)
+Test(disk_cache, every_array_begins_on_a_page_and_ends_with_room_behind_it)
 {
-    struct dataimage_layout layout;
+    struct data_layout layout;
     for (size_t N = 500; N < 520; N++) { /* 512 rows are whole pages */
         struct data shape = {
             .has_test = true,
             .train = {.kind = DATA_REGRESSION, .N = N, .columns = 8, .stride = 8},
             .test = {.kind = DATA_TRIPLETS, .precision = PRECISION_DOUBLE, .N = 2 * N}};
-        cr_assert(dataimage_layout(&layout, &shape));
-        size_t end = DATAIMAGE_HEAD, arrays = 0;
+        cr_assert(data_layout(&layout, &shape));
+        size_t end = LAYOUT_HEAD, arrays = 0;
         for (int set = 0; set < 2; set++)
-            for (int k = 0; k < DATAIMAGE_ARRAYS; k++) {
-                const struct dataimage_array *a = &layout.arrays[set][k];
+            for (int k = 0; k < LAYOUT_ARRAYS; k++) {
+                const struct layout_array *a = &layout.arrays[set][k];
                 if (a->bytes == 0)
                     continue;
                 cr_expect_eq(a->offset % 4096, 0);
@@ -561,7 +563,7 @@ static void put_numbered(int count)
 /* Room for three files. */
 static void limit_to_three(size_t budget)
 {
-    datacache_put(cache, get_train());
+    memory_cache_put(cache, get_train());
     struct stat status;
     cr_assert_eq(stat(only_file(), &status), 0);
     cr_assert_eq(unlink(only_file()), 0);
@@ -569,12 +571,12 @@ static void limit_to_three(size_t budget)
     start(budget, 0);
 }
 
-Test(datashelf, the_least_recently_used_is_removed_first)
+Test(disk_cache, the_least_recently_used_is_removed_first)
 {
     put_numbered(4);
     limit_to_three(1);
     for (int i = 0; i < 3; i++) {
-        datacache_put(cache, get_numbered(i));
+        memory_cache_put(cache, get_numbered(i));
         struct timespec times[2] = {{.tv_sec = 1000 + i}, {.tv_sec = 1000 + i}};
         DIR *folder = opendir(at("cache"));
         for (struct dirent *item; (item = readdir(folder)) != NULL;) {
@@ -585,17 +587,17 @@ Test(datashelf, the_least_recently_used_is_removed_first)
         }
         closedir(folder);
     }
-    datacache_put(cache, get_numbered(0)); /* now 1 is the oldest */
-    datacache_put(cache, get_numbered(3));
+    memory_cache_put(cache, get_numbered(0)); /* now 1 is the oldest */
+    memory_cache_put(cache, get_numbered(3));
     cr_expect_eq(stats().files, 3);
     cr_expect_eq(stats().removed, 1);
     uint64_t made = stats().made;
-    datacache_put(cache, get_numbered(0));
-    datacache_put(cache, get_numbered(2));
+    memory_cache_put(cache, get_numbered(0));
+    memory_cache_put(cache, get_numbered(2));
     cr_expect_eq(stats().made, made, "0 or 2 was removed instead of 1");
 }
 
-Test(datashelf, what_is_mapped_stays)
+Test(disk_cache, what_is_mapped_stays)
 {
     put_numbered(5);
     limit_to_three(1);
@@ -607,15 +609,15 @@ Test(datashelf, what_is_mapped_stays)
     cr_expect_eq(try_get(&spec, DATA_REGRESSION, &none), ERR_NO_SPACE);
     cr_expect_not_null(strstr(said.message, "cache_mb"), "%s", said.message);
     cr_expect_eq(stats().files, 3);
-    datacache_put(cache, held[1]);
-    datacache_put(cache, get_numbered(3));
+    memory_cache_put(cache, held[1]);
+    memory_cache_put(cache, get_numbered(3));
     cr_expect_eq(stats().files, 3);
     cr_expect_eq(((const double *)held[0]->train.x)[0], 0.5);
-    datacache_put(cache, held[0]);
-    datacache_put(cache, held[2]);
+    memory_cache_put(cache, held[0]);
+    memory_cache_put(cache, held[2]);
 }
 
-Test(datashelf, without_room_on_disk_data_go_to_memory)
+Test(disk_cache, without_room_on_disk_data_go_to_memory)
 {
     limits.bytes = 5000;
     start(BUDGET, 0);
@@ -623,11 +625,11 @@ Test(datashelf, without_room_on_disk_data_go_to_memory)
     cr_expect_not(data->mapped);
     cr_expect_eq(data->train.N, 3000);
     cr_expect_eq(files_there(), 0);
-    datacache_put(cache, data);
+    memory_cache_put(cache, data);
 }
 
 /* A full disk, as a limit on the size of files makes it. */
-Test(datashelf, a_full_disk_leaves_nothing_behind)
+Test(disk_cache, a_full_disk_leaves_nothing_behind)
 {
     struct rlimit small = {.rlim_cur = 20000, .rlim_max = RLIM_INFINITY};
     signal(SIGXFSZ, SIG_IGN);
@@ -635,7 +637,7 @@ Test(datashelf, a_full_disk_leaves_nothing_behind)
     const struct data *data = get_train();
     cr_expect_eq(data->train.N, 3000);
     cr_expect_eq(files_there(), 0);
-    datacache_put(cache, data);
+    memory_cache_put(cache, data);
     start(1, 0);
     struct data_spec spec = {.path = "train.csv", .response = "y"};
     cr_expect_eq(try_get(&spec, DATA_REGRESSION, &data), ERR_NO_SPACE);
@@ -645,10 +647,10 @@ Test(datashelf, a_full_disk_leaves_nothing_behind)
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
     data = get_train();
     cr_expect(data->mapped, "there is room again");
-    datacache_put(cache, data);
+    memory_cache_put(cache, data);
 }
 
-Test(datashelf, mistakes_are_those_of_reading_it_whole)
+Test(disk_cache, mistakes_are_those_of_reading_it_whole)
 {
     static const struct {
         const char *text, *says;
@@ -670,7 +672,7 @@ Test(datashelf, mistakes_are_those_of_reading_it_whole)
 
 /* ---- while it is in use ---- */
 
-Test(datashelf, a_mapped_file_that_is_cut_short_is_noticed_and_kills_nobody)
+Test(disk_cache, a_mapped_file_that_is_cut_short_is_noticed_and_kills_nobody)
 {
     put_rows("train.csv", 100000, 1);
     start(1, 0);
@@ -678,20 +680,20 @@ Test(datashelf, a_mapped_file_that_is_cut_short_is_noticed_and_kills_nobody)
     const double *x = data->train.x;
     size_t last = (data->train.N - 1) * data->train.stride;
     cr_expect_gt(x[last], 0.0);
-    cr_expect_not(dataimage_broken(data));
+    cr_expect_not(data_broken(data));
     cr_assert_eq(truncate(only_file(), 8192), 0);
     cr_expect_eq(x[last], 0.0);
     cr_expect_eq(x[last / 2], 0.0);
-    cr_expect(dataimage_broken(data));
+    cr_expect(data_broken(data));
     const struct data *again = get_train();
     cr_expect_neq(data, again, "nobody else gets the broken one");
-    cr_expect_not(dataimage_broken(again));
+    cr_expect_not(data_broken(again));
     cr_expect_gt(((const double *)again->train.x)[last], 0.0);
-    datacache_put(cache, data);
-    datacache_put(cache, again);
+    memory_cache_put(cache, data);
+    memory_cache_put(cache, again);
 }
 
-Test(datashelf, other_bus_errors_still_end_the_process, .signal = SIGBUS)
+Test(disk_cache, other_bus_errors_still_end_the_process, .signal = SIGBUS)
 {
     start(1, 0);
     const struct data *data = get_train();
@@ -700,15 +702,15 @@ Test(datashelf, other_bus_errors_still_end_the_process, .signal = SIGBUS)
     raise(SIGBUS);
 }
 
-Test(datashelf, a_removed_file_goes_on_serving_those_who_have_it)
+Test(disk_cache, a_removed_file_goes_on_serving_those_who_have_it)
 {
     start(1, 0);
     const struct data *data = get_train();
     cr_assert_eq(unlink(only_file()), 0);
     cr_expect_eq(((const double *)data->train.x)[0], 1.5);
-    cr_expect_not(dataimage_broken(data));
-    datacache_put(cache, data);
-    datacache_put(cache, get_train());
+    cr_expect_not(data_broken(data));
+    memory_cache_put(cache, data);
+    memory_cache_put(cache, get_train());
     cr_expect_eq(files_there(), 1);
 }
 
@@ -723,10 +725,10 @@ static void *come_and_go(void *number)
         struct err_info info = {0};
         const struct data *data = NULL;
         enum err code =
-            datacache_get(cache, "ada", &spec, DATA_REGRESSION, &data, &mistakes, &info);
+            memory_cache_get(cache, "ada", &spec, DATA_REGRESSION, &data, &mistakes, &info);
         if (code == ERR_OK) {
             wrong += data->train.N != 3000 || data->train.y[1] == data->train.y[2];
-            datacache_put(cache, data);
+            memory_cache_put(cache, data);
         } else {
             wrong += code != ERR_NO_SPACE && code != ERR_UNAVAILABLE;
         }
@@ -734,7 +736,7 @@ static void *come_and_go(void *number)
     return (void *)wrong;
 }
 
-Test(datashelf, many_at_once_under_pressure_get_what_they_asked_for)
+Test(disk_cache, many_at_once_under_pressure_get_what_they_asked_for)
 {
     pthread_t threads[6];
     int numbers[6];
@@ -750,5 +752,5 @@ Test(datashelf, many_at_once_under_pressure_get_what_they_asked_for)
         cr_expect_null(wrong);
     }
     cr_expect_leq(stats().bytes, limits.bytes);
-    cr_expect_eq(datacache_mapped(cache), 0);
+    cr_expect_eq(memory_cache_mapped(cache), 0);
 }

@@ -37,7 +37,7 @@ static struct prepared prepare(const struct data_spec *spec, enum data_kind kind
     struct prepared p = {.code = ERR_OK};
     struct err_info info = {0};
     struct table a = parse(train), b = test != NULL ? parse(test) : (struct table){0};
-    p.code = dataprep(&p.data, spec, kind, &a, test != NULL ? &b : NULL, &p.mistakes, &info);
+    p.code = prepare_tables(&p.data, spec, kind, &a, test != NULL ? &b : NULL, &p.mistakes, &info);
     table_release(&a);
     table_release(&b);
     return p;
@@ -94,7 +94,7 @@ static void expect_mistake(struct prepared *p, const char *pointer, const char *
 
 /* ---- columns ---- */
 
-Test(dataprep, all_columns_but_the_response_are_taken_in_the_order_of_the_file)
+Test(prepare, all_columns_but_the_response_are_taken_in_the_order_of_the_file)
 {
     struct data_spec spec = {.response = "y"};
     struct prepared p = prepare_well(&spec, DATA_REGRESSION, TRAIN, NULL);
@@ -104,20 +104,20 @@ Test(dataprep, all_columns_but_the_response_are_taken_in_the_order_of_the_file)
     cr_expect_eq(p.data.train.y[2], 1.0);
     cr_expect_eq(p.data.train.kind, DATA_REGRESSION);
     cr_expect_not(p.data.has_test);
-    dataimage_release(&p.data);
+    data_release(&p.data);
 }
 
-Test(dataprep, named_columns_are_taken_in_the_order_of_the_names)
+Test(prepare, named_columns_are_taken_in_the_order_of_the_names)
 {
     char *columns[] = {"c", "a"};
     struct data_spec spec = {.response = "y", .columns = columns, .column_count = 2};
     struct prepared p = prepare_well(&spec, DATA_REGRESSION, TRAIN, NULL);
     expect_rows(&p.data.train, (double[]){7, 1.5, 7, 2.5, 7, 4.5}, 3, 2);
     expect_names(&p.data, "c a");
-    dataimage_release(&p.data);
+    data_release(&p.data);
 }
 
-Test(dataprep, an_offset_is_no_covariate_and_stays_as_it_is)
+Test(prepare, an_offset_is_no_covariate_and_stays_as_it_is)
 {
     struct data_spec spec = {.response = "y", .offset = "b", .standardize = true};
     struct prepared p = prepare_well(&spec, DATA_REGRESSION, TRAIN, "y,b,c,a\n1,-2.25,7,3\n");
@@ -125,24 +125,24 @@ Test(dataprep, an_offset_is_no_covariate_and_stays_as_it_is)
     cr_expect_eq(p.data.train.columns, 2);
     cr_expect(p.data.train.offset[0] == 10 && p.data.train.offset[2] == 60);
     cr_expect_eq(p.data.test.offset[0], -2.25);
-    dataimage_release(&p.data);
+    data_release(&p.data);
     spec.offset = NULL;
     p = prepare_well(&spec, DATA_REGRESSION, TRAIN, NULL);
     cr_expect_null(p.data.train.offset);
-    dataimage_release(&p.data);
+    data_release(&p.data);
 }
 
-Test(dataprep, rows_without_a_response_have_all_columns)
+Test(prepare, rows_without_a_response_have_all_columns)
 {
     struct data_spec spec = {0};
     struct prepared p = prepare_well(&spec, DATA_ROWS, TRAIN, NULL);
     expect_names(&p.data, "a y b c");
     cr_expect_eq(p.data.train.columns, 4);
     cr_expect_null(p.data.train.y);
-    dataimage_release(&p.data);
+    data_release(&p.data);
 }
 
-Test(dataprep, the_intercept_is_a_column_of_ones_behind_the_others)
+Test(prepare, the_intercept_is_a_column_of_ones_behind_the_others)
 {
     char *columns[] = {"b"};
     struct data_spec spec = {
@@ -151,19 +151,19 @@ Test(dataprep, the_intercept_is_a_column_of_ones_behind_the_others)
     expect_rows(&p.data.train, (double[]){10, 1, 20, 1, 60, 1}, 3, 2);
     expect_rows(&p.data.test, (double[]){5, 1}, 1, 2);
     expect_names(&p.data, "b (intercept)");
-    dataimage_release(&p.data);
+    data_release(&p.data);
 }
 
-Test(dataprep, an_intercept_alone_is_a_model)
+Test(prepare, an_intercept_alone_is_a_model)
 {
     char *none[] = {NULL};
     struct data_spec spec = {.response = "y", .columns = none, .intercept = true};
     struct prepared p = prepare_well(&spec, DATA_REGRESSION, TRAIN, NULL);
     expect_rows(&p.data.train, (double[]){1, 1, 1}, 3, 1);
-    dataimage_release(&p.data);
+    data_release(&p.data);
 }
 
-Test(dataprep, test_columns_are_found_by_name)
+Test(prepare, test_columns_are_found_by_name)
 {
     struct data_spec spec = {.response = "y"};
     struct prepared p = prepare_well(&spec, DATA_REGRESSION, TRAIN,
@@ -171,10 +171,10 @@ Test(dataprep, test_columns_are_found_by_name)
     expect_rows(&p.data.test, (double[]){0.5, 30, 3, 0.25, 40, 4}, 2, 3);
     cr_expect_eq(p.data.test.y[0], 1.0);
     cr_expect(p.data.has_test);
-    dataimage_release(&p.data);
+    data_release(&p.data);
 }
 
-Test(dataprep, unknown_columns_are_mistakes_all_at_once)
+Test(prepare, unknown_columns_are_mistakes_all_at_once)
 {
     char *columns[] = {"a", "age", "b", "weight"};
     struct data_spec spec = {.response = "y", .columns = columns, .column_count = 4};
@@ -187,7 +187,7 @@ Test(dataprep, unknown_columns_are_mistakes_all_at_once)
     cr_expect_not_null(strstr(p.mistakes.items[1].detail, "weight"));
 }
 
-Test(dataprep, mistakes_say_where_they_are)
+Test(prepare, mistakes_say_where_they_are)
 {
     char *twice[] = {"a", "y"}, *none[] = {NULL}, *a[] = {"a"};
     struct {
@@ -237,7 +237,7 @@ static void moments(const double *x, size_t n, long double *mean, long double *s
     *sd = sqrtl(squares / (long double)(n - 1));
 }
 
-Test(dataprep, both_files_are_standardised_by_the_moments_of_training)
+Test(prepare, both_files_are_standardised_by_the_moments_of_training)
 {
     static const double a[] = {1.5, 2.5, 4.5}, b[] = {10, 20, 60};
     struct data_spec spec = {.response = "y", .standardize = true, .intercept = true};
@@ -256,11 +256,11 @@ Test(dataprep, both_files_are_standardised_by_the_moments_of_training)
     cr_expect_eq(get(&p.data.test, 0, 2), 8.0);
     cr_expect_eq(get(&p.data.test, 0, 3), 1.0);
     cr_expect_eq(p.data.train.y[1], 1.0, "the response is not a covariate");
-    dataimage_release(&p.data);
+    data_release(&p.data);
 }
 
 /* 0.1 has no exact sum: a two-pass mean would leave a tiny sd and blow the column up. */
-Test(dataprep, constant_columns_are_recognised_whatever_their_value)
+Test(prepare, constant_columns_are_recognised_whatever_their_value)
 {
     char text[4000] = "x,y\n";
     struct data_spec spec = {.response = "y", .standardize = true};
@@ -269,10 +269,10 @@ Test(dataprep, constant_columns_are_recognised_whatever_their_value)
     struct prepared p = prepare_well(&spec, DATA_REGRESSION, text, NULL);
     for (size_t i = 0; i < 300; i++)
         cr_assert_eq(get(&p.data.train, i, 0), 0.1);
-    dataimage_release(&p.data);
+    data_release(&p.data);
 }
 
-Test(dataprep, a_column_far_from_zero_is_standardised_accurately)
+Test(prepare, a_column_far_from_zero_is_standardised_accurately)
 {
     struct data_spec spec = {.response = "y", .standardize = true};
     struct prepared p =
@@ -282,20 +282,20 @@ Test(dataprep, a_column_far_from_zero_is_standardised_accurately)
     static const double deviations[] = {-2, -1, 0, 3};
     for (size_t i = 0; i < 4; i++)
         cr_expect_float_eq(get(&p.data.train, i, 0), deviations[i] / sd, 1e-9);
-    dataimage_release(&p.data);
+    data_release(&p.data);
 }
 
-Test(dataprep, a_single_row_is_left_as_it_is)
+Test(prepare, a_single_row_is_left_as_it_is)
 {
     struct data_spec spec = {.response = "y", .standardize = true};
     struct prepared p = prepare_well(&spec, DATA_REGRESSION, "x,y\n3.25,1\n", NULL);
     cr_expect_eq(get(&p.data.train, 0, 0), 3.25);
-    dataimage_release(&p.data);
+    data_release(&p.data);
 }
 
 /* ---- precision ---- */
 
-Test(dataprep, data_are_single_only_where_nothing_is_lost)
+Test(prepare, data_are_single_only_where_nothing_is_lost)
 {
     char *exact_column[] = {"a"};
     static const char exact[] = "a,b,y\n0.5,3,0\n16777216,-1e10,1\n",
@@ -323,37 +323,37 @@ Test(dataprep, data_are_single_only_where_nothing_is_lost)
             .response = "y", .precision = cases[i].asked, .standardize = cases[i].standardize};
         struct prepared p = prepare_well(&spec, DATA_REGRESSION, cases[i].train, NULL);
         cr_expect_eq(p.data.train.precision, cases[i].got, "case %zu", i);
-        dataimage_release(&p.data);
+        data_release(&p.data);
     }
     struct data_spec spec = {.response = "y", .columns = exact_column, .column_count = 1};
     struct prepared p = prepare_well(&spec, DATA_REGRESSION, inexact, NULL);
     cr_expect_eq(p.data.train.precision, PRECISION_SINGLE, "b is not used");
-    dataimage_release(&p.data);
+    data_release(&p.data);
 }
 
-Test(dataprep, asking_for_single_rounds_to_the_nearest)
+Test(prepare, asking_for_single_rounds_to_the_nearest)
 {
     struct data_spec spec = {.response = "y", .precision = DATA_SINGLE};
     struct prepared p = prepare_well(&spec, DATA_REGRESSION, "a,y\n0.1,0\n16777217,1\n", NULL);
     expect_rows(&p.data.train, (double[]){(double)0.1f, 16777216.0}, 2, 1);
-    dataimage_release(&p.data);
+    data_release(&p.data);
 }
 
-Test(dataprep, test_rows_have_the_precision_of_training_and_lose_nothing_either)
+Test(prepare, test_rows_have_the_precision_of_training_and_lose_nothing_either)
 {
     struct data_spec spec = {.response = "y"};
     struct prepared p = prepare_well(&spec, DATA_REGRESSION, "a,y\n0.5,0\n", "a,y\n0.25,1\n");
     cr_expect_eq(p.data.test.precision, PRECISION_SINGLE);
-    dataimage_release(&p.data);
+    data_release(&p.data);
     p = prepare_well(&spec, DATA_REGRESSION, "a,y\n0.5,0\n", "a,y\n0.1,1\n");
     cr_expect_eq(p.data.test.precision, p.data.train.precision);
     cr_expect_eq(get(&p.data.test, 0, 0), 0.1, "%.17g", get(&p.data.test, 0, 0));
-    dataimage_release(&p.data);
+    data_release(&p.data);
 }
 
 /* ---- layout ---- */
 
-Test(dataprep, rows_are_aligned_and_padded_with_zeros)
+Test(prepare, rows_are_aligned_and_padded_with_zeros)
 {
     char text[600] = "y";
     struct data_spec spec = {.response = "y"};
@@ -376,18 +376,18 @@ Test(dataprep, rows_are_aligned_and_padded_with_zeros)
                 cr_expect_eq(get(d, i, j), 0.0);
         size_t cell = precision == DATA_SINGLE ? sizeof(float) : sizeof(double);
         cr_expect_eq(p.data.bytes, 3 * d->stride * cell + 3 * sizeof(double));
-        dataimage_release(&p.data);
+        data_release(&p.data);
     }
 }
 
-Test(dataprep, what_was_released_is_empty)
+Test(prepare, what_was_released_is_empty)
 {
     struct data_spec spec = {.response = "y"};
     struct prepared p = prepare_well(&spec, DATA_REGRESSION, TRAIN, TRAIN);
-    dataimage_release(&p.data);
+    data_release(&p.data);
     cr_expect_null(p.data.train.x);
     cr_expect_eq(p.data.bytes, 0);
-    dataimage_release(&p.data);
+    data_release(&p.data);
 }
 
 /* ---- triplets ---- */
@@ -403,7 +403,7 @@ static void expect_triplets(const struct dataset *d, const unsigned *triplets, s
     }
 }
 
-Test(dataprep, triplets_count_from_zero_inside_and_from_one_outside)
+Test(prepare, triplets_count_from_zero_inside_and_from_one_outside)
 {
     struct data_spec spec = {0};
     struct prepared p =
@@ -414,30 +414,30 @@ Test(dataprep, triplets_count_from_zero_inside_and_from_one_outside)
     cr_expect_eq(p.data.train.items, 7);
     expect_triplets(&p.data.test, (unsigned[]){8, 0, 3}, 1);
     cr_expect_eq(p.data.test.users, 9);
-    dataimage_release(&p.data);
+    data_release(&p.data);
 }
 
-Test(dataprep, triplets_are_found_by_name_or_by_position_without_a_header)
+Test(prepare, triplets_are_found_by_name_or_by_position_without_a_header)
 {
     struct data_spec spec = {0};
     struct prepared p =
         prepare_well(&spec, DATA_TRIPLETS, "time,rating,item,user\n99,5,2,1\n99,4,3,4\n", NULL);
     expect_triplets(&p.data.train, (unsigned[]){0, 1, 5, 3, 2, 4}, 2);
-    dataimage_release(&p.data);
+    data_release(&p.data);
     p = prepare_well(&spec, DATA_TRIPLETS, "1,2,5\n4,3,4\n", "1,1,1\n");
     expect_triplets(&p.data.train, (unsigned[]){0, 1, 5, 3, 2, 4}, 2);
-    dataimage_release(&p.data);
+    data_release(&p.data);
 }
 
-Test(dataprep, ratings_may_be_any_numbers)
+Test(prepare, ratings_may_be_any_numbers)
 {
     struct data_spec spec = {0};
     struct prepared p = prepare_well(&spec, DATA_TRIPLETS, "user,item,rating\n1,1,-2.385\n", NULL);
     cr_expect_eq(p.data.train.y[0], -2.385);
-    dataimage_release(&p.data);
+    data_release(&p.data);
 }
 
-Test(dataprep, indices_that_are_none_are_named_with_their_row)
+Test(prepare, indices_that_are_none_are_named_with_their_row)
 {
     static const char *const bad[] = {"0", "-1", "1.5", "1e-3", "10000001", "1e300"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
@@ -453,7 +453,7 @@ Test(dataprep, indices_that_are_none_are_named_with_their_row)
         }
 }
 
-Test(dataprep, triplets_without_their_columns_are_mistakes)
+Test(prepare, triplets_without_their_columns_are_mistakes)
 {
     static const struct {
         const char *train, *test, *pointer, *says;
@@ -474,8 +474,8 @@ Test(dataprep, triplets_without_their_columns_are_mistakes)
 /* ---- the cache ---- */
 
 static char top[] = "/tmp/barker-cache-XXXXXX";
-static struct datafile_root *root;
-static struct datacache *cache;
+static struct data_root *root;
+static struct memory_cache *cache;
 
 static void put_file(const char *name, const char *text)
 {
@@ -489,8 +489,8 @@ static void put_file(const char *name, const char *text)
 
 static void set_budget(size_t bytes)
 {
-    datacache_free(cache);
-    cache = datacache_new(root, bytes);
+    memory_cache_free(cache);
+    cache = memory_cache_new(root, bytes);
     cr_assert_not_null(cache);
 }
 
@@ -498,7 +498,7 @@ static void cache_setup(void)
 {
     struct err_info info = {0};
     cr_assert_not_null(mkdtemp(top));
-    cr_assert_eq(datafile_root_open(&root, top, &info), ERR_OK, "%s", info.message);
+    cr_assert_eq(data_root_open(&root, top, &info), ERR_OK, "%s", info.message);
     put_file("train.csv", TRAIN);
     put_file("test.csv", "a,b,c,y\n1,2,3,1\n");
     set_budget(1 << 20);
@@ -507,19 +507,19 @@ static void cache_setup(void)
 static void cache_teardown(void)
 {
     char command[64];
-    datacache_free(cache);
-    datafile_root_close(root);
+    memory_cache_free(cache);
+    data_root_close(root);
     snprintf(command, sizeof command, "rm -rf %s", top);
     cr_assert_eq(system(command), 0);
 }
 
-TestSuite(datacache, .init = cache_setup, .fini = cache_teardown);
+TestSuite(memory_cache, .init = cache_setup, .fini = cache_teardown);
 
 static enum err try_get(const struct data_spec *spec, const struct data **out)
 {
     struct mistakes mistakes = {0};
     struct err_info info = {0};
-    return datacache_get(cache, "ada", spec, DATA_REGRESSION, out, &mistakes, &info);
+    return memory_cache_get(cache, "ada", spec, DATA_REGRESSION, out, &mistakes, &info);
 }
 
 static const struct data *get_data(const struct data_spec *spec)
@@ -533,18 +533,18 @@ static const struct data *get_data(const struct data_spec *spec)
 static size_t held_bytes(void)
 {
     size_t bytes, entries;
-    datacache_stats(cache, &bytes, &entries);
+    memory_cache_stats(cache, &bytes, &entries);
     return bytes;
 }
 
 static size_t held_entries(void)
 {
     size_t bytes, entries;
-    datacache_stats(cache, &bytes, &entries);
+    memory_cache_stats(cache, &bytes, &entries);
     return entries;
 }
 
-Test(datacache, the_same_data_are_loaded_once)
+Test(memory_cache, the_same_data_are_loaded_once)
 {
     struct data_spec spec = {.path = "train.csv", .test = "test.csv", .response = "y"};
     const struct data *a = get_data(&spec), *b = get_data(&spec);
@@ -553,15 +553,15 @@ Test(datacache, the_same_data_are_loaded_once)
     cr_expect_eq(held_bytes(), a->bytes);
     cr_expect_eq(a->train.N, 3);
     cr_expect(a->has_test);
-    datacache_put(cache, a);
-    datacache_put(cache, b);
+    memory_cache_put(cache, a);
+    memory_cache_put(cache, b);
     const struct data *again = get_data(&spec);
     cr_expect_eq(again, a, "what nobody uses stays while there is room");
-    datacache_put(cache, again);
+    memory_cache_put(cache, again);
 }
 
 /* Whatever the prepared numbers depend on makes another entry. */
-Test(datacache, other_preparations_are_other_data)
+Test(memory_cache, other_preparations_are_other_data)
 {
     static char *ab[] = {"a", "b"}, *ba[] = {"b", "a"}, *a[] = {"a"}, *none[] = {NULL};
     struct data_spec specs[] = {
@@ -589,11 +589,11 @@ Test(datacache, other_preparations_are_other_data)
     }
     cr_expect_eq(held_entries(), count);
     for (size_t i = 0; i < count; i++)
-        datacache_put(cache, data[i]);
+        memory_cache_put(cache, data[i]);
 }
 
 /* Names are data: they must not run into each other in whatever tells entries apart. */
-Test(datacache, odd_names_do_not_confuse_it)
+Test(memory_cache, odd_names_do_not_confuse_it)
 {
     static char *a[] = {"a"};
     put_file("odd.csv", "\"y|1 a\",a,y\n1,2,0\n3,4,1\n");
@@ -602,11 +602,11 @@ Test(datacache, odd_names_do_not_confuse_it)
     const struct data *first = get_data(&plain), *second = get_data(&odd);
     cr_expect_neq(first, second);
     cr_expect_eq(second->train.columns, 2);
-    datacache_put(cache, first);
-    datacache_put(cache, second);
+    memory_cache_put(cache, first);
+    memory_cache_put(cache, second);
 }
 
-Test(datacache, a_changed_file_is_read_again)
+Test(memory_cache, a_changed_file_is_read_again)
 {
     struct data_spec spec = {.path = "train.csv", .response = "y"};
     const struct data *before = get_data(&spec);
@@ -617,11 +617,11 @@ Test(datacache, a_changed_file_is_read_again)
     cr_expect_eq(after->train.N, 4);
     cr_expect_eq(before->train.N, 3, "who holds the old data keeps them");
     cr_expect_eq(get(&before->train, 2, 1), 60.0);
-    datacache_put(cache, before);
-    datacache_put(cache, after);
+    memory_cache_put(cache, before);
+    memory_cache_put(cache, after);
 }
 
-Test(datacache, users_share_what_is_shared_and_not_what_is_their_own)
+Test(memory_cache, users_share_what_is_shared_and_not_what_is_their_own)
 {
     struct data_spec spec = {.path = "train.csv", .response = "y"};
     const struct data *data[3] = {NULL};
@@ -635,13 +635,13 @@ Test(datacache, users_share_what_is_shared_and_not_what_is_their_own)
     static const char *const users[] = {"ada", "bob", "eve"};
     for (size_t i = 0; i < 3; i++)
         cr_assert_eq(
-            datacache_get(cache, users[i], &spec, DATA_REGRESSION, &data[i], &mistakes, &info),
+            memory_cache_get(cache, users[i], &spec, DATA_REGRESSION, &data[i], &mistakes, &info),
             ERR_OK);
     cr_expect_eq(data[0], data[1]);
     cr_expect_neq(data[0], data[2]);
     cr_expect_eq(data[2]->train.N, 1);
     for (size_t i = 0; i < 3; i++)
-        datacache_put(cache, data[i]);
+        memory_cache_put(cache, data[i]);
 }
 
 static void expect_hash(const char *got, const char *text)
@@ -655,20 +655,20 @@ static void expect_hash(const char *got, const char *text)
     }
 }
 
-Test(datacache, the_hash_is_that_of_the_files)
+Test(memory_cache, the_hash_is_that_of_the_files)
 {
     struct data_spec spec = {.path = "train.csv", .response = "y"};
     const struct data *data = get_data(&spec);
     cr_expect_eq(strlen(data->sha256), 64);
     expect_hash(data->sha256, TRAIN);
-    datacache_put(cache, data);
+    memory_cache_put(cache, data);
     spec.test = "test.csv";
     data = get_data(&spec);
     cr_expect_eq(strlen(data->sha256), 129);
     expect_hash(data->sha256, TRAIN);
     cr_expect_eq(data->sha256[64], ':');
     expect_hash(data->sha256 + 65, "a,b,c,y\n1,2,3,1\n");
-    datacache_put(cache, data);
+    memory_cache_put(cache, data);
 }
 
 /* ---- the budget ---- */
@@ -703,7 +703,7 @@ static const struct data *get_big(const char *name)
 
 static void use_big(const char *name)
 {
-    datacache_put(cache, get_big(name));
+    memory_cache_put(cache, get_big(name));
 }
 
 static void three_big_ones(void)
@@ -713,23 +713,23 @@ static void three_big_ones(void)
     put_big("r.csv", 3);
 }
 
-Test(datacache, the_least_recently_used_goes_first)
+Test(memory_cache, the_least_recently_used_goes_first)
 {
     three_big_ones();
     set_budget(2 * BYTES_BIG + 100);
     use_big("p.csv");
     use_big("q.csv");
     const struct data *p = get_big("p.csv");
-    datacache_put(cache, p); /* now q is the older one */
+    memory_cache_put(cache, p); /* now q is the older one */
     use_big("r.csv");
     cr_expect_eq(held_entries(), 2);
     cr_expect_eq(held_bytes(), 2 * BYTES_BIG);
     const struct data *again = get_big("p.csv");
     cr_expect_eq(again, p, "p was thrown out instead of q");
-    datacache_put(cache, again);
+    memory_cache_put(cache, again);
 }
 
-Test(datacache, what_is_in_use_is_never_thrown_out)
+Test(memory_cache, what_is_in_use_is_never_thrown_out)
 {
     three_big_ones();
     set_budget(2 * BYTES_BIG + 100);
@@ -739,14 +739,14 @@ Test(datacache, what_is_in_use_is_never_thrown_out)
     cr_expect_eq(held_bytes(), 2 * BYTES_BIG);
     cr_expect_eq(held_entries(), 2, "a failure leaves nothing behind");
     cr_expect_eq(p->train.N, ROWS_BIG);
-    datacache_put(cache, p);
+    memory_cache_put(cache, p);
     r = get_big("r.csv");
     cr_expect_eq(q->train.y[1], 1.0);
-    datacache_put(cache, q);
-    datacache_put(cache, r);
+    memory_cache_put(cache, q);
+    memory_cache_put(cache, r);
 }
 
-Test(datacache, what_exceeds_the_whole_budget_is_a_mistake)
+Test(memory_cache, what_exceeds_the_whole_budget_is_a_mistake)
 {
     put_big("p.csv", 1);
     set_budget(BYTES_BIG / 2);
@@ -754,7 +754,7 @@ Test(datacache, what_exceeds_the_whole_budget_is_a_mistake)
     const struct data *data = NULL;
     struct mistakes mistakes = {0};
     struct err_info info = {0};
-    cr_expect_eq(datacache_get(cache, "ada", &spec, DATA_REGRESSION, &data, &mistakes, &info),
+    cr_expect_eq(memory_cache_get(cache, "ada", &spec, DATA_REGRESSION, &data, &mistakes, &info),
                  ERR_INVALID);
     cr_assert_eq(mistakes.count, 1);
     cr_expect_str_eq(mistakes.items[0].pointer, "/data/path");
@@ -764,7 +764,7 @@ Test(datacache, what_exceeds_the_whole_budget_is_a_mistake)
 
 /* ---- failures ---- */
 
-Test(datacache, mistakes_about_files_are_reported_and_leave_nothing_behind)
+Test(memory_cache, mistakes_about_files_are_reported_and_leave_nothing_behind)
 {
     put_file("bad.csv", "a,y\n1,0\ntwo,1\n");
     put_file("other.csv", "b,y\n1,0\n");
@@ -786,15 +786,16 @@ Test(datacache, mistakes_about_files_are_reported_and_leave_nothing_behind)
         const struct data *data = NULL;
         struct mistakes mistakes = {0};
         struct err_info info = {0};
-        cr_expect_eq(datacache_get(cache, "ada", &spec, DATA_REGRESSION, &data, &mistakes, &info),
-                     ERR_INVALID, "case %zu", i);
+        cr_expect_eq(
+            memory_cache_get(cache, "ada", &spec, DATA_REGRESSION, &data, &mistakes, &info),
+            ERR_INVALID, "case %zu", i);
         cr_assert_geq(mistakes.count, 1, "case %zu", i);
         cr_expect_str_eq(mistakes.items[0].pointer, cases[i].pointer, "case %zu", i);
         cr_expect_not_null(strstr(mistakes.items[0].detail, cases[i].says), "case %zu: %s", i,
                            mistakes.items[0].detail);
         cr_expect_eq(held_entries(), 0, "case %zu", i);
     }
-    datacache_put(cache, NULL);
+    memory_cache_put(cache, NULL);
 }
 
 /* ---- threads ---- */
@@ -812,7 +813,7 @@ static void *get_shared(void *slot)
     return NULL;
 }
 
-Test(datacache, those_who_come_while_it_is_loading_wait_for_the_same_copy)
+Test(memory_cache, those_who_come_while_it_is_loading_wait_for_the_same_copy)
 {
     pthread_t threads[8];
     put_rows("slow.csv", 1, ROWS_SLOW);
@@ -828,7 +829,7 @@ Test(datacache, those_who_come_while_it_is_loading_wait_for_the_same_copy)
     cr_expect_eq(held_entries(), 1);
     cr_expect_eq(held_bytes(), shared[0]->bytes);
     for (size_t i = 0; i < 8; i++)
-        datacache_put(cache, shared[i]);
+        memory_cache_put(cache, shared[i]);
 }
 
 static void *come_and_go(void *name)
@@ -840,7 +841,7 @@ static void *come_and_go(void *name)
         enum err code = try_get(&spec, &data);
         if (code == ERR_OK) {
             wrong += data->train.N != ROWS_BIG || data->train.y[1] != 1.0;
-            datacache_put(cache, data);
+            memory_cache_put(cache, data);
         } else {
             wrong += code != ERR_UNAVAILABLE;
         }
@@ -848,7 +849,7 @@ static void *come_and_go(void *name)
     return (void *)wrong;
 }
 
-Test(datacache, coming_and_going_under_pressure_keeps_within_the_budget)
+Test(memory_cache, coming_and_going_under_pressure_keeps_within_the_budget)
 {
     static char names[3][8] = {"p.csv", "q.csv", "r.csv"};
     pthread_t threads[6];

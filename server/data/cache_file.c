@@ -1,5 +1,5 @@
 /* Data files in binary form. */
-#include "server/data/file_format.h"
+#include "server/data/cache_file.h"
 
 #include "server/data/guard.h"
 #include "server/base/memory.h"
@@ -25,21 +25,21 @@ struct head_array {
 
 struct head_set {
     uint64_t kind, precision, N, columns, stride, users, items;
-    struct head_array arrays[DATAIMAGE_ARRAYS];
+    struct head_array arrays[LAYOUT_ARRAYS];
 };
 
 struct head {
     char magic[8];
     uint64_t version, layout, byte_order, size;
-    char key[DATABIN_KEY_HEX + 7], sha256[2 * DATAFILE_SHA256_HEX + 6];
-    struct databin_source sources[2];
+    char key[CACHE_FILE_KEY_HEX + 7], sha256[2 * DATA_FILE_SHA256_HEX + 6];
+    struct cache_file_source sources[2];
     uint64_t source_bytes[2];
     uint64_t has_test, name_count;
     struct head_array names;
     struct head_set sets[2];
     uint64_t checksum; /* of everything before it */
 };
-static_assert(sizeof(struct head) <= DATAIMAGE_HEAD, "the head has room");
+static_assert(sizeof(struct head) <= LAYOUT_HEAD, "the head has room");
 static_assert(offsetof(struct head, checksum) + sizeof(uint64_t) == sizeof(struct head),
               "nothing behind its checksum");
 
@@ -106,7 +106,7 @@ struct stage {
 
 struct writer {
     int fd;
-    struct stage stages[2][DATAIMAGE_ARRAYS];
+    struct stage stages[2][LAYOUT_ARRAYS];
 };
 
 static enum err flush(struct writer *w, struct stage *s, struct err_info *info)
@@ -120,11 +120,11 @@ static enum err flush(struct writer *w, struct stage *s, struct err_info *info)
     return code;
 }
 
-static enum err writer_row(void *context, int set, struct dataprep_row *out, struct err_info *info)
+static enum err writer_row(void *context, int set, struct prepare_row *out, struct err_info *info)
 {
     struct writer *w = context;
-    void *at[DATAIMAGE_ARRAYS];
-    for (int k = 0; k < DATAIMAGE_ARRAYS; k++) {
+    void *at[LAYOUT_ARRAYS];
+    for (int k = 0; k < LAYOUT_ARRAYS; k++) {
         struct stage *s = &w->stages[set][k];
         if (s->bytes != NULL && s->rows == s->room) {
             enum err code = flush(w, s, info);
@@ -133,20 +133,20 @@ static enum err writer_row(void *context, int set, struct dataprep_row *out, str
         }
         at[k] = s->bytes != NULL ? s->bytes + s->rows++ * s->row_bytes : NULL;
     }
-    *out = (struct dataprep_row){.x = at[DATAIMAGE_X],
-                                 .y = at[DATAIMAGE_Y],
-                                 .user = at[DATAIMAGE_USER],
-                                 .item = at[DATAIMAGE_ITEM],
-                                 .offset = at[DATAIMAGE_OFFSET]};
+    *out = (struct prepare_row){.x = at[LAYOUT_X],
+                                .y = at[LAYOUT_Y],
+                                .user = at[LAYOUT_USER],
+                                .item = at[LAYOUT_ITEM],
+                                .offset = at[LAYOUT_OFFSET]};
     return ERR_OK;
 }
 
-static bool writer_init(struct writer *w, int fd, const struct dataimage_layout *layout)
+static bool writer_init(struct writer *w, int fd, const struct data_layout *layout)
 {
     *w = (struct writer){.fd = fd};
     for (int set = 0; set < 2; set++)
-        for (int k = 0; k < DATAIMAGE_ARRAYS; k++) {
-            const struct dataimage_array *a = &layout->arrays[set][k];
+        for (int k = 0; k < LAYOUT_ARRAYS; k++) {
+            const struct layout_array *a = &layout->arrays[set][k];
             struct stage *s = &w->stages[set][k];
             if (a->bytes == 0)
                 continue;
@@ -163,7 +163,7 @@ static bool writer_init(struct writer *w, int fd, const struct dataimage_layout 
 static void writer_release(struct writer *w)
 {
     for (int set = 0; set < 2; set++)
-        for (int k = 0; k < DATAIMAGE_ARRAYS; k++)
+        for (int k = 0; k < LAYOUT_ARRAYS; k++)
             free(w->stages[set][k].bytes);
 }
 
@@ -171,14 +171,14 @@ static enum err writer_finish(struct writer *w, struct err_info *info)
 {
     enum err code = ERR_OK;
     for (int set = 0; set < 2; set++)
-        for (int k = 0; k < DATAIMAGE_ARRAYS; k++)
+        for (int k = 0; k < LAYOUT_ARRAYS; k++)
             if (code == ERR_OK && w->stages[set][k].bytes != NULL)
                 code = flush(w, &w->stages[set][k], info);
     return code;
 }
 
 static void describe_set(struct head_set *out, const struct dataset *d,
-                         const struct dataimage_array *arrays, const struct stage *stages)
+                         const struct layout_array *arrays, const struct stage *stages)
 {
     *out = (struct head_set){.kind = d->kind,
                              .precision = d->precision,
@@ -187,21 +187,21 @@ static void describe_set(struct head_set *out, const struct dataset *d,
                              .stride = d->stride,
                              .users = d->users,
                              .items = d->items};
-    for (int k = 0; k < DATAIMAGE_ARRAYS; k++)
+    for (int k = 0; k < LAYOUT_ARRAYS; k++)
         if (arrays[k].bytes > 0)
             out->arrays[k] = (struct head_array){.offset = arrays[k].offset,
                                                  .bytes = arrays[k].bytes,
                                                  .checksum = checksum_value(&stages[k].sum)};
 }
 
-static void describe(struct head *head, const struct databin_about *about, const struct data *shape,
-                     const struct dataimage_layout *layout, const struct writer *w,
-                     uint64_t names_checksum)
+static void describe(struct head *head, const struct cache_file_about *about,
+                     const struct data *shape, const struct data_layout *layout,
+                     const struct writer *w, uint64_t names_checksum)
 {
     memset(head, 0, sizeof *head);
     memcpy(head->magic, magic, sizeof magic);
-    head->version = DATABIN_VERSION;
-    head->layout = DATAIMAGE_LAYOUT;
+    head->version = CACHE_FILE_VERSION;
+    head->layout = LAYOUT_VERSION;
     head->byte_order = BYTE_ORDER_MARK;
     head->size = layout->size;
     memcpy(head->key, about->key, sizeof about->key);
@@ -216,10 +216,10 @@ static void describe(struct head *head, const struct databin_about *about, const
     head->checksum = head_checksum(head);
 }
 
-static enum err write_names(int fd, const struct data *shape, const struct dataimage_layout *layout,
+static enum err write_names(int fd, const struct data *shape, const struct data_layout *layout,
                             uint64_t *checksum, struct err_info *info)
 {
-    char *text = dataimage_names_text(shape, layout->names_bytes);
+    char *text = layout_names_text(shape, layout->names_bytes);
     if (text == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for the names of the columns");
     enum err code = write_at(fd, text, layout->names_bytes, layout->names_offset, info);
@@ -237,13 +237,13 @@ static enum err reserve(int fd, size_t size, struct err_info *info)
     return unknown && ftruncate(fd, (off_t)size) == 0 ? ERR_OK : write_error(errno, info);
 }
 
-enum err databin_write(int fd, const struct databin_about *about, const struct dataprep_plan *plan,
-                       const struct dataimage_layout *layout, struct datarows *train,
-                       struct datarows *test, struct err_info *info)
+enum err cache_file_write(int fd, const struct cache_file_about *about,
+                          const struct prepare_plan *plan, const struct data_layout *layout,
+                          struct data_rows *train, struct data_rows *test, struct err_info *info)
 {
     struct writer w;
     struct head head;
-    struct dataprep_sink sink = {.row = writer_row, .context = &w};
+    struct prepare_sink sink = {.row = writer_row, .context = &w};
     uint64_t names_checksum = 0;
     enum err code = writer_init(&w, fd, layout)
                         ? reserve(fd, layout->size, info)
@@ -251,7 +251,7 @@ enum err databin_write(int fd, const struct databin_about *about, const struct d
     if (code == ERR_OK)
         code = write_names(fd, &plan->shape, layout, &names_checksum, info);
     if (code == ERR_OK)
-        code = dataprep_fill(plan, train, test, &sink, info);
+        code = prepare_fill(plan, train, test, &sink, info);
     if (code == ERR_OK)
         code = writer_finish(&w, info);
     if (code == ERR_OK) {
@@ -274,7 +274,7 @@ static enum err read_head(int fd, struct head *head, struct err_info *info)
         return code;
     if (memcmp(head->magic, magic, sizeof magic) != 0 || head->byte_order != BYTE_ORDER_MARK)
         return corrupt(info, "is not one of ours");
-    if (head->version != DATABIN_VERSION || head->layout != DATAIMAGE_LAYOUT)
+    if (head->version != CACHE_FILE_VERSION || head->layout != LAYOUT_VERSION)
         return corrupt(info, "is of another version");
     if (head->checksum != head_checksum(head))
         return corrupt(info, "has a damaged head");
@@ -283,7 +283,7 @@ static enum err read_head(int fd, struct head *head, struct err_info *info)
     return ERR_OK;
 }
 
-enum err databin_about(int fd, struct databin_about *out, struct err_info *info)
+enum err cache_file_about(int fd, struct cache_file_about *out, struct err_info *info)
 {
     struct head head;
     enum err code = read_head(fd, &head, info);
@@ -296,12 +296,13 @@ enum err databin_about(int fd, struct databin_about *out, struct err_info *info)
     out->size = head.size;
     out->bytes = 0;
     for (int set = 0; set < 2; set++)
-        for (int k = 0; k < DATAIMAGE_ARRAYS; k++)
+        for (int k = 0; k < LAYOUT_ARRAYS; k++)
             out->bytes += head.sets[set].arrays[k].bytes;
     return ERR_OK;
 }
 
-enum err databin_set_sources(int fd, const struct databin_source sources[2], struct err_info *info)
+enum err cache_file_set_sources(int fd, const struct cache_file_source sources[2],
+                                struct err_info *info)
 {
     struct head head;
     enum err code = read_head(fd, &head, info);
@@ -331,7 +332,7 @@ static enum err read_names(int fd, const struct head *head, struct data *out, st
     if (code == ERR_OK && checksum_of(text, head->names.bytes) != head->names.checksum)
         code = corrupt(info, "has damaged names");
     if (code == ERR_OK) {
-        out->names = dataimage_names_list(text, head->names.bytes, head->name_count);
+        out->names = layout_names_list(text, head->names.bytes, head->name_count);
         out->name_count = out->names != NULL ? head->name_count : 0;
         if (out->names == NULL)
             code = err_set(info, ERR_NO_MEMORY, "no memory for the data");
@@ -341,11 +342,11 @@ static enum err read_names(int fd, const struct head *head, struct data *out, st
 }
 
 static bool set_as_today(const struct head_set *set, const struct dataset *d,
-                         const struct dataimage_array *arrays)
+                         const struct layout_array *arrays)
 {
     bool same = d->kind == DATA_TRIPLETS || d->N == 0 ||
                 d->stride == dataset_stride(d->columns, d->precision);
-    for (int k = 0; k < DATAIMAGE_ARRAYS; k++)
+    for (int k = 0; k < LAYOUT_ARRAYS; k++)
         same &=
             set->arrays[k].offset == arrays[k].offset && set->arrays[k].bytes == arrays[k].bytes;
     return same;
@@ -353,10 +354,10 @@ static bool set_as_today(const struct head_set *set, const struct dataset *d,
 
 /* The head is whole; what it says must be what we would write today. */
 static enum err read_shape(int fd, const struct head *head, struct data *out,
-                           struct dataimage_layout *layout, struct err_info *info)
+                           struct data_layout *layout, struct err_info *info)
 {
     *out = (struct data){.has_test = head->has_test != 0,
-                         .has_offset = head->sets[0].arrays[DATAIMAGE_OFFSET].bytes > 0};
+                         .has_offset = head->sets[0].arrays[LAYOUT_OFFSET].bytes > 0};
     memcpy(out->sha256, head->sha256, sizeof out->sha256);
     read_set(&out->train, &head->sets[0]);
     read_set(&out->test, &head->sets[1]);
@@ -365,7 +366,7 @@ static enum err read_shape(int fd, const struct head *head, struct data *out,
     enum err code = read_names(fd, head, out, info);
     if (code != ERR_OK)
         return code;
-    if (!dataimage_layout(layout, out) || layout->size != head->size ||
+    if (!data_layout(layout, out) || layout->size != head->size ||
         layout->names_bytes != head->names.bytes ||
         !set_as_today(&head->sets[0], &out->train, layout->arrays[0]) ||
         !set_as_today(&head->sets[1], &out->test, layout->arrays[1]))
@@ -399,7 +400,7 @@ static enum err read_arrays(int fd, const struct head *head, char *base, struct 
     if (base == NULL && piece == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory to read the data");
     for (int set = 0; set < 2; set++)
-        for (int k = 0; k < DATAIMAGE_ARRAYS && code == ERR_OK; k++) {
+        for (int k = 0; k < LAYOUT_ARRAYS && code == ERR_OK; k++) {
             const struct head_array *a = &head->sets[set].arrays[k];
             code = read_array(fd, a, base != NULL ? base + a->offset : NULL, piece, info);
         }
@@ -412,27 +413,26 @@ static enum err check_mapped(const struct data *data, const struct head *head,
                              struct err_info *info)
 {
     for (int set = 0; set < 2; set++)
-        for (int k = 0; k < DATAIMAGE_ARRAYS; k++) {
+        for (int k = 0; k < LAYOUT_ARRAYS; k++) {
             const struct head_array *a = &head->sets[set].arrays[k];
             const char *bytes = (const char *)data->base + a->offset;
             if (a->bytes > 0 && checksum_of(bytes, a->bytes) != a->checksum)
                 return corrupt(info, "is damaged");
         }
-    return dataimage_broken(data) ? corrupt(info, "cannot be read") : ERR_OK;
+    return data_broken(data) ? corrupt(info, "cannot be read") : ERR_OK;
 }
 
 /* What memory has ample room for (half of it, for all such data together) is read in huge pages,
  * where the file system has them, and around what is asked for. Of what may not fit, only the very
  * pages: reading around them would read most of the file again and again. */
 static enum err open_mapped(struct data *out, int fd, const struct head *head,
-                            const struct dataimage_layout *layout, bool verified,
-                            struct err_info *info)
+                            const struct data_layout *layout, bool verified, struct err_info *info)
 {
     bool ample;
-    enum err code = databin_map(out, fd, layout->size, memory_limit() / 2, &ample, info);
+    enum err code = cache_file_map(out, fd, layout->size, memory_limit() / 2, &ample, info);
     if (code != ERR_OK)
         return code;
-    dataimage_attach(out, layout);
+    layout_attach(out, layout);
     madvise(out->base, out->size, ample ? MADV_HUGEPAGE : MADV_RANDOM);
     if (verified)
         return ERR_OK;
@@ -443,23 +443,23 @@ static enum err open_mapped(struct data *out, int fd, const struct head *head,
     return check_mapped(out, head, info);
 }
 
-enum err databin_open(struct data *out, int fd, enum databin_way way, bool verified,
-                      struct err_info *info)
+enum err cache_file_open(struct data *out, int fd, enum cache_file_way way, bool verified,
+                         struct err_info *info)
 {
     struct head head;
-    struct dataimage_layout layout;
+    struct data_layout layout;
     *out = (struct data){0};
     enum err code = read_head(fd, &head, info);
     if (code == ERR_OK)
         code = read_shape(fd, &head, out, &layout, info);
-    if (code == ERR_OK && way == DATABIN_MEMORY) {
-        code = dataimage_allocate(out, &layout, info);
+    if (code == ERR_OK && way == CACHE_FILE_MEMORY) {
+        code = layout_allocate(out, &layout, info);
         if (code == ERR_OK)
             code = read_arrays(fd, &head, out->base, info);
     } else if (code == ERR_OK) {
         code = open_mapped(out, fd, &head, &layout, verified, info);
     }
     if (code != ERR_OK)
-        dataimage_release(out);
+        data_release(out);
     return code;
 }
