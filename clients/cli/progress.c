@@ -49,6 +49,18 @@ static void add_rhat(struct text *out, const json_t *job, FILE *file)
         text_addf(out, "  ESS %s", human_count(buffer, ess));
 }
 
+/* The reason repeats the state of a running job, except during planning, and of a job that has run
+ * all its iterations. */
+static void add_reason(struct text *out, const json_t *job)
+{
+    const char *reason = get_string(job, "reason"), *cause = get_string(job, "stop_cause");
+    bool running = strcmp(get_string(job, "state"), "running") == 0;
+    bool planning = strcmp(get_string(job, "phase"), "planning") == 0;
+    bool early = strcmp(cause, "stop_when") == 0 || strcmp(cause, "time_limit") == 0;
+    if (*reason && (!running || planning) && (!job_succeeded(job) || early))
+        text_addf(out, "  %s%s", planning ? "planning: " : "", reason);
+}
+
 void progress_headline(struct text *out, const json_t *job, FILE *file)
 {
     struct text line = {0}, name = {0};
@@ -68,12 +80,7 @@ void progress_headline(struct text *out, const json_t *job, FILE *file)
         text_addf(&line, "  %s", human_percent(percent, fraction));
     add_rate(&line, job);
     add_rhat(&line, job, file);
-    /* The reason of a running job repeats its state, except during planning. */
-    const char *reason = get_string(job, "reason"), *state = get_string(job, "state");
-    bool planning = strcmp(get_string(job, "phase"), "planning") == 0;
-    bool plain = strcmp(state, "running") == 0 && !planning;
-    if (*reason && !plain && !job_succeeded(job))
-        text_addf(&line, "  %s%s", planning ? "planning: " : "", reason);
+    add_reason(&line, job);
     text_add_cut(out, text_str(&line), line_width(file), term_ellipsis());
     text_release(&line);
     text_release(&name);

@@ -27,6 +27,7 @@ def job(job_id, **fields):
     phase = fields.pop("phase", "warmup")
     made = {
         "id": job_id, "name": "job " + job_id, "owner": "ada", "state": "queued", "reason": "",
+        "stop_cause": None,
         "verdict": None, "created_at": "2026-01-01T00:00:00Z", "started_at": None,
         "ended_at": None, "revision": 1, "isa": "avx2", "precision": "single",
         "request": {

@@ -32,6 +32,13 @@ class Pipe(Case):
         self.assertEqual(lines[-1], "job 01aa  01aa  succeeded  100%  12.3k it/s  in 12s"
                                    "  R-hat 1.013 (theta[1])  ESS 1.23k")
 
+    def test_a_job_that_stopped_early_says_why(self):
+        for cause, shown in (("completed", False), ("stop_when", True), ("time_limit", True)):
+            with self.subTest(cause=cause):
+                self.fake.update("01aa", state="succeeded", stop_cause=cause, reason="a reason")
+                out = self.barker("watch", "01aa").out
+                self.assertEqual("a reason" in out, shown, out)
+
     def test_it_polls_with_the_tag_of_what_it_knows(self):
         process = self.start("watch", "01aa")
         self.fake.wait_asked(4, "GET", "/v1/jobs/01aa")
