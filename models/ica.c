@@ -175,6 +175,7 @@ const struct model_type model_ica = {
     .params = {specs, sizeof specs / sizeof specs[0]},
     .start = START_ZERO,
     .metrics = {"log_likelihood"},
+    .prior = {{.block = "W", .family = PRIOR_NORMAL, .sd = {.setting = "prior_sd"}}},
     .init = init,
     .grad_fixed = grad_fixed,
     .grad_batch = grad_batch,

@@ -43,5 +43,6 @@ const struct model_type model_linear_regression = {
     .params = {specs, sizeof specs / sizeof specs[0]},
     .metrics = {"log_loss", "rmse"},
     .init = init,
+    .prior = {REGRESSION_PRIOR, REGRESSION_PRIOR_EXTRA("log_sigma", "sigma_mean")},
     REGRESSION_HOOKS,
 };

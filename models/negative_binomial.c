@@ -46,5 +46,6 @@ const struct model_type model_negative_binomial = {
     .params = {specs, sizeof specs / sizeof specs[0]},
     .metrics = {"log_loss", "rmse"},
     .init = init,
+    .prior = {REGRESSION_PRIOR, REGRESSION_PRIOR_EXTRA("log_phi", "phi_mean")},
     REGRESSION_HOOKS,
 };

@@ -27,5 +27,6 @@ const struct model_type model_poisson = {
     .params = {specs, sizeof specs / sizeof specs[0]},
     .metrics = {"log_loss", "rmse"},
     .init = init,
+    .prior = {REGRESSION_PRIOR},
     REGRESSION_HOOKS,
 };

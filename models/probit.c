@@ -26,5 +26,6 @@ const struct model_type model_probit = {
     .params = {specs, sizeof specs / sizeof specs[0]},
     .metrics = {"log_loss", "accuracy"},
     .init = init,
+    .prior = {REGRESSION_PRIOR},
     REGRESSION_HOOKS,
 };

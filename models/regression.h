@@ -34,6 +34,17 @@ struct regression_type {
                 "one for each."                                                              \
     }
 
+/* ... and its prior, for model_type.prior. */
+#define REGRESSION_PRIOR                                                         \
+    {                                                                            \
+        .block = "theta", .family = PRIOR_NORMAL, .sd = {.setting = "prior_sd" } \
+    }
+/* That of a scale or dispersion which is not known. */
+#define REGRESSION_PRIOR_EXTRA(name, setting_of_mean)                                         \
+    {                                                                                         \
+        .block = name, .family = PRIOR_LOG_EXPONENTIAL, .mean = {.setting = setting_of_mean } \
+    }
+
 enum err regression_new(struct model **out, const struct model_type *model,
                         const struct regression_type *type, const double *params,
                         const struct dataset *train, const struct dataset *test,

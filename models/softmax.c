@@ -344,6 +344,7 @@ const struct model_type model_softmax = {
     .data = DATA_REGRESSION,
     .params = {specs, sizeof specs / sizeof specs[0]},
     .start = START_ZERO,
+    .prior = {{.block = "theta", .family = PRIOR_NORMAL, .sd = {.setting = "prior_sd"}}},
     .metrics = {"log_loss", "accuracy"},
     .init = init,
     .grad_fixed = grad_fixed,

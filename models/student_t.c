@@ -50,5 +50,6 @@ const struct model_type model_student_t = {
     .params = {specs, sizeof specs / sizeof specs[0]},
     .metrics = {"log_loss", "mean_absolute_error"},
     .init = init,
+    .prior = {REGRESSION_PRIOR, REGRESSION_PRIOR_EXTRA("log_sigma", "sigma_mean")},
     REGRESSION_HOOKS,
 };

@@ -57,46 +57,100 @@ struct model {
     double term_cost, metric_cost;
 };
 
+/* A number of a prior: `value`, or the model's setting of that name. */
+struct prior_number {
+    double value;
+    const char *setting;
+};
+
+/* The law of every element of one block before the data. LOG_EXPONENTIAL and LOG_GAMMA: that of the
+ * logarithm of such a number, of which the first has a mean. HIERARCHICAL: it depends on other
+ * blocks. Only NORMAL has mean and sd. */
+#define PRIOR_FAMILY_LIST(X)            \
+    X(NORMAL, normal)                   \
+    X(LOG_EXPONENTIAL, log_exponential) \
+    X(LOG_GAMMA, log_gamma)             \
+    X(HIERARCHICAL, hierarchical)
+enum prior_family {
+#define X(name, text) PRIOR_##name,
+    PRIOR_FAMILY_LIST(X)
+#undef X
+};
+
+struct model_prior {
+    const char *block; /* NULL behind the last */
+    enum prior_family family;
+    struct prior_number mean, sd;
+};
+
 struct model_type {
+    /* ---- REQUIRED ---- */
+
     const char *name, *help;
     enum data_kind data;
     struct param_table params;
-    enum start_kind start;                  /* the default */
-    const char *metrics[MODEL_METRICS + 1]; /* names of the held-out metrics, NULL-terminated */
+    enum start_kind start; /* the default */
 
     /* `test` may be NULL. `train` and `test` must outlive the model. The model is one block from
-     * malloc whose first member is `struct model`; release frees what it owns, model_free the
-     * block. */
+     * malloc whose first member is `struct model`; model_free frees it. */
     enum err (*init)(struct model **out, const double *params, const struct dataset *train,
                      const struct dataset *test, struct err_info *info);
+    /* g = gradient of the prior and of whatever no minibatch touches. Overwrites g. */
+    void (*grad_fixed)(const struct model *m, const double *theta, double *g, void *work);
+    /* Log density up to a constant of the same. */
+    double (*log_fixed)(const struct model *m, const double *theta, void *work);
+    /* A start value: START_ZERO or START_PRIOR. `scratch` has padded(d) doubles. */
+    void (*start_value)(const struct model *m, enum start_kind kind, struct rng *rng, double *theta,
+                        double *scratch);
+
+    /* ---- REQUIRED of models with data; NULL when N == 0 ---- */
+
+    /* sum = sum over the n data terms idx[] of their gradients; sumsq (may be NULL) = sum of the
+     * squares per coordinate. Overwrites both. idx == NULL means the terms 0..n-1. */
+    void (*grad_batch)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
+                       double *sum, double *sumsq, void *work);
+    double (*log_batch)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
+                        void *work);
+
+    /* ---- OPTIONAL: what it says about itself ---- */
+
+    struct model_prior prior[MODEL_BLOCKS + 1]; /* of its blocks; none: a target without data */
+    const char *metrics[MODEL_METRICS + 1];     /* names of the held-out metrics, NULL-terminated */
+    /* Held-out metrics in two steps, because averages are taken in between: `predict` turns a draw
+     * into the quantity that is averaged over draws (q, prediction_count numbers), `score` turns q,
+     * of one draw or averaged, into the metrics. NULL: there are none. */
+    void (*predict)(const struct model *m, const double *theta, double *q, void *work);
+    void (*score)(const struct model *m, const double *q, double *metrics, void *work);
+
+    /* ---- OPTIONAL: memory and settings ---- */
+
+    /* Frees what the model owns beside its block. NULL: nothing. */
     void (*release)(struct model *m);
     /* A setting that may be a list (core/base/param.h) and was given as one: called after init,
      * before anything else. NULL: there are none. */
     enum err (*set_list)(struct model *m, size_t setting, const double *values, size_t count,
                          struct err_info *info);
 
-    /* g = gradient of the prior and of whatever no minibatch touches. Overwrites g. */
-    void (*grad_fixed)(const struct model *m, const double *theta, double *g, void *work);
-    /* sum = sum over the n data terms idx[] of their gradients; sumsq (may be NULL) = sum of the
-     * squares per coordinate. Overwrites both. idx == NULL means the terms 0..n-1. NULL when N ==
-     * 0. */
-    void (*grad_batch)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
-                       double *sum, double *sumsq, void *work);
-    /* The same as g += scale * sum, for models whose terms touch few of many coordinates: only
-     * those are written. NULL: grad_batch does it. */
+    /* ---- OPTIONAL: terms that touch few of many coordinates ---- */
+
+    /* The same as grad_batch, as g += scale * sum: only coordinates that are touched are written.
+     * NULL: grad_batch does it. */
     void (*grad_add)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
                      double scale, double *g, void *work);
-    /* The same as grad_batch, for such models, but sum and sumsq (never NULL) are zero before, and
-     * the bits of `touched` (struct batch_sums; a word more than d needs) that speak of what is
-     * added to are set. NULL: there is none. */
+    /* The same as grad_batch, but sum and sumsq (never NULL) are zero before, and the bits of
+     * `touched` (struct batch_sums; a word more than d needs) that speak of what is added to are
+     * set. NULL: there is none. */
     void (*grad_touch)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
                        double *sum, double *sumsq, uint64_t *touched, void *work);
-    /* For such models, without artificial noise: grad_fixed for the coordinates from..to only, at
-     * g[0] and on, padding behind d included. The same bits. Called in order, MODEL_PART at a time,
-     * with the same `work`, while theta[0..from) may no longer be what it was; not always to the
-     * end. NULL: all at once. */
+    /* Without artificial noise: grad_fixed for the coordinates from..to only, at g[0] and on,
+     * padding behind d included. The same bits. Called in order, MODEL_PART at a time, with the
+     * same `work`, while theta[0..from) may no longer be what it was; not always to the end. NULL:
+     * all at once. */
     void (*grad_part)(const struct model *m, const double *theta, size_t from, size_t to, double *g,
                       void *work);
+
+    /* ---- OPTIONAL: around a centre ---- */
+
     /* The same as grad_batch for the differences between the gradients of the terms at theta and at
      * `centre`, whose terms are looked at in the same pass. NULL: no control variates. */
     void (*grad_difference)(const struct model *m, const double *theta, const double *centre,
@@ -108,25 +162,13 @@ struct model_type {
      * for a frame that it cannot do: that one. */
     enum err (*view)(struct model **out, const struct model *m, const struct frame *frame,
                      bool control, struct err_info *info);
-    /* Log density up to a constant, in the same two parts; the second may be NULL when N == 0. */
-    double (*log_fixed)(const struct model *m, const double *theta, void *work);
-    double (*log_batch)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
-                        void *work);
-    /* Adds artificial noise to a gradient (toy targets); NULL: none. `scratch` has padded(d)
-     * doubles twice over. */
+
+    /* ---- OPTIONAL: artificial gradient noise (toy targets) ---- */
+
+    /* Adds the noise to a gradient. `scratch` has padded(d) doubles twice over. NULL: none. */
     void (*grad_noise)(const struct model *m, struct rng *rng, double *g, double *scratch);
     /* What noise_heavy of a model with these settings is. NULL: false. */
     bool (*heavy_noise)(const double *params);
-
-    /* A start value: START_ZERO or START_PRIOR. `scratch` has padded(d) doubles. */
-    void (*start_value)(const struct model *m, enum start_kind kind, struct rng *rng, double *theta,
-                        double *scratch);
-
-    /* Held-out metrics in two steps, because averages are taken in between: `predict` turns a draw
-     * into the quantity that is averaged over draws (q, prediction_count numbers), `score` turns q,
-     * of one draw or averaged, into the metrics. */
-    void (*predict)(const struct model *m, const double *theta, double *q, void *work);
-    void (*score)(const struct model *m, const double *q, double *metrics, void *work);
 };
 
 void model_free(struct model *m);

@@ -96,6 +96,34 @@ static json_t *parameters(struct param_table table)
     return array;
 }
 
+static json_t *prior_number(struct prior_number number, bool has)
+{
+    if (!has)
+        return json_null();
+    return number.setting != NULL ? json_text(number.setting) : json_number(number.value);
+}
+
+static json_t *priors(const struct model_prior *prior)
+{
+    static const char *const families[] = {
+#define X(name, text) #text,
+        PRIOR_FAMILY_LIST(X)
+#undef X
+    };
+    json_t *array = json_array();
+    for (; prior->block != NULL; prior++) {
+        bool normal = prior->family == PRIOR_NORMAL;
+        json_t *out = json_object();
+        json_put(&out, "block", json_text(prior->block));
+        json_put(&out, "family", json_text(families[prior->family]));
+        json_put(&out, "mean",
+                 prior_number(prior->mean, normal || prior->family == PRIOR_LOG_EXPONENTIAL));
+        json_put(&out, "sd", prior_number(prior->sd, normal));
+        json_add(&array, out);
+    }
+    return array;
+}
+
 json_t *describe_sampler(const struct sampler_type *sampler)
 {
     json_t *out = json_object();
@@ -115,6 +143,7 @@ json_t *describe_model(const struct model_type *model)
     json_put(&out, "data", json_text(data_name(model->data)));
     json_put(&out, "metrics", words(model->metrics));
     json_put(&out, "default_init", json_text(spec_start_kinds[model->start]));
+    json_put(&out, "prior", priors(model->prior));
     json_put(&out, "parameters", parameters(model->params));
     return out;
 }

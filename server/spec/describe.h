@@ -3,12 +3,13 @@
  *
  *     {"name", "help", "parameters": [...],
  *      "exact", "schedule"                                 of a sampler
- *      "data": "none" | "regression" | "rows" | "triplets", "metrics": [names], "default_init"}
- *                                                          of a model
+ *      "data": "none" | "regression" | "rows" | "triplets", "metrics": [names], "default_init",
+ *      "prior": [...]}                                     of a model
  *
  * A parameter: {"name", "kind": "number" | "integer" | "boolean" | "choice" | "step_size",
  * "default", "minimum" or "exclusive_minimum", "maximum", "choices", "help"}; bounds only where
- * they are finite, choices only of a choice. All functions return NULL when memory is out. */
+ * they are finite, choices only of a choice. A prior: {"block", "family", "mean", "sd"}, where mean
+ * and sd are a number, the name of a parameter, or null (struct model_prior). All functions return NULL when memory is out. */
 #ifndef BARKER_SERVER_SPEC_DESCRIBE_H
 #define BARKER_SERVER_SPEC_DESCRIBE_H
 

@@ -186,6 +186,11 @@ static inline void fixture_release(struct fixture *f)
     f->work = NULL;
 }
 
+static inline size_t fixture_block_length(const struct model_block *b)
+{
+    return (b->rank > 0 ? b->shape[0] : 1) * (b->rank > 1 ? b->shape[1] : 1);
+}
+
 /* A point near where chains live: the prior start value, moved a little. padded(d) doubles, for
  * free(). */
 static inline double *fixture_point(const struct model *m, uint64_t seed)

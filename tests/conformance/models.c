@@ -79,19 +79,14 @@ static double difference(const struct fixture *f, enum part part, double *theta,
     return (4 * slope[1] - slope[0]) / 3;
 }
 
-static size_t block_length(const struct model_block *b)
-{
-    return (b->rank > 0 ? b->shape[0] : 1) * (b->rank > 1 ? b->shape[1] : 1);
-}
-
 static void block_gradient(const struct fixture *f, enum part part, const struct model_block *b,
                            double *theta, const double *g)
 {
     double squares = 0;
-    for (size_t j = 0; j < block_length(b); j++)
+    for (size_t j = 0; j < fixture_block_length(b); j++)
         squares += g[b->offset + j] * g[b->offset + j];
-    double rms = sqrt(squares / (double)block_length(b));
-    for (size_t j = b->offset; j < b->offset + block_length(b); j++) {
+    double rms = sqrt(squares / (double)fixture_block_length(b));
+    for (size_t j = b->offset; j < b->offset + fixture_block_length(b); j++) {
         double slope = difference(f, part, theta, j);
         cr_assert(fabs(slope - g[j]) <= 1e-6 * fmax(fabs(g[j]), fmax(rms, 1e-3)),
                   "%s: %s part, block %s, coordinate %zu: gradient %.12g, difference %.12g",
@@ -336,7 +331,7 @@ Test(models, blocks_tile_the_coordinates_and_names_round_trip)
         for (size_t b = 0; b < f.model->block_count; b++) {
             cr_assert_eq(f.model->blocks[b].offset, next, "%s: block %s", models[i]->name,
                          f.model->blocks[b].name);
-            next += block_length(&f.model->blocks[b]);
+            next += fixture_block_length(&f.model->blocks[b]);
         }
         cr_assert_eq(next, f.model->d);
         for (size_t j = 0; j < f.model->d; j++) {

@@ -108,6 +108,30 @@ Test(describe, models_are_described_as_their_tables_say)
     }
 }
 
+Test(describe, priors_are_given_block_by_block)
+{
+    static const struct {
+        const struct model_type *model;
+        const char *expected;
+    } cases[] = {
+        {&model_logistic,
+         "[{\"block\": \"theta\", \"family\": \"normal\", \"mean\": 0.0, \"sd\": \"prior_sd\"}]"},
+        {&model_negative_binomial,
+         "[{\"block\": \"theta\", \"family\": \"normal\", \"mean\": 0.0, \"sd\": \"prior_sd\"},"
+         "{\"block\": \"log_phi\", \"family\": \"log_exponential\", \"mean\": \"phi_mean\","
+         " \"sd\": null}]"},
+        {&model_noisy_normal, "[]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        json_t *json = describe_model(cases[i].model);
+        json_t *expected = json_loads(cases[i].expected, 0, NULL);
+        cr_assert_not_null(expected);
+        cr_expect(json_equal(json_object_get(json, "prior"), expected), "%s", cases[i].model->name);
+        json_decref(expected);
+        json_decref(json);
+    }
+}
+
 /* A table of its own, so that every kind and bound is seen whatever the registries hold. */
 Test(describe, every_kind_and_bound_has_its_form)
 {
