@@ -6,6 +6,7 @@ import { Plot } from "../../plot.jsx";
 import { useResource } from "../../resource.js";
 import { useQuery } from "../../router.js";
 import { Failure, Loading, Resource } from "../../ui/states.jsx";
+import { priorOf } from "./prior.js";
 import { ReferenceSelect } from "../referenceselect.jsx";
 import { CHAINS_SHOWN, ParameterPicker, useSelection } from "./selection.jsx";
 
@@ -17,33 +18,24 @@ export function Densities({ job }) {
   const density = useResource(names && `/v1/jobs/${job.id}/density`, { params: names ?? [], bins: 60 }, { job: job.id, atLeast: 5000 });
   const summary = useResource(names && reference ? `/v1/jobs/${job.id}/summary` : null, { params: names ?? [], reference }, { job: job.id, atLeast: 5000 });
   const document = useResource(reference ? `/v1/references/${encodeURIComponent(reference)}` : null);
+  const settings = job.request?.model;
+  const model = useResource(settings?.name ? `/v1/models/${settings.name}` : null);
   if (!names) return error ? <Failure error={error} retry={reload} /> : <Loading what="parameters" />;
   const rows = Object.fromEntries((summary.data?.parameters ?? []).map((row) => [row.name, row]));
-  const sd = priorSd(job);
   return (
     <div class="stack">
       <div class="bar-top"><ParameterPicker names={names} set={set} /><span class="spring" />
         <ReferenceSelect value={reference} onChange={setReference} />
         <label class="check"><input type="checkbox" checked={perChain === "apart"} onChange={(e) => setPerChain(e.currentTarget.checked ? "apart" : "together")} /><span>Per chain</span></label>
-        {sd && <label class="check"><input type="checkbox" checked={prior === "shown"} onChange={(e) => setPrior(e.currentTarget.checked ? "shown" : "hidden")} /><span>Prior</span></label>}
+        {names.some((name) => priorOf(model.data, settings, name)) && <label class="check"><input type="checkbox" checked={prior === "shown"} onChange={(e) => setPrior(e.currentTarget.checked ? "shown" : "hidden")} /><span>Prior</span></label>}
       </div>
       {summary.error && summary.error.status > 0 && <p class="note warn">{summary.error.message}</p>}
       <Resource of={density} what="densities">
-        {(data) => <div class="plots">{data.parameters.map((p) => <Density key={p.name} p={p} row={rows[p.name]} band={bandOf(document.data, p.name, rows[p.name])} apart={perChain === "apart"} prior={prior === "shown" ? sd : null} />)}</div>}
+        {(data) => <div class="plots">{data.parameters.map((p) => <Density key={p.name} p={p} row={rows[p.name]} band={bandOf(document.data, p.name, rows[p.name])} apart={perChain === "apart"} prior={prior === "shown" ? priorOf(model.data, settings, p.name) : null} />)}</div>}
       </Resource>
     </div>
   );
 }
-
-// Models whose prior of every parameter is normal around 0 with this spread.
-const NORMAL_PRIOR = ["logistic", "ica"];
-
-function priorSd(job) {
-  const model = job.request?.model;
-  return NORMAL_PRIOR.includes(model?.name) && typeof model.prior_sd === "number" ? model.prior_sd : null;
-}
-
-const normal = (x, sd) => Math.exp(-0.5 * (x / sd) ** 2) / (sd * Math.sqrt(2 * Math.PI));
 
 // The 90% interval of a reference: its 5% and 95% quantiles if it has them, else mean ± 1.645 sd.
 function bandOf(document, name, row) {
@@ -56,7 +48,7 @@ function bandOf(document, name, row) {
 }
 
 function Density({ p, row, band, apart, prior }) {
-  const series = useMemo(() => makeSeries(p, apart, prior), [p, apart, prior]);
+  const series = useMemo(() => makeSeries(p, apart, prior), [p, apart, prior !== null]);
   const bands = useMemo(() => (band ? [{ axis: "x", from: band.from, to: band.to, label: "reference, 90%", color: "good" }] : []), [band?.from, band?.to]);
   const lines = useMemo(() => (band && typeof band.mean === "number" ? [{ axis: "x", at: band.mean, color: "good" }] : []), [band?.mean]);
   if (!p.density) return <figure class="plot"><figcaption><b>{p.name}</b></figcaption><p class="state">{p.reason ?? "No density"}</p></figure>;
@@ -73,7 +65,7 @@ function makeSeries(p, apart, prior) {
   const series = [];
   if (p.density) series.push({ label: "all chains", x: p.density.x, y: p.density.y, color: 0, width: 2, fill: !apart });
   if (apart) series.push(...p.histogram.chains.slice(0, CHAINS_SHOWN).map((c) => ({ label: `chain ${c.chain}`, ...stairs(p.histogram.edges, c.counts), color: c.chain - 1, width: 1, faint: true, steps: true })));
-  if (prior && p.density) series.push({ label: "prior", x: p.density.x, y: p.density.x.map((x) => normal(x, prior)), color: "dim", dash: [5, 4], width: 1.5 });
+  if (prior && p.density) series.push({ label: "prior", x: p.density.x, y: p.density.x.map(prior), color: "dim", dash: [5, 4], width: 1.5 });
   return series;
 }
 
