@@ -391,72 +391,6 @@ static void announce(struct app *app, const struct job_row *row, bool deleted)
     json_decref(doc);
 }
 
-struct patch {
-    struct job_row *row; /* its texts are replaced by owned copies */
-    char *name, *note, *tags;
-};
-
-static void patch_name(void *ctx, const struct place *place, const json_t *value)
-{
-    struct patch *patch = ctx;
-    const char *text;
-    if (field_text(place, value, (struct field_text){.max = 200}, &text))
-        patch->name = strdup(text);
-}
-
-static void patch_note(void *ctx, const struct place *place, const json_t *value)
-{
-    struct patch *patch = ctx;
-    const char *text;
-    if (field_text(place, value,
-                   (struct field_text){.max = 2000, .may_be_empty = true, .lines = true}, &text))
-        patch->note = strdup(text);
-}
-
-static void patch_tags(void *ctx, const struct place *place, const json_t *value)
-{
-    struct patch *patch = ctx;
-    bool good = json_is_array(value) && json_array_size(value) <= 20;
-    if (!good)
-        place_mistake(place, MISTAKE_type, "must be a list of at most 20 texts");
-    for (size_t i = 0; good && i < json_array_size(value); i++) {
-        struct place item = place_item(place, i);
-        const char *text;
-        good = field_text(&item, json_array_get(value, i), (struct field_text){.max = 64}, &text);
-        for (size_t k = 0; good && k < i; k++)
-            if (strcmp(json_string_value(json_array_get(value, k)), text) == 0) {
-                place_mistake(&item, MISTAKE_conflict, "is in the list twice");
-                good = false;
-            }
-    }
-    if (good)
-        patch->tags = json_write(value, NULL);
-}
-
-static void patch_priority(void *ctx, const struct place *place, const json_t *value)
-{
-    struct patch *patch = ctx;
-    field_integer(place, value, -100, 100, &patch->row->priority);
-}
-
-static void patch_visibility(void *ctx, const struct place *place, const json_t *value)
-{
-    static const char *const words[] = {"private", "lab", NULL};
-    struct patch *patch = ctx;
-    size_t index;
-    if (field_choice(place, value, words, &index))
-        patch->row->lab = index == 1;
-}
-
-static const struct field patch_fields[] = {
-    {"name", patch_name},
-    {"note", patch_note},
-    {"tags", patch_tags},
-    {"priority", patch_priority},
-    {"visibility", patch_visibility},
-    {NULL, NULL},
-};
-
 static void replace(char **slot, char *value)
 {
     if (value == NULL)
@@ -472,12 +406,16 @@ static void patch_job(struct call *call, const json_t *json)
     struct err_info info;
     if (!call_job(call, &row, true))
         return;
-    struct patch patch = {.row = &row};
-    struct place root = place_root(&mistakes);
-    field_object(&root, json, patch_fields, &patch);
-    replace(&row.name, patch.name);
-    replace(&row.note, patch.note);
-    replace(&row.tags, patch.tags);
+    struct job_spec change = {.priority = row.priority,
+                              .visibility = row.lab ? VISIBLE_TO_LAB : VISIBLE_TO_OWNER};
+    spec_change(&change, json, &mistakes);
+    replace(&row.name, change.name);
+    replace(&row.note, change.note);
+    replace(&row.tags, change.tags != NULL ? json_write(change.tags, NULL) : NULL);
+    change.name = change.note = NULL;
+    row.priority = change.priority;
+    row.lab = change.visibility == VISIBLE_TO_LAB;
+    spec_release(&change);
     if (mistakes.count > 0) {
         call_mistakes(call, &mistakes);
     } else if (store_job_update(call->app->store, &row, JOB_SET_TEXTS, NULL, &info) != ERR_OK) {

@@ -161,7 +161,7 @@ enum err submission_row(struct submission *sub, const char *owner, struct job_ro
         .model = strdup(spec->model->name),
         .sampler = strdup(spec->sampler->name),
         .priority = spec->priority,
-        .lab = spec->lab,
+        .lab = spec->visibility == VISIBLE_TO_LAB,
         .isa = strdup(kernels->isa),
         .precision = strdup(submission_precision(sub)),
         .data_sha256 = strdup(sub->data != NULL ? sub->data->sha256 : ""),

@@ -26,9 +26,6 @@
 #include <jansson.h>
 #include <stdatomic.h>
 
-#define AUDIT_DRAWS     400 /* looked at unless the job says otherwise */
-#define AUDIT_DRAWS_MAX 10000
-
 struct audit_budget {
     size_t draws;    /* looked at, at most, all chains together; 0: nothing is done */
     double seconds;  /* of wall clock; at least one gradient is taken */

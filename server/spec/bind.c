@@ -8,7 +8,7 @@
 
 #define DENSE_MAX 1900 /* parameters: half a matrix of them is the most that the store takes */
 
-static uint64_t multiply(uint64_t a, uint64_t b)
+uint64_t spec_multiply(uint64_t a, uint64_t b)
 {
     uint64_t product;
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
@@ -208,8 +208,8 @@ static void check_storage(const struct job_spec *spec, const struct spec_bound *
     struct place at = place_key(root, "save");
     if (spec->iterations == PLAN_AUTO || spec->thin == PLAN_AUTO || spec->warmup == PLAN_AUTO)
         return; /* the plan keeps within it */
-    uint64_t draws = multiply((spec->warmup + spec->iterations) / spec->thin, spec->chains);
-    uint64_t bytes = multiply(multiply(draws, bound->width), sizeof(double));
+    uint64_t draws = spec_multiply((spec->warmup + spec->iterations) / spec->thin, spec->chains);
+    uint64_t bytes = spec_multiply(spec_multiply(draws, bound->width), sizeof(double));
     if (limit > 0 && bytes > limit)
         place_mistake(&at, MISTAKE_limit,
                       "%" PRIu64 " draws of %zu parameters are %.3g MB, more than the limit of "

@@ -1,30 +1,11 @@
 /* What a job will cost, by trying. */
-#include "server/spec/spec.h"
+#include "server/base/clock.h"
+#include "server/spec/parts.h"
 
 #include <math.h>
-#include <time.h>
 
-#define BUDGET_SECONDS 0.01                /* per throw-away chain; there are at most three */
-#define FOREVER        (UINT64_C(1) << 40) /* iterations that a throw-away chain never reaches */
-
-static double seconds_of(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* Processor time, so that a busy machine does not look slow. */
-static double processor_seconds(void)
-{
-    return seconds_of(CLOCK_THREAD_CPUTIME_ID);
-}
-
-static uint64_t multiply(uint64_t a, uint64_t b)
-{
-    uint64_t product;
-    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
+#define BUDGET_MS 10                  /* per throw-away chain; there are at most three */
+#define FOREVER   (UINT64_C(1) << 40) /* iterations that a throw-away chain never reaches */
 
 static uint64_t add(uint64_t a, uint64_t b)
 {
@@ -47,16 +28,17 @@ static uint64_t attempt(struct chain *chain, uint64_t n)
 /* The first iteration pays for cold memory and is left out unless it is all there is time for. */
 static double time_per_iteration(struct chain *chain)
 {
-    double end = seconds_of(CLOCK_MONOTONIC) + BUDGET_SECONDS, start = processor_seconds();
+    uint64_t end = clock_mono_ms() + BUDGET_MS;
+    double start = clock_thread_seconds();
     attempt(chain, 1);
-    double first = processor_seconds() - start;
+    double first = clock_thread_seconds() - start;
     uint64_t done = 0, n = 1;
-    start = processor_seconds();
-    while (seconds_of(CLOCK_MONOTONIC) < end && chain_status(chain) == CHAIN_ACTIVE) {
+    start = clock_thread_seconds();
+    while (clock_mono_ms() < end && chain_status(chain) == CHAIN_ACTIVE) {
         done += attempt(chain, n);
         n = n < 1024 ? 2 * n : n;
     }
-    return done > 0 ? (processor_seconds() - start) / (double)done : first;
+    return done > 0 ? (clock_thread_seconds() - start) / (double)done : first;
 }
 
 /* Seconds per iteration of a chain with this configuration. */
@@ -85,10 +67,10 @@ static void time_start(struct chain_config config, struct costs *costs)
     if (config.start.kind != START_MAP)
         return;
     config.start.map_steps = 1;
-    double start = processor_seconds();
+    double start = clock_thread_seconds();
     if (chain_new(&chain, &config, NULL) != ERR_OK)
         return;
-    costs->start = (processor_seconds() - start) * steps;
+    costs->start = (clock_thread_seconds() - start) * steps;
     chain_free(chain);
 }
 
@@ -143,8 +125,9 @@ static uint64_t disk_bytes(const struct chain_config *config, const struct spec_
         metrics++;
     bool scored = config->metric_every > 0 && config->model->prediction_count > 0;
     uint64_t records = scored ? total / config->metric_every : 0;
-    uint64_t draws = multiply(multiply(total / config->thin, bound->width), sizeof(double));
-    return add(add(draws, multiply(records, (1 + 2 * metrics) * sizeof(double))), state_bytes);
+    uint64_t draws =
+        spec_multiply(spec_multiply(total / config->thin, bound->width), sizeof(double));
+    return add(add(draws, spec_multiply(records, (1 + 2 * metrics) * sizeof(double))), state_bytes);
 }
 
 /* Rows in coordinates of their own, and the matrix that takes them there; with "auto", if it comes
@@ -157,9 +140,9 @@ static uint64_t view_bytes(const struct job_spec *spec, const struct model *mode
     if (!spec_needs_plan(spec))
         return 0;
     if (dense)
-        matrix = multiply(multiply(3 * d, d), sizeof(double));
+        matrix = spec_multiply(spec_multiply(3 * d, d), sizeof(double));
     if (model->type->view != NULL)
-        rows = multiply(multiply(model->N, d + 3), sizeof(double));
+        rows = spec_multiply(spec_multiply(model->N, d + 3), sizeof(double));
     return add(matrix, rows);
 }
 
@@ -179,12 +162,12 @@ enum err spec_sizes(const struct job_spec *spec, const struct spec_bound *bound,
     *out = (struct estimate){
         .open = length_open(spec),
         .memory_bytes =
-            add(multiply(chain_memory_bytes(&config), spec->chains), view_bytes(spec, model)),
-        .disk_bytes = multiply(disk_bytes(&config, bound, state_bytes), spec->chains),
-        .draws = bound->width > 0 ? multiply(total / config.thin, spec->chains) : 0,
+            add(spec_multiply(chain_memory_bytes(&config), spec->chains), view_bytes(spec, model)),
+        .disk_bytes = spec_multiply(disk_bytes(&config, bound, state_bytes), spec->chains),
+        .draws = bound->width > 0 ? spec_multiply(total / config.thin, spec->chains) : 0,
     };
     if (out->open) {
-        out->disk_bytes = add(multiply(state_bytes, spec->chains), SPEC_PLAN_BYTES);
+        out->disk_bytes = add(spec_multiply(state_bytes, spec->chains), SPEC_PLAN_BYTES);
         out->draws = 0;
     }
     return code;

@@ -1,28 +1,61 @@
-/* What the files of spec_parse share. Private to server/spec*.c and describe.c. */
+/* What the files of this room share. */
 #ifndef BARKER_SERVER_SPEC_PARTS_H
 #define BARKER_SERVER_SPEC_PARTS_H
 
 #include "server/base/field.h"
 #include "server/spec/spec.h"
 
-#define SPEC_NAMES_MAX 100000 /* columns or saved parameters in one list */
-
 /* The context of the readers. `model` and `sampler` of the spec are NULL until they are known. */
 struct parse {
     struct job_spec *spec;           /* what is being filled */
     const struct job_limits *limits; /* never NULL */
-    bool warmup_given, seed_given, batch_given, data_given;
-    bool iterations_given, thin_given, chains_given, estimator_given, precondition_given;
-    bool variant_given;
-    bool run_wrong, step_wrong; /* no use in drawing conclusions from them */
-    enum err failure;           /* other than a mistake */
+    const json_t *json;              /* the whole document */
+    const struct job_field *rows;    /* of the object that is being read */
+    enum err failure;                /* other than a mistake */
 };
+
+typedef void field_reader(struct parse *parse, const struct place *place, const json_t *json);
+
+enum field_kind {
+    FIELD_text,
+    FIELD_integer,
+    FIELD_number,
+    FIELD_flag,
+    FIELD_choice,
+    FIELD_own, /* read and write, or rows */
+};
+
+/* A row of the lists in fields.h; tables end with a NULL name. */
+struct job_field {
+    const char *name;
+    enum field_kind kind;
+    const char *kind_name; /* for clients */
+    size_t offset, size;   /* in struct job_spec */
+    double fallback, lo, hi;
+    const char *const *words;
+    unsigned flags;
+    const char *help;
+    field_reader *read;
+    json_t *(*write)(const struct job_spec *spec);
+    const struct job_field *rows;
+};
+
+extern const struct job_field job_rows[];
+
+void rows_default(struct parse *parse, const struct job_field *rows);
+void rows_release(struct job_spec *spec, const struct job_field *rows);
+/* Reads the fields of an object that are given; with FIELD_CHANGES in `only`, just those that may
+ * change are known. False when `json` is no object. */
+bool rows_read(struct parse *parse, const struct place *place, const json_t *json,
+               const struct job_field *rows, unsigned only);
+json_t *rows_write(const struct job_spec *spec, const struct job_field *rows);
 
 /* Replaces *slot by a copy. */
 void parse_copy(struct parse *parse, char **slot, const char *text);
-/* Replaces *slot by a text that follows the rule. */
-void parse_text(struct parse *parse, const struct place *place, const json_t *json,
-                struct field_text rule, char **slot);
+/* Whether the field of the job is given. */
+bool parse_given(const struct parse *parse, const char *name);
+/* Whether a mistake is at this place or below it. */
+bool parse_wrong(const struct mistakes *mistakes, const char *pointer);
 
 /* A list of at most max_count different names of at most max_characters each. *out is NULL after
  * mistakes. */
@@ -37,31 +70,31 @@ void parse_numbers(struct parse *parse, const struct place *place, const json_t 
 bool parse_number(const struct place *place, const json_t *json, const struct param_spec *rule,
                   double *out);
 /* A whole number, or "auto": PLAN_AUTO. */
-bool parse_open_count(const struct place *place, const json_t *json, int64_t lo, int64_t hi,
+bool parse_open_count(const struct place *place, const json_t *json, double lo, double hi,
                       uint64_t *out);
+json_t *write_open_count(uint64_t count);
+json_t *write_names(char *const *names, size_t count);
+json_t *write_numbers(const double *values, size_t count);
 
-/* Readers of the larger fields. */
-void parse_model(void *parse, const struct place *place, const json_t *json);
-void parse_sampler(void *parse, const struct place *place, const json_t *json);
-void parse_data(void *parse, const struct place *place, const json_t *json);
-void parse_init(void *parse, const struct place *place, const json_t *json);
-void parse_save(void *parse, const struct place *place, const json_t *json);
-void parse_stop_when(void *parse, const struct place *place, const json_t *json);
-void parse_gradient(void *parse, const struct place *place, const json_t *json);
-void parse_precondition(void *parse, const struct place *place, const json_t *json);
-void parse_target(void *parse, const struct place *place, const json_t *json);
+/* Rows that settings.c reads and writes. */
+field_reader read_model, read_sampler;
+json_t *write_model(const struct job_spec *spec), *write_sampler(const struct job_spec *spec);
 
-/* Fields that were not given and are ours to choose become so; then what cannot go together. */
+/* Fields that were not given and are left to the plan become so; then what cannot go together. */
 void parse_open(struct parse *parse, const struct place *root);
 
-/* Words of enum start_kind, enum step_kind, enum data_precision, enum plan_estimator, enum
- * plan_centre and enum plan_precondition, in their order; START_NEAR is "auto", since only a plan
- * has what it needs. */
-extern const char *const spec_start_kinds[], *const spec_step_kinds[], *const spec_precisions[];
-extern const char *const spec_estimators[], *const spec_centres[], *const spec_preconditions[];
+/* Words of the enumerations, in their order; START_NEAR is "auto", since only a plan has what it
+ * needs. */
+extern const char *const spec_start_kinds[],
+    *const spec_step_kinds[], *const spec_precisions[], *const spec_estimators[],
+                                                            *const spec_centres[],
+                                                                *const spec_preconditions[],
+                                                                    *const spec_visibilities[];
 
 /* Sets a default metric_every, once the batch size and the length are known. */
 void spec_bind_metrics(struct job_spec *spec, const struct model *model);
+
+uint64_t spec_multiply(uint64_t a, uint64_t b); /* UINT64_MAX: too large */
 
 void spec_names_free(char **names, size_t count);
 

@@ -1,113 +1,18 @@
-/* What a job leaves to the daemon: the fields for it, and the way to a plan and back. */
+/* What a job leaves to the daemon, and the way to a plan and back. */
 #include "server/base/json.h"
 #include "server/spec/parts.h"
 
 #include <math.h>
 
-const char *const spec_estimators[] = {"auto", "plain", "control_variate", NULL};
-const char *const spec_centres[] = {"mode", "pilot", NULL};
-const char *const spec_preconditions[] = {"auto", "none", "diagonal", "dense", NULL};
-
-/* ---- fields ---- */
-
-static void parse_estimator(void *context, const struct place *place, const json_t *json)
-{
-    struct parse *p = context;
-    size_t word;
-    p->estimator_given = true;
-    if (field_choice(place, json, spec_estimators, &word))
-        p->spec->estimator = (enum plan_estimator)word;
-}
-
-static void parse_centre(void *context, const struct place *place, const json_t *json)
-{
-    struct parse *p = context;
-    size_t word;
-    if (field_choice(place, json, spec_centres, &word))
-        p->spec->centre = (enum plan_centre)word;
-}
-
-static void parse_one_in(void *context, const struct place *place, const json_t *json)
-{
-    struct parse *p = context;
-    uint64_t count;
-    if (parse_open_count(place, json, 1, PLAN_ONE_IN_MOST, &count))
-        p->spec->one_in = count == PLAN_AUTO ? 0 : (uint32_t)count;
-}
-
-void parse_gradient(void *context, const struct place *place, const json_t *json)
-{
-    static const struct field fields[] = {
-        {"estimator", parse_estimator},
-        {"centre", parse_centre},
-        {"one_in", parse_one_in},
-        {NULL, NULL},
-    };
-    field_object(place, json, fields, context);
-}
-
-void parse_precondition(void *context, const struct place *place, const json_t *json)
-{
-    struct parse *p = context;
-    size_t word;
-    p->precondition_given = true;
-    if (field_choice(place, json, spec_preconditions, &word))
-        p->spec->precondition = (enum plan_precondition)word;
-}
-
-static const struct param_spec error_rule = {
-    .name = "error", .kind = PARAM_REAL, .lo = 0.0, .lo_open = 1, .hi = 1.0};
-static const struct param_spec ess_rule = {.name = "ess", .kind = PARAM_REAL, .lo = 1.0, .hi = 1e9};
-static const struct param_spec seconds_rule = {
-    .name = "seconds", .kind = PARAM_REAL, .lo_open = 1, .hi = 1e9};
-
-static void parse_sd_error(void *context, const struct place *place, const json_t *json)
-{
-    struct parse *p = context;
-    parse_number(place, json, &error_rule, &p->spec->target.sd_error);
-}
-
-static void parse_mean_error(void *context, const struct place *place, const json_t *json)
-{
-    struct parse *p = context;
-    parse_number(place, json, &error_rule, &p->spec->target.mean_error);
-}
-
-static void parse_target_ess(void *context, const struct place *place, const json_t *json)
-{
-    struct parse *p = context;
-    parse_number(place, json, &ess_rule, &p->spec->target.ess);
-}
-
-static void parse_target_seconds(void *context, const struct place *place, const json_t *json)
-{
-    struct parse *p = context;
-    parse_number(place, json, &seconds_rule, &p->spec->target.seconds);
-}
-
-/* A limit that is null is none; one that is left out is the default. */
-void parse_target(void *context, const struct place *place, const json_t *json)
-{
-    static const struct field fields[] = {{"sd_error", parse_sd_error},
-                                          {"mean_error", parse_mean_error},
-                                          {"ess", parse_target_ess},
-                                          {"seconds", parse_target_seconds},
-                                          {NULL, NULL}};
-    struct parse *p = context;
-    if (json_is_null(json_object_get(json, "seconds")))
-        p->spec->target.seconds = 0.0;
-    field_object(place, json, fields, context);
-}
-
 /* ---- what is left open ---- */
 
 /* A step size that is given, or that the chains choose by themselves, is meant for the user's
  * coordinates and for the settings around it. */
-static bool chooses(const struct parse *p)
+static bool chooses(const struct job_spec *spec, const struct mistakes *mistakes)
 {
-    const struct job_spec *spec = p->spec;
-    return spec->sampler != NULL && !spec->sampler->exact && !p->step_wrong &&
-           spec->step.kind == STEP_AUTO && !spec->step_own;
+    return spec->sampler != NULL && !spec->sampler->exact &&
+           !parse_wrong(mistakes, "/sampler/step_size") && spec->step.kind == STEP_AUTO &&
+           !spec->step_own;
 }
 
 static void check_estimator(const struct job_spec *spec, const struct place *root)
@@ -157,27 +62,29 @@ static void check_precondition(const struct job_spec *spec, const struct place *
 void parse_open(struct parse *p, const struct place *root)
 {
     struct job_spec *spec = p->spec;
-    bool ours = chooses(p);
+    const json_t *gradient = json_object_get(p->json, "gradient"),
+                 *sampler = json_object_get(p->json, "sampler");
+    bool ours = chooses(spec, root->mistakes);
     bool exact = spec->sampler != NULL && spec->sampler->exact;
     bool no_data = spec->model != NULL && spec->model->data == DATA_NONE;
-    if (!p->estimator_given)
+    if (field_get(gradient, "estimator") == NULL)
         spec->estimator = ours ? ESTIMATOR_AUTO : ESTIMATOR_PLAIN;
     if (spec->estimator == ESTIMATOR_AUTO && (exact || no_data))
         spec->estimator = ESTIMATOR_PLAIN;
-    if (!p->precondition_given)
+    if (!parse_given(p, "precondition"))
         spec->precondition = ours ? PRECONDITION_AUTO : PRECONDITION_NONE;
-    if (ours && !p->batch_given)
+    if (ours && !parse_given(p, "batch_size"))
         spec->batch_size = PLAN_AUTO;
-    if (ours && !p->iterations_given)
+    if (ours && !parse_given(p, "iterations"))
         spec->iterations = PLAN_AUTO;
-    if (ours && !p->warmup_given)
+    if (ours && !parse_given(p, "warmup"))
         spec->warmup = PLAN_AUTO;
-    if (ours && !p->thin_given)
+    if (ours && !parse_given(p, "thin"))
         spec->thin = PLAN_AUTO;
-    spec->chains_auto |= ours && !p->chains_given;
-    spec->variant_open = ours && !no_data && !p->variant_given && spec->batch_size == PLAN_AUTO &&
-                         spec->sampler->variants != NULL;
-    p->batch_given |= spec->batch_size == PLAN_AUTO;
+    spec->chains_auto |= ours && !parse_given(p, "chains");
+    spec->variant_open = ours && !no_data && field_get(sampler, "variant") == NULL &&
+                         spec->batch_size == PLAN_AUTO &&
+                         param_find(spec->sampler->params, "variant") < spec->sampler->params.count;
     spec->start_auto |= spec->start_default && spec_needs_plan(spec);
     check_estimator(spec, root);
     check_one_in(spec, root);

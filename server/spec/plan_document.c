@@ -66,20 +66,10 @@ static json_t *checks_json(const struct plan_checks *c)
     return out;
 }
 
-static json_t *target_json(const struct plan_target *target)
-{
-    json_t *out = json_object();
-    json_put(&out, "sd_error", json_number(target->sd_error));
-    json_put(&out, "mean_error", json_number(target->mean_error));
-    json_put(&out, "ess", json_number(target->ess > 0.0 ? target->ess : NAN));
-    json_put(&out, "seconds", json_number(target->seconds > 0.0 ? target->seconds : NAN));
-    return out;
-}
-
 char *planning_document(const struct plan *plan, const struct job_spec *asked,
                         const struct job_spec *settled)
 {
-    json_t *doc = json_object(), *why = json_array();
+    json_t *doc = json_object(), *why = json_array(), *job = spec_resolved(asked);
     for (size_t i = 0; i < plan->why_count; i++)
         json_add(&why, json_text(plan->why[i]));
     json_put(&doc, "state", json_text("ready"));
@@ -87,9 +77,10 @@ char *planning_document(const struct plan *plan, const struct job_spec *asked,
     json_put(&doc, "chosen", chosen_json(settled));
     json_put(&doc, "why", why);
     json_put(&doc, "target_met", json_boolean(plan->within_target));
-    json_put(&doc, "target", target_json(&asked->target));
+    json_put(&doc, "target", json_incref(json_object_get(job, "target")));
     json_put(&doc, "centre", centre_json(&plan->centre));
     json_put(&doc, "checks", checks_json(&plan->checks));
+    json_decref(job);
     return write_out(doc);
 }
 

@@ -1,5 +1,7 @@
 /* Model and sampler: a name, and settings that are whatever the parameter table says. */
 #include "models/models.h"
+#include "server/base/json.h"
+#include "server/spec/describe.h"
 #include "server/spec/parts.h"
 
 #include <math.h>
@@ -28,7 +30,7 @@ static void parse_sigma(void *context, const struct place *place, const json_t *
     struct parse *p = context;
     struct step_size *step = &p->spec->step;
     if (!json_is_array(json)) {
-        p->step_wrong |= !parse_number(place, json, &sigma_rule, &step->value);
+        parse_number(place, json, &sigma_rule, &step->value);
         return;
     }
     if (json_array_size(json) == 0)
@@ -36,26 +38,25 @@ static void parse_sigma(void *context, const struct place *place, const json_t *
     else
         parse_numbers(p, place, json, &sigma_rule, &p->spec->step_values, &step->count);
     step->values = p->spec->step_values;
-    p->step_wrong |= step->values == NULL;
 }
 
 static void parse_t0(void *context, const struct place *place, const json_t *json)
 {
     struct parse *p = context;
-    p->step_wrong |= !parse_number(place, json, &t0_rule, &p->spec->step.t0);
+    parse_number(place, json, &t0_rule, &p->spec->step.t0);
 }
 
 static void parse_gamma(void *context, const struct place *place, const json_t *json)
 {
     struct parse *p = context;
-    p->step_wrong |= !parse_number(place, json, &gamma_rule, &p->spec->step.gamma);
+    parse_number(place, json, &gamma_rule, &p->spec->step.gamma);
 }
 
 static void parse_fraction(void *context, const struct place *place, const json_t *json)
 {
     struct parse *p = context;
     p->spec->step_own = true;
-    p->step_wrong |= !parse_number(place, json, &fraction_rule, &p->spec->step.fraction);
+    parse_number(place, json, &fraction_rule, &p->spec->step.fraction);
 }
 
 /* An exact sampler tunes itself to an acceptance rate and knows no fraction. */
@@ -87,17 +88,14 @@ static bool step_kind(const struct place *place, const json_t *json, enum step_k
 static void parse_step_object(struct parse *p, const struct place *place, const json_t *json)
 {
     struct step_size *step = &p->spec->step;
-    if (!step_kind(place, json, &step->kind)) {
-        p->step_wrong = true;
+    if (!step_kind(place, json, &step->kind))
         return;
-    }
     if (step->kind == STEP_SCHEDULE) {
         step->t0 = t0_rule.fallback;
         step->gamma = gamma_rule.fallback;
     }
     field_object(place, json, step_fields(step->kind, p->spec->sampler->exact), p);
     if (step->kind != STEP_AUTO && field_get(json, "value") == NULL) {
-        p->step_wrong = true;
         struct place at = place_key(place, "value");
         place_mistake(&at, MISTAKE_required,
                       "is required: the step size at the start, a number or an array");
@@ -114,14 +112,12 @@ static void parse_step(struct parse *p, const struct place *place, const json_t 
         step->kind = STEP_CONSTANT;
         parse_sigma(p, place, json);
     } else if (!json_is_string(json) || strcmp(json_string_value(json), "auto") != 0) {
-        p->step_wrong = true;
         place_mistake(place, MISTAKE_type,
                       "must be a number, an array of numbers, an object or \"auto\", not %s",
                       json_is_string(json) ? field_quote(json_string_value(json), quoted)
                                            : field_type(json));
     }
     if (step->kind == STEP_SCHEDULE && !p->spec->sampler->schedule) {
-        p->step_wrong = true;
         place_mistake(place, MISTAKE_conflict,
                       "%s takes no step-size schedule; give a number, an array or \"auto\"",
                       p->spec->sampler->name);
@@ -210,9 +206,8 @@ static bool parse_name(const struct place *place, const json_t *json, const char
     return false;
 }
 
-void parse_model(void *context, const struct place *place, const json_t *json)
+void read_model(struct parse *p, const struct place *place, const json_t *json)
 {
-    struct parse *p = context;
     const char *names[REGISTRY_MAX + 1] = {0};
     size_t which;
     for (size_t i = 0; i < model_count && i < REGISTRY_MAX; i++)
@@ -224,9 +219,8 @@ void parse_model(void *context, const struct place *place, const json_t *json)
     parse_settings(&s, place, json);
 }
 
-void parse_sampler(void *context, const struct place *place, const json_t *json)
+void read_sampler(struct parse *p, const struct place *place, const json_t *json)
 {
-    struct parse *p = context;
     const char *names[REGISTRY_MAX + 1] = {0};
     size_t which;
     for (size_t i = 0; i < sampler_count && i < REGISTRY_MAX; i++)
@@ -235,6 +229,61 @@ void parse_sampler(void *context, const struct place *place, const json_t *json)
         return;
     p->spec->sampler = samplers[which];
     struct settings s = {p, samplers[which]->params, p->spec->sampler_params};
-    p->variant_given = json_is_object(json) && field_get(json, "variant") != NULL;
     parse_settings(&s, place, json);
+}
+
+/* ---- writing ---- */
+
+static json_t *sigma(const struct step_size *step)
+{
+    return step->values != NULL ? write_numbers(step->values, step->count)
+                                : json_number(step->value);
+}
+
+/* The shortest of the accepted forms. */
+static json_t *step_size(const struct step_size *step, bool own)
+{
+    if (step->kind == STEP_CONSTANT)
+        return sigma(step);
+    if (step->kind == STEP_AUTO && !own)
+        return json_text("auto");
+    json_t *out = json_object();
+    json_put(&out, "kind", json_text(spec_step_kinds[step->kind]));
+    if (step->kind == STEP_AUTO) {
+        json_put(&out, "fraction", json_number(step->fraction));
+    } else {
+        json_put(&out, "value", sigma(step));
+        json_put(&out, "t0", json_number(step->t0));
+        json_put(&out, "gamma", json_number(step->gamma));
+    }
+    return out;
+}
+
+static json_t *write_settings(const char *name, struct param_table table, const double *values,
+                              const struct job_spec *job)
+{
+    json_t *out = json_object();
+    json_put(&out, "name", json_text(name));
+    for (size_t i = 0; i < table.count; i++) {
+        const struct param_spec *spec = &table.specs[i];
+        if (values == job->sampler_params && job->variant_open &&
+            i == job->sampler->variants->param)
+            continue; /* left out, as it was given */
+        bool list = spec->list && job->model_list != NULL && job->model_list_at == i;
+        json_put(&out, spec->name,
+                 list                       ? write_numbers(job->model_list, job->model_list_count)
+                 : spec->kind == PARAM_STEP ? step_size(&job->step, job->step_own)
+                                            : describe_value(spec, values[i]));
+    }
+    return out;
+}
+
+json_t *write_model(const struct job_spec *spec)
+{
+    return write_settings(spec->model->name, spec->model->params, spec->model_params, spec);
+}
+
+json_t *write_sampler(const struct job_spec *spec)
+{
+    return write_settings(spec->sampler->name, spec->sampler->params, spec->sampler_params, spec);
 }

@@ -33,6 +33,7 @@
 #include "core/base/err.h"
 #include "core/plan/plan.h"
 #include "server/base/mistake.h"
+#include "server/spec/fields.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -40,16 +41,18 @@
 #include <stdint.h>
 
 enum data_precision { DATA_AUTO, DATA_SINGLE, DATA_DOUBLE };
+enum visibility { VISIBLE_TO_OWNER, VISIBLE_TO_LAB };
 
+/* path is NULL when the model needs no data, and not looked at yet; test and offset may be NULL,
+ * response is NULL unless the model is a regression. */
 struct data_spec {
-    char *path;     /* NULL when the model needs no data; not yet looked at */
-    char *test;     /* held-out data, or NULL */
-    char *response; /* a column; NULL unless the model is a regression */
-    char *offset;   /* a column that is added to the linear predictor, or NULL */
+    DATA_FIELDS(FIELD_MEMBER, FIELD_NO_MEMBER)
     char **columns; /* NULL: all but response and offset */
     size_t column_count;
-    bool intercept, standardize;
-    enum data_precision precision;
+};
+
+struct stop_when { /* 0: not asked for */
+    STOP_FIELDS(FIELD_MEMBER)
 };
 
 /* Quotas that need no knowledge of who else runs what; 0: no limit. */
@@ -61,19 +64,11 @@ struct job_limits {
     bool stored;              /* what was accepted once is not judged by newer rules */
 };
 
-/* What ends a job before its last iteration: R-hat at most, and bulk and tail ESS at least, both of
- * every saved parameter; or seconds of wall clock since the job started. 0: not asked for. */
-struct stop_when {
-    double rhat, ess, seconds;
-};
-
+/* name, note and tags are never NULL, reference may be. A chain runs warmup + iterations. */
 struct job_spec {
-    char *name;   /* never NULL */
-    char *note;   /* never NULL */
-    json_t *tags; /* array of strings, never NULL */
-    int64_t priority;
-    bool lab;        /* visible to the whole lab */
-    char *reference; /* or NULL */
+    JOB_FIELDS(FIELD_MEMBER, FIELD_NO_MEMBER, FIELD_NO_MEMBER)
+    GRADIENT_FIELDS(FIELD_MEMBER, FIELD_NO_MEMBER)
+    json_t *tags; /* array of strings */
 
     const struct model_type *model;
     double model_params[PARAM_MAX];
@@ -86,24 +81,15 @@ struct job_spec {
     struct step_size step; /* its values are step_values */
     double *step_values;   /* NULL: one step size for all */
     bool variant_open;     /* the sampler's variant was not given: the plan may take another */
-    bool step_own;         /* STEP_AUTO: it was said that every chain is to choose by itself */
-    enum plan_estimator estimator;
-    enum plan_centre centre;
-    uint32_t one_in; /* so many iterations have a minibatch; 0: the plan's */
-    enum plan_precondition precondition;
+    bool step_own;         /* STEP_AUTO with a fraction: every chain chooses by itself */
+    uint32_t one_in;       /* so many iterations have a minibatch; 0: the plan's */
     struct plan_target target;
 
-    uint64_t batch_size; /* 0: full; PLAN_AUTO: the plan's, as the next three */
+    uint64_t batch_size; /* 0: full; PLAN_AUTO: the plan's, as iterations, warmup and thin */
     bool batch_default;  /* batch_size is not known before spec_bind */
-    bool replacement;
-    uint64_t iterations; /* after warm-up: a chain runs warmup + iterations */
-    uint64_t warmup, thin, seed;
-    uint64_t metric_every; /* 0: never */
-    bool metric_default;   /* metric_every is not known before spec_bind, or before the plan */
+    bool metric_default; /* metric_every is not known before spec_bind, or before the plan */
     uint32_t chains;
     bool chains_auto; /* chains is not known before spec_bind */
-    uint32_t
-        check_draws; /* looked at by the checks at the end (server/diagnose/audit.h); 0: none */
     struct stop_when stop_when;
 
     enum start_kind start;
@@ -132,6 +118,11 @@ void spec_release(struct job_spec *spec);
  * the same spec. A default batch_size or metric_every that is not known yet is null. NULL: out of
  * memory. */
 json_t *spec_resolved(const struct job_spec *spec);
+
+/* Reads only the fields that may change in a job that exists, into a spec of which only they are
+ * set; what `json` does not name keeps the value that it has in *out, or NULL. Errors as spec_parse;
+ * spec_release in any case. */
+enum err spec_change(struct job_spec *out, const json_t *json, struct mistakes *mistakes);
 
 /* Hands the model, just made, the setting that was given as a list. ERR_INVALID when it does not
  * fit; the pointer to it is spec_list_pointer. */

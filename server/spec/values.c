@@ -1,4 +1,5 @@
-/* Values of the larger fields: copies, lists, numbers under a rule of the parameter tables. */
+/* Values of the larger fields, read and written: copies, lists, numbers under a rule. */
+#include "server/base/json.h"
 #include "server/spec/parts.h"
 
 #include <stdlib.h>
@@ -12,12 +13,36 @@ void parse_copy(struct parse *parse, char **slot, const char *text)
         parse->failure = ERR_NO_MEMORY;
 }
 
-void parse_text(struct parse *parse, const struct place *place, const json_t *json,
-                struct field_text rule, char **slot)
+bool parse_given(const struct parse *parse, const char *name)
 {
-    const char *text;
-    if (field_text(place, json, rule, &text))
-        parse_copy(parse, slot, text);
+    return field_get(parse->json, name) != NULL;
+}
+
+bool parse_wrong(const struct mistakes *mistakes, const char *pointer)
+{
+    size_t length = strlen(pointer);
+    for (size_t i = 0; i < mistakes->count; i++)
+        if (strncmp(mistakes->items[i].pointer, pointer, length) == 0)
+            return true;
+    return false;
+}
+
+bool parse_open_count(const struct place *place, const json_t *json, double lo, double hi,
+                      uint64_t *out)
+{
+    char quoted[FIELD_QUOTE_SIZE];
+    const char *word = json_string_value(json);
+    int64_t value = -1; /* PLAN_AUTO */
+    if (word != NULL && strcmp(word, "auto") != 0) {
+        place_mistake(place, MISTAKE_choice,
+                      "%s is not allowed; it must be a whole number or \"auto\"",
+                      field_quote(word, quoted));
+        return false;
+    }
+    if (word == NULL && !field_integer(place, json, (int64_t)lo, (int64_t)hi, &value))
+        return false;
+    *out = (uint64_t)value;
+    return true;
 }
 
 bool parse_number(const struct place *place, const json_t *json, const struct param_spec *rule,
@@ -108,4 +133,32 @@ void parse_names(struct parse *parse, const struct place *place, const json_t *j
     }
     *out = names;
     *count = n;
+}
+
+void spec_names_free(char **names, size_t count)
+{
+    for (size_t i = 0; names != NULL && i < count; i++)
+        free(names[i]);
+    free(names);
+}
+
+json_t *write_open_count(uint64_t count)
+{
+    return count == PLAN_AUTO ? json_text("auto") : json_count(count);
+}
+
+json_t *write_names(char *const *names, size_t count)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_add(&array, json_text(names[i]));
+    return array;
+}
+
+json_t *write_numbers(const double *values, size_t count)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_add(&array, json_number(values[i]));
+    return array;
 }

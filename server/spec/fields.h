@@ -1,0 +1,102 @@
+/* The fields of a job, one row each. The rows make the members of struct job_spec and drive reading
+ * and its mistakes, defaults, what PATCH may change, the resolved request, GET /v1/fields and with
+ * it `barker fields`; a test holds schema/openapi.json against them.
+ *
+ *     X(kind, type, name, default, lo, hi, words, flags, help)
+ *
+ * Kinds: text (lo to hi characters; never NULL when lo is 0), integer, number, flag, choice (one of
+ * `words`; its index is stored). What is more than that is OWN(kind, name, flags, help): read_NAME
+ * and write_NAME stand in job.c or settings.c, its members in struct job_spec. OBJECT(name, read,
+ * write, help) has rows of its own, by which it is read and written unless it says how. Order: that of the resolved request; the model comes before the data and
+ * the sampler before the rest, because what is allowed depends on them. */
+#ifndef BARKER_SERVER_SPEC_FIELDS_H
+#define BARKER_SERVER_SPEC_FIELDS_H
+
+enum field_flags {
+    FIELD_AUTO = 1,     /* "auto" too: PLAN_AUTO, left to the plan */
+    FIELD_CHANGES = 2,  /* PATCH may change it */
+    FIELD_REQUIRED = 4, /* has no default */
+    FIELD_LINES = 8,    /* of a text: line breaks and tabs are allowed */
+    FIELD_OPEN = 16,    /* of a number: lo itself is not allowed */
+    FIELD_NONE = 32,    /* of a number: 0 stands for none and is written as null */
+};
+
+#define SPEC_ITERATIONS_MAX 1e12
+#define SPEC_SEED_MAX       9007199254740991.0 /* 2^53 - 1: every JSON reader holds it exactly */
+
+#define JOB_FIELDS(X, OWN, OBJECT)                                                                 \
+    X(text, char *, name, 0, 1, 200, NULL, FIELD_CHANGES, "default: model, sampler and variant")   \
+    X(text, char *, note, 0, 0, 2000, NULL, FIELD_CHANGES | FIELD_LINES, "what the job is for")    \
+    OWN(strings, tags, FIELD_CHANGES, "at most 20 words to find the job by")                       \
+    OWN(settings, model, FIELD_REQUIRED, "a name of GET /v1/models, or {\"name\", settings}")      \
+    OBJECT(data, read_data, write_data, "the data file; required unless the model has none")       \
+    OWN(settings, sampler, FIELD_REQUIRED, "a name of GET /v1/samplers, or {\"name\", settings}")  \
+    OBJECT(gradient, NULL, NULL, "how the gradient is estimated")                                  \
+    X(choice, enum plan_precondition, precondition, 0, 0, 0, spec_preconditions, 0,                \
+      "coordinates that chains move in; default auto where the step size is, else none")           \
+    OWN(integer, batch_size, FIELD_AUTO,                                                           \
+        "rows per gradient, or \"full\"; default auto where the step size is, else 1 % of them")   \
+    X(flag, bool, replacement, 0, 0, 1, NULL, 0, "whether a batch may have a row twice")           \
+    X(integer, uint64_t, iterations, 10000, 1, SPEC_ITERATIONS_MAX, NULL, FIELD_AUTO,              \
+      "after warm-up, per chain; default auto where the step size is, else 10000")                 \
+    X(integer, uint64_t, warmup, 0, 0, SPEC_ITERATIONS_MAX, NULL, FIELD_AUTO,                      \
+      "iterations before; default auto where the step size is, else half of iterations")           \
+    X(integer, uint64_t, thin, 1, 1, SPEC_ITERATIONS_MAX, NULL, FIELD_AUTO,                        \
+      "every thin-th iteration is stored; default auto where the step size is, else 1")            \
+    OWN(integer, chains, FIELD_AUTO, "default auto where the step size is, else 4")                \
+    OBJECT(target, read_target, NULL, "what settings that are auto are chosen for")                \
+    X(integer, uint64_t, seed, 0, 0, SPEC_SEED_MAX, NULL, 0, "default: random")                    \
+    OWN(init, init, 0, "where chains start; default auto for a job with a plan, else the model's") \
+    OBJECT(save, NULL, NULL, "what is stored")                                                     \
+    X(integer, uint64_t, metric_every, 0, 0, SPEC_ITERATIONS_MAX, NULL, 0,                         \
+      "iterations between two held-out metrics; 0: never; default: at most 5 % of the work")       \
+    X(text, char *, reference, 0, 1, 64, NULL, 0, "a reference posterior to compare with")         \
+    X(integer, uint32_t, check_draws, 400, 0, 10000, NULL, 0,                                      \
+      "draws that the checks at the end look at, with the whole data; 0: none")                    \
+    OBJECT(stop_when, read_stop_when, write_stop_when, "ends the job before its last iteration")   \
+    X(integer, int64_t, priority, 0, -100, 100, NULL, FIELD_CHANGES, "among the owner's own jobs") \
+    X(choice, enum visibility, visibility, 0, 0, 0, spec_visibilities, FIELD_CHANGES, "to whom")
+
+#define DATA_FIELDS(X, OWN)                                                                        \
+    X(text, char *, path, 0, 1, 1000, NULL, FIELD_REQUIRED, "below the data folder of the server") \
+    X(text, char *, test, 0, 1, 1000, NULL, 0, "a file of held-out data")                          \
+    X(text, char *, response, 0, 1, 256, NULL, 0, "a column; default y")                           \
+    X(text, char *, offset, 0, 1, 256, NULL, 0, "a column added to the linear predictor")          \
+    OWN(strings, columns, 0, "covariates; default: all but response and offset")                   \
+    X(flag, bool, intercept, 0, 0, 1, NULL, 0, "adds a column of ones")                            \
+    X(flag, bool, standardize, 0, 0, 1, NULL, 0, "by mean and sd of the training rows")            \
+    X(choice, enum data_precision, precision, 0, 0, 0, spec_precisions, 0,                         \
+      "auto: single where nothing is lost, else double")
+
+#define GRADIENT_FIELDS(X, OWN)                                                              \
+    X(choice, enum plan_estimator, estimator, 0, 0, 0, spec_estimators, 0,                   \
+      "default auto where the step size is, else plain")                                     \
+    X(choice, enum plan_centre, centre, 0, 0, 0, spec_centres, 0, "of the control variates") \
+    OWN(integer, one_in, FIELD_AUTO, "one in so many iterations looks at a minibatch")
+
+/* Members of struct plan_target (core/plan/plan.h). */
+#define TARGET_FIELDS(X)                                                                          \
+    X(number, double, sd_error, 0.02, 0, 1, NULL, FIELD_OPEN,                                     \
+      "relative error of every posterior sd")                                                     \
+    X(number, double, mean_error, 0.02, 0, 1, NULL, FIELD_OPEN,                                   \
+      "error of every posterior mean, in posterior sds")                                          \
+    X(number, double, ess, 0, 1, 1e9, NULL, FIELD_NONE, "effective draws, instead of the errors") \
+    X(number, double, seconds, 60, 0, 1e9, NULL, FIELD_OPEN | FIELD_NONE,                         \
+      "until all chains are done; null: no limit")
+
+/* R-hat at most, and bulk and tail ESS at least, both of every saved parameter; or seconds of wall
+ * clock since the job started. Effective sample sizes are computed from four times as many draws at
+ * most, all in memory: hence their bound. */
+#define STOP_FIELDS(X)                                                                        \
+    X(number, double, rhat, 0, 1, 10, NULL, FIELD_OPEN | FIELD_NONE, "largest R-hat at most") \
+    X(number, double, ess, 0, 1, 100000, NULL, FIELD_NONE, "smallest effective sample size")  \
+    X(number, double, seconds, 0, 0, 1e9, NULL, FIELD_OPEN | FIELD_NONE, "since the job started")
+
+#define SAVE_FIELDS(OWN) \
+    OWN(strings, params, 0, "parameters whose draws are stored; default: all; []: none")
+
+/* For struct job_spec. */
+#define FIELD_MEMBER(kind, type, name, fallback, lo, hi, words, flags, help) type name;
+#define FIELD_NO_MEMBER(...)
+
+#endif
