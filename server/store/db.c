@@ -1,7 +1,6 @@
 /* Connections, transactions, errors. */
 #include "server/store/db.h"
 #include "server/store/db_parts.h"
-#include "server/store/vfs.h"
 #include "server/store/query.h"
 
 #include <errno.h>
@@ -13,12 +12,9 @@
 
 #define HEAP_LIMIT (256ll << 20) /* of all connections together */
 
-static const char *writer_vfs;
-
 static void initialize(void)
 {
     sqlite3_initialize();
-    writer_vfs = db_write_register();
     sqlite3_hard_heap_limit64(HEAP_LIMIT);
 }
 
@@ -306,7 +302,7 @@ enum err db_open(struct db **out, const struct db_options *o, struct err_info *i
     snprintf(db->label, sizeof db->label, "%s", o->label);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW |
                 SQLITE_OPEN_EXRESCODE | (o->create ? SQLITE_OPEN_CREATE : 0);
-    int rc = sqlite3_open_v2(o->path, &db->handle, flags, o->role == DB_WRITER ? writer_vfs : NULL);
+    int rc = sqlite3_open_v2(o->path, &db->handle, flags, NULL);
     enum err code = rc == SQLITE_OK ? ERR_OK : db_fail(db, rc, info);
     /* Before the WAL is made, which takes over the mode. */
     if (code == ERR_OK && o->create && chmod(o->path, 0600) != 0)

@@ -13,7 +13,6 @@ enum {
     STORE_FILES = 32,            /* job files that the writer keeps open */
     STORE_IDLE_READERS = 16,     /* catalogue connections kept for the next reader */
     STORE_IDLE_JOBFILES = 32,    /* the same for job files */
-    STORE_RECENT = 64,           /* rows of jobs kept for the next reader */
     STORE_GROUP = 256,           /* operations in one transaction */
     STORE_GROUP_BYTES = 8 << 20, /* a transaction that has written so much is closed */
     STORE_PATH_SIZE = 4096
@@ -71,17 +70,6 @@ struct store_size {
     uint64_t bytes;
 };
 
-/* See store_recent.c. */
-struct store_recent_row {
-    uint64_t count; /* of changes when it was read */
-    struct job_row row;
-};
-struct store_recent {
-    _Atomic uint64_t changes; /* of the catalogue; odd: one is under way */
-    pthread_mutex_t lock;     /* guards the rows; nothing is taken under it */
-    struct store_recent_row rows[STORE_RECENT];
-};
-
 struct jobfile;
 
 struct store {
@@ -116,8 +104,6 @@ struct store {
     struct jobfile *idle_jobfiles[STORE_IDLE_JOBFILES]; /* the longest idle first */
     size_t idle_jobfile_count;
     uint64_t purges; /* job files removed so far */
-
-    struct store_recent recent;
 };
 
 /* ---- writing ---- */
@@ -208,19 +194,6 @@ enum err job_row_insert(struct db *db, const struct job_row *row, const struct s
 /* Writes the columns of `sets` (enum job_set). */
 enum err job_row_update(struct db *db, const struct job_row *row, unsigned sets,
                         struct err_info *info);
-/* A copy with texts of its own; false: no memory. */
-bool job_row_copy(struct job_row *out, const struct job_row *row);
-size_t job_row_bytes(const struct job_row *row);
-
-/* store_recent.c: rows of jobs that are as they were when last read. A reader that gets none hands
- * in the one it has read itself, with the *count that it was given. */
-void store_recent_init(struct store *store);
-void store_recent_release(struct store *store);
-bool store_recent_get(struct store *store, const char *id, struct job_row *row, uint64_t *count);
-void store_recent_put(struct store *store, const struct job_row *row, uint64_t count);
-/* By the writer, right before and right after whatever may change the catalogue; nobody is told of
- * the change before. */
-void store_recent_changes(struct store *store);
 
 /* A catalogue connection for one call; give it back after the statements are closed. */
 enum err store_reader_take(struct store *store, struct db **out, struct err_info *info);

@@ -2,7 +2,6 @@
 #include "server/store/internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* What the columns add to a statement; each begins with a comma. */
 #define VALUE(kind, name)  ", ?"
@@ -144,48 +143,20 @@ enum err job_row_read(struct query *q, struct job_row *row, struct err_info *inf
     return ERR_OK;
 }
 
-/* ---- texts that a row owns ---- */
-
-#define TEXTS_text(X, name)   X(name)
-#define TEXTS_string(X, name) X(name)
-#define TEXTS_array(X, name)  X(name)
-#define TEXTS_state(X, name)
-#define TEXTS_cause(X, name)
-#define TEXTS_count(X, name)
-#define TEXTS_int(X, name)
-#define TEXTS_flag(X, name)
-#define TEXTS_real(X, name)
+#define free_text   free
+#define free_string free
+#define free_array  free
+#define free_state(value)
+#define free_cause(value)
+#define free_count(value)
+#define free_int(value)
+#define free_flag(value)
+#define free_real(value)
 
 void job_row_release(struct job_row *row)
 {
-#define FREE(name)    free(row->name);
-#define X(kind, name) TEXTS_##kind(FREE, name)
+#define X(kind, name) free_##kind(row->name);
     JOB_COLUMNS(X)
 #undef X
     *row = (struct job_row){0};
-}
-
-bool job_row_copy(struct job_row *out, const struct job_row *row)
-{
-    bool whole = true;
-    *out = *row;
-#define COPY(name)                                            \
-    out->name = row->name != NULL ? strdup(row->name) : NULL; \
-    whole = whole && (out->name != NULL) == (row->name != NULL);
-#define X(kind, name) TEXTS_##kind(COPY, name)
-    JOB_COLUMNS(X)
-#undef X
-    if (!whole)
-        job_row_release(out);
-    return whole;
-}
-
-size_t job_row_bytes(const struct job_row *row)
-{
-    size_t bytes = sizeof *row;
-#define SIZE(name)    bytes += row->name != NULL ? strlen(row->name) + 1 : 0;
-#define X(kind, name) TEXTS_##kind(SIZE, name)
-    JOB_COLUMNS(X)
-#undef X
-    return bytes;
 }

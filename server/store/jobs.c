@@ -405,17 +405,12 @@ enum err store_job_get(struct store *store, const char *id, struct job_row *row,
                        struct err_info *info)
 {
     struct db *db;
-    uint64_t count;
     *row = (struct job_row){0};
-    if (store_recent_get(store, id, row, &count))
-        return ERR_OK;
     enum err code = store_reader_take(store, &db, info);
     if (code != ERR_OK)
         return code;
     code = get(db, id, row, info);
     store_reader_give(store, db);
-    if (code == ERR_OK)
-        store_recent_put(store, row, count);
     return code;
 }
 

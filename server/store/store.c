@@ -231,12 +231,13 @@ static void read_last_backup(const struct store *store, char *out, size_t size)
     fclose(file);
 }
 
-static enum err damaged(const struct store *store, const char *what, struct err_info *info)
+/* Adds to what is wrong with the catalogue from when the last backup is. */
+static enum err damaged(const struct store *store, struct err_info *info)
 {
-    char backup[160], text[200];
-    snprintf(text, sizeof text, "%s", what); /* `what` may be in `info` */
+    char backup[160], what[200];
+    snprintf(what, sizeof what, "%.199s", info != NULL ? info->message : "");
     read_last_backup(store, backup, sizeof backup);
-    return err_set(info, ERR_CORRUPT, "the catalogue is damaged (%s); last backup: %s", text,
+    return err_set(info, ERR_CORRUPT, "the catalogue is damaged (%s); last backup: %s", what,
                    backup);
 }
 
@@ -249,7 +250,7 @@ static enum err check_catalogue(struct store *store, struct err_info *info)
     if (code == ERR_OK)
         code = db_check(store->db, !clean, keep_first, &first, info);
     if (code == ERR_OK && first.found)
-        return damaged(store, first.text, info);
+        return err_set(info, ERR_CORRUPT, "%s", first.text);
     char took[24];
     snprintf(took, sizeof took, "%llu", (unsigned long long)(clock_mono_ms() - from_ms));
     log_event(LOG_DEBUG, "store.checked", "after", clean ? "clean stop" : "crash", "ms", took,
@@ -364,8 +365,8 @@ static enum err start_catalogue(struct store *store, struct err_info *info)
         code = migrate(store, &fresh, info);
     if (code == ERR_OK && !fresh)
         code = check_catalogue(store, info);
-    if (code == ERR_CORRUPT && info != NULL && strstr(info->message, "last backup") == NULL)
-        code = damaged(store, info->message, info);
+    if (code == ERR_CORRUPT)
+        code = damaged(store, info);
     if (code == ERR_OK)
         code = write_clean(store, false, info);
     if (code != ERR_OK)
@@ -398,7 +399,6 @@ static void release(struct store *store)
         close(store->draws_fd);
     pthread_mutex_destroy(&store->lock);
     pthread_mutex_destroy(&store->pool_lock);
-    store_recent_release(store);
     free(store->unsealed);
     free(store);
 }
@@ -416,7 +416,6 @@ enum err store_open(struct store **out, const struct store_config *config, struc
         config->user_stored_bytes > 0 ? config->user_stored_bytes : UINT64_MAX;
     pthread_mutex_init(&store->lock, NULL);
     pthread_mutex_init(&store->pool_lock, NULL);
-    store_recent_init(store);
     enum err code = open_all(store, config, info);
     if (code == ERR_OK)
         code = store_writer_start(store, info);

@@ -237,14 +237,12 @@ static void run_catalogue(struct store *store, struct write *group)
 {
     struct store_note *notes = take_notes(store);
     struct write *rest; /* catalogue operations are small */
-    store_recent_changes(store);
     enum err code = commit_counted(store, store->db, group, notes, &rest);
     if (lacked_space(code, group) && store_ballast_spend(store)) {
         for (struct write *op = group; op != NULL; op = op->next)
             op->code = ERR_OK;
         code = commit_counted(store, store->db, group, notes, &rest);
     }
-    store_recent_changes(store);
     free_notes(notes);
     store_note_health(store, store->db, true);
     finish(store, group);
@@ -289,9 +287,7 @@ static void run_file(struct store *store, struct write *group)
 static void run_alone(struct store *store, struct write *op)
 {
     op->again = false;
-    store_recent_changes(store);
     op->code = op->run(store, NULL, op->ctx, &op->info);
-    store_recent_changes(store);
     if (op->again) {
         pthread_mutex_lock(&store->lock);
         append(&store->files, op);

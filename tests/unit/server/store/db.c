@@ -1,5 +1,4 @@
-/* Writers write to the log in large pieces: nobody else can tell, but by how often they write. And
- * the log is kept where a disk has failed to sync. */
+/* Connections on a disk that is full, slow or fails to sync: what was committed is kept. */
 #include "tests/support/store.h"
 
 #include "server/store/query.h"
@@ -10,7 +9,7 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* ---- a disk with moods: this pwrite comes before the C library's ---- */
+/* ---- a disk that fails on demand: this pwrite comes before the C library's ---- */
 
 static struct {
     size_t calls, most; /* so many bytes in a call */
@@ -29,6 +28,12 @@ ssize_t pwrite(int fd, const void *bytes, size_t count, off_t at)
     return syscall(SYS_pwrite64, fd, bytes, count < disk.most ? count : disk.most, at);
 }
 
+/* As SQLite calls it. */
+ssize_t pwrite64(int fd, const void *bytes, size_t count, off_t at)
+{
+    return pwrite(fd, bytes, count, at);
+}
+
 static void disk_fails(size_t call)
 {
     disk.calls = 0;
@@ -40,7 +45,7 @@ static void disk_recovers(void)
     disk.fails_at = SIZE_MAX;
 }
 
-/* ---- a file with rows of which everybody knows what they are ---- */
+/* ---- a file with rows with known bytes ---- */
 
 static struct {
     char directory[64], path[100];
@@ -76,7 +81,7 @@ static void teardown(void)
     nftw(t.directory, store_test_remove, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-TestSuite(db_write, .init = setup, .fini = teardown);
+TestSuite(db, .init = setup, .fini = teardown);
 
 static unsigned char byte_of(int64_t id, size_t k)
 {
@@ -140,7 +145,7 @@ static void expect_sound(int64_t rows)
     expect_ok(db_check(t.reader, true, note_problem, NULL, &t.info), &t.info);
 }
 
-/* Moves all into the file; the reader is in the way and opened anew. */
+/* Checkpoints all; the reader is in the way, so it is closed and opened again. */
 static bool seal(void)
 {
     db_close(t.reader);
@@ -151,23 +156,13 @@ static bool seal(void)
 
 /* ---- tests ---- */
 
-Test(db_write, pages_side_by_side_are_written_in_few_calls)
-{
-    disk.calls = 0;
-    expect_ok(commit_rows(1, 4, MIB), &t.info);
-    cr_expect_leq(disk.calls, 24, "%zu calls for 4 MiB of log", disk.calls);
-    cr_expect_geq(disk.calls, 8);
-    cr_expect(seal());
-    expect_sound(4);
-}
-
-Test(db_write, others_see_a_commit_at_once_whatever_its_size)
+Test(db, others_see_a_commit_at_once_whatever_its_size)
 {
     static const size_t sizes[] = {1, 100, 20000, 500000, 524288, 600000, 3 * MIB};
     for (int64_t id = 1; id <= 14; id++) {
         expect_ok(commit_rows(id, 1, sizes[(id - 1) % 7]), &t.info);
         expect_rows(t.reader, id);
-        if (id % 5 == 0) { /* sealed files are opened anew */
+        if (id % 5 == 0) { /* a sealed file is opened again */
             cr_assert(seal());
             db_close(t.writer);
             t.writer = open_as(DB_WRITER, false);
@@ -177,7 +172,7 @@ Test(db_write, others_see_a_commit_at_once_whatever_its_size)
 }
 
 /* Of more than a cache holds, within a transaction, the last was handed over and is read back. */
-Test(db_write, what_waits_to_be_written_can_be_read)
+Test(db, what_waits_to_be_written_can_be_read)
 {
     expect_ok(db_begin(t.writer, &t.info), &t.info);
     for (int64_t id = 1; id <= 40; id++) {
@@ -188,7 +183,7 @@ Test(db_write, what_waits_to_be_written_can_be_read)
     expect_sound(40);
 }
 
-Test(db_write, what_is_rolled_back_is_gone)
+Test(db, what_is_rolled_back_is_gone)
 {
     expect_ok(commit_rows(1, 2, 300000), &t.info);
     for (int k = 0; k < 3; k++) {
@@ -201,7 +196,7 @@ Test(db_write, what_is_rolled_back_is_gone)
     expect_sound(3);
 }
 
-Test(db_write, a_disk_may_take_less_at_a_time_and_be_interrupted)
+Test(db, a_disk_may_take_less_at_a_time_and_be_interrupted)
 {
     disk.most = 5000;
     disk.interrupts = true;
@@ -211,26 +206,29 @@ Test(db_write, a_disk_may_take_less_at_a_time_and_be_interrupted)
     expect_sound(2);
 }
 
-Test(db_write, a_full_disk_fails_the_commit_and_nothing_else)
+Test(db, a_full_disk_fails_the_commit_and_nothing_else)
 {
     int64_t rows = 2;
     expect_ok(commit_rows(1, 2, 200000), &t.info);
-    for (size_t call = 0; call < 12; call++) {
+    size_t failures = 0, commits = 0; /* 2 MiB are about 260 calls */
+    for (size_t call = 0; call < 450; call += 37) {
         disk_fails(call);
         enum err code = commit_rows(rows + 1, 2, MIB);
         bool failed = disk.calls > call;
         disk_recovers();
         expect_err(code, failed ? ERR_NO_SPACE : ERR_OK);
         rows += code == ERR_OK ? 2 : 0;
-        cr_expect(failed ? call < 8 : call >= 4, "call %zu", call);
+        failures += failed;
+        commits += !failed;
         expect_sound(rows);
     }
+    cr_expect(failures > 4 && commits > 2, "%zu failures, %zu commits", failures, commits);
     cr_expect_eq(db_health(t.writer), DB_SOUND);
     expect_ok(commit_rows(rows + 1, 1, 100), &t.info);
     expect_sound(rows + 1);
 }
 
-Test(db_write, a_full_disk_fails_a_checkpoint_and_nothing_is_lost)
+Test(db, a_full_disk_fails_a_checkpoint_and_nothing_is_lost)
 {
     expect_ok(commit_rows(1, 3, MIB), &t.info);
     for (rlim_t room = MIB / 8; room < 3 * MIB; room *= 2) {
@@ -243,7 +241,7 @@ Test(db_write, a_full_disk_fails_a_checkpoint_and_nothing_is_lost)
     expect_sound(3);
 }
 
-Test(db_write, a_writer_that_left_in_a_hurry_left_everything)
+Test(db, a_writer_that_left_in_a_hurry_left_everything)
 {
     expect_ok(commit_rows(1, 3, MIB), &t.info);
     db_abandon(t.writer);
@@ -299,14 +297,14 @@ static void run_group(void)
 }
 
 /* Whatever is committed is whole, whichever write has failed. */
-Test(db_write, a_full_disk_between_operations_leaves_no_holes)
+Test(db, a_full_disk_between_operations_leaves_no_holes)
 {
     struct query q;
     query_open(&q, t.writer, "CREATE TABLE copy(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL)");
     expect_ok(query_run(&q, &t.info), &t.info);
     expect_ok(commit_rows(1, 20, 40000), &t.info);
     bool failed = true;
-    for (size_t call = 0; failed; call++) {
+    for (size_t call = 0; failed; call += 29) {
         disk_fails(call);
         run_group();
         failed = disk.calls > call;
@@ -315,7 +313,7 @@ Test(db_write, a_full_disk_between_operations_leaves_no_holes)
         int64_t rows = count_of(t.reader, "SELECT count(*) FROM row");
         cr_assert(rows == 20 || !failed, "call %zu: %lld rows", call, (long long)rows);
         cr_assert_eq(count_of(t.writer, "SELECT count(*) FROM row"), rows);
-        cr_assert_lt(call, 100);
+        cr_assert_lt(call, 5000);
     }
     cr_expect_eq(count_of(t.reader, "SELECT count(*) FROM row"), 170);
     cr_expect_eq(count_of(t.reader, "SELECT count(*) FROM copy"), 75);
@@ -340,9 +338,9 @@ static void commit_many(int64_t first, size_t count)
     }
 }
 
-/* 15 MiB are moved without a sync, because somebody reads meanwhile; then what has been moved is
- * lost, and everybody hears of it once. */
-static void lose_what_is_moved(void)
+/* 15 MiB are checkpointed without a sync, because of a reader; then what was checkpointed is
+ * lost, and every descriptor reports it once. */
+static void lose_what_is_checkpointed(void)
 {
     commit_many(1, 15);
     cr_assert_lt(size_of(""), MIB);
@@ -356,8 +354,8 @@ static void lose_what_is_moved(void)
     syncing = SYNC_FAILS_ONCE;
 }
 
-/* Nobody moves it again, so it must stay in the log. */
-static void expect_log_stays(int64_t rows)
+/* It is not checkpointed again, so it must stay in the WAL. */
+static void expect_wal_stays(int64_t rows)
 {
     cr_expect_eq(db_health(t.writer), DB_SYNC_FAILED);
     commit_many(rows + 1, 24);
@@ -371,17 +369,17 @@ static void expect_log_stays(int64_t rows)
     expect_sound(rows + 24);
 }
 
-Test(db_write, what_a_checkpoint_could_not_sync_stays_in_the_log)
+Test(db, what_a_checkpoint_could_not_sync_stays_in_the_wal)
 {
-    lose_what_is_moved();
+    lose_what_is_checkpointed();
     commit_many(17, 16);
-    expect_log_stays(32);
+    expect_wal_stays(32);
 }
 
-Test(db_write, what_could_not_be_sealed_stays_in_the_log)
+Test(db, what_could_not_be_sealed_stays_in_the_wal)
 {
-    lose_what_is_moved();
+    lose_what_is_checkpointed();
     commit_many(17, 4);
     cr_expect_not(db_seal(t.writer));
-    expect_log_stays(20);
+    expect_wal_stays(20);
 }
