@@ -268,6 +268,13 @@ char *json_write(const json_t *json, size_t *length)
     return json_out_finish(&out, length);
 }
 
+char *json_write_last(json_t *json)
+{
+    char *text = json != NULL ? json_write(json, NULL) : NULL;
+    json_decref(json);
+    return text;
+}
+
 /* ---- member by member ---- */
 
 /* The comma between this and what was before it in the same container, and the key. */

@@ -44,6 +44,8 @@ void json_add(json_t **array, json_t *value);
  * read back as the same number. For free(); `length` (may be NULL) is without the final NUL. NULL:
  * out of memory, or nested deeper than 64. */
 char *json_write(const json_t *json, size_t *length);
+/* The same for a document that is not needed any more: it is released. NULL gives NULL. */
+char *json_write_last(json_t *json);
 
 /* Text that is written member by member, without a document in between, which takes a quarter of
  * the time. Starts as {0}; `key` is NULL in arrays and at the top. On any failure the rest does

@@ -9,6 +9,12 @@ bool sched_runnable(const struct job_run *job, uint64_t now)
            !atomic_load(&job->halt) && job->retry_ms <= now;
 }
 
+bool sched_at_limit(struct sched *s, const struct job_run *job)
+{
+    const struct usage *usage = usage_find(s, job->owner);
+    return usage != NULL && usage->chains >= s->config.user_running_chains;
+}
+
 static uint32_t free_chains(const struct job_run *job)
 {
     uint32_t count = 0;
@@ -17,13 +23,14 @@ static uint32_t free_chains(const struct job_run *job)
     return count;
 }
 
-/* Whether there is something to do for one more worker: a job is planned by one. */
+/* Whether one more worker has something to do: one worker alone plans a job. */
 static bool has_work(const struct job_run *job)
 {
-    return job->planned && job->plan_stored ? free_chains(job) > 0 : job->busy == 0;
+    return sched_planned(job) ? free_chains(job) > 0 : job->busy == 0;
 }
 
-/* The free chain that is furthest behind. */
+/* The free chain with the fewest iterations: chains advance evenly, so that diagnostics, which cut
+ * all chains to the shortest, use nearly all draws. */
 static uint32_t furthest_behind(const struct job_run *job)
 {
     uint32_t best = UINT32_MAX;
@@ -36,8 +43,10 @@ static uint32_t furthest_behind(const struct job_run *job)
     return best;
 }
 
-/* Chains in lockstep are shared out among the workers that have nothing to do. Whether they run so
- * is known once the job is loaded: before, as if they did. */
+/* How many chains the next slice takes. Chains in lockstep are faster together than one by one, but
+ * a batch must not leave other workers idle: each gets an equal share of the free chains. Whether
+ * the model gains by lockstep is known once the job is loaded; before, a batch may be too large, and
+ * the worker gives chains back (make_ready in worker.c). */
 static size_t next_batch_size(const struct sched *s, const struct job_run *job,
                               const struct usage *usage)
 {
@@ -67,8 +76,9 @@ void sched_claim(struct sched *s, struct slice *slice)
     usage->chains += (unsigned)slice->batch.count;
 }
 
-/* Whether a goes before b. A user's slices under way count as use already, so that two workers do
- * not both turn to the same newcomer. */
+/* Least recent use of the owner, then priority among that owner's jobs, then the longest wait. The
+ * slices that a user has under way count as use already: otherwise all workers would choose the
+ * same user until the first slice is charged. */
 bool sched_before(struct sched *s, const struct job_run *a, const struct job_run *b, uint64_t now)
 {
     const struct usage *ua = usage_find(s, a->owner), *ub = usage_find(s, b->owner);
@@ -89,32 +99,25 @@ struct job_run *sched_pick(struct sched *s)
     uint64_t now = clock_wall_ms(), mono = clock_mono_ms();
     struct job_run *best = NULL;
     for (struct job_run *job = s->jobs; job != NULL; job = job->next) {
-        const struct usage *usage = usage_find(s, job->owner);
-        if (!sched_runnable(job, mono) || !has_work(job) ||
-            (usage != NULL && usage->chains >= s->config.user_running_chains))
-            continue;
-        if (best == NULL || sched_before(s, job, best, now))
+        if (sched_runnable(job, mono) && has_work(job) && !sched_at_limit(s, job) &&
+            (best == NULL || sched_before(s, job, best, now)))
             best = job;
     }
     return best;
 }
 
-/* Those whose turn it would be but for the slices under way. Whoever submits a job adds one more,
- * until the next count. */
+/* Slices are short while this is not 0 (slice_over in slice.c), so only jobs count that a free
+ * worker would take. sched_submit adds one for its job until the next count. */
 void sched_count_unstarted(struct sched *s)
 {
     uint64_t mono = clock_mono_ms();
     unsigned count = 0;
-    for (const struct job_run *job = s->jobs; job != NULL; job = job->next) {
-        const struct usage *usage = usage_find(s, job->owner);
+    for (const struct job_run *job = s->jobs; job != NULL; job = job->next)
         count += job->slices == 0 && job->busy == 0 && sched_runnable(job, mono) &&
-                 (usage == NULL || usage->chains < s->config.user_running_chains);
-    }
+                 !sched_at_limit(s, job);
     atomic_store(&s->unstarted, count);
 }
 
-/* A job that is due to end but whose end could not be stored before (a full disk, say, or a crash).
- */
 struct job_run *sched_find_ending(struct sched *s)
 {
     enum job_event event;

@@ -18,7 +18,7 @@ enum err sched_submit(struct sched *s, const struct job_row *row, struct err_inf
     pthread_mutex_lock(&s->lock);
     sched_append(s, job);
     job->refs++;
-    atomic_fetch_add(&s->unstarted, 1); /* slices under way are not to be waited for */
+    atomic_fetch_add(&s->unstarted, 1); /* the slices under way end early */
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
     sched_publish(s, job, "job.state");
@@ -91,9 +91,7 @@ static enum err extend(struct sched *s, struct job_run *job, uint64_t iterations
     grown.iterations = so_far + iterations;
     if (had_ended)
         grown.stop_when = (struct stop_when){0};
-    json_t *request = spec_resolved(&grown);
-    char *text = request != NULL ? json_write(request, NULL) : NULL, log[120];
-    json_decref(request);
+    char *text = json_write_last(spec_resolved(&grown)), log[120];
     struct job_row row = {
         .state = to, .reason = (char *)(uintptr_t)reason, .started_ms = job->started_ms};
     memcpy(row.id, job->id, sizeof row.id);
@@ -158,7 +156,7 @@ static enum err control_held(struct sched *s, struct job_run *job, enum job_even
     return sched_store_state(s, job, to, STOP_none, reason_of(event, to), info);
 }
 
-/* *gone: the job ended while we waited for our turn, and nothing was done. */
+/* *gone: the job ended while this thread waited for change_lock, and nothing was done. */
 static enum err control_job(struct sched *s, struct job_run *job, enum job_event event,
                             uint64_t iterations, bool *gone, struct err_info *info)
 {
@@ -187,8 +185,7 @@ static bool has_diverged(const struct job_run *job)
     return false;
 }
 
-/* A job that has ended, from the catalogue; *again when it has just been revived by somebody else.
- */
+/* A job that has ended, from the catalogue; *again when another request has just revived it. */
 static enum err read_ended(struct sched *s, const char *id, enum job_event event,
                            struct job_run **out, enum job_state *to, bool *again,
                            struct err_info *info)
@@ -208,7 +205,7 @@ static enum err read_ended(struct sched *s, const char *id, enum job_event event
     return code;
 }
 
-/* Under sched->ended. A job that had ended comes back to life. */
+/* Under sched->ended. Takes a job that had ended into memory again, by extend or retry. */
 static enum err revive(struct sched *s, const char *id, enum job_event event, uint64_t iterations,
                        bool *again, struct err_info *info)
 {
@@ -246,7 +243,8 @@ static enum err revive(struct sched *s, const char *id, enum job_event event, ui
     return code;
 }
 
-/* A job may end or come back between two looks: then look again. */
+/* A job may end between the look into memory and the look into the catalogue, or be revived in
+ * between: then it is looked for again. */
 enum err sched_control(struct sched *s, const char *id, enum job_event event, uint64_t iterations,
                        struct err_info *info)
 {
@@ -272,7 +270,7 @@ enum err sched_control(struct sched *s, const char *id, enum job_event event, ui
     return err_set(info, ERR_CONFLICT, "the job changes too quickly; try again");
 }
 
-/* Whether the scheduler has the job, after a change of its state that is just being stored. */
+/* Whether the job is in memory, once a state change that is being stored has come to its end. */
 static bool has(struct sched *s, const char *id)
 {
     struct job_run *job = sched_hold(s, id);
@@ -292,7 +290,7 @@ enum err sched_delete(struct sched *s, struct job_row *row, bool purge, struct e
     pthread_mutex_lock(&s->ended);
     if (!ended || has(s, row->id))
         code = err_set(info, ERR_CONFLICT, "the job %s%s; cancel it first, then delete it",
-                       ended ? "has been taken up again" : "is ",
+                       ended ? "has been extended or retried" : "is ",
                        ended ? "" : job_state_name(row->state));
     else if (purge)
         code = store_job_purge(s->store, row->id, info);

@@ -2,9 +2,8 @@
  *
  * While a job runs its draws are looked at now and then (server/diagnose/checkup.h). When it is due
  * to end, by its last iteration, its owner or stop_when, one worker takes it out of the queue,
- * looks at it a last time, has the checks made and stores the end. Nothing of that is remembered
- * but by what is in the job file: a daemon that is stopped in between does it again at the next
- * start. */
+ * looks at it a last time, makes the checks and stores the end. Only the job file remembers any of
+ * it: a daemon that is stopped in between does it again at the next start. */
 #include "server/diagnose/checkup.h"
 #include "server/base/clock.h"
 #include "server/base/log.h"
@@ -65,7 +64,7 @@ void sched_judge(struct sched *s, struct job_run *job, enum job_state state)
     judge(s, job, &facts);
 }
 
-/* A look that failed leaves what is known as it is. */
+/* A look that failed leaves the earlier numbers. */
 static enum err look(struct sched *s, struct job_run *job, const struct checkup_job *facts,
                      enum checkup_depth depth, struct checkup *out)
 {
@@ -79,7 +78,7 @@ static enum err look(struct sched *s, struct job_run *job, const struct checkup_
     return ERR_OK;
 }
 
-/* Processor time: on a busy machine a look takes longer, but no more. */
+/* In processor time: on a busy machine a look takes longer, but costs the same. */
 static void note_cost(struct sched *s, struct job_run *job, double start)
 {
     double cost = clock_thread_seconds() - start;
@@ -168,7 +167,7 @@ bool sched_end_due(const struct job_run *job, enum job_event *event)
     return true;
 }
 
-/* An end that one worker has taken upon itself. */
+/* The end of a job, on which one worker works. */
 struct ending {
     enum job_event event;
     enum job_run_stop stop; /* JOB_RUN_ON: by itself */
@@ -197,7 +196,7 @@ static bool claim(struct sched *s, struct job_run *job, bool worker, struct endi
     return due;
 }
 
-/* The live look had promised more than there is: the chains run on. */
+/* The look while it ran saw only some parameters and draws; others do not meet stop_when yet. */
 static void go_on(struct sched *s, struct job_run *job)
 {
     pthread_mutex_lock(&s->lock);
@@ -312,7 +311,7 @@ void sched_end_if_due(struct sched *s, struct job_run *job, bool worker)
     enum err code = prepare(s, job, &end) ? store_end(s, job, &end, &info) : ERR_CONFLICT;
     pthread_mutex_lock(&s->lock);
     job->ending = false;
-    if (code == ERR_NOT_FOUND) /* purged from under us: nothing is left to run */
+    if (code == ERR_NOT_FOUND) /* purged meanwhile: nothing is left to run */
         sched_remove(s, job);
     pthread_mutex_unlock(&s->lock);
     if (code != ERR_OK && code != ERR_CONFLICT && code != ERR_NOT_FOUND)

@@ -16,7 +16,7 @@
 
 struct event {
     uint64_t id;
-    char owner[USER_NAME_SIZE]; /* "": everybody */
+    char owner[USER_NAME_SIZE]; /* "": every user may see it */
     bool lab;
     char *text; /* as it goes over the wire */
     size_t size;
@@ -46,7 +46,7 @@ struct events {
 };
 
 /* Ids start at the time of the start, so that those of an earlier process are always smaller than
- * ours and are told to reset. */
+ * ours and get a reset. */
 struct events *events_new(void (*published)(void *ctx, uint64_t key), void *ctx)
 {
     struct events *e = calloc(1, sizeof *e);

@@ -19,7 +19,6 @@ struct job_run *sched_find(struct sched *s, const char *id)
     return job;
 }
 
-/* A pointer that stays good without the lock. */
 struct job_run *sched_hold(struct sched *s, const char *id)
 {
     pthread_mutex_lock(&s->lock);
@@ -110,6 +109,11 @@ uint64_t sched_furthest(const struct job_run *job)
     return most;
 }
 
+bool sched_planned(const struct job_run *job)
+{
+    return job->planned && job->plan_stored;
+}
+
 enum job_phase sched_phase(const struct job_run *job)
 {
     if (job->state != JOB_running)
@@ -118,11 +122,13 @@ enum job_phase sched_phase(const struct job_run *job)
         return JOB_PHASE_checking;
     if (!job->loaded)
         return JOB_PHASE_loading;
-    return job->planned && job->plan_stored ? JOB_PHASE_sampling : JOB_PHASE_planning;
+    return sched_planned(job) ? JOB_PHASE_sampling : JOB_PHASE_planning;
 }
 
-/* Too many jobs in memory: the one that has waited longest for a slice goes out. One whose data can
- * no longer be read goes before all others, and is loaded anew. */
+/* Which job goes: one whose data can no longer be read, so that its next slice loads them again;
+ * otherwise the one that has waited longest for a slice, because it is the least likely to be next.
+ * Unloading frees much memory and runs without the lock, while `ending` keeps the job from being
+ * chosen. */
 void sched_evict(struct sched *s)
 {
     struct job_run *victim = NULL;
@@ -138,7 +144,7 @@ void sched_evict(struct sched *s)
             victim = job;
     }
     if (broken || (victim != NULL && loaded > (size_t)LOADED_PER_WORKER * s->config.workers)) {
-        victim->ending = true; /* nobody picks it meanwhile */
+        victim->ending = true;
         victim->loaded = false;
         victim->refs++;
     } else {

@@ -206,8 +206,7 @@ static enum err make_file(struct job_run *job, const struct job_run_context *con
                           const struct job_spec *spec, const struct plan *plan,
                           const char *document, struct err_info *info)
 {
-    json_t *request = spec_resolved(spec);
-    char *text = request != NULL ? json_write(request, NULL) : NULL;
+    char *text = json_write_last(spec_resolved(spec));
     char **names = saved_names(job);
     size_t size = plan != NULL ? plan_save_size(plan) : 0;
     void *bytes = plan != NULL ? malloc(size) : NULL;
@@ -240,7 +239,6 @@ static enum err make_file(struct job_run *job, const struct job_run_context *con
     free(bytes);
     free_names(names, job->bound.width);
     free(text);
-    json_decref(request);
     return code;
 }
 
@@ -274,20 +272,26 @@ void job_run_unload(struct job_run *job, struct memory_cache *cache)
     pthread_mutex_unlock(&job->load_lock);
 }
 
+enum err job_run_stored_plan(struct jobfile_plan *out, const struct job_run *job,
+                             const struct job_run_context *context, struct err_info *info)
+{
+    struct jobfile *file;
+    enum err code = jobfile_open(&file, context->store, job->id, info);
+    if (code != ERR_OK)
+        return code;
+    code = jobfile_plan(file, out, info);
+    jobfile_close(file);
+    return code == ERR_NOT_FOUND ? err_set(info, ERR_CORRUPT, "the job file has no plan") : code;
+}
+
 /* The plan as it was made, and the view that follows from it. */
 static enum err load_plan(struct job_run *job, const struct job_run_context *context,
                           struct err_info *info)
 {
-    struct jobfile *file;
     struct jobfile_plan stored;
-    enum err code = jobfile_open(&file, context->store, job->id, info);
+    enum err code = job_run_stored_plan(&stored, job, context, info);
     if (code != ERR_OK)
         return code;
-    code = jobfile_plan(file, &stored, info);
-    jobfile_close(file);
-    if (code != ERR_OK)
-        return code == ERR_NOT_FOUND ? err_set(info, ERR_CORRUPT, "the job file has no plan")
-                                     : code;
     code = plan_load(&job->plan, stored.bytes, stored.size, info);
     jobfile_plan_release(&stored);
     if (code == ERR_OK && job->plan->d != job->model->d)

@@ -1,6 +1,5 @@
-/* A job in memory, how it is planned, and how some of its chains are run for one slice. No
- * scheduling here and no threads of its own: server/sched/sched.c decides who runs, and calls these
- * with the chains marked as busy. */
+/* A job in memory, how it is planned, and how a batch of its chains is run for one slice. No
+ * scheduling here and no threads: workers (worker.c) call these with the chains marked as busy. */
 #ifndef BARKER_SERVER_SCHED_JOB_RUN_H
 #define BARKER_SERVER_SCHED_JOB_RUN_H
 
@@ -21,8 +20,8 @@ struct chain_batch {
     uint32_t k[CHAIN_BATCH_MAX];
 };
 
-/* One chain of a job. `chain` belongs to whoever has set `busy`; the rest is read and written under
- * the scheduler's lock. */
+/* One chain of a job. `chain` belongs to the worker that has set `busy`; the rest is read and
+ * written under the scheduler's lock. */
 struct job_run_chain {
     struct chain *chain; /* NULL: not in memory, its state is in the job file */
     bool busy;
@@ -33,7 +32,7 @@ struct job_run_chain {
 /* Why a job gets no more slices although its chains are not complete: stop_when. */
 enum job_run_stop {
     JOB_RUN_ON,
-    JOB_RUN_ENOUGH, /* the live look says that rhat and ess are met; the last one decides */
+    JOB_RUN_ENOUGH, /* a look while it ran found rhat and ess met; the last look decides */
     JOB_RUN_TIME_UP
 };
 
@@ -45,9 +44,9 @@ struct job_run {
     char precision[8];    /* "single", "double", or "" */
 
     /* Before the scheduler's lock, in this order: held while a state change is being stored; held
-     * while others are told, so that they hear of things in the order in which they came about. */
+     * while an event is made and published, so that events come in the order of the changes. */
     pthread_mutex_t change_lock, publish_lock;
-    char isa[16]; /* of the kernels that run it, or ran it last; under `change` */
+    char isa[16]; /* of the kernels that run it, or ran it last; under change_lock */
 
     /* under the scheduler's lock */
     enum job_state state;
@@ -64,14 +63,14 @@ struct job_run {
     uint64_t retry_ms;   /* monotonic: not before this time */
     unsigned busy, refs; /* slices under way; pointers held without the lock */
     size_t batch_size;   /* chains that run best in one slice; 0: not known */
-    bool ending;         /* somebody is ending, unloading or reviving it: no slices */
+    bool ending;         /* a thread is ending, unloading or reviving it: no slices */
     bool failing;        /* to be failed with `failure` when no slice is under way */
-    bool stalled;        /* the reason tells what it waits for */
+    bool stalled;        /* waits for memory, disk space or data; `reason` says for what */
     bool loaded;         /* data and model are in memory */
-    bool removed;        /* out of the list, freed with the last user */
+    bool removed;        /* out of the list; freed when the last reference is released */
     bool looking;        /* a worker looks at its draws */
     bool planned;        /* it needs no plan, or its file has it */
-    bool plan_stored;    /* the catalogue has its plan, too */
+    bool plan_stored;    /* the catalogue has its plan as well */
     enum job_run_stop stop;
     double cpu_seconds;
     uint64_t stored_bytes; /* as the catalogue has it */
@@ -83,8 +82,8 @@ struct job_run {
     struct rate rate;    /* since it was last set running */
     struct job_run_chain *chains;
 
-    atomic_bool halt;        /* slices end at the next look */
-    atomic_bool skip_checks; /* what is computed at the end is given up */
+    atomic_bool halt;        /* slices poll it about every 20 ms, and end */
+    atomic_bool skip_checks; /* the checks at the end poll it, and are given up */
 
     pthread_mutex_t load_lock; /* guards the rest while it is being loaded or dropped */
     const struct data *data;
@@ -98,12 +97,12 @@ struct job_run {
     struct job_run *next, *same_bucket; /* in the scheduler's list; in its table of ids */
 };
 
-struct job_run_context { /* what a job needs from around it */
+struct job_run_context { /* what jobs use of the daemon */
     struct store *store;
     struct memory_cache *cache;
     uint64_t slice_ms;
-    /* How many jobs wait for their first slice: while there are some, slices end early. NULL: it
-     * does not matter. */
+    /* How many jobs wait for their first slice: while there are some, slices end early. NULL:
+     * slices have their full length. */
     const atomic_uint *unstarted;
 };
 
@@ -137,6 +136,10 @@ struct job_run_planning {
 enum err job_run_plan(struct job_run *job, const struct job_run_context *context,
                       const struct job_run_planning *planning, struct job_spec *settled,
                       struct err_info *info);
+
+/* The plan in the job's file, for jobfile_plan_release. ERR_CORRUPT: the file has none. */
+enum err job_run_stored_plan(struct jobfile_plan *out, const struct job_run *job,
+                             const struct job_run_context *context, struct err_info *info);
 
 /* How many chains of the loaded job run best in one slice: those in lockstep. The draws do not
  * depend on it. */

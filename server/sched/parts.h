@@ -10,7 +10,7 @@
 #include "server/sched/job_run.h"
 #include "server/sched/sched.h"
 
-/* Recent use of one user. */
+/* Recent use of one user, for fairness and for the limit of running chains. */
 struct usage {
     char user[USER_NAME_SIZE];
     double seconds; /* at at_ms */
@@ -63,8 +63,8 @@ void usage_charge(struct usage *usage, double seconds);
 bool usage_load(void *ctx, const struct user_row *row);
 /* Charges the owner, and notes it in the store. */
 void sched_charge_owner(struct sched *s, const struct job_run *job, double cpu_seconds);
-/* The owner's jobs may have grown beyond the quota while they ran. */
-bool sched_over_quota(struct sched *s, const struct job_run *job);
+/* Bytes that the owner may still store; UINT64_MAX when the catalogue cannot be read. */
+uint64_t sched_quota_left(struct sched *s, const struct job_run *job);
 
 /* ---- job_list.c; under the lock but for hold, release and evict ---- */
 
@@ -77,6 +77,8 @@ void sched_prepend(struct sched *s, struct job_run *job);
 void sched_remove(struct sched *s, struct job_run *job);
 /* Iterations of all chains. */
 uint64_t sched_iterations(const struct job_run *job);
+/* Whether its chains may run: its file and the catalogue have all its numbers. */
+bool sched_planned(const struct job_run *job);
 /* The iteration of the chain that is furthest. */
 uint64_t sched_furthest(const struct job_run *job);
 bool sched_all_done(const struct job_run *job);
@@ -95,6 +97,8 @@ void sched_publish(struct sched *s, struct job_run *job, const char *type);
 /* ---- choose.c; all under the lock ---- */
 
 bool sched_runnable(const struct job_run *job, uint64_t now);
+/* Whether its owner has as many chains running as one user may. */
+bool sched_at_limit(struct sched *s, const struct job_run *job);
 /* Whether a goes before b. */
 bool sched_before(struct sched *s, const struct job_run *a, const struct job_run *b, uint64_t now);
 /* The job whose turn it is; NULL: none can run. */

@@ -1,9 +1,9 @@
-/* The stage before the first slice of a job that leaves something to the daemon.
+/* The stage before the first slice of a job whose request leaves settings open.
  *
  * One worker makes the plan (core/plan/plan.h) and stores it, in this order: the job file, created
  * with the plan in it; then the catalogue, which gets the request with all numbers, the document
  * and the lines of the log. A daemon that is killed before the first of them plans again; between
- * the two, what is in the file is used. */
+ * the two, the plan in the file is used. */
 #include "server/base/clock.h"
 #include "server/base/json.h"
 #include "server/base/log.h"
@@ -36,20 +36,15 @@ static void tell(void *ctx, const char *text)
     set_reason(l->sched, l->job, text);
 }
 
-/* What the owner may still store, as far as a plan may use it. */
-static uint64_t room_for_draws(struct sched *s, const struct job_run *job)
+/* A quarter of what the owner may still store: draws that come in small blocks take more bytes than
+ * their numbers, and the owner's other jobs store as well. */
+static uint64_t bytes_for_draws(struct sched *s, const struct job_run *job)
 {
-    struct owner_totals totals;
-    struct err_info info;
-    if (store_owner_totals(s->store, job->owner, &totals, &info) != ERR_OK)
-        return SPEC_PLAN_BYTES;
-    uint64_t used = totals.stored_bytes + sched_grown_bytes(s, job->owner);
-    uint64_t left = totals.most_stored_bytes > used ? totals.most_stored_bytes - used : 0;
-    /* Draws that come in small pieces take more than their numbers, and others store, too. */
+    uint64_t left = sched_quota_left(s, job);
     return left / 4 < SPEC_PLAN_BYTES ? left / 4 : SPEC_PLAN_BYTES;
 }
 
-/* Under the lock: from here on the job has all its numbers. */
+/* From here on the job has all its numbers. */
 static void take_settled(struct sched *s, struct job_run *job, const struct job_spec *settled)
 {
     pthread_mutex_lock(&s->lock);
@@ -63,7 +58,7 @@ static void take_settled(struct sched *s, struct job_run *job, const struct job_
 static enum err make(struct sched *s, struct job_run *job, struct err_info *info)
 {
     struct listener listener = {s, job};
-    struct job_run_planning planning = {.most_bytes = room_for_draws(s, job),
+    struct job_run_planning planning = {.most_bytes = bytes_for_draws(s, job),
                                         .most_iterations = s->config.limits.max_iterations,
                                         .tell = tell,
                                         .ctx = &listener};
@@ -81,15 +76,13 @@ static enum err store_plan(struct sched *s, struct job_run *job, const char *doc
 {
     struct job_spec spec = job->spec; /* borrows everything */
     spec.iterations = job->iterations;
-    json_t *request = spec_resolved(&spec);
-    char *text = request != NULL ? json_write(request, NULL) : NULL;
+    char *text = json_write_last(spec_resolved(&spec));
     char *log = planning_log(document);
     struct job_row row = {.request = text, .plan = (char *)(uintptr_t)document};
     memcpy(row.id, job->id, sizeof row.id);
     enum err code =
         text != NULL ? store_job_update(s->store, &row, JOB_SET_REQUEST | JOB_SET_PLAN, log, info)
                      : err_set(info, ERR_NO_MEMORY, "no memory for the plan of a job");
-    json_decref(request);
     free(text);
     free(log);
     if (code != ERR_OK)
@@ -104,13 +97,8 @@ static enum err store_plan(struct sched *s, struct job_run *job, const char *doc
 /* The file has the truth. */
 static enum err copy_plan_to_catalogue(struct sched *s, struct job_run *job, struct err_info *info)
 {
-    struct jobfile *file;
     struct jobfile_plan stored;
-    enum err code = jobfile_open(&file, s->store, job->id, info);
-    if (code != ERR_OK)
-        return code;
-    code = jobfile_plan(file, &stored, info);
-    jobfile_close(file);
+    enum err code = job_run_stored_plan(&stored, job, &s->context, info);
     if (code != ERR_OK)
         return code;
     pthread_mutex_lock(&job->change_lock);

@@ -1,4 +1,4 @@
-/* The queue as others see it: who runs, who waits and why. */
+/* The queue for GET /v1/queue: which jobs run, which wait, and why. */
 #include "server/base/clock.h"
 #include "server/sched/parts.h"
 
@@ -22,27 +22,25 @@ static bool finishing(const struct job_run *job)
 
 static void explain(struct sched *s, struct job_run *job, size_t ahead, struct sched_queue_job *out)
 {
-    const struct usage *usage = usage_find(s, job->owner);
     if (out->finishing)
-        snprintf(out->why, sizeof out->why, "its draws are being checked");
-    else if (job->busy > 0 && job->planned)
-        snprintf(out->why, sizeof out->why, "%u of %" PRIu32 " chains run now", busy_chains(job),
-                 job->spec.chains);
-    else if (job->busy > 0)
+        snprintf(out->why, sizeof out->why, "the draws are being checked");
+    else if (job->busy > 0 && sched_planned(job))
+        snprintf(out->why, sizeof out->why, "%u of %" PRIu32 " chains are running",
+                 busy_chains(job), job->spec.chains);
+    else if (job->busy > 0 || !sched_runnable(job, clock_mono_ms()))
         snprintf(out->why, sizeof out->why, "%s", job->reason);
-    else if (!sched_runnable(job, clock_mono_ms()))
-        snprintf(out->why, sizeof out->why, "%s", job->reason);
-    else if (usage != NULL && usage->chains >= s->config.user_running_chains)
-        snprintf(out->why, sizeof out->why, "%s has %u chains running, the most allowed",
-                 job->owner, usage->chains);
+    else if (sched_at_limit(s, job))
+        snprintf(out->why, sizeof out->why,
+                 "the job waits: %s has %u chains running, the most that one user may have",
+                 job->owner, usage_find(s, job->owner)->chains);
     else if (ahead > 0)
         snprintf(
             out->why, sizeof out->why,
-            "waits for a worker: %zu %s ahead (less recent use of their owner, higher priority, or "
-            "waiting longer)",
+            "the job waits for a worker: %zu %s ahead (less recent use by their owner, a higher "
+            "priority or a longer wait)",
             ahead, ahead == 1 ? "job is" : "jobs are");
     else
-        snprintf(out->why, sizeof out->why, "gets the next slice");
+        snprintf(out->why, sizeof out->why, "the job gets the next slice");
 }
 
 /* Insertion into the order of slices; the list is short. */

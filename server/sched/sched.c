@@ -66,7 +66,7 @@ static bool take_up_row(void *ctx, const struct job_row *row)
     return true;
 }
 
-/* Whoever reads the log of a job later sees where it was interrupted, and what went on with it. */
+/* The log of each job that ran shows where it was interrupted, and by which build it goes on. */
 static void log_restart(struct sched *s)
 {
     char text[450];
@@ -74,8 +74,8 @@ static void log_restart(struct sched *s)
         if (job->state != JOB_running || job->failing)
             continue;
         snprintf(text, sizeof text,
-                 "the server was started again (%s): goes on from iteration %" PRIu64, build_name(),
-                 sched_furthest(job));
+                 "the server was restarted (%s): the job continues from iteration %" PRIu64,
+                 build_name(), sched_furthest(job));
         bool other = strcmp(job->isa, kernels->isa) != 0;
         sched_take_kernels(s, job, text, sizeof text);
         enum err code = other ? sched_store_kernels(s, job, text)

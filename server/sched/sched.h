@@ -1,16 +1,16 @@
-/* The scheduler: who gets the next slice, and the threads that run it.
+/* The scheduler: which job gets the next slice, and the threads that run it.
  *
  * Slices, not slots: a worker runs one chain, or some that run in lockstep, for about a second and
  * puts them back. The next slice goes to the user with the least recent use (CPU seconds, halved
  * every day), then to that user's highest priority, then to the job that waited longest. While
- * somebody waits for the first slice of a job, slices are shorter. So a short job behind a
- * week-long one starts within seconds.
+ * a job waits for its first slice, slices are shorter. So a short job behind a week-long one starts
+ * within seconds.
  *
  * A job that leaves something to the daemon is planned first, by one worker
  * (server/spec/plan_document.h).
  *
- * Jobs that are not finished live here, in memory; what the catalogue knows is always enough to
- * rebuild it. */
+ * Jobs that are not finished are kept in memory; the catalogue and the job files are always enough
+ * to rebuild them after a crash. */
 #ifndef BARKER_SERVER_SCHED_SCHED_H
 #define BARKER_SERVER_SCHED_SCHED_H
 
@@ -63,7 +63,7 @@ struct sched_queue_job {
     enum job_state state;
     bool lab;
     unsigned busy, chains;
-    bool finishing; /* its chains are through, and what they drew is looked at */
+    bool finishing; /* its chains have ended, and its draws are being checked */
     int64_t priority;
     char why[JOB_REASON_SIZE]; /* why it waits, or what it does */
 };
@@ -82,8 +82,7 @@ struct sched_queue {
 bool sched_queue(struct sched *sched, struct sched_queue *out); /* false: no memory */
 void sched_queue_release(struct sched_queue *queue);
 
-/* What the owner's unfinished jobs have stored since the catalogue was told (store_owner_totals).
- */
+/* Bytes that the owner's unfinished jobs have stored and store_owner_totals does not count yet. */
 uint64_t sched_grown_bytes(struct sched *sched, const char *owner);
 
 struct sched_stats {

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_MS    20  /* a running slice looks at the clock and at `halt` about this often */
-#define HURRY_MS   100 /* a slice has at least this long, whoever waits */
-#define LOCKSTEP_D 16  /* parameters, beyond which chains gain nothing by each other's company */
+#define LOOK_MS    20  /* between two looks of a slice at the clock and at `halt` */
+#define HURRY_MS   100 /* a slice has at least this long, even while a job waits for its first */
+#define LOCKSTEP_D 16  /* parameters, beyond which chains in lockstep are not faster */
 
 static void configure(const struct job_run *job, size_t k, struct chain_config *config)
 {
@@ -75,9 +75,7 @@ static char *chain_facts(const struct chain *chain, const struct job_run *job)
     json_put(&facts, "step_size_set_by", by);
     json_put(&facts, "acceptance", json_number(chain_acceptance(chain)));
     free(limits);
-    char *text = facts != NULL ? json_write(facts, NULL) : NULL;
-    json_decref(facts);
-    return text;
+    return json_write_last(facts);
 }
 
 /* `block` has space for five vectors; the first is that of the step sizes. */
@@ -205,8 +203,8 @@ static bool advance(struct job_run *job, const struct chain_batch *batch, uint64
     return count > 0;
 }
 
-/* A slice ends early for those who have not had one yet; but not so early that storing it would
- * cost more than running it. */
+/* A slice ends early for jobs that have not had one yet; but not so early that storing it would cost
+ * more than running it. */
 static bool slice_over(const struct job_run *job, const struct job_run_context *context,
                        uint64_t elapsed)
 {

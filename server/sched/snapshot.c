@@ -72,9 +72,7 @@ static char *event_text(const struct job_run *job, const struct job_snapshot *vi
     json_put(&doc, "summary", progress_summary_json(view));
     if (view->verdict != NULL)
         json_put(&doc, "verdict", json_text(view->verdict));
-    char *text = doc != NULL ? json_write(doc, NULL) : NULL;
-    json_decref(doc);
-    return text;
+    return json_write_last(doc);
 }
 
 void sched_publish(struct sched *s, struct job_run *job, const char *type)

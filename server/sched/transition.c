@@ -1,7 +1,6 @@
-/* State changes of a job: the catalogue first, then memory, then everybody who watches.
+/* State changes of a job: stored in the catalogue first, then set in memory, then published.
  *
- * In this order a daemon that is killed in between has told nobody of a state that it did not
- * store. */
+ * In this order no client has seen a state that is lost when the daemon is killed. */
 #include "core/kernels/kernels.h"
 #include "server/base/build.h"
 #include "server/base/clock.h"
@@ -13,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STALL_MS 2000 /* until something that may pass is tried again */
+#define STALL_MS 2000 /* before a stalled job is tried again */
 
 /* What the catalogue keeps of a job that will be in the state row->state; see free_results. */
 static void fill_results(struct sched *s, struct job_run *job, struct job_row *row)
@@ -25,13 +24,10 @@ static void fill_results(struct sched *s, struct job_run *job, struct job_row *r
     pthread_mutex_unlock(&s->lock);
     if (filled) {
         view.state = row->state;
-        json_t *p = progress_json(&view), *q = progress_summary_json(&view);
-        row->progress = p != NULL ? json_write(p, NULL) : NULL;
-        row->summary = q != NULL ? json_write(q, NULL) : NULL;
+        row->progress = json_write_last(progress_json(&view));
+        row->summary = json_write_last(progress_summary_json(&view));
         row->verdict = view.verdict;
         view.verdict = NULL;
-        json_decref(p);
-        json_decref(q);
         job_snapshot_release(&view);
     }
     row->isa = job->isa;
@@ -46,7 +42,8 @@ static void free_results(struct job_row *row)
     free(row->verdict);
 }
 
-/* A job that does not run now holds its slices back. */
+/* Slices poll `halt`, the checks at the end poll `skip_checks`: both follow from the state alone and
+ * are set here only, or by what ends the daemon. */
 void sched_enter(struct sched *s, struct job_run *job, enum job_state to)
 {
     bool runs = to == JOB_queued || to == JOB_running;
@@ -54,12 +51,13 @@ void sched_enter(struct sched *s, struct job_run *job, enum job_state to)
     if (to == JOB_running)
         job->rate = (struct rate){0};
     if (to != JOB_running)
-        job->stop = JOB_RUN_ON; /* to be seen again when it runs again */
+        job->stop = JOB_RUN_ON; /* stop_when is judged again when the job runs again */
     atomic_store(&job->halt, !runs || job->failing || job->stop != JOB_RUN_ON || s->stopping);
     atomic_store(&job->skip_checks, to == JOB_cancelling || s->stopping);
 }
 
-/* What only other machines have is fused: the portable kernels are everywhere. */
+/* Kernels that fuse multiply and add all give the same draws; the portable ones do not. An
+ * instruction set that this machine does not have is one of the fused ones. */
 static bool rounds_alike(const char *isa)
 {
     for (const struct kernels *const *k = kernels_available(); *k != NULL; k++)
@@ -68,8 +66,6 @@ static bool rounds_alike(const char *isa)
     return kernels->fused;
 }
 
-/* From now on the job is run by our kernels, and its log has a line more if that shows in its
- * draws. */
 void sched_take_kernels(struct sched *s, struct job_run *job, char *log, size_t size)
 {
     size_t end = strlen(log);
@@ -77,10 +73,11 @@ void sched_take_kernels(struct sched *s, struct job_run *job, char *log, size_t 
     bool begun = sched_furthest(job) > 0;
     pthread_mutex_unlock(&s->lock);
     if (begun && !rounds_alike(job->isa))
-        snprintf(log + end, size - end,
-                 "\nthe %s kernels round otherwise than the %s ones that ran it so far: its draws "
-                 "keep their law, but are not those that it would have gone on with",
-                 kernels->isa, job->isa);
+        snprintf(
+            log + end, size - end,
+            "\nthe %s kernels round differently from the %s kernels that ran the job so far: its "
+            "draws have the same distribution, but differ from those of an uninterrupted run",
+            kernels->isa, job->isa);
     snprintf(job->isa, sizeof job->isa, "%s", kernels->isa);
 }
 
@@ -141,7 +138,6 @@ enum err sched_change(struct sched *s, struct job_run *job, enum job_event event
     return code;
 }
 
-/* Errors that may pass by themselves leave the job where it is, to be tried again. */
 bool sched_may_pass(enum err code)
 {
     return code == ERR_NO_SPACE || code == ERR_NO_MEMORY || code == ERR_UNAVAILABLE;
@@ -151,7 +147,7 @@ void sched_stall(struct sched *s, struct job_run *job, const char *why)
 {
     pthread_mutex_lock(&s->lock);
     job->retry_ms = clock_mono_ms() + STALL_MS;
-    bool news = strcmp(job->reason, why) != 0;
+    bool news = strcmp(job->reason, why) != 0; /* a full disk is reported once, not every 2 s */
     job->stalled = true;
     snprintf(job->reason, sizeof job->reason, "%s", why);
     job->version++;
@@ -162,7 +158,6 @@ void sched_stall(struct sched *s, struct job_run *job, const char *why)
     }
 }
 
-/* The job is to be failed as soon as no slice of it is under way. */
 void sched_fail(struct sched *s, struct job_run *job, const char *why)
 {
     pthread_mutex_lock(&s->lock);

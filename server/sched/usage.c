@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Yesterday's use counts half: who ran a lot last week is not held back today. */
+/* Use of a day ago counts half: fair to a user who comes once a week, and no user is held back for
+ * what ran last month. */
 #define HALF_LIFE_MS 86400000.0
 
 struct usage *usage_find(struct sched *s, const char *user)
@@ -71,6 +72,7 @@ void sched_charge_owner(struct sched *s, const struct job_run *job, double cpu_s
     store_usage_note(s->store, job->owner, seconds, at);
 }
 
+/* Only what the catalogue does not count yet: it learns the size of a job file at state changes. */
 uint64_t sched_grown_bytes(struct sched *s, const char *owner)
 {
     uint64_t known = 0, bytes = 0;
@@ -85,12 +87,12 @@ uint64_t sched_grown_bytes(struct sched *s, const char *owner)
     return bytes > known ? bytes - known : 0;
 }
 
-/* The owner's jobs may have grown beyond the quota while they ran. */
-bool sched_over_quota(struct sched *s, const struct job_run *job)
+uint64_t sched_quota_left(struct sched *s, const struct job_run *job)
 {
     struct owner_totals totals;
     struct err_info info;
     if (store_owner_totals(s->store, job->owner, &totals, &info) != ERR_OK)
-        return false;
-    return totals.stored_bytes + sched_grown_bytes(s, job->owner) > totals.most_stored_bytes;
+        return UINT64_MAX;
+    uint64_t used = totals.stored_bytes + sched_grown_bytes(s, job->owner);
+    return totals.most_stored_bytes > used ? totals.most_stored_bytes - used : 0;
 }

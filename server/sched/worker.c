@@ -2,7 +2,6 @@
 #include "server/base/clock.h"
 #include "server/sched/parts.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define QUOTA_EVERY 16 /* slices between two looks at the disk quota */
+#define QUOTA_EVERY 16 /* slices of a job between two checks of the disk quota */
 #define WORKER_NICE 10 /* below HTTP and the writer */
 
-/* Under the lock. */
+/* Under the lock. A chain that reached its end is active again if the job was extended meanwhile. */
 static void note_chain(struct sched *s, struct job_run *job, uint32_t k,
                        const struct job_run_slice *slice, bool saved)
 {
@@ -22,8 +21,7 @@ static void note_chain(struct sched *s, struct job_run *job, uint32_t k,
     if (saved && slice->iteration > 0) {
         bool extended = slice->iteration < job->spec.warmup + job->iterations;
         c->iteration = slice->iteration;
-        c->status =
-            slice->status == CHAIN_DONE && extended ? CHAIN_ACTIVE : slice->status; /* meanwhile */
+        c->status = slice->status == CHAIN_DONE && extended ? CHAIN_ACTIVE : slice->status;
     }
     job->cpu_seconds += slice->cpu_seconds;
     s->stats.iterations += slice->iterations;
@@ -50,8 +48,8 @@ static void note_slice(struct sched *s, const struct slice *slice,
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Whoever watches a job that has been paused sees that its chains have stopped; one that runs on
- * has news soon anyway. */
+/* A paused job publishes that its chains have stopped, as no other event will; a job that runs on
+ * publishes its next progress soon. */
 static void finish_slice(struct sched *s, const struct slice *slice)
 {
     struct job_run *job = slice->job;
@@ -79,7 +77,7 @@ static void report_success(struct sched *s, struct job_run *job, uint64_t slices
     if (!done)
         sched_look(s, job);
     sched_publish(s, job, "job.progress");
-    if (slices % QUOTA_EVERY == 0 && sched_over_quota(s, job))
+    if (slices % QUOTA_EVERY == 0 && sched_quota_left(s, job) == 0)
         sched_change(s, job, JOB_EVENT_pause, "paused: the disk quota of its owner is used up",
                      &info);
 }
@@ -88,7 +86,7 @@ static void report_error(struct sched *s, struct job_run *job, enum err code,
                          const struct err_info *info)
 {
     char why[JOB_REASON_SIZE];
-    snprintf(why, sizeof why, "waits: %.380s", info->message);
+    snprintf(why, sizeof why, "the job waits: %.380s", info->message);
     if (sched_may_pass(code))
         sched_stall(s, job, why);
     else
@@ -134,8 +132,9 @@ static void report_slice(struct sched *s, const struct slice *slice,
     }
 }
 
-/* Loads the job and starts it unless it runs. Another worker may have been first, or its owner has
- * paused it: both are seen in *state. */
+/* Loads the job and starts it unless it runs. Meanwhile another worker may have started it, or its
+ * owner may have paused it: *state is what holds now. Chains beyond the batch size of the model,
+ * which is known once it is loaded, go back for other workers. */
 static enum err make_ready(struct sched *s, struct slice *slice, enum job_state *state,
                            struct err_info *info)
 {
@@ -152,7 +151,7 @@ static enum err make_ready(struct sched *s, struct slice *slice, enum job_state 
         if (usage != NULL && usage->chains > 0)
             usage->chains--;
     }
-    pthread_cond_broadcast(&s->work); /* for those who may run the rest */
+    pthread_cond_broadcast(&s->work);
     *state = job->state;
     pthread_mutex_unlock(&s->lock);
     if (code != ERR_OK || *state != JOB_queued)
@@ -174,7 +173,7 @@ static void run_slice(struct sched *s, struct slice *slice)
     enum err code = make_ready(s, slice, &state, &info);
     pthread_mutex_lock(&s->lock);
     uint64_t iterations = job->iterations;
-    bool ready = job->planned && job->plan_stored;
+    bool ready = sched_planned(job);
     if (code == ERR_OK && state == JOB_running && ready)
         rate_begin(&job->rate, clock_mono_ms(), sched_iterations(job));
     pthread_mutex_unlock(&s->lock);
@@ -191,6 +190,7 @@ static void run_slice(struct sched *s, struct slice *slice)
     sched_charge_owner(s, job, clock_thread_seconds() - cpu);
 }
 
+/* With a time limit: stalled jobs become runnable without a signal. */
 static void wait_for_work(struct sched *s)
 {
     struct timespec until;
@@ -203,6 +203,7 @@ static void wait_for_work(struct sched *s)
     pthread_cond_timedwait(&s->work, &s->lock, &until);
 }
 
+/* Ends that are due go before slices: they free memory and let users see their results. */
 static void *worker(void *arg)
 {
     struct sched *s = arg;
@@ -236,12 +237,13 @@ static void *worker(void *arg)
 
 enum err sched_start_workers(struct sched *s, struct err_info *info)
 {
+    int error;
     s->threads = calloc(s->config.workers, sizeof *s->threads);
     if (s->threads == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for workers");
     for (; s->thread_count < s->config.workers; s->thread_count++)
-        if (pthread_create(&s->threads[s->thread_count], NULL, worker, s) != 0)
+        if ((error = pthread_create(&s->threads[s->thread_count], NULL, worker, s)) != 0)
             return err_set(info, ERR_INTERNAL, "cannot start worker %u: %s", s->thread_count + 1,
-                           strerror(errno));
+                           strerror(error));
     return ERR_OK;
 }

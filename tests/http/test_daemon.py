@@ -516,13 +516,13 @@ class ChangedData(Case):
         lines = [entry["text"] for entry in client.read("/v1/jobs/%s/log" % job)["items"]]
         program = r"barkerd [0-9.]+, build [0-9a-f]{12}"
         self.assertTrue(any(re.fullmatch("running: " + program, line) for line in lines), lines)
-        self.assertRegex(lines[-1], r"^the server was started again \(%s\): goes on from iteration [1-9]" % program)
+        self.assertRegex(lines[-1], r"^the server was restarted \(%s\): the job continues from iteration [1-9]" % program)
         daemon.kill()
 
     def kernels_noted(self, client, job):
         lines = [entry["text"] for entry in client.read("/v1/jobs/%s/log" % job)["items"]]
-        return [re.match("the (\\w+) kernels round otherwise than the (\\w+) ones", line).groups()
-                for line in lines if "round otherwise" in line]
+        return [re.match("the (\\w+) kernels round differently from the (\\w+) kernels", line).groups()
+                for line in lines if "round differently" in line]
 
     def go_on(self, daemon, isa):
         daemon.kill()

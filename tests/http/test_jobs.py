@@ -969,7 +969,7 @@ class Queue(Case):
                 queue = carol.read("/v1/queue")
                 seen |= {(k, j["reason"]) for k in ("running", "waiting") for j in queue[k]}
             draws *= 2
-        self.assertIn(("running", "its draws are being checked"), seen)
+        self.assertIn(("running", "the draws are being checked"), seen)
         self.assertNotIn(("waiting", "running"), seen)
         self.assertFalse([reason for k, reason in seen if k == "waiting" and "check" in reason])
         self.assertEqual(alone.stop(), 0)
