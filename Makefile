@@ -22,7 +22,7 @@ CFLAGS  = -std=gnu17 $(OPT) -g $(WARN) $(FLOAT) $(if $(SAN),$(SAN),$(HARDEN)) -p
 LDFLAGS = $(SAN) $(if $(SAN),,-pie -Wl$(comma)-z$(comma)relro$(comma)-z$(comma)now) -pthread
 comma  := ,
 
-SERVER_LIBS := -lmicrohttpd -ljansson -lsqlite3 -lgnutls -lz
+SERVER_LIBS := -lmicrohttpd -ljansson -lsqlite3 -lgnutls -lxxhash -lz
 CLI_LIBS    := -lcurl -ljansson
 
 obj   = $(patsubst %.c,$(B)/%.o,$(1))

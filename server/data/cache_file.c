@@ -12,9 +12,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #define PIECE           ((size_t)1 << 20) /* bytes read or written at once */
-#define ROWS_EVERY      16 /* rows of any array, so many, are whole checksum blocks */
 #define BYTE_ORDER_MARK 0x0102030405060708u
 
 static const char magic[8] = "BARKDATA";
@@ -45,7 +45,7 @@ static_assert(offsetof(struct head, checksum) + sizeof(uint64_t) == sizeof(struc
 
 static uint64_t head_checksum(const struct head *head)
 {
-    return checksum_of(head, offsetof(struct head, checksum));
+    return XXH3_64bits(head, offsetof(struct head, checksum));
 }
 
 static enum err corrupt(struct err_info *info, const char *why)
@@ -99,9 +99,9 @@ static enum err read_at(int fd, void *bytes, size_t size, size_t offset, struct 
 /* Rows of one array that are not yet written. */
 struct stage {
     char *bytes;
-    size_t row_bytes, rows, room; /* room in rows, a multiple of ROWS_EVERY */
+    size_t row_bytes, rows, room; /* room in rows */
     size_t offset;                /* where they go */
-    struct checksum sum;
+    XXH3_state_t *sum;
 };
 
 struct writer {
@@ -113,7 +113,7 @@ static enum err flush(struct writer *w, struct stage *s, struct err_info *info)
 {
     size_t bytes = s->rows * s->row_bytes;
     enum err code = write_at(w->fd, s->bytes, bytes, s->offset, info);
-    checksum_add(&s->sum, s->bytes, bytes);
+    XXH3_64bits_update(s->sum, s->bytes, bytes);
     memset(s->bytes, 0, bytes);
     s->offset += bytes;
     s->rows = 0;
@@ -151,11 +151,13 @@ static bool writer_init(struct writer *w, int fd, const struct data_layout *layo
             if (a->bytes == 0)
                 continue;
             s->row_bytes = a->row_bytes;
-            s->room = (PIECE / a->row_bytes / ROWS_EVERY + 1) * ROWS_EVERY;
+            s->room = PIECE / a->row_bytes + 1;
             s->offset = a->offset;
             s->bytes = calloc(s->room, s->row_bytes);
-            if (s->bytes == NULL)
+            s->sum = XXH3_createState();
+            if (s->bytes == NULL || s->sum == NULL)
                 return false;
+            XXH3_64bits_reset(s->sum);
         }
     return true;
 }
@@ -163,8 +165,10 @@ static bool writer_init(struct writer *w, int fd, const struct data_layout *layo
 static void writer_release(struct writer *w)
 {
     for (int set = 0; set < 2; set++)
-        for (int k = 0; k < LAYOUT_ARRAYS; k++)
+        for (int k = 0; k < LAYOUT_ARRAYS; k++) {
             free(w->stages[set][k].bytes);
+            XXH3_freeState(w->stages[set][k].sum);
+        }
 }
 
 static enum err writer_finish(struct writer *w, struct err_info *info)
@@ -191,7 +195,7 @@ static void describe_set(struct head_set *out, const struct dataset *d,
         if (arrays[k].bytes > 0)
             out->arrays[k] = (struct head_array){.offset = arrays[k].offset,
                                                  .bytes = arrays[k].bytes,
-                                                 .checksum = checksum_value(&stages[k].sum)};
+                                                 .checksum = XXH3_64bits_digest(stages[k].sum)};
 }
 
 static void describe(struct head *head, const struct cache_file_about *about,
@@ -223,7 +227,7 @@ static enum err write_names(int fd, const struct data *shape, const struct data_
     if (text == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for the names of the columns");
     enum err code = write_at(fd, text, layout->names_bytes, layout->names_offset, info);
-    *checksum = checksum_of(text, layout->names_bytes);
+    *checksum = XXH3_64bits(text, layout->names_bytes);
     free(text);
     return code;
 }
@@ -329,7 +333,7 @@ static enum err read_names(int fd, const struct head *head, struct data *out, st
     char *text = malloc(head->names.bytes + 1);
     enum err code = text == NULL ? err_set(info, ERR_NO_MEMORY, "no memory for the data")
                                  : read_at(fd, text, head->names.bytes, head->names.offset, info);
-    if (code == ERR_OK && checksum_of(text, head->names.bytes) != head->names.checksum)
+    if (code == ERR_OK && XXH3_64bits(text, head->names.bytes) != head->names.checksum)
         code = corrupt(info, "has damaged names");
     if (code == ERR_OK) {
         out->names = layout_names_list(text, head->names.bytes, head->name_count);
@@ -376,34 +380,37 @@ static enum err read_shape(int fd, const struct head *head, struct data *out,
 
 /* Reads an array to `to`, or (NULL) piece by piece to `piece`, and compares its checksum. */
 static enum err read_array(int fd, const struct head_array *a, char *to, char *piece,
-                           struct err_info *info)
+                           XXH3_state_t *sum, struct err_info *info)
 {
-    struct checksum sum = {0};
-    for (size_t done = 0; done < a->bytes;) {
+    enum err code = ERR_OK;
+    XXH3_64bits_reset(sum);
+    for (size_t done = 0; done < a->bytes && code == ERR_OK;) {
         size_t size = a->bytes - done < PIECE ? a->bytes - done : PIECE;
         char *at = to != NULL ? to + done : piece;
-        enum err code = read_at(fd, at, size, a->offset + done, info);
-        if (code != ERR_OK)
-            return code;
-        checksum_add(&sum, at, size);
+        code = read_at(fd, at, size, a->offset + done, info);
+        if (code == ERR_OK)
+            XXH3_64bits_update(sum, at, size);
         done += size;
     }
-    return a->bytes > 0 && checksum_value(&sum) != a->checksum ? corrupt(info, "is damaged")
-                                                               : ERR_OK;
+    if (code == ERR_OK && a->bytes > 0 && XXH3_64bits_digest(sum) != a->checksum)
+        code = corrupt(info, "is damaged");
+    return code;
 }
 
 static enum err read_arrays(int fd, const struct head *head, char *base, struct err_info *info)
 {
     char *piece = base == NULL ? malloc(PIECE) : NULL;
+    XXH3_state_t *sum = XXH3_createState();
     enum err code = ERR_OK;
     posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-    if (base == NULL && piece == NULL)
-        return err_set(info, ERR_NO_MEMORY, "no memory to read the data");
+    if (sum == NULL || (base == NULL && piece == NULL))
+        code = err_set(info, ERR_NO_MEMORY, "no memory to read the data");
     for (int set = 0; set < 2; set++)
         for (int k = 0; k < LAYOUT_ARRAYS && code == ERR_OK; k++) {
             const struct head_array *a = &head->sets[set].arrays[k];
-            code = read_array(fd, a, base != NULL ? base + a->offset : NULL, piece, info);
+            code = read_array(fd, a, base != NULL ? base + a->offset : NULL, piece, sum, info);
         }
+    XXH3_freeState(sum);
     free(piece);
     return code;
 }
@@ -416,7 +423,7 @@ static enum err check_mapped(const struct data *data, const struct head *head,
         for (int k = 0; k < LAYOUT_ARRAYS; k++) {
             const struct head_array *a = &head->sets[set].arrays[k];
             const char *bytes = (const char *)data->base + a->offset;
-            if (a->bytes > 0 && checksum_of(bytes, a->bytes) != a->checksum)
+            if (a->bytes > 0 && XXH3_64bits(bytes, a->bytes) != a->checksum)
                 return corrupt(info, "is damaged");
         }
     return data_broken(data) ? corrupt(info, "cannot be read") : ERR_OK;

@@ -12,7 +12,7 @@
 #include "server/data/layout.h"
 #include "server/data/prepare.h"
 
-#define CACHE_FILE_VERSION 1
+#define CACHE_FILE_VERSION 2
 #define CACHE_FILE_KEY_HEX DATA_FILE_SHA256_HEX
 
 /* A source file as it was when its content was known. All zero: not to be relied on. */

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 enum { OPEN_TRIES = 4, PIECE_BYTES = 1 << 20, SHA256_BYTES = 32 };
 
@@ -265,8 +266,12 @@ enum err data_file_reader_init(struct data_file_reader *reader, const struct dat
 {
     gnutls_hash_hd_t hash = NULL;
     *reader = (struct data_file_reader){.file = file};
-    if (sha256 && gnutls_hash_init(&hash, GNUTLS_DIG_SHA256) != 0)
+    reader->sum = XXH3_createState();
+    if (reader->sum == NULL || (sha256 && gnutls_hash_init(&hash, GNUTLS_DIG_SHA256) != 0)) {
+        data_file_reader_end(reader, NULL);
         return err_set(info, ERR_NO_MEMORY, "no memory to hash \"%s\"", file->path);
+    }
+    XXH3_64bits_reset(reader->sum);
     reader->hash = hash;
     return ERR_OK;
 }
@@ -289,7 +294,7 @@ enum err data_file_reader_read(struct data_file_reader *reader, char *to, size_t
     reader->at += *got;
     if (reader->hash != NULL)
         gnutls_hash(reader->hash, to, *got);
-    checksum_add(&reader->sum, to, *got);
+    XXH3_64bits_update(reader->sum, to, *got);
     return reader->at == file->size && has_changed(file) ? changed(file, info) : ERR_OK;
 }
 
@@ -299,7 +304,10 @@ uint64_t data_file_reader_end(struct data_file_reader *reader, char sha256[DATA_
     if (reader->hash != NULL)
         data_file_finish_hash(reader->hash, sha256 != NULL ? sha256 : unwanted);
     reader->hash = NULL;
-    return checksum_value(&reader->sum);
+    uint64_t sum = reader->sum != NULL ? XXH3_64bits_digest(reader->sum) : 0;
+    XXH3_freeState(reader->sum);
+    reader->sum = NULL;
+    return sum;
 }
 
 static enum err read_and_hash(const struct data_file *file, char *bytes,

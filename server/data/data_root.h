@@ -15,7 +15,6 @@
 #define BARKER_SERVER_DATA_DATA_ROOT_H
 
 #include "core/base/err.h"
-#include "server/base/checksum.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,18 +60,18 @@ enum err data_file_read(const struct data_file *file, size_t budget_bytes, char 
 struct data_file_reader {
     const struct data_file *file; /* borrowed */
     uint64_t at;
-    struct checksum sum;
-    void *hash; /* NULL: no SHA-256 */
+    struct XXH3_state_s *sum; /* XXH3 of what was read; NULL: ended */
+    void *hash;               /* NULL: no SHA-256 */
 };
 
 /* With `sha256` also its SHA-256 is computed. End it with data_file_reader_end. */
 enum err data_file_reader_init(struct data_file_reader *reader, const struct data_file *file,
                                bool sha256, struct err_info *info);
-/* Fills `to`, whose room is a multiple of CHECKSUM_BLOCK, unless the file ends: `*got` is less
- * then. CONFLICT if the file changed since it was opened. */
+/* Fills `to` unless the file ends: `*got` is less then. CONFLICT if the file changed since it was opened. */
 enum err data_file_reader_read(struct data_file_reader *reader, char *to, size_t room, size_t *got,
                                struct err_info *info);
-/* Gives the digests of what was read (sha256 may be NULL); again is fine, and gives nothing. */
+/* Frees, and gives the XXH3 and the SHA-256 (may be NULL) of what was read; a second call gives
+ * nothing. */
 uint64_t data_file_reader_end(struct data_file_reader *reader, char sha256[DATA_FILE_SHA256_HEX]);
 
 struct data_file_entry {

@@ -119,25 +119,17 @@ static enum err into_memory(const struct load *load, struct sources *s, struct p
 
 /* ---- the disk cache ---- */
 
-/* The name of everything that the prepared bytes depend on, the content of the files included. */
+/* The SHA-256 of the content of the files and of what is made of them. */
 static enum err make_key(const struct load *load, const char *sha256, char key[CACHE_FILE_KEY_HEX],
                          struct err_info *info)
 {
-    const struct data_spec *spec = load->spec;
-    const char *response = spec->response != NULL ? spec->response : "";
-    const char *offset = spec->offset != NULL ? spec->offset : "";
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
     unsigned char digest[32];
     if (out != NULL) {
-        fprintf(out, "%s|%d %d %d %d %zu %s %zu %s|", sha256, (int)load->kind, spec->intercept,
-                spec->standardize, (int)spec->precision, strlen(response), response, strlen(offset),
-                offset);
-        if (spec->columns != NULL)
-            fprintf(out, "%zu|", spec->column_count);
-        for (size_t k = 0; spec->columns != NULL && k < spec->column_count; k++)
-            fprintf(out, "%zu %s|", strlen(spec->columns[k]), spec->columns[k]);
+        fprintf(out, "%s|", sha256);
+        prepare_print_key(out, load->spec, load->kind);
     }
     bool made = out != NULL && fclose(out) == 0 &&
                 gnutls_hash_fast(GNUTLS_DIG_SHA256, text, size, digest) == 0;

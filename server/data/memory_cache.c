@@ -131,7 +131,7 @@ static void print_identity(FILE *out, const struct data_file *f)
             (long long)f->modified.tv_sec, f->modified.tv_nsec);
 }
 
-/* Everything that the prepared bytes depend on. */
+/* Which files, by inode and times, and what is made of them. */
 static char *make_key(const struct load_files *f, const struct data_spec *spec, enum data_kind kind)
 {
     char *key = NULL;
@@ -142,14 +142,7 @@ static char *make_key(const struct load_files *f, const struct data_spec *spec, 
     print_identity(out, &f->train);
     if (f->has_test)
         print_identity(out, &f->test);
-    const char *response = spec->response != NULL ? spec->response : "";
-    const char *offset = spec->offset != NULL ? spec->offset : "";
-    fprintf(out, "%d %d %d %d %zu %s %zu %s|", (int)kind, spec->intercept, spec->standardize,
-            (int)spec->precision, strlen(response), response, strlen(offset), offset);
-    if (spec->columns != NULL)
-        fprintf(out, "%zu|", spec->column_count);
-    for (size_t k = 0; spec->columns != NULL && k < spec->column_count; k++)
-        fprintf(out, "%zu %s|", strlen(spec->columns[k]), spec->columns[k]);
+    prepare_print_key(out, spec, kind);
     if (fclose(out) != 0) {
         free(key);
         return NULL;

@@ -343,6 +343,18 @@ enum err prepare_plan(struct prepare_plan *plan, const struct data_spec *spec, e
     return code;
 }
 
+void prepare_print_key(FILE *out, const struct data_spec *spec, enum data_kind kind)
+{
+    const char *response = spec->response != NULL ? spec->response : "";
+    const char *offset = spec->offset != NULL ? spec->offset : "";
+    fprintf(out, "%d %d %d %d %zu %s %zu %s|", (int)kind, spec->intercept, spec->standardize,
+            (int)spec->precision, strlen(response), response, strlen(offset), offset);
+    if (spec->columns != NULL)
+        fprintf(out, "%zu|", spec->column_count);
+    for (size_t k = 0; spec->columns != NULL && k < spec->column_count; k++)
+        fprintf(out, "%zu %s|", strlen(spec->columns[k]), spec->columns[k]);
+}
+
 void prepare_plan_release(struct prepare_plan *plan)
 {
     data_release(&plan->shape);

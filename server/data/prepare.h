@@ -10,6 +10,8 @@
 #include "server/data/rows.h"
 #include "server/spec/spec.h"
 
+#include <stdio.h>
+
 /* Where the columns of x and the response (or user, item and rating) stand in one table; an
  * intercept is added behind them. */
 struct prepare_choice {
@@ -23,6 +25,10 @@ struct prepare_plan {
     struct prepare_choice choice[2];
     double *moments; /* centre and scale of every column of x */
 };
+
+/* Prints everything, besides the files, that the prepared bytes depend on. Equal texts: equal bytes.
+ * Part of the names of cached files. */
+void prepare_print_key(FILE *out, const struct data_spec *spec, enum data_kind kind);
 
 /* `test` may be NULL. On failure there is nothing to release. */
 enum err prepare_plan(struct prepare_plan *plan, const struct data_spec *spec, enum data_kind kind,
