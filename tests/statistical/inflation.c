@@ -124,16 +124,3 @@ Test(inflation, langevin_variants_have_the_announced_variance)
                                levels[k], ratio, law);
         }
 }
-
-/* Nobody is left out: a sampler that is not exact announces a ratio, and the tests above know it.
- */
-Test(inflation, every_sampler_with_noise_is_tested_here)
-{
-    for (size_t i = 0; i < sampler_count; i++) {
-        const char *name = samplers[i]->name;
-        cr_expect_eq(samplers[i]->variance_ratio == NULL, samplers[i]->exact, "%s", name);
-        cr_expect(samplers[i]->exact || !strcmp(name, "sgbd") || !strcmp(name, "sgld") ||
-                      !strcmp(name, "sglrw"),
-                  "%s has no law here", name);
-    }
-}

@@ -22,32 +22,6 @@ static const char *variant_of(size_t i)
 
 #define STOCHASTIC 8 /* sampler_of(0..7) */
 
-Test(robust, bounded_samplers_follow_the_sign_of_a_huge_or_infinite_gradient)
-{
-    static const double sizes[] = {1e300, -1e300, INFINITY, -INFINITY};
-    static double slope[D];
-
-    for (size_t i = 0; i < STOCHASTIC; i++)
-        for (size_t k = 0; k < COUNT(sizes); k++) {
-            struct toy toy = toy_make(&toy_type_silent, D);
-            if (!strcmp(sampler_of(i), "sgld"))
-                continue;
-            for (size_t j = 0; j < D; j++)
-                slope[j] = j % 2 ? sizes[k] : -sizes[k];
-            toy.slope = slope;
-            toy.base.noise_tau = 0.3;
-            struct chain_config config = toy_config(&toy.base, sampler_of(i), variant_of(i), 0.7);
-            struct chain *chain = toy_chain(&config);
-            cr_assert_eq(chain_advance(chain, 200), 200, "%s %s stopped at %g", sampler_of(i),
-                         variant_of(i), sizes[k]);
-            for (size_t j = 0; j < D; j++)
-                cr_expect(chain_theta(chain)[j] * (slope[j] > 0 ? 1 : -1) > 0.5 * 0.7 * 200,
-                          "%s %s at %g: %g", sampler_of(i), variant_of(i), slope[j],
-                          chain_theta(chain)[j]);
-            chain_free(chain);
-        }
-}
-
 static void expect_diverged(struct chain *chain, uint64_t iteration, size_t coordinate,
                             const char *name)
 {
@@ -76,69 +50,6 @@ Test(robust, langevin_diverges_at_an_infinite_gradient_and_says_where)
             cr_expect_eq(chain_advance(chain, 5), 0);
             expect_diverged(chain, 1, 23, langevin_variants[v]);
             cr_expect_eq(chain_advance(chain, 5), 0, "a diverged chain went on");
-            chain_free(chain);
-        }
-}
-
-/* A gradient that is NaN in coordinate 5 from the eleventh evaluation on. */
-static int evaluations;
-
-static void nan_later(const struct toy *toy, const double *theta, double *g)
-{
-    for (size_t j = 0; j < toy->base.d; j++)
-        g[j] = -theta[j];
-    if (++evaluations > 10)
-        g[5] = g[6] = NAN;
-}
-
-Test(robust, every_stochastic_sampler_stops_at_nan_and_keeps_what_it_had)
-{
-    for (size_t i = 0; i < STOCHASTIC; i++) {
-        struct toy toy = toy_make(&toy_type_silent, D);
-        struct chain_output out;
-        double mean[D], variance[D];
-        toy.gradient = nan_later;
-        evaluations = 0;
-        struct chain_config config = toy_config(&toy.base, sampler_of(i), variant_of(i), 0.5);
-        struct chain *chain = toy_chain(&config);
-        cr_expect_eq(chain_advance(chain, 100), 10, "%s %s", sampler_of(i), variant_of(i));
-        expect_diverged(chain, 11, 5, sampler_of(i));
-        chain_output(chain, &out);
-        cr_expect_eq(out.draws, 10);
-        for (size_t k = 0; k < out.draws * out.width; k++)
-            cr_assert(isfinite(out.values[k]));
-        cr_expect_eq(chain_moments(chain, mean, variance), 10);
-        for (size_t j = 0; j < D; j++)
-            cr_expect(isfinite(mean[j]) && isfinite(variance[j]), "%s %s", sampler_of(i),
-                      variant_of(i));
-        chain_free(chain);
-    }
-}
-
-/* NaN from the first evaluation, also where the step size is to be chosen from it. */
-static void nan_always(const struct toy *toy, const double *theta, double *g)
-{
-    (void)theta;
-    for (size_t j = 0; j < toy->base.d; j++)
-        g[j] = j == 9 ? NAN : 1;
-}
-
-Test(robust, nan_at_the_start_is_a_divergence_at_iteration_one)
-{
-    static const char *const exact[] = {"barker_mh", "mala"};
-    struct toy toy = toy_make(&toy_type_silent, D);
-
-    toy.gradient = nan_always;
-    for (size_t i = 0; i < STOCHASTIC + 2; i++)
-        for (int automatic = 0; automatic <= 1; automatic++) {
-            const char *name = i < STOCHASTIC ? sampler_of(i) : exact[i - STOCHASTIC];
-            struct chain_config config =
-                toy_config(&toy.base, name, i < STOCHASTIC ? variant_of(i) : NULL, 0.5);
-            config.step.kind = automatic ? STEP_AUTO : STEP_CONSTANT;
-            config.warmup = 500;
-            struct chain *chain = toy_chain(&config);
-            cr_expect_eq(chain_advance(chain, 100), 0);
-            expect_diverged(chain, 1, 9, name);
             chain_free(chain);
         }
 }
