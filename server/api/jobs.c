@@ -386,7 +386,7 @@ static void announce(struct app *app, const struct job_row *row, bool deleted)
     json_put(&doc, "deleted", json_boolean(deleted));
     char *text = doc != NULL ? json_write(doc, NULL) : NULL;
     if (text != NULL)
-        events_publish(app->events, "job.state", row->id, row->owner, row->lab, text);
+        events_publish(app->events, EVENT_job_state, row->id, row->owner, row->lab, text);
     free(text);
     json_decref(doc);
 }

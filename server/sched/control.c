@@ -21,8 +21,8 @@ enum err sched_submit(struct sched *s, const struct job_row *row, struct err_inf
     atomic_fetch_add(&s->unstarted, 1); /* the slices under way end early */
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
-    sched_publish(s, job, "job.state");
-    events_publish(s->events, "queue.changed", NULL, NULL, true, "{}");
+    sched_publish(s, job, EVENT_job_state);
+    events_publish(s->events, EVENT_queue_changed, NULL, NULL, true, "{}");
     sched_release(s, job);
     return ERR_OK;
 }
@@ -40,7 +40,7 @@ bool sched_renamed(struct sched *s, const struct job_row *row)
     job->version++;
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
-    sched_publish(s, job, "job.state");
+    sched_publish(s, job, EVENT_job_state);
     sched_release(s, job);
     return true;
 }
@@ -169,7 +169,7 @@ static enum err control_job(struct sched *s, struct job_run *job, enum job_event
     if (*gone || code != ERR_OK)
         return code;
     if (event == JOB_EVENT_extend)
-        sched_publish(s, job, "job.state");
+        sched_publish(s, job, EVENT_job_state);
     sched_end_if_due(s, job, false);
     pthread_mutex_lock(&s->lock);
     pthread_cond_broadcast(&s->work);
@@ -238,7 +238,7 @@ static enum err revive(struct sched *s, const char *id, enum job_event event, ui
     pthread_mutex_unlock(&s->lock);
     pthread_mutex_unlock(&job->change_lock);
     if (code == ERR_OK)
-        sched_publish(s, job, "job.state");
+        sched_publish(s, job, EVENT_job_state);
     sched_release(s, job);
     return code;
 }

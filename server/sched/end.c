@@ -132,7 +132,7 @@ void sched_look(struct sched *s, struct job_run *job)
         bool known = look(s, job, &facts, CHECKUP_LIVE, &checkup) == ERR_OK;
         judge(s, job, &facts);
         note_cost(s, job, start);
-        sched_publish(s, job, "job.diagnostics");
+        sched_publish(s, job, EVENT_job_diagnostics);
         if (known && checkup_enough(&checkup, &facts))
             stop_slices(s, job, JOB_RUN_ENOUGH);
     }
@@ -243,7 +243,7 @@ static void check(struct sched *s, struct job_run *job, const struct ending *end
     job->version++;
     double ess = job->head.min_ess_bulk;
     pthread_mutex_unlock(&s->lock);
-    sched_publish(s, job, "job.progress");
+    sched_publish(s, job, EVENT_job_progress);
     bool loaded = job_run_load(job, &s->context, &why) == ERR_OK;
     pthread_mutex_lock(&s->lock);
     job->loaded = loaded;

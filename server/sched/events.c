@@ -14,6 +14,12 @@
 #define PING_MS      14000
 #define FIRST_WORDS  ":ok\nretry: 3000\n\n"
 
+static const char *const names[] = {
+#define X(kind, name) name,
+    EVENT_LIST(X)
+#undef X
+};
+
 struct event {
     uint64_t id;
     char owner[USER_NAME_SIZE]; /* "": every user may see it */
@@ -77,13 +83,13 @@ uint64_t event_key(const char *job)
     return h | 1;
 }
 
-void events_publish(struct events *e, const char *type, const char *job, const char *owner,
+void events_publish(struct events *e, enum event_kind kind, const char *job, const char *owner,
                     bool lab, const char *data)
 {
     char *text = NULL;
     pthread_mutex_lock(&e->lock);
     uint64_t id = e->next;
-    int size = asprintf(&text, "id: %" PRIu64 "\nevent: %s\ndata: %s\n\n", id, type, data);
+    int size = asprintf(&text, "id: %" PRIu64 "\nevent: %s\ndata: %s\n\n", id, names[kind], data);
     if (size >= 0) {
         struct event *slot = &e->ring[id % RING];
         free(slot->text);

@@ -10,6 +10,20 @@
 
 #include <sys/types.h>
 
+/* What clients can be told of, with its name on the wire. */
+#define EVENT_LIST(X)                                                                  \
+    X(job_state, "job.state")             /* state, name, priority or visibility */    \
+    X(job_progress, "job.progress")       /* after a slice, and while it is planned */ \
+    X(job_diagnostics, "job.diagnostics") /* its draws were looked at */               \
+    X(job_warning, "job.warning")         /* it cannot go on now */                    \
+    X(queue_changed, "queue.changed")
+
+enum event_kind {
+#define X(kind, name) EVENT_##kind,
+    EVENT_LIST(X)
+#undef X
+};
+
 struct events;
 
 /* `published` (may be NULL) is called after every event, outside the lock, with the job's key
@@ -20,9 +34,9 @@ void events_free(struct events *events);
 /* Number under which long polls for a job are parked; never 0. */
 uint64_t event_key(const char *job);
 
-/* type: "job.state" ...; data: JSON text without line breaks. owner NULL: every user may see it;
+/* data: JSON text without line breaks. owner NULL: every user may see it;
  * `lab`: so may the whole lab. */
-void events_publish(struct events *events, const char *type, const char *job, const char *owner,
+void events_publish(struct events *events, enum event_kind kind, const char *job, const char *owner,
                     bool lab, const char *data);
 
 /* Who opens a stream. */

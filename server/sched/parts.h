@@ -92,7 +92,7 @@ void sched_evict(struct sched *s);
 /* Under the lock; for job_snapshot_release. False: no memory. */
 bool sched_fill_snapshot(const struct job_run *job, struct job_snapshot *out);
 /* An event with the job as it is now. */
-void sched_publish(struct sched *s, struct job_run *job, const char *type);
+void sched_publish(struct sched *s, struct job_run *job, enum event_kind kind);
 
 /* ---- choose.c; all under the lock ---- */
 

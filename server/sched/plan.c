@@ -27,7 +27,7 @@ static void set_reason(struct sched *s, struct job_run *job, const char *reason)
     job->stalled = false;
     job->version++;
     pthread_mutex_unlock(&s->lock);
-    sched_publish(s, job, "job.progress");
+    sched_publish(s, job, EVENT_job_progress);
 }
 
 static void tell(void *ctx, const char *text)

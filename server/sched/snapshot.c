@@ -75,7 +75,7 @@ static char *event_text(const struct job_run *job, const struct job_snapshot *vi
     return json_write_last(doc);
 }
 
-void sched_publish(struct sched *s, struct job_run *job, const char *type)
+void sched_publish(struct sched *s, struct job_run *job, enum event_kind kind)
 {
     struct job_snapshot view;
     pthread_mutex_lock(&job->publish_lock);
@@ -85,7 +85,7 @@ void sched_publish(struct sched *s, struct job_run *job, const char *type)
     pthread_mutex_unlock(&s->lock);
     char *text = filled ? event_text(job, &view) : NULL;
     if (text != NULL)
-        events_publish(s->events, type, job->id, job->owner, lab, text);
+        events_publish(s->events, kind, job->id, job->owner, lab, text);
     pthread_mutex_unlock(&job->publish_lock);
     free(text);
     if (filled)

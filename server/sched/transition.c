@@ -121,8 +121,8 @@ enum err sched_store_state(struct sched *s, struct job_run *job, enum job_state 
     pthread_mutex_unlock(&s->lock);
     log_event(LOG_INFO, "job.changed", "job", job->id, "owner", job->owner, "state",
               job_state_name(to), "reason", reason, NULL);
-    sched_publish(s, job, "job.state");
-    events_publish(s->events, "queue.changed", NULL, NULL, true, "{}");
+    sched_publish(s, job, EVENT_job_state);
+    events_publish(s->events, EVENT_queue_changed, NULL, NULL, true, "{}");
     return ERR_OK;
 }
 
@@ -154,7 +154,7 @@ void sched_stall(struct sched *s, struct job_run *job, const char *why)
     pthread_mutex_unlock(&s->lock);
     if (news) {
         log_event(LOG_WARN, "job.stalled", "job", job->id, "reason", why, NULL);
-        sched_publish(s, job, "job.warning");
+        sched_publish(s, job, EVENT_job_warning);
     }
 }
 

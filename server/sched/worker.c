@@ -68,7 +68,7 @@ static void finish_slice(struct sched *s, const struct slice *slice)
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
     if (rests)
-        sched_publish(s, job, "job.progress");
+        sched_publish(s, job, EVENT_job_progress);
 }
 
 static void report_success(struct sched *s, struct job_run *job, uint64_t slices, bool done)
@@ -76,7 +76,7 @@ static void report_success(struct sched *s, struct job_run *job, uint64_t slices
     struct err_info info;
     if (!done)
         sched_look(s, job);
-    sched_publish(s, job, "job.progress");
+    sched_publish(s, job, EVENT_job_progress);
     if (slices % QUOTA_EVERY == 0 && sched_quota_left(s, job) == 0)
         sched_change(s, job, JOB_EVENT_pause, "paused: the disk quota of its owner is used up",
                      &info);

@@ -6,6 +6,7 @@
 #include "server/base/build.h"
 #include "server/base/json.h"
 #include "server/base/mistake.h"
+#include "server/sched/events.h"
 #include "server/sched/progress.h"
 #include "server/spec/describe.h"
 #include "server/spec/spec.h"
@@ -487,6 +488,19 @@ Test(openapi, descriptions_of_samplers_and_models_fit)
         expect_valid(at("#/components/schemas/Model"), model, models[i]->name);
         json_decref(model);
     }
+}
+
+Test(openapi, events_are_named)
+{
+    static const char *const events[] = {
+#define X(kind, name) name,
+        EVENT_LIST(X)
+#undef X
+    };
+    const json_t *route = json_object_get(json_object_get(at("#/paths"), "/v1/events"), "get");
+    for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
+        cr_expect_not_null(strstr(text_of(route, "description"), events[i]),
+                           "the description of GET /v1/events does not name %s", events[i]);
 }
 
 Test(openapi, progress_fits)

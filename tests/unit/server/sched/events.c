@@ -98,7 +98,7 @@ static void open_greeted(struct client *c, const char *viewer, const char *last_
 
 static void publish(const char *data)
 {
-    events_publish(events, "job.progress", JOB, NULL, false, data);
+    events_publish(events, EVENT_job_progress, JOB, NULL, false, data);
 }
 
 static void publish_many(size_t count)
@@ -158,7 +158,7 @@ Test(events, an_event_has_a_number_a_type_and_data)
     struct client c;
     char expected[200];
     open_greeted(&c, "ada", NULL);
-    events_publish(events, "job.state", JOB, "ada", false, "{\"state\":\"running\"}");
+    events_publish(events, EVENT_job_state, JOB, "ada", false, "{\"state\":\"running\"}");
     uint64_t id = id_in(read_all(&c));
     snprintf(expected, sizeof expected,
              "id: %" PRIu64 "\nevent: job.state\ndata: {\"state\":\"running\"}\n\n", id);
@@ -387,7 +387,7 @@ Test(events, private_events_are_for_their_owner_and_admins)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct client c;
         open_greeted(&c, cases[i].viewer, NULL);
-        events_publish(events, "job.state", JOB, cases[i].owner, cases[i].lab, "{}");
+        events_publish(events, EVENT_job_state, JOB, cases[i].owner, cases[i].lab, "{}");
         cr_expect_eq(read_all(&c)[0] != '\0', cases[i].seen, "case %zu", i);
         close_stream(&c);
     }
@@ -398,7 +398,7 @@ Test(events, a_replay_hides_what_is_not_for_the_viewer)
     struct client c;
     uint64_t before = last_id();
     for (int i = 0; i < 30; i++)
-        events_publish(events, "job.state", JOB, i % 3 == 0 ? "ada" : "bob", false, "{}");
+        events_publish(events, EVENT_job_state, JOB, i % 3 == 0 ? "ada" : "bob", false, "{}");
     open_greeted(&c, "ada", id_text(before));
     cr_expect_eq(occurrences(read_all(&c), "event: "), 10);
     cr_expect_eq(id_in(c.text), before + 1);
@@ -544,8 +544,8 @@ static void note_key(void *ctx, uint64_t key)
 Test(events, whoever_waits_is_woken_with_the_key_of_the_job)
 {
     struct events *e = events_new(note_key, &key_count);
-    events_publish(e, "job.state", JOB, "ada", false, "{}");
-    events_publish(e, "queue.changed", NULL, NULL, false, "{}");
+    events_publish(e, EVENT_job_state, JOB, "ada", false, "{}");
+    events_publish(e, EVENT_queue_changed, NULL, NULL, false, "{}");
     cr_assert_eq(key_count, 2);
     cr_expect_eq(keys[0], event_key(JOB));
     cr_expect_eq(keys[1], 0);
