@@ -45,6 +45,7 @@
     X(study_show)       \
     X(study_ls)         \
     X(study_rm)         \
+    X(fields)           \
     X(samplers)         \
     X(models)           \
     X(queue)            \

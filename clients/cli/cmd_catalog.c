@@ -83,7 +83,7 @@ static int catalog(struct cli *cli, const char *path)
     else if (!code && cli->arg_count)
         print_entry(response.json);
     else if (!code)
-        render_list(get_array(response.json, "items"), "name help", "parameters", stdout);
+        render_list(get_array(response.json, "items"), "pointer name help", "parameters choices", stdout);
     response_release(&response);
     return code;
 }
@@ -98,6 +98,17 @@ const struct command cmd_samplers = {
     .args = "[SAMPLER]",
     .help = "list samplers, or show one with its parameters",
     .run = samplers,
+};
+
+static int fields(struct cli *cli)
+{
+    return catalog(cli, "/v1/fields");
+}
+
+const struct command cmd_fields = {
+    .name = "fields",
+    .help = "list the fields of a job with their defaults and bounds",
+    .run = fields,
 };
 
 static int models(struct cli *cli)

@@ -112,6 +112,11 @@ void api_info(struct call *call)
     call_json(call, 200, doc);
 }
 
+void api_fields(struct call *call)
+{
+    call_items(call, describe_fields());
+}
+
 void api_samplers(struct call *call)
 {
     json_t *items = json_array();

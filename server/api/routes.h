@@ -23,6 +23,7 @@ enum {
     X(GET, "/metrics", ROUTE_OPEN, VIEWER, "", api_prometheus)                                    \
     X(GET, "/openapi.json", ROUTE_OPEN, VIEWER, "", api_openapi)                                  \
     X(GET, "/v1/info", 0, VIEWER, "", api_info)                                                   \
+    X(GET, "/v1/fields", 0, VIEWER, "", api_fields)                                               \
     X(GET, "/v1/samplers", 0, VIEWER, "", api_samplers)                                           \
     X(GET, "/v1/samplers/{name}", 0, VIEWER, "", api_sampler)                                     \
     X(GET, "/v1/models", 0, VIEWER, "", api_models)                                               \

@@ -4,6 +4,7 @@
 #include "server/spec/parts.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static const char *kind_name(enum param_kind kind)
 {
@@ -146,4 +147,62 @@ json_t *describe_model(const struct model_type *model)
     json_put(&out, "prior", priors(model->prior));
     json_put(&out, "parameters", parameters(model->params));
     return out;
+}
+
+/* ---- fields of a job ---- */
+
+static void put_values(json_t **out, const struct job_field *row)
+{
+    static const enum param_kind kinds[] = {[FIELD_integer] = PARAM_INT,
+                                            [FIELD_number] = PARAM_REAL,
+                                            [FIELD_flag] = PARAM_BOOL,
+                                            [FIELD_choice] = PARAM_CHOICE};
+    struct param_spec spec = {.kind = kinds[row->kind],
+                              .lo = row->lo,
+                              .lo_open = (row->flags & FIELD_OPEN) != 0,
+                              .hi = row->hi,
+                              .choices = row->words};
+    bool none = (row->flags & FIELD_DEPENDS) != 0 ||
+                ((row->flags & FIELD_NONE) != 0 && row->fallback == 0.0);
+    json_put(out, "default", none ? json_null() : describe_value(&spec, row->fallback));
+    if (row->kind == FIELD_integer || row->kind == FIELD_number)
+        put_bounds(out, &spec);
+    if (row->kind == FIELD_choice)
+        json_put(out, "choices", words(row->words));
+}
+
+static json_t *field(const struct job_field *row, const char *parent)
+{
+    char pointer[80];
+    json_t *out = json_object();
+    snprintf(pointer, sizeof pointer, "%s/%s", parent, row->name);
+    json_put(&out, "pointer", json_text(pointer));
+    json_put(&out, "kind", json_text(row->kind_name));
+    if (row->kind == FIELD_text)
+        json_put(&out, "max_length", json_integer((json_int_t)row->hi));
+    else if (row->kind != FIELD_own)
+        put_values(&out, row);
+    json_put(&out, "auto", json_boolean(row->flags & FIELD_AUTO));
+    json_put(&out, "required", json_boolean(row->flags & FIELD_REQUIRED));
+    json_put(&out, "changes", json_boolean(row->flags & FIELD_CHANGES));
+    json_put(&out, "help", json_text(row->help));
+    return out;
+}
+
+static void add_fields(json_t **array, const struct job_field *row, const char *parent)
+{
+    for (; row->name != NULL; row++) {
+        char pointer[80];
+        json_add(array, field(row, parent));
+        snprintf(pointer, sizeof pointer, "%s/%s", parent, row->name);
+        if (row->rows != NULL)
+            add_fields(array, row->rows, pointer);
+    }
+}
+
+json_t *describe_fields(void)
+{
+    json_t *array = json_array();
+    add_fields(&array, job_rows, "");
+    return array;
 }

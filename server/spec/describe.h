@@ -21,6 +21,12 @@
 json_t *describe_sampler(const struct sampler_type *sampler);
 json_t *describe_model(const struct model_type *model);
 
+/* The fields of a job (server/spec/fields.h), an array for GET /v1/fields: {"pointer", "kind",
+ * "default", bounds and "choices" as above, "max_length" of a text, "auto": "auto" is allowed,
+ * "required", "changes": PATCH may change it, "help"}. A default that depends on other fields is
+ * null. */
+json_t *describe_fields(void);
+
 /* A value of the table as a client writes it: the word of a choice, true or false, a number. Null
  * for a step size, whose value is not in the table. */
 json_t *describe_value(const struct param_spec *spec, double value);

@@ -18,6 +18,7 @@ enum field_flags {
     FIELD_REQUIRED = 4, /* has no default */
     FIELD_LINES = 8,    /* of a text: line breaks and tabs are allowed */
     FIELD_OPEN = 16,    /* of a number: lo itself is not allowed */
+    FIELD_DEPENDS = 64, /* the default depends on other fields, or is random */
     FIELD_NONE = 32,    /* of a number: 0 stands for none and is written as null */
 };
 
@@ -32,23 +33,24 @@ enum field_flags {
     OBJECT(data, read_data, write_data, "the data file; required unless the model has none")       \
     OWN(settings, sampler, FIELD_REQUIRED, "a name of GET /v1/samplers, or {\"name\", settings}")  \
     OBJECT(gradient, NULL, NULL, "how the gradient is estimated")                                  \
-    X(choice, enum plan_precondition, precondition, 0, 0, 0, spec_preconditions, 0,                \
+    X(choice, enum plan_precondition, precondition, 0, 0, 0, spec_preconditions, FIELD_DEPENDS,    \
       "coordinates that chains move in; default auto where the step size is, else none")           \
     OWN(integer, batch_size, FIELD_AUTO,                                                           \
         "rows per gradient, or \"full\"; default auto where the step size is, else 1 % of them")   \
     X(flag, bool, replacement, 0, 0, 1, NULL, 0, "whether a batch may have a row twice")           \
-    X(integer, uint64_t, iterations, 10000, 1, SPEC_ITERATIONS_MAX, NULL, FIELD_AUTO,              \
+    X(integer, uint64_t, iterations, 10000, 1, SPEC_ITERATIONS_MAX, NULL,                          \
+      FIELD_AUTO | FIELD_DEPENDS,                                                                  \
       "after warm-up, per chain; default auto where the step size is, else 10000")                 \
-    X(integer, uint64_t, warmup, 0, 0, SPEC_ITERATIONS_MAX, NULL, FIELD_AUTO,                      \
+    X(integer, uint64_t, warmup, 0, 0, SPEC_ITERATIONS_MAX, NULL, FIELD_AUTO | FIELD_DEPENDS,      \
       "iterations before; default auto where the step size is, else half of iterations")           \
-    X(integer, uint64_t, thin, 1, 1, SPEC_ITERATIONS_MAX, NULL, FIELD_AUTO,                        \
+    X(integer, uint64_t, thin, 1, 1, SPEC_ITERATIONS_MAX, NULL, FIELD_AUTO | FIELD_DEPENDS,        \
       "every thin-th iteration is stored; default auto where the step size is, else 1")            \
     OWN(integer, chains, FIELD_AUTO, "default auto where the step size is, else 4")                \
     OBJECT(target, read_target, NULL, "what settings that are auto are chosen for")                \
-    X(integer, uint64_t, seed, 0, 0, SPEC_SEED_MAX, NULL, 0, "default: random")                    \
+    X(integer, uint64_t, seed, 0, 0, SPEC_SEED_MAX, NULL, FIELD_DEPENDS, "default: random")        \
     OWN(init, init, 0, "where chains start; default auto for a job with a plan, else the model's") \
     OBJECT(save, NULL, NULL, "what is stored")                                                     \
-    X(integer, uint64_t, metric_every, 0, 0, SPEC_ITERATIONS_MAX, NULL, 0,                         \
+    X(integer, uint64_t, metric_every, 0, 0, SPEC_ITERATIONS_MAX, NULL, FIELD_DEPENDS,             \
       "iterations between two held-out metrics; 0: never; default: at most 5 % of the work")       \
     X(text, char *, reference, 0, 1, 64, NULL, 0, "a reference posterior to compare with")         \
     X(integer, uint32_t, check_draws, 400, 0, 10000, NULL, 0,                                      \
@@ -69,7 +71,7 @@ enum field_flags {
       "auto: single where nothing is lost, else double")
 
 #define GRADIENT_FIELDS(X, OWN)                                                              \
-    X(choice, enum plan_estimator, estimator, 0, 0, 0, spec_estimators, 0,                   \
+    X(choice, enum plan_estimator, estimator, 0, 0, 0, spec_estimators, FIELD_DEPENDS,       \
       "default auto where the step size is, else plain")                                     \
     X(choice, enum plan_centre, centre, 0, 0, 0, spec_centres, 0, "of the control variates") \
     OWN(integer, one_in, FIELD_AUTO, "one in so many iterations looks at a minibatch")

@@ -456,6 +456,70 @@ Test(openapi, example_jobs_are_accepted)
     }
 }
 
+/* The object of a schema that may also be null, and the schema of one of its kinds. */
+static const json_t *of_type(const json_t *schema, const char *type)
+{
+    schema = follow(schema);
+    const json_t *one = json_object_get(schema, "oneOf");
+    for (size_t i = 0; i < json_array_size(one); i++) {
+        const json_t *found = follow(json_array_get(one, i));
+        if (strcmp(text_of(found, "type"), type) == 0)
+            return found;
+    }
+    return schema;
+}
+
+static const json_t *property_at(const char *pointer)
+{
+    char key[80];
+    const json_t *schema = at("#/components/schemas/JobRequest");
+    while (*pointer == '/' && schema != NULL) {
+        size_t length = strcspn(pointer + 1, "/");
+        snprintf(key, sizeof key, "%.*s", (int)length, pointer + 1);
+        schema = json_object_get(json_object_get(of_type(schema, "object"), "properties"), key);
+        pointer += length + 1;
+    }
+    return schema;
+}
+
+static void expect_same(const json_t *field, const char *key, const json_t *schema,
+                        const char *name)
+{
+    const json_t *ours = json_object_get(field, key), *theirs = json_object_get(schema, name);
+    cr_expect(ours == NULL || theirs == NULL ||
+                  json_number_value(ours) == json_number_value(theirs),
+              "%s of %s", key, text_of(field, "pointer"));
+}
+
+/* A field that is in the table is in the schema with its bounds and words, and the other way. */
+Test(openapi, job_requests_have_the_fields_of_the_table)
+{
+    json_t *fields = describe_fields(), *tops = json_object(), *field, *word;
+    size_t i, k;
+    json_array_foreach (fields, i, field) {
+        const char *pointer = text_of(field, "pointer");
+        const json_t *schema = property_at(pointer);
+        cr_assert_not_null(schema, "%s is not in JobRequest", pointer);
+        expect_valid(at("#/components/schemas/Field"), field, pointer);
+        if (strrchr(pointer, '/') == pointer)
+            json_object_set_new(tops, pointer + 1, json_true());
+        const json_t *number = of_type(schema, "integer");
+        expect_same(field, "minimum", number, "minimum");
+        expect_same(field, "exclusive_minimum", number, "exclusiveMinimum");
+        expect_same(field, "maximum", number, "maximum");
+        expect_same(field, "max_length", schema, "maxLength");
+        json_array_foreach (json_object_get(field, "choices"), k, word)
+            cr_expect(json_equal(json_array_get(json_object_get(schema, "enum"), k), word), "%s",
+                      pointer);
+    }
+    const char *name;
+    json_object_foreach ((json_t *)(uintptr_t)at("#/components/schemas/JobRequest/properties"),
+                         name, field)
+        cr_expect_not_null(json_object_get(tops, name), "%s is in JobRequest only", name);
+    json_decref(tops);
+    json_decref(fields);
+}
+
 /* Every pair of model and sampler with nothing but defaults. */
 Test(openapi, resolved_jobs_fit_the_schema_of_requests)
 {
