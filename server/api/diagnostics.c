@@ -27,7 +27,7 @@ struct diagnosis {
     struct jobfile *file;
     struct jobfile_info about;
     struct job_spec spec;
-    struct combined combined;
+    struct chain_moments chains;
     struct tolerance tolerance;
     struct tolerance_head noise;
     struct jobfile_history history;
@@ -41,7 +41,7 @@ struct diagnosis {
 static void diagnosis_release(struct diagnosis *d)
 {
     spec_release(&d->spec);
-    combined_release(&d->combined);
+    chain_moments_release(&d->chains);
     jobfile_history_release(&d->history);
 }
 
@@ -50,12 +50,12 @@ static enum err diagnosis_read(struct diagnosis *d, struct app *app, struct err_
     measure_head(app, d->row, &d->worst);
     enum err code = extent_read(&d->extent, d->file, info);
     if (code == ERR_OK)
-        code = combined_read(&d->combined, d->file, info);
+        code = chain_moments_read(&d->chains, d->file, info);
     if (code == ERR_OK)
         code = jobfile_history(d->file, &d->history, info);
     if (code != ERR_OK)
         return code;
-    tolerance_init(&d->tolerance, &d->combined, &d->spec, d->about.N);
+    tolerance_init(&d->tolerance, &d->chains, &d->spec, d->about.N);
     tolerance_head(&d->tolerance, &d->noise);
     return ERR_OK;
 }
@@ -89,8 +89,8 @@ static enum err verdict_json(json_t **out, struct app *app, struct diagnosis *d,
     const struct job_row *row = d->row;
     struct job_snapshot view = {0};
     bool live = sched_snapshot(app->sched, row->id, &view);
-    bool early = row->reason != NULL && strncmp(row->reason, "stopped early", 13) == 0 &&
-                 strstr(row->reason, "wall clock") == NULL;
+    bool early = row->stop_cause == STOP_stop_when;
+    struct verdict verdict;
     const char *stored = row->verdict != NULL ? row->verdict : "";
     struct verdict_context context = {
         .spec = &d->spec,
@@ -98,11 +98,11 @@ static enum err verdict_json(json_t **out, struct app *app, struct diagnosis *d,
         .head = head_of(d, live ? view.state : row->state, early),
         .state = live ? view.state : row->state,
         .rate = live ? view.rate : stored_number(row->progress, "iterations_per_second"),
-        .stopped = early ? row->reason : NULL,
+        .stopped_early = early,
         .store = app->store,
         .owner = row->owner,
     };
-    enum err code = verdict_make(out, d->file, &context, info);
+    enum err code = verdict_make(&verdict, out, d->file, &context, info);
     const char *sentence = view.verdict != NULL ? view.verdict : stored;
     if (code == ERR_OK && sentence[0] != '\0')
         json_put(out, "sentence", json_text(sentence));
@@ -125,14 +125,14 @@ static json_t *noise_json(const struct diagnosis *d)
     json_put(&doc, "text", json_text(text.text));
     json_put(&doc, "worst", known ? json_text(name) : json_null());
     json_put(&doc, "step_ratio", json_number(known ? h->at_worst.step_ratio : NAN));
-    json_put(&doc, "beyond", json_number(known ? d->combined.beyond[h->worst] : NAN));
+    json_put(&doc, "beyond", json_number(known ? d->chains.beyond[h->worst] : NAN));
     json_put(&doc, "variance_ratio", json_number(known ? h->at_worst.variance_ratio : NAN));
     json_put(&doc, "step_size", json_number(known ? h->at_worst.step_size : NAN));
     json_put(&doc, "batch_size",
              known && h->at_worst.batch_size > 0 ? json_count(h->at_worst.batch_size)
                                                  : json_null());
     json_put(&doc, "coordinates_beyond", known ? json_count(h->beyond) : json_null());
-    json_put(&doc, "iterations", json_number(d->combined.noise_count));
+    json_put(&doc, "iterations", json_number(d->chains.noise_count));
     if (!known)
         json_put(&doc, "reason", json_text(tolerance_reason(d->tolerance.state)));
     return doc;
@@ -142,7 +142,7 @@ static json_t *noise_json(const struct diagnosis *d)
 
 static json_t *parameter_json(const struct diagnosis *d, size_t j)
 {
-    const struct combined *c = &d->combined;
+    const struct chain_moments *c = &d->chains;
     bool noise = c->noise_count > 0.0, sigma = c->sigma_count > 0;
     struct noise_advice advice;
     char name[120];
@@ -183,7 +183,7 @@ static int louder_first(const void *a, const void *b)
 /* The order of the parameters; NULL: no memory. The step ratio is sigma tau over a constant. */
 static struct rank *rank_parameters(const struct diagnosis *d)
 {
-    const struct combined *c = &d->combined;
+    const struct chain_moments *c = &d->chains;
     struct rank *order = malloc((c->d + 1) * sizeof *order);
     for (size_t j = 0; order != NULL && j < c->d; j++) {
         double noise = c->sigma[j] * c->tau[j];
@@ -199,7 +199,7 @@ static json_t *page_json(const struct diagnosis *d, json_t **next)
     json_t *list = json_array();
     struct rank *order = rank_parameters(d);
     char text[24];
-    uint64_t total = d->combined.d;
+    uint64_t total = d->chains.d;
     uint64_t end = d->from < total && total - d->from > d->limit ? d->from + d->limit : total;
     for (uint64_t j = d->from; j < end; j++)
         json_add(&list, order != NULL ? parameter_json(d, order[j].j) : NULL);
@@ -212,7 +212,7 @@ static json_t *page_json(const struct diagnosis *d, json_t **next)
 /* Why something is null for every parameter. */
 static json_t *reasons_json(const struct diagnosis *d)
 {
-    const struct combined *c = &d->combined;
+    const struct chain_moments *c = &d->chains;
     json_t *doc = json_object();
     double iterations = c->moments[0].count;
     if (iterations < 1.0)

@@ -60,6 +60,8 @@ static void write_state(struct json_out *out, const struct job_row *row,
     write_time(out, "started_at", view != NULL ? view->started_ms : row->started_ms);
     json_out_text(out, "verdict",
                   view != NULL && view->verdict != NULL ? view->verdict : or_null(row->verdict));
+    json_out_text(out, "mixing", mixing_level_name(view != NULL ? view->mixing : row->mixing));
+    json_out_text(out, "bias", bias_level_name(view != NULL ? view->bias : row->bias));
     if (view != NULL) {
         json_out_json(out, "progress", progress_json(view));
         json_out_json(out, "summary", progress_summary_json(view));

@@ -7,12 +7,13 @@
 
 #include <stddef.h>
 
-#define ASSET_CATALOGUE_LIST(X)                            \
-    X(catalogue_1, "schema/migrations/0001_catalogue.sql") \
-    X(catalogue_2, "schema/migrations/0002_studies.sql")   \
-    X(catalogue_3, "schema/migrations/0003_active.sql")    \
-    X(catalogue_4, "schema/migrations/0004_plan.sql")      \
-    X(catalogue_5, "schema/migrations/0005_stop_cause.sql")
+#define ASSET_CATALOGUE_LIST(X)                             \
+    X(catalogue_1, "schema/migrations/0001_catalogue.sql")  \
+    X(catalogue_2, "schema/migrations/0002_studies.sql")    \
+    X(catalogue_3, "schema/migrations/0003_active.sql")     \
+    X(catalogue_4, "schema/migrations/0004_plan.sql")       \
+    X(catalogue_5, "schema/migrations/0005_stop_cause.sql") \
+    X(catalogue_6, "schema/migrations/0006_levels.sql")
 
 #define ASSET_JOBFILE_LIST(X)                       \
     X(jobfile_1, "schema/jobfile/0001_jobfile.sql") \

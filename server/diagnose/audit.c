@@ -374,16 +374,16 @@ static json_t *budget_json(const struct audit *a)
 static enum err rescale(struct audit *a, struct err_info *info)
 {
     size_t d = a->model->d;
-    struct combined all;
+    struct chain_moments all;
     double *scale = malloc(d * sizeof *scale);
     if (scale == NULL)
         return no_memory(info);
-    enum err code = combined_read(&all, a->file, info);
+    enum err code = chain_moments_read(&all, a->file, info);
     if (code == ERR_OK) {
         for (size_t j = 0; j < d; j++)
             scale[j] = sqrt(moments_variance(&all.moments[j]));
         stein_rescale(a->points, a->scores, a->point_count, d, d, scale);
-        combined_release(&all);
+        chain_moments_release(&all);
     }
     free(scale);
     return code;

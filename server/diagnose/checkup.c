@@ -248,38 +248,32 @@ void checkup_reason(const struct checkup *c, const struct checkup_job *job, bool
 /* ---- the verdict ---- */
 
 static enum err make_verdict(const struct summary_head *head, const struct checkup_job *job,
-                             char out[VERDICT_SIZE], struct err_info *info)
+                             struct verdict *out, struct err_info *info)
 {
     struct verdict_context context = {.spec = job->spec,
                                       .iterations = job->iterations,
                                       .head = *head,
                                       .state = job->state,
                                       .rate = job->rate,
-                                      .stopped = job->stopped,
+                                      .stopped_early = job->stopped_early,
                                       .store = job->store,
                                       .owner = job->owner};
     struct jobfile *file;
-    json_t *doc = NULL;
     enum err code = jobfile_open(&file, job->store, job->id, info);
     if (code != ERR_OK)
         return code;
-    code = verdict_make(&doc, file, &context, info);
+    code = verdict_make(out, NULL, file, &context, info);
     jobfile_close(file);
-    if (code == ERR_OK) {
-        const char *text = json_string_value(json_object_get(doc, "sentence"));
-        snprintf(out, VERDICT_SIZE, "%s", text != NULL ? text : "");
-        text_trim(out);
-        json_decref(doc);
-    }
     return code;
 }
 
 void checkup_verdict(const struct summary_head *head, const struct checkup_job *job,
-                     char out[VERDICT_SIZE])
+                     struct verdict *out)
 {
     struct err_info info;
-    out[0] = '\0';
     enum err code = make_verdict(head, job, out, &info);
+    if (code != ERR_OK)
+        *out = (struct verdict){0};
     if (code != ERR_OK && code != ERR_NOT_FOUND)
         log_event(LOG_WARN, "no verdict", "job", job->id, "reason", info.message, NULL);
 }

@@ -21,7 +21,7 @@ struct checkup_job {
     uint64_t iterations;         /* of one chain after warm-up, extensions included */
     uint64_t started_ms;         /* wall clock; 0: not yet */
     double cpu_seconds, rate;    /* rate: iterations per second, all chains; 0: not known */
-    const char *stopped;         /* why stop_when ends it, or NULL */
+    bool stopped_early;          /* R-hat and ESS of stop_when end it */
     const atomic_bool *halt;     /* everything is given up with ERR_UNAVAILABLE once it is true */
     const struct data *data;     /* borrowed, that the model is made from; NULL: none */
     const struct plan *plan;     /* borrowed; NULL: none, or not at hand */
@@ -58,9 +58,9 @@ bool checkup_time_up(const struct stop_when *stop, uint64_t started_ms);
 void checkup_reason(const struct checkup *checkup, const struct checkup_job *job, bool time,
                     char out[JOB_REASON_SIZE]);
 
-/* The sentence. "" when it cannot be told now. */
+/* The sentence and its levels; all zero when they cannot be told now. */
 void checkup_verdict(const struct summary_head *head, const struct checkup_job *job,
-                     char out[VERDICT_SIZE]);
+                     struct verdict *out);
 
 /* Whether the job's draws still want checking, and the model is needed for that. What can be said
  * without it (switched off, not all parameters saved) is stored here. */

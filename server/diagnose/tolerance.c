@@ -11,7 +11,7 @@ static bool takes_all_rows(const struct job_spec *spec, size_t N)
 }
 
 /* A batch of one row has no spread to see; core/chain/config.c does not look at it then. */
-static enum tolerance_state state_of(const struct combined *c, const struct job_spec *spec,
+static enum tolerance_state state_of(const struct chain_moments *c, const struct job_spec *spec,
                                      size_t N)
 {
     bool data = spec->model->data != DATA_NONE;
@@ -36,20 +36,20 @@ static double batch_noise(const struct noise_setting *s, bool untold)
     return s->replacement ? N / n : (N - n) / n;
 }
 
-void tolerance_init(struct tolerance *out, const struct combined *combined,
+void tolerance_init(struct tolerance *out, const struct chain_moments *chains,
                     const struct job_spec *spec, size_t N)
 {
     const struct step_size *step = &spec->step;
     const struct sampler_type *sampler = spec->sampler;
     *out = (struct tolerance){
-        .state = state_of(combined, spec, N),
+        .state = state_of(chains, spec, N),
         .setting = {.sampler = sampler,
                     .params = spec->sampler_params,
                     .N = N,
                     .n = spec->batch_size > 0 ? (size_t)spec->batch_size : N,
                     .replacement = spec->replacement,
                     .one_in = spec->one_in},
-        .combined = combined,
+        .chains = chains,
         .factor = 1.0,
     };
     out->borrows = sampler_lives_on_noise(sampler, spec->sampler_params);
@@ -57,14 +57,14 @@ void tolerance_init(struct tolerance *out, const struct combined *combined,
     bool untold = out->borrows || spec->estimator == ESTIMATOR_CONTROL || spec->one_in > 1;
     out->batch_noise = batch_noise(&out->setting, untold);
     if (step->kind == STEP_SCHEDULE)
-        out->factor = pow(1.0 + (double)combined->slowest / step->t0, -step->gamma);
+        out->factor = pow(1.0 + (double)chains->slowest / step->t0, -step->gamma);
 }
 
 void tolerance_at(const struct tolerance *t, size_t j, struct noise_advice *out)
 {
     bool known = t->state == TOLERANCE_KNOWN;
-    noise_advise(out, &t->setting, known ? t->factor * t->combined->sigma[j] : NAN,
-                 known ? t->combined->tau[j] : NAN);
+    noise_advise(out, &t->setting, known ? t->factor * t->chains->sigma[j] : NAN,
+                 known ? t->chains->tau[j] : NAN);
 }
 
 const char *tolerance_name(const struct tolerance *t, struct jobfile *file, size_t j, char *out,
@@ -78,7 +78,7 @@ const char *tolerance_name(const struct tolerance *t, struct jobfile *file, size
 
 double tolerance_variance(const struct tolerance *t, size_t j)
 {
-    return t->whitened ? 1.0 : moments_variance(&t->combined->moments[j]);
+    return t->whitened ? 1.0 : moments_variance(&t->chains->moments[j]);
 }
 
 /* ---- marginal variance ---- */
@@ -87,7 +87,7 @@ double tolerance_variance(const struct tolerance *t, size_t j)
  * follows from it is core/diagnostics/noise.c's. */
 static double marginal_noise(const struct tolerance *t, size_t j)
 {
-    const struct combined *c = t->combined;
+    const struct chain_moments *c = t->chains;
     double sigma = t->factor * c->sigma[j], alone = sigma * c->tau[j];
     double variance = tolerance_variance(t, j);
     bool unstable = !t->setting.sampler->bounded && alone * alone >= 4.0 * t->batch_noise;
@@ -103,13 +103,13 @@ static double marginal_noise(const struct tolerance *t, size_t j)
 static double marginal(const struct tolerance *t, size_t j, bool *unstable)
 {
     struct noise_advice alone;
-    double sigma = t->factor * t->combined->sigma[j];
+    double sigma = t->factor * t->chains->sigma[j];
     double variance = tolerance_variance(t, j);
     tolerance_at(t, j, &alone);
     *unstable = false;
     if (t->state != TOLERANCE_KNOWN || t->batch_noise == 0.0 || isnan(variance))
         return alone.variance_ratio;
-    double marginal = noise_marginal_ratio(&t->setting, sigma, t->combined->tau[j], variance);
+    double marginal = noise_marginal_ratio(&t->setting, sigma, t->chains->tau[j], variance);
     *unstable = isinf(marginal) && isfinite(alone.variance_ratio);
     return fmin(marginal, alone.variance_ratio);
 }
@@ -120,7 +120,7 @@ static double marginal(const struct tolerance *t, size_t j, bool *unstable)
  * none), so the extremes of that product are looked at instead of every coordinate. */
 void tolerance_head(const struct tolerance *t, struct tolerance_head *out)
 {
-    const struct combined *c = t->combined;
+    const struct chain_moments *c = t->chains;
     *out = (struct tolerance_head){.worst = SIZE_MAX, .least = SIZE_MAX, .widest = SIZE_MAX};
     if (t->state != TOLERANCE_KNOWN)
         return;
@@ -206,8 +206,8 @@ static void say_beyond(const struct tolerance *t, const struct tolerance_head *h
                        const char *name, struct words *out)
 {
     const struct noise_advice *a = &head->at_worst;
-    double sigma = t->factor * t->combined->sigma[head->worst];
-    say_how_many(head->beyond, t->combined->d, name, out);
+    double sigma = t->factor * t->chains->sigma[head->worst];
+    say_how_many(head->beyond, t->chains->d, name, out);
     words_add(out, ": a step size of at most %.3g (now %.3g)", a->step_size, sigma);
     if (a->batch_size > 0)
         words_add(out, ", or batches of at least %zu rows (now %zu),", a->batch_size, t->setting.n);

@@ -23,17 +23,17 @@ enum tolerance_state {
 struct tolerance {
     enum tolerance_state state;
     struct noise_setting setting;
-    const struct combined *combined; /* borrowed */
-    double factor;                   /* of the step sizes: where a schedule stands */
-    bool borrows;                    /* the variant has no randomness but that of the gradient */
-    bool whitened;                   /* coordinates are not the parameters */
+    const struct chain_moments *chains; /* borrowed */
+    double factor;                      /* of the step sizes: where a schedule stands */
+    bool borrows;                       /* the variant has no randomness but that of the gradient */
+    bool whitened;                      /* coordinates are not the parameters */
     /* Variance of the gradient noise over the curvature, by the information equality; 0: no batch,
      * control variates, or a variant for which it tells nothing. */
     double batch_noise;
 };
 
 /* Borrows both. N: rows of data; 0: none, or not known. */
-void tolerance_init(struct tolerance *out, const struct combined *combined,
+void tolerance_init(struct tolerance *out, const struct chain_moments *chains,
                     const struct job_spec *spec, size_t N);
 
 /* Name of a coordinate; returns out. `file` has the names of parameters. */

@@ -1,19 +1,20 @@
 /* The verdict on a job: its parts put into one sentence. */
 #include "server/diagnose/verdict.h"
 #include "server/base/json.h"
+#include "server/base/text.h"
 #include "server/diagnose/verdict_parts.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define REFERENCE_DRAWS 400000 /* looked at for biases */
 
 /* A constant has no variance in any chain and the same mean in all of them. */
 static void count_constants(struct verdict_look *look)
 {
-    const struct combined *c = &look->combined;
+    const struct chain_moments *c = &look->chains;
     for (size_t j = 0; j < c->d; j++) {
         if (c->moments[j].count < 2.0 || c->moments[j].squares != 0.0)
             continue;
@@ -60,7 +61,7 @@ static enum err read_reference(struct verdict_look *look, struct err_info *info)
 
 static void look_release(struct verdict_look *look)
 {
-    combined_release(&look->combined);
+    chain_moments_release(&look->chains);
     json_decref(look->checks);
 }
 
@@ -72,7 +73,7 @@ static enum err look_init(struct verdict_look *look, struct jobfile *file,
     jobfile_info(file, &look->about);
     enum err code = extent_read(&look->extent, file, info);
     if (code == ERR_OK)
-        code = combined_read(&look->combined, file, info);
+        code = chain_moments_read(&look->chains, file, info);
     if (code == ERR_OK)
         code = read_checks(look, info);
     if (code == ERR_OK)
@@ -83,7 +84,7 @@ static enum err look_init(struct verdict_look *look, struct jobfile *file,
         look_release(look);
         return code;
     }
-    tolerance_init(&look->tolerance, &look->combined, context->spec, look->about.N);
+    tolerance_init(&look->tolerance, &look->chains, context->spec, look->about.N);
     tolerance_head(&look->tolerance, &look->noise);
     count_constants(look);
     return ERR_OK;
@@ -100,7 +101,7 @@ static void add_unknown(struct words *sentence, const json_t *unknown, size_t co
 }
 
 /* A chain that ran into numbers that are none was leaving the posterior before it got there. */
-static void add_divergence(struct words *sentence, const struct combined *c)
+static void add_divergence(struct words *sentence, const struct chain_moments *c)
 {
     words_add(sentence,
               "diverged: chain %" PRIu32 " at iteration %" PRIu64
@@ -113,33 +114,27 @@ static void add_end(struct words *sentence, const struct verdict_look *look)
     uint64_t total = look->about.warmup + look->context->iterations;
     if (look->context->state == JOB_cancelled || look->context->state == JOB_failed)
         words_add(sentence, "; %s after %" PRIu64 " of %" PRIu64 " iterations",
-                  job_state_name(look->context->state), look->combined.slowest, total);
-    else if (look->context->state == JOB_succeeded && look->combined.slowest < total)
+                  job_state_name(look->context->state), look->chains.slowest, total);
+    else if (look->context->state == JOB_succeeded && look->chains.slowest < total)
         words_add(sentence,
                   "; stopped early by stop_when after %" PRIu64 " of %" PRIu64 " iterations%s",
-                  look->combined.slowest, total,
-                  look->context->stopped != NULL ? ", which biases the estimates slightly" : "");
+                  look->chains.slowest, total,
+                  look->context->stopped_early ? ", which biases the estimates slightly" : "");
 }
 
-static const char *level_of(const json_t *part)
-{
-    const char *level = json_string_value(json_object_get(part, "level"));
-    return level != NULL ? level : "";
-}
-
-static json_t *document(const struct verdict_look *look)
+static json_t *document(const struct verdict_look *look, struct verdict *out)
 {
     struct words mixing = {0}, bias = {0}, target = {0}, sentence = {0};
     json_t *doc = json_object(), *unknown = json_array();
-    json_t *mixing_part = verdict_mixing(look, &mixing, &unknown);
+    json_t *mixing_part = verdict_mixing(look, &mixing, &out->mixing, &unknown);
     size_t said = json_array_size(unknown);
-    json_t *bias_part = verdict_bias(look, &bias, &unknown);
+    json_t *bias_part = verdict_bias(look, &bias, &out->bias, &unknown);
     json_t *target_part = verdict_target(look, &target);
-    /* Whoever has a strong bias to deal with need not hear yet what finer checks would say. */
-    if (strcmp(level_of(bias_part), "strong") != 0)
+    /* Beside a strong bias, what finer checks would say does not matter yet. */
+    if (out->bias != BIAS_LEVEL_strong)
         said = json_array_size(unknown);
-    if (look->combined.diverged != 0) {
-        add_divergence(&sentence, &look->combined);
+    if (look->chains.diverged != 0) {
+        add_divergence(&sentence, &look->chains);
     } else {
         words_add(&sentence, "mixing: %s; bias: %s", mixing.text, bias.text);
         if (target.text[0] != '\0')
@@ -147,7 +142,9 @@ static json_t *document(const struct verdict_look *look)
         add_unknown(&sentence, unknown, said);
         add_end(&sentence, look);
     }
-    json_put(&doc, "sentence", json_text(sentence.text));
+    snprintf(out->sentence, sizeof out->sentence, "%s", sentence.text);
+    text_trim(out->sentence);
+    json_put(&doc, "sentence", json_text(out->sentence));
     json_put(&doc, "mixing", mixing_part);
     json_put(&doc, "bias", bias_part);
     json_put(&doc, "target", target_part);
@@ -155,17 +152,20 @@ static json_t *document(const struct verdict_look *look)
     return doc;
 }
 
-enum err verdict_make(json_t **out, struct jobfile *file, const struct verdict_context *context,
-                      struct err_info *info)
+enum err verdict_make(struct verdict *out, json_t **doc, struct jobfile *file,
+                      const struct verdict_context *context, struct err_info *info)
 {
     struct verdict_look look;
     enum err code = look_init(&look, file, context, info);
     if (code != ERR_OK)
         return code;
-    json_t *doc = document(&look);
+    json_t *made = document(&look, out);
     look_release(&look);
-    if (doc == NULL)
+    if (made == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for a verdict");
-    *out = doc;
+    if (doc != NULL)
+        *doc = made;
+    else
+        json_decref(made);
     return ERR_OK;
 }

@@ -1,330 +1,79 @@
 /* The verdict on bias: R-hat and effective sample sizes cannot see it, so every check that can is
- * asked, and the worst of their answers counts. Here are those that follow from what the chains
- * know about themselves: the gradient noise and the step sizes. */
+ * made, and the worst of their answers counts. */
 #include "server/base/json.h"
 #include "server/diagnose/verdict_parts.h"
 
 #include <math.h>
-#include <string.h>
 
-#define MILD_VARIANCE   0.05
 #define STRONG_VARIANCE 0.5
-#define CORRECTION      0.3 /* step ratio from which on a correction changes variances by some % */
-#define STEADY_LOOKS    30  /* at the gradient noise; fewer may mislead about single coordinates */
-#define LATTICE_MOST    1.4 /* sds that a step of a lattice walk may show */
-#define COARSE          0.1 /* sds by which quantiles may be off for the lattice that draws lie on */
-#define SAID            2   /* checks that the sentence speaks of when something is wrong */
+#define SAID            2 /* checks that the sentence speaks of when something is wrong */
 
-static const char *const level_names[] = {"unknown", "none seen", "mild", "strong"};
+static const char *const check_names[BIAS_CHECKS] = {
+#define X(name, exact) #name,
+    BIAS_CHECK_LIST(X)
+#undef X
+};
 
-enum verdict_level verdict_variance_level(double ratio)
+enum bias_level verdict_variance_level(double ratio)
 {
     double off = fabs(ratio - 1.0);
-    return off > STRONG_VARIANCE ? VERDICT_STRONG
-           : off > MILD_VARIANCE ? VERDICT_MILD
-                                 : VERDICT_NONE_SEEN;
+    return off > STRONG_VARIANCE         ? BIAS_LEVEL_strong
+           : off > VERDICT_MILD_VARIANCE ? BIAS_LEVEL_mild
+                                         : BIAS_LEVEL_none_seen;
 }
 
-struct verdict_evidence *verdict_evidence_new(struct verdict_evidences *list, const char *check)
+struct verdict_evidence *verdict_evidence_begin(struct verdict_evidence all[],
+                                                enum bias_check check)
 {
-    struct verdict_evidence *e = &list->items[list->count++];
-    *e = (struct verdict_evidence){
-        .check = check, .level = VERDICT_NONE_SEEN, .numbers = json_object()};
-    return e;
+    all[check] = (struct verdict_evidence){.level = BIAS_LEVEL_none_seen, .numbers = json_object()};
+    return &all[check];
 }
 
-/* ---- gradient noise ---- */
-
-static void put_noise(struct verdict_evidence *e, const struct verdict_look *look, size_t j,
-                      const struct noise_advice *a)
+static enum bias_level worst_level(const struct verdict_evidence all[])
 {
-    char name[VERDICT_NAME_SIZE];
-    tolerance_name(&look->tolerance, look->file, j, name, sizeof name);
-    json_put(&e->numbers, "parameter", json_text(name));
-    json_put(&e->numbers, "step_ratio", json_number(a->step_ratio));
-    json_put(&e->numbers, "beyond", json_number(look->combined.beyond[j]));
-    json_put(&e->numbers, "variance_ratio", json_number(a->variance_ratio));
-    json_put(&e->numbers, "step_size",
-             json_number(look->tolerance.factor * look->combined.sigma[j]));
-    json_put(&e->numbers, "tolerance", json_number(a->step_size));
-    json_put(&e->numbers, "tau", json_number(look->combined.tau[j]));
-}
-
-static bool corrects(const struct job_spec *spec)
-{
-    return spec->sampler->needs_tau != NULL && spec->sampler->needs_tau(spec->sampler_params);
-}
-
-/* What the noise does to variances, as far as it is worth a word. Beside the marginal one stands
- * that of a coordinate by itself, which thin directions of correlated ones have. */
-static void add_inflation(struct words *text, const struct verdict_look *look)
-{
-    const struct tolerance_head *noise = &look->noise;
-    double thin = noise->at_worst.variance_ratio, wide = noise->widest_ratio;
-    char name[VERDICT_NAME_SIZE];
-    if (verdict_variance_level(wide) == VERDICT_NONE_SEEN)
-        return;
-    tolerance_name(&look->tolerance, look->file, noise->widest, name, sizeof name);
-    if (corrects(look->context->spec) && noise->at_worst.step_ratio > 1.0) {
-        words_add(text, ": the correction fails there, the variance of %s may be up to about ",
-                  name);
-        words_add_ratio(text, wide);
-        words_add(text, " x the target's, or too small where parameters are correlated");
-        return;
-    }
-    if (noise->unstable)
-        words_add(text, ", beyond stability");
-    words_add(text, ": expect the variance of %s inflated, %sabout ", name,
-              thin > wide || noise->unstable ? "" : "up to ");
-    words_add_ratio(text, wide);
-    words_add(text, noise->unstable ? " x or more" : " x");
-    if (thin > wide * (1.0 + MILD_VARIANCE)) {
-        words_add(text, " (thin directions up to ");
-        words_add_ratio(text, thin);
-        words_add(text, " x)");
-    }
-}
-
-static void say_inflated(struct verdict_evidence *e, const struct verdict_look *look)
-{
-    const struct tolerance_head *noise = &look->noise;
-    char name[VERDICT_NAME_SIZE];
-    tolerance_name(&look->tolerance, look->file, noise->worst, name, sizeof name);
-    e->level = verdict_variance_level(noise->widest_ratio);
-    words_add(&e->brief, "step size ");
-    words_add_ratio(&e->brief, noise->at_worst.step_ratio);
-    words_add(&e->brief, " x the noise tolerance");
-    words_add(&e->text, "%s of %s", e->brief.text, name);
-    if (noise->beyond_share >= 0.005)
-        words_add(&e->text, ", %.0f %% of all proposals beyond", 100.0 * noise->beyond_share);
-    add_inflation(&e->text, look);
-    if (look->tolerance.borrows && noise->at_worst.step_ratio > 1.0) {
-        e->level = e->level > VERDICT_MILD ? e->level : VERDICT_MILD;
-        words_add(&e->text, "; means may be off, too");
-    }
-    put_noise(e, look, noise->worst, &noise->at_worst);
-    json_put(&e->numbers, "beyond_all", json_number(noise->beyond_share));
-    tolerance_name(&look->tolerance, look->file, noise->widest, name, sizeof name);
-    json_put(&e->numbers, "widest", json_text(name));
-    json_put(&e->numbers, "marginal_variance_ratio", json_number(noise->widest_ratio));
-}
-
-/* Correlated coordinates are narrower still. */
-static void say_narrow(struct verdict_evidence *e, const struct verdict_look *look)
-{
-    const struct noise_advice *a = &look->noise.at_least;
-    char name[VERDICT_NAME_SIZE];
-    tolerance_name(&look->tolerance, look->file, look->noise.least, name, sizeof name);
-    e->level = verdict_variance_level(a->variance_ratio);
-    words_add(&e->text,
-              "the spread of this variant is that of the gradient noise: expect the variance of "
-              "%s to be at most about ",
-              name);
-    words_add_ratio(&e->text, a->variance_ratio);
-    words_add(&e->text, " x the target's");
-    put_noise(e, look, look->noise.least, a);
-}
-
-static void say_no_noise(struct verdict_evidence *e, const struct verdict_look *look)
-{
-    if (look->tolerance.borrows) {
-        e->level = VERDICT_STRONG;
-        words_add(&e->text, "this variant takes its randomness from the gradient noise, and there "
-                            "is none: its draws stay near a mode");
-        return;
-    }
-    words_add(&e->brief, "no gradient noise");
-    words_add(&e->text, "no gradient noise, which says nothing about the bias of the step size");
-}
-
-static bool is_heavy(const struct job_spec *spec)
-{
-    return spec->model->heavy_noise != NULL && spec->model->heavy_noise(spec->model_params);
-}
-
-/* Everything that is known about noise rests on its variance. Moves that take it in as it is have
- * none then; bounded ones do, and what that does to them is anybody's guess. */
-static void judge_heavy_noise(const struct verdict_look *look, struct verdict_evidences *list,
-                              json_t **unknown)
-{
-    const struct sampler_type *sampler = look->context->spec->sampler;
-    if (sampler->bounded) {
-        json_add(unknown, json_text("what gradient noise without a variance does"));
-        return;
-    }
-    struct verdict_evidence *e = verdict_evidence_new(list, "noise");
-    e->level = VERDICT_STRONG;
-    words_add(&e->text, "the gradient noise has no variance, and moves of %s take it in as it is",
-              sampler->name);
-}
-
-static void judge_noise(const struct verdict_look *look, struct verdict_evidences *list,
-                        json_t **unknown)
-{
-    const struct tolerance_head *noise = &look->noise;
-    if (is_heavy(look->context->spec)) {
-        judge_heavy_noise(look, list, unknown);
-        return;
-    }
-    if (look->tolerance.state == TOLERANCE_NO_NOISE) {
-        say_no_noise(verdict_evidence_new(list, "noise"), look);
-        return;
-    }
-    if (noise->worst == SIZE_MAX)
-        return;
-    struct verdict_evidence *e = verdict_evidence_new(list, "noise");
-    double least = noise->at_least.variance_ratio, most = noise->widest_ratio;
-    bool narrow = least < 1.0 && verdict_variance_level(least) > VERDICT_NONE_SEEN;
-    if (narrow && verdict_variance_level(least) >= verdict_variance_level(most))
-        say_narrow(e, look);
-    else
-        say_inflated(e, look);
-}
-
-/* ---- step size ---- */
-
-/* On a normal target of variance v these kernels have the stationary variance
- * V = v / (1 - 2 b sigma^2 / v) to first order, b the sampler's step bias. Solved for v, from the V
- * that the chains show, r = sigma / sqrt(V): V / v = 2 / (1 + sqrt(1 - 8 b r^2)). A lattice walk
- * has b = 0, and the right variance until its steps are so long that it is at one of three points:
- * then r = sqrt(2) whatever v. Infinite: no v, or any. */
-static double own_inflation(const struct job_spec *spec, double ratio)
-{
-    double left = 1.0 - 8.0 * spec->sampler->step_bias(spec->sampler_params) * ratio * ratio;
-    bool lost = spec->sampler->lattice && ratio > LATTICE_MOST;
-    return left > 0.0 && !lost ? 2.0 / (1.0 + sqrt(left)) : INFINITY;
-}
-
-/* The coordinate with the largest step in units of its sd; SIZE_MAX: none is known. */
-static size_t longest_step(const struct verdict_look *look, double *ratio)
-{
-    const struct combined *c = &look->combined;
-    size_t worst = SIZE_MAX;
-    *ratio = 0.0;
-    for (size_t j = 0; c->sigma_count > 0 && j < c->d; j++) {
-        double sd = sqrt(tolerance_variance(&look->tolerance, j));
-        double r = look->tolerance.factor * c->sigma[j] / sd;
-        if (sd > 0.0 && isfinite(r) && (worst == SIZE_MAX || r > *ratio)) {
-            worst = j;
-            *ratio = r;
-        }
-    }
-    return worst;
-}
-
-double verdict_lattice(const struct verdict_look *look)
-{
-    const struct job_spec *spec = look->context->spec;
-    double ratio;
-    if (!spec->sampler->lattice || spec->step.kind == STEP_SCHEDULE ||
-        longest_step(look, &ratio) == SIZE_MAX)
-        return 0.0;
-    return look->about.thin % 2 == 0 ? 2.0 * ratio : ratio;
-}
-
-bool verdict_scattered(const struct verdict_look *look)
-{
-    const struct job_spec *spec = look->context->spec;
-    bool centred = spec->precondition != PRECONDITION_NONE || spec->estimator == ESTIMATOR_CONTROL;
-    enum start_kind planned = centred ? START_NEAR : spec->model->start;
-    enum start_kind start = spec->start_auto ? planned : spec->start;
-    return start == START_PRIOR || start == START_NEAR;
-}
-
-/* A quantile is off by up to half the spacing, anywhere within that; lattices of chains that
- * started apart make up for each other. */
-static void add_lattice(struct verdict_evidence *e, const struct verdict_look *look)
-{
-    double spacing = verdict_lattice(look), chains = look->about.chains;
-    double error = spacing / sqrt(12.0 * (verdict_scattered(look) ? chains : 1.0));
-    if (!(error > COARSE))
-        return;
-    e->level = e->level > VERDICT_MILD ? e->level : VERDICT_MILD;
-    words_add(&e->text, ": draws of a chain lie %.2g sd apart, which puts quantiles off by about ",
-              spacing);
-    words_add_number(&e->text, error, 1);
-    words_add(&e->text, " sd");
-    json_put(&e->numbers, "lattice", json_number(spacing));
-    json_put(&e->numbers, "quantile_error", json_number(error));
-}
-
-/* Correlations make thin directions that no coordinate shows, so this too can only accuse. */
-static bool judge_step(const struct verdict_look *look, struct verdict_evidences *list)
-{
-    double ratio;
-    if (look->tolerance.borrows || !(look->context->head.min_ess_bulk >= VERDICT_SPREAD_ESS))
-        return false;
-    size_t j = longest_step(look, &ratio);
-    if (j == SIZE_MAX)
-        return false;
-    struct verdict_evidence *e = verdict_evidence_new(list, "step_size");
-    double inflation = own_inflation(look->context->spec, ratio);
-    char name[VERDICT_NAME_SIZE];
-    tolerance_name(&look->tolerance, look->file, j, name, sizeof name);
-    e->level = verdict_variance_level(inflation);
-    words_add(&e->brief, "steps of at most %.2g sd", ratio);
-    words_add(&e->text, "step size %.2g x the sd of %s", ratio, name);
-    if (isinf(inflation))
-        words_add(&e->text, ", too large to resolve it");
-    else if (look->context->spec->sampler->lattice)
-        add_lattice(e, look);
-    else
-        words_add(&e->text, ", which by itself makes its variance about %.2f x the target's",
-                  inflation);
-    json_put(&e->numbers, "parameter", json_text(name));
-    json_put(&e->numbers, "step_size",
-             json_number(look->tolerance.factor * look->combined.sigma[j]));
-    json_put(&e->numbers, "sd_ratio", json_number(ratio));
-    json_put(&e->numbers, "variance_ratio", json_number(inflation));
-    return true;
-}
-
-/* ---- all together ---- */
-
-static enum verdict_level worst_level(const struct verdict_evidences *list)
-{
-    enum verdict_level level = VERDICT_UNKNOWN;
-    for (size_t i = 0; i < list->count; i++)
-        level = list->items[i].level > level ? list->items[i].level : level;
+    enum bias_level level = BIAS_LEVEL_unknown;
+    for (size_t i = 0; i < BIAS_CHECKS; i++)
+        level = all[i].level > level ? all[i].level : level;
     return level;
 }
 
-static void say_wrong(const struct verdict_evidences *list, struct words *text)
+static void say_wrong(const struct verdict_evidence all[], struct words *text)
 {
     size_t said = 0;
-    for (enum verdict_level level = VERDICT_STRONG; level >= VERDICT_MILD; level--)
-        for (size_t i = 0; i < list->count; i++)
-            if (list->items[i].level == level && said++ < SAID)
-                words_add(text, "%s%s", said > 1 ? "; " : "", list->items[i].text.text);
+    for (enum bias_level level = BIAS_LEVEL_strong; level >= BIAS_LEVEL_mild; level--)
+        for (size_t i = 0; i < BIAS_CHECKS; i++)
+            if (all[i].level == level && said++ < SAID)
+                words_add(text, "%s%s", said > 1 ? "; " : "", all[i].text.text);
 }
 
-static void say_fine(const struct verdict_evidences *list, struct words *text)
+static void say_fine(const struct verdict_evidence all[], struct words *text)
 {
-    for (size_t i = 0; i < list->count; i++)
-        words_add(text, "%s%s", i > 0 ? ", " : "", list->items[i].brief.text);
+    size_t said = 0;
+    for (size_t i = 0; i < BIAS_CHECKS; i++)
+        if (all[i].level != BIAS_LEVEL_no_verdict)
+            words_add(text, "%s%s", said++ > 0 ? ", " : "", all[i].brief.text);
 }
 
-static void say_all(const struct verdict_evidences *list, enum verdict_level level,
-                    struct words *text)
+static void say_all(const struct verdict_evidence all[], enum bias_level level, struct words *text)
 {
-    if (level == VERDICT_UNKNOWN) {
+    if (level == BIAS_LEVEL_unknown) {
         words_add(text, "unknown");
         return;
     }
-    words_add(text, "%s (", level_names[level]);
-    if (level == VERDICT_NONE_SEEN)
-        say_fine(list, text);
+    words_add(text, "%s (", bias_level_name(level));
+    if (level == BIAS_LEVEL_none_seen)
+        say_fine(all, text);
     else
-        say_wrong(list, text);
+        say_wrong(all, text);
     words_add(text, ")");
 }
 
 /* Takes the numbers. */
-static json_t *evidence_json(struct verdict_evidence *e)
+static json_t *evidence_json(struct verdict_evidence *e, size_t check)
 {
     json_t *item = json_object();
-    json_put(&item, "check", json_text(e->check));
-    json_put(&item, "level", json_text(level_names[e->level]));
+    json_put(&item, "check", json_text(check_names[check]));
+    json_put(&item, "level", json_text(bias_level_name(e->level)));
     json_put(&item, "text", json_text(e->text.text));
     if (item != NULL && (e->numbers == NULL || json_object_update(item, e->numbers) != 0)) {
         json_decref(item);
@@ -334,76 +83,46 @@ static json_t *evidence_json(struct verdict_evidence *e)
     return item;
 }
 
-/* What the gradient noise leaves open. */
-static void say_noise_unknown(const struct verdict_look *look, json_t **unknown)
+static void run_checks(const struct verdict_look *look, struct verdict_evidence all[],
+                       json_t **unknown)
 {
-    enum tolerance_state state = look->tolerance.state;
-    double ratio = look->noise.at_worst.step_ratio; /* beyond 1 the evidence speaks of it */
-    struct words w = {0};
-    if (look->noise.worst != SIZE_MAX && look->combined.noise_count < STEADY_LOOKS) {
-        words_add(&w, "how steady the gradient noise is (looked at %.0f times)",
-                  look->combined.noise_count);
-        json_add(unknown, json_text(w.text));
-    }
-    if (look->tolerance.borrows)
-        json_add(unknown, json_text("the bias of means (noise that is not symmetric shifts what "
-                                    "takes its spread from it)"));
-    if (corrects(look->context->spec) && look->about.N > 0 && ratio > CORRECTION && ratio <= 1.0)
-        json_add(unknown, json_text("whether correlated parameters come out too narrow (the "
-                                    "correction treats each alone)"));
-    if (look->context->spec->step.kind == STEP_SCHEDULE)
-        json_add(unknown,
-                 json_text("what weights would change (steps decrease, draws count alike)"));
-    if (state == TOLERANCE_NOT_YET)
-        json_add(unknown, json_text("the gradient noise (looked at after warm-up)"));
-    if (state == TOLERANCE_ONE_ROW)
-        json_add(unknown, json_text("the gradient noise (batches of one row do not show it)"));
-}
-
-static void judge_all(const struct verdict_look *look, struct verdict_evidences *list,
-                      json_t **unknown)
-{
-    verdict_judge_reference(look, list, unknown);
-    judge_noise(look, list, unknown);
-    say_noise_unknown(look, unknown);
-    size_t before = list->count;
-    verdict_judge_checks(look, list, unknown);
-    verdict_judge_half_step(look, list, unknown);
-    bool checked = list->count > before;
-    if (!judge_step(look, list) && !checked && !look->tolerance.borrows)
-        json_add(unknown, json_text("the bias of the step size itself"));
+    bool exact_sampler = look->context->spec->sampler->exact;
+#define X(name, exact)           \
+    if (exact || !exact_sampler) \
+        verdict_check_##name(look, all, unknown);
+    BIAS_CHECK_LIST(X)
+#undef X
 }
 
 /* An exact sampler is at fault only if its chains have not mixed, or the reference is that of
  * another posterior. */
-static enum verdict_level judge_exact(const struct verdict_look *look,
-                                      struct verdict_evidences *list, struct words *text,
-                                      json_t **unknown)
+static enum bias_level say_exact(const struct verdict_evidence all[], struct words *text)
 {
-    verdict_judge_reference(look, list, unknown);
+    enum bias_level level = worst_level(all);
     words_add(text, "none by construction once it mixes");
-    if (worst_level(list) <= VERDICT_NONE_SEEN)
-        return VERDICT_NONE_SEEN;
+    if (level <= BIAS_LEVEL_none_seen)
+        return BIAS_LEVEL_none_seen;
     words_add(text, ", but ");
-    say_wrong(list, text);
-    return worst_level(list);
+    say_wrong(all, text);
+    return level;
 }
 
-json_t *verdict_bias(const struct verdict_look *look, struct words *text, json_t **unknown)
+json_t *verdict_bias(const struct verdict_look *look, struct words *text, enum bias_level *level,
+                     json_t **unknown)
 {
-    struct verdict_evidences list = {0};
-    enum verdict_level level;
+    struct verdict_evidence all[BIAS_CHECKS] = {0};
     json_t *doc = json_object(), *evidence = json_array();
+    run_checks(look, all, unknown);
     if (look->context->spec->sampler->exact) {
-        level = judge_exact(look, &list, text, unknown);
+        *level = say_exact(all, text);
     } else {
-        judge_all(look, &list, unknown);
-        level = look->combined.diverged == 0 ? worst_level(&list) : VERDICT_UNKNOWN;
-        say_all(&list, level, text);
+        *level = look->chains.diverged == 0 ? worst_level(all) : BIAS_LEVEL_unknown;
+        say_all(all, *level, text);
     }
-    for (size_t i = 0; i < list.count; i++)
-        json_add(&evidence, evidence_json(&list.items[i]));
-    json_put(&doc, "level", json_text(level_names[level]));
+    for (size_t i = 0; i < BIAS_CHECKS; i++)
+        if (all[i].level != BIAS_LEVEL_no_verdict)
+            json_add(&evidence, evidence_json(&all[i], i));
+    json_put(&doc, "level", json_text(bias_level_name(*level)));
     json_put(&doc, "text", json_text(text->text));
     json_put(&doc, "evidence", evidence);
     return doc;

@@ -19,12 +19,12 @@ static double least_ess(const struct summary_head *h)
     return fmin(h->min_ess_bulk, h->min_ess_tail);
 }
 
-static const char *level_of(const struct summary_head *h)
+static enum mixing_level level_of(const struct summary_head *h)
 {
     double ess = least_ess(h);
     if (h->max_rhat <= VERDICT_RHAT && ess >= VERDICT_ESS)
-        return "good";
-    return h->max_rhat <= FAIR_RHAT && ess >= FAIR_ESS ? "fair" : "poor";
+        return MIXING_LEVEL_good;
+    return h->max_rhat <= FAIR_RHAT && ess >= FAIR_ESS ? MIXING_LEVEL_fair : MIXING_LEVEL_poor;
 }
 
 /* How many times as many draws the target takes. The squared R-hat exceeds 1 by about one over the
@@ -56,10 +56,9 @@ static bool lattices_differ(const struct verdict_look *look)
 static struct way way_to_target(const struct verdict_look *look)
 {
     const struct verdict_context *c = look->context;
-    double all =
-        look->ended ? (double)look->combined.iterations / look->combined.cpu_seconds : c->rate;
+    double all = look->ended ? (double)look->chains.iterations / look->chains.cpu_seconds : c->rate;
     double rate = all > 0.0 && isfinite(all) ? all / (double)look->about.chains : NAN;
-    double warmup = (double)look->about.warmup, at = (double)look->combined.slowest;
+    double warmup = (double)look->about.warmup, at = (double)look->chains.slowest;
     double done = fmax(0.0, at - warmup), left = fmax(0.0, (double)c->iterations - done);
     double times = times_needed(&c->head);
     double more = times > 1.0 && lattices_differ(look) ? NAN : done * (times - 1.0);
@@ -120,10 +119,11 @@ static double shown_ess(double ess)
     return ess < VERDICT_ESS ? fmin(round(ess), VERDICT_ESS - 1.0) : round(ess);
 }
 
-static void add_numbers(struct words *text, const struct verdict_look *look, const char *level)
+static void add_numbers(struct words *text, const struct verdict_look *look,
+                        enum mixing_level level)
 {
     const struct summary_head *h = &look->context->head;
-    words_add(text, "%s (largest R-hat ", level);
+    words_add(text, "%s (largest R-hat ", mixing_level_name(level));
     words_add_rhat(text, h->max_rhat, VERDICT_RHAT);
     if (h->max_rhat > VERDICT_RHAT)
         words_add(text, ": %s", h->worst);
@@ -150,24 +150,24 @@ static void add_constants(struct words *text, const struct verdict_look *look)
 
 static bool too_large_to_add(const struct verdict_look *look)
 {
-    for (size_t j = 0; j < look->combined.d; j++)
-        if (!isfinite(look->combined.moments[j].squares))
+    for (size_t j = 0; j < look->chains.d; j++)
+        if (!isfinite(look->chains.moments[j].squares))
             return true;
     return false;
 }
 
-/* Why nothing can be said, or NULL. */
-static const char *silent(const struct verdict_look *look, struct words *text)
+/* Says why nothing can be said, if so. */
+static bool silent(const struct verdict_look *look, struct words *text)
 {
     const struct jobfile_info *about = &look->about;
-    if (look->combined.diverged != 0)
+    if (look->chains.diverged != 0)
         words_add(text, "unknown (a chain diverged)");
     else if (about->width == 0)
         words_add(text, "unknown (no draws are stored)");
-    else if (look->combined.slowest <= about->warmup)
+    else if (look->chains.slowest <= about->warmup)
         words_add(text, "unknown (%s %" PRIu64 " of %" PRIu64 " warm-up iterations)",
                   look->ended ? "it ended after" : "the slowest chain has done",
-                  look->combined.slowest, about->warmup);
+                  look->chains.slowest, about->warmup);
     else if (look->extent.draws < LEAST_DRAWS)
         words_add(text, "unknown (%" PRIu64 " draw%s of each chain %s too few)", look->extent.draws,
                   look->extent.draws == 1 ? "" : "s", look->extent.draws == 1 ? "is" : "are");
@@ -177,17 +177,16 @@ static const char *silent(const struct verdict_look *look, struct words *text)
                   : too_large_to_add(look) ? "the values are too large to be added up"
                                            : "not measured");
     else
-        return NULL;
-    return "unknown";
+        return false;
+    return true;
 }
 
-static const char *judge(const struct verdict_look *look, struct words *text, struct way *way)
+static enum mixing_level judge(const struct verdict_look *look, struct words *text, struct way *way)
 {
     const struct summary_head *h = &look->context->head;
-    const char *level = silent(look, text);
-    if (level != NULL)
-        return level;
-    level = look->constant > 0 ? "poor" : level_of(h);
+    if (silent(look, text))
+        return MIXING_LEVEL_unknown;
+    enum mixing_level level = look->constant > 0 ? MIXING_LEVEL_poor : level_of(h);
     if (isnan(h->max_rhat)) {
         words_add(text, "poor (");
         add_constants(text, look);
@@ -208,15 +207,16 @@ static const char *judge(const struct verdict_look *look, struct words *text, st
     return level;
 }
 
-json_t *verdict_mixing(const struct verdict_look *look, struct words *text, json_t **unknown)
+json_t *verdict_mixing(const struct verdict_look *look, struct words *text,
+                       enum mixing_level *level, json_t **unknown)
 {
     const struct summary_head *h = &look->context->head;
     struct way way = {.iterations = NAN, .seconds = NAN};
     struct words clause = {0};
     json_t *doc = json_object();
-    const char *level = judge(look, &clause, &way);
+    *level = judge(look, &clause, &way);
     words_add(text, "%s", clause.text);
-    json_put(&doc, "level", json_text(level));
+    json_put(&doc, "level", json_text(mixing_level_name(*level)));
     summary_head_put(&doc, h);
     json_put(&doc, "draws", json_count(look->extent.draws));
     json_put(&doc, "parameters", json_count(h->parameters));

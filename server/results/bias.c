@@ -141,11 +141,11 @@ static enum err outline_rough(struct outline *p, struct jobfile *file,
                               const struct reference *reference, struct err_info *info)
 {
     struct jobfile_info about;
-    struct combined running = {0};
+    struct chain_moments running = {0};
     jobfile_info(file, &about);
     if (about.width != about.d)
         return ERR_OK;
-    enum err code = combined_read(&running, file, info);
+    enum err code = chain_moments_read(&running, file, info);
     if (code == ERR_OK && running.moments[0].count >= 2.0) {
         p->rough = calloc(p->count + 1, sizeof *p->rough);
         if (p->rough == NULL)
@@ -157,7 +157,7 @@ static enum err outline_rough(struct outline *p, struct jobfile *file,
         row->position = reference_find(reference, jobfile_name(file, row->column));
         fill_biases(row, reference, &running.moments[row->column]);
     }
-    combined_release(&running);
+    chain_moments_release(&running);
     return code;
 }
 

@@ -4,22 +4,22 @@
 
 #include <stdlib.h>
 
-void combined_release(struct combined *c)
+void chain_moments_release(struct chain_moments *c)
 {
     free(c->moments);
     free(c->tau);
-    *c = (struct combined){0};
+    *c = (struct chain_moments){0};
 }
 
-static bool init(struct combined *c, const struct jobfile_info *about)
+static bool init(struct chain_moments *c, const struct jobfile_info *about)
 {
     size_t d = about->d;
     double *block = calloc(5 * d + 1, sizeof *block);
-    *c = (struct combined){.d = d,
-                           .chains = about->chains,
-                           .moments = calloc(d + 1, sizeof *c->moments),
-                           .tau = block,
-                           .slowest = UINT64_MAX};
+    *c = (struct chain_moments){.d = d,
+                                .chains = about->chains,
+                                .moments = calloc(d + 1, sizeof *c->moments),
+                                .tau = block,
+                                .slowest = UINT64_MAX};
     if (block == NULL || c->moments == NULL)
         return false;
     c->beyond = block + d;
@@ -29,7 +29,8 @@ static bool init(struct combined *c, const struct jobfile_info *about)
     return true;
 }
 
-static void add_moments(struct combined *c, double n, const double *mean, const double *variance)
+static void add_moments(struct chain_moments *c, double n, const double *mean,
+                        const double *variance)
 {
     for (size_t j = 0; j < c->d; j++) {
         double squares = n > 1.0 ? variance[j] * (n - 1.0) : 0.0;
@@ -38,7 +39,7 @@ static void add_moments(struct combined *c, double n, const double *mean, const 
     }
 }
 
-static void add_noise(struct combined *c, double n, const double *tau, const double *beyond)
+static void add_noise(struct chain_moments *c, double n, const double *tau, const double *beyond)
 {
     double all = c->noise_count + n;
     for (size_t j = 0; j < c->d; j++) {
@@ -48,7 +49,7 @@ static void add_noise(struct combined *c, double n, const double *tau, const dou
     c->noise_count = all;
 }
 
-static void add_sigma(struct combined *c, const double *sigma)
+static void add_sigma(struct chain_moments *c, const double *sigma)
 {
     bool first = c->sigma_count++ == 0;
     for (size_t j = 0; j < c->d; j++) {
@@ -58,7 +59,8 @@ static void add_sigma(struct combined *c, const double *sigma)
     }
 }
 
-static void add_progress(struct combined *c, uint32_t chain, const struct jobfile_chain *progress)
+static void add_progress(struct chain_moments *c, uint32_t chain,
+                         const struct jobfile_chain *progress)
 {
     c->slowest = progress->iteration < c->slowest ? progress->iteration : c->slowest;
     c->iterations += progress->iteration;
@@ -80,8 +82,8 @@ static enum err read_vector(struct jobfile *file, uint32_t chain, enum jobfile_v
 
 /* The counts are read before the vectors: a slice that is saved in between makes a weight a little
  * old, which does no harm. `pair` has room for 2 d numbers. */
-static enum err add_chain(struct combined *c, struct jobfile *file, uint32_t chain, double *pair,
-                          struct err_info *info)
+static enum err add_chain(struct chain_moments *c, struct jobfile *file, uint32_t chain,
+                          double *pair, struct err_info *info)
 {
     struct jobfile_chain progress = {0};
     enum err code = jobfile_chain(file, chain, &progress, info);
@@ -107,7 +109,7 @@ static enum err add_chain(struct combined *c, struct jobfile *file, uint32_t cha
     return code;
 }
 
-enum err combined_read(struct combined *c, struct jobfile *file, struct err_info *info)
+enum err chain_moments_read(struct chain_moments *c, struct jobfile *file, struct err_info *info)
 {
     struct jobfile_info about;
     jobfile_info(file, &about);
@@ -119,6 +121,6 @@ enum err combined_read(struct combined *c, struct jobfile *file, struct err_info
         code = add_chain(c, file, chain, pair, info);
     free(pair);
     if (code != ERR_OK)
-        combined_release(c);
+        chain_moments_release(c);
     return code;
 }

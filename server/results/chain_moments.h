@@ -7,7 +7,7 @@
 #include "server/base/moments.h"
 
 /* One number per parameter, over chains. Counts are iterations of all chains after warm-up. */
-struct combined {
+struct chain_moments {
     size_t d;
     uint32_t chains;
     struct moments *moments; /* d + 1, so that the first one can be asked even if d is 0 */
@@ -22,7 +22,7 @@ struct combined {
     uint64_t diverged_at; /* the iteration that it could not make */
 };
 
-enum err combined_read(struct combined *out, struct jobfile *file, struct err_info *info);
-void combined_release(struct combined *combined);
+enum err chain_moments_read(struct chain_moments *out, struct jobfile *file, struct err_info *info);
+void chain_moments_release(struct chain_moments *chains);
 
 #endif

@@ -47,13 +47,13 @@ static struct checkup_job about(struct sched *s, const struct job_run *job, enum
 
 static void judge(struct sched *s, struct job_run *job, const struct checkup_job *facts)
 {
-    char text[VERDICT_SIZE];
+    struct verdict verdict;
     pthread_mutex_lock(&s->lock);
     struct summary_head head = job->head;
     pthread_mutex_unlock(&s->lock);
-    checkup_verdict(&head, facts, text);
+    checkup_verdict(&head, facts, &verdict);
     pthread_mutex_lock(&s->lock);
-    snprintf(job->verdict, sizeof job->verdict, "%s", text);
+    job->verdict = verdict;
     job->version++;
     pthread_mutex_unlock(&s->lock);
 }
@@ -226,7 +226,7 @@ static bool look_at_end(struct sched *s, struct job_run *job, struct ending *end
     else
         checkup_reason(&checkup, &end->facts, end->stop == JOB_RUN_TIME_UP, end->reason);
     if (end->stop == JOB_RUN_ENOUGH)
-        end->facts.stopped = end->reason;
+        end->facts.stopped_early = true;
     return true;
 }
 

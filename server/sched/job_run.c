@@ -92,7 +92,9 @@ static void copy_row(struct job_run *job, const struct job_row *row)
     snprintf(job->precision, sizeof job->precision, "%s",
              row->precision != NULL ? row->precision : "");
     snprintf(job->isa, sizeof job->isa, "%s", row->isa != NULL ? row->isa : "");
-    snprintf(job->verdict, sizeof job->verdict, "%s", row->verdict != NULL ? row->verdict : "");
+    job->verdict = (struct verdict){.mixing = row->mixing, .bias = row->bias};
+    snprintf(job->verdict.sentence, sizeof job->verdict.sentence, "%s",
+             row->verdict != NULL ? row->verdict : "");
     summary_head_read(&job->head, row->summary);
 }
 

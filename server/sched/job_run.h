@@ -76,7 +76,7 @@ struct job_run {
     uint64_t stored_bytes; /* as the catalogue has it */
     uint64_t file_bytes;   /* as its file was after the latest slice */
     struct summary_head head;
-    char verdict[VERDICT_SIZE];
+    struct verdict verdict;
     uint64_t head_ms;    /* monotonic time of the last summary */
     double head_cost_ms; /* its processor time */
     struct rate rate;    /* since it was last set running */

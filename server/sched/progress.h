@@ -4,6 +4,7 @@
 #define BARKER_SERVER_SCHED_PROGRESS_H
 
 #include "server/base/job_state.h"
+#include "server/base/levels.h"
 #include "server/results/summary.h"
 
 #include <jansson.h>
@@ -23,6 +24,8 @@ struct job_snapshot {
     double cpu_seconds, rate; /* rate: iterations per second, all chains; 0: not known */
     struct summary_head head;
     char *verdict; /* one sentence; NULL: none yet */
+    enum mixing_level mixing;
+    enum bias_level bias;
     uint32_t chains;
     struct snapshot_chain *chain;
 };

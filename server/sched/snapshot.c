@@ -18,11 +18,13 @@ bool sched_fill_snapshot(const struct job_run *job, struct job_snapshot *out)
         .cpu_seconds = job->cpu_seconds,
         .rate = job->state == JOB_running ? rate_per_second(&job->rate) : 0.0,
         .head = job->head,
+        .mixing = job->verdict.mixing,
+        .bias = job->verdict.bias,
         .chains = job->spec.chains,
     };
     memcpy(out->reason, job->reason, sizeof out->reason);
-    if (job->verdict[0] != '\0')
-        out->verdict = strdup(job->verdict);
+    if (job->verdict.sentence[0] != '\0')
+        out->verdict = strdup(job->verdict.sentence);
     out->chain = calloc(job->spec.chains, sizeof *out->chain);
     for (uint32_t k = 0; out->chain != NULL && k < job->spec.chains; k++) {
         const struct job_run_chain *c = &job->chains[k];
@@ -70,8 +72,11 @@ static char *event_text(const struct job_run *job, const struct job_snapshot *vi
     json_put(&doc, "reason", json_text(view->reason));
     json_put(&doc, "progress", progress_json(view));
     json_put(&doc, "summary", progress_summary_json(view));
-    if (view->verdict != NULL)
+    if (view->verdict != NULL) {
         json_put(&doc, "verdict", json_text(view->verdict));
+        json_put(&doc, "mixing", json_text(mixing_level_name(view->mixing)));
+        json_put(&doc, "bias", json_text(bias_level_name(view->bias)));
+    }
     return json_write_last(doc);
 }
 

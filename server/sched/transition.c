@@ -28,6 +28,8 @@ static void fill_results(struct sched *s, struct job_run *job, struct job_row *r
         row->summary = json_write_last(progress_summary_json(&view));
         row->verdict = view.verdict;
         view.verdict = NULL;
+        row->mixing = view.mixing;
+        row->bias = view.bias;
         job_snapshot_release(&view);
     }
     row->isa = job->isa;

@@ -19,6 +19,16 @@ static void bind_cause(struct query *q, enum stop_cause value)
     query_text(q, stop_cause_name(value));
 }
 
+static void bind_mixing(struct query *q, enum mixing_level value)
+{
+    query_text(q, mixing_level_name(value));
+}
+
+static void bind_bias(struct query *q, enum bias_level value)
+{
+    query_text(q, bias_level_name(value));
+}
+
 static void bind_string(struct query *q, const char *value)
 {
     query_text(q, value != NULL ? value : "");
@@ -91,6 +101,16 @@ static bool read_cause(struct query *q, int column, enum stop_cause *out)
     return stop_cause_parse(query_get_text(q, column), out);
 }
 
+static bool read_mixing(struct query *q, int column, enum mixing_level *out)
+{
+    return mixing_level_parse(query_get_text(q, column), out);
+}
+
+static bool read_bias(struct query *q, int column, enum bias_level *out)
+{
+    return bias_level_parse(query_get_text(q, column), out);
+}
+
 static bool read_text(struct query *q, int column, char **out)
 {
     *out = query_dup_text(q, column); /* out of memory is a failure of the query */
@@ -148,6 +168,8 @@ enum err job_row_read(struct query *q, struct job_row *row, struct err_info *inf
 #define free_array  free
 #define free_state(value)
 #define free_cause(value)
+#define free_mixing(value)
+#define free_bias(value)
 #define free_count(value)
 #define free_int(value)
 #define free_flag(value)

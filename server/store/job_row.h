@@ -5,6 +5,7 @@
 #define BARKER_SERVER_STORE_JOB_ROW_H
 
 #include "server/base/job_state.h"
+#include "server/base/levels.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,6 +17,8 @@
  * for writing they are borrowed. */
 #define JOB_COLUMN_state  enum job_state
 #define JOB_COLUMN_cause  enum stop_cause
+#define JOB_COLUMN_mixing enum mixing_level
+#define JOB_COLUMN_bias   enum bias_level
 #define JOB_COLUMN_text   char *
 #define JOB_COLUMN_string char *
 #define JOB_COLUMN_array  char *
@@ -46,6 +49,8 @@
     X(text, progress) /* JSON, as of the last state change */   \
     X(text, summary)  /* JSON: max_rhat, min_ess_bulk, worst */ \
     X(text, verdict)  /* one sentence */                        \
+    X(mixing, mixing) /* its levels */                          \
+    X(bias, bias)                                               \
     X(text, isa)                                                \
     X(text, precision)                                          \
     X(real, cpu_seconds)                                        \

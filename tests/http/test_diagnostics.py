@@ -48,7 +48,10 @@ class Verdicts(Case):
         """The job, its diagnostics and its row in the list say the same."""
         sentence = alice.job(job_id)["verdict"]
         self.assertTrue(sentence)
-        self.assertEqual(diagnostics(job_id)["verdict"]["sentence"], sentence)
+        verdict, job = diagnostics(job_id)["verdict"], alice.job(job_id)
+        self.assertEqual(verdict["sentence"], sentence)
+        self.assertEqual((job["mixing"], job["bias"]), (verdict["mixing"]["level"], verdict["bias"]["level"]))
+        self.assertTrue(sentence.startswith(("mixing: " + job["mixing"], "diverged: ")), sentence)
         listed = [j for j in alice.read("/v1/jobs")["items"] if j["id"] == job_id]
         self.assertEqual(listed[0]["verdict"], sentence)
         return sentence

@@ -402,6 +402,10 @@ static void expect_enum(const char *path, const char *const *words, size_t count
 
 Test(openapi, enumerations_are_those_of_the_program)
 {
+#define X(name, word) word,
+    static const char *const mixing[] = {MIXING_LEVEL_LIST(X)};
+    static const char *const bias[] = {BIAS_LEVEL_LIST(X)};
+#undef X
     static const char *const codes[] = {
 #define X(name, text) #name,
         ERR_LIST(X)
@@ -428,6 +432,8 @@ Test(openapi, enumerations_are_those_of_the_program)
     expect_enum("#/components/schemas/JobState", states, sizeof states / sizeof states[0]);
     expect_enum("#/components/schemas/JobPhase", phases, sizeof phases / sizeof phases[0]);
     expect_enum("#/components/schemas/Role", roles, 3);
+    expect_enum("#/components/schemas/MixingLevel", mixing, sizeof mixing / sizeof mixing[0]);
+    expect_enum("#/components/schemas/BiasLevel", bias, sizeof bias / sizeof bias[0]);
     expect_enum("#/components/schemas/Mistake/properties/kind", kinds,
                 sizeof kinds / sizeof kinds[0]);
     for (size_t i = 0; i < 3; i++)

@@ -188,11 +188,19 @@ static const struct summary_head good = {1.004, 2310.7, 1980.2, "theta[2]", 4, 1
 static const struct summary_head slow = {1.08, 85.0, 60.0, "theta[1]", 4, 1000};
 static const struct summary_head few = {NAN, NAN, NAN, "", 4, 0};
 
+static const char *text_at(const json_t *doc, const char *part, const char *key)
+{
+    const json_t *object = part != NULL ? json_object_get(doc, part) : doc;
+    const char *text = json_string_value(json_object_get(object, key));
+    return text != NULL ? text : "";
+}
+
 static json_t *judge(struct world w, struct verdict_context c)
 {
     struct job_spec spec;
     struct jobfile *file;
     json_t *doc = NULL;
+    struct verdict verdict;
     w = usual(w);
     store_test_id(++made, id);
     create(&w);
@@ -206,17 +214,13 @@ static json_t *judge(struct world w, struct verdict_context c)
     c.store = t.store;
     c.owner = "alice";
     expect_ok(jobfile_open(&file, t.store, id, &t.info), &t.info);
-    expect_ok(verdict_make(&doc, file, &c, &t.info), &t.info);
+    expect_ok(verdict_make(&verdict, &doc, file, &c, &t.info), &t.info);
     jobfile_close(file);
     spec_release(&spec);
+    cr_expect_str_eq(verdict.sentence, text_at(doc, NULL, "sentence"));
+    cr_expect_str_eq(mixing_level_name(verdict.mixing), text_at(doc, "mixing", "level"));
+    cr_expect_str_eq(bias_level_name(verdict.bias), text_at(doc, "bias", "level"));
     return doc;
-}
-
-static const char *text_at(const json_t *doc, const char *part, const char *key)
-{
-    const json_t *object = part != NULL ? json_object_get(doc, part) : doc;
-    const char *text = json_string_value(json_object_get(object, key));
-    return text != NULL ? text : "";
 }
 
 static json_t *evidence_of(const json_t *doc, const char *check)
@@ -456,7 +460,7 @@ static const struct situation mixing_situations[] = {
      NULL},
     {"stopped early",
      {.tau = 20.0},
-     {.head = good, .state = JOB_succeeded, .stopped = "R-hat 1.004"},
+     {.head = good, .state = JOB_succeeded, .stopped_early = true},
      "good",
      "none seen",
      {"; stopped early by stop_when after 11000 of 21000 iterations, which biases the estimates "

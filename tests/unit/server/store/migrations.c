@@ -46,19 +46,33 @@ enum { JOBFILES = sizeof jobfile / sizeof jobfile[0] };
 
 static const struct {
     const char *id, *state, *reason;
-    enum stop_cause cause; /* what the migration makes of it */
+    enum stop_cause cause; /* what the migrations make of it */
+    const char *verdict;
+    enum mixing_level mixing;
+    enum bias_level bias;
 } jobs[] = {
-    {"01hf7yat00m5x3q0", "queued", "waits for a worker", STOP_none},
-    {"01hf7yat00m5x3q1", "paused", "paused by its owner", STOP_none},
-    {"01hf7yat00m5x3q2", "succeeded", "all chains are complete", STOP_completed},
+    {"01hf7yat00m5x3q0", "queued", "waits for a worker", STOP_none, "", MIXING_LEVEL_no_verdict,
+     BIAS_LEVEL_no_verdict},
+    {"01hf7yat00m5x3q1", "paused", "paused by its owner", STOP_none,
+     "mixing: unknown (not measured yet); bias: unknown", MIXING_LEVEL_unknown, BIAS_LEVEL_unknown},
+    {"01hf7yat00m5x3q2", "succeeded", "all chains are complete", STOP_completed,
+     "mixing: good (largest R-hat 1.004); bias: none seen (energy 1)", MIXING_LEVEL_good,
+     BIAS_LEVEL_none_seen},
     {"01hf7yat00m5x3q3", "succeeded",
      "stopped early: largest R-hat 1.0083 <= 1.01 after 5100 of 21000 iterations per chain",
-     STOP_stop_when},
+     STOP_stop_when, "mixing: fair (largest R-hat 1.02); bias: mild (Stein p 0.001)",
+     MIXING_LEVEL_fair, BIAS_LEVEL_mild},
     {"01hf7yat00m5x3q4", "succeeded",
      "stopped early: 3600 s of wall clock are over after 5100 of 21000 iterations per chain",
-     STOP_time_limit},
-    {"01hf7yat00m5x3q5", "cancelled", "cancelled by its owner", STOP_cancelled},
-    {JOB, "failed", "the data have changed", STOP_failed},
+     STOP_time_limit,
+     "mixing: poor (largest R-hat 1.2); bias: strong (step size 12 x the noise tolerance)",
+     MIXING_LEVEL_poor, BIAS_LEVEL_strong},
+    {"01hf7yat00m5x3q5", "cancelled", "cancelled by its owner", STOP_cancelled,
+     "mixing: poor (no parameter moves); bias: none by construction once it mixes",
+     MIXING_LEVEL_poor, BIAS_LEVEL_none_seen},
+    {JOB, "failed", "the data have changed", STOP_failed,
+     "diverged: chain 1 at iteration 7; mixing and bias: not judged", MIXING_LEVEL_unknown,
+     BIAS_LEVEL_unknown},
 };
 enum { JOBS = sizeof jobs / sizeof jobs[0] };
 
@@ -72,10 +86,11 @@ static void make_state(size_t version, size_t file_version)
         snprintf(sql, sizeof sql,
                  "INSERT INTO job (id, owner, state, reason, deleted_ms, lab, model, sampler,"
                  " priority, revision, created_ms, started_ms, ended_ms, cpu_seconds, stored_bytes,"
-                 " name, tags, data_sha256, note, request) VALUES ('%s', 'ana', '%s', '%s', 0, 1,"
+                 " name, tags, data_sha256, note, verdict, request) VALUES ('%s', 'ana', '%s', "
+                 "'%s', 0, 1,"
                  " 'logistic', 'sgbd', 3, 7, 1000, 2000, 3000, 1.5, 4096, 'old', '[\"a\"]', '',"
-                 " 'a note', '{\"model\":\"logistic\"}')",
-                 jobs[i].id, jobs[i].state, jobs[i].reason);
+                 " 'a note', '%s', '{\"model\":\"logistic\"}')",
+                 jobs[i].id, jobs[i].state, jobs[i].reason, jobs[i].verdict);
         run_script("barkerd.db", sql);
     }
     run_script("barkerd.db",
@@ -100,6 +115,8 @@ static void expect_job(size_t i, size_t version)
     cr_expect_str_eq(job_state_name(row.state), jobs[i].state);
     cr_expect_eq(row.stop_cause, jobs[i].cause, "version %zu, job %zu: stop_cause %s", version, i,
                  stop_cause_name(row.stop_cause));
+    cr_expect_eq(row.mixing, jobs[i].mixing, "version %zu, job %zu", version, i);
+    cr_expect_eq(row.bias, jobs[i].bias, "version %zu, job %zu", version, i);
     cr_expect_str_eq(row.reason, jobs[i].reason);
     cr_expect_eq(row.revision, 7);
     cr_expect_eq(row.priority, 3);

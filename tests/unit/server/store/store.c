@@ -341,6 +341,8 @@ static void expect_row(const struct job_row *got, const struct job_row *want)
     cr_expect_eq(got->state, want->state);
     expect_same("reason", got->reason, want->reason);
     expect_same("verdict", got->verdict, want->verdict);
+    cr_expect_eq(got->mixing, want->mixing);
+    cr_expect_eq(got->bias, want->bias);
     cr_expect_eq(got->created_ms, want->created_ms);
     cr_expect_eq(got->started_ms, want->started_ms);
     cr_expect_eq(got->ended_ms, want->ended_ms);
@@ -375,6 +377,8 @@ static struct job_row full_row(void)
     struct job_row row = store_test_row(3, "ana");
     row.state = JOB_running;
     row.verdict = (char *)"mixed well";
+    row.mixing = MIXING_LEVEL_good;
+    row.bias = BIAS_LEVEL_mild;
     row.started_ms = 11;
     row.ended_ms = 12;
     row.note = (char *)"\"quoted\"; DROP TABLE job; -- \xc3\xa4";
@@ -448,6 +452,8 @@ Test(store, an_update_changes_its_fields_and_no_others)
             want.progress = changed.progress;
             want.summary = changed.summary;
             want.verdict = changed.verdict;
+            want.mixing = changed.mixing;
+            want.bias = changed.bias;
             want.isa = changed.isa;
             want.precision = changed.precision;
             want.cpu_seconds = changed.cpu_seconds;

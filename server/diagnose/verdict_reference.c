@@ -1,0 +1,97 @@
+/* Evidence of bias from the reference posterior of the job. */
+#include "server/base/json.h"
+#include "server/diagnose/verdict_parts.h"
+
+#include <math.h>
+
+#define MILD_BIAS   0.1 /* of a mean in sd, of a variance relative to the reference's */
+#define STRONG_BIAS 0.5
+
+static enum bias_level bias_level(const struct bias_worst *w)
+{
+    if (!(w->beyond > 0.0) || !(w->bias > MILD_BIAS))
+        return BIAS_LEVEL_none_seen;
+    return w->bias > STRONG_BIAS && w->beyond > MILD_BIAS ? BIAS_LEVEL_strong : BIAS_LEVEL_mild;
+}
+
+static void put_worst(json_t **doc, const char *key, const struct bias_worst *w)
+{
+    json_t *part = json_object();
+    json_put(&part, "parameter", w->name[0] != '\0' ? json_text(w->name) : json_null());
+    json_put(&part, "bias", json_number(w->bias));
+    json_put(&part, "error", json_number(w->error));
+    json_put(&part, "beyond_error", json_number(w->beyond));
+    json_put(doc, key, part);
+}
+
+static void say_mean(struct words *text, const struct bias_worst *w)
+{
+    words_add(text, "the mean of %s is off by ", w->name);
+    words_add_number(text, w->bias, 2);
+    words_add(text, " +- ");
+    words_add_number(text, w->error, 1);
+    words_add(text, " sd");
+}
+
+static void say_variance(struct words *text, const struct bias_worst *w)
+{
+    bool too_large = w->bias > 1.0;
+    words_add(text, "the variance of %s is %s", w->name, too_large ? "" : "off by ");
+    words_add_number(text, too_large ? 1.0 + w->bias : 100.0 * w->bias, too_large ? 3 : 2);
+    if (!too_large) {
+        words_add(text, " +- ");
+        words_add_number(text, 100.0 * w->error, 1);
+    }
+    words_add(text, too_large ? " x the reference's" : " %%");
+}
+
+static void say_reference(struct verdict_evidence *e, const struct bias_head *h, const char *name)
+{
+    enum bias_level mean = bias_level(&h->mean), variance = bias_level(&h->variance_ratio);
+    struct words against = {0};
+    e->level = mean > variance ? mean : variance;
+    words_add(&against, "reference %s", name);
+    if (h->common < h->saved)
+        words_add(&against, " (%zu of %zu parameters)", h->common, h->saved);
+    words_add(&e->brief, "%s: means within ", against.text);
+    words_add_number(&e->brief, h->mean.bias, 2);
+    words_add(&e->brief, " sd, variances within ");
+    words_add_number(&e->brief, 100.0 * h->variance_ratio.bias, 2);
+    words_add(&e->brief, " %%");
+    words_add(&e->text, "against %s ", against.text);
+    if (mean >= variance)
+        say_mean(&e->text, &h->mean);
+    if (mean == variance)
+        words_add(&e->text, ", ");
+    if (variance >= mean)
+        say_variance(&e->text, &h->variance_ratio);
+}
+
+static void say_no_reference(const struct verdict_look *look, const char *why, json_t **unknown)
+{
+    struct words w = {0};
+    words_add(&w, "the distance from reference %s (%s)", look->context->spec->reference, why);
+    json_add(unknown, json_text(w.text));
+}
+
+void verdict_check_reference(const struct verdict_look *look, struct verdict_evidence all[],
+                             json_t **unknown)
+{
+    const struct bias_head *h = &look->bias;
+    if (look->context->spec->reference == NULL || look->context->store == NULL)
+        return;
+    if (!look->has_reference) {
+        say_no_reference(look, "it is gone, or cannot be read", unknown);
+    } else if (h->common == 0) {
+        say_no_reference(look, "no parameter in common", unknown);
+    } else if (isnan(h->mean.bias) || isnan(h->variance_ratio.bias)) {
+        say_no_reference(look, "too few draws", unknown);
+    } else {
+        struct verdict_evidence *e = verdict_evidence_begin(all, BIAS_CHECK_reference);
+        say_reference(e, h, look->context->spec->reference);
+        json_put(&e->numbers, "reference", json_text(look->context->spec->reference));
+        json_put(&e->numbers, "parameters", json_count(h->looked));
+        put_worst(&e->numbers, "mean", &h->mean);
+        put_worst(&e->numbers, "variance_ratio", &h->variance_ratio);
+    }
+}
