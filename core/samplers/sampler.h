@@ -1,8 +1,8 @@
 /* The contract of a sampler: a const struct with a `step`. Its memory is a flat array of doubles
  * owned by the chain, so no sampler has checkpoint code.
  *
- * To add a sampler, write core/sampler_NAME.c and add a line to SAMPLER_LIST; see core/README.md.
- */
+ * To add a sampler, write core/samplers/NAME.c and add X(NAME) to SAMPLER_LIST below; see
+ * core/samplers/README.md. */
 #ifndef BARKER_CORE_SAMPLERS_SAMPLER_H
 #define BARKER_CORE_SAMPLERS_SAMPLER_H
 
