@@ -97,5 +97,8 @@ bool call_is_admin(const struct call *call);
  * answers with more than this job. */
 void job_write(struct json_out *out, struct app *app, const struct job_row *row, bool check);
 json_t *job_json(struct app *app, const struct job_row *row);
+/* Answer with a job; with the one of this id as it is stored now. */
+void call_reply_job(struct call *call, int status, const struct job_row *row);
+void call_answer_job(struct call *call, const char *id, int status);
 
 #endif

@@ -33,7 +33,7 @@ static enum err read_document(const char *document, struct reference *out, struc
     return code;
 }
 
-bool api_bias_reference(struct call *call, struct reference *out)
+bool bias_report_reference(struct call *call, struct reference *out)
 {
     const char *name = request_query(call->req, "reference");
     struct reference_row row;
@@ -59,7 +59,7 @@ bool api_bias_reference(struct call *call, struct reference *out)
     return code == ERR_OK;
 }
 
-void api_bias_release(struct reference *reference)
+void bias_report_release(struct reference *reference)
 {
     bool large = reference->count > LARGE_COUNT;
     reference_release(reference);
@@ -87,7 +87,7 @@ static double distance_number(const struct bias_row *row, size_t k)
 
 /* Mean and median of a number that is known of some rows only come from those that were not chosen
  * for being large; the maximum from all. `scratch` has room for one number per row. */
-static json_t *spread_json(const struct api_bias *about,
+static json_t *spread_json(const struct bias_report *about,
                            double (*number)(const struct bias_row *row, size_t k), size_t k,
                            double *scratch)
 {
@@ -113,7 +113,7 @@ static json_t *spread_json(const struct api_bias *about,
     return doc;
 }
 
-static void put_spreads(json_t **doc, const struct api_bias *about, double *scratch)
+static void put_spreads(json_t **doc, const struct bias_report *about, double *scratch)
 {
     static const char *const names[MIXING_QUANTILES] = {"q5", "q25", "q50", "q75", "q95"};
     json_t *quantiles = json_object();
@@ -140,7 +140,7 @@ static void note(json_t **notes, const char *format, ...)
     json_add(notes, json_text(text));
 }
 
-static void note_names(json_t **notes, const struct api_bias *about)
+static void note_names(json_t **notes, const struct bias_report *about)
 {
     const struct bias_table *t = about->table;
     char ours[FIELD_QUOTE_SIZE], theirs[FIELD_QUOTE_SIZE];
@@ -230,7 +230,7 @@ static bool same_data(const char *ours, const char *theirs)
     return n == strcspn(theirs, ":") && strncmp(ours, theirs, n) == 0;
 }
 
-static void note_origin(json_t **notes, const struct api_bias *about)
+static void note_origin(json_t **notes, const struct bias_report *about)
 {
     const json_t *made_by = about->reference->made_by;
     const char *sha = json_string_value(json_object_get(made_by, "data_sha256"));
@@ -245,7 +245,7 @@ static void note_origin(json_t **notes, const struct api_bias *about)
     json_decref(request);
 }
 
-json_t *api_bias_json(const struct api_bias *about)
+json_t *bias_report_json(const struct bias_report *about)
 {
     const struct bias_table *t = about->table;
     json_t *doc = json_object(), *notes = json_array();
@@ -303,7 +303,7 @@ static json_t *energy_json(const struct reference *r, const json_t *energy, doub
     return doc;
 }
 
-enum err api_bias_energy(json_t **out, const struct api_bias *about, struct err_info *info)
+enum err bias_report_energy(json_t **out, const struct bias_report *about, struct err_info *info)
 {
     struct jobfile_info size;
     char *text = NULL;

@@ -7,12 +7,12 @@
 
 /* The reference that the query names, if the caller may see it. False: answered. Without the query
  * parameter out->count is 0 and there is nothing to release (releasing does no harm). */
-bool api_bias_reference(struct call *call, struct reference *out);
+bool bias_report_reference(struct call *call, struct reference *out);
 /* Releases it, and gives the memory of a large one back to the system. */
-void api_bias_release(struct reference *reference);
+void bias_report_release(struct reference *reference);
 
 /* The job and what it is measured against; all borrowed. */
-struct api_bias {
+struct bias_report {
     const char *name; /* of the reference */
     const struct reference *reference;
     struct jobfile *file;
@@ -22,10 +22,10 @@ struct api_bias {
 
 /* {"name", "parameters", "bias_mean": {"mean", "median", "max", "worst"}, ..., "notes"} over all
  * columns of the job that the reference has. */
-json_t *api_bias_json(const struct api_bias *about);
+json_t *bias_report_json(const struct bias_report *about);
 
 /* The mean full-data log density at the job's draws, from the check that is made when a job ends,
  * against the reference's. */
-enum err api_bias_energy(json_t **out, const struct api_bias *about, struct err_info *info);
+enum err bias_report_energy(json_t **out, const struct bias_report *about, struct err_info *info);
 
 #endif

@@ -1,7 +1,7 @@
 /* GET /v1/compare: the numbers of several jobs side by side. */
 #include "server/api/bias_report.h"
-#include "server/api/pick.h"
-#include "server/api/row.h"
+#include "server/api/query_list.h"
+#include "server/api/parameter_json.h"
 #include "server/base/field.h"
 #include "server/base/json.h"
 #include "server/base/mistake.h"
@@ -56,7 +56,7 @@ static void comparison_release(struct comparison *c)
         bias_release(&s->whole);
         json_decref(s->energy);
     }
-    api_bias_release(&c->reference);
+    bias_report_release(&c->reference);
 }
 
 /* ---- which jobs ---- */
@@ -71,7 +71,7 @@ static bool refuse_jobs(struct call *call, const char *why)
     return false;
 }
 
-static bool has_twice(const struct pick_list *ids)
+static bool has_twice(const struct query_names *ids)
 {
     for (size_t i = 1; i < ids->count; i++)
         for (size_t k = 0; k < i; k++)
@@ -101,10 +101,10 @@ static bool open_side(struct call *call, struct side *s, const char *id)
 static bool open_sides(struct call *call, struct comparison *c)
 {
     const char *text = request_query(call->req, "jobs");
-    struct pick_list ids;
+    struct query_names ids;
     if (text == NULL)
         return refuse_jobs(call, "is missing");
-    if (!pick_split(&ids, text)) {
+    if (!query_names_split(&ids, text)) {
         call_fail(call, ERR_NO_MEMORY, NULL);
         return false;
     }
@@ -117,7 +117,7 @@ static bool open_sides(struct call *call, struct comparison *c)
         c->count = i + 1;
         good = open_side(call, &c->sides[i], ids.items[i]);
     }
-    pick_list_release(&ids);
+    query_names_release(&ids);
     return good;
 }
 
@@ -139,7 +139,7 @@ static bool place_everywhere(struct comparison *c, uint32_t column)
 
 static bool find_common(struct call *call, struct comparison *c, size_t limit)
 {
-    struct pick wanted;
+    struct query_numbers wanted;
     for (size_t i = 0; i < c->count; i++) {
         c->sides[i].columns = calloc(limit + 1, sizeof *c->sides[i].columns);
         if (c->sides[i].columns == NULL) {
@@ -147,26 +147,26 @@ static bool find_common(struct call *call, struct comparison *c, size_t limit)
             return false;
         }
     }
-    if (!pick_parameters(call, c->sides[0].file, SIZE_MAX, limit, &wanted))
+    if (!query_parameters(call, c->sides[0].file, SIZE_MAX, limit, &wanted))
         return false;
     for (size_t k = 0; k < wanted.count && c->common <= limit; k++)
         c->common += place_everywhere(c, wanted.at[k]);
     c->more = c->common > limit;
     c->common = c->more ? limit : c->common;
-    pick_release(&wanted);
+    query_numbers_release(&wanted);
     return true;
 }
 
 /* ---- numbers ---- */
 
-static struct api_bias about_side(struct call *call, const struct comparison *c,
-                                  const struct side *s)
+static struct bias_report about_side(struct call *call, const struct comparison *c,
+                                     const struct side *s)
 {
-    return (struct api_bias){.name = request_query(call->req, "reference"),
-                             .reference = &c->reference,
-                             .file = s->file,
-                             .row = &s->row,
-                             .table = &s->whole};
+    return (struct bias_report){.name = request_query(call->req, "reference"),
+                                .reference = &c->reference,
+                                .file = s->file,
+                                .row = &s->row,
+                                .table = &s->whole};
 }
 
 static enum err measure_common(struct comparison *c, struct side *s, struct err_info *info)
@@ -184,7 +184,7 @@ static enum err measure_common(struct comparison *c, struct side *s, struct err_
 static enum err measure_side(struct call *call, struct comparison *c, struct side *s,
                              struct err_info *info)
 {
-    struct api_bias about = about_side(call, c, s);
+    struct bias_report about = about_side(call, c, s);
     measure_head(call->app, &s->row, &s->worst);
     enum err code = extent_read(&s->extent, s->file, info);
     if (code == ERR_OK)
@@ -192,7 +192,7 @@ static enum err measure_side(struct call *call, struct comparison *c, struct sid
     if (code == ERR_OK && has_reference(c))
         code = measure_biases(&s->whole, s->file, &c->reference, c->count, info);
     if (code == ERR_OK && has_reference(c))
-        code = api_bias_energy(&s->energy, &about, info);
+        code = bias_report_energy(&s->energy, &about, info);
     return code;
 }
 
@@ -212,7 +212,7 @@ static void put_job(json_t **doc, const struct side *s)
 
 static json_t *side_json(struct call *call, const struct comparison *c, const struct side *s)
 {
-    struct api_bias about = about_side(call, c, s);
+    struct bias_report about = about_side(call, c, s);
     double ess = s->worst.min_ess_bulk;
     json_t *doc = json_object();
     put_job(&doc, s);
@@ -227,26 +227,26 @@ static json_t *side_json(struct call *call, const struct comparison *c, const st
     json_put(&doc, "ess_per_gradient", json_number(ess / (double)s->extent.iterations));
     if (!isnan(c->target))
         json_put(&doc, "cost",
-                 row_cost_json(c->target, &s->worst, &s->extent, s->file,
+                 job_cost_json(c->target, &s->worst, &s->extent, s->file,
                                has_reference(c) ? &s->whole : NULL));
     if (has_reference(c)) {
         json_put(&doc, "energy", json_incref(s->energy));
-        json_put(&doc, "reference", api_bias_json(&about));
+        json_put(&doc, "reference", bias_report_json(&about));
     }
     return doc;
 }
 
-static json_t *parameter_json(const struct comparison *c, size_t k)
+static json_t *compared_json(const struct comparison *c, size_t k)
 {
     json_t *doc = json_object(), *rows = json_array();
     for (size_t i = 0; i < c->count; i++) {
         const struct side *s = &c->sides[i];
-        struct row row = {.mixing = &s->summary.rows[k].mixing,
-                          .reference = has_reference(c) ? &c->reference : NULL,
-                          .bias = has_reference(c) ? &s->biases[k] : NULL,
-                          .extent = &s->extent,
-                          .target = c->target};
-        json_add(&rows, row_json(&row));
+        struct parameter_facts row = {.mixing = &s->summary.rows[k].mixing,
+                                      .reference = has_reference(c) ? &c->reference : NULL,
+                                      .bias = has_reference(c) ? &s->biases[k] : NULL,
+                                      .extent = &s->extent,
+                                      .target = c->target};
+        json_add(&rows, parameter_json(&row));
     }
     json_put(&doc, "name", json_text(jobfile_name(c->sides[0].file, c->sides[0].columns[k])));
     json_put(&doc, "jobs", rows);
@@ -269,7 +269,7 @@ static void answer(struct call *call, struct comparison *c)
         json_add(&jobs, side_json(call, c, &c->sides[i]));
     }
     for (size_t k = 0; k < c->common; k++)
-        json_add(&parameters, parameter_json(c, k));
+        json_add(&parameters, compared_json(c, k));
     json_put(&doc, "jobs", jobs);
     json_put(&doc, "reference", json_text(reference));
     json_put(&doc, "parameters", parameters);
@@ -288,7 +288,7 @@ void api_compare(struct call *call)
     c->target = NAN;
     if (call_query_count(call, "limit", 1, LIMIT_MAX, &limit) &&
         call_query_number(call, "target_error", COST_TARGET_MIN, COST_TARGET_MAX, &c->target) &&
-        open_sides(call, c) && api_bias_reference(call, &c->reference) &&
+        open_sides(call, c) && bias_report_reference(call, &c->reference) &&
         find_common(call, c, (size_t)limit))
         answer(call, c);
     comparison_release(c);

@@ -110,7 +110,7 @@ static json_t *history_json(const struct jobfile_history *h, uint32_t column)
 }
 
 enum err details_json(json_t **out, struct jobfile *file, const struct jobfile_history *history,
-                      const struct pick *columns, struct err_info *info)
+                      const struct query_numbers *columns, struct err_info *info)
 {
     struct bench b;
     json_t *list = json_array();

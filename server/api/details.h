@@ -3,7 +3,7 @@
 #ifndef BARKER_SERVER_API_DETAILS_H
 #define BARKER_SERVER_API_DETAILS_H
 
-#include "server/api/pick.h"
+#include "server/api/query_list.h"
 #include "server/store/jobfile.h"
 
 #define DETAILS_PARAMETERS 20  /* at most */
@@ -12,6 +12,6 @@
 /* [{"name", "autocorrelation": [{"chain", "draws", "lags": [1, ...]}], "history"}]. The latest
  * draws after warm-up are looked at, as many as a bound on the work allows. */
 enum err details_json(json_t **out, struct jobfile *file, const struct jobfile_history *history,
-                      const struct pick *columns, struct err_info *info);
+                      const struct query_numbers *columns, struct err_info *info);
 
 #endif

@@ -33,7 +33,7 @@ struct diagnosis {
     struct jobfile_history history;
     struct summary_head worst;
     struct extent extent;
-    struct pick columns; /* of the details */
+    struct query_numbers columns; /* of the details */
     bool details, worst_first;
     uint64_t from, limit;
 };
@@ -140,7 +140,7 @@ static json_t *noise_json(const struct diagnosis *d)
 
 /* ---- parameters ---- */
 
-static json_t *parameter_json(const struct diagnosis *d, size_t j)
+static json_t *diagnosed_json(const struct diagnosis *d, size_t j)
 {
     const struct chain_moments *c = &d->chains;
     bool noise = c->noise_count > 0.0, sigma = c->sigma_count > 0;
@@ -202,7 +202,7 @@ static json_t *page_json(const struct diagnosis *d, json_t **next)
     uint64_t total = d->chains.d;
     uint64_t end = d->from < total && total - d->from > d->limit ? d->from + d->limit : total;
     for (uint64_t j = d->from; j < end; j++)
-        json_add(&list, order != NULL ? parameter_json(d, order[j].j) : NULL);
+        json_add(&list, order != NULL ? diagnosed_json(d, order[j].j) : NULL);
     snprintf(text, sizeof text, "%" PRIu64, end);
     *next = end < total ? json_text(text) : json_null();
     free(order);
@@ -411,9 +411,9 @@ void api_diagnostics(struct call *call)
     d.details = request_query(call->req, "params") != NULL;
     if (call_jobfile(call, row.id, &d.file)) {
         jobfile_info(d.file, &d.about);
-        if (!d.details || pick_parameters(call, d.file, 0, DETAILS_PARAMETERS, &d.columns))
+        if (!d.details || query_parameters(call, d.file, 0, DETAILS_PARAMETERS, &d.columns))
             answer(call, &d);
-        pick_release(&d.columns);
+        query_numbers_release(&d.columns);
         jobfile_close(d.file);
     }
     job_row_release(&row);

@@ -1,6 +1,6 @@
 /* GET /v1/jobs/{id}/draws: the draws as a stream. */
 #include "server/api/api.h"
-#include "server/api/pick.h"
+#include "server/api/query_list.h"
 #include "server/base/field.h"
 #include "server/base/log.h"
 #include "server/base/mistake.h"
@@ -102,7 +102,7 @@ static void name_file(struct call *call, const char *name, const char *ending)
 /* ---- what was asked for ---- */
 
 struct selection {
-    struct pick columns, chains;
+    struct query_numbers columns, chains;
     struct export_chain *ranges; /* one per chain */
     struct export_range range;
     bool warmup;
@@ -110,8 +110,8 @@ struct selection {
 
 static void selection_release(struct selection *s)
 {
-    pick_release(&s->columns);
-    pick_release(&s->chains);
+    query_numbers_release(&s->columns);
+    query_numbers_release(&s->chains);
     free(s->ranges);
 }
 
@@ -199,9 +199,9 @@ static bool read_selection(struct call *call, struct jobfile *file,
                            struct selection *s)
 {
     bool one = format->one_chain;
-    return read_range(call, about, s) && pick_chains(call, about->chains, &s->chains) &&
+    return read_range(call, about, s) && query_chains(call, about->chains, &s->chains) &&
            (!one || has_one_chain(call, about, s)) &&
-           pick_parameters(call, file, SIZE_MAX, SIZE_MAX, &s->columns) &&
+           query_parameters(call, file, SIZE_MAX, SIZE_MAX, &s->columns) &&
            choose_draws(call, file, about, s) && (!one || cut_chain(call, file, about, s));
 }
 

@@ -1,7 +1,7 @@
 /* GET /v1/jobs/{id}/summary: what the draws say about each parameter. */
 #include "server/api/bias_report.h"
-#include "server/api/pick.h"
-#include "server/api/row.h"
+#include "server/api/query_list.h"
+#include "server/api/parameter_json.h"
 #include "server/store/jobfile.h"
 #include "server/base/json.h"
 #include "server/results/ranking.h"
@@ -22,7 +22,7 @@ struct request_for_summary {
     struct jobfile_info about;
     struct extent extent;
     struct reference reference;
-    struct pick columns; /* all that are listed, in their order */
+    struct query_numbers columns; /* all that are listed, in their order */
     uint64_t limit, cursor;
     bool worst;
     size_t ranked; /* columns that the order rests on, where that is a part of them; 0: all */
@@ -46,7 +46,8 @@ static bool is_first(const struct request_for_summary *r)
 /* ---- the worst first ---- */
 
 /* The columns that were left out of the ranking, after those that were not. */
-static void append_unranked(struct pick *columns, size_t ranked, size_t stride, size_t width)
+static void append_unranked(struct query_numbers *columns, size_t ranked, size_t stride,
+                            size_t width)
 {
     for (size_t k = 0; k < width; k++)
         if (k % stride != 0)
@@ -110,13 +111,13 @@ static json_t *rows_json(const struct request_for_summary *r)
     json_t *rows = json_array();
     for (size_t i = 0; i < r->page.count; i++) {
         const struct summary_row *measured = &r->page.rows[i];
-        struct row row = {.name = jobfile_name(r->file, measured->column),
-                          .mixing = &measured->mixing,
-                          .reference = has_reference(r) ? &r->reference : NULL,
-                          .bias = has_reference(r) ? &r->biases[i] : NULL,
-                          .extent = &r->extent,
-                          .target = r->target};
-        json_add(&rows, row_json(&row));
+        struct parameter_facts row = {.name = jobfile_name(r->file, measured->column),
+                                      .mixing = &measured->mixing,
+                                      .reference = has_reference(r) ? &r->reference : NULL,
+                                      .bias = has_reference(r) ? &r->biases[i] : NULL,
+                                      .extent = &r->extent,
+                                      .target = r->target};
+        json_add(&rows, parameter_json(&row));
     }
     return rows;
 }
@@ -143,19 +144,19 @@ static void put_whole(json_t **doc, struct call *call, const struct job_row *row
                       const struct request_for_summary *r)
 {
     struct summary_head worst;
-    struct api_bias about = {.name = request_query(call->req, "reference"),
-                             .reference = &r->reference,
-                             .file = r->file,
-                             .row = row,
-                             .table = &r->whole};
+    struct bias_report about = {.name = request_query(call->req, "reference"),
+                                .reference = &r->reference,
+                                .file = r->file,
+                                .row = row,
+                                .table = &r->whole};
     find_worst(call, row, r, &worst);
-    json_put(doc, "efficiency", row_efficiency_json(&worst, &r->extent));
+    json_put(doc, "efficiency", job_efficiency_json(&worst, &r->extent));
     if (!isnan(r->target))
         json_put(doc, "cost",
-                 row_cost_json(r->target, &worst, &r->extent, r->file,
+                 job_cost_json(r->target, &worst, &r->extent, r->file,
                                has_reference(r) ? &r->whole : NULL));
     if (has_reference(r))
-        json_put(doc, "reference", api_bias_json(&about));
+        json_put(doc, "reference", bias_report_json(&about));
 }
 
 static json_t *summary_json(struct call *call, const struct job_row *row,
@@ -238,11 +239,11 @@ void api_summary(struct call *call)
     r.job = row.id;
     if (call_jobfile(call, row.id, &r.file)) {
         jobfile_info(r.file, &r.about);
-        if (pick_parameters(call, r.file, SIZE_MAX, LIMIT_MAX, &r.columns) &&
-            api_bias_reference(call, &r.reference))
+        if (query_parameters(call, r.file, SIZE_MAX, LIMIT_MAX, &r.columns) &&
+            bias_report_reference(call, &r.reference))
             answer(call, &row, &r);
-        pick_release(&r.columns);
-        api_bias_release(&r.reference);
+        query_numbers_release(&r.columns);
+        bias_report_release(&r.reference);
         jobfile_close(r.file);
     }
     job_row_release(&row);

@@ -1,6 +1,6 @@
 /* What a page draws: traces, densities, held-out metrics along the run. */
 #include "server/api/api.h"
-#include "server/api/pick.h"
+#include "server/api/query_list.h"
 #include "server/store/jobfile.h"
 #include "server/base/json.h"
 #include "server/results/extent.h"
@@ -46,7 +46,7 @@ static json_t *counts_json(const uint64_t *values, size_t count)
 struct traces {
     struct jobfile *file;
     struct jobfile_info about;
-    struct pick columns, chains;
+    struct query_numbers columns, chains;
     uint64_t max_points;
     uint64_t from, to; /* iterations, both included */
     bool warmup;
@@ -60,8 +60,8 @@ struct traces {
 
 static void traces_release(struct traces *t)
 {
-    pick_release(&t->columns);
-    pick_release(&t->chains);
+    query_numbers_release(&t->columns);
+    query_numbers_release(&t->chains);
     free(t->sorted);
     free(t->place);
     free(t->block);
@@ -207,8 +207,8 @@ void api_trace(struct call *call)
         return;
     if (call_jobfile(call, row.id, &t.file)) {
         jobfile_info(t.file, &t.about);
-        if (pick_parameters(call, t.file, PARAMETERS, PARAMETERS_MAX, &t.columns) &&
-            pick_chains(call, t.about.chains, &t.chains))
+        if (query_parameters(call, t.file, PARAMETERS, PARAMETERS_MAX, &t.columns) &&
+            query_chains(call, t.about.chains, &t.chains))
             answer_trace(call, &t);
         jobfile_close(t.file);
     }
@@ -221,7 +221,7 @@ void api_trace(struct call *call)
 struct densities {
     struct jobfile *file;
     struct jobfile_info about;
-    struct pick columns;
+    struct query_numbers columns;
     uint64_t bins;
     uint64_t *stored; /* draws per chain after warm-up; fixed for all parameters */
     size_t *lengths;  /* of them that are used */
@@ -233,7 +233,7 @@ struct densities {
 
 static void densities_release(struct densities *d)
 {
-    pick_release(&d->columns);
+    query_numbers_release(&d->columns);
     free(d->stored);
     free(d->lengths);
     free(d->draws);
@@ -363,7 +363,7 @@ void api_density(struct call *call)
         return;
     if (call_jobfile(call, row.id, &d.file)) {
         jobfile_info(d.file, &d.about);
-        if (pick_parameters(call, d.file, PARAMETERS, PARAMETERS_MAX, &d.columns))
+        if (query_parameters(call, d.file, PARAMETERS, PARAMETERS_MAX, &d.columns))
             answer_density(call, &d);
         jobfile_close(d.file);
     }

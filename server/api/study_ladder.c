@@ -4,7 +4,7 @@
  * others), so that their errors are independent. Equal seeds would make the first moves alike and
  * the chains drift apart after them: some correlation, nobody knows how much. */
 #include "server/api/measure.h"
-#include "server/api/pick.h"
+#include "server/api/query_list.h"
 #include "server/api/study.h"
 #include "server/base/json.h"
 #include "server/base/mistake.h"
@@ -392,9 +392,9 @@ struct climb {
     struct side sides[LADDER_MAX]; /* those with draws after warm-up */
     struct ladder ladder;
     size_t width, d;
-    struct pick columns; /* of `params` */
-    size_t stride;       /* otherwise */
-    bool complete;       /* every job has succeeded and counts */
+    struct query_numbers columns; /* of `params` */
+    size_t stride;                /* otherwise */
+    bool complete;                /* every job has succeeded and counts */
 };
 
 static void climb_release(struct climb *c)
@@ -404,7 +404,7 @@ static void climb_release(struct climb *c)
         jobfile_close(c->sides[i].file);
     }
     ladder_release(&c->ladder);
-    pick_release(&c->columns);
+    query_numbers_release(&c->columns);
     free(c);
 }
 
@@ -457,7 +457,7 @@ static bool choose_columns(struct call *call, struct climb *c)
     c->d = about.d;
     c->stride = (about.width + MEASURED_MAX - 1) / MEASURED_MAX;
     return request_query(call->req, "params") == NULL ||
-           pick_parameters(call, c->sides[c->ladder.base].file, 0, LIMIT_MAX, &c->columns);
+           query_parameters(call, c->sides[c->ladder.base].file, 0, LIMIT_MAX, &c->columns);
 }
 
 static enum err measure_sides(struct climb *c, struct err_info *info)

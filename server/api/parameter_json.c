@@ -1,5 +1,5 @@
 /* Measured parameters as JSON. */
-#include "server/api/row.h"
+#include "server/api/parameter_json.h"
 #include "server/base/json.h"
 #include "server/store/jobfile.h"
 
@@ -13,7 +13,7 @@ static const char *const quantile_names[MIXING_QUANTILES] = {"q5", "q25", "q50",
 /* ---- against the reference ---- */
 
 /* Why a number of the row is null, or NULL when none is. */
-static const char *reference_reason(const struct row *row)
+static const char *reference_reason(const struct parameter_facts *row)
 {
     const struct bias_row *b = row->bias;
     const struct reference *r = row->reference;
@@ -40,7 +40,7 @@ static json_t *quantiles_json(const struct bias_row *b)
     return doc;
 }
 
-static json_t *reference_row_json(const struct row *row)
+static json_t *reference_row_json(const struct parameter_facts *row)
 {
     const struct bias_row *b = row->bias;
     char mcse[40];
@@ -104,7 +104,7 @@ static json_t *cost_json(const struct cost *cost, double target, bool known, con
     return doc;
 }
 
-static json_t *row_cost(const struct row *row)
+static json_t *row_cost(const struct parameter_facts *row)
 {
     struct cost_setting s = setting_of(row->target, row->extent);
     struct cost cost;
@@ -151,7 +151,7 @@ static json_t *dearest_json(double target, const struct extent *extent, struct j
     return cost_json(&cost, target, true, worst);
 }
 
-json_t *row_cost_json(double target, const struct summary_head *worst, const struct extent *extent,
+json_t *job_cost_json(double target, const struct summary_head *worst, const struct extent *extent,
                       struct jobfile *file, const struct bias_table *table)
 {
     struct cost_setting s = setting_of(target, extent);
@@ -192,7 +192,7 @@ static void put_efficiency(json_t **doc, double ess, const struct extent *extent
     json_put(doc, "ess_per_gradient", json_number(ess / (double)extent->iterations));
 }
 
-json_t *row_json(const struct row *row)
+json_t *parameter_json(const struct parameter_facts *row)
 {
     json_t *doc = json_object();
     if (row->name != NULL)
@@ -208,7 +208,7 @@ json_t *row_json(const struct row *row)
     return doc;
 }
 
-json_t *row_efficiency_json(const struct summary_head *worst, const struct extent *extent)
+json_t *job_efficiency_json(const struct summary_head *worst, const struct extent *extent)
 {
     json_t *doc = json_object();
     json_put(&doc, "cpu_seconds", json_number(extent->cpu_seconds));

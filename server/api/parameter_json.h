@@ -1,13 +1,13 @@
 /* Measured parameters as JSON: the rows of the summary and of the comparison, and what it costs to
  * know them better. */
-#ifndef BARKER_SERVER_API_ROW_H
-#define BARKER_SERVER_API_ROW_H
+#ifndef BARKER_SERVER_API_PARAMETER_JSON_H
+#define BARKER_SERVER_API_PARAMETER_JSON_H
 
 #include "server/api/measure.h"
 #include "server/results/cost.h"
 
 /* All borrowed. */
-struct row {
+struct parameter_facts {
     const char *name; /* NULL: not said */
     const struct mixing *mixing;
     const struct reference *reference; /* NULL: none was asked for */
@@ -19,14 +19,14 @@ struct row {
 /* {"name", "mean", ..., "ess_tail", "ess_per_second", "ess_per_gradient"}, with "reason" where a
  * number is missing, "reference" when there is one (null for a parameter that it lacks), and "cost"
  * when there is a target. */
-json_t *row_json(const struct row *row);
+json_t *parameter_json(const struct parameter_facts *row);
 
 /* What the whole job has cost so far and what it gave: of the parameter that mixes worst. */
-json_t *row_efficiency_json(const struct summary_head *worst, const struct extent *extent);
+json_t *job_efficiency_json(const struct summary_head *worst, const struct extent *extent);
 
 /* What it costs until every parameter has the target error: without a reference that of the
  * smallest effective sample size, with one the dearest of the table. */
-json_t *row_cost_json(double target, const struct summary_head *worst, const struct extent *extent,
+json_t *job_cost_json(double target, const struct summary_head *worst, const struct extent *extent,
                       struct jobfile *file, const struct bias_table *table);
 
 #endif

@@ -1,5 +1,5 @@
 /* Rows of a summary: their order and how they are written. */
-#include "server/api/row.h"
+#include "server/api/parameter_json.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -77,8 +77,9 @@ Test(measure, a_row_has_nulls_with_a_reason)
                        .ess_bulk = 400.0,
                        .mcse_quantile = {0.25},
                        .reason = MIXING_TIED};
-    struct row about = {.name = "theta[1]", .mixing = &m, .extent = &extent, .target = NAN};
-    json_t *row = row_json(&about);
+    struct parameter_facts about = {
+        .name = "theta[1]", .mixing = &m, .extent = &extent, .target = NAN};
+    json_t *row = parameter_json(&about);
     size_t i = 0;
     for (void *at = json_object_iter(row); i < COUNT(keys); at = json_object_iter_next(row, at))
         cr_expect_str_eq(json_object_iter_key(at), keys[i++]);
@@ -102,12 +103,12 @@ Test(measure, a_row_says_why_a_number_against_the_reference_is_missing)
                             .error = {0.1, 0.2, 0.3},
                             .wasserstein = NAN,
                             .wasserstein_noise = NAN};
-    struct row about = {.name = "theta[1]",
-                        .mixing = &m,
-                        .reference = &r,
-                        .bias = &bias,
-                        .extent = &extent,
-                        .target = NAN};
+    struct parameter_facts about = {.name = "theta[1]",
+                                    .mixing = &m,
+                                    .reference = &r,
+                                    .bias = &bias,
+                                    .extent = &extent,
+                                    .target = NAN};
     static const struct {
         double sd, quantile, point, error;
         const char *reason; /* "": none */
@@ -126,7 +127,7 @@ Test(measure, a_row_says_why_a_number_against_the_reference_is_missing)
             cr_assert(reference_set_points(&r, 0, &cases[i].point, 1));
         bias.error[REFERENCE_BIAS_variance_ratio] = cases[i].error;
         m.reason = isnan(cases[i].error) ? MIXING_TOO_FEW : MIXING_OK;
-        json_t *row = row_json(&about), *part = json_object_get(row, "reference");
+        json_t *row = parameter_json(&about), *part = json_object_get(row, "reference");
         const char *reason = json_string_value(json_object_get(part, "reason"));
         cr_expect(reason == NULL
                       ? cases[i].reason[0] == '\0'
@@ -138,7 +139,7 @@ Test(measure, a_row_says_why_a_number_against_the_reference_is_missing)
         json_decref(row);
     }
     bias.position = SIZE_MAX;
-    json_t *row = row_json(&about);
+    json_t *row = parameter_json(&about);
     cr_expect(json_is_null(json_object_get(row, "reference")), "the reference lacks it");
     json_decref(row);
     reference_release(&r);
@@ -148,8 +149,8 @@ Test(measure, a_row_says_why_a_number_against_the_reference_is_missing)
 Test(measure, a_row_says_what_a_smaller_error_costs)
 {
     struct mixing m = {.mean = 2.0, .sd = 0.5, .mcse_mean = 0.05, .ess_mean = 100.0};
-    struct row about = {.mixing = &m, .extent = &extent, .target = 0.05};
-    json_t *row = row_json(&about), *cost = json_object_get(row, "cost");
+    struct parameter_facts about = {.mixing = &m, .extent = &extent, .target = 0.05};
+    json_t *row = parameter_json(&about), *cost = json_object_get(row, "cost");
     cr_expect_float_eq(number(cost, "target_error"), 0.05, 0.0);
     cr_expect_float_eq(number(cost, "error"), 0.1, 1e-12);
     cr_expect_float_eq(number(cost, "ess"), 400.0, 1e-9);

@@ -1,5 +1,5 @@
 /* Lists in query strings. */
-#include "server/api/pick.h"
+#include "server/api/query_list.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -25,11 +25,11 @@ Test(pick, commas_inside_brackets_do_not_separate)
         {"   ", 1, {""}},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        struct pick_list list;
-        cr_assert(pick_split(&list, cases[i].text));
+        struct query_names list;
+        cr_assert(query_names_split(&list, cases[i].text));
         cr_expect_eq(list.count, cases[i].count, "\"%s\": %zu items", cases[i].text, list.count);
         for (size_t k = 0; k < list.count && k < cases[i].count; k++)
             cr_expect_str_eq(list.items[k], cases[i].items[k], "\"%s\"", cases[i].text);
-        pick_list_release(&list);
+        query_names_release(&list);
     }
 }

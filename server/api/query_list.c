@@ -1,5 +1,5 @@
 /* Lists of parameters and chains from a query string. */
-#include "server/api/pick.h"
+#include "server/api/query_list.h"
 #include "server/base/field.h"
 #include "server/base/mistake.h"
 #include "server/store/jobfile.h"
@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-void pick_release(struct pick *pick)
+void query_numbers_release(struct query_numbers *numbers)
 {
-    free(pick->at);
-    *pick = (struct pick){0};
+    free(numbers->at);
+    *numbers = (struct query_numbers){0};
 }
 
 /* ---- lists ---- */
@@ -25,14 +25,14 @@ static char *trim(char *item)
     return item;
 }
 
-bool pick_split(struct pick_list *out, const char *text)
+bool query_names_split(struct query_names *out, const char *text)
 {
     size_t most = 1;
     for (const char *c = text; *c != '\0'; c++)
         most += *c == ',';
-    *out = (struct pick_list){.text = strdup(text), .items = calloc(most, sizeof *out->items)};
+    *out = (struct query_names){.text = strdup(text), .items = calloc(most, sizeof *out->items)};
     if (out->text == NULL || out->items == NULL) {
-        pick_list_release(out);
+        query_names_release(out);
         return false;
     }
     int depth = 0;
@@ -50,11 +50,11 @@ bool pick_split(struct pick_list *out, const char *text)
     }
 }
 
-void pick_list_release(struct pick_list *list)
+void query_names_release(struct query_names *list)
 {
     free(list->text);
     free(list->items);
-    *list = (struct pick_list){0};
+    *list = (struct query_names){0};
 }
 
 /* ---- from the query ---- */
@@ -65,30 +65,30 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static bool has_repeats(const struct pick *pick)
+static bool has_repeats(const struct query_numbers *numbers)
 {
     bool repeats = false;
-    uint32_t *sorted = malloc(pick->count * sizeof *sorted);
+    uint32_t *sorted = malloc(numbers->count * sizeof *sorted);
     if (sorted == NULL)
         return true;
-    memcpy(sorted, pick->at, pick->count * sizeof *sorted);
-    qsort(sorted, pick->count, sizeof *sorted, by_value);
-    for (size_t i = 1; i < pick->count; i++)
+    memcpy(sorted, numbers->at, numbers->count * sizeof *sorted);
+    qsort(sorted, numbers->count, sizeof *sorted, by_value);
+    for (size_t i = 1; i < numbers->count; i++)
         repeats = repeats || sorted[i] == sorted[i - 1];
     free(sorted);
     return repeats;
 }
 
 /* Notes every item that stands there for a second time. */
-static void note_repeats(const struct pick *pick, const struct pick_list *list, const char *pointer,
-                         struct mistakes *mistakes)
+static void note_repeats(const struct query_numbers *numbers, const struct query_names *list,
+                         const char *pointer, struct mistakes *mistakes)
 {
     char quote[FIELD_QUOTE_SIZE];
-    if (!has_repeats(pick))
+    if (!has_repeats(numbers))
         return;
-    for (size_t i = 1; i < pick->count && mistakes->count < MISTAKES_MAX; i++)
+    for (size_t i = 1; i < numbers->count && mistakes->count < MISTAKES_MAX; i++)
         for (size_t k = 0; k < i; k++)
-            if (pick->at[k] == pick->at[i]) {
+            if (numbers->at[k] == numbers->at[i]) {
                 mistake_add(mistakes, pointer, MISTAKE_conflict, "%s stands there twice",
                             field_quote(list->items[i], quote));
                 break;
@@ -98,8 +98,8 @@ static void note_repeats(const struct pick *pick, const struct pick_list *list, 
 /* How an item becomes a number; UINT32_MAX after noting a mistake. */
 typedef uint32_t item_reader(void *ctx, const char *item, struct mistakes *mistakes);
 
-static bool read_items(struct call *call, const struct pick_list *list, const char *pointer,
-                       item_reader *read, void *ctx, struct pick *out)
+static bool read_items(struct call *call, const struct query_names *list, const char *pointer,
+                       item_reader *read, void *ctx, struct query_numbers *out)
 {
     struct mistakes mistakes = {0};
     out->at = malloc(list->count * sizeof *out->at);
@@ -113,7 +113,7 @@ static bool read_items(struct call *call, const struct pick_list *list, const ch
         note_repeats(out, list, pointer, &mistakes);
     if (mistakes.count == 0)
         return true;
-    pick_release(out);
+    query_numbers_release(out);
     call_mistakes(call, &mistakes);
     return false;
 }
@@ -150,7 +150,7 @@ static uint32_t read_chain(void *ctx, const char *item, struct mistakes *mistake
 }
 
 /* The first `count` numbers from `first` on. */
-static bool take_first(struct call *call, uint32_t first, size_t count, struct pick *out)
+static bool take_first(struct call *call, uint32_t first, size_t count, struct query_numbers *out)
 {
     out->at = malloc((count + 1) * sizeof *out->at);
     if (out->at == NULL) {
@@ -171,38 +171,38 @@ static bool too_many(struct call *call, const char *pointer, size_t count, size_
     return false;
 }
 
-bool pick_parameters(struct call *call, struct jobfile *file, size_t fallback, size_t most,
-                     struct pick *out)
+bool query_parameters(struct call *call, struct jobfile *file, size_t fallback, size_t most,
+                      struct query_numbers *out)
 {
     const char *text = request_query(call->req, "params");
     struct jobfile_info about;
-    struct pick_list list;
-    *out = (struct pick){0};
+    struct query_names list;
+    *out = (struct query_numbers){0};
     jobfile_info(file, &about);
     if (text == NULL)
         return take_first(call, 0, about.width < fallback ? about.width : fallback, out);
-    if (!pick_split(&list, text)) {
+    if (!query_names_split(&list, text)) {
         call_fail(call, ERR_NO_MEMORY, NULL);
         return false;
     }
     bool good = list.count <= most ? read_items(call, &list, "?params", read_parameter, file, out)
                                    : too_many(call, "?params", list.count, most);
-    pick_list_release(&list);
+    query_names_release(&list);
     return good;
 }
 
-bool pick_chains(struct call *call, uint32_t total, struct pick *out)
+bool query_chains(struct call *call, uint32_t total, struct query_numbers *out)
 {
     const char *text = request_query(call->req, "chains");
-    struct pick_list list;
-    *out = (struct pick){0};
+    struct query_names list;
+    *out = (struct query_numbers){0};
     if (text == NULL)
         return take_first(call, 1, total, out);
-    if (!pick_split(&list, text)) {
+    if (!query_names_split(&list, text)) {
         call_fail(call, ERR_NO_MEMORY, NULL);
         return false;
     }
     bool good = read_items(call, &list, "?chains", read_chain, &total, out);
-    pick_list_release(&list);
+    query_names_release(&list);
     return good;
 }

@@ -1,0 +1,233 @@
+/* Changing jobs: texts, states, the trash. */
+#include "server/api/api.h"
+#include "server/api/submission.h"
+#include "server/base/clock.h"
+#include "server/base/config.h"
+#include "server/base/field.h"
+#include "server/base/json.h"
+#include "server/base/mistake.h"
+#include "server/sched/events.h"
+#include "server/sched/sched.h"
+#include "server/spec/spec.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Tells those who watch a job that the scheduler does not have that something about it changed. */
+static void announce(struct app *app, const struct job_row *row, bool deleted)
+{
+    json_t *doc = json_object();
+    json_put(&doc, "id", json_text(row->id));
+    json_put(&doc, "state", json_text(job_state_name(row->state)));
+    json_put(&doc, "deleted", json_boolean(deleted));
+    char *text = doc != NULL ? json_write(doc, NULL) : NULL;
+    if (text != NULL)
+        events_publish(app->events, EVENT_job_state, row->id, row->owner, row->lab, text);
+    free(text);
+    json_decref(doc);
+}
+
+static void replace(char **slot, char *value)
+{
+    if (value == NULL)
+        return;
+    free(*slot);
+    *slot = value;
+}
+
+static void patch_job(struct call *call, const json_t *json)
+{
+    struct job_row row;
+    struct mistakes mistakes = {0};
+    struct err_info info;
+    if (!call_job(call, &row, true))
+        return;
+    struct job_spec change = {.priority = row.priority,
+                              .visibility = row.lab ? VISIBLE_TO_LAB : VISIBLE_TO_OWNER};
+    spec_change(&change, json, &mistakes);
+    replace(&row.name, change.name);
+    replace(&row.note, change.note);
+    replace(&row.tags, change.tags != NULL ? json_write(change.tags, NULL) : NULL);
+    change.name = change.note = NULL;
+    row.priority = change.priority;
+    row.lab = change.visibility == VISIBLE_TO_LAB;
+    spec_release(&change);
+    if (mistakes.count > 0) {
+        call_mistakes(call, &mistakes);
+    } else if (store_job_update(call->app->store, &row, JOB_SET_TEXTS, NULL, &info) != ERR_OK) {
+        call_fail_info(call, &info);
+    } else {
+        if (!sched_renamed(call->app->sched, &row))
+            announce(call->app, &row, false);
+        call_answer_job(call, row.id, 200);
+    }
+    job_row_release(&row);
+}
+
+/* One at a time: what a patch does not name is written as it was read. */
+void api_job_patch(struct call *call)
+{
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+    json_t *json = call_body(call);
+    if (json == NULL)
+        return;
+    pthread_mutex_lock(&one);
+    patch_job(call, json);
+    pthread_mutex_unlock(&one);
+    json_decref(json);
+}
+
+/* Whether there is room for what the job would do; whether its state allows it is the scheduler's
+ * to say. */
+static enum err may_go_on(struct app *app, const struct job_row *row, enum job_event event,
+                          uint64_t iterations, struct err_info *info)
+{
+    enum job_state to;
+    if (job_transition(row->state, event, &to, info) != ERR_OK)
+        return ERR_OK;
+    bool stores_more = event == JOB_EVENT_extend || event == JOB_EVENT_retry;
+    return stores_more ? submission_extend(app, row, iterations, info) : ERR_OK;
+}
+
+static void control(struct call *call, enum job_event event, uint64_t iterations)
+{
+    struct job_row row;
+    struct err_info info;
+    if (!call_job(call, &row, true))
+        return;
+    if (may_go_on(call->app, &row, event, iterations, &info) != ERR_OK ||
+        sched_control(call->app->sched, row.id, event, iterations, &info) != ERR_OK)
+        call_fail_info(call, &info);
+    else
+        call_answer_job(call, row.id, 202);
+    job_row_release(&row);
+}
+
+void api_job_cancel(struct call *call)
+{
+    control(call, JOB_EVENT_cancel, 0);
+}
+
+void api_job_pause(struct call *call)
+{
+    control(call, JOB_EVENT_pause, 0);
+}
+
+void api_job_resume(struct call *call)
+{
+    control(call, JOB_EVENT_resume, 0);
+}
+
+void api_job_retry(struct call *call)
+{
+    control(call, JOB_EVENT_retry, 0);
+}
+
+static void read_iterations(void *ctx, const struct place *place, const json_t *value)
+{
+    field_integer(place, value, 1, 1000000000000000, ctx);
+}
+
+void api_job_extend(struct call *call)
+{
+    static const struct field fields[] = {{"iterations", read_iterations}, {NULL, NULL}};
+    int64_t iterations = 0;
+    struct mistakes mistakes = {0};
+    json_t *json = call_body(call);
+    if (json == NULL)
+        return;
+    struct place root = place_root(&mistakes);
+    field_object(&root, json, fields, &iterations);
+    json_decref(json);
+    if (mistakes.count == 0 && iterations == 0)
+        mistake_add(&mistakes, "/iterations", MISTAKE_required,
+                    "is needed: how many more iterations after warm-up");
+    if (mistakes.count > 0)
+        call_mistakes(call, &mistakes);
+    else
+        control(call, JOB_EVENT_extend, (uint64_t)iterations);
+}
+
+/* ---- deleting ---- */
+
+struct trashed {
+    const char *id;
+    struct job_row *row;
+    bool found;
+};
+
+static bool take_trashed(void *ctx, const struct job_row *row)
+{
+    struct trashed *t = ctx;
+    if (strcmp(row->id, t->id) != 0)
+        return true;
+    memcpy(t->row->id, row->id, sizeof row->id);
+    memcpy(t->row->owner, row->owner, sizeof row->owner);
+    t->row->state = row->state;
+    t->row->lab = row->lab;
+    t->found = true;
+    return false;
+}
+
+/* The job of the route in the caller's trash (in anybody's for an admin): its id, owner, state and
+ * visibility. */
+static enum err find_trashed(struct call *call, struct job_row *row, struct err_info *info)
+{
+    const char *owner = call_is_admin(call) ? NULL : call->who.user;
+    struct job_filter filter = {
+        .viewer = owner, .owner = owner, .q = call->arg[0], .deleted = true, .limit = 100};
+    struct trashed t = {.id = call->arg[0], .row = row};
+    *row = (struct job_row){0};
+    enum err code = store_jobs(call->app->store, &filter, take_trashed, &t, info);
+    if (code == ERR_OK && !t.found)
+        code = err_set(info, ERR_NOT_FOUND, "there is no such job");
+    return code;
+}
+
+static void answer_deleted(struct call *call, enum err code, const struct job_row *row,
+                           const struct err_info *info)
+{
+    if (code != ERR_OK) {
+        call_fail_info(call, info);
+        return;
+    }
+    announce(call->app, row, true);
+    call_empty(call, 204);
+}
+
+/* Purging reaches into the trash too. */
+void api_job_delete(struct call *call)
+{
+    struct job_row row;
+    struct err_info info;
+    bool purge = call->app->config->trash_hours == 0;
+    if (!call_query_flag(call, "purge", &purge))
+        return;
+    if (purge && find_trashed(call, &row, &info) == ERR_OK) {
+        answer_deleted(call, store_job_purge(call->app->store, row.id, &info), &row, &info);
+        return;
+    }
+    if (!call_job(call, &row, true))
+        return;
+    row.deleted_ms = clock_wall_ms();
+    enum err code = sched_delete(call->app->sched, &row, purge, &info);
+    answer_deleted(call, code, &row, &info);
+    job_row_release(&row);
+}
+
+void api_job_restore(struct call *call)
+{
+    struct job_row row;
+    struct err_info info;
+    enum err code = find_trashed(call, &row, &info);
+    if (code == ERR_OK)
+        code = store_job_update(call->app->store, &row, JOB_SET_DELETED, "restored from the trash",
+                                &info);
+    if (code != ERR_OK) {
+        call_fail_info(call, &info);
+        return;
+    }
+    announce(call->app, &row, false);
+    call_answer_job(call, row.id, 200);
+}
