@@ -390,6 +390,7 @@ static enum err configure(struct daemon *d, int argc, char **argv, char **rest, 
                           struct err_info *info)
 {
     enum err code = config_init(&d->config, info);
+    code = code == ERR_OK ? config_environment(&d->config, info) : code;
     if (code != ERR_OK)
         return code;
     if (take_settings(&d->config, argc, argv, true, rest, info) < 0)

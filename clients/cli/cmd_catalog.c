@@ -83,7 +83,8 @@ static int catalog(struct cli *cli, const char *path)
     else if (!code && cli->arg_count)
         print_entry(response.json);
     else if (!code)
-        render_list(get_array(response.json, "items"), "pointer name help", "parameters choices", stdout);
+        render_list(get_array(response.json, "items"), "pointer name help", "parameters choices",
+                    stdout);
     response_release(&response);
     return code;
 }
@@ -107,6 +108,7 @@ static int fields(struct cli *cli)
 
 const struct command cmd_fields = {
     .name = "fields",
+    .args = "",
     .help = "list the fields of a job with their defaults and bounds",
     .run = fields,
 };

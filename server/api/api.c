@@ -220,7 +220,7 @@ static void log_request(const struct request *req, const struct call *call, int 
     snprintf(bytes_text, sizeof bytes_text, "%" PRIu64, bytes);
     snprintf(ms_text, sizeof ms_text, "%" PRIu64 ".%03u", elapsed_us / 1000,
              (unsigned)(elapsed_us % 1000));
-    log_event(LOG_INFO, "request", "id", req->id, "client", req->client, "user",
+    log_event(LOG_INFO, "request.done", "id", req->id, "client", req->client, "user",
               call != NULL && call->who.user[0] != '\0' ? call->who.user : "-", "method",
               http_method_name(req->method), "path", req->path, "status", status_text, "bytes",
               bytes_text, "ms", ms_text, NULL);
@@ -255,7 +255,7 @@ static void problem(void *ctx, struct request *req, enum err code, const char *d
 static void log_library(void *ctx, const char *message)
 {
     (void)ctx;
-    log_event(LOG_WARN, "http library", "message", message, NULL);
+    log_event(LOG_WARN, "http.warned", "reason", message, NULL);
 }
 
 struct http_app api_http_app(struct app *app)

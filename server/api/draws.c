@@ -77,7 +77,7 @@ static ssize_t download_read(void *ctx, char *buffer, size_t size)
         return copy_read(d, buffer, size);
     ssize_t got = export_read(d->export, buffer, size);
     if (got == -2)
-        log_event(LOG_WARN, "download cut", "why", export_error(d->export)->message, NULL);
+        log_event(LOG_WARN, "download.cut", "reason", export_error(d->export)->message, NULL);
     return got;
 }
 

@@ -51,22 +51,6 @@ void api_prometheus(struct call *call)
     call->reply->body_size = size;
 }
 
-static json_t *limits_json(const struct config *config)
-{
-    json_t *doc = json_object();
-    json_put(&doc, "body_bytes", json_count(BODY_LIMIT));
-    json_put(&doc, "upload_bytes", json_count((uint64_t)config->upload_mb << 20));
-    json_put(&doc, "iterations", json_count((uint64_t)config->max_iterations));
-    json_put(&doc, "dimension", json_count((uint64_t)config->max_dimension));
-    json_put(&doc, "chains", json_count((uint64_t)config->max_chains));
-    json_put(&doc, "active_jobs", json_count((uint64_t)config->user_active_jobs));
-    json_put(&doc, "running_chains", json_count((uint64_t)config->user_running_chains));
-    json_put(&doc, "stored_bytes", json_count((uint64_t)config->user_stored_mb << 20));
-    json_put(&doc, "downloads", json_count((uint64_t)config->user_downloads));
-    json_put(&doc, "writes_per_minute", json_count((uint64_t)config->writes_per_minute));
-    return doc;
-}
-
 /* Below the reserve sampling pauses. */
 static json_t *disk_json(const struct app *app)
 {
@@ -95,7 +79,8 @@ static json_t *draws_formats_json(void)
 
 void api_info(struct call *call)
 {
-    json_t *doc = json_object(), *available = json_array();
+    json_t *doc = json_object(), *available = json_array(),
+           *limits = config_limits(call->app->config);
     for (const struct kernels *const *k = kernels_available(); *k != NULL; k++)
         json_add(&available, json_text((*k)->isa));
     json_put(&doc, "name", json_text("barkerd"));
@@ -108,7 +93,8 @@ void api_info(struct call *call)
     json_put(&doc, "slice_seconds", json_number((double)call->app->config->slice_ms / 1000.0));
     json_put(&doc, "disk", disk_json(call->app));
     json_put(&doc, "draws_formats", draws_formats_json());
-    json_put(&doc, "limits", limits_json(call->app->config));
+    json_put(&limits, "body_bytes", json_count(BODY_LIMIT));
+    json_put(&doc, "limits", limits);
     call_json(call, 200, doc);
 }
 

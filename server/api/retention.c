@@ -58,7 +58,7 @@ void retention_run(struct store *store, const struct config *config)
             if (store_job_purge(store, piece->id, &info) != ERR_OK)
                 break;
             held -= piece->bytes;
-            log_event(LOG_INFO, "purged", "job", piece->id, NULL);
+            log_event(LOG_INFO, "job.purged", "job", piece->id, NULL);
         }
     }
     free(trash.pieces);

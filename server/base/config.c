@@ -1,5 +1,6 @@
 /* Settings. */
 #include "server/base/config.h"
+#include "server/base/json.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -18,12 +19,12 @@ struct setting {
     size_t offset;
     const char *fallback; /* as text */
     int64_t lo, hi;
-    const char *help;
+    const char *limit, *help;
 };
 
 static const struct setting settings[] = {
-#define X(kind, name, fallback, lo, hi, help) \
-    {#name, kind_##kind, offsetof(struct config, name), #fallback, lo, hi, help},
+#define X(kind, name, fallback, lo, hi, limit, help) \
+    {#name, kind_##kind, offsetof(struct config, name), #fallback, lo, hi, limit, help},
     CONFIG_LIST(X)
 #undef X
 };
@@ -133,6 +134,34 @@ enum err config_set(struct config *config, const char *name, const char *value,
 {
     const struct setting *s = find(name, info);
     return s != NULL ? set(config, s, value, info) : ERR_INVALID;
+}
+
+enum err config_environment(struct config *config, struct err_info *info)
+{
+    enum err code = ERR_OK;
+    for (size_t i = 0; code == ERR_OK && i < SETTING_COUNT; i++) {
+        char name[64];
+        int length = snprintf(name, sizeof name, "BARKERD_%s", settings[i].name);
+        for (int k = 0; k < length; k++)
+            name[k] = (char)toupper((unsigned char)name[k]);
+        const char *value = getenv(name);
+        code = value != NULL ? set(config, &settings[i], value, info) : ERR_OK;
+    }
+    return code;
+}
+
+json_t *config_limits(const struct config *config)
+{
+    json_t *out = json_object();
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        const struct setting *s = &settings[i];
+        const char *unit = strrchr(s->name, '_');
+        const int64_t *value = (const void *)((const char *)config + s->offset);
+        if (s->limit[0] != '\0')
+            json_put(&out, s->limit,
+                     json_count((uint64_t)*value << (strcmp(unit, "_mb") == 0 ? 20 : 0)));
+    }
+    return out;
 }
 
 static char *trimmed(char *text)

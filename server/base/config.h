@@ -1,59 +1,71 @@
-/* Settings of the daemon: one table with name, kind, default, bounds and help, filled from a file
- * (`name = value`, # comments) and from the command line (`--name value`), the latter winning.
+/* Settings of the daemon: one table, filled from the environment (BARKERD_NAME), a file
+ * (`name = value`, # comments) and the command line (`--name value`), each winning over the one
+ * before it.
  *
- * To add a setting, add a line to CONFIG_LIST; file, command line, --help and range errors follow.
- */
+ * To add a setting, add a row to CONFIG_LIST; environment, file, command line, --help, range errors
+ * and the limits of GET /v1/info follow. */
 #ifndef BARKER_SERVER_BASE_CONFIG_H
 #define BARKER_SERVER_BASE_CONFIG_H
 
 #include "core/base/err.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
-/* X(kind, name, default, lowest, highest, help); text has no bounds. */
-#define CONFIG_LIST(X)                                                                            \
-    X(text, listen, "127.0.0.1:8080", 0, 0, "address and port; port 0 takes any free one")        \
-    X(text, data, "", 0, 0, "folder of data files that jobs may name; default STATE/data")        \
-    X(text, state, "", 0, 0,                                                                      \
-      "folder of the database; default $XDG_STATE_HOME/barkerd or ~/.local/state/barkerd")        \
-    X(number, workers, 0, 0, 1024, "sampling threads; 0: one per core")                           \
-    X(text, tls_cert, "", 0, 0, "file with the certificate chain (PEM)")                          \
-    X(text, tls_key, "", 0, 0, "file with the private key (PEM)")                                 \
-    X(flag, behind_proxy, false, 0, 1,                                                            \
-      "listen beyond loopback without TLS because a proxy does it")                               \
-    X(text, hosts, "", 0, 0, "further host names to answer to, separated by commas")              \
-    X(number, slice_ms, 1000, 10, 60000, "time that a chain runs before another may")             \
-    X(number, http_threads, 2, 1, 64, "threads that speak HTTP")                                  \
-    X(number, request_threads, 24, 1, 256, "threads that carry out requests which may wait")      \
-    X(number, max_connections, 4096, 16, 60000, "open connections")                               \
-    X(number, data_memory_mb, 4096, 1, 1048576, "memory for loaded data sets; others are mapped") \
-    X(number, cache_mb, 51200, 0, 1073741824,                                                     \
-      "disk space for the binary form of large data files; 0: none is made")                      \
-    X(number, cache_from_mb, 32, 0, 1048576, "data files from this size on are read through it")  \
-    X(number, upload_mb, 2048, 1, 1048576, "largest uploaded file")                               \
-    X(number, min_free_mb, 512, 0, 1048576, "with less disk space than this, sampling pauses")    \
-    X(number, trash_hours, 24, 0, 87600, "how long a deleted job can be restored; 0: not at all") \
-    X(number, trash_mb, 4096, 0, 1073741824,                                                      \
-      "the oldest deleted jobs go for good when the trash is larger")                             \
-    X(number, user_active_jobs, 200, 1, 1000000, "jobs of one user that are not finished")        \
-    X(number, user_running_chains, 64, 1, 100000, "chains of one user that run at the same time") \
-    X(number, user_stored_mb, 51200, 1, 1073741824,                                               \
-      "disk space of one user's jobs, and as much of their uploads")                              \
-    X(number, user_downloads, 8, 1, 10000, "downloads of draws by one user at the same time")     \
-    X(number, max_iterations, 1000000000, 1, 1000000000000000, "iterations of one chain")         \
-    X(number, max_dimension, 1000000, 1, 10000000, "parameters of one model")                     \
-    X(number, max_chains, 64, 1, 1024, "chains of one job")                                       \
-    X(number, writes_per_minute, 600, 1, 1000000, "changing requests of one user")                \
-    X(number, reads_per_second, 20000, 1, 10000000, "reading requests of one user")               \
-    X(number, verbose, 1, 0, 2, "log: 0 warnings, 1 also requests and job events, 2 everything")
+/* X(kind, name, default, lowest, highest, limit, help). Text has no bounds. The unit is the end of
+ * the name. `limit` is the name under which GET /v1/info shows a number, in bytes if it is in MiB;
+ * "": it does not. */
+#define CONFIG_LIST(X)                                                                             \
+    X(text, listen, "127.0.0.1:8080", 0, 0, "", "address and port; port 0 takes any free one")     \
+    X(text, data, "", 0, 0, "", "folder of data files that jobs may name; default STATE/data")     \
+    X(text, state, "", 0, 0, "",                                                                   \
+      "folder of the database; default $XDG_STATE_HOME/barkerd or ~/.local/state/barkerd")         \
+    X(number, workers, 0, 0, 1024, "", "sampling threads; 0: one per core")                        \
+    X(text, tls_cert, "", 0, 0, "", "file with the certificate chain (PEM)")                       \
+    X(text, tls_key, "", 0, 0, "", "file with the private key (PEM)")                              \
+    X(flag, behind_proxy, false, 0, 1, "",                                                         \
+      "listen beyond loopback without TLS because a proxy does it")                                \
+    X(text, hosts, "", 0, 0, "", "further host names to answer to, separated by commas")           \
+    X(number, slice_ms, 1000, 10, 60000, "", "time that a chain runs before another may")          \
+    X(number, http_threads, 2, 1, 64, "", "threads that speak HTTP")                               \
+    X(number, request_threads, 24, 1, 256, "", "threads that carry out requests which may wait")   \
+    X(number, max_connections, 4096, 16, 60000, "", "open connections")                            \
+    X(number, data_memory_mb, 4096, 1, 1048576, "",                                                \
+      "memory for loaded data sets; others are mapped")                                            \
+    X(number, cache_mb, 51200, 0, 1073741824, "",                                                  \
+      "disk space for the binary form of large data files; 0: none is made")                       \
+    X(number, cache_from_mb, 32, 0, 1048576, "",                                                   \
+      "data files from this size on are read through it")                                          \
+    X(number, upload_mb, 2048, 1, 1048576, "upload_bytes", "largest uploaded file")                \
+    X(number, min_free_mb, 512, 0, 1048576, "", "with less disk space than this, sampling pauses") \
+    X(number, trash_hours, 24, 0, 87600, "",                                                       \
+      "how long a deleted job can be restored; 0: not at all")                                     \
+    X(number, trash_mb, 4096, 0, 1073741824, "",                                                   \
+      "the oldest deleted jobs go for good when the trash is larger")                              \
+    X(number, user_active_jobs, 200, 1, 1000000, "active_jobs",                                    \
+      "jobs of one user that are not finished")                                                    \
+    X(number, user_running_chains, 64, 1, 100000, "running_chains",                                \
+      "chains of one user that run at the same time")                                              \
+    X(number, user_stored_mb, 51200, 1, 1073741824, "stored_bytes",                                \
+      "disk space of one user's jobs, and as much of their uploads")                               \
+    X(number, user_downloads, 8, 1, 10000, "downloads",                                            \
+      "downloads of draws by one user at the same time")                                           \
+    X(number, max_iterations, 1000000000, 1, 1000000000000000, "iterations",                       \
+      "iterations of one chain")                                                                   \
+    X(number, max_dimension, 1000000, 1, 10000000, "dimension", "parameters of one model")         \
+    X(number, max_chains, 64, 1, 1024, "chains", "chains of one job")                              \
+    X(number, writes_per_minute, 600, 1, 1000000, "writes_per_minute",                             \
+      "changing requests of one user")                                                             \
+    X(number, reads_per_second, 20000, 1, 10000000, "", "reading requests of one user")            \
+    X(number, verbose, 1, 0, 2, "", "log: 0 warnings, 1 also requests and job events, 2 everything")
 
 struct config {
-#define CONFIG_TYPE_text                      char *
-#define CONFIG_TYPE_number                    int64_t
-#define CONFIG_TYPE_flag                      bool
-#define X(kind, name, fallback, lo, hi, help) CONFIG_TYPE_##kind name;
+#define CONFIG_TYPE_text                             char *
+#define CONFIG_TYPE_number                           int64_t
+#define CONFIG_TYPE_flag                             bool
+#define X(kind, name, fallback, lo, hi, limit, help) CONFIG_TYPE_##kind name;
     CONFIG_LIST(X)
 #undef X
 };
@@ -73,6 +85,12 @@ enum err config_file(struct config *config, const char *path, struct err_info *i
  * TLS. `address` has room for 64 bytes. */
 enum err config_finish(struct config *config, char *address, uint16_t *port, bool *loopback,
                        struct err_info *info);
+
+/* All settings that the environment has, as BARKERD_LISTEN. */
+enum err config_environment(struct config *config, struct err_info *info);
+
+/* The numbers that have a limit, by that name. NULL: no memory. */
+json_t *config_limits(const struct config *config);
 
 /* The table for --help. */
 void config_help(FILE *out);

@@ -202,7 +202,7 @@ static void remove_damaged(struct disk_cache *disk, const char *key, const struc
 {
     char name[NAME_SIZE];
     file_name(name, key);
-    log_event(LOG_WARN, "data cache damaged", "file", name, "reason", why->message, NULL);
+    log_event(LOG_WARN, "cache.damaged", "file", name, "reason", why->message, NULL);
     unlinkat(disk->folder, name, 0);
     count(disk, &disk->stats.damaged);
 }
@@ -343,8 +343,7 @@ static void remove_unused(struct disk_cache *disk, const char *name)
 static uint64_t free_bytes(const struct disk_cache *disk)
 {
     struct statvfs v;
-    return fstatvfs(disk->folder, &v) == 0 ? (uint64_t)v.f_bavail * v.f_frsize
-                                              : UINT64_MAX;
+    return fstatvfs(disk->folder, &v) == 0 ? (uint64_t)v.f_bavail * v.f_frsize : UINT64_MAX;
 }
 
 /* Under the lock. From the oldest to the newest, passing over what is in use. */

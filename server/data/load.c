@@ -252,8 +252,7 @@ static enum err instead(const struct load *load, struct sources *s, struct prepa
 {
     struct err_info memory = {0};
     struct mistakes ignored = {0};
-    log_event(LOG_WARN, "data cache not written", "file", load->spec->path, "reason", why->message,
-              NULL);
+    log_event(LOG_WARN, "cache.skipped", "file", load->spec->path, "reason", why->message, NULL);
     enum err code = into_memory(load, s, plan, out, &ignored, &memory);
     if (code == ERR_OK)
         return ERR_OK;

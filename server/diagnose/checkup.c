@@ -173,8 +173,7 @@ static void write_history(struct look *l)
     if (p->draws == 0 || partial)
         return; /* nothing to tell before the end of warm-up, or not the whole of it */
     if (jobfile_history_add(l->job->store, l->job->id, p, &info) != ERR_OK)
-        log_event(LOG_WARN, "history of a job not written", "job", l->job->id, "reason",
-                  info.message, NULL);
+        log_event(LOG_WARN, "history.lost", "job", l->job->id, "reason", info.message, NULL);
 }
 
 static enum err look(struct look *l, struct err_info *info)
@@ -275,7 +274,7 @@ void checkup_verdict(const struct summary_head *head, const struct checkup_job *
     if (code != ERR_OK)
         *out = (struct verdict){0};
     if (code != ERR_OK && code != ERR_NOT_FOUND)
-        log_event(LOG_WARN, "no verdict", "job", job->id, "reason", info.message, NULL);
+        log_event(LOG_WARN, "verdict.failed", "job", job->id, "reason", info.message, NULL);
 }
 
 /* ---- the checks ---- */
@@ -285,7 +284,7 @@ static void store_checks(const struct checkup_job *job, const json_t *doc)
     struct err_info info;
     char *text = doc != NULL ? json_write(doc, NULL) : NULL;
     if (text == NULL || jobfile_checks_put(job->store, job->id, text, &info) != ERR_OK)
-        log_event(LOG_WARN, "checks of a job not stored", "job", job->id, "reason",
+        log_event(LOG_WARN, "checks.lost", "job", job->id, "reason",
                   text != NULL ? info.message : "no memory", NULL);
     free(text);
 }
@@ -372,8 +371,7 @@ enum err checkup_audit(const struct checkup_job *job, const struct model *model,
     if (code == ERR_OK) {
         store_checks(job, doc);
     } else {
-        log_event(LOG_WARN, "checks of a job not made", "job", job->id, "reason", info.message,
-                  NULL);
+        log_event(LOG_WARN, "checks.failed", "job", job->id, "reason", info.message, NULL);
         store_nothing(job, info.message);
     }
     json_decref(doc);

@@ -165,7 +165,7 @@ bool store_ballast_spend(struct store *store)
     if (!store->ballast || place(store, "ballast", path, NULL) != ERR_OK)
         return false;
     store->ballast = false;
-    log_event(LOG_WARN, "store.ballast", "detail", "the disk is full: the reserve is given up",
+    log_event(LOG_WARN, "reserve.released", "detail", "the disk is full: the reserve is given up",
               NULL);
     return unlink(path) == 0;
 }

@@ -126,7 +126,7 @@ class Cache(Case):
                 self.assertEqual(self.draws(), expected)
                 client = self.daemon.client()
                 self.assertEqual(metric(client, "barkerd_data_cache_damaged_total"), 1)
-                self.assertIn("data cache damaged", self.daemon.log())
+                self.assertIn("event=cache.damaged", self.daemon.log())
                 self.daemon.stop()
 
     def test_a_file_that_is_cut_short_in_use_kills_nobody_and_changes_no_draw(self):
@@ -162,7 +162,7 @@ class Cache(Case):
         client = self.start(cache_from_mb=0, cache_mb=1)
         self.assertEqual(self.draws(), self.plain_or_run())
         self.assertEqual(cached(self.daemon), [])
-        self.assertIn("data cache not written", self.daemon.log())
+        self.assertIn("event=cache.skipped", self.daemon.log())
         self.daemon.restart(data_memory_mb=1)
         self.assertProblem(self.daemon.client().post("/v1/jobs", job()), 507, "cache_mb", "memory")
         self.daemon.restart(cache_mb=100, data_memory_mb=1)

@@ -15,7 +15,7 @@ static const struct {
     enum kind kind;
     int64_t lo, hi;
 } all[] = {
-#define X(kind, name, fallback, lo, hi, help) {#name, kind_##kind, lo, hi},
+#define X(kind, name, fallback, lo, hi, limit, help) {#name, kind_##kind, lo, hi},
     CONFIG_LIST(X)
 #undef X
 };
@@ -152,6 +152,29 @@ Test(config, help_lists_every_setting)
         cr_expect_not_null(strstr(text, all[i].name), "%s", all[i].name);
     cr_expect_not_null(strstr(text, "(1000)"), "%s", text);
     free(text);
+}
+
+/* A limit is the setting's number, MiB in bytes. */
+Test(config, limits_are_those_of_the_table)
+{
+    set("user_downloads", "3");
+    set("upload_mb", "7");
+    json_t *limits = config_limits(&config);
+    cr_expect_eq(json_integer_value(json_object_get(limits, "downloads")), 3);
+    cr_expect_eq(json_integer_value(json_object_get(limits, "upload_bytes")), 7 << 20);
+    cr_expect_eq(json_object_size(limits), 9);
+    json_decref(limits);
+}
+
+Test(config, the_environment_is_read_by_the_same_table)
+{
+    struct err_info info;
+    setenv("BARKERD_USER_DOWNLOADS", "5", 1);
+    cr_expect_eq(config_environment(&config, &info), ERR_OK);
+    cr_expect_eq(config.user_downloads, 5);
+    setenv("BARKERD_USER_DOWNLOADS", "many", 1);
+    cr_expect_eq(config_environment(&config, &info), ERR_INVALID);
+    cr_expect_not_null(strstr(info.message, "user_downloads"), "%s", info.message);
 }
 
 /* ---- files ---- */
