@@ -91,7 +91,12 @@ struct sampler_type {
     void (*adapted_sigma)(const double *memory, size_t d, double *sigma);
 };
 
-#define SAMPLER_LIST(X) X(sgbd) X(sgld) X(sglrw) X(barker_mh) X(mala)
+#define SAMPLER_LIST(X) \
+    X(sgbd)             \
+    X(sgld)             \
+    X(sglrw)            \
+    X(barker_mh)        \
+    X(mala)
 
 #define X(name) extern const struct sampler_type sampler_##name;
 SAMPLER_LIST(X)
