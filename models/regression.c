@@ -155,7 +155,7 @@ enum err regression_new(struct model **out, const struct model_type *model,
     r->train = train;
     r->test = test;
     r->rate = free_scale ? 1.0 / params[type->mean] : 0.0;
-    if (!linear_init(&r->linear, train, &law, free_scale) || !linear_turn(&r->linear)) {
+    if (!linear_init(&r->linear, train, &law, free_scale) || !linear_sign_rows(&r->linear)) {
         model_free(base);
         return err_set(info, ERR_NO_MEMORY, "%s: no memory for %zu rows", model->name, train->N);
     }
@@ -420,7 +420,7 @@ enum err regression_view(struct model **out, const struct model *m, const struct
 
 /* ---- the Hessian ---- */
 
-_Static_assert(HESSIAN_ROWS <= SQUARES_ROWS, "");
+_Static_assert(HESSIAN_ROWS <= SYRK_ROWS, "");
 
 static void add_chunk(const struct regression *r, const struct law *law, struct chunk *c, double *x,
                       double *H, double *scale)
@@ -431,7 +431,7 @@ static void add_chunk(const struct regression *r, const struct law *law, struct 
         n = c->count - at < HESSIAN_ROWS ? c->count - at : HESSIAN_ROWS;
         for (size_t k = 0; k < n; k++)
             copy_row(r->train, chunk_row(c, at + k), x + k * stride);
-        kernels->add_squares(H, stride, x, c->out + at, n, r->train->columns);
+        kernels->syrk(H, stride, x, c->out + at, n, r->train->columns);
     }
     if (!is_free(r))
         return;

@@ -167,7 +167,7 @@ enum err chain_allocate(struct chain **out, const struct chain_config *config,
         chain_free(c);
         return code;
     }
-    gradient_seldom(&c->source, config->one_in, config->seed);
+    gradient_set_skip(&c->source, config->one_in, config->seed);
     point_into_state(c);
     point_into_work(c);
     c->user_at = UINT64_MAX;

@@ -131,9 +131,9 @@ static inline void touch_rows(const struct factor_terms *f, size_t user, size_t 
 }
 
 #define ROWS_AHEAD  6  /* vectors, and ... */
-#define TERMS_AHEAD 24 /* ... ratings asked for before they are needed */
+#define TERMS_AHEAD 24 /* ... ratings prefetched before they are needed */
 
-static inline void ask_for_rows(const struct factor_terms *f, size_t k)
+static inline void prefetch_rows(const struct factor_terms *f, size_t k)
 {
     size_t i = f->idx[k], user = f->user[i] * f->rank, item = f->item[i] * f->rank;
     for (size_t j = 0; j < f->rank; j += LANES) {
@@ -144,7 +144,7 @@ static inline void ask_for_rows(const struct factor_terms *f, size_t k)
     }
 }
 
-static inline void ask_for_rating(const struct factor_terms *f, size_t k)
+static inline void prefetch_rating(const struct factor_terms *f, size_t k)
 {
     size_t i = f->idx[k];
     __builtin_prefetch(f->user + i);
@@ -152,12 +152,12 @@ static inline void ask_for_rating(const struct factor_terms *f, size_t k)
     __builtin_prefetch(f->y + i);
 }
 
-static inline void ask_ahead(const struct factor_terms *f, size_t k)
+static inline void prefetch_ahead(const struct factor_terms *f, size_t k)
 {
     if (f->idx != NULL && k + TERMS_AHEAD < f->n)
-        ask_for_rating(f, k + TERMS_AHEAD);
+        prefetch_rating(f, k + TERMS_AHEAD);
     if (f->idx != NULL && k + ROWS_AHEAD < f->n)
-        ask_for_rows(f, k + ROWS_AHEAD);
+        prefetch_rows(f, k + ROWS_AHEAD);
 }
 
 /* Rows shorter than a vector. */
@@ -190,7 +190,7 @@ INLINE void factor_terms_rows(const struct factor_terms *f, size_t many, bool st
     size_t rank = f->rank;
     vr_mask end = row_end(rank, many);
     for (size_t k = 0; k < f->n; k++) {
-        ask_ahead(f, k);
+        prefetch_ahead(f, k);
         size_t i = f->idx != NULL ? f->idx[k] : k;
         size_t user = f->user[i] * rank, item = f->item[i] * rank;
         const double *u = f->u + user, *v = f->v + item;

@@ -35,7 +35,7 @@ INLINE vfu smaller(vfu a, vfu b)
 }
 
 /* Rows from the words of a part of the generator's lanes, to its places in `out`; and the least of
- * what was cut off and these: a word whose rest is below `uneven` must be rejected. */
+ * what was cut off and these: a word whose rest is below `uneven` must be redrawn (rejection sampling). */
 INLINE vfu stream_rows(struct stream *stream, size_t count, uint32_t N, vfu least, uint32_t *out)
 {
     vr_bits factor = (vr_bits){0} + N;
@@ -50,7 +50,7 @@ INLINE vfu stream_rows(struct stream *stream, size_t count, uint32_t N, vfu leas
 }
 
 /* Rows from the generator's next words, `count` of them; the generator itself stays. False when a
- * word must be rejected. */
+ * word must be redrawn. */
 INLINE bool draw_rows(const struct rng *rng, size_t count, uint32_t N, uint32_t uneven,
                       uint32_t *out, struct stream after[PARTS])
 {
@@ -74,14 +74,14 @@ static bool rows_(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, ui
 #if REGISTER > 16
 typedef uint16_t vh __attribute__((vector_size(REGISTER), may_alias));
 
-/* The eight numbers of every quarter of a line, turned by r places; quarters of x and y; the
+/* The eight numbers of every quarter of a cache line, rotated by r places; quarters of x and y; the
  * smaller ones. */
 #if REGISTER == 64
-#define TURNED(x, r)        (vh) _mm512_alignr_epi8((__m512i)(x), (__m512i)(x), 2 * (r))
+#define ROTATED(x, r)       (vh) _mm512_alignr_epi8((__m512i)(x), (__m512i)(x), 2 * (r))
 #define QUARTERS(x, y, how) (vh) _mm512_shuffle_i64x2((__m512i)(x), (__m512i)(y), how)
 #define SMALLER(x, y)       (vh) _mm512_min_epu16((__m512i)(x), (__m512i)(y))
 #else
-#define TURNED(x, r)        (vh) _mm256_alignr_epi8((__m256i)(x), (__m256i)(x), 2 * (r))
+#define ROTATED(x, r)       (vh) _mm256_alignr_epi8((__m256i)(x), (__m256i)(x), 2 * (r))
 #define QUARTERS(x, y, how) (vh) _mm256_permute2x128_si256((__m256i)(x), (__m256i)(y), how)
 #define SMALLER(x, y)       (vh) _mm256_min_epu16((__m256i)(x), (__m256i)(y))
 #endif
@@ -96,22 +96,22 @@ INLINE vh least_difference(vh least, vh x, vh y)
 INLINE vh least_between(vh least, vh x, vh y)
 {
     least = least_difference(least, x, y);
-    least = least_difference(least, x, TURNED(y, 1));
-    least = least_difference(least, x, TURNED(y, 2));
-    least = least_difference(least, x, TURNED(y, 3));
-    least = least_difference(least, x, TURNED(y, 4));
-    least = least_difference(least, x, TURNED(y, 5));
-    least = least_difference(least, x, TURNED(y, 6));
-    return least_difference(least, x, TURNED(y, 7));
+    least = least_difference(least, x, ROTATED(y, 1));
+    least = least_difference(least, x, ROTATED(y, 2));
+    least = least_difference(least, x, ROTATED(y, 3));
+    least = least_difference(least, x, ROTATED(y, 4));
+    least = least_difference(least, x, ROTATED(y, 5));
+    least = least_difference(least, x, ROTATED(y, 6));
+    return least_difference(least, x, ROTATED(y, 7));
 }
 
 /* Any two of a quarter. */
 INLINE vh least_within(vh least, vh x)
 {
-    least = least_difference(least, x, TURNED(x, 1));
-    least = least_difference(least, x, TURNED(x, 2));
-    least = least_difference(least, x, TURNED(x, 3));
-    return least_difference(least, x, TURNED(x, 4));
+    least = least_difference(least, x, ROTATED(x, 1));
+    least = least_difference(least, x, ROTATED(x, 2));
+    least = least_difference(least, x, ROTATED(x, 3));
+    return least_difference(least, x, ROTATED(x, 4));
 }
 
 /* The 16 lowest bits of two registers of numbers. */
@@ -149,8 +149,8 @@ INLINE void copy_line(uint32_t *to, const uint32_t *from)
     }
 }
 
-static bool few_rows_(struct rng *rng, const struct row_draw *draw, const uint16_t *which,
-                      uint32_t *restrict out)
+static bool distinct_rows_(struct rng *rng, const struct row_draw *draw, const uint16_t *row_map,
+                           uint32_t *restrict out)
 {
     _Alignas(ALIGNMENT) uint32_t row[ROW_DRAW_MOST];
     struct stream after[PARTS];
@@ -159,9 +159,9 @@ static bool few_rows_(struct rng *rng, const struct row_draw *draw, const uint16
         return false;
     for (size_t p = 0; p < PARTS; p++)
         keep(rng, p, after[p]);
-    if (which != NULL) {
+    if (row_map != NULL) {
         for (size_t k = 0; k < padded(n); k++)
-            out[k] = which[row[k]];
+            out[k] = row_map[row[k]];
         return true;
     }
     copy_line(out, row);
@@ -170,7 +170,7 @@ static bool few_rows_(struct rng *rng, const struct row_draw *draw, const uint16
     return true;
 }
 #else
-#define few_rows_ NULL /* needs registers for all of them */
+#define distinct_rows_ NULL /* needs registers for all of them */
 #endif
 
 #endif

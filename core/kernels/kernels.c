@@ -1,12 +1,13 @@
 /* The hot loops, written once with vector types and compiled per instruction set: KERNELS is the
  * name of the table that this compilation defines, KERNELS_ISA its name for people. The loops
- * themselves are in the kernel_*.h, which nobody else includes. */
+ * themselves are in the other headers of this folder, which no other source includes. */
 #include "core/kernels/kernels.h"
 #include "core/kernels/inverse.h"
 #include "core/kernels/index.h"
 #include "core/kernels/factor.h"
 #include "core/kernels/linear.h"
-#include "core/kernels/lockstep.h"
+#include "core/kernels/chain_batch_move.h"
+#include "core/kernels/chain_batch_sums.h"
 #include "core/kernels/metric.h"
 #include "core/kernels/move.h"
 #include "core/kernels/random.h"
@@ -31,8 +32,8 @@ const struct kernels KERNELS = {
     .smooth = smooth_,
     .pull = pull_,
     .dot = dot_,
-    .triangle = triangle_,
-    .add_squares = add_squares_,
+    .trmv = trmv_,
+    .syrk = syrk_,
     .bernoulli_log = bernoulli_log_,
     .average = average_,
     .log_sum = log_sum_,
@@ -47,10 +48,10 @@ const struct kernels KERNELS = {
     .invert = invert_,
     .add_transposed = add_transposed_,
     .rows = rows_,
-    .few_rows = few_rows_,
-    .bundle_sums = bundle_sums_,
-    .bundle_step = bundle_step_,
-    .bundle_walk = bundle_walk_,
+    .distinct_rows = distinct_rows_,
+    .chain_batch_sums = chain_batch_sums_,
+    .chain_batch_move = chain_batch_move_,
+    .chain_batch_run = chain_batch_run_,
     .known_gradient = known_gradient_,
     .linear_gradient = linear_gradient_,
     .linear_centre = linear_centre_,

@@ -10,7 +10,7 @@
 #ifndef BARKER_CORE_KERNELS_KERNELS_H
 #define BARKER_CORE_KERNELS_KERNELS_H
 
-#include "core/kernels/bundle.h"
+#include "core/kernels/chain_batch.h"
 #include "core/kernels/linear_rows.h"
 #include "core/kernels/row_draw.h"
 #include "core/base/rng.h"
@@ -146,7 +146,7 @@ struct factor_terms {
  * the columns of a lower triangular one), those up to j, or all. */
 enum triangle { TRIANGLE_LOWER, TRIANGLE_UPPER, TRIANGLE_NONE };
 
-#define SQUARES_ROWS 32 /* that add_squares takes at most */
+#define SYRK_ROWS 32 /* that syrk takes at most */
 
 struct kernels {
     const char *isa;
@@ -177,13 +177,13 @@ struct kernels {
     double (*dot)(const double *a, const double *b, size_t n);
     /* out = base + sum of x_j times row j of `matrix`, d rows of padded(d) numbers; base may be
      * NULL. Lines that are all zero are left out. */
-    void (*triangle)(const double *matrix, const double *x, const double *base, size_t d,
-                     enum triangle kind, double *out);
-    /* Lower triangle of a matrix += the sum of weight_i x_i x_i' over n <= SQUARES_ROWS rows, whole
+    void (*trmv)(const double *matrix, const double *x, const double *base, size_t d,
+                 enum triangle kind, double *out);
+    /* Lower triangle of a matrix += the sum of weight_i x_i x_i' over n <= SYRK_ROWS rows, whole
      * registers at a time: what they write above the diagonal means nothing. Rows of x and of the
      * matrix are aligned and `stride` numbers apart; what x has behind its columns is zero. */
-    void (*add_squares)(double *matrix, size_t stride, const double *x, const double *weight,
-                        size_t n, size_t columns);
+    void (*syrk)(double *matrix, size_t stride, const double *x, const double *weight, size_t n,
+                 size_t columns);
 
     /* For held-out metrics. Arrays need be neither aligned nor padded here, and nothing is written
      * behind the n-th number. */
@@ -220,26 +220,28 @@ struct kernels {
      * half of a product is less than `uneven`: then the words must be looked at one by one. */
     bool (*rows)(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, uint32_t *out);
     /* The first n of these, if it is plain that they are distinct, or what stands for them in
-     * `which`, unless it is NULL; any others up to a multiple of PAD. False, and the generator as
+     * `row_map`, unless it is NULL; any others up to a multiple of PAD. False, and the generator as
      * it was, when it is not plain. NULL: there is no such short cut. */
-    bool (*few_rows)(struct rng *rng, const struct row_draw *draw, const uint16_t *which,
-                     uint32_t *out);
-    /* sum and, with `squares`, sumsq of the bundle, as linear_gradient gives them chain by chain:
-     * rows (those of the data, whatever `which` says) of single precision, 4 or 8 columns wide as
-     * the bundle's slots, and psi known. */
-    void (*bundle_sums)(const struct linear *l, const struct crowd_rows *rows,
-                        struct bundle *bundle, bool squares);
-    /* One iteration of bundles whose gradients are in parts, after walk_on; n iterations of bundles
-     * with a known target. False when a gradient was NaN: then the bundles are of no use.
+    bool (*distinct_rows)(struct rng *rng, const struct row_draw *draw, const uint16_t *row_map,
+                          uint32_t *out);
+    /* sum and, with `squares`, sumsq of the batch, as linear_gradient gives them chain by chain:
+     * rows (those of the data, whatever `row_map` says) of single precision, 4 or 8 columns wide as
+     * the batch's chain_lanes, and psi known. */
+    void (*chain_batch_sums)(const struct linear *l, const struct chain_batch_rows *rows,
+                             struct chain_batch_state *batch, bool squares);
+    /* One iteration of batches whose gradients are in parts, after chain_batch_next; n iterations of batches
+     * with a known target. False when a gradient was NaN: then the batches are of no use.
      */
-    bool (*bundle_step)(const struct walk *walk, struct bundle *bundles, size_t count);
-    bool (*bundle_walk)(struct walk *walk, struct bundle *bundles, size_t count, uint64_t n);
+    bool (*chain_batch_move)(const struct chain_batch_step *step, struct chain_batch_state *batches,
+                             size_t count);
+    bool (*chain_batch_run)(struct chain_batch_step *step, struct chain_batch_state *batches,
+                            size_t count, uint64_t n);
     /* g[0] = gradient of the target with its noise, z normal; the rest of PAD numbers 0. */
     void (*known_gradient)(const struct known_target *target, const double *theta, const float *z,
                            double *g);
     void (*linear_gradient)(const struct linear *l, const struct linear_batch *batch);
     /* What linear_difference keeps of every row of the data; psi: NULL where it is known. */
-    void (*linear_centre)(const struct linear *l, void *there, void *psi);
+    void (*linear_centre)(const struct linear *l, void *at_centre, void *psi);
     void (*linear_predictor)(const struct dataset *data, const double *theta, const uint32_t *idx,
                              size_t n, double *eta);
 };

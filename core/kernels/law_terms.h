@@ -4,22 +4,22 @@
 #ifndef BARKER_CORE_KERNELS_LAW_TERMS_H
 #define BARKER_CORE_KERNELS_LAW_TERMS_H
 
-#include "core/kernels/line.h"
+#include "core/kernels/cache_line.h"
 #include "core/kernels/metric.h"
 #include "core/kernels/law.h"
 #include "core/kernels/special.h"
 
 /* ---- arithmetic on lines ---- */
 
-INLINE struct line line_value(enum precision p, double x)
+INLINE struct cache_line line_value(enum precision p, double x)
 {
-    struct line y;
+    struct cache_line y;
     for (size_t i = 0; i < FPARTS; i++)
         y.part[i] = p == PRECISION_SINGLE ? vf_set((float)x) : (vf)vr_set(x);
     return y;
 }
 
-INLINE struct line line_subtract(enum precision p, struct line a, struct line b)
+INLINE struct cache_line line_subtract(enum precision p, struct cache_line a, struct cache_line b)
 {
     for (size_t i = 0; i < FPARTS; i++)
         a.part[i] = p == PRECISION_SINGLE ? (vf)(a.part[i] - b.part[i])
@@ -27,7 +27,7 @@ INLINE struct line line_subtract(enum precision p, struct line a, struct line b)
     return a;
 }
 
-INLINE struct line line_divide(enum precision p, struct line a, struct line b)
+INLINE struct cache_line line_divide(enum precision p, struct cache_line a, struct cache_line b)
 {
     for (size_t i = 0; i < FPARTS; i++)
         a.part[i] = p == PRECISION_SINGLE ? (vf)(a.part[i] / b.part[i])
@@ -37,8 +37,8 @@ INLINE struct line line_divide(enum precision p, struct line a, struct line b)
 
 typedef vf single_function(vf x);
 
-INLINE struct line line_apply(enum precision p, single_function *single, vr_function *wide,
-                              struct line x)
+INLINE struct cache_line line_apply(enum precision p, single_function *single, vr_function *wide,
+                                    struct cache_line x)
 {
     for (size_t i = 0; i < FPARTS; i++)
         x.part[i] = p == PRECISION_SINGLE ? single(x.part[i]) : (vf)wide((vr)x.part[i]);
@@ -75,7 +75,7 @@ static inline struct law_numbers law_numbers(const struct law *law)
 /* ---- residuals and slopes, in either precision ---- */
 
 struct law_slopes {
-    struct line eta, psi; /* d log p / d eta, d log p / d psi */
+    struct cache_line eta, psi; /* d log p / d eta, d log p / d psi */
 };
 
 static inline vf vf_steep_exp(vf x)
@@ -90,18 +90,19 @@ static inline vr vr_steep_exp(vr x)
 
 /* s h(-s eta), s = 2 y - 1, h the hazard: right to the last digits when a row is all but impossible
  * or all but certain. */
-INLINE struct line probit_residual(enum precision p, struct line eta, struct line y)
+INLINE struct cache_line probit_residual(enum precision p, struct cache_line eta,
+                                         struct cache_line y)
 {
-    struct line s = line_subtract(p, line_add(p, y, y), line_value(p, 1.0));
-    struct line z = line_multiply(p, line_subtract(p, line_value(p, 0.0), s), eta);
+    struct cache_line s = line_subtract(p, line_add(p, y, y), line_value(p, 1.0));
+    struct cache_line z = line_multiply(p, line_subtract(p, line_value(p, 0.0), s), eta);
     return line_multiply(p, s, line_apply(p, vf_hazard, vr_hazard, z));
 }
 
 INLINE struct law_slopes normal_slopes(enum precision p, const struct law_numbers *k,
-                                       struct line eta, struct line y)
+                                       struct cache_line eta, struct cache_line y)
 {
-    struct line scale = line_value(p, k->scale);
-    struct line z = line_multiply(p, line_subtract(p, y, eta), scale);
+    struct cache_line scale = line_value(p, k->scale);
+    struct cache_line z = line_multiply(p, line_subtract(p, y, eta), scale);
     return (struct law_slopes){
         .eta = line_multiply(p, z, scale),
         .psi = line_subtract(p, line_multiply(p, z, z), line_value(p, 1.0)),
@@ -111,11 +112,11 @@ INLINE struct law_slopes normal_slopes(enum precision p, const struct law_number
 /* With w = (dof + 1)/(dof + z^2): w z / scale and w z^2 - 1, the latter as dof (1 - w), in which an
  * outlier's z^2 may overflow. */
 INLINE struct law_slopes student_slopes(enum precision p, const struct law_numbers *k,
-                                        struct line eta, struct line y)
+                                        struct cache_line eta, struct cache_line y)
 {
-    struct line scale = line_value(p, k->scale), dof = line_value(p, k->dof);
-    struct line z = line_multiply(p, line_subtract(p, y, eta), scale);
-    struct line w =
+    struct cache_line scale = line_value(p, k->scale), dof = line_value(p, k->dof);
+    struct cache_line z = line_multiply(p, line_subtract(p, y, eta), scale);
+    struct cache_line w =
         line_divide(p, line_value(p, k->dof + 1.0), line_add(p, dof, line_multiply(p, z, z)));
     return (struct law_slopes){
         .eta = line_multiply(p, w, line_multiply(p, z, scale)),
@@ -125,13 +126,13 @@ INLINE struct law_slopes student_slopes(enum precision p, const struct law_numbe
 
 /* With e = eta - psi and F the logistic function y F(-e) - phi F(e): no exponential can overflow.
  */
-INLINE struct line negative_binomial_residual(enum precision p, const struct law_numbers *k,
-                                              struct line eta, struct line y)
+INLINE struct cache_line negative_binomial_residual(enum precision p, const struct law_numbers *k,
+                                                    struct cache_line eta, struct cache_line y)
 {
-    struct line e = line_subtract(p, eta, line_value(p, k->psi));
-    struct line back = line_subtract(p, line_value(p, 0.0), e);
-    struct line up = line_apply(p, vf_logistic, vr_logistic, e);
-    struct line down = line_apply(p, vf_logistic, vr_logistic, back);
+    struct cache_line e = line_subtract(p, eta, line_value(p, k->psi));
+    struct cache_line back = line_subtract(p, line_value(p, 0.0), e);
+    struct cache_line up = line_apply(p, vf_logistic, vr_logistic, e);
+    struct cache_line down = line_apply(p, vf_logistic, vr_logistic, back);
     return line_subtract(p, line_multiply(p, y, down), line_multiply(p, line_value(p, k->phi), up));
 }
 
@@ -145,8 +146,8 @@ static inline vr vr_negative_binomial_slope(const struct law_numbers *k, vr eta,
 }
 
 /* Differences of functions that grow with phi: in double precision always. */
-INLINE struct line negative_binomial_slope(enum precision p, const struct law_numbers *k,
-                                           struct line eta, struct line y)
+INLINE struct cache_line negative_binomial_slope(enum precision p, const struct law_numbers *k,
+                                                 struct cache_line eta, struct cache_line y)
 {
     for (size_t i = 0; i < FPARTS; i++) {
         vf e = eta.part[i], r = y.part[i];
@@ -159,8 +160,8 @@ INLINE struct line negative_binomial_slope(enum precision p, const struct law_nu
 }
 
 /* `psi`: whether that slope is wanted. */
-INLINE struct law_slopes slopes_of(enum precision p, const struct law_numbers *k, struct line eta,
-                                   struct line y, bool psi)
+INLINE struct law_slopes slopes_of(enum precision p, const struct law_numbers *k,
+                                   struct cache_line eta, struct cache_line y, bool psi)
 {
     struct law_slopes s = {0};
     switch (k->link) {
@@ -189,20 +190,22 @@ INLINE struct law_slopes slopes_of(enum precision p, const struct law_numbers *k
 /* Once each, however many loops call them: s->eta comes as the predictors and becomes the
  * residuals.
  */
-static __attribute__((noinline)) void
-law_slopes_single(const struct law_numbers *k, struct law_slopes *s, const struct line *y, bool psi)
+static __attribute__((noinline)) void law_slopes_single(const struct law_numbers *k,
+                                                        struct law_slopes *s,
+                                                        const struct cache_line *y, bool psi)
 {
     *s = slopes_of(PRECISION_SINGLE, k, s->eta, *y, psi);
 }
 
-static __attribute__((noinline)) void
-law_slopes_double(const struct law_numbers *k, struct law_slopes *s, const struct line *y, bool psi)
+static __attribute__((noinline)) void law_slopes_double(const struct law_numbers *k,
+                                                        struct law_slopes *s,
+                                                        const struct cache_line *y, bool psi)
 {
     *s = slopes_of(PRECISION_DOUBLE, k, s->eta, *y, psi);
 }
 
 INLINE void law_slopes(enum precision p, const struct law_numbers *k, struct law_slopes *s,
-                       const struct line *y, bool psi)
+                       const struct cache_line *y, bool psi)
 {
     if (p == PRECISION_SINGLE)
         law_slopes_single(k, s, y, psi);
@@ -212,9 +215,9 @@ INLINE void law_slopes(enum precision p, const struct law_numbers *k, struct law
 
 /* ---- the rest, in double precision ---- */
 
-INLINE struct line load_line(const double *p, size_t at, size_t n)
+INLINE struct cache_line load_line(const double *p, size_t at, size_t n)
 {
-    struct line x;
+    struct cache_line x;
     for (size_t i = 0; i < FPARTS; i++)
         x.part[i] = (vf)load_part(p, at, i, n, 0.0);
     return x;
@@ -346,7 +349,7 @@ static void law_(const struct law *law, enum law_quantity what, const double *et
     bool slope = what == LAW_SLOPE;
     for (size_t i = 0; i < n; i += LANES) {
         struct law_slopes s = {.eta = load_line(eta, i, n)};
-        struct line response = load_line(y, i, n);
+        struct cache_line response = load_line(y, i, n);
         if (slope || what == LAW_RESIDUAL)
             law_slopes_double(&k, &s, &response, slope);
         for (size_t j = 0; j < FPARTS; j++)

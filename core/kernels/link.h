@@ -5,7 +5,7 @@
 #define BARKER_CORE_KERNELS_LINK_H
 
 #include "core/kernels/law_terms.h"
-#include "core/kernels/line.h"
+#include "core/kernels/cache_line.h"
 #include "core/kernels/linear_rows.h"
 
 /* Numbers of FLOATS rows. */
@@ -51,9 +51,9 @@ INLINE vf zeros_at(const uint32_t *ones, const uint32_t *row)
 }
 
 /* Sign bits where bit k of `bits` is zero. */
-INLINE struct line zeros_of(enum precision p, uint32_t bits)
+INLINE struct cache_line zeros_of(enum precision p, uint32_t bits)
 {
-    struct line y;
+    struct cache_line y;
     for (size_t i = 0; i < FPARTS; i++) {
         vfu one = {0};
         vr_bits wide = {0};
@@ -68,9 +68,10 @@ INLINE struct line zeros_of(enum precision p, uint32_t bits)
     return y;
 }
 
-INLINE struct line logistic_responses(enum precision p, const uint32_t *ones, const uint32_t *row)
+INLINE struct cache_line logistic_responses(enum precision p, const uint32_t *ones,
+                                            const uint32_t *row)
 {
-    struct line y;
+    struct cache_line y;
     if (p == PRECISION_SINGLE) {
         for (size_t i = 0; i < FPARTS; i++)
             y.part[i] = zeros_at(ones, row + i * FLOATS);
@@ -84,7 +85,8 @@ INLINE struct line logistic_responses(enum precision p, const uint32_t *ones, co
 
 /* s F(-s eta), s = 2 y - 1, F the logistic function: right to the last digits when a row is
  * predicted almost surely. */
-INLINE struct line logistic_residual(enum precision p, struct line eta, struct line y)
+INLINE struct cache_line logistic_residual(enum precision p, struct cache_line eta,
+                                           struct cache_line y)
 {
     for (size_t i = 0; i < FPARTS; i++) {
         if (p == PRECISION_SINGLE) {
@@ -101,18 +103,20 @@ INLINE struct line logistic_residual(enum precision p, struct line eta, struct l
 }
 
 /* F(offset) - F(eta): what y says is the same at both. */
-INLINE struct line logistic_difference(enum precision p, struct line eta, struct line there)
+INLINE struct cache_line logistic_difference(enum precision p, struct cache_line eta,
+                                             struct cache_line at_centre)
 {
-    return line_subtract(p, there, line_apply(p, vf_logistic, vr_logistic, eta));
+    return line_subtract(p, at_centre, line_apply(p, vf_logistic, vr_logistic, eta));
 }
 
 /* ---- any of them ---- */
 
 /* Numbers of a line of rows from an array of either precision: those that `row` names, or, when it
  * is NULL, those from `at` on. */
-INLINE struct line link_numbers(enum precision p, const void *x, const uint32_t *row, size_t at)
+INLINE struct cache_line link_numbers(enum precision p, const void *x, const uint32_t *row,
+                                      size_t at)
 {
-    struct line out;
+    struct cache_line out;
     if (row == NULL) {
         memcpy(&out, (const char *)x + at * (p == PRECISION_SINGLE ? 4 : 8), sizeof out);
         return out;
@@ -131,12 +135,12 @@ INLINE struct line link_numbers(enum precision p, const void *x, const uint32_t 
 
 /* What residuals need of a line of rows; what a link does not need is not set. */
 struct link_rows {
-    struct line y; /* logistic with differences, or turned: there is none */
-    struct line offset, there, there_psi, weight;
+    struct cache_line y; /* logistic with differences, or rows times their signs: there is none */
+    struct cache_line offset, at_centre, at_centre_psi, weight;
 };
 
-INLINE struct line link_responses(enum precision p, bool logistic, const struct linear *l,
-                                  const uint32_t *row, size_t at)
+INLINE struct cache_line link_responses(enum precision p, bool logistic, const struct linear *l,
+                                        const uint32_t *row, size_t at)
 {
     if (!logistic)
         return link_numbers(p, p == PRECISION_SINGLE ? (const void *)l->y : l->data->y, row, at);
@@ -145,28 +149,28 @@ INLINE struct line link_responses(enum precision p, bool logistic, const struct 
 }
 
 /* The tails of 16 rows, `behind` bytes behind these places, four per line. */
-INLINE void tails_load(const char *const row[16], size_t behind, struct line x[4])
+INLINE void tails_load(const char *const row[16], size_t behind, struct cache_line x[4])
 {
     for (size_t i = 0; i < 4; i++)
         x[i] = line_of_quarters(row[i] + behind, row[4 + i] + behind, row[8 + i] + behind,
                                 row[12 + i] + behind);
 }
 
-/* They turned into lines of one number each. */
-INLINE void tails_turn(bool logistic, const struct line x[4], struct link_rows *out)
+/* They transposed into lines of one number each. */
+INLINE void tails_transpose(bool logistic, const struct cache_line x[4], struct link_rows *out)
 {
     for (size_t k = 0; k < FPARTS; k++) {
         vf a = SHUFFLE_SINGLE(x[0].part[k], x[1].part[k], 0x44);
         vf b = SHUFFLE_SINGLE(x[2].part[k], x[3].part[k], 0x44);
         out->offset.part[k] = SHUFFLE_SINGLE(a, b, 0x88);
-        out->there.part[k] = SHUFFLE_SINGLE(a, b, 0xdd);
+        out->at_centre.part[k] = SHUFFLE_SINGLE(a, b, 0xdd);
         a = SHUFFLE_SINGLE(x[0].part[k], x[1].part[k], 0xee);
         b = SHUFFLE_SINGLE(x[2].part[k], x[3].part[k], 0xee);
         out->weight.part[k] = SHUFFLE_SINGLE(a, b, 0xdd);
         if (logistic)
             continue;
         out->y.part[k] = SHUFFLE_SINGLE(a, b, 0x88);
-        out->there_psi.part[k] = out->weight.part[k];
+        out->at_centre_psi.part[k] = out->weight.part[k];
     }
 }
 
@@ -176,17 +180,17 @@ INLINE void link_load(enum precision p, bool logistic, const struct linear *l, c
                       size_t at, struct link_rows *out)
 {
     bool tails = p == PRECISION_SINGLE && l->tail != NULL;
-    if (logistic ? !l->difference && l->turned == NULL : !tails)
+    if (logistic ? !l->difference && l->signed_rows == NULL : !tails)
         out->y = link_responses(p, logistic, l, row, at);
     if (tails)
         return;
     if (l->offset != NULL)
         out->offset = link_numbers(p, l->offset, row, at);
     if (l->difference)
-        out->there = link_numbers(p, l->there, row, at);
-    if (!logistic && l->there_psi != NULL)
-        out->there_psi = link_numbers(p, l->there_psi, row, at);
-    if (l->straight)
+        out->at_centre = link_numbers(p, l->at_centre, row, at);
+    if (!logistic && l->at_centre_psi != NULL)
+        out->at_centre_psi = link_numbers(p, l->at_centre_psi, row, at);
+    if (l->linearised)
         out->weight = link_numbers(p, l->weight, row, at);
 }
 
@@ -219,29 +223,29 @@ INLINE void other_slopes(enum precision p, const struct link_call *c, struct law
     const struct linear *l = c->linear;
     law_slopes(p, &c->here, s, &rows->y, l->step != 0.0);
     if (l->difference)
-        s->eta = line_subtract(p, s->eta, rows->there);
+        s->eta = line_subtract(p, s->eta, rows->at_centre);
     if (l->difference && l->step != 0.0)
-        s->psi = line_subtract(p, s->psi, rows->there_psi);
+        s->psi = line_subtract(p, s->psi, rows->at_centre_psi);
     if (l->step != 0.0)
         s->psi = line_multiply(p, s->psi, line_value(p, l->step));
 }
 
 /* From x'theta of a line of rows. The slope in psi is set where psi is free. */
 INLINE struct law_slopes link_slopes(enum precision p, bool logistic, const struct link_call *c,
-                                     struct line eta, const struct link_rows *rows)
+                                     struct cache_line eta, const struct link_rows *rows)
 {
     const struct linear *l = c->linear;
-    struct line from = eta;
+    struct cache_line from = eta;
     if (l->offset != NULL || l->tail != NULL)
         eta = line_add(p, eta, rows->offset);
     struct law_slopes s = {.eta = eta, .psi = eta};
     if (logistic)
-        s.eta = l->difference       ? logistic_difference(p, eta, rows->there)
-                : l->turned != NULL ? logistic_residual(p, eta, (struct line){0})
-                                    : logistic_residual(p, eta, rows->y);
+        s.eta = l->difference            ? logistic_difference(p, eta, rows->at_centre)
+                : l->signed_rows != NULL ? logistic_residual(p, eta, (struct cache_line){0})
+                                         : logistic_residual(p, eta, rows->y);
     else
         other_slopes(p, c, &s, rows);
-    if (l->straight)
+    if (l->linearised)
         s.eta = line_fused(p, rows->weight, from, s.eta);
     return s;
 }
@@ -260,12 +264,12 @@ INLINE struct law_slopes centre_slopes(enum precision p, const struct link_call 
         s.eta = line_apply(p, vf_logistic, vr_logistic, s.eta);
         return s;
     }
-    struct line y = link_responses(p, false, l, row, 0);
+    struct cache_line y = link_responses(p, false, l, row, 0);
     law_slopes(p, &c->here, &s, &y, l->step != 0.0);
     return s;
 }
 
-INLINE void centre_fill(enum precision p, const struct linear *l, char *there, char *psi)
+INLINE void centre_fill(enum precision p, const struct linear *l, char *at_centre, char *psi)
 {
     size_t G = line_elements(p), size = 64 / G;
     struct link_call c;
@@ -273,18 +277,18 @@ INLINE void centre_fill(enum precision p, const struct linear *l, char *there, c
     for (size_t at = 0; at < l->data->N; at += G) {
         struct law_slopes s = centre_slopes(p, &c, at);
         size_t bytes = (l->data->N - at < G ? l->data->N - at : G) * size;
-        memcpy(there + at * size, &s.eta, bytes);
+        memcpy(at_centre + at * size, &s.eta, bytes);
         if (psi != NULL)
             memcpy(psi + at * size, &s.psi, bytes);
     }
 }
 
-static void linear_centre_(const struct linear *l, void *there, void *psi)
+static void linear_centre_(const struct linear *l, void *at_centre, void *psi)
 {
     if (l->data->precision == PRECISION_SINGLE)
-        centre_fill(PRECISION_SINGLE, l, there, psi);
+        centre_fill(PRECISION_SINGLE, l, at_centre, psi);
     else
-        centre_fill(PRECISION_DOUBLE, l, there, psi);
+        centre_fill(PRECISION_DOUBLE, l, at_centre, psi);
 }
 
 #endif

@@ -33,7 +33,7 @@ static inline void jump_by(double *theta, const double *sigma, vf jump, size_t i
     *high += vr_load(sigma + i + WIDTH) * vf_high(jump);
 }
 
-static inline vf turned(vf x, vfi keep)
+static inline vf with_sign(vf x, vfi keep)
 {
     return (vf)((vfi)x ^ (~keep & (int32_t)0x80000000));
 }
@@ -145,7 +145,7 @@ INLINE void barker_jumps(const struct barker_move *m, enum barker_rule rule, boo
         accepted_abreast(u, x, many, up);
     for (size_t k = 0; k < many; k++) {
         vf z = vf_load(m->z + i + k * FLOATS), jump = gaussian ? z : bimodal(z);
-        jump_by(m->theta, m->sigma, turned(jump, up[k]), i + k * FLOATS);
+        jump_by(m->theta, m->sigma, with_sign(jump, up[k]), i + k * FLOATS);
     }
 }
 
@@ -248,7 +248,7 @@ static size_t lattice_(double *theta, const double *g, const double *sigma, cons
     for (size_t i = 0; i < n; i += FLOATS) {
         vf p = 0.5f + 0.25f * product_single(g, sigma, i); /* u in (0,1) does the clipping */
         bad |= p != p;
-        jump_by(theta, sigma, turned(vf_set(1.0f), vf_load(u + i) < p), i);
+        jump_by(theta, sigma, with_sign(vf_set(1.0f), vf_load(u + i) < p), i);
     }
     return first_undefined(g, n, bad);
 }
@@ -379,8 +379,8 @@ static double dot_(const double *a, const double *b, size_t n)
 #define EIGHTS (4 * PARTS <= 8 ? 4 : 2) /* of numbers whose sums fit into registers */
 
 /* `eights` of the result at once: their additions overlap. */
-INLINE void triangle_part(const double *matrix, const double *x, const double *base, size_t from,
-                          size_t to, size_t p, size_t eights, double *out)
+INLINE void trmv_part(const double *matrix, const double *x, const double *base, size_t from,
+                      size_t to, size_t p, size_t eights, double *out)
 {
     vr sum[EIGHTS * PARTS] = {{0}};
     size_t many = eights * PARTS;
@@ -394,23 +394,23 @@ INLINE void triangle_part(const double *matrix, const double *x, const double *b
 }
 
 /* With their number a constant. */
-INLINE void triangle_block(const double *matrix, const double *x, const double *base, size_t from,
-                           size_t to, size_t p, size_t eights, double *out)
+INLINE void trmv_block(const double *matrix, const double *x, const double *base, size_t from,
+                       size_t to, size_t p, size_t eights, double *out)
 {
     if (EIGHTS > 2 && eights == 4)
-        triangle_part(matrix, x, base, from, to, p, EIGHTS, out);
+        trmv_part(matrix, x, base, from, to, p, EIGHTS, out);
     else if (EIGHTS > 2 && eights == 3)
-        triangle_part(matrix, x, base, from, to, p, EIGHTS - 1, out);
+        trmv_part(matrix, x, base, from, to, p, EIGHTS - 1, out);
     else if (eights == 2)
-        triangle_part(matrix, x, base, from, to, p, 2, out);
+        trmv_part(matrix, x, base, from, to, p, 2, out);
     else
-        triangle_part(matrix, x, base, from, to, p, 1, out);
+        trmv_part(matrix, x, base, from, to, p, 1, out);
 }
 
 /* In blocks of at most four eights, and no smaller than need be: a small one waits for its
  * additions. */
-static void triangle_(const double *matrix, const double *x, const double *base, size_t d,
-                      enum triangle kind, double *out)
+static void trmv_(const double *matrix, const double *x, const double *base, size_t d,
+                  enum triangle kind, double *out)
 {
     size_t p = padded(d), left = (d + LANES - 1) / LANES, at = 0;
     for (size_t blocks = (left + 3) / 4, end; blocks > 0; blocks--) {
@@ -421,8 +421,8 @@ static void triangle_(const double *matrix, const double *x, const double *base,
         size_t to = kind == TRIANGLE_LOWER && end < d ? end : d;
         for (size_t some; at < end; at += some * LANES) {
             some = (end - at) / LANES < EIGHTS ? (end - at) / LANES : EIGHTS;
-            triangle_block(matrix + at, x, base != NULL ? base + at : NULL, from, to, p, some,
-                           out + at);
+            trmv_block(matrix + at, x, base != NULL ? base + at : NULL, from, to, p, some,
+                       out + at);
         }
     }
     for (; at < p; at++)
@@ -445,10 +445,10 @@ INLINE void squares_part(double *line, const double *x, size_t stride, const dou
         vr_store(line + k * WIDTH, sum[k]);
 }
 
-static void add_squares_(double *matrix, size_t stride, const double *x, const double *weight,
-                         size_t n, size_t columns)
+static void syrk_(double *matrix, size_t stride, const double *x, const double *weight, size_t n,
+                  size_t columns)
 {
-    double factor[SQUARES_ROWS];
+    double factor[SYRK_ROWS];
     for (size_t j = 0; j < columns; j++) {
         double *line = matrix + j * stride;
         size_t k = 0;

@@ -152,7 +152,7 @@ static void rng_uniform_single_(struct rng *rng, float *out, size_t n)
 }
 
 /* Box-Muller in one quadrant: radius from one half of a word, angle and both signs from the other.
- * sqrt 2 belongs to the radius and comes with the turn. */
+ * sqrt 2 belongs to the radius and comes with the rotation. */
 static inline void normal_pair(vfu one, vfu other, vf *a, vf *b)
 {
     vf radius = vf_sqrt(-vf_log_finite(unit_single(one))), cosine, sine;

@@ -15,8 +15,8 @@
 #define INLINE static inline __attribute__((always_inline))
 
 /* One register of this instruction set, PARTS of which make the eight lanes. A loop that carries
- * sums from turn to turn keeps them in these: the compiler sends a wider vector through memory at
- * every turn. */
+ * sums from iteration to iteration keeps them in these: the compiler sends a wider vector through memory at
+ * every iteration. */
 #if defined(__AVX512F__)
 #define REGISTER 64
 #elif defined(__AVX__)

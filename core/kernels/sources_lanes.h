@@ -35,7 +35,7 @@ static void NAME(all_sources)(const struct source_block *b, const REAL *W, REAL 
             b, W + group * b->K * GROUP, y + group * GROUP);
 }
 
-/* With `centre` the slopes there are taken off: `there` has room for as many as y. */
+/* With `centre` the slopes there are taken off: `at_centre` has room for as many as y. */
 static void NAME(add_block)(const struct source_block *b, const REAL *W, REAL *y,
                             const REAL *centre, REAL *there)
 {

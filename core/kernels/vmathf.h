@@ -143,7 +143,7 @@ static inline vr vf_high(vf x)
 }
 
 /* Whether vf_fused rounds once. x86 without the instruction rounds twice: rounding once there makes
- * an iteration three to seven times as long, which is for those who ask for it (EMULATE_FUSED). */
+ * an iteration three to seven times as long, which only EMULATE_FUSED asks for. */
 #if defined(__AVX512F__) || defined(__FMA__) || defined(__aarch64__) || defined(EMULATE_FUSED)
 #define VF_FUSES true
 #else

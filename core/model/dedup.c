@@ -61,17 +61,17 @@ static uint32_t kind_of(struct search *s, size_t row)
     return s->table[at];
 }
 
-static bool find_kinds(struct search *s, uint16_t *which)
+static bool find_kinds(struct search *s, uint16_t *row_map)
 {
     for (size_t i = 0; i < s->data->N; i++) {
-        which[i] = (uint16_t)kind_of(s, i);
+        row_map[i] = (uint16_t)kind_of(s, i);
         if (s->count > s->limit)
             return false;
     }
     return true;
 }
 
-static bool copy_kinds(struct fold *f, const struct search *s)
+static bool copy_kinds(struct dedup *f, const struct search *s)
 {
     const struct dataset *data = s->data;
     f->data = *data;
@@ -92,10 +92,10 @@ static bool copy_kinds(struct fold *f, const struct search *s)
     return true;
 }
 
-bool fold_init(struct fold *f, const struct dataset *data, bool responses)
+bool dedup_init(struct dedup *f, const struct dataset *data, bool responses)
 {
     struct search s = {.data = data, .row_bytes = dataset_row_bytes(data), .responses = responses};
-    *f = (struct fold){0};
+    *f = (struct dedup){0};
     s.limit = data->N / WORTH < MOST ? data->N / WORTH : MOST;
     if (s.row_bytes > WIDE || s.limit == 0)
         return false;
@@ -104,23 +104,23 @@ bool fold_init(struct fold *f, const struct dataset *data, bool responses)
     size_t table_bytes = s.mask-- * sizeof *s.table;
     s.table = malloc(table_bytes);
     s.first = malloc((s.limit + 1) * sizeof *s.first);
-    f->which = malloc(data->N * sizeof *f->which);
-    bool ok = s.table != NULL && s.first != NULL && f->which != NULL;
+    f->row_map = malloc(data->N * sizeof *f->row_map);
+    bool ok = s.table != NULL && s.first != NULL && f->row_map != NULL;
     if (ok)
         memset(s.table, 0xff, table_bytes);
-    ok = ok && find_kinds(&s, f->which) && copy_kinds(f, &s);
+    ok = ok && find_kinds(&s, f->row_map) && copy_kinds(f, &s);
     free(s.table);
     free(s.first);
     if (!ok)
-        fold_release(f);
+        dedup_release(f);
     return ok;
 }
 
-void fold_release(struct fold *f)
+void dedup_release(struct dedup *f)
 {
-    free(f->which);
+    free(f->row_map);
     free(f->x);
     free(f->y);
     free(f->offset);
-    *f = (struct fold){0};
+    *f = (struct dedup){0};
 }

@@ -7,9 +7,9 @@
 
 #include <stdbool.h>
 
-struct fold {
+struct dedup {
     struct dataset data; /* the distinct rows, in the order in which they come */
-    uint16_t *which;     /* row i of all is row which[i] of these */
+    uint16_t *row_map;   /* row i of all is row row_map[i] of these */
     void *x;             /* what `data` points to */
     double *y, *offset;
 };
@@ -18,7 +18,7 @@ struct fold {
  * without, the response of a row is that of the first of its kind. False, with nothing to release,
  * when it does not pay (more than one in eight rows differ, more than 65536, or rows are long) or
  * there is no memory. Takes at most a pass over the data. */
-bool fold_init(struct fold *f, const struct dataset *data, bool responses);
-void fold_release(struct fold *f);
+bool dedup_init(struct dedup *f, const struct dataset *data, bool responses);
+void dedup_release(struct dedup *f);
 
 #endif

@@ -71,7 +71,7 @@ enum err frame_new(struct frame **out, size_t d, const double *centre, const dou
 void frame_to_user(const struct frame *f, const double *u, double *theta)
 {
     if (f->kind == FRAME_DENSE) {
-        kernels->triangle(f->columns, u, f->centre, f->d, TRIANGLE_LOWER, theta);
+        kernels->trmv(f->columns, u, f->centre, f->d, TRIANGLE_LOWER, theta);
         return;
     }
     for (size_t j = 0; j < f->d; j++)
@@ -95,7 +95,7 @@ void frame_from_user(const struct frame *f, const double *theta, double *u)
 void frame_gradient(const struct frame *f, const double *g, double *gu)
 {
     if (f->kind == FRAME_DENSE)
-        kernels->triangle(f->rows, g, NULL, f->d, TRIANGLE_UPPER, gu);
+        kernels->trmv(f->rows, g, NULL, f->d, TRIANGLE_UPPER, gu);
     else
         memcpy(gu, g, f->d * sizeof *gu);
 }

@@ -1,6 +1,6 @@
 /* Coordinates for sampling: theta = centre + A u.
  *
- * A chain may walk in u instead of theta: around a centre (usually the posterior mode) and, with a
+ * A chain may move in u instead of theta: around a centre (usually the posterior mode) and, with a
  * dense A such that A A' is about the posterior covariance, in directions that are nearly
  * independent and of scale 1. A diagonal A needs no frame: it is a step size per coordinate.
  *

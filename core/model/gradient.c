@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows are asked for before they are read where the second cache does not keep the data, or, of
+/* Rows are prefetched before they are read where the second cache does not keep the data, or, of
  * rows that share lines, the third. So many are under way at a time: a part of the second cache,
  * and no more than a processor can still tell where they are (to look that up a second time takes
  * as long as the row itself). */
@@ -17,10 +17,10 @@
 #define AWAY_BYTES  ((size_t)16 << 20)
 #define ASKED_BYTES ((size_t)1 << 17)
 #define ASKED_MOST  256 /* rows: pages whose places the processor keeps */
-#define ASKED_LEAST 16  /* rows; longer ones are not asked for so early */
+#define ASKED_LEAST 16  /* rows; longer ones are not prefetched so early */
 
 /* Minibatches drawn before their time, so that their rows are on their way meanwhile: several small
- * ones together, for what a row from far away costs is mostly that somebody waits for the first.
+ * ones together, for what a row from far away costs is mostly the wait for the first.
  * Batch k is what a generator in state k draws, and leaves it in the next: if the generator moves
  * otherwise (in lockstep, by loading a state), they are not used, and drawn again. Their rows stand
  * behind gs->idx, padded(n) apart. */
@@ -49,7 +49,7 @@ static uint32_t *ahead_rows(const struct gradient *gs, size_t k)
     return gs->idx + (k + 1) * padded(gs->batch.n);
 }
 
-/* Several small batches wait together; rows of others are asked for one by one, meanwhile. */
+/* Several small batches wait together; rows of others are prefetched one by one, meanwhile. */
 static bool asks_at_once(const struct gradient *gs)
 {
     return ahead_count(gs->batch.n) > 1;
@@ -67,7 +67,7 @@ static size_t rows_under_way(const struct gradient *gs)
 static bool draws_ahead(const struct model *m, size_t n)
 {
     const struct linear *l = m->linear;
-    if (l == NULL || l->which != NULL || n > m->N / 2)
+    if (l == NULL || l->row_map != NULL || n > m->N / 2)
         return false;
     size_t bytes = dataset_row_bytes(l->data);
     return m->N * bytes > (dataset_short_rows(l->data) ? AWAY_BYTES : FAR_BYTES) &&
@@ -85,7 +85,7 @@ static size_t row_count(const struct model *m, size_t n)
     return padded(n) * (draws_ahead(m, n) ? 1 + ahead_count(n) : 1);
 }
 
-/* Sums, squares, and a bit for eight of them; whoever sets bits may write to the word behind. */
+/* Sums, squares, and a bit for eight of them; the kernel that sets bits may write to the word behind. */
 static size_t sparse_bytes(const struct model *m)
 {
     size_t eights = padded(m->d) / LANES;
@@ -168,7 +168,7 @@ double gradient_share(const struct gradient *gs)
     return 1.0 / n - (gs->weight - 1.0) * (n - 1.0) * r * r;
 }
 
-void gradient_seldom(struct gradient *gs, uint32_t one_in, uint64_t seed)
+void gradient_set_skip(struct gradient *gs, uint32_t one_in, uint64_t seed)
 {
     uint64_t all = UINT64_C(1) << 32;
     gs->seed = seed;
@@ -188,10 +188,10 @@ void gradient_draw(struct gradient *gs, struct minibatch *like, struct rng *rng_
     minibatch_draw(like, rng_batch, gs->idx);
 }
 
-void gradient_ask(const struct gradient *gs)
+void gradient_prefetch(const struct gradient *gs)
 {
     if (gs->model->linear != NULL)
-        linear_ask(gs->model->linear, gs->idx, gs->batch.n);
+        linear_prefetch(gs->model->linear, gs->idx, gs->batch.n);
 }
 
 void gradient_parts(struct gradient *gs, const double *theta, double *g, bool squares)
@@ -228,7 +228,7 @@ static void fill_ahead(struct gradient *gs, const struct rng *rng)
         minibatch_draw(&gs->batch, &a->state[k + 1], ahead_rows(gs, k));
     }
     for (size_t k = 0; asks_at_once(gs) && k < a->count; k++)
-        linear_ask_early(gs->model->linear, ahead_rows(gs, k), gs->batch.n);
+        linear_prefetch_early(gs->model->linear, ahead_rows(gs, k), gs->batch.n);
 }
 
 static void draw_ahead(struct gradient *gs, struct rng *rng)
@@ -252,7 +252,7 @@ static void draw_rows(struct gradient *gs, struct rng *rng)
         return;
     }
     gradient_draw(gs, &gs->batch, rng);
-    gradient_ask(gs);
+    gradient_prefetch(gs);
 }
 
 /* Where a batch touches few of many coordinates. */
@@ -260,7 +260,7 @@ static void sparse_sums(struct gradient *gs, const double *theta, struct batch_s
 {
     const struct model *m = gs->model;
     size_t p = padded(m->d);
-    if (gs->rest->left > 0) /* an estimate that nobody took to its end */
+    if (gs->rest->left > 0) /* an estimate that was not taken to its end */
         memset(gs->sparse, 0, sparse_bytes(m));
     gs->rest->left = 0;
     sums->sum = gs->sparse;

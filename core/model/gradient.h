@@ -58,7 +58,7 @@ void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng
 
 /* About one in `one_in` iterations has a minibatch from now on. Which ones depends on the seed
  * alone: all chains of a job look at the same time, so that those in lockstep need not wait. */
-void gradient_seldom(struct gradient *gs, uint32_t one_in, uint64_t seed);
+void gradient_set_skip(struct gradient *gs, uint32_t one_in, uint64_t seed);
 /* How many times the minibatch of iteration t counts; 0: there is none. Who wants to see tau always
  * has one, and so has the first iteration: these count once. */
 double gradient_weight(const struct gradient *gs, uint64_t t, bool show_tau);
@@ -73,13 +73,13 @@ bool gradient_running(struct gradient *gs, const double *theta, uint64_t t, stru
  * to leave the cache. */
 void gradient_part(struct gradient *gs, const double *theta, size_t from, double *g);
 
-/* The same in steps, for minibatches, as core/chain/lockstep.h takes them: the rows (`like` is
+/* The same in steps, for minibatches, as core/chain/chain_batch.h takes them: the rows (`like` is
  * gs->batch or that of a source of the same rows, whose tables are in the cache); a word to the
  * memory that they will be wanted; then, at theta, the fixed part in g and the sums over the rows
  * in gs->sum and, with `squares`, gs->sumsq. The estimate is g + weight * scale * sum; tau_scale
  * and share are those of struct batch_sums. */
 void gradient_draw(struct gradient *gs, struct minibatch *like, struct rng *rng_batch);
-void gradient_ask(const struct gradient *gs);
+void gradient_prefetch(const struct gradient *gs);
 void gradient_parts(struct gradient *gs, const double *theta, double *g, bool squares);
 double gradient_scale(const struct gradient *gs);
 double gradient_tau_scale(const struct gradient *gs);

@@ -46,36 +46,36 @@ bool linear_init(struct linear *l, const struct dataset *data, const struct law 
     return ok;
 }
 
-#define TURN_BYTES ((size_t)8 << 20) /* beyond, memory is slower than looking, and it counts */
+#define SIGNED_BYTES ((size_t)8 << 20) /* beyond, memory is slower than looking, and it counts */
 
-bool linear_turn(struct linear *l)
+bool linear_sign_rows(struct linear *l)
 {
     const struct dataset *data = l->data;
     size_t all = data->N * data->stride;
     if (l->link != LINK_LOGISTIC || l->offset != NULL ||
-        data->N * dataset_row_bytes(data) > TURN_BYTES)
+        data->N * dataset_row_bytes(data) > SIGNED_BYTES)
         return true;
-    l->turned = lanes_alloc(all, dataset_real_bytes(data));
-    if (l->turned == NULL)
+    l->signed_rows = lanes_alloc(all, dataset_real_bytes(data));
+    if (l->signed_rows == NULL)
         return false;
     for (size_t i = 0; i < all; i++) {
         double sign = data->y[i / data->stride] == 1.0 ? 1.0 : -1.0;
         if (data->precision == PRECISION_SINGLE)
-            ((float *)l->turned)[i] = (float)sign * ((const float *)data->x)[i];
+            ((float *)l->signed_rows)[i] = (float)sign * ((const float *)data->x)[i];
         else
-            ((double *)l->turned)[i] = sign * ((const double *)data->x)[i];
+            ((double *)l->signed_rows)[i] = sign * ((const double *)data->x)[i];
     }
     return true;
 }
 
 void linear_release(struct linear *l)
 {
-    free(l->turned);
+    free(l->signed_rows);
     free(l->ones);
     free(l->y);
     free(l->own_offset);
-    free(l->there);
-    free(l->there_psi);
+    free(l->at_centre);
+    free(l->at_centre_psi);
     free(l->weight);
     *l = (struct linear){0};
 }
@@ -83,33 +83,33 @@ void linear_release(struct linear *l)
 bool linear_difference(struct linear *l)
 {
     size_t N = l->data->N, real = dataset_real_bytes(l->data);
-    void *there = lanes_alloc(N, real), *psi = l->step != 0.0 ? lanes_alloc(N, real) : NULL;
-    if (there == NULL || (l->step != 0.0 && psi == NULL)) {
-        free(there);
+    void *at_centre = lanes_alloc(N, real), *psi = l->step != 0.0 ? lanes_alloc(N, real) : NULL;
+    if (at_centre == NULL || (l->step != 0.0 && psi == NULL)) {
+        free(at_centre);
         free(psi);
         return false;
     }
-    kernels->linear_centre(l, there, psi);
+    kernels->linear_centre(l, at_centre, psi);
     l->difference = true;
-    l->there = there;
-    l->there_psi = psi;
+    l->at_centre = at_centre;
+    l->at_centre_psi = psi;
     return true;
 }
 
-void linear_straighten(struct linear *l, void *weight)
+void linear_linearise(struct linear *l, void *weight)
 {
-    l->straight = true;
+    l->linearised = true;
     l->weight = weight;
 }
 
 static void pack_tail(const struct linear *l, size_t row, float *tail)
 {
-    const float *offset = l->offset, *there = l->there, *there_psi = l->there_psi;
+    const float *offset = l->offset, *at_centre = l->at_centre, *at_centre_psi = l->at_centre_psi;
     const float *weight = l->weight;
     tail[TAIL_OFFSET] = offset[row];
-    tail[TAIL_THERE] = there != NULL ? there[row] : 0.0f;
+    tail[TAIL_AT_CENTRE] = at_centre != NULL ? at_centre[row] : 0.0f;
     tail[TAIL_Y] = l->y != NULL ? l->y[row] : 0.0f;
-    tail[TAIL_THERE_PSI] = there_psi != NULL ? there_psi[row] : 0.0f;
+    tail[TAIL_AT_CENTRE_PSI] = at_centre_psi != NULL ? at_centre_psi[row] : 0.0f;
     if (weight != NULL)
         tail[TAIL_WEIGHT] = weight[row];
 }
@@ -122,10 +122,10 @@ void linear_pack(struct linear *l, float *rows, float *tails)
     float *first = brief ? rows + data->stride : inside ? rows + data->stride - TAIL : tails;
     for (size_t i = 0; i < data->N; i++)
         pack_tail(l, i, first + i * apart);
-    free(l->there);
-    free(l->there_psi);
+    free(l->at_centre);
+    free(l->at_centre_psi);
     free(l->weight);
-    l->there = l->there_psi = l->weight = NULL;
+    l->at_centre = l->at_centre_psi = l->weight = NULL;
     l->offset = NULL;
     l->tail = (const char *)first;
     l->tail_bytes = apart * sizeof *first;
@@ -141,39 +141,38 @@ void linear_gradient(const struct linear *l, const struct linear_batch *batch)
     kernels->linear_gradient(l, batch);
 }
 
-#define NEAR_BYTES 32768 /* a first cache */
-#define ASK_MOST   256   /* rows: more would drive out each other */
+#define PREFETCH_MOST 256 /* rows: more would drive out each other */
 
 /* Inlined: gcc takes a function that only prefetches for one without effect, and drops its calls.
  */
-static inline __attribute__((always_inline)) void ask_for(const void *array, size_t bytes, size_t N,
-                                                          const uint32_t *idx, size_t n)
+static inline __attribute__((always_inline)) void
+prefetch_rows(const void *array, size_t bytes, size_t N, const uint32_t *idx, size_t n)
 {
-    if (array == NULL || N * bytes <= NEAR_BYTES)
+    if (array == NULL || N * bytes <= CACHE_L1_BYTES)
         return;
     for (size_t k = 0; k < n; k++)
-        __builtin_prefetch((const char *)array + idx[k] * bytes);
+        cache_prefetch((const char *)array + idx[k] * bytes, false);
 }
 
-void linear_ask(const struct linear *l, const uint32_t *idx, size_t n)
+void linear_prefetch(const struct linear *l, const uint32_t *idx, size_t n)
 {
     const struct dataset *data = l->data;
     size_t real = dataset_real_bytes(l->data), bytes = data->stride * real;
-    if (bytes > 64 || n > ASK_MOST || l->which != NULL)
+    if (bytes > 64 || n > PREFETCH_MOST || l->row_map != NULL)
         return;
     if (l->tail != NULL) {
-        ask_for(data->x, linear_record(data) * real, data->N, idx, n);
+        prefetch_rows(data->x, linear_record(data) * real, data->N, idx, n);
         if (linear_record(data) == data->stride)
-            ask_for(l->tail, l->tail_bytes, data->N, idx, n);
+            prefetch_rows(l->tail, l->tail_bytes, data->N, idx, n);
         return;
     }
-    ask_for(linear_rows(l), bytes, data->N, idx, n);
-    ask_for(l->offset, real, data->N, idx, n);
-    ask_for(l->there, real, data->N, idx, n);
-    ask_for(l->weight, real, data->N, idx, n);
+    prefetch_rows(linear_rows(l), bytes, data->N, idx, n);
+    prefetch_rows(l->offset, real, data->N, idx, n);
+    prefetch_rows(l->at_centre, real, data->N, idx, n);
+    prefetch_rows(l->weight, real, data->N, idx, n);
 }
 
-void linear_ask_early(const struct linear *l, const uint32_t *idx, size_t n)
+void linear_prefetch_early(const struct linear *l, const uint32_t *idx, size_t n)
 {
     const struct dataset *data = l->data;
     size_t record = l->tail != NULL ? linear_record(data) : data->stride;
@@ -181,8 +180,8 @@ void linear_ask_early(const struct linear *l, const uint32_t *idx, size_t n)
     const char *rows = linear_rows(l);
     for (size_t k = 0; k < n; k++) {
         for (size_t j = 0; j < bytes; j += 64)
-            linear_prefetch(rows + idx[k] * bytes + j, true);
-        linear_ask_beside(l, idx[k], true);
+            cache_prefetch(rows + idx[k] * bytes + j, true);
+        linear_prefetch_beside(l, idx[k], true);
     }
 }
 

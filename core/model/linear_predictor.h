@@ -16,19 +16,19 @@ bool linear_init(struct linear *l, const struct dataset *data, const struct law 
 void linear_release(struct linear *l);
 
 /* LINK_LOGISTIC, not too many rows, no offsets: from here on rows are kept times 2 y - 1, so that
- * nobody has to look for their responses. The same bits, sooner; nothing happens where it does not
+ * their responses need not be read. The same bits, sooner; nothing happens where it does not
  * pay. False when there is no memory. */
-bool linear_turn(struct linear *l);
+bool linear_sign_rows(struct linear *l);
 
 /* Control variates around theta = 0: from here on terms are those at (eta_i, psi) less those at
  * (offset_i, the psi of step 0). The residuals there (LINK_LOGISTIC: the probabilities) are worked
- * out once, as are the slopes in psi where it is free: `there` and `there_psi`, arrays like
+ * out once, as are the slopes in psi where it is free: `at_centre` and `at_centre_psi`, arrays like
  * `offset`, which must be there. False when there is no memory. */
 bool linear_difference(struct linear *l);
 
 /* Of such terms, where psi is known: from here on residuals are r_i + weight_i x_i' theta. The
  * weights are an array like `offset`, which linear_release frees. */
-void linear_straighten(struct linear *l, void *weight);
+void linear_linearise(struct linear *l, void *weight);
 
 /* Rows of single precision, with offsets: what a row has beside its covariates moves into a tail of
  * four floats: behind a short row, in the padding of a long one, which must have room for it, or,
@@ -43,12 +43,12 @@ size_t linear_work_bytes(const struct linear *l);
  * of the absolute terms, in practice 1e-6; of differences, as they are before they are taken. */
 void linear_gradient(const struct linear *l, const struct linear_batch *batch);
 
-/* Asks the memory for what linear_gradient will read of these rows, unless it is near or
- * linear_gradient asks for it itself. */
-void linear_ask(const struct linear *l, const uint32_t *idx, size_t n);
+/* Prefetches what linear_gradient will read of these rows, unless it is near or
+ * linear_gradient prefetches it itself. */
+void linear_prefetch(const struct linear *l, const uint32_t *idx, size_t n);
 
 /* The same of rows that will be wanted later, short or long, near or far: into the second cache. */
-void linear_ask_early(const struct linear *l, const uint32_t *idx, size_t n);
+void linear_prefetch_early(const struct linear *l, const uint32_t *idx, size_t n);
 
 /* eta of the rows, the data's offset included, in double precision: n numbers, anywhere. */
 void linear_predictor(const struct dataset *data, const double *theta, const uint32_t *idx,

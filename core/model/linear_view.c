@@ -16,8 +16,8 @@ struct linear_view {
     struct model_type type;
     const struct model *inside; /* borrowed, as is the frame */
     const struct frame *frame;
-    struct fold fold;     /* which is NULL: rows do not repeat themselves */
-    struct linear linear; /* the model's, or the fold's, but for: */
+    struct dedup dedup;   /* which is NULL: rows do not repeat themselves */
+    struct linear linear; /* the model's, or that of the distinct rows, but for: */
     struct dataset data;
     void *rows, *offset, *tails; /* ours, where they are needed */
     size_t apart;                /* numbers from row to row of ours */
@@ -44,7 +44,7 @@ static void grad_fixed(const struct model *m, const double *u, double *g, void *
     size_t columns = v->data.columns;
     (void)work;
     if (v->frame->kind == FRAME_DENSE)
-        kernels->triangle(v->curvature, u, v->constant, m->d, TRIANGLE_NONE, g);
+        kernels->trmv(v->curvature, u, v->constant, m->d, TRIANGLE_NONE, g);
     else
         for (size_t j = 0; j < m->d; j++)
             g[j] = v->constant[j] + v->curvature[j] * u[j];
@@ -91,12 +91,12 @@ static double log_batch(const struct model *m, const double *u, const uint32_t *
 static void release(struct model *m)
 {
     struct linear_view *v = (struct linear_view *)m;
-    if (v->fold.which == NULL) { /* the model's */
+    if (v->dedup.row_map == NULL) { /* the model's */
         v->linear.ones = NULL;
         v->linear.y = v->linear.own_offset = NULL;
     }
     linear_release(&v->linear);
-    fold_release(&v->fold);
+    dedup_release(&v->dedup);
     free(v->rows);
     free(v->offset);
     free(v->tails);
@@ -148,14 +148,14 @@ static bool fill_rows(struct linear_view *v)
     size_t apart = v->apart =
         data->precision == PRECISION_SINGLE ? linear_record(data) : data->stride;
     double *x = lanes_alloc(2 * padded(v->base.d), sizeof *x);
-    double *turned = x != NULL ? x + padded(v->base.d) : NULL;
+    double *transformed = x != NULL ? x + padded(v->base.d) : NULL;
     v->rows = lanes_alloc(data->N * apart, dataset_real_bytes(data));
     for (size_t i = 0; v->rows != NULL && x != NULL && i < data->N; i++) {
         for (size_t j = 0; j < data->columns; j++)
             x[j] = get(data, data->x, i * data->stride + j);
-        frame_gradient(v->frame, x, turned);
+        frame_gradient(v->frame, x, transformed);
         for (size_t j = 0; j < data->columns; j++)
-            put(data, v->rows, i * apart + j, turned[j]);
+            put(data, v->rows, i * apart + j, transformed[j]);
     }
     free(x);
     v->data.x = v->rows;
@@ -177,9 +177,9 @@ static void find_weights(const struct linear_view *v, size_t at, size_t n, const
                          double *weight)
 {
     struct law law = {.link = v->linear.link, .psi = v->linear.psi, .dof = v->linear.dof};
-    _Alignas(ALIGNMENT) double low[SQUARES_ROWS], here[SQUARES_ROWS], high[SQUARES_ROWS];
-    static const double zeros[SQUARES_ROWS];
-    /* What y says is the same everywhere, but for rounding, and rows are folded without it. */
+    _Alignas(ALIGNMENT) double low[SYRK_ROWS], here[SYRK_ROWS], high[SYRK_ROWS];
+    static const double zeros[SYRK_ROWS];
+    /* What y says is the same everywhere, but for rounding, and rows are compared without it. */
     const double *y = law.link == LINK_LOGISTIC ? zeros : v->data.y + at;
     for (size_t k = 0; k < n; k++) {
         here[k] = get(&v->data, v->offset, at + k);
@@ -210,16 +210,16 @@ static double *count_rows(const struct linear_view *v)
 {
     double *count = lanes_alloc(v->data.N, sizeof *count);
     for (size_t i = 0; count != NULL && i < v->inside->N; i++)
-        count[v->fold.which[i]] += 1.0;
+        count[v->dedup.row_map[i]] += 1.0;
     return count;
 }
 
 /* Keeps the weights of some rows, and takes from the curvature what they add to the sum of all
  * terms. count NULL: every row comes once; x: room for these rows. */
-static void straighten_rows(struct linear_view *v, size_t at, size_t n, const double *count,
-                            void *weight, double *x)
+static void linearise_rows(struct linear_view *v, size_t at, size_t n, const double *count,
+                           void *weight, double *x)
 {
-    _Alignas(ALIGNMENT) double w[SQUARES_ROWS];
+    _Alignas(ALIGNMENT) double w[SYRK_ROWS];
     size_t p = padded(v->base.d);
     for (size_t k = 0; k < n; k++)
         w[k] = read_row(v, at + k, x + k * p);
@@ -228,7 +228,7 @@ static void straighten_rows(struct linear_view *v, size_t at, size_t n, const do
         put(&v->data, weight, at + k, w[k]);
         w[k] = -(count != NULL ? count[at + k] : 1.0) * get(&v->data, weight, at + k);
     }
-    kernels->add_squares(v->curvature, p, x, w, n, v->data.columns);
+    kernels->syrk(v->curvature, p, x, w, n, v->data.columns);
 }
 
 /* Differences of residuals are nearly linear in u where a row says little, as it does among many:
@@ -236,23 +236,23 @@ static void straighten_rows(struct linear_view *v, size_t at, size_t n, const do
 static bool fill_weights(struct linear_view *v)
 {
     size_t d = v->base.d, p = padded(d);
-    bool folded = v->fold.which != NULL;
-    double *x = lanes_alloc(SQUARES_ROWS * p, sizeof *x), *count = folded ? count_rows(v) : NULL;
+    bool deduped = v->dedup.row_map != NULL;
+    double *x = lanes_alloc(SYRK_ROWS * p, sizeof *x), *count = deduped ? count_rows(v) : NULL;
     void *weight = lanes_alloc(v->data.N, dataset_real_bytes(&v->data));
-    bool ok = x != NULL && (!folded || count != NULL) && weight != NULL;
-    for (size_t at = 0; ok && at < v->data.N; at += SQUARES_ROWS)
-        straighten_rows(v, at, v->data.N - at < SQUARES_ROWS ? v->data.N - at : SQUARES_ROWS, count,
-                        weight, x);
+    bool ok = x != NULL && (!deduped || count != NULL) && weight != NULL;
+    for (size_t at = 0; ok && at < v->data.N; at += SYRK_ROWS)
+        linearise_rows(v, at, v->data.N - at < SYRK_ROWS ? v->data.N - at : SYRK_ROWS, count,
+                       weight, x);
     for (size_t j = 0; ok && j < d; j++)
         for (size_t k = 0; k < j; k++)
             v->curvature[k * p + j] = v->curvature[j * p + k];
-    linear_straighten(&v->linear, weight);
+    linear_linearise(&v->linear, weight);
     free(x);
     free(count);
     return ok;
 }
 
-static bool straightens(const struct linear_view *v)
+static bool linearises(const struct linear_view *v)
 {
     return v->base.differences && v->frame->kind == FRAME_DENSE && v->linear.step == 0.0;
 }
@@ -322,7 +322,7 @@ static bool fill(struct linear_view *v, const struct linear_view_parts *parts)
     fill_curvature(v, parts->precision);
     return fill_constant(v, parts) && fill_offsets(v) &&
            (!v->base.differences || linear_difference(&v->linear)) &&
-           (!needs_rows(v) || fill_rows(v)) && (!straightens(v) || fill_weights(v)) && pack_rows(v);
+           (!needs_rows(v) || fill_rows(v)) && (!linearises(v) || fill_weights(v)) && pack_rows(v);
 }
 
 static void say_fixed(struct linear_view *v)
@@ -377,28 +377,28 @@ static void frame_psi(struct linear *l, const struct frame *f)
 }
 
 /* Differences of the logistic link do not look at the responses. */
-static bool fold_equal_rows(struct linear_view *v, const struct linear *all, bool control)
+static bool dedup_rows(struct linear_view *v, const struct linear *all, bool control)
 {
     struct law law = {.link = all->link, .psi = all->psi, .dof = all->dof};
-    if (!fold_init(&v->fold, all->data, !control || all->link != LINK_LOGISTIC))
+    if (!dedup_init(&v->dedup, all->data, !control || all->link != LINK_LOGISTIC))
         return false;
-    v->data = v->fold.data;
+    v->data = v->dedup.data;
     if (!linear_init(&v->linear, &v->data, &law, false)) {
-        fold_release(&v->fold);
+        dedup_release(&v->dedup);
         return false;
     }
-    v->linear.which = v->fold.which;
+    v->linear.row_map = v->dedup.row_map;
     v->linear.step = all->step;
     return true;
 }
 
 static void take_rows(struct linear_view *v, const struct linear *all, bool control)
 {
-    if (fold_equal_rows(v, all, control))
+    if (dedup_rows(v, all, control))
         return;
     v->data = *all->data;
     v->linear = *all;
-    v->linear.turned = NULL;
+    v->linear.signed_rows = NULL;
     v->linear.data = &v->data;
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define WORDS 1024 /* random words of 32 bits fetched at a time, at most */
-#define TURN  128  /* of them that become rows together, if rejected ones are no rarity: */
+#define CHUNK 128  /* of them that become rows together, if redraws are no rarity: */
 #define RARE  16   /* one in so many portions */
 
 /* Entries of a table for n rows: sparse, so that two rows seldom want the same place. */
@@ -25,7 +25,7 @@ static bool needs_table(const struct minibatch *mb)
     return mb->n <= mb->N / 2 && table_size(mb->n) * sizeof *mb->seen < mb->N;
 }
 
-/* With some to spare for repeats, but for a few rows: these are what kernels->few_rows takes. */
+/* With some to spare for repeats, but for a few rows: these are what kernels->distinct_rows takes. */
 static size_t words_for(const struct minibatch *mb, size_t wanted)
 {
     size_t spare = mb->replacement ? 0 : wanted * wanted / mb->N + (wanted > ROW_DRAW_MOST ? 4 : 0);
@@ -89,26 +89,26 @@ static size_t keep_even(struct minibatch *mb, size_t words, size_t count)
     return count;
 }
 
-/* Words that are turned into rows together: all, unless it is no rarity that one of them is
- * rejected. Then it spoils only its turn. */
+/* Words that become rows together: all, unless it is no rarity that one of them is redrawn
+ * (rejection sampling). Then it spoils only its chunk. */
 static size_t words_together(const struct minibatch *mb, size_t words)
 {
-    return (uint64_t)mb->uneven * words < (UINT64_C(1) << 32) / RARE ? words : TURN;
+    return (uint64_t)mb->uneven * words < (UINT64_C(1) << 32) / RARE ? words : CHUNK;
 }
 
 /* About as many candidates as are wanted, repeats included; what is too much is dropped by the
  * caller. */
 static size_t draw_candidates(struct minibatch *mb, struct rng *rng, size_t words)
 {
-    size_t turn = words_together(mb, words), count = 0;
-    for (size_t left = words; left > 0; left -= turn) {
-        turn = turn < left ? turn : left;
-        if (kernels->rows(rng, turn / 2, (uint32_t)mb->N, mb->uneven, mb->candidate + count)) {
-            count += turn;
+    size_t chunk = words_together(mb, words), count = 0;
+    for (size_t left = words; left > 0; left -= chunk) {
+        chunk = chunk < left ? chunk : left;
+        if (kernels->rows(rng, chunk / 2, (uint32_t)mb->N, mb->uneven, mb->candidate + count)) {
+            count += chunk;
             continue;
         }
-        rng_bits(rng, mb->bits, turn / 2);
-        count = keep_even(mb, turn, count);
+        rng_bits(rng, mb->bits, chunk / 2);
+        count = keep_even(mb, chunk, count);
     }
     return count;
 }
@@ -201,13 +201,13 @@ look_up_all(uint64_t *restrict seen, uint32_t mask, uint32_t round,
     return take_run(candidate + from, count - from, idx, done);
 }
 
-static void replace(const uint16_t *which, size_t n, uint32_t *idx)
+static void replace(const uint16_t *row_map, size_t n, uint32_t *idx)
 {
-    for (size_t k = 0; which != NULL && k < n; k++)
-        idx[k] = which[idx[k]];
+    for (size_t k = 0; row_map != NULL && k < n; k++)
+        idx[k] = row_map[idx[k]];
 }
 
-static void draw_distinct(struct minibatch *mb, struct rng *rng, const uint16_t *which,
+static void draw_distinct(struct minibatch *mb, struct rng *rng, const uint16_t *row_map,
                           size_t wanted, uint32_t *idx)
 {
     if (mb->seen != NULL)
@@ -217,15 +217,15 @@ static void draw_distinct(struct minibatch *mb, struct rng *rng, const uint16_t 
     for (size_t done = 0; done < wanted;) {
         size_t words = done == 0 ? mb->words : words_for(mb, wanted - done);
         size_t count = draw_candidates(mb, rng, words);
-        for (size_t at = 0, turn; at < count && done < wanted; at += turn) {
+        for (size_t at = 0, chunk; at < count && done < wanted; at += chunk) {
             const uint32_t *candidate = mb->candidate + at;
-            turn = count - at < wanted - done ? count - at : wanted - done;
+            chunk = count - at < wanted - done ? count - at : wanted - done;
             done = mb->seen != NULL
-                       ? look_up_all(mb->seen, mb->mask, mb->round, candidate, turn, idx, done)
-                       : stamp_all(mb->stamp, mb->epoch, candidate, turn, idx, done);
+                       ? look_up_all(mb->seen, mb->mask, mb->round, candidate, chunk, idx, done)
+                       : stamp_all(mb->stamp, mb->epoch, candidate, chunk, idx, done);
         }
     }
-    replace(which, wanted, idx);
+    replace(row_map, wanted, idx);
 }
 
 static void draw_repeatedly(struct minibatch *mb, struct rng *rng, uint32_t *idx)
@@ -239,35 +239,35 @@ static void draw_repeatedly(struct minibatch *mb, struct rng *rng, uint32_t *idx
 }
 
 static __attribute__((noinline)) void draw_any(struct minibatch *mb, struct rng *rng,
-                                               const uint16_t *which, uint32_t *idx)
+                                               const uint16_t *row_map, uint32_t *idx)
 {
     if (mb->replacement) {
         draw_repeatedly(mb, rng, idx);
-        replace(which, mb->n, idx);
+        replace(row_map, mb->n, idx);
     } else if (mb->n <= mb->N / 2) {
-        draw_distinct(mb, rng, which, mb->n, idx);
+        draw_distinct(mb, rng, row_map, mb->n, idx);
     } else {
         draw_distinct(mb, rng, NULL, mb->N - mb->n, idx); /* fewer than n: these are left out */
         for (uint32_t i = 0, k = 0; k < mb->n; i++) {
             idx[k] = i;
             k += mb->stamp[i] != mb->epoch;
         }
-        replace(which, mb->n, idx);
+        replace(row_map, mb->n, idx);
     }
     for (size_t k = mb->n; k < padded(mb->n); k++)
         idx[k] = idx[mb->n - 1];
 }
 
 /* The rows of a small batch are nearly always had from the kernels, where these can. */
-void minibatch_draw_which(struct minibatch *mb, struct rng *rng, const uint16_t *which,
-                          uint32_t *idx)
+void minibatch_draw_mapped(struct minibatch *mb, struct rng *rng, const uint16_t *row_map,
+                           uint32_t *idx)
 {
-    if (mb->few.n == 0 || kernels->few_rows == NULL ||
-        !kernels->few_rows(rng, &mb->few, which, idx))
-        draw_any(mb, rng, which, idx);
+    if (mb->few.n == 0 || kernels->distinct_rows == NULL ||
+        !kernels->distinct_rows(rng, &mb->few, row_map, idx))
+        draw_any(mb, rng, row_map, idx);
 }
 
 void minibatch_draw(struct minibatch *mb, struct rng *rng, uint32_t *idx)
 {
-    minibatch_draw_which(mb, rng, NULL, idx);
+    minibatch_draw_mapped(mb, rng, NULL, idx);
 }

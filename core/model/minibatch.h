@@ -1,6 +1,6 @@
 /* Minibatches: n of N indices, uniformly, without or with replacement.
  *
- * Without replacement: independent indices, repeats rejected, by a stamp per row or, where the
+ * Without replacement: independent indices, repeats redrawn, found by a stamp per row or, where the
  * stamps of so many rows would leave the caches, by a small table of the rows seen: the same rows
  * either way, and a cost that does not depend on N; above N/2 the complement is drawn instead. The
  * only state is the rng. */
@@ -16,7 +16,7 @@ struct minibatch {
     size_t N, n;
     bool replacement;
     uint32_t uneven;     /* 2^32 mod N */
-    struct row_draw few; /* what kernels->few_rows takes, if it can; n 0: it cannot */
+    struct row_draw few; /* what kernels->distinct_rows takes, if it can; n 0: it cannot */
     size_t words;        /* random words of 32 bits that a batch takes, as a rule */
     uint8_t epoch;       /* of the stamps */
     uint8_t *stamp;      /* N bytes; NULL with replacement, for the full batch, or with: */
@@ -36,9 +36,9 @@ size_t minibatch_bytes(size_t N, size_t n, bool replacement);
 /* Fills idx[0..n) and may write up to the next multiple of PAD. Not for n == N without replacement:
  * the full batch draws nothing. */
 void minibatch_draw(struct minibatch *mb, struct rng *rng, uint32_t *idx);
-/* Fills it with which[i] instead of the index i, unless `which` is NULL, and up to the next
+/* Fills it with row_map[i] instead of the index i, unless `row_map` is NULL, and up to the next
  * multiple of PAD with any of these. */
-void minibatch_draw_which(struct minibatch *mb, struct rng *rng, const uint16_t *which,
-                          uint32_t *idx);
+void minibatch_draw_mapped(struct minibatch *mb, struct rng *rng, const uint16_t *row_map,
+                           uint32_t *idx);
 
 #endif

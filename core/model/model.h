@@ -13,7 +13,7 @@
 #ifndef BARKER_CORE_MODEL_MODEL_H
 #define BARKER_CORE_MODEL_MODEL_H
 
-#include "core/kernels/bundle.h"
+#include "core/kernels/chain_batch.h"
 #include "core/kernels/dataset.h"
 #include "core/base/err.h"
 #include "core/base/param.h"

@@ -33,7 +33,7 @@ struct optimize_limits {
      * foresees the gains; NULL: there is none. */
     struct gradient *rough;
     bool (*go_on)(void *ctx);                              /* NULL: always */
-    void (*tell)(void *ctx, const struct optimum *so_far); /* NULL: nobody listens */
+    void (*tell)(void *ctx, const struct optimum *so_far); /* NULL: not wanted */
     void *ctx;
 };
 enum err optimize_mode_within(struct gradient *source, double *theta,

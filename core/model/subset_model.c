@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-struct sample {
+struct subset_model {
     struct model base;
     struct model_type type;    /* that of the model with our functions in it */
     const struct model *whole; /* borrowed */
@@ -12,9 +12,9 @@ struct sample {
     double weight; /* rows of the model for each of ours */
 };
 
-static const struct sample *self(const struct model *m)
+static const struct subset_model *self(const struct model *m)
 {
-    return (const struct sample *)m;
+    return (const struct subset_model *)m;
 }
 
 static bool asks_for_all(const struct model *m, const uint32_t *idx, size_t n)
@@ -31,7 +31,7 @@ static void grad_fixed(const struct model *m, const double *theta, double *g, vo
 static void grad_batch(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
                        double *sum, double *sumsq, void *work)
 {
-    const struct sample *s = self(m);
+    const struct subset_model *s = self(m);
     bool all = asks_for_all(m, idx, n);
     s->whole->type->grad_batch(s->whole, theta, all ? s->rows : idx, all ? s->count : n, sum, sumsq,
                                work);
@@ -51,7 +51,7 @@ static double log_fixed(const struct model *m, const double *theta, void *work)
 static double log_batch(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
                         void *work)
 {
-    const struct sample *s = self(m);
+    const struct subset_model *s = self(m);
     if (!asks_for_all(m, idx, n))
         return s->whole->type->log_batch(s->whole, theta, idx, n, work);
     return s->weight * s->whole->type->log_batch(s->whole, theta, s->rows, s->count, work);
@@ -66,7 +66,7 @@ static void start_value(const struct model *m, enum start_kind kind, struct rng 
 
 static void release(struct model *m)
 {
-    free(((struct sample *)m)->rows);
+    free(((struct subset_model *)m)->rows);
 }
 
 static struct model_type type_of(const struct model_type *whole)
@@ -84,20 +84,20 @@ static struct model_type type_of(const struct model_type *whole)
                                .start_value = start_value};
 }
 
-enum err sample_new(struct model **out, const struct model *model, size_t rows,
-                    struct err_info *info)
+enum err subset_model_new(struct model **out, const struct model *model, size_t rows,
+                          struct err_info *info)
 {
-    struct sample *s = calloc(1, sizeof *s);
+    struct subset_model *s = calloc(1, sizeof *s);
     uint32_t *idx = lanes_alloc(rows, sizeof *idx);
     if (s == NULL || idx == NULL) {
         free(s);
         free(idx);
-        return err_set(info, ERR_NO_MEMORY, "no memory for a sample of %zu rows", rows);
+        return err_set(info, ERR_NO_MEMORY, "no memory for a model on %zu rows", rows);
     }
     double weight = (double)model->N / (double)rows;
     for (size_t k = 0; k < rows; k++)
         idx[k] = (uint32_t)((double)k * weight);
-    *s = (struct sample){
+    *s = (struct subset_model){
         .base = *model, .whole = model, .rows = idx, .count = rows, .weight = weight};
     s->type = type_of(model->type);
     s->base.type = &s->type;

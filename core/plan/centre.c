@@ -151,7 +151,7 @@ static enum err climb_sample_first(struct planning *p, struct search *s, size_t 
     struct gradient source;
     struct model *sample;
     struct optimum top;
-    enum err code = sample_new(&sample, p->model, rows, info);
+    enum err code = subset_model_new(&sample, p->model, rows, info);
     if (code != ERR_OK)
         return code;
     code = gradient_init(&source, sample, N, false, info);

@@ -1,6 +1,6 @@
 /* A short run of a few chains. */
 #include "core/plan/pilot.h"
-#include "core/chain/lockstep.h"
+#include "core/chain/chain_batch.h"
 #include "core/diagnostics/mixing.h"
 #include "core/kernels/rng_fill.h"
 
@@ -100,7 +100,7 @@ static enum err advance(struct run *run, struct err_info *info)
     double spent = 0.0, seconds = 0.0;
     for (unsigned k = 0; all_active(run); k++) {
         double before = processor_seconds();
-        uint64_t done = lockstep_advance(run->chains, run->out->chains, slice);
+        uint64_t done = chain_batch_advance(run->chains, run->out->chains, slice);
         double took = processor_seconds() - before;
         spent += took;
         iterations = k <= 1 ? done : iterations + done;

@@ -6,7 +6,7 @@
 #ifndef BARKER_CORE_SAMPLERS_SAMPLER_H
 #define BARKER_CORE_SAMPLERS_SAMPLER_H
 
-#include "core/kernels/bundle.h"
+#include "core/kernels/chain_batch.h"
 #include "core/model/gradient.h"
 #include "core/base/param.h"
 
@@ -64,9 +64,9 @@ struct sampler_type {
     /* One iteration. Returns the first coordinate that became or met NaN (a Langevin coordinate
      * also when it became infinite): the chain has diverged there. SIZE_MAX: all is well. */
     size_t (*step)(struct sampler_step *s);
-    /* The rule of its moves, for chains that walk in lanes (core/chain/lockstep.h): fills rule,
+    /* The rule of its moves, for chains that walk in lanes (core/chain/chain_batch.h): fills rule,
      * gaussian and beta. NULL: they walk one by one. */
-    void (*lanes)(const double *params, struct walk *walk);
+    void (*chain_batch)(const double *params, struct chain_batch_step *step);
     /* Noise tolerance: probability that a proposal with step sigma lies beyond what a gradient
      * noise of sd tau allows (Barker |w| >= 1.702/tau, Langevin tau >= 2/sigma). NULL for exact
      * samplers. */

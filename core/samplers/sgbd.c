@@ -95,11 +95,11 @@ static size_t step(struct sampler_step *s)
     return move(s, 0.0);
 }
 
-static void lanes(const double *params, struct walk *walk)
+static void chain_batch(const double *params, struct chain_batch_step *step)
 {
-    walk->rule = (enum barker_rule)params[VARIANT];
-    walk->gaussian = params[NOISE] == 1.0;
-    walk->beta = params[BETA];
+    step->rule = (enum barker_rule)params[VARIANT];
+    step->gaussian = params[NOISE] == 1.0;
+    step->beta = params[BETA];
 }
 
 /* Pr(|w| >= 1.702/tau) for w ~ N(sigma, (0.1 sigma)^2) or N(0, sigma^2). */
@@ -192,7 +192,7 @@ const struct sampler_type sampler_sgbd = {
     .needs_tau = corrected,
     .memory = memory,
     .step = step,
-    .lanes = lanes,
+    .chain_batch = chain_batch,
     .beyond = beyond,
     .ceiling = ceiling,
     .variance_ratio = variance_ratio,

@@ -1,6 +1,6 @@
 /* One slice of a batch of chains: brought in from the job file, advanced in lockstep, saved together.
  */
-#include "core/chain/lockstep.h"
+#include "core/chain/chain_batch.h"
 #include "server/base/clock.h"
 #include "server/base/json.h"
 #include "server/sched/job_run.h"
@@ -195,7 +195,7 @@ static bool advance(struct job_run *job, const struct chain_batch *batch, uint64
         before[count] = chain_iteration(chain);
         active[count++] = chain;
     }
-    lockstep_advance(active, count, n);
+    chain_batch_advance(active, count, n);
     *full = false;
     for (size_t i = 0; i < count; i++)
         *full |=

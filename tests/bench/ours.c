@@ -1,7 +1,7 @@
 /* Whole iterations of our chains, nothing stored, for `make bench`; see worker.h. */
 #include "core/chain/chain.h"
 #include "core/kernels/kernels.h"
-#include "core/chain/lockstep.h"
+#include "core/chain/chain_batch.h"
 #include "core/model/view.h"
 #include "models/models.h"
 #include "tests/bench/worker.h"
@@ -196,7 +196,7 @@ static void worker_close(void)
 /* Some chains of one job on one thread, n iterations each. */
 static void advance(struct chain **chains, size_t count, uint64_t n)
 {
-    if (lockstep_advance(chains, count, n) != count * n)
+    if (chain_batch_advance(chains, count, n) != count * n)
         die("a chain has stopped");
 }
 

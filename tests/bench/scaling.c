@@ -5,7 +5,7 @@
  *
  * prints one JSON object. */
 #include "core/kernels/kernels.h"
-#include "core/chain/lockstep.h"
+#include "core/chain/chain_batch.h"
 #include "core/diagnostics/mixing.h"
 #include "core/plan/plan.h"
 #include "models/models.h"
@@ -171,10 +171,10 @@ int main(int argc, char **argv)
     config.view = view;
     make_chains(chains, config, plan);
     start = seconds();
-    lockstep_advance(chains, CHAINS, plan->warmup);
+    chain_batch_advance(chains, CHAINS, plan->warmup);
     double warm = seconds() - start;
     start = seconds();
-    lockstep_advance(chains, CHAINS, plan->iterations);
+    chain_batch_advance(chains, CHAINS, plan->iterations);
     double sampled = seconds() - start;
     double ess = worst_ess(chains, plan->warmup / plan->thin, d);
     printf("{\"rows\": %zu, \"columns\": %zu, \"batch\": %llu, \"one_in\": %u, \"sigma\": %g, "

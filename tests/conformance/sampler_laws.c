@@ -1,7 +1,7 @@
 /* The laws that every sampler states, against chains on a standard normal target: the stationary law
  * at small steps, its bias by the step, its spread under gradient noise. A new sampler is covered
  * without an edit. */
-#include "core/chain/lockstep.h"
+#include "core/chain/chain_batch.h"
 #include "models/models.h"
 #include "tests/conformance/sampler_settings.h"
 
@@ -46,7 +46,7 @@ static struct moments simulated(const struct setting *s, double sigma, double ta
         c.chain = k + 1;
         cr_assert_eq(chain_new(&chains[k], &c, &info), ERR_OK, "%s", info.message);
     }
-    lockstep_advance(chains, CHAINS, UINT64_MAX);
+    chain_batch_advance(chains, CHAINS, UINT64_MAX);
     for (uint32_t k = 0; k < CHAINS; k++) {
         double mean, variance;
         chain_moments(chains[k], &mean, &variance);

@@ -1,6 +1,6 @@
 /* What every sampler in the registry must hold, whatever it is and whatever its choices are: a new
  * one is covered without an edit. Its laws are in tests/conformance/sampler_laws.c. */
-#include "core/chain/lockstep.h"
+#include "core/chain/chain_batch.h"
 #include "tests/conformance/fixture.h"
 #include "tests/conformance/sampler_settings.h"
 #include "tests/support/toy.h"
@@ -192,7 +192,7 @@ static void together_is_alone(const struct chain_config *config, const char *nam
         c.chain = k + 1;
         chains[k] = toy_chain(&c);
     }
-    for (uint64_t n = 1; lockstep_advance(chains, 5, n) > 0; n += 16)
+    for (uint64_t n = 1; chain_batch_advance(chains, 5, n) > 0; n += 16)
         ;
     for (uint32_t k = 0; k < 5; k++) {
         size_t size, same;

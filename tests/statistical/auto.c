@@ -1,7 +1,7 @@
 /* Nothing but a model and its data: what `auto` chooses must give the posterior that Stan gives,
  * and predict no worse than the paper's hand-tuned runs. Skipped with a message where the data are
  * not there. */
-#include "core/chain/lockstep.h"
+#include "core/chain/chain_batch.h"
 #include "core/plan/plan.h"
 #include "tests/statistical/compare.h"
 #include "tests/statistical/shared.h"
@@ -71,7 +71,7 @@ static void job_run(struct job *job, uint64_t metric_every)
 {
     uint32_t chains = job->request.chains;
     job_chains(job, metric_every);
-    while (lockstep_advance(job->chains, chains, 5000) > 0)
+    while (chain_batch_advance(job->chains, chains, 5000) > 0)
         for (uint32_t k = 0; k < chains; k++) {
             struct chain_output out;
             chain_output(job->chains[k], &out);

@@ -6,7 +6,7 @@
  * The hashes are those of kernels with fused multiply-adds: the table that the machine chose and
  * the emulated one must give them, chain by chain and in lockstep. Loops over the registries: a new
  * sampler, variant or model is named as not recorded yet, and guarded once the file is made again. */
-#include "core/chain/lockstep.h"
+#include "core/chain/chain_batch.h"
 #include "core/plan/plan.h"
 #include "core/model/view.h"
 #include "tests/conformance/fixture.h"
@@ -315,7 +315,7 @@ static bool active(struct chain **chains)
 static void advance(struct chain **chains, enum way way)
 {
     if (way == LOCKSTEP)
-        lockstep_advance(chains, CHAINS, 89);
+        chain_batch_advance(chains, CHAINS, 89);
     for (size_t k = 0; way == ALONE && k < CHAINS; k++)
         chain_advance(chains[k], UINT64_MAX);
 }

@@ -183,12 +183,13 @@ Test(kernels, an_unknown_name_changes_nothing)
 Test(kernels, every_table_is_complete)
 {
     enum { FIRST = offsetof(struct kernels, rng_bits) };
-    size_t short_cut = (offsetof(struct kernels, few_rows) - FIRST) / sizeof(void *);
+    size_t short_cut = (offsetof(struct kernels, distinct_rows) - FIRST) / sizeof(void *);
     for (const struct kernels *const *k = kernels_available(); *k != NULL; k++) {
-        void *slots[(sizeof(struct kernels) - FIRST) / sizeof(void *)];
-        memcpy(slots, (const char *)*k + FIRST, sizeof slots);
-        for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++)
-            cr_expect(slots[i] != NULL || i == short_cut, "%s: slot %zu is empty", (*k)->isa, i);
+        void *chain_lanes[(sizeof(struct kernels) - FIRST) / sizeof(void *)];
+        memcpy(chain_lanes, (const char *)*k + FIRST, sizeof chain_lanes);
+        for (size_t i = 0; i < sizeof chain_lanes / sizeof chain_lanes[0]; i++)
+            cr_expect(chain_lanes[i] != NULL || i == short_cut, "%s: slot %zu is empty", (*k)->isa,
+                      i);
     }
 }
 
@@ -677,16 +678,16 @@ static void check_squares(const struct kernels *k, const struct kernels *base, s
                           enum flavour flavour)
 {
     enum { WIDE = 72 };
-    static _Alignas(ALIGNMENT) double x[SQUARES_ROWS * WIDE], got[WIDE * WIDE], want[WIDE * WIDE];
-    struct array weight = array_of(flavour, 3, SQUARES_ROWS);
-    size_t rows = n % (SQUARES_ROWS + 1);
-    for (size_t i = 0; i < SQUARES_ROWS; i++)
+    static _Alignas(ALIGNMENT) double x[SYRK_ROWS * WIDE], got[WIDE * WIDE], want[WIDE * WIDE];
+    struct array weight = array_of(flavour, 3, SYRK_ROWS);
+    size_t rows = n % (SYRK_ROWS + 1);
+    for (size_t i = 0; i < SYRK_ROWS; i++)
         for (size_t j = 0; j < WIDE; j++)
             x[i * WIDE + j] = j < n ? value(flavour, 11 + i, j) : 0.0;
     memset(got, 0, sizeof got);
     memset(want, 0, sizeof want);
-    k->add_squares(got, WIDE, x, weight.v, rows, n);
-    base->add_squares(want, WIDE, x, weight.v, rows, n);
+    k->syrk(got, WIDE, x, weight.v, rows, n);
+    base->syrk(want, WIDE, x, weight.v, rows, n);
     for (size_t j = 0; j < WIDE; j++)
         for (size_t c = 0; c <= j; c++) {
             double size = 0.0, sum = 0.0;
@@ -697,11 +698,10 @@ static void check_squares(const struct kernels *k, const struct kernels *base, s
             }
             double here = got[j * WIDE + c];
             cr_assert(agrees_in(PRECISION_DOUBLE, k, here, want[j * WIDE + c], size),
-                      "%s, add_squares, n = %zu: [%zu, %zu] is %a, not %a", k->isa, n, j, c, here,
+                      "%s, syrk, n = %zu: [%zu, %zu] is %a, not %a", k->isa, n, j, c, here,
                       want[j * WIDE + c]);
             cr_assert(!isfinite(size) || fabs(here - sum) <= 1e-14 * size,
-                      "%s, add_squares, n = %zu: [%zu, %zu] is %a, not %a", k->isa, n, j, c, here,
-                      sum);
+                      "%s, syrk, n = %zu: [%zu, %zu] is %a, not %a", k->isa, n, j, c, here, sum);
         }
 }
 

@@ -47,7 +47,7 @@ static double value(enum flavour flavour, enum precision precision, uint64_t key
 
 struct variant {
     enum link link;
-    bool offset, difference, free, straight;
+    bool offset, difference, free, linearised;
 };
 
 static const struct variant
@@ -55,12 +55,12 @@ static const struct variant
     variants[] = {
         {.link = LINK_LOGISTIC, .offset = true},
         {.link = LINK_LOGISTIC, .offset = true, .difference = true},
-        {.link = LINK_LOGISTIC, .offset = true, .difference = true, .straight = true},
+        {.link = LINK_LOGISTIC, .offset = true, .difference = true, .linearised = true},
         {.link = LINK_PROBIT},
         {.link = LINK_PROBIT, .offset = true, .difference = true},
         {.link = LINK_POISSON, .offset = true},
         {.link = LINK_POISSON, .offset = true, .difference = true},
-        {.link = LINK_POISSON, .offset = true, .difference = true, .straight = true},
+        {.link = LINK_POISSON, .offset = true, .difference = true, .linearised = true},
         {.link = LINK_NORMAL},
         {.link = LINK_NORMAL, .offset = true, .difference = true, .free = true},
         {.link = LINK_STUDENT, .free = true},
@@ -132,7 +132,7 @@ static void problem_straighten(struct problem *p)
             ((float *)weight)[i] = (float)weight_of(i);
         else
             ((double *)weight)[i] = weight_of(i);
-    linear_straighten(&p->linear, weight);
+    linear_linearise(&p->linear, weight);
 }
 
 static void problem_link(struct problem *p, struct variant variant)
@@ -148,7 +148,7 @@ static void problem_link(struct problem *p, struct variant variant)
     }
     if (variant.difference)
         cr_assert(linear_difference(&p->linear));
-    if (variant.straight)
+    if (variant.linearised)
         problem_straighten(p);
 }
 
@@ -279,7 +279,7 @@ static struct slopes row_slopes(const struct problem *p, size_t i)
         here.eta -= there.eta;
         here.psi -= there.psi;
     }
-    if (p->variant.straight)
+    if (p->variant.linearised)
         here.eta += weight_of(i) * (eta - (long double)p->offset[i]);
     here.psi *= l->step;
     return here;
@@ -389,7 +389,7 @@ static void compare_lengths(const struct problem *p)
         for (size_t n = 0; n <= 70; n++) {
             compare(*k, p, row, list + n % 2, n); /* lists begin anywhere */
             compare(*k, p, row, NULL, n);
-            if (n > 0 && n % 8 <= 1 && p->linear.which == NULL)
+            if (n > 0 && n % 8 <= 1 && p->linear.row_map == NULL)
                 expect_nothing_of_asking(*k, p, list, n);
         }
 }
@@ -469,8 +469,8 @@ Test(kernel_linear, turned_rows_give_the_same_bits)
                              logistic);
                 problem_init(&turned, ROWS, columns, (enum precision)precision,
                              (enum flavour)flavour, logistic);
-                cr_assert(linear_turn(&turned.linear));
-                cr_assert_not_null(turned.linear.turned);
+                cr_assert(linear_sign_rows(&turned.linear));
+                cr_assert_not_null(turned.linear.signed_rows);
                 for (const struct kernels *const *k = kernels_available(); *k != NULL; k++) {
                     struct sums s = sums_by(*k, &turned, idx, ROWS, true);
                     struct sums plain = sums_by(*k, &p, idx, ROWS, true);
@@ -512,8 +512,8 @@ Test(kernel_linear, short_turned_rows_give_the_same_bits_at_every_length)
             struct problem p, turned;
             problem_init(&p, MANY, columns, (enum precision)precision, ORDINARY, logistic);
             problem_init(&turned, MANY, columns, (enum precision)precision, ORDINARY, logistic);
-            cr_assert(linear_turn(&turned.linear));
-            cr_assert_not_null(turned.linear.turned);
+            cr_assert(linear_sign_rows(&turned.linear));
+            cr_assert_not_null(turned.linear.signed_rows);
             for (const struct kernels *const *k = kernels_available(); *k != NULL; k++)
                 for (size_t n = 0; n <= MANY; n += n < 70 ? 1 : n < 500 ? 37 : 3) {
                     expect_the_same(*k, &turned, &p, idx, n);
@@ -536,7 +536,7 @@ Test(kernel_linear, rows_of_one_line_give_the_same_bits_in_a_list_and_in_order)
         enum precision precision = columns <= 8 ? PRECISION_DOUBLE : PRECISION_SINGLE;
         struct problem p;
         problem_init(&p, MANY, columns, precision, ORDINARY, logistic);
-        cr_assert(c % 2 == 0 || (linear_turn(&p.linear) && p.linear.turned != NULL));
+        cr_assert(c % 2 == 0 || (linear_sign_rows(&p.linear) && p.linear.signed_rows != NULL));
         for (const struct kernels *const *k = kernels_available(); *k != NULL; k++)
             for (size_t n = 17; n <= MANY; n += n < 200 ? 1 : 41)
                 for (int squares = 0; squares < 2; squares++)
@@ -555,8 +555,8 @@ Test(kernel_linear, rows_with_offsets_or_other_links_are_not_turned)
     for (size_t v = 0; v < VARIANTS; v++) {
         struct problem p;
         problem_init(&p, ROWS, 4, PRECISION_SINGLE, ORDINARY, variants[v]);
-        cr_assert(linear_turn(&p.linear));
-        cr_assert_eq(p.linear.turned != NULL,
+        cr_assert(linear_sign_rows(&p.linear));
+        cr_assert_eq(p.linear.signed_rows != NULL,
                      variants[v].link == LINK_LOGISTIC && !variants[v].offset);
         problem_release(&p);
     }

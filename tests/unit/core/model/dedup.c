@@ -24,11 +24,11 @@ static struct dataset some_rows(size_t columns, enum precision precision, size_t
     return data;
 }
 
-static void expect_rows(const struct dataset *all, const struct fold *f)
+static void expect_rows(const struct dataset *all, const struct dedup *f)
 {
     size_t bytes = all->stride * (all->precision == PRECISION_SINGLE ? sizeof(float) : 8);
     for (size_t i = 0; i < all->N; i++) {
-        size_t k = f->which[i];
+        size_t k = f->row_map[i];
         cr_assert_lt(k, f->data.N);
         cr_assert(memcmp(dataset_row(all, i), dataset_row(&f->data, k), bytes) == 0, "row %zu", i);
         cr_assert(all->offset == NULL || all->offset[i] == f->data.offset[k], "row %zu", i);
@@ -36,52 +36,52 @@ static void expect_rows(const struct dataset *all, const struct fold *f)
     }
 }
 
-Test(fold, every_row_is_the_one_that_stands_for_it)
+Test(dedup, every_row_is_the_one_that_stands_for_it)
 {
     for (size_t columns = 1; columns <= 16; columns++)
         for (int precision = PRECISION_SINGLE; precision <= PRECISION_DOUBLE; precision++) {
             struct dataset data = some_rows(columns, (enum precision)precision, 0);
-            struct fold f;
-            cr_assert(fold_init(&f, &data, true));
+            struct dedup f;
+            cr_assert(dedup_init(&f, &data, true));
             cr_assert_eq(f.data.N, KINDS);
             expect_rows(&data, &f);
-            fold_release(&f);
+            dedup_release(&f);
             fixture_data_release(&data);
         }
 }
 
-Test(fold, responses_offsets_and_zeros_of_either_sign_tell_rows_apart)
+Test(dedup, responses_offsets_and_zeros_of_either_sign_tell_rows_apart)
 {
     struct dataset data = some_rows(3, PRECISION_SINGLE, 0);
     double *offset = fixture_array(data.N);
-    struct fold f;
+    struct dedup f;
     fixture_set_y(&data, 50, 1.0 - data.y[50]);
-    cr_assert(fold_init(&f, &data, false));
+    cr_assert(dedup_init(&f, &data, false));
     cr_expect_eq(f.data.N, KINDS);
-    fold_release(&f);
-    cr_assert(fold_init(&f, &data, true));
+    dedup_release(&f);
+    cr_assert(dedup_init(&f, &data, true));
     cr_expect_eq(f.data.N, KINDS + 1);
     expect_rows(&data, &f);
-    fold_release(&f);
+    dedup_release(&f);
     offset[60] = 2.385;
     data.offset = offset;
-    cr_assert(fold_init(&f, &data, true));
+    cr_assert(dedup_init(&f, &data, true));
     cr_expect_eq(f.data.N, KINDS + 2);
     expect_rows(&data, &f);
-    fold_release(&f);
+    dedup_release(&f);
     for (size_t j = 0; j < 3; j++) {
         fixture_set(&data, 0, j, 0.0);
         fixture_set(&data, 1, j, -0.0);
     }
     fixture_set_y(&data, 0, data.y[1]);
-    cr_assert(fold_init(&f, &data, true));
-    cr_expect_neq(f.which[0], f.which[1]);
-    fold_release(&f);
+    cr_assert(dedup_init(&f, &data, true));
+    cr_expect_neq(f.row_map[0], f.row_map[1]);
+    dedup_release(&f);
     free(offset);
     fixture_data_release(&data);
 }
 
-Test(fold, rows_that_differ_or_are_long_are_left_alone)
+Test(dedup, rows_that_differ_or_are_long_are_left_alone)
 {
     static const struct {
         size_t columns, more;
@@ -89,16 +89,16 @@ Test(fold, rows_that_differ_or_are_long_are_left_alone)
     } cases[] = {{4, 0, true}, {4, 4, true}, {4, 6, false}, {32, 0, true}, {33, 0, false}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct dataset data = some_rows(cases[i].columns, PRECISION_SINGLE, cases[i].more);
-        struct fold f;
-        cr_expect_eq(fold_init(&f, &data, true), cases[i].worth, "case %zu", i);
-        cr_expect_eq(f.which != NULL, cases[i].worth, "case %zu", i);
-        fold_release(&f);
+        struct dedup f;
+        cr_expect_eq(dedup_init(&f, &data, true), cases[i].worth, "case %zu", i);
+        cr_expect_eq(f.row_map != NULL, cases[i].worth, "case %zu", i);
+        dedup_release(&f);
         fixture_data_release(&data);
     }
     struct dataset few = some_rows(4, PRECISION_SINGLE, 0);
-    struct fold f;
+    struct dedup f;
     few.N = 7;
-    cr_expect_not(fold_init(&f, &few, true));
+    cr_expect_not(dedup_init(&f, &few, true));
     fixture_data_release(&few);
 }
 
@@ -199,7 +199,7 @@ static void expect_the_models_gradient(const struct seen *s, double tolerance, c
 }
 
 /* The same rows among so many others that they are not folded. */
-Test(fold, a_view_of_folded_rows_gives_the_bits_of_one_of_all_rows)
+Test(dedup, a_view_of_folded_rows_gives_the_bits_of_one_of_all_rows)
 {
     static const size_t widths[] = {1, 4, 7, 8, 15, 16};
     for (size_t i = 0; i < model_count; i++)
@@ -210,7 +210,7 @@ Test(fold, a_view_of_folded_rows_gives_the_bits_of_one_of_all_rows)
             struct seen folded, all;
             see(&folded, models[i], some_rows(widths[c / 8], precision, 0), kind, control);
             see(&all, models[i], some_rows(widths[c / 8], precision, ROWS), kind, control);
-            cr_assert(folded.view->linear->which != NULL && all.view->linear->which == NULL);
+            cr_assert(folded.view->linear->row_map != NULL && all.view->linear->row_map == NULL);
             expect_same_sums(&folded, &all, models[i]->name);
             expect_the_models_gradient(&folded, precision == PRECISION_SINGLE ? 3e-5 : 1e-11,
                                        models[i]->name);

@@ -22,7 +22,7 @@ static struct gradient make_source(const struct toy *toy, size_t n, bool replace
 {
     struct gradient gs;
     cr_assert_eq(gradient_init(&gs, &toy->base, n, replacement, NULL), ERR_OK);
-    gradient_seldom(&gs, one_in, 2385);
+    gradient_set_skip(&gs, one_in, 2385);
     return gs;
 }
 
@@ -35,7 +35,7 @@ Test(gradient, as_many_iterations_have_a_minibatch_as_were_asked_for)
         enum { T = 400000 };
         struct gradient gs = make_source(&toy, 5, false, one_in[c]), other = gs;
         double k = one_in[c], all = 0, both = 0, with_other = 0;
-        gradient_seldom(&other, one_in[c], 2386);
+        gradient_set_skip(&other, one_in[c], 2386);
         for (uint64_t t = 1; t <= T; t++) {
             double weight = gradient_weight(&gs, t, false);
             cr_assert(weight == 0.0 || fabs(weight - k) < 1e-6 * k, "%g", weight);

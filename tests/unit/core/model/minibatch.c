@@ -600,10 +600,10 @@ Test(minibatch, every_instruction_set_draws_the_same_rows_or_what_stands_for_the
     static const size_t N[] = {5000, 88163}, n[] = {1, 12, 13, 16, 28, 29, 30, 32, 33, 100, 4000};
     for (size_t c = 0; c < 2 * COUNT(N) * COUNT(n); c++) {
         size_t rows = N[c / 2 % COUNT(N)], many = n[c / 2 / COUNT(N)];
-        uint16_t *which = lanes_alloc(rows, sizeof *which);
+        uint16_t *row_map = lanes_alloc(rows, sizeof *row_map);
         uint32_t *idx = lanes_alloc(many, sizeof *idx), *want = lanes_alloc(many, sizeof *want);
         for (size_t i = 0; i < rows; i++)
-            which[i] = (uint16_t)(i * 40503 >> 4);
+            row_map[i] = (uint16_t)(i * 40503 >> 4);
         for (const struct kernels *const *isa = kernels_available(); *isa != NULL; isa++) {
             struct minibatch a = make_batch(rows, many, c % 2), b = make_batch(rows, many, c % 2);
             struct rng one, other;
@@ -614,9 +614,10 @@ Test(minibatch, every_instruction_set_draws_the_same_rows_or_what_stands_for_the
                 minibatch_draw(&a, &one, want);
                 cr_assert(kernels_choose((*isa)->isa));
                 memset(idx, 0xff, padded(many) * sizeof *idx);
-                minibatch_draw_which(&b, &other, which, idx);
+                minibatch_draw_mapped(&b, &other, row_map, idx);
                 for (size_t k = 0; k < many; k++)
-                    cr_assert_eq(idx[k], which[want[k]], "%s, %zu of %zu", (*isa)->isa, many, rows);
+                    cr_assert_eq(idx[k], row_map[want[k]], "%s, %zu of %zu", (*isa)->isa, many,
+                                 rows);
                 for (size_t k = many; k < padded(many); k++)
                     cr_assert_leq(idx[k], UINT16_MAX, "%s, behind %zu", (*isa)->isa, many);
             }
@@ -624,7 +625,7 @@ Test(minibatch, every_instruction_set_draws_the_same_rows_or_what_stands_for_the
             minibatch_release(&a);
             minibatch_release(&b);
         }
-        free(which);
+        free(row_map);
         free(idx);
         free(want);
     }

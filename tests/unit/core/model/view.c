@@ -186,7 +186,7 @@ Test(view, log_density_is_that_of_the_model)
     every_view(PRECISION_DOUBLE, same_density);
 }
 
-static bool is_straight(const struct seen *s)
+static bool is_linearised(const struct seen *s)
 {
     const struct linear *l = s->f.model->linear;
     return s->view->differences && s->frame->kind == FRAME_DENSE && l != NULL && l->step == 0;
@@ -215,50 +215,50 @@ static void straighten(struct seen *s, uint32_t row, double *out)
     size_t d = s->view->d;
     const struct linear *l = s->f.model->linear;
     const struct dataset *data = l->data;
-    double *x = fixture_array(d), *turned = fixture_array(d);
+    double *x = fixture_array(d), *transformed = fixture_array(d);
     double *low = fixture_array(d), *high = fixture_array(d), square = 0, along = 0;
     double eta = data->offset != NULL ? data->offset[row] : 0, weight;
     size_t at = 0;
     for (size_t j = 0; j < d; j++)
         x[j] = ((const double *)data->x)[row * data->stride + j];
-    frame_gradient(s->frame, x, turned);
+    frame_gradient(s->frame, x, transformed);
     for (size_t j = 0; j < d; j++) {
-        square += turned[j] * turned[j];
-        along += turned[j] * s->u[j];
+        square += transformed[j] * transformed[j];
+        along += transformed[j] * s->u[j];
     }
-    term_along(s, row, turned, -sqrt(3 / square), low);
-    term_along(s, row, turned, sqrt(3 / square), high);
+    term_along(s, row, transformed, -sqrt(3 / square), low);
+    term_along(s, row, transformed, sqrt(3 / square), high);
     for (size_t j = 0; j < d; j++) {
         eta += x[j] * s->frame->centre[j];
-        at = fabs(turned[j]) > fabs(turned[at]) ? j : at;
+        at = fabs(transformed[j]) > fabs(transformed[at]) ? j : at;
     }
     struct law law = {.link = l->link, .psi = l->psi, .dof = l->dof};
     kernels->law(&law, LAW_WEIGHT, &eta, data->y + row, &weight, 1);
-    weight = fmin((low[at] - high[at]) / turned[at] / (2 * sqrt(3 * square)), 2 * weight);
+    weight = fmin((low[at] - high[at]) / transformed[at] / (2 * sqrt(3 * square)), 2 * weight);
     for (size_t j = 0; j < d; j++)
-        out[j] += along * weight * turned[j];
+        out[j] += along * weight * transformed[j];
     free(x);
-    free(turned);
+    free(transformed);
     free(low);
     free(high);
 }
 
 /* Sums and squares of a batch against single terms: the gradient of a term in the user's
- * coordinates, less that at the centre with control variates, turned into the frame's. */
+ * coordinates, less that at the centre with control variates, transformed into the frame's. */
 static void term(struct seen *s, uint32_t row, double *out)
 {
     const struct model *m = s->f.model;
-    double *here = fixture_array(m->d), *there = fixture_array(m->d);
+    double *here = fixture_array(m->d), *at_centre = fixture_array(m->d);
     m->type->grad_batch(m, s->theta, &row, 1, here, NULL, s->f.work);
     if (s->view->differences)
-        m->type->grad_batch(m, s->frame->centre, &row, 1, there, NULL, s->f.work);
+        m->type->grad_batch(m, s->frame->centre, &row, 1, at_centre, NULL, s->f.work);
     for (size_t j = 0; j < m->d; j++)
-        here[j] -= there[j];
+        here[j] -= at_centre[j];
     frame_gradient(s->frame, here, out);
-    if (is_straight(s))
+    if (is_linearised(s))
         straighten(s, row, out);
     free(here);
-    free(there);
+    free(at_centre);
 }
 
 static bool has_own_squares(const struct seen *s)
@@ -327,7 +327,7 @@ Test(view, differences_of_rows_that_say_little_have_next_to_no_noise)
             cr_assert(
                 see(&s, types[i], p ? PRECISION_SINGLE : PRECISION_DOUBLE, FRAME_DENSE, true));
             size_t d = s.view->d;
-            double *A = fixture_array(d * padded(d)), *there = fixture_array(d);
+            double *A = fixture_array(d * padded(d)), *at_centre = fixture_array(d);
             for (size_t j = 0; j < d * padded(d); j++)
                 A[j] = 0.02 * s.frame->rows[j];
             struct frame *small, *shift;
@@ -336,21 +336,21 @@ Test(view, differences_of_rows_that_say_little_have_next_to_no_noise)
             model_free(s.view);
             cr_assert_eq(view_new(&s.view, s.f.model, small, true, &info), ERR_OK);
             cr_assert_eq(view_new(&shifted, s.f.model, shift, true, &info), ERR_OK);
-            frame_to_user(small, s.u, there);
+            frame_to_user(small, s.u, at_centre);
             for (size_t j = 0; j < d; j++)
-                there[j] -= small->centre[j];
+                at_centre[j] -= small->centre[j];
             double scale = 0;
             for (size_t j = 0; j < d; j++)
                 scale = fmax(scale, small->rows[j * padded(d) + j]);
             double ours = noise_of(s.view, s.u, s.work);
-            double before = scale * noise_of(shifted, there, s.work);
+            double before = scale * noise_of(shifted, at_centre, s.work);
             cr_expect(ours < 0.1 * before, "%s: noise %g, of plain differences about %g",
                       types[i]->name, ours, before);
             model_free(shifted);
             frame_free(small);
             frame_free(shift);
             free(A);
-            free(there);
+            free(at_centre);
             unsee(&s);
         }
 }
@@ -376,7 +376,7 @@ Test(view, near_the_centre_no_row_is_left_with_more_than_its_difference)
         struct model *shifted;
         cr_assert(see(&s, types[i], PRECISION_DOUBLE, FRAME_DENSE, true));
         size_t d = s.view->d;
-        double *A = fixture_array(d * padded(d)), *there = fixture_array(d);
+        double *A = fixture_array(d * padded(d)), *at_centre = fixture_array(d);
         double *left = fixture_array(d), *user = fixture_array(d), *difference = fixture_array(d);
         for (size_t j = 0; j < d * padded(d); j++)
             A[j] = 30 * s.frame->rows[j];
@@ -387,12 +387,12 @@ Test(view, near_the_centre_no_row_is_left_with_more_than_its_difference)
         cr_assert_eq(view_new(&shifted, s.f.model, shift, true, &info), ERR_OK);
         for (size_t j = 0; j < d; j++)
             s.u[j] *= 1e-6;
-        frame_to_user(wide, s.u, there);
+        frame_to_user(wide, s.u, at_centre);
         for (size_t j = 0; j < d; j++)
-            there[j] -= wide->centre[j];
+            at_centre[j] -= wide->centre[j];
         for (uint32_t row = 0; row < s.view->N; row++) {
             s.view->type->grad_batch(s.view, s.u, &row, 1, left, NULL, s.work);
-            shifted->type->grad_batch(shifted, there, &row, 1, user, NULL, s.work);
+            shifted->type->grad_batch(shifted, at_centre, &row, 1, user, NULL, s.work);
             frame_gradient(wide, user, difference);
             cr_assert(length(left, d) <= 1.01 * length(difference, d) + 1e-12,
                       "%s, row %u: %g, the difference is %g", types[i]->name, row, length(left, d),
@@ -402,7 +402,7 @@ Test(view, near_the_centre_no_row_is_left_with_more_than_its_difference)
         frame_free(wide);
         frame_free(shift);
         free(A);
-        free(there);
+        free(at_centre);
         free(left);
         free(user);
         free(difference);

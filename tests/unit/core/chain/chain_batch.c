@@ -1,6 +1,6 @@
 /* Lockstep is chain_advance, only sooner: whatever the sampler, the data, the number of chains and
  * the slices, on every instruction set, every byte is the same. */
-#include "core/chain/lockstep.h"
+#include "core/chain/chain_batch.h"
 #include "core/kernels/kernels.h"
 #include "core/model/view.h"
 #include "tests/conformance/fixture.h"
@@ -225,7 +225,7 @@ static void run_together(const struct scene *s, const struct job *job, struct tr
         uint64_t before = 0, after = 0;
         for (size_t k = 0; k < job->chains; k++)
             before += chain_iteration(chains[k]);
-        uint64_t done = lockstep_advance(chains, job->chains, slices[turn % COUNT(slices)]);
+        uint64_t done = chain_batch_advance(chains, job->chains, slices[turn % COUNT(slices)]);
         for (size_t k = 0; k < job->chains; k++) {
             after += chain_iteration(chains[k]);
             collect(chains[k], &t[k]);
@@ -273,7 +273,7 @@ static struct job logistic_job(void)
                         .capacity = 1000};
 }
 
-Test(lockstep, every_variant_and_law_of_the_jump_gives_the_same_bytes)
+Test(chain_batch, every_variant_and_law_of_the_jump_gives_the_same_bytes)
 {
     for (int variant = 0; variant < 3; variant++)
         for (int noise = 0; noise < 2; noise++)
@@ -293,7 +293,7 @@ Test(lockstep, every_variant_and_law_of_the_jump_gives_the_same_bytes)
 /* Rows of more than 16 MB, whose batches a chain draws ahead: side by side where they are small,
  * one by one where they are not, and the second chain by itself until it is where the others are.
  */
-Test(lockstep, rows_from_far_away_give_the_same_bytes)
+Test(chain_batch, rows_from_far_away_give_the_same_bytes)
 {
     static const struct {
         size_t rows, d, n;
@@ -309,7 +309,7 @@ Test(lockstep, rows_from_far_away_give_the_same_bytes)
     }
 }
 
-Test(lockstep, every_number_of_coordinates_gives_the_same_bytes)
+Test(chain_batch, every_number_of_coordinates_gives_the_same_bytes)
 {
     for (size_t d = 1; d <= MOST_COORDINATES; d++)
         for (int precision = 0; precision < 2; precision++) {
@@ -322,7 +322,7 @@ Test(lockstep, every_number_of_coordinates_gives_the_same_bytes)
         }
 }
 
-Test(lockstep, every_number_of_chains_gives_the_same_bytes)
+Test(chain_batch, every_number_of_chains_gives_the_same_bytes)
 {
     for (size_t chains = 1; chains <= 20; chains++) {
         struct job job = logistic_job();
@@ -341,7 +341,7 @@ Test(lockstep, every_number_of_chains_gives_the_same_bytes)
     }
 }
 
-Test(lockstep, every_batch_gives_the_same_bytes)
+Test(chain_batch, every_batch_gives_the_same_bytes)
 {
     static const size_t sizes[] = {1, 2, 10, 16, 17, 64, 100, 149, 151, 299, 300};
     for (size_t i = 0; i < COUNT(sizes); i++)
@@ -356,7 +356,7 @@ Test(lockstep, every_batch_gives_the_same_bytes)
 }
 
 /* With short rows and long ones, in both precisions, and whoever adds the fixed part. */
-Test(lockstep, iterations_without_rows_give_the_same_bytes)
+Test(chain_batch, iterations_without_rows_give_the_same_bytes)
 {
     static const uint32_t one_in[] = {2, 5, 16, 128};
     static const size_t d[] = {1, 4, 7, 16};
@@ -375,7 +375,7 @@ Test(lockstep, iterations_without_rows_give_the_same_bytes)
             }
 }
 
-Test(lockstep, every_frame_gives_the_same_bytes)
+Test(chain_batch, every_frame_gives_the_same_bytes)
 {
     static const size_t d[] = {1, 2, 3, 4, 5, 8, 11, 16};
     for (enum coordinates c = SHIFTED; c <= CONTROLLED; c++)
@@ -395,7 +395,7 @@ Test(lockstep, every_frame_gives_the_same_bytes)
     expect_same(&toy);
 }
 
-Test(lockstep, rows_that_repeat_themselves_give_the_same_bytes)
+Test(chain_batch, rows_that_repeat_themselves_give_the_same_bytes)
 {
     static const size_t d[] = {2, 4, 6, 8, 16};
     for (enum coordinates c = SHIFTED; c <= CONTROLLED; c++)
@@ -410,7 +410,7 @@ Test(lockstep, rows_that_repeat_themselves_give_the_same_bytes)
         }
 }
 
-Test(lockstep, thinning_buffers_metrics_and_adaptation_give_the_same_bytes)
+Test(chain_batch, thinning_buffers_metrics_and_adaptation_give_the_same_bytes)
 {
     static const struct {
         uint64_t warmup, thin, metric_every;
@@ -437,7 +437,7 @@ Test(lockstep, thinning_buffers_metrics_and_adaptation_give_the_same_bytes)
 }
 
 /* A row of infinite covariates makes a gradient NaN as soon as it is drawn. */
-Test(lockstep, a_chain_that_diverges_stops_where_it_would_alone_and_the_others_go_on)
+Test(chain_batch, a_chain_that_diverges_stops_where_it_would_alone_and_the_others_go_on)
 {
     struct job job = logistic_job();
     struct trace alone[MOST_CHAINS] = {0}, together[MOST_CHAINS] = {0};

@@ -1,29 +1,30 @@
-/* Sixteen lanes in which a few chains walk together: what core/chain/lockstep.c packs and the
+/* Chain batches: a few chains in sixteen lanes of vectors, which core/chain/chain_batch.c packs and the
  * kernels move. Every lane gets the bits that its chain would get alone.
  *
- * A chain has `slots` lanes, one per coordinate: lane slots * k + j is coordinate j of chain k, and
+ * A chain has `chain_lanes` lanes, one per coordinate: lane chain_lanes * k + j is coordinate j of chain k, and
  * lanes that are left over stand still (sigma is 0). Its random numbers come from as many of its
  * generators as core/kernels/random.h takes for d coordinates: two lanes share one, which is lane l
  * of stream 0 for the lanes 2 l and 2 l + 1. With one slot, every lane has a generator of its own,
  * lane l / 2 of stream l % 2. */
-#ifndef BARKER_CORE_KERNELS_BUNDLE_H
-#define BARKER_CORE_KERNELS_BUNDLE_H
+#ifndef BARKER_CORE_KERNELS_CHAIN_BATCH_H
+#define BARKER_CORE_KERNELS_CHAIN_BATCH_H
 
 #include "core/base/rng.h"
 
 #include <stdbool.h>
 
-#define BUNDLE_LANES 16
-#define BUNDLES      4 /* that walk together, at most: their states stay in the first cache */
+#define CHAIN_BATCH_LANES 16
+#define CHAIN_BATCHES     4 /* that move together, at most: their states stay in L1 */
 
 enum barker_rule { BARKER_VANILLA, BARKER_CORRECTED, BARKER_EXTREME };
 
-struct bundle {
-    _Alignas(ALIGNMENT) double theta[BUNDLE_LANES];
-    double sigma[BUNDLE_LANES];
-    double mean[BUNDLE_LANES], m2[BUNDLE_LANES]; /* of the user's coordinates */
-    double tau[BUNDLE_LANES];                    /* the running estimate, before its correction */
-    double fixed[BUNDLE_LANES], sum[BUNDLE_LANES], sumsq[BUNDLE_LANES]; /* gradient, in parts */
+struct chain_batch_state {
+    _Alignas(ALIGNMENT) double theta[CHAIN_BATCH_LANES];
+    double sigma[CHAIN_BATCH_LANES];
+    double mean[CHAIN_BATCH_LANES], m2[CHAIN_BATCH_LANES]; /* of the user's coordinates */
+    double tau[CHAIN_BATCH_LANES]; /* the running estimate, before its correction */
+    double fixed[CHAIN_BATCH_LANES], sum[CHAIN_BATCH_LANES],
+        sumsq[CHAIN_BATCH_LANES]; /* gradient, in parts */
     struct rng jump[2], flip[2], noise[2];
 };
 
@@ -33,12 +34,12 @@ struct known_target {
     double alpha, noise_sd;
 };
 
-/* What all bundles of a walk have in common. */
-struct walk {
+/* What all batches that move together have in common. */
+struct chain_batch_step {
     enum barker_rule rule;
     bool gaussian; /* law of the jump */
     double beta;   /* of the running tau; BARKER_CORRECTED */
-    size_t d, slots;
+    size_t d, chain_lanes;
     bool whole; /* every generator moves at every word */
     _Alignas(ALIGNMENT) uint64_t first[LANES], second[LANES]; /* all ones: it moves at that word */
 
@@ -52,27 +53,27 @@ struct walk {
     bool moments;          /* to be kept, of this iteration or, with a target, of all */
     uint64_t moment_count; /* kept so far */
     const double
-        *centre; /* of the user's coordinates, BUNDLE_LANES aligned numbers; NULL: as theta */
+        *centre; /* of the user's coordinates, CHAIN_BATCH_LANES aligned numbers; NULL: as theta */
     const double *columns; /* of a dense frame, that many per coordinate; NULL: a shift */
     /* The fixed part of the gradient is fixed + theta_j curvature_j, like centre and columns, or
-     * fixed + theta diagonal where curvature is NULL; fixed NULL: it is in the bundles. */
+     * fixed + theta diagonal where curvature is NULL; fixed NULL: it is in the batches. */
     const double *fixed, *curvature, *diagonal;
 };
 
-#define CROWD_GROUPS 32                /* of 16 rows */
-#define CROWD_ROWS   ((size_t)1 << 29) /* of data, at most */
+#define CHAIN_BATCH_GROUPS 32                /* of 16 rows */
+#define CHAIN_BATCH_ROWS   ((size_t)1 << 29) /* of data, at most */
 
-/* The minibatches of a bundle's chains. */
-struct crowd_rows {
-    size_t chains, n;    /* rows in CROWD_GROUPS groups at most, half of that 8 wide */
+/* The minibatches of a batch's chains. */
+struct chain_batch_rows {
+    size_t chains, n;    /* rows in CHAIN_BATCH_GROUPS groups at most, half of that 8 wide */
     const uint32_t *idx; /* n each, and any others up to a multiple of 16; aligned */
-    /* As many of other chains that come next, to ask the memory for meanwhile. */
+    /* As many of other chains that come next, to prefetch meanwhile. */
     const uint32_t *next;
     size_t next_chains;
 };
 
-/* What happens once per iteration, whatever the number of bundles. */
-static inline void walk_on(struct walk *w)
+/* What happens once per iteration, whatever the number of batches. */
+static inline void chain_batch_next(struct chain_batch_step *w)
 {
     w->weight += w->beta * (1.0 - w->weight);
     w->moment_count += w->moments;

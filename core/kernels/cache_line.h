@@ -2,14 +2,14 @@
  * a constant argument, so that nothing of the choice is left once a function is inlined. A quarter
  * of a line is 16 bytes whatever the instruction set: sums within rows go from halves to quarters
  * to elements, in the same order everywhere. A part of core/kernels/kernels.c. */
-#ifndef BARKER_CORE_KERNELS_LINE_H
-#define BARKER_CORE_KERNELS_LINE_H
+#ifndef BARKER_CORE_KERNELS_CACHE_LINE_H
+#define BARKER_CORE_KERNELS_CACHE_LINE_H
 
 #include "core/kernels/vmathf.h"
 
 #include <string.h>
 
-struct line {
+struct cache_line {
     vf part[FPARTS];
 };
 
@@ -34,21 +34,22 @@ INLINE vf either_fused(enum precision p, vf a, vf b, vf c)
     return p == PRECISION_SINGLE ? vf_fused(a, b, c) : (vf)vr_fused((vr)a, (vr)b, (vr)c);
 }
 
-INLINE struct line line_add(enum precision p, struct line a, struct line b)
+INLINE struct cache_line line_add(enum precision p, struct cache_line a, struct cache_line b)
 {
     for (size_t i = 0; i < FPARTS; i++)
         a.part[i] = either_sum(p, a.part[i], b.part[i]);
     return a;
 }
 
-INLINE struct line line_multiply(enum precision p, struct line a, struct line b)
+INLINE struct cache_line line_multiply(enum precision p, struct cache_line a, struct cache_line b)
 {
     for (size_t i = 0; i < FPARTS; i++)
         a.part[i] = either_product(p, a.part[i], b.part[i]);
     return a;
 }
 
-INLINE struct line line_fused(enum precision p, struct line a, struct line b, struct line c)
+INLINE struct cache_line line_fused(enum precision p, struct cache_line a, struct cache_line b,
+                                    struct cache_line c)
 {
     for (size_t i = 0; i < FPARTS; i++)
         c.part[i] = either_fused(p, a.part[i], b.part[i], c.part[i]);
@@ -56,24 +57,24 @@ INLINE struct line line_fused(enum precision p, struct line a, struct line b, st
 }
 
 /* Aligned to the line. */
-INLINE struct line line_load(const void *at)
+INLINE struct cache_line line_load(const void *at)
 {
-    struct line x;
+    struct cache_line x;
     for (size_t i = 0; i < FPARTS; i++)
         x.part[i] = vf_load((const float *)at + i * FLOATS);
     return x;
 }
 
-INLINE void line_store(void *at, struct line x)
+INLINE void line_store(void *at, struct cache_line x)
 {
     for (size_t i = 0; i < FPARTS; i++)
         vf_store((float *)at + i * FLOATS, x.part[i]);
 }
 
 /* Eight doubles from the same number of floats, aligned to 32 bytes. */
-INLINE struct line line_widen(const float *at)
+INLINE struct cache_line line_widen(const float *at)
 {
-    struct line x;
+    struct cache_line x;
     for (size_t i = 0; i < FPARTS; i++) {
         const float *p = at + i * WIDTH;
 #if defined(__AVX512F__) /* gcc 12 does not find these by itself */
@@ -88,9 +89,9 @@ INLINE struct line line_widen(const float *at)
 }
 
 /* Two halves, aligned to 32 bytes. */
-INLINE struct line line_of_halves(const void *a, const void *b)
+INLINE struct cache_line line_of_halves(const void *a, const void *b)
 {
-    struct line x;
+    struct cache_line x;
 #if REGISTER == 64
     x.part[0] =
         (vf)_mm512_insertf32x8(_mm512_castps256_ps512(_mm256_load_ps(a)), _mm256_load_ps(b), 1);
@@ -104,9 +105,9 @@ INLINE struct line line_of_halves(const void *a, const void *b)
 }
 
 /* Four floats and four floats as two halves of doubles, aligned to 16 bytes. */
-INLINE struct line line_widen_quarters(const void *a, const void *b)
+INLINE struct cache_line line_widen_quarters(const void *a, const void *b)
 {
-    struct line x;
+    struct cache_line x;
 #if REGISTER == 64
     __m256 both = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_load_ps(a)), _mm_load_ps(b), 1);
     x.part[0] = (vf)_mm512_cvtps_pd(both);
@@ -123,9 +124,10 @@ INLINE struct line line_widen_quarters(const void *a, const void *b)
 }
 
 /* Four quarters, aligned to 16 bytes. */
-INLINE struct line line_of_quarters(const void *a, const void *b, const void *c, const void *d)
+INLINE struct cache_line line_of_quarters(const void *a, const void *b, const void *c,
+                                          const void *d)
 {
-    struct line x;
+    struct cache_line x;
 #if REGISTER == 64
     __m512 y = _mm512_castps128_ps512(_mm_load_ps(a));
     y = _mm512_mask_broadcast_f32x4(y, 0x00f0, _mm_load_ps(b));
@@ -135,15 +137,15 @@ INLINE struct line line_of_quarters(const void *a, const void *b, const void *c,
     x.part[0] = (vf)_mm256_insertf128_ps(_mm256_castps128_ps256(_mm_load_ps(a)), _mm_load_ps(b), 1);
     x.part[1] = (vf)_mm256_insertf128_ps(_mm256_castps128_ps256(_mm_load_ps(c)), _mm_load_ps(d), 1);
 #else
-    x = (struct line){{vf_load(a), vf_load(b), vf_load(c), vf_load(d)}};
+    x = (struct cache_line){{vf_load(a), vf_load(b), vf_load(c), vf_load(d)}};
 #endif
     return x;
 }
 
 /* a's halves on top of each other, then b's. */
-INLINE struct line fold_halves(enum precision p, struct line a, struct line b)
+INLINE struct cache_line fold_halves(enum precision p, struct cache_line a, struct cache_line b)
 {
-    struct line x;
+    struct cache_line x;
 #if REGISTER == 64
     x.part[0] = either_sum(p, (vf)_mm512_shuffle_f32x4((__m512)a.part[0], (__m512)b.part[0], 0x44),
                            (vf)_mm512_shuffle_f32x4((__m512)a.part[0], (__m512)b.part[0], 0xee));
@@ -158,31 +160,31 @@ INLINE struct line fold_halves(enum precision p, struct line a, struct line b)
 
 /* The first quarters of a's halves and b's, and the second ones. */
 struct line_pair {
-    struct line first, second;
+    struct cache_line first, second;
 };
 
-INLINE struct line_pair split_quarters(struct line a, struct line b)
+INLINE struct line_pair split_quarters(struct cache_line a, struct cache_line b)
 {
     struct line_pair x;
 #if REGISTER == 64
     x.first.part[0] = (vf)_mm512_shuffle_f32x4((__m512)a.part[0], (__m512)b.part[0], 0x88);
     x.second.part[0] = (vf)_mm512_shuffle_f32x4((__m512)a.part[0], (__m512)b.part[0], 0xdd);
 #elif REGISTER == 32
-    const struct line both[2] = {a, b};
+    const struct cache_line both[2] = {a, b};
     for (size_t i = 0; i < 2; i++) {
         __m256 low = (__m256)both[i].part[0], high = (__m256)both[i].part[1];
         x.first.part[i] = (vf)_mm256_permute2f128_ps(low, high, 0x20);
         x.second.part[i] = (vf)_mm256_permute2f128_ps(low, high, 0x31);
     }
 #else
-    x.first = (struct line){{a.part[0], a.part[2], b.part[0], b.part[2]}};
-    x.second = (struct line){{a.part[1], a.part[3], b.part[1], b.part[3]}};
+    x.first = (struct cache_line){{a.part[0], a.part[2], b.part[0], b.part[2]}};
+    x.second = (struct cache_line){{a.part[1], a.part[3], b.part[1], b.part[3]}};
 #endif
     return x;
 }
 
 /* The two quarters of each half on top of each other: a's halves, then b's. */
-INLINE struct line fold_quarters(enum precision p, struct line a, struct line b)
+INLINE struct cache_line fold_quarters(enum precision p, struct cache_line a, struct cache_line b)
 {
     struct line_pair x = split_quarters(a, b);
     return line_add(p, x.first, x.second);
@@ -221,9 +223,9 @@ INLINE vf fold_doubles(vf a, vf b)
 
 /* One number per quarter: element i of quarter q of the result is the sum of quarter q of x[i]. x
  * has four lines of floats or two of doubles. */
-INLINE struct line fold_elements(enum precision p, const struct line *x)
+INLINE struct cache_line fold_elements(enum precision p, const struct cache_line *x)
 {
-    struct line y;
+    struct cache_line y;
     for (size_t i = 0; i < FPARTS; i++)
         y.part[i] = p == PRECISION_SINGLE ? fold_neighbours(fold_pairs(x[0].part[i], x[1].part[i]),
                                                             fold_pairs(x[2].part[i], x[3].part[i]))
@@ -232,7 +234,7 @@ INLINE struct line fold_elements(enum precision p, const struct line *x)
 }
 
 /* Element i of every quarter, in all of the quarter. */
-INLINE struct line spread_element(enum precision p, struct line x, size_t i)
+INLINE struct cache_line spread_element(enum precision p, struct cache_line x, size_t i)
 {
     for (size_t k = 0; k < FPARTS; k++) {
         vfi from = {0};
@@ -245,9 +247,9 @@ INLINE struct line spread_element(enum precision p, struct line x, size_t i)
 }
 
 /* Quarters 0 and 1, or 2 and 3, each in a half. */
-INLINE struct line spread_quarters(struct line x, size_t first)
+INLINE struct cache_line spread_quarters(struct cache_line x, size_t first)
 {
-    struct line y;
+    struct cache_line y;
 #if REGISTER == 64
     y.part[0] = first == 0 ? (vf)_mm512_shuffle_f32x4((__m512)x.part[0], (__m512)x.part[0], 0x50)
                            : (vf)_mm512_shuffle_f32x4((__m512)x.part[0], (__m512)x.part[0], 0xfa);
@@ -256,7 +258,7 @@ INLINE struct line spread_quarters(struct line x, size_t first)
     y.part[0] = (vf)_mm256_permute2f128_ps(two, two, 0x00);
     y.part[1] = (vf)_mm256_permute2f128_ps(two, two, 0x11);
 #else
-    y = (struct line){{x.part[first], x.part[first], x.part[first + 1], x.part[first + 1]}};
+    y = (struct cache_line){{x.part[first], x.part[first], x.part[first + 1], x.part[first + 1]}};
 #endif
     return y;
 }
