@@ -5,7 +5,7 @@
  * A file that is cut short, damaged, foreign, of another version, machine or layout is recognised
  * when it is opened (the checksums of all its bytes are compared then) and never used. What happens
  * to a file later, while it is mapped, is noticed when its pages can no longer be read
- * (data_broken), not when somebody with the daemon's own rights writes other bytes into it. */
+ * (data_broken), not when a process with the daemon's own rights writes other bytes into it. */
 #ifndef BARKER_SERVER_DATA_CACHE_FILE_H
 #define BARKER_SERVER_DATA_CACHE_FILE_H
 
@@ -49,7 +49,7 @@ enum cache_file_way {
 };
 
 /* Opens the image: everything of `out`. A mapped one keeps a descriptor of its own, with a shared
- * flock on it: nobody should remove what is in use. With `verified` the bytes of a mapped one are
+ * flock on it: the disk cache does not remove what is in use. With `verified` the bytes of a mapped one are
  * not read to be checked; a copy is checked always. CORRUPT; NO_MEMORY; IO. */
 enum err cache_file_open(struct data *out, int fd, enum cache_file_way way, bool verified,
                          struct err_info *info);

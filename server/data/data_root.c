@@ -169,7 +169,7 @@ void data_root_close(struct data_root *root)
     free(root);
 }
 
-/* O_NONBLOCK: opening a FIFO that nobody writes to must not wait. */
+/* O_NONBLOCK: opening a FIFO without a writer must not wait. */
 static int open_for_reading(int directory, const char *path)
 {
     return data_file_open_beneath(directory, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
@@ -323,8 +323,8 @@ static enum err read_and_hash(const struct data_file *file, char *bytes,
     return err;
 }
 
-/* read() into memory of our own rather than a mapping: a mapped file that somebody truncates kills
- * the process with SIGBUS, and one that somebody rewrites would change between hashing and parsing.
+/* read() into memory of our own rather than a mapping: a mapped file that is truncated kills
+ * the process with SIGBUS, and one that is rewritten would change between hashing and parsing.
  */
 enum err data_file_read(const struct data_file *file, size_t budget_bytes, char **bytes,
                         size_t *size, char sha256[DATA_FILE_SHA256_HEX], struct err_info *info)

@@ -1,6 +1,6 @@
 /* The data root: the folder whose files jobs may name, and the uploads below it.
  *
- *     ROOT/...                 shared: put there by whoever keeps the server, read by every user
+ *     ROOT/...                 shared: put there by the administrator, read by every user
  *     ROOT/.users/USER/...     the uploads of one user, seen by that user only
  *
  * A path is looked for among the user's own files first, then among the shared ones. It is

@@ -1,4 +1,4 @@
-/* What the sources of data_file.h share; nobody else includes this. */
+/* Private to data_root*.c and upload.c. */
 #ifndef BARKER_SERVER_DATA_DATA_ROOT_PARTS_H
 #define BARKER_SERVER_DATA_DATA_ROOT_PARTS_H
 
@@ -29,7 +29,7 @@ enum err data_file_bad_name(const char *name, struct err_info *info);
 /* Ends the hash and writes its hexadecimal digits. */
 void data_file_finish_hash(gnutls_hash_hd_t hash, char sha256[DATA_FILE_SHA256_HEX]);
 
-/* Removes temporaries that nobody writes any more. */
+/* Removes temporaries without a writer. */
 void data_file_sweep(const struct data_root *root);
 
 #endif

@@ -2,7 +2,7 @@
  * sources, choice of columns, preparation and precision, found again by the daemons to come.
  *
  * Whatever lies there is a copy that can be made again: damaged files are removed when they are
- * noticed, the least recently used ones when room is needed, and anybody may empty the folder.
+ * noticed, the least recently used ones when room is needed, and the folder may be emptied by hand.
  * Files that a job has mapped stay. A file appears under its name when it is whole and on disk;
  * what a crash leaves behind is removed at the next start.
  *

@@ -125,7 +125,7 @@ static enum err take_slot(struct data *data, int fd, size_t size, uint64_t room,
     return ERR_OK;
 }
 
-/* A descriptor that is opened anew has a lock of its own. */
+/* A descriptor that is opened again has a lock of its own. */
 static int open_again(int fd)
 {
     char path[64];

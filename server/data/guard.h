@@ -1,5 +1,5 @@
-/* Mapped files whose pages cannot be read: somebody cut the file short, or the disk fails. The
- * kernel sends SIGBUS to whoever touches such a page. A handler puts zeros in place of the
+/* Mapped files whose pages cannot be read: the file was truncated, or the disk fails. The
+ * kernel sends SIGBUS to the thread that touches such a page. A handler puts zeros in place of the
  * file and marks the mapping as broken, so that the thread goes on, finds the mark and throws its
  * result away. */
 #ifndef BARKER_SERVER_DATA_GUARD_H

@@ -1,6 +1,6 @@
 /* Prepared data as one block of bytes, laid out alike in memory and in a file:
  *
- *     head      LAYOUT_HEAD bytes, for whoever writes it down (server/data/cache_file.c)
+ *     head      LAYOUT_HEAD bytes, used in a file only (server/data/cache_file.c)
  *     names     of the columns, each with its NUL
  *     train     x, y, user, item, offset: those that it has, as core/kernels/dataset.h wants them
  *     test      the same

@@ -162,7 +162,7 @@ static void unlink_entry(struct memory_cache *cache, struct entry *entry)
     entry_free(entry);
 }
 
-/* Drops what nobody uses, the least recently used first, until `bytes` more fit. */
+/* Evicts unused entries, the least recently used first, until `bytes` more fit. */
 static bool make_room(struct memory_cache *cache, size_t bytes)
 {
     while (cache->held + bytes > cache->budget) {
@@ -177,7 +177,7 @@ static bool make_room(struct memory_cache *cache, size_t bytes)
     return true;
 }
 
-/* One that could not be read while it was mapped is of no use to anybody who comes now. */
+/* An entry whose mapped file could not be read is not handed out again. */
 static bool usable(const struct entry *e, const char *key)
 {
     return strcmp(e->key, key) == 0 && !data_broken(&e->data);
@@ -213,7 +213,7 @@ static struct entry *claim(struct memory_cache *cache, const char *key, bool *mi
     return e;
 }
 
-/* What is mapped is opened again in no time, and the disk cache may remove it when nobody has it. */
+/* What is mapped is opened again in no time, and the disk cache may remove it when no job has it. */
 static void drop(struct memory_cache *cache, struct entry *e)
 {
     bool keep = !e->failed && !e->data.mapped && cache->held <= cache->budget;

@@ -92,7 +92,7 @@ enum err table_sort_names(struct table *table, struct err_info *info)
     return ERR_OK;
 }
 
-/* The names, as many as fit, for somebody who looked for another one. */
+/* The names, as many as fit, for the message about one that is not there. */
 static void list_names(const struct table *table, char *out, size_t size)
 {
     size_t length = 0;

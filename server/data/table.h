@@ -52,7 +52,7 @@ struct table_source {
 enum err table_read(struct table *out, const struct table_source *source, struct err_info *info);
 
 /* The same for a preview: at most `rows` rows are read and checked. `rows_total` is then the number
- * of lines after the header (or the NPY shape), whose cells nobody has looked at. */
+ * of lines after the header (or the NPY shape), whose cells are not parsed. */
 enum err table_peek(struct table *out, const struct table_source *source, size_t rows,
                     struct err_info *info);
 

@@ -143,7 +143,7 @@ static bool is_number(const struct cell *cell, double *value)
     return !cell->quoted && table_decimal(cell->text, end, value) == end;
 }
 
-/* Text that stands where somebody meant a number, though not one that is allowed. */
+/* Text in the place of a number that is meant as one, though it is not allowed. */
 static bool is_meant_as_number(const struct cell *cell)
 {
     static const char *const words[] = {"nan", "na", "n/a",  "null", "none",     "inf",
@@ -254,11 +254,18 @@ static enum err explain_cell(const struct csv *csv, size_t number, size_t column
         return err_set(info, ERR_MALFORMED,
                        "%s, %s: \"%s\" is longer than the %zu bytes of a number", csv->input->name,
                        place, text, TABLE_CELL_MAX);
+    const char *cell_end = cell->text + cell->size;
+    bool number_like = table_decimal(cell->text, cell_end, &value) == cell_end;
+    if (cell->quoted && number_like)
+        return err_set(info, ERR_MALFORMED,
+                       "%s, %s holds a quoted number (\"%s\"); write numbers without quotes",
+                       csv->input->name, place, text);
     if (cell->quoted)
         return err_set(info, ERR_MALFORMED,
-                       "%s, %s: \"%s\" is in quotes; numbers are written without", csv->input->name,
-                       place, text);
-    if (is_number(cell, &value))
+                       "%s, %s holds text (\"%s\"); write categories as numbers, such as 0 and 1, "
+                       "or remove the column from the file",
+                       csv->input->name, place, text);
+    if (number_like)
         return err_set(info, ERR_MALFORMED, "%s, %s: \"%s\" is beyond the range of a double",
                        csv->input->name, place, text);
     return err_set(info, ERR_MALFORMED,

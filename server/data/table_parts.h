@@ -1,4 +1,4 @@
-/* What the readers of table.c share; nobody else includes this.
+/* Private to table*.c: what the readers share.
  *
  * To read another format: write table_x.c with a function like table_npy, that fills an empty table
  * through the helpers below, and call it in table.c where the content is recognised. A reader

@@ -245,7 +245,7 @@ static enum err open_npy(struct table_stream *s, struct err_info *info)
     return ERR_OK;
 }
 
-/* The bytes that follow the last value, which nobody announced. */
+/* Bytes behind the last value are an error. */
 static enum err check_end(struct table_stream *s, struct err_info *info)
 {
     enum err err = ERR_OK;

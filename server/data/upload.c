@@ -81,7 +81,7 @@ static int make_own_folder(const struct data_root *root, const char *user)
     return folder;
 }
 
-/* Makes the temporary. Its lock says that somebody is writing it: see remove_if_stale, which may
+/* Makes the temporary. Its lock says that it is being written: see remove_if_stale, which may
  * come between making and locking, and then there is nothing left to write to. */
 static int make_temporary(struct upload *upload)
 {
@@ -199,7 +199,7 @@ static enum err write_all(struct upload *upload, const char *bytes, size_t size)
     return ERR_OK;
 }
 
-/* At once, not when the upload ends: it would count when whoever is told of a failure tries again.
+/* At once, not when the upload ends: it would count against a client that tries again after a failure.
  */
 static void drop_temporary(struct upload *upload)
 {

@@ -17,7 +17,7 @@ struct db;
 
 enum db_role {
     /* The only one of its file, and the only one that may checkpoint: a WAL that one connection
-     * resets while another moves it can damage the file (SQLite's WAL-reset bug). WAL; checkpoints
+     * resets while another checkpoints it can damage the file (SQLite's WAL-reset bug). WAL; checkpoints
      * only when told to, and on close. */
     DB_WRITER,
     DB_READER, /* query_only, never checkpoints */
@@ -53,7 +53,7 @@ enum err db_savepoint(struct db *db, struct err_info *info);
 enum err db_savepoint_keep(struct db *db, struct err_info *info);
 enum err db_savepoint_undo(struct db *db, struct err_info *info);
 
-/* ---- care ---- */
+/* ---- maintenance ---- */
 
 /* Applies the steps (SQL texts, each ending in its PRAGMA user_version) that the file does not have
  * yet, each in one transaction, and `extra` (may be NULL) in the transaction of the first one.
@@ -73,10 +73,10 @@ enum err db_check(struct db *db, bool thorough, void (*each)(void *ctx, const ch
 uint64_t db_file_bytes(struct db *db);      /* of the main file; 0 when it cannot be told */
 uint64_t db_wal_bytes(const struct db *db); /* as of the last commit; writers only */
 
-/* Moves what the WAL holds into the file when it has grown enough: without waiting from 1000 pages
- * or 16 MiB on; from 64 MiB on also waiting a little for readers, to cut it to nothing. Outside of
- * transactions. Nothing is moved any more once the file is not sound: what a failed sync has lost
- * of it is in the WAL, and would not be moved again. */
+/* Checkpoints the WAL when it has grown enough: without waiting from 1000 pages or 16 MiB on; from
+ * 64 MiB on also waiting a little for readers, to truncate it. Outside of
+ * transactions. A file that is not sound is not checkpointed any more: what a failed sync has lost
+ * of it is in the WAL, and would not be copied again. */
 void db_checkpoint(struct db *db);
 /* Checkpoints everything and gives up the WAL, so that the file stands alone. False when a reader
  * stands in the way. */

@@ -1,6 +1,6 @@
 /* The job files that the writer has open: a bounded number, the least recently used one makes room.
  *
- * A file that was left alone for a while is sealed: everything moved out of the WAL, the WAL given
+ * A file that was left alone for a while is sealed: the WAL is checkpointed and given
  * up, the connection closed. A finished job is then one ordinary SQLite file without companions.
  * Opening it for writing makes a WAL again. */
 #include "server/base/clock.h"
@@ -162,7 +162,7 @@ void store_file_drop(struct store *store, const char *job)
     forget_size(store, file);
 }
 
-/* Sealed and closed, unless somebody reads it: then later. */
+/* Sealed and closed, unless a reader has it open: then later. */
 static void retire(struct store *store, struct store_file *file)
 {
     jobfile_forget(store, file->job);
@@ -172,7 +172,7 @@ static void retire(struct store *store, struct store_file *file)
     close_file(store, file);
 }
 
-/* After a crash some files have a WAL that nobody will come back to: one of them per call. */
+/* After a crash some files have a WAL that no operation will come back to: one of them per call. */
 static void seal_left_over(struct store *store)
 {
     if (store->unsealed_count == 0)

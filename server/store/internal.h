@@ -1,5 +1,5 @@
 /* Private to store*.c and jobfile*.c: the store's parts and how an operation reaches the writer
- * thread. See store_writer.c for how operations become transactions. */
+ * thread. See writer.c for how operations become transactions. */
 #ifndef BARKER_SERVER_STORE_INTERNAL_H
 #define BARKER_SERVER_STORE_INTERNAL_H
 
@@ -95,8 +95,8 @@ struct store {
     struct store_file open[STORE_FILES];
     char (*unsealed)[JOB_ID_SIZE]; /* files with a WAL left by a crash */
     size_t unsealed_count;
-    bool ballast;
-    uint64_t next_care_ms;
+    bool reserve; /* the file is there, see store_reserve_release */
+    uint64_t next_maintenance_ms;
 
     pthread_mutex_t pool_lock; /* guards the idle readers */
     struct db *idle[STORE_IDLE_READERS];
@@ -140,7 +140,7 @@ bool store_files_open(const struct store *store);
 uint64_t store_files_wal_bytes(const struct store *store);
 /* ERR_NO_SPACE when the disk is too full for chains. */
 enum err store_check_room(struct store *store, struct err_info *info);
-/* After a transaction, before anybody is told of it: how large the file is now. */
+/* After a transaction, before its callers are told: how large the file is now. */
 void store_file_measure(struct store *store, const struct store_file *file);
 /* After it: checkpoint. */
 void store_file_written(struct store *store, struct store_file *file);
@@ -150,26 +150,26 @@ void store_note_health(struct store *store, struct db *db, bool fatal);
 void store_break(struct store *store, const char *why);
 #define STORE_DAMAGED "the catalogue is damaged; restore it from a backup"
 
-/* By any thread: the size of an open file when all is moved out of its write-ahead log; 0 when it
+/* By any thread: the size of an open file once its WAL is checkpointed; 0 when it
  * is not open. */
 uint64_t store_file_bytes(struct store *store, const char *job);
 
-/* store_keys.c: whether an owner has submitted something under an idempotency key before. */
-struct store_key {
-    enum { STORE_KEY_JOB, STORE_KEY_STUDY } of;
+/* idempotency.c: whether an owner has submitted something under an idempotency key before. */
+struct idempotency_key {
+    enum { IDEMPOTENCY_JOB, IDEMPOTENCY_STUDY } of;
     const char *owner, *key;   /* key NULL: none was given */
     const unsigned char *hash; /* of the body: 32 bytes */
 };
-struct store_earlier {
+struct idempotency_match {
     bool found;
     char id[JOB_ID_SIZE];
 };
 /* ERR_INVALID when it was submitted with another body. */
-enum err store_key_find(struct db *db, const struct store_key *key, struct store_earlier *out,
-                        struct err_info *info);
+enum err idempotency_find(struct db *db, const struct idempotency_key *key,
+                          struct idempotency_match *out, struct err_info *info);
 /* The same by any thread; ERR_NOT_FOUND when there is nothing. */
-enum err store_key_read(struct store *store, const struct store_key *key, char id[JOB_ID_SIZE],
-                        struct err_info *info);
+enum err idempotency_read(struct store *store, const struct idempotency_key *key,
+                          char id[JOB_ID_SIZE], struct err_info *info);
 
 /* Inserts a job and its first log line within a transaction. */
 enum err store_job_insert(struct db *db, const struct job_row *row, const char *log,
@@ -189,7 +189,7 @@ enum err store_notes_write(struct db *db, const struct store_note *notes, struct
  * program does not know. Released by the caller in either case. */
 enum err job_row_read(struct query *q, struct job_row *row, struct err_info *info);
 /* With revision 1; `key` may be NULL. */
-enum err job_row_insert(struct db *db, const struct job_row *row, const struct store_key *key,
+enum err job_row_insert(struct db *db, const struct job_row *row, const struct idempotency_key *key,
                         struct err_info *info);
 /* Writes the columns of `sets` (enum job_set). */
 enum err job_row_update(struct db *db, const struct job_row *row, unsigned sets,
@@ -208,10 +208,11 @@ void jobfile_forget(struct store *store, const char *job);
 enum err store_job_path(const struct store *store, const char *job, char out[STORE_PATH_SIZE],
                         struct err_info *info);
 uint64_t store_free_bytes(const struct store *store);
-/* Takes the ballast away so that the last commits have room; false when there is none. */
-bool store_ballast_spend(struct store *store);
-/* Puts it back when there is room. */
-void store_ballast_restore(struct store *store);
+/* Removes the file STATE/reserve (64 MiB) so that the last commits have room on a full disk; false
+ * when there is none. */
+bool store_reserve_release(struct store *store);
+/* Makes it again when there is room. */
+void store_reserve_restore(struct store *store);
 /* Calls `each` with the id of every job file in the open directory. */
 enum err store_each_jobfile(int draws_fd, bool (*each)(void *ctx, const char *job), void *ctx,
                             struct err_info *info);

@@ -47,7 +47,7 @@ static void bind_array(struct query *q, const char *value)
 
 #define BIND(kind, name) bind_##kind(&q, row->name);
 
-enum err job_row_insert(struct db *db, const struct job_row *row, const struct store_key *key,
+enum err job_row_insert(struct db *db, const struct job_row *row, const struct idempotency_key *key,
                         struct err_info *info)
 {
     struct query q;

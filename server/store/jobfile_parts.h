@@ -5,8 +5,8 @@
 #include "server/store/jobfile.h"
 #include "server/store/internal.h"
 
-/* A tile is at most 256 KiB: 16 pages, which one read takes in its stride. Whoever reads one column
- * reads, of every piece, the pages up to it: with 128 columns a commit of 20 draws of a wide job
+/* A tile is at most 256 KiB: 16 pages, which one read covers. A read of one column
+ * takes, of every piece, the pages up to it: with 128 columns a commit of 20 draws of a wide job
  * gives pieces of two pages. Wider blocks have longer pieces, narrower ones more rows to insert. */
 enum { TILE_VALUES = 32768, TILE_COLUMNS = 128, TILE_DRAWS = 8192 };
 enum { TILE_COLUMNS_MOST = 512 }; /* in files from before */
@@ -27,6 +27,10 @@ struct jobfile {
     double *tile; /* scratch, NULL until needed */
     void *kept;   /* NULL: nothing */
 };
+
+/* jobfile.c: ERR_INVALID unless `count` of `what` from `first` on are stored. */
+enum err jobfile_check_range(const char *what, uint32_t chain, uint64_t first, size_t count,
+                             uint64_t stored, struct err_info *info);
 
 /* jobfile_names.c: the text of meta.blocks, malloc'd; NULL: no memory. */
 char *jobfile_blocks_write(const struct model_block *blocks, size_t count);

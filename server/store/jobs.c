@@ -198,8 +198,8 @@ enum err store_check_active(struct store *store, struct db *db, const char *owne
 
 struct creation {
     const struct job_row *row;
-    struct store_key key;
-    struct store_earlier earlier;
+    struct idempotency_key key;
+    struct idempotency_match earlier;
 };
 
 enum err store_job_insert(struct db *db, const struct job_row *row, const char *log,
@@ -213,7 +213,7 @@ static enum err create(struct store *store, struct db *db, void *ctx, struct err
 {
     struct creation *c = ctx;
     char text[USER_NAME_SIZE + 20];
-    enum err code = store_key_find(db, &c->key, &c->earlier, info);
+    enum err code = idempotency_find(db, &c->key, &c->earlier, info);
     if (code != ERR_OK || c->earlier.found)
         return code;
     code = store_check_active(store, db, c->row->owner, 1, info);
@@ -227,7 +227,7 @@ enum err store_job_create(struct store *store, struct job_row *row, const char *
                           const unsigned char body_hash[32], bool *existing, struct err_info *info)
 {
     struct creation c = {.row = row,
-                         .key = {STORE_KEY_JOB, row->owner, idempotency_key, body_hash}};
+                         .key = {IDEMPOTENCY_JOB, row->owner, idempotency_key, body_hash}};
     enum err code = store_write_catalogue(store, create, &c, info);
     *existing = code == ERR_OK && c.earlier.found;
     if (*existing)
@@ -363,13 +363,13 @@ static enum err run_purge(struct store *store, struct db *db, void *ctx, struct 
 {
     struct purge *purge = ctx;
     (void)db;
-    /* Somebody copies the file: in between, others get their turn, and then we look again. */
+    /* The file is being copied: other operations run first, and then this one is tried again. */
     if (store_file_pinned(store, purge->id)) {
         purge->write.again = true;
         return ERR_OK;
     }
     enum err code = remove_row(store, purge->id, info);
-    if (code == ERR_NO_SPACE && store_ballast_spend(store))
+    if (code == ERR_NO_SPACE && store_reserve_release(store))
         code = remove_row(store, purge->id, info);
     return code == ERR_OK ? remove_file(store, purge->id, info) : code;
 }
@@ -418,8 +418,8 @@ enum err store_job_by_key(struct store *store, const char *owner, const char *id
                           const unsigned char body_hash[32], char id[JOB_ID_SIZE],
                           struct err_info *info)
 {
-    struct store_key key = {STORE_KEY_JOB, owner, idempotency_key, body_hash};
-    return store_key_read(store, &key, id, info);
+    struct idempotency_key key = {IDEMPOTENCY_JOB, owner, idempotency_key, body_hash};
+    return idempotency_read(store, &key, id, info);
 }
 
 /* One query, with the part that decides which index it walks exchanged: an optional condition

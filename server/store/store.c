@@ -17,7 +17,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define BALLAST_BYTES (64ll << 20)
+#define RESERVE_BYTES (64ll << 20)
 
 /* ---- places ---- */
 
@@ -95,7 +95,7 @@ static enum err lock_directory(struct store *store, struct err_info *info)
     return ERR_OK;
 }
 
-/* A place for copies that are handed out; what a crash left there is of no use to anybody. */
+/* A place for copies that are handed out; what a crash left there is removed. */
 static enum err empty_temporary(struct store *store, struct err_info *info)
 {
     char path[STORE_PATH_SIZE];
@@ -137,36 +137,35 @@ static enum err open_directory(struct store *store, const char *directory, struc
 
 /* ---- the space that is kept for the last commits ---- */
 
-void store_ballast_restore(struct store *store)
+void store_reserve_restore(struct store *store)
 {
     char path[STORE_PATH_SIZE];
-    if (store->ballast || store->min_free_bytes == 0 ||
-        store_free_bytes(store) < store->min_free_bytes + 2 * BALLAST_BYTES ||
-        place(store, "ballast", path, NULL) != ERR_OK)
+    if (store->reserve || store->min_free_bytes == 0 ||
+        store_free_bytes(store) < store->min_free_bytes + 2 * RESERVE_BYTES ||
+        place(store, "reserve", path, NULL) != ERR_OK)
         return;
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return;
-    store->ballast = posix_fallocate(fd, 0, BALLAST_BYTES) == 0;
+    store->reserve = posix_fallocate(fd, 0, RESERVE_BYTES) == 0;
     close(fd);
 }
 
 /* Whether an earlier daemon left one. */
-static bool ballast_found(struct store *store)
+static bool reserve_found(struct store *store)
 {
     char path[STORE_PATH_SIZE];
-    store->ballast = place(store, "ballast", path, NULL) == ERR_OK && access(path, F_OK) == 0;
-    return store->ballast;
+    store->reserve = place(store, "reserve", path, NULL) == ERR_OK && access(path, F_OK) == 0;
+    return store->reserve;
 }
 
-bool store_ballast_spend(struct store *store)
+bool store_reserve_release(struct store *store)
 {
     char path[STORE_PATH_SIZE];
-    if (!store->ballast || place(store, "ballast", path, NULL) != ERR_OK)
+    if (!store->reserve || place(store, "reserve", path, NULL) != ERR_OK)
         return false;
-    store->ballast = false;
-    log_event(LOG_WARN, "reserve.released", "detail", "the disk is full: the reserve is given up",
-              NULL);
+    store->reserve = false;
+    log_event(LOG_WARN, "reserve.released", "reason", "the disk is full", NULL);
     return unlink(path) == 0;
 }
 
@@ -379,15 +378,17 @@ static enum err open_all(struct store *store, const struct store_config *config,
 {
     enum err code = open_directory(store, config->directory, info);
     if (code == ERR_OK)
+        renameat(store->draws_fd, "../ballast", store->draws_fd, "../reserve"); /* its old name */
+    if (code == ERR_OK)
         code = start_catalogue(store, info);
-    if (code == ERR_NO_SPACE && ballast_found(store) && store_ballast_spend(store))
+    if (code == ERR_NO_SPACE && reserve_found(store) && store_reserve_release(store))
         code = start_catalogue(store, info);
     if (code == ERR_OK)
         code = finish_purge(store, info);
     if (code == ERR_OK)
         code = scan_draws(store, info);
     if (code == ERR_OK)
-        store_ballast_restore(store);
+        store_reserve_restore(store);
     return code;
 }
 

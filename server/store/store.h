@@ -5,7 +5,7 @@
  * A function that changes something returns when the change is on disk (group commit: whatever
  * arrives while a commit is under way shares the next one) and may be called from any thread that
  * may wait: never from an HTTP thread. A function that reads may be called from any thread and uses
- * a pooled read-only connection. Only this module, jobfile.c and db.c know SQLite. */
+ * a pooled read-only connection. */
 #ifndef BARKER_SERVER_STORE_STORE_H
 #define BARKER_SERVER_STORE_STORE_H
 
@@ -21,9 +21,9 @@ struct store;
 struct store_config {
     const char *directory;   /* STATE; created 0700 when missing */
     uint64_t min_free_bytes; /* below, job files are not written: ERR_NO_SPACE (512 MiB). 0: no
-                              * such reserve, and no ballast file either */
+                              * such limit, and no file STATE/reserve either */
     /* Quotas of users who have none of their own; 0: without limit. That of unfinished jobs is kept
-     * by the store itself, whoever comes at the same time; that of bytes by those who ask. */
+     * by the store itself, also under concurrent submissions; that of bytes by its callers. */
     uint64_t user_active_jobs, user_stored_bytes;
 };
 
@@ -79,9 +79,12 @@ void store_token_used(struct store *store, const char *id, uint64_t now_ms); /* 
 /* ---- jobs ---- */
 
 /* Inserts job and its first log line in one transaction with its idempotency key (NULL: none). When
- * (owner, key) exists already: same body hash -> ERR_OK with *existing set and the first job's id
- * in `row->id`; another hash
- * -> ERR_INVALID. ERR_QUOTA when the owner may not have one more unfinished job. */
+ * (owner, key) exists already:
+ *
+ *     same body hash   ERR_OK, *existing is set and row->id is the id of the first job
+ *     another hash     ERR_INVALID
+ *
+ * ERR_QUOTA when the owner may not have one more unfinished job. */
 enum err store_job_create(struct store *store, struct job_row *row, const char *idempotency_key,
                           const unsigned char body_hash[32], bool *existing, struct err_info *info);
 /* The job that this owner has submitted under this key, ERR_NOT_FOUND when there is none,
@@ -200,7 +203,7 @@ enum err store_studies(struct store *store, const struct study_filter *filter,
                        bool (*each)(void *ctx, const struct study_row *row), void *ctx,
                        struct err_info *info);
 
-/* ---- care ---- */
+/* ---- backups, checks, figures ---- */
 
 /* A consistent copy of the catalogue and of every job file of the state directory, whose daemon may
  * be running, into the new directory `path`, which can serve as a state directory; synced and

@@ -7,7 +7,7 @@
 
 #define COLUMNS "id, owner, created_ms, kind, name, request"
 
-/* Whoever owns it, and whoever may see all of its jobs that are there. ?1 is the viewer. */
+/* Visible to its owner, and to users who may see all of its jobs that exist. ?1 is the viewer. */
 #define VISIBLE                                                                                  \
     "(?1 IS NULL OR owner = ?1 OR ("                                                             \
     "EXISTS (SELECT 1 FROM study_job m JOIN job j ON j.id = m.job "                              \
@@ -37,8 +37,8 @@ struct creation {
     const struct study_row *row;
     const struct job_row *jobs;
     size_t count;
-    struct store_key key;
-    struct store_earlier earlier;
+    struct idempotency_key key;
+    struct idempotency_match earlier;
 };
 
 static enum err insert_study(struct db *db, const struct creation *c, struct err_info *info)
@@ -94,7 +94,7 @@ static enum err insert_member(struct db *db, const struct study_row *row, size_t
 static enum err create(struct store *store, struct db *db, void *ctx, struct err_info *info)
 {
     struct creation *c = ctx;
-    enum err code = store_key_find(db, &c->key, &c->earlier, info);
+    enum err code = idempotency_find(db, &c->key, &c->earlier, info);
     if (code != ERR_OK || c->earlier.found)
         return code;
     code = store_check_active(store, db, c->row->owner, c->count, info);
@@ -115,7 +115,7 @@ enum err store_study_create(struct store *store, struct study_row *row, struct j
     struct creation c = {.row = row,
                          .jobs = jobs,
                          .count = count,
-                         .key = {STORE_KEY_STUDY, row->owner, idempotency_key, body_hash}};
+                         .key = {IDEMPOTENCY_STUDY, row->owner, idempotency_key, body_hash}};
     enum err code = store_write_catalogue(store, create, &c, info);
     *existing = code == ERR_OK && c.earlier.found;
     if (*existing)
@@ -129,8 +129,8 @@ enum err store_study_by_key(struct store *store, const char *owner, const char *
                             const unsigned char body_hash[32], char id[JOB_ID_SIZE],
                             struct err_info *info)
 {
-    struct store_key key = {STORE_KEY_STUDY, owner, idempotency_key, body_hash};
-    return store_key_read(store, &key, id, info);
+    struct idempotency_key key = {IDEMPOTENCY_STUDY, owner, idempotency_key, body_hash};
+    return idempotency_read(store, &key, id, info);
 }
 
 /* ---- removing ---- */

@@ -21,7 +21,7 @@ static enum err parse_role(const char *text, enum role *out, struct err_info *in
     return err_set(info, ERR_CORRUPT, "the catalogue has a user of role \"%.20s\"", text);
 }
 
-/* Rows are collected before anybody sees them, so that no read transaction waits for a caller. */
+/* Rows are collected before they are handed out, so that no read transaction waits for a caller. */
 struct rows {
     void *items;
     size_t size, count, capacity;

@@ -4,10 +4,10 @@
  * catalogue operations that are there become one transaction, then all operations on the job file
  * that has waited longest become one. What arrives meanwhile shares the next one, so under load a
  * sync serves many operations, and an idle store commits at once. Each operation has its savepoint:
- * one that fails leaves the others alone. Nobody is told of success before COMMIT has returned it.
+ * one that fails leaves the others alone. Success is reported only after COMMIT has returned.
  *
- * The catalogue and each job file are separate databases and commit separately. Whoever changes
- * both (the scheduler) writes the job file first and the catalogue after it; the job file is then
+ * The catalogue and each job file are separate databases and commit separately. The scheduler,
+ * which changes both, writes the job file first and the catalogue after it; the job file is then
  * never behind, and at the next start the catalogue is brought up to it. */
 #include "server/base/clock.h"
 #include "server/base/log.h"
@@ -20,8 +20,8 @@
 #include <string.h>
 #include <time.h>
 
-#define CARE_MS  1000  /* between two looks at what is idle */
-#define NOTES_MS 60000 /* a note waits at most so long for a commit to go with */
+#define MAINTENANCE_MS 1000  /* between two looks at what is idle */
+#define NOTES_MS       60000 /* a note waits at most so long for a commit to go with */
 
 static void append(struct write_list *list, struct write *write)
 {
@@ -238,7 +238,7 @@ static void run_catalogue(struct store *store, struct write *group)
     struct store_note *notes = take_notes(store);
     struct write *rest; /* catalogue operations are small */
     enum err code = commit_counted(store, store->db, group, notes, &rest);
-    if (lacked_space(code, group) && store_ballast_spend(store)) {
+    if (lacked_space(code, group) && store_reserve_release(store)) {
         for (struct write *op = group; op != NULL; op = op->next)
             op->code = ERR_OK;
         code = commit_counted(store, store->db, group, notes, &rest);
@@ -386,28 +386,28 @@ static bool notes_due(struct store *store, uint64_t now_ms)
 
 static void tend(struct store *store, uint64_t now_ms)
 {
-    store->next_care_ms = now_ms + CARE_MS;
+    store->next_maintenance_ms = now_ms + MAINTENANCE_MS;
     store_files_tend(store, now_ms);
-    store_ballast_restore(store);
+    store_reserve_restore(store);
     if (notes_due(store, now_ms))
         run_catalogue(store, NULL);
 }
 
-static bool needs_care(const struct store *store)
+static bool needs_maintenance(const struct store *store)
 {
     return store->notes != NULL || store->unsealed_count > 0 || store_files_open(store) ||
-           (store->min_free_bytes > 0 && !store->ballast);
+           (store->min_free_bytes > 0 && !store->reserve);
 }
 
 /* Waits for work, or until it is time to look after idle things. Called with the lock held. */
 static void wait_for_work(struct store *store)
 {
-    if (!needs_care(store)) {
+    if (!needs_maintenance(store)) {
         pthread_cond_wait(&store->wake, &store->lock);
         return;
     }
-    struct timespec until = {.tv_sec = (time_t)(store->next_care_ms / 1000),
-                             .tv_nsec = (long)(store->next_care_ms % 1000) * 1000000};
+    struct timespec until = {.tv_sec = (time_t)(store->next_maintenance_ms / 1000),
+                             .tv_nsec = (long)(store->next_maintenance_ms % 1000) * 1000000};
     pthread_cond_timedwait(&store->wake, &store->lock, &until);
 }
 
@@ -420,14 +420,14 @@ static void *writer(void *arg)
         uint64_t now_ms = clock_mono_ms();
         if (group == NULL && store->closing)
             break;
-        if (group == NULL && now_ms < store->next_care_ms) {
+        if (group == NULL && now_ms < store->next_maintenance_ms) {
             wait_for_work(store);
             continue;
         }
         pthread_mutex_unlock(&store->lock);
         if (group != NULL)
             run_group(store, group);
-        if (now_ms >= store->next_care_ms)
+        if (now_ms >= store->next_maintenance_ms)
             tend(store, now_ms);
         pthread_mutex_lock(&store->lock);
     }
@@ -444,7 +444,7 @@ enum err store_writer_start(struct store *store, struct err_info *info)
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&store->wake, &attributes);
     pthread_condattr_destroy(&attributes);
-    store->next_care_ms = clock_mono_ms() + CARE_MS;
+    store->next_maintenance_ms = clock_mono_ms() + MAINTENANCE_MS;
     int rc = pthread_create(&store->thread, NULL, writer, store);
     if (rc != 0)
         return err_set(info, ERR_UNAVAILABLE, "the writer thread cannot be started: %s",

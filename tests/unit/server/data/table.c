@@ -463,13 +463,14 @@ static const struct bad bad[] = {
     {"a,b\"c\n1,2\n", 0, ERR_MALFORMED,
      "x.csv, line 1, column 2: \"b\\\"c\" is no name: a name with quotes in it must be quoted"},
     {"a,b\n1,\"2\"\n", 0, ERR_MALFORMED,
-     "x.csv, line 2, column 2 (b): \"2\" is in quotes; numbers are written without"},
+     "x.csv, line 2, column 2 (b) holds a quoted number (\"2\"); write numbers without quotes"},
     {"a,b\n1,2 3\n", 0, ERR_MALFORMED,
      "x.csv, line 2, column 2 (b): \"2 3\" is not a number" EXPECTED "commas"},
     {"1,2\n1,\"quote \\ \x1b[31m and more text than can be shown in a message\"\n", 0,
      ERR_MALFORMED,
-     "x.csv, line 2, column 2: \"quote \\\\ \\x1b[31m and more text than can...\" is in quotes; "
-     "numbers are written without"},
+     "x.csv, line 2, column 2 holds text (\"quote \\\\ \\x1b[31m and more text than can...\"); "
+     "write "
+     "categories as numbers, such as 0 and 1, or remove the column from the file"},
     {"1,2\n1," SIXTY_FIVE "\n", 0, ERR_MALFORMED,
      "x.csv, line 2, column 2: \"1111111111222222222233333333334444444444...\" is longer than the "
      "64 bytes of a number"},

@@ -161,6 +161,19 @@ static void expect_opens(size_t version, size_t file_version)
     expect_job(3, version);
 }
 
+Test(migrations, the_reserve_keeps_its_space_under_its_new_name)
+{
+    char path[200];
+    struct stat st;
+    make_state(4, JOBFILES);
+    snprintf(path, sizeof path, "%s/ballast", t.directory);
+    fclose(fopen(path, "w"));
+    store_test_open(&t);
+    cr_expect_neq(stat(path, &st), 0);
+    snprintf(path, sizeof path, "%s/reserve", t.directory);
+    cr_expect_eq(stat(path, &st), 0);
+}
+
 Test(migrations, a_catalogue_of_version_1_opens)
 {
     expect_opens(1, 1);

@@ -1150,7 +1150,7 @@ Test(store, a_full_disk_keeps_what_was_acknowledged)
     free(long_text);
 }
 
-Test(store, a_full_disk_spends_the_ballast)
+Test(store, a_full_disk_releases_the_reserve)
 {
     char path[200];
     struct job_row row = store_test_row(1, "ana");
@@ -1158,7 +1158,7 @@ Test(store, a_full_disk_spends_the_ballast)
     store_close(t.store);
     struct store_config config = {.directory = t.directory, .min_free_bytes = 1};
     expect_ok(store_open(&t.store, &config, &t.info), &t.info);
-    snprintf(path, sizeof path, "%s/ballast", t.directory);
+    snprintf(path, sizeof path, "%s/reserve", t.directory);
     cr_expect_eq(access(path, F_OK), 0);
     limit_files(4096);
     expect_err(store_job_create(t.store, &row, NULL, NULL, &existing, &t.info), ERR_NO_SPACE);

@@ -1,18 +1,18 @@
-/* Asking twice. */
+/* Idempotency keys: a submission that is repeated under its key gives the first job or study. */
 #include "server/store/internal.h"
 
 #include <string.h>
 
-enum err store_key_find(struct db *db, const struct store_key *k, struct store_earlier *out,
-                        struct err_info *info)
+enum err idempotency_find(struct db *db, const struct idempotency_key *k,
+                          struct idempotency_match *out, struct err_info *info)
 {
     static const char *const sql[] = {
-        [STORE_KEY_JOB] = "SELECT id, body_hash FROM job WHERE owner = ? AND idempotency_key = ?",
-        [STORE_KEY_STUDY] =
+        [IDEMPOTENCY_JOB] = "SELECT id, body_hash FROM job WHERE owner = ? AND idempotency_key = ?",
+        [IDEMPOTENCY_STUDY] =
             "SELECT id, body_hash FROM study WHERE owner = ? AND idempotency_key = ?"};
     struct query q;
     bool same = true;
-    *out = (struct store_earlier){0};
+    *out = (struct idempotency_match){0};
     if (k->key == NULL)
         return ERR_OK;
     query_open(&q, db, sql[k->of]);
@@ -30,19 +30,19 @@ enum err store_key_find(struct db *db, const struct store_key *k, struct store_e
         code = err_set(info, ERR_INVALID,
                        "the idempotency key \"%.60s\" belongs to %s %s, which was submitted with "
                        "another body",
-                       k->key, k->of == STORE_KEY_JOB ? "job" : "study", out->id);
+                       k->key, k->of == IDEMPOTENCY_JOB ? "job" : "study", out->id);
     return code;
 }
 
-enum err store_key_read(struct store *store, const struct store_key *k, char id[JOB_ID_SIZE],
-                        struct err_info *info)
+enum err idempotency_read(struct store *store, const struct idempotency_key *k,
+                          char id[JOB_ID_SIZE], struct err_info *info)
 {
     struct db *db;
-    struct store_earlier earlier;
+    struct idempotency_match earlier;
     enum err code = store_reader_take(store, &db, info);
     if (code != ERR_OK)
         return code;
-    code = store_key_find(db, k, &earlier, info);
+    code = idempotency_find(db, k, &earlier, info);
     store_reader_give(store, db);
     if (code == ERR_OK && !earlier.found)
         code = err_set(info, ERR_NOT_FOUND, "nothing was submitted under this key");

@@ -28,14 +28,14 @@ uint64_t db_wal_bytes(const struct db *db)
     return (uint64_t)db->wal_pages * (db->page_size + 24);
 }
 
-/* True when nothing is left in the WAL to move. */
+/* True when the checkpoint was complete. */
 static bool checkpoint(struct db *db, int mode)
 {
-    int in_log = -1, moved = -1;
-    int rc = sqlite3_wal_checkpoint_v2(db->handle, "main", mode, &in_log, &moved);
+    int in_wal = -1, copied = -1;
+    int rc = sqlite3_wal_checkpoint_v2(db->handle, "main", mode, &in_wal, &copied);
     if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY)
         db_fail(db, rc, NULL);
-    return rc == SQLITE_OK && in_log == moved;
+    return rc == SQLITE_OK && in_wal == copied;
 }
 
 static bool truncate_wal(struct db *db, int wait_ms)
@@ -52,7 +52,7 @@ void db_checkpoint(struct db *db)
 {
     if (db->wal_pages < db->checkpoint_at || db->health != DB_SOUND)
         return;
-    /* Once all is moved the next commit starts the WAL afresh; a reader may stand in the way, and
+    /* After a complete checkpoint the next commit starts the WAL from its beginning. A reader may prevent it, and
      * then it would be a waste to try again at every commit. */
     bool done = checkpoint(db, SQLITE_CHECKPOINT_PASSIVE);
     if (db_wal_bytes(db) >= TRUNCATE_BYTES && db->health == DB_SOUND)
