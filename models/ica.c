@@ -23,13 +23,7 @@ struct ica {
 };
 
 static const struct param_spec specs[] = {
-    {.name = "prior_sd",
-     .kind = PARAM_REAL,
-     .fallback = 1,
-     .lo = 0,
-     .hi = INFINITY,
-     .lo_open = 1,
-     .help = "Standard deviation of the normal prior of every entry of W."},
+    SETUP_POSITIVE("prior_sd", "Standard deviation of the normal prior of every entry of W."),
 };
 
 static const struct ica *self(const struct model *m)

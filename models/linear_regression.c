@@ -2,6 +2,7 @@
  * exponential and sampled as its logarithm. */
 #include "models/models.h"
 #include "models/regression.h"
+#include "models/setup.h"
 
 #include <math.h>
 
@@ -14,13 +15,7 @@ static const struct param_spec specs[] = {
      .hi = INFINITY,
      .help = "Standard deviation of the noise, if it is known; 0: it is not, and sampled as "
              "log_sigma."},
-    {.name = "sigma_mean",
-     .kind = PARAM_REAL,
-     .fallback = 1,
-     .lo = 0,
-     .hi = INFINITY,
-     .lo_open = 1,
-     .help = "Mean of the exponential prior of an unknown sigma."},
+    SETUP_POSITIVE("sigma_mean", "Mean of the exponential prior of an unknown sigma."),
 };
 
 static const struct regression_type type = {

@@ -58,13 +58,7 @@ static const struct param_spec specs[PARAMS] = {
              .lo = -INFINITY,
              .hi = INFINITY,
              .help = "Prior mean of mu_U and mu_V."},
-    [A0] = {.name = "a0",
-            .kind = PARAM_REAL,
-            .fallback = 1,
-            .lo = 0,
-            .hi = INFINITY,
-            .lo_open = 1,
-            .help = "Shape of the Gamma prior of the precisions."},
+    [A0] = SETUP_POSITIVE("a0", "Shape of the Gamma prior of the precisions."),
     [B0] = {.name = "b0",
             .kind = PARAM_REAL,
             .fallback = 5,
@@ -378,11 +372,11 @@ static void grad_difference(const struct model *m, const double *theta, const do
         size_t user = f->user.z + f->train->user[i] * f->rank;
         size_t item = f->item.z + f->train->item[i] * f->rank;
         double r = f->alpha * (f->y[i] - dot(theta + user, theta + item, f->rank));
-        double there = f->alpha * (f->y[i] - dot(centre + user, centre + item, f->rank));
+        double r_centre = f->alpha * (f->y[i] - dot(centre + user, centre + item, f->rank));
         add_difference(sum + user, sumsq != NULL ? sumsq + user : NULL, f->rank, r, theta + item,
-                       there, centre + item);
+                       r_centre, centre + item);
         add_difference(sum + item, sumsq != NULL ? sumsq + item : NULL, f->rank, r, theta + user,
-                       there, centre + user);
+                       r_centre, centre + user);
     }
 }
 

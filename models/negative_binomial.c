@@ -3,6 +3,7 @@
  * logarithm. */
 #include "models/models.h"
 #include "models/regression.h"
+#include "models/setup.h"
 
 #include <math.h>
 
@@ -15,13 +16,7 @@ static const struct param_spec specs[] = {
      .hi = INFINITY,
      .help = "Dispersion of the counts, whose variance is mean + mean^2/phi, if it is known; 0: it "
              "is not, and sampled as log_phi."},
-    {.name = "phi_mean",
-     .kind = PARAM_REAL,
-     .fallback = 1,
-     .lo = 0,
-     .hi = INFINITY,
-     .lo_open = 1,
-     .help = "Mean of the exponential prior of an unknown phi."},
+    SETUP_POSITIVE("phi_mean", "Mean of the exponential prior of an unknown phi."),
 };
 
 static const struct regression_type type = {

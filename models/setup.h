@@ -4,12 +4,21 @@
 
 #include "core/model/model.h"
 
+#include <math.h>
+
 #define SETUP_MAX_DIMENSION 10000000u
+
+/* A setting that is a positive number, 1 by default. */
+#define SETUP_POSITIVE(setting, text)                                                              \
+    {                                                                                              \
+        .name = setting, .kind = PARAM_REAL, .fallback = 1, .lo = 0, .hi = INFINITY, .lo_open = 1, \
+        .help = text                                                                               \
+    }
 
 /* Checks the settings against the type's table, and the data against its kind: present, at least
  * one row and column, finite responses, indices within their bounds, test like training data. A
- * message begins with the model's name; rows in it count from 1. Values of x are not looked at:
- * whoever reads a file refuses them with the line. */
+ * message begins with the model's name; rows in it count from 1. Values of x are not checked:
+ * the reader of a file refuses those that are not finite, with the line. */
 enum err setup_check(const struct model_type *type, const double *params,
                      const struct dataset *train, const struct dataset *test,
                      struct err_info *info);

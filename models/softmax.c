@@ -24,13 +24,7 @@ struct softmax {
 };
 
 static const struct param_spec specs[] = {
-    {.name = "prior_sd",
-     .kind = PARAM_REAL,
-     .fallback = 1,
-     .lo = 0,
-     .hi = INFINITY,
-     .lo_open = 1,
-     .help = "Standard deviation of the normal prior of every coefficient."},
+    SETUP_POSITIVE("prior_sd", "Standard deviation of the normal prior of every coefficient."),
 };
 
 static const struct softmax *self(const struct model *m)

@@ -8,9 +8,9 @@
 #define FIRST_WINDOW 25
 #define EARLY        0.15 /* of the warm-up: windows stay short */
 #define ENLARGE      4.0
-#define STRAIGHT     0.7   /* net way over path above which a walk counts as straight */
+#define DIRECTED     0.7   /* net distance over length of the path: it leads somewhere */
 #define RUNAWAY      10.0  /* growth of the gradient */
-#define CONFINED     0.25  /* of the reach of a free walk */
+#define CONFINED     0.25  /* of the reach of a free random walk */
 #define TRUSTED      100.0 /* iterations of a window: what a shorter one shows may be chance */
 #define SIGNIFICANT  4.0   /* standard errors */
 
@@ -91,8 +91,8 @@ static double scale_by_slope(struct sums s, size_t j, double count)
     return slope < -SIGNIFICANT * error ? 1.0 / sqrt(-slope) : 0.0;
 }
 
-/* The scale by the spread of the walk itself, for bounded samplers, whose moves no outlier among
- * the gradients can stretch: a walk that stays well within the reach of a free one of the same
+/* The scale by the spread of the path itself, for bounded samplers, whose moves no outlier among
+ * the gradients can stretch: a path that stays well within the reach of a free random walk of the same
  * steps is held by the target. Or 0. */
 static double scale_by_spread(const struct adapt *a, struct sums s, size_t j, double count)
 {
@@ -111,9 +111,9 @@ static void choose(struct adapt *a, struct sums s, size_t j, const double *after
 {
     double count = a->window->count, top = ceiling_of(a, s.tau[j] / count);
     double scale = scale_seen(a, s, j, count);
-    bool straight = fabs(after[j] - s.from[j]) > STRAIGHT * s.path[j];
+    bool directed = fabs(after[j] - s.from[j]) > DIRECTED * s.path[j];
     bool last = a->window->end >= a->warmup, seen_before = a->limit[j] == STEP_BY_SCALE;
-    if (a->bounded && early && straight) {
+    if (a->bounded && early && directed) {
         a->sigma[j] *= ENLARGE;
         a->limit[j] = STEP_ADAPTING;
     } else if (scale > 0.0) {

@@ -5,8 +5,8 @@
  * how the gradient changes with theta: over a window of iterations the regression slope b of g_j on
  * theta_j estimates -1/scale^2, and unbiasedly so whatever the noise, because the noise of an
  * estimate is independent of the point where it is taken. Where the slope cannot be told from 0 the
- * steps are too small to see any curvature: they are enlarged. A bounded sampler that walks
- * straight on (still far from the mode) also enlarges its steps; a Langevin chain must not, its
+ * steps are too small to see any curvature: they are enlarged. A bounded sampler that moves
+ * in one direction (still far from the mode) also enlarges its steps; a Langevin chain must not, its
  * drift grows with the gradient. */
 #ifndef BARKER_CORE_CHAIN_ADAPT_H
 #define BARKER_CORE_CHAIN_ADAPT_H

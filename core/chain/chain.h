@@ -27,7 +27,7 @@ struct chain_start {
 struct chain_config {
     const struct model *model; /* borrowed: must outlive the chain */
     /* What is sampled, when it is not the model itself: a view of it (core/model/view.h) and its
-     * frame, both NULL or both borrowed. The chain then walks in the frame's coordinates, in which
+     * frame, both NULL or both borrowed. The chain then moves in the frame's coordinates, in which
      * its step sizes and its gradient noise are; draws, moments and metrics are the user's. */
     const struct model *view;
     const struct frame *frame;
@@ -125,7 +125,7 @@ void chain_step(const struct chain *chain, double *sigma, enum step_limit *limit
 
 /* Acceptance rate after warm-up of an exact sampler; NaN for others. */
 double chain_acceptance(const struct chain *chain);
-/* The position in the coordinates it walks in. */
+/* The position in the coordinates it moves in. */
 const double *chain_theta(const struct chain *chain);
 /* Memory of one chain with this configuration, in bytes, buffers included. */
 size_t chain_memory_bytes(const struct chain_config *config);

@@ -51,27 +51,27 @@ size_t mixing_fft_pow2(size_t count)
 
 /* A stage of radix four turns by w, w^2 and w^3, a quarter of the points each; one of radix two by
  * w, half of the points. Radix four is only ever used on even powers of two. */
-static size_t turns_of(size_t points)
+static size_t rotations_of(size_t points)
 {
     return log2_of(points) % 2 == 0 ? 3 : 1;
 }
 
-static size_t turn_length(size_t points)
+static size_t rotation_length(size_t points)
 {
     return log2_of(points) % 2 == 0 ? points / 4 : points / 2;
 }
 
 static size_t twiddle_doubles(size_t points)
 {
-    return 2 * turns_of(points) * turn_length(points);
+    return 2 * rotations_of(points) * rotation_length(points);
 }
 
-/* For each turn m the cosines, then the sines of -2 pi m j / points. The angle is reduced while it
+/* For each rotation m the cosines, then the sines of -2 pi m j / points. The angle is reduced while it
  * is still a whole number, so every entry is right to the last bit or two. */
 static void fill_twiddles(double *w, size_t points)
 {
-    size_t length = turn_length(points);
-    for (size_t m = 1; m <= turns_of(points); m++, w += 2 * length)
+    size_t length = rotation_length(points);
+    for (size_t m = 1; m <= rotations_of(points); m++, w += 2 * length)
         for (size_t j = 0; j < length; j++) {
             double angle = -2.0 * M_PI * (double)(m * j % points) / (double)points;
             w[j] = cos(angle);
@@ -254,20 +254,20 @@ void mixing_fft_add_power(struct mixing_spectrum sum, struct mixing_spectrum x, 
     }
 }
 
-static void add_turned(struct mixing_spectrum sum, struct mixing_spectrum a,
-                       struct mixing_spectrum b, size_t from, size_t to, double sign)
+static void add_product(struct mixing_spectrum sum, struct mixing_spectrum a,
+                        struct mixing_spectrum b, size_t from, size_t to, double sign)
 {
-    pair turn = {sign, sign};
+    pair factor = {sign, sign};
     for (size_t k = from; k < to; k += 2) {
         pair ar = load(a.re + k), ai = load(a.im + k), br = load(b.re + k), bi = load(b.im + k);
-        store(sum.re + k, load(sum.re + k) + turn * (ar * br + ai * bi));
-        store(sum.im + k, load(sum.im + k) + turn * (ar * bi - ai * br));
+        store(sum.re + k, load(sum.re + k) + factor * (ar * br + ai * bi));
+        store(sum.im + k, load(sum.im + k) + factor * (ar * bi - ai * br));
     }
 }
 
 void mixing_fft_add_cross(struct mixing_spectrum sum, struct mixing_spectrum before,
                           struct mixing_spectrum x, size_t points)
 {
-    add_turned(sum, before, x, 0, points / 2, 1.0);
-    add_turned(sum, before, x, points / 2, points, -1.0);
+    add_product(sum, before, x, 0, points / 2, 1.0);
+    add_product(sum, before, x, points / 2, points, -1.0);
 }

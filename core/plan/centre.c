@@ -26,10 +26,10 @@
 
 struct search {
     struct planning *p;
-    double until, told;
-    bool stay_near;        /* stop where the posterior begins */
-    double recent[RECENT]; /* log densities */
-    double near;           /* log density there */
+    double until, reported; /* seconds */
+    bool stay_near;         /* stop where the posterior begins */
+    double recent[RECENT];  /* log densities */
+    double near;            /* log density there */
     bool interrupted, late, arrived, deep;
     struct gradient *rough; /* borrowed: some of the rows, for the curvature on the way; or NULL */
 };
@@ -54,9 +54,9 @@ static void search_tell(void *ctx, const struct optimum *so_far)
     if (isfinite(s->near))
         s->deep = so_far->log_density > s->near + DEEP * d;
     *before = so_far->log_density;
-    if (now < s->told + TELL_EVERY)
+    if (now < s->reported + TELL_EVERY)
         return;
-    s->told = now;
+    s->reported = now;
     planning_tell(s->p, "looking for the mode: step %u, log density %.8g", so_far->steps,
                   so_far->log_density);
 }

@@ -22,7 +22,7 @@ struct run {
     uint64_t thin;
 };
 
-static double processor_seconds(void)
+double pilot_processor_seconds(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -99,9 +99,9 @@ static enum err advance(struct run *run, struct err_info *info)
     uint64_t slice = SLICE, iterations = 0;
     double spent = 0.0, seconds = 0.0;
     for (unsigned k = 0; all_active(run); k++) {
-        double before = processor_seconds();
+        double before = pilot_processor_seconds();
         uint64_t done = chain_batch_advance(run->chains, run->out->chains, slice);
-        double took = processor_seconds() - before;
+        double took = pilot_processor_seconds() - before;
         spent += took;
         iterations = k <= 1 ? done : iterations + done;
         seconds = k <= 1 ? took : seconds + took;

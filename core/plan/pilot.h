@@ -47,4 +47,7 @@ struct pilot {
 enum err pilot_run(struct pilot *out, const struct pilot_setting *setting, struct err_info *info);
 void pilot_release(struct pilot *pilot);
 
+/* Spent by this thread. */
+double pilot_processor_seconds(void);
+
 #endif

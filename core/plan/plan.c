@@ -7,18 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-static double processor_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 double planning_seconds(const struct planning *p)
 {
-    return processor_seconds() - p->began;
+    return pilot_processor_seconds() - p->began;
 }
 
 bool planning_goes_on(void *planning)
@@ -177,7 +169,7 @@ static enum err planning_init(struct planning *p, const struct plan_request *r,
                               struct err_info *info)
 {
     size_t d = r->model->d;
-    *p = (struct planning){.own = *r, .model = r->model, .began = processor_seconds()};
+    *p = (struct planning){.own = *r, .model = r->model, .began = pilot_processor_seconds()};
     p->request = &p->own;
     memcpy(p->params, r->params, r->sampler->params.count * sizeof p->params[0]);
     p->own.params = p->params;

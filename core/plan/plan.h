@@ -64,7 +64,7 @@ struct plan_request {
                           * making it again costs a pass over the data; NULL: nowhere */
 
     bool (*go_on)(void *ctx); /* asked between passes over the data; NULL: always */
-    void (*tell)(void *ctx, const char *text); /* progress, a short line; NULL: nobody listens */
+    void (*tell)(void *ctx, const char *text); /* progress, a short line; NULL: none */
     void *ctx;
 };
 

@@ -15,9 +15,9 @@ struct planning {
     struct gradient source;             /* of the full batch, in the user's coordinates */
     double began;                       /* on the processor's clock */
     double *theta;                      /* the centre, or where the search for it stopped; padded */
-    double *scale;      /* sds of every coordinate given the others, there; padded */
+    double *scale;      /* sds of every coordinate given the others, at theta; padded */
     double *width;      /* DIAGONAL: what steps are in proportion to: scale, or what a run found */
-    double *H;          /* the curvature there, where the scales come from all of it; or NULL */
+    double *H;          /* the curvature at theta, where the scales come from all of it; or NULL */
     bool placed;        /* both are known */
     bool centred;       /* theta is a mode */
     struct model *view; /* of plan->frame and plan->control; NULL: the model itself */

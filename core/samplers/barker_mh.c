@@ -46,9 +46,6 @@ const struct sampler_type sampler_barker_mh = {
     .name = "barker_mh",
     .help = "Metropolis-adjusted Barker proposal: exact, full batch, for reference posteriors",
     .params = {specs, sizeof specs / sizeof specs[0]},
-    .exact = true,
-    .memory = metropolis_memory,
     .step = step,
-    .acceptance = metropolis_acceptance,
-    .adapted_sigma = metropolis_sigma,
+    METROPOLIS_HOOKS,
 };

@@ -46,9 +46,6 @@ const struct sampler_type sampler_mala = {
     .name = "mala",
     .help = "Metropolis-adjusted Langevin algorithm: exact, full batch",
     .params = {specs, sizeof specs / sizeof specs[0]},
-    .exact = true,
-    .memory = metropolis_memory,
     .step = step,
-    .acceptance = metropolis_acceptance,
-    .adapted_sigma = metropolis_sigma,
+    METROPOLIS_HOOKS,
 };

@@ -19,6 +19,11 @@ struct metropolis {
                         const double *sigma, size_t d);
 };
 
+/* The hooks of an exact sampler, except for its step. */
+#define METROPOLIS_HOOKS                                                             \
+    .exact = true, .memory = metropolis_memory, .acceptance = metropolis_acceptance, \
+    .adapted_sigma = metropolis_sigma
+
 size_t metropolis_memory(const double *params, size_t d);
 size_t metropolis_step(const struct metropolis *kind, struct sampler_step *s);
 double metropolis_acceptance(const double *memory);

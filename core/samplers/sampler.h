@@ -132,5 +132,11 @@ const double *sampler_gradient(struct sampler_step *s, size_t at);
  * m/(1-(1-beta)^t): unbiased from the first value on. */
 double sampler_estimate_tau(struct sampler_step *s, double beta);
 size_t sampler_smooth_memory(size_t d);
+/* The parameter beta of samplers that use it. */
+#define SAMPLER_BETA                                                                       \
+    {                                                                                      \
+        .name = "beta", .kind = PARAM_REAL, .fallback = 0.1, .hi = 1.0, .lo_open = 1,      \
+        .help = "weight of the newest value in the running estimate of the gradient noise" \
+    }
 
 #endif

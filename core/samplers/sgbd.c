@@ -23,12 +23,7 @@ static const struct param_spec specs[] = {
                    .help =
                        "size sigma of a jump in one coordinate: a number, one per coordinate, a "
                        "schedule, or auto"},
-    [BETA] = {.name = "beta",
-              .kind = PARAM_REAL,
-              .fallback = 0.1,
-              .hi = 1.0,
-              .lo_open = 1,
-              .help = "weight of the newest value in the running estimate of the gradient noise"},
+    [BETA] = SAMPLER_BETA,
     [NOISE] = {.name = "noise",
                .kind = PARAM_CHOICE,
                .choices = noises,

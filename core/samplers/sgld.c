@@ -22,12 +22,7 @@ static const struct param_spec specs[] = {
          .kind = PARAM_STEP,
          .help = "sd sigma of the injected noise; the drift is sigma^2/2 times the gradient: a "
                  "number, one per coordinate, a schedule, or auto"},
-    [BETA] = {.name = "beta",
-              .kind = PARAM_REAL,
-              .fallback = 0.1,
-              .hi = 1.0,
-              .lo_open = 1,
-              .help = "weight of the newest value in the running estimate of the gradient noise"},
+    [BETA] = SAMPLER_BETA,
 };
 
 static enum langevin_rule rule(const double *params)
