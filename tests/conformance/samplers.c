@@ -206,7 +206,7 @@ static void together_is_alone(const struct chain_config *config, const char *nam
     }
 }
 
-Test(samplers, chains_in_lockstep_have_the_bytes_of_chains_alone)
+Test(samplers, chains_in_a_batch_have_the_bytes_of_chains_alone)
 {
     for_all_steps(together_is_alone);
 }
