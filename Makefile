@@ -13,7 +13,7 @@ OPT    ?= -O2
 SAN    ?=
 JOBS   ?= $(shell nproc)
 
-WARN    = -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wno-psabi $(if $(SAN),,-Werror) # sanitizers confuse gcc's flow analysis
+WARN    = -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wno-psabi $(if $(SAN),-Werror=implicit-function-declaration,-Werror) # sanitizers confuse gcc's flow analysis
 # No -ffast-math and no contraction: the same seed gives the same draws wherever multiply-adds are fused. Nothing here reads errno
 # of libm or traps, which lets the compiler vectorise plain loops without changing a value.
 FLOAT  := -ffp-contract=off -fno-math-errno -fno-trapping-math

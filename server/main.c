@@ -144,11 +144,6 @@ static enum err start_http(struct daemon *d, struct err_info *info)
         .threads = (uint32_t)c->http_threads,
         .pool_threads = (uint32_t)c->request_threads,
         .max_connections = (uint32_t)c->max_connections,
-        .header_ms = 10000,
-        .body_ms = 30000,
-        .idle_ms = 15000,
-        .heartbeat_ms = 15000,
-        .max_parked = 2048,
     };
     struct http_app app = api_http_app(&d->app);
     if (code == ERR_OK)

@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <microhttpd.h>
+#include <semaphore.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,9 +42,7 @@ struct http {
     _Atomic bool started;
     char last_log[200]; /* the library's own words, for when it does not start */
     pthread_t ticker;
-    pthread_mutex_t tick_lock;
-    pthread_cond_t tick_cond;
-    bool tick_end;
+    sem_t tick_end;
 };
 
 const char *request_header(const struct request *req, const char *name)
@@ -342,47 +341,36 @@ static uint32_t tick_ms(const struct http_config *config)
     return tick;
 }
 
+/* One thread for all deadlines; the semaphore ends it without waiting for the next tick. */
 static void *tick_thread(void *arg)
 {
     struct http *http = arg;
     long tick_ns = (long)tick_ms(&http->common.config) * 1000000;
+    struct timespec until;
     pthread_setname_np(pthread_self(), "http-ticker");
-    pthread_mutex_lock(&http->tick_lock);
-    while (!http->tick_end) {
-        struct timespec until;
+    do {
+        deadlines_tick(&http->common.deadlines, deadline_now_ms());
+        wait_room_tick(&http->common.room, deadline_now_ms());
         clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_nsec += tick_ns;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&http->tick_cond, &http->tick_lock, &until);
-        pthread_mutex_unlock(&http->tick_lock);
-        deadlines_tick(&http->common.deadlines, deadline_now_ms());
-        wait_room_tick(&http->common.room, deadline_now_ms());
-        pthread_mutex_lock(&http->tick_lock);
-    }
-    pthread_mutex_unlock(&http->tick_lock);
+    } while (sem_clockwait(&http->tick_end, CLOCK_MONOTONIC, &until) != 0);
     return NULL;
 }
 
 static enum err start_ticker(struct http *http, struct err_info *info)
 {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&http->tick_lock, NULL);
-    pthread_cond_init(&http->tick_cond, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    sem_init(&http->tick_end, 0, 0);
     int rc = pthread_create(&http->ticker, NULL, tick_thread, http);
     return rc ? err_set(info, ERR_UNAVAILABLE, "the deadline thread: %s", strerror(rc)) : ERR_OK;
 }
 
 static void stop_ticker(struct http *http)
 {
-    pthread_mutex_lock(&http->tick_lock);
-    http->tick_end = true;
-    pthread_cond_signal(&http->tick_cond);
-    pthread_mutex_unlock(&http->tick_lock);
+    sem_post(&http->tick_end);
     pthread_join(http->ticker, NULL);
+    sem_destroy(&http->tick_end);
 }
 
 static void set_default(uint32_t *value, uint32_t standard)
@@ -572,8 +560,6 @@ bool http_stop(struct http *http, uint32_t deadline_ms)
     if (http->listener >= 0)
         close(http->listener);
     wait_room_release(&http->common.room);
-    pthread_cond_destroy(&http->tick_cond);
-    pthread_mutex_destroy(&http->tick_lock);
     free_http(http);
     return true;
 }

@@ -145,14 +145,14 @@ static const char *reason_of(enum job_event event, enum job_state to)
 
 /* Under job->change_lock. */
 static enum err control_held(struct sched *s, struct job_run *job, enum job_event event,
-                             uint64_t iterations, struct err_info *info)
+                             uint64_t iterations, bool had_ended, struct err_info *info)
 {
     enum job_state to;
     enum err code = job_transition(job->state, event, &to, info);
     if (code != ERR_OK)
         return code;
     if (event == JOB_EVENT_extend)
-        return extend(s, job, iterations, to, reason_of(event, to), false, info);
+        return extend(s, job, iterations, to, reason_of(event, to), had_ended, info);
     return sched_store_state(s, job, to, STOP_none, reason_of(event, to), info);
 }
 
@@ -164,7 +164,7 @@ static enum err control_job(struct sched *s, struct job_run *job, enum job_event
     pthread_mutex_lock(&job->change_lock);
     *gone = is_gone(s, job);
     if (!*gone)
-        code = control_held(s, job, event, iterations, info);
+        code = control_held(s, job, event, iterations, false, info);
     pthread_mutex_unlock(&job->change_lock);
     if (*gone || code != ERR_OK)
         return code;
@@ -187,10 +187,10 @@ static bool has_diverged(const struct job_run *job)
 
 /* A job that has ended, from the catalogue; *again when another request has just revived it. */
 static enum err read_ended(struct sched *s, const char *id, enum job_event event,
-                           struct job_run **out, enum job_state *to, bool *again,
-                           struct err_info *info)
+                           struct job_run **out, bool *again, struct err_info *info)
 {
     struct job_row row;
+    enum job_state to;
     enum err code = store_job_get(s->store, id, &row, info);
     if (code != ERR_OK)
         return code;
@@ -198,7 +198,7 @@ static enum err read_ended(struct sched *s, const char *id, enum job_event event
     if (*again)
         code = ERR_CONFLICT;
     if (code == ERR_OK)
-        code = job_transition(row.state, event, to, info);
+        code = job_transition(row.state, event, &to, info);
     if (code == ERR_OK)
         code = job_run_new(out, &row, &s->context, info);
     job_row_release(&row);
@@ -210,8 +210,7 @@ static enum err revive(struct sched *s, const char *id, enum job_event event, ui
                        bool *again, struct err_info *info)
 {
     struct job_run *job = NULL;
-    enum job_state to;
-    enum err code = read_ended(s, id, event, &job, &to, again, info);
+    enum err code = read_ended(s, id, event, &job, again, info);
     if (code == ERR_OK && has_diverged(job))
         code = err_set(
             info, ERR_CONFLICT,
@@ -226,10 +225,7 @@ static enum err revive(struct sched *s, const char *id, enum job_event event, ui
     sched_append(s, job);
     pthread_mutex_unlock(&s->lock);
     pthread_mutex_lock(&job->change_lock);
-    if (event == JOB_EVENT_extend)
-        code = extend(s, job, iterations, to, reason_of(event, to), true, info);
-    else
-        code = sched_store_state(s, job, to, STOP_none, reason_of(event, to), info);
+    code = control_held(s, job, event, iterations, true, info);
     pthread_mutex_lock(&s->lock);
     job->ending = false;
     if (code != ERR_OK)

@@ -28,42 +28,37 @@ static void adopt(struct sched *s, struct job_run *job)
         snprintf(job->reason, sizeof job->reason, "running again after a restart of the server");
 }
 
-/* Jobs of the catalogue that cannot be taken up, with the reason. */
-struct unreadable {
-    char id[JOB_ID_SIZE];
-    uint64_t started_ms;
-    char why[JOB_REASON_SIZE];
-    struct unreadable *next;
-};
-
 struct take_up {
     struct sched *sched;
-    struct unreadable *unreadable;
     enum err code; /* ERR_OK, or what may pass and must not fail a job */
-    struct err_info info;
+    struct err_info *info;
 };
+
+/* A job that cannot be read is failed, not lost: its row, draws and log stay. */
+static enum err fail_unreadable(struct sched *s, const struct job_row *row, struct err_info *info)
+{
+    char why[JOB_REASON_SIZE];
+    struct job_row failed = {.state = JOB_failed,
+                             .stop_cause = STOP_failed,
+                             .reason = why,
+                             .started_ms = row->started_ms,
+                             .ended_ms = clock_wall_ms()};
+    memcpy(failed.id, row->id, sizeof failed.id);
+    snprintf(why, sizeof why, "%s", info->message);
+    log_event(LOG_ERROR, "job.unreadable", "job", row->id, "reason", why, NULL);
+    return store_job_update(s->store, &failed, JOB_SET_STATE, why, info);
+}
 
 static bool take_up_row(void *ctx, const struct job_row *row)
 {
     struct take_up *t = ctx;
     struct job_run *job;
-    enum err code = job_run_new(&job, row, &t->sched->context, &t->info);
-    if (code == ERR_OK) {
+    t->code = job_run_new(&job, row, &t->sched->context, t->info);
+    if (t->code == ERR_OK)
         adopt(t->sched, job);
-        return true;
-    }
-    struct unreadable *u = sched_may_pass(code) ? NULL : calloc(1, sizeof *u);
-    if (u == NULL) {
-        t->code =
-            sched_may_pass(code) ? code : err_set(&t->info, ERR_NO_MEMORY, "no memory to start");
-        return false;
-    }
-    memcpy(u->id, row->id, sizeof u->id);
-    u->started_ms = row->started_ms;
-    snprintf(u->why, sizeof u->why, "%s", t->info.message);
-    u->next = t->unreadable;
-    t->unreadable = u;
-    return true;
+    else if (!sched_may_pass(t->code))
+        t->code = fail_unreadable(t->sched, row, t->info);
+    return t->code == ERR_OK;
 }
 
 /* The log of each job that ran shows where it was interrupted, and by which build it goes on. */
@@ -85,27 +80,12 @@ static void log_restart(struct sched *s)
     }
 }
 
-/* A job that cannot be read is failed, not lost: its row, draws and log stay. */
 static enum err take_up_all(struct sched *s, struct err_info *info)
 {
-    struct take_up t = {.sched = s};
+    struct take_up t = {.sched = s, .info = info};
     struct job_filter unfinished = {.active = true, .limit = SIZE_MAX / 2};
     enum err code = store_jobs(s->store, &unfinished, take_up_row, &t, info);
-    if (code == ERR_OK && t.code != ERR_OK)
-        code = err_set(info, t.code, "%s", t.info.message);
-    for (struct unreadable *u = t.unreadable, *next; u != NULL; u = next) {
-        next = u->next;
-        struct job_row row = {.state = JOB_failed,
-                              .stop_cause = STOP_failed,
-                              .reason = u->why,
-                              .started_ms = u->started_ms,
-                              .ended_ms = clock_wall_ms()};
-        memcpy(row.id, u->id, sizeof row.id);
-        log_event(LOG_ERROR, "job.unreadable", "job", u->id, "reason", u->why, NULL);
-        if (code == ERR_OK)
-            code = store_job_update(s->store, &row, JOB_SET_STATE, u->why, info);
-        free(u);
-    }
+    code = code == ERR_OK ? t.code : code;
     if (code == ERR_OK)
         log_restart(s);
     return code;
