@@ -9,10 +9,9 @@ bool sched_runnable(const struct job_run *job, uint64_t now)
            !atomic_load(&job->halt) && job->retry_ms <= now;
 }
 
-bool sched_at_limit(struct sched *s, const struct job_run *job)
+bool sched_at_limit(const struct sched *s, const struct job_run *job)
 {
-    const struct usage *usage = usage_find(s, job->owner);
-    return usage != NULL && usage->chains >= s->config.user_running_chains;
+    return job->usage->chains >= s->config.user_running_chains;
 }
 
 static uint32_t free_chains(const struct job_run *job)
@@ -47,10 +46,9 @@ static uint32_t furthest_behind(const struct job_run *job)
  * a batch must not leave other workers idle: each gets an equal share of the free chains. Whether
  * the model gains by lockstep is known once the job is loaded; before, a batch may be too large, and
  * the worker gives chains back (make_ready in worker.c). */
-static size_t next_batch_size(const struct sched *s, const struct job_run *job,
-                              const struct usage *usage)
+static size_t next_batch_size(const struct sched *s, const struct job_run *job)
 {
-    size_t allowed = s->config.user_running_chains - (usage != NULL ? usage->chains : 0);
+    size_t allowed = s->config.user_running_chains - job->usage->chains;
     size_t idle = s->config.workers > s->busy ? s->config.workers - s->busy : 1;
     size_t share = (free_chains(job) + idle - 1) / idle;
     size_t most = job->batch_size > 0 ? job->batch_size : CHAIN_BATCH_MAX;
@@ -61,8 +59,7 @@ static size_t next_batch_size(const struct sched *s, const struct job_run *job,
 void sched_claim(struct sched *s, struct slice *slice)
 {
     struct job_run *job = slice->job;
-    struct usage *usage = usage_find(s, job->owner);
-    size_t size = next_batch_size(s, job, usage);
+    size_t size = next_batch_size(s, job);
     for (slice->batch.count = 0; slice->batch.count < size; slice->batch.count++) {
         slice->batch.k[slice->batch.count] = furthest_behind(job);
         job->chains[slice->batch.k[slice->batch.count]].busy = true;
@@ -70,22 +67,20 @@ void sched_claim(struct sched *s, struct slice *slice)
     job->busy++;
     s->busy++;
     job->last_slice = ++s->tick;
-    if (usage == NULL)
-        return;
-    usage->busy++;
-    usage->chains += (unsigned)slice->batch.count;
+    job->usage->busy++;
+    job->usage->chains += (unsigned)slice->batch.count;
 }
 
 /* Least recent use of the owner, then priority among that owner's jobs, then the longest wait. The
  * slices that a user has under way count as use already: otherwise all workers would choose the
  * same user until the first slice is charged. */
-bool sched_before(struct sched *s, const struct job_run *a, const struct job_run *b, uint64_t now)
+bool sched_before(const struct sched *s, const struct job_run *a, const struct job_run *b,
+                  uint64_t now)
 {
-    const struct usage *ua = usage_find(s, a->owner), *ub = usage_find(s, b->owner);
-    if (ua != ub && ua != NULL && ub != NULL) {
+    if (a->usage != b->usage) {
         double slice = (double)s->config.slice_ms / 1000.0;
-        double na = usage_recent(ua, now) + slice * ua->busy,
-               nb = usage_recent(ub, now) + slice * ub->busy;
+        double na = usage_recent(a->usage, now) + slice * a->usage->busy,
+               nb = usage_recent(b->usage, now) + slice * b->usage->busy;
         if (na != nb)
             return na < nb;
     }

@@ -12,7 +12,7 @@
 enum err sched_submit(struct sched *s, const struct job_row *row, struct err_info *info)
 {
     struct job_run *job;
-    enum err code = job_run_new(&job, row, &s->context, info);
+    enum err code = sched_job_new(&job, s, row, info);
     if (code != ERR_OK)
         return code;
     pthread_mutex_lock(&s->lock);
@@ -200,7 +200,7 @@ static enum err read_ended(struct sched *s, const char *id, enum job_event event
     if (code == ERR_OK)
         code = job_transition(row.state, event, &to, info);
     if (code == ERR_OK)
-        code = job_run_new(out, &row, &s->context, info);
+        code = sched_job_new(out, s, &row, info);
     job_row_release(&row);
     return code;
 }

@@ -252,11 +252,7 @@ static void check(struct sched *s, struct job_run *job, const struct ending *end
     facts.data = loaded ? job->data : NULL;
     facts.plan = loaded ? job->plan : NULL;
     checkup_audit(&facts, loaded ? job->model : NULL, &why, ess);
-    pthread_mutex_lock(&s->lock);
-    struct usage *usage = usage_find(s, job->owner);
-    if (usage != NULL)
-        usage_charge(usage, clock_thread_seconds() - cpu);
-    pthread_mutex_unlock(&s->lock);
+    sched_charge_owner(s, job, clock_thread_seconds() - cpu);
 }
 
 /* Everything that is computed before the end is stored. False when it is not to be stored now. */

@@ -11,6 +11,22 @@ static struct job_run **bucket_of(struct sched *s, const char *id)
     return &s->buckets[event_key(id) / 2 % SCHED_BUCKETS]; /* keys are odd */
 }
 
+enum err sched_job_new(struct job_run **out, struct sched *s, const struct job_row *row,
+                       struct err_info *info)
+{
+    enum err code = job_run_new(out, row, &s->context, info);
+    if (code != ERR_OK)
+        return code;
+    pthread_mutex_lock(&s->lock);
+    (*out)->usage = usage_make(s, row->owner);
+    pthread_mutex_unlock(&s->lock);
+    if ((*out)->usage != NULL)
+        return ERR_OK;
+    job_run_free(*out, s->cache);
+    *out = NULL;
+    return err_set(info, ERR_NO_MEMORY, "no memory for a job");
+}
+
 struct job_run *sched_find(struct sched *s, const char *id)
 {
     struct job_run *job = *bucket_of(s, id);
@@ -44,9 +60,7 @@ static void index_job(struct sched *s, struct job_run *job)
     struct job_run **bucket = bucket_of(s, job->id);
     job->same_bucket = *bucket;
     *bucket = job;
-    struct usage *usage = usage_make(s, job->owner);
-    if (usage != NULL)
-        usage->jobs++;
+    job->usage->jobs++;
 }
 
 void sched_append(struct sched *s, struct job_run *job)
@@ -78,9 +92,7 @@ void sched_remove(struct sched *s, struct job_run *job)
     for (at = bucket_of(s, job->id); *at != job;)
         at = &(*at)->same_bucket;
     *at = job->same_bucket;
-    struct usage *usage = usage_find(s, job->owner);
-    if (usage != NULL && usage->jobs > 0)
-        usage->jobs--;
+    job->usage->jobs--;
     job->removed = true;
 }
 

@@ -39,6 +39,7 @@ enum job_run_stop {
 struct job_run {
     char id[JOB_ID_SIZE];
     char owner[USER_NAME_SIZE];
+    struct usage *usage;  /* borrowed: the owner's, of the scheduler */
     struct job_spec spec; /* changes once, under the scheduler's lock: when the job is planned */
     char *sha256;         /* of the data at submission */
     char precision[8];    /* "single", "double", or "" */

@@ -17,6 +17,7 @@ struct usage {
     uint64_t at_ms;
     unsigned busy, chains; /* slices under way, and the chains in them */
     unsigned jobs;
+    struct usage *next;
 };
 
 #define SCHED_BUCKETS 1024
@@ -34,7 +35,7 @@ struct sched {
     struct job_run *jobs;                   /* in order of submission */
     struct job_run **last;                  /* where the next one goes */
     struct job_run *buckets[SCHED_BUCKETS]; /* the same by id */
-    struct usage *usages;
+    struct usage *usages;                   /* never fewer: jobs point to them */
     size_t usage_count;
     uint64_t tick;
     unsigned busy;         /* workers with a slice */
@@ -54,11 +55,10 @@ struct slice {
 
 /* ---- usage.c; under the lock but for the last three ---- */
 
-struct usage *usage_find(struct sched *s, const char *user); /* NULL: none */
-struct usage *usage_make(struct sched *s, const char *user); /* NULL: no memory */
+/* The user's, which is made if need be. NULL: no memory. */
+struct usage *usage_make(struct sched *s, const char *user);
 /* Seconds at `now` (wall clock), decayed. */
 double usage_recent(const struct usage *usage, uint64_t now);
-void usage_charge(struct usage *usage, double seconds);
 /* For store_users; ctx is the scheduler. */
 bool usage_load(void *ctx, const struct user_row *row);
 /* Charges the owner, and notes it in the store. */
@@ -66,7 +66,11 @@ void sched_charge_owner(struct sched *s, const struct job_run *job, double cpu_s
 /* Bytes that the owner may still store; UINT64_MAX when the catalogue cannot be read. */
 uint64_t sched_quota_left(struct sched *s, const struct job_run *job);
 
-/* ---- job_list.c; under the lock but for hold, release and evict ---- */
+/* ---- job_list.c; under the lock but for new, hold, release and evict ---- */
+
+/* job_run_new with the usage of its owner; not in the list yet. */
+enum err sched_job_new(struct job_run **out, struct sched *s, const struct job_row *row,
+                       struct err_info *info);
 
 struct job_run *sched_find(struct sched *s, const char *id); /* NULL: not here */
 /* A pointer that stays valid without the lock, until sched_release. NULL: not here. */
@@ -98,9 +102,10 @@ void sched_publish(struct sched *s, struct job_run *job, enum event_kind kind);
 
 bool sched_runnable(const struct job_run *job, uint64_t now);
 /* Whether its owner has as many chains running as one user may. */
-bool sched_at_limit(struct sched *s, const struct job_run *job);
+bool sched_at_limit(const struct sched *s, const struct job_run *job);
 /* Whether a goes before b. */
-bool sched_before(struct sched *s, const struct job_run *a, const struct job_run *b, uint64_t now);
+bool sched_before(const struct sched *s, const struct job_run *a, const struct job_run *b,
+                  uint64_t now);
 /* The job whose turn it is; NULL: none can run. */
 struct job_run *sched_pick(struct sched *s);
 /* Takes chains of slice->job for one worker. */

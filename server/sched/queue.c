@@ -32,7 +32,7 @@ static void explain(struct sched *s, struct job_run *job, size_t ahead, struct s
     else if (sched_at_limit(s, job))
         snprintf(out->why, sizeof out->why,
                  "the job waits: %s has %u chains running, the most that one user may have",
-                 job->owner, usage_find(s, job->owner)->chains);
+                 job->owner, job->usage->chains);
     else if (ahead > 0)
         snprintf(
             out->why, sizeof out->why,
@@ -76,8 +76,7 @@ static void fill_queue(struct sched *s, struct job_run **order, struct sched_que
         ahead += job->busy == 0 && sched_runnable(job, clock_mono_ms());
     }
     uint64_t now = clock_wall_ms();
-    for (size_t i = 0; i < s->usage_count; i++) {
-        const struct usage *usage = &s->usages[i];
+    for (const struct usage *usage = s->usages; usage != NULL; usage = usage->next) {
         if (usage->jobs == 0 && usage_recent(usage, now) < 0.5)
             continue;
         struct sched_queue_user *user = &out->users[out->user_count++];

@@ -53,7 +53,7 @@ static bool take_up_row(void *ctx, const struct job_row *row)
 {
     struct take_up *t = ctx;
     struct job_run *job;
-    t->code = job_run_new(&job, row, &t->sched->context, t->info);
+    t->code = sched_job_new(&job, t->sched, row, t->info);
     if (t->code == ERR_OK)
         adopt(t->sched, job);
     else if (!sched_may_pass(t->code))
@@ -148,7 +148,10 @@ void sched_free(struct sched *s)
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->work);
     free(s->threads);
-    free(s->usages);
+    for (struct usage *usage = s->usages, *next; usage != NULL; usage = next) {
+        next = usage->next;
+        free(usage);
+    }
     free(s);
 }
 

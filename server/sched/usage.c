@@ -11,26 +11,18 @@
  * what ran last month. */
 #define HALF_LIFE_MS 86400000.0
 
-struct usage *usage_find(struct sched *s, const char *user)
-{
-    for (size_t i = 0; i < s->usage_count; i++)
-        if (strcmp(s->usages[i].user, user) == 0)
-            return &s->usages[i];
-    return NULL;
-}
-
 struct usage *usage_make(struct sched *s, const char *user)
 {
-    struct usage *known = usage_find(s, user);
-    if (known != NULL)
-        return known;
-    struct usage *more = realloc(s->usages, (s->usage_count + 1) * sizeof *more);
-    if (more == NULL)
-        return NULL;
-    s->usages = more;
-    struct usage *usage = &s->usages[s->usage_count++];
-    *usage = (struct usage){.at_ms = clock_wall_ms()};
+    struct usage *usage = s->usages;
+    while (usage != NULL && strcmp(usage->user, user) != 0)
+        usage = usage->next;
+    if (usage != NULL || (usage = calloc(1, sizeof *usage)) == NULL)
+        return usage;
     snprintf(usage->user, sizeof usage->user, "%s", user);
+    usage->at_ms = clock_wall_ms();
+    usage->next = s->usages;
+    s->usages = usage;
+    s->usage_count++;
     return usage;
 }
 
@@ -38,13 +30,6 @@ double usage_recent(const struct usage *usage, uint64_t now)
 {
     double age = now > usage->at_ms ? (double)(now - usage->at_ms) : 0.0;
     return usage->seconds * exp2(-age / HALF_LIFE_MS);
-}
-
-void usage_charge(struct usage *usage, double seconds)
-{
-    uint64_t now = clock_wall_ms();
-    usage->seconds = usage_recent(usage, now) + seconds;
-    usage->at_ms = now;
 }
 
 bool usage_load(void *ctx, const struct user_row *row)
@@ -59,17 +44,14 @@ bool usage_load(void *ctx, const struct user_row *row)
 
 void sched_charge_owner(struct sched *s, const struct job_run *job, double cpu_seconds)
 {
-    double seconds = 0.0;
-    uint64_t at = 0;
+    struct usage *usage = job->usage;
     pthread_mutex_lock(&s->lock);
-    struct usage *usage = usage_find(s, job->owner);
-    if (usage != NULL) {
-        usage_charge(usage, cpu_seconds);
-        seconds = usage->seconds;
-        at = usage->at_ms;
-    }
+    uint64_t now = clock_wall_ms();
+    double seconds = usage_recent(usage, now) + cpu_seconds;
+    usage->seconds = seconds;
+    usage->at_ms = now;
     pthread_mutex_unlock(&s->lock);
-    store_usage_note(s->store, job->owner, seconds, at);
+    store_usage_note(s->store, job->owner, seconds, now);
 }
 
 /* Only what the catalogue does not count yet: it learns the size of a job file at state changes. */

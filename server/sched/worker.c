@@ -58,11 +58,8 @@ static void finish_slice(struct sched *s, const struct slice *slice)
         job->chains[slice->batch.k[i]].busy = false;
     job->busy--;
     s->busy--;
-    struct usage *usage = usage_find(s, job->owner);
-    if (usage != NULL && usage->busy > 0) {
-        usage->busy--;
-        usage->chains -= (unsigned)slice->batch.count;
-    }
+    job->usage->busy--;
+    job->usage->chains -= (unsigned)slice->batch.count;
     bool rests = job->state == JOB_paused;
     job->version += rests || sched_phase(job) == JOB_PHASE_checking;
     pthread_cond_broadcast(&s->work);
@@ -145,11 +142,9 @@ static enum err make_ready(struct sched *s, struct slice *slice, enum job_state 
     job->version += job->loaded != (code == ERR_OK);
     job->loaded = code == ERR_OK;
     job->batch_size = batch_size;
-    struct usage *usage = usage_find(s, job->owner);
     while (batch_size > 0 && slice->batch.count > batch_size) {
         job->chains[slice->batch.k[--slice->batch.count]].busy = false;
-        if (usage != NULL && usage->chains > 0)
-            usage->chains--;
+        job->usage->chains--;
     }
     pthread_cond_broadcast(&s->work);
     *state = job->state;
