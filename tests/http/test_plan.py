@@ -361,7 +361,8 @@ class Before(Case):
             del request[name]
         request["sampler"]["step_size"] = "auto"
         base.execute("UPDATE job SET request = ?", (json.dumps(request),))
-        base.execute("ALTER TABLE job DROP COLUMN plan")
+        for column in ("plan", "stop_cause"):
+            base.execute("ALTER TABLE job DROP COLUMN %s" % column)
         base.execute("PRAGMA user_version = 3")
         base.commit()
         base.close()
