@@ -1,158 +1,8 @@
 /* Downloads: which draws are chosen, and that every format says what a plain writer would say,
  * whatever the size of the buffer, the block or the selection. */
-#include "server/base/decimal.h"
-#include "server/results/export.h"
-
-#include <criterion/criterion.h>
-#include <inttypes.h>
-#include <jansson.h>
-#include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/server/results/export_toy.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
-
-/* ---- a source whose draws can be told apart ---- */
-
-struct toy {
-    uint64_t stored[8]; /* draws of chain c + 1 */
-    uint64_t fail_at;   /* calls until it fails; 0: never */
-    size_t calls, most; /* numbers of the largest read */
-};
-
-static const char *const names[] = {"mu", "theta[1]", "U[3,7]", "a\"b", "x_1.y"};
-
-static double toy_value(uint32_t chain, uint64_t draw, uint32_t column)
-{
-    if (draw % 97 == 13 && column == 1)
-        return draw % 2 == 0 ? NAN : -INFINITY;
-    return (double)chain + (double)draw / 3.0 - 1000.0 * column;
-}
-
-static enum err toy_draws(void *ctx, uint32_t chain, uint64_t first, size_t count,
-                          const uint32_t *columns, size_t column_count, double *out,
-                          struct err_info *info)
-{
-    struct toy *toy = ctx;
-    if (++toy->calls == toy->fail_at)
-        return err_set(info, ERR_IO, "the disk is gone");
-    cr_assert(count > 0 && first + count <= toy->stored[chain - 1], "chain %u: %" PRIu64 " + %zu",
-              chain, first, count);
-    toy->most = count * column_count > toy->most ? count * column_count : toy->most;
-    for (size_t k = 0; k < column_count; k++) {
-        cr_assert(k == 0 || columns[k] > columns[k - 1], "columns must increase");
-        for (size_t i = 0; i < count; i++)
-            out[k * count + i] = toy_value(chain, first + i, columns[k]);
-    }
-    return ERR_OK;
-}
-
-static const char *toy_name(void *ctx, size_t column)
-{
-    (void)ctx;
-    return names[column];
-}
-
-/* ---- reading a whole export ---- */
-
-struct bytes {
-    char *at;
-    size_t size, room;
-};
-
-static void bytes_add(struct bytes *b, const char *at, size_t n)
-{
-    if (b->size + n + 1 > b->room) {
-        b->room = 2 * (b->size + n + 1);
-        b->at = realloc(b->at, b->room);
-        cr_assert_not_null(b->at);
-    }
-    memcpy(b->at + b->size, at, n);
-    b->size += n;
-    b->at[b->size] = '\0';
-}
-
-static void bytes_addf(struct bytes *b, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static void bytes_addf(struct bytes *b, const char *format, ...)
-{
-    char text[200];
-    va_list arguments;
-    va_start(arguments, format);
-    int n = vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    bytes_add(b, text, (size_t)n);
-}
-
-static void bytes_number(struct bytes *b, double value)
-{
-    char text[DECIMAL_SIZE];
-    bytes_add(b, text, decimal_write(value, text));
-}
-
-/* Pulls with buffers of `size` bytes, each allocated so that a sanitizer sees every byte too far.
- * Returns the last result. */
-static ssize_t pull(struct export *e, size_t size, struct bytes *out)
-{
-    for (;;) {
-        char *buffer = malloc(size);
-        ssize_t got = export_read(e, buffer, size);
-        cr_assert_leq(got, (ssize_t)size);
-        cr_assert_neq(got, 0, "\"nothing now\" would suspend the download");
-        if (got > 0)
-            bytes_add(out, buffer, (size_t)got);
-        free(buffer);
-        if (got < 0)
-            return got;
-    }
-}
-
-struct wish {
-    uint32_t columns[5];
-    size_t width;
-    uint32_t chains[4];
-    size_t chain_count;
-    struct export_range range;
-    uint64_t thin;
-    bool warmup;
-    const char *request;
-};
-
-#define WARMUP 40 /* iterations, of every job here */
-
-static void choose_all(const struct wish *w, const struct toy *toy, struct export_chain *chains)
-{
-    for (size_t c = 0; c < w->chain_count; c++) {
-        chains[c] = (struct export_chain){.chain = w->chains[c], .iteration = 160, .seconds = 2.5};
-        export_choose(&chains[c], &w->range, toy->stored[w->chains[c] - 1], w->thin);
-    }
-}
-
-static struct export *start(const char *format, const struct wish *w, struct toy *toy)
-{
-    struct export_chain chains[4];
-    struct err_info info;
-    struct export *e;
-    choose_all(w, toy, chains);
-    struct export_plan plan = {
-        .source = {.ctx = toy, .draws = toy_draws, .name = toy_name},
-        .job = "01hzy6v5d8k2m3n4",
-        .columns = w->columns,
-        .width = w->width,
-        .chains = chains,
-        .chain_count = w->chain_count,
-        .step = w->range.step,
-        .thin = w->thin,
-        .warmup = w->warmup,
-        .request = w->request != NULL ? w->request : "{}",
-        .warmup_iterations = WARMUP,
-        .started_ms = 1769850300120,
-    };
-    cr_assert_eq(export_new(&e, export_find(format), &plan, &info), ERR_OK);
-    return e;
-}
 
 /* ---- plain writers ---- */
 
@@ -225,10 +75,20 @@ static void plain_numbers(const struct export_chain *chain, const struct wish *w
     }
 }
 
+static const char *const quoted[] = {"\"mu\"", "\"theta[1]\"", "\"U[3,7]\"", "\"a\\\"b\"",
+                                     "\"x_1.y\""};
+
+static void plain_columns(const struct export_chain *chain, const struct wish *w, struct bytes *out)
+{
+    for (size_t k = 0; k < w->width; k++) {
+        bytes_addf(out, "%s%s:[", k > 0 ? "," : "", quoted[w->columns[k]]);
+        plain_numbers(chain, w, k, out);
+        bytes_addf(out, "]");
+    }
+}
+
 static void plain_json(const struct wish *w, const struct toy *toy, struct bytes *out)
 {
-    static const char *const quoted[] = {"\"mu\"", "\"theta[1]\"", "\"U[3,7]\"", "\"a\\\"b\"",
-                                         "\"x_1.y\""};
     struct export_chain chains[4];
     choose_all(w, toy, chains);
     bytes_addf(out, "{\"job\":\"01hzy6v5d8k2m3n4\",\"parameters\":[");
@@ -241,11 +101,7 @@ static void plain_json(const struct wish *w, const struct toy *toy, struct bytes
             bytes_addf(out, "%s%" PRIu64, i > 0 ? "," : "",
                        (stored_of(&chains[c], w, i) + 1) * w->thin);
         bytes_addf(out, "],\"values\":{");
-        for (size_t k = 0; k < w->width; k++) {
-            bytes_addf(out, "%s%s:[", k > 0 ? "," : "", quoted[w->columns[k]]);
-            plain_numbers(&chains[c], w, k, out);
-            bytes_addf(out, "]");
-        }
+        plain_columns(&chains[c], w, out);
         bytes_addf(out, "}}");
     }
     bytes_addf(out, "]}\n");
@@ -253,19 +109,13 @@ static void plain_json(const struct wish *w, const struct toy *toy, struct bytes
 
 static void plain_posteriordb(const struct wish *w, const struct toy *toy, struct bytes *out)
 {
-    static const char *const quoted[] = {"\"mu\"", "\"theta[1]\"", "\"U[3,7]\"", "\"a\\\"b\"",
-                                         "\"x_1.y\""};
     struct export_chain chains[4];
     choose_all(w, toy, chains);
     uint64_t shortest = shortest_of(chains, w->chain_count);
     for (size_t c = 0; c < w->chain_count; c++) {
         chains[c].count = shortest;
         bytes_addf(out, "%s{", c == 0 ? "[" : ",\n");
-        for (size_t k = 0; k < w->width; k++) {
-            bytes_addf(out, "%s%s:[", k > 0 ? "," : "", quoted[w->columns[k]]);
-            plain_numbers(&chains[c], w, k, out);
-            bytes_addf(out, "]");
-        }
+        plain_columns(&chains[c], w, out);
         bytes_addf(out, "}");
     }
     bytes_addf(out, "]\n");

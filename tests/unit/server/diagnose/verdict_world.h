@@ -1,0 +1,116 @@
+/* Jobs to judge, and what must be said about them: shared by the tests of the verdict. */
+#ifndef TESTS_UNIT_SERVER_DIAGNOSE_VERDICT_WORLD_H
+#define TESTS_UNIT_SERVER_DIAGNOSE_VERDICT_WORLD_H
+
+#include "server/base/json.h"
+#include "server/diagnose/tolerance.h"
+#include "server/diagnose/verdict.h"
+#include "tests/support/store.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+extern struct store_test verdict_test;
+extern char verdict_job[JOB_ID_SIZE]; /* the job that was judged last */
+
+#define SEPSIS_MODEL \
+    "\"model\":{\"name\":\"logistic\"},\"data\":{\"path\":\"a.csv\",\"response\":\"y\"},"
+#define REST          "\"iterations\":20000,\"warmup\":1000,\"chains\":4,\"seed\":7}"
+#define JOB(sampler)  "{" SEPSIS_MODEL "\"batch_size\":881,\"sampler\":{" sampler "}," REST
+#define FULL(sampler) "{" SEPSIS_MODEL "\"batch_size\":\"full\",\"sampler\":{" sampler "}," REST
+
+static const char barker[] = JOB("\"name\":\"sgbd\",\"variant\":\"vanilla\",\"step_size\":0.01");
+static const char barker_full[] =
+    FULL("\"name\":\"sgbd\",\"variant\":\"vanilla\",\"step_size\":0.01");
+static const char barker_all_rows[] =
+    "{" SEPSIS_MODEL "\"batch_size\":88163,\"sampler\":{\"name\":\"sgbd\",\"variant\":\"vanilla\","
+    "\"step_size\":0.01}," REST;
+static const char langevin[] = JOB("\"name\":\"sgld\",\"step_size\":0.01");
+static const char corrected[] =
+    JOB("\"name\":\"sgbd\",\"variant\":\"corrected\",\"step_size\":0.01");
+static const char extreme[] = JOB("\"name\":\"sgld\",\"variant\":\"extreme\",\"step_size\":0.01");
+static const char extreme_full[] =
+    FULL("\"name\":\"sgld\",\"variant\":\"extreme\",\"step_size\":0.01");
+static const char gaussian[] =
+    FULL("\"name\":\"sgbd\",\"variant\":\"vanilla\",\"noise\":\"gaussian\",\"step_size\":0.01");
+static const char lattice[] = JOB("\"name\":\"sglrw\",\"step_size\":0.01");
+static const char lattice_apart[] =
+    "{" SEPSIS_MODEL "\"batch_size\":\"full\",\"init\":{\"kind\":\"prior\"},"
+    "\"sampler\":{\"name\":\"sglrw\",\"step_size\":0.01}," REST;
+static const char lattice_full[] =
+    "{" SEPSIS_MODEL "\"batch_size\":\"full\",\"init\":{\"kind\":\"zero\"},"
+    "\"sampler\":{\"name\":\"sglrw\",\"step_size\":0.01}," REST;
+static const char lattice_auto[] =
+    "{" SEPSIS_MODEL "\"batch_size\":\"full\",\"init\":{\"kind\":\"auto\"},"
+    "\"precondition\":\"none\",\"gradient\":{\"estimator\":\"plain\"},"
+    "\"sampler\":{\"name\":\"sglrw\",\"step_size\":0.01}," REST;
+static const char cauchy[] =
+    "{\"model\":{\"name\":\"noisy_normal\",\"noise\":\"cauchy\",\"noise_scale\":5},"
+    "\"sampler\":{\"name\":\"sgld\",\"step_size\":0.01}," REST;
+static const char cauchy_barker[] =
+    "{\"model\":{\"name\":\"noisy_normal\",\"noise\":\"cauchy\",\"noise_scale\":5},"
+    "\"sampler\":{\"name\":\"sgbd\",\"variant\":\"vanilla\",\"step_size\":0.01}," REST;
+static const char exact[] = FULL("\"name\":\"barker_mh\"");
+static const char toy[] = "{\"model\":{\"name\":\"noisy_normal\",\"noise_scale\":5},"
+                          "\"sampler\":{\"name\":\"sgld\",\"step_size\":0.01}," REST;
+static const char one_row[] =
+    "{" SEPSIS_MODEL "\"batch_size\":1,\"sampler\":{\"name\":\"sgbd\",\"variant\":\"vanilla\","
+    "\"step_size\":0.01}," REST;
+static const char decreasing[] =
+    JOB("\"name\":\"sgbd\",\"variant\":\"vanilla\",\"step_size\":{\"kind\":\"schedule\","
+        "\"value\":0.01,\"t0\":1000,\"gamma\":1}");
+static const char with_reference[] =
+    "{" SEPSIS_MODEL "\"batch_size\":\"full\",\"reference\":\"stan\","
+    "\"sampler\":{\"name\":\"sgbd\",\"variant\":\"vanilla\",\"step_size\":0.01}," REST;
+
+static const struct summary_head good = {1.004, 2310.7, 1980.2, "theta[2]", 4, 1000};
+static const struct summary_head slow = {1.08, 85.0, 60.0, "theta[1]", 4, 1000};
+static const struct summary_head few = {NAN, NAN, NAN, "", 4, 0};
+
+#define CHECKS(ksd, energy) "{\"ksd\":" ksd ",\"fssd\":null,\"energy\":" energy "}"
+#define KSD(p)              "{\"value\":0.045,\"squared\":0.002,\"error\":0.001,\"p_value\":" p ",\"draws\":312}"
+#define ENERGY(ratio, z)                                                                    \
+    "{\"mean_log_density\":-123.5,\"mcse\":0.1,\"sd\":1.5,\"draws\":300,"                   \
+    "\"mode_log_density\":-121,\"expected\":-123,\"ratio\":" ratio ",\"ratio_error\":0.02," \
+    "\"z\":" z "}"
+
+#define PLAN(sd_error, energy, mcse, ess)                                                          \
+    "{\"state\":\"ready\",\"target_met\":false,\"target\":{\"sd_error\":0.02,\"mean_error\":0.02," \
+    "\"ess\":" ess "},\"checks\":{\"sd_error\":" sd_error                                          \
+    ",\"mean_error\":0.04,\"energy\":" energy ",\"energy_half\":0.89,\"energy_mcse\":" mcse "}}"
+
+#define RUNNING JOB_running
+
+/* A job of d parameters theta[1..d], all alike but for the first. Zero means the usual. */
+struct world {
+    const char *request;
+    size_t d, width;
+    uint32_t chains;
+    uint64_t iteration; /* of every chain */
+    size_t draws;       /* stored, of every chain; after warm-up they are draws - 1000 / thin */
+    uint64_t thin;
+    double tau, sigma, beyond, variance; /* NaN variance: 0, a constant */
+    double first_tau, first_variance;
+    uint32_t diverged; /* chain */
+    const char *checks;
+    const char *plan; /* its document */
+    double spread;    /* of the stored draws, which are a sweep over [-1, 1] times this */
+};
+
+struct situation {
+    const char *name;
+    struct world world;
+    struct verdict_context context;
+    const char *mixing, *bias; /* levels */
+    const char *says[4];       /* in the sentence */
+    const char * not ;         /* what must not be in it */
+};
+
+const char *verdict_text(const json_t *doc, const char *part, const char *key);
+json_t *verdict_of(struct world w, struct verdict_context c);
+json_t *verdict_evidence_of(const json_t *doc, const char *check);
+double verdict_number(const json_t *doc, const char *check, const char *key);
+void expect_situation(const struct situation *s);
+void expect_near(double got, double want, const char *what);
+
+#endif
