@@ -2,8 +2,10 @@
 is made once and kept, whatever happens in between."""
 
 import contextlib
+import glob
 import json
 import os
+import re
 import sqlite3
 import time
 
@@ -361,8 +363,10 @@ class Before(Case):
             del request[name]
         request["sampler"]["step_size"] = "auto"
         base.execute("UPDATE job SET request = ?", (json.dumps(request),))
-        for column in ("plan", "stop_cause"):
-            base.execute("ALTER TABLE job DROP COLUMN %s" % column)
+        for path in sorted(glob.glob(os.path.join(harness.ROOT, "schema/migrations/*.sql")))[3:]:
+            with open(path) as file:
+                for column in re.findall(r"ALTER TABLE job ADD COLUMN (\w+)", file.read()):
+                    base.execute("ALTER TABLE job DROP COLUMN " + column)
         base.execute("PRAGMA user_version = 3")
         base.commit()
         base.close()
