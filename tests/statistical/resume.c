@@ -3,6 +3,7 @@
  * over the registries: a new sampler or model is covered without an edit. */
 #include "core/model/view.h"
 #include "tests/conformance/fixture.h"
+#include "tests/conformance/sampler_settings.h"
 #include "tests/support/toy.h"
 #include "tests/support/truth.h"
 
@@ -153,21 +154,11 @@ struct combination {
 /* The k-th combination of the choices in a sampler's table; false when there are no more. */
 static bool choose(struct chain_config *config, size_t k, char *name, size_t size)
 {
-    struct param_table table = config->sampler->params;
-    int used = snprintf(name, size, "%s", config->sampler->name);
-
-    param_defaults(table, config->params);
-    for (size_t i = 0; i < table.count; i++) {
-        if (table.specs[i].kind != PARAM_CHOICE)
-            continue;
-        size_t n = 0;
-        while (table.specs[i].choices[n])
-            n++;
-        config->params[i] = (double)(k % n);
-        used += snprintf(name + used, size - (size_t)used, " %s", table.specs[i].choices[k % n]);
-        k /= n;
-    }
-    return k == 0;
+    struct setting s = {.sampler = config->sampler};
+    bool any = setting_choose(&s, k);
+    memcpy(config->params, s.params, sizeof config->params);
+    snprintf(name, size, "%s", s.name);
+    return any;
 }
 
 /* Step sizes that keep every model alive for a few hundred iterations. */
