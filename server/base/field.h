@@ -1,8 +1,8 @@
 /* Reading a JSON document field by field: type first, then range, every mistake with its place.
  *
- * An object is described by a table of fields, each with a function that reads its value; whoever
- * adds a field adds a line and a function. The readers return false after noting a mistake and
- * leave *out alone then. A field that is null counts as not given. */
+ * An object is described by a table of fields, each with a function that reads its value.
+ * The readers return false after noting a mistake and leave *out alone then. A field that is null
+ * counts as not given. */
 #ifndef BARKER_SERVER_BASE_FIELD_H
 #define BARKER_SERVER_BASE_FIELD_H
 

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* Bytes; read anew each time. Any thread. */
+/* Bytes; read from the system at each call. Any thread. */
 uint64_t memory_limit(void);
 
 #endif

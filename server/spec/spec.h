@@ -175,7 +175,7 @@ void spec_chain_config(const struct job_spec *spec, const struct spec_bound *bou
 /* Of a job whose length is still open, seconds and draws are not known. */
 struct estimate {
     bool open;      /* it is such a job */
-    double seconds; /* until the last chain ends, if nobody else works; open: at most */
+    double seconds; /* until the last chain ends, if no other job runs; open: at most */
     double seconds_per_iteration; /* of one chain, averaged over warm-up and sampling */
     uint64_t memory_bytes;        /* of all chains and their view, without the data */
     uint64_t disk_bytes;          /* draws, metrics and chain states; open: at most */
