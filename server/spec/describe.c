@@ -155,7 +155,7 @@ static void put_values(json_t **out, const struct job_field *row)
 {
     static const enum param_kind kinds[] = {[FIELD_integer] = PARAM_INT,
                                             [FIELD_number] = PARAM_REAL,
-                                            [FIELD_flag] = PARAM_BOOL,
+                                            [FIELD_boolean] = PARAM_BOOL,
                                             [FIELD_choice] = PARAM_CHOICE};
     struct param_spec spec = {.kind = kinds[row->kind],
                               .lo = row->lo,

@@ -4,7 +4,7 @@
  *
  *     X(kind, type, name, default, lo, hi, words, flags, help)
  *
- * Kinds: text (lo to hi characters; never NULL when lo is 0), integer, number, flag, choice (one of
+ * Kinds: text (lo to hi characters; never NULL when lo is 0), integer, number, boolean, choice (one of
  * `words`; its index is stored). What is more than that is OWN(kind, name, flags, help): read_NAME
  * and write_NAME stand in job.c or settings.c, its members in struct job_spec. OBJECT(name, read,
  * write, help) has rows of its own, by which it is read and written unless it says how. Order: that of the resolved request; the model comes before the data and
@@ -37,7 +37,7 @@ enum field_flags {
       "coordinates that chains move in; default auto where the step size is, else none")           \
     OWN(integer, batch_size, FIELD_AUTO,                                                           \
         "rows per gradient, or \"full\"; default auto where the step size is, else 1 % of them")   \
-    X(flag, bool, replacement, 0, 0, 1, NULL, 0, "whether a batch may have a row twice")           \
+    X(boolean, bool, replacement, 0, 0, 1, NULL, 0, "whether a batch may have a row twice")        \
     X(integer, uint64_t, iterations, 10000, 1, SPEC_ITERATIONS_MAX, NULL,                          \
       FIELD_AUTO | FIELD_DEPENDS,                                                                  \
       "after warm-up, per chain; default auto where the step size is, else 10000")                 \
@@ -65,8 +65,8 @@ enum field_flags {
     X(text, char *, response, 0, 1, 256, NULL, 0, "a column; default y")                           \
     X(text, char *, offset, 0, 1, 256, NULL, 0, "a column added to the linear predictor")          \
     OWN(strings, columns, 0, "covariates; default: all but response and offset")                   \
-    X(flag, bool, intercept, 0, 0, 1, NULL, 0, "adds a column of ones")                            \
-    X(flag, bool, standardize, 0, 0, 1, NULL, 0, "by mean and sd of the training rows")            \
+    X(boolean, bool, intercept, 0, 0, 1, NULL, 0, "adds a column of ones")                         \
+    X(boolean, bool, standardize, 0, 0, 1, NULL, 0, "by mean and sd of the training rows")         \
     X(choice, enum data_precision, precision, 0, 0, 0, spec_precisions, 0,                         \
       "auto: single where nothing is lost, else double")
 

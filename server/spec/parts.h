@@ -20,7 +20,7 @@ enum field_kind {
     FIELD_text,
     FIELD_integer,
     FIELD_number,
-    FIELD_flag,
+    FIELD_boolean,
     FIELD_choice,
     FIELD_own, /* read and write, or rows */
 };

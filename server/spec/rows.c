@@ -50,7 +50,7 @@ void rows_default(struct parse *p, const struct job_field *rows)
         case FIELD_number:
             *(double *)member(p->spec, row) = row->fallback;
             break;
-        case FIELD_flag:
+        case FIELD_boolean:
             *(bool *)member(p->spec, row) = row->fallback != 0;
             break;
         case FIELD_own:
@@ -117,7 +117,7 @@ static void read_row(void *context, const struct place *place, const json_t *jso
     case FIELD_number:
         parse_number(place, json, &rule, member(p->spec, row));
         break;
-    case FIELD_flag:
+    case FIELD_boolean:
         field_boolean(place, json, member(p->spec, row));
         break;
     case FIELD_choice:
@@ -163,7 +163,7 @@ static json_t *write_row(const struct job_spec *spec, const struct job_field *ro
         return (row->flags & FIELD_NONE) != 0 && *(const double *)at <= 0.0
                    ? json_null()
                    : json_number(*(const double *)at);
-    case FIELD_flag:
+    case FIELD_boolean:
         return json_boolean(*(const bool *)at);
     case FIELD_choice:
         return json_text(row->words[load(spec, row)]);
