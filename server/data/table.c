@@ -2,15 +2,14 @@
 #include "server/data/table.h"
 
 #include "server/base/text.h"
+#include "server/data/gzip.h"
 #include "server/data/table_parts.h"
 
 #include <assert.h>
-#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 /* malloc against the budget: TOO_LARGE with `what` it was for, NO_MEMORY. */
 static enum err allocate(struct table_input *input, size_t count, size_t item_bytes,
@@ -217,50 +216,22 @@ static enum err unpacked_grow(struct unpacked *out, const struct table_input *in
     return ERR_OK;
 }
 
-static uInt clamp_uint(size_t size)
-{
-    return size < UINT_MAX ? (uInt)size : UINT_MAX;
-}
-
-/* One gzip member from `stream->next_in` on, appended to `out`. */
-static enum err inflate_member(z_stream *stream, const struct table_input *input,
-                               struct unpacked *out, struct err_info *info)
-{
-    for (int status = Z_OK; status != Z_STREAM_END;) {
-        if (out->size == out->capacity) {
-            enum err err = unpacked_grow(out, input, info);
-            if (err != ERR_OK)
-                return err;
-        }
-        stream->avail_in = clamp_uint((size_t)(input->end - (const char *)stream->next_in));
-        stream->next_out = (Bytef *)out->bytes + out->size;
-        stream->avail_out = clamp_uint(out->capacity - out->size);
-        status = inflate(stream, Z_NO_FLUSH);
-        out->size = (size_t)((char *)stream->next_out - out->bytes);
-        if (status == Z_MEM_ERROR)
-            return err_set(info, ERR_NO_MEMORY, "%s: no memory to unpack it", input->name);
-        if (status == Z_BUF_ERROR && stream->avail_out > 0)
-            return err_set(info, ERR_MALFORMED, "%s: the gzip data end too early", input->name);
-        if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
-            return err_set(info, ERR_MALFORMED, "%s: the gzip data are damaged near byte %zu (%s)",
-                           input->name, (size_t)((const char *)stream->next_in - input->bytes),
-                           stream->msg != NULL ? stream->msg : "no details");
-    }
-    return ERR_OK;
-}
-
-/* Several members in a row are one file, as gzip itself has it (bgzip and cat make those). */
 static enum err unpack(const struct table_input *input, struct unpacked *out, struct err_info *info)
 {
-    z_stream stream = {.next_in = (Bytef *)(uintptr_t)input->bytes};
-    if (inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK)
-        return err_set(info, ERR_NO_MEMORY, "%s: no memory to unpack it", input->name);
-    enum err err;
-    do {
-        err = inflate_member(&stream, input, out, info);
-        inflateReset(&stream);
-    } while (err == ERR_OK && (const char *)stream.next_in < input->end);
-    inflateEnd(&stream);
+    struct gzip gzip;
+    const char *at = input->bytes;
+    enum err err = gzip_init(&gzip, input->name, info);
+    while (err == ERR_OK && at < input->end) {
+        if (out->size == out->capacity)
+            err = unpacked_grow(out, input, info);
+        char *to = out->bytes + out->size;
+        if (err == ERR_OK)
+            err = gzip_step(&gzip, &at, input->end, &to, out->bytes + out->capacity, info);
+        out->size = err == ERR_OK ? (size_t)(to - out->bytes) : 0;
+    }
+    if (err == ERR_OK)
+        err = gzip_end(&gzip, info);
+    gzip_release(&gzip);
     return err;
 }
 
@@ -298,7 +269,7 @@ enum err table_peek(struct table *out, const struct table_source *source, size_t
         .budget = source->budget_bytes,
         .rows_wanted = rows,
     };
-    bool packed = starts_with(source->bytes, source->size, "\x1f\x8b", 2);
+    bool packed = gzip_recognise(source->bytes, source->size);
     enum err err = packed ? read_packed(out, &input, info) : read_plain(out, &input, info);
     if (err != ERR_OK)
         table_release(out);

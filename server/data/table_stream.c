@@ -1,12 +1,11 @@
 /* Tables in pieces: a window moves over the (unpacked) file, and whole lines or rows are taken from
  * it as long as there are any. */
+#include "server/data/gzip.h"
 #include "server/data/table_parts.h"
 
-#include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #define WINDOW ((size_t)1 << 20) /* bytes, unless the feed says otherwise; grows for long lines */
 
@@ -20,8 +19,8 @@ struct table_stream {
     size_t raw_at, raw_size;
     uint64_t raw_before; /* bytes of the file before them */
     bool raw_ended;
-    bool packed, between; /* gzip, and between two of its members */
-    z_stream inflater;
+    bool packed;
+    struct gzip gzip;
 
     char *window; /* from `at` to `filled`: not yet taken */
     size_t at, filled, capacity;
@@ -46,41 +45,20 @@ static enum err refill(struct table_stream *s, struct err_info *info)
     return err;
 }
 
-static enum err damaged(const struct table_stream *s, struct err_info *info)
-{
-    const char *why = s->inflater.msg;
-    return err_set(info, ERR_MALFORMED, "%s: the gzip data are damaged near byte %llu (%s)",
-                   s->feed.name, (unsigned long long)(s->raw_before + s->raw_at),
-                   why != NULL ? why : "no details");
-}
-
-/* Unpacks into the window until it is full or the raw bytes are used up. Several members in a row
- * are one file. */
+/* Unpacks into the window until it is full or the raw bytes are used up. */
 static enum err unpack(struct table_stream *s, struct err_info *info)
 {
-    z_stream *z = &s->inflater;
-    size_t room = s->capacity - s->filled;
     if (s->raw_at == s->raw_size) {
-        s->ended = s->between;
-        return s->between
-                   ? ERR_OK
-                   : err_set(info, ERR_MALFORMED, "%s: the gzip data end too early", s->feed.name);
+        s->ended = true;
+        return gzip_end(&s->gzip, info);
     }
-    z->next_in = (Bytef *)s->raw + s->raw_at;
-    z->avail_in = (uInt)(s->raw_size - s->raw_at);
-    z->next_out = (Bytef *)s->window + s->filled;
-    z->avail_out = room < UINT_MAX ? (uInt)room : UINT_MAX;
-    int status = inflate(z, Z_NO_FLUSH);
-    s->raw_at = s->raw_size - z->avail_in;
-    s->filled = (size_t)((char *)z->next_out - s->window);
-    s->between = status == Z_STREAM_END;
-    if (status == Z_MEM_ERROR)
-        return err_set(info, ERR_NO_MEMORY, "%s: no memory to unpack it", s->feed.name);
-    if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
-        return damaged(s, info);
-    if (s->between)
-        inflateReset(z);
-    return ERR_OK;
+    const char *in = s->raw + s->raw_at;
+    char *out = s->window + s->filled;
+    enum err err =
+        gzip_step(&s->gzip, &in, s->raw + s->raw_size, &out, s->window + s->capacity, info);
+    s->raw_at = (size_t)(in - s->raw);
+    s->filled = (size_t)(out - s->window);
+    return err;
 }
 
 static enum err copy(struct table_stream *s)
@@ -288,12 +266,11 @@ static enum err begin(struct table_stream *s, struct err_info *info)
         return err;
     if (s->raw_size == 0)
         return err_set(info, ERR_MALFORMED, "%s is empty", s->feed.name);
-    s->packed = s->raw_size >= 2 && memcmp(s->raw, "\x1f\x8b", 2) == 0;
-    if (s->packed && inflateInit2(&s->inflater, 16 + MAX_WBITS) != Z_OK) {
-        s->packed = false;
-        return err_set(info, ERR_NO_MEMORY, "%s: no memory to unpack it", s->feed.name);
-    }
-    err = fill(s, TABLE_NPY_HEAD, info);
+    s->packed = gzip_recognise(s->raw, s->raw_size);
+    if (s->packed)
+        err = gzip_init(&s->gzip, s->feed.name, info);
+    if (err == ERR_OK)
+        err = fill(s, TABLE_NPY_HEAD, info);
     s->input.bytes = s->window;
     s->input.end = s->window != NULL ? s->window + s->filled : NULL;
     if (err == ERR_OK)
@@ -332,8 +309,7 @@ void table_stream_close(struct table_stream *s)
 {
     if (s == NULL)
         return;
-    if (s->packed)
-        inflateEnd(&s->inflater);
+    gzip_release(&s->gzip);
     table_release(&s->table);
     free(s->raw);
     free(s->window);
