@@ -5,13 +5,13 @@
 #include <string.h>
 
 #define DRAW_BUFFER_BYTES ((size_t)1 << 20)
-/* Few draws are dear to store: so many fit in any case, unless they take more than the next. */
+/* Storing has a cost per drain: so many draws fit, unless they take more than the next. */
 #define DRAWS_AT_LEAST   20
 #define DRAW_BUFFER_MOST ((size_t)16 << 20)
 #define NOISE_EVERY      256 /* iterations between two looks at the gradient noise, at least, ... */
 #define NOISE_KNOWN      16384 /* ... and where it is always the same */
-#define MOMENTS_FROM     4096 /* parameters, from which on moments at every iteration are dear, ... */
-#define MOMENTS_EVERY    8    /* ... as they are in a dense frame, which has to be left for them */
+#define MOMENTS_FROM     4096  /* parameters: moments at every iteration would cost a move, ... */
+#define MOMENTS_EVERY    8     /* ... as in a dense frame, where the position is converted first */
 #define WORK_ARRAYS      9
 
 static size_t take(size_t *at, size_t bytes)
@@ -174,8 +174,8 @@ enum err chain_allocate(struct chain **out, const struct chain_config *config,
     size_t rare = config->model->d / 8, least = config->model->N > 0 ? NOISE_EVERY : NOISE_KNOWN;
     c->noise_every = config_noise_seen(config) ? (rare > least ? rare : least) : 0;
     c->one_sigma = config->step.kind != STEP_AUTO && config->step.values == NULL;
-    bool dear = config_dense(config) || config->model->d >= MOMENTS_FROM;
-    c->moments_every = dear ? MOMENTS_EVERY : 1;
+    bool costly = config_dense(config) || config->model->d >= MOMENTS_FROM;
+    c->moments_every = costly ? MOMENTS_EVERY : 1;
     *out = c;
     return ERR_OK;
 }

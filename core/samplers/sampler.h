@@ -45,49 +45,60 @@ struct sampler_variants {
 };
 
 struct sampler_type {
+    /* ---- REQUIRED ---- */
+
     const char *name, *help;
     struct param_table params;
+    /* One iteration. Returns the first coordinate that became or met NaN (a Langevin coordinate
+     * also when it became infinite): the chain has diverged there. SIZE_MAX: all is well. */
+    size_t (*step)(struct sampler_step *s);
+
+    /* ---- OPTIONAL: what it is ---- */
+
     bool exact;    /* Metropolis-adjusted: full batch, needs the log density, adapts by itself */
     bool bounded;  /* a move is bounded by the step size whatever the gradient */
     bool schedule; /* accepts a step-size schedule */
     bool lattice;  /* every move of a coordinate is exactly +-sigma: draws of a chain lie on a
                     * lattice, those of every second iteration on one of twice the spacing */
     const struct sampler_variants *variants; /* NULL: there are none */
-    /* Without a correction, small gradient noise of sd tau makes sds too large by about
-     * (sigma tau)^2 / noise_square of themselves: what plans reckon with. Not of exact samplers. */
-    double noise_square;
+
+    /* ---- OPTIONAL: what it needs ---- */
 
     /* Whether these parameters make the step use tau (then n >= 2 is required). NULL: never. */
     bool (*needs_tau)(const double *params);
     /* Doubles of memory for d coordinates. NULL: none. */
     size_t (*memory)(const double *params, size_t d);
-    /* One iteration. Returns the first coordinate that became or met NaN (a Langevin coordinate
-     * also when it became infinite): the chain has diverged there. SIZE_MAX: all is well. */
-    size_t (*step)(struct sampler_step *s);
-    /* The rule of its moves, for chains that walk in lanes (core/chain/chain_batch.h): fills rule,
-     * gaussian and beta. NULL: they walk one by one. */
+    /* The rule of its moves, for several chains at once (core/chain/chain_batch.h): fills rule,
+     * gaussian and beta. NULL: chains advance one by one. */
     void (*chain_batch)(const double *params, struct chain_batch_step *step);
+
+    /* ---- REQUIRED unless it is exact ---- */
+
+    /* Without a correction, small gradient noise of sd tau makes sds too large by about
+     * (sigma tau)^2 / noise_square of themselves: what plans allow for. */
+    double noise_square;
     /* Noise tolerance: probability that a proposal with step sigma lies beyond what a gradient
-     * noise of sd tau allows (Barker |w| >= 1.702/tau, Langevin tau >= 2/sigma). NULL for exact
-     * samplers. */
+     * noise of sd tau allows (Barker |w| >= 1.702/tau, Langevin tau >= 2/sigma). */
     double (*beyond)(const double *params, double sigma, double tau);
     /* The noise ceiling: the largest sigma that keeps 99 % of the proposals within that tolerance
-     * is ceiling / tau. NULL for exact samplers. */
+     * is ceiling / tau. */
     double (*ceiling)(const double *params);
     /* Stationary variance over the target's under normal gradient noise of sd tau: the limit of
      * small sigma at a fixed sigma tau, where the drift is linear, in one coordinate by itself.
      * Where coordinates are correlated this is about the variance given the others, and the
      * marginal variance suffers less (core/diagnostics/noise.h). 1: no effect of the noise; 0
      * without noise for variants that inject no randomness of their own. tau = NaN gives NaN. Takes
-     * some microseconds. NULL for exact samplers. */
+     * some microseconds. */
     double (*variance_ratio)(const double *params, double sigma, double tau);
     /* By how much of themselves the sds of a normal target are too large without gradient noise,
-     * per square of sigma over the sd, for small sigma. NULL for exact samplers. */
+     * per square of sigma over the sd, for small sigma. */
     double (*step_bias)(const double *params);
-    /* Acceptance rate since the end of warm-up, from the sampler's memory; NULL: accepts all. */
+
+    /* ---- REQUIRED if it is exact (METROPOLIS_HOOKS in core/samplers/metropolis.h) ---- */
+
+    /* Acceptance rate since the end of warm-up, from the sampler's memory. */
     double (*acceptance)(const double *memory);
-    /* The step size that an adapting sampler uses, from its memory, into sigma[0..d); NULL:
-     * s->sigma. */
+    /* The step size that an adapting sampler uses, from its memory, into sigma[0..d). */
     void (*adapted_sigma)(const double *memory, size_t d, double *sigma);
 };
 
