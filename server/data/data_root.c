@@ -294,7 +294,8 @@ enum err data_file_reader_read(struct data_file_reader *reader, char *to, size_t
     reader->at += *got;
     if (reader->hash != NULL)
         gnutls_hash(reader->hash, to, *got);
-    XXH3_64bits_update(reader->sum, to, *got);
+    if (reader->sum != NULL) /* NULL: read on after data_file_reader_end, at the end of the file */
+        XXH3_64bits_update(reader->sum, to, *got);
     return reader->at == file->size && has_changed(file) ? changed(file, info) : ERR_OK;
 }
 
