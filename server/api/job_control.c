@@ -45,7 +45,7 @@ static void patch_job(struct call *call, const json_t *json)
         return;
     struct job_spec change = {.priority = row.priority,
                               .visibility = row.lab ? VISIBLE_TO_LAB : VISIBLE_TO_OWNER};
-    spec_change(&change, json, &mistakes);
+    enum err code = spec_change(&change, json, &mistakes);
     replace(&row.name, change.name);
     replace(&row.note, change.note);
     replace(&row.tags, change.tags != NULL ? json_write(change.tags, NULL) : NULL);
@@ -55,6 +55,8 @@ static void patch_job(struct call *call, const json_t *json)
     spec_release(&change);
     if (mistakes.count > 0) {
         call_mistakes(call, &mistakes);
+    } else if (code != ERR_OK) {
+        call_fail(call, code, NULL);
     } else if (store_job_update(call->app->store, &row, JOB_SET_TEXTS, NULL, &info) != ERR_OK) {
         call_fail_info(call, &info);
     } else {
