@@ -1,9 +1,14 @@
 /* Minibatches: n of N indices, uniformly, without or with replacement.
  *
- * Without replacement: independent indices, repeats redrawn, found by a stamp per row or, where the
- * stamps of so many rows would leave the caches, by a small table of the rows seen: the same rows
- * either way, and a cost that does not depend on N; above N/2 the complement is drawn instead. The
- * only state is the rng. */
+ * Without replacement: independent indices, repeats redrawn, found in one of
+ * three ways that give the same rows, at a cost that does not depend on N; above N/2 the complement
+ * is drawn instead. The only state is the rng.
+ *
+ *   stamps: a byte per row. The table alone takes 1.21 x as long on W1.
+ *   table: of the rows seen, where a byte for each of many would leave the caches. Stamps alone
+ *     take 1.48 x as long for 1000 of 10^6 rows of 16 columns.
+ *   vectors: up to 32 rows compared in registers (kernels->distinct_rows). Without, W7, 30 rows for
+ *     each of 16 chains, takes 1.29 x as long with AVX2 and 1.36 x with AVX-512. */
 #ifndef BARKER_CORE_MODEL_MINIBATCH_H
 #define BARKER_CORE_MODEL_MINIBATCH_H
 
