@@ -410,18 +410,6 @@ void mixing_autocorrelation(const double *chain, size_t n, size_t max_lag, doubl
         out[t] = variance_n > 0.0 && isfinite(variance_n) ? out[t] / variance_n : NAN;
 }
 
-const char *mixing_reason_name(enum mixing_reason reason)
-{
-    switch (reason) {
-#define X(name, text)   \
-    case MIXING_##name: \
-        return #name;
-        MIXING_REASON_LIST(X)
-#undef X
-    }
-    return "";
-}
-
 const char *mixing_reason_text(enum mixing_reason reason)
 {
     switch (reason) {

@@ -79,8 +79,7 @@ void mixing_measure(struct mixing *mixing, const struct mixing_draws *draws,
 void mixing_autocorrelation(const double *chain, size_t n, size_t max_lag, double *out,
                             struct mixing_work *work);
 
-/* "TOO_FEW", and the sentence of the list above. */
-const char *mixing_reason_name(enum mixing_reason reason);
+/* The sentence of the list above. */
 const char *mixing_reason_text(enum mixing_reason reason);
 
 #endif

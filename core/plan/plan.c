@@ -67,12 +67,6 @@ static bool wants_centre(const struct plan_request *r)
     return estimator_of(r) != ESTIMATOR_PLAIN || precondition_of(r) != PRECONDITION_NONE;
 }
 
-bool plan_needed(const struct plan_request *r)
-{
-    return wants_centre(r) || r->batch_size == PLAN_AUTO || r->warmup == PLAN_AUTO ||
-           r->iterations == PLAN_AUTO || r->thin == PLAN_AUTO;
-}
-
 /* What a search that failed leaves to do, and what is simply not possible. */
 static enum err settle_coordinates(struct planning *p, struct err_info *info)
 {

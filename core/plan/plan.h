@@ -124,10 +124,6 @@ struct plan {
     char why[PLAN_WHY_MAX][PLAN_WHY_LENGTH]; /* one short line per choice */
 };
 
-/* Whether a request needs a plan at all: something is to be chosen, or a centre to be found.
- * Without one chains are configured as they stand. */
-bool plan_needed(const struct plan_request *request);
-
 /* Makes the plan. ERR_UNAVAILABLE when go_on said no: nothing is kept, make it again. Other errors:
  * ERR_NO_MEMORY; ERR_UNSUPPORTED when what was given cannot be done with this model (the message
  * says what); ERR_DIVERGED when no point of finite density is found. A centre that did not converge
