@@ -14,18 +14,6 @@
 #define DAY_MS     86400000ull
 #define SESSION_MS (12 * 3600 * 1000ull) /* a sign-in through a link */
 
-/* The collected items, or the error that stopped the collecting. */
-static void answer_items(struct call *call, enum err code, json_t *items,
-                         const struct err_info *info)
-{
-    if (code == ERR_OK) {
-        call_items(call, items);
-        return;
-    }
-    json_decref(items);
-    call_fail_info(call, info);
-}
-
 /* ---- tokens ---- */
 
 struct token_list {
@@ -62,7 +50,7 @@ void api_tokens(struct call *call)
     }
     struct token_list list = {.items = json_array(), .user = user};
     enum err code = store_tokens(call->app->store, add_token, &list, &info);
-    answer_items(call, code, list.items, &info);
+    call_list(call, code, list.items, &info);
 }
 
 struct token_request {
@@ -75,10 +63,7 @@ struct token_request {
 static void read_user(void *ctx, const struct place *place, const json_t *value)
 {
     struct token_request *r = ctx;
-    if (field_text(place, value, (struct field_text){.max = USER_NAME_SIZE - 1}, &r->user) &&
-        !user_name_valid(r->user))
-        place_mistake(place, MISTAKE_range, "must be 1 to %d characters of a-z 0-9 _ -",
-                      USER_NAME_SIZE - 1);
+    call_user_name(place, value, &r->user);
 }
 
 static void read_label(void *ctx, const struct place *place, const json_t *value)
@@ -87,12 +72,10 @@ static void read_label(void *ctx, const struct place *place, const json_t *value
     field_text(place, value, (struct field_text){.max = 64, .may_be_empty = true}, &r->label);
 }
 
-static const char *const role_words[] = {"viewer", "user", "admin", NULL};
-
 static void read_role(void *ctx, const struct place *place, const json_t *value)
 {
     struct token_request *r = ctx;
-    r->role_given = field_choice(place, value, role_words, &r->role);
+    r->role_given = call_role(place, value, &r->role);
 }
 
 static void read_days(void *ctx, const struct place *place, const json_t *value)
@@ -288,7 +271,7 @@ void api_queue(struct call *call)
 void api_events(struct call *call)
 {
     struct err_info info;
-    struct event_reader reader = {.viewer = call_is_admin(call) ? NULL : call->who.user,
+    struct event_reader reader = {.viewer = call_viewer(call),
                                   .user = call->who.user,
                                   .token_id = call->who.token_id,
                                   .last_id = request_header(call->req, "Last-Event-ID")};

@@ -316,6 +316,26 @@ void call_items(struct call *call, json_t *items)
     call_json(call, 200, doc);
 }
 
+void call_result(struct call *call, enum err code, json_t *doc, const struct err_info *info)
+{
+    if (code == ERR_OK) {
+        call_json(call, 200, doc);
+        return;
+    }
+    json_decref(doc);
+    call_fail_info(call, info);
+}
+
+void call_list(struct call *call, enum err code, json_t *items, const struct err_info *info)
+{
+    if (code == ERR_OK) {
+        call_items(call, items);
+        return;
+    }
+    json_decref(items);
+    call_fail_info(call, info);
+}
+
 json_t *call_time(uint64_t wall_ms)
 {
     char text[CLOCK_TEXT_SIZE];
@@ -414,6 +434,19 @@ bool call_query_choice(struct call *call, const char *name, const char *const *c
 bool call_is_admin(const struct call *call)
 {
     return call->who.role == ROLE_ADMIN;
+}
+
+const char *call_viewer(const struct call *call)
+{
+    return call_is_admin(call) ? NULL : call->who.user;
+}
+
+const char *call_query_owner(const struct call *call)
+{
+    const char *owner = request_query(call->req, "owner");
+    if (owner == NULL)
+        return call->who.user;
+    return strcmp(owner, "all") == 0 ? NULL : owner;
 }
 
 bool call_job(struct call *call, struct job_row *row, bool change)

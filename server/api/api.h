@@ -16,6 +16,7 @@ struct job_limits;
 struct jobfile;
 struct json_out;
 struct mistakes;
+struct place;
 struct sched;
 struct upload;
 
@@ -68,6 +69,9 @@ void call_mistakes(struct call *call, const struct mistakes *mistakes);
 void call_json(struct call *call, int status, json_t *doc); /* takes doc; NULL: out of memory */
 void call_text(struct call *call, int status, char *text, size_t size); /* JSON; takes text */
 void call_items(struct call *call, json_t *items); /* {"items": …, "next": null}; takes items */
+/* The same of what may have failed: 200, or the error of `info`. */
+void call_result(struct call *call, enum err code, json_t *doc, const struct err_info *info);
+void call_list(struct call *call, enum err code, json_t *items, const struct err_info *info);
 void call_empty(struct call *call, int status);
 /* RFC 3339, or null for 0. */
 json_t *call_time(uint64_t wall_ms);
@@ -92,6 +96,13 @@ bool call_job_named(struct call *call, const char *id, struct job_row *row, bool
 /* Its file, for reading; false: answered. A job without a file yet is answered with 409. */
 bool call_jobfile(struct call *call, const char *id, struct jobfile **out);
 bool call_is_admin(const struct call *call);
+/* Whose eyes a list is read with: NULL for admins, who see everything. */
+const char *call_viewer(const struct call *call);
+/* `owner` of a list: the caller unless it is given; NULL for owner=all. */
+const char *call_query_owner(const struct call *call);
+/* Fields of requests about users and tokens. */
+bool call_user_name(const struct place *place, const json_t *value, const char **out);
+bool call_role(const struct place *place, const json_t *value, size_t *out);
 
 /* A job as it is answered. With `check`, what is stored as JSON but is none becomes null: for
  * answers with more than this job. */

@@ -36,12 +36,8 @@ void api_datasets(struct call *call)
 {
     struct err_info info;
     json_t *items = json_array();
-    if (data_file_list(call->app->root, call->who.user, add_entry, &items, &info) == ERR_OK) {
-        call_items(call, items);
-        return;
-    }
-    json_decref(items);
-    call_fail_info(call, &info);
+    enum err code = data_file_list(call->app->root, call->who.user, add_entry, &items, &info);
+    call_list(call, code, items, &info);
 }
 
 static json_t *preview_json(const struct table *t, size_t most)

@@ -388,12 +388,7 @@ static void answer(struct call *call, struct diagnosis *d)
             code = put_all(&doc, call->app, d, &info);
         diagnosis_release(d);
     }
-    if (code == ERR_OK) {
-        call_json(call, 200, doc);
-        return;
-    }
-    json_decref(doc);
-    call_fail_info(call, &info);
+    call_result(call, code, doc, &info);
 }
 
 void api_diagnostics(struct call *call)

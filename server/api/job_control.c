@@ -176,7 +176,7 @@ static bool take_trashed(void *ctx, const struct job_row *row)
  * visibility. */
 static enum err find_trashed(struct call *call, struct job_row *row, struct err_info *info)
 {
-    const char *owner = call_is_admin(call) ? NULL : call->who.user;
+    const char *owner = call_viewer(call);
     struct job_filter filter = {
         .viewer = owner, .owner = owner, .q = call->arg[0], .deleted = true, .limit = 100};
     struct trashed t = {.id = call->arg[0], .row = row};

@@ -146,14 +146,11 @@ static bool list_row(void *ctx, const struct job_row *row)
 static bool read_filter(struct call *call, struct job_filter *filter)
 {
     const struct request *req = call->req;
-    const char *owner = request_query(req, "owner");
     uint64_t limit = LIST_LIMIT;
     enum job_state state;
     *filter = (struct job_filter){
-        .viewer = call_is_admin(call) ? NULL : call->who.user,
-        .owner = owner == NULL               ? call->who.user
-                 : strcmp(owner, "all") == 0 ? NULL
-                                             : owner,
+        .viewer = call_viewer(call),
+        .owner = call_query_owner(call),
         .state = request_query(req, "state"),
         .model = request_query(req, "model"),
         .sampler = request_query(req, "sampler"),

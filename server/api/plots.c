@@ -346,12 +346,7 @@ static void answer_density(struct call *call, struct densities *d)
     json_put(&doc, "chains", json_count(d->about.chains));
     json_put(&doc, "thinned", json_count(d->step));
     json_put(&doc, "parameters", list);
-    if (code == ERR_OK) {
-        call_json(call, 200, doc);
-        return;
-    }
-    json_decref(doc);
-    call_fail_info(call, &info);
+    call_result(call, code, doc, &info);
 }
 
 void api_density(struct call *call)
@@ -453,12 +448,7 @@ static void answer_metrics(struct call *call, struct jobfile *file, size_t max_p
         code = add_metrics(file, c, max_points, &chains, &info);
     json_put(&doc, "names", names);
     json_put(&doc, "chains", chains);
-    if (code == ERR_OK) {
-        call_json(call, 200, doc);
-        return;
-    }
-    json_decref(doc);
-    call_fail_info(call, &info);
+    call_result(call, code, doc, &info);
 }
 
 void api_metrics(struct call *call)

@@ -31,13 +31,9 @@ void api_references(struct call *call)
 {
     struct err_info info;
     json_t *items = json_array();
-    if (store_references(call->app->store, call->who.user, add_reference, &items, &info) ==
-        ERR_OK) {
-        call_items(call, items);
-        return;
-    }
-    json_decref(items);
-    call_fail_info(call, &info);
+    enum err code =
+        store_references(call->app->store, call->who.user, add_reference, &items, &info);
+    call_list(call, code, items, &info);
 }
 
 void api_reference(struct call *call)

@@ -12,11 +12,6 @@
 
 enum { LIST_LIMIT = 50, LIST_LIMIT_MAX = 100 };
 
-static const char *viewer(const struct call *call)
-{
-    return call_is_admin(call) ? NULL : call->who.user;
-}
-
 /* ---- showing ---- */
 
 static void put_result(struct call *call, const struct study_view *view, json_t *doc)
@@ -40,7 +35,7 @@ static void answer_study(struct call *call, const struct study_row *row, bool re
     struct err_info info;
     if (view == NULL)
         call_fail(call, ERR_NO_MEMORY, NULL);
-    else if (study_view_init(view, call->app, viewer(call), row, &info) != ERR_OK)
+    else if (study_view_init(view, call->app, call_viewer(call), row, &info) != ERR_OK)
         call_fail_info(call, &info);
     else if (result)
         put_result(call, view, study_json(view));
@@ -57,7 +52,7 @@ static bool find_study(struct call *call, struct study_row *row)
     struct err_info info;
     enum err code = ERR_NOT_FOUND;
     if (job_id_valid(call->arg[0]))
-        code = store_study_get(call->app->store, viewer(call), call->arg[0], row, &info);
+        code = store_study_get(call->app->store, call_viewer(call), call->arg[0], row, &info);
     if (code == ERR_NOT_FOUND)
         call_fail(call, ERR_NOT_FOUND, "there is no such study");
     else if (code != ERR_OK)
@@ -95,7 +90,7 @@ static bool list_row(void *ctx, const struct study_row *row)
         return false;
     }
     list->code =
-        study_view_init(&list->view, list->call->app, viewer(list->call), row, &list->info);
+        study_view_init(&list->view, list->call->app, call_viewer(list->call), row, &list->info);
     if (list->code == ERR_OK)
         json_add(&list->items, study_json(&list->view));
     study_view_release(&list->view);
@@ -107,15 +102,12 @@ static bool list_row(void *ctx, const struct study_row *row)
 static bool read_filter(struct call *call, struct study_filter *filter)
 {
     const struct request *req = call->req;
-    const char *owner = request_query(req, "owner");
     uint64_t limit = LIST_LIMIT;
     size_t kind;
     struct mistakes mistakes = {0};
     *filter = (struct study_filter){
-        .viewer = viewer(call),
-        .owner = owner == NULL               ? call->who.user
-                 : strcmp(owner, "all") == 0 ? NULL
-                                             : owner,
+        .viewer = call_viewer(call),
+        .owner = call_query_owner(call),
         .kind = request_query(req, "kind"),
         .job = request_query(req, "job"),
         .before = request_query(req, "cursor"),
@@ -269,7 +261,7 @@ static void answer_created(struct call *call, const char *id, bool existing)
     struct study_row row;
     struct err_info info;
     char location[64];
-    if (store_study_get(call->app->store, viewer(call), id, &row, &info) != ERR_OK) {
+    if (store_study_get(call->app->store, call_viewer(call), id, &row, &info) != ERR_OK) {
         call_fail_info(call, &info);
         return;
     }

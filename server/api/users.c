@@ -83,12 +83,8 @@ void api_me(struct call *call)
     json_put(&doc, "role", json_text(role_name(call->who.role)));
     json_put(&doc, "token_id", json_text(call->who.token_id));
     json_put(&doc, "quotas", quotas_json(row.quotas, usual));
-    if (put_usage(call->app, call->who.user, &doc, &info) == ERR_OK) {
-        call_json(call, 200, doc);
-        return;
-    }
-    json_decref(doc);
-    call_fail_info(call, &info);
+    enum err code = put_usage(call->app, call->who.user, &doc, &info);
+    call_result(call, code, doc, &info);
 }
 
 /* ---- showing ---- */
@@ -124,15 +120,27 @@ void api_users(struct call *call)
     struct err_info info;
     struct user_list list = {.app = call->app, .items = json_array(), .info = &info};
     enum err code = store_users(call->app->store, add_user, &list, &info);
-    if (code == ERR_OK && list.code == ERR_OK) {
-        call_items(call, list.items);
-        return;
-    }
-    json_decref(list.items);
-    call_fail_info(call, &info);
+    call_list(call, code == ERR_OK ? list.code : code, list.items, &info);
 }
 
 /* ---- making and changing ---- */
+
+bool call_user_name(const struct place *place, const json_t *value, const char **out)
+{
+    if (!field_text(place, value, (struct field_text){.max = USER_NAME_SIZE - 1}, out))
+        return false;
+    if (user_name_valid(*out))
+        return true;
+    place_mistake(place, MISTAKE_range, "must be 1 to %d characters of a-z 0-9 _ -",
+                  USER_NAME_SIZE - 1);
+    return false;
+}
+
+bool call_role(const struct place *place, const json_t *value, size_t *out)
+{
+    static const char *const words[] = {"viewer", "user", "admin", NULL};
+    return field_choice(place, value, words, out);
+}
 
 struct user_request {
     const char *name;
@@ -144,17 +152,13 @@ struct user_request {
 static void read_name(void *ctx, const struct place *place, const json_t *value)
 {
     struct user_request *r = ctx;
-    if (field_text(place, value, (struct field_text){.max = USER_NAME_SIZE - 1}, &r->name) &&
-        !user_name_valid(r->name))
-        place_mistake(place, MISTAKE_range, "must be 1 to %d characters of a-z 0-9 _ -",
-                      USER_NAME_SIZE - 1);
+    call_user_name(place, value, &r->name);
 }
 
 static void read_role(void *ctx, const struct place *place, const json_t *value)
 {
-    static const char *const words[] = {"viewer", "user", "admin", NULL};
     struct user_request *r = ctx;
-    r->role_given = field_choice(place, value, words, &r->role);
+    r->role_given = call_role(place, value, &r->role);
 }
 
 static void read_active_jobs(void *ctx, const struct place *place, const json_t *value)

@@ -21,14 +21,6 @@ const struct export_format *const export_formats[] = {
         NULL,
 };
 
-const struct export_format *export_find(const char *name)
-{
-    for (const struct export_format *const *f = export_formats; *f != NULL; f++)
-        if (strcmp((*f)->name, name) == 0)
-            return *f;
-    return NULL;
-}
-
 void export_choose(struct export_chain *chain, const struct export_range *range, uint64_t stored,
                    uint64_t thin)
 {

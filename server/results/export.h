@@ -49,9 +49,6 @@ struct export_format {
 };
 extern const struct export_format *const export_formats[]; /* ends with NULL */
 
-/* The format of this name, or NULL. */
-const struct export_format *export_find(const char *name);
-
 /* Which draws of a chain: numbers from 0, draw k is the state after iteration (k + 1) * thin. */
 struct export_range {
     uint64_t from, to; /* iterations, both included */

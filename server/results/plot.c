@@ -142,23 +142,14 @@ static size_t keep_drawable(double *draws, size_t n)
     return kept;
 }
 
-static double sd_of(const double *x, size_t n)
-{
-    double sum = 0.0, squares = 0.0;
-    for (size_t i = 0; i < n; i++)
-        sum += x[i];
-    double mean = sum / (double)n;
-    for (size_t i = 0; i < n; i++)
-        squares += (x[i] - mean) * (x[i] - mean);
-    return sqrt(squares / (double)(n - 1));
-}
-
 /* Sorts. */
 static double bandwidth_of(double *x, size_t n)
 {
     if (n < 2)
         return NAN;
-    double sd = sd_of(x, n);
+    struct moments m = {0};
+    moments_add(&m, x, n);
+    double sd = sqrt(moments_variance(&m));
     moments_sort(x, n);
     double spread = (moments_quantile(x, n, 0.75) - moments_quantile(x, n, 0.25)) / 1.34;
     double scale = spread > 0.0 && spread < sd ? spread : sd;

@@ -8,25 +8,6 @@
 
 #define MIXING_DRAWS 100000 /* of one parameter; more are thinned for their errors */
 
-static double mean_of(const double *x, size_t n)
-{
-    double sum = 0.0, rest = 0.0;
-    for (size_t i = 0; i < n; i++)
-        sum += x[i];
-    double mean = sum / (double)n;
-    for (size_t i = 0; i < n; i++)
-        rest += x[i] - mean;
-    return mean + rest / (double)n;
-}
-
-static double sd_of(const double *x, size_t n, double mean)
-{
-    double squares = 0.0;
-    for (size_t i = 0; i < n; i++)
-        squares += (x[i] - mean) * (x[i] - mean);
-    return sqrt(squares / (double)(n - 1));
-}
-
 /* One parameter's draws: all chains one after the other. */
 struct pool {
     double *x;
@@ -98,8 +79,10 @@ static void measure_pool(struct reading *rd, size_t i, const struct pool *p)
 static void take_draws(struct reading *rd, size_t i, double *x, size_t n)
 {
     struct reference *r = rd->out;
-    r->mean[i] = mean_of(x, n);
-    r->sd[i] = sd_of(x, n, r->mean[i]);
+    struct moments m = {0};
+    moments_add(&m, x, n);
+    r->mean[i] = moments_mean(&m);
+    r->sd[i] = sqrt(moments_variance(&m));
     moments_sort(x, n);
     for (size_t q = 0; q < MIXING_QUANTILES; q++)
         r->quantile[i][q] = moments_quantile(x, n, mixing_probability[q]);

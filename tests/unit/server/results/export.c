@@ -452,9 +452,11 @@ Test(export, a_stan_file_tells_of_the_run_in_single_words)
     }
 }
 
-Test(export, formats_are_found_by_name)
+Test(export, every_format_says_what_it_is)
 {
-    cr_expect_not_null(export_find("csv"));
-    cr_expect_null(export_find("xlsx"));
-    cr_expect_str_eq(export_find("json")->content_type, "application/json");
+    for (const struct export_format *const *f = export_formats; *f != NULL; f++) {
+        cr_expect(strchr((*f)->content_type, '/') != NULL && (*f)->ending[0] != '.');
+        cr_expect_gt(strlen((*f)->help), 20, "%s", (*f)->name);
+        cr_expect_eq(export_find((*f)->name), *f);
+    }
 }

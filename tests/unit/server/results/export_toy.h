@@ -131,6 +131,14 @@ static inline void choose_all(const struct wish *w, const struct toy *toy,
     }
 }
 
+static inline const struct export_format *export_find(const char *name)
+{
+    for (const struct export_format *const *f = export_formats; *f != NULL; f++)
+        if (strcmp((*f)->name, name) == 0)
+            return *f;
+    return NULL;
+}
+
 static inline struct export *start(const char *format, const struct wish *w, struct toy *toy)
 {
     struct export_chain chains[4];
