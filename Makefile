@@ -42,7 +42,7 @@ CLI    := $(call obj,$(wildcard clients/cli/*.c))
 SUITES := $(sort $(foreach f,$(call find,tests),$(word 2,$(subst /, ,$(f)))))
 SUITES := $(filter-out tsan bench crash support,$(SUITES))
 
-.PHONY: all help deps demo test asan tsan coverage lint format bench bench-server bench-bigdata bench-efficiency profile crash mutants clean
+.PHONY: all help openapi deps demo test asan tsan coverage lint format bench bench-server bench-bigdata bench-efficiency profile crash mutants clean
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -65,6 +65,7 @@ help:
 	@echo 'make bench-efficiency  how good an answer is after so many seconds, and what an effective draw costs; QUICK=1, JSON=FILE, ONLY=PART,PART'
 	@echo 'make bench-bigdata  what data larger than a cache, or than memory, cost; QUICK=1'
 	@echo 'make bench-server   speed of the daemon next to its building blocks; QUICK=1, JSON=FILE, ONLY=PART,PART'
+	@echo 'make openapi    writes what follows from the tables of the program into schema/openapi.json'
 	@echo 'make deps       installs the Debian packages that are missing'
 	@echo 'make clean      removes build/'
 
@@ -183,6 +184,10 @@ crash: all $(CRASH)
 lint: deps
 	@tests/lint/run
 	@tests/lint/style
+
+# Job fields and formats of draws, from the tables of the program.
+openapi: all
+	@B=$(B) schema/refresh
 
 format:
 	@clang-format -i $$(git ls-files '*.c' '*.h')
