@@ -113,10 +113,14 @@ static void expect_job(size_t i, size_t version)
     struct job_row row;
     expect_ok(store_job_get(t.store, jobs[i].id, &row, &t.info), &t.info);
     cr_expect_str_eq(job_state_name(row.state), jobs[i].state);
-    cr_expect_eq(row.stop_cause, jobs[i].cause, "version %zu, job %zu: stop_cause %s", version, i,
-                 stop_cause_name(row.stop_cause));
-    cr_expect_eq(row.mixing, jobs[i].mixing, "version %zu, job %zu", version, i);
-    cr_expect_eq(row.bias, jobs[i].bias, "version %zu, job %zu", version, i);
+    /* What a migration fills in; later versions wrote it themselves, and make_state does not. */
+    if (version < 5)
+        cr_expect_eq(row.stop_cause, jobs[i].cause, "version %zu, job %zu: stop_cause %s", version,
+                     i, stop_cause_name(row.stop_cause));
+    if (version < 6) {
+        cr_expect_eq(row.mixing, jobs[i].mixing, "version %zu, job %zu", version, i);
+        cr_expect_eq(row.bias, jobs[i].bias, "version %zu, job %zu", version, i);
+    }
     cr_expect_str_eq(row.reason, jobs[i].reason);
     cr_expect_eq(row.revision, 7);
     cr_expect_eq(row.priority, 3);
@@ -174,22 +178,13 @@ Test(migrations, the_reserve_keeps_its_space_under_its_new_name)
     cr_expect_eq(stat(path, &st), 0);
 }
 
-Test(migrations, a_catalogue_of_version_1_opens)
+/* Each in a directory of its own. A new migration is tested without an edit here. */
+Test(migrations, catalogues_of_every_earlier_version_open)
 {
-    expect_opens(1, 1);
-}
-
-Test(migrations, a_catalogue_of_version_2_opens)
-{
-    expect_opens(2, 1);
-}
-
-Test(migrations, a_catalogue_of_version_3_opens)
-{
-    expect_opens(3, JOBFILES);
-}
-
-Test(migrations, a_catalogue_of_version_4_opens)
-{
-    expect_opens(4, JOBFILES);
+    for (size_t version = 1; version < CATALOGUES; version++) {
+        expect_opens(version, version % JOBFILES + 1);
+        teardown();
+        setup();
+    }
+    store_test_open(&t);
 }
