@@ -171,11 +171,9 @@ static void put_values(json_t **out, const struct job_field *row)
         json_put(out, "choices", words(row->words));
 }
 
-static json_t *field(const struct job_field *row, const char *parent)
+static json_t *field(const struct job_field *row, const char *pointer)
 {
-    char pointer[80];
     json_t *out = json_object();
-    snprintf(pointer, sizeof pointer, "%s/%s", parent, row->name);
     json_put(&out, "pointer", json_text(pointer));
     json_put(&out, "kind", json_text(row->kind_name));
     if (row->kind == FIELD_text)
@@ -193,8 +191,8 @@ static void add_fields(json_t **array, const struct job_field *row, const char *
 {
     for (; row->name != NULL; row++) {
         char pointer[80];
-        json_add(array, field(row, parent));
         snprintf(pointer, sizeof pointer, "%s/%s", parent, row->name);
+        json_add(array, field(row, pointer));
         if (row->rows != NULL)
             add_fields(array, row->rows, pointer);
     }

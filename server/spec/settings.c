@@ -40,30 +40,23 @@ static void parse_sigma(void *context, const struct place *place, const json_t *
     step->values = p->spec->step_values;
 }
 
-static void parse_t0(void *context, const struct place *place, const json_t *json)
+/* t0, gamma or fraction. */
+static void parse_part(void *context, const struct place *place, const json_t *json)
 {
-    struct parse *p = context;
-    parse_number(place, json, &t0_rule, &p->spec->step.t0);
-}
-
-static void parse_gamma(void *context, const struct place *place, const json_t *json)
-{
-    struct parse *p = context;
-    parse_number(place, json, &gamma_rule, &p->spec->step.gamma);
-}
-
-static void parse_fraction(void *context, const struct place *place, const json_t *json)
-{
-    struct parse *p = context;
-    p->spec->step_own = true;
-    parse_number(place, json, &fraction_rule, &p->spec->step.fraction);
+    struct job_spec *spec = ((struct parse *)context)->spec;
+    if (place->key[0] == 't')
+        parse_number(place, json, &t0_rule, &spec->step.t0);
+    else if (place->key[0] == 'g')
+        parse_number(place, json, &gamma_rule, &spec->step.gamma);
+    else
+        spec->step_own = parse_number(place, json, &fraction_rule, &spec->step.fraction);
 }
 
 /* An exact sampler tunes itself to an acceptance rate and knows no fraction. */
 static const struct field constant_fields[] = {{"kind", NULL}, {"value", parse_sigma}, {0}};
 static const struct field schedule_fields[] = {
-    {"kind", NULL}, {"value", parse_sigma}, {"t0", parse_t0}, {"gamma", parse_gamma}, {0}};
-static const struct field auto_fields[] = {{"kind", NULL}, {"fraction", parse_fraction}, {0}};
+    {"kind", NULL}, {"value", parse_sigma}, {"t0", parse_part}, {"gamma", parse_part}, {0}};
+static const struct field auto_fields[] = {{"kind", NULL}, {"fraction", parse_part}, {0}};
 static const struct field tuned_fields[] = {{"kind", NULL}, {0}};
 
 static const struct field *step_fields(enum step_kind kind, bool exact)
