@@ -46,7 +46,7 @@ static double precision_of(const struct regression *r, size_t j)
 /* Whether psi is a parameter. */
 static bool is_free(const struct regression *r)
 {
-    return r->linear.step != 0.0;
+    return r->linear.free_psi;
 }
 
 /* The law at theta. */

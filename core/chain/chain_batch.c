@@ -178,8 +178,8 @@ static const struct linear *plan_sums(const struct gradient *source)
         return NULL;
     size_t groups =
         (source->batch.n + 15) / 16 * (CHAIN_BATCH_LANES / SHARE); /* of the narrowest */
-    return l->step == 0.0 && groups <= CHAIN_BATCH_GROUPS && l->data->N <= CHAIN_BATCH_ROWS ? l
-                                                                                            : NULL;
+    return !l->free_psi && groups <= CHAIN_BATCH_GROUPS && l->data->N <= CHAIN_BATCH_ROWS ? l
+                                                                                          : NULL;
 }
 
 /* The fixed part of the gradient in lanes, where it is known to be linear. */

@@ -43,7 +43,7 @@ struct chain_batch_step {
     bool whole; /* every generator moves at every word */
     _Alignas(ALIGNMENT) uint64_t first[LANES], second[LANES]; /* all ones: it moves at that word */
 
-    const struct known_target *target;     /* one slot: the gradient is its; NULL: it is in parts */
+    const struct known_target *target; /* one lane per chain: its gradient; NULL: it is in parts */
     double scale, tau_scale, batch, share; /* of the parts, as in struct batch_sums */
 
     bool idle; /* no rows were looked at: the gradient is its fixed part, and tau as it was */

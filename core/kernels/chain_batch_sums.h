@@ -158,18 +158,21 @@ INLINE void narrow_sums(const struct linear *l, const struct chain_batch_rows *r
                         struct chain_batch_state *b, bool squares)
 {
     const struct kind kind = {PRECISION_SINGLE, PRECISION_SINGLE, 1, true};
-    struct linear bare = {.link = LINK_LOGISTIC, .data = l->data, .signed_rows = l->signed_rows};
+    struct linear bare = {.link = LINK_LOGISTIC,
+                          .data = l->data,
+                          .layout = LINEAR_SIGNED,
+                          .signed_rows = l->signed_rows};
     struct linear linearised = {.link = LINK_LOGISTIC,
                                 .data = l->data,
-                                .tail = l->tail,
-                                .difference = true,
-                                .linearised = true};
-    if (l->signed_rows != NULL)
+                                .layout = LINEAR_RECORDS,
+                                .terms = TERMS_LINEARISED,
+                                .tail = l->tail};
+    if (l->layout == LINEAR_SIGNED)
         chain_sums_rows(kind, &bare, false, rows, b, squares);
-    else if (l->tail != NULL && l->linearised)
+    else if (linear_has_tails(l) && l->terms == TERMS_LINEARISED)
         chain_sums_rows(kind, &linearised, true, rows, b, squares);
     else
-        chain_sums_rows(kind, l, l->tail != NULL, rows, b, squares);
+        chain_sums_rows(kind, l, linear_has_tails(l), rows, b, squares);
 }
 
 static void chain_batch_sums_(const struct linear *l, const struct chain_batch_rows *rows,
@@ -177,7 +180,7 @@ static void chain_batch_sums_(const struct linear *l, const struct chain_batch_r
 {
     const enum precision p = PRECISION_SINGLE;
     bool logistic = l->link == LINK_LOGISTIC, narrow = l->data->stride == 4,
-         tails = l->tail != NULL;
+         tails = linear_has_tails(l);
     if (logistic && narrow)
         narrow_sums(l, rows, b, squares);
     else if (logistic)

@@ -100,13 +100,13 @@ static inline void gradient_of_data(struct link_call *c, const struct linear_bat
 static inline void clear_behind(const struct linear *l, double *sum)
 {
     size_t columns = l->data->columns;
-    if (l->tail != NULL && l->data->stride > columns && sum != NULL)
+    if (linear_has_tails(l) && l->data->stride > columns && sum != NULL)
         memset(sum + columns, 0, (l->data->stride - columns) * sizeof *sum);
 }
 
 static void linear_gradient_(const struct linear *l, const struct linear_batch *batch)
 {
-    size_t columns = l->data->columns, width = padded(columns + (l->step != 0.0));
+    size_t columns = l->data->columns, width = padded(columns + (l->free_psi));
     size_t from = dataset_short_rows(l->data) || batch->n == 0
                       ? 0
                       : l->data->stride; /* long rows begin their sums themselves */
@@ -119,7 +119,7 @@ static void linear_gradient_(const struct linear *l, const struct linear_batch *
     gradient_of_data(&c, batch);
     clear_behind(l, batch->sum);
     clear_behind(l, batch->sumsq);
-    if (l->step == 0.0)
+    if (!l->free_psi)
         return;
     batch->sum[columns] = slopes_fold(c.sum);
     if (batch->sumsq != NULL)

@@ -160,7 +160,7 @@ INLINE void block_residuals(struct kind kind, struct link_call *c, struct block 
         struct link_rows rows = {0};
         if (b->early)
             block_prefetch(b, l->data, G / 2);
-        if (p == PRECISION_SINGLE && l->tail != NULL) {
+        if (p == PRECISION_SINGLE && linear_has_tails(l)) {
             const char *tail[GROUP_MAX];
             for (size_t i = 0; i < GROUP_MAX; i++)
                 tail[i] = l->tail + b->row[k + i] * l->tail_bytes;
@@ -171,7 +171,7 @@ INLINE void block_residuals(struct kind kind, struct link_call *c, struct block 
         link_load(p, kind.logistic, l, b->row + k, 0, &rows);
         struct law_slopes s = link_slopes(p, kind.logistic, c, line_load(b->eta + k * size), &rows);
         line_store(b->eta + k * size, s.eta);
-        if (!kind.logistic && l->step != 0.0)
+        if (!kind.logistic && l->free_psi)
             slopes_add(p, c, s.psi, b->count - k, squares);
     }
 }

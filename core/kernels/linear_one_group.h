@@ -10,8 +10,8 @@
 static inline bool is_one_group(const struct linear *l, const struct linear_batch *batch)
 {
     size_t G = l->data->precision == PRECISION_SINGLE ? 16 : 8;
-    return dataset_row_bytes(l->data) >= 64 && l->step == 0.0 && batch->idx != NULL &&
-           batch->n > 0 && batch->n <= G;
+    return dataset_row_bytes(l->data) >= 64 && !l->free_psi && batch->idx != NULL && batch->n > 0 &&
+           batch->n <= G;
 }
 
 /* Row 4 i + q is element i of quarter q of their line: so the reduction leaves them, and not more than
@@ -102,7 +102,8 @@ INLINE struct cache_line one_group_residuals(struct kind kind, const struct one_
 {
     const struct linear *l = c->linear;
     const enum precision p = kind.real;
-    if (p == PRECISION_SINGLE && l->tail != NULL && (l->difference || !kind.logistic)) {
+    if (p == PRECISION_SINGLE && linear_has_tails(l) &&
+        (l->terms != TERMS_PLAIN || !kind.logistic)) {
         struct link_rows rows;
         one_group_tails(kind, f, l, &rows);
         return link_slopes(p, kind.logistic, c, eta, &rows).eta;
@@ -111,7 +112,7 @@ INLINE struct cache_line one_group_residuals(struct kind kind, const struct one_
     uint32_t row[GROUP_MAX];
     for (size_t k = 0; k < line_elements(p); k++)
         row[one_group_place(p, k)] = f->row[k < f->n ? k : 0];
-    if (p == PRECISION_SINGLE && l->tail != NULL)
+    if (p == PRECISION_SINGLE && linear_has_tails(l))
         one_group_tails(kind, f, l, &rows);
     link_load(p, kind.logistic, l, row, 0, &rows);
     return link_slopes(p, kind.logistic, c, eta, &rows).eta;

@@ -19,7 +19,7 @@ static inline bool are_one_line(const struct linear *l, const struct linear_batc
 {
     bool near = l->data->N * 64 <= CACHE_L2_BYTES;
     return l->link == LINK_LOGISTIC && dataset_row_bytes(l->data) == 64 && l->row_map == NULL &&
-           l->tail == NULL && !linear_has_beside(l) && batch->idx != NULL &&
+           !linear_has_tails(l) && !linear_has_beside(l) && batch->idx != NULL &&
            batch->n >= ONE_LINE_LEAST && (batch->ahead > 0 || (near && batch->sumsq == NULL));
 }
 

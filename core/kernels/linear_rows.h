@@ -9,29 +9,48 @@
 
 #include <stdbool.h>
 
+/* Where the numbers are that a row has beside its covariates: response, offset, and what the terms
+ * need. */
+enum linear_layout {
+    LINEAR_ARRAYS, /* in an array each */
+    LINEAR_SIGNED, /* LINK_LOGISTIC without offsets: rows are kept times 2 y - 1 and need no more */
+    LINEAR_RECORDS, /* in a tail of four floats in the row: behind a short one, in a long one's
+                     * padding */
+    LINEAR_TAILS,   /* in such tails, apart from the rows */
+};
+
+/* What is summed: the terms at theta, these less those at theta = 0, or these plus the linear part
+ * weight_i x_i' theta. */
+enum linear_terms { TERMS_PLAIN, TERMS_DIFFERENCE, TERMS_LINEARISED };
+
 struct linear {
     enum link link;
-    double psi, dof;
-    double step;                /* psi is psi + step theta[columns]; 0: it is known */
+    bool free_psi; /* psi is psi + step theta[columns]; otherwise it is known */
+    double psi, dof, step;
     const struct dataset *data; /* borrowed */
-    void *signed_rows;          /* linear_sign_rows; NULL: the rows are the data's */
     const uint16_t *row_map;    /* row i is row row_map[i] of the data; NULL: row i. Borrowed */
-    uint32_t
-        *ones; /* LINK_LOGISTIC: bit i of them is y_i, which keeps the responses in the cache */
-    float *y;  /* other links: responses to rows of single precision */
-    /* eta_i = offset_i + x_i' theta: N numbers of the data's precision; NULL: none. */
+    enum linear_layout layout;
+    enum linear_terms terms;
+    uint32_t *ones;    /* LINK_LOGISTIC: bit i is y_i, which keeps the responses in the cache */
+    float *y;          /* other links: responses to rows of single precision */
+    void *signed_rows; /* LINEAR_SIGNED: the rows; else NULL */
+    /* LINEAR_RECORDS, LINEAR_TAILS: the first tail, and bytes from each to the next. */
+    const char *tail;
+    size_t tail_bytes;
+    /* LINEAR_ARRAYS: N numbers of the data's precision each. eta_i = offset_i + x_i' theta, NULL:
+     * without offsets. The others as the terms need them, at_centre_psi where psi is free. */
     const void *offset;
-    float *own_offset;               /* where it lies when it is not borrowed */
-    bool difference;                 /* linear_difference */
-    bool linearised;                 /* linear_linearise */
-    void *at_centre, *at_centre_psi; /* NULL: none, or in the: */
-    void *weight;                    /* likewise */
-    const char *tail;                /* linear_pack; NULL: none */
-    size_t tail_bytes;               /* between the tails of rows */
+    float *own_offset; /* where it lies when it is not borrowed */
+    void *at_centre, *at_centre_psi, *weight;
     /* Where the rest of the model's gradient is constant + sum of theta_j times row j of curvature,
      * d rows of padded(d), or theta_j times diagonal_j: these. NULL: unknown. Borrowed. */
     const double *constant, *curvature, *diagonal;
 };
+
+static inline bool linear_has_tails(const struct linear *l)
+{
+    return l->layout == LINEAR_RECORDS || l->layout == LINEAR_TAILS;
+}
 
 /* All that a row of single precision has beside its covariates, in one place. Weights are for a psi
  * that is known. */
@@ -46,7 +65,7 @@ enum {
 
 static inline const void *linear_rows(const struct linear *l)
 {
-    return l->signed_rows != NULL ? l->signed_rows : l->data->x;
+    return l->layout == LINEAR_SIGNED ? l->signed_rows : l->data->x;
 }
 
 /* Elements from row to row once they are packed: short rows (4 or 8) and their tails are one
@@ -73,20 +92,15 @@ struct linear_batch {
 /* Responses of LINK_LOGISTIC, a bit each, that are looked at and too many for the caches. */
 static inline bool linear_far_responses(const struct linear *l)
 {
-    return l->link == LINK_LOGISTIC && !l->difference && l->signed_rows == NULL &&
+    return l->link == LINK_LOGISTIC && l->terms == TERMS_PLAIN && l->layout != LINEAR_SIGNED &&
            l->data->N > (size_t)1 << 25;
-}
-
-static inline bool linear_tails_apart(const struct linear *l)
-{
-    return l->tail != NULL && l->tail_bytes == TAIL * sizeof(float);
 }
 
 /* Whether something belongs to a row and lies elsewhere, far away. */
 static inline bool linear_has_beside(const struct linear *l)
 {
     bool numbers = l->link != LINK_LOGISTIC || l->offset != NULL || l->at_centre != NULL;
-    return linear_far_responses(l) || (l->tail != NULL ? linear_tails_apart(l) : numbers);
+    return linear_far_responses(l) || (linear_has_tails(l) ? l->layout == LINEAR_TAILS : numbers);
 }
 
 /* Prefetches it; `early`: into the second cache. */
@@ -96,9 +110,9 @@ static inline __attribute__((always_inline)) void linear_prefetch_beside(const s
     size_t size = dataset_real_bytes(l->data);
     if (linear_far_responses(l))
         cache_prefetch(l->ones + row / 32, early);
-    if (linear_tails_apart(l))
+    if (l->layout == LINEAR_TAILS)
         cache_prefetch(l->tail + row * l->tail_bytes, early);
-    if (l->tail != NULL)
+    if (linear_has_tails(l))
         return;
     if (l->link != LINK_LOGISTIC)
         cache_prefetch(l->y != NULL ? (const void *)(l->y + row) : l->data->y + row, early);

@@ -242,7 +242,7 @@ INLINE void stage_fill(struct kind kind, struct stage *s, const struct linear *l
 {
     size_t G = line_elements(kind.real), left = batch->n - at;
     s->rows = left < STAGE * G ? left : STAGE * G;
-    bool tails = l->tail != NULL;
+    bool tails = linear_has_tails(l);
     size_t whole = l->row_map != NULL ? 0 : s->rows / G, plain = tails ? 0 : whole, g = 0;
 #pragma GCC unroll 1
     for (; idx == NULL && g < plain; g++)
@@ -288,7 +288,7 @@ INLINE void slopes_add(enum precision p, struct link_call *c, struct cache_line 
 INLINE void stage_prefetch(struct kind kind, struct stage *s, const struct linear *l, size_t count)
 {
     const char *x = linear_rows(l);
-    unsigned shift = row_shift(kind, l->tail != NULL);
+    unsigned shift = row_shift(kind, linear_has_tails(l));
     for (const uint32_t *to = s->next + count; s->next < to; s->next++) {
         cache_prefetch(row_of(x, shift, s->next, 0), true);
         if (s->beside)
@@ -308,7 +308,7 @@ INLINE void stage_add(struct kind kind, struct link_call *c, struct stage *s,
                                                group_predict(kind, s->x[g], theta), &s->link[g]);
         s->r[g] = slopes.eta;
         stage_prefetch(kind, s, c->linear, prefetched);
-        if (!kind.logistic && c->linear->step != 0.0)
+        if (!kind.logistic && c->linear->free_psi)
             slopes_add(kind.real, c, slopes.psi, s->rows - g * G, squares);
     }
     if (s->rows % G != 0)
@@ -366,7 +366,7 @@ INLINE size_t group_lines(struct kind kind)
 INLINE bool signed_apart(struct kind kind, const struct linear *l, const struct linear_batch *batch)
 {
     bool fits = group_lines(kind) == 4 && (REGISTER == 32 || kind.real == PRECISION_SINGLE);
-    return kind.logistic && l->signed_rows != NULL && l->row_map == NULL && batch->n > 0 &&
+    return kind.logistic && l->layout == LINEAR_SIGNED && l->row_map == NULL && batch->n > 0 &&
            batch->ahead == 0 && (REGISTER == 64 || (fits && batch->idx != NULL));
 }
 

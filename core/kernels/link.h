@@ -179,18 +179,18 @@ INLINE void tails_transpose(bool logistic, const struct cache_line x[4], struct 
 INLINE void link_load(enum precision p, bool logistic, const struct linear *l, const uint32_t *row,
                       size_t at, struct link_rows *out)
 {
-    bool tails = p == PRECISION_SINGLE && l->tail != NULL;
-    if (logistic ? !l->difference && l->signed_rows == NULL : !tails)
+    bool tails = p == PRECISION_SINGLE && linear_has_tails(l);
+    if (logistic ? l->terms == TERMS_PLAIN && l->layout != LINEAR_SIGNED : !tails)
         out->y = link_responses(p, logistic, l, row, at);
     if (tails)
         return;
     if (l->offset != NULL)
         out->offset = link_numbers(p, l->offset, row, at);
-    if (l->difference)
+    if (l->terms != TERMS_PLAIN)
         out->at_centre = link_numbers(p, l->at_centre, row, at);
     if (!logistic && l->at_centre_psi != NULL)
         out->at_centre_psi = link_numbers(p, l->at_centre_psi, row, at);
-    if (l->linearised)
+    if (l->terms == TERMS_LINEARISED)
         out->weight = link_numbers(p, l->weight, row, at);
 }
 
@@ -211,7 +211,7 @@ INLINE void link_begin(struct link_call *c, const struct linear *l, const double
         return;
     memset(c->sum, 0, sizeof c->sum);
     memset(c->sumsq, 0, sizeof c->sumsq);
-    if (l->step != 0.0 && theta != NULL)
+    if (l->free_psi && theta != NULL)
         law.psi += l->step * theta[l->data->columns];
     c->here = law_numbers(&law);
 }
@@ -221,12 +221,12 @@ INLINE void other_slopes(enum precision p, const struct link_call *c, struct law
                          const struct link_rows *rows)
 {
     const struct linear *l = c->linear;
-    law_slopes(p, &c->here, s, &rows->y, l->step != 0.0);
-    if (l->difference)
+    law_slopes(p, &c->here, s, &rows->y, l->free_psi);
+    if (l->terms != TERMS_PLAIN)
         s->eta = line_subtract(p, s->eta, rows->at_centre);
-    if (l->difference && l->step != 0.0)
+    if (l->terms != TERMS_PLAIN && l->free_psi)
         s->psi = line_subtract(p, s->psi, rows->at_centre_psi);
-    if (l->step != 0.0)
+    if (l->free_psi)
         s->psi = line_multiply(p, s->psi, line_value(p, l->step));
 }
 
@@ -236,16 +236,16 @@ INLINE struct law_slopes link_slopes(enum precision p, bool logistic, const stru
 {
     const struct linear *l = c->linear;
     struct cache_line from = eta;
-    if (l->offset != NULL || l->tail != NULL)
+    if (l->offset != NULL || linear_has_tails(l))
         eta = line_add(p, eta, rows->offset);
     struct law_slopes s = {.eta = eta, .psi = eta};
     if (logistic)
-        s.eta = l->difference            ? logistic_difference(p, eta, rows->at_centre)
-                : l->signed_rows != NULL ? logistic_residual(p, eta, (struct cache_line){0})
-                                         : logistic_residual(p, eta, rows->y);
+        s.eta = l->terms != TERMS_PLAIN      ? logistic_difference(p, eta, rows->at_centre)
+                : l->layout == LINEAR_SIGNED ? logistic_residual(p, eta, (struct cache_line){0})
+                                             : logistic_residual(p, eta, rows->y);
     else
         other_slopes(p, c, &s, rows);
-    if (l->linearised)
+    if (l->terms == TERMS_LINEARISED)
         s.eta = line_fused(p, rows->weight, from, s.eta);
     return s;
 }
@@ -265,7 +265,7 @@ INLINE struct law_slopes centre_slopes(enum precision p, const struct link_call 
         return s;
     }
     struct cache_line y = link_responses(p, false, l, row, 0);
-    law_slopes(p, &c->here, &s, &y, l->step != 0.0);
+    law_slopes(p, &c->here, &s, &y, l->free_psi);
     return s;
 }
 

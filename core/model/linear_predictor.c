@@ -30,6 +30,7 @@ bool linear_init(struct linear *l, const struct dataset *data, const struct law 
     *l = (struct linear){.link = law->link,
                          .psi = free ? 0.0 : law->psi,
                          .dof = law->dof,
+                         .free_psi = free,
                          .step = free ? 1.0 : 0.0,
                          .data = data,
                          .offset = data->offset};
@@ -58,6 +59,7 @@ bool linear_sign_rows(struct linear *l)
     l->signed_rows = lanes_alloc(all, dataset_real_bytes(data));
     if (l->signed_rows == NULL)
         return false;
+    l->layout = LINEAR_SIGNED;
     for (size_t i = 0; i < all; i++) {
         double sign = data->y[i / data->stride] == 1.0 ? 1.0 : -1.0;
         if (data->precision == PRECISION_SINGLE)
@@ -83,14 +85,14 @@ void linear_release(struct linear *l)
 bool linear_difference(struct linear *l)
 {
     size_t N = l->data->N, real = dataset_real_bytes(l->data);
-    void *at_centre = lanes_alloc(N, real), *psi = l->step != 0.0 ? lanes_alloc(N, real) : NULL;
-    if (at_centre == NULL || (l->step != 0.0 && psi == NULL)) {
+    void *at_centre = lanes_alloc(N, real), *psi = l->free_psi ? lanes_alloc(N, real) : NULL;
+    if (at_centre == NULL || (l->free_psi && psi == NULL)) {
         free(at_centre);
         free(psi);
         return false;
     }
     kernels->linear_centre(l, at_centre, psi);
-    l->difference = true;
+    l->terms = TERMS_DIFFERENCE;
     l->at_centre = at_centre;
     l->at_centre_psi = psi;
     return true;
@@ -98,7 +100,7 @@ bool linear_difference(struct linear *l)
 
 void linear_linearise(struct linear *l, void *weight)
 {
-    l->linearised = true;
+    l->terms = TERMS_LINEARISED;
     l->weight = weight;
 }
 
@@ -127,6 +129,7 @@ void linear_pack(struct linear *l, float *rows, float *tails)
     free(l->weight);
     l->at_centre = l->at_centre_psi = l->weight = NULL;
     l->offset = NULL;
+    l->layout = inside ? LINEAR_RECORDS : LINEAR_TAILS;
     l->tail = (const char *)first;
     l->tail_bytes = apart * sizeof *first;
 }
@@ -160,7 +163,7 @@ void linear_prefetch(const struct linear *l, const uint32_t *idx, size_t n)
     size_t real = dataset_real_bytes(l->data), bytes = data->stride * real;
     if (bytes > 64 || n > PREFETCH_MOST || l->row_map != NULL)
         return;
-    if (l->tail != NULL) {
+    if (linear_has_tails(l)) {
         prefetch_rows(data->x, linear_record(data) * real, data->N, idx, n);
         if (linear_record(data) == data->stride)
             prefetch_rows(l->tail, l->tail_bytes, data->N, idx, n);
@@ -175,7 +178,7 @@ void linear_prefetch(const struct linear *l, const uint32_t *idx, size_t n)
 void linear_prefetch_early(const struct linear *l, const uint32_t *idx, size_t n)
 {
     const struct dataset *data = l->data;
-    size_t record = l->tail != NULL ? linear_record(data) : data->stride;
+    size_t record = linear_has_tails(l) ? linear_record(data) : data->stride;
     size_t bytes = record * dataset_real_bytes(data);
     const char *rows = linear_rows(l);
     for (size_t k = 0; k < n; k++) {

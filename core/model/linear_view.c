@@ -48,7 +48,7 @@ static void grad_fixed(const struct model *m, const double *u, double *g, void *
     else
         for (size_t j = 0; j < m->d; j++)
             g[j] = v->constant[j] + v->curvature[j] * u[j];
-    if (v->linear.step != 0.0)
+    if (v->linear.free_psi)
         g[columns] = v->constant[columns] + scale_slope(v, u[columns]);
 }
 
@@ -254,7 +254,7 @@ static bool fill_weights(struct linear_view *v)
 
 static bool linearises(const struct linear_view *v)
 {
-    return v->base.differences && v->frame->kind == FRAME_DENSE && v->linear.step == 0.0;
+    return v->base.differences && v->frame->kind == FRAME_DENSE && !v->linear.free_psi;
 }
 
 static bool pack_rows(struct linear_view *v)
@@ -327,7 +327,7 @@ static bool fill(struct linear_view *v, const struct linear_view_parts *parts)
 
 static void say_fixed(struct linear_view *v)
 {
-    if (v->linear.step != 0.0)
+    if (v->linear.free_psi)
         return;
     v->linear.constant = v->constant;
     if (v->frame->kind == FRAME_DENSE)
@@ -388,6 +388,7 @@ static bool dedup_rows(struct linear_view *v, const struct linear *all, bool con
         return false;
     }
     v->linear.row_map = v->dedup.row_map;
+    v->linear.free_psi = all->free_psi;
     v->linear.step = all->step;
     return true;
 }
@@ -399,13 +400,14 @@ static void take_rows(struct linear_view *v, const struct linear *all, bool cont
     v->data = *all->data;
     v->linear = *all;
     v->linear.signed_rows = NULL;
+    v->linear.layout = LINEAR_ARRAYS;
     v->linear.data = &v->data;
 }
 
 enum err linear_view_new(struct model **out, const struct linear_view_parts *parts,
                          const struct frame *frame, bool control, struct err_info *info)
 {
-    if (parts->linear->step != 0.0 && !psi_apart(frame))
+    if (parts->linear->free_psi && !psi_apart(frame))
         return err_set(info, ERR_UNSUPPORTED, "the frame mixes coefficients with the scale");
     struct linear_view *v = calloc(1, sizeof *v);
     if (v == NULL)
@@ -416,7 +418,7 @@ enum err linear_view_new(struct model **out, const struct linear_view_parts *par
     v->frame = frame;
     take_rows(v, parts->linear, control);
     v->rate = parts->rate;
-    if (parts->linear->step != 0.0)
+    if (parts->linear->free_psi)
         frame_psi(&v->linear, frame);
     fill_base(v);
     if (!fill(v, parts)) {

@@ -123,7 +123,7 @@ static double weight_of(size_t row)
     return (double)(float)(0.4 + 0.1 * value(ORDINARY, PRECISION_DOUBLE, row + 33333));
 }
 
-static void problem_straighten(struct problem *p)
+static void problem_linearise(struct problem *p)
 {
     size_t N = p->data.N;
     void *weight = lanes_alloc(N, sizeof(double));
@@ -149,7 +149,7 @@ static void problem_link(struct problem *p, struct variant variant)
     if (variant.difference)
         cr_assert(linear_difference(&p->linear));
     if (variant.linearised)
-        problem_straighten(p);
+        problem_linearise(p);
 }
 
 static void problem_init(struct problem *p, size_t N, size_t columns, enum precision precision,

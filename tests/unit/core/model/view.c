@@ -139,7 +139,7 @@ static void expect_fixed(const struct model *m, const double *u, void *work, con
     size_t d = m->d;
     double *g = fixture_array(d);
     m->type->grad_fixed(m, u, g, work);
-    cr_assert(l->constant != NULL || l->step != 0.0, "%s says nothing", what);
+    cr_assert(l->constant != NULL || l->free_psi, "%s says nothing", what);
     for (size_t j = 0; l->constant != NULL && j < d; j++) {
         double said = l->constant[j], size = fabs(said);
         for (size_t k = 0; k < d; k++) {
