@@ -18,7 +18,7 @@
 
 struct token_list {
     json_t *items;
-    const char *user; /* NULL: everybody's */
+    const char *user; /* NULL: all users */
 };
 
 static bool add_token(void *ctx, const struct token_row *row)
@@ -89,7 +89,7 @@ static const struct field token_fields[] = {
     {NULL, NULL},
 };
 
-/* Everybody may make tokens for themselves, with their own role; an admin for anybody. */
+/* Users make tokens for themselves, with their own role; admins for all users. */
 static bool may_make(struct call *call, struct token_request *r)
 {
     if (r->user == NULL)

@@ -135,8 +135,7 @@ static enum err check_request(struct call *call, struct mistakes *mistakes, stru
                        "the body must be JSON, with Content-Type: application/json");
     const char *coding = request_header(call->req, "Content-Encoding");
     if ((route->flags & ROUTE_JSON) && coding != NULL && strcasecmp(coding, "identity") != 0)
-        return err_set(info, ERR_MEDIA_TYPE,
-                       "the body must come as it is, without Content-Encoding");
+        return err_set(info, ERR_MEDIA_TYPE, "the body must not have a Content-Encoding");
     if ((route->flags & ROUTE_WRITE) && atomic_load(&call->app->draining))
         return err_set(info, ERR_UNAVAILABLE, "the server is shutting down");
     struct query_check check = {.allowed = route->query, .mistakes = mistakes};

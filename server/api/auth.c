@@ -281,7 +281,7 @@ static bool split_token(const char *text, const char **id, const char **secret)
     return true;
 }
 
-/* Under the lock: who a token stands for now, if anybody. */
+/* Under the lock: the user that a token stands for now, if any. */
 static bool token_identity(const struct auth *auth, const struct token_row *token,
                            struct identity *who)
 {
@@ -300,10 +300,10 @@ static bool token_identity(const struct auth *auth, const struct token_row *toke
 static bool token_matches(struct auth *auth, const char *id, const char *secret,
                           struct identity *who, bool *note_use)
 {
-    static const struct token_row nobody;
+    static const struct token_row none;
     unsigned char hash[32];
     struct token_row *found = find_token(auth, id);
-    const struct token_row *token = found != NULL ? found : &nobody;
+    const struct token_row *token = found != NULL ? found : &none;
     hash_secret(secret, hash);
     bool right = gnutls_memcmp(hash, token->hash, sizeof hash) == 0;
     if (!right || found == NULL || !token_identity(auth, token, who))
@@ -316,7 +316,7 @@ static bool token_matches(struct auth *auth, const char *id, const char *secret,
 }
 
 /* A right token is never kept out: many people may share an address, behind a proxy all do, and
- * nobody guesses 256 bits. The limit bounds what wrong ones cost. */
+ * 256 bits cannot be guessed. The limit bounds what wrong ones cost. */
 enum err auth_check(struct auth *auth, const char *header, const char *address,
                     struct identity *who, struct err_info *info)
 {

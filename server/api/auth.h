@@ -59,7 +59,7 @@ bool auth_empty(struct auth *auth);
 /* The owner of a token id, or false. */
 bool auth_token_owner(struct auth *auth, const char *id, char user[USER_NAME_SIZE]);
 
-/* Single-use sign-in tickets: 60 seconds, then gone. A ticket stands for whoever its maker's token
+/* Single-use sign-in tickets: 60 seconds, then gone. A ticket stands for the user that its maker's token
  * stands for when it is redeemed. */
 enum err auth_ticket_make(struct auth *auth, const struct identity *who, char ticket[TOKEN_SIZE],
                           struct err_info *info);

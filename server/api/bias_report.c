@@ -237,7 +237,7 @@ static void note_origin(json_t **notes, const struct bias_report *about)
     const char *job = json_string_value(json_object_get(made_by, "job"));
     json_t *request = about->row->request != NULL ? json_loads(about->row->request, 0, NULL) : NULL;
     if (job != NULL && strcmp(job, about->row->id) == 0)
-        note(notes, "the reference was made from this very job: it says nothing about its bias");
+        note(notes, "the reference was made from this job itself: it cannot show its bias");
     if (sha != NULL && about->row->data_sha256 != NULL && !same_data(about->row->data_sha256, sha))
         note(notes, "the reference was made from other data than this job's");
     note_difference(notes, made_by, request, "model");

@@ -6,7 +6,7 @@
 #include "server/results/bias.h"
 
 /* The reference that the query names, if the caller may see it. False: answered. Without the query
- * parameter out->count is 0 and there is nothing to release (releasing does no harm). */
+ * parameter out->count is 0 and there is nothing to release (releasing it is allowed). */
 bool bias_report_reference(struct call *call, struct reference *out);
 /* Releases it, and gives the memory of a large one back to the system. */
 void bias_report_release(struct reference *reference);

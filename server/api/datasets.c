@@ -72,7 +72,7 @@ static void answer_file(struct call *call, const struct data_file *file, json_t 
     call_json(call, 200, doc);
 }
 
-/* Of a file that is too large to be read while somebody waits, the beginning: no rows are counted,
+/* Of a file that is too large to be read within a request, the beginning: no rows are counted,
  * and there is no hash. */
 static void show_beginning(struct call *call, const struct data_file *file, size_t rows)
 {

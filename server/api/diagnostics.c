@@ -81,7 +81,7 @@ static struct summary_head head_of(const struct diagnosis *d, enum job_state sta
     return head;
 }
 
-/* The job's own sentence is the verdict; the document is made anew, from draws that may be a few
+/* The job's own sentence is the verdict; the document is made again, from draws that may be a few
  * seconds younger. */
 static enum err verdict_json(json_t **out, struct app *app, struct diagnosis *d,
                              struct err_info *info)

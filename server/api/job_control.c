@@ -172,7 +172,7 @@ static bool take_trashed(void *ctx, const struct job_row *row)
     return false;
 }
 
-/* The job of the route in the caller's trash (in anybody's for an admin): its id, owner, state and
+/* The job of the route in the caller's trash (in every user's for an admin): its id, owner, state and
  * visibility. */
 static enum err find_trashed(struct call *call, struct job_row *row, struct err_info *info)
 {

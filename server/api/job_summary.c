@@ -85,7 +85,7 @@ static enum err rank_columns(struct request_for_summary *r, struct err_info *inf
 }
 
 /* The pages of a list follow the order of its first page, also while draws come; a list that begins
- * is ranked anew when there are other draws than the last time. */
+ * is ranked again when there are other draws than the last time. */
 static enum err order_columns(struct request_for_summary *r, struct err_info *info)
 {
     bool all = r->columns.count == r->about.width; /* not a choice of the client's */

@@ -120,8 +120,8 @@ static json_t *row_cost(const struct parameter_facts *row)
     return cost_json(&cost, row->target, known, NULL);
 }
 
-/* A target out of reach is dearer than any other; of those the largest bias. */
-static bool dearer(const struct cost *a, const struct cost *b)
+/* A target out of reach costs more than any other; of those the largest bias counts. */
+static bool costlier(const struct cost *a, const struct cost *b)
 {
     bool never_a = isnan(a->seconds), never_b = isnan(b->seconds);
     if (never_a != never_b)
@@ -129,8 +129,8 @@ static bool dearer(const struct cost *a, const struct cost *b)
     return never_a ? a->bias > b->bias : a->seconds > b->seconds;
 }
 
-static json_t *dearest_json(double target, const struct extent *extent, struct jobfile *file,
-                            const struct bias_table *table)
+static json_t *costliest_json(double target, const struct extent *extent, struct jobfile *file,
+                              const struct bias_table *table)
 {
     struct cost cost = {.error = NAN, .ess = NAN, .seconds = NAN, .gradients = NAN};
     const char *worst = "";
@@ -142,7 +142,7 @@ static json_t *dearest_json(double target, const struct extent *extent, struct j
         struct cost one;
         set_bias(&s, &table->rows[k]);
         cost_make(&one, &s);
-        if (isnan(one.error) || (known && !dearer(&one, &cost)))
+        if (isnan(one.error) || (known && !costlier(&one, &cost)))
             continue;
         cost = one;
         worst = jobfile_name(file, table->rows[k].column);
@@ -158,7 +158,7 @@ json_t *job_cost_json(double target, const struct summary_head *worst, const str
     struct cost cost;
     /* Of chains in different places the worst parameter is all there is to say. */
     if (table != NULL && !(worst->max_rhat > COST_LOST_RHAT))
-        return dearest_json(target, extent, file, table);
+        return costliest_json(target, extent, file, table);
     s.ess = worst->min_ess_bulk;
     s.mcse = 1.0 / sqrt(worst->min_ess_bulk);
     s.rhat = worst->max_rhat;

@@ -25,7 +25,7 @@ json_t *parameter_json(const struct parameter_facts *row);
 json_t *job_efficiency_json(const struct summary_head *worst, const struct extent *extent);
 
 /* What it costs until every parameter has the target error: without a reference that of the
- * smallest effective sample size, with one the dearest of the table. */
+ * smallest effective sample size, with one the costliest of the table. */
 json_t *job_cost_json(double target, const struct summary_head *worst, const struct extent *extent,
                       struct jobfile *file, const struct bias_table *table);
 

@@ -89,7 +89,7 @@ static void note_repeats(const struct query_numbers *numbers, const struct query
     for (size_t i = 1; i < numbers->count && mistakes->count < MISTAKES_MAX; i++)
         for (size_t k = 0; k < i; k++)
             if (numbers->at[k] == numbers->at[i]) {
-                mistake_add(mistakes, pointer, MISTAKE_conflict, "%s stands there twice",
+                mistake_add(mistakes, pointer, MISTAKE_conflict, "%s is there twice",
                             field_quote(list->items[i], quote));
                 break;
             }

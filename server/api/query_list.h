@@ -24,7 +24,7 @@ void query_names_release(struct query_names *list);
 
 /* What `params` names among the saved columns, at most `most`; without it the first `fallback`
  * columns, or fewer where there are fewer. False: answered, with every name that is unknown or
- * stands there twice. */
+ * is there twice. */
 bool query_parameters(struct call *call, struct jobfile *file, size_t fallback, size_t most,
                       struct query_numbers *out);
 /* The same for `chains` out of 1 .. total; without it all. */

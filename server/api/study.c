@@ -51,7 +51,7 @@ void study_plan_release(struct study_plan *plan)
     *plan = (struct study_plan){0};
 }
 
-/* ---- the jobs as somebody sees them ---- */
+/* ---- the jobs as a user sees them ---- */
 
 static bool may_see(const struct job_row *row, const char *viewer)
 {

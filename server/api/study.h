@@ -33,7 +33,7 @@ struct study_plan {
 };
 void study_plan_release(struct study_plan *plan);
 
-/* One job of a study, as somebody sees it. */
+/* One job of a study, as a user sees it. */
 struct study_part {
     char id[JOB_ID_SIZE];
     bool here;            /* it is there, and may be seen */

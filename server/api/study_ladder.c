@@ -2,7 +2,7 @@
  *
  * The jobs have seeds of their own (the job's own at factor 1, then one more for each of the
  * others), so that their errors are independent. Equal seeds would make the first moves alike and
- * the chains drift apart after them: some correlation, nobody knows how much. */
+ * the chains drift apart after them: some correlation of unknown size. */
 #include "server/api/measure.h"
 #include "server/api/query_list.h"
 #include "server/api/study.h"
@@ -79,7 +79,7 @@ static void read_factors(void *ctx, const struct place *place, const json_t *jso
     }
     if (r->count == n && !listed(r, 1.0))
         place_mistake(place, MISTAKE_required,
-                      "must have a 1, the job as it is: the others tell its bias");
+                      "must contain 1, the job itself: the other factors show its bias");
 }
 
 static void read_lengthen(void *ctx, const struct place *place, const json_t *json)
@@ -143,11 +143,12 @@ static void check_sampler(const struct base *base, struct mistakes *mistakes)
                     "there is nothing to extrapolate to");
     else if (spec->step.kind == STEP_AUTO && !base->existing)
         mistake_add(mistakes, "/sampler/step_size", MISTAKE_conflict,
-                    "auto chooses anew in every run: give numbers, or run the job first and put "
+                    "auto is chosen again in every run: give numbers, or run the job first and put "
                     "its id here");
     else if (spec_is_open(spec) && !base->existing)
         mistake_add(mistakes, "", MISTAKE_conflict,
-                    "what is auto is chosen anew in every run: give numbers, or run the job first "
+                    "settings that are auto are chosen again in every run: give numbers, or run "
+                    "the job first "
                     "and put its id here");
 }
 

@@ -77,7 +77,7 @@ static void fit_room(struct submission *sub)
     sub->sizes.disk_bytes = left > least ? left : least;
 }
 
-/* Whoever has made other mistakes hears of files that are not there at the same time. */
+/* Files that are missing are reported together with other mistakes. */
 static void look_for_files(struct submission *sub, const struct app *app, const char *user,
                            const json_t *json)
 {

@@ -1,4 +1,4 @@
-/* A job on its way in: from the document that somebody sent to a row that can be stored.
+/* A job on its way in: from the document that a client sent to a row that can be stored.
  *
  * May wait for the disk (data are read and hashed): on a thread of the request pool. */
 #ifndef BARKER_SERVER_API_SUBMISSION_H

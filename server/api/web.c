@@ -42,7 +42,7 @@ static const struct web_file *find_file(const char *name)
 }
 
 /* Whether a list such as "br, gzip;q=0.5" names a word, without looking at weights: only q=0
- * refuses, and nobody sends that for gzip. */
+ * refuses, which no client sends for gzip. */
 static bool lists(const char *header, const char *word)
 {
     return header != NULL && strstr(header, word) != NULL;

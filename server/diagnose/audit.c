@@ -334,7 +334,7 @@ static enum err find_mode(struct audit *a, struct err_info *info)
     if (a->mode_known)
         return ERR_OK; /* and no draw is above it */
     snprintf(a->mode_reason, sizeof a->mode_reason,
-             "the search for the mode had not come to its end when the time was up");
+             "the search for the mode was not finished when the time was up");
     if (!isfinite(a->best_density)) {
         snprintf(a->mode_reason, sizeof a->mode_reason, "no draw has a finite log density");
         return ERR_OK;

@@ -32,7 +32,7 @@ struct audit_budget {
     double ess;      /* smallest bulk ESS; gradients are taken at no more draws, so that they
                       * are nearly independent. NaN: not known */
     uint64_t seed;   /* of test locations and bootstrap */
-    bool mode_known; /* whoever planned the job has been there */
+    bool mode_known; /* the plan of the job has found it */
     double mode;     /* log density at the mode, then */
     const struct frame *frame; /* of whitened coordinates, or NULL; borrowed */
     double pilot, pilot_mcse;  /* |u|^2/d of the plan's short run; NaN: none */

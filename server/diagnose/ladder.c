@@ -302,8 +302,9 @@ static void caution_spread(const struct ladder *ladder, json_t **list)
     if (n == 0)
         return;
     snprintf(text, sizeof text,
-             "the variance of %zu parameter%s cannot be told from 0 at step size 0: the sd at the "
-             "smallest step stands in for it",
+             "the variance of %zu parameter%s cannot be distinguished from 0 at step size 0: the "
+             "sd at the "
+             "smallest step is used instead",
              n, n == 1 ? "" : "s");
     json_add(list, json_text(text));
 }

@@ -42,7 +42,7 @@ static enum err read_plan(struct verdict_look *look, struct err_info *info)
     return code;
 }
 
-/* A reference that is gone, or that nobody can read, leaves its part of the verdict open. */
+/* Without a reference that can be read, its part of the verdict stays open. */
 static enum err read_reference(struct verdict_look *look, struct err_info *info)
 {
     const struct verdict_context *c = look->context;

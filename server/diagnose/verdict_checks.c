@@ -62,7 +62,7 @@ static void judge_energy_normal(const json_t *energy, struct verdict_evidence al
                                      : BIAS_LEVEL_none_seen;
     words_add(&e->brief, "energy ");
     words_add_number(&e->brief, ratio, 3);
-    words_add(&e->brief, " +- ");
+    words_add(&e->brief, " ± ");
     words_add_number(&e->brief, error, 1);
     words_add(&e->text, "%s x that of a normal posterior", e->brief.text);
     if (e->level == BIAS_LEVEL_strong)
@@ -90,11 +90,11 @@ static bool judge_energy_pilot(const json_t *energy, struct verdict_evidence all
     e->level = off ? verdict_variance_level(mean / pilot) : BIAS_LEVEL_none_seen;
     words_add(&e->brief, "energy ");
     words_add_number(&e->brief, mean, 3);
-    words_add(&e->brief, " +- ");
+    words_add(&e->brief, " ± ");
     words_add_number(&e->brief, json_number_at(whitened, "mcse"), 1);
     words_add(&e->text, "%s against ", e->brief.text);
     words_add_number(&e->text, pilot, 3);
-    words_add(&e->text, " +- ");
+    words_add(&e->text, " ± ");
     words_add_number(&e->text, json_number_at(whitened, "pilot_mcse"), 1);
     words_add(&e->text, " of a run at half the step size");
     if (e->level > BIAS_LEVEL_none_seen)
@@ -120,7 +120,7 @@ static void judge_energy_reference(const struct verdict_look *look, const json_t
     words_add(&e->brief, " of the reference's");
     words_add(&e->text, "mean log density ");
     words_add_number(&e->text, fabs(below), 2);
-    words_add(&e->text, " +- ");
+    words_add(&e->text, " ± ");
     words_add_number(&e->text, error, 1);
     words_add(&e->text, " %s the reference's", below > 0.0 ? "below" : "above");
     if (e->level > BIAS_LEVEL_none_seen) {

@@ -89,7 +89,7 @@ static void add_way(struct words *text, const struct verdict_look *look, const s
         return;
     }
     if (isnan(way->iterations)) {
-        words_add(text, ", the chains disagree: no telling how long it takes");
+        words_add(text, ", the chains disagree: how long it takes cannot be estimated");
         return;
     }
     words_add(text, ", ");
@@ -194,7 +194,7 @@ static enum mixing_level judge(const struct verdict_look *look, struct words *te
         return level;
     }
     if (isinf(h->max_rhat)) {
-        words_add(text, "poor (every chain stands still at a value of its own: %s)", h->worst);
+        words_add(text, "poor (each chain is stuck at another value: %s)", h->worst);
         return level;
     }
     *way = way_to_target(look);

@@ -118,19 +118,19 @@ static bool is_heavy(const struct job_spec *spec)
     return spec->model->heavy_noise != NULL && spec->model->heavy_noise(spec->model_params);
 }
 
-/* Everything that is known about noise rests on its variance. Moves that take it in as it is have
- * none then; bounded ones do, and what that does to them is anybody's guess. */
+/* Everything that is known about noise rests on its variance. Unbounded moves have none
+ * then either; bounded ones do, but the effect on them is not known. */
 static void judge_heavy_noise(const struct verdict_look *look, struct verdict_evidence all[],
                               json_t **unknown)
 {
     const struct sampler_type *sampler = look->context->spec->sampler;
     if (sampler->bounded) {
-        json_add(unknown, json_text("what gradient noise without a variance does"));
+        json_add(unknown, json_text("the effect of gradient noise with infinite variance"));
         return;
     }
     struct verdict_evidence *e = verdict_evidence_begin(all, BIAS_CHECK_noise);
     e->level = BIAS_LEVEL_strong;
-    words_add(&e->text, "the gradient noise has no variance, and moves of %s take it in as it is",
+    words_add(&e->text, "the gradient noise has infinite variance, and moves of %s are not bounded",
               sampler->name);
 }
 
@@ -169,14 +169,13 @@ static void say_noise_unknown(const struct verdict_look *look, json_t **unknown)
         json_add(unknown, json_text(w.text));
     }
     if (look->tolerance.borrows)
-        json_add(unknown, json_text("the bias of means (noise that is not symmetric shifts what "
-                                    "takes its spread from it)"));
+        json_add(unknown, json_text("the bias of means (asymmetric gradient noise shifts them)"));
     if (corrects(look->context->spec) && look->about.N > 0 && ratio > CORRECTION && ratio <= 1.0)
         json_add(unknown, json_text("whether correlated parameters come out too narrow (the "
                                     "correction treats each alone)"));
     if (look->context->spec->step.kind == STEP_SCHEDULE)
         json_add(unknown,
-                 json_text("what weights would change (steps decrease, draws count alike)"));
+                 json_text("the effect of weights (step sizes decrease, all draws count equally)"));
     if (state == TOLERANCE_NOT_YET)
         json_add(unknown, json_text("the gradient noise (looked at after warm-up)"));
     if (state == TOLERANCE_ONE_ROW)

@@ -7,7 +7,7 @@
 
 #define BLUNT 0.5 /* relative error of a comparison that shows nothing */
 
-/* What a plan expects beyond what was asked for is no bias that nobody has seen. */
+/* A plan that expects more error than was asked for has seen a bias. */
 static void expect_wide(struct verdict_evidence *e, const struct planning_facts *plan)
 {
     enum bias_level level = verdict_variance_level(pow(1.0 + plan->sd_error, 2.0));
@@ -44,7 +44,7 @@ void verdict_check_half_step(const struct verdict_look *look, struct verdict_evi
     words_add_number(&e->text, plan->energy, 3);
     words_add(&e->text, " at this step size and ");
     words_add_number(&e->text, plan->energy_half, 3);
-    words_add(&e->text, " at half of it (+- ");
+    words_add(&e->text, " at half of it (± ");
     words_add_number(&e->text, plan->energy_mcse, 1);
     words_add(&e->text, ")");
     if (wide)
@@ -74,7 +74,7 @@ static void say_few(const struct verdict_look *look, double error, struct words 
                   look->context->head.min_ess_bulk, plan->target_ess);
         return;
     }
-    words_add(text, "not met: means are known to +- ");
+    words_add(text, "not met: means are known to ± ");
     words_add_number(text, error, 2);
     words_add(text, " sd, %g was asked for", plan->target_mean_error);
 }

@@ -28,7 +28,7 @@ static void say_mean(struct words *text, const struct bias_worst *w)
 {
     words_add(text, "the mean of %s is off by ", w->name);
     words_add_number(text, w->bias, 2);
-    words_add(text, " +- ");
+    words_add(text, " ± ");
     words_add_number(text, w->error, 1);
     words_add(text, " sd");
 }
@@ -39,7 +39,7 @@ static void say_variance(struct words *text, const struct bias_worst *w)
     words_add(text, "the variance of %s is %s", w->name, too_large ? "" : "off by ");
     words_add_number(text, too_large ? 1.0 + w->bias : 100.0 * w->bias, too_large ? 3 : 2);
     if (!too_large) {
-        words_add(text, " +- ");
+        words_add(text, " ± ");
         words_add_number(text, 100.0 * w->error, 1);
     }
     words_add(text, too_large ? " x the reference's" : " %%");

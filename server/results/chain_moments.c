@@ -80,8 +80,8 @@ static enum err read_vector(struct jobfile *file, uint32_t chain, enum jobfile_v
     return code == ERR_NOT_FOUND ? ERR_OK : code;
 }
 
-/* The counts are read before the vectors: a slice that is saved in between makes a weight a little
- * old, which does no harm. `pair` has room for 2 d numbers. */
+/* The counts are read before the vectors: a slice that is saved in between leaves a weight slightly
+ * out of date, which does not matter. `pair` has room for 2 d numbers. */
 static enum err add_chain(struct chain_moments *c, struct jobfile *file, uint32_t chain,
                           double *pair, struct err_info *info)
 {

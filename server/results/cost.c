@@ -33,7 +33,8 @@ void cost_make(struct cost *out, const struct cost_setting *s)
     if (s->rhat > COST_LOST_RHAT) {
         out->error = NAN;
         snprintf(out->reason, sizeof out->reason,
-                 "it has not mixed (R-hat %.3f): no telling what the target error %.3g takes",
+                 "the chains have not mixed (R-hat %.3f): the cost of the target error %.3g is not "
+                 "known",
                  s->rhat, s->target);
         return;
     }
@@ -46,8 +47,8 @@ void cost_make(struct cost *out, const struct cost_setting *s)
     }
     if (reference_error(s) > 0.5 * s->target) {
         snprintf(out->reason, sizeof out->reason,
-                 "the reference is known to %.2g posterior sd only: whether the bias leaves room "
-                 "for the target error %.3g cannot be told",
+                 "the reference is known only to %.2g posterior sd: too imprecise to tell whether "
+                 "the target error %.3g can be reached",
                  reference_error(s), s->target);
         return;
     }

@@ -59,7 +59,7 @@ bool reference_init(struct reference *reference, size_t count);
  * there are more. False: no memory. */
 bool reference_set_points(struct reference *reference, size_t i, const double *sorted, size_t n);
 /* To be called once all names are there, before the first reference_find. Returns the position of
- * a name that stands there twice, or SIZE_MAX. */
+ * a name that is there twice, or SIZE_MAX. */
 size_t reference_index(struct reference *reference);
 /* Calls parameter i `block[i]`, from 1. False: no memory. */
 bool reference_rename(struct reference *reference, const char *block);

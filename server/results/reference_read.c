@@ -413,7 +413,7 @@ static void index_names(struct reading *rd)
     char quoted[FIELD_QUOTE_SIZE];
     size_t twice = reference_index(rd->out);
     if (twice != SIZE_MAX)
-        place_mistake(&root, MISTAKE_conflict, "the parameter %s stands there twice",
+        place_mistake(&root, MISTAKE_conflict, "the parameter %s is there twice",
                       field_quote(rd->out->names[twice], quoted));
 }
 

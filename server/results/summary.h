@@ -12,7 +12,7 @@
 
 struct summary_row;
 
-/* Draws of one column, all chains together, that anybody looks at: 0.2 s and 0.2 GB. */
+/* Draws of one column, all chains together, that are measured at most: 0.2 s and 0.2 GB. */
 #define SUMMARY_COLUMN_DRAWS 1000000u
 
 /* How much of a job is summarised. */

@@ -349,7 +349,7 @@ class FromJobs(Case):
             self.assertLess(itself[key]["max"], 1e-9)
         self.assertLess(itself["wasserstein"]["max"], 2e-3)
         self.assertFalse([n for n in itself["notes"] if "other" in n])
-        self.assertTrue([n for n in itself["notes"] if "this very job" in n])
+        self.assertTrue([n for n in itself["notes"] if "this job itself" in n])
 
     def test_a_corrected_job_is_near_the_exact_one(self):
         put("made", {"job": exact})

@@ -230,7 +230,7 @@ class Jobs(Case):
                "sampler": {"name": "sgbd", "variant": "corrected",
                            "step_size": {"kind": "auto", "fraction": 0.2}},
                "iterations": 2000, "chains": 2, "seed": 4}
-        self.assertProblem(alice.post("/v1/studies", ladder(job)), 422, "auto chooses anew",
+        self.assertProblem(alice.post("/v1/studies", ladder(job)), 422, "auto is chosen again",
                            pointer="/job/sampler/step_size")
         old = alice.run(job)["id"]
         study = finish(alice, ask(alice, ladder(old)))
@@ -242,10 +242,10 @@ class Jobs(Case):
         daemon.file("four.csv", harness.logistic_text(500, columns=3))
         job = {"model": "logistic", "data": {"path": "four.csv"}, "sampler": "sgbd", "chains": 2,
                "seed": 4, "target": {"ess": 300, "seconds": 1}}
-        self.assertProblem(alice.post("/v1/studies", ladder(job)), 422, "chooses anew")
+        self.assertProblem(alice.post("/v1/studies", ladder(job)), 422, "chosen again")
         self.assertProblem(alice.post("/v1/studies", ladder({
             **job, "sampler": {"name": "sgbd", "step_size": 0.3}, "iterations": "auto"})), 422,
-            "chosen anew")
+            "chosen again")
         old = alice.run(job)
         study = finish(alice, ask(alice, ladder(old["id"])))
         half = alice.job(study["jobs"][1]["id"])["request"]
@@ -288,7 +288,7 @@ class Mistakes(Case):
             (ladder(toy, factors=[1]), "/factors", "2 to 8"),
             (ladder(toy, factors=1), "/factors", "2 to 8"),
             (ladder(toy, factors=[1] * 9), "/factors", "2 to 8"),
-            (ladder(toy, factors=[0.5, 0.25]), "/factors", "must have a 1"),
+            (ladder(toy, factors=[0.5, 0.25]), "/factors", "must contain 1"),
             (ladder(toy, factors=[1, 0.5, 0.5]), "/factors/2", "twice"),
             (ladder(toy, factors=[1, 0]), "/factors/1", "0.01 to 10"),
             (ladder(toy, factors=[1, -1]), "/factors/1", "0.01 to 10"),

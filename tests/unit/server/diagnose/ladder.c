@@ -165,7 +165,7 @@ Test(ladder, cautions_say_what_stands_against_it)
         {{{3.0, 2.25}, 0.01, {1.0, 1.0}, 0.01, 1.0}, 2, "more than half a posterior sd"},
         {{{2.15, 2.0375}, 0.001, {1.0, 1.0}, 0.01, 1.0}, 2, "add a smaller factor"},
         {{{2.2, 2.0, 2.2}, 0.01, {1.0, 1.0, 1.0}, 0.01, 1.0}, 3, "1 parameter does not follow"},
-        {{{2.0, 2.0}, 0.01, {4.0, 2.0}, 0.01, 1.0}, 2, "cannot be told from 0"},
+        {{{2.0, 2.0}, 0.01, {4.0, 2.0}, 0.01, 1.0}, 2, "cannot be distinguished from 0"},
         {{{2.0, NAN}, 0.01, {1.0, 1.0}, 0.01, NAN}, 2, "1 of 1 parameters cannot be judged"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {

@@ -44,7 +44,7 @@ Test(cost, is_warmup_once_and_draws_in_proportion_to_what_the_bias_leaves)
         {0.05, 0.1, 100, 0.2, 0.1, 0, 0.1, 400, 13000, 26, ""},
         /* 0.0185 of the error is the reference's: a bias of twice that would not be seen */
         {0.01, 0.005, 40000, 0.01, hypot(0.005, 0.0185), 0, 0.005, NAN, NAN, NAN,
-         "the reference is known to 0.018 posterior sd only"},
+         "the reference is known only to 0.018 posterior sd"},
         {0.04, 0.1, 100, 0.01, hypot(0.1, 0.0185), 0, 0.1, 625, 19750, 39.5, ""},
         {0.05, 0.1, 100, 0.07, 0.1, 0, 0.1, 400, 13000, 26, ""},
         /* beyond that no number of draws helps */
