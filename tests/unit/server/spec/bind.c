@@ -229,72 +229,76 @@ Test(spec, saved_parameters_become_increasing_coordinates)
     fixture_release(&f);
 }
 
-/* The fixture has 61 rows, 5 columns and so 5 parameters. */
+/* The fixture has 61 rows, 5 columns and so 5 parameters. Without a pointer the job fits. */
+static const struct fit {
+    const char *base, *changes, *pointer, *detail;
+    uint64_t max_dimension, max_draws_bytes;
+} fits[] = {
+    {JOB_OWN, "'batch_size': 61", NULL, NULL, 0, 0},
+    {JOB_OWN, "'batch_size': 62", "/batch_size",
+     "batch_size 62 is not allowed; the data have 61 rows, so it must be 1 to 61", 0, 0},
+    {JOB_OWN, "'batch_size': 2", NULL, NULL, 0, 0},
+    {JOB_OWN, "'batch_size': 1", "/batch_size", "use at least 2", 0, 0},
+    {JOB_OWN, "'batch_size': 1, 'sampler': {'name': 'sgld', 'step_size': 1}", NULL, NULL, 0, 0},
+    {JOB_EXACT, "'batch_size': 61", NULL, NULL, 0, 0},
+    {JOB_EXACT, "'batch_size': 60", "/batch_size", "mala always uses the full batch", 0, 0},
+    {JOB_OWN, "'batch_size': 61, 'replacement': true", "/replacement", "all 61 rows", 0, 0},
+    {JOB_OWN, "'replacement': true", "/replacement", "all 61 rows", 0, 0},
+    {JOB_OWN, "'batch_size': 60, 'replacement': true", NULL, NULL, 0, 0},
+    {JOB_OWN, "'batch_size': 61, 'gradient': {'one_in': 2}", "/gradient/one_in", "all 61 rows", 0,
+     0},
+    {JOB_OWN, "'batch_size': 60, 'gradient': {'one_in': 2}", NULL, NULL, 0, 0},
+    {JOB_OWN, "'sampler': {'name': 'sgbd', 'step_size': [1,1,1,1,1]}", NULL, NULL, 0, 0},
+    {JOB_OWN, "'sampler': {'name': 'sgbd', 'step_size': [1,1,1,1]}", "/sampler/step_size",
+     "has 4 numbers, but the model has 5 parameters", 0, 0},
+    {JOB_OWN, "'sampler': {'name': 'sgbd', 'step_size': {'value': [1,1]}}", "/sampler/step_size",
+     "has 2 numbers", 0, 0},
+    {JOB_OWN, "'init': {'kind': 'values', 'values': [1,2,3,4,5]}", NULL, NULL, 0, 0},
+    {JOB_OWN, "'init': {'kind': 'values', 'values': []}", "/init/values",
+     "has 0 numbers, but the model has 5 parameters; give one for each", 0, 0},
+    {JOB_OWN, "'save': {'params': ['theta[1]', 'theta[6]']}", "/save/params/1",
+     "there is no parameter \"theta[6]\"; the model has theta[1..5]", 0, 0},
+    {JOB_OWN, "'save': {'params': ['theta[01]']}", "/save/params/0", "theta[01]", 0, 0},
+    {JOB_OWN, "'save': {'params': ['theta']}", "/save/params/0", "\"theta\"", 0, 0},
+    {JOB_OWN, "", NULL, NULL, 5, 0},
+    {JOB_OWN, "", "/model", "logistic has 5 parameters with these data, more than the limit of 4",
+     4, 0},
+    /* 15000 iterations / 10, 4 chains, 5 parameters of 8 bytes */
+    {JOB_OWN, "'thin': 10", NULL, NULL, 0, 240000},
+    {JOB_OWN, "'thin': 10", "/save",
+     "6000 draws of 5 parameters are 0.24 MB, more than the limit of 0.24 MB", 0, 239999},
+    {JOB_OWN, "'save': {'params': []}", NULL, NULL, 0, 1},
+    {JOB_OWN, "'iterations': 1e12, 'chains': 1000", "/save", "raise thin", 0, 1},
+};
+
+static void expect_fit(const struct fit *c, const struct model *m)
+{
+    struct job_spec spec;
+    struct spec_bound bound;
+    struct mistakes mistakes = {0};
+    json_t *json = job_make(c->base, c->changes);
+    job_parse(&spec, json);
+    const struct job_limits limits = {.max_dimension = c->max_dimension,
+                                      .max_draws_bytes = c->max_draws_bytes};
+    enum err code = spec_bind(&spec, m, &limits, &bound, &mistakes);
+    cr_expect_eq(code, c->pointer == NULL ? ERR_OK : ERR_INVALID, "{%s}", c->changes);
+    if (c->pointer != NULL) {
+        job_expect_only(&mistakes, c->pointer, c->detail, c->changes);
+        cr_expect_null(bound.save);
+    } else {
+        cr_expect_eq(mistakes.count, 0, "{%s}: %s", c->changes, mistakes.items[0].detail);
+    }
+    spec_bound_release(&bound);
+    spec_release(&spec);
+    json_decref(json);
+}
+
 Test(spec, what_does_not_fit_the_data_is_refused)
 {
-    static const struct {
-        const char *base, *changes, *pointer, *detail;
-        uint64_t max_dimension, max_draws_bytes;
-    } cases[] = {
-        {JOB_OWN, "'batch_size': 61", NULL, NULL, 0, 0},
-        {JOB_OWN, "'batch_size': 62", "/batch_size",
-         "batch_size 62 is not allowed; the data have 61 rows, so it must be 1 to 61", 0, 0},
-        {JOB_OWN, "'batch_size': 2", NULL, NULL, 0, 0},
-        {JOB_OWN, "'batch_size': 1", "/batch_size", "use at least 2", 0, 0},
-        {JOB_OWN, "'batch_size': 1, 'sampler': {'name': 'sgld', 'step_size': 1}", NULL, NULL, 0, 0},
-        {JOB_EXACT, "'batch_size': 61", NULL, NULL, 0, 0},
-        {JOB_EXACT, "'batch_size': 60", "/batch_size", "mala always uses the full batch", 0, 0},
-        {JOB_OWN, "'batch_size': 61, 'replacement': true", "/replacement", "all 61 rows", 0, 0},
-        {JOB_OWN, "'replacement': true", "/replacement", "all 61 rows", 0, 0},
-        {JOB_OWN, "'batch_size': 60, 'replacement': true", NULL, NULL, 0, 0},
-        {JOB_OWN, "'batch_size': 61, 'gradient': {'one_in': 2}", "/gradient/one_in", "all 61 rows",
-         0, 0},
-        {JOB_OWN, "'batch_size': 60, 'gradient': {'one_in': 2}", NULL, NULL, 0, 0},
-        {JOB_OWN, "'sampler': {'name': 'sgbd', 'step_size': [1,1,1,1,1]}", NULL, NULL, 0, 0},
-        {JOB_OWN, "'sampler': {'name': 'sgbd', 'step_size': [1,1,1,1]}", "/sampler/step_size",
-         "has 4 numbers, but the model has 5 parameters", 0, 0},
-        {JOB_OWN, "'sampler': {'name': 'sgbd', 'step_size': {'value': [1,1]}}",
-         "/sampler/step_size", "has 2 numbers", 0, 0},
-        {JOB_OWN, "'init': {'kind': 'values', 'values': [1,2,3,4,5]}", NULL, NULL, 0, 0},
-        {JOB_OWN, "'init': {'kind': 'values', 'values': []}", "/init/values",
-         "has 0 numbers, but the model has 5 parameters; give one for each", 0, 0},
-        {JOB_OWN, "'save': {'params': ['theta[1]', 'theta[6]']}", "/save/params/1",
-         "there is no parameter \"theta[6]\"; the model has theta[1..5]", 0, 0},
-        {JOB_OWN, "'save': {'params': ['theta[01]']}", "/save/params/0", "theta[01]", 0, 0},
-        {JOB_OWN, "'save': {'params': ['theta']}", "/save/params/0", "\"theta\"", 0, 0},
-        {JOB_OWN, "", NULL, NULL, 5, 0},
-        {JOB_OWN, "", "/model",
-         "logistic has 5 parameters with these data, more than the limit of 4", 4, 0},
-        /* 15000 iterations / 10, 4 chains, 5 parameters of 8 bytes */
-        {JOB_OWN, "'thin': 10", NULL, NULL, 0, 240000},
-        {JOB_OWN, "'thin': 10", "/save",
-         "6000 draws of 5 parameters are 0.24 MB, more than the limit of 0.24 MB", 0, 239999},
-        {JOB_OWN, "'save': {'params': []}", NULL, NULL, 0, 1},
-        {JOB_OWN, "'iterations': 1e12, 'chains': 1000", "/save", "raise thin", 0, 1},
-    };
     struct fixture f;
     fixture_model(&model_logistic, PRECISION_DOUBLE, &f);
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        struct job_spec spec;
-        struct spec_bound bound;
-        struct mistakes mistakes = {0};
-        json_t *json = job_make(cases[i].base, cases[i].changes);
-        job_parse(&spec, json);
-        const struct job_limits limits = {.max_dimension = cases[i].max_dimension,
-                                          .max_draws_bytes = cases[i].max_draws_bytes};
-        enum err code = spec_bind(&spec, f.model, &limits, &bound, &mistakes);
-        cr_expect_eq(code, cases[i].pointer == NULL ? ERR_OK : ERR_INVALID, "{%s}",
-                     cases[i].changes);
-        if (cases[i].pointer != NULL) {
-            job_expect_only(&mistakes, cases[i].pointer, cases[i].detail, cases[i].changes);
-            cr_expect_null(bound.save);
-        } else {
-            cr_expect_eq(mistakes.count, 0, "{%s}: %s", cases[i].changes, mistakes.items[0].detail);
-        }
-        spec_bound_release(&bound);
-        spec_release(&spec);
-        json_decref(json);
-    }
+    for (size_t i = 0; i < COUNT(fits); i++)
+        expect_fit(&fits[i], f.model);
     fixture_release(&f);
 }
 
