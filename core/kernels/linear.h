@@ -1,10 +1,9 @@
 /* Kernels: the gradient of the linear predictor and the predictor itself, for rows of any length:
- * entries that choose among linear_short.h, linear_long.h, linear_one_line.h, linear_one_group.h. A
+ * entries that choose among linear_short.h, linear_long.h, linear_one_line.h. A
  * part of core/kernels/kernels.c. */
 #ifndef BARKER_CORE_KERNELS_LINEAR_H
 #define BARKER_CORE_KERNELS_LINEAR_H
 
-#include "core/kernels/linear_one_group.h"
 #include "core/kernels/linear_one_line.h"
 
 /* ---- one entry for all ---- */
@@ -43,10 +42,8 @@ INLINE void rows_gradient(struct kind kind, struct link_call *c, const struct li
 OF_KIND(single_quarter, rows_gradient, PRECISION_SINGLE, 1)
 OF_KIND(single_half, rows_gradient, PRECISION_SINGLE, 2)
 OF_KIND(single_long, rows_gradient, PRECISION_SINGLE, 4)
-OF_KIND(single_one_group, one_group_gradient, PRECISION_SINGLE, 4)
 OF_KIND(double_half, rows_gradient, PRECISION_DOUBLE, 2)
 OF_KIND(double_long, rows_gradient, PRECISION_DOUBLE, 4)
-OF_KIND(double_one_group, one_group_gradient, PRECISION_DOUBLE, 4)
 OF_LINK(single_one_line, one_line_rows_gradient, PRECISION_SINGLE, 4, true)
 OF_LINK(double_one_line, one_line_rows_gradient, PRECISION_DOUBLE, 4, true)
 #undef OF_KIND
@@ -81,11 +78,6 @@ static inline void gradient_of_data(struct link_call *c, const struct linear_bat
         (logistic ? single_half_logistic : single_half_other)(c, batch, NULL);
     else if (quarters == 2)
         (logistic ? double_half_logistic : double_half_other)(c, batch, NULL);
-    else if (is_one_group(c->linear, batch) && single)
-        (logistic ? single_one_group_logistic : single_one_group_other)(c, batch,
-                                                                        narrow_theta(data, batch));
-    else if (is_one_group(c->linear, batch))
-        (logistic ? double_one_group_logistic : double_one_group_other)(c, batch, batch->theta);
     else if (are_one_line(c->linear, batch) && single)
         single_one_line(c, batch, narrow_theta(data, batch));
     else if (are_one_line(c->linear, batch))
