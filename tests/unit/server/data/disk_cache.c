@@ -1,155 +1,27 @@
 /* Large data files through their binary form: the same bytes as without, made once, never trusted
  * when damaged, within their limits. */
-#include "server/data/guard.h"
-#include "server/data/memory_cache.h"
-#include "server/data/disk_cache.h"
+#include "tests/unit/server/data/disk_cache_fixture.h"
 
-#include <criterion/criterion.h>
-#include <dirent.h>
-#include <fcntl.h>
-#include <math.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/file.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <zlib.h>
+char disk_top[] = "/tmp/barker-disk-XXXXXX";
+struct data_root *disk_root;
+struct disk_cache *disk;
+struct memory_cache *cache;
 
-#define BUDGET ((size_t)64 << 20)
-#define NAME   100
-
-static char top[] = "/tmp/barker-disk-XXXXXX";
-static struct data_root *root;
-static struct disk_cache *disk;
-static struct memory_cache *cache;
-
-static const char *at(const char *name)
-{
-    static char path[4][300];
-    static unsigned next;
-    char *out = path[next++ % 4];
-    snprintf(out, sizeof path[0], "%s/%s", top, name);
-    return out;
-}
-
-static void put_bytes(const char *name, const void *bytes, size_t size)
-{
-    FILE *file = fopen(at(name), "w");
-    cr_assert_not_null(file);
-    cr_assert_eq(fwrite(bytes, 1, size, file), size);
-    fclose(file);
-}
-
-/* Rows that need double precision in column b and not in a. */
-static void put_rows(const char *name, int rows, int salt)
-{
-    FILE *file = fopen(at(name), "w");
-    cr_assert_not_null(file);
-    fprintf(file, "a,b,y\n");
-    for (int i = 0; i < rows; i++)
-        fprintf(file, "%d.5,%d.1,%d\n", (i * 7 + salt) % 1000, i % 13, (i + salt) % 2);
-    fclose(file);
-}
-
-static struct disk_cache_limits limits = {.bytes = (uint64_t)1 << 30};
-
-/* A daemon that starts: everything from `from` bytes on goes through the disk cache. */
-static void start(size_t budget, uint64_t from)
-{
-    struct err_info info = {0};
-    memory_cache_free(cache);
-    disk_cache_close(disk);
-    disk = NULL;
-    cr_assert_eq(disk_cache_open(&disk, top, &limits, &info), ERR_OK, "%s", info.message);
-    cache = memory_cache_new(root, budget);
-    memory_cache_use_disk(cache, disk, from);
-}
+struct disk_cache_limits limits = {.bytes = (uint64_t)1 << 30};
 
 static void setup(void)
 {
     struct err_info info = {0};
-    cr_assert_not_null(mkdtemp(top));
-    cr_assert_eq(data_root_open(&root, top, &info), ERR_OK, "%s", info.message);
+    cr_assert_not_null(mkdtemp(disk_top));
+    cr_assert_eq(data_root_open(&disk_root, disk_top, &info), ERR_OK, "%s", info.message);
     put_rows("train.csv", 3000, 1);
     put_rows("test.csv", 77, 5);
     start(BUDGET, 0);
 }
 
-static void teardown(void)
-{
-    char command[64];
-    memory_cache_free(cache);
-    disk_cache_close(disk);
-    data_root_close(root);
-    snprintf(command, sizeof command, "rm -rf %s", top);
-    cr_assert_eq(system(command), 0);
-}
-
 TestSuite(disk_cache, .init = setup, .fini = teardown);
 
-static struct err_info said;
-
-static enum err try_get(const struct data_spec *spec, enum data_kind kind, const struct data **out)
-{
-    struct mistakes mistakes = {0};
-    said = (struct err_info){0};
-    *out = NULL;
-    enum err code = memory_cache_get(cache, "ada", spec, kind, out, &mistakes, &said);
-    if (code == ERR_INVALID && mistakes.count > 0)
-        snprintf(said.message, sizeof said.message, "%s", mistakes.items[0].detail);
-    return code;
-}
-
-static const struct data *get(const struct data_spec *spec, enum data_kind kind)
-{
-    const struct data *data = NULL;
-    enum err code = try_get(spec, kind, &data);
-    cr_assert_eq(code, ERR_OK, "%s: %s", err_text(code), said.message);
-    return data;
-}
-
-static const struct data *get_train(void)
-{
-    struct data_spec spec = {.path = "train.csv", .response = "y"};
-    return get(&spec, DATA_REGRESSION);
-}
-
-static struct disk_cache_stats stats(void)
-{
-    struct disk_cache_stats s;
-    disk_cache_stats(disk, &s);
-    return s;
-}
-
-/* The name of the one file in the disk cache. */
-static const char *only_file(void)
-{
-    static char name[300];
-    size_t count = 0;
-    DIR *folder = opendir(at("cache"));
-    for (struct dirent *item; (item = readdir(folder)) != NULL;)
-        if (item->d_name[0] != '.') {
-            snprintf(name, sizeof name, "%s/cache/%s", top, item->d_name);
-            count++;
-        }
-    closedir(folder);
-    cr_assert_eq(count, 1);
-    return name;
-}
-
-static size_t files_there(void)
-{
-    size_t count = 0;
-    DIR *folder = opendir(at("cache"));
-    for (struct dirent *item; (item = readdir(folder)) != NULL;)
-        count += item->d_name[0] != '.';
-    closedir(folder);
-    return count;
-}
+struct err_info said;
 
 /* ---- the same bytes ---- */
 
@@ -259,8 +131,8 @@ Test(disk_cache, data_are_the_same_whichever_way_they_come)
     put_all();
     for (size_t i = 0; i < CASES; i++) {
         const struct data_spec *spec = &cases[i].spec;
-        struct memory_cache *plain = memory_cache_new(root, BUDGET),
-                            *pieces = memory_cache_new(root, BUDGET);
+        struct memory_cache *plain = memory_cache_new(disk_root, BUDGET),
+                            *pieces = memory_cache_new(disk_root, BUDGET);
         const struct data *expected = NULL, *data = NULL;
         struct mistakes mistakes = {0};
         struct err_info info = {0};
@@ -366,7 +238,7 @@ static void damage(const char *path, size_t i)
 
 Test(disk_cache, a_damaged_file_is_made_again)
 {
-    struct memory_cache *plain = memory_cache_new(root, BUDGET);
+    struct memory_cache *plain = memory_cache_new(disk_root, BUDGET);
     struct data_spec spec = {.path = "train.csv", .response = "y"};
     struct mistakes mistakes = {0};
     struct err_info info = {0};
@@ -501,7 +373,7 @@ Test(disk_cache, a_source_that_changes_between_two_passes_is_a_conflict)
     struct data_file file;
     struct data_rows rows;
     size_t count;
-    cr_assert_eq(data_file_open(root, "ada", "train.csv", &file, &said), ERR_OK);
+    cr_assert_eq(data_file_open(disk_root, "ada", "train.csv", &file, &said), ERR_OK);
     cr_assert_eq(data_rows_open(&rows, &file, "train.csv", "/data/path", BUDGET, &said), ERR_OK);
     cr_assert_eq(pass(&rows, &count), ERR_OK);
     cr_expect_eq(count, 3000);
@@ -539,218 +411,4 @@ Test(disk_cache, every_array_begins_on_a_page_and_ends_with_room_behind_it)
         cr_expect_eq(arrays, 5);
         cr_expect_geq(layout.size, end + 128);
     }
-}
-
-/* ---- limits ---- */
-
-static const struct data *get_numbered(int i)
-{
-    char name[NAME];
-    snprintf(name, sizeof name, "n%d.csv", i);
-    struct data_spec spec = {.path = name, .response = "y"};
-    return get(&spec, DATA_REGRESSION);
-}
-
-static void put_numbered(int count)
-{
-    for (int i = 0; i < count; i++) {
-        char name[NAME];
-        snprintf(name, sizeof name, "n%d.csv", i);
-        put_rows(name, 3000, i);
-    }
-}
-
-/* Room for three files. */
-static void limit_to_three(size_t budget)
-{
-    memory_cache_put(cache, get_train());
-    struct stat status;
-    cr_assert_eq(stat(only_file(), &status), 0);
-    cr_assert_eq(unlink(only_file()), 0);
-    limits.bytes = 3 * (uint64_t)status.st_size + 1000;
-    start(budget, 0);
-}
-
-Test(disk_cache, the_least_recently_used_is_removed_first)
-{
-    put_numbered(4);
-    limit_to_three(1);
-    for (int i = 0; i < 3; i++) {
-        memory_cache_put(cache, get_numbered(i));
-        struct timespec times[2] = {{.tv_sec = 1000 + i}, {.tv_sec = 1000 + i}};
-        DIR *folder = opendir(at("cache"));
-        for (struct dirent *item; (item = readdir(folder)) != NULL;) {
-            struct stat status;
-            fstatat(dirfd(folder), item->d_name, &status, 0);
-            if (status.st_mtime > 1000000)
-                utimensat(dirfd(folder), item->d_name, times, 0);
-        }
-        closedir(folder);
-    }
-    memory_cache_put(cache, get_numbered(0)); /* now 1 is the oldest */
-    memory_cache_put(cache, get_numbered(3));
-    cr_expect_eq(stats().files, 3);
-    cr_expect_eq(stats().removed, 1);
-    uint64_t made = stats().made;
-    memory_cache_put(cache, get_numbered(0));
-    memory_cache_put(cache, get_numbered(2));
-    cr_expect_eq(stats().made, made, "0 or 2 was removed instead of 1");
-}
-
-Test(disk_cache, what_is_mapped_stays)
-{
-    put_numbered(5);
-    limit_to_three(1);
-    const struct data *held[3];
-    for (int i = 0; i < 3; i++)
-        held[i] = get_numbered(i);
-    struct data_spec spec = {.path = "n3.csv", .response = "y"};
-    const struct data *none;
-    cr_expect_eq(try_get(&spec, DATA_REGRESSION, &none), ERR_NO_SPACE);
-    cr_expect_not_null(strstr(said.message, "cache_mb"), "%s", said.message);
-    cr_expect_eq(stats().files, 3);
-    memory_cache_put(cache, held[1]);
-    memory_cache_put(cache, get_numbered(3));
-    cr_expect_eq(stats().files, 3);
-    cr_expect_eq(((const double *)held[0]->train.x)[0], 0.5);
-    memory_cache_put(cache, held[0]);
-    memory_cache_put(cache, held[2]);
-}
-
-Test(disk_cache, without_room_on_disk_data_go_to_memory)
-{
-    limits.bytes = 5000;
-    start(BUDGET, 0);
-    const struct data *data = get_train();
-    cr_expect_not(data->mapped);
-    cr_expect_eq(data->train.N, 3000);
-    cr_expect_eq(files_there(), 0);
-    memory_cache_put(cache, data);
-}
-
-/* A full disk, as a limit on the size of files makes it. */
-Test(disk_cache, a_full_disk_leaves_nothing_behind)
-{
-    struct rlimit small = {.rlim_cur = 20000, .rlim_max = RLIM_INFINITY};
-    signal(SIGXFSZ, SIG_IGN);
-    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
-    const struct data *data = get_train();
-    cr_expect_eq(data->train.N, 3000);
-    cr_expect_eq(files_there(), 0);
-    memory_cache_put(cache, data);
-    start(1, 0);
-    struct data_spec spec = {.path = "train.csv", .response = "y"};
-    cr_expect_eq(try_get(&spec, DATA_REGRESSION, &data), ERR_NO_SPACE);
-    cr_expect_not_null(strstr(said.message, "memory"), "%s", said.message);
-    cr_expect_eq(files_there(), 0);
-    small.rlim_cur = RLIM_INFINITY;
-    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
-    data = get_train();
-    cr_expect(data->mapped, "there is room again");
-    memory_cache_put(cache, data);
-}
-
-Test(disk_cache, mistakes_are_those_of_reading_it_whole)
-{
-    static const struct {
-        const char *text, *says;
-    } wrong[] = {
-        {"a,y\n1,0\ntwo,1\n", "line 3, column 1 (a): \"two\" is not a number"},
-        {"a,y\n1,0\n\n2,1\n", "line 3 is blank"},
-        {"a,y\n", "has a header and no rows"},
-        {"a,b\n1,2\n", "has no column \"y\""},
-    };
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        struct data_spec spec = {.path = "wrong.csv", .response = "y"};
-        const struct data *data;
-        put_bytes("wrong.csv", wrong[i].text, strlen(wrong[i].text));
-        cr_expect_eq(try_get(&spec, DATA_REGRESSION, &data), ERR_INVALID);
-        cr_expect_not_null(strstr(said.message, wrong[i].says), "%s", said.message);
-        cr_expect_eq(files_there(), 0);
-    }
-}
-
-/* ---- while it is in use ---- */
-
-Test(disk_cache, a_mapped_file_that_is_cut_short_is_noticed_and_kills_nobody)
-{
-    put_rows("train.csv", 100000, 1);
-    start(1, 0);
-    const struct data *data = get_train();
-    const double *x = data->train.x;
-    size_t last = (data->train.N - 1) * data->train.stride;
-    cr_expect_gt(x[last], 0.0);
-    cr_expect_not(data_broken(data));
-    cr_assert_eq(truncate(only_file(), 8192), 0);
-    cr_expect_eq(x[last], 0.0);
-    cr_expect_eq(x[last / 2], 0.0);
-    cr_expect(data_broken(data));
-    const struct data *again = get_train();
-    cr_expect_neq(data, again, "nobody else gets the broken one");
-    cr_expect_not(data_broken(again));
-    cr_expect_gt(((const double *)again->train.x)[last], 0.0);
-    memory_cache_put(cache, data);
-    memory_cache_put(cache, again);
-}
-
-Test(disk_cache, other_bus_errors_still_end_the_process, .signal = SIGBUS)
-{
-    start(1, 0);
-    const struct data *data = get_train();
-    cr_assert_not_null(data);
-    teardown(); /* nobody comes to it any more */
-    raise(SIGBUS);
-}
-
-Test(disk_cache, a_removed_file_goes_on_serving_those_who_have_it)
-{
-    start(1, 0);
-    const struct data *data = get_train();
-    cr_assert_eq(unlink(only_file()), 0);
-    cr_expect_eq(((const double *)data->train.x)[0], 1.5);
-    cr_expect_not(data_broken(data));
-    memory_cache_put(cache, data);
-    memory_cache_put(cache, get_train());
-    cr_expect_eq(files_there(), 1);
-}
-
-static void *come_and_go(void *number)
-{
-    size_t wrong = 0;
-    for (int i = 0; i < 20; i++) {
-        char name[NAME];
-        snprintf(name, sizeof name, "n%d.csv", (*(int *)number + i) % 4);
-        struct data_spec spec = {.path = name, .response = "y"};
-        struct mistakes mistakes = {0};
-        struct err_info info = {0};
-        const struct data *data = NULL;
-        enum err code =
-            memory_cache_get(cache, "ada", &spec, DATA_REGRESSION, &data, &mistakes, &info);
-        if (code == ERR_OK) {
-            wrong += data->train.N != 3000 || data->train.y[1] == data->train.y[2];
-            memory_cache_put(cache, data);
-        } else {
-            wrong += code != ERR_NO_SPACE && code != ERR_UNAVAILABLE;
-        }
-    }
-    return (void *)wrong;
-}
-
-Test(disk_cache, many_at_once_under_pressure_get_what_they_asked_for)
-{
-    pthread_t threads[6];
-    int numbers[6];
-    put_numbered(4);
-    limit_to_three(1);
-    for (int i = 0; i < 6; i++) {
-        numbers[i] = i;
-        cr_assert_eq(pthread_create(&threads[i], NULL, come_and_go, &numbers[i]), 0);
-    }
-    for (int i = 0; i < 6; i++) {
-        void *wrong;
-        pthread_join(threads[i], &wrong);
-        cr_expect_null(wrong);
-    }
-    cr_expect_leq(stats().bytes, limits.bytes);
-    cr_expect_eq(memory_cache_mapped(cache), 0);
 }
