@@ -24,7 +24,7 @@ bool cholesky_factor(double *a, size_t d, size_t stride)
         for (size_t j = 0; j < i; j++)
             row[j] = (row[j] - dot(row, a + j * stride, j)) / a[j * stride + j];
         double rest = row[i] - dot(row, row, i);
-        /* A pivot that is lost in the rounding of its own row is no evidence of curvature. */
+        /* A pivot of the size of its row's rounding error is treated as not positive. */
         if (!(rest > 1e-14 * row[i]) || !isfinite(rest))
             return false;
         row[i] = sqrt(rest);
@@ -50,7 +50,7 @@ static void swap(double *a, double *b)
     *b = t;
 }
 
-/* Reverses the order of rows and columns; the upper triangle is filled on the way. */
+/* Fills the upper triangle by symmetry and reverses the order of rows and columns. */
 static void flip(double *H, size_t d, size_t stride)
 {
     for (size_t i = 0; i < d; i++)
@@ -74,7 +74,7 @@ bool cholesky_whiten(double *H, size_t d, size_t stride, double *A)
     for (size_t i = 0; i < d; i++)
         for (size_t j = 0; j < stride; j++)
             A[i * stride + j] = 0.0;
-    for (size_t c = 0; c < d; c++) { /* column c of L^-1, which is row d-1-c of A from behind */
+    for (size_t c = 0; c < d; c++) { /* column c of L^-1 is row d-1-c of A in reverse order */
         double *row = A + (d - 1 - c) * stride;
         for (size_t i = c; i < d; i++) {
             double sum = i == c ? 1.0 : 0.0;

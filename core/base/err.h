@@ -1,9 +1,9 @@
 /* Errors: one list of codes with a sentence each, and a caller-owned message.
  *
- * A function that can fail for a reason outside the program returns `enum err` and explains itself
- * in the `struct err_info` it was given: what was wrong, where, what is allowed. Our own mistakes
- * are assertions. To add a code, add a line to ERR_LIST; the compiler then asks for its HTTP
- * status in server/api/problem.c. */
+ * A function that can fail for a reason outside the program returns `enum err` and writes a message
+ * to the caller's `struct err_info`: what is wrong, where, what is allowed. Defects of the program
+ * itself are assertions. To add a code, add a line to ERR_LIST; the compiler then reports that its
+ * HTTP status is missing in server/api/problem.c. */
 #ifndef BARKER_CORE_BASE_ERR_H
 #define BARKER_CORE_BASE_ERR_H
 

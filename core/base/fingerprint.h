@@ -1,4 +1,4 @@
-/* A number from bytes, to recognise a configuration and to notice damage; not against forgers. */
+/* A 64-bit hash of bytes, to recognise a configuration and to detect damage. Not cryptographic. */
 #ifndef BARKER_CORE_BASE_FINGERPRINT_H
 #define BARKER_CORE_BASE_FINGERPRINT_H
 

@@ -8,8 +8,8 @@
 
 #define HUGE_PAGE ((size_t)1 << 21)
 
-/* Rows are read in random order: what takes many small pages costs a walk through page tables for
- * each, which huge ones spare. The kernel may refuse; then they stay small. */
+/* Rows are read in random order, and with small pages nearly every read is a TLB miss. Huge pages
+ * avoid most of them. The operating system may refuse the advice; then pages stay small. */
 static void *allocate(size_t bytes)
 {
     bool large = bytes >= 2 * HUGE_PAGE;

@@ -20,7 +20,7 @@ struct param_spec {
     double fallback; /* the default: number, 0/1, or index of the choice */
     double lo, hi;   /* allowed range of numbers; lo is excluded when lo_open */
     unsigned lo_open;
-    unsigned list; /* PARAM_REAL: may be a list of such numbers, which is given beside the array */
+    unsigned list; /* PARAM_REAL: may be a list of numbers, which is passed outside the array */
     const char *const *choices; /* NULL-terminated; PARAM_CHOICE only */
     const char *help;           /* one sentence */
 };
@@ -35,8 +35,8 @@ struct param_table {
 /* Fills `values` with the defaults. */
 void param_defaults(struct param_table table, double *values);
 
-/* Checks one number against its spec. The message names the value and what is allowed, and can
- * stand behind "step_size: ". */
+/* Checks one number against its spec. The message states the value and what is allowed; callers
+ * put the setting's name before it, as in "step_size: ". */
 enum err param_check(const struct param_spec *spec, double value, struct err_info *info);
 
 /* Index in the table, or table.count. */
@@ -52,15 +52,15 @@ struct step_size {
     enum step_kind kind;
     double value;         /* sigma_0 of every coordinate when values == NULL */
     const double *values; /* borrowed; sigma_0 per coordinate */
-    size_t count;         /* of values */
+    size_t count;         /* length of `values` */
     double t0, gamma;     /* STEP_SCHEDULE */
-    double fraction;      /* STEP_AUTO: of the coordinate's posterior scale, 0.2 */
+    double fraction;      /* STEP_AUTO: step size over posterior scale; default STEP_FRACTION */
 };
 
 #define STEP_FRACTION 0.2
 #define STEP_SIZE_MAX 1e100
 
-/* Checks everything but `count`, which the chain compares with its dimension. */
+/* Checks everything except `count`, which the chain compares with its dimension. */
 enum err step_size_check(const struct step_size *step, struct err_info *info);
 
 #endif

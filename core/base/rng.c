@@ -10,9 +10,8 @@ static uint64_t splitmix(uint64_t *x)
     return z ^ (z >> 31);
 }
 
-/* The three parts of the key go through the mixer one after the other, so that (seed, chain,
- * purpose) and (seed, chain+1, purpose) have nothing in common; then 32 words fill the eight lanes.
- */
+/* The three parts of the key are mixed one after the other, so that (seed, chain, purpose) and
+ * (seed, chain+1, purpose) give unrelated streams; then 32 words fill the eight lanes. */
 void rng_seed(struct rng *rng, uint64_t seed, uint64_t chain, uint64_t purpose)
 {
     uint64_t key = seed;

@@ -1,11 +1,10 @@
 /* Random numbers: eight interleaved xoshiro256++ generators (Blackman & Vigna 2021), keyed.
  *
  * A stream belongs to (seed, chain, purpose), so draws depend neither on threads nor on other
- * chains, and asking for more numbers of one purpose shifts no other. The state is 256 flat bytes;
- * every call of core/kernels/rng_fill.h starts at a fresh vector and drops what it does not use, so
- * nothing is buffered. Only the lanes that a call needs move on: the stream of a chain with one
- * coordinate is lane 0 alone.
- */
+ * chains, and drawing more numbers for one purpose does not shift another stream. The state is 256
+ * flat bytes. Every call of core/kernels/rng_fill.h starts with a new vector and discards what it
+ * does not use, so nothing is buffered. A call advances only the lanes that it needs: a chain with
+ * one coordinate uses lane 0 only. */
 #ifndef BARKER_CORE_BASE_RNG_H
 #define BARKER_CORE_BASE_RNG_H
 
@@ -27,7 +26,7 @@ struct rng {
 };
 
 void rng_seed(struct rng *rng, uint64_t seed, uint64_t chain, uint64_t purpose);
-/* Random bits without a state: the same for the same two. */
+/* A stateless hash: equal arguments give equal bits. */
 uint64_t rng_hash(uint64_t seed, uint64_t number);
 
 #endif
