@@ -6,12 +6,12 @@
 #include <string.h>
 
 #define FIRST_WINDOW 25
-#define EARLY        0.15 /* of the warm-up: windows stay short */
+#define EARLY        0.15 /* of the warm-up, during which windows stay short */
 #define ENLARGE      4.0
-#define DIRECTED     0.7   /* net distance over length of the path: it leads somewhere */
+#define DIRECTED     0.7   /* net distance over path length: above, the chain has a direction */
 #define RUNAWAY      10.0  /* growth of the gradient */
 #define CONFINED     0.25  /* of the reach of a free random walk */
-#define TRUSTED      100.0 /* iterations of a window: what a shorter one shows may be chance */
+#define TRUSTED      100.0 /* least iterations of a window whose scale estimate is used as final */
 #define SIGNIFICANT  4.0   /* standard errors */
 
 /* Running sums of one window, per coordinate. */
@@ -34,7 +34,8 @@ static double ceiling_of(const struct adapt *a, double tau)
     return tau > 0.0 ? a->ceiling / tau : INFINITY;
 }
 
-/* 1/|g| moves the log density by about one; a noisy g makes it about the noise ceiling. */
+/* A step of 1/|g| changes the log density by about 1; where noise dominates g, 1/|g| is about the
+ * noise ceiling. */
 void adapt_begin(struct adapt *a, const double *theta, const double *g, const double *tau)
 {
     for (size_t j = 0; j < a->d; j++) {
@@ -48,9 +49,9 @@ void adapt_begin(struct adapt *a, const double *theta, const double *g, const do
         .end = FIRST_WINDOW, .length = FIRST_WINDOW, .gradient = gradient_largest(g, a->d)};
 }
 
-/* On the way to the mode gradients shrink. One that has grown tenfold means that an unbounded
- * sampler is being thrown off by curvature that it had not seen (a small gradient at the start says
- * little about a coordinate's curvature): all its steps are cut before it is too late. */
+/* Gradients shrink as a chain approaches the mode. One that has grown tenfold means that the steps
+ * of an unbounded sampler are too long for a curvature that the start value did not show: all its
+ * steps are divided by ten before the chain diverges. */
 static void rein_in(struct adapt *a, const double *g)
 {
     double size = gradient_largest(g, a->d);
@@ -79,8 +80,7 @@ static void accumulate(struct adapt *a, struct sums s, const double *before, con
     }
 }
 
-/* The scale by the curvature: from the slope of g on theta, or 0 when it cannot be told from none.
- */
+/* The scale from the regression slope of g on theta; 0 when the slope is not significant. */
 static double scale_by_slope(struct sums s, size_t j, double count)
 {
     if (!(s.theta2[j] > 0.0) || count < 3.0)
@@ -91,16 +91,16 @@ static double scale_by_slope(struct sums s, size_t j, double count)
     return slope < -SIGNIFICANT * error ? 1.0 / sqrt(-slope) : 0.0;
 }
 
-/* The scale by the spread of the path itself, for bounded samplers, whose moves no outlier among
- * the gradients can stretch: a path that stays well within the reach of a free random walk of the same
- * steps is held by the target. Or 0. */
+/* The scale from the sd of the path itself, for bounded samplers, whose moves do not grow with
+ * outliers among the gradients. A path with a much smaller sd than a free random walk with the same
+ * steps is confined by the target; otherwise 0. */
 static double scale_by_spread(const struct adapt *a, struct sums s, size_t j, double count)
 {
     double sd = sqrt(s.theta2[j] / (count - 1.0)), reach = a->sigma[j] * sqrt(count / 6.0);
     return a->bounded && count >= TRUSTED && sd < CONFINED * reach ? sd : 0.0;
 }
 
-/* The posterior scale that the window shows, or 0 when it shows none. */
+/* The posterior scale estimated from the window; 0: no estimate. */
 static double scale_seen(const struct adapt *a, struct sums s, size_t j, double count)
 {
     double scale = scale_by_slope(s, j, count);
@@ -130,8 +130,8 @@ static void choose(struct adapt *a, struct sums s, size_t j, const double *after
         a->limit[j] = scale > 0.0 ? STEP_BY_SCALE : STEP_UNSEEN;
 }
 
-/* Short windows at first, then doubling; a last window shorter than its successor would be is
- * extended to the end of the warm-up. */
+/* Windows are short at first and then double in length. When too little warm-up is left for one
+ * more window, this one is extended to the end of the warm-up. */
 static void next_window(struct adapt *a, uint64_t t, bool early)
 {
     struct adapt_window *w = a->window;

@@ -1,13 +1,13 @@
 /* The automatic step size of the stochastic-gradient samplers, during warm-up only.
  *
- * Per coordinate the smaller of two bounds: the noise ceiling (ceiling / tau: beyond it the
- * gradient noise swamps the proposal) and a fraction of the posterior scale. The scale comes from
- * how the gradient changes with theta: over a window of iterations the regression slope b of g_j on
- * theta_j estimates -1/scale^2, and unbiasedly so whatever the noise, because the noise of an
- * estimate is independent of the point where it is taken. Where the slope cannot be told from 0 the
- * steps are too small to see any curvature: they are enlarged. A bounded sampler that moves
- * in one direction (still far from the mode) also enlarges its steps; a Langevin chain must not, its
- * drift grows with the gradient. */
+ * Per coordinate it is the smaller of two bounds: the noise ceiling (ceiling / tau: beyond it the
+ * gradient noise dominates the proposal) and a fraction of the posterior scale. The scale comes
+ * from how the gradient changes with theta: over a window of iterations the regression slope of g_j
+ * on theta_j is an unbiased estimate of -1/scale^2 at any noise level, because the noise of a
+ * gradient estimate is independent of the point where it is taken. Where the slope does not differ
+ * significantly from 0, the steps are too small to show any curvature, and they are enlarged. A
+ * bounded sampler that moves in one direction (still far from the mode) also enlarges its steps. A
+ * Langevin chain must not: its drift grows with the gradient. */
 #ifndef BARKER_CORE_CHAIN_ADAPT_H
 #define BARKER_CORE_CHAIN_ADAPT_H
 
@@ -23,7 +23,7 @@ struct adapt_window {
     uint64_t end; /* the window ends after this iteration */
     uint64_t length;
     double count;
-    double gradient; /* the largest component that is not unusual */
+    double gradient; /* largest |g_j| at the start, or when steps were last cut */
 };
 
 struct adapt {
@@ -33,7 +33,7 @@ struct adapt {
     bool bounded;
     struct adapt_window *window;
     double *arrays; /* ADAPT_ARRAYS of them, in the chain's state */
-    double *sigma;  /* what is adapted */
+    double *sigma;  /* the step sizes that are adapted */
     double *limit;  /* enum step_limit (core/chain/chain.h) per coordinate, as numbers */
 };
 

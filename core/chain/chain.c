@@ -1,4 +1,4 @@
-/* The resumable chain: its start, its iterations, and what it knows. */
+/* The resumable chain: start values, iterations, and access to its results. */
 #include "core/chain/parts.h"
 #include "core/kernels/kernels.h"
 #include "core/kernels/rng_fill.h"
@@ -108,7 +108,7 @@ void chain_count_noise(struct chain *c, const double *sigma)
     }
 }
 
-/* Where it is, in the user's coordinates; converted once per iteration at most. */
+/* The position in the user's coordinates; converted at most once per iteration. */
 static const double *user_position(struct chain *c)
 {
     if (c->config.frame == NULL)
@@ -216,7 +216,7 @@ uint64_t chain_advance(struct chain *c, uint64_t n)
     return c->head->iteration - start;
 }
 
-/* Until the draw that finds no room any more. */
+/* Iterations until the draw buffer is full, at most `most`. */
 static uint64_t until_full(const struct chain *c, uint64_t most)
 {
     uint64_t thin = c->config.thin, room = c->capacity - c->draws;
@@ -248,7 +248,7 @@ uint64_t chain_quiet(const struct chain *c)
     return until_full(c, quiet);
 }
 
-/* ---- what it knows ---- */
+/* ---- status and results ---- */
 
 enum chain_status chain_status(const struct chain *c)
 {

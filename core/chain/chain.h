@@ -19,16 +19,17 @@ struct chain_start {
     enum start_kind kind;
     const double *values; /* START_VALUES, START_NEAR: d numbers, borrowed during chain_new */
     uint32_t map_steps;   /* START_MAP: at most this many optimisation steps; 0: 200 */
-    /* START_NEAR: a draw from the normal whose sds these are (d numbers, borrowed) around `values`;
-     * with a dense frame, from the standard normal in its coordinates: then neither is needed. */
+    /* START_NEAR: the start is a normal draw with mean `values` and these sds (d numbers,
+     * borrowed). With a dense frame it is a standard normal draw in the frame's coordinates, and
+     * neither array is needed. */
     const double *spread;
 };
 
 struct chain_config {
     const struct model *model; /* borrowed: must outlive the chain */
-    /* What is sampled, when it is not the model itself: a view of it (core/model/view.h) and its
-     * frame, both NULL or both borrowed. The chain then moves in the frame's coordinates, in which
-     * its step sizes and its gradient noise are; draws, moments and metrics are the user's. */
+    /* A view of the model (core/model/view.h) to sample instead of the model, and its frame: both
+     * NULL or both borrowed. The chain then moves in the frame's coordinates. Step sizes and
+     * gradient noise are in these coordinates; draws, moments and metrics are in the user's. */
     const struct model *view;
     const struct frame *frame;
     const struct sampler_type *sampler;
@@ -36,24 +37,24 @@ struct chain_config {
     struct step_size step;    /* values are borrowed during chain_new */
     size_t batch_size;        /* 0: full batch */
     bool replacement;
-    uint32_t one_in; /* so many iterations have a minibatch (core/model/gradient.h); 0, 1: all */
+    uint32_t one_in; /* one in this many iterations has a minibatch (core/model/gradient.h); 0, 1:
+                      * every iteration */
     uint64_t seed;
-    uint32_t chain; /* which one: 1, 2, ... */
+    uint32_t chain; /* number of the chain, from 1 */
     uint64_t warmup,
         iterations; /* the chain runs warmup + iterations; neither is part of the state */
     uint64_t thin;  /* every thin-th iteration is a draw, in warm-up and after */
     const uint32_t
         *save; /* coordinates kept in draws, increasing, borrowed during chain_new; NULL: all */
     size_t save_count;
-    uint64_t metric_every; /* held-out metrics every so many iterations; 0: never */
+    uint64_t metric_every; /* iterations from one set of held-out metrics to the next; 0: never */
     struct chain_start start;
     size_t draw_capacity; /* draws buffered between two drains; 0: 1 MiB of them, at least 20 */
 };
 
 enum chain_status { CHAIN_ACTIVE, CHAIN_DONE, CHAIN_DIVERGED };
 
-/* Checks the configuration against the model without allocating a chain: what chain_new would
- * refuse. */
+/* Checks the configuration against the model, as chain_new does, without allocating a chain. */
 enum err chain_check(const struct chain_config *config, struct err_info *info);
 
 /* Creates a chain at its start value (which may take a while for START_MAP). */
@@ -76,8 +77,8 @@ bool chain_in_warmup(const struct chain *chain);
 /* Where a diverged chain stopped: the iteration (from 1) and the coordinate. */
 void chain_divergence(const struct chain *chain, uint64_t *iteration, size_t *coordinate);
 
-/* What the buffers hold. Draw k of the chain (from 0) is its state after iteration (k+1)*thin,
- * row-major: values[row * width + column], column = position in `save`. */
+/* Contents of the buffers. Draw k of the chain (from 0) is its state after iteration (k+1)*thin.
+ * Row-major: values[row * width + column], column = position in `save`. */
 struct chain_output {
     uint64_t first_draw; /* number of the first buffered draw */
     size_t draws, width;
@@ -92,27 +93,26 @@ void chain_output(const struct chain *chain, struct chain_output *out);
 /* Empties the buffers. */
 void chain_drain(struct chain *chain);
 
-/* The saved form: version, configuration fingerprint, length and checksum inside. The buffers are
- * not part of it: what chain_output shows at this moment belongs into the same transaction as these
- * bytes. */
+/* The saved form, with version, configuration fingerprint, length and checksum. The buffers are not
+ * part of it: store the current chain_output in the same transaction as these bytes. */
 size_t chain_save_size(const struct chain *chain);
 void chain_save(const struct chain *chain, void *bytes);
-/* ERR_CORRUPT unless these bytes are as chain_save wrote them, for whatever chain. */
+/* ERR_CORRUPT unless the bytes are an intact result of chain_save, of any chain. */
 enum err chain_saved_check(const void *bytes, size_t size, struct err_info *info);
 
-/* Running moments of every parameter over all iterations after warm-up (not only the saved ones);
- * with 4096 parameters or more, or in a dense frame, over every eighth: neighbours are
- * nearly the same, and a pass over so many numbers costs as much as a move. mean and variance (n -
- * 1 in the denominator; NaN below 2) have room for d numbers. Returns the count. */
+/* Running moments of every parameter over all iterations after warm-up (not only the saved ones).
+ * With 4096 parameters or more, or in a dense frame, over every eighth iteration: successive
+ * positions are nearly equal, and the update costs as much as a move. mean and variance (n - 1 in
+ * the denominator; NaN below 2) have room for d numbers. Returns the count. */
 uint64_t chain_moments(const struct chain *chain, double *mean, double *variance);
 
-/* What is known about the gradient noise: sampled now and then after warm-up. Averages per
- * coordinate of tau and of the probability that a proposal lies beyond the noise tolerance; either
- * may be NULL. Returns on how many iterations they rest. */
+/* The gradient noise, measured at some iterations after warm-up: averages per coordinate of tau and
+ * of the probability that a proposal lies beyond the noise tolerance. Either may be NULL. Returns
+ * the number of measurements. */
 uint64_t chain_noise(const struct chain *chain, double *tau, double *beyond);
 
-/* The step size in use (sigma_0 of a schedule) and what set it; STEP_UNSEEN: warm-up ended before
- * any scale showed. d entries each; either may be NULL. */
+/* The step size in use (sigma_0 of a schedule) and what limits it; STEP_UNSEEN: warm-up ended
+ * before any scale was estimated. d entries each; either may be NULL. */
 enum step_limit {
     STEP_GIVEN,
     STEP_BY_NOISE,
@@ -125,7 +125,7 @@ void chain_step(const struct chain *chain, double *sigma, enum step_limit *limit
 
 /* Acceptance rate after warm-up of an exact sampler; NaN for others. */
 double chain_acceptance(const struct chain *chain);
-/* The position in the coordinates it moves in. */
+/* The position, in the coordinates that the chain moves in. */
 const double *chain_theta(const struct chain *chain);
 /* Memory of one chain with this configuration, in bytes, buffers included. */
 size_t chain_memory_bytes(const struct chain_config *config);

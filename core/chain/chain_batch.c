@@ -1,4 +1,5 @@
-/* Chains in lanes: packed, moved by the kernels while nothing special happens, and put back. */
+/* Chain batches: chains are packed into vector lanes, advanced by the kernels for as long as
+ * chain_quiet allows, and unpacked. */
 #include "core/chain/chain_batch.h"
 #include "core/chain/parts.h"
 #include "core/kernels/kernels.h"
@@ -9,21 +10,20 @@
 #define GROUP_CHAINS (CHAIN_BATCHES * CHAIN_BATCH_LANES) /* chains, at most */
 #define SHARE        4                                   /* lanes of a chain with data, at least */
 
-/* Chains at the same iteration, in lanes. */
+/* Chains at the same iteration, packed into lanes. */
 struct chain_batch_group {
     struct chain **chains;
     size_t count, per_batch, batch_count;
     struct chain_batch_step step;
     struct chain_batch_state batches[CHAIN_BATCHES];
-    struct rng rng_before[GROUP_CHAINS /
-                          SHARE]; /* as they were, in case that the iterations must be undone */
-    /* Minibatches, where sums are chain_batch_sums's. */
+    struct rng rng_before[GROUP_CHAINS / SHARE]; /* before the run, to undo it */
+    /* Minibatches, where chain_batch_sums sums them. */
     _Alignas(ALIGNMENT) uint32_t rows[CHAIN_BATCHES][16 * CHAIN_BATCH_GROUPS];
-    bool look;                   /* the first iteration looks at the noise */
+    bool look;                   /* the first iteration measures the noise */
     double scale, beta;          /* where a minibatch counts once */
     uint64_t until_moments;      /* iterations, after warm-up */
-    const struct linear *linear; /* sums are chain_batch_sums's; NULL: the model's */
-    bool near;                   /* its rows are in the first cache */
+    const struct linear *linear; /* for chain_batch_sums; NULL: the model sums, chain by chain */
+    bool near;                   /* its rows are in the L1 cache */
     _Alignas(ALIGNMENT) double centre[CHAIN_BATCH_LANES]; /* of the frame, lane by lane */
     double columns[CHAIN_BATCH_LANES * CHAIN_BATCH_LANES];
     _Alignas(ALIGNMENT) double fixed[CHAIN_BATCH_LANES]; /* of the gradient, likewise */
@@ -49,7 +49,7 @@ static bool fits(const struct chain *c)
     return !c->source.full && m->type->grad_add == NULL && m->type->grad_noise == NULL;
 }
 
-/* Whether nothing tells them apart but their numbers and where they are. */
+/* Whether two chains are at the same iteration and differ only in number and position. */
 static bool same_place(const struct chain *a, const struct chain *b)
 {
     return a->source.model == b->source.model && a->config.sampler == b->config.sampler &&
@@ -64,7 +64,7 @@ static bool same_place(const struct chain *a, const struct chain *b)
 
 /* ---- packing ---- */
 
-/* Lane l of a chain's generators: at which place of the batch. */
+/* Where the state of lane l of a chain's generator is stored in the batch. */
 static uint64_t *generator(struct rng batch[2], size_t chain_lanes, size_t k, size_t l, size_t word)
 {
     if (chain_lanes == 1)
@@ -133,8 +133,8 @@ static void unpack_chain(struct chain_batch_group *group, size_t at, uint64_t do
     c->head->moment_count = w->moment_count;
 }
 
-/* Two lanes share a generator; the first word of a pair makes the number of the even lane, the
- * second that of the odd one. A generator moves only for coordinates that there are. */
+/* Two lanes share a generator; its first word gives the number of the even lane, the second that
+ * of the odd one. A generator advances only for coordinates below d. */
 static void plan_generators(struct chain_batch_step *w)
 {
     for (size_t g = 0; g < LANES; g++) {
@@ -170,19 +170,19 @@ static void plan_batch(struct chain_batch_group *group, const struct gradient *s
     w->batch = (double)source->batch.n;
 }
 
-/* Short rows of single precision and few of them. */
+/* The predictor for chain_batch_sums, which takes a few short rows of single precision; or NULL. */
 static const struct linear *plan_sums(const struct gradient *source)
 {
     const struct linear *l = source->model->linear;
     if (l == NULL || l->data->precision != PRECISION_SINGLE || l->data->stride > 8)
         return NULL;
     size_t groups =
-        (source->batch.n + 15) / 16 * (CHAIN_BATCH_LANES / SHARE); /* of the narrowest */
+        (source->batch.n + 15) / 16 * (CHAIN_BATCH_LANES / SHARE); /* with fewest lanes per chain */
     return !l->free_psi && groups <= CHAIN_BATCH_GROUPS && l->data->N <= CHAIN_BATCH_ROWS ? l
                                                                                           : NULL;
 }
 
-/* The fixed part of the gradient in lanes, where it is known to be linear. */
+/* The fixed part of the gradient, copied to every chain's lanes, where it is known to be linear. */
 static void plan_fixed(struct chain_batch_group *group, const struct linear *l)
 {
     struct chain_batch_step *w = &group->step;
@@ -243,14 +243,14 @@ static void pack(struct chain_batch_group *group, struct chain **chains, size_t 
 
 /* ---- advancing ---- */
 
-/* The chains of a batch are `from` to `to`. */
+/* Batch k has the chains first_of(k) to first_of(k + 1) - 1. */
 static size_t first_of(const struct chain_batch_group *group, size_t batch)
 {
     size_t at = batch * group->per_batch;
     return at < group->count ? at : group->count;
 }
 
-/* For chain_batch_sums, side by side. */
+/* Minibatches of all chains of a batch in the layout of chain_batch_sums. */
 static void draw_side_by_side(struct chain_batch_group *group, size_t batch, bool prefetch)
 {
     struct minibatch *first = &group->chains[0]->source.batch;
@@ -278,7 +278,7 @@ static void draw_rows(struct chain_batch_group *group, size_t batch, bool prefet
     }
 }
 
-/* The estimate itself is the kernels'; tau alone is for the look at the noise. */
+/* The kernels compute the estimate; tau is computed here for the measurement of the noise. */
 static void look_at_noise(const struct chain_batch_step *w, const struct chain_batch_state *b,
                           size_t lane, struct chain *c)
 {
@@ -307,8 +307,7 @@ static void sum_each(const struct chain_batch_step *w, struct chain_batch_state 
         memcpy(b->sumsq + lane, c->source.sumsq, bytes);
 }
 
-/* A chain's lanes, those left over included: what is behind d in a chain's arrays is 0 as they are.
- */
+/* Copies all lanes of a chain: those beyond d are 0, as is the padding of a chain's arrays. */
 static inline void copy_lanes(double *to, const double *from, size_t chain_lanes)
 {
     for (size_t i = 0; i < chain_lanes; i += SHARE)
@@ -345,7 +344,7 @@ static void sum_at_once(struct chain_batch_group *group, size_t batch, size_t ne
     kernels->chain_batch_sums(group->linear, &rows, b, squares);
 }
 
-/* `next`: the batch whose rows are to be prefetched meanwhile; itself: none. */
+/* `next`: the batch whose rows are prefetched at the same time; next == batch: none. */
 static void sum_terms(struct chain_batch_group *group, size_t batch, size_t next, bool look)
 {
     const struct chain_batch_step *w = &group->step;
@@ -362,9 +361,9 @@ static void sum_terms(struct chain_batch_group *group, size_t batch, size_t next
     }
 }
 
-/* The rows of the next batch are on their way while this one works: prefetched at once, or bit by
- * bit by the kernel that sums. `drawn`: those of the first are known; `again`: the next iteration
- * will want some. */
+/* The rows of the next batch are prefetched while this one is summed: all at once, or a few at a
+ * time by the kernel. `drawn`: the rows of batch 0 are drawn already; `again`: the next iteration
+ * has minibatches, too. */
 static void sum_rows(struct chain_batch_group *group, bool drawn, bool again, bool look)
 {
     size_t last = group->batch_count - 1;
@@ -379,7 +378,7 @@ static void sum_rows(struct chain_batch_group *group, bool drawn, bool again, bo
     }
 }
 
-/* What an iteration is to do beside moving: weigh its rows, if it has any, and count. */
+/* Sets what an iteration does beside moving: the weight of its rows, and the counts. */
 static void plan_iteration(struct chain_batch_group *group, double weight)
 {
     struct chain_batch_step *w = &group->step;
@@ -442,7 +441,7 @@ static void forget(struct chain_batch_group *group)
         group->chains[at]->rng[RNG_BATCH] = group->rng_before[at];
 }
 
-/* `n` quiet iterations; false, with the chains as they were, when a gradient was NaN. */
+/* Runs n iterations, n <= chain_quiet. False, with the chains unchanged, when a gradient is NaN. */
 static bool advance(struct chain_batch_group *group, uint64_t n)
 {
     uint64_t thin = group->chains[0]->config.thin, from = group->chains[0]->head->iteration;
@@ -464,7 +463,7 @@ static bool advance(struct chain_batch_group *group, uint64_t n)
     return true;
 }
 
-/* ---- chains that stand at the same place ---- */
+/* ---- groups of chains at the same iteration ---- */
 
 static uint64_t advance_each(struct chain **chains, size_t count, uint64_t n)
 {
@@ -483,7 +482,7 @@ static size_t keep_active(struct chain **chains, size_t count)
     return active;
 }
 
-/* What comes next when it is not quiet: a single iteration, or all that adapt the step size. */
+/* Iterations to leave to chain_advance: one, or all that are left of an adapting warm-up. */
 static uint64_t special(const struct chain *c)
 {
     bool adapts = c->config.step.kind == STEP_AUTO && chain_in_warmup(c);
@@ -514,9 +513,9 @@ static uint64_t advance_together(struct chain **chains, size_t count, uint64_t n
     return all;
 }
 
-/* Rows from far away are most of an iteration, and a chain by itself prefetches the next ones sooner:
- * unless there are but a few of them, and others to share the moves with. */
-#define MANY_SHORT 100 /* rows that share lines, of a batch; long ones: AHEAD_ROWS */
+/* Where cache misses take most of an iteration, a single chain is faster, because it prefetches
+ * further ahead. Not where a batch has few rows and several chains share the cost of the moves. */
+#define MANY_SHORT 100 /* rows of a batch that share cache lines; for long rows: AHEAD_ROWS */
 
 static bool better_alone(const struct chain *c, size_t members)
 {
@@ -529,7 +528,7 @@ static bool better_alone(const struct chain *c, size_t members)
 
 #define WINDOW 256 /* chains that are sorted at a time */
 
-/* Chains `from` on that stand where that one does. */
+/* Advances chain `from` and those after it that can be grouped with it. */
 static uint64_t advance_group(struct chain **chains, size_t count, size_t from, bool *done,
                               uint64_t n)
 {

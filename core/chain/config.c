@@ -107,7 +107,7 @@ static enum err check_save(const struct chain_config *config, struct err_info *i
     return ERR_OK;
 }
 
-/* A bounded sampler would go on from infinity without ever meeting a NaN. */
+/* Start values must be finite: a bounded sampler that starts at infinity never produces a NaN. */
 static enum err check_start(const struct chain_config *config, struct err_info *info)
 {
     const struct chain_start *start = &config->start;

@@ -5,13 +5,14 @@
 #include <string.h>
 
 #define DRAW_BUFFER_BYTES ((size_t)1 << 20)
-/* Storing has a cost per drain: so many draws fit, unless they take more than the next. */
+/* Storing has a cost per drain, so the buffer holds at least this many draws, up to
+ * DRAW_BUFFER_MOST bytes. */
 #define DRAWS_AT_LEAST   20
 #define DRAW_BUFFER_MOST ((size_t)16 << 20)
-#define NOISE_EVERY      256 /* iterations between two looks at the gradient noise, at least, ... */
-#define NOISE_KNOWN      16384 /* ... and where it is always the same */
-#define MOMENTS_FROM     4096  /* parameters: moments at every iteration would cost a move, ... */
-#define MOMENTS_EVERY    8     /* ... as in a dense frame, where the position is converted first */
+#define NOISE_EVERY      256   /* least iterations between two measurements of gradient noise */
+#define NOISE_KNOWN      16384 /* the same where the noise is constant */
+#define MOMENTS_FROM     4096  /* parameters from which moments are updated less often */
+#define MOMENTS_EVERY    8     /* iterations, then and in a dense frame */
 #define WORK_ARRAYS      9
 
 static size_t take(size_t *at, size_t bytes)

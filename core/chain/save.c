@@ -1,4 +1,4 @@
-/* Chains as bytes: a head with a checksum, then the flat state as it is. */
+/* Chains as bytes: a header with a checksum, then a copy of the flat state. */
 #include "core/base/fingerprint.h"
 #include "core/chain/parts.h"
 
@@ -12,10 +12,11 @@ struct saved {
 
 #define MAGIC   "BRKCHAIN"
 #define VERSION 1
-/* A running tau is to be multiplied by the factor behind it (core/samplers/sampler.c). */
+/* The running tau is stored with a factor after it, by which it is multiplied
+ * (core/samplers/sampler.c). */
 #define VERSION_FADING 2
 
-/* The lowest version that describes the state, so that older programs read what they can. */
+/* The lowest version that describes the state, so that older programs can read it if possible. */
 static uint64_t version_of(const struct chain *c)
 {
     const struct sampler_type *sampler = c->config.sampler;
