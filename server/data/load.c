@@ -32,8 +32,6 @@ static void join(char out[2 * DATA_FILE_SHA256_HEX], const char *train, const ch
     snprintf(out, 2 * DATA_FILE_SHA256_HEX, "%s%s%s", train, test[0] != '\0' ? ":" : "", test);
 }
 
-/* ---- small files ---- */
-
 static enum err read_table(const struct load *load, const struct data_file *file, const char *name,
                            struct table *out, char sha256[DATA_FILE_SHA256_HEX],
                            struct err_info *info)
@@ -50,45 +48,27 @@ static enum err read_table(const struct load *load, const struct data_file *file
     return code;
 }
 
-static enum err read_tables(const struct load *load, struct sources *s, struct mistakes *mistakes,
-                            struct err_info *info)
+/* Small files are read at once, large ones when their rows are. */
+static enum err open_rows(const struct load *load, bool large, struct sources *s,
+                          struct mistakes *mistakes, struct err_info *info)
 {
-    const struct load_files *f = load->files;
+    const struct data_file *files[] = {&load->files->train, &load->files->test};
+    const char *names[] = {load->spec->path, load->spec->test};
+    static const char *const pointers[] = {"/data/path", "/data/test"};
     char sha[2][DATA_FILE_SHA256_HEX] = {"", ""};
-    enum err code = read_table(load, &f->train, load->spec->path, &s->tables[0], sha[0], info);
-    if (code != ERR_OK)
-        return data_rows_mistake(code, "/data/path", mistakes, info);
-    data_rows_view(&s->rows[0], &s->tables[0], "/data/path");
-    s->train = &s->rows[0];
-    if (f->has_test) {
-        code = read_table(load, &f->test, load->spec->test, &s->tables[1], sha[1], info);
+    for (int k = 0; k < 1 + load->files->has_test; k++) {
+        enum err code = large ? data_rows_open(&s->rows[k], files[k], names[k], pointers[k],
+                                               STREAM_BUDGET, info)
+                              : read_table(load, files[k], names[k], &s->tables[k], sha[k], info);
         if (code != ERR_OK)
-            return data_rows_mistake(code, "/data/test", mistakes, info);
-        data_rows_view(&s->rows[1], &s->tables[1], "/data/test");
-        s->test = &s->rows[1];
+            return data_rows_mistake(code, pointers[k], mistakes, info);
+        if (!large)
+            data_rows_view(&s->rows[k], &s->tables[k], pointers[k]);
     }
+    s->train = &s->rows[0];
+    s->test = load->files->has_test ? &s->rows[1] : NULL;
     join(s->sha256, sha[0], sha[1]);
     return ERR_OK;
-}
-
-/* ---- large files ---- */
-
-static enum err open_rows(const struct load *load, struct sources *s, struct mistakes *mistakes,
-                          struct err_info *info)
-{
-    const struct load_files *f = load->files;
-    enum err code =
-        data_rows_open(&s->rows[0], &f->train, load->spec->path, "/data/path", STREAM_BUDGET, info);
-    if (code != ERR_OK)
-        return data_rows_mistake(code, "/data/path", mistakes, info);
-    s->train = &s->rows[0];
-    if (!f->has_test)
-        return ERR_OK;
-    code =
-        data_rows_open(&s->rows[1], &f->test, load->spec->test, "/data/test", STREAM_BUDGET, info);
-    if (code == ERR_OK)
-        s->test = &s->rows[1];
-    return data_rows_mistake(code, "/data/test", mistakes, info);
 }
 
 /* The plan of the values; after it the content of the files is known. */
@@ -272,7 +252,7 @@ static enum err through_disk(const struct load *load, struct data *out, struct m
     enum err code = find_on_disk(load, out, info);
     if (code != ERR_NOT_FOUND)
         return code;
-    code = open_rows(load, &s, mistakes, info);
+    code = open_rows(load, true, &s, mistakes, info);
     if (code == ERR_OK)
         code = make_plan(load, &s, &plan, mistakes, info);
     if (code == ERR_OK) {
@@ -295,8 +275,7 @@ static enum err to_memory(const struct load *load, bool large, struct data *out,
 {
     struct sources s = {0};
     struct prepare_plan plan;
-    enum err code =
-        large ? open_rows(load, &s, mistakes, info) : read_tables(load, &s, mistakes, info);
+    enum err code = open_rows(load, large, &s, mistakes, info);
     if (code == ERR_OK)
         code = make_plan(load, &s, &plan, mistakes, info);
     if (code == ERR_OK) {

@@ -1,11 +1,9 @@
-/* Recognising a file, unpacking it, and what the readers have in common. */
+/* Recognising a file, and what the readers have in common. */
 #include "server/data/table.h"
 
 #include "server/base/text.h"
-#include "server/data/gzip.h"
 #include "server/data/table_parts.h"
 
-#include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,14 +25,6 @@ static enum err allocate(struct table_input *input, size_t count, size_t item_by
                        what, bytes);
     input->budget -= bytes;
     return ERR_OK;
-}
-
-enum err table_allocate_values(struct table *table, struct table_input *input, size_t rows,
-                               struct err_info *info)
-{
-    assert(rows <= TABLE_ROWS_MAX && table->columns <= TABLE_COLUMNS_MAX);
-    return allocate(input, rows * table->columns, sizeof(double), "values", (void **)&table->values,
-                    info);
 }
 
 enum err table_allocate_names(struct table *table, struct table_input *input, size_t text_bytes,
@@ -182,101 +172,4 @@ enum err table_recognise(const struct table_input *input, bool *npy, struct err_
     return err_set(info, ERR_UNSUPPORTED,
                    "%s is %s; CSV, TSV and NPY are read, also compressed with gzip", input->name,
                    foreign);
-}
-
-static enum err read_plain(struct table *table, struct table_input *input, struct err_info *info)
-{
-    bool npy;
-    enum err err = table_recognise(input, &npy, info);
-    if (err != ERR_OK)
-        return err;
-    return npy ? table_npy(table, input, info) : table_csv(table, input, info);
-}
-
-struct unpacked {
-    char *bytes;
-    size_t size, capacity;
-};
-
-static enum err unpacked_grow(struct unpacked *out, const struct table_input *input,
-                              struct err_info *info)
-{
-    size_t wanted = out->capacity == 0 ? (size_t)256 << 10 : out->capacity * 2;
-    size_t capacity = wanted < input->budget ? wanted : input->budget;
-    if (capacity == out->capacity)
-        return err_set(info, ERR_TOO_LARGE,
-                       "%s unpacks to more than the %zu bytes of memory left for it", input->name,
-                       input->budget);
-    char *bytes = realloc(out->bytes, capacity);
-    if (bytes == NULL)
-        return err_set(info, ERR_NO_MEMORY, "%s: no memory to unpack it (%zu bytes)", input->name,
-                       capacity);
-    out->bytes = bytes;
-    out->capacity = capacity;
-    return ERR_OK;
-}
-
-static enum err unpack(const struct table_input *input, struct unpacked *out, struct err_info *info)
-{
-    struct gzip gzip;
-    const char *at = input->bytes;
-    enum err err = gzip_init(&gzip, input->name, info);
-    while (err == ERR_OK && at < input->end) {
-        if (out->size == out->capacity)
-            err = unpacked_grow(out, input, info);
-        char *to = out->bytes + out->size;
-        if (err == ERR_OK)
-            err = gzip_step(&gzip, &at, input->end, &to, out->bytes + out->capacity, info);
-        out->size = err == ERR_OK ? (size_t)(to - out->bytes) : 0;
-    }
-    if (err == ERR_OK)
-        err = gzip_end(&gzip, info);
-    gzip_release(&gzip);
-    return err;
-}
-
-static enum err read_packed(struct table *table, struct table_input *input, struct err_info *info)
-{
-    struct unpacked text = {0};
-    enum err err = unpack(input, &text, info);
-    if (err == ERR_OK) {
-        char *fitted = realloc(text.bytes, text.size > 0 ? text.size : 1);
-        text.bytes = fitted != NULL ? fitted : text.bytes;
-        input->bytes = text.bytes;
-        input->end = text.bytes + text.size;
-        input->budget -= text.size;
-        err = read_plain(table, input, info);
-    }
-    free(text.bytes);
-    return err;
-}
-
-enum err table_peek(struct table *out, const struct table_source *source, size_t rows,
-                    struct err_info *info)
-{
-    assert(source->name != NULL && (source->bytes != NULL || source->size == 0));
-    *out = (struct table){.file = strdup(source->name)};
-    if (out->file == NULL)
-        return err_set(info, ERR_NO_MEMORY, "%s: no memory to read it", source->name);
-    if (source->size == 0) {
-        table_release(out);
-        return err_set(info, ERR_MALFORMED, "%s is empty", source->name);
-    }
-    struct table_input input = {
-        .name = out->file,
-        .bytes = source->bytes,
-        .end = source->bytes + source->size,
-        .budget = source->budget_bytes,
-        .rows_wanted = rows,
-    };
-    bool packed = gzip_recognise(source->bytes, source->size);
-    enum err err = packed ? read_packed(out, &input, info) : read_plain(out, &input, info);
-    if (err != ERR_OK)
-        table_release(out);
-    return err;
-}
-
-enum err table_read(struct table *out, const struct table_source *source, struct err_info *info)
-{
-    return table_peek(out, source, TABLE_ROWS_MAX, info);
 }

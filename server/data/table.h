@@ -43,7 +43,7 @@ struct table_source {
     const char *name;    /* for messages, e.g. the path the user wrote */
     const char *bytes;   /* the whole file; need not end in NUL */
     size_t size;         /* in bytes */
-    size_t budget_bytes; /* memory that reading may allocate, checked before it does */
+    size_t budget_bytes; /* of memory for names and values */
 };
 
 /* Reads and checks the whole file. On failure `*out` is empty and needs no release.
@@ -52,7 +52,8 @@ struct table_source {
 enum err table_read(struct table *out, const struct table_source *source, struct err_info *info);
 
 /* The same for a preview: at most `rows` rows are read and checked. `rows_total` is then the number
- * of lines after the header (or the NPY shape), whose cells are not parsed. */
+ * of lines after the header (or the NPY shape), whose cells are not parsed. A packed file is never in
+ * memory as a whole, but for an NPY in Fortran order of several columns. */
 enum err table_peek(struct table *out, const struct table_source *source, size_t rows,
                     struct err_info *info);
 

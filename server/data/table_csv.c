@@ -39,14 +39,6 @@ static const char *next_line(const char *line, const char *end)
     return newline == NULL ? end : newline + 1;
 }
 
-static size_t count_lines(const char *text, const char *end)
-{
-    size_t lines = 0;
-    for (; text < end; text = next_line(text, end))
-        lines++;
-    return lines;
-}
-
 /* Where the last line ends that is not blank; `text` if there is none. */
 const char *table_csv_trim(const char *text, const char *end)
 {
@@ -339,18 +331,17 @@ static const char *read_row(const struct csv *csv, const char *p, double *row, b
     return *p == '\n' ? p + 1 : NULL;
 }
 
-enum err table_csv_rows(struct csv *csv, const char *text, struct err_info *info)
+enum err table_csv_rows(struct csv *csv, const char **text, size_t rows, struct err_info *info)
 {
     struct table *table = csv->table;
-    table->single_exact = true;
-    for (; table->rows < csv->input->rows_wanted && text < csv->end; table->rows++) {
+    const char *at = *text, *next;
+    for (; rows > 0 && at < csv->end; rows--, at = next, table->rows++, table->rows_total++) {
         double *row = table->values + table->rows * table->columns;
-        const char *next = read_row(csv, text, row, &table->single_exact);
+        next = read_row(csv, at, row, &table->single_exact);
         if (next == NULL)
-            return explain_line(csv, text, csv->rows_before + table->rows + 1 + table->header,
-                                info);
-        text = next;
+            return explain_line(csv, at, table->rows_total + 1 + table->header, info);
     }
+    *text = at;
     return ERR_OK;
 }
 
@@ -359,22 +350,6 @@ enum err table_csv_rows(struct csv *csv, const char *text, struct err_info *info
 size_t table_csv_possible(const struct csv *csv, size_t bytes)
 {
     return (bytes + 1) / 2 / csv->table->columns + 1;
-}
-
-/* The number of lines tells the number of values, so they are allocated once. */
-static enum err allocate_rows(struct csv *csv, const char *text, struct err_info *info)
-{
-    struct table *table = csv->table;
-    table->rows_total = count_lines(text, csv->end);
-    if (table->rows_total == 0)
-        return err_set(info, ERR_MALFORMED, "%s has a header and no rows", csv->input->name);
-    if (table->rows_total > TABLE_ROWS_MAX)
-        return err_set(info, ERR_TOO_LARGE, "%s has %zu rows; at most %zu are read",
-                       csv->input->name, table->rows_total, TABLE_ROWS_MAX);
-    size_t rows =
-        table->rows_total < csv->input->rows_wanted ? table->rows_total : csv->input->rows_wanted;
-    size_t possible = table_csv_possible(csv, (size_t)(csv->end - text));
-    return table_allocate_values(table, csv->input, rows < possible ? rows : possible, info);
 }
 
 static enum err read_first_line(struct csv *csv, const char *line, struct err_info *info)
@@ -410,15 +385,4 @@ enum err table_csv_first(struct csv *csv, const char **text, struct err_info *in
     if (err == ERR_OK && csv->table->header)
         *text = next_line(*text, csv->end);
     return err;
-}
-
-enum err table_csv(struct table *table, struct table_input *input, struct err_info *info)
-{
-    struct csv csv = {.table = table, .input = input};
-    const char *text = table_csv_start(input->bytes, input->end);
-    csv.end = table_csv_trim(text, input->end);
-    enum err err = table_csv_first(&csv, &text, info);
-    if (err == ERR_OK)
-        err = allocate_rows(&csv, text, info);
-    return err == ERR_OK ? table_csv_rows(&csv, text, info) : err;
 }

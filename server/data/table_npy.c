@@ -283,6 +283,7 @@ enum err table_npy_rows(const struct npy *npy, struct table *table, size_t first
     size_t columns = table->columns;
     size_t row_step = (npy->fortran ? 1 : columns) * npy->item_bytes;
     size_t column_step = (npy->fortran ? table->rows_total : 1) * npy->item_bytes;
+    double *values = table->values + table->rows * columns;
     bool exact = true;
     for (size_t from = 0; from < rows; from += BLOCK) {
         size_t to = rows - from < BLOCK ? rows : from + BLOCK;
@@ -291,13 +292,13 @@ enum err table_npy_rows(const struct npy *npy, struct table *table, size_t first
                 double value = load_item(npy, npy->data + row * row_step + column * column_step);
                 if (!isfinite(value))
                     return bad_item(npy, first + row, column, value, info);
-                table->values[row * columns + column] = value;
+                values[row * columns + column] = value;
                 exact &= table_is_single(value);
             }
         }
     }
-    table->rows = rows;
-    table->single_exact = exact;
+    table->rows += rows;
+    table->single_exact &= exact;
     return ERR_OK;
 }
 
@@ -305,19 +306,4 @@ enum err table_npy_first(struct npy *npy, struct table *table, struct err_info *
 {
     enum err err = read_header(npy, info);
     return err == ERR_OK ? check_shape(npy, table, info) : err;
-}
-
-enum err table_npy(struct table *table, struct table_input *input, struct err_info *info)
-{
-    struct npy npy = {.input = input, .data = input->end};
-    enum err err = table_npy_first(&npy, table, info);
-    if (err == ERR_OK)
-        err = table_npy_size(&npy, table, (size_t)(input->end - npy.data), info);
-    if (err == ERR_OK)
-        err = table_number_columns(table, input, info);
-    if (err != ERR_OK)
-        return err;
-    size_t rows = table->rows_total < input->rows_wanted ? table->rows_total : input->rows_wanted;
-    err = table_allocate_values(table, input, rows, info);
-    return err == ERR_OK ? table_npy_rows(&npy, table, 0, rows, info) : err;
 }

@@ -1,8 +1,8 @@
 /* Private to table*.c: what the readers share.
  *
- * To read another format: write table_x.c with a function like table_npy, that fills an empty table
- * through the helpers below, and call it in table.c where the content is recognised. A reader
- * returns on the first error and leaves what it allocated in the table for table.c to release. */
+ * A reader of a format (table_x.c) is given bytes and fills a table through the helpers below, first
+ * its names, then rows; table_stream.c brings the bytes. A reader returns on the first error and
+ * leaves what it allocated in the table for table_stream.c to release. */
 #ifndef BARKER_SERVER_DATA_TABLE_PARTS_H
 #define BARKER_SERVER_DATA_TABLE_PARTS_H
 
@@ -14,15 +14,13 @@
 struct table_input {
     const char *name, *bytes, *end;
     size_t budget;
-    size_t rows_wanted;
 };
 
 /* Separated text, line by line. */
 struct csv {
     struct table *table;
     struct table_input *input;
-    const char *end;    /* of the whole lines that are there */
-    size_t rows_before; /* those in `table` */
+    const char *end; /* of the whole lines that are there */
     char separator;
 };
 
@@ -40,32 +38,24 @@ struct npy {
 /* Refuses formats that are not read; tells the two that are apart. */
 enum err table_recognise(const struct table_input *input, bool *npy, struct err_info *info);
 
-/* Whole files. */
-enum err table_csv(struct table *table, struct table_input *input, struct err_info *info);
-enum err table_npy(struct table *table, struct table_input *input, struct err_info *info);
-
-/* Files in pieces (table_stream.c). Text: what comes before the first line, the first line (columns
- * and names; `*text` moves on to the first row), then rows from `text` to csv->end, which ends
+/* Text: what comes before the first line, the first line (columns and names; `*text` moves on to the
+ * first row), then at most `rows` more rows from `*text`, which moves on, to csv->end, which ends
  * behind a line that is not blank. */
 const char *table_csv_start(const char *text, const char *end);
 const char *table_csv_trim(const char *text, const char *end);
 enum err table_csv_first(struct csv *csv, const char **text, struct err_info *info);
-enum err table_csv_rows(struct csv *csv, const char *text, struct err_info *info);
+enum err table_csv_rows(struct csv *csv, const char **text, size_t rows, struct err_info *info);
 /* How many rows of table->columns cells may be in so many bytes, and one that is not whole. */
 size_t table_csv_possible(const struct csv *csv, size_t bytes);
 
-/* NPY: header and shape, without a look at how many bytes follow; then `rows` rows from npy->data,
- * the first of which is row `first` of the file. */
+/* NPY: header and shape, without a look at how many bytes follow; then `rows` more rows from
+ * npy->data, the first of which is row `first` of the file. */
 #define TABLE_NPY_HEAD ((size_t)10012) /* bytes that hold every header that is read */
 enum err table_npy_first(struct npy *npy, struct table *table, struct err_info *info);
 enum err table_npy_rows(const struct npy *npy, struct table *table, size_t first, size_t rows,
                         struct err_info *info);
 enum err table_npy_size(const struct npy *npy, const struct table *table, size_t bytes,
                         struct err_info *info);
-
-/* Allocates the values of `rows` rows of table->columns columns, both within their limits. */
-enum err table_allocate_values(struct table *table, struct table_input *input, size_t rows,
-                               struct err_info *info);
 
 /* Allocates names, name_order and name_text of the given size for table->columns columns. */
 enum err table_allocate_names(struct table *table, struct table_input *input, size_t text_bytes,

@@ -1,11 +1,12 @@
-/* Tables in pieces: a window moves over the (unpacked) file, and whole lines or rows are taken from
- * it as long as there are any. */
-#include "server/data/gzip.h"
+/* Files in pieces: a window moves over the (unpacked) file, and whole lines or rows are taken from it
+ * as long as there are any. A file in memory that is not packed is its own window. */
 #include "server/data/table_parts.h"
 
+#include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #define WINDOW ((size_t)1 << 20) /* bytes, unless the feed says otherwise; grows for long lines */
 
@@ -14,13 +15,16 @@ struct table_stream {
     struct table_input input;
     struct table_feed feed;
     size_t value_room; /* of table.values */
+    size_t rows_max;   /* in table.values */
+    bool keep;         /* blocks are added to those before them, within the budget */
 
-    char *raw; /* TABLE_FEED_BYTES as the feed gave them */
+    char *raw; /* TABLE_FEED_BYTES as the feed gave them, or the whole file in memory (borrowed) */
     size_t raw_at, raw_size;
     uint64_t raw_before; /* bytes of the file before them */
     bool raw_ended;
     bool packed;
-    struct gzip gzip;
+    z_stream gzip;
+    bool between; /* two members of a gzip: the file may end here */
 
     char *window; /* from `at` to `filled`: not yet taken */
     size_t at, filled, capacity;
@@ -31,6 +35,16 @@ struct table_stream {
     struct npy npy;
     size_t value_bytes; /* of an NPY, taken so far */
 };
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static enum err no_memory(const char *name, struct err_info *info)
+{
+    return err_set(info, ERR_NO_MEMORY, "%s: no memory to read it", name);
+}
 
 /* ---- bytes ---- */
 
@@ -45,26 +59,38 @@ static enum err refill(struct table_stream *s, struct err_info *info)
     return err;
 }
 
-/* Unpacks into the window until it is full or the raw bytes are used up. */
+/* Unpacks into the window until it is full, the raw bytes are used up or a member ends. Several
+ * members in a row are one file, as gzip itself has it (bgzip and cat make those). */
 static enum err unpack(struct table_stream *s, struct err_info *info)
 {
-    if (s->raw_at == s->raw_size) {
-        s->ended = true;
-        return gzip_end(&s->gzip, info);
-    }
-    const char *in = s->raw + s->raw_at;
-    char *out = s->window + s->filled;
-    enum err err =
-        gzip_step(&s->gzip, &in, s->raw + s->raw_size, &out, s->window + s->capacity, info);
-    s->raw_at = (size_t)(in - s->raw);
-    s->filled = (size_t)(out - s->window);
-    return err;
+    z_stream *z = &s->gzip;
+    s->ended = s->raw_at == s->raw_size;
+    if (s->ended && !s->between)
+        return err_set(info, ERR_MALFORMED, "%s: the gzip data end too early", s->feed.name);
+    if (s->ended)
+        return ERR_OK;
+    z->next_in = (Bytef *)s->raw + s->raw_at;
+    z->avail_in = (uInt)smaller(s->raw_size - s->raw_at, UINT_MAX);
+    z->next_out = (Bytef *)s->window + s->filled;
+    z->avail_out = (uInt)smaller(s->capacity - s->filled, UINT_MAX);
+    int status = inflate(z, Z_NO_FLUSH);
+    s->raw_at = (size_t)((char *)z->next_in - s->raw);
+    s->filled = (size_t)((char *)z->next_out - s->window);
+    s->between = status == Z_STREAM_END;
+    if (status == Z_MEM_ERROR)
+        return no_memory(s->feed.name, info);
+    if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
+        return err_set(info, ERR_MALFORMED, "%s: the gzip data are damaged near byte %llu (%s)",
+                       s->feed.name, (unsigned long long)(s->raw_before + s->raw_at),
+                       z->msg != NULL ? z->msg : "no details");
+    if (s->between)
+        inflateReset(z);
+    return ERR_OK;
 }
 
 static enum err copy(struct table_stream *s)
 {
-    size_t there = s->raw_size - s->raw_at, room = s->capacity - s->filled;
-    size_t size = there < room ? there : room;
+    size_t size = smaller(s->raw_size - s->raw_at, s->capacity - s->filled);
     memcpy(s->window + s->filled, s->raw + s->raw_at, size);
     s->raw_at += size;
     s->filled += size;
@@ -82,7 +108,7 @@ static enum err make_room(struct table_stream *s, size_t wanted, struct err_info
         return ERR_OK;
     char *window = realloc(s->window, wanted);
     if (window == NULL)
-        return err_set(info, ERR_NO_MEMORY, "%s: no memory to read it", s->feed.name);
+        return no_memory(s->feed.name, info);
     s->window = window;
     s->capacity = wanted;
     return ERR_OK;
@@ -109,17 +135,30 @@ static size_t left(const struct table_stream *s)
 
 /* ---- values ---- */
 
-static enum err room_for_rows(struct table_stream *s, size_t rows, struct err_info *info)
+/* Room for `*rows` more rows. Where all are kept, for fewer at the end of the budget. */
+static enum err room_for_rows(struct table_stream *s, size_t *rows, struct err_info *info)
 {
-    size_t cells = rows * s->table.columns;
-    if (cells <= s->value_room)
+    size_t room = s->value_room, there = s->table.rows, columns = s->table.columns;
+    *rows = smaller(*rows, s->rows_max - there);
+    size_t cells = (there + *rows) * columns;
+    if (s->keep && cells > room) { /* of a file that is all there, the rest is like the beginning */
+        double share = s->window == s->raw && s->at > 0 ? (double)s->at / (double)s->filled : 0.5;
+        size_t likely = (size_t)(1.02 * (double)(there * columns) / share);
+        cells = smaller(cells > likely ? cells : likely, s->input.budget / sizeof(double));
+    }
+    if (cells > room) {
+        double *values = realloc(s->table.values, cells * sizeof *values);
+        if (values == NULL)
+            return err_set(info, ERR_NO_MEMORY, "%s: no memory for its values", s->feed.name);
+        s->table.values = values;
+        s->value_room = cells;
+    }
+    *rows = smaller(*rows, s->value_room / columns - there);
+    if (*rows > 0)
         return ERR_OK;
-    free(s->table.values);
-    s->table.values = malloc(cells * sizeof *s->table.values);
-    s->value_room = s->table.values != NULL ? cells : 0;
-    if (s->table.values == NULL)
-        return err_set(info, ERR_NO_MEMORY, "%s: no memory for its values", s->feed.name);
-    return ERR_OK;
+    return err_set(info, ERR_TOO_LARGE,
+                   "%s: its values do not fit into the %zu bytes of memory left for it",
+                   s->feed.name, s->input.budget);
 }
 
 /* ---- text ---- */
@@ -149,11 +188,11 @@ static enum err whole_lines(struct table_stream *s, const char **text, const cha
     }
 }
 
-/* Takes what ends at `end`, and its line feed. */
-static void take_lines(struct table_stream *s, const char *end)
+/* Takes what is before `text`, and the line feed behind the last line. */
+static void take_lines(struct table_stream *s, const char *text)
 {
-    s->at = (size_t)(end - s->window);
-    s->at += s->at < s->filled && s->window[s->at] == '\n';
+    s->at = (size_t)(text - s->window);
+    s->at += text == s->csv.end && s->at < s->filled && *text == '\n';
 }
 
 static enum err open_text(struct table_stream *s, struct err_info *info)
@@ -164,34 +203,60 @@ static enum err open_text(struct table_stream *s, struct err_info *info)
     s->csv = (struct csv){.table = &s->table, .input = &s->input, .end = end};
     if (err == ERR_OK)
         err = table_csv_first(&s->csv, &text, info);
-    if (err == ERR_OK && text == end)
-        take_lines(s, text); /* a header alone */
-    else
-        s->at = (size_t)(text - s->window);
+    if (err == ERR_OK)
+        take_lines(s, text);
     return err;
+}
+
+static enum err check_rows(const struct table_stream *s, struct err_info *info)
+{
+    if (s->table.rows_total == 0)
+        return err_set(info, ERR_MALFORMED, "%s has a header and no rows", s->feed.name);
+    if (s->table.rows_total > TABLE_ROWS_MAX)
+        return err_set(info, ERR_TOO_LARGE, "%s has more than the %zu rows that are read",
+                       s->feed.name, TABLE_ROWS_MAX);
+    return ERR_OK;
 }
 
 static enum err next_lines(struct table_stream *s, struct err_info *info)
 {
     const char *text;
     enum err err = whole_lines(s, &text, &s->csv.end, info);
+    if (err == ERR_OK && text < s->csv.end) {
+        size_t rows = table_csv_possible(&s->csv, (size_t)(s->csv.end - text));
+        err = room_for_rows(s, &rows, info);
+        if (err == ERR_OK)
+            err = table_csv_rows(&s->csv, &text, rows, info);
+    }
     if (err != ERR_OK)
         return err;
-    size_t bytes = (size_t)(s->csv.end - text);
-    s->csv.rows_before = s->table.rows_total;
-    err = room_for_rows(s, table_csv_possible(&s->csv, bytes), info);
-    if (err == ERR_OK)
-        err = table_csv_rows(&s->csv, text, info);
-    if (err != ERR_OK)
-        return err;
-    s->table.rows_total += s->table.rows;
-    if (s->table.rows_total == 0)
-        return err_set(info, ERR_MALFORMED, "%s has a header and no rows", s->feed.name);
-    if (s->table.rows_total > TABLE_ROWS_MAX)
-        return err_set(info, ERR_TOO_LARGE, "%s has more than the %zu rows that are read",
-                       s->feed.name, TABLE_ROWS_MAX);
-    take_lines(s, s->csv.end);
-    return ERR_OK;
+    take_lines(s, text);
+    return check_rows(s, info);
+}
+
+static size_t count_line_feeds(const char *text, const char *end)
+{
+    size_t count = 0;
+    for (; (text = memchr(text, '\n', (size_t)(end - text))) != NULL; text++)
+        count++;
+    return count;
+}
+
+/* Counts the lines that are left up to the last one that is not blank, without parsing them. */
+static enum err count_lines(struct table_stream *s, struct err_info *info)
+{
+    size_t line_feeds = 0, lines = 0;
+    enum err err;
+    while ((err = fill(s, s->feed.window_bytes, info)) == ERR_OK && left(s) > 0) {
+        const char *text = s->window + s->at, *to = s->window + s->filled;
+        const char *end = table_csv_trim(text, to);
+        line_feeds += count_line_feeds(text, end);
+        lines = end > text ? line_feeds + 1 : lines;
+        line_feeds += count_line_feeds(end, to);
+        s->at = s->filled;
+    }
+    s->table.rows_total += lines;
+    return err == ERR_OK ? check_rows(s, info) : err;
 }
 
 /* ---- NPY ---- */
@@ -203,18 +268,18 @@ static bool in_one_piece(const struct table_stream *s)
 
 static enum err open_npy(struct table_stream *s, struct err_info *info)
 {
-    enum err err = fill(s, TABLE_NPY_HEAD, info);
-    s->input.bytes = s->window;
-    s->input.end = s->window + s->filled;
     s->npy = (struct npy){.input = &s->input, .data = s->input.end};
-    if (err == ERR_OK)
-        err = table_npy_first(&s->npy, &s->table, info);
+    enum err err = table_npy_first(&s->npy, &s->table, info);
+    if (err == ERR_OK && s->ended) /* all of it is there */
+        err = table_npy_size(&s->npy, &s->table, (size_t)(s->input.end - s->npy.data), info);
     if (err == ERR_OK)
         err = table_number_columns(&s->table, &s->input, info);
     if (err != ERR_OK)
         return err;
     s->at = (size_t)(s->npy.data - s->window);
-    size_t bytes = s->table.rows_total * s->table.columns * (s->npy.item_bytes + sizeof(double));
+    size_t item_bytes = s->window != s->raw ? s->npy.item_bytes : 0;
+    size_t bytes = s->table.rows_total * s->table.columns * item_bytes +
+                   smaller(s->table.rows_total, s->rows_max) * s->table.columns * sizeof(double);
     if (in_one_piece(s) && bytes > s->input.budget)
         return err_set(info, ERR_TOO_LARGE,
                        "%s is in Fortran order and does not fit into the %zu bytes of memory left "
@@ -237,23 +302,24 @@ static enum err check_end(struct table_stream *s, struct err_info *info)
 
 static enum err next_items(struct table_stream *s, struct err_info *info)
 {
-    size_t row_bytes = s->table.columns * s->npy.item_bytes, total = s->table.rows_total;
-    size_t first = s->value_bytes / row_bytes, rows = s->feed.window_bytes / row_bytes + 1;
-    if (in_one_piece(s) || rows > total - first)
-        rows = total - first;
-    s->table.rows = 0;
+    size_t row_bytes = s->table.columns * s->npy.item_bytes;
+    size_t first = s->value_bytes / row_bytes, rows = s->table.rows_total - first;
+    if (!in_one_piece(s))
+        rows = smaller(rows, s->feed.window_bytes / row_bytes + 1);
+    size_t bytes = rows * row_bytes;
     if (rows == 0)
         return check_end(s, info);
-    enum err err = fill(s, rows * row_bytes, info);
-    if (err == ERR_OK && left(s) < rows * row_bytes)
+    enum err err = fill(s, bytes, info);
+    if (err == ERR_OK && left(s) < bytes)
         return check_end(s, info);
     if (err == ERR_OK)
-        err = room_for_rows(s, rows, info);
+        err = room_for_rows(s, &rows, info);
     if (err != ERR_OK)
         return err;
     s->npy.data = s->window + s->at;
-    s->at += rows * row_bytes;
-    s->value_bytes += rows * row_bytes;
+    bytes = in_one_piece(s) ? bytes : rows * row_bytes;
+    s->at += bytes;
+    s->value_bytes += bytes;
     return table_npy_rows(&s->npy, &s->table, first, rows, info);
 }
 
@@ -266,37 +332,46 @@ static enum err begin(struct table_stream *s, struct err_info *info)
         return err;
     if (s->raw_size == 0)
         return err_set(info, ERR_MALFORMED, "%s is empty", s->feed.name);
-    s->packed = gzip_recognise(s->raw, s->raw_size);
-    if (s->packed)
-        err = gzip_init(&s->gzip, s->feed.name, info);
-    if (err == ERR_OK)
-        err = fill(s, TABLE_NPY_HEAD, info);
+    s->packed = s->raw_size >= 2 && memcmp(s->raw, "\x1f\x8b", 2) == 0;
+    if (s->packed && inflateInit2(&s->gzip, 16 + MAX_WBITS) != Z_OK)
+        return no_memory(s->feed.name, info);
+    if (!s->packed && s->feed.read == NULL) {
+        s->window = s->raw;
+        s->filled = s->capacity = s->raw_size;
+        s->ended = true;
+    }
+    err = fill(s, TABLE_NPY_HEAD, info);
+    if (err != ERR_OK)
+        return err;
     s->input.bytes = s->window;
-    s->input.end = s->window != NULL ? s->window + s->filled : NULL;
-    if (err == ERR_OK)
-        err = table_recognise(&s->input, &s->is_npy, info);
+    s->input.end = s->window + s->filled;
+    err = table_recognise(&s->input, &s->is_npy, info);
     if (err != ERR_OK)
         return err;
     return s->is_npy ? open_npy(s, info) : open_text(s, info);
 }
 
-enum err table_stream_open(struct table_stream **out, const struct table_feed *feed,
-                           struct err_info *info)
+/* Without feed->read the file is in memory, as `source` says; at most `rows` of it are kept. */
+static enum err open_stream(struct table_stream **out, const struct table_feed *feed,
+                            const struct table_source *source, size_t rows, struct err_info *info)
 {
     *out = NULL;
     struct table_stream *s = calloc(1, sizeof *s);
     if (s != NULL) {
         s->feed = *feed;
         s->feed.window_bytes = feed->window_bytes > 0 ? feed->window_bytes : WINDOW;
-        s->raw = malloc(TABLE_FEED_BYTES);
         s->table.file = strdup(feed->name);
-        s->input = (struct table_input){
-            .name = feed->name, .budget = feed->budget_bytes, .rows_wanted = TABLE_ROWS_MAX + 1};
+        s->input = (struct table_input){.name = feed->name, .budget = feed->budget_bytes};
+        s->keep = s->raw_ended = source != NULL;
+        s->rows_max = rows;
+        s->raw_size = source != NULL ? source->size : 0;
+        s->raw = source != NULL ? (char *)(uintptr_t)source->bytes : malloc(TABLE_FEED_BYTES);
     }
-    if (s == NULL || s->raw == NULL || s->table.file == NULL) {
+    if (s == NULL || s->table.file == NULL || (s->raw == NULL && source == NULL)) {
         table_stream_close(s);
-        return err_set(info, ERR_NO_MEMORY, "%s: no memory to read it", feed->name);
+        return no_memory(feed->name, info);
     }
+    s->table.single_exact = true;
     enum err err = begin(s, info);
     if (err != ERR_OK)
         table_stream_close(s);
@@ -305,14 +380,22 @@ enum err table_stream_open(struct table_stream **out, const struct table_feed *f
     return err;
 }
 
+enum err table_stream_open(struct table_stream **out, const struct table_feed *feed,
+                           struct err_info *info)
+{
+    return open_stream(out, feed, NULL, SIZE_MAX, info);
+}
+
 void table_stream_close(struct table_stream *s)
 {
     if (s == NULL)
         return;
-    gzip_release(&s->gzip);
+    inflateEnd(&s->gzip);
     table_release(&s->table);
-    free(s->raw);
-    free(s->window);
+    if (s->window != s->raw)
+        free(s->window);
+    if (s->feed.read != NULL)
+        free(s->raw);
     free(s);
 }
 
@@ -321,8 +404,48 @@ const struct table *table_stream_table(const struct table_stream *s)
     return &s->table;
 }
 
+static enum err next_block(struct table_stream *s, struct err_info *info)
+{
+    return s->is_npy ? next_items(s, info) : next_lines(s, info);
+}
+
 enum err table_stream_next(struct table_stream *s, struct err_info *info)
 {
     s->table.rows = 0;
-    return s->is_npy ? next_items(s, info) : next_lines(s, info);
+    s->table.single_exact = true;
+    return next_block(s, info);
+}
+
+/* ---- files in memory ---- */
+
+enum err table_peek(struct table *out, const struct table_source *source, size_t rows,
+                    struct err_info *info)
+{
+    struct table_feed feed = {.name = source->name, .budget_bytes = source->budget_bytes};
+    struct table_stream *s;
+    *out = (struct table){0};
+    enum err err = open_stream(&s, &feed, source, rows, info);
+    if (err != ERR_OK)
+        return err;
+    for (size_t before = SIZE_MAX;
+         err == ERR_OK && s->table.rows < rows && s->table.rows != before;) {
+        before = s->table.rows;
+        err = next_block(s, info);
+    }
+    if (err == ERR_OK)
+        err = s->is_npy ? check_end(s, info) : count_lines(s, info);
+    size_t bytes = s->table.rows * s->table.columns * sizeof(double);
+    double *fitted = err == ERR_OK && bytes > 0 ? realloc(s->table.values, bytes) : NULL;
+    s->table.values = fitted != NULL ? fitted : s->table.values;
+    if (err == ERR_OK) {
+        *out = s->table;
+        s->table = (struct table){0};
+    }
+    table_stream_close(s);
+    return err;
+}
+
+enum err table_read(struct table *out, const struct table_source *source, struct err_info *info)
+{
+    return table_peek(out, source, TABLE_ROWS_MAX, info);
 }
