@@ -9,8 +9,8 @@
 #include <string.h>
 
 #define AFFORDABLE  2e9  /* units of work (struct model.term_cost) for differences: some seconds */
-#define PROBES      8    /* random directions for the diagonal of what has no terms */
-#define FISHER_ROWS 5000 /* terms looked at, at least, and ... */
+#define PROBES      8    /* random directions for the diagonal of grad_fixed's curvature */
+#define FISHER_ROWS 5000 /* terms of the Fisher information, at least, and ... */
 #define FISHER_EACH 50   /* ... per parameter */
 #define REACH       0.05 /* differences are taken over this many sds given the other coordinates */
 
@@ -53,13 +53,13 @@ static enum err no_memory(size_t d, struct err_info *info)
     return err_set(info, ERR_NO_MEMORY, "no memory for the curvature of %zu parameters", d);
 }
 
-/* Steps in which a double still sees the change of a smooth function. */
+/* A step over which differences of a smooth function in double precision are accurate. */
 static double small_step(double theta)
 {
     return 1e-5 * fmax(1.0, fabs(theta));
 }
 
-/* ---- what no minibatch touches ---- */
+/* ---- the fixed part of the gradient ---- */
 
 /* diag H is the mean of z (H z) over random signs z: exact where H is diagonal, and good where the
  * diagonal outweighs the rest of its row. `work` has four arrays. */
@@ -99,8 +99,8 @@ static void add_fisher_diagonal(struct gradient *source, const double *theta, do
     }
 }
 
-/* What shows no curvature gets the mean of what does, in powers of two: start values may depend on
- * it, which must be the same on every machine. */
+/* Coordinates without a usable curvature get the geometric mean of the others, as a power of two:
+ * start values may depend on it, and they must be the same on every machine. */
 static void repair(double *h, size_t d)
 {
     long sum = 0, count = 0;
@@ -198,8 +198,8 @@ static bool add_differences(struct gradient *source, gradient_function *gradient
     return true;
 }
 
-/* Without data the gradient is exact to the last digits, and steps may be as small as those like.
- * Sums over single-precision data are not: there a step must be seen in the sum. */
+/* Without data the gradient is exact to the last digits, and steps may be small. Sums over
+ * single-precision data are less precise and need longer steps. */
 static enum err choose_steps(struct gradient *source, const double *theta, double *step,
                              struct err_info *info)
 {
@@ -215,7 +215,7 @@ static enum err choose_steps(struct gradient *source, const double *theta, doubl
     return code;
 }
 
-/* Sum of g g' over every `every`-th term, centred, times what it stands for. */
+/* Centred sum of g g' over every `every`-th term, scaled up to all terms. */
 static bool add_fisher(struct gradient *source, const double *theta, size_t every,
                        const struct curvature_limits *limits, double *H, double *mean)
 {

@@ -1,4 +1,4 @@
-/* Equal rows found by a hash table, which gives up as soon as too many differ. */
+/* Finds equal rows with a hash table, and gives up as soon as too many are distinct. */
 #include "core/model/dedup.h"
 
 #include <stdlib.h>
@@ -13,9 +13,9 @@ struct search {
     const struct dataset *data;
     size_t row_bytes;
     bool responses;
-    uint32_t *first; /* of each kind: its row */
+    uint32_t *first; /* first occurrence of each distinct row */
     size_t count, limit;
-    uint32_t *table; /* kinds, at the place of their hash or behind */
+    uint32_t *table; /* numbers of distinct rows; open addressing by hash */
     size_t mask;
 };
 
@@ -48,7 +48,7 @@ static bool equal(const struct search *s, size_t a, size_t b)
            (!s->responses || memcmp(data->y + a, data->y + b, size) == 0);
 }
 
-/* The kind of a row; a new one when none is equal. */
+/* The number of the distinct row that equals this row; a new number when there is none. */
 static uint32_t kind_of(struct search *s, size_t row)
 {
     size_t at = hash_of(s, row) >> 32 & s->mask;

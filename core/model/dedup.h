@@ -1,5 +1,5 @@
-/* Rows of a regression kept once however often they come: tables of categories and counts have few
- * that differ. */
+/* Deduplicated rows of a regression: tables of categories and counts have few distinct rows, and
+ * each is stored once. */
 #ifndef BARKER_CORE_MODEL_DEDUP_H
 #define BARKER_CORE_MODEL_DEDUP_H
 
@@ -8,16 +8,16 @@
 #include <stdbool.h>
 
 struct dedup {
-    struct dataset data; /* the distinct rows, in the order in which they come */
-    uint16_t *row_map;   /* row i of all is row row_map[i] of these */
-    void *x;             /* what `data` points to */
+    struct dataset data; /* the distinct rows, in order of first occurrence */
+    uint16_t *row_map;   /* row i of the table equals row row_map[i] of `data` */
+    void *x;             /* memory of `data`, with the next two */
     double *y, *offset;
 };
 
-/* Rows are equal when the bytes of their covariates, offsets and, with `responses`, responses are;
- * without, the response of a row is that of the first of its kind. False, with nothing to release,
- * when it does not pay (more than one in eight rows differ, more than 65536, or rows are long) or
- * there is no memory. Takes at most a pass over the data. */
+/* Rows are equal when the bytes of their covariates, offsets and, with `responses`, responses are.
+ * Without `responses` a distinct row has the response of its first occurrence. False, with nothing
+ * to release, when it does not pay (distinct rows are more than one in eight, or more than 65536,
+ * or rows are long) or there is no memory. Takes at most one pass over the data. */
 bool dedup_init(struct dedup *f, const struct dataset *data, bool responses);
 void dedup_release(struct dedup *f);
 

@@ -78,7 +78,7 @@ void frame_to_user(const struct frame *f, const double *u, double *theta)
         theta[j] = f->centre[j] + u[j];
 }
 
-/* Forward substitution; the part of a row behind what is known meets zeros. */
+/* Forward substitution; elements of u that are not yet known are zero in the dot products. */
 void frame_from_user(const struct frame *f, const double *theta, double *u)
 {
     size_t d = f->d, p = padded(d);

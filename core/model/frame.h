@@ -36,18 +36,18 @@ void frame_free(struct frame *frame);
 
 /* theta = centre + A u; u and theta must not overlap. */
 void frame_to_user(const struct frame *frame, const double *u, double *theta);
-/* The u of theta; they must not overlap. */
+/* The inverse: u such that theta = centre + A u; they must not overlap. */
 void frame_from_user(const struct frame *frame, const double *theta, double *u);
 /* The gradient with respect to u: gu = A' g; they must not overlap. */
 void frame_gradient(const struct frame *frame, const double *g, double *gu);
 
-/* As bytes, checksummed; of the same machine type only. frame_load: ERR_CORRUPT when they are
- * damaged. */
+/* As bytes with a checksum, for machines of the same type only. frame_load: ERR_CORRUPT when they
+ * are damaged. */
 size_t frame_save_size(const struct frame *frame);
 void frame_save(const struct frame *frame, void *bytes);
 enum err frame_load(struct frame **out, const void *bytes, size_t size, struct err_info *info);
 
-/* A number that differs between different frames. */
+/* A hash of the frame. */
 uint64_t frame_fingerprint(const struct frame *frame);
 
 #endif

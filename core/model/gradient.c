@@ -9,21 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows are prefetched before they are read where the second cache does not keep the data, or, of
- * rows that share lines, the third. So many are under way at a time: a part of the second cache,
- * and no more than a processor can still tell where they are (to look that up a second time takes
- * as long as the row itself). */
+/* Rows are prefetched where the data exceed the L2 cache (FAR_BYTES) or, for short rows that share
+ * cache lines, the L3 cache (AWAY_BYTES). The prefetched rows take at most a part of the L2 cache,
+ * and no more pages than the TLB holds: a second TLB miss would cost as much as the row itself. */
 #define FAR_BYTES   ((size_t)4 << 20)
 #define AWAY_BYTES  ((size_t)16 << 20)
 #define ASKED_BYTES ((size_t)1 << 17)
-#define ASKED_MOST  256 /* rows: pages whose places the processor keeps */
-#define ASKED_LEAST 16  /* rows; longer ones are not prefetched so early */
+#define ASKED_MOST  256 /* rows; about the pages in the TLB */
+#define ASKED_LEAST 16  /* rows in ASKED_BYTES; data with longer rows are not drawn ahead */
 
-/* Minibatches drawn before their time, so that their rows are on their way meanwhile: several small
- * ones together, for what a row from far away costs is mostly the wait for the first.
- * Batch k is what a generator in state k draws, and leaves it in the next: if the generator moves
- * otherwise (in lockstep, by loading a state), they are not used, and drawn again. Their rows stand
- * behind gs->idx, padded(n) apart. */
+/* Minibatches drawn ahead, so that their rows can be prefetched: several small ones together, so
+ * that their cache misses overlap. Batch k is what a generator in state[k] draws, which leaves it
+ * in state[k + 1]. If the generator's state differs (after a run in a chain batch, or a load), the
+ * batches are dropped and drawn again. Their rows follow those in gs->idx, padded(n) apart. */
 struct ahead {
     size_t used, count;
     struct rng state[]; /* count + 1 */
@@ -31,8 +29,7 @@ struct ahead {
 
 static_assert(MODEL_PART % (64 * LANES) == 0, "parts begin with a word of bits");
 
-/* An estimate whose rows have been looked at: `left` coordinates, the last ones, are to be taken.
- */
+/* An estimate whose sums over rows are computed; the last `left` coordinates are still missing. */
 struct rest {
     struct batch_sums sums;
     struct running_tau running;
@@ -49,7 +46,7 @@ static uint32_t *ahead_rows(const struct gradient *gs, size_t k)
     return gs->idx + (k + 1) * padded(gs->batch.n);
 }
 
-/* Several small batches wait together; rows of others are prefetched one by one, meanwhile. */
+/* Whether several small batches are prefetched at once; else the kernel prefetches row by row. */
 static bool asks_at_once(const struct gradient *gs)
 {
     return ahead_count(gs->batch.n) > 1;
@@ -63,7 +60,7 @@ static size_t rows_under_way(const struct gradient *gs)
     return rows < all ? rows : all;
 }
 
-/* Batches of more than half of the rows have them in order. */
+/* Not for more than half of the rows: those batches are in ascending order. */
 static bool draws_ahead(const struct model *m, size_t n)
 {
     const struct linear *l = m->linear;
@@ -79,13 +76,13 @@ static size_t ahead_bytes(size_t n)
     return sizeof(struct ahead) + (ahead_count(n) + 1) * sizeof(struct rng);
 }
 
-/* Of the rows of a minibatch, and of those that are drawn ahead. */
+/* Length of gs->idx: the minibatch and those drawn ahead. */
 static size_t row_count(const struct model *m, size_t n)
 {
     return padded(n) * (draws_ahead(m, n) ? 1 + ahead_count(n) : 1);
 }
 
-/* Sums, squares, and a bit for eight of them; the kernel that sets bits may write to the word behind. */
+/* Sums, squares, and one bit per LANES of them; the kernel may write one word past the bits. */
 static size_t sparse_bytes(const struct model *m)
 {
     size_t eights = padded(m->d) / LANES;
@@ -152,8 +149,8 @@ double gradient_scale(const struct gradient *gs)
     return (double)gs->batch.N / (double)gs->batch.n;
 }
 
-/* The sd of (N/n) times the sum over a batch, per unit of the sample sd of one term: section 1 of
- * the mathematics, with the finite-population factor when rows are not replaced. */
+/* The sd of (N/n) times the sum over a batch, per unit of the sample sd of one term (gradient.h),
+ * with the finite-population factor when rows are drawn without replacement. */
 double gradient_tau_scale(const struct gradient *gs)
 {
     double N = (double)gs->batch.N, n = (double)gs->batch.n;
@@ -161,7 +158,7 @@ double gradient_tau_scale(const struct gradient *gs)
     return gs->batch.replacement ? scale : scale * sqrt((N - n) / (N - 1.0));
 }
 
-/* What is left of n to take off the sum of squares when tau^2 grows by (k - 1) ((N/n) sum)^2. */
+/* struct batch_sums.share: 1/n, less what makes tau^2 larger by (k - 1) ((N/n) sum)^2. */
 double gradient_share(const struct gradient *gs)
 {
     double n = (double)gs->batch.n, r = gradient_scale(gs) / gradient_tau_scale(gs);
@@ -202,7 +199,7 @@ void gradient_parts(struct gradient *gs, const double *theta, double *g, bool sq
                         gs->work);
 }
 
-/* The same when the next rows are known, which is more than grad_batch wants to know. */
+/* gradient_parts with batches drawn ahead: grad_batch has no argument for the next rows. */
 static void parts_ahead(struct gradient *gs, const double *theta, double *g, bool squares)
 {
     const struct model *m = gs->model;
@@ -255,12 +252,12 @@ static void draw_rows(struct gradient *gs, struct rng *rng)
     gradient_prefetch(gs);
 }
 
-/* Where a batch touches few of many coordinates. */
+/* Sums of a batch that touches few of many coordinates. */
 static void sparse_sums(struct gradient *gs, const double *theta, struct batch_sums *sums)
 {
     const struct model *m = gs->model;
     size_t p = padded(m->d);
-    if (gs->rest->left > 0) /* an estimate that was not taken to its end */
+    if (gs->rest->left > 0) /* the last estimate was left incomplete */
         memset(gs->sparse, 0, sparse_bytes(m));
     gs->rest->left = 0;
     sums->sum = gs->sparse;
@@ -302,7 +299,7 @@ static void batch_estimate(struct gradient *gs, const double *theta, double weig
     kernels->estimate(&sums, g, tau, running);
 }
 
-/* In single precision: what is lost is far below the noise. */
+/* In single precision: the rounding error is far below the noise. */
 static void known_estimate(struct gradient *gs, const double *theta, struct rng *rng, double *g)
 {
     float *z = (float *)(void *)gs->sumsq;

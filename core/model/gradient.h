@@ -1,20 +1,20 @@
-/* The gradient source: model + minibatch -> gradient estimate and its noise level. Samplers ask it
+/* The gradient source: model + minibatch -> gradient estimate and its noise level. Samplers use it
  * and never see data.
  *
  *     g_j   = fixed_j + (N/n) sum_{i in S} d_j log p(y_i | theta)
- *     tau_j = (N/sqrt n) s_j sqrt((N-n)/(N-1))   without replacement; the root is 1 with
- * replacement
+ *     tau_j = (N/sqrt n) s_j sqrt((N-n)/(N-1))   without replacement
+ *     tau_j = (N/sqrt n) s_j                     with replacement
  *
- * s_j the sample sd over the batch: tau is the sd of g_j. For the full batch tau is 0. Toy targets
- * add their own noise of known tau.
+ * s_j is the sample sd over the batch: tau_j is the sd of g_j. For the full batch tau is 0. Toy
+ * targets add their own noise of known tau.
  *
- * Where rows add little to the fixed part, not every iteration looks at some: one in k of them, at
- * random, whose batch then counts k times,
+ * Where rows contribute little compared with the fixed part, only one in k iterations, chosen at
+ * random, has a minibatch, which then counts k times:
  *
  *     g_j   = fixed_j + I k (N/n) sum_j      I = 1 with probability 1/k, else 0
  *     tau_j = sqrt(tau_j(k = 1)^2 + (k - 1) ((N/n) sum_j)^2)
  *
- * the estimate as unbiased as before, and so is tau^2, which iterations with rows show. */
+ * g is still unbiased, and so is tau^2, which is estimated in iterations with a minibatch. */
 #ifndef BARKER_CORE_MODEL_GRADIENT_H
 #define BARKER_CORE_MODEL_GRADIENT_H
 
@@ -29,19 +29,19 @@ struct gradient {
     const struct model *model; /* borrowed */
     struct minibatch batch;
     bool full;           /* n == N without replacement, or N == 0 */
-    uint64_t seed;       /* of the choice of iterations that have a batch, ... */
-    uint64_t often;      /* ... so many in 2^32; 0: all of them */
+    uint64_t seed;       /* of the choice of iterations that have a batch */
+    uint64_t often;      /* an iteration has one with probability often / 2^32; 0: always */
     double weight;       /* 2^32 / often, or 1 */
-    uint32_t *idx;       /* padded; behind them those that are drawn ahead */
+    uint32_t *idx;       /* rows of the batch, padded; after them those drawn ahead */
     struct ahead *ahead; /* the next minibatches; NULL: they are not drawn ahead */
-    bool first;          /* where the artificial noise is one number: the estimate takes the first
-                          * of a word (rng_normal_of_two), and the next must take the second */
+    bool first;          /* where the artificial noise is one number: this estimate uses the first
+                          * normal of a word (rng_normal_of_two), and the next must use the second
+                          */
     double *sum, *sumsq; /* scratch: padded(d), and twice that for artificial noise */
-    double *sparse;      /* models with grad_touch: sum, sumsq and the bits that say where they are
-                          * not zero; all zero between estimates, but for one
-                          * that was not taken to its end */
+    double *sparse;      /* models with grad_touch: sum, sumsq and bits that mark where they are
+                          * not zero; all zero between estimates, unless one was left incomplete */
     void *work;
-    struct rest *rest; /* with `sparse`: what of an estimate is still to be taken, part by part */
+    struct rest *rest; /* with `sparse`: the coordinates that gradient_part has not yet computed */
 };
 
 /* n is ignored when the model has no data. */
@@ -51,33 +51,33 @@ void gradient_release(struct gradient *gs);
 /* Memory that the minibatches take. */
 size_t gradient_batch_bytes(const struct model *model, size_t n, bool replacement);
 
-/* One estimate at theta. tau may be NULL. rng_batch picks the rows, rng_noise the artificial noise.
+/* One estimate at theta. tau may be NULL. rng_batch draws the rows, rng_noise the artificial noise.
  */
 void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng_batch,
                        struct rng *rng_noise, double *g, double *tau);
 
-/* About one in `one_in` iterations has a minibatch from now on. Which ones depends on the seed
- * alone: all chains of a job look at the same time, so that those in lockstep need not wait. */
+/* From now on about one in `one_in` iterations has a minibatch. Which ones depends on the seed
+ * only: all chains of a job have theirs at the same iterations, as a chain batch needs. */
 void gradient_set_skip(struct gradient *gs, uint32_t one_in, uint64_t seed);
-/* How many times the minibatch of iteration t counts; 0: there is none. Who wants to see tau always
- * has one, and so has the first iteration: these count once. */
+/* How many times the minibatch of iteration t counts; 0: there is none. Iterations that compute tau
+ * and the first one always have a minibatch, which counts once. */
 double gradient_weight(const struct gradient *gs, uint64_t t, bool show_tau);
 
-/* The estimate of iteration t, and the running estimate of tau in the same pass, which stays as it
- * is without a minibatch; `running` may be NULL. rng: all streams. True: only the rows have been
- * looked at, and the estimate is to be taken with gradient_part. */
+/* The estimate of iteration t and, in the same pass, an update of the running estimate of tau,
+ * which does not change without a minibatch; `running` may be NULL. rng: all streams. True: only
+ * the sums over the rows are computed, and gradient_part must be called for the estimate. */
 bool gradient_running(struct gradient *gs, const double *theta, uint64_t t, struct rng *rng,
                       double *g, double *tau, const struct running_tau *running);
-/* The estimate of the MODEL_PART coordinates from `from` on (those that there are) into g[0] and
- * on: all of them, in order. Coordinates before may have moved. What is moved at once has no time
- * to leave the cache. */
+/* The estimate of up to MODEL_PART coordinates, from coordinate `from` on, into g[0] and on. To be
+ * called for all parts, in order; coordinates before `from` may have moved already. A part that is
+ * moved at once is still in the cache. */
 void gradient_part(struct gradient *gs, const double *theta, size_t from, double *g);
 
-/* The same in steps, for minibatches, as core/chain/chain_batch.h takes them: the rows (`like` is
- * gs->batch or that of a source of the same rows, whose tables are in the cache); a word to the
- * memory that they will be wanted; then, at theta, the fixed part in g and the sums over the rows
- * in gs->sum and, with `squares`, gs->sumsq. The estimate is g + weight * scale * sum; tau_scale
- * and share are those of struct batch_sums. */
+/* The same in steps, for the minibatches of core/chain/chain_batch.h: draw the rows (`like` is
+ * gs->batch, or that of a source of the same rows whose tables are in the cache); prefetch them;
+ * then, at theta, compute the fixed part in g and the sums over the rows in gs->sum and, with
+ * `squares`, gs->sumsq. The estimate is g + weight * scale * sum; tau_scale and share are those of
+ * struct batch_sums. */
 void gradient_draw(struct gradient *gs, struct minibatch *like, struct rng *rng_batch);
 void gradient_prefetch(const struct gradient *gs);
 void gradient_parts(struct gradient *gs, const double *theta, double *g, bool squares);
@@ -89,7 +89,7 @@ double gradient_share(const struct gradient *gs);
 void gradient_exact(struct gradient *gs, const double *theta, double *g);
 double gradient_log_density(struct gradient *gs, const double *theta);
 
-/* The largest |g_j|; a NaN is passed over. */
+/* The largest |g_j|, NaN ignored. */
 double gradient_largest(const double *g, size_t d);
 
 #endif

@@ -47,7 +47,7 @@ bool linear_init(struct linear *l, const struct dataset *data, const struct law 
     return ok;
 }
 
-#define SIGNED_BYTES ((size_t)8 << 20) /* beyond, memory is slower than looking, and it counts */
+#define SIGNED_BYTES ((size_t)8 << 20) /* above, the copy costs more cache misses than it saves */
 
 bool linear_sign_rows(struct linear *l)
 {
@@ -144,10 +144,9 @@ void linear_gradient(const struct linear *l, const struct linear_batch *batch)
     kernels->linear_gradient(l, batch);
 }
 
-#define PREFETCH_MOST 256 /* rows: more would drive out each other */
+#define PREFETCH_MOST 256 /* rows; more would evict each other */
 
-/* Inlined: gcc takes a function that only prefetches for one without effect, and drops its calls.
- */
+/* Inlined, because gcc treats a function that only prefetches as pure and drops its calls. */
 static inline __attribute__((always_inline)) void
 prefetch_rows(const void *array, size_t bytes, size_t N, const uint32_t *idx, size_t n)
 {

@@ -8,19 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The gradient of what no minibatch touches is linear in u: constant + curvature u, with constant =
- * A' (P (mean - centre) + sum of all terms at the centre) and curvature = -A' P A; in a dense frame
- * differences from the centre give to it what is linear in them, see fill_weights(). */
+/* The fixed part of the gradient is linear in u: constant + curvature u, with constant =
+ * A' (P (mean - centre) + sum of all terms at the centre) and curvature = -A' P A. In a dense frame
+ * the linear parts of the differences are added to the curvature, see fill_weights(). */
 struct linear_view {
     struct model base;
     struct model_type type;
     const struct model *inside; /* borrowed, as is the frame */
     const struct frame *frame;
-    struct dedup dedup;   /* which is NULL: rows do not repeat themselves */
-    struct linear linear; /* the model's, or that of the distinct rows, but for: */
+    struct dedup dedup;   /* row_map NULL: rows are not deduplicated */
+    struct linear linear; /* of the model's rows or the distinct rows, with these arrays: */
     struct dataset data;
-    void *rows, *offset, *tails; /* ours, where they are needed */
-    size_t apart;                /* numbers from row to row of ours */
+    void *rows, *offset, *tails; /* owned; NULL where not needed */
+    size_t apart;                /* numbers from one of `rows` to the next */
     double *constant;
     double *curvature; /* FRAME_DENSE: d rows of padded(d); FRAME_SHIFT: the diagonal */
     double rate;       /* of the prior of exp(psi) */
@@ -31,7 +31,7 @@ static const struct linear_view *self(const struct model *m)
     return (const struct linear_view *)m;
 }
 
-/* exp(psi) is exponential: the slope of -rate exp(psi) + psi. */
+/* exp(psi) is exponential: the derivative of the log prior -rate exp(psi) + psi. */
 static double scale_slope(const struct linear_view *v, double u)
 {
     double psi = v->linear.psi + v->linear.step * u;
@@ -91,7 +91,7 @@ static double log_batch(const struct model *m, const double *u, const uint32_t *
 static void release(struct model *m)
 {
     struct linear_view *v = (struct linear_view *)m;
-    if (v->dedup.row_map == NULL) { /* the model's */
+    if (v->dedup.row_map == NULL) { /* borrowed from the model */
         v->linear.ones = NULL;
         v->linear.y = v->linear.own_offset = NULL;
     }
@@ -162,24 +162,24 @@ static bool fill_rows(struct linear_view *v)
     return v->rows != NULL && x != NULL;
 }
 
-/* ---- what is linear in differences ---- */
+/* ---- the linear part of differences ---- */
 
 #define REACH 1.7320508075688772 /* sds */
-#define STEEP 2.0                /* slopes at the centre */
+#define STEEP 2.0                /* largest slope over that at the centre */
 
-/* Draws of u are about normal with sd 1, so what a row adds to its offset is, with sd s = |x_i'A|.
- * Of all lines through 0 the one nearest to the difference of its residuals then has the mean of
- * their derivative for a slope, which by Gauss's formula with three nodes is that of a chord over
- * +- sqrt(3) s. Where little but the prior holds a row, they are not normal and never get where its
- * residual is steep: a line has at most twice the slope at the centre, so that all of them together
- * add no more than twice the posterior's own curvature. */
+/* Draws of u are about normal with sd 1, so x_i'A u is about normal with sd s = |x_i'A|. The best
+ * linear approximation of the row's residual difference then has the expected derivative of the
+ * residual as its slope. By Gauss-Hermite quadrature with three nodes that is the slope of the
+ * chord over +- sqrt(3) s. For rows that hardly anything but the prior constrains, x_i'A u is not
+ * normal and never reaches the steep part of the residual. The slope is therefore at most twice
+ * that at the centre, so that all rows together add at most twice the posterior's curvature. */
 static void find_weights(const struct linear_view *v, size_t at, size_t n, const double *s,
                          double *weight)
 {
     struct law law = {.link = v->linear.link, .psi = v->linear.psi, .dof = v->linear.dof};
     _Alignas(ALIGNMENT) double low[SYRK_ROWS], here[SYRK_ROWS], high[SYRK_ROWS];
     static const double zeros[SYRK_ROWS];
-    /* What y says is the same everywhere, but for rounding, and rows are compared without it. */
+    /* y cancels in differences of the logistic residual, and deduplicated rows do not have it. */
     const double *y = law.link == LINK_LOGISTIC ? zeros : v->data.y + at;
     for (size_t k = 0; k < n; k++) {
         here[k] = get(&v->data, v->offset, at + k);
@@ -205,7 +205,7 @@ static double read_row(const struct linear_view *v, size_t i, double *x)
     return sqrt(square);
 }
 
-/* How often each of the rows that are kept once comes; NULL: no memory. */
+/* How many rows of the table each distinct row stands for; NULL: no memory. */
 static double *count_rows(const struct linear_view *v)
 {
     double *count = lanes_alloc(v->data.N, sizeof *count);
@@ -214,8 +214,8 @@ static double *count_rows(const struct linear_view *v)
     return count;
 }
 
-/* Keeps the weights of some rows, and takes from the curvature what they add to the sum of all
- * terms. count NULL: every row comes once; x: room for these rows. */
+/* Stores the weights of some rows, and subtracts from the curvature what they add to the sum of all
+ * terms. count NULL: rows are not deduplicated; x: room for these rows. */
 static void linearise_rows(struct linear_view *v, size_t at, size_t n, const double *count,
                            void *weight, double *x)
 {
@@ -231,8 +231,8 @@ static void linearise_rows(struct linear_view *v, size_t at, size_t n, const dou
     kernels->syrk(v->curvature, p, x, w, n, v->data.columns);
 }
 
-/* Differences of residuals are nearly linear in u where a row says little, as it does among many:
- * without that, next to nothing is left that a minibatch could be wrong about. */
+/* Where there are many rows, each one's residual difference is nearly linear in u over the
+ * posterior. Without the linear part, a minibatch has very little noise. */
 static bool fill_weights(struct linear_view *v)
 {
     size_t d = v->base.d, p = padded(d);
@@ -271,7 +271,7 @@ static bool pack_rows(struct linear_view *v)
     return true;
 }
 
-/* Short rows and what belongs to them are one record; long rows stay where they are if they can. */
+/* Short rows are copied into records with their tails; long rows only if the frame is dense. */
 static bool needs_rows(const struct linear_view *v)
 {
     bool records = v->data.precision == PRECISION_SINGLE && v->data.stride <= 8;
@@ -359,7 +359,7 @@ static void fill_base(struct linear_view *v)
     v->base.work_bytes = mine > batch ? mine : batch;
 }
 
-/* Whether psi, the last coordinate, is a frame of its own. */
+/* Whether the frame leaves psi, the last coordinate, unmixed with the coefficients. */
 static bool psi_apart(const struct frame *f)
 {
     const double *last = f->kind == FRAME_DENSE ? f->rows + (f->d - 1) * padded(f->d) : NULL;
@@ -376,7 +376,7 @@ static void frame_psi(struct linear *l, const struct frame *f)
     l->step = f->kind == FRAME_DENSE ? f->rows[last * padded(f->d) + last] : 1.0;
 }
 
-/* Differences of the logistic link do not look at the responses. */
+/* Differences of the logistic link do not depend on the responses. */
 static bool dedup_rows(struct linear_view *v, const struct linear *all, bool control)
 {
     struct law law = {.link = all->link, .psi = all->psi, .dof = all->dof};

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORDS 1024 /* random words of 32 bits fetched at a time, at most */
-#define CHUNK 128  /* of them that become rows together, if redraws are no rarity: */
-#define RARE  16   /* one in so many portions */
+#define WORDS 1024 /* random words of 32 bits drawn at a time, at most */
+#define CHUNK 128  /* words converted to rows in one call, unless redraws are rare */
+#define RARE  16   /* rare: fewer than one redraw in this many calls for all words */
 
-/* Entries of a table for n rows: sparse, so that two rows seldom want the same place. */
+/* Size of the hash table for n rows: a load of at most 1/16 keeps collisions rare. */
 static size_t table_size(size_t n)
 {
     size_t size = 64;
@@ -19,13 +19,14 @@ static size_t table_size(size_t n)
     return size;
 }
 
-/* A batch beyond N/2 is read off the stamps. */
+/* Not for n > N/2, where the complement is read from the stamps. */
 static bool needs_table(const struct minibatch *mb)
 {
     return mb->n <= mb->N / 2 && table_size(mb->n) * sizeof *mb->seen < mb->N;
 }
 
-/* With some to spare for repeats, but for a few rows: these are what kernels->distinct_rows takes. */
+/* With spare words for repeats, except where ROW_DRAW_MOST words do, as in
+ * kernels->distinct_rows. */
 static size_t words_for(const struct minibatch *mb, size_t wanted)
 {
     size_t spare = mb->replacement ? 0 : wanted * wanted / mb->N + (wanted > ROW_DRAW_MOST ? 4 : 0);
@@ -77,7 +78,7 @@ void minibatch_release(struct minibatch *mb)
 }
 
 /* Uniform on 0..N-1 without bias: multiply and reject the few products in the uneven part (Lemire
- * 2019). Returns how many candidates there are then, those before included. */
+ * 2019). Returns the number of candidates, the `count` earlier ones included. */
 static size_t keep_even(struct minibatch *mb, size_t words, size_t count)
 {
     const uint32_t *word = (const uint32_t *)(const void *)mb->bits;
@@ -89,15 +90,15 @@ static size_t keep_even(struct minibatch *mb, size_t words, size_t count)
     return count;
 }
 
-/* Words that become rows together: all, unless it is no rarity that one of them is redrawn
- * (rejection sampling). Then it spoils only its chunk. */
+/* Words converted in one call of kernels->rows: all where rejections are rare, else a chunk,
+ * because one rejection sends all words of the call through the slow path. */
 static size_t words_together(const struct minibatch *mb, size_t words)
 {
     return (uint64_t)mb->uneven * words < (UINT64_C(1) << 32) / RARE ? words : CHUNK;
 }
 
-/* About as many candidates as are wanted, repeats included; what is too much is dropped by the
- * caller. */
+/* Converts `words` random words to candidates, repeats included. The caller drops those that it
+ * does not need. */
 static size_t draw_candidates(struct minibatch *mb, struct rng *rng, size_t words)
 {
     size_t chunk = words_together(mb, words), count = 0;
@@ -121,9 +122,9 @@ static void new_epoch(struct minibatch *mb)
     mb->epoch = 1;
 }
 
-/* Stamps a candidate and writes it down behind `done` others; returns how many there are then, one
- * more if it had no stamp yet. A repeat is written and overwritten by the next: a branch would cost
- * more. Stamps are of this epoch or an earlier one, so that "less" tells, and adds with the carry.
+/* Stamps a candidate and appends it to the `done` rows; returns the new length, which is unchanged
+ * for a repeat. A repeat is written and then overwritten by the next: a branch would cost more. No
+ * stamp is later than this epoch, so "<" means "not yet drawn" and compiles to an add with carry.
  */
 static inline size_t stamp_one(uint8_t *restrict stamp, uint8_t epoch, uint32_t i,
                                uint32_t *restrict idx, size_t done)
@@ -134,7 +135,7 @@ static inline size_t stamp_one(uint8_t *restrict stamp, uint8_t epoch, uint32_t 
     return done;
 }
 
-#define STAMPED 8 /* at a time; the pragma says so again */
+#define STAMPED 8 /* unrolled; must equal the number in the pragma */
 
 static __attribute__((noinline)) size_t stamp_all(uint8_t *restrict stamp, uint8_t epoch,
                                                   const uint32_t *restrict candidate, size_t count,
@@ -158,7 +159,7 @@ static void new_round(struct minibatch *mb)
     mb->round = 1;
 }
 
-/* Writes down candidates among which there is no repeat. */
+/* Appends candidates that contain no repeat. */
 static size_t take_run(const uint32_t *restrict candidate, size_t count, uint32_t *restrict idx,
                        size_t done)
 {
@@ -166,8 +167,8 @@ static size_t take_run(const uint32_t *restrict candidate, size_t count, uint32_
     return done + count;
 }
 
-/* Where row `entry` stands in the table, or the free place that it gets: behind others of this
- * round, which begin with `now`. */
+/* The slot of `entry`, or the free slot for it, by linear probing. Slots below `now` are from
+ * earlier rounds and count as free. */
 static __attribute__((noinline)) uint64_t *look_behind(uint64_t *seen, uint32_t mask, uint64_t now,
                                                        uint64_t entry)
 {
@@ -177,9 +178,8 @@ static __attribute__((noinline)) uint64_t *look_behind(uint64_t *seen, uint32_t 
     return &seen[at];
 }
 
-/* As stamp_all, with the table: a row is at the place of its lowest bits, or at the next that is
- * free. What earlier rounds left there is smaller. Of so many rows repeats are rare: branches find
- * them, and what lies between two is copied. */
+/* As stamp_all, with the hash table. Repeats are rare here: they are found by a branch, and the
+ * candidates between two repeats are copied as a block. */
 static __attribute__((noinline)) size_t
 look_up_all(uint64_t *restrict seen, uint32_t mask, uint32_t round,
             const uint32_t *restrict candidate, size_t count, uint32_t *restrict idx, size_t done)
@@ -247,7 +247,7 @@ static __attribute__((noinline)) void draw_any(struct minibatch *mb, struct rng 
     } else if (mb->n <= mb->N / 2) {
         draw_distinct(mb, rng, row_map, mb->n, idx);
     } else {
-        draw_distinct(mb, rng, NULL, mb->N - mb->n, idx); /* fewer than n: these are left out */
+        draw_distinct(mb, rng, NULL, mb->N - mb->n, idx); /* the complement */
         for (uint32_t i = 0, k = 0; k < mb->n; i++) {
             idx[k] = i;
             k += mb->stamp[i] != mb->epoch;
@@ -258,7 +258,7 @@ static __attribute__((noinline)) void draw_any(struct minibatch *mb, struct rng 
         idx[k] = idx[mb->n - 1];
 }
 
-/* The rows of a small batch are nearly always had from the kernels, where these can. */
+/* kernels->distinct_rows nearly always succeeds for a small batch. */
 void minibatch_draw_mapped(struct minibatch *mb, struct rng *rng, const uint16_t *row_map,
                            uint32_t *idx)
 {

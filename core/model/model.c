@@ -1,4 +1,4 @@
-/* What holds for every model: life cycle, the two parts put together, names of coordinates. */
+/* Functions of every model: release, full log density and gradient, names of coordinates. */
 #include "core/model/model.h"
 
 #include <assert.h>
@@ -73,7 +73,7 @@ static const char *read_subscript(const char *text, size_t limit, size_t *value)
     return text;
 }
 
-/* The position within the block that "[3,7]" means, or SIZE_MAX. */
+/* The position within the block of subscripts such as "[3,7]", or SIZE_MAX. */
 static size_t read_position(const struct model_block *b, const char *text)
 {
     size_t position = 0;

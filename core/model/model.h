@@ -1,8 +1,9 @@
 /* The contract between a model and everything that samples it.
  *
- * A model is immutable after init and may be used by many threads at once; what a call needs beside
- * it is in a caller-owned `work` area. It gives the gradient of the log density in two parts and
- * never scales by N/n: the gradient source (core/model/gradient.h) does.
+ * A model is immutable after init and may be used by many threads at once; scratch memory of a call
+ * is the caller's `work`. A model gives the gradient of the log density in two parts, a fixed part
+ * and a sum over data terms. It never scales by N/n: the gradient source (core/model/gradient.h)
+ * does.
  *
  * All arrays over coordinates (theta, g, sum, sumsq) are 64-byte aligned and padded to PAD
  * elements; the padding of an input is zero and the padding of an output must be left or set to
@@ -43,29 +44,30 @@ struct model {
     size_t N; /* data terms; 0: the target has no data and no minibatch */
     struct model_block blocks[MODEL_BLOCKS];
     size_t block_count;
-    size_t work_bytes; /* scratch that grad_*, log_* and predict need */
+    size_t work_bytes; /* size of `work` for grad_*, log_*, predict and score */
     bool differences;  /* terms are differences from a centre (core/model/view.h) */
     double noise_tau;  /* sd of the artificial gradient noise; 0: none */
     bool noise_heavy;  /* that noise has no variance, and noise_tau is only its scale */
-    /* The target and its noise as the kernels know them: noisy gradients are then right to 1e-6.
-     * NULL: they do not. */
+    /* The target and its noise, for kernels that compute its noisy gradient themselves, right to
+     * 1e-6. NULL: the kernels do not know the target. */
     const struct known_target *known;
-    const struct linear *linear; /* grad_batch is linear_gradient with it; NULL: it is not */
+    const struct linear *linear; /* grad_batch is linear_gradient of this; NULL: another function */
     size_t prediction_count;     /* numbers that `predict` fills; 0: no held-out data */
-    /* Rough work of one term of grad_batch, and of a held-out metric (predict, and score twice), in
-     * units of moving one coordinate. They decide how often metrics are taken by default. */
+    /* Approximate cost of one term of grad_batch, and of the held-out metrics of a draw (predict
+     * once, score twice), in units of moving one coordinate. Used for defaults, such as how often
+     * metrics are taken. */
     double term_cost, metric_cost;
 };
 
-/* A number of a prior: `value`, or the model's setting of that name. */
+/* A number of a prior: `value`, or, unless NULL, the value of the model's setting of this name. */
 struct prior_number {
     double value;
     const char *setting;
 };
 
-/* The law of every element of one block before the data. LOG_EXPONENTIAL and LOG_GAMMA: that of the
- * logarithm of such a number, of which the first has a mean. HIERARCHICAL: it depends on other
- * blocks. Only NORMAL has mean and sd. */
+/* The prior of every element of one block. LOG_EXPONENTIAL and LOG_GAMMA: the logarithm of an
+ * exponential (with this mean) or gamma variable. HIERARCHICAL: it depends on other blocks. Only
+ * NORMAL has both mean and sd. */
 #define PRIOR_FAMILY_LIST(X)            \
     X(NORMAL, normal)                   \
     X(LOG_EXPONENTIAL, log_exponential) \
@@ -78,7 +80,7 @@ enum prior_family {
 };
 
 struct model_prior {
-    const char *block; /* NULL behind the last */
+    const char *block; /* NULL after the last */
     enum prior_family family;
     struct prior_number mean, sd;
 };
@@ -95,9 +97,10 @@ struct model_type {
      * malloc whose first member is `struct model`; model_free frees it. */
     enum err (*init)(struct model **out, const double *params, const struct dataset *train,
                      const struct dataset *test, struct err_info *info);
-    /* g = gradient of the prior and of whatever no minibatch touches. Overwrites g. */
+    /* The fixed part: g = gradient of the prior and of everything else that is not a sum over data
+     * terms. Overwrites g. */
     void (*grad_fixed)(const struct model *m, const double *theta, double *g, void *work);
-    /* Log density up to a constant of the same. */
+    /* Its log density, up to a constant. */
     double (*log_fixed)(const struct model *m, const double *theta, void *work);
     /* A start value: START_ZERO or START_PRIOR. `scratch` has padded(d) doubles. */
     void (*start_value)(const struct model *m, enum start_kind kind, struct rng *rng, double *theta,
@@ -112,62 +115,62 @@ struct model_type {
     double (*log_batch)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
                         void *work);
 
-    /* ---- OPTIONAL: what it says about itself ---- */
+    /* ---- OPTIONAL: prior and held-out metrics ---- */
 
     struct model_prior prior[MODEL_BLOCKS + 1]; /* of its blocks; none: a target without data */
     const char *metrics[MODEL_METRICS + 1];     /* names of the held-out metrics, NULL-terminated */
-    /* Held-out metrics in two steps, because averages are taken in between: `predict` turns a draw
-     * into the quantity that is averaged over draws (q, prediction_count numbers), `score` turns q,
-     * of one draw or averaged, into the metrics. NULL: there are none. */
+    /* Held-out metrics in two steps, so that predictions can be averaged in between: `predict`
+     * computes from a draw the quantity q that is averaged over draws (prediction_count numbers),
+     * `score` computes the metrics from q, of one draw or averaged. NULL: there are none. */
     void (*predict)(const struct model *m, const double *theta, double *q, void *work);
     void (*score)(const struct model *m, const double *q, double *metrics, void *work);
 
     /* ---- OPTIONAL: memory and settings ---- */
 
-    /* Frees what the model owns beside its block. NULL: nothing. */
+    /* Frees what the model owns beside its block of memory. NULL: nothing. */
     void (*release)(struct model *m);
-    /* A setting that may be a list (core/base/param.h) and was given as one: called after init,
-     * before anything else. NULL: there are none. */
+    /* Passes a setting that was given as a list (param_spec.list): called after init, before
+     * anything else. NULL: no setting may be a list. */
     enum err (*set_list)(struct model *m, size_t setting, const double *values, size_t count,
                          struct err_info *info);
 
     /* ---- OPTIONAL: terms that touch few of many coordinates ---- */
 
-    /* The same as grad_batch, as g += scale * sum: only coordinates that are touched are written.
-     * NULL: grad_batch does it. */
+    /* grad_batch as g += scale * sum; writes only coordinates that the terms touch. NULL:
+     * grad_batch is used. */
     void (*grad_add)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
                      double scale, double *g, void *work);
-    /* The same as grad_batch, but sum and sumsq (never NULL) are zero before, and the bits of
-     * `touched` (struct batch_sums; a word more than d needs) that speak of what is added to are
-     * set. NULL: there is none. */
+    /* grad_batch, but sum and sumsq (never NULL) are zero on entry, and the bits of `touched`
+     * (struct batch_sums; one word more than d needs) are set for all coordinates that terms are
+     * added to. NULL: there is no such function. */
     void (*grad_touch)(const struct model *m, const double *theta, const uint32_t *idx, size_t n,
                        double *sum, double *sumsq, uint64_t *touched, void *work);
-    /* Without artificial noise: grad_fixed for the coordinates from..to only, at g[0] and on,
-     * padding behind d included. The same bits. Called in order, MODEL_PART at a time, with the
-     * same `work`, while theta[0..from) may no longer be what it was; not always to the end. NULL:
-     * all at once. */
+    /* grad_fixed of the coordinates from..to-1 only, written to g[0] and on, padding included; the
+     * same bits. Called in order, MODEL_PART coordinates at a time, with the same `work`;
+     * theta[0..from) may have changed since the first call, and the last calls may be missing. Not
+     * for models with artificial noise. NULL: only all at once. */
     void (*grad_part)(const struct model *m, const double *theta, size_t from, size_t to, double *g,
                       void *work);
 
     /* ---- OPTIONAL: around a centre ---- */
 
-    /* The same as grad_batch for the differences between the gradients of the terms at theta and at
-     * `centre`, whose terms are looked at in the same pass. NULL: no control variates. */
+    /* grad_batch of the differences between the gradients of the terms at theta and at `centre`,
+     * both computed in the same pass. NULL: no control variates. */
     void (*grad_difference)(const struct model *m, const double *theta, const double *centre,
                             const uint32_t *idx, size_t n, double *sum, double *sumsq, void *work);
     /* Minus the Hessian of the full log density at theta: d rows of padded(d) numbers, the padding
-     * zero. NULL: the model has none to give. */
+     * zero. NULL: not available. */
     void (*hessian)(const struct model *m, const double *theta, double *H, void *work);
-    /* A quicker view than core/model/view.c makes by itself, for view_new. NULL, or ERR_UNSUPPORTED
-     * for a frame that it cannot do: that one. */
+    /* A faster view than the general one of core/model/view.c, for view_new. NULL, or
+     * ERR_UNSUPPORTED for a frame: the general one is used. */
     enum err (*view)(struct model **out, const struct model *m, const struct frame *frame,
                      bool control, struct err_info *info);
 
     /* ---- OPTIONAL: artificial gradient noise (toy targets) ---- */
 
-    /* Adds the noise to a gradient. `scratch` has padded(d) doubles twice over. NULL: none. */
+    /* Adds the noise to a gradient. `scratch` has 2 padded(d) doubles. NULL: no noise. */
     void (*grad_noise)(const struct model *m, struct rng *rng, double *g, double *scratch);
-    /* What noise_heavy of a model with these settings is. NULL: false. */
+    /* The value of noise_heavy for a model with these settings. NULL: false. */
     bool (*heavy_noise)(const double *params);
 };
 

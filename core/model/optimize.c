@@ -1,6 +1,6 @@
 /* Newton's method with Levenberg-Marquardt damping, and limited-memory BFGS with a backtracking
  * line search (Nocedal & Wright 2006, sections 3.4 and 10.3, algorithms 7.4 and 3.1). Start values
- * may come from here, so nothing depends on the machine. */
+ * may be computed here, so results must not depend on the machine. */
 #include "core/model/optimize.h"
 #include "core/base/cholesky.h"
 #include "core/model/curvature.h"
@@ -13,14 +13,14 @@
 #define HISTORY  8
 #define ARMIJO   1e-4
 #define FLAT     1e-9 /* relative change of the log density that counts as none */
-#define TRIAL    20   /* steps */
-#define STRAIGHT 0.9  /* of the gain that the slope promises: the step is too short */
+#define TRIAL    20   /* steps with and without scaling, to compare */
+#define STRAIGHT 0.9  /* gain over slope above which a step is too short */
 #define RESTING  1e-3 /* scaled square of the gradient per coordinate, of at most 100 */
 #define NEAR     1e-9 /* expected gain at which a Newton search is at the mode: 5e-5 sds away */
 #define LOST     1e-4 /* expected gain, at most, that may be lost in the rounding of the density */
 #define DAMPING  1e-3 /* the first, when an undamped step fails */
 #define DAMPED   1e10 /* the last */
-#define FORESEEN 0.1  /* of a gain: by how much it may differ from what was expected */
+#define FORESEEN 0.1  /* largest relative error of a gain for the curvature to be kept */
 #define CHEAP    1e8  /* units of work (struct model.term_cost) for a step */
 #define PATIENCE 5    /* steps per parameter that BFGS may take before Newton's method */
 
@@ -31,8 +31,8 @@ struct climb {
     double rho[HISTORY];
     size_t stored, newest;
     double *block, *H, *factor;           /* Newton: d rows of padded(d) each */
-    double *kept[2];                      /* theta and g of another climb */
-    bool alike;                           /* coordinates are taken as they are */
+    double *kept[2];                      /* theta and g of the other trial */
+    bool alike;                           /* coordinates are not scaled */
     struct gradient *source;              /* borrowed */
     const struct optimize_limits *limits; /* borrowed */
     struct optimum *result;               /* borrowed */
@@ -111,7 +111,8 @@ static bool newton_direction(struct climb *c, double damping)
     return isfinite(kernels->dot(c->direction, c->g, d));
 }
 
-/* Damps the step until the density rises as it should. Its new value; NaN: it never does. */
+/* Increases the damping until a step raises the log density enough. Returns its new value; NaN: no
+ * step does. */
 static double newton_step(struct climb *c, const double *theta, double *damping)
 {
     double here = c->result->log_density;
@@ -133,7 +134,8 @@ static double newton_step(struct climb *c, const double *theta, double *damping)
     return NAN;
 }
 
-/* At rest: an undamped step would gain next to nothing, or less than the density shows. */
+/* At rest: an undamped step would gain almost nothing, or less than the density's rounding error.
+ */
 static bool newton_at_rest(const struct climb *c, double damping)
 {
     double gain = c->result->expected_gain, near = fmax(NEAR, c->limits->enough);
@@ -150,15 +152,15 @@ static enum err newton_curvature(struct climb *c, struct gradient *source, const
     return curvature_dense(source, theta, &limits, c->H, info);
 }
 
-/* Curvature costs many times what a gradient does. It is kept as long as it foresees what a step
- * gains. */
+/* Curvature costs many times as much as a gradient. It is kept as long as it predicts the gain of a
+ * step. */
 static bool newton_foresaw(const struct climb *c, double before, double damping)
 {
     double gain = c->result->log_density - before, expected = c->result->expected_gain;
     return damping == 0.0 && fabs(gain - expected) <= fmax(FORESEEN * expected, flat(before));
 }
 
-/* The end of a climb without a step to take: whether that is the mode. */
+/* Whether theta is the mode after no step raised the density. */
 static bool newton_is_there(const struct climb *c, double damping)
 {
     double lost = fmin(LOST, flat(c->result->log_density));
@@ -170,7 +172,7 @@ static enum err newton(struct climb *c, double *theta, struct err_info *info)
     struct optimum *result = c->result;
     struct gradient *source = c->limits->rough != NULL ? c->limits->rough : c->source;
     double damping = 0.0;
-    bool known = false, kept = source != c->source; /* kept: not the curvature of this point */
+    bool known = false, kept = source != c->source; /* kept: H is not the curvature at theta */
     while (result->steps < c->limits->max_steps && may_go_on(c)) {
         enum err code = known ? ERR_OK : newton_curvature(c, source, theta, info);
         if (code != ERR_OK)
@@ -223,7 +225,7 @@ static bool bfgs_init(struct climb *c, size_t d)
     return true;
 }
 
-/* y' D y with D the scale, which makes the coordinates alike. */
+/* y' D y with D = diag(scale), which gives all coordinates about the same scale. */
 static double scaled_square(const struct climb *c, const double *y)
 {
     double sum = 0.0;
@@ -232,8 +234,8 @@ static double scaled_square(const struct climb *c, const double *y)
     return sum;
 }
 
-/* The two-loop recursion: direction = B g, B the inverse curvature known from the history, which
- * begins with a multiple of D. */
+/* The two-loop recursion: direction = B g, B the approximate inverse curvature from the history,
+ * which starts from a multiple of D. */
 static void find_direction(struct climb *c)
 {
     double a[HISTORY] = {0}, multiple = 1.0;
@@ -254,7 +256,7 @@ static void find_direction(struct climb *c)
     }
 }
 
-/* Without positive curvature along this step there is nothing to learn from it. */
+/* A step without positive curvature along it is not added to the history. */
 static void remember(struct climb *c, const double *theta)
 {
     double sy = 0.0;
@@ -279,8 +281,8 @@ static double density_along(struct climb *c, const double *theta, double step)
     return density_at(c, c->next);
 }
 
-/* The top of a parabola with this slope is at 1 when a whole step gains half of what the slope
- * promises. One that gains clearly more is too short: it is doubled as long as that helps. */
+/* On a parabola a step to the maximum gains half of its slope. A step that gains clearly more is
+ * too short: it is doubled as long as the density rises. */
 static double lengthen(struct climb *c, const double *theta, double there)
 {
     double step = 1.0;
@@ -296,7 +298,7 @@ static double lengthen(struct climb *c, const double *theta, double there)
     return there;
 }
 
-/* Shortens the step until the density rises enough. The new log density, or NaN when it never does.
+/* Halves the step until the density rises enough. Returns the new log density; NaN: it never does.
  */
 static double line_search(struct climb *c, const double *theta, double slope)
 {
@@ -310,8 +312,9 @@ static double line_search(struct climb *c, const double *theta, double slope)
     return NAN;
 }
 
-/* D: the square of what a coordinate's sd would be if it were alone, but so that none moves by more
- * than its size at once: far from the mode little is known about the curvature there. Or 1. */
+/* D: the variance of each coordinate given the others, by the curvature, but reduced so that no
+ * coordinate moves by more than max(1, |theta_j|) at once: far from the mode the curvature may be
+ * misleading. 1 without scaling. */
 static enum err bfgs_scale(struct climb *c, const double *theta, struct err_info *info)
 {
     enum err code = ERR_OK;
@@ -327,8 +330,8 @@ static enum err bfgs_scale(struct climb *c, const double *theta, struct err_info
     return code;
 }
 
-/* Gains may be small because the way up is, or because the steps are. At the mode the gradient is
- * small against the noise that a posterior of this curvature would have: 1 per coordinate. */
+/* Gains may be small near the mode, or because the steps are short. At the mode g_j^2 / h_j is
+ * small compared with its mean over draws from the posterior, 1 per coordinate. */
 static bool bfgs_at_rest(struct climb *c, const double *theta)
 {
     double *h = c->direction, square = 0.0;
@@ -340,7 +343,7 @@ static bool bfgs_at_rest(struct climb *c, const double *theta)
     return square < RESTING * fmin((double)c->d, 100.0);
 }
 
-/* One step. The new log density; NaN: there is none to take. */
+/* One step. Returns the new log density; NaN: no step raises it. */
 static double bfgs_step(struct climb *c, double *theta)
 {
     find_direction(c);
@@ -361,9 +364,9 @@ static double bfgs_step(struct climb *c, double *theta)
     return there;
 }
 
-/* Climbs until `steps` are taken in all. The scale is looked at again after 10, 30, 90 ... steps
- * and whenever the search seems stuck. Three small gains in a row end it, unless the gradient says
- * that they were stumbles on a ridge. */
+/* Searches until `steps` are taken in all. The scale is computed again after 10, 30, 90 ... steps
+ * and whenever no step raises the density. Three small gains in a row end the search, unless the
+ * gradient is still large. */
 static enum err bfgs_climb(struct climb *c, double *theta, uint32_t steps, struct err_info *info)
 {
     struct optimum *result = c->result;
@@ -392,8 +395,8 @@ static enum err bfgs_climb(struct climb *c, double *theta, uint32_t steps, struc
     return code;
 }
 
-/* Scaling helps where coordinates have units of their own and harms where the curvature at the
- * start says little about that on the way. Which of the two it is shows after some steps. */
+/* Scaling helps where coordinates have different units, and harms where the curvature at the start
+ * differs from that elsewhere. A trial of some steps with and without it decides. */
 static enum err bfgs(struct climb *c, double *theta, uint32_t most, struct err_info *info)
 {
     size_t bytes = c->d * sizeof(double);
@@ -432,8 +435,8 @@ static enum err bfgs(struct climb *c, double *theta, uint32_t most, struct err_i
 
 /* ---- both ---- */
 
-/* Differences of the gradient serve as well as a Hessian where a few hundred passes over the data
- * take no time. */
+/* Differences of the gradient replace a Hessian where a few hundred passes over the data are cheap.
+ */
 static bool newton_is_possible(const struct model *m)
 {
     double passes = 2.0 * (double)m->d * (double)m->N * fmax(m->term_cost, 1.0);
@@ -464,8 +467,8 @@ static enum err climb_by_bfgs(struct climb *c, double *theta, uint32_t most, str
     return most > 0 && may_go_on(c) ? bfgs(c, theta, most, info) : ERR_OK;
 }
 
-/* A step of Newton's method without a Hessian costs as much as a hundred others: it is for the end
- * of a way that those do not find. */
+/* A Newton step without a Hessian costs as much as a hundred BFGS steps, so it is used only where
+ * BFGS does not converge. */
 static enum err climb_up(struct climb *c, double *theta, struct err_info *info)
 {
     const struct model *m = c->source->model;

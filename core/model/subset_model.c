@@ -5,11 +5,11 @@
 
 struct subset_model {
     struct model base;
-    struct model_type type;    /* that of the model with our functions in it */
+    struct model_type type;    /* the model's, with the functions of this file */
     const struct model *whole; /* borrowed */
     uint32_t *rows;
     size_t count;
-    double weight; /* rows of the model for each of ours */
+    double weight; /* rows of the model per row of the subset */
 };
 
 static const struct subset_model *self(const struct model *m)

@@ -1,10 +1,10 @@
-/* A model on some of its rows: every k-th stands for its neighbours, too.
+/* A model on evenly spaced rows of a model.
  *
- * It has the parameters, the prior and the N terms of its model, but a call for all of them (idx ==
- * NULL, n == N) gives the sums over `rows` evenly spaced ones, N/rows times: log density and
- * gradient are about those of the model at a fraction of the cost, and smooth, as the rows are
- * always the same. That is enough to come near a mode. Terms prefetched by index are the model's
- * own. There is no Hessian, no view and no held-out data. */
+ * It has the parameters, the prior and the N terms of its model, but a call for all terms (idx ==
+ * NULL, n == N) gives N/rows times the sums over `rows` evenly spaced ones. Log density and
+ * gradient are close to the model's at a fraction of the cost, and smooth, because the rows are
+ * always the same. That is enough to get near the mode. Terms selected by idx are the model's own.
+ * There is no Hessian, no view and no held-out data. */
 #ifndef BARKER_CORE_MODEL_SUBSET_MODEL_H
 #define BARKER_CORE_MODEL_SUBSET_MODEL_H
 

@@ -1,4 +1,4 @@
-/* Views of any model: coordinates converted at every call, terms at the centre looked at again. */
+/* Views of any model: every call converts coordinates and recomputes its terms at the centre. */
 #include "core/model/view.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 struct view {
     struct model base;
-    struct model_type type;     /* that of the model with our functions in it */
+    struct model_type type;     /* the model's, with the functions of this file */
     const struct model *inside; /* borrowed, as is the frame */
     const struct frame *frame;
     bool control;
@@ -18,7 +18,7 @@ static const struct view *self(const struct model *m)
     return (const struct view *)m;
 }
 
-/* What a call needs beside the model's own scratch. */
+/* Arrays of scratch that a call needs beside the model's own. */
 enum { THETA, GRADIENT, PART, MORE, ARRAYS };
 
 static size_t whole_lines(size_t bytes)
@@ -62,9 +62,9 @@ static void sum_terms(const struct view *v, const double *theta, const uint32_t 
         m->type->grad_batch(m, theta, idx, n, sum, sumsq, work);
 }
 
-/* The terms of a dense view are not at hand one by one, but their spread shows in groups of them:
- * with group sums S_g of m_g terms, sum of (S_g - m_g mean)^2 / m_g over the number of groups less
- * one estimates the variance of a term. */
+/* A dense view does not have its terms one by one, so their variance is estimated from groups: with
+ * group sums S_g of m_g terms, sum of (S_g - m_g mean)^2 / m_g, divided by the number of groups
+ * minus one, estimates the variance of a term. */
 #define GROUPS 8
 #define CHUNK  256
 
@@ -105,7 +105,7 @@ static void sum_groups(const struct view *v, const double *theta, const uint32_t
         }
     }
     double terms = (double)n, scale = groups > 1 ? (terms - 1.0) / (double)(groups - 1) : 0.0;
-    for (size_t j = 0; j < d; j++) { /* what the gradient source turns back into that variance */
+    for (size_t j = 0; j < d; j++) { /* sumsq, such that the gradient source gets that variance */
         double of_mean = sum[j] * sum[j] / terms;
         sumsq[j] = (sumsq[j] - of_mean) * scale + of_mean;
     }
@@ -127,7 +127,7 @@ static void grad_batch(const struct model *m, const double *u, const uint32_t *i
     }
 }
 
-/* Only of FRAME_SHIFT, whose coordinates are the model's. */
+/* For FRAME_SHIFT only, whose coordinates are those of the model up to a shift. */
 static void grad_add(const struct model *m, const double *u, const uint32_t *idx, size_t n,
                      double scale, double *g, void *work)
 {
@@ -151,7 +151,7 @@ static double log_batch(const struct model *m, const double *u, const uint32_t *
     return v->inside->type->log_batch(v->inside, to_user(v, u, work), idx, n, work);
 }
 
-/* Artificial noise is that of targets in one dimension. */
+/* Models with artificial noise have one dimension. */
 static void grad_noise(const struct model *m, struct rng *rng, double *g, double *scratch)
 {
     const struct view *v = self(m);
