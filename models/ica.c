@@ -4,8 +4,8 @@
  *     log p(x_i | W) = log |det W| + sum_k log(1/(4 cosh^2(w_k' x_i / 2))),
  *     gradient W^-T - tanh(W x_i / 2) x_i'.
  *
- * The determinant is the same for every row and so belongs to the fixed part, N times; a minibatch
- * sums only the second. */
+ * The determinant is the same for every row, so the fixed part contains it N times; a minibatch
+ * sums only the second term. */
 #include "core/kernels/kernels.h"
 #include "core/kernels/vmath.h"
 #include "models/models.h"
@@ -136,7 +136,7 @@ static double log_batch(const struct model *m, const double *theta, const uint32
     return kernels->log_sources(self(m)->train, idx, n, theta, work);
 }
 
-/* W = 0 is singular: the identity takes its place. */
+/* W = 0 is singular: START_ZERO starts at the identity instead. */
 static void start_value(const struct model *m, enum start_kind kind, struct rng *rng, double *theta,
                         double *scratch)
 {
@@ -147,7 +147,7 @@ static void start_value(const struct model *m, enum start_kind kind, struct rng 
         normal_add_draw(&self(m)->prior, rng, theta, scratch);
 }
 
-/* What is averaged is W itself. */
+/* The quantity that is averaged over draws is W itself. */
 static void predict(const struct model *m, const double *theta, double *q, void *work)
 {
     (void)work;

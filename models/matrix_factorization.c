@@ -5,7 +5,7 @@
  *
  * ratings centred by the training mean. The coordinates are U, V, mu and l = log lambda; the
  * density of l has the Jacobian lambda, which turns the Gamma's (a0 - 1) l into a0 l. Users and
- * items that only the test data know follow their prior. */
+ * items that occur only in the test data follow their prior. */
 #include "core/kernels/kernels.h"
 #include "core/kernels/vmath.h"
 #include "core/kernels/rng_fill.h"
@@ -22,7 +22,7 @@ static_assert(RANK_MOST <= FACTOR_RANK_MOST, "its rows cannot be marked");
 
 enum { RANK, ALPHA, MU0, A0, B0, PARAMS };
 
-/* Offsets in theta of what belongs to U or to V. */
+/* Offsets in theta of the parameters of U or of V. */
 struct side {
     size_t rows, z, mu, l;
 };
@@ -117,7 +117,7 @@ static enum err centre_ratings(struct factorization *f, struct err_info *info)
     return ERR_OK;
 }
 
-/* What makes both parts of the log density those of normalised densities. */
+/* The constants that normalise both parts of the log density. */
 static void set_constants(struct factorization *f)
 {
     double log_2pi = log(2.0 * M_PI);
@@ -133,7 +133,7 @@ static void release(struct model *m)
     free(((struct factorization *)m)->y);
 }
 
-/* The columns of a side, written out for `period` numbers in a row. */
+/* A side's numbers per column are repeated to `period` numbers (struct factor_prior). */
 static size_t period_of(size_t rank)
 {
     size_t period = rank;
@@ -179,7 +179,7 @@ static enum err init(struct model **out, const double *params, const struct data
     return ERR_OK;
 }
 
-/* Rows of U and V begin anywhere, so the vectors are loaded unaligned. */
+/* Rows of U and V are not aligned, so vectors are loaded unaligned. */
 typedef double vd_unaligned __attribute__((vector_size(64), aligned(8), may_alias));
 
 static inline double dot(const double *a, const double *b, size_t n)
@@ -209,8 +209,8 @@ static void repeat(double *x, size_t rank, size_t period)
         x[k] = x[k - rank];
 }
 
-/* A side's columns at the point where the gradient is taken, written out, and the sums over its
- * rows so far of z - mu and of its square. */
+/* A side's numbers per column at theta, repeated to `period` numbers, and the sums over its rows so
+ * far of z - mu and of its square. */
 struct columns {
     double *lambda, *mu, *sum, *squares;
 };
@@ -243,7 +243,7 @@ static double add_up(const double *x, size_t k, size_t rank, size_t period)
     return sum;
 }
 
-/* Of what is asked for that which belongs to this side; g[0] is coordinate `from`. */
+/* The part of the range from..to that belongs to this side; g[0] is coordinate `from`. */
 static void side_part(const struct factorization *f, const double *theta, const struct side *side,
                       size_t from, size_t to, double *g, void *work)
 {
@@ -309,7 +309,7 @@ static struct factor_terms terms(const struct factorization *f, const double *th
                                  .scale = scale};
 }
 
-/* To sums that are zero. sumsq and touched may be NULL. */
+/* The sums must be zero on entry. sumsq and touched may be NULL. */
 static void add_terms(const struct factorization *f, const double *theta, const uint32_t *idx,
                       size_t n, double *sum, double *sumsq, uint64_t *touched)
 {
@@ -347,7 +347,8 @@ static void grad_add(const struct model *m, const double *theta, const uint32_t 
     kernels->factor_terms(&t);
 }
 
-/* One vector's part of a term: by r here and by r_there at the centre, times the other vector. */
+/* One vector's part of a difference: r times the other vector at theta, minus r_there times the
+ * other vector at the centre. */
 static void add_difference(double *sum, double *squares, size_t rank, double r, const double *other,
                            double r_there, const double *other_there)
 {
@@ -424,8 +425,9 @@ static double log_batch(const struct model *m, const double *theta, const uint32
     return (double)n * f->log_term_constant - 0.5 * f->alpha * squares;
 }
 
-/* The start of the paper's experiments, not a draw from the prior: a Gamma(1, 5) precision of 1e-3
- * would scatter the vectors so far that the chain spends its budget on coming back. */
+/* The start of the paper's experiments, not a draw from the prior: with a precision of 1e-3, which
+ * Gamma(1, 5) allows, vectors would start so far out that the chain would take very long to return.
+ */
 static void start_side(const struct factorization *f, const struct side *side, double l_sd,
                        const double *normal, double *theta)
 {
@@ -452,7 +454,7 @@ static void start_value(const struct model *m, enum start_kind kind, struct rng 
     start_side(f, &f->item, 0.1, scratch, theta);
 }
 
-/* Ratings outside the range of the training data do not exist. */
+/* Predictions are clipped to the range of the training ratings. */
 static void predict(const struct model *m, const double *theta, double *q, void *work)
 {
     (void)work;

@@ -36,7 +36,7 @@ static const struct param_spec specs[PARAMS] = {
                      .help = "Standard deviation of gaussian noise, scale of laplace and cauchy."},
 };
 
-/* A Cauchy variable has no sd; its scale is the nearest thing that a corrected sampler can use. */
+/* A Cauchy variable has no sd; corrected samplers get its scale instead. */
 static double noise_tau(enum noise noise, double scale)
 {
     return noise == LAPLACE ? scale * M_SQRT2 : scale;
@@ -86,7 +86,7 @@ static double log_fixed(const struct model *m, const double *theta, void *work)
     return normal_log(&self(m)->target, theta);
 }
 
-/* By inversion; the smaller of u and 1 - u keeps the digits of both tails. */
+/* By inversion; using the smaller of u and 1 - u keeps both tails precise. */
 static double laplace(double u)
 {
     double tail = u < 0.5 ? u : 1.0 - u;

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The square of a tiny sd underflows; the largest number instead of an infinite precision keeps
- * 0 * precision from being NaN. */
+/* The square of a tiny sd underflows. The precision is then the largest finite number, because
+ * 0 * infinity would be NaN. */
 void normal_init(struct normal *p, double sd, size_t n)
 {
     p->n = n;

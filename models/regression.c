@@ -1,4 +1,4 @@
-/* What all regressions share. */
+/* Common code of all regressions. */
 #include "models/regression.h"
 #include "core/kernels/kernels.h"
 #include "core/model/linear_view.h"
@@ -17,9 +17,9 @@ struct regression {
     const struct regression_type *type;
     const struct dataset *train, *test; /* borrowed */
     struct linear linear;
-    struct normal prior;             /* of all coefficients, unless they have one each: */
-    double *precision, log_constant; /* padded(d) numbers, 0 for psi */
-    double *fixed;                   /* its gradient, for `linear`; NULL when psi is free */
+    struct normal prior;             /* of all coefficients, unless `precision` is set: */
+    double *precision, log_constant; /* one per coefficient; padded(d) numbers, 0 for psi */
+    double *fixed;                   /* linear.constant and diagonal; NULL when psi is free */
     double rate;                     /* of the exponential prior of the scale; 0: it is known */
 };
 
@@ -81,7 +81,7 @@ static enum err check_responses(const char *model, const struct regression_type 
     return ERR_OK;
 }
 
-/* ---- making one ---- */
+/* ---- construction ---- */
 
 static enum err check(const struct model_type *model, const struct regression_type *type,
                       const double *params, const struct dataset *train, const struct dataset *test,
@@ -106,7 +106,7 @@ static void set_priors(struct regression *r, const double *sd, size_t step)
     }
 }
 
-/* Its gradient is 0 + diagonal_j theta_j. */
+/* The gradient of the prior is constant + diagonal_j theta_j, with constant 0. */
 static void say_fixed(struct regression *r)
 {
     double *diagonal = r->fixed + padded(r->base.d);
@@ -116,7 +116,8 @@ static void say_fixed(struct regression *r)
     r->linear.diagonal = diagonal;
 }
 
-/* Kernels for one prior run over the padding, where psi may stand: then there is one each. */
+/* Kernels for a single prior also process the padding, where psi may be: then every coefficient has
+ * its own precision. */
 static bool init_prior(struct regression *r, const double *params)
 {
     normal_init(&r->prior, params[0], r->train->columns);
@@ -210,7 +211,8 @@ enum err regression_set_list(struct model *m, size_t setting, const double *valu
     return ERR_OK;
 }
 
-/* exp(psi) is exponential: log rate - rate exp(psi) + psi, the last for psi being its logarithm. */
+/* exp(psi) is exponential: its log prior is log rate - rate exp(psi) + psi, where the last term is
+ * the Jacobian. */
 void regression_grad_fixed(const struct model *m, const double *theta, double *g, void *work)
 {
     const struct regression *r = self(m);
@@ -245,7 +247,7 @@ double regression_log_fixed(const struct model *m, const double *theta, void *wo
     return sum;
 }
 
-/* theta, which is 0, becomes a draw. */
+/* Replaces theta, which must be 0, by a draw. */
 static void draw_prior(const struct regression *r, struct rng *rng, double *theta, double *scratch)
 {
     normal_add_draw(&r->prior, rng, theta, scratch);
@@ -253,7 +255,7 @@ static void draw_prior(const struct regression *r, struct rng *rng, double *thet
         theta[j] /= r->prior.sd * sqrt(r->precision[j]);
 }
 
-/* log of an exponential number: log(-log(u)) - log(rate). */
+/* The logarithm of an exponential variable is log(-log(u)) - log(rate). */
 void regression_start_value(const struct model *m, enum start_kind kind, struct rng *rng,
                             double *theta, double *scratch)
 {
@@ -284,7 +286,7 @@ void regression_grad_batch(const struct model *m, const double *theta, const uin
 /* The rows at..at+count-1 of a list, or of the data when it is NULL: predictors and responses. */
 struct chunk {
     size_t at, count;
-    const uint32_t *idx; /* of the first; or NULL */
+    const uint32_t *idx; /* the rows of the chunk; or NULL */
     const double *y;
     _Alignas(ALIGNMENT) double eta[CHUNK], taken[CHUNK], out[CHUNK];
 };
@@ -375,7 +377,7 @@ static void add_term(double *sum, double *sumsq, size_t j, double term)
         sumsq[j] += term * term;
 }
 
-/* For frames that mix coefficients and scale; others have a view of their own. */
+/* Used with frames that mix coefficients and scale; other frames use regression_view. */
 void regression_grad_difference(const struct model *m, const double *theta, const double *centre,
                                 const uint32_t *idx, size_t n, double *sum, double *sumsq,
                                 void *work)
@@ -449,7 +451,7 @@ static void add_prior(const struct regression *r, const double *theta, double *H
         H[columns * stride + columns] = scale + r->rate * exp_of(theta[columns]);
 }
 
-/* Coefficients and scale are taken for independent: their mixed derivatives have expectation 0. */
+/* Mixed derivatives of coefficients and scale are set to 0, which is their expectation. */
 void regression_hessian(const struct model *m, const double *theta, double *H, void *work)
 {
     const struct regression *r = self(m);
@@ -473,7 +475,7 @@ void regression_hessian(const struct model *m, const double *theta, double *H, v
 
 /* ---- held-out metrics ---- */
 
-/* The probability, or its density, of every response that was observed; behind them the means. */
+/* The probability or density of every observed response, followed by the predicted means. */
 void regression_predict(const struct model *m, const double *theta, double *q, void *work)
 {
     const struct regression *r = self(m);

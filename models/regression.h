@@ -1,9 +1,9 @@
-/* What all regressions share: independent normal priors of the coefficients theta[columns], one sd
- * for all or one each; where the law of a response has a scale or dispersion, that is known or one
- * more parameter, sampled as its logarithm with the Jacobian and an exponential prior; an offset;
- * gradients, Hessian, views; held-out metrics.
+/* Common code of all regressions: independent normal priors of the coefficients theta[columns], one
+ * sd for all or one each; offsets; gradients, Hessian, views; held-out metrics. A scale or
+ * dispersion psi of the response's law is known, or one more parameter: sampled as its logarithm,
+ * with an exponential prior and the Jacobian.
  *
- * A model file is its link, its settings, which responses it takes, and its measure of error. */
+ * A model file adds its link, its settings, the responses that it allows, and its error metric. */
 #ifndef BARKER_MODELS_REGRESSION_H
 #define BARKER_MODELS_REGRESSION_H
 
@@ -14,14 +14,14 @@
 struct regression_type {
     enum link link;
     bool (*takes)(double y); /* NULL: any finite number */
-    const char *allowed;     /* those in words, behind "it must be" */
-    const char *extra;       /* the block of psi; NULL: the law has none */
-    /* Settings by their place in the table, of which prior_sd is the first; 0: there is none. */
-    size_t known; /* the scale or dispersion; 0 as its value: unknown */
-    size_t mean;  /* of the prior of one that is unknown */
+    const char *allowed;     /* description of these, to follow "it must be" */
+    const char *extra;       /* name of psi's block; NULL: the law has no psi */
+    /* Indices of settings in the table, whose first is prior_sd; 0: there is no such setting. */
+    size_t known; /* the scale or dispersion; a value of 0 means that it is a parameter */
+    size_t mean;  /* prior mean of the scale or dispersion when it is a parameter */
     size_t dof;
     /* The second metric, from the predicted means of the n test rows; NULL: the share of rows whose
-     * response was given more than half of the probability. */
+     * response has a predicted probability above one half. */
     double (*error)(const double *mean, const double *y, size_t n);
 };
 
@@ -34,12 +34,12 @@ struct regression_type {
                 "one for each."                                                              \
     }
 
-/* ... and its prior, for model_type.prior. */
+/* The prior of the coefficients, for model_type.prior. */
 #define REGRESSION_PRIOR                                                         \
     {                                                                            \
         .block = "theta", .family = PRIOR_NORMAL, .sd = {.setting = "prior_sd" } \
     }
-/* That of a scale or dispersion which is not known. */
+/* The prior of a scale or dispersion that is a parameter. */
 #define REGRESSION_PRIOR_EXTRA(name, setting_of_mean)                                         \
     {                                                                                         \
         .block = name, .family = PRIOR_LOG_EXPONENTIAL, .mean = {.setting = setting_of_mean } \
@@ -78,11 +78,11 @@ void regression_score(const struct model *m, const double *q, double *metrics, v
     .view = regression_view, .hessian = regression_hessian, .start_value = regression_start_value, \
     .predict = regression_predict, .score = regression_score
 
-/* Measures of error. */
+/* Error metrics, for regression_type.error. */
 double regression_rmse(const double *mean, const double *y, size_t n);
 double regression_absolute(const double *mean, const double *y, size_t n);
 
-/* Responses. */
+/* Allowed responses, for regression_type.takes. */
 bool regression_binary(double y);
 bool regression_count(double y);
 #define REGRESSION_COUNT "a whole number of at least 0"

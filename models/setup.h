@@ -1,4 +1,4 @@
-/* What every model's init needs: checks that name what is wrong, the limits, the allocation. */
+/* Common code of the models' init: checks with error messages, limits, allocation. */
 #ifndef BARKER_MODELS_SETUP_H
 #define BARKER_MODELS_SETUP_H
 
@@ -17,8 +17,8 @@
 
 /* Checks the settings against the type's table, and the data against its kind: present, at least
  * one row and column, finite responses, indices within their bounds, test like training data. A
- * message begins with the model's name; rows in it count from 1. Values of x are not checked:
- * the reader of a file refuses those that are not finite, with the line. */
+ * message begins with the model's name; rows in it count from 1. Values of x are not checked: the
+ * reader of a file rejects those that are not finite. */
 enum err setup_check(const struct model_type *type, const double *params,
                      const struct dataset *train, const struct dataset *test,
                      struct err_info *info);

@@ -32,7 +32,7 @@ static const struct softmax *self(const struct model *m)
     return (const struct softmax *)m;
 }
 
-/* ---- making one ---- */
+/* ---- construction ---- */
 
 static size_t count_classes(const struct dataset *train)
 {
@@ -58,7 +58,7 @@ static enum err check_classes(const struct dataset *data, const char *which, siz
     return ERR_OK;
 }
 
-/* Classes that are counted from 1 would make a class 0 of the prior alone. */
+/* Rejects classes counted from 1, which would leave class 0 without rows. */
 static enum err check_first(const struct dataset *train, size_t classes, struct err_info *info)
 {
     for (size_t i = 0; i < train->N; i++)
@@ -130,7 +130,7 @@ static void transpose(const struct softmax *s, const double *theta, double *out)
             out[c * stride + j] = theta[j * s->free + c];
 }
 
-/* Probabilities of all classes but the last, p[c * CHUNK + row]; and what was left for the last,
+/* Probabilities of all classes but the last, p[c * CHUNK + row]; the probability of the last class,
  * and the logarithm of the sum of exponentials. */
 struct chunk {
     size_t count;
@@ -153,7 +153,7 @@ static void chunk_predict(struct chunk *k, const struct softmax *s, const struct
         linear_predictor(data, theta + c * padded(s->columns), k->row, k->count, eta + c * CHUNK);
 }
 
-/* eta becomes p. */
+/* Replaces eta by p. */
 static void chunk_probabilities(struct chunk *k, const struct softmax *s, double *eta)
 {
     vd most = vd_set(0.0), sum;
@@ -174,7 +174,7 @@ static void chunk_probabilities(struct chunk *k, const struct softmax *s, double
     k->log_sum = most + vd_log(sum);
 }
 
-/* p becomes the residual [y = c] - p_c. */
+/* Replaces p by the residual [y = c] - p_c. */
 static void chunk_residuals(const struct chunk *k, const struct softmax *s, double *p)
 {
     for (size_t c = 0; c < s->free; c++)
@@ -312,7 +312,7 @@ static void predict(const struct model *m, const double *theta, double *q, void 
     }
 }
 
-/* The bound keeps a row that was thought impossible from costing infinity. */
+/* Probabilities are bounded from below, so that the log loss of a row is finite. */
 static void score(const struct model *m, const double *q, double *metrics, void *work)
 {
     const struct softmax *s = self(m);

@@ -1,4 +1,4 @@
-/* Robust regression: (y_i - x_i' theta)/sigma has Student's law, so that an outlier has little say;
+/* Robust regression: (y_i - x_i' theta)/sigma has Student's t law, so that outliers count little;
  * theta_j ~ N(0, sd^2); sigma is known, or exponential and sampled as its logarithm. */
 #include "models/models.h"
 #include "models/regression.h"

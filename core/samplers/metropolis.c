@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define FIRST_WINDOW 25.0
-#define SCALES_UNTIL 0.5 /* of the warm-up: then only lambda changes, in blocks */
+#define SCALES_UNTIL 0.5 /* share of the warm-up after which only lambda changes, in blocks */
 #define BLOCKS       10.0
 
 /* The flat memory: numbers, then arrays over coordinates. */
@@ -15,7 +15,7 @@ enum {
     STARTED,
     LOG_DENSITY,
     LOG_LAMBDA,
-    TUNED,     /* steps of Robbins-Monro since the scales last changed */
+    TUNED,     /* Robbins-Monro steps since the scales last changed */
     WINDOW,    /* length of this window */
     IN_WINDOW, /* iterations of it done */
     ACCEPTED,  /* sum of acceptance probabilities since the end of warm-up */
@@ -54,7 +54,7 @@ static double scalar_log(double x)
     return vd_log(vd_set(x))[0];
 }
 
-/* Without draws the gradient is all that is known: 1/|g| keeps the first proposals modest in every
+/* Before there are draws the scales are 1/|g|, which keeps the first proposals short in every
  * coordinate. */
 static size_t begin(struct sampler_step *s, struct arrays a)
 {
@@ -96,10 +96,10 @@ static void end_window(double *m, struct arrays a, size_t d)
 }
 
 /* Towards the target by stochastic approximation (Robbins & Monro 1951): every iteration while the
- * scales are still being learnt; then in blocks with fixed lambda, because a chain whose steps are
- * too large stays where it is, which biases a lambda that changes meanwhile. The acceptance rate
- * falls by about one per unit of log lambda, so a gain of 1/k after block k weighs all blocks
- * alike. */
+ * scales change; then in blocks with fixed lambda, because a chain whose steps are too large
+ * rejects many times in a row, which would bias a lambda that changes at the same time. The
+ * acceptance rate falls by about one per unit of log lambda, so a gain of 1/k after block k gives
+ * all blocks equal weight. */
 static void tune_lambda(struct sampler_step *s, double accept, double target)
 {
     double *m = s->memory, t = (double)s->t + 1.0, total = (double)s->warmup_total;

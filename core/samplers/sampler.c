@@ -53,20 +53,20 @@ void sampler_estimate(struct sampler_step *s)
                                    s->want_tau ? s->tau : NULL, NULL);
 }
 
-/* What is less than FADED is gone when the factor is FAINT: products of the two, and their squares,
- * are never subnormal. */
+/* When the factor falls below FAINT it is multiplied into the memory, where values below FADED
+ * become 0: products and their squares are never subnormal. */
 #define FAINT 0x1p-200
 #define FADED 0x1p-300
 
-/* Zero at the start, and where an older program has left it so. */
+/* The stored factor is 0 at the start, and in states saved by older programs. */
 static double scale_of(double kept)
 {
     return kept > 0.0 ? kept : 1.0;
 }
 
-/* Where batches touch few of many coordinates the average is `scale` times what is kept of it, and
- * all of it fades with that one number: nothing is to be done for coordinates that no row speaks
- * of. Returns what beta is to be. */
+/* Where batches touch few of many coordinates, the running average is `scale` times the memory:
+ * multiplying this one number by 1 - beta decays all coordinates, and those that no row touches
+ * need no update. Returns the weight of new values in the memory. */
 static double fade(double *memory, size_t d, double *scale, double beta)
 {
     *scale = scale_of(*scale) * (1.0 - beta);
@@ -78,8 +78,8 @@ static double fade(double *memory, size_t d, double *scale, double beta)
     return beta / *scale;
 }
 
-/* The weight 1-(1-beta)^t of what has been seen is kept beside the average, so that no libm decides
- * about bits. */
+/* The weight 1-(1-beta)^t is updated step by step and stored after the average: pow() of libm would
+ * make draws depend on the machine. */
 double sampler_estimate_tau(struct sampler_step *s, double beta)
 {
     double *weight = s->memory + padded(s->d), *scale = weight + 1;

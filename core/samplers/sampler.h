@@ -18,18 +18,18 @@ struct sampler_step {
     const double *params;
     double *theta;
     const double *sigma; /* step size of this iteration per coordinate; padding 0 */
-    bool one_sigma;      /* all of them are the same */
+    bool one_sigma;      /* all coordinates have the same step size */
     double *memory;      /* flat, saved and restored with the chain; zero at the start */
     uint64_t t;          /* iterations done before this one */
     bool warmup;
     uint64_t warmup_total; /* length of the warm-up */
-    bool adapt;            /* exact samplers: the step size is ours to adapt during warm-up */
+    bool adapt;            /* exact samplers: adapt the step size during warm-up */
     struct gradient *source;
     struct rng *rng; /* RNG_PURPOSES streams */
-    double *g, *tau; /* scratch; after the step, when tau was wanted: the gradient estimate that it
-                      * used, and tau */
-    bool want_tau;   /* even if the sampler does not need it */
-    bool in_parts;   /* the estimate is taken block by block */
+    double *g, *tau; /* scratch; after a step with want_tau: the gradient estimate that it used, and
+                      * its tau */
+    bool want_tau;   /* compute tau even if the sampler does not need it */
+    bool in_parts;   /* set by sampler_estimate*: the estimate is computed block by block */
     double *scratch[4];
 };
 
@@ -37,11 +37,11 @@ struct sampler_step {
 
 /* Variants of a sampler: the choices of one of its parameters, whose name is "variant". */
 struct sampler_variants {
-    size_t param; /* its place in the table */
-    /* The choice that ignores the gradient noise and the one that corrects its effect; the same
-     * where there is no other. */
+    size_t param; /* index of that parameter */
+    /* The choice that ignores the gradient noise and the one that corrects its effect; equal where
+     * there is no correction. */
     double ignores, corrects;
-    double give_up; /* sigma tau from which on a plan takes the first rather than the second */
+    double give_up; /* sigma tau from which on a plan chooses `ignores` instead of `corrects` */
 };
 
 struct sampler_type {
@@ -49,33 +49,33 @@ struct sampler_type {
 
     const char *name, *help;
     struct param_table params;
-    /* One iteration. Returns the first coordinate that became or met NaN (a Langevin coordinate
-     * also when it became infinite): the chain has diverged there. SIZE_MAX: all is well. */
+    /* One iteration. Returns the first coordinate whose gradient or position is NaN (Langevin
+     * samplers: or infinite), where the chain has diverged; SIZE_MAX: none. */
     size_t (*step)(struct sampler_step *s);
 
-    /* ---- OPTIONAL: what it is ---- */
+    /* ---- OPTIONAL: properties ---- */
 
     bool exact;    /* Metropolis-adjusted: full batch, needs the log density, adapts by itself */
-    bool bounded;  /* a move is bounded by the step size whatever the gradient */
+    bool bounded;  /* the step size bounds a move, however large the gradient */
     bool schedule; /* accepts a step-size schedule */
     bool lattice;  /* every move of a coordinate is exactly +-sigma: draws of a chain lie on a
                     * lattice, those of every second iteration on one of twice the spacing */
     const struct sampler_variants *variants; /* NULL: there are none */
 
-    /* ---- OPTIONAL: what it needs ---- */
+    /* ---- OPTIONAL: requirements ---- */
 
     /* Whether these parameters make the step use tau (then n >= 2 is required). NULL: never. */
     bool (*needs_tau)(const double *params);
     /* Doubles of memory for d coordinates. NULL: none. */
     size_t (*memory)(const double *params, size_t d);
-    /* The rule of its moves, for several chains at once (core/chain/chain_batch.h): fills rule,
-     * gaussian and beta. NULL: chains advance one by one. */
+    /* The rule of its moves for chain batches (core/chain/chain_batch.h): sets rule, gaussian and
+     * beta. NULL: chains advance one by one. */
     void (*chain_batch)(const double *params, struct chain_batch_step *step);
 
     /* ---- REQUIRED unless it is exact ---- */
 
-    /* Without a correction, small gradient noise of sd tau makes sds too large by about
-     * (sigma tau)^2 / noise_square of themselves: what plans allow for. */
+    /* Without a correction, small gradient noise of sd tau gives posterior sds a relative error of
+     * about (sigma tau)^2 / noise_square. Plans use it. */
     double noise_square;
     /* Noise tolerance: probability that a proposal with step sigma lies beyond what a gradient
      * noise of sd tau allows (Barker |w| >= 1.702/tau, Langevin tau >= 2/sigma). */
@@ -83,15 +83,15 @@ struct sampler_type {
     /* The noise ceiling: the largest sigma that keeps 99 % of the proposals within that tolerance
      * is ceiling / tau. */
     double (*ceiling)(const double *params);
-    /* Stationary variance over the target's under normal gradient noise of sd tau: the limit of
-     * small sigma at a fixed sigma tau, where the drift is linear, in one coordinate by itself.
-     * Where coordinates are correlated this is about the variance given the others, and the
-     * marginal variance suffers less (core/diagnostics/noise.h). 1: no effect of the noise; 0
-     * without noise for variants that inject no randomness of their own. tau = NaN gives NaN. Takes
-     * some microseconds. */
+    /* Stationary variance over the target's under normal gradient noise of sd tau, for a single
+     * coordinate in the limit of small sigma at a fixed sigma tau, where the drift is linear. With
+     * correlated coordinates it describes the variance given the others, and the marginal variance
+     * is affected less (core/diagnostics/noise.h). 1: no effect of the noise; 0 without noise for
+     * variants that inject no randomness of their own. tau = NaN gives NaN. Takes some
+     * microseconds. */
     double (*variance_ratio)(const double *params, double sigma, double tau);
-    /* By how much of themselves the sds of a normal target are too large without gradient noise,
-     * per square of sigma over the sd, for small sigma. */
+    /* The relative error of the sds of a normal target without gradient noise, divided by
+     * (sigma / sd)^2, for small sigma. */
     double (*step_bias)(const double *params);
 
     /* ---- REQUIRED if it is exact (METROPOLIS_HOOKS in core/samplers/metropolis.h) ---- */
@@ -117,30 +117,30 @@ extern const struct sampler_type *const samplers[];
 extern const size_t sampler_count;
 const struct sampler_type *sampler_find(const char *name); /* or NULL */
 
-/* Whether these parameters leave it without randomness but that of the gradient noise. */
+/* Whether, with these parameters, gradient noise is the sampler's only randomness. */
 bool sampler_lives_on_noise(const struct sampler_type *sampler, const double *params);
 /* The name of a choice among its variants. */
 const char *sampler_variant_name(const struct sampler_type *sampler, double choice);
 
-/* `thin`, or one more where that would see every second point of a lattice only. */
+/* `thin`, or thin + 1 for a lattice sampler and an even thin, which would keep only every second
+ * point of the lattice. */
 uint64_t sampler_thin(const struct sampler_type *sampler, uint64_t thin);
 
-/* The step sizes of the block of SAMPLER_BLOCK coordinates from `at` on. Where all are the same,
- * whole blocks share those of the first, which stay in the cache. */
+/* The step sizes of the block of SAMPLER_BLOCK coordinates from `at` on. Where all are equal, whole
+ * blocks use those of the first block, which stay in the cache. */
 const double *sampler_sigma(const struct sampler_step *s, size_t at);
 
 /* Helpers for writing a step. The first index of a NaN or infinity, or SIZE_MAX. */
 size_t sampler_first_not_finite(const double *x, size_t n);
 
-/* The estimate of this iteration, which sampler_gradient gives, and tau in s->tau where it is
- * wanted.
- */
+/* Estimates the gradient of this iteration, for sampler_gradient, and, with want_tau, s->tau. */
 void sampler_estimate(struct sampler_step *s);
-/* The estimate for the block from `at` on. Blocks are asked for in order, before they move. */
+/* The estimate for the block from `at` on. Must be called for all blocks in order, each before its
+ * coordinates move. */
 const double *sampler_gradient(struct sampler_step *s, size_t at);
-/* sampler_estimate with a running estimate of tau, m <- (1-beta) m + beta tau. s->memory has
- * sampler_smooth_memory(d) doubles for it, the first d of which times the returned factor are
- * m/(1-(1-beta)^t): unbiased from the first value on. */
+/* sampler_estimate with a running estimate of tau, m <- (1-beta) m + beta tau, in the
+ * sampler_smooth_memory(d) doubles of s->memory. The first d of these times the returned factor are
+ * m/(1-(1-beta)^t), which is unbiased from the first value on. */
 double sampler_estimate_tau(struct sampler_step *s, double beta);
 size_t sampler_smooth_memory(size_t d);
 /* The parameter beta of samplers that use it. */

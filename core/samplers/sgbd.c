@@ -41,8 +41,8 @@ static size_t memory(const double *params, size_t d)
     return corrected(params) ? sampler_smooth_memory(d) : 0;
 }
 
-/* A target of one coordinate without data needs one number of each kind: two iterations share a
- * word. */
+/* A target of one coordinate without data needs one normal and one uniform per iteration: two
+ * iterations share a random word. */
 static void draw(struct sampler_step *s, enum barker_rule rule, float *z, float *u, size_t n)
 {
     bool one = s->d == 1 && s->source->model->N == 0, first = s->t % 2 == 0;
@@ -58,8 +58,8 @@ static void draw(struct sampler_step *s, enum barker_rule rule, float *z, float 
         rng_uniform_single(&s->rng[RNG_FLIP], u, n);
 }
 
-/* Random numbers are made for SAMPLER_BLOCK coordinates at a time, which stay in the first cache.
- */
+/* Random numbers are drawn for SAMPLER_BLOCK coordinates at a time, so that they stay in the L1
+ * cache. */
 static size_t move(struct sampler_step *s, double tau_factor)
 {
     _Alignas(ALIGNMENT) float z[SAMPLER_BLOCK], u[SAMPLER_BLOCK];
@@ -120,9 +120,10 @@ static double logistic_slope(double x)
     return e / ((1.0 + e) * (1.0 + e));
 }
 
-/* How much of the pull of an exact Barker step is left: 4 a E F'(a t Z), F the logistic function, Z
- * normal, t = |w| tau and a the factor on the gradient. The trapezoid rule of spacing 1 is right to
- * 1e-8 in that variable, of Z and of the argument of F', which makes the other curve the wider. */
+/* The drift of a Barker step with noise over that without: 4 a E F'(a t Z), F the logistic
+ * function, Z normal, t = |w| tau and a the factor on the gradient. The trapezoid rule with spacing
+ * 1 is right to 1e-8 in Z if a t < 1, and else in x = a t Z: both factors of the integrand then
+ * have a width of at least 1. */
 static double pull(double a, double t)
 {
     double width = a * t, sum = 0.25;
@@ -144,7 +145,7 @@ static double stretch(const double *params, double t)
     return corrected(params) && room > 0.0 ? 1.702 / sqrt(room) : INFINITY;
 }
 
-/* A jump w diffuses by w^2 and pulls by w^2 / 2 times the slope, or what is left of it; both are
+/* A jump w has variance w^2 and drift w^2 / 2 times the gradient, reduced by pull(). Both are
  * averaged over the law of |w| by the midpoint rule, right to 1e-3 in spite of the kink where the
  * correction ends. */
 static double variance_ratio(const double *params, double sigma, double tau)
@@ -164,7 +165,8 @@ static double variance_ratio(const double *params, double sigma, double tau)
     return spread / pulled;
 }
 
-/* In equilibrium E x^2 = 1 + E w^4 / (4 E w^2); long gaussian jumps saturate a little earlier. */
+/* In equilibrium E x^2 = 1 + E w^4 / (4 E w^2) to this order; for gaussian jumps the constant is a
+ * little lower, because the sign probability of long jumps saturates. */
 static double step_bias(const double *params)
 {
     return params[NOISE] == 1.0 ? 0.34 : 0.131;
@@ -173,9 +175,10 @@ static double step_bias(const double *params)
 static const struct sampler_variants choices = {
     .param = VARIANT, .ignores = BARKER_VANILLA, .corrects = BARKER_CORRECTED, .give_up = 1.38};
 
-/* noise_square: normal noise of sd tau flattens the sign probability as a factor
- * 1.702/sqrt(1.702^2 + (sigma tau)^2) on the gradient would, which widens sds by
- * (sigma tau)^2 / (4 * 1.702^2). give_up: from there on 1 % of the jumps have no correction. */
+/* noise_square: normal noise of sd tau flattens the sign probability like a factor
+ * 1.702/sqrt(1.702^2 + (sigma tau)^2) on the gradient, which increases sds by the share
+ * (sigma tau)^2 / (4 * 1.702^2). give_up: above it, more than 1 % of the jumps are too long to be
+ * corrected. */
 const struct sampler_type sampler_sgbd = {
     .name = "sgbd",
     .help = "stochastic gradient Barker dynamics: robust to badly scaled and noisy gradients",

@@ -80,8 +80,8 @@ static double ceiling(const double *params)
     return 2.0;
 }
 
-/* On a normal target of variance v the drift pulls with sigma^2 / (2v) against the variance of both
- * noises: v (sigma^4 tau^2 / 4 + injected) / sigma^2. */
+/* On a normal target of variance v the drift is -x sigma^2 / (2v), and the noise per step has the
+ * variance sigma^4 tau^2 / 4 + injected: the stationary variance is v times that over sigma^2. */
 static double variance_ratio(const double *params, double sigma, double tau)
 {
     double gradient = 0.25 * sigma * sigma * tau * tau, sd;
@@ -99,7 +99,7 @@ static double variance_ratio(const double *params, double sigma, double tau)
     return NAN;
 }
 
-/* The variance is 1 / (1 - sigma^2 / 4). */
+/* The stationary variance on a standard normal target is 1 / (1 - sigma^2 / 4). */
 static double step_bias(const double *params)
 {
     (void)params;
@@ -109,7 +109,7 @@ static double step_bias(const double *params)
 static const struct sampler_variants choices = {
     .param = VARIANT, .ignores = LANGEVIN_VANILLA, .corrects = LANGEVIN_CORRECTED, .give_up = 2.0};
 
-/* noise_square is that of Barker steps: plans allow for the same noise. The limit of small noise
+/* noise_square is that of Barker steps, so that plans treat both alike. The limit of small noise
  * would be 8. */
 const struct sampler_type sampler_sgld = {
     .name = "sgld",

@@ -1,6 +1,6 @@
-/* Stochastic gradient lattice random walk: binary increments of exactly sigma, whose sign
- * probability is the linear part of Barker's, hence unbiased under any zero-mean gradient noise
- * while it is not clipped. */
+/* Stochastic gradient lattice random walk: binary increments of exactly +-sigma. The sign
+ * probability is the linear part of Barker's, so it is unbiased under any zero-mean gradient noise
+ * as long as it is not clipped. */
 #include "core/kernels/kernels.h"
 #include "core/samplers/sampler.h"
 #include "core/kernels/rng_fill.h"
@@ -29,7 +29,7 @@ static size_t step(struct sampler_step *s)
     return SIZE_MAX;
 }
 
-/* Pr(|noise| sigma / 4 > 1/2): what normal noise of sd tau alone would have clipped. */
+/* Pr(|noise| sigma / 4 > 1/2): how often normal noise of sd tau alone would be clipped. */
 static double beyond(const double *params, double sigma, double tau)
 {
     (void)params;
@@ -42,22 +42,21 @@ static double ceiling(const double *params)
     return 2.0 / 2.5758293035489;
 }
 
-/* Clipping takes away the slope of the sign probability wherever it happens, and the pull with it.
- */
+/* Where the sign probability is clipped its slope is 0, and so is the drift's. */
 static double variance_ratio(const double *params, double sigma, double tau)
 {
     (void)params;
     return 1.0 / erf(2.0 / (sigma * tau) / M_SQRT2);
 }
 
-/* The drift is linear, and the variance right, as long as nothing is clipped. */
+/* Without clipping the drift is linear and the variance exact. */
 static double step_bias(const double *params)
 {
     (void)params;
     return 0.0;
 }
 
-/* noise_square is that of Barker steps, of which its sign probability is the linear part. */
+/* noise_square is that of Barker steps. */
 const struct sampler_type sampler_sglrw = {
     .name = "sglrw",
     .help =
