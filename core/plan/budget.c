@@ -1,25 +1,25 @@
-/* What steps and gradient noise cost in accuracy, and rows in time.
+/* The error due to steps and gradient noise, and the cost of rows in time.
  *
  * In whitened coordinates a normal target and an unadjusted Barker step w = +-sigma have
- * E w = -x sigma^2/2 + x^3 sigma^4/24, so that in equilibrium the variance is 1 + sigma^2 E x^4/12
- * and sds are too large by about 0.13 sigma^2 of themselves (Langevin 0.125): a third of the
- * tolerated error is spent on that, some on gradient noise, and the rest is left for the finite
- * number of draws. Noise of sd tau widens an uncorrected chain by about (sigma tau)^2 / noise_square
- * of its sampler; a corrected one takes normal noise in its stride, and what is left comes from batches too small to
- * be normal. An extreme one has no other randomness: it gets the noise that makes its spread right.
- */
+ * E w = -x sigma^2/2 + x^3 sigma^4/24. In equilibrium the variance is 1 + sigma^2 E x^4/12, and sds
+ * are too large by about 0.13 sigma^2 (Langevin 0.125), relatively. A third of the tolerated error
+ * is spent on that, some on gradient noise, and the rest on the finite number of draws.
+ *
+ * Noise of sd tau increases the sds of an uncorrected chain by about (sigma tau)^2 / noise_square.
+ * A corrected chain is only affected as far as the noise of small batches is not normal. An extreme
+ * variant has no other randomness: it needs the noise that gives its draws the right sd. */
 #include "core/model/linear_predictor.h"
 #include "core/plan/steps.h"
 
 #include <math.h>
 
 #define NOISE_SHARE     0.08 /* ... and for gradient noise */
-#define NOISE_MOST      0.5  /* sigma tau that a correction may be trusted with */
-#define NORMAL_FROM     30.0 /* rows of a batch whose noise a correction does nothing for */
+#define NOISE_MOST      0.5  /* largest sigma tau at which a correction is reliable */
+#define NORMAL_FROM     30.0 /* rows of a batch at or below which a correction does not help */
 #define BATCH_LEAST     16
-#define BATCH_LONG      2   /* of rows that fill registers one by one */
-#define ITERATIONS_MOST 16  /* per batch: more save next to nothing */
-#define FULL_IS_NEAR    3.0 /* the full batch is taken when it costs at most so many times more */
+#define BATCH_LONG      2   /* smallest batch of long rows, which are summed one by one */
+#define ITERATIONS_MOST 16  /* per batch: more save very little */
+#define FULL_IS_NEAR    3.0 /* the full batch is used when its cost is at most this factor higher */
 
 bool planning_is_auto(const struct planning *p)
 {
@@ -31,7 +31,7 @@ bool planning_can_meet_target(const struct planning *p)
     return p->centred || p->model->N == 0;
 }
 
-/* Whether this variant takes noise into account: half a unit of sigma tau leaves its law alone. */
+/* Whether this variant corrects for noise: up to NOISE_MOST its stationary law does not change. */
 static bool corrects(const struct planning *p)
 {
     const struct sampler_type *s = p->request->sampler;
@@ -72,8 +72,8 @@ static double batch_least(const struct planning *p)
     return has_long_rows(p) ? BATCH_LONG : BATCH_LEAST;
 }
 
-/* Fewer rows than the smallest batch are that batch in one of several iterations. Only where rows
- * are differences from a centre, whose sum is small: it comes and goes with the batches. */
+/* Fewer rows than the smallest batch mean such a batch in one of several iterations. Only with
+ * control variates, whose sum is small: in the other iterations it is left out of the gradient. */
 static double iterations_per_batch(const struct planning *p, double n)
 {
     double least = batch_least(p);
@@ -93,15 +93,14 @@ static double rows_least(const struct planning *p)
     return p->plan->control && p->needed == 0.0 ? least / ITERATIONS_MOST : least;
 }
 
-/* What a correction of the noise leaves is that sums of rows are not normal, the less so the fewer
- * there are in a batch. */
+/* A correction assumes normal noise. Its remaining error is larger the fewer rows a batch has. */
 double budget_noise_bias(const struct planning *p, double n)
 {
     double left = corrects(p) ? NORMAL_FROM / (n * iterations_per_batch(p, n)) : 1.0;
     return left / p->request->sampler->noise_square;
 }
 
-/* A batch that not every iteration has counts the more in those that have one. */
+/* Where only some iterations have a batch, it counts more, and its noise is larger there. */
 double budget_noise_most(const struct planning *p, double sigma, double n)
 {
     double most = p->request->target.sd_error, share = NOISE_SHARE * most;
@@ -126,7 +125,8 @@ double budget_noise_ratio(const struct planning *p, double unit, double sigma, d
     return sigma * unit * budget_noise_share(p, n) / budget_noise_most(p, sigma, n);
 }
 
-/* What all rows cost once, and each of them. Chains of long rows advance one by one, with a product of a matrix and a vector or two where there is a centre. */
+/* A cost per iteration and a cost per row. Chains with long rows advance one by one and, with a
+ * centre, compute one or two products of a matrix and a vector. */
 double budget_cost(const struct planning *p, double n)
 {
     double twice = p->plan->control && p->model->type->view == NULL ? 2.0 : 1.0;
@@ -145,7 +145,7 @@ double budget_rows_for(const struct planning *p, double unit, double sigma)
     return n >= N || (near && p->needed == 0.0) ? N : n;
 }
 
-/* The square of the largest step that leaves as much room for the noise of n rows as it takes. */
+/* The square of the largest sigma at which the errors of step and noise of n rows are tolerable. */
 static double square_for(const struct planning *p, double unit, double n)
 {
     double tau = unit * budget_noise_share(p, n), budget = (STEP_SHARE + NOISE_SHARE);
@@ -156,7 +156,7 @@ static double square_for(const struct planning *p, double unit, double n)
     return hit > 0.0 ? fmin(square, NOISE_MOST * NOISE_MOST / hit) : square;
 }
 
-/* Rows come in sixteens, or there are very few of them. */
+/* Tries multiples of 16 rows, and a few numbers below. */
 double budget_best_rows(const struct planning *p, double unit, double *sigma)
 {
     double N = (double)p->model->N, best = 0.0, chosen = N;

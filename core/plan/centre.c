@@ -1,4 +1,4 @@
-/* Where a plan looks for the posterior, and the coordinates that it makes of it. */
+/* The search for the mode, and the coordinates that are built around it. */
 #include "core/model/curvature.h"
 #include "core/model/optimize.h"
 #include "core/plan/planning.h"
@@ -13,25 +13,25 @@
 #define MODE_STEPS  2000
 #define MODE_SHARE  0.3   /* of the seconds of the target */
 #define MODE_MOST   600.0 /* seconds, where there is no limit */
-#define MODE_GAIN   1e-2  /* of log density: a last step. What is left is less by far */
+#define MODE_GAIN   1e-2  /* gain of log density of the last step; the error after it is far less */
 #define RECENT      10    /* steps */
-#define NEAR_GAIN   0.02  /* per parameter: steps that gain less have come to the posterior */
-#define DEEP        0.5   /* per parameter: how far a posterior lies below its mode */
+#define NEAR_GAIN   0.02  /* per parameter: smaller gains mean that the posterior is reached */
+#define DEEP        0.5   /* per parameter: log density of typical draws below that of the mode */
 #define TELL_EVERY  0.25  /* seconds */
-#define ALIKE_DRAWS 50.0  /* that the widths of all directions are worth as a guess of each */
+#define ALIKE_DRAWS 50.0  /* weight, in draws, of the common width in the estimate of each */
 
-#define SAMPLE_ROWS 65536 /* of a first search, at least, ... */
+#define SAMPLE_ROWS 65536 /* rows of a first search on a subset, at least, and ... */
 #define SAMPLE_EACH 100   /* ... per parameter */
-#define SAMPLE_FROM 8.0   /* times as many make it worth its while */
+#define SAMPLE_FROM 8.0   /* the data must have this many times as many rows */
 
 struct search {
     struct planning *p;
     double until, reported; /* seconds */
-    bool stay_near;         /* stop where the posterior begins */
-    double recent[RECENT];  /* log densities */
-    double near;            /* log density there */
+    bool stay_near;         /* stop as soon as the posterior is reached */
+    double recent[RECENT];  /* log densities of the last steps */
+    double near;            /* log density where it was reached */
     bool interrupted, late, arrived, deep;
-    struct gradient *rough; /* borrowed: some of the rows, for the curvature on the way; or NULL */
+    struct gradient *rough; /* borrowed: a subset model, for the curvature; or NULL */
 };
 
 static bool search_goes_on(void *ctx)
@@ -42,8 +42,8 @@ static bool search_goes_on(void *ctx)
     return !s->interrupted && !s->late && !s->arrived && !s->deep;
 }
 
-/* A log density that goes on rising by more than a posterior is deep belongs to a mode far from
- * where the draws will be: nothing is gained by finding it. */
+/* Where the log density rises by more than DEEP per parameter after the posterior was reached, the
+ * mode is far from typical draws and useless as a centre. */
 static void search_tell(void *ctx, const struct optimum *so_far)
 {
     struct search *s = ctx;
@@ -61,7 +61,7 @@ static void search_tell(void *ctx, const struct optimum *so_far)
                   so_far->log_density);
 }
 
-/* `share`: of the rows that a pass took. */
+/* `share`: rows of a pass over all rows. */
 static void add_facts(struct plan_centre_facts *facts, const struct optimum *top, double share)
 {
     facts->steps += top->steps;
@@ -113,8 +113,8 @@ static size_t sample_rows(const struct model *m)
     return rows > SAMPLE_ROWS ? rows : SAMPLE_ROWS;
 }
 
-/* Beside many parameters the climb stops first where the posterior begins: if the mode turns out to
- * be no place for a centre, that is where the chains start. */
+/* With many parameters the search first stops where it reaches the posterior: if the mode turns out
+ * to be useless as a centre, chains start from there. */
 static enum err climb_in_two(struct planning *p, struct search *s, struct err_info *info)
 {
     struct optimum top;
@@ -142,8 +142,8 @@ static enum err climb_all(struct planning *p, struct search *s, struct err_info 
     return p->model->d > CURVATURE_DENSE_MOST ? climb_in_two(p, s, info) : climb(p, s, &top, info);
 }
 
-/* The mode of some rows is a few sds away from that of all: a better start than any other, for a
- * fraction of a pass over the data. */
+/* The mode of a subset model is a few sds away from that of all rows: a very good start, found
+ * without a pass over all data. */
 static enum err climb_sample_first(struct planning *p, struct search *s, size_t rows,
                                    struct err_info *info)
 {
@@ -288,7 +288,7 @@ enum err planning_view(struct planning *p, struct err_info *info)
     return code;
 }
 
-/* Another frame instead, with its view. */
+/* Replaces the frame and its view. */
 static enum err replace_frame(struct planning *p, const double *centre, const double *A,
                               struct err_info *info)
 {
@@ -326,7 +326,7 @@ static enum err move_frame(struct planning *p, struct err_info *info)
     return code;
 }
 
-#define CENTRE_DRAWS 400.0 /* effective ones, whose mean is a centre */
+#define CENTRE_DRAWS 400.0 /* effective draws of the run whose mean becomes the centre */
 
 enum err planning_recentre(struct planning *p, size_t n, struct err_info *info)
 {
@@ -353,8 +353,8 @@ enum err planning_recentre(struct planning *p, size_t n, struct err_info *info)
     return code;
 }
 
-/* The same directions, each as wide as the last run found it, as far as its `draws` effective draws
- * can tell them apart; `width` is their mean square. */
+/* Keeps the directions and scales each by its sd in the last run, shrunk towards the common value
+ * according to its `draws` effective draws; `width` is the mean square of the sds. */
 enum err planning_rescale(struct planning *p, double draws, double width, struct err_info *info)
 {
     size_t d = p->model->d, stride = padded(d);

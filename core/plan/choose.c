@@ -5,9 +5,10 @@
 #include <math.h>
 
 #define SIGMA_MOST 0.6
-#define SIGMA_FAR  0.6 /* of the scales, where the target is out of reach anyway */
+#define SIGMA_FAR  0.6 /* of the scales, where the target cannot be met anyway */
 
-/* Another view of the same frame, or none where nothing but the estimator asked for one. */
+/* Replaces the view by one with the other estimator; without a frame where only control variates
+ * needed it. */
 static enum err change_estimator(struct planning *p, bool control, struct err_info *info)
 {
     struct plan *plan = p->plan;
@@ -23,8 +24,8 @@ static enum err change_estimator(struct planning *p, bool control, struct err_in
     return view_new(&p->view, p->model, plan->frame, control, info);
 }
 
-/* A quantile of draws on a lattice of steps sigma is off by up to half of one, anywhere within
- * that. Lattices of chains that start apart make up for each other. */
+/* A quantile of draws on a lattice of spacing sigma has an error uniform within +- sigma / 2. The
+ * errors of chains with different starts average out. */
 double choose_lattice_error(const struct planning *p, double sigma)
 {
     const struct chain_start *start = p->request->start;
@@ -34,7 +35,7 @@ double choose_lattice_error(const struct planning *p, double sigma)
     return sigma / sqrt(12.0 * (apart ? p->request->chains : 1.0));
 }
 
-/* Quantiles shall be known as well as means. */
+/* Quantiles must be as accurate as means. */
 double choose_longest_sigma(const struct planning *p)
 {
     double mean_error = p->request->target.mean_error;
@@ -49,7 +50,7 @@ static double sigma_for_target(const struct planning *p)
                 sqrt(STEP_SHARE * p->request->target.sd_error / budget_step_bias(p, 1.0)));
 }
 
-/* An estimator without noise is no use to a variant that lives on it. */
+/* A variant whose only randomness is gradient noise needs an estimator that has noise. */
 static enum err keep_noise(struct planning *p, struct err_info *info)
 {
     planning_why(p, "estimator: plain, as this variant has no randomness but the gradient noise");
@@ -57,15 +58,15 @@ static enum err keep_noise(struct planning *p, struct err_info *info)
     return code == ERR_OK ? measure_target(p, info) : code;
 }
 
-/* Whether step and batch are both ours to choose, for the target. */
+/* Whether step and batch are both automatic and the target can be met. */
 static bool both_open(const struct planning *p)
 {
     return planning_is_auto(p) && p->sigma > 0.0 && p->request->batch_size == PLAN_AUTO &&
            p->model->N > 0 && p->placed && planning_can_meet_target(p) && p->needed == 0.0;
 }
 
-/* How far an estimator with this noise gets around for its cost; its batch and step where they are
- * ours. */
+/* sigma^2 per cost of an iteration for an estimator with this noise; its batch and step where they
+ * are automatic. */
 static double rate_of(const struct planning *p, double unit, double *n, double *sigma)
 {
     uint64_t given = p->request->batch_size;
@@ -76,8 +77,7 @@ static double rate_of(const struct planning *p, double unit, double *n, double *
     return *sigma * *sigma / budget_cost(p, *n);
 }
 
-/* Compares both estimators where the choice is ours: the one whose batch costs less for where it
- * gets, or whose noise is less where the batch is given. */
+/* Chooses the estimator with the higher rate_of, or with less noise where the batch is given. */
 static enum err compare_estimators(struct planning *p, double plain, double sigma,
                                    struct err_info *info)
 {
@@ -131,8 +131,8 @@ enum err choose_estimator(struct planning *p, double sigma, struct err_info *inf
     return code == ERR_OK ? compare_estimators(p, plain, sigma, info) : code;
 }
 
-/* The centre that is asked for, once the estimator is known: it shall come out the same when what
- * is chosen here is given. */
+/* The requested centre, once the estimator is known. The result must be the same when the values
+ * that the plan chooses are given in the request. */
 enum err choose_centre(struct planning *p, struct err_info *info)
 {
     bool all = p->model->N == 0;
@@ -171,7 +171,7 @@ bool choose_lacks_noise(const struct planning *p)
     return p->placed && p->sigma * noise_of_batch(p) < 0.9 * p->needed;
 }
 
-/* Noise that no batch can lower lowers the step. */
+/* Reduces the step where a larger batch cannot reduce the noise. */
 void choose_lower_sigma(struct planning *p)
 {
     double most = INFINITY;
@@ -187,7 +187,7 @@ void choose_lower_sigma(struct planning *p)
     }
 }
 
-/* The rows cost half of what moving the parameters costs: fewer would hardly be quicker. */
+/* Rows that cost half as much as moving the parameters: fewer would hardly save time. */
 static size_t batch_by_cost(const struct planning *p)
 {
     double n = 0.35 * (double)p->model->d / fmax(p->model->term_cost, 1.0);
@@ -226,8 +226,8 @@ void choose_sigma(struct planning *p)
         p->sigma = planning_can_meet_target(p) ? sigma_for_target(p) : SIGMA_FAR;
 }
 
-/* Beyond its tolerance a corrected step follows the sign of the noise and goes uphill instead of
- * around; one that ignores the noise is merely wider, and cheaper. */
+/* Beyond its noise tolerance a corrected step climbs towards the mode instead of sampling. A step
+ * that ignores the noise only makes sds too large, and is cheaper. */
 void choose_variant(struct planning *p)
 {
     const struct sampler_variants *v = p->request->sampler->variants;

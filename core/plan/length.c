@@ -3,17 +3,17 @@
 
 #include <math.h>
 
-#define SURE          2.0  /* standard errors that the tolerated error of a mean shall cover */
-#define CHEAP         0.95 /* seconds, less than a slice: what they buy beyond the target is taken */
+#define SURE          2.0  /* standard errors that the tolerated error of a mean must cover */
+#define CHEAP         0.95 /* seconds, less than a slice: chains run that long in any case, ... */
 #define CHEAP_FACTOR  16.0 /* ... up to this many times the target */
-#define WARMUP_DRAWS  10.0 /* effective ones: from a normal approximation to the posterior */
+#define WARMUP_DRAWS  10.0 /* effective draws from a normal approximation to the posterior */
 #define WARMUP_LEAST  100
-#define WARMUP_ADAPTS 2000 /* chains that look for their own step size */
+#define WARMUP_ADAPTS 2000 /* iterations of chains that adapt their step size */
 #define WARMUP_SHARE  0.3  /* of all iterations, at most, where time is short, ... */
 #define WARMUP_NEAR   0.06 /* ... and from a start near the posterior */
-#define KEPT          2.5  /* draws per effective draw: more would say little more, and cost time */
+#define KEPT          2.5  /* draws per effective draw: more add cost but little information */
 #define KEPT_BYTES    (64e6)
-#define UNSEEN        1000.0 /* iterations per effective draw where a pilot run showed none */
+#define UNSEEN        1000.0 /* iterations per effective draw where no pilot run measured it */
 #define WHITE         8.0 /* ... over sigma^2, around a centre: twice what a normal target needs */
 
 static double ess_wanted(const struct planning *p)
@@ -37,7 +37,7 @@ double planning_mean_error(const struct planning *p)
     double seconds = r->target.seconds > 0.0 ? r->target.seconds - planning_seconds(p) : INFINITY;
     double most =
         r->iterations != PLAN_AUTO ? (double)r->iterations * r->chains : affordable(p, seconds);
-    /* A short run does not see all that is slow. */
+    /* A short run underestimates slow mixing. */
     double each = fmax(p->pilot.slowest, WHITE / (p->sigma * p->sigma));
     return 1.0 / sqrt(fmin(ess_wanted(p), most / each));
 }
@@ -110,7 +110,7 @@ static void choose_iterations(struct planning *p, double each)
                          fmax(affordable(p, 1.0) / chains, 1e-9));
 }
 
-/* What can be expected, and whether that is what is wanted. */
+/* The expected errors, and whether they meet the target. */
 static void judge(struct planning *p, double each)
 {
     struct plan *plan = p->plan;
@@ -129,7 +129,7 @@ static void judge(struct planning *p, double each)
                         "cannot be worked out");
         c->sd_error = NAN;
     }
-    bool shifts = p->needed > 0.0; /* noise that spreads draws and is not symmetric moves means */
+    bool shifts = p->needed > 0.0; /* asymmetric noise as the only randomness biases means */
     if (shifts)
         c->mean_error = NAN;
     bool enough = c->ess >= 0.95 * ess_wanted(p);

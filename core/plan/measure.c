@@ -1,4 +1,4 @@
-/* Gradient noise at typical points, as the normal approximation has them. */
+/* Gradient noise at typical points: draws from the normal approximation. */
 #include "core/kernels/rng_fill.h"
 #include "core/plan/steps.h"
 
@@ -7,9 +7,9 @@
 #include <string.h>
 
 #define POINTS     64   /* typical points at which noise is measured */
-#define ROWS       4096 /* looked at, at each */
-#define PLAIN_ROWS 512  /* ... where they are looked at one by one, or as many as ... */
-#define PLAIN_WORK 4e6  /* ... so many multiplications allow */
+#define ROWS       4096 /* rows at each point */
+#define PLAIN_ROWS 512  /* the same where rows are computed one by one, or as many as ... */
+#define PLAIN_WORK 4e6  /* ... this many multiplications allow */
 
 /* Adds the squares of the sds of single terms at one point, and of their means. */
 static void add_spread(const struct model *target, const double *at, const uint32_t *rows, size_t n,
@@ -23,7 +23,7 @@ static void add_spread(const struct model *target, const double *at, const uint3
     }
 }
 
-/* In what steps are measured: chains that look for their own get to a share of the scale. */
+/* Chains that adapt their step size end at a fraction of the scale. */
 double measure_width_at(const struct planning *p, size_t j)
 {
     if (p->plan->precondition == PRECONDITION_DIAGONAL)
@@ -32,7 +32,7 @@ double measure_width_at(const struct planning *p, size_t j)
     return adapts ? p->scale[j] : 1.0;
 }
 
-/* A point as the normal approximation has it, in the coordinates of `target`. */
+/* A draw from the normal approximation, in the coordinates of `target`. */
 static void typical_point(const struct planning *p, const struct model *target, struct rng *rng,
                           double *at)
 {
@@ -97,8 +97,8 @@ static void add_plain_spread(const struct planning *p, struct rng *rng, size_t n
         squares[j] += fmax(0.0, sumsq[j] - sum[j] * sum[j] / count) / (count - 1.0);
 }
 
-/* Terms one by one: a whole view would cost a pass over
- * the data. All rows come before more points: few may have most of the noise. */
+/* Terms are computed one by one, because a view would cost a pass over the data. Covering all rows
+ * has priority over more points: a few rows may have most of the noise. */
 enum err measure_plain(const struct planning *p, double *unit, struct err_info *info)
 {
     size_t N = p->model->N, d = p->model->d, stride = padded(d);

@@ -11,7 +11,7 @@
 
 #define WATCHED 128  /* coordinates whose mixing is measured */
 #define DRAWS   2000 /* of one chain, at most */
-#define SLICE   64   /* iterations between two looks at the clock, at first */
+#define SLICE   64   /* iterations between two readings of the clock, at first */
 
 struct run {
     const struct pilot_setting *setting;
@@ -92,7 +92,7 @@ static bool all_active(const struct run *run)
     return active;
 }
 
-/* The first slice pays for cold caches: it counts only when there is no other. */
+/* The first slice has cold caches: its time counts only when there is no other. */
 static enum err advance(struct run *run, struct err_info *info)
 {
     const struct pilot_setting *s = run->setting;
@@ -116,7 +116,7 @@ static enum err advance(struct run *run, struct err_info *info)
     return ERR_OK;
 }
 
-/* ---- what it shows ---- */
+/* ---- results ---- */
 
 /* Mean, sd and energy from the running moments of all coordinates. */
 static void read_moments(struct run *run, double *mean, double *variance)
@@ -204,7 +204,7 @@ static enum err read_mixing(struct run *run, struct err_info *info)
                        work);
         double draws = (double)(count * out->chains);
         double each = (double)run->thin * draws / fmin(mixing.ess_mean, mixing.ess_bulk);
-        if (!(each <= out->slowest)) /* the first, too */
+        if (!(each <= out->slowest)) /* true for the first, when slowest is NaN */
             out->slowest = each;
     }
     free(series);

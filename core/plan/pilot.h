@@ -1,8 +1,8 @@
-/* A short run of a few chains, for what can only be known by trying: how fast they mix, what an
- * iteration costs, how far from the centre they live, how noisy their gradients are.
+/* A short run of a few chains, to measure how fast they mix, what an iteration costs, how far from
+ * the centre their draws are, and how noisy their gradients are.
  *
- * Its numbers depend on its settings alone, but for the cost, and for `seconds`, which may end it
- * early. */
+ * Its numbers depend on its settings only, except for the cost, and unless `seconds` ends it early.
+ */
 #ifndef BARKER_CORE_PLAN_PILOT_H
 #define BARKER_CORE_PLAN_PILOT_H
 
@@ -11,20 +11,20 @@
 #define PILOT_CHAINS 16
 
 struct pilot_setting {
-    const struct model *target; /* what is sampled: a model, or a view as if it were one */
+    const struct model *target; /* the model or view to sample, in its own coordinates */
     const struct sampler_type *sampler;
     const double *params;
     struct step_size step;
     size_t batch_size;
     bool replacement;
-    uint32_t one_in; /* so many iterations have a minibatch */
+    uint32_t one_in; /* one in this many iterations has a minibatch */
     uint64_t seed;
     uint32_t chains; /* at most PILOT_CHAINS are run */
     uint64_t warmup, iterations;
-    /* Where it starts: normal around `centre` with sds `scale`; the energy is measured in the same.
-     * NULL: 0 and 1. */
+    /* Chains start from normal draws with mean `centre` and sds `scale`, which are also the units
+     * of the energy. NULL: 0 and 1. */
     const double *centre, *scale;
-    const struct chain_start *start; /* instead; borrowed, or NULL */
+    const struct chain_start *start; /* used instead unless NULL; borrowed */
     double seconds;                  /* 0: no limit */
     bool (*go_on)(void *ctx);
     void *ctx;
@@ -43,11 +43,11 @@ struct pilot {
     double *mean, *sd, *tau; /* d numbers each, one block; tau is 0 where there is no noise */
 };
 
-/* ERR_UNAVAILABLE when go_on said no. A chain that diverges is a result, not an error. */
+/* ERR_UNAVAILABLE when go_on returned false. A chain that diverges is a result, not an error. */
 enum err pilot_run(struct pilot *out, const struct pilot_setting *setting, struct err_info *info);
 void pilot_release(struct pilot *pilot);
 
-/* Spent by this thread. */
+/* Processor time of this thread. */
 double pilot_processor_seconds(void);
 
 #endif

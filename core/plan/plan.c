@@ -42,15 +42,14 @@ void planning_why(struct planning *p, const char *format, ...)
     va_end(args);
 }
 
-/* ---- what is asked for ---- */
+/* ---- the request ---- */
 
 static bool exact(const struct plan_request *r)
 {
     return r->sampler->exact;
 }
 
-/* Adjusted samplers correct their own steps, and targets without data have no estimator to choose.
- */
+/* Exact samplers use the full batch, and targets without data have no estimator to choose. */
 static enum plan_estimator estimator_of(const struct plan_request *r)
 {
     bool none = exact(r) || r->model->N == 0;
@@ -67,7 +66,7 @@ static bool wants_centre(const struct plan_request *r)
     return estimator_of(r) != ESTIMATOR_PLAIN || precondition_of(r) != PRECONDITION_NONE;
 }
 
-/* What a search that failed leaves to do, and what is simply not possible. */
+/* Coordinates after a search that may have failed; errors for requests that are not possible. */
 static enum err settle_coordinates(struct planning *p, struct err_info *info)
 {
     const struct plan_request *r = p->request;
@@ -86,14 +85,14 @@ static enum err settle_coordinates(struct planning *p, struct err_info *info)
     if (!p->placed)
         p->plan->precondition = PRECONDITION_NONE;
     else if (d == 1 && p->model->N == 0)
-        p->plan->precondition = PRECONDITION_DIAGONAL; /* the same, and no frame to carry */
+        p->plan->precondition = PRECONDITION_DIAGONAL; /* equivalent, and needs no frame */
     else
         p->plan->precondition =
             d <= PLAN_DENSE_AUTO && p->centred ? PRECONDITION_DENSE : PRECONDITION_DIAGONAL;
     return ERR_OK;
 }
 
-/* ---- where chains begin ---- */
+/* ---- start values ---- */
 
 static double *copied(const double *x, size_t n)
 {
@@ -128,7 +127,7 @@ static enum err settle_start(struct planning *p, struct err_info *info)
     return ERR_OK;
 }
 
-/* The step size as chains take it. */
+/* The step size in the form that chains take. */
 static enum err settle_step(struct planning *p, struct err_info *info)
 {
     struct plan *plan = p->plan;

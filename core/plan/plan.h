@@ -1,10 +1,9 @@
-/* What a job needs before its chains start: a centre, the frame that its chains are sampled in, and
- * a value for every setting that was left to us.
+/* Everything that is computed before a job's chains start: a centre, the frame of its chains, and a
+ * value for every setting that is automatic.
  *
- * A plan is computed once, before the first iteration, and stored with the job: chains use what is
- * stored, never what would be computed now, so making it may look at the clock and at the data in
- * any order. With every setting given, what is computed depends on the model, the settings and the
- * seed alone, as long as no time limit cuts it short.
+ * A plan is computed once, before the first iteration, and stored with the job. Chains use the
+ * stored plan and never recompute it, so planning may measure time. With every setting given, the
+ * plan depends on the model, the settings and the seed only, unless a time limit cuts it short.
  *
  * No I/O, no threads. One plan is made by one thread; a finished one is immutable and may be shared
  * by all chains of the job. */
@@ -24,20 +23,20 @@ enum plan_precondition {
     PRECONDITION_DENSE,
 };
 
-#define PLAN_AUTO        UINT64_MAX /* a count that is ours to choose */
+#define PLAN_AUTO        UINT64_MAX /* a count that the plan chooses */
 #define PLAN_ONE_IN_MOST 128
-#define PLAN_DENSE_MOST  2000 /* parameters of a dense preconditioner, when it is asked for */
-#define PLAN_DENSE_AUTO  300  /* ... and when the choice is ours */
+#define PLAN_DENSE_MOST  2000 /* most parameters of a dense preconditioner that is requested */
+#define PLAN_DENSE_AUTO  300  /* ... and of one that the plan chooses */
 
 #define PLAN_SD_ERROR   0.02
 #define PLAN_MEAN_ERROR 0.02
 
-/* What is wanted of the draws; 0: the default. */
+/* The required accuracy of the draws; 0: the default. */
 struct plan_target {
     double sd_error;   /* relative error of every posterior sd */
     double mean_error; /* error of every posterior mean in posterior sds */
-    double ess;        /* effective draws of every coordinate; 0: what the two above ask for */
-    double seconds;    /* until all chains are done, the plan included; 0: no limit */
+    double ess;        /* effective draws of every coordinate; 0: as the two above require */
+    double seconds;    /* time until all chains are done, planning included; 0: no limit */
 };
 
 struct plan_request {
@@ -45,26 +44,26 @@ struct plan_request {
         *model; /* in the user's coordinates; borrowed, must outlive the plan's view */
     const struct sampler_type *sampler;
     const double *params; /* of the sampler, in table order */
-    bool variant_open;    /* its "variant" is a default that may be replaced */
+    bool variant_open;    /* the plan may choose its "variant" */
     enum plan_estimator estimator;
     enum plan_centre centre;
     enum plan_precondition precondition;
-    struct step_size step; /* STEP_AUTO: ours to choose. Given: in the frame's coordinates */
+    struct step_size step; /* STEP_AUTO: the plan chooses. Given: in the frame's coordinates */
     bool replacement;
     uint64_t batch_size; /* 0: full batch */
-    uint32_t one_in;     /* so many iterations have a minibatch; 0: ours to choose */
+    uint32_t one_in;     /* one in this many iterations has a minibatch; 0: the plan chooses */
     uint64_t warmup, iterations, thin;
     uint32_t chains;                 /* of the job; all of them count towards the target */
-    uint32_t workers;                /* threads that the chains may count on; 0: 1 */
+    uint32_t workers;                /* threads available to the chains; 0: 1 */
     size_t save_count;               /* numbers stored per draw; 0: all */
-    const struct chain_start *start; /* borrowed; NULL: ours to choose */
+    const struct chain_start *start; /* borrowed; NULL: the plan chooses */
     struct plan_target target;
     uint64_t seed;
-    struct model **view; /* where the view that the plan was tried in goes, as if from plan_view:
-                          * making it again costs a pass over the data; NULL: nowhere */
+    struct model **view; /* receives the view that the pilot runs used, as from plan_view, which
+                          * would cost another pass over the data; NULL: not wanted */
 
-    bool (*go_on)(void *ctx); /* asked between passes over the data; NULL: always */
-    void (*tell)(void *ctx, const char *text); /* progress, a short line; NULL: none */
+    bool (*go_on)(void *ctx); /* called between passes over the data; false: stop. NULL: no limit */
+    void (*tell)(void *ctx, const char *text); /* progress, one short line; NULL: not called */
     void *ctx;
 };
 
@@ -76,7 +75,7 @@ struct plan_centre_facts {
     double log_density, gradient_norm, seconds;
 };
 
-/* What the plan measured about itself; NaN: not measured. */
+/* Measurements made for the plan; NaN: not measured. */
 #define PLAN_CHECK_LIST(X)                                                                         \
     X(noise_plain, "noise of the plain gradient at a typical point, over what the step tolerates") \
     X(noise_control, "the same with control variates")                                             \
@@ -104,9 +103,9 @@ struct plan {
     /* What chains need. */
     struct frame *frame; /* owned; NULL: the user's coordinates */
     bool control;        /* with a frame only: the view's terms are differences from the centre */
-    uint8_t variant;     /* of the sampler: 1 + the choice; 0: as it was asked for */
+    uint8_t variant;     /* of the sampler: 1 + the choice; 0: as requested */
     bool recentred;      /* the frame's centre is the mean of a pilot run, not the mode */
-    uint8_t one_in;      /* iterations have a minibatch; 0: all, in plans from before */
+    uint8_t one_in;      /* one in this many iterations has a minibatch; 0 (old plans): every one */
     enum plan_precondition precondition; /* never AUTO */
     struct step_size step;               /* as chains take it; values point to `sigma`. STEP_AUTO:
                                           * chains adapt it during warm-up */
@@ -114,20 +113,20 @@ struct plan {
     uint64_t batch_size;                 /* 0: full batch, or no data */
     uint64_t warmup, iterations, thin;
     struct chain_start start; /* values and spread are owned */
-    /* What it says about itself. */
-    double sigma_asked; /* one number in units of the preconditioned coordinates; NaN: STEP_AUTO or
-                         * given per coordinate */
-    bool within_target; /* whether the target can be expected to be met; why_not is among `why` */
+    /* What is reported about it. */
+    double sigma_asked; /* the step size as one number in preconditioned coordinates; NaN: STEP_AUTO
+                         * or given per coordinate */
+    bool within_target; /* the target is expected to be met; if not, `why` has the reason */
     struct plan_centre_facts centre;
     struct plan_checks checks;
     size_t why_count;
     char why[PLAN_WHY_MAX][PLAN_WHY_LENGTH]; /* one short line per choice */
 };
 
-/* Makes the plan. ERR_UNAVAILABLE when go_on said no: nothing is kept, make it again. Other errors:
- * ERR_NO_MEMORY; ERR_UNSUPPORTED when what was given cannot be done with this model (the message
- * says what); ERR_DIVERGED when no point of finite density is found. A centre that did not converge
- * is no error: it is said, and settings that are ours to choose do without it. */
+/* Makes the plan. ERR_UNAVAILABLE when go_on returned false; there is no partial plan. Other
+ * errors: ERR_NO_MEMORY; ERR_UNSUPPORTED when a given setting cannot be used with this model (the
+ * message says which); ERR_DIVERGED when no point of finite density is found. A centre that did not
+ * converge is not an error: it is reported, and automatic settings do not use it. */
 enum err plan_make(struct plan **out, const struct plan_request *request, struct err_info *info);
 void plan_free(struct plan *plan);
 
@@ -137,7 +136,7 @@ enum err plan_view(struct model **view, const struct plan *plan, const struct mo
                    struct err_info *info);
 
 /* Sets step, batch_size, warmup, iterations, thin, start and frame of a configuration, which
- * borrows from the plan, and the variant of its sampler. The view is the caller's to set. */
+ * borrows from the plan, and the variant of its sampler. The caller sets the view. */
 void plan_apply(const struct plan *plan, struct chain_config *config);
 
 /* Everything as bytes, with version and checksum. ERR_CORRUPT when they are damaged. */

@@ -1,5 +1,5 @@
-/* Plans as bytes: a head, the fields one after the other, then the frame and the arrays that the
- * head announces. */
+/* Plans as bytes: a header, the fields one after the other, then the frame and the arrays that the
+ * header lists. */
 #include "core/base/fingerprint.h"
 #include "core/model/frame.h"
 #include "core/plan/plan.h"
@@ -17,9 +17,9 @@ struct head {
     uint64_t d, frame_bytes, has_sigma, has_values, has_spread;
 };
 
-/* What is saved, in this order, each with the size of its member. `old` is where version 1 has it,
- * which was struct plan as it lay in memory; a field that came later has none. To add a field, raise
- * VERSION and append F(member, VERSION, 0): plans that are older leave it 0. */
+/* The saved fields, in this order, each with the size of its member. `old` is the offset in version
+ * 1, which was a copy of struct plan; later fields have none. To add a field, raise VERSION and
+ * append F(member, VERSION, 0): it is 0 in older plans. */
 struct field {
     size_t member, size, since, old;
 };

@@ -1,4 +1,4 @@
-/* Estimator, step size and batch size from the first choice to the last, with reasons. */
+/* Chooses estimator, step size and batch size, from first choices to pilot runs, with reasons. */
 #include "core/plan/steps.h"
 
 #include <math.h>
@@ -66,8 +66,8 @@ static void explain(struct planning *p)
                      p->n, p->model->N, p->model->d);
 }
 
-/* Chains that neither estimator nor coordinates tie to a centre start like those of a job that
- * never sought one, so that a job with the numbers of this one has the same. */
+/* Where neither estimator nor coordinates use the centre, chains start as in a job that did not
+ * search for one, so that a job with this plan's numbers as settings has the same draws. */
 static void leave_centre(struct planning *p)
 {
     if (!p->plan->control && p->plan->precondition == PRECONDITION_NONE)

@@ -1,6 +1,6 @@
-/* What the files that choose estimator, step size and batch size share: core/plan/step.c has them
- * one after the other. n is rows per iteration, on average: below the smallest batch, one in so many
- * iterations has such a batch. `unit` is the noise of one term (struct planning). */
+/* Functions that core/plan/step.c calls to choose estimator, step size and batch size. n is the
+ * mean number of rows per iteration: below the smallest batch size, only one in several iterations
+ * has a batch. `unit` is the noise of one term (struct planning). */
 #ifndef BARKER_CORE_PLAN_STEPS_H
 #define BARKER_CORE_PLAN_STEPS_H
 
@@ -8,63 +8,66 @@
 
 #define STEP_SHARE 0.35 /* of the tolerated error of the sds, for the step size */
 
-bool planning_is_auto(const struct planning *p);               /* the step size is ours to choose */
-bool planning_can_meet_target(const struct planning *p);       /* the bias can be told in advance */
-const struct model *planning_target(const struct planning *p); /* what chains sample */
+bool planning_is_auto(const struct planning *p);               /* the step size is automatic */
+bool planning_can_meet_target(const struct planning *p);       /* the bias can be predicted */
+const struct model *planning_target(const struct planning *p); /* the view, or the model */
 
 /* core/plan/budget.c. */
 /* sigma tau at which a variant without randomness of its own has the variance of the target; 0 for
  * the others. */
 double budget_noise_needed(const struct planning *p);
-/* Relative excess of the sds by the step alone; by noise, per square of sigma tau, at n rows. */
+/* Relative error of the sds due to the step; due to noise of n rows, per (sigma tau)^2. */
 double budget_step_bias(const struct planning *p, double sigma);
 double budget_noise_bias(const struct planning *p, double n);
-/* The largest sigma tau that n rows may have: what the step leaves of the tolerated error. */
+/* The largest sigma tau of n rows within the part of the tolerated error that the step leaves. */
 double budget_noise_most(const struct planning *p, double sigma, double n);
-/* tau of n rows over the noise of one term, times N; sigma tau of n rows over what it may be. */
+/* tau of n rows over the noise of one term, times N; sigma tau of n rows over the largest allowed.
+ */
 double budget_noise_share(const struct planning *p, double n);
 double budget_noise_ratio(const struct planning *p, double unit, double sigma, double n);
-double budget_cost(const struct planning *p, double n); /* of an iteration, in about 3 ns */
-/* The fewest rows within the tolerance of a step, or N; the rows that get around most for their
- * cost, and their step. */
+double budget_cost(const struct planning *p, double n); /* of an iteration, in units of 3 ns */
+/* The fewest rows with tolerable noise at this step, or N; the rows with the largest sigma^2 per
+ * cost, and that sigma. */
 double budget_rows_for(const struct planning *p, double unit, double sigma);
 double budget_best_rows(const struct planning *p, double unit, double *sigma);
-double budget_rows(const struct planning *p);              /* those of the settled batches */
+double budget_rows(const struct planning *p);              /* n of the chosen batches */
 void budget_settle_batch(struct planning *p, double rows); /* p->n, p->one_in */
 
 /* core/plan/measure.c. */
-/* In what the step of a coordinate is measured. */
+/* The unit of the step size of coordinate j. */
 double measure_width_at(const struct planning *p, size_t j);
-/* `drift`: the largest square of a mean over that of the largest sd; or NULL. */
+/* The noise of one term at typical points. `drift`: see struct planning; or NULL. */
 enum err measure_noise(const struct planning *p, const struct model *target, double *unit,
                        double *drift, struct err_info *info);
-/* Of the plain estimator in the plan's dense frame. */
+/* The same for the plain estimator in the plan's dense frame. */
 enum err measure_plain(const struct planning *p, double *unit, struct err_info *info);
-/* p->unit and p->drift, of what chains sample. */
+/* Sets p->unit and p->drift for planning_target. */
 enum err measure_target(struct planning *p, struct err_info *info);
 
 /* core/plan/choose.c. */
-double choose_lattice_error(const struct planning *p, double sigma); /* of a quantile */
+double choose_lattice_error(const struct planning *p, double sigma); /* error of a quantile */
 double choose_longest_sigma(const struct planning *p);
 enum err choose_estimator(struct planning *p, double sigma, struct err_info *info);
 enum err choose_centre(struct planning *p, struct err_info *info);
-/* The step that makes enough of the noise of the chosen batch, for variants that need it; and
- * whether even the longest makes too little. */
+/* For variants whose only randomness is gradient noise: the sigma with the needed sigma tau at the
+ * chosen batch; and whether even the longest step has too little noise. */
 void choose_fitting_sigma(struct planning *p);
 bool choose_lacks_noise(const struct planning *p);
-void choose_lower_sigma(struct planning *p); /* where no batch can lower the noise */
+void choose_lower_sigma(struct planning *p); /* where a larger batch cannot lower the noise */
 void choose_batch(struct planning *p);
 void choose_sigma(struct planning *p);
 void choose_variant(struct planning *p);
-void choose_corrected_again(struct planning *p); /* the other variant diverged */
+void choose_corrected_again(struct planning *p); /* after the other variant diverged */
 
 /* core/plan/try.c. */
-/* A run at the chosen settings; the batch may grow on the way, or the centre be given up. */
+/* A pilot run with the chosen settings. May increase the batch, or give up the centre. */
 enum err try_settings(struct planning *p, struct err_info *info);
-/* Another with the widths of that run: where the curvature misjudged them; without a centre. */
+/* Another run with the sds of that run as widths: where the curvature does not describe the
+ * posterior; and without a centre. */
 enum err try_widths(struct planning *p, struct err_info *info);
 enum err try_sds(struct planning *p, struct err_info *info);
-/* Runs at half the step tell its bias; steps that cost more than they may are shortened. */
+/* Estimates the bias of the step by runs with half the step, and shortens steps that are too
+ * biased. */
 enum err try_half_steps(struct planning *p, struct err_info *info);
 
 #endif

@@ -1,13 +1,13 @@
-/* Pilot runs: whether the first choices keep what they promise, and what is changed if not. */
+/* Pilot runs, which check the first choices, and corrections of these choices. */
 #include "core/plan/steps.h"
 
 #include <math.h>
 
-#define SIGMA_WIDE  0.2  /* of the sds that a run has, where the target is out of reach, ... */
-#define WIDE_FACTOR 1.5  /* ... times or over this, as time and noise have it */
-#define ATYPICAL    10.0 /* energy: the chains do not live around this centre */
+#define SIGMA_WIDE  0.2  /* of the sds of a run, where the target cannot be met, ... */
+#define WIDE_FACTOR 1.5  /* ... multiplied or divided by at most this, by weigh_sigma() */
+#define ATYPICAL    10.0 /* energy above which draws are not around this centre */
 #define PILOT_SHARE 0.05 /* of the seconds of the target */
-#define FIXED_WORK  1e9  /* of a run without a limit of time: some nanoseconds each */
+#define FIXED_WORK  1e9  /* budget_cost of a run without a time limit: some nanoseconds each */
 #define ROUNDS      3
 
 static struct step_size pilot_step(struct planning *p, const struct step_size *asked, double sigma)
@@ -27,7 +27,7 @@ static struct step_size pilot_step(struct planning *p, const struct step_size *a
     return step;
 }
 
-/* `draws` effective ones in all, if mixing is as whitened coordinates promise. */
+/* A run of `draws` effective draws in all, if mixing is as expected in whitened coordinates. */
 static enum err run_pilot(struct planning *p, double sigma, const struct step_size *step,
                           double draws, double seconds, struct err_info *info)
 {
@@ -119,8 +119,8 @@ static double noise_seen(const struct planning *p)
     return most;
 }
 
-/* Whether the batch must grow or the step shrink, because where the chains really are the noise is
- * larger than the normal approximation had it. */
+/* Increases the batch or shortens the step where the noise at the chains' positions is larger than
+ * at draws from the normal approximation. */
 static bool make_room(struct planning *p)
 {
     size_t n = p->n;
@@ -162,7 +162,7 @@ enum err try_settings(struct planning *p, struct err_info *info)
     return code;
 }
 
-/* The scales of the run that has been made instead of those of the curvature. */
+/* Uses the scales of the last run instead of those of the curvature. */
 enum err try_widths(struct planning *p, struct err_info *info)
 {
     enum err code = ERR_OK;
@@ -177,10 +177,9 @@ enum err try_widths(struct planning *p, struct err_info *info)
     return code == ERR_OK ? try_settings(p, info) : code;
 }
 
-/* Between steps too large to be right and too small to get anywhere: sds are off by b sigma^2,
- * means by their standard error e/sigma, and the sum of both squares is smallest where sigma^3 =
- * e/(sqrt(2) b). Where data outweigh the prior, the noise of a batch is the curvature times (N -
- * n)/n. */
+/* Balances bias and Monte-Carlo error: sds have the error b sigma^2, means the standard error
+ * e/sigma, and the sum of both squares is smallest where sigma^3 = e/(sqrt(2) b). Where data
+ * outweigh the prior, the noise of a batch is the curvature times (N - n)/n. */
 static void weigh_sigma(struct planning *p)
 {
     double share = budget_noise_share(p, budget_rows(p)),
@@ -194,8 +193,8 @@ static void weigh_sigma(struct planning *p)
     p->sigma = sigma;
 }
 
-/* The same steps in units of the scales, as far as they are alike: a job that is given the number
- * comes near. */
+/* Rescales widths and sigma so that the widths are close to the scales: a job with this sigma as a
+ * setting then has similar steps. The steps do not change. */
 static void name_in_scales(struct planning *p)
 {
     double middle = 0.0, d = (double)p->model->d;
@@ -206,7 +205,7 @@ static void name_in_scales(struct planning *p)
     p->sigma *= exp(middle);
 }
 
-/* Without a centre: steps in proportion to what coordinates really do. */
+/* Without a centre: steps proportional to the sds of the run. */
 enum err try_sds(struct planning *p, struct err_info *info)
 {
     if (!planning_widths(p))
@@ -222,7 +221,7 @@ enum err try_sds(struct planning *p, struct err_info *info)
     return code;
 }
 
-/* What an iteration costs does not depend on the step: two short runs tell it better than one. */
+/* The cost of an iteration does not depend on the step, so two runs measure it better than one. */
 static double seconds_of_both(const struct pilot *a, const struct pilot *b)
 {
     double all = (double)(a->iterations + b->iterations);
@@ -230,8 +229,8 @@ static double seconds_of_both(const struct pilot *a, const struct pilot *b)
     return all > 0.0 ? sum / all : a->seconds;
 }
 
-/* Relative bias of the sds by comparison with half the step, if it grows with sigma^2; and its
- * standard error. */
+/* Relative bias of the sds by comparison with half the step, assuming that it is proportional to
+ * sigma^2; and its standard error. */
 static enum err check_half(struct planning *p, double *bias, double *error, struct err_info *info)
 {
     struct plan_checks *c = &p->plan->checks;
@@ -252,16 +251,16 @@ static enum err check_half(struct planning *p, double *bias, double *error, stru
     return code;
 }
 
-/* Whether a run shows more bias than the step may have. Steps widen what is near normal; that they
- * narrow a target is believed only when it is plain to see. */
+/* Whether a run shows more bias than is tolerable. Near-normal targets get wider by a step; a
+ * narrower one must be clearly significant. */
 static bool too_biased(const struct planning *p, double bias, double error)
 {
     double tolerated = p->request->target.sd_error;
     return bias - 2.0 * error > STEP_SHARE * tolerated || -bias - 3.0 * error > tolerated;
 }
 
-/* How much shorter a step shall be: as the target has it, but no shorter than what makes bias and
- * Monte-Carlo error together smallest, see weigh_sigma(). */
+/* The factor by which to shorten a step: to meet the target, but not below the step that minimises
+ * bias and Monte-Carlo error together, see weigh_sigma(). */
 static double shortening(const struct planning *p, double bias)
 {
     double wanted = sqrt(STEP_SHARE * p->request->target.sd_error / fabs(bias));
@@ -276,7 +275,7 @@ enum err try_half_steps(struct planning *p, struct err_info *info)
     for (int round = 0; round < ROUNDS && code == ERR_OK; round++) {
         code = check_half(p, &bias, &error, info);
         double factor = shortening(p, bias);
-        bool last = round + 1 == ROUNDS; /* what is chosen has been looked at */
+        bool last = round + 1 == ROUNDS; /* every chosen step has had its run */
         if (code != ERR_OK || last || !too_biased(p, bias, error) || factor > 0.95)
             break;
         planning_why(p, "step size: %.3g made sds %.2g %% too %s in a pilot run; shortened",

@@ -1,23 +1,23 @@
-/* How wide coordinates are, where the curvature at one point cannot tell.
+/* The sds of coordinates, where the curvature at one point does not describe them.
  *
  * Around x = 0 with curvature H, steps of covariance D and gradient noise of covariance k H (that
  * of a batch), the draws of a chain have the covariance H^-1 + c D, where c comes from k and from
  * the kind of step: D H (c D) + (c D) H D = 2 c D H D for every H. So steps and noise add the same
- * to the variance of a coordinate however it hangs together with others, and do the same harm
- * everywhere when steps are in proportion to marginal sds. Those given the others, which the
- * diagonal of H has, may be much smaller: vectors of a factorisation turn together.
+ * amount to the variance of a coordinate whatever its correlations, and the relative error is the
+ * same everywhere when steps are proportional to marginal sds. The sds given the other coordinates,
+ * from the diagonal of H, may be much smaller: the vectors of a factorisation can rotate together.
  *
- * A short run tells single sds badly, but all together how they go with scales: as a power of them.
- */
+ * A short run estimates single sds badly, but all of them together determine how sds depend on
+ * scales: as a power, fitted by a line of logarithms. */
 #include "core/plan/planning.h"
 
 #include <math.h>
 
-#define WIDTH_MOST  1.25  /* mean square of the sds of a run over what the curvature has them */
-#define APART_MOST  0.05  /* mean square of the logarithms of their ratios: a quarter, typically */
-#define WIDTH_DRAWS 500.0 /* effective ones of all coordinates together that can tell, ... */
+#define WIDTH_MOST  1.25  /* mean square ratio of a run's sds to those by the curvature */
+#define APART_MOST  0.05  /* mean square of the logarithms of these ratios: about 25 % each */
+#define WIDTH_DRAWS 500.0 /* effective draws that suffice, all coordinates together, ... */
 #define WIDTH_LEAST 5.0   /* ... and of each */
-#define LINE_DRAWS  50.0  /* that the common power is worth beside those of a coordinate */
+#define LINE_DRAWS  50.0  /* weight, in draws, of the fitted line in the estimate of an sd */
 
 static bool diagonal(const struct planning *p)
 {
@@ -43,7 +43,7 @@ double planning_width(const struct planning *p)
     return width;
 }
 
-/* Whether some are too narrow and others too wide, beyond what so many draws are uncertain of. */
+/* Whether the ratios of sds vary by more than APART_MOST and the Monte-Carlo error. */
 static bool apart(const struct planning *p, double draws)
 {
     double squares = 0.0, d = (double)p->model->d;
@@ -76,7 +76,7 @@ static void line_add(struct line *line, double x, double y)
     line->xy += x * y;
 }
 
-/* Wide coordinates that are narrower than narrow ones are not believed, nor the opposite. */
+/* Implausible slopes are cut to the nearest plausible one. */
 static double line_slope(const struct line *line)
 {
     double spread = line->xx - line->x * line->x / line->count;
