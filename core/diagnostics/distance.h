@@ -9,10 +9,10 @@
  * NaN when a sample is empty or holds a value that is not finite. */
 double distance_wasserstein(const double *a, size_t n, const double *b, size_t m);
 
-/* What `ess` exact independent draws of the law of b[0..m) (ascending) would show on average as
- * their distance from it: the integral of E|F_ess - F|, by the normal approximation
+/* The expected distance between `ess` independent draws from the law of b[0..m) (ascending) and
+ * that law: the integral of E|F_ess - F|, by the normal approximation
  * sqrt(2 F (1-F) / (pi ess)), which in the tails is cut to the bound 2 F (1-F). Where b itself is
- * a sample of effective size ess_b and not the law, put 1/(1/ess + 1/ess_b) for ess. NaN as above,
+ * a sample of effective size ess_b and not the law, pass 1/(1/ess + 1/ess_b) as ess. NaN as above,
  * and when ess is not positive. */
 double distance_wasserstein_noise(const double *b, size_t m, double ess);
 

@@ -1,7 +1,7 @@
 /* Autocovariance and effective sample size of series of equal length.
  *
- * All memory is taken by the constructor; one struct serves one thread at a time. The answers
- * depend on the arguments alone, never on what was computed before. */
+ * The constructor allocates all memory; one struct serves one thread at a time. Results depend on
+ * the arguments only, never on earlier calls. */
 #ifndef BARKER_CORE_DIAGNOSTICS_ESS_H
 #define BARKER_CORE_DIAGNOSTICS_ESS_H
 
@@ -13,8 +13,8 @@ struct mixing_ess;
 struct mixing_ess *mixing_ess_new(size_t max_length);
 void mixing_ess_free(struct mixing_ess *ess);
 
-/* The mean of `count` > 0 finite values: within an ulp or two, that of equal values exact. The
- * second, slower one rounds the true mean; infinite or NaN as the values dictate. */
+/* The mean of `count` > 0 finite values, within an ulp or two; exact for equal values. The second,
+ * slower one is the correctly rounded mean; infinite or NaN where the values are. */
 double mixing_mean(const double *values, size_t count);
 double mixing_mean_exact(const double *values, size_t count);
 
@@ -22,8 +22,8 @@ double mixing_mean_exact(const double *values, size_t count);
  * `series`, which is used up. NaN if length < 3, if a value or the variance is not finite, and if
  * all values lie within 2.2e-16 of each other. `length` is at most the constructor's max_length.
  *
- * `window` saves time, no more: 0, or what an earlier call left there for a series about as
- * sticky. */
+ * `window` only saves time: 0, or the value that an earlier call set for series with about the same
+ * autocorrelation. */
 double mixing_ess_of(struct mixing_ess *ess, double *series, size_t length, size_t pairs,
                      size_t *window);
 

@@ -15,9 +15,9 @@
 #include "core/base/err.h"
 
 /* Draws of one parameter, in the order they were made; borrowed. Chains of unequal length are cut
- * to the shortest: their first draws count. With a stride of k > 1 only every k-th draw is looked
- * at (draws 0, k, 2k, ...); effective sample sizes are then those of the thinned chains, which is
- * less than the chains have where they mix fast. */
+ * to the length of the shortest. With a stride of k > 1 only the draws 0, k, 2k, ... are used;
+ * effective sample sizes are then those of the thinned chains, which are smaller than those of the
+ * chains where these mix fast. */
 struct mixing_draws {
     const double *const *chains;
     const size_t *lengths;
@@ -50,7 +50,7 @@ extern const double mixing_probability[MIXING_QUANTILES];
 
 /* What is undefined is NaN, and `reason` says why. Infinite draws leave the measures that need only
  * ranks (rhat, ess_bulk) defined; a NaN among the draws leaves none. rhat is infinite where every
- * chain stands still at a value of its own. */
+ * chain is constant and their values differ. */
 struct mixing {
     size_t chains, draws_per_chain; /* as used */
     double mean, sd;                /* sd with n - 1 in the denominator, over all chains */

@@ -65,7 +65,7 @@ static size_t smallest_batch(const struct noise_setting *setting, double sigma, 
     return sigma * noise_tau_at(setting, tau, m) <= ceiling ? m : 0;
 }
 
-/* Whether the step leaves the noise as it is and adds randomness of its own. */
+/* Whether the step adds randomness of its own and does not correct for the noise. */
 static bool leaves_noise(const struct noise_setting *setting)
 {
     const struct sampler_type *sampler = setting->sampler;

@@ -1,9 +1,9 @@
-/* What gradient noise of sd tau means for a step size sigma in one coordinate: how far the step is
- * beyond the sampler's noise tolerance, which step or batch would be within it, and what the noise
- * does to the spread of the draws.
+/* The effect of gradient noise of sd tau at step size sigma in one coordinate: the step relative to
+ * the sampler's noise tolerance, the step or batch that would be within it, and the expected
+ * variance of the draws.
  *
  * tau^2 is proportional to (N-n)/n when a batch of n is drawn without replacement and to 1/n with;
- * so one measured tau tells that of every other batch size. Pure functions of their arguments. */
+ * so one measured tau determines that of every other batch size. Pure functions. */
 #ifndef BARKER_CORE_DIAGNOSTICS_NOISE_H
 #define BARKER_CORE_DIAGNOSTICS_NOISE_H
 
@@ -15,7 +15,7 @@ struct noise_setting {
     size_t N, n;          /* data terms, and how many a batch has; N == 0: artificial noise */
     bool replacement;
     uint32_t
-        one_in; /* so many iterations have one; if not all, tau says nothing of other batches */
+        one_in; /* one in this many iterations has a batch; above 1, tau does not predict others */
 };
 
 /* An exact sampler has no gradient noise: as for tau = 0, and a variance ratio of 1. With tau = NaN
@@ -36,12 +36,12 @@ void noise_advise(struct noise_advice *out, const struct noise_setting *setting,
                   double tau);
 
 /* The expected ratio for the marginal variance of a coordinate that may be correlated with others,
- * where `variance` is that of its draws. A coordinate's variance given the others is that of its
- * curvature, 1/H_jj, which tau tells where the data outweigh the prior: tau^2 = H_jj (N-n)/n, or
- * H_jj N/n with replacement. Noise (and an unbounded step that is large against it) adds to that,
- * and the same amount to the marginal variance, which may be much larger.
+ * where `variance` is that of its draws. A coordinate's variance given the others is 1/H_jj. Where
+ * the data outweigh the prior, tau determines it: tau^2 = H_jj (N-n)/n, or H_jj N/n with
+ * replacement. Noise (and an unbounded step that is not small) adds to this variance, and the same
+ * amount to the marginal variance, which may be much larger.
  *
- * Of a bounded sampler it lies between 1 and variance_ratio. It is too small where `variance` is
+ * For a bounded sampler it lies between 1 and variance_ratio. It is too small where `variance` is
  * itself mostly bias: read the two as a range. Infinite when the step of an unbounded sampler is
  * beyond stability, sigma^2 H_jj >= 4. Without data the curvature is not known: variance_ratio. NaN
  * when tau or variance is, or the variance is negative.
@@ -49,8 +49,8 @@ void noise_advise(struct noise_advice *out, const struct noise_setting *setting,
 double noise_marginal_ratio(const struct noise_setting *setting, double sigma, double tau,
                             double variance);
 
-/* The tau that a batch of m would have where one of setting->n has `tau`. NaN where that cannot be
- * told: no data, or a full batch without replacement. */
+/* The tau of a batch of m, given that a batch of setting->n has `tau`. NaN where it cannot be
+ * computed: no data, or a full batch without replacement. */
 double noise_tau_at(const struct noise_setting *setting, double tau, size_t m);
 
 #endif

@@ -13,7 +13,7 @@ struct mixing_ranked {
 };
 
 /* Sorts by value, ascending; equal values keep their order. No value may be NaN. The sorted draws
- * are in `draws` or in `spare` (as large): the answer says which. */
+ * are in `draws` or in `spare` (of the same size), whichever is returned. */
 struct mixing_ranked *mixing_rank_sort(struct mixing_ranked *draws, struct mixing_ranked *spare,
                                        size_t count);
 

@@ -2,7 +2,7 @@
  * density (the score) is known. With the inverse multiquadric kernel k(x,y) = (1+|x-y|^2)^(-1/2).
  *
  * Both depend on the units of the coordinates: divide them by a scale of the target (stein_rescale)
- * unless they have one unit already. The answers depend on the points and the seed alone. Functions
+ * unless they have one unit already. Results depend on the points and the seed only. Functions
  * allocate what they need and free it. When they fail, every number in *out is NaN and the message
  * says why: too few points, a value that is not finite (which point and coordinate), values so
  * large that the discrepancy overflows, no memory. */
@@ -22,8 +22,8 @@ struct stein_points {
 };
 
 /* The squared kernel Stein discrepancy, the mean of the Stein kernel over all pairs i != j:
- * expectation 0 for independent draws from the target, and then as often negative as its error
- * says; positive for draws from anything else. Costs n^2 d / 2. */
+ * its expectation is 0 for independent draws from the target, so it may be negative, and positive
+ * for draws from any other law. Costs n^2 d / 2. */
 struct stein_ksd {
     double squared;
     double value;   /* sqrt(max(0, squared)) */

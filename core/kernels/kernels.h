@@ -84,7 +84,7 @@ static inline size_t source_scratch_bytes(size_t columns)
     return (4 * columns * lanes + (lanes + 16) + 2 * (block + 16)) * sizeof(double);
 }
 
-/* A square matrix A on the way to its inverse. */
+/* A square matrix A and its inverse in the making. */
 struct inverse {
     size_t n;
     const double *A; /* n rows of n numbers */
@@ -95,20 +95,22 @@ struct inverse {
     uint32_t *order; /* n */
 };
 
-/* What a minibatch of `count` rows says of n coordinates. */
+/* Sums over a minibatch of `count` rows, for n coordinates. */
 struct batch_sums {
     double *sum, *sumsq; /* sumsq: only for tau */
     double scale, tau_scale, count;
-    double share; /* of the squared sum that is no spread: 1/count, for tau of single batches */
+    double share; /* factor of sum^2 in tau, see `estimate`: 1/count where every iteration has a
+                   * batch */
     size_t n;
-    /* Where sums may differ from zero: bit k speaks of LANES coordinates from LANES k on. Who has
-     * read these sets them and the bits to zero, sumsq included. NULL: anywhere, and they stay. */
+    /* Where sums may differ from zero: bit k stands for the LANES coordinates from LANES k on. The
+     * kernel that reads the sums sets them, sumsq and the bits to zero. NULL: sums may differ from
+     * zero anywhere, and are not changed. */
     uint64_t *touched;
 };
 
-/* A running estimate of tau, m <- (1-beta) m + beta tau in `memory`. Of sums that say what they
- * have touched: m <- m + beta tau, so that the rest stays as it is; of sds from 1e-19 to 1e19 per
- * term right to 1e-7, of others the nearest of these. */
+/* A running estimate of tau in `memory`, m <- (1-beta) m + beta tau. With `touched` it is
+ * m <- m + beta tau, so that other coordinates do not change; right to 1e-7 for sds per term from
+ * 1e-19 to 1e19, and others are clipped to this range. */
 struct running_tau {
     double *memory;
     double beta;
@@ -176,12 +178,12 @@ struct kernels {
     void (*pull)(double *g, const double *theta, double precision, size_t n);
     double (*dot)(const double *a, const double *b, size_t n);
     /* out = base + sum of x_j times row j of `matrix`, d rows of padded(d) numbers; base may be
-     * NULL. Lines that are all zero are left out. */
+     * NULL. Cache lines that are all zero are skipped. */
     void (*trmv)(const double *matrix, const double *x, const double *base, size_t d,
                  enum triangle kind, double *out);
     /* Lower triangle of a matrix += the sum of weight_i x_i x_i' over n <= SYRK_ROWS rows, whole
-     * registers at a time: what they write above the diagonal means nothing. Rows of x and of the
-     * matrix are aligned and `stride` numbers apart; what x has behind its columns is zero. */
+     * registers at a time: values above the diagonal are undefined. Rows of x and of the matrix are
+     * aligned and `stride` numbers apart; x is zero after its columns. */
     void (*syrk)(double *matrix, size_t stride, const double *x, const double *weight, size_t n,
                  size_t columns);
 
@@ -216,12 +218,12 @@ struct kernels {
     void (*add_transposed)(const struct inverse *inverse, double scale, double *out);
 
     /* out[k] = word k times N / 2^32, of the two 32-bit words in each of the next `count` numbers
-     * of the generator, a multiple of LANES. False, and the generator as it was, when the lower
-     * half of a product is less than `uneven`: then the words must be looked at one by one. */
+     * of the generator, a multiple of LANES. False, with the generator unchanged, when the lower
+     * half of a product is less than `uneven`: then some words must be rejected. */
     bool (*rows)(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, uint32_t *out);
-    /* The first n of these, if it is plain that they are distinct, or what stands for them in
-     * `row_map`, unless it is NULL; any others up to a multiple of PAD. False, and the generator as
-     * it was, when it is not plain. NULL: there is no such short cut. */
+    /* The first n of these, mapped by `row_map` unless it is NULL, if a quick check shows that they
+     * are distinct; up to a multiple of PAD any rows follow. False, with the generator unchanged,
+     * when it does not. NULL: not available with this instruction set. */
     bool (*distinct_rows)(struct rng *rng, const struct row_draw *draw, const uint16_t *row_map,
                           uint32_t *out);
     /* sum and, with `squares`, sumsq of the batch, as linear_gradient gives them chain by chain:
@@ -229,9 +231,9 @@ struct kernels {
      * the batch's chain_lanes, and psi known. */
     void (*chain_batch_sums)(const struct linear *l, const struct chain_batch_rows *rows,
                              struct chain_batch_state *batch, bool squares);
-    /* One iteration of batches whose gradients are in parts, after chain_batch_next; n iterations of batches
-     * with a known target. False when a gradient was NaN: then the batches are of no use.
-     */
+    /* One iteration of batches whose gradients are in parts, after chain_batch_next; n iterations
+     * of batches with a known target. False when a gradient was NaN: the batches are then
+     * undefined. */
     bool (*chain_batch_move)(const struct chain_batch_step *step, struct chain_batch_state *batches,
                              size_t count);
     bool (*chain_batch_run)(struct chain_batch_step *step, struct chain_batch_state *batches,
@@ -240,7 +242,8 @@ struct kernels {
     void (*known_gradient)(const struct known_target *target, const double *theta, const float *z,
                            double *g);
     void (*linear_gradient)(const struct linear *l, const struct linear_batch *batch);
-    /* What linear_difference keeps of every row of the data; psi: NULL where it is known. */
+    /* The arrays at_centre and at_centre_psi of linear_difference, for every row; psi: NULL where
+     * it is known. */
     void (*linear_centre)(const struct linear *l, void *at_centre, void *psi);
     void (*linear_predictor)(const struct dataset *data, const double *theta, const uint32_t *idx,
                              size_t n, double *eta);

@@ -1,4 +1,4 @@
-/* What the kernels of the linear predictor read: the rows of a regression with all that belongs to
+/* Input of the linear predictor's kernels: the rows of a regression with the numbers that belong to
  * a row, and one minibatch of them. core/model/linear_predictor.h fills these. */
 #ifndef BARKER_CORE_KERNELS_LINEAR_ROWS_H
 #define BARKER_CORE_KERNELS_LINEAR_ROWS_H
@@ -13,14 +13,15 @@
  * need. */
 enum linear_layout {
     LINEAR_ARRAYS, /* in an array each */
-    LINEAR_SIGNED, /* LINK_LOGISTIC without offsets: rows are kept times 2 y - 1 and need no more */
+    LINEAR_SIGNED, /* LINK_LOGISTIC without offsets: rows are stored times 2 y - 1, with no other
+                    * numbers */
     LINEAR_RECORDS, /* in a tail of four floats in the row: behind a short one, in a long one's
                      * padding */
     LINEAR_TAILS,   /* in such tails, apart from the rows */
 };
 
-/* What is summed: the terms at theta, these less those at theta = 0, or these plus the linear part
- * weight_i x_i' theta. */
+/* What is summed: the terms at theta; their differences from those at theta = 0; or these
+ * differences plus weight_i x_i' theta. */
 enum linear_terms { TERMS_PLAIN, TERMS_DIFFERENCE, TERMS_LINEARISED };
 
 struct linear {
@@ -82,28 +83,29 @@ struct linear_batch {
                           * zeros, or NaN in the wake of what is not finite */
     const uint32_t *idx;
     size_t n;
-    /* Unless 0: the rows of the call to come stand at idx + padded(n), both lists whole, and the kernel prefetches rows so many places before they are read; the call before has prefetched
-     * the first of these. At most padded(n), and not with `row_map`. */
+    /* Unless 0: the rows of the next call are at idx + padded(n), both lists padded, and the kernel
+     * prefetches each row `ahead` places before it is read; the previous call has prefetched the
+     * first `ahead` rows of this one. At most padded(n), and not with `row_map`. */
     size_t ahead;
     double *sum, *sumsq; /* sumsq may be NULL */
     void *work;          /* linear_work_bytes, 64-byte aligned */
 };
 
-/* Responses of LINK_LOGISTIC, a bit each, that are looked at and too many for the caches. */
+/* Whether the responses of LINK_LOGISTIC, one bit each, are read and do not fit the caches. */
 static inline bool linear_far_responses(const struct linear *l)
 {
     return l->link == LINK_LOGISTIC && l->terms == TERMS_PLAIN && l->layout != LINEAR_SIGNED &&
            l->data->N > (size_t)1 << 25;
 }
 
-/* Whether something belongs to a row and lies elsewhere, far away. */
+/* Whether a row has numbers outside the row itself that are likely to miss the cache. */
 static inline bool linear_has_beside(const struct linear *l)
 {
     bool numbers = l->link != LINK_LOGISTIC || l->offset != NULL || l->at_centre != NULL;
     return linear_far_responses(l) || (linear_has_tails(l) ? l->layout == LINEAR_TAILS : numbers);
 }
 
-/* Prefetches it; `early`: into the second cache. */
+/* Prefetches these numbers; `early`: into the L2 cache. */
 static inline __attribute__((always_inline)) void linear_prefetch_beside(const struct linear *l,
                                                                          uint32_t row, bool early)
 {

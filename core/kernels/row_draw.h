@@ -1,4 +1,4 @@
-/* What the kernel that draws a few distinct rows takes. */
+/* Input of the kernel that draws a few distinct rows. */
 #ifndef BARKER_CORE_KERNELS_ROW_DRAW_H
 #define BARKER_CORE_KERNELS_ROW_DRAW_H
 

@@ -76,7 +76,7 @@ static void line_add(struct line *line, double x, double y)
     line->xy += x * y;
 }
 
-/* Implausible slopes are cut to the nearest plausible one. */
+/* The slope, limited to 0..1; 1 where all scales are equal. */
 static double line_slope(const struct line *line)
 {
     double spread = line->xx - line->x * line->x / line->count;
