@@ -178,7 +178,7 @@ struct kernels {
     void (*pull)(double *g, const double *theta, double precision, size_t n);
     double (*dot)(const double *a, const double *b, size_t n);
     /* out = base + sum of x_j times row j of `matrix`, d rows of padded(d) numbers; base may be
-     * NULL. Cache lines that are all zero are skipped. */
+     * NULL. Rows whose part in a block of the result is zero by `kind` are skipped. */
     void (*trmv)(const double *matrix, const double *x, const double *base, size_t d,
                  enum triangle kind, double *out);
     /* Lower triangle of a matrix += the sum of weight_i x_i x_i' over n <= SYRK_ROWS rows, whole

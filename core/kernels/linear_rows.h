@@ -12,8 +12,8 @@
 /* Where the numbers are that a row has beside its covariates: response, offset, and what the terms
  * need. */
 enum linear_layout {
-    LINEAR_ARRAYS, /* in an array each */
-    LINEAR_SIGNED, /* LINK_LOGISTIC without offsets: rows are stored times 2 y - 1, with no other
+    LINEAR_ARRAYS,  /* in an array each */
+    LINEAR_SIGNED,  /* LINK_LOGISTIC without offsets: rows are stored times 2 y - 1, with no other
                     * numbers */
     LINEAR_RECORDS, /* in a tail of four floats in the row: behind a short one, in a long one's
                      * padding */
