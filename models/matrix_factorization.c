@@ -8,7 +8,6 @@
  * items that occur only in the test data follow their prior. */
 #include "core/kernels/kernels.h"
 #include "core/kernels/vmath.h"
-#include "core/kernels/rng_fill.h"
 #include "models/models.h"
 #include "models/setup.h"
 
@@ -449,7 +448,7 @@ static void start_value(const struct model *m, enum start_kind kind, struct rng 
     memset(theta, 0, padded(m->d) * sizeof *theta);
     if (kind != START_PRIOR)
         return;
-    rng_normal(rng, scratch, m->d);
+    kernels->rng_normal(rng, scratch, m->d);
     start_side(f, &f->user, 1.0, scratch, theta);
     start_side(f, &f->item, 0.1, scratch, theta);
 }

@@ -1,7 +1,7 @@
 /* The standard normal density in one dimension, without data, whose gradient -theta gets artificial
  * noise: normal, Laplace or Cauchy. */
 #include "core/kernels/vmath.h"
-#include "core/kernels/rng_fill.h"
+#include "core/kernels/kernels.h"
 #include "models/models.h"
 #include "models/normal.h"
 #include "models/setup.h"
@@ -101,16 +101,16 @@ static void grad_noise(const struct model *m, struct rng *rng, double *g, double
     float *z = (float *)(void *)scratch;
     switch (n->noise) {
     case GAUSSIAN:
-        rng_normal_single(rng, z, 1);
+        kernels->rng_normal_single(rng, z, 1);
         g[0] += n->scale * (double)z[0];
         break;
     case LAPLACE:
-        rng_uniform(rng, scratch, 1);
+        kernels->rng_uniform(rng, scratch, 1);
         g[0] += n->scale * laplace(scratch[0]);
         break;
     case CAUCHY: /* the ratio of two independent normals */
-        rng_normal(rng, scratch, 1);
-        rng_normal(rng, second, 1);
+        kernels->rng_normal(rng, scratch, 1);
+        kernels->rng_normal(rng, second, 1);
         g[0] += n->scale * (scratch[0] / second[0]);
         break;
     }

@@ -1,7 +1,6 @@
 /* The independent normal density. */
 #include "models/normal.h"
 #include "core/kernels/kernels.h"
-#include "core/kernels/rng_fill.h"
 
 #include <float.h>
 #include <math.h>
@@ -29,7 +28,7 @@ double normal_log(const struct normal *p, const double *theta)
 
 void normal_add_draw(const struct normal *p, struct rng *rng, double *theta, double *scratch)
 {
-    rng_normal(rng, scratch, p->n);
+    kernels->rng_normal(rng, scratch, p->n);
     for (size_t j = 0; j < p->n; j++)
         theta[j] += p->sd * scratch[j];
 }

@@ -3,7 +3,6 @@
 #include "core/kernels/kernels.h"
 #include "core/model/linear_view.h"
 #include "core/kernels/vmath.h"
-#include "core/kernels/rng_fill.h"
 #include "models/setup.h"
 
 #include <math.h>
@@ -265,7 +264,7 @@ void regression_start_value(const struct model *m, enum start_kind kind, struct 
         return;
     draw_prior(r, rng, theta, scratch);
     if (is_free(r)) {
-        rng_uniform(rng, scratch, 1);
+        kernels->rng_uniform(rng, scratch, 1);
         theta[r->train->columns] = log_of(-log_of(scratch[0])) - log_of(r->rate);
     }
 }

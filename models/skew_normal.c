@@ -4,7 +4,7 @@
  * phi/Phi is taken from Mills' ratio M(t) = Phi(-t)/phi(t), t >= 0, which has no underflow: below
  * zero phi/Phi is 1/M, above zero phi/(1 - phi M). */
 #include "core/kernels/vmath.h"
-#include "core/kernels/rng_fill.h"
+#include "core/kernels/kernels.h"
 #include "models/models.h"
 #include "models/normal.h"
 #include "models/setup.h"
@@ -119,7 +119,7 @@ static double log_fixed(const struct model *m, const double *theta, void *work)
 static void grad_noise(const struct model *m, struct rng *rng, double *g, double *scratch)
 {
     float *z = (float *)(void *)scratch;
-    rng_normal_single(rng, z, 1);
+    kernels->rng_normal_single(rng, z, 1);
     g[0] += m->noise_tau * (double)z[0];
 }
 

@@ -64,14 +64,6 @@ size_t param_find(struct param_table table, const char *name)
     return i;
 }
 
-size_t param_choice(const struct param_spec *spec, const char *text)
-{
-    for (size_t i = 0; spec->choices[i] != NULL; i++)
-        if (strcmp(spec->choices[i], text) == 0)
-            return i;
-    return SIZE_MAX;
-}
-
 static enum err check_sigma(double sigma, struct err_info *info)
 {
     if (sigma > 0.0 && sigma <= STEP_SIZE_MAX)

@@ -41,8 +41,6 @@ enum err param_check(const struct param_spec *spec, double value, struct err_inf
 
 /* Index in the table, or table.count. */
 size_t param_find(struct param_table table, const char *name);
-/* Index of a choice, or SIZE_MAX. */
-size_t param_choice(const struct param_spec *spec, const char *text);
 
 /* The step size sigma: one number or one per coordinate, constant or on the schedule
  * sigma_t = sigma_0 (1 + t/t0)^(-gamma), or chosen during warm-up and then frozen (STEP_AUTO). */

@@ -2,7 +2,7 @@
  *
  * A stream belongs to (seed, chain, purpose), so draws depend neither on threads nor on other
  * chains, and drawing more numbers for one purpose does not shift another stream. The state is 256
- * flat bytes. Every call of core/kernels/rng_fill.h starts with a new vector and discards what it
+ * flat bytes. Every call of kernels->rng_normal etc. starts with a new vector and discards what it
  * does not use, so nothing is buffered. A call advances only the lanes that it needs: a chain with
  * one coordinate uses lane 0 only. */
 #ifndef BARKER_CORE_BASE_RNG_H

@@ -1,7 +1,6 @@
 /* The resumable chain: start values, iterations, and access to its results. */
 #include "core/chain/parts.h"
 #include "core/kernels/kernels.h"
-#include "core/kernels/rng_fill.h"
 #include "core/kernels/vmath.h"
 #include "core/model/optimize.h"
 
@@ -16,7 +15,7 @@ static void start_near(struct chain *c, const struct chain_start *start)
 {
     size_t d = c->config.model->d;
     double *z = c->scratch[0];
-    rng_normal(&c->rng[RNG_START], z, d);
+    kernels->rng_normal(&c->rng[RNG_START], z, d);
     memset(z + d, 0, (padded(d) - d) * sizeof *z);
     if (config_dense(&c->config))
         frame_to_user(c->config.frame, z, c->user);

@@ -1,7 +1,6 @@
 /* Stein discrepancies with the inverse multiquadric kernel. */
 #include "core/diagnostics/stein.h"
 #include "core/kernels/kernels.h"
-#include "core/kernels/rng_fill.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -110,7 +109,7 @@ static double *null_matrix(const struct stein_points *p, size_t m)
 
 static void draw_signs(struct rng *rng, uint64_t *bits, double *sign, size_t m)
 {
-    rng_bits(rng, bits, m);
+    kernels->rng_bits(rng, bits, m);
     for (size_t k = 0; k < m; k++)
         sign[k] = bits[k] >> 63 ? 1.0 : -1.0;
 }
@@ -224,7 +223,7 @@ enum err stein_locations(double *v, size_t locations, const struct stein_points 
         rng_seed(&rng, seed, 0, STREAM_LOCATIONS);
         mean_of_points(mean, points);
         for (size_t j = 0; j < locations; j++) {
-            rng_normal(&rng, z, points->n);
+            kernels->rng_normal(&rng, z, points->n);
             draw_location(v + j * points->d, points, mean, z);
         }
     }

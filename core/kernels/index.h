@@ -149,13 +149,12 @@ INLINE void copy_line(uint32_t *to, const uint32_t *from)
     }
 }
 
-static bool distinct_rows_(struct rng *rng, const struct row_draw *draw, const uint16_t *row_map,
-                           uint32_t *restrict out)
+static bool distinct_rows_(struct rng *rng, uint32_t N, uint32_t uneven, size_t n,
+                           const uint16_t *row_map, uint32_t *restrict out)
 {
     _Alignas(ALIGNMENT) uint32_t row[ROW_DRAW_MOST];
     struct stream after[PARTS];
-    size_t n = draw->n;
-    if (!draw_rows(rng, ROW_DRAW_MOST / 2, draw->N, draw->uneven, row, after) || !all_differ(row))
+    if (!draw_rows(rng, ROW_DRAW_MOST / 2, N, uneven, row, after) || !all_differ(row))
         return false;
     for (size_t p = 0; p < PARTS; p++)
         keep(rng, p, after[p]);

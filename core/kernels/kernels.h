@@ -12,7 +12,6 @@
 
 #include "core/kernels/chain_batch.h"
 #include "core/kernels/linear_rows.h"
-#include "core/kernels/row_draw.h"
 #include "core/base/rng.h"
 
 #include <stdbool.h>
@@ -148,14 +147,19 @@ struct factor_terms {
  * the columns of a lower triangular one), those up to j, or all. */
 enum triangle { TRIANGLE_LOWER, TRIANGLE_UPPER, TRIANGLE_NONE };
 
-#define SYRK_ROWS 32 /* that syrk takes at most */
+#define SYRK_ROWS     32 /* that syrk takes at most */
+#define ROW_DRAW_MOST 32 /* rows that distinct_rows draws at most */
 
 struct kernels {
     const char *isa;
     bool fused; /* fused multiply-adds round once */
+    /* Each fills out[0..n) and may write up to the next multiple of PAD: `out` must be 64-byte
+     * aligned and padded. Numbers: 64 random bits; uniform in (0,1), never 0 or 1; standard normal. */
     void (*rng_bits)(struct rng *rng, uint64_t *out, size_t n);
     void (*rng_uniform)(struct rng *rng, double *out, size_t n);
     void (*rng_normal)(struct rng *rng, double *out, size_t n);
+    /* The same in single precision, quicker: uniform on a grid of 2^-31 (coarser where a float is
+     * coarser), normal with tails to 6.6; their laws are right to 1e-7. */
     void (*rng_uniform_single)(struct rng *rng, float *out, size_t n);
     void (*rng_normal_single)(struct rng *rng, float *out, size_t n);
     void (*rng_normal_pair)(struct rng *rng, float *out); /* two, from a word of lane 0 */
@@ -221,11 +225,12 @@ struct kernels {
      * of the generator, a multiple of LANES. False, with the generator unchanged, when the lower
      * half of a product is less than `uneven`: then some words must be rejected. */
     bool (*rows)(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, uint32_t *out);
-    /* The first n of these, mapped by `row_map` unless it is NULL, if a quick check shows that they
-     * are distinct; up to a multiple of PAD any rows follow. False, with the generator unchanged,
-     * when it does not. NULL: not available with this instruction set. */
-    bool (*distinct_rows)(struct rng *rng, const struct row_draw *draw, const uint16_t *row_map,
-                          uint32_t *out);
+    /* The first n <= ROW_DRAW_MOST of these, from ROW_DRAW_MOST words, mapped by `row_map` unless it
+     * is NULL, if a quick check shows that they are distinct; up to a multiple of PAD any rows
+     * follow. False, with the generator unchanged, when it does not. NULL: not available with this
+     * instruction set. */
+    bool (*distinct_rows)(struct rng *rng, uint32_t N, uint32_t uneven, size_t n,
+                          const uint16_t *row_map, uint32_t *out);
     /* sum and, with `squares`, sumsq of the batch, as linear_gradient gives them chain by chain:
      * rows (those of the data, whatever `row_map` says) of single precision, 4 or 8 columns wide as
      * the batch's chain_lanes, and psi known. */
@@ -250,6 +255,12 @@ struct kernels {
 };
 
 extern const struct kernels *kernels; /* never NULL */
+
+/* One of the two numbers that the next word of lane 0 makes: the first, and the generator stays for
+ * the second to come; or the second, and it moves on. Two iterations that need one number each so
+ * share a word. The rest of PAD numbers is 0. */
+void rng_uniform_of_two(struct rng *rng, bool first, float *out);
+void rng_normal_of_two(struct rng *rng, bool first, float *out);
 
 /* Instruction sets compiled in and supported by this machine, best first, NULL-terminated. On
  * x86_64 the last is "emulated", the portable one with fused multiply-adds worked out: the bits of

@@ -2,7 +2,6 @@
 #include "core/model/curvature.h"
 #include "core/base/cholesky.h"
 #include "core/kernels/kernels.h"
-#include "core/kernels/rng_fill.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -73,7 +72,7 @@ static void add_fixed_diagonal(struct gradient *source, const double *theta, dou
     rng_seed(&rng, 0, 0, 0);
     memset(at, 0, p * sizeof *at);
     for (int probe = 0; probe < PROBES; probe++) {
-        rng_uniform(&rng, sign, d);
+        kernels->rng_uniform(&rng, sign, d);
         for (size_t j = 0; j < d; j++) {
             sign[j] = sign[j] < 0.5 ? -small_step(theta[j]) : small_step(theta[j]);
             at[j] = theta[j] + sign[j];

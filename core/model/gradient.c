@@ -2,7 +2,6 @@
 #include "core/model/gradient.h"
 #include "core/model/linear_predictor.h"
 #include "core/kernels/kernels.h"
-#include "core/kernels/rng_fill.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,7 +1,6 @@
 /* Minibatches by rejection, with stamps and tables that need no clearing. */
 #include "core/model/minibatch.h"
 #include "core/kernels/kernels.h"
-#include "core/kernels/rng_fill.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,8 +48,7 @@ bool minibatch_init(struct minibatch *mb, size_t N, size_t n, bool replacement)
     } else if (distinct) {
         mb->stamp = calloc(N, 1);
     }
-    if (table && mb->words == ROW_DRAW_MOST)
-        mb->few = (struct row_draw){.N = rows, .uneven = mb->uneven, .n = n};
+    mb->few = table && mb->words == ROW_DRAW_MOST;
     if (mb->bits && mb->candidate && (!distinct || mb->stamp || mb->seen))
         return true;
     minibatch_release(mb);
@@ -108,7 +106,7 @@ static size_t draw_candidates(struct minibatch *mb, struct rng *rng, size_t word
             count += chunk;
             continue;
         }
-        rng_bits(rng, mb->bits, chunk / 2);
+        kernels->rng_bits(rng, mb->bits, chunk / 2);
         count = keep_even(mb, chunk, count);
     }
     return count;
@@ -262,8 +260,8 @@ static __attribute__((noinline)) void draw_any(struct minibatch *mb, struct rng 
 void minibatch_draw_mapped(struct minibatch *mb, struct rng *rng, const uint16_t *row_map,
                            uint32_t *idx)
 {
-    if (mb->few.n == 0 || kernels->distinct_rows == NULL ||
-        !kernels->distinct_rows(rng, &mb->few, row_map, idx))
+    if (!mb->few || kernels->distinct_rows == NULL ||
+        !kernels->distinct_rows(rng, (uint32_t)mb->N, mb->uneven, mb->n, row_map, idx))
         draw_any(mb, rng, row_map, idx);
 }
 

@@ -13,7 +13,6 @@
 #define BARKER_CORE_MODEL_MINIBATCH_H
 
 #include "core/base/rng.h"
-#include "core/kernels/row_draw.h"
 
 #include <stdbool.h>
 
@@ -21,7 +20,7 @@ struct minibatch {
     size_t N, n;
     bool replacement;
     uint32_t uneven;     /* 2^32 mod N */
-    struct row_draw few; /* for kernels->distinct_rows; few.n == 0: it cannot draw this batch */
+    bool few;            /* kernels->distinct_rows can draw this batch, if there is one */
     size_t words;        /* random words of 32 bits that are drawn first for a batch */
     uint8_t epoch;       /* the stamp of rows of this batch */
     uint8_t *stamp;      /* N bytes; NULL: with replacement, full batch, or `seen` is used */

@@ -1,5 +1,5 @@
 /* Gradient noise at typical points: draws from the normal approximation. */
-#include "core/kernels/rng_fill.h"
+#include "core/kernels/kernels.h"
 #include "core/plan/steps.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ static void typical_point(const struct planning *p, const struct model *target, 
 {
     bool shifted = target == p->model; /* no frame: the user's coordinates */
     bool dense = p->plan->precondition == PRECONDITION_DENSE;
-    rng_normal(rng, at, target->d);
+    kernels->rng_normal(rng, at, target->d);
     for (size_t j = 0; j < target->d; j++)
         at[j] = (shifted ? p->theta[j] : 0.0) + (dense ? 1.0 : p->scale[j]) * at[j];
 }
@@ -81,7 +81,7 @@ static void add_plain_spread(const struct planning *p, struct rng *rng, size_t n
     size_t d = m->d, stride = padded(d);
     double *at = work, *g = at + stride, *sum = g + stride, *sumsq = sum + stride;
     double count = (double)n;
-    rng_normal(rng, g, d);
+    kernels->rng_normal(rng, g, d);
     frame_to_user(p->plan->frame, g, at);
     memset(sum, 0, 2 * stride * sizeof *sum);
     for (size_t k = 0; k < n; k++) {

@@ -2,7 +2,7 @@
 #include "core/plan/pilot.h"
 #include "core/chain/chain_batch.h"
 #include "core/diagnostics/mixing.h"
-#include "core/kernels/rng_fill.h"
+#include "core/kernels/kernels.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static void draw_start(const struct pilot_setting *s, uint32_t chain, double *th
     struct rng rng;
     size_t d = s->target->d;
     rng_seed(&rng, s->seed, chain, RNG_START);
-    rng_normal(&rng, theta, d);
+    kernels->rng_normal(&rng, theta, d);
     for (size_t j = 0; j < d; j++)
         theta[j] = (s->centre != NULL ? s->centre[j] : 0.0) +
                    (s->scale != NULL ? s->scale[j] : 1.0) * theta[j];

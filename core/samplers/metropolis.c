@@ -2,7 +2,6 @@
 #include "core/samplers/metropolis.h"
 #include "core/kernels/kernels.h"
 #include "core/kernels/vmath.h"
-#include "core/kernels/rng_fill.h"
 
 #include <string.h>
 
@@ -164,14 +163,14 @@ size_t metropolis_step(const struct metropolis *kind, struct sampler_step *s)
     else
         memcpy(sigma, s->sigma, s->d * sizeof *sigma);
 
-    rng_normal_single(&s->rng[RNG_JUMP], z, s->d);
-    rng_uniform_single(&s->rng[RNG_FLIP], u, s->d);
+    kernels->rng_normal_single(&s->rng[RNG_JUMP], z, s->d);
+    kernels->rng_uniform_single(&s->rng[RNG_FLIP], u, s->d);
     kind->propose(s->theta, a.g, sigma, z, u, y, s->d);
     gradient_exact(s->source, y, gy);
     double log_density = gradient_log_density(s->source, y);
     double accept = accept_probability(log_density - m[LOG_DENSITY] +
                                        kind->log_ratio(s->theta, a.g, y, gy, sigma, s->d));
-    rng_uniform(&s->rng[RNG_FLIP], chance, 1);
+    kernels->rng_uniform(&s->rng[RNG_FLIP], chance, 1);
     if (chance[0] < accept) {
         memcpy(s->theta, y, s->d * sizeof *y);
         memcpy(a.g, gy, s->d * sizeof *gy);

@@ -1,7 +1,6 @@
 /* Stochastic gradient Barker dynamics (Mauri & Zanella 2024): vanilla, corrected, extreme. */
 #include "core/kernels/kernels.h"
 #include "core/samplers/sampler.h"
-#include "core/kernels/rng_fill.h"
 
 #include <math.h>
 
@@ -49,13 +48,13 @@ static void draw(struct sampler_step *s, enum barker_rule rule, float *z, float 
     if (one)
         rng_normal_of_two(&s->rng[RNG_JUMP], first, z);
     else
-        rng_normal_single(&s->rng[RNG_JUMP], z, n);
+        kernels->rng_normal_single(&s->rng[RNG_JUMP], z, n);
     if (rule == BARKER_EXTREME)
         return;
     if (one)
         rng_uniform_of_two(&s->rng[RNG_FLIP], first, u);
     else
-        rng_uniform_single(&s->rng[RNG_FLIP], u, n);
+        kernels->rng_uniform_single(&s->rng[RNG_FLIP], u, n);
 }
 
 /* Random numbers are drawn for SAMPLER_BLOCK coordinates at a time, so that they stay in the L1

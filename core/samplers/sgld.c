@@ -2,7 +2,6 @@
  * Vollmer et al. 2016), extreme (stochastic gradient ascent). */
 #include "core/kernels/kernels.h"
 #include "core/samplers/sampler.h"
-#include "core/kernels/rng_fill.h"
 
 #include <math.h>
 
@@ -47,7 +46,7 @@ static size_t move(struct sampler_step *s, double tau_factor)
     for (size_t at = 0; at < s->d; at += SAMPLER_BLOCK) {
         m.n = s->d - at < SAMPLER_BLOCK ? s->d - at : SAMPLER_BLOCK;
         if (m.rule != LANGEVIN_EXTREME)
-            rng_normal_single(&s->rng[RNG_JUMP], z, m.n);
+            kernels->rng_normal_single(&s->rng[RNG_JUMP], z, m.n);
         m.theta = s->theta + at;
         m.g = sampler_gradient(s, at);
         m.tau = needs_tau(s->params) ? s->memory + at : NULL;

@@ -3,7 +3,6 @@
  * as long as it is not clipped. */
 #include "core/kernels/kernels.h"
 #include "core/samplers/sampler.h"
-#include "core/kernels/rng_fill.h"
 
 #include <math.h>
 
@@ -20,7 +19,7 @@ static size_t step(struct sampler_step *s)
     sampler_estimate(s);
     for (size_t at = 0; at < s->d; at += SAMPLER_BLOCK) {
         size_t n = s->d - at < SAMPLER_BLOCK ? s->d - at : SAMPLER_BLOCK;
-        rng_uniform_single(&s->rng[RNG_FLIP], u, n);
+        kernels->rng_uniform_single(&s->rng[RNG_FLIP], u, n);
         size_t bad =
             kernels->lattice(s->theta + at, sampler_gradient(s, at), sampler_sigma(s, at), u, n);
         if (bad != SIZE_MAX)

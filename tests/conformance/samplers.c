@@ -105,7 +105,7 @@ Test(samplers, moves_of_bounded_ones_are_bounded_and_uphill)
             struct chain *chain = toy_chain(&config);
             for (int t = 0; t < 200; t++) {
                 cr_assert_eq(chain_advance(chain, 1), 1, "%s stopped at %g", s.name, sizes[k]);
-                /* A normal number is below 6.7 (core/kernels/rng_fill.h). */
+                /* A normal number is below 6.7 (core/kernels/kernels.h). */
                 for (size_t j = 0; j < D; j++)
                     cr_assert_leq(fabs(chain_theta(chain)[j] - before[j]), 6.7 * sigma, "%s at %g",
                                   s.name, sizes[k]);

@@ -19,7 +19,7 @@
 #endif
 
 struct compare {
-    const struct law *law;
+    const struct stationary_law *law;
     struct stat_batches x, square, below;
 };
 
@@ -44,8 +44,9 @@ static inline void compare_number(const struct stat_batches *b, double expected,
 }
 
 /* Runs `iterations` (fewer under the sanitizers) after a hundredth of them as burn-in. */
-static inline void compare_chain(const struct chain_config *config, const struct law *law,
-                                 uint64_t iterations, const char *name)
+static inline void compare_chain(const struct chain_config *config,
+                                 const struct stationary_law *law, uint64_t iterations,
+                                 const char *name)
 {
     struct compare c = {.law = law};
     struct chain *chain = toy_chain(config);

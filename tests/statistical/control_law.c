@@ -153,7 +153,8 @@ struct control_case {
     uint32_t one_in;
 };
 
-static void barker_law(const struct control_case *c, const struct batches *b, struct law *law)
+static void barker_law(const struct control_case *c, const struct batches *b,
+                       struct stationary_law *law)
 {
     struct up_context context = {.rule = c->rule, .batches = b, .one_in = c->one_in};
     struct law_kernel kernel = {.up = up,
@@ -170,7 +171,8 @@ static void barker_law(const struct control_case *c, const struct batches *b, st
 /* y = theta - centre: y' = (1 - h k_S) y + h b + sigma z, with h = sigma^2/2, k_S the slope of the
  * batch with the prior's, or the prior's alone, b the gradient at the centre: first and second
  * moments are linear. */
-static void langevin_law(const struct control_case *c, const struct batches *b, struct law *law)
+static void langevin_law(const struct control_case *c, const struct batches *b,
+                         struct stationary_law *law)
 {
     double h = c->sigma * c->sigma / 2, pull = known(CENTRE), share = 1.0 / c->one_in;
     double rest = 1 - h / (PRIOR_SD * PRIOR_SD), first = (1 - share) * rest,
@@ -194,7 +196,7 @@ static void run_case(const struct control_case *c, double scale, size_t i)
     double centre[PAD] = {CENTRE}, A[1] = {scale};
     struct frame *frame;
     struct model *view;
-    struct law law;
+    struct stationary_law law;
     size_t row[ROWS];
     char name[100];
 

@@ -22,11 +22,11 @@ static struct chain_config auto_config(const struct model *model, const char *sa
 
 /* Skew normal: mean, variance, and the 95 % point by integrating the density. The gradient noise
  * that belongs to the model must not reach an exact sampler. */
-static void skew_law(double a, struct law *law)
+static void skew_law(double a, struct stationary_law *law)
 {
     double shift = sqrt(2 / M_PI) * a / sqrt(1 + a * a), x = -8, h = 1e-4;
 
-    *law = (struct law){.mean = shift, .variance = 1 - shift * shift};
+    *law = (struct stationary_law){.mean = shift, .variance = 1 - shift * shift};
     for (; law->below < 0.95; x += h)
         law->below += h * 2 * stat_normal_pdf(x + h / 2) * stat_normal_cdf(a * (x + h / 2));
     law->point = x;
@@ -52,7 +52,7 @@ Test(exact, law_is_the_target_at_any_step_size)
                                                           {0}},
                                    NULL, NULL);
                 struct chain_config config = toy_config(model, exact_samplers[s], NULL, step);
-                struct law law;
+                struct stationary_law law;
                 char name[100];
                 skew_law(alphas[a], &law);
                 snprintf(name, sizeof(name), "%s, skew normal %g, step %g", exact_samplers[s],

@@ -55,7 +55,7 @@ static double variance(enum formula_rule rule, bool gaussian, double sigma, doub
                                 .per_sigma = rule != RULE_VANILLA ? 16
                                              : gaussian           ? 4
                                                                   : 10};
-    struct law law;
+    struct stationary_law law;
 
     law_of_kernel(&kernel, &law);
     return law.variance;

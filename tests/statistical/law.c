@@ -94,11 +94,12 @@ static double *invariant(struct banded *m)
 
 /* On a grid the cdf is smooth at the middle between two points; on a lattice it is constant there.
  */
-static void summarise(const double *weight, size_t n, double lo, double h, struct law *law)
+static void summarise(const double *weight, size_t n, double lo, double h,
+                      struct stationary_law *law)
 {
     double below = 0;
 
-    *law = (struct law){0};
+    *law = (struct stationary_law){0};
     for (size_t k = 0; k < n; k++)
         law->mean += weight[k] * (lo + (double)k * h);
     for (size_t k = 0; k < n; k++) {
@@ -115,7 +116,7 @@ static void summarise(const double *weight, size_t n, double lo, double h, struc
                  lo + (double)n * h);
 }
 
-void law_of_kernel(const struct law_kernel *kernel, struct law *law)
+void law_of_kernel(const struct law_kernel *kernel, struct stationary_law *law)
 {
     struct law_kernel k = *kernel;
     double h = k.lattice ? k.sigma : k.sigma / k.per_sigma;
@@ -129,10 +130,10 @@ void law_of_kernel(const struct law_kernel *kernel, struct law *law)
     free(m.at);
 }
 
-void law_normal(double mean, double variance, struct law *law)
+void law_normal(double mean, double variance, struct stationary_law *law)
 {
-    *law = (struct law){.mean = mean,
-                        .variance = variance,
-                        .point = mean + stat_normal_quantile(0.95) * sqrt(variance),
-                        .below = 0.95};
+    *law = (struct stationary_law){.mean = mean,
+                                   .variance = variance,
+                                   .point = mean + stat_normal_quantile(0.95) * sqrt(variance),
+                                   .below = 0.95};
 }

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct law {
+struct stationary_law {
     double mean, variance;
     double point, below; /* Pr(X <= point) = below, about 0.95 */
 };
@@ -29,9 +29,9 @@ struct law_kernel {
     double per_sigma; /* grid points per sigma */
 };
 
-void law_of_kernel(const struct law_kernel *kernel, struct law *law);
+void law_of_kernel(const struct law_kernel *kernel, struct stationary_law *law);
 
 /* A normal law. */
-void law_normal(double mean, double variance, struct law *law);
+void law_normal(double mean, double variance, struct stationary_law *law);
 
 #endif

@@ -102,7 +102,8 @@ static double injected(const struct batch_case *c, const struct batches *b)
 
 /* theta' = (1 - sigma^2/2 A) theta + (sigma^2/2) constant_S + injected; both noises are
  * uncorrelated with theta and with each other. */
-static void langevin_law(const struct batch_case *c, const struct batches *b, struct law *law)
+static void langevin_law(const struct batch_case *c, const struct batches *b,
+                         struct stationary_law *law)
 {
     double half = c->sigma * c->sigma / 2, a = 1 - half * PRECISION;
     double mean = mean_of(b->constant, b->count, 1);
@@ -128,7 +129,8 @@ static double up(const void *context, double x, double u)
     return sum / (double)b->count;
 }
 
-static void barker_law(const struct batch_case *c, const struct batches *b, struct law *law)
+static void barker_law(const struct batch_case *c, const struct batches *b,
+                       struct stationary_law *law)
 {
     struct up_context context = {.rule = c->rule, .batches = b};
     struct law_kernel kernel = {.up = up,
@@ -147,7 +149,7 @@ static void run_case(const struct batch_case *c, size_t i)
     static struct batches b;
     struct toy toy = toy_data(observed, ROWS, 1, PRIOR_MEAN, PRIOR_SD);
     struct chain_config config = toy_config(&toy.base, c->sampler, c->variant, c->sigma);
-    struct law law;
+    struct stationary_law law;
     char name[100];
 
     config.batch_size = c->n;

@@ -3,7 +3,7 @@
  * not these mix coefficient and scale, and by minibatches with control variates. Linear regression
  * with known noise against its conjugate posterior. */
 #include "core/model/view.h"
-#include "core/kernels/rng_fill.h"
+#include "core/kernels/kernels.h"
 #include "tests/statistical/compare.h"
 
 #include <stdio.h>
@@ -118,8 +118,8 @@ static void problem_init(struct problem *p, const struct task *task)
     double *rows = lanes_alloc(ROWS * 4, sizeof *rows);
     *p = (struct problem){.task = task};
     rng_seed(&rng, 41, 1, RNG_START);
-    rng_normal(&rng, z, 2 * ROWS);
-    rng_uniform(&rng, u, ROWS);
+    kernels->rng_normal(&rng, z, 2 * ROWS);
+    kernels->rng_uniform(&rng, u, ROWS);
     for (size_t i = 0; i < ROWS; i++) {
         p->x[i] = rows[4 * i] = z[i];
         p->offset[i] = 0.5 * sin((double)i);

@@ -70,7 +70,7 @@ static struct model *target_model(const struct kernel_case *c)
                           NULL, NULL);
 }
 
-static void case_law(const struct kernel_case *c, double fineness, struct law *law)
+static void case_law(const struct kernel_case *c, double fineness, struct stationary_law *law)
 {
     bool gaussian = c->jump && !strcmp(c->jump, "gaussian");
     struct law_kernel kernel = {
@@ -119,7 +119,8 @@ static const struct kernel_case cases[] = {
 
 /* The same chain walking in the coordinates of a frame: a jump of sigma/scale there is one of sigma
  * here. */
-static void compare_in_frame(struct chain_config config, const struct law *law, const char *name)
+static void compare_in_frame(struct chain_config config, const struct stationary_law *law,
+                             const char *name)
 {
     const double scale = 2.6, centre[PAD] = {0.3};
     struct frame *frame;
@@ -144,7 +145,7 @@ static void run_case(size_t i)
     struct model *model = target_model(c);
     struct chain_config config =
         toy_config(model, c->variant ? "sgbd" : "sglrw", c->variant, c->sigma);
-    struct law law;
+    struct stationary_law law;
     char name[120];
 
     if (c->jump)
@@ -192,7 +193,7 @@ Test(stationary, laws_do_not_depend_on_the_grid)
 
     for (size_t i = 0; i < COUNT(chosen); i++) {
         struct kernel_case wide = cases[chosen[i]];
-        struct law coarse, fine;
+        struct stationary_law coarse, fine;
         case_law(&wide, 1, &coarse);
         wide.reach *= 1.3;
         case_law(&wide, 1.5, &fine);
@@ -211,7 +212,7 @@ Test(stationary, law_of_a_small_exact_kernel_is_the_target)
 {
     double a = 4, s = sqrt(2 / M_PI) * a / sqrt(1 + a * a);
     struct kernel_case c = {"vanilla", "gaussian", RULE_VANILLA, SKEW, a, NOISE_NONE, 0, 0.04, 9};
-    struct law law;
+    struct stationary_law law;
 
     case_law(&c, 0.5, &law);
     cr_expect_float_eq(law.mean, s, 3e-3, "%.5f, not %.5f", law.mean, s);
@@ -250,7 +251,7 @@ static double injected(const char *variant, double sigma, double tau)
 
 /* theta' = a theta + (sigma^2/2) noise + injected, a = 1 - sigma^2/2: the variance is that of the
  * two noises over 1 - a^2; the law is normal when the gradient noise is. */
-static void langevin_law(const struct langevin_case *c, struct law *law)
+static void langevin_law(const struct langevin_case *c, struct stationary_law *law)
 {
     double tau = c->noise == NOISE_LAPLACE ? c->scale * sqrt(2.0) : c->scale;
     double half = c->sigma * c->sigma / 2, a = 1 - half;
@@ -268,7 +269,7 @@ Test(stationary, langevin_kernels_have_their_closed_form)
         struct kernel_case target = {.target = NORMAL, .noise = c->noise, .scale = c->scale};
         struct model *model = target_model(&target);
         struct chain_config config = toy_config(model, "sgld", c->variant, c->sigma);
-        struct law law;
+        struct stationary_law law;
         char name[100];
         config.seed += 100 + i;
         snprintf(name, sizeof(name), "%s Langevin, %s noise %g, sigma %g", c->variant,

@@ -6,7 +6,7 @@
 #define BARKER_TESTS_TOY_H
 
 #include "core/chain/chain.h"
-#include "core/kernels/rng_fill.h"
+#include "core/kernels/kernels.h"
 #include "models/models.h"
 
 #include <criterion/criterion.h>
@@ -94,7 +94,7 @@ static inline void toy_grad_noise(const struct model *m, struct rng *rng, double
 {
     if (m->noise_tau <= 0)
         return;
-    rng_normal(rng, scratch, m->d);
+    kernels->rng_normal(rng, scratch, m->d);
     for (size_t j = 0; j < m->d; j++)
         g[j] += m->noise_tau * scratch[j];
 }
@@ -166,8 +166,10 @@ static inline void toy_choose(struct param_table table, double *params, const ch
     size_t i = param_find(table, name);
 
     cr_assert_lt(i, table.count, "no setting %s", name);
-    size_t k = param_choice(&table.specs[i], text);
-    cr_assert_neq(k, SIZE_MAX, "%s has no choice %s", name, text);
+    size_t k = 0;
+    while (table.specs[i].choices[k] != NULL && strcmp(table.specs[i].choices[k], text) != 0)
+        k++;
+    cr_assert_not_null(table.specs[i].choices[k], "%s has no choice %s", name, text);
     params[i] = (double)k;
 }
 

@@ -108,18 +108,13 @@ Test(param, nobody_has_to_listen_to_the_message)
     cr_expect_eq(step_size_check(&step, NULL), ERR_INVALID);
 }
 
-Test(param, names_and_choices_are_found_exactly)
+Test(param, names_are_found_exactly)
 {
     cr_expect_eq(param_find(table, "scale"), 0);
     cr_expect_eq(param_find(table, "step_size"), table.count - 1);
     static const char *const absent[] = {"Scale", "scal", "scales", "", "weight "};
     for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++)
         cr_expect_eq(param_find(table, absent[i]), table.count, "\"%s\"", absent[i]);
-    const struct param_spec *colour = &specs[param_find(table, "colour")];
-    cr_expect_eq(param_choice(colour, "red"), 0);
-    cr_expect_eq(param_choice(colour, "blue"), 2);
-    cr_expect_eq(param_choice(colour, "Blue"), SIZE_MAX);
-    cr_expect_eq(param_choice(colour, ""), SIZE_MAX);
 }
 
 Test(param, an_empty_table_has_nothing)

@@ -1,6 +1,6 @@
 /* The generator against published numbers, and what it is used for against its distribution: 10^7
  * numbers, moments within 4.5 standard errors, chi-square p > 1e-4, fixed seeds. */
-#include "core/kernels/rng_fill.h"
+#include "core/kernels/kernels.h"
 #include "tests/support/stat.h"
 
 #include <criterion/criterion.h>
@@ -32,7 +32,7 @@ Test(rng, gives_the_published_numbers_in_every_lane)
     for (int k = 0; k < 4; k++)
         for (int lane = 0; lane < LANES; lane++)
             rng.s[k][lane] = (uint64_t)k + 1;
-    rng_bits(&rng, out, 80);
+    kernels->rng_bits(&rng, out, 80);
     for (size_t i = 0; i < 80; i++)
         cr_expect_eq(out[i], known[i / LANES], "number %zu of lane %zu", i / LANES, i % LANES);
 }
@@ -65,7 +65,7 @@ Test(rng, lanes_are_independent_generators_interleaved)
     for (int lane = 0; lane < LANES; lane++)
         for (int k = 0; k < 4; k++)
             scalar[lane][k] = rng.s[k][lane];
-    rng_bits(&rng, out, BLOCK);
+    kernels->rng_bits(&rng, out, BLOCK);
     for (size_t i = 0; i < BLOCK; i++)
         cr_assert_eq(out[i], reference_next(scalar[i % LANES]), "number %zu", i);
 }
@@ -78,10 +78,10 @@ Test(rng, same_key_gives_the_same_numbers_and_any_other_key_others)
     rng_seed(&x, 5, 1, RNG_BATCH);
     rng_seed(&y, 5, 1, RNG_BATCH);
     cr_expect_eq(memcmp(&x, &y, sizeof(x)), 0);
-    rng_bits(&x, a, 16);
-    rng_bits(&y, b, 16);
+    kernels->rng_bits(&x, a, 16);
+    kernels->rng_bits(&y, b, 16);
     cr_expect_eq(memcmp(a, b, sizeof(a)), 0);
-    rng_bits(&x, b, 16);
+    kernels->rng_bits(&x, b, 16);
     cr_expect_neq(memcmp(a, b, sizeof(a)), 0, "a second call repeats the first");
 }
 
@@ -119,7 +119,7 @@ Test(rng, no_two_keys_share_a_number)
             for (size_t p = 0; p < P; p++, n += EACH) {
                 struct rng rng;
                 rng_seed(&rng, parts[s], parts[c], parts[p]);
-                rng_bits(&rng, all + n, EACH);
+                kernels->rng_bits(&rng, all + n, EACH);
             }
     qsort(all, n, sizeof(*all), compare_bits);
     for (size_t i = 1; i < n; i++)
@@ -141,7 +141,7 @@ Test(rng, neighbouring_streams_are_uncorrelated)
     for (size_t block = 0; block < N / BLOCK; block++)
         for (size_t k = 0; k < STREAMS; k++) {
             memcpy(last, now, sizeof(last));
-            rng_uniform(&rng[k], now, BLOCK);
+            kernels->rng_uniform(&rng[k], now, BLOCK);
             for (size_t i = 0; k > 0 && i < BLOCK; i++)
                 sum[k] += 12 * (now[i] - 0.5) * (last[i] - 0.5);
         }
@@ -164,8 +164,8 @@ Test(rng, uniform_is_never_0_or_1_and_normal_is_finite_at_the_ends)
             rng.s[3][lane] = ones ? UINT64_MAX : 0;
         }
         copy = rng;
-        rng_uniform(&rng, u, 8);
-        rng_normal(&copy, z, 8);
+        kernels->rng_uniform(&rng, u, 8);
+        kernels->rng_normal(&copy, z, 8);
         for (size_t i = 0; i < 8; i++) {
             cr_expect(u[i] > 0 && u[i] < 1, "uniform %.17g", u[i]);
             cr_expect(isfinite(z[i]), "normal %g", z[i]);
@@ -182,8 +182,8 @@ Test(rng, a_short_call_is_the_beginning_of_a_long_one)
         struct rng a, b;
         rng_seed(&a, 9, 9, 9);
         b = a;
-        rng_uniform(&a, whole, 40);
-        rng_uniform(&b, part, n);
+        kernels->rng_uniform(&a, whole, 40);
+        kernels->rng_uniform(&b, part, n);
         cr_expect_eq(memcmp(whole, part, n * sizeof(double)), 0, "uniform, n %zu", n);
     }
 }
@@ -249,7 +249,7 @@ Test(rng, uniform_has_its_moments_and_cells)
 {
     static struct summary s;
 
-    summarise(&s, rng_uniform, identity, 11);
+    summarise(&s, kernels->rng_uniform, identity, 11);
     for (int k = 1; k <= 8; k++) {
         double mean = 1.0 / (k + 1), error = sqrt((1.0 / (2 * k + 1) - mean * mean) / s.n);
         cr_expect_lt(fabs(s.sum[k] / s.n - mean), 4.5 * error, "moment %d", k);
@@ -264,7 +264,7 @@ Test(rng, normal_has_its_moments_and_cells)
 
     for (int k = 2; k <= 16; k += 2)
         factorial[k] = factorial[k - 2] * (k - 1);
-    summarise(&s, rng_normal, stat_normal_cdf, 12);
+    summarise(&s, kernels->rng_normal, stat_normal_cdf, 12);
     for (int k = 1; k <= 8; k++) {
         double mean = factorial[k], error = sqrt((factorial[2 * k] - mean * mean) / s.n);
         cr_expect_lt(fabs(s.sum[k] / s.n - mean), 4.5 * error, "moment %d: %g, not %g", k,
@@ -283,7 +283,7 @@ Test(rng, normal_tails_are_as_heavy_as_they_should_be)
 
     rng_seed(&rng, 13, 1, RNG_GRADIENT);
     for (size_t block = 0; block < BLOCKS; block++) {
-        rng_normal(&rng, x, BLOCK);
+        kernels->rng_normal(&rng, x, BLOCK);
         for (size_t i = 0; i < BLOCK; i++)
             for (int k = 4; k < 12 && fabs(x[i]) > k / 2.0; k++)
                 *(x[i] > 0 ? &above[k] : &below[k]) += 1;
@@ -306,7 +306,7 @@ Test(rng, every_bit_is_fair)
 
     rng_seed(&rng, 14, 1, RNG_BATCH);
     for (size_t block = 0; block < 256; block++, n += BLOCK) {
-        rng_bits(&rng, x, BLOCK);
+        kernels->rng_bits(&rng, x, BLOCK);
         for (size_t i = 0; i < BLOCK; i++)
             for (int bit = 0; bit < 64; bit++)
                 ones[bit] += (double)(x[i] >> bit & 1);

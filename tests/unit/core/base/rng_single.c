@@ -1,5 +1,5 @@
 /* Single-precision random numbers: their laws at 10^8 draws, and which lanes a call moves on. */
-#include "core/kernels/rng_fill.h"
+#include "core/kernels/kernels.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -54,7 +54,7 @@ static void count_normals(struct tally *t)
     rng_seed(&rng, 21, 1, RNG_JUMP);
     for (size_t done = 0; done < DRAWS; done += BLOCK) {
         double power[5] = {0};
-        rng_normal_single(&rng, x, BLOCK);
+        kernels->rng_normal_single(&rng, x, BLOCK);
         for (size_t i = 0; i < BLOCK; i++) {
             double v = (double)x[i], v2 = v * v;
             t->cells[(size_t)((x[i] + 8.0f) * 256.0f)]++;
@@ -133,7 +133,7 @@ Test(rng_single, a_hundred_million_uniforms_fill_their_cells)
     struct rng rng;
     rng_seed(&rng, 22, 1, RNG_FLIP);
     for (size_t done = 0; done < DRAWS; done += BLOCK) {
-        rng_uniform_single(&rng, u, BLOCK);
+        kernels->rng_uniform_single(&rng, u, BLOCK);
         for (size_t i = 0; i < BLOCK; i++) {
             cr_assert(u[i] > 0.0f && u[i] < 1.0f);
             cells[(size_t)(u[i] * (float)CELLS)]++;
@@ -165,8 +165,8 @@ Test(rng_single, the_ends_of_the_range_are_defined)
             rng.s[3][lane] = ones ? UINT64_MAX : 0;
         }
         copy = rng;
-        rng_uniform_single(&rng, u, 16);
-        rng_normal_single(&copy, z, 32);
+        kernels->rng_uniform_single(&rng, u, 16);
+        kernels->rng_normal_single(&copy, z, 32);
         for (size_t i = 0; i < 16; i++)
             cr_expect(u[i] > 0.0f && u[i] < 1.0f, "uniform %.9g", (double)u[i]);
         for (size_t i = 0; i < 32; i++)
@@ -179,31 +179,31 @@ typedef void draw(struct rng *rng, size_t n);
 static void draw_bits(struct rng *rng, size_t n)
 {
     _Alignas(ALIGNMENT) uint64_t out[64];
-    rng_bits(rng, out, n);
+    kernels->rng_bits(rng, out, n);
 }
 
 static void draw_uniform(struct rng *rng, size_t n)
 {
     _Alignas(ALIGNMENT) double out[64];
-    rng_uniform(rng, out, n);
+    kernels->rng_uniform(rng, out, n);
 }
 
 static void draw_normal(struct rng *rng, size_t n)
 {
     _Alignas(ALIGNMENT) double out[64];
-    rng_normal(rng, out, n);
+    kernels->rng_normal(rng, out, n);
 }
 
 static void draw_uniform_single(struct rng *rng, size_t n)
 {
     _Alignas(ALIGNMENT) float out[64];
-    rng_uniform_single(rng, out, n);
+    kernels->rng_uniform_single(rng, out, n);
 }
 
 static void draw_normal_single(struct rng *rng, size_t n)
 {
     _Alignas(ALIGNMENT) float out[64];
-    rng_normal_single(rng, out, n);
+    kernels->rng_normal_single(rng, out, n);
 }
 
 static bool lane_moved(const struct rng *a, const struct rng *b, int lane)
@@ -249,8 +249,8 @@ Test(rng_single, two_calls_share_a_word)
     for (int t = 0; t < 100; t++) {
         struct rng before = rng, other = rng;
         all = one = rng;
-        rng_normal_single(&all, normal, 32);
-        rng_uniform_single(&one, uniform, 2);
+        kernels->rng_normal_single(&all, normal, 32);
+        kernels->rng_uniform_single(&one, uniform, 2);
         for (int second = 0; second < 2; second++) {
             rng_uniform_of_two(&other, second == 0, got);
             cr_expect_eq(got[0], uniform[second]);

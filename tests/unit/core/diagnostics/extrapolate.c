@@ -1,6 +1,6 @@
 /* Extrapolation to step size zero: exact numbers, and errors that cover what they claim. */
 #include "core/diagnostics/extrapolate.h"
-#include "core/kernels/rng_fill.h"
+#include "core/kernels/kernels.h"
 #include "tests/support/stat.h"
 
 #include <criterion/criterion.h>
@@ -215,7 +215,7 @@ static struct tally simulate(size_t count, double slope, double bend)
     for (size_t r = 0; r < REPEATS; r++) {
         struct extrapolate_point points[4];
         struct extrapolate e;
-        rng_normal(&rng, noise, count);
+        kernels->rng_normal(&rng, noise, count);
         for (size_t i = 0; i < count; i++) {
             double u = factors[i] * factors[i];
             points[i] = (struct extrapolate_point){
@@ -280,7 +280,7 @@ Test(extrapolate, errors_of_the_spread_cover_as_often_as_they_say)
         struct extrapolate_spread s;
         for (size_t i = 0; i < 2; i++) {
             double squares = 0.0, sd = sqrt(1.0 + 0.6 * factors[i] * factors[i]);
-            rng_normal(&rng, x, N);
+            kernels->rng_normal(&rng, x, N);
             for (size_t k = 0; k < N; k++)
                 squares += x[k] * x[k];
             sd *= sqrt(squares / N);

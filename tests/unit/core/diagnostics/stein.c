@@ -1,7 +1,7 @@
 /* Stein discrepancies against their definitions (derivatives of the kernel by differences, every
  * pair, triple and sign pattern written out) and against closed forms on normal targets. */
 #include "core/diagnostics/stein.h"
-#include "core/kernels/rng_fill.h"
+#include "core/kernels/kernels.h"
 #include "tests/support/stat.h"
 
 #include <criterion/criterion.h>
@@ -19,7 +19,7 @@ static struct stein_points normal_points(size_t n, size_t d, double s, uint64_t 
 
     cr_assert(theta && score);
     rng_seed(&rng, 20240917, seed, 0);
-    rng_normal(&rng, theta, n * d);
+    kernels->rng_normal(&rng, theta, n * d);
     for (size_t i = 0; i < n * d; i++) {
         theta[i] *= s;
         score[i] = -theta[i];
@@ -189,7 +189,7 @@ Test(stein, ksd_of_many_points_is_judged_by_a_part_of_them)
     rng_seed(&rng, 77, 1, 1);
     for (int try = 0; try < TRIES; try++) {
         double sum = 0;
-        rng_bits(&rng, bits, M);
+        kernels->rng_bits(&rng, bits, M);
         for (size_t i = 0; i < M; i++)
             for (size_t j = 0; j < i; j++)
                 sum += (bits[i] ^ bits[j]) & 1 ? -2 * u[i][j] : 2 * u[i][j];

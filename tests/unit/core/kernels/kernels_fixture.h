@@ -3,7 +3,7 @@
 #define BARKER_TESTS_KERNELS_FIXTURE_H
 
 #include "core/kernels/vmathf.h"
-#include "core/kernels/rng_fill.h"
+#include "core/kernels/kernels.h"
 #include "tests/support/truth.h"
 
 #include <criterion/criterion.h>

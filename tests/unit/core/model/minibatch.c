@@ -1,7 +1,6 @@
 /* Minibatches: every subset equally likely, whichever way it is drawn. */
 #include "core/model/gradient.h"
 #include "core/kernels/kernels.h"
-#include "core/kernels/rng_fill.h"
 #include "tests/support/stat.h"
 #include "tests/support/toy.h"
 
@@ -189,7 +188,7 @@ static struct minibatch make_stamped(size_t N, size_t n)
     cr_assert(mb.seen != NULL && mb.stamp == NULL, "%zu of %zu: no table", n, N);
     free(mb.seen);
     mb.seen = NULL;
-    mb.few = (struct row_draw){0};
+    mb.few = false;
     mb.stamp = calloc(N, 1);
     return mb;
 }
@@ -257,7 +256,7 @@ Test(minibatch, rows_are_those_of_the_words_one_by_one)
             other = rng;
             for (int t = 0; t < 50; t++) {
                 struct rng copy = rng;
-                rng_bits(&copy, bits, DOUBLES);
+                kernels->rng_bits(&copy, bits, DOUBLES);
                 rows_of_words((const uint32_t *)(const void *)bits, cases[c].N, n, want);
                 cr_assert(kernels_choose("portable"));
                 minibatch_draw(&mb, &other, idx);

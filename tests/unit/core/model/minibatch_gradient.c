@@ -3,7 +3,6 @@
  * of the definition of tau). */
 #include "core/model/gradient.h"
 #include "core/kernels/kernels.h"
-#include "core/kernels/rng_fill.h"
 #include "tests/support/stat.h"
 #include "tests/support/toy.h"
 

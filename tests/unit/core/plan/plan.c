@@ -1,4 +1,5 @@
 /* Plans: what is given is kept, what is not is chosen, and nothing is pretended. */
+#include "core/kernels/kernels.h"
 #include "tests/unit/core/plan/plan_fixture.h"
 
 /* ---- everything is chosen ---- */
@@ -119,7 +120,7 @@ Test(plan, what_lives_on_gradient_noise_gets_as_much_as_it_needs)
         size_t variant = param_find(all[i]->params, "variant");
         r.sampler = all[i];
         param_defaults(r.sampler->params, params);
-        params[variant] = (double)param_choice(&r.sampler->params.specs[variant], "extreme");
+        params[variant] = i == 0 ? (double)BARKER_EXTREME : (double)LANGEVIN_EXTREME;
         struct plan *plan = made(&r);
         cr_expect_not(plan->control);
         cr_expect_gt(plan->batch_size, 0);
@@ -142,7 +143,7 @@ Test(plan, what_lives_on_gradient_noise_is_told_when_control_variates_leave_too_
     struct plan_request r = everything_auto(f.model);
     size_t variant = param_find(r.sampler->params, "variant");
     param_defaults(r.sampler->params, params);
-    params[variant] = (double)param_choice(&r.sampler->params.specs[variant], "extreme");
+    params[variant] = BARKER_EXTREME;
     r.estimator = ESTIMATOR_CONTROL;
     struct plan *plan = made(&r);
     cr_expect(plan->control);
@@ -228,8 +229,7 @@ Test(plan, noise_beyond_correction_is_ignored_where_the_variant_is_open)
         memcpy(config.params, params, sizeof params);
         plan_apply(plan, &config);
         cr_expect_eq(says(plan, "variant: vanilla"), open != 0);
-        cr_expect_eq(config.params[at], (double)param_choice(&sampler_sgbd.params.specs[at],
-                                                             open ? "vanilla" : "corrected"));
+        cr_expect_eq(config.params[at], open ? BARKER_VANILLA : BARKER_CORRECTED);
         cr_expect_not(plan->within_target);
         runs(plan, &r);
         plan_free(plan);

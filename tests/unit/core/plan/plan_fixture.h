@@ -15,8 +15,7 @@ static inline struct plan_request everything_auto(const struct model *m)
 {
     const struct sampler_type *sampler = &sampler_sgbd;
     param_defaults(sampler->params, params);
-    size_t variant = param_find(sampler->params, "variant");
-    params[variant] = (double)param_choice(&sampler->params.specs[variant], "corrected");
+    params[param_find(sampler->params, "variant")] = BARKER_CORRECTED;
     return (struct plan_request){.model = m,
                                  .sampler = sampler,
                                  .params = params,

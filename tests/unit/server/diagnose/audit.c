@@ -1,7 +1,7 @@
 /* The checks that need the whole data, on normal targets whose every answer is known. */
 #include "server/diagnose/audit.h"
 #include "core/base/lanes.h"
-#include "core/kernels/rng_fill.h"
+#include "core/kernels/kernels.h"
 #include "server/base/json.h"
 #include "tests/support/store.h"
 
@@ -154,7 +154,7 @@ static void add_chain(const struct sample *s, uint32_t chain)
     double *values = lanes_alloc(s->draws * s->d, sizeof *values);
     double *moments = calloc(2 * s->d, sizeof *moments);
     rng_seed(&rng, 20240917, chain, 7);
-    rng_normal(&rng, values, s->draws * s->d);
+    kernels->rng_normal(&rng, values, s->draws * s->d);
     for (size_t i = 0; i < s->draws * s->d; i++)
         values[i] = 2.385 + sd_of(i % s->d) * (s->shift + s->scale * values[i]);
     moments_of(values, s->draws, s->d, moments, moments + s->d);

@@ -1,7 +1,7 @@
 /* Looks at a job's draws: what is looked at, what goes into the history, when it is good enough. */
 #include "server/diagnose/checkup.h"
 #include "core/base/lanes.h"
-#include "core/kernels/rng_fill.h"
+#include "core/kernels/kernels.h"
 #include "server/base/clock.h"
 #include "server/base/json.h"
 #include "tests/support/store.h"
@@ -61,7 +61,7 @@ static void add_chain(uint32_t chain, size_t width, size_t after, size_t odd)
     struct rng rng;
     double *values = lanes_alloc(draws * width, sizeof *values);
     rng_seed(&rng, 20240917, chain, 7);
-    rng_normal(&rng, values, draws * width);
+    kernels->rng_normal(&rng, values, draws * width);
     for (size_t i = 0; i < draws && chain == 2 && odd < width; i++)
         values[i * width + odd] += 3.0;
     struct jobfile_slice slice = {

@@ -1,33 +1,7 @@
-/* Arrays of random numbers, through the kernel table. */
-#include "core/kernels/rng_fill.h"
+/* One number at a time, of the two that a word makes. */
 #include "core/kernels/kernels.h"
 
 #include <string.h>
-
-void rng_bits(struct rng *rng, uint64_t *out, size_t n)
-{
-    kernels->rng_bits(rng, out, n);
-}
-
-void rng_uniform(struct rng *rng, double *out, size_t n)
-{
-    kernels->rng_uniform(rng, out, n);
-}
-
-void rng_normal(struct rng *rng, double *out, size_t n)
-{
-    kernels->rng_normal(rng, out, n);
-}
-
-void rng_uniform_single(struct rng *rng, float *out, size_t n)
-{
-    kernels->rng_uniform_single(rng, out, n);
-}
-
-void rng_normal_single(struct rng *rng, float *out, size_t n)
-{
-    kernels->rng_normal_single(rng, out, n);
-}
 
 /* `next` is the generator behind the word. */
 static void one_of_two(struct rng *rng, const struct rng *next, bool first, float *out)
