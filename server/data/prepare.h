@@ -60,9 +60,4 @@ enum err prepare_fill(const struct prepare_plan *plan, struct data_rows *train,
 enum err prepare_memory(struct data *out, struct prepare_plan *plan, struct data_rows *train,
                         struct data_rows *test, struct err_info *info);
 
-/* All of it for tables that are in memory; `test` may be NULL. */
-enum err prepare_tables(struct data *out, const struct data_spec *spec, enum data_kind kind,
-                        const struct table *train, const struct table *test,
-                        struct mistakes *mistakes, struct err_info *info);
-
 #endif

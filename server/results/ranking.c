@@ -56,10 +56,3 @@ void rankings_put(struct rankings *rankings, const struct ranking *ranking)
     pthread_mutex_unlock(&rankings->lock);
     free(old);
 }
-
-void rankings_release(struct rankings *rankings)
-{
-    for (size_t i = 0; i < RANKINGS; i++)
-        free(rankings->places[i].at);
-    memset(rankings->places, 0, sizeof rankings->places);
-}

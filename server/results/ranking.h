@@ -42,6 +42,5 @@ bool rankings_get(struct rankings *rankings, const char *job, uint64_t draws, ui
 /* Keeps a copy of one, in the place of the job's former one; without memory, nothing. `used` is
  * ignored. */
 void rankings_put(struct rankings *rankings, const struct ranking *ranking);
-void rankings_release(struct rankings *rankings);
 
 #endif

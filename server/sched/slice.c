@@ -153,7 +153,7 @@ static enum err save(struct job_run *job, const struct chain_batch *batch,
         filled++;
     }
     if (code == ERR_OK)
-        code = jobfile_commit_all(context->store, job->id, slices, batch->count, info);
+        code = jobfile_commit(context->store, job->id, slices, batch->count, info);
     for (size_t i = 0; i < filled; i++)
         free_slice(&slices[i]);
     for (size_t i = 0; i < batch->count && code == ERR_OK; i++)

@@ -55,12 +55,9 @@ struct jobfile_slice {
     const double *sigma;        /* d; NULL */
     const char *note; /* JSON object text with small facts (step limits, acceptance), or NULL */
 };
-enum err jobfile_commit(struct store *store, const char *job, const struct jobfile_slice *slice,
-                        struct err_info *info);
 /* Slices of several chains in one transaction: all or none. */
-enum err jobfile_commit_all(struct store *store, const char *job,
-                            const struct jobfile_slice *slices, size_t count,
-                            struct err_info *info);
+enum err jobfile_commit(struct store *store, const char *job, const struct jobfile_slice *slices,
+                        size_t count, struct err_info *info);
 
 /* One look at the draws: the worst of all that was looked at, and R-hat and bulk ESS of the watched
  * columns 0, stride, 2 * stride, ... (the same ones every time). NaN: not known. */

@@ -500,18 +500,12 @@ static enum err run_commit(struct store *store, struct db *db, void *ctx, struct
     return code;
 }
 
-enum err jobfile_commit_all(struct store *store, const char *job,
-                            const struct jobfile_slice *slices, size_t count, struct err_info *info)
+enum err jobfile_commit(struct store *store, const char *job, const struct jobfile_slice *slices,
+                        size_t count, struct err_info *info)
 {
     struct commit commit = {.write = {.kind = WRITE_FILE, .job = job, .run = run_commit},
                             .slices = slices,
                             .count = count};
     commit.write.ctx = &commit;
     return store_write(store, &commit.write, info);
-}
-
-enum err jobfile_commit(struct store *store, const char *job, const struct jobfile_slice *slice,
-                        struct err_info *info)
-{
-    return jobfile_commit_all(store, job, slice, 1, info);
 }

@@ -474,25 +474,6 @@ static enum err read_page(struct db *db, const struct job_filter *f, const char 
     return code != ERR_OK ? code : read;
 }
 
-/* Shows the rows and lets go of them; false when the caller has seen enough. */
-static bool show(struct job_row *page, size_t count,
-                 bool (*each)(void *ctx, const struct job_row *row), void *ctx)
-{
-    bool more = true;
-    for (size_t i = 0; i < count; i++) {
-        more = more && each(ctx, &page[i]);
-        job_row_release(&page[i]);
-    }
-    return more;
-}
-
-static bool show_none(void *ctx, const struct job_row *row)
-{
-    (void)ctx;
-    (void)row;
-    return false;
-}
-
 enum err store_jobs(struct store *store, const struct job_filter *filter,
                     bool (*each)(void *ctx, const struct job_row *row), void *ctx,
                     struct err_info *info)
@@ -509,11 +490,15 @@ enum err store_jobs(struct store *store, const struct job_filter *filter,
             return code;
         code = read_page(db, filter, before, want, page, &count, info);
         store_reader_give(store, db);
-        if (count > 0)
-            memcpy(last, page[count - 1].id, sizeof last);
-        more = show(page, count, code == ERR_OK ? each : show_none, ctx) && count == want;
+        bool wanted = code == ERR_OK;
+        for (size_t i = 0; i < count; i++) {
+            memcpy(last, page[i].id, sizeof last);
+            wanted = wanted && each(ctx, &page[i]);
+            job_row_release(&page[i]);
+        }
         if (code != ERR_OK)
             return code;
+        more = wanted && count == want;
         before = last;
         left -= count;
     }

@@ -39,11 +39,6 @@ enum err store_job_path(const struct store *store, const char *job, char out[STO
     return place(store, name, out, info);
 }
 
-const char *store_directory(const struct store *store)
-{
-    return store->directory;
-}
-
 uint64_t store_free_bytes(const struct store *store)
 {
     struct statvfs v;

@@ -32,7 +32,6 @@ struct store_config {
 enum err store_open(struct store **out, const struct store_config *config, struct err_info *info);
 /* Finishes what is queued, checkpoints, closes. */
 void store_close(struct store *store);
-const char *store_directory(const struct store *store);
 
 /* True once a sync failed or damage was found: nothing is acknowledged any more and the daemon must
  * end with a failure. `why` has room for 200 bytes, or is NULL. */

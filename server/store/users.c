@@ -40,9 +40,25 @@ static void *rows_add(struct rows *rows)
     return memset((char *)rows->items + rows->size * rows->count++, 0, rows->size);
 }
 
-static enum err out_of_memory(struct err_info *info)
+/* All rows of a query, each read by `read`. */
+static enum err read_rows(struct store *store, const char *sql,
+                          enum err (*read)(struct query *q, void *row, struct err_info *info),
+                          struct rows *rows, struct err_info *info)
 {
-    return err_set(info, ERR_NO_MEMORY, "the list does not fit into memory");
+    struct query q;
+    struct db *db;
+    enum err code = store_reader_take(store, &db, info);
+    if (code != ERR_OK)
+        return code;
+    query_open(&q, db, sql);
+    while (code == ERR_OK && query_next(&q)) {
+        void *row = rows_add(rows);
+        code = row != NULL ? read(&q, row, info)
+                           : err_set(info, ERR_NO_MEMORY, "the list does not fit into memory");
+    }
+    enum err closed = query_close(&q, info);
+    store_reader_give(store, db);
+    return code != ERR_OK ? code : closed;
 }
 
 bool user_name_valid(const char *name)
@@ -115,39 +131,24 @@ enum err store_user_delete(struct store *store, const char *name, struct err_inf
     return store_write_catalogue(store, delete_user, (void *)name, info);
 }
 
-static enum err read_users(struct db *db, struct rows *rows, struct err_info *info)
+static enum err read_user(struct query *q, void *row, struct err_info *info)
 {
-    struct query q;
-    enum err code = ERR_OK;
-    query_open(&q, db,
-               "SELECT name, role, created_ms, quotas, usage, usage_ms FROM user ORDER BY name");
-    while (code == ERR_OK && query_next(&q)) {
-        struct user_row *user = rows_add(rows);
-        if (user == NULL) {
-            code = out_of_memory(info);
-            break;
-        }
-        query_copy_text(&q, 0, user->name, sizeof user->name);
-        code = parse_role(query_get_text(&q, 1), &user->role, info);
-        user->created_ms = query_get_count(&q, 2);
-        query_copy_text(&q, 3, user->quotas, sizeof user->quotas);
-        user->usage = query_get_real(&q, 4);
-        user->usage_ms = query_get_count(&q, 5);
-    }
-    enum err read = query_close(&q, info);
-    return code != ERR_OK ? code : read;
+    struct user_row *user = row;
+    query_copy_text(q, 0, user->name, sizeof user->name);
+    user->created_ms = query_get_count(q, 2);
+    query_copy_text(q, 3, user->quotas, sizeof user->quotas);
+    user->usage = query_get_real(q, 4);
+    user->usage_ms = query_get_count(q, 5);
+    return parse_role(query_get_text(q, 1), &user->role, info);
 }
 
 enum err store_users(struct store *store, bool (*each)(void *ctx, const struct user_row *user),
                      void *ctx, struct err_info *info)
 {
     struct rows rows = {.size = sizeof(struct user_row)};
-    struct db *db;
-    enum err code = store_reader_take(store, &db, info);
-    if (code != ERR_OK)
-        return code;
-    code = read_users(db, &rows, info);
-    store_reader_give(store, db);
+    enum err code = read_rows(
+        store, "SELECT name, role, created_ms, quotas, usage, usage_ms FROM user ORDER BY name",
+        read_user, &rows, info);
     const struct user_row *users = rows.items;
     for (size_t i = 0; code == ERR_OK && i < rows.count; i++)
         if (!each(ctx, &users[i]))
@@ -228,48 +229,33 @@ enum err store_token_revoke(struct store *store, const char *id, uint64_t now_ms
     return store_write_catalogue(store, revoke_token, &r, info);
 }
 
-static enum err read_tokens(struct db *db, struct rows *rows, struct err_info *info)
+static enum err read_token(struct query *q, void *row, struct err_info *info)
 {
-    struct query q;
-    enum err code = ERR_OK;
-    query_open(&q, db,
-               "SELECT id, user, hash, label, created_ms, expires_ms, revoked_ms, used_ms "
-               "FROM token ORDER BY created_ms, id");
-    while (code == ERR_OK && query_next(&q)) {
-        struct token_row *token = rows_add(rows);
-        if (token == NULL) {
-            code = out_of_memory(info);
-            break;
-        }
-        size_t size;
-        query_copy_text(&q, 0, token->id, sizeof token->id);
-        query_copy_text(&q, 1, token->user, sizeof token->user);
-        const void *hash = query_get_blob(&q, 2, &size);
-        if (size == sizeof token->hash)
-            memcpy(token->hash, hash, size);
-        else
-            code =
-                err_set(info, ERR_CORRUPT, "the hash of token %s has %zu bytes", token->id, size);
-        query_copy_text(&q, 3, token->label, sizeof token->label);
-        token->created_ms = query_get_count(&q, 4);
-        token->expires_ms = query_get_count(&q, 5);
-        token->revoked_ms = query_get_count(&q, 6);
-        token->used_ms = query_get_count(&q, 7);
-    }
-    enum err read = query_close(&q, info);
-    return code != ERR_OK ? code : read;
+    struct token_row *token = row;
+    size_t size;
+    query_copy_text(q, 0, token->id, sizeof token->id);
+    query_copy_text(q, 1, token->user, sizeof token->user);
+    query_copy_text(q, 3, token->label, sizeof token->label);
+    token->created_ms = query_get_count(q, 4);
+    token->expires_ms = query_get_count(q, 5);
+    token->revoked_ms = query_get_count(q, 6);
+    token->used_ms = query_get_count(q, 7);
+    const void *hash = query_get_blob(q, 2, &size);
+    if (size != sizeof token->hash)
+        return err_set(info, ERR_CORRUPT, "the hash of token %s has %zu bytes", token->id, size);
+    memcpy(token->hash, hash, size);
+    return ERR_OK;
 }
 
 enum err store_tokens(struct store *store, bool (*each)(void *ctx, const struct token_row *token),
                       void *ctx, struct err_info *info)
 {
     struct rows rows = {.size = sizeof(struct token_row)};
-    struct db *db;
-    enum err code = store_reader_take(store, &db, info);
-    if (code != ERR_OK)
-        return code;
-    code = read_tokens(db, &rows, info);
-    store_reader_give(store, db);
+    enum err code =
+        read_rows(store,
+                  "SELECT id, user, hash, label, created_ms, expires_ms, revoked_ms, used_ms "
+                  "FROM token ORDER BY created_ms, id",
+                  read_token, &rows, info);
     const struct token_row *tokens = rows.items;
     for (size_t i = 0; code == ERR_OK && i < rows.count; i++)
         if (!each(ctx, &tokens[i]))

@@ -232,7 +232,7 @@ static void commit_draws(const char *job, const double *values, size_t draws, si
                                   .first_draw = *done,
                                   .draws = draws,
                                   .values = values};
-    must(jobfile_commit(store, job, &slice, &info), &info);
+    must(jobfile_commit(store, job, &slice, 1, &info), &info);
     *done += draws;
 }
 

@@ -162,7 +162,7 @@ static inline void *sample(void *arg)
                                       .moment_count = first + draws,
                                       .mean = &mean,
                                       .variance = &mean};
-        must(jobfile_commit(s->child->store, id, &slice, &info), &info);
+        must(jobfile_commit(s->child->store, id, &slice, 1, &info), &info);
         first += draws;
         heard = say("draws %zu %u %llu\n", s->job, s->chain, (unsigned long long)first);
     }

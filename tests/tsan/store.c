@@ -52,7 +52,7 @@ static void *commit(void *arg)
                                       .state = values,
                                       .state_size = 100,
                                       .mean = values};
-        expect(jobfile_commit(store, id, &slice, &info), &info);
+        expect(jobfile_commit(store, id, &slice, 1, &info), &info);
     }
     return NULL;
 }

@@ -19,6 +19,25 @@ struct prepared {
     struct mistakes mistakes;
 };
 
+/* `test` may be NULL. */
+static enum err prepare_tables(struct data *out, const struct data_spec *spec, enum data_kind kind,
+                               const struct table *train, const struct table *test,
+                               struct mistakes *mistakes, struct err_info *info)
+{
+    struct data_rows rows[2];
+    struct prepare_plan plan;
+    *out = (struct data){0};
+    data_rows_view(&rows[0], train, "/data/path");
+    data_rows_view(&rows[1], test, "/data/test");
+    struct data_rows *tested = test != NULL ? &rows[1] : NULL;
+    enum err code = prepare_plan(&plan, spec, kind, &rows[0], tested, mistakes, info);
+    if (code != ERR_OK)
+        return code;
+    code = prepare_memory(out, &plan, &rows[0], tested, info);
+    prepare_plan_release(&plan);
+    return code;
+}
+
 static struct prepared prepare(const struct data_spec *spec, enum data_kind kind, const char *train,
                                const char *test)
 {

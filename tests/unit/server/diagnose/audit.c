@@ -165,7 +165,7 @@ static void add_chain(const struct sample *s, uint32_t chain)
                                   .moment_count = s->draws,
                                   .mean = moments,
                                   .variance = moments + s->d};
-    expect_ok(jobfile_commit(t.store, id, &slice, &t.info), &t.info);
+    expect_ok(jobfile_commit(t.store, id, &slice, 1, &t.info), &t.info);
     free(values);
     free(moments);
 }
@@ -303,7 +303,7 @@ Test(audit, only_draws_after_warm_up_count_and_all_chains_and_ages_do)
         values[i] = 2.385 + 10.0 * (i % 2 ? 1.0 : -1.0);
     struct jobfile_slice slice = {
         .chain = 1, .iteration = 12000, .first_draw = 800, .draws = 400, .values = values};
-    expect_ok(jobfile_commit(t.store, id, &slice, &t.info), &t.info);
+    expect_ok(jobfile_commit(t.store, id, &slice, 1, &t.info), &t.info);
     doc = run(file, &target, 100, 100.0);
     cr_expect_float_eq(number(doc, "energy", "mean_log_density"), 0.5 * (before + 7.25 - 50.0),
                        1.0);

@@ -66,7 +66,7 @@ static void add_chain(uint32_t chain, size_t width, size_t after, size_t odd)
         values[i * width + odd] += 3.0;
     struct jobfile_slice slice = {
         .chain = chain, .iteration = draws, .draws = draws, .values = values};
-    expect_ok(jobfile_commit(t.store, id, &slice, &t.info), &t.info);
+    expect_ok(jobfile_commit(t.store, id, &slice, 1, &t.info), &t.info);
     free(values);
 }
 
@@ -137,7 +137,7 @@ static void add_draws(uint32_t chain, size_t width, size_t first, size_t count)
                                   .first_draw = first,
                                   .draws = count,
                                   .values = values};
-    expect_ok(jobfile_commit(t.store, id, &slice, &t.info), &t.info);
+    expect_ok(jobfile_commit(t.store, id, &slice, 1, &t.info), &t.info);
     free(values);
 }
 

@@ -95,7 +95,7 @@ static void commit(const struct world *w, uint32_t chain)
                                   .tau = w->tau > 0.0 && after > 0 ? tau : NULL,
                                   .beyond = w->tau > 0.0 && after > 0 ? beyond : NULL,
                                   .sigma = sigma};
-    expect_ok(jobfile_commit(verdict_test.store, verdict_job, &slice, &verdict_test.info),
+    expect_ok(jobfile_commit(verdict_test.store, verdict_job, &slice, 1, &verdict_test.info),
               &verdict_test.info);
     free(values);
     free(block);

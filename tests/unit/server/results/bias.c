@@ -51,7 +51,7 @@ static void add_draws(const char *job, uint32_t chain, const double *values, siz
 {
     struct jobfile_slice slice = {
         .chain = chain, .iteration = draws, .cpu_seconds = 1.0, .draws = draws, .values = values};
-    expect_ok(jobfile_commit(t.store, job, &slice, &t.info), &t.info);
+    expect_ok(jobfile_commit(t.store, job, &slice, 1, &t.info), &t.info);
 }
 
 static struct jobfile *open_job(const char *job)
@@ -273,7 +273,7 @@ Test(bias, of_very_many_parameters_the_worst_are_looked_at_and_the_rest_by_runni
                                       .moment_count = N - WARMUP,
                                       .mean = mean,
                                       .variance = variance};
-        expect_ok(jobfile_commit(t.store, JOB, &slice, &t.info), &t.info);
+        expect_ok(jobfile_commit(t.store, JOB, &slice, 1, &t.info), &t.info);
     }
     struct reference r = normal_reference(1, W, 0.0, 1.0);
     struct jobfile *file = open_job(JOB);

@@ -3,6 +3,8 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static struct ranking made(const char *job, uint64_t draws, uint32_t *at, size_t count)
 {
@@ -18,6 +20,13 @@ static bool has(struct rankings *kept, const char *job, uint64_t draws, size_t c
     return rankings_get(kept, job, draws, at, count, &ranked);
 }
 
+static void release(struct rankings *rankings)
+{
+    for (size_t i = 0; i < RANKINGS; i++)
+        free(rankings->places[i].at);
+    memset(rankings->places, 0, sizeof rankings->places);
+}
+
 Test(ranking, an_order_comes_back_as_it_was_put)
 {
     struct rankings kept = RANKINGS_INIT;
@@ -30,7 +39,7 @@ Test(ranking, an_order_comes_back_as_it_was_put)
     cr_assert(rankings_get(&kept, "06gy6xb6fhyah9ky", 250, at, 4, &ranked));
     cr_expect_eq(ranked, 2);
     cr_expect_arr_eq(at, ((uint32_t[]){3, 0, 2, 1}), sizeof at);
-    rankings_release(&kept);
+    release(&kept);
 }
 
 Test(ranking, an_order_is_of_one_job_of_so_many_draws_and_columns)
@@ -48,7 +57,7 @@ Test(ranking, an_order_is_of_one_job_of_so_many_draws_and_columns)
     rankings_put(&kept, &put);
     cr_expect(has(&kept, "a", 300, 3));
     cr_expect_not(has(&kept, "a", 250, 3), "one order per job");
-    rankings_release(&kept);
+    release(&kept);
 }
 
 Test(ranking, the_least_recently_used_makes_room)
@@ -67,7 +76,7 @@ Test(ranking, the_least_recently_used_makes_room)
     cr_expect(has(&kept, "more", 10, 2));
     cr_expect(has(&kept, "job0", 10, 2), "it was looked at");
     cr_expect_not(has(&kept, "job1", 10, 2), "nobody looked at it");
-    rankings_release(&kept);
+    release(&kept);
 }
 
 Test(ranking, what_is_too_long_or_empty_is_not_kept)
@@ -80,5 +89,5 @@ Test(ranking, what_is_too_long_or_empty_is_not_kept)
     rankings_put(&kept, &put);
     for (size_t i = 0; i < RANKINGS; i++)
         cr_expect_str_empty(kept.places[i].job);
-    rankings_release(&kept);
+    release(&kept);
 }

@@ -231,7 +231,7 @@ Test(jobfile, what_the_job_does_not_have_is_refused)
     expect_err(add_draws(id, 0, 0, 1, 4), ERR_INVALID);
     expect_err(add_draws(id, 3, 0, 1, 4), ERR_INVALID);
     struct jobfile_slice slice = {.chain = 1, .first_draw = 30, .metrics = 1, .metric_width = 3};
-    expect_err(jobfile_commit(t.store, id, &slice, &t.info), ERR_INVALID);
+    expect_err(jobfile_commit(t.store, id, &slice, 1, &t.info), ERR_INVALID);
 
     struct jobfile *file = open_job(id);
     struct jobfile_chain stored;
@@ -295,9 +295,9 @@ Test(jobfile, what_a_slice_leaves_out_stays_as_it_was)
                                   .beyond = beyond,
                                   .sigma = sigma,
                                   .note = "{\"acceptance\":0.57}"};
-    expect_ok(jobfile_commit(t.store, id, &slice, &t.info), &t.info);
+    expect_ok(jobfile_commit(t.store, id, &slice, 1, &t.info), &t.info);
     struct jobfile_slice bare = {.chain = 1, .iteration = 80, .status = 2, .cpu_seconds = 0.25};
-    expect_ok(jobfile_commit(t.store, id, &bare, &t.info), &t.info);
+    expect_ok(jobfile_commit(t.store, id, &bare, 1, &t.info), &t.info);
 
     struct jobfile_chain stored;
     expect_ok(jobfile_chain(file, 1, &stored, &t.info), &t.info);
@@ -340,7 +340,7 @@ Test(jobfile, metrics_come_back_with_their_nans)
                                       .metric_width = 2,
                                       .metric_iteration = iterations + from,
                                       .metric_values = values + 4 * from};
-        expect_ok(jobfile_commit(t.store, id, &slice, &t.info), &t.info);
+        expect_ok(jobfile_commit(t.store, id, &slice, 1, &t.info), &t.info);
     }
     struct jobfile *file = open_job(id);
     expect_ok(jobfile_metrics(file, 1, 0, 10, read, back, &t.info), &t.info);

@@ -60,7 +60,7 @@ static inline enum err add_draws(const char *job, uint32_t chain, uint64_t first
                                   .draws = draws,
                                   .values = values};
     t.info = (struct err_info){0};
-    enum err code = jobfile_commit(t.store, job, &slice, &t.info);
+    enum err code = jobfile_commit(t.store, job, &slice, 1, &t.info);
     free(values);
     return code;
 }

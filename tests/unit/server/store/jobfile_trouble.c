@@ -187,7 +187,7 @@ static void try_everything(const char *job)
     }
     free(draws);
     struct jobfile_slice slice = {.chain = 1, .first_draw = 300};
-    enum err code = jobfile_commit(t.store, job, &slice, &info);
+    enum err code = jobfile_commit(t.store, job, &slice, 1, &info);
     cr_expect_neq(code, ERR_INTERNAL, "%s", info.message);
 }
 
@@ -215,7 +215,7 @@ Test(jobfile, a_damaged_file_is_an_error_and_never_a_crash, .timeout = 300)
     for (uint64_t n = 0; n < 300; n += 30)
         expect_ok(add_draws(id, 1, n, 30, 4), &t.info);
     struct jobfile_slice slice = {.chain = 1, .first_draw = 300, .mean = mean, .note = "{}"};
-    expect_ok(jobfile_commit(t.store, id, &slice, &t.info), &t.info);
+    expect_ok(jobfile_commit(t.store, id, &slice, 1, &t.info), &t.info);
     for (uint64_t n = 1; n <= 40; n++)
         expect_ok(add_point(id, n, 4), &t.info);
     expect_ok(jobfile_checks_put(t.store, id, "{}", &t.info), &t.info);
@@ -380,7 +380,7 @@ static void *commit_chain(void *arg)
             values[i] = value(chain, n + i / 4, i % 4);
         struct jobfile_slice slice = {
             .chain = chain, .first_draw = n, .draws = 10, .values = values};
-        mismatches += jobfile_commit(t.store, id, &slice, &info) != ERR_OK;
+        mismatches += jobfile_commit(t.store, id, &slice, 1, &info) != ERR_OK;
     }
     return NULL;
 }

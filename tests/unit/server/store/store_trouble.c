@@ -93,7 +93,7 @@ Test(store, a_failed_sync_of_a_job_file_stops_everything_too)
     struct jobfile_slice slice = {.chain = 1, .iteration = 5};
     expect_ok(jobfile_create(t.store, row.id, &meta, &t.info), &t.info);
     syncing = SYNC_FAILS;
-    expect_err(jobfile_commit(t.store, row.id, &slice, &t.info), ERR_IO);
+    expect_err(jobfile_commit(t.store, row.id, &slice, 1, &t.info), ERR_IO);
     syncing = SYNC_WORKS;
     expect_err(store_job_create(t.store, &row, NULL, NULL, &existing, &t.info), ERR_UNAVAILABLE);
     cr_expect(store_broken(t.store, NULL));
@@ -167,7 +167,7 @@ Test(store, a_check_finds_what_is_wrong_with_a_job_file)
         store_test_add(&t, &row);
         expect_ok(jobfile_create(t.store, id, &meta, &t.info), &t.info);
         struct jobfile_slice slice = {.chain = 1, .draws = 2, .values = values, .mean = values};
-        expect_ok(jobfile_commit(t.store, id, &slice, &t.info), &t.info);
+        expect_ok(jobfile_commit(t.store, id, &slice, 1, &t.info), &t.info);
         cr_expect_eq(problems(), 0);
         store_close(t.store);
         snprintf(file, sizeof file, "draws/%s.db", id);
@@ -192,7 +192,7 @@ static void make_files(size_t count)
         store_test_id(i, id);
         expect_ok(jobfile_create(t.store, id, &meta, &t.info), &t.info);
         struct jobfile_slice slice = {.chain = 1, .draws = 100, .values = values};
-        expect_ok(jobfile_commit(t.store, id, &slice, &t.info), &t.info);
+        expect_ok(jobfile_commit(t.store, id, &slice, 1, &t.info), &t.info);
     }
 }
 
@@ -263,7 +263,7 @@ static void *keep_committing(void *arg)
             .chain = 1, .first_draw = first, .draws = 200, .values = values};
         struct job_row row = store_test_row(1000 + first, "ben");
         bool existing;
-        if (jobfile_commit(t.store, id, &slice, &info) != ERR_OK ||
+        if (jobfile_commit(t.store, id, &slice, 1, &info) != ERR_OK ||
             store_job_create(t.store, &row, NULL, NULL, &existing, &info) != ERR_OK)
             return (void *)1;
     }
