@@ -268,9 +268,10 @@ char *export_put_rows(struct export *e, char *to, uint64_t end,
  * that went into the buffer. */
 static size_t append(struct export *e, char *to, size_t room, enum export_next *next)
 {
-    size_t written = 0;
     bool direct = room >= EXPORT_PIECE;
-    *next = e->format->next(e, direct ? to : e->spill, &written);
+    char *begin = direct ? to : e->spill, *end = begin;
+    *next = e->format->next(e, &end);
+    size_t written = (size_t)(end - begin);
     if (!direct && *next == EXPORT_MORE && written > 0) {
         e->text = e->spill;
         e->text_size = written;

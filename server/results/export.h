@@ -44,8 +44,8 @@ struct export_format {
      * to do. */
     enum err (*begin)(struct export *e, struct err_info *info);
     uint64_t (*size)(const struct export *e); /* NULL: not known */
-    /* Appends a piece of the document (export_parts.h). NULL: the job's own file, as it is. */
-    enum export_next (*next)(struct export *e, char *to, size_t *written);
+    /* Appends a piece of the document to *to (export_parts.h). NULL: the job's own file, as it is. */
+    enum export_next (*next)(struct export *e, char **to);
 };
 extern const struct export_format *const export_formats[]; /* ends with NULL */
 

@@ -49,7 +49,7 @@ static char *put_prefix(const struct export *e, char *to)
     return export_put_count(to, at->total + at->draw + 1);
 }
 
-static enum export_next next_rows(struct export *e, char *to, size_t *written)
+static enum export_next next_rows(struct export *e, char **to)
 {
     struct export_position *at = &e->at;
     while (at->chain < e->plan.chain_count && at->draw == e->plan.chains[at->chain].count) {
@@ -61,27 +61,26 @@ static enum export_next next_rows(struct export *e, char *to, size_t *written)
         return EXPORT_END;
     enum export_next next = export_load_rows(e, at->chain, at->draw);
     if (next == EXPORT_MORE)
-        *written = (size_t)(export_put_rows(e, to, UINT64_MAX, put_prefix) - to);
+        *to = export_put_rows(e, *to, UINT64_MAX, put_prefix);
     return next;
 }
 
-static enum export_next next(struct export *e, char *to, size_t *written)
+static enum export_next next(struct export *e, char **to)
 {
     if (e->at.state == HEAD) {
         e->at.state = NAMES;
-        *written = (size_t)(export_put_text(to, ".chain,.iteration,.draw") - to);
+        *to = export_put_text(*to, ".chain,.iteration,.draw");
         return EXPORT_MORE;
     }
     if (e->at.state == ROWS)
-        return next_rows(e, to, written);
+        return next_rows(e, to);
     if (e->at.column < e->plan.width) {
         say_name(e, export_name(e, e->at.column++));
         return EXPORT_MORE;
     }
     e->at.state = ROWS;
     e->at.column = 0;
-    *to = '\n';
-    *written = 1;
+    *(*to)++ = '\n';
     return EXPORT_MORE;
 }
 

@@ -3,6 +3,10 @@
  *     {"job", "parameters": [names], "warmup": bool,
  *      "chains": [{"chain": 1, "iterations": [...], "values": {"theta[1]": [...], ...}}]}
  *
+ * and reference draws as posteriordb keeps them, a list of equally long chains:
+ *
+ *     [{"theta[1]": [...], "theta[2]": [...]}, ...]
+ *
  * What is not finite is null. */
 #include "server/base/decimal.h"
 #include "server/base/text.h"
@@ -13,25 +17,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEAD, NAMES, CHAIN, ITERATIONS, COLUMN, NUMBERS, OVER };
+enum { HEAD, NAMES, CHAIN, LIST, ITERATIONS, COLUMN, NUMBERS, OVER }; /* LIST: posteriordb */
 
 #define NUMBERS_END (EXPORT_PIECE - DECIMAL_SIZE - 4) /* no number begins beyond */
 
-size_t export_json_scratch(const struct export *e)
+static size_t scratch_size(const struct export *e)
 {
     return 6 * export_longest_name(e) + 16;
 }
 
 static enum err begin(struct export *e, struct err_info *info)
 {
-    e->scratch = malloc(export_json_scratch(e));
+    e->scratch = malloc(scratch_size(e));
     return e->scratch != NULL ? ERR_OK : err_set(info, ERR_NO_MEMORY, "no memory");
 }
 
-void export_say_string(struct export *e, const char *before, const char *text, const char *after)
+static enum err begin_list(struct export *e, struct err_info *info)
+{
+    export_cut(e);
+    e->at.state = LIST;
+    return begin(e, info);
+}
+
+/* A string with what comes before and after it, a few bytes each. */
+static void say_string(struct export *e, const char *before, const char *text, const char *after)
 {
     char *to = export_put_text(e->scratch, before);
-    to = text_json(to, e->scratch + export_json_scratch(e), text, strlen(text));
+    to = text_json(to, e->scratch + scratch_size(e), text, strlen(text));
     to = export_put_text(to, after);
     e->text = e->scratch;
     e->text_size = (size_t)(to - e->text);
@@ -49,7 +61,7 @@ static char *put_names(struct export *e, char *to)
 {
     struct export_position *at = &e->at;
     if (at->column < e->plan.width) {
-        export_say_string(e, at->column > 0 ? "," : "", export_name(e, at->column), "");
+        say_string(e, at->column > 0 ? "," : "", export_name(e, at->column), "");
         at->column++;
         return to;
     }
@@ -74,6 +86,15 @@ static char *put_chain(struct export *e, char *to)
     return export_put_text(to, ",\"iterations\":[");
 }
 
+static char *put_list(struct export *e, char *to)
+{
+    bool first = e->at.chain == 0, last = e->at.chain == e->plan.chain_count;
+    e->at.state = last ? OVER : COLUMN;
+    e->at.column = 0;
+    to = export_put_text(to, first ? "[" : "");
+    return export_put_text(to, last ? "]\n" : first ? "{" : ",\n{");
+}
+
 static char *put_iterations(struct export *e, char *to)
 {
     struct export_position *at = &e->at;
@@ -96,11 +117,12 @@ static char *put_column(struct export *e, char *to)
 {
     struct export_position *at = &e->at;
     if (at->column == e->plan.width) {
+        bool list = e->format == &export_posteriordb;
         at->chain++;
-        at->state = CHAIN;
-        return export_put_text(to, "}}");
+        at->state = list ? LIST : CHAIN;
+        return export_put_text(to, list ? "}" : "}}");
     }
-    export_say_string(e, at->column > 0 ? "," : "", export_name(e, at->column), ":[");
+    say_string(e, at->column > 0 ? "," : "", export_name(e, at->column), ":[");
     at->state = NUMBERS;
     at->draw = 0;
     return to;
@@ -123,42 +145,32 @@ static char *put_numbers(struct export *e, char *to)
     return to;
 }
 
-enum export_next export_json_numbers(struct export *e, char **to)
-{
-    enum export_next next = export_load_column(e, e->at.chain, e->at.draw, e->at.column);
-    if (next == EXPORT_MORE)
-        *to = put_numbers(e, *to);
-    return next;
-}
-
 static enum export_next next_numbers(struct export *e, char **to)
 {
     struct export_position *at = &e->at;
-    if (at->draw < e->plan.chains[at->chain].count)
-        return export_json_numbers(e, to);
+    if (at->draw < e->plan.chains[at->chain].count) {
+        enum export_next next = export_load_column(e, at->chain, at->draw, at->column);
+        if (next == EXPORT_MORE)
+            *to = put_numbers(e, *to);
+        return next;
+    }
     *(*to)++ = ']';
     at->column++;
     at->state = COLUMN;
     return EXPORT_MORE;
 }
 
-static enum export_next next(struct export *e, char *to, size_t *written)
+static enum export_next next(struct export *e, char **to)
 {
-    static char *(*const put[])(struct export * e, char *to) = {[HEAD] = put_head,
-                                                                [NAMES] = put_names,
-                                                                [CHAIN] = put_chain,
-                                                                [ITERATIONS] = put_iterations,
-                                                                [COLUMN] = put_column};
-    enum export_next result = EXPORT_MORE;
-    char *end = to;
+    static char *(*const put[])(struct export * e, char *to) = {
+        [HEAD] = put_head, [NAMES] = put_names,           [CHAIN] = put_chain,
+        [LIST] = put_list, [ITERATIONS] = put_iterations, [COLUMN] = put_column};
     if (e->at.state == OVER)
         return EXPORT_END;
     if (e->at.state == NUMBERS)
-        result = next_numbers(e, &end);
-    else
-        end = put[e->at.state](e, to);
-    *written = (size_t)(end - to);
-    return result;
+        return next_numbers(e, to);
+    *to = put[e->at.state](e, *to);
+    return EXPORT_MORE;
 }
 
 const struct export_format export_json = {
@@ -168,5 +180,14 @@ const struct export_format export_json = {
     .help = "one JSON document: chains, their iterations and values by parameter",
     .shown = true,
     .begin = begin,
+    .next = next,
+};
+
+const struct export_format export_posteriordb = {
+    .name = "posteriordb",
+    .content_type = "application/json",
+    .ending = "json",
+    .help = "JSON as in posteriordb: a list of chains, each an object of columns",
+    .begin = begin_list,
     .next = next,
 };

@@ -90,12 +90,12 @@ static size_t put_numbers(struct export *e, char *to)
     return written * sizeof(double);
 }
 
-static enum export_next next(struct export *e, char *to, size_t *written)
+static enum export_next next(struct export *e, char **to)
 {
     struct export_position *at = &e->at;
     if (at->state == HEAD) {
         at->state = ROWS;
-        *written = make_head(e, to);
+        *to += make_head(e, *to);
         return EXPORT_MORE;
     }
     if (at->draw == e->plan.chains[0].count) {
@@ -106,7 +106,7 @@ static enum export_next next(struct export *e, char *to, size_t *written)
         return EXPORT_END;
     enum export_next next = export_load_rows(e, at->chain, at->draw);
     if (next == EXPORT_MORE)
-        *written = put_numbers(e, to);
+        *to += put_numbers(e, *to);
     return next;
 }
 

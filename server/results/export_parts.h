@@ -1,8 +1,9 @@
 /* Private to export*.c: what a format sees of an export.
  *
  * A format is a state machine whose `next` appends one piece of the document at each call, either
- * by writing up to EXPORT_PIECE bytes to `to`, or by pointing `e->text` at something longer that
- * stays as it is until it has been sent. Its own state is `e->at`, zero in the beginning. */
+ * by writing up to EXPORT_PIECE bytes to *to and moving it behind them, or by pointing `e->text` at
+ * something longer that stays as it is until it has been sent. Its own state is `e->at`, zero in
+ * the beginning. */
 #ifndef BARKER_SERVER_RESULTS_EXPORT_PARTS_H
 #define BARKER_SERVER_RESULTS_EXPORT_PARTS_H
 
@@ -84,13 +85,5 @@ char *export_put_text(char *to, const char *text); /* short */
 #define EXPORT_ROW_BEGIN 64 /* bytes that `begin` may write */
 char *export_put_rows(struct export *e, char *to, uint64_t end,
                       char *(*begin)(const struct export *e, char *to));
-
-/* Parts of JSON, for scratch of export_json_scratch bytes. A string with what comes before and
- * after it, a few bytes each, is put beside the buffer; the numbers of the column e->at.column of
- * the chain e->at.chain from e->at.draw on are appended to *to, null where they are not finite.
- * EXPORT_MORE until e->at.draw is the count. */
-size_t export_json_scratch(const struct export *e);
-void export_say_string(struct export *e, const char *before, const char *text, const char *after);
-enum export_next export_json_numbers(struct export *e, char **to);
 
 #endif

@@ -299,20 +299,16 @@ static enum export_next put_rows(struct export *e, char **to)
     return next;
 }
 
-static enum export_next next(struct export *e, char *to, size_t *written)
+static enum export_next next(struct export *e, char **to)
 {
     static char *(*const put[])(struct export * e, char *to) = {
         [HEAD] = put_head, [NAMES] = put_names, [ADAPTATION] = put_adaptation, [FOOT] = put_foot};
-    enum export_next result = EXPORT_MORE;
-    char *end = to;
     if (e->at.state == OVER)
         return EXPORT_END;
     if (e->at.state == WARMUP || e->at.state == SAMPLING)
-        result = put_rows(e, &end);
-    else
-        end = put[e->at.state](e, to);
-    *written = (size_t)(end - to);
-    return result;
+        return put_rows(e, to);
+    *to = put[e->at.state](e, *to);
+    return EXPORT_MORE;
 }
 
 const struct export_format export_stan = {
