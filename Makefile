@@ -65,6 +65,7 @@ help:
 	@echo 'make bench-efficiency  how good an answer is after so many seconds, and what an effective draw costs; QUICK=1, JSON=FILE, ONLY=PART,PART'
 	@echo 'make bench-bigdata  what data larger than a cache, or than memory, cost; QUICK=1'
 	@echo 'make bench-server   speed of the daemon next to its building blocks; QUICK=1, JSON=FILE, ONLY=PART,PART'
+	@echo 'make format     formats all C files, new ones included'
 	@echo 'make openapi    writes what follows from the tables of the program into schema/openapi.json'
 	@echo 'make deps       installs the Debian packages that are missing'
 	@echo 'make clean      removes build/'
@@ -190,7 +191,7 @@ openapi: all
 	@B=$(B) schema/refresh
 
 format:
-	@clang-format -i $$(git ls-files '*.c' '*.h')
+	@clang-format -i $$(git ls-files -co --exclude-standard '*.c' '*.h')
 
 demo: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) all

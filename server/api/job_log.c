@@ -1,5 +1,5 @@
 /* GET /v1/jobs/{id}/log: what happened, in words. The other results have files of their own:
- * api_draws, api_summary, api_compare, api_diagnostics, api_plots. */
+ * draws.c, job_summary.c, compare.c, diagnostics.c, plots.c. */
 #include "server/api/api.h"
 #include "server/base/json.h"
 

@@ -438,7 +438,7 @@ static enum err add_metrics(struct jobfile *file, uint32_t chain, size_t max_poi
 static void answer_metrics(struct call *call, struct jobfile *file, size_t max_points)
 {
     struct jobfile_info about;
-    struct err_info info;
+    struct err_info info = {0};
     json_t *doc = json_object(), *names = json_array(), *chains = json_array();
     enum err code = ERR_OK;
     jobfile_info(file, &about);

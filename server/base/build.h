@@ -3,9 +3,9 @@
 #ifndef BARKER_SERVER_BASE_BUILD_H
 #define BARKER_SERVER_BASE_BUILD_H
 
-#define BARKERD_VERSION "0.1.0"
+#define BARKERD_VERSION "0.2.0"
 
-/* "barkerd 0.1.0, build afae3a9c78ca", from the linker's build id; without one, just the version.
+/* "barkerd 0.2.0, build afae3a9c78ca", from the linker's build id; without one, just the version.
  * For good. Thread-safe. */
 const char *build_name(void);
 
