@@ -346,13 +346,13 @@ static void grad_add(const struct model *m, const double *theta, const uint32_t 
     kernels->factor_terms(&t);
 }
 
-/* One vector's part of a difference: r times the other vector at theta, minus r_there times the
+/* One vector's part of a difference: r times the other vector at theta, minus r_centre times the
  * other vector at the centre. */
 static void add_difference(double *sum, double *squares, size_t rank, double r, const double *other,
-                           double r_there, const double *other_there)
+                           double r_centre, const double *other_centre)
 {
     for (size_t k = 0; k < rank; k++) {
-        double term = r * other[k] - r_there * other_there[k];
+        double term = r * other[k] - r_centre * other_centre[k];
         sum[k] += term;
         if (squares != NULL)
             squares[k] += term * term;

@@ -25,11 +25,13 @@ static const char *const noises[] = {
 static const struct param_spec specs[PARAMS] = {
     [NOISE] = {.name = "noise",
                .kind = PARAM_CHOICE,
+               .noise = true,
                .fallback = GAUSSIAN,
                .choices = noises,
                .help = "Distribution of the noise that is added to the gradient."},
     [NOISE_SCALE] = {.name = "noise_scale",
                      .kind = PARAM_REAL,
+                     .noise = true,
                      .fallback = 1,
                      .lo = 0,
                      .hi = INFINITY,

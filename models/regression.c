@@ -1,6 +1,7 @@
 /* Common code of all regressions. */
 #include "models/regression.h"
 #include "core/kernels/kernels.h"
+#include "core/model/counted.h"
 #include "core/model/linear_view.h"
 #include "core/kernels/vmath.h"
 #include "models/setup.h"
@@ -16,6 +17,7 @@ struct regression {
     const struct regression_type *type;
     const struct dataset *train, *test; /* borrowed */
     struct linear linear;
+    struct counted counted;          /* for all rows at once, where many are equal */
     struct normal prior;             /* of all coefficients, unless `precision` is set: */
     double *precision, log_constant; /* one per coefficient; padded(d) numbers, 0 for psi */
     double *fixed;                   /* linear.constant and diagonal; NULL when psi is free */
@@ -82,6 +84,23 @@ static enum err check_responses(const char *model, const struct regression_type 
 
 /* ---- construction ---- */
 
+static bool count_rows(struct regression *r)
+{
+    if (!counted_init(&r->counted, r->train, r->linear.link))
+        return false;
+    if (r->counted.distinct.n > 0)
+        r->base.full_terms = r->counted.distinct.n;
+    return true;
+}
+
+static size_t work_bytes(const struct regression *r)
+{
+    size_t batch =
+        linear_work_bytes(&r->linear) + HESSIAN_ROWS * padded(r->base.d) * sizeof(double);
+    size_t all = counted_work_bytes(r->train->columns);
+    return r->counted.distinct.n > 0 && all > batch ? all : batch;
+}
+
 static enum err check(const struct model_type *model, const struct regression_type *type,
                       const double *params, const struct dataset *train, const struct dataset *test,
                       struct err_info *info)
@@ -106,7 +125,7 @@ static void set_priors(struct regression *r, const double *sd, size_t step)
 }
 
 /* The gradient of the prior is constant + diagonal_j theta_j, with constant 0. */
-static void say_fixed(struct regression *r)
+static void set_fixed_part(struct regression *r)
 {
     double *diagonal = r->fixed + padded(r->base.d);
     for (size_t j = 0; j < r->base.d; j++)
@@ -123,7 +142,7 @@ static bool init_prior(struct regression *r, const double *params)
     if (!is_free(r)) {
         r->fixed = lanes_alloc(2 * padded(r->base.d), sizeof *r->fixed);
         if (r->fixed != NULL)
-            say_fixed(r);
+            set_fixed_part(r);
         return r->fixed != NULL;
     }
     r->precision = lanes_alloc(r->base.d, sizeof *r->precision);
@@ -155,7 +174,8 @@ enum err regression_new(struct model **out, const struct model_type *model,
     r->train = train;
     r->test = test;
     r->rate = free_scale ? 1.0 / params[type->mean] : 0.0;
-    if (!linear_init(&r->linear, train, &law, free_scale) || !linear_sign_rows(&r->linear)) {
+    if (!linear_init(&r->linear, train, &law, free_scale) || !linear_sign_rows(&r->linear) ||
+        !count_rows(r)) {
         model_free(base);
         return err_set(info, ERR_NO_MEMORY, "%s: no memory for %zu rows", model->name, train->N);
     }
@@ -167,9 +187,8 @@ enum err regression_new(struct model **out, const struct model_type *model,
     if (free_scale)
         setup_block(base, type->extra, 0, 0);
     size_t rows = test != NULL ? test->N : 0;
-    base->linear = &r->linear;
-    base->work_bytes =
-        linear_work_bytes(&r->linear) + HESSIAN_ROWS * padded(base->d) * sizeof(double);
+    base->linear = train->weight == NULL ? &r->linear : NULL;
+    base->work_bytes = work_bytes(r);
     base->prediction_count = type->error != NULL ? 2 * rows : rows;
     base->term_cost = 2.0 + (double)train->columns / 16.0;
     base->metric_cost = 4.0 * base->term_cost * (double)base->prediction_count;
@@ -180,6 +199,7 @@ enum err regression_new(struct model **out, const struct model_type *model,
 void regression_release(struct model *m)
 {
     linear_release(&((struct regression *)m)->linear);
+    counted_release(&((struct regression *)m)->counted);
     free(((struct regression *)m)->precision);
     free(((struct regression *)m)->fixed);
 }
@@ -206,7 +226,7 @@ enum err regression_set_list(struct model *m, size_t setting, const double *valu
         return err_set(info, ERR_NO_MEMORY, "%s: no memory for %zu priors", m->type->name, count);
     set_priors(r, values, 1);
     if (r->fixed != NULL)
-        say_fixed(r);
+        set_fixed_part(r);
     return ERR_OK;
 }
 
@@ -271,13 +291,27 @@ void regression_start_value(const struct model *m, enum start_kind kind, struct 
 
 /* ---- the data ---- */
 
-void regression_grad_batch(const struct model *m, const double *theta, const uint32_t *idx,
-                           size_t n, double *sum, double *sumsq, void *work)
+static double sum_counted(const struct regression *r, const double *theta, double *sum,
+                          double *sumsq, bool log, void *work)
 {
-    linear_gradient(
-        &self(m)->linear,
-        &(struct linear_batch){
-            .theta = theta, .idx = idx, .n = n, .sum = sum, .sumsq = sumsq, .work = work});
+    return counted_sums(&r->counted, &(struct counted_pass){.law = law_at(r, theta),
+                                                            .free_psi = is_free(r),
+                                                            .theta = theta,
+                                                            .sum = sum,
+                                                            .sumsq = sumsq,
+                                                            .log = log,
+                                                            .work = work});
+}
+
+void regression_full(const struct model *m, const double *theta, double *g, double *log_density,
+                     double *scratch, void *work)
+{
+    double log = sum_counted(self(m), theta, scratch, NULL, log_density != NULL, work);
+    regression_grad_fixed(m, theta, g, work);
+    for (size_t j = 0; j < m->d; j++)
+        g[j] += scratch[j];
+    if (log_density != NULL)
+        *log_density = log + regression_log_fixed(m, theta, work);
 }
 
 #define CHUNK 512 /* rows */
@@ -317,12 +351,21 @@ static size_t chunk_row(const struct chunk *c, size_t k)
     return c->idx != NULL ? c->idx[k] : c->at + k;
 }
 
-static double chunk_log(struct chunk *c, const struct law *law)
+/* A quantity of the rows of a chunk, times their counts or weights. */
+static void chunk_law(struct chunk *c, const struct law *law, enum law_quantity what,
+                      const struct row_list *rows)
+{
+    kernels->law(law, what, c->eta, c->y, c->out, c->count);
+    for (size_t k = 0; k < c->count; k++)
+        c->out[k] *= row_list_count(rows, c->at + k) * row_list_weight(rows, c->at + k);
+}
+
+static double chunk_log(struct chunk *c, const struct law *law, const struct row_list *rows)
 {
     double sum = 0.0;
-    if (law->link == LINK_LOGISTIC)
+    if (law->link == LINK_LOGISTIC && rows->weight == NULL)
         return kernels->bernoulli_log(c->eta, c->y, c->count);
-    kernels->law(law, LAW_LOG, c->eta, c->y, c->out, c->count);
+    chunk_law(c, law, LAW_LOG, rows);
     for (size_t k = 0; k < c->count; k++)
         sum += c->out[k];
     return sum;
@@ -335,10 +378,12 @@ double regression_log_batch(const struct model *m, const double *theta, const ui
     struct law law = law_at(r, theta);
     struct chunk c;
     double sum = 0.0;
-    (void)work;
+    if (distinct_stand(&r->counted.distinct, r->train, idx, n, false))
+        return sum_counted(r, theta, NULL, NULL, true, work);
+    const struct row_list rows = {.idx = idx, .n = n, .weight = r->train->weight};
     for (size_t at = 0; at < n; at += CHUNK) {
         chunk_fill(&c, r->train, theta, idx, at, n);
-        sum += chunk_log(&c, &law);
+        sum += chunk_log(&c, &law, &rows);
     }
     return sum;
 }
@@ -351,13 +396,13 @@ static void copy_row(const struct dataset *data, size_t i, double *x)
                    : ((const double *)data->x)[i * data->stride + j];
 }
 
-/* Differences of residuals and slopes between two points, of a chunk of rows. */
+/* Residuals and slopes of a chunk of rows, or their differences between two points. */
 struct difference {
     double residual[CHUNK], slope[CHUNK];
 };
 
-static void chunk_subtract(struct chunk *c, const struct regression *r, const double *theta,
-                           double sign, struct difference *out)
+static void chunk_add(struct chunk *c, const struct regression *r, const double *theta, double sign,
+                      struct difference *out)
 {
     struct law law = law_at(r, theta);
     chunk_predict(c, r->train, theta);
@@ -369,44 +414,74 @@ static void chunk_subtract(struct chunk *c, const struct regression *r, const do
         out->slope[k] += sign * c->out[k];
 }
 
-static void add_term(double *sum, double *sumsq, size_t j, double term)
+static void add_term(double *sum, double *sumsq, size_t j, double count, double term)
 {
-    sum[j] += term;
+    sum[j] += count * term;
     if (sumsq != NULL)
-        sumsq[j] += term * term;
+        sumsq[j] += count * (term * term);
 }
 
-/* Used with frames that mix coefficients and scale; other frames use regression_view. */
+/* Row by row, in double precision; centre NULL: not differences. */
+static void sum_rows(const struct regression *r, const double *theta, const double *centre,
+                     const struct row_list *rows, double *sum, double *sumsq, double *x)
+{
+    size_t columns = r->train->columns, bytes = padded(r->base.d) * sizeof *sum;
+    struct chunk c;
+    memset(sum, 0, bytes);
+    if (sumsq != NULL)
+        memset(sumsq, 0, bytes);
+    for (size_t at = 0; at < rows->n; at += CHUNK) {
+        struct difference difference = {0};
+        chunk_fill(&c, r->train, theta, rows->idx, at, rows->n);
+        chunk_add(&c, r, theta, 1.0, &difference);
+        if (centre != NULL)
+            chunk_add(&c, r, centre, -1.0, &difference);
+        for (size_t k = 0; k < c.count; k++) {
+            double count = row_list_count(rows, at + k), weight = row_list_weight(rows, at + k);
+            copy_row(r->train, chunk_row(&c, k), x);
+            for (size_t j = 0; j < columns; j++)
+                add_term(sum, sumsq, j, count, weight * difference.residual[k] * x[j]);
+            if (is_free(r))
+                add_term(sum, sumsq, columns, count, weight * difference.slope[k]);
+        }
+    }
+}
+
+/* The kernels of minibatches know no weights. */
+void regression_grad_batch(const struct model *m, const double *theta, const uint32_t *idx,
+                           size_t n, double *sum, double *sumsq, void *work)
+{
+    const struct regression *r = self(m);
+    if (distinct_stand(&r->counted.distinct, r->train, idx, n, sumsq != NULL))
+        sum_counted(r, theta, sum, sumsq, false, work);
+    else if (r->train->weight != NULL)
+        sum_rows(r, theta, NULL, &(struct row_list){.idx = idx, .n = n, .weight = r->train->weight},
+                 sum, sumsq, work);
+    else
+        linear_gradient(
+            &r->linear,
+            &(struct linear_batch){
+                .theta = theta, .idx = idx, .n = n, .sum = sum, .sumsq = sumsq, .work = work});
+}
+
+/* Used with weights and with frames that mix coefficients and scale; else views have their own
+ * terms, see regression_view. */
 void regression_grad_difference(const struct model *m, const double *theta, const double *centre,
                                 const uint32_t *idx, size_t n, double *sum, double *sumsq,
                                 void *work)
 {
     const struct regression *r = self(m);
-    size_t columns = r->train->columns;
-    double *x = work;
-    struct chunk c;
-    memset(sum, 0, padded(m->d) * sizeof *sum);
-    if (sumsq != NULL)
-        memset(sumsq, 0, padded(m->d) * sizeof *sumsq);
-    for (size_t at = 0; at < n; at += CHUNK) {
-        struct difference difference = {0};
-        chunk_fill(&c, r->train, theta, idx, at, n);
-        chunk_subtract(&c, r, theta, 1.0, &difference);
-        chunk_subtract(&c, r, centre, -1.0, &difference);
-        for (size_t k = 0; k < c.count; k++) {
-            copy_row(r->train, chunk_row(&c, k), x);
-            for (size_t j = 0; j < columns; j++)
-                add_term(sum, sumsq, j, difference.residual[k] * x[j]);
-            if (is_free(r))
-                add_term(sum, sumsq, columns, difference.slope[k]);
-        }
-    }
+    const struct row_list rows =
+        distinct_list(&r->counted.distinct, r->train, idx, n, sumsq != NULL);
+    sum_rows(r, theta, centre, &rows, sum, sumsq, work);
 }
 
 enum err regression_view(struct model **out, const struct model *m, const struct frame *frame,
                          bool control, struct err_info *info)
 {
     const struct regression *r = self(m);
+    if (r->train->weight != NULL)
+        return err_set(info, ERR_UNSUPPORTED, "rows have weights");
     double *precision = lanes_alloc(m->d, sizeof *precision);
     if (precision == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for a view of %zu parameters", m->d);
@@ -423,11 +498,12 @@ enum err regression_view(struct model **out, const struct model *m, const struct
 
 _Static_assert(HESSIAN_ROWS <= SYRK_ROWS, "");
 
-static void add_chunk(const struct regression *r, const struct law *law, struct chunk *c, double *x,
-                      double *H, double *scale)
+static void add_chunk(const struct regression *r, const struct law *law,
+                      const struct row_list *rows, struct chunk *c, double *x, double *H,
+                      double *scale)
 {
     size_t stride = padded(r->base.d);
-    kernels->law(law, LAW_WEIGHT, c->eta, c->y, c->out, c->count);
+    chunk_law(c, law, LAW_WEIGHT, rows);
     for (size_t at = 0, n; at < c->count; at += n) {
         n = c->count - at < HESSIAN_ROWS ? c->count - at : HESSIAN_ROWS;
         for (size_t k = 0; k < n; k++)
@@ -436,7 +512,7 @@ static void add_chunk(const struct regression *r, const struct law *law, struct 
     }
     if (!is_free(r))
         return;
-    kernels->law(law, LAW_SCALE_WEIGHT, c->eta, c->y, c->out, c->count);
+    chunk_law(c, law, LAW_SCALE_WEIGHT, rows);
     for (size_t k = 0; k < c->count; k++)
         *scale += c->out[k];
 }
@@ -456,13 +532,14 @@ void regression_hessian(const struct model *m, const double *theta, double *H, v
     const struct regression *r = self(m);
     struct law law = law_at(r, theta);
     size_t d = m->d, stride = padded(d);
+    const struct row_list rows = distinct_list(&r->counted.distinct, r->train, NULL, m->N, false);
     double *x = work, scale = 0.0;
     struct chunk c;
     memset(H, 0, d * stride * sizeof *H);
     memset(x, 0, HESSIAN_ROWS * stride * sizeof *x);
-    for (size_t at = 0; at < r->train->N; at += CHUNK) {
-        chunk_fill(&c, r->train, theta, NULL, at, r->train->N);
-        add_chunk(r, &law, &c, x, H, &scale);
+    for (size_t at = 0; at < rows.n; at += CHUNK) {
+        chunk_fill(&c, r->train, theta, rows.idx, at, rows.n);
+        add_chunk(r, &law, &rows, &c, x, H, &scale);
     }
     add_prior(r, theta, H, scale);
     for (size_t j = 0; j < d; j++)

@@ -59,6 +59,8 @@ void regression_grad_batch(const struct model *m, const double *theta, const uin
 double regression_log_fixed(const struct model *m, const double *theta, void *work);
 double regression_log_batch(const struct model *m, const double *theta, const uint32_t *idx,
                             size_t n, void *work);
+void regression_full(const struct model *m, const double *theta, double *g, double *log_density,
+                     double *scratch, void *work);
 void regression_grad_difference(const struct model *m, const double *theta, const double *centre,
                                 const uint32_t *idx, size_t n, double *sum, double *sumsq,
                                 void *work);
@@ -70,12 +72,13 @@ void regression_start_value(const struct model *m, enum start_kind kind, struct 
 void regression_predict(const struct model *m, const double *theta, double *q, void *work);
 void regression_score(const struct model *m, const double *q, double *metrics, void *work);
 
-#define REGRESSION_HOOKS                                                                           \
-    .data = DATA_REGRESSION, .start = START_ZERO, .release = regression_release,                   \
-    .set_list = regression_set_list, .grad_fixed = regression_grad_fixed,                          \
-    .grad_batch = regression_grad_batch, .log_fixed = regression_log_fixed,                        \
-    .log_batch = regression_log_batch, .grad_difference = regression_grad_difference,              \
-    .view = regression_view, .hessian = regression_hessian, .start_value = regression_start_value, \
+#define REGRESSION_HOOKS                                                         \
+    .data = DATA_REGRESSION, .start = START_ZERO, .release = regression_release, \
+    .set_list = regression_set_list, .grad_fixed = regression_grad_fixed,        \
+    .grad_batch = regression_grad_batch, .log_fixed = regression_log_fixed,      \
+    .log_batch = regression_log_batch, .full = regression_full,                  \
+    .grad_difference = regression_grad_difference, .view = regression_view,      \
+    .hessian = regression_hessian, .start_value = regression_start_value,        \
     .predict = regression_predict, .score = regression_score
 
 /* Error metrics, for regression_type.error. */

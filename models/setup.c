@@ -44,6 +44,21 @@ static enum err check_values(const char *model, const struct dataset *data, cons
     return ERR_OK;
 }
 
+/* Only the terms of a regression have weights. */
+static enum err check_weights(const struct model_type *type, const struct dataset *data,
+                              const char *which, struct err_info *info)
+{
+    if (data->weight != NULL && type->data != DATA_REGRESSION)
+        return err_set(info, ERR_INVALID, "%s: this model takes no weights", type->name);
+    for (size_t i = 0; data->weight != NULL && i < data->N; i++)
+        if (!(isfinite(data->weight[i]) && data->weight[i] >= 0.0))
+            return err_set(info, ERR_INVALID,
+                           "%s: the weight in row %zu of the %s data is %.10g; it must be a finite "
+                           "number of at least 0",
+                           type->name, i + 1, which, data->weight[i]);
+    return ERR_OK;
+}
+
 static enum err check_index(const char *model, const struct dataset *data, const char *which,
                             struct err_info *info)
 {
@@ -52,7 +67,7 @@ static enum err check_index(const char *model, const struct dataset *data, const
         if (user || data->item[i] >= data->items)
             return err_set(info, ERR_INVALID,
                            "%s: the %s in row %zu of the %s data has index %u, counted from 0, but "
-                           "the data announce %zu of them",
+                           "the data declare %zu of them",
                            model, user ? "user" : "item", i + 1, which,
                            user ? data->user[i] : data->item[i], user ? data->users : data->items);
     }
@@ -100,6 +115,9 @@ static enum err check_data(const struct model_type *type, const struct dataset *
         return err_set(info, ERR_TOO_LARGE,
                        "%s: the %s data have %zu rows; fewer than %u are allowed", type->name,
                        which, data->N, UINT32_MAX);
+    enum err code = check_weights(type, data, which, info);
+    if (code != ERR_OK)
+        return code;
     if (type->data == DATA_TRIPLETS)
         return check_triplets(type->name, data, which, info);
     return check_rows(type->name, data, which, info);
@@ -136,7 +154,7 @@ enum err setup_new(struct model **out, const struct model_type *type, size_t byt
         return err_set(info, ERR_NO_MEMORY, "%s: no memory for the model", type->name);
     m->type = type;
     m->d = d;
-    m->N = type->data == DATA_NONE ? 0 : train->N;
+    m->N = m->full_terms = type->data == DATA_NONE ? 0 : train->N;
     *out = m;
     return ERR_OK;
 }

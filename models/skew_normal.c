@@ -29,6 +29,7 @@ static const struct param_spec specs[PARAMS] = {
                .help = "Skewness: 0 is the normal density, a large value a half-normal one."},
     [NOISE_SD] = {.name = "noise_sd",
                   .kind = PARAM_REAL,
+                  .noise = true,
                   .fallback = 1,
                   .lo = 0,
                   .hi = INFINITY,

@@ -3,6 +3,7 @@
  *
  * theta is columns by K - 1, classes fastest. A few rows are taken at a time: predictors class by
  * class through the linear predictor, then probabilities, eight rows in lanes. */
+#include "core/model/dedup.h"
 #include "core/model/linear_predictor.h"
 #include "core/kernels/kernels.h"
 #include "core/kernels/vmath.h"
@@ -20,6 +21,7 @@ struct softmax {
     struct model base;
     const struct dataset *train, *test; /* borrowed */
     size_t columns, free;               /* predictors: one less than classes */
+    struct distinct distinct;           /* for all rows at once; n == 0: too many are distinct */
     struct normal prior;
 };
 
@@ -100,8 +102,19 @@ static enum err init(struct model **out, const double *params, const struct data
     base->prediction_count = test != NULL ? test->N * classes : 0;
     base->term_cost = (double)free * (4.0 + (double)train->columns / 4.0);
     base->metric_cost = base->term_cost * (double)(test != NULL ? test->N : 0);
+    if (!distinct_init(&s->distinct, train, true)) {
+        model_free(base);
+        return err_set(info, ERR_NO_MEMORY, "softmax: no memory for %zu rows", train->N);
+    }
+    if (s->distinct.n > 0)
+        base->full_terms = s->distinct.n;
     *out = base;
     return ERR_OK;
+}
+
+static void release(struct model *m)
+{
+    distinct_release(&((struct softmax *)m)->distinct);
 }
 
 /* ---- predictors and probabilities ---- */
@@ -199,27 +212,28 @@ static void copy_row(const struct dataset *data, size_t i, double *x)
                    : ((const double *)dataset_row(data, i))[j];
 }
 
-static void add_row(const struct softmax *s, const double *x, const double *r, double *sum,
-                    double *sumsq)
+static void add_row(const struct softmax *s, double count, double weight, const double *x,
+                    const double *r, double *sum, double *sumsq)
 {
     for (size_t j = 0; j < s->columns; j++)
         for (size_t c = 0; c < s->free; c++) {
-            double term = r[c * CHUNK] * x[j];
-            sum[j * s->free + c] += term;
+            double term = weight * r[c * CHUNK] * x[j];
+            sum[j * s->free + c] += count * term;
             if (sumsq != NULL)
-                sumsq[j * s->free + c] += term * term;
+                sumsq[j * s->free + c] += count * (term * term);
         }
 }
 
 static void sum_terms(const struct softmax *s, bool difference, const uint32_t *idx, size_t n,
                       double *sum, double *sumsq, const struct scratch *w)
 {
+    const struct row_list rows = distinct_list(&s->distinct, s->train, idx, n, sumsq != NULL);
     struct chunk k;
     memset(sum, 0, padded(s->base.d) * sizeof *sum);
     if (sumsq != NULL)
         memset(sumsq, 0, padded(s->base.d) * sizeof *sumsq);
-    for (size_t at = 0; at < n; at += CHUNK) {
-        chunk_rows(&k, idx, at, n);
+    for (size_t at = 0; at < rows.n; at += CHUNK) {
+        chunk_rows(&k, rows.idx, at, rows.n);
         chunk_slopes(&k, s, w->theta[0], w->residual[0]);
         if (difference)
             chunk_slopes(&k, s, w->theta[1], w->residual[1]);
@@ -227,7 +241,8 @@ static void sum_terms(const struct softmax *s, bool difference, const uint32_t *
             w->residual[0][i] -= w->residual[1][i];
         for (size_t i = 0; i < k.count; i++) {
             copy_row(s->train, k.row[i], w->x);
-            add_row(s, w->x, w->residual[0] + i, sum, sumsq);
+            add_row(s, row_list_count(&rows, at + i), row_list_weight(&rows, at + i), w->x,
+                    w->residual[0] + i, sum, sumsq);
         }
     }
 }
@@ -267,18 +282,20 @@ static double log_batch(const struct model *m, const double *theta, const uint32
                         void *work)
 {
     const struct softmax *s = self(m);
+    const struct row_list rows = distinct_list(&s->distinct, s->train, idx, n, false);
     struct scratch w = scratch_of(s, work);
     struct chunk k;
     double sum = 0.0;
     transpose(s, theta, w.theta[0]);
-    for (size_t at = 0; at < n; at += CHUNK) {
-        chunk_rows(&k, idx, at, n);
+    for (size_t at = 0; at < rows.n; at += CHUNK) {
+        chunk_rows(&k, rows.idx, at, rows.n);
         chunk_predict(&k, s, s->train, w.theta[0], w.residual[0]);
         memcpy(w.residual[1], w.residual[0], s->free * CHUNK * sizeof(double));
         chunk_probabilities(&k, s, w.residual[1]);
         for (size_t i = 0; i < k.count; i++) {
             size_t c = (size_t)s->train->y[k.row[i]];
-            sum += (c < s->free ? w.residual[0][c * CHUNK + i] : 0.0) - k.log_sum[i];
+            double log = (c < s->free ? w.residual[0][c * CHUNK + i] : 0.0) - k.log_sum[i];
+            sum += row_list_count(&rows, at + i) * row_list_weight(&rows, at + i) * log;
         }
     }
     return sum;
@@ -341,6 +358,7 @@ const struct model_type model_softmax = {
     .prior = {{.block = "theta", .family = PRIOR_NORMAL, .sd = {.setting = "prior_sd"}}},
     .metrics = {"log_loss", "accuracy"},
     .init = init,
+    .release = release,
     .grad_fixed = grad_fixed,
     .grad_batch = grad_batch,
     .grad_difference = grad_difference,

@@ -6,9 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define CACHE_LINE_BYTES 64
-#define CACHE_L1_BYTES   ((size_t)32 << 10)
-#define CACHE_L2_BYTES   ((size_t)1 << 20)
+#define CACHE_L1_BYTES ((size_t)32 << 10)
+#define CACHE_L2_BYTES ((size_t)1 << 20)
 
 /* `early`: the data are read much later, so they go to the L2 cache only. */
 static inline __attribute__((always_inline)) void cache_prefetch(const void *p, bool early)

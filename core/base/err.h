@@ -12,7 +12,7 @@
     X(INVALID, "a value is not allowed")                          \
     X(MALFORMED, "the input could not be parsed")                 \
     X(UNSUPPORTED, "this combination is not supported")           \
-    X(NOT_FOUND, "there is no such thing")                        \
+    X(NOT_FOUND, "it does not exist")                             \
     X(CONFLICT, "the present state does not allow it")            \
     X(UNAUTHENTICATED, "a valid token is needed")                 \
     X(FORBIDDEN, "the role does not allow it")                    \
@@ -22,7 +22,7 @@
     X(QUOTA, "a quota is used up")                                \
     X(RATE, "too many requests")                                  \
     X(MISDIRECTED, "the host name is not served here")            \
-    X(TIMEOUT, "it took too long")                                \
+    X(TIMEOUT, "the time limit is exceeded")                      \
     X(DATA_CHANGED, "the data are not those of the submission")   \
     X(DIVERGED, "the chain diverged")                             \
     X(CORRUPT, "stored bytes are damaged")                        \

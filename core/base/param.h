@@ -20,7 +20,8 @@ struct param_spec {
     double fallback; /* the default: number, 0/1, or index of the choice */
     double lo, hi;   /* allowed range of numbers; lo is excluded when lo_open */
     unsigned lo_open;
-    unsigned list; /* PARAM_REAL: may be a list of numbers, which is passed outside the array */
+    unsigned noise; /* of a model: changes the noise of its gradient, not the target */
+    unsigned list;  /* PARAM_REAL: may be a list of numbers, which is passed outside the array */
     const char *const *choices; /* NULL-terminated; PARAM_CHOICE only */
     const char *help;           /* one sentence */
 };

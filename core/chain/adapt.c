@@ -16,9 +16,9 @@
 
 /* Running sums of one window, per coordinate. */
 struct sums {
-    double *theta, *g;         /* means */
-    double *theta2, *g2, *tg;  /* centred second moments */
-    double *tau, *path, *from; /* sum of tau, sum of |moves|, first point */
+    double *theta, *g;          /* means */
+    double *theta2, *g2, *tg;   /* centred second moments */
+    double *tau2, *path, *from; /* sum of tau^2, sum of |moves|, first point */
 };
 
 static struct sums sums(const struct adapt *a)
@@ -52,7 +52,7 @@ void adapt_begin(struct adapt *a, const double *theta, const double *g, const do
 /* Gradients shrink as a chain approaches the mode. One that has grown tenfold means that the steps
  * of an unbounded sampler are too long for a curvature that the start value did not show: all its
  * steps are divided by ten before the chain diverges. */
-static void rein_in(struct adapt *a, const double *g)
+static void shorten_runaway_steps(struct adapt *a, const double *g)
 {
     double size = gradient_largest(g, a->d);
     if (!(size > RUNAWAY * a->window->gradient))
@@ -73,7 +73,7 @@ static void accumulate(struct adapt *a, struct sums s, const double *before, con
         s.theta2[j] += dt * (before[j] - s.theta[j]);
         s.g2[j] += dg * (g[j] - s.g[j]);
         s.tg[j] += dt * (g[j] - s.g[j]);
-        s.tau[j] += tau[j];
+        s.tau2[j] += tau[j] * tau[j];
         s.path[j] += fabs(after[j] - before[j]);
         if (count == 1.0)
             s.from[j] = before[j];
@@ -101,7 +101,7 @@ static double scale_by_spread(const struct adapt *a, struct sums s, size_t j, do
 }
 
 /* The posterior scale estimated from the window; 0: no estimate. */
-static double scale_seen(const struct adapt *a, struct sums s, size_t j, double count)
+static double estimate_scale(const struct adapt *a, struct sums s, size_t j, double count)
 {
     double scale = scale_by_slope(s, j, count);
     return scale > 0.0 ? scale : scale_by_spread(a, s, j, count);
@@ -109,8 +109,8 @@ static double scale_seen(const struct adapt *a, struct sums s, size_t j, double 
 
 static void choose(struct adapt *a, struct sums s, size_t j, const double *after, bool early)
 {
-    double count = a->window->count, top = ceiling_of(a, s.tau[j] / count);
-    double scale = scale_seen(a, s, j, count);
+    double count = a->window->count, top = ceiling_of(a, sqrt(s.tau2[j] / count));
+    double scale = estimate_scale(a, s, j, count);
     bool directed = fabs(after[j] - s.from[j]) > DIRECTED * s.path[j];
     bool last = a->window->end >= a->warmup, seen_before = a->limit[j] == STEP_BY_SCALE;
     if (a->bounded && early && directed) {
@@ -150,7 +150,7 @@ void adapt_update(struct adapt *a, uint64_t t, const double *before, const doubl
     struct sums s = sums(a);
     accumulate(a, s, before, g, tau, after);
     if (!a->bounded)
-        rein_in(a, g);
+        shorten_runaway_steps(a, g);
     if (t < a->window->end)
         return;
     bool early = (double)t < EARLY * (double)a->warmup;
@@ -158,4 +158,11 @@ void adapt_update(struct adapt *a, uint64_t t, const double *before, const doubl
     for (size_t j = 0; j < a->d; j++)
         choose(a, s, j, after, ballistic);
     next_window(a, t, early);
+}
+
+void adapt_square_sums(struct adapt *a)
+{
+    struct sums s = sums(a);
+    for (size_t j = 0; j < a->d && a->window->count > 0.0; j++)
+        s.tau2[j] *= s.tau2[j] / a->window->count;
 }

@@ -45,4 +45,8 @@ void adapt_begin(struct adapt *a, const double *theta, const double *g, const do
 void adapt_update(struct adapt *a, uint64_t t, const double *before, const double *g,
                   const double *tau, const double *after);
 
+/* For states of older programs, which have sums of tau where this one has sums of its squares: sets
+ * these as if tau had been constant. */
+void adapt_square_sums(struct adapt *a);
+
 #endif

@@ -11,7 +11,7 @@
 
 /* ---- start ---- */
 
-static void start_near(struct chain *c, const struct chain_start *start)
+static void draw_start_value(struct chain *c, const struct chain_start *start)
 {
     size_t d = c->config.model->d;
     double *z = c->scratch[0];
@@ -30,7 +30,7 @@ static enum err start_value(struct chain *c, const struct chain_start *start, st
     if (start->kind == START_VALUES)
         memcpy(c->user, start->values, m->d * sizeof *c->user);
     else if (start->kind == START_NEAR)
-        start_near(c, start);
+        draw_start_value(c, start);
     else
         m->type->start_value(m, kind, &c->rng[RNG_START], c->user, c->scratch[0]);
     if (c->config.frame != NULL)
@@ -91,7 +91,7 @@ static const double *sigma_of_iteration(struct chain *c, uint64_t t)
     return c->sigma_now;
 }
 
-bool chain_looks(const struct chain *c)
+bool chain_measures_noise(const struct chain *c)
 {
     uint64_t t = c->head->iteration, warmup = c->config.warmup;
     return t >= warmup && c->noise_every > 0 && (t - warmup) % c->noise_every == 0;
@@ -102,7 +102,7 @@ void chain_count_noise(struct chain *c, const double *sigma)
     const struct sampler_type *sampler = c->config.sampler;
     c->head->noise_count++;
     for (size_t j = 0; j < c->config.model->d; j++) {
-        c->tau_sum[j] += c->tau[j];
+        c->tau_squares[j] += c->tau[j] * c->tau[j];
         c->beyond_sum[j] += sampler->beyond(c->config.params, sigma[j], c->tau[j]);
     }
 }
@@ -156,7 +156,7 @@ static void iterate(struct chain *c)
     size_t d = config->model->d;
     uint64_t t = c->head->iteration;
     bool warmup = t < config->warmup, adapting = warmup && config_adapts(config);
-    bool noise = chain_looks(c);
+    bool noise = chain_measures_noise(c);
     const double *sigma = sigma_of_iteration(c, t);
     if (adapting)
         memcpy(c->before, c->theta, d * sizeof *c->theta);
@@ -178,6 +178,8 @@ static void iterate(struct chain *c)
         .tau = c->tau,
         .want_tau = adapting || noise,
         .scratch = {c->scratch[0], c->scratch[1], c->scratch[2], c->scratch[3]},
+        .work = c->sampler_work,
+        .pass_cost = config_pass_cost(config),
     };
     size_t bad = config->sampler->step(&s);
     if (bad != SIZE_MAX) {
@@ -216,7 +218,7 @@ uint64_t chain_advance(struct chain *c, uint64_t n)
 }
 
 /* Iterations until the draw buffer is full, at most `most`. */
-static uint64_t until_full(const struct chain *c, uint64_t most)
+static uint64_t iterations_until_full(const struct chain *c, uint64_t most)
 {
     uint64_t thin = c->config.thin, room = c->capacity - c->draws;
     uint64_t next = thin - c->head->iteration % thin;
@@ -227,7 +229,7 @@ static uint64_t until_full(const struct chain *c, uint64_t most)
     return next + (room - 1) * thin;
 }
 
-uint64_t chain_quiet(const struct chain *c)
+uint64_t chain_plain_iterations(const struct chain *c)
 {
     const struct chain_config *config = &c->config;
     uint64_t t = c->head->iteration, warmup = config->warmup;
@@ -237,14 +239,14 @@ uint64_t chain_quiet(const struct chain *c)
     if (t < warmup && config_adapts(config))
         return 0;
     if (t >= warmup && c->noise_every > 0) {
-        uint64_t looks = c->noise_every - (t - warmup) % c->noise_every;
-        quiet = quiet < looks ? quiet : looks;
+        uint64_t until_noise = c->noise_every - (t - warmup) % c->noise_every;
+        quiet = quiet < until_noise ? quiet : until_noise;
     }
     if (config_has_metrics(config)) {
         uint64_t metrics = config->metric_every - 1 - t % config->metric_every;
         quiet = quiet < metrics ? quiet : metrics;
     }
-    return until_full(c, quiet);
+    return iterations_until_full(c, quiet);
 }
 
 /* ---- status and results ---- */
@@ -308,7 +310,7 @@ uint64_t chain_noise(const struct chain *c, double *tau, double *beyond)
     double count = (double)c->head->noise_count;
     for (size_t j = 0; c->noise_every > 0 && j < c->config.model->d; j++) {
         if (tau != NULL)
-            tau[j] = c->tau_sum[j] / count;
+            tau[j] = sqrt(c->tau_squares[j] / count);
         if (beyond != NULL)
             beyond[j] = c->beyond_sum[j] / count;
     }
@@ -338,6 +340,15 @@ double chain_acceptance(const struct chain *c)
 {
     const struct sampler_type *sampler = c->config.sampler;
     return sampler->acceptance != NULL ? sampler->acceptance(c->memory) : NAN;
+}
+
+bool chain_trees(const struct chain *c, struct sampler_trees *out)
+{
+    const struct sampler_type *sampler = c->config.sampler;
+    if (sampler->tree_counts == NULL)
+        return false;
+    sampler->tree_counts(c->memory, out);
+    return true;
 }
 
 const double *chain_theta(const struct chain *c)

@@ -106,9 +106,9 @@ enum err chain_saved_check(const void *bytes, size_t size, struct err_info *info
  * the denominator; NaN below 2) have room for d numbers. Returns the count. */
 uint64_t chain_moments(const struct chain *chain, double *mean, double *variance);
 
-/* The gradient noise, measured at some iterations after warm-up: averages per coordinate of tau and
- * of the probability that a proposal lies beyond the noise tolerance. Either may be NULL. Returns
- * the number of measurements. */
+/* The gradient noise, measured at some iterations after warm-up, per coordinate: the root mean square
+ * of tau, so that rare batches with much noise count, and the mean probability that a proposal lies
+ * beyond the noise tolerance. Either may be NULL. Returns the number of measurements. */
 uint64_t chain_noise(const struct chain *chain, double *tau, double *beyond);
 
 /* The step size in use (sigma_0 of a schedule) and what limits it; STEP_UNSEEN: warm-up ended
@@ -125,9 +125,13 @@ void chain_step(const struct chain *chain, double *sigma, enum step_limit *limit
 
 /* Acceptance rate after warm-up of an exact sampler; NaN for others. */
 double chain_acceptance(const struct chain *chain);
+/* What the trees of its sampler did; false: it builds none, and an iteration takes one gradient. */
+bool chain_trees(const struct chain *chain, struct sampler_trees *out);
 /* The position, in the coordinates that the chain moves in. */
 const double *chain_theta(const struct chain *chain);
 /* Memory of one chain with this configuration, in bytes, buffers included. */
 size_t chain_memory_bytes(const struct chain_config *config);
+/* Of these its state, of which chain_save makes a copy. */
+size_t chain_state_bytes(const struct chain_config *config);
 
 #endif

@@ -1,5 +1,5 @@
 /* Chain batches: chains are packed into vector lanes, advanced by the kernels for as long as
- * chain_quiet allows, and unpacked. */
+ * chain_plain_iterations allows, and unpacked. */
 #include "core/chain/chain_batch.h"
 #include "core/chain/parts.h"
 #include "core/kernels/kernels.h"
@@ -19,7 +19,7 @@ struct chain_batch_group {
     struct rng rng_before[GROUP_CHAINS / SHARE]; /* before the run, to undo it */
     /* Minibatches, where chain_batch_sums sums them. */
     _Alignas(ALIGNMENT) uint32_t rows[CHAIN_BATCHES][16 * CHAIN_BATCH_GROUPS];
-    bool look;                   /* the first iteration measures the noise */
+    bool measures_noise;         /* the first iteration measures the noise */
     double scale, beta;          /* where a minibatch counts once */
     uint64_t until_moments;      /* iterations, after warm-up */
     const struct linear *linear; /* for chain_batch_sums; NULL: the model sums, chain by chain */
@@ -38,7 +38,7 @@ static size_t chain_lanes_of(const struct chain *c)
     return c->source.model->N == 0 ? 1 : d <= SHARE ? SHARE : d <= 8 ? 8 : CHAIN_BATCH_LANES;
 }
 
-static bool fits(const struct chain *c)
+static bool can_be_batched(const struct chain *c)
 {
     const struct model *m = c->source.model;
     if (c->config.sampler->chain_batch == NULL || m->d > CHAIN_BATCH_LANES)
@@ -50,22 +50,24 @@ static bool fits(const struct chain *c)
 }
 
 /* Whether two chains are at the same iteration and differ only in number and position. */
-static bool same_place(const struct chain *a, const struct chain *b)
+static bool may_share_batch(const struct chain *a, const struct chain *b)
 {
     return a->source.model == b->source.model && a->config.sampler == b->config.sampler &&
            a->config.frame == b->config.frame && a->config.thin == b->config.thin &&
            a->source.batch.n == b->source.batch.n &&
            a->source.batch.replacement == b->source.batch.replacement &&
-           a->source.often == b->source.often && a->source.seed == b->source.seed &&
+           a->source.chance == b->source.chance && a->source.seed == b->source.seed &&
            memcmp(a->config.params, b->config.params, sizeof a->config.params) == 0 &&
            a->head->iteration == b->head->iteration &&
-           a->head->moment_count == b->head->moment_count && chain_quiet(a) == chain_quiet(b);
+           a->head->moment_count == b->head->moment_count &&
+           chain_plain_iterations(a) == chain_plain_iterations(b);
 }
 
 /* ---- packing ---- */
 
 /* Where the state of lane l of a chain's generator is stored in the batch. */
-static uint64_t *generator(struct rng batch[2], size_t chain_lanes, size_t k, size_t l, size_t word)
+static uint64_t *generator_word(struct rng batch[2], size_t chain_lanes, size_t k, size_t l,
+                                size_t word)
 {
     if (chain_lanes == 1)
         return (uint64_t *)(void *)&batch[k % 2].s[word] + k / 2;
@@ -77,7 +79,7 @@ static void pack_rng(const struct chain_batch_step *w, struct rng batch[2], size
 {
     for (size_t word = 0; word < 4; word++)
         for (size_t l = 0; l < (w->chain_lanes + 1) / 2; l++)
-            *generator(batch, w->chain_lanes, k, l, word) = rng->s[word][l];
+            *generator_word(batch, w->chain_lanes, k, l, word) = rng->s[word][l];
 }
 
 static void unpack_rng(const struct chain_batch_step *w, struct rng batch[2], size_t k,
@@ -85,7 +87,7 @@ static void unpack_rng(const struct chain_batch_step *w, struct rng batch[2], si
 {
     for (size_t word = 0; word < 4; word++)
         for (size_t l = 0; l < (w->chain_lanes + 1) / 2; l++)
-            rng->s[word][l] = *generator(batch, w->chain_lanes, k, l, word);
+            rng->s[word][l] = *generator_word(batch, w->chain_lanes, k, l, word);
 }
 
 static void pack_chain(struct chain_batch_group *group, size_t at, const struct chain *c)
@@ -124,7 +126,7 @@ static void unpack_chain(struct chain_batch_group *group, size_t at, uint64_t do
         unpack_rng(w, b->flip, k, &c->rng[RNG_FLIP]);
     if (w->target != NULL)
         unpack_rng(w, b->noise, k, &c->rng[RNG_GRADIENT]);
-    if (group->look)
+    if (group->measures_noise)
         chain_count_noise(c, c->sigma);
     if (c->draws == 0 && draws > 0)
         c->first_draw = c->head->iteration / c->config.thin;
@@ -200,7 +202,7 @@ static void plan_fixed(struct chain_batch_group *group, const struct linear *l)
     w->diagonal = group->diagonal;
 }
 
-static bool rows_are_near(const struct linear *l)
+static bool rows_fit_l1(const struct linear *l)
 {
     return l != NULL && l->data->N * linear_record(l->data) * sizeof(float) <= CACHE_L1_BYTES;
 }
@@ -224,7 +226,7 @@ static void plan_step(struct chain_batch_group *group, const struct chain *c)
     w->moment_count = c->head->moment_count;
     plan_frame(group, c->config.frame);
     group->linear = w->target == NULL ? plan_sums(source) : NULL;
-    group->near = rows_are_near(group->linear);
+    group->near = rows_fit_l1(group->linear);
     plan_fixed(group, group->linear);
 }
 
@@ -234,7 +236,7 @@ static void pack(struct chain_batch_group *group, struct chain **chains, size_t 
     group->chains = chains;
     group->per_batch = CHAIN_BATCH_LANES / group->step.chain_lanes;
     group->count = count;
-    group->look = chain_looks(chains[0]);
+    group->measures_noise = chain_measures_noise(chains[0]);
     group->batch_count = (count + group->per_batch - 1) / group->per_batch;
     memset(group->batches, 0, group->batch_count * sizeof group->batches[0]);
     for (size_t at = 0; at < count; at++)
@@ -243,8 +245,8 @@ static void pack(struct chain_batch_group *group, struct chain **chains, size_t 
 
 /* ---- advancing ---- */
 
-/* Batch k has the chains first_of(k) to first_of(k + 1) - 1. */
-static size_t first_of(const struct chain_batch_group *group, size_t batch)
+/* Batch k has the chains first_chain_of(k) to first_chain_of(k + 1) - 1. */
+static size_t first_chain_of(const struct chain_batch_group *group, size_t batch)
 {
     size_t at = batch * group->per_batch;
     return at < group->count ? at : group->count;
@@ -254,10 +256,10 @@ static size_t first_of(const struct chain_batch_group *group, size_t batch)
 static void draw_side_by_side(struct chain_batch_group *group, size_t batch, bool prefetch)
 {
     struct minibatch *first = &group->chains[0]->source.batch;
-    size_t apart = padded(first->n), to = first_of(group, batch + 1);
+    size_t apart = padded(first->n), to = first_chain_of(group, batch + 1);
     const uint16_t *row_map = group->linear->row_map;
     uint32_t *idx = group->rows[batch];
-    for (size_t at = first_of(group, batch); at < to; at++, idx += apart) {
+    for (size_t at = first_chain_of(group, batch); at < to; at++, idx += apart) {
         minibatch_draw_mapped(first, &group->chains[at]->rng[RNG_BATCH], row_map, idx);
         if (prefetch)
             linear_prefetch(group->linear, idx, first->n);
@@ -272,14 +274,14 @@ static void draw_rows(struct chain_batch_group *group, size_t batch, bool prefet
         draw_side_by_side(group, batch, prefetch);
         return;
     }
-    for (size_t at = first_of(group, batch); at < first_of(group, batch + 1); at++) {
+    for (size_t at = first_chain_of(group, batch); at < first_chain_of(group, batch + 1); at++) {
         gradient_draw(&group->chains[at]->source, first, &group->chains[at]->rng[RNG_BATCH]);
         gradient_prefetch(&group->chains[at]->source);
     }
 }
 
 /* The kernels compute the estimate; tau is computed here for the measurement of the noise. */
-static void look_at_noise(const struct chain_batch_step *w, const struct chain_batch_state *b,
+static void measure_noise(const struct chain_batch_step *w, const struct chain_batch_state *b,
                           size_t lane, struct chain *c)
 {
     const struct gradient *gs = &c->source;
@@ -295,8 +297,8 @@ static void look_at_noise(const struct chain_batch_step *w, const struct chain_b
                       c->g, c->tau, NULL);
 }
 
-static void sum_each(const struct chain_batch_step *w, struct chain_batch_state *b, size_t lane,
-                     struct chain *c, bool squares)
+static void sum_chain(const struct chain_batch_step *w, struct chain_batch_state *b, size_t lane,
+                      struct chain *c, bool squares)
 {
     size_t bytes = w->d * sizeof(double);
     memcpy(c->before, b->theta + lane, bytes);
@@ -315,12 +317,12 @@ static inline void copy_lanes(double *to, const double *from, size_t chain_lanes
 }
 
 /* The fixed part of every chain's gradient, unless the kernels know it. */
-static void take_fixed(struct chain_batch_group *group, size_t batch)
+static void compute_fixed_parts(struct chain_batch_group *group, size_t batch)
 {
     const struct chain_batch_step *w = &group->step;
     struct chain_batch_state *b = &group->batches[batch];
-    size_t to = first_of(group, batch + 1);
-    for (size_t at = first_of(group, batch), lane = 0; w->fixed == NULL && at < to;
+    size_t to = first_chain_of(group, batch + 1);
+    for (size_t at = first_chain_of(group, batch), lane = 0; w->fixed == NULL && at < to;
          at++, lane += w->chain_lanes) {
         struct chain *c = group->chains[at];
         const struct model *m = c->source.model;
@@ -330,41 +332,41 @@ static void take_fixed(struct chain_batch_group *group, size_t batch)
     }
 }
 
-static void sum_at_once(struct chain_batch_group *group, size_t batch, size_t next, bool squares)
+static void sum_batch(struct chain_batch_group *group, size_t batch, size_t next, bool squares)
 {
     struct chain_batch_state *b = &group->batches[batch];
-    size_t from = first_of(group, batch), to = first_of(group, batch + 1);
+    size_t from = first_chain_of(group, batch), to = first_chain_of(group, batch + 1);
     struct chain_batch_rows rows = {.chains = to - from,
                                     .n = group->chains[from]->source.batch.n,
                                     .idx = group->rows[batch],
                                     .next = group->rows[next]};
     if (next != batch)
-        rows.next_chains = first_of(group, next + 1) - first_of(group, next);
-    take_fixed(group, batch);
+        rows.next_chains = first_chain_of(group, next + 1) - first_chain_of(group, next);
+    compute_fixed_parts(group, batch);
     kernels->chain_batch_sums(group->linear, &rows, b, squares);
 }
 
 /* `next`: the batch whose rows are prefetched at the same time; next == batch: none. */
-static void sum_terms(struct chain_batch_group *group, size_t batch, size_t next, bool look)
+static void sum_terms(struct chain_batch_group *group, size_t batch, size_t next, bool measure)
 {
     const struct chain_batch_step *w = &group->step;
     struct chain_batch_state *b = &group->batches[batch];
-    size_t from = first_of(group, batch), to = first_of(group, batch + 1);
-    bool squares = look || w->rule == BARKER_CORRECTED;
+    size_t from = first_chain_of(group, batch), to = first_chain_of(group, batch + 1);
+    bool squares = measure || w->rule == BARKER_CORRECTED;
     if (group->linear != NULL)
-        sum_at_once(group, batch, next, squares);
+        sum_batch(group, batch, next, squares);
     for (size_t at = from, lane = 0; at < to; at++, lane += w->chain_lanes) {
         if (group->linear == NULL)
-            sum_each(w, b, lane, group->chains[at], squares);
-        if (look)
-            look_at_noise(w, b, lane, group->chains[at]);
+            sum_chain(w, b, lane, group->chains[at], squares);
+        if (measure)
+            measure_noise(w, b, lane, group->chains[at]);
     }
 }
 
 /* The rows of the next batch are prefetched while this one is summed: all at once, or a few at a
  * time by the kernel. `drawn`: the rows of batch 0 are drawn already; `again`: the next iteration
  * has minibatches, too. */
-static void sum_rows(struct chain_batch_group *group, bool drawn, bool again, bool look)
+static void sum_rows(struct chain_batch_group *group, bool drawn, bool again, bool measure)
 {
     size_t last = group->batch_count - 1;
     if (!drawn)
@@ -374,7 +376,7 @@ static void sum_rows(struct chain_batch_group *group, bool drawn, bool again, bo
         bool more = last > 0 && (k < last || again);
         if (more)
             draw_rows(group, next, false);
-        sum_terms(group, k, more && !group->near ? next : k, look);
+        sum_terms(group, k, more && !group->near ? next : k, measure);
     }
 }
 
@@ -391,19 +393,19 @@ static void plan_iteration(struct chain_batch_group *group, double weight)
     chain_batch_next(w);
 }
 
-static bool advance_by_rows(struct chain_batch_group *group, uint64_t n, bool look)
+static bool advance_by_rows(struct chain_batch_group *group, uint64_t n, bool measure)
 {
     struct chain_batch_step *w = &group->step;
     const struct gradient *source = &group->chains[0]->source;
-    double weight = gradient_weight(source, w->t, look), next;
+    double weight = gradient_weight(source, w->t, measure), next;
     bool drawn = false, well = true;
-    for (uint64_t t = 1; t <= n && well; t++, weight = next, look = false) {
+    for (uint64_t t = 1; t <= n && well; t++, weight = next, measure = false) {
         next = t < n ? gradient_weight(source, w->t + t, false) : 0.0;
         plan_iteration(group, weight);
         if (weight > 0.0)
-            sum_rows(group, drawn, next > 0.0, look);
+            sum_rows(group, drawn, next > 0.0, measure);
         for (size_t k = 0; weight == 0.0 && k < group->batch_count; k++)
-            take_fixed(group, k);
+            compute_fixed_parts(group, k);
         drawn = group->batch_count > 1 && weight > 0.0 && next > 0.0;
         well = kernels->chain_batch_move(w, group->batches, group->batch_count);
     }
@@ -428,30 +430,32 @@ static void keep_draw(struct chain_batch_group *group, size_t at, size_t draw)
         row[k] = theta[c->save != NULL ? c->save[k] : k];
 }
 
-static bool known_run(struct chain_batch_group *group, uint64_t n, bool look)
+static bool run_known_target(struct chain_batch_group *group, uint64_t n, bool measure)
 {
-    for (size_t at = 0; look && at < group->count; at++)
+    for (size_t at = 0; measure && at < group->count; at++)
         group->chains[at]->tau[0] = group->step.target->noise_sd;
     return kernels->chain_batch_run(&group->step, group->batches, group->batch_count, n);
 }
 
-static void forget(struct chain_batch_group *group)
+static void restore_generators(struct chain_batch_group *group)
 {
     for (size_t at = 0; group->step.target == NULL && at < group->count; at++)
         group->chains[at]->rng[RNG_BATCH] = group->rng_before[at];
 }
 
-/* Runs n iterations, n <= chain_quiet. False, with the chains unchanged, when a gradient is NaN. */
+/* Runs n <= chain_plain_iterations() iterations. False, with the chains unchanged, when a gradient
+ * is NaN. */
 static bool advance(struct chain_batch_group *group, uint64_t n)
 {
     uint64_t thin = group->chains[0]->config.thin, from = group->chains[0]->head->iteration;
     size_t draws = 0;
     for (uint64_t done = 0, run; done < n; done += run) {
         uint64_t next = thin - (from + done) % thin;
-        bool look = group->look && done == 0, known = group->step.target != NULL;
+        bool measure = group->measures_noise && done == 0, known = group->step.target != NULL;
         run = next < n - done ? next : n - done;
-        if (!(known ? known_run(group, run, look) : advance_by_rows(group, run, look))) {
-            forget(group);
+        if (!(known ? run_known_target(group, run, measure)
+                    : advance_by_rows(group, run, measure))) {
+            restore_generators(group);
             return false;
         }
         for (size_t at = 0; run == next && at < group->count; at++)
@@ -483,7 +487,7 @@ static size_t keep_active(struct chain **chains, size_t count)
 }
 
 /* Iterations to leave to chain_advance: one, or all that are left of an adapting warm-up. */
-static uint64_t special(const struct chain *c)
+static uint64_t iterations_alone(const struct chain *c)
 {
     bool adapts = c->config.step.kind == STEP_AUTO && chain_in_warmup(c);
     return adapts ? c->config.warmup - c->head->iteration : 1;
@@ -497,8 +501,8 @@ static uint64_t advance_together(struct chain **chains, size_t count, uint64_t n
         count = keep_active(chains, count);
         if (count == 0)
             break;
-        uint64_t quiet = chain_quiet(chains[0]);
-        run = quiet > 0 ? quiet : special(chains[0]);
+        uint64_t quiet = chain_plain_iterations(chains[0]);
+        run = quiet > 0 ? quiet : iterations_alone(chains[0]);
         run = run < left ? run : left;
         if (quiet > 0)
             pack(&group, chains, count);
@@ -517,7 +521,7 @@ static uint64_t advance_together(struct chain **chains, size_t count, uint64_t n
  * further ahead. Not where a batch has few rows and several chains share the cost of the moves. */
 #define MANY_SHORT 100 /* rows of a batch that share cache lines; for long rows: AHEAD_ROWS */
 
-static bool better_alone(const struct chain *c, size_t members)
+static bool faster_alone(const struct chain *c, size_t members)
 {
     const struct linear *l = c->source.model->linear;
     if (c->source.ahead == NULL)
@@ -535,12 +539,12 @@ static uint64_t advance_group(struct chain **chains, size_t count, size_t from, 
     struct chain *group[GROUP_CHAINS];
     size_t most = CHAIN_BATCHES * (CHAIN_BATCH_LANES / chain_lanes_of(chains[from])), members = 0;
     for (size_t k = from; k < count && members < most; k++) {
-        if (done[k] || !same_place(chains[from], chains[k]))
+        if (done[k] || !may_share_batch(chains[from], chains[k]))
             continue;
         group[members++] = chains[k];
         done[k] = true;
     }
-    return better_alone(chains[from], members) ? advance_each(group, members, n)
+    return faster_alone(chains[from], members) ? advance_each(group, members, n)
                                                : advance_together(group, members, n);
 }
 
@@ -551,8 +555,8 @@ static uint64_t advance_window(struct chain **chains, size_t count, uint64_t n)
     for (size_t k = 0; k < count; k++) {
         if (done[k])
             continue;
-        all += fits(chains[k]) ? advance_group(chains, count, k, done, n)
-                               : chain_advance(chains[k], n);
+        all += can_be_batched(chains[k]) ? advance_group(chains, count, k, done, n)
+                                         : chain_advance(chains[k], n);
     }
     return all;
 }

@@ -45,6 +45,14 @@ bool config_has_metrics(const struct chain_config *c)
     return c->metric_every > 0 && c->model->prediction_count > 0;
 }
 
+/* A dense frame is multiplied with positions and gradients; eight of its numbers take one unit. */
+double config_pass_cost(const struct chain_config *c)
+{
+    const struct model *target = config_target(c);
+    double d = (double)target->d, terms = (double)target->full_terms * target->term_cost;
+    return terms + d + (config_dense(c) ? 2.0 * d * d / 8.0 : 0.0);
+}
+
 static enum err check_batch(const struct chain_config *config, struct err_info *info)
 {
     const struct sampler_type *sampler = config->sampler;

@@ -44,6 +44,13 @@ static struct layout layout(const struct chain_config *c)
     return l;
 }
 
+static size_t sampler_scratch(const struct chain_config *c)
+{
+    return c->sampler->scratch != NULL
+               ? c->sampler->scratch(c->params, c->model->d, config_pass_cost(c))
+               : 0;
+}
+
 static size_t width_of(const struct chain_config *c)
 {
     return c->save != NULL ? c->save_count : c->model->d;
@@ -68,6 +75,11 @@ static size_t metric_width(const struct model_type *type)
     return n;
 }
 
+size_t chain_state_bytes(const struct chain_config *c)
+{
+    return layout(c).total;
+}
+
 size_t chain_memory_bytes(const struct chain_config *c)
 {
     size_t array = padded(c->model->d) * sizeof(double);
@@ -75,8 +87,10 @@ size_t chain_memory_bytes(const struct chain_config *c)
                        ? 0
                        : gradient_batch_bytes(config_target(c), config_batch(c), c->replacement);
     return layout(c).total + (WORK_ARRAYS + 3) * array + config_target(c)->work_bytes +
-           c->model->work_bytes + batch + capacity_of(c) * width_of(c) * sizeof(double) +
-           padded(c->model->prediction_count) * sizeof(double);
+           c->model->work_bytes + batch +
+           (sampler_scratch(c) + capacity_of(c) * width_of(c) +
+            padded(c->model->prediction_count)) *
+               sizeof(double);
 }
 
 static void point_into_state(struct chain *c)
@@ -91,7 +105,7 @@ static void point_into_state(struct chain *c)
     } parts[] = {{&c->theta, l->theta},        {&c->sigma, l->sigma},
                  {&c->limit, l->limit},        {&c->memory, l->memory},
                  {&c->mean, l->mean},          {&c->m2, l->m2},
-                 {&c->tau_sum, l->tau},        {&c->beyond_sum, l->beyond},
+                 {&c->tau_squares, l->tau},    {&c->beyond_sum, l->beyond},
                  {&c->adapt.arrays, l->adapt}, {&c->average, l->average}};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         *parts[i].p = (double *)(void *)(s + parts[i].at);
@@ -113,6 +127,7 @@ static void point_into_work(struct chain *c)
                                    &c->before,     &c->sigma_now,  &c->user};
     for (size_t i = 0; i < WORK_ARRAYS; i++)
         *parts[i] = c->work + i * padded(c->config.model->d);
+    c->sampler_work = c->work + WORK_ARRAYS * padded(c->config.model->d);
 }
 
 static bool allocate_buffers(struct chain *c)
@@ -157,7 +172,8 @@ enum err chain_allocate(struct chain **out, const struct chain_config *config,
     c->fingerprint = config_fingerprint(config);
     c->layout = layout(config);
     c->state = lanes_alloc(c->layout.total, 1);
-    c->work = lanes_alloc(WORK_ARRAYS * padded(config->model->d), sizeof *c->work);
+    c->work = lanes_alloc(WORK_ARRAYS * padded(config->model->d) + sampler_scratch(config),
+                          sizeof *c->work);
     if (c->state && c->work && copy_save(c, config) && allocate_buffers(c))
         code = gradient_init(&c->source, config_target(config), config_batch(config),
                              config->replacement && !config_full_batch(config), info);

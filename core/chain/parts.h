@@ -26,15 +26,15 @@ struct chain {
     unsigned char *state;
     struct head *head; /* the rest of this group points into state */
     struct rng *rng;
-    double *theta, *sigma, *limit, *memory, *mean, *m2, *tau_sum, *beyond_sum, *average;
+    double *theta, *sigma, *limit, *memory, *mean, *m2, *tau_squares, *beyond_sum, *average;
     struct adapt adapt;
     struct gradient source;
     uint64_t noise_every; /* iterations between measurements; 0: there is no noise to measure */
     uint64_t moments_every;
     uint64_t user_at; /* `user` is the position after this iteration; UINT64_MAX: not valid */
     bool one_sigma;   /* all coordinates have the same step size */
-    double *work;     /* WORK_ARRAYS of padded(d) */
-    double *g, *tau, *scratch[4], *before, *sigma_now, *user;
+    double *work;     /* WORK_ARRAYS of padded(d), then the sampler's own */
+    double *g, *tau, *scratch[4], *before, *sigma_now, *user, *sampler_work;
     double *prediction;
     void *work_user; /* scratch of config.model, for held-out metrics */
     uint32_t *save;
@@ -54,6 +54,8 @@ bool config_adapts(const struct chain_config *config); /* the step size, by core
 bool config_dense(const struct chain_config *config);  /* the frame is FRAME_DENSE */
 bool config_noise_seen(const struct chain_config *config); /* the gradient noise is measured */
 bool config_has_metrics(const struct chain_config *config);
+/* What a gradient over all data costs, in units of struct model.term_cost. */
+double config_pass_cost(const struct chain_config *config);
 /* A hash of everything that the saved state depends on, which the number of iterations is not. */
 uint64_t config_fingerprint(const struct chain_config *config);
 
@@ -64,9 +66,9 @@ enum err chain_allocate(struct chain **out, const struct chain_config *config,
 /* How many of the next iterations only move, update the moments and keep draws, all of them in
  * warm-up or all of them after it; the first may also measure the noise. 0 where the step size
  * adapts or follows a schedule, held-out metrics are taken, a buffer is full or the chain ends. */
-uint64_t chain_quiet(const struct chain *chain);
+uint64_t chain_plain_iterations(const struct chain *chain);
 /* Whether the next iteration measures the gradient noise. */
-bool chain_looks(const struct chain *chain);
+bool chain_measures_noise(const struct chain *chain);
 /* Adds a measurement, chain->tau, to the sums of the noise. */
 void chain_count_noise(struct chain *chain, const double *sigma);
 

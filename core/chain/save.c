@@ -15,12 +15,16 @@ struct saved {
 /* The running tau is stored with a factor after it, by which it is multiplied
  * (core/samplers/sampler.c). */
 #define VERSION_FADING 2
+/* Sums of tau^2; before, sums of tau. */
+#define VERSION_SQUARES 3
 
 /* The lowest version that describes the state, so that older programs can read it if possible. */
 static uint64_t version_of(const struct chain *c)
 {
     const struct sampler_type *sampler = c->config.sampler;
     bool running = sampler->needs_tau != NULL && sampler->needs_tau(c->config.params);
+    if (config_noise_seen(&c->config))
+        return VERSION_SQUARES;
     return running && c->source.sparse != NULL ? VERSION_FADING : VERSION;
 }
 
@@ -47,11 +51,11 @@ enum err chain_saved_check(const void *bytes, size_t size, struct err_info *info
         return err_set(info, ERR_CORRUPT, "saved chain: %zu bytes are too few", size);
     memcpy(&saved, bytes, sizeof saved);
     if (memcmp(saved.magic, MAGIC, sizeof saved.magic) != 0)
-        return err_set(info, ERR_CORRUPT, "saved chain: these bytes are no chain");
-    if (saved.version < VERSION || saved.version > VERSION_FADING)
+        return err_set(info, ERR_CORRUPT, "saved chain: these bytes are not a saved chain");
+    if (saved.version < VERSION || saved.version > VERSION_SQUARES)
         return err_set(info, ERR_CORRUPT,
                        "saved chain: version %" PRIu64 ", this program reads %d to %d",
-                       saved.version, VERSION, VERSION_FADING);
+                       saved.version, VERSION, VERSION_SQUARES);
     if (saved.size != size - sizeof saved ||
         saved.checksum != fingerprint_bytes(fingerprint_word(saved.version, saved.fingerprint),
                                             (const unsigned char *)bytes + sizeof saved,
@@ -73,10 +77,20 @@ static enum err check_saved(const struct chain *c, const void *bytes, size_t siz
     return ERR_OK;
 }
 
+/* Turns the sums of tau of an older state into sums of squares, as if tau had been constant. */
+static void square_sums(struct chain *c)
+{
+    for (size_t j = 0; c->head->noise_count > 0 && j < c->config.model->d; j++)
+        c->tau_squares[j] *= c->tau_squares[j] / (double)c->head->noise_count;
+    if (config_adapts(&c->config))
+        adapt_square_sums(&c->adapt);
+}
+
 enum err chain_load(struct chain **out, const struct chain_config *config, const void *bytes,
                     size_t size, struct err_info *info)
 {
     struct chain *c;
+    struct saved saved;
     enum err code = chain_allocate(&c, config, info);
     if (code != ERR_OK)
         return code;
@@ -85,7 +99,10 @@ enum err chain_load(struct chain **out, const struct chain_config *config, const
         chain_free(c);
         return code;
     }
-    memcpy(c->state, (const unsigned char *)bytes + sizeof(struct saved), c->layout.total);
+    memcpy(&saved, bytes, sizeof saved);
+    memcpy(c->state, (const unsigned char *)bytes + sizeof saved, c->layout.total);
+    if (saved.version < VERSION_SQUARES && config_noise_seen(config))
+        square_sums(c);
     c->config.step.values = NULL;
     c->config.start = (struct chain_start){0};
     *out = c;

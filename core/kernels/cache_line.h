@@ -1,7 +1,7 @@
-/* Kernels: lines. A line is 64 bytes in FPARTS registers, 16 floats or 8 doubles; which of them is
- * a constant argument, so that nothing of the choice is left once a function is inlined. A quarter
- * of a line is 16 bytes whatever the instruction set: sums within rows go from halves to quarters
- * to elements, in the same order everywhere. A part of core/kernels/kernels.c. */
+/* Kernels: vectors of 64 bytes. A line is 64 bytes in FPARTS registers, 16 floats or 8 doubles;
+ * the precision is a constant argument, so that no branch is left after inlining. A quarter of a
+ * line is 16 bytes with every instruction set: sums within rows go from halves to quarters to
+ * elements, in the same order everywhere. A part of core/kernels/kernels.c. */
 #ifndef BARKER_CORE_KERNELS_CACHE_LINE_H
 #define BARKER_CORE_KERNELS_CACHE_LINE_H
 
@@ -56,7 +56,7 @@ INLINE struct cache_line line_fused(enum precision p, struct cache_line a, struc
     return c;
 }
 
-/* Aligned to the line. */
+/* `at` is aligned to 64 bytes. */
 INLINE struct cache_line line_load(const void *at)
 {
     struct cache_line x;
@@ -71,13 +71,13 @@ INLINE void line_store(void *at, struct cache_line x)
         vf_store((float *)at + i * FLOATS, x.part[i]);
 }
 
-/* Eight doubles from the same number of floats, aligned to 32 bytes. */
+/* Eight doubles from eight floats, aligned to 32 bytes. */
 INLINE struct cache_line line_widen(const float *at)
 {
     struct cache_line x;
     for (size_t i = 0; i < FPARTS; i++) {
         const float *p = at + i * WIDTH;
-#if defined(__AVX512F__) /* gcc 12 does not find these by itself */
+#if defined(__AVX512F__) /* gcc 12 does not use these instructions by itself */
         x.part[i] = (vf)_mm512_cvtps_pd(_mm256_load_ps(p));
 #elif defined(__AVX__)
         x.part[i] = (vf)_mm256_cvtps_pd(_mm_load_ps(p));
@@ -88,7 +88,7 @@ INLINE struct cache_line line_widen(const float *at)
     return x;
 }
 
-/* Two halves, aligned to 32 bytes. */
+/* From two halves of a line, aligned to 32 bytes. */
 INLINE struct cache_line line_of_halves(const void *a, const void *b)
 {
     struct cache_line x;
@@ -104,7 +104,8 @@ INLINE struct cache_line line_of_halves(const void *a, const void *b)
     return x;
 }
 
-/* Four floats and four floats as two halves of doubles, aligned to 16 bytes. */
+/* Four floats from each of a and b, widened to the two halves of a line of doubles. Aligned to
+ * 16 bytes. */
 INLINE struct cache_line line_widen_quarters(const void *a, const void *b)
 {
     struct cache_line x;
@@ -123,7 +124,7 @@ INLINE struct cache_line line_widen_quarters(const void *a, const void *b)
     return x;
 }
 
-/* Four quarters, aligned to 16 bytes. */
+/* From four quarters of a line, aligned to 16 bytes. */
 INLINE struct cache_line line_of_quarters(const void *a, const void *b, const void *c,
                                           const void *d)
 {
@@ -142,7 +143,8 @@ INLINE struct cache_line line_of_quarters(const void *a, const void *b, const vo
     return x;
 }
 
-/* a's halves on top of each other, then b's. */
+/* Adds the two halves of a, and those of b: the first half of the result is a's sum, the second
+ * b's. */
 INLINE struct cache_line fold_halves(enum precision p, struct cache_line a, struct cache_line b)
 {
     struct cache_line x;
@@ -158,7 +160,7 @@ INLINE struct cache_line fold_halves(enum precision p, struct cache_line a, stru
     return x;
 }
 
-/* The first quarters of a's halves and b's, and the second ones. */
+/* The first quarter of each half of a and of b; and the second quarter of each. */
 struct line_pair {
     struct cache_line first, second;
 };
@@ -183,15 +185,16 @@ INLINE struct line_pair split_quarters(struct cache_line a, struct cache_line b)
     return x;
 }
 
-/* The two quarters of each half on top of each other: a's halves, then b's. */
+/* Adds the two quarters of each half. Quarters of the result: a's first half, a's second, b's
+ * first, b's second. */
 INLINE struct cache_line fold_quarters(enum precision p, struct cache_line a, struct cache_line b)
 {
     struct line_pair x = split_quarters(a, b);
     return line_add(p, x.first, x.second);
 }
 
-/* In every quarter: a's first two and b's first two; the last two; the even ones; the odd ones; and
- * the same of two doubles. */
+/* Within every quarter, elements of a and b interleaved: the first two of each; the last two of
+ * each; the even ones; the odd ones; and the first or second double of each. */
 #if REGISTER == 64
 #define SHUFFLE_SINGLE(a, b, how) (vf) _mm512_shuffle_ps((__m512)(a), (__m512)(b), how)
 #define SHUFFLE_DOUBLE(a, b, how) \
@@ -221,7 +224,7 @@ INLINE vf fold_doubles(vf a, vf b)
     return either_sum(PRECISION_DOUBLE, SHUFFLE_DOUBLE(a, b, 0), SHUFFLE_DOUBLE(a, b, 1));
 }
 
-/* One number per quarter: element i of quarter q of the result is the sum of quarter q of x[i]. x
+/* Sums within quarters: element i of quarter q of the result is the sum of quarter q of x[i]. x
  * has four lines of floats or two of doubles. */
 INLINE struct cache_line fold_elements(enum precision p, const struct cache_line *x)
 {
@@ -233,7 +236,7 @@ INLINE struct cache_line fold_elements(enum precision p, const struct cache_line
     return y;
 }
 
-/* Element i of every quarter, in all of the quarter. */
+/* Broadcasts element i of every quarter over that quarter. */
 INLINE struct cache_line spread_element(enum precision p, struct cache_line x, size_t i)
 {
     for (size_t k = 0; k < FPARTS; k++) {
@@ -246,7 +249,8 @@ INLINE struct cache_line spread_element(enum precision p, struct cache_line x, s
     return x;
 }
 
-/* Quarters 0 and 1, or 2 and 3, each in a half. */
+/* Broadcasts quarter `first` over the first half and the next quarter over the second half.
+ * `first` is 0 or 2. */
 INLINE struct cache_line spread_quarters(struct cache_line x, size_t first)
 {
     struct cache_line y;

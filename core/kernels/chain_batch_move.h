@@ -1,4 +1,4 @@
-/* Kernels: a few chains in the lanes of a batch (core/kernels/chain_batch.h), with the arithmetic of
+/* Kernels: moves of the chains of a batch (core/kernels/chain_batch.h), with the arithmetic of
  * core/kernels/random.h and core/kernels/move.h. A part of core/kernels/kernels.c. */
 #ifndef BARKER_CORE_KERNELS_CHAIN_BATCH_MOVE_H
 #define BARKER_CORE_KERNELS_CHAIN_BATCH_MOVE_H
@@ -8,7 +8,7 @@
 #include "core/kernels/random.h"
 #include "core/kernels/special.h"
 
-/* Doubles of as many lanes as a register has floats. */
+/* As many doubles as a register has floats. */
 struct wide {
     vr low, high;
 };
@@ -36,8 +36,8 @@ INLINE vf single_product(struct wide a, struct wide b)
 
 /* ---- random numbers ---- */
 
-/* The next word of generators that two lanes share, those that `moves` names: the first word is for
- * the even lanes, the second for the odd ones. */
+/* The next word of generators that two lanes share. Only the generators that `moves` marks
+ * advance. The first word of an iteration is for the even lanes, the second for the odd ones. */
 INLINE vr_bits next_word(const struct chain_batch_step *w, const uint64_t *moves, size_t p,
                          struct stream *stream)
 {
@@ -64,7 +64,7 @@ INLINE void lane_uniforms(const struct chain_batch_step *w, struct rng *rng, vf 
     }
 }
 
-/* Two numbers per lane, from a word of its own generator. */
+/* Two numbers per lane, from one word of the lane's own generator. */
 INLINE void two_numbers(bool normal, struct stream *a, struct stream *b, size_t p,
                         vf out[2][FPARTS])
 {
@@ -78,8 +78,9 @@ INLINE void two_numbers(bool normal, struct stream *a, struct stream *b, size_t 
     }
 }
 
-/* `end` numbers per lane, for as many iterations, which the generators' states spend in registers.
- * A word of which only the first number is wanted stays the next. */
+/* `end` numbers per lane, one per iteration. The states of the generators stay in registers
+ * throughout. If `end` is odd, the last word is not consumed: its second number belongs to the
+ * next iteration. */
 INLINE void own_numbers(bool normal, struct rng rng[2], size_t end, vf out[][2][FPARTS])
 {
     for (size_t p = 0; p < PARTS; p++) {
@@ -111,7 +112,7 @@ struct gradients {
     struct wide g, tau; /* tau: BARKER_CORRECTED, smoothed */
 };
 
-/* theta += +-w; the lanes whose gradient is NaN are marked. */
+/* theta += +-w. Returns a mask of the lanes whose gradient is NaN. */
 INLINE vfi lane_move(const struct chain_batch_step *w, enum barker_rule rule,
                      struct chain_batch_state *b, size_t i, vf z, vf u, struct gradients at)
 {
@@ -162,8 +163,8 @@ INLINE vd_half half_fused(double a, vd_half b, vd_half c)
 #endif
 }
 
-/* constant + theta_j column_j in all lanes, in the order of trmv_; columns NULL: each
- * coordinate alone, times its number of the diagonal, or 1. */
+/* constant + sum of theta_j column_j in all lanes, in the order of summation of trmv_. columns
+ * NULL: every coordinate times its entry of the diagonal, or times 1. */
 INLINE void affine_lanes(const struct chain_batch_step *w, const double *constant,
                          const double *columns, const double *diagonal, const double *theta,
                          double *out)
@@ -208,7 +209,7 @@ INLINE void all_moments(const struct chain_batch_step *w, struct chain_batch_sta
 
 /* ---- a known target ---- */
 
-/* phi/Phi in single precision: what is lost is far below the noise. */
+/* phi/Phi is in single precision: the error is far below the noise. */
 INLINE vr known_part(const struct known_target *t, vr theta, vr ratio, vr z)
 {
     return (t->alpha * ratio - theta) + t->noise_sd * z;
@@ -236,16 +237,16 @@ static void known_gradient_(const struct known_target *target, const double *the
     g[0] = first[0];
 }
 
-#define RUN 16 /* iterations whose random numbers are made at a time */
+#define RUN 16 /* iterations whose random numbers are generated at once */
 
-/* What a batch needs for them, the first of which is even. */
-struct supply {
+/* Random numbers of a batch for RUN iterations, starting at an even one. */
+struct random_numbers {
     vf noise[RUN / 2][2][FPARTS], z[RUN / 2][2][FPARTS], u[RUN / 2][2][FPARTS];
 };
 
-/* For those before `end`. */
-INLINE void known_supply(enum barker_rule rule, struct chain_batch_state *b, size_t end,
-                         struct supply *s)
+/* Fills the iterations before `end`. */
+INLINE void known_random_numbers(enum barker_rule rule, struct chain_batch_state *b, size_t end,
+                                 struct random_numbers *s)
 {
     own_normals(b->noise, end, s->noise);
     own_normals(b->jump, end, s->z);
@@ -254,7 +255,7 @@ INLINE void known_supply(enum barker_rule rule, struct chain_batch_state *b, siz
 }
 
 INLINE vfi known_move(const struct chain_batch_step *w, enum barker_rule rule,
-                      struct chain_batch_state *b, const struct supply *s, size_t t,
+                      struct chain_batch_state *b, const struct random_numbers *s, size_t t,
                       const vf ratio[FPARTS], double correction)
 {
     vfi bad = {0};
@@ -272,11 +273,11 @@ INLINE vfi known_move(const struct chain_batch_step *w, enum barker_rule rule,
     return bad;
 }
 
-/* Step by step rather than batch by batch: the long way from theta to its gradient is then taken
- * by several batches at once. */
+/* Each stage runs over all batches before the next stage starts, so that the latencies from
+ * theta to its gradient overlap. */
 INLINE vfi known_iteration(const struct chain_batch_step *w, enum barker_rule rule,
-                           struct chain_batch_state *batches, size_t count, const struct supply *s,
-                           size_t t)
+                           struct chain_batch_state *batches, size_t count,
+                           const struct random_numbers *s, size_t t)
 {
     vf ratio[CHAIN_BATCHES][FPARTS];
     vfi bad = {0};
@@ -295,14 +296,14 @@ INLINE vfi known_iteration(const struct chain_batch_step *w, enum barker_rule ru
 INLINE bool known_run(struct chain_batch_step *w, enum barker_rule rule,
                       struct chain_batch_state *batches, size_t count, uint64_t n)
 {
-    struct supply s[CHAIN_BATCHES];
+    struct random_numbers s[CHAIN_BATCHES];
     vfi bad = {0};
     for (uint64_t left = n, run; left > 0; left -= run) {
         size_t from = w->t % 2;
         run = left < RUN - from ? left : RUN - from;
 #pragma GCC unroll 1
         for (size_t k = 0; k < count; k++)
-            known_supply(rule, &batches[k], from + run, &s[k]);
+            known_random_numbers(rule, &batches[k], from + run, &s[k]);
         for (size_t t = from; t < from + run; t++) {
             chain_batch_next(w);
             bad |= known_iteration(w, rule, batches, count, s, t);
@@ -326,9 +327,9 @@ static bool chain_batch_run_(struct chain_batch_step *w, struct chain_batch_stat
     return known_run(w, BARKER_EXTREME, batches, count, n);
 }
 
-/* ---- gradients in parts ---- */
+/* ---- gradients as fixed part and sums over rows ---- */
 
-/* As estimate_ and smooth_. */
+/* As estimate_ and smooth_ in core/kernels/move.h. */
 INLINE vr part_tau(const struct chain_batch_step *w, struct chain_batch_state *b, size_t i,
                    double correction)
 {
@@ -377,7 +378,7 @@ INLINE vfi part_move(const struct chain_batch_step *w, enum barker_rule rule, bo
     return bad;
 }
 
-/* Step by step, as known_iteration. */
+/* Each stage runs over all batches before the next, as in known_iteration. */
 INLINE bool part_step(const struct chain_batch_step *w, enum barker_rule rule, bool idle,
                       struct chain_batch_state *batches, size_t count)
 {

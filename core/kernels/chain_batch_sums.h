@@ -5,25 +5,27 @@
 
 #include "core/kernels/linear_short.h"
 
-/* Groups of rows, those of the first chain first: step by step rather than chain by chain. */
+/* Groups of 16 rows, those of the first chain first. Each stage runs over all groups before the
+ * next stage starts, so that latencies overlap. */
 struct chain_sums {
-    size_t groups, count; /* of a chain, of all */
-    _Alignas(ALIGNMENT) uint32_t here[16 * CHAIN_BATCH_GROUPS],
-        next[16 * CHAIN_BATCH_GROUPS]; /* eighths */
+    size_t groups, count; /* per chain; in all */
+    _Alignas(ALIGNMENT) uint32_t offset8[16 * CHAIN_BATCH_GROUPS],
+        next[16 * CHAIN_BATCH_GROUPS]; /* byte offsets / 8 */
     struct cache_line theta[CHAIN_BATCH_LANES / 4], x[4 * CHAIN_BATCH_GROUPS],
         r[CHAIN_BATCH_GROUPS];
     struct link_rows link[CHAIN_BATCH_GROUPS];
 };
 
-/* How far from the first the rows of some groups lie, in eighths of bytes, of which the processor
- * makes addresses without further ado. CHAIN_BATCH_ROWS of them can be told apart. */
-INLINE void count_eighths(struct kind kind, bool tails, const uint32_t *idx, size_t count,
-                          uint32_t *eighths)
+/* Byte offsets / 8 of the rows of some groups from the first row: x86 scales an index by 8 for
+ * free, so that an address takes no further instruction. 32 bits suffice for CHAIN_BATCH_ROWS
+ * rows. */
+INLINE void row_offsets8(struct kind kind, bool tails, const uint32_t *idx, size_t count,
+                         uint32_t *offset8)
 {
 #pragma GCC unroll 1
     for (size_t i = 0; i < 16 * count; i += FLOATS) {
         vfu row = *(const vfu *)(const void *)(idx + i);
-        *(vfu *)(void *)(eighths + i) = row << (row_shift(kind, tails) - 3);
+        *(vfu *)(void *)(offset8 + i) = row << (row_shift(kind, tails) - 3);
     }
 }
 
@@ -32,8 +34,8 @@ INLINE void chain_sums_begin(struct kind kind, struct chain_sums *c, bool tails,
 {
     c->groups = (rows->n + 15) / 16;
     c->count = rows->chains * c->groups;
-    count_eighths(kind, tails, rows->idx, c->count, c->here);
-    count_eighths(kind, tails, rows->next, rows->next_chains * c->groups, c->next);
+    row_offsets8(kind, tails, rows->idx, c->count, c->offset8);
+    row_offsets8(kind, tails, rows->next, rows->next_chains * c->groups, c->next);
 #pragma GCC unroll 1
     for (size_t k = 0; k < rows->chains; k++)
         c->theta[k] = theta_line(kind, b->theta + 4 * kind.quarters * k);
@@ -44,31 +46,31 @@ INLINE void chain_sums_fill(struct kind kind, struct chain_sums *c, const struct
 {
 #pragma GCC unroll 1
     for (size_t q = 0; q < c->count; q++) {
-        struct places p = {linear_rows(l), 0, idx + 16 * q, 0, &c->here[16 * q]};
+        struct places p = {linear_rows(l), 0, idx + 16 * q, 0, &c->offset8[16 * q]};
         places_load(kind, l, tails, p, &c->x[4 * kind.quarters * q], &c->link[q]);
     }
 }
 
-/* What belongs to the rows of a group that comes later, and lies elsewhere. Apart, and seldom: its
- * loops take registers from everyone else's. */
+/* Prefetches offsets and values at the centre of a later group. Not inlined, because its loops
+ * would take registers from the main loop and it is rarely needed. */
 static __attribute__((noinline)) void
-chain_sums_prefetch_beside(const struct linear *l, const uint32_t *eighths, unsigned shift)
+chain_sums_prefetch_row_numbers(const struct linear *l, const uint32_t *offset8, unsigned shift)
 {
     for (size_t k = 0; l->offset != NULL && k < 16; k++)
-        cache_prefetch((const float *)l->offset + (eighths[k] >> shift), false);
+        cache_prefetch((const float *)l->offset + (offset8[k] >> shift), false);
     for (size_t k = 0; l->at_centre != NULL && k < 16; k++)
-        cache_prefetch((const float *)l->at_centre + (eighths[k] >> shift), false);
+        cache_prefetch((const float *)l->at_centre + (offset8[k] >> shift), false);
 }
 
-/* The rows of a group that comes later. */
+/* Prefetches the rows of a later group. */
 INLINE void chain_sums_prefetch(struct kind kind, const struct linear *l, bool tails,
-                                const uint32_t *eighths)
+                                const uint32_t *offset8)
 {
-    struct places p = {linear_rows(l), 0, NULL, 0, eighths};
+    struct places p = {linear_rows(l), 0, NULL, 0, offset8};
     for (size_t k = 0; k < 16; k++)
         cache_prefetch(place(p, k), false);
     if (l->offset != NULL || l->at_centre != NULL)
-        chain_sums_prefetch_beside(l, eighths, row_shift(kind, tails) - 3);
+        chain_sums_prefetch_row_numbers(l, offset8, row_shift(kind, tails) - 3);
 }
 
 INLINE void chain_sums_residuals(struct kind kind, struct chain_sums *c, const struct linear *l,
@@ -93,7 +95,7 @@ INLINE void chain_sums_residuals(struct kind kind, struct chain_sums *c, const s
         c->r[q] = cut_off(kind.real, c->r[q], last);
 }
 
-/* As total_add to zeros and total_fold. */
+/* As total_add to zeros followed by total_fold (core/kernels/linear_short.h). */
 INLINE void chain_sums_fold(struct kind kind, struct cache_line x, double *sum)
 {
     const size_t half = LANES / 2;
@@ -152,8 +154,9 @@ INLINE void chain_sums_rows(struct kind kind, const struct linear *l, bool tails
         chain_sums_add(kind, &c, rows, b, false);
 }
 
-/* Short rows of a logistic regression. Where they are nothing but themselves (linear_sign_rows), or
- * linearised differences, the compiler is told, so that loops have no branches. */
+/* Rows of four floats of a logistic regression. The two common layouts, signed rows
+ * (linear_sign_rows) and linearised differences, are passed as constants, so that the compiler
+ * removes the branches from the loops. */
 INLINE void narrow_sums(const struct linear *l, const struct chain_batch_rows *rows,
                         struct chain_batch_state *b, bool squares)
 {

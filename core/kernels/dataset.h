@@ -1,8 +1,8 @@
 /* Views of data: borrowed, immutable, shared by all chains of all jobs that use them.
  *
  * Rows are dense and row-major in single or double precision, `stride` elements apart and padded
- * with zeros up to the stride; the first is 64-byte aligned. A row takes four elements, eight, or
- * whole cache lines: the stride is that of dataset_stride and no other. Triplets are (row, column,
+ * with zeros up to the stride; the first is 64-byte aligned. A row takes four elements, eight,
+ * or whole cache lines: the stride is always that of dataset_stride. Triplets are (row, column,
  * value) with 0-based indices. */
 #ifndef BARKER_CORE_KERNELS_DATASET_H
 #define BARKER_CORE_KERNELS_DATASET_H
@@ -28,7 +28,8 @@ struct dataset {
     size_t stride;            /* elements between rows of x: dataset_stride */
     const void *x;            /* const float * or const double * */
     const double *y;          /* response, or value of the triplet */
-    const double *offset;     /* known part of a regression's linear predictor; NULL: none */
+    const double *offset;     /* known term of a regression's linear predictor; NULL: none */
+    const double *weight;     /* of a regression: factor of the row's term, at least 0; NULL: 1 */
     const uint32_t *user, *item;
     size_t users, items; /* one more than the largest index */
 };
@@ -42,7 +43,7 @@ static inline size_t dataset_stride(size_t columns, enum precision precision)
     return (columns + line - 1) / line * line;
 }
 
-/* Of a number, and from one row to the next. */
+/* Bytes of a number, and from one row to the next. */
 static inline size_t dataset_real_bytes(const struct dataset *data)
 {
     return data->precision == PRECISION_SINGLE ? sizeof(float) : sizeof(double);
@@ -53,7 +54,12 @@ static inline size_t dataset_row_bytes(const struct dataset *data)
     return data->stride * dataset_real_bytes(data);
 }
 
-/* Rows that share lines of a cache. */
+static inline double dataset_weight(const struct dataset *data, size_t row)
+{
+    return data->weight != NULL ? data->weight[row] : 1.0;
+}
+
+/* Whether several rows share a cache line. */
 static inline bool dataset_short_rows(const struct dataset *data)
 {
     return dataset_row_bytes(data) < ALIGNMENT;

@@ -1,4 +1,4 @@
-/* Which of the compiled kernel tables is used. */
+/* The choice among the compiled kernel tables. */
 #include "core/kernels/kernels.h"
 
 #include <stdlib.h>
@@ -43,7 +43,7 @@ bool kernels_choose(const char *isa)
     return false;
 }
 
-/* Before main, so that there is no thread yet and every later read is a plain load. */
+/* Before main: no thread exists yet, so that every later read is a plain load. */
 __attribute__((constructor)) static void choose_at_start(void)
 {
     const char *wanted = getenv("BARKER_ISA");

@@ -19,9 +19,9 @@ static inline void vr_store_unaligned(double *p, vr x)
 
 #define PRIOR_REGISTERS 5
 
-/* Registers of numbers from p of the period on, which entry i and those after it belong to, `times`
- * periods long. Entries that lie a period apart belong to the same column; every number of the
- * period has sums of its own, which stay in registers meanwhile. */
+/* Processes entries i, i + period, i + 2 period, ..., `times` of them, one register at position
+ * p of the period. Entries a period apart belong to the same column, and every position of the
+ * period has sums of its own, which stay in registers during the loop. */
 INLINE void prior_columns(const struct factor_prior *f, size_t i, size_t p, size_t many,
                           size_t times)
 {
@@ -45,7 +45,7 @@ INLINE void prior_columns(const struct factor_prior *f, size_t i, size_t p, size
     }
 }
 
-/* The entries i to `end`, within a period, the first of which belongs to p. */
+/* The entries i to `end` within one period; entry i is at position p. */
 INLINE void prior_piece(const struct factor_prior *f, size_t i, size_t end, size_t p)
 {
     for (; i + WIDTH <= end; i += WIDTH, p += WIDTH)
@@ -70,7 +70,7 @@ INLINE void prior_periods(const struct factor_prior *f, size_t i, size_t times)
 static void factor_prior_(const struct factor_prior *prior)
 {
     const struct factor_prior f = *prior;
-    size_t first = f.phase > 0 ? f.period - f.phase : 0; /* where a period begins */
+    size_t first = f.phase > 0 ? f.period - f.phase : 0; /* entries before the first whole period */
     first = first < f.n ? first : f.n;
     size_t whole = (f.n - first) / f.period, last = first + whole * f.period;
     prior_piece(&f, 0, first, f.phase);
@@ -79,8 +79,8 @@ static void factor_prior_(const struct factor_prior *prior)
     prior_piece(&f, last, f.n, 0);
 }
 
-/* One register of a row; `end` marks those lanes of its last register that belong to it. What lies
- * behind a row is read, and written back unchanged: rows are followed by other parameters. */
+/* One register of a row; `end` marks the lanes of the last register that belong to the row. The
+ * other lanes are read and written back unchanged: other parameters follow the row. */
 INLINE vr row_register(const double *row, size_t i, size_t many, vr_mask end)
 {
     vr x = vr_load_unaligned(row + i * WIDTH);
@@ -95,14 +95,14 @@ static inline vr_mask row_end(size_t rank, size_t many)
     return end;
 }
 
-/* p += x; `all`: in all lanes, or those of `end`. */
+/* p += x, in all lanes or only in those of `end`. */
 INLINE void lanes_add(double *p, vr x, bool all, vr_mask end)
 {
     vr before = vr_load_unaligned(p), after = before + x;
     vr_store_unaligned(p, all ? after : vr_select(end, after, before));
 }
 
-/* Adds `by` times register i of a row and, unless NULL, the square of that. */
+/* Adds `by` times register i of a row and, unless `squares` is NULL, the square of that. */
 INLINE void row_add(double *to, double *squares, size_t i, size_t many, vr_mask end, vr row,
                     double by)
 {
@@ -113,7 +113,7 @@ INLINE void row_add(double *to, double *squares, size_t i, size_t many, vr_mask 
         lanes_add(squares + i * WIDTH, term * term, all, end);
 }
 
-/* The eights that a row of coordinates from `at` on has a part in. */
+/* Sets the bits of the blocks of LANES coordinates that a row from coordinate `at` on overlaps. */
 static inline void touch(uint64_t *touched, size_t at, size_t rank)
 {
     size_t first = at / LANES, more = (at + rank - 1) / LANES - first, shift = first % 64;
@@ -130,8 +130,8 @@ static inline void touch_rows(const struct factor_terms *f, size_t user, size_t 
     touch(f->touched, f->first_v + item, f->rank);
 }
 
-#define ROWS_AHEAD  6  /* vectors, and ... */
-#define TERMS_AHEAD 24 /* ... ratings prefetched before they are needed */
+#define ROWS_AHEAD  6  /* prefetch distance in vectors of the factors, ... */
+#define TERMS_AHEAD 24 /* ... and in ratings */
 
 static inline void prefetch_rows(const struct factor_terms *f, size_t k)
 {
@@ -160,7 +160,7 @@ static inline void prefetch_ahead(const struct factor_terms *f, size_t k)
         prefetch_rows(f, k + ROWS_AHEAD);
 }
 
-/* Rows shorter than a vector. */
+/* Rows shorter than a register. */
 static void factor_terms_short(const struct factor_terms *f)
 {
     for (size_t k = 0; k < f->n; k++) {
@@ -182,9 +182,11 @@ static void factor_terms_short(const struct factor_terms *f)
     }
 }
 
-#define KEPT_REGISTERS (REGISTER == 16 ? 4 : 6) /* of two rows at a time */
+#define KEPT_REGISTERS \
+    (REGISTER == 16 ? 4 : 6) /* registers of two rows that are processed at a
+                                                 * time */
 
-/* Rows of `many` registers; they stay in registers meanwhile where `many` is a small constant. */
+/* Rows of `many` registers. `stay`: `many` is a small constant, and both rows stay in registers. */
 INLINE void factor_terms_rows(const struct factor_terms *f, size_t many, bool stay, bool squares)
 {
     size_t rank = f->rank;
@@ -215,7 +217,7 @@ INLINE void factor_terms_rows(const struct factor_terms *f, size_t many, bool st
     }
 }
 
-/* Their number is a constant for the common ranks, and the loops over it are gone. */
+/* The common ranks have a constant number of registers, so that their loops are unrolled. */
 #define COUNTS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10)
 
 INLINE void factor_terms_long(const struct factor_terms *f, bool squares)

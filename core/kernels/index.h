@@ -1,4 +1,4 @@
-/* Kernels: random words into row numbers. A part of core/kernels/kernels.c. */
+/* Kernels: row numbers from random words. A part of core/kernels/kernels.c. */
 #ifndef BARKER_CORE_KERNELS_INDEX_H
 #define BARKER_CORE_KERNELS_INDEX_H
 
@@ -8,10 +8,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* The lower halves of the lanes multiplied, 64 bits each. */
+/* Products of the lower 32 bits of the lanes, 64 bits each. */
 static inline vr_bits product_of_halves(vr_bits a, vr_bits b)
 {
-#if defined(__AVX512F__) /* gcc 12 does not see that the upper halves do not matter */
+#if defined(__AVX512F__) /* gcc 12 does not see that the upper halves are not used */
     return (vr_bits)_mm512_mul_epu32((__m512i)a, (__m512i)b);
 #elif defined(__AVX2__)
     return (vr_bits)_mm256_mul_epu32((__m256i)a, (__m256i)b);
@@ -34,8 +34,9 @@ INLINE vfu smaller(vfu a, vfu b)
 #endif
 }
 
-/* Rows from the words of a part of the generator's lanes, to its places in `out`; and the least of
- * what was cut off and these: a word whose rest is below `uneven` must be redrawn (rejection sampling). */
+/* Row numbers from the words of some lanes of the generator, stored at their places in `out`.
+ * Returns the minimum of `least` and the lower halves of the products: a word whose lower half
+ * is below `uneven` must be redrawn (rejection sampling). */
 INLINE vfu stream_rows(struct stream *stream, size_t count, uint32_t N, vfu least, uint32_t *out)
 {
     vr_bits factor = (vr_bits){0} + N;
@@ -49,8 +50,8 @@ INLINE vfu stream_rows(struct stream *stream, size_t count, uint32_t N, vfu leas
     return least;
 }
 
-/* Rows from the generator's next words, `count` of them; the generator itself stays. False when a
- * word must be redrawn. */
+/* Row numbers from the next `count` words of the generator; its state is not changed. False when
+ * a word must be redrawn. */
 INLINE bool draw_rows(const struct rng *rng, size_t count, uint32_t N, uint32_t uneven,
                       uint32_t *out, struct stream after[PARTS])
 {
@@ -74,8 +75,8 @@ static bool rows_(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, ui
 #if REGISTER > 16
 typedef uint16_t vh __attribute__((vector_size(REGISTER), may_alias));
 
-/* The eight numbers of every quarter of a cache line, rotated by r places; quarters of x and y; the
- * smaller ones. */
+/* Rotation of the eight numbers within every quarter of a line by r places; permutations of
+ * quarters; element-wise minimum. */
 #if REGISTER == 64
 #define ROTATED(x, r)       (vh) _mm512_alignr_epi8((__m512i)(x), (__m512i)(x), 2 * (r))
 #define QUARTERS(x, y, how) (vh) _mm512_shuffle_i64x2((__m512i)(x), (__m512i)(y), how)
@@ -86,13 +87,13 @@ typedef uint16_t vh __attribute__((vector_size(REGISTER), may_alias));
 #define SMALLER(x, y)       (vh) _mm256_min_epu16((__m256i)(x), (__m256i)(y))
 #endif
 
-/* Where two numbers that lie upon each other are equal the least difference is 0. */
+/* Minimum with the differences of x and y. It is 0 where two elements are equal. */
 INLINE vh least_difference(vh least, vh x, vh y)
 {
     return SMALLER(least, x ^ y);
 }
 
-/* Every number of a quarter of x and every one of the same quarter of y. */
+/* Compares every number of a quarter of x with every number of the same quarter of y. */
 INLINE vh least_between(vh least, vh x, vh y)
 {
     least = least_difference(least, x, y);
@@ -105,7 +106,7 @@ INLINE vh least_between(vh least, vh x, vh y)
     return least_difference(least, x, ROTATED(y, 7));
 }
 
-/* Any two of a quarter. */
+/* Compares all pairs within a quarter. */
 INLINE vh least_within(vh least, vh x)
 {
     least = least_difference(least, x, ROTATED(x, 1));
@@ -114,7 +115,7 @@ INLINE vh least_within(vh least, vh x)
     return least_difference(least, x, ROTATED(x, 4));
 }
 
-/* The 16 lowest bits of two registers of numbers. */
+/* The lowest 16 bits of two registers of numbers. */
 INLINE vh lowest_bits(const uint32_t *row)
 {
     vfu a, b;
@@ -123,7 +124,7 @@ INLINE vh lowest_bits(const uint32_t *row)
     return (vh)((a & 0xffffU) | (b << 16));
 }
 
-/* Whether 32 numbers differ in their 16 lowest bits. */
+/* Whether the lowest 16 bits of 32 numbers are all different. */
 INLINE bool all_differ(const uint32_t *row)
 {
     vh least = (vh){0} - 1, a = lowest_bits(row);
@@ -169,7 +170,7 @@ static bool distinct_rows_(struct rng *rng, uint32_t N, uint32_t uneven, size_t 
     return true;
 }
 #else
-#define distinct_rows_ NULL /* needs registers for all of them */
+#define distinct_rows_ NULL /* needs registers that hold all 32 numbers */
 #endif
 
 #endif

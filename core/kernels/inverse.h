@@ -31,9 +31,9 @@ static void inverse_begin(const struct inverse *v)
         v->pivot[k] = 1.0;
 }
 
-/* Copies column k and finds the row with its largest entry among those that are open. Entries are
- * compared as integers, which costs no branches and puts NaN above everything: false when that
- * entry cannot be divided by. */
+/* Copies column k and finds the pivot: the unused row with the largest absolute entry. Entries
+ * are compared as integers, which needs no branches and sorts NaN above all numbers. False when
+ * the pivot is not a normal number. */
 static inline bool find_pivot(const struct inverse *v, size_t stride, size_t k)
 {
     const uint64_t least = 1ULL << 52, most = 0x7fefffffffffffffULL;
@@ -55,9 +55,9 @@ static inline bool find_pivot(const struct inverse *v, size_t stride, size_t k)
     return largest >= least && largest <= most;
 }
 
-/* Takes its multiple of the pivot row off every row, in `vectors` registers that begin at column
- * `at`. In column k, which the unknown leaves and the equation enters, the old entry counts as
- * zero. */
+/* Subtracts multiples of the pivot row from every row, in `vectors` registers from column `at`
+ * on. The old entry of column k counts as zero: from this step on the column holds
+ * a column of the inverse. */
 static inline __attribute__((always_inline)) void
 eliminate_columns(const struct inverse *v, size_t stride, size_t k, size_t at, size_t vectors)
 {
@@ -97,9 +97,8 @@ static inline void eliminate(const struct inverse *v, size_t stride, size_t k)
         eliminate_columns(v, stride, k, at, 4);
 }
 
-/* Gauss-Jordan elimination in place: step k exchanges the k-th unknown with an equation that has
- * none yet, the one in which it has the largest coefficient. Rows are not moved; order[k] is the
- * equation that met unknown k. */
+/* Gauss-Jordan elimination in place with partial pivoting. Rows are not moved; order[k] is the
+ * pivot row of step k. */
 static bool invert_(const struct inverse *v)
 {
     size_t stride = inverse_stride(v);

@@ -1,11 +1,12 @@
 /* The hot loops, written once with vector types and compiled per instruction set: KERNELS is the
- * name of the table that this compilation defines, KERNELS_ISA its name for people. The loops
- * themselves are in the other headers of this folder, which no other source includes. */
+ * name of the table that this compilation defines, KERNELS_ISA its name as a string. The loops
+ * are in the other headers of this folder, which no other source includes. */
 #include "core/kernels/kernels.h"
 #include "core/kernels/inverse.h"
 #include "core/kernels/index.h"
 #include "core/kernels/factor.h"
 #include "core/kernels/linear.h"
+#include "core/kernels/linear_counted.h"
 #include "core/kernels/chain_batch_move.h"
 #include "core/kernels/chain_batch_sums.h"
 #include "core/kernels/metric.h"
@@ -54,6 +55,7 @@ const struct kernels KERNELS = {
     .chain_batch_run = chain_batch_run_,
     .known_gradient = known_gradient_,
     .linear_gradient = linear_gradient_,
+    .counted_sums = counted_sums_,
     .linear_centre = linear_centre_,
     .linear_predictor = linear_predictor_,
 };

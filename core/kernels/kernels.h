@@ -1,9 +1,10 @@
 /* The hot loops, as a table filled per instruction set.
  *
- * core/kernels/kernels.c is one source compiled once per instruction set (Makefile: KERNEL_ISAS);
- * the best that the machine has is chosen before main, or the one that the environment variable
- * BARKER_ISA names. All that are `fused` give the same bits. The others give those of each other
- * and differ from the fused ones in the last digits; what they draw has the same law.
+ * core/kernels/kernels.c is one source compiled once per instruction set (Makefile:
+ * KERNEL_ISAS). The best one that the machine supports is chosen before main, or the one that
+ * the environment variable BARKER_ISA names. All that are `fused` give the same bits. The others
+ * agree among themselves and differ from the fused ones in the last digits; their draws have the
+ * same law.
  *
  * Arrays are 64-byte aligned and padded to PAD; loops run over the padding, whose values are
  * harmless. */
@@ -11,14 +12,15 @@
 #define BARKER_CORE_KERNELS_KERNELS_H
 
 #include "core/kernels/chain_batch.h"
+#include "core/kernels/counted_rows.h"
 #include "core/kernels/linear_rows.h"
 #include "core/base/rng.h"
 
 #include <stdbool.h>
 
-/* theta_j += b_j w_j, w_j = sigma_j z_j (gaussian) or sigma_j (1 + 0.1 z_j); z normal, u uniform
- * (BARKER_EXTREME: unused). Signs have the right probability to 1e-6. A NaN in g is reported; the
- * coordinates have moved none the less. */
+/* theta_j += b_j w_j, b_j = +-1, w_j = sigma_j z_j (gaussian) or sigma_j (1 + 0.1 z_j); z
+ * normal, u uniform (BARKER_EXTREME: unused). Signs have the right probability to 1e-6. A NaN in
+ * g is reported; the coordinates are moved all the same. */
 struct barker_move {
     enum barker_rule rule;
     bool gaussian;
@@ -42,8 +44,8 @@ struct langevin_move {
     const float *z; /* LANGEVIN_EXTREME: unused */
 };
 
-/* out_i = shift + u_a'v_b with a = user[i] and b = item[i], rows of `rank` numbers, cut to [lowest,
- * highest]. */
+/* out_i = shift + u_a'v_b with a = user[i] and b = item[i], rows of `rank` numbers, clipped to
+ * [lowest, highest]. */
 struct rating_pairs {
     const double *u, *v;
     const uint32_t *user, *item;
@@ -83,7 +85,7 @@ static inline size_t source_scratch_bytes(size_t columns)
     return (4 * columns * lanes + (lanes + 16) + 2 * (block + 16)) * sizeof(double);
 }
 
-/* A square matrix A and its inverse in the making. */
+/* A square matrix A and the memory for inverting it. */
 struct inverse {
     size_t n;
     const double *A; /* n rows of n numbers */
@@ -125,7 +127,7 @@ struct factor_prior {
     size_t n, period, phase;
 };
 
-#define FACTOR_RANK_MOST 505 /* rows of more may take more than 64 eights */
+#define FACTOR_RANK_MOST 505 /* a longer row may overlap more than 64 blocks of LANES */
 
 /* For the ratings idx[0..n) (NULL: 0..n-1) of user a and item b, r = y - u_a'v_b: adds scale r v_b
  * to gu_a and scale r u_a to gv_b, and the squares of these to squares_u and squares_v unless NULL.
@@ -247,6 +249,8 @@ struct kernels {
     void (*known_gradient)(const struct known_target *target, const double *theta, const float *z,
                            double *g);
     void (*linear_gradient)(const struct linear *l, const struct linear_batch *batch);
+    /* Sums over all rows, right to rounding in double precision. Returns the log density, or 0. */
+    double (*counted_sums)(const struct counted_rows *rows, const struct counted_pass *pass);
     /* The arrays at_centre and at_centre_psi of linear_difference, for every row; psi: NULL where
      * it is known. */
     void (*linear_centre)(const struct linear *l, void *at_centre, void *psi);
@@ -256,15 +260,15 @@ struct kernels {
 
 extern const struct kernels *kernels; /* never NULL */
 
-/* One of the two numbers that the next word of lane 0 makes: the first, and the generator stays for
- * the second to come; or the second, and it moves on. Two iterations that need one number each so
- * share a word. The rest of PAD numbers is 0. */
+/* One of the two numbers that the next word of lane 0 yields. `first`: the first number, and the
+ * generator does not advance; otherwise the second, and it does. Two iterations that need one number
+ * each thus share a word. The rest of PAD numbers is 0. */
 void rng_uniform_of_two(struct rng *rng, bool first, float *out);
 void rng_normal_of_two(struct rng *rng, bool first, float *out);
 
 /* Instruction sets compiled in and supported by this machine, best first, NULL-terminated. On
- * x86_64 the last is "emulated", the portable one with fused multiply-adds worked out: the bits of
- * AVX2 on any machine, slowly. */
+ * x86_64 the last is "emulated", the portable one with fused multiply-adds computed in software: the
+ * bits of AVX2 on any machine, slowly. */
 const struct kernels *const *kernels_available(void);
 /* Chooses one by name. False when it is not available. Before any chain runs. */
 bool kernels_choose(const char *isa);

@@ -1,5 +1,5 @@
-/* The law of a response y given its linear predictor eta, of which some have a parameter psi beside
- * it: the logarithm of a scale or of a dispersion.
+/* The law of a response y given its linear predictor eta. Some laws have a second parameter psi:
+ * the logarithm of a scale or of a dispersion.
  *
  * To add one: a name here, and its formulas in core/kernels/law_terms.h. */
 #ifndef BARKER_CORE_KERNELS_LAW_H
@@ -8,8 +8,8 @@
 enum link {
     LINK_LOGISTIC, /* y is 0 or 1, and 1 with probability 1/(1 + exp(-eta)) */
     LINK_PROBIT,   /* y is 0 or 1, and 1 with probability Phi(eta) */
-    LINK_POISSON,  /* y is a count of mean exp(eta); beyond eta = LAW_STEEPEST the log density goes
-                    * on along its tangent, so that nothing overflows */
+    LINK_POISSON,  /* y is a count of mean exp(eta). Beyond eta = LAW_STEEPEST the log density
+                    * continues along its tangent, so that nothing overflows */
     LINK_NORMAL,   /* y is normal with mean eta and sd exp(psi) */
     LINK_STUDENT,  /* (y - eta)/exp(psi) has Student's law with dof degrees of freedom */
     LINK_NEGATIVE_BINOMIAL, /* y is a count of mean exp(eta) and variance mean + mean^2/exp(psi) */
@@ -27,10 +27,10 @@ enum law_quantity {
     LAW_LOG,          /* log p(y | eta), normalised */
     LAW_RESIDUAL,     /* its derivative in eta */
     LAW_SLOPE,        /* its derivative in psi; 0 where there is none */
-    LAW_WEIGHT,       /* minus the second derivative in eta, or its expectation: never negative */
+    LAW_WEIGHT,       /* minus the second derivative in eta, or its expectation; never negative */
     LAW_SCALE_WEIGHT, /* the same in psi, or the square of the slope */
-    LAW_DENSITY,      /* p(y | eta), never less than exp(-700), so that a row far out that is
-                       * predicted wrongly costs 700 nats, not infinity */
+    LAW_DENSITY,      /* p(y | eta), but at least exp(-700): a row that is predicted wrongly far
+                       * out costs 700 nats, not infinity */
     LAW_MEAN,         /* of y */
 };
 

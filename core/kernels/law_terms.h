@@ -1,6 +1,6 @@
-/* Kernels: the laws of core/kernels/law.h, a line of rows at a time in either precision, and eight
- * rows at a time in double precision for everything but gradients. A part of
- * core/kernels/kernels.c. */
+/* Kernels: the formulas of the laws of core/kernels/law.h. Residuals and slopes for gradients
+ * are computed for a line of rows in either precision, all other quantities for eight rows in
+ * double precision. A part of core/kernels/kernels.c. */
 #ifndef BARKER_CORE_KERNELS_LAW_TERMS_H
 #define BARKER_CORE_KERNELS_LAW_TERMS_H
 
@@ -45,7 +45,7 @@ INLINE struct cache_line line_apply(enum precision p, single_function *single, v
     return x;
 }
 
-/* ---- numbers of a law that all rows share ---- */
+/* ---- constants of a law, computed once per call ---- */
 
 #define LOG_SQRT_PI 0.57236494292470008707
 
@@ -53,8 +53,8 @@ struct law_numbers {
     enum link link;
     double psi, dof;
     double scale;        /* exp(-psi) */
-    double phi, digamma; /* exp(psi), and of that */
-    double constant;     /* LINK_STUDENT: log density at 0 when psi is */
+    double phi, digamma; /* exp(psi), and the digamma function of it */
+    double constant;     /* LINK_STUDENT: log density at 0 for psi = 0 */
 };
 
 static inline struct law_numbers law_numbers(const struct law *law)
@@ -88,8 +88,8 @@ static inline vr vr_steep_exp(vr x)
     return vr_exp(vr_select(x > vr_set(LAW_STEEPEST), vr_set(LAW_STEEPEST), x));
 }
 
-/* s h(-s eta), s = 2 y - 1, h the hazard: right to the last digits when a row is all but impossible
- * or all but certain. */
+/* s h(-s eta), s = 2 y - 1, h the hazard: full relative accuracy also where the probability of y
+ * is close to 0 or 1. */
 INLINE struct cache_line probit_residual(enum precision p, struct cache_line eta,
                                          struct cache_line y)
 {
@@ -109,8 +109,8 @@ INLINE struct law_slopes normal_slopes(enum precision p, const struct law_number
     };
 }
 
-/* With w = (dof + 1)/(dof + z^2): w z / scale and w z^2 - 1, the latter as dof (1 - w), in which an
- * outlier's z^2 may overflow. */
+/* With w = (dof + 1)/(dof + z^2): w z / scale and w z^2 - 1. The latter is computed as dof (1 -
+ * w), because z^2 of an outlier may overflow. */
 INLINE struct law_slopes student_slopes(enum precision p, const struct law_numbers *k,
                                         struct cache_line eta, struct cache_line y)
 {
@@ -124,8 +124,8 @@ INLINE struct law_slopes student_slopes(enum precision p, const struct law_numbe
     };
 }
 
-/* With e = eta - psi and F the logistic function y F(-e) - phi F(e): no exponential can overflow.
- */
+/* With e = eta - psi and F the logistic function: y F(-e) - phi F(e). No exponential can
+ * overflow. */
 INLINE struct cache_line negative_binomial_residual(enum precision p, const struct law_numbers *k,
                                                     struct cache_line eta, struct cache_line y)
 {
@@ -136,7 +136,7 @@ INLINE struct cache_line negative_binomial_residual(enum precision p, const stru
     return line_subtract(p, line_multiply(p, y, down), line_multiply(p, line_value(p, k->phi), up));
 }
 
-/* phi (digamma(y + phi) - digamma(phi) - log(1 + exp(e))) less the residual. */
+/* phi (digamma(y + phi) - digamma(phi) - log(1 + exp(e))) minus the residual. */
 static inline vr vr_negative_binomial_slope(const struct law_numbers *k, vr eta, vr y)
 {
     vr e = eta - k->psi;
@@ -145,7 +145,7 @@ static inline vr vr_negative_binomial_slope(const struct law_numbers *k, vr eta,
     return k->phi * gain - residual;
 }
 
-/* Differences of functions that grow with phi: in double precision always. */
+/* A difference of large terms that grow with phi, so it is always computed in double precision. */
 INLINE struct cache_line negative_binomial_slope(enum precision p, const struct law_numbers *k,
                                                  struct cache_line eta, struct cache_line y)
 {
@@ -159,13 +159,13 @@ INLINE struct cache_line negative_binomial_slope(enum precision p, const struct 
     return eta;
 }
 
-/* `psi`: whether that slope is wanted. */
+/* `psi`: whether the slope in psi is computed. */
 INLINE struct law_slopes slopes_of(enum precision p, const struct law_numbers *k,
                                    struct cache_line eta, struct cache_line y, bool psi)
 {
     struct law_slopes s = {0};
     switch (k->link) {
-    case LINK_LOGISTIC: /* its gradients are core/kernels/link.h's */
+    case LINK_LOGISTIC: /* core/kernels/link.h computes its gradients */
         s.eta = line_subtract(p, y, line_apply(p, vf_logistic, vr_logistic, eta));
         break;
     case LINK_PROBIT:
@@ -187,9 +187,8 @@ INLINE struct law_slopes slopes_of(enum precision p, const struct law_numbers *k
     return s;
 }
 
-/* Once each, however many loops call them: s->eta comes as the predictors and becomes the
- * residuals.
- */
+/* Not inlined, so that each exists once for all loops that call it. s->eta holds the predictors
+ * on entry and the residuals on return. */
 static __attribute__((noinline)) void law_slopes_single(const struct law_numbers *k,
                                                         struct law_slopes *s,
                                                         const struct cache_line *y, bool psi)
@@ -213,7 +212,7 @@ INLINE void law_slopes(enum precision p, const struct law_numbers *k, struct law
         law_slopes_double(k, s, y, psi);
 }
 
-/* ---- the rest, in double precision ---- */
+/* ---- other quantities, in double precision ---- */
 
 INLINE struct cache_line load_line(const double *p, size_t at, size_t n)
 {
@@ -228,7 +227,7 @@ static inline vr student_log(const struct law_numbers *k, vr z)
     return (k->constant - k->psi) - 0.5 * (k->dof + 1.0) * vr_log(1.0 + z * z / k->dof);
 }
 
-/* y eta - exp(eta) - log y!, along the tangent where it is steepest. */
+/* y eta - exp(eta) - log y!, continued along the tangent beyond LAW_STEEPEST. */
 static inline vr poisson_log(vr eta, vr y)
 {
     vr beyond = vr_select(eta > vr_set(LAW_STEEPEST), eta - LAW_STEEPEST, vr_set(0.0));
@@ -321,7 +320,7 @@ static vr law_mean(const struct law_numbers *k, vr eta)
     return eta;
 }
 
-/* Of the rows of a register; residuals and slopes are those of a line, and what they are. */
+/* One quantity for the rows of a register. Residuals and slopes use the code for lines. */
 static vr law_part(enum law_quantity what, const struct law_numbers *k, vr eta, vr y)
 {
     switch (what) {

@@ -1,12 +1,12 @@
-/* Kernels: the gradient of the linear predictor and the predictor itself, for rows of any length:
- * entries that choose among linear_short.h, linear_long.h, linear_one_line.h. A
- * part of core/kernels/kernels.c. */
+/* Kernels: entry points for the linear predictor and its gradient. They choose among
+ * linear_short.h, linear_long.h and linear_one_line.h by the length of the rows. A part of
+ * core/kernels/kernels.c. */
 #ifndef BARKER_CORE_KERNELS_LINEAR_H
 #define BARKER_CORE_KERNELS_LINEAR_H
 
 #include "core/kernels/linear_one_line.h"
 
-/* ---- one entry for all ---- */
+/* ---- choice of a loop ---- */
 
 INLINE void rows_gradient(struct kind kind, struct link_call *c, const struct linear_batch *batch,
                           const void *theta)
@@ -15,11 +15,11 @@ INLINE void rows_gradient(struct kind kind, struct link_call *c, const struct li
         long_gradient(kind, c, batch, theta, true);
     else if (kind.quarters >= 4)
         long_gradient(kind, c, batch, theta, false);
-    else if (signed_apart(kind, c->linear, batch) && batch->idx == NULL)
+    else if (signed_one_by_one(kind, c->linear, batch) && batch->idx == NULL)
         signed_gradient(kind, c->linear, batch, NULL, batch->sumsq != NULL);
-    else if (signed_apart(kind, c->linear, batch) && batch->sumsq != NULL)
+    else if (signed_one_by_one(kind, c->linear, batch) && batch->sumsq != NULL)
         signed_gradient(kind, c->linear, batch, batch->idx, true);
-    else if (signed_apart(kind, c->linear, batch))
+    else if (signed_one_by_one(kind, c->linear, batch))
         signed_gradient(kind, c->linear, batch, batch->idx, false);
     else if (batch->ahead > 0)
         short_gradient(kind, c, batch, batch->sumsq != NULL, true);
@@ -29,7 +29,7 @@ INLINE void rows_gradient(struct kind kind, struct link_call *c, const struct li
         short_gradient(kind, c, batch, false, false);
 }
 
-/* Functions of their own: in one they would not get the registers that they need. */
+/* Not inlined: a function that held all variants would spill registers in each. */
 #define OF_LINK(name, gradient, p, quarters, logistic)                            \
     static __attribute__((noinline)) void name(                                   \
         struct link_call *c, const struct linear_batch *batch, const void *theta) \
@@ -49,13 +49,13 @@ OF_LINK(double_one_line, one_line_rows_gradient, PRECISION_DOUBLE, 4, true)
 #undef OF_KIND
 #undef OF_LINK
 
-/* The sum over the elements of a line, of either precision. */
+/* Sum over the elements of a line of either precision. */
 static inline double slopes_fold(const double *total)
 {
     return vd_sum(vd_load(total) + vd_load(total + LANES));
 }
 
-/* theta in single precision; tails are not covariates. */
+/* theta in single precision, with zeros in the place of tails, which are not covariates. */
 static inline const float *narrow_theta(const struct dataset *data,
                                         const struct linear_batch *batch)
 {
@@ -78,9 +78,9 @@ static inline void gradient_of_data(struct link_call *c, const struct linear_bat
         (logistic ? single_half_logistic : single_half_other)(c, batch, NULL);
     else if (quarters == 2)
         (logistic ? double_half_logistic : double_half_other)(c, batch, NULL);
-    else if (are_one_line(c->linear, batch) && single)
+    else if (is_one_line(c->linear, batch) && single)
         single_one_line(c, batch, narrow_theta(data, batch));
-    else if (are_one_line(c->linear, batch))
+    else if (is_one_line(c->linear, batch))
         double_one_line(c, batch, batch->theta);
     else if (single)
         (logistic ? single_long_logistic : single_long_other)(c, batch, narrow_theta(data, batch));
@@ -88,8 +88,9 @@ static inline void gradient_of_data(struct link_call *c, const struct linear_bat
         (logistic ? double_long_logistic : double_long_other)(c, batch, batch->theta);
 }
 
-/* Where rows end in tails these were summed, too. */
-static inline void clear_behind(const struct linear *l, double *sum)
+/* Rows that hold tails in their padding summed these, too: sets the sums behind the columns to
+ * 0. */
+static inline void clear_padding(const struct linear *l, double *sum)
 {
     size_t columns = l->data->columns;
     if (linear_has_tails(l) && l->data->stride > columns && sum != NULL)
@@ -101,7 +102,7 @@ static void linear_gradient_(const struct linear *l, const struct linear_batch *
     size_t columns = l->data->columns, width = padded(columns + (l->free_psi));
     size_t from = dataset_short_rows(l->data) || batch->n == 0
                       ? 0
-                      : l->data->stride; /* long rows begin their sums themselves */
+                      : l->data->stride; /* the loops of long rows initialise their own sums */
     struct link_call c;
     if (from < width)
         memset(batch->sum + from, 0, (width - from) * sizeof *batch->sum);
@@ -109,8 +110,8 @@ static void linear_gradient_(const struct linear *l, const struct linear_batch *
         memset(batch->sumsq + from, 0, (width - from) * sizeof *batch->sumsq);
     link_begin(&c, l, batch->theta);
     gradient_of_data(&c, batch);
-    clear_behind(l, batch->sum);
-    clear_behind(l, batch->sumsq);
+    clear_padding(l, batch->sum);
+    clear_padding(l, batch->sumsq);
     if (!l->free_psi)
         return;
     batch->sum[columns] = slopes_fold(c.sum);

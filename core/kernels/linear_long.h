@@ -5,19 +5,19 @@
 
 #include "core/kernels/linear_short.h"
 
-#define BLOCK_ROWS  48   /* long rows that are summed at a time */
-#define AHEAD_BYTES 6144 /* of rows between prefetching one and using it, ... */
-#define AHEAD_LEAST 16   /* ... and rows */
+#define BLOCK_ROWS  48   /* long rows per block */
+#define AHEAD_BYTES 6144 /* the prefetch distance in bytes of rows, ... */
+#define AHEAD_LEAST 16   /* ... and at least in rows */
 
-/* ---- long rows: whole lines ---- */
+/* ---- long rows: one or more whole lines each ---- */
 
 struct block {
     size_t count;
-    bool first;                  /* of the batch */
-    const struct linear *linear; /* NULL: only the covariates are wanted */
-    const uint32_t *next, *end;  /* rows to prefetch: from the list, AHEAD of the sums, */
-    bool early;                  /* or further, those of the next batch, too, */
-    bool beside;                 /* with what lies elsewhere */
+    bool first;                  /* first block of the batch */
+    const struct linear *linear; /* NULL: only the covariates are used */
+    const uint32_t *next, *end;  /* rows still to be prefetched */
+    bool early;                  /* prefetch into L2, including rows of the next batch */
+    bool row_numbers;            /* also prefetch the numbers of a row outside the data */
     uint32_t row[BLOCK_ROWS];
     const char *x[BLOCK_ROWS];
     _Alignas(ALIGNMENT) char eta[BLOCK_ROWS * sizeof(double)];
@@ -50,8 +50,7 @@ static inline void block_fill(struct block *b, const struct dataset *data, const
         b->row[k] = b->row[0];
 }
 
-/* Some more of the rows that come later, every line of them. Those that come much later wait in the
- * second cache. */
+/* Prefetches the next `count` rows in full: into L2 if they are used much later, else into L1. */
 static inline void block_prefetch(struct block *b, const struct dataset *data, size_t count)
 {
     size_t bytes = dataset_row_bytes(data), left = (size_t)(b->end - b->next);
@@ -62,34 +61,34 @@ static inline void block_prefetch(struct block *b, const struct dataset *data, s
         uint32_t row = record_of(b->linear, *next);
         for (size_t j = 0; j < bytes; j += 64)
             cache_prefetch(x + row * bytes + j, b->early);
-        if (b->beside)
-            linear_prefetch_beside(b->linear, row, b->early);
+        if (b->row_numbers)
+            linear_prefetch_row_numbers(b->linear, row, b->early);
     }
 }
 
-/* Data that the cache has anyhow need no prefetch, nor rows that stand in order. */
+/* Data that fit into L2 need no prefetch, nor do rows in order, which the hardware prefetches. */
 static inline void block_begin(struct block *b, const struct dataset *data, const struct linear *l,
                                const uint32_t *idx, size_t n)
 {
     bool far = idx != NULL && data->N * dataset_row_bytes(data) > CACHE_L2_BYTES;
     b->linear = l;
     b->early = false;
-    b->beside = l != NULL && linear_has_beside(l);
+    b->row_numbers = l != NULL && linear_needs_row_numbers(l);
     b->next = idx;
     b->end = far ? idx + n : idx;
     size_t ahead = AHEAD_BYTES / dataset_row_bytes(data);
     block_prefetch(b, data, ahead > AHEAD_LEAST ? ahead : AHEAD_LEAST);
 }
 
-/* The same where the first rows are on their way: those so many places later are prefetched, half of
- * them between predictors and half of them between residuals, since a memory that is prefetched many
- * at once stalls. */
+/* The same where the previous call has prefetched the first rows. Half of the prefetches are
+ * issued between predictors and half between residuals: too many at once exhaust the line fill
+ * buffers. */
 static inline void block_begin_early(struct block *b, const struct linear *l,
                                      const struct linear_batch *batch)
 {
     b->linear = l;
     b->early = true;
-    b->beside = linear_has_beside(l);
+    b->row_numbers = linear_needs_row_numbers(l);
     b->next = batch->idx + batch->ahead;
     b->end = b->next + padded(batch->n);
 }
@@ -100,7 +99,7 @@ INLINE struct cache_line row_line(struct kind kind, const char *row, size_t j)
                                     : line_widen((const float *)(const void *)row + 8 * j);
 }
 
-/* Of four rows, a quarter each. */
+/* The predictors of four rows, as sums of the elements of one quarter each. */
 INLINE struct cache_line quad_predict(struct kind kind, const char *const x[4], const void *theta,
                                       size_t lines)
 {
@@ -114,7 +113,7 @@ INLINE struct cache_line quad_predict(struct kind kind, const char *const x[4], 
                          fold_halves(kind.real, sum[2], sum[3]));
 }
 
-/* Rows that do not fill a group, four at a time; the last is repeated. */
+/* Rows that do not fill a group, four at a time; the last row is repeated. */
 INLINE void block_predict_rest(struct kind kind, struct block *b, size_t k, const void *theta,
                                size_t lines)
 {
@@ -150,7 +149,7 @@ INLINE void block_predict(struct kind kind, struct block *b, const struct datase
     block_predict_rest(kind, b, k, theta, lines);
 }
 
-/* eta becomes the residual. */
+/* Replaces eta by the residuals. */
 INLINE void block_residuals(struct kind kind, struct link_call *c, struct block *b, bool squares)
 {
     const enum precision p = kind.real;
@@ -185,7 +184,7 @@ INLINE struct cache_line line_set(enum precision p, const char *at)
     return x;
 }
 
-/* r times `many` lines of a row from line j on, and the squares unless `square` is NULL. */
+/* sum += r times `many` lines of a row from line j on; also the squares unless `square` is NULL. */
 INLINE void lines_add(struct kind kind, const char *row, struct cache_line r, size_t j, size_t many,
                       struct cache_line *sum, struct cache_line *square)
 {
@@ -197,7 +196,7 @@ INLINE void lines_add(struct kind kind, const char *row, struct cache_line r, si
     }
 }
 
-/* total = 0 + x, or total += x. */
+/* total = 0 + x if `first`, else total += x. */
 INLINE void total_take(enum precision p, double *total, struct cache_line x, bool first)
 {
     if (first)
@@ -206,7 +205,8 @@ INLINE void total_take(enum precision p, double *total, struct cache_line x, boo
         total_add(p, total, x);
 }
 
-/* `many` lines of the sums at once: their additions overlap. The first block begins the sums. */
+/* `many` lines of the sums at once, so that their additions overlap. The first block initialises
+ * the sums. */
 INLINE void block_add_lines(struct kind kind, const struct block *b, size_t j, size_t many,
                             const struct linear_batch *batch, bool squares)
 {

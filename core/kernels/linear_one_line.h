@@ -1,5 +1,5 @@
-/* Kernels: the gradient over rows of exactly one cache line, 9 to 16 columns in single precision or
- * 5 to 8 in double, with nothing beside them. A part of core/kernels/kernels.c.
+/* Kernels: the gradient over rows of exactly one cache line, 9 to 16 columns in single precision
+ * or 5 to 8 in double, without any numbers outside the row. A part of core/kernels/kernels.c.
  *
  * A logistic regression on so many columns is common. Without these functions 1000 of 10^5 rows
  * take 1.31 x as long (AVX-512: 1.42 x), of 10^6 rows 1.39 x, of 10^4 rows 1.07 x (1.14 x). */
@@ -8,63 +8,63 @@
 
 #include "core/kernels/linear_long.h"
 
-#define ONE_LINE_LEAST 64 /* rows of one line that are worth functions of their own */
+#define ONE_LINE_LEAST 64 /* rows of a minibatch from which on these functions pay */
 
-/* ---- rows of one line with nothing beside it ---- */
+/* ---- rows of one line with no numbers outside it ---- */
 
-/* Whether they are, and worth a function of their own: prefetched ahead, or near and without
- * squares.
- */
-static inline bool are_one_line(const struct linear *l, const struct linear_batch *batch)
+/* Whether the rows are of this kind and these functions pay: with prefetches, or with data in L2
+ * and without squares. */
+static inline bool is_one_line(const struct linear *l, const struct linear_batch *batch)
 {
     bool near = l->data->N * 64 <= CACHE_L2_BYTES;
     return l->link == LINK_LOGISTIC && dataset_row_bytes(l->data) == 64 && l->row_map == NULL &&
-           !linear_has_tails(l) && !linear_has_beside(l) && batch->idx != NULL &&
+           !linear_has_tails(l) && !linear_needs_row_numbers(l) && batch->idx != NULL &&
            batch->n >= ONE_LINE_LEAST && (batch->ahead > 0 || (near && batch->sumsq == NULL));
 }
 
-/* Rows, and which of them to prefetch: one by one, all along. A prefetch waits until it
- * is known where a row is; what comes behind goes on meanwhile, unless it prefetches, too. */
+/* Rows, and the list of those to prefetch. Prefetches are issued one at a time, spread over the
+ * loop: a prefetch stalls until its address is translated, and other loads continue meanwhile
+ * unless a second prefetch waits, too. */
 struct one_line {
     const char *x;
-    const uint32_t *next; /* struct linear_batch; NULL: none */
+    const uint32_t *next; /* next entry of linear_batch.idx to prefetch; NULL: none */
 };
 
-INLINE const char *one_line_row(const struct one_line *lone, uint32_t row)
+INLINE const char *one_line_row(const struct one_line *rows, uint32_t row)
 {
-    return lone->x + (size_t)row * 64;
+    return rows->x + (size_t)row * 64;
 }
 
-INLINE void one_line_prefetch(struct one_line *lone, bool prefetches, size_t count)
+INLINE void one_line_prefetch(struct one_line *rows, bool prefetches, size_t count)
 {
     if (!prefetches)
         return;
     for (size_t q = 0; q < count; q++)
-        cache_prefetch(one_line_row(lone, lone->next[q]), true);
-    lone->next += count;
+        cache_prefetch(one_line_row(rows, rows->next[q]), true);
+    rows->next += count;
 }
 
 INLINE struct cache_line one_line_residuals(struct kind kind, struct link_call *c,
-                                            struct one_line *lone, const uint32_t *row,
+                                            struct one_line *rows, const uint32_t *row,
                                             const void *theta, bool prefetches)
 {
     const size_t G = line_elements(kind.real), E = G / 4;
-    struct link_rows rows = {0};
+    struct link_rows link = {0};
     struct cache_line eta[4];
-    link_load(kind.real, kind.logistic, c->linear, row, 0, &rows);
+    link_load(kind.real, kind.logistic, c->linear, row, 0, &link);
     for (size_t i = 0; i < E; i++) {
         const char *x[4];
         for (size_t q = 0; q < 4; q++)
-            x[q] = one_line_row(lone, row[E * q + i]);
+            x[q] = one_line_row(rows, row[E * q + i]);
         eta[i] = quad_predict(kind, x, theta, 1);
-        one_line_prefetch(lone, prefetches, 1);
+        one_line_prefetch(rows, prefetches, 1);
     }
     struct cache_line sum = fold_elements(kind.real, eta);
-    one_line_prefetch(lone, prefetches, G / 4);
-    return link_slopes(kind.real, kind.logistic, c, sum, &rows).eta;
+    one_line_prefetch(rows, prefetches, G / 4);
+    return link_slopes(kind.real, kind.logistic, c, sum, &link).eta;
 }
 
-INLINE void one_line_add(struct kind kind, struct one_line *lone, const uint32_t *row,
+INLINE void one_line_add(struct kind kind, struct one_line *rows, const uint32_t *row,
                          struct cache_line residual, struct cache_line *sum,
                          struct cache_line *square, bool prefetches)
 {
@@ -74,20 +74,20 @@ INLINE void one_line_add(struct kind kind, struct one_line *lone, const uint32_t
 #pragma GCC unroll 16
     for (size_t k = 0; k < G; k++) {
         if (k % 2 == 0)
-            one_line_prefetch(lone, prefetches, 1);
-        lines_add(kind, one_line_row(lone, row[k]), line_set(kind.real, r + k * size), 0, 1, sum,
+            one_line_prefetch(rows, prefetches, 1);
+        lines_add(kind, one_line_row(rows, row[k]), line_set(kind.real, r + k * size), 0, 1, sum,
                   square);
     }
 }
 
-/* A group goes from its predictors to its sums before the next begins. These are taken up after as
- * many rows as in long_gradient, so that they are the same. */
+/* A group goes from its predictors to its sums before the next group starts. The sums are added
+ * to the totals after BLOCK_ROWS rows, as in long_gradient, so that the bits are the same. */
 INLINE void one_line_gradient(struct kind kind, struct link_call *c,
                               const struct linear_batch *batch, const void *theta, bool squares,
                               bool prefetches)
 {
     const size_t G = line_elements(kind.real);
-    struct one_line lone = {linear_rows(c->linear), prefetches ? batch->idx + batch->ahead : NULL};
+    struct one_line rows = {linear_rows(c->linear), prefetches ? batch->idx + batch->ahead : NULL};
     uint32_t named[GROUP_MAX];
     for (size_t at = 0; at < batch->n;) {
         struct cache_line sum = {0}, square = {0};
@@ -99,10 +99,10 @@ INLINE void one_line_gradient(struct kind kind, struct link_call *c,
                 group_name(c->linear, batch, batch->idx, at, G, named);
                 row = named;
             }
-            struct cache_line r = one_line_residuals(kind, c, &lone, row, theta, prefetches);
+            struct cache_line r = one_line_residuals(kind, c, &rows, row, theta, prefetches);
             if (!whole)
                 r = cut_off(kind.real, r, batch->n - at);
-            one_line_add(kind, &lone, row, r, &sum, squares ? &square : NULL, prefetches);
+            one_line_add(kind, &rows, row, r, &sum, squares ? &square : NULL, prefetches);
         }
         total_take(kind.real, batch->sum, sum, first);
         if (squares)
@@ -110,7 +110,7 @@ INLINE void one_line_gradient(struct kind kind, struct link_call *c,
     }
     if (prefetches) {
         const uint32_t *end = batch->idx + batch->ahead + padded(batch->n);
-        one_line_prefetch(&lone, true, (size_t)(end - lone.next));
+        one_line_prefetch(&rows, true, (size_t)(end - rows.next));
     }
 }
 

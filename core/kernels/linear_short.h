@@ -1,26 +1,28 @@
-/* Kernels: the linear predictor and its gradient over gathered rows, of which several share a cache
- * line. A part of core/kernels/kernels.c.
+/* Kernels: the linear predictor and its gradient over gathered rows that are shorter than a
+ * cache line. A part of core/kernels/kernels.c.
  *
- * Rows are taken in groups of as many as a cache line has elements, so that their predictors and
- * residuals fill one. Element i of quarter q of that line belongs to row E q + i of the group, E
- * the elements of a quarter: that is how the reduction leaves them. */
+ * Rows are processed in groups of as many rows as a line has elements, so that their predictors
+ * and residuals fill one line. Element i of quarter q of that line belongs to row E q + i of the
+ * group, E being the elements of a quarter: the order in which the reduction leaves them. */
 #ifndef BARKER_CORE_KERNELS_LINEAR_SHORT_H
 #define BARKER_CORE_KERNELS_LINEAR_SHORT_H
 
 #include "core/kernels/link.h"
 
-#define GROUP_MAX   16 /* rows */
-#define SHORT_TERMS 32 /* groups of short rows that are summed at a time */
-#define STAGE       4  /* of them together in a step */
+#define GROUP_MAX   16 /* rows of a group, at most */
+#define SHORT_TERMS 32 /* groups whose terms are summed before they are added to the totals */
+#define STAGE       4  /* groups that are processed together */
 
-/* How rows are stored and with which numbers we work; a constant everywhere. */
+/* How rows are stored and in which precision sums are computed. A constant argument everywhere. */
 struct kind {
     enum precision real, stored;
-    size_t quarters; /* of a line that a row takes, of the working precision: 1, 2 or 4 and more */
-    bool logistic;   /* the link; calls of the others in a loop cost it its registers */
+    size_t quarters; /* quarters of a line that a row takes in the working precision: 1, 2, or 4
+                      * for whole lines */
+    bool logistic;   /* the link is LINK_LOGISTIC; the others are function calls, which would
+                      * spill registers */
 };
 
-/* Short rows are a power of two apart, 2^shift bytes. */
+/* log2 of the bytes from one short row to the next. */
 INLINE unsigned plain_shift(struct kind kind)
 {
     return (unsigned)__builtin_ctz((unsigned)kind.quarters * (kind.stored == kind.real ? 16 : 8));
@@ -36,24 +38,26 @@ INLINE const char *row_of(const char *x, unsigned shift, const uint32_t *idx, si
     return x + ((size_t)(idx != NULL ? idx[at] : at) << shift);
 }
 
-/* ---- short rows: several of them share a line ---- */
+/* ---- short rows: several share a line ---- */
 
-/* Where the rows of a group lie: those that idx names from `at` on; NULL: those from `at` on. */
+/* Where the rows of a group are: idx[at], idx[at + 1], ..., or at, at + 1, ... when idx is NULL. */
 struct places {
     const char *x;
     unsigned shift;
     const uint32_t *idx;
     size_t at;
-    const uint32_t *eighths; /* of the bytes from x to each, unless NULL */
+    const uint32_t *offset8; /* byte offsets / 8 from x to each row; NULL: idx and shift are used */
 };
 
-/* One by one, when it is loaded: sixteen addresses at once do not fit into registers. */
+/* Address of row k, computed only when it is loaded: sixteen addresses do not fit into
+ * registers. */
 INLINE const char *place(struct places p, size_t k)
 {
-    return p.eighths != NULL ? row_of(p.x, 3, p.eighths, k) : row_of(p.x, p.shift, p.idx, p.at + k);
+    return p.offset8 != NULL ? row_of(p.x, 3, p.offset8, k) : row_of(p.x, p.shift, p.idx, p.at + k);
 }
 
-/* The rows in lines, such that the reduction puts row k at place k. */
+/* Loads the rows of a group into lines in the order in which the reduction puts row k at place
+ * k. */
 INLINE void group_load(struct kind kind, struct places p, struct cache_line *out)
 {
     size_t E = line_elements(kind.real) / 4;
@@ -71,7 +75,7 @@ INLINE void group_load(struct kind kind, struct places p, struct cache_line *out
     }
 }
 
-/* Rows of four floats, each with its tail behind it. */
+/* Loads rows of four floats and the tails that follow them. */
 INLINE void records_load(struct places p, struct cache_line x[4], struct cache_line tail[4])
 {
     for (size_t i = 0; i < 4; i++) {
@@ -82,7 +86,7 @@ INLINE void records_load(struct places p, struct cache_line x[4], struct cache_l
     }
 }
 
-/* All that a group needs. */
+/* Loads the rows of a group and what the link needs of them. */
 INLINE void places_load(struct kind kind, const struct linear *l, bool tails, struct places p,
                         struct cache_line *x, struct link_rows *link)
 {
@@ -104,7 +108,7 @@ INLINE void places_load(struct kind kind, const struct linear *l, bool tails, st
     link_load(kind.real, kind.logistic, l, p.idx != NULL ? p.idx + p.at : NULL, p.at, link);
 }
 
-/* The rows that idx names from `at` on, or those from `at` on. */
+/* The same for the rows idx[at], idx[at + 1], ..., or at, at + 1, ... when idx is NULL. */
 INLINE void rows_load(struct kind kind, const struct linear *l, bool tails, const uint32_t *idx,
                       size_t at, struct cache_line *x, struct link_rows *link)
 {
@@ -129,14 +133,15 @@ struct line_sums {
     struct cache_line sum, square;
 };
 
-/* Residuals of the rows that line i of a group holds, each in all of its row's places. */
+/* The residual of each row in line i of a group, broadcast over the places of that row. */
 INLINE struct cache_line group_factor(struct kind kind, struct cache_line r, size_t i)
 {
     struct cache_line factor = spread_element(kind.real, r, i / kind.quarters);
     return kind.quarters == 2 ? spread_quarters(factor, i % 2 * 2) : factor;
 }
 
-/* The sum of r_k x_k over the group, and of the squares: the halves of the group side by side. */
+/* Sums of r_k x_k over the group and, with `squares`, of their squares. The two halves of the
+ * group are accumulated in the same line. */
 INLINE struct line_sums group_terms(struct kind kind, const struct cache_line *x,
                                     struct cache_line r, bool squares)
 {
@@ -188,7 +193,7 @@ INLINE void total_set(enum precision p, double *total, struct cache_line x)
     }
 }
 
-/* theta again and again, in the working precision. */
+/* theta in the working precision, repeated to fill a line. */
 INLINE struct cache_line theta_line(struct kind kind, const double *theta)
 {
     _Alignas(ALIGNMENT) float single[8];
@@ -205,7 +210,8 @@ INLINE struct cache_line theta_line(struct kind kind, const double *theta)
     return line_load(wide);
 }
 
-/* Columns from the sums of a line's elements: a row's width apart belong together. */
+/* Sums per column from the sums per element of a line: elements a row's width apart belong to
+ * the same column. */
 INLINE void total_fold(struct kind kind, const double *total, double *sum)
 {
     size_t all = line_elements(kind.real), width = all / 4 * kind.quarters;
@@ -215,17 +221,17 @@ INLINE void total_fold(struct kind kind, const double *total, double *sum)
                                         (total[j + width] + total[j + 3 * width]);
 }
 
-/* A few groups at a time, step by step rather than group by group: the long way from a row to its
- * residual is then taken by several groups at once. */
+/* STAGE groups that are processed together. Each step runs over all of them before the next step
+ * starts, so that the latencies from rows to residuals overlap. */
 struct stage {
     size_t rows;
-    const uint32_t *next; /* row to prefetch: struct linear_batch */
-    bool beside;          /* with what lies elsewhere */
+    const uint32_t *next; /* next entry of linear_batch.idx to prefetch */
+    bool row_numbers;     /* also prefetch the numbers of a row outside the data */
     struct cache_line x[STAGE][8], r[STAGE];
     struct link_rows link[STAGE];
 };
 
-/* The rows of the data that the group from `at` on has; one that is not whole repeats its last. */
+/* The rows of the data in the group from `at` on. An incomplete group repeats its last row. */
 INLINE void group_name(const struct linear *l, const struct linear_batch *batch,
                        const uint32_t *idx, size_t at, size_t G, uint32_t *named)
 {
@@ -236,7 +242,8 @@ INLINE void group_name(const struct linear *l, const struct linear_batch *batch,
     }
 }
 
-/* The rows from `at` on, as many as fit. Where places of rows are plain the compiler is told. */
+/* Loads the rows from `at` on, as many as fit. The case without row_map and tails has calls of
+ * its own with constant arguments, so that the compiler removes the branches. */
 INLINE void stage_fill(struct kind kind, struct stage *s, const struct linear *l,
                        const struct linear_batch *batch, const uint32_t *idx, size_t at)
 {
@@ -261,7 +268,7 @@ INLINE void stage_fill(struct kind kind, struct stage *s, const struct linear *l
     }
 }
 
-/* The residuals of the group behind its first `count` rows become zero. */
+/* Sets the residuals after the first `count` rows to zero. */
 INLINE struct cache_line cut_off(enum precision p, struct cache_line r, size_t count)
 {
     for (size_t i = 0; i < FPARTS; i++) {
@@ -273,7 +280,7 @@ INLINE struct cache_line cut_off(enum precision p, struct cache_line r, size_t c
     return r;
 }
 
-/* The terms of psi of a group, of which `count` rows count. */
+/* Adds the slopes in psi of the first `count` rows of a group. */
 INLINE void slopes_add(enum precision p, struct link_call *c, struct cache_line slope, size_t count,
                        bool squares)
 {
@@ -284,15 +291,15 @@ INLINE void slopes_add(enum precision p, struct link_call *c, struct cache_line 
         total_add(p, c->sumsq, line_multiply(p, slope, slope));
 }
 
-/* Some more of the rows that come later: into the second cache. */
+/* Prefetches the next `count` rows into L2. */
 INLINE void stage_prefetch(struct kind kind, struct stage *s, const struct linear *l, size_t count)
 {
     const char *x = linear_rows(l);
     unsigned shift = row_shift(kind, linear_has_tails(l));
     for (const uint32_t *to = s->next + count; s->next < to; s->next++) {
         cache_prefetch(row_of(x, shift, s->next, 0), true);
-        if (s->beside)
-            linear_prefetch_beside(l, *s->next, true);
+        if (s->row_numbers)
+            linear_prefetch_row_numbers(l, *s->next, true);
     }
 }
 
@@ -301,7 +308,7 @@ INLINE void stage_add(struct kind kind, struct link_call *c, struct stage *s,
                       struct line_sums *sums)
 {
     size_t G = line_elements(kind.real), groups = (s->rows + G - 1) / G;
-    size_t prefetched = prefetches ? G / 2 : 0; /* half of them now, half of them later */
+    size_t prefetched = prefetches ? G / 2 : 0; /* half of them now, half after the residuals */
 #pragma GCC unroll 1
     for (size_t g = 0; g < groups; g++) {
         struct law_slopes slopes = link_slopes(kind.real, kind.logistic, c,
@@ -330,7 +337,7 @@ INLINE void short_gradient(struct kind kind, struct link_call *c, const struct l
     struct cache_line theta = theta_line(kind, batch->theta);
     struct stage s;
     s.next = prefetches ? batch->idx + batch->ahead : NULL;
-    s.beside = linear_has_beside(c->linear);
+    s.row_numbers = linear_needs_row_numbers(c->linear);
     for (size_t at = 0; at < batch->n;) {
         struct line_sums sums = {0};
         for (size_t stage = 0; stage < SHORT_TERMS / STAGE && at < batch->n;
@@ -345,7 +352,7 @@ INLINE void short_gradient(struct kind kind, struct link_call *c, const struct l
         if (squares)
             total_add(kind.real, total_squares, sums.square);
     }
-    if (prefetches) /* what does not fill a group */
+    if (prefetches) /* rows after the last whole group */
         stage_prefetch(kind, &s, c->linear,
                        (size_t)(batch->idx + batch->ahead + padded(batch->n) - s.next));
     total_fold(kind, total, batch->sum);
@@ -353,24 +360,25 @@ INLINE void short_gradient(struct kind kind, struct link_call *c, const struct l
         total_fold(kind, total_squares, batch->sumsq);
 }
 
-/* ---- short rows times their signs (linear_sign_rows): they need nothing beside themselves ---- */
+/* ---- short rows times their signs (linear_sign_rows), with no numbers outside the row ---- */
 
-/* Lines of a group. */
+/* Lines that the rows of a group take. */
 INLINE size_t group_lines(struct kind kind)
 {
     return line_elements(kind.real) / 4 * kind.quarters;
 }
 
-/* Whether there are such rows, near by, and it pays to go through groups one by one: not where
- * registers are few, nor, but for the largest, in order. */
-INLINE bool signed_apart(struct kind kind, const struct linear *l, const struct linear_batch *batch)
+/* Whether rows are of this kind and processing groups one by one pays: only where the rows of
+ * two groups fit into registers. */
+INLINE bool signed_one_by_one(struct kind kind, const struct linear *l,
+                              const struct linear_batch *batch)
 {
     bool fits = group_lines(kind) == 4 && (REGISTER == 32 || kind.real == PRECISION_SINGLE);
     return kind.logistic && l->layout == LINEAR_SIGNED && l->row_map == NULL && batch->n > 0 &&
            batch->ahead == 0 && (REGISTER == 64 || (fits && batch->idx != NULL));
 }
 
-/* The rows from `at` on; where these end, the last again. */
+/* Loads the group from `at` on; after the last row, this is repeated. */
 INLINE void signed_load(struct kind kind, const struct linear *l, const struct linear_batch *batch,
                         const uint32_t *idx, size_t at, struct cache_line *x)
 {
@@ -385,7 +393,7 @@ INLINE void signed_load(struct kind kind, const struct linear *l, const struct l
     }
 }
 
-/* The terms of a group, of which `rows` rows count. */
+/* The terms of a group, of its first `rows` rows. */
 INLINE struct line_sums signed_terms(struct kind kind, const struct cache_line *x,
                                      struct cache_line theta, size_t rows, bool squares)
 {
@@ -396,8 +404,8 @@ INLINE struct line_sums signed_terms(struct kind kind, const struct cache_line *
     return group_terms(kind, x, r, squares);
 }
 
-/* A group's rows stay in registers from their predictors to their terms, and while the long way
- * between these is taken those of the next are loaded. The sums are added up in the order of
+/* Software pipelining: the rows of a group stay in registers from predictors to terms, and the
+ * next group is loaded during the latency between. Sums are added in the order of
  * short_gradient. */
 INLINE void signed_gradient(struct kind kind, const struct linear *l,
                             const struct linear_batch *batch, const uint32_t *idx, bool squares)

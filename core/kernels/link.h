@@ -1,6 +1,5 @@
-/* Kernels: from predictors to residuals, a line of rows at a time. The logistic link is worked out
- * here, in place; the others are called (core/kernels/law_terms.h). A part of
- * core/kernels/kernels.c. */
+/* Kernels: from predictors to residuals, for a line of rows at a time. The logistic link is
+ * inlined; the others are calls (core/kernels/law_terms.h). A part of core/kernels/kernels.c. */
 #ifndef BARKER_CORE_KERNELS_LINK_H
 #define BARKER_CORE_KERNELS_LINK_H
 
@@ -8,7 +7,7 @@
 #include "core/kernels/cache_line.h"
 #include "core/kernels/linear_rows.h"
 
-/* Numbers of FLOATS rows. */
+/* x[row[k]] for FLOATS rows. */
 INLINE vf gather_single(const float *x, const uint32_t *row)
 {
 #if REGISTER == 64
@@ -23,12 +22,12 @@ INLINE vf gather_single(const float *x, const uint32_t *row)
 #endif
 }
 
-/* ---- logistic: the response is kept as the sign bit where y = 0 ---- */
+/* ---- logistic: a response is stored as a sign bit, set where y = 0 ---- */
 
 #define SIGN_SINGLE 0x80000000U
 #define SIGN_DOUBLE 0x8000000000000000ULL
 
-/* Sign bits of FLOATS rows. */
+/* Sign bits of FLOATS rows, set where y = 0. */
 INLINE vf zeros_at(const uint32_t *ones, const uint32_t *row)
 {
 #if REGISTER == 64
@@ -50,7 +49,7 @@ INLINE vf zeros_at(const uint32_t *ones, const uint32_t *row)
 #endif
 }
 
-/* Sign bits where bit k of `bits` is zero. */
+/* Sign bits, set where bit k of `bits` is zero. */
 INLINE struct cache_line zeros_of(enum precision p, uint32_t bits)
 {
     struct cache_line y;
@@ -83,8 +82,8 @@ INLINE struct cache_line logistic_responses(enum precision p, const uint32_t *on
     return zeros_of(p, bits);
 }
 
-/* s F(-s eta), s = 2 y - 1, F the logistic function: right to the last digits when a row is
- * predicted almost surely. */
+/* s F(-s eta), s = 2 y - 1, F the logistic function: full relative accuracy also where the
+ * probability of y is close to 1. */
 INLINE struct cache_line logistic_residual(enum precision p, struct cache_line eta,
                                            struct cache_line y)
 {
@@ -102,17 +101,17 @@ INLINE struct cache_line logistic_residual(enum precision p, struct cache_line e
     return eta;
 }
 
-/* F(offset) - F(eta): what y says is the same at both. */
+/* F(offset) - F(eta). The response cancels in the difference. */
 INLINE struct cache_line logistic_difference(enum precision p, struct cache_line eta,
                                              struct cache_line at_centre)
 {
     return line_subtract(p, at_centre, line_apply(p, vf_logistic, vr_logistic, eta));
 }
 
-/* ---- any of them ---- */
+/* ---- any link ---- */
 
-/* Numbers of a line of rows from an array of either precision: those that `row` names, or, when it
- * is NULL, those from `at` on. */
+/* Numbers for a line of rows from an array of either precision: x[row[k]], or x[at + k] when row
+ * is NULL. */
 INLINE struct cache_line link_numbers(enum precision p, const void *x, const uint32_t *row,
                                       size_t at)
 {
@@ -133,9 +132,9 @@ INLINE struct cache_line link_numbers(enum precision p, const void *x, const uin
     return out;
 }
 
-/* What residuals need of a line of rows; what a link does not need is not set. */
+/* What the residuals of a line of rows need. Only what the link uses is set. */
 struct link_rows {
-    struct cache_line y; /* logistic with differences, or rows times their signs: there is none */
+    struct cache_line y; /* not set for logistic differences or signed rows */
     struct cache_line offset, at_centre, at_centre_psi, weight;
 };
 
@@ -148,7 +147,7 @@ INLINE struct cache_line link_responses(enum precision p, bool logistic, const s
                        : zeros_of(p, l->ones[at / 32] >> at % 32);
 }
 
-/* The tails of 16 rows, `behind` bytes behind these places, four per line. */
+/* The tails of 16 rows, `behind` bytes after the addresses in `row`, four tails per line. */
 INLINE void tails_load(const char *const row[16], size_t behind, struct cache_line x[4])
 {
     for (size_t i = 0; i < 4; i++)
@@ -156,7 +155,7 @@ INLINE void tails_load(const char *const row[16], size_t behind, struct cache_li
                                 row[12 + i] + behind);
 }
 
-/* They transposed into lines of one number each. */
+/* Transposes the tails: one line per number of a tail. */
 INLINE void tails_transpose(bool logistic, const struct cache_line x[4], struct link_rows *out)
 {
     for (size_t k = 0; k < FPARTS; k++) {
@@ -174,8 +173,8 @@ INLINE void tails_transpose(bool logistic, const struct cache_line x[4], struct 
     }
 }
 
-/* What is not in tails. `row` and `at` are link_numbers's; `at` is a multiple of the rows of a
- * line. */
+/* Loads what is not in tails. `row` and `at` are as in link_numbers; `at` is a multiple of the
+ * rows of a line. */
 INLINE void link_load(enum precision p, bool logistic, const struct linear *l, const uint32_t *row,
                       size_t at, struct link_rows *out)
 {
@@ -194,15 +193,15 @@ INLINE void link_load(enum precision p, bool logistic, const struct linear *l, c
         out->weight = link_numbers(p, l->weight, row, at);
 }
 
-/* What all rows of a call share: the law, and what they add to the sums of psi's terms, elements of
- * a line apart. Not touched for the logistic link. */
+/* What all rows of a call share: the law, and the sums of the terms in psi, one per element of a
+ * line. Not used by the logistic link. */
 struct link_call {
     const struct linear *linear;
-    struct law_numbers here;
+    struct law_numbers numbers;
     _Alignas(ALIGNMENT) double sum[16], sumsq[16];
 };
 
-/* theta NULL: 0. */
+/* theta NULL: psi is taken at theta = 0. */
 INLINE void link_begin(struct link_call *c, const struct linear *l, const double *theta)
 {
     struct law law = {.link = l->link, .psi = l->psi, .dof = l->dof};
@@ -213,15 +212,16 @@ INLINE void link_begin(struct link_call *c, const struct linear *l, const double
     memset(c->sumsq, 0, sizeof c->sumsq);
     if (l->free_psi && theta != NULL)
         law.psi += l->step * theta[l->data->columns];
-    c->here = law_numbers(&law);
+    c->numbers = law_numbers(&law);
 }
 
-/* A line of rows of any other link: s->eta comes as its predictors, offsets included. */
+/* A line of rows of any link but the logistic one. s->eta holds the predictors, offsets
+ * included, on entry. */
 INLINE void other_slopes(enum precision p, const struct link_call *c, struct law_slopes *s,
                          const struct link_rows *rows)
 {
     const struct linear *l = c->linear;
-    law_slopes(p, &c->here, s, &rows->y, l->free_psi);
+    law_slopes(p, &c->numbers, s, &rows->y, l->free_psi);
     if (l->terms != TERMS_PLAIN)
         s->eta = line_subtract(p, s->eta, rows->at_centre);
     if (l->terms != TERMS_PLAIN && l->free_psi)
@@ -230,7 +230,7 @@ INLINE void other_slopes(enum precision p, const struct link_call *c, struct law
         s->psi = line_multiply(p, s->psi, line_value(p, l->step));
 }
 
-/* From x'theta of a line of rows. The slope in psi is set where psi is free. */
+/* From x'theta of a line of rows. The slope in psi is set if psi is free. */
 INLINE struct law_slopes link_slopes(enum precision p, bool logistic, const struct link_call *c,
                                      struct cache_line eta, const struct link_rows *rows)
 {
@@ -250,9 +250,9 @@ INLINE struct law_slopes link_slopes(enum precision p, bool logistic, const stru
     return s;
 }
 
-/* ---- the centre of differences ---- */
+/* ---- residuals at the centre, for differences ---- */
 
-/* A line of rows from `at` on; behind the last row, its numbers again. */
+/* A line of rows from `at` on. After the last row, its numbers are repeated. */
 INLINE struct law_slopes centre_slopes(enum precision p, const struct link_call *c, size_t at)
 {
     const struct linear *l = c->linear;
@@ -265,7 +265,7 @@ INLINE struct law_slopes centre_slopes(enum precision p, const struct link_call 
         return s;
     }
     struct cache_line y = link_responses(p, false, l, row, 0);
-    law_slopes(p, &c->here, &s, &y, l->free_psi);
+    law_slopes(p, &c->numbers, &s, &y, l->free_psi);
     return s;
 }
 

@@ -8,8 +8,8 @@
 #include <float.h>
 #include <string.h>
 
-/* Register k of the eight lanes from number i on, of n that need not be aligned; behind the end of
- * the array the value is `rest`. */
+/* Register k of the eight lanes from x[i] on, x having n numbers and no alignment. Lanes after
+ * the end hold `rest`. */
 static inline vr load_part(const double *p, size_t i, size_t k, size_t n, double rest)
 {
     size_t at = i + k * WIDTH;
@@ -42,12 +42,12 @@ static void average_(double *mean, const double *x, double weight, size_t n)
         mean[i] += weight * (x[i] - mean[i]);
 }
 
-/* The logarithm of a product instead of a sum of logarithms: x = 2^k m with m between sqrt(1/2) and
- * sqrt 2, so that 512 factors m stay within 2^-256 and 2^256. False when some x is no normal
- * positive number. */
+/* The logarithm of a product instead of a sum of logarithms: x = 2^k m with m between sqrt(1/2)
+ * and sqrt 2, so that 512 factors m stay within 2^-256 and 2^256. False when some x is not a
+ * normal positive number. */
 #define FACTORS 512
 
-/* Sums of logarithms of numbers between 1 and 2, likewise. */
+/* The same for numbers between 1 and 2. */
 struct log_sums {
     vr logs[PARTS], product[PARTS];
     size_t factors;
@@ -61,7 +61,7 @@ static inline struct log_sums log_sums(void)
     return s;
 }
 
-/* After one factor in each lane. */
+/* Called after one factor has been multiplied into each lane. */
 static inline __attribute__((always_inline)) void log_sums_count(struct log_sums *s)
 {
     if (++s->factors % FACTORS != 0)

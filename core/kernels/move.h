@@ -9,16 +9,16 @@
 #include <float.h>
 #include <string.h>
 
-/* What the moves need of 16 coordinates, register by register: doubles of a, b and their product as
- * floats. Only the random part of a move is single precision; positions and steps are doubles. */
+/* a_i b_i as floats, for one register of floats from coordinate i on. Only the random part of a
+ * move is computed in single precision; positions and step sizes are doubles. */
 static inline vf product_single(const double *a, const double *b, size_t i)
 {
     return vf_of_doubles(vr_load(a + i) * vr_load(b + i),
                          vr_load(a + i + WIDTH) * vr_load(b + i + WIDTH));
 }
 
-/* tau sigma. What is added is nothing beside 1, and keeps what has long faded from becoming
- * subnormal, which takes processors a hundred times as long. */
+/* tau sigma. Adding 2^-60 changes no probability, and prevents a tau that has decayed to almost
+ * zero from giving subnormal floats, which some processors handle a hundred times more slowly. */
 static inline vf noise_single(vr tau, vr sigma, vr tau_high, vr sigma_high)
 {
     const vr least = vr_set(0x1p-60);
@@ -38,7 +38,7 @@ static inline vf with_sign(vf x, vfi keep)
     return (vf)((vfi)x ^ (~keep & (int32_t)0x80000000));
 }
 
-/* The first NaN of x, looked for only when one is suspected. */
+/* Index of the first NaN in x. x is only searched if a lane of `suspect` is set. */
 static inline size_t first_undefined(const double *x, size_t n, vfi suspect)
 {
     int32_t some = 0;
@@ -50,15 +50,16 @@ static inline size_t first_undefined(const double *x, size_t n, vfi suspect)
     return SIZE_MAX;
 }
 
-/* Logistic and normal curves differ by < 0.01 everywhere once one is stretched by 1.702, so normal
- * gradient noise folds into the Barker sign probability in closed form: widen the slope by
- * 1.702/sqrt(1.702^2 - t^2), t = noise sd times jump. At t >= 1.702 the noise alone exceeds the
- * randomness we want, and the sign follows the gradient: the slope is widened so far that nothing
- * else counts. A gradient of 0 is then negative, hence the 2^-55, which no other one feels. */
+/* Logistic and normal curves differ by < 0.01 everywhere once one is stretched by 1.702, so
+ * normal gradient noise folds into the Barker sign probability in closed form: widen the slope
+ * by 1.702/sqrt(1.702^2 - t^2), t = noise sd times jump. At t >= 1.702 the noise alone exceeds
+ * the randomness we want, and the sign follows the gradient: the slope is made so large that the
+ * sign is certain. 2^-55 is added so that a gradient of exactly 0 counts as negative; it is too
+ * small to change any other result. */
 #define STRETCH 1.702f
 
-/* Registers that a move works on side by side: each of its steps waits for the one before, and
- * processors do not look far enough ahead to find others to do meanwhile. */
+/* Registers that a move processes side by side. Each step of the computation depends on the
+ * previous one, and the out-of-order window is too short to overlap iterations by itself. */
 #define ABREAST (REGISTER == 64 ? 3 : 2)
 
 INLINE void horner_abreast(vf *p, const vf *x, float c, size_t many)
@@ -67,9 +68,9 @@ INLINE void horner_abreast(vf *p, const vf *x, float c, size_t many)
         p[k] = vf_horner(p[k], x[k], c);
 }
 
-/* u < 1/(1 + exp(-x)), without the division: u (1/2 + exp(-x)/2) < 1/2. The exponential is 2^n 2^f
- * with a polynomial of degree 5 (7e-8) and may be off by |x| 6e-8, which the probability does not
- * feel: it is right to 2e-7. */
+/* u < 1/(1 + exp(-x)), without the division: u (1/2 + exp(-x)/2) < 1/2. The exponential is 2^n
+ * 2^f with a polynomial of degree 5 (7e-8) and an error of up to |x| 6e-8; the probability is
+ * right to 2e-7. */
 INLINE void accepted_abreast(const vf *u, const vf *x, size_t many, vfi *up)
 {
     vf f[ABREAST], t[ABREAST], p[ABREAST];
@@ -103,13 +104,13 @@ static inline vf stretched(vf gw, vf t)
     return (STRETCH * gw - 0x1p-55f) / vf_sqrt(vf_where_less(none, room, room, none));
 }
 
-/* Jumps of size about 1. */
+/* Jump of the bimodal kernel: 1 + 0.1 z. */
 static inline vf bimodal(vf z)
 {
     return vf_horner(vf_set(0.1f), z, 1.0f);
 }
 
-/* The log odds of going along the jump, of coordinates from..to. */
+/* Log odds of moving along the jump rather than against it, for coordinates from..to. */
 static inline __attribute__((always_inline)) void barker_odds(const struct barker_move *m,
                                                               enum barker_rule rule, bool gaussian,
                                                               size_t from, size_t to, float *out)
@@ -128,7 +129,7 @@ static inline __attribute__((always_inline)) void barker_odds(const struct barke
     }
 }
 
-/* `many` registers of coordinates from i on jump. */
+/* Moves `many` registers of coordinates, from coordinate i on. */
 INLINE void barker_jumps(const struct barker_move *m, enum barker_rule rule, bool gaussian,
                          size_t i, const float *odds, size_t many, vfi *bad)
 {
@@ -149,8 +150,8 @@ INLINE void barker_jumps(const struct barker_move *m, enum barker_rule rule, boo
     }
 }
 
-/* In two stages: from a gradient to a position it is a hundred cycles, too long for processors to
- * overlap many of them. */
+/* In two stages of this many coordinates, odds and then moves: from a gradient to a new position
+ * takes about a hundred cycles, too long for the out-of-order window to overlap several. */
 #define BARKER_STAGE 128
 
 static inline __attribute__((always_inline)) size_t
@@ -246,7 +247,8 @@ static size_t lattice_(double *theta, const double *g, const double *sigma, cons
 {
     vfi bad = {0};
     for (size_t i = 0; i < n; i += FLOATS) {
-        vf p = 0.5f + 0.25f * product_single(g, sigma, i); /* u in (0,1) does the clipping */
+        vf p = 0.5f + 0.25f * product_single(g, sigma, i); /* u is in (0,1), so p need not be
+                                                            * clipped */
         bad |= p != p;
         jump_by(theta, sigma, with_sign(vf_set(1.0f), vf_load(u + i) < p), i);
     }
@@ -264,8 +266,8 @@ static void moments_(double *mean, double *m2, const double *x, double count, si
     }
 }
 
-/* Squares of terms beyond 1e154 overflow to infinity or to a NaN difference. The largest number
- * instead gives a tau that a running average can leave behind again; NaN terms show in g. */
+/* Squares of terms beyond 1e154 overflow to infinity, or give a NaN difference. Clipping them to
+ * the largest double gives a tau from which a running average can recover; NaN terms show in g. */
 static inline vr usable_variance(vr x)
 {
     return vr_between(x, 0.0, DBL_MAX);
@@ -289,7 +291,7 @@ static void smooth_(const struct running_tau *running, const double *tau, size_t
         smooth_at(&r, i, vr_load(tau + i));
 }
 
-/* g there; gives the sum. */
+/* g += scale * sum; returns the sum. */
 INLINE vr gradient_at(const struct batch_sums *b, size_t i, double *g)
 {
     vr s = vr_load(b->sum + i);
@@ -302,7 +304,7 @@ INLINE vr variance_at(const struct batch_sums *b, double unbiased, size_t i, vr 
     return vr_fused(s * -b->share, s, vr_load(b->sumsq + i)) * unbiased;
 }
 
-/* In one pass: the square roots take so long that the rest comes for nothing. */
+/* In one pass: the latency of the square roots hides the other operations. */
 INLINE void estimate_all(const struct batch_sums *b, double unbiased, double *g, double *tau,
                          const struct running_tau *running)
 {
@@ -318,7 +320,8 @@ INLINE void estimate_all(const struct batch_sums *b, double unbiased, double *g,
     }
 }
 
-/* Of the sums that a batch has touched. A move feels seven digits of a root. */
+/* For sums that a batch has touched. The running tau uses single-precision roots: a move needs
+ * no more than seven digits of it. */
 INLINE void touched_at(const struct batch_sums *b, double unbiased, size_t i, double *g,
                        double *tau, const struct running_tau *running)
 {
@@ -376,9 +379,9 @@ static double dot_(const double *a, const double *b, size_t n)
     return vd_sum(lanes_of(sum));
 }
 
-#define EIGHTS (4 * PARTS <= 8 ? 4 : 2) /* of numbers whose sums fit into registers */
+#define EIGHTS (4 * PARTS <= 8 ? 4 : 2) /* blocks of LANES numbers whose sums fit into registers */
 
-/* `eights` of the result at once: their additions overlap. */
+/* `eights` blocks of LANES results at once, so that their additions overlap. */
 INLINE void trmv_part(const double *matrix, const double *x, const double *base, size_t from,
                       size_t to, size_t p, size_t eights, double *out)
 {
@@ -393,7 +396,7 @@ INLINE void trmv_part(const double *matrix, const double *x, const double *base,
         vr_store(out + k * WIDTH, sum[k]);
 }
 
-/* With their number a constant. */
+/* Calls trmv_part with a constant number of blocks, so that its loops are unrolled. */
 INLINE void trmv_block(const double *matrix, const double *x, const double *base, size_t from,
                        size_t to, size_t p, size_t eights, double *out)
 {
@@ -407,8 +410,8 @@ INLINE void trmv_block(const double *matrix, const double *x, const double *base
         trmv_part(matrix, x, base, from, to, p, 1, out);
 }
 
-/* In blocks of at most four eights, and no smaller than need be: a small one waits for its
- * additions. */
+/* In groups of at most four blocks of LANES, as equal in size as possible: a small group is
+ * bound by the latency of its additions. */
 static void trmv_(const double *matrix, const double *x, const double *base, size_t d,
                   enum triangle kind, double *out)
 {
@@ -429,9 +432,9 @@ static void trmv_(const double *matrix, const double *x, const double *base, siz
         out[at] = 0.0;
 }
 
-#define SQUARES_MOST 4 /* registers of a line at once */
+#define SQUARES_MOST 4 /* registers of a matrix row that are updated at once */
 
-/* `many` registers of a line of the matrix. */
+/* Updates `many` registers of a row of the matrix. */
 INLINE void squares_part(double *line, const double *x, size_t stride, const double *factor,
                          size_t n, size_t many)
 {

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* One register of the generator's eight lanes. All that a call needs of a part is made before the
- * next part's turn: the states of all of them at once leave no register for anything else. */
+/* One register of the generator's eight lanes. A call finishes with one register before it loads
+ * the next: the states of all of them would take every register. */
 struct stream {
     vr_bits s[4];
 };
@@ -46,7 +46,7 @@ INLINE vr_bits next(struct stream *stream)
     return out;
 }
 
-/* The same, but only the lanes that `moved` names move on. */
+/* The same, but only the lanes in `moved` advance. */
 INLINE vr_bits next_masked(struct stream *stream, vr_bits moved)
 {
     struct stream before = *stream;
@@ -56,7 +56,7 @@ INLINE vr_bits next_masked(struct stream *stream, vr_bits moved)
     return out;
 }
 
-/* The same, but only the first `lanes` of all eight move on. */
+/* The same, but only the first `lanes` of all eight advance. */
 INLINE vr_bits next_some(struct stream *stream, size_t part, size_t lanes)
 {
     if (lanes >= LANES)
@@ -93,7 +93,7 @@ static void rng_bits_(struct rng *rng, uint64_t *out, size_t n)
     }
 }
 
-/* A word of all eight lanes, of which the first `lanes` move on. */
+/* A word from all eight lanes, of which the first `lanes` advance. */
 INLINE void next_of_all(struct rng *rng, size_t lanes, vr_bits out[PARTS])
 {
     for (size_t p = 0; p < PARTS; p++) {
@@ -151,8 +151,8 @@ static void rng_uniform_single_(struct rng *rng, float *out, size_t n)
     }
 }
 
-/* Box-Muller in one quadrant: radius from one half of a word, angle and both signs from the other.
- * sqrt 2 belongs to the radius and comes with the rotation. */
+/* Box-Muller in one quadrant: radius from one half of a word, angle and both signs from the
+ * other. vf_quarter_turn includes the factor sqrt 2 of the radius. */
 static inline void normal_pair(vfu one, vfu other, vf *a, vf *b)
 {
     vf radius = vf_sqrt(-vf_log_finite(unit_single(one))), cosine, sine;
@@ -162,8 +162,8 @@ static inline void normal_pair(vfu one, vfu other, vf *a, vf *b)
     *b = (vf)((vfu)(radius * sine) ^ ((other << 30) & 0x80000000U));
 }
 
-/* The 32-bit words of which a pair of 64-bit words makes numbers: low halves of x and y side by
- * side, high halves likewise. */
+/* The 32-bit words from which a pair of 64-bit words makes numbers: low halves of x and y
+ * interleaved; high halves likewise. */
 INLINE vfu side_by_side(vr_bits low, vr_bits high)
 {
 #if REGISTER == 64

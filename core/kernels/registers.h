@@ -1,4 +1,5 @@
-/* For the kernels: vectors of the width that this compilation's instruction set has. */
+/* For the kernels: vectors of the register width of the instruction set that is being compiled
+ * for. */
 #ifndef BARKER_CORE_KERNELS_REGISTERS_H
 #define BARKER_CORE_KERNELS_REGISTERS_H
 
@@ -14,9 +15,9 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* One register of this instruction set, PARTS of which make the eight lanes. A loop that carries
- * sums from iteration to iteration keeps them in these: the compiler sends a wider vector through memory at
- * every iteration. */
+/* One register; PARTS of them make the eight lanes. A loop that carries sums from iteration to
+ * iteration must keep them in this type: the compiler spills a wider vector to memory in every
+ * iteration. */
 #if defined(__AVX512F__)
 #define REGISTER 64
 #elif defined(__AVX__)
@@ -83,7 +84,7 @@ static inline vr vr_sqrt(vr x)
 #endif
 }
 
-/* sqrt x in single precision, right to 1e-7: a quarter of the time. x is 0 or a normal float. */
+/* sqrt x in single precision, right to 1e-7, in a quarter of the time. x is 0 or a normal float. */
 static inline vr vr_sqrt_single(vr x)
 {
 #if defined(__AVX512F__)
@@ -99,9 +100,9 @@ static inline vr vr_sqrt_single(vr x)
 #endif
 }
 
-/* a b + c, rounded once in the kernels of instruction sets that can, as in vf_fused
- * (core/kernels/vmathf.h). Elsewhere it rounds twice, on every machine: what is compiled once gives
- * the same bits anywhere. */
+/* a b + c, rounded once if the instruction set has fused multiply-adds, as vf_fused
+ * (core/kernels/vmathf.h). Otherwise it rounds twice, on every machine: one compiled table gives
+ * the same bits everywhere. */
 static inline vr vr_fused(vr a, vr b, vr c)
 {
 #if defined(EMULATE_FUSED)
@@ -119,10 +120,11 @@ static inline vr vr_fused(vr a, vr b, vr c)
 #endif
 }
 
-/* x cut to [low, high]; NaN stays. */
+/* x clipped to [low, high]; NaN stays. */
 static inline vr vr_within(vr x, double low, double high)
 {
-#if defined(__AVX512F__) /* the second operand when one is NaN; gcc 12 does not find these */
+#if defined(__AVX512F__) /* they return the second operand if one is NaN; gcc 12 does not use
+                          * them by itself */
     return (vr)_mm512_min_pd((__m512d)vr_set(high),
                              _mm512_max_pd((__m512d)vr_set(low), (__m512d)x));
 #elif defined(__AVX__)

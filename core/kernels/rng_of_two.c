@@ -1,9 +1,9 @@
-/* One number at a time, of the two that a word makes. */
+/* Single random numbers: one of the two that a word yields. */
 #include "core/kernels/kernels.h"
 
 #include <string.h>
 
-/* `next` is the generator behind the word. */
+/* `next` is the state of the generator after the word. */
 static void one_of_two(struct rng *rng, const struct rng *next, bool first, float *out)
 {
     out[0] = out[first ? 0 : 1];

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* How many rows, or components, are summed side by side: eight sums in flight hide the latency of
- * an addition, and what a pass needs fits into 16 registers, or 32. */
+/* Rows, or components, that are summed side by side: eight independent sums hide the latency of
+ * an addition, and a pass fits into 16 registers, or 32. */
 #if REGISTER == 64
 #define SOURCE_ROWS    8
 #define SOURCE_SUMS    12
@@ -25,11 +25,11 @@
 #define SOURCE_SQUARES 1
 #endif
 
-/* Some rows and the sums that they go to: K rows of `lanes` numbers. */
+/* A block of rows and the sums they are added to: K rows of `lanes` numbers. */
 struct source_block {
     size_t rows, K, lanes;
     double *sum, *sumsq;
-    const void *row[SOURCE_BLOCK + 8]; /* filled up with the first to SOURCE_ROWS */
+    const void *row[SOURCE_BLOCK + 8]; /* padded with the first row to a multiple of SOURCE_ROWS */
 };
 
 static void tanh_halves_single(float *x, size_t n)
@@ -38,9 +38,9 @@ static void tanh_halves_single(float *x, size_t n)
         vf_store(x + i, vf_tanh_half(vf_load(x + i)));
 }
 
-/* tanh(x/2) = x P(x^2)/Q(x^2), minimax on [-38, 38] (6e-17), beyond which it is 1; right to 16 ulp.
- * All coefficients are positive: nothing cancels. From the highest power down. Several registers at
- * a time, for each waits long for itself. */
+/* tanh(x/2) = x P(x^2)/Q(x^2), minimax on [-38, 38] (6e-17), beyond which it is 1; right to 16
+ * ulp. All coefficients are positive: nothing cancels. From the highest power down. Several
+ * registers are processed at a time to overlap their latencies. */
 #define TANHS (PARTS > 2 ? PARTS : 2)
 
 static inline void tanh_half_registers(vr x[TANHS])
@@ -50,9 +50,11 @@ static inline void tanh_half_registers(vr x[TANHS])
         50121668531533.445,    5.610291966397742e+16, 3.074917129602714e+19, 7.850339743883877e+21,
         7.978141719350013e+23, 2.10217410168866e+25};
     static const double below[] = {
-        36172.61098496399,     326259588.3987799,      1141120167338.187,
-        1833097543178829.5,    1.4378863245667668e+18, 5.440646091390026e+20,
-        9.027598309670057e+22, 5.099251846684416e+24,  4.204348203377322e+25}; /* behind 1 */
+        36172.61098496399,      326259588.3987799,     1141120167338.187,     1833097543178829.5,
+        1.4378863245667668e+18, 5.440646091390026e+20, 9.027598309670057e+22, 5.099251846684416e+24,
+        4.204348203377322e+25}; /* the leading
+                                                                                * coefficient is
+                                                                                * 1 */
     vr z[TANHS], p[TANHS], q[TANHS];
     for (size_t r = 0; r < TANHS; r++) {
         x[r] = vr_within(x[r], -38.0, 38.0);
@@ -75,7 +77,7 @@ static void tanh_halves_double(double *x, size_t n)
         tanh_half_registers((vr *)(void *)(x + i));
 }
 
-/* `count` registers. */
+/* sum += `count` registers. */
 static inline void add_doubles(double *sum, const vr *lanes, size_t count)
 {
     for (size_t p = 0; p < count; p++)
@@ -90,7 +92,7 @@ static inline void add_singles(double *sum, const vf *lanes, size_t count)
     }
 }
 
-/* Half the lanes of a group: half as many registers, or one of half the size. */
+/* Half the lanes of a group: half as many registers, or one of half the width. */
 #if REGISTER == 64
 typedef float half_single __attribute__((vector_size(32), may_alias));
 typedef vd_half half_double;
@@ -169,8 +171,8 @@ typedef vr half_double;
 #undef GROUP
 #undef NAME
 
-/* Rows are read 64 bytes at a time. The last ones get a copy behind which there is room, unless the
- * stride has it. */
+/* Rows are read 64 bytes at a time, which may go past the end of the data. The last rows are
+ * therefore copied to padded memory unless the stride is long enough. */
 struct source_rows {
     const char *x, *end;
     size_t bytes, first_in_copy;
@@ -178,7 +180,8 @@ struct source_rows {
 
 static struct source_rows source_rows(const struct dataset *data, char *copy)
 {
-    size_t bytes = dataset_row_bytes(data), last = 63 / bytes + 1; /* rows that a read may leave */
+    size_t bytes = dataset_row_bytes(data), last = 63 / bytes + 1; /* rows whose 64-byte reads
+                                                                    * pass the end */
     last = last < data->N ? last : data->N;
     struct source_rows r = {.x = data->x, .bytes = bytes, .first_in_copy = data->N};
     if (bytes % 64 == 0)
@@ -204,8 +207,8 @@ static void find_rows(struct source_block *b, const struct source_rows *r, const
     for (size_t i = b->rows; i < b->rows + SOURCE_ROWS - 1; i++)
         b->row[i] = b->row[0];
 }
-/* Sums in K rows of `lanes` as K x K numbers and zeros in the padding. */
-static void close_up(const double *sums, size_t K, size_t lanes, double *out)
+/* Copies K rows of `lanes` sums to K x K numbers and sets the padding to zero. */
+static void remove_padding(const double *sums, size_t K, size_t lanes, double *out)
 {
     for (size_t k = 0; k < K; k++, sums += lanes, out += K) {
         size_t j = 0;
@@ -217,8 +220,9 @@ static void close_up(const double *sums, size_t K, size_t lanes, double *out)
     memset(out, 0, (padded(K * K) - K * K) * sizeof *out);
 }
 
-/* Sums of a block are kept in the precision of the data, those of all blocks in double. The scratch
- * area has them, the components as a pass wants them, the last rows, and the sources of a block. */
+/* Sums of a block are in the precision of the data, those over all blocks in double. The scratch
+ * area holds both, W in the layout of the passes, the copy of the last rows, and the sources of
+ * a block. */
 static void source_gradient_(const struct source_terms *t)
 {
     size_t K = t->data->columns, lanes = source_lanes(K), most = source_block_rows(K);
@@ -248,13 +252,13 @@ static void source_gradient_(const struct source_terms *t)
         else
             add_block_double(&b, W, y, centre, there);
     }
-    close_up(b.sum, K, lanes, t->sum);
+    remove_padding(b.sum, K, lanes, t->sum);
     if (t->sumsq != NULL)
-        close_up(b.sumsq, K, lanes, t->sumsq);
+        remove_padding(b.sumsq, K, lanes, t->sumsq);
 }
 
-/* Eight rows, one per lane: out[j] has their entries in column j. Lanes without a row have zeros.
- */
+/* Eight rows, one per lane: out[j] holds their entries in column j. Lanes without a row are
+ * zero. */
 static void gather_rows(const struct dataset *data, const uint32_t *idx, size_t at, size_t count,
                         double *out)
 {
@@ -280,8 +284,8 @@ static inline void source(const double *w, const double *rows, size_t columns, v
             y[i] += w[j] * vr_load(rows + LANES * j + i * WIDTH);
 }
 
-/* log(1/(4 cosh^2(y/2))) = -|y| - 2 log(1 + exp(-|y|)), where again the factors 1 + exp(-|y|),
- * which lie between 1 and 2, are multiplied before the logarithm is taken. */
+/* log(1/(4 cosh^2(y/2))) = -|y| - 2 log(1 + exp(-|y|)). The factors 1 + exp(-|y|), which are
+ * between 1 and 2, are multiplied before the logarithm is taken. */
 static double log_sources_(const struct dataset *data, const uint32_t *idx, size_t n,
                            const double *W, double *scratch)
 {

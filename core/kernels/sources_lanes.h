@@ -1,20 +1,20 @@
-/* The gradient of sources in one precision. core/kernels/sources.h includes this once for each,
- * with
+/* The gradient of independent components in one precision. core/kernels/sources.h includes this
+ * once per precision, with
  *
  *     REAL      float or double
- *     GROUP     how many make 64 bytes
+ *     GROUP     numbers in 64 bytes
  *     NAME(x)   the name of a function for this precision
  *
- * the function tanh_halves, which replaces n numbers x, rounded up to 16, by tanh(x/2), and the
- * passes of core/kernels/sources_pass.h for groups and half groups.
+ * the function tanh_halves, which replaces n numbers x, n rounded up to 16, by tanh(x/2), and
+ * the passes of core/kernels/sources_pass.h for groups and half groups.
  *
- * A block of rows makes three passes: the sources, with components in the lanes and entries of a
+ * A block of rows takes three passes: the sources, with components in the lanes and entries of a
  * row broadcast; their slopes; the products of slopes and rows, with columns in the lanes and
- * slopes broadcast. So no pass sums across lanes, and the rows are read where they lie. A last
- * group of no more than half the lanes makes do with these. */
+ * slopes broadcast. No pass sums across lanes, and rows are read in place. A last group of at
+ * most half the lanes uses the passes for half groups. */
 
-/* GROUP components after GROUP components, each time one column after the other; lanes without a
- * component are zero. */
+/* W in the layout of the passes: for each group of GROUP components one column after the other.
+ * Lanes without a component are zero. */
 static void NAME(take_components)(const double *W, size_t K, REAL *out)
 {
     for (size_t first = 0; first < K; first += GROUP, out += K * GROUP) {
@@ -26,8 +26,8 @@ static void NAME(take_components)(const double *W, size_t K, REAL *out)
     }
 }
 
-/* The last group comes first: what it writes beyond its components belongs to the next row, and is
- * overwritten by the first group, or by the next row itself. */
+/* The last group is processed first: what it writes after its components is overwritten by the
+ * first group of the next row. */
 static void NAME(all_sources)(const struct source_block *b, const REAL *W, REAL *y)
 {
     for (size_t group = (b->K + GROUP - 1) / GROUP; group-- > 0;)
@@ -35,7 +35,7 @@ static void NAME(all_sources)(const struct source_block *b, const REAL *W, REAL 
             b, W + group * b->K * GROUP, y + group * GROUP);
 }
 
-/* With `centre` the slopes there are taken off: `at_centre` has room for as many as y. */
+/* With `centre` the slopes at the centre are subtracted: `at_centre` has the size of y. */
 static void NAME(add_block)(const struct source_block *b, const REAL *W, REAL *y,
                             const REAL *centre, REAL *there)
 {

@@ -1,10 +1,10 @@
-/* The passes of core/kernels/sources_lanes.h that have components or columns of a group in their
- * lanes. core/kernels/sources.h includes this for whole groups and for the first half of one, with
+/* The passes of core/kernels/sources_lanes.h with the components or columns of a group in the
+ * lanes. core/kernels/sources.h includes this for whole groups and for half groups, with
  *
  *     REAL      float or double
- *     GROUP     how many make 64 bytes
- *     VECTOR    registers of this kind, ...
- *     COUNT     ... so many of them
+ *     GROUP     numbers in 64 bytes
+ *     VECTOR    type of a register, ...
+ *     COUNT     ... and how many of them a group takes
  *     PASS(x)   the name of a function for these
  *     FUSED(a, b, c), FUSED_FROM(a, b, c)   a b + c, c - a b
  *     ADD(to, lanes)   adds COUNT registers to sums in double */
@@ -28,7 +28,7 @@ static inline VECTOR PASS(spread)(REAL x)
     return x - (VECTOR){0};
 }
 
-/* y = W x of a group, K apart from row to row. */
+/* y = W x for one group of components. Rows of y are K apart. */
 static void PASS(sources)(const struct source_block *b, const REAL *W, REAL *y)
 {
     for (size_t i = 0; i < b->rows; i += SOURCE_ROWS) {
@@ -47,8 +47,8 @@ static void PASS(sources)(const struct source_block *b, const REAL *W, REAL *y)
     }
 }
 
-/* Minus slope times row, and its square, summed over the rows: `count` components from `first` on,
- * columns from `column` on. */
+/* Sums over the rows of minus slope times row, and of the squares: `count` components from
+ * `first` on, columns from `column` on. */
 static inline __attribute__((always_inline)) void PASS(products)(const struct source_block *b,
                                                                  const REAL *slopes, size_t first,
                                                                  size_t column, size_t count,
@@ -73,7 +73,7 @@ static inline __attribute__((always_inline)) void PASS(products)(const struct so
     }
 }
 
-/* With their number a constant, so that the sums stay in registers. */
+/* Calls it with a constant number of components, so that the sums stay in registers. */
 static inline __attribute__((always_inline)) void PASS(products_of)(const struct source_block *b,
                                                                     const REAL *slopes,
                                                                     size_t first, size_t column,
@@ -104,7 +104,8 @@ static inline __attribute__((always_inline)) void PASS(products_of)(const struct
 #undef PRODUCTS
 }
 
-/* In as few passes over the rows as registers allow, with nearly equal numbers of components. */
+/* In as few passes over the rows as registers allow, with nearly equal numbers of components per
+ * pass. */
 static void PASS(add_products)(const struct source_block *b, const REAL *slopes, size_t column)
 {
     size_t most = b->sumsq != NULL ? SOURCE_SQUARES : SOURCE_SUMS;

@@ -36,8 +36,8 @@ static inline vr vr_tail(vr a)
     return even + odd * t;
 }
 
-/* The hazard of the normal law, phi(z)/(1 - Phi(z)): for z >= 0 from the tail, for z < 0 by what
- * the tail leaves. It grows like z, and is told to stop where z^2 would overflow. */
+/* The hazard of the normal law, phi(z)/(1 - Phi(z)): for z >= 0 from the tail, for z < 0 from
+ * its complement. It grows like z; z is clipped where z^2 would overflow. */
 static inline vr vr_hazard(vr z)
 {
     vr a = vr_abs(z);
@@ -80,9 +80,9 @@ static inline vf vf_hazard(vf z)
            vf_where_less(z, zero, vf_fused_from(density, tail, above), tail);
 }
 
-/* x > 0 below 8 is raised by 8 first: Gamma(x) = Gamma(x + 8)/P, P = x (x + 1) ... (x + 7). */
+/* Recursion for 0 < x < 8: Gamma(x) = Gamma(x + 8)/P, P = x (x + 1) ... (x + 7). */
 struct vr_raised {
-    vr x, product, slope; /* P and dP/dx; 1 and 0 where x was large */
+    vr x, product, slope; /* P and dP/dx; 1 and 0 for x >= 8 */
 };
 
 static inline struct vr_raised vr_raise(vr x)
@@ -98,7 +98,7 @@ static inline struct vr_raised vr_raise(vr x)
                               .slope = vr_select(small, slope, vr_set(0.0))};
 }
 
-/* Stirling's series from 8 on, up to x^-13 (remainder 1e-15). */
+/* Stirling's series for x >= 8, up to x^-13 (remainder 1e-15). */
 static inline vr vr_log_gamma(vr x)
 {
     struct vr_raised r = vr_raise(x);
@@ -112,7 +112,7 @@ static inline vr vr_log_gamma(vr x)
     return ((r.x - 0.5) * vr_log(r.x) - r.x) + (LOG_SQRT_2PI + v * tail) - vr_log(r.product);
 }
 
-/* Its derivative, by the derivative of the series. */
+/* Derivative of vr_log_gamma, by the derivative of the series. */
 static inline vr vr_digamma(vr x)
 {
     struct vr_raised r = vr_raise(x);

@@ -1,13 +1,12 @@
 /* Elementary functions on a register of doubles (vr_) and on eight lanes (vd_), from +, -, *, /,
- * fused multiply-adds and bit operations alone, so that every instruction set that has these and
- * every libm version gives the same bits.
- * For the kernels; include it in nothing that is not hot.
+ * fused multiply-adds and bit operations alone, so that all instruction sets with these
+ * operations give the same bits, whatever the libm. For the kernels; do not include it in other
+ * code.
  *
  * Stated errors (tested in tests/unit/core/kernels/vmath.c): vr_exp 2 ulp on [-708, 709.7], 0
  * below, infinity above; vr_log 3 ulp on normal positive numbers and undefined on the rest;
  * vr_log_any 3 ulp on every number; vr_sincos 1e-15 absolute; vr_logistic 4 ulp where it exceeds
- * 1e-305, and no less than 5e-309. NaN gives NaN.
- */
+ * 1e-305, and no less than 5e-309. NaN gives NaN. */
 #ifndef BARKER_CORE_KERNELS_VMATH_H
 #define BARKER_CORE_KERNELS_VMATH_H
 
@@ -98,10 +97,10 @@ static inline vr vr_log(vr x)
     /* log m = f - (f^2/2 - s (f^2/2 + tail)): the leading f is exact. */
     vr h = 0.5 * f * f;
     vr y = e * 0x1.62e42fee00000p-1 + (f - (h - (s * (h + tail) + e * 0x1.a39ef35793c76p-33)));
-    return vr_select(x < vr_set(__builtin_inf()), y, x); /* infinity and NaN are their own */
+    return vr_select(x < vr_set(__builtin_inf()), y, x); /* infinity and NaN map to themselves */
 }
 
-/* The same for numbers that may be anything: -infinity at 0, NaN below. */
+/* The same for any number: -infinity at 0, NaN below. */
 static inline vr vr_log_any(vr x)
 {
     vr_mask tiny = x < vr_set(0x1p-1022);

@@ -35,7 +35,7 @@ static inline void vf_store(float *p, vf x)
     *(vf *)(void *)p = x;
 }
 
-/* Whether a mask marks some lane, or a part of one. */
+/* Whether any bit of a mask is set. */
 static inline bool vf_any(vfi mask)
 {
 #if REGISTER == 64
@@ -59,7 +59,7 @@ static inline vf vf_select(vfi mask, vf a, vf b)
 /* x < y ? a : b. */
 static inline vf vf_where_less(vf x, vf y, vf a, vf b)
 {
-#if defined(__AVX512F__) /* gcc 12 does not find this by itself */
+#if defined(__AVX512F__) /* gcc 12 does not use this instruction by itself */
     __mmask16 less = _mm512_cmp_ps_mask((__m512)x, (__m512)y, _CMP_LT_OQ);
     return (vf)_mm512_mask_blend_ps(less, (__m512)b, (__m512)a);
 #else
@@ -87,10 +87,10 @@ static inline vf vf_sqrt(vf x)
 #endif
 }
 
-/* Whole numbers below 2^31. */
+/* From integers below 2^31. */
 static inline vf vf_of_integers(vfi x)
 {
-#if defined(__AVX512F__) /* gcc 12 does not find these by itself */
+#if defined(__AVX512F__) /* gcc 12 does not use these instructions by itself */
     return (vf)_mm512_cvtepi32_ps((__m512i)x);
 #elif defined(__AVX__)
     return (vf)_mm256_cvtepi32_ps((__m256i)x);
@@ -142,8 +142,8 @@ static inline vr vf_high(vf x)
 #endif
 }
 
-/* Whether vf_fused rounds once. x86 without the instruction rounds twice: rounding once there makes
- * an iteration three to seven times as long, which only EMULATE_FUSED asks for. */
+/* Whether vf_fused rounds once. x86 without the instruction rounds twice: emulating it makes an
+ * iteration three to seven times as long, so only EMULATE_FUSED does. */
 #if defined(__AVX512F__) || defined(__FMA__) || defined(__aarch64__) || defined(EMULATE_FUSED)
 #define VF_FUSES true
 #else
@@ -158,8 +158,8 @@ static __attribute__((noinline, cold)) vf vf_fused_each(vf a, vf b, vf c)
     return c;
 }
 
-/* Whether rounding to floats may give another number than rounding the exact sum would: the nearest
- * double is half way between two floats, or below those that have all their digits. */
+/* Whether rounding to float may differ from rounding the exact sum: the nearest double is half
+ * way between two floats, or in the range of subnormal floats. */
 static inline bool vf_doubtful(vr low, vr high)
 {
     __m128 a = (__m128)low, b = (__m128)high;
@@ -172,7 +172,7 @@ static inline bool vf_doubtful(vr low, vr high)
     return _mm_movemask_epi8(_mm_or_si128(middle, small)) != 0;
 }
 
-/* A product of floats is exact in double, and the sum nearly always good enough. */
+/* A product of floats is exact in double, and the sum is nearly always accurate enough. */
 static inline vf vf_fused_wide(vf a, vf b, vf c)
 {
     vr low = vf_low(a) * vf_low(b) + vf_low(c), high = vf_high(a) * vf_high(b) + vf_high(c);
@@ -235,10 +235,11 @@ static inline vf vf_half_exp(vf x, vf *power)
     return vf_fused(p, r * r, r) + 1.0f;
 }
 
-/* x cut to [low, high]; NaN stays. */
+/* x clipped to [low, high]; NaN stays. */
 static inline vf vf_within(vf x, float low, float high)
 {
-#if defined(__AVX512F__) /* the second operand when one is NaN; gcc 12 does not find these */
+#if defined(__AVX512F__) /* they return the second operand if one is NaN; gcc 12 does not use
+                          * them by itself */
     return (vf)_mm512_min_ps((__m512)vf_set(high), _mm512_max_ps((__m512)vf_set(low), (__m512)x));
 #elif defined(__AVX__)
     return (vf)_mm256_min_ps((__m256)vf_set(high), _mm256_max_ps((__m256)vf_set(low), (__m256)x));
@@ -296,14 +297,14 @@ static inline vf vf_log_finite(vf x)
     return vf_fused(e, vf_set(0x1.62e4p-1f), y);
 }
 
-/* Infinity and NaN are their own. */
+/* Infinity and NaN map to themselves. */
 static inline vf vf_log(vf x)
 {
     return vf_where_less(x, vf_set(__builtin_inff()), vf_log_finite(x), x);
 }
 
-/* sqrt 2 times cos and sin of v pi/2, v in [0, 1], from cos and sin of x = (v - 1/2) pi/2: both are
- * at least 0 (but for rounding), so that signs can be given afterwards. */
+/* sqrt 2 times cos and sin of v pi/2, v in [0, 1], from cos and sin of x = (v - 1/2) pi/2. Both
+ * are at least 0 except for rounding errors, so that the caller can set the signs. */
 static inline void vf_quarter_turn(vf v, vf *cosine, vf *sine)
 {
     vf x = (v - 0.5f) * 0x1.921fb6p0f, z = x * x;

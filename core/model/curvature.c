@@ -15,7 +15,7 @@
 
 enum curvature_way curvature_way(const struct model *m, bool dense)
 {
-    double d = (double)m->d, passes = 2.0 * d * (double)m->N * fmax(m->term_cost, 1.0);
+    double d = (double)m->d, passes = 2.0 * d * (double)m->full_terms * fmax(m->term_cost, 1.0);
     bool small = m->d <= CURVATURE_DENSE_MOST;
     if (m->type->hessian != NULL && (small || dense))
         return CURVATURE_HESSIAN;

@@ -1,22 +1,31 @@
 /* Finds equal rows with a hash table, and gives up as soon as too many are distinct. */
 #include "core/model/dedup.h"
+#include "core/base/rng.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define WORTH 8         /* rows per distinct row, at least */
-#define MOST  (1 << 16) /* distinct rows */
-#define WIDE  (2 * 64)  /* bytes of a row, at most */
+#define WORTH 8         /* minibatches: rows per distinct row, at least */
+#define MOST  (1 << 16) /* distinct rows, at most, */
+#define WIDE  (2 * 64)  /* and bytes of a row */
 #define EMPTY UINT32_MAX
+
+/* A distinct row: its first occurrence, how often it comes, and the sum of its responses. A row of
+ * weight w comes w times. */
+struct kind {
+    uint32_t row;
+    double count, y;
+};
 
 struct search {
     const struct dataset *data;
     size_t row_bytes;
     bool responses;
-    uint32_t *first; /* first occurrence of each distinct row */
+    struct kind *kind;
     size_t count, limit;
     uint32_t *table; /* numbers of distinct rows; open addressing by hash */
     size_t mask;
+    bool no_memory;
 };
 
 static uint64_t mix(uint64_t hash, const void *word)
@@ -48,25 +57,75 @@ static bool equal(const struct search *s, size_t a, size_t b)
            (!s->responses || memcmp(data->y + a, data->y + b, size) == 0);
 }
 
-/* The number of the distinct row that equals this row; a new number when there is none. */
-static uint32_t kind_of(struct search *s, size_t row)
+/* Where the table has this row, or the free place for it. */
+static uint32_t *place_of(const struct search *s, size_t row)
 {
     size_t at = hash_of(s, row) >> 32 & s->mask;
-    while (s->table[at] != EMPTY && !equal(s, row, s->first[s->table[at]]))
+    while (s->table[at] != EMPTY && !equal(s, row, s->kind[s->table[at]].row))
         at = (at + 1) & s->mask;
-    if (s->table[at] == EMPTY) {
-        s->first[s->count] = (uint32_t)row;
-        s->table[at] = (uint32_t)s->count++;
-    }
-    return s->table[at];
+    return &s->table[at];
 }
+
+/* A table for twice as many. It starts small, because most tables with repeats have few kinds. */
+static bool grow(struct search *s)
+{
+    size_t size = s->table != NULL ? 2 * (s->mask + 1) : 1024;
+    struct kind *kind = realloc(s->kind, size / 2 * sizeof *kind);
+    if (kind == NULL)
+        return false;
+    s->kind = kind;
+    free(s->table);
+    s->table = malloc(size * sizeof *s->table);
+    if (s->table == NULL)
+        return false;
+    memset(s->table, 0xff, size * sizeof *s->table);
+    s->mask = size - 1;
+    for (size_t k = 0; k < s->count; k++)
+        *place_of(s, s->kind[k].row) = (uint32_t)k;
+    return true;
+}
+
+/* Counts a row, and gives the number of the distinct row that equals it: a new number when there is
+ * none. EMPTY: there are too many, or there is no memory. */
+static uint32_t count_row(struct search *s, size_t row)
+{
+    s->no_memory = 2 * s->count >= s->mask && !grow(s);
+    if (s->no_memory)
+        return EMPTY;
+    uint32_t *place = place_of(s, row);
+    if (*place == EMPTY) {
+        if (s->count == s->limit)
+            return EMPTY;
+        s->kind[s->count] = (struct kind){.row = (uint32_t)row};
+        *place = (uint32_t)s->count++;
+    }
+    struct kind *kind = &s->kind[*place];
+    kind->count += dataset_weight(s->data, row);
+    kind->y += dataset_weight(s->data, row) * s->data->y[row];
+    return *place;
+}
+
+static void search_init(struct search *s, const struct dataset *data, bool responses, size_t limit)
+{
+    *s = (struct search){
+        .data = data, .row_bytes = dataset_row_bytes(data), .responses = responses, .limit = limit};
+}
+
+static void search_release(struct search *s)
+{
+    free(s->kind);
+    free(s->table);
+}
+
+/* ---- for minibatches ---- */
 
 static bool find_kinds(struct search *s, uint16_t *row_map)
 {
     for (size_t i = 0; i < s->data->N; i++) {
-        row_map[i] = (uint16_t)kind_of(s, i);
-        if (s->count > s->limit)
+        uint32_t kind = count_row(s, i);
+        if (kind == EMPTY)
             return false;
+        row_map[i] = (uint16_t)kind;
     }
     return true;
 }
@@ -83,7 +142,7 @@ static bool copy_kinds(struct dedup *f, const struct search *s)
     if (f->x == NULL || f->y == NULL || (data->offset != NULL && f->offset == NULL))
         return false;
     for (size_t k = 0; k < s->count; k++) {
-        size_t row = s->first[k];
+        size_t row = s->kind[k].row;
         memcpy((char *)f->x + k * s->row_bytes, dataset_row(data, row), s->row_bytes);
         f->y[k] = data->y[row];
         if (data->offset != NULL)
@@ -94,23 +153,14 @@ static bool copy_kinds(struct dedup *f, const struct search *s)
 
 bool dedup_init(struct dedup *f, const struct dataset *data, bool responses)
 {
-    struct search s = {.data = data, .row_bytes = dataset_row_bytes(data), .responses = responses};
+    struct search s;
+    search_init(&s, data, responses, data->N / WORTH < MOST ? data->N / WORTH : MOST);
     *f = (struct dedup){0};
-    s.limit = data->N / WORTH < MOST ? data->N / WORTH : MOST;
     if (s.row_bytes > WIDE || s.limit == 0)
         return false;
-    for (s.mask = 1; s.mask < 2 * s.limit; s.mask *= 2)
-        ;
-    size_t table_bytes = s.mask-- * sizeof *s.table;
-    s.table = malloc(table_bytes);
-    s.first = malloc((s.limit + 1) * sizeof *s.first);
     f->row_map = malloc(data->N * sizeof *f->row_map);
-    bool ok = s.table != NULL && s.first != NULL && f->row_map != NULL;
-    if (ok)
-        memset(s.table, 0xff, table_bytes);
-    ok = ok && find_kinds(&s, f->row_map) && copy_kinds(f, &s);
-    free(s.table);
-    free(s.first);
+    bool ok = f->row_map != NULL && find_kinds(&s, f->row_map) && copy_kinds(f, &s);
+    search_release(&s);
     if (!ok)
         dedup_release(f);
     return ok;
@@ -123,4 +173,83 @@ void dedup_release(struct dedup *f)
     free(f->y);
     free(f->offset);
     *f = (struct dedup){0};
+}
+
+/* ---- for sums over all rows ---- */
+
+/* Rows of a large table that are looked at first; and how many times as many make it large. */
+#define SAMPLED ((size_t)16384)
+#define LARGE   4
+
+/* Whether some rows, one at random from each of m parts, hold half as many repeats as among N/2
+ * equally frequent kinds: m rows of D kinds have about m^2/(2D). */
+static bool looks_repeated(const struct dataset *data, bool responses, bool *no_memory)
+{
+    struct search s;
+    size_t part = data->N / SAMPLED;
+    search_init(&s, data, responses, SAMPLED);
+    for (size_t k = 0; k < SAMPLED; k++)
+        if (count_row(&s, k * part + rng_hash(data->N, k) % part) == EMPTY)
+            break;
+    size_t repeats = SAMPLED - s.count;
+    *no_memory = s.no_memory;
+    search_release(&s);
+    return repeats > SAMPLED * SAMPLED / (2 * data->N);
+}
+
+static bool take_kinds(struct distinct *f, const struct search *s)
+{
+    f->n = s->count;
+    f->row = lanes_alloc(f->n, sizeof *f->row);
+    f->count = lanes_alloc(f->n, sizeof *f->count);
+    f->y = lanes_alloc(f->n, sizeof *f->y);
+    if (f->row == NULL || f->count == NULL || f->y == NULL)
+        return false;
+    for (size_t k = 0; k < f->n; k++) {
+        f->row[k] = s->kind[k].row;
+        f->count[k] = s->kind[k].count;
+        f->y[k] = s->responses ? s->data->y[f->row[k]] : s->kind[k].y;
+    }
+    return true;
+}
+
+bool distinct_init(struct distinct *f, const struct dataset *data, bool responses)
+{
+    struct search s;
+    bool no_memory = false;
+    *f = (struct distinct){0};
+    if (data->N >= LARGE * SAMPLED && !looks_repeated(data, responses, &no_memory))
+        return !no_memory;
+    search_init(&s, data, responses, data->N / 2);
+    bool pays = s.limit > 0;
+    for (size_t i = 0; pays && i < data->N; i++)
+        pays = count_row(&s, i) != EMPTY;
+    no_memory = s.no_memory || (pays && !take_kinds(f, &s));
+    search_release(&s);
+    if (no_memory)
+        distinct_release(f);
+    return !no_memory;
+}
+
+void distinct_release(struct distinct *f)
+{
+    free(f->row);
+    free(f->count);
+    free(f->y);
+    *f = (struct distinct){0};
+}
+
+/* The square of a row of weight w counts w^2 times. */
+bool distinct_stand(const struct distinct *f, const struct dataset *data, const uint32_t *idx,
+                    size_t n, bool squares)
+{
+    return f->n > 0 && idx == NULL && n == data->N && !(squares && data->weight != NULL);
+}
+
+struct row_list distinct_list(const struct distinct *f, const struct dataset *data,
+                              const uint32_t *idx, size_t n, bool squares)
+{
+    if (distinct_stand(f, data, idx, n, squares))
+        return (struct row_list){.idx = f->row, .n = f->n, .count = f->count};
+    return (struct row_list){.idx = idx, .n = n, .weight = data->weight};
 }

@@ -1,5 +1,5 @@
-/* Deduplicated rows of a regression: tables of categories and counts have few distinct rows, and
- * each is stored once. */
+/* Deduplicated rows of a regression: tables of categories and counts have few distinct rows. A
+ * minibatch reads each from one place; a sum over all rows takes each once, times its count. */
 #ifndef BARKER_CORE_MODEL_DEDUP_H
 #define BARKER_CORE_MODEL_DEDUP_H
 
@@ -20,5 +20,44 @@ struct dedup {
  * or rows are long) or there is no memory. Takes at most one pass over the data. */
 bool dedup_init(struct dedup *f, const struct dataset *data, bool responses);
 void dedup_release(struct dedup *f);
+
+struct distinct {
+    size_t n;
+    uint32_t *row; /* the first occurrence of each distinct row, in this order */
+    double *count; /* how often it comes; with weights their sum */
+    double *y;     /* its response; without `responses` the sum of its responses, times weights */
+};
+
+/* The same for sums over all rows, with rows of any length. False when there is no memory; n is 0
+ * when more than half of the rows are distinct. Nothing is to be released then. A large table is first judged by
+ * some of its rows, so that one without repeats costs milliseconds; a table of which about half of
+ * the rows are distinct may be judged either way, but always the same. */
+bool distinct_init(struct distinct *f, const struct dataset *data, bool responses);
+void distinct_release(struct distinct *f);
+
+/* The rows of a call: a list, or 0..n-1 when it is NULL. Row k of them comes count[k] times, and
+ * the term of row i has the factor weight[i]; NULL: 1. Not both. */
+struct row_list {
+    const uint32_t *idx;
+    size_t n;
+    const double *count, *weight;
+};
+
+/* A call for all rows is one for the distinct ones, if there are any; not for the squares of rows
+ * with weights. */
+bool distinct_stand(const struct distinct *f, const struct dataset *data, const uint32_t *idx,
+                    size_t n, bool squares);
+struct row_list distinct_list(const struct distinct *f, const struct dataset *data,
+                              const uint32_t *idx, size_t n, bool squares);
+
+static inline double row_list_count(const struct row_list *rows, size_t k)
+{
+    return rows->count != NULL ? rows->count[k] : 1.0;
+}
+
+static inline double row_list_weight(const struct row_list *rows, size_t k)
+{
+    return rows->weight != NULL ? rows->weight[rows->idx != NULL ? rows->idx[k] : k] : 1.0;
+}
 
 #endif

@@ -165,8 +165,8 @@ enum err frame_load(struct frame **out, const void *bytes, size_t size, struct e
     if (size >= sizeof saved)
         memcpy(&saved, bytes, sizeof saved);
     if (size < sizeof saved || !whole(&saved, bytes, size))
-        return err_set(info, ERR_CORRUPT, "saved frame: these %zu bytes are none, or damaged",
-                       size);
+        return err_set(info, ERR_CORRUPT,
+                       "saved frame: these %zu bytes are not a frame, or are damaged", size);
     struct frame *f = allocate((enum frame_kind)saved.kind, (size_t)saved.d);
     if (f == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for a frame of %zu parameters",

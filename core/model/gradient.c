@@ -11,11 +11,11 @@
 /* Rows are prefetched where the data exceed the L2 cache (FAR_BYTES) or, for short rows that share
  * cache lines, the L3 cache (AWAY_BYTES). The prefetched rows take at most a part of the L2 cache,
  * and no more pages than the TLB holds: a second TLB miss would cost as much as the row itself. */
-#define FAR_BYTES   ((size_t)4 << 20)
-#define AWAY_BYTES  ((size_t)16 << 20)
-#define ASKED_BYTES ((size_t)1 << 17)
-#define ASKED_MOST  256 /* rows; about the pages in the TLB */
-#define ASKED_LEAST 16  /* rows in ASKED_BYTES; data with longer rows are not drawn ahead */
+#define FAR_BYTES      ((size_t)4 << 20)
+#define AWAY_BYTES     ((size_t)16 << 20)
+#define PREFETCH_BYTES ((size_t)1 << 17)
+#define PREFETCH_MOST  256 /* rows; about the pages in the TLB */
+#define PREFETCH_LEAST 16  /* rows in PREFETCH_BYTES; data with longer rows are not drawn ahead */
 
 /* Minibatches drawn ahead, so that their rows can be prefetched: several small ones together, so
  * that their cache misses overlap. Batch k is what a generator in state[k] draws, which leaves it
@@ -46,16 +46,16 @@ static uint32_t *ahead_rows(const struct gradient *gs, size_t k)
 }
 
 /* Whether several small batches are prefetched at once; else the kernel prefetches row by row. */
-static bool asks_at_once(const struct gradient *gs)
+static bool prefetches_ahead(const struct gradient *gs)
 {
     return ahead_count(gs->batch.n) > 1;
 }
 
 static size_t rows_under_way(const struct gradient *gs)
 {
-    size_t rows = ASKED_BYTES / dataset_row_bytes(gs->model->linear->data),
+    size_t rows = PREFETCH_BYTES / dataset_row_bytes(gs->model->linear->data),
            all = padded(gs->batch.n);
-    rows = rows < ASKED_MOST ? rows : ASKED_MOST;
+    rows = rows < PREFETCH_MOST ? rows : PREFETCH_MOST;
     return rows < all ? rows : all;
 }
 
@@ -67,7 +67,7 @@ static bool draws_ahead(const struct model *m, size_t n)
         return false;
     size_t bytes = dataset_row_bytes(l->data);
     return m->N * bytes > (dataset_short_rows(l->data) ? AWAY_BYTES : FAR_BYTES) &&
-           bytes <= ASKED_BYTES / ASKED_LEAST;
+           bytes <= PREFETCH_BYTES / PREFETCH_LEAST;
 }
 
 static size_t ahead_bytes(size_t n)
@@ -168,15 +168,15 @@ void gradient_set_skip(struct gradient *gs, uint32_t one_in, uint64_t seed)
 {
     uint64_t all = UINT64_C(1) << 32;
     gs->seed = seed;
-    gs->often = one_in > 1 ? (all + one_in - 1) / one_in : 0;
-    gs->weight = one_in > 1 ? (double)all / (double)gs->often : 1.0;
+    gs->chance = one_in > 1 ? (all + one_in - 1) / one_in : 0;
+    gs->weight = one_in > 1 ? (double)all / (double)gs->chance : 1.0;
 }
 
 double gradient_weight(const struct gradient *gs, uint64_t t, bool show_tau)
 {
-    if (gs->often == 0 || show_tau || t == 0)
+    if (gs->chance == 0 || show_tau || t == 0)
         return 1.0;
-    return rng_hash(gs->seed, t) >> 32 < gs->often ? gs->weight : 0.0;
+    return rng_hash(gs->seed, t) >> 32 < gs->chance ? gs->weight : 0.0;
 }
 
 void gradient_draw(struct gradient *gs, struct minibatch *like, struct rng *rng_batch)
@@ -207,7 +207,7 @@ static void parts_ahead(struct gradient *gs, const double *theta, double *g, boo
                     &(struct linear_batch){.theta = theta,
                                            .idx = gs->idx,
                                            .n = gs->batch.n,
-                                           .ahead = asks_at_once(gs) ? 0 : rows_under_way(gs),
+                                           .ahead = prefetches_ahead(gs) ? 0 : rows_under_way(gs),
                                            .sum = gs->sum,
                                            .sumsq = squares ? gs->sumsq : NULL,
                                            .work = gs->work});
@@ -223,7 +223,7 @@ static void fill_ahead(struct gradient *gs, const struct rng *rng)
         a->state[k + 1] = a->state[k];
         minibatch_draw(&gs->batch, &a->state[k + 1], ahead_rows(gs, k));
     }
-    for (size_t k = 0; asks_at_once(gs) && k < a->count; k++)
+    for (size_t k = 0; prefetches_ahead(gs) && k < a->count; k++)
         linear_prefetch_early(gs->model->linear, ahead_rows(gs, k), gs->batch.n);
 }
 
@@ -379,6 +379,11 @@ void gradient_exact(struct gradient *gs, const double *theta, double *g)
 double gradient_log_density(struct gradient *gs, const double *theta)
 {
     return model_log_density(gs->model, theta, gs->work);
+}
+
+double gradient_exact_density(struct gradient *gs, const double *theta, double *g)
+{
+    return model_gradient_density(gs->model, theta, g, gs->sum, gs->work);
 }
 
 double gradient_largest(const double *g, size_t d)

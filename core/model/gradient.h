@@ -30,8 +30,8 @@ struct gradient {
     struct minibatch batch;
     bool full;           /* n == N without replacement, or N == 0 */
     uint64_t seed;       /* of the choice of iterations that have a batch */
-    uint64_t often;      /* an iteration has one with probability often / 2^32; 0: always */
-    double weight;       /* 2^32 / often, or 1 */
+    uint64_t chance;     /* an iteration has one with probability chance / 2^32; 0: always */
+    double weight;       /* 2^32 / chance, or 1 */
     uint32_t *idx;       /* rows of the batch, padded; after them those drawn ahead */
     struct ahead *ahead; /* the next minibatches; NULL: they are not drawn ahead */
     bool first;          /* where the artificial noise is one number: this estimate uses the first
@@ -85,9 +85,11 @@ double gradient_scale(const struct gradient *gs);
 double gradient_tau_scale(const struct gradient *gs);
 double gradient_share(const struct gradient *gs);
 
-/* The exact gradient and log density over all data, without artificial noise. */
+/* The exact gradient and log density over all data, without artificial noise; both, which may take
+ * one pass over the rows. */
 void gradient_exact(struct gradient *gs, const double *theta, double *g);
 double gradient_log_density(struct gradient *gs, const double *theta);
+double gradient_exact_density(struct gradient *gs, const double *theta, double *g);
 
 /* The largest |g_j|, NaN ignored. */
 double gradient_largest(const double *g, size_t d);

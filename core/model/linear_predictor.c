@@ -183,7 +183,7 @@ void linear_prefetch_early(const struct linear *l, const uint32_t *idx, size_t n
     for (size_t k = 0; k < n; k++) {
         for (size_t j = 0; j < bytes; j += 64)
             cache_prefetch(rows + idx[k] * bytes + j, true);
-        linear_prefetch_beside(l, idx[k], true);
+        linear_prefetch_row_numbers(l, idx[k], true);
     }
 }
 

@@ -1,6 +1,7 @@
 /* Views of models with a linear predictor. */
 #include "core/model/linear_view.h"
 #include "core/model/dedup.h"
+#include "core/model/linear_head.h"
 #include "core/kernels/kernels.h"
 #include "core/kernels/vmath.h"
 
@@ -10,7 +11,9 @@
 
 /* The fixed part of the gradient is linear in u: constant + curvature u, with constant =
  * A' (P (mean - centre) + sum of all terms at the centre) and curvature = -A' P A. In a dense frame
- * the linear parts of the differences are added to the curvature, see fill_weights(). */
+ * the linear parts of the differences are added to the curvature, see fill_weights(). Rows of the
+ * head are zero in `rows`, so that their terms are zero in minibatches, and the number and order of
+ * rows are those of the model. */
 struct linear_view {
     struct model base;
     struct model_type type;
@@ -24,6 +27,8 @@ struct linear_view {
     double *constant;
     double *curvature; /* FRAME_DENSE: d rows of padded(d); FRAME_SHIFT: the diagonal */
     double rate;       /* of the prior of exp(psi) */
+    struct linear_head head;
+    double *rms; /* model.term_rms; NULL: terms are not linearised */
 };
 
 static const struct linear_view *self(const struct model *m)
@@ -42,7 +47,6 @@ static void grad_fixed(const struct model *m, const double *u, double *g, void *
 {
     const struct linear_view *v = self(m);
     size_t columns = v->data.columns;
-    (void)work;
     if (v->frame->kind == FRAME_DENSE)
         kernels->trmv(v->curvature, u, v->constant, m->d, TRIANGLE_NONE, g);
     else
@@ -50,6 +54,8 @@ static void grad_fixed(const struct model *m, const double *u, double *g, void *
             g[j] = v->constant[j] + v->curvature[j] * u[j];
     if (v->linear.free_psi)
         g[columns] = v->constant[columns] + scale_slope(v, u[columns]);
+    if (v->head.n > 0)
+        linear_head_add(&v->head, u, g, m->d, work);
 }
 
 static void grad_batch(const struct model *m, const double *u, const uint32_t *idx, size_t n,
@@ -88,6 +94,12 @@ static double log_batch(const struct model *m, const double *u, const uint32_t *
     return v->inside->type->log_batch(v->inside, theta, idx, n, inner_work(v, work));
 }
 
+static void full(const struct model *m, const double *u, double *g, double *log_density,
+                 double *scratch, void *work)
+{
+    view_full(self(m)->inside, self(m)->frame, u, g, log_density, scratch, work);
+}
+
 static void release(struct model *m)
 {
     struct linear_view *v = (struct linear_view *)m;
@@ -96,17 +108,19 @@ static void release(struct model *m)
         v->linear.y = v->linear.own_offset = NULL;
     }
     linear_release(&v->linear);
+    linear_head_release(&v->head);
     dedup_release(&v->dedup);
     free(v->rows);
     free(v->offset);
     free(v->tails);
     free(v->constant);
     free(v->curvature);
+    free(v->rms);
 }
 
 /* ---- making ---- */
 
-static void put(const struct dataset *data, void *array, size_t at, double value)
+static void set_element(const struct dataset *data, void *array, size_t at, double value)
 {
     if (data->precision == PRECISION_SINGLE)
         ((float *)array)[at] = (float)value;
@@ -114,7 +128,7 @@ static void put(const struct dataset *data, void *array, size_t at, double value
         ((double *)array)[at] = value;
 }
 
-static double get(const struct dataset *data, const void *array, size_t at)
+static double element(const struct dataset *data, const void *array, size_t at)
 {
     return data->precision == PRECISION_SINGLE ? (double)((const float *)array)[at]
                                                : ((const double *)array)[at];
@@ -136,7 +150,7 @@ static bool fill_offsets(struct linear_view *v)
             row[k] = (uint32_t)(at + k);
         linear_predictor(data, v->frame->centre, row, n, eta);
         for (size_t k = 0; k < n; k++)
-            put(data, v->offset, at + k, eta[k]);
+            set_element(data, v->offset, at + k, eta[k]);
     }
     v->linear.offset = v->offset;
     return true;
@@ -152,10 +166,10 @@ static bool fill_rows(struct linear_view *v)
     v->rows = lanes_alloc(data->N * apart, dataset_real_bytes(data));
     for (size_t i = 0; v->rows != NULL && x != NULL && i < data->N; i++) {
         for (size_t j = 0; j < data->columns; j++)
-            x[j] = get(data, data->x, i * data->stride + j);
+            x[j] = element(data, data->x, i * data->stride + j);
         frame_gradient(v->frame, x, transformed);
         for (size_t j = 0; j < data->columns; j++)
-            put(data, v->rows, i * apart + j, transformed[j]);
+            set_element(data, v->rows, i * apart + j, transformed[j]);
     }
     free(x);
     v->data.x = v->rows;
@@ -167,30 +181,40 @@ static bool fill_rows(struct linear_view *v)
 #define REACH 1.7320508075688772 /* sds */
 #define STEEP 2.0                /* largest slope over that at the centre */
 
+/* Some rows in the coordinates of the frame. */
+struct block {
+    size_t at, n;
+    double *x;             /* SYRK_ROWS rows of padded(d) numbers */
+    const uint32_t *count; /* of the table, for every distinct row; NULL: 1 */
+    const double *y;
+    _Alignas(ALIGNMENT) double eta[SYRK_ROWS], s[SYRK_ROWS]; /* at the centre; |x| */
+    double square[SYRK_ROWS];                                /* linear_departure */
+};
+
+static struct law law_of(const struct linear_view *v)
+{
+    return (struct law){.link = v->linear.link, .psi = v->linear.psi, .dof = v->linear.dof};
+}
+
 /* Draws of u are about normal with sd 1, so x_i'A u is about normal with sd s = |x_i'A|. The best
  * linear approximation of the row's residual difference then has the expected derivative of the
  * residual as its slope. By Gauss-Hermite quadrature with three nodes that is the slope of the
  * chord over +- sqrt(3) s. For rows that hardly anything but the prior constrains, x_i'A u is not
  * normal and never reaches the steep part of the residual. The slope is therefore at most twice
  * that at the centre, so that all rows together add at most twice the posterior's curvature. */
-static void find_weights(const struct linear_view *v, size_t at, size_t n, const double *s,
-                         double *weight)
+static void find_weights(const struct linear_view *v, const struct block *b, double *weight)
 {
-    struct law law = {.link = v->linear.link, .psi = v->linear.psi, .dof = v->linear.dof};
     _Alignas(ALIGNMENT) double low[SYRK_ROWS], here[SYRK_ROWS], high[SYRK_ROWS];
-    static const double zeros[SYRK_ROWS];
-    /* y cancels in differences of the logistic residual, and deduplicated rows do not have it. */
-    const double *y = law.link == LINK_LOGISTIC ? zeros : v->data.y + at;
-    for (size_t k = 0; k < n; k++) {
-        here[k] = get(&v->data, v->offset, at + k);
-        low[k] = here[k] - REACH * s[k];
-        high[k] = here[k] + REACH * s[k];
+    for (size_t k = 0; k < b->n; k++) {
+        low[k] = b->eta[k] - REACH * b->s[k];
+        high[k] = b->eta[k] + REACH * b->s[k];
     }
-    kernels->law(&law, LAW_RESIDUAL, low, y, low, n);
-    kernels->law(&law, LAW_RESIDUAL, high, y, high, n);
-    kernels->law(&law, LAW_WEIGHT, here, y, here, n);
-    for (size_t k = 0; k < n; k++) {
-        double chord = s[k] > 0.0 ? (low[k] - high[k]) / (2.0 * REACH * s[k]) : 0.0;
+    struct law law = law_of(v);
+    kernels->law(&law, LAW_RESIDUAL, low, b->y, low, b->n);
+    kernels->law(&law, LAW_RESIDUAL, high, b->y, high, b->n);
+    kernels->law(&law, LAW_WEIGHT, b->eta, b->y, here, b->n);
+    for (size_t k = 0; k < b->n; k++) {
+        double chord = b->s[k] > 0.0 ? (low[k] - high[k]) / (2.0 * REACH * b->s[k]) : 0.0;
         weight[k] = fmin(chord, STEEP * here[k]);
     }
 }
@@ -199,56 +223,138 @@ static double read_row(const struct linear_view *v, size_t i, double *x)
 {
     double square = 0.0;
     for (size_t j = 0; j < v->data.columns; j++) {
-        x[j] = get(&v->data, v->rows, i * v->apart + j);
+        x[j] = element(&v->data, v->rows, i * v->apart + j);
         square += x[j] * x[j];
     }
     return sqrt(square);
 }
 
 /* How many rows of the table each distinct row stands for; NULL: no memory. */
-static double *count_rows(const struct linear_view *v)
+static uint32_t *count_rows(const struct linear_view *v)
 {
-    double *count = lanes_alloc(v->data.N, sizeof *count);
+    uint32_t *count = calloc(v->data.N, sizeof *count);
     for (size_t i = 0; count != NULL && i < v->inside->N; i++)
-        count[v->dedup.row_map[i]] += 1.0;
+        count[v->dedup.row_map[i]]++;
     return count;
 }
 
-/* Stores the weights of some rows, and subtracts from the curvature what they add to the sum of all
- * terms. count NULL: rows are not deduplicated; x: room for these rows. */
-static void linearise_rows(struct linear_view *v, size_t at, size_t n, const double *count,
-                           void *weight, double *x)
+static size_t count_of(const struct block *b, size_t row)
+{
+    return b->count != NULL ? b->count[row] : 1;
+}
+
+static void read_block(const struct linear_view *v, size_t at, size_t n, struct block *b)
+{
+    static const double zeros[SYRK_ROWS];
+    b->at = at;
+    b->n = n;
+    /* y cancels in differences of the logistic residual, and deduplicated rows do not have it. */
+    b->y = v->linear.link == LINK_LOGISTIC ? zeros : v->data.y + at;
+    for (size_t k = 0; k < n; k++) {
+        b->s[k] = read_row(v, at + k, b->x + k * padded(v->base.d));
+        b->eta[k] = element(&v->data, v->offset, at + k);
+    }
+}
+
+/* Adds `sign` times what the linear parts of these rows subtract from the curvature, and their mean
+ * squares. */
+static void add_block(struct linear_view *v, const struct block *b, double sign)
 {
     _Alignas(ALIGNMENT) double w[SYRK_ROWS];
-    size_t p = padded(v->base.d);
-    for (size_t k = 0; k < n; k++)
-        w[k] = read_row(v, at + k, x + k * p);
-    find_weights(v, at, n, w, w);
-    for (size_t k = 0; k < n; k++) {
-        put(&v->data, weight, at + k, w[k]);
-        w[k] = -(count != NULL ? count[at + k] : 1.0) * get(&v->data, weight, at + k);
+    size_t d = v->base.d, p = padded(d);
+    for (size_t k = 0; k < b->n; k++) {
+        double count = sign * (double)count_of(b, b->at + k);
+        w[k] = -count * element(&v->data, v->linear.weight, b->at + k);
+        for (size_t j = 0; j < d; j++)
+            v->rms[j] += count * b->square[k] * (b->x[k * p + j] * b->x[k * p + j]);
     }
-    kernels->syrk(v->curvature, p, x, w, n, v->data.columns);
+    kernels->syrk(v->curvature, p, b->x, w, b->n, v->data.columns);
+}
+
+/* Finds the weights of some rows, and what they matter. */
+static void linearise_rows(struct linear_view *v, struct block *b)
+{
+    _Alignas(ALIGNMENT) double w[SYRK_ROWS];
+    struct law law = law_of(v);
+    find_weights(v, b, w);
+    for (size_t k = 0; k < b->n; k++) {
+        set_element(&v->data, v->linear.weight, b->at + k, w[k]);
+        w[k] = element(&v->data, v->linear.weight, b->at + k);
+    }
+    linear_departure(&law, b->eta, b->y, b->s, w, b->n, b->square);
+}
+
+static void linearise_all(struct linear_view *v, struct block *b, struct head_search *search)
+{
+    for (size_t at = 0; at < v->data.N; at += SYRK_ROWS) {
+        read_block(v, at, v->data.N - at < SYRK_ROWS ? v->data.N - at : SYRK_ROWS, b);
+        linearise_rows(v, b);
+        add_block(v, b, 1.0);
+        for (size_t k = 0; k < b->n; k++)
+            head_search_add(search, at + k, count_of(b, at + k),
+                            b->square[k] * (b->s[k] * b->s[k]));
+    }
+}
+
+/* Moves a row to the head: copies it from place `to` on, and leaves zeros. Returns the next place. */
+static size_t move_row(struct linear_view *v, struct block *b, size_t row, size_t to)
+{
+    size_t count = count_of(b, row), bytes = dataset_row_bytes(&v->data);
+    char *from = (char *)v->rows + row * v->apart * dataset_real_bytes(&v->data);
+    read_block(v, row, 1, b);
+    linearise_rows(v, b);
+    add_block(v, b, -1.0);
+    for (size_t k = to; k < to + count; k++) {
+        memcpy((char *)v->head.x + k * bytes, from, bytes);
+        v->head.y[k] = b->y[0];
+        v->head.offset[k] = b->eta[0];
+    }
+    memset(from, 0, bytes);
+    set_element(&v->data, v->linear.weight, row, 0.0);
+    return to + count;
+}
+
+static bool fill_head(struct linear_view *v, struct block *b, struct head_search *search)
+{
+    size_t chosen = head_search_choose(search), n = 0, to = 0;
+    struct law law = law_of(v);
+    for (size_t k = 0; k < chosen; k++)
+        n += search->best[k].count;
+    if (n == 0)
+        return true;
+    if (!linear_head_init(&v->head, &v->data, n))
+        return false;
+    for (size_t k = 0; k < chosen; k++)
+        to = move_row(v, b, search->best[k].row, to);
+    return linear_head_finish(&v->head, &law);
 }
 
 /* Where there are many rows, each one's residual difference is nearly linear in u over the
- * posterior. Without the linear part, a minibatch has very little noise. */
+ * posterior. Without the linear part, a minibatch has very little noise, except for the rows that
+ * become the head. */
 static bool fill_weights(struct linear_view *v)
 {
     size_t d = v->base.d, p = padded(d);
     bool deduped = v->dedup.row_map != NULL;
-    double *x = lanes_alloc(SYRK_ROWS * p, sizeof *x), *count = deduped ? count_rows(v) : NULL;
+    uint32_t *count = deduped ? count_rows(v) : NULL;
+    struct block b = {.x = lanes_alloc(SYRK_ROWS * p, sizeof *b.x), .count = count};
+    struct head_search *search = calloc(1, sizeof *search);
     void *weight = lanes_alloc(v->data.N, dataset_real_bytes(&v->data));
-    bool ok = x != NULL && (!deduped || count != NULL) && weight != NULL;
-    for (size_t at = 0; ok && at < v->data.N; at += SYRK_ROWS)
-        linearise_rows(v, at, v->data.N - at < SYRK_ROWS ? v->data.N - at : SYRK_ROWS, count,
-                       weight, x);
-    for (size_t j = 0; ok && j < d; j++)
+    v->rms = lanes_alloc(d, sizeof *v->rms);
+    bool ok = b.x != NULL && (!deduped || count != NULL) && search != NULL && weight != NULL &&
+              v->rms != NULL;
+    linear_linearise(&v->linear, weight);
+    if (ok)
+        linearise_all(v, &b, search);
+    ok = ok && fill_head(v, &b, search);
+    for (size_t j = 0; ok && j < d; j++) {
+        v->rms[j] = sqrt(fmax(0.0, v->rms[j]) / (double)v->inside->N);
         for (size_t k = 0; k < j; k++)
             v->curvature[k * p + j] = v->curvature[j * p + k];
-    linear_linearise(&v->linear, weight);
-    free(x);
+    }
+    free(b.x);
     free(count);
+    free(search);
     return ok;
 }
 
@@ -325,9 +431,14 @@ static bool fill(struct linear_view *v, const struct linear_view_parts *parts)
            (!needs_rows(v) || fill_rows(v)) && (!linearises(v) || fill_weights(v)) && pack_rows(v);
 }
 
-static void say_fixed(struct linear_view *v)
+/* What is known once the rows are. */
+static void set_parts(struct linear_view *v)
 {
-    if (v->linear.free_psi)
+    size_t head = linear_head_work_bytes(&v->head, v->base.d);
+    v->base.work_bytes = head > v->base.work_bytes ? head : v->base.work_bytes;
+    v->base.fixed_terms = v->head.n;
+    v->base.term_rms = v->rms;
+    if (v->linear.free_psi || v->head.n > 0)
         return;
     v->linear.constant = v->constant;
     if (v->frame->kind == FRAME_DENSE)
@@ -339,7 +450,7 @@ static void say_fixed(struct linear_view *v)
 static void fill_base(struct linear_view *v)
 {
     const struct model_type *in = v->inside->type;
-    size_t mine = padded(v->base.d) * sizeof(double) + v->inside->work_bytes;
+    size_t mine = VIEW_FULL_ARRAYS * padded(v->base.d) * sizeof(double) + v->inside->work_bytes;
     size_t batch = linear_work_bytes(&v->linear);
     v->type = (struct model_type){
         .name = in->name,
@@ -352,6 +463,7 @@ static void fill_base(struct linear_view *v)
         .grad_batch = grad_batch,
         .log_fixed = log_fixed,
         .log_batch = log_batch,
+        .full = in->full != NULL ? full : NULL,
     };
     v->base.type = &v->type;
     v->base.linear = &v->linear;
@@ -360,7 +472,7 @@ static void fill_base(struct linear_view *v)
 }
 
 /* Whether the frame leaves psi, the last coordinate, unmixed with the coefficients. */
-static bool psi_apart(const struct frame *f)
+static bool psi_is_unmixed(const struct frame *f)
 {
     const double *last = f->kind == FRAME_DENSE ? f->rows + (f->d - 1) * padded(f->d) : NULL;
     for (size_t j = 0; last != NULL && j + 1 < f->d; j++)
@@ -400,6 +512,7 @@ static void take_rows(struct linear_view *v, const struct linear *all, bool cont
     v->data = *all->data;
     v->linear = *all;
     v->linear.signed_rows = NULL;
+    v->linear.constant = v->linear.curvature = v->linear.diagonal = NULL;
     v->linear.layout = LINEAR_ARRAYS;
     v->linear.data = &v->data;
 }
@@ -407,7 +520,7 @@ static void take_rows(struct linear_view *v, const struct linear *all, bool cont
 enum err linear_view_new(struct model **out, const struct linear_view_parts *parts,
                          const struct frame *frame, bool control, struct err_info *info)
 {
-    if (parts->linear->free_psi && !psi_apart(frame))
+    if (parts->linear->free_psi && !psi_is_unmixed(frame))
         return err_set(info, ERR_UNSUPPORTED, "the frame mixes coefficients with the scale");
     struct linear_view *v = calloc(1, sizeof *v);
     if (v == NULL)
@@ -426,7 +539,7 @@ enum err linear_view_new(struct model **out, const struct linear_view_parts *par
         return err_set(info, ERR_NO_MEMORY, "no memory for a view of %zu rows",
                        parts->linear->data->N);
     }
-    say_fixed(v);
+    set_parts(v);
     *out = &v->base;
     return ERR_OK;
 }

@@ -77,7 +77,7 @@ void minibatch_release(struct minibatch *mb)
 
 /* Uniform on 0..N-1 without bias: multiply and reject the few products in the uneven part (Lemire
  * 2019). Returns the number of candidates, the `count` earlier ones included. */
-static size_t keep_even(struct minibatch *mb, size_t words, size_t count)
+static size_t reject_uneven(struct minibatch *mb, size_t words, size_t count)
 {
     const uint32_t *word = (const uint32_t *)(const void *)mb->bits;
     for (size_t k = 0; k < words; k++) {
@@ -90,7 +90,7 @@ static size_t keep_even(struct minibatch *mb, size_t words, size_t count)
 
 /* Words converted in one call of kernels->rows: all where rejections are rare, else a chunk,
  * because one rejection sends all words of the call through the slow path. */
-static size_t words_together(const struct minibatch *mb, size_t words)
+static size_t words_per_call(const struct minibatch *mb, size_t words)
 {
     return (uint64_t)mb->uneven * words < (UINT64_C(1) << 32) / RARE ? words : CHUNK;
 }
@@ -99,7 +99,7 @@ static size_t words_together(const struct minibatch *mb, size_t words)
  * does not need. */
 static size_t draw_candidates(struct minibatch *mb, struct rng *rng, size_t words)
 {
-    size_t chunk = words_together(mb, words), count = 0;
+    size_t chunk = words_per_call(mb, words), count = 0;
     for (size_t left = words; left > 0; left -= chunk) {
         chunk = chunk < left ? chunk : left;
         if (kernels->rows(rng, chunk / 2, (uint32_t)mb->N, mb->uneven, mb->candidate + count)) {
@@ -107,7 +107,7 @@ static size_t draw_candidates(struct minibatch *mb, struct rng *rng, size_t word
             continue;
         }
         kernels->rng_bits(rng, mb->bits, chunk / 2);
-        count = keep_even(mb, chunk, count);
+        count = reject_uneven(mb, chunk, count);
     }
     return count;
 }
@@ -167,8 +167,8 @@ static size_t take_run(const uint32_t *restrict candidate, size_t count, uint32_
 
 /* The slot of `entry`, or the free slot for it, by linear probing. Slots below `now` are from
  * earlier rounds and count as free. */
-static __attribute__((noinline)) uint64_t *look_behind(uint64_t *seen, uint32_t mask, uint64_t now,
-                                                       uint64_t entry)
+static __attribute__((noinline)) uint64_t *probe(uint64_t *seen, uint32_t mask, uint64_t now,
+                                                 uint64_t entry)
 {
     uint32_t at = (uint32_t)entry & mask;
     while (seen[at] >= now && seen[at] != entry)
@@ -188,7 +188,7 @@ look_up_all(uint64_t *restrict seen, uint32_t mask, uint32_t round,
     for (size_t k = 0; k < count; k++) {
         uint64_t entry = now | candidate[k], *place = &seen[candidate[k] & mask];
         if (__builtin_expect(*place >= now, 0)) {
-            place = look_behind(seen, mask, now, entry);
+            place = probe(seen, mask, now, entry);
             if (*place == entry) {
                 done = take_run(candidate + from, k - from, idx, done);
                 from = k + 1;

@@ -23,15 +23,36 @@ double model_log_density(const struct model *m, const double *theta, void *work)
     return log_density;
 }
 
+static bool counts_rows(const struct model *m)
+{
+    return m->type->full != NULL && m->full_terms < m->N;
+}
+
 void model_gradient(const struct model *m, const double *theta, double *g, double *scratch,
                     void *work)
 {
+    if (counts_rows(m)) {
+        m->type->full(m, theta, g, NULL, scratch, work);
+        return;
+    }
     m->type->grad_fixed(m, theta, g, work);
     if (m->N == 0)
         return;
     m->type->grad_batch(m, theta, NULL, m->N, scratch, NULL, work);
     for (size_t j = 0; j < m->d; j++)
         g[j] += scratch[j];
+}
+
+double model_gradient_density(const struct model *m, const double *theta, double *g,
+                              double *scratch, void *work)
+{
+    double log_density;
+    if (counts_rows(m)) {
+        m->type->full(m, theta, g, &log_density, scratch, work);
+        return log_density;
+    }
+    model_gradient(m, theta, g, scratch, work);
+    return model_log_density(m, theta, work);
 }
 
 static size_t block_size(const struct model_block *b)

@@ -40,8 +40,10 @@ struct linear;
 
 struct model {
     const struct model_type *type;
-    size_t d; /* parameters */
-    size_t N; /* data terms; 0: the target has no data and no minibatch */
+    size_t d;          /* parameters */
+    size_t N;          /* data terms; 0: the target has no data and no minibatch */
+    size_t full_terms; /* terms that a call for all N of them computes: fewer than N where equal
+                        * rows are counted and not repeated */
     struct model_block blocks[MODEL_BLOCKS];
     size_t block_count;
     size_t work_bytes; /* size of `work` for grad_*, log_*, predict and score */
@@ -51,6 +53,10 @@ struct model {
     /* The target and its noise, for kernels that compute its noisy gradient themselves, right to
      * 1e-6. NULL: the kernels do not know the target. */
     const struct known_target *known;
+    size_t fixed_terms; /* terms that grad_fixed computes: of rows that no minibatch leaves out */
+    /* For normal draws of theta with mean 0 and covariance 1: the root mean square of every element
+     * of a term, over these draws and all terms. NULL: not known. */
+    const double *term_rms;
     const struct linear *linear; /* grad_batch is linear_gradient of this; NULL: another function */
     size_t prediction_count;     /* numbers that `predict` fills; 0: no held-out data */
     /* Approximate cost of one term of grad_batch, and of the held-out metrics of a draw (predict
@@ -152,6 +158,14 @@ struct model_type {
     void (*grad_part)(const struct model *m, const double *theta, size_t from, size_t to, double *g,
                       void *work);
 
+    /* ---- OPTIONAL: all terms at once ---- */
+
+    /* The gradient of the full log density and, unless it is NULL, the log density in one pass.
+     * `scratch` has padded(d) doubles. Called only where full_terms < N. NULL: from the functions
+     * above. */
+    void (*full)(const struct model *m, const double *theta, double *g, double *log_density,
+                 double *scratch, void *work);
+
     /* ---- OPTIONAL: around a centre ---- */
 
     /* grad_batch of the differences between the gradients of the terms at theta and at `centre`,
@@ -176,11 +190,13 @@ struct model_type {
 
 void model_free(struct model *m);
 
-/* Full log density; its exact gradient. `scratch` has padded(d) doubles; `work` is 64-byte aligned.
- */
+/* Full log density; its exact gradient; both, which may take one pass. `scratch` has padded(d)
+ * doubles; `work` is 64-byte aligned. */
 double model_log_density(const struct model *m, const double *theta, void *work);
 void model_gradient(const struct model *m, const double *theta, double *g, double *scratch,
                     void *work);
+double model_gradient_density(const struct model *m, const double *theta, double *g,
+                              double *scratch, void *work);
 
 /* Name of a coordinate, "U[3,7]", 1-based. Returns the length, as snprintf. */
 int model_parameter_name(const struct model *m, size_t index, char *out, size_t size);

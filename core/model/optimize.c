@@ -136,7 +136,7 @@ static double newton_step(struct climb *c, const double *theta, double *damping)
 
 /* At rest: an undamped step would gain almost nothing, or less than the density's rounding error.
  */
-static bool newton_at_rest(const struct climb *c, double damping)
+static bool newton_gain_is_small(const struct climb *c, double damping)
 {
     double gain = c->result->expected_gain, near = fmax(NEAR, c->limits->enough);
     return damping == 0.0 && gain < fmax(near, fmin(LOST, 1e-3 * flat(c->result->log_density)));
@@ -147,21 +147,25 @@ static enum err newton_curvature(struct climb *c, struct gradient *source, const
 {
     const struct model *m = source->model;
     struct curvature_limits limits = {.go_on = c->limits->go_on, .ctx = c->limits->ctx};
-    if (source == c->source)
+    if (source != c->source) {
+        c->result->rough_hessians++;
+    } else {
         c->result->gradients += m->type->hessian != NULL ? 1 : 2 * m->d + 1;
+        c->result->hessians += m->type->hessian != NULL ? 1 : 0;
+    }
     return curvature_dense(source, theta, &limits, c->H, info);
 }
 
 /* Curvature costs many times as much as a gradient. It is kept as long as it predicts the gain of a
  * step. */
-static bool newton_foresaw(const struct climb *c, double before, double damping)
+static bool newton_predicted(const struct climb *c, double before, double damping)
 {
     double gain = c->result->log_density - before, expected = c->result->expected_gain;
     return damping == 0.0 && fabs(gain - expected) <= fmax(FORESEEN * expected, flat(before));
 }
 
 /* Whether theta is the mode after no step raised the density. */
-static bool newton_is_there(const struct climb *c, double damping)
+static bool newton_converged(const struct climb *c, double damping)
 {
     double lost = fmin(LOST, flat(c->result->log_density));
     return !c->stopped && damping == 0.0 && c->result->expected_gain < lost;
@@ -178,9 +182,9 @@ static enum err newton(struct climb *c, double *theta, struct err_info *info)
         if (code != ERR_OK)
             return code == ERR_UNAVAILABLE ? ERR_OK : code;
         double here = result->log_density, there = newton_step(c, theta, &damping);
-        bool rest = newton_at_rest(c, damping);
+        bool rest = newton_gain_is_small(c, damping);
         if (isnan(there)) {
-            result->converged = newton_is_there(c, damping);
+            result->converged = newton_converged(c, damping);
             if (result->converged || c->stopped || !kept)
                 break;
             source = c->source;
@@ -192,7 +196,7 @@ static enum err newton(struct climb *c, double *theta, struct err_info *info)
             break;
         gradient_at(c, c->next, c->g);
         step_done(c, theta, there);
-        known = newton_foresaw(c, here, damping);
+        known = newton_predicted(c, here, damping);
         kept = known;
         source = known ? source : c->source;
         damping = damping > DAMPING ? 0.1 * damping : 0.0;
@@ -257,7 +261,7 @@ static void find_direction(struct climb *c)
 }
 
 /* A step without positive curvature along it is not added to the history. */
-static void remember(struct climb *c, const double *theta)
+static void add_to_history(struct climb *c, const double *theta)
 {
     double sy = 0.0;
     for (size_t j = 0; j < c->d; j++)
@@ -332,7 +336,7 @@ static enum err bfgs_scale(struct climb *c, const double *theta, struct err_info
 
 /* Gains may be small near the mode, or because the steps are short. At the mode g_j^2 / h_j is
  * small compared with its mean over draws from the posterior, 1 per coordinate. */
-static bool bfgs_at_rest(struct climb *c, const double *theta)
+static bool bfgs_gradient_is_small(struct climb *c, const double *theta)
 {
     double *h = c->direction, square = 0.0;
     c->result->gradients++;
@@ -358,7 +362,7 @@ static double bfgs_step(struct climb *c, double *theta)
     if (isnan(there) || !may_go_on(c))
         return NAN;
     gradient_at(c, c->next, c->next_g);
-    remember(c, theta);
+    add_to_history(c, theta);
     memcpy(c->g, c->next_g, c->d * sizeof *c->g);
     step_done(c, theta, there);
     return there;
@@ -380,7 +384,7 @@ static enum err bfgs_climb(struct climb *c, double *theta, uint32_t steps, struc
         stuck = isnan(there) ? stuck + 1 : 0;
         small =
             stuck > 0 || fmax(there - here, result->expected_gain) <= flat(here) ? small + 1 : 0;
-        result->converged = small >= 3 && may_go_on(c) && bfgs_at_rest(c, theta);
+        result->converged = small >= 3 && may_go_on(c) && bfgs_gradient_is_small(c, theta);
         if (result->converged || stuck > 3 || c->stopped)
             break;
         bool again = result->steps >= look || small >= 3;
@@ -437,9 +441,15 @@ static enum err bfgs(struct climb *c, double *theta, uint32_t most, struct err_i
 
 /* Differences of the gradient replace a Hessian where a few hundred passes over the data are cheap.
  */
+size_t optimize_memory_bytes(size_t d)
+{
+    size_t vectors = 7 + 2 * HISTORY + (d <= OPTIMIZE_NEWTON_MOST ? 3 + 2 * d : 0);
+    return vectors * padded(d) * sizeof(double);
+}
+
 static bool newton_is_possible(const struct model *m)
 {
-    double passes = 2.0 * (double)m->d * (double)m->N * fmax(m->term_cost, 1.0);
+    double passes = 2.0 * (double)m->d * (double)m->full_terms * fmax(m->term_cost, 1.0);
     if (m->type->hessian != NULL)
         return m->d <= OPTIMIZE_NEWTON_MOST;
     return m->N > 0 && m->d <= CURVATURE_DENSE_MOST && passes <= CHEAP;
@@ -447,7 +457,8 @@ static bool newton_is_possible(const struct model *m)
 
 static enum err no_memory(size_t d, struct err_info *info)
 {
-    return err_set(info, ERR_NO_MEMORY, "no memory to look for the mode of %zu parameters", d);
+    return err_set(info, ERR_NO_MEMORY, "no memory for the search for the mode of %zu parameters",
+                   d);
 }
 
 static enum err climb_by_newton(struct climb *c, double *theta, struct err_info *info)

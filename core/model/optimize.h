@@ -16,12 +16,16 @@ struct optimum {
     double expected_gain; /* of log density by one more Newton step at the end; NaN: not known */
     bool converged;
     uint64_t gradients, densities; /* passes over the data; a Hessian counts as a gradient */
+    uint64_t hessians;             /* of these gradients, Hessians */
+    uint64_t rough_hessians;       /* curvatures by the cheaper source, not counted above */
 };
 
 /* Searches from theta (in and out; padded) for at most max_steps. Fails only without memory or when
  * the start has no finite density. Stopping early is not a failure; see result->converged. */
 enum err optimize_mode(struct gradient *source, double *theta, uint32_t max_steps,
                        struct optimum *result, struct err_info *info);
+/* Bytes that a search takes while it runs. */
+size_t optimize_memory_bytes(size_t d);
 
 /* The same within limits of the caller: `go_on` is called before every pass over the data except
  * the first two, `tell` after every step. */

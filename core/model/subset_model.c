@@ -17,7 +17,7 @@ static const struct subset_model *self(const struct model *m)
     return (const struct subset_model *)m;
 }
 
-static bool asks_for_all(const struct model *m, const uint32_t *idx, size_t n)
+static bool is_full_batch(const struct model *m, const uint32_t *idx, size_t n)
 {
     return idx == NULL && n == m->N;
 }
@@ -32,7 +32,7 @@ static void grad_batch(const struct model *m, const double *theta, const uint32_
                        double *sum, double *sumsq, void *work)
 {
     const struct subset_model *s = self(m);
-    bool all = asks_for_all(m, idx, n);
+    bool all = is_full_batch(m, idx, n);
     s->whole->type->grad_batch(s->whole, theta, all ? s->rows : idx, all ? s->count : n, sum, sumsq,
                                work);
     for (size_t j = 0; j < m->d && all; j++) {
@@ -52,7 +52,7 @@ static double log_batch(const struct model *m, const double *theta, const uint32
                         void *work)
 {
     const struct subset_model *s = self(m);
-    if (!asks_for_all(m, idx, n))
+    if (!is_full_batch(m, idx, n))
         return s->whole->type->log_batch(s->whole, theta, idx, n, work);
     return s->weight * s->whole->type->log_batch(s->whole, theta, s->rows, s->count, work);
 }
@@ -104,7 +104,7 @@ enum err subset_model_new(struct model **out, const struct model *model, size_t 
     s->base.linear = NULL;
     s->base.known = NULL;
     s->base.prediction_count = 0;
-    s->base.term_cost /= weight;
+    s->base.full_terms = rows;
     *out = &s->base;
     return ERR_OK;
 }

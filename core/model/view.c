@@ -10,7 +10,7 @@ struct view {
     const struct model *inside; /* borrowed, as is the frame */
     const struct frame *frame;
     bool control;
-    double *at_centre; /* control: sum of all terms' gradients there, in the user's coordinates */
+    double *at_centre; /* control: sum of all gradients at the centre, in user coordinates */
 };
 
 static const struct view *self(const struct model *m)
@@ -20,6 +20,7 @@ static const struct view *self(const struct model *m)
 
 /* Arrays of scratch that a call needs beside the model's own. */
 enum { THETA, GRADIENT, PART, MORE, ARRAYS };
+_Static_assert(ARRAYS >= VIEW_FULL_ARRAYS, "");
 
 static size_t whole_lines(size_t bytes)
 {
@@ -160,6 +161,21 @@ static void grad_noise(const struct model *m, struct rng *rng, double *g, double
     g[0] += v->frame->kind == FRAME_DENSE ? v->frame->rows[0] * noise[0] : noise[0];
 }
 
+void view_full(const struct model *inside, const struct frame *frame, const double *u, double *g,
+               double *log_density, double *scratch, void *work)
+{
+    double *theta = work, *inner = theta + padded(inside->d);
+    frame_to_user(frame, u, theta);
+    inside->type->full(inside, theta, inner, log_density, scratch, inner + padded(inside->d));
+    frame_gradient(frame, inner, g);
+}
+
+static void full(const struct model *m, const double *u, double *g, double *log_density,
+                 double *scratch, void *work)
+{
+    view_full(self(m)->inside, self(m)->frame, u, g, log_density, scratch, work);
+}
+
 static void release(struct model *m)
 {
     free(((struct view *)m)->at_centre);
@@ -180,6 +196,7 @@ static void fill_type(struct view *v)
         .grad_add = in->grad_add != NULL && v->frame->kind == FRAME_SHIFT ? grad_add : NULL,
         .log_fixed = log_fixed,
         .log_batch = in->log_batch != NULL ? log_batch : NULL,
+        .full = in->full != NULL ? full : NULL,
         .grad_noise = in->grad_noise != NULL ? grad_noise : NULL,
     };
 }
@@ -192,7 +209,7 @@ static enum err check(const struct model *model, bool control, struct err_info *
                        "%s has no data terms that control variates could be made of", type->name);
     if (type->grad_noise != NULL && model->d != 1)
         return err_set(info, ERR_UNSUPPORTED,
-                       "%s adds noise to its gradient and cannot be seen in other coordinates",
+                       "%s adds noise to its gradient and has no view in other coordinates",
                        type->name);
     return ERR_OK;
 }

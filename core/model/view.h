@@ -22,4 +22,10 @@
 enum err view_new(struct model **out, const struct model *model, const struct frame *frame,
                   bool control, struct err_info *info);
 
+/* model_type.full of a view of `inside`. `work`: so many arrays over coordinates, and then the
+ * model's. */
+#define VIEW_FULL_ARRAYS 2
+void view_full(const struct model *inside, const struct frame *frame, const double *u, double *g,
+               double *log_density, double *scratch, void *work);
+
 #endif

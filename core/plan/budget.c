@@ -8,7 +8,6 @@
  * Noise of sd tau increases the sds of an uncorrected chain by about (sigma tau)^2 / noise_square.
  * A corrected chain is only affected as far as the noise of small batches is not normal. An extreme
  * variant has no other randomness: it needs the noise that gives its draws the right sd. */
-#include "core/model/linear_predictor.h"
 #include "core/plan/steps.h"
 
 #include <math.h>
@@ -45,7 +44,7 @@ double budget_noise_needed(const struct planning *p)
 {
     const struct sampler_type *s = p->request->sampler;
     double low = 0.0, high = 8.0;
-    if (!sampler_lives_on_noise(s, p->request->params))
+    if (!sampler_needs_noise(s, p->request->params))
         return 0.0;
     for (int k = 0; k < 20; k++) {
         double t = 0.5 * (low + high);
@@ -61,36 +60,30 @@ double budget_step_bias(const struct planning *p, double sigma)
     return s->step_bias != NULL ? s->step_bias(p->request->params) * sigma * sigma : 0.0;
 }
 
-static bool has_long_rows(const struct planning *p)
+static double least_batch(const struct planning *p)
 {
-    const struct linear *l = p->model->linear;
-    return l != NULL && dataset_row_bytes(l->data) >= 64;
-}
-
-static double batch_least(const struct planning *p)
-{
-    return has_long_rows(p) ? BATCH_LONG : BATCH_LEAST;
+    return cost_has_long_rows(p->model) ? BATCH_LONG : BATCH_LEAST;
 }
 
 /* Fewer rows than the smallest batch mean such a batch in one of several iterations. Only with
  * control variates, whose sum is small: in the other iterations it is left out of the gradient. */
 static double iterations_per_batch(const struct planning *p, double n)
 {
-    double least = batch_least(p);
+    double least = least_batch(p);
     bool open = p->request->one_in == 0 && p->request->batch_size == PLAN_AUTO;
-    if (p->request->one_in > 0 && !p->always)
+    if (p->request->one_in > 0 && !p->batch_always)
         return p->request->one_in;
     return open && n < least && n < (double)p->model->N ? least / n : 1.0;
 }
 
-static double rows_least(const struct planning *p)
+static double least_rows(const struct planning *p)
 {
-    double least = batch_least(p);
-    if (p->always || least >= (double)p->model->N)
+    double least = least_batch(p);
+    if (p->batch_always || least >= (double)p->model->N)
         return least;
     if (p->request->one_in > 0)
         return least / p->request->one_in;
-    return p->plan->control && p->needed == 0.0 ? least / ITERATIONS_MOST : least;
+    return p->plan->control && p->noise_needed == 0.0 ? least / ITERATIONS_MOST : least;
 }
 
 /* A correction assumes normal noise. Its remaining error is larger the fewer rows a batch has. */
@@ -104,8 +97,8 @@ double budget_noise_bias(const struct planning *p, double n)
 double budget_noise_most(const struct planning *p, double sigma, double n)
 {
     double most = p->request->target.sd_error, share = NOISE_SHARE * most;
-    if (p->needed > 0.0)
-        return p->needed;
+    if (p->noise_needed > 0.0)
+        return p->noise_needed;
     share = fmax(share, (STEP_SHARE + NOISE_SHARE) * most - budget_step_bias(p, sigma));
     return fmin(NOISE_MOST / sqrt(iterations_per_batch(p, n)),
                 sqrt(share / budget_noise_bias(p, n)));
@@ -125,28 +118,47 @@ double budget_noise_ratio(const struct planning *p, double unit, double sigma, d
     return sigma * unit * budget_noise_share(p, n) / budget_noise_most(p, sigma, n);
 }
 
-/* A cost per iteration and a cost per row. Chains with long rows advance one by one and, with a
- * centre, compute one or two products of a matrix and a vector. */
+static double iteration_of(const struct planning *p, double rows, double one_in, double passes)
+{
+    return cost_iteration(&(struct cost_iteration){
+        .model = p->model,
+        .sampler = p->request->sampler,
+        .params = p->request->params,
+        .dense = p->plan->precondition == PRECONDITION_DENSE,
+        .control = p->plan->control,
+        .rows = rows,
+        .one_in = one_in,
+        .fixed = p->plan->control && p->view != NULL ? (double)p->view->fixed_terms : 0.0,
+        .passes = passes});
+}
+
 double budget_cost(const struct planning *p, double n)
 {
-    double twice = p->plan->control && p->model->type->view == NULL ? 2.0 : 1.0;
-    double d = (double)p->model->d, once = d + 20.0;
-    if (has_long_rows(p))
-        once = d + 70.0 + (p->plan->control ? 0.03 * d * d : 0.0);
-    return once + twice * p->model->term_cost * n;
+    double k = iterations_per_batch(p, n);
+    return iteration_of(p, n * k, k, 1.0);
+}
+
+double planning_iteration(const struct planning *p)
+{
+    return iteration_of(p, (double)p->n, p->one_in, p->pilot.passes);
+}
+
+double planning_pass(const struct planning *p)
+{
+    return iteration_of(p, (double)p->n, p->one_in, 1.0);
 }
 
 double budget_rows_for(const struct planning *p, double unit, double sigma)
 {
-    double N = (double)p->model->N, n = rows_least(p);
+    double N = (double)p->model->N, n = least_rows(p);
     while (n < N && budget_noise_ratio(p, unit, sigma, n) > 1.0)
         n = n < 8.0 ? 2.0 * n : fmax(n + 8.0, 8.0 * ceil(1.1 * n / 8.0));
     bool near = budget_cost(p, N) <= FULL_IS_NEAR * budget_cost(p, n);
-    return n >= N || (near && p->needed == 0.0) ? N : n;
+    return n >= N || (near && p->noise_needed == 0.0) ? N : n;
 }
 
 /* The square of the largest sigma at which the errors of step and noise of n rows are tolerable. */
-static double square_for(const struct planning *p, double unit, double n)
+static double largest_squared_sigma(const struct planning *p, double unit, double n)
 {
     double tau = unit * budget_noise_share(p, n), budget = (STEP_SHARE + NOISE_SHARE);
     double square = budget * p->request->target.sd_error /
@@ -160,9 +172,9 @@ static double square_for(const struct planning *p, double unit, double n)
 double budget_best_rows(const struct planning *p, double unit, double *sigma)
 {
     double N = (double)p->model->N, best = 0.0, chosen = N;
-    for (double n = rows_least(p), more; n < N; n = more) {
+    for (double n = least_rows(p), more; n < N; n = more) {
         more = n < 8.0 ? 2.0 * n : 16.0 * ceil(1.05 * (n + 1.0) / 16.0);
-        double rate = square_for(p, unit, n) / budget_cost(p, n);
+        double rate = largest_squared_sigma(p, unit, n) / budget_cost(p, n);
         if (rate > best) {
             best = rate;
             chosen = n;
@@ -170,7 +182,7 @@ double budget_best_rows(const struct planning *p, double unit, double *sigma)
     }
     if (chosen < N && budget_cost(p, N) <= FULL_IS_NEAR * budget_cost(p, chosen))
         chosen = N;
-    *sigma = chosen < N ? sqrt(square_for(p, unit, chosen)) : *sigma;
+    *sigma = chosen < N ? sqrt(largest_squared_sigma(p, unit, chosen)) : *sigma;
     return chosen;
 }
 

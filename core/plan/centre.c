@@ -12,12 +12,12 @@
 
 #define MODE_STEPS  2000
 #define MODE_SHARE  0.3   /* of the seconds of the target */
-#define MODE_MOST   600.0 /* seconds, where there is no limit */
+#define MODE_MOST   600.0 /* nominal seconds, where there is no limit */
 #define MODE_GAIN   1e-2  /* gain of log density of the last step; the error after it is far less */
 #define RECENT      10    /* steps */
 #define NEAR_GAIN   0.02  /* per parameter: smaller gains mean that the posterior is reached */
 #define DEEP        0.5   /* per parameter: log density of typical draws below that of the mode */
-#define TELL_EVERY  0.25  /* seconds */
+#define TELL_EVERY  0.25  /* nominal seconds */
 #define ALIKE_DRAWS 50.0  /* weight, in draws, of the common width in the estimate of each */
 
 #define SAMPLE_ROWS 65536 /* rows of a first search on a subset, at least, and ... */
@@ -26,39 +26,53 @@
 
 struct search {
     struct planning *p;
-    double until, reported; /* seconds */
+    double until, reported;     /* nominal seconds */
+    const struct optimum *live; /* of the present search, and its model: */
+    const struct model *model;
     bool stay_near;         /* stop as soon as the posterior is reached */
     double recent[RECENT];  /* log densities of the last steps */
-    double near;            /* log density where it was reached */
-    bool interrupted, late, arrived, deep;
+    double reached_density; /* log density where it was reached */
+    bool interrupted, out_of_time, reached, mode_is_far;
     struct gradient *rough; /* borrowed: a subset model, for the curvature; or NULL */
 };
+
+/* Nominal seconds, the present search included. */
+static double search_seconds(const struct search *s)
+{
+    const struct optimum *o = s->live;
+    const struct model *m = s->model;
+    double work = (double)(o->gradients - o->hessians) * cost_gradient(m);
+    work += (double)o->densities * cost_density(m) + (double)o->hessians * cost_hessian(m);
+    if (s->rough != NULL)
+        work += (double)o->rough_hessians * cost_hessian(s->rough->model);
+    return s->p->seconds + work;
+}
 
 static bool search_goes_on(void *ctx)
 {
     struct search *s = ctx;
     s->interrupted = s->interrupted || !planning_goes_on(s->p);
-    s->late = s->late || planning_seconds(s->p) > s->until;
-    return !s->interrupted && !s->late && !s->arrived && !s->deep;
+    s->out_of_time = s->out_of_time || search_seconds(s) > s->until;
+    return !s->interrupted && !s->out_of_time && !s->reached && !s->mode_is_far;
 }
 
 /* Where the log density rises by more than DEEP per parameter after the posterior was reached, the
  * mode is far from typical draws and useless as a centre. */
-static void search_tell(void *ctx, const struct optimum *so_far)
+static void search_report(void *ctx, const struct optimum *so_far)
 {
     struct search *s = ctx;
-    double now = planning_seconds(s->p), d = (double)s->p->model->d;
+    double now = search_seconds(s), d = (double)s->p->model->d;
     double *before = &s->recent[so_far->steps % RECENT];
     if (s->stay_near && so_far->steps > RECENT)
-        s->arrived = so_far->log_density - *before < RECENT * NEAR_GAIN * d;
-    if (isfinite(s->near))
-        s->deep = so_far->log_density > s->near + DEEP * d;
+        s->reached = so_far->log_density - *before < RECENT * NEAR_GAIN * d;
+    if (isfinite(s->reached_density))
+        s->mode_is_far = so_far->log_density > s->reached_density + DEEP * d;
     *before = so_far->log_density;
     if (now < s->reported + TELL_EVERY)
         return;
     s->reported = now;
-    planning_tell(s->p, "looking for the mode: step %u, log density %.8g", so_far->steps,
-                  so_far->log_density);
+    planning_report(s->p, "looking for the mode: step %u, log density %.8g", so_far->steps,
+                    so_far->log_density);
 }
 
 /* `share`: rows of a pass over all rows. */
@@ -78,9 +92,12 @@ static enum err climb_on(struct planning *p, struct gradient *source, double sha
                                      .enough = MODE_GAIN,
                                      .rough = source == &p->source ? s->rough : NULL,
                                      .go_on = search_goes_on,
-                                     .tell = search_tell,
+                                     .tell = search_report,
                                      .ctx = s};
+    s->live = top;
+    s->model = source->model;
     enum err code = optimize_mode_within(source, p->theta, &limits, top, info);
+    p->seconds = search_seconds(s);
     if (s->interrupted)
         return err_set(info, ERR_UNAVAILABLE, "interrupted during the search for the mode");
     if (code == ERR_OK)
@@ -121,14 +138,14 @@ static enum err climb_in_two(struct planning *p, struct search *s, struct err_in
     size_t bytes = p->model->d * sizeof *p->theta;
     s->stay_near = true;
     enum err code = climb(p, s, &top, info);
-    if (code != ERR_OK || top.converged || s->late)
+    if (code != ERR_OK || top.converged || s->out_of_time)
         return code;
     double *begin = malloc(bytes);
     if (begin == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory to look for the mode");
     memcpy(begin, p->theta, bytes);
-    s->stay_near = s->arrived = false;
-    s->near = top.log_density;
+    s->stay_near = s->reached = false;
+    s->reached_density = top.log_density;
     code = climb(p, s, &top, info);
     if (code == ERR_OK && !top.converged)
         memcpy(p->theta, begin, bytes);
@@ -172,6 +189,7 @@ static enum err find_scale(struct planning *p, struct err_info *info)
     struct curvature_limits limits = {.go_on = planning_goes_on, .ctx = p};
     bool whole = curvature_way(m, false) != CURVATURE_FISHER;
     enum err code = ERR_OK;
+    p->seconds += cost_curvature(m, false);
     if (whole && (p->H = lanes_alloc(m->d * padded(m->d), sizeof *p->H)) == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for the curvature of %zu parameters", m->d);
     if (whole)
@@ -189,30 +207,32 @@ static void explain_centre(struct planning *p, const struct search *s)
 {
     const struct plan_centre_facts *c = &p->plan->centre;
     if (c->converged)
-        planning_why(p, "centre: the mode, log density %.8g, found in %u steps and %.2g s",
-                     c->log_density, c->steps, c->seconds);
-    else if (s->deep)
-        planning_why(p,
-                     "no centre: after %u steps the log density still rises beyond what a "
-                     "posterior of %zu parameters lies below its mode, which is no typical place",
-                     c->steps, p->model->d);
+        planning_note(p, "centre: the mode, log density %.8g, found in %u steps and %.2g s",
+                      c->log_density, c->steps, c->seconds);
+    else if (s->mode_is_far)
+        planning_note(
+            p,
+            "no centre: after %u steps the log density still rises, by more than typical draws of "
+            "%zu parameters lie below the mode: the mode is far from them",
+            c->steps, p->model->d);
     else
-        planning_why(p, "no centre: the search for the mode did not converge (%u steps, %.2g s%s)",
-                     c->steps, c->seconds, s->late ? ", its share of the time" : "");
+        planning_note(p, "no centre: the search for the mode did not converge (%u steps, %.2g s%s)",
+                      c->steps, c->seconds, s->out_of_time ? ", its share of the time" : "");
 }
 
 enum err planning_centre(struct planning *p, struct err_info *info)
 {
     double limit = p->request->target.seconds;
-    struct search s = {.p = p, .until = limit > 0.0 ? MODE_SHARE * limit : MODE_MOST, .near = NAN};
-    planning_tell(p, "looking for the mode");
+    struct search s = {
+        .p = p, .until = limit > 0.0 ? MODE_SHARE * limit : MODE_MOST, .reached_density = NAN};
+    planning_report(p, "looking for the mode");
     place_start(p);
     p->plan->centre.sought = true;
     size_t rows = sample_rows(p->model);
     enum err code = (double)p->model->N >= SAMPLE_FROM * (double)rows
                         ? climb_sample_first(p, &s, rows, info)
                         : climb_all(p, &s, info);
-    p->plan->centre.seconds = planning_seconds(p);
+    p->plan->centre.seconds = p->seconds;
     code = code == ERR_OK ? find_scale(p, info) : code;
     if (code != ERR_OK)
         return code;
@@ -235,18 +255,20 @@ static enum err dense_frame(struct planning *p, struct err_info *info)
     enum err code = p->H != NULL && A != NULL
                         ? ERR_OK
                         : err_set(info, ERR_NO_MEMORY, "no memory for a frame of %zu", d);
-    if (code == ERR_OK && !known)
+    if (code == ERR_OK && !known) {
+        p->seconds += cost_curvature(p->model, true);
         code = curvature_dense(&p->source, p->theta, &limits, p->H, info);
+    }
     if (code == ERR_OK) {
         double ridge = curvature_whiten(p->H, d, A);
         code = ridge >= 0.0
                    ? frame_new(&p->plan->frame, d, p->theta, A, stride, info)
                    : err_set(info, ERR_DIVERGED, "the curvature at the centre is not finite");
         if (ridge > 0.0)
-            planning_why(p,
-                         "the curvature at the centre was raised by %.0e of itself: it is not "
-                         "positive in every direction",
-                         ridge);
+            planning_note(p,
+                          "the curvature at the centre was raised by %.0e of itself: it is not "
+                          "positive in every direction",
+                          ridge);
     }
     free(A);
     return code;
@@ -259,14 +281,35 @@ static void explain_coordinates(struct planning *p)
     if (p->request->precondition != PRECONDITION_AUTO)
         return;
     if (p->plan->precondition == PRECONDITION_DENSE)
-        planning_why(p, "precondition: dense, for %zu parameters; from %s at the centre",
-                     p->model->d, from);
+        planning_note(p, "precondition: dense, for %zu parameters; from %s at the centre",
+                      p->model->d, from);
     else if (p->plan->precondition == PRECONDITION_DIAGONAL)
-        planning_why(p, "precondition: diagonal, %s; from %s",
-                     p->model->d > CURVATURE_DENSE_MOST ? "too many parameters for a dense one"
-                     : p->centred                       ? "one parameter has one scale"
-                                                        : "without a centre",
-                     from);
+        planning_note(p, "precondition: diagonal, %s; from %s",
+                      p->model->d > CURVATURE_DENSE_MOST ? "too many parameters for a dense one"
+                      : p->centred                       ? "one parameter has one scale"
+                                                         : "without a centre",
+                      from);
+}
+
+static void drop_view(struct planning *p)
+{
+    if (p->view != NULL)
+        model_free(p->view);
+    p->view = NULL;
+}
+
+void planning_drop_frame(struct planning *p)
+{
+    drop_view(p);
+    frame_free(p->plan->frame);
+    p->plan->frame = NULL;
+}
+
+enum err planning_new_view(struct planning *p, struct err_info *info)
+{
+    drop_view(p);
+    p->seconds += cost_view(p->model);
+    return view_new(&p->view, p->model, p->plan->frame, p->plan->control, info);
 }
 
 enum err planning_view(struct planning *p, struct err_info *info)
@@ -280,10 +323,10 @@ enum err planning_view(struct planning *p, struct err_info *info)
     else if (plan->control)
         code = frame_new(&plan->frame, p->model->d, p->theta, NULL, 0, info);
     if (code == ERR_OK && plan->frame != NULL)
-        code = view_new(&p->view, p->model, plan->frame, plan->control, info);
+        code = planning_new_view(p, info);
     if (code == ERR_UNSUPPORTED && p->request->estimator == ESTIMATOR_AUTO && plan->control) {
         plan->control = false;
-        code = view_new(&p->view, p->model, plan->frame, false, info);
+        code = planning_new_view(p, info);
     }
     return code;
 }
@@ -297,12 +340,9 @@ static enum err replace_frame(struct planning *p, const double *centre, const do
     enum err code = frame_new(&frame, plan->d, centre, A, padded(plan->d), info);
     if (code != ERR_OK)
         return code;
-    if (p->view != NULL)
-        model_free(p->view);
-    p->view = NULL;
     frame_free(plan->frame);
     plan->frame = frame;
-    return view_new(&p->view, p->model, frame, plan->control, info);
+    return planning_new_view(p, info);
 }
 
 /* The same frame around the mean of the last run. */
@@ -332,8 +372,8 @@ enum err planning_recentre(struct planning *p, size_t n, struct err_info *info)
 {
     size_t chosen = p->n;
     if (!planning_can_fix(p, n, PLANNING_SIGMA_FIXED, CENTRE_DRAWS)) {
-        planning_why(p, "centre: the mode, as a pilot run in batches of %zu would take too long",
-                     n);
+        planning_note(p, "centre: the mode, as a pilot run in batches of %zu would take too long",
+                      n);
         return ERR_OK;
     }
     p->n = n;
@@ -343,11 +383,12 @@ enum err planning_recentre(struct planning *p, size_t n, struct err_info *info)
         return code;
     p->plan->recentred = !p->pilot.diverged && isfinite(p->pilot.energy);
     if (p->plan->recentred) {
-        planning_why(p, "centre: moved to the mean of a pilot run of %.0f iterations from the mode",
-                     (double)p->pilot.iterations);
+        planning_note(p,
+                      "centre: moved to the mean of a pilot run of %.0f iterations from the mode",
+                      (double)p->pilot.iterations);
         code = move_frame(p, info);
     } else {
-        planning_why(p, "centre: the mode, as a pilot run from it diverged");
+        planning_note(p, "centre: the mode, as a pilot run from it diverged");
     }
     pilot_release(&p->pilot);
     return code;
@@ -369,10 +410,10 @@ enum err planning_rescale(struct planning *p, double draws, double width, struct
         for (size_t i = j; i < d; i++)
             A[i * stride + j] = p->plan->frame->rows[i * stride + j] * sd;
     }
-    planning_why(p,
-                 "precondition: scales from a pilot run, whose sds were %.2g to %.2g times what "
-                 "the curvature promised",
-                 least, most);
+    planning_note(p,
+                  "precondition: scales from a pilot run, whose sds were %.2g to %.2g times what "
+                  "the curvature predicted",
+                  least, most);
     enum err code = replace_frame(p, p->plan->frame->centre, A, info);
     free(A);
     return code;

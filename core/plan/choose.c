@@ -12,16 +12,11 @@
 static enum err change_estimator(struct planning *p, bool control, struct err_info *info)
 {
     struct plan *plan = p->plan;
-    if (p->view != NULL)
-        model_free(p->view);
-    p->view = NULL;
     plan->control = control;
-    if (!control && plan->precondition != PRECONDITION_DENSE) {
-        frame_free(plan->frame);
-        plan->frame = NULL;
-        return ERR_OK;
-    }
-    return view_new(&p->view, p->model, plan->frame, control, info);
+    if (control || plan->precondition == PRECONDITION_DENSE)
+        return planning_new_view(p, info);
+    planning_drop_frame(p);
+    return ERR_OK;
 }
 
 /* A quantile of draws on a lattice of spacing sigma has an error uniform within +- sigma / 2. The
@@ -36,7 +31,7 @@ double choose_lattice_error(const struct planning *p, double sigma)
 }
 
 /* Quantiles must be as accurate as means. */
-double choose_longest_sigma(const struct planning *p)
+double choose_largest_sigma(const struct planning *p)
 {
     double mean_error = p->request->target.mean_error;
     return p->request->sampler->lattice
@@ -53,16 +48,16 @@ static double sigma_for_target(const struct planning *p)
 /* A variant whose only randomness is gradient noise needs an estimator that has noise. */
 static enum err keep_noise(struct planning *p, struct err_info *info)
 {
-    planning_why(p, "estimator: plain, as this variant has no randomness but the gradient noise");
+    planning_note(p, "estimator: plain, as this variant has no randomness but the gradient noise");
     enum err code = change_estimator(p, false, info);
     return code == ERR_OK ? measure_target(p, info) : code;
 }
 
 /* Whether step and batch are both automatic and the target can be met. */
-static bool both_open(const struct planning *p)
+static bool step_and_batch_are_auto(const struct planning *p)
 {
     return planning_is_auto(p) && p->sigma > 0.0 && p->request->batch_size == PLAN_AUTO &&
-           p->model->N > 0 && p->placed && planning_can_meet_target(p) && p->needed == 0.0;
+           p->model->N > 0 && p->placed && planning_can_meet_target(p) && p->noise_needed == 0.0;
 }
 
 /* sigma^2 per cost of an iteration for an estimator with this noise; its batch and step where they
@@ -73,7 +68,8 @@ static double rate_of(const struct planning *p, double unit, double *n, double *
     if (given != PLAN_AUTO)
         *n = (double)(given == 0 ? p->model->N : given) / fmax(1.0, p->request->one_in);
     else
-        *n = both_open(p) ? budget_best_rows(p, unit, sigma) : budget_rows_for(p, unit, *sigma);
+        *n = step_and_batch_are_auto(p) ? budget_best_rows(p, unit, sigma)
+                                        : budget_rows_for(p, unit, *sigma);
     return *sigma * *sigma / budget_cost(p, *n);
 }
 
@@ -83,33 +79,34 @@ static enum err compare_estimators(struct planning *p, double plain, double sigm
 {
     struct plan *plan = p->plan;
     double n, n_plain, N = (double)p->model->N;
-    double sigma_plain = sigma, rate = rate_of(p, p->unit, &n, &sigma);
+    double sigma_plain = sigma, rate = rate_of(p, p->row_noise, &n, &sigma);
     plan->control = false;
     double rate_plain = rate_of(p, plain, &n_plain, &sigma_plain);
     plan->control = true;
-    double share = budget_noise_share(p, n), tau = p->unit * share, tau_plain = plain * share;
+    double share = budget_noise_share(p, n), tau = p->row_noise * share, tau_plain = plain * share;
     bool open = p->request->batch_size == PLAN_AUTO;
-    plan->checks.noise_control = budget_noise_ratio(p, p->unit, sigma, n);
+    plan->checks.noise_control = budget_noise_ratio(p, p->row_noise, sigma, n);
     plan->checks.noise_plain = budget_noise_ratio(p, plain, sigma, n);
     if (n < N && (open ? rate >= rate_plain : tau <= tau_plain)) {
-        planning_why(p,
-                     "estimator: control variates, whose noise is %.2g instead of %.2g (rows per "
-                     "iteration: %.4g; the plain one would need %.0f)",
-                     tau, tau_plain, n, n_plain);
+        planning_note(p,
+                      "estimator: control variates, whose noise is %.2g instead of %.2g (rows per "
+                      "iteration: %.4g; the plain one would need %.0f)",
+                      tau, tau_plain, n, n_plain);
         return ERR_OK;
     }
     if (n == N)
-        planning_why(p, "estimator: plain, as the full batch has no noise");
+        planning_note(p, "estimator: plain, as the full batch has no noise");
     else if (open)
-        planning_why(p,
-                     "estimator: plain, which gets around at less cost (rows per iteration: %.0f; "
-                     "with control variates %.4g)",
-                     n_plain, n);
+        planning_note(p,
+                      "estimator: plain, which explores the posterior at less cost (rows per "
+                      "iteration: %.0f; "
+                      "with control variates %.4g)",
+                      n_plain, n);
     else
-        planning_why(p,
-                     "estimator: plain, whose noise is %.2g instead of %.2g with control variates "
-                     "(rows per iteration: %.4g)",
-                     tau_plain, tau, n);
+        planning_note(p,
+                      "estimator: plain, whose noise is %.2g instead of %.2g with control variates "
+                      "(rows per iteration: %.4g)",
+                      tau_plain, tau, n);
     enum err code = change_estimator(p, false, info);
     return code == ERR_OK ? measure_target(p, info) : code;
 }
@@ -118,9 +115,9 @@ enum err choose_estimator(struct planning *p, double sigma, struct err_info *inf
 {
     struct plan *plan = p->plan;
     double plain = NAN;
-    if (p->model->N == 0 || !p->placed)
+    if (p->model->N == 0 || !p->placed || p->request->sampler->exact)
         return ERR_OK;
-    if (p->needed > 0.0 && plan->control && p->request->estimator == ESTIMATOR_AUTO)
+    if (p->noise_needed > 0.0 && plan->control && p->request->estimator == ESTIMATOR_AUTO)
         return keep_noise(p, info);
     enum err code = measure_target(p, info);
     if (!plan->control || p->request->estimator != ESTIMATOR_AUTO || code != ERR_OK)
@@ -141,34 +138,36 @@ enum err choose_centre(struct planning *p, struct err_info *info)
     if (p->request->centre != CENTRE_PILOT)
         return ERR_OK;
     if (p->plan->frame == NULL || !p->centred || p->request->sampler->exact) {
-        planning_why(p, "centre: no pilot run, as %s",
-                     p->centred ? "nothing depends on a centre" : "there is no mode to start from");
+        planning_note(p, "centre: no pilot run, as %s",
+                      p->centred ? "nothing depends on a centre"
+                                 : "there is no mode to start from");
         return ERR_OK;
     }
     enum err code = all ? ERR_OK : measure_noise(p, planning_target(p), &unit, NULL, info);
-    p->always = true;
+    p->batch_always = true;
     if (code == ERR_OK && !all)
         n = (size_t)budget_rows_for(p, unit, PLANNING_SIGMA_FIXED);
     code = code == ERR_OK ? planning_recentre(p, n, info) : code;
-    p->always = false;
+    p->batch_always = false;
     return code == ERR_OK && !all ? measure_target(p, info) : code;
 }
 
 static double noise_of_batch(const struct planning *p)
 {
-    return p->model->N == 0 ? p->model->noise_tau : p->unit * budget_noise_share(p, budget_rows(p));
+    return p->model->N == 0 ? p->model->noise_tau
+                            : p->row_noise * budget_noise_share(p, budget_rows(p));
 }
 
 void choose_fitting_sigma(struct planning *p)
 {
     double tau = noise_of_batch(p);
     if (tau > 0.0)
-        p->sigma = fmin(SIGMA_MOST, p->needed / tau);
+        p->sigma = fmin(SIGMA_MOST, p->noise_needed / tau);
 }
 
-bool choose_lacks_noise(const struct planning *p)
+bool choose_needs_more_noise(const struct planning *p)
 {
-    return p->placed && p->sigma * noise_of_batch(p) < 0.9 * p->needed;
+    return p->placed && p->sigma * noise_of_batch(p) < 0.9 * p->noise_needed;
 }
 
 /* Reduces the step where a larger batch cannot reduce the noise. */
@@ -180,10 +179,10 @@ void choose_lower_sigma(struct planning *p)
             most = fmin(most, budget_noise_most(p, p->sigma, 1e9) /
                                   (p->model->noise_tau * measure_width_at(p, j)));
     else if (p->model->N > 0 && p->request->batch_size != PLAN_AUTO && p->placed)
-        most = p->sigma / budget_noise_ratio(p, p->unit, p->sigma, budget_rows(p));
+        most = p->sigma / budget_noise_ratio(p, p->row_noise, p->sigma, budget_rows(p));
     if (most < p->sigma) {
         p->sigma = most;
-        planning_why(p, "step size: lowered to %.3g by the gradient noise", most);
+        planning_note(p, "step size: lowered to %.3g by the gradient noise", most);
     }
 }
 
@@ -207,10 +206,10 @@ void choose_batch(struct planning *p)
         p->n = given == 0 ? N : (size_t)given;
     else if (!p->placed || !planning_can_meet_target(p))
         p->n = batch_by_cost(p);
-    else if (both_open(p))
-        budget_settle_batch(p, budget_best_rows(p, p->unit, &p->sigma));
+    else if (step_and_batch_are_auto(p))
+        budget_settle_batch(p, budget_best_rows(p, p->row_noise, &p->sigma));
     else
-        budget_settle_batch(p, budget_rows_for(p, p->unit, p->sigma > 0.0 ? p->sigma : 0.25));
+        budget_settle_batch(p, budget_rows_for(p, p->row_noise, p->sigma > 0.0 ? p->sigma : 0.25));
     if (p->n == N)
         p->one_in = 1;
 }
@@ -234,7 +233,7 @@ void choose_variant(struct planning *p)
     if (!p->request->variant_open || v == NULL || !p->placed || planning_can_meet_target(p) ||
         p->n == p->model->N || !(p->sigma > 0.0))
         return;
-    double noise = p->sigma * p->unit * budget_noise_share(p, budget_rows(p));
+    double noise = p->sigma * p->row_noise * budget_noise_share(p, budget_rows(p));
     if (p->params[v->param] != v->corrects || !(noise > v->give_up))
         return;
     p->params[v->param] = v->ignores;

@@ -7,11 +7,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define WATCHED 128  /* coordinates whose mixing is measured */
 #define DRAWS   2000 /* of one chain, at most */
-#define SLICE   64   /* iterations between two readings of the clock, at first */
+#define SLICE   2e-3 /* nominal seconds between two calls of go_on, about */
 
 struct run {
     const struct pilot_setting *setting;
@@ -21,13 +20,6 @@ struct run {
     size_t watched_count;
     uint64_t thin;
 };
-
-double pilot_processor_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void choose_watched(struct run *run)
 {
@@ -92,28 +84,52 @@ static bool all_active(const struct run *run)
     return active;
 }
 
-/* The first slice has cold caches: its time counts only when there is no other. */
-static enum err advance(struct run *run, struct err_info *info)
+/* Gradients of all chains since they began. */
+static double gradients(const struct run *run)
+{
+    double sum = 0.0;
+    for (uint32_t k = 0; k < run->out->chains; k++) {
+        struct sampler_trees trees;
+        bool builds = chain_trees(run->chains[k], &trees);
+        sum += builds ? trees.gradients : (double)chain_iteration(run->chains[k]);
+    }
+    return sum;
+}
+
+/* Advances all chains by n iterations, or until the time is over. */
+static enum err advance_by(struct run *run, uint64_t n, struct err_info *info)
 {
     const struct pilot_setting *s = run->setting;
-    uint64_t slice = SLICE, iterations = 0;
-    double spent = 0.0, seconds = 0.0;
-    for (unsigned k = 0; all_active(run); k++) {
-        double before = pilot_processor_seconds();
-        uint64_t done = chain_batch_advance(run->chains, run->out->chains, slice);
-        double took = pilot_processor_seconds() - before;
-        spent += took;
-        iterations = k <= 1 ? done : iterations + done;
-        seconds = k <= 1 ? took : seconds + took;
+    struct pilot *out = run->out;
+    uint64_t slice = 1, now;
+    for (; n > 0 && all_active(run); n -= now) {
+        double before = out->seconds;
+        now = slice < n ? slice : n;
+        chain_batch_advance(run->chains, out->chains, now);
+        out->seconds = s->pass * gradients(run);
         if (s->go_on != NULL && !s->go_on(s->ctx))
             return err_set(info, ERR_UNAVAILABLE, "interrupted during a pilot run");
-        if (s->seconds > 0.0 && spent > s->seconds)
+        if (s->seconds > 0.0 && out->seconds >= s->seconds)
             break;
-        if (took < 2e-3 && slice < 1u << 20)
+        if (out->seconds - before < SLICE)
             slice *= 2;
     }
-    run->out->seconds = seconds / (double)(iterations > 0 ? iterations : 1);
     return ERR_OK;
+}
+
+static enum err advance(struct run *run, struct err_info *info)
+{
+    uint64_t warmup = run->setting->warmup, done;
+    double before = 0.0, chains = run->out->chains;
+    enum err code = advance_by(run, warmup, info);
+    done = chain_iteration(run->chains[0]);
+    if (code == ERR_OK && done == warmup && all_active(run)) {
+        before = gradients(run);
+        code = advance_by(run, run->setting->iterations, info);
+        done = chain_iteration(run->chains[0]) - warmup;
+    }
+    run->out->passes = done > 0 ? (gradients(run) - before) / ((double)done * chains) : 1.0;
+    return code;
 }
 
 /* ---- results ---- */
@@ -157,10 +173,12 @@ static void read_noise(struct run *run, double *tau, double *beyond)
             continue;
         seen += 1.0;
         for (size_t j = 0; j < out->d; j++) {
-            out->tau[j] += (tau[j] - out->tau[j]) / seen;
+            out->tau[j] += (tau[j] * tau[j] - out->tau[j]) / seen;
             out->beyond = fmax(out->beyond, beyond[j]);
         }
     }
+    for (size_t j = 0; j < out->d; j++)
+        out->tau[j] = sqrt(out->tau[j]);
 }
 
 /* Where the draws after warm-up begin, and how many there are in every chain. */
@@ -182,7 +200,7 @@ static enum err read_mixing(struct run *run, struct err_info *info)
     struct pilot *out = run->out;
     const double *values[PILOT_CHAINS], *columns[PILOT_CHAINS];
     size_t count = draws_of(run, values), lengths[PILOT_CHAINS], width = run->watched_count;
-    out->slowest = NAN;
+    out->slowest = out->slowest_sd = NAN;
     if (count < 8)
         return ERR_OK;
     struct mixing_work *work = NULL;
@@ -202,10 +220,12 @@ static enum err read_mixing(struct run *run, struct err_info *info)
                        &(struct mixing_draws){
                            .chains = columns, .lengths = lengths, .chain_count = out->chains},
                        work);
-        double draws = (double)(count * out->chains);
-        double each = (double)run->thin * draws / fmin(mixing.ess_mean, mixing.ess_bulk);
+        double iterations = (double)run->thin * (double)(count * out->chains);
+        double each = iterations / fmin(mixing.ess_mean, mixing.ess_bulk);
         if (!(each <= out->slowest)) /* true for the first, when slowest is NaN */
             out->slowest = each;
+        if (!(iterations / mixing.ess_sd <= out->slowest_sd))
+            out->slowest_sd = iterations / mixing.ess_sd;
     }
     free(series);
     mixing_work_free(work);
@@ -238,6 +258,7 @@ enum err pilot_run(struct pilot *out, const struct pilot_setting *setting, struc
     *out = (struct pilot){.d = d,
                           .chains = chains > PILOT_CHAINS ? PILOT_CHAINS : chains,
                           .slowest = NAN,
+                          .slowest_sd = NAN,
                           .energy = NAN,
                           .energy_error = NAN};
     out->mean = calloc(3 * d, sizeof *out->mean);

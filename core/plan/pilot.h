@@ -1,8 +1,5 @@
-/* A short run of a few chains, to measure how fast they mix, what an iteration costs, how far from
- * the centre their draws are, and how noisy their gradients are.
- *
- * Its numbers depend on its settings only, except for the cost, and unless `seconds` ends it early.
- */
+/* A short run of a few chains, to measure how fast they mix, how far from the centre their draws
+ * are, and how noisy their gradients are. Its numbers depend on its settings only. */
 #ifndef BARKER_CORE_PLAN_PILOT_H
 #define BARKER_CORE_PLAN_PILOT_H
 
@@ -25,7 +22,8 @@ struct pilot_setting {
      * of the energy. NULL: 0 and 1. */
     const double *centre, *scale;
     const struct chain_start *start; /* used instead unless NULL; borrowed */
-    double seconds;                  /* 0: no limit */
+    double pass;                     /* nominal seconds of an iteration with one gradient */
+    double seconds;                  /* nominal seconds after which it ends; 0: no limit */
     bool (*go_on)(void *ctx);
     void *ctx;
 };
@@ -35,8 +33,10 @@ struct pilot {
     uint64_t iterations; /* of each chain, after warm-up */
     uint32_t chains;
     bool diverged;
-    double seconds;          /* of an iteration of one chain, when they advance together */
+    double seconds;          /* nominal, of all chains together */
+    double passes;           /* gradients of an iteration; 1 but for samplers that build trees */
     double slowest;          /* iterations per effective draw, the worst of up to 128 coordinates */
+    double slowest_sd;       /* the same for sds */
     double energy;           /* mean of ((theta - centre)/scale)^2 over all coordinates */
     double energy_error;     /* its Monte-Carlo standard error, from the spread of the chains */
     double beyond;           /* largest probability of a proposal beyond the noise tolerance */
@@ -46,8 +46,5 @@ struct pilot {
 /* ERR_UNAVAILABLE when go_on returned false. A chain that diverges is a result, not an error. */
 enum err pilot_run(struct pilot *out, const struct pilot_setting *setting, struct err_info *info);
 void pilot_release(struct pilot *pilot);
-
-/* Processor time of this thread. */
-double pilot_processor_seconds(void);
 
 #endif

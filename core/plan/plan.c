@@ -8,18 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-double planning_seconds(const struct planning *p)
-{
-    return pilot_processor_seconds() - p->began;
-}
-
 bool planning_goes_on(void *planning)
 {
     const struct plan_request *r = ((struct planning *)planning)->request;
     return r->go_on == NULL || r->go_on(r->ctx);
 }
 
-void planning_tell(const struct planning *p, const char *format, ...)
+void planning_report(const struct planning *p, const char *format, ...)
 {
     char text[PLAN_WHY_LENGTH];
     va_list args;
@@ -31,7 +26,7 @@ void planning_tell(const struct planning *p, const char *format, ...)
     p->request->tell(p->request->ctx, text);
 }
 
-void planning_why(struct planning *p, const char *format, ...)
+void planning_note(struct planning *p, const char *format, ...)
 {
     struct plan *plan = p->plan;
     va_list args;
@@ -44,7 +39,7 @@ void planning_why(struct planning *p, const char *format, ...)
 
 /* ---- the request ---- */
 
-static bool exact(const struct plan_request *r)
+static bool is_exact(const struct plan_request *r)
 {
     return r->sampler->exact;
 }
@@ -52,25 +47,20 @@ static bool exact(const struct plan_request *r)
 /* Exact samplers use the full batch, and targets without data have no estimator to choose. */
 static enum plan_estimator estimator_of(const struct plan_request *r)
 {
-    bool none = exact(r) || r->model->N == 0;
+    bool none = is_exact(r) || r->model->N == 0;
     return r->estimator == ESTIMATOR_AUTO && none ? ESTIMATOR_PLAIN : r->estimator;
-}
-
-static enum plan_precondition precondition_of(const struct plan_request *r)
-{
-    return r->precondition == PRECONDITION_AUTO && exact(r) ? PRECONDITION_NONE : r->precondition;
 }
 
 static bool wants_centre(const struct plan_request *r)
 {
-    return estimator_of(r) != ESTIMATOR_PLAIN || precondition_of(r) != PRECONDITION_NONE;
+    return estimator_of(r) != ESTIMATOR_PLAIN || r->precondition != PRECONDITION_NONE;
 }
 
 /* Coordinates after a search that may have failed; errors for requests that are not possible. */
 static enum err settle_coordinates(struct planning *p, struct err_info *info)
 {
     const struct plan_request *r = p->request;
-    enum plan_precondition asked = precondition_of(r);
+    enum plan_precondition asked = r->precondition;
     bool control = estimator_of(r) == ESTIMATOR_CONTROL;
     size_t d = p->model->d;
     if (asked == PRECONDITION_DENSE && d > PLAN_DENSE_MOST)
@@ -94,7 +84,7 @@ static enum err settle_coordinates(struct planning *p, struct err_info *info)
 
 /* ---- start values ---- */
 
-static double *copied(const double *x, size_t n)
+static double *copy_numbers(const double *x, size_t n)
 {
     double *copy = malloc(n * sizeof *copy);
     if (copy != NULL)
@@ -119,8 +109,8 @@ static enum err settle_start(struct planning *p, struct err_info *info)
     } else {
         plan->start = (struct chain_start){.kind = p->model->type->start};
     }
-    plan->start.values = values != NULL ? copied(values, plan->d) : NULL;
-    plan->start.spread = spread != NULL ? copied(spread, plan->d) : NULL;
+    plan->start.values = values != NULL ? copy_numbers(values, plan->d) : NULL;
+    plan->start.spread = spread != NULL ? copy_numbers(spread, plan->d) : NULL;
     if ((values != NULL && plan->start.values == NULL) ||
         (spread != NULL && plan->start.spread == NULL))
         return err_set(info, ERR_NO_MEMORY, "no memory for start values");
@@ -158,11 +148,23 @@ static enum err settle_step(struct planning *p, struct err_info *info)
 
 /* ---- the whole ---- */
 
+struct plan *planning_new_plan(size_t d)
+{
+    struct plan *plan = calloc(1, sizeof *plan);
+    if (plan == NULL)
+        return NULL;
+    plan->d = d;
+#define X(name, help) plan->checks.name = NAN;
+    PLAN_CHECK_LIST(X)
+#undef X
+    return plan;
+}
+
 static enum err planning_init(struct planning *p, const struct plan_request *r,
                               struct err_info *info)
 {
     size_t d = r->model->d;
-    *p = (struct planning){.own = *r, .model = r->model, .began = pilot_processor_seconds()};
+    *p = (struct planning){.own = *r, .model = r->model};
     p->request = &p->own;
     memcpy(p->params, r->params, r->sampler->params.count * sizeof p->params[0]);
     p->own.params = p->params;
@@ -170,7 +172,7 @@ static enum err planning_init(struct planning *p, const struct plan_request *r,
         p->own.target.sd_error = PLAN_SD_ERROR;
     if (!(p->own.target.mean_error > 0.0))
         p->own.target.mean_error = PLAN_MEAN_ERROR;
-    p->plan = calloc(1, sizeof *p->plan);
+    p->plan = planning_new_plan(d);
     p->theta = lanes_alloc(d, sizeof *p->theta);
     p->scale = lanes_alloc(d, sizeof *p->scale);
     p->width = lanes_alloc(d, sizeof *p->width);
@@ -178,10 +180,6 @@ static enum err planning_init(struct planning *p, const struct plan_request *r,
     if (p->plan == NULL || p->theta == NULL || p->scale == NULL || p->width == NULL ||
         p->steps == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for a plan of %zu parameters", d);
-    p->plan->d = d;
-#define X(name, help) p->plan->checks.name = NAN;
-    PLAN_CHECK_LIST(X)
-#undef X
     return gradient_init(&p->source, r->model, r->model->N, false, info);
 }
 
@@ -199,19 +197,30 @@ static void planning_release(struct planning *p)
     plan_free(p->plan);
 }
 
-static enum err make(struct planning *p, struct err_info *info)
+enum err planning_begin(struct planning *p, struct err_info *info)
 {
-    enum err code = ERR_OK;
-    if (wants_centre(p->request))
-        code = planning_centre(p, info);
-    code = code == ERR_OK ? settle_coordinates(p, info) : code;
+    enum err code = settle_coordinates(p, info);
     code = code == ERR_OK ? planning_view(p, info) : code;
+    return code == ERR_OK ? planning_first_choices(p, info) : code;
+}
+
+enum err planning_rest(struct planning *p, struct err_info *info)
+{
+    enum err code = planning_begin(p, info);
     code = code == ERR_OK ? planning_steps(p, info) : code;
     code = code == ERR_OK ? settle_step(p, info) : code;
     code = code == ERR_OK ? settle_start(p, info) : code;
     if (code == ERR_OK)
         planning_lengths(p);
     return code;
+}
+
+static enum err make(struct planning *p, struct err_info *info)
+{
+    enum err code = wants_centre(p->request) ? planning_centre(p, info) : ERR_OK;
+    if (code != ERR_OK)
+        return code;
+    return p->request->sampler_open ? planning_sampler(p, info) : planning_rest(p, info);
 }
 
 enum err plan_make(struct plan **out, const struct plan_request *request, struct err_info *info)
@@ -251,6 +260,10 @@ enum err plan_view(struct model **view, const struct plan *plan, const struct mo
 
 void plan_apply(const struct plan *plan, struct chain_config *config)
 {
+    if (plan->sampler[0] != '\0') {
+        config->sampler = sampler_find(plan->sampler);
+        param_defaults(config->sampler->params, config->params);
+    }
     config->step = plan->step;
     config->batch_size = (size_t)plan->batch_size;
     config->one_in = plan->one_in > 0 ? plan->one_in : 1;

@@ -1,9 +1,9 @@
 /* Everything that is computed before a job's chains start: a centre, the frame of its chains, and a
  * value for every setting that is automatic.
  *
- * A plan is computed once, before the first iteration, and stored with the job. Chains use the
- * stored plan and never recompute it, so planning may measure time. With every setting given, the
- * plan depends on the model, the settings and the seed only, unless a time limit cuts it short.
+ * A plan is computed once, before the first iteration, and stored with the job. It is a function of
+ * model, settings and seed: it counts work (core/plan/cost.h) and reads no clock, so that the same
+ * request gives the same draws. All seconds below are nominal ones of a single core.
  *
  * No I/O, no threads. One plan is made by one thread; a finished one is immutable and may be shared
  * by all chains of the job. */
@@ -36,7 +36,7 @@ struct plan_target {
     double sd_error;   /* relative error of every posterior sd */
     double mean_error; /* error of every posterior mean in posterior sds */
     double ess;        /* effective draws of every coordinate; 0: as the two above require */
-    double seconds;    /* time until all chains are done, planning included; 0: no limit */
+    double seconds;    /* work of all chains and of the plan; 0: no limit */
 };
 
 struct plan_request {
@@ -44,6 +44,8 @@ struct plan_request {
         *model; /* in the user's coordinates; borrowed, must outlive the plan's view */
     const struct sampler_type *sampler;
     const double *params; /* of the sampler, in table order */
+    bool sampler_open;    /* the plan may choose an exact sampler in its place; it is
+                           * sampler_approximate(), and its step size is STEP_AUTO */
     bool variant_open;    /* the plan may choose its "variant" */
     enum plan_estimator estimator;
     enum plan_centre centre;
@@ -54,7 +56,6 @@ struct plan_request {
     uint32_t one_in;     /* one in this many iterations has a minibatch; 0: the plan chooses */
     uint64_t warmup, iterations, thin;
     uint32_t chains;                 /* of the job; all of them count towards the target */
-    uint32_t workers;                /* threads available to the chains; 0: 1 */
     size_t save_count;               /* numbers stored per draw; 0: all */
     const struct chain_start *start; /* borrowed; NULL: the plan chooses */
     struct plan_target target;
@@ -86,8 +87,8 @@ struct plan_centre_facts {
     X(mean_error, "expected error of the means, in sds")                                           \
     X(autocorrelation, "iterations per effective draw of the slowest coordinate")                  \
     X(ess, "expected effective draws of the slowest coordinate, all chains together")              \
-    X(iteration_seconds, "processor time of an iteration of one chain")                            \
-    X(seconds, "expected processor time of one chain")
+    X(iteration_seconds, "nominal time of an iteration of one chain")                              \
+    X(seconds, "nominal time of the plan and all chains")
 
 struct plan_checks {
 #define X(name, help) double name;
@@ -101,6 +102,7 @@ struct plan_checks {
 struct plan {
     size_t d;
     /* What chains need. */
+    char sampler[32];    /* the sampler that it chose, with default settings; "": as requested */
     struct frame *frame; /* owned; NULL: the user's coordinates */
     bool control;        /* with a frame only: the view's terms are differences from the centre */
     uint8_t variant;     /* of the sampler: 1 + the choice; 0: as requested */
@@ -112,6 +114,8 @@ struct plan {
     double *sigma;                       /* owned; d numbers (DIAGONAL: sigma scale_j), or NULL */
     uint64_t batch_size;                 /* 0: full batch, or no data */
     uint64_t warmup, iterations, thin;
+    double most_seconds;      /* of processor time by the clock, for all chains: beyond it, a job of
+                               * these many iterations ends early. 0: no limit */
     struct chain_start start; /* values and spread are owned */
     /* What is reported about it. */
     double sigma_asked; /* the step size as one number in preconditioned coordinates; NaN: STEP_AUTO
@@ -136,7 +140,7 @@ enum err plan_view(struct model **view, const struct plan *plan, const struct mo
                    struct err_info *info);
 
 /* Sets step, batch_size, warmup, iterations, thin, start and frame of a configuration, which
- * borrows from the plan, and the variant of its sampler. The caller sets the view. */
+ * borrows from the plan, the sampler that it chose, and its variant. The caller sets the view. */
 void plan_apply(const struct plan *plan, struct chain_config *config);
 
 /* Everything as bytes, with version and checksum. ERR_CORRUPT when they are damaged. */

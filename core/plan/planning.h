@@ -3,6 +3,7 @@
 #define BARKER_CORE_PLAN_PLANNING_H
 
 #include "core/model/frame.h"
+#include "core/plan/cost.h"
 #include "core/plan/pilot.h"
 #include "core/plan/plan.h"
 
@@ -13,7 +14,7 @@ struct planning {
     const struct model *model;          /* borrowed */
     struct plan *plan;                  /* the result */
     struct gradient source;             /* of the full batch, in the user's coordinates */
-    double began;                       /* on the processor's clock */
+    double seconds;                     /* nominal seconds spent so far */
     double *theta;                      /* the centre, or where the search for it stopped; padded */
     double *scale;      /* sds of every coordinate given the others, at theta; padded */
     double *width;      /* DIAGONAL: steps are proportional to it: `scale`, or sds of a pilot run */
@@ -28,42 +29,55 @@ struct planning {
     bool narrows;       /* pilot runs show that longer steps make sds too small, not too large */
     size_t n;           /* batch size; N: full batch */
     uint32_t one_in;    /* one in this many iterations has a batch */
-    bool always;        /* ignore one_in: every iteration has a batch */
+    bool batch_always;  /* ignore one_in: every iteration has a batch */
     double drift;       /* largest squared mean of a term over the largest squared sd of a term */
-    double needed;      /* budget_noise_needed; 0: the variant has randomness of its own */
-    double unit;        /* largest sd of the gradient noise of one term, in those coordinates */
-    struct pilot pilot; /* the last pilot run */
+    double noise_needed; /* budget_noise_needed; 0: the variant has randomness of its own */
+    double row_noise;    /* largest sd of the gradient noise of one term, in those coordinates */
+    struct pilot pilot;  /* the last pilot run */
 };
 
-double planning_seconds(const struct planning *p); /* spent so far */
-bool planning_goes_on(void *planning);             /* the request's go_on */
-void planning_tell(const struct planning *p, const char *format, ...)
+bool planning_goes_on(void *planning); /* the request's go_on */
+void planning_report(const struct planning *p, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Adds a line to plan->why. */
-void planning_why(struct planning *p, const char *format, ...)
+void planning_note(struct planning *p, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* core/plan/plan.c. A plan of d parameters without content; NULL: no memory. */
+struct plan *planning_new_plan(size_t d);
+/* After the search for the mode: coordinates, view and first choices; all that is left to do. */
+enum err planning_begin(struct planning *p, struct err_info *info);
+enum err planning_rest(struct planning *p, struct err_info *info);
+/* core/plan/sampler.c: the same for each candidate, of which it keeps the best. */
+enum err planning_sampler(struct planning *p, struct err_info *info);
+
+/* core/plan/budget.c: nominal seconds of an iteration with the chosen batches. */
+double planning_iteration(const struct planning *p);
+double planning_pass(const struct planning *p); /* the same with a single gradient */
 
 /* core/plan/centre.c: theta, scale, placed, centred, plan->centre. */
 enum err planning_centre(struct planning *p, struct err_info *info);
+/* The view of the plan's frame, in place of the last. No frame and no view. */
+enum err planning_new_view(struct planning *p, struct err_info *info);
+void planning_drop_frame(struct planning *p);
 /* Makes the frame and the view for the chosen coordinates and estimator. */
 enum err planning_view(struct planning *p, struct err_info *info);
 /* Moves the frame's centre to the mean of a pilot run with batches of n; theta does not change.
- * Depends on the chosen coordinates and estimator only, not on time. */
+ * Depends on the chosen coordinates and estimator only. */
 enum err planning_recentre(struct planning *p, size_t n, struct err_info *info);
 
 /* Rescales the dense frame to the sds of the last pilot run, which had `draws` effective draws and
  * variances with the mean `width` > 0. */
 enum err planning_rescale(struct planning *p, double draws, double width, struct err_info *info);
 
-/* core/plan/step.c: chooses estimator, step size and batch size with pilot runs. */
+/* core/plan/step.c: chooses estimator, step size and batch size; corrects them by pilot runs. */
+enum err planning_first_choices(struct planning *p, struct err_info *info);
 enum err planning_steps(struct planning *p, struct err_info *info);
-/* core/plan/try.c. Drops frame, centre and control variates. */
-void planning_give_up_centre(struct planning *p);
-enum err planning_pilot(struct planning *p, double sigma, double draws, struct err_info *info);
-/* The same with constant steps of sigma, whatever the request says, and without a time limit. */
+/* core/plan/try.c: a pilot run with constant steps of sigma, whatever the request says, and without
+ * a time limit. */
 enum err planning_pilot_fixed(struct planning *p, double sigma, double draws,
                               struct err_info *info);
-/* Whether such a run with batches of n is affordable; the same answer on every machine. */
+/* Whether such a run with batches of n is affordable. */
 bool planning_can_fix(const struct planning *p, size_t n, double sigma, double draws);
 #define PLANNING_SIGMA_FIXED 0.25 /* in coordinates that are nearly white */
 
@@ -72,11 +86,17 @@ bool planning_can_fix(const struct planning *p, size_t n, double sigma, double d
  * the posterior); and whether it does not describe it. */
 double planning_draws(const struct planning *p);
 double planning_width(const struct planning *p);
-bool planning_misjudged(const struct planning *p);
+bool planning_scales_are_wrong(const struct planning *p);
 /* DIAGONAL: sets the widths to the sds of the run. False: the run was too short. */
 bool planning_widths(struct planning *p);
 
-/* core/plan/length.c: warm-up, iterations, thin. */
+/* core/plan/length.c. Effective draws that the target requires. */
+double planning_wanted(const struct planning *p);
+/* Of chains that adapt their step size: iterations of warm-up that suffice, and
+ * iterations per effective draw as long as no pilot run has measured them. */
+uint64_t planning_adapts(const struct planning *p);
+double planning_each(const struct planning *p);
+/* Warm-up, iterations, thin. */
 void planning_lengths(struct planning *p);
 /* Expected standard error of means, in sds, at the end of chains that mix as in the last pilot run.
  */

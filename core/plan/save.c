@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define MAGIC   "BRKPLAN1"
-#define VERSION 2
+#define VERSION 4
 
 struct head {
     char magic[8];
@@ -69,6 +69,8 @@ static const struct field fields[] = {
     F(checks.seconds, 1, 288)
     F(why_count, 1, 296)
     F(why, 1, 304)
+    F(most_seconds, 3, 0)
+    F(sampler, 4, 0)
     /* clang-format on */
 };
 #undef F
@@ -137,7 +139,7 @@ static enum err check(const void *bytes, size_t size, struct head *head, struct 
         return err_set(info, ERR_CORRUPT, "saved plan: %zu bytes are too few", size);
     memcpy(head, bytes, sizeof *head);
     if (memcmp(head->magic, MAGIC, sizeof head->magic) != 0)
-        return err_set(info, ERR_CORRUPT, "saved plan: these bytes are no plan");
+        return err_set(info, ERR_CORRUPT, "saved plan: these bytes are not a plan");
     if (head->version < 1 || head->version > VERSION)
         return err_set(info, ERR_CORRUPT,
                        "saved plan: version %" PRIu64 ", this program reads 1 to %d", head->version,
@@ -195,6 +197,10 @@ enum err plan_load(struct plan **out, const void *bytes, size_t size, struct err
     at += fields_bytes(head.version);
     if (plan->d != head.d || plan->why_count > PLAN_WHY_MAX)
         code = err_set(info, ERR_CORRUPT, "saved plan: its parts contradict each other");
+    else if (plan->sampler[sizeof plan->sampler - 1] != '\0' ||
+             (plan->sampler[0] != '\0' && sampler_find(plan->sampler) == NULL))
+        code =
+            err_set(info, ERR_CORRUPT, "saved plan: the sampler %.31s is not known", plan->sampler);
     else if (head.frame_bytes > 0)
         code = frame_load(&plan->frame, at, head.frame_bytes, info);
     at += head.frame_bytes;

@@ -25,7 +25,7 @@ double budget_noise_most(const struct planning *p, double sigma, double n);
  */
 double budget_noise_share(const struct planning *p, double n);
 double budget_noise_ratio(const struct planning *p, double unit, double sigma, double n);
-double budget_cost(const struct planning *p, double n); /* of an iteration, in units of 3 ns */
+double budget_cost(const struct planning *p, double n); /* nominal seconds of an iteration */
 /* The fewest rows with tolerable noise at this step, or N; the rows with the largest sigma^2 per
  * cost, and that sigma. */
 double budget_rows_for(const struct planning *p, double unit, double sigma);
@@ -37,22 +37,22 @@ void budget_settle_batch(struct planning *p, double rows); /* p->n, p->one_in */
 /* The unit of the step size of coordinate j. */
 double measure_width_at(const struct planning *p, size_t j);
 /* The noise of one term at typical points. `drift`: see struct planning; or NULL. */
-enum err measure_noise(const struct planning *p, const struct model *target, double *unit,
-                       double *drift, struct err_info *info);
+enum err measure_noise(struct planning *p, const struct model *target, double *unit, double *drift,
+                       struct err_info *info);
 /* The same for the plain estimator in the plan's dense frame. */
-enum err measure_plain(const struct planning *p, double *unit, struct err_info *info);
-/* Sets p->unit and p->drift for planning_target. */
+enum err measure_plain(struct planning *p, double *unit, struct err_info *info);
+/* Sets p->row_noise and p->drift for planning_target. */
 enum err measure_target(struct planning *p, struct err_info *info);
 
 /* core/plan/choose.c. */
 double choose_lattice_error(const struct planning *p, double sigma); /* error of a quantile */
-double choose_longest_sigma(const struct planning *p);
+double choose_largest_sigma(const struct planning *p);
 enum err choose_estimator(struct planning *p, double sigma, struct err_info *info);
 enum err choose_centre(struct planning *p, struct err_info *info);
 /* For variants whose only randomness is gradient noise: the sigma with the needed sigma tau at the
  * chosen batch; and whether even the longest step has too little noise. */
 void choose_fitting_sigma(struct planning *p);
-bool choose_lacks_noise(const struct planning *p);
+bool choose_needs_more_noise(const struct planning *p);
 void choose_lower_sigma(struct planning *p); /* where a larger batch cannot lower the noise */
 void choose_batch(struct planning *p);
 void choose_sigma(struct planning *p);

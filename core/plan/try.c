@@ -4,11 +4,13 @@
 #include <math.h>
 
 #define SIGMA_WIDE  0.2  /* of the sds of a run, where the target cannot be met, ... */
-#define WIDE_FACTOR 1.5  /* ... multiplied or divided by at most this, by weigh_sigma() */
+#define WIDE_FACTOR 1.5  /* ... multiplied or divided by at most this, by balance_errors() */
 #define ATYPICAL    10.0 /* energy above which draws are not around this centre */
 #define PILOT_SHARE 0.05 /* of the seconds of the target */
-#define FIXED_WORK  1e9  /* budget_cost of a run without a time limit: some nanoseconds each */
+#define PILOT_MOST  10.0 /* nominal seconds of a run, where there is no limit */
+#define FIXED_MOST  3.0  /* nominal seconds of a run that is not cut short */
 #define ROUNDS      3
+#define EXACT_DRAWS 200.0 /* effective draws of a pilot run of an exact sampler */
 
 static struct step_size pilot_step(struct planning *p, const struct step_size *asked, double sigma)
 {
@@ -33,9 +35,9 @@ static enum err run_pilot(struct planning *p, double sigma, const struct step_si
 {
     const struct plan_request *r = p->request;
     bool dense = p->plan->precondition == PRECONDITION_DENSE, adapts = !(sigma > 0.0);
-    double each = adapts ? 100.0 : fmax(8.0, 4.0 / (sigma * sigma));
+    double each = adapts ? planning_each(p) : fmax(8.0, 4.0 / (sigma * sigma));
     uint32_t chains = p->model->d > 4096 ? 2 : r->chains < 4 ? 4 : r->chains;
-    chains = chains > PILOT_CHAINS ? PILOT_CHAINS : chains;
+    chains = r->sampler->exact && chains > 4 ? 4 : chains > PILOT_CHAINS ? PILOT_CHAINS : chains;
     struct pilot_setting setting = {
         .target = planning_target(p),
         .sampler = r->sampler,
@@ -46,10 +48,11 @@ static enum err run_pilot(struct planning *p, double sigma, const struct step_si
         .one_in = p->one_in,
         .seed = r->seed ^ 0x70696c6f74ULL,
         .chains = chains,
-        .warmup = adapts ? 2000 : (uint64_t)(8.0 * each),
+        .warmup = adapts ? planning_adapts(p) : (uint64_t)(8.0 * each),
         .iterations = (uint64_t)ceil(fmax(draws * each / chains, 100.0)),
         .centre = p->view == NULL && p->placed ? p->theta : NULL,
         .scale = dense || !p->placed ? NULL : p->scale,
+        .pass = planning_pass(p),
         .seconds = seconds,
         .go_on = planning_goes_on,
         .ctx = p,
@@ -57,22 +60,27 @@ static enum err run_pilot(struct planning *p, double sigma, const struct step_si
     struct chain_start start = {.kind = p->model->type->start};
     if (!p->placed)
         setting.start = &start;
-    planning_tell(p, "trying a step size of %.3g with batches of %zu", sigma, p->n);
+    if (sigma > 0.0)
+        planning_report(p, "trying a step size of %.3g with batches of %zu", sigma, p->n);
+    else
+        planning_report(p, "a pilot run of %s", p->request->sampler->name);
     pilot_release(&p->pilot);
-    return pilot_run(&p->pilot, &setting, info);
+    enum err code = pilot_run(&p->pilot, &setting, info);
+    p->seconds += p->pilot.seconds;
+    return code;
 }
 
-enum err planning_pilot(struct planning *p, double sigma, double draws, struct err_info *info)
+static enum err pilot_in_time(struct planning *p, double sigma, double draws, struct err_info *info)
 {
     double limit = p->request->target.seconds;
     struct step_size step = pilot_step(p, &p->request->step, sigma);
-    return run_pilot(p, sigma, &step, draws, limit > 0.0 ? PILOT_SHARE * limit : 10.0, info);
+    return run_pilot(p, sigma, &step, draws, limit > 0.0 ? PILOT_SHARE * limit : PILOT_MOST, info);
 }
 
 bool planning_can_fix(const struct planning *p, size_t n, double sigma, double draws)
 {
     double iterations = (draws + 8.0 * PILOT_CHAINS) * 4.0 / (sigma * sigma);
-    return iterations * budget_cost(p, (double)n) <= FIXED_WORK;
+    return iterations * budget_cost(p, (double)n) <= FIXED_MOST;
 }
 
 enum err planning_pilot_fixed(struct planning *p, double sigma, double draws, struct err_info *info)
@@ -82,32 +90,33 @@ enum err planning_pilot_fixed(struct planning *p, double sigma, double draws, st
     return run_pilot(p, sigma, &step, draws, 0.0, info);
 }
 
+/* An exact sampler has no bias to be seen: only its mixing is measured. */
 static double draws_needed(const struct planning *p)
 {
+    if (p->request->sampler->exact)
+        return EXACT_DRAWS;
     return fmax(200.0, fmin(1000.0, 8000.0 / (double)p->model->d));
 }
 
-void planning_give_up_centre(struct planning *p)
+/* Drops frame, centre and control variates. */
+static void drop_centre(struct planning *p)
 {
     struct plan *plan = p->plan;
-    if (p->view != NULL)
-        model_free(p->view);
-    p->view = NULL;
-    frame_free(plan->frame);
-    plan->frame = NULL;
+    planning_drop_frame(p);
     plan->control = false;
     plan->recentred = false;
     plan->precondition = PRECONDITION_DIAGONAL;
     p->centred = false;
-    planning_why(p, "estimator: plain, without a centre");
+    planning_note(p, "estimator: plain, without a centre");
     choose_sigma(p);
     choose_batch(p);
 }
 
-static bool may_give_up_centre(const struct planning *p)
+/* An exact sampler is right in any coordinates. */
+static bool may_drop_centre(const struct planning *p)
 {
     return p->centred && p->request->estimator == ESTIMATOR_AUTO &&
-           p->request->precondition == PRECONDITION_AUTO;
+           p->request->precondition == PRECONDITION_AUTO && !p->request->sampler->exact;
 }
 
 /* Largest sigma_j tau_j of the last run. */
@@ -127,12 +136,12 @@ static bool make_room(struct planning *p)
     uint32_t one_in = p->one_in;
     double before = budget_rows(p), sigma = p->sigma;
     if (p->request->batch_size != PLAN_AUTO || p->n == p->model->N || p->sigma <= 0.0 ||
-        !planning_can_meet_target(p) || p->needed > 0.0)
+        !planning_can_meet_target(p) || p->noise_needed > 0.0)
         return false;
     double seen = noise_seen(p), unit = seen / p->sigma / budget_noise_share(p, before);
     if (p->pilot.beyond > 0.05)
         unit *= 1.5;
-    p->unit = fmax(p->unit, unit);
+    p->row_noise = fmax(p->row_noise, unit);
     choose_batch(p);
     if (budget_rows(p) < before) {
         p->n = n;
@@ -146,14 +155,15 @@ enum err try_settings(struct planning *p, struct err_info *info)
 {
     enum err code = ERR_OK;
     for (int round = 0; round < ROUNDS && code == ERR_OK; round++) {
-        code = planning_pilot(p, p->sigma, draws_needed(p), info);
+        code = pilot_in_time(p, p->sigma, draws_needed(p), info);
         bool lost = code == ERR_OK && (p->pilot.diverged || p->pilot.energy > ATYPICAL);
-        if (lost && may_give_up_centre(p)) {
-            planning_why(p,
-                         "the mode is no place for a centre: a pilot run left it, to %.2g "
-                         "times the distance that its curvature promises",
-                         sqrt(p->pilot.energy));
-            planning_give_up_centre(p);
+        if (lost && may_drop_centre(p)) {
+            planning_note(
+                p,
+                "no centre at the mode: a pilot run went %.2g times as far from it as the "
+                "curvature predicts",
+                sqrt(p->pilot.energy));
+            drop_centre(p);
         } else if (code == ERR_OK && p->pilot.diverged && p->plan->variant > 0) {
             choose_corrected_again(p);
         } else if (code == ERR_OK && (lost || !make_room(p)))
@@ -180,7 +190,7 @@ enum err try_widths(struct planning *p, struct err_info *info)
 /* Balances bias and Monte-Carlo error: sds have the error b sigma^2, means the standard error
  * e/sigma, and the sum of both squares is smallest where sigma^3 = e/(sqrt(2) b). Where data
  * outweigh the prior, the noise of a batch is the curvature times (N - n)/n. */
-static void weigh_sigma(struct planning *p)
+static void balance_errors(struct planning *p)
 {
     double share = budget_noise_share(p, budget_rows(p)),
            noise = (double)p->model->N * share * share;
@@ -216,17 +226,9 @@ enum err try_sds(struct planning *p, struct err_info *info)
     choose_variant(p);
     code = code == ERR_OK ? try_settings(p, info) : code;
     if (code == ERR_OK)
-        weigh_sigma(p);
+        balance_errors(p);
     name_in_scales(p);
     return code;
-}
-
-/* The cost of an iteration does not depend on the step, so two runs measure it better than one. */
-static double seconds_of_both(const struct pilot *a, const struct pilot *b)
-{
-    double all = (double)(a->iterations + b->iterations);
-    double sum = a->seconds * (double)a->iterations + b->seconds * (double)b->iterations;
-    return all > 0.0 ? sum / all : a->seconds;
 }
 
 /* Relative bias of the sds by comparison with half the step, assuming that it is proportional to
@@ -237,14 +239,13 @@ static enum err check_half(struct planning *p, double *bias, double *error, stru
     double energy = p->pilot.energy, mcse = p->pilot.energy_error;
     struct pilot whole = p->pilot;
     p->pilot = (struct pilot){0};
-    enum err code = planning_pilot(p, 0.5 * p->sigma, 0.5 * draws_needed(p), info);
+    enum err code = pilot_in_time(p, 0.5 * p->sigma, 0.5 * draws_needed(p), info);
     c->energy = energy;
     if (code == ERR_OK) {
         c->energy_half = p->pilot.energy;
         c->energy_mcse = sqrt(mcse * mcse + p->pilot.energy_error * p->pilot.energy_error);
         *bias = 2.0 / 3.0 * (energy - c->energy_half) / c->energy_half;
         *error = 2.0 / 3.0 * c->energy_mcse / c->energy_half;
-        whole.seconds = seconds_of_both(&whole, &p->pilot);
     }
     pilot_release(&p->pilot);
     p->pilot = whole;
@@ -260,8 +261,8 @@ static bool too_biased(const struct planning *p, double bias, double error)
 }
 
 /* The factor by which to shorten a step: to meet the target, but not below the step that minimises
- * bias and Monte-Carlo error together, see weigh_sigma(). */
-static double shortening(const struct planning *p, double bias)
+ * bias and Monte-Carlo error together, see balance_errors(). */
+static double shortening_factor(const struct planning *p, double bias)
 {
     double wanted = sqrt(STEP_SHARE * p->request->target.sd_error / fabs(bias));
     double useful = cbrt(planning_mean_error(p) / (sqrt(2.0) * fabs(bias)));
@@ -274,12 +275,12 @@ enum err try_half_steps(struct planning *p, struct err_info *info)
     enum err code = ERR_OK;
     for (int round = 0; round < ROUNDS && code == ERR_OK; round++) {
         code = check_half(p, &bias, &error, info);
-        double factor = shortening(p, bias);
+        double factor = shortening_factor(p, bias);
         bool last = round + 1 == ROUNDS; /* every chosen step has had its run */
         if (code != ERR_OK || last || !too_biased(p, bias, error) || factor > 0.95)
             break;
-        planning_why(p, "step size: %.3g made sds %.2g %% too %s in a pilot run; shortened",
-                     p->sigma, 100.0 * fabs(bias), bias > 0.0 ? "large" : "small");
+        planning_note(p, "step size: %.3g made sds %.2g %% too %s in a pilot run; shortened",
+                      p->sigma, 100.0 * fabs(bias), bias > 0.0 ? "large" : "small");
         left = fabs(bias) * factor * factor;
         p->sigma *= factor;
         p->sigma_most = p->sigma;
@@ -288,7 +289,7 @@ enum err try_half_steps(struct planning *p, struct err_info *info)
             return code;
     }
     if (!isfinite(bias)) {
-        planning_why(p, "step size: not compared with half of it, as the time is too short");
+        planning_note(p, "step size: not compared with half of it, as the time is too short");
         return code;
     }
     double expected = fmax(budget_step_bias(p, p->sigma), left);

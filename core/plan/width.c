@@ -44,7 +44,7 @@ double planning_width(const struct planning *p)
 }
 
 /* Whether the ratios of sds vary by more than APART_MOST and the Monte-Carlo error. */
-static bool apart(const struct planning *p, double draws)
+static bool scales_disagree(const struct planning *p, double draws)
 {
     double squares = 0.0, d = (double)p->model->d;
     for (size_t j = 0; j < p->model->d; j++)
@@ -52,13 +52,14 @@ static bool apart(const struct planning *p, double draws)
     return squares > APART_MOST + 0.5 / draws;
 }
 
-bool planning_misjudged(const struct planning *p)
+bool planning_scales_are_wrong(const struct planning *p)
 {
     double draws = planning_draws(p), width = planning_width(p);
     if (p->plan->precondition == PRECONDITION_NONE || !(draws > WIDTH_LEAST) ||
         !(draws * (double)p->model->d > WIDTH_DRAWS) || !(width > 0.0))
         return false;
-    return width > WIDTH_MOST || width < 1.0 / WIDTH_MOST || (diagonal(p) && apart(p, draws));
+    return width > WIDTH_MOST || width < 1.0 / WIDTH_MOST ||
+           (diagonal(p) && scales_disagree(p, draws));
 }
 
 /* ---- scales and sds ---- */
@@ -100,9 +101,10 @@ bool planning_widths(struct planning *p)
         double sd = p->pilot.sd[j], guess = exp(y + slope * (log(p->scale[j]) - x));
         p->width[j] = sqrt((draws * sd * sd + LINE_DRAWS * guess * guess) / (draws + LINE_DRAWS));
     }
-    planning_why(p,
-                 "precondition: widths from a pilot run, where sds go with the power %.2g of what "
-                 "the curvature has them given the others, %.2g times it in the middle",
-                 slope, exp(y - x));
+    planning_note(p,
+                  "precondition: sds of a pilot run, on average %.2g times those that the "
+                  "curvature gives each "
+                  "coordinate given the others, and growing with the power %.2g of these",
+                  exp(y - x), slope);
     return true;
 }

@@ -46,6 +46,7 @@ const struct sampler_type sampler_mala = {
     .name = "mala",
     .help = "Metropolis-adjusted Langevin algorithm: exact, full batch",
     .params = {specs, sizeof specs / sizeof specs[0]},
+    .auto_exact = true,
     .step = step,
     METROPOLIS_HOOKS,
 };

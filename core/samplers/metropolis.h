@@ -7,7 +7,7 @@
 #ifndef BARKER_CORE_SAMPLERS_METROPOLIS_H
 #define BARKER_CORE_SAMPLERS_METROPOLIS_H
 
-#include "core/samplers/sampler.h"
+#include "core/samplers/exact.h"
 
 struct metropolis {
     double target; /* acceptance rate */

@@ -19,7 +19,15 @@ const struct sampler_type *sampler_find(const char *name)
     return NULL;
 }
 
-bool sampler_lives_on_noise(const struct sampler_type *sampler, const double *params)
+const struct sampler_type *sampler_approximate(void)
+{
+    size_t i = 0;
+    while (!samplers[i]->auto_approximate)
+        i++;
+    return samplers[i];
+}
+
+bool sampler_needs_noise(const struct sampler_type *sampler, const double *params)
 {
     return sampler->variance_ratio != NULL && !(sampler->variance_ratio(params, 1.0, 0.0) > 0.0);
 }
@@ -67,7 +75,7 @@ static double scale_of(double kept)
 /* Where batches touch few of many coordinates, the running average is `scale` times the memory:
  * multiplying this one number by 1 - beta decays all coordinates, and those that no row touches
  * need no update. Returns the weight of new values in the memory. */
-static double fade(double *memory, size_t d, double *scale, double beta)
+static double decay_memory(double *memory, size_t d, double *scale, double beta)
 {
     *scale = scale_of(*scale) * (1.0 - beta);
     if (*scale < FAINT) {
@@ -87,7 +95,7 @@ double sampler_estimate_tau(struct sampler_step *s, double beta)
     if (gradient_weight(s->source, s->t, s->want_tau) > 0.0) {
         *weight += beta * (1.0 - *weight);
         if (s->source->sparse != NULL)
-            running.beta = fade(s->memory, s->d, scale, beta);
+            running.beta = decay_memory(s->memory, s->d, scale, beta);
     }
     s->in_parts = gradient_running(s->source, s->theta, s->t, s->rng, s->g,
                                    s->want_tau ? s->tau : NULL, &running);

@@ -31,6 +31,14 @@ struct sampler_step {
     bool want_tau;   /* compute tau even if the sampler does not need it */
     bool in_parts;   /* set by sampler_estimate*: the estimate is computed block by block */
     double *scratch[4];
+    double *work;     /* as many doubles as the sampler's `scratch` says, of any content */
+    double pass_cost; /* of a gradient over all data, in units of struct model.term_cost */
+};
+
+/* What a sampler that builds trees did: after warm-up, the transitions that diverged and those that
+ * ended at the limit of their depth; since the start, the gradients. */
+struct sampler_trees {
+    double divergences, limit_hits, gradients;
 };
 
 #define SAMPLER_BLOCK MODEL_PART /* coordinates that a step moves at a time */
@@ -61,6 +69,9 @@ struct sampler_type {
     bool lattice;  /* every move of a coordinate is exactly +-sigma: draws of a chain lie on a
                     * lattice, those of every second iteration on one of twice the spacing */
     const struct sampler_variants *variants; /* NULL: there are none */
+    /* What a plan may choose when a job names no sampler: the best of the exact ones, with the
+     * default settings; or the approximate one, of which there is one. */
+    bool auto_exact, auto_approximate;
 
     /* ---- OPTIONAL: requirements ---- */
 
@@ -68,9 +79,15 @@ struct sampler_type {
     bool (*needs_tau)(const double *params);
     /* Doubles of memory for d coordinates. NULL: none. */
     size_t (*memory)(const double *params, size_t d);
+    /* Doubles of scratch, which are not saved, for d coordinates and the pass_cost of its steps.
+     * NULL: none. */
+    size_t (*scratch)(const double *params, size_t d, double pass_cost);
     /* The rule of its moves for chain batches (core/chain/chain_batch.h): sets rule, gaussian and
      * beta. NULL: chains advance one by one. */
     void (*chain_batch)(const double *params, struct chain_batch_step *step);
+    /* What its trees did, from its memory. NULL: it builds none, and an iteration takes one
+     * gradient. */
+    void (*tree_counts)(const double *memory, struct sampler_trees *out);
 
     /* ---- REQUIRED unless it is exact ---- */
 
@@ -107,7 +124,8 @@ struct sampler_type {
     X(sgld)             \
     X(sglrw)            \
     X(barker_mh)        \
-    X(mala)
+    X(mala)             \
+    X(nuts)
 
 #define X(name) extern const struct sampler_type sampler_##name;
 SAMPLER_LIST(X)
@@ -116,9 +134,10 @@ SAMPLER_LIST(X)
 extern const struct sampler_type *const samplers[];
 extern const size_t sampler_count;
 const struct sampler_type *sampler_find(const char *name); /* or NULL */
+const struct sampler_type *sampler_approximate(void);      /* the one with auto_approximate */
 
 /* Whether, with these parameters, gradient noise is the sampler's only randomness. */
-bool sampler_lives_on_noise(const struct sampler_type *sampler, const double *params);
+bool sampler_needs_noise(const struct sampler_type *sampler, const double *params);
 /* The name of a choice among its variants. */
 const char *sampler_variant_name(const struct sampler_type *sampler, double choice);
 

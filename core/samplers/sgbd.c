@@ -123,7 +123,7 @@ static double logistic_slope(double x)
  * function, Z normal, t = |w| tau and a the factor on the gradient. The trapezoid rule with spacing
  * 1 is right to 1e-8 in Z if a t < 1, and else in x = a t Z: both factors of the integrand then
  * have a width of at least 1. */
-static double pull(double a, double t)
+static double drift_ratio(double a, double t)
 {
     double width = a * t, sum = 0.25;
     if (isinf(a))
@@ -144,7 +144,7 @@ static double stretch(const double *params, double t)
     return corrected(params) && room > 0.0 ? 1.702 / sqrt(room) : INFINITY;
 }
 
-/* A jump w has variance w^2 and drift w^2 / 2 times the gradient, reduced by pull(). Both are
+/* A jump w has variance w^2 and drift w^2 / 2 times the gradient, reduced by drift_ratio(). Both are
  * averaged over the law of |w| by the midpoint rule, right to 1e-3 in spite of the kink where the
  * correction ends. */
 static double variance_ratio(const double *params, double sigma, double tau)
@@ -159,7 +159,7 @@ static double variance_ratio(const double *params, double sigma, double tau)
         double w = gaussian ? z : fabs(1.0 + 0.1 * z), t = w * sigma * tau;
         double mass = exp(-0.5 * z * z) * w * w;
         spread += mass;
-        pulled += mass * pull(stretch(params, t), t);
+        pulled += mass * drift_ratio(stretch(params, t), t);
     }
     return spread / pulled;
 }
@@ -185,6 +185,7 @@ const struct sampler_type sampler_sgbd = {
     .bounded = true,
     .schedule = true,
     .variants = &choices,
+    .auto_approximate = true,
     .noise_square = 11.6,
     .needs_tau = corrected,
     .memory = memory,

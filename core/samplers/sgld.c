@@ -112,8 +112,8 @@ static const struct sampler_variants choices = {
  * would be 8. */
 const struct sampler_type sampler_sgld = {
     .name = "sgld",
-    .help =
-        "stochastic gradient Langevin dynamics: the usual rival, exact in the limit of small steps",
+    .help = "stochastic gradient Langevin dynamics: the common alternative, exact in the limit of "
+            "small steps",
     .params = {specs, sizeof specs / sizeof specs[0]},
     .schedule = true,
     .variants = &choices,

@@ -436,6 +436,8 @@ Test(models, metrics_are_named_and_finite_where_there_are_test_data)
         cr_assert_eq(named > 0, f.model->prediction_count > 0, "%s", models[i]->name);
         cr_assert_eq(named > 0, f.model->metric_cost > 0, "%s", models[i]->name);
         cr_assert_eq(f.model->N > 0, f.model->term_cost > 0, "%s", models[i]->name);
+        cr_assert_leq(f.model->full_terms, f.model->N, "%s", models[i]->name);
+        cr_assert_eq(f.model->N > 0, f.model->full_terms > 0, "%s", models[i]->name);
         if (named > 0) {
             double *theta = fixture_point(f.model, 6);
             double *q = malloc(f.model->prediction_count * sizeof *q);

@@ -114,7 +114,7 @@ Test(sampler_laws, at_small_steps_the_target_but_for_the_stated_bias)
     const double sigma = 0.4;
     struct setting s = {0};
     while (setting_next(&s)) {
-        if (sampler_lives_on_noise(s.sampler, s.params))
+        if (sampler_needs_noise(s.sampler, s.params))
             continue;
         struct moments seen =
             s.sampler->exact ? simulated(&s, sigma, 0.0, 60000) : simulated_wide(&s, sigma, 200000);

@@ -18,12 +18,18 @@ struct setting {
     char name[200];
 };
 
+/* Trees of at most 32 points: in scales that do not fit, deeper ones take minutes. */
+#define SETTING_TREEDEPTH 5
+
 /* The combination of choices of that number; false when there are no more. */
 static inline bool setting_choose(struct setting *s, size_t k)
 {
     struct param_table table = s->sampler->params;
     int used = snprintf(s->name, sizeof s->name, "%s", s->sampler->name);
+    size_t depth = param_find(table, "max_treedepth");
     param_defaults(table, s->params);
+    if (depth < table.count)
+        s->params[depth] = SETTING_TREEDEPTH;
     for (size_t i = 0; i < table.count; i++) {
         if (table.specs[i].kind != PARAM_CHOICE)
             continue;

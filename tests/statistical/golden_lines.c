@@ -349,8 +349,6 @@ static uint64_t hash_of_content(const struct plan *plan)
     return hash;
 }
 
-/* With a number of effective draws and no limit of time as its target, a plan does not depend on
- * the clock. */
 static uint64_t hash_of_plan(const struct line *line)
 {
     const struct asked *asked = line->asked;

@@ -9,5 +9,7 @@
 /* Moves the wall clock and the monotonic clock of this process forward. Other clocks, and whoever
  * waits in the kernel, do not notice. */
 void clock_shift(uint64_t ms);
+/* Moves the wall clock alone, as when it is set. */
+void clock_jump(uint64_t ms);
 
 #endif

@@ -3,6 +3,7 @@
  * failure.
  *
  *     /hello /pool        "hello", on the HTTP thread and in the pool
+ *     /order-pool         how many requests were handled so far, in the pool
  *     /echo /echo-pool    the body, at most ECHO_LIMIT bytes
  *     /sink               the body goes to a sink; replies with its size; fails after sink_fails
  * bytes /query              the parameters and the header X-Test /gate               in the pool;
@@ -10,11 +11,13 @@
  *     /park-race          like /park; the wake-up comes between the look and the waiting
  *     /events             a line per event from now on; ends after event number ?last=
  *     /events-race        like /events; the wake-up comes between the look and the waiting
- *     /bytes              ?n= bytes as a stream, ?known=1 with a length, ?fail=1 cut half-way
+ *     /bytes              ?n= bytes as a stream, ?known=1 with a length, ?fail=1 cut half-way,
+ *                         ?nap= milliseconds for each of ten pieces
  *     /status             an empty reply with status ?is=
  *     /refused            refused by admit with 404
  *     /many /split /none  replies that cannot be sent: too many headers, a header with CR LF,
- * nothing */
+ * nothing
+ * With ?group= every one of them belongs to that group. */
 #ifndef BARKER_TESTS_SUPPORT_HTTP_APP_H
 #define BARKER_TESTS_SUPPORT_HTTP_APP_H
 
@@ -97,12 +100,14 @@ static inline void app_admit(void *ctx, struct request *req, struct admission *p
     req->app = calloc(1, 16); /* so that a leak or a double end shows */
     atomic_fetch_add(&app->live, 1);
     atomic_fetch_add(&app->admitted, 1);
+    plan->group = number_of(req, "group", 0);
     if (strcmp(req->path, "/refused") == 0)
         say(reply, 404, "refused");
     if (strncmp(req->path, "/echo", 5) == 0)
         plan->body_limit = ECHO_LIMIT;
     if (strcmp(req->path, "/sink") == 0) {
         plan->body_limit = 10 << 20;
+        plan->body_deadline_ms = 3600000;
         plan->sink = (struct body_sink){app, sink_write, sink_abort};
     }
     if (strstr(req->path, "pool") || strcmp(req->path, "/gate") == 0)
@@ -154,7 +159,7 @@ static inline void open_events(struct app *app, const struct request *req, struc
 
 struct bytes {
     struct app *app;
-    uint64_t sent, size;
+    uint64_t sent, size, nap_ms;
     bool fail;
 };
 
@@ -166,6 +171,10 @@ static inline ssize_t bytes_read(void *ctx, char *buffer, size_t size)
     if (bytes->fail && bytes->sent > bytes->size / 2)
         return -2;
     uint64_t left = bytes->size - bytes->sent;
+    if (bytes->nap_ms > 0) {
+        usleep((useconds_t)(1000 * bytes->nap_ms));
+        left = left < bytes->size / 10 ? left : bytes->size / 10;
+    }
     size = left < size ? (size_t)left : size;
     for (size_t i = 0; i < size; i++)
         buffer[i] = (char)('a' + (bytes->sent + i) % 26);
@@ -183,8 +192,10 @@ static inline void bytes_close(void *ctx)
 static inline void open_bytes(struct app *app, const struct request *req, struct reply *reply)
 {
     struct bytes *bytes = calloc(1, sizeof *bytes);
-    *bytes = (struct bytes){
-        .app = app, .size = number_of(req, "n", 0), .fail = number_of(req, "fail", 0) != 0};
+    *bytes = (struct bytes){.app = app,
+                            .size = number_of(req, "n", 0),
+                            .nap_ms = number_of(req, "nap", 0),
+                            .fail = number_of(req, "fail", 0) != 0};
     reply->status = 200;
     reply->streaming = true;
     reply->stream = (struct stream){bytes, bytes_read, bytes_close,
@@ -245,6 +256,9 @@ static inline void app_handle(void *ctx, struct request *req, struct reply *repl
         reply_header(reply, "X-Own", "yes");
     } else if (strcmp(req->path, "/pool") == 0) {
         say(reply, 200, "hello from the pool");
+    } else if (strcmp(req->path, "/order-pool") == 0) {
+        snprintf(text, sizeof text, "%ld", atomic_load(&app->handled));
+        say(reply, 200, text);
     } else if (strncmp(req->path, "/echo", 5) == 0) {
         say(reply, 200, req->body);
     } else if (strcmp(req->path, "/sink") == 0) {
@@ -293,6 +307,8 @@ static inline int status_of(enum err code)
         return 413;
     case ERR_MISDIRECTED:
         return 421;
+    case ERR_RATE:
+        return 429;
     case ERR_UNAVAILABLE:
         return 503;
     case ERR_NO_SPACE:

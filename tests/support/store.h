@@ -137,7 +137,7 @@ static inline struct job_row store_test_row(size_t n, const char *owner)
 static inline void store_test_add(struct store_test *t, struct job_row *row)
 {
     bool existing;
-    enum err code = store_job_create(t->store, row, NULL, NULL, &existing, &t->info);
+    enum err code = store_job_create(t->store, row, NULL, &existing, &t->info);
     expect_ok(code, &t->info);
     cr_assert(!existing);
 }

@@ -195,6 +195,17 @@ static inline struct chain_config toy_config(const struct model *model, const ch
     return c;
 }
 
+/* The same with an automatic step size, chosen during this warm-up. */
+static inline struct chain_config toy_auto_config(const struct model *model, const char *sampler,
+                                                  uint64_t warmup)
+{
+    struct chain_config c = toy_config(model, sampler, NULL, 1);
+
+    c.step.kind = STEP_AUTO;
+    c.warmup = warmup;
+    return c;
+}
+
 static inline struct chain *toy_chain(const struct chain_config *config)
 {
     struct chain *chain = NULL;

@@ -66,6 +66,40 @@ Test(model_regression, classes_that_are_counted_from_1_are_refused)
     fixture_release(&f);
 }
 
+/* ---- weights ---- */
+
+Test(model_regression, a_weight_that_is_negative_or_no_number_is_named_with_its_row)
+{
+    static const double bad[] = {-0.5, NAN, INFINITY};
+    for (size_t i = 0; i < COUNT + 1; i++)
+        for (size_t k = 0; k < 3; k++) {
+            struct fixture f;
+            double weight[FIXTURE_ROWS] = {0, 2.385, 1};
+            const struct model_type *type = i < COUNT ? type_of(i) : &model_softmax;
+            fixture_model(type, PRECISION_DOUBLE, &f);
+            f.train.weight = weight;
+            weight[6] = bad[k];
+            refused(&f, type, "the weight in row 7 of the training data is ");
+            refused(&f, type, "it must be a finite number of at least 0");
+            f.train.weight = NULL;
+            fixture_release(&f);
+        }
+}
+
+Test(model_regression, other_models_take_no_weights)
+{
+    static const char *const others[] = {"ica", "matrix_factorization"};
+    for (size_t i = 0; i < 2; i++) {
+        struct fixture f;
+        double weight[FIXTURE_ROWS] = {1};
+        fixture_model(model_find(others[i]), PRECISION_DOUBLE, &f);
+        f.train.weight = weight;
+        refused(&f, f.model->type, "this model takes no weights");
+        f.train.weight = NULL;
+        fixture_release(&f);
+    }
+}
+
 /* ---- offsets ---- */
 
 /* One more covariate with coefficient 1 is the same. */

@@ -258,7 +258,7 @@ Test(chain, what_cannot_run_is_refused_with_a_reason)
 
 /* Every 16384th iteration after warm-up, of a noise that is the same everywhere; of rows, which it
  * depends on, every 256th. */
-Test(chain, noise_is_the_mean_of_what_was_looked_at)
+Test(chain, noise_is_measured_every_so_often)
 {
     struct fixture f;
     struct chain *chain;

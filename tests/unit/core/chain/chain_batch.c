@@ -30,6 +30,7 @@ struct job {
     bool some;     /* two coordinates are kept */
     bool repeat;   /* rows come again and again */
     bool infinite; /* a row is */
+    bool head;     /* some rows matter so much that every estimate has them */
 };
 
 /* What a job samples. */
@@ -78,6 +79,9 @@ static void scene_init(struct scene *s, const struct job *job)
         repeat_row(&s->train, i % KINDS, i);
     for (size_t j = 0; job->infinite && j < job->d; j++)
         fixture_set(&s->train, 123, j, INFINITY);
+    for (size_t i = 50; job->head && i < ROWS; i += 80)
+        for (size_t j = 0; j < job->d; j++)
+            fixture_set(&s->train, i, j, 12.0 * fixture_get(&s->train, i, j));
     param_defaults(type->params, params);
     if (!data)
         params[0] = strcmp(job->model, "skew_normal") == 0 ? 2.385 : 0.0;
@@ -245,6 +249,7 @@ static void expect_same(const struct job *job)
 {
     struct scene s;
     scene_init(&s, job);
+    cr_assert(!job->head || s.view->fixed_terms > 0, "d %zu: no row matters enough", job->d);
     for (const struct kernels *const *isa = kernels_available(); *isa != NULL; isa++) {
         struct trace alone[MOST_CHAINS] = {0}, together[MOST_CHAINS] = {0};
         cr_assert(kernels_choose((*isa)->isa));
@@ -408,6 +413,26 @@ Test(chain_batch, rows_that_repeat_themselves_give_the_same_bytes)
             job.repeat = true;
             expect_same(&job);
         }
+}
+
+Test(chain_batch, rows_that_every_estimate_has_give_the_same_bytes)
+{
+    static const size_t d[] = {2, 4, 6, 8, 16};
+    for (int precision = 0; precision < 2; precision++)
+        for (int repeat = 0; repeat < 2; repeat++)
+            for (size_t i = 0; i < COUNT(d); i++) {
+                struct job job = logistic_job();
+                job.coordinates = CONTROLLED;
+                job.precision = precision ? PRECISION_DOUBLE : PRECISION_SINGLE;
+                job.d = d[i];
+                job.n = i % 2 == 0 ? 30 : 16;
+                job.one_in = i % 2 == 0 ? 0 : 7;
+                job.variant = (double)(i % 2);
+                job.iterations = 300;
+                job.repeat = repeat;
+                job.head = true;
+                expect_same(&job);
+            }
 }
 
 Test(chain_batch, thinning_buffers_metrics_and_adaptation_give_the_same_bytes)

@@ -163,14 +163,14 @@ static void make_older(struct saved s)
     memcpy(s.bytes, &h, sizeof h);
 }
 
-/* Older programs know no factor behind the running noise, must not read chains that have one, and
- * wrote chains without. */
+/* Older programs know no factor behind the running noise and no sums of squares of the noise, must
+ * not read chains that have them, and wrote chains without. */
 Test(factor_chain, older_chains_are_read_and_older_programs_refuse)
 {
     struct model *m = make_model();
     struct chain_config config = config_of(m, "sgbd", 0.3, 1);
     struct saved first = run(&config, 1, 0);
-    cr_expect_eq(version_of(first), 2);
+    cr_expect_eq(version_of(first), 3);
     make_older(first);
     struct chain *chain = load(&config, first);
     advance(chain, 20);
@@ -180,7 +180,7 @@ Test(factor_chain, older_chains_are_read_and_older_programs_refuse)
     chain_free(chain);
     toy_choose(config.sampler->params, config.params, "variant", "vanilla");
     struct saved plain = run(&config, 20, 20);
-    cr_expect_eq(version_of(plain), 1);
+    cr_expect_eq(version_of(plain), 3);
     free(first.bytes);
     free(end.bytes);
     free(want.bytes);

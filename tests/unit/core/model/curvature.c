@@ -221,8 +221,9 @@ Test(curvature, the_quick_diagonal_is_fisher_information_and_prior)
         mean[i % d] += y[i] / N;
         square[i % d] += y[i] * y[i];
     }
-    struct observed o = {.base = {.type = &observed_type, .d = d, .N = N, .term_cost = 1.0},
-                         .y = y};
+    struct observed o = {
+        .base = {.type = &observed_type, .d = d, .N = N, .full_terms = N, .term_cost = 1.0},
+        .y = y};
     struct gradient source;
     struct err_info info;
     double *theta = fixture_array(d), *h = fixture_array(d);

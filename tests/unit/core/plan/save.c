@@ -51,6 +51,7 @@ static void dump(const struct plan *p, FILE *out)
 #undef X
     for (size_t i = 0; i < p->why_count; i++)
         fprintf(out, "why %s\n", p->why[i]);
+    fprintf(out, "most_seconds %a\nsampler %s\n", p->most_seconds, p->sampler);
     dump_array(out, "sigma", p->sigma, d);
     dump_array(out, "values", p->start.values, d);
     dump_array(out, "spread", p->start.spread, d);
@@ -121,7 +122,7 @@ Test(plan_save, every_field_comes_back)
         struct plan *plan = of_version_1(stored[k]);
         size_t size;
         unsigned char *bytes = saved(plan, &size);
-        cr_expect_eq(bytes[8], 2, "the present version of the bytes");
+        cr_expect_eq(bytes[8], 4, "the present version of the bytes");
         plan_free(plan);
         plan = loaded(bytes, size);
         expect_text(plan, stored[k]);
@@ -182,12 +183,12 @@ Test(plan_save, a_truncated_or_foreign_plan_is_refused_with_the_reason)
     refused(bytes, 71, "71 bytes are too few");
     for (size_t less = 72; less < size; less += 101)
         refused(bytes, less, "which is not its length");
-    bytes[8] = 3;
-    refused(bytes, size, "version 3, this program reads 1 to 2");
+    bytes[8] = 5;
+    refused(bytes, size, "version 5, this program reads 1 to 4");
     bytes[8] = 0;
-    refused(bytes, size, "version 0, this program reads 1 to 2");
+    refused(bytes, size, "version 0, this program reads 1 to 4");
     bytes[0] = 'C';
-    refused(bytes, size, "these bytes are no plan");
+    refused(bytes, size, "these bytes are not a plan");
     free(bytes);
     plan_free(plan);
 }

@@ -76,7 +76,7 @@ static double no_density(const struct model *m, const double *theta, void *work)
 
 Test(robust, exact_samplers_stop_at_a_start_without_a_density)
 {
-    static const char *const exact[] = {"barker_mh", "mala"};
+    static const char *const exact[] = {"barker_mh", "mala", "nuts"};
     static const double densities[] = {-INFINITY, INFINITY, NAN}, slope[1] = {2.385};
     struct model_type type = toy_type;
     type.log_fixed = no_density;
@@ -95,7 +95,7 @@ Test(robust, exact_samplers_stop_at_a_start_without_a_density)
 
 Test(robust, exact_samplers_never_accept_a_point_without_a_density)
 {
-    static const char *const exact[] = {"barker_mh", "mala"};
+    static const char *const exact[] = {"barker_mh", "mala", "nuts"};
     static const double start[1] = {0.4};
     struct model_type type = toy_type;
     type.log_fixed = half_line_log;

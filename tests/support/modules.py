@@ -1,0 +1,39 @@
+"""Runs test modules in processes of their own, several at a time, because most of them wait for a daemon."""
+
+import concurrent.futures
+import re
+import subprocess
+import sys
+
+AT_ONCE = 3
+
+
+def run_each(script, names, alone=()):
+    """Runs `script NAME` for every name, those in `alone` after all others and one at a time. Prints each output as
+    a whole, and the sum of their last lines. Returns the exit code."""
+    passed = failed = 0
+    together = [n for n in names if n not in alone]
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        for output in pool.map(lambda name: _output(script, name), together):
+            passed, failed = _add(output, passed, failed)
+    for name in names:
+        if name in alone:
+            passed, failed = _add(_output(script, name), passed, failed)
+    print("%d passed, %d failed" % (passed, failed))
+    return failed > 0 or passed == 0
+
+
+def _output(script, name):
+    done = subprocess.run([sys.executable, script, name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return name, done.returncode, done.stdout.decode(errors="replace")
+
+
+def _add(result, passed, failed):
+    name, code, text = result
+    lines = text.rstrip("\n").split("\n")
+    counts = re.fullmatch(r"(\d+) passed, (\d+) failed", lines[-1])
+    if counts is None:
+        print(text + "\nFAILED %s: ended with exit code %d and no count" % (name, code), flush=True)
+        return passed, failed + 1
+    print("\n".join(lines[:-1]), flush=True)
+    return passed + int(counts[1]), failed + max(int(counts[2]), int(code != 0))
