@@ -4,10 +4,13 @@
 #include "server/api/command.h"
 #include "server/api/retention.h"
 #include "server/api/state.h"
+#include "server/api/user_files.h"
 #include "server/base/build.h"
 #include "server/base/clock.h"
+#include "server/base/budget.h"
 #include "server/base/config.h"
 #include "server/base/log.h"
+#include "server/data/data_root.h"
 #include "server/data/disk_cache.h"
 #include "server/data/memory_cache.h"
 #include "server/sched/events.h"
@@ -17,6 +20,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
+#include <poll.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +32,10 @@
 #include <unistd.h>
 
 #define STOP_MS      4000  /* for handlers and streams to end */
-#define RETENTION_MS 60000 /* between two looks at the trash */
+#define STOP_MOST_MS 9000  /* from the signal to the end, whatever is under way */
+#define SETTLE_MS    500   /* for a commit that is under way */
+#define STATUS_CUT   3     /* ended by a second signal */
+#define RETENTION_MS 60000 /* period of emptying the trash */
 #define HOSTS_MAX    32
 
 struct daemon {
@@ -37,6 +45,10 @@ struct daemon {
     char address[64];
     uint16_t port;
     bool loopback;
+    sigset_t signals;
+    sem_t end_asked;            /* the first signal came */
+    pthread_mutex_t store_lock; /* guards `open_store` */
+    struct store *open_store; /* NULL before the start and when the orderly end frees everything */
 };
 
 /* Events start before HTTP does and go on while it ends. */
@@ -82,7 +94,10 @@ static enum err open_data(struct daemon *d, struct err_info *info)
         code = data_root_open(&d->app.root, d->config.data, info);
     if (code != ERR_OK)
         return code;
+    user_files_use(d->app.auth, d->app.root);
     d->app.cache = memory_cache_new(d->app.root, (size_t)d->config.data_memory_mb << 20);
+    if (d->app.cache != NULL)
+        memory_cache_limit_unpacked(d->app.cache, (uint64_t)d->config.unpacked_mb << 20);
     d->app.events = events_new(published, NULL);
     if (d->app.cache == NULL || d->app.events == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory to start");
@@ -91,6 +106,19 @@ static enum err open_data(struct daemon *d, struct err_info *info)
     if (limits.bytes > 0)
         code = disk_cache_open(&d->app.disk, d->config.state, &limits, info);
     memory_cache_use_disk(d->app.cache, d->app.disk, (uint64_t)d->config.cache_from_mb << 20);
+    return code;
+}
+
+/* One user gets at most half of each. */
+static enum err open_budgets(struct daemon *d, struct err_info *info)
+{
+    uint64_t requests = (uint64_t)d->config.request_memory_mb << 20,
+             chains = (uint64_t)d->config.chain_memory_mb << 20;
+    enum err code = budget_new(&d->app.request_memory, "memory for requests (request_memory_mb)",
+                               requests, requests / 2, info);
+    if (code == ERR_OK)
+        code = budget_new(&d->app.chain_memory, "memory for chains (chain_memory_mb)", chains,
+                          chains / 2, info);
     return code;
 }
 
@@ -107,6 +135,7 @@ static enum err start_sampling(struct daemon *d, struct err_info *info)
         .slice_ms = (uint64_t)c->slice_ms,
         .user_running_chains = (unsigned)c->user_running_chains,
         .limits = d->limits,
+        .chain_memory = d->app.chain_memory,
     };
     d->app.limits = &d->limits;
     return sched_start(&d->app.sched, &config, d->app.store, d->app.cache, d->app.events, info);
@@ -144,6 +173,8 @@ static enum err start_http(struct daemon *d, struct err_info *info)
         .threads = (uint32_t)c->http_threads,
         .pool_threads = (uint32_t)c->request_threads,
         .max_connections = (uint32_t)c->max_connections,
+        .max_per_address = c->behind_proxy ? 0 : (uint32_t)c->connections_per_address,
+        .group_uploads = (uint32_t)c->user_uploads,
     };
     struct http_app app = api_http_app(&d->app);
     if (code == ERR_OK)
@@ -156,8 +187,8 @@ static enum err start_http(struct daemon *d, struct err_info *info)
     return code;
 }
 
-/* The name under which somebody on this machine reaches us: one that a certificate may have, where
- * there is one. */
+/* A name by which clients on this machine reach the daemon: one that its certificate may have, if
+ * it has one. */
 static void own_name(const struct daemon *d, char *out, size_t size)
 {
     bool tls = d->config.tls_cert[0] != '\0', v6 = strchr(d->address, ':') != NULL;
@@ -209,6 +240,7 @@ static enum err start(struct daemon *d, struct err_info *info)
     (void)got;
     d->app.config = &d->config;
     d->app.started_ms = clock_wall_ms();
+    clock_since_begin(&d->app.started, d->app.started_ms);
     snprintf(d->app.nonce, sizeof d->app.nonce, "%08x", random);
     log_threshold(d->config.verbose == 0   ? LOG_WARN
                   : d->config.verbose == 1 ? LOG_INFO
@@ -216,6 +248,7 @@ static enum err start(struct daemon *d, struct err_info *info)
     enum err code = state_open(&d->app.store, &d->app.auth, &d->config, info);
     state_check_rights(d->config.state);
     code = code == ERR_OK ? state_first_token(d->app.auth, &d->config, info) : code;
+    code = code == ERR_OK ? open_budgets(d, info) : code;
     code = code == ERR_OK ? open_data(d, info) : code;
     code = code == ERR_OK ? start_sampling(d, info) : code;
     code = code == ERR_OK ? start_http(d, info) : code;
@@ -226,11 +259,18 @@ static enum err start(struct daemon *d, struct err_info *info)
 
 /* ---- end ---- */
 
+static bool is_end_signal(int signal)
+{
+    return signal == SIGTERM || signal == SIGINT;
+}
+
 static void release(struct daemon *d)
 {
     sched_free(d->app.sched);
     events_free(d->app.events);
     memory_cache_free(d->app.cache);
+    budget_free(d->app.chain_memory);
+    budget_free(d->app.request_memory);
     disk_cache_close(d->app.disk);
     data_root_close(d->app.root);
     auth_close(d->app.auth);
@@ -238,8 +278,64 @@ static void release(struct daemon *d)
     config_release(&d->config);
 }
 
-/* No new work; chains end at their next look and are saved; streams and handlers end; the store
- * closes last. */
+/* Ends the process while threads may be running: nothing that they use is freed. What was
+ * acknowledged is on disk, a commit under way is finished, and no other begins. The last log line
+ * is left out when the pipe to the log is full, because writing it would block. */
+static _Noreturn void exit_now(struct daemon *d, int status, const char *why)
+{
+    pthread_mutex_lock(&d->store_lock);
+    if (d->open_store != NULL)
+        store_settle(d->open_store, clock_mono_ms() + SETTLE_MS);
+    if (poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, 0) == 1)
+        log_event(LOG_WARN, "daemon.stopped", "detail", why, NULL);
+    _exit(status);
+}
+
+/* Receives the signals. The first one starts the orderly end, which main carries out; this thread
+ * ends the process when that takes too long or when a second signal comes. */
+static void *signal_thread(void *arg)
+{
+    struct daemon *d = arg;
+    while (!is_end_signal(sigwaitinfo(&d->signals, NULL)))
+        ;
+    uint64_t until_ms = clock_mono_ms() + STOP_MOST_MS;
+    sem_post(&d->end_asked);
+    for (uint64_t now; (now = clock_mono_ms()) < until_ms;) {
+        struct timespec left = clock_mono_at(until_ms - now);
+        if (is_end_signal(sigtimedwait(&d->signals, NULL, &left)))
+            exit_now(d, STATUS_CUT,
+                     "second signal; unfinished slices are repeated at the next start");
+    }
+    exit_now(d, 0, "shutdown took too long; unfinished slices are repeated at the next start");
+}
+
+static enum err take_signals(struct daemon *d, struct err_info *info)
+{
+    pthread_t thread;
+    sigemptyset(&d->signals);
+    sigaddset(&d->signals, SIGTERM);
+    sigaddset(&d->signals, SIGINT);
+    sigaddset(&d->signals, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &d->signals, NULL); /* before any thread exists */
+    sem_init(&d->end_asked, 0, 0);
+    pthread_mutex_init(&d->store_lock, NULL);
+    int rc = pthread_create(&thread, NULL, signal_thread, d);
+    if (rc != 0)
+        return err_set(info, ERR_INTERNAL, "cannot start a thread: %s", strerror(rc));
+    pthread_setname_np(thread, "signals");
+    pthread_detach(thread);
+    return ERR_OK;
+}
+
+static void open_store(struct daemon *d, struct store *store)
+{
+    pthread_mutex_lock(&d->store_lock);
+    d->open_store = store;
+    pthread_mutex_unlock(&d->store_lock);
+}
+
+/* Stops new work and loads; slices end at their next check of `halt` and save their chains; streams
+ * and handlers end; the store closes last, when no thread uses it. */
 static int stop(struct daemon *d)
 {
     char path[4200];
@@ -248,27 +344,26 @@ static int stop(struct daemon *d)
     unlink(path);
     events_close(d->app.events);
     http_quiesce(d->app.http);
+    data_root_halt(d->app.root);
+    memory_cache_halt(d->app.cache);
     sched_halt(d->app.sched);
     atomic_store(&waker, NULL);
-    bool clean = http_stop(d->app.http, STOP_MS);
-    if (!clean) {
-        store_close(d->app.store); /* everything is saved; what still hangs must not keep us */
-        log_event(LOG_WARN, "daemon.stopped", "detail", "connections were still open", NULL);
-        _exit(0);
-    }
+    if (!http_stop(d->app.http, STOP_MS))
+        exit_now(d, 0, "requests were still running");
+    open_store(d, NULL);
     release(d);
     log_event(LOG_INFO, "daemon.stopped", NULL);
     return 0;
 }
 
-static int supervise(struct daemon *d, const sigset_t *signals)
+static int supervise(struct daemon *d)
 {
     uint64_t next_retention = clock_mono_ms() + 5000;
     char why[200];
+    struct err_info info;
     for (;;) {
-        struct timespec second = {.tv_sec = 1};
-        int caught = sigtimedwait(signals, NULL, &second);
-        if (caught == SIGTERM || caught == SIGINT)
+        struct timespec soon = clock_mono_at(clock_mono_ms() + 1000);
+        if (sem_clockwait(&d->end_asked, CLOCK_MONOTONIC, &soon) == 0)
             return stop(d);
         if (store_broken(d->app.store, why)) {
             log_event(LOG_ERROR, "daemon.aborted", "reason", why, NULL);
@@ -276,6 +371,8 @@ static int supervise(struct daemon *d, const sigset_t *signals)
         }
         if (clock_mono_ms() >= next_retention) {
             retention_run(d->app.store, &d->config);
+            if (auth_purge(d->app.auth, &info) != ERR_OK)
+                log_event(LOG_WARN, "tokens.kept", "reason", info.message, NULL);
             next_retention = clock_mono_ms() + RETENTION_MS;
         }
     }
@@ -284,17 +381,12 @@ static int supervise(struct daemon *d, const sigset_t *signals)
 static int serve(struct daemon *d)
 {
     struct err_info info = {.message = ""};
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before any thread exists */
-    if (start(d, &info) != ERR_OK) {
+    if (take_signals(d, &info) != ERR_OK || start(d, &info) != ERR_OK) {
         fprintf(stderr, "barkerd: %s\n", info.message);
         _exit(1);
     }
-    return supervise(d, &signals);
+    open_store(d, d->app.store);
+    return supervise(d);
 }
 
 /* ---- command line ---- */
@@ -308,11 +400,11 @@ static void usage(FILE *out)
         "everything\n"
         "       barkerd token add NAME [--role viewer|user|admin] [--label TEXT] "
         "[--expires-in-days N]\n"
-        "       barkerd check                                    looks for damage in the database\n"
-        "       barkerd backup DIRECTORY                         a consistent copy, also while it "
-        "runs\n"
+        "       barkerd check                                    checks the database for damage\n"
+        "       barkerd backup DIRECTORY                         a consistent copy, also while "
+        "the daemon runs\n"
         "       barkerd --help | --version\n\n"
-        "A copy is a state folder without tokens in the clear. To restore it:\n"
+        "The copy is a state folder without tokens in plain text. To restore it:\n"
         "       barkerd token add admin --role admin --state COPY > COPY/admin.token\n"
         "       barkerd --state COPY\n\n"
         "Settings, on the command line or in the file as `name = value` (with their defaults):\n",
@@ -328,8 +420,9 @@ static bool command_option(const char *name)
            strcmp(name, "expires-in-days") == 0;
 }
 
-/* One pass over the arguments: the files first (`files`), then everything else, so that the command
- * line wins. What is left are the command and its own options. Returns how many, or -1. */
+/* One of two passes over the arguments: `files` takes the configuration files, the next pass all
+ * other settings, so that the command line wins. Copies the other arguments (the command and its
+ * own options) to `rest` and returns their number, or -1. */
 static int take_settings(struct config *config, int argc, char **argv, bool files, char **rest,
                          struct err_info *info)
 {
@@ -366,7 +459,7 @@ static enum err check_isa(struct err_info *info)
 }
 
 /* --help and --version need nothing else. */
-static bool informed(int argc, char **argv)
+static bool answer_help(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
@@ -402,7 +495,7 @@ int main(int argc, char **argv)
     static struct daemon d;
     struct err_info info = {.message = "no memory to start"};
     int count = 0, status;
-    if (informed(argc, argv))
+    if (answer_help(argc, argv))
         return 0;
     prepare_process();
     char **rest = calloc((size_t)argc + 1, sizeof *rest);

@@ -7,7 +7,9 @@
 #include "server/sched/events.h"
 #include "server/sched/sched.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,16 +18,21 @@
 
 /* ---- tokens ---- */
 
+enum { LIST_LIMIT = 100, LIST_LIMIT_MAX = 500, CURSOR_SIZE = 40 };
+
 struct token_list {
     json_t *items;
-    const char *user; /* NULL: all users */
+    size_t limit;
+    char last[CURSOR_SIZE]; /* of the page */
+    bool more;
 };
 
 static bool add_token(void *ctx, const struct token_row *row)
 {
     struct token_list *list = ctx;
-    if (list->user != NULL && strcmp(row->user, list->user) != 0)
-        return true;
+    list->more = json_array_size(list->items) == list->limit;
+    if (list->more)
+        return false;
     json_t *one = json_object();
     json_put(&one, "id", json_text(row->id));
     json_put(&one, "user", json_text(row->user));
@@ -35,12 +42,34 @@ static bool add_token(void *ctx, const struct token_row *row)
     json_put(&one, "revoked_at", call_time(row->revoked_ms));
     json_put(&one, "used_at", call_time(row->used_ms));
     json_add(&list->items, one);
+    snprintf(list->last, sizeof list->last, "%" PRIu64 ".%s", row->created_ms, row->id);
     return list->items != NULL;
+}
+
+/* A cursor is the time and the id of the last token that was shown, which may be gone since. */
+static bool read_cursor(struct call *call, struct token_page *page)
+{
+    const char *text = request_query(call->req, "cursor");
+    struct mistakes mistakes = {0};
+    char *end;
+    if (text == NULL)
+        return true;
+    errno = 0;
+    page->after_ms = strtoull(text, &end, 10);
+    page->after_id = end + 1;
+    if (*text >= '0' && *text <= '9' && errno == 0 && *end == '.' && page->after_ms <= INT64_MAX &&
+        strlen(page->after_id) == 8)
+        return true;
+    mistake_add(&mistakes, "?cursor", MISTAKE_range,
+                "not a cursor; use the field next of the previous page");
+    call_mistakes(call, &mistakes);
+    return false;
 }
 
 void api_tokens(struct call *call)
 {
     struct err_info info;
+    uint64_t limit = LIST_LIMIT;
     const char *user = request_query(call->req, "user");
     if (user == NULL && !call_is_admin(call))
         user = call->who.user;
@@ -48,9 +77,19 @@ void api_tokens(struct call *call)
         call_fail(call, ERR_FORBIDDEN, "only an admin sees the tokens of others");
         return;
     }
-    struct token_list list = {.items = json_array(), .user = user};
-    enum err code = store_tokens(call->app->store, add_token, &list, &info);
-    call_list(call, code, list.items, &info);
+    struct token_page page = {.user = user};
+    if (!call_query_count(call, "limit", 1, LIST_LIMIT_MAX, &limit) || !read_cursor(call, &page) ||
+        !call_reserve_rows(call, limit))
+        return;
+    page.limit = (size_t)limit + 1;
+    struct token_list list = {.items = json_array(), .limit = (size_t)limit};
+    enum err code = store_tokens(call->app->store, &page, add_token, &list, &info);
+    if (code == ERR_OK) {
+        call_page(call, list.items, list.more ? list.last : NULL);
+        return;
+    }
+    json_decref(list.items);
+    call_fail_info(call, &info);
 }
 
 struct token_request {
@@ -90,7 +129,7 @@ static const struct field token_fields[] = {
 };
 
 /* Users make tokens for themselves, with their own role; admins for all users. */
-static bool may_make(struct call *call, struct token_request *r)
+static bool may_make_token(struct call *call, struct token_request *r)
 {
     if (r->user == NULL)
         r->user = call->who.user;
@@ -100,30 +139,37 @@ static bool may_make(struct call *call, struct token_request *r)
     return call_is_admin(call) || (self && r->role == (size_t)call->who.role);
 }
 
-static void answer_token(struct call *call, const char *user, enum role role, const char *token,
-                         const char *id, uint64_t expires_ms)
+static void answer_token(struct call *call, const struct token_wish *wish,
+                         const struct token_made *made)
 {
     json_t *doc = json_object();
-    json_put(&doc, "id", json_text(id));
-    json_put(&doc, "token", json_text(token));
-    json_put(&doc, "user", json_text(user));
-    json_put(&doc, "role", json_text(role_name(role)));
-    json_put(&doc, "expires_at", call_time(expires_ms));
+    json_put(&doc, "id", json_text(made->id));
+    json_put(&doc, "token", json_text(made->token));
+    json_put(&doc, "user", json_text(wish->user));
+    json_put(&doc, "role", json_text(role_name(wish->role)));
+    json_put(&doc, "expires_at", call_time(made->expires_ms));
     call_json(call, 201, doc);
 }
 
 static void make_token(struct call *call, const struct token_request *r)
 {
-    char token[TOKEN_SIZE], id[9];
+    struct token_made made;
     struct err_info info;
-    uint64_t expires = r->days > 0 ? clock_wall_ms() + (uint64_t)r->days * DAY_MS : 0;
-    enum role role = (enum role)r->role;
-    if (auth_token_add(call->app->auth, r->user, role, r->label, expires, token, id, &info) !=
-        ERR_OK)
+    struct mistakes mistakes = {0};
+    struct token_wish wish = {
+        .maker = &call->who, .user = r->user, .role = (enum role)r->role, .label = r->label};
+    if (r->days > 0)
+        wish.expires_ms = clock_wall_ms() + (uint64_t)r->days * DAY_MS;
+    enum err code = auth_token_add(call->app->auth, &wish, &made, &info);
+    if (code == ERR_INVALID) {
+        mistake_add(&mistakes, "/expires_in_days", MISTAKE_range, "%s", info.message);
+        call_mistakes(call, &mistakes);
+    } else if (code != ERR_OK) {
         call_fail_info(call, &info);
-    else
-        answer_token(call, r->user, role, token, id, expires);
-    explicit_bzero(token, sizeof token);
+    } else {
+        answer_token(call, &wish, &made);
+    }
+    explicit_bzero(&made, sizeof made);
 }
 
 void api_token_create(struct call *call)
@@ -137,9 +183,9 @@ void api_token_create(struct call *call)
     field_object(&root, json, token_fields, &r);
     if (mistakes.count > 0)
         call_mistakes(call, &mistakes);
-    else if (!may_make(call, &r))
+    else if (!may_make_token(call, &r))
         call_fail(call, ERR_FORBIDDEN,
-                  "only an admin makes tokens for others or with another role");
+                  "only an admin may create tokens for other users or with another role");
     else
         make_token(call, &r);
     json_decref(json);
@@ -147,12 +193,8 @@ void api_token_create(struct call *call)
 
 void api_token_delete(struct call *call)
 {
-    char owner[USER_NAME_SIZE];
     struct err_info info;
-    bool found = auth_token_owner(call->app->auth, call->arg[0], owner);
-    if (!found || (!call_is_admin(call) && strcmp(owner, call->who.user) != 0))
-        call_fail(call, ERR_NOT_FOUND, "there is no such token");
-    else if (auth_token_revoke(call->app->auth, call->arg[0], &info) != ERR_OK) {
+    if (auth_token_revoke(call->app->auth, &call->who, call->arg[0], &info) != ERR_OK) {
         call_fail_info(call, &info);
     } else {
         events_cut(call->app->events, call->arg[0], NULL);
@@ -182,38 +224,52 @@ static void read_ticket(void *ctx, const struct place *place, const json_t *valu
     field_text(place, value, (struct field_text){.max = 100}, ctx);
 }
 
+/* The session token expires no later than the token that made the link. */
+static void redeem(struct call *call, const char *ticket)
+{
+    struct identity who;
+    struct err_info info;
+    struct token_made made;
+    struct token_wish wish = {.maker = &who,
+                              .user = who.user,
+                              .label = "sign-in link",
+                              .expires_ms = clock_wall_ms() + SESSION_MS,
+                              .shorten = true};
+    enum err code = auth_ticket_redeem(call->app->auth, ticket, call->req->client, &who, &info);
+    if (code == ERR_OK) {
+        wish.role = who.role;
+        code = auth_token_add(call->app->auth, &wish, &made, &info);
+    }
+    if (code != ERR_OK)
+        call_fail_info(call, &info);
+    else
+        answer_token(call, &wish, &made);
+    explicit_bzero(&made, sizeof made);
+}
+
 void api_ticket_redeem(struct call *call)
 {
     static const struct field fields[] = {{"ticket", read_ticket}, {NULL, NULL}};
     const char *ticket = NULL;
     struct mistakes mistakes = {0};
-    struct identity who;
-    struct err_info info;
-    char token[TOKEN_SIZE], id[9];
     json_t *json = call_body(call);
     if (json == NULL)
         return;
     struct place root = place_root(&mistakes);
     field_object(&root, json, fields, &ticket);
-    uint64_t expires = clock_wall_ms() + SESSION_MS;
     if (mistakes.count == 0 && ticket == NULL)
-        mistake_add(&mistakes, "/ticket", MISTAKE_required, "is needed");
+        mistake_add(&mistakes, "/ticket", MISTAKE_required, "is required");
     if (mistakes.count > 0)
         call_mistakes(call, &mistakes);
-    else if (auth_ticket_redeem(call->app->auth, ticket, call->req->client, &who, &info) !=
-                 ERR_OK ||
-             auth_token_add(call->app->auth, who.user, who.role, "sign-in link", expires, token, id,
-                            &info) != ERR_OK)
-        call_fail_info(call, &info);
     else
-        answer_token(call, who.user, who.role, token, id, expires);
-    explicit_bzero(token, sizeof token);
+        redeem(call, ticket);
     json_decref(json);
 }
 
 /* ---- queue and events ---- */
 
-/* Others' private jobs are in the queue without their names and without what they wait for. */
+/* Private jobs of other users are listed without their names and without the reason why they wait.
+ */
 static json_t *queue_job_json(const struct call *call, const struct sched_queue_job *job)
 {
     bool own = call_is_admin(call) || job->lab || strcmp(job->owner, call->who.user) == 0;
@@ -253,6 +309,10 @@ void api_queue(struct call *call)
     struct sched_queue queue;
     if (!sched_queue(call->app->sched, &queue)) {
         call_fail(call, ERR_NO_MEMORY, NULL);
+        return;
+    }
+    if (!call_reserve_rows(call, queue.job_count + queue.user_count)) {
+        sched_queue_release(&queue);
         return;
     }
     json_t *doc = json_object(), *running = json_array(), *waiting = json_array();

@@ -2,12 +2,14 @@
 #include "server/api/api.h"
 #include "server/api/metrics.h"
 #include "server/api/problem.h"
+#include "server/api/turn.h"
 #include "server/base/clock.h"
 #include "server/base/config.h"
 #include "server/base/field.h"
 #include "server/base/json.h"
 #include "server/base/log.h"
 #include "server/base/mistake.h"
+#include "server/base/permit.h"
 #include "server/data/data_root.h"
 #include "server/store/jobfile.h"
 
@@ -49,7 +51,7 @@ static bool path_matches(const char *pattern, const char *path, char arg[ARG_SIZ
     return *path == '\0';
 }
 
-static enum http_method effective(enum http_method method)
+static enum http_method routed_method(enum http_method method)
 {
     return method == HTTP_HEAD ? HTTP_GET : method;
 }
@@ -63,7 +65,7 @@ static const struct route *find_route(const struct request *req, char arg[ARG_SI
     for (size_t i = 0; i < api_route_count; i++) {
         if (!path_matches(api_routes[i].pattern, req->path, arg))
             continue;
-        if (api_routes[i].method == effective(req->method))
+        if (api_routes[i].method == routed_method(req->method))
             return &api_routes[i];
         size_t used = strlen(allow);
         snprintf(allow + used, size - used, "%s%s", used > 0 ? ", " : "",
@@ -97,7 +99,7 @@ static bool check_query(void *ctx, const char *name, const char *value)
         return true;
     snprintf(pointer, sizeof pointer, "?%.40s", name);
     mistake_add(check->mistakes, pointer, MISTAKE_unknown,
-                "there is no such parameter here; allowed: %s",
+                "is not a query parameter here; allowed: %s",
                 check->allowed[0] != '\0' ? check->allowed : "none");
     return true;
 }
@@ -145,9 +147,126 @@ static enum err check_request(struct call *call, struct mistakes *mistakes, stru
     return ERR_OK;
 }
 
+/* ---- checking the token again ---- */
+
+/* A body may take an hour, a stream longer, and the token may be revoked in that time. So every
+ * part of a body or stream checks it again, for all routes with a token. */
+static enum err recheck_caller(struct call *call, struct err_info *info)
+{
+    return auth_recheck(call->app->auth, &call->who, call->route->role, info);
+}
+
+static enum err guarded_write(void *ctx, const char *bytes, size_t size, struct err_info *info)
+{
+    struct call *call = ctx;
+    enum err code = recheck_caller(call, info);
+    return code == ERR_OK ? call->sink.write(call->sink.ctx, bytes, size, info) : code;
+}
+
+static void guarded_abort(void *ctx)
+{
+    struct call *call = ctx;
+    call->sink.abort(call->sink.ctx);
+}
+
+static void guard_body(struct call *call, struct admission *plan)
+{
+    if (plan->sink.write == NULL || (call->route->flags & ROUTE_OPEN))
+        return;
+    call->sink = plan->sink;
+    plan->sink = (struct body_sink){.ctx = call, .write = guarded_write, .abort = guarded_abort};
+}
+
+/* Fails if the caller no longer has the role that the handler began with. */
+static enum err recheck(void *ctx, struct err_info *info)
+{
+    const struct call *call = ctx;
+    struct identity who = call->who;
+    return auth_recheck(call->app->auth, &who, call->who.role, info);
+}
+
+/* Ends the stream if the token is no longer valid: the event stream as usual, a download with an
+ * error, so that the client does not take a part of it for the whole. */
+static ssize_t guarded_read(void *ctx, char *buffer, size_t size)
+{
+    struct call *call = ctx;
+    struct err_info info;
+    if (recheck(call, &info) == ERR_OK)
+        return call->stream.read(call->stream.ctx, buffer, size);
+    return call->route->handle == api_events ? -1 : -2;
+}
+
+static void guarded_close(void *ctx)
+{
+    struct call *call = ctx;
+    call->stream.close(call->stream.ctx);
+}
+
+/* A route that reserves nothing would let one user take all memory: a bug of ours, which the tests
+ * look for in the log. */
+static void check_reserved(const struct call *call, const struct reply *reply)
+{
+    if ((call->route->flags & (ROUTE_OPEN | ROUTE_WRITE)) || reply->streaming ||
+        reply->body == NULL || reply->body_size <= REPLY_FREE ||
+        reply->body_size <= call->most_reserved)
+        return;
+    log_event(LOG_ERROR, "request.unreserved", "path", call->route->pattern, NULL);
+}
+
+/* Reading may have taken long, so its reply is sent only if the token is still valid. The reply to
+ * a change is sent in any case: the change has been made. */
+static void guard_reply(struct call *call, struct reply *reply)
+{
+    struct err_info info;
+    if (call->route->flags & ROUTE_OPEN)
+        return;
+    if (!reply->streaming && reply->status >= 200 && reply->status < 300 &&
+        !(call->route->flags & ROUTE_WRITE) && recheck(call, &info) != ERR_OK)
+        call_fail_info(call, &info);
+    if (!reply->streaming)
+        return;
+    call->stream = reply->stream;
+    reply->stream.ctx = call;
+    reply->stream.read = guarded_read;
+    reply->stream.close = guarded_close;
+}
+
+/* Called before every call of the handler. */
+static enum err check_again(struct call *call, struct err_info *info)
+{
+    const struct route *route = call->route;
+    if (route->flags & ROUTE_OPEN)
+        return ERR_OK;
+    if (!(route->flags & ROUTE_WRITE))
+        return recheck_caller(call, info);
+    enum err code = auth_change_begin(call->app->auth, &call->who, route->role, info);
+    call->changing = code == ERR_OK;
+    return code;
+}
+
+void call_change_end(struct call *call)
+{
+    if (call->changing)
+        auth_change_end(call->app->auth, &call->who);
+    call->changing = false;
+}
+
+/* ---- from the header to the reply ---- */
+
+/* A group is all requests of one user, or on open routes those of one address. */
+static uint64_t group_of(const struct call *call)
+{
+    uint64_t h = 14695981039346656037u;
+    const char *name = call->who.user[0] != '\0' ? call->who.user : call->req->client;
+    for (; *name != '\0'; name++)
+        h = (h ^ (unsigned char)*name) * 1099511628211u;
+    return h;
+}
+
 static enum err make_plan(struct call *call, struct admission *plan, struct err_info *info)
 {
     const struct route *route = call->route;
+    plan->group = group_of(call);
     plan->where = route->flags & ROUTE_POOL ? RUN_POOL : RUN_INLINE;
     if (route->flags & ROUTE_JSON)
         plan->body_limit = BODY_LIMIT;
@@ -155,7 +274,7 @@ static enum err make_plan(struct call *call, struct admission *plan, struct err_
         plan->body_limit = 16u << 20; /* the largest text that the store takes */
     else if (route->handle == api_dataset_put)
         return api_dataset_begin(call, plan, info);
-    else if (effective(call->req->method) == HTTP_POST)
+    else if (routed_method(call->req->method) == HTTP_POST)
         plan->body_limit = 1024; /* tolerated and ignored: some clients send "{}" */
     return ERR_OK;
 }
@@ -164,7 +283,8 @@ static void refuse_route(struct request *req, const char *allow, struct reply *r
 {
     char detail[300];
     if (allow[0] == '\0') {
-        snprintf(detail, sizeof detail, "there is nothing at %.200s; see /openapi.json", req->path);
+        snprintf(detail, sizeof detail, "there is no resource %.200s; see /openapi.json",
+                 req->path);
         problem_reply(reply, ERR_NOT_FOUND, detail, NULL);
         return;
     }
@@ -197,17 +317,40 @@ static void admit(void *ctx, struct request *req, struct admission *plan, struct
     enum err code = check_request(call, &mistakes, &info);
     if (code == ERR_OK)
         code = make_plan(call, plan, &info);
+    if (code == ERR_OK)
+        guard_body(call, plan);
     if (code != ERR_OK)
         problem_reply(reply, code, info.message, &mistakes);
+}
+
+/* Threads of requests go before those of jobs: what one user reads must not take the processors. */
+static void charge(struct call *call, double cpu_seconds)
+{
+    if (!(call->route->flags & (ROUTE_OPEN | ROUTE_WRITE)))
+        auth_spent(call->app->auth, &call->who, cpu_seconds);
 }
 
 static void handle(void *ctx, struct request *req, struct reply *reply)
 {
     struct call *call = req->app;
+    struct permit permit = {.ask = recheck, .ctx = call};
+    struct err_info info;
+    double start = clock_thread_seconds();
     (void)ctx;
     call->req = req;
     call->reply = reply;
-    call->route->handle(call);
+    turn_as(call);
+    permit_set(call->route->flags & ROUTE_OPEN ? NULL : &permit);
+    if (check_again(call, &info) == ERR_OK)
+        call->route->handle(call);
+    else
+        call_fail_info(call, &info);
+    permit_set(NULL);
+    check_reserved(call, reply);
+    charge(call, clock_thread_seconds() - start - turn_seconds());
+    turn_as(NULL);
+    call_change_end(call);
+    guard_reply(call, reply);
     call->reply = NULL;
 }
 
@@ -239,6 +382,8 @@ static void done(void *ctx, struct request *req, int status, uint64_t bytes, uin
                     status, elapsed_us);
     if (call != NULL && call->upload != NULL)
         upload_abort(call->upload);
+    if (call != NULL)
+        api_reserve_end(call);
     free(call);
     req->app = NULL;
 }
@@ -264,226 +409,6 @@ struct http_app api_http_app(struct app *app)
                              .handle = handle,
                              .done = done,
                              .problem = problem,
+                             .reserve = api_reserve,
                              .log = log_library};
-}
-
-/* ---- helpers ---- */
-
-void call_fail(struct call *call, enum err code, const char *detail)
-{
-    problem_reply(call->reply, code, detail, NULL);
-}
-
-void call_fail_info(struct call *call, const struct err_info *info)
-{
-    problem_reply(call->reply, info->code, info->message, NULL);
-}
-
-void call_mistakes(struct call *call, const struct mistakes *mistakes)
-{
-    char detail[80];
-    snprintf(detail, sizeof detail, "%zu%s mistake%s", mistakes->count,
-             mistakes->more ? " or more" : "", mistakes->count == 1 ? "" : "s");
-    problem_reply(call->reply, ERR_INVALID, detail, mistakes);
-}
-
-void call_json(struct call *call, int status, json_t *doc)
-{
-    size_t size = 0;
-    char *text = doc != NULL ? json_write(doc, &size) : NULL;
-    json_decref(doc);
-    call_text(call, status, text, size);
-}
-
-void call_text(struct call *call, int status, char *text, size_t size)
-{
-    if (text == NULL) {
-        call_fail(call, ERR_NO_MEMORY, NULL);
-        return;
-    }
-    call->reply->status = status;
-    call->reply->content_type = "application/json";
-    call->reply->body = text;
-    call->reply->body_size = size;
-}
-
-void call_items(struct call *call, json_t *items)
-{
-    json_t *doc = json_object();
-    json_put(&doc, "items", items);
-    json_put(&doc, "next", json_null());
-    call_json(call, 200, doc);
-}
-
-void call_result(struct call *call, enum err code, json_t *doc, const struct err_info *info)
-{
-    if (code == ERR_OK) {
-        call_json(call, 200, doc);
-        return;
-    }
-    json_decref(doc);
-    call_fail_info(call, info);
-}
-
-void call_list(struct call *call, enum err code, json_t *items, const struct err_info *info)
-{
-    if (code == ERR_OK) {
-        call_items(call, items);
-        return;
-    }
-    json_decref(items);
-    call_fail_info(call, info);
-}
-
-json_t *call_time(uint64_t wall_ms)
-{
-    char text[CLOCK_TEXT_SIZE];
-    if (wall_ms == 0)
-        return json_null();
-    clock_text(wall_ms, text);
-    return json_text(text);
-}
-
-void call_empty(struct call *call, int status)
-{
-    call->reply->status = status;
-}
-
-json_t *call_body(struct call *call)
-{
-    json_t *json;
-    struct err_info info;
-    if (json_parse(&json, call->req->body, call->req->body_size, &info) != ERR_OK) {
-        call_fail_info(call, &info);
-        return NULL;
-    }
-    return json;
-}
-
-static bool query_mistake(struct call *call, const char *name, const char *value,
-                          const char *allowed)
-{
-    struct mistakes mistakes = {0};
-    char pointer[64], quoted[FIELD_QUOTE_SIZE];
-    snprintf(pointer, sizeof pointer, "?%s", name);
-    mistake_add(&mistakes, pointer, MISTAKE_range, "%s is not allowed; it must be %s",
-                field_quote(value, quoted), allowed);
-    call_mistakes(call, &mistakes);
-    return false;
-}
-
-bool call_query_count(struct call *call, const char *name, uint64_t lo, uint64_t hi, uint64_t *out)
-{
-    const char *text = request_query(call->req, name);
-    char allowed[80], *end;
-    if (text == NULL)
-        return true;
-    errno = 0;
-    uint64_t value = strtoull(text, &end, 10);
-    if (text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && value >= lo &&
-        value <= hi) {
-        *out = value;
-        return true;
-    }
-    snprintf(allowed, sizeof allowed, "a whole number from %" PRIu64 " to %" PRIu64, lo, hi);
-    return query_mistake(call, name, text, allowed);
-}
-
-bool call_query_number(struct call *call, const char *name, double lo, double hi, double *out)
-{
-    const char *text = request_query(call->req, name);
-    char allowed[80], *end;
-    if (text == NULL)
-        return true;
-    double value = strtod(text, &end);
-    bool plain = strspn(text, "0123456789.eE+-") == strlen(text) && text[0] != '\0';
-    if (plain && *end == '\0' && value >= lo && value <= hi) {
-        *out = value;
-        return true;
-    }
-    snprintf(allowed, sizeof allowed, "a number from %g to %g", lo, hi);
-    return query_mistake(call, name, text, allowed);
-}
-
-bool call_query_flag(struct call *call, const char *name, bool *out)
-{
-    static const char *const words[] = {"false", "true", NULL};
-    size_t index = *out;
-    bool ok = call_query_choice(call, name, words, &index);
-    *out = index == 1;
-    return ok;
-}
-
-bool call_query_choice(struct call *call, const char *name, const char *const *choices, size_t *out)
-{
-    const char *text = request_query(call->req, name);
-    char allowed[200] = "one of ";
-    if (text == NULL)
-        return true;
-    for (size_t i = 0; choices[i] != NULL; i++) {
-        if (strcmp(choices[i], text) == 0) {
-            *out = i;
-            return true;
-        }
-    }
-    field_list(choices, allowed + 7, sizeof allowed - 7);
-    return query_mistake(call, name, text, allowed);
-}
-
-bool call_is_admin(const struct call *call)
-{
-    return call->who.role == ROLE_ADMIN;
-}
-
-const char *call_viewer(const struct call *call)
-{
-    return call_is_admin(call) ? NULL : call->who.user;
-}
-
-const char *call_query_owner(const struct call *call)
-{
-    const char *owner = request_query(call->req, "owner");
-    if (owner == NULL)
-        return call->who.user;
-    return strcmp(owner, "all") == 0 ? NULL : owner;
-}
-
-bool call_job(struct call *call, struct job_row *row, bool change)
-{
-    return call_job_named(call, call->arg[0], row, change);
-}
-
-bool call_job_named(struct call *call, const char *id, struct job_row *row, bool change)
-{
-    struct err_info info;
-    enum err code =
-        job_id_valid(id) ? store_job_get(call->app->store, id, row, &info) : ERR_NOT_FOUND;
-    bool own = code == ERR_OK && (call_is_admin(call) || strcmp(row->owner, call->who.user) == 0);
-    if (code == ERR_OK && (own || (row->lab && !change)))
-        return true;
-    if (code != ERR_OK && code != ERR_NOT_FOUND) {
-        call_fail_info(call, &info);
-        return false;
-    }
-    bool seen = code == ERR_OK && row->lab;
-    if (code == ERR_OK)
-        job_row_release(row);
-    if (seen)
-        call_fail(call, ERR_FORBIDDEN, "only its owner may change this job");
-    else
-        call_fail(call, ERR_NOT_FOUND, "there is no such job");
-    return false;
-}
-
-bool call_jobfile(struct call *call, const char *id, struct jobfile **out)
-{
-    struct err_info info;
-    enum err code = jobfile_open(out, call->app->store, id, &info);
-    if (code == ERR_OK)
-        return true;
-    if (code == ERR_NOT_FOUND)
-        call_fail(call, ERR_CONFLICT, "the job has no draws");
-    else
-        call_fail_info(call, &info);
-    return false;
 }

@@ -1,52 +1,14 @@
 /* Tokens, roles, rate limits. */
-#include "server/api/auth.h"
+#include "server/api/auth_parts.h"
 #include "server/base/clock.h"
 
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
-#include <inttypes.h>
 #include <math.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ID_CHARS      8
-#define SECRET_CHARS  43
-#define ADDRESSES     1024 /* buckets for failures by address */
-#define TICKETS       64
-#define TICKET_MS     60000
 #define USED_EVERY_MS 60000
-
-struct bucket {
-    double left;
-    uint64_t at_ms;
-};
-
-struct member {
-    struct user_row row;
-    struct bucket writes, reads;
-    unsigned downloads; /* under way */
-};
-
-struct ticket {
-    char text[TOKEN_SIZE];
-    struct identity who;
-    uint64_t until_ms;
-};
-
-struct auth {
-    struct store *store;
-    struct auth_limits limits;
-    pthread_rwlock_t lock; /* users, tokens: read by every request, written rarely */
-    struct member **users; /* pointers: a bucket is changed under `gate` while others only read */
-    size_t user_count;
-    struct token_row *tokens; /* sorted by id */
-    size_t token_count;
-    pthread_mutex_t gate; /* buckets and tickets */
-    struct bucket failures[ADDRESSES];
-    struct ticket tickets[TICKETS];
-};
 
 static const char *const role_names[] = {"viewer", "user", "admin"};
 
@@ -68,7 +30,7 @@ bool role_parse(const char *text, enum role *out)
 
 /* ---- what is in memory ---- */
 
-static struct member *find_user(const struct auth *auth, const char *name)
+struct member *auth_find_user(const struct auth *auth, const char *name)
 {
     for (size_t i = 0; i < auth->user_count; i++)
         if (strcmp(auth->users[i]->row.name, name) == 0)
@@ -81,7 +43,7 @@ static int by_id(const void *a, const void *b)
     return strcmp(((const struct token_row *)a)->id, ((const struct token_row *)b)->id);
 }
 
-static struct token_row *find_token(const struct auth *auth, const char *id)
+struct token_row *auth_find_token(const struct auth *auth, const char *id)
 {
     struct token_row key = {.created_ms = 0};
     memcpy(key.id, id, ID_CHARS);
@@ -90,46 +52,80 @@ static struct token_row *find_token(const struct auth *auth, const char *id)
                : bsearch(&key, auth->tokens, auth->token_count, sizeof key, by_id);
 }
 
-static bool add_user(struct auth *auth, const struct user_row *row)
+bool auth_make_room(struct auth *auth)
 {
-    struct member *known = find_user(auth, row->name);
-    if (known != NULL) {
-        known->row = *row;
-        return true;
-    }
-    struct member **more = realloc(auth->users, (auth->user_count + 1) * sizeof *more);
-    if (more == NULL)
-        return false;
-    auth->users = more;
-    struct member *member = calloc(1, sizeof *member);
-    if (member == NULL)
-        return false;
-    member->row = *row;
-    auth->users[auth->user_count++] = member;
-    return true;
+    pthread_rwlock_wrlock(&auth->lock);
+    struct member **users = realloc(auth->users, (auth->user_count + 1) * sizeof *users);
+    struct token_row *tokens = realloc(auth->tokens, (auth->token_count + 1) * sizeof *tokens);
+    auth->users = users != NULL ? users : auth->users;
+    auth->tokens = tokens != NULL ? tokens : auth->tokens;
+    if (auth->spare == NULL)
+        auth->spare = calloc(1, sizeof *auth->spare);
+    bool made = users != NULL && tokens != NULL && auth->spare != NULL;
+    pthread_rwlock_unlock(&auth->lock);
+    return made;
 }
 
-static bool add_token(struct auth *auth, const struct token_row *row)
+void auth_keep_user(struct auth *auth, const struct user_row *row)
 {
-    struct token_row *more = realloc(auth->tokens, (auth->token_count + 1) * sizeof *more);
-    if (more == NULL)
-        return false;
-    auth->tokens = more;
-    size_t at = auth->token_count++;
-    for (; at > 0 && strcmp(more[at - 1].id, row->id) > 0; at--)
-        more[at] = more[at - 1];
-    more[at] = *row;
-    return true;
+    struct member *known = auth_find_user(auth, row->name);
+    if (known != NULL) {
+        known->row = *row;
+        return;
+    }
+    struct member *member = auth->spare;
+    auth->spare = NULL;
+    member->row = *row;
+    member->serial = ++auth->serials;
+    auth->users[auth->user_count++] = member;
 }
+
+void auth_keep_token(struct auth *auth, const struct token_row *row)
+{
+    struct token_row *tokens = auth->tokens;
+    size_t at = auth->token_count++;
+    for (; at > 0 && strcmp(tokens[at - 1].id, row->id) > 0; at--)
+        tokens[at] = tokens[at - 1];
+    tokens[at] = *row;
+}
+
+/* Loading: nobody else has it yet. */
+struct loading {
+    struct auth *auth;
+    bool failed;
+};
 
 static bool load_user(void *ctx, const struct user_row *row)
 {
-    return add_user(ctx, row);
+    struct loading *l = ctx;
+    l->failed = !auth_make_room(l->auth);
+    if (!l->failed)
+        auth_keep_user(l->auth, row);
+    return !l->failed;
 }
 
 static bool load_token(void *ctx, const struct token_row *row)
 {
-    return add_token(ctx, row);
+    struct loading *l = ctx;
+    l->failed = !auth_make_room(l->auth);
+    if (!l->failed)
+        auth_keep_token(l->auth, row);
+    return !l->failed;
+}
+
+static void init_locks(struct auth *auth)
+{
+    pthread_rwlockattr_t kind;
+    pthread_mutex_init(&auth->leave, NULL);
+    pthread_mutex_init(&auth->change, NULL);
+    /* Writers first: a revocation must not wait until no request reads. No thread takes the read
+     * lock twice. */
+    pthread_rwlockattr_init(&kind);
+    pthread_rwlockattr_setkind_np(&kind, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(&auth->lock, &kind);
+    pthread_rwlockattr_destroy(&kind);
+    pthread_mutex_init(&auth->gate, NULL);
+    pthread_cond_init(&auth->idle, NULL);
 }
 
 enum err auth_open(struct auth **out, struct store *store, const struct auth_limits *limits,
@@ -140,11 +136,15 @@ enum err auth_open(struct auth **out, struct store *store, const struct auth_lim
         return err_set(info, ERR_NO_MEMORY, "no memory for users");
     auth->store = store;
     auth->limits = *limits;
-    pthread_rwlock_init(&auth->lock, NULL);
-    pthread_mutex_init(&auth->gate, NULL);
-    enum err code = store_users(store, load_user, auth, info);
-    if (code == ERR_OK)
-        code = store_tokens(store, load_token, auth, info);
+    auth->opened_wall_ms = clock_wall_ms();
+    auth->opened_mono_ms = clock_mono_ms();
+    init_locks(auth);
+    struct loading loading = {.auth = auth};
+    enum err code = store_users(store, NULL, load_user, &loading, info);
+    if (code == ERR_OK && !loading.failed)
+        code = store_tokens(store, NULL, load_token, &loading, info);
+    if (code == ERR_OK && loading.failed)
+        code = err_set(info, ERR_NO_MEMORY, "no memory for users");
     if (code != ERR_OK)
         auth_close(auth);
     else
@@ -156,13 +156,18 @@ void auth_close(struct auth *auth)
 {
     if (auth == NULL)
         return;
-    for (size_t i = 0; i < auth->user_count; i++)
+    for (size_t i = 0; i < auth->user_count; i++) {
+        explicit_bzero(auth->users[i]->tickets, sizeof auth->users[i]->tickets);
         free(auth->users[i]);
+    }
     free(auth->users);
+    free(auth->spare);
     free(auth->tokens);
+    pthread_mutex_destroy(&auth->leave);
+    pthread_mutex_destroy(&auth->change);
     pthread_rwlock_destroy(&auth->lock);
     pthread_mutex_destroy(&auth->gate);
-    explicit_bzero(auth->tickets, sizeof auth->tickets);
+    pthread_cond_destroy(&auth->idle);
     free(auth);
 }
 
@@ -184,13 +189,31 @@ static bool take(struct bucket *bucket, double per_second, double size, uint64_t
     return true;
 }
 
+#define READ_SECONDS 25e-6
+
+/* The debt is at most what two seconds bring. */
+void auth_spent(struct auth *auth, const struct identity *who, double cpu_seconds)
+{
+    double more = cpu_seconds / READ_SECONDS - 1.0, most = 2 * auth->limits.reads_per_second;
+    if (more <= 0.0)
+        return;
+    pthread_rwlock_rdlock(&auth->lock);
+    struct member *member = auth_find_user(auth, who->user);
+    if (member != NULL) {
+        pthread_mutex_lock(&auth->gate);
+        member->reads.left = fmax(member->reads.left - more, -most);
+        pthread_mutex_unlock(&auth->gate);
+    }
+    pthread_rwlock_unlock(&auth->lock);
+}
+
 enum err auth_allow(struct auth *auth, const struct identity *who, bool write,
                     struct err_info *info)
 {
     const struct auth_limits *l = &auth->limits;
     bool allowed = true;
     pthread_rwlock_rdlock(&auth->lock);
-    struct member *member = find_user(auth, who->user);
+    struct member *member = auth_find_user(auth, who->user);
     if (member != NULL) {
         pthread_mutex_lock(&auth->gate);
         if (write)
@@ -207,7 +230,23 @@ enum err auth_allow(struct auth *auth, const struct identity *who, bool write,
     if (write)
         return err_set(info, ERR_RATE, "more than %.0f changing requests in a minute",
                        l->writes_per_minute);
-    return err_set(info, ERR_RATE, "more than %.0f requests in a second", l->reads_per_second);
+    return err_set(
+        info, ERR_RATE,
+        "more than %.0f requests in a second; those that take a processor for long count "
+        "as several",
+        l->reads_per_second);
+}
+
+/* Under the lock: the user, unless deleted, or deleted and made again. */
+static struct member *find_same(const struct auth *auth, const struct identity *who)
+{
+    struct member *member = auth_find_user(auth, who->user);
+    return member != NULL && member->serial == who->serial ? member : NULL;
+}
+
+enum err auth_over(struct err_info *info)
+{
+    return err_set(info, ERR_UNAUTHENTICATED, "the token has expired or was revoked meanwhile");
 }
 
 enum err auth_download_begin(struct auth *auth, const struct identity *who, struct err_info *info)
@@ -215,7 +254,7 @@ enum err auth_download_begin(struct auth *auth, const struct identity *who, stru
     unsigned most = auth->limits.downloads;
     bool allowed = true;
     pthread_rwlock_rdlock(&auth->lock);
-    struct member *member = find_user(auth, who->user);
+    struct member *member = find_same(auth, who);
     if (member != NULL) {
         pthread_mutex_lock(&auth->gate);
         allowed = most == 0 || member->downloads < most;
@@ -223,19 +262,21 @@ enum err auth_download_begin(struct auth *auth, const struct identity *who, stru
         pthread_mutex_unlock(&auth->gate);
     }
     pthread_rwlock_unlock(&auth->lock);
+    if (member == NULL)
+        return auth_over(info);
     if (allowed)
         return ERR_OK;
-    return err_set(info, ERR_RATE, "%u downloads are under way, the most at the same time", most);
+    return err_set(info, ERR_RATE,
+                   "%u downloads of yours are running, the limit; wait for one to end", most);
 }
 
-/* The user may have been deleted and made again meanwhile. */
-void auth_download_end(struct auth *auth, const char *user)
+void auth_download_end(struct auth *auth, const struct identity *who)
 {
     pthread_rwlock_rdlock(&auth->lock);
-    struct member *member = find_user(auth, user);
+    struct member *member = find_same(auth, who);
     if (member != NULL) {
         pthread_mutex_lock(&auth->gate);
-        member->downloads -= member->downloads > 0;
+        member->downloads--;
         pthread_mutex_unlock(&auth->gate);
     }
     pthread_rwlock_unlock(&auth->lock);
@@ -249,8 +290,7 @@ static size_t address_slot(const char *address)
     return h % ADDRESSES;
 }
 
-/* Whether the address may still try; `failed` counts one failure. */
-static bool may_try(struct auth *auth, const char *address, bool failed)
+bool auth_may_try(struct auth *auth, const char *address, bool failed)
 {
     struct bucket *bucket = &auth->failures[address_slot(address)];
     double per_minute = auth->limits.failures_per_minute;
@@ -265,7 +305,7 @@ static bool may_try(struct auth *auth, const char *address, bool failed)
 
 /* ---- checking ---- */
 
-static void hash_secret(const char *secret, unsigned char hash[32])
+void auth_hash_secret(const char *secret, unsigned char hash[32])
 {
     gnutls_hash_fast(GNUTLS_DIG_SHA256, secret, SECRET_CHARS, hash);
 }
@@ -287,10 +327,10 @@ static bool token_identity(const struct auth *auth, const struct token_row *toke
 {
     if (token->revoked_ms != 0 || (token->expires_ms != 0 && clock_wall_ms() >= token->expires_ms))
         return false;
-    const struct member *member = find_user(auth, token->user);
+    const struct member *member = auth_find_user(auth, token->user);
     if (member == NULL)
         return false;
-    *who = (struct identity){.role = member->row.role};
+    *who = (struct identity){.role = member->row.role, .serial = member->serial};
     memcpy(who->user, token->user, sizeof who->user);
     memcpy(who->token_id, token->id, sizeof who->token_id);
     return true;
@@ -302,9 +342,9 @@ static bool token_matches(struct auth *auth, const char *id, const char *secret,
 {
     static const struct token_row none;
     unsigned char hash[32];
-    struct token_row *found = find_token(auth, id);
+    struct token_row *found = auth_find_token(auth, id);
     const struct token_row *token = found != NULL ? found : &none;
-    hash_secret(secret, hash);
+    auth_hash_secret(secret, hash);
     bool right = gnutls_memcmp(hash, token->hash, sizeof hash) == 0;
     if (!right || found == NULL || !token_identity(auth, token, who))
         return false;
@@ -315,8 +355,9 @@ static bool token_matches(struct auth *auth, const char *id, const char *secret,
     return true;
 }
 
-/* A right token is never kept out: many people may share an address, behind a proxy all do, and
- * 256 bits cannot be guessed. The limit bounds what wrong ones cost. */
+/* A valid token is accepted however many wrong ones its address has sent: many users may share an
+ * address (behind a proxy all do), and a secret of 256 bits cannot be guessed. The limit bounds
+ * what wrong tokens cost. */
 enum err auth_check(struct auth *auth, const char *header, const char *address,
                     struct identity *who, struct err_info *info)
 {
@@ -333,144 +374,17 @@ enum err auth_check(struct auth *auth, const char *header, const char *address,
         store_token_used(auth->store, who->token_id, clock_wall_ms());
     if (right)
         return ERR_OK;
-    if (!may_try(auth, address, true))
+    if (!auth_may_try(auth, address, true))
         return err_set(info, ERR_RATE, "too many wrong tokens from this address");
     return err_set(info, ERR_UNAUTHENTICATED, "the token is not valid, has expired or was revoked");
 }
 
-/* ---- making and revoking ---- */
-
-static void random_text(char *out, size_t count)
-{
-    static const char alphabet[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    unsigned char bytes[64];
-    if (gnutls_rnd(GNUTLS_RND_KEY, bytes, count) != 0)
-        abort(); /* no randomness: nothing may be signed in */
-    for (size_t i = 0; i < count; i++)
-        out[i] = alphabet[bytes[i] & 63];
-    out[count] = '\0';
-    explicit_bzero(bytes, sizeof bytes);
-}
-
-/* Letters and digits only, in the public part. */
-static void random_id(char id[ID_CHARS + 1])
-{
-    random_text(id, ID_CHARS);
-    for (size_t i = 0; i < ID_CHARS; i++)
-        if (id[i] == '-' || id[i] == '_')
-            id[i] = id[i] == '-' ? 'x' : 'y';
-}
-
-static enum err ensure_user(struct auth *auth, const char *name, enum role role,
-                            struct err_info *info)
-{
-    pthread_rwlock_rdlock(&auth->lock);
-    struct member *known = find_user(auth, name);
-    bool exists = known != NULL;
-    enum role has = exists ? known->row.role : role;
-    pthread_rwlock_unlock(&auth->lock);
-    if (exists && has != role)
-        return err_set(info, ERR_CONFLICT, "the user %s has the role %s, not %s", name,
-                       role_name(has), role_name(role));
-    if (exists)
-        return ERR_OK;
-    struct user_row row = {.role = role, .created_ms = clock_wall_ms(), .quotas = "{}"};
-    memcpy(row.name, name, strlen(name) + 1);
-    return auth_user_put(auth, &row, info);
-}
-
-enum err auth_token_add(struct auth *auth, const char *user, enum role role, const char *label,
-                        uint64_t expires_ms, char token[TOKEN_SIZE], char id[9],
-                        struct err_info *info)
-{
-    char secret[SECRET_CHARS + 1];
-    if (!user_name_valid(user))
-        return err_set(info, ERR_INVALID,
-                       "\"%s\" is not a user name; it must be 1 to %d of a-z 0-9 _ -", user,
-                       USER_NAME_SIZE - 1);
-    enum err code = ensure_user(auth, user, role, info);
-    if (code != ERR_OK)
-        return code;
-    struct token_row row = {.created_ms = clock_wall_ms(), .expires_ms = expires_ms};
-    random_id(row.id);
-    random_text(secret, SECRET_CHARS);
-    hash_secret(secret, row.hash);
-    memcpy(row.user, user, strlen(user) + 1);
-    snprintf(row.label, sizeof row.label, "%s", label != NULL ? label : "");
-    code = store_token_add(auth->store, &row, info);
-    if (code == ERR_OK) {
-        pthread_rwlock_wrlock(&auth->lock);
-        bool added = add_token(auth, &row);
-        pthread_rwlock_unlock(&auth->lock);
-        if (!added)
-            code = err_set(info, ERR_NO_MEMORY, "no memory for a token");
-        snprintf(token, TOKEN_SIZE, "bk_%s_%s", row.id, secret);
-        memcpy(id, row.id, sizeof row.id);
-    }
-    explicit_bzero(secret, sizeof secret);
-    return code;
-}
-
-enum err auth_token_revoke(struct auth *auth, const char *id, struct err_info *info)
-{
-    uint64_t now = clock_wall_ms();
-    if (strlen(id) != ID_CHARS)
-        return err_set(info, ERR_NOT_FOUND, "there is no token %s", id);
-    enum err code = store_token_revoke(auth->store, id, now, info);
-    if (code != ERR_OK)
-        return code;
-    pthread_rwlock_wrlock(&auth->lock);
-    struct token_row *token = find_token(auth, id);
-    if (token != NULL)
-        token->revoked_ms = now;
-    pthread_rwlock_unlock(&auth->lock);
-    return ERR_OK;
-}
-
-enum err auth_user_put(struct auth *auth, struct user_row *user, struct err_info *info)
-{
-    pthread_rwlock_rdlock(&auth->lock);
-    const struct member *known = find_user(auth, user->name);
-    if (known != NULL) {
-        user->created_ms = known->row.created_ms;
-        user->usage = known->row.usage;
-        user->usage_ms = known->row.usage_ms;
-    }
-    pthread_rwlock_unlock(&auth->lock);
-    enum err code = store_user_put(auth->store, user, info);
-    if (code != ERR_OK)
-        return code;
-    pthread_rwlock_wrlock(&auth->lock);
-    bool added = add_user(auth, user);
-    pthread_rwlock_unlock(&auth->lock);
-    return added ? ERR_OK : err_set(info, ERR_NO_MEMORY, "no memory for a user");
-}
-
-enum err auth_user_delete(struct auth *auth, const char *name, struct err_info *info)
-{
-    enum err code = store_user_delete(auth->store, name, info);
-    if (code != ERR_OK)
-        return code;
-    pthread_rwlock_wrlock(&auth->lock);
-    for (size_t i = 0; i < auth->token_count; i++)
-        if (strcmp(auth->tokens[i].user, name) == 0)
-            auth->tokens[i].revoked_ms = clock_wall_ms();
-    for (size_t i = 0; i < auth->user_count; i++) {
-        if (strcmp(auth->users[i]->row.name, name) != 0)
-            continue;
-        free(auth->users[i]);
-        auth->users[i] = auth->users[--auth->user_count];
-        break;
-    }
-    pthread_rwlock_unlock(&auth->lock);
-    return ERR_OK;
-}
+/* ---- looking up ---- */
 
 bool auth_user_get(struct auth *auth, const char *name, struct user_row *out)
 {
     pthread_rwlock_rdlock(&auth->lock);
-    const struct member *member = find_user(auth, name);
+    const struct member *member = auth_find_user(auth, name);
     if (member != NULL && out != NULL)
         *out = member->row;
     pthread_rwlock_unlock(&auth->lock);
@@ -490,71 +404,71 @@ bool auth_token_owner(struct auth *auth, const char *id, char user[USER_NAME_SIZ
     if (strlen(id) != ID_CHARS)
         return false;
     pthread_rwlock_rdlock(&auth->lock);
-    const struct token_row *token = find_token(auth, id);
+    const struct token_row *token = auth_find_token(auth, id);
     if (token != NULL)
         memcpy(user, token->user, USER_NAME_SIZE);
     pthread_rwlock_unlock(&auth->lock);
     return token != NULL;
 }
 
-/* ---- tickets ---- */
+/* ---- checking again ---- */
 
-enum err auth_ticket_make(struct auth *auth, const struct identity *who, char ticket[TOKEN_SIZE],
+bool auth_now(const struct auth *auth, const struct identity *who, struct identity *now)
+{
+    const struct token_row *token = auth_find_token(auth, who->token_id);
+    return token != NULL && token_identity(auth, token, now) && now->serial == who->serial;
+}
+
+/* Under the lock. */
+static enum err check_now(const struct auth *auth, struct identity *who, enum role role,
                           struct err_info *info)
 {
-    uint64_t now = clock_mono_ms();
-    struct ticket *slot = NULL;
-    pthread_mutex_lock(&auth->gate);
-    for (size_t i = 0; i < TICKETS && slot == NULL; i++)
-        if (auth->tickets[i].until_ms < now)
-            slot = &auth->tickets[i];
-    if (slot != NULL) {
-        random_text(slot->text, SECRET_CHARS);
-        slot->who = *who;
-        slot->until_ms = now + TICKET_MS;
-        memcpy(ticket, slot->text, sizeof slot->text);
-    }
-    pthread_mutex_unlock(&auth->gate);
-    if (slot == NULL)
-        return err_set(info, ERR_RATE, "too many sign-in links are open; wait a minute");
+    struct identity now;
+    if (!auth_now(auth, who, &now))
+        return auth_over(info);
+    who->role = now.role;
+    if (now.role < role)
+        return err_set(info, ERR_FORBIDDEN, "this needs the role %s; yours is %s", role_name(role),
+                       role_name(now.role));
     return ERR_OK;
 }
 
-/* Takes the ticket out; false when there is none like it. */
-static bool take_ticket(struct auth *auth, const char *text, struct identity *who)
+enum err auth_recheck(struct auth *auth, struct identity *who, enum role role,
+                      struct err_info *info)
 {
-    uint64_t now = clock_mono_ms();
-    bool found = false;
-    pthread_mutex_lock(&auth->gate);
-    for (size_t i = 0; i < TICKETS && !found; i++) {
-        struct ticket *t = &auth->tickets[i];
-        found = strlen(text) == SECRET_CHARS && t->until_ms >= now &&
-                gnutls_memcmp(t->text, text, SECRET_CHARS) == 0;
-        if (found) {
-            *who = t->who;
-            *t = (struct ticket){.until_ms = 0};
-        }
-    }
-    pthread_mutex_unlock(&auth->gate);
-    return found;
+    pthread_rwlock_rdlock(&auth->lock);
+    enum err code = check_now(auth, who, role, info);
+    pthread_rwlock_unlock(&auth->lock);
+    return code;
 }
 
-enum err auth_ticket_redeem(struct auth *auth, const char *ticket, const char *address,
-                            struct identity *who, struct err_info *info)
+enum err auth_change_begin(struct auth *auth, struct identity *who, enum role role,
+                           struct err_info *info)
 {
-    if (!may_try(auth, address, false))
-        return err_set(info, ERR_RATE, "too many wrong tickets from this address");
-    bool good = take_ticket(auth, ticket, who);
-    if (good) { /* the token behind it may have been revoked since, its user deleted or given
-                   another role */
-        pthread_rwlock_rdlock(&auth->lock);
-        const struct token_row *token = find_token(auth, who->token_id);
-        good = token != NULL && token_identity(auth, token, who);
-        pthread_rwlock_unlock(&auth->lock);
+    pthread_rwlock_rdlock(&auth->lock);
+    enum err code = check_now(auth, who, role, info);
+    if (code == ERR_OK) {
+        struct member *member = auth_find_user(auth, who->user);
+        pthread_mutex_lock(&auth->gate);
+        if (member->leaving)
+            code = err_set(info, ERR_UNAVAILABLE, "this user is being deleted; try again");
+        else
+            member->changing++;
+        pthread_mutex_unlock(&auth->gate);
     }
-    if (good)
-        return ERR_OK;
-    may_try(auth, address, true);
-    return err_set(info, ERR_UNAUTHENTICATED,
-                   "the sign-in link was used already or is older than a minute");
+    pthread_rwlock_unlock(&auth->lock);
+    return code;
+}
+
+void auth_change_end(struct auth *auth, const struct identity *who)
+{
+    pthread_rwlock_rdlock(&auth->lock);
+    struct member *member = find_same(auth, who);
+    if (member != NULL) {
+        pthread_mutex_lock(&auth->gate);
+        if (--member->changing == 0)
+            pthread_cond_broadcast(&auth->idle);
+        pthread_mutex_unlock(&auth->gate);
+    }
+    pthread_rwlock_unlock(&auth->lock);
 }

@@ -7,6 +7,7 @@
 #define BARKER_SERVER_API_AUTH_H
 
 #include "server/store/store.h"
+#include "server/store/users.h"
 
 struct auth;
 
@@ -14,12 +15,14 @@ struct auth_limits {
     double writes_per_minute, reads_per_second; /* per user */
     double failures_per_minute;                 /* per address */
     unsigned downloads;                         /* per user at the same time; 0: any number */
+    unsigned tokens; /* of a user, with those that are over but still listed; 0: any number */
 };
 
 struct identity {
     char user[USER_NAME_SIZE];
     enum role role;
     char token_id[9];
+    uint64_t serial; /* of the user: one who is deleted and made again is another */
 };
 
 /* Loads users and tokens from the store. */
@@ -35,23 +38,83 @@ enum err auth_check(struct auth *auth, const char *header, const char *address,
 /* Takes one request out of the user's allowance; ERR_RATE when it is used up. */
 enum err auth_allow(struct auth *auth, const struct identity *who, bool write,
                     struct err_info *info);
+/* A reading request has taken so many seconds of a processor: beyond 25 us it counts as several, so
+ * that 20 000 of them in a second are half a processor. */
+void auth_spent(struct auth *auth, const struct identity *who, double cpu_seconds);
 
-/* Takes one of the user's downloads, to be given back by the user's name; ERR_RATE when all are
+/* Who the caller is now: whether the token is still valid and its user the same one. The role is
+ * refreshed. ERR_UNAUTHENTICATED, or ERR_FORBIDDEN below this role. Asked right before anything is
+ * done or sent; a short lock and a look-up. */
+enum err auth_recheck(struct auth *auth, struct identity *who, enum role role,
+                      struct err_info *info);
+/* The same around a request that may change something, to be ended when it has been handled: a
+ * user is not deleted in between. ERR_UNAVAILABLE while a deletion is under way. */
+enum err auth_change_begin(struct auth *auth, struct identity *who, enum role role,
+                           struct err_info *info);
+void auth_change_end(struct auth *auth, const struct identity *who);
+
+/* Takes one of the user's downloads, to be given back by the same identity; ERR_RATE when all are
  * under way. */
 enum err auth_download_begin(struct auth *auth, const struct identity *who, struct err_info *info);
-void auth_download_end(struct auth *auth, const char *user);
+void auth_download_end(struct auth *auth, const struct identity *who);
+
+/* ---- changes: each is decided and done in one go, and only if its maker may still ask for it ---- */
+
+/* What users have outside the store. */
+struct auth_files {
+    void *ctx;
+    enum err (*count)(void *ctx, const char *user, size_t *count, struct err_info *info);
+    enum err (*remove)(void *ctx, const char *user, struct err_info *info);
+};
+/* Before the first request. Without it, only the store is asked. */
+void auth_set_files(struct auth *auth, const struct auth_files *files);
 
 #define TOKEN_SIZE 56
-/* Makes a token for the user, who is created with this role when new (and must have this role when
- * not). The text is given out once. `expires_ms` 0: never. */
-enum err auth_token_add(struct auth *auth, const char *user, enum role role, const char *label,
-                        uint64_t expires_ms, char token[TOKEN_SIZE], char id[9],
+
+struct token_wish {
+    const struct identity *maker; /* NULL: the command line */
+    const char *user;    /* created when new, if the maker is an admin or the command line */
+    enum role role;      /* the user's, or ERR_CONFLICT */
+    const char *label;   /* NULL: none */
+    uint64_t expires_ms; /* 0: never, or with the maker's token */
+    bool shorten; /* a life beyond that of the maker's token is shortened, else ERR_INVALID */
+};
+struct token_made {
+    char token[TOKEN_SIZE]; /* given out once */
+    char id[9];
+    uint64_t expires_ms;
+};
+/* ERR_QUOTA when the user has as many as allowed, all of them valid; those that are over make room. */
+enum err auth_token_add(struct auth *auth, const struct token_wish *wish, struct token_made *made,
                         struct err_info *info);
-enum err auth_token_revoke(struct auth *auth, const char *id, struct err_info *info);
-/* Creates a user, or gives one that exists another role and other quotas (the row is then completed
- * with the rest); deleting revokes its tokens. */
-enum err auth_user_put(struct auth *auth, struct user_row *user, struct err_info *info);
-enum err auth_user_delete(struct auth *auth, const char *name, struct err_info *info);
+/* ERR_NOT_FOUND for what the maker may not revoke, too. */
+enum err auth_token_revoke(struct auth *auth, const struct identity *maker, const char *id,
+                           struct err_info *info);
+/* Removes tokens that have been over for a month. */
+enum err auth_purge(struct auth *auth, struct err_info *info);
+
+struct user_wish {
+    const char *name;
+    const enum role *role; /* NULL: as it is, or user */
+    const char *quotas;    /* NULL: as they are, or none of their own */
+};
+struct user_change {
+    struct user_row row;
+    bool role_changed;
+};
+/* Creates a user, or changes one. ERR_CONFLICT for the maker's own role, and for a new user of a
+ * name under which anything is left of a former one. */
+enum err auth_user_put(struct auth *auth, const struct identity *maker,
+                       const struct user_wish *wish, struct user_change *out,
+                       struct err_info *info);
+/* Deletes a user and their tokens. ERR_CONFLICT for the maker, and while anything belongs to the
+ * user; `purge` removes uploads, references and studies with them (also of a user who is gone
+ * already), but no jobs. May wait for requests of the user; the maker's own must not count. */
+enum err auth_user_delete(struct auth *auth, const struct identity *maker, const char *name,
+                          bool purge, struct err_info *info);
+
+/* ---- looking up ---- */
+
 /* The user as last put, or false; `out` may be NULL. */
 bool auth_user_get(struct auth *auth, const char *name, struct user_row *out);
 /* Whether no token exists at all: the first start. */
@@ -59,8 +122,10 @@ bool auth_empty(struct auth *auth);
 /* The owner of a token id, or false. */
 bool auth_token_owner(struct auth *auth, const char *id, char user[USER_NAME_SIZE]);
 
-/* Single-use sign-in tickets: 60 seconds, then gone. A ticket stands for the user that its maker's token
- * stands for when it is redeemed. */
+/* ---- single-use sign-in tickets: 60 seconds, then gone ---- */
+
+/* A ticket stands for the user that its maker's token stands for when it is redeemed. A user has
+ * few; one more takes the place of the oldest. */
 enum err auth_ticket_make(struct auth *auth, const struct identity *who, char ticket[TOKEN_SIZE],
                           struct err_info *info);
 enum err auth_ticket_redeem(struct auth *auth, const char *ticket, const char *address,

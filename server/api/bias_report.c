@@ -1,10 +1,11 @@
-/* A job against a reference posterior: the numbers over all parameters, and what to know about
- * them. */
+/* A job against a reference posterior: numbers over all parameters, and notes on their limits. */
 #include "server/api/bias_report.h"
+#include "server/api/turn.h"
 #include "server/base/field.h"
 #include "server/base/json.h"
 #include "server/base/mistake.h"
 #include "server/base/text.h"
+#include "server/results/posterior.h"
 #include "server/store/jobfile.h"
 
 #include <inttypes.h>
@@ -19,8 +20,9 @@
 #define LARGE_BYTES ((size_t)1 << 20)
 #define LARGE_COUNT 10000
 
-/* A large document takes ten times its size while it is read, in small pieces that the allocator
- * would keep for the thread: one at a time, and what is over goes back to the system. */
+/* Parsing a large document takes ten times its size, in small pieces that the allocator would
+ * keep per thread. So one document is parsed at a time, and free memory is returned to the
+ * system. */
 static enum err read_document(const char *document, struct reference *out, struct err_info *info)
 {
     static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
@@ -33,14 +35,10 @@ static enum err read_document(const char *document, struct reference *out, struc
     return code;
 }
 
-bool bias_report_reference(struct call *call, struct reference *out)
+static bool read_reference(struct call *call, const char *name, struct reference *out)
 {
-    const char *name = request_query(call->req, "reference");
     struct reference_row row;
     struct err_info info;
-    *out = (struct reference){0};
-    if (name == NULL)
-        return true;
     enum err code = store_reference_get(call->app->store, call->who.user, name, &row, &info);
     if (code == ERR_NOT_FOUND) {
         struct mistakes mistakes = {0};
@@ -51,12 +49,28 @@ bool bias_report_reference(struct call *call, struct reference *out)
         call_mistakes(call, &mistakes);
         return false;
     }
-    if (code == ERR_OK)
-        code = read_document(row.document, out, &info);
-    free(row.document);
-    if (code != ERR_OK)
+    if (code != ERR_OK) {
         call_fail_info(call, &info);
-    return code == ERR_OK;
+        return false;
+    }
+    bool room = call_reserve(call, json_memory(row.document, strlen(row.document)));
+    if (room && (code = read_document(row.document, out, &info)) != ERR_OK)
+        call_fail_info(call, &info);
+    free(row.document);
+    return room && code == ERR_OK;
+}
+
+bool bias_report_reference(struct call *call, struct reference *out)
+{
+    const char *name = request_query(call->req, "reference");
+    *out = (struct reference){0};
+    if (name == NULL)
+        return true;
+    if (!call_turn(call))
+        return false;
+    bool good = read_reference(call, name, out);
+    turn_end();
+    return good;
 }
 
 void bias_report_release(struct reference *reference)
@@ -85,8 +99,8 @@ static double distance_number(const struct bias_row *row, size_t k)
     return k == 0 ? row->wasserstein : row->wasserstein_noise;
 }
 
-/* Mean and median of a number that is known of some rows only come from those that were not chosen
- * for being large; the maximum from all. `scratch` has room for one number per row. */
+/* Where a number is known of some rows only, mean and median use the rows that were not selected
+ * for a large bias; the maximum uses all. `scratch` has room for one number per row. */
 static json_t *spread_json(const struct bias_report *about,
                            double (*number)(const struct bias_row *row, size_t k), size_t k,
                            double *scratch)
@@ -126,7 +140,7 @@ static void put_spreads(json_t **doc, const struct bias_report *about, double *s
     json_put(doc, "wasserstein_noise", spread_json(about, distance_number, 1, scratch));
 }
 
-/* ---- what to know about it ---- */
+/* ---- notes ---- */
 
 static void note(json_t **notes, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void note(json_t **notes, const char *format, ...)
@@ -146,8 +160,8 @@ static void note_names(json_t **notes, const struct bias_report *about)
     char ours[FIELD_QUOTE_SIZE], theirs[FIELD_QUOTE_SIZE];
     if (t->common == 0 && t->saved > 0)
         note(notes,
-             "no parameter in common: the job has %s ..., the reference %s ...; is it one of "
-             "another model? (PUT ...?names=theta names its parameters theta[1], theta[2], ...)",
+             "no parameter in common: the job has %s ..., the reference %s ...; is the reference "
+             "of another model? (PUT ...?names=theta names its parameters theta[1], theta[2], ...)",
              field_quote(jobfile_name(about->file, 0), ours),
              field_quote(about->reference->names[0], theirs));
     else if (t->common < t->saved)
@@ -160,19 +174,19 @@ static void note_names(json_t **notes, const struct bias_report *about)
 
 static void note_sizes(json_t **notes, const struct bias_table *t)
 {
-    if (t->looked < t->common && t->count == t->common)
+    if (t->measured < t->common && t->count == t->common)
         note(notes,
-             "the draws of %zu of the %zu common parameters were looked at: some evenly spread, "
-             "some for their large biases; the others' means and variances are the running ones of "
-             "every iteration",
-             t->looked, t->common);
-    else if (t->looked < t->common)
-        note(notes, "%zu of the %zu common parameters, evenly spread, were looked at", t->looked,
+             "the draws of %zu of the %zu common parameters were measured: some evenly spaced, "
+             "some because of a large bias; the means and variances of the others are running ones "
+             "over all iterations",
+             t->measured, t->common);
+    else if (t->measured < t->common)
+        note(notes, "%zu of the %zu common parameters were measured, evenly spaced", t->measured,
              t->common);
-    if (t->looked > 0 && t->draws < t->draws_stored)
+    if (t->measured > 0 && t->draws < t->draws_stored)
         note(notes,
              "Monte-Carlo errors, quantiles and distances come from %" PRIu64 " of %" PRIu64
-             " draws; the errors are rather too large",
+             " draws, which overestimates the errors",
              t->draws, t->draws_stored);
 }
 
@@ -202,32 +216,13 @@ static void note_gaps(json_t **notes, const struct reference *r)
         note(notes, "the reference: %s", r->warning);
 }
 
-/* The settings that decide what the posterior is; where the data files are does not. */
-static json_t *posterior_of(const json_t *request, const char *part)
-{
-    static const char *const elsewhere[] = {"path", "test", "precision"};
-    json_t *copy = json_copy(json_object_get(request, part));
-    for (size_t k = 0; json_is_object(copy) && k < sizeof elsewhere / sizeof *elsewhere; k++)
-        json_object_del(copy, elsewhere[k]);
-    return copy;
-}
-
 static void note_difference(json_t **notes, const json_t *made_by, const json_t *request,
                             const char *part)
 {
-    json_t *ours = posterior_of(request, part), *theirs = posterior_of(made_by, part);
-    if (ours != NULL && theirs != NULL && !json_equal(ours, theirs))
-        note(notes, "the reference was made with another %s: see its made_by.%s",
-             strcmp(part, "data") == 0 ? "preparation of the data" : "model", part);
-    json_decref(ours);
-    json_decref(theirs);
-}
-
-/* The test set, whose hash may follow after a colon, does not matter. */
-static bool same_data(const char *ours, const char *theirs)
-{
-    size_t n = strcspn(ours, ":");
-    return n == strcspn(theirs, ":") && strncmp(ours, theirs, n) == 0;
+    struct sentence how = {0};
+    if (posterior_part_differs(request, made_by, part, &how))
+        note(notes, "the reference was made with another %s (%s, in the reference)",
+             strcmp(part, "data") == 0 ? "preparation of the data" : "model", how.text);
 }
 
 static void note_origin(json_t **notes, const struct bias_report *about)
@@ -238,7 +233,7 @@ static void note_origin(json_t **notes, const struct bias_report *about)
     json_t *request = about->row->request != NULL ? json_loads(about->row->request, 0, NULL) : NULL;
     if (job != NULL && strcmp(job, about->row->id) == 0)
         note(notes, "the reference was made from this job itself: it cannot show its bias");
-    if (sha != NULL && about->row->data_sha256 != NULL && !same_data(about->row->data_sha256, sha))
+    if (posterior_data_differ(about->row->data_sha256, sha))
         note(notes, "the reference was made from other data than this job's");
     note_difference(notes, made_by, request, "model");
     note_difference(notes, made_by, request, "data");
@@ -257,7 +252,7 @@ json_t *bias_report_json(const struct bias_report *about)
     }
     json_put(&doc, "name", json_text(about->name));
     json_put(&doc, "parameters", json_count(t->common));
-    json_put(&doc, "looked_at", json_count(t->looked));
+    json_put(&doc, "looked_at", json_count(t->measured));
     json_put(&doc, "draws", json_count(t->draws));
     put_spreads(&doc, about, scratch);
     note_names(&notes, about);
@@ -275,14 +270,15 @@ static const char *energy_reason(const struct reference *r, const json_t *energy
 {
     const char *reason = json_string_value(json_object_get(energy, "reason"));
     if (isnan(r->log_density))
-        return "the reference does not know its log density";
+        return "the reference has no mean log density";
     if (!isnan(mean))
         return NULL;
-    return reason != NULL ? reason : "the job has no such check; it is made when a job ends";
+    return reason != NULL ? reason
+                          : "the job has no mean log density; it is computed when a job ends";
 }
 
-/* In a normal posterior the mean log density is the mode's less half the sum over directions of
- * variance / right variance. */
+/* In a normal posterior the mean log density is that of the mode minus half the sum over
+ * directions of variance / target variance. */
 static json_t *energy_json(const struct reference *r, const json_t *energy, double d)
 {
     double mean = json_number_at(energy, "mean_log_density");

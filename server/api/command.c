@@ -1,7 +1,10 @@
 /* token add, check and backup. */
 #include "server/api/command.h"
 #include "server/api/state.h"
+#include "server/api/user_files.h"
 #include "server/base/clock.h"
+#include "server/data/data_root.h"
+#include "server/store/users.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,47 +18,77 @@ static int complain(const struct err_info *info)
     return 1;
 }
 
-static int token_command(const struct config *config, int argc, char **argv)
+struct token_words {
+    const char *name, *label;
+    enum role role;
+    long days;
+};
+
+/* A new user must not inherit the uploads of a former user of that name. Without a data folder
+ * there are none; a folder that cannot be read may have some. */
+static enum err add_token(struct auth *auth, const struct config *config,
+                          const struct token_words *words, struct err_info *info)
 {
-    struct err_info info;
-    enum role role = ROLE_USER;
-    const char *name = NULL, *label = "";
-    long days = 0;
-    char token[TOKEN_SIZE], id[9];
-    struct store *store = NULL;
-    struct auth *auth = NULL;
+    struct token_made made;
+    struct data_root *root = NULL;
+    struct token_wish wish = {.user = words->name, .role = words->role, .label = words->label};
+    if (words->days > 0)
+        wish.expires_ms = clock_wall_ms() + (uint64_t)words->days * 86400000;
+    enum err code = data_root_open(&root, config->data, info);
+    if (code == ERR_OK)
+        user_files_use(auth, root);
+    else if (code != ERR_NOT_FOUND)
+        return code;
+    code = auth_token_add(auth, &wish, &made, info);
+    if (code == ERR_OK)
+        printf("%s\n", made.token);
+    explicit_bzero(&made, sizeof made);
+    data_root_close(root);
+    return code;
+}
+
+/* False: a mistake. */
+static bool read_words(int argc, char **argv, struct token_words *out)
+{
     for (int i = 1; i < argc; i++) {
         bool value = i + 1 < argc;
         if (strcmp(argv[i], "--role") == 0 && value) {
-            if (!role_parse(argv[++i], &role)) {
+            if (!role_parse(argv[++i], &out->role)) {
                 fprintf(stderr, "barkerd: --role must be viewer, user or admin, not %s\n", argv[i]);
-                return 2;
+                return false;
             }
         } else if (strcmp(argv[i], "--label") == 0 && value) {
-            label = argv[++i];
+            out->label = argv[++i];
         } else if (strcmp(argv[i], "--expires-in-days") == 0 && value) {
-            days = strtol(argv[++i], NULL, 10);
-        } else if (name == NULL && argv[i][0] != '-') {
-            name = argv[i];
+            out->days = strtol(argv[++i], NULL, 10);
+        } else if (out->name == NULL && argv[i][0] != '-') {
+            out->name = argv[i];
         } else {
-            name = NULL;
+            out->name = NULL;
             break;
         }
     }
-    if (argc < 2 || strcmp(argv[0], "add") != 0 || name == NULL || days < 0) {
-        fprintf(stderr, "usage: barkerd token add NAME [--role viewer|user|admin] [--label TEXT] "
-                        "[--expires-in-days N] [--state DIR]\n");
+    if (argc >= 2 && strcmp(argv[0], "add") == 0 && out->name != NULL && out->days >= 0)
+        return true;
+    fprintf(stderr, "usage: barkerd token add NAME [--role viewer|user|admin] [--label TEXT] "
+                    "[--expires-in-days N] [--state DIR]\n");
+    return false;
+}
+
+static int token_command(const struct config *config, int argc, char **argv)
+{
+    struct err_info info;
+    struct token_words words = {.role = ROLE_USER, .label = ""};
+    struct store *store = NULL;
+    struct auth *auth = NULL;
+    if (!read_words(argc, argv, &words))
         return 2;
-    }
     enum err code = state_open(&store, &auth, config, &info);
     if (code == ERR_CONFLICT)
         err_set(&info, code, "a daemon is running on %s; ask it: barker token add %s --role %s",
-                config->state, name, role_name(role));
-    uint64_t expires = days > 0 ? clock_wall_ms() + (uint64_t)days * 86400000 : 0;
+                config->state, words.name, role_name(words.role));
     if (code == ERR_OK)
-        code = auth_token_add(auth, name, role, label, expires, token, id, &info);
-    if (code == ERR_OK)
-        printf("%s\n", token);
+        code = add_token(auth, config, &words, &info);
     auth_close(auth);
     store_close(store);
     return code == ERR_OK ? 0 : complain(&info);
@@ -68,14 +101,14 @@ static void print_problem(void *ctx, const char *problem)
     printf("%s\n", problem);
 }
 
-/* What is looked at must be there: opening would make it, and find it sound. */
+/* The state folder must exist: opening a missing one would create it and report it as intact. */
 static enum err has_catalogue(const struct config *config, struct err_info *info)
 {
     char path[4200];
     snprintf(path, sizeof path, "%s/barkerd.db", config->state);
     if (access(path, F_OK) == 0)
         return ERR_OK;
-    return err_set(info, ERR_NOT_FOUND, "%s: %s; say which folder to look at: --state DIR", path,
+    return err_set(info, ERR_NOT_FOUND, "%s: %s; give the state folder with --state DIR", path,
                    strerror(errno));
 }
 
@@ -98,13 +131,20 @@ static int check_command(const struct config *config)
     return problems == 0 ? 0 : 1;
 }
 
+static void print_skipped(void *ctx, const char *job, const char *why)
+{
+    fprintf(stderr, "barkerd: draws/%s.db is damaged and not in the backup: %s\n", job, why);
+    ++*(size_t *)ctx;
+}
+
 static int backup_command(const struct config *config, const char *path)
 {
     struct err_info info;
-    if (store_backup_directory(config->state, path, &info) != ERR_OK)
+    size_t skipped = 0;
+    if (store_backup_directory(config->state, path, print_skipped, &skipped, &info) != ERR_OK)
         return complain(&info);
     printf("%s\n", path);
-    return 0;
+    return skipped == 0 ? 0 : 1;
 }
 
 int command_run(const struct config *config, int count, char **words)

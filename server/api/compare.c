@@ -5,6 +5,8 @@
 #include "server/base/field.h"
 #include "server/base/json.h"
 #include "server/base/mistake.h"
+#include "server/base/sentence.h"
+#include "server/results/posterior.h"
 #include "server/store/jobfile.h"
 
 #include <math.h>
@@ -17,12 +19,13 @@ enum { JOBS_MIN = 2, JOBS_MAX = 8, LIMIT = 100, LIMIT_MAX = 1000 };
 /* One of the jobs. */
 struct side {
     struct job_row row;
-    bool known; /* the row is to be released */
+    bool known; /* the row must be released */
     struct jobfile *file;
     uint32_t *columns; /* of the common parameters */
     struct extent extent;
     struct summary_head worst;
     struct summary summary;
+    struct certified certified;
     struct bias_row *biases; /* of the common parameters, with a reference */
     struct bias_table whole; /* with a reference */
     json_t *energy;          /* with a reference */
@@ -32,9 +35,10 @@ struct comparison {
     struct side sides[JOBS_MAX];
     size_t count;
     struct reference reference;
-    size_t common; /* parameters that all have, up to the limit */
-    bool more;     /* beyond the limit there are others */
-    double target; /* error to be reached; NaN: none */
+    size_t common;           /* parameters that all jobs have, up to the limit */
+    bool more;               /* there are others beyond the limit */
+    double target;           /* target error; NaN: none */
+    struct sentence differs; /* "": all jobs have the same posterior */
 };
 
 static bool has_reference(const struct comparison *c)
@@ -52,11 +56,38 @@ static void comparison_release(struct comparison *c)
             jobfile_close(s->file);
         free(s->columns);
         summary_release(&s->summary);
+        certified_release(&s->certified);
         free(s->biases);
         bias_release(&s->whole);
         json_decref(s->energy);
     }
     bias_report_release(&c->reference);
+}
+
+/* ---- of one posterior ---- */
+
+/* How the first job whose posterior is not that of job A differs from it; "" when none does. */
+static void find_difference(struct comparison *c)
+{
+    for (size_t i = 1; i < c->count && c->differs.length == 0; i++) {
+        struct sentence how = {0};
+        if (posterior_differs(&c->sides[0].row, &c->sides[i].row, &how))
+            sentence_add(&c->differs, "jobs %s and %s have different posteriors: %s",
+                         c->sides[0].row.id, c->sides[i].row.id, how.text);
+    }
+}
+
+static bool may_share_reference(struct call *call, const struct comparison *c)
+{
+    struct mistakes mistakes = {0};
+    if (c->differs.length == 0 || request_query(call->req, "reference") == NULL)
+        return true;
+    mistake_add(&mistakes, "?reference", MISTAKE_conflict,
+                "%s; one reference cannot be right for both. Compare them without a reference, or "
+                "each with its own in its summary",
+                c->differs.text);
+    call_mistakes(call, &mistakes);
+    return false;
 }
 
 /* ---- which jobs ---- */
@@ -71,7 +102,7 @@ static bool refuse_jobs(struct call *call, const char *why)
     return false;
 }
 
-static bool has_twice(const struct query_names *ids)
+static bool names_job_twice(const struct query_names *ids)
 {
     for (size_t i = 1; i < ids->count; i++)
         for (size_t k = 0; k < i; k++)
@@ -108,7 +139,7 @@ static bool open_sides(struct call *call, struct comparison *c)
         call_fail(call, ERR_NO_MEMORY, NULL);
         return false;
     }
-    bool good = ids.count >= JOBS_MIN && ids.count <= JOBS_MAX && !has_twice(&ids);
+    bool good = ids.count >= JOBS_MIN && ids.count <= JOBS_MAX && !names_job_twice(&ids);
     if (!good)
         refuse_jobs(call, ids.count > JOBS_MAX   ? "names too many jobs"
                           : ids.count < JOBS_MIN ? "names too few jobs"
@@ -118,13 +149,15 @@ static bool open_sides(struct call *call, struct comparison *c)
         good = open_side(call, &c->sides[i], ids.items[i]);
     }
     query_names_release(&ids);
+    if (good)
+        find_difference(c);
     return good;
 }
 
 /* ---- which parameters ---- */
 
-/* Notes where a parameter of the first job is in the others; false when one does not have it. */
-static bool place_everywhere(struct comparison *c, uint32_t column)
+/* Finds a parameter of the first job in the others; false when one does not have it. */
+static bool find_in_all_sides(struct comparison *c, uint32_t column)
 {
     const char *name = jobfile_name(c->sides[0].file, column);
     c->sides[0].columns[c->common] = column;
@@ -150,7 +183,7 @@ static bool find_common(struct call *call, struct comparison *c, size_t limit)
     if (!query_parameters(call, c->sides[0].file, SIZE_MAX, limit, &wanted))
         return false;
     for (size_t k = 0; k < wanted.count && c->common <= limit; k++)
-        c->common += place_everywhere(c, wanted.at[k]);
+        c->common += find_in_all_sides(c, wanted.at[k]);
     c->more = c->common > limit;
     c->common = c->more ? limit : c->common;
     query_numbers_release(&wanted);
@@ -159,8 +192,8 @@ static bool find_common(struct call *call, struct comparison *c, size_t limit)
 
 /* ---- numbers ---- */
 
-static struct bias_report about_side(struct call *call, const struct comparison *c,
-                                     const struct side *s)
+static struct bias_report side_report(struct call *call, const struct comparison *c,
+                                      const struct side *s)
 {
     return (struct bias_report){.name = request_query(call->req, "reference"),
                                 .reference = &c->reference,
@@ -184,9 +217,11 @@ static enum err measure_common(struct comparison *c, struct side *s, struct err_
 static enum err measure_side(struct call *call, struct comparison *c, struct side *s,
                              struct err_info *info)
 {
-    struct bias_report about = about_side(call, c, s);
+    struct bias_report about = side_report(call, c, s);
     measure_head(call->app, &s->row, &s->worst);
     enum err code = extent_read(&s->extent, s->file, info);
+    if (code == ERR_OK)
+        code = certified_read(&s->certified, s->file, info);
     if (code == ERR_OK)
         code = measure_common(c, s, info);
     if (code == ERR_OK && has_reference(c))
@@ -212,7 +247,7 @@ static void put_job(json_t **doc, const struct side *s)
 
 static json_t *side_json(struct call *call, const struct comparison *c, const struct side *s)
 {
-    struct bias_report about = about_side(call, c, s);
+    struct bias_report about = side_report(call, c, s);
     double ess = s->worst.min_ess_bulk;
     json_t *doc = json_object();
     put_job(&doc, s);
@@ -223,8 +258,9 @@ static json_t *side_json(struct call *call, const struct comparison *c, const st
     json_put(&doc, "max_rhat", json_number(s->worst.max_rhat));
     json_put(&doc, "min_ess_bulk", json_number(ess));
     json_put(&doc, "worst", s->worst.worst[0] != '\0' ? json_text(s->worst.worst) : json_null());
-    json_put(&doc, "ess_per_second", json_number(ess / s->extent.cpu_seconds));
-    json_put(&doc, "ess_per_gradient", json_number(ess / (double)s->extent.iterations));
+    const char *reason = parameter_efficiency_put(&doc, ess, &s->extent);
+    if (reason != NULL)
+        json_put(&doc, "reason", json_text(reason));
     if (!isnan(c->target))
         json_put(&doc, "cost",
                  job_cost_json(c->target, &s->worst, &s->extent, s->file,
@@ -242,6 +278,8 @@ static json_t *compared_json(const struct comparison *c, size_t k)
     for (size_t i = 0; i < c->count; i++) {
         const struct side *s = &c->sides[i];
         struct parameter_facts row = {.mixing = &s->summary.rows[k].mixing,
+                                      .certified = &s->certified,
+                                      .column = s->columns[k],
                                       .reference = has_reference(c) ? &c->reference : NULL,
                                       .bias = has_reference(c) ? &s->biases[k] : NULL,
                                       .extent = &s->extent,
@@ -274,6 +312,7 @@ static void answer(struct call *call, struct comparison *c)
     json_put(&doc, "reference", json_text(reference));
     json_put(&doc, "parameters", parameters);
     json_put(&doc, "more", json_boolean(c->more));
+    json_put(&doc, "differs", c->differs.length > 0 ? json_text(c->differs.text) : json_null());
     call_json(call, 200, doc);
 }
 
@@ -288,8 +327,9 @@ void api_compare(struct call *call)
     c->target = NAN;
     if (call_query_count(call, "limit", 1, LIMIT_MAX, &limit) &&
         call_query_number(call, "target_error", COST_TARGET_MIN, COST_TARGET_MAX, &c->target) &&
-        open_sides(call, c) && bias_report_reference(call, &c->reference) &&
-        find_common(call, c, (size_t)limit))
+        open_sides(call, c) && may_share_reference(call, c) &&
+        bias_report_reference(call, &c->reference) && find_common(call, c, (size_t)limit) &&
+        call_reserve(call, c->common * c->count * MEASURE_ROW_BYTES))
         answer(call, c);
     comparison_release(c);
     free(c);

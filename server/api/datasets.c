@@ -1,49 +1,60 @@
 /* Data files: listing, looking inside, uploading, deleting. */
 #include "server/api/api.h"
+#include "server/api/turn.h"
+#include "server/base/background.h"
+#include "server/base/budget.h"
 #include "server/base/config.h"
 #include "server/base/json.h"
 #include "server/data/rows.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define UPLOAD_MS     (3600 * 1000)
-#define PREVIEW_ROWS  10
-#define PREVIEW_BYTES ((size_t)1 << 30)
-#define LARGE_BYTES   ((uint64_t)16 << 20)
-#define LARGE_AT_ONCE \
-    2 /* files of this size are looked into at a time: each is in memory whole \
-       */
+#define UPLOAD_MS       (3600 * 1000)
+#define PREVIEW_ROWS    10
+#define PREVIEW_BYTES   ((uint64_t)1 << 30) /* of a file, unpacked, that are read */
+#define PREVIEW_VALUES  ((size_t)100000)    /* that are shown */
+#define PREVIEW_WAIT_MS 10000
+#define NAMES_BYTES     ((size_t)64 << 20) /* for names: more than the columns of any job need */
+#define WINDOW_BYTES    ((size_t)64 << 10)
+#define VALUE_BYTES     80 /* of a number in a JSON document, with its text */
 
 static json_t *time_of(struct timespec t)
 {
     return call_time((uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000);
 }
 
+struct file_list {
+    struct call *call;
+    json_t *items;
+};
+
 static bool add_entry(void *ctx, const struct data_file_entry *entry)
 {
-    json_t **items = ctx, *one = json_object();
+    struct file_list *list = ctx;
+    if (!call_reserve_rows(list->call, 1))
+        return false;
+    json_t *one = json_object();
     json_put(&one, "name", json_text(entry->path));
     json_put(&one, "shared", json_boolean(!entry->own));
     json_put(&one, "bytes", json_count(entry->size));
     json_put(&one, "modified_at", time_of(entry->modified));
-    json_add(items, one);
-    return *items != NULL;
+    json_add(&list->items, one);
+    return list->items != NULL;
 }
 
 void api_datasets(struct call *call)
 {
     struct err_info info;
-    json_t *items = json_array();
-    enum err code = data_file_list(call->app->root, call->who.user, add_entry, &items, &info);
-    call_list(call, code, items, &info);
+    struct file_list list = {call, json_array()};
+    enum err code = data_file_list(call->app->root, call->who.user, add_entry, &list, &info);
+    call_list(call, code, list.items, &info);
 }
 
-static json_t *preview_json(const struct table *t, size_t most)
+static json_t *preview_json(const struct table *t)
 {
     json_t *rows = json_array();
-    for (size_t i = 0; i < t->rows && i < most; i++) {
+    for (size_t i = 0; i < t->rows; i++) {
         json_t *row = json_array();
         for (size_t j = 0; j < t->columns; j++)
             json_add(&row, json_number(t->values[i * t->columns + j]));
@@ -52,14 +63,14 @@ static json_t *preview_json(const struct table *t, size_t most)
     return rows;
 }
 
-static json_t *table_json(const struct table *t, size_t rows)
+static json_t *table_json(const struct table *t)
 {
     json_t *doc = json_object(), *columns = json_array();
     for (size_t j = 0; j < t->columns; j++)
         json_add(&columns, json_text(t->names[j]));
     json_put(&doc, "header", json_boolean(t->header));
     json_put(&doc, "columns", columns);
-    json_put(&doc, "preview", preview_json(t, rows));
+    json_put(&doc, "preview", preview_json(t));
     return doc;
 }
 
@@ -72,52 +83,106 @@ static void answer_file(struct call *call, const struct data_file *file, json_t 
     call_json(call, 200, doc);
 }
 
-/* Of a file that is too large to be read within a request, the beginning: no rows are counted,
- * and there is no hash. */
-static void show_beginning(struct call *call, const struct data_file *file, size_t rows)
+/* ---- looking inside ---- */
+
+/* What a preview has taken of the memory for requests. */
+struct preview_memory {
+    struct call *call;
+    size_t taken;
+    bool refused;
+};
+
+/* Waits for the first bytes only: two previews that each hold memory and wait for more would wait
+ * for each other. */
+static enum err take_memory(void *context, size_t bytes, struct err_info *info)
 {
-    struct data_rows start;
-    struct err_info info;
-    json_t *doc = NULL;
-    enum err code = data_rows_open(&start, file, file->path, "", PREVIEW_BYTES, &info);
-    if (code == ERR_OK) {
-        code = data_rows_next(&start, &info);
-        doc = code == ERR_OK ? table_json(start.table, rows) : NULL;
-        data_rows_close(&start);
-    }
-    if (code == ERR_MALFORMED || code == ERR_UNSUPPORTED) {
-        doc = json_object();
-        json_put(&doc, "problem", json_text(info.message));
-    } else if (code != ERR_OK) {
-        call_fail_info(call, &info);
-        return;
-    }
-    answer_file(call, file, doc);
+    struct preview_memory *m = context;
+    enum err code = call_take_within(m->call, bytes, m->taken == 0 ? PREVIEW_WAIT_MS : 0, info);
+    m->refused = code != ERR_OK;
+    m->taken += code == ERR_OK ? bytes : 0;
+    return code;
 }
 
-static void show(struct call *call, const struct data_file *file, size_t rows)
+static void give_memory(void *context, size_t bytes)
 {
-    char *bytes, sha256[DATA_FILE_SHA256_HEX];
-    size_t size;
-    struct err_info info;
+    struct preview_memory *m = context;
+    call_give(m->call, bytes);
+    m->taken -= bytes;
+}
+
+/* The document is in memory as values and as text. */
+static enum err take_document(struct preview_memory *m, const struct table *t,
+                              struct err_info *info)
+{
+    size_t bytes = (t->rows * t->columns + t->columns) * VALUE_BYTES;
+    for (size_t j = 0; j < t->columns; j++)
+        bytes += 2 * strlen(t->names[j]);
+    return take_memory(m, bytes, info);
+}
+
+/* The first rows; of a file beyond PREVIEW_BYTES the rows are not counted. */
+static enum err read_table(struct preview_memory *m, struct data_file_reader *reader, size_t rows,
+                           json_t **doc, struct err_info *info)
+{
+    struct table_feed feed = {.read = data_rows_feed,
+                              .context = reader,
+                              .name = reader->file->path,
+                              .budget_bytes = NAMES_BYTES,
+                              .window_bytes = WINDOW_BYTES,
+                              .most_bytes = PREVIEW_BYTES,
+                              .memory = {take_memory, give_memory, m}};
     struct table table;
-    if (data_file_read(file, PREVIEW_BYTES, &bytes, &size, sha256, &info) != ERR_OK) {
-        call_fail_info(call, &info);
-        return;
-    }
-    struct table_source source = {
-        .name = file->path, .bytes = bytes, .size = size, .budget_bytes = PREVIEW_BYTES};
-    enum err code = table_peek(&table, &source, rows, &info);
-    free(bytes);
-    json_t *doc = code == ERR_OK ? table_json(&table, rows) : json_object();
+    bool whole;
+    enum err code = table_preview(&table, &feed, rows, PREVIEW_VALUES, &whole, info);
+    if (code == ERR_OK)
+        code = take_document(m, &table, info);
     if (code == ERR_OK) {
-        json_put(&doc, "rows", json_count(table.rows_total));
-        table_release(&table);
-    } else {
-        json_put(&doc, "problem", json_text(info.message)); /* it is there, but no job can use it */
+        *doc = table_json(&table);
+        if (whole)
+            json_put(doc, "rows", json_count(table.rows_total));
+    } else if (!m->refused &&
+               (code == ERR_MALFORMED || code == ERR_UNSUPPORTED || code == ERR_TOO_LARGE)) {
+        *doc = json_object(); /* the file exists, but no job can use it */
+        json_put(doc, "problem", json_text(info->message));
+        code = ERR_OK;
     }
-    json_put(&doc, "sha256", json_text(sha256));
-    answer_file(call, file, doc);
+    table_release(&table);
+    return code;
+}
+
+struct preview {
+    struct call *call;
+    const struct data_file *file;
+    size_t rows;
+};
+
+static void show(void *context)
+{
+    const struct preview *preview = context;
+    struct call *call = preview->call;
+    const struct data_file *file = preview->file;
+    struct preview_memory memory = {.call = call};
+    struct data_file_reader reader;
+    char sha256[DATA_FILE_SHA256_HEX];
+    struct err_info info;
+    json_t *doc = NULL;
+    bool hash = file->size <= PREVIEW_BYTES;
+    enum err code = data_file_reader_init(&reader, file, hash, &info);
+    if (code == ERR_OK) {
+        code = read_table(&memory, &reader, preview->rows, &doc, &info);
+        if (code == ERR_OK && hash)
+            code = data_rows_drain(&reader, &info);
+        data_file_reader_end(&reader, hash ? sha256 : NULL);
+    }
+    if (code == ERR_OK) {
+        if (hash)
+            json_put(&doc, "sha256", json_text(sha256));
+        answer_file(call, file, doc);
+    } else {
+        json_decref(doc);
+        call_fail_info(call, &info);
+    }
+    give_memory(&memory, memory.taken);
 }
 
 void api_dataset(struct call *call)
@@ -131,16 +196,10 @@ void api_dataset(struct call *call)
         call_fail_info(call, &info);
         return;
     }
-    static atomic_uint large;
-    bool huge = file.size > PREVIEW_BYTES, heavy = !huge && file.size > LARGE_BYTES;
-    if (huge)
-        show_beginning(call, &file, (size_t)rows);
-    else if (heavy && atomic_fetch_add(&large, 1) >= LARGE_AT_ONCE)
-        call_fail(call, ERR_UNAVAILABLE, "other large files are being read; try again later");
-    else
-        show(call, &file, (size_t)rows);
-    if (heavy)
-        atomic_fetch_sub(&large, 1);
+    if (call_turn(call)) {
+        background_run(show, &(struct preview){call, &file, (size_t)rows});
+        turn_end();
+    }
     data_file_close(&file);
 }
 
@@ -159,14 +218,17 @@ static void abort_upload(void *ctx)
     call->upload = NULL;
 }
 
-/* Jobs that run have the last of the disk to themselves, as they have at submissions. */
+/* Uploads leave the last of the disk to running jobs, as submissions do. */
 static enum err bound(struct call *call, struct err_info *info)
 {
     struct owner_totals totals;
-    uint64_t reserve = 2 * ((uint64_t)call->app->config->min_free_mb << 20);
+    struct upload_bounds bounds = {.files = (uint64_t)call->app->config->user_files,
+                                   .free_bytes =
+                                       2 * ((uint64_t)call->app->config->min_free_mb << 20)};
     enum err code = store_owner_totals(call->app->store, call->who.user, &totals, info);
+    bounds.bytes = totals.most_stored_bytes;
     if (code == ERR_OK)
-        code = upload_bound(call->upload, totals.most_stored_bytes, reserve, info);
+        code = upload_bound(call->upload, &bounds, info);
     if (code != ERR_OK)
         abort_upload(call);
     return code;

@@ -10,8 +10,8 @@
 #define DRAWS_PER_REQUEST ((size_t)2000000) /* about half a second */
 #define DRAWS_LEAST       ((size_t)1000)
 
-/* What is needed while one chain of one parameter is looked at. */
-struct bench {
+/* Working memory for one chain of one parameter. */
+struct chain_work {
     struct jobfile *file;
     struct jobfile_info about;
     size_t most; /* draws of one chain */
@@ -19,10 +19,10 @@ struct bench {
     struct mixing_work *work;
 };
 
-static enum err bench_init(struct bench *b, struct jobfile *file, size_t columns,
-                           struct err_info *info)
+static enum err chain_work_init(struct chain_work *b, struct jobfile *file, size_t columns,
+                                struct err_info *info)
 {
-    *b = (struct bench){.file = file};
+    *b = (struct chain_work){.file = file};
     jobfile_info(file, &b->about);
     size_t share = DRAWS_PER_REQUEST / ((columns > 0 ? columns : 1) * (size_t)b->about.chains);
     b->most = share > DRAWS_LEAST ? share : DRAWS_LEAST;
@@ -32,14 +32,14 @@ static enum err bench_init(struct bench *b, struct jobfile *file, size_t columns
     return mixing_work_new(&b->work, b->most, info);
 }
 
-static void bench_release(struct bench *b)
+static void chain_work_release(struct chain_work *b)
 {
     free(b->draws);
     mixing_work_free(b->work);
 }
 
 /* The latest draws of a chain after warm-up, into b->draws. */
-static enum err read_chain(struct bench *b, uint32_t chain, uint32_t column, size_t *count,
+static enum err read_chain(struct chain_work *b, uint32_t chain, uint32_t column, size_t *count,
                            struct err_info *info)
 {
     struct jobfile_chain progress;
@@ -54,7 +54,7 @@ static enum err read_chain(struct bench *b, uint32_t chain, uint32_t column, siz
                          info);
 }
 
-static json_t *lags_json(struct bench *b, size_t count, const char **reason)
+static json_t *lags_json(struct chain_work *b, size_t count, const char **reason)
 {
     if (count < 2) {
         *reason = "fewer than 2 draws after warm-up";
@@ -72,7 +72,7 @@ static json_t *lags_json(struct bench *b, size_t count, const char **reason)
     return list;
 }
 
-static enum err chain_json(json_t **list, struct bench *b, uint32_t chain, uint32_t column,
+static enum err chain_json(json_t **list, struct chain_work *b, uint32_t chain, uint32_t column,
                            struct err_info *info)
 {
     size_t count;
@@ -90,7 +90,7 @@ static enum err chain_json(json_t **list, struct bench *b, uint32_t chain, uint3
     return ERR_OK;
 }
 
-/* Of a watched column; null for the others. */
+/* Of a column in the history; null for the others. */
 static json_t *history_json(const struct jobfile_history *h, uint32_t column)
 {
     json_t *doc = json_object(), *rhat = json_array(), *ess = json_array();
@@ -112,9 +112,9 @@ static json_t *history_json(const struct jobfile_history *h, uint32_t column)
 enum err details_json(json_t **out, struct jobfile *file, const struct jobfile_history *history,
                       const struct query_numbers *columns, struct err_info *info)
 {
-    struct bench b;
+    struct chain_work b;
     json_t *list = json_array();
-    enum err code = bench_init(&b, file, columns->count, info);
+    enum err code = chain_work_init(&b, file, columns->count, info);
     for (size_t k = 0; k < columns->count && code == ERR_OK; k++) {
         json_t *one = json_object(), *chains = json_array();
         for (uint32_t c = 1; c <= b.about.chains && code == ERR_OK; c++)
@@ -124,7 +124,7 @@ enum err details_json(json_t **out, struct jobfile *file, const struct jobfile_h
         json_put(&one, "history", history_json(history, columns->at[k]));
         json_add(&list, one);
     }
-    bench_release(&b);
+    chain_work_release(&b);
     if (code == ERR_OK)
         *out = list;
     else

@@ -10,7 +10,7 @@
 #define DETAILS_LAGS       200 /* in draws */
 
 /* [{"name", "autocorrelation": [{"chain", "draws", "lags": [1, ...]}], "history"}]. The latest
- * draws after warm-up are looked at, as many as a bound on the work allows. */
+ * draws after warm-up are used, as many as a bound on the work allows. */
 enum err details_json(json_t **out, struct jobfile *file, const struct jobfile_history *history,
                       const struct query_numbers *columns, struct err_info *info);
 

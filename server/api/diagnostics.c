@@ -1,9 +1,10 @@
-/* GET /v1/jobs/{id}/diagnostics: the verdict with the numbers behind it, and what the chains know
- * about themselves beside their draws: running moments of every parameter, gradient noise, step
- * sizes, efficiency, and how R-hat and effective sample sizes came about. */
+/* GET /v1/jobs/{id}/diagnostics: the verdict with its numbers, and what the chains record
+ * besides their draws: running moments of every parameter, gradient noise, step sizes,
+ * efficiency, and the history of R-hat and effective sample sizes. */
 #include "server/api/api.h"
 #include "server/api/details.h"
 #include "server/api/measure.h"
+#include "server/api/parameter_json.h"
 #include "server/base/json.h"
 #include "server/diagnose/checkup.h"
 #include "server/diagnose/tolerance.h"
@@ -21,7 +22,7 @@
 
 enum { LIMIT = 1000, LIMIT_MAX = 10000 };
 
-/* What was asked for, and what the answer is made from. */
+/* The request, and the sources of the reply. */
 struct diagnosis {
     const struct job_row *row;
     struct jobfile *file;
@@ -70,8 +71,8 @@ static double stored_number(const char *document, const char *key)
     return number;
 }
 
-/* The latest look at the draws. A look that ended a job by stop_when took in all parameters, any
- * other last look a part of them when they are very many. */
+/* The latest checkup. A checkup that ended a job by stop_when covered all parameters; any other
+ * last checkup covers only a part of very many. */
 static struct summary_head head_of(const struct diagnosis *d, enum job_state state, bool early)
 {
     bool last = state == JOB_succeeded || state == JOB_cancelled;
@@ -81,8 +82,8 @@ static struct summary_head head_of(const struct diagnosis *d, enum job_state sta
     return head;
 }
 
-/* The job's own sentence is the verdict; the document is made again, from draws that may be a few
- * seconds younger. */
+/* The sentence is the one that the job shows. The document is computed again, from draws that
+ * may be a few seconds newer. */
 static enum err verdict_json(json_t **out, struct app *app, struct diagnosis *d,
                              struct err_info *info)
 {
@@ -116,7 +117,7 @@ static json_t *noise_json(const struct diagnosis *d)
 {
     const struct tolerance_head *h = &d->noise;
     bool known = h->worst != SIZE_MAX;
-    struct words text = {0};
+    struct sentence text = {0};
     char name[120] = "";
     json_t *doc = json_object();
     tolerance_advise(&d->tolerance, h, d->file, &text);
@@ -172,7 +173,7 @@ struct rank {
     size_t j;
 };
 
-static int louder_first(const void *a, const void *b)
+static int larger_step_ratio_first(const void *a, const void *b)
 {
     const struct rank *x = a, *y = b;
     if (x->noise < y->noise || x->noise > y->noise)
@@ -190,7 +191,7 @@ static struct rank *rank_parameters(const struct diagnosis *d)
         order[j] = (struct rank){.noise = isnan(noise) ? -1.0 : noise, .j = j};
     }
     if (order != NULL && d->worst_first)
-        qsort(order, c->d, sizeof *order, louder_first);
+        qsort(order, c->d, sizeof *order, larger_step_ratio_first);
     return order;
 }
 
@@ -231,7 +232,7 @@ static json_t *reasons_json(const struct diagnosis *d)
 
 /* ---- chains, efficiency, history, checks ---- */
 
-/* The note of a chain (acceptance, what set its step sizes) with its counts. */
+/* The note of a chain (acceptance, what set its step sizes, its trees) with its counts. */
 static enum err chain_json(struct jobfile *file, uint32_t chain, json_t **list,
                            struct err_info *info)
 {
@@ -269,7 +270,7 @@ static enum err chains_json(json_t **out, const struct diagnosis *d, struct err_
     return code;
 }
 
-/* What it takes from here to the R-hat and the effective sample size that a good verdict needs. */
+/* What is still needed for the R-hat and effective sample size of a good verdict. */
 static json_t *cost_json(const struct diagnosis *d, const json_t *verdict)
 {
     const json_t *mixing = json_object_get(verdict, "mixing");
@@ -278,17 +279,18 @@ static json_t *cost_json(const struct diagnosis *d, const json_t *verdict)
     json_put(&doc, "rhat", json_number(VERDICT_RHAT));
     json_put(&doc, "ess", json_number(VERDICT_ESS));
     json_put(&doc, "iterations", json_number(iterations));
-    json_put(&doc, "gradients", json_number(iterations * (double)d->about.chains));
+    json_put(&doc, "gradients",
+             json_number(iterations * (double)d->about.chains *
+                         ((double)d->extent.gradients / (double)d->extent.iterations)));
     json_put(&doc, "seconds", json_incref(json_object_get(mixing, "seconds_to_target")));
     if (isnan(iterations))
         json_put(&doc, "reason",
                  json_text("R-hat or the effective sample sizes are not known, or "
-                           "the chains are in different places"));
+                           "the chains disagree"));
     return doc;
 }
 
-/* Of the parameter that mixes worst; warm-up counts as cost. Every iteration of every sampler takes
- * one gradient. */
+/* For the parameter that mixes worst; warm-up counts as cost. */
 static json_t *efficiency_json(const struct diagnosis *d, const json_t *verdict)
 {
     const struct summary_head *w = &d->worst;
@@ -296,12 +298,11 @@ static json_t *efficiency_json(const struct diagnosis *d, const json_t *verdict)
     json_t *doc = json_object();
     summary_head_put(&doc, w);
     json_put(&doc, "cpu_seconds", json_number(e->cpu_seconds));
-    json_put(&doc, "gradients", json_count(e->iterations));
-    json_put(&doc, "ess_per_second", json_number(w->min_ess_bulk / e->cpu_seconds));
-    json_put(&doc, "ess_per_gradient", json_number(w->min_ess_bulk / (double)e->iterations));
+    json_put(&doc, "gradients", json_count(e->gradients));
+    const char *reason = parameter_efficiency_put(&doc, w->min_ess_bulk, e);
     json_put(&doc, "cost_to_target", cost_json(d, verdict));
-    if (isnan(w->min_ess_bulk))
-        json_put(&doc, "reason", json_text("the effective sample size is not known"));
+    if (reason != NULL)
+        json_put(&doc, "reason", json_text(reason));
     return doc;
 }
 
@@ -342,15 +343,16 @@ static enum err put_checks(json_t **doc, const struct diagnosis *d, struct err_i
     json_put(doc, "checks", checks != NULL ? checks : json_null());
     if (checks == NULL)
         json_put(doc, "checks_reason",
-                 json_text(d->row->state == JOB_succeeded ? "they were not made"
-                           : ended ? "they are made when a job succeeds, and this one did not"
-                                   : "they are made when the job ends"));
+                 json_text(d->row->state == JOB_succeeded ? "the checks were not run"
+                           : ended ? "the checks run when a job succeeds, and this one did not"
+                                   : "the checks run when the job ends"));
     return ERR_OK;
 }
 
-/* ---- the answer ---- */
+/* ---- the reply ---- */
 
-static enum err put_all(json_t **doc, struct app *app, struct diagnosis *d, struct err_info *info)
+static enum err fill_document(json_t **doc, struct app *app, struct diagnosis *d,
+                              struct err_info *info)
 {
     json_t *verdict = NULL, *chains = NULL, *details = NULL, *next;
     enum err code = verdict_json(&verdict, app, d, info);
@@ -385,7 +387,7 @@ static void answer(struct call *call, struct diagnosis *d)
     if (code == ERR_OK) {
         code = diagnosis_read(d, call->app, &info);
         if (code == ERR_OK)
-            code = put_all(&doc, call->app, d, &info);
+            code = fill_document(&doc, call->app, d, &info);
         diagnosis_release(d);
     }
     call_result(call, code, doc, &info);
@@ -406,7 +408,9 @@ void api_diagnostics(struct call *call)
     d.details = request_query(call->req, "params") != NULL;
     if (call_jobfile(call, row.id, &d.file)) {
         jobfile_info(d.file, &d.about);
-        if (!d.details || query_parameters(call, d.file, 0, DETAILS_PARAMETERS, &d.columns))
+        size_t rows = d.limit < d.about.width ? (size_t)d.limit : d.about.width;
+        if ((!d.details || query_parameters(call, d.file, 0, DETAILS_PARAMETERS, &d.columns)) &&
+            call_reserve(call, rows * MEASURE_ROW_BYTES))
             answer(call, &d);
         query_numbers_release(&d.columns);
         jobfile_close(d.file);

@@ -16,13 +16,13 @@
 
 struct download {
     struct auth *auth;
-    char user[USER_NAME_SIZE]; /* whose download it is */
+    struct identity who; /* whose download it is */
     struct jobfile *file;
     struct export *export; /* NULL: the bytes of `copy` */
-    int copy;
+    struct jobfile_copy copy;
 };
 
-/* NULL: answered, because the user has enough under way. */
+/* NULL: answered, because the user has too many downloads under way. */
 static struct download *download_new(struct call *call)
 {
     struct err_info info;
@@ -36,19 +36,17 @@ static struct download *download_new(struct call *call)
         free(d);
         return NULL;
     }
-    *d = (struct download){.auth = call->app->auth, .copy = -1};
-    memcpy(d->user, call->who.user, sizeof d->user);
+    *d = (struct download){.auth = call->app->auth, .who = call->who, .copy = {.fd = -1}};
     return d;
 }
 
 static void download_close(void *ctx)
 {
     struct download *d = ctx;
-    auth_download_end(d->auth, d->user);
+    auth_download_end(d->auth, &d->who);
     export_free(d->export);
     jobfile_close(d->file);
-    if (d->copy >= 0)
-        close(d->copy);
+    jobfile_copy_close(&d->copy);
     free(d);
 }
 
@@ -66,7 +64,7 @@ static const char *source_name(void *ctx, size_t column)
 
 static ssize_t copy_read(const struct download *d, char *buffer, size_t size)
 {
-    ssize_t got = read(d->copy, buffer, size);
+    ssize_t got = read(d->copy.fd, buffer, size);
     return got > 0 ? got : got == 0 ? -1 : -2;
 }
 
@@ -148,8 +146,8 @@ static bool choose_chain(struct call *call, struct jobfile *file, const struct j
     return true;
 }
 
-/* How many draws each chain has is looked at here, once: the document does not grow with the job.
- */
+/* The number of draws of every chain is read here, once, so that the document does not grow while
+ * the job runs. */
 static bool choose_draws(struct call *call, struct jobfile *file, const struct jobfile_info *about,
                          struct selection *s)
 {
@@ -226,6 +224,8 @@ static bool send_export(struct call *call, const struct job_row *row, struct dow
         .warmup_iterations = about->warmup,
         .started_ms = row->started_ms,
     };
+    if (!call_reserve(call, export_memory(&plan)))
+        return false;
     if (export_new(&d->export, format, &plan, &info) != ERR_OK) {
         call_fail(call, ERR_NO_MEMORY, "no memory for the download");
         return false;
@@ -241,7 +241,6 @@ static bool send_copy(struct call *call, const char *id, struct download *d,
     static const char *const selecting[] = {"chains", "params", "from", "to", "thin", "warmup"};
     struct err_info info;
     struct mistakes mistakes = {0};
-    uint64_t size;
     for (size_t i = 0; i < sizeof selecting / sizeof selecting[0]; i++) {
         char pointer[16];
         snprintf(pointer, sizeof pointer, "?%s", selecting[i]);
@@ -254,7 +253,7 @@ static bool send_copy(struct call *call, const char *id, struct download *d,
         call_mistakes(call, &mistakes);
         return false;
     }
-    enum err code = jobfile_export(call->app->store, id, &d->copy, &size, &info);
+    enum err code = jobfile_copy_open(&d->copy, call->app->store, d->who.user, id, &info);
     if (code != ERR_OK) {
         if (code == ERR_NOT_FOUND)
             call_fail(call, ERR_CONFLICT, "the job has no draws");
@@ -262,7 +261,7 @@ static bool send_copy(struct call *call, const char *id, struct download *d,
             call_fail_info(call, &info);
         return false;
     }
-    start_stream(call, d, format->content_type, size);
+    start_stream(call, d, format->content_type, d->copy.size);
     name_file(call, id, format->ending);
     return true;
 }

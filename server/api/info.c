@@ -3,6 +3,7 @@
 #include "models/models.h"
 #include "server/api/api.h"
 #include "server/api/metrics.h"
+#include "server/api/reserve.h"
 #include "server/base/assets.h"
 #include "server/base/build.h"
 #include "server/base/config.h"
@@ -62,6 +63,24 @@ static json_t *disk_json(const struct app *app)
     return doc;
 }
 
+/* What /metrics has as barkerd_budget_bytes, without its history. */
+static json_t *memory_json(const struct app *app)
+{
+    json_t *list = json_array();
+    struct memory_use uses[MEMORY_USES];
+    memory_uses(app, uses);
+    for (size_t i = 0; i < MEMORY_USES; i++) {
+        json_t *doc = json_object();
+        json_put(&doc, "name", json_text(uses[i].name));
+        json_put(&doc, "setting", json_text(uses[i].setting));
+        json_put(&doc, "used_bytes", json_count(uses[i].stats.used));
+        json_put(&doc, "total_bytes", json_count(uses[i].stats.total));
+        json_put(&doc, "user_bytes", json_count(uses[i].stats.per_user));
+        json_add(&list, doc);
+    }
+    return list;
+}
+
 static json_t *draws_formats_json(void)
 {
     json_t *list = json_array();
@@ -92,6 +111,7 @@ void api_info(struct call *call)
     json_put(&doc, "workers", json_count((uint64_t)call->app->config->workers));
     json_put(&doc, "slice_seconds", json_number((double)call->app->config->slice_ms / 1000.0));
     json_put(&doc, "disk", disk_json(call->app));
+    json_put(&doc, "memory", memory_json(call->app));
     json_put(&doc, "draws_formats", draws_formats_json());
     json_put(&limits, "body_bytes", json_count(BODY_LIMIT));
     json_put(&doc, "limits", limits);

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tells those who watch a job that the scheduler does not have that something about it changed. */
+/* Publishes a change of a job that is not in the scheduler's memory. */
 static void announce(struct app *app, const struct job_row *row, bool deleted)
 {
     json_t *doc = json_object();
@@ -67,7 +67,8 @@ static void patch_job(struct call *call, const json_t *json)
     job_row_release(&row);
 }
 
-/* One at a time: what a patch does not name is written as it was read. */
+/* Patches are made one at a time: fields that a patch does not name are written as they were read.
+ */
 void api_job_patch(struct call *call)
 {
     static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
@@ -80,16 +81,17 @@ void api_job_patch(struct call *call)
     json_decref(json);
 }
 
-/* Whether there is room for what the job would do; whether its state allows it is the scheduler's
- * to say. */
-static enum err may_go_on(struct app *app, const struct job_row *row, enum job_event event,
-                          uint64_t iterations, struct err_info *info)
+/* What the job would store in addition. The scheduler decides on the state as it is by then, and the
+ * store on the quota. */
+static enum err needed_bytes(struct call *call, const struct job_row *row, enum job_event event,
+                             uint64_t iterations, uint64_t *bytes, struct err_info *info)
 {
     enum job_state to;
-    if (job_transition(row->state, event, &to, info) != ERR_OK)
-        return ERR_OK;
-    bool stores_more = event == JOB_EVENT_extend || event == JOB_EVENT_retry;
-    return stores_more ? submission_extend(app, row, iterations, info) : ERR_OK;
+    *bytes = event == JOB_EVENT_resume; /* a job that has no room at all would be paused at once */
+    enum err code = job_transition(row->state, event, &to, info);
+    if (code == ERR_OK && (event == JOB_EVENT_extend || event == JOB_EVENT_retry))
+        code = submission_extend(call, row, iterations, bytes, info);
+    return code;
 }
 
 static void control(struct call *call, enum job_event event, uint64_t iterations)
@@ -98,11 +100,14 @@ static void control(struct call *call, enum job_event event, uint64_t iterations
     struct err_info info;
     if (!call_job(call, &row, true))
         return;
-    if (may_go_on(call->app, &row, event, iterations, &info) != ERR_OK ||
-        sched_control(call->app->sched, row.id, event, iterations, &info) != ERR_OK)
-        call_fail_info(call, &info);
-    else
+    struct sched_request request = {.event = event, .iterations = iterations};
+    enum err code = needed_bytes(call, &row, event, iterations, &request.bytes, &info);
+    if (code == ERR_OK)
+        code = sched_control(call->app->sched, row.id, &request, &info);
+    if (code == ERR_OK)
         call_answer_job(call, row.id, 202);
+    else
+        call_fail_info(call, &info);
     job_row_release(&row);
 }
 
@@ -144,7 +149,7 @@ void api_job_extend(struct call *call)
     json_decref(json);
     if (mistakes.count == 0 && iterations == 0)
         mistake_add(&mistakes, "/iterations", MISTAKE_required,
-                    "is needed: how many more iterations after warm-up");
+                    "is required: the number of additional iterations after warm-up");
     if (mistakes.count > 0)
         call_mistakes(call, &mistakes);
     else
@@ -153,36 +158,14 @@ void api_job_extend(struct call *call)
 
 /* ---- deleting ---- */
 
-struct trashed {
-    const char *id;
-    struct job_row *row;
-    bool found;
-};
-
-static bool take_trashed(void *ctx, const struct job_row *row)
-{
-    struct trashed *t = ctx;
-    if (strcmp(row->id, t->id) != 0)
-        return true;
-    memcpy(t->row->id, row->id, sizeof row->id);
-    memcpy(t->row->owner, row->owner, sizeof row->owner);
-    t->row->state = row->state;
-    t->row->lab = row->lab;
-    t->found = true;
-    return false;
-}
-
-/* The job of the route in the caller's trash (in every user's for an admin): its id, owner, state and
- * visibility. */
+/* The job of the route, if it is in the trash and the caller's (anybody's for an admin). */
 static enum err find_trashed(struct call *call, struct job_row *row, struct err_info *info)
 {
-    const char *owner = call_viewer(call);
-    struct job_filter filter = {
-        .viewer = owner, .owner = owner, .q = call->arg[0], .deleted = true, .limit = 100};
-    struct trashed t = {.id = call->arg[0], .row = row};
-    *row = (struct job_row){0};
-    enum err code = store_jobs(call->app->store, &filter, take_trashed, &t, info);
-    if (code == ERR_OK && !t.found)
+    enum err code = store_job_get_trashed(call->app->store, call->arg[0], row, info);
+    bool own = call_is_admin(call) || strcmp(row->owner, call->who.user) == 0;
+    if (code == ERR_OK && !own)
+        job_row_release(row);
+    if (code == ERR_NOT_FOUND || (code == ERR_OK && !own))
         code = err_set(info, ERR_NOT_FOUND, "there is no such job");
     return code;
 }
@@ -207,7 +190,9 @@ void api_job_delete(struct call *call)
     if (!call_query_flag(call, "purge", &purge))
         return;
     if (purge && find_trashed(call, &row, &info) == ERR_OK) {
-        answer_deleted(call, store_job_purge(call->app->store, row.id, &info), &row, &info);
+        enum err code = store_job_purge(call->app->store, row.id, row.deleted_ms, &info);
+        answer_deleted(call, code, &row, &info);
+        job_row_release(&row);
         return;
     }
     if (!call_job(call, &row, true))
@@ -222,14 +207,18 @@ void api_job_restore(struct call *call)
 {
     struct job_row row;
     struct err_info info;
-    enum err code = find_trashed(call, &row, &info);
-    if (code == ERR_OK)
-        code = store_job_update(call->app->store, &row, JOB_SET_DELETED, "restored from the trash",
-                                &info);
-    if (code != ERR_OK) {
+    if (find_trashed(call, &row, &info) != ERR_OK) {
         call_fail_info(call, &info);
         return;
     }
-    announce(call->app, &row, false);
-    call_answer_job(call, row.id, 200);
+    struct store_room room = {.uncounted = sched_grown_bytes(call->app->sched, row.owner)};
+    row.deleted_ms = 0;
+    if (store_job_admit(call->app->store, &row, JOB_SET_DELETED, "restored from the trash", &room,
+                        &info) == ERR_OK) {
+        announce(call->app, &row, false);
+        call_answer_job(call, row.id, 200);
+    } else {
+        call_fail_info(call, &info);
+    }
+    job_row_release(&row);
 }

@@ -1,4 +1,4 @@
-/* A job as it is answered. */
+/* A job as JSON for replies. */
 #include "server/api/api.h"
 #include "server/base/clock.h"
 #include "server/base/json.h"
@@ -8,6 +8,7 @@
 #include "server/store/jobfile.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static void write_time(struct json_out *out, const char *key, uint64_t wall_ms)
 {
@@ -22,8 +23,8 @@ static const char *or_null(const char *text)
     return text != NULL && text[0] != '\0' ? text : NULL;
 }
 
-/* What is stored as JSON is not read to be written again, which would be most of the work; only
- * when it must not spoil what stands beside it. */
+/* Stored JSON is copied to the reply without parsing it, which would be most of the work. It is
+ * checked only where a damaged value would break the other parts of the reply. */
 static void write_stored(struct json_out *out, const char *key, const char *json, bool check)
 {
     json_t *read = check && json != NULL ? json_loads(json, 0, NULL) : NULL;
@@ -31,7 +32,7 @@ static void write_stored(struct json_out *out, const char *key, const char *json
     json_decref(read);
 }
 
-/* As the scheduler says; what it does not have is as it was stored last. */
+/* The state as the scheduler has it; what it does not have is read from the row. */
 static void write_state(struct json_out *out, const struct job_row *row,
                         const struct job_snapshot *view, bool check)
 {
@@ -93,10 +94,22 @@ json_t *job_json(struct app *app, const struct job_row *row)
     return doc;
 }
 
+/* The buffer of a reply grows in steps, and what is checked is parsed. */
+uint64_t job_write_bytes(const struct job_row *row)
+{
+    const char *texts[] = {row->request, row->plan, row->summary, row->note, row->tags};
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        bytes += texts[i] != NULL ? 2 * strlen(texts[i]) : 0;
+    return bytes;
+}
+
 void call_reply_job(struct call *call, int status, const struct job_row *row)
 {
     struct json_out out = {0};
     size_t size = 0;
+    if (!(call->route->flags & ROUTE_WRITE) && !call_reserve(call, job_write_bytes(row)))
+        return; /* a change has been made, and is answered */
     job_write(&out, call->app, row, false);
     char *text = json_out_finish(&out, &size);
     call_text(call, status, text, size);

@@ -1,4 +1,4 @@
-/* GET /v1/jobs/{id}/log: what happened, in words. The other results have files of their own:
+/* GET /v1/jobs/{id}/log: the lines of a job's log. The other results have files of their own:
  * draws.c, job_summary.c, compare.c, diagnostics.c, plots.c. */
 #include "server/api/api.h"
 #include "server/base/json.h"
@@ -54,7 +54,8 @@ void api_log(struct call *call)
     struct job_row row;
     if (!call_query_count(call, "after", 0, INT64_MAX, &after) ||
         !call_query_count(call, "cursor", 0, INT64_MAX, &after) ||
-        !call_query_count(call, "limit", 1, LIMIT_MAX, &limit) || !call_job(call, &row, false))
+        !call_query_count(call, "limit", 1, LIMIT_MAX, &limit) || !call_reserve_rows(call, limit) ||
+        !call_job(call, &row, false))
         return;
     answer_log(call, row.id, after, limit);
     job_row_release(&row);

@@ -15,19 +15,20 @@ enum { LIMIT = 1000, LIMIT_MAX = 10000, RANKED_MAX = 20000 };
 
 static struct rankings kept = RANKINGS_INIT;
 
-/* What was asked for, and the answer on its way. */
+/* The request, and the parts of the reply. */
 struct request_for_summary {
     const char *job;
     struct jobfile *file;
     struct jobfile_info about;
     struct extent extent;
     struct reference reference;
-    struct query_numbers columns; /* all that are listed, in their order */
+    struct query_numbers columns; /* all that are listed, in order */
     uint64_t limit, cursor;
     bool worst;
-    size_t ranked; /* columns that the order rests on, where that is a part of them; 0: all */
+    size_t ranked; /* columns on which the order is based, if not all; 0: all */
     double target; /* NaN: none */
     struct summary page;
+    struct certified certified;
     struct bias_row *biases; /* of the page, with a reference */
     struct bias_table whole; /* of the first page, with a reference */
 };
@@ -37,7 +38,7 @@ static bool has_reference(const struct request_for_summary *r)
     return r->reference.count > 0;
 }
 
-/* What concerns all parameters comes with the first page alone: it may take as long as a page. */
+/* Numbers over all parameters are part of the first page only: they may take as long as a page. */
 static bool is_first(const struct request_for_summary *r)
 {
     return r->cursor == 0;
@@ -45,7 +46,7 @@ static bool is_first(const struct request_for_summary *r)
 
 /* ---- the worst first ---- */
 
-/* The columns that were left out of the ranking, after those that were not. */
+/* Appends the columns that were not ranked. */
 static void append_unranked(struct query_numbers *columns, size_t ranked, size_t stride,
                             size_t width)
 {
@@ -55,8 +56,8 @@ static void append_unranked(struct query_numbers *columns, size_t ranked, size_t
     columns->count = ranked;
 }
 
-/* Puts the columns into order. With many columns a part of the draws decides; with very many a part
- * of the columns is ranked and the others follow as they are declared. */
+/* Sorts the columns. With many columns, only some draws are used; with very many, only some
+ * columns are ranked, and the others follow in the order of declaration. */
 static enum err rank_columns(struct request_for_summary *r, struct err_info *info)
 {
     struct summary all;
@@ -84,11 +85,11 @@ static enum err rank_columns(struct request_for_summary *r, struct err_info *inf
     return ERR_OK;
 }
 
-/* The pages of a list follow the order of its first page, also while draws come; a list that begins
- * is ranked again when there are other draws than the last time. */
+/* All pages of a list use the order of its first page, even if draws are added. A new list is
+ * ranked again if there are new draws. */
 static enum err order_columns(struct request_for_summary *r, struct err_info *info)
 {
-    bool all = r->columns.count == r->about.width; /* not a choice of the client's */
+    bool all = r->columns.count == r->about.width; /* the client did not choose parameters */
     uint64_t draws = is_first(r) ? r->extent.draws : UINT64_MAX;
     if (all && rankings_get(&kept, r->job, draws, r->columns.at, r->columns.count, &r->ranked))
         return ERR_OK;
@@ -104,7 +105,7 @@ static enum err order_columns(struct request_for_summary *r, struct err_info *in
     return code;
 }
 
-/* ---- the answer ---- */
+/* ---- the reply ---- */
 
 static json_t *rows_json(const struct request_for_summary *r)
 {
@@ -113,6 +114,8 @@ static json_t *rows_json(const struct request_for_summary *r)
         const struct summary_row *measured = &r->page.rows[i];
         struct parameter_facts row = {.name = jobfile_name(r->file, measured->column),
                                       .mixing = &measured->mixing,
+                                      .certified = &r->certified,
+                                      .column = measured->column,
                                       .reference = has_reference(r) ? &r->reference : NULL,
                                       .bias = has_reference(r) ? &r->biases[i] : NULL,
                                       .extent = &r->extent,
@@ -129,7 +132,7 @@ static json_t *next_json(const struct request_for_summary *r, uint64_t end)
     return end < r->columns.count ? json_text(text) : json_null();
 }
 
-/* A page with all parameters tells the worst of them itself, from the same draws as its rows. */
+/* A page with all parameters contains the worst one, from the same draws as its rows. */
 static void find_worst(struct call *call, const struct job_row *row,
                        const struct request_for_summary *r, struct summary_head *out)
 {
@@ -140,8 +143,8 @@ static void find_worst(struct call *call, const struct job_row *row,
         *out = page;
 }
 
-static void put_whole(json_t **doc, struct call *call, const struct job_row *row,
-                      const struct request_for_summary *r)
+static void put_job_parts(json_t **doc, struct call *call, const struct job_row *row,
+                          const struct request_for_summary *r)
 {
     struct summary_head worst;
     struct bias_report about = {.name = request_query(call->req, "reference"),
@@ -175,11 +178,11 @@ static json_t *summary_json(struct call *call, const struct job_row *row,
     if (r->ranked > 0)
         json_put(&doc, "ranked", json_count(r->ranked));
     if (is_first(r))
-        put_whole(&doc, call, row, r);
+        put_job_parts(&doc, call, row, r);
     return doc;
 }
 
-/* The rows of one page: as many as were asked for, or fewer when there are very many draws. */
+/* The rows of one page: as many as requested, or fewer when there are very many draws. */
 static enum err measure_page(struct request_for_summary *r, struct err_info *info)
 {
     uint64_t from = r->cursor < r->columns.count ? r->cursor : r->columns.count;
@@ -202,6 +205,8 @@ static enum err measure_page(struct request_for_summary *r, struct err_info *inf
 static enum err measure(struct request_for_summary *r, struct err_info *info)
 {
     enum err code = extent_read(&r->extent, r->file, info);
+    if (code == ERR_OK)
+        code = certified_read(&r->certified, r->file, info);
     if (code == ERR_OK && r->worst && r->extent.draws > 0)
         code = order_columns(r, info);
     if (code == ERR_OK && has_reference(r) && is_first(r))
@@ -219,6 +224,7 @@ static void answer(struct call *call, const struct job_row *row, struct request_
     else
         call_fail_info(call, &info);
     summary_release(&r->page);
+    certified_release(&r->certified);
     bias_release(&r->whole);
     free(r->biases);
 }
@@ -240,6 +246,8 @@ void api_summary(struct call *call)
     if (call_jobfile(call, row.id, &r.file)) {
         jobfile_info(r.file, &r.about);
         if (query_parameters(call, r.file, SIZE_MAX, LIMIT_MAX, &r.columns) &&
+            call_reserve(call, MEASURE_ROW_BYTES *
+                                   (r.limit < r.columns.count ? r.limit : r.columns.count)) &&
             bias_report_reference(call, &r.reference))
             answer(call, &row, &r);
         query_numbers_release(&r.columns);

@@ -52,15 +52,24 @@ static void answer_valid(struct call *call, struct submission *sub)
     call_json(call, 200, doc);
 }
 
+/* All memory that the job needs is taken before it is stored: nothing can fail between the commit
+ * and the scheduler. */
 static enum err create_row(struct call *call, struct submission *sub, struct job_row *row,
                            bool *existing)
 {
-    const char *key;
+    struct app *app = call->app;
+    struct job_run *job = NULL;
     unsigned char hash[32];
-    submission_key(call, &key, hash); /* looked at before */
-    enum err code = store_job_create(call->app->store, row, key, hash, existing, &sub->info);
+    struct store_claim claim = {
+        .hash = hash, .room = submission_room(app, call->who.user, sub->sizes.disk_bytes)};
+    submission_key(call, &claim.key, hash); /* checked before */
+    enum err code = sched_prepare(&job, app->sched, row, &sub->info);
+    if (code == ERR_OK)
+        code = store_job_create(app->store, row, &claim, existing, &sub->info);
     if (code == ERR_OK && !*existing)
-        code = sched_submit(call->app->sched, row, &sub->info);
+        sched_submit(app->sched, job);
+    else
+        sched_discard(app->sched, job);
     return code;
 }
 
@@ -69,8 +78,9 @@ static void answer_created(struct call *call, const char *id, bool existing)
     char location[64];
     call_answer_job(call, id, 201);
     if (call->reply->status == 404) { /* submitted before, and deleted since */
-        call_fail(call, ERR_CONFLICT,
-                  "the job of this key is in the trash; restore it, or use another key");
+        call_fail(
+            call, ERR_CONFLICT,
+            "the job with this Idempotency-Key is in the trash; restore it, or use another key");
         return;
     }
     snprintf(location, sizeof location, "/v1/jobs/%s", id);
@@ -83,8 +93,7 @@ static void create(struct call *call, struct submission *sub)
 {
     struct job_row row = {0};
     bool existing = false;
-    enum err code =
-        submission_room(call->app, call->who.user, &sub->totals, sub->sizes.disk_bytes, &sub->info);
+    enum err code = submission_disk(call->app, &sub->info);
     if (code == ERR_OK)
         code = submission_row(sub, call->who.user, &row);
     if (code == ERR_OK)
@@ -105,7 +114,7 @@ void api_job_create(struct call *call)
         (!validate && submission_answered(call, store_job_by_key, answer_created)) ||
         (json = call_body(call)) == NULL)
         return;
-    enum err code = submission_prepare(&sub, call->app, call->who.user, json);
+    enum err code = submission_prepare(&sub, call, json);
     if (sub.mistakes.count > 0)
         call_mistakes(call, &sub.mistakes);
     else if (code != ERR_OK)
@@ -121,7 +130,7 @@ void api_job_create(struct call *call)
 /* ---- listing and showing ---- */
 
 struct list {
-    struct app *app;
+    struct call *call;
     struct json_out out;
     size_t count, limit;
     char next[JOB_ID_SIZE];
@@ -135,14 +144,16 @@ static bool list_row(void *ctx, const struct job_row *row)
         list->more = true;
         return false;
     }
+    if (!call_reserve_rows(list->call, 1) || !call_reserve(list->call, job_write_bytes(row)))
+        return false;
     list->count++;
-    job_write(&list->out, list->app, row, true);
+    job_write(&list->out, list->call->app, row, true);
     memcpy(list->next, row->id, sizeof list->next);
     return !list->out.failed;
 }
 
-/* owner: absent means one's own, "all" whatever one may see, else that user's as far as one may see
- * them. */
+/* owner: absent: the caller's own jobs; "all": every job that the caller may see; otherwise the
+ * jobs of that user that the caller may see. */
 static bool read_filter(struct call *call, struct job_filter *filter)
 {
     const struct request *req = call->req;
@@ -162,7 +173,7 @@ static bool read_filter(struct call *call, struct job_filter *filter)
         !call_query_flag(call, "trash", &filter->deleted))
         return false;
     if (filter->deleted && !call_is_admin(call))
-        filter->owner = call->who.user; /* the trash is its owner's alone */
+        filter->owner = call->who.user; /* only its owner sees the trash */
     if (filter->state != NULL && strcmp(filter->state, "active") == 0) {
         filter->active = true;
         filter->state = NULL;
@@ -174,7 +185,7 @@ static bool read_filter(struct call *call, struct job_filter *filter)
                     "succeeded, failed, cancelled");
     if (filter->before != NULL && !job_id_valid(filter->before))
         mistake_add(&mistakes, "?cursor", MISTAKE_range,
-                    "not a cursor; take it from the field next of the page before");
+                    "not a cursor; use the field next of the previous page");
     filter->limit = (size_t)limit + 1;
     if (mistakes.count == 0)
         return true;
@@ -188,7 +199,7 @@ void api_jobs(struct call *call)
     struct err_info info;
     if (!read_filter(call, &filter))
         return;
-    struct list list = {.app = call->app, .limit = filter.limit - 1};
+    struct list list = {.call = call, .limit = filter.limit - 1};
     size_t size = 0;
     json_out_begin(&list.out, NULL, '{');
     json_out_begin(&list.out, "items", '[');
@@ -197,12 +208,13 @@ void api_jobs(struct call *call)
     json_out_text(&list.out, "next", list.more ? list.next : NULL);
     json_out_end(&list.out, '}');
     char *text = json_out_finish(&list.out, &size);
-    if (code == ERR_OK) {
+    if (code == ERR_OK && call->reply->status == 0) {
         call_text(call, 200, text, size);
         return;
     }
     free(text);
-    call_fail_info(call, &info);
+    if (code != ERR_OK)
+        call_fail_info(call, &info);
 }
 
 static void entity_tag(struct app *app, const struct job_row *row, char etag[64])
@@ -227,8 +239,7 @@ static bool tag_listed(const char *list, const char *etag)
     return false;
 }
 
-/* A long poll is parked as long as nothing has changed: since If-None-Match, or else since the
- * first look. */
+/* A long poll waits until something changes: since If-None-Match, or since the request arrived. */
 static bool park(struct call *call, const char *id, const char *etag, bool known, uint64_t wait)
 {
     bool first = call->etag[0] == '\0', given = request_header(call->req, "If-None-Match") != NULL;

@@ -1,62 +1,20 @@
 /* Measuring within bounds. */
 #include "server/api/measure.h"
+#include "server/api/turn.h"
 #include "server/base/json.h"
 #include "server/results/reference_make.h"
 #include "server/sched/sched.h"
 #include "server/store/jobfile.h"
 
-#include <errno.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* A draw takes about 0.2 us to measure and 0.2 kB of memory while its column is measured. */
 #define DRAWS_PER_REQUEST 40000000u
 #define DRAWS_FOR_BIASES  8000000u /* of all parameters, beside the page that was asked for */
 #define DRAWS_LEAST       200u     /* per chain: fewer say nothing */
-
-/* ---- not too many at once ---- */
-
-/* Those who wait hold a thread of the request pool each: few may, so that others get one. */
-enum { AT_ONCE = 4, WAITING = 6, PATIENCE_SECONDS = 20 };
-
-static struct {
-    pthread_mutex_t lock;
-    pthread_cond_t freed;
-    unsigned busy, waiting;
-} gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .freed = PTHREAD_COND_INITIALIZER};
-
-static enum err gate_enter(struct err_info *info)
-{
-    struct timespec until;
-    int waited = 0;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += PATIENCE_SECONDS;
-    pthread_mutex_lock(&gate.lock);
-    if (gate.waiting == WAITING)
-        waited = ETIMEDOUT;
-    gate.waiting++;
-    while (gate.busy == AT_ONCE && waited != ETIMEDOUT)
-        waited = pthread_cond_timedwait(&gate.freed, &gate.lock, &until);
-    gate.waiting--;
-    bool entered = gate.busy < AT_ONCE;
-    gate.busy += entered;
-    pthread_mutex_unlock(&gate.lock);
-    return entered ? ERR_OK
-                   : err_set(info, ERR_UNAVAILABLE,
-                             "%d summaries are being computed already; try again later", AT_ONCE);
-}
-
-static void gate_leave(void)
-{
-    pthread_mutex_lock(&gate.lock);
-    gate.busy--;
-    pthread_cond_signal(&gate.freed);
-    pthread_mutex_unlock(&gate.lock);
-}
 
 /* ---- sizes ---- */
 
@@ -79,10 +37,21 @@ size_t measure_draws_at_once(const struct extent *extent, size_t columns)
 
 /* ---- measuring ---- */
 
-static size_t bounded(size_t max_draws, uint32_t chains)
+static size_t limit_draws(size_t max_draws, uint32_t chains)
 {
     size_t most = SUMMARY_COLUMN_DRAWS / chains;
     return max_draws > 0 && max_draws < most ? max_draws : most;
+}
+
+/* A turn, with memory for so many columns of the file. */
+static enum err begin(struct jobfile *file, size_t columns, size_t max_draws, struct err_info *info)
+{
+    struct extent extent;
+    enum err code = extent_read(&extent, file, info);
+    if (code != ERR_OK)
+        return code;
+    return turn_begin(summary_memory(&extent, columns, limit_draws(max_draws, extent.chains)),
+                      info);
 }
 
 static enum err measure_run(struct summary *out, struct jobfile *file, struct bias_meter *meter,
@@ -93,7 +62,7 @@ static enum err measure_run(struct summary *out, struct jobfile *file, struct bi
                                   .count = count,
                                   .stride = 1,
                                   .max_draws = max_draws,
-                                  .look = meter != NULL ? bias_look : NULL,
+                                  .on_row = meter != NULL ? bias_measure_row : NULL,
                                   .context = meter};
     enum err code = summary_measure(&part, file, &range, info);
     if (code != ERR_OK)
@@ -122,7 +91,7 @@ static enum err measure_nothing(struct summary *out, struct bias_meter *meter,
         row->column = columns[out->count];
         mixing_measure(&row->mixing, &none, work);
         if (meter != NULL)
-            bias_look(meter, row, &none);
+            bias_measure_row(meter, row, &none);
     }
     mixing_work_free(work);
     return ERR_OK;
@@ -132,7 +101,7 @@ static enum err measure_runs(struct summary *out, struct jobfile *file, struct b
                              const uint32_t *columns, size_t count, size_t max_draws,
                              struct err_info *info)
 {
-    enum err code = gate_enter(info);
+    enum err code = begin(file, count, max_draws, info);
     if (code != ERR_OK)
         return code;
     for (size_t k = 0, run; k < count && code == ERR_OK; k += run) {
@@ -140,7 +109,7 @@ static enum err measure_runs(struct summary *out, struct jobfile *file, struct b
             run++;
         code = measure_run(out, file, meter, columns[k], run, max_draws, info);
     }
-    gate_leave();
+    turn_end();
     return code;
 }
 
@@ -158,8 +127,8 @@ static enum err measure_chosen(struct summary *out, struct jobfile *file, struct
     if (extent.draws == 0)
         code = measure_nothing(out, meter, columns, count, info);
     else
-        code =
-            measure_runs(out, file, meter, columns, count, bounded(max_draws, extent.chains), info);
+        code = measure_runs(out, file, meter, columns, count, limit_draws(max_draws, extent.chains),
+                            info);
     if (code != ERR_OK)
         summary_release(out);
     return code;
@@ -186,11 +155,13 @@ enum err measure_biases(struct bias_table *out, struct jobfile *file,
                         const struct reference *reference, size_t sides, struct err_info *info)
 {
     struct bias_budget budget = {.draws = DRAWS_FOR_BIASES / sides};
-    enum err code = gate_enter(info);
+    struct jobfile_info about;
+    jobfile_info(file, &about);
+    enum err code = begin(file, about.width, 0, info);
     if (code != ERR_OK)
         return code;
     code = bias_measure(out, file, reference, &budget, info);
-    gate_leave();
+    turn_end();
     return code;
 }
 
@@ -200,23 +171,25 @@ enum err measure_stride(struct summary *out, struct jobfile *file, size_t count,
     struct jobfile_info about;
     jobfile_info(file, &about);
     struct summary_range range = {
-        .count = count, .stride = stride, .max_draws = bounded(max_draws, about.chains)};
-    enum err code = gate_enter(info);
+        .count = count, .stride = stride, .max_draws = limit_draws(max_draws, about.chains)};
+    enum err code = begin(file, count, max_draws, info);
     if (code != ERR_OK)
         return code;
     code = summary_measure(out, file, &range, info);
-    gate_leave();
+    turn_end();
     return code;
 }
 
 enum err measure_reference(struct reference *out, struct jobfile *file, const struct job_row *row,
                            struct err_info *info)
 {
-    enum err code = gate_enter(info);
+    struct jobfile_info about;
+    jobfile_info(file, &about);
+    enum err code = begin(file, about.width, 0, info);
     if (code != ERR_OK)
         return code;
     code = reference_make(out, file, row, DRAWS_PER_REQUEST, info);
-    gate_leave();
+    turn_end();
     return code;
 }
 

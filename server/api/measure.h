@@ -8,13 +8,16 @@
 #include "server/results/extent.h"
 #include "server/results/summary.h"
 
+/* Memory of a measured parameter in a document, with its text. */
+#define MEASURE_ROW_BYTES ((uint64_t)4096)
+
 /* How many columns one request may measure with all their draws, at least 1; and how many draws per
- * chain it may look at when it must measure `columns` of them. */
+ * chain it may read when it must measure `columns` of them. */
 size_t measure_columns_at_once(const struct extent *extent);
 size_t measure_draws_at_once(const struct extent *extent, size_t columns);
 
 /* Measures the chosen columns in their order, `max_draws` per chain at most (0: as many as memory
- * allows). Few requests do so at a time; ERR_UNAVAILABLE after waiting too long for the others.
+ * allows). Takes a turn (turn.h).
  * Released with summary_release. */
 enum err measure_columns(struct summary *out, struct jobfile *file, const uint32_t *columns,
                          size_t count, size_t max_draws, struct err_info *info);

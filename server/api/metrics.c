@@ -1,6 +1,7 @@
 /* Prometheus metrics. */
 #include "server/api/api.h"
 #include "server/api/metrics.h"
+#include "server/api/reserve.h"
 #include "server/base/build.h"
 #include "server/base/clock.h"
 #include "server/data/disk_cache.h"
@@ -100,7 +101,7 @@ static void sampling_metrics(FILE *out, struct app *app)
     number(out, "barkerd_sampling_seconds_total", "counter", "CPU time spent sampling.",
            s.cpu_seconds);
     number(out, "barkerd_data_bytes", "gauge", "Memory of loaded data sets.", (double)bytes);
-    number(out, "barkerd_data_mapped_bytes", "gauge", "Data sets that are mapped instead.",
+    number(out, "barkerd_data_mapped_bytes", "gauge", "Data sets mapped from disk.",
            (double)memory_cache_mapped(app->cache));
 }
 
@@ -111,14 +112,37 @@ static void disk_metrics(FILE *out, struct app *app)
         return;
     disk_cache_stats(app->disk, &s);
     number(out, "barkerd_data_cache_files", "gauge", "Data files in binary form.", (double)s.files);
-    number(out, "barkerd_data_cache_bytes", "gauge", "Their size.", (double)s.bytes);
-    number(out, "barkerd_data_cache_hits_total", "counter", "Found when they were wanted.",
-           (double)s.hits);
-    number(out, "barkerd_data_cache_made_total", "counter", "Made from text.", (double)s.made);
-    number(out, "barkerd_data_cache_damaged_total", "counter", "Found damaged, and made again.",
-           (double)s.damaged);
-    number(out, "barkerd_data_cache_removed_total", "counter", "Removed to make room.",
+    number(out, "barkerd_data_cache_bytes", "gauge", "Size of the data files in binary form.",
+           (double)s.bytes);
+    number(out, "barkerd_data_cache_hits_total", "counter", "Cache hits.", (double)s.hits);
+    number(out, "barkerd_data_cache_made_total", "counter", "Binary forms made from text files.",
+           (double)s.made);
+    number(out, "barkerd_data_cache_damaged_total", "counter",
+           "Binary forms found damaged and made again.", (double)s.damaged);
+    number(out, "barkerd_data_cache_removed_total", "counter", "Binary forms removed to make room.",
            (double)s.removed);
+}
+
+static void budget_metrics(FILE *out, struct app *app)
+{
+    struct memory_use uses[MEMORY_USES];
+    memory_uses(app, uses);
+    head(out, "barkerd_budget_bytes", "gauge", "Memory that is reserved before it is used.");
+    for (size_t i = 0; i < MEMORY_USES; i++)
+        fprintf(out,
+                "barkerd_budget_bytes{budget=\"%s\",kind=\"total\"} %" PRIu64 "\n"
+                "barkerd_budget_bytes{budget=\"%s\",kind=\"used\"} %" PRIu64 "\n"
+                "barkerd_budget_bytes{budget=\"%s\",kind=\"most_used\"} %" PRIu64 "\n",
+                uses[i].name, uses[i].stats.total, uses[i].name, uses[i].stats.used, uses[i].name,
+                uses[i].stats.most_used);
+    head(out, "barkerd_budget_waiting", "gauge", "Requests that wait for memory.");
+    for (size_t i = 0; i < MEMORY_USES; i++)
+        fprintf(out, "barkerd_budget_waiting{budget=\"%s\"} %" PRIu64 "\n", uses[i].name,
+                uses[i].stats.waiting);
+    head(out, "barkerd_budget_refused_total", "counter", "Reservations that did not fit.");
+    for (size_t i = 0; i < MEMORY_USES; i++)
+        fprintf(out, "barkerd_budget_refused_total{budget=\"%s\"} %" PRIu64 "\n", uses[i].name,
+                uses[i].stats.refused);
 }
 
 static void store_metrics(FILE *out, struct app *app)
@@ -126,7 +150,7 @@ static void store_metrics(FILE *out, struct app *app)
     struct store_stats s;
     store_stats(app->store, &s);
     number(out, "barkerd_commits_total", "counter", "Group commits.", (double)s.commits);
-    number(out, "barkerd_commit_operations_total", "counter", "Operations that they carried.",
+    number(out, "barkerd_commit_operations_total", "counter", "Operations in group commits.",
            (double)s.operations);
     number(out, "barkerd_commit_seconds_total", "counter", "Time spent committing.",
            s.commit_seconds);
@@ -135,6 +159,8 @@ static void store_metrics(FILE *out, struct app *app)
     number(out, "barkerd_wal_bytes", "gauge", "Size of the write-ahead log.", (double)s.wal_bytes);
     number(out, "barkerd_disk_free_bytes", "gauge", "Free space of the state directory's disk.",
            (double)s.free_bytes);
+    number(out, "barkerd_copies_bytes", "gauge", "Disk space of copies that are being downloaded.",
+           (double)s.copy_bytes);
 }
 
 char *metrics_page(struct app *app, size_t *size)
@@ -146,11 +172,12 @@ char *metrics_page(struct app *app, size_t *size)
     head(out, "barkerd_info", "gauge", "Version.");
     fprintf(out, "barkerd_info{version=\"%s\"} 1\n", BARKERD_VERSION);
     number(out, "barkerd_uptime_seconds", "gauge", "Time since the start.",
-           (double)(clock_wall_ms() - app->started_ms) / 1000.0);
+           clock_since_seconds(&app->started));
     request_metrics(out);
     http_metrics(out, app);
     sampling_metrics(out, app);
     disk_metrics(out, app);
+    budget_metrics(out, app);
     store_metrics(out, app);
     return fclose(out) == 0 ? text : NULL;
 }

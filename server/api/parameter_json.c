@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define EFFICIENCY_ESS 100.0
+
 static const char *const quantile_names[MIXING_QUANTILES] = {"q5", "q25", "q50", "q75", "q95"};
 
 /* ---- against the reference ---- */
@@ -18,7 +20,7 @@ static const char *reference_reason(const struct parameter_facts *row)
     const struct bias_row *b = row->bias;
     const struct reference *r = row->reference;
     if (!(r->sd[b->position] > 0.0))
-        return "the reference says that it is a constant";
+        return "the parameter is constant in the reference (its sd is 0)";
     double worst = b->error[REFERENCE_BIAS_variance_ratio] + b->bias[REFERENCE_BIAS_variance];
     if (isnan(worst) && row->mixing->reason != MIXING_OK)
         return mixing_reason_text(row->mixing->reason);
@@ -28,8 +30,8 @@ static const char *reference_reason(const struct parameter_facts *row)
         return NULL;
     for (size_t q = 0; q < MIXING_QUANTILES; q++)
         if (isnan(r->quantile[b->position][q]))
-            return "the reference has moments alone, without all quantiles and without draws";
-    return "the reference has moments and quantiles but no draws";
+            return "the reference has moments, but no draws and not all quantiles";
+    return "the reference has moments and quantiles, but no draws";
 }
 
 static json_t *quantiles_json(const struct bias_row *b)
@@ -65,16 +67,19 @@ static json_t *reference_row_json(const struct parameter_facts *row)
 
 /* ---- cost ---- */
 
+/* Gradients of an iteration are taken to be as many in warm-up as after it. */
 static struct cost_setting setting_of(double target, const struct extent *extent)
 {
+    double gradients = (double)extent->gradients;
+    double warmup = gradients * ((double)extent->warmup / (double)extent->iterations);
     return (struct cost_setting){.target = target,
                                  .mcse = NAN,
                                  .ess = NAN,
                                  .rhat = NAN,
                                  .bias = NAN,
                                  .bias_error = NAN,
-                                 .warmup = (double)extent->warmup,
-                                 .after = (double)(extent->iterations - extent->warmup),
+                                 .warmup = warmup,
+                                 .after = gradients - warmup,
                                  .cpu_seconds = extent->cpu_seconds};
 }
 
@@ -120,7 +125,8 @@ static json_t *row_cost(const struct parameter_facts *row)
     return cost_json(&cost, row->target, known, NULL);
 }
 
-/* A target out of reach costs more than any other; of those the largest bias counts. */
+/* A target that cannot be reached counts as most expensive; among several of these the largest
+ * bias counts. */
 static bool costlier(const struct cost *a, const struct cost *b)
 {
     bool never_a = isnan(a->seconds), never_b = isnan(b->seconds);
@@ -136,7 +142,7 @@ static json_t *costliest_json(double target, const struct extent *extent, struct
     const char *worst = "";
     bool known = false;
     snprintf(cost.reason, sizeof cost.reason,
-             "no parameter that the reference has is known well enough");
+             "the cost of no parameter of the reference can be computed");
     for (size_t k = 0; k < table->count; k++) {
         struct cost_setting s = setting_of(target, extent);
         struct cost one;
@@ -156,7 +162,7 @@ json_t *job_cost_json(double target, const struct summary_head *worst, const str
 {
     struct cost_setting s = setting_of(target, extent);
     struct cost cost;
-    /* Of chains in different places the worst parameter is all there is to say. */
+    /* For chains in different regions only the worst parameter is reported. */
     if (table != NULL && !(worst->max_rhat > COST_LOST_RHAT))
         return costliest_json(target, extent, file, table);
     s.ess = worst->min_ess_bulk;
@@ -186,10 +192,22 @@ static void put_numbers(json_t **doc, const struct mixing *m)
     json_put(doc, "ess_tail", json_number(m->ess_tail));
 }
 
-static void put_efficiency(json_t **doc, double ess, const struct extent *extent)
+static void put_certified(json_t **doc, const struct parameter_facts *row)
 {
-    json_put(doc, "ess_per_second", json_number(ess / extent->cpu_seconds));
-    json_put(doc, "ess_per_gradient", json_number(ess / (double)extent->iterations));
+    json_put(doc, "certified_mean_error",
+             json_number(certified_mean_error(row->certified, row->column)));
+    json_put(doc, "certified_sd_error",
+             json_number(certified_sd_error(row->certified, row->column)));
+}
+
+const char *parameter_efficiency_put(json_t **doc, double ess, const struct extent *extent)
+{
+    double known = ess >= EFFICIENCY_ESS ? ess : NAN;
+    json_put(doc, "ess_per_second", json_number(known / extent->cpu_seconds));
+    json_put(doc, "ess_per_gradient", json_number(known / (double)extent->gradients));
+    if (isnan(ess))
+        return "the effective sample size is not known";
+    return isnan(known) ? "an effective sample size below 100 is too uncertain for a rate" : NULL;
 }
 
 json_t *parameter_json(const struct parameter_facts *row)
@@ -198,9 +216,12 @@ json_t *parameter_json(const struct parameter_facts *row)
     if (row->name != NULL)
         json_put(&doc, "name", json_text(row->name));
     put_numbers(&doc, row->mixing);
-    put_efficiency(&doc, row->mixing->ess_bulk, row->extent);
+    put_certified(&doc, row);
+    const char *reason = parameter_efficiency_put(&doc, row->mixing->ess_bulk, row->extent);
     if (row->mixing->reason != MIXING_OK)
-        json_put(&doc, "reason", json_text(mixing_reason_text(row->mixing->reason)));
+        reason = mixing_reason_text(row->mixing->reason);
+    if (reason != NULL)
+        json_put(&doc, "reason", json_text(reason));
     if (row->reference != NULL)
         json_put(&doc, "reference", reference_row_json(row));
     if (!isnan(row->target))
@@ -212,10 +233,10 @@ json_t *job_efficiency_json(const struct summary_head *worst, const struct exten
 {
     json_t *doc = json_object();
     json_put(&doc, "cpu_seconds", json_number(extent->cpu_seconds));
-    json_put(&doc, "gradients", json_count(extent->iterations));
+    json_put(&doc, "gradients", json_count(extent->gradients));
     json_put(&doc, "min_ess_bulk", json_number(worst->min_ess_bulk));
-    put_efficiency(&doc, worst->min_ess_bulk, extent);
-    if (isnan(worst->min_ess_bulk))
-        json_put(&doc, "reason", json_text("the effective sample size is not known"));
+    const char *reason = parameter_efficiency_put(&doc, worst->min_ess_bulk, extent);
+    if (reason != NULL)
+        json_put(&doc, "reason", json_text(reason));
     return doc;
 }

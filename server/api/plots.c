@@ -1,6 +1,7 @@
-/* What a page draws: traces, densities, held-out metrics along the run. */
+/* Data for plots: traces, densities, held-out metrics along the run. */
 #include "server/api/api.h"
 #include "server/api/query_list.h"
+#include "server/api/turn.h"
 #include "server/store/jobfile.h"
 #include "server/base/json.h"
 #include "server/results/extent.h"
@@ -22,6 +23,7 @@ enum {
 
 #define BLOCK_NUMBERS ((size_t)4 << 17) /* 4 MiB of draws at a time */
 #define POINTS_IN_ALL 400000u           /* of all series of one answer */
+#define VALUE_BYTES   80                /* of a number in a document, with its text */
 #define DENSITY_DRAWS 400000u           /* of one parameter; more are thinned evenly */
 
 static json_t *numbers_json(const double *values, size_t count)
@@ -42,7 +44,7 @@ static json_t *counts_json(const uint64_t *values, size_t count)
 
 /* ---- trace ---- */
 
-/* The series of all chosen parameters of one chain while they are read. */
+/* The series of all requested parameters of one chain. */
 struct traces {
     struct jobfile *file;
     struct jobfile_info about;
@@ -51,7 +53,7 @@ struct traces {
     uint64_t from, to; /* iterations, both included */
     bool warmup;
     uint32_t *sorted; /* the columns in increasing order */
-    size_t *place;    /* where column k is among them */
+    size_t *place;    /* position of column k among them */
     double *block;
     struct plot_trace *series; /* one per column */
     uint64_t *at;              /* max_points per column */
@@ -80,11 +82,20 @@ static void sort_columns(struct traces *t)
     }
 }
 
-static bool traces_prepare(struct traces *t)
+/* Bounds the points, and takes memory for them. */
+static bool traces_reserve(struct call *call, struct traces *t)
 {
     size_t n = t->columns.count + 1, series = t->columns.count * t->chains.count + 1;
     if (t->max_points > POINTS_IN_ALL / series)
         t->max_points = POINTS_IN_ALL / series > POINTS_MIN ? POINTS_IN_ALL / series : POINTS_MIN;
+    return call_reserve(call, BLOCK_NUMBERS * sizeof *t->block +
+                                  t->max_points * (n * (sizeof *t->at + sizeof *t->value) +
+                                                   series * 2 * VALUE_BYTES));
+}
+
+static bool traces_prepare(struct traces *t)
+{
+    size_t n = t->columns.count + 1;
     t->sorted = malloc(n * sizeof *t->sorted);
     t->place = malloc(n * sizeof *t->place);
     t->block = malloc(BLOCK_NUMBERS * sizeof *t->block);
@@ -129,8 +140,8 @@ static json_t *series_json(const struct traces *t, uint32_t chain, uint64_t firs
     return doc;
 }
 
-/* Draw i is of iteration (i + 1) thin: the first draw that is wanted, and the one behind the last.
- */
+/* Draw i is of iteration (i + 1) thin. Gives the first requested draw, and the one after the
+ * last. */
 static uint64_t trace_first(const struct traces *t)
 {
     uint64_t from = t->warmup || t->from > t->about.warmup ? t->from : t->about.warmup + 1;
@@ -208,8 +219,11 @@ void api_trace(struct call *call)
     if (call_jobfile(call, row.id, &t.file)) {
         jobfile_info(t.file, &t.about);
         if (query_parameters(call, t.file, PARAMETERS, PARAMETERS_MAX, &t.columns) &&
-            query_chains(call, t.about.chains, &t.chains))
+            query_chains(call, t.about.chains, &t.chains) && traces_reserve(call, &t) &&
+            call_turn(call)) {
             answer_trace(call, &t);
+            turn_end();
+        }
         jobfile_close(t.file);
     }
     traces_release(&t);
@@ -224,7 +238,7 @@ struct densities {
     struct query_numbers columns;
     uint64_t bins;
     uint64_t *stored; /* draws per chain after warm-up; fixed for all parameters */
-    size_t *lengths;  /* of them that are used */
+    size_t *lengths;  /* how many of them are used */
     uint64_t step;
     double *draws; /* of all chains of one parameter */
     double *block;
@@ -239,6 +253,14 @@ static void densities_release(struct densities *d)
     free(d->draws);
     free(d->block);
     free(d->counts);
+}
+
+static bool densities_reserve(struct call *call, const struct densities *d)
+{
+    uint64_t values = (d->about.chains + 1) * (d->bins + 1) + 2 * PLOT_GRID;
+    return call_reserve(call, (BLOCK_NUMBERS + DENSITY_DRAWS + d->about.chains * (d->bins + 4)) *
+                                      sizeof(double) +
+                                  d->columns.count * values * VALUE_BYTES);
 }
 
 static enum err densities_prepare(struct densities *d, struct err_info *info)
@@ -358,8 +380,11 @@ void api_density(struct call *call)
         return;
     if (call_jobfile(call, row.id, &d.file)) {
         jobfile_info(d.file, &d.about);
-        if (query_parameters(call, d.file, PARAMETERS, PARAMETERS_MAX, &d.columns))
+        if (query_parameters(call, d.file, PARAMETERS, PARAMETERS_MAX, &d.columns) &&
+            densities_reserve(call, &d) && call_turn(call)) {
             answer_density(call, &d);
+            turn_end();
+        }
         jobfile_close(d.file);
     }
     densities_release(&d);
@@ -451,6 +476,14 @@ static void answer_metrics(struct call *call, struct jobfile *file, size_t max_p
     call_result(call, code, doc, &info);
 }
 
+static bool metrics_reserve(struct call *call, struct jobfile *file, size_t max_points)
+{
+    struct jobfile_info about;
+    jobfile_info(file, &about);
+    return call_reserve(call, (uint64_t)about.chains * max_points * (1 + 2 * about.metric_width) *
+                                  (sizeof(double) + VALUE_BYTES));
+}
+
 void api_metrics(struct call *call)
 {
     uint64_t max_points = POINTS;
@@ -460,7 +493,8 @@ void api_metrics(struct call *call)
         !call_job(call, &row, false))
         return;
     if (call_jobfile(call, row.id, &file)) {
-        answer_metrics(call, file, (size_t)max_points);
+        if (metrics_reserve(call, file, (size_t)max_points))
+            answer_metrics(call, file, (size_t)max_points);
         jobfile_close(file);
     }
     job_row_release(&row);

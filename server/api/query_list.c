@@ -79,7 +79,7 @@ static bool has_repeats(const struct query_numbers *numbers)
     return repeats;
 }
 
-/* Notes every item that stands there for a second time. */
+/* Reports every item that is repeated. */
 static void note_repeats(const struct query_numbers *numbers, const struct query_names *list,
                          const char *pointer, struct mistakes *mistakes)
 {
@@ -89,13 +89,13 @@ static void note_repeats(const struct query_numbers *numbers, const struct query
     for (size_t i = 1; i < numbers->count && mistakes->count < MISTAKES_MAX; i++)
         for (size_t k = 0; k < i; k++)
             if (numbers->at[k] == numbers->at[i]) {
-                mistake_add(mistakes, pointer, MISTAKE_conflict, "%s is there twice",
+                mistake_add(mistakes, pointer, MISTAKE_conflict, "%s is given twice",
                             field_quote(list->items[i], quote));
                 break;
             }
 }
 
-/* How an item becomes a number; UINT32_MAX after noting a mistake. */
+/* Converts an item to a number; UINT32_MAX after reporting a mistake. */
 typedef uint32_t item_reader(void *ctx, const char *item, struct mistakes *mistakes);
 
 static bool read_items(struct call *call, const struct query_names *list, const char *pointer,
@@ -144,8 +144,8 @@ static uint32_t read_chain(void *ctx, const char *item, struct mistakes *mistake
     unsigned long value = item[0] >= '0' && item[0] <= '9' ? strtoul(item, &end, 10) : 0;
     if (value >= 1 && value <= *total && *end == '\0')
         return (uint32_t)value;
-    mistake_add(mistakes, "?chains", MISTAKE_missing, "%s is not a chain; there are 1 to %u",
-                field_quote(item, quote), *total);
+    mistake_add(mistakes, "?chains", MISTAKE_missing,
+                "%s is not a chain; the job has chains 1 to %u", field_quote(item, quote), *total);
     return UINT32_MAX;
 }
 

@@ -1,6 +1,5 @@
 /* Emptying the trash. */
 #include "server/api/retention.h"
-#include "server/base/clock.h"
 #include "server/base/config.h"
 #include "server/base/log.h"
 #include "server/store/jobfile.h"
@@ -10,7 +9,7 @@
 
 struct piece {
     char id[JOB_ID_SIZE];
-    uint64_t deleted_ms, bytes;
+    uint64_t deleted_ms, uptime_ms, bytes; /* when it was deleted, by both clocks */
 };
 
 struct trash {
@@ -29,14 +28,38 @@ static bool add_piece(void *ctx, const struct job_row *row)
     struct piece *piece = &more[trash->count++];
     memcpy(piece->id, row->id, sizeof piece->id);
     piece->deleted_ms = row->deleted_ms;
+    piece->uptime_ms = row->deleted_uptime_ms;
     piece->bytes = jobfile_bytes(trash->store, row->id);
     return true;
 }
 
 static int oldest_first(const void *a, const void *b)
 {
-    uint64_t x = ((const struct piece *)a)->deleted_ms, y = ((const struct piece *)b)->deleted_ms;
-    return x < y ? -1 : x > y;
+    const struct piece *x = a, *y = b;
+    if (x->uptime_ms != y->uptime_ms)
+        return x->uptime_ms < y->uptime_ms ? -1 : 1;
+    return x->deleted_ms < y->deleted_ms ? -1 : x->deleted_ms > y->deleted_ms;
+}
+
+static void empty(const struct trash *trash, const struct config *config)
+{
+    uint64_t held = 0, now = store_uptime_ms(trash->store),
+             keep_ms = (uint64_t)config->trash_hours * 3600000;
+    for (size_t i = 0; i < trash->count; i++)
+        held += trash->pieces[i].bytes;
+    for (size_t i = 0; i < trash->count; i++) {
+        const struct piece *piece = &trash->pieces[i];
+        struct err_info info;
+        bool old = now > piece->uptime_ms + keep_ms, much = held > (uint64_t)config->trash_mb << 20;
+        if (!old && !much)
+            return;
+        enum err code = store_job_purge(trash->store, piece->id, piece->deleted_ms, &info);
+        if (code != ERR_OK && code != ERR_CONFLICT && code != ERR_NOT_FOUND)
+            return;
+        held -= piece->bytes; /* restored or purged meanwhile: no longer in the trash */
+        if (code == ERR_OK)
+            log_event(LOG_INFO, "job.purged", "job", piece->id, NULL);
+    }
 }
 
 void retention_run(struct store *store, const struct config *config)
@@ -45,21 +68,9 @@ void retention_run(struct store *store, const struct config *config)
     struct err_info info;
     struct job_filter filter = {.deleted = true, .limit = SIZE_MAX / 2};
     if (store_jobs(store, &filter, add_piece, &trash, &info) == ERR_OK && trash.count > 0) {
-        uint64_t held = 0, now = clock_wall_ms(), keep_ms = (uint64_t)config->trash_hours * 3600000;
-        for (size_t i = 0; i < trash.count; i++)
-            held += trash.pieces[i].bytes;
+        store_uptime_save(store, &info); /* a crash later makes the trash younger, not older */
         qsort(trash.pieces, trash.count, sizeof *trash.pieces, oldest_first);
-        for (size_t i = 0; i < trash.count; i++) {
-            const struct piece *piece = &trash.pieces[i];
-            bool old = now > piece->deleted_ms + keep_ms,
-                 much = held > (uint64_t)config->trash_mb << 20;
-            if (!old && !much)
-                break;
-            if (store_job_purge(store, piece->id, &info) != ERR_OK)
-                break;
-            held -= piece->bytes;
-            log_event(LOG_INFO, "job.purged", "job", piece->id, NULL);
-        }
+        empty(&trash, config);
     }
     free(trash.pieces);
 }

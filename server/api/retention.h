@@ -5,8 +5,8 @@
 #include "server/base/config.h"
 #include "server/store/store.h"
 
-/* Removes for good what was deleted longer ago than trash_hours, and the oldest of the rest while
- * the trash is larger than trash_mb. May wait for the disk. */
+/* Removes for good what has been in the trash for more than trash_hours in which the daemon ran, and
+ * the oldest of the rest while the trash is larger than trash_mb. May wait for the disk. */
 void retention_run(struct store *store, const struct config *config);
 
 #endif

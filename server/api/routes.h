@@ -71,15 +71,15 @@ enum {
     X(GET, "/v1/queue", ROUTE_POOL, VIEWER, "", api_queue)                                        \
     X(GET, "/v1/events", 0, VIEWER, "", api_events)                                               \
     X(GET, "/v1/me", ROUTE_POOL, VIEWER, "", api_me)                                              \
-    X(GET, "/v1/tokens", ROUTE_POOL, VIEWER, "user", api_tokens)                                  \
+    X(GET, "/v1/tokens", ROUTE_POOL, VIEWER, "user limit cursor", api_tokens)                     \
     X(POST, "/v1/tokens", ROUTE_POOL | ROUTE_WRITE | ROUTE_JSON, VIEWER, "", api_token_create)    \
     X(DELETE, "/v1/tokens/{id}", ROUTE_POOL | ROUTE_WRITE, VIEWER, "", api_token_delete)          \
     X(POST, "/v1/tickets", ROUTE_POOL | ROUTE_WRITE, VIEWER, "", api_ticket_create)               \
     X(POST, "/v1/tickets/redeem", ROUTE_OPEN | ROUTE_POOL | ROUTE_WRITE | ROUTE_JSON, VIEWER, "", \
       api_ticket_redeem)                                                                          \
-    X(GET, "/v1/users", ROUTE_POOL, ADMIN, "", api_users)                                         \
+    X(GET, "/v1/users", ROUTE_POOL, ADMIN, "limit cursor", api_users)                             \
     X(POST, "/v1/users", ROUTE_POOL | ROUTE_WRITE | ROUTE_JSON, ADMIN, "", api_user_put)          \
-    X(DELETE, "/v1/users/{name}", ROUTE_POOL | ROUTE_WRITE, ADMIN, "", api_user_delete)
+    X(DELETE, "/v1/users/{name}", ROUTE_POOL | ROUTE_WRITE, ADMIN, "purge", api_user_delete)
 
 struct call;
 

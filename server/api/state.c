@@ -34,11 +34,16 @@ enum err state_open(struct store **store, struct auth **auth, const struct confi
     struct store_config options = {.directory = config->state,
                                    .min_free_bytes = (uint64_t)config->min_free_mb << 20,
                                    .user_active_jobs = (uint64_t)config->user_active_jobs,
-                                   .user_stored_bytes = (uint64_t)config->user_stored_mb << 20};
+                                   .user_stored_bytes = (uint64_t)config->user_stored_mb << 20,
+                                   .user_jobs = (uint64_t)config->user_jobs,
+                                   .user_references = (uint64_t)config->user_references,
+                                   .user_studies = (uint64_t)config->user_studies,
+                                   .copy_bytes = (uint64_t)config->copies_mb << 20};
     struct auth_limits limits = {.writes_per_minute = (double)config->writes_per_minute,
                                  .reads_per_second = (double)config->reads_per_second,
                                  .failures_per_minute = 10,
-                                 .downloads = (unsigned)config->user_downloads};
+                                 .downloads = (unsigned)config->user_downloads,
+                                 .tokens = (unsigned)config->user_tokens};
     enum err code = make_directory(config->state, 0700, info);
     if (code == ERR_OK)
         code = store_open(store, &options, info);
@@ -63,7 +68,7 @@ enum err state_write(const struct config *config, const char *name, const char *
     return err_set(info, ERR_IO, "%s: %s", path, strerror(errno));
 }
 
-/* A restored backup has users, but no token in the clear: the log says how to make one. */
+/* A restored backup has users, but no token in clear text. The log line says how to make one. */
 static void note_missing_token(const struct config *config)
 {
     char path[4200];
@@ -77,17 +82,19 @@ static void note_missing_token(const struct config *config)
 
 enum err state_first_token(struct auth *auth, const struct config *config, struct err_info *info)
 {
-    char token[TOKEN_SIZE], line[TOKEN_SIZE + 1], id[9];
+    char line[TOKEN_SIZE + 1];
+    struct token_made made;
     if (!auth_empty(auth)) {
         note_missing_token(config);
         return ERR_OK;
     }
-    enum err code = auth_token_add(auth, "admin", ROLE_ADMIN, "first start", 0, token, id, info);
+    struct token_wish wish = {.user = "admin", .role = ROLE_ADMIN, .label = "first start"};
+    enum err code = auth_token_add(auth, &wish, &made, info);
     if (code == ERR_OK) {
-        snprintf(line, sizeof line, "%s\n", token);
+        snprintf(line, sizeof line, "%s\n", made.token);
         code = state_write(config, "admin.token", line, info);
     }
-    explicit_bzero(token, sizeof token);
+    explicit_bzero(&made, sizeof made);
     explicit_bzero(line, sizeof line);
     return code;
 }
@@ -114,11 +121,11 @@ enum err state_data_folder(const struct config *config, struct err_info *info)
     snprintf(own, sizeof own, "%s/data", state);
     if (!shows(data, state) && (!shows(state, data) || shows(own, data)))
         return ERR_OK;
-    return err_set(
-        info, ERR_INVALID,
-        "data: %s shows the state folder %s to all users; choose another folder for either, one "
-        "whose name begins with a dot for the state, or leave data at STATE/data",
-        data, state);
+    return err_set(info, ERR_INVALID,
+                   "data: %s gives all users the files of the state folder %s; choose another "
+                   "folder for data, "
+                   "or for state one whose name begins with a dot, or leave data at STATE/data",
+                   data, state);
 }
 
 void state_check_rights(const char *state)

@@ -1,4 +1,4 @@
-/* Studies: asking, listing, showing, deleting. */
+/* Studies: creating, listing, showing, deleting. */
 #include "server/api/study.h"
 #include "server/api/submission.h"
 #include "server/base/clock.h"
@@ -17,7 +17,7 @@ enum { LIST_LIMIT = 50, LIST_LIMIT_MAX = 100 };
 static void put_result(struct call *call, const struct study_view *view, json_t *doc)
 {
     const struct study_kind *kind = study_kind_find(view->row->kind);
-    char reason[300] = "this server does not know the kind";
+    char reason[300] = "this server does not know this kind of study";
     json_t *result = NULL;
     if (kind != NULL && !kind->result(call, view, &result, reason, sizeof reason)) {
         json_decref(doc);
@@ -46,6 +46,12 @@ static void answer_study(struct call *call, const struct study_row *row, bool re
     free(view);
 }
 
+static bool reserve_study(struct call *call, const struct study_row *row)
+{
+    return call_reserve_rows(call, 1 + row->member_count) &&
+           call_reserve(call, json_memory(row->request, strlen(row->request)));
+}
+
 /* The study of the route, if the caller may see it. False: answered. */
 static bool find_study(struct call *call, struct study_row *row)
 {
@@ -65,7 +71,8 @@ void api_study(struct call *call)
     struct study_row row;
     if (!find_study(call, &row))
         return;
-    answer_study(call, &row, true, 200);
+    if (reserve_study(call, &row))
+        answer_study(call, &row, true, 200);
     study_row_release(&row);
 }
 
@@ -89,6 +96,8 @@ static bool list_row(void *ctx, const struct study_row *row)
         list->more = true;
         return false;
     }
+    if (!reserve_study(list->call, row))
+        return false;
     list->code =
         study_view_init(&list->view, list->call->app, call_viewer(list->call), row, &list->info);
     if (list->code == ERR_OK)
@@ -118,7 +127,7 @@ static bool read_filter(struct call *call, struct study_filter *filter)
     filter->limit = (size_t)limit + 1;
     if (filter->before != NULL && !job_id_valid(filter->before))
         mistake_add(&mistakes, "?cursor", MISTAKE_range,
-                    "not a cursor; take it from the field next of the page before");
+                    "not a cursor; use the field next of the previous page");
     if (mistakes.count > 0)
         call_mistakes(call, &mistakes);
     return mistakes.count == 0;
@@ -155,13 +164,15 @@ void api_studies(struct call *call)
     free(list);
 }
 
-/* ---- asking ---- */
+/* ---- creating ---- */
 
-/* Everything between a plan and rows that can be stored. */
+/* From a plan to rows that can be stored. */
 struct creation {
     struct study_plan plan;
     struct study_row row;
     struct job_row jobs[STUDY_JOBS_MAX];
+    struct job_run
+        *runs[STUDY_JOBS_MAX]; /* the same in the scheduler, until they are given to it */
     size_t job_count;
     uint64_t bytes; /* that the new jobs will store */
 };
@@ -190,7 +201,7 @@ static bool make_job(struct call *call, struct creation *c, const json_t *reques
 {
     struct submission sub = {0};
     struct job_row *row = &c->jobs[c->job_count];
-    enum err code = submission_prepare(&sub, call->app, call->who.user, request);
+    enum err code = submission_prepare(&sub, call, request);
     if (code == ERR_OK)
         code = submission_row(&sub, call->who.user, row);
     bool good = code == ERR_OK;
@@ -273,32 +284,41 @@ static void answer_created(struct call *call, const char *id, bool existing)
         reply_header(call->reply, "Idempotency-Replayed", "true");
 }
 
-/* Stored first, then given to the scheduler. What cannot be given, or is not because the server
- * ends in between, is taken up at the next start. */
-static enum err give_jobs(struct app *app, const struct creation *c, struct err_info *info)
+/* As for a single job: all memory first, then the store, then the scheduler. */
+static enum err prepare_jobs(struct app *app, struct creation *c, struct err_info *info)
 {
     enum err code = ERR_OK;
-    for (size_t i = 0; i < c->job_count; i++) {
-        enum err one = sched_submit(app->sched, &c->jobs[i], info);
-        code = one != ERR_OK ? one : code;
-    }
+    for (size_t i = 0; i < c->job_count && code == ERR_OK; i++)
+        code = sched_prepare(&c->runs[i], app->sched, &c->jobs[i], info);
     return code;
+}
+
+static void give_jobs(struct app *app, struct creation *c, bool stored)
+{
+    for (size_t i = 0; i < c->job_count; i++) {
+        if (stored)
+            sched_submit(app->sched, c->runs[i]);
+        else
+            sched_discard(app->sched, c->runs[i]);
+    }
 }
 
 static void store_creation(struct call *call, struct creation *c)
 {
     struct err_info info;
     struct app *app = call->app;
-    const char *key;
     unsigned char hash[32];
+    struct store_claim claim = {.hash = hash,
+                                .room = submission_room(app, call->who.user, c->bytes)};
     bool existing = false;
-    submission_key(call, &key, hash); /* looked at before */
-    enum err code = submission_quota(app, call->who.user, c->bytes, &info);
+    submission_key(call, &claim.key, hash); /* checked before */
+    enum err code = submission_disk(app, &info);
     if (code == ERR_OK)
-        code = store_study_create(app->store, &c->row, c->jobs, c->job_count, key, hash, &existing,
+        code = prepare_jobs(app, c, &info);
+    if (code == ERR_OK)
+        code = store_study_create(app->store, &c->row, c->jobs, c->job_count, &claim, &existing,
                                   &info);
-    if (code == ERR_OK && !existing)
-        code = give_jobs(app, c, &info);
+    give_jobs(app, c, code == ERR_OK && !existing);
     if (code == ERR_OK)
         answer_created(call, c->row.id, existing);
     else
@@ -315,8 +335,8 @@ static const struct study_kind *read_head(struct call *call, const json_t *json,
     if (!json_is_object(json))
         place_mistake(&root, MISTAKE_type, "must be an object, not %s", field_type(json));
     else if (field_get(json, "kind") == NULL)
-        place_mistake(&at_kind, MISTAKE_required,
-                      "is required; it is what the study asks, e.g. \"%s\"", study_names[0]);
+        place_mistake(&at_kind, MISTAKE_required, "is required: the kind of study, e.g. \"%s\"",
+                      study_names[0]);
     else
         field_choice(&at_kind, field_get(json, "kind"), study_names, &which);
     if (field_get(json, "name") != NULL)

@@ -69,8 +69,8 @@ static enum err load_part(struct study_part *part, struct app *app, const char *
     if (may_see(&row, viewer)) {
         part->doc = job_json(app, &row);
         state = json_string_value(json_object_get(part->doc, "state"));
-        part->here = state != NULL && job_state_parse(state, &part->state);
-        if (!part->here)
+        part->visible = state != NULL && job_state_parse(state, &part->state);
+        if (!part->visible)
             code = err_set(info, ERR_NO_MEMORY, "no memory for job %s", part->id);
     }
     job_row_release(&row);
@@ -112,7 +112,7 @@ static size_t count_state(const struct study_view *view, enum job_state state)
 {
     size_t n = 0;
     for (size_t i = 0; i < view->count; i++)
-        n += view->parts[i].here && view->parts[i].state == state;
+        n += view->parts[i].visible && view->parts[i].state == state;
     return n;
 }
 
@@ -122,12 +122,13 @@ static size_t count_ended(const struct study_view *view)
            count_state(view, JOB_cancelled);
 }
 
-/* The first job in this state says why. */
-static void blame(const struct study_view *view, enum job_state state, char *reason, size_t size)
+/* Takes the reason from the first job in this state. */
+static void copy_reason(const struct study_view *view, enum job_state state, char *reason,
+                        size_t size)
 {
     for (size_t i = 0; i < view->count; i++) {
         const struct study_part *part = &view->parts[i];
-        if (!part->here || part->state != state)
+        if (!part->visible || part->state != state)
             continue;
         snprintf(reason, size, "job %s is %s: %s", part->id, job_state_name(state),
                  json_string_value(json_object_get(part->doc, "reason")));
@@ -138,45 +139,45 @@ static void blame(const struct study_view *view, enum job_state state, char *rea
 static enum job_state ended_state(const struct study_view *view, char *reason, size_t size)
 {
     static const enum job_state bad[] = {JOB_failed, JOB_cancelled};
-    size_t here = count_ended(view);
+    size_t visible = count_ended(view);
     for (size_t i = 0; i < 2; i++)
         if (count_state(view, bad[i]) > 0) {
-            blame(view, bad[i], reason, size);
+            copy_reason(view, bad[i], reason, size);
             return bad[i];
         }
-    if (here < view->count) {
-        snprintf(reason, size, "%zu of %zu jobs %s been deleted or may not be seen",
-                 view->count - here, view->count, view->count - here == 1 ? "has" : "have");
+    if (visible < view->count) {
+        snprintf(reason, size, "%zu of %zu jobs %s been deleted or hidden from you",
+                 view->count - visible, view->count, view->count - visible == 1 ? "has" : "have");
         return JOB_failed;
     }
     snprintf(reason, size, "all %zu jobs have succeeded", view->count);
     return JOB_succeeded;
 }
 
-/* As its jobs are: one of the states of a job, and why. */
+/* The state of a study follows from its jobs: a job state, and the reason. */
 static enum job_state state_of(const struct study_view *view, char *reason, size_t size)
 {
-    size_t here = 0, ended = count_ended(view), queued = count_state(view, JOB_queued);
+    size_t visible = 0, ended = count_ended(view), queued = count_state(view, JOB_queued);
     for (size_t i = 0; i < view->count; i++)
-        here += view->parts[i].here;
-    if (ended == here)
+        visible += view->parts[i].visible;
+    if (ended == visible)
         return ended_state(view, reason, size);
     snprintf(reason, size, "%zu of %zu jobs %s ended", ended, view->count,
              ended == 1 ? "has" : "have");
-    if (queued == here)
+    if (queued == visible)
         return JOB_queued;
-    return count_state(view, JOB_paused) == here - ended ? JOB_paused : JOB_running;
+    return count_state(view, JOB_paused) == visible - ended ? JOB_paused : JOB_running;
 }
 
 /* ---- as JSON ---- */
 
-/* Over all jobs: iterations done of all, and when the last one will be ready. */
+/* Over all jobs: iterations done and in total, and when the last job will end. */
 static json_t *progress_doc(const struct study_view *view)
 {
     double done = 0.0, total = 0.0, eta = 0.0;
     for (size_t i = 0; i < view->count; i++) {
         const json_t *progress = json_object_get(view->parts[i].doc, "progress");
-        bool ended = view->parts[i].here && job_state_terminal(view->parts[i].state);
+        bool ended = view->parts[i].visible && job_state_terminal(view->parts[i].state);
         double left = ended ? 0.0 : json_number_at(progress, "eta_seconds");
         done += json_number_at(progress, "iteration");
         total += json_number_at(progress, "total");
@@ -201,7 +202,7 @@ static json_t *part_json(const struct study_part *part)
         json_t *value = json_object_get(part->doc, taken[i]);
         json_put(&doc, taken[i], value != NULL ? json_incref(value) : json_null());
     }
-    if (!part->here)
+    if (!part->visible)
         json_put(&doc, "reason", json_text("it has been deleted, or you may not see it"));
     return doc;
 }

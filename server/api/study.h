@@ -36,9 +36,9 @@ void study_plan_release(struct study_plan *plan);
 /* One job of a study, as a user sees it. */
 struct study_part {
     char id[JOB_ID_SIZE];
-    bool here;            /* it is there, and may be seen */
-    enum job_state state; /* if it is here */
-    json_t *doc;          /* as answered by GET /v1/jobs/{id}; NULL when it is not here */
+    bool visible;         /* it exists, and the viewer may see it */
+    enum job_state state; /* if it is visible */
+    json_t *doc;          /* as answered by GET /v1/jobs/{id}; NULL when it is not visible */
     json_t *setting;
 };
 struct study_view {

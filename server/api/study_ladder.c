@@ -1,8 +1,8 @@
 /* The ladder: the same job at several step sizes, extrapolated to step size zero.
  *
- * The jobs have seeds of their own (the job's own at factor 1, then one more for each of the
- * others), so that their errors are independent. Equal seeds would make the first moves alike and
- * the chains drift apart after them: some correlation of unknown size. */
+ * Every job has a seed of its own (that of the job at factor 1, then increasing), so that their
+ * errors are independent. With equal seeds the first moves would be alike and the errors
+ * correlated to an unknown degree. */
 #include "server/api/measure.h"
 #include "server/api/query_list.h"
 #include "server/api/study.h"
@@ -22,7 +22,7 @@ enum { LIMIT = 100, LIMIT_MAX = 1000, MEASURED_MAX = 5000 };
 
 #define FACTOR_MIN 0.01
 #define FACTOR_MAX 10.0
-#define SEED_MASK  ((UINT64_C(1) << 53) - 1) /* seeds of jobs are below */
+#define SEED_MASK  ((UINT64_C(1) << 53) - 1) /* seeds of jobs fit into 53 bits */
 
 /* ---- the request ---- */
 
@@ -117,7 +117,7 @@ struct base {
     struct job_spec spec;
     bool parsed;
     json_t *resolved;
-    json_t *sigma; /* the step sizes that an existing job has chosen by itself, or NULL */
+    json_t *sigma; /* step sizes that the chains of an existing job have chosen, or NULL */
 };
 
 static void base_release(struct base *base)
@@ -133,11 +133,15 @@ static void base_release(struct base *base)
 static void check_sampler(const struct base *base, struct mistakes *mistakes)
 {
     const struct job_spec *spec = &base->spec;
-    if (spec->sampler->exact)
+    if (spec->sampler_open)
+        mistake_add(mistakes, "/sampler", MISTAKE_conflict,
+                    "auto may choose an exact sampler, which has no bias to extrapolate: name a "
+                    "stochastic-gradient sampler");
+    else if (spec->sampler->exact)
         mistake_add(mistakes, "/sampler", MISTAKE_conflict,
                     "%s is exact at every step size: there is no bias to extrapolate",
                     spec->sampler->name);
-    else if (sampler_lives_on_noise(spec->sampler, spec->sampler_params))
+    else if (sampler_needs_noise(spec->sampler, spec->sampler_params))
         mistake_add(mistakes, "/sampler/variant", MISTAKE_conflict,
                     "this variant does not tend to the posterior as its step size goes to 0: "
                     "there is nothing to extrapolate to");
@@ -166,8 +170,8 @@ static bool find_existing(struct call *call, const char *id, struct base *base)
     return false;
 }
 
-/* Chains choose for themselves, and their draws are pooled: the bias of the pool is that of the
- * mean of sigma^2 over the chains. */
+/* Every chain chose its own step size, and their draws are pooled: the bias of the pool is that
+ * of the mean of sigma^2 over the chains. */
 static enum err mean_square(struct jobfile *file, double *sigma, struct err_info *info)
 {
     struct jobfile_info about;
@@ -202,17 +206,22 @@ static json_t *chosen_steps(struct jobfile *file, struct err_info *info)
     return list;
 }
 
-static bool load_steps(struct call *call, struct base *base)
+/* The steps are in the document of this job and in those of `copies` new ones. */
+static bool load_steps(struct call *call, size_t copies, struct base *base)
 {
+    enum { STEP_BYTES = 128 }; /* a number in a document, and its text */
     struct jobfile *file;
+    struct jobfile_info about;
     struct err_info info = {0};
     if (base->spec.step.kind != STEP_AUTO)
         return true;
     if (!call_jobfile(call, base->row.id, &file))
         return false;
-    base->sigma = chosen_steps(file, &info);
+    jobfile_info(file, &about);
+    bool room = call_reserve(call, STEP_BYTES * (uint64_t)about.d * (copies + 1));
+    base->sigma = room ? chosen_steps(file, &info) : NULL;
     jobfile_close(file);
-    if (base->sigma == NULL)
+    if (room && base->sigma == NULL)
         call_fail_info(call, &info);
     return base->sigma != NULL;
 }
@@ -240,7 +249,8 @@ static bool load_base(struct call *call, const struct request_for_ladder *r, str
         call_fail(call, ERR_CORRUPT, "the stored request of the job cannot be read");
         return false;
     }
-    bool good = parse_base(call, r->id != NULL ? stored : r->job, base) && load_steps(call, base);
+    bool good =
+        parse_base(call, r->id != NULL ? stored : r->job, base) && load_steps(call, r->count, base);
     json_decref(stored);
     if (good)
         base->resolved = spec_resolved(&base->spec);
@@ -249,7 +259,7 @@ static bool load_base(struct call *call, const struct request_for_ladder *r, str
     return base->resolved != NULL;
 }
 
-/* ---- the others ---- */
+/* ---- the jobs at other factors ---- */
 
 /* A step size as it is submitted, times the factor: a number, an array, or a schedule. */
 static json_t *scaled(const json_t *step, double factor)
@@ -269,8 +279,8 @@ static json_t *scaled(const json_t *step, double factor)
     return out;
 }
 
-/* A walk with steps of f sigma needs 1/f^2 as many of them to come as far; thinned as much more, it
- * stores as many draws. */
+/* With steps f times as long, 1/f^2 times as many iterations cover the same distance. Thinned by
+ * the same factor, they store as many draws. */
 static void lengthen(json_t **job, double factor)
 {
     static const char *const fields[] = {"iterations", "warmup", "thin", "metric_every"};
@@ -299,7 +309,7 @@ static json_t *job_at(const struct base *base, double factor, uint64_t seed, boo
         json_decref(job);
         return NULL;
     }
-    /* Steps that the chains chose are those of the parameters: scales are in them already. */
+    /* Step sizes that chains chose are in the units of the parameters: they include the scales. */
     if (base->sigma != NULL && base->spec.precondition == PRECONDITION_DIAGONAL)
         json_put(&job, "precondition", json_text("none"));
     json_put(&job, "seed", json_count(seed));
@@ -394,8 +404,8 @@ struct climb {
     struct ladder ladder;
     size_t width, d;
     struct query_numbers columns; /* of `params` */
-    size_t stride;                /* otherwise */
-    bool complete;                /* every job has succeeded and counts */
+    size_t stride;                /* of the columns, without `params` */
+    bool complete;                /* every job has succeeded and is used */
 };
 
 static void climb_release(struct climb *c)
@@ -409,7 +419,7 @@ static void climb_release(struct climb *c)
     free(c);
 }
 
-/* Takes the job in if it has draws; false: answered. */
+/* Adds the job if it has draws; false: answered. */
 static bool open_side(struct call *call, struct climb *c, const struct study_part *part)
 {
     struct err_info info;
@@ -441,15 +451,15 @@ static bool open_sides(struct call *call, const struct study_view *view, struct 
     c->ladder.base = SIZE_MAX;
     for (size_t i = 0; i < view->count && i < LADDER_MAX; i++) {
         const struct study_part *part = &view->parts[i];
-        succeeded += part->here && part->state == JOB_succeeded;
-        if (part->here && !open_side(call, c, part))
+        succeeded += part->visible && part->state == JOB_succeeded;
+        if (part->visible && !open_side(call, c, part))
             return false;
     }
     c->complete = succeeded == view->count && c->ladder.side_count == view->count;
     return true;
 }
 
-/* All jobs save the same parameters: their requests differ in nothing that says which. */
+/* All jobs save the same parameters, because their requests do not differ in that. */
 static bool choose_columns(struct call *call, struct climb *c)
 {
     struct jobfile_info about;
@@ -513,7 +523,7 @@ static json_t *cautions_json(const struct climb *c, size_t jobs)
         json_add(&list, json_text(text));
     }
     if (c->columns.count == 0 && c->stride > 1) {
-        snprintf(text, sizeof text, "%zu of %zu saved parameters were looked at, evenly spread",
+        snprintf(text, sizeof text, "%zu of %zu saved parameters were measured, evenly spaced",
                  c->ladder.count, c->width);
         json_add(&list, json_text(text));
     }
@@ -567,7 +577,8 @@ static bool result_ladder(struct call *call, const struct study_view *view, json
         call_fail(call, ERR_NO_MEMORY, NULL);
         return false;
     }
-    bool good = call_query_count(call, "limit", 1, LIMIT_MAX, &limit) && open_sides(call, view, c);
+    bool good = call_query_count(call, "limit", 1, LIMIT_MAX, &limit) &&
+                call_reserve_rows(call, 2 * limit) && open_sides(call, view, c);
     if (good && c->ladder.base != SIZE_MAX && c->ladder.side_count >= 2)
         good = measure(call, c, view->count, limit, out);
     else if (good)

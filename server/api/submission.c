@@ -2,6 +2,8 @@
 #include "core/kernels/kernels.h"
 #include "models/models.h"
 #include "server/api/submission.h"
+#include "server/api/turn.h"
+#include "server/base/budget.h"
 #include "server/base/clock.h"
 #include "server/base/config.h"
 #include "server/base/json.h"
@@ -19,15 +21,37 @@
 #include <string.h>
 #include <sys/random.h>
 
+#define QUICK_BYTES (UINT64_C(4) << 20) /* models and chains of this size are made in no time */
+
 /* ---- from the document to a model ---- */
 
-static enum err load_model(struct submission *sub, struct app *app, const char *user)
+/* Before so much memory is used: what one user's submissions take at a time is bounded, and large
+ * ones, which keep a processor busy, take turns. */
+static enum err take_memory(struct submission *sub, struct call *call, uint64_t bytes)
+{
+    if (bytes <= QUICK_BYTES)
+        return call_take(call, bytes, &sub->info);
+    enum err code = turn_begin(bytes, &sub->info);
+    sub->turns += code == ERR_OK;
+    return code;
+}
+
+static enum err load_data(struct submission *sub, struct call *call, const char *owner)
+{
+    const struct job_spec *spec = &sub->spec;
+    if (spec->model->data == DATA_NONE)
+        return ERR_OK;
+    enum err code = memory_cache_get(call->app->cache, owner, &spec->data, spec->model->data,
+                                     &sub->data, &sub->mistakes, &sub->info);
+    return code != ERR_OK
+               ? code
+               : take_memory(sub, call, spec_model_memory(sub->data->train.N, sub->data->bytes));
+}
+
+static enum err load_model(struct submission *sub, struct call *call, const char *owner)
 {
     struct job_spec *spec = &sub->spec;
-    enum err code = ERR_OK;
-    if (spec->model->data != DATA_NONE)
-        code = memory_cache_get(app->cache, user, &spec->data, spec->model->data, &sub->data,
-                                &sub->mistakes, &sub->info);
+    enum err code = load_data(sub, call, owner);
     if (code != ERR_OK)
         return code;
     const struct dataset *train = sub->data != NULL ? &sub->data->train : NULL;
@@ -48,6 +72,14 @@ static enum err load_model(struct submission *sub, struct app *app, const char *
     return code;
 }
 
+static enum err bind(struct submission *sub, struct call *call, const struct job_limits *limits)
+{
+    enum err code = spec_bind(&sub->spec, sub->model, limits, &sub->bound, &sub->mistakes);
+    return code != ERR_OK
+               ? code
+               : take_memory(sub, call, spec_chain_memory(&sub->spec, &sub->bound, sub->model));
+}
+
 static enum err check_reference(struct submission *sub, struct app *app, const char *user)
 {
     struct reference_row ref;
@@ -63,10 +95,11 @@ static enum err check_reference(struct submission *sub, struct app *app, const c
     return ERR_INVALID;
 }
 
-/* A job whose length we choose takes what room its owner has, if it is enough for anything. */
+/* A job whose length the plan chooses gets the space that its owner has left, if that is enough for
+ * any draws. */
 #define LEAST_BYTES (UINT64_C(1) << 20)
 
-static void fit_room(struct submission *sub)
+static void limit_to_quota(struct submission *sub)
 {
     const struct owner_totals *totals = &sub->totals;
     uint64_t used = totals->stored_bytes, most = totals->most_stored_bytes;
@@ -77,38 +110,57 @@ static void fit_room(struct submission *sub)
     sub->sizes.disk_bytes = left > least ? left : least;
 }
 
+/* Chains that could never run are refused before one of them is made. */
+static enum err check_memory(struct submission *sub, struct app *app)
+{
+    struct budget_stats stats;
+    uint64_t bytes = spec_memory(&sub->spec, &sub->bound, sub->model);
+    budget_stats(app->chain_memory, &stats);
+    if (stats.per_user == 0 || bytes <= stats.per_user)
+        return ERR_OK;
+    mistake_add(&sub->mistakes, "/chains", MISTAKE_limit,
+                "%" PRIu32 " chains of %zu parameters would need %.1f MB of memory; one user gets "
+                "at most %.1f MB (half of chain_memory_mb)",
+                sub->spec.chains, sub->bound.d, 1e-6 * (double)bytes,
+                1e-6 * (double)stats.per_user);
+    return ERR_INVALID;
+}
+
 /* Files that are missing are reported together with other mistakes. */
-static void look_for_files(struct submission *sub, const struct app *app, const char *user,
-                           const json_t *json)
+static void check_files_exist(struct submission *sub, const struct app *app, const char *user,
+                              const json_t *json)
 {
     const json_t *data = json_object_get(json, "data");
     if (!mistake_at(&sub->mistakes, "/data"))
-        memory_cache_look(app->cache, user, json_string_value(json_object_get(data, "path")),
-                          json_string_value(json_object_get(data, "test")), &sub->mistakes);
+        memory_cache_check_files(app->cache, user, json_string_value(json_object_get(data, "path")),
+                                 json_string_value(json_object_get(data, "test")), &sub->mistakes);
 }
 
-enum err submission_prepare(struct submission *sub, struct app *app, const char *user,
-                            const json_t *json)
+enum err submission_prepare(struct submission *sub, struct call *call, const json_t *json)
 {
+    struct app *app = call->app;
+    const char *user = call->who.user;
     struct job_limits limits = *app->limits;
     enum err code = spec_parse(&sub->spec, json, &limits, &sub->mistakes);
     sub->parsed = code == ERR_OK;
     if (code == ERR_INVALID)
-        look_for_files(sub, app, user, json);
+        check_files_exist(sub, app, user, json);
     if (code == ERR_OK)
-        code = load_model(sub, app, user);
+        code = load_model(sub, call, user);
     if (code == ERR_OK)
         code = store_owner_totals(app->store, user, &sub->totals, &sub->info);
     if (code == ERR_OK) {
         limits.max_draws_bytes = sub->totals.most_stored_bytes;
-        code = spec_bind(&sub->spec, sub->model, &limits, &sub->bound, &sub->mistakes);
+        code = bind(sub, call, &limits);
     }
     if (code == ERR_OK)
         code = check_reference(sub, app, user);
     if (code == ERR_OK)
+        code = check_memory(sub, app);
+    if (code == ERR_OK)
         code = spec_sizes(&sub->spec, &sub->bound, sub->model, &sub->sizes, &sub->info);
     if (code == ERR_OK)
-        fit_room(sub);
+        limit_to_quota(sub);
     return code;
 }
 
@@ -119,6 +171,8 @@ void submission_release(struct submission *sub, struct app *app)
     memory_cache_put(app->cache, sub->data);
     if (sub->parsed)
         spec_release(&sub->spec);
+    for (; sub->turns > 0; sub->turns--)
+        turn_end();
 }
 
 const char *submission_precision(const struct submission *sub)
@@ -150,6 +204,7 @@ enum err submission_row(struct submission *sub, const char *owner, struct job_ro
 {
     const struct job_spec *spec = &sub->spec;
     *row = (struct job_row){
+        .revision = 1,
         .state = JOB_queued,
         .reason = strdup("waits for a worker"),
         .created_ms = clock_wall_ms(),
@@ -159,7 +214,7 @@ enum err submission_row(struct submission *sub, const char *owner, struct job_ro
         .request = resolved_text(spec),
         .plan = planning_pending(spec),
         .model = strdup(spec->model->name),
-        .sampler = strdup(spec->sampler->name),
+        .sampler = strdup(spec_sampler_name(spec)),
         .priority = spec->priority,
         .lab = spec->visibility == VISIBLE_TO_LAB,
         .isa = strdup(kernels->isa),
@@ -178,24 +233,14 @@ enum err submission_row(struct submission *sub, const char *owner, struct job_ro
 
 /* ---- quotas ---- */
 
-enum err submission_quota(struct app *app, const char *user, uint64_t bytes, struct err_info *info)
+struct store_room submission_room(struct app *app, const char *user, uint64_t bytes)
 {
-    struct owner_totals totals;
-    enum err code = store_owner_totals(app->store, user, &totals, info);
-    return code == ERR_OK ? submission_room(app, user, &totals, bytes, info) : code;
+    return (struct store_room){.bytes = bytes, .uncounted = sched_grown_bytes(app->sched, user)};
 }
 
-enum err submission_room(struct app *app, const char *user, const struct owner_totals *totals,
-                         uint64_t bytes, struct err_info *info)
+enum err submission_disk(struct app *app, struct err_info *info)
 {
     struct store_stats stats;
-    uint64_t stored = totals->stored_bytes + sched_grown_bytes(app->sched, user);
-    uint64_t most = totals->most_stored_bytes;
-    if (stored > most || bytes > most - stored)
-        return err_set(info, ERR_QUOTA,
-                       "the job would store about %" PRIu64 " MB; %s has %" PRIu64 " MB of %" PRIu64
-                       " MB in use: delete jobs, thin more or save fewer parameters",
-                       bytes >> 20, user, stored >> 20, most >> 20);
     store_stats(app->store, &stats);
     if (stats.free_bytes < 2 * ((uint64_t)app->config->min_free_mb << 20))
         return err_set(info, ERR_NO_SPACE,
@@ -205,14 +250,14 @@ enum err submission_room(struct app *app, const char *user, const struct owner_t
     return ERR_OK;
 }
 
-/* ---- more of the same ---- */
+/* ---- extensions ---- */
 
-static enum err load_again(struct submission *sub, struct app *app, const struct job_row *row)
+static enum err load_again(struct submission *sub, struct call *call, const struct job_row *row)
 {
     struct job_limits none = {0};
-    enum err code = load_model(sub, app, row->owner);
+    enum err code = load_model(sub, call, row->owner);
     if (code == ERR_OK)
-        code = spec_bind(&sub->spec, sub->model, &none, &sub->bound, &sub->mistakes);
+        code = bind(sub, call, &none);
     if (code == ERR_NO_MEMORY)
         return err_set(&sub->info, code, "no memory for the job");
     if (code == ERR_INVALID && sub->mistakes.count > 0)
@@ -225,7 +270,8 @@ static enum err load_again(struct submission *sub, struct app *app, const struct
 }
 
 /* Iterations after warm-up of the furthest chain, at least 1. */
-static uint64_t reached(struct app *app, const struct job_row *row, const struct job_spec *spec)
+static uint64_t furthest_iterations(struct app *app, const struct job_row *row,
+                                    const struct job_spec *spec)
 {
     struct jobfile *file;
     struct jobfile_chain chain;
@@ -239,13 +285,13 @@ static uint64_t reached(struct app *app, const struct job_row *row, const struct
     return furthest - spec->warmup;
 }
 
-/* What is added, and what an unfinished job has not stored yet. */
-static enum err growth(struct submission *sub, struct app *app, const struct job_row *row,
-                       uint64_t iterations, uint64_t *bytes)
+/* The disk space that the longer job needs beyond what its file has now. */
+static enum err added_bytes(struct submission *sub, struct app *app, const struct job_row *row,
+                            uint64_t iterations, uint64_t *bytes)
 {
     struct estimate longer;
     if (iterations > 0 && job_state_terminal(row->state))
-        sub->spec.iterations = reached(app, row, &sub->spec);
+        sub->spec.iterations = furthest_iterations(app, row, &sub->spec);
     enum err code = spec_sizes(&sub->spec, &sub->bound, sub->model, &sub->sizes, &sub->info);
     sub->spec.iterations += iterations;
     if (code == ERR_OK)
@@ -257,23 +303,24 @@ static enum err growth(struct submission *sub, struct app *app, const struct job
     return ERR_OK;
 }
 
-enum err submission_extend(struct app *app, const struct job_row *row, uint64_t iterations,
-                           struct err_info *info)
+enum err submission_extend(struct call *call, const struct job_row *row, uint64_t iterations,
+                           uint64_t *bytes, struct err_info *info)
 {
+    struct app *app = call->app;
     struct submission sub = {0};
-    uint64_t bytes = 0;
+    *bytes = 0;
     enum err code = spec_stored(&sub.spec, row->request, &sub.info);
     sub.parsed = code == ERR_OK;
     if (code == ERR_OK && !spec_is_open(&sub.spec))
-        code = load_again(&sub, app, row);
+        code = load_again(&sub, call, row);
     if (code == ERR_OK && !spec_is_open(&sub.spec))
-        code = growth(&sub, app, row, iterations, &bytes);
+        code = added_bytes(&sub, app, row, iterations, bytes);
     *info = sub.info;
     submission_release(&sub, app);
-    return code == ERR_OK ? submission_quota(app, row->owner, bytes, info) : code;
+    return code == ERR_OK ? submission_disk(app, info) : code;
 }
 
-/* ---- asking twice ---- */
+/* ---- repeated submissions ---- */
 
 bool submission_key(struct call *call, const char **key, unsigned char hash[32])
 {

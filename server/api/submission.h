@@ -18,13 +18,14 @@ struct submission {
     struct estimate sizes;      /* its times are 0 */
     struct owner_totals totals; /* when the document was checked */
     struct mistakes mistakes;
+    unsigned turns;       /* that have begun, see turn.h */
     struct err_info info; /* of an error that is no mistake in the document */
 };
 
-/* Checks the document, loads its data, makes the model, binds and says how much it will store.
- * ERR_INVALID: the mistakes say why. To be released in any case. */
-enum err submission_prepare(struct submission *sub, struct app *app, const char *user,
-                            const json_t *json);
+/* Checks the document, loads its data, makes the model, binds and says how much it will store. What
+ * model and a chain take is reserved for the call before, and for a large model it has a turn until
+ * the release. ERR_INVALID: the mistakes say why. To be released in any case. */
+enum err submission_prepare(struct submission *sub, struct call *call, const json_t *json);
 void submission_release(struct submission *sub, struct app *app);
 
 /* "single", "double", or "" for a model without data. */
@@ -33,18 +34,16 @@ const char *submission_precision(const struct submission *sub);
 /* The row of a new job, queued, with an id of its own; released with job_row_release. */
 enum err submission_row(struct submission *sub, const char *owner, struct job_row *row);
 
-/* Whether there is room for `bytes` more of the user's draws: ERR_QUOTA, ERR_NO_SPACE. How many
- * unfinished jobs a user may have is looked at by the store when it takes them. */
-enum err submission_quota(struct app *app, const char *user, uint64_t bytes, struct err_info *info);
-/* The same with totals that are known. */
-enum err submission_room(struct app *app, const char *user, const struct owner_totals *totals,
-                         uint64_t bytes, struct err_info *info);
+/* Room for `bytes` more of the user's draws, which the store checks when it takes the job. */
+struct store_room submission_room(struct app *app, const char *user, uint64_t bytes);
+/* ERR_NO_SPACE when the server's disk is too full for more jobs. */
+enum err submission_disk(struct app *app, struct err_info *info);
 
 /* Whether the job of this row can run what is left of it and `iterations` more: its data are those
- * of the submission (ERR_DATA_CHANGED) and its owner has room for what it has still to store (as
- * submission_quota). A job that is not planned yet is left to the scheduler. */
-enum err submission_extend(struct app *app, const struct job_row *row, uint64_t iterations,
-                           struct err_info *info);
+ * of the submission (ERR_DATA_CHANGED), and the server's disk has room. *bytes: what it has still to
+ * store; 0 for a job that is not planned yet, which the scheduler fits into what there is. */
+enum err submission_extend(struct call *call, const struct job_row *row, uint64_t iterations,
+                           uint64_t *bytes, struct err_info *info);
 
 /* A fresh id of a job or a study. */
 void submission_id(char id[JOB_ID_SIZE], uint64_t now_ms);

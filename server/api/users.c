@@ -1,10 +1,11 @@
-/* Users, what they may do and have; who is asking. */
+/* Users, their roles, quotas and use; the caller itself. */
 #include "server/api/api.h"
 #include "server/base/clock.h"
 #include "server/base/config.h"
 #include "server/base/field.h"
 #include "server/base/json.h"
 #include "server/base/mistake.h"
+#include "server/data/data_root.h"
 #include "server/sched/events.h"
 #include "server/sched/sched.h"
 
@@ -14,14 +15,14 @@
 
 /* ---- quotas ---- */
 
-/* What a user may have instead of the settings of the same names with user_ before them. */
+/* Quotas that a user may have in place of the setting of the same name with user_ before it. */
 static const struct quota {
     const char *name;
     int64_t highest;
 } quotas[] = {{"active_jobs", 1000000}, {"stored_mb", 1073741824}};
 enum { QUOTAS = sizeof quotas / sizeof quotas[0] };
 
-/* 0: none of its own. */
+/* Sets own[k] to quota k of the user, or to 0 where the user has none. */
 static void parse_quotas(const char *text, int64_t own[QUOTAS])
 {
     json_t *doc = json_loads(text, 0, NULL);
@@ -40,7 +41,7 @@ static void write_quotas(const int64_t own[QUOTAS], char *out, size_t size)
     snprintf(out + used, size - used, "}");
 }
 
-/* A user's own where there are such, else `usual`; NULL: null. */
+/* The user's own quotas; where there are none, those of `usual`, or null if it is NULL. */
 static json_t *quotas_json(const char *text, const int64_t *usual)
 {
     int64_t own[QUOTAS];
@@ -54,7 +55,7 @@ static json_t *quotas_json(const char *text, const int64_t *usual)
     return doc;
 }
 
-/* What the user has of it by now. */
+/* Adds how much of the quotas the user has used. */
 static enum err put_usage(struct app *app, const char *user, json_t **doc, struct err_info *info)
 {
     struct owner_totals totals;
@@ -62,9 +63,14 @@ static enum err put_usage(struct app *app, const char *user, json_t **doc, struc
     if (code != ERR_OK)
         return code;
     json_t *usage = json_object();
+    struct data_usage uploads;
     uint64_t bytes = totals.stored_bytes + sched_grown_bytes(app->sched, user);
+    data_file_usage(app->root, user, &uploads);
     json_put(&usage, "active_jobs", json_count(totals.active_jobs));
     json_put(&usage, "stored_bytes", json_count(bytes));
+    json_put(&usage, "references", json_count(totals.references));
+    json_put(&usage, "uploads", json_count(uploads.files));
+    json_put(&usage, "upload_bytes", json_count(uploads.bytes));
     json_put(doc, "usage", usage);
     return ERR_OK;
 }
@@ -99,9 +105,14 @@ static json_t *user_json(const struct user_row *row)
     return one;
 }
 
+enum { LIST_LIMIT = 100, LIST_LIMIT_MAX = 500 };
+
 struct user_list {
     struct app *app;
     json_t *items;
+    size_t limit;
+    char last[USER_NAME_SIZE]; /* of the page */
+    bool more;
     enum err code;
     struct err_info *info;
 };
@@ -109,18 +120,36 @@ struct user_list {
 static bool add_user(void *ctx, const struct user_row *row)
 {
     struct user_list *list = ctx;
+    list->more = json_array_size(list->items) == list->limit;
+    if (list->more)
+        return false;
     json_t *one = user_json(row);
     list->code = put_usage(list->app, row->name, &one, list->info);
     json_add(&list->items, one);
+    memcpy(list->last, row->name, sizeof list->last);
     return list->items != NULL && list->code == ERR_OK;
 }
 
 void api_users(struct call *call)
 {
     struct err_info info;
-    struct user_list list = {.app = call->app, .items = json_array(), .info = &info};
-    enum err code = store_users(call->app->store, add_user, &list, &info);
-    call_list(call, code == ERR_OK ? list.code : code, list.items, &info);
+    uint64_t limit = LIST_LIMIT;
+    struct user_page page = {.after = request_query(call->req, "cursor")};
+    if (!call_query_count(call, "limit", 1, LIST_LIMIT_MAX, &limit) ||
+        !call_reserve_rows(call, limit))
+        return;
+    page.limit = (size_t)limit + 1;
+    struct user_list list = {
+        .app = call->app, .items = json_array(), .limit = (size_t)limit, .info = &info};
+    enum err code = store_users(call->app->store, &page, add_user, &list, &info);
+    if (code == ERR_OK)
+        code = list.code;
+    if (code == ERR_OK) {
+        call_page(call, list.items, list.more ? list.last : NULL);
+        return;
+    }
+    json_decref(list.items);
+    call_fail_info(call, &info);
 }
 
 /* ---- making and changing ---- */
@@ -185,23 +214,23 @@ static const struct field user_fields[] = {
 /* A user who exists keeps what is not given. */
 static void put_user(struct call *call, const struct user_request *r)
 {
-    struct user_row row = {.role = ROLE_USER, .created_ms = clock_wall_ms(), .quotas = "{}"};
     struct err_info info;
-    bool known = auth_user_get(call->app->auth, r->name, &row);
-    enum role before = row.role;
-    memcpy(row.name, r->name, strlen(r->name) + 1);
-    if (r->role_given)
-        row.role = (enum role)r->role;
-    if (r->quotas_given)
-        write_quotas(r->own, row.quotas, sizeof row.quotas);
-    if (auth_user_put(call->app->auth, &row, &info) != ERR_OK) {
+    struct user_change change;
+    char own[sizeof change.row.quotas];
+    enum role role = (enum role)r->role;
+    struct user_wish wish = {.name = r->name, .role = r->role_given ? &role : NULL};
+    if (r->quotas_given) {
+        write_quotas(r->own, own, sizeof own);
+        wish.quotas = own;
+    }
+    if (auth_user_put(call->app->auth, &call->who, &wish, &change, &info) != ERR_OK) {
         call_fail_info(call, &info);
         return;
     }
-    if (known && row.role != before)
-        events_cut(call->app->events, NULL, row.name); /* they open again with the new role */
-    json_t *doc = user_json(&row);
-    if (put_usage(call->app, row.name, &doc, &info) != ERR_OK) {
+    if (change.role_changed)
+        events_cut(call->app->events, NULL, r->name); /* clients open them again */
+    json_t *doc = user_json(&change.row);
+    if (put_usage(call->app, r->name, &doc, &info) != ERR_OK) {
         json_decref(doc);
         call_fail_info(call, &info);
         return;
@@ -219,12 +248,9 @@ void api_user_put(struct call *call)
     struct place root = place_root(&mistakes);
     field_object(&root, json, user_fields, &r);
     if (mistakes.count == 0 && r.name == NULL)
-        mistake_add(&mistakes, "/name", MISTAKE_required, "is needed");
+        mistake_add(&mistakes, "/name", MISTAKE_required, "is required");
     if (mistakes.count > 0)
         call_mistakes(call, &mistakes);
-    else if (strcmp(r.name, call->who.user) == 0 && r.role_given &&
-             r.role != (size_t)call->who.role)
-        call_fail(call, ERR_CONFLICT, "you cannot take your own role away; ask another admin");
     else
         put_user(call, &r);
     json_decref(json);
@@ -233,11 +259,13 @@ void api_user_put(struct call *call)
 void api_user_delete(struct call *call)
 {
     struct err_info info;
-    if (strcmp(call->arg[0], call->who.user) == 0)
-        call_fail(call, ERR_CONFLICT, "you cannot delete yourself");
-    else if (!auth_user_get(call->app->auth, call->arg[0], NULL))
+    bool purge = false;
+    if (!call_query_flag(call, "purge", &purge))
+        return;
+    call_change_end(call);
+    if (!user_name_valid(call->arg[0]))
         call_fail(call, ERR_NOT_FOUND, "there is no such user");
-    else if (auth_user_delete(call->app->auth, call->arg[0], &info) != ERR_OK) {
+    else if (auth_user_delete(call->app->auth, &call->who, call->arg[0], purge, &info) != ERR_OK) {
         call_fail_info(call, &info);
     } else {
         events_cut(call->app->events, NULL, call->arg[0]);

@@ -1,6 +1,7 @@
-/* The dashboard: files that clients/web/build.mjs made, compiled in as they are sent, gzipped.
+/* The dashboard: files that clients/web/build.mjs made, compiled in gzipped, as they are sent.
  *
- * The page may load and ask nothing but this daemon, and nothing in its text is taken for code. */
+ * The content security policy allows the page to load and call nothing but this daemon, and no
+ * inline code. */
 #include "server/api/api.h"
 #include "web/list.h" /* of the build folder: WEB_LIST, with paths relative to WEB_FOLDER */
 
@@ -41,8 +42,8 @@ static const struct web_file *find_file(const char *name)
     return NULL;
 }
 
-/* Whether a list such as "br, gzip;q=0.5" names a word, without looking at weights: only q=0
- * refuses, which no client sends for gzip. */
+/* Whether a list such as "br, gzip;q=0.5" names a coding. Weights are ignored: only q=0 refuses,
+ * which no client sends for gzip. */
 static bool lists(const char *header, const char *word)
 {
     return header != NULL && strstr(header, word) != NULL;
@@ -81,7 +82,7 @@ static bool put_body(struct call *call, const struct web_file *file)
     return reply->body != NULL;
 }
 
-/* A weak tag: the same for the packed and the unpacked form. */
+/* A weak tag: the same for the compressed and the plain form. */
 static void send_file(struct call *call, const struct web_file *file, const char *cache)
 {
     char etag[40];
@@ -108,12 +109,12 @@ void api_home(struct call *call)
     send_file(call, find_file("index.html"), "no-cache");
 }
 
-/* Their names change with their contents, so that a browser may keep them for good. */
+/* Their names contain a hash of their contents, so that a browser may cache them for ever. */
 void api_web_asset(struct call *call)
 {
     const struct web_file *file = find_file(call->arg[0]);
     if (file == NULL || strcmp(file->name, "index.html") == 0)
-        call_fail(call, ERR_NOT_FOUND, "there is no such file; load / again");
+        call_fail(call, ERR_NOT_FOUND, "there is no such file; reload the page /");
     else
         send_file(call, file, "public, max-age=31536000, immutable");
 }

@@ -7,17 +7,20 @@
 
 #include <stddef.h>
 
-#define ASSET_CATALOGUE_LIST(X)                             \
-    X(catalogue_1, "schema/migrations/0001_catalogue.sql")  \
-    X(catalogue_2, "schema/migrations/0002_studies.sql")    \
-    X(catalogue_3, "schema/migrations/0003_active.sql")     \
-    X(catalogue_4, "schema/migrations/0004_plan.sql")       \
-    X(catalogue_5, "schema/migrations/0005_stop_cause.sql") \
-    X(catalogue_6, "schema/migrations/0006_levels.sql")
+#define ASSET_CATALOGUE_LIST(X)                                 \
+    X(catalogue_1, "schema/migrations/0001_catalogue.sql")      \
+    X(catalogue_2, "schema/migrations/0002_studies.sql")        \
+    X(catalogue_3, "schema/migrations/0003_active.sql")         \
+    X(catalogue_4, "schema/migrations/0004_plan.sql")           \
+    X(catalogue_5, "schema/migrations/0005_stop_cause.sql")     \
+    X(catalogue_6, "schema/migrations/0006_levels.sql")         \
+    X(catalogue_7, "schema/migrations/0007_reference_size.sql") \
+    X(catalogue_8, "schema/migrations/0008_uptime.sql")
 
 #define ASSET_JOBFILE_LIST(X)                       \
     X(jobfile_1, "schema/jobfile/0001_jobfile.sql") \
-    X(jobfile_2, "schema/jobfile/0002_history.sql")
+    X(jobfile_2, "schema/jobfile/0002_history.sql") \
+    X(jobfile_3, "schema/jobfile/0003_part.sql")
 
 #define ASSET_OTHER_LIST(X) X(openapi, "schema/openapi.json")
 

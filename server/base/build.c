@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHOWN = 6 }; /* bytes of it */
+enum { SHOWN = 6 }; /* bytes of it that are shown */
 
 static char name[64];
 
@@ -16,7 +16,7 @@ static size_t padded(size_t size)
     return (size + 3) & ~(size_t)3;
 }
 
-/* The notes of one segment. */
+/* Searches the notes of one segment. */
 static bool take_id(const unsigned char *at, size_t left)
 {
     ElfW(Nhdr) note;
@@ -39,7 +39,7 @@ static bool take_id(const unsigned char *at, size_t left)
 }
 
 /* The first object is the program itself. */
-static int look(struct dl_phdr_info *object, size_t size, void *ctx)
+static int find_build_id(struct dl_phdr_info *object, size_t size, void *ctx)
 {
     (void)size;
     (void)ctx;
@@ -55,7 +55,7 @@ static int look(struct dl_phdr_info *object, size_t size, void *ctx)
 static void find(void)
 {
     snprintf(name, sizeof name, "barkerd %s", BARKERD_VERSION);
-    dl_iterate_phdr(look, NULL);
+    dl_iterate_phdr(find_build_id, NULL);
 }
 
 const char *build_name(void)

@@ -1,8 +1,8 @@
 /* Clocks and their text form. */
 #include "server/base/clock.h"
 
+#include <errno.h>
 #include <stdio.h>
-#include <time.h>
 
 static uint64_t read_ms(clockid_t id)
 {
@@ -26,6 +26,33 @@ double clock_thread_seconds(void)
     struct timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+struct timespec clock_mono_at(uint64_t mono_ms)
+{
+    return (struct timespec){.tv_sec = (time_t)(mono_ms / 1000),
+                             .tv_nsec = (long)(mono_ms % 1000) * 1000000};
+}
+
+bool clock_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_mono_ms)
+{
+    struct timespec until = clock_mono_at(until_mono_ms);
+    return pthread_cond_clockwait(condition, lock, CLOCK_MONOTONIC, &until) != ETIMEDOUT;
+}
+
+void clock_since_begin(struct clock_since *since, uint64_t wall_ms)
+{
+    uint64_t now = clock_wall_ms();
+    *since = (struct clock_since){.begun = wall_ms > 0,
+                                  .before_ms = now > wall_ms ? now - wall_ms : 0,
+                                  .mono_ms = clock_mono_ms()};
+}
+
+double clock_since_seconds(const struct clock_since *since)
+{
+    if (!since->begun)
+        return 0.0;
+    return (double)(since->before_ms + clock_mono_ms() - since->mono_ms) / 1000.0;
 }
 
 void clock_text(uint64_t wall_ms, char out[CLOCK_TEXT_SIZE])

@@ -2,11 +2,29 @@
 #ifndef BARKER_SERVER_BASE_CLOCK_H
 #define BARKER_SERVER_BASE_CLOCK_H
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 uint64_t clock_wall_ms(void);
 uint64_t clock_mono_ms(void);
 double clock_thread_seconds(void); /* CPU time of the calling thread */
+
+/* A time of the monotonic clock, for the system's own waits. */
+struct timespec clock_mono_at(uint64_t mono_ms);
+/* Waits for a condition of any kind until it is signalled: true; or until this time of the monotonic
+ * clock: false. A wait that a change of the wall clock could shorten or extend does not exist. */
+bool clock_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_mono_ms);
+
+/* How long ago something began, which may have been before this process did: the wall clock says how
+ * long before, and from then on a change of it makes no difference. All zero: not begun. */
+struct clock_since {
+    bool begun;
+    uint64_t before_ms, mono_ms;
+};
+void clock_since_begin(struct clock_since *since, uint64_t wall_ms); /* 0: not begun */
+double clock_since_seconds(const struct clock_since *since);         /* 0.0: not begun */
 
 #define CLOCK_TEXT_SIZE 32
 /* RFC 3339, UTC, milliseconds: 2026-01-31T09:05:00.120Z. */

@@ -1,6 +1,7 @@
 /* Settings. */
 #include "server/base/config.h"
 #include "server/base/json.h"
+#include "server/base/memory.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -236,7 +237,7 @@ static enum err default_state(struct config *config, struct err_info *info)
     else if (home != NULL && home[0] == '/')
         snprintf(path, sizeof path, "%s/.local/state/barkerd", home);
     else
-        return err_set(info, ERR_INVALID, "say where to keep the database: --state DIR");
+        return err_set(info, ERR_INVALID, "give the state folder with --state DIR");
     return set_text(&config->state, path, info);
 }
 
@@ -267,6 +268,23 @@ static enum err split_listen(const char *listen, char *address, uint16_t *port, 
     return ERR_OK;
 }
 
+/* Less is not enough for one upload of a reference or one load. */
+#define LEAST_MB 64
+
+static void default_memory(int64_t *mb, uint64_t bytes)
+{
+    if (*mb == 0)
+        *mb = bytes >> 20 < LEAST_MB ? LEAST_MB : (int64_t)(bytes >> 20);
+}
+
+/* What is not shared out is for connections, checks, databases and the kernel's cache. */
+void config_share_memory(struct config *config, uint64_t bytes)
+{
+    default_memory(&config->data_memory_mb, bytes / 4);
+    default_memory(&config->chain_memory_mb, bytes / 4);
+    default_memory(&config->request_memory_mb, bytes / 16);
+}
+
 enum err config_finish(struct config *config, char *address, uint16_t *port, bool *loopback,
                        struct err_info *info)
 {
@@ -278,6 +296,7 @@ enum err config_finish(struct config *config, char *address, uint16_t *port, boo
     }
     if (config->workers == 0)
         config->workers = sysconf(_SC_NPROCESSORS_ONLN) > 0 ? sysconf(_SC_NPROCESSORS_ONLN) : 1;
+    config_share_memory(config, memory_limit());
     if (code == ERR_OK)
         code = split_listen(config->listen, address, port, loopback, info);
     if (code != ERR_OK)

@@ -1,4 +1,4 @@
-/* Readers of single fields and the walk over an object. */
+/* Readers of single fields, and of objects by their table of fields. */
 #include "server/base/field.h"
 #include "server/base/text.h"
 
@@ -68,7 +68,7 @@ void place_mistake(const struct place *place, enum mistake_kind kind, const char
     mistake_add(place->mistakes, pointer, kind, "%s", detail);
 }
 
-/* ---- words for messages ---- */
+/* ---- parts of messages ---- */
 
 const char *field_type(const json_t *json)
 {
@@ -162,7 +162,7 @@ const char *field_list(const char *const *names, char *out, size_t size)
     return out;
 }
 
-/* ---- the walk ---- */
+/* ---- objects ---- */
 
 const json_t *field_get(const json_t *json, const char *key)
 {
@@ -181,7 +181,7 @@ static void refuse_unknown(const struct place *place, const json_t *json, const 
         if (*known != NULL)
             continue;
         if (place->mistakes->count == MISTAKES_MAX) {
-            place->mistakes->more = true; /* without the work of a good message */
+            place->mistakes->more = true; /* skip the cost of a good message */
             return;
         }
         char quoted[FIELD_QUOTE_SIZE], hint[HINT_SIZE], list[240];

@@ -1,8 +1,8 @@
-/* Reading a JSON document field by field: type first, then range, every mistake with its place.
+/* Reads a JSON document field by field: type first, then range; every mistake has its place.
  *
- * An object is described by a table of fields, each with a function that reads its value.
- * The readers return false after noting a mistake and leave *out alone then. A field that is null
- * counts as not given. */
+ * An object is described by a table of fields, each with a function that reads its value. A
+ * reader that reports a mistake returns false and does not change *out. A field that is null
+ * counts as absent. */
 #ifndef BARKER_SERVER_BASE_FIELD_H
 #define BARKER_SERVER_BASE_FIELD_H
 
@@ -30,15 +30,15 @@ void place_mistake(const struct place *place, enum mistake_kind kind, const char
 /* The member of an object, or NULL when there is none or it is null. */
 const json_t *field_get(const json_t *json, const char *key);
 
-/* `read` may be NULL: known, and read elsewhere. */
+/* `read` may be NULL: the field is allowed, and read elsewhere. */
 struct field {
     const char *name;
     void (*read)(void *context, const struct place *place, const json_t *value);
 };
 
-/* Calls the readers of all fields that are given, in table order; unknown fields are mistakes that
- * name the nearest known one. False only when `json` is no object. The table ends with a NULL name.
- */
+/* Calls the readers of all fields that are present, in table order. Unknown fields are mistakes,
+ * whose message names the nearest known field. False only when `json` is not an object. The
+ * table ends with a NULL name. */
 bool field_object(const struct place *place, const json_t *json, const struct field *fields,
                   void *context);
 

@@ -11,10 +11,10 @@
 #define JOB_STATE_LIST(X)                                                         \
     X(queued, "waits for its first slice")                                        \
     X(running, "its chains get slices")                                           \
-    X(paused, "stopped by its owner; resume goes on where it was")                \
+    X(paused, "stopped by its owner; resume continues its chains")                \
     X(cancelling, "cancelled; the slices under way are being finished and saved") \
     X(succeeded, "all chains are complete, or stop_when was met")                 \
-    X(failed, "could not go on; the reason says why; draws are kept")             \
+    X(failed, "stopped by an error, see the reason; draws are kept")              \
     X(cancelled, "stopped for good by its owner; draws are kept")
 
 enum job_state {
@@ -24,10 +24,10 @@ enum job_state {
 };
 
 /* What a running job does now. */
-#define JOB_PHASE_LIST(X)                                                                   \
-    X(loading, "its data and its model are read into memory, or will be by its next slice") \
-    X(planning, "the settings that its request left open are being chosen")                 \
-    X(sampling, "its chains get slices")                                                    \
+#define JOB_PHASE_LIST(X)                                                   \
+    X(loading, "its data and its model are being read, or wait for it")     \
+    X(planning, "the settings that its request left open are being chosen") \
+    X(sampling, "its chains get slices")                                    \
     X(checking, "no more slices: its draws are checked before it ends")
 
 enum job_phase {
@@ -38,11 +38,11 @@ enum job_phase {
 };
 
 /* Why a job has ended: a value for programs, beside the reason for people. */
-#define STOP_CAUSE_LIST(X)                                      \
-    X(completed)  /* all chains have run their iterations */    \
-    X(stop_when)  /* R-hat and ESS of stop_when were reached */ \
-    X(time_limit) /* the seconds of stop_when were over */      \
-    X(cancelled)                                                \
+#define STOP_CAUSE_LIST(X)                                                  \
+    X(completed)  /* all chains have run their iterations */                \
+    X(stop_when)  /* R-hat and ESS of stop_when were reached */             \
+    X(time_limit) /* the seconds of stop_when or of the target were over */ \
+    X(cancelled)                                                            \
     X(failed)
 
 enum stop_cause {

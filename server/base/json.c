@@ -51,6 +51,27 @@ static enum err refuse_depth(const char *bytes, size_t at, struct err_info *info
                    line, column, JSON_DEPTH_MAX);
 }
 
+uint64_t json_memory(const char *bytes, size_t size)
+{
+    enum { OBJECT = 240, ARRAY = 128, VALUE = 48, MEMBER = 96 };
+    uint64_t total = size;
+    bool quoted = false;
+    for (size_t i = 0; i < size; i++) {
+        char c = bytes[i];
+        if (c == '"')
+            quoted = !quoted;
+        else if (quoted)
+            i += c == '\\';
+        else
+            total += c == '{'   ? OBJECT
+                     : c == '[' ? ARRAY
+                     : c == ',' ? VALUE
+                     : c == ':' ? MEMBER
+                                : 0;
+    }
+    return total;
+}
+
 enum err json_parse(json_t **out, const char *bytes, size_t size, struct err_info *info)
 {
     json_error_t error;
@@ -78,7 +99,7 @@ enum err json_parse(json_t **out, const char *bytes, size_t size, struct err_inf
 
 /* ---- text ---- */
 
-static json_t *repaired(const char *text, size_t length)
+static json_t *with_replacements(const char *text, size_t length)
 {
     char *copy = malloc(3 * length + 1);
     if (copy == NULL)
@@ -100,7 +121,7 @@ json_t *json_text(const char *text)
     if (text == NULL)
         return json_null();
     json_t *json = json_string(text);
-    return json != NULL ? json : repaired(text, strlen(text));
+    return json != NULL ? json : with_replacements(text, strlen(text));
 }
 
 /* ---- building ---- */
@@ -121,7 +142,7 @@ json_t *json_count(uint64_t value)
     return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
 }
 
-static void settle(json_t **container, int status)
+static void drop_on_failure(json_t **container, int status)
 {
     if (status == 0)
         return;
@@ -134,7 +155,7 @@ void json_put(json_t **object, const char *key, json_t *value)
     if (*object == NULL)
         json_decref(value);
     else
-        settle(object, json_object_set_new(*object, key, value));
+        drop_on_failure(object, json_object_set_new(*object, key, value));
 }
 
 void json_add(json_t **array, json_t *value)
@@ -142,7 +163,7 @@ void json_add(json_t **array, json_t *value)
     if (*array == NULL)
         json_decref(value);
     else
-        settle(array, json_array_append_new(*array, value));
+        drop_on_failure(array, json_array_append_new(*array, value));
 }
 
 /* ---- writing ---- */

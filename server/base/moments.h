@@ -9,7 +9,7 @@ struct moments {
     double squares; /* sum of squared distances from the mean */
 };
 
-/* As if what `more` has seen had been seen by `m` too. Zeroed: nothing seen yet. */
+/* Merges the numbers that `more` summarises into `m`. Zeroed: no numbers yet. */
 void moments_merge(struct moments *m, const struct moments *more);
 void moments_add(struct moments *m, const double *values, size_t count);
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void words_add(struct words *w, const char *format, ...)
+void sentence_add(struct sentence *w, const char *format, ...)
 {
     va_list arguments;
     size_t room = sizeof w->text - w->length;
@@ -23,24 +23,24 @@ void words_add(struct words *w, const char *format, ...)
     w->length = strlen(w->text);
 }
 
-void words_add_duration(struct words *w, double seconds)
+void sentence_add_duration(struct sentence *w, double seconds)
 {
     const double minute = 60.0, hour = 3600.0, day = 86400.0;
     if (seconds < 1.0)
-        words_add(w, "less than 1 s");
+        sentence_add(w, "less than 1 s");
     else if (seconds < 1.5 * minute)
-        words_add(w, "%.0f s", seconds);
+        sentence_add(w, "%.0f s", seconds);
     else if (seconds < 1.5 * hour)
-        words_add(w, "%.0f min", seconds / minute);
+        sentence_add(w, "%.0f min", seconds / minute);
     else if (seconds < 2.0 * day)
-        words_add(w, "%.0f h", seconds / hour);
+        sentence_add(w, "%.0f h", seconds / hour);
     else if (seconds < 365.0 * day)
-        words_add(w, "%.0f days", seconds / day);
+        sentence_add(w, "%.0f days", seconds / day);
     else
-        words_add(w, "more than a year");
+        sentence_add(w, "more than a year");
 }
 
-uint64_t words_round_up(double count)
+uint64_t sentence_round_up(double count)
 {
     double unit = 1.0;
     while (count / unit > 99.0 && unit < 1e17)
@@ -49,24 +49,24 @@ uint64_t words_round_up(double count)
     return rounded < 1e18 ? (uint64_t)rounded : (uint64_t)1e18;
 }
 
-void words_add_ratio(struct words *w, double ratio)
+void sentence_add_ratio(struct sentence *w, double ratio)
 {
     if (ratio >= 0.9 && ratio < 2.0)
-        words_add(w, "%.2f", ratio);
+        sentence_add(w, "%.2f", ratio);
     else
-        words_add(w, ratio >= 99.5 && ratio < 1e6 ? "%.0f" : "%.2g", ratio);
+        sentence_add(w, ratio >= 99.5 && ratio < 1e6 ? "%.0f" : "%.2g", ratio);
 }
 
-void words_add_rhat(struct words *w, double rhat, double bound)
+void sentence_add_rhat(struct sentence *w, double rhat, double bound)
 {
     if (rhat > bound && rhat < bound + 0.001)
-        words_add(w, "%.3f", bound + 0.001);
+        sentence_add(w, "%.3f", bound + 0.001);
     else
-        words_add(w, rhat < 10.0 ? "%.3f" : "%.3g", rhat);
+        sentence_add(w, rhat < 10.0 ? "%.3f" : "%.3g", rhat);
 }
 
-void words_add_number(struct words *w, double value, int digits)
+void sentence_add_number(struct sentence *w, double value, int digits)
 {
     bool whole = fabs(value) >= pow(10.0, digits) - 0.5 && fabs(value) < 1e6;
-    words_add(w, "%.*g", whole ? 6 : digits, whole ? round(value) : value);
+    sentence_add(w, "%.*g", whole ? 6 : digits, whole ? round(value) : value);
 }

@@ -86,7 +86,7 @@ static enum err read_at(int fd, void *bytes, size_t size, size_t offset, struct 
             return err_set(info, ERR_CORRUPT, "the binary file cannot be read: %s",
                            strerror(errno));
         if (got == 0)
-            return corrupt(info, "is cut short");
+            return corrupt(info, "is truncated");
         to += got;
         offset += (size_t)got;
         size -= (size_t)got;
@@ -137,7 +137,8 @@ static enum err writer_row(void *context, int set, struct prepare_row *out, stru
                                 .y = at[LAYOUT_Y],
                                 .user = at[LAYOUT_USER],
                                 .item = at[LAYOUT_ITEM],
-                                .offset = at[LAYOUT_OFFSET]};
+                                .offset = at[LAYOUT_OFFSET],
+                                .weight = at[LAYOUT_WEIGHT]};
     return ERR_OK;
 }
 
@@ -232,8 +233,7 @@ static enum err write_names(int fd, const struct data *shape, const struct data_
     return code;
 }
 
-/* All of the space first: a full disk is then known before hours of reading. */
-static enum err reserve(int fd, size_t size, struct err_info *info)
+enum err cache_file_reserve(int fd, size_t size, struct err_info *info)
 {
     if (fallocate(fd, 0, 0, (off_t)size) == 0)
         return ERR_OK;
@@ -250,7 +250,7 @@ enum err cache_file_write(int fd, const struct cache_file_about *about,
     struct prepare_sink sink = {.row = writer_row, .context = &w};
     uint64_t names_checksum = 0;
     enum err code = writer_init(&w, fd, layout)
-                        ? reserve(fd, layout->size, info)
+                        ? ERR_OK
                         : err_set(info, ERR_NO_MEMORY, "no memory to store the data");
     if (code == ERR_OK)
         code = write_names(fd, &plan->shape, layout, &names_checksum, info);
@@ -277,13 +277,13 @@ static enum err read_head(int fd, struct head *head, struct err_info *info)
     if (code != ERR_OK)
         return code;
     if (memcmp(head->magic, magic, sizeof magic) != 0 || head->byte_order != BYTE_ORDER_MARK)
-        return corrupt(info, "is not one of ours");
+        return corrupt(info, "was not written by barkerd");
     if (head->version != CACHE_FILE_VERSION || head->layout != LAYOUT_VERSION)
-        return corrupt(info, "is of another version");
+        return corrupt(info, "was written by another version of barkerd");
     if (head->checksum != head_checksum(head))
-        return corrupt(info, "has a damaged head");
+        return corrupt(info, "has a damaged header");
     if (fstat(fd, &status) != 0 || (uint64_t)status.st_size != head->size)
-        return corrupt(info, "is not as long as it says");
+        return corrupt(info, "has another length than its header says");
     return ERR_OK;
 }
 
@@ -356,17 +356,18 @@ static bool set_as_today(const struct head_set *set, const struct dataset *d,
     return same;
 }
 
-/* The head is whole; what it says must be what we would write today. */
+/* The header is intact; the layout must be the one that this version writes. */
 static enum err read_shape(int fd, const struct head *head, struct data *out,
                            struct data_layout *layout, struct err_info *info)
 {
     *out = (struct data){.has_test = head->has_test != 0,
-                         .has_offset = head->sets[0].arrays[LAYOUT_OFFSET].bytes > 0};
+                         .has_offset = head->sets[0].arrays[LAYOUT_OFFSET].bytes > 0,
+                         .has_weight = head->sets[0].arrays[LAYOUT_WEIGHT].bytes > 0};
     memcpy(out->sha256, head->sha256, sizeof out->sha256);
     read_set(&out->train, &head->sets[0]);
     read_set(&out->test, &head->sets[1]);
     if (head->names.bytes > head->size)
-        return corrupt(info, "is of another version");
+        return corrupt(info, "was written by another version of barkerd");
     enum err code = read_names(fd, head, out, info);
     if (code != ERR_OK)
         return code;
@@ -415,7 +416,7 @@ static enum err read_arrays(int fd, const struct head *head, char *base, struct 
     return code;
 }
 
-/* Reads a mapping through its own pages, so that they are there, and huge, when they are wanted. */
+/* Checks the arrays through the mapping, which also loads its pages, huge ones where possible. */
 static enum err check_mapped(const struct data *data, const struct head *head,
                              struct err_info *info)
 {
@@ -429,9 +430,9 @@ static enum err check_mapped(const struct data *data, const struct head *head,
     return data_broken(data) ? corrupt(info, "cannot be read") : ERR_OK;
 }
 
-/* What memory has ample room for (half of it, for all such data together) is read in huge pages,
- * where the file system has them, and around what is asked for. Of what may not fit, only the very
- * pages: reading around them would read most of the file again and again. */
+/* If half of the memory has room for all data that are mapped in this way, they are mapped with
+ * huge pages (where the file system has them) and with read-ahead. Otherwise without read-ahead,
+ * which would read most of the file again and again. */
 static enum err open_mapped(struct data *out, int fd, const struct head *head,
                             const struct data_layout *layout, bool verified, struct err_info *info)
 {
@@ -445,7 +446,7 @@ static enum err open_mapped(struct data *out, int fd, const struct head *head,
         return ERR_OK;
     if (!ample)
         return read_arrays(fd, head, NULL, info);
-    /* What was written or copied from stays in small pages as long as it is in memory. */
+    /* Pages that are in the page cache after writing or copying stay small: drop them. */
     posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     return check_mapped(out, head, info);
 }

@@ -30,7 +30,9 @@ struct cache_file_about {
     uint64_t size, bytes;                  /* of the binary file; of its arrays */
 };
 
-/* Writes the plan's values to `fd`, an empty file, and syncs it. The sha256 of the files is known
+/* Takes all of the space for a file of this size: a full disk is then known before hours of reading. */
+enum err cache_file_reserve(int fd, size_t size, struct err_info *info);
+/* Writes the plan's values to `fd`, for which space was reserved, and syncs it. The sha256 of the files is known
  * to `train` and `test` after the plan. NO_SPACE; IO; errors of reading. */
 enum err cache_file_write(int fd, const struct cache_file_about *about,
                           const struct prepare_plan *plan, const struct data_layout *layout,

@@ -108,7 +108,7 @@ static enum err open_error(int number, const char *path, struct err_info *info)
         return err_set(info, ERR_NOT_FOUND, "there is no data file \"%s\", own or shared", path);
     case ELOOP:
     case EXDEV:
-        return refused(path, "is or passes a symbolic link", info);
+        return refused(path, "is a symbolic link or leads through one", info);
     case ENXIO:
     case ENODEV:
         return refused(path, "is a socket or a device", info);
@@ -119,7 +119,7 @@ static enum err open_error(int number, const char *path, struct err_info *info)
     case EAGAIN:
     case EMFILE:
     case ENFILE:
-        return err_set(info, ERR_UNAVAILABLE, "\"%s\" cannot be opened just now: %s", path,
+        return err_set(info, ERR_UNAVAILABLE, "\"%s\" cannot be opened at present: %s", path,
                        strerror(number));
     case ENOMEM:
         return err_set(info, ERR_NO_MEMORY, "\"%s\" cannot be opened: %s", path, strerror(number));
@@ -133,8 +133,8 @@ static enum err root_error(int number, const char *directory, struct err_info *i
     if (number == ENOSYS || number == EPERM)
         return err_set(
             info, ERR_UNSUPPORTED,
-            "openat2 is not available (%s); it needs Linux 5.6 and a sandbox that lets it "
-            "pass, and without it the data folder cannot be guarded",
+            "the system call openat2 is not available (%s); it needs Linux 5.6 or later, and a "
+            "sandbox must allow it: it keeps the paths of users inside the data folder",
             strerror(number));
     return err_set(info, number == ENOENT || number == ENOTDIR ? ERR_NOT_FOUND : ERR_IO,
                    "the data folder %s cannot be opened: %s", directory, strerror(number));
@@ -151,14 +151,23 @@ enum err data_root_open(struct data_root **out, const char *directory, struct er
         return err;
     }
     close(probe);
-    *out = malloc(sizeof **out);
-    if (*out == NULL) {
+    struct data_root *root = malloc(sizeof *root);
+    if (root != NULL)
+        *root = (struct data_root){.fd = fd, .accounts = upload_accounts_new()};
+    if (root == NULL || root->accounts == NULL) {
+        free(root);
         close(fd);
         return err_set(info, ERR_NO_MEMORY, "no memory for the data folder");
     }
-    (*out)->fd = fd;
+    *out = root;
+    atomic_init(&root->halted, false);
     data_file_sweep(*out);
     return ERR_OK;
+}
+
+void data_root_halt(struct data_root *root)
+{
+    atomic_store(&root->halted, true);
 }
 
 void data_root_close(struct data_root *root)
@@ -166,6 +175,7 @@ void data_root_close(struct data_root *root)
     if (root == NULL)
         return;
     close(root->fd);
+    upload_accounts_free(root->accounts);
     free(root);
 }
 
@@ -216,7 +226,7 @@ static enum err examine(struct data_file *file, struct err_info *info)
 enum err data_file_open(const struct data_root *root, const char *user, const char *path,
                         struct data_file *out, struct err_info *info)
 {
-    *out = (struct data_file){.fd = -1};
+    *out = (struct data_file){.fd = -1, .halted = &root->halted};
     if (!data_file_path_allowed(path))
         return bad_path(path, info);
     memcpy(out->path, path, strlen(path) + 1);
@@ -258,7 +268,8 @@ static bool has_changed(const struct data_file *file)
 static enum err changed(const struct data_file *file, struct err_info *info)
 {
     return err_set(info, ERR_CONFLICT,
-                   "\"%s\" changed while it was read; try again when it is whole", file->path);
+                   "\"%s\" changed while it was read; try again when it is completely written",
+                   file->path);
 }
 
 enum err data_file_reader_init(struct data_file_reader *reader, const struct data_file *file,
@@ -281,6 +292,8 @@ enum err data_file_reader_read(struct data_file_reader *reader, char *to, size_t
 {
     const struct data_file *file = reader->file;
     uint64_t left = file->size - reader->at;
+    if (atomic_load(file->halted))
+        return err_set(info, ERR_UNAVAILABLE, "the server is shutting down");
     size_t wanted = left < room ? (size_t)left : room;
     for (*got = 0; *got < wanted;) {
         ssize_t n = TEMP_FAILURE_RETRY(
@@ -373,7 +386,9 @@ enum err data_file_delete(const struct data_root *root, const char *user, const 
         number = unlinkat(folder, name, 0) == 0 && fsync(folder) == 0 ? 0 : errno;
     if (folder >= 0)
         close(folder);
+    upload_accounts_refresh(root, user);
     if (number == ENOENT && is_shared(root, name))
-        return err_set(info, ERR_FORBIDDEN, "\"%s\" is shared and not yours to delete", name);
+        return err_set(info, ERR_FORBIDDEN,
+                       "\"%s\" is a shared file; only your own uploads can be deleted", name);
     return number == 0 ? ERR_OK : open_error(number, name, info);
 }

@@ -16,12 +16,14 @@
 
 #include "core/base/err.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
 
 #define DATA_FILE_PATH_MAX   255
+#define DATA_FILE_USER_MAX   32
 #define DATA_FILE_NAME_MAX   128                  /* bytes of the name of an upload */
 #define DATA_FILE_BYTES_MAX  ((uint64_t)64 << 30) /* of a file that is opened */
 #define DATA_FILE_DEPTH_MAX  4                    /* folders above a listed file */
@@ -42,6 +44,7 @@ struct data_file {
     uint64_t size;                     /* bytes when it was opened */
     struct timespec modified, changed; /* content; content, name or rights */
     uint64_t device, inode;
+    const atomic_bool *halted; /* borrowed from the folder: reading is to end */
 };
 
 /* Opens a file for reading. INVALID: a path that is not allowed, a link, a folder, a device, an
@@ -49,6 +52,9 @@ struct data_file {
 enum err data_file_open(const struct data_root *root, const char *user, const char *path,
                         struct data_file *out, struct err_info *info);
 void data_file_close(struct data_file *file);
+/* The server ends: from now on reading any file of this folder fails with UNAVAILABLE, so that loads,
+ * previews and hashes under way are given up. Any thread. */
+void data_root_halt(struct data_root *root);
 
 /* Reads the whole file into `*bytes` (the caller frees it; a NUL follows the last byte) and hashes
  * the very bytes that it hands out. TOO_LARGE beyond the budget, before allocating; CONFLICT if the
@@ -92,6 +98,12 @@ enum err data_file_list(const struct data_root *root, const char *user,
 enum err data_file_delete(const struct data_root *root, const char *user, const char *name,
                           struct err_info *info);
 
+/* What the user has uploaded, with what has arrived of uploads under way. */
+struct data_usage {
+    uint64_t files, bytes;
+};
+void data_file_usage(const struct data_root *root, const char *user, struct data_usage *out);
+
 /* An upload is invisible until upload_commit, which puts it in the place of an own file of that
  * name, if any, at once and durably. Its name is one component that does not begin with a dot, at
  * most DATA_FILE_NAME_MAX bytes. NO_SPACE when the disk is full. */
@@ -105,9 +117,13 @@ struct upload_result {
 enum err upload_begin(struct upload **out, const struct data_root *root, const char *user,
                       const char *name, uint64_t limit_bytes, struct err_info *info);
 
-/* Before the first byte: all files of the user together may have `own_bytes` (QUOTA beyond; the one
- * that this replaces does not count), and `free_bytes` of the file system stay free (NO_SPACE). */
-enum err upload_bound(struct upload *upload, uint64_t own_bytes, uint64_t free_bytes,
+/* Before the first byte. Beyond `bytes` and `files` of the user in all QUOTA, where uploads under
+ * way count with what has arrived and the file that this one replaces does not; `free_bytes` of the
+ * file system stay free (NO_SPACE). */
+struct upload_bounds {
+    uint64_t bytes, files, free_bytes;
+};
+enum err upload_bound(struct upload *upload, const struct upload_bounds *bounds,
                       struct err_info *info);
 
 /* Appends. TOO_LARGE beyond the limit. After a failure the upload can only fail again. */

@@ -103,8 +103,10 @@ static int compare_entries(const void *a, const void *b)
 static enum err list_error(enum err err, struct err_info *info)
 {
     if (err == ERR_TOO_LARGE)
-        return err_set(info, err, "there are more than %d data files; remove some to list them",
-                       DATA_FILE_LISTED_MAX);
+        return err_set(
+            info, err,
+            "there are more than %d data files, the most that can be listed; remove some",
+            DATA_FILE_LISTED_MAX);
     return err_set(info, err, "the data files cannot be listed: %s", err_text(err));
 }
 

@@ -1,6 +1,8 @@
 /* The folder of binary data files. */
 #include "server/data/disk_cache.h"
 
+#include "server/base/clock.h"
+#include "server/base/disk.h"
 #include "server/base/log.h"
 
 #include <dirent.h>
@@ -14,17 +16,17 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
-#define TEMPORARY "new-"
-#define SUFFIX    ".bin"
-#define NAME_SIZE (CACHE_FILE_KEY_HEX + sizeof SUFFIX)
-#define VERIFIED  256 /* files that are remembered as whole */
-#define YOUNG_S   2   /* the times of a file may be that coarse */
+#define TEMPORARY      "new-"
+#define SUFFIX         ".bin"
+#define TEMPORARY_SIZE (sizeof TEMPORARY + 16)
+#define NAME_SIZE      (CACHE_FILE_KEY_HEX + sizeof SUFFIX)
+#define VERIFIED       256 /* files that are remembered as whole */
+#define YOUNG_S        2   /* the times of a file may be that coarse */
 
-/* A file as it was when all of it had been read and was right. */
+/* A file whose checksums have been verified, as it was then. */
 struct verified {
     uint64_t inode;
     struct timespec changed;
@@ -109,10 +111,8 @@ void disk_cache_close(struct disk_cache *disk)
 
 struct cache_file_source disk_cache_source(const struct data_file *file)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (now.tv_sec - file->modified.tv_sec <= YOUNG_S ||
-        now.tv_sec - file->changed.tv_sec <= YOUNG_S)
+    time_t now = (time_t)(clock_wall_ms() / 1000);
+    if (now - file->modified.tv_sec <= YOUNG_S || now - file->changed.tv_sec <= YOUNG_S)
         return (struct cache_file_source){0};
     return (struct cache_file_source){
         .device = file->device,
@@ -218,7 +218,7 @@ int disk_cache_find(struct disk_cache *disk, const char *key, struct cache_file_
     flock(fd, LOCK_SH);
     enum err code = cache_file_about(fd, about, &info);
     if (code == ERR_OK && strcmp(about->key, key) != 0)
-        code = err_set(&info, ERR_CORRUPT, "it is another file under this name");
+        code = err_set(&info, ERR_CORRUPT, "it was made from other data");
     if (code == ERR_OK) {
         count(disk, &disk->stats.hits);
         return fd;
@@ -247,7 +247,7 @@ static bool is_verified(struct disk_cache *disk, int fd)
     return found;
 }
 
-/* Our own touching changes the times: an older note of the same file is replaced. */
+/* futimens in disk_cache_load changes st_ctim: an older entry of the same file is replaced. */
 static void note_verified(struct disk_cache *disk, int fd)
 {
     struct stat status;
@@ -293,7 +293,7 @@ enum err disk_cache_load(struct disk_cache *disk, int fd, const struct cache_fil
 
 /* ---- room ---- */
 
-struct book {
+struct file_use {
     char name[NAME_SIZE];
     struct timespec used;
 };
@@ -301,11 +301,11 @@ struct book {
 struct census {
     const struct disk_cache *disk;
     uint64_t files, bytes;
-    struct book after, oldest; /* the least recently used one of those used after `after` */
+    struct file_use after, oldest; /* the least recently used one of those used after `after` */
 };
 
 /* By when they were used, then by name. */
-static bool later(const struct book *a, const struct book *b)
+static bool used_later(const struct file_use *a, const struct file_use *b)
 {
     if (a->used.tv_sec != b->used.tv_sec)
         return a->used.tv_sec > b->used.tv_sec;
@@ -322,10 +322,10 @@ static bool count_one(void *context, const char *name)
         return true;
     c->files++;
     c->bytes += (uint64_t)status.st_size;
-    struct book book = {.used = status.st_mtim};
-    snprintf(book.name, sizeof book.name, "%s", name);
-    if (later(&book, &c->after) && (c->oldest.name[0] == '\0' || later(&c->oldest, &book)))
-        c->oldest = book;
+    struct file_use use = {.used = status.st_mtim};
+    snprintf(use.name, sizeof use.name, "%s", name);
+    if (used_later(&use, &c->after) && (c->oldest.name[0] == '\0' || used_later(&c->oldest, &use)))
+        c->oldest = use;
     return true;
 }
 
@@ -340,21 +340,18 @@ static void remove_unused(struct disk_cache *disk, const char *name)
     disk->stats.removed += removed;
 }
 
-static uint64_t free_bytes(const struct disk_cache *disk)
-{
-    struct statvfs v;
-    return fstatvfs(disk->folder, &v) == 0 ? (uint64_t)v.f_bavail * v.f_frsize : UINT64_MAX;
-}
-
-/* Under the lock. From the oldest to the newest, passing over what is in use. */
+/* Under the lock. Removes files, the least recently used first, except those in use, until there is
+ * room on the disk, which is promised, and within the limit. */
 static bool make_room(struct disk_cache *disk, uint64_t size)
 {
-    struct book after = {.used.tv_sec = INT64_MIN};
+    struct file_use after = {.used.tv_sec = INT64_MIN};
     for (;;) {
         struct census c = {.disk = disk, .after = after};
         each_name(disk, count_one, &c);
-        uint64_t wanted = size + disk->promised, reserve = disk->limits.free_bytes;
-        if (c.bytes + wanted <= disk->limits.bytes && free_bytes(disk) >= wanted + reserve)
+        uint64_t wanted = size + disk->promised;
+        struct err_info info;
+        if (c.bytes + wanted <= disk->limits.bytes &&
+            disk_promise(disk->folder, disk->limits.free_bytes, size, "data", &info) == ERR_OK)
             return true;
         if (c.oldest.name[0] == '\0' || wanted > disk->limits.bytes)
             return false;
@@ -363,7 +360,7 @@ static bool make_room(struct disk_cache *disk, uint64_t size)
     }
 }
 
-/* Takes so many bytes of the limits; they are given back when the file is there, or will not be. */
+/* Reserves bytes within the limits, until release_promise() when the file is written or has failed. */
 static enum err promise(struct disk_cache *disk, uint64_t size, struct err_info *info)
 {
     pthread_mutex_lock(&disk->lock);
@@ -380,7 +377,7 @@ static enum err promise(struct disk_cache *disk, uint64_t size, struct err_info 
                    size >> 20, disk->limits.bytes >> 20);
 }
 
-static void fulfil(struct disk_cache *disk, uint64_t size)
+static void release_promise(struct disk_cache *disk, uint64_t size)
 {
     pthread_mutex_lock(&disk->lock);
     disk->promised -= size;
@@ -396,22 +393,40 @@ static enum err put_error(struct err_info *info)
                    "the binary form of the data cannot be stored: %s", strerror(errno));
 }
 
+/* A new file with all of its space, which settles the promise. */
+static enum err make_file(struct disk_cache *disk, size_t size, char temporary[TEMPORARY_SIZE],
+                          int *out, struct err_info *info)
+{
+    uint64_t number = 0;
+    int fd = -1;
+    if (getrandom(&number, sizeof number, 0) == sizeof number) {
+        snprintf(temporary, TEMPORARY_SIZE, TEMPORARY "%016" PRIx64, number);
+        fd = openat(disk->folder, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    }
+    enum err code = fd >= 0 ? cache_file_reserve(fd, size, info) : put_error(info);
+    disk_settle(size);
+    if (code == ERR_OK) {
+        flock(fd, LOCK_SH);
+        *out = fd;
+    } else if (fd >= 0) {
+        unlinkat(disk->folder, temporary, 0);
+        close(fd);
+    }
+    return code;
+}
+
 static enum err put_file(struct disk_cache *disk, const struct cache_file_about *about,
                          const struct prepare_plan *plan, const struct data_layout *layout,
                          struct data_rows *train, struct data_rows *test, int *out,
                          struct err_info *info)
 {
-    uint64_t number = 0;
-    char temporary[sizeof TEMPORARY + 16], name[NAME_SIZE];
-    if (getrandom(&number, sizeof number, 0) != sizeof number)
-        return put_error(info);
-    snprintf(temporary, sizeof temporary, TEMPORARY "%016" PRIx64, number);
+    char temporary[TEMPORARY_SIZE], name[NAME_SIZE];
+    int fd;
+    enum err code = make_file(disk, layout->size, temporary, &fd, info);
+    if (code != ERR_OK)
+        return code;
     file_name(name, about->key);
-    int fd = openat(disk->folder, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return put_error(info);
-    flock(fd, LOCK_SH);
-    enum err code = cache_file_write(fd, about, plan, layout, train, test, info);
+    code = cache_file_write(fd, about, plan, layout, train, test, info);
     if (code == ERR_OK &&
         (renameat(disk->folder, temporary, disk->folder, name) != 0 || fsync(disk->folder) != 0))
         code = put_error(info);
@@ -434,7 +449,7 @@ enum err disk_cache_put(struct disk_cache *disk, const struct cache_file_about *
     if (code != ERR_OK)
         return code;
     code = put_file(disk, about, plan, &layout, train, test, fd, info);
-    fulfil(disk, layout.size);
+    release_promise(disk, layout.size);
     if (code == ERR_OK)
         count(disk, &disk->stats.made);
     return code;

@@ -35,8 +35,8 @@ static struct mapping *find(uintptr_t address)
     return NULL;
 }
 
-/* All of the mapping at once: page by page, a file of which much is gone would have more mappings
- * than a process may. */
+/* Replaces the whole mapping at once: page by page, a file that has lost many pages would exceed
+ * the number of mappings that a process may have. */
 static bool replace(const struct mapping *m)
 {
     void *base = (void *)atomic_load(&m->base);
@@ -108,8 +108,8 @@ static enum err take_slot(struct data *data, int fd, size_t size, uint64_t room,
 {
     struct mapping *m = free_slot();
     if (m == NULL)
-        return err_set(info, ERR_UNAVAILABLE, "%d data files are mapped; no more can be",
-                       MAPPINGS_MAX);
+        return err_set(info, ERR_UNAVAILABLE,
+                       "%d data files are mapped, the limit; try again later", MAPPINGS_MAX);
     char *base = map_aligned(fd, size);
     if (base == MAP_FAILED)
         return err_set(info, ERR_NO_MEMORY, "the data cannot be mapped: %s", strerror(errno));

@@ -11,7 +11,7 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 #define AFTER     ((size_t)128) /* bytes behind every array: kernels may load whole registers */
 
-static size_t row_bytes(const struct dataset *d, int array, bool has_offset)
+static size_t row_bytes(const struct dataset *d, int array, bool has_offset, bool has_weight)
 {
     bool triplets = d->kind == DATA_TRIPLETS;
     switch (array) {
@@ -21,6 +21,8 @@ static size_t row_bytes(const struct dataset *d, int array, bool has_offset)
         return triplets || d->kind == DATA_REGRESSION ? sizeof(double) : 0;
     case LAYOUT_OFFSET:
         return has_offset ? sizeof(double) : 0;
+    case LAYOUT_WEIGHT:
+        return has_weight ? sizeof(double) : 0;
     default:
         return triplets ? sizeof(uint32_t) : 0;
     }
@@ -38,11 +40,11 @@ static bool place(size_t *size, size_t bytes, size_t *offset)
 }
 
 static bool place_arrays(struct layout_array *arrays, const struct dataset *d, bool has_offset,
-                         size_t *size)
+                         bool has_weight, size_t *size)
 {
     for (int k = 0; k < LAYOUT_ARRAYS; k++) {
         struct layout_array *a = &arrays[k];
-        a->row_bytes = row_bytes(d, k, has_offset);
+        a->row_bytes = row_bytes(d, k, has_offset, has_weight);
         if (a->row_bytes == 0 || d->N == 0)
             continue;
         if (__builtin_mul_overflow(d->N, a->row_bytes, &a->bytes) ||
@@ -58,8 +60,9 @@ bool data_layout(struct data_layout *out, const struct data *data)
     for (size_t k = 0; k < data->name_count; k++)
         out->names_bytes += strlen(data->names[k]) + 1;
     return place(&out->size, out->names_bytes, &out->names_offset) &&
-           place_arrays(out->arrays[0], &data->train, data->has_offset, &out->size) &&
-           place_arrays(out->arrays[1], &data->test, data->has_offset, &out->size);
+           place_arrays(out->arrays[0], &data->train, data->has_offset, data->has_weight,
+                        &out->size) &&
+           place_arrays(out->arrays[1], &data->test, data->has_offset, false, &out->size);
 }
 
 static const void *array_at(const struct data *data, const struct layout_array *a)
@@ -74,6 +77,7 @@ static size_t attach_set(struct data *data, struct dataset *d, const struct layo
     d->user = array_at(data, &arrays[LAYOUT_USER]);
     d->item = array_at(data, &arrays[LAYOUT_ITEM]);
     d->offset = array_at(data, &arrays[LAYOUT_OFFSET]);
+    d->weight = array_at(data, &arrays[LAYOUT_WEIGHT]);
     size_t bytes = 0;
     for (int k = 0; k < LAYOUT_ARRAYS; k++)
         bytes += arrays[k].bytes;

@@ -2,8 +2,9 @@
  *
  *     head      LAYOUT_HEAD bytes, used in a file only (server/data/cache_file.c)
  *     names     of the columns, each with its NUL
- *     train     x, y, user, item, offset: those that it has, as core/kernels/dataset.h wants them
- *     test      the same
+ *     train     x, y, user, item, offset, weight: those that it has, as core/kernels/dataset.h wants
+ *               them
+ *     test      the same, without weight
  *
  * Every array begins on a page and is followed by at least 128 unused bytes of its own. */
 #ifndef BARKER_SERVER_DATA_LAYOUT_H
@@ -17,7 +18,7 @@
 
 #define LAYOUT_HEAD 4096
 #define LAYOUT_VERSION \
-    2 /* raise it when the arrays of core/kernels/dataset.h mean something else */
+    3 /* raise it when the arrays of core/kernels/dataset.h mean something else */
 
 enum {
     LAYOUT_X,
@@ -25,13 +26,14 @@ enum {
     LAYOUT_USER,
     LAYOUT_ITEM,
     LAYOUT_OFFSET,
+    LAYOUT_WEIGHT,
     LAYOUT_ARRAYS,
 };
 
 /* Immutable while it is held. */
 struct data {
     struct dataset train, test;
-    bool has_test, has_offset;
+    bool has_test, has_offset, has_weight;
     char sha256[2 * DATA_FILE_SHA256_HEX]; /* of the file(s): "train" or "train:test" */
     size_t bytes;                          /* of its arrays */
     char **names;                          /* of the columns of x */
@@ -53,8 +55,8 @@ struct data_layout {
     size_t size;
 };
 
-/* From kind, precision, N, columns and stride of the sets, from has_offset and from the names.
- * False: the sizes overflow. */
+/* From kind, precision, N, columns and stride of the sets, from has_offset, has_weight and the
+ * names. False: the sizes overflow. */
 bool data_layout(struct data_layout *out, const struct data *data);
 
 /* An image in zeroed memory, in huge pages where it is large; the sets of `data` then point into

@@ -1,4 +1,4 @@
-/* Ways of data into the process. */
+/* Loads data: from files into memory, or through the disk cache. */
 #include "server/data/load.h"
 
 #include "server/base/log.h"
@@ -19,15 +19,16 @@ struct sources {
     char sha256[2 * DATA_FILE_SHA256_HEX];
 };
 
-static void sources_release(struct sources *s)
+static void sources_release(const struct load *load, struct sources *s)
 {
     for (int k = 0; k < 2; k++) {
         data_rows_close(&s->rows[k]);
+        load->reading.give(load->reading.context, s->tables[k].taken);
         table_release(&s->tables[k]);
     }
 }
 
-static void join(char out[2 * DATA_FILE_SHA256_HEX], const char *train, const char *test)
+static void join_hashes(char out[2 * DATA_FILE_SHA256_HEX], const char *train, const char *test)
 {
     snprintf(out, 2 * DATA_FILE_SHA256_HEX, "%s%s%s", train, test[0] != '\0' ? ":" : "", test);
 }
@@ -38,17 +39,26 @@ static enum err read_table(const struct load *load, const struct data_file *file
 {
     char *bytes;
     size_t size;
-    enum err code = data_file_read(file, load->budget, &bytes, &size, sha256, info);
+    enum err code = load->reading.take(load->reading.context, file->size, info);
     if (code != ERR_OK)
         return code;
-    struct table_source source = {
-        .name = name, .bytes = bytes, .size = size, .budget_bytes = load->budget};
-    code = table_read(out, &source, info);
-    free(bytes);
+    code = data_file_read(file, load->budget, &bytes, &size, sha256, info);
+    if (code == ERR_OK) {
+        struct table_source source = {.name = name,
+                                      .bytes = bytes,
+                                      .size = size,
+                                      .budget_bytes = load->budget,
+                                      .most_bytes = load->unpacked,
+                                      .memory = load->reading};
+        code = table_read(out, &source, info);
+        free(bytes);
+    }
+    load->reading.give(load->reading.context, file->size);
     return code;
 }
 
-/* Small files are read at once, large ones when their rows are. */
+/* Small files are read now, large ones block by block later. A small file that does not fit into
+ * memory is not a mistake yet. */
 static enum err open_rows(const struct load *load, bool large, struct sources *s,
                           struct mistakes *mistakes, struct err_info *info)
 {
@@ -56,10 +66,14 @@ static enum err open_rows(const struct load *load, bool large, struct sources *s
     const char *names[] = {load->spec->path, load->spec->test};
     static const char *const pointers[] = {"/data/path", "/data/test"};
     char sha[2][DATA_FILE_SHA256_HEX] = {"", ""};
+    struct data_rows_limits limits = {
+        .budget_bytes = STREAM_BUDGET, .unpacked_bytes = load->unpacked, .memory = load->reading};
     for (int k = 0; k < 1 + load->files->has_test; k++) {
-        enum err code = large ? data_rows_open(&s->rows[k], files[k], names[k], pointers[k],
-                                               STREAM_BUDGET, info)
-                              : read_table(load, files[k], names[k], &s->tables[k], sha[k], info);
+        enum err code =
+            large ? data_rows_open(&s->rows[k], files[k], names[k], pointers[k], &limits, info)
+                  : read_table(load, files[k], names[k], &s->tables[k], sha[k], info);
+        if (code == ERR_TOO_LARGE && !large)
+            return code;
         if (code != ERR_OK)
             return data_rows_mistake(code, pointers[k], mistakes, info);
         if (!large)
@@ -67,7 +81,7 @@ static enum err open_rows(const struct load *load, bool large, struct sources *s
     }
     s->train = &s->rows[0];
     s->test = load->files->has_test ? &s->rows[1] : NULL;
-    join(s->sha256, sha[0], sha[1]);
+    join_hashes(s->sha256, sha[0], sha[1]);
     return ERR_OK;
 }
 
@@ -77,12 +91,12 @@ static enum err make_plan(const struct load *load, struct sources *s, struct pre
 {
     enum err code = prepare_plan(plan, load->spec, load->kind, s->train, s->test, mistakes, info);
     if (code == ERR_OK && s->sha256[0] == '\0')
-        join(s->sha256, s->rows[0].sha256, s->test != NULL ? s->rows[1].sha256 : "");
+        join_hashes(s->sha256, s->rows[0].sha256, s->test != NULL ? s->rows[1].sha256 : "");
     return code;
 }
 
 static enum err into_memory(const struct load *load, struct sources *s, struct prepare_plan *plan,
-                            struct data *out, struct mistakes *mistakes, struct err_info *info)
+                            struct data *out, struct err_info *info)
 {
     struct data_layout layout;
     struct data counted = plan->shape;
@@ -94,7 +108,7 @@ static enum err into_memory(const struct load *load, struct sources *s, struct p
         code = prepare_memory(out, plan, s->train, s->test, info);
     if (code == ERR_OK)
         memcpy(out->sha256, s->sha256, sizeof out->sha256);
-    return code == ERR_TOO_LARGE ? data_rows_mistake(code, "/data/path", mistakes, info) : code;
+    return code;
 }
 
 /* ---- the disk cache ---- */
@@ -137,8 +151,8 @@ static enum err hash_file(const struct data_file *file, char sha256[DATA_FILE_SH
     return code;
 }
 
-/* The content of a file where it may be in the disk cache: by its times, or else by reading it. Empty:
- * the disk cache has nothing of its size. */
+/* The hash of a file's content if the disk cache may have it: from its times, or else by reading
+ * the file. Empty: the disk cache has no file from a source of this size. */
 static enum err find_content(const struct load *load, const struct data_file *file,
                              char sha256[DATA_FILE_SHA256_HEX], struct err_info *info)
 {
@@ -158,7 +172,7 @@ static enum err find_contents(const struct load *load, char sha256[2 * DATA_FILE
         code = find_content(load, &load->files->test, sha[1], info);
     bool known = sha[0][0] != '\0' && (!load->files->has_test || sha[1][0] != '\0');
     if (code == ERR_OK && known)
-        join(sha256, sha[0], sha[1]);
+        join_hashes(sha256, sha[0], sha[1]);
     return code;
 }
 
@@ -173,8 +187,8 @@ static void describe(const struct load *load, struct cache_file_about *about)
     }
 }
 
-/* What is in the disk cache, open as `fd`, goes to memory where that has room, and is mapped where not.
- * NOT_FOUND: it was damaged. */
+/* Reads the file `fd` of the disk cache into memory if that has room, else maps it. NOT_FOUND: the
+ * file was damaged. */
 static enum err from_disk(const struct load *load, int fd, const struct cache_file_about *about,
                           struct data *out, struct err_info *info)
 {
@@ -226,14 +240,13 @@ static enum err to_disk(const struct load *load, struct sources *s, const struct
     return code;
 }
 
-/* Without the binary form, data that fit into memory are as good. */
-static enum err instead(const struct load *load, struct sources *s, struct prepare_plan *plan,
-                        const struct err_info *why, struct data *out, struct err_info *info)
+/* The binary form could not be stored: data that fit into memory do not need it. */
+static enum err load_unstored(const struct load *load, struct sources *s, struct prepare_plan *plan,
+                              const struct err_info *why, struct data *out, struct err_info *info)
 {
     struct err_info memory = {0};
-    struct mistakes ignored = {0};
     log_event(LOG_WARN, "cache.skipped", "file", load->spec->path, "reason", why->message, NULL);
-    enum err code = into_memory(load, s, plan, out, &ignored, &memory);
+    enum err code = into_memory(load, s, plan, out, &memory);
     if (code == ERR_OK)
         return ERR_OK;
     return err_set(info, why->code, "%s; and %s", why->message, memory.message);
@@ -260,11 +273,11 @@ static enum err through_disk(const struct load *load, struct data *out, struct m
         if (is_storage(code)) {
             struct err_info why = *info;
             why.code = code == ERR_NO_SPACE ? code : ERR_IO;
-            code = instead(load, &s, &plan, &why, out, info);
+            code = load_unstored(load, &s, &plan, &why, out, info);
         }
         prepare_plan_release(&plan);
     }
-    sources_release(&s);
+    sources_release(load, &s);
     return code;
 }
 
@@ -279,10 +292,12 @@ static enum err to_memory(const struct load *load, bool large, struct data *out,
     if (code == ERR_OK)
         code = make_plan(load, &s, &plan, mistakes, info);
     if (code == ERR_OK) {
-        code = into_memory(load, &s, &plan, out, mistakes, info);
+        code = into_memory(load, &s, &plan, out, info);
+        if (code == ERR_TOO_LARGE && large)
+            code = data_rows_mistake(code, "/data/path", mistakes, info);
         prepare_plan_release(&plan);
     }
-    sources_release(&s);
+    sources_release(load, &s);
     return code;
 }
 
@@ -292,7 +307,11 @@ enum err load_data(const struct load *load, struct data *out, struct mistakes *m
     const struct load_files *f = load->files;
     uint64_t bytes = f->train.size + (f->has_test ? f->test.size : 0);
     *out = (struct data){0};
-    if (load->disk != NULL && bytes >= load->disk_from)
-        return through_disk(load, out, mistakes, info);
-    return to_memory(load, bytes >= load->disk_from, out, mistakes, info);
+    if (bytes < load->disk_from) {
+        enum err code = to_memory(load, false, out, mistakes, info);
+        if (code != ERR_TOO_LARGE)
+            return code;
+    }
+    return load->disk != NULL ? through_disk(load, out, mistakes, info)
+                              : to_memory(load, true, out, mistakes, info);
 }

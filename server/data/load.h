@@ -16,7 +16,10 @@ struct load {
     enum data_kind kind;
     struct disk_cache *disk; /* NULL: none */
     uint64_t disk_from;      /* bytes of files from which on it is used */
-    size_t budget;           /* bytes that reading a small file may take */
+    size_t budget;           /* bytes that a file or its table may take */
+    uint64_t unpacked;       /* bytes that a packed file may unpack to */
+    /* Where the bytes that reading takes come from: TOO_LARGE or UNAVAILABLE if they must not. */
+    struct table_memory reading;
     /* Takes memory for the arrays: TOO_LARGE or UNAVAILABLE if it must not be. */
     enum err (*reserve)(void *context, size_t bytes, struct err_info *info);
     void *context;

@@ -1,5 +1,7 @@
 /* The cache of loaded data. */
 #include "server/data/memory_cache.h"
+#include "server/base/background.h"
+#include "server/base/places.h"
 #include "server/data/load.h"
 
 #include <inttypes.h>
@@ -8,12 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOADS_MAX 2
-#define DISK_FROM ((uint64_t)32 << 20) /* bytes; smaller files are read whole */
+#define LOADS_MAX  4
+#define LOADS_EACH 1                    /* so that one user's loads never take all places */
+#define LOAD_FREE  ((size_t)16 << 20)   /* bytes of reading that no load takes of the budget */
+#define DISK_FROM  ((uint64_t)32 << 20) /* bytes; smaller files are read whole */
 
 struct entry {
     struct data data; /* first: a `const struct data *` is its entry */
     char *key;
+    char user[DATA_FILE_USER_MAX + 1]; /* who brought it into use; charged for its bytes */
     size_t references;
     size_t held; /* bytes of the budget */
     bool loading, failed;
@@ -23,9 +28,14 @@ struct entry {
 
 struct memory_cache {
     const struct data_root *root;
-    size_t budget, held;
+    size_t budget, held, most_held;
+    uint64_t refused;
     uint64_t tick;
-    unsigned loads; /* under way; each may hold a small file, its table and the result in memory */
+    /* Whose loads are under way (borrowed names, NULL: a free place); each may hold a small file, its
+     * table and the result in memory. */
+    const char *loaders[LOADS_MAX];
+    bool halted;
+    uint64_t unpacked; /* bytes, the most of a file; 0: any number */
     struct disk_cache *disk;
     uint64_t disk_from;
     pthread_mutex_t lock;
@@ -50,6 +60,19 @@ void memory_cache_use_disk(struct memory_cache *cache, struct disk_cache *disk, 
 {
     cache->disk = disk;
     cache->disk_from = from_bytes;
+}
+
+void memory_cache_limit_unpacked(struct memory_cache *cache, uint64_t bytes)
+{
+    cache->unpacked = bytes;
+}
+
+void memory_cache_halt(struct memory_cache *cache)
+{
+    pthread_mutex_lock(&cache->lock);
+    cache->halted = true;
+    pthread_cond_broadcast(&cache->loaded);
+    pthread_mutex_unlock(&cache->lock);
 }
 
 static void entry_free(struct entry *entry)
@@ -89,8 +112,8 @@ static void close_files(struct load_files *f)
         data_file_close(&f->test);
 }
 
-static void look_at(const struct memory_cache *cache, const char *user, const char *path,
-                    const char *pointer, struct mistakes *mistakes)
+static void check_file(const struct memory_cache *cache, const char *user, const char *path,
+                       const char *pointer, struct mistakes *mistakes)
 {
     struct data_file file;
     struct err_info info = {0};
@@ -99,11 +122,11 @@ static void look_at(const struct memory_cache *cache, const char *user, const ch
         data_file_close(&file);
 }
 
-void memory_cache_look(const struct memory_cache *cache, const char *user, const char *path,
-                       const char *test, struct mistakes *mistakes)
+void memory_cache_check_files(const struct memory_cache *cache, const char *user, const char *path,
+                              const char *test, struct mistakes *mistakes)
 {
-    look_at(cache, user, path, "/data/path", mistakes);
-    look_at(cache, user, test, "/data/test", mistakes);
+    check_file(cache, user, path, "/data/path", mistakes);
+    check_file(cache, user, test, "/data/test", mistakes);
 }
 
 static enum err open_files(const struct memory_cache *cache, const char *user,
@@ -113,7 +136,7 @@ static enum err open_files(const struct memory_cache *cache, const char *user,
     f->has_test = false;
     enum err code = open_one(cache, user, spec->path, "/data/path", &f->train, mistakes, info);
     if (code == ERR_INVALID)
-        look_at(cache, user, spec->test, "/data/test", mistakes);
+        check_file(cache, user, spec->test, "/data/test", mistakes);
     if (code != ERR_OK || spec->test == NULL)
         return code;
     code = open_one(cache, user, spec->test, "/data/test", &f->test, mistakes, info);
@@ -177,26 +200,55 @@ static bool make_room(struct memory_cache *cache, size_t bytes)
     return true;
 }
 
-/* An entry whose mapped file could not be read is not handed out again. */
-static bool usable(const struct entry *e, const char *key)
+/* One user gets at most half of the budget. Entries that no job uses count for no user. */
+static bool within_share(const struct memory_cache *cache, const char *user, size_t more)
 {
-    return strcmp(e->key, key) == 0 && !data_broken(&e->data);
+    size_t held = more;
+    for (const struct entry *e = cache->entries; e != NULL; e = e->next)
+        if (e->references > 0 && strcmp(e->user, user) == 0)
+            held += e->held;
+    return held <= cache->budget / 2;
 }
 
-/* An entry with this key: one that is there (waiting for it if it is being loaded), or a new one,
- * marked as being loaded by the caller. NULL: no memory. */
-static struct entry *claim(struct memory_cache *cache, const char *key, bool *mine)
+/* An entry whose mapped file could not be read is not handed out again. One that no job uses counts
+ * for who takes it up, and is none for a user whose share it exceeds: loading decides then whether
+ * the data are mapped or have to wait. */
+static bool usable(const struct memory_cache *cache, const struct entry *e, const char *key,
+                   const char *user)
 {
-    *mine = false;
+    return strcmp(e->key, key) == 0 && !data_broken(&e->data) &&
+           (e->references > 0 || within_share(cache, user, e->held));
+}
+
+static struct entry *find(const struct memory_cache *cache, const char *key, const char *user)
+{
+    struct entry *e = cache->entries;
+    while (e != NULL && !usable(cache, e, key, user))
+        e = e->next;
+    return e;
+}
+
+/* An entry with this key: an existing one (after waiting, if it is being loaded), or a new one,
+ * marked as being loaded by the caller, which then has *place. A new entry is made only when the
+ * user has a place, so that a user who waits for one does not hold back another who needs the same
+ * data. NULL: no memory, or halted. */
+static struct entry *claim(struct memory_cache *cache, const char *key, const char *user,
+                           size_t *place)
+{
     struct entry *e;
-    for (e = cache->entries; e != NULL && !usable(e, key); e = e->next)
-        ;
+    *place = LOADS_MAX;
+    while ((e = find(cache, key, user)) == NULL && !cache->halted &&
+           (*place = places_find(cache->loaders, LOADS_MAX, LOADS_EACH, user)) == LOADS_MAX)
+        pthread_cond_wait(&cache->loaded, &cache->lock);
     if (e != NULL) {
-        e->references++;
+        if (e->references++ == 0)
+            snprintf(e->user, sizeof e->user, "%s", user);
         while (e->loading)
             pthread_cond_wait(&cache->loaded, &cache->lock);
         return e;
     }
+    if (cache->halted)
+        return NULL;
     e = calloc(1, sizeof *e);
     char *copy = strdup(key);
     if (e == NULL || copy == NULL) {
@@ -205,15 +257,17 @@ static struct entry *claim(struct memory_cache *cache, const char *key, bool *mi
         return NULL;
     }
     e->key = copy;
+    snprintf(e->user, sizeof e->user, "%s", user);
     e->references = 1;
     e->loading = true;
     e->next = cache->entries;
     cache->entries = e;
-    *mine = true;
+    cache->loaders[*place] = user;
     return e;
 }
 
-/* What is mapped is opened again in no time, and the disk cache may remove it when no job has it. */
+/* Mapped data are opened again at little cost, and the disk cache can remove the file once it is
+ * not mapped. */
 static void drop(struct memory_cache *cache, struct entry *e)
 {
     bool keep = !e->failed && !e->data.mapped && cache->held <= cache->budget;
@@ -222,32 +276,102 @@ static void drop(struct memory_cache *cache, struct entry *e)
         unlink_entry(cache, e);
 }
 
-/* For whom memory is wanted. */
+/* A load, and the memory that it has taken from the budget. */
 struct claimant {
     struct memory_cache *cache;
     struct entry *entry;
+    size_t arrays;           /* bytes of the budget for the result */
+    size_t reading, counted; /* bytes of files and tables; of these, of the budget */
 };
+
+/* Under the lock: changes one part of what the entry holds. */
+static bool hold_bytes(struct claimant *c, size_t *part, size_t bytes)
+{
+    struct memory_cache *cache = c->cache;
+    if (bytes > *part &&
+        (!within_share(cache, c->entry->user, bytes - *part) || !make_room(cache, bytes - *part))) {
+        cache->refused++;
+        return false;
+    }
+    c->entry->held += bytes - *part;
+    cache->held += bytes - *part;
+    cache->most_held = cache->held > cache->most_held ? cache->held : cache->most_held;
+    *part = bytes;
+    return true;
+}
+
+static enum err in_use(struct err_info *info, size_t bytes)
+{
+    return err_set(info, ERR_UNAVAILABLE,
+                   "no room for %zu MB of data: other jobs use the memory for data, of which one "
+                   "user may use at most half (data_memory_mb)",
+                   bytes >> 20);
+}
+
+static size_t budgeted_bytes(size_t reading)
+{
+    return reading > LOAD_FREE ? reading - LOAD_FREE : 0;
+}
+
+static enum err too_large(const struct claimant *c, const char *what, size_t bytes,
+                          struct err_info *info)
+{
+    return err_set(info, ERR_TOO_LARGE,
+                   "%s %zu MB of memory; one user may use at most half of the %zu MB for data "
+                   "(data_memory_mb)",
+                   what, bytes >> 20, c->cache->budget >> 20);
+}
+
+static enum err take_reading(void *context, size_t bytes, struct err_info *info)
+{
+    struct claimant *c = context;
+    size_t reading = c->reading + bytes;
+    if (budgeted_bytes(reading) > c->cache->budget / 2)
+        return too_large(c, "reading the data takes", reading, info);
+    pthread_mutex_lock(&c->cache->lock);
+    bool fits = hold_bytes(c, &c->counted, budgeted_bytes(reading));
+    pthread_mutex_unlock(&c->cache->lock);
+    if (!fits)
+        return in_use(info, bytes);
+    c->reading = reading;
+    return ERR_OK;
+}
+
+static void give_reading(void *context, size_t bytes)
+{
+    struct claimant *c = context;
+    c->reading -= bytes;
+    pthread_mutex_lock(&c->cache->lock);
+    hold_bytes(c, &c->counted, budgeted_bytes(c->reading));
+    pthread_mutex_unlock(&c->cache->lock);
+}
 
 static enum err reserve(void *context, size_t bytes, struct err_info *info)
 {
     struct claimant *c = context;
     struct memory_cache *cache = c->cache;
-    if (bytes > cache->budget)
-        return err_set(info, ERR_TOO_LARGE,
-                       "the data take %zu MB of memory, more than the %zu MB allowed", bytes >> 20,
-                       cache->budget >> 20);
+    if (bytes + c->counted > cache->budget / 2)
+        return too_large(c, "the data take", bytes + c->counted, info);
     pthread_mutex_lock(&cache->lock);
-    cache->held -= c->entry->held;
-    c->entry->held = 0;
-    bool fits = make_room(cache, bytes);
-    if (fits) {
-        c->entry->held = bytes;
-        cache->held += bytes;
-    }
+    bool fits = hold_bytes(c, &c->arrays, bytes);
     pthread_mutex_unlock(&cache->lock);
-    if (fits)
-        return ERR_OK;
-    return err_set(info, ERR_UNAVAILABLE, "the memory for data is in use by other jobs");
+    return fits ? ERR_OK : in_use(info, bytes);
+}
+
+/* A load runs on a background thread: it may take minutes of processor time, also when a request
+ * waits for it. */
+struct load_task {
+    const struct load *way;
+    struct data *data;
+    struct mistakes *mistakes;
+    struct err_info *info;
+    enum err code;
+};
+
+static void run_load(void *context)
+{
+    struct load_task *e = context;
+    e->code = load_data(e->way, e->data, e->mistakes, e->info);
 }
 
 /* Loads without the lock, which is held before and after. */
@@ -262,16 +386,16 @@ static enum err load(struct memory_cache *cache, struct entry *e, const struct l
                        .kind = kind,
                        .disk = cache->disk,
                        .disk_from = cache->disk_from,
-                       .budget = cache->budget,
+                       .budget = cache->budget / 2 + LOAD_FREE,
+                       .unpacked = cache->unpacked,
+                       .reading = {take_reading, give_reading, &claimant},
                        .reserve = reserve,
                        .context = &claimant};
-    while (cache->loads >= LOADS_MAX)
-        pthread_cond_wait(&cache->loaded, &cache->lock);
-    cache->loads++;
     pthread_mutex_unlock(&cache->lock);
-    enum err code = load_data(&way, &data, mistakes, info);
+    struct load_task task = {&way, &data, mistakes, info, ERR_OK};
+    background_run(run_load, &task);
+    enum err code = task.code;
     pthread_mutex_lock(&cache->lock);
-    cache->loads--;
     e->data = data;
     if (code != ERR_OK || data.mapped) {
         cache->held -= e->held;
@@ -292,15 +416,19 @@ enum err memory_cache_get(struct memory_cache *cache, const char *user,
     if (code != ERR_OK)
         return code;
     char *key = make_key(&files, spec, kind);
-    bool mine = false;
+    size_t place = LOADS_MAX;
     pthread_mutex_lock(&cache->lock);
-    struct entry *e = key != NULL ? claim(cache, key, &mine) : NULL;
-    if (e != NULL && mine)
+    struct entry *e = key != NULL ? claim(cache, key, user, &place) : NULL;
+    if (e != NULL && place < LOADS_MAX) {
         code = load(cache, e, &files, spec, kind, mistakes, info);
-    else if (e != NULL && e->failed)
-        code = err_set(info, ERR_UNAVAILABLE, "the data could not be loaded just now; try again");
-    if (e == NULL)
+        cache->loaders[place] = NULL;
+    } else if (e != NULL && e->failed) {
+        code = err_set(info, ERR_UNAVAILABLE, "the data could not be loaded; try again");
+    } else if (e == NULL && cache->halted) {
+        code = err_set(info, ERR_UNAVAILABLE, "the server is shutting down");
+    } else if (e == NULL) {
         code = err_set(info, ERR_NO_MEMORY, "no memory for the data");
+    }
     if (e != NULL && code != ERR_OK)
         drop(cache, e);
     pthread_mutex_unlock(&cache->lock);
@@ -327,6 +455,17 @@ void memory_cache_stats(struct memory_cache *cache, size_t *bytes, size_t *entri
     *entries = 0;
     for (const struct entry *e = cache->entries; e != NULL; e = e->next)
         (*entries)++;
+    pthread_mutex_unlock(&cache->lock);
+}
+
+void memory_cache_budget(struct memory_cache *cache, struct budget_stats *out)
+{
+    pthread_mutex_lock(&cache->lock);
+    *out = (struct budget_stats){.total = cache->budget,
+                                 .per_user = cache->budget / 2,
+                                 .used = cache->held,
+                                 .most_used = cache->most_held,
+                                 .refused = cache->refused};
     pthread_mutex_unlock(&cache->lock);
 }
 

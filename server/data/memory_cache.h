@@ -8,6 +8,7 @@
 #ifndef BARKER_SERVER_DATA_MEMORY_CACHE_H
 #define BARKER_SERVER_DATA_MEMORY_CACHE_H
 
+#include "server/base/budget.h"
 #include "server/data/layout.h"
 #include "server/base/mistake.h"
 #include "server/spec/spec.h"
@@ -20,12 +21,17 @@ struct memory_cache *memory_cache_new(const struct data_root *root, size_t budge
  * memory that does not grow with them. */
 void memory_cache_use_disk(struct memory_cache *cache, struct disk_cache *disk,
                            uint64_t from_bytes);
+/* Before the first use: bytes that a packed file may unpack to; without it, any number. */
+void memory_cache_limit_unpacked(struct memory_cache *cache, uint64_t bytes);
+/* The server ends: loads that wait for their turn are refused with UNAVAILABLE. Any thread. */
+void memory_cache_halt(struct memory_cache *cache);
 void memory_cache_free(struct memory_cache *cache);
 
 /* Loads or finds. Mistakes in what the job says about its data (missing file, unknown column, bad
  * response, malformed cell, more than the whole budget) go to `mistakes` with their pointer, and
  * the code is ERR_INVALID. ERR_TOO_LARGE: beyond the whole budget; ERR_UNAVAILABLE: others hold the
- * memory now. May take long; any thread that may wait. */
+ * memory now. Reading takes memory of the budget too, at most half of it. May take long; any thread
+ * that may wait. */
 enum err memory_cache_get(struct memory_cache *cache, const char *user,
                           const struct data_spec *spec, enum data_kind kind,
                           const struct data **out, struct mistakes *mistakes,
@@ -33,11 +39,14 @@ enum err memory_cache_get(struct memory_cache *cache, const char *user,
 void memory_cache_put(struct memory_cache *cache, const struct data *data); /* NULL is fine */
 /* Mistakes for those of the two files that cannot be opened; either may be NULL. For jobs that have
  * others. */
-void memory_cache_look(const struct memory_cache *cache, const char *user, const char *path,
-                       const char *test, struct mistakes *mistakes);
+void memory_cache_check_files(const struct memory_cache *cache, const char *user, const char *path,
+                              const char *test, struct mistakes *mistakes);
 
 /* Bytes in memory, and of how many data sets (mapped ones included). */
 void memory_cache_stats(struct memory_cache *cache, size_t *bytes, size_t *entries);
+/* The same as a budget; `refused` counts what had no room, of which most is mapped or read in pieces
+ * instead. */
+void memory_cache_budget(struct memory_cache *cache, struct budget_stats *out);
 /* Bytes that are mapped instead. */
 size_t memory_cache_mapped(struct memory_cache *cache);
 

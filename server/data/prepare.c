@@ -26,6 +26,14 @@ static size_t locate(const struct table *table, const char *name, const char *po
     return column;
 }
 
+static void refuse_role(const char *column, const char *taken, const char *role,
+                        const char *pointer, struct mistakes *mistakes)
+{
+    if (taken != NULL && strcmp(column, taken) == 0)
+        mistake_add(mistakes, pointer, MISTAKE_conflict,
+                    "\"%s\" is the %s; it cannot be a covariate too", column, role);
+}
+
 static void choose_named(struct prepare_choice *c, const struct data_spec *spec,
                          const struct table *table, struct mistakes *mistakes)
 {
@@ -33,12 +41,9 @@ static void choose_named(struct prepare_choice *c, const struct data_spec *spec,
         char pointer[64];
         snprintf(pointer, sizeof pointer, "/data/columns/%zu", k);
         c->columns[c->count++] = locate(table, spec->columns[k], pointer, mistakes);
-        if (spec->response != NULL && strcmp(spec->columns[k], spec->response) == 0)
-            mistake_add(mistakes, pointer, MISTAKE_conflict,
-                        "\"%s\" is the response; it cannot be a covariate too", spec->response);
-        if (spec->offset != NULL && strcmp(spec->columns[k], spec->offset) == 0)
-            mistake_add(mistakes, pointer, MISTAKE_conflict,
-                        "\"%s\" is the offset; it cannot be a covariate too", spec->offset);
+        refuse_role(spec->columns[k], spec->response, "response", pointer, mistakes);
+        refuse_role(spec->columns[k], spec->offset, "offset", pointer, mistakes);
+        refuse_role(spec->columns[k], spec->weights, "weight", pointer, mistakes);
     }
 }
 
@@ -56,7 +61,7 @@ static void choose_rest(struct prepare_choice *c, const struct data_spec *spec,
                         const struct table *table)
 {
     for (size_t j = 0; j < table->columns; j++)
-        if ((spec->response == NULL || j != c->response) && j != c->offset)
+        if ((spec->response == NULL || j != c->response) && j != c->offset && j != c->weight)
             c->columns[c->count++] = j;
 }
 
@@ -68,7 +73,8 @@ static enum err choose(struct prepare_choice *c, const struct data_spec *spec,
     size_t room = table->columns > spec->column_count ? table->columns : spec->column_count;
     if (train != NULL && train->count > room)
         room = train->count;
-    *c = (struct prepare_choice){.intercept = spec->intercept, .offset = SIZE_MAX};
+    *c = (struct prepare_choice){
+        .intercept = spec->intercept, .offset = SIZE_MAX, .weight = SIZE_MAX};
     c->columns = calloc(room + 1, sizeof *c->columns);
     if (c->columns == NULL)
         return no_memory(info);
@@ -78,6 +84,8 @@ static enum err choose(struct prepare_choice *c, const struct data_spec *spec,
     if (spec->offset != NULL)
         c->offset =
             locate(table, spec->offset, train != NULL ? "/data/test" : "/data/offset", mistakes);
+    if (spec->weights != NULL && train == NULL)
+        c->weight = locate(table, spec->weights, "/data/weights", mistakes);
     if (mistakes->count > 0)
         return ERR_INVALID;
     if (train != NULL)
@@ -329,8 +337,9 @@ enum err prepare_plan(struct prepare_plan *plan, const struct data_spec *spec, e
                       struct err_info *info)
 {
     enum err code;
-    *plan = (struct prepare_plan){
-        .shape = {.has_test = test != NULL, .has_offset = spec->offset != NULL}};
+    *plan = (struct prepare_plan){.shape = {.has_test = test != NULL,
+                                            .has_offset = spec->offset != NULL,
+                                            .has_weight = spec->weights != NULL}};
     if (kind == DATA_TRIPLETS) {
         code = plan_triplets(&plan->shape.train, &plan->choice[0], train, mistakes, info);
         if (code == ERR_OK && test != NULL)
@@ -347,8 +356,10 @@ void prepare_print_key(FILE *out, const struct data_spec *spec, enum data_kind k
 {
     const char *response = spec->response != NULL ? spec->response : "";
     const char *offset = spec->offset != NULL ? spec->offset : "";
-    fprintf(out, "%d %d %d %d %zu %s %zu %s|", (int)kind, spec->intercept, spec->standardize,
-            (int)spec->precision, strlen(response), response, strlen(offset), offset);
+    const char *weights = spec->weights != NULL ? spec->weights : "";
+    fprintf(out, "%d %d %d %d %zu %s %zu %s %zu %s|", (int)kind, spec->intercept, spec->standardize,
+            (int)spec->precision, strlen(response), response, strlen(offset), offset,
+            strlen(weights), weights);
     if (spec->columns != NULL)
         fprintf(out, "%zu|", spec->column_count);
     for (size_t k = 0; spec->columns != NULL && k < spec->column_count; k++)
@@ -387,9 +398,11 @@ static void put_dense(const struct prepare_plan *plan, int set, const double *ro
         *out->y = row[c->response];
     if (out->offset != NULL)
         *out->offset = row[c->offset];
+    if (out->weight != NULL)
+        *out->weight = row[c->weight];
 }
 
-/* False: it was another row when it was planned. */
+/* False: the row has changed since the plan was made. */
 static bool put_triplet(const struct prepare_choice *c, const struct dataset *set,
                         const double *row, const struct prepare_row *out)
 {
@@ -457,7 +470,8 @@ static enum err memory_row(void *context, int set, struct prepare_row *out, stru
                                 .y = (double *)(void *)at[LAYOUT_Y],
                                 .user = (uint32_t *)(void *)at[LAYOUT_USER],
                                 .item = (uint32_t *)(void *)at[LAYOUT_ITEM],
-                                .offset = (double *)(void *)at[LAYOUT_OFFSET]};
+                                .offset = (double *)(void *)at[LAYOUT_OFFSET],
+                                .weight = (double *)(void *)at[LAYOUT_WEIGHT]};
     return ERR_OK;
 }
 

@@ -16,7 +16,7 @@
  * intercept is added behind them. */
 struct prepare_choice {
     size_t *columns, count;
-    size_t response, offset; /* offset: SIZE_MAX when there is none */
+    size_t response, offset, weight; /* offset, weight: SIZE_MAX when there is none */
     bool intercept;
 };
 
@@ -40,7 +40,7 @@ void prepare_plan_release(struct prepare_plan *plan);
  * columns already. */
 struct prepare_row {
     void *x;
-    double *y, *offset;
+    double *y, *offset, *weight;
     uint32_t *user, *item;
 };
 

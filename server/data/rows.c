@@ -12,9 +12,18 @@ enum err data_rows_mistake(enum err code, const char *pointer, struct mistakes *
     return ERR_INVALID;
 }
 
-static enum err feed(void *context, char *to, size_t room, size_t *got, struct err_info *info)
+enum err data_rows_feed(void *reader, char *to, size_t room, size_t *got, struct err_info *info)
 {
-    return data_file_reader_read(context, to, room, got, info);
+    return data_file_reader_read(reader, to, room, got, info);
+}
+
+enum err data_rows_drain(struct data_file_reader *reader, struct err_info *info)
+{
+    char rest[16384];
+    enum err code = ERR_OK;
+    for (size_t got = sizeof rest; code == ERR_OK && got == sizeof rest;)
+        code = data_file_reader_read(reader, rest, sizeof rest, &got, info);
+    return code;
 }
 
 /* SHA-256 takes a quarter of the time of reading text: once is enough. */
@@ -23,18 +32,22 @@ static enum err begin(struct data_rows *rows, struct err_info *info)
     enum err code = data_file_reader_init(&rows->reader, rows->file, !rows->whole, info);
     if (code != ERR_OK)
         return code;
-    struct table_feed source = {
-        .read = feed, .context = &rows->reader, .name = rows->name, .budget_bytes = rows->budget};
+    struct table_feed source = {.read = data_rows_feed,
+                                .context = &rows->reader,
+                                .name = rows->name,
+                                .budget_bytes = rows->limits.budget_bytes,
+                                .most_bytes = rows->limits.unpacked_bytes,
+                                .memory = rows->limits.memory};
     code = table_stream_open(&rows->stream, &source, info);
     rows->table = code == ERR_OK ? table_stream_table(rows->stream) : NULL;
     return code;
 }
 
 enum err data_rows_open(struct data_rows *rows, const struct data_file *file, const char *name,
-                        const char *pointer, size_t budget_bytes, struct err_info *info)
+                        const char *pointer, const struct data_rows_limits *limits,
+                        struct err_info *info)
 {
-    *rows =
-        (struct data_rows){.pointer = pointer, .name = name, .file = file, .budget = budget_bytes};
+    *rows = (struct data_rows){.pointer = pointer, .name = name, .file = file, .limits = *limits};
     enum err code = begin(rows, info);
     if (code != ERR_OK)
         data_rows_close(rows);
@@ -57,18 +70,16 @@ void data_rows_close(struct data_rows *rows)
 static enum err changed(const struct data_rows *rows, struct err_info *info)
 {
     return err_set(info, ERR_CONFLICT,
-                   "\"%s\" changed while it was read; try again when it is whole", rows->name);
+                   "\"%s\" changed while it was read; try again when it is completely written",
+                   rows->name);
 }
 
 /* The reader does not look behind the end of an NPY or of gzip data; what is hashed is the file. */
 static enum err end_of_pass(struct data_rows *rows, struct err_info *info)
 {
-    char rest[4096];
-    for (size_t got = sizeof rest; got == sizeof rest;) {
-        enum err code = data_file_reader_read(&rows->reader, rest, sizeof rest, &got, info);
-        if (code != ERR_OK)
-            return code;
-    }
+    enum err code = data_rows_drain(&rows->reader, info);
+    if (code != ERR_OK)
+        return code;
     uint64_t sum = data_file_reader_end(&rows->reader, rows->whole ? NULL : rows->sha256);
     if (rows->whole && sum != rows->sum)
         return changed(rows, info);

@@ -8,6 +8,13 @@
 #include "server/base/mistake.h"
 #include "server/data/table.h"
 
+/* What reading may take, as in struct table_feed. */
+struct data_rows_limits {
+    size_t budget_bytes;
+    uint64_t unpacked_bytes;
+    struct table_memory memory;
+};
+
 struct data_rows {
     const struct table *table; /* names and columns, not its rows */
     const char *pointer;       /* what of the job names it: "/data/path" */
@@ -17,7 +24,7 @@ struct data_rows {
     /* private */
     const char *name;
     const struct data_file *file; /* borrowed */
-    size_t budget;
+    struct data_rows_limits limits;
     struct data_file_reader reader;
     struct table_stream *stream;
     char sha256[DATA_FILE_SHA256_HEX]; /* of the file, after a whole pass */
@@ -26,9 +33,15 @@ struct data_rows {
     bool given; /* the table in memory was handed out */
 };
 
+/* For a table_feed whose context is a struct data_file_reader. */
+enum err data_rows_feed(void *reader, char *to, size_t room, size_t *got, struct err_info *info);
+/* Reads what is left of the file, for the hash of all of it. */
+enum err data_rows_drain(struct data_file_reader *reader, struct err_info *info);
+
 /* Opens the file's rows; `name` and `file` must outlive them. */
 enum err data_rows_open(struct data_rows *rows, const struct data_file *file, const char *name,
-                        const char *pointer, size_t budget_bytes, struct err_info *info);
+                        const char *pointer, const struct data_rows_limits *limits,
+                        struct err_info *info);
 /* Rows of a table, which is borrowed. */
 void data_rows_view(struct data_rows *rows, const struct table *table, const char *pointer);
 void data_rows_close(struct data_rows *rows);

@@ -9,6 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum err table_take(struct table_input *input, size_t bytes, struct err_info *info)
+{
+    enum err err = input->memory.take != NULL
+                       ? input->memory.take(input->memory.context, bytes, info)
+                       : ERR_OK;
+    input->taken += err == ERR_OK ? bytes : 0;
+    return err;
+}
+
+void table_give(struct table_input *input, size_t bytes)
+{
+    if (input->memory.give != NULL)
+        input->memory.give(input->memory.context, bytes);
+    input->taken -= bytes;
+}
+
 /* malloc against the budget: TOO_LARGE with `what` it was for, NO_MEMORY. */
 static enum err allocate(struct table_input *input, size_t count, size_t item_bytes,
                          const char *what, void **out, struct err_info *info)
@@ -19,6 +35,9 @@ static enum err allocate(struct table_input *input, size_t count, size_t item_by
                        "%s: its %s (%zu of %zu bytes each) do not fit into the %zu bytes of memory "
                        "left for it",
                        input->name, what, count, item_bytes, input->budget);
+    enum err err = table_take(input, bytes, info);
+    if (err != ERR_OK)
+        return err;
     *out = malloc(bytes > 0 ? bytes : 1);
     if (*out == NULL)
         return err_set(info, ERR_NO_MEMORY, "%s: no memory for its %s (%zu bytes)", input->name,
@@ -134,7 +153,7 @@ static bool starts_with(const char *bytes, size_t size, const char *magic, size_
     return size >= magic_size && memcmp(bytes, magic, magic_size) == 0;
 }
 
-/* Files that people have at hand and that would give puzzling complaints as text. */
+/* Names formats that users often have: read as text, they would give misleading messages. */
 static const char *foreign_format(const char *bytes, size_t size)
 {
     static const struct {
@@ -170,6 +189,6 @@ enum err table_recognise(const struct table_input *input, bool *npy, struct err_
     if (foreign == NULL)
         return ERR_OK;
     return err_set(info, ERR_UNSUPPORTED,
-                   "%s is %s; CSV, TSV and NPY are read, also compressed with gzip", input->name,
-                   foreign);
+                   "%s is %s; supported are CSV, TSV and NPY, also compressed with gzip",
+                   input->name, foreign);
 }

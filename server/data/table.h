@@ -19,6 +19,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define TABLE_ROWS_MAX    ((size_t)100000000)
 #define TABLE_COLUMNS_MAX ((size_t)100000)
@@ -29,7 +30,7 @@
 struct table {
     char *file;         /* the display name it was read under */
     size_t rows;        /* in `values` */
-    size_t rows_total;  /* in the file; greater than `rows` only after table_peek */
+    size_t rows_total;  /* in the file; greater than `rows` only after table_preview */
     size_t columns;     /* at least 1 */
     char **names;       /* one per column */
     double *values;     /* rows x columns, row by row, all finite */
@@ -37,6 +38,14 @@ struct table {
     bool single_exact;  /* every value in `values` is exactly a float */
     char *name_text;    /* what `names` points into */
     size_t *name_order; /* columns sorted by name, for table_find */
+    size_t taken;       /* bytes that its owner gives back to the memory it was read with */
+};
+
+/* Where the bytes that reading needs are taken before they are used. No functions: none are. */
+struct table_memory {
+    enum err (*take)(void *context, size_t bytes, struct err_info *info);
+    void (*give)(void *context, size_t bytes);
+    void *context;
 };
 
 struct table_source {
@@ -44,18 +53,14 @@ struct table_source {
     const char *bytes;   /* the whole file; need not end in NUL */
     size_t size;         /* in bytes */
     size_t budget_bytes; /* of memory for names and values */
+    struct table_memory memory;
+    uint64_t most_bytes; /* that a packed file may unpack to; 0: any number */
 };
 
 /* Reads and checks the whole file. On failure `*out` is empty and needs no release.
  * MALFORMED: the content breaks the rules above; UNSUPPORTED: another format or an NPY type that is
  * no number; TOO_LARGE: a limit above or the budget; NO_MEMORY. */
 enum err table_read(struct table *out, const struct table_source *source, struct err_info *info);
-
-/* The same for a preview: at most `rows` rows are read and checked. `rows_total` is then the number
- * of lines after the header (or the NPY shape), whose cells are not parsed. A packed file is never in
- * memory as a whole, but for an NPY in Fortran order of several columns. */
-enum err table_peek(struct table *out, const struct table_source *source, size_t rows,
-                    struct err_info *info);
 
 /* The same rows block by block, in memory that does not grow with the file (but with the longest
  * line, and with the whole file when it is an NPY in Fortran order of several columns).
@@ -68,6 +73,8 @@ struct table_feed {
     const char *name;    /* for messages; must live as long as the stream */
     size_t budget_bytes; /* for names, and for values in Fortran order */
     size_t window_bytes; /* about what a block is made from; 0: what is quick */
+    uint64_t most_bytes; /* that a packed file may unpack to; 0: any number */
+    struct table_memory memory;
 };
 #define TABLE_FEED_BYTES ((size_t)256 << 10) /* room that `read` is called with, always */
 
@@ -84,6 +91,13 @@ const struct table *table_stream_table(const struct table_stream *stream);
 /* Reads the next block; rows is 0 after the last. The messages are those of table_read, and so are
  * the values; rows_total counts the rows so far. After an error the stream can only be closed. */
 enum err table_stream_next(struct table_stream *stream, struct err_info *info);
+
+/* The first rows of a file, at most `rows` and, from the second on, at most `values` in all; only
+ * these are checked. `rows_total` is the number of lines after the header (or the NPY shape). A file
+ * of more than feed->most_bytes, unpacked or plain, is read up to there: it is not `*whole`, and
+ * rows_total is too small. Never more than a window of the file is in memory. */
+enum err table_preview(struct table *out, const struct table_feed *feed, size_t rows, size_t values,
+                       bool *whole, struct err_info *info);
 
 /* Frees what the table holds; an empty or released table is fine. */
 void table_release(struct table *table);

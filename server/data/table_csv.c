@@ -201,9 +201,9 @@ static enum err read_header(struct csv *csv, struct cells cells, struct err_info
         const char *fault = cell.fault != NULL ? cell.fault : name_fault(cell.text, cell.size);
         char buffer[TEXT_SHOWN_MAX];
         if (fault != NULL)
-            return err_set(info, ERR_MALFORMED, "%s, line 1, column %zu: \"%s\" is no name: %s",
-                           csv->input->name, i + 1, text_shown(buffer, cell.text, cell.size),
-                           fault);
+            return err_set(
+                info, ERR_MALFORMED, "%s, line 1, column %zu: \"%s\" is not a column name: %s",
+                csv->input->name, i + 1, text_shown(buffer, cell.text, cell.size), fault);
         table->names[i] = text;
         text = copy_name(text, &cell);
     }
@@ -302,7 +302,7 @@ static inline const char *skip_blanks(const char *p, const char *end, char separ
 }
 
 /* Reads one row of numbers; returns the start of the next line, NULL if the line is anything else.
- * A cell is looked at twice only when it is wrong. */
+ * A cell is read twice only when it is wrong. */
 static const char *read_row(const struct csv *csv, const char *p, double *row, bool *exact)
 {
     size_t columns = csv->table->columns;
@@ -365,7 +365,7 @@ static enum err read_first_line(struct csv *csv, const char *line, struct err_in
     struct cells cells = {line, end, csv->separator};
     table->columns = count_cells(cells);
     if (table->columns > TABLE_COLUMNS_MAX)
-        return err_set(info, ERR_TOO_LARGE, "%s has %zu columns; at most %zu are read",
+        return err_set(info, ERR_TOO_LARGE, "%s has %zu columns; at most %zu are allowed",
                        csv->input->name, table->columns, TABLE_COLUMNS_MAX);
     table->header = is_header(cells);
     return table->header ? read_header(csv, cells, info)
@@ -380,7 +380,7 @@ const char *table_csv_start(const char *text, const char *end)
 enum err table_csv_first(struct csv *csv, const char **text, struct err_info *info)
 {
     if (*text == csv->end)
-        return err_set(info, ERR_MALFORMED, "%s has no lines but blank ones", csv->input->name);
+        return err_set(info, ERR_MALFORMED, "%s has only blank lines", csv->input->name);
     enum err err = read_first_line(csv, *text, info);
     if (err == ERR_OK && csv->table->header)
         *text = next_line(*text, csv->end);

@@ -1,6 +1,6 @@
 /* NumPy's NPY: "\x93NUMPY", version, header length, a Python dict as text, then the raw values.
- * The header asks for memory before a single value is seen, so its own length, the shape and the
- * size of the file are held against each other first. */
+ * Memory is allocated for what the header states before a value is read, so its length, the shape
+ * and the size of the file are compared first. */
 #include "server/data/table_parts.h"
 
 #include "server/base/text.h"
@@ -137,7 +137,7 @@ static enum err locate(struct npy *npy, struct scan *header, struct err_info *in
     size_t size = (size_t)(input->end - input->bytes) - MAGIC_BYTES;
     if (size < 2 || p[0] < 1 || p[0] > 3)
         return err_set(info, size < 2 ? ERR_MALFORMED : ERR_UNSUPPORTED,
-                       "%s: NPY version %u; versions 1 to 3 are read", input->name,
+                       "%s: NPY version %u is not supported; versions 1 to 3 are", input->name,
                        size < 2 ? 0u : p[0]);
     size_t length_bytes = p[0] == 1 ? 2 : 4, length = 0;
     if (size < 2 + length_bytes)
@@ -145,8 +145,9 @@ static enum err locate(struct npy *npy, struct scan *header, struct err_info *in
     for (size_t i = length_bytes; i-- > 0;)
         length = length << 8 | p[2 + i];
     if (length > HEADER_MAX)
-        return err_set(info, ERR_TOO_LARGE, "%s: an NPY header of %zu bytes; at most %d are read",
-                       input->name, length, HEADER_MAX);
+        return err_set(info, ERR_TOO_LARGE,
+                       "%s: the NPY header has %zu bytes; at most %d are allowed", input->name,
+                       length, HEADER_MAX);
     if (length > size - 2 - length_bytes)
         return err_set(info, ERR_MALFORMED, "%s: the NPY header is cut off", input->name);
     header->at = (const char *)p + 2 + length_bytes;
@@ -180,10 +181,11 @@ static enum err read_header(struct npy *npy, struct err_info *info)
     bool complete = scan_header(&scan, npy);
     char buffer[TEXT_SHOWN_MAX];
     if (npy->has_type && !type_is_known(npy->type, &npy->item_bytes))
-        return err_set(info, ERR_UNSUPPORTED,
-                       "%s: NPY type \"%s\" is not read; allowed are f4, f8, i1 to i8, u1 to u8 "
-                       "and b1, in either byte order",
-                       name, text_shown(buffer, npy->type, strlen(npy->type)));
+        return err_set(
+            info, ERR_UNSUPPORTED,
+            "%s: NPY type \"%s\" is not supported; allowed are f4, f8, i1 to i8, u1 to u8 "
+            "and b1, in either byte order",
+            name, text_shown(buffer, npy->type, strlen(npy->type)));
     if (!complete)
         return err_set(info, ERR_MALFORMED,
                        "%s: the NPY header is not a dict of descr, fortran_order and shape: \"%s\" "
@@ -191,8 +193,9 @@ static enum err read_header(struct npy *npy, struct err_info *info)
                        name, text_shown(buffer, scan.at, (size_t)(scan.end - scan.at)),
                        (size_t)(scan.at - text) + 1);
     if (npy->dimensions < 1 || npy->dimensions > DIMENSIONS_MAX)
-        return err_set(info, ERR_UNSUPPORTED, "%s: an array of %zu dimensions; 1 or 2 are read",
-                       name, npy->dimensions);
+        return err_set(info, ERR_UNSUPPORTED,
+                       "%s: the array has %zu dimensions; 1 or 2 are allowed", name,
+                       npy->dimensions);
     return ERR_OK;
 }
 
@@ -206,8 +209,8 @@ static enum err check_shape(struct npy *npy, struct table *table, struct err_inf
                        name, rows, columns);
     if (rows > TABLE_ROWS_MAX || columns > TABLE_COLUMNS_MAX)
         return err_set(info, ERR_TOO_LARGE,
-                       "%s has %zu rows and %zu columns; at most %zu and %zu are read", name, rows,
-                       columns, TABLE_ROWS_MAX, TABLE_COLUMNS_MAX);
+                       "%s has %zu rows and %zu columns; at most %zu and %zu are allowed", name,
+                       rows, columns, TABLE_ROWS_MAX, TABLE_COLUMNS_MAX);
     table->rows_total = rows;
     table->columns = columns;
     return ERR_OK;
@@ -220,8 +223,8 @@ enum err table_npy_size(const struct npy *npy, const struct table *table, size_t
     if (bytes == rows * columns * npy->item_bytes)
         return ERR_OK;
     return err_set(info, ERR_MALFORMED,
-                   "%s: %zu bytes of values where %zu rows and %zu columns of %zu bytes are "
-                   "announced",
+                   "%s: the file has %zu bytes of values, but its header says %zu rows and %zu "
+                   "columns of %zu bytes",
                    npy->input->name, bytes, rows, columns, npy->item_bytes);
 }
 
@@ -236,7 +239,7 @@ static uint64_t load_bits(const char *p, size_t bytes, bool big_endian)
     return le64toh(bits);
 }
 
-/* The item at `p` as the nearest double; NaN for a truth value that is neither 0 nor 1. */
+/* The item at `p` as the nearest double; NaN for a boolean that is neither 0 nor 1. */
 static double load_item(const struct npy *npy, const char *p)
 {
     uint64_t bits = load_bits(p, npy->item_bytes, npy->type[0] == '>');
@@ -265,7 +268,7 @@ static enum err bad_item(const struct npy *npy, size_t row, size_t column, doubl
 {
     if (npy->type[1] == 'b')
         return err_set(info, ERR_MALFORMED,
-                       "%s, row %zu, column %zu: a truth value that is neither 0 nor 1",
+                       "%s, row %zu, column %zu: a boolean that is neither 0 nor 1",
                        npy->input->name, row + 1, column + 1);
     return err_set(info, ERR_MALFORMED, "%s, row %zu, column %zu: %s is not a finite number",
                    npy->input->name, row + 1, column + 1,

@@ -10,11 +10,17 @@
 
 #define TABLE_NPY_TYPE 16
 
-/* Not compressed. `budget` shrinks with every allocation. */
+/* Not compressed. `budget` shrinks with every allocation, `taken` grows. */
 struct table_input {
     const char *name, *bytes, *end;
     size_t budget;
+    struct table_memory memory;
+    size_t taken;
 };
+
+/* Before an allocation, and after what it was for is free. */
+enum err table_take(struct table_input *input, size_t bytes, struct err_info *info);
+void table_give(struct table_input *input, size_t bytes);
 
 /* Separated text, line by line. */
 struct csv {
@@ -48,7 +54,7 @@ enum err table_csv_rows(struct csv *csv, const char **text, size_t rows, struct 
 /* How many rows of table->columns cells may be in so many bytes, and one that is not whole. */
 size_t table_csv_possible(const struct csv *csv, size_t bytes);
 
-/* NPY: header and shape, without a look at how many bytes follow; then `rows` more rows from
+/* NPY: header and shape, however many bytes follow; then `rows` more rows from
  * npy->data, the first of which is row `first` of the file. */
 #define TABLE_NPY_HEAD ((size_t)10012) /* bytes that hold every header that is read */
 enum err table_npy_first(struct npy *npy, struct table *table, struct err_info *info);

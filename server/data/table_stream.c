@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #define WINDOW ((size_t)1 << 20) /* bytes, unless the feed says otherwise; grows for long lines */
+#define BASE   (TABLE_FEED_BYTES + ((size_t)64 << 10)) /* bytes of a stream without a window */
 
 struct table_stream {
     struct table table;
@@ -17,6 +18,7 @@ struct table_stream {
     size_t value_room; /* of table.values */
     size_t rows_max;   /* in table.values */
     bool keep;         /* blocks are added to those before them, within the budget */
+    bool preview;      /* of a file in Fortran order only the first rows are in memory */
 
     char *raw; /* TABLE_FEED_BYTES as the feed gave them, or the whole file in memory (borrowed) */
     size_t raw_at, raw_size;
@@ -29,6 +31,8 @@ struct table_stream {
     char *window; /* from `at` to `filled`: not yet taken */
     size_t at, filled, capacity;
     bool ended;
+    uint64_t brought; /* bytes that were ever in the window */
+    bool stopped;     /* because they are too many */
 
     bool is_npy;
     struct csv csv;
@@ -106,12 +110,27 @@ static enum err make_room(struct table_stream *s, size_t wanted, struct err_info
     s->at = 0;
     if (wanted <= s->capacity)
         return ERR_OK;
+    enum err err = table_take(&s->input, wanted - s->capacity, info);
+    if (err != ERR_OK)
+        return err;
     char *window = realloc(s->window, wanted);
     if (window == NULL)
         return no_memory(s->feed.name, info);
     s->window = window;
     s->capacity = wanted;
     return ERR_OK;
+}
+
+/* A plain file is as long as it is on disk; how long a packed one is shows while it is unpacked. */
+static enum err check_length(struct table_stream *s, struct err_info *info)
+{
+    uint64_t most = s->feed.most_bytes;
+    s->stopped = most > 0 && s->brought > most && (s->packed || s->preview);
+    if (!s->stopped)
+        return ERR_OK;
+    return err_set(info, ERR_TOO_LARGE,
+                   "%s unpacks to more than the %llu MB allowed (setting unpacked_mb)",
+                   s->feed.name, (unsigned long long)(most >> 20));
 }
 
 /* Brings `wanted` bytes into the window, fewer only where the file ends. */
@@ -121,14 +140,18 @@ static enum err fill(struct table_stream *s, size_t wanted, struct err_info *inf
         return ERR_OK;
     enum err err = make_room(s, wanted, info);
     while (err == ERR_OK && s->filled < wanted && !s->ended) {
+        size_t before = s->filled;
         err = refill(s, info);
         if (err == ERR_OK)
             err = s->packed ? unpack(s, info) : copy(s);
+        s->brought += s->filled - before;
+        if (err == ERR_OK)
+            err = check_length(s, info);
     }
     return err;
 }
 
-static size_t left(const struct table_stream *s)
+static size_t unread_bytes(const struct table_stream *s)
 {
     return s->filled - s->at;
 }
@@ -147,6 +170,9 @@ static enum err room_for_rows(struct table_stream *s, size_t *rows, struct err_i
         cells = smaller(cells > likely ? cells : likely, s->input.budget / sizeof(double));
     }
     if (cells > room) {
+        enum err err = table_take(&s->input, (cells - room) * sizeof(double), info);
+        if (err != ERR_OK)
+            return err;
         double *values = realloc(s->table.values, cells * sizeof *values);
         if (values == NULL)
             return err_set(info, ERR_NO_MEMORY, "%s: no memory for its values", s->feed.name);
@@ -163,8 +189,9 @@ static enum err room_for_rows(struct table_stream *s, size_t *rows, struct err_i
 
 /* ---- text ---- */
 
-/* The whole lines in the window that are not blank at its end, as a part of it that begins at `at`;
- * with the longest line there may be. Nothing: the file has ended. */
+/* The whole lines in the window, without blank ones at its end: they begin at `at`. Reads more as
+ * long as there is no whole line, up to the longest that is allowed. An empty result: the file has
+ * ended. */
 static enum err whole_lines(struct table_stream *s, const char **text, const char **end,
                             struct err_info *info)
 {
@@ -172,8 +199,8 @@ static enum err whole_lines(struct table_stream *s, const char **text, const cha
         enum err err = fill(s, wanted, info);
         if (err != ERR_OK)
             return err;
-        size_t size = left(s) < wanted ? left(s) : wanted;
-        bool last = s->ended && size == left(s);
+        size_t size = unread_bytes(s) < wanted ? unread_bytes(s) : wanted;
+        bool last = s->ended && size == unread_bytes(s);
         const char *from = s->window + s->at, *to = from + size;
         const char *newline = last ? NULL : memrchr(from, '\n', size);
         bool enough = last || newline != NULL || size > TABLE_LINE_MAX + 4;
@@ -211,10 +238,10 @@ static enum err open_text(struct table_stream *s, struct err_info *info)
 static enum err check_rows(const struct table_stream *s, struct err_info *info)
 {
     if (s->table.rows_total == 0)
-        return err_set(info, ERR_MALFORMED, "%s has a header and no rows", s->feed.name);
+        return err_set(info, ERR_MALFORMED, "%s has a header but no rows", s->feed.name);
     if (s->table.rows_total > TABLE_ROWS_MAX)
-        return err_set(info, ERR_TOO_LARGE, "%s has more than the %zu rows that are read",
-                       s->feed.name, TABLE_ROWS_MAX);
+        return err_set(info, ERR_TOO_LARGE, "%s has more than the %zu rows allowed", s->feed.name,
+                       TABLE_ROWS_MAX);
     return ERR_OK;
 }
 
@@ -247,7 +274,7 @@ static enum err count_lines(struct table_stream *s, struct err_info *info)
 {
     size_t line_feeds = 0, lines = 0;
     enum err err;
-    while ((err = fill(s, s->feed.window_bytes, info)) == ERR_OK && left(s) > 0) {
+    while ((err = fill(s, s->feed.window_bytes, info)) == ERR_OK && unread_bytes(s) > 0) {
         const char *text = s->window + s->at, *to = s->window + s->filled;
         const char *end = table_csv_trim(text, to);
         line_feeds += count_line_feeds(text, end);
@@ -261,7 +288,7 @@ static enum err count_lines(struct table_stream *s, struct err_info *info)
 
 /* ---- NPY ---- */
 
-static bool in_one_piece(const struct table_stream *s)
+static bool needs_whole_file(const struct table_stream *s)
 {
     return s->npy.fortran && s->table.columns > 1;
 }
@@ -280,10 +307,10 @@ static enum err open_npy(struct table_stream *s, struct err_info *info)
     size_t item_bytes = s->window != s->raw ? s->npy.item_bytes : 0;
     size_t bytes = s->table.rows_total * s->table.columns * item_bytes +
                    smaller(s->table.rows_total, s->rows_max) * s->table.columns * sizeof(double);
-    if (in_one_piece(s) && bytes > s->input.budget)
+    if (needs_whole_file(s) && !s->preview && bytes > s->input.budget)
         return err_set(info, ERR_TOO_LARGE,
                        "%s is in Fortran order and does not fit into the %zu bytes of memory left "
-                       "for it; saved in C order it need not",
+                       "for it; save it in C order",
                        s->feed.name, s->input.budget);
     return ERR_OK;
 }
@@ -292,8 +319,8 @@ static enum err open_npy(struct table_stream *s, struct err_info *info)
 static enum err check_end(struct table_stream *s, struct err_info *info)
 {
     enum err err = ERR_OK;
-    while (err == ERR_OK && (left(s) > 0 || !s->ended)) {
-        s->value_bytes += left(s);
+    while (err == ERR_OK && (unread_bytes(s) > 0 || !s->ended)) {
+        s->value_bytes += unread_bytes(s);
         s->at = s->filled;
         err = fill(s, s->feed.window_bytes, info);
     }
@@ -304,23 +331,68 @@ static enum err next_items(struct table_stream *s, struct err_info *info)
 {
     size_t row_bytes = s->table.columns * s->npy.item_bytes;
     size_t first = s->value_bytes / row_bytes, rows = s->table.rows_total - first;
-    if (!in_one_piece(s))
+    if (!needs_whole_file(s))
         rows = smaller(rows, s->feed.window_bytes / row_bytes + 1);
     size_t bytes = rows * row_bytes;
     if (rows == 0)
         return check_end(s, info);
     enum err err = fill(s, bytes, info);
-    if (err == ERR_OK && left(s) < bytes)
+    if (err == ERR_OK && unread_bytes(s) < bytes)
         return check_end(s, info);
     if (err == ERR_OK)
         err = room_for_rows(s, &rows, info);
     if (err != ERR_OK)
         return err;
     s->npy.data = s->window + s->at;
-    bytes = in_one_piece(s) ? bytes : rows * row_bytes;
+    bytes = needs_whole_file(s) ? bytes : rows * row_bytes;
     s->at += bytes;
     s->value_bytes += bytes;
     return table_npy_rows(&s->npy, &s->table, first, rows, info);
+}
+
+/* Takes so many bytes of the values, to `to` if it is not NULL. */
+static enum err take_bytes(struct table_stream *s, size_t bytes, char *to, struct err_info *info)
+{
+    for (size_t size; bytes > 0; bytes -= size, to += to != NULL ? size : 0) {
+        size = smaller(bytes, s->feed.window_bytes);
+        enum err err = fill(s, size, info);
+        if (err == ERR_OK && unread_bytes(s) < size)
+            err = check_end(s, info);
+        if (err != ERR_OK)
+            return err;
+        if (to != NULL)
+            memcpy(to, s->window + s->at, size);
+        s->at += size;
+        s->value_bytes += size;
+    }
+    return ERR_OK;
+}
+
+/* The first rows of values in Fortran order: the beginning of every column. */
+static enum err first_of_columns(struct table_stream *s, size_t rows, struct err_info *info)
+{
+    size_t total = s->table.rows_total, shown = smaller(rows, total);
+    size_t part = shown * s->npy.item_bytes, rest = (total - shown) * s->npy.item_bytes;
+    enum err err = shown > 0 ? room_for_rows(s, &shown, info) : ERR_OK;
+    if (err == ERR_OK)
+        err = table_take(&s->input, part * s->table.columns, info);
+    char *parts = err == ERR_OK ? malloc(part * s->table.columns + 1) : NULL;
+    if (parts == NULL)
+        return err != ERR_OK ? err : no_memory(s->feed.name, info);
+    for (size_t j = 0; err == ERR_OK && j < s->table.columns; j++) {
+        err = take_bytes(s, part, parts + j * part, info);
+        if (err == ERR_OK)
+            err = take_bytes(s, rest, NULL, info);
+    }
+    if (err == ERR_OK) { /* the parts are an array of so many rows */
+        s->npy.data = parts;
+        s->table.rows_total = shown;
+        err = table_npy_rows(&s->npy, &s->table, 0, shown, info);
+        s->table.rows_total = total;
+    }
+    free(parts);
+    table_give(&s->input, part * s->table.columns);
+    return err;
 }
 
 /* ---- both ---- */
@@ -351,9 +423,9 @@ static enum err begin(struct table_stream *s, struct err_info *info)
     return s->is_npy ? open_npy(s, info) : open_text(s, info);
 }
 
-/* Without feed->read the file is in memory, as `source` says; at most `rows` of it are kept. */
+/* Without feed->read the file is in memory, as `source` says. */
 static enum err open_stream(struct table_stream **out, const struct table_feed *feed,
-                            const struct table_source *source, size_t rows, struct err_info *info)
+                            const struct table_source *source, bool preview, struct err_info *info)
 {
     *out = NULL;
     struct table_stream *s = calloc(1, sizeof *s);
@@ -361,9 +433,11 @@ static enum err open_stream(struct table_stream **out, const struct table_feed *
         s->feed = *feed;
         s->feed.window_bytes = feed->window_bytes > 0 ? feed->window_bytes : WINDOW;
         s->table.file = strdup(feed->name);
-        s->input = (struct table_input){.name = feed->name, .budget = feed->budget_bytes};
+        s->input = (struct table_input){
+            .name = feed->name, .budget = feed->budget_bytes, .memory = feed->memory};
+        s->preview = preview;
         s->keep = s->raw_ended = source != NULL;
-        s->rows_max = rows;
+        s->rows_max = source != NULL ? TABLE_ROWS_MAX : SIZE_MAX;
         s->raw_size = source != NULL ? source->size : 0;
         s->raw = source != NULL ? (char *)(uintptr_t)source->bytes : malloc(TABLE_FEED_BYTES);
     }
@@ -372,7 +446,9 @@ static enum err open_stream(struct table_stream **out, const struct table_feed *
         return no_memory(feed->name, info);
     }
     s->table.single_exact = true;
-    enum err err = begin(s, info);
+    enum err err = source == NULL ? table_take(&s->input, BASE, info) : ERR_OK;
+    if (err == ERR_OK)
+        err = begin(s, info);
     if (err != ERR_OK)
         table_stream_close(s);
     else
@@ -383,7 +459,7 @@ static enum err open_stream(struct table_stream **out, const struct table_feed *
 enum err table_stream_open(struct table_stream **out, const struct table_feed *feed,
                            struct err_info *info)
 {
-    return open_stream(out, feed, NULL, SIZE_MAX, info);
+    return open_stream(out, feed, NULL, false, info);
 }
 
 void table_stream_close(struct table_stream *s)
@@ -396,6 +472,7 @@ void table_stream_close(struct table_stream *s)
         free(s->window);
     if (s->feed.read != NULL)
         free(s->raw);
+    table_give(&s->input, s->input.taken);
     free(s);
 }
 
@@ -416,36 +493,77 @@ enum err table_stream_next(struct table_stream *s, struct err_info *info)
     return next_block(s, info);
 }
 
-/* ---- files in memory ---- */
+/* ---- tables ---- */
 
-enum err table_peek(struct table *out, const struct table_source *source, size_t rows,
-                    struct err_info *info)
+/* As many rows as are kept, and how many there are. */
+static enum err read_rows(struct table_stream *s, struct err_info *info)
 {
-    struct table_feed feed = {.name = source->name, .budget_bytes = source->budget_bytes};
-    struct table_stream *s;
-    *out = (struct table){0};
-    enum err err = open_stream(&s, &feed, source, rows, info);
-    if (err != ERR_OK)
-        return err;
-    for (size_t before = SIZE_MAX;
-         err == ERR_OK && s->table.rows < rows && s->table.rows != before;) {
-        before = s->table.rows;
-        err = next_block(s, info);
-    }
+    enum err err = ERR_OK;
+    if (s->preview && s->is_npy && needs_whole_file(s))
+        err = first_of_columns(s, s->rows_max, info);
+    else
+        for (size_t before = SIZE_MAX;
+             err == ERR_OK && s->table.rows < s->rows_max && s->table.rows != before;) {
+            before = s->table.rows;
+            err = next_block(s, info);
+        }
     if (err == ERR_OK)
         err = s->is_npy ? check_end(s, info) : count_lines(s, info);
-    size_t bytes = s->table.rows * s->table.columns * sizeof(double);
-    double *fitted = err == ERR_OK && bytes > 0 ? realloc(s->table.values, bytes) : NULL;
-    s->table.values = fitted != NULL ? fitted : s->table.values;
-    if (err == ERR_OK) {
-        *out = s->table;
-        s->table = (struct table){0};
-    }
-    table_stream_close(s);
     return err;
+}
+
+/* The table leaves the stream, with the memory that was taken for it. */
+static void move_table(struct table_stream *s, struct table *out)
+{
+    size_t bytes = s->table.rows * s->table.columns * sizeof(double);
+    double *fitted = bytes > 0 ? realloc(s->table.values, bytes) : NULL;
+    size_t unused = s->window != s->raw ? s->capacity : 0;
+    unused += s->feed.read != NULL ? BASE : 0;
+    if (fitted != NULL) {
+        s->table.values = fitted;
+        unused += s->value_room * sizeof(double) - bytes;
+    }
+    *out = s->table;
+    out->taken = s->input.taken - unused;
+    s->input.taken = unused;
+    s->table = (struct table){0};
 }
 
 enum err table_read(struct table *out, const struct table_source *source, struct err_info *info)
 {
-    return table_peek(out, source, TABLE_ROWS_MAX, info);
+    struct table_feed feed = {.name = source->name,
+                              .budget_bytes = source->budget_bytes,
+                              .most_bytes = source->most_bytes,
+                              .memory = source->memory};
+    struct table_stream *s;
+    *out = (struct table){0};
+    enum err err = open_stream(&s, &feed, source, false, info);
+    if (err != ERR_OK)
+        return err;
+    err = read_rows(s, info);
+    if (err == ERR_OK)
+        move_table(s, out);
+    table_stream_close(s);
+    return err;
+}
+
+enum err table_preview(struct table *out, const struct table_feed *feed, size_t rows, size_t values,
+                       bool *whole, struct err_info *info)
+{
+    struct table_stream *s;
+    *out = (struct table){0};
+    *whole = true;
+    enum err err = open_stream(&s, feed, NULL, true, info);
+    if (err != ERR_OK)
+        return err;
+    size_t fitting = values / s->table.columns;
+    s->rows_max = smaller(rows, fitting > 0 ? fitting : 1);
+    err = read_rows(s, info);
+    *whole = !s->stopped;
+    if (s->stopped)
+        err = ERR_OK;
+    if (err == ERR_OK)
+        move_table(s, out);
+    table_stream_close(s);
+    return err;
 }

@@ -1,4 +1,6 @@
 /* Uploads: a hidden temporary in the user's folder, renamed when it is whole and on disk. */
+#include "server/base/disk.h"
+#include "server/base/permit.h"
 #include "server/data/data_root_parts.h"
 
 #include <assert.h>
@@ -11,7 +13,6 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum { TEMPORARY_MAX = sizeof DATA_FILE_TEMPORARY + 16, TEMPORARY_TRIES = 4 };
@@ -20,8 +21,9 @@ struct upload {
     int folder, fd;
     char temporary[TEMPORARY_MAX], name[DATA_FILE_NAME_MAX + 1];
     uint64_t size, limit;
-    uint64_t own_bytes, free_bytes; /* upload_bound; UINT64_MAX and 0 without */
-    uint64_t others;                /* bytes of the user's other files when it began */
+    const struct data_root *root;
+    char user[DATA_FILE_USER_MAX + 1];
+    struct upload_share share;
     gnutls_hash_hd_t hash;
     struct err_info failure; /* code ERR_OK until something failed */
 };
@@ -37,7 +39,7 @@ static enum err write_error(int number, const char *name, struct err_info *info)
     case EMFILE:
     case ENFILE:
     case EAGAIN:
-        return err_set(info, ERR_UNAVAILABLE, "\"%s\" cannot be stored just now: %s", name,
+        return err_set(info, ERR_UNAVAILABLE, "\"%s\" cannot be stored at present: %s", name,
                        strerror(number));
     case ENOMEM:
         return err_set(info, ERR_NO_MEMORY, "no memory to store \"%s\"", name);
@@ -46,8 +48,8 @@ static enum err write_error(int number, const char *name, struct err_info *info)
     }
 }
 
-/* Opens the folder `name` in `parent`, making it (durably) if need be. Owner only: other accounts
- * on the machine have no business in it. */
+/* Opens the folder `name` in `parent`, making it (durably) if need be. Other accounts of the
+ * machine may not read it. */
 static int make_folder(int parent, const char *name)
 {
     bool made = mkdirat(parent, name, 0700) == 0;
@@ -117,7 +119,9 @@ enum err upload_begin(struct upload **out, const struct data_root *root, const c
         return err_set(info, ERR_NO_MEMORY, "no memory to store \"%s\"", name);
     memcpy(upload->name, name, strlen(name) + 1);
     upload->limit = limit_bytes;
-    upload->own_bytes = UINT64_MAX;
+    upload->share = (struct upload_share){.name = upload->name};
+    upload->root = root;
+    memcpy(upload->user, user, strlen(user) + 1);
     upload->folder = make_own_folder(root, user);
     upload->fd = upload->folder < 0 ? -1 : make_temporary(upload);
     if (upload->fd < 0) {
@@ -134,8 +138,8 @@ enum err upload_begin(struct upload **out, const struct data_root *root, const c
     return ERR_OK;
 }
 
-/* Calls `visit` for the names in the folder, which it closes. */
-static void each_name(int folder, void (*visit)(void *ctx, int folder, const char *name), void *ctx)
+void data_file_each_name(int folder, void (*visit)(void *ctx, int folder, const char *name),
+                         void *ctx)
 {
     DIR *stream = folder >= 0 ? fdopendir(folder) : NULL;
     if (stream == NULL) {
@@ -146,43 +150,6 @@ static void each_name(int folder, void (*visit)(void *ctx, int folder, const cha
     for (struct dirent *item; (item = readdir(stream)) != NULL;)
         visit(ctx, folder, item->d_name);
     closedir(stream);
-}
-
-static void count_other(void *ctx, int folder, const char *name)
-{
-    struct upload *upload = ctx;
-    struct stat status;
-    if (strcmp(name, upload->name) != 0 && strcmp(name, upload->temporary) != 0 &&
-        fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode))
-        upload->others += (uint64_t)status.st_size;
-}
-
-/* Uploads that are under way count with what they have. */
-static void count_others(struct upload *upload)
-{
-    upload->others = 0;
-    each_name(data_file_open_beneath(upload->folder, ".", O_RDONLY | O_DIRECTORY), count_other,
-              upload);
-}
-
-/* Whether `more` bytes are within the bounds that are not the file's own. */
-static enum err has_room(struct upload *upload, uint64_t more)
-{
-    struct statvfs disk;
-    uint64_t own = upload->others + upload->size + more, reserve = upload->free_bytes;
-    if (own > upload->own_bytes)
-        return err_set(
-            &upload->failure, ERR_QUOTA,
-            "\"%s\" does not fit: your other data files have %llu MB, and all of them may "
-            "have %llu MB; delete some",
-            upload->name, (unsigned long long)upload->others >> 20,
-            (unsigned long long)upload->own_bytes >> 20);
-    if (reserve > 0 && fstatvfs(upload->fd, &disk) == 0 &&
-        (uint64_t)disk.f_bavail * disk.f_frsize < reserve + more)
-        return err_set(&upload->failure, ERR_NO_SPACE,
-                       "no space left to store \"%s\": %llu MB of the server's disk are kept free",
-                       upload->name, (unsigned long long)reserve >> 20);
-    return ERR_OK;
 }
 
 static enum err write_all(struct upload *upload, const char *bytes, size_t size)
@@ -206,20 +173,36 @@ static void drop_temporary(struct upload *upload)
     if (upload->temporary[0] != '\0')
         unlinkat(upload->folder, upload->temporary, 0);
     upload->temporary[0] = '\0';
+    upload_share_close(&upload->share);
 }
 
-static enum err tell(const struct upload *upload, struct err_info *info)
+static enum err set_failure(const struct upload *upload, struct err_info *info)
 {
     return err_set(info, upload->failure.code, "%s", upload->failure.message);
 }
 
-enum err upload_bound(struct upload *upload, uint64_t own_bytes, uint64_t free_bytes,
+/* Promised only while they are being written: a slow upload keeps no space from others. */
+static enum err write_promised(struct upload *upload, const char *bytes, size_t size)
+{
+    uint64_t keep = upload->share.bounds.free_bytes;
+    enum err code = disk_promise(upload->fd, keep, size, upload->name, &upload->failure);
+    if (code != ERR_OK)
+        return code;
+    code = write_all(upload, bytes, size);
+    disk_settle(size);
+    return code;
+}
+
+enum err upload_bound(struct upload *upload, const struct upload_bounds *bounds,
                       struct err_info *info)
 {
-    upload->own_bytes = own_bytes;
-    upload->free_bytes = free_bytes;
-    count_others(upload);
-    return has_room(upload, 0) == ERR_OK ? ERR_OK : tell(upload, info);
+    upload->share =
+        (struct upload_share){.folder = upload->folder, .name = upload->name, .bounds = *bounds};
+    if (upload_share_open(&upload->share, upload->root, upload->user, &upload->failure) == ERR_OK &&
+        write_promised(upload, "", 0) == ERR_OK)
+        return ERR_OK;
+    drop_temporary(upload);
+    return set_failure(upload, info);
 }
 
 enum err upload_write(struct upload *upload, const void *bytes, size_t size, struct err_info *info)
@@ -227,12 +210,13 @@ enum err upload_write(struct upload *upload, const void *bytes, size_t size, str
     if (upload->failure.code == ERR_OK && size > upload->limit - upload->size)
         err_set(&upload->failure, ERR_TOO_LARGE, "\"%s\" is larger than the %llu bytes allowed",
                 upload->name, (unsigned long long)upload->limit);
-    if (upload->failure.code == ERR_OK && has_room(upload, size) == ERR_OK)
-        write_all(upload, bytes, size);
+    if (upload->failure.code == ERR_OK &&
+        upload_share_take(&upload->share, size, &upload->failure) == ERR_OK)
+        write_promised(upload, bytes, size);
     if (upload->failure.code == ERR_OK)
         return ERR_OK;
     drop_temporary(upload);
-    return tell(upload, info);
+    return set_failure(upload, info);
 }
 
 enum err upload_commit(struct upload *upload, struct upload_result *result, struct err_info *info)
@@ -240,21 +224,19 @@ enum err upload_commit(struct upload *upload, struct upload_result *result, stru
     struct err_info *failure = &upload->failure;
     if (failure->code == ERR_OK && upload->size == 0)
         err_set(failure, ERR_INVALID, "\"%s\" is empty", upload->name);
-    if (failure->code == ERR_OK) {
-        count_others(upload); /* some may have come meanwhile */
-        has_room(upload, 0);
-    }
     if (failure->code == ERR_OK && fdatasync(upload->fd) != 0)
         write_error(errno, upload->name, failure);
+    if (failure->code == ERR_OK) /* it may have taken a while */
+        permit_ask(permit_needed(), failure);
     if (failure->code == ERR_OK) {
-        if (renameat(upload->folder, upload->temporary, upload->folder, upload->name) != 0)
+        if (upload_share_rename(&upload->share, upload->folder, upload->temporary) != 0)
             write_error(errno, upload->name, failure);
         else
             upload->temporary[0] = '\0';
     }
     if (failure->code == ERR_OK && fsync(upload->folder) != 0)
         write_error(errno, upload->name, failure);
-    enum err err = failure->code == ERR_OK ? ERR_OK : tell(upload, info);
+    enum err err = failure->code == ERR_OK ? ERR_OK : set_failure(upload, info);
     if (err == ERR_OK) {
         result->size = upload->size;
         data_file_finish_hash(upload->hash, result->sha256);
@@ -299,11 +281,12 @@ static void sweep_temporary(void *ctx, int folder, const char *name)
 static void sweep_user(void *ctx, int users, const char *user)
 {
     if (data_file_user_allowed(user))
-        each_name(data_file_open_beneath(users, user, O_RDONLY | O_DIRECTORY), sweep_temporary,
-                  ctx);
+        data_file_each_name(data_file_open_beneath(users, user, O_RDONLY | O_DIRECTORY),
+                            sweep_temporary, ctx);
 }
 
 void data_file_sweep(const struct data_root *root)
 {
-    each_name(data_file_open_beneath(root->fd, ".users", O_RDONLY | O_DIRECTORY), sweep_user, NULL);
+    data_file_each_name(data_file_open_beneath(root->fd, ".users", O_RDONLY | O_DIRECTORY),
+                        sweep_user, NULL);
 }

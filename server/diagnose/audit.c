@@ -1,4 +1,4 @@
-/* The checks of a finished run that need the whole data. */
+/* The checks of a finished job that need the full data. */
 #include "server/diagnose/audit.h"
 #include "core/model/frame.h"
 #include "core/model/gradient.h"
@@ -8,6 +8,7 @@
 #include "server/base/clock.h"
 #include "server/results/chain_moments.h"
 #include "server/base/json.h"
+#include "server/diagnose/spread.h"
 #include "server/results/extent.h"
 
 #include <inttypes.h>
@@ -17,18 +18,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POINT_VALUES ((size_t)4 << 20) /* numbers kept of positions, and as many of gradients */
-#define PAIR_BUDGET  2e8               /* n^2 (d + 8) of the kernel Stein discrepancy */
+#define POINT_VALUES ((size_t)4 << 20) /* numbers stored for positions, and as many for gradients */
+#define PAIR_BUDGET  2e8               /* n^2 (d + 8), the work of the kernel Stein discrepancy */
 #define LOCATIONS    10
-#define DRAWS_SHARE  0.6 /* of the time; the rest is for the mode */
-#define DRAWS_LAST   0.9 /* of the time; then the draws end whatever was planned */
-#define PATIENCE     4.0 /* times the limit, on the clock of the wall */
-#define INDEPENDENT  20  /* draws of which something can be said */
+#define DRAWS_SHARE  0.6 /* of the time for draws; the rest is for the mode */
+#define DRAWS_LAST   0.9 /* of the time; no draw is evaluated after it */
+#define PATIENCE     4.0 /* limit on wall-clock time, as a factor on the limit on processor time */
+#define INDEPENDENT  20  /* least number of nearly independent draws for a statement */
 #define MODE_STEPS   2000
 #define MODE_ROUNDS  8
-#define MODE_GAIN    0.01 /* of d/2: a round that brings less has found it */
-#define REASON_SIZE  400
-#define MODE_REASON  160
+#define MODE_GAIN \
+    0.01 /* of d/2: the search for the mode has converged when a round gains
+                           * less */
+#define REASON_SIZE 400
+#define BRIEF_SIZE  80
+#define MODE_REASON 160
 
 struct audit {
     struct jobfile *file;             /* borrowed */
@@ -39,19 +43,20 @@ struct audit {
     uint64_t start_ms, gradients, densities;
     double start_cpu;
     char reason[REASON_SIZE];
+    char brief[BRIEF_SIZE]; /* the first reason in a few words, for the verdict */
 
-    /* The plan: draws after warm-up of every chain; log densities at `each` of them, evenly
-     * spread, gradients at `points_each` of those. */
+    /* The schedule: `each` draws after warm-up per chain, evenly spread, at which log densities
+     * are computed, and gradients at `points_each` of these. */
     struct extent extent;
     size_t each, points_each;
 
-    double *theta, *g;       /* padded: where we are */
+    double *theta, *g;       /* padded: the current draw and its gradient */
     double *best;            /* padded: the draw with the largest log density so far */
-    double best_density;     /* there */
-    double *log_density;     /* [chain * each + i], NaN: not looked at */
+    double best_density;     /* its log density */
+    double *log_density;     /* [chain * each + i]; NaN: not computed */
     double *norm, *u;        /* |u|^2/d likewise; scratch, padded */
-    size_t done;             /* of `each`, in all chains */
-    double *points, *scores; /* rows of d, as they come */
+    size_t done;             /* how many of `each` are computed in all chains */
+    double *points, *scores; /* rows of d numbers, in the order of computation */
     size_t point_count;
 
     double mode;
@@ -59,13 +64,14 @@ struct audit {
     char mode_reason[MODE_REASON];
 };
 
-/* ---- small things ---- */
+/* ---- helpers ---- */
 
-static void add_reason(struct audit *a, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void add_reason(struct audit *a, const char *format, ...)
+/* `brief` is the same reason in a few words; that of the first reason is kept. */
+static __attribute__((format(printf, 3, 4))) void add_reason(struct audit *a, const char *brief,
+                                                             const char *format, ...)
 {
+    if (a->brief[0] == '\0')
+        snprintf(a->brief, sizeof a->brief, "%s", brief);
     size_t length = strlen(a->reason);
     va_list args;
     if (length > 0 && length < sizeof a->reason - 3)
@@ -75,8 +81,8 @@ static void add_reason(struct audit *a, const char *format, ...)
     va_end(args);
 }
 
-/* Used so far: processor time, so that a busy machine does not cut the checks short; but a thread
- * that waits (for a slow disk, say) does not wait for ever. */
+/* Time used so far: processor time, so that load does not shorten the checks, but with a limit on
+ * wall-clock time. */
 static double seconds(const struct audit *a)
 {
     double wall = (double)(clock_mono_ms() - a->start_ms) / 1000.0;
@@ -98,21 +104,23 @@ static enum err no_memory(struct err_info *info)
     return err_set(info, ERR_NO_MEMORY, "no memory for the checks of a job");
 }
 
-/* ---- what there is to look at ---- */
+/* ---- what can be computed ---- */
 
 /* Whether anything can be computed at all. */
 static bool possible(struct audit *a)
 {
     const struct model_type *type = a->model->type;
     if (a->limit->draws == 0)
-        add_reason(a, "switched off: check_draws is 0");
+        add_reason(a, "switched off", "switched off: check_draws is 0");
     else if (type->log_fixed == NULL || (a->model->N > 0 && type->log_batch == NULL))
-        add_reason(a, "the model %s has no log density", type->name);
+        add_reason(a, "the model has no log density", "the model %s has no log density",
+                   type->name);
     else if (a->about.width != a->model->d || a->about.d != a->model->d)
-        add_reason(a, "only %zu of %zu parameters are saved; gradients need all of them",
+        add_reason(a, "not all parameters are saved",
+                   "only %zu of %zu parameters are saved; gradients need all of them",
                    a->about.width, a->model->d);
     else if (a->extent.draws == 0)
-        add_reason(a, "there are no draws after warm-up");
+        add_reason(a, "no draws after warm-up", "there are no draws after warm-up");
     return a->reason[0] == '\0';
 }
 
@@ -149,7 +157,7 @@ static void release(struct audit *a)
 
 /* ---- at one draw ---- */
 
-/* Draw i of `each`, in the middle of its share of the chain. */
+/* Reads draw i of `each`, from the middle of its interval of the chain. */
 static enum err read_draw(struct audit *a, uint32_t chain, size_t i, struct err_info *info)
 {
     double share = (double)a->extent.draws / (double)(a->each > 0 ? a->each : 1);
@@ -158,7 +166,7 @@ static enum err read_draw(struct audit *a, uint32_t chain, size_t i, struct err_
     return jobfile_draws(a->file, chain, a->extent.first + at, 1, NULL, 0, a->theta, info);
 }
 
-static double look_density(struct audit *a)
+static double compute_density(struct audit *a)
 {
     double log_density = gradient_log_density(&a->source, a->theta);
     a->densities++;
@@ -170,7 +178,7 @@ static double look_density(struct audit *a)
 }
 
 /* |u|^2/d of the draw. */
-static double look_norm(struct audit *a)
+static double compute_norm(struct audit *a)
 {
     double sum = 0.0;
     frame_from_user(a->limit->frame, a->theta, a->u);
@@ -179,7 +187,7 @@ static double look_norm(struct audit *a)
     return sum / (double)a->model->d;
 }
 
-static void look_gradient(struct audit *a)
+static void compute_gradient(struct audit *a)
 {
     size_t d = a->model->d;
     gradient_exact(&a->source, a->theta, a->g);
@@ -189,9 +197,9 @@ static void look_gradient(struct audit *a)
     a->point_count++;
 }
 
-/* ---- the plan ---- */
+/* ---- the schedule ---- */
 
-/* What a draw costs, by the first one of chain 1. The first pass also pays for cold memory. */
+/* The cost of one draw: of the second pass, because the first reads cold memory. */
 static enum err time_passes(struct audit *a, double *density, double *gradient,
                             struct err_info *info)
 {
@@ -199,10 +207,10 @@ static enum err time_passes(struct audit *a, double *density, double *gradient,
     enum err code = read_draw(a, 1, 0, info);
     if (code != ERR_OK)
         return code;
-    look_density(a);
+    compute_density(a);
     cpu[0] = clock_thread_seconds();
     code = read_draw(a, 1, 0, info);
-    look_density(a);
+    compute_density(a);
     cpu[1] = clock_thread_seconds();
     gradient_exact(&a->source, a->theta, a->g);
     a->gradients++;
@@ -217,9 +225,8 @@ static size_t smaller(size_t a, double b)
     return b < (double)a ? (size_t)(b > 0.0 ? b : 0.0) : a;
 }
 
-/* As many draws as are allowed, are there and fit into the time, of which gradients get half.
- * Gradients at no more draws than are nearly independent (but at INDEPENDENT of them), and than
- * memory allows. */
+/* As many draws as are allowed, exist and fit into the time, half of which is for gradients.
+ * Gradients at about as many draws as are independent, and as fit into memory. */
 static void choose(struct audit *a, double density, double gradient)
 {
     const struct audit_budget *limit = a->limit;
@@ -229,7 +236,7 @@ static void choose(struct audit *a, double density, double gradient)
     size_t points = smaller(draws, fmin(independent, (double)(POINT_VALUES / a->model->d)));
     double time = fmax(0.0, DRAWS_SHARE * limit->seconds - seconds(a));
     if ((double)draws * density + (double)points * gradient > time) {
-        add_reason(a,
+        add_reason(a, "not enough time",
                    "not all draws fit into the time: a pass over the data takes %.2g s, and %.2g s "
                    "are allowed in all",
                    fmax(density, gradient), limit->seconds);
@@ -263,23 +270,13 @@ static enum err prepare(struct audit *a, struct err_info *info)
 
 /* ---- the draws ---- */
 
-/* The k-th of n places in an order that has them evenly spread wherever it is broken off: k with
- * its bits reversed. Places beyond n are to be skipped. */
-static size_t reversed(size_t k, unsigned bits)
-{
-    size_t out = 0;
-    for (unsigned b = 0; b < bits; b++)
-        out |= (k >> b & 1) << (bits - 1 - b);
-    return out;
-}
-
-/* Whether the i-th draw of a chain is one of those with a gradient. */
+/* Whether a gradient is computed at the i-th draw of a chain. */
 static bool has_gradient(const struct audit *a, size_t i)
 {
     return (i + 1) * a->points_each / a->each != i * a->points_each / a->each;
 }
 
-static enum err look_at(struct audit *a, size_t i, struct err_info *info)
+static enum err evaluate_draw(struct audit *a, size_t i, struct err_info *info)
 {
     for (uint32_t c = 1; c <= a->about.chains; c++) {
         if (halted(a))
@@ -287,30 +284,28 @@ static enum err look_at(struct audit *a, size_t i, struct err_info *info)
         enum err code = read_draw(a, c, i, info);
         if (code != ERR_OK)
             return code;
-        double log_density = look_density(a);
+        double log_density = compute_density(a);
         a->log_density[(c - 1) * a->each + i] = isnan(log_density) ? -INFINITY : log_density;
         if (a->norm != NULL)
-            a->norm[(c - 1) * a->each + i] = look_norm(a);
+            a->norm[(c - 1) * a->each + i] = compute_norm(a);
         if (has_gradient(a, i))
-            look_gradient(a);
+            compute_gradient(a);
     }
     a->done++;
     return ERR_OK;
 }
 
-static enum err look_at_draws(struct audit *a, struct err_info *info)
+static enum err evaluate_draws(struct audit *a, struct err_info *info)
 {
-    unsigned bits = 0;
-    while ((size_t)1 << bits < a->each)
-        bits++;
+    unsigned bits = spread_bits(a->each);
     enum err code = ERR_OK;
     for (size_t k = 0; k < (size_t)1 << bits && a->done < a->each && code == ERR_OK; k++) {
-        size_t i = reversed(k, bits);
+        size_t i = spread_at(k, bits);
         if (i >= a->each)
             continue;
         if (seconds(a) > DRAWS_LAST * a->limit->seconds)
             break;
-        code = look_at(a, i, info);
+        code = evaluate_draw(a, i, info);
     }
     return code;
 }
@@ -323,8 +318,7 @@ static bool mode_may_go_on(void *ctx)
     return !halted(a) && seconds(a) < a->limit->seconds;
 }
 
-/* A search that stops may have been stopped by a long narrow ridge; one that starts again from
- * there and gains next to nothing has found the top. */
+/* A search may stop on a narrow ridge. It has converged if a restart gains almost nothing. */
 static enum err find_mode(struct audit *a, struct err_info *info)
 {
     struct optimize_limits limits = {.max_steps = MODE_STEPS, .go_on = mode_may_go_on, .ctx = a};
@@ -369,8 +363,8 @@ static json_t *budget_json(const struct audit *a)
     return doc;
 }
 
-/* In units of the spread of every coordinate, over all iterations after warm-up: Stein
- * discrepancies depend on the units. */
+/* Positions are scaled by the sd of every coordinate over all iterations after warm-up, because
+ * Stein discrepancies depend on the units. */
 static enum err rescale(struct audit *a, struct err_info *info)
 {
     size_t d = a->model->d;
@@ -418,7 +412,7 @@ static json_t *measure_ksd(struct audit *a)
     struct stein_ksd ksd;
     if (stein_ksd(&ksd, &points, a->limit->seed, &info) == ERR_OK)
         return ksd_json(a, &ksd);
-    add_reason(a, "kernel Stein discrepancy: %s", info.message);
+    add_reason(a, "not computable", "kernel Stein discrepancy: %s", info.message);
     return json_null();
 }
 
@@ -430,7 +424,7 @@ static json_t *measure_fssd(struct audit *a)
     struct err_info info;
     struct stein_fssd fssd;
     if (stein_fssd(&fssd, &points, LOCATIONS, a->limit->seed, &info) != ERR_OK) {
-        add_reason(a, "finite set Stein discrepancy: %s", info.message);
+        add_reason(a, "not computable", "finite set Stein discrepancy: %s", info.message);
         return json_null();
     }
     json_t *doc = json_object();
@@ -441,7 +435,7 @@ static json_t *measure_fssd(struct audit *a)
     return doc;
 }
 
-/* Puts what was looked at side by side, chain after chain: the draws that every chain has. */
+/* Moves the log densities that every chain has together, chain after chain. */
 static void compress(struct audit *a)
 {
     size_t to = 0;
@@ -457,7 +451,7 @@ static void compress(struct audit *a)
     }
 }
 
-/* Of the first `done` numbers of every chain. */
+/* Statistics of the first `done` numbers of every chain. */
 static enum err measure_numbers(const struct audit *a, const double *numbers, struct mixing *out,
                                 struct err_info *info)
 {
@@ -501,7 +495,7 @@ static json_t *energy_json(struct audit *a, const struct mixing *m, const struct
     double expected = mode - 0.5 * d;
     json_t *doc = json_object();
     if (m->reason != MIXING_OK)
-        add_reason(a, "energy: %s", mixing_reason_text(m->reason));
+        add_reason(a, "not computable", "energy: %s", mixing_reason_text(m->reason));
     json_put(&doc, "mean_log_density", json_number(m->mean));
     json_put(&doc, "mcse", json_number(m->mcse_mean));
     json_put(&doc, "sd", json_number(m->sd));
@@ -526,27 +520,28 @@ static json_t *document(const struct audit *a, json_t *ksd, json_t *fssd, json_t
     json_put(&doc, "fssd", fssd);
     json_put(&doc, "energy", energy);
     json_put(&doc, "reason", a->reason[0] != '\0' ? json_text(a->reason) : json_null());
+    json_put(&doc, "brief", a->brief[0] != '\0' ? json_text(a->brief) : json_null());
     return doc;
 }
 
-json_t *audit_nothing(const char *reason)
+json_t *audit_nothing(const char *brief, const char *reason)
 {
     const struct audit_budget none = {.ess = NAN};
     struct audit a = {
         .limit = &none, .start_ms = clock_mono_ms(), .start_cpu = clock_thread_seconds()};
-    snprintf(a.reason, sizeof a.reason, "%s", reason);
+    add_reason(&a, brief, "%s", reason);
     return document(&a, json_null(), json_null(), json_null());
 }
 
-/* ---- the whole ---- */
+/* ---- entry point ---- */
 
 static enum err measure(struct audit *a, json_t **out, struct err_info *info)
 {
     struct mixing mixing, norm = {0};
-    enum err code = look_at_draws(a, info);
+    enum err code = evaluate_draws(a, info);
     if (code == ERR_OK && a->done == 0) {
         if (a->reason[0] == '\0')
-            add_reason(a,
+            add_reason(a, "check_draws is too small",
                        "check_draws is %zu, which is less than one for each of %" PRIu32 " chains",
                        a->limit->draws, a->about.chains);
         *out = document(a, json_null(), json_null(), json_null());
@@ -583,7 +578,7 @@ enum err audit_run(json_t **out, struct jobfile *file, const struct model *model
     if (code != ERR_OK)
         return code;
     if (!possible(&a)) {
-        *out = audit_nothing(a.reason);
+        *out = audit_nothing(a.brief, a.reason);
         return *out != NULL ? ERR_OK : no_memory(info);
     }
     code = prepare(&a, info);

@@ -13,7 +13,8 @@
  *      "energy": {"mean_log_density", "mcse", "sd", "draws", "mode_log_density", "mode_reason"?,
  *                 "expected", "ratio", "ratio_error", "z",
  *                 "whitened"?: {"mean", "mcse", "pilot", "pilot_mcse", "z"}} | null,
- *      "reason": "..."}                          why anything is null, where it does not say itself
+ *      "reason": "..." | null,                   why a member is null
+ *      "brief": "..." | null}                    the first of these reasons in a few words
  *
  * "ratio" is 2 (mode - mean) / d, 1 for a normal posterior; "expected" is mode - d/2; "z" is the
  * distance of the mean from it in Monte-Carlo standard errors. What depends on the clock (how many
@@ -27,7 +28,7 @@
 #include <stdatomic.h>
 
 struct audit_budget {
-    size_t draws;    /* looked at, at most, all chains together; 0: nothing is done */
+    size_t draws;    /* evaluated at most, of all chains; 0: no checks */
     double seconds;  /* of wall clock; at least one gradient is taken */
     double ess;      /* smallest bulk ESS; gradients are taken at no more draws, so that they
                       * are nearly independent. NaN: not known */
@@ -36,7 +37,7 @@ struct audit_budget {
     double mode;     /* log density at the mode, then */
     const struct frame *frame; /* of whitened coordinates, or NULL; borrowed */
     double pilot, pilot_mcse;  /* |u|^2/d of the plan's short run; NaN: none */
-    const atomic_bool *halt;   /* looked at between two passes over the data; may be NULL */
+    const atomic_bool *halt;   /* read between two passes over the data; may be NULL */
 };
 
 /* Reads and computes; a pass over the data is never cut, everything else ends when the time is up.
@@ -45,7 +46,8 @@ struct audit_budget {
 enum err audit_run(json_t **out, struct jobfile *file, const struct model *model,
                    const struct audit_budget *budget, struct err_info *info);
 
-/* The same document when nothing can be computed, for this reason. NULL: out of memory. */
-json_t *audit_nothing(const char *reason);
+/* The same document when nothing can be computed, for this reason; `brief`: the same in a few words.
+ * NULL: out of memory. */
+json_t *audit_nothing(const char *brief, const char *reason);
 
 #endif

@@ -1,7 +1,7 @@
-/* Looking at a job between its slices and at its end. */
+/* Checkups of a job between its slices and at its end. */
 #include "server/diagnose/checkup.h"
 #include "server/diagnose/audit.h"
-#include "server/base/clock.h"
+#include "server/diagnose/certify.h"
 #include "server/base/json.h"
 #include "server/base/text.h"
 #include "server/base/log.h"
@@ -13,19 +13,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIVE_DRAWS    400000  /* looked at while a job runs */
-#define FINAL_DRAWS   4000000 /* and at its end: about a second */
+#define LIVE_DRAWS    400000  /* draws measured while a job runs, ... */
+#define FINAL_DRAWS   4000000 /* ... and at its end: about a second */
 #define LEAST_DRAWS   1000    /* per chain, whatever the budget ... */
-#define WIDE_DRAWS    250     /* ... unless more than FINAL_COLUMNS are looked at */
+#define WIDE_DRAWS    250     /* ... unless more than FINAL_COLUMNS are measured */
 #define FINAL_COLUMNS 2000
-#define ESS_DRAWS     4.0 /* draws per effective draw that stop_when asks for: enough to see them */
-#define AUDIT_SHARE   0.05 /* of the job's processor time ... */
-#define AUDIT_LEAST   2.0  /* ... but at least and at most so many seconds */
-#define AUDIT_MOST    30.0
+#define ESS_DRAWS     4.0 /* draws per effective draw of stop_when, enough to measure such an ESS */
+/* Of the job's processor time, a fifth in all; but at least, and audits at most, so many seconds. */
+#define AUDIT_SHARE    0.05
+#define CERTIFY_SHARE  0.15
+#define CHECKS_LEAST   2.0
+#define AUDIT_MOST     30.0
+#define ITERATION_COST 20.0 /* units of work beside rows and coordinates */
 
 /* ---- which draws ---- */
 
-struct look {
+struct checkup_run {
     struct jobfile *file;
     struct jobfile_info about;
     const struct checkup_job *job;
@@ -33,7 +36,7 @@ struct look {
     struct checkup *out;
     struct summary_range range;
     struct jobfile_history_point point;
-    size_t every; /* every so many columns one is watched */
+    size_t every; /* stride of the columns in the history */
     double rhat[JOBFILE_WATCHED], ess_bulk[JOBFILE_WATCHED];
 };
 
@@ -42,7 +45,8 @@ static size_t divide_up(size_t a, size_t b)
     return (a + b - 1) / b;
 }
 
-/* Steps between columns, so that the watched ones are among those of the final look. */
+/* Stride of the columns of the final checkup, chosen so that those of the history are among
+ * them. */
 static size_t final_stride(size_t width)
 {
     return width > FINAL_COLUMNS ? divide_up(width, FINAL_COLUMNS) : 1;
@@ -54,7 +58,7 @@ static size_t watch_stride(size_t width)
     return width > 0 ? stride * divide_up(width, stride * JOBFILE_WATCHED) : 1;
 }
 
-static size_t draws_per_chain(const struct look *l, size_t columns)
+static size_t draws_per_chain(const struct checkup_run *l, size_t columns)
 {
     size_t budget = l->depth == CHECKUP_LIVE ? LIVE_DRAWS : FINAL_DRAWS;
     size_t share = budget / (columns > 0 ? columns : 1);
@@ -83,7 +87,7 @@ size_t checkup_columns(size_t width, enum checkup_depth depth)
     return divide_up(width, stride_of(width, depth));
 }
 
-static void choose_range(struct look *l)
+static void choose_range(struct checkup_run *l)
 {
     size_t width = l->about.width;
     l->every = watch_stride(width);
@@ -92,9 +96,9 @@ static void choose_range(struct look *l)
     l->range.max_draws = draws_per_chain(l, checkup_columns(width, l->depth));
 }
 
-/* ---- looking ---- */
+/* ---- measuring ---- */
 
-static enum err read_progress(struct look *l, struct err_info *info)
+static enum err read_progress(struct checkup_run *l, struct err_info *info)
 {
     struct extent extent;
     enum err code = extent_read(&extent, l->file, info);
@@ -104,7 +108,7 @@ static enum err read_progress(struct look *l, struct err_info *info)
     return code;
 }
 
-static void watch(struct look *l, const struct summary_row *row)
+static void watch(struct checkup_run *l, const struct summary_row *row)
 {
     size_t k = row->column / l->every;
     if (row->column % l->every != 0 || k >= JOBFILE_WATCHED)
@@ -118,8 +122,8 @@ static double worse(double a, double b, double sign)
     return isnan(a) || sign * b > sign * a ? b : a;
 }
 
-/* What one block of columns adds to what is known. */
-static void merge(struct look *l, const struct summary *summary)
+/* Merges one block of columns into the results. */
+static void merge_block(struct checkup_run *l, const struct summary *summary)
 {
     struct summary_head *head = &l->out->head, more;
     summary_worst(summary, l->file, &more);
@@ -138,7 +142,7 @@ static void merge(struct look *l, const struct summary *summary)
 }
 
 /* In blocks, so that memory stays bounded however many parameters there are. */
-static enum err measure(struct look *l, struct err_info *info)
+static enum err measure(struct checkup_run *l, struct err_info *info)
 {
     size_t step = l->range.count * l->range.stride;
     for (size_t first = 0; first == 0 || first < l->about.width; first += step) {
@@ -147,7 +151,7 @@ static enum err measure(struct look *l, struct err_info *info)
         enum err code = summary_measure(&summary, l->file, &l->range, info);
         if (code != ERR_OK)
             return code;
-        merge(l, &summary);
+        merge_block(l, &summary);
         summary_release(&summary);
         if (l->depth == CHECKUP_EVERY && !checkup_enough(l->out, l->job))
             break;
@@ -155,12 +159,11 @@ static enum err measure(struct look *l, struct err_info *info)
     return ERR_OK;
 }
 
-static void write_history(struct look *l)
+static void write_history(struct checkup_run *l)
 {
     struct jobfile_history_point *p = &l->point;
-    uint64_t now = clock_wall_ms(), start = l->job->started_ms;
     struct err_info info;
-    p->seconds = start > 0 && now > start ? (double)(now - start) / 1000.0 : 0.0;
+    p->seconds = l->job->seconds;
     p->max_rhat = l->out->head.max_rhat;
     p->min_ess_bulk = l->out->head.min_ess_bulk;
     p->min_ess_tail = l->out->head.min_ess_tail;
@@ -171,12 +174,12 @@ static void write_history(struct look *l)
     p->ess_bulk = l->ess_bulk;
     bool partial = l->depth == CHECKUP_EVERY && !checkup_enough(l->out, l->job);
     if (p->draws == 0 || partial)
-        return; /* nothing to tell before the end of warm-up, or not the whole of it */
+        return; /* no draws after warm-up yet, or only some columns were measured */
     if (jobfile_history_add(l->job->store, l->job->id, p, &info) != ERR_OK)
         log_event(LOG_WARN, "history.lost", "job", l->job->id, "reason", info.message, NULL);
 }
 
-static enum err look(struct look *l, struct err_info *info)
+static enum err run(struct checkup_run *l, struct err_info *info)
 {
     for (size_t k = 0; k < JOBFILE_WATCHED; k++)
         l->rhat[k] = l->ess_bulk[k] = NAN;
@@ -192,19 +195,19 @@ static enum err look(struct look *l, struct err_info *info)
     return ERR_OK;
 }
 
-enum err checkup_look(struct checkup *out, const struct checkup_job *job, enum checkup_depth depth,
-                      struct err_info *info)
+enum err checkup_measure(struct checkup *out, const struct checkup_job *job,
+                         enum checkup_depth depth, struct err_info *info)
 {
-    struct look l = {.job = job, .depth = depth, .out = out};
+    struct checkup_run l = {.job = job, .depth = depth, .out = out};
     enum err code = jobfile_open(&l.file, job->store, job->id, info);
     if (code != ERR_OK)
         return code;
-    code = look(&l, info);
+    code = run(&l, info);
     jobfile_close(l.file);
     return code;
 }
 
-/* ---- good enough ---- */
+/* ---- stop_when ---- */
 
 bool checkup_enough(const struct checkup *c, const struct checkup_job *job)
 {
@@ -219,24 +222,30 @@ bool checkup_enough(const struct checkup *c, const struct checkup_job *job)
     return stop->ess == 0.0 || fmin(head->min_ess_bulk, head->min_ess_tail) >= stop->ess;
 }
 
-bool checkup_time_up(const struct stop_when *stop, uint64_t started_ms)
+bool checkup_time_up(const struct stop_when *stop, double seconds)
 {
-    uint64_t now = clock_wall_ms();
-    return stop->seconds > 0.0 && started_ms > 0 && now > started_ms &&
-           (double)(now - started_ms) >= 1000.0 * stop->seconds;
+    return stop->seconds > 0.0 && seconds >= stop->seconds;
+}
+
+bool checkup_slow(double cpu_seconds, double most_seconds)
+{
+    return most_seconds > 0.0 && cpu_seconds >= most_seconds;
 }
 
 void checkup_reason(const struct checkup *c, const struct checkup_job *job, bool time,
                     char out[JOB_REASON_SIZE])
 {
     const struct stop_when *stop = &job->spec->stop_when;
-    char rhat[60] = "", ess[80] = "";
+    char rhat[120] = "", ess[80] = "";
     if (stop->rhat > 0.0)
         snprintf(rhat, sizeof rhat, "largest R-hat %.4f <= %.6g", c->head.max_rhat, stop->rhat);
     if (stop->ess > 0.0)
         snprintf(ess, sizeof ess, "smallest bulk and tail ESS %.0f >= %.6g",
                  floor(fmin(c->head.min_ess_bulk, c->head.min_ess_tail)), stop->ess);
-    if (time)
+    if (time && checkup_slow(job->cpu_seconds, job->most_seconds))
+        snprintf(rhat, sizeof rhat, "%.3g s of processor time are over, as target.seconds is %.6g",
+                 job->most_seconds, job->spec->target.seconds);
+    else if (time)
         snprintf(rhat, sizeof rhat, "%.6g s of wall clock are over", stop->seconds);
     bool both = !time && rhat[0] != '\0' && ess[0] != '\0';
     snprintf(out, JOB_REASON_SIZE,
@@ -279,21 +288,22 @@ void checkup_verdict(const struct summary_head *head, const struct checkup_job *
 
 /* ---- the checks ---- */
 
-static void store_checks(const struct checkup_job *job, const json_t *doc)
+/* Takes over both documents. */
+static void store_checks(const struct checkup_job *job, json_t *doc, json_t *certificate,
+                         const double *certified)
 {
     struct err_info info;
-    char *text = doc != NULL ? json_write(doc, NULL) : NULL;
-    if (text == NULL || jobfile_checks_put(job->store, job->id, text, &info) != ERR_OK)
+    json_put(&doc, "certificate", certificate);
+    char *text = doc != NULL ? json_write_last(doc) : NULL;
+    if (text == NULL || jobfile_checks_put(job->store, job->id, text, certified, &info) != ERR_OK)
         log_event(LOG_WARN, "checks.lost", "job", job->id, "reason",
                   text != NULL ? info.message : "no memory", NULL);
     free(text);
 }
 
-static void store_nothing(const struct checkup_job *job, const char *why)
+static void store_nothing(const struct checkup_job *job, const char *brief, const char *why)
 {
-    json_t *doc = audit_nothing(why);
-    store_checks(job, doc);
-    json_decref(doc);
+    store_checks(job, audit_nothing(brief, why), certify_nothing(why, why), NULL);
 }
 
 bool checkup_audit_due(const struct checkup_job *job)
@@ -302,6 +312,7 @@ bool checkup_audit_due(const struct checkup_job *job)
     struct jobfile_info about;
     struct err_info info;
     char *stored = NULL, why[120] = "";
+    const char *brief = "";
     if (jobfile_open(&file, job->store, job->id, &info) != ERR_OK)
         return false;
     jobfile_info(file, &about);
@@ -310,18 +321,21 @@ bool checkup_audit_due(const struct checkup_job *job)
     free(stored);
     if (fresh)
         return false;
-    if (job->spec->check_draws == 0)
+    if (job->spec->check_draws == 0) {
+        brief = "switched off";
         snprintf(why, sizeof why, "switched off: check_draws is 0");
-    else if (about.width < about.d)
+    } else if (about.width < about.d) {
+        brief = "not all parameters are saved";
         snprintf(why, sizeof why,
                  "only %zu of %zu parameters are saved; gradients need all of them", about.width,
                  about.d);
+    }
     if (why[0] != '\0')
-        store_nothing(job, why);
+        store_nothing(job, brief, why);
     return why[0] == '\0';
 }
 
-/* The plan has been at the mode, and has tried half the step size. */
+/* The plan has found the mode and has run pilot chains at half the step size. */
 static void use_plan(const struct plan *plan, struct audit_budget *budget)
 {
     budget->mode_known = plan->centre.sought && plan->centre.converged;
@@ -332,12 +346,47 @@ static void use_plan(const struct plan *plan, struct audit_budget *budget)
     budget->pilot_mcse = plan->checks.energy_mcse;
 }
 
-static enum err run_audit(const struct checkup_job *job, const struct model *model, double ess,
-                          json_t **doc, struct err_info *info)
+/* What the iterations of the job have cost, in units of moving one coordinate. */
+static double units_of(const struct checkup_job *job, const struct model *model, double iterations)
+{
+    const struct job_spec *spec = job->spec;
+    double full = (double)model->full_terms, n = (double)spec->batch_size;
+    double rows = spec->batch_size == 0 || n > full ? full : n / fmax(1.0, spec->one_in);
+    return iterations * (rows * fmax(model->term_cost, 1.0) + (double)model->d + ITERATION_COST);
+}
+
+/* What both kinds of checks found. */
+struct findings {
+    json_t *audit, *certificate;
+    double *certified;
+};
+
+static enum err run_certify(const struct checkup_job *job, struct jobfile *file,
+                            const struct model *model, double ess, struct findings *out,
+                            struct err_info *info)
+{
+    struct extent extent;
+    enum err code = extent_read(&extent, file, info);
+    if (code != ERR_OK)
+        return code;
+    double units = units_of(job, model, (double)extent.iterations);
+    double seconds = CERTIFY_SHARE * fmax(job->cpu_seconds, job->seconds);
+    struct certify_budget budget = {.units = CERTIFY_SHARE * units,
+                                    .seconds = fmax(seconds, CHECKS_LEAST),
+                                    .ess = ess,
+                                    .seed = job->spec->seed,
+                                    .frame = job->plan != NULL ? job->plan->frame : NULL,
+                                    .halt = job->halt};
+    return certify_run(&out->certificate, &out->certified, file, model, &budget, info);
+}
+
+static enum err run_audit(const struct checkup_job *job, struct jobfile *file,
+                          const struct model *model, double ess, struct findings *out,
+                          struct err_info *info)
 {
     double seconds = AUDIT_SHARE * job->cpu_seconds;
     struct audit_budget budget = {.draws = job->spec->check_draws,
-                                  .seconds = fmin(fmax(seconds, AUDIT_LEAST), AUDIT_MOST),
+                                  .seconds = fmin(fmax(seconds, CHECKS_LEAST), AUDIT_MOST),
                                   .ess = ess,
                                   .seed = job->spec->seed,
                                   .pilot = NAN,
@@ -345,11 +394,19 @@ static enum err run_audit(const struct checkup_job *job, const struct model *mod
                                   .halt = job->halt};
     if (job->plan != NULL)
         use_plan(job->plan, &budget);
+    return audit_run(&out->audit, file, model, &budget, info);
+}
+
+static enum err run_checks(const struct checkup_job *job, const struct model *model, double ess,
+                           struct findings *out, struct err_info *info)
+{
     struct jobfile *file;
     enum err code = jobfile_open(&file, job->store, job->id, info);
     if (code != ERR_OK)
         return code;
-    code = audit_run(doc, file, model, &budget, info);
+    code = run_certify(job, file, model, ess, out, info);
+    if (code == ERR_OK)
+        code = run_audit(job, file, model, ess, out, info);
     jobfile_close(file);
     return code;
 }
@@ -358,22 +415,27 @@ enum err checkup_audit(const struct checkup_job *job, const struct model *model,
                        const struct err_info *why, double ess)
 {
     struct err_info info = {.message = ""};
-    json_t *doc = NULL;
+    struct findings found = {0};
     enum err code = ERR_INTERNAL;
     if (model == NULL)
         info = *why;
     else
-        code = run_audit(job, model, ess, &doc, &info);
-    if (code != ERR_OK && job->halt != NULL && atomic_load(job->halt))
-        return ERR_UNAVAILABLE;
+        code = run_checks(job, model, ess, &found, &info);
+    bool halted = code != ERR_OK && job->halt != NULL && atomic_load(job->halt);
     if (code == ERR_OK && data_broken(job->data))
         code = err_set(&info, ERR_UNAVAILABLE, "the data could not be read");
     if (code == ERR_OK) {
-        store_checks(job, doc);
+        store_checks(job, found.audit, found.certificate, found.certified);
     } else {
-        log_event(LOG_WARN, "checks.failed", "job", job->id, "reason", info.message, NULL);
-        store_nothing(job, info.message);
+        json_decref(found.audit);
+        json_decref(found.certificate);
     }
-    json_decref(doc);
+    free(found.certified);
+    if (halted)
+        return ERR_UNAVAILABLE;
+    if (code != ERR_OK) {
+        log_event(LOG_WARN, "checks.failed", "job", job->id, "reason", info.message, NULL);
+        store_nothing(job, "not possible", info.message);
+    }
     return ERR_OK;
 }

@@ -9,9 +9,13 @@
 
 #define SIGNIFICANCE 0.05
 #define MIXED_RHAT   1.05
-#define LOST_RHAT    1.2  /* beyond, an effective sample size and its errors mean nothing */
-#define PRECISE      20.0 /* a difference of so many errors: chance is not the largest of them */
-#define LARGE        0.5 /* a bias of so many sds: the squared step size may not be the whole story */
+#define LOST_RHAT    1.2 /* beyond, an effective sample size and its errors are meaningless */
+#define PRECISE \
+    20.0 /* errors; a larger difference is determined more precisely than its
+                           * model */
+#define LARGE \
+    0.5 /* sds; for a larger bias the expansion in the squared step size may not
+                          * hold */
 
 /* ---- one parameter ---- */
 
@@ -20,8 +24,8 @@ static const struct mixing *mixing_of(const struct ladder *ladder, size_t side, 
     return &ladder->sides[side].summary->rows[at].mixing;
 }
 
-/* What is surely wrong; -INFINITY where that cannot be told. */
-static double surely(const struct ladder_row *row)
+/* Lower bound of the bias; -INFINITY where it is not known. */
+static double bias_lower_bound(const struct ladder_row *row)
 {
     if (row->rhat > LOST_RHAT)
         return -INFINITY;
@@ -56,7 +60,7 @@ static void measure_row(const struct ladder *ladder, struct ladder_row *row)
     row->difference = row->mean.difference / row->spread.scale;
     row->difference_error = row->mean.difference_error / row->spread.scale;
     note_rhat(ladder, row);
-    row->rank = surely(row);
+    row->rank = bias_lower_bound(row);
 }
 
 /* ---- all of them ---- */
@@ -74,7 +78,7 @@ static size_t count_known(const struct ladder *ladder)
     return n;
 }
 
-static bool rare(double p_value, double tests)
+static bool is_significant(double p_value, double tests)
 {
     return p_value * tests < SIGNIFICANCE; /* false when it is NaN */
 }
@@ -89,10 +93,10 @@ static void judge(struct ladder *ladder)
     double tests = 2.0 * (double)count_known(ladder); /* of means and of sds */
     for (size_t k = 0; k < ladder->count; k++) {
         struct ladder_row *row = &ladder->rows[k];
-        row->biased = is_known(row) && (rare(two_sided(row->mean.z), tests) ||
-                                        rare(two_sided(row->spread.z), tests));
-        row->misfit =
-            is_known(row) && (rare(row->mean.p_value, tests) || rare(row->spread.p_value, tests));
+        row->biased = is_known(row) && (is_significant(two_sided(row->mean.z), tests) ||
+                                        is_significant(two_sided(row->spread.z), tests));
+        row->misfit = is_known(row) && (is_significant(row->mean.p_value, tests) ||
+                                        is_significant(row->spread.p_value, tests));
         ladder->biased += row->biased;
         ladder->misfits += row->misfit;
     }
@@ -129,66 +133,68 @@ void ladder_release(struct ladder *ladder)
     ladder->count = 0;
 }
 
-/* ---- in words ---- */
+/* ---- sentences ---- */
 
 static const char *name_of(const struct ladder *ladder, const struct ladder_row *row)
 {
     return ladder->name(ladder->name_ctx, ladder->sides[0].summary->rows[row->at].column);
 }
 
-/* A number and its error, `between` them. */
-static void add_pair(struct words *w, double value, int digits, const char *between, double error)
+/* A number and its error with `between` between them. */
+static void add_pair(struct sentence *w, double value, int digits, const char *between,
+                     double error)
 {
-    words_add_number(w, value, digits);
-    words_add(w, "%s+/- ", between);
-    words_add_number(w, error, 1);
+    sentence_add_number(w, value, digits);
+    sentence_add(w, "%s+/- ", between);
+    sentence_add_number(w, error, 1);
 }
 
-static void say_spread(struct words *w, const struct extrapolate_spread *s)
+static void describe_spread(struct sentence *w, const struct extrapolate_spread *s)
 {
     if (s->excess > 1.0) {
         add_pair(w, 1.0 + s->excess, 2, " x (", s->excess_error);
-        words_add(w, ") what it is at step size 0");
+        sentence_add(w, ") what it is at step size 0");
         return;
     }
     add_pair(w, 100.0 * fabs(s->excess), 2, " % (", 100.0 * s->excess_error);
-    words_add(w, ") too %s", s->excess >= 0.0 ? "large" : "small");
+    sentence_add(w, ") too %s", s->excess >= 0.0 ? "large" : "small");
 }
 
-static void say_biased(const struct ladder *ladder, const struct ladder_row *row, struct words *w)
+static void describe_biased(const struct ladder *ladder, const struct ladder_row *row,
+                            struct sentence *w)
 {
     size_t known = count_known(ladder);
     const struct extrapolate_spread *s = &row->spread;
-    words_add(w, "%s: at this step size its sd is ", name_of(ladder, row));
-    say_spread(w, s);
-    words_add(w, " and its mean ");
+    sentence_add(w, "%s: at this step size its sd is ", name_of(ladder, row));
+    describe_spread(w, s);
+    sentence_add(w, " and its mean ");
     add_pair(w, fabs(row->difference), 2, " posterior sds (", row->difference_error);
-    words_add(w, ") too %s; at step size 0: mean ", row->difference >= 0.0 ? "large" : "small");
+    sentence_add(w, ") too %s; at step size 0: mean ", row->difference >= 0.0 ? "large" : "small");
     add_pair(w, row->mean.value, 4, " ", row->mean.error);
     if (!isnan(s->sd)) {
-        words_add(w, ", sd ");
+        sentence_add(w, ", sd ");
         add_pair(w, s->sd, 4, " ", s->error);
     }
-    words_add(w, "; %zu of %zu parameter%s differ%s beyond chance", ladder->biased, known,
-              known == 1 ? "" : "s", ladder->biased == 1 ? "s" : "");
+    sentence_add(w, "; %zu of %zu parameter%s differ%s beyond chance", ladder->biased, known,
+                 known == 1 ? "" : "s", ladder->biased == 1 ? "s" : "");
 }
 
-/* The largest difference that was found, and the largest that there could be. */
+/* The largest difference found, and the largest that is compatible with the errors. */
 struct largest {
     const struct ladder_row *row;
     const char *what;
     double value, error, bound;
 };
 
-static void look_at(struct largest *l, const struct ladder_row *row, const char *what, double value,
-                    double error)
+static void update_largest(struct largest *l, const struct ladder_row *row, const char *what,
+                           double value, double error)
 {
     l->bound = fmax(l->bound, fabs(value) + 2.0 * error);
     if (l->row == NULL || fabs(value) > l->value)
         *l = (struct largest){row, what, fabs(value), error, l->bound};
 }
 
-static void say_unbiased(const struct ladder *ladder, struct words *w)
+static void describe_unbiased(const struct ladder *ladder, struct sentence *w)
 {
     struct largest l = {0};
     size_t known = count_known(ladder);
@@ -196,21 +202,22 @@ static void say_unbiased(const struct ladder *ladder, struct words *w)
         const struct ladder_row *row = &ladder->rows[k];
         if (!is_known(row))
             continue;
-        look_at(&l, row, "mean", row->difference, row->difference_error);
-        look_at(&l, row, "sd", row->spread.excess, row->spread.excess_error);
+        update_largest(&l, row, "mean", row->difference, row->difference_error);
+        update_largest(&l, row, "sd", row->spread.excess, row->spread.excess_error);
     }
     if (l.row == NULL) {
-        words_add(w, "nothing can be said: no parameter has mixed at every step size");
+        sentence_add(w, "no bias can be estimated: no parameter has mixed at every step size");
         return;
     }
-    words_add(w,
-              "no bias beyond chance in %zu parameter%s: the largest difference from step size 0 "
-              "is ",
-              known, known == 1 ? "" : "s");
+    sentence_add(
+        w,
+        "no bias beyond chance in %zu parameter%s: the largest difference from step size 0 "
+        "is ",
+        known, known == 1 ? "" : "s");
     add_pair(w, l.value, 2, " ", l.error);
-    words_add(w, " posterior sds (%s of %s); up to ", l.what, name_of(ladder, l.row));
-    words_add_number(w, l.bound, 2);
-    words_add(w, " cannot be excluded");
+    sentence_add(w, " posterior sds (%s of %s); up to ", l.what, name_of(ladder, l.row));
+    sentence_add_number(w, l.bound, 2);
+    sentence_add(w, " cannot be excluded");
 }
 
 static const struct ladder_row *first_biased(const struct ladder *ladder)
@@ -223,17 +230,17 @@ static const struct ladder_row *first_biased(const struct ladder *ladder)
 
 const char *ladder_sentence(const struct ladder *ladder, char out[LADDER_TEXT_SIZE])
 {
-    struct words w = {0};
+    struct sentence w = {0};
     const struct ladder_row *row = first_biased(ladder);
     if (row != NULL)
-        say_biased(ladder, row, &w);
+        describe_biased(ladder, row, &w);
     else
-        say_unbiased(ladder, &w);
+        describe_unbiased(ladder, &w);
     snprintf(out, LADDER_TEXT_SIZE, "%s", w.text);
     return out;
 }
 
-/* ---- what stands against it ---- */
+/* ---- cautions ---- */
 
 static void caution_mixing(const struct ladder *ladder, json_t **list)
 {
@@ -263,7 +270,7 @@ static bool is_precise(const struct ladder_row *row)
     return row->biased && fmax(fabs(row->mean.z), fabs(row->spread.z)) > PRECISE;
 }
 
-/* The errors know of chance alone. */
+/* Errors cover Monte-Carlo noise only, not the extrapolation. */
 static void caution_size(const struct ladder *ladder, json_t **list)
 {
     size_t large = 0, precise = 0;
@@ -287,8 +294,8 @@ static void caution_law(const struct ladder *ladder, json_t **list)
     if (ladder->misfits == 0)
         return;
     snprintf(text, sizeof text,
-             "%zu parameter%s not follow the law of the squared step size: the errors say too "
-             "little; leave out the largest factors",
+             "%zu parameter%s not follow the law of the squared step size: the errors are "
+             "too small; leave out the largest factors",
              ladder->misfits, ladder->misfits == 1 ? " does" : "s do");
     json_add(list, json_text(text));
 }
@@ -373,8 +380,8 @@ static void put_reason(json_t **doc, const struct ladder *ladder, const struct l
         snprintf(text, sizeof text, "a mean or an sd has no error: see the factors");
     else if (row->rhat > LOST_RHAT)
         snprintf(text, sizeof text,
-                 "not judged: it has not mixed at factor %g (R-hat %.3f), so its errors mean "
-                 "nothing",
+                 "not judged: it has not mixed at factor %g (R-hat %.3f), so its errors are not "
+                 "meaningful",
                  ladder->sides[row->rhat_side].factor, row->rhat);
     else if (isnan(row->spread.sd))
         snprintf(text, sizeof text,

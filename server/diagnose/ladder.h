@@ -24,10 +24,10 @@ struct ladder_row {
     struct extrapolate mean;
     struct extrapolate_spread spread;
     double difference, difference_error; /* of the mean at factor 1, in spread.scale */
-    double rank; /* what is surely wrong: the larger of |difference| and |excess|, each less
-                  * twice its error; -INFINITY: nothing can be said, e.g. R-hat > 1.2 */
-    bool biased; /* beyond chance, with all parameters looked at (Bonferroni, 5 %) */
-    bool misfit; /* the same for the law of the squared step size, from three sides on */
+    double rank; /* lower bound of the bias: the larger of |difference| and |excess|, each minus
+                  * twice its error; -INFINITY: not known, e.g. R-hat > 1.2 */
+    bool biased; /* significant at 5 % over all parameters (Bonferroni) */
+    bool misfit; /* the same for the quadratic law in the step size, from three sides on */
     double rhat; /* the largest of the sides; NaN: not known */
     size_t rhat_side;
 };
@@ -48,7 +48,7 @@ void ladder_release(struct ladder *ladder);
 /* One sentence about the bias at factor 1. Returns out. */
 #define LADDER_TEXT_SIZE 800
 const char *ladder_sentence(const struct ladder *ladder, char out[LADDER_TEXT_SIZE]);
-/* What stands against taking the numbers at face value: an array of sentences. */
+/* Reservations about the numbers: an array of sentences. */
 json_t *ladder_cautions(const struct ladder *ladder);
 /* {"name", "factors": [...], "mean": {...}, "sd": {...}}, with "reason" where a number is missing.
  */

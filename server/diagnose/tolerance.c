@@ -4,13 +4,13 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Drawn without replacement, as many rows as there are is all of them. */
+/* Without replacement, a batch of N rows is the full batch. */
 static bool takes_all_rows(const struct job_spec *spec, size_t N)
 {
     return spec->batch_size == 0 || (N > 0 && !spec->replacement && (size_t)spec->batch_size >= N);
 }
 
-/* A batch of one row has no spread to see; core/chain/config.c does not look at it then. */
+/* The noise of a batch of one row cannot be estimated; core/chain/config.c does not measure it. */
 static enum tolerance_state state_of(const struct chain_moments *c, const struct job_spec *spec,
                                      size_t N)
 {
@@ -26,7 +26,7 @@ static enum tolerance_state state_of(const struct chain_moments *c, const struct
     return data || c->moments[0].count < 2.0 ? TOLERANCE_NOT_YET : TOLERANCE_NO_NOISE;
 }
 
-/* Zero unless the step leaves the noise as it is and adds randomness of its own. */
+/* Zero unless the variant neither corrects the noise nor relies on it. */
 static double batch_noise(const struct noise_setting *s, bool untold)
 {
     double N = (double)s->N, n = (double)s->n;
@@ -52,9 +52,9 @@ void tolerance_init(struct tolerance *out, const struct chain_moments *chains,
         .chains = chains,
         .factor = 1.0,
     };
-    out->borrows = sampler_lives_on_noise(sampler, spec->sampler_params);
+    out->needs_noise = sampler_needs_noise(sampler, spec->sampler_params);
     out->whitened = spec->precondition == PRECONDITION_DENSE;
-    bool untold = out->borrows || spec->estimator == ESTIMATOR_CONTROL || spec->one_in > 1;
+    bool untold = out->needs_noise || spec->estimator == ESTIMATOR_CONTROL || spec->one_in > 1;
     out->batch_noise = batch_noise(&out->setting, untold);
     if (step->kind == STEP_SCHEDULE)
         out->factor = pow(1.0 + (double)chains->slowest / step->t0, -step->gamma);
@@ -83,8 +83,8 @@ double tolerance_variance(const struct tolerance *t, size_t j)
 
 /* ---- marginal variance ---- */
 
-/* sigma tau of the coordinate as far as its marginal is concerned, for finding the worst; what
- * follows from it is core/diagnostics/noise.c's. */
+/* sigma tau as it affects the marginal of the coordinate, to find the worst one.
+ * core/diagnostics/noise.c computes the rest. */
 static double marginal_noise(const struct tolerance *t, size_t j)
 {
     const struct chain_moments *c = t->chains;
@@ -96,10 +96,10 @@ static double marginal_noise(const struct tolerance *t, size_t j)
     return fmin(alone, sigma * sqrt(t->batch_noise / variance));
 }
 
-/* The marginal variance of a coordinate over the target's (core/diagnostics/noise.h: it is inflated
- * by less than the coordinate by itself, where coordinates are correlated). Equal to variance_ratio
- * where it cannot be told: artificial noise, variants that correct or borrow the noise, and
- * *unstable steps, which the noise is not even needed for to go astray. */
+/* The marginal variance of a coordinate over the target's (core/diagnostics/noise.h). With
+ * correlated coordinates it is inflated less than the conditional one. Equal to variance_ratio
+ * where it is not known: artificial noise, variants that correct the noise or rely on it, and
+ * steps that are *unstable even without noise. */
 static double marginal(const struct tolerance *t, size_t j, bool *unstable)
 {
     struct noise_advice alone;
@@ -116,8 +116,8 @@ static double marginal(const struct tolerance *t, size_t j, bool *unstable)
 
 /* ---- the worst ---- */
 
-/* Every number of the advice follows from sigma tau alone and grows with it (falls, in the case of
- * none), so the extremes of that product are looked at instead of every coordinate. */
+/* Every number of the advice is monotone in sigma tau, so only the extremes of that product are
+ * examined. */
 void tolerance_head(const struct tolerance *t, struct tolerance_head *out)
 {
     const struct chain_moments *c = t->chains;
@@ -164,12 +164,12 @@ const char *tolerance_reason(enum tolerance_state state)
     case TOLERANCE_ONE_ROW:
         return "a batch of one row does not show its gradient noise";
     case TOLERANCE_NOT_YET:
-        return "the gradient noise has not been looked at yet; that begins after warm-up";
+        return "the gradient noise is not measured yet: that begins after warm-up";
     }
     return "";
 }
 
-/* Whether the variant has a sibling that undoes the noise as long as it is within tolerance. */
+/* Whether a corrected variant of the sampler exists. */
 static bool could_correct(const struct noise_setting *setting)
 {
     const struct sampler_variants *v = setting->sampler->variants;
@@ -177,55 +177,57 @@ static bool could_correct(const struct noise_setting *setting)
 }
 
 static void say_within(const struct tolerance *t, const struct tolerance_head *head,
-                       const char *name, struct words *out)
+                       const char *name, struct sentence *out)
 {
     double ratio = head->at_worst.variance_ratio;
-    words_add(out,
-              "every step size is within the noise tolerance; the closest, of %s, is %.2g x the "
-              "largest that is",
-              name, head->at_worst.step_ratio);
+    sentence_add(out,
+                 "every step size is within the noise tolerance; the closest, of %s, is %.2g x the "
+                 "largest that is",
+                 name, head->at_worst.step_ratio);
     if (ratio > 1.05 && could_correct(&t->setting))
-        words_add(out,
-                  "; the noise still widens it by up to %.2g x, which the variant %s would undo",
-                  ratio,
-                  sampler_variant_name(t->setting.sampler, t->setting.sampler->variants->corrects));
+        sentence_add(
+            out, "; the noise still widens it by up to %.2g x, which the variant %s would undo",
+            ratio,
+            sampler_variant_name(t->setting.sampler, t->setting.sampler->variants->corrects));
 }
 
-static void say_how_many(size_t beyond, size_t d, const char *name, struct words *out)
+static void say_how_many(size_t beyond, size_t d, const char *name, struct sentence *out)
 {
     if (d == 1)
-        words_add(out, "the step size is beyond the noise tolerance");
+        sentence_add(out, "the step size is beyond the noise tolerance");
     else if (beyond == 1)
-        words_add(out, "1 of %zu step sizes is beyond the noise tolerance, that of %s", d, name);
+        sentence_add(out, "1 of %zu step sizes is beyond the noise tolerance, that of %s", d, name);
     else
-        words_add(out, "%zu of %zu step sizes are beyond the noise tolerance, that of %s most",
-                  beyond, d, name);
+        sentence_add(out, "%zu of %zu step sizes are beyond the noise tolerance, that of %s most",
+                     beyond, d, name);
 }
 
 static void say_beyond(const struct tolerance *t, const struct tolerance_head *head,
-                       const char *name, struct words *out)
+                       const char *name, struct sentence *out)
 {
     const struct noise_advice *a = &head->at_worst;
     double sigma = t->factor * t->chains->sigma[head->worst];
     say_how_many(head->beyond, t->chains->d, name, out);
-    words_add(out, ": a step size of at most %.3g (now %.3g)", a->step_size, sigma);
+    sentence_add(out, ": a step size of at most %.3g (now %.3g)", a->step_size, sigma);
     if (a->batch_size > 0)
-        words_add(out, ", or batches of at least %zu rows (now %zu),", a->batch_size, t->setting.n);
-    words_add(out, " would bring it within");
+        sentence_add(out, ", or batches of at least %zu rows (now %zu),", a->batch_size,
+                     t->setting.n);
+    sentence_add(out, " would bring it within");
 }
 
 void tolerance_advise(const struct tolerance *t, const struct tolerance_head *head,
-                      struct jobfile *file, struct words *out)
+                      struct jobfile *file, struct sentence *out)
 {
     char name[120];
     if (t->state != TOLERANCE_KNOWN || head->worst == SIZE_MAX) {
-        words_add(out, "%s", tolerance_reason(t->state));
+        sentence_add(out, "%s", tolerance_reason(t->state));
         return;
     }
     tolerance_name(t, file, head->worst, name, sizeof name);
-    if (t->borrows)
-        words_add(out, "this variant has no randomness but the gradient noise: no step size makes "
-                       "its spread that of the target; take another variant");
+    if (t->needs_noise)
+        sentence_add(out,
+                     "this variant has no randomness but the gradient noise: no step size makes "
+                     "its spread that of the target; take another variant");
     else if (head->beyond == 0)
         say_within(t, head, name, out);
     else

@@ -1,8 +1,8 @@
-/* Noise tolerance of a job: what the gradient noise that its chains saw means for the step sizes
- * they use, coordinate by coordinate and in one line.
+/* Noise tolerance of a job: what the measured gradient noise means for the step sizes in use,
+ * per coordinate and in one sentence.
  *
- * Coordinates are those that the chains walk in: with a dense preconditioner whitened[1], ..., of
- * which each has a posterior sd of about 1; otherwise the parameters. */
+ * Coordinates are those that the chains move in: with a dense preconditioner whitened[1], ...,
+ * each with a posterior sd of about 1; otherwise the parameters. */
 #ifndef BARKER_SERVER_DIAGNOSE_TOLERANCE_H
 #define BARKER_SERVER_DIAGNOSE_TOLERANCE_H
 
@@ -11,24 +11,25 @@
 #include "server/spec/spec.h"
 #include "server/base/sentence.h"
 
-/* Why there is nothing to say, or that there is. */
+/* Whether the tolerance is known, or why not. */
 enum tolerance_state {
     TOLERANCE_KNOWN,
-    TOLERANCE_EXACT,    /* the sampler corrects itself, or uses exact gradients */
+    TOLERANCE_EXACT,    /* Metropolis-adjusted, or exact gradients */
     TOLERANCE_NO_NOISE, /* full batch, or a target without noise */
-    TOLERANCE_ONE_ROW,  /* batches of one row do not show their noise */
-    TOLERANCE_NOT_YET,  /* it is looked at after warm-up */
+    TOLERANCE_ONE_ROW,  /* the noise of a batch of one row cannot be estimated */
+    TOLERANCE_NOT_YET,  /* the noise is measured after warm-up */
 };
 
 struct tolerance {
     enum tolerance_state state;
     struct noise_setting setting;
     const struct chain_moments *chains; /* borrowed */
-    double factor;                      /* of the step sizes: where a schedule stands */
-    bool borrows;                       /* the variant has no randomness but that of the gradient */
-    bool whitened;                      /* coordinates are not the parameters */
-    /* Variance of the gradient noise over the curvature, by the information equality; 0: no batch,
-     * control variates, or a variant for which it tells nothing. */
+    double factor;                      /* current factor of a step size schedule */
+    bool needs_noise;                   /* the variant has no randomness except the gradient
+                                         * noise */
+    bool whitened;                      /* coordinates are whitened, not the parameters */
+    /* Variance of the gradient noise over the curvature, by the information equality; 0: no
+     * minibatch, control variates, or a variant for which it is meaningless. */
     double batch_noise;
 };
 
@@ -39,7 +40,7 @@ void tolerance_init(struct tolerance *out, const struct chain_moments *chains,
 /* Name of a coordinate; returns out. `file` has the names of parameters. */
 const char *tolerance_name(const struct tolerance *tolerance, struct jobfile *file, size_t j,
                            char *out, size_t size);
-/* Variance of a coordinate, as the draws have it; nominally 1 when it is whitened. */
+/* Variance of a coordinate over the draws; 1 for a whitened one. */
 double tolerance_variance(const struct tolerance *tolerance, size_t j);
 
 /* One coordinate. All NaN, and batch 0, unless the state is KNOWN. */
@@ -53,15 +54,15 @@ struct tolerance_head {
     double beyond_share; /* of all proposals beyond the tolerance */
     size_t widest;       /* with the largest marginal variance ratio, and that ratio */
     double widest_ratio;
-    bool unstable; /* its step is beyond stability */
+    bool unstable; /* the step size is beyond the stability limit */
 };
 void tolerance_head(const struct tolerance *tolerance, struct tolerance_head *out);
 
-/* In words, why nothing is known; "" when the state is KNOWN. */
+/* Why the tolerance is not known; "" when the state is KNOWN. */
 const char *tolerance_reason(enum tolerance_state state);
 
 /* One sentence of advice, or the reason why there is none. `file` has the names. */
 void tolerance_advise(const struct tolerance *tolerance, const struct tolerance_head *head,
-                      struct jobfile *file, struct words *out);
+                      struct jobfile *file, struct sentence *out);
 
 #endif

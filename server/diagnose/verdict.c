@@ -1,4 +1,4 @@
-/* The verdict on a job: its parts put into one sentence. */
+/* The verdict on a job: assembles its parts and the sentence. */
 #include "server/diagnose/verdict.h"
 #include "server/base/json.h"
 #include "server/base/text.h"
@@ -9,138 +9,138 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define REFERENCE_DRAWS 400000 /* looked at for biases */
+#define REFERENCE_DRAWS 400000 /* draws that are compared with the reference, at most */
 
 /* A constant has no variance in any chain and the same mean in all of them. */
-static void count_constants(struct verdict_look *look)
+static void count_constants(struct verdict_input *input)
 {
-    const struct chain_moments *c = &look->chains;
+    const struct chain_moments *c = &input->chains;
     for (size_t j = 0; j < c->d; j++) {
         if (c->moments[j].count < 2.0 || c->moments[j].squares != 0.0)
             continue;
-        if (look->constant++ == 0)
-            look->stuck = j;
+        if (input->constant++ == 0)
+            input->stuck = j;
     }
 }
 
-static enum err read_checks(struct verdict_look *look, struct err_info *info)
+static enum err read_checks(struct verdict_input *input, struct err_info *info)
 {
     char *text = NULL;
-    enum err code = jobfile_checks(look->file, &text, info);
+    enum err code = jobfile_checks(input->file, &text, info);
     if (code == ERR_OK && text != NULL)
-        look->checks = json_loads(text, 0, NULL);
+        input->checks = json_loads(text, 0, NULL);
     free(text);
     return code;
 }
 
-static enum err read_plan(struct verdict_look *look, struct err_info *info)
+static enum err read_plan(struct verdict_input *input, struct err_info *info)
 {
     char *document = NULL;
-    enum err code = jobfile_plan_document(look->file, &document, info);
-    planning_facts(document, &look->plan);
+    enum err code = jobfile_plan_document(input->file, &document, info);
+    planning_facts(document, &input->plan);
     free(document);
     return code;
 }
 
-/* Without a reference that can be read, its part of the verdict stays open. */
-static enum err read_reference(struct verdict_look *look, struct err_info *info)
+/* A reference that cannot be read leaves its part of the verdict open. */
+static enum err read_reference(struct verdict_input *input, struct err_info *info)
 {
-    const struct verdict_context *c = look->context;
+    const struct verdict_context *c = input->context;
     struct bias_budget budget = {.draws = REFERENCE_DRAWS};
     struct reference_row row;
     if (c->spec->reference == NULL || c->store == NULL)
         return ERR_OK;
     enum err code = store_reference_get(c->store, c->owner, c->spec->reference, &row, info);
     if (code != ERR_OK)
-        return code == ERR_NOT_FOUND ? ERR_OK : code;
-    code = bias_head(&look->bias, look->file, row.document, &budget, info);
+        return code == ERR_NOT_FOUND || code == ERR_CONFLICT ? ERR_OK : code;
+    code = bias_head(&input->bias, input->file, row.document, &budget, info);
     free(row.document);
-    look->has_reference = code == ERR_OK;
+    input->has_reference = code == ERR_OK;
     return code == ERR_CORRUPT ? ERR_OK : code;
 }
 
-static void look_release(struct verdict_look *look)
+static void input_release(struct verdict_input *input)
 {
-    chain_moments_release(&look->chains);
-    json_decref(look->checks);
+    chain_moments_release(&input->chains);
+    json_decref(input->checks);
 }
 
-static enum err look_init(struct verdict_look *look, struct jobfile *file,
-                          const struct verdict_context *context, struct err_info *info)
+static enum err input_init(struct verdict_input *input, struct jobfile *file,
+                           const struct verdict_context *context, struct err_info *info)
 {
-    *look = (struct verdict_look){
+    *input = (struct verdict_input){
         .file = file, .context = context, .ended = job_state_terminal(context->state)};
-    jobfile_info(file, &look->about);
-    enum err code = extent_read(&look->extent, file, info);
+    jobfile_info(file, &input->about);
+    enum err code = extent_read(&input->extent, file, info);
     if (code == ERR_OK)
-        code = chain_moments_read(&look->chains, file, info);
+        code = chain_moments_read(&input->chains, file, info);
     if (code == ERR_OK)
-        code = read_checks(look, info);
+        code = read_checks(input, info);
     if (code == ERR_OK)
-        code = read_plan(look, info);
+        code = read_plan(input, info);
     if (code == ERR_OK)
-        code = read_reference(look, info);
+        code = read_reference(input, info);
     if (code != ERR_OK) {
-        look_release(look);
+        input_release(input);
         return code;
     }
-    tolerance_init(&look->tolerance, &look->chains, context->spec, look->about.N);
-    tolerance_head(&look->tolerance, &look->noise);
-    count_constants(look);
+    tolerance_init(&input->tolerance, &input->chains, context->spec, input->about.N);
+    tolerance_head(&input->tolerance, &input->noise);
+    count_constants(input);
     return ERR_OK;
 }
 
 /* ---- the sentence ---- */
 
-/* The first `count` of what is not known. */
-static void add_unknown(struct words *sentence, const json_t *unknown, size_t count)
+/* Adds the first `count` unknown items. */
+static void add_unknown(struct sentence *sentence, const json_t *unknown, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        words_add(sentence, "%s%s", i == 0 ? "; not known: " : ", ",
-                  json_string_value(json_array_get(unknown, i)));
+        sentence_add(sentence, "%s%s", i == 0 ? "; not known: " : ", ",
+                     json_string_value(json_array_get(unknown, i)));
 }
 
-/* A chain that ran into numbers that are none was leaving the posterior before it got there. */
-static void add_divergence(struct words *sentence, const struct chain_moments *c)
+/* A chain that reached a NaN or infinity had left the posterior before. */
+static void add_divergence(struct sentence *sentence, const struct chain_moments *c)
 {
-    words_add(sentence,
-              "diverged: chain %" PRIu32 " at iteration %" PRIu64
-              "; its draws are no sample of the posterior; mixing and bias: not judged",
-              c->diverged, c->diverged_at);
+    sentence_add(sentence,
+                 "diverged: chain %" PRIu32 " at iteration %" PRIu64
+                 "; its draws are not from the posterior; mixing and bias: not judged",
+                 c->diverged, c->diverged_at);
 }
 
-static void add_end(struct words *sentence, const struct verdict_look *look)
+static void add_end(struct sentence *sentence, const struct verdict_input *input)
 {
-    uint64_t total = look->about.warmup + look->context->iterations;
-    if (look->context->state == JOB_cancelled || look->context->state == JOB_failed)
-        words_add(sentence, "; %s after %" PRIu64 " of %" PRIu64 " iterations",
-                  job_state_name(look->context->state), look->chains.slowest, total);
-    else if (look->context->state == JOB_succeeded && look->chains.slowest < total)
-        words_add(sentence,
-                  "; stopped early by stop_when after %" PRIu64 " of %" PRIu64 " iterations%s",
-                  look->chains.slowest, total,
-                  look->context->stopped_early ? ", which biases the estimates slightly" : "");
+    uint64_t total = input->about.warmup + input->context->iterations;
+    if (input->context->state == JOB_cancelled || input->context->state == JOB_failed)
+        sentence_add(sentence, "; %s after %" PRIu64 " of %" PRIu64 " iterations",
+                     job_state_name(input->context->state), input->chains.slowest, total);
+    else if (input->context->state == JOB_succeeded && input->chains.slowest < total)
+        sentence_add(sentence,
+                     "; stopped early by stop_when after %" PRIu64 " of %" PRIu64 " iterations%s",
+                     input->chains.slowest, total,
+                     input->context->stopped_early ? ", which biases the estimates slightly" : "");
 }
 
-static json_t *document(const struct verdict_look *look, struct verdict *out)
+static json_t *document(const struct verdict_input *input, struct verdict *out)
 {
-    struct words mixing = {0}, bias = {0}, target = {0}, sentence = {0};
+    struct sentence mixing = {0}, bias = {0}, target = {0}, sentence = {0};
     json_t *doc = json_object(), *unknown = json_array();
-    json_t *mixing_part = verdict_mixing(look, &mixing, &out->mixing, &unknown);
+    json_t *mixing_part = verdict_mixing(input, &mixing, &out->mixing, &unknown);
     size_t said = json_array_size(unknown);
-    json_t *bias_part = verdict_bias(look, &bias, &out->bias, &unknown);
-    json_t *target_part = verdict_target(look, &target);
-    /* Beside a strong bias, what finer checks would say does not matter yet. */
+    json_t *bias_part = verdict_bias(input, out->mixing, &bias, &out->bias, &unknown);
+    json_t *target_part = verdict_target(input, out->mixing, &target);
+    /* With strong evidence of bias, finer checks do not matter. */
     if (out->bias != BIAS_LEVEL_strong)
         said = json_array_size(unknown);
-    if (look->chains.diverged != 0) {
-        add_divergence(&sentence, &look->chains);
+    if (input->chains.diverged != 0) {
+        add_divergence(&sentence, &input->chains);
     } else {
-        words_add(&sentence, "mixing: %s; bias: %s", mixing.text, bias.text);
+        sentence_add(&sentence, "mixing: %s; bias: %s", mixing.text, bias.text);
         if (target.text[0] != '\0')
-            words_add(&sentence, "; target %s", target.text);
+            sentence_add(&sentence, "; target %s", target.text);
         add_unknown(&sentence, unknown, said);
-        add_end(&sentence, look);
+        add_end(&sentence, input);
     }
     snprintf(out->sentence, sizeof out->sentence, "%s", sentence.text);
     text_trim(out->sentence);
@@ -155,12 +155,12 @@ static json_t *document(const struct verdict_look *look, struct verdict *out)
 enum err verdict_make(struct verdict *out, json_t **doc, struct jobfile *file,
                       const struct verdict_context *context, struct err_info *info)
 {
-    struct verdict_look look;
-    enum err code = look_init(&look, file, context, info);
+    struct verdict_input input;
+    enum err code = input_init(&input, file, context, info);
     if (code != ERR_OK)
         return code;
-    json_t *made = document(&look, out);
-    look_release(&look);
+    json_t *made = document(&input, out);
+    input_release(&input);
     if (made == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for a verdict");
     if (doc != NULL)

@@ -1,12 +1,12 @@
-/* The verdict on bias: R-hat and effective sample sizes cannot see it, so every check that can is
- * made, and the worst of their answers counts. */
+/* The verdict on bias. R-hat and effective sample sizes cannot detect bias, so every check that
+ * applies is run, and the worst of their levels counts. */
 #include "server/base/json.h"
 #include "server/diagnose/verdict_parts.h"
 
 #include <math.h>
 
 #define STRONG_VARIANCE 0.5
-#define SAID            2 /* checks that the sentence speaks of when something is wrong */
+#define QUOTED          2 /* checks that the sentence quotes if there is evidence of bias */
 
 static const char *const check_names[BIAS_CHECKS] = {
 #define X(name, exact) #name,
@@ -37,38 +37,41 @@ static enum bias_level worst_level(const struct verdict_evidence all[])
     return level;
 }
 
-static void say_wrong(const struct verdict_evidence all[], struct words *text)
+static void say_wrong(const struct verdict_evidence all[], struct sentence *text)
 {
     size_t said = 0;
     for (enum bias_level level = BIAS_LEVEL_strong; level >= BIAS_LEVEL_mild; level--)
         for (size_t i = 0; i < BIAS_CHECKS; i++)
-            if (all[i].level == level && said++ < SAID)
-                words_add(text, "%s%s", said > 1 ? "; " : "", all[i].text.text);
+            if (all[i].level == level && said++ < QUOTED)
+                sentence_add(text, "%s%s", said > 1 ? "; " : "", all[i].text.text);
 }
 
-static void say_fine(const struct verdict_evidence all[], struct words *text)
+static void say_fine(const struct verdict_evidence all[], struct sentence *text)
 {
     size_t said = 0;
     for (size_t i = 0; i < BIAS_CHECKS; i++)
         if (all[i].level != BIAS_LEVEL_no_verdict)
-            words_add(text, "%s%s", said++ > 0 ? ", " : "", all[i].brief.text);
+            sentence_add(text, "%s%s", said++ > 0 ? ", " : "", all[i].brief.text);
 }
 
-static void say_all(const struct verdict_evidence all[], enum bias_level level, struct words *text)
+static void say_all(const struct verdict_evidence all[], enum bias_level level,
+                    struct sentence *text)
 {
     if (level == BIAS_LEVEL_unknown) {
-        words_add(text, "unknown");
+        sentence_add(text, "unknown");
         return;
     }
-    words_add(text, "%s (", bias_level_name(level));
-    if (level == BIAS_LEVEL_none_seen)
+    if (level == BIAS_LEVEL_none_seen) {
+        sentence_add(text, "no check fired (");
         say_fine(all, text);
-    else
+    } else {
+        sentence_add(text, "%s (", bias_level_name(level));
         say_wrong(all, text);
-    words_add(text, ")");
+    }
+    sentence_add(text, ")");
 }
 
-/* Takes the numbers. */
+/* Takes ownership of the numbers. */
 static json_t *evidence_json(struct verdict_evidence *e, size_t check)
 {
     json_t *item = json_object();
@@ -83,42 +86,65 @@ static json_t *evidence_json(struct verdict_evidence *e, size_t check)
     return item;
 }
 
-static void run_checks(const struct verdict_look *look, struct verdict_evidence all[],
+static void run_checks(const struct verdict_input *input, struct verdict_evidence all[],
                        json_t **unknown)
 {
-    bool exact_sampler = look->context->spec->sampler->exact;
+    bool exact_sampler = input->context->spec->sampler->exact;
 #define X(name, exact)           \
     if (exact || !exact_sampler) \
-        verdict_check_##name(look, all, unknown);
+        verdict_check_##name(input, all, unknown);
     BIAS_CHECK_LIST(X)
 #undef X
 }
 
-/* An exact sampler is at fault only if its chains have not mixed, or the reference is that of
- * another posterior. */
-static enum bias_level say_exact(const struct verdict_evidence all[], struct words *text)
+/* An exact sampler can only be wrong if its chains have not mixed, or if the reference belongs
+ * to another posterior. */
+static enum bias_level say_exact(const struct verdict_evidence all[], bool mixed,
+                                 struct sentence *text)
 {
     enum bias_level level = worst_level(all);
-    words_add(text, "none by construction once it mixes");
+    sentence_add(text, "none by construction once it mixes");
+    if (level <= BIAS_LEVEL_none_seen && mixed && all[BIAS_CHECK_certificate].brief.length > 0)
+        sentence_add(text, " (%s)", all[BIAS_CHECK_certificate].brief.text);
     if (level <= BIAS_LEVEL_none_seen)
-        return BIAS_LEVEL_none_seen;
-    words_add(text, ", but ");
+        return mixed ? BIAS_LEVEL_none_seen : BIAS_LEVEL_unknown;
+    sentence_add(text, ", but ");
     say_wrong(all, text);
     return level;
 }
 
-json_t *verdict_bias(const struct verdict_look *look, struct words *text, enum bias_level *level,
-                     json_t **unknown)
+/* Checks that found nothing in draws of chains that have not mixed say nothing. */
+static enum bias_level say_approximate(const struct verdict_input *input,
+                                       const struct verdict_evidence all[], bool mixed,
+                                       struct sentence *text)
 {
+    enum bias_level level = input->chains.diverged == 0 ? worst_level(all) : BIAS_LEVEL_unknown;
+    if (level == BIAS_LEVEL_none_seen && !mixed) {
+        sentence_add(text, "unknown until the chains have mixed");
+        return BIAS_LEVEL_unknown;
+    }
+    say_all(all, level, text);
+    return level;
+}
+
+static void add_modes(const struct verdict_input *input, bool mixed, json_t **unknown)
+{
+    if (mixed && !verdict_dispersed(input))
+        json_add(unknown, json_text("other modes (all chains started around one point)"));
+}
+
+json_t *verdict_bias(const struct verdict_input *input, enum mixing_level mixing,
+                     struct sentence *text, enum bias_level *level, json_t **unknown)
+{
+    bool mixed = mixing == MIXING_LEVEL_good || mixing == MIXING_LEVEL_fair;
     struct verdict_evidence all[BIAS_CHECKS] = {0};
     json_t *doc = json_object(), *evidence = json_array();
-    run_checks(look, all, unknown);
-    if (look->context->spec->sampler->exact) {
-        *level = say_exact(all, text);
-    } else {
-        *level = look->chains.diverged == 0 ? worst_level(all) : BIAS_LEVEL_unknown;
-        say_all(all, *level, text);
-    }
+    run_checks(input, all, unknown);
+    if (input->context->spec->sampler->exact)
+        *level = say_exact(all, mixed, text);
+    else
+        *level = say_approximate(input, all, mixed, text);
+    add_modes(input, mixed, unknown);
     for (size_t i = 0; i < BIAS_CHECKS; i++)
         if (all[i].level != BIAS_LEVEL_no_verdict)
             json_add(&evidence, evidence_json(&all[i], i));

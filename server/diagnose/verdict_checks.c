@@ -4,14 +4,16 @@
 #include "server/diagnose/verdict_parts.h"
 
 #include <math.h>
-#include <string.h>
 
-#define STEIN_P        0.01
-#define CONCAVE_ENERGY 2.0 /* of any log-concave posterior; the exponential one attains it */
-/* Draws that are far out have a mean that is off by about itself. Tails of powers have an energy of
- * some units, those that are next to improper of some tens. */
-#define LARGE_ENERGY  20.0   /* whatever its error says, */
-#define ABSURD_ENERGY 1000.0 /* whatever the posterior */
+/* Of a hundred unbiased runs one has a p-value below 0.01. Evidence is a discrepancy that no chance
+ * explains. */
+#define STEIN_Z        5.0
+#define CONCAVE_ENERGY 2.0 /* most of a log-concave posterior: an exponential one has it */
+/* The Monte-Carlo error of a mean with rare, far outliers is about as large as the mean itself, so a
+ * large energy counts whatever its error. Posteriors with power-law tails have an energy of a few
+ * units, nearly improper ones of some tens. */
+#define LARGE_ENERGY  20.0   /* evidence of bias, whatever the error */
+#define ABSURD_ENERGY 1000.0 /* no posterior has it */
 #define MIXED_RHAT    1.1
 
 static void copy_numbers(struct verdict_evidence *e, const json_t *from)
@@ -30,16 +32,20 @@ static void judge_stein(const json_t *ksd, struct verdict_evidence all[])
     if (isnan(p))
         return;
     struct verdict_evidence *e = verdict_evidence_begin(all, BIAS_CHECK_stein);
-    e->level = p < STEIN_P ? BIAS_LEVEL_mild : BIAS_LEVEL_none_seen;
-    words_add(&e->brief, "Stein p %.2g", p);
-    /* An estimate of a square that is negative as often as not for exact draws counts as 0. */
+    double z = json_number_at(ksd, "squared") / json_number_at(ksd, "error");
+    e->level = z > STEIN_Z ? BIAS_LEVEL_mild : BIAS_LEVEL_none_seen;
+    sentence_add(&e->brief, "Stein p %.2g", p);
+    /* The estimate of the square is unbiased: for exact draws it is often negative, which counts as
+     * 0. */
     if (json_number_at(ksd, "value") > 0.0) {
-        words_add(&e->text, "Stein discrepancy ");
-        words_add_number(&e->text, json_number_at(ksd, "value"), 2);
-        words_add(&e->text, " at %.0f draws, p %.2g: %s", draws, p,
-                  p < STEIN_P ? "they are not from the target" : "that can be chance");
+        sentence_add(&e->text, "Stein discrepancy ");
+        sentence_add_number(&e->text, json_number_at(ksd, "value"), 2);
+        sentence_add(&e->text, " at %.0f draws, p %.2g: %s", draws, p,
+                     e->level > BIAS_LEVEL_none_seen ? "they are not from the target"
+                                                     : "by itself that can be chance");
     } else {
-        words_add(&e->text, "no Stein discrepancy beyond chance at %.0f draws, p %.2g", draws, p);
+        sentence_add(&e->text, "no Stein discrepancy beyond chance at %.0f draws, p %.2g", draws,
+                     p);
     }
     copy_numbers(e, ksd);
 }
@@ -60,19 +66,19 @@ static void judge_energy_normal(const json_t *energy, struct verdict_evidence al
     e->level = ratio > ABSURD_ENERGY ? BIAS_LEVEL_strong
                : off                 ? BIAS_LEVEL_mild
                                      : BIAS_LEVEL_none_seen;
-    words_add(&e->brief, "energy ");
-    words_add_number(&e->brief, ratio, 3);
-    words_add(&e->brief, " ± ");
-    words_add_number(&e->brief, error, 1);
-    words_add(&e->text, "%s x that of a normal posterior", e->brief.text);
+    sentence_add(&e->brief, "energy ");
+    sentence_add_number(&e->brief, ratio, 3);
+    sentence_add(&e->brief, " ± ");
+    sentence_add_number(&e->brief, error, 1);
+    sentence_add(&e->text, "%s x that of a normal posterior", e->brief.text);
     if (e->level == BIAS_LEVEL_strong)
-        words_add(&e->text, ": no posterior has that");
+        sentence_add(&e->text, ": no posterior has that");
     else if (off)
-        words_add(&e->text, ": directions that are too %s, or a posterior that is not %s",
-                  ratio > 1.0 ? "wide" : "narrow",
-                  ratio - VERDICT_ENERGY_Z * error > CONCAVE_ENERGY
-                      ? "log-concave (those have at most 2)"
-                      : "normal");
+        sentence_add(&e->text, ": directions that are too %s, or a posterior that is not %s",
+                     ratio > 1.0 ? "wide" : "narrow",
+                     ratio - VERDICT_ENERGY_Z * error > CONCAVE_ENERGY
+                         ? "log-concave (those have at most 2)"
+                         : "normal");
     copy_numbers(e, energy);
 }
 
@@ -88,45 +94,45 @@ static bool judge_energy_pilot(const json_t *energy, struct verdict_evidence all
     struct verdict_evidence *e = verdict_evidence_begin(all, BIAS_CHECK_energy);
     bool off = fabs(z) > VERDICT_ENERGY_Z || mean > LARGE_ENERGY * pilot;
     e->level = off ? verdict_variance_level(mean / pilot) : BIAS_LEVEL_none_seen;
-    words_add(&e->brief, "energy ");
-    words_add_number(&e->brief, mean, 3);
-    words_add(&e->brief, " ± ");
-    words_add_number(&e->brief, json_number_at(whitened, "mcse"), 1);
-    words_add(&e->text, "%s against ", e->brief.text);
-    words_add_number(&e->text, pilot, 3);
-    words_add(&e->text, " ± ");
-    words_add_number(&e->text, json_number_at(whitened, "pilot_mcse"), 1);
-    words_add(&e->text, " of a run at half the step size");
+    sentence_add(&e->brief, "energy ");
+    sentence_add_number(&e->brief, mean, 3);
+    sentence_add(&e->brief, " ± ");
+    sentence_add_number(&e->brief, json_number_at(whitened, "mcse"), 1);
+    sentence_add(&e->text, "%s against ", e->brief.text);
+    sentence_add_number(&e->text, pilot, 3);
+    sentence_add(&e->text, " ± ");
+    sentence_add_number(&e->text, json_number_at(whitened, "pilot_mcse"), 1);
+    sentence_add(&e->text, " of a run at half the step size");
     if (e->level > BIAS_LEVEL_none_seen)
-        words_add(&e->text, ": directions that are too %s", mean > pilot ? "wide" : "narrow");
+        sentence_add(&e->text, ": directions that are too %s", mean > pilot ? "wide" : "narrow");
     copy_numbers(e, energy);
     return true;
 }
 
-static void judge_energy_reference(const struct verdict_look *look, const json_t *energy,
+static void judge_energy_reference(const struct verdict_input *input, const json_t *energy,
                                    struct verdict_evidence all[])
 {
-    double expected = look->bias.log_density, expected_error = look->bias.log_density_mcse;
+    double expected = input->bias.log_density, expected_error = input->bias.log_density_mcse;
     double below = expected - json_number_at(energy, "mean_log_density");
     double error = hypot(json_number_at(energy, "mcse"), fmax(0.0, expected_error));
-    double ratio = 1.0 + 2.0 * below / (double)look->about.d;
+    double ratio = 1.0 + 2.0 * below / (double)input->about.d;
     if (isnan(below) || isnan(error))
         return;
     struct verdict_evidence *e = verdict_evidence_begin(all, BIAS_CHECK_energy);
     bool off = fabs(below) > VERDICT_ENERGY_Z * error;
     e->level = off ? verdict_variance_level(ratio) : BIAS_LEVEL_none_seen;
-    words_add(&e->brief, "log density within ");
-    words_add_number(&e->brief, fabs(below) + 2.0 * error, 2);
-    words_add(&e->brief, " of the reference's");
-    words_add(&e->text, "mean log density ");
-    words_add_number(&e->text, fabs(below), 2);
-    words_add(&e->text, " ± ");
-    words_add_number(&e->text, error, 1);
-    words_add(&e->text, " %s the reference's", below > 0.0 ? "below" : "above");
+    sentence_add(&e->brief, "log density within ");
+    sentence_add_number(&e->brief, fabs(below) + 2.0 * error, 2);
+    sentence_add(&e->brief, " of the reference's");
+    sentence_add(&e->text, "mean log density ");
+    sentence_add_number(&e->text, fabs(below), 2);
+    sentence_add(&e->text, " ± ");
+    sentence_add_number(&e->text, error, 1);
+    sentence_add(&e->text, " %s the reference's", below > 0.0 ? "below" : "above");
     if (e->level > BIAS_LEVEL_none_seen) {
-        words_add(&e->text, ", as if every variance were ");
-        words_add_ratio(&e->text, ratio);
-        words_add(&e->text, " x the target's");
+        sentence_add(&e->text, ", as if every variance were ");
+        sentence_add_ratio(&e->text, ratio);
+        sentence_add(&e->text, " x the target's");
     }
     copy_numbers(e, energy);
     json_put(&e->numbers, "reference_log_density", json_number(expected));
@@ -135,70 +141,69 @@ static void judge_energy_reference(const struct verdict_look *look, const json_t
     json_put(&e->numbers, "reference_z", json_number(-below / error));
 }
 
-/* ---- what they cannot tell ---- */
+/* ---- what these checks leave open ---- */
 
-/* Draws that have not mixed are not from the target whatever the sampler does: then the checks say
- * nothing about bias. */
-static bool has_mixed(const struct verdict_look *look)
+bool verdict_has_mixed(const struct verdict_input *input)
 {
-    const struct summary_head *h = &look->context->head;
+    const struct summary_head *h = &input->context->head;
     return h->max_rhat <= MIXED_RHAT && h->min_ess_bulk >= VERDICT_SPREAD_ESS;
 }
 
-/* The first part of a reason is enough here. */
-static void say_unchecked(const struct verdict_look *look, json_t **unknown)
+/* Documents of checks that older versions stored have a reason, but not in brief. */
+static void add_unchecked(const struct verdict_input *input, json_t **unknown)
 {
-    const char *reason = json_string_value(json_object_get(look->checks, "reason"));
-    struct words w = {0};
-    if (look->about.width == 0)
-        words_add(&w, "no draws are stored");
-    else if (look->checks != NULL && !has_mixed(look))
-        words_add(&w, "%s",
-                  look->constant == look->about.d       ? "no parameter moves"
-                  : isnan(look->context->head.max_rhat) ? "too few draws"
-                                                        : "the chains have not mixed");
-    else if (look->checks != NULL && reason != NULL)
-        words_add(&w, "%.*s", (int)strcspn(reason, ":;"), reason);
-    else if (look->checks != NULL)
-        words_add(&w, "not possible");
-    else if (look->context->state == JOB_succeeded)
-        words_add(&w, "not made");
+    const char *brief = json_string_value(json_object_get(input->checks, "brief"));
+    struct sentence w = {0};
+    if (input->about.width == 0)
+        sentence_add(&w, "no draws are stored");
+    else if (input->checks != NULL && !verdict_has_mixed(input))
+        sentence_add(&w, "%s",
+                     input->constant == input->about.d      ? "no parameter moves"
+                     : isnan(input->context->head.max_rhat) ? "too few draws"
+                                                            : "the chains have not mixed");
+    else if (input->checks != NULL && brief != NULL)
+        sentence_add(&w, "%s", brief);
+    else if (input->checks != NULL)
+        sentence_add(&w, "not possible");
+    else if (input->context->state == JOB_succeeded)
+        sentence_add(&w, "not made");
     else
-        words_add(&w, look->ended ? "made only when a job succeeds" : "made when it ends");
-    struct words item = {0};
-    words_add(&item, "the Stein and energy checks (%s)", w.text);
+        sentence_add(&w, input->ended ? "made only when a job succeeds" : "made when it ends");
+    struct sentence item = {0};
+    sentence_add(&item, "the %sStein and energy checks (%s)",
+                 input->checks == NULL ? "certificate, " : "", w.text);
     json_add(unknown, json_text(item.text));
 }
 
-void verdict_check_energy(const struct verdict_look *look, struct verdict_evidence all[],
+void verdict_check_energy(const struct verdict_input *input, struct verdict_evidence all[],
                           json_t **unknown)
 {
-    const json_t *energy = json_object_get(look->checks, "energy");
-    (void)unknown; /* told by the Stein check, for both */
-    if (!has_mixed(look))
+    const json_t *energy = json_object_get(input->checks, "energy");
+    (void)unknown; /* verdict_check_stein adds it for both checks */
+    if (!verdict_has_mixed(input))
         return;
-    if (look->has_reference && !isnan(look->bias.log_density))
-        judge_energy_reference(look, energy, all);
+    if (input->has_reference && !isnan(input->bias.log_density))
+        judge_energy_reference(input, energy, all);
     else if (!judge_energy_pilot(energy, all))
         judge_energy_normal(energy, all);
 }
 
-/* After the energy, which tells by how much. */
-void verdict_check_stein(const struct verdict_look *look, struct verdict_evidence all[],
+/* After the energy, which shows the size of a bias. */
+void verdict_check_stein(const struct verdict_input *input, struct verdict_evidence all[],
                          json_t **unknown)
 {
-    const json_t *ksd = json_object_get(look->checks, "ksd");
-    const json_t *energy = json_object_get(look->checks, "energy");
-    if (has_mixed(look))
+    const json_t *ksd = json_object_get(input->checks, "ksd");
+    const json_t *energy = json_object_get(input->checks, "energy");
+    if (verdict_has_mixed(input))
         judge_stein(ksd, all);
     if (all[BIAS_CHECK_energy].level == BIAS_LEVEL_no_verdict &&
         all[BIAS_CHECK_stein].level == BIAS_LEVEL_no_verdict) {
-        say_unchecked(look, unknown);
+        add_unchecked(input, unknown);
         return;
     }
-    struct words item = {0};
+    struct sentence item = {0};
     double draws = json_number_at(ksd, "draws");
-    words_add(&item, "biases too small for %.0f draws to show",
-              isnan(draws) ? json_number_at(energy, "draws") : draws);
+    sentence_add(&item, "biases too small for %.0f draws to show",
+                 isnan(draws) ? json_number_at(energy, "draws") : draws);
     json_add(unknown, json_text(item.text));
 }

@@ -1,4 +1,4 @@
-/* Private to verdict*.c: what all parts of a verdict look at, and the parts. */
+/* Private to verdict*.c: the input of all parts of a verdict, and the parts. */
 #ifndef BARKER_SERVER_DIAGNOSE_VERDICT_PARTS_H
 #define BARKER_SERVER_DIAGNOSE_VERDICT_PARTS_H
 
@@ -10,7 +10,7 @@
 #include "server/diagnose/verdict.h"
 #include "server/base/sentence.h"
 
-struct verdict_look {
+struct verdict_input {
     struct jobfile *file;
     struct jobfile_info about;
     const struct verdict_context *context;
@@ -18,36 +18,39 @@ struct verdict_look {
     struct tolerance tolerance;
     struct tolerance_head noise;
     struct extent extent;
-    size_t constant; /* parameters that have not moved since warm-up */
-    size_t stuck;    /* the first of them */
-    json_t *checks;  /* made when the job succeeded; NULL: none */
+    size_t constant; /* parameters that have not changed since warm-up */
+    size_t stuck;    /* the first of these */
+    json_t *checks;  /* stored when the job succeeded; NULL: none */
     struct planning_facts plan;
     struct bias_head bias;
-    bool has_reference; /* the job has one and it could be read: `bias` is set */
+    bool has_reference; /* the job's reference was read and `bias` is set */
     bool ended;
 };
 
 #define VERDICT_NAME_SIZE     120
-#define VERDICT_SPREAD_ESS    50.0 /* fewer do not tell the sd of a parameter */
-#define VERDICT_MILD_VARIANCE 0.05 /* a variance that is off by less is no evidence */
-#define VERDICT_ENERGY_Z      3.0  /* errors that an energy must be off by */
+#define VERDICT_SPREAD_ESS    50.0 /* a smaller ESS is not enough to estimate an sd */
+#define VERDICT_MILD_VARIANCE 0.05 /* a smaller relative error of a variance is no evidence */
+#define VERDICT_ENERGY_Z \
+    3.0 /* standard errors by which an energy must differ to be
+                                    * evidence */
 
-/* A clause that begins with the level ("poor (...)") is added to `text`; the answer is the part of
- * the document, or NULL: out of memory. What cannot be known is added to `unknown`. */
-json_t *verdict_mixing(const struct verdict_look *look, struct words *text,
+/* Adds a clause that begins with the level ("poor (...)") to `text`, and returns its part of the
+ * document, or NULL: out of memory. What is not known is added to `unknown`. */
+json_t *verdict_mixing(const struct verdict_input *input, struct sentence *text,
                        enum mixing_level *level, json_t **unknown);
-json_t *verdict_bias(const struct verdict_look *look, struct words *text, enum bias_level *level,
-                     json_t **unknown);
-/* Whether the job is as good as it was planned to be; null, and no text, where it was not planned.
- */
-json_t *verdict_target(const struct verdict_look *look, struct words *text);
+json_t *verdict_bias(const struct verdict_input *input, enum mixing_level mixing,
+                     struct sentence *text, enum bias_level *level, json_t **unknown);
+/* Whether the job meets the target of its plan; null, and no text, without a plan. */
+json_t *verdict_target(const struct verdict_input *input, enum mixing_level mixing,
+                       struct sentence *text);
 
 /* ---- evidence of bias ---- */
 
-/* X(name, whether it is made for exact samplers too), in the order in which they are made and shown.
- * To add one: a line here, and its function verdict_check_NAME. */
+/* X(name, whether the check applies to exact samplers too), in the order in which they run and
+ * are shown. To add one: a line here, and its function verdict_check_NAME. */
 #define BIAS_CHECK_LIST(X) \
     X(reference, true)     \
+    X(certificate, true)   \
     X(noise, false)        \
     X(energy, false)       \
     X(stein, false)        \
@@ -62,31 +65,54 @@ enum bias_check {
 };
 
 struct verdict_evidence {
-    enum bias_level level; /* BIAS_LEVEL_no_verdict: the check has nothing to say */
-    struct words text;     /* what it says */
-    struct words brief;    /* the same in a few words, for when nothing is wrong */
+    enum bias_level level; /* BIAS_LEVEL_no_verdict: the check does not apply */
+    struct sentence text;  /* a sentence */
+    struct sentence brief; /* the same in a few words, used when no bias was found */
     json_t *numbers;       /* object; owned */
 };
 
-/* A check fills its own entry of `all`, or leaves it alone, and may look at those of the checks
- * before it. What it cannot tell it adds to `unknown`. */
-#define X(name, exact)                                                                        \
-    void verdict_check_##name(const struct verdict_look *look, struct verdict_evidence all[], \
+/* A check fills its own entry of `all` or leaves it unchanged, and may read the entries of
+ * earlier checks. What it cannot decide it adds to `unknown`. */
+#define X(name, exact)                                                                          \
+    void verdict_check_##name(const struct verdict_input *input, struct verdict_evidence all[], \
                               json_t **unknown);
 BIAS_CHECK_LIST(X)
 #undef X
 
-/* The entry of a check, with the level that nothing is seen. */
+/* The entry of a check, set to the level "none seen". */
 struct verdict_evidence *verdict_evidence_begin(struct verdict_evidence all[],
                                                 enum bias_check check);
 
-/* A variance over the one it should be: how far from 1 is worth a word, and how far is bad. */
+/* What the certificate says of the means, or of the sds ("sd"); false: there is no certificate. */
+struct verdict_certified {
+    double bound;                   /* of all parameters, in sds or relative; NaN: none */
+    const char *parameter;          /* where it is so large */
+    size_t open;                    /* parameters that are not resolved ... */
+    const char *first_open, *worst; /* ... the first of them; and the one most certainly off, */
+    double error, se, at_least;     /* by so much. Names are borrowed from the checks, or "" */
+};
+bool verdict_certified(const struct verdict_input *input, const char *part,
+                       struct verdict_certified *out);
+/* Why there is none, in a few words. */
+const char *verdict_not_certified(const struct verdict_input *input);
+/* "the mean of theta[7] is off by 0.14 ± 0.02 sd"; "certified: means within 0.008 sd, sds within
+ * 0.7 %". */
+void verdict_say_error(struct sentence *text, const struct verdict_certified *c, bool mean);
+void verdict_say_bounds(struct sentence *text, const struct verdict_certified *mean,
+                        const struct verdict_certified *sd);
+
+/* Whether the checks made of the draws say anything about bias: draws of chains that have not mixed
+ * are not from the target, biased sampler or not. */
+bool verdict_has_mixed(const struct verdict_input *input);
+
+/* The level for a ratio of a variance to its true value. */
 enum bias_level verdict_variance_level(double ratio);
 
-/* Spacing of the lattice that draws of a chain lie on, in sds of the coordinate where that is
- * widest; 0: they lie on none. And whether every chain has started at a place of its own, and so is
- * on a lattice of its own. */
-double verdict_lattice(const struct verdict_look *look);
-bool verdict_scattered(const struct verdict_look *look);
+/* Spacing of the lattice of a chain's draws, in sds of the coordinate where it is largest; 0: no
+ * lattice. And whether chains started at different positions and so are on different lattices. */
+double verdict_lattice(const struct verdict_input *input);
+bool verdict_scattered(const struct verdict_input *input);
+/* Whether chains started so far apart that they could have found different modes. */
+bool verdict_dispersed(const struct verdict_input *input);
 
 #endif

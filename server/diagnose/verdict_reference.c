@@ -24,73 +24,73 @@ static void put_worst(json_t **doc, const char *key, const struct bias_worst *w)
     json_put(doc, key, part);
 }
 
-static void say_mean(struct words *text, const struct bias_worst *w)
+static void say_mean(struct sentence *text, const struct bias_worst *w)
 {
-    words_add(text, "the mean of %s is off by ", w->name);
-    words_add_number(text, w->bias, 2);
-    words_add(text, " ± ");
-    words_add_number(text, w->error, 1);
-    words_add(text, " sd");
+    sentence_add(text, "the mean of %s is off by ", w->name);
+    sentence_add_number(text, w->bias, 2);
+    sentence_add(text, " ± ");
+    sentence_add_number(text, w->error, 1);
+    sentence_add(text, " sd");
 }
 
-static void say_variance(struct words *text, const struct bias_worst *w)
+static void say_variance(struct sentence *text, const struct bias_worst *w)
 {
     bool too_large = w->bias > 1.0;
-    words_add(text, "the variance of %s is %s", w->name, too_large ? "" : "off by ");
-    words_add_number(text, too_large ? 1.0 + w->bias : 100.0 * w->bias, too_large ? 3 : 2);
+    sentence_add(text, "the variance of %s is %s", w->name, too_large ? "" : "off by ");
+    sentence_add_number(text, too_large ? 1.0 + w->bias : 100.0 * w->bias, too_large ? 3 : 2);
     if (!too_large) {
-        words_add(text, " ± ");
-        words_add_number(text, 100.0 * w->error, 1);
+        sentence_add(text, " ± ");
+        sentence_add_number(text, 100.0 * w->error, 1);
     }
-    words_add(text, too_large ? " x the reference's" : " %%");
+    sentence_add(text, too_large ? " x the reference's" : " %%");
 }
 
 static void say_reference(struct verdict_evidence *e, const struct bias_head *h, const char *name)
 {
     enum bias_level mean = bias_level(&h->mean), variance = bias_level(&h->variance_ratio);
-    struct words against = {0};
+    struct sentence against = {0};
     e->level = mean > variance ? mean : variance;
-    words_add(&against, "reference %s", name);
+    sentence_add(&against, "reference %s", name);
     if (h->common < h->saved)
-        words_add(&against, " (%zu of %zu parameters)", h->common, h->saved);
-    words_add(&e->brief, "%s: means within ", against.text);
-    words_add_number(&e->brief, h->mean.bias, 2);
-    words_add(&e->brief, " sd, variances within ");
-    words_add_number(&e->brief, 100.0 * h->variance_ratio.bias, 2);
-    words_add(&e->brief, " %%");
-    words_add(&e->text, "against %s ", against.text);
+        sentence_add(&against, " (%zu of %zu parameters)", h->common, h->saved);
+    sentence_add(&e->brief, "%s: means within ", against.text);
+    sentence_add_number(&e->brief, h->mean.bias, 2);
+    sentence_add(&e->brief, " sd, variances within ");
+    sentence_add_number(&e->brief, 100.0 * h->variance_ratio.bias, 2);
+    sentence_add(&e->brief, " %%");
+    sentence_add(&e->text, "against %s ", against.text);
     if (mean >= variance)
         say_mean(&e->text, &h->mean);
     if (mean == variance)
-        words_add(&e->text, ", ");
+        sentence_add(&e->text, ", ");
     if (variance >= mean)
         say_variance(&e->text, &h->variance_ratio);
 }
 
-static void say_no_reference(const struct verdict_look *look, const char *why, json_t **unknown)
+static void add_no_reference(const struct verdict_input *input, const char *why, json_t **unknown)
 {
-    struct words w = {0};
-    words_add(&w, "the distance from reference %s (%s)", look->context->spec->reference, why);
+    struct sentence w = {0};
+    sentence_add(&w, "the distance from reference %s (%s)", input->context->spec->reference, why);
     json_add(unknown, json_text(w.text));
 }
 
-void verdict_check_reference(const struct verdict_look *look, struct verdict_evidence all[],
+void verdict_check_reference(const struct verdict_input *input, struct verdict_evidence all[],
                              json_t **unknown)
 {
-    const struct bias_head *h = &look->bias;
-    if (look->context->spec->reference == NULL || look->context->store == NULL)
+    const struct bias_head *h = &input->bias;
+    if (input->context->spec->reference == NULL || input->context->store == NULL)
         return;
-    if (!look->has_reference) {
-        say_no_reference(look, "it is gone, or cannot be read", unknown);
+    if (!input->has_reference) {
+        add_no_reference(input, "it was deleted or cannot be read", unknown);
     } else if (h->common == 0) {
-        say_no_reference(look, "no parameter in common", unknown);
+        add_no_reference(input, "no parameter in common", unknown);
     } else if (isnan(h->mean.bias) || isnan(h->variance_ratio.bias)) {
-        say_no_reference(look, "too few draws", unknown);
+        add_no_reference(input, "too few draws", unknown);
     } else {
         struct verdict_evidence *e = verdict_evidence_begin(all, BIAS_CHECK_reference);
-        say_reference(e, h, look->context->spec->reference);
-        json_put(&e->numbers, "reference", json_text(look->context->spec->reference));
-        json_put(&e->numbers, "parameters", json_count(h->looked));
+        say_reference(e, h, input->context->spec->reference);
+        json_put(&e->numbers, "reference", json_text(input->context->spec->reference));
+        json_put(&e->numbers, "parameters", json_count(h->measured));
         put_worst(&e->numbers, "mean", &h->mean);
         put_worst(&e->numbers, "variance_ratio", &h->variance_ratio);
     }

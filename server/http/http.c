@@ -1,6 +1,7 @@
 /* The library's call-backs, replies, start and stop. */
 #include "server/http/http.h"
 
+#include "server/base/clock.h"
 #include "server/http/request.h"
 
 #include <arpa/inet.h>
@@ -21,6 +22,7 @@
 #define STREAM_BLOCK      ((size_t)64 << 10)
 #define POOL_QUEUE        1024
 #define TICK_MS           250
+#define LOG_MS            1000 /* between two messages of the library */
 #define TLS_PRIORITY      "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
 struct conn {
@@ -40,7 +42,8 @@ struct http {
     int listener; /* given back by the library when it no longer listens; -1: not yet */
     uint16_t port;
     _Atomic bool started;
-    char last_log[200]; /* the library's own words, for when it does not start */
+    _Atomic uint64_t next_log_ms; /* not before this time */
+    char last_log[200];           /* the library's own words, for when it does not start */
     pthread_t ticker;
     sem_t tick_end;
 };
@@ -154,7 +157,7 @@ static enum MHD_Result take_step(struct http_request *r, enum request_step step)
  * forges an Authorization, and it cuts the request target at a NUL byte. Both leave traces: what
  * the parser left as it was lies in the read buffer one after the other, with nothing but the
  * terminator and blanks in between. */
-static bool adjoins(const char *end, const char *next)
+static bool is_adjacent(const char *end, const char *next)
 {
     if (MHD_VERSION >= 0x00097700)
         return true;
@@ -179,7 +182,7 @@ static enum MHD_Result check_header(void *cls, enum MHD_ValueKind kind, const ch
     (void)kind;
     r->err = rules_header(&r->headers, name, name_size, value ? value : "", value ? value_size : 0,
                           &r->info);
-    if (!r->err && !adjoins(name + name_size, value))
+    if (!r->err && !is_adjacent(name + name_size, value))
         r->err = err_set(&r->info, ERR_MALFORMED, "folded header lines are not accepted");
     if (!r->err && value && !line_ends(value + value_size))
         r->err =
@@ -195,7 +198,7 @@ static struct conn *conn_of(struct http_request *r)
 static enum request_step begin(struct http_request *r, const char *method, const char *version)
 {
     struct conn *conn = conn_of(r);
-    if (adjoins(conn->uri_end, version))
+    if (is_adjacent(conn->uri_end, version))
         MHD_get_connection_values_n(r->connection, MHD_HEADER_KIND, check_header, r);
     else
         r->err = err_set(&r->info, ERR_MALFORMED, "the request target has a NUL byte");
@@ -309,6 +312,14 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
     }
 }
 
+/* The library has a message for every connection that it refuses: clients must not fill the log. */
+static bool may_log(struct http *http)
+{
+    uint64_t now_ms = deadline_now_ms(), next_ms = atomic_load(&http->next_log_ms);
+    return now_ms >= next_ms &&
+           atomic_compare_exchange_strong(&http->next_log_ms, &next_ms, now_ms + LOG_MS);
+}
+
 static void on_log(void *cls, const char *format, va_list args)
 {
     struct http *http = cls;
@@ -317,7 +328,7 @@ static void on_log(void *cls, const char *format, va_list args)
     line[strcspn(line, "\r\n")] = '\0';
     if (!atomic_load(&http->started))
         memcpy(http->last_log, line, sizeof line);
-    else if (http->common.app.log)
+    else if (http->common.app.log && may_log(http))
         http->common.app.log(http->common.app.ctx, line);
 }
 
@@ -345,16 +356,13 @@ static uint32_t tick_ms(const struct http_config *config)
 static void *tick_thread(void *arg)
 {
     struct http *http = arg;
-    long tick_ns = (long)tick_ms(&http->common.config) * 1000000;
+    uint32_t tick = tick_ms(&http->common.config);
     struct timespec until;
     pthread_setname_np(pthread_self(), "http-ticker");
     do {
         deadlines_tick(&http->common.deadlines, deadline_now_ms());
         wait_room_tick(&http->common.room, deadline_now_ms());
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += tick_ns;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
+        until = clock_mono_at(clock_mono_ms() + tick);
     } while (sem_clockwait(&http->tick_end, CLOCK_MONOTONIC, &until) != 0);
     return NULL;
 }
@@ -392,6 +400,9 @@ static void copy_config(struct http_config *out, const struct http_config *confi
     set_default(&out->idle_ms, 15000);
     set_default(&out->heartbeat_ms, 15000);
     set_default(&out->max_parked, 2048);
+    set_default(&out->group_parked, 256);
+    set_default(&out->group_uploads, 8);
+    set_default(&out->read_rate, 16);
 }
 
 static enum err read_address(struct sockaddr_storage *out, const char *address, uint16_t port,
@@ -455,6 +466,13 @@ static enum err listen_with_library(struct http *http, const struct http_config 
     return ERR_OK;
 }
 
+/* A quarter of the pool is always there for requests of other groups. */
+static uint32_t threads_of_one_group(uint32_t threads)
+{
+    uint32_t others = threads < 8 ? 1 : threads / 4;
+    return threads > others ? threads - others : 1;
+}
+
 static enum err start_parts(struct http *http, const struct http_config *config,
                             struct err_info *info)
 {
@@ -464,6 +482,10 @@ static enum err start_parts(struct http *http, const struct http_config *config,
                                     .max_parked = own->max_parked,
                                     .max_waiting = own->max_connections,
                                     .heartbeat_ms = own->heartbeat_ms,
+                                    .group_threads = threads_of_one_group(own->pool_threads),
+                                    .group_queue = POOL_QUEUE / 4,
+                                    .group_parked = own->group_parked,
+                                    .group_uploads = own->group_uploads,
                                     .suspend = suspend_request,
                                     .resume = resume_request,
                                     .run = request_run};
@@ -550,7 +572,7 @@ bool http_stop(struct http *http, uint32_t deadline_ms)
 {
     uint64_t until_ms = deadline_now_ms() + deadline_ms;
     http_quiesce(http);
-    /* Replies that are under way deserve to arrive; every connection closes with its reply now. */
+    /* Replies under way are still sent; every connection closes after its reply. */
     while (atomic_load(&http->common.owed) > 0 && deadline_now_ms() < until_ms)
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     if (!wait_room_close(&http->common.room, until_ms))

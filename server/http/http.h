@@ -75,8 +75,10 @@ struct body_sink {
 
 struct admission {
     enum run_where where;      /* RUN_INLINE by default */
+    uint64_t group;            /* whose request it is: one group does not keep others waiting */
     uint64_t body_limit;       /* bytes; 0: a body is refused with 413 */
-    uint32_t body_deadline_ms; /* absolute; 0: the default of the configuration */
+    uint32_t body_deadline_ms; /* absolute; 0: the default of the configuration. In any case a body
+                                  must bring 1000 bytes per second on average, after the default */
     struct body_sink sink;     /* write == NULL: the body is collected in memory */
 };
 
@@ -128,6 +130,9 @@ struct http_app {
      * ...), so that all errors look alike. req->app may be NULL. Must not block. */
     void (*problem)(void *ctx, struct request *req, enum err code, const char *detail,
                     struct reply *reply);
+    /* Called before `bytes` more of memory are kept for the body or the reply of a request that was
+     * admitted. What was granted is given back in `done`. Must not block. */
+    enum err (*reserve)(void *ctx, struct request *req, uint64_t bytes, struct err_info *info);
     /* libmicrohttpd's own messages. */
     void (*log)(void *ctx, const char *message);
 };
@@ -144,8 +149,11 @@ struct http_config {
     uint32_t max_connections; /* 4096 */
     uint32_t max_per_address; /* unlimited */
     uint32_t header_ms, body_ms, idle_ms; /* 10 000, 30 000, 15 000 */
-    uint32_t heartbeat_ms; /* 15 000: every waiting stream is read again at least this often */
-    uint32_t max_parked;   /* 2048: beyond, a long poll is answered at once */
+    uint32_t heartbeat_ms;  /* 15 000: every waiting stream is read again at least this often */
+    uint32_t max_parked;    /* 2048: beyond, a long poll is answered at once */
+    uint32_t group_parked;  /* 256 of them of one group */
+    uint32_t group_uploads; /* bodies of one group on their way into a sink; 8 */
+    uint32_t read_rate;     /* bytes per millisecond: who reads a stream more slowly is cut; 16 */
 };
 
 /* Starts listening. The configuration's strings are not needed afterwards. */

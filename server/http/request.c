@@ -6,8 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-/* The library takes no reply while a body is under way. What is too much of a body is thrown away
- * up to this size, so that an honest client still gets its 413; then the connection is cut. */
+/* libmicrohttpd takes no reply while a body is arriving. The rest of a body that is too large is
+ * read and dropped up to this size, so that the client gets its 413; beyond, the connection is cut.
+ */
 #define DRAIN_BYTES ((uint64_t)1 << 20)
 
 const char *request_query(const struct request *req, const char *name)
@@ -88,8 +89,8 @@ void request_reset(struct http_request *r, struct http_common *common, struct de
         deadline_move(deadline, by_ms);
 }
 
-/* The client has done its part. */
-static void owe_reply(struct http_request *r)
+/* The request has been read completely: from now on a reply is due. */
+static void reply_due(struct http_request *r)
 {
     if (!r->owed)
         atomic_fetch_add(&r->common->owed, 1);
@@ -112,6 +113,27 @@ static enum request_step refuse(struct http_request *r)
     atomic_fetch_add_explicit(&r->common->refused, 1, memory_order_relaxed);
     request_problem(r, r->err, r->info.message);
     return STEP_REPLY;
+}
+
+/* A reply of this size fits into the buffers of a socket, or nearly. */
+#define SMALL_BYTES 65536u
+/* The least rate, in bytes per millisecond, at which a client must read a reply. */
+#define READ_RATE 64u
+
+static enum err reserve(struct http_request *r, uint64_t bytes)
+{
+    struct http_app *app = &r->common->app;
+    return app->reserve != NULL ? app->reserve(app->ctx, &r->pub, bytes, &r->info) : ERR_OK;
+}
+
+/* A slow client keeps a large reply in memory until it has read it all. */
+static void reserve_reply(struct http_request *r)
+{
+    if (r->reply.streaming || r->reply.body == NULL || r->reply.body_size <= SMALL_BYTES)
+        return;
+    enum err code = reserve(r, r->reply.body_size);
+    if (code != ERR_OK)
+        request_problem(r, code, r->info.message);
 }
 
 /* Calls the handler until there is a reply: true. False when the request waits. */
@@ -139,6 +161,7 @@ static bool answer(struct http_request *r)
             return false;
         r->pub.timed_out = outcome == WAIT_REFUSED;
     }
+    reserve_reply(r);
     r->answered = true;
     return true;
 }
@@ -169,6 +192,14 @@ static enum err too_large(struct http_request *r)
                    (unsigned long long)r->plan.body_limit);
 }
 
+/* By when the next part of the body must have come: a second more per 1000 bytes that came. */
+static uint64_t body_deadline(const struct http_request *r)
+{
+    uint64_t grace_ms = r->common->config.body_ms, most_ms = r->plan.body_deadline_ms;
+    most_ms = most_ms ? most_ms : grace_ms;
+    return r->body_since_ms + (grace_ms + r->received < most_ms ? grace_ms + r->received : most_ms);
+}
+
 enum request_step request_begin(struct http_request *r, char *uri, const char *method,
                                 const char *version)
 {
@@ -183,18 +214,24 @@ enum request_step request_begin(struct http_request *r, char *uri, const char *m
     if (r->reply.status != 0)
         return STEP_REPLY;
     r->sink_open = r->plan.sink.write != NULL;
+    r->waiter.group = r->plan.group;
+    if (r->sink_open && !wait_room_upload(&r->common->room, &r->waiter)) {
+        r->err = err_set(&r->info, ERR_RATE,
+                         "%u of your uploads are running, the limit; wait for one to end",
+                         r->common->config.group_uploads);
+        return refuse(r);
+    }
     if (r->headers.length > r->plan.body_limit || (r->headers.chunked && r->plan.body_limit == 0)) {
         r->err = too_large(r);
         return refuse(r);
     }
     r->phase = PHASE_BODY;
-    uint64_t body_ms =
-        r->plan.body_deadline_ms ? r->plan.body_deadline_ms : r->common->config.body_ms;
-    deadline_move(r->deadline, r->body_over ? 0 : deadline_now_ms() + body_ms);
+    r->body_since_ms = deadline_now_ms();
+    deadline_move(r->deadline, r->body_over ? 0 : body_deadline(r));
     return STEP_GO_ON;
 }
 
-static enum err keep_bytes(struct http_request *r, const char *bytes, size_t size)
+static enum err append_body(struct http_request *r, const char *bytes, size_t size)
 {
     size_t needed = (size_t)r->received + 1;
     if (needed > r->body_room) {
@@ -202,6 +239,9 @@ static enum err keep_bytes(struct http_request *r, const char *bytes, size_t siz
         if (r->body_room == 0 && r->headers.length < 65536)
             room = (size_t)r->headers.length + 1;
         room = room < needed ? needed : room;
+        enum err code = reserve(r, room - r->body_room);
+        if (code != ERR_OK)
+            return code;
         char *grown = realloc(r->body, room);
         if (!grown)
             return err_set(&r->info, ERR_NO_MEMORY, "no memory for the body");
@@ -216,6 +256,7 @@ enum request_step request_take(struct http_request *r, const char *bytes, size_t
 {
     const struct admission *plan = &r->plan;
     r->received += size;
+    deadline_move(r->deadline, body_deadline(r));
     if (r->received > plan->body_limit && r->received - plan->body_limit > DRAIN_BYTES)
         return STEP_CUT;
     if (r->err)
@@ -225,7 +266,7 @@ enum request_step request_take(struct http_request *r, const char *bytes, size_t
     else if (plan->sink.write)
         r->err = plan->sink.write(plan->sink.ctx, bytes, size, &r->info);
     else
-        r->err = keep_bytes(r, bytes, size);
+        r->err = append_body(r, bytes, size);
     return STEP_GO_ON;
 }
 
@@ -233,7 +274,7 @@ enum request_step request_body_end(struct http_request *r)
 {
     r->body_over = true;
     deadline_move(r->deadline, 0);
-    owe_reply(r);
+    reply_due(r);
     if (r->err)
         return refuse(r);
     if (r->body) {
@@ -260,16 +301,17 @@ enum request_step request_resumed(struct http_request *r)
 
 void request_replying(struct http_request *r)
 {
-    owe_reply(r);
+    reply_due(r);
     r->phase = PHASE_REPLY;
     r->status = r->reply.status;
     if (r->reply.streaming) {
         r->streaming = true;
+        r->patience_ms = r->common->config.body_ms;
         atomic_fetch_add(&r->common->streams, 1);
     }
-    /* As long as for a body, and a second more per 1000 bytes; a stream moves it as it goes. */
-    uint64_t size = r->reply.streaming ? 0 : r->reply.body_size;
-    deadline_move(r->deadline, deadline_now_ms() + r->common->config.body_ms + size);
+    /* As long as for a body, and more for a large reply; a stream moves it as it goes. */
+    uint64_t more_ms = r->reply.streaming ? 0 : r->reply.body_size / READ_RATE;
+    deadline_move(r->deadline, deadline_now_ms() + r->common->config.body_ms + more_ms);
 }
 
 bool request_closes(const struct http_request *r)
@@ -278,21 +320,48 @@ bool request_closes(const struct http_request *r)
            atomic_load(&r->common->draining);
 }
 
+/* The client has taken the last piece of a stream. What the source takes to make a piece is not the
+ * client's time. */
+static void piece_taken(struct http_request *r)
+{
+    uint64_t waited = r->given_ms > 0 ? deadline_now_ms() - r->given_ms : 0;
+    r->patience_ms -= waited < r->patience_ms ? waited : r->patience_ms;
+}
+
+static void piece_given(struct http_request *r, uint64_t bytes)
+{
+    const struct http_config *config = &r->common->config;
+    r->sent += bytes;
+    r->given_ms = deadline_now_ms();
+    r->patience_ms += bytes / config->read_rate + 1;
+    if (r->patience_ms > config->body_ms)
+        r->patience_ms = config->body_ms;
+    deadline_move(r->deadline, r->given_ms + r->patience_ms);
+}
+
+/* The client has all that there is. */
+static void stream_waits(struct http_request *r)
+{
+    r->given_ms = 0;
+    r->patience_ms = r->common->config.body_ms;
+    deadline_move(r->deadline, 0);
+}
+
 ssize_t request_read(struct http_request *r, char *buffer, size_t size)
 {
     const struct stream *stream = &r->reply.stream;
     struct wait_room *room = &r->common->room;
     if (r->waiter.end == WAIT_GONE)
         return -2;
+    piece_taken(r);
     for (;;) {
         uint64_t seq = wait_room_seq(room);
         ssize_t got = stream->read(stream->ctx, buffer, size);
         if (got != 0) {
-            r->sent += got > 0 ? (uint64_t)got : 0;
-            deadline_move(r->deadline, deadline_now_ms() + r->common->config.body_ms);
+            piece_given(r, got > 0 ? (uint64_t)got : 0);
             return got;
         }
-        deadline_move(r->deadline, 0);
+        stream_waits(r);
         enum wait_outcome outcome = wait_room_stream(room, &r->waiter, seq);
         if (outcome != WAIT_AGAIN)
             return outcome == WAIT_BEGUN ? 0 : -1;
@@ -309,6 +378,7 @@ void request_end(struct http_request *r, bool sent)
     else if (sent && r->pub.method != HTTP_HEAD)
         r->sent = r->reply.body_size;
     reply_release(&r->reply);
+    wait_room_leave(&common->room, &r->waiter);
     if (r->known)
         common->app.done(common->app.ctx, &r->pub, r->status, r->sent, now_us() - r->started_us);
     if (r->owed)

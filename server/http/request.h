@@ -57,7 +57,10 @@ struct http_request {
     struct reply reply;
     char *body;
     size_t body_room;
-    uint64_t received, sent, started_us;
+    uint64_t received, sent, started_us, body_since_ms;
+    /* Of a stream: when its last piece was given, 0 before the first and after a wait; how long the
+     * client may still take. */
+    uint64_t given_ms, patience_ms;
     int status;   /* of the reply that was queued; 0: none */
     enum err err; /* the first thing that was wrong with header or body */
     struct err_info info;

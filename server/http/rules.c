@@ -190,7 +190,7 @@ static enum err check_header_bytes(const char *name, size_t name_size, const cha
     return ERR_OK;
 }
 
-/* Headers of which a second one would leave it open which counts. */
+/* Headers that may come only once: of two it would not be clear which one counts. */
 enum single { HOST, AUTHORIZATION, LENGTH, TYPE, ENCODING, IDEMPOTENCY, LAST_EVENT, SINGLES };
 
 static enum single single_header(const char *name, size_t size)

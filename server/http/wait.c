@@ -1,13 +1,12 @@
 /* Requests and streams that wait. */
 #include "server/http/wait.h"
 
+#include "server/base/clock.h"
 #include "server/http/deadline.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define POLL_EVERY_MS 1000
 
@@ -35,11 +34,91 @@ static size_t bucket_of(uint64_t key)
     return (key * 0x9e3779b97f4a7c15u) >> 56;
 }
 
+/* ---- groups, under the lock ---- */
+
+static struct wait_group *find_group(struct wait_room *room, uint64_t key)
+{
+    struct wait_group *group = room->groups[bucket_of(key)];
+    while (group && group->key != key)
+        group = group->same_bucket;
+    return group;
+}
+
+/* Finds or makes the group of a request; false: no memory. */
+static bool join_group(struct wait_room *room, struct waiter *waiter)
+{
+    if (waiter->joined)
+        return true;
+    struct wait_group *group = find_group(room, waiter->group);
+    if (!group) {
+        group = calloc(1, sizeof *group);
+        if (!group)
+            return false;
+        size_t bucket = bucket_of(waiter->group);
+        group->key = waiter->group;
+        list_init(&group->queue);
+        group->same_bucket = room->groups[bucket];
+        room->groups[bucket] = group;
+    }
+    group->members++;
+    waiter->joined = group;
+    return true;
+}
+
+static void leave_group(struct wait_room *room, struct wait_group *group)
+{
+    if (--group->members > 0)
+        return;
+    struct wait_group **at = &room->groups[bucket_of(group->key)];
+    while (*at != group)
+        at = &(*at)->same_bucket;
+    *at = group->same_bucket;
+    free(group);
+}
+
+static void round_append(struct wait_room *room, struct wait_group *group)
+{
+    group->next = &room->round;
+    group->prev = room->round.prev;
+    group->prev->next = group;
+    room->round.prev = group;
+}
+
+static void round_remove(struct wait_group *group)
+{
+    group->prev->next = group->next;
+    group->next->prev = group->prev;
+}
+
+/* ---- the pool ---- */
+
+/* Of a request that has joined its group. */
 static void push_work(struct wait_room *room, struct waiter *waiter)
 {
-    list_append(&room->queue, waiter);
+    struct wait_group *group = waiter->joined;
+    list_append(&group->queue, waiter);
+    if (group->queued++ == 0)
+        round_append(room, group);
     room->queued++;
     pthread_cond_signal(&room->work);
+}
+
+/* Takes a request of the next group in the round that may use one more thread; NULL: none. The
+ * requests of a group at its limit are taken by its own threads when they have finished. */
+static struct waiter *take_work(struct wait_room *room)
+{
+    struct wait_group *group = room->round.next;
+    while (group != &room->round && group->running >= room->config.group_threads)
+        group = group->next;
+    if (group == &room->round)
+        return NULL;
+    struct waiter *waiter = group->queue.next;
+    list_remove(waiter);
+    room->queued--;
+    round_remove(group);
+    if (--group->queued > 0)
+        round_append(room, group);
+    return waiter;
 }
 
 static void suspend(struct wait_room *room, struct waiter *waiter)
@@ -67,16 +146,21 @@ static void *pool_thread(void *arg)
     pthread_setname_np(pthread_self(), "http-pool");
     pthread_mutex_lock(&room->lock);
     for (;;) {
-        while (room->queued == 0 && !room->closed)
-            pthread_cond_wait(&room->work, &room->lock);
-        if (room->queued == 0)
+        struct waiter *waiter = take_work(room);
+        if (!waiter && room->closed)
             break;
-        struct waiter *waiter = room->queue.next;
-        list_remove(waiter);
-        room->queued--;
+        if (!waiter) {
+            pthread_cond_wait(&room->work, &room->lock);
+            continue;
+        }
+        struct wait_group *group = waiter->joined; /* outlives the request */
+        group->members++;
+        group->running++;
         pthread_mutex_unlock(&room->lock);
         room->config.run(waiter);
         pthread_mutex_lock(&room->lock);
+        group->running--;
+        leave_group(room, group);
     }
     pthread_mutex_unlock(&room->lock);
     return NULL;
@@ -98,13 +182,9 @@ static void init_members(struct wait_room *room, const struct wait_room_config *
     memset(room, 0, sizeof *room);
     room->config = *config;
     pthread_mutex_init(&room->lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&room->work, NULL);
-    pthread_cond_init(&room->idle, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    list_init(&room->queue);
+    pthread_cond_init(&room->idle, NULL);
+    room->round.prev = room->round.next = &room->round;
     list_init(&room->streams);
     for (size_t i = 0; i < WAIT_BUCKETS; i++)
         list_init(&room->parked[i]);
@@ -150,10 +230,33 @@ uint64_t wait_room_seq(struct wait_room *room)
     return atomic_load(&room->seq);
 }
 
+bool wait_room_upload(struct wait_room *room, struct waiter *waiter)
+{
+    pthread_mutex_lock(&room->lock);
+    waiter->uploads =
+        join_group(room, waiter) && waiter->joined->uploads < room->config.group_uploads;
+    if (waiter->uploads)
+        waiter->joined->uploads++;
+    pthread_mutex_unlock(&room->lock);
+    return waiter->uploads;
+}
+
+void wait_room_leave(struct wait_room *room, struct waiter *waiter)
+{
+    if (!waiter->joined)
+        return;
+    pthread_mutex_lock(&room->lock);
+    waiter->joined->uploads -= waiter->uploads;
+    leave_group(room, waiter->joined);
+    pthread_mutex_unlock(&room->lock);
+    waiter->joined = NULL;
+}
+
 bool wait_room_enqueue(struct wait_room *room, struct waiter *waiter)
 {
     pthread_mutex_lock(&room->lock);
-    bool taken = !room->closed && room->queued < room->config.queue_limit;
+    bool taken = !room->closed && room->queued < room->config.queue_limit &&
+                 join_group(room, waiter) && waiter->joined->queued < room->config.group_queue;
     if (taken) {
         suspend(room, waiter);
         push_work(room, waiter);
@@ -175,7 +278,8 @@ enum wait_outcome wait_room_park(struct wait_room *room, struct waiter *waiter, 
     enum wait_outcome outcome = WAIT_BEGUN;
     size_t bucket = bucket_of(key);
     pthread_mutex_lock(&room->lock);
-    if (room->draining || room->parked_count >= room->config.max_parked) {
+    if (room->draining || room->parked_count >= room->config.max_parked ||
+        !join_group(room, waiter) || waiter->joined->parked >= room->config.group_parked) {
         outcome = WAIT_REFUSED;
     } else if (room->woken[bucket] > seq) {
         outcome = WAIT_AGAIN;
@@ -184,6 +288,7 @@ enum wait_outcome wait_room_park(struct wait_room *room, struct waiter *waiter, 
         waiter->until_ms = deadline_now_ms() + wait_ms;
         list_append(&room->parked[bucket], waiter);
         room->parked_count++;
+        waiter->joined->parked++;
         if (!waiter->pooled)
             suspend(room, waiter);
     }
@@ -214,6 +319,7 @@ static void unpark(struct wait_room *room, struct waiter *waiter, enum wait_end 
 {
     list_remove(waiter);
     room->parked_count--;
+    waiter->joined->parked--;
     waiter->end = end;
     if (waiter->pooled && end != WAIT_GONE)
         push_work(room, waiter);
@@ -340,13 +446,10 @@ void wait_room_drain(struct wait_room *room)
 
 bool wait_room_close(struct wait_room *room, uint64_t deadline_ms)
 {
-    struct timespec until = {.tv_sec = (time_t)(deadline_ms / 1000),
-                             .tv_nsec = (long)(deadline_ms % 1000) * 1000000};
     pthread_mutex_lock(&room->lock);
     room->draining = true;
-    int rc = 0;
-    while (room->suspended > 0 && rc != ETIMEDOUT)
-        rc = pthread_cond_timedwait(&room->idle, &room->lock, &until);
+    for (bool more = true; room->suspended > 0 && more;)
+        more = clock_wait(&room->idle, &room->lock, deadline_ms);
     bool idle = room->suspended == 0;
     room->closed = idle;
     pthread_mutex_unlock(&room->lock);

@@ -4,11 +4,15 @@
  * One lock guards all of it and is never held while a request runs. Suspending, and the decision
  * that there is still something to wait for, happen under that lock; therefore
  *   - no wake-up is lost: a request that is about to wait passes the number of the last wake-up
- *     (wait_room_seq) from before it looked, and looks again if there was another since;
+ *     (wait_room_seq) from before it read the state, and reads it again if there was another since;
  *   - nothing is suspended behind the back of wait_room_close, and libmicrohttpd, which aborts when
  *     stopped with suspended connections, can then be stopped.
  * A waiting client that closes its connection is noticed within a second or so by wait_room_tick;
- * libmicrohttpd itself does not look at suspended connections.
+ * libmicrohttpd itself does not watch suspended connections.
+ *
+ * Requests belong to groups, by a number that the application chose (the user, say). One group does
+ * not keep the others waiting: groups with queued requests take turns, a group runs on at most
+ * group_threads threads at a time, and what it may queue, park and upload at a time is bounded.
  *
  * Lock order: this lock, then the library's own. */
 #ifndef BARKER_SERVER_HTTP_WAIT_H
@@ -24,24 +28,30 @@
 
 enum wait_end { WAIT_WOKEN, WAIT_TIMED_OUT, WAIT_GONE };
 
-/* One per request, in the caller's storage. `fd` and `pooled` are set by the owner before it waits;
- * `end` says why the last wait was over, and may be read by the functions that are called then. */
+/* One per request, in the caller's storage. `fd`, `group` and `pooled` are set by the owner before it
+ * waits; `end` says why the last wait was over, and may be read by the functions that are called
+ * then. */
 struct waiter {
     struct waiter *prev, *next;
+    uint64_t group; /* whose request it is: struct admission */
+    struct wait_group
+        *joined; /* its group, once it has waited or was counted; until wait_room_leave */
     uint64_t key, until_ms;
     int fd;
-    bool pooled; /* a parked request that goes on in the pool and not on its HTTP thread */
+    bool uploads; /* counted among the uploads of its group */
+    bool pooled;  /* a parked request that goes on in the pool and not on its HTTP thread */
     enum wait_end end;
 };
 
 enum wait_outcome {
     WAIT_BEGUN,  /* waits: the caller must not touch the request any more */
-    WAIT_AGAIN,  /* something happened meanwhile: look again */
+    WAIT_AGAIN,  /* something happened meanwhile: read the state again */
     WAIT_REFUSED /* no room, or the end is near: answer with what there is */
 };
 
 struct wait_room_config {
     uint32_t pool_threads, queue_limit, max_parked, max_waiting, heartbeat_ms;
+    uint32_t group_threads, group_queue, group_parked, group_uploads; /* of one group */
     /* Called with the lock held. */
     void (*suspend)(struct waiter *waiter);
     void (*resume)(struct waiter *waiter);
@@ -51,12 +61,23 @@ struct wait_room_config {
 
 #define WAIT_BUCKETS 256
 
+/* What the requests of one group have at the moment. It lives as long as one of them. */
+struct wait_group {
+    struct wait_group *prev, *next; /* in the round of groups with queued requests */
+    struct wait_group *same_bucket;
+    uint64_t key;
+    size_t members; /* requests that point here, and threads that run one */
+    struct waiter queue;
+    size_t queued, running, parked, uploads;
+};
+
 struct wait_room {
     struct wait_room_config config;
     pthread_mutex_t lock;
     pthread_cond_t work; /* the queue has something, or the room is closed */
     pthread_cond_t idle; /* `suspended` became 0 */
-    struct waiter queue, streams, parked[WAIT_BUCKETS];
+    struct waiter streams, parked[WAIT_BUCKETS];
+    struct wait_group round, *groups[WAIT_BUCKETS];
     uint64_t woken[WAIT_BUCKETS]; /* the number of the last wake-up of a key in this bucket */
     _Atomic uint64_t seq;         /* wake-ups so far */
     uint64_t streams_woken;       /* the number of the last one for streams */
@@ -78,7 +99,14 @@ void wait_room_release(struct wait_room *room);
 /* To be read before looking whether there is anything to wait for. */
 uint64_t wait_room_seq(struct wait_room *room);
 
-/* Suspends the connection and gives the request to the pool; false when the queue is full. */
+/* Counts an upload that begins; false when its group has as many as it may have. Over with
+ * wait_room_leave. */
+bool wait_room_upload(struct wait_room *room, struct waiter *waiter);
+/* The request is over. */
+void wait_room_leave(struct wait_room *room, struct waiter *waiter);
+
+/* Suspends the connection and gives the request to the pool; false when the queue, or that of its
+ * group, is full. */
 bool wait_room_enqueue(struct wait_room *room, struct waiter *waiter);
 /* The pool is through with it: the connection goes on. */
 void wait_room_finish(struct wait_room *room, struct waiter *waiter);

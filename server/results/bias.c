@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DRAWS_LEAST = 100 }; /* per chain: fewer say nothing */
+enum { DRAWS_LEAST = 100 }; /* per chain; fewer are not meaningful */
 
 /* ---- one parameter ---- */
 
@@ -56,7 +56,7 @@ static void fill_errors(struct bias_row *row, const struct reference *r,
         row->quantile[q] = (m->quantile[q] - r->quantile[row->position][q]) / sd_ref;
 }
 
-/* The draws and the reference are two samples: both are as imprecise as their effective sizes. */
+/* The draws and the reference are two samples; the error depends on both effective sizes. */
 static double joint_ess(double ess, double ess_ref)
 {
     return isnan(ess_ref) ? ess : 1.0 / (1.0 / ess + 1.0 / ess_ref);
@@ -82,7 +82,8 @@ static void fill_distance(struct bias_row *row, struct bias_meter *meter, const 
         sd_ref;
 }
 
-void bias_look(void *context, const struct summary_row *measured, const struct mixing_draws *draws)
+void bias_measure_row(void *context, const struct summary_row *measured,
+                      const struct mixing_draws *draws)
 {
     struct bias_meter *meter = context;
     struct bias_row *row = &meter->rows[meter->count++];
@@ -90,7 +91,7 @@ void bias_look(void *context, const struct summary_row *measured, const struct m
     row->position = reference_find(meter->reference, jobfile_name(meter->file, measured->column));
     if (row->position == SIZE_MAX)
         return;
-    row->looked = row->typical = true;
+    row->measured = row->typical = true;
     fill_biases(row, meter->reference, &measured->all);
     fill_errors(row, meter->reference, measured);
     fill_distance(row, meter, &measured->mixing, draws);
@@ -104,7 +105,7 @@ void bias_meter_release(struct bias_meter *meter)
 
 /* ---- all of them ---- */
 
-/* Which of the common columns are looked at. */
+/* Which of the common columns are measured. */
 enum mark { MARK_NONE, MARK_SPREAD, MARK_LARGE };
 
 struct outline {
@@ -112,7 +113,7 @@ struct outline {
     size_t count;
     unsigned char *marks;
     size_t marked;
-    struct bias_row *rough; /* by the running moments; NULL: they do not tell */
+    struct bias_row *rough; /* from the running moments; NULL: not available */
 };
 
 static void outline_release(struct outline *p)
@@ -135,10 +136,10 @@ static enum err outline_init(struct outline *p, struct jobfile *file, size_t wid
     return ERR_OK;
 }
 
-/* Rows from the running moments. They are there for every coordinate, in its order, and columns are
- * coordinates when all are saved. */
-static enum err outline_rough(struct outline *p, struct jobfile *file,
-                              const struct reference *reference, struct err_info *info)
+/* Rows from the running moments, which exist for every coordinate. Columns are coordinates if
+ * all parameters are saved. */
+static enum err outline_from_moments(struct outline *p, struct jobfile *file,
+                                     const struct reference *reference, struct err_info *info)
 {
     struct jobfile_info about;
     struct chain_moments running = {0};
@@ -199,13 +200,13 @@ static bool mark_large(struct outline *p, size_t which, size_t most)
     return true;
 }
 
-/* Every column, if the budget has DRAWS_LEAST draws of each chain for each. */
+/* Marks every column, if the budget allows DRAWS_LEAST draws of each chain for each. */
 static enum err outline_marks(struct outline *p, struct jobfile *file,
                               const struct reference *reference, size_t most, struct err_info *info)
 {
     enum err code = ERR_OK;
     if (p->count > most)
-        code = outline_rough(p, file, reference, info);
+        code = outline_from_moments(p, file, reference, info);
     size_t spread = p->rough != NULL && most > 1 ? most / 2 : most;
     size_t stride = p->count > most ? (p->count + spread - 1) / spread : 1;
     for (size_t k = 0; k < p->count; k += stride)
@@ -217,33 +218,33 @@ static enum err outline_marks(struct outline *p, struct jobfile *file,
     return code;
 }
 
-/* The rows that were looked at go to their places among the rough ones, if there are any. */
-static void place_rows(struct bias_table *out, struct outline *p, const struct bias_row *looked)
+/* Copies the measured rows to their places among the rough ones, if there are any. */
+static void place_rows(struct bias_table *out, struct outline *p, const struct bias_row *measured)
 {
     for (size_t k = 0, i = 0; k < p->count; k++) {
         bool marked = p->marks[k] != MARK_NONE;
         if (!marked && p->rough == NULL)
             continue;
         struct bias_row *row = &out->rows[out->count++];
-        *row = marked ? looked[i++] : p->rough[k];
+        *row = marked ? measured[i++] : p->rough[k];
         row->typical = p->marks[k] == MARK_SPREAD;
     }
 }
 
 static enum err measure_rows(struct bias_table *out, struct jobfile *file,
                              const struct reference *reference, const struct summary_range *range,
-                             struct bias_row *looked, struct err_info *info)
+                             struct bias_row *rows, struct err_info *info)
 {
     struct summary measured;
-    struct bias_meter meter = {.file = file, .reference = reference, .rows = looked};
-    struct summary_range looking = *range;
-    looking.look = bias_look;
-    looking.context = &meter;
-    enum err code = summary_measure(&measured, file, &looking, info);
+    struct bias_meter meter = {.file = file, .reference = reference, .rows = rows};
+    struct summary_range filling = *range;
+    filling.on_row = bias_measure_row;
+    filling.context = &meter;
+    enum err code = summary_measure(&measured, file, &filling, info);
     bias_meter_release(&meter);
     if (code != ERR_OK)
         return code;
-    out->looked = meter.count;
+    out->measured = meter.count;
     if (measured.count > 0) {
         out->draws = (uint64_t)measured.draws * measured.chains;
         out->draws_stored = (uint64_t)measured.rows[0].all.count;
@@ -258,11 +259,11 @@ static enum err measure_plan(struct bias_table *out, struct jobfile *file,
 {
     struct jobfile_info about;
     uint32_t *columns = malloc((p->marked + 1) * sizeof *columns);
-    struct bias_row *looked = calloc(p->marked + 1, sizeof *looked);
+    struct bias_row *measured = calloc(p->marked + 1, sizeof *measured);
     enum err code = ERR_OK;
     jobfile_info(file, &about);
     out->rows = calloc(p->count + 1, sizeof *out->rows);
-    if (columns == NULL || looked == NULL || out->rows == NULL)
+    if (columns == NULL || measured == NULL || out->rows == NULL)
         code = err_set(info, ERR_NO_MEMORY, "no memory for %zu biases", p->count);
     for (size_t k = 0, i = 0; k < p->count && code == ERR_OK; k++)
         if (p->marks[k] != MARK_NONE)
@@ -274,11 +275,11 @@ static enum err measure_plan(struct bias_table *out, struct jobfile *file,
                                   .max_draws = each > DRAWS_LEAST ? each : DRAWS_LEAST,
                                   .halt = budget->halt};
     if (code == ERR_OK)
-        code = measure_rows(out, file, reference, &range, looked, info);
+        code = measure_rows(out, file, reference, &range, measured, info);
     if (code == ERR_OK)
-        place_rows(out, p, looked);
+        place_rows(out, p, measured);
     free(columns);
-    free(looked);
+    free(measured);
     return code;
 }
 
@@ -342,7 +343,7 @@ enum err bias_head_of(struct bias_head *out, struct jobfile *file,
         return code;
     out->saved = table.saved;
     out->common = table.common;
-    out->looked = table.looked;
+    out->measured = table.measured;
     worst_of(&out->mean, file, &table, REFERENCE_BIAS_mean);
     worst_of(&out->variance_ratio, file, &table, REFERENCE_BIAS_variance_ratio);
     bias_release(&table);

@@ -9,12 +9,13 @@
 #include "server/results/reference.h"
 #include "server/results/summary.h"
 
-/* One parameter of the job. Everything is in units of the reference's sd, but for bias_variance
- * (times that sd) and bias_variance_ratio (a pure number); NaN: not known. */
+/* One parameter of the job. In units of the reference's sd, except for bias_variance (times that
+ * sd) and bias_variance_ratio (a pure number). NaN: not known. */
 struct bias_row {
     size_t column, position; /* in the job file; in the reference, or SIZE_MAX: it is not there */
-    bool looked;             /* at its draws; otherwise only bias, shift and ratio are known */
-    bool typical;            /* not chosen for its large bias */
+    bool measured;           /* its draws were measured; otherwise only bias, shift and ratio are
+                              * known */
+    bool typical;            /* not selected for its large bias */
     double bias[REFERENCE_BIASES];
     double shift, ratio; /* (mean - mean_ref) / sd_ref; variance / variance_ref */
     /* Monte-Carlo standard errors of the biases before the absolute value is taken, from the
@@ -27,7 +28,7 @@ struct bias_row {
     double wasserstein, wasserstein_noise;
 };
 
-/* Fills rows one after the other while a summary is being measured: to be given as `look` with the
+/* Fills rows one after the other while a summary is being measured: to be given as `on_row` with the
  * meter as its context. Where the draws were thinned, means and variances are still those of all;
  * errors, quantiles and distances are those of the thinned draws, and the errors then rather too
  * large. */
@@ -39,17 +40,17 @@ struct bias_meter {
     struct summary_pool pool;
     bool no_memory; /* a distance is NaN because of that */
 };
-void bias_look(void *meter, const struct summary_row *row, const struct mixing_draws *draws);
+void bias_measure_row(void *meter, const struct summary_row *row, const struct mixing_draws *draws);
 void bias_meter_release(struct bias_meter *meter);
 
-/* How much work may be done. */
+/* Limits on the work. */
 struct bias_budget {
-    size_t draws;            /* looked at, all columns and chains together */
-    const atomic_bool *halt; /* NULL, or: given up with ERR_UNAVAILABLE once it is true */
+    size_t draws;            /* to be measured, over all columns and chains */
+    const atomic_bool *halt; /* may be NULL; once true, ERR_UNAVAILABLE is returned */
 };
 
 /* Rows of the parameters that the job saves and the reference has, in the order of the columns.
- * With more of them than the budget has room for (100 draws of each chain) only some are looked at:
+ * With more of them than the budget has room for (100 draws of each chain) only some are measured:
  * half of these evenly spread, half because their biases are large by the running moments that
  * every chain keeps. The others have their biases by the running moments (of every iteration after
  * warm-up) and nothing else; or no row, if only part of the parameters is saved. */
@@ -57,7 +58,7 @@ struct bias_table {
     size_t count;
     struct bias_row *rows;
     size_t saved, common; /* columns of the job; of these, in the reference */
-    size_t looked;        /* rows whose draws were looked at */
+    size_t measured;      /* rows whose draws were measured */
     uint64_t draws;       /* that errors, quantiles and distances come from, of one parameter */
     uint64_t draws_stored;
 };
@@ -72,13 +73,13 @@ struct bias_worst {
     double bias, error; /* NaN: not known */
     double value;       /* with its direction: the shift of the mean; the ratio of the variances */
     /* max(0, bias - z error), z = sqrt(4 + 2 log(parameters)): what noise does not explain, also
-     * when the largest of many is looked at. */
+     * in the largest of many. */
     double beyond;
     char name[120]; /* "": none */
 };
 
 struct bias_head {
-    size_t saved, common, looked;         /* columns of the job; in the reference; looked at */
+    size_t saved, common, measured;       /* columns of the job; in the reference; measured */
     struct bias_worst mean;               /* |mean - mean_ref| / sd_ref */
     struct bias_worst variance_ratio;     /* |variance / variance_ref - 1| */
     double log_density, log_density_mcse; /* of the reference; NaN: not known */

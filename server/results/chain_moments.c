@@ -2,6 +2,7 @@
 #include "server/results/chain_moments.h"
 #include "core/chain/chain.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 void chain_moments_release(struct chain_moments *c)
@@ -43,7 +44,8 @@ static void add_noise(struct chain_moments *c, double n, const double *tau, cons
 {
     double all = c->noise_count + n;
     for (size_t j = 0; j < c->d; j++) {
-        c->tau[j] += (tau[j] - c->tau[j]) * n / all;
+        double square = c->tau[j] * c->tau[j];
+        c->tau[j] = sqrt(square + (tau[j] * tau[j] - square) * n / all);
         c->beyond[j] += (beyond[j] - c->beyond[j]) * n / all;
     }
     c->noise_count = all;

@@ -11,7 +11,7 @@ struct chain_moments {
     size_t d;
     uint32_t chains;
     struct moments *moments; /* d + 1, so that the first one can be asked even if d is 0 */
-    double noise_count;      /* 0: the noise has not been looked at, tau and beyond are 0 */
+    double noise_count;      /* 0: the noise has not been measured, tau and beyond are 0 */
     double *tau, *beyond;    /* sd of the gradient; share of proposals beyond the tolerance */
     double *sigma, *sigma_lo, *sigma_hi; /* mean, smallest, largest over chains */
     unsigned sigma_count;                /* chains that have a step size */

@@ -13,7 +13,7 @@ static double counted_bias(double bias, double error)
     return sqrt(bias * bias - error * error);
 }
 
-/* What the reference itself leaves open about the bias: the job's own part is taken out. */
+/* The uncertainty of the bias that comes from the reference: the job's own error is subtracted. */
 static double reference_error(const struct cost_setting *s)
 {
     double square = s->bias_error * s->bias_error - s->mcse * s->mcse;
@@ -22,7 +22,7 @@ static double reference_error(const struct cost_setting *s)
 
 void cost_make(struct cost *out, const struct cost_setting *s)
 {
-    double bias = counted_bias(s->bias, s->bias_error), iterations = s->warmup + s->after;
+    double bias = counted_bias(s->bias, s->bias_error), so_far = s->warmup + s->after;
     *out = (struct cost){
         .bias = bias, .error = hypot(bias, s->mcse), .ess = NAN, .seconds = NAN, .gradients = NAN};
     if (!(s->mcse > 0.0) || !isfinite(s->mcse) || !(s->after > 0.0)) {
@@ -55,5 +55,5 @@ void cost_make(struct cost *out, const struct cost_setting *s)
     double factor = s->mcse * s->mcse / ((s->target - bias) * (s->target + bias));
     out->ess = s->ess * factor;
     out->gradients = s->warmup + s->after * factor;
-    out->seconds = s->cpu_seconds * (out->gradients / iterations);
+    out->seconds = s->cpu_seconds * (out->gradients / so_far);
 }

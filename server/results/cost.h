@@ -14,7 +14,7 @@ struct cost_setting {
     double mcse, ess;        /* of the mean, in posterior sds, and the ESS behind it */
     double rhat;             /* NaN: not known */
     double bias, bias_error; /* in posterior sds, with its Monte-Carlo error; NaN: not known */
-    double warmup, after;    /* iterations so far, all chains: in warm-up and after it */
+    double warmup, after;    /* gradients so far, all chains: in warm-up and after it */
     double cpu_seconds;
 };
 

@@ -69,6 +69,13 @@ static size_t room_for(const struct export_plan *plan)
     return (size_t)needed;
 }
 
+uint64_t export_memory(const struct export_plan *plan)
+{
+    enum { COLUMN = 128 }; /* its place, and in formats that sort by names its name's parts */
+    return room_for(plan) * sizeof(double) + plan->width * COLUMN +
+           plan->chain_count * sizeof(struct export_chain);
+}
+
 static bool take_plan(struct export *e, const struct export_plan *plan)
 {
     e->plan = *plan;

@@ -59,7 +59,7 @@ struct export_chain {
     uint64_t first;     /* draw */
     uint64_t count;     /* draws that are exported, `step` apart */
     uint64_t iteration; /* that the chain has reached, */
-    double seconds; /* and its CPU time so far; only formats that tell of the run look at them */
+    double seconds;     /* and its CPU time so far; only formats that describe the run use them */
 };
 /* Sets first and count for a chain that has `stored` draws. */
 void export_choose(struct export_chain *chain, const struct export_range *range, uint64_t stored,
@@ -88,6 +88,8 @@ struct export_plan {
     uint64_t warmup_iterations, started_ms;
 };
 
+/* What an export holds until it is freed, in bytes and at most. */
+uint64_t export_memory(const struct export_plan *plan);
 enum err export_new(struct export **out, const struct export_format *format,
                     const struct export_plan *plan, struct err_info *info);
 void export_free(struct export *export);

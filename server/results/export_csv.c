@@ -14,7 +14,7 @@ static enum err begin(struct export *e, struct err_info *info)
     return e->scratch != NULL ? ERR_OK : err_set(info, ERR_NO_MEMORY, "no memory");
 }
 
-/* Unquoted only where every reader agrees on what it is. */
+/* A name goes without quotes only if every reader takes it for the same text. */
 static bool needs_quotes(const char *name)
 {
     return name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")] !=

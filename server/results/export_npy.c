@@ -44,7 +44,7 @@ static uint64_t size(const struct export *e)
            e->plan.chain_count * e->plan.chains[0].count * e->plan.width * sizeof(double);
 }
 
-/* Whole rows from where we are, column by column in stretches that stay in the nearest cache. */
+/* Whole rows from the current position, column by column, in blocks that stay in the L1 cache. */
 static void put_rows(const struct export *e, size_t rows, char *to)
 {
     const struct export_block *b = &e->block;

@@ -21,9 +21,12 @@ struct extent {
     uint64_t first;      /* the first draw after warm-up */
     uint64_t draws;      /* after warm-up, that every chain has; 0 where no parameter is saved */
     uint64_t stored;     /* draws of all chains, warm-up included */
-    uint64_t iterations; /* of all chains, warm-up included; each takes one gradient */
+    uint64_t iterations; /* of all chains, warm-up included */
+    uint64_t gradients;  /* in these iterations */
     uint64_t warmup;     /* those of them in warm-up */
     uint64_t slowest;    /* iterations of the chain that has fewest */
+    bool trees;          /* the sampler builds them, and of their transitions after warm-up: */
+    uint64_t divergences, tree_limit_hits;
     double cpu_seconds;
 };
 enum err extent_read(struct extent *out, struct jobfile *file, struct err_info *info);

@@ -36,7 +36,7 @@ static void close_bucket(struct plot_trace *t)
     t->low = t->high = NAN;
 }
 
-static void look_at(struct plot_trace *t, double value)
+static void widen_bucket(struct plot_trace *t, double value)
 {
     bool first = isnan(t->low);
     if (first || value < t->low) {
@@ -56,7 +56,7 @@ void plot_trace_add(struct plot_trace *t, const double *values, size_t count)
             put(t, t->seen++, values[i]);
             continue;
         }
-        look_at(t, values[i]);
+        widen_bucket(t, values[i]);
         if (++t->seen == (t->bucket + 1) * t->total / t->buckets)
             close_bucket(t);
     }

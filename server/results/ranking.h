@@ -1,6 +1,6 @@
-/* The order of a job's columns, the worst first, kept from one page of a list to the next: to find
- * it, all of them must be measured. A few jobs' orders are kept, the least recently used one makes
- * room. Any thread. */
+/* A cache of column orders, worst first, so that the pages of a list share one order: computing
+ * it measures all columns. A few jobs are cached; the least recently used one is evicted. Any
+ * thread. */
 #ifndef BARKER_SERVER_RESULTS_RANKING_H
 #define BARKER_SERVER_RESULTS_RANKING_H
 
@@ -12,17 +12,16 @@
 #include <stdint.h>
 
 enum { RANKINGS = 8 };
-#define RANKING_COLUMNS ((size_t)1 << 20) /* a longer order is not kept */
+#define RANKING_COLUMNS ((size_t)1 << 20) /* a longer order is not cached */
 
-/* All columns of a job in order. Draws are only ever added, so their number says which they were.
- */
+/* All columns of a job in order. Draws are only ever added, so their number identifies them. */
 struct ranking {
-    char job[JOB_ID_SIZE]; /* "": a free place */
-    uint64_t draws;        /* per chain, that it rests on */
+    char job[JOB_ID_SIZE]; /* "": an unused entry */
+    uint64_t draws;        /* per chain, on which it is based */
     size_t ranked;         /* columns that were measured, the first ones; 0: all */
     size_t count;
     uint32_t *at;
-    uint64_t used; /* when, by the cache's own clock */
+    uint64_t used; /* time of last use, by the cache's own counter */
 };
 
 struct rankings {
@@ -39,7 +38,7 @@ struct rankings {
  * many columns, or none that rests on so many draws; UINT64_MAX: any will do. */
 bool rankings_get(struct rankings *rankings, const char *job, uint64_t draws, uint32_t *at,
                   size_t count, size_t *ranked);
-/* Keeps a copy of one, in the place of the job's former one; without memory, nothing. `used` is
+/* Stores a copy, replacing the job's earlier order; does nothing without memory. `used` is
  * ignored. */
 void rankings_put(struct rankings *rankings, const struct ranking *ranking);
 

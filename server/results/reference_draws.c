@@ -56,7 +56,7 @@ static void pool_read(struct pool *p, const struct place *root, const json_t *ch
     }
 }
 
-/* How precise the numbers are, where that can be told. Before the draws are sorted. */
+/* Standard errors and effective sizes, where they can be computed. Before the draws are sorted. */
 static void measure_pool(struct reading *rd, size_t i, const struct pool *p)
 {
     struct mixing m;

@@ -27,7 +27,7 @@ struct making {
 
 /* ---- numbers ---- */
 
-static void look(void *context, const struct summary_row *row, const struct mixing_draws *draws)
+static void fill_row(void *context, const struct summary_row *row, const struct mixing_draws *draws)
 {
     struct making *m = context;
     struct reference *r = m->out;
@@ -102,7 +102,7 @@ static json_t *made_by_json(const struct job_row *row)
         if (part != NULL)
             json_put(&doc, parts[k], json_incref(part));
     }
-    json_t *data = json_copy(json_object_get(doc, "data")); /* whose files they are is no matter */
+    json_t *data = json_copy(json_object_get(doc, "data")); /* no matter whose files */
     if (json_is_object(data)) {
         json_object_del(data, "path");
         json_object_del(data, "test");
@@ -164,7 +164,7 @@ enum err reference_make(struct reference *out, struct jobfile *file, const struc
     struct summary_range range = {.count = about.width,
                                   .stride = 1,
                                   .max_draws = each > DRAWS_LEAST ? each : DRAWS_LEAST,
-                                  .look = look,
+                                  .on_row = fill_row,
                                   .context = &m};
     enum err code = measure(&m, &range, &head, info);
     if (code == ERR_OK)

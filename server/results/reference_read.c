@@ -207,7 +207,7 @@ static void row_points(void *context, const struct place *place, const json_t *v
     e->points = value;
 }
 
-/* What a summary has beside is known and not needed. */
+/* Fields of a summary that a reference does not use are accepted. */
 static const struct field row_fields[] = {
     {"name", row_name},
 #define X(name) {#name, row_number},
@@ -221,6 +221,8 @@ static const struct field row_fields[] = {
     {"mcse_q95", NULL},
     {"rhat", NULL},
     {"ess_tail", NULL},
+    {"certified_mean_error", NULL},
+    {"certified_sd_error", NULL},
     {"ess_per_second", NULL},
     {"ess_per_gradient", NULL},
     {"reason", NULL},
@@ -297,7 +299,7 @@ static void check_quantile_columns(void *context, const struct place *place, con
     field_object(place, value, fields, context);
 }
 
-/* What other programs write beside is known and not needed. */
+/* Fields that other programs write and that are not used are accepted. */
 static const struct field column_fields[] = {
     {"names", check_column},
     {"parameters", check_column},
@@ -406,14 +408,14 @@ static void read_document(struct reading *rd, const json_t *json)
                       "array of chains (draws)");
 }
 
-/* Puts the names into order; none may stand there twice. */
+/* Sorts the names and reports one that occurs twice. */
 static void index_names(struct reading *rd)
 {
     struct place root = place_root(rd->mistakes);
     char quoted[FIELD_QUOTE_SIZE];
     size_t twice = reference_index(rd->out);
     if (twice != SIZE_MAX)
-        place_mistake(&root, MISTAKE_conflict, "the parameter %s is there twice",
+        place_mistake(&root, MISTAKE_conflict, "the parameter %s appears twice",
                       field_quote(rd->out->names[twice], quoted));
 }
 

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK_BYTES ((size_t)64 << 20) /* draws held at a time */
+#define BLOCK_DRAWS ((size_t)8 << 20) /* held at a time */
+#define WORK_BYTES  200               /* per draw of a column while it is measured */
 
 /* Draws after warm-up that every chain has: `count` of them from the first one, every
  * `step`-th used. */
@@ -25,24 +26,37 @@ static struct window window_of(const struct extent *extent, size_t max_draws)
         .first = extent->first, .count = count, .step = step, .used = count / step};
 }
 
+/* Draws of a chain that are read at a time: all, or what fits into a block. What is thinned is read
+ * as a whole number of steps. */
+static size_t piece_of(const struct window *w)
+{
+    size_t all = w->used * w->step, most = BLOCK_DRAWS / w->step * w->step;
+    if (w->step == 1 || all <= BLOCK_DRAWS)
+        return all;
+    return most > 0 ? most : w->step;
+}
+
 /* One block of columns: all chains side by side, block[(chain * columns + k) * used + i]. */
 static enum err read_block(struct jobfile *file, uint32_t chains, const struct window *w,
                            const uint32_t *columns, size_t count, double *raw, double *block,
                            struct summary_row *rows, struct err_info *info)
 {
-    size_t length = w->used * w->step;
+    size_t length = w->used * w->step, most = piece_of(w);
     for (uint32_t c = 0; c < chains; c++) {
         double *to = block + (size_t)c * count * w->used;
         double *from = w->step == 1 ? to : raw;
-        if (w->used == 0)
-            continue;
-        enum err code = jobfile_draws(file, c + 1, w->first, length, columns, count, from, info);
-        if (code != ERR_OK)
-            return code;
-        for (size_t k = 0; k < count; k++)
-            moments_add(&rows[k].all, from + k * length, length);
-        for (size_t i = 0; w->step > 1 && i < count * w->used; i++)
-            to[i] = raw[i * w->step];
+        for (size_t at = 0, n; at < length; at += n) {
+            n = length - at < most ? length - at : most;
+            enum err code =
+                jobfile_draws(file, c + 1, w->first + at, n, columns, count, from, info);
+            if (code != ERR_OK)
+                return code;
+            for (size_t k = 0; k < count; k++) {
+                moments_add(&rows[k].all, from + k * n, n);
+                for (size_t i = 0; w->step > 1 && i < n / w->step; i++)
+                    to[k * w->used + at / w->step + i] = raw[k * n + i * w->step];
+            }
+        }
     }
     return ERR_OK;
 }
@@ -67,8 +81,8 @@ static void measure_column(struct summary_row *row, const struct summary_range *
     }
     struct mixing_draws draws = {.chains = b->starts, .lengths = b->lengths, .chain_count = chains};
     mixing_measure(&row->mixing, &draws, b->work);
-    if (range->look != NULL)
-        range->look(range->context, row, &draws);
+    if (range->on_row != NULL)
+        range->on_row(range->context, row, &draws);
 }
 
 static void buffers_release(struct buffers *b)
@@ -81,17 +95,35 @@ static void buffers_release(struct buffers *b)
     mixing_work_free(b->work);
 }
 
+/* How many columns are in memory at a time. */
+static size_t columns_of(const struct window *w, uint32_t chains, size_t columns)
+{
+    size_t kept = w->used * chains, most = (kept > w->count ? kept : w->count) + 1;
+    size_t fit = BLOCK_DRAWS / most;
+    fit = fit < columns ? fit : columns;
+    return fit > 0 ? fit : 1;
+}
+
+static size_t raw_draws(const struct window *w)
+{
+    return w->step > 1 ? piece_of(w) : 0;
+}
+
+uint64_t summary_memory(const struct extent *extent, size_t columns, size_t max_draws)
+{
+    struct window w = window_of(extent, max_draws);
+    uint64_t kept = (uint64_t)w.used * extent->chains;
+    return columns_of(&w, extent->chains, columns) * (kept + raw_draws(&w)) * sizeof(double) +
+           kept * WORK_BYTES + columns * sizeof(struct summary_row);
+}
+
 static enum err buffers_init(struct buffers *b, uint32_t chains, const struct window *w,
                              size_t columns, struct err_info *info)
 {
-    size_t kept = w->used * chains, most = (kept > w->count ? kept : w->count) + 1;
-    *b = (struct buffers){.block_columns = BLOCK_BYTES / sizeof(double) / most};
-    if (b->block_columns < 1)
-        b->block_columns = 1;
-    if (b->block_columns > columns)
-        b->block_columns = columns > 0 ? columns : 1;
+    size_t kept = w->used * chains;
+    *b = (struct buffers){.block_columns = columns_of(w, chains, columns)};
     b->block = malloc(b->block_columns * (kept + 1) * sizeof(double));
-    b->raw = malloc(b->block_columns * (w->count + 1) * sizeof(double));
+    b->raw = malloc(b->block_columns * (raw_draws(w) + 1) * sizeof(double));
     b->columns = malloc(b->block_columns * sizeof *b->columns);
     b->starts = malloc(chains * sizeof *b->starts);
     b->lengths = malloc(chains * sizeof *b->lengths);
@@ -152,7 +184,7 @@ struct kept {
 
 static bool may_keep(const struct summary *summary, const struct summary_range *range)
 {
-    return range->columns == NULL && range->look == NULL && summary->count <= KEPT_ROWS;
+    return range->columns == NULL && range->on_row == NULL && summary->count <= KEPT_ROWS;
 }
 
 static bool find_kept(struct summary *out, const struct jobfile *file,

@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include <stdatomic.h>
 
+struct extent;
 struct summary_row;
 
 /* Draws of one column, all chains together, that are measured at most: 0.2 s and 0.2 GB. */
@@ -20,12 +21,12 @@ struct summary_range {
     size_t first, count;     /* columns; counted in steps of `stride` */
     size_t stride;           /* 1: every column */
     size_t max_draws;        /* per chain: more are thinned evenly; 0: all */
-    const atomic_bool *halt; /* NULL, or: given up with ERR_UNAVAILABLE once it is true */
-    /* NULL, or: `count` increasing columns in place of `first` and `stride`. Borrowed. */
+    const atomic_bool *halt; /* may be NULL; once true, ERR_UNAVAILABLE is returned */
+    /* May be NULL. `count` increasing columns instead of `first` and `stride`. Borrowed. */
     const uint32_t *columns;
-    /* NULL, or: called after each row is measured, with its draws as they were used. The draws are
-     * gone when it returns. */
-    void (*look)(void *context, const struct summary_row *row, const struct mixing_draws *draws);
+    /* May be NULL. Called after each row is measured, with the draws that were used, which are
+     * valid during the call only. */
+    void (*on_row)(void *context, const struct summary_row *row, const struct mixing_draws *draws);
     void *context;
 };
 
@@ -34,6 +35,9 @@ struct summary_row {
     struct mixing mixing;
     struct moments all; /* of all draws, also of those that thinning leaves out */
 };
+
+/* Memory that measuring so many columns takes, in bytes. */
+uint64_t summary_memory(const struct extent *extent, size_t columns, size_t max_draws);
 
 struct summary {
     size_t count;
@@ -48,7 +52,7 @@ enum err summary_measure(struct summary *out, struct jobfile *file,
                          const struct summary_range *range, struct err_info *info);
 void summary_release(struct summary *summary);
 
-/* All chains of one row together and in ascending order, for a `look`. Zeroed at first; one buffer
+/* All chains of one row together and in ascending order, for `on_row`. Zeroed at first; one buffer
  * serves many rows and is for free(pool->sorted). False: no memory. */
 struct summary_pool {
     double *sorted;
@@ -56,11 +60,11 @@ struct summary_pool {
 };
 bool summary_pool(struct summary_pool *pool, const struct mixing_draws *draws);
 
-/* The worst of all parameters, for the job's own line. */
+/* The worst values over all parameters, shown with the job. */
 struct summary_head {
     double max_rhat, min_ess_bulk, min_ess_tail; /* NaN: not known */
     char worst[120];          /* the parameter with the largest R-hat; "": not known */
-    size_t parameters, draws; /* looked at; draws per chain */
+    size_t parameters, draws; /* measured; draws per chain */
 };
 #define SUMMARY_HEAD_UNKNOWN                                      \
     {                                                             \

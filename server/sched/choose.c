@@ -1,5 +1,5 @@
-/* Which job gets the next slice, and how many of its chains run in it. All of it under the lock and
- * without waiting: a worker asks before every slice. */
+/* Chooses the job of the next slice, and how many of its chains run in it. All of it runs under
+ * the lock and never blocks: a worker calls it before every slice. */
 #include "server/base/clock.h"
 #include "server/sched/parts.h"
 
@@ -14,6 +14,12 @@ bool sched_at_limit(const struct sched *s, const struct job_run *job)
     return job->usage->chains >= s->config.user_running_chains;
 }
 
+bool sched_long_allowed(const struct sched *s, const struct usage *usage)
+{
+    unsigned most = s->config.workers / 2;
+    return usage->plans + usage->ends < (most > 0 ? most : 1);
+}
+
 static uint32_t free_chains(const struct job_run *job)
 {
     uint32_t count = 0;
@@ -23,9 +29,10 @@ static uint32_t free_chains(const struct job_run *job)
 }
 
 /* Whether one more worker has something to do: one worker alone plans a job. */
-static bool has_work(const struct job_run *job)
+static bool has_work(const struct sched *s, const struct job_run *job)
 {
-    return sched_planned(job) ? free_chains(job) > 0 : job->busy == 0;
+    return sched_planned(job) ? free_chains(job) > 0
+                              : job->busy == 0 && sched_long_allowed(s, job->usage);
 }
 
 /* The free chain with the fewest iterations: chains advance evenly, so that diagnostics, which cut
@@ -64,9 +71,11 @@ void sched_claim(struct sched *s, struct slice *slice)
         slice->batch.k[slice->batch.count] = furthest_behind(job);
         job->chains[slice->batch.k[slice->batch.count]].busy = true;
     }
+    slice->plans = !sched_planned(job);
+    job->usage->plans += slice->plans;
     job->busy++;
     s->busy++;
-    job->last_slice = ++s->tick;
+    job->last_slice = job->touched = ++s->tick;
     job->usage->busy++;
     job->usage->chains += (unsigned)slice->batch.count;
 }
@@ -79,8 +88,8 @@ bool sched_before(const struct sched *s, const struct job_run *a, const struct j
 {
     if (a->usage != b->usage) {
         double slice = (double)s->config.slice_ms / 1000.0;
-        double na = usage_recent(a->usage, now) + slice * a->usage->busy,
-               nb = usage_recent(b->usage, now) + slice * b->usage->busy;
+        double na = usage_recent(a->usage, now) + slice * (a->usage->busy + a->usage->ends),
+               nb = usage_recent(b->usage, now) + slice * (b->usage->busy + b->usage->ends);
         if (na != nb)
             return na < nb;
     }
@@ -89,12 +98,13 @@ bool sched_before(const struct sched *s, const struct job_run *a, const struct j
     return a->last_slice < b->last_slice;
 }
 
-struct job_run *sched_pick(struct sched *s)
+struct job_run *sched_pick(struct sched *s, bool loads)
 {
     uint64_t now = clock_wall_ms(), mono = clock_mono_ms();
     struct job_run *best = NULL;
     for (struct job_run *job = s->jobs; job != NULL; job = job->next) {
-        if (sched_runnable(job, mono) && has_work(job) && !sched_at_limit(s, job) &&
+        bool able = loads ? job->usage->loads == 0 : sched_ready(job);
+        if (able && sched_runnable(job, mono) && has_work(s, job) && !sched_at_limit(s, job) &&
             (best == NULL || sched_before(s, job, best, now)))
             best = job;
     }
@@ -108,16 +118,21 @@ void sched_count_unstarted(struct sched *s)
     uint64_t mono = clock_mono_ms();
     unsigned count = 0;
     for (const struct job_run *job = s->jobs; job != NULL; job = job->next)
-        count += job->slices == 0 && job->busy == 0 && sched_runnable(job, mono) &&
-                 !sched_at_limit(s, job);
+        count += job->slices == 0 && job->busy == 0 && sched_ready(job) && has_work(s, job) &&
+                 sched_runnable(job, mono) && !sched_at_limit(s, job);
     atomic_store(&s->unstarted, count);
 }
 
-struct job_run *sched_find_ending(struct sched *s)
+struct job_run *sched_pick_ending(struct sched *s, const struct job_run *slice)
 {
+    uint64_t now = clock_wall_ms();
+    struct job_run *best = NULL;
     enum job_event event;
     for (struct job_run *job = s->jobs; job != NULL; job = job->next)
-        if (sched_end_due(job, &event))
-            return job;
-    return NULL;
+        if (sched_end_due(job, &event) && sched_end_allowed(s, job, event) &&
+            (best == NULL || sched_before(s, job, best, now)))
+            best = job;
+    bool later = best != NULL && slice != NULL && slice->usage != best->usage &&
+                 sched_before(s, slice, best, now);
+    return later ? NULL : best;
 }

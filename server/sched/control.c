@@ -9,12 +9,19 @@
 
 #define CONTROL_TRIES 10
 
-enum err sched_submit(struct sched *s, const struct job_row *row, struct err_info *info)
+enum err sched_prepare(struct job_run **out, struct sched *s, const struct job_row *row,
+                       struct err_info *info)
 {
-    struct job_run *job;
-    enum err code = sched_job_new(&job, s, row, info);
-    if (code != ERR_OK)
-        return code;
+    return sched_job_new(out, s, row, info);
+}
+
+void sched_discard(struct sched *s, struct job_run *job)
+{
+    job_run_free(job, s->cache);
+}
+
+void sched_submit(struct sched *s, struct job_run *job)
+{
     pthread_mutex_lock(&s->lock);
     sched_append(s, job);
     job->refs++;
@@ -24,7 +31,6 @@ enum err sched_submit(struct sched *s, const struct job_row *row, struct err_inf
     sched_publish(s, job, EVENT_job_state);
     events_publish(s->events, EVENT_queue_changed, NULL, NULL, true, "{}");
     sched_release(s, job);
-    return ERR_OK;
 }
 
 bool sched_renamed(struct sched *s, const struct job_row *row)
@@ -73,16 +79,16 @@ static enum err check_growth(const struct sched *s, const struct job_run *job, u
     return ERR_OK;
 }
 
-/* Under job->change_lock. More iterations: the stored request first, then the job itself. A job that
- * had ended is to run them all: what stop_when asks for may be met already. */
-static enum err extend(struct sched *s, struct job_run *job, uint64_t iterations, enum job_state to,
-                       const char *reason, bool had_ended, struct err_info *info)
+/* Under job->change_lock. More iterations: the stored request first, then the job itself. A job
+ * that had ended runs all of them, without stop_when, whose condition may be met already. */
+static enum err extend(struct sched *s, struct job_run *job, const struct state_change *change,
+                       uint64_t iterations, bool had_ended, struct err_info *info)
 {
     if (spec_is_open(&job->spec))
         return err_set(
             info, ERR_CONFLICT,
             had_ended ? "the job was cancelled before it was planned: submit it again"
-                      : "the job has not been planned yet: how long it is to run is not known");
+                      : "the job has not been planned yet: its number of iterations is not known");
     uint64_t so_far = iterations_so_far(job, had_ended);
     enum err code = check_growth(s, job, so_far, iterations, info);
     if (code != ERR_OK)
@@ -92,30 +98,32 @@ static enum err extend(struct sched *s, struct job_run *job, uint64_t iterations
     if (had_ended)
         grown.stop_when = (struct stop_when){0};
     char *text = json_write_last(spec_resolved(&grown)), log[120];
-    struct job_row row = {
-        .state = to, .reason = (char *)(uintptr_t)reason, .started_ms = job->started_ms};
+    struct job_row row = {.state = change->to,
+                          .reason = (char *)(uintptr_t)change->reason,
+                          .started_ms = job->started_ms};
     memcpy(row.id, job->id, sizeof row.id);
     row.request = text;
     bool dropped = memcmp(&grown.stop_when, &job->spec.stop_when, sizeof grown.stop_when) != 0;
     snprintf(log, sizeof log, "extended by %" PRIu64 " iterations%s", iterations,
-             dropped ? "; stop_when does not apply any more" : "");
-    code = text != NULL
-               ? store_job_update(s->store, &row, JOB_SET_STATE | JOB_SET_REQUEST, log, info)
-               : err_set(info, ERR_NO_MEMORY, "no memory");
+             dropped ? "; stop_when no longer applies" : "");
+    code = text != NULL ? store_job_admit(s->store, &row, JOB_SET_STATE | JOB_SET_REQUEST, log,
+                                          change->room, info)
+                        : err_set(info, ERR_NO_MEMORY, "no memory");
     free(text);
     if (code != ERR_OK)
         return code;
     pthread_mutex_lock(&s->lock);
     job->iterations = grown.iterations;
+    job->most_seconds = 0.0; /* they are asked for, whatever the plan expects */
     if (had_ended)
         job->spec.stop_when = grown.stop_when; /* no worker has it yet */
-    sched_enter(s, job, to);
+    sched_enter(s, job, change->to);
     job->revision = row.revision;
     job->version++;
     for (uint32_t k = 0; k < job->spec.chains; k++)
         if (job->chains[k].status == CHAIN_DONE)
             job->chains[k].status = CHAIN_ACTIVE;
-    snprintf(job->reason, sizeof job->reason, "%s", reason);
+    snprintf(job->reason, sizeof job->reason, "%s", change->reason);
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
     return ERR_OK;
@@ -144,31 +152,38 @@ static const char *reason_of(enum job_event event, enum job_state to)
 }
 
 /* Under job->change_lock. */
-static enum err control_held(struct sched *s, struct job_run *job, enum job_event event,
-                             uint64_t iterations, bool had_ended, struct err_info *info)
+static enum err control_held(struct sched *s, struct job_run *job,
+                             const struct sched_request *request, bool had_ended,
+                             struct err_info *info)
 {
-    enum job_state to;
-    enum err code = job_transition(job->state, event, &to, info);
+    enum job_event event = request->event;
+    bool stores =
+        event == JOB_EVENT_resume || event == JOB_EVENT_extend || event == JOB_EVENT_retry;
+    struct store_room room = {.bytes = request->bytes,
+                              .uncounted = stores ? sched_grown_bytes(s, job->owner) : 0};
+    struct state_change change = {.room = stores ? &room : NULL};
+    enum err code = job_transition(job->state, event, &change.to, info);
     if (code != ERR_OK)
         return code;
+    change.reason = reason_of(event, change.to);
     if (event == JOB_EVENT_extend)
-        return extend(s, job, iterations, to, reason_of(event, to), had_ended, info);
-    return sched_store_state(s, job, to, STOP_none, reason_of(event, to), info);
+        return extend(s, job, &change, request->iterations, had_ended, info);
+    return sched_store_state(s, job, &change, info);
 }
 
 /* *gone: the job ended while this thread waited for change_lock, and nothing was done. */
-static enum err control_job(struct sched *s, struct job_run *job, enum job_event event,
-                            uint64_t iterations, bool *gone, struct err_info *info)
+static enum err control_job(struct sched *s, struct job_run *job,
+                            const struct sched_request *request, bool *gone, struct err_info *info)
 {
     enum err code = ERR_OK;
     pthread_mutex_lock(&job->change_lock);
     *gone = is_gone(s, job);
     if (!*gone)
-        code = control_held(s, job, event, iterations, false, info);
+        code = control_held(s, job, request, false, info);
     pthread_mutex_unlock(&job->change_lock);
     if (*gone || code != ERR_OK)
         return code;
-    if (event == JOB_EVENT_extend)
+    if (request->event == JOB_EVENT_extend)
         sched_publish(s, job, EVENT_job_state);
     sched_end_if_due(s, job, false);
     pthread_mutex_lock(&s->lock);
@@ -206,11 +221,11 @@ static enum err read_ended(struct sched *s, const char *id, enum job_event event
 }
 
 /* Under sched->ended. Takes a job that had ended into memory again, by extend or retry. */
-static enum err revive(struct sched *s, const char *id, enum job_event event, uint64_t iterations,
+static enum err revive(struct sched *s, const char *id, const struct sched_request *request,
                        bool *again, struct err_info *info)
 {
     struct job_run *job = NULL;
-    enum err code = read_ended(s, id, event, &job, again, info);
+    enum err code = read_ended(s, id, request->event, &job, again, info);
     if (code == ERR_OK && has_diverged(job))
         code = err_set(
             info, ERR_CONFLICT,
@@ -225,7 +240,7 @@ static enum err revive(struct sched *s, const char *id, enum job_event event, ui
     sched_append(s, job);
     pthread_mutex_unlock(&s->lock);
     pthread_mutex_lock(&job->change_lock);
-    code = control_held(s, job, event, iterations, true, info);
+    code = control_held(s, job, request, true, info);
     pthread_mutex_lock(&s->lock);
     job->ending = false;
     if (code != ERR_OK)
@@ -239,9 +254,9 @@ static enum err revive(struct sched *s, const char *id, enum job_event event, ui
     return code;
 }
 
-/* A job may end between the look into memory and the look into the catalogue, or be revived in
- * between: then it is looked for again. */
-enum err sched_control(struct sched *s, const char *id, enum job_event event, uint64_t iterations,
+/* A job may end after it was found in memory, or be revived after it was not: then the search is
+ * repeated. */
+enum err sched_control(struct sched *s, const char *id, const struct sched_request *request,
                        struct err_info *info)
 {
     for (int tries = 0; tries < CONTROL_TRIES; tries++) {
@@ -249,13 +264,13 @@ enum err sched_control(struct sched *s, const char *id, enum job_event event, ui
         bool again = false;
         enum err code;
         if (job != NULL) {
-            code = control_job(s, job, event, iterations, &again, info);
+            code = control_job(s, job, request, &again, info);
             sched_release(s, job);
         } else {
             pthread_mutex_lock(&s->ended);
             job = sched_hold(s, id);
             again = job != NULL;
-            code = again ? ERR_CONFLICT : revive(s, id, event, iterations, &again, info);
+            code = again ? ERR_CONFLICT : revive(s, id, request, &again, info);
             pthread_mutex_unlock(&s->ended);
             if (job != NULL)
                 sched_release(s, job);
@@ -263,7 +278,8 @@ enum err sched_control(struct sched *s, const char *id, enum job_event event, ui
         if (!again)
             return code;
     }
-    return err_set(info, ERR_CONFLICT, "the job changes too quickly; try again");
+    return err_set(info, ERR_CONFLICT,
+                   "the state of the job changed during the request; try again");
 }
 
 /* Whether the job is in memory, once a state change that is being stored has come to its end. */
@@ -279,6 +295,8 @@ static bool has(struct sched *s, const char *id)
     return here;
 }
 
+/* Through the trash in any case: a purge may wait for a copy of the job file, which must not hold back
+ * others. */
 enum err sched_delete(struct sched *s, struct job_row *row, bool purge, struct err_info *info)
 {
     enum err code;
@@ -288,10 +306,9 @@ enum err sched_delete(struct sched *s, struct job_row *row, bool purge, struct e
         code = err_set(info, ERR_CONFLICT, "the job %s%s; cancel it first, then delete it",
                        ended ? "has been extended or retried" : "is ",
                        ended ? "" : job_state_name(row->state));
-    else if (purge)
-        code = store_job_purge(s->store, row->id, info);
     else
         code = store_job_update(s->store, row, JOB_SET_DELETED, "deleted by its owner", info);
     pthread_mutex_unlock(&s->ended);
-    return code;
+    return code == ERR_OK && purge ? store_job_purge(s->store, row->id, row->deleted_ms, info)
+                                   : code;
 }

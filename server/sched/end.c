@@ -1,9 +1,10 @@
-/* After a slice, and the end of a facts.
+/* After a slice: checkups, and the end of a job.
  *
- * While a job runs its draws are looked at now and then (server/diagnose/checkup.h). When it is due
- * to end, by its last iteration, its owner or stop_when, one worker takes it out of the queue,
- * looks at it a last time, makes the checks and stores the end. Only the job file remembers any of
- * it: a daemon that is stopped in between does it again at the next start. */
+ * While a job runs its draws are measured from time to time (server/diagnose/checkup.h). When it
+ * must end, because all iterations are done, its owner cancels it or stop_when is met, one
+ * worker takes it out of the queue, runs the last checkup and the checks on the full data, and
+ * stores the end. All of it is derived from the job file: a daemon that is stopped in between
+ * repeats it at the next start. */
 #include "server/diagnose/checkup.h"
 #include "server/base/clock.h"
 #include "server/base/log.h"
@@ -12,18 +13,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOOK_MS    5000 /* between two looks, at least ... */
-#define LOOK_SHARE 50.0 /* ... and so many times what the last one took */
+#define CHECKUP_MS    5000 /* between two checkups, at least ... */
+#define CHECKUP_SHARE 50.0 /* ... and this many times the duration of the last one */
 
 #define BIAS_WARNING                                                                               \
     "stop_when is met. Stopping when a random quantity looks good favours runs in which it looks " \
     "good by chance: the estimates are slightly biased"
 
-/* ---- what a job shows of itself ---- */
+/* ---- checkups ---- */
 
 /* Under the lock. */
-static struct checkup_job describe(const struct sched *s, const struct job_run *job,
-                                   enum job_state state)
+static struct checkup_job fill_checkup_job(const struct sched *s, const struct job_run *job,
+                                           enum job_state state)
 {
     return (struct checkup_job){.store = s->store,
                                 .id = job->id,
@@ -31,16 +32,18 @@ static struct checkup_job describe(const struct sched *s, const struct job_run *
                                 .spec = &job->spec,
                                 .state = state,
                                 .iterations = job->iterations,
-                                .started_ms = job->started_ms,
+                                .seconds = clock_since_seconds(&job->started),
                                 .cpu_seconds = job->cpu_seconds,
+                                .most_seconds = job->most_seconds,
                                 .rate = rate_per_second(&job->rate),
                                 .halt = &job->skip_checks};
 }
 
-static struct checkup_job about(struct sched *s, const struct job_run *job, enum job_state state)
+static struct checkup_job checkup_job_of(struct sched *s, const struct job_run *job,
+                                         enum job_state state)
 {
     pthread_mutex_lock(&s->lock);
-    struct checkup_job facts = describe(s, job, state);
+    struct checkup_job facts = fill_checkup_job(s, job, state);
     pthread_mutex_unlock(&s->lock);
     return facts;
 }
@@ -60,16 +63,16 @@ static void judge(struct sched *s, struct job_run *job, const struct checkup_job
 
 void sched_judge(struct sched *s, struct job_run *job, enum job_state state)
 {
-    struct checkup_job facts = about(s, job, state);
+    struct checkup_job facts = checkup_job_of(s, job, state);
     judge(s, job, &facts);
 }
 
-/* A look that failed leaves the earlier numbers. */
-static enum err look(struct sched *s, struct job_run *job, const struct checkup_job *facts,
-                     enum checkup_depth depth, struct checkup *out)
+/* If a checkup fails, the earlier numbers stay. */
+static enum err run_checkup(struct sched *s, struct job_run *job, const struct checkup_job *facts,
+                            enum checkup_depth depth, struct checkup *out)
 {
     struct err_info info;
-    enum err code = checkup_look(out, facts, depth, &info);
+    enum err code = checkup_measure(out, facts, depth, &info);
     if (code != ERR_OK)
         return code;
     pthread_mutex_lock(&s->lock);
@@ -78,41 +81,44 @@ static enum err look(struct sched *s, struct job_run *job, const struct checkup_
     return ERR_OK;
 }
 
-/* In processor time: on a busy machine a look takes longer, but costs the same. */
+/* In processor time: load on the machine makes a checkup longer, but not more expensive. */
 static void note_cost(struct sched *s, struct job_run *job, double start)
 {
     double cost = clock_thread_seconds() - start;
     pthread_mutex_lock(&s->lock);
     job->head_ms = clock_mono_ms();
     job->head_cost_ms = 1000.0 * cost;
-    job->looking = false;
+    job->checking = false;
     pthread_mutex_unlock(&s->lock);
 }
 
 /* ---- between slices ---- */
 
-/* Whether it is time for a look; true for one of the workers only. */
-static bool look_due(struct sched *s, struct job_run *job)
+/* Whether a checkup is due; true for one worker only. */
+static bool checkup_due(struct sched *s, struct job_run *job)
 {
-    uint64_t now = clock_mono_ms(), least = s->config.look_ms > 0 ? s->config.look_ms : LOOK_MS;
+    uint64_t now = clock_mono_ms(),
+             least = s->config.checkup_ms > 0 ? s->config.checkup_ms : CHECKUP_MS;
     pthread_mutex_lock(&s->lock);
     double since = (double)(now - job->head_ms);
-    bool due = !job->looking && since > (double)least && since > LOOK_SHARE * job->head_cost_ms;
-    job->looking |= due;
+    bool due = !job->checking && since > (double)least && since > CHECKUP_SHARE * job->head_cost_ms;
+    job->checking |= due;
     pthread_mutex_unlock(&s->lock);
     return due;
 }
 
-/* Under the lock. Time is up when every chain has had a slice: a result needs draws of each. */
+/* Under the lock. Time limits apply once every chain has had a slice: a result needs draws of each.
+ */
 static bool time_up(const struct job_run *job)
 {
     for (uint32_t k = 0; k < job->spec.chains; k++)
         if (job->chains[k].iteration == 0)
             return false;
-    return checkup_time_up(&job->spec.stop_when, job->started_ms);
+    return checkup_time_up(&job->spec.stop_when, clock_since_seconds(&job->started)) ||
+           checkup_slow(job->cpu_seconds, job->most_seconds);
 }
 
-/* No more slices: the job is to end, or to be looked at while nothing moves. */
+/* Starts no more slices: the job is to end, or a checkup needs its chains to stand still. */
 static void stop_slices(struct sched *s, struct job_run *job, enum job_run_stop why)
 {
     pthread_mutex_lock(&s->lock);
@@ -123,13 +129,13 @@ static void stop_slices(struct sched *s, struct job_run *job, enum job_run_stop 
     pthread_mutex_unlock(&s->lock);
 }
 
-void sched_look(struct sched *s, struct job_run *job)
+void sched_check_draws(struct sched *s, struct job_run *job)
 {
     struct checkup checkup;
-    struct checkup_job facts = about(s, job, JOB_running);
-    if (look_due(s, job)) {
+    struct checkup_job facts = checkup_job_of(s, job, JOB_running);
+    if (checkup_due(s, job)) {
         double start = clock_thread_seconds();
-        bool known = look(s, job, &facts, CHECKUP_LIVE, &checkup) == ERR_OK;
+        bool known = run_checkup(s, job, &facts, CHECKUP_LIVE, &checkup) == ERR_OK;
         judge(s, job, &facts);
         note_cost(s, job, start);
         sched_publish(s, job, EVENT_job_diagnostics);
@@ -150,8 +156,7 @@ static bool stops_early(const struct job_run *job)
     return job->state == JOB_running && (job->stop != JOB_RUN_ON || time_up(job));
 }
 
-/* Nothing ends while a slice is under way, so a job that has ended is not touched by a worker any
- * more. */
+/* A job does not end while a slice of it runs, so no worker touches a job that has ended. */
 bool sched_end_due(const struct job_run *job, enum job_event *event)
 {
     if (job->busy > 0 || job->removed || job->ending || job->retry_ms > clock_mono_ms())
@@ -167,10 +172,26 @@ bool sched_end_due(const struct job_run *job, enum job_event *event)
     return true;
 }
 
-/* The end of a job, on which one worker works. */
+/* The checks at the end of a complete job may take half a minute. What has been cancelled is only
+ * measured, and its owner waits for that. */
+bool sched_end_allowed(const struct sched *s, const struct job_run *job, enum job_event event)
+{
+    return event != JOB_EVENT_finish || sched_long_allowed(s, job->usage);
+}
+
+/* On the thread of a request there is nothing to measure. */
+static bool may_end(const struct sched *s, const struct job_run *job, enum job_event event,
+                    bool worker)
+{
+    if (worker)
+        return sched_end_allowed(s, job, event);
+    return event == JOB_EVENT_fail || (event == JOB_EVENT_stop && sched_furthest(job) == 0);
+}
+
+/* The end of a job; one worker processes it. */
 struct ending {
     enum job_event event;
-    enum job_run_stop stop; /* JOB_RUN_ON: by itself */
+    enum job_run_stop stop; /* JOB_RUN_ON: all iterations are done */
     char reason[JOB_REASON_SIZE];
     struct checkup_job facts;
 };
@@ -181,11 +202,12 @@ static bool claim(struct sched *s, struct job_run *job, bool worker, struct endi
                                             [JOB_EVENT_stop] = JOB_cancelled,
                                             [JOB_EVENT_finish] = JOB_succeeded};
     pthread_mutex_lock(&s->lock);
-    bool due = sched_end_due(job, &end->event) && (worker || end->event != JOB_EVENT_finish);
+    bool due = sched_end_due(job, &end->event) && may_end(s, job, end->event, worker);
     job->ending |= due;
+    job->usage->ends += due;
     if (due) {
-        end->facts = describe(s, job, states[end->event]);
-        if (end->event != JOB_EVENT_finish) /* a cancelled job is cut already */
+        end->facts = fill_checkup_job(s, job, states[end->event]);
+        if (end->event != JOB_EVENT_finish) /* a cancelled job has been truncated before */
             end->facts.halt = &s->stopping;
         end->stop = JOB_RUN_ON;
         if (end->event == JOB_EVENT_finish && !sched_all_done(job))
@@ -196,8 +218,9 @@ static bool claim(struct sched *s, struct job_run *job, bool worker, struct endi
     return due;
 }
 
-/* The look while it ran saw only some parameters and draws; others do not meet stop_when yet. */
-static void go_on(struct sched *s, struct job_run *job)
+/* The checkup during the run measured only some parameters and draws; with all of them stop_when
+ * is not met yet. */
+static void continue_job(struct sched *s, struct job_run *job)
 {
     pthread_mutex_lock(&s->lock);
     job->stop = JOB_RUN_ON;
@@ -206,16 +229,16 @@ static void go_on(struct sched *s, struct job_run *job)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* A last look. False when the job is not to end after all. */
-static bool look_at_end(struct sched *s, struct job_run *job, struct ending *end)
+/* The last checkup. False when the job must not end after all. */
+static bool last_checkup(struct sched *s, struct job_run *job, struct ending *end)
 {
     struct checkup checkup = {0};
     enum checkup_depth depth = end->stop == JOB_RUN_ENOUGH ? CHECKUP_EVERY : CHECKUP_FINAL;
     double start = clock_thread_seconds();
-    enum err code = look(s, job, &end->facts, depth, &checkup);
+    enum err code = run_checkup(s, job, &end->facts, depth, &checkup);
     note_cost(s, job, start);
     if (end->stop == JOB_RUN_ENOUGH && (code != ERR_OK || !checkup_enough(&checkup, &end->facts))) {
-        go_on(s, job);
+        continue_job(s, job);
         return false;
     }
     if (end->event == JOB_EVENT_stop)
@@ -230,21 +253,22 @@ static bool look_at_end(struct sched *s, struct job_run *job, struct ending *end
     return true;
 }
 
-/* The checks, which need the data. What they cost is charged to the owner. */
+/* The checks on the full data. */
 static void check(struct sched *s, struct job_run *job, const struct ending *end)
 {
     struct err_info why = {.message = ""};
-    double cpu = clock_thread_seconds();
     if (!checkup_audit_due(&end->facts))
         return;
     pthread_mutex_lock(&s->lock);
     snprintf(job->reason, sizeof job->reason, "%s; the draws are being checked",
-             end->stop == JOB_RUN_ON ? "all chains are complete" : "stop_when is met");
+             end->stop == JOB_RUN_ON       ? "all chains are complete"
+             : end->stop == JOB_RUN_ENOUGH ? "stop_when is met"
+                                           : "the time is over");
     job->version++;
     double ess = job->head.min_ess_bulk;
     pthread_mutex_unlock(&s->lock);
     sched_publish(s, job, EVENT_job_progress);
-    bool loaded = job_run_load(job, &s->context, &why) == ERR_OK;
+    bool loaded = job_run_load(job, &s->context, false, &why) == ERR_OK;
     pthread_mutex_lock(&s->lock);
     job->loaded = loaded;
     pthread_mutex_unlock(&s->lock);
@@ -252,18 +276,17 @@ static void check(struct sched *s, struct job_run *job, const struct ending *end
     facts.data = loaded ? job->data : NULL;
     facts.plan = loaded ? job->plan : NULL;
     checkup_audit(&facts, loaded ? job->model : NULL, &why, ess);
-    sched_charge_owner(s, job, clock_thread_seconds() - cpu);
 }
 
-/* Everything that is computed before the end is stored. False when it is not to be stored now. */
+/* Computes everything that is stored with the end. False when the end must not be stored now. */
 static bool prepare(struct sched *s, struct job_run *job, struct ending *end)
 {
     struct err_info info;
-    if (end->event != JOB_EVENT_fail && !look_at_end(s, job, end))
+    if (end->event != JOB_EVENT_fail && !last_checkup(s, job, end))
         return false;
     if (end->event == JOB_EVENT_finish)
         check(s, job, end);
-    /* An end that was cut short comes again: after the cancellation, or at the next start. */
+    /* Interrupted checks are repeated: after the cancellation, or at the next start. */
     if (end->event != JOB_EVENT_fail && atomic_load(&s->stopping))
         return false;
     judge(s, job, &end->facts);
@@ -272,8 +295,8 @@ static bool prepare(struct sched *s, struct job_run *job, struct ending *end)
     return true;
 }
 
-/* Ends the job unless its owner was quicker (ERR_CONFLICT): it may have been extended or cancelled
- * since the end was due. */
+/* Ends the job, unless the owner has extended or cancelled it since the end was due
+ * (ERR_CONFLICT). */
 static enum err store_end(struct sched *s, struct job_run *job, const struct ending *end,
                           struct err_info *info)
 {
@@ -283,17 +306,17 @@ static enum err store_end(struct sched *s, struct job_run *job, const struct end
     enum stop_cause cause = end->event == JOB_EVENT_fail   ? STOP_failed
                             : end->event == JOB_EVENT_stop ? STOP_cancelled
                                                            : finished[end->stop];
+    struct state_change change = {.cause = cause, .reason = end->reason};
     enum job_event now;
-    enum job_state to;
     pthread_mutex_lock(&job->change_lock);
     pthread_mutex_lock(&s->lock);
     job->ending = false;
     bool due = sched_end_due(job, &now) && now == end->event;
     job->ending = true;
     pthread_mutex_unlock(&s->lock);
-    enum err code = due ? job_transition(job->state, end->event, &to, info) : ERR_CONFLICT;
+    enum err code = due ? job_transition(job->state, end->event, &change.to, info) : ERR_CONFLICT;
     if (code == ERR_OK)
-        code = sched_store_state(s, job, to, cause, end->reason, info);
+        code = sched_store_state(s, job, &change, info);
     pthread_mutex_unlock(&job->change_lock);
     return code;
 }
@@ -304,12 +327,17 @@ void sched_end_if_due(struct sched *s, struct job_run *job, bool worker)
     struct ending end;
     if (!claim(s, job, worker, &end))
         return;
+    double cpu = clock_thread_seconds();
     enum err code = prepare(s, job, &end) ? store_end(s, job, &end, &info) : ERR_CONFLICT;
+    sched_charge_owner(s, job, clock_thread_seconds() - cpu);
     pthread_mutex_lock(&s->lock);
     job->ending = false;
-    if (code == ERR_NOT_FOUND) /* purged meanwhile: nothing is left to run */
+    job->usage->ends--;
+    pthread_cond_broadcast(&s->work);
+    if (code == ERR_NOT_FOUND) /* purged in the meantime: there is nothing left to run */
         sched_remove(s, job);
     pthread_mutex_unlock(&s->lock);
-    if (code != ERR_OK && code != ERR_CONFLICT && code != ERR_NOT_FOUND)
+    /* What a request could not end, a worker does. */
+    if (worker && code != ERR_OK && code != ERR_CONFLICT && code != ERR_NOT_FOUND)
         sched_stall(s, job, info.message);
 }

@@ -33,7 +33,7 @@ struct stream {
     char viewer[USER_NAME_SIZE]; /* "": sees all */
     char user[USER_NAME_SIZE], token_id[9];
     bool cut;
-    uint64_t next; /* id of the next event to look at */
+    uint64_t next; /* id of the next event to send */
     uint64_t sent_ms;
     char *pending; /* a copy of what is being sent */
     size_t pending_size, pending_at;
@@ -120,7 +120,7 @@ static void set_pending(struct stream *r, const char *text, size_t size)
     r->pending_at = 0;
 }
 
-/* Under the lock: the next thing to say, if any. */
+/* Under the lock: finds the next event to send, if there is one. */
 static void find_pending(struct stream *r, uint64_t now)
 {
     struct events *e = r->events;
@@ -193,8 +193,8 @@ void event_stream_close(void *stream)
     free(r);
 }
 
-/* A number that we gave out and still have continues behind it; anything else starts with a reset.
- */
+/* A client that names an event which the ring still has continues after it; any other begins with a
+ * reset. */
 static uint64_t resume_at(const struct events *e, const char *last_id)
 {
     if (last_id == NULL)
@@ -236,7 +236,7 @@ enum err event_stream_open(void **out, struct events *e, const struct event_read
         free(r->pending);
         free(r);
         return err_set(info, ERR_RATE,
-                       "too many event streams are open; close one (at most %d each)",
+                       "too many event streams are open; close one (at most %d per user)",
                        STREAMS_EACH);
     }
     *out = r;

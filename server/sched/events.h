@@ -14,7 +14,7 @@
 #define EVENT_LIST(X)                                                                  \
     X(job_state, "job.state")             /* state, name, priority or visibility */    \
     X(job_progress, "job.progress")       /* after a slice, and while it is planned */ \
-    X(job_diagnostics, "job.diagnostics") /* its draws were looked at */               \
+    X(job_diagnostics, "job.diagnostics") /* its draws were measured */                \
     X(job_warning, "job.warning")         /* it cannot go on now */                    \
     X(queue_changed, "queue.changed")
 

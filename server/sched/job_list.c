@@ -1,5 +1,6 @@
 /* The jobs in memory: the list in order of submission, the table of ids, who holds a pointer, and
  * which jobs are unloaded when there are too many. */
+#include "server/base/clock.h"
 #include "server/sched/parts.h"
 
 #include <string.h>
@@ -137,28 +138,46 @@ enum job_phase sched_phase(const struct job_run *job)
     return sched_planned(job) ? JOB_PHASE_sampling : JOB_PHASE_planning;
 }
 
-/* Which job goes: one whose data can no longer be read, so that its next slice loads them again;
- * otherwise the one that has waited longest for a slice, because it is the least likely to be next.
- * Unloading frees much memory and runs without the lock, while `ending` keeps the job from being
- * chosen. */
+/* Under the lock: the first job that waits for memory of its chains. */
+static struct job_run *short_of_memory(struct sched *s)
+{
+    struct job_run *job = s->jobs;
+    while (job != NULL && (job->loaded || !job->stalled || atomic_load(&job->missing_bytes) == 0 ||
+                           !sched_runnable(job, UINT64_MAX)))
+        job = job->next;
+    return job;
+}
+
+/* Unloads one job: one whose data can no longer be read, so that its next slice loads them again;
+ * one that gets no slices (paused, say) while another waits for memory, which is tried again at
+ * once; otherwise the one that has waited longest for a slice, because it is the least likely to be
+ * next. Unloading frees much memory and runs without the lock, while `ending` keeps the job from
+ * being chosen. */
 void sched_evict(struct sched *s)
 {
     struct job_run *victim = NULL;
     size_t loaded = 0;
-    bool broken = false;
+    bool broken = false, idle = false;
     pthread_mutex_lock(&s->lock);
+    struct job_run *waiting = short_of_memory(s);
     for (struct job_run *job = s->jobs; job != NULL && !broken; job = job->next) {
         loaded += job->loaded;
         if (!job->loaded || job->busy > 0 || job->ending)
             continue;
+        bool rests = waiting != NULL && !sched_runnable(job, UINT64_MAX);
         broken = job_run_data_lost(job);
-        if (broken || victim == NULL || job->last_slice < victim->last_slice)
+        if (broken || victim == NULL || rests > idle ||
+            (rests == idle && job->touched < victim->touched))
             victim = job;
+        idle |= rests;
     }
-    if (broken || (victim != NULL && loaded > (size_t)LOADED_PER_WORKER * s->config.workers)) {
+    if (broken || idle ||
+        (victim != NULL && loaded > (size_t)LOADED_PER_WORKER * s->config.workers)) {
         victim->ending = true;
         victim->loaded = false;
         victim->refs++;
+        if (idle)
+            waiting->retry_ms = clock_mono_ms();
     } else {
         victim = NULL;
     }

@@ -1,5 +1,6 @@
 /* A job in memory: made from the catalogue and its file, loaded, planned. */
 #include "server/sched/job_run.h"
+#include "server/base/budget.h"
 #include "server/base/json.h"
 #include "server/spec/plan_document.h"
 #include "models/models.h"
@@ -22,8 +23,8 @@ static enum err parse_request(struct job_run *job, const char *request, struct e
     return spec_stored(&job->spec, request, info);
 }
 
-/* A file that is there has the plan: they are made together. The catalogue may not have heard of it
- * when the daemon was killed in between. */
+/* A job file contains its plan from the start. The catalogue lacks it when the daemon was killed
+ * between the two commits. */
 static enum err take_plan(struct job_run *job, struct jobfile *file, struct err_info *info)
 {
     struct jobfile_plan stored;
@@ -88,6 +89,7 @@ static void copy_row(struct job_run *job, const struct job_row *row)
     job->revision = row->revision;
     job->created_ms = row->created_ms;
     job->started_ms = row->started_ms;
+    clock_since_begin(&job->started, row->started_ms);
     job->stored_bytes = row->stored_bytes;
     snprintf(job->precision, sizeof job->precision, "%s",
              row->precision != NULL ? row->precision : "");
@@ -260,6 +262,9 @@ static void unload(struct job_run *job, struct memory_cache *cache)
     job->model = NULL;
     memory_cache_put(cache, job->data);
     job->data = NULL;
+    budget_give(job->chain_memory, job->owner, job->reserved);
+    job->chain_memory = NULL;
+    job->reserved = 0;
 }
 
 bool job_run_data_lost(const struct job_run *job)
@@ -302,17 +307,44 @@ static enum err load_plan(struct job_run *job, const struct job_run_context *con
     return code == ERR_OK ? plan_view(&job->view, job->plan, job->model, info) : code;
 }
 
-enum err job_run_load(struct job_run *job, const struct job_run_context *context,
-                      struct err_info *info)
+/* Under load_lock. A job that was accepted and is now beyond the limit waits for a larger one: the
+ * setting may have been lowered. */
+static enum err reserve(struct job_run *job, const struct job_run_context *context,
+                        struct err_info *info)
 {
-    enum err code = ERR_OK;
-    pthread_mutex_lock(&job->load_lock);
-    if (job->model == NULL) {
+    if (job->reserved > 0 || context->chain_memory == NULL)
+        return ERR_OK;
+    enum err code = budget_take(context->chain_memory, job->owner, job->chain_bytes, 0, info);
+    atomic_store(&job->missing_bytes, code == ERR_OK ? 0 : job->chain_bytes);
+    if (code != ERR_OK)
+        return code == ERR_TOO_LARGE ? ERR_UNAVAILABLE : code;
+    job->chain_memory = context->chain_memory;
+    job->reserved = job->chain_bytes;
+    return ERR_OK;
+}
+
+/* Under load_lock. A job that waits for memory knows what it needs and does not read its data at
+ * every try. */
+static enum err load_model(struct job_run *job, const struct job_run_context *context,
+                           bool for_chains, struct err_info *info)
+{
+    enum err code = for_chains && job->chain_bytes > 0 ? reserve(job, context, info) : ERR_OK;
+    if (code == ERR_OK && job->model == NULL) {
         if (job->spec.model->data != DATA_NONE)
             code = load_data(job, context, info);
         if (code == ERR_OK)
             code = make_model(job, info);
+        if (code == ERR_OK)
+            job->chain_bytes = spec_memory(&job->spec, &job->bound, job->model);
     }
+    return code == ERR_OK && for_chains ? reserve(job, context, info) : code;
+}
+
+enum err job_run_load(struct job_run *job, const struct job_run_context *context, bool for_chains,
+                      struct err_info *info)
+{
+    pthread_mutex_lock(&job->load_lock);
+    enum err code = load_model(job, context, for_chains, info);
     if (code == ERR_OK && !job->file_made && !job->plans)
         code = make_file(job, context, &job->spec, NULL, NULL, info);
     if (code == ERR_OK && job->file_made && job->plans && job->plan == NULL)

@@ -3,6 +3,7 @@
 #ifndef BARKER_SERVER_SCHED_JOB_RUN_H
 #define BARKER_SERVER_SCHED_JOB_RUN_H
 
+#include "server/base/clock.h"
 #include "server/data/memory_cache.h"
 #include "server/store/jobfile.h"
 #include "server/sched/rate.h"
@@ -29,10 +30,11 @@ struct job_run_chain {
     enum chain_status status;
 };
 
-/* Why a job gets no more slices although its chains are not complete: stop_when. */
+/* Why a job gets no more slices although its chains are not complete: stop_when, or a machine much
+ * slower than its plan assumes. */
 enum job_run_stop {
     JOB_RUN_ON,
-    JOB_RUN_ENOUGH, /* a look while it ran found rhat and ess met; the last look decides */
+    JOB_RUN_ENOUGH, /* a checkup found rhat and ess met; the last checkup decides */
     JOB_RUN_TIME_UP
 };
 
@@ -58,8 +60,10 @@ struct job_run {
     bool lab;
     uint64_t revision, version; /* of the catalogue row; of everything that a client can see */
     uint64_t created_ms, started_ms;
+    struct clock_since started; /* at started_ms */
     uint64_t iterations; /* after warm-up, extensions included (spec.iterations is as loaded) */
     uint64_t last_slice; /* tick of the latest slice */
+    uint64_t touched;    /* tick of the latest slice or load: the oldest is unloaded first */
     uint64_t slices;
     uint64_t retry_ms;   /* monotonic: not before this time */
     unsigned busy, refs; /* slices under way; pointers held without the lock */
@@ -69,13 +73,13 @@ struct job_run {
     bool stalled;        /* waits for memory, disk space or data; `reason` says for what */
     bool loaded;         /* data and model are in memory */
     bool removed;        /* out of the list; freed when the last reference is released */
-    bool looking;        /* a worker looks at its draws */
+    bool checking;       /* a worker runs a checkup of it */
     bool planned;        /* it needs no plan, or its file has it */
     bool plan_stored;    /* the catalogue has its plan as well */
     enum job_run_stop stop;
-    double cpu_seconds;
-    uint64_t stored_bytes; /* as the catalogue has it */
-    uint64_t file_bytes;   /* as its file was after the latest slice */
+    double cpu_seconds, most_seconds; /* used; at which it ends, of its plan (0: never) */
+    uint64_t stored_bytes;            /* as the catalogue has it */
+    uint64_t file_bytes;              /* as its file was after the latest slice */
     struct summary_head head;
     struct verdict verdict;
     uint64_t head_ms;    /* monotonic time of the last summary */
@@ -94,6 +98,10 @@ struct job_run {
     struct plan *plan;  /* NULL: none is needed, or none is made yet */
     struct model *view; /* what its chains sample, when that is not the model; borrows both */
     bool file_made;
+    uint64_t chain_bytes;        /* memory of its chains; 0: not known before the first load */
+    uint64_t reserved;           /* of them, taken from chain_memory: 0 or `needs` */
+    struct budget *chain_memory; /* borrowed; NULL while nothing is reserved */
+    atomic_uint_fast64_t missing_bytes; /* bytes that did not fit at the last try; 0: they did */
 
     struct job_run *next, *same_bucket; /* in the scheduler's list; in its table of ids */
 };
@@ -101,6 +109,7 @@ struct job_run {
 struct job_run_context { /* what jobs use of the daemon */
     struct store *store;
     struct memory_cache *cache;
+    struct budget *chain_memory; /* NULL: no limit */
     uint64_t slice_ms;
     /* How many jobs wait for their first slice: while there are some, slices end early. NULL:
      * slices have their full length. */
@@ -112,9 +121,10 @@ enum err job_run_new(struct job_run **out, const struct job_row *row,
                      const struct job_run_context *context, struct err_info *info);
 void job_run_free(struct job_run *job, struct memory_cache *cache);
 
-/* Data, model and job file, unless they are there. ERR_DATA_CHANGED when the data are not those of
+/* Data, model and job file, unless they are there; where it is loaded for its chains, their memory
+ * is reserved for the owner until it is unloaded. ERR_DATA_CHANGED when the data are not those of
  * the submission. ERR_UNAVAILABLE and ERR_NO_MEMORY may pass. */
-enum err job_run_load(struct job_run *job, const struct job_run_context *context,
+enum err job_run_load(struct job_run *job, const struct job_run_context *context, bool for_chains,
                       struct err_info *info);
 /* Whether the data can no longer be read: nothing more is saved, and it is to be unloaded. Only
  * while it is loaded and no chain is busy. */

@@ -9,6 +9,7 @@
 
 #include "server/sched/job_run.h"
 #include "server/sched/sched.h"
+#include "server/store/users.h"
 
 /* Recent use of one user, for fairness and for the limit of running chains. */
 struct usage {
@@ -16,7 +17,11 @@ struct usage {
     double seconds; /* at at_ms */
     uint64_t at_ms;
     unsigned busy, chains; /* slices under way, and the chains in them */
+    unsigned loads;        /* jobs whose data are being loaded */
+    unsigned plans, ends;  /* under way: work of a worker that may take much longer than a slice */
     unsigned jobs;
+    struct owner_totals totals; /* as of totals_at, see store_changes */
+    uint64_t totals_at;         /* 0: not read yet */
     struct usage *next;
 };
 
@@ -50,6 +55,7 @@ struct sched {
 /* What a worker runs next. */
 struct slice {
     struct job_run *job; /* NULL: nothing to do */
+    bool plans;          /* the job is planned, or would be */
     struct chain_batch batch;
 };
 
@@ -63,8 +69,9 @@ double usage_recent(const struct usage *usage, uint64_t now);
 bool usage_load(void *ctx, const struct user_row *row);
 /* Charges the owner, and notes it in the store. */
 void sched_charge_owner(struct sched *s, const struct job_run *job, double cpu_seconds);
-/* Bytes that the owner may still store; UINT64_MAX when the catalogue cannot be read. */
-uint64_t sched_quota_left(struct sched *s, const struct job_run *job);
+/* *left: bytes that the owner may still store. The catalogue is read only when it has changed. */
+enum err sched_quota_left(struct sched *s, const struct job_run *job, uint64_t *left,
+                          struct err_info *info);
 
 /* ---- job_list.c; under the lock but for new, hold, release and evict ---- */
 
@@ -103,25 +110,35 @@ void sched_publish(struct sched *s, struct job_run *job, enum event_kind kind);
 bool sched_runnable(const struct job_run *job, uint64_t now);
 /* Whether its owner has as many chains running as one user may. */
 bool sched_at_limit(const struct sched *s, const struct job_run *job);
+/* Whether a worker may plan or end one more job of this user: on at most half of the workers, so that
+ * others do not wait for minutes. */
+bool sched_long_allowed(const struct sched *s, const struct usage *usage);
 /* Whether a goes before b. */
 bool sched_before(const struct sched *s, const struct job_run *a, const struct job_run *b,
                   uint64_t now);
-/* The job whose turn it is; NULL: none can run. */
-struct job_run *sched_pick(struct sched *s);
+/* The job whose turn it is; NULL: none can run. For a worker, of those that are loaded; for a loader,
+ * of all but those whose owner has a load under way. */
+struct job_run *sched_pick(struct sched *s, bool loads);
 /* Takes chains of slice->job for one worker. */
 void sched_claim(struct sched *s, struct slice *slice);
 void sched_count_unstarted(struct sched *s);
-/* A job that is due to end but whose end could not be stored before: a full disk, say, or a crash.
- */
-struct job_run *sched_find_ending(struct sched *s);
+/* The job whose end is the turn of a worker: before the slices of its owner, but not before those of
+ * a user with less recent use. NULL: none. */
+struct job_run *sched_pick_ending(struct sched *s, const struct job_run *slice);
 
 /* ---- transition.c ---- */
 
 /* Under the lock. Sets the state and whether slices and the checks at the end may go on. */
 void sched_enter(struct sched *s, struct job_run *job, enum job_state to);
+struct state_change {
+    enum job_state to;
+    enum stop_cause cause;
+    const char *reason;
+    const struct store_room *room; /* NULL: the job does not store more for it */
+};
 /* Under job->change_lock. Stores the new state, then shows it. */
-enum err sched_store_state(struct sched *s, struct job_run *job, enum job_state to,
-                           enum stop_cause cause, const char *reason, struct err_info *info);
+enum err sched_store_state(struct sched *s, struct job_run *job, const struct state_change *change,
+                           struct err_info *info);
 /* The same for what follows `event`, which must be possible. */
 enum err sched_change(struct sched *s, struct job_run *job, enum job_event event,
                       const char *reason, struct err_info *info);
@@ -138,24 +155,41 @@ enum err sched_store_kernels(struct sched *s, struct job_run *job, const char *l
 /* ---- worker.c ---- */
 
 enum err sched_start_workers(struct sched *s, struct err_info *info);
+/* `count` more threads that run until s->stopping; `what` is for the message. */
+enum err sched_start_threads(struct sched *s, unsigned count, void *(*run)(void *),
+                             const char *what, struct err_info *info);
+/* What the job could not do: it waits, or it fails. */
+void sched_report_error(struct sched *s, struct job_run *job, enum err code,
+                        const struct err_info *info);
+
+/* ---- loader.c ---- */
+
+enum err sched_start_loaders(struct sched *s, struct err_info *info);
+/* Under the lock: whether a worker can run it without reading data first. */
+bool sched_ready(const struct job_run *job);
 
 /* ---- plan.c ---- */
 
 /* Makes the plan of a loaded job that runs and has none, tells the catalogue. ERR_OK also when it
  * was halted: then it is not planned. */
 enum err sched_plan(struct sched *s, struct job_run *job, struct err_info *info);
+/* Under the lock, of a loaded job: sets the processor time at which it ends. A job of other than its
+ * plan's iterations, which its owner asked for, has no such limit. */
+void sched_limit(struct job_run *job);
 
 /* ---- end.c ---- */
 
-/* After a slice that did not complete the job: a look at its draws when it is time for one, and
+/* After a slice that did not complete the job: a checkup when one is due, and
  * whether stop_when is met. */
-void sched_look(struct sched *s, struct job_run *job);
+void sched_check_draws(struct sched *s, struct job_run *job);
 /* Makes the verdict for a job that is entering this state. */
 void sched_judge(struct sched *s, struct job_run *job, enum job_state state);
 /* Under the lock: what would end the job now, if anything. */
 bool sched_end_due(const struct job_run *job, enum job_event *event);
+/* Under the lock: whether a worker may do that now. */
+bool sched_end_allowed(const struct sched *s, const struct job_run *job, enum job_event event);
 /* Ends what is due to end: called when a slice is over and after every request of the owner, which
- * leaves the end of complete jobs to the workers: it may take half a minute. */
+ * leaves the end of jobs with draws to the workers: measuring them may take half a minute. */
 void sched_end_if_due(struct sched *s, struct job_run *job, bool worker);
 
 #endif

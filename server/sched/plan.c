@@ -38,13 +38,23 @@ static void tell(void *ctx, const char *text)
 
 /* A quarter of what the owner may still store: draws that come in small blocks take more bytes than
  * their numbers, and the owner's other jobs store as well. */
-static uint64_t bytes_for_draws(struct sched *s, const struct job_run *job)
+static enum err bytes_for_draws(struct sched *s, const struct job_run *job, uint64_t *out,
+                                struct err_info *info)
 {
-    uint64_t left = sched_quota_left(s, job);
-    return left / 4 < SPEC_PLAN_BYTES ? left / 4 : SPEC_PLAN_BYTES;
+    uint64_t left;
+    enum err code = sched_quota_left(s, job, &left, info);
+    *out = left / 4 < SPEC_PLAN_BYTES ? left / 4 : SPEC_PLAN_BYTES;
+    return code;
 }
 
-/* From here on the job has all its numbers. */
+void sched_limit(struct job_run *job)
+{
+    const struct plan *plan = job->plan;
+    bool chosen = plan != NULL && job->iterations == plan->iterations;
+    job->most_seconds = chosen ? plan->most_seconds : 0.0;
+}
+
+/* From here on all settings of the job have values. */
 static void take_settled(struct sched *s, struct job_run *job, const struct job_spec *settled)
 {
     pthread_mutex_lock(&s->lock);
@@ -52,19 +62,20 @@ static void take_settled(struct sched *s, struct job_run *job, const struct job_
     job->iterations = settled->iterations;
     job->planned = true;
     job->plan_stored = false;
+    sched_limit(job);
     pthread_mutex_unlock(&s->lock);
 }
 
 static enum err make(struct sched *s, struct job_run *job, struct err_info *info)
 {
     struct listener listener = {s, job};
-    struct job_run_planning planning = {.most_bytes = bytes_for_draws(s, job),
-                                        .most_iterations = s->config.limits.max_iterations,
-                                        .tell = tell,
-                                        .ctx = &listener};
+    struct job_run_planning planning = {
+        .most_iterations = s->config.limits.max_iterations, .tell = tell, .ctx = &listener};
     struct job_spec settled;
-    tell(&listener, "looking at the data");
-    enum err code = job_run_plan(job, &s->context, &planning, &settled, info);
+    tell(&listener, "measuring the data");
+    enum err code = bytes_for_draws(s, job, &planning.most_bytes, info);
+    if (code == ERR_OK)
+        code = job_run_plan(job, &s->context, &planning, &settled, info);
     if (code == ERR_OK)
         take_settled(s, job, &settled);
     return code;
@@ -78,7 +89,9 @@ static enum err store_plan(struct sched *s, struct job_run *job, const char *doc
     spec.iterations = job->iterations;
     char *text = json_write_last(spec_resolved(&spec));
     char *log = planning_log(document);
-    struct job_row row = {.request = text, .plan = (char *)(uintptr_t)document};
+    struct job_row row = {.request = text,
+                          .plan = (char *)(uintptr_t)document,
+                          .sampler = (char *)(uintptr_t)spec.sampler->name};
     memcpy(row.id, job->id, sizeof row.id);
     enum err code =
         text != NULL ? store_job_update(s->store, &row, JOB_SET_REQUEST | JOB_SET_PLAN, log, info)
@@ -94,7 +107,7 @@ static enum err store_plan(struct sched *s, struct job_run *job, const char *doc
     return ERR_OK;
 }
 
-/* The file has the truth. */
+/* The job file is authoritative. */
 static enum err copy_plan_to_catalogue(struct sched *s, struct job_run *job, struct err_info *info)
 {
     struct jobfile_plan stored;

@@ -1,6 +1,5 @@
 /* Progress as JSON. */
 #include "server/sched/progress.h"
-#include "server/base/clock.h"
 #include "server/base/json.h"
 
 #include <math.h>
@@ -46,12 +45,10 @@ static json_t *chains_json(const struct job_snapshot *snapshot)
 
 json_t *progress_json(const struct job_snapshot *snapshot)
 {
-    uint64_t done = 0, total = snapshot->total * snapshot->chains, now = clock_wall_ms();
+    uint64_t done = 0, total = snapshot->total * snapshot->chains;
     for (uint32_t k = 0; k < snapshot->chains; k++)
         done += snapshot->chain[k].iteration;
-    double elapsed = snapshot->started_ms > 0 && now > snapshot->started_ms
-                         ? (double)(now - snapshot->started_ms) / 1000.0
-                         : 0.0;
+    double elapsed = snapshot->elapsed_seconds;
     double rate = snapshot->rate;
     if (job_state_terminal(snapshot->state)) /* of the whole run */
         rate = elapsed > 0.0 ? (double)done / elapsed : 0.0;

@@ -1,5 +1,5 @@
-/* What a job shows about itself: a snapshot that the scheduler fills, and its parts as JSON, the
- * same for replies, events and the catalogue. */
+/* A snapshot of a job that the scheduler fills, and its parts as JSON: the same for replies,
+ * events and the catalogue. */
 #ifndef BARKER_SERVER_SCHED_PROGRESS_H
 #define BARKER_SERVER_SCHED_PROGRESS_H
 
@@ -20,6 +20,7 @@ struct job_snapshot {
     char reason[JOB_REASON_SIZE];
     uint64_t revision, version;
     uint64_t started_ms;
+    double elapsed_seconds;   /* since then */
     uint64_t total;           /* iterations of one chain, warm-up included */
     double cpu_seconds, rate; /* rate: iterations per second, all chains; 0: not known */
     struct summary_head head;

@@ -24,6 +24,8 @@ static void explain(struct sched *s, struct job_run *job, size_t ahead, struct s
 {
     if (out->finishing)
         snprintf(out->why, sizeof out->why, "the draws are being checked");
+    else if (job->busy > 0 && !sched_ready(job))
+        snprintf(out->why, sizeof out->why, "its data are being loaded");
     else if (job->busy > 0 && sched_planned(job))
         snprintf(out->why, sizeof out->why, "%u of %" PRIu32 " chains are running",
                  busy_chains(job), job->spec.chains);
@@ -33,6 +35,9 @@ static void explain(struct sched *s, struct job_run *job, size_t ahead, struct s
         snprintf(out->why, sizeof out->why,
                  "the job waits: %s has %u chains running, the most that one user may have",
                  job->owner, job->usage->chains);
+    else if (!sched_ready(job) && job->usage->loads > 0)
+        snprintf(out->why, sizeof out->why,
+                 "the job waits: data of another job of %s are being loaded", job->owner);
     else if (ahead > 0)
         snprintf(
             out->why, sizeof out->why,

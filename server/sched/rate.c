@@ -1,4 +1,4 @@
-/* How fast a job gets on. */
+/* Iterations per second of a job. */
 #include "server/sched/rate.h"
 
 #include <string.h>
@@ -19,8 +19,8 @@ void rate_begin(struct rate *rate, uint64_t now_ms, uint64_t iterations)
         add(rate, now_ms, iterations);
 }
 
-/* The first point is where work began and is never moved; the last one moves on until it is far
- * enough from the one before. */
+/* The first point is the start of work and never moves. The last one moves until it is far
+ * enough from the one before it. */
 void rate_add(struct rate *rate, uint64_t now_ms, uint64_t iterations)
 {
     if (rate->count > 1 && now_ms - rate->points[rate->count - 2].at_ms < RATE_APART_MS)

@@ -1,8 +1,8 @@
-/* How fast a job gets on: iterations per second over the recent past.
+/* Iterations per second of a job over the recent past.
  *
- * Progress comes in lumps, when a slice of a chain has ended, and several slices may end together:
- * so the time counts from when the first of them began, and what ends together is one point. Pure;
- * times are given. */
+ * Progress arrives in steps, at the end of a slice, and several slices may end together. So time
+ * counts from the start of the first slice, and steps that are close in time are one point.
+ * Pure; times are arguments. */
 #ifndef BARKER_SERVER_SCHED_RATE_H
 #define BARKER_SERVER_SCHED_RATE_H
 
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define RATE_POINTS   16  /* of recent progress */
-#define RATE_APART_MS 200 /* closer ones are one */
+#define RATE_APART_MS 200 /* closer points are merged */
 
 /* Zeroed: nothing is known yet. */
 struct rate {
@@ -20,9 +20,9 @@ struct rate {
     size_t count;
 };
 
-/* A slice begins; only the first one since the rate was zeroed, as for a pause, counts. */
+/* A slice begins. Only the first one since the rate was zeroed (at a pause, for example) counts. */
 void rate_begin(struct rate *rate, uint64_t now_ms, uint64_t iterations);
-/* `iterations` are done by now, in all. */
+/* `iterations` are done so far, in total. */
 void rate_add(struct rate *rate, uint64_t now_ms, uint64_t iterations);
 /* Iterations per second; 0: not known. */
 double rate_per_second(const struct rate *rate);

@@ -102,16 +102,21 @@ enum err sched_start(struct sched **out, const struct sched_config *config, stru
     s->cache = cache;
     s->events = events;
     s->last = &s->jobs;
-    s->context = (struct job_run_context){
-        .store = store, .cache = cache, .slice_ms = config->slice_ms, .unstarted = &s->unstarted};
+    s->context = (struct job_run_context){.store = store,
+                                          .cache = cache,
+                                          .chain_memory = config->chain_memory,
+                                          .slice_ms = config->slice_ms,
+                                          .unstarted = &s->unstarted};
     pthread_mutex_init(&s->ended, NULL);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->work, NULL);
-    enum err code = store_users(store, usage_load, s, info);
+    enum err code = store_users(store, NULL, usage_load, s, info);
     if (code == ERR_OK)
         code = take_up_all(s, info);
     if (code == ERR_OK)
         code = sched_start_workers(s, info);
+    if (code == ERR_OK)
+        code = sched_start_loaders(s, info);
     if (code != ERR_OK) {
         sched_halt(s);
         sched_free(s);

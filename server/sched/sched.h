@@ -21,13 +21,15 @@
 
 struct sched;
 struct memory_cache;
+struct budget;
 
 struct sched_config {
     unsigned workers;
     uint64_t slice_ms;
-    uint64_t look_ms; /* least time between two looks at the draws of a job; 0: 5 s */
+    uint64_t checkup_ms; /* least time between two checkups of a job; 0: 5 s */
     unsigned user_running_chains;
     struct job_limits limits;
+    struct budget *chain_memory; /* NULL: no limit */
 };
 
 /* Takes up every unfinished job of the catalogue and starts the workers. */
@@ -38,14 +40,24 @@ enum err sched_start(struct sched **out, const struct sched_config *config, stru
 void sched_halt(struct sched *sched);
 void sched_free(struct sched *sched);
 
-/* Takes up a job that store_job_create has just written. */
-enum err sched_submit(struct sched *sched, const struct job_row *row, struct err_info *info);
+/* A new job in two steps, so that nothing can fail once it is stored: sched_prepare takes all memory
+ * before store_job_create, then sched_submit takes the job up, or sched_discard drops it. */
+struct job_run;
+enum err sched_prepare(struct job_run **out, struct sched *sched, const struct job_row *row,
+                       struct err_info *info);
+void sched_submit(struct sched *sched, struct job_run *job);
+void sched_discard(struct sched *sched, struct job_run *job); /* job may be NULL */
 
-/* What its owner can do to a job: pause, resume, cancel, extend (by `iterations`), retry. Stored
- * when it returns. */
-enum err sched_control(struct sched *sched, const char *id, enum job_event event,
-                       uint64_t iterations, struct err_info *info);
-/* Deletes a job that has ended: to the trash (row->deleted_ms is the time), or for good.
+/* What its owner can do to a job: pause, resume, cancel, extend, retry. */
+struct sched_request {
+    enum job_event event;
+    uint64_t iterations; /* of extend */
+    uint64_t bytes;      /* that it would store in addition (resume, extend, retry) */
+};
+/* Stored when it returns. ERR_QUOTA when the owner has no room for the bytes. */
+enum err sched_control(struct sched *sched, const char *id, const struct sched_request *request,
+                       struct err_info *info);
+/* Deletes a job that has ended: to the trash (row->deleted_ms is the time), and with `purge` from there.
  * ERR_CONFLICT while it has not. */
 enum err sched_delete(struct sched *sched, struct job_row *row, bool purge, struct err_info *info);
 /* Name, priority and visibility changed in the catalogue. False: the job is not here. */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_MS    20  /* between two looks of a slice at the clock and at `halt` */
+#define CHECK_MS   20  /* between two checks of the clock and of `halt` */
 #define HURRY_MS   100 /* a slice has at least this long, even while a job waits for its first */
 #define LOCKSTEP_D 16  /* parameters, beyond which chains in lockstep are not faster */
 
@@ -22,7 +22,8 @@ static void configure(const struct job_run *job, size_t k, struct chain_config *
     config->view = job->view;
 }
 
-static enum err bring_in(struct job_run *job, size_t k, struct jobfile *file, struct err_info *info)
+static enum err load_chain(struct job_run *job, size_t k, struct jobfile *file,
+                           struct err_info *info)
 {
     struct job_run_chain *slot = &job->chains[k];
     struct chain_config config;
@@ -40,16 +41,16 @@ static enum err bring_in(struct job_run *job, size_t k, struct jobfile *file, st
     return code;
 }
 
-static enum err bring_in_all(struct job_run *job, const struct chain_batch *batch,
-                             const struct job_run_context *context, uint64_t iterations,
-                             struct err_info *info)
+static enum err load_chains(struct job_run *job, const struct chain_batch *batch,
+                            const struct job_run_context *context, uint64_t iterations,
+                            struct err_info *info)
 {
     struct jobfile *file;
     enum err code = jobfile_open(&file, context->store, job->id, info);
     if (code != ERR_OK)
         return code;
     for (size_t i = 0; i < batch->count && code == ERR_OK; i++) {
-        code = bring_in(job, batch->k[i], file, info);
+        code = load_chain(job, batch->k[i], file, info);
         if (code == ERR_OK)
             chain_set_iterations(job->chains[batch->k[i]].chain, iterations);
     }
@@ -63,6 +64,7 @@ static char *chain_facts(const struct chain *chain, const struct job_run *job)
                                               "acceptance", "adapting", "unseen"};
     size_t counts[6] = {0}, d = job->model->d;
     enum step_limit *limits = malloc(d * sizeof *limits);
+    struct sampler_trees trees;
     json_t *facts = json_object(), *by = json_object();
     if (limits != NULL) {
         chain_step(chain, NULL, limits);
@@ -74,6 +76,11 @@ static char *chain_facts(const struct chain *chain, const struct job_run *job)
             json_put(&by, limit_names[i], json_count(counts[i]));
     json_put(&facts, "step_size_set_by", by);
     json_put(&facts, "acceptance", json_number(chain_acceptance(chain)));
+    if (chain_trees(chain, &trees)) {
+        json_put(&facts, "divergences", json_count((uint64_t)trees.divergences));
+        json_put(&facts, "tree_limit_hits", json_count((uint64_t)trees.limit_hits));
+        json_put(&facts, "gradients", json_count((uint64_t)trees.gradients));
+    }
     free(limits);
     return json_write_last(facts);
 }
@@ -172,17 +179,17 @@ static void note_divergence(const struct job_run *job, const struct chain *chain
         model_parameter_name(job->model, coordinate, out->diverged_in, sizeof out->diverged_in);
 }
 
-/* Iterations until the next look at the clock, from the speed so far. */
+/* Iterations until the next check of the clock, from the speed so far. */
 static uint64_t next_batch(uint64_t done, uint64_t elapsed_ms)
 {
     if (elapsed_ms == 0)
         return done > 0 ? 2 * done : 1;
-    uint64_t batch = done * LOOK_MS / elapsed_ms;
+    uint64_t batch = done * CHECK_MS / elapsed_ms;
     return batch > 0 ? batch : 1;
 }
 
 /* Advances the chains that are not at their end by up to n iterations; false when there are none.
- * *full: one of them had no more context for its draws. */
+ * *full: one of them has no more room for draws. */
 static bool advance(struct job_run *job, const struct chain_batch *batch, uint64_t n, bool *full)
 {
     struct chain *active[CHAIN_BATCH_MAX];
@@ -257,7 +264,7 @@ enum err job_run_advance(struct job_run *job, const struct chain_batch *batch, u
     uint64_t before[CHAIN_BATCH_MAX];
     double used = 0.0;
     memset(out, 0, batch->count * sizeof *out);
-    enum err code = bring_in_all(job, batch, context, iterations, info);
+    enum err code = load_chains(job, batch, context, iterations, info);
     if (code == ERR_OK) {
         for (size_t i = 0; i < batch->count; i++)
             before[i] = chain_iteration(job->chains[batch->k[i]].chain);

@@ -14,6 +14,7 @@ bool sched_fill_snapshot(const struct job_run *job, struct job_snapshot *out)
         .revision = job->revision,
         .version = job->version,
         .started_ms = job->started_ms,
+        .elapsed_seconds = clock_since_seconds(&job->started),
         .total = spec_is_open(&job->spec) ? 0 : job->spec.warmup + job->iterations,
         .cpu_seconds = job->cpu_seconds,
         .rate = job->state == JOB_running ? rate_per_second(&job->rate) : 0.0,

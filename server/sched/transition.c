@@ -83,11 +83,13 @@ void sched_take_kernels(struct sched *s, struct job_run *job, char *log, size_t 
     snprintf(job->isa, sizeof job->isa, "%s", kernels->isa);
 }
 
-enum err sched_store_state(struct sched *s, struct job_run *job, enum job_state to,
-                           enum stop_cause cause, const char *reason, struct err_info *info)
+enum err sched_store_state(struct sched *s, struct job_run *job, const struct state_change *change,
+                           struct err_info *info)
 {
+    enum job_state to = change->to;
+    const char *reason = change->reason;
     struct job_row row = {.state = to,
-                          .stop_cause = cause,
+                          .stop_cause = change->cause,
                           .reason = (char *)(uintptr_t)reason,
                           .started_ms = job->started_ms};
     char log[JOB_REASON_SIZE + 250];
@@ -105,13 +107,16 @@ enum err sched_store_state(struct sched *s, struct job_run *job, enum job_state 
     if (to == JOB_running)
         sched_take_kernels(s, job, log, sizeof log);
     fill_results(s, job, &row);
-    enum err code = store_job_update(s->store, &row, JOB_SET_STATE | JOB_SET_RESULTS, log, info);
+    enum err code =
+        store_job_admit(s->store, &row, JOB_SET_STATE | JOB_SET_RESULTS, log, change->room, info);
     free_results(&row);
     if (code != ERR_OK)
         return code;
     pthread_mutex_lock(&s->lock);
     sched_enter(s, job, to);
-    job->stop_cause = cause;
+    job->stop_cause = change->cause;
+    if (job->started_ms != row.started_ms)
+        clock_since_begin(&job->started, row.started_ms);
     job->started_ms = row.started_ms;
     job->stored_bytes = job->file_bytes = row.stored_bytes;
     job->revision = row.revision;
@@ -131,11 +136,11 @@ enum err sched_store_state(struct sched *s, struct job_run *job, enum job_state 
 enum err sched_change(struct sched *s, struct job_run *job, enum job_event event,
                       const char *reason, struct err_info *info)
 {
-    enum job_state to;
+    struct state_change change = {.reason = reason};
     pthread_mutex_lock(&job->change_lock);
-    enum err code = job_transition(job->state, event, &to, info);
+    enum err code = job_transition(job->state, event, &change.to, info);
     if (code == ERR_OK)
-        code = sched_store_state(s, job, to, STOP_none, reason, info);
+        code = sched_store_state(s, job, &change, info);
     pthread_mutex_unlock(&job->change_lock);
     return code;
 }

@@ -69,12 +69,37 @@ uint64_t sched_grown_bytes(struct sched *s, const char *owner)
     return bytes > known ? bytes - known : 0;
 }
 
-uint64_t sched_quota_left(struct sched *s, const struct job_run *job)
+/* What the catalogue has of the owner, read again only when the catalogue has changed: this is asked
+ * before every slice, and adding up thousands of jobs takes a millisecond. */
+static enum err known_totals(struct sched *s, const struct job_run *job, struct owner_totals *out,
+                             struct err_info *info)
+{
+    uint64_t at = store_changes(s->store);
+    pthread_mutex_lock(&s->lock);
+    bool known = job->usage->totals_at == at;
+    *out = job->usage->totals;
+    pthread_mutex_unlock(&s->lock);
+    if (known)
+        return ERR_OK;
+    enum err code = store_owner_totals(s->store, job->owner, out, info);
+    if (code != ERR_OK)
+        return code;
+    pthread_mutex_lock(&s->lock);
+    job->usage->totals = *out;
+    job->usage->totals_at = at;
+    pthread_mutex_unlock(&s->lock);
+    return ERR_OK;
+}
+
+enum err sched_quota_left(struct sched *s, const struct job_run *job, uint64_t *left,
+                          struct err_info *info)
 {
     struct owner_totals totals;
-    struct err_info info;
-    if (store_owner_totals(s->store, job->owner, &totals, &info) != ERR_OK)
-        return UINT64_MAX;
+    *left = 0;
+    enum err code = known_totals(s, job, &totals, info);
+    if (code != ERR_OK)
+        return code;
     uint64_t used = totals.stored_bytes + sched_grown_bytes(s, job->owner);
-    return totals.most_stored_bytes > used ? totals.most_stored_bytes - used : 0;
+    *left = totals.most_stored_bytes > used ? totals.most_stored_bytes - used : 0;
+    return ERR_OK;
 }

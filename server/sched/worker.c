@@ -1,4 +1,5 @@
 /* The threads that run slices: take one, run it, account for it, end what is due to end. */
+#include "server/base/background.h"
 #include "server/base/clock.h"
 #include "server/sched/parts.h"
 
@@ -6,12 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <time.h>
-#include <unistd.h>
 
-#define QUOTA_EVERY 16 /* slices of a job between two checks of the disk quota */
-#define WORKER_NICE 10 /* below HTTP and the writer */
+#define IDLE_MS 250
 
 /* Under the lock. A chain that reached its end is active again if the job was extended meanwhile. */
 static void note_chain(struct sched *s, struct job_run *job, uint32_t k,
@@ -59,6 +56,7 @@ static void finish_slice(struct sched *s, const struct slice *slice)
     job->busy--;
     s->busy--;
     job->usage->busy--;
+    job->usage->plans -= slice->plans;
     job->usage->chains -= (unsigned)slice->batch.count;
     bool rests = job->state == JOB_paused;
     job->version += rests || sched_phase(job) == JOB_PHASE_checking;
@@ -68,19 +66,31 @@ static void finish_slice(struct sched *s, const struct slice *slice)
         sched_publish(s, job, EVENT_job_progress);
 }
 
-static void report_success(struct sched *s, struct job_run *job, uint64_t slices, bool done)
+static void report_success(struct sched *s, struct job_run *job, bool done)
 {
-    struct err_info info;
     if (!done)
-        sched_look(s, job);
+        sched_check_draws(s, job);
     sched_publish(s, job, EVENT_job_progress);
-    if (slices % QUOTA_EVERY == 0 && sched_quota_left(s, job) == 0)
-        sched_change(s, job, JOB_EVENT_pause, "paused: the disk quota of its owner is used up",
-                     &info);
 }
 
-static void report_error(struct sched *s, struct job_run *job, enum err code,
-                         const struct err_info *info)
+/* Before every slice: what its owner stores beyond the disk quota is at most what the slices under
+ * way bring. ERR_CONFLICT: the job is paused now; a quota that cannot be read makes it wait. */
+static enum err check_quota(struct sched *s, struct job_run *job, struct err_info *info)
+{
+    uint64_t left;
+    enum err code = sched_quota_left(s, job, &left, info);
+    if (code == ERR_OK && left > 0)
+        return ERR_OK;
+    if (code == ERR_OK) {
+        code = sched_change(s, job, JOB_EVENT_pause,
+                            "paused: the disk quota of its owner is used up", info);
+        code = code == ERR_OK ? ERR_CONFLICT : code;
+    }
+    return code == ERR_CONFLICT ? code : ERR_UNAVAILABLE;
+}
+
+void sched_report_error(struct sched *s, struct job_run *job, enum err code,
+                        const struct err_info *info)
 {
     char why[JOB_REASON_SIZE];
     snprintf(why, sizeof why, "the job waits: %.380s", info->message);
@@ -119,13 +129,12 @@ static void report_slice(struct sched *s, const struct slice *slice,
 {
     struct job_run *job = slice->job;
     if (code != ERR_OK) {
-        report_error(s, job, code, info);
+        sched_report_error(s, job, code, info);
     } else if (!report_divergence(s, slice, slices) && slices[0].iteration > 0) {
         pthread_mutex_lock(&s->lock);
         bool done = sched_all_done(job);
-        uint64_t count = job->slices;
         pthread_mutex_unlock(&s->lock);
-        report_success(s, job, count, done);
+        report_success(s, job, done);
     }
 }
 
@@ -136,11 +145,13 @@ static enum err make_ready(struct sched *s, struct slice *slice, enum job_state 
                            struct err_info *info)
 {
     struct job_run *job = slice->job;
-    enum err code = job_run_load(job, &s->context, info);
+    enum err code = job_run_load(job, &s->context, true, info);
     size_t batch_size = code == ERR_OK ? job_run_batch_size(job) : job->batch_size;
     pthread_mutex_lock(&s->lock);
     job->version += job->loaded != (code == ERR_OK);
     job->loaded = code == ERR_OK;
+    if (job->loaded)
+        sched_limit(job);
     job->batch_size = batch_size;
     while (batch_size > 0 && slice->batch.count > batch_size) {
         job->chains[slice->batch.k[--slice->batch.count]].busy = false;
@@ -175,10 +186,13 @@ static void run_slice(struct sched *s, struct slice *slice)
     if (code == ERR_OK && state == JOB_running && !ready) {
         code = sched_plan(s, job, &info);
         if (code != ERR_OK)
-            report_error(s, job, code, &info);
+            sched_report_error(s, job, code, &info);
     } else {
-        if (code == ERR_OK && state == JOB_running)
+        enum err room = code == ERR_OK && state == JOB_running ? check_quota(s, job, &info) : code;
+        if (room == ERR_OK && state == JOB_running)
             code = job_run_advance(job, &slice->batch, iterations, &s->context, slices, &info);
+        else if (room != ERR_CONFLICT)
+            code = room;
         note_slice(s, slice, slices, code);
         report_slice(s, slice, slices, code, &info);
     }
@@ -188,25 +202,19 @@ static void run_slice(struct sched *s, struct slice *slice)
 /* With a time limit: stalled jobs become runnable without a signal. */
 static void wait_for_work(struct sched *s)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 250000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
-    pthread_cond_timedwait(&s->work, &s->lock, &until);
+    clock_wait(&s->work, &s->lock, clock_mono_ms() + IDLE_MS);
 }
 
-/* Ends that are due go before slices: they free memory and let users see their results. */
+/* Ends that are due go before slices of the same user: they free memory and show results. */
 static void *worker(void *arg)
 {
     struct sched *s = arg;
-    setpriority(PRIO_PROCESS, (id_t)gettid(), WORKER_NICE);
+    background_enter();
     pthread_mutex_lock(&s->lock);
     while (!s->stopping) {
-        struct job_run *job = sched_find_ending(s);
-        struct slice slice = {.job = job == NULL ? sched_pick(s) : NULL};
+        struct slice slice = {.job = sched_pick(s, false)};
+        struct job_run *job = sched_pick_ending(s, slice.job);
+        slice.job = job == NULL ? slice.job : NULL;
         job = slice.job != NULL ? slice.job : job;
         if (job == NULL) {
             wait_for_work(s);
@@ -230,15 +238,22 @@ static void *worker(void *arg)
     return NULL;
 }
 
-enum err sched_start_workers(struct sched *s, struct err_info *info)
+enum err sched_start_threads(struct sched *s, unsigned count, void *(*run)(void *),
+                             const char *what, struct err_info *info)
 {
     int error;
-    s->threads = calloc(s->config.workers, sizeof *s->threads);
-    if (s->threads == NULL)
-        return err_set(info, ERR_NO_MEMORY, "no memory for workers");
-    for (; s->thread_count < s->config.workers; s->thread_count++)
-        if ((error = pthread_create(&s->threads[s->thread_count], NULL, worker, s)) != 0)
-            return err_set(info, ERR_INTERNAL, "cannot start worker %u: %s", s->thread_count + 1,
+    pthread_t *more = realloc(s->threads, (s->thread_count + count) * sizeof *more);
+    if (more == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for threads");
+    s->threads = more;
+    for (unsigned i = 0; i < count; i++, s->thread_count++)
+        if ((error = pthread_create(&s->threads[s->thread_count], NULL, run, s)) != 0)
+            return err_set(info, ERR_INTERNAL, "cannot start %s %u: %s", what, i + 1,
                            strerror(error));
     return ERR_OK;
+}
+
+enum err sched_start_workers(struct sched *s, struct err_info *info)
+{
+    return sched_start_threads(s, s->config.workers, worker, "worker", info);
 }

@@ -1,4 +1,4 @@
-/* A spec against the model that was made from its data. */
+/* Checks a spec against the model that was made from its data. */
 #include "server/spec/parts.h"
 
 #include <inttypes.h>
@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define DENSE_MAX 1900 /* parameters: half a matrix of them is the most that the store takes */
+#define DENSE_MAX \
+    1900 /* parameters; half a matrix of more exceeds the largest value of the
+                        * store */
 
 uint64_t spec_multiply(uint64_t a, uint64_t b)
 {
@@ -14,14 +16,14 @@ uint64_t spec_multiply(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-/* One per cent of the data, but not so few that their gradient is all noise. */
+/* One per cent of the data, but not so few rows that the gradient is mostly noise. */
 static size_t default_batch(size_t N)
 {
     size_t n = N / 100 > 100 ? N / 100 : 100;
     return n < N ? n : N;
 }
 
-/* A bound that is open has as many rows as a default would have. */
+/* An open batch size is bounded like the default. */
 static size_t batch_of(const struct job_spec *spec, size_t N)
 {
     if (spec->batch_size == PLAN_AUTO)
@@ -39,26 +41,28 @@ static void bind_batch(struct job_spec *spec, const struct model *model, struct 
     out->n = batch_of(spec, model->N);
 }
 
-/* Chains that run in lockstep are nearly as cheap by the dozen: those of small models whose terms
- * have a linear predictor, or that have no data. */
+/* Chains in lockstep are cheap: those of small models with a linear predictor, or without data. */
 #define LOCKSTEP_D      8
 #define LOCKSTEP_CHAINS 16
 #define OTHER_CHAINS    4
-#define WIDE_D          4096 /* an iteration takes so long that few chains get somewhere ... */
-#define WIDE_CHAINS     2    /* ... and two can still be compared */
+#define WIDE_D \
+    4096              /* with so many parameters an iteration is slow, so few chains run
+                              * ... */
+#define WIDE_CHAINS 2 /* ... but two, so that they can be compared */
 
 static void bind_chains(struct job_spec *spec, const struct model *model, uint64_t limit)
 {
     if (!spec->chains_auto)
         return;
-    bool lockstep = model->d <= LOCKSTEP_D && (model->N == 0 || model->type->view != NULL);
+    bool lockstep = model->d <= LOCKSTEP_D && (model->N == 0 || model->type->view != NULL) &&
+                    !spec->sampler->exact;
     uint32_t chains = lockstep ? LOCKSTEP_CHAINS : model->d > WIDE_D ? WIDE_CHAINS : OTHER_CHAINS;
     spec->chains = limit > 0 && limit < chains ? (uint32_t)limit : chains;
     spec->chains_auto = false;
 }
 
-/* A twentieth of the work, in whole hundreds of iterations; ten looks at the test data cost little
- * more than reading them did. */
+/* One twentieth of the work, in hundreds of iterations; ten evaluations of the test data cost
+ * little more than reading them. */
 #define METRIC_SHARE 0.05
 #define METRIC_TIMES 10
 
@@ -75,7 +79,7 @@ static uint64_t default_metric_every(const struct job_spec *spec, const struct m
 void spec_bind_metrics(struct job_spec *spec, const struct model *model)
 {
     if (!spec->metric_default || spec->batch_size == PLAN_AUTO || spec->iterations == PLAN_AUTO)
-        return; /* a spec that has been bound before may be in use by other threads: no writing */
+        return; /* a bound spec may be in use by other threads and must not be written */
     spec->metric_every = default_metric_every(spec, model, batch_of(spec, model->N));
     spec->metric_default = false;
 }
@@ -132,7 +136,7 @@ static void check_start(const struct job_spec *spec, const struct model *model,
                       spec->start_count, model->d);
 }
 
-/* Whether the model has what the devices need. */
+/* Whether the model supports the chosen gradient estimator and preconditioner. */
 static void check_devices(const struct job_spec *spec, const struct model *model,
                           const struct place *root)
 {
@@ -146,8 +150,8 @@ static void check_devices(const struct job_spec *spec, const struct model *model
                       model->type->name);
     if (spec->precondition == PRECONDITION_DENSE && model->d > DENSE_MAX)
         place_mistake(&precondition, MISTAKE_limit,
-                      "\"dense\" needs a matrix of all %zu parameters squared; at most %d are "
-                      "allowed: take \"diagonal\"",
+                      "\"dense\" is not allowed with %zu parameters, at most %d are allowed; use "
+                      "\"diagonal\"",
                       model->d, DENSE_MAX);
 }
 
@@ -207,7 +211,7 @@ static void check_storage(const struct job_spec *spec, const struct spec_bound *
 {
     struct place at = place_key(root, "save");
     if (spec->iterations == PLAN_AUTO || spec->thin == PLAN_AUTO || spec->warmup == PLAN_AUTO)
-        return; /* the plan keeps within it */
+        return; /* the plan stays within the limit */
     uint64_t draws = spec_multiply((spec->warmup + spec->iterations) / spec->thin, spec->chains);
     uint64_t bytes = spec_multiply(spec_multiply(draws, bound->width), sizeof(double));
     if (limit > 0 && bytes > limit)
@@ -232,10 +236,10 @@ void spec_list_pointer(const struct job_spec *spec, char *out, size_t size)
     snprintf(out, size, "/model/%s", spec->model->params.specs[spec->model_list_at].name);
 }
 
-/* ---- the whole ---- */
+/* ---- entry point ---- */
 
-/* All that chain_check looks at has been checked here or by spec_parse, with its own pointer, but
- * for the batch size. */
+/* spec_parse and this file have checked everything that chain_check does, with better pointers,
+ * except for the batch size. */
 static void check_chain(const struct job_spec *spec, const struct spec_bound *bound,
                         const struct model *model, bool step_fits, const struct place *root)
 {
@@ -289,7 +293,7 @@ void spec_bound_release(struct spec_bound *bound)
 #define MODEST_WARMUP     1000
 #define MODEST_ITERATIONS 10000
 
-static uint64_t modest(uint64_t count, uint64_t otherwise)
+static uint64_t known_count(uint64_t count, uint64_t otherwise)
 {
     return count == PLAN_AUTO ? otherwise : count;
 }
@@ -306,9 +310,9 @@ void spec_chain_config(const struct job_spec *spec, const struct spec_bound *bou
         .one_in = spec->batch_size == PLAN_AUTO ? 1 : spec->one_in,
         .seed = spec->seed,
         .chain = chain,
-        .warmup = modest(spec->warmup, MODEST_WARMUP),
-        .iterations = modest(spec->iterations, MODEST_ITERATIONS),
-        .thin = modest(spec->thin, 1),
+        .warmup = known_count(spec->warmup, MODEST_WARMUP),
+        .iterations = known_count(spec->iterations, MODEST_ITERATIONS),
+        .thin = known_count(spec->thin, 1),
         .save = bound->save,
         .save_count = bound->save != NULL ? bound->width : 0,
         .metric_every = spec->metric_every,

@@ -6,37 +6,17 @@
 #include <math.h>
 #include <stdio.h>
 
-static const char *kind_name(enum param_kind kind)
-{
-    switch (kind) {
-    case PARAM_REAL:
-        return "number";
-    case PARAM_INT:
-        return "integer";
-    case PARAM_BOOL:
-        return "boolean";
-    case PARAM_CHOICE:
-        return "choice";
-    case PARAM_STEP:
-        return "step_size";
-    }
-    return NULL;
-}
+static const char *const kind_names[] = {
+    [PARAM_REAL] = "number",   [PARAM_INT] = "integer",    [PARAM_BOOL] = "boolean",
+    [PARAM_CHOICE] = "choice", [PARAM_STEP] = "step_size",
+};
 
-static const char *data_name(enum data_kind kind)
-{
-    switch (kind) {
-    case DATA_NONE:
-        return "none";
-    case DATA_REGRESSION:
-        return "regression";
-    case DATA_ROWS:
-        return "rows";
-    case DATA_TRIPLETS:
-        return "triplets";
-    }
-    return NULL;
-}
+static const char *const data_names[] = {
+    [DATA_NONE] = "none",
+    [DATA_REGRESSION] = "regression",
+    [DATA_ROWS] = "rows",
+    [DATA_TRIPLETS] = "triplets",
+};
 
 json_t *describe_value(const struct param_spec *spec, double value)
 {
@@ -76,7 +56,7 @@ static json_t *parameter(const struct param_spec *spec)
 {
     json_t *out = json_object();
     json_put(&out, "name", json_text(spec->name));
-    json_put(&out, "kind", json_text(kind_name(spec->kind)));
+    json_put(&out, "kind", json_text(kind_names[spec->kind]));
     json_put(&out, "default",
              spec->kind == PARAM_STEP ? json_text("auto") : describe_value(spec, spec->fallback));
     if (spec->kind == PARAM_REAL || spec->kind == PARAM_INT)
@@ -141,7 +121,7 @@ json_t *describe_model(const struct model_type *model)
     json_t *out = json_object();
     json_put(&out, "name", json_text(model->name));
     json_put(&out, "help", json_text(model->help));
-    json_put(&out, "data", json_text(data_name(model->data)));
+    json_put(&out, "data", json_text(data_names[model->data]));
     json_put(&out, "metrics", words(model->metrics));
     json_put(&out, "default_init", json_text(spec_start_kinds[model->start]));
     json_put(&out, "prior", priors(model->prior));

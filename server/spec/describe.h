@@ -9,7 +9,8 @@
  * A parameter: {"name", "kind": "number" | "integer" | "boolean" | "choice" | "step_size",
  * "default", "minimum" or "exclusive_minimum", "maximum", "choices", "help"}; bounds only where
  * they are finite, choices only of a choice. A prior: {"block", "family", "mean", "sd"}, where mean
- * and sd are a number, the name of a parameter, or null (struct model_prior). All functions return NULL when memory is out. */
+ * and sd are a number, the name of a parameter, or null (struct model_prior). All functions return
+ * NULL when memory is out. */
 #ifndef BARKER_SERVER_SPEC_DESCRIBE_H
 #define BARKER_SERVER_SPEC_DESCRIBE_H
 

@@ -1,11 +1,14 @@
-/* What a job will cost, by trying. */
+/* The cost of a job, measured by running a few iterations. */
+#include "core/model/optimize.h"
 #include "server/base/clock.h"
 #include "server/spec/parts.h"
 
 #include <math.h>
 
-#define BUDGET_MS 10                  /* per throw-away chain; there are at most three */
-#define FOREVER   (UINT64_C(1) << 40) /* iterations that a throw-away chain never reaches */
+#define BUDGET_MS     10                  /* per test chain; there are at most three */
+#define SAVED_VECTORS 5                   /* beside the state of a chain, for each parameter */
+#define MODEL_COPY    (UINT64_C(8) << 20) /* larger tables are not copied by models */
+#define FOREVER       (UINT64_C(1) << 40) /* iterations that a test chain never reaches */
 
 static uint64_t add(uint64_t a, uint64_t b)
 {
@@ -13,8 +16,8 @@ static uint64_t add(uint64_t a, uint64_t b)
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-/* Runs n iterations or up to the end; what was attempted counts, also if it diverged. */
-static uint64_t attempt(struct chain *chain, uint64_t n)
+/* Runs n iterations or up to the end. Iterations of a diverged chain count, too. */
+static uint64_t run_iterations(struct chain *chain, uint64_t n)
 {
     uint64_t done = 0, more = 1;
     while (done < n && more > 0) {
@@ -25,17 +28,17 @@ static uint64_t attempt(struct chain *chain, uint64_t n)
     return done > 0 ? done : 1;
 }
 
-/* The first iteration pays for cold memory and is left out unless it is all there is time for. */
+/* The first iteration reads cold memory and is not counted, unless there is no time for another. */
 static double time_per_iteration(struct chain *chain)
 {
     uint64_t end = clock_mono_ms() + BUDGET_MS;
     double start = clock_thread_seconds();
-    attempt(chain, 1);
+    run_iterations(chain, 1);
     double first = clock_thread_seconds() - start;
     uint64_t done = 0, n = 1;
     start = clock_thread_seconds();
     while (clock_mono_ms() < end && chain_status(chain) == CHAIN_ACTIVE) {
-        done += attempt(chain, n);
+        done += run_iterations(chain, n);
         n = n < 1024 ? 2 * n : n;
     }
     return done > 0 ? (clock_thread_seconds() - start) / (double)done : first;
@@ -59,7 +62,8 @@ struct costs {
     double warmup, sampling, metric; /* seconds each */
 };
 
-/* One step of the search stands for all; if it cannot start, the chain will say so. */
+/* One step of the search is timed for all. If it cannot start, the chain reports the error
+ * later. */
 static void time_start(struct chain_config config, struct costs *costs)
 {
     struct chain *chain;
@@ -87,7 +91,7 @@ static enum err measure(struct chain_config config, struct costs *out, struct er
     if (adapts)
         code = time_chain(&config, &out->warmup, info);
     config.warmup = 0;
-    if (adapts) /* a step that leads nowhere costs as much as a good one */
+    if (adapts) /* an adaptation step costs the same whatever its outcome */
         config.step =
             (struct step_size){.kind = STEP_CONSTANT, .value = 1e-3, .fraction = STEP_FRACTION};
     if (code == ERR_OK)
@@ -100,8 +104,8 @@ static enum err measure(struct chain_config config, struct costs *out, struct er
     return code;
 }
 
-/* The bytes of one chain's saved state. The search for the mode, which may take long, is left to
- * the job itself. */
+/* The bytes of one chain's saved state. The search for the mode, which may take long, is not run
+ * here. */
 static enum err state_size(const struct chain_config *config, size_t *out, struct err_info *info)
 {
     struct chain_config plain = *config;
@@ -130,8 +134,8 @@ static uint64_t disk_bytes(const struct chain_config *config, const struct spec_
     return add(add(draws, spec_multiply(records, (1 + 2 * metrics) * sizeof(double))), state_bytes);
 }
 
-/* Rows in coordinates of their own, and the matrix that takes them there; with "auto", if it comes
- * to that. */
+/* A copy of the rows in the coordinates of the frame, and the frame's matrix. With "auto", if
+ * the plan may choose them. */
 static uint64_t view_bytes(const struct job_spec *spec, const struct model *model)
 {
     uint64_t d = padded(model->d), matrix = 0, rows = 0;
@@ -146,9 +150,64 @@ static uint64_t view_bytes(const struct job_spec *spec, const struct model *mode
     return add(matrix, rows);
 }
 
-static bool length_open(const struct job_spec *spec)
+/* A model's distinct rows, if it counts them: covariates and a few numbers. */
+static uint64_t counted_bytes(const struct model *model)
+{
+    return model->full_terms < model->N
+               ? spec_multiply(model->full_terms, (model->d + 6) * sizeof(double))
+               : 0;
+}
+
+static bool length_is_auto(const struct job_spec *spec)
 {
     return spec->iterations == PLAN_AUTO || spec->warmup == PLAN_AUTO || spec->thin == PLAN_AUTO;
+}
+
+static uint64_t search_bytes(const struct chain_config *config)
+{
+    return config->start.kind == START_MAP ? optimize_memory_bytes(config->model->d) : 0;
+}
+
+uint64_t spec_chain_memory(const struct job_spec *spec, const struct spec_bound *bound,
+                           const struct model *model)
+{
+    struct chain_config config;
+    spec_chain_config(spec, bound, model, 1, &config);
+    return chain_memory_bytes(&config) + search_bytes(&config);
+}
+
+uint64_t spec_model_memory(uint64_t rows, uint64_t data_bytes)
+{
+    return rows * sizeof(double) + (data_bytes < MODEL_COPY ? data_bytes : MODEL_COPY);
+}
+
+/* A chain is saved when its search for the mode is over. */
+static uint64_t chain_bytes(const struct chain_config *config)
+{
+    uint64_t saving = chain_state_bytes(config) + SAVED_VECTORS * config->model->d * sizeof(double),
+             search = search_bytes(config);
+    return add(chain_memory_bytes(config), saving > search ? saving : search);
+}
+
+uint64_t spec_memory(const struct job_spec *spec, const struct spec_bound *bound,
+                     const struct model *model)
+{
+    struct chain_config config;
+    spec_chain_config(spec, bound, model, 1, &config);
+    uint64_t bytes = chain_bytes(&config);
+    for (size_t k = 0; k < sampler_count && spec->sampler_open; k++) {
+        if (!samplers[k]->auto_exact)
+            continue;
+        config.sampler = samplers[k];
+        config.batch_size = 0;
+        param_defaults(config.sampler->params, config.params);
+        uint64_t other = chain_bytes(&config);
+        bytes = other > bytes ? other : bytes;
+    }
+    uint64_t row = (padded(model->d) + 1) * sizeof(double);
+    return add(
+        add(spec_multiply(bytes, spec->chains), add(view_bytes(spec, model), counted_bytes(model))),
+        spec_model_memory(model->N, spec_multiply(model->N, row)));
 }
 
 enum err spec_sizes(const struct job_spec *spec, const struct spec_bound *bound,
@@ -160,9 +219,8 @@ enum err spec_sizes(const struct job_spec *spec, const struct spec_bound *bound,
     uint64_t total = config.warmup + config.iterations;
     enum err code = state_size(&config, &state_bytes, info);
     *out = (struct estimate){
-        .open = length_open(spec),
-        .memory_bytes =
-            add(spec_multiply(chain_memory_bytes(&config), spec->chains), view_bytes(spec, model)),
+        .open = length_is_auto(spec),
+        .memory_bytes = spec_memory(spec, bound, model),
         .disk_bytes = spec_multiply(disk_bytes(&config, bound, state_bytes), spec->chains),
         .draws = bound->width > 0 ? spec_multiply(total / config.thin, spec->chains) : 0,
     };
@@ -191,7 +249,7 @@ enum err spec_estimate(const struct job_spec *spec, const struct spec_bound *bou
     double run = warmup * costs.warmup + iterations * costs.sampling + metrics * costs.metric;
     double chain = run + costs.start, shared = chain * spec->chains / (workers > 0 ? workers : 1);
     out->seconds = fmax(chain, shared);
-    if (out->open) /* a plan has the time of the whole job */
+    if (out->open) /* a plan is made to the time limit of the job */
         out->seconds = spec->target.seconds > 0.0 ? spec->target.seconds : NAN;
     out->seconds_per_iteration = run / (double)total;
     return ERR_OK;

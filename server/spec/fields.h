@@ -1,14 +1,15 @@
 /* The fields of a job, one row each. The rows make the members of struct job_spec and drive reading
- * and its mistakes, defaults, what PATCH may change, the resolved request, GET /v1/fields and with
- * it `barker fields`; a test holds schema/openapi.json against them.
+ * and its mistakes, the defaults, what PATCH may change, the resolved request, GET /v1/fields and with
+ * it `barker fields`; a test compares schema/openapi.json with them.
  *
  *     X(kind, type, name, default, lo, hi, words, flags, help)
  *
- * Kinds: text (lo to hi characters; never NULL when lo is 0), integer, number, boolean, choice (one of
- * `words`; its index is stored). What is more than that is OWN(kind, name, flags, help): read_NAME
- * and write_NAME stand in job.c or settings.c, its members in struct job_spec. OBJECT(name, read,
- * write, help) has rows of its own, by which it is read and written unless it says how. Order: that of the resolved request; the model comes before the data and
- * the sampler before the rest, because what is allowed depends on them. */
+ * Kinds: text (lo to hi characters; never NULL when lo is 0), integer, number, boolean, choice (one
+ * of `words`; its index is stored). A field of another form is OWN(kind, name, flags, help): its
+ * functions read_NAME and write_NAME are in job.c or settings.c, its members in struct job_spec.
+ * OBJECT(name, read, write, help) has rows of its own, which are used unless it has functions. The
+ * order is that of the resolved request. The model comes before the data and the sampler before the
+ * rest, because the allowed values depend on them. */
 #ifndef BARKER_SERVER_SPEC_FIELDS_H
 #define BARKER_SERVER_SPEC_FIELDS_H
 
@@ -28,71 +29,88 @@ enum field_flags {
 #define JOB_FIELDS(X, OWN, OBJECT)                                                                 \
     X(text, char *, name, 0, 1, 200, NULL, FIELD_CHANGES, "default: model, sampler and variant")   \
     X(text, char *, note, 0, 0, 2000, NULL, FIELD_CHANGES | FIELD_LINES, "what the job is for")    \
-    OWN(strings, tags, FIELD_CHANGES, "at most 20 words to find the job by")                       \
+    OWN(strings, tags, FIELD_CHANGES, "at most 20 words by which jobs are filtered")               \
     OWN(settings, model, FIELD_REQUIRED, "a name of GET /v1/models, or {\"name\", settings}")      \
     OBJECT(data, read_data, write_data, "the data file; required unless the model has none")       \
-    OWN(settings, sampler, FIELD_REQUIRED, "a name of GET /v1/samplers, or {\"name\", settings}")  \
+    OWN(settings, sampler, FIELD_AUTO,                                                             \
+        "a name of GET /v1/samplers, or {\"name\", settings}, or auto: an exact one where it "     \
+        "meets "                                                                                   \
+        "the target in time; default: auto")                                                       \
     OBJECT(gradient, NULL, NULL, "how the gradient is estimated")                                  \
     X(choice, enum plan_precondition, precondition, 0, 0, 0, spec_preconditions, FIELD_DEPENDS,    \
-      "coordinates that chains move in; default auto where the step size is, else none")           \
+      "preconditioning; default: auto if the step size is auto, else none")                        \
     OWN(integer, batch_size, FIELD_AUTO,                                                           \
-        "rows per gradient, or \"full\"; default auto where the step size is, else 1 % of them")   \
-    X(boolean, bool, replacement, 0, 0, 1, NULL, 0, "whether a batch may have a row twice")        \
+        "rows per gradient, or \"full\"; default: auto if the step size is auto, else 1 % of the " \
+        "rows")                                                                                    \
+    X(boolean, bool, replacement, 0, 0, 1, NULL, 0, "whether a batch may contain a row twice")     \
     X(integer, uint64_t, iterations, 10000, 1, SPEC_ITERATIONS_MAX, NULL,                          \
       FIELD_AUTO | FIELD_DEPENDS,                                                                  \
-      "after warm-up, per chain; default auto where the step size is, else 10000")                 \
+      "per chain, after warm-up; default: auto if the step size is auto, else 10000")              \
     X(integer, uint64_t, warmup, 0, 0, SPEC_ITERATIONS_MAX, NULL, FIELD_AUTO | FIELD_DEPENDS,      \
-      "iterations before; default auto where the step size is, else half of iterations")           \
+      "warm-up iterations per chain; default: auto if the step size is auto, else half of "        \
+      "iterations")                                                                                \
     X(integer, uint64_t, thin, 1, 1, SPEC_ITERATIONS_MAX, NULL, FIELD_AUTO | FIELD_DEPENDS,        \
-      "every thin-th iteration is stored; default auto where the step size is, else 1")            \
-    OWN(integer, chains, FIELD_AUTO, "default auto where the step size is, else 4")                \
-    OBJECT(target, read_target, NULL, "what settings that are auto are chosen for")                \
+      "every thin-th iteration is stored; default: auto if the step size is auto, else 1")         \
+    OWN(integer, chains, FIELD_AUTO, "default: auto if the step size is auto, else 4")             \
+    OBJECT(target, read_target, NULL,                                                              \
+           "accuracy and time for which settings that are auto are chosen")                        \
     X(integer, uint64_t, seed, 0, 0, SPEC_SEED_MAX, NULL, FIELD_DEPENDS, "default: random")        \
-    OWN(init, init, 0, "where chains start; default auto for a job with a plan, else the model's") \
+    OWN(init, init, 0,                                                                             \
+        "where chains start; default: auto for a job with a plan, else the model's")               \
     OBJECT(save, NULL, NULL, "what is stored")                                                     \
     X(integer, uint64_t, metric_every, 0, 0, SPEC_ITERATIONS_MAX, NULL, FIELD_DEPENDS,             \
-      "iterations between two held-out metrics; 0: never; default: at most 5 % of the work")       \
-    X(text, char *, reference, 0, 1, 64, NULL, 0, "a reference posterior to compare with")         \
+      "iterations between two evaluations of held-out metrics; 0: never; default: at most 5 % of " \
+      "the work")                                                                                  \
+    X(text, char *, reference, 0, 1, 97, NULL, 0, "a reference posterior to compare with")         \
     X(integer, uint32_t, check_draws, 400, 0, 10000, NULL, 0,                                      \
-      "draws that the checks at the end look at, with the whole data; 0: none")                    \
-    OBJECT(stop_when, read_stop_when, write_stop_when, "ends the job before its last iteration")   \
-    X(integer, int64_t, priority, 0, -100, 100, NULL, FIELD_CHANGES, "among the owner's own jobs") \
-    X(choice, enum visibility, visibility, 0, 0, 0, spec_visibilities, FIELD_CHANGES, "to whom")
+      "draws used by the checks at the end, which read all data; 0: no checks")                    \
+    OBJECT(stop_when, read_stop_when, write_stop_when, "conditions that end the job early")        \
+    X(integer, int64_t, priority, 0, -100, 100, NULL, FIELD_CHANGES,                               \
+      "among the owner's jobs; higher runs first")                                                 \
+    X(choice, enum visibility, visibility, 0, 0, 0, spec_visibilities, FIELD_CHANGES,              \
+      "lab: visible to all users")
 
-#define DATA_FIELDS(X, OWN)                                                                        \
-    X(text, char *, path, 0, 1, 1000, NULL, FIELD_REQUIRED, "below the data folder of the server") \
-    X(text, char *, test, 0, 1, 1000, NULL, 0, "a file of held-out data")                          \
-    X(text, char *, response, 0, 1, 256, NULL, 0, "a column; default y")                           \
-    X(text, char *, offset, 0, 1, 256, NULL, 0, "a column added to the linear predictor")          \
-    OWN(strings, columns, 0, "covariates; default: all but response and offset")                   \
-    X(boolean, bool, intercept, 0, 0, 1, NULL, 0, "adds a column of ones")                         \
-    X(boolean, bool, standardize, 0, 0, 1, NULL, 0, "by mean and sd of the training rows")         \
-    X(choice, enum data_precision, precision, 0, 0, 0, spec_precisions, 0,                         \
-      "auto: single where nothing is lost, else double")
+#define DATA_FIELDS(X, OWN)                                                                \
+    X(text, char *, path, 0, 1, 1000, NULL, FIELD_REQUIRED,                                \
+      "a file in the data folder of the server")                                           \
+    X(text, char *, test, 0, 1, 1000, NULL, 0, "a file of held-out data")                  \
+    X(text, char *, response, 0, 1, 256, NULL, 0, "column of the response; default y")     \
+    X(text, char *, offset, 0, 1, 256, NULL, 0, "a column added to the linear predictor")  \
+    X(text, char *, weights, 0, 1, 256, NULL, 0, "a column of factors of the rows' terms") \
+    OWN(strings, columns, 0, "covariates; default: all other columns")                     \
+    X(boolean, bool, intercept, 0, 0, 1, NULL, 0, "adds a column of ones")                 \
+    X(boolean, bool, standardize, 0, 0, 1, NULL, 0, "by mean and sd of the training rows") \
+    X(choice, enum data_precision, precision, 0, 0, 0, spec_precisions, 0,                 \
+      "auto: single if the data lose nothing by it, else double")
 
-#define GRADIENT_FIELDS(X, OWN)                                                              \
-    X(choice, enum plan_estimator, estimator, 0, 0, 0, spec_estimators, FIELD_DEPENDS,       \
-      "default auto where the step size is, else plain")                                     \
-    X(choice, enum plan_centre, centre, 0, 0, 0, spec_centres, 0, "of the control variates") \
-    OWN(integer, one_in, FIELD_AUTO, "one in so many iterations looks at a minibatch")
+#define GRADIENT_FIELDS(X, OWN)                                                        \
+    X(choice, enum plan_estimator, estimator, 0, 0, 0, spec_estimators, FIELD_DEPENDS, \
+      "default: auto if the step size is auto, else plain")                            \
+    X(choice, enum plan_centre, centre, 0, 0, 0, spec_centres, 0,                      \
+      "centre of the control variates")                                                \
+    OWN(integer, one_in, FIELD_AUTO, "a minibatch is used in one of this many iterations")
 
 /* Members of struct plan_target (core/plan/plan.h). */
-#define TARGET_FIELDS(X)                                                                          \
-    X(number, double, sd_error, 0.02, 0, 1, NULL, FIELD_OPEN,                                     \
-      "relative error of every posterior sd")                                                     \
-    X(number, double, mean_error, 0.02, 0, 1, NULL, FIELD_OPEN,                                   \
-      "error of every posterior mean, in posterior sds")                                          \
-    X(number, double, ess, 0, 1, 1e9, NULL, FIELD_NONE, "effective draws, instead of the errors") \
-    X(number, double, seconds, 60, 0, 1e9, NULL, FIELD_OPEN | FIELD_NONE,                         \
-      "until all chains are done; null: no limit")
+#define TARGET_FIELDS(X)                                                  \
+    X(number, double, sd_error, 0.02, 0, 1, NULL, FIELD_OPEN,             \
+      "relative error of every posterior sd")                             \
+    X(number, double, mean_error, 0.02, 0, 1, NULL, FIELD_OPEN,           \
+      "error of every posterior mean, in posterior sds")                  \
+    X(number, double, ess, 0, 1, 1e9, NULL, FIELD_NONE,                   \
+      "effective sample size, instead of the errors")                     \
+    X(number, double, seconds, 60, 0, 1e9, NULL, FIELD_OPEN | FIELD_NONE, \
+      "work of plan and chains, on one core; null: no limit")
 
 /* R-hat at most, and bulk and tail ESS at least, both of every saved parameter; or seconds of wall
  * clock since the job started. Effective sample sizes are computed from four times as many draws at
  * most, all in memory: hence their bound. */
-#define STOP_FIELDS(X)                                                                        \
-    X(number, double, rhat, 0, 1, 10, NULL, FIELD_OPEN | FIELD_NONE, "largest R-hat at most") \
-    X(number, double, ess, 0, 1, 100000, NULL, FIELD_NONE, "smallest effective sample size")  \
-    X(number, double, seconds, 0, 0, 1e9, NULL, FIELD_OPEN | FIELD_NONE, "since the job started")
+#define STOP_FIELDS(X)                                                   \
+    X(number, double, rhat, 0, 1, 10, NULL, FIELD_OPEN | FIELD_NONE,     \
+      "R-hat of every saved parameter at most")                          \
+    X(number, double, ess, 0, 1, 100000, NULL, FIELD_NONE,               \
+      "effective sample size of every saved parameter at least")         \
+    X(number, double, seconds, 0, 0, 1e9, NULL, FIELD_OPEN | FIELD_NONE, \
+      "wall-clock time since the job started")
 
 #define SAVE_FIELDS(OWN) \
     OWN(strings, params, 0, "parameters whose draws are stored; default: all; []: none")

@@ -19,7 +19,7 @@ const char *const spec_visibilities[] = {"private", "lab", NULL};
 #define MAP_STEPS         200
 #define MAP_STEPS_MAX     10000
 #define CHAINS_MAX        1000
-#define BATCH_MAX         UINT32_MAX /* rows are numbered with 32 bits */
+#define BATCH_MAX         UINT32_MAX /* row indices have 32 bits */
 
 #define ROW_AT(path, kind, type, name, ...)                                                  \
     {#name, FIELD_##kind, #kind, offsetof(struct job_spec, path), sizeof(type), __VA_ARGS__, \
@@ -69,18 +69,15 @@ static json_t *write_columns(const struct job_spec *spec)
 
 static const struct job_field data_rows[] = {DATA_FIELDS(DATA_ROW, OWN_ROW){0}};
 
-/* What only some kinds of data have. */
+/* Fields that only some kinds of data have. */
 static void check_kind(const struct model_type *model, const struct place *place,
                        const json_t *json)
 {
     static const struct {
         const char *name;
-        bool rows; /* also rows without a response have it */
-    } fields[] = {{"response", false},
-                  {"offset", false},
-                  {"columns", true},
-                  {"intercept", false},
-                  {"standardize", true}};
+        bool rows; /* true: rows without a response have this field too */
+    } fields[] = {{"response", false}, {"offset", false},    {"weights", false},
+                  {"columns", true},   {"intercept", false}, {"standardize", true}};
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         const json_t *value = field_get(json, fields[i].name);
         struct place at = place_key(place, fields[i].name);
@@ -93,7 +90,7 @@ static void check_kind(const struct model_type *model, const struct place *place
     }
 }
 
-/* A column has one part. */
+/* A column has only one role. */
 static void check_part(const struct data_spec *data, const struct place *place, const char *column,
                        const char *part)
 {
@@ -102,22 +99,34 @@ static void check_part(const struct data_spec *data, const struct place *place, 
     for (size_t i = 0; column != NULL && i < data->column_count; i++) {
         struct place at = place_item(&columns, i);
         if (strcmp(data->columns[i], column) == 0)
-            place_mistake(&at, MISTAKE_conflict, "%s is the %s", field_quote(column, quoted), part);
+            place_mistake(&at, MISTAKE_conflict, "%s is the %s; it cannot be a covariate too",
+                          field_quote(column, quoted), part);
     }
+}
+
+/* The column of the field `key` may not be `taken` as well. */
+static void check_other(const struct place *place, const char *key, const char *column,
+                        const char *taken, const char *role)
+{
+    struct place at = place_key(place, key);
+    char quoted[FIELD_QUOTE_SIZE];
+    if (column != NULL && taken != NULL && strcmp(column, taken) == 0)
+        place_mistake(&at, MISTAKE_conflict, "%s is the %s; it cannot be the %s too",
+                      field_quote(column, quoted), role, key);
 }
 
 static void check_columns(const struct data_spec *data, const struct place *place)
 {
-    struct place columns = place_key(place, "columns"), offset = place_key(place, "offset");
-    char quoted[FIELD_QUOTE_SIZE];
+    struct place columns = place_key(place, "columns");
     if (data->columns != NULL && data->column_count == 0 && !data->intercept)
         place_mistake(&columns, MISTAKE_range,
                       "is empty; name at least one column, or use null for all");
     check_part(data, place, data->response, "response");
     check_part(data, place, data->offset, "offset");
-    if (data->offset != NULL && data->response != NULL && strcmp(data->offset, data->response) == 0)
-        place_mistake(&offset, MISTAKE_conflict, "%s is the response",
-                      field_quote(data->offset, quoted));
+    check_part(data, place, data->weights, "weight");
+    check_other(place, "offset", data->offset, data->response, "response");
+    check_other(place, "weights", data->weights, data->response, "response");
+    check_other(place, "weights", data->weights, data->offset, "offset");
 }
 
 static void read_data(struct parse *p, const struct place *place, const json_t *json)
@@ -134,7 +143,7 @@ static void read_data(struct parse *p, const struct place *place, const json_t *
         return;
     if (field_get(json, "path") == NULL)
         place_mistake(&path, MISTAKE_required,
-                      "is required: a file below the data directory of the server");
+                      "is required: a file in the data folder of the server");
     if (model != NULL)
         check_kind(model, place, json);
     if (model != NULL && model->data == DATA_REGRESSION && data->response == NULL)
@@ -203,7 +212,7 @@ static json_t *write_chains(const struct job_spec *spec)
 
 static const struct job_field target_rows[] = {TARGET_FIELDS(TARGET_ROW){0}};
 
-/* A limit that is null is none; one that is left out is the default. */
+/* null removes the limit; an absent limit has its default. */
 static void read_target(struct parse *p, const struct place *place, const json_t *json)
 {
     if (json_is_null(json_object_get(json, "seconds")))
@@ -272,7 +281,7 @@ static const struct field *start_fields(enum start_kind kind)
     return kind == START_VALUES ? values : kind == START_MAP ? map : plain;
 }
 
-/* The kind by itself is enough where nothing else belongs to it. */
+/* The name of the kind is enough if it needs no other fields. */
 static bool start_kind(const struct place *place, const json_t *json, size_t *out)
 {
     struct place at = place_key(place, "kind");

@@ -1,4 +1,4 @@
-/* What the files of this room share. */
+/* Private to server/spec: what its files share. */
 #ifndef BARKER_SERVER_SPEC_PARTS_H
 #define BARKER_SERVER_SPEC_PARTS_H
 
@@ -11,7 +11,7 @@ struct parse {
     const struct job_limits *limits; /* never NULL */
     const json_t *json;              /* the whole document */
     const struct job_field *rows;    /* of the object that is being read */
-    enum err failure;                /* other than a mistake */
+    enum err failure;                /* an error other than a mistake of the client */
 };
 
 typedef void field_reader(struct parse *parse, const struct place *place, const json_t *json);
@@ -29,7 +29,7 @@ enum field_kind {
 struct job_field {
     const char *name;
     enum field_kind kind;
-    const char *kind_name; /* for clients */
+    const char *kind_name; /* name of the kind for clients */
     size_t offset, size;   /* in struct job_spec */
     double fallback, lo, hi;
     const char *const *words;
@@ -44,17 +44,17 @@ extern const struct job_field job_rows[];
 
 void rows_default(struct parse *parse, const struct job_field *rows);
 void rows_release(struct job_spec *spec, const struct job_field *rows);
-/* Reads the fields of an object that are given; with FIELD_CHANGES in `only`, just those that may
- * change are known. False when `json` is no object. */
+/* Reads the fields of an object that are present. With FIELD_CHANGES in `only`, only fields that
+ * may change are allowed. False when `json` is not an object. */
 bool rows_read(struct parse *parse, const struct place *place, const json_t *json,
                const struct job_field *rows, unsigned only);
 json_t *rows_write(const struct job_spec *spec, const struct job_field *rows);
 
 /* Replaces *slot by a copy. */
 void parse_copy(struct parse *parse, char **slot, const char *text);
-/* Whether the field of the job is given. */
+/* Whether the field of the job is present. */
 bool parse_given(const struct parse *parse, const char *name);
-/* Whether a mistake is at this place or below it. */
+/* Whether there is a mistake at this place or below it. */
 bool parse_wrong(const struct mistakes *mistakes, const char *pointer);
 
 /* A list of at most max_count different names of at most max_characters each. *out is NULL after
@@ -79,12 +79,13 @@ json_t *write_numbers(const double *values, size_t count);
 /* Rows that settings.c reads and writes. */
 field_reader read_model, read_sampler;
 json_t *write_model(const struct job_spec *spec), *write_sampler(const struct job_spec *spec);
+void parse_sampler_open(struct job_spec *spec); /* as without a sampler */
 
-/* Fields that were not given and are left to the plan become so; then what cannot go together. */
+/* Marks the absent fields that the plan chooses as open; then checks combinations of fields. */
 void parse_open(struct parse *parse, const struct place *root);
 
-/* Words of the enumerations, in their order; START_NEAR is "auto", since only a plan has what it
- * needs. */
+/* Names of the enumerations, in their order. START_NEAR is "auto", since it needs numbers from a
+ * plan. */
 extern const char *const spec_start_kinds[],
     *const spec_step_kinds[], *const spec_precisions[], *const spec_estimators[],
                                                             *const spec_centres[],

@@ -1,4 +1,4 @@
-/* What a job leaves to the daemon, and the way to a plan and back. */
+/* What a job leaves to the daemon, and the conversion between specs and plans. */
 #include "server/base/json.h"
 #include "server/spec/parts.h"
 
@@ -6,13 +6,12 @@
 
 /* ---- what is left open ---- */
 
-/* A step size that is given, or that the chains choose by themselves, is meant for the user's
- * coordinates and for the settings around it. */
-static bool chooses(const struct job_spec *spec, const struct mistakes *mistakes)
+/* A step size that is given, or that the chains adapt, refers to the user's coordinates and to
+ * the other settings as given. */
+static bool may_choose_step(const struct job_spec *spec, const struct mistakes *mistakes)
 {
-    return spec->sampler != NULL && !spec->sampler->exact &&
-           !parse_wrong(mistakes, "/sampler/step_size") && spec->step.kind == STEP_AUTO &&
-           !spec->step_own;
+    return spec->sampler != NULL && !parse_wrong(mistakes, "/sampler/step_size") &&
+           spec->step.kind == STEP_AUTO && !spec->step_own;
 }
 
 static void check_estimator(const struct job_spec *spec, const struct place *root)
@@ -38,24 +37,23 @@ static void check_one_in(const struct job_spec *spec, const struct place *root)
     if (spec->one_in <= 1)
         return;
     if (spec->model != NULL && spec->model->data == DATA_NONE)
-        place_mistake(&at, MISTAKE_conflict,
-                      "must be 1 with the model %s, which has no data to look at",
+        place_mistake(&at, MISTAKE_conflict, "must be 1 with the model %s, which has no data",
                       spec->model->name);
     else if (spec->sampler != NULL && spec->sampler->exact)
         place_mistake(&at, MISTAKE_conflict, "must be 1 with %s, which uses the exact gradient",
                       spec->sampler->name);
 }
 
-/* A fraction is what chains look for by themselves, in the user's coordinates; others are planned.
- */
+/* With a fraction the chains adapt the step size themselves, in the user's coordinates; without
+ * one the plan chooses it. */
 static void check_precondition(const struct job_spec *spec, const struct place *root)
 {
     struct place at = place_key(root, "precondition");
     if (spec->step_own && spec->precondition != PRECONDITION_NONE)
         place_mistake(&at, MISTAKE_conflict,
-                      "\"%s\" is not allowed with a step size that every chain chooses by a "
-                      "fraction, which is in the parameters' own coordinates: give a number or "
-                      "\"auto\" instead, or leave the coordinates as they are (\"none\")",
+                      "\"%s\" is not allowed with a step_size that has a fraction: each chain then "
+                      "adapts its step size in the original coordinates; set step_size to a number "
+                      "or \"auto\", or precondition to \"none\"",
                       spec_preconditions[spec->precondition]);
 }
 
@@ -64,7 +62,7 @@ void parse_open(struct parse *p, const struct place *root)
     struct job_spec *spec = p->spec;
     const json_t *gradient = json_object_get(p->json, "gradient"),
                  *sampler = json_object_get(p->json, "sampler");
-    bool ours = chooses(spec, root->mistakes);
+    bool ours = may_choose_step(spec, root->mistakes);
     bool exact = spec->sampler != NULL && spec->sampler->exact;
     bool no_data = spec->model != NULL && spec->model->data == DATA_NONE;
     if (field_get(gradient, "estimator") == NULL)
@@ -94,9 +92,9 @@ void parse_open(struct parse *p, const struct place *root)
 
 bool spec_is_open(const struct job_spec *spec)
 {
-    return spec->estimator == ESTIMATOR_AUTO || spec->precondition == PRECONDITION_AUTO ||
-           spec->batch_size == PLAN_AUTO || spec->iterations == PLAN_AUTO ||
-           spec->warmup == PLAN_AUTO || spec->thin == PLAN_AUTO;
+    return spec->sampler_open || spec->estimator == ESTIMATOR_AUTO ||
+           spec->precondition == PRECONDITION_AUTO || spec->batch_size == PLAN_AUTO ||
+           spec->iterations == PLAN_AUTO || spec->warmup == PLAN_AUTO || spec->thin == PLAN_AUTO;
 }
 
 bool spec_needs_plan(const struct job_spec *spec)
@@ -111,6 +109,7 @@ json_t *spec_open_names(const struct job_spec *spec)
         const char *name;
         bool open;
     } fields[] = {
+        {"sampler", spec->sampler_open},
         {"step_size", spec->step.kind == STEP_AUTO},
         {"variant", spec->variant_open},
         {"gradient.estimator", spec->estimator == ESTIMATOR_AUTO},
@@ -129,7 +128,7 @@ json_t *spec_open_names(const struct job_spec *spec)
     return names;
 }
 
-/* ---- to a plan and back ---- */
+/* ---- conversion ---- */
 
 void spec_plan_request(const struct job_spec *spec, const struct spec_bound *bound,
                        const struct model *model, struct chain_start *start,
@@ -141,6 +140,7 @@ void spec_plan_request(const struct job_spec *spec, const struct spec_bound *bou
         .model = model,
         .sampler = spec->sampler,
         .params = spec->sampler_params,
+        .sampler_open = spec->sampler_open,
         .variant_open = spec->variant_open,
         .estimator = spec->estimator,
         .centre = spec->centre,
@@ -166,7 +166,11 @@ void spec_settle(struct job_spec *spec, const struct plan *plan, const struct mo
     spec->estimator = control ? ESTIMATOR_CONTROL : ESTIMATOR_PLAIN;
     spec->centre = plan->recentred ? CENTRE_PILOT : CENTRE_MODE;
     spec->precondition = plan->precondition;
-    spec->variant_open = false;
+    spec->variant_open = spec->sampler_open = false;
+    if (plan->sampler[0] != '\0') {
+        spec->sampler = sampler_find(plan->sampler);
+        param_defaults(spec->sampler->params, spec->sampler_params);
+    }
     if (plan->variant > 0)
         spec->sampler_params[spec->sampler->variants->param] = plan->variant - 1.0;
     spec->batch_size = plan->batch_size;

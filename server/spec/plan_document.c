@@ -1,4 +1,4 @@
-/* The plan of a job as the daemon shows and bounds it. */
+/* The plan of a job as a JSON document, and its limits. */
 #include "server/spec/plan_document.h"
 #include "server/base/json.h"
 
@@ -27,13 +27,15 @@ char *planning_pending(const struct job_spec *spec)
 
 /* ---- the document ---- */
 
-/* The settings that a plan may choose, out of the resolved job. */
-static json_t *chosen_json(const struct job_spec *settled)
+/* The settings that a plan may choose, from the resolved job. */
+static json_t *chosen_json(const struct job_spec *asked, const struct job_spec *settled)
 {
     static const char *const names[] = {"gradient", "precondition", "batch_size", "iterations",
                                         "warmup",   "thin",         "chains"};
     json_t *job = spec_resolved(settled), *out = json_object();
     const json_t *sampler = json_object_get(job, "sampler");
+    if (asked->sampler_open)
+        json_put(&out, "sampler", json_text(settled->sampler->name));
     json_put(&out, "step_size", json_incref(json_object_get(sampler, "step_size")));
     if (json_object_get(sampler, "variant") != NULL)
         json_put(&out, "variant", json_incref(json_object_get(sampler, "variant")));
@@ -74,7 +76,7 @@ char *planning_document(const struct plan *plan, const struct job_spec *asked,
         json_add(&why, json_text(plan->why[i]));
     json_put(&doc, "state", json_text("ready"));
     json_put(&doc, "auto", spec_open_names(asked));
-    json_put(&doc, "chosen", chosen_json(settled));
+    json_put(&doc, "chosen", chosen_json(asked, settled));
     json_put(&doc, "why", why);
     json_put(&doc, "target_met", json_boolean(plan->within_target));
     json_put(&doc, "target", json_incref(json_object_get(job, "target")));
@@ -100,7 +102,7 @@ char *planning_log(const char *document)
     return text;
 }
 
-/* ---- bounds ---- */
+/* ---- limits ---- */
 
 static void add_why(struct plan *plan, const char *format, uint64_t value, uint64_t bound)
 {
@@ -115,7 +117,8 @@ void planning_fit(struct plan *plan, const struct job_spec *asked, size_t width,
     if (asked->iterations == PLAN_AUTO && most_iterations > 0 &&
         plan->warmup + plan->iterations > most_iterations) {
         plan->iterations = most_iterations > plan->warmup ? most_iterations - plan->warmup : 1;
-        add_why(plan, "%" PRIu64 " iterations: a chain may run %" PRIu64 " in all",
+        add_why(plan,
+                "%" PRIu64 " iterations: a chain may run at most %" PRIu64 ", warm-up included",
                 plan->iterations, most_iterations);
     }
     double draws = (double)(plan->warmup + plan->iterations) / (double)plan->thin;
@@ -125,17 +128,19 @@ void planning_fit(struct plan *plan, const struct job_spec *asked, size_t width,
         double thin = ceil(row * draws * (double)plan->thin / (double)most_bytes);
         plan->thin = thin < (double)plan->iterations ? sampler_thin(asked->sampler, (uint64_t)thin)
                                                      : plan->iterations;
-        add_why(plan, "one iteration in %" PRIu64 " is stored: at most %" PRIu64 " MB of draws",
+        add_why(plan,
+                "one iteration in %" PRIu64 " is stored: there is room for at most %" PRIu64
+                " MB of draws",
                 plan->thin, most_bytes >> 20);
     } else if (asked->iterations == PLAN_AUTO) {
         double fit = (double)most_bytes / row * (double)plan->thin - (double)plan->warmup;
         plan->iterations = fit > (double)plan->thin ? (uint64_t)fit : plan->thin;
-        add_why(plan, "%" PRIu64 " iterations: at most %" PRIu64 " MB of draws", plan->iterations,
-                most_bytes >> 20);
+        add_why(plan, "%" PRIu64 " iterations: there is room for at most %" PRIu64 " MB of draws",
+                plan->iterations, most_bytes >> 20);
     }
 }
 
-/* ---- reading it again ---- */
+/* ---- reading a stored document ---- */
 
 void planning_facts(const char *document, struct planning_facts *out)
 {

@@ -4,7 +4,7 @@
  *
  *     {"state": "pending", "auto": [names]}                 before it is made
  *     {"state": "ready", "auto": [names of what was left to the daemon],
- *      "chosen": {"step_size", "variant", "gradient": {...}, "precondition", "batch_size",
+ *      "chosen": {"sampler" (where it was auto), "step_size", "variant", "gradient": {...}, "precondition", "batch_size",
  *                 "iterations", "warmup", "thin", "chains"},
  *      "why": [lines], "target_met": bool, "target": {...},
  *      "centre": {"steps", "passes", "log_density", "gradient_norm", "seconds", "converged"} |

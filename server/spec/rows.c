@@ -1,4 +1,4 @@
-/* What the rows of fields.h mean: defaults, reading, writing, releasing. */
+/* How the rows of fields.h are read, written, released, and get their defaults. */
 #include "server/base/json.h"
 #include "server/spec/parts.h"
 
@@ -18,7 +18,7 @@ static const void *const_member(const struct job_spec *spec, const struct job_fi
     return (const char *)spec + row->offset;
 }
 
-/* Integers have 4 or 8 bytes, choices the 4 of an enum. */
+/* Integers have 4 or 8 bytes, choices are enums of 4 bytes. */
 static void store(struct job_spec *spec, const struct job_field *row, int64_t value)
 {
     uint32_t narrow = (uint32_t)value;

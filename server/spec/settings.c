@@ -1,4 +1,4 @@
-/* Model and sampler: a name, and settings that are whatever the parameter table says. */
+/* Model and sampler: a name, and settings as in the parameter table. */
 #include "models/models.h"
 #include "server/base/json.h"
 #include "server/spec/describe.h"
@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define REGISTRY_MAX 64
+#define SAMPLER_AUTO "auto"
 
 const char *const spec_step_kinds[] = {"constant", "schedule", "auto", NULL};
 
@@ -52,7 +53,7 @@ static void parse_part(void *context, const struct place *place, const json_t *j
         spec->step_own = parse_number(place, json, &fraction_rule, &spec->step.fraction);
 }
 
-/* An exact sampler tunes itself to an acceptance rate and knows no fraction. */
+/* An exact sampler adapts to an acceptance rate and has no fraction. */
 static const struct field constant_fields[] = {{"kind", NULL}, {"value", parse_sigma}, {0}};
 static const struct field schedule_fields[] = {
     {"kind", NULL}, {"value", parse_sigma}, {"t0", parse_part}, {"gamma", parse_part}, {0}};
@@ -178,7 +179,7 @@ static void parse_settings(struct settings *s, const struct place *place, const 
         field_object(place, json, fields, s);
 }
 
-/* The position in `names` of a name that is given as it is or as the member "name" of an object. */
+/* The position in `names` of a name that is given directly or as the member "name" of an object. */
 static bool parse_name(const struct place *place, const json_t *json, const char *const *names,
                        size_t *out)
 {
@@ -212,16 +213,43 @@ void read_model(struct parse *p, const struct place *place, const json_t *json)
     parse_settings(&s, place, json);
 }
 
+void parse_sampler_open(struct job_spec *spec)
+{
+    spec->sampler = sampler_approximate();
+    spec->sampler_open = true;
+    param_defaults(spec->sampler->params, spec->sampler_params);
+}
+
+/* Without settings: they belong to a sampler. */
+static void read_auto(const struct place *place, const json_t *json)
+{
+    const char *key;
+    const json_t *value;
+    json_object_foreach ((json_t *)(uintptr_t)json, key, value) {
+        struct place at = place_key(place, key);
+        if (strcmp(key, "name") != 0 && !json_is_null(value))
+            place_mistake(&at, MISTAKE_conflict,
+                          "is not allowed with \"auto\": name the sampler that it is for");
+    }
+}
+
 void read_sampler(struct parse *p, const struct place *place, const json_t *json)
 {
-    const char *names[REGISTRY_MAX + 1] = {0};
+    const char *names[REGISTRY_MAX + 2] = {SAMPLER_AUTO};
     size_t which;
     for (size_t i = 0; i < sampler_count && i < REGISTRY_MAX; i++)
-        names[i] = samplers[i]->name;
+        names[i + 1] = samplers[i]->name;
+    p->spec->sampler = NULL;
+    p->spec->sampler_open = false;
     if (!parse_name(place, json, names, &which))
         return;
-    p->spec->sampler = samplers[which];
-    struct settings s = {p, samplers[which]->params, p->spec->sampler_params};
+    if (which == 0) {
+        parse_sampler_open(p->spec);
+        read_auto(place, json);
+        return;
+    }
+    p->spec->sampler = samplers[which - 1];
+    struct settings s = {p, p->spec->sampler->params, p->spec->sampler_params};
     parse_settings(&s, place, json);
 }
 
@@ -233,7 +261,7 @@ static json_t *sigma(const struct step_size *step)
                                 : json_number(step->value);
 }
 
-/* The shortest of the accepted forms. */
+/* The shortest accepted form. */
 static json_t *step_size(const struct step_size *step, bool own)
 {
     if (step->kind == STEP_CONSTANT)
@@ -261,7 +289,7 @@ static json_t *write_settings(const char *name, struct param_table table, const 
         const struct param_spec *spec = &table.specs[i];
         if (values == job->sampler_params && job->variant_open &&
             i == job->sampler->variants->param)
-            continue; /* left out, as it was given */
+            continue; /* omitted, as in the submitted job */
         bool list = spec->list && job->model_list != NULL && job->model_list_at == i;
         json_put(&out, spec->name,
                  list                       ? write_numbers(job->model_list, job->model_list_count)
@@ -276,7 +304,17 @@ json_t *write_model(const struct job_spec *spec)
     return write_settings(spec->model->name, spec->model->params, spec->model_params, spec);
 }
 
+const char *spec_sampler_name(const struct job_spec *spec)
+{
+    return spec->sampler_open ? SAMPLER_AUTO : spec->sampler->name;
+}
+
 json_t *write_sampler(const struct job_spec *spec)
 {
+    if (spec->sampler_open) {
+        json_t *out = json_object();
+        json_put(&out, "name", json_text(spec_sampler_name(spec)));
+        return out;
+    }
     return write_settings(spec->sampler->name, spec->sampler->params, spec->sampler_params, spec);
 }

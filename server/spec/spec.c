@@ -1,4 +1,4 @@
-/* A job from JSON: what follows from several fields together, and the defaults that do. */
+/* A job from JSON: checks and defaults that depend on several fields. */
 #include "server/spec/spec.h"
 #include "core/chain/adapt.h"
 #include "server/base/json.h"
@@ -12,18 +12,13 @@
 
 #define SEED_BITS 53
 
-/* ---- fields together ---- */
+/* ---- checks of several fields ---- */
 
 static void require(const struct place *root, const json_t *json)
 {
-    static const char *const required[] = {"model", "sampler"};
-    static const char *const routes[] = {"/v1/models", "/v1/samplers"};
-    for (size_t i = 0; i < 2; i++) {
-        struct place at = place_key(root, required[i]);
-        if (field_get(json, required[i]) == NULL)
-            place_mistake(&at, MISTAKE_required, "is required; GET %s lists what there is",
-                          routes[i]);
-    }
+    struct place at = place_key(root, "model");
+    if (field_get(json, "model") == NULL)
+        place_mistake(&at, MISTAKE_required, "is required; GET /v1/models lists the allowed names");
 }
 
 static void check_data(const struct parse *p, const struct place *root)
@@ -52,14 +47,14 @@ static void check_batch(struct parse *p, const struct place *root)
     if (spec->batch_size > 0 && spec->model != NULL && spec->model->data == DATA_NONE) {
         struct place at = place_key(root, "batch_size");
         place_mistake(&at, MISTAKE_conflict,
-                      "the model %s has no data to take batches from; leave it out",
+                      "does not apply to the model %s, which has no data; leave it out",
                       spec->model->name);
     }
     spec->batch_default = !parse_given(p, "batch_size") && !ours && !full_by_nature(spec);
     if (spec->replacement && spec->batch_size == 0 && !spec->batch_default) {
         struct place at = place_key(root, "replacement");
         place_mistake(&at, MISTAKE_conflict,
-                      "must be false with a full batch, of which nothing is drawn");
+                      "must be false with a full batch, which uses every row once");
     }
 }
 
@@ -81,7 +76,9 @@ static void check_run(struct parse *p, const struct place *root)
         default_warmup(spec);
     if (spec->thin != PLAN_AUTO && spec->thin > spec->iterations) {
         struct place at = place_key(root, "thin");
-        place_mistake(&at, MISTAKE_conflict, "%" PRIu64 " leaves no draw of %" PRIu64 " iterations",
+        place_mistake(&at, MISTAKE_conflict,
+                      "must be at most the number of iterations, not %" PRIu64 ": of %" PRIu64
+                      " iterations none would be stored",
                       spec->thin, spec->iterations);
     }
     bool adapts = spec->sampler != NULL && spec->step.kind == STEP_AUTO &&
@@ -111,7 +108,7 @@ static void check_stop(const struct parse *p, const struct place *root)
     struct place at = place_key(root, "stop_when");
     if (mixing && !spec->save_all && spec->save_count == 0)
         place_mistake(&at, MISTAKE_conflict,
-                      "rhat and ess are those of saved parameters, and save.params is empty");
+                      "rhat and ess are computed from saved parameters, but save.params is empty");
 }
 
 /* ---- defaults ---- */
@@ -128,6 +125,7 @@ static void set_defaults(struct parse *p)
     if (p->limits->max_chains > 0 && p->limits->max_chains < spec->chains)
         spec->chains = (uint32_t)p->limits->max_chains;
     spec->step = (struct step_size){.kind = STEP_AUTO, .fraction = STEP_FRACTION};
+    parse_sampler_open(spec);
     spec->start_default = true;
     spec->save_all = true;
 }
@@ -141,12 +139,16 @@ static bool random_seed(uint64_t *out)
     return true;
 }
 
-/* "logistic, sgbd corrected"; without the variant where that is still to be chosen. */
+/* "logistic, sgbd corrected"; without what the plan chooses. */
 static void default_name(struct parse *p)
 {
     const struct sampler_type *sampler = p->spec->sampler;
     char name[160];
     bool named = sampler->variants != NULL && !p->spec->variant_open;
+    if (p->spec->sampler_open) {
+        parse_copy(p, &p->spec->name, p->spec->model->name);
+        return;
+    }
     snprintf(name, sizeof name, "%s, %s%s%s", p->spec->model->name, sampler->name, named ? " " : "",
              named
                  ? sampler_variant_name(sampler, p->spec->sampler_params[sampler->variants->param])
@@ -165,7 +167,7 @@ static void fill_defaults(struct parse *p)
         p->failure = ERR_IO;
 }
 
-/* ---- the whole ---- */
+/* ---- entry points ---- */
 
 enum err spec_parse(struct job_spec *out, const json_t *json, const struct job_limits *limits,
                     struct mistakes *mistakes)

@@ -9,11 +9,14 @@
  * Defaults: step size auto, all parameters saved, check_draws 400, no stop_when, a target of 0.02;
  * t0 1000 and gamma 0.55 of a schedule. What else is not given depends on the step size.
  *
- * Where the daemon chooses it (auto without a fraction, and the sampler is not exact) it chooses
- * everything: gradient estimator, preconditioner, batch size, iterations, warmup, thin and the
- * start are "auto", to be settled by a plan (core/plan/plan.h) before the first iteration. chains
- * is 16 for a model of at most 8 parameters whose chains run in lockstep, else 4; known from
- * spec_bind on.
+ * Where the step size is auto (without a fraction) the daemon chooses everything: gradient
+ * estimator, preconditioner, batch size, iterations, warmup, thin and the start are "auto", to be
+ * settled by a plan (core/plan/plan.h) before the first iteration; an exact sampler has the plain
+ * gradient of all rows. chains is 16 for a model of at most 8 parameters whose chains run in
+ * lockstep, else 4; known from spec_bind on.
+ *
+ * Without a sampler, or with "auto", the plan chooses that too. What follows from a sampler (chains,
+ * what may be given) is that of the approximate one until then, memory that of the largest.
  *
  * Where it is given, or the chains adapt it by themselves, it belongs to the user's coordinates:
  * the plain gradient, no preconditioner, iterations 10000, warmup half of that (with an automatic
@@ -43,11 +46,11 @@
 enum data_precision { DATA_AUTO, DATA_SINGLE, DATA_DOUBLE };
 enum visibility { VISIBLE_TO_OWNER, VISIBLE_TO_LAB };
 
-/* path is NULL when the model needs no data, and not looked at yet; test and offset may be NULL,
- * response is NULL unless the model is a regression. */
+/* path is NULL when the model needs no data; test, offset and weights may be NULL, response is NULL
+ * unless the model is a regression. */
 struct data_spec {
     DATA_FIELDS(FIELD_MEMBER, FIELD_NO_MEMBER)
-    char **columns; /* NULL: all but response and offset */
+    char **columns; /* NULL: all but response, offset and weights */
     size_t column_count;
 };
 
@@ -77,6 +80,7 @@ struct job_spec {
     struct data_spec data;
 
     const struct sampler_type *sampler;
+    bool sampler_open; /* the plan chooses it; until then `sampler` is the approximate candidate */
     double sampler_params[PARAM_MAX];
     struct step_size step; /* its values are step_values */
     double *step_values;   /* NULL: one step size for all */
@@ -159,6 +163,8 @@ void spec_plan_request(const struct job_spec *spec, const struct spec_bound *bou
 /* Puts what the plan chose into a bound spec, which then has all numbers: a job submitted with them
  * has the same chains. */
 void spec_settle(struct job_spec *spec, const struct plan *plan, const struct model *model);
+/* "auto" until spec_settle where the plan chooses it. */
+const char *spec_sampler_name(const struct job_spec *spec);
 /* Names of the settings that are left to the plan, as they are written in a job: "step_size", ...
  */
 json_t *spec_open_names(const struct job_spec *spec);
@@ -177,10 +183,19 @@ struct estimate {
     bool open;      /* it is such a job */
     double seconds; /* until the last chain ends, if no other job runs; open: at most */
     double seconds_per_iteration; /* of one chain, averaged over warm-up and sampling */
-    uint64_t memory_bytes;        /* of all chains and their view, without the data */
+    uint64_t memory_bytes;        /* of model, chains and their view, without the data */
     uint64_t disk_bytes;          /* draws, metrics and chain states; open: at most */
     uint64_t draws; /* stored, of all chains, warm-up included; 0 when nothing is saved */
 };
+
+/* Bytes of one chain while it is made and run, without what saving it takes. */
+uint64_t spec_chain_memory(const struct job_spec *spec, const struct spec_bound *bound,
+                           const struct model *model);
+/* Bytes that a model keeps at most beside its data, which have so many rows and bytes. */
+uint64_t spec_model_memory(uint64_t rows, uint64_t data_bytes);
+/* Bytes of model, chains and their view, without the data. */
+uint64_t spec_memory(const struct job_spec *spec, const struct spec_bound *bound,
+                     const struct model *model);
 
 /* What the job will take up: everything but the times, which are 0. Makes one throw-away chain.
  * ERR_NO_MEMORY. */

@@ -1,5 +1,5 @@
-/* Backups: a directory with copies of the catalogue and of every job file, put together under
- * another name, synced, looked at, and renamed. */
+/* Backups: a directory with copies of the catalogue and of every job file, made under a temporary
+ * name, synced, checked, and renamed. */
 #include "server/base/clock.h"
 #include "server/store/internal.h"
 
@@ -48,6 +48,8 @@ struct backup {
     char from[STORE_PATH_SIZE];      /* the state directory */
     char directory[STORE_PATH_SIZE]; /* where it is put together */
     struct db *catalogue;            /* the copy */
+    void (*skipped)(void *ctx, const char *job, const char *why);
+    void *ctx;
     struct err_info *info;
     enum err code;
 };
@@ -102,14 +104,43 @@ bool store_in_catalogue(struct db *db, const char *job)
     return query_close(&q, NULL) == ERR_OK && found;
 }
 
+/* Whether the disk gives the file back: what fails otherwise would fail for the other files too. */
+static bool readable(const struct backup *b, const char *job)
+{
+    char path[STORE_PATH_SIZE + 40], part[65536];
+    ssize_t got = 1;
+    snprintf(path, sizeof path, "%s/draws/%s.db", b->from, job);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && got > 0)
+        got = TEMP_FAILURE_RETRY(read(fd, part, sizeof part));
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0 && got == 0;
+}
+
+/* One damaged job must not cost the others their backup. */
+static enum err leave_out(struct backup *b, const char *job, struct err_info *info)
+{
+    char path[STORE_PATH_SIZE + 40];
+    if (b->skipped != NULL)
+        b->skipped(b->ctx, job, info->message);
+    snprintf(path, sizeof path, "%s/draws/%s.db", b->directory, job);
+    return db_unlink(path, info);
+}
+
 static bool backup_job(void *ctx, const char *job)
 {
     struct backup *b = ctx;
+    struct err_info why = {.message = ""};
     if (!store_in_catalogue(b->catalogue, job))
         return true;
-    b->code = backup_one(b, job, b->info);
+    b->code = backup_one(b, job, &why);
     if (b->code == ERR_NOT_FOUND)
         b->code = ERR_OK; /* purged meanwhile */
+    if (b->code == ERR_CORRUPT || (b->code != ERR_OK && !readable(b, job)))
+        b->code = leave_out(b, job, &why);
+    if (b->code != ERR_OK && b->info != NULL)
+        *b->info = why;
     return b->code == ERR_OK;
 }
 
@@ -179,7 +210,7 @@ static enum err prepare(struct backup *b, const char *path, char parent[STORE_PA
     if (cut == 0)
         snprintf(parent, STORE_PATH_SIZE, ".");
     if (access(path, F_OK) == 0)
-        return err_set(info, ERR_CONFLICT, "%s exists already; a backup goes to a new place", path);
+        return err_set(info, ERR_CONFLICT, "%s exists already; a backup needs a new folder", path);
     if (realpath(parent, resolved) == NULL)
         return err_set(info, ERR_NOT_FOUND, "%s: %m", parent);
     snprintf(b->directory, sizeof b->directory, "%.3000s/%.*s.partial", resolved,
@@ -205,7 +236,8 @@ static enum err put_in_place(const struct backup *b, const char *path, const cha
     return code == ERR_OK ? sync_path(parent, O_DIRECTORY, info) : code;
 }
 
-/* For the message of a start that finds the catalogue damaged. Nothing depends on it. */
+/* Writes the file that the message about a damaged catalogue quotes. Nothing
+ * else depends on it. */
 static void note_backup(const struct backup *b, const char *path)
 {
     char name[STORE_PATH_SIZE], temporary[STORE_PATH_SIZE], full[STORE_PATH_SIZE];
@@ -241,9 +273,11 @@ static enum err back_up(struct backup *b, const char *path, struct err_info *inf
     return code;
 }
 
-enum err store_backup_directory(const char *directory, const char *path, struct err_info *info)
+enum err store_backup_directory(const char *directory, const char *path,
+                                void (*skipped)(void *ctx, const char *job, const char *why),
+                                void *ctx, struct err_info *info)
 {
-    struct backup b = {.code = ERR_OK};
+    struct backup b = {.skipped = skipped, .ctx = ctx, .code = ERR_OK};
     char catalogue[STORE_PATH_SIZE + 40];
     if (realpath(directory, b.from) == NULL)
         return err_set(info, ERR_NOT_FOUND, "%s: %m", directory);

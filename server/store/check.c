@@ -1,5 +1,6 @@
 /* Checks of the catalogue and of all job files: what SQLite finds, and what only the daemon knows. */
 #include "server/store/internal.h"
+#include "server/store/users.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -22,8 +23,8 @@ static void report(void *ctx, const char *problem)
     c->each(c->ctx, text);
 }
 
-/* What SQLite cannot know about the rows of jobs: texts that are read again are JSON, a job that
- * has come some way has a file. */
+/* What SQLite cannot know about the rows of jobs: texts that are read again are JSON, and a job
+ * with iterations has a file. */
 static enum err check_rows(struct checking *c, struct db *db, struct err_info *info)
 {
     struct query q;
@@ -35,7 +36,8 @@ static enum err check_rows(struct checking *c, struct db *db, struct err_info *i
         const char *id = query_get_text(&q, 0), *owner = query_get_text(&q, 1);
         if (!user_name_valid(owner) || query_get_int(&q, 2) == 0) {
             snprintf(text, sizeof text, "the row of job %.16s is damaged: its %s", id,
-                     user_name_valid(owner) ? "request or plan is no JSON" : "owner is no user");
+                     user_name_valid(owner) ? "request or plan is not JSON"
+                                            : "owner is not a user");
             report(c, text);
         }
         if (query_get_int(&q, 3) == 1 && store_job_path(c->store, id, path, NULL) == ERR_OK &&

@@ -83,7 +83,7 @@ enum err db_fail_schema(struct db *db, int rc, struct err_info *info)
         return db_fail(db, rc, info);
     if (db->health == DB_SOUND)
         db->health = DB_DAMAGED;
-    return err_set(info, ERR_CORRUPT, "%s: not as its version says: %s", db->label,
+    return err_set(info, ERR_CORRUPT, "%s: the schema is not that of its version: %s", db->label,
                    sqlite3_errmsg(db->handle));
 }
 
@@ -162,7 +162,7 @@ static enum err apply(struct db *db, const struct setting *settings, size_t coun
         if (code != ERR_OK)
             return code;
         if (value != settings[i].value)
-            return err_set(info, ERR_INTERNAL, "%s: %s did not take", db->label, settings[i].set);
+            return err_set(info, ERR_INTERNAL, "%s: %s had no effect", db->label, settings[i].set);
     }
     return ERR_OK;
 }
@@ -185,7 +185,7 @@ static enum err apply_configuration(struct db *db, struct err_info *info)
         int now = -1;
         int rc = sqlite3_db_config(db->handle, options[i].option, options[i].value, &now);
         if (rc != SQLITE_OK || now != options[i].value)
-            return err_set(info, ERR_INTERNAL, "%s: database option %d did not take", db->label,
+            return err_set(info, ERR_INTERNAL, "%s: database option %d had no effect", db->label,
                            options[i].option);
     }
     return ERR_OK;
@@ -207,7 +207,7 @@ static enum err apply_limits(struct db *db, struct err_info *info)
     for (size_t i = 0; i < COUNT(limits); i++) {
         sqlite3_limit(db->handle, limits[i].limit, limits[i].value);
         if (sqlite3_limit(db->handle, limits[i].limit, -1) != limits[i].value)
-            return err_set(info, ERR_INTERNAL, "%s: limit %d did not take", db->label,
+            return err_set(info, ERR_INTERNAL, "%s: limit %d had no effect", db->label,
                            limits[i].limit);
     }
     return ERR_OK;
@@ -230,6 +230,9 @@ static enum err apply_sizes(struct db *db, const struct db_options *o, struct er
                                                  : ERR_OK;
     if (code == ERR_OK && o->create)
         code = apply(db, &page[o->pages], 1, info);
+    /* Of a file that has tables it takes effect with db_make_shrinkable only: it is not read back. */
+    if (code == ERR_OK && o->create && o->shrinks)
+        code = run_text(db, "PRAGMA auto_vacuum=INCREMENTAL", info);
     return code;
 }
 
@@ -426,16 +429,19 @@ enum err db_migrate(struct db *db, const struct asset *steps, size_t count,
                        db->label, (unsigned long long)version, count);
     if (code == ERR_OK && version == 0)
         code = check_empty(db, info);
+    bool fresh = version == 0;
     for (uint64_t i = version; i < count && code == ERR_OK; i++) {
-        code = db_begin(db, info);
+        bool first = !fresh || i == 0, last = !fresh || i + 1 == count;
+        if (first)
+            code = db_begin(db, info);
         if (code == ERR_OK)
             code = apply_step(db, &steps[i], i + 1, info);
-        if (code == ERR_OK && i == 0 && extra != NULL)
+        if (code == ERR_OK && fresh && last && extra != NULL)
             code = extra(db, ctx, info);
-        if (code == ERR_OK)
-            code = db_commit(db, info);
-        else
+        if (code != ERR_OK)
             db_rollback(db);
+        else if (last)
+            code = db_commit(db, info);
     }
     return code;
 }

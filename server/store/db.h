@@ -28,7 +28,8 @@ struct db_options {
     const char *path;  /* absolute, without symbolic links */
     const char *label; /* names the file in messages */
     enum db_role role;
-    bool create; /* otherwise a missing file is ERR_NOT_FOUND */
+    bool create;  /* otherwise a missing file is ERR_NOT_FOUND */
+    bool shrinks; /* a new file can be shrunk: db_shrink */
     enum db_pages { DB_PAGES_4K, DB_PAGES_16K, DB_PAGES_64K } pages; /* of a new file */
     enum { DB_CACHE_USUAL, DB_CACHE_SMALL, DB_CACHE_LARGE } cache;   /* 2, 1, 4 MiB */
 };
@@ -56,7 +57,7 @@ enum err db_savepoint_undo(struct db *db, struct err_info *info);
 /* ---- maintenance ---- */
 
 /* Applies the steps (SQL texts, each ending in its PRAGMA user_version) that the file does not have
- * yet, each in one transaction, and `extra` (may be NULL) in the transaction of the first one.
+ * yet, each in one transaction. A new file gets all of them, and `extra` (may be NULL), in one.
  * ERR_UNSUPPORTED when the file is newer than the last step, ERR_CONFLICT when it is no file of
  * this program. */
 enum err db_migrate(struct db *db, const struct asset *steps, size_t count,
@@ -78,6 +79,12 @@ uint64_t db_wal_bytes(const struct db *db); /* as of the last commit; writers on
  * transactions. A file that is not sound is not checkpointed any more: what a failed sync has lost
  * of it is in the WAL, and would not be copied again. */
 void db_checkpoint(struct db *db);
+/* Gives unused pages at the end of the file back to the file system, in small steps: call it again
+ * while it returns false. A few MiB stay for what is written next. */
+bool db_shrink(struct db *db);
+/* Lets a file that was made without `shrinks` be shrunk: rewrites it, once, through temporary files
+ * in `directory`. No other connection may be open. */
+enum err db_make_shrinkable(struct db *db, const char *directory, struct err_info *info);
 /* Checkpoints everything and gives up the WAL, so that the file stands alone. False when a reader
  * stands in the way. */
 bool db_seal(struct db *db);

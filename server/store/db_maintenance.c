@@ -11,6 +11,7 @@
 
 #define TRUNCATE_BYTES   (64u << 20)
 #define TRUNCATE_WAIT_MS 250
+#define SPARE_PAGES      1024 /* unused ones that a file may keep */
 #define BUSY_MS          5000 /* as set by db_open */
 
 uint64_t db_file_bytes(struct db *db)
@@ -58,6 +59,66 @@ void db_checkpoint(struct db *db)
     if (db_wal_bytes(db) >= TRUNCATE_BYTES && db->health == DB_SOUND)
         done = truncate_wal(db, TRUNCATE_WAIT_MS);
     db->checkpoint_at = db_checkpoint_pages(db) + (done ? 0 : db->wal_pages);
+}
+
+/* ---- giving space back ---- */
+
+static uint64_t read_pragma(struct db *db, const char *sql)
+{
+    struct query q;
+    query_open(&q, db, sql);
+    uint64_t value = query_next(&q) ? query_get_count(&q, 0) : 0;
+    return query_close(&q, NULL) == ERR_OK ? value : 0;
+}
+
+bool db_shrink(struct db *db)
+{
+    if (db->health != DB_SOUND)
+        return true;
+    uint64_t spare = read_pragma(db, "PRAGMA freelist_count");
+    if (spare >= SPARE_PAGES) {
+        struct query q;
+        query_open(&q, db, "PRAGMA incremental_vacuum(2048)");
+        if (query_run(&q, NULL) != ERR_OK || read_pragma(db, "PRAGMA freelist_count") >= spare)
+            return true; /* the disk is full, or the file is of the old kind */
+        db->longer = true;
+    }
+    if (db->longer && checkpoint(db, SQLITE_CHECKPOINT_PASSIVE))
+        db->longer = false;
+    return !db->longer && read_pragma(db, "PRAGMA freelist_count") < SPARE_PAGES;
+}
+
+/* VACUUM attaches a database of its own, which is as large as the file: not in memory. */
+static int rewrite(struct db *db)
+{
+    int attached = sqlite3_limit(db->handle, SQLITE_LIMIT_ATTACHED, 1);
+    int rc = sqlite3_exec(db->handle, "PRAGMA temp_store=FILE", NULL, NULL, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_exec(db->handle, "PRAGMA auto_vacuum=INCREMENTAL", NULL, NULL, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_exec(db->handle, "VACUUM", NULL, NULL, NULL);
+    int back = sqlite3_exec(db->handle, "PRAGMA temp_store=MEMORY", NULL, NULL, NULL);
+    sqlite3_limit(db->handle, SQLITE_LIMIT_ATTACHED, attached);
+    return rc != SQLITE_OK ? rc : back;
+}
+
+enum err db_make_shrinkable(struct db *db, const char *directory, struct err_info *info)
+{
+    enum { INCREMENTAL = 2 };
+    if (read_pragma(db, "PRAGMA auto_vacuum") == INCREMENTAL)
+        return ERR_OK;
+    size_t size = strlen(directory) + 1;
+    sqlite3_temp_directory = sqlite3_malloc64(size);
+    if (sqlite3_temp_directory == NULL)
+        return db_fail(db, SQLITE_NOMEM, info);
+    memcpy(sqlite3_temp_directory, directory, size);
+    int rc = rewrite(db);
+    sqlite3_free(sqlite3_temp_directory);
+    sqlite3_temp_directory = NULL;
+    if (rc != SQLITE_OK)
+        return db_fail(db, rc, info);
+    truncate_wal(db, 0);
+    return ERR_OK;
 }
 
 /* PRAGMA journal_mode answers with the mode that is in force afterwards. */
@@ -121,7 +182,7 @@ enum err db_check(struct db *db, bool thorough, void (*each)(void *ctx, const ch
     query_open(&q, db, "PRAGMA foreign_key_check");
     while (query_next(&q)) {
         char text[160];
-        snprintf(text, sizeof text, "a row of %s refers to a row of %s that is not there",
+        snprintf(text, sizeof text, "a row of %s refers to a row of %s that does not exist",
                  query_get_text(&q, 0), query_get_text(&q, 2));
         each(ctx, text);
     }

@@ -6,7 +6,7 @@
 
 #include <sqlite3.h>
 
-#define DB_STATEMENTS 64 /* different statements on one connection */
+#define DB_STATEMENTS 128 /* different statements on one connection */
 
 struct db {
     sqlite3 *handle;
@@ -16,6 +16,7 @@ struct db {
     size_t page_size;
     size_t wal_pages;     /* in the WAL as of the last commit */
     size_t checkpoint_at; /* the WAL size, in pages, that calls for the next checkpoint */
+    bool longer;          /* the file is longer than the database, until a complete checkpoint */
     size_t statement_count;
     struct db_statement {
         const char *sql;

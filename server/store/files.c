@@ -36,9 +36,9 @@ static void close_file(struct store *store, struct store_file *file)
     forget_size(store, file);
 }
 
-/* A free place, made by closing the file that was idle longest if need be; NULL when copies hold
- * them all. */
-static struct store_file *make_place(struct store *store)
+/* A free entry, if need be by closing the file that was idle longest; NULL when copies use all of
+ * them. */
+static struct store_file *free_entry(struct store *store)
 {
     struct store_file *oldest = NULL;
     for (size_t i = 0; i < STORE_FILES; i++) {
@@ -99,7 +99,7 @@ static enum err open_file(struct store *store, const char *job, bool create, enu
         struct stat st;
         if (!create && stat(path, &st) == 0 && st.st_size == 0)
             return err_set(info, ERR_NOT_FOUND, "there is no job file %s", job);
-        if ((file = make_place(store)) == NULL)
+        if ((file = free_entry(store)) == NULL)
             return err_set(info, ERR_UNAVAILABLE, "too many job files are being copied");
         snprintf(label, sizeof label, "job file %s", job);
         struct db_options options = {.path = path,
@@ -163,7 +163,7 @@ void store_file_drop(struct store *store, const char *job)
 }
 
 /* Sealed and closed, unless a reader has it open: then later. */
-static void retire(struct store *store, struct store_file *file)
+static void seal_and_close(struct store *store, struct store_file *file)
 {
     jobfile_forget(store, file->job);
     if (!db_seal(file->db) && db_health(file->db) == DB_SOUND)
@@ -180,15 +180,15 @@ static void seal_left_over(struct store *store)
     const char *job = store->unsealed[--store->unsealed_count];
     struct store_file *file = NULL;
     if (find(store, job) == NULL && store_file_get(store, job, &file, NULL) == ERR_OK)
-        retire(store, file);
+        seal_and_close(store, file);
 }
 
-void store_files_tend(struct store *store, uint64_t now_ms)
+void store_files_maintain(struct store *store, uint64_t now_ms)
 {
     for (size_t i = 0; i < STORE_FILES; i++) {
         struct store_file *file = &store->open[i];
         if (file->db != NULL && file->pins == 0 && now_ms >= file->used_ms + IDLE_MS)
-            retire(store, file);
+            seal_and_close(store, file);
     }
     seal_left_over(store);
 }

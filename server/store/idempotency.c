@@ -3,6 +3,15 @@
 
 #include <string.h>
 
+struct idempotency_key idempotency_of(enum idempotency_kind of, const char *owner,
+                                      const struct store_claim *claim)
+{
+    return (struct idempotency_key){.of = of,
+                                    .owner = owner,
+                                    .key = claim != NULL ? claim->key : NULL,
+                                    .hash = claim != NULL ? claim->hash : NULL};
+}
+
 enum err idempotency_find(struct db *db, const struct idempotency_key *k,
                           struct idempotency_match *out, struct err_info *info)
 {

@@ -3,6 +3,7 @@
 #ifndef BARKER_SERVER_STORE_INTERNAL_H
 #define BARKER_SERVER_STORE_INTERNAL_H
 
+#include "server/base/permit.h"
 #include "server/store/query.h"
 #include "server/store/store.h"
 
@@ -32,8 +33,9 @@ struct write {
     const char *job;
     enum err (*run)(struct store *store, struct db *db, void *ctx, struct err_info *info);
     void *ctx;
-    bool again;   /* set by `run` */
-    size_t bytes; /* set by `run`: about what it wrote, if that is much */
+    bool again;                  /* set by `run` */
+    size_t bytes;                /* set by `run`: about what it wrote, if that is much */
+    const struct permit *permit; /* what the caller needs for it */
 
     struct write *next;
     bool done;
@@ -75,11 +77,15 @@ struct jobfile;
 struct store {
     char directory[STORE_PATH_SIZE]; /* absolute, without symbolic links */
     uint64_t min_free_bytes;
-    uint64_t user_active_jobs, user_stored_bytes; /* UINT64_MAX: without limit */
+    uint64_t user_active_jobs, user_stored_bytes;      /* UINT64_MAX: without limit */
+    uint64_t user_jobs, user_references, user_studies; /* likewise */
+    struct budget *copies;
     int lock_fd, draws_fd;
+    uint64_t uptime_ms, opened_ms; /* of earlier times; since when it is open, monotonic */
     pthread_t thread;
 
-    pthread_mutex_t lock; /* guards what follows; no other lock is taken under it */
+    pthread_mutex_t commit_lock; /* held by the writer while it writes; before `lock` */
+    pthread_mutex_t lock;        /* guards what follows; no other lock is taken under it */
     pthread_cond_t wake;
     struct write_list catalogue, files;
     bool files_next; /* the catalogue had its turn */
@@ -89,6 +95,7 @@ struct store {
     char why[200];
     struct store_stats stats;
     struct store_size sizes[STORE_FILES]; /* of `open` */
+    atomic_uint_fast64_t changes;         /* see store_changes */
 
     /* Of the writer thread. */
     struct db *db;
@@ -97,6 +104,8 @@ struct store {
     size_t unsealed_count;
     bool reserve; /* the file is there, see store_reserve_release */
     uint64_t next_maintenance_ms;
+    bool worked; /* since the last maintenance */
+    struct store_job_count *job_counts;
 
     pthread_mutex_t pool_lock; /* guards the idle readers */
     struct db *idle[STORE_IDLE_READERS];
@@ -135,7 +144,7 @@ void store_file_drop(struct store *store, const char *job);
 /* Closes all; sealed as far as possible. */
 void store_files_close(struct store *store);
 /* Closes what was idle for a while. */
-void store_files_tend(struct store *store, uint64_t now_ms);
+void store_files_maintain(struct store *store, uint64_t now_ms);
 bool store_files_open(const struct store *store);
 uint64_t store_files_wal_bytes(const struct store *store);
 /* ERR_NO_SPACE when the disk is too full for chains. */
@@ -155,8 +164,9 @@ void store_break(struct store *store, const char *why);
 uint64_t store_file_bytes(struct store *store, const char *job);
 
 /* idempotency.c: whether an owner has submitted something under an idempotency key before. */
+enum idempotency_kind { IDEMPOTENCY_JOB, IDEMPOTENCY_STUDY };
 struct idempotency_key {
-    enum { IDEMPOTENCY_JOB, IDEMPOTENCY_STUDY } of;
+    enum idempotency_kind of;
     const char *owner, *key;   /* key NULL: none was given */
     const unsigned char *hash; /* of the body: 32 bytes */
 };
@@ -164,6 +174,8 @@ struct idempotency_match {
     bool found;
     char id[JOB_ID_SIZE];
 };
+struct idempotency_key idempotency_of(enum idempotency_kind of, const char *owner,
+                                      const struct store_claim *claim);
 /* ERR_INVALID when it was submitted with another body. */
 enum err idempotency_find(struct db *db, const struct idempotency_key *key,
                           struct idempotency_match *out, struct err_info *info);
@@ -177,6 +189,10 @@ enum err store_job_insert(struct db *db, const struct job_row *row, const char *
 /* Within a transaction: ERR_QUOTA when the owner may not have so many more unfinished jobs. */
 enum err store_check_active(struct store *store, struct db *db, const char *owner, size_t more,
                             struct err_info *info);
+/* Within a transaction, after its change: ERR_QUOTA when the owner has no room for what is needed
+ * (NULL: nothing). */
+enum err store_check_bytes(struct store *store, struct db *db, const char *owner,
+                           const struct store_room *room, struct err_info *info);
 /* Writes notes within a transaction. */
 enum err store_notes_write(struct db *db, const struct store_note *notes, struct err_info *info);
 

@@ -1,5 +1,6 @@
 /* The columns of a job's row as SQL. */
 #include "server/store/internal.h"
+#include "server/store/users.h"
 
 #include <stdlib.h>
 

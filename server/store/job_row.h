@@ -56,15 +56,18 @@
     X(real, cpu_seconds)                                        \
     X(count, stored_bytes)
 
-#define JOB_DELETED_COLUMNS(X) X(count, deleted_ms) /* when it went to the trash; 0: not there */
+#define JOB_DELETED_COLUMNS(X)                                                \
+    X(count, deleted_ms)        /* when it went to the trash; 0: not there */ \
+    X(count, deleted_uptime_ms) /* the same by store_uptime_ms; set by the store */
 
-#define JOB_PLAN_COLUMNS(X) X(text, plan) /* JSON; NULL: the job needs none */
+#define JOB_PLAN_COLUMNS(X)                               \
+    X(text, plan)    /* JSON; NULL: the job needs none */ \
+    X(text, sampler) /* a name, for filtering; "auto" until a plan has chosen it */
 
 /* Never changed after the job was created. */
-#define JOB_FIXED_COLUMNS(X)                                      \
-    X(count, created_ms)                                          \
-    X(text, model) /* a name, for filtering; so is the sampler */ \
-    X(text, sampler)                                              \
+#define JOB_FIXED_COLUMNS(X)                           \
+    X(count, created_ms)                               \
+    X(text, model)         /* a name, for filtering */ \
     X(string, data_sha256) /* of train and test, "" when none; checked on resume */
 
 /* G(bit, its columns) */

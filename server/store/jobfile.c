@@ -227,31 +227,26 @@ enum err jobfile_chain(struct jobfile *file, uint32_t chain, struct jobfile_chai
     return code;
 }
 
+/* In one transaction: a commit between two parts would mix two values. */
+static enum err read_long(struct jobfile *file, const struct jobfile_long *value, void **bytes,
+                          size_t *size, struct err_info *info)
+{
+    enum err code = db_begin_read(file->db, info);
+    if (code != ERR_OK)
+        return code;
+    code = jobfile_long_read(file->db, value, bytes, size, info);
+    db_rollback(file->db);
+    return code;
+}
+
 enum err jobfile_state(struct jobfile *file, uint32_t chain, void **bytes, size_t *size,
                        struct err_info *info)
 {
-    struct query q;
+    struct jobfile_long state = jobfile_long_state(chain);
     *bytes = NULL;
     *size = 0;
     enum err code = check_chain(file, chain, info);
-    if (code != ERR_OK)
-        return code;
-    query_open(&q, file->db, "SELECT bytes FROM state WHERE chain = ?");
-    query_int(&q, chain);
-    if (query_next(&q)) {
-        const void *stored = query_get_blob(&q, 0, size);
-        if (*size > 0 && (*bytes = malloc(*size)) != NULL)
-            memcpy(*bytes, stored, *size);
-        else if (*size > 0)
-            code = err_set(info, ERR_NO_MEMORY, "no memory for the state of chain %u", chain);
-    }
-    enum err read = query_close(&q, info);
-    code = code != ERR_OK ? code : read;
-    if (code != ERR_OK) {
-        free(*bytes);
-        *bytes = NULL;
-    }
-    return code;
+    return code == ERR_OK ? read_long(file, &state, bytes, size, info) : code;
 }
 
 static enum err read_vector(struct jobfile *file, uint32_t chain, const char *kind, double *out,
@@ -330,7 +325,10 @@ enum err jobfile_plan(struct jobfile *file, struct jobfile_plan *out, struct err
     void *document = NULL, *request = NULL;
     size_t size;
     *out = (struct jobfile_plan){0};
-    enum err code = read_meta(file, "plan", &out->bytes, &out->size, info);
+    struct jobfile_long plan = jobfile_long_plan();
+    enum err code = read_long(file, &plan, &out->bytes, &out->size, info);
+    if (code == ERR_OK && out->bytes == NULL)
+        code = err_set(info, ERR_NOT_FOUND, "job file %s has no plan", file->job);
     if (code == ERR_OK)
         code = read_meta(file, "plan_document", &document, &size, info);
     if (code == ERR_OK)
@@ -405,36 +403,4 @@ enum err jobfile_metrics(struct jobfile *file, uint32_t chain, uint64_t first, s
     if (code != ERR_OK || count == 0 || file->layout.info.metric_width == 0)
         return code;
     return read_metrics(file, chain, first, count, iterations, values, info);
-}
-
-/* ---- export ---- */
-
-enum err jobfile_export(struct store *store, const char *job, int *fd, uint64_t *size,
-                        struct err_info *info)
-{
-    static _Atomic unsigned serial;
-    char path[STORE_PATH_SIZE];
-    struct stat st;
-    *fd = -1;
-    *size = 0;
-    if (!job_id_valid(job))
-        return err_set(info, ERR_NOT_FOUND, "\"%.40s\" is not the id of a job", job);
-    if (store_free_bytes(store) < store->min_free_bytes + jobfile_bytes(store, job))
-        return err_set(info, ERR_NO_SPACE, "there is no room for a copy of job file %s", job);
-    snprintf(path, sizeof path, "%.4000s/tmp/%u.db", store->directory,
-             atomic_fetch_add(&serial, 1));
-    enum err code = store_copy(store, job, path, info);
-    if (code != ERR_OK)
-        return code;
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (*fd < 0 || fstat(*fd, &st) != 0) {
-        code = err_set(info, ERR_IO, "the copy of job file %s cannot be opened: %m", job);
-        if (*fd >= 0)
-            close(*fd);
-        *fd = -1;
-    } else {
-        *size = (uint64_t)st.st_size;
-    }
-    db_unlink(path, NULL);
-    return code;
 }

@@ -59,7 +59,7 @@ struct jobfile_slice {
 enum err jobfile_commit(struct store *store, const char *job, const struct jobfile_slice *slices,
                         size_t count, struct err_info *info);
 
-/* One look at the draws: the worst of all that was looked at, and R-hat and bulk ESS of the watched
+/* One checkup: the worst of the measured parameters, and R-hat and bulk ESS of the watched
  * columns 0, stride, 2 * stride, ... (the same ones every time). NaN: not known. */
 #define JOBFILE_HISTORY 512 /* points kept at most */
 #define JOBFILE_WATCHED 100 /* columns */
@@ -78,9 +78,12 @@ struct jobfile_history_point {
 enum err jobfile_history_add(struct store *store, const char *job,
                              const struct jobfile_history_point *point, struct err_info *info);
 
-/* Keeps the checks, a JSON document, with the iterations that the chains have reached. */
+/* Keeps the checks, a JSON document, with the iterations that the chains have reached, and with the
+ * errors of means and sds and their bounds: JOBFILE_CERTIFIED numbers per parameter, those of one
+ * kind together; NULL: none. */
+#define JOBFILE_CERTIFIED 4
 enum err jobfile_checks_put(struct store *store, const char *job, const char *document,
-                            struct err_info *info);
+                            const double *certified, struct err_info *info);
 
 /* ---- reading ---- */
 
@@ -164,14 +167,27 @@ void jobfile_history_release(struct jobfile_history *history);
 
 /* The checks, malloc'd; NULL when there are none, or when the chains have moved on since. */
 enum err jobfile_checks(struct jobfile *file, char **out, struct err_info *info);
+/* The certified errors, JOBFILE_CERTIFIED * d numbers, malloc'd; NULL in the same cases, and when
+ * nothing was certified. */
+enum err jobfile_certified(struct jobfile *file, double **out, struct err_info *info);
 
 /* Bytes that the file takes up for good: without its write-ahead log, which comes and goes, while
  * it is open; 0 when there is no file. */
 uint64_t jobfile_bytes(struct store *store, const char *job);
 
 /* A consistent stand-alone copy of the file (everything in one file, no WAL) as an open, unlinked
- * temporary file. */
-enum err jobfile_export(struct store *store, const char *job, int *fd, uint64_t *size,
-                        struct err_info *info);
+ * temporary file. Its disk space is reserved before it is made: from the budget for copies, under
+ * the name of `user`, until it is closed. ERR_UNAVAILABLE, ERR_TOO_LARGE: not within the budget;
+ * ERR_NO_SPACE. Before the store is closed, the copies are. */
+struct jobfile_copy {
+    int fd; /* -1: none */
+    uint64_t size;
+    struct store *store;
+    char user[USER_NAME_SIZE];
+    uint64_t reserved;
+};
+enum err jobfile_copy_open(struct jobfile_copy *out, struct store *store, const char *user,
+                           const char *job, struct err_info *info);
+void jobfile_copy_close(struct jobfile_copy *copy);
 
 #endif

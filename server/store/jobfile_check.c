@@ -3,6 +3,7 @@
 #include "server/store/jobfile_parts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 struct checker {
     struct db *db;
@@ -37,7 +38,7 @@ static enum err check_block(const struct checker *c, uint64_t chain, size_t bloc
     }
     enum err code = query_close(&q, info);
     if (code == ERR_OK && (!whole || next != draws))
-        problem(c, chain, "the stored draws are not those that it counts");
+        problem(c, chain, "the stored draws do not match their count");
     return code;
 }
 
@@ -55,16 +56,16 @@ static enum err count_rows(struct db *db, const char *sql, uint64_t chain, uint6
 
 static enum err check_state(const struct checker *c, uint32_t chain, struct err_info *info)
 {
-    struct query q;
+    void *bytes;
     size_t size;
-    query_open(&q, c->db, "SELECT bytes FROM state WHERE chain = ?");
-    query_int(&q, chain);
-    if (query_next(&q)) {
-        const void *bytes = query_get_blob(&q, 0, &size);
-        if (chain_saved_check(bytes, size, NULL) != ERR_OK)
-            problem(c, chain, "its saved state is damaged: it cannot go on");
+    struct jobfile_long state = jobfile_long_state(chain);
+    enum err code = jobfile_long_read(c->db, &state, &bytes, &size, info);
+    if (code == ERR_CORRUPT || (bytes != NULL && chain_saved_check(bytes, size, NULL) != ERR_OK)) {
+        problem(c, chain, "its saved state is damaged: the chain cannot continue");
+        code = ERR_OK;
     }
-    return query_close(&q, info);
+    free(bytes);
+    return code;
 }
 
 static enum err check_chain(const struct checker *c, uint32_t chain, struct err_info *info)
@@ -78,14 +79,14 @@ static enum err check_chain(const struct checker *c, uint32_t chain, struct err_
         code =
             count_rows(c->db, "SELECT count(*) FROM metric WHERE chain = ?", chain, &metrics, info);
     if (code == ERR_OK && metrics != p.chain.metrics * c->layout.info.metric_width)
-        problem(c, chain, "the stored metrics are not those that it counts");
+        problem(c, chain, "the stored metrics do not match their count");
     if (code == ERR_OK)
         code = count_rows(c->db,
                           "SELECT count(*) FROM vector WHERE chain = ? AND length(data) <> 8 * "
                           "(SELECT value FROM meta WHERE key = 'd')",
                           chain, &vectors, info);
     if (code == ERR_OK && vectors > 0)
-        problem(c, chain, "a vector has not one number per parameter");
+        problem(c, chain, "a vector does not have one number per parameter");
     return code == ERR_OK ? check_state(c, chain, info) : code;
 }
 
@@ -98,7 +99,7 @@ static enum err check_names(const struct checker *c, struct err_info *info)
         count = query_get_count(&q, 0);
     enum err code = query_close(&q, info);
     if (code == ERR_OK && count != c->layout.info.width)
-        c->each(c->ctx, "it has not one name per column");
+        c->each(c->ctx, "it does not have one name per column");
     return code;
 }
 
@@ -118,7 +119,7 @@ static enum err check_history(const struct checker *c, struct err_info *info)
     }
     code = query_close(&q, info);
     if (code == ERR_OK && (points > JOBFILE_HISTORY || wrong > 0))
-        c->each(c->ctx, "the history of its summaries is not that of its chains");
+        c->each(c->ctx, "the history of its summaries does not match its chains");
     return code;
 }
 

@@ -87,8 +87,38 @@ enum err jobfile_history_add(struct store *store, const char *job,
 
 /* ---- writing the checks ---- */
 
+#define PUT_CERTIFIED                                          \
+    "INSERT INTO vector (chain, kind, data) VALUES (0, ?, ?) " \
+    "ON CONFLICT (chain, kind) DO UPDATE SET data = excluded.data"
+#define DROP_CERTIFIED "DELETE FROM vector WHERE chain = 0 AND kind = ?"
+
+static const char *const certified_kinds[JOBFILE_CERTIFIED] = {"mean_error", "mean_bound",
+                                                               "sd_error", "sd_bound"};
+
+struct checks {
+    const char *document;
+    const double *certified;
+};
+
+/* The numbers of a job as a whole are vectors of chain 0. */
+static enum err put_certified(struct db *db, const double *certified, struct err_info *info)
+{
+    struct query q;
+    struct jobfile_layout layout;
+    enum err code = jobfile_layout_read(db, &layout, info);
+    for (size_t k = 0; k < JOBFILE_CERTIFIED && code == ERR_OK; k++) {
+        query_open(&q, db, certified != NULL ? PUT_CERTIFIED : DROP_CERTIFIED);
+        query_text(&q, certified_kinds[k]);
+        if (certified != NULL)
+            query_blob(&q, certified + k * layout.info.d, layout.info.d * sizeof *certified);
+        code = query_run(&q, info);
+    }
+    return code;
+}
+
 static enum err run_put(struct store *store, struct db *db, void *ctx, struct err_info *info)
 {
+    const struct checks *checks = ctx;
     struct query q;
     (void)store;
     query_open(&q, db,
@@ -96,15 +126,16 @@ static enum err run_put(struct store *store, struct db *db, void *ctx, struct er
                "VALUES (1, (SELECT coalesce(sum(iteration), 0) FROM chain), ?) "
                "ON CONFLICT (id) DO UPDATE SET iteration = excluded.iteration, "
                "document = excluded.document");
-    query_text(&q, ctx);
-    return query_run(&q, info);
+    query_text(&q, checks->document);
+    enum err code = query_run(&q, info);
+    return code == ERR_OK ? put_certified(db, checks->certified, info) : code;
 }
 
 enum err jobfile_checks_put(struct store *store, const char *job, const char *document,
-                            struct err_info *info)
+                            const double *certified, struct err_info *info)
 {
-    struct write write = {
-        .kind = WRITE_FILE, .job = job, .run = run_put, .ctx = (void *)(uintptr_t)document};
+    struct checks checks = {document, certified};
+    struct write write = {.kind = WRITE_FILE, .job = job, .run = run_put, .ctx = &checks};
     return store_write(store, &write, info);
 }
 
@@ -229,6 +260,8 @@ void jobfile_history_release(struct jobfile_history *history)
     *history = (struct jobfile_history){0};
 }
 
+#define FRESH "iteration = (SELECT coalesce(sum(iteration), 0) FROM chain)"
+
 enum err jobfile_checks(struct jobfile *file, char **out, struct err_info *info)
 {
     struct query q;
@@ -237,9 +270,7 @@ enum err jobfile_checks(struct jobfile *file, char **out, struct err_info *info)
     enum err code = has_history(file, &there, info);
     if (code != ERR_OK || !there)
         return code;
-    query_open(&q, file->db,
-               "SELECT document FROM checks "
-               "WHERE iteration = (SELECT coalesce(sum(iteration), 0) FROM chain)");
+    query_open(&q, file->db, "SELECT document FROM checks WHERE " FRESH);
     if (query_next(&q))
         *out = query_dup_text(&q, 0);
     code = query_close(&q, info);
@@ -247,5 +278,50 @@ enum err jobfile_checks(struct jobfile *file, char **out, struct err_info *info)
         free(*out);
         *out = NULL;
     }
+    return code;
+}
+
+/* Those of checks that are no longer valid stay until the next ones. */
+static enum err read_certified(struct jobfile *file, double *out, size_t *found,
+                               struct err_info *info)
+{
+    enum err code = ERR_OK;
+    size_t size, d = file->layout.info.d;
+    *found = 0;
+    for (size_t k = 0; k < JOBFILE_CERTIFIED && code == ERR_OK; k++) {
+        struct query q;
+        query_open(&q, file->db,
+                   "SELECT data FROM vector WHERE chain = 0 AND kind = ? "
+                   "AND EXISTS (SELECT 1 FROM checks WHERE " FRESH ")");
+        query_text(&q, certified_kinds[k]);
+        const void *data = query_next(&q) ? query_get_blob(&q, 0, &size) : NULL;
+        if (data != NULL && size == d * sizeof *out) {
+            memcpy(out + k * d, data, size);
+            ++*found;
+        }
+        code = query_close(&q, info);
+    }
+    return code;
+}
+
+enum err jobfile_certified(struct jobfile *file, double **out, struct err_info *info)
+{
+    bool there;
+    size_t found = 0;
+    *out = NULL;
+    enum err code = has_history(file, &there, info);
+    if (code != ERR_OK || !there)
+        return code;
+    double *numbers = malloc((JOBFILE_CERTIFIED * file->layout.info.d + 1) * sizeof *numbers);
+    if (numbers == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for what was certified of a job");
+    code = db_begin_read(file->db, info);
+    if (code == ERR_OK)
+        code = read_certified(file, numbers, &found, info);
+    db_rollback(file->db);
+    if (code == ERR_OK && found == JOBFILE_CERTIFIED)
+        *out = numbers;
+    else
+        free(numbers);
     return code;
 }

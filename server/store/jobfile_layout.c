@@ -34,62 +34,39 @@ size_t jobfile_block_columns(const struct jobfile_layout *l, size_t block)
     return left < l->tile_columns ? left : l->tile_columns;
 }
 
-static bool plausible(const struct jobfile_layout *l, unsigned found, unsigned wanted)
+static bool plausible(const struct jobfile_layout *l)
 {
-    return found == wanted && l->info.chains > 0 && l->info.thin > 0 &&
-           l->info.width <= INT32_MAX && l->info.d <= INT32_MAX && l->tile_columns > 0 &&
-           l->tile_columns <= TILE_COLUMNS_MOST && l->tile_draws > 0 &&
-           l->tile_draws <= TILE_DRAWS && l->tile_draws * l->tile_columns <= TILE_VALUES;
+    return l->info.chains > 0 && l->info.thin > 0 && l->info.width <= INT32_MAX &&
+           l->info.d <= INT32_MAX && l->tile_columns > 0 && l->tile_columns <= TILE_COLUMNS_MOST &&
+           l->tile_draws > 0 && l->tile_draws <= TILE_DRAWS &&
+           l->tile_draws * l->tile_columns <= TILE_VALUES;
 }
 
-static void take_number(struct jobfile_layout *l, const char *key, uint64_t value, unsigned *found)
+/* True if it is a number that all files have, and a possible one. */
+static bool take_number(struct jobfile_layout *l, const char *key, uint64_t value)
 {
-    static const char *const keys[] = {"width",  "d",          "chains",       "thin",
-                                       "warmup", "tile_draws", "tile_columns", "rows"};
-    unsigned k = 0;
-    while (k < sizeof keys / sizeof keys[0] && strcmp(keys[k], key) != 0)
-        k++;
-    switch (k) {
-    case 0:
-        l->info.width = value;
-        break;
-    case 1:
-        l->info.d = value;
-        break;
-    case 2:
-        l->info.chains = value <= UINT32_MAX ? (uint32_t)value : 0;
-        break;
-    case 3:
-        l->info.thin = value;
-        break;
-    case 4:
-        l->info.warmup = value;
-        break;
-    case 5:
-        l->tile_draws = value;
-        break;
-    case 6:
-        l->tile_columns = value;
-        break;
-    case 7:
-        l->info.N = value; /* need not be there */
-        return;
-    default:
-        return;
+#define X(name, member, always)                   \
+    if (strcmp(key, #name) == 0) {                \
+        l->member = (__typeof__(l->member))value; \
+        return always && l->member == value;      \
     }
-    *found |= 1u << k;
+    JOBFILE_NUMBERS(X)
+#undef X
+    return false;
 }
 
 enum err jobfile_layout_read(struct db *db, struct jobfile_layout *out, struct err_info *info)
 {
     struct query q;
-    unsigned found = 0;
+#define X(name, member, always) +always
+    size_t found = 0, wanted = 0 JOBFILE_NUMBERS(X);
+#undef X
     *out = (struct jobfile_layout){0};
     query_open(&q, db,
                "SELECT key, value FROM meta "
                "WHERE key NOT IN ('request', 'blocks', 'plan', 'plan_document')");
     while (query_next(&q))
-        take_number(out, query_get_text(&q, 0), query_get_count(&q, 1), &found);
+        found += take_number(out, query_get_text(&q, 0), query_get_count(&q, 1));
     enum err code = query_close(&q, info);
     if (code != ERR_OK)
         return code;
@@ -97,7 +74,7 @@ enum err jobfile_layout_read(struct db *db, struct jobfile_layout *out, struct e
     if (query_next(&q))
         out->info.metric_width = query_get_count(&q, 0);
     code = query_close(&q, info);
-    if (code == ERR_OK && !plausible(out, found, 0x7f))
+    if (code == ERR_OK && (found != wanted || !plausible(out)))
         code = err_set(info, ERR_CORRUPT, "the job file does not say how it is laid out");
     return code;
 }

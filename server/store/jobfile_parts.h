@@ -16,6 +16,17 @@ struct jobfile_layout {
     size_t tile_draws, tile_columns;
 };
 
+/* The numbers that `meta` holds: key, member of the layout, whether files of all versions have it. */
+#define JOBFILE_NUMBERS(X)              \
+    X(width, info.width, true)          \
+    X(d, info.d, true)                  \
+    X(chains, info.chains, true)        \
+    X(thin, info.thin, true)            \
+    X(warmup, info.warmup, true)        \
+    X(tile_draws, tile_draws, true)     \
+    X(tile_columns, tile_columns, true) \
+    X(rows, info.N, false)
+
 struct jobfile {
     struct store *store;
     char job[JOB_ID_SIZE];
@@ -51,9 +62,27 @@ struct jobfile_progress {
 enum err jobfile_progress_read(struct db *db, uint32_t chain, struct jobfile_progress *out,
                                struct err_info *info);
 
+/* jobfile_long.c: a value of any size, whose first bytes are in a table of its own. */
+struct jobfile_long {
+    const char *head; /* SQL that reads them; ?1 is the key */
+    int64_t key;
+    char name[24]; /* of its parts */
+};
+struct jobfile_long jobfile_long_plan(void);
+struct jobfile_long jobfile_long_state(uint32_t chain);
+/* How much of a value goes into its own table. */
+size_t jobfile_long_head(size_t size);
+/* The rest of it, within the transaction that writes the head. */
+enum err jobfile_long_write(struct db *db, const struct jobfile_long *value, const void *bytes,
+                            size_t size, struct err_info *info);
+/* All of it, within a transaction. *bytes is malloc'd; NULL: there is no such value. */
+enum err jobfile_long_read(struct db *db, const struct jobfile_long *value, void **bytes,
+                           size_t *size, struct err_info *info);
+
 /* ERR_NOT_FOUND when the making of the file was cut short, ERR_UNSUPPORTED when it is newer than
  * this program. A writer brings it up to date; a reader takes it as it is. */
 #define JOBFILE_WITH_HISTORY 2 /* the version that has history and checks */
+#define JOBFILE_WITH_PARTS   3 /* the version that has parts of long values */
 enum err jobfile_version_check(struct db *db, const char *job, bool writer, struct err_info *info);
 
 #endif

@@ -39,18 +39,12 @@ static enum err put_number(struct db *db, const char *key, uint64_t value, struc
 
 static enum err put_numbers(struct db *db, const struct jobfile_layout *l, struct err_info *info)
 {
-    const struct {
-        const char *key;
-        uint64_t value;
-    } numbers[] = {
-        {"width", l->info.width},          {"d", l->info.d},
-        {"chains", l->info.chains},        {"thin", l->info.thin},
-        {"warmup", l->info.warmup},        {"tile_draws", l->tile_draws},
-        {"tile_columns", l->tile_columns}, {"rows", l->info.N},
-    };
     enum err code = ERR_OK;
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && code == ERR_OK; i++)
-        code = put_number(db, numbers[i].key, numbers[i].value, info);
+#define X(name, member, always) \
+    if (code == ERR_OK)         \
+        code = put_number(db, #name, l->member, info);
+    JOBFILE_NUMBERS(X)
+#undef X
     return code;
 }
 
@@ -92,12 +86,15 @@ static enum err put_blocks(struct db *db, const struct jobfile_meta *meta, struc
 
 static enum err put_plan(struct db *db, const struct jobfile_meta *meta, struct err_info *info)
 {
+    struct jobfile_long plan = jobfile_long_plan();
     struct query q;
     if (meta->plan == NULL)
         return ERR_OK;
     query_open(&q, db, "INSERT INTO meta (key, value) VALUES ('plan', ?)");
-    query_blob(&q, meta->plan, meta->plan_size);
+    query_blob(&q, meta->plan, jobfile_long_head(meta->plan_size));
     enum err code = query_run(&q, info);
+    if (code == ERR_OK)
+        code = jobfile_long_write(db, &plan, meta->plan, meta->plan_size, info);
     return code == ERR_OK ? put_text(db, "plan_document", meta->plan_document, info) : code;
 }
 
@@ -388,15 +385,18 @@ static enum err write_vectors(struct slice_writer *w, struct err_info *info)
 
 static enum err write_state(struct slice_writer *w, struct err_info *info)
 {
+    const struct jobfile_slice *s = w->slice;
+    struct jobfile_long state = jobfile_long_state(s->chain);
     struct query q;
-    if (w->slice->state == NULL)
+    if (s->state == NULL)
         return ERR_OK;
     query_open(&q, w->db,
                "INSERT INTO state (chain, bytes) VALUES (?, ?) "
                "ON CONFLICT (chain) DO UPDATE SET bytes = excluded.bytes");
-    query_int(&q, w->slice->chain);
-    query_blob(&q, w->slice->state, w->slice->state_size);
-    return query_run(&q, info);
+    query_int(&q, s->chain);
+    query_blob(&q, s->state, jobfile_long_head(s->state_size));
+    enum err code = query_run(&q, info);
+    return code == ERR_OK ? jobfile_long_write(w->db, &state, s->state, s->state_size, info) : code;
 }
 
 static enum err write_progress(struct slice_writer *w, uint64_t packed, struct err_info *info)

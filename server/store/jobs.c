@@ -1,6 +1,8 @@
 /* Jobs and their logs. */
 #include "server/base/clock.h"
 #include "server/store/internal.h"
+#include "server/store/page.h"
+#include "server/store/quota.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,19 +17,35 @@ static enum err not_found(const char *id, struct err_info *info)
 
 /* ---- log ---- */
 
+#define LOG_LINES 1000 /* of one job that are kept: the newest */
+
+static enum err trim_log(struct db *db, const char *job, uint64_t last, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db, "DELETE FROM log WHERE job = ? AND seq <= ?");
+    query_text(&q, job);
+    query_count(&q, last);
+    return query_run(&q, info);
+}
+
 static enum err append_log(struct db *db, const char *job, uint64_t at_ms, const char *text,
                            struct err_info *info)
 {
     struct query q;
+    uint64_t seq = 0;
     query_open(&q, db,
                "INSERT INTO log (job, seq, at_ms, text) SELECT id, "
                "(SELECT coalesce(max(seq), 0) + 1 FROM log WHERE job = ?1), ?2, ?3 "
-               "FROM job WHERE id = ?1");
+               "FROM job WHERE id = ?1 RETURNING seq");
     query_text(&q, job);
     query_count(&q, at_ms);
     query_text(&q, text);
-    enum err code = query_run(&q, info);
-    return code == ERR_OK && query_changes(db) == 0 ? not_found(job, info) : code;
+    while (query_next(&q))
+        seq = query_get_count(&q, 0);
+    enum err code = query_close(&q, info);
+    if (code == ERR_OK && seq == 0)
+        code = not_found(job, info);
+    return code == ERR_OK && seq > LOG_LINES ? trim_log(db, job, seq - LOG_LINES, info) : code;
 }
 
 /* Every line an entry. */
@@ -113,91 +131,11 @@ enum err store_log(struct store *store, const char *job, uint64_t after, size_t 
     return ERR_OK;
 }
 
-/* ---- what an owner has and may have ---- */
-
-static enum err read_quotas(const struct store *store, struct db *db, const char *owner,
-                            struct owner_totals *out, struct err_info *info)
-{
-    struct query q;
-    uint64_t jobs = 0, mb = 0;
-    query_open(&q, db,
-               "SELECT json_extract(quotas, '$.active_jobs'), json_extract(quotas, '$.stored_mb') "
-               "FROM user WHERE name = ?");
-    query_text(&q, owner);
-    if (query_next(&q)) {
-        jobs = query_get_count(&q, 0); /* 0 for NULL */
-        mb = query_get_count(&q, 1);
-    }
-    out->most_active_jobs = jobs > 0 ? jobs : store->user_active_jobs;
-    out->most_stored_bytes = mb > 0 ? mb << 20 : store->user_stored_bytes;
-    return query_close(&q, info);
-}
-
-static enum err read_count(struct db *db, const char *sql, const char *owner, uint64_t *out,
-                           struct err_info *info)
-{
-    struct query q;
-    query_open(&q, db, sql);
-    query_text(&q, owner);
-    *out = query_next(&q) ? query_get_count(&q, 0) : 0;
-    return query_close(&q, info);
-}
-
-/* The planner knows nothing of the numbers and would walk through all jobs of the owner. The words
- * of the condition are those of the index. */
-static enum err count_active(struct db *db, const char *owner, uint64_t *out, struct err_info *info)
-{
-    return read_count(db,
-                      "SELECT count(*) FROM job INDEXED BY job_active "
-                      "WHERE owner = ? AND deleted_ms = 0 "
-                      "AND state IN ('queued', 'running', 'paused', 'cancelling')",
-                      owner, out, info);
-}
-
-static enum err read_totals(const struct store *store, struct db *db, const char *owner,
-                            struct owner_totals *out, struct err_info *info)
-{
-    enum err code = count_active(db, owner, &out->active_jobs, info);
-    if (code == ERR_OK)
-        code = read_count(db,
-                          "SELECT coalesce(sum(stored_bytes), 0) FROM job "
-                          "WHERE owner = ? AND deleted_ms = 0",
-                          owner, &out->stored_bytes, info);
-    return code == ERR_OK ? read_quotas(store, db, owner, out, info) : code;
-}
-
-enum err store_owner_totals(struct store *store, const char *owner, struct owner_totals *out,
-                            struct err_info *info)
-{
-    struct db *db;
-    *out = (struct owner_totals){0};
-    enum err code = store_reader_take(store, &db, info);
-    if (code != ERR_OK)
-        return code;
-    code = read_totals(store, db, owner, out, info);
-    store_reader_give(store, db);
-    return code;
-}
-
-enum err store_check_active(struct store *store, struct db *db, const char *owner, size_t more,
-                            struct err_info *info)
-{
-    struct owner_totals t = {0};
-    enum err code = count_active(db, owner, &t.active_jobs, info);
-    if (code == ERR_OK)
-        code = read_quotas(store, db, owner, &t, info);
-    if (code != ERR_OK ||
-        (t.active_jobs <= t.most_active_jobs && more <= t.most_active_jobs - t.active_jobs))
-        return code;
-    return err_set(info, ERR_QUOTA,
-                   "%s has %llu unfinished jobs and may have %llu: %zu more cannot be taken", owner,
-                   (unsigned long long)t.active_jobs, (unsigned long long)t.most_active_jobs, more);
-}
-
 /* ---- creating ---- */
 
 struct creation {
     const struct job_row *row;
+    const struct store_room *room;
     struct idempotency_key key;
     struct idempotency_match earlier;
 };
@@ -218,16 +156,21 @@ static enum err create(struct store *store, struct db *db, void *ctx, struct err
         return code;
     code = store_check_active(store, db, c->row->owner, 1, info);
     if (code == ERR_OK)
+        code = store_check_bytes(store, db, c->row->owner, c->room, info);
+    if (code == ERR_OK)
+        code = store_check_jobs(store, db, c->row->owner, 1, info);
+    if (code == ERR_OK)
         code = job_row_insert(db, c->row, &c->key, info);
     snprintf(text, sizeof text, "submitted by %s", c->row->owner);
     return code == ERR_OK ? append_log(db, c->row->id, c->row->created_ms, text, info) : code;
 }
 
-enum err store_job_create(struct store *store, struct job_row *row, const char *idempotency_key,
-                          const unsigned char body_hash[32], bool *existing, struct err_info *info)
+enum err store_job_create(struct store *store, struct job_row *row, const struct store_claim *claim,
+                          bool *existing, struct err_info *info)
 {
     struct creation c = {.row = row,
-                         .key = {IDEMPOTENCY_JOB, row->owner, idempotency_key, body_hash}};
+                         .room = claim != NULL ? &claim->room : NULL,
+                         .key = idempotency_of(IDEMPOTENCY_JOB, row->owner, claim)};
     enum err code = store_write_catalogue(store, create, &c, info);
     *existing = code == ERR_OK && c.earlier.found;
     if (*existing)
@@ -243,19 +186,28 @@ struct change {
     const struct job_row *row;
     unsigned fields;
     const char *log;
+    const struct store_room *room; /* NULL: the change needs none */
     uint64_t revision;
     char owner[USER_NAME_SIZE];
     enum job_state from;
 };
+
+/* Whether the change takes the job out of the trash. Every other change is for jobs outside of it:
+ * the caller has seen the job before, and it may have been deleted or restored since. */
+static bool restores(const struct change *change)
+{
+    return (change->fields & JOB_SET_DELETED) && change->row->deleted_ms == 0;
+}
 
 static enum err raise_revision(struct db *db, struct change *change, struct err_info *info)
 {
     struct query q;
     bool found = false;
     query_open(&q, db,
-               "UPDATE job SET revision = revision + 1 WHERE id = ? "
+               "UPDATE job SET revision = revision + 1 WHERE id = ? AND (deleted_ms <> 0) = ? "
                "RETURNING revision, owner, state");
     query_text(&q, change->row->id);
+    query_int(&q, restores(change));
     while (query_next(&q)) {
         found = true;
         change->revision = query_get_count(&q, 0);
@@ -281,6 +233,8 @@ static enum err update(struct store *store, struct db *db, void *ctx, struct err
         code = store_check_active(store, db, change->owner, 1, info);
     if (code == ERR_OK)
         code = job_row_update(db, change->row, change->fields, info);
+    if (code == ERR_OK)
+        code = store_check_bytes(store, db, change->owner, change->room, info);
     if (code == ERR_OK && change->log != NULL)
         code = append_lines(db, change->row->id, change->log, info);
     return code;
@@ -289,7 +243,15 @@ static enum err update(struct store *store, struct db *db, void *ctx, struct err
 enum err store_job_update(struct store *store, struct job_row *row, unsigned fields,
                           const char *log, struct err_info *info)
 {
-    struct change change = {.row = row, .fields = fields, .log = log};
+    return store_job_admit(store, row, fields, log, NULL, info);
+}
+
+enum err store_job_admit(struct store *store, struct job_row *row, unsigned fields, const char *log,
+                         const struct store_room *room, struct err_info *info)
+{
+    if (fields & JOB_SET_DELETED)
+        row->deleted_uptime_ms = row->deleted_ms != 0 ? store_uptime_ms(store) : 0;
+    struct change change = {.row = row, .fields = fields, .log = log, .room = room};
     enum err code = store_write_catalogue(store, update, &change, info);
     if (code == ERR_OK)
         row->revision = change.revision;
@@ -298,14 +260,25 @@ enum err store_job_update(struct store *store, struct job_row *row, unsigned fie
 
 /* ---- removing ---- */
 
-static enum err delete_row(struct db *db, const char *id, struct err_info *info)
+struct purge {
+    struct write write;
+    const char *id;
+    uint64_t deleted_ms;
+};
+
+/* Only the job that the caller saw: one that was restored, or put into the trash, since then stays. */
+static enum err delete_row(struct db *db, const struct purge *purge, struct err_info *info)
 {
     struct query q;
-    query_open(&q, db, "DELETE FROM job WHERE id = ?");
-    query_text(&q, id);
+    query_open(&q, db, "DELETE FROM job WHERE id = ? AND deleted_ms = ?");
+    query_text(&q, purge->id);
+    query_count(&q, purge->deleted_ms);
     enum err code = query_run(&q, info);
     if (code == ERR_OK && query_changes(db) == 0)
-        return not_found(id, info);
+        return store_in_catalogue(db, purge->id)
+                   ? err_set(info, ERR_CONFLICT, "job %.40s was %s meanwhile", purge->id,
+                             purge->deleted_ms != 0 ? "restored" : "deleted")
+                   : not_found(purge->id, info);
     /* The file of an earlier one is gone by now. */
     if (code == ERR_OK) {
         query_open(&q, db, "DELETE FROM purge");
@@ -313,21 +286,22 @@ static enum err delete_row(struct db *db, const char *id, struct err_info *info)
     }
     if (code == ERR_OK) {
         query_open(&q, db, "INSERT INTO purge (job) VALUES (?)");
-        query_text(&q, id);
+        query_text(&q, purge->id);
         code = query_run(&q, info);
     }
     return code;
 }
 
-static enum err remove_row(struct store *store, const char *id, struct err_info *info)
+static enum err remove_row(struct store *store, const struct purge *purge, struct err_info *info)
 {
     enum err code = db_begin(store->db, info);
     if (code == ERR_OK)
-        code = delete_row(store->db, id, info);
+        code = delete_row(store->db, purge, info);
     if (code == ERR_OK)
         code = db_commit(store->db, info);
     else
         db_rollback(store->db);
+    atomic_fetch_add(&store->changes, 1);
     store_note_health(store, store->db, true);
     return code;
 }
@@ -354,11 +328,6 @@ static enum err remove_file(struct store *store, const char *id, struct err_info
     return code;
 }
 
-struct purge {
-    struct write write;
-    const char *id;
-};
-
 static enum err run_purge(struct store *store, struct db *db, void *ctx, struct err_info *info)
 {
     struct purge *purge = ctx;
@@ -368,28 +337,32 @@ static enum err run_purge(struct store *store, struct db *db, void *ctx, struct 
         purge->write.again = true;
         return ERR_OK;
     }
-    enum err code = remove_row(store, purge->id, info);
+    enum err code = remove_row(store, purge, info);
     if (code == ERR_NO_SPACE && store_reserve_release(store))
-        code = remove_row(store, purge->id, info);
+        code = remove_row(store, purge, info);
     return code == ERR_OK ? remove_file(store, purge->id, info) : code;
 }
 
-enum err store_job_purge(struct store *store, const char *id, struct err_info *info)
+enum err store_job_purge(struct store *store, const char *id, uint64_t deleted_ms,
+                         struct err_info *info)
 {
-    struct purge purge = {.write = {.kind = WRITE_ALONE, .run = run_purge}, .id = id};
+    struct purge purge = {
+        .write = {.kind = WRITE_ALONE, .run = run_purge}, .id = id, .deleted_ms = deleted_ms};
     purge.write.ctx = &purge;
     return store_write(store, &purge.write, info);
 }
 
 /* ---- reading ---- */
 
-static enum err get(struct db *db, const char *id, struct job_row *row, struct err_info *info)
+static enum err get(struct db *db, const char *id, bool deleted, struct job_row *row,
+                    struct err_info *info)
 {
     struct query q;
     bool found = false;
     enum err code = ERR_OK;
-    query_open(&q, db, "SELECT " JOB_ROW_SELECT " FROM job WHERE id = ? AND deleted_ms = 0");
+    query_open(&q, db, "SELECT " JOB_ROW_SELECT " FROM job WHERE id = ? AND (deleted_ms <> 0) = ?");
     query_text(&q, id);
+    query_int(&q, deleted);
     if (query_next(&q)) {
         found = true;
         code = job_row_read(&q, row, info);
@@ -401,17 +374,29 @@ static enum err get(struct db *db, const char *id, struct job_row *row, struct e
     return code == ERR_OK && !found ? not_found(id, info) : code;
 }
 
-enum err store_job_get(struct store *store, const char *id, struct job_row *row,
-                       struct err_info *info)
+static enum err read_job(struct store *store, const char *id, bool deleted, struct job_row *row,
+                         struct err_info *info)
 {
     struct db *db;
     *row = (struct job_row){0};
     enum err code = store_reader_take(store, &db, info);
     if (code != ERR_OK)
         return code;
-    code = get(db, id, row, info);
+    code = get(db, id, deleted, row, info);
     store_reader_give(store, db);
     return code;
+}
+
+enum err store_job_get(struct store *store, const char *id, struct job_row *row,
+                       struct err_info *info)
+{
+    return read_job(store, id, false, row, info);
+}
+
+enum err store_job_get_trashed(struct store *store, const char *id, struct job_row *row,
+                               struct err_info *info)
+{
+    return read_job(store, id, true, row, info);
 }
 
 enum err store_job_by_key(struct store *store, const char *owner, const char *idempotency_key,
@@ -450,9 +435,11 @@ static const char *list_sql(const struct job_filter *f)
 
 enum { JOB_PAGE = 64 };
 
-static enum err read_page(struct db *db, const struct job_filter *f, const char *before,
-                          size_t want, struct job_row *page, size_t *count, struct err_info *info)
+static enum err read_page(struct db *db, const void *filter, const char *before, size_t want,
+                          void *page, size_t *count, struct err_info *info)
 {
+    const struct job_filter *f = filter;
+    struct job_row *rows = page;
     struct query q;
     enum err code = ERR_OK;
     query_open(&q, db, list_sql(f));
@@ -467,11 +454,26 @@ static enum err read_page(struct db *db, const struct job_filter *f, const char 
     query_text(&q, f->q);
     query_int(&q, f->active);
     query_count(&q, want);
-    for (*count = 0; code == ERR_OK && *count < want && query_next(&q);) {
-        code = job_row_read(&q, &page[(*count)++], info);
-    }
+    for (*count = 0; code == ERR_OK && *count < want && query_next(&q);)
+        code = job_row_read(&q, &rows[(*count)++], info);
     enum err read = query_close(&q, info);
     return code != ERR_OK ? code : read;
+}
+
+struct job_each {
+    bool (*each)(void *ctx, const struct job_row *row);
+    void *ctx;
+};
+
+static bool each_job(void *ctx, const void *row)
+{
+    const struct job_each *e = ctx;
+    return e->each(e->ctx, row);
+}
+
+static void release_job(void *row)
+{
+    job_row_release(row);
 }
 
 enum err store_jobs(struct store *store, const struct job_filter *filter,
@@ -479,28 +481,9 @@ enum err store_jobs(struct store *store, const struct job_filter *filter,
                     struct err_info *info)
 {
     struct job_row page[JOB_PAGE];
-    char last[JOB_ID_SIZE];
-    const char *before = filter->before;
-    size_t left = filter->limit != 0 ? filter->limit : SIZE_MAX;
-    for (bool more = true; more && left > 0;) {
-        struct db *db;
-        size_t want = left < JOB_PAGE ? left : JOB_PAGE, count = 0;
-        enum err code = store_reader_take(store, &db, info);
-        if (code != ERR_OK)
-            return code;
-        code = read_page(db, filter, before, want, page, &count, info);
-        store_reader_give(store, db);
-        bool wanted = code == ERR_OK;
-        for (size_t i = 0; i < count; i++) {
-            memcpy(last, page[i].id, sizeof last);
-            wanted = wanted && each(ctx, &page[i]);
-            job_row_release(&page[i]);
-        }
-        if (code != ERR_OK)
-            return code;
-        more = wanted && count == want;
-        before = last;
-        left -= count;
-    }
-    return ERR_OK;
+    struct job_each e = {each, ctx};
+    struct store_list list = {filter,    page,     JOB_PAGE, sizeof page[0],
+                              read_page, each_job, &e,       release_job};
+    return store_list_read(store, &list, filter->before,
+                           filter->limit != 0 ? filter->limit : SIZE_MAX, info);
 }

@@ -1,8 +1,9 @@
 /* Opening and closing the store: directory, lock, schema, checks; readers; disk space. */
 #include "server/store/store.h"
+#include "server/base/budget.h"
 #include "server/base/clock.h"
 #include "server/base/log.h"
-#include "server/store/internal.h"
+#include "server/store/quota.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -42,7 +43,7 @@ enum err store_job_path(const struct store *store, const char *job, char out[STO
 uint64_t store_free_bytes(const struct store *store)
 {
     struct statvfs v;
-    return statvfs(store->directory, &v) == 0 ? (uint64_t)v.f_bavail * v.f_frsize : UINT64_MAX;
+    return statvfs(store->directory, &v) == 0 ? (uint64_t)v.f_bavail * v.f_frsize : 0;
 }
 
 /* Makes the directory unless it is there, so that a power cut does not take it away again. */
@@ -175,27 +176,51 @@ static enum err open_catalogue(struct store *store, enum db_role role, struct db
                                  .label = "the catalogue",
                                  .role = role,
                                  .create = role == DB_WRITER,
+                                 .shrinks = true,
                                  .cache = role == DB_WRITER ? DB_CACHE_LARGE : DB_CACHE_USUAL};
     return code == ERR_OK ? db_open(out, &options, info) : code;
 }
 
-static enum err read_clean(struct store *store, bool *clean, struct err_info *info)
+static enum err read_number(struct db *db, const char *key, uint64_t *value, struct err_info *info)
 {
     struct query q;
-    query_open(&q, store->db, "SELECT value FROM meta WHERE key = 'clean_stop'");
-    *clean = query_next(&q) && query_get_int(&q, 0) == 1;
+    query_open(&q, db, "SELECT value FROM meta WHERE key = ?");
+    query_text(&q, key);
+    *value = query_next(&q) ? query_get_count(&q, 0) : 0;
     return query_close(&q, info);
 }
 
-/* Whether the last stop was an orderly one decides how thoroughly the next start looks. */
-static enum err write_clean(struct store *store, bool clean, struct err_info *info)
+static enum err write_number(struct db *db, const char *key, uint64_t value, struct err_info *info)
 {
     struct query q;
-    query_open(&q, store->db,
-               "INSERT INTO meta (key, value) VALUES ('clean_stop', ?) "
+    query_open(&q, db,
+               "INSERT INTO meta (key, value) VALUES (?, ?) "
                "ON CONFLICT (key) DO UPDATE SET value = excluded.value");
-    query_int(&q, clean);
+    query_text(&q, key);
+    query_count(&q, value);
     return query_run(&q, info);
+}
+
+uint64_t store_uptime_ms(const struct store *store)
+{
+    return store->uptime_ms + (clock_mono_ms() - store->opened_ms);
+}
+
+static enum err write_uptime(struct store *store, struct db *db, void *ctx, struct err_info *info)
+{
+    (void)ctx;
+    return write_number(db, "uptime_ms", store_uptime_ms(store), info);
+}
+
+enum err store_uptime_save(struct store *store, struct err_info *info)
+{
+    return store_write_catalogue(store, write_uptime, NULL, info);
+}
+
+/* After an orderly stop the next start makes a quicker check. */
+static enum err write_clean(struct store *store, bool clean, struct err_info *info)
+{
+    return write_number(store->db, "clean_stop", clean, info);
 }
 
 struct first_problem {
@@ -225,7 +250,7 @@ static void read_last_backup(const struct store *store, char *out, size_t size)
     fclose(file);
 }
 
-/* Adds to what is wrong with the catalogue from when the last backup is. */
+/* Adds place and time of the last backup to the message about a damaged catalogue. */
 static enum err damaged(const struct store *store, struct err_info *info)
 {
     char backup[160], what[200];
@@ -237,10 +262,10 @@ static enum err damaged(const struct store *store, struct err_info *info)
 
 static enum err check_catalogue(struct store *store, struct err_info *info)
 {
-    bool clean = false;
+    uint64_t clean = 0;
     struct first_problem first = {0};
     uint64_t from_ms = clock_mono_ms();
-    enum err code = read_clean(store, &clean, info);
+    enum err code = read_number(store->db, "clean_stop", &clean, info);
     if (code == ERR_OK)
         code = db_check(store->db, !clean, keep_first, &first, info);
     if (code == ERR_OK && first.found)
@@ -252,19 +277,14 @@ static enum err check_catalogue(struct store *store, struct err_info *info)
     return code;
 }
 
-static enum err migrate(struct store *store, bool *fresh, struct err_info *info)
+static enum err migrate(struct store *store, struct err_info *info)
 {
     const struct asset steps[] = {
 #define X(name, path) asset_get(ASSET_##name),
         ASSET_CATALOGUE_LIST(X)
 #undef X
     };
-    uint64_t version = 0;
-    enum err code = db_version(store->db, &version, info);
-    *fresh = version == 0;
-    return code == ERR_OK
-               ? db_migrate(store->db, steps, sizeof steps / sizeof steps[0], NULL, NULL, info)
-               : code;
+    return db_migrate(store->db, steps, sizeof steps / sizeof steps[0], NULL, NULL, info);
 }
 
 /* Ends a removal that a crash had cut short. */
@@ -351,14 +371,39 @@ static void abandon_catalogue(struct store *store)
     store->db = NULL;
 }
 
+/* A catalogue of an earlier version can only grow. Without room to change that, it stays so until
+ * the next start. */
+static enum err make_shrinkable(struct store *store, struct err_info *info)
+{
+    char path[STORE_PATH_SIZE];
+    struct err_info why;
+    enum err code = place(store, "tmp", path, info);
+    if (code != ERR_OK)
+        return code;
+    code = db_make_shrinkable(store->db, path, &why);
+    if (code != ERR_OK && db_health(store->db) != DB_SOUND)
+        return err_set(info, code, "%s", why.message);
+    if (code != ERR_OK)
+        log_event(LOG_WARN, "catalogue.keeps_space", "reason", why.message, NULL);
+    return ERR_OK;
+}
+
+/* Checked before anything is written: a migration of a damaged catalogue would spread the damage,
+ * and its changes could not be distinguished from it. */
 static enum err start_catalogue(struct store *store, struct err_info *info)
 {
-    bool fresh = false;
+    uint64_t version = 0;
     enum err code = open_catalogue(store, DB_WRITER, &store->db, info);
     if (code == ERR_OK)
-        code = migrate(store, &fresh, info);
-    if (code == ERR_OK && !fresh)
+        code = db_version(store->db, &version, info);
+    if (code == ERR_OK && version > 0)
         code = check_catalogue(store, info);
+    if (code == ERR_OK)
+        code = migrate(store, info);
+    if (code == ERR_OK)
+        code = read_number(store->db, "uptime_ms", &store->uptime_ms, info);
+    if (code == ERR_OK)
+        code = make_shrinkable(store, info);
     if (code == ERR_CORRUPT)
         code = damaged(store, info);
     if (code == ERR_OK)
@@ -393,8 +438,11 @@ static void release(struct store *store)
         close(store->lock_fd);
     if (store->draws_fd >= 0)
         close(store->draws_fd);
+    pthread_mutex_destroy(&store->commit_lock);
     pthread_mutex_destroy(&store->lock);
     pthread_mutex_destroy(&store->pool_lock);
+    budget_free(store->copies);
+    store_job_counts_free(store);
     free(store->unsealed);
     free(store);
 }
@@ -406,13 +454,22 @@ enum err store_open(struct store **out, const struct store_config *config, struc
     if (store == NULL)
         return err_set(info, ERR_NO_MEMORY, "the store cannot be opened: out of memory");
     store->lock_fd = store->draws_fd = -1;
+    atomic_init(&store->changes, 1);
+    store->opened_ms = clock_mono_ms();
     store->min_free_bytes = config->min_free_bytes;
     store->user_active_jobs = config->user_active_jobs > 0 ? config->user_active_jobs : UINT64_MAX;
     store->user_stored_bytes =
         config->user_stored_bytes > 0 ? config->user_stored_bytes : UINT64_MAX;
+    pthread_mutex_init(&store->commit_lock, NULL);
+    store->user_jobs = config->user_jobs > 0 ? config->user_jobs : UINT64_MAX;
+    store->user_references = config->user_references > 0 ? config->user_references : UINT64_MAX;
+    store->user_studies = config->user_studies > 0 ? config->user_studies : UINT64_MAX;
     pthread_mutex_init(&store->lock, NULL);
     pthread_mutex_init(&store->pool_lock, NULL);
-    enum err code = open_all(store, config, info);
+    enum err code = budget_new(&store->copies, "disk space for copies (copies_mb)",
+                               config->copy_bytes, config->copy_bytes / 2, info);
+    if (code == ERR_OK)
+        code = open_all(store, config, info);
     if (code == ERR_OK)
         code = store_writer_start(store, info);
     if (code != ERR_OK) {
@@ -442,6 +499,7 @@ void store_close(struct store *store)
     if (store->broken) {
         db_abandon(store->db);
     } else {
+        write_uptime(store, store->db, NULL, NULL);
         write_clean(store, true, NULL);
         db_close(store->db);
     }
@@ -466,6 +524,9 @@ void store_stats(struct store *store, struct store_stats *out)
     *out = store->stats;
     out->queue = store->catalogue.count + store->files.count;
     pthread_mutex_unlock(&store->lock);
+    struct budget_stats copies;
+    budget_stats(store->copies, &copies);
+    out->copy_bytes = copies.used;
     out->free_bytes = store_free_bytes(store);
     if (place(store, "barkerd.db", path, NULL) == ERR_OK && stat(path, &st) == 0)
         out->file_bytes += (uint64_t)st.st_size;

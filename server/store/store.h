@@ -1,5 +1,5 @@
-/* The catalogue: users, tokens, jobs, their logs, references and studies, in STATE/barkerd.db; and
- * the one writer thread through which everything that changes on disk goes (also the job files,
+/* The catalogue: users and tokens (server/store/users.h), jobs, their logs, references and studies,
+ * in STATE/barkerd.db; and the one writer thread through which everything that changes on disk goes (also the job files,
  * server/store/jobfile.h).
  *
  * A function that changes something returns when the change is on disk (group commit: whatever
@@ -11,6 +11,7 @@
 
 #include "core/base/err.h"
 #include "server/store/job_row.h"
+#include "server/store/study_row.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,9 +23,14 @@ struct store_config {
     const char *directory;   /* STATE; created 0700 when missing */
     uint64_t min_free_bytes; /* below, job files are not written: ERR_NO_SPACE (512 MiB). 0: no
                               * such limit, and no file STATE/reserve either */
-    /* Quotas of users who have none of their own; 0: without limit. That of unfinished jobs is kept
-     * by the store itself, also under concurrent submissions; that of bytes by its callers. */
+    /* Quotas of users who have none of their own; 0: without limit. Both are checked in the
+     * transaction of the change that they concern. */
     uint64_t user_active_jobs, user_stored_bytes;
+    /* What every user may have at most, kept by the store itself; 0: without limit. */
+    uint64_t user_jobs, user_references, user_studies;
+    /* Disk space for the copies that jobfile_copy_open makes, half of it for one user; 0: whatever
+     * is free. */
+    uint64_t copy_bytes;
 };
 
 /* Opens or creates, migrates (schema/migrations, compiled in), checks (quick_check; integrity_check
@@ -32,60 +38,46 @@ struct store_config {
 enum err store_open(struct store **out, const struct store_config *config, struct err_info *info);
 /* Finishes what is queued, checkpoints, closes. */
 void store_close(struct store *store);
+/* Waits for the commit that is under way, until this monotonic time at most, and lets no other begin:
+ * the process is about to end with threads that still use the store. What waits to be written stays
+ * without an answer. */
+void store_settle(struct store *store, uint64_t until_mono_ms);
 
 /* True once a sync failed or damage was found: nothing is acknowledged any more and the daemon must
  * end with a failure. `why` has room for 200 bytes, or is NULL. */
 bool store_broken(struct store *store, char *why);
 
-/* ---- users and tokens ---- */
-
-bool user_name_valid(const char *name);
-enum role { ROLE_VIEWER, ROLE_USER, ROLE_ADMIN };
-
-struct user_row {
-    char name[USER_NAME_SIZE];
-    enum role role;
-    uint64_t created_ms;
-    char quotas[512]; /* JSON object of overrides, {"active_jobs": 5, "stored_mb": 100} or "{}" */
-    double usage;     /* scheduler: decayed seconds at usage_ms */
-    uint64_t usage_ms;
-};
-
-struct token_row {
-    char id[9]; /* public part */
-    char user[USER_NAME_SIZE];
-    unsigned char hash[32]; /* SHA-256 of the secret */
-    char label[65];
-    uint64_t created_ms, expires_ms, revoked_ms, used_ms; /* 0: never */
-};
-
-/* Creates the user, or sets its role and quotas when it exists. */
-enum err store_user_put(struct store *store, const struct user_row *user, struct err_info *info);
-enum err store_user_delete(struct store *store, const char *name, struct err_info *info);
-enum err store_users(struct store *store, bool (*each)(void *ctx, const struct user_row *user),
-                     void *ctx, struct err_info *info);
-/* Only usage and usage_ms of the named users; not worth a sync of its own: goes with the next
- * commit. */
-void store_usage_note(struct store *store, const char *user, double usage, uint64_t usage_ms);
-
-enum err store_token_add(struct store *store, const struct token_row *token, struct err_info *info);
-enum err store_token_revoke(struct store *store, const char *id, uint64_t now_ms,
-                            struct err_info *info);
-enum err store_tokens(struct store *store, bool (*each)(void *ctx, const struct token_row *token),
-                      void *ctx, struct err_info *info);
-void store_token_used(struct store *store, const char *id, uint64_t now_ms); /* lazy, as usage */
+/* How long stores of this directory have been open, in all: a clock that follows no change of the
+ * wall clock, for how long jobs stay in the trash. */
+uint64_t store_uptime_ms(const struct store *store);
+/* Puts it on disk, as store_close does: what has passed since is lost by a crash. */
+enum err store_uptime_save(struct store *store, struct err_info *info);
 
 /* ---- jobs ---- */
 
-/* Inserts job and its first log line in one transaction with its idempotency key (NULL: none). When
- * (owner, key) exists already:
+/* Room that a change needs in the disk quota of the job's owner. */
+struct store_room {
+    uint64_t bytes;     /* beyond what is stored now */
+    uint64_t uncounted; /* of unfinished jobs, stored but not in the catalogue yet */
+};
+
+/* What comes with a submission. */
+struct store_claim {
+    const char *key;           /* idempotency key; NULL: none */
+    const unsigned char *hash; /* of the body: 32 bytes */
+    struct store_room room;
+};
+
+/* Inserts job and its first log line in one transaction with its idempotency key (claim NULL: no key,
+ * and no bytes are needed). When (owner, key) exists already:
  *
  *     same body hash   ERR_OK, *existing is set and row->id is the id of the first job
  *     another hash     ERR_INVALID
  *
- * ERR_QUOTA when the owner may not have one more unfinished job. */
-enum err store_job_create(struct store *store, struct job_row *row, const char *idempotency_key,
-                          const unsigned char body_hash[32], bool *existing, struct err_info *info);
+ * ERR_QUOTA when the owner may not have one more unfinished job, one more job at all, or
+ * so many more bytes. */
+enum err store_job_create(struct store *store, struct job_row *row, const struct store_claim *claim,
+                          bool *existing, struct err_info *info);
 /* The job that this owner has submitted under this key, ERR_NOT_FOUND when there is none,
  * ERR_INVALID when it had another body. */
 enum err store_job_by_key(struct store *store, const char *owner, const char *idempotency_key,
@@ -94,15 +86,27 @@ enum err store_job_by_key(struct store *store, const char *owner, const char *id
 /* ERR_NOT_FOUND for unknown and for deleted jobs. */
 enum err store_job_get(struct store *store, const char *id, struct job_row *row,
                        struct err_info *info);
+/* ERR_NOT_FOUND for those that are not in the trash. */
+enum err store_job_get_trashed(struct store *store, const char *id, struct job_row *row,
+                               struct err_info *info);
 
 /* Writes the columns of `fields` (bits of enum job_set). The revision grows by one and `log` (NULL:
  * none; every line of it an entry) is appended to the job's log in the same transaction. ERR_QUOTA
  * when a job that had ended would be one unfinished job too many. On success row->revision is the
- * new revision. */
+ * new revision.
+ *
+ * JOB_SET_DELETED with deleted_ms 0 restores a job: ERR_NOT_FOUND unless it is in the trash. Every
+ * other change is for jobs outside of the trash: ERR_NOT_FOUND for one that is in it by now. */
 enum err store_job_update(struct store *store, struct job_row *row, unsigned fields,
                           const char *log, struct err_info *info);
-/* Removes the row, its log and its file for good. */
-enum err store_job_purge(struct store *store, const char *id, struct err_info *info);
+/* The same for a change that makes the job store more, or count again: ERR_QUOTA, and no change,
+ * when its owner would have more bytes than allowed. room NULL: as store_job_update. */
+enum err store_job_admit(struct store *store, struct job_row *row, unsigned fields, const char *log,
+                         const struct store_room *room, struct err_info *info);
+/* Removes the row, its log and its file for good if the job's deleted_ms is still what the caller saw
+ * (0: it is not in the trash); ERR_CONFLICT, and nothing is removed, when it is not. */
+enum err store_job_purge(struct store *store, const char *id, uint64_t deleted_ms,
+                         struct err_info *info);
 
 struct job_filter {
     const char *viewer; /* sees own jobs and those of visibility lab; NULL: all (admin) */
@@ -118,11 +122,14 @@ struct job_filter {
 enum err store_jobs(struct store *store, const struct job_filter *filter,
                     bool (*each)(void *ctx, const struct job_row *row), void *ctx,
                     struct err_info *info);
-/* What one owner has in jobs that are not deleted, and may have. */
+/* What one owner has in jobs that are not deleted and in references, and may have. */
 struct owner_totals {
-    uint64_t active_jobs, stored_bytes;
+    uint64_t active_jobs, references;
+    uint64_t stored_bytes;                        /* of both */
     uint64_t most_active_jobs, most_stored_bytes; /* UINT64_MAX: without limit */
 };
+/* Grows after every commit to the catalogue, from 1 on: what was read at the same number holds. */
+uint64_t store_changes(const struct store *store);
 enum err store_owner_totals(struct store *store, const char *owner, struct owner_totals *out,
                             struct err_info *info);
 
@@ -132,7 +139,10 @@ enum err store_log(struct store *store, const char *job, uint64_t after, size_t 
                    bool (*each)(void *ctx, uint64_t seq, uint64_t at_ms, const char *text),
                    void *ctx, struct err_info *info);
 
-/* ---- reference posteriors: JSON documents by (owner, name) ---- */
+/* ---- reference posteriors: JSON documents by (owner, name) ----
+ *
+ * Where a reference is looked for, "owner/name" is that one, and a plain name the viewer's own or
+ * else the only one of that name that is visible to the lab. */
 
 struct reference_row {
     char name[65];
@@ -140,11 +150,15 @@ struct reference_row {
     bool lab;
     uint64_t created_ms;
     char *document; /* NULL in lists */
+    uint64_t
+        more_bytes; /* for store_reference_put: of the owner's jobs, not in the catalogue yet */
 };
+/* ERR_QUOTA beyond the owner's bytes or number of references, ERR_NO_SPACE when the disk is nearly
+ * full, ERR_CONFLICT when it would be the second one of that name in the lab. */
 enum err store_reference_put(struct store *store, const struct reference_row *ref,
                              struct err_info *info);
-/* The viewer's own, or one that is visible to the lab. *ref is released with free(ref->document).
- */
+/* ERR_CONFLICT when several are meant by that name; the message lists them. *ref is released with
+ * free(ref->document). */
 enum err store_reference_get(struct store *store, const char *viewer, const char *name,
                              struct reference_row *ref, struct err_info *info);
 enum err store_reference_delete(struct store *store, const char *owner, const char *name,
@@ -155,31 +169,12 @@ enum err store_references(struct store *store, const char *viewer,
 
 /* ---- studies: several jobs as one question ---- */
 
-#define STUDY_JOBS_MAX 64
-
-struct study_member {
-    char job[JOB_ID_SIZE];
-    char *setting; /* JSON object text: what sets this job apart */
-};
-
-/* As struct job_row: released with study_row_release when it was read, borrowed for writing. */
-struct study_row {
-    char id[JOB_ID_SIZE]; /* made like a job's */
-    char owner[USER_NAME_SIZE];
-    uint64_t created_ms;
-    char *kind, *name;
-    char *request; /* JSON text */
-    struct study_member *members;
-    size_t member_count;
-};
-void study_row_release(struct study_row *row);
-
 /* Inserts the study, its members and the `count` new jobs among them with their first log lines in
  * one transaction: all or nothing. ERR_CONFLICT when a member that is not new is not there any
- * more. The idempotency key as in store_job_create. */
+ * more. The claim as in store_job_create. ERR_QUOTA as there, and when the owner has too many
+ * studies. */
 enum err store_study_create(struct store *store, struct study_row *row, struct job_row *jobs,
-                            size_t count, const char *idempotency_key,
-                            const unsigned char body_hash[32], bool *existing,
+                            size_t count, const struct store_claim *claim, bool *existing,
                             struct err_info *info);
 enum err store_study_by_key(struct store *store, const char *owner, const char *idempotency_key,
                             const unsigned char body_hash[32], char id[JOB_ID_SIZE],
@@ -206,8 +201,11 @@ enum err store_studies(struct store *store, const struct study_filter *filter,
 
 /* A consistent copy of the catalogue and of every job file of the state directory, whose daemon may
  * be running, into the new directory `path`, which can serve as a state directory; synced and
- * checked. ERR_CONFLICT when `path` exists. */
-enum err store_backup_directory(const char *directory, const char *path, struct err_info *info);
+ * checked. A job file that is damaged or cannot be read is left out: `skipped` (may be NULL) is told which, and why.
+ * ERR_CONFLICT when `path` exists. */
+enum err store_backup_directory(const char *directory, const char *path,
+                                void (*skipped)(void *ctx, const char *job, const char *why),
+                                void *ctx, struct err_info *info);
 /* integrity_check and foreign_key_check of the catalogue and all job files; calls `each` per
  * problem. */
 enum err store_check(struct store *store, void (*each)(void *ctx, const char *problem), void *ctx,
@@ -216,6 +214,7 @@ enum err store_check(struct store *store, void (*each)(void *ctx, const char *pr
 struct store_stats {
     uint64_t commits, operations; /* group commits and what they carried */
     uint64_t wal_bytes, file_bytes, free_bytes;
+    uint64_t copy_bytes;   /* reserved for copies that are being downloaded */
     double commit_seconds; /* sum */
     uint64_t queue;        /* operations waiting */
 };

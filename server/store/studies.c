@@ -1,5 +1,6 @@
 /* Studies and their members. */
-#include "server/store/internal.h"
+#include "server/store/page.h"
+#include "server/store/quota.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,7 @@ struct creation {
     const struct study_row *row;
     const struct job_row *jobs;
     size_t count;
+    const struct store_room *room;
     struct idempotency_key key;
     struct idempotency_match earlier;
 };
@@ -91,6 +93,18 @@ static enum err insert_member(struct db *db, const struct study_row *row, size_t
     return code;
 }
 
+static enum err check_studies(struct store *store, struct db *db, const char *owner,
+                              struct err_info *info)
+{
+    uint64_t count = 0;
+    enum err code =
+        store_read_count(db, "SELECT count(*) FROM study WHERE owner = ?", owner, &count, info);
+    if (code != ERR_OK || count < store->user_studies)
+        return code;
+    return err_set(info, ERR_QUOTA, "%s has %llu studies and may have %llu: delete some", owner,
+                   (unsigned long long)count, (unsigned long long)store->user_studies);
+}
+
 static enum err create(struct store *store, struct db *db, void *ctx, struct err_info *info)
 {
     struct creation *c = ctx;
@@ -98,6 +112,12 @@ static enum err create(struct store *store, struct db *db, void *ctx, struct err
     if (code != ERR_OK || c->earlier.found)
         return code;
     code = store_check_active(store, db, c->row->owner, c->count, info);
+    if (code == ERR_OK)
+        code = store_check_bytes(store, db, c->row->owner, c->room, info);
+    if (code == ERR_OK)
+        code = store_check_jobs(store, db, c->row->owner, c->count, info);
+    if (code == ERR_OK)
+        code = check_studies(store, db, c->row->owner, info);
     if (code == ERR_OK)
         code = insert_study(db, c, info);
     if (code == ERR_OK)
@@ -108,14 +128,14 @@ static enum err create(struct store *store, struct db *db, void *ctx, struct err
 }
 
 enum err store_study_create(struct store *store, struct study_row *row, struct job_row *jobs,
-                            size_t count, const char *idempotency_key,
-                            const unsigned char body_hash[32], bool *existing,
+                            size_t count, const struct store_claim *claim, bool *existing,
                             struct err_info *info)
 {
     struct creation c = {.row = row,
                          .jobs = jobs,
                          .count = count,
-                         .key = {IDEMPOTENCY_STUDY, row->owner, idempotency_key, body_hash}};
+                         .room = claim != NULL ? &claim->room : NULL,
+                         .key = idempotency_of(IDEMPOTENCY_STUDY, row->owner, claim)};
     enum err code = store_write_catalogue(store, create, &c, info);
     *existing = code == ERR_OK && c.earlier.found;
     if (*existing)
@@ -194,7 +214,7 @@ static enum err get(struct db *db, const char *viewer, const char *id, struct st
     enum err code = query_close(&q, info);
     if (code == ERR_OK)
         code = found ? read_members(db, row, info) : not_found(id, info);
-    if (code == ERR_OK && row->member_count == 0) /* deleted while we looked */
+    if (code == ERR_OK && row->member_count == 0) /* deleted since the query */
         code = not_found(id, info);
     if (code != ERR_OK)
         study_row_release(row);
@@ -223,9 +243,11 @@ enum err store_study_get(struct store *store, const char *viewer, const char *id
 
 enum { STUDY_PAGE = 32 };
 
-static enum err read_page(struct db *db, const struct study_filter *f, const char *before,
-                          size_t want, struct study_row *page, size_t *count, struct err_info *info)
+static enum err read_page(struct db *db, const void *filter, const char *before, size_t want,
+                          void *page, size_t *count, struct err_info *info)
 {
+    const struct study_filter *f = filter;
+    struct study_row *rows = page;
     struct query q;
     query_open(&q, db, f->owner != NULL ? LIST("owner = ?3") : LIST("true"));
     query_text(&q, f->viewer);
@@ -235,13 +257,30 @@ static enum err read_page(struct db *db, const struct study_filter *f, const cha
     query_text(&q, f->job);
     query_count(&q, want);
     for (*count = 0; *count < want && query_next(&q);) {
-        page[*count] = (struct study_row){0};
-        read_head(&q, &page[(*count)++]);
+        rows[*count] = (struct study_row){0};
+        read_head(&q, &rows[(*count)++]);
     }
     enum err code = query_close(&q, info);
     for (size_t i = 0; i < *count && code == ERR_OK; i++)
-        code = read_members(db, &page[i], info);
+        code = read_members(db, &rows[i], info);
     return code;
+}
+
+struct study_each {
+    bool (*each)(void *ctx, const struct study_row *row);
+    void *ctx;
+};
+
+static bool each_study(void *ctx, const void *row)
+{
+    const struct study_each *e = ctx;
+    const struct study_row *study = row;
+    return study->member_count == 0 || e->each(e->ctx, study); /* 0: deleted since the query */
+}
+
+static void release_study(void *row)
+{
+    study_row_release(row);
 }
 
 enum err store_studies(struct store *store, const struct study_filter *filter,
@@ -249,29 +288,8 @@ enum err store_studies(struct store *store, const struct study_filter *filter,
                        struct err_info *info)
 {
     struct study_row page[STUDY_PAGE];
-    char last[JOB_ID_SIZE];
-    const char *before = filter->before;
-    size_t left = filter->limit;
-    for (bool more = true; more && left > 0;) {
-        struct db *db;
-        size_t want = left < STUDY_PAGE ? left : STUDY_PAGE, count = 0;
-        enum err code = store_reader_take(store, &db, info);
-        if (code != ERR_OK)
-            return code;
-        code = read_page(db, filter, before, want, page, &count, info);
-        store_reader_give(store, db);
-        bool wanted = code == ERR_OK;
-        for (size_t i = 0; i < count; i++) {
-            memcpy(last, page[i].id, sizeof last);
-            if (page[i].member_count > 0) /* otherwise deleted while we looked */
-                wanted = wanted && each(ctx, &page[i]);
-            study_row_release(&page[i]);
-        }
-        if (code != ERR_OK)
-            return code;
-        more = wanted && count == want;
-        before = last;
-        left -= count;
-    }
-    return ERR_OK;
+    struct study_each e = {each, ctx};
+    struct store_list list = {filter,    page,       STUDY_PAGE, sizeof page[0],
+                              read_page, each_study, &e,         release_study};
+    return store_list_read(store, &list, filter->before, filter->limit, info);
 }

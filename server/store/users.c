@@ -1,6 +1,7 @@
-/* Users, tokens, and what is noted about them in passing. */
+/* Users, tokens, and notes such as the time of last use, which are written with the next commit. */
 #include "server/base/clock.h"
 #include "server/store/internal.h"
+#include "server/store/users.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -40,8 +41,9 @@ static void *rows_add(struct rows *rows)
     return memset((char *)rows->items + rows->size * rows->count++, 0, rows->size);
 }
 
-/* All rows of a query, each read by `read`. */
+/* All rows of a query, each read by `read`; `bind` sets its parameters from `page`. */
 static enum err read_rows(struct store *store, const char *sql,
+                          void (*bind)(struct query *q, const void *page), const void *page,
                           enum err (*read)(struct query *q, void *row, struct err_info *info),
                           struct rows *rows, struct err_info *info)
 {
@@ -51,6 +53,7 @@ static enum err read_rows(struct store *store, const char *sql,
     if (code != ERR_OK)
         return code;
     query_open(&q, db, sql);
+    bind(&q, page);
     while (code == ERR_OK && query_next(&q)) {
         void *row = rows_add(rows);
         code = row != NULL ? read(&q, row, info)
@@ -90,45 +93,98 @@ enum err store_user_put(struct store *store, const struct user_row *user, struct
     return store_write_catalogue(store, put_user, (void *)user, info);
 }
 
-static enum err check_owns_nothing(struct db *db, const char *name, struct err_info *info)
+/* What the name owns in the catalogue, the trash included. */
+struct owned {
+    uint64_t jobs, references, studies;
+};
+
+static enum err count_owned(struct db *db, const char *name, struct owned *out,
+                            struct err_info *info)
 {
     struct query q;
-    uint64_t jobs = 0, references = 0;
+    *out = (struct owned){0};
     query_open(&q, db,
                "SELECT (SELECT count(*) FROM job WHERE owner = ?1), "
-               "(SELECT count(*) FROM reference WHERE owner = ?1)");
+               "(SELECT count(*) FROM reference WHERE owner = ?1), "
+               "(SELECT count(*) FROM study WHERE owner = ?1)");
     query_text(&q, name);
-    if (query_next(&q)) {
-        jobs = query_get_count(&q, 0);
-        references = query_get_count(&q, 1);
-    }
-    enum err code = query_close(&q, info);
-    if (code == ERR_OK && jobs + references > 0)
+    if (query_next(&q))
+        *out = (struct owned){.jobs = query_get_count(&q, 0),
+                              .references = query_get_count(&q, 1),
+                              .studies = query_get_count(&q, 2)};
+    return query_close(&q, info);
+}
+
+static enum err create_user(struct store *store, struct db *db, void *ctx, struct err_info *info)
+{
+    const struct user_row *user = ctx;
+    struct owned owned;
+    enum err code = count_owned(db, user->name, &owned, info);
+    if (code == ERR_OK && owned.jobs + owned.references + owned.studies > 0)
         code = err_set(info, ERR_CONFLICT,
-                       "user %s still owns %llu jobs and %llu references; remove those first", name,
-                       (unsigned long long)jobs, (unsigned long long)references);
-    return code;
+                       "a former user %s left %llu jobs, %llu references and %llu studies behind; "
+                       "choose another name, or delete the jobs, then the rest: "
+                       "DELETE /v1/users/%s?purge=true",
+                       user->name, (unsigned long long)owned.jobs,
+                       (unsigned long long)owned.references, (unsigned long long)owned.studies,
+                       user->name);
+    return code == ERR_OK ? put_user(store, db, ctx, info) : code;
+}
+
+enum err store_user_create(struct store *store, const struct user_row *user, struct err_info *info)
+{
+    return store_write_catalogue(store, create_user, (void *)user, info);
+}
+
+struct deletion {
+    const char *name;
+    bool purge;
+};
+
+/* Jobs have files and may run: they are deleted one by one, as jobs. */
+static enum err check_deletion(struct db *db, const struct deletion *d, struct owned *owned,
+                               struct err_info *info)
+{
+    enum err code = count_owned(db, d->name, owned, info);
+    bool rest = owned->references + owned->studies > 0;
+    if (code != ERR_OK || (owned->jobs == 0 && (d->purge || !rest)))
+        return code;
+    return err_set(info, ERR_CONFLICT,
+                   "user %s still owns %llu jobs, %llu references and %llu studies; delete the "
+                   "jobs for good first; the rest is removed with the user by ?purge=true",
+                   d->name, (unsigned long long)owned->jobs, (unsigned long long)owned->references,
+                   (unsigned long long)owned->studies);
+}
+
+static enum err delete_rows(struct db *db, const char *sql, const char *name, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db, sql);
+    query_text(&q, name);
+    return query_run(&q, info);
 }
 
 static enum err delete_user(struct store *store, struct db *db, void *ctx, struct err_info *info)
 {
-    const char *name = ctx;
-    struct query q;
+    const struct deletion *d = ctx;
+    struct owned owned;
     (void)store;
-    enum err code = check_owns_nothing(db, name, info);
-    if (code != ERR_OK)
-        return code;
-    query_open(&q, db, "DELETE FROM user WHERE name = ?");
-    query_text(&q, name);
-    code = query_run(&q, info);
-    if (code == ERR_OK && query_changes(db) == 0)
-        code = err_set(info, ERR_NOT_FOUND, "there is no user %.40s", name);
+    enum err code = check_deletion(db, d, &owned, info);
+    if (code == ERR_OK)
+        code = delete_rows(db, "DELETE FROM reference WHERE owner = ?", d->name, info);
+    if (code == ERR_OK)
+        code = delete_rows(db, "DELETE FROM study WHERE owner = ?", d->name, info);
+    if (code == ERR_OK)
+        code = delete_rows(db, "DELETE FROM user WHERE name = ?", d->name, info);
+    if (code == ERR_OK && query_changes(db) == 0 && owned.references + owned.studies == 0)
+        code = err_set(info, ERR_NOT_FOUND, "there is no user %.40s", d->name);
     return code;
 }
 
-enum err store_user_delete(struct store *store, const char *name, struct err_info *info)
+enum err store_user_delete(struct store *store, const char *name, bool purge, struct err_info *info)
 {
-    return store_write_catalogue(store, delete_user, (void *)name, info);
+    struct deletion d = {.name = name, .purge = purge};
+    return store_write_catalogue(store, delete_user, &d, info);
 }
 
 static enum err read_user(struct query *q, void *row, struct err_info *info)
@@ -142,13 +198,29 @@ static enum err read_user(struct query *q, void *row, struct err_info *info)
     return parse_role(query_get_text(q, 1), &user->role, info);
 }
 
-enum err store_users(struct store *store, bool (*each)(void *ctx, const struct user_row *user),
-                     void *ctx, struct err_info *info)
+/* SQLite takes a limit of -1 for none. */
+static int64_t limit_of(size_t limit)
 {
+    return limit > 0 ? (int64_t)limit : -1;
+}
+
+static void bind_users(struct query *q, const void *page)
+{
+    const struct user_page *p = page;
+    query_text(q, p->after != NULL ? p->after : "");
+    query_int(q, limit_of(p->limit));
+}
+
+enum err store_users(struct store *store, const struct user_page *page,
+                     bool (*each)(void *ctx, const struct user_row *user), void *ctx,
+                     struct err_info *info)
+{
+    static const struct user_page all;
     struct rows rows = {.size = sizeof(struct user_row)};
-    enum err code = read_rows(
-        store, "SELECT name, role, created_ms, quotas, usage, usage_ms FROM user ORDER BY name",
-        read_user, &rows, info);
+    enum err code = read_rows(store,
+                              "SELECT name, role, created_ms, quotas, usage, usage_ms FROM user "
+                              "WHERE name > ? ORDER BY name LIMIT ?",
+                              bind_users, page != NULL ? page : &all, read_user, &rows, info);
     const struct user_row *users = rows.items;
     for (size_t i = 0; code == ERR_OK && i < rows.count; i++)
         if (!each(ctx, &users[i]))
@@ -229,6 +301,34 @@ enum err store_token_revoke(struct store *store, const char *id, uint64_t now_ms
     return store_write_catalogue(store, revoke_token, &r, info);
 }
 
+static enum err purge_tokens(struct store *store, struct db *db, void *ctx, struct err_info *info)
+{
+    const struct tokens_over *over = ctx;
+    struct query q;
+    (void)store;
+    query_open(&q, db,
+               "DELETE FROM token WHERE (?1 IS NULL OR user = ?1) "
+               "AND ((revoked_ms <> 0 AND revoked_ms < ?2) "
+               "OR (expires_ms <> 0 AND expires_ms < ?3))");
+    query_text(&q, over->user);
+    query_count(&q, over->revoked_before_ms);
+    query_count(&q, over->expired_before_ms);
+    return query_run(&q, info);
+}
+
+enum err store_tokens_purge(struct store *store, const struct tokens_over *over,
+                            struct err_info *info)
+{
+    return store_write_catalogue(store, purge_tokens, (void *)(uintptr_t)over, info);
+}
+
+bool token_over(const struct tokens_over *over, const struct token_row *token)
+{
+    return (over->user == NULL || strcmp(over->user, token->user) == 0) &&
+           ((token->revoked_ms != 0 && token->revoked_ms < over->revoked_before_ms) ||
+            (token->expires_ms != 0 && token->expires_ms < over->expired_before_ms));
+}
+
 static enum err read_token(struct query *q, void *row, struct err_info *info)
 {
     struct token_row *token = row;
@@ -247,15 +347,27 @@ static enum err read_token(struct query *q, void *row, struct err_info *info)
     return ERR_OK;
 }
 
-enum err store_tokens(struct store *store, bool (*each)(void *ctx, const struct token_row *token),
-                      void *ctx, struct err_info *info)
+static void bind_tokens(struct query *q, const void *page)
 {
+    const struct token_page *p = page;
+    query_text(q, p->user != NULL ? p->user : "");
+    query_count(q, p->after_ms);
+    query_text(q, p->after_id != NULL ? p->after_id : "");
+    query_int(q, limit_of(p->limit));
+}
+
+enum err store_tokens(struct store *store, const struct token_page *page,
+                      bool (*each)(void *ctx, const struct token_row *token), void *ctx,
+                      struct err_info *info)
+{
+    static const struct token_page all;
     struct rows rows = {.size = sizeof(struct token_row)};
     enum err code =
         read_rows(store,
                   "SELECT id, user, hash, label, created_ms, expires_ms, revoked_ms, used_ms "
-                  "FROM token ORDER BY created_ms, id",
-                  read_token, &rows, info);
+                  "FROM token WHERE ?1 IN ('', user) AND (created_ms, id) > (?2, ?3) "
+                  "ORDER BY created_ms, id LIMIT ?4",
+                  bind_tokens, page != NULL ? page : &all, read_token, &rows, info);
     const struct token_row *tokens = rows.items;
     for (size_t i = 0; code == ERR_OK && i < rows.count; i++)
         if (!each(ctx, &tokens[i]))
@@ -277,7 +389,7 @@ static void add_note(struct store *store, struct store_note note)
         note.next = store->notes;
         if (store->notes == NULL) {
             store->notes_since_ms = now_ms;
-            pthread_cond_signal(&store->wake); /* the writer now has a time to keep */
+            pthread_cond_signal(&store->wake); /* the writer must write the note within NOTES_MS */
         }
         *at = note;
         store->notes = at;

@@ -1,8 +1,8 @@
 /* The writer thread: group commit.
  *
  * Operations wait in two queues, for the catalogue and for job files. The thread takes turns: all
- * catalogue operations that are there become one transaction, then all operations on the job file
- * that has waited longest become one. What arrives meanwhile shares the next one, so under load a
+ * catalogue operations that are there become one transaction, then the operations on the job file
+ * that has waited longest, up to STORE_GROUP_BYTES. What arrives meanwhile shares the next one, so under load a
  * sync serves many operations, and an idle store commits at once. Each operation has its savepoint:
  * one that fails leaves the others alone. Success is reported only after COMMIT has returned.
  *
@@ -20,7 +20,7 @@
 #include <string.h>
 #include <time.h>
 
-#define MAINTENANCE_MS 1000  /* between two looks at what is idle */
+#define MAINTENANCE_MS 1000  /* between two rounds of maintenance */
 #define NOTES_MS       60000 /* a note waits at most so long for a commit to go with */
 
 static void append(struct write_list *list, struct write *write)
@@ -36,7 +36,7 @@ static void append(struct write_list *list, struct write *write)
 /* Called with the lock held. */
 static enum err refuse(const struct store *store, struct err_info *info)
 {
-    return err_set(info, ERR_UNAVAILABLE, "nothing is written any more: %s",
+    return err_set(info, ERR_UNAVAILABLE, "the store no longer writes: %s",
                    store->broken ? store->why : "the store is being closed");
 }
 
@@ -53,6 +53,7 @@ enum err store_write(struct store *store, struct write *write, struct err_info *
 {
     write->done = false;
     write->code = ERR_OK;
+    write->permit = permit_needed();
     pthread_cond_init(&write->finished, NULL);
     pthread_mutex_lock(&store->lock);
     if (store->broken || store->closing) {
@@ -81,17 +82,23 @@ enum err store_write_catalogue(struct store *store,
 
 /* ---- transactions ---- */
 
+static enum err run(struct store *store, struct db *db, struct write *op)
+{
+    enum err code = permit_ask(op->permit, &op->info);
+    return code == ERR_OK ? op->run(store, db, op->ctx, &op->info) : code;
+}
+
 static enum err run_one(struct store *store, struct db *db, struct write *op, struct err_info *info)
 {
     enum err code = db_savepoint(db, info);
     if (code != ERR_OK)
         return code;
-    op->code = op->run(store, db, op->ctx, &op->info);
+    op->code = run(store, db, op);
     if (op->code == ERR_OK)
         return db_savepoint_keep(db, info);
     if (db_in_transaction(db))
         return db_savepoint_undo(db, info);
-    /* A full disk and the like: SQLite has rolled everything back. */
+    /* After a full disk, for example, SQLite has rolled back the whole transaction. */
     return err_set(info, op->code, "%s", op->info.message);
 }
 
@@ -105,8 +112,8 @@ static void write_notes(struct db *db, const struct store_note *notes)
         db_savepoint_undo(db, NULL);
 }
 
-/* Cuts the group off behind an operation with which it is large enough. */
-static void cut(struct write *op, size_t *bytes, struct write **rest)
+/* Ends the group after the operation that makes it large enough. */
+static void end_group(struct write *op, size_t *bytes, struct write **rest)
 {
     *bytes += op->bytes;
     if (*bytes >= STORE_GROUP_BYTES && op->next != NULL) {
@@ -115,8 +122,8 @@ static void cut(struct write *op, size_t *bytes, struct write **rest)
     }
 }
 
-/* One transaction. When it is lost, everybody in it who had not failed before gets the reason.
- * What would make it too large is cut off into *rest. */
+/* One transaction. If it fails, every operation that had succeeded in it fails with the reason.
+ * Operations that would make it too large are moved to *rest. */
 static enum err commit(struct store *store, struct db *db, struct write *group,
                        const struct store_note *notes, struct write **rest)
 {
@@ -126,7 +133,7 @@ static enum err commit(struct store *store, struct db *db, struct write *group,
     enum err code = db_begin(db, &info);
     for (struct write *op = group; op != NULL && code == ERR_OK; op = op->next) {
         code = run_one(store, db, op, &info);
-        cut(op, &bytes, rest);
+        end_group(op, &bytes, rest);
     }
     if (code == ERR_OK)
         write_notes(db, notes);
@@ -244,6 +251,7 @@ static void run_catalogue(struct store *store, struct write *group)
         code = commit_counted(store, store->db, group, notes, &rest);
     }
     free_notes(notes);
+    atomic_fetch_add(&store->changes, 1);
     store_note_health(store, store->db, true);
     finish(store, group);
     db_checkpoint(store->db);
@@ -262,39 +270,51 @@ enum err store_check_room(struct store *store, struct err_info *info)
                    (unsigned long long)(store->min_free_bytes >> 20));
 }
 
-/* One transaction, or several when there is much to write. */
+/* To the end of the queue. */
+static void queue_again(struct store *store, struct write *group)
+{
+    pthread_mutex_lock(&store->lock);
+    while (group != NULL) {
+        struct write *next = group->next;
+        append(&store->files, group);
+        group = next;
+    }
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* One transaction. What is too much for it waits again, behind the catalogue and other files: the
+ * chains of one job may have gigabytes to write. */
 static void run_file(struct store *store, struct write *group)
 {
-    for (struct write *rest = NULL; group != NULL; group = rest) {
-        struct err_info info = {0};
-        struct store_file *file = NULL;
-        enum err code = store_check_room(store, &info);
-        if (code == ERR_OK)
-            code = store_file_get(store, group->job, &file, &info);
-        if (code != ERR_OK) {
-            fail_all(group, code, &info);
-            finish(store, group);
-            return;
-        }
-        commit_counted(store, file->db, group, NULL, &rest);
-        store_note_health(store, file->db, false);
-        store_file_measure(store, file);
+    struct err_info info = {0};
+    struct store_file *file = NULL;
+    struct write *rest;
+    enum err code = store_check_room(store, &info);
+    if (code == ERR_OK)
+        code = store_file_get(store, group->job, &file, &info);
+    if (code != ERR_OK) {
+        fail_all(group, code, &info);
         finish(store, group);
-        store_file_written(store, file);
+        return;
     }
+    commit_counted(store, file->db, group, NULL, &rest);
+    store_note_health(store, file->db, false);
+    store_file_measure(store, file);
+    finish(store, group);
+    store_file_written(store, file);
+    queue_again(store, rest);
 }
 
 static void run_alone(struct store *store, struct write *op)
 {
+    if (op->again && op->kind == WRITE_STEPS)
+        op->permit = NULL; /* what has begun must be able to clean up */
     op->again = false;
-    op->code = op->run(store, NULL, op->ctx, &op->info);
-    if (op->again) {
-        pthread_mutex_lock(&store->lock);
-        append(&store->files, op);
-        pthread_mutex_unlock(&store->lock);
-    } else {
+    op->code = run(store, NULL, op);
+    if (op->again)
+        queue_again(store, op);
+    else
         finish(store, op);
-    }
 }
 
 /* ---- the thread ---- */
@@ -314,7 +334,7 @@ static struct write *take_front(struct write_list *list)
     return group;
 }
 
-/* Takes the first operation and whatever else is there for the same file. */
+/* Takes the first operation and all others for the same file. */
 static struct write *take_file(struct write_list *list)
 {
     struct write *group = list->head, **end = &group->next;
@@ -355,7 +375,7 @@ static struct write *take_group(struct store *store)
 
 static void run_group(struct store *store, struct write *group)
 {
-    /* An operation in steps has something to put away: it asks for itself. */
+    /* An operation in steps checks for a broken store itself, because it has to clean up. */
     if (group->kind != WRITE_STEPS && store_broken(store, NULL)) {
         struct err_info info = {0};
         fail_all(group, store_stopping(store, &info), &info);
@@ -384,31 +404,31 @@ static bool notes_due(struct store *store, uint64_t now_ms)
     return due;
 }
 
-static void tend(struct store *store, uint64_t now_ms)
+static void maintain(struct store *store, uint64_t now_ms)
 {
     store->next_maintenance_ms = now_ms + MAINTENANCE_MS;
-    store_files_tend(store, now_ms);
+    store_files_maintain(store, now_ms);
     store_reserve_restore(store);
+    store->worked = !store_broken(store, NULL) && !db_shrink(store->db);
+    store_note_health(store, store->db, true);
     if (notes_due(store, now_ms))
         run_catalogue(store, NULL);
 }
 
 static bool needs_maintenance(const struct store *store)
 {
-    return store->notes != NULL || store->unsealed_count > 0 || store_files_open(store) ||
-           (store->min_free_bytes > 0 && !store->reserve);
+    return store->worked || store->notes != NULL || store->unsealed_count > 0 ||
+           store_files_open(store) || (store->min_free_bytes > 0 && !store->reserve);
 }
 
-/* Waits for work, or until it is time to look after idle things. Called with the lock held. */
+/* Waits for work or for the next maintenance. Called with the lock held. */
 static void wait_for_work(struct store *store)
 {
     if (!needs_maintenance(store)) {
         pthread_cond_wait(&store->wake, &store->lock);
         return;
     }
-    struct timespec until = {.tv_sec = (time_t)(store->next_maintenance_ms / 1000),
-                             .tv_nsec = (long)(store->next_maintenance_ms % 1000) * 1000000};
-    pthread_cond_timedwait(&store->wake, &store->lock, &until);
+    clock_wait(&store->wake, &store->lock, store->next_maintenance_ms);
 }
 
 static void *writer(void *arg)
@@ -425,10 +445,14 @@ static void *writer(void *arg)
             continue;
         }
         pthread_mutex_unlock(&store->lock);
-        if (group != NULL)
+        pthread_mutex_lock(&store->commit_lock);
+        if (group != NULL) {
             run_group(store, group);
+            store->worked = true;
+        }
         if (now_ms >= store->next_maintenance_ms)
-            tend(store, now_ms);
+            maintain(store, now_ms);
+        pthread_mutex_unlock(&store->commit_lock);
         pthread_mutex_lock(&store->lock);
     }
     pthread_mutex_unlock(&store->lock);
@@ -437,13 +461,9 @@ static void *writer(void *arg)
 
 enum err store_writer_start(struct store *store, struct err_info *info)
 {
-    pthread_condattr_t attributes;
     store->catalogue.tail = &store->catalogue.head;
     store->files.tail = &store->files.head;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&store->wake, &attributes);
-    pthread_condattr_destroy(&attributes);
+    pthread_cond_init(&store->wake, NULL);
     store->next_maintenance_ms = clock_mono_ms() + MAINTENANCE_MS;
     int rc = pthread_create(&store->thread, NULL, writer, store);
     if (rc != 0)
@@ -451,6 +471,12 @@ enum err store_writer_start(struct store *store, struct err_info *info)
                        strerror(rc));
     pthread_setname_np(store->thread, "store-writer");
     return ERR_OK;
+}
+
+void store_settle(struct store *store, uint64_t until_mono_ms)
+{
+    struct timespec until = clock_mono_at(until_mono_ms);
+    pthread_mutex_clocklock(&store->commit_lock, CLOCK_MONOTONIC, &until); /* kept for good */
 }
 
 void store_writer_stop(struct store *store)

@@ -1,0 +1,73 @@
+/* Memory of requests: taken from the budget of the user before it is used, given back when the
+ * request is done. */
+#include "server/api/api.h"
+#include "server/api/reserve.h"
+#include "server/data/memory_cache.h"
+
+#define WAIT_MS 5000 /* of a handler on the pool, for memory that other requests will give back */
+
+/* On open routes there is no user: the address stands for one. */
+static const char *account(const struct call *call)
+{
+    return call->who.user[0] != '\0' ? call->who.user : call->req->client;
+}
+
+enum err call_take_within(struct call *call, uint64_t bytes, uint32_t wait_ms,
+                          struct err_info *info)
+{
+    enum err code = budget_take(call->app->request_memory, account(call), bytes, wait_ms, info);
+    if (code != ERR_OK)
+        return code;
+    call->reserved += bytes;
+    if (call->reserved > call->most_reserved)
+        call->most_reserved = call->reserved;
+    return ERR_OK;
+}
+
+enum err call_take(struct call *call, uint64_t bytes, struct err_info *info)
+{
+    return call_take_within(call, bytes, call->route->flags & ROUTE_POOL ? WAIT_MS : 0, info);
+}
+
+void call_give(struct call *call, uint64_t bytes)
+{
+    budget_give(call->app->request_memory, account(call), bytes);
+    call->reserved -= bytes;
+}
+
+enum err api_reserve(void *ctx, struct request *req, uint64_t bytes, struct err_info *info)
+{
+    (void)ctx;
+    return call_take_within(req->app, bytes, 0, info);
+}
+
+void api_reserve_end(struct call *call)
+{
+    budget_give(call->app->request_memory, account(call), call->reserved);
+    call->reserved = 0;
+}
+
+bool call_reserve(struct call *call, uint64_t bytes)
+{
+    struct err_info info;
+    if (call_take(call, bytes, &info) == ERR_OK)
+        return true;
+    call_fail_info(call, &info);
+    return false;
+}
+
+bool call_reserve_rows(struct call *call, uint64_t rows)
+{
+    enum { ROW_BYTES = 2048 }; /* a document of some fields, and its text */
+    return call_reserve(call, rows * ROW_BYTES);
+}
+
+void memory_uses(const struct app *app, struct memory_use out[MEMORY_USES])
+{
+    out[0] = (struct memory_use){.name = "requests", .setting = "request_memory_mb"};
+    budget_stats(app->request_memory, &out[0].stats);
+    out[1] = (struct memory_use){.name = "data", .setting = "data_memory_mb"};
+    memory_cache_budget(app->cache, &out[1].stats);
+    out[2] = (struct memory_use){.name = "chains", .setting = "chain_memory_mb"};
+    budget_stats(app->chain_memory, &out[2].stats);
+}

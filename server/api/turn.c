@@ -1,0 +1,131 @@
+/* Bounds how many requests compute at a time. */
+#include "server/api/turn.h"
+#include "server/api/api.h"
+#include "server/base/budget.h"
+#include "server/base/clock.h"
+#include "server/base/places.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+enum { AT_ONCE = 4, AT_ONCE_EACH = 3, WAITING = 12, WAITING_EACH = 8, PATIENCE_MS = 20000 };
+
+/* The request that this thread carries out, how many turns of it have begun, and with what memory. */
+static _Thread_local struct call *caller;
+static _Thread_local unsigned depth;
+static _Thread_local uint64_t held;
+static _Thread_local double began, spent; /* processor seconds: at the first turn; in turns */
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t freed;
+    const char *busy[AT_ONCE],
+        *waiting[WAITING]; /* whose; borrowed meanwhile. NULL: a free place */
+} gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .freed = PTHREAD_COND_INITIALIZER};
+
+void turn_as(struct call *call)
+{
+    caller = call;
+    spent = 0.0;
+}
+
+double turn_seconds(void)
+{
+    return spent;
+}
+
+size_t turn_each(void)
+{
+    long half = sysconf(_SC_NPROCESSORS_ONLN) / 2;
+    return half < 1 ? 1 : half < AT_ONCE_EACH ? (size_t)half : AT_ONCE_EACH;
+}
+
+/* The places of one request are told apart by the address of its user's name. */
+static const char *name(void)
+{
+    return caller != NULL ? caller->who.user : "";
+}
+
+static enum err take_place(struct err_info *info)
+{
+    uint64_t until_ms = clock_mono_ms() + PATIENCE_MS;
+    pthread_mutex_lock(&gate.lock);
+    size_t place = places_find(gate.busy, AT_ONCE, turn_each(), name()),
+           seat = places_find(gate.waiting, WAITING, WAITING_EACH, name());
+    if (place == AT_ONCE && seat < WAITING) {
+        gate.waiting[seat] = name();
+        for (bool more = true; place == AT_ONCE && more;) {
+            more = clock_wait(&gate.freed, &gate.lock, until_ms);
+            place = places_find(gate.busy, AT_ONCE, turn_each(), name());
+        }
+        gate.waiting[seat] = NULL;
+    }
+    if (place < AT_ONCE)
+        gate.busy[place] = name();
+    pthread_mutex_unlock(&gate.lock);
+    return place < AT_ONCE
+               ? ERR_OK
+               : err_set(
+                     info, ERR_UNAVAILABLE,
+                     "%d requests that take long are being carried out already, %zu at most for "
+                     "one user; try again later",
+                     AT_ONCE, turn_each());
+}
+
+static void give_place(void)
+{
+    size_t place = 0;
+    pthread_mutex_lock(&gate.lock);
+    while (gate.busy[place] != name())
+        place++;
+    gate.busy[place] = NULL;
+    pthread_cond_broadcast(&gate.freed);
+    pthread_mutex_unlock(&gate.lock);
+}
+
+static enum err take_memory(uint64_t bytes, struct err_info *info)
+{
+    struct budget_stats stats;
+    if (caller == NULL || bytes == 0)
+        return ERR_OK;
+    budget_stats(caller->app->request_memory, &stats);
+    uint64_t share = stats.per_user > caller->reserved ? stats.per_user - caller->reserved : 0;
+    bytes = stats.per_user > 0 && bytes > share ? share : bytes;
+    enum err code = call_take(caller, bytes, info);
+    held += code == ERR_OK ? bytes : 0;
+    return code;
+}
+
+enum err turn_begin(uint64_t bytes, struct err_info *info)
+{
+    enum err code = depth > 0 ? ERR_OK : take_place(info);
+    if (code != ERR_OK)
+        return code;
+    if (depth++ == 0)
+        began = clock_thread_seconds();
+    code = take_memory(bytes, info);
+    if (code != ERR_OK)
+        turn_end();
+    return code;
+}
+
+void turn_end(void)
+{
+    if (--depth > 0)
+        return;
+    spent += clock_thread_seconds() - began;
+    if (held > 0)
+        call_give(caller, held);
+    held = 0;
+    give_place();
+}
+
+bool call_turn(struct call *call)
+{
+    struct err_info info;
+    if (turn_begin(0, &info) == ERR_OK)
+        return true;
+    call_fail_info(call, &info);
+    return false;
+}

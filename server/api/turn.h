@@ -1,0 +1,31 @@
+/* Turns at work that keeps a processor busy for long: measuring draws, looking into files, parsing
+ * large documents. A few requests have one at a time, and one user at most half of the processors,
+ * so that samplers, which run at a lower priority, and other users find one.
+ *
+ * Those who wait hold a thread of the request pool each: few may. Turns of one thread nest. */
+#ifndef BARKER_SERVER_API_TURN_H
+#define BARKER_SERVER_API_TURN_H
+
+#include "core/base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct call;
+
+/* What this thread does from now on is for this request (borrowed; NULL: none). */
+void turn_as(struct call *call);
+
+/* A turn, and so many bytes of the user's memory for requests until it ends; who needs more than the
+ * share of one user takes all of it and is alone then. ERR_UNAVAILABLE after waiting too long. Ends
+ * with turn_end, on the same thread and for the same request. */
+enum err turn_begin(uint64_t bytes, struct err_info *info);
+void turn_end(void);
+
+/* Seconds of a processor in turns of this request, which are bounded by themselves. */
+double turn_seconds(void);
+
+/* Turns that one user may have at a time. */
+size_t turn_each(void);
+
+#endif
