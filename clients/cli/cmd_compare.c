@@ -220,6 +220,9 @@ static void print_parameters(const json_t *parameters, size_t jobs)
 static void print_comparison(const json_t *comparison)
 {
     const json_t *jobs = get_array(comparison, "jobs");
+    const char *differs = get_string(comparison, "differs");
+    if (*differs)
+        printf("%s%s%s\n\n", term_style(stdout, STYLE_WARN), differs, term_plain(stdout));
     print_legend(jobs);
     print_jobs(jobs);
     print_parameters(get_array(comparison, "parameters"), json_array_size(jobs));
@@ -273,11 +276,14 @@ const struct command cmd_compare = {
     .name = "compare",
     .args = "A B [MORE...]",
     .help = "compare the results of several jobs",
-    .more = "With --reference, also the bias of each job in sds of the reference (BIAS and VAR "
-            "BIAS as in "
-            "`barker help summary`; energy: the mean log density at the draws relative to that of "
-            "the reference, if both are known). With --target-error, the total cost for each job; "
-            "empty if the bias alone exceeds the target.",
+    .more =
+        "With --reference, also the bias of each job in sds of the reference (BIAS and VAR "
+        "BIAS as in "
+        "`barker help summary`; energy: the mean log density at the draws relative to that of "
+        "the reference, if both are known). With --target-error, the total cost for each job; "
+        "empty if the bias alone exceeds the target.\n\n"
+        "Jobs of different posteriors (another model, prior, preparation or content of the data) "
+        "are compared with a warning in the first line, and not against one reference.",
     .options = compare_options,
     .run = compare,
 };

@@ -51,6 +51,16 @@ static void print_evidence(const json_t *bias)
     table_free(table);
 }
 
+static void print_target(const json_t *verdict)
+{
+    const json_t *target = get_object(verdict, "target");
+    struct text line = {0};
+    text_addf(&line, "%s%s", json_is_true(json_object_get(target, "met")) ? "met, " : "",
+              get_string(target, "text"));
+    render_field("target", text_str(&line), stdout);
+    text_release(&line);
+}
+
 static void print_efficiency(const json_t *efficiency)
 {
     struct text line = {0};
@@ -65,6 +75,26 @@ static void print_efficiency(const json_t *efficiency)
                   human_real(second, get_number(efficiency, "ess_per_second")),
                   human_real(gradient, get_number(efficiency, "ess_per_gradient")));
     render_field("efficiency", text_str(&line), stdout);
+    text_release(&line);
+}
+
+/* Of samplers that build trees. */
+static void print_trees(const json_t *chains)
+{
+    struct text line = {0};
+    double divergences = 0, hits = 0;
+    char diverged[HUMAN_SIZE], ended[HUMAN_SIZE];
+    size_t i;
+    json_t *chain;
+    json_array_foreach (chains, i, chain) {
+        divergences += get_number(chain, "divergences");
+        hits += get_number(chain, "tree_limit_hits");
+    }
+    if (i == 0 || !isfinite(divergences))
+        return;
+    text_addf(&line, "%s transitions diverged, %s ended at the limit of their depth",
+              human_whole(diverged, divergences), human_whole(ended, hits));
+    render_field("trees", text_str(&line), stdout);
     text_release(&line);
 }
 
@@ -106,9 +136,47 @@ static void print_energy(const json_t *checks)
     text_release(&line);
 }
 
+/* "means within 0.008 sd (theta[3])", and how many are not certified. */
+static void add_certified(struct text *line, const json_t *part, const char *what, double unit,
+                          const char *after)
+{
+    char bound[HUMAN_SIZE], open[HUMAN_SIZE];
+    double certified = get_number(part, "certified");
+    if (isfinite(certified))
+        text_addf(line, "%s within %s %s (%s)", what, human_real(bound, unit * certified), after,
+                  get_string(part, "parameter"));
+    else
+        text_addf(line, "%s not", what);
+    if (get_number(part, "not_resolved") > 0.0 && isfinite(certified))
+        text_addf(line, ", %s not", human_whole(open, get_number(part, "not_resolved")));
+}
+
+static void print_certificate(const json_t *checks)
+{
+    const json_t *part = get_object(checks, "certificate"), *mean = get_object(part, "mean");
+    struct text line = {0};
+    char draws[HUMAN_SIZE];
+    if (mean) {
+        add_certified(&line, mean, "means", 1.0, "sd");
+        text_add(&line, "; ");
+        add_certified(&line, get_object(part, "sd"), "sds", 100.0, "%");
+        text_addf(&line, "; %s gradients over all data%s",
+                  human_whole(draws, get_number(part, "draws")),
+                  strcmp(get_string(part, "form"), "diagonal") == 0
+                      ? ", by variances alone, which is weaker"
+                      : "");
+        render_field("certified", text_str(&line), stdout);
+    } else if (part) {
+        text_addf(&line, "not: %s", get_string(part, "reason"));
+        render_field("certified", text_str(&line), stdout);
+    }
+    text_release(&line);
+}
+
 static void print_checks(const json_t *answer)
 {
     const json_t *checks = get_object(answer, "checks");
+    print_certificate(checks);
     print_stein(checks, "ksd", "Stein");
     print_stein(checks, "fssd", "FSSD");
     print_energy(checks);
@@ -174,12 +242,6 @@ static void print_parameters(const json_t *answer)
                term_plain(stdout));
 }
 
-static double number_at(const json_t *array, size_t i)
-{
-    const json_t *value = json_array_get(array, i);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
 /* The latest entry and some earlier ones, evenly spaced. */
 static void print_history(const json_t *history)
 {
@@ -195,13 +257,13 @@ static void print_history(const json_t *history)
     head("History");
     struct table *table = table_new(columns, 6);
     for (size_t i = (count - 1) % step; i < count; i += step) {
-        double rhat = number_at(get_array(history, "max_rhat"), i);
-        double bulk = number_at(get_array(history, "min_ess_bulk"), i);
-        double tail = number_at(get_array(history, "min_ess_tail"), i);
+        double rhat = get_number_in(get_array(history, "max_rhat"), i);
+        double bulk = get_number_in(get_array(history, "min_ess_bulk"), i);
+        double tail = get_number_in(get_array(history, "min_ess_tail"), i);
         const char *worst = json_string_value(json_array_get(get_array(history, "worst"), i));
-        table_cell(table, human_whole(buffer, number_at(get_array(history, "draws"), i)),
+        table_cell(table, human_whole(buffer, get_number_in(get_array(history, "draws"), i)),
                    STYLE_PLAIN);
-        table_cell(table, human_seconds(buffer, number_at(get_array(history, "seconds"), i)),
+        table_cell(table, human_seconds(buffer, get_number_in(get_array(history, "seconds"), i)),
                    STYLE_PLAIN);
         table_cell(table, human_fixed(buffer, rhat, 3), job_rhat_style(rhat));
         table_cell(table, human_whole(buffer, bulk), job_ess_style(bulk));
@@ -235,7 +297,7 @@ static void print_details(const json_t *details)
             table_cell(table, human_whole(buffer, get_number(chain, "chain")), STYLE_PLAIN);
             for (size_t k = 0; k < LAGS; k++)
                 table_cell(table,
-                           human_fixed(buffer, number_at(get_array(chain, "lags"), lags[k]), 3),
+                           human_fixed(buffer, get_number_in(get_array(chain, "lags"), lags[k]), 3),
                            STYLE_PLAIN);
         }
     }
@@ -247,8 +309,10 @@ static void print_answer(const json_t *answer)
 {
     const json_t *verdict = get_object(answer, "verdict");
     render_field("verdict", get_string(verdict, "sentence"), stdout);
+    print_target(verdict);
     render_field("noise", get_string(get_object(answer, "noise"), "text"), stdout);
     print_efficiency(get_object(answer, "efficiency"));
+    print_trees(get_array(answer, "chains"));
     print_checks(answer);
     print_evidence(get_object(verdict, "bias"));
     if (json_array_size(get_array(answer, "parameters"))) {

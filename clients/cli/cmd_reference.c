@@ -11,10 +11,18 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* "owner/name" is two parts of a path. */
 static void reference_route(struct cli *cli, struct route *route)
 {
+    const char *name = cli->args[0], *slash = strchr(name, '/');
     route_start(route, "/v1/references");
-    route_part(route, cli->args[0]);
+    if (slash) {
+        char owner[64];
+        snprintf(owner, sizeof owner, "%.*s", (int)(slash - name), name);
+        route_part(route, owner);
+        name = slash + 1;
+    }
+    route_part(route, name);
 }
 
 /* ---- put ---- */
@@ -147,12 +155,6 @@ const struct command cmd_reference_ls = {
 
 /* ---- show ---- */
 
-static double number_at(const json_t *document, const char *key, size_t i)
-{
-    const json_t *value = json_array_get(get_array(document, key), i);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
 /* Prints the parameters of a reference in column form. */
 static void print_columns(const json_t *document, const json_t *names)
 {
@@ -166,15 +168,19 @@ static void print_columns(const json_t *document, const json_t *names)
     struct table *table = table_new(columns, sizeof columns / sizeof *columns);
     char buffer[HUMAN_SIZE];
     for (size_t i = 0; i < json_array_size(names); i++) {
-        double sd = number_at(document, "sd", i), error = number_at(document, "mcse_mean", i);
+        double sd = get_number_in(get_array(document, "sd"), i),
+               error = get_number_in(get_array(document, "mcse_mean"), i);
         const char *name = json_string_value(json_array_get(names, i));
-        sd = isnan(sd) ? sqrt(number_at(document, "variance", i)) : sd;
+        sd = isnan(sd) ? sqrt(get_number_in(get_array(document, "variance"), i)) : sd;
         table_cell(table, name, STYLE_PLAIN);
-        table_cell(table, human_fixed(buffer, number_at(document, "mean", i), human_decimals(sd)),
-                   STYLE_PLAIN);
+        table_cell(
+            table,
+            human_fixed(buffer, get_number_in(get_array(document, "mean"), i), human_decimals(sd)),
+            STYLE_PLAIN);
         table_cell(table, human_fixed(buffer, sd, human_decimals(sd)), STYLE_PLAIN);
         table_cell(table, human_fixed(buffer, error, human_decimals(error) - 1), STYLE_DIM);
-        table_cell(table, human_whole(buffer, number_at(document, "ess_bulk", i)), STYLE_PLAIN);
+        table_cell(table, human_whole(buffer, get_number_in(get_array(document, "ess_bulk"), i)),
+                   STYLE_PLAIN);
     }
     table_print(table, stdout);
     table_free(table);
@@ -213,6 +219,7 @@ const struct command cmd_reference_show = {
     .name = "reference show",
     .args = "REFERENCE",
     .help = "show a reference posterior: means, sds, origin",
+    .more = "REFERENCE is a name, or OWNER/NAME where others have shared one of the same name.",
     .run = reference_show,
 };
 

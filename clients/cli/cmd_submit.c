@@ -84,9 +84,11 @@ const struct command cmd_submit = {
     .args = "JOB.json",
     .help = "submit a job and print its id",
     .more =
-        "JOB.json may be - for stdin. Model, data and sampler are enough: with the sampler "
-        "{\"name\": \"sgbd\"} the daemon chooses all other settings for a target accuracy, and "
-        "`barker show` prints them with the reasons. If you give a step size, the other settings "
+        "JOB.json may be - for stdin. Model and data are enough: the daemon chooses the sampler "
+        "and "
+        "all other settings for a target accuracy, and `barker show` prints them with the reasons. "
+        "A sampler's name, {\"name\": \"sgbd\"}, leaves it the other settings. If you give a step "
+        "size, the other settings "
         "have fixed defaults instead. After a broken connection the request is repeated; the job "
         "is never submitted twice.",
     .options = submit_options,

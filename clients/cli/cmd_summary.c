@@ -42,6 +42,10 @@ const struct command cmd_summary = {
     .more =
         "Works while the job runs. R-hat is yellow above 1.01 and red above 1.05, an effective "
         "sample size yellow below 400 and red below 100.\n\n"
+        "MEAN OFF and SD OFF are certified: the mean is within so many sds of the posterior's, the "
+        "sd "
+        "within that part of it, Monte-Carlo error included. Empty: not certified; `barker "
+        "diagnostics` says why.\n\n"
         "With --reference, BIAS is |mean - reference| / reference sd and VAR BIAS is |variance "
         "/ reference - 1|, each with its Monte-Carlo error; below two such errors it may be "
         "noise. W1 is the Wasserstein-1 distance in reference sds, W1 NOISE its value for exact "

@@ -11,10 +11,19 @@ const char *get_string(const json_t *object, const char *key)
     return value ? value : "";
 }
 
+static double number(const json_t *value)
+{
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
 double get_number(const json_t *object, const char *key)
 {
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
+    return number(json_object_get(object, key));
+}
+
+double get_number_in(const json_t *array, size_t i)
+{
+    return number(json_array_get(array, i));
 }
 
 json_t *get_array(const json_t *object, const char *key)

@@ -9,6 +9,7 @@
 
 const char *get_string(const json_t *object, const char *key); /* borrowed; "" if not a string */
 double get_number(const json_t *object, const char *key);      /* NaN if not a number */
+double get_number_in(const json_t *array, size_t i);           /* likewise */
 json_t *get_array(const json_t *object, const char *key);      /* borrowed; NULL if not an array */
 json_t *get_object(const json_t *object, const char *key);     /* borrowed; NULL if not an object */
 

@@ -26,7 +26,7 @@ static bool is_program(const char *path)
     return stat(path, &info) == 0 && S_ISREG(info.st_mode) && access(path, X_OK) == 0;
 }
 
-static char *beside_us(void)
+static char *sibling_daemon(void)
 {
     char self[PATH_MAX];
     struct text path = {0};
@@ -105,7 +105,8 @@ static ino_t identity(const char *path, struct timespec *changed)
 
 /* Runs between fork and exec. The daemon gets its own process group, so that Ctrl-C reaches only
  * the parent. */
-static _Noreturn void become(const char *program, char *const *argv, const char *log, pid_t parent)
+static _Noreturn void exec_daemon(const char *program, char *const *argv, const char *log,
+                                  pid_t parent)
 {
     sigset_t none;
     setpgid(0, 0);
@@ -137,7 +138,7 @@ static int spawn(struct private_daemon *daemon, const char *program,
     char *log = inside(daemon, "barkerd.log");
     pid_t parent = getpid(), pid = fork();
     if (pid == 0)
-        become(program, (char *const *)argv, log, parent);
+        exec_daemon(program, (char *const *)argv, log, parent);
     free(log);
     if (pid < 0) {
         report_error("cannot start %s: %s", program, strerror(errno));
@@ -175,8 +176,8 @@ void private_daemon_print_log(const struct private_daemon *daemon)
     }
 }
 
-static int await(struct private_daemon *daemon, const char *url_path, ino_t old_identity,
-                 struct timespec old_change)
+static int wait_until_ready(struct private_daemon *daemon, const char *url_path, ino_t old_identity,
+                            struct timespec old_change)
 {
     double limit = interrupt_clock() + START_LIMIT;
     char *token_path = inside(daemon, "admin.token");
@@ -206,7 +207,7 @@ static int await(struct private_daemon *daemon, const char *url_path, ino_t old_
 
 static int find_and_spawn(struct private_daemon *daemon, const struct private_daemon_config *config)
 {
-    char *program = beside_us();
+    char *program = sibling_daemon();
     if (!program)
         program = in_path();
     if (!program) {
@@ -234,7 +235,7 @@ int private_daemon_start(struct private_daemon *out, const struct private_daemon
     if (code)
         return code;
     char *url_path = inside(out, "url");
-    code = await(out, url_path, old, changed);
+    code = wait_until_ready(out, url_path, old, changed);
     free(url_path);
     return code;
 }

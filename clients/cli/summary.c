@@ -42,6 +42,8 @@ static const struct known known[] = {
     {"rhat", "R-HAT", KIND_RHAT, 0, true},
     {"ess_bulk", "ESS BULK", KIND_COUNT, 1, true},
     {"ess_tail", "ESS TAIL", KIND_COUNT, 5, true},
+    {"certified_mean_error", "MEAN OFF", KIND_BIAS, 3, false},
+    {"certified_sd_error", "SD OFF", KIND_BIAS, 3, false},
     {"ess_per_second", "ESS/S", KIND_OTHER, 8, false},
     {"mcse_q5", "", KIND_HIDDEN, 0, false},
     {"mcse_q25", "", KIND_HIDDEN, 0, false},

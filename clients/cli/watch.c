@@ -66,7 +66,7 @@ static void end_badly(struct session *session, struct follow *follow)
 }
 
 /* A temporary failure: no connection, 429, 5xx. */
-static void try_later(struct session *session, struct follow *follow, double now)
+static void retry_later(struct session *session, struct follow *follow, double now)
 {
     const struct response *response = &follow->response;
     if (!follow->job && response->status != 429) {
@@ -111,7 +111,7 @@ static void take_job(struct session *session, struct follow *follow, double now)
     }
 }
 
-static void found_again(struct session *session, struct follow *follow)
+static void note_reconnected(struct session *session, struct follow *follow)
 {
     follow->lost_since = follow->pause = 0;
     if (!session->said_lost)
@@ -134,13 +134,13 @@ static void finish(struct session *session, struct follow *follow, double now)
         follow->next = INFINITY;
     else if (response->outcome != OUTCOME_REPLY || response->status == 429 ||
              response->status >= 500)
-        try_later(session, follow, now);
+        retry_later(session, follow, now);
     else if (response->status == 304) {
-        found_again(session, follow);
+        note_reconnected(session, follow);
         /* With too many waiting clients the daemon replies at once. */
         follow->next = now + (now - follow->begun < EMPTY_PAUSE ? EMPTY_PAUSE : 0);
     } else if (response->status == 200 && response->json) {
-        found_again(session, follow);
+        note_reconnected(session, follow);
         take_job(session, follow, now);
     } else
         end_badly(session, follow);
@@ -221,7 +221,7 @@ static void show(struct session *session, double now)
         draw_frame(session);
 }
 
-static bool anyone_left(const struct session *session)
+static bool jobs_unfinished(const struct session *session)
 {
     for (size_t i = 0; i < session->count; i++) {
         if (!session->follows[i].over)
@@ -235,7 +235,7 @@ static bool still_alive(struct session *session)
     return !session->watch->alive || session->watch->alive(session->watch->alive_ctx);
 }
 
-static void turn(struct session *session)
+static void step(struct session *session)
 {
     double now = interrupt_clock(), next = now + TICK;
     for (size_t i = 0; i < session->count; i++) {
@@ -313,13 +313,13 @@ int watch_jobs(struct cli *cli, const struct watch *watch, char *const *ids, siz
     for (size_t i = 0; i < count; i++)
         session.follows[i].id = ids[i];
     int code = cli_connect(cli);
-    while (!code && anyone_left(&session) && !interrupted() && still_alive(&session))
-        turn(&session);
+    while (!code && jobs_unfinished(&session) && !interrupted() && still_alive(&session))
+        step(&session);
     if (session.bars)
         live_end(&session.live, watch->out);
     if (watch->verdicts && draws)
         print_verdicts(&session);
-    if (!code && anyone_left(&session))
+    if (!code && jobs_unfinished(&session))
         code = interrupted() ? EXIT_INTERRUPTED : EXIT_SERVER;
     else if (!code)
         code = result(&session);

@@ -4,7 +4,8 @@
 //     trace: { data, error, loading, stale, sentAt, reload }
 //
 // Old data stay during a refetch and after a failure (then stale is true), so that a page that loses its
-// connection keeps showing the last known data. A path of null fetches nothing.
+// connection keeps showing the last known data. A path of null fetches nothing. With the option `all`, data.items are
+// those of all pages.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { address, api } from "./api.js";
 import { eventClock, listen, paused } from "./live.js";
@@ -24,6 +25,9 @@ export function useResource(path, query = {}, options = {}) {
   const [state, setState] = useState(NOTHING);
   const refs = useRef({});
   refs.current.options = options;
+  refs.current.load = options.all
+    ? async (how) => ({ items: await api.all(path, { ...query, limit: 500 }, how), next: null })
+    : (how) => api.get(url, {}, how);
 
   useEffect(() => {
     if (!url) {
@@ -58,7 +62,7 @@ function startFetcher(url, refs, setState) {
     last = Date.now();
     const sentAt = eventClock();
     try {
-      const data = await api.get(url, {}, { signal: controller.signal });
+      const data = await refs.current.load({ signal: controller.signal });
       if (!stopped) setState({ data, error: null, loading: false, stale: false, url, sentAt });
     } catch (error) {
       if (!stopped && error.name !== "AbortError")

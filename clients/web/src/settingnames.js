@@ -5,7 +5,7 @@ export const CENTRES = { mode: "posterior mode", pilot: "mean of a pilot run" };
 export const PRECONDITIONS = { auto: "automatic", none: "none", diagonal: "diagonal", dense: "dense" };
 
 const SETTINGS = {
-  step_size: "step size", "gradient.estimator": "gradient", "gradient.one_in": "iterations per batch", precondition: "preconditioning", batch_size: "batch size", iterations: "iterations",
+  sampler: "sampler", step_size: "step size", "gradient.estimator": "gradient", "gradient.one_in": "iterations per batch", precondition: "preconditioning", batch_size: "batch size", iterations: "iterations",
   warmup: "warm-up", thin: "thinning", chains: "chains", init: "initial values",
 };
 
@@ -13,7 +13,7 @@ const SETTINGS = {
 export const settingName = (name) => SETTINGS[name] ?? name;
 
 // The JSON pointer of that setting in a job.
-const POINTERS = { step_size: "/sampler/step_size", "gradient.estimator": "/gradient/estimator", "gradient.one_in": "/gradient/one_in" };
+const POINTERS = { variant: "/sampler/variant", step_size: "/sampler/step_size", "gradient.estimator": "/gradient/estimator", "gradient.one_in": "/gradient/one_in" };
 export const settingPointer = (name) => POINTERS[name] ?? `/${name}`;
 
 // "in 1 of 16 iterations", or "" if every iteration reads rows.

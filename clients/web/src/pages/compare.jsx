@@ -50,6 +50,7 @@ export function Compare() {
           <Resource of={compared} what="the comparison">
             {(data) => (
               <>
+                {data.differs && <p class="note warn">{data.differs.charAt(0).toUpperCase() + data.differs.slice(1)}.</p>}
                 <Legend jobs={data.jobs} remove={(id) => setIds(ids.filter((i) => i !== id))} />
                 <Tabs label="Views of the comparison" tabs={VIEWS} value={name} onChange={(key) => setTab(key, {})} />
                 <TabPanel name={name}><View data={data} reference={reference} /></TabPanel>

@@ -36,7 +36,7 @@ const storesNone = (job) => Array.isArray(job.request?.save?.params) && job.requ
 export const hasDraws = (job) => (job.progress?.iteration ?? 0) > 0;
 
 function NoDraws({ job }) {
-  if (storesNone(job)) return <Empty title="No draws">The job stores no parameters (save.params is empty).</Empty>;
+  if (storesNone(job)) return <Empty title="No draws">The job stores no draws (save.params is empty).</Empty>;
   if (hasEnded(job)) return <Empty title="No draws">The job ended before its first draw: {job.reason}.</Empty>;
   return <Empty title="No draws yet">{job.state === "queued" ? `The job is waiting: ${job.reason}.` : job.reason} This page updates automatically.</Empty>;
 }

@@ -108,13 +108,13 @@ function columnsOf(trash, onTag, gone) {
     { key: "rhat", label: "R-hat", title: "Largest R-hat of all saved parameters; below 1.01 the chains agree", width: "3.2rem", align: "right", render: (j) => <RhatText value={j.summary?.max_rhat} /> },
     { key: "ess", label: "ESS", title: "Smallest bulk effective sample size; 400 or more give stable quantiles", width: "3.8rem", align: "right", render: (j) => <EssText value={j.summary?.min_ess_bulk} /> },
     { key: "mixing", label: "Mixing", title: "Whether the chains agree with each other (R-hat, ESS)", width: "4.4rem", align: "indent", render: (j) => <Verdict text={j.verdict} level={j.mixing} /> },
-    { key: "bias", label: "Bias", title: "Whether the chains sample the right distribution (gradient noise, step size, Stein discrepancy, energy, reference)", width: "5.2rem", render: (j) => <Verdict text={j.verdict} level={j.bias} /> },
+    { key: "bias", label: "Bias", title: "Whether the chains sample the right distribution (certificate, gradient noise, step size, Stein discrepancy, energy, reference)", width: "6.6rem", render: (j) => <Verdict text={j.verdict} level={j.bias} /> },
     { key: "elapsed", label: "Elapsed", width: "4.4rem", align: "right", render: (j) => <span title={`submitted ${time(j.created_at)}`}>{elapsed(j)}</span> },
     { key: "actions", label: "", width: "2.2rem", render: (j) => <Actions job={j} trash={trash} gone={gone} /> },
   ];
 }
 
-// A level of the verdict; its whole sentence on pointing.
+// A level of the verdict; the tooltip shows the whole sentence.
 function Verdict({ text, level }) {
   if (!level || level === "unknown") return <span class="dim" title={text || "No verdict"}>{level ? "?" : "–"}</span>;
   return <span title={text}><Level level={level} /></span>;

@@ -9,7 +9,7 @@ import { Button } from "../ui/button.jsx";
 import { Empty, Failure, Loading } from "../ui/states.jsx";
 import { resolvedFor, useCheck } from "./new/check.js";
 import { Data } from "./new/data.jsx";
-import { firstDocument, fromRequest, getAt, nameOf, withAuto, withModel, withSampler } from "./new/document.js";
+import { AUTO_SAMPLER, firstDocument, fromRequest, getAt, nameOf, withAuto, withModel, withSampler } from "./new/document.js";
 import { begin, draft, forget, untouched } from "./new/draft.js";
 import { Gradient } from "./new/gradient.jsx";
 import { Choice } from "./new/fields.jsx";
@@ -25,10 +25,10 @@ export function New() {
   const models = useResource("/v1/models");
   const samplers = useResource("/v1/samplers");
   const failed = [models, samplers].find((r) => r.error && !r.data);
-  if (role === "viewer") return <div class="page"><Empty title="Viewers cannot submit jobs">Submitting needs the role user; ask an admin.</Empty></div>;
+  if (role === "viewer") return <div class="page"><Empty title="Viewers cannot submit jobs">Submitting jobs needs the role “user”. An admin can change your role.</Empty></div>;
   if (failed) return <div class="page"><Failure error={failed.error} retry={failed.reload} /></div>;
   if (!models.data || !samplers.data || !role) return <div class="page"><Loading what="models and samplers" /></div>;
-  return <Begun models={models.data.items} samplers={samplers.data.items} />;
+  return <Begun models={models.data.items} samplers={[AUTO_SAMPLER, ...samplers.data.items]} />;
 }
 
 // The initial document: the saved draft, a copy of a job, or the first model and sampler.

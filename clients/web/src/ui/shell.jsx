@@ -7,7 +7,7 @@ import { Button } from "./button.jsx";
 import { Menu } from "./menu.jsx";
 
 const WORDS = {
-  connecting: ["wait", "connecting", "The event stream is being opened."],
+  connecting: ["wait", "connecting", "Opening the event stream."],
   live: ["good", "live", "Changes appear as they happen."],
   polling: ["warn", "polling", "No event stream; the page polls every few seconds."],
   offline: ["bad", "disconnected", "The server cannot be reached. The page shows the last known data and keeps reconnecting."],

@@ -14,9 +14,12 @@ const TONES = {
   poor: "bad", strong: "bad",
 };
 
+// That all checks have found nothing is no proof.
+const LEVELS = { "none seen": "no check fired" };
+
 // A level of the verdict, coloured.
 export function Level({ level, name }) {
-  return <span class={`level ${TONES[level] || "unknown"}`}>{name ? `${name} ${level}` : level}</span>;
+  return <span class={`level ${TONES[level] || "unknown"}`}>{name ? `${name} ${level}` : LEVELS[level] ?? level}</span>;
 }
 
 export const toneOf = (level) => TONES[level] || "unknown";

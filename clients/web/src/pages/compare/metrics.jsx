@@ -13,7 +13,7 @@ export function CompareMetrics({ data }) {
   if (each.error) return <Failure error={each.error} />;
   if (!each.data) return <Loading what="metrics" />;
   const names = [...new Set(each.data.flatMap((one) => one?.names ?? []))];
-  if (names.length === 0) return <Empty title="No held-out metrics">They need a job with a test file (data.test).</Empty>;
+  if (names.length === 0) return <Empty title="No held-out metrics">Held-out metrics need a job with a test file (data.test).</Empty>;
   return (
     <div class="stack">
       <div class="bar-top"><span class="spring" />

@@ -24,7 +24,7 @@ export function Scatter({ data, reference }) {
   const all = useMemo(() => pointsOf(data.jobs, key, how, unit === "second"), [data, key, how, unit]);
   const series = useMemo(() => all.filter((p) => !log || (p.x > 0 && p.y > 0))
     .map((p) => ({ label: p.job.name || p.job.id, tag: p.job.name || p.job.id, x: [p.x], y: [p.y], color: p.place, dots: 10 })), [all, log]);
-  if (!reference) return <Empty title="No reference selected">Bias is measured relative to a reference posterior: select one above. <code>barker reference put NAME --job ID</code> makes one, best from a job with an exact sampler such as barker_mh.</Empty>;
+  if (!reference) return <Empty title="No reference selected">Bias is measured relative to a reference posterior: select one above. <code>barker reference put NAME --job ID</code> makes one, preferably from a job with an exact sampler such as barker_mh.</Empty>;
   const without = all.filter((p) => !series.some((s) => s.color === p.place));
   return (
     <div class="stack">

@@ -3,6 +3,7 @@ import { useMemo } from "preact/hooks";
 import { count, number, offBy } from "../../format.js";
 import { fileName } from "../../params.js";
 import { Plot } from "../../plot.jsx";
+import { referencePath } from "../../references.js";
 import { useResource } from "../../resource.js";
 import { useQuery } from "../../router.js";
 import { Failure, Loading, Resource } from "../../ui/states.jsx";
@@ -17,7 +18,7 @@ export function Densities({ job }) {
   const [prior, setPrior] = useQuery("prior", "hidden");
   const density = useResource(names && `/v1/jobs/${job.id}/density`, { params: names ?? [], bins: 60 }, { job: job.id, atLeast: 5000 });
   const summary = useResource(names && reference ? `/v1/jobs/${job.id}/summary` : null, { params: names ?? [], reference }, { job: job.id, atLeast: 5000 });
-  const document = useResource(reference ? `/v1/references/${encodeURIComponent(reference)}` : null);
+  const document = useResource(reference ? referencePath(reference) : null);
   const settings = job.request?.model;
   const model = useResource(settings?.name ? `/v1/models/${settings.name}` : null);
   if (!names) return error ? <Failure error={error} retry={reload} /> : <Loading what="parameters" />;

@@ -38,7 +38,7 @@ function Downloads({ job }) {
   return (
     <section class="card">
       <h2>Draws</h2>
-      <p class="dim">All chains after warm-up{job.state === "running" ? ", so far" : ""}; {bytes(job.stored_bytes)} stored. For large files use the commands below, which do not need browser memory.</p>
+      <p class="dim">All chains after warm-up{job.state === "running" ? ", so far" : ""}; {bytes(job.stored_bytes)} stored. The browser holds a download in memory until it is complete; for large files use the commands below.</p>
       <div class="bar-top">
         {formats.map((f) => <Button key={f.name} title={f.help} disabled={!!running} onClick={() => start(f)}>{f.name}</Button>)}
         {running && <span role="status">{bytes(running.bytes)}… <Button kind="quiet" class="small" onClick={() => running.controller.abort()}>Stop</Button></span>}

@@ -41,7 +41,7 @@ export function Head({ job }) {
         <span>{modelName(request)}{request?.data && <> on {request.data.path}</>}</span>
         <span>{samplerName(request)}, {batchOf(request)}</span>
         <span>{lengthOf(request)}</span>
-        <span>owner {job.owner}{job.visibility === "lab" && ", visible to the lab"}</span>
+        <span>owner {job.owner}{job.visibility === "lab" && ", visible to all users"}</span>
         <span title={job.created_at}>submitted {ago(job.created_at)}</span>
         <span>{bytes(job.stored_bytes)} stored</span>
       </p>
@@ -98,7 +98,7 @@ function Edit({ job, close }) {
         <TextField label="Name" value={form.name} onInput={set("name")} problem={problem("/name")} autoFocus />
         <TextField label="Tags" hint="separated by commas" value={form.tags} onInput={set("tags")} problem={problem("/tags")} />
         <Field label="Note" problem={problem("/note")}><textarea rows={4} value={form.note} onInput={(e) => set("note")(e.currentTarget.value)} /></Field>
-        <TextField label="Priority" hint="among your own jobs, −100 to 100" inputMode="numeric" value={form.priority} onInput={set("priority")} problem={problem("/priority")} />
+        <TextField label="Priority" hint="among your own jobs: −100 (last) to 100 (first)" inputMode="numeric" value={form.priority} onInput={set("priority")} problem={problem("/priority")} />
         <SelectField label="Visibility" value={form.visibility} onChange={set("visibility")} options={[["private", "private: only the owner"], ["lab", "lab: all users of this server"]]} />
         <Mistakes errors={rest("/name", "/note", "/tags", "/priority", "/visibility")} />
         <div class="dialog-actions"><Button onClick={close}>Cancel</Button><Button type="submit" kind="primary">Save</Button></div>

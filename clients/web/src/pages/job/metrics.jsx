@@ -15,7 +15,7 @@ export function Metrics({ job }) {
   return (
     <Resource of={metrics} what="metrics">
       {(data) => (data.names.length === 0 || !data.chains.some((c) => c.iteration.length)
-        ? <Empty title="No held-out metrics">{job.request?.data?.test ? "The first value appears shortly after the start." : "They need a test file (data.test)."}</Empty>
+        ? <Empty title="No held-out metrics">{job.request?.data?.test ? "The first value appears shortly after the start." : "Held-out metrics need a test file (data.test)."}</Empty>
         : (
           <div class="stack">
             <div class="bar-top"><span class="spring" /><select aria-label="Curves" value={what} onChange={(e) => setWhat(e.currentTarget.value)}>

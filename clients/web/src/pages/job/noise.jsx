@@ -18,8 +18,8 @@ const COLUMNS = [
   num("step", "Step size", "mean over chains", (r) => number(r.step_size, 3), (r) => (r.step_size_min !== r.step_size_max ? `${r.step_size_min} to ${r.step_size_max}` : undefined)),
   num("advised", "Tolerance", "largest step size that the noise allows", (r) => number(r.tolerance, 3)),
   num("batch", "Batch needed", "smallest batch size that allows the current step size", (r) => count(r.batch_size_needed)),
-  num("beyond", "Beyond", "share of proposals beyond the noise tolerance", (r) => percent(r.beyond)),
-  num("inflation", "Variance ×", "expected variance of the draws / variance of the target; a local estimate", (r) => number(r.variance_ratio, 3)),
+  { ...num("beyond", "Beyond tolerance", "share of proposals beyond the noise tolerance", (r) => percent(r.beyond)), width: "minmax(9.5rem, 1fr)" },
+  num("inflation", "Variance ratio", "expected variance of the draws / variance of the target; a local estimate", (r) => number(r.variance_ratio, 3)),
   num("tau", "Noise sd", "tau: sd of the gradient noise", (r) => number(r.tau, 3)),
 ];
 
@@ -35,7 +35,7 @@ export function Noise({ job }) {
       {reasons.length > 0 && <ul class="note">{reasons.map(([key, text]) => <li key={key}><code>{key}</code>: {text}</li>)}</ul>}
       <div class="bar-top"><span>{count(list.total)} coordinates{noise?.coordinates_beyond > 0 && <>, {count(noise.coordinates_beyond)} beyond their tolerance</>}</span><span class="spring" />
         <select aria-label="Order" value={order} onChange={(e) => setOrder(e.currentTarget.value)}><option value="worst">largest ratio first</option><option value="declared">declared order</option></select></div>
-      <VirtualTable label="Noise tolerance per coordinate" columns={COLUMNS} count={list.total} row={list.row} onRange={list.ensure} minWidth="58rem"
+      <VirtualTable label="Noise tolerance per coordinate" columns={COLUMNS} count={list.total} row={list.row} onRange={list.ensure} minWidth="60rem"
         compact={compactRow} compactHeight={72} />
     </div>
   );

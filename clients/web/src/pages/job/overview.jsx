@@ -46,6 +46,7 @@ function Verdict({ job, verdict }) {
               {!verdict.bias?.evidence?.length && (verdict.bias?.text ?? "–")}
               <ul>{verdict.bias?.evidence?.map((e, i) => <li key={i}><Level level={e.level} name={EVIDENCE[e.check] ?? e.check} /> {e.text}</li>)}</ul>
             </dd>
+            {verdict.target && <><dt>Target <TargetMark met={verdict.target.met} /></dt><dd>{verdict.target.text}</dd></>}
             {verdict.unknown?.length > 0 && <><dt>Unknown</dt><dd><ul>{verdict.unknown.map((text, i) => <li key={i}>{text}</li>)}</ul></dd></>}
           </dl>
         </details>
@@ -54,8 +55,14 @@ function Verdict({ job, verdict }) {
   );
 }
 
-const EVIDENCE = { noise: "gradient noise:", energy: "energy:", stein: "Stein:", reference: "reference:", step_size: "step size:", half_step: "half the step size:" };
-const RANK = ["good", "unknown", "warn", "bad"]; // unknown ranks below good
+const EVIDENCE = { certificate: "certificate:", noise: "gradient noise:", energy: "energy:", stein: "Stein:", reference: "reference:", step_size: "step size:", half_step: "half the step size:" };
+
+// Whether the accuracy that was asked for is reached; null before the job has ended.
+function TargetMark({ met }) {
+  return <span class={`level ${met ? "good" : met === false ? "warn" : "unknown"}`}>{met ? "met" : met === false ? "not met" : "not yet known"}</span>;
+}
+
+const RANK = ["good", "unknown", "warn", "bad"]; // from best to worst
 const worst = (a, b) => RANK[Math.max(RANK.indexOf(a), RANK.indexOf(b))];
 
 const CHAINS_LISTED = 32;
@@ -66,13 +73,14 @@ function Chains({ job, chains }) {
   if (!every.length) return null;
   const list = all ? every : every.slice(0, CHAINS_LISTED);
   const more = Object.fromEntries((chains ?? []).map((c) => [c.chain, c]));
+  const trees = (chains ?? []).some((c) => typeof c.divergences === "number");
   const accepts = (chains ?? []).some((c) => typeof c.acceptance === "number");
   return (
     <section class="card" aria-label="Chains">
       <h2>Chains</h2>
       <div class="scroll-x">
         <table class="plain chains">
-          <thead><tr><th>Chain</th><th class="wide">Progress</th><th class="right">Iteration</th><th>Phase</th><th>State</th>{accepts && <th class="right">Acceptance</th>}<th class="right">CPU time</th></tr></thead>
+          <thead><tr><th>Chain</th><th class="wide">Progress</th><th class="right">Iteration</th><th>Phase</th><th>State</th>{accepts && <th class="right">Acceptance</th>}{trees && <><th class="right" title="transitions after warm-up that diverged">Diverged</th><th class="right" title="transitions after warm-up that ended at the limit of their depth">At depth limit</th></>}<th class="right">CPU time</th></tr></thead>
           <tbody>
             {list.map((c) => (
               <tr key={c.chain}>
@@ -82,6 +90,7 @@ function Chains({ job, chains }) {
                 <td>{c.phase === "warmup" ? "warm-up" : c.phase}</td>
                 <td class={c.state === "diverged" ? "text-bad" : ""}>{c.state}</td>
                 {accepts && <td class="right">{percent(more[c.chain]?.acceptance)}</td>}
+                {trees && <><td class={more[c.chain]?.divergences > 0 ? "right text-bad" : "right"}>{count(more[c.chain]?.divergences)}</td><td class="right">{count(more[c.chain]?.tree_limit_hits)}</td></>}
                 <td class="right">{duration(more[c.chain]?.cpu_seconds)}</td>
               </tr>
             ))}
@@ -99,7 +108,7 @@ const AXES = { draws: "draws per chain after warm-up", iterations: "iterations o
 function History({ history, id }) {
   const [axis, setAxis] = useQuery("history", "iterations");
   const x = history?.[axis];
-  if (!x?.length) return <section class="card"><h2>R-hat and ESS over time</h2><Empty title={history ? "No history yet" : "No history"}>{history ? "A point is added every few seconds." : "This job was run by a version that kept no history."}</Empty></section>;
+  if (!x?.length) return <section class="card"><h2>R-hat and ESS over time</h2><Empty title={history ? "No history yet" : "No history"}>{history ? "A point is added every few seconds." : "This job was run by a version of barkerd that stored no history."}</Empty></section>;
   const pick = (key) => (history[key] ?? []).map((v) => v ?? null);
   const last = (key) => pick(key).at(-1);
   return (
@@ -133,7 +142,7 @@ function Numbers({ data, job }) {
         {e.min_ess_tail !== undefined && <Fact name="Smallest tail ESS"><EssText value={e.min_ess_tail} /></Fact>}
         <Fact name="ESS per second" title={e.reason}>{number(e.ess_per_second, 3)}</Fact>
         <Fact name="ESS per gradient" title={e.reason}>{number(e.ess_per_gradient, 3)}</Fact>
-        <Fact name="Gradients, with warm-up">{count(e.gradients)}</Fact>
+        <Fact name="Gradients, including warm-up">{count(e.gradients)}</Fact>
         <Fact name="CPU time">{duration(e.cpu_seconds)}</Fact>
         {target && <Fact name={`Cost to reach R-hat ${number(target.rhat, 3)}, ESS ${count(target.ess)}`} title={target.reason}>{costOf(target)}</Fact>}
       </dl>
@@ -157,9 +166,10 @@ function Checks({ data }) {
     <section class="card" aria-label="Checks">
       <h2>Checks on the full data</h2>
       <p class="dim">Full-data gradients and log densities at {count(budget?.draws ?? ksd?.draws ?? energy?.draws)} draws, {duration(budget?.seconds)} CPU time.{checks.reason && ` ${sentence(checks.reason)}`}</p>
+      <Certificate certificate={checks.certificate} />
       <dl class="facts-grid">
         <Fact name="Kernel Stein discrepancy" title="an estimate; 0 for exact draws">{ksd?.value === 0 ? "0 (within noise)" : number(ksd?.value, 3)}</Fact>
-        <Fact name="KSD p-value" title="under independent draws from the target">{number(ksd?.p_value, 2)}</Fact>
+        <Fact name="KSD p-value" title="for the hypothesis that the draws are independent draws from the target">{number(ksd?.p_value, 2)}</Fact>
         <Fact name="FSSD" title="finite-set Stein discrepancy">{number(fssd?.value, 3)}{fssd?.error != null && <span class="dim"> ± {number(fssd.error, 2)}</span>}</Fact>
         <Fact name="Mean log density">{number(energy?.mean_log_density, 7)}{energy?.mcse != null && <span class="dim"> ± {number(energy.mcse, 2)}</span>}</Fact>
         <Fact name="Log density at the mode" title={energy?.mode_reason}>{number(energy?.mode_log_density, 7)}</Fact>
@@ -168,6 +178,25 @@ function Checks({ data }) {
       </dl>
     </section>
   );
+}
+
+// Errors of means and sds against the posterior's, bias and Monte-Carlo error together.
+function Certificate({ certificate }) {
+  if (!certificate) return null;
+  const { mean, sd, draws, form, reason } = certificate;
+  if (!mean) return <p><b>Not certified:</b> {reason}.</p>;
+  return (
+    <p title="|error| + 2 standard errors and what a bias of that size could hide, Monte-Carlo error included; to first order, and only for modes that the chains have reached">
+      <b>Certified:</b> {boundOf("means", mean, 1, " sd")}; {boundOf("sds", sd, 100, " %")}
+      <span class="dim"> (gradients over all data at {count(draws)} draws{form === "diagonal" ? ", by variances alone, which is weaker" : ""})</span>.{reason && ` ${sentence(reason)}`}
+    </p>
+  );
+}
+
+// "means within 0.012 sd (theta[3]), 2 of them not"
+function boundOf(what, { certified, parameter, not_resolved: open }, unit, after) {
+  if (typeof certified !== "number") return `${what} not`;
+  return `${what} within ${number(unit * certified, 2)}${after} (${parameter})${open > 0 ? `, ${count(open)} of them not` : ""}`;
 }
 
 // For chains in whitened coordinates; does not assume a normal posterior.

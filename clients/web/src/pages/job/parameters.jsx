@@ -16,6 +16,12 @@ const BIAS = [
   { key: "bv", label: "Bias var.", title: "|variance / reference − 1|", width: "5.2rem", align: "right", render: (r) => number(r.reference?.bias_variance_ratio, 2) },
 ];
 
+const CERTIFIED = [
+  { key: "cm", label: "Mean off", title: "certified: the mean is within so many sds of the posterior's, Monte-Carlo error included", width: "5rem", align: "right", hint: (r) => certifiedHint(r.certified_mean_error), render: (r) => number(r.certified_mean_error, 2) },
+  { key: "cs", label: "SD off", title: "certified: the sd is within this part of the posterior's, Monte-Carlo error included", width: "4.6rem", align: "right", hint: (r) => certifiedHint(r.certified_sd_error), render: (r) => number(r.certified_sd_error, 2) },
+];
+const certifiedHint = (value) => (typeof value === "number" ? String(value) : "not certified: see the checks on the overview");
+
 function columnsOf(reference, chosen, flip) {
   return [
     { key: "pick", label: "", width: "1.75rem", render: (r) => <input type="checkbox" checked={chosen.has(r.name)} aria-label={`Plot ${r.name}`} title="Select for plots" onChange={() => flip(r.name)} /> },
@@ -26,6 +32,7 @@ function columnsOf(reference, chosen, flip) {
     num("mean", "Mean", "of the draws after warm-up"),
     num("mcse_mean", "MCSE", "Monte-Carlo standard error of the mean", 2),
     num("sd", "SD", "posterior standard deviation"),
+    ...CERTIFIED,
     num("q5", "5 %", "quantile"), num("q50", "50 %", "median"), num("q95", "95 %", "quantile"),
     ...(reference ? BIAS : []),
   ];
@@ -51,14 +58,14 @@ export function Parameters({ job }) {
     <div class="stack">
       <div class="bar-top">
         <span>{plural(list.total, "parameter")}{head && head.parameters_total > list.total && <> of {count(head.parameters_total)} are saved</>}, {count(head?.draws)} draws
-          {head?.ranked && <span class="dim">; the worst {count(head.ranked)} are ranked, the others follow</span>}
+          {head?.ranked && <span class="dim">; {count(head.ranked)} of them, evenly spaced, are sorted by R-hat and listed first</span>}
           {head?.draws_stored ? <span class="dim"> (of {count(head.draws_stored)} stored)</span> : null}</span>
         <span class="spring" />
         {chosen.size > 0 && <><button type="button" class="button primary" onClick={() => setQuery({ tab: "traces" }, {})}>Plot {chosen.size}</button><button type="button" class="button quiet" onClick={() => setQuery({ params: "" })}>Clear</button></>}
         <select aria-label="Order" value={order} onChange={(e) => setOrder(e.currentTarget.value)}><option value="worst">worst R-hat first</option><option value="declared">declared order</option></select>
       </div>
       {list.error && list.error.status > 0 && <p class="note warn">Not up to date: {list.error.message}</p>}
-      <VirtualTable label="Parameters" columns={columns} count={list.total} row={list.row} onRange={list.ensure} minWidth="56rem"
+      <VirtualTable label="Parameters" columns={columns} count={list.total} row={list.row} onRange={list.ensure} minWidth="64rem"
         onOpen={(r) => setQuery({ params: r.name, tab: "traces" }, {})} onToggle={(r) => flip(r.name)} compact={compactRow} compactHeight={62}
         empty={<Empty title="No parameter is saved" />} />
     </div>

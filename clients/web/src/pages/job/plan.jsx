@@ -21,14 +21,14 @@ function Pending({ job }) {
   const names = (job.plan.auto ?? []).map(settingName);
   return (
     <>
-      <p role="status">{now ? <><b>Planning:</b> {now}.</> : hasEnded(job) ? "The job ended before the plan was complete." : "Made before the first iteration."}</p>
+      <p role="status">{now ? <><b>Planning:</b> {now}.</> : hasEnded(job) ? "The job ended before the plan was complete." : "The plan is made before the first iteration."}</p>
       {now && <ProgressBar value={null} tone="planning" label="Planning" />}
       {names.length > 0 && <p class="dim">Chosen automatically: {joinWords(names)}.</p>}
     </>
   );
 }
 
-const gradientOf = ({ estimator, centre } = {}) => (estimator === "control_variate" ? `${ESTIMATORS[estimator]} around ${CENTRES[centre] ?? "the centre"}` : ESTIMATORS[estimator] ?? estimator);
+const gradientOf = ({ estimator, centre } = {}) => (estimator === "control_variate" ? `${ESTIMATORS[estimator]} around the ${CENTRES[centre] ?? "centre"}` : ESTIMATORS[estimator] ?? estimator);
 const stepOf = (step) => (typeof step === "number" ? number(step, 3) : Array.isArray(step) ? "one per parameter" : step === "auto" || step?.kind === "auto" ? "adapted during warm-up" : "schedule");
 const countOf = (n) => (typeof n === "number" ? count(n) : n);
 
@@ -44,11 +44,11 @@ function Ready({ plan }) {
     <>
       <dl class="facts-grid">
         {ROWS.map(([name, show]) => [name, show(chosen)]).filter(([, text]) => text !== undefined && text !== null).map(([name, text]) => (
-          <div key={name}><dt>{settingName(name)}{!auto.includes(name) && name !== "chains" && " (given)"}</dt><dd>{text}</dd></div>
+          <div key={name}><dt>{settingName(name)}{!auto.includes(name) && name !== "chains" && " (set in the request)"}</dt><dd>{text}</dd></div>
         ))}
       </dl>
       {why.length > 0 && <ul class="why">{why.map((line, i) => <li key={i}>{line}</li>)}</ul>}
-      {met !== undefined && <p><b class={met ? "text-good" : "text-warn"}>{met ? "Target met:" : "Target not met:"}</b> {targetOf(plan)}.</p>}
+      {met !== undefined && <p><b class={met ? "" : "text-warn"}>{met ? "Target expected to be met:" : "Target not expected to be met:"}</b> {targetOf(plan)}.</p>}
       <Details plan={plan} />
     </>
   );
@@ -70,8 +70,8 @@ function Details({ plan }) {
     ["Noise of the plain gradient", checks.noise_plain, (x) => number(x, 2), "at a typical point, relative to the tolerance of the step size"],
     ["Noise with control variates", checks.noise_control, (x) => number(x, 2), "the same, for the control-variate gradient"],
     ["Iterations per effective draw", checks.autocorrelation, (x) => number(x, 3), "for the slowest coordinate"],
-    ["Time per iteration", checks.iteration_seconds, (x) => `${number(x * 1e6, 3)} µs`, "one chain"],
-    ["CPU time per chain", checks.seconds, duration, "expected"],
+    ["Time per iteration", checks.iteration_seconds, (x) => `${number(x * 1e6, 3)} µs`, "one chain, on the machine that plans assume"],
+    ["CPU time", checks.seconds, duration, "the plan and all chains, on the machine that plans assume"],
   ]);
   return (
     <details>
@@ -95,7 +95,7 @@ function Centre({ centre }) {
 export function Energy({ checks }) {
   const { energy, energy_half: half, energy_mcse: error } = checks;
   return (
-    <p><b>Energy:</b> the mean of |u|²/d in a pilot run is {number(energy, 4)}{typeof half === "number" && <>, and {number(half, 4)} at half the step size; the difference {number(energy - half, 2)}{typeof error === "number" && <> ± {number(error, 2)}</>} estimates the bias of the step size</>}.
+    <p><b>Energy:</b> the mean of |u|²/d in a pilot run (u: whitened coordinates, d: their number) is {number(energy, 4)}{typeof half === "number" && <>, and {number(half, 4)} at half the step size; the difference {number(energy - half, 2)}{typeof error === "number" && <> ± {number(error, 2)}</>} estimates the bias of the step size</>}.
       <span class="dim"> For a normal posterior sampled exactly it is 1.</span></p>
   );
 }

@@ -4,7 +4,7 @@ const route = (job, origin) => `${origin}/v1/jobs/${job.id}`;
 export const SNIPPETS = {
   curl: {
     name: "curl",
-    text: (job, origin) => `export BARKER_TOKEN=bk_...   # yours
+    text: (job, origin) => `export BARKER_TOKEN=bk_...   # your token
 url=${route(job, origin)}
 curl -sf $url -H "Authorization: Bearer $BARKER_TOKEN"
 curl -sf "$url/summary?order=worst" -H "Authorization: Bearer $BARKER_TOKEN"

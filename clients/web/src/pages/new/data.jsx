@@ -66,7 +66,7 @@ function Upload({ files, done }) {
     if (!file) return;
     const name = uploadName(file.name);
     const old = files.find((f) => f.name === name && !f.shared);
-    if (old && !(await confirm({ title: `Replace “${name}”?`, text: `You already have a file of this name (${bytes(old.bytes)}, ${time(old.modified_at)}). Unfinished jobs that use it cannot continue with other data.`, action: "Replace" }))) return;
+    if (old && !(await confirm({ title: `Replace “${name}”?`, text: `You already have a file of this name (${bytes(old.bytes)}, ${time(old.modified_at)}). Unfinished jobs that use the old file cannot continue with the new one.`, action: "Replace" }))) return;
     const controller = new AbortController();
     setRunning({ name, fraction: 0, controller });
     try {
@@ -103,7 +103,8 @@ function Preview({ file, form, model }) {
   const response = takes(model, "response") ? form.get("/data/response") ?? "y" : null;
   const only = form.get("/data/columns");
   const offset = takes(model, "offset") ? form.get("/data/offset") : undefined;
-  const role = (name) => (name === response ? "response" : name === offset ? "offset" : Array.isArray(only) && takes(model, "columns") && !only.includes(name) ? "unused" : "");
+  const weights = takes(model, "weights") ? form.get("/data/weights") : undefined;
+  const role = (name) => (name === response ? "response" : name === offset ? "offset" : name === weights ? "weights" : Array.isArray(only) && takes(model, "columns") && !only.includes(name) ? "unused" : "");
   const shown = file.columns.slice(0, SHOWN_COLUMNS);
   const rest = file.columns.length - shown.length;
   return (
@@ -126,7 +127,7 @@ function Columns({ form, model, columns }) {
   const response = form.get("/data/response") ?? "y";
   const show = (field) => takes(model, field) || form.get(`/data/${field}`) !== undefined;
   const names = columns ?? [];
-  const others = takes(model, "response") ? [response, form.get("/data/offset")] : []; // not covariates
+  const others = takes(model, "response") ? [response, form.get("/data/offset"), form.get("/data/weights")] : []; // not covariates
   return (
     <>
       <div class="form-grid">{/* keys keep the fields when the columns are loaded */}
@@ -137,13 +138,16 @@ function Columns({ form, model, columns }) {
         {show("offset") && (names.length <= LISTED
           ? <Choice key="offset" form={form} at="/data/offset" label="Offset" options={[["", "none"], ...names.filter((n) => n !== response)]} hint="column added to the linear predictor" />
           : <Entry key="offset" form={form} at="/data/offset" label="Offset" placeholder="none" hint="column added to the linear predictor" />)}
+        {show("weights") && (names.length <= LISTED
+          ? <Choice key="weights" form={form} at="/data/weights" label="Weights" options={[["", "none"], ...names.filter((n) => n !== response)]} hint="column that says how often each row counts" />
+          : <Entry key="weights" form={form} at="/data/weights" label="Weights" placeholder="none" hint="column that says how often each row counts" />)}
         <Choice key="precision" form={form} at="/data/precision" label="Precision" options={precise} value={form.get("/data/precision") === "auto" ? "" : form.get("/data/precision") ?? ""} hint="automatic: single if lossless, else double" />
       </div>
       {Array.isArray(form.get("/data/columns")) && show("columns") && <Chips form={form} names={names.filter((n) => !others.includes(n))} />}
       {(show("intercept") || show("standardize")) && (
         <div class="flags">
           {show("intercept") && <Flag form={form} at="/data/intercept" label="Intercept" hint="add a column of ones, as the last column" />}
-          {show("standardize") && <Flag form={form} at="/data/standardize" label="Standardize" hint="to mean 0 and sd 1; the test file in the same way" />}
+          {show("standardize") && <Flag form={form} at="/data/standardize" label="Standardize" hint="scale columns to mean 0 and sd 1; the test file is scaled in the same way" />}
         </div>
       )}
     </>
@@ -172,7 +176,7 @@ function Chips({ form, names }) {
         <Button kind="quiet" class="small" onClick={() => form.set("/data/columns", names)}>all</Button>
         <Button kind="quiet" class="small" onClick={() => form.set("/data/columns", [])}>none</Button>
       </span>
-      {problem ? <small class="problem" role="alert">{problem}</small> : value.some((n) => !names.includes(n)) && <small>Also listed: {value.filter((n) => !names.includes(n)).join(", ")}</small>}
+      {problem ? <small class="problem" role="alert">{problem}</small> : value.some((n) => !names.includes(n)) && <small>Selected, but not among these columns: {value.filter((n) => !names.includes(n)).join(", ")}</small>}
     </div>
   );
 }

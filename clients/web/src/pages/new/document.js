@@ -119,7 +119,7 @@ function carriedOver(choice, next) {
 
 const DATA_FIELDS = {
   none: [], triplets: ["path", "test", "precision"], rows: ["path", "test", "columns", "standardize", "precision"],
-  regression: ["path", "test", "response", "offset", "columns", "intercept", "standardize", "precision"],
+  regression: ["path", "test", "response", "offset", "weights", "columns", "intercept", "standardize", "precision"],
 };
 
 export const takes = (model, field) => !model || (DATA_FIELDS[model.data] ?? DATA_FIELDS.regression).includes(field);
@@ -152,9 +152,9 @@ const lean = (object, defaults) => Object.fromEntries(Object.entries(object).fil
 const empty = (x) => isObject(x) && Object.keys(x).length === 0;
 
 // With an automatic step size, every other setting that is not given is automatic too.
-const isAutomatic = (doc, sampler) => {
+const isAutomatic = (doc) => {
   const step = getAt(doc, "/sampler/step_size");
-  return !sampler?.exact && stepKind(step) === "auto" && step?.fraction === undefined;
+  return stepKind(step) === "auto" && step?.fraction === undefined;
 };
 
 // null means no limit, which differs from the default.
@@ -163,18 +163,25 @@ const leanTarget = (target) => Object.fromEntries(Object.entries(target).filter(
 // one_in is automatic with an automatic batch size, otherwise 1.
 const leanGradient = (gradient, batch) => lean(gradient, { ...DEFAULTS.gradient, one_in: batch === "auto" ? "auto" : 1 });
 
-function dropDefaults(doc, sampler) {
+function dropDefaults(doc) {
   if (isObject(doc.gradient)) doc.gradient = leanGradient(doc.gradient, doc.batch_size);
   if (isObject(doc.target)) doc.target = leanTarget(doc.target);
-  if (!isAutomatic(doc, sampler)) {
+  if (!isAutomatic(doc)) {
     if (same(doc.gradient, { estimator: "plain" })) delete doc.gradient;
     if (doc.precondition === "none") delete doc.precondition;
   }
   for (const key of ["gradient", "target"]) if (empty(doc[key])) delete doc[key];
 }
 
+// What the daemon takes without a sampler, described like the others.
+export const AUTO_SAMPLER = { name: "auto", help: "an exact sampler if it is expected to meet the target in time, otherwise sgbd", exact: false, schedule: false, parameters: [] };
+
 // Sets the named settings back to automatic.
-export const withAuto = (doc, names) => names.reduce((out, name) => setAt(out, settingPointer(name), undefined), doc);
+export function withAuto(doc, names) {
+  const settings = names.filter((name) => name !== "sampler");
+  const first = settings.length < names.length ? { ...doc, sampler: { name: AUTO_SAMPLER.name } } : doc;
+  return settings.reduce((out, name) => setAt(out, settingPointer(name), undefined), first);
+}
 
 const defaultsOf = (entry) => Object.fromEntries((entry?.parameters ?? []).map((s) => [s.name, s.default]));
 
@@ -188,11 +195,13 @@ export function fromRequest(request, models, samplers) {
   if (isObject(doc.sampler)) doc.sampler = lean(doc.sampler, defaultsOf(sampler));
   if (isObject(doc.data)) doc.data = lean(doc.data, DEFAULTS.data);
   if (isObject(doc.stop_when)) doc.stop_when = lean(doc.stop_when, {});
-  if (same(doc.init, { kind: model?.default_init })) delete doc.init;
+  if (isAutomatic(doc)) doc.thin = request.thin;
+  else if (same(doc.init, { kind: model?.default_init })) delete doc.init;
   if (!Array.isArray(doc.save?.params)) delete doc.save;
   if (sampler?.exact || model?.data === "none") delete doc.batch_size;
+  if (sampler?.exact) delete doc.gradient;
   if (!request.data?.test) delete doc.metric_every;
-  dropDefaults(doc, sampler);
+  dropDefaults(doc);
   return doc;
 }
 

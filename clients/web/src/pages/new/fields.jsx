@@ -29,7 +29,7 @@ export function Entry({ form, at, label, hint, read = readText, show = showText,
 // words: texts allowed instead of a number; empty: the value of an empty field.
 export function NumberEntry({ form, at, problem = form.problem(at), words = [], empty, ...rest }) {
   const value = form.get(at);
-  const notNumber = typeof value === "string" && value !== "" && !words.includes(value) ? `“${value}” is not a number` : null;
+  const notNumber = typeof value === "string" && value !== "" && !words.includes(value) ? `“${value}” is not a number${words.length ? `; also allowed: ${words.join(", ")}` : ""}` : null;
   const read = (text) => (words.includes(text.trim()) ? text.trim() : readNumber(text) ?? empty);
   return <Entry form={form} at={at} read={read} problem={notNumber ?? problem} inputMode={words.length ? undefined : "decimal"} {...rest} />;
 }

@@ -6,7 +6,7 @@ function problemOf(doc, errors, tried, pointer, inside) {
   const mine = errorsAt(errors, pointer, inside).filter((e) => tried || !isMissing(doc, e));
   if (!mine.length) return null;
   const where = mine[0].pointer.slice(pointer.length + 1);
-  return (where ? `${/^\d+$/.test(where) ? `number ${Number(where) + 1}` : where}: ` : "") + mine[0].detail + (mine.length > 1 ? ` (and ${mine.length - 1} more)` : "");
+  return (where ? `${/^\d+$/.test(where) ? `item ${Number(where) + 1}` : where}: ` : "") + mine[0].detail + (mine.length > 1 ? ` (and ${mine.length - 1} more)` : "");
 }
 
 // change(doc) is called with the new document.

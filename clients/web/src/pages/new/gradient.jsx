@@ -13,10 +13,10 @@ function optionsOf(words, fallback) {
   return [["", fallback ? `default: ${words[fallback] ?? fallback}` : "default"], ...Object.entries(words)];
 }
 
-const ESTIMATOR_HINTS = { plain: "sum over a batch, scaled by N/n", control_variate: "differences from a centre: less noise close to it", auto: "control variates if they reduce noise at equal cost" };
+const ESTIMATOR_HINTS = { plain: "sum over a batch, scaled by N/n", control_variate: "differences from the gradient at a centre; less noise near the centre", auto: "control variates if they reduce noise at equal cost" };
 const PRECONDITION_HINTS = {
-  none: "steps in the units of the parameters", diagonal: "each parameter in units of its posterior sd", dense: "whitened: steps in posterior sds of uncorrelated coordinates",
-  auto: "dense if the model and its size allow it",
+  none: "steps in the units of the parameters", diagonal: "each parameter in units of its posterior sd", dense: "steps in whitened coordinates: uncorrelated, with posterior sd 1",
+  auto: "dense if the model and the number of parameters allow it",
 };
 
 export function Gradient({ form, model, sampler }) {
@@ -31,7 +31,7 @@ export function Gradient({ form, model, sampler }) {
         {(data && estimator !== "plain" && estimator !== undefined) || form.get("/gradient/centre") !== undefined
           ? <Choice form={form} at="/gradient/centre" label="Centre" value={form.get("/gradient/centre") ?? "mode"} options={Object.entries(CENTRES)} onChange={(v) => form.set("/gradient/centre", v === "mode" ? undefined : v)} /> : null}
         {(data && estimator !== "plain" && estimator !== undefined) || form.get("/gradient/one_in") !== undefined
-          ? <NumberEntry form={form} at="/gradient/one_in" label="Iterations per batch" or="auto" words={["auto"]} hint="1 in this many iterations, at random, reads rows; 1: all" /> : null}
+          ? <NumberEntry form={form} at="/gradient/one_in" label="Iterations per batch" or="auto" words={["auto"]} hint="on average, 1 in this many iterations reads a batch; 1: every iteration" /> : null}
         <Choice form={form} at="/precondition" label="Preconditioning" hint={PRECONDITION_HINTS[precondition]} options={optionsOf(PRECONDITIONS, form.fallback("/precondition"))} />
       </div>
       {(isAutomatic(form) || form.get("/target") !== undefined) && <Target form={form} />}
@@ -46,10 +46,10 @@ function Target({ form }) {
       <h3>Target accuracy</h3>
       <p class="dim">Automatic settings are chosen for this target before the first iteration. The job page shows them with the reasons.</p>
       <div class="form-grid narrow">
-        <NumberEntry form={form} at="/target/sd_error" label="Error of sd" or="0.02" hint="relative, for every posterior sd" />
-        <NumberEntry form={form} at="/target/mean_error" label="Error of mean" or="0.02" hint="in posterior sds" />
-        <NumberEntry form={form} at="/target/ess" label="ESS" or="from the errors" hint="for every parameter" />
-        <NumberEntry form={form} at="/target/seconds" label="Time limit" placeholder={unlimited ? "no limit" : form.fallback("/target/seconds") || "60"} hint="seconds per chain, with planning" />
+        <NumberEntry form={form} at="/target/sd_error" label="Error of sd" or="0.02" hint="relative error of every posterior sd" />
+        <NumberEntry form={form} at="/target/mean_error" label="Error of mean" or="0.02" hint="of every posterior mean, in posterior sds" />
+        <NumberEntry form={form} at="/target/ess" label="ESS" or="computed from the errors" hint="for every parameter" />
+        <NumberEntry form={form} at="/target/seconds" label="Time limit" placeholder={unlimited ? "no limit" : form.fallback("/target/seconds") || "60"} hint="seconds per chain, including planning" />
       </div>
       <CheckField label="No time limit" checked={unlimited} onChange={(on) => form.set("/target/seconds", on ? null : undefined)} />
       {form.problem("/target", false) && <p class="problem" role="alert">{form.problem("/target", false)}</p>}

@@ -54,7 +54,7 @@ class Reader {
     this.space();
     const start = this.i;
     const sign = this.text[start];
-    if (depth > DEPTH) throw new Fault(start, "too deeply nested");
+    if (depth > DEPTH) throw new Fault(start, `nested too deeply: at most ${DEPTH} levels are allowed`);
     const value = sign === "{" ? this.object(pointer, depth) : sign === "[" ? this.array(pointer, depth) : sign === '"' ? this.string() : this.scalar();
     this.at.set(pointer, [start, this.i]);
     return value;

@@ -1,6 +1,7 @@
 // Length and chains of the run; initial values, storage, stopping, checks; note, priority, visibility.
 import { useEffect, useState } from "preact/hooks";
 import { count, percent } from "../../format.js";
+import { referenceKeys } from "../../references.js";
 import { useResource } from "../../resource.js";
 import { readNames, readWords, showWords } from "./document.js";
 import { Choice, Entry, Flag, NumberEntry } from "./fields.jsx";
@@ -14,7 +15,7 @@ function batchHint(form, estimate, full) {
   if (n === "auto") return "rows per gradient: a number, full, or auto";
   if (!rows) return "rows per gradient: a number, or full";
   if (n === "full" || Number(n) >= rows) return `all ${count(rows)} rows`;
-  return Number(n) > 0 ? `${count(Number(n))} of ${count(rows)} rows (${percent(Number(n) / rows, 1)}) per gradient, or full` : "rows per gradient: a number, or full";
+  return Number(n) > 0 ? `${count(Number(n))} of ${count(rows)} rows (${percent(Number(n) / rows, 1)}) per gradient; full: all rows` : "rows per gradient: a number, or full";
 }
 
 const AUTO = ["auto"];
@@ -28,10 +29,10 @@ export function Run({ form, model, sampler, estimate }) {
       <div class="form-grid narrow">
         <NumberEntry form={form} at="/iterations" label="Iterations" or="auto" words={AUTO} hint="per chain, after warm-up" />
         <NumberEntry form={form} at="/warmup" label="Warm-up" or="auto" words={AUTO} hint="per chain, before sampling" />
-        <NumberEntry form={form} at="/chains" label="Chains" or="auto" words={AUTO} hint="several, to check that they agree" />
+        <NumberEntry form={form} at="/chains" label="Chains" or="auto" words={AUTO} hint="use several, to check that they agree" />
         <NumberEntry form={form} at="/thin" label="Thin" or="auto" words={AUTO} hint="store every n-th draw" />
         {(data || batch) && <NumberEntry form={form} at="/batch_size" label="Batch size" or="auto" words={["full", ...AUTO]} disabled={sampler?.exact && !batch} hint={batchHint(form, estimate, sampler?.exact)} />}
-        <NumberEntry form={form} at="/seed" label="Seed" placeholder="random" hint="same seed, same draws" />
+        <NumberEntry form={form} at="/seed" label="Seed" placeholder="random" hint="the same seed gives the same draws" />
       </div>
       {((data && !sampler?.exact) || form.get("/replacement") !== undefined) && <Flag form={form} at="/replacement" label="Batches with replacement" hint="a row may occur twice in a batch" />}
     </section>
@@ -71,9 +72,9 @@ export function More({ form, model }) {
       <h3>Stop when</h3>
       <p class="dim">Stopping on R-hat or ESS favours runs in which they look good by chance, so the estimates are slightly biased.</p>
       <div class="form-grid narrow">
-        <NumberEntry form={form} at="/stop_when/rhat" label="R-hat is at most" placeholder="never" hint="for every saved parameter, such as 1.01" />
-        <NumberEntry form={form} at="/stop_when/ess" label="and ESS is at least" placeholder="never" hint="bulk and tail, such as 400" />
-        <NumberEntry form={form} at="/stop_when/seconds" label="or after seconds" placeholder="never" hint="wall-clock time since the start" />
+        <NumberEntry form={form} at="/stop_when/rhat" label="R-hat is at most" placeholder="never" hint="for every saved parameter; for example 1.01" />
+        <NumberEntry form={form} at="/stop_when/ess" label="and ESS is at least" placeholder="never" hint="bulk and tail; for example 400" />
+        <NumberEntry form={form} at="/stop_when/seconds" label="or after (seconds)" placeholder="never" hint="wall-clock time since the start" />
       </div>
       {form.problem("/stop_when", false) && <p class="problem" role="alert">{form.problem("/stop_when", false)}</p>}
     </Fold>
@@ -87,7 +88,7 @@ function Start({ form, model }) {
   return (
     <>
       <Choice form={form} at="/init" label="Initial values" value={kind} problem={form.problem("/init", !["values", "map"].includes(kind)) ?? form.problem("/init/kind")} onChange={change}
-        options={[["", `model default${model ? ` (${model.default_init})` : ""}`], ["zero", "zero"], ["prior", "draw from the prior"], ["map", "near the mode"], ["auto", "around the centre of the plan"], ["values", "given values"]]} />
+        options={[["", `model default${model ? ` (${model.default_init})` : ""}`], ["zero", "zero"], ["prior", "draw from the prior"], ["map", "near the mode"], ["auto", "around the plan’s centre"], ["values", "given values"]]} />
       {kind === "values" && <NumberList form={form} at="/init/values" label="Values" />}
       {kind === "map" && <NumberEntry form={form} at="/init/steps" label="Optimizer steps" placeholder="200" hint="at most 10 000" />}
     </>
@@ -114,7 +115,7 @@ function Save({ form }) {
 
 function Reference({ form }) {
   const list = useResource("/v1/references");
-  const names = (list.data?.items ?? []).map((r) => [r.name, r.visibility === "lab" ? `${r.name} (${r.owner})` : r.name]);
+  const names = referenceKeys(list.data?.items ?? []).map(([key, r]) => [key, r.visibility === "lab" ? `${r.name} (${r.owner})` : r.name]);
   return <Choice form={form} at="/reference" label="Reference posterior" options={[["", names.length ? "none" : "none available"], ...names]} hint="to measure bias" />;
 }
 
@@ -123,7 +124,7 @@ export function Keeping({ form }) {
     <Fold form={form} title="Note, priority, visibility" pointers={KEPT}>
       <div class="form-grid">
         <Entry form={form} at="/note" label="Note" area rows={3} />
-        <NumberEntry form={form} at="/priority" label="Priority" placeholder="0" hint="among your own jobs, −100 to 100" />
+        <NumberEntry form={form} at="/priority" label="Priority" placeholder="0" hint="among your own jobs: −100 (last) to 100 (first)" />
         <Choice form={form} at="/visibility" label="Visibility" value={form.get("/visibility") ?? "private"} options={[["private", "private: only you"], ["lab", "lab: all users of this server"]]} onChange={(v) => form.set("/visibility", v === "private" ? undefined : v)} />
       </div>
     </Fold>

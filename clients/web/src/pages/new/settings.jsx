@@ -37,7 +37,7 @@ function StepSize({ form, at, setting, entry }) {
       {kind === "number" && <NumberEntry form={form} at={sigma} label="sigma" empty="" placeholder="0.01" hint="the same for every parameter" />}
       {kind === "list" && <NumberList form={form} at={sigma} label="sigma" />}
       {kind === "schedule" && <Schedule form={form} at={at} value={value} />}
-      {kind === "auto" && !entry.exact && <NumberEntry form={fraction} at={at + "/fraction"} label="fraction" placeholder="automatic" hint="if set: adapted during warm-up to this fraction of each posterior sd; ≤ 2" />}
+      {kind === "auto" && !entry.exact && <NumberEntry form={fraction} at={at + "/fraction"} label="fraction" placeholder="automatic" hint="if set, step sizes are adapted during warm-up to this fraction of each posterior sd; ≤ 2" />}
     </div>
   );
 }
@@ -56,6 +56,6 @@ function Schedule({ form, at, value }) {
 export function NumberList({ form, at, label, hint }) {
   const value = form.get(at);
   const dimension = form.dimension;
-  const have = Array.isArray(value) ? `${value.length} of ${dimension ?? "?"}` : "";
-  return <Entry form={form} at={at} label={label} area rows={3} read={readNumbers} show={showWords} hint={hint ?? `separated by commas or spaces; ${have}`} placeholder="0.01, 0.02, …" />;
+  const have = Array.isArray(value) ? `; ${value.length} of ${dimension ?? "?"} values entered` : "";
+  return <Entry form={form} at={at} label={label} area rows={3} read={readNumbers} show={showWords} hint={hint ?? `separated by commas or spaces${have}`} placeholder="0.01, 0.02, …" />;
 }

@@ -10,7 +10,7 @@ EOF`,
   },
   curl: {
     name: "curl",
-    text: (json, origin) => `export BARKER_TOKEN=bk_...   # yours
+    text: (json, origin) => `export BARKER_TOKEN=bk_...   # your token
 curl -sS ${origin}/v1/jobs -H "Authorization: Bearer $BARKER_TOKEN" \\
   -H "Content-Type: application/json" --data-binary @- <<'EOF'
 ${json}

@@ -34,10 +34,10 @@ export function Cost({ check, doc, broken }) {
   const old = check.phase !== "valid" || broken;
   const left = me.data ? Math.max(0, me.data.quotas.stored_mb * 2 ** 20 - me.data.usage.stored_bytes) : null;
   const facts = [
-    ["Time", timeOf(estimate), "until the last chain ends, on an idle server; from a short timing run, or the limit of the target"],
+    ["Time", timeOf(estimate), "until the last chain ends, on an idle server; estimated from a short timing run, or the time limit of the target"],
     ["Disk", `${isAutomatic(estimate) ? "at most " : ""}${bytes(estimate.disk_bytes)}`, left === null ? "" : `${bytes(left)} of your quota are left`],
     ["Memory", bytes(estimate.memory_bytes), "chains and data"],
-    ["Draws stored", isAutomatic(estimate) ? "automatic" : count(estimate.draws), "all chains, with warm-up"],
+    ["Draws stored", isAutomatic(estimate) ? "automatic" : count(estimate.draws), "all chains, including warm-up"],
     ["Parameters", count(estimate.dimension)],
     ...(estimate.rows ? [["Rows", count(estimate.rows), check.result.precision ? `in ${check.result.precision} precision` : ""]] : []),
     ["Time per iteration", micro(estimate.seconds_per_iteration), "one chain"],
@@ -46,7 +46,7 @@ export function Cost({ check, doc, broken }) {
     <div class={old ? "waiting checked" : "checked"}>
       {old && <small class="dim">Estimate for the last valid version:</small>}
       <dl class="facts-grid cost">{facts.map(([name, value, title]) => <div key={name} title={title}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
-      {left !== null && estimate.disk_bytes > left / 2 && <p class="note warn">The job takes more than {estimate.disk_bytes > left ? "" : "half of "}the {bytes(left)} left of your quota: increase thinning, save fewer parameters, or delete jobs.</p>}
+      {left !== null && estimate.disk_bytes > left / 2 && <p class="note warn">The job needs more than {estimate.disk_bytes > left ? "" : "half of "}the {bytes(left)} left of your quota. Increase thinning, save fewer parameters, or delete jobs.</p>}
     </div>
   );
 }

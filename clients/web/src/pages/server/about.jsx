@@ -14,7 +14,7 @@ export function About() {
     <Resource of={info} what="the server">
       {(data) => (
         <div class="stack two">
-          <div class="stack"><Machine info={data} />{data.disk && <Disk disk={data.disk} />}</div>
+          <div class="stack"><Machine info={data} />{data.disk && <Disk disk={data.disk} />}<Memory uses={data.memory} /></div>
           <div class="stack"><Quotas info={data} me={me.data} queue={queue.data} /><Limits limits={data.limits} /></div>
         </div>
       )}
@@ -53,6 +53,20 @@ function Disk({ disk }) {
   );
 }
 
+const MEMORY = { requests: "Requests and replies", data: "Data", chains: "Chains" };
+
+function Memory({ uses }) {
+  return (
+    <section class="card">
+      <h2>Memory</h2>
+      <table class="plain stacked quotas">
+        <tbody>{uses.map((u) => <Quota key={u.name} name={MEMORY[u.name] ?? u.name} used={u.used_bytes} most={u.total_bytes} show={bytes} />)}</tbody>
+      </table>
+      <p class="dim">Memory is reserved before it is used; one user can reserve at most half of each. A job or request that does not fit waits, or is refused with the reason. Settings: {uses.map((u) => u.setting).join(", ")}.</p>
+    </section>
+  );
+}
+
 // Quotas of the signed-in user, which may differ from the default.
 function Quotas({ info, me, queue }) {
   const user = useStore(session, (s) => s.me?.user);
@@ -67,10 +81,11 @@ function Quotas({ info, me, queue }) {
         <tbody>
           <Quota name="Unfinished jobs" used={me?.usage?.active_jobs ?? (queue ? mine?.jobs ?? 0 : null)} most={jobs} show={count} />
           <Quota name="Running chains" used={queue ? mine?.running_chains ?? 0 : null} most={limits.running_chains} show={count} />
-          <Quota name="Stored draws" used={me?.usage?.stored_bytes ?? null} most={stored} show={bytes} />
+          <Quota name="Stored draws and references" used={me?.usage?.stored_bytes ?? null} most={stored} show={bytes} />
+          <Quota name="Uploads" used={me?.usage?.upload_bytes ?? null} most={stored} show={bytes} />
         </tbody>
       </table>
-      <p class="dim">Deleting jobs frees space; jobs in the trash do not count.</p>
+      <p class="dim">Deleting jobs, references and uploads frees space; jobs in the trash do not count.</p>
     </section>
   );
 }
@@ -81,7 +96,7 @@ function Quota({ name, used, most, show }) {
     <tr>
       <th class="first">{name}</th>
       <td class="wide"><ProgressBar value={fraction} tone={fraction >= 1 ? "failed" : fraction > 0.8 ? "paused" : ""} label={name} /></td>
-      <td class="right">{used === null ? `${show(most)} allowed` : `${show(used)} of ${show(most)}`}</td>
+      <td class="right">{used === null ? `at most ${show(most)}` : `${show(used)} of ${show(most)}`}</td>
     </tr>
   );
 }
@@ -91,7 +106,7 @@ function Limits({ limits }) {
     <section class="card">
       <h2>Limits per job and request</h2>
       <Rows rows={[
-        ["Iterations per chain", count(limits.iterations), "with warm-up"],
+        ["Iterations per chain", count(limits.iterations), "including warm-up"],
         ["Chains per job", count(limits.chains)],
         ["Parameters per model", count(limits.dimension)],
         ["Data file", bytes(limits.upload_bytes)],

@@ -8,7 +8,7 @@ import { SelectField, TextField } from "../../ui/field.jsx";
 import { useFormErrors } from "../../ui/formerrors.js";
 import { Mistakes } from "../../ui/states.jsx";
 
-export const ROLES = [["viewer", "viewer: read only"], ["user", "user: submits jobs"], ["admin", "admin: full access"]];
+export const ROLES = [["viewer", "viewer: read only"], ["user", "user: can submit jobs"], ["admin", "admin: full access"]];
 const LASTS = [["", "until revoked"], ["1", "1 day"], ["7", "7 days"], ["30", "30 days"], ["90", "90 days"], ["365", "365 days"]];
 
 // users: accounts to choose from (for admins); if null, the token is for the signed-in user. `user`: the preselected
@@ -35,7 +35,7 @@ export function NewToken({ users, user: given, fresh = false, close }) {
   return (
     <Dialog title={fresh ? "New user" : "New token"} onClose={() => close(false)}>
       <form onSubmit={submit} noValidate class="stack">
-        {fresh && <TextField label="Name" hint="a–z, 0–9, _ and -; at most 32" value={form.user} onInput={set("user")} problem={problem("/user")} autoFocus autoComplete="off" autoCapitalize="none" spellcheck={false} />}
+        {fresh && <TextField label="Name" hint="a–z, 0–9, _ and -; at most 32 characters" value={form.user} onInput={set("user")} problem={problem("/user")} autoFocus autoComplete="off" autoCapitalize="none" spellcheck={false} />}
         {fresh && <SelectField label="Role" value={form.role} onChange={set("role")} options={ROLES} />}
         {!fresh && users && <SelectField label="User" value={form.user} onChange={set("user")} options={users.map((u) => [u.name, `${u.name} (${u.role})`])} problem={problem("/user")} />}
         <TextField label={fresh ? "Label of the first token" : "Label"} hint="where it is used: laptop, cluster, notebook" maxLength={64} value={form.label} onInput={set("label")} problem={problem("/label")} autoFocus={!fresh} />
@@ -51,7 +51,7 @@ export function NewToken({ users, user: given, fresh = false, close }) {
 function Secret({ made, close }) {
   return (
     <Dialog title={`Token for ${made.user}`} onClose={close}>
-      <p>The token is shown only once. It gives the access of {made.user} ({made.role}) {made.expires_at ? `until ${time(made.expires_at)}` : "until it is revoked"}; send it over a secure channel.</p>
+      <p>The token is shown only once. It grants the access rights of {made.user} (role {made.role}) {made.expires_at ? `until ${time(made.expires_at)}` : "until it is revoked"}; send it over a secure channel.</p>
       <pre class="code secret" tabIndex={0} aria-label="The token">{made.token}</pre>
       <div class="bar-top"><CopyButton text={made.token} label="Copy token" /><CopyButton text={`export BARKER_URL=${location.origin} BARKER_TOKEN=${made.token}`} label="Copy for a shell" /></div>
       <div class="dialog-actions"><Button kind="primary" onClick={close}>Done</Button></div>

@@ -77,11 +77,11 @@ function Shares({ users }) {
   return (
     <section class="card" aria-label="Shares">
       <h2>Shares</h2>
-      <p class="dim">The next time slice goes to the user with the least recent use, and there to the job with the highest priority. Recent use is CPU time with a half-life of one day.</p>
+      <p class="dim">The next time slice goes to the user with the smallest recent use, and among that user’s jobs to the one with the highest priority. Recent use is CPU time that decays with a half-life of one day.</p>
       {sorted.length === 0 ? <Empty title="No recent use" /> : (
         <div class="scroll-x">
           <table class="plain stacked">
-            <thead><tr><th>User</th><th class="wide">Share of recent use</th><th /><th class="right">Recent use</th><th class="right">Chains now</th><th class="right">Unfinished jobs</th></tr></thead>
+            <thead><tr><th>User</th><th class="wide">Share of recent use</th><th /><th class="right">Recent use</th><th class="right">Running chains</th><th class="right">Unfinished jobs</th></tr></thead>
             <tbody>
               {sorted.map((u) => (
                 <tr key={u.name}>
@@ -89,7 +89,7 @@ function Shares({ users }) {
                   <td class="wide" data-th="Share"><ProgressBar value={u.share} label={`Share of ${u.name}`} /></td>
                   <td class="right">{percent(u.share)}</td>
                   <td class="right" data-th="Recent use">{duration(u.usage_seconds)}</td>
-                  <td class="right" data-th="Chains now">{count(u.running_chains)}</td>
+                  <td class="right" data-th="Running chains">{count(u.running_chains)}</td>
                   <td class="right" data-th="Unfinished jobs">{count(u.jobs)}</td>
                 </tr>
               ))}

@@ -21,8 +21,8 @@ export function Tokens() {
   const [user, setUser] = useQuery("user");
   const [ended, setEnded] = useQuery("ended");
   const [making, setMaking] = useState(false);
-  const tokens = useResource("/v1/tokens", { user: admin ? user : undefined });
-  const users = useResource(admin ? "/v1/users" : null);
+  const tokens = useResource("/v1/tokens", { user: admin ? user : undefined }, { all: true });
+  const users = useResource(admin ? "/v1/users" : null, {}, { all: true });
   const close = (made) => {
     setMaking(false);
     if (made) tokens.reload();
@@ -40,7 +40,7 @@ export function Tokens() {
         <span class="spring" />
         <Button kind="primary" onClick={() => setMaking(true)}>New token</Button>
       </div>
-      <p class="dim">A token is a password for programs and this dashboard. Create one for each place of use, so that each can be revoked separately.</p>
+      <p class="dim">A token is a password for programs and this dashboard. Create one for each computer or program, so that each can be revoked separately.</p>
       <Resource of={tokens} what="tokens">{(data) => <Table tokens={data.items.filter((t) => ended === "true" || !endOf(t))} me={me} admin={admin} reload={tokens.reload} />}</Resource>
       {making && <NewToken users={admin ? users.data?.items ?? [me && { name: me.user, role: me.role }] : null} user={admin ? user || me.user : undefined} close={close} />}
     </section>

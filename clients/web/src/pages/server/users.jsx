@@ -16,7 +16,7 @@ import { useQueue } from "./queue.jsx";
 import { NewToken, ROLES } from "./newtoken.jsx";
 
 export function Users() {
-  const users = useResource("/v1/users", {}, { on: (type) => type === "job.state", atLeast: 5000 });
+  const users = useResource("/v1/users", {}, { all: true, on: (type) => type === "job.state", atLeast: 5000 });
   const queue = useQueue();
   const info = useStore(session, (s) => s.info);
   const [open, setOpen] = useState(null); // {kind: new | token | quotas, user}
@@ -63,10 +63,10 @@ function Row({ user, use, limits, open, reload }) {
     const danger = next === "admin";
     const sure = !danger || (await confirm({ title: `Make ${user.name} an admin?`, text: "Admins can see and change the jobs and tokens of all users.", action: "Make admin", danger }));
     if (sure) await api.post("/v1/users", { name: user.name, role: next });
-    if (sure) toast(`${user.name} is ${next === "user" ? "a user" : next === "admin" ? "an admin" : "a viewer"} now.`);
+    if (sure) toast(`${user.name} now has the role ${next}.`);
   };
   const remove = async () => {
-    const sure = await confirm({ title: `Remove ${user.name}?`, text: "The user’s tokens stop working at once. A user with jobs cannot be removed: delete the jobs first, or only revoke the tokens.", action: "Remove", danger: true });
+    const sure = await confirm({ title: `Remove ${user.name}?`, text: "The user’s tokens stop working at once. A user who owns jobs, uploads, references or studies cannot be removed: delete these first, or revoke only the tokens.", action: "Remove", danger: true });
     if (!sure) return;
     await api.delete(`/v1/users/${user.name}`);
     toast(`${user.name} removed.`);
@@ -110,8 +110,8 @@ function Quotas({ user, limits, close }) {
   return (
     <Dialog title={`Quotas of ${user.name}`} onClose={() => close(false)}>
       <form onSubmit={submit} noValidate class="stack">
-        <TextField label="Unfinished jobs" hint="empty: the default" placeholder={limits ? String(limits.active_jobs) : ""} inputMode="numeric" value={form.active_jobs} onInput={set("active_jobs")} problem={problem("/quotas/active_jobs")} autoFocus />
-        <TextField label="Stored draws, in MiB" hint="empty: the default" placeholder={limits ? String(limits.stored_bytes / 2 ** 20) : ""} inputMode="numeric" value={form.stored_mb} onInput={set("stored_mb")} problem={problem("/quotas/stored_mb")} />
+        <TextField label="Unfinished jobs" hint="leave empty for the default" placeholder={limits ? String(limits.active_jobs) : ""} inputMode="numeric" value={form.active_jobs} onInput={set("active_jobs")} problem={problem("/quotas/active_jobs")} autoFocus />
+        <TextField label="Stored draws, in MiB" hint="leave empty for the default" placeholder={limits ? String(limits.stored_bytes / 2 ** 20) : ""} inputMode="numeric" value={form.stored_mb} onInput={set("stored_mb")} problem={problem("/quotas/stored_mb")} />
         <Mistakes errors={rest("/quotas/active_jobs", "/quotas/stored_mb")} />
         <div class="dialog-actions"><Button onClick={() => close(false)}>Cancel</Button><Button type="submit" kind="primary">Save</Button></div>
       </form>
