@@ -42,7 +42,7 @@ CLI    := $(call obj,$(wildcard clients/cli/*.c))
 SUITES := $(sort $(foreach f,$(call find,tests),$(word 2,$(subst /, ,$(f)))))
 SUITES := $(filter-out tsan bench crash support,$(SUITES))
 
-.PHONY: all help openapi deps demo test asan tsan coverage lint format bench bench-server bench-bigdata bench-efficiency profile crash mutants clean
+.PHONY: all help openapi deps demo test truth asan tsan coverage lint format bench bench-server bench-bigdata bench-efficiency profile crash mutants clean
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -54,6 +54,7 @@ help:
 	@echo 'make            builds build/release/barkerd and build/release/barker'
 	@echo 'make demo       installs what is missing, builds, runs an example on a private daemon'
 	@echo 'make test       installs what is missing, builds, runs every test'
+	@echo 'make truth      jobs on posteriors with independent answers, five seeds each: none may be wrong and confident'
 	@echo 'make asan       the tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make tsan       the threaded tests under ThreadSanitizer'
 	@echo 'make mutants    plants bugs in the numerics one by one and sees that the tests catch each'
@@ -142,6 +143,10 @@ build-tests: all $(SUITES:%=$(B)/test-%) $(CRASH) $(BENCH) $(BENCH_SERVER) tests
 test: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) build-tests
 	@B=$(B) tests/run
+
+truth: deps
+	@$(MAKE) --no-print-directory -j$(JOBS) all
+	@B=$(B) SEEDS=5 LARGE=1 tests/truth/run
 
 asan: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) B=build/asan OPT=-O1 SAN="-fsanitize=address,undefined -fno-omit-frame-pointer" build-tests

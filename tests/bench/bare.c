@@ -83,5 +83,12 @@ int main(int argc, char **argv)
     for (int i = 0; i < threads && i < 64; i++)
         pthread_join(ids[i], NULL);
     printf("%.3f\n", (double)(clock_mono_ms() - start) / 1000.0);
+    spec_bound_release(&bound);
+    model_free(model);
+    memory_cache_put(cache, data);
+    memory_cache_free(cache);
+    data_root_close(root);
+    spec_release(&spec);
+    json_decref(json);
     return 0;
 }

@@ -299,6 +299,10 @@ static void requests(const struct plan *plan, size_t count, double length)
         serve_events(plan, &t, clients, wait, plan->per_second == 0);
     }
     print_requests(&t, seconds() - start);
+    for (size_t i = 0; i < count; i++)
+        free(clients[i].reply);
+    free(clients);
+    free(t.took);
 }
 
 /* ---- streams ---- */
@@ -398,6 +402,8 @@ static void streams(size_t count, double length, const char *path, char **header
             read_stream(&a, fds[ready[i].data.u64]);
     }
     print_streams(&a, count);
+    free(a.events);
+    free(fds);
 }
 
 /* ---- download ---- */

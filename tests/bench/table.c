@@ -71,7 +71,8 @@ static size_t make_npy(char *bytes, size_t rows)
 
 static void measure(const char *label, const char *bytes, size_t size)
 {
-    struct table_source source = {label, bytes, size, (size_t)1 << 30};
+    struct table_source source = {
+        .name = label, .bytes = bytes, .size = size, .budget_bytes = (size_t)1 << 30};
     struct err_info info;
     double best = 1e9;
     for (int pass = 0; pass < PASSES; pass++) {

@@ -1,4 +1,4 @@
-// Much: 52 580 parameters, a million draws. What frames cost is printed (see frames.mjs), what is drawn is asserted.
+// Large jobs: 52 580 parameters, a million draws. The cost of frames is printed (see frames.mjs), the drawings are asserted.
 import assert from "node:assert/strict";
 import { inked } from "./browser.mjs";
 import { eventually, logisticCsv, ratingsCsv } from "./daemon.mjs";
@@ -25,7 +25,7 @@ const trace = (request) => /\/trace\?/.test(request.url());
 const finer = (request) => trace(request) && /[?&]from=/.test(request.url());
 const parameterOf = (request) => new URL(request.url()).searchParams.get("params");
 
-// The traces of the long job with all that belongs to them, drawn; and where the first plot is.
+// Opens the traces of the long job and waits until they are drawn. Also returns the position of the first plot.
 async function traces(t, page) {
   await countDrawing(page);
   await page.goto(`${t.daemon.url}/#/jobs/${long}?tab=traces`);
@@ -39,15 +39,15 @@ async function traces(t, page) {
   return page.locator(".trace .u-over").first().boundingBox();
 }
 
-// Turns of the wheel with Ctrl held, ten before each of eight frames. Gives the longest pause between them in ms,
-// and how often the daemon was asked meanwhile.
+// Wheel events with Ctrl held, ten before each of eight frames. Returns the longest pause between them in ms and the
+// number of requests for finer traces sent meanwhile.
 const turns = (page) => page.locator(".trace .u-over").first().evaluate(async (over) => {
   const { left, top, width, height } = over.getBoundingClientRect();
   const at = { clientX: left + 0.4 * width, clientY: top + 0.5 * height, bubbles: true, cancelable: true };
   const real = window.fetch;
   let asked = 0, pause = 0, last = performance.now();
   window.fetch = (...args) => {
-    asked++;
+    if (/\/trace\?.*[?&]from=/.test(String(args[0]?.url ?? args[0]))) asked++;
     return real(...args);
   };
   for (let i = 0; i < 80; i++) {
@@ -61,7 +61,7 @@ const turns = (page) => page.locator(".trace .u-over").first().evaluate(async (o
 });
 
 export default {
-  async "52 580 parameters: the table has all of them, to the last, and draws only what is in sight"(t) {
+  async "52 580 parameters: the table contains all rows and renders only the visible ones"(t) {
     const page = await t.page(`/jobs/${wide}?tab=parameters`);
     const table = page.getByRole("table", { name: "Parameters" });
     await table.locator(".vrow code").first().waitFor();
@@ -92,7 +92,7 @@ export default {
     const page = await t.page(`/jobs/${wide}?tab=parameters`);
     const table = page.getByRole("table", { name: "Parameters" });
     await table.locator(".vrow code").first().waitFor();
-    await scrolled(table, 37, 45); // until every place is taken
+    await scrolled(table, 37, 45); // until every row element is in use
     await countRows(table);
     await scrolled(table, 37, 45);
     await scrolled(table, 400, 30);
@@ -102,14 +102,14 @@ export default {
       return Array.from({ length: Math.floor(box.clientHeight / 30) }, (_, k) => 200 + k).every((i) => shown.has(i));
     }));
     const { made, frames } = await table.evaluate((box) => box.filling);
-    assert.equal(made, 0, "rows made or taken away");
+    assert.equal(made, 0, "row elements added or removed");
     assert.ok(frames.length > 20 && Math.max(...frames) <= 8, `rows filled per frame: ${frames}`);
     const rows = await table.getByRole("rowgroup").evaluate((body) => body.getAttribute("aria-owns").split(" ").map((id) => Number(document.getElementById(id).getAttribute("aria-rowindex"))));
     assert.deepEqual(rows, [...rows].sort((a, b) => a - b), "read out in the order of rows");
     assert.equal(new Set(rows).size, await table.locator(".vrow").count());
   },
 
-  async "52 580 coordinates of the noise meter"(t) {
+  async "52 580 coordinates in the noise view"(t) {
     const page = await t.page(`/jobs/${wide}?tab=noise`);
     const table = page.getByRole("table", { name: "Noise tolerance per coordinate" });
     await table.locator(".vrow code").first().waitFor();
@@ -119,7 +119,7 @@ export default {
     await table.locator(`.vrow[aria-rowindex="${PARAMETERS + 1}"] code`).waitFor();
   },
 
-  async "a million draws: what is fetched is decimated, whole and zoomed"(t) {
+  async "a million draws: replies are decimated, for the whole and the zoomed range"(t) {
     const page = await t.page(null);
     const answers = [];
     page.on("response", async (reply) => {
@@ -160,7 +160,7 @@ export default {
     });
     const { made, frames } = await drawnSince(page);
     assert.ok(frames.length > 2, `${frames.length} frames`);
-    assert.equal(made, 0, "canvases made");
+    assert.equal(made, 0, "canvases created");
     assert.deepEqual(await page.locator(".trace canvas").evaluateAll((list) => list.map((canvas) => canvas.mark)), canvases, "the canvases of before");
     for (const { drawn, twice, points } of frames) {
       assert.equal(twice, 0, "drawn twice in a frame");
@@ -169,15 +169,15 @@ export default {
     }
   },
 
-  async "a million draws: a gesture is drawn with the frames, and asks the daemon once for each plot, when the hand rests"(t) {
+  async "a million draws: a gesture is drawn per frame, and sends one request per plot when it ends"(t) {
     const page = await t.page(null);
     await traces(t, page);
     const requests = [];
     page.on("request", (request) => finer(request) && requests.push(request));
     await drawnSince(page);
     const { asked, pause } = await turns(page);
-    const steady = pause < 120; // where the machine stops for longer, the hand seems to rest
-    if (steady) assert.equal(asked, 0, "requests while the hand moved");
+    const steady = pause < 120; // a longer pause of the machine counts as the end of the gesture
+    if (steady) assert.equal(asked, 0, "requests during the gesture");
     await page.waitForFunction(() => location.hash.includes("zoom="));
     await eventually("finer traces", async () => requests.length >= 3 && (await Promise.all(requests.map((r) => r.response()))).some((r) => r?.ok()));
     await quiet(page);
@@ -189,7 +189,7 @@ export default {
     await page.waitForFunction(() => !location.hash.includes("zoom="));
   },
 
-  async "a million draws: plots out of sight are not drawn until they are visible"(t) {
+  async "a million draws: plots outside the viewport are not drawn until they become visible"(t) {
     const page = await t.page(null, { viewport: { width: 900, height: 320 } });
     await countDrawing(page);
     await page.goto(`${t.daemon.url}/#/jobs/${long}?tab=traces`);
@@ -205,12 +205,12 @@ export default {
     await page.evaluate(() => { location.hash += "&zoom=20000-30000"; });
     await page.locator(".trace").first().getByRole("button", { name: "Show all" }).waitFor({ state: "attached" });
     await quiet(page);
-    assert.equal((await drawnSince(page)).frames.length, 0, "traces that are out of sight");
+    assert.equal((await drawnSince(page)).frames.length, 0, "drawings of traces outside the viewport");
     await plots.first().scrollIntoViewIfNeeded();
     await eventually("traces that are in sight again", async () => (await drawnSince(page)).frames.length > 0);
   },
 
-  async "a million draws: 500 zooms leave nothing behind"(t) {
+  async "a million draws: 500 zooms leak neither memory nor nodes nor listeners"(t) {
     const page = await t.page(null);
     await traces(t, page);
     const zoom = (times) => page.locator(".trace .u-over").first().evaluate(async (over, n) => {
@@ -237,14 +237,14 @@ export default {
     const { made, frames } = await drawnSince(page);
     const show = ({ megabytes, nodes, listeners }) => `${megabytes.toFixed(1)} MB, ${nodes} nodes, ${listeners} listeners`;
     console.log(`memory after 50 zooms: ${show(before)}; after 500 more: ${show(after)}; ${frames.length} frames drawn`);
-    assert.equal(made, 0, "canvases made");
+    assert.equal(made, 0, "canvases created");
     assert.ok(frames.length > 50, `${frames.length} frames`);
     assert.ok(after.megabytes < before.megabytes + 10, "memory");
     assert.ok(after.nodes < before.nodes + 200, "nodes");
     assert.ok(after.listeners < before.listeners + 50, "listeners");
   },
 
-  async "a million draws: dragging ends where labels do, and an address that is no range shows all"(t) {
+  async "a million draws: zooming by dragging ends at the precision of the labels, and an invalid range in the URL shows all"(t) {
     const page = await t.page(null);
     await traces(t, page);
     await page.locator(".trace .u-over").first().evaluate(async (over) => {
@@ -254,7 +254,7 @@ export default {
         over.dispatchEvent(event("mousedown", 0.4 + 0.01 * (i % 7)));
         over.dispatchEvent(event("mousemove", 0.9));
         document.dispatchEvent(event("mouseup", 0.9));
-        await new Promise(i % 2 ? requestAnimationFrame : (then) => setTimeout(then, 6)); // a hand that never rests
+        await new Promise(i % 2 ? requestAnimationFrame : (then) => setTimeout(then, 6)); // a gesture without a pause
       }
     });
     await quiet(page);
@@ -263,13 +263,13 @@ export default {
       await page.reload();
       await inked(page.locator(".trace figure.plot").first());
       await quiet(page);
-      await page.locator(".trace .u-over").first().hover(); // in the middle of all there is
+      await page.locator(".trace .u-over").first().hover(); // the middle of the whole range
       const [iteration] = /^[\d\u202f]+/.exec(await page.locator(".trace .readout").first().innerText());
       assert.ok(Math.abs(Number(iteration.replaceAll("\u202f", "")) - 125500) < 2000, `${zoom}: ${iteration}`);
     }
   },
 
-  async "a million draws: every other view"(t) {
+  async "a million draws: the other views"(t) {
     const page = await t.page(`/jobs/${long}`);
     await page.getByLabel("Verdict").getByText("Evidence").waitFor();
     for (const name of ["Densities", "Parameters", "Noise"]) {

@@ -1,5 +1,5 @@
-// Chromium, and what every test expects of every page: no error, no complaint of the
-// Content-Security-Policy, no request to anybody but the daemon.
+// Chromium, and the checks that apply to every page of every test: no errors, no violations of the
+// Content-Security-Policy, no requests to other hosts than the daemon.
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ export const PHONE = { width: 390, height: 844 };
 
 export class Browser {
   static launch() {
-    if (!existsSync(CHROMIUM)) throw new Error(`${CHROMIUM} is missing: make deps, or BARKER_NO_BROWSER=1 to do without`);
+    if (!existsSync(CHROMIUM)) throw new Error(`${CHROMIUM} is missing: make deps, or BARKER_NO_BROWSER=1 to skip these tests`);
     return chromium.launch({ executablePath: CHROMIUM, timeout: PATIENCE, args: process.getuid() === 0 ? ["--no-sandbox"] : [] });
   }
 }
@@ -31,12 +31,12 @@ export class Test {
     this.allowed = [];
   }
 
-  // Complaints that this test provokes. The browser itself reports answers like 401 as errors.
+  // Allows errors that this test causes deliberately. The browser itself reports replies such as 401 as errors.
   allow(...patterns) {
     this.allowed.push(...patterns);
   }
 
-  // A page of a context of its own. With `token` it is signed in.
+  // A page in a new browser context. With `token` it is signed in.
   async page(where = null, { token = this.daemon.token, viewport = DESKTOP, ...options } = {}) {
     const context = await this.browser.newContext({ viewport, colorScheme: "light", reducedMotion: "reduce", ...options });
     context.setDefaultTimeout(PATIENCE);
@@ -64,7 +64,7 @@ export class Test {
   }
 
   async finish() {
-    // What the pages have to say arrives after what made them say it.
+    // Console messages arrive after the actions that cause them.
     for (const page of this.pages) if (!page.isClosed()) await page.evaluate(() => new Promise(requestAnimationFrame));
     const left = this.complaints.filter((text) => !this.allowed.some((pattern) => pattern.test(text)));
     assert.deepEqual(left, [], "complaints");
@@ -84,13 +84,13 @@ export class Test {
   }
 }
 
-// ---- what is on a page ----
+// ---- contents of a page ----
 
 export const live = (page) => page.locator('.lamp[data-state="live"]').waitFor();
 
 export const tab = (page, name) => page.getByRole("tab", { name, exact: true }).click();
 
-// Saves the plot in a format; gives the file's bytes.
+// Saves the plot in a format; returns the bytes of the file.
 export async function save(page, plot, format) {
   const [download] = await Promise.all([
     page.waitForEvent("download"),
@@ -104,8 +104,8 @@ export async function save(page, plot, format) {
   return { name: download.suggestedFilename(), bytes: Buffer.concat(chunks) };
 }
 
-// How many colours the canvas of a plot has: a blank one has one. Of a copy, since chromium complains of
-// canvases that are read again and again.
+// The number of colours on the canvas of a plot; a blank canvas has one. Reads a copy, because chromium warns about
+// canvases that are read repeatedly.
 export const coloursOf = (plot) => plot.locator("canvas").evaluate((canvas) => {
   const { width, height } = canvas;
   if (!width || !height) return 0;
@@ -114,32 +114,32 @@ export const coloursOf = (plot) => plot.locator("canvas").evaluate((canvas) => {
   return new Set(new Uint32Array(copy.getImageData(0, 0, width, height).data.buffer)).size;
 });
 
-// Until something is drawn on a plot.
+// Waits until a plot is drawn.
 export async function inked(plot) {
   await plot.locator("canvas").waitFor();
   await eventually("something drawn", async () => (await coloursOf(plot)) > 8);
 }
 
-// Until a field has a value: what follows from an input follows it soon, not at once.
+// Waits until a field has a value: the form updates it shortly after an input, not at once.
 export async function shows(field, value) {
   let seen;
   await eventually(`“${value}” in a field`, async () => (seen = await field.inputValue()) === value).catch((error) => assert.equal(seen, value, error.message));
 }
 
-// Whether a number as it is shown is a rounding of the daemon's.
+// Asserts that the displayed number is a rounding of the daemon's value.
 export function assertRounding(text, value, what) {
   if (value === null || value === undefined) {
     assert.equal(text.trim(), "–", what);
     return;
   }
   const plain = text.trim().replace(/[\s\u202f]/g, "").replace(/−/g, "-");
-  const [, whole, power = "0"] = /^(-?\d+(?:\.\d+)?)(?:e(-?\d+))?$/.exec(plain) ?? assert.fail(`${what}: “${text}” is no number`);
+  const [, whole, power = "0"] = /^(-?\d+(?:\.\d+)?)(?:e(-?\d+))?$/.exec(plain) ?? assert.fail(`${what}: “${text}” is not a number`);
   const decimals = whole.includes(".") ? whole.split(".")[1].length : 0;
   const unit = 10 ** (Number(power) - decimals);
-  assert.ok(Math.abs(Number(plain) - value) <= 0.5001 * unit, `${what}: ${text} is no rounding of ${value}`);
+  assert.ok(Math.abs(Number(plain) - value) <= 0.5001 * unit, `${what}: ${text} is not a rounding of ${value}`);
 }
 
-// The rows of a table (real or virtual): objects by heading.
+// The rows of a table (plain or virtual), as objects with the column headings as keys.
 export async function rowsOf(table) {
   const heads = await table.getByRole("columnheader").allInnerTexts();
   const rows = await table.getByRole("row").filter({ has: table.page().getByRole("cell") }).all();

@@ -1,4 +1,4 @@
-// Jobs side by side.
+// The page that compares jobs.
 import assert from "node:assert/strict";
 import { assertRounding, inked, noSidewaysScroll, PHONE, save, shows, tab } from "./browser.mjs";
 import { eventually } from "./daemon.mjs";
@@ -13,7 +13,7 @@ export async function prepare(daemon) {
 const both = () => `${lab.good.id},${lab.coarse.id}`;
 
 export default {
-  async "ticked in the list, compared: the numbers of each job and parameter"(t) {
+  async "jobs selected in the list are compared: numbers per job and per parameter"(t) {
     const page = await t.page("/jobs");
     await page.getByLabel(`Compare ${lab.good.name}`).check();
     await page.getByLabel(`Compare ${lab.coarse.name}`).check();
@@ -35,7 +35,7 @@ export default {
       if (variance.endsWith("×")) assertRounding(variance.replace("×", ""), 1 + truth, "variance, as a multiple");
       else assertRounding(variance.replace("%", ""), 100 * truth, "bias of variances");
     }
-    assert.ok(data.jobs[1].reference.bias_variance_ratio.median > data.jobs[0].reference.bias_variance_ratio.median, "the coarse one is worse");
+    assert.ok(data.jobs[1].reference.bias_variance_ratio.median > data.jobs[0].reference.bias_variance_ratio.median, "the coarse job has the larger bias");
     const rows = await page.getByRole("table").nth(1).locator("tbody tr").evaluateAll((all) => all.map((row) => [...row.querySelectorAll("td")].map((cell) => cell.innerText.trim())));
     const truth = data.parameters.flatMap((p) => p.jobs);
     assert.equal(rows.length, truth.length);
@@ -46,7 +46,7 @@ export default {
     await shows(page.getByRole("combobox", { name: "Reference" }), "exact");
   },
 
-  async "densities of both over each other, with the reference"(t) {
+  async "densities of both jobs in one plot, with the reference"(t) {
     const page = await t.page(`/compare?jobs=${both()}&reference=exact`);
     await tab(page, "Densities");
     await page.getByText("wider densities extend beyond this range").first().waitFor();
@@ -62,7 +62,7 @@ export default {
     await page.waitForURL(/show=/);
   },
 
-  async "metrics against iterations or time"(t) {
+  async "metrics over iterations or CPU time"(t) {
     const page = await t.page(`/compare?jobs=${both()}&tab=metrics`);
     await inked(page.locator("figure.plot").first());
     await page.getByLabel("x axis").selectOption("seconds");
@@ -72,7 +72,7 @@ export default {
     assert.match(csv, /CPU seconds/);
   },
 
-  async "effective draws against bias: a point for each job"(t) {
+  async "ESS versus bias: one point per job"(t) {
     const page = await t.page(`/compare?jobs=${both()},${lab.exact.id}&tab=scatter`);
     await page.getByText("No reference selected").waitFor();
     await page.getByRole("combobox", { name: "Reference" }).selectOption("exact");
@@ -90,7 +90,7 @@ export default {
     await inked(figure);
   },
 
-  async "jobs are added by id and taken out; one alone asks for another; a wrong id is said"(t) {
+  async "jobs are added by id and removed; one job alone shows a hint; an unknown id is reported"(t) {
     t.allow(/status of (404|422) .*\/v1\/compare/);
     const page = await t.page(`/compare?jobs=${lab.good.id}`);
     await page.getByText("One is selected.").waitFor();
@@ -106,7 +106,7 @@ export default {
     await page.locator(".state.bad").waitFor();
   },
 
-  async "a narrow screen has no sideways scroll"(t) {
+  async "a narrow screen does not scroll sideways"(t) {
     const page = await t.page(`/compare?jobs=${both()}&reference=exact`, { viewport: PHONE });
     await page.getByRole("table").first().waitFor();
     assert.equal(await noSidewaysScroll(page), true);

@@ -1,4 +1,4 @@
-// What one can do to jobs, who can, and what jobs cannot do to the page.
+// Actions on jobs, permissions, live updates, and markup in the fields of jobs.
 import assert from "node:assert/strict";
 import { live } from "./browser.mjs";
 import { eventually } from "./daemon.mjs";
@@ -48,7 +48,7 @@ export default {
 
     await press(page, "Delete…");
     await dialog.getByRole("button", { name: "Cancel" }).click();
-    assert.equal((await t.daemon.get(`/v1/jobs/${other}`)).state, "succeeded", "asked first");
+    assert.equal((await t.daemon.get(`/v1/jobs/${other}`)).state, "succeeded", "not deleted before the confirmation");
     await press(page, "Delete…");
     await dialog.getByText("Its draws move to the trash").waitFor();
     await dialog.getByRole("button", { name: "Delete", exact: true }).click();
@@ -57,7 +57,7 @@ export default {
     await row(page, "extended").waitFor({ state: "detached" });
   },
 
-  async "the same from the list, and back from the trash"(t) {
+  async "the same actions from the list, and restoring from the trash"(t) {
     await t.daemon.submit(endless({ name: "listed" }));
     const page = await t.page("/jobs");
     await row(page, "listed").getByText("running").waitFor();
@@ -78,7 +78,7 @@ export default {
     await row(page, "listed").waitFor();
   },
 
-  async "an answer that comes later than the events after it changes nothing"(t) {
+  async "a reply older than the events received before it changes nothing"(t) {
     const [id, other] = [await t.daemon.submit(endless({ name: "overtaken" })), await t.daemon.submit(endless({ name: "beside it" }))];
     const page = await t.page("/jobs");
     await live(page);
@@ -92,12 +92,12 @@ export default {
     await menu(page, "overtaken", "Cancel");
     await page.getByText("The draws so far are kept.").waitFor();
     await t.daemon.call("POST", `/v1/jobs/${other}/pause`);
-    await row(page, "beside it").getByText("paused").waitFor(); // whatever came before is shown too
+    await row(page, "beside it").getByText("paused").waitFor(); // earlier events are shown too by then
     assert.equal(await row(page, "overtaken").getByText("cancelled").count(), 1);
     await t.daemon.call("POST", `/v1/jobs/${other}/cancel`);
   },
 
-  async "jobs appear, run and end in the list by themselves"(t) {
+  async "jobs appear, run and end in the list without a reload"(t) {
     const page = await t.page("/jobs");
     await live(page);
     const id = await t.daemon.submit(short({ name: "comes by itself", iterations: 3000, thin: 3 }));
@@ -112,7 +112,7 @@ export default {
     await row(page, "while paused").waitFor();
   },
 
-  async "without a stream the page asks, and says so"(t) {
+  async "without an event stream the page polls, and shows this"(t) {
     t.allow(/status of 503 .*\/v1\/events/);
     const page = await t.page(null);
     await page.route("**/v1/events", (route) => route.fulfill({ status: 503, contentType: "application/problem+json", body: '{"detail": "no streams today"}' }));
@@ -124,7 +124,7 @@ export default {
     await live(page);
   },
 
-  async "a viewer sees no action"(t) {
+  async "a viewer sees no actions"(t) {
     await t.daemon.run(short({ name: "of the lab", visibility: "lab" }));
     const token = await t.daemon.user("vera", "viewer");
     const page = await t.page("/jobs?owner=all", { token });
@@ -142,7 +142,7 @@ export default {
     assert.equal(await page.getByRole("tab", { name: "Users" }).count(), 0);
   },
 
-  async "names, tags and notes with markup are text everywhere"(t) {
+  async "markup in names, tags and notes is shown as text everywhere"(t) {
     const name = `<script>alert("1")</script> & 'q' "<img src=x onerror=alert(2)>`;
     const tag = `<b>"t"</b>`;
     const spec = short({ name, tags: [tag], note: `<iframe src=//example.org></iframe>`, visibility: "lab" });

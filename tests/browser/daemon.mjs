@@ -1,4 +1,4 @@
-// A real daemon with a state and a data folder of its own, and a client that speaks to it.
+// A real daemon with its own state and data folders, and an HTTP client for it.
 import { spawn } from "node:child_process";
 import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,20 +7,20 @@ import { join, resolve } from "node:path";
 export const BUILD = resolve(process.env.B || "build/release");
 export const LOGS = join(BUILD, "log");
 
-// When a wait is given up. Nothing is asserted about how long things take.
+// Timeout of a wait. No test asserts how long something takes.
 export const PATIENCE = 1000 * Number(process.env.PATIENCE || 300);
 
 const running = new Set();
 process.on("exit", () => running.forEach((daemon) => daemon.remove()));
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exit(1));
 
-// Asks until the answer is truthy, and gives it.
+// Calls a function repeatedly until its result is truthy; returns the result.
 export async function eventually(what, ask) {
   const end = Date.now() + PATIENCE;
   for (;;) {
     const answer = await ask();
     if (answer) return answer;
-    if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
+    if (Date.now() > end) throw new Error(`timed out waiting for ${what}`);
     await new Promise((go) => setTimeout(go, 30));
   }
 }
@@ -38,7 +38,7 @@ export class Daemon {
 
   async start() {
     const path = join(this.state, "url");
-    rmSync(path, { force: true }); // an old one, after kill -9
+    rmSync(path, { force: true }); // left over after kill -9
     const words = Object.entries(this.settings).flatMap(([key, value]) => [`--${key}`, String(value)]);
     const log = openSync(this.log, "a");
     this.process = spawn(join(BUILD, "barkerd"), ["--state", this.state, "--data", this.data, ...words], { stdio: ["ignore", log, log] });
@@ -83,7 +83,7 @@ export class Daemon {
     writeFileSync(join(this.data, name), text);
   }
 
-  // The answer's JSON (null without a body); anything but success is an error.
+  // The JSON of the reply (null without a body); throws unless the request succeeds.
   async call(method, path, body, { token = this.token } = {}) {
     const reply = await fetch(this.url + path, {
       method, body: body === undefined ? undefined : JSON.stringify(body),
@@ -102,7 +102,7 @@ export class Daemon {
     return (await this.call("POST", "/v1/jobs", spec, options)).id;
   }
 
-  // Until the job is in one of the states.
+  // Waits until the job is in one of the states.
   wait(id, ...states) {
     return eventually(`${id} ${states}`, async () => {
       const job = await this.get(`/v1/jobs/${id}`);
@@ -116,7 +116,7 @@ export class Daemon {
     return this.wait(await this.submit(spec), "succeeded");
   }
 
-  // A token of a user of this role.
+  // A token of a user with this role.
   async user(name, role) {
     return (await this.call("POST", "/v1/tokens", { user: name, role })).token;
   }
@@ -124,7 +124,7 @@ export class Daemon {
 
 // ---- data ----
 
-// The same numbers every time.
+// Pseudo-random numbers, the same in every run.
 export function random(seed) {
   let state = seed >>> 0;
   return () => {
@@ -146,7 +146,7 @@ export function logisticCsv(rows, seed = 1) {
   return lines.join("\n") + "\n";
 }
 
-// Every user and every item at least once.
+// Every user and every item occurs at least once.
 export function ratingsCsv(users, items, rows, seed = 1) {
   const next = random(seed);
   const lines = ["user,item,rating"];

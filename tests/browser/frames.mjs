@@ -1,7 +1,7 @@
-// What frames cost. The time from one frame to the next cannot be less than the display's 16.7 ms and says
-// little about a page that is quick enough; what counts is what the page's main thread does for each frame:
-// script, style, layout, painting, and rasterising the canvases, which chromium does there when it has no
-// graphics card. It is taken from chromium's own trace: the tasks between the beginnings of two frames.
+// The cost of frames. The time from one frame to the next is at least the display's 16.7 ms, so it does not show how
+// much of a frame a fast page uses. Measured instead is the work of the page's main thread per frame: script, style,
+// layout, painting, and rasterising of canvases, which chromium does on that thread if it has no GPU. It is
+// taken from chromium's own trace: the tasks between the beginnings of two frames.
 
 const CATEGORIES = ["-*", "devtools.timeline", "disabled-by-default-devtools.timeline", "devtools.timeline.frame", "disabled-by-default-devtools.timeline.frame"];
 
@@ -31,7 +31,7 @@ function framesOf(events) {
   return frames;
 }
 
-// Does something and says what the frames meanwhile cost.
+// Runs an action and prints the cost of the frames meanwhile.
 export async function timed(t, page, what, body) {
   await t.browser.startTracing(page, { categories: CATEGORIES });
   await body();
@@ -42,7 +42,7 @@ export async function timed(t, page, what, body) {
   return console.log(`frames, ${what}: work median / 95 % / largest ${spread(frames.map((f) => f.wall))} ms, of it processor time ${spread(frames.map((f) => f.processor))} ms; ${frames.length} frames, ${dropped} dropped`);
 }
 
-// Moves a box's scroll position a little before each frame, there and back.
+// Scrolls a box a little before each frame, down and up again.
 export const scrolled = (box, step, times) => box.evaluate(async (element, [by, n]) => {
   for (let i = 0, top = element.scrollTop; i < 2 * n; i++) {
     top += (i < n ? by : -by) * (i % 7 + 1);
@@ -51,8 +51,8 @@ export const scrolled = (box, step, times) => box.evaluate(async (element, [by, 
   }
 }, [step, times]);
 
-// From now on window.drawing tells what is drawn: canvases made, and for each frame the canvases that were
-// cleared (uPlot does so at the start of every drawing) and the points of all paths. Before page.goto.
+// Records in window.drawing what is drawn: canvases created, and for each frame the canvases that were
+// cleared (uPlot clears at the start of every drawing) and the points of all paths. Call it before page.goto.
 export const countDrawing = (page) => page.addInitScript(() => {
   const frames = [{ cleared: [], points: 0 }];
   const now = () => frames[frames.length - 1];
@@ -69,12 +69,12 @@ export const countDrawing = (page) => page.addInitScript(() => {
   wrap(Path2D.prototype, "lineTo", () => { now().points++; });
   const tick = () => {
     if (now().cleared.length || now().points) frames.push({ cleared: [], points: 0 });
-    requestAnimationFrame(tick); // first in the next frame, because it asks first
+    requestAnimationFrame(tick); // runs first in the next frame, because it is requested first
   };
   requestAnimationFrame(tick);
 });
 
-// What was drawn since the last time: {made, frames: [{drawn, twice, points}]}, `twice` being canvases drawn
+// What was drawn since the last call: {made, frames: [{drawn, twice, points}]}; `twice` counts the canvases drawn
 // more than once in a frame.
 export const drawnSince = (page) => page.evaluate(() => {
   const { made, frames } = window.drawing;
@@ -84,7 +84,7 @@ export const drawnSince = (page) => page.evaluate(() => {
   return { made, frames: told };
 });
 
-// Until some frames have gone by without a drawing.
+// Waits until several frames have passed without a drawing.
 export const quiet = (page) => page.evaluate(async () => {
   for (let still = 0, last = null; still < 6; still++) {
     await new Promise(requestAnimationFrame);
@@ -95,7 +95,7 @@ export const quiet = (page) => page.evaluate(async () => {
   }
 });
 
-// From now on table.filling tells how often rows were added or taken away, and for each frame how many were filled.
+// Records in table.filling how often row elements were added or removed, and how many rows were filled per frame.
 export const countRows = (table) => table.evaluate((element) => {
   const filling = { made: 0, frames: [0] };
   let time = null;
@@ -109,7 +109,7 @@ export const countRows = (table) => table.evaluate((element) => {
   element.filling = filling;
 });
 
-// What a page holds on to after the garbage is gone.
+// Memory, nodes and listeners of a page after garbage collection.
 export async function holdings(page) {
   const session = await page.context().newCDPSession(page);
   await session.send("HeapProfiler.enable");

@@ -1,4 +1,4 @@
-// The picture in README.md: the job that README.md analyses, in two views of its page, one above the other.
+// The screenshot in README.md: the job that README.md analyses, in two views of its page, one above the other.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readFileSync, statSync } from "node:fs";
@@ -20,7 +20,7 @@ async function cut(page, from, last) {
 }
 
 export default {
-  async "the picture of README.md can be made again"(t) {
+  async "the screenshot in README.md can be made again"(t) {
     const viewport = { width: 1280, height: 1000 };
     const table = await t.page(`/jobs/${job.id}?tab=parameters&order=declared`, { viewport });
     await live(table);

@@ -1,4 +1,4 @@
-// One job: everything on its page against what the daemon says.
+// The page of one job, compared with the daemon's replies.
 import assert from "node:assert/strict";
 import { assertRounding, inked, live, rowsOf, save, shows, tab } from "./browser.mjs";
 import { eventually } from "./daemon.mjs";
@@ -12,7 +12,7 @@ export async function prepare(daemon) {
 
 const plot = (page, title) => page.locator("figure.plot").filter({ has: page.locator("figcaption b").getByText(title, { exact: true }) });
 
-// One column of a saved plot, without the places where it has no point.
+// One column of a saved plot, without empty cells.
 function column(csv, name) {
   const lines = csv.toString().trim().split("\n").map((line) => line.split(","));
   const at = lines[0].indexOf(`"${name}"`);
@@ -21,13 +21,18 @@ function column(csv, name) {
 }
 
 export default {
-  async "the verdict is the daemon's, word by word, with what it rests on"(t) {
+  async "the verdict and its evidence are shown exactly as the daemon sends them"(t) {
     const page = await t.page(`/jobs/${lab.good.id}`);
-    const { verdict } = await t.daemon.get(`/v1/jobs/${lab.good.id}/diagnostics?limit=1`);
+    const { verdict, checks } = await t.daemon.get(`/v1/jobs/${lab.good.id}/diagnostics?limit=1`);
     const card = page.getByLabel("Verdict");
     await card.getByText("Evidence").waitFor();
     assert.equal(await card.locator(".sentence").innerText(), verdict.sentence);
     const shown = await card.innerText();
+    const { certificate } = checks;
+    const words = await page.getByLabel("Checks").innerText();
+    const [, mean, sd] = /Certified: means within (\S+) sd \(theta\[\d\]\); sds within (\S+) % \(theta/.exec(words);
+    assertRounding(mean, certificate.mean.certified, "certified error of the means");
+    assertRounding(sd, 100 * certificate.sd.certified, "certified error of the sds");
     for (const text of [verdict.mixing.text, ...verdict.bias.evidence.map((e) => e.text), ...(verdict.unknown ?? [])]) assert.ok(shown.includes(text), text);
   },
 
@@ -75,7 +80,7 @@ export default {
     assert.ok(png.bytes.length > 2000);
   },
 
-  async "zooming asks for more points, is in the address, and ends with Show all"(t) {
+  async "zooming fetches more points, is kept in the URL, and is reset by Show all"(t) {
     const page = await t.page(`/jobs/${lab.good.id}?tab=traces&params=theta[1],theta[2]`);
     await inked(plot(page, "theta[1]"));
     const over = await plot(page, "theta[1]").locator(".u-over").boundingBox();
@@ -94,7 +99,7 @@ export default {
     await page.waitForURL((url) => !url.hash.includes("zoom"));
   },
 
-  async "densities with the band of the reference and its biases"(t) {
+  async "densities with the interval of the reference and the biases"(t) {
     const page = await t.page(`/jobs/${lab.good.id}?tab=densities`);
     const summary = await t.daemon.get(`/v1/jobs/${lab.good.id}/summary?reference=exact`);
     await shows(page.getByLabel("Reference"), "exact");
@@ -115,7 +120,7 @@ export default {
     await page.waitForURL(/chains=apart/);
   },
 
-  async "the noise meter with what is advised"(t) {
+  async "the noise view with its advice"(t) {
     const page = await t.page(`/jobs/${lab.coarse.id}?tab=noise`);
     const data = await t.daemon.get(`/v1/jobs/${lab.coarse.id}/diagnostics?order=worst`);
     const table = page.getByRole("table", { name: "Noise tolerance per coordinate" });
@@ -134,14 +139,14 @@ export default {
     assert.equal(await table.getByRole("meter").count(), rows.length);
   },
 
-  async "the table of parameters, worst first, each number a rounding"(t) {
+  async "the table of parameters, worst first; each number is a rounding of the daemon's"(t) {
     const page = await t.page(`/jobs/${lab.good.id}?tab=parameters`);
     const summary = await t.daemon.get(`/v1/jobs/${lab.good.id}/summary?order=worst&reference=exact`);
     const table = page.getByRole("table", { name: "Parameters" });
     await table.getByText("theta[1]").waitFor();
     const rows = await rowsOf(table);
     assert.deepEqual(rows.map((row) => row.Parameter), summary.parameters.map((row) => row.name));
-    const columns = { "R-hat": "rhat", "ESS bulk": "ess_bulk", "ESS tail": "ess_tail", Mean: "mean", MCSE: "mcse_mean", SD: "sd", "5 %": "q5", "50 %": "q50", "95 %": "q95" };
+    const columns = { "R-hat": "rhat", "ESS bulk": "ess_bulk", "ESS tail": "ess_tail", Mean: "mean", MCSE: "mcse_mean", SD: "sd", "Mean off": "certified_mean_error", "SD off": "certified_sd_error", "5 %": "q5", "50 %": "q50", "95 %": "q95" };
     for (const [i, row] of rows.entries())
       for (const [head, key] of Object.entries(columns)) assertRounding(row[head], summary.parameters[i][key], `${head} of ${row.Parameter}`);
     await page.getByLabel("Plot theta[2]").check();
@@ -150,7 +155,7 @@ export default {
     assert.equal(await page.locator(".plots.wide .plot").count(), 1);
   },
 
-  async "held-out metrics, of each draw and on average"(t) {
+  async "held-out metrics, per draw and of the ergodic average"(t) {
     const page = await t.page(`/jobs/${lab.good.id}?tab=metrics`);
     const data = await t.daemon.get(`/v1/jobs/${lab.good.id}/metrics?max_points=1000`);
     for (const name of data.names) {
@@ -162,7 +167,7 @@ export default {
     }
   },
 
-  async "the log, the exact request, lines to paste and downloads"(t) {
+  async "the log, the exact request, code snippets and downloads"(t) {
     const page = await t.page(`/jobs/${lab.good.id}?tab=log`);
     const { items } = await t.daemon.get(`/v1/jobs/${lab.good.id}/log?limit=1000`);
     await page.locator(".log li").first().waitFor();
@@ -188,7 +193,7 @@ export default {
     assert.deepEqual(names.map((name) => name.slice(-6)).sort(), ["_1.csv", "_2.csv", "_3.csv", "_4.csv"]);
   },
 
-  async "tab, parameters and choices are in the address and outlive a reload"(t) {
+  async "tab, parameters and options are in the URL and survive a reload"(t) {
     const page = await t.page(`/jobs/${lab.good.id}`);
     await live(page);
     await tab(page, "Traces");

@@ -1,11 +1,11 @@
-// Jobs of a small lab, as several files look at them.
+// Jobs that several test files use.
 import { logisticCsv } from "./daemon.mjs";
 
 export const logistic = (fields) => ({
   model: "logistic", data: { path: "train.csv", test: "test.csv" }, batch_size: 60, warmup: 1000, iterations: 6000, thin: 2, chains: 4, metric_every: 100, seed: 3, ...fields,
 });
 
-// An exact job that becomes the reference "exact", one that should agree with it, one that cannot.
+// A job with an exact sampler that becomes the reference "exact", a good job that agrees with it, and a coarse one that does not.
 export async function fillLab(daemon) {
   daemon.file("train.csv", logisticCsv(600, 1));
   daemon.file("test.csv", logisticCsv(200, 2));

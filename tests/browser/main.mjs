@@ -1,6 +1,6 @@
-// Runs the tests of every *.test.mjs here: an object of name: function(t) each. One browser for all, one
-// context per test, one daemon per file (t.daemon, with the settings that the file exports). Ends with
-// N passed, N failed.
+// Runs the tests of every *.test.mjs in this folder; each file exports an object of name: function(t). One browser
+// for all tests, one context per test, one daemon per file (t.daemon, with the settings that the file exports). The
+// last line is "N passed, N failed".
 import { mkdirSync, readdirSync } from "node:fs";
 import { Browser, SHOTS, Test } from "./browser.mjs";
 import { Daemon, LOGS } from "./daemon.mjs";

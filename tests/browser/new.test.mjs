@@ -1,4 +1,4 @@
-// Jobs that are described in the form.
+// The form for new jobs.
 import assert from "node:assert/strict";
 import { live, shows } from "./browser.mjs";
 import { eventually, logisticCsv } from "./daemon.mjs";
@@ -7,7 +7,7 @@ export function prepare(daemon) {
   daemon.file("train.csv", logisticCsv(300));
 }
 
-// Answers 422 are what the form asks for.
+// The form's validation requests are answered with 422 while the draft has errors.
 const asks = (t) => t.allow(/status of 422 .*validate_only=true/);
 
 const field = (page, at) => page.locator(`[data-at="${at}"]`);
@@ -21,7 +21,7 @@ async function submit(page) {
 }
 
 export default {
-  async "a toy model through the form, watched to its end"(t) {
+  async "a toy model: submitted with the form, followed until it ends"(t) {
     asks(t);
     const page = await t.page("/new");
     await field(page, "/model").selectOption("skew_normal");
@@ -48,7 +48,7 @@ export default {
     assert.deepEqual(job.tags, ["toy", "browser"]);
   },
 
-  async "logistic regression on a file, with its columns in sight"(t) {
+  async "logistic regression on a file, with a preview of its columns"(t) {
     asks(t);
     const page = await t.page("/new");
     await field(page, "/model").selectOption("logistic");
@@ -66,7 +66,7 @@ export default {
     await page.locator(".job-head .mark", { hasText: "succeeded" }).waitFor();
   },
 
-  async "an offset is no covariate, and prior scales may be one for each"(t) {
+  async "an offset is not a covariate, and prior scales may be one per covariate"(t) {
     asks(t);
     const page = await t.page("/new");
     await field(page, "/model").selectOption("poisson");
@@ -84,7 +84,7 @@ export default {
     await problem(page, "/model/prior_sd").waitFor();
   },
 
-  async "mistakes appear at their fields as one types, and go"(t) {
+  async "errors appear at their fields during typing, and disappear"(t) {
     asks(t);
     const page = await t.page("/new");
     await field(page, "/model").selectOption("skew_normal");
@@ -108,7 +108,7 @@ export default {
     await page.waitForFunction(() => document.activeElement.dataset.at === "/model/noise_sd");
   },
 
-  async "form and JSON follow each other"(t) {
+  async "form and JSON stay in sync"(t) {
     asks(t);
     const page = await t.page("/new");
     const editor = page.getByLabel("The job as JSON");
@@ -126,7 +126,7 @@ export default {
     await page.locator(".lamp", { hasText: /^valid/ }).waitFor();
   },
 
-  async "a clone begins with the request of its original"(t) {
+  async "a clone starts with the request of the original"(t) {
     asks(t);
     const id = await t.daemon.submit({ name: "original", model: { name: "skew_normal", alpha: 2.5 }, sampler: { name: "sgld", step_size: 0.25 }, iterations: 321, chains: 3, seed: 5 });
     const page = await t.page(`/jobs/${id}`);

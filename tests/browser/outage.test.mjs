@@ -1,16 +1,16 @@
-// The daemon dies while one looks.
+// The daemon ends while a page is open.
 import assert from "node:assert/strict";
 import { live } from "./browser.mjs";
 import { eventually } from "./daemon.mjs";
 
-// How chromium words it. 503 is a daemon that is not ready yet.
+// Chromium's messages for a lost connection. 503: the daemon is not ready yet.
 const GONE = /ERR_CONNECTION_|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONTENT_LENGTH_MISMATCH|ERR_SOCKET_NOT_CONNECTED|status of 503/;
 
 // Iterations of the first chain, as the page shows them.
 const shown = async (page) => Number((await page.getByLabel("Chains").locator("tbody tr").first().locator("td").nth(2).innerText()).split("/")[0].replace(/\D/g, ""));
 
 export default {
-  async "killed and restarted while watching: the page says so, keeps what it knew, and goes on by itself"(t) {
+  async "daemon killed and restarted: the page shows it, keeps the last known data, and reconnects"(t) {
     t.allow(GONE);
     const id = await t.daemon.submit({ name: "survivor", model: "skew_normal", sampler: "sgbd", warmup: 1000, iterations: 90000000000, thin: 50000, chains: 2, seed: 1 });
     const page = await t.page(`/jobs/${id}`);
@@ -28,7 +28,7 @@ export default {
     await page.getByRole("heading", { name: "survivor" }).waitFor();
     await list.getByRole("link", { name: "survivor" }).waitFor();
     const before = await shown(page);
-    assert.ok(before > 100000, "what was known stays");
+    assert.ok(before > 100000, "the last known data stay");
 
     await t.daemon.start();
     for (const one of [page, list]) {
@@ -43,7 +43,7 @@ export default {
     await page.locator(".job-head .mark", { hasText: "cancelled" }).waitFor();
   },
 
-  async "a page that is opened while the daemon is away says so and comes by itself"(t) {
+  async "a page opened while the daemon is down shows it, and loads once the daemon is up"(t) {
     t.allow(GONE);
     await t.daemon.run({ name: "there", model: "skew_normal", sampler: "sgbd", iterations: 300, chains: 2 });
     const page = await t.page("/jobs");

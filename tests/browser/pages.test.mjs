@@ -1,5 +1,5 @@
-// Every page on a desktop in light and dark and on a phone: a picture for people to look at, and what
-// holds of all of them.
+// Every page on a desktop (light and dark) and on a phone: a screenshot for review, and the checks that apply to
+// all pages.
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { DESKTOP, live, noSidewaysScroll, PHONE, SHOTS } from "./browser.mjs";
@@ -15,7 +15,7 @@ export async function prepare(daemon) {
   await daemon.run({ name: "<script>alert(1)</script> & “quotes”, with a name that is longer than most screens are wide", tags: ["<i>", "long"], model: "skew_normal", sampler: "mala", iterations: 500, chains: 2 });
 }
 
-// name: [where, what must be there before the picture is taken]
+// name: [path, selector that must match before the screenshot is taken]
 const PAGES = {
   jobs: ["/jobs", ".vrow"],
   "jobs-none": ["/jobs?q=nothing", ".state"],
@@ -62,10 +62,10 @@ async function visit(t, look, options, check) {
   }
 }
 
-// Plots in sight are drawn one after the other, frame by frame.
+// Visible plots are drawn one after the other, over several frames.
 const plotsDrawn = (page) => page.waitForFunction(() => [...document.querySelectorAll(".plot-box:not(:has(canvas))")].every((box) => box.getBoundingClientRect().top > innerHeight));
 
-// The part of a page that one has to scroll to.
+// A screenshot of the whole page, in a viewport that is taller by `more`.
 async function whole(page, viewport, more, path) {
   await page.setViewportSize({ width: viewport.width, height: Math.min(4000, viewport.height + more) });
   await plotsDrawn(page);
@@ -73,7 +73,7 @@ async function whole(page, viewport, more, path) {
   await page.setViewportSize(viewport);
 }
 
-// Every control has a name, every id is there once.
+// Every control has a name, every id is unique.
 const unnamed = (page) => page.evaluate(() => {
   const name = (e) => e.getAttribute("aria-label") || e.innerText?.trim() || e.title || e.placeholder || e.labels?.[0]?.innerText || e.closest("label")?.innerText;
   const bad = [...document.querySelectorAll("button, a[href], input:not([type=file]), select, textarea")].filter((e) => e.checkVisibility() && !name(e)).map((e) => e.outerHTML);

@@ -1,4 +1,4 @@
-// Jobs that leave something to the daemon: the form for it, the plan on the page of the job, copies.
+// Jobs with automatic settings: the form, the plan on the job page, clones.
 import assert from "node:assert/strict";
 import { live, rowsOf, shows, tab } from "./browser.mjs";
 import { eventually, logisticCsv } from "./daemon.mjs";
@@ -15,17 +15,17 @@ const field = (page, at) => page.locator(`[data-at="${at}"]`);
 const valid = (page) => page.locator(".lamp", { hasText: /^valid/ }).waitFor();
 const fact = (card, name) => card.locator("dl > div").filter({ has: card.page().locator("dt", { hasText: name }) }).first().locator("dd").innerText();
 
-// The page gets another answer for the job than the daemon's: what changes is put over it.
+// Replaces fields of the daemon's reply for the job by those of `change`.
 async function withJob(page, id, change) {
   await page.route((url) => url.pathname === `/v1/jobs/${id}`, async (route) => {
-    const { "if-none-match": known, ...headers } = route.request().headers(); // an answer of 304 has no body
+    const { "if-none-match": known, ...headers } = route.request().headers(); // a reply with status 304 has no body
     const reply = await route.fetch({ headers });
     await route.fulfill({ response: reply, json: { ...(await reply.json()), ...change } });
   });
 }
 
 export default {
-  async "what is left open says so in the form, and what is given by hand does not"(t) {
+  async "the form marks automatic settings, and only these"(t) {
     asks(t);
     const page = await t.page("/new");
     await field(page, "/model").selectOption("logistic");
@@ -53,7 +53,7 @@ export default {
     await field(page, "/target/sd_error").waitFor({ state: "detached" });
   },
 
-  async "no limit of time is a tick, until seconds are given"(t) {
+  async "“No time limit” is checked until seconds are entered"(t) {
     asks(t);
     const page = await t.page("/new");
     await field(page, "/model").selectOption("skew_normal");
@@ -76,7 +76,7 @@ export default {
     assert.equal(await field(page, "/target/seconds").getAttribute("placeholder"), "60");
   },
 
-  async "a mistake in what is wanted is at its field"(t) {
+  async "an error in the target is shown at its field"(t) {
     asks(t);
     const page = await t.page("/new");
     await field(page, "/model").selectOption("skew_normal");
@@ -84,10 +84,10 @@ export default {
     await field(page, "/target/sd_error").fill("7");
     await field(page, "/target/sd_error").locator("xpath=ancestor::label").locator(".problem").waitFor();
     await page.locator(".lamp", { hasText: "1 error" }).waitFor();
-    assert.equal(await field(page, "/gradient/estimator").count(), 0, "without data there is no noise to reduce");
+    assert.equal(await field(page, "/gradient/estimator").count(), 0, "without data there is no gradient noise");
   },
 
-  async "the plan is the daemon's: every choice, every reason"(t) {
+  async "the plan shows every choice and reason of the daemon"(t) {
     const page = await t.page(`/jobs/${planned.id}`);
     const { plan, request } = await t.daemon.get(`/v1/jobs/${planned.id}`);
     assert.equal(plan.state, "ready");
@@ -98,16 +98,16 @@ export default {
     const plain = (text) => Number(text.replace(/\s/g, ""));
     assert.equal(plain(await fact(card, /^iterations/)), request.iterations);
     assert.equal(plain(await fact(card, /^warm-up/)), request.warmup);
-    assert.ok(request.gradient.one_in > 1, "so many rows need not be looked at all the time");
+    assert.ok(request.gradient.one_in > 1, "with this many rows, not every iteration reads a batch");
     assert.match(await fact(card, /^batch size/), new RegExp(`in 1 of ${request.gradient.one_in} iterations`));
     assert.ok(plan.auto.includes("iterations"));
-    assert.match(shown, /^iterations$/im, "not “iterations (given)”");
-    assert.match(shown, plan.target_met ? /Target met/ : /Target not met/);
+    assert.match(shown, /^iterations$/im, "not “iterations (set in the request)”");
+    assert.match(shown, plan.target_met ? /Target expected to be met/ : /Target not expected to be met/);
     const length = await page.locator(".job-head .facts").innerText();
     assert.match(length.replace(/[\s\u202f]/g, ""), new RegExp(`of${request.warmup}\\+${request.iterations}iterations`));
   },
 
-  async "a job that is being planned says at what, and goes on by itself"(t) {
+  async "during planning the page shows the current step, and updates without a reload"(t) {
     const page = await t.page(null);
     const pending = { state: "running", phase: "planning", reason: "Newton step 3, gradient 0.12", plan: { state: "pending", auto: ["step_size", "iterations", "warmup"] }, progress: null };
     const open = { ...planned.request, iterations: "auto", warmup: "auto", thin: "auto", batch_size: "auto" };
@@ -127,7 +127,7 @@ export default {
     await card.getByText("Details").waitFor();
   },
 
-  async "a job that failed before its plan was made awaits nothing"(t) {
+  async "a job that failed during planning does not show pending results"(t) {
     const page = await t.page(null);
     const failed = { state: "failed", reason: "no point of finite density", verdict: null, plan: { state: "pending", auto: ["step_size"] }, progress: null };
     await withJob(page, planned.id, failed);
@@ -138,7 +138,7 @@ export default {
     await page.getByText("The job ended before its first draw: no point of finite density.").waitFor();
     await withJob(page, planned.id, { request: { ...planned.request, save: { params: [] } } });
     await page.reload();
-    await page.getByText("The job stores no parameters (save.params is empty).").waitFor();
+    await page.getByText("The job stores no draws (save.params is empty).").waitFor();
     t.allow(/status of 404 .*2fZtPUqKzTqXJtNyv2ppdN/);
     await page.goto(`${t.daemon.url}/#/jobs/2fZtPUqKzTqXJtNyv2ppdN`);
     await page.locator(".page").getByRole("link", { name: "All jobs" }).waitFor();
@@ -146,7 +146,7 @@ export default {
     await page.unrouteAll({ behavior: "ignoreErrors" });
   },
 
-  async "a plan is followed from its beginning to its end"(t) {
+  async "the page follows planning from start to end"(t) {
     asks(t);
     const page = await t.page("/new");
     await field(page, "/model").selectOption("logistic");
@@ -164,7 +164,7 @@ export default {
     await page.getByText(job.plan.why[0]).first().waitFor();
   },
 
-  async "a copy has the numbers of its original, or has them chosen again"(t) {
+  async "a clone has the chosen values of the original, or resets them to automatic"(t) {
     asks(t);
     const page = await t.page(`/jobs/${planned.id}`);
     await page.getByRole("button", { name: "Clone…" }).click();
@@ -182,7 +182,7 @@ export default {
     assert.equal(await page.getByRole("button", { name: "Reset to automatic" }).count(), 0);
   },
 
-  async "coordinates that are not parameters have names of their own"(t) {
+  async "whitened coordinates have their own names"(t) {
     const page = await t.page(`/jobs/${planned.id}?tab=noise`);
     const table = page.getByRole("table", { name: "Noise tolerance per coordinate" });
     await table.locator(".vrow code").first().waitFor();
@@ -190,7 +190,7 @@ export default {
     assert.deepEqual((await rowsOf(table)).map((row) => row.Coordinate), parameters.map((p) => p.coordinate ?? p.name));
   },
 
-  async "the energy of the draws stands beside that of the plan"(t) {
+  async "the energy of the draws is shown beside that of the plan"(t) {
     const { checks } = await t.daemon.get(`/v1/jobs/${planned.id}/diagnostics?limit=1`);
     const page = await t.page(`/jobs/${planned.id}`);
     const card = page.getByLabel("Checks");

@@ -1,4 +1,4 @@
-// Who gets in, and what stays behind.
+// Sign-in, sign-out, and what the browser stores.
 import assert from "node:assert/strict";
 import { live } from "./browser.mjs";
 
@@ -16,7 +16,7 @@ async function signIn(page, token) {
 }
 
 export default {
-  async "a token signs in, for this tab alone and out of the address"(t) {
+  async "a token signs in for this tab only, and is never in the URL"(t) {
     const page = await t.page("/jobs", { token: null });
     await signIn(page, t.daemon.token);
     await page.getByRole("link", { name: "first" }).waitFor();
@@ -32,7 +32,7 @@ export default {
     await other.getByLabel("Token").waitFor();
   },
 
-  async "a wrong token is refused in clear words and not kept"(t) {
+  async "an invalid token is refused with a message and is not stored"(t) {
     t.allow(/status of 401 .*\/v1\/me/);
     const page = await t.page("/jobs", { token: null });
     const wrong = "bk_" + "x".repeat(40);
@@ -46,7 +46,7 @@ export default {
     await page.getByRole("link", { name: "first" }).waitFor();
   },
 
-  async "signing out leaves nothing"(t) {
+  async "signing out clears everything stored"(t) {
     const page = await t.page("/jobs");
     await page.getByRole("button", { name: /^Signed in as/ }).click();
     await page.getByRole("menuitem", { name: "Sign out" }).click();
@@ -56,7 +56,7 @@ export default {
     await page.getByLabel("Token").waitFor();
   },
 
-  async "a token that is revoked while one looks signs out and says so"(t) {
+  async "revoking the token signs out open pages, with a message"(t) {
     t.allow(/status of 401/);
     const made = await t.daemon.call("POST", "/v1/tokens", { user: "ann", role: "user" });
     const page = await t.page("/jobs", { token: made.token });
@@ -66,7 +66,7 @@ export default {
     assert.ok(!(await everythingKept(page)).includes("bk_"));
   },
 
-  async "a link with a ticket signs in once, and the ticket leaves the address"(t) {
+  async "a link with a ticket signs in once, and the ticket is removed from the URL"(t) {
     t.allow(/status of 40[0-9] .*\/v1\/tickets\/redeem/);
     const { ticket } = await t.daemon.call("POST", "/v1/tickets");
     const where = `/jobs/${job.id}?tab=log&ticket=${encodeURIComponent(ticket)}`;
@@ -75,7 +75,7 @@ export default {
     await page.waitForURL((url) => url.hash === `#/jobs/${job.id}?tab=log`);
     assert.ok(!(await everythingKept(page)).includes(ticket));
     await page.goBack();
-    assert.ok(!page.url().includes(ticket), "nor is it in the history");
+    assert.ok(!page.url().includes(ticket), "the ticket is not in the history either");
     const late = await t.page(where, { token: null });
     await late.getByText("The link has already been used").waitFor();
     await late.waitForURL((url) => !url.hash.includes("ticket"));
@@ -85,7 +85,7 @@ export default {
   async "by keyboard alone: sign in, open a job, switch tabs"(t) {
     const page = await t.page("/jobs", { token: null });
     await page.getByLabel("Token").waitFor();
-    await page.waitForFunction(() => document.activeElement.name === "token"); // the field has the focus
+    await page.waitForFunction(() => document.activeElement.name === "token"); // the token field has the focus
     await page.keyboard.type(t.daemon.token);
     await page.keyboard.press("Enter");
     await page.getByRole("link", { name: "first" }).waitFor();
@@ -94,7 +94,7 @@ export default {
         await page.keyboard.press(key);
         if (await page.evaluate(there)) return;
       }
-      assert.fail(`${key} does not get there`);
+      assert.fail(`${key} does not reach the element`);
     };
     await press("Tab", () => document.activeElement.getAttribute("role") === "table");
     await page.keyboard.press("ArrowDown");

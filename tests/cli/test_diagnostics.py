@@ -43,6 +43,28 @@ class Diagnostics(Case):
         self.fake.prepare("GET", "/v1/jobs/01aa/diagnostics", (200, document))
         return self.barker("diagnostics", "01aa", *args, **options)
 
+    def test_what_is_certified_is_told(self):
+        part = {"certified": 0.0125, "parameter": "theta[3]", "not_resolved": 0, "first_not_resolved": None, "worst": None}
+        none = {**part, "certified": None, "parameter": None, "not_resolved": 4}
+        for certificate, words in (
+                ({"form": "dense", "draws": 400, "mean": part, "sd": {**part, "not_resolved": 2}},
+                 "means within 0.0125 sd (theta[3]); sds within 1.25 % (theta[3]), 2 not; 400 gradients over all data"),
+                ({"form": "diagonal", "draws": 64, "mean": part, "sd": none},
+                 "means within 0.0125 sd (theta[3]); sds not; 64 gradients over all data, by variances alone, which is weaker"),
+                ({"reason": "only 2 of 4 parameters are saved"}, "not: only 2 of 4 parameters are saved")):
+            with self.subTest(words):
+                lines = [line.split(None, 1) for line in self.ask(answer(checks={"certificate": certificate})).out.splitlines()]
+                self.assertIn(["certified", words], lines)
+
+    def test_whether_the_target_is_met_is_told(self):
+        for target, words in (({"met": True, "text": "certified: means within 0.01 sd"}, "met, certified: means within 0.01 sd"),
+                              ({"met": False, "text": "missed: the mean of x is off"}, "missed: the mean of x is off"),
+                              ({"met": None, "text": "not certified before the job ends"}, "not certified before the job ends")):
+            with self.subTest(words):
+                verdict = {**answer()["verdict"], "target": target}
+                lines = [line.split(None, 1) for line in self.ask(answer(verdict=verdict)).out.splitlines()]
+                self.assertIn(["target", words], lines)
+
     def test_the_verdict_comes_first_then_the_numbers(self):
         out = self.ask(answer()).out
         lines = out.splitlines()
@@ -100,7 +122,7 @@ class Diagnostics(Case):
 
     def test_whatever_is_missing_is_left_out(self):
         for document in ({}, {"verdict": None, "checks": 3, "history": [], "parameters": "x"},
-                         {"checks": None, "checks_reason": "they are made when the job ends"},
+                         {"checks": None, "checks_reason": "the checks run when the job ends"},
                          answer(checks={"ksd": None, "energy": {}, "reason": "no time"})):
             with self.subTest(document=document):
                 self.ask(document)

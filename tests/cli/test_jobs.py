@@ -305,6 +305,13 @@ class Look(Case):
             ["theta[1]", "0.000", "0.125", "0.123", "0.123", "0.000", "0.010", "1.002", "1.002",
              "3211", "3211"]])
 
+    def test_compare_says_first_that_posteriors_differ(self):
+        self.fake.add("01aa")
+        self.fake.add("01bb")
+        differs = "jobs 01aa and 01bb have different posteriors: model.prior_sd is 1 and 10"
+        self.fake.prepare("GET", "/v1/compare", (200, {"jobs": [{"id": "01aa"}, {"id": "01bb"}], "parameters": [], "differs": differs}))
+        self.assertEqual(self.barker("compare", "01aa", "01bb").out.splitlines()[0], differs)
+
     def test_compare_says_when_there_are_more_parameters(self):
         self.fake.add("01aa")
         self.fake.add("01bb")

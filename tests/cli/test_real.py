@@ -129,7 +129,7 @@ class Real(Case):
         lines = self.barker("summary", biased, "--reference", "truth").out.splitlines()
         cells = lines[1].split()
         keys = ("mean", "sd", "mcse_mean", "mcse_sd", "q5", "q25", "q50", "q75", "q95", "rhat",
-                "ess_bulk", "ess_tail", "ess_per_second")
+                "ess_bulk", "ess_tail", "certified_mean_error", "certified_sd_error", "ess_per_second")
         bias_keys = ("mean", "sd", "bias_mean", "mcse_bias_mean", "bias_variance_ratio",
                      "mcse_bias_variance_ratio", "wasserstein", "wasserstein_noise")
         self.assertEqual(len(cells), 1 + len(keys) + len(bias_keys))
@@ -153,6 +153,9 @@ class Real(Case):
             self.check_rounded(cell, value)
         listed = self.barker("reference", "ls").out
         self.assertEqual([l.split()[0] for l in listed.splitlines()[1:]], ["doubtful", "truth"])
+        owned = next(line.split()[1] for line in listed.splitlines() if line.startswith("truth "))
+        self.assertEqual(self.barker("reference", "show", owned + "/truth", "--json").out,
+                         self.fetch("/v1/references/truth") + "\n")
         self.barker("reference", "rm", "truth")
         self.barker("summary", biased, "--reference", "truth", code=REFUSED)
 
@@ -310,6 +313,13 @@ class Real(Case):
         self.barker("token", "rm", token.split("_")[1])
         self.env["BARKER_TOKEN"] = token
         self.assertIn("was not accepted", self.barker("me", code=REFUSED).err)
+
+    def test_a_list_of_tokens_is_read_to_its_end(self):
+        self.start_daemon()
+        for k in range(105):  # more than a page
+            self.barker("token", "add", "--label", "t%d" % k)
+        out = self.barker("token", "ls").out
+        self.assertEqual([k for k in range(105) if "t%d " % k not in out.replace("\n", " ")], [])
 
     def test_run_needs_nothing(self):
         self.env.pop("BARKER_STATE")

@@ -186,7 +186,9 @@ static inline void submit(struct child *child, uint64_t serial)
                           .model = "logistic",
                           .sampler = "sgbd"};
     serial_id(serial, row.id);
-    must(store_job_create(child->store, &row, key, hash, &existing, &info), &info);
+    must(store_job_create(child->store, &row, &(struct store_claim){.key = key, .hash = hash},
+                          &existing, &info),
+         &info);
 }
 
 static inline void submit_study(struct child *child, uint64_t serial)
@@ -217,7 +219,8 @@ static inline void submit_study(struct child *child, uint64_t serial)
                             .members = members,
                             .member_count = STUDY_JOBS};
     study_id(serial, row.id);
-    must(store_study_create(child->store, &row, jobs, STUDY_JOBS, key, hash, &existing, &info),
+    must(store_study_create(child->store, &row, jobs, STUDY_JOBS,
+                            &(struct store_claim){.key = key, .hash = hash}, &existing, &info),
          &info);
 }
 
@@ -248,7 +251,7 @@ static inline void *create(void *arg)
         }
         if (serial % 5 == 0) {
             say("purging %llu\n", (unsigned long long)serial);
-            must(store_job_purge(child->store, row.id, &info), &info);
+            must(store_job_purge(child->store, row.id, 0, &info), &info);
             say("purged %llu\n", (unsigned long long)serial);
         }
     }

@@ -40,7 +40,7 @@ class Checks(Case):
     def test_a_finished_job_has_been_checked(self):
         job = self.ann.run(logistic(self.daemon, 500))
         found = checks(self.daemon, job["id"])
-        self.assertEqual(list(found), ["budget", "ksd", "fssd", "energy", "reason"])
+        self.assertEqual(list(found), ["budget", "ksd", "fssd", "energy", "reason", "brief", "certificate"])
         self.assertLessEqual(found["budget"]["draws"], 400)
         self.assertEqual(found["budget"]["limit"], max(2.0, found["budget"]["limit"]))
         energy = found["energy"]
@@ -202,7 +202,7 @@ class Versions(Case):
     def make_old(self, daemon, job):
         """Takes from a job file what version 1 did not have."""
         db = sqlite3.connect(os.path.join(daemon.state, "draws", job + ".db"))
-        db.executescript("DROP TABLE history; DROP TABLE checks; DELETE FROM meta WHERE key NOT IN ("
+        db.executescript("DROP TABLE history; DROP TABLE checks; DROP TABLE part; DELETE FROM meta WHERE key NOT IN ("
                          "'request', 'width', 'd', 'chains', 'thin', 'warmup', 'tile_draws', 'tile_columns');"
                          "PRAGMA user_version = 1;")
         db.close()
@@ -223,7 +223,7 @@ class Versions(Case):
         self.assertEqual(stored(daemon, job, "PRAGMA user_version"), [(1,)])
         ann.act(job, "extend", {"iterations": 300})
         ann.wait(job)
-        self.assertEqual(stored(daemon, job, "PRAGMA user_version"), [(2,)])
+        self.assertEqual(stored(daemon, job, "PRAGMA user_version"), [(3,)])
         self.assertIsNotNone(checks(daemon, job)["energy"])
         self.assertEqual(ann.everything(job), whole)
         self.assertNotEqual(before, whole)

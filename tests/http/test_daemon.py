@@ -206,6 +206,14 @@ class Commands(Case):
                      ["token", "add", "A B"], ["token", "remove", "carol"]):
             self.assertNotEqual(command(*args, state=daemon.state).returncode, 0, args)
 
+    def test_no_user_is_made_where_it_cannot_be_seen_what_a_former_one_left(self):
+        folder = harness.scratch()
+        state, loop = os.path.join(folder, "state"), os.path.join(folder, "loop")
+        os.symlink(loop, loop)
+        made = command("token", "add", "carol", "--data", loop, state=state)
+        self.assertEqual(made.returncode, 1, made.stdout)
+        self.assertIn("data folder", made.stderr)
+
     def test_a_first_token_can_be_made_before_the_first_start(self):
         state = os.path.join(harness.scratch(), "state")
         made = command("token", "add", "root", "--role", "admin", state=state)
@@ -233,8 +241,8 @@ class Commands(Case):
         self.assertEqual(daemon.stop(), 0)
         catalogue, file = (os.path.join(daemon.state, name) for name in ("barkerd.db", "draws/%s.db" % job))
         for path, sql, words in (
-                (catalogue, "UPDATE job SET request = '{\"a\":'", "request or plan is no JSON"),
-                (catalogue, "UPDATE job SET owner = '{}'", "owner is no user"),
+                (catalogue, "UPDATE job SET request = '{\"a\":'", "request or plan is not JSON"),
+                (catalogue, "UPDATE job SET owner = '{}'", "owner is not a user"),
                 (file, "UPDATE meta SET value = 0 WHERE key = 'thin'", "how it is laid out"),
                 (file, "UPDATE chain SET draws = -1", "cannot have been stored"),
                 (file, "UPDATE state SET bytes = zeroblob(length(bytes))", "saved state is damaged")):
@@ -278,6 +286,28 @@ class Commands(Case):
             self.assertEqual((checked.returncode, checked.stdout), (1, ""))
             self.assertIn(path + "/barkerd.db", checked.stderr)
             self.assertFalse(os.path.exists(path) and os.listdir(path))
+
+    def test_a_damaged_job_file_does_not_cost_the_others_their_backup(self):
+        daemon = Daemon()
+        client = daemon.client()
+        jobs = [client.run(toy(seed=k))["id"] for k in range(4)]
+        self.assertEqual(daemon.stop(), 0)
+        broken, unreadable = [os.path.join(daemon.state, "draws", job + ".db") for job in jobs[1:3]]
+        with open(broken, "r+b") as file:
+            file.seek(16384)
+            file.write(b"\xa5" * (os.path.getsize(broken) - 16384))
+        os.unlink(unreadable)
+        os.mkdir(unreadable)  # reading it fails, as on a disk with bad sectors
+        copy = os.path.join(daemon.folder, "backup")
+        made = command("backup", copy, state=daemon.state)
+        self.assertEqual(made.returncode, 1, made)
+        self.assertIn("draws/%s.db" % jobs[1], made.stderr)
+        self.assertIn("draws/%s.db" % jobs[2], made.stderr)
+        self.assertEqual(sorted(os.listdir(os.path.join(copy, "draws"))),
+                         sorted(job + ".db" for job in (jobs[0], jobs[3])))
+        with sqlite3.connect(os.path.join(copy, "barkerd.db")) as db:
+            self.assertEqual(db.execute("SELECT count(*) FROM job").fetchone()[0], 4)
+        db.close()
 
     def test_a_backup_of_a_busy_daemon_is_a_whole_state(self):
         daemon = Daemon()
@@ -676,9 +706,10 @@ class Wide(Case):
         late = daemon.status("VmRSS")
         stored = client.job(job)["stored_bytes"]
         self.assertGreater(stored, 8000 // 50 * 19480 * 8)
-        # What was stored between the two looks is 25 MB and more. (A sanitizer keeps what was freed.)
-        slack = 10 if harness.sanitized() else 1
-        self.assertLess(late - early, slack * 16 * 1024)
+        # What was stored between the two looks is 25 MB and more. (A sanitizer keeps what was freed, as much as it likes.)
+        honest = not harness.sanitized()
+        if honest:
+            self.assertLess(late - early, 16 * 1024)
         client.end(job)
         before = daemon.status("VmRSS")
         body = client.draws(job, format="npy")
@@ -694,7 +725,8 @@ class Wide(Case):
         page = client.read("/v1/jobs/%s/summary" % job, query={"limit": 50, "order": "worst"})
         self.assertEqual(len(page["parameters"]), 50)
         # Downloads and summaries are made piece by piece too.
-        self.assertLess(daemon.status("VmRSS") - before, slack * 160 * 1024)
+        if honest:
+            self.assertLess(daemon.status("VmRSS") - before, 160 * 1024)
         self.assertEqual(daemon.stop(), 0)
 
 
@@ -831,7 +863,10 @@ class Retention(Case):
             self.assertEqual(client.delete("/v1/jobs/" + job).status, 204)
         self.assertEqual(daemon.stop(), 0)
         db = sqlite3.connect(os.path.join(daemon.state, "barkerd.db"))
-        db.execute("UPDATE job SET deleted_ms = deleted_ms - 7200000 WHERE id = ?", (old,))
+        # Two hours later for one; for the other the wall clock alone has jumped.
+        db.execute("UPDATE meta SET value = value + 7200000 WHERE key = 'uptime_ms'")
+        db.execute("UPDATE job SET deleted_uptime_ms = deleted_uptime_ms + 7200000, "
+                   "deleted_ms = deleted_ms - 864000000 WHERE id = ?", (new,))
         db.commit()
         db.close()
         daemon.start()

@@ -121,8 +121,10 @@ class Sepsis(Verdicts):
         job_id = alice.run(self.job(iterations=400, warmup=50, thin=1, batch_size="full", sampler={
             "name": "sgbd", "variant": "vanilla", "step_size": self.steps(0.1)}))["id"]
         answer, sentence = diagnostics(job_id), self.assertOneSentence(job_id)
-        self.assertEqual(answer["verdict"]["bias"]["level"], "none seen", sentence)
-        self.assertIn("no gradient noise", sentence)
+        self.assertEqual(answer["verdict"]["bias"]["level"], "unknown", sentence)
+        self.assertIn("bias: unknown until the chains have mixed", sentence)
+        noise, = (e for e in answer["verdict"]["bias"]["evidence"] if e["check"] == "noise")
+        self.assertEqual(noise["level"], "none seen")
         self.assertIn("not known: ", sentence)
         self.assertIn("the bias of the step size itself", answer["verdict"]["unknown"])
         self.assertIsNone(answer["noise"]["step_ratio"])
@@ -181,6 +183,30 @@ class Situations(Verdicts):
                              (None, None, None))
             self.assertGreater(row["step_size"], 0)
 
+    def test_trees_are_counted_and_their_gradients_are_the_cost(self):
+        request = {"sampler": {"name": "nuts"}, "iterations": 400, "warmup": 200, "chains": 2}
+        answer = diagnostics(alice.run(logistic(**request))["id"])
+        gradients = sum(c["gradients"] for c in answer["chains"])
+        efficiency = answer["efficiency"]
+        self.assertGreater(gradients, 2 * 2 * 600)
+        self.assertEqual(efficiency["gradients"], gradients)
+        self.assertClose(efficiency["ess_per_gradient"] * gradients, efficiency["min_ess_bulk"])
+        for chain in answer["chains"]:
+            self.assertEqual(chain["divergences"], 0)
+            self.assertTrue(0.6 < chain["acceptance"] < 0.99, chain["acceptance"])
+        self.assertNotIn("diverged", answer["verdict"]["sentence"])
+        self.assertEqual(answer["verdict"]["mixing"]["divergences"], 0)
+
+    def test_diverged_transitions_are_in_the_verdict(self):
+        steep = {"name": "nuts", "step_size": 1.0}
+        job_id = alice.run(logistic(sampler=steep, iterations=2000, warmup=100))["id"]
+        answer, sentence = diagnostics(job_id), self.assertOneSentence(job_id)
+        diverged = sum(c["divergences"] for c in answer["chains"])
+        self.assertGreater(diverged, 20)
+        self.assertEqual(answer["verdict"]["mixing"]["divergences"], diverged)
+        self.assertIn("and %d transition" % diverged, sentence)
+        self.assertIn("diverged after warm-up", sentence)
+
     def test_a_job_that_needs_longer_says_by_how_much_to_extend_it(self):
         job_id = alice.run(logistic(batch_size="full", iterations=300, warmup=20,
                                     sampler={"name": "sgbd", "step_size": 0.02}))["id"]
@@ -208,8 +234,8 @@ class Situations(Verdicts):
         job = alice.wait(job_id, "failed")
         self.assertEqual(job["state"], "failed", job["reason"])
         sentence = self.assertOneSentence(job_id)
-        self.assertRegex(sentence, r"^diverged: chain [12] at iteration \d+; its draws are no sample "
-                                   "of the posterior; mixing and bias: not judged$")
+        self.assertRegex(sentence, r"^diverged: chain [12] at iteration \d+; its draws are not from "
+                                   "the posterior; mixing and bias: not judged$")
 
     def test_a_cancelled_job_is_judged_by_what_it_has(self):
         job_id = alice.submit(endless())
@@ -237,7 +263,7 @@ class Situations(Verdicts):
         self.assertRegex(verdict["mixing"]["text"], r"^unknown \(the slowest chain has done \d+ of "
                                                     r"90000000000 warm-up iterations\)$")
         self.assertEqual(answer["checks"], None)
-        self.assertEqual(answer["checks_reason"], "they are made when the job ends")
+        self.assertEqual(answer["checks_reason"], "the checks run when the job ends")
         self.assertEqual(answer["parameters"][0]["mean"], None)
         self.assertTrue(answer["reasons"]["mean"])
         alice.act(job_id, "cancel")

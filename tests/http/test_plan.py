@@ -95,7 +95,7 @@ class Defaults(Case):
                 ({"target": {"sd_error": -1}}, "/target/sd_error", "-1"),
                 ({"iterations": "long"}, "/iterations", "auto"),
                 ({"sampler": {"name": "sgbd", "step_size": {"kind": "auto", "fraction": 0.05}}, "precondition": "dense"},
-                 "/precondition", "own coordinates"),
+                 "/precondition", "original coordinates"),
                 ({"sampler": "mala", "gradient": {"estimator": "control_variate"}},
                  "/gradient/estimator", "exact"),
                 ({"warmup": 3}, "/warmup", "at least 100")):
@@ -183,6 +183,20 @@ class Planned(Case):
         done = alice.run(job(sampler="barker_mh", precondition="dense", iterations=200, chains=2))
         self.assertEqual(done["request"]["precondition"], "dense")
 
+    def test_an_exact_sampler_is_planned_by_its_name(self):
+        for sampler in ("mala", "barker_mh"):
+            with self.subTest(sampler):
+                done = alice.run(job(sampler=sampler, data={"path": "few.csv"}))
+                self.assertEqual((done["request"]["precondition"], done["request"]["batch_size"], done["request"]["chains"]),
+                                 ("dense", "full", 4))
+                self.assertEqual(done["plan"]["auto"], ["step_size", "precondition", "iterations", "warmup", "thin", "init"])
+                self.assertIs(done["plan"]["target_met"], True)
+                self.assertLess(done["summary"]["max_rhat"], 1.02)
+                self.assertGreater(done["summary"]["min_ess_bulk"], 400)
+                again, settled = alice.run(job(sampler=sampler, data={"path": "few.csv"})), alice.run(given(done))
+                self.assertEqual(alice.everything(done["id"]), alice.everything(again["id"]))
+                self.assertEqual(alice.everything(done["id"]), alice.everything(settled["id"]))
+
     def test_a_job_that_needs_no_plan_has_none(self):
         self.assertIsNone(alice.run(toy())["plan"])
 
@@ -192,7 +206,7 @@ class Planned(Case):
         client = small.client()
         done = client.run(job(iterations=2000000, thin="auto", chains=2))
         self.assertLess(done["stored_bytes"], 4 << 20)
-        self.assertIn("is stored: at most 1 MB of draws", " ".join(done["plan"]["why"]))
+        self.assertIn("is stored: there is room for at most 1 MB of draws", " ".join(done["plan"]["why"]))
         self.assertEqual(small.stop(), 0)
 
     def test_little_room_is_enough(self):
@@ -264,8 +278,8 @@ class Interrupted(Case):
         self.daemon.start()
         done = self.client.wait(job_id)
         self.assertEqual(done["plan"], plan)
-        if given(done) == given(quiet):  # both plans looked at a clock
-            self.assertEqual(self.client.everything(job_id), self.client.everything(quiet["id"]))
+        self.assertEqual(done["plan"], quiet["plan"])
+        self.assertEqual(self.client.everything(job_id), self.client.everything(quiet["id"]))
         again = self.client.run(given(done))
         self.assertEqual(self.client.everything(job_id), self.client.everything(again["id"]))
 
@@ -350,6 +364,128 @@ class Interrupted(Case):
         self.client.wait(job_id)
 
 
+class Repeated(Case):
+    """The same request and seed give the same draws, although nobody named a number."""
+
+    def test_an_unplanned_request_gives_the_same_plan_and_the_same_draws(self):
+        requests = {"rows": job(target={"seconds": 2}),
+                    "few rows": job(data={"path": "few.csv"}, target={"seconds": 2}),
+                    "no data": {"model": "skew_normal", "sampler": "sgbd", "seed": 5, "target": {"ess": 500}},
+                    "short of time": job(target={"ess": 1e8, "seconds": 0.2})}
+        for name, request in requests.items():
+            with self.subTest(name):
+                first, second = [alice.run(request) for _ in range(2)]
+                self.assertEqual(first["stop_cause"], "completed")
+                self.assertEqual(first["plan"], second["plan"])
+                draws = [alice.draws(done["id"], format="npy", warmup="true") for done in (first, second)]
+                self.assertEqual(draws[0], draws[1])
+
+    def test_neither_workers_nor_load_change_a_plan(self):
+        request = job(data={"path": "few.csv"}, target={"seconds": 2})
+        alone = alice.run(request)
+        many = Daemon(workers=8)
+        many.file("few.csv", logistic_text(40))
+        client = many.client()
+        busy = [client.submit({**request, "seed": seed}) for seed in range(6)] + [client.submit(request)]
+        done = [client.wait(job_id) for job_id in busy][-1]
+        self.assertEqual(done["plan"], alone["plan"])
+        self.assertEqual(client.everything(done["id"]), alice.everything(alone["id"]))
+        self.assertEqual(many.stop(), 0)
+
+    def test_a_slow_machine_ends_early_and_says_so_with_a_prefix_of_the_draws(self):
+        if "emulated" not in alice.read("/v1/info")["isa_available"]:
+            self.skipTest("there are no emulated kernels to be slow with")
+        request = job(chains=2, thin=5000, check_draws=0, target={"ess": 1e9, "seconds": 2})
+        whole = alice.run(request)
+        slow = Daemon(env={"BARKER_ISA": "emulated"}, slice_ms=50)
+        slow.file("rows.csv", logistic_text(4000))
+        client = slow.client()
+        done = client.run(request)
+        self.assertEqual((done["state"], done["stop_cause"]), ("succeeded", "time_limit"))
+        self.assertIn("4.5 s of processor time are over, as target.seconds is 2", done["reason"])
+        self.assertEqual(done["plan"], whole["plan"])
+        everything, some = Table(alice.everything(whole["id"])), Table(client.everything(done["id"]))
+        for chain in (1, 2):
+            for name in some.names:
+                prefix = some.of_chain(name, chain)
+                self.assertTrue(0 < len(prefix) < len(everything.of_chain(name, chain)))
+                self.assertEqual(prefix, everything.of_chain(name, chain)[:len(prefix)])
+        longer = client.post("/v1/jobs/%s/extend" % done["id"], {"iterations": 100})
+        self.assertEqual(longer.status, 202, longer)
+        self.assertEqual(client.wait(done["id"])["stop_cause"], "completed")
+        self.assertEqual(slow.stop(), 0)
+
+
+class Sampler(Case):
+    """Jobs that name no sampler."""
+
+    def nameless(self, **fields):
+        return {key: value for key, value in job(**fields).items() if key != "sampler"}
+
+    def test_few_rows_get_an_exact_one_which_the_job_then_names(self):
+        spec = self.nameless(data={"path": "few.csv"}, target={"seconds": 10})
+        asked = alice.post("/v1/jobs?validate_only=true", spec).json()["job"]
+        self.assertEqual((asked["sampler"], asked["name"], asked["iterations"]), ({"name": "auto"}, "logistic", "auto"))
+        job_id = alice.submit(spec)
+        done = alice.wait(job_id)
+        chosen = done["request"]["sampler"]["name"]
+        self.assertIn(chosen, ("mala", "nuts"))
+        self.assertEqual((done["plan"]["auto"][0], done["plan"]["chosen"]["sampler"]), ("sampler", chosen))
+        self.assertIs(done["plan"]["target_met"], True)
+        why = done["plan"]["why"][-1]
+        self.assertRegex(why, r"^sampler: %s, exact: \S+ s expected for 10000 effective draws \(\S+ passes over 40 rows each\); "
+                              r"sgbd would take \S+ s and be approximate$" % chosen)
+        self.assertIn(job_id, [j["id"] for j in alice.read("/v1/jobs", query={"sampler": chosen})["items"]])
+        self.assertNotIn(job_id, [j["id"] for j in alice.read("/v1/jobs", query={"sampler": "auto"})["items"]])
+        for again in (alice.run(spec), alice.run({**spec, "sampler": {"name": "auto"}}), alice.run(given(done))):
+            self.assertEqual(again["request"]["sampler"], done["request"]["sampler"])
+            self.assertEqual(alice.everything(again["id"]), alice.everything(job_id))
+
+    def test_too_little_time_for_exact_ones_means_an_approximate_one(self):
+        done = alice.run(self.nameless(target={"seconds": 0.2}))
+        self.assertEqual(done["request"]["sampler"]["name"], "sgbd")
+        self.assertRegex(done["plan"]["why"][-1], "^sampler: sgbd, approximate: .* exact")
+        again = alice.run(self.nameless(target={"seconds": 0.2}))
+        self.assertEqual(alice.everything(again["id"]), alice.everything(done["id"]))
+
+    def test_what_only_approximate_ones_have_decides(self):
+        done = alice.run(self.nameless(data={"path": "few.csv"}, batch_size=20))
+        self.assertEqual((done["request"]["sampler"]["name"], done["request"]["batch_size"]), ("sgbd", 20))
+
+    def test_a_length_of_ones_own_may_be_given(self):
+        done = alice.run(self.nameless(data={"path": "few.csv"}, iterations=300, warmup=200, thin=1, chains=2))
+        self.assertIn(done["request"]["sampler"]["name"], ("mala", "nuts"))
+        self.assertEqual(len(Table(alice.draws(done["id"])).rows), 600)
+
+    def test_a_model_without_data(self):
+        done = alice.run({"model": "skew_normal", "seed": 3})
+        self.assertIn(done["request"]["sampler"]["name"], ("mala", "nuts"))
+
+    def test_mistakes(self):
+        for sampler, pointer, words in (({"name": "auto", "step_size": 0.1}, "/sampler/step_size", "name the sampler"),
+                                        ({"name": "auto", "variant": "vanilla"}, "/sampler/variant", "name the sampler"),
+                                        ({}, "/sampler/name", "is required"), ("Auto", "/sampler", "auto")):
+            with self.subTest(sampler):
+                self.assertProblem(alice.post("/v1/jobs", job(sampler=sampler)), 422, words, pointer=pointer)
+        ladder = {"kind": "ladder", "job": {"model": "skew_normal", "iterations": 1000}}
+        self.assertProblem(alice.post("/v1/studies", ladder), 422, "name a stochastic-gradient sampler", pointer="/job/sampler")
+
+    def test_it_survives_kill_9_between_plan_and_draws(self):
+        own = Daemon()
+        own.file("rows.csv", logistic_text(4000))
+        client = own.client()
+        spec = self.nameless(target={"seconds": 60}, chains=2)
+        job_id = client.submit(spec)
+        wait_for(lambda: client.job(job_id)["progress"]["iteration"] > 0)
+        named = client.job(job_id)["request"]["sampler"]
+        own.kill()
+        own.start()
+        done = client.wait(job_id)
+        self.assertEqual(done["request"]["sampler"], named)
+        self.assertEqual(client.everything(job_id), client.everything(client.run(spec)["id"]))
+        own.kill()
+
+
 class Before(Case):
     def test_a_catalogue_from_before_plans_keeps_its_jobs_as_they_were(self):
         old = Daemon()
@@ -367,6 +503,7 @@ class Before(Case):
             with open(path) as file:
                 for column in re.findall(r"ALTER TABLE job ADD COLUMN (\w+)", file.read()):
                     base.execute("ALTER TABLE job DROP COLUMN " + column)
+        base.execute("DROP INDEX reference_size")
         base.execute("PRAGMA user_version = 3")
         base.commit()
         base.close()

@@ -1,7 +1,8 @@
-"""Regressions through the socket: offsets, and priors of each coefficient."""
+"""Regressions through the socket: offsets, weights, and priors of each coefficient."""
 
 import math
 import random
+from statistics import pstdev
 
 from harness import Case, Daemon, Table, mean
 
@@ -30,7 +31,7 @@ def counts(**fields):
     return {"model": {"name": "poisson", "prior_sd": [0.001, 10]},
             "data": {"path": "counts.csv", "response": "count", "offset": "log_exposure",
                      "intercept": True},
-            "sampler": {"name": "barker_mh"}, "iterations": 4000, "warmup": 2000, "chains": 2,
+            "sampler": {"name": "barker_mh"}, "iterations": 4000, "warmup": 2000, "thin": 1, "chains": 2,
             "seed": 3, **fields}
 
 
@@ -46,11 +47,49 @@ class Regressions(Case):
         self.assertEqual(request["model"]["prior_sd"], [0.001, 10])
         self.assertEqual(request["data"]["offset"], "log_exposure")
 
+    def means(self, **fields):
+        job = {"model": {"name": "poisson", "prior_sd": 2}, "seed": 3, "chains": 2, **fields}
+        table = Table(alice.draws(alice.run(job)["id"]))
+        return [[row[k] for row in table.rows] for k in (-2, -1)]
+
+    def expect_same_posterior(self, a, b):
+        for x, y in zip(a, b):
+            self.assertLess(abs(mean(x) - mean(y)), 0.2 * pstdev(y))
+            self.assertLess(abs(pstdev(x) / pstdev(y) - 1), 0.2)
+
+    def test_a_row_of_weight_two_is_the_row_twice(self):
+        rows = [(k % 4 == 0, 0.1 * (k % 7), k, 2 if k % 4 == 0 else k % 2) for k in range(60)]
+        daemon.file("weighted.csv", "count,x,unused,w\n" + "".join(
+            "%d,%.1f,%d,%d\n" % row for row in rows))
+        daemon.file("repeated.csv", "count,x\n" + "".join(
+            "%d,%.1f\n" % row[:2] for row in rows for _ in range(row[3])))
+        weighted = {"path": "weighted.csv", "response": "count", "columns": ["x"],
+                    "weights": "w", "intercept": True}
+        repeated = {"path": "repeated.csv", "response": "count", "intercept": True}
+        exact = {"sampler": "barker_mh", "iterations": 20000, "warmup": 2000}
+        truth = self.means(data=repeated, **exact)
+        self.expect_same_posterior(self.means(data=weighted, **exact), truth)
+        batches = {"sampler": {"name": "sgbd", "step_size": 0.3}, "batch_size": 20,
+                   "precondition": "dense", "iterations": 40000, "warmup": 1000}
+        for estimator in ("plain", "control_variate"):
+            self.expect_same_posterior(
+                self.means(data=weighted, gradient={"estimator": estimator}, **batches), truth)
+
+    def test_weights_that_are_none_are_refused(self):
+        daemon.file("negative.csv", "count,x,w\n1,0.5,1\n0,0.7,-2\n")
+        job = counts(data={"path": "negative.csv", "response": "count", "weights": "w"},
+                     model="poisson")
+        reply = alice.post("/v1/jobs", job)
+        self.assertProblem(reply, 422, "the weight in row 2 of the training data is -2",
+                           pointer="/data")
+
     def test_lists_and_offsets_that_do_not_fit_are_named(self):
         for fields, pointer in (({"model": {"name": "poisson", "prior_sd": [1, 2, 3]}},
                                  "/model/prior_sd"),
                                 ({"data": {"path": "counts.csv", "response": "count",
-                                           "offset": "nothing"}}, "/data/offset")):
+                                           "offset": "nothing"}}, "/data/offset"),
+                                ({"data": {"path": "counts.csv", "response": "count",
+                                           "weights": "nothing"}}, "/data/weights")):
             reply = alice.post("/v1/jobs", counts(**fields))
             self.assertProblem(reply, 422, pointer=pointer)
 

@@ -588,7 +588,7 @@ class References(Case):
         self.put("thin", {"parameters": [{"name": "theta[1]", "mean": 0, "sd": 0},
                                          {"name": "theta[2]", "mean": 0, "sd": 1e-308}]})
         rows = alice.read("/v1/jobs/%s/summary" % job, query={"reference": "thin"})["parameters"]
-        for row, words in zip(rows, ("a constant", "so small")):
+        for row, words in zip(rows, ("is constant", "so small")):
             self.assertIsNone(row["reference"]["mcse_bias_variance_ratio"])
             self.assertIn(words, row["reference"]["reason"])
 
@@ -671,8 +671,10 @@ class References(Case):
 
     def test_names_are_plain(self):
         document = {"parameters": [{"name": "theta[1]", "mean": 0, "sd": 1}]}
-        for name in (".hidden", "a/b", "x" * 65, "a~b"):
+        for name in (".hidden", "x" * 65, "a~b"):
             self.assertIn(self.put(name, document).status, (400, 404, 422), name)
+        for name in ("a/b", "a/b/c"):
+            self.assertEqual(self.put(name, document).status, 403, "nobody writes in the name of another")
         self.assertEqual(self.put("x" * 64, document).status, 204)
 
     def test_a_large_one_is_taken_and_a_huge_one_is_not(self):

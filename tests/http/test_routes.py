@@ -3,12 +3,17 @@
 The routes are those of the table in server/api/routes.h and of the daemon's own /openapi.json. What each
 caller gets follows from the table, or from a row in SPECIAL."""
 
+import json
 import os
 import re
+import socket
+import sqlite3
+import time
 
 import harness
 from harness import NO_TOKEN, Case, Daemon, raw, statuses
 
+THREADS = 64  # for requests: more than there are routes that change something
 METHODS = ("GET", "PUT", "POST", "DELETE", "PATCH")
 JSON = {"Content-Type": "application/json"}
 
@@ -27,7 +32,7 @@ class World:
     """A daemon with people and things in it."""
 
     def __init__(self):
-        self.daemon = Daemon()
+        self.daemon = Daemon(request_threads=THREADS)
         self.daemon.file("shared.csv", harness.logistic_text(40))
         self.admin = self.daemon.client()
         self.alice = self.daemon.user("alice")
@@ -47,7 +52,6 @@ class World:
         """Its time is over because the database says so: the shortest life over HTTP is a day."""
         client = self.daemon.user("alice", expires_in_days=1)
         self.daemon.stop()
-        import sqlite3
         db = sqlite3.connect(os.path.join(self.daemon.state, "barkerd.db"))
         db.execute("UPDATE token SET expires_ms = 1000 WHERE id = ?", (client.token_id,))
         db.commit()
@@ -62,7 +66,8 @@ class World:
 
     def snapshot(self):
         """Everything that a refused request could have changed, once nobody else is about to."""
-        for job, in self.daemon.catalogue("SELECT id FROM job WHERE state = 'cancelling'"):
+        for job, in self.daemon.catalogue("SELECT id FROM job WHERE deleted_ms = 0 AND (state = 'cancelling' OR (state IN "
+                                          "('queued', 'running') AND json_extract(request, '$.iterations') < 1000000))"):
             self.admin.wait(job, *harness.ENDED)
         rows = [self.daemon.catalogue(sql) for sql in (
             "SELECT id, state, revision, deleted_ms, name, lab FROM job ORDER BY id",
@@ -70,8 +75,13 @@ class World:
             "SELECT name, role FROM user ORDER BY name",
             "SELECT owner, name, lab FROM reference ORDER BY owner, name",
             "SELECT id, owner FROM study ORDER BY id")]
-        files = sorted(os.path.join(d, f) for d, _, fs in os.walk(self.daemon.data) for f in fs)
+        files = sorted(os.path.join(d, f) for d, _, fs in os.walk(self.daemon.data) for f in fs
+                       if not f.startswith("."))  # not what is on its way
         return rows, files
+
+    def parked(self):
+        """Requests that wait for something to happen."""
+        return int(re.search(r"^barkerd_http_parked (\d+)", self.admin.get("/metrics").text, re.M).group(1))
 
     # things of alice, made when they are needed
 
@@ -265,6 +275,12 @@ class Completeness(Case):
 
     def test_no_route_is_open_but_those_meant_to_be(self):
         self.assertEqual({n for n, (f, _, _) in table_routes().items() if "ROUTE_OPEN" in f}, OPEN)
+
+    def test_every_route_that_changes_something_says_so(self):
+        """Without ROUTE_WRITE its user could be deleted under its handler, and it would begin while the daemon ends."""
+        for name, (flags, _, _) in table_routes().items():
+            with self.subTest(name):
+                self.assertEqual("ROUTE_WRITE" in flags, name.split()[0] != "GET")
 
 
 def resolve(document, thing):
@@ -619,3 +635,399 @@ class Pages(Case):
         self.assertEqual(world.vera.read("/v1/me")["role"], "viewer")
         self.assertEqual(world.vera.read("/v1/me")["user"], "vera")
         self.assertEqual(world.admin.read("/v1/me")["role"], "admin")
+
+
+class Half:
+    """A request of which the daemon has admitted the header and has the first half of the body."""
+
+    def __init__(self, client, name, path, body, headers):
+        method = name.split()[0]
+        headers = client.headers({"Host": "127.0.0.1", "Expect": "100-continue", **(headers or {})})
+        body = body if body is not None else {}  # routes without a body tolerate a small one
+        if not isinstance(body, str):
+            body = json.dumps(body)
+            headers.setdefault("Content-Type", "application/json")
+        self.body, self.bytes = body.encode(), b""
+        headers["Content-Length"] = len(self.body)
+        head = "".join("%s: %s\r\n" % h for h in headers.items())
+        self.socket = socket.create_connection((world.daemon.host, world.daemon.port), harness.PATIENCE)
+        self.socket.sendall(("%s %s HTTP/1.1\r\n%s\r\n" % (method, path, head)).encode())
+        while b"\r\n\r\n" not in self.bytes:
+            self.receive()
+        self.admitted = statuses(self.bytes) == [100]
+        self.sent = len(self.body) // 2
+        if self.admitted:
+            self.socket.sendall(self.body[:self.sent])
+
+    def receive(self):
+        try:
+            part = self.socket.recv(65536)
+        except ConnectionResetError:
+            part = b""
+        self.bytes += part
+        if not part:
+            raise AssertionError("no whole reply: %r" % self.bytes)
+
+    def finish(self):
+        """Sends the rest; returns the status and the text of the reply."""
+        try:
+            self.socket.sendall(self.body[self.sent:])
+        except OSError:
+            pass  # it was answered early
+        while len(statuses(self.bytes)) < 2:
+            self.receive()
+        try:
+            while True:
+                self.receive()
+        except AssertionError:
+            pass  # the end
+        self.socket.close()
+        return statuses(self.bytes)[-1], self.bytes.split(b"\r\n\r\n", 2)[-1].decode()
+
+
+class LateIdentity(Case):
+    """Who the caller is counts when something is done or sent, not when the header came. The callers are admins, who may
+    use everything, and lose it in one way or another. Routes with a body are taken from the table."""
+
+    def caller(self, **fields):
+        return world.daemon.user("late%d" % world.next(), "admin", **fields)
+
+    def lose_token(self, client):
+        self.assertEqual(world.admin.delete("/v1/tokens/" + client.token_id).status, 204)
+
+    def lose_role(self, client):
+        reply = world.admin.post("/v1/users", {"name": client.name, "role": "viewer"})
+        self.assertEqual(reply.status, 201, reply)
+
+    def lose_user(self, client):
+        self.assertEqual(world.admin.delete("/v1/users/" + client.name).status, 204)
+
+    def lose_user_to_another(self, client):
+        """The same name again, even the same role: another user."""
+        self.lose_user(client)
+        world.daemon.user(client.name, "admin")
+
+    LOSSES = {"revoked": (lose_token, 401), "demoted": (lose_role, 403), "deleted": (lose_user, 401),
+              "made again": (lose_user_to_another, 401)}
+
+    @staticmethod
+    def with_body():
+        return [n for n, (flags, _, _) in table_routes().items()
+                if n.split()[0] in ("POST", "PUT", "PATCH") and "ROUTE_OPEN" not in flags]
+
+    def expire(self, clients, seconds):
+        """Tokens that end in so many seconds, as the database says: over HTTP a life is at least a day."""
+        world.daemon.stop()
+        db = sqlite3.connect(os.path.join(world.daemon.state, "barkerd.db"))
+        for client in clients:
+            db.execute("UPDATE token SET expires_ms = ? WHERE id = ?",
+                       (int((time.time() + seconds) * 1000), client.token_id))
+        db.commit()
+        db.close()
+        world.daemon.start()
+
+    def await_expiry(self, client):
+        """Asked from an address of its own, because wrong tokens are counted by address."""
+        client = world.daemon.client(client.token, source="127.4.0.%d" % (world.next() % 250 + 1))
+        while client.get("/v1/me").status == 200:
+            time.sleep(0.05)
+
+    def settle(self, name, path):
+        if ROWS[name].ends:
+            Access.end(self, ROWS[name], path)
+
+    def finish(self, half, name, path, status):
+        before = world.snapshot()
+        got, text = half.finish()
+        self.assertEqual(got, status, text)
+        self.assertIn("application/problem+json", half.bytes.decode())
+        if not ROWS[name].ends:
+            self.assertEqual(world.snapshot(), before, "a refused request changed something")
+        self.settle(name, path)
+
+    def test_half_a_body_is_not_enough_to_outrun_a_loss(self):
+        self.assertGreater(len(self.with_body()), 10)
+        for name in self.with_body():
+            for kind, (lose, status) in self.LOSSES.items():
+                if kind == "demoted" and table_routes()[name][1] == "VIEWER":
+                    continue  # a viewer may
+                with self.subTest(name, kind=kind):
+                    caller, (path, body) = self.caller(), ROWS[name].make(world)
+                    half = Half(caller, name, path, body, ROWS[name].headers)
+                    self.assertTrue(half.admitted, half.bytes)
+                    lose(self, caller)
+                    self.finish(half, name, path, status)
+
+    def test_half_a_body_is_not_enough_to_outrun_expiry(self):
+        names, seconds, admitted = self.with_body(), 4, False
+        made = {n: ROWS[n].make(world) for n in names}
+        while not admitted and seconds < 30:
+            callers = {n: self.caller() for n in names}
+            self.expire(callers.values(), seconds)
+            halves = {n: Half(callers[n], n, *made[n], ROWS[n].headers) for n in names}
+            admitted = all(h.admitted for h in halves.values())
+            seconds *= 2
+        for name in names:
+            with self.subTest(name):
+                self.assertTrue(halves[name].admitted, halves[name].bytes)
+                self.await_expiry(callers[name])
+                self.finish(halves[name], name, made[name][0], 401)
+
+    @staticmethod
+    def lock():
+        """As another process that has the catalogue for itself; until it is closed."""
+        lock = sqlite3.connect(os.path.join(world.daemon.state, "barkerd.db"), isolation_level=None, timeout=30)
+        lock.execute("BEGIN IMMEDIATE")
+        return lock
+
+    @staticmethod
+    def ask_only(client, name, path, body):
+        body = json.dumps(body) if isinstance(body, dict) else body or ""
+        return harness.send_only(client, name.split()[0], path, body, ROWS[name].headers)
+
+    def test_what_waits_for_the_disk_does_not_outrun_expiry(self):
+        """Every route that changes something. Its handler runs, and what it wants waits for the catalogue, which another process has
+        locked, until the token is over. Data files do not wait for the catalogue."""
+        names = [n for n, (flags, _, _) in table_routes().items() if "ROUTE_WRITE" in flags and "ROUTE_OPEN" not in flags
+                 and 200 <= ROWS[n].admin < 300 and "datasets" not in n and n != "POST /v1/tickets"]
+        self.assertGreater(len(names), 12)
+        seconds, late = 2, []
+        while late != names and seconds < 30:  # again when a token was over too soon
+            callers, made = {n: self.caller() for n in names}, {n: ROWS[n].make(world) for n in names}
+            self.expire(callers.values(), seconds)
+            until, before = time.time() + seconds, world.snapshot()
+            lock = self.lock()
+            asked = {n: self.ask_only(callers[n], n, *made[n]) for n in names}
+            while time.time() < until:
+                time.sleep(0.02)
+            late = [n for n in names if not harness.answered(asked[n])]
+            lock.close()
+            replies = {n: connection.recv(4096) for n, connection in asked.items()}
+            seconds *= 2
+        for name in names:
+            with self.subTest(name):
+                self.assertIn(name, late, replies[name])
+                self.assertIn(statuses(replies[name]), ([401], [503]), replies[name])
+            asked[name].close()
+        self.assertEqual(world.snapshot(), before, "a refused request changed something")
+        for name in names:
+            self.settle(name, made[name][0])
+
+    def test_what_waits_for_a_thread_does_not_outrun_expiry(self):
+        """Every route that reads and may wait: the only thread for requests is busy until the token is over."""
+        names = [n for n, (flags, _, _) in table_routes().items()
+                 if n.startswith("GET ") and "ROUTE_POOL" in flags and ROWS[n].admin == 200]
+        self.assertGreater(len(names), 15)
+        made, seconds, late = {n: ROWS[n].make(world) for n in names}, 2, []
+        world.daemon.settings["request_threads"] = 1
+        while late != names and seconds < 30:  # again when a token was over too soon
+            callers = {n: self.caller() for n in names}
+            self.expire(callers.values(), seconds)
+            until = time.time() + seconds
+            lock = self.lock()
+            busy = harness.send_only(world.admin, "POST", "/v1/tokens", "{}")
+            asked = {n: self.ask_only(callers[n], n, *made[n]) for n in names}
+            while time.time() < until:
+                time.sleep(0.02)
+            late = [n for n in names if not harness.answered(asked[n])]
+            lock.close()
+            replies = {n: connection.recv(4096) for n, connection in asked.items()}
+            busy.close()
+            seconds *= 2
+        world.daemon.settings["request_threads"] = THREADS
+        world.daemon.restart()
+        for name in names:
+            with self.subTest(name):
+                self.assertIn(name, late, replies[name])
+                self.assertEqual(statuses(replies[name]), [401], replies[name])
+            asked[name].close()
+
+    def test_a_token_that_is_revoked_makes_no_other_and_brings_no_user_back(self):
+        caller = self.caller()
+        half = Half(caller, "POST /v1/tokens", "/v1/tokens", {"label": "after the end"}, None)
+        self.lose_user(caller)
+        self.assertEqual(half.finish()[0], 401)
+        self.assertNotIn(caller.name, [u for u, in world.daemon.catalogue("SELECT name FROM user")])
+
+    def test_an_upload_is_refused_while_its_body_comes(self):
+        for kind, (lose, status) in self.LOSSES.items():
+            with self.subTest(kind):
+                caller = self.caller()
+                half = Half(caller, "PUT /v1/datasets/{name}", "/v1/datasets/late.csv", "1,2\n" * 400000, None)
+                lose(self, caller)
+                got, text = half.finish()
+                self.assertEqual(got, status, text)
+                folder = os.path.join(world.daemon.data, ".users", caller.name)
+                self.assertEqual([f for _, _, fs in os.walk(folder) for f in fs], [])
+
+    @staticmethod
+    def slow_text():
+        """Data that take a moment to load."""
+        return "x1,x2,x3,y\n" + "".join("%d.5,%d.25,0.125,%d\n" % (k % 97, k % 89, k % 2) for k in range(1500000))
+
+    @staticmethod
+    def slow_spec():
+        return {"model": {"name": "logistic"}, "data": {"path": "slow.csv"}, "chains": 1, "iterations": 10, "warmup": 0,
+                "sampler": {"name": "sgbd", "step_size": 0.1}}
+
+    def test_a_submission_that_loads_data_does_not_outrun_a_revocation(self):
+        """Whatever comes first: no job was made after its owner's token was revoked."""
+        world.daemon.file("slow.csv", self.slow_text())
+        caller = self.caller()
+        half = Half(caller, "POST /v1/jobs", "/v1/jobs", self.slow_spec(), None)
+        half.socket.sendall(half.body[half.sent:])
+        half.sent = len(half.body)
+        time.sleep(0.05)  # loading has begun, most likely
+        self.lose_token(caller)
+        status, text = half.finish()
+        (revoked, ), = world.daemon.catalogue("SELECT revoked_ms FROM token WHERE id = ?", caller.token_id)
+        late = world.daemon.catalogue("SELECT id FROM job WHERE owner = ? AND created_ms > ?", caller.name, revoked)
+        self.assertEqual(late, [])
+        self.assertIn(status, (201, 401), text)
+
+    def test_an_extension_that_loads_data_does_not_outrun_a_revocation(self):
+        """As for a submission. The data are not in memory after a restart."""
+        caller = self.caller()
+        world.daemon.file("slow.csv", self.slow_text())
+        job = caller.run(self.slow_spec())["id"]
+        world.daemon.restart()
+        half = Half(caller, "POST /v1/jobs/{id}/extend", "/v1/jobs/%s/extend" % job, {"iterations": 10}, None)
+        half.socket.sendall(half.body[half.sent:])
+        half.sent = len(half.body)
+        time.sleep(0.05)  # loading has begun, most likely
+        self.lose_token(caller)
+        status, text = half.finish()
+        (revoked, ), = world.daemon.catalogue("SELECT revoked_ms FROM token WHERE id = ?", caller.token_id)
+        late = world.daemon.catalogue("SELECT text FROM log WHERE job = ? AND at_ms > ? AND text LIKE 'extended%'", job, revoked)
+        self.assertEqual(late, [])
+        self.assertIn(status, (202, 401), text)
+
+    def test_a_reference_that_is_measured_does_not_outrun_a_revocation(self):
+        """Whatever comes first: none was stored after its owner's token was revoked. One user has three measured at a time:
+        more of them wait."""
+        job = world.admin.run(harness.toy(iterations=600000, warmup=0, thin=1))["id"]
+        caller = self.caller()
+        halves = [Half(caller, "PUT /v1/references/{name}", "/v1/references/late%d" % i, {"job": job}, None) for i in range(7)]
+        for half in halves:
+            half.socket.sendall(half.body[half.sent:])
+            half.sent = len(half.body)
+        time.sleep(0.05)  # measuring has begun, most likely
+        self.lose_token(caller)
+        for half in halves:
+            status, text = half.finish()
+            self.assertIn(status, (204, 401, 503), text)
+        (revoked, ), = world.daemon.catalogue("SELECT revoked_ms FROM token WHERE id = ?", caller.token_id)
+        late = world.daemon.catalogue("SELECT name FROM reference WHERE owner = ? AND created_ms > ?", caller.name, revoked)
+        self.assertEqual(late, [])
+
+    def test_an_event_stream_ends_with_its_reader(self):
+        for kind, (lose, _) in self.LOSSES.items():
+            with self.subTest(kind):
+                caller = self.caller()
+                with harness.Events(caller) as stream:
+                    lose(self, caller)
+                    while stream.next() is not None:
+                        pass
+                    self.assertTrue(stream.ended)
+
+    def test_an_event_stream_ends_at_expiry(self):
+        caller = self.caller()
+        self.expire([caller], 3)
+        with harness.Events(caller) as stream:
+            while stream.next() is not None:
+                pass
+            self.assertTrue(stream.ended)
+
+    @staticmethod
+    def formats():
+        with open(os.path.join(harness.ROOT, "server/results/export.h")) as file:
+            names = re.search(r"#define EXPORT_FORMATS\(X\)((?:.*\\\n)*.*\n)", file.read()).group(1)
+        return re.findall(r"X\((\w+)\)", names)
+
+    def test_a_download_is_cut_with_its_reader(self):
+        self.assertGreater(len(self.formats()), 4)
+        job = world.admin.run(harness.toy(iterations=1200000, warmup=0, thin=1, chains=1))["id"]
+        for form in self.formats():
+            for kind, (lose, _) in self.LOSSES.items():
+                with self.subTest(form, kind=kind):
+                    caller = self.caller()
+                    download = self.begin_download(caller, job, form)
+                    lose(self, caller)
+                    self.assertCut(download)
+
+    def test_a_download_is_cut_at_expiry(self):
+        job = world.admin.run(harness.toy(iterations=600000, warmup=0, thin=1))["id"]
+        seconds, status = 2, 401
+        while status == 401:
+            caller = self.caller()
+            self.expire([caller], seconds)
+            download = self.begin_download(caller, job, "csv")
+            status, seconds = statuses(download.bytes)[0], 2 * seconds
+        self.await_expiry(caller)
+        self.assertCut(download)
+
+    def begin_download(self, caller, job, form):
+        """Reads the head only: the rest does not fit into the buffers of the two sockets."""
+        download = Half.__new__(Half)
+        download.socket, download.bytes = socket.socket(), b""
+        download.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        download.socket.connect((world.daemon.host, world.daemon.port))
+        download.socket.sendall(("GET /v1/jobs/%s/draws?format=%s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\n\r\n"
+                                 % (job, form, caller.token)).encode())
+        while b"\r\n\r\n" not in download.bytes:
+            download.receive()
+        return download
+
+    def assertCut(self, download):
+        """The connection ends before the length that was announced, or without the last chunk."""
+        try:
+            while True:
+                download.receive()
+        except AssertionError:
+            download.socket.close()
+        head, body = download.bytes.split(b"\r\n\r\n", 1)
+        self.assertEqual(statuses(head), [200], head)
+        length = re.search(rb"Content-Length: (\d+)", head, re.I)
+        self.assertTrue(len(body) < int(length.group(1)) if length else not body.endswith(b"\r\n0\r\n\r\n"),
+                        "the download is complete")
+
+    def test_a_parked_long_poll_is_refused_when_it_goes_on(self):
+        job = world.admin.run(harness.toy(visibility="lab"))["id"]
+        for kind, (lose, _) in self.LOSSES.items():
+            if kind == "demoted":
+                continue  # a viewer may
+            with self.subTest(kind):
+                caller = self.caller()
+                tag = caller.get("/v1/jobs/" + job).headers["ETag"]
+                parked = world.parked()
+                poll = Half.__new__(Half)
+                poll.bytes = b""
+                poll.socket = socket.create_connection((world.daemon.host, world.daemon.port), harness.PATIENCE)
+                poll.socket.sendall(("GET /v1/jobs/%s?wait=30 HTTP/1.1\r\nHost: 127.0.0.1\r\nIf-None-Match: %s\r\n"
+                                     "Authorization: Bearer %s\r\n\r\n" % (job, tag, caller.token)).encode())
+                while world.parked() <= parked:
+                    time.sleep(0.02)
+                lose(self, caller)
+                reply = world.admin.patch("/v1/jobs/" + job, {"note": "changed %d" % world.next()})
+                self.assertEqual(reply.status, 200, reply)
+                while b"\r\n\r\n" not in poll.bytes:
+                    poll.receive()
+                self.assertEqual(statuses(poll.bytes), [401], poll.bytes)
+                poll.socket.close()
+
+    def test_a_user_with_jobs_is_not_deleted_whatever_the_jobs_do(self):
+        owner = world.daemon.user("owner%d" % world.next())
+        for state in ("queued or running", "paused", "cancelled", "in the trash"):
+            with self.subTest(state):
+                if state == "queued or running":
+                    job = owner.submit(harness.endless())
+                elif state == "paused":
+                    owner.act(job, "pause")
+                elif state == "cancelled":
+                    owner.end(job)
+                else:
+                    self.assertEqual(owner.delete("/v1/jobs/" + job).status, 204)
+                self.assertProblem(world.admin.delete("/v1/users/" + owner.name), 409, "1 job")
+                self.assertEqual(owner.get("/v1/me").status, 200)
+        self.assertEqual(world.admin.delete("/v1/jobs/" + job, query={"purge": "true"}).status, 204)
+        self.assertEqual(world.admin.delete("/v1/users/" + owner.name).status, 204)

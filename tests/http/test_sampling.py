@@ -37,7 +37,7 @@ def variants(sampler):
 
 def job(model, sampler, **fields):
     spec = {"model": {"name": model["name"]}, "sampler": sampler, "iterations": 60, "warmup": 120,
-            "chains": 2, "seed": 42, **fields}
+            "thin": 1, "chains": 2, "seed": 42, **fields}
     if model["name"] == "matrix_factorization":
         spec["model"]["rank"] = 2
     if model["data"] != "none":
@@ -55,7 +55,7 @@ def all_jobs(client):
                 fields = {}
                 if model["data"] != "none" and not sampler["exact"]:
                     fields["batch_size"] = 20
-                if not sampler["exact"]:  # chains that adapt by themselves: no clock is looked at
+                if not sampler["exact"]:  # chains that adapt by themselves
                     settings = {**settings, "step_size": {"kind": "auto", "fraction": 0.2}}
                 words = [word for word in settings.values() if isinstance(word, str)]
                 name = "%s on %s" % (" ".join(words), model["name"])

@@ -36,6 +36,31 @@ class Slices(Case):
         self.assertGreaterEqual(self.ann.read("/v1/me")["usage"]["stored_bytes"], seen["stored_bytes"])
 
 
+class Large(Case):
+    def test_a_chain_whose_state_is_larger_than_a_value_of_the_database_resumes_exactly(self):
+        daemon = Daemon(workers=1, slice_ms=50)
+        daemon.file("wide.csv", ratings_text(120000, 100, 3000))
+        ann = daemon.user("ann")
+        spec = {"model": {"name": "matrix_factorization", "rank": 3}, "data": {"path": "wide.csv"},
+                "sampler": {"name": "sgbd", "step_size": 0.01}, "batch_size": 100, "chains": 1,
+                "iterations": 120, "warmup": 20, "thin": 10, "seed": 4,
+                "save": {"params": ["U[1,1]", "V[1,1]", "V[100,3]"]}}
+        whole = ann.run(spec)["id"]
+        job = ann.submit(spec)
+        ann.until(job, lambda j: j["progress"]["iteration"] > 0)
+        daemon.kill()
+        with sqlite3.connect(os.path.join(daemon.state, "draws", job + ".db")) as db:
+            size = db.execute("SELECT (SELECT sum(length(bytes)) FROM state) + sum(length(bytes)) "
+                              "FROM part").fetchone()[0]
+        db.close()
+        self.assertGreater(size, 16 << 20)
+        daemon.start()
+        ann.wait(job)
+        draws = [{**ann.read("/v1/jobs/%s/draws" % j), "job": None} for j in (whole, job)]
+        self.assertEqual(draws[0], draws[1])
+        self.assertEqual(daemon.stop(), 0)
+
+
 class Newcomers(Case):
     def test_a_long_slice_ends_for_a_job_that_has_had_none(self):
         daemon = Daemon(workers=1, slice_ms=60000)

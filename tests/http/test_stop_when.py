@@ -80,7 +80,7 @@ class StopWhen(Case):
         extended = self.ann.act(job["id"], "extend", {"iterations": 500})
         self.assertIsNone(extended["request"]["stop_when"])
         self.assertIsNone(extended["stop_cause"])
-        self.assertIn("extended by 500 iterations; stop_when does not apply any more",
+        self.assertIn("extended by 500 iterations; stop_when no longer applies",
                       self.log(job["id"]))
         done = self.ann.wait(job["id"])
         self.assertEqual(done["reason"], "all chains are complete")

@@ -471,7 +471,7 @@ class Showing(Case):
         result = finish(alice, ask(alice, ladder(job)))["result"]
         self.assertEqual((result["saved"], result["measured"]), (6020, 3010))
         self.assertEqual(len(result["parameters"]), 100)
-        self.assertIn("3010 of 6020 saved parameters were looked at, evenly spread",
+        self.assertIn("3010 of 6020 saved parameters were measured, evenly spaced",
                       result["cautions"])
 
     def test_jobs_without_draws_say_so(self):

@@ -1,8 +1,10 @@
 """Users, tokens, tickets, limits; secrets stay secret."""
 
 import os
+import re
 import sqlite3
 import threading
+import time
 
 import harness
 from harness import NO_TOKEN, Case, Daemon, endless, toy
@@ -119,6 +121,59 @@ class Tokens(Case):
         self.assertProblem(carol.get("/v1/me"), 401)
         self.assertEqual(other.stop(), 0)
 
+    def test_a_token_does_not_outlive_the_one_it_is_made_with(self):
+        brief = daemon.user("alice", expires_in_days=2)
+        ends = {t["id"]: t for t in alice.read("/v1/tokens")["items"]}[brief.token_id]["expires_at"]
+        reply = brief.post("/v1/tokens", {"label": "for ever?"})
+        self.assertEqual((reply.status, reply.json()["expires_at"]), (201, ends))
+        self.assertEqual(brief.post("/v1/tokens", {"expires_in_days": 1}).status, 201)
+        self.assertProblem(brief.post("/v1/tokens", {"expires_in_days": 3}), 422, "outlive", pointer="/expires_in_days")
+        chief = daemon.user("chief", "admin", expires_in_days=2)
+        self.assertLess(chief.post("/v1/tokens", {"user": "vera", "role": "viewer"}).json()["expires_at"][:10], "2900")
+        self.assertProblem(chief.post("/v1/tokens", {"user": "vera", "role": "viewer", "expires_in_days": 9}), 422)
+        ticket = brief.post("/v1/tickets").json()["ticket"]
+        reply = daemon.client(NO_TOKEN).post("/v1/tickets/redeem", {"ticket": ticket})
+        self.assertLess(reply.json()["expires_at"], ends)  # twelve hours are less than two days
+
+    def test_lists_come_in_pages(self):
+        walt = daemon.user("walt")
+        ids = [walt.token_id] + [walt.post("/v1/tokens", {"label": str(k)}).json()["id"] for k in range(6)]
+        for path, key, limit, query in (("/v1/tokens", "id", 3, {"user": "walt"}), ("/v1/users", "name", 2, {}),
+                                        ("/v1/tokens", "id", 7, {"user": "walt"})):
+            with self.subTest(path, limit=limit):
+                whole = [i[key] for i in admin.read(path, query={**query, "limit": 500})["items"]]
+                seen, cursor = [], None
+                while cursor is not None or not seen:
+                    page = admin.read(path, query={**query, "limit": limit, **({"cursor": cursor} if cursor else {})})
+                    self.assertLessEqual(len(page["items"]), limit)
+                    seen, cursor = seen + [i[key] for i in page["items"]], page["next"]
+                self.assertEqual(seen, whole)
+                if key == "id":
+                    self.assertEqual(sorted(seen), sorted(ids))
+        for path in ("/v1/tokens", "/v1/users"):
+            for limit in ("0", "501", "x"):
+                self.assertProblem(admin.get(path, query={"limit": limit}), 422, pointer="?limit")
+        for cursor in ("x", "12", "12.short", "-1.12345678", "99999999999999999999.12345678"):
+            self.assertProblem(admin.get("/v1/tokens", query={"cursor": cursor}), 422, pointer="?cursor")
+
+    def test_a_token_that_is_over_leaves_the_lists_after_a_month(self):
+        other = Daemon()
+        carol, spare = other.user("carol"), other.user("carol")
+        old = [other.user("carol").token_id for _ in range(2)]
+        self.assertEqual(carol.delete("/v1/tokens/" + spare.token_id).status, 204)
+        other.stop()
+        db = sqlite3.connect(os.path.join(other.state, "barkerd.db"))
+        db.execute("UPDATE token SET expires_ms = 1000 WHERE id = ?", (old[0],))
+        db.execute("UPDATE token SET revoked_ms = 1000 WHERE id = ?", (old[1],))
+        db.commit()
+        db.close()
+        other.start()
+        listed = lambda: {t["id"] for t in carol.read("/v1/tokens")["items"]}
+        while set(old) & listed():
+            time.sleep(0.1)
+        self.assertEqual(listed(), {carol.token_id, spare.token_id})
+        self.assertEqual(other.stop(), 0)
+
     def test_revoking_what_is_not_ones_own_is_404(self):
         for token_id in (vera.token_id, "00000000", "x", "a" * 300):
             self.assertProblem(alice.delete("/v1/tokens/" + token_id), 404)
@@ -151,7 +206,9 @@ class Users(Case):
         created = reply.json()["created_at"]
         listed = {u["name"]: u for u in admin.read("/v1/users")["items"]}
         self.assertEqual(listed["ivan"], {"name": "ivan", "role": "user", "quotas": quotas,
-                                          "usage": {"active_jobs": 0, "stored_bytes": 0},
+                                          "usage": {"active_jobs": 0, "stored_bytes": 0,
+                                                    "references": 0, "uploads": 0,
+                                                    "upload_bytes": 0},
                                           "created_at": created})
         self.assertEqual(listed["alice"]["quotas"], {"active_jobs": None, "stored_mb": None})
         self.assertEqual(admin.post("/v1/users", {"name": "judy"}).json()["role"], "user")
@@ -172,6 +229,47 @@ class Users(Case):
         self.assertEqual(admin.delete("/v1/users/heidi").status, 204)
         self.assertProblem(heidi.get("/v1/me"), 401)
         self.assertProblem(admin.delete("/v1/users/heidi"), 404)
+
+    def test_nothing_of_a_former_user_is_left_to_another_of_that_name(self):
+        karl = daemon.user("karl")
+        self.assertEqual(karl.put("/v1/datasets/secret.csv", "a,b\n1,2\n").status, 201)
+        self.assertEqual(karl.put("/v1/references/mine", '{"parameters": [{"name": "x", "mean": 0, "sd": 1}]}',
+                                  headers={"Content-Type": "application/json"}).status, 204)
+        study = karl.post("/v1/studies", {"kind": "ladder", "job": toy()}).json()
+        for job in study["jobs"]:
+            karl.wait(job["id"])
+        for purge in ("false", "true"):
+            self.assertProblem(admin.delete("/v1/users/karl", query={"purge": purge}), 409)
+        for job in study["jobs"]:
+            self.assertEqual(admin.delete("/v1/jobs/" + job["id"], query={"purge": "true"}).status, 204)
+        self.assertProblem(admin.delete("/v1/users/karl"), 409)
+        self.assertEqual(admin.delete("/v1/users/karl", query={"purge": "true"}).status, 204)
+        again = daemon.user("karl")
+        for path in ("/v1/datasets", "/v1/references", "/v1/studies", "/v1/jobs"):
+            own = [i for i in again.read(path)["items"] if not i.get("shared")]
+            self.assertEqual(own, [], path)
+
+    def test_a_name_under_which_something_is_left_is_refused(self):
+        folder = os.path.join(daemon.data, ".users", "liam")
+        os.makedirs(folder)
+        with open(os.path.join(folder, "left.csv"), "w") as file:
+            file.write("1,2\n")
+        self.assertProblem(admin.post("/v1/users", {"name": "liam"}), 409, "1 upload", "purge=true")
+        self.assertProblem(admin.post("/v1/tokens", {"user": "liam", "role": "user"}), 409, "1 upload")
+        self.assertProblem(admin.delete("/v1/users/liam"), 404)
+        self.assertEqual(admin.delete("/v1/users/liam", query={"purge": "true"}).status, 204)
+        self.assertEqual(os.listdir(folder), [])
+        self.assertEqual(admin.post("/v1/users", {"name": "liam"}).status, 201)
+
+    def test_admins_who_take_each_others_role_leave_one_admin(self):
+        for round in range(8):
+            pair = [daemon.user("chief%d%s" % (round, side), "admin") for side in "ab"]
+            answers = Limits.together(self, 2, lambda k: pair[k].post("/v1/users", {
+                "name": pair[1 - k].name, "role": "viewer"}))
+            self.assertIn(sorted(answers), ([201, 401], [201, 403]))
+            pair = [daemon.user("chief%d%s" % (round, side), "admin") for side in "cd"]
+            answers = Limits.together(self, 2, lambda k: pair[k].delete("/v1/users/" + pair[1 - k].name))
+            self.assertIn(sorted(answers), ([204, 401], [204, 503]))  # over, or about to be
 
     def test_mistakes(self):
         self.assertProblem(admin.post("/v1/users", {}), 422, pointer="/name")
@@ -207,6 +305,15 @@ class Tickets(Case):
         ticket = vera.post("/v1/tickets").json()["ticket"]
         reply = daemon.client(NO_TOKEN).post("/v1/tickets/redeem", {"ticket": ticket})
         self.assertEqual(reply.json()["role"], "viewer")
+
+    def test_one_users_tickets_are_not_taken_by_anothers(self):
+        first = vera.post("/v1/tickets").json()["ticket"]
+        mine = [alice.post("/v1/tickets") for _ in range(80)]
+        self.assertEqual({r.status for r in mine}, {201})
+        self.assertEqual(vera.post("/v1/tickets").status, 201)
+        for ticket in (first, mine[-1].json()["ticket"]):
+            reply = daemon.client(NO_TOKEN).post("/v1/tickets/redeem", {"ticket": ticket})
+            self.assertEqual(reply.status, 201, reply)
 
     def test_guessing_is_limited(self):
         nobody = daemon.client(NO_TOKEN, source="127.9.9.9")
@@ -345,7 +452,9 @@ class Limits(Case):
 
     def test_what_a_user_has_is_shown_beside_what_they_may_have(self):
         erin = daemon.user("erin")
-        self.assertEqual(erin.read("/v1/me")["usage"], {"active_jobs": 0, "stored_bytes": 0})
+        nothing = {"active_jobs": 0, "stored_bytes": 0, "references": 0, "uploads": 0,
+                   "upload_bytes": 0}
+        self.assertEqual(erin.read("/v1/me")["usage"], nothing)
         ended, going = erin.run(toy())["id"], erin.submit(endless())
         used = erin.read("/v1/me")["usage"]
         self.assertEqual(used["active_jobs"], 1)
@@ -357,10 +466,10 @@ class Limits(Case):
         erin.wait(going, "cancelled")
         for job in (ended, going):
             self.assertEqual(erin.delete("/v1/jobs/" + job).status, 204)
-        self.assertEqual(erin.read("/v1/me")["usage"], {"active_jobs": 0, "stored_bytes": 0})
+        self.assertEqual(erin.read("/v1/me")["usage"], nothing)
 
     def test_a_running_job_is_paused_by_its_owners_own_quota(self):
-        small = Daemon(slice_ms=10)  # the quota is looked at every few slices
+        small = Daemon(slice_ms=10)
         boss, carol = small.client(), small.user("carol")
         boss.post("/v1/users", {"name": "carol", "quotas": {"stored_mb": 1000}})
         job = carol.submit(toy(iterations=40000000, warmup=0, chains=2, thin=10))
@@ -368,6 +477,61 @@ class Limits(Case):
         ended = carol.until(job, lambda j: j["state"] in ("succeeded", "paused"))
         self.assertEqual(ended["state"], "paused")
         self.assertIn("quota", ended["reason"])
+        self.assertEqual(small.stop(), 0)
+
+    @staticmethod
+    def slices(client):
+        text = client.get("/metrics").text
+        return int(float(re.search(r"^barkerd_slices_total (\S+)", text, re.M).group(1)))
+
+    def test_a_running_job_stops_within_a_slice_of_its_quota(self):
+        small = Daemon(workers=1, slice_ms=300)
+        boss, carol = small.client(), small.user("carol")
+        boss.post("/v1/users", {"name": "carol", "quotas": {"stored_mb": 1000}})
+        job = carol.submit(toy(iterations=4 * 10 ** 8, warmup=0, chains=1, thin=100))
+        carol.until(job, lambda j: j["stored_bytes"] > 1 << 20)
+        boss.post("/v1/users", {"name": "carol", "quotas": {"stored_mb": 1}})
+        slices = self.slices(boss)
+        paused = carol.until(job, lambda j: j["state"] in ("succeeded", "paused"))
+        self.assertEqual(paused["state"], "paused")
+        self.assertLessEqual(self.slices(boss) - slices, 2)  # that under way, and the one that paused it
+        self.assertProblem(carol.post("/v1/jobs/%s/resume" % job), 422, "carol has", "of 1 MB")
+        self.assertEqual(carol.job(job)["state"], "paused")
+        boss.post("/v1/users", {"name": "carol", "quotas": {"stored_mb": 1000}})
+        self.assertEqual(carol.act(job, "resume")["id"], job)
+        self.assertEqual(small.stop(), 0)
+
+    def test_a_job_waits_while_the_quota_of_its_owner_cannot_be_read(self):
+        small = Daemon(workers=1, slice_ms=50)
+        boss, carol = small.client(), small.user("carol")
+        job = carol.submit(endless())
+        carol.wait(job, "running")
+        self.assertEqual(small.stop(), 0)
+        with sqlite3.connect(os.path.join(small.state, "barkerd.db")) as db:
+            db.execute("UPDATE user SET quotas = 'no JSON' WHERE name = 'carol'")
+        db.close()
+        small.start()
+        carol.until(job, lambda j: j["reason"].startswith("the job waits"))
+        at = carol.job(job)["progress"]["iteration"]
+        self.assertNotEqual(carol.post("/v1/jobs", toy()).status, 201)
+        self.assertEqual(carol.job(job)["progress"]["iteration"], at)
+        boss.post("/v1/users", {"name": "carol", "quotas": {"stored_mb": 100}})
+        carol.until(job, lambda j: j["progress"]["iteration"] > at)
+        self.assertEqual(small.stop(), 0)
+
+    def test_a_job_that_is_restored_counts_against_the_quota_again(self):
+        small = Daemon(user_stored_mb=3)
+        carol = small.user("carol")
+        jobs = []
+        for _ in range(3):
+            jobs.append(carol.run(toy(iterations=100000, warmup=0, chains=1))["id"])
+            self.assertEqual(carol.delete("/v1/jobs/" + jobs[-1]).status, 204)
+        replies = [carol.post("/v1/jobs/%s/restore" % job) for job in jobs]
+        self.assertEqual([reply.status for reply in replies[:2]], [200, 200])
+        self.assertProblem(replies[2], 422, "carol has", "of 3 MB")
+        self.assertLessEqual(carol.read("/v1/me")["usage"]["stored_bytes"], 3 << 20)
+        self.assertEqual(carol.delete("/v1/jobs/" + jobs[0]).status, 204)
+        self.assertEqual(carol.post("/v1/jobs/%s/restore" % jobs[2]).status, 200)
         self.assertEqual(small.stop(), 0)
 
     def test_stored_bytes_are_limited_at_submission_and_while_running(self):

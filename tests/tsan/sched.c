@@ -51,7 +51,6 @@ static void submit(struct storm *s, const char *owner, uint32_t number, unsigned
     };
     struct err_info info;
     bool existing;
-    unsigned char hash[32] = {0};
     struct job_row row = {.state = JOB_queued,
                           .reason = "waits for a worker",
                           .created_ms = clock_wall_ms(),
@@ -66,9 +65,11 @@ static void submit(struct storm *s, const char *owner, uint32_t number, unsigned
                           .data_sha256 = ""};
     snprintf(row.owner, sizeof row.owner, "%s", owner);
     job_id_make(row.id, row.created_ms, number * 2654435761u);
-    if (store_job_create(s->store, &row, NULL, hash, &existing, &info) != ERR_OK ||
-        sched_submit(s->sched, &row, &info) != ERR_OK)
+    struct job_run *job;
+    if (sched_prepare(&job, s->sched, &row, &info) != ERR_OK ||
+        store_job_create(s->store, &row, NULL, &existing, &info) != ERR_OK)
         fail("submit", &info);
+    sched_submit(s->sched, job);
     memcpy(s->ids[number], row.id, sizeof row.id);
 }
 
@@ -91,9 +92,10 @@ static void *submitter(void *arg)
                                                 JOB_EVENT_extend, JOB_EVENT_resume};
         for (unsigned k = 0; k < 3; k++) {
             struct err_info info;
-            enum err code =
-                sched_control(t->storm->sched, own[(unsigned)rand_r(&t->seed) % (i + 1)],
-                              events[(unsigned)rand_r(&t->seed) % 5], 500, &info);
+            struct sched_request request = {.event = events[(unsigned)rand_r(&t->seed) % 5],
+                                            .iterations = 500};
+            enum err code = sched_control(
+                t->storm->sched, own[(unsigned)rand_r(&t->seed) % (i + 1)], &request, &info);
             if (code != ERR_OK && code != ERR_CONFLICT)
                 fail("control", &info);
             usleep((unsigned)rand_r(&t->seed) % 20000);
@@ -142,7 +144,8 @@ static void wait_for_end(struct storm *s)
         size_t left = queue.job_count;
         for (size_t k = 0; k < queue.job_count; k++)
             if (queue.jobs[k].state == JOB_paused)
-                sched_control(s->sched, queue.jobs[k].id, JOB_EVENT_resume, 0, &info);
+                sched_control(s->sched, queue.jobs[k].id,
+                              &(struct sched_request){.event = JOB_EVENT_resume}, &info);
         for (size_t k = 0; i == PATIENCE - 1 && k < queue.job_count; k++)
             fprintf(stderr, "%s %s %s\n", queue.jobs[k].id, job_state_name(queue.jobs[k].state),
                     queue.jobs[k].why);
@@ -193,7 +196,7 @@ int main(void)
     struct memory_cache *cache = memory_cache_new(root, 1 << 20);
     s.events = events_new(NULL, NULL);
     struct sched_config config = {
-        .workers = 3, .slice_ms = 10, .look_ms = 20, .user_running_chains = 2};
+        .workers = 3, .slice_ms = 10, .checkup_ms = 20, .user_running_chains = 2};
     if (sched_start(&s.sched, &config, s.store, cache, s.events, &info) != ERR_OK)
         fail("scheduler", &info);
     for (unsigned i = 0; i < SUBMITTERS + LOOKERS; i++) {

@@ -4,6 +4,7 @@
  *     tsan-store [SECONDS] */
 #include "server/base/clock.h"
 #include "server/store/jobfile.h"
+#include "server/store/users.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -90,12 +91,12 @@ static void *change_jobs(void *arg)
                               .model = (char *)"ica",
                               .sampler = (char *)"sgbd"};
         job_id_make(row.id, 5000 + n, n);
-        expect(store_job_create(store, &row, NULL, NULL, &existing, &info), &info);
+        expect(store_job_create(store, &row, NULL, &existing, &info), &info);
         row.state = JOB_running;
         expect(store_job_update(store, &row, JOB_SET_STATE, "started", &info), &info);
         store_usage_note(store, "ana", n, n);
         if (n % 4 == 0)
-            expect(store_job_purge(store, row.id, &info), &info);
+            expect(store_job_purge(store, row.id, 0, &info), &info);
     }
     return NULL;
 }
@@ -128,13 +129,12 @@ static void *copy(void *arg)
     for (unsigned n = 0; running; n++) {
         struct err_info info = {0};
         char path[100], command[120], id[JOB_ID_SIZE];
-        int fd;
-        uint64_t size;
+        struct jobfile_copy copy;
         file_id(0, id);
-        if (jobfile_export(store, id, &fd, &size, &info) == ERR_OK)
-            close(fd);
+        if (jobfile_copy_open(&copy, store, "ana", id, &info) == ERR_OK)
+            jobfile_copy_close(&copy);
         snprintf(path, sizeof path, "%s/backup", directory);
-        expect(store_backup_directory(directory, path, &info), &info);
+        expect(store_backup_directory(directory, path, NULL, NULL, &info), &info);
         snprintf(command, sizeof command, "rm -rf %s", path);
         failures += system(command) != 0;
     }

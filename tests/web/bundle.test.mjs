@@ -1,4 +1,4 @@
-// What the build made: B/web.
+// The bundle made by the build, B/web.
 import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -21,12 +21,12 @@ export default {
     const total = packed().reduce((sum, f) => sum + f.bytes.length, 0);
     assert.ok(total > 10000 && total < LIMIT, `${total} bytes`);
   },
-  "the page has no script and no style of its own": () => {
+  "the page has no inline script and no inline style": () => {
     const page = text(".html");
     assert.doesNotMatch(page, /<style|\sstyle=|\son[a-z]+=|<script(?![^>]*\ssrc=)/i);
     assert.doesNotMatch(page, /%\w+%/, "every placeholder is filled");
   },
-  "page and files name each other by hash": () => {
+  "the page refers to files whose names contain a hash": () => {
     const page = text(".html");
     const names = packed().map((f) => f.name.replace(/\.gz$/, "")).filter((name) => name !== "index.html");
     for (const name of names) {
@@ -34,7 +34,7 @@ export default {
       assert.ok(page.includes(`"/assets/${name}"`), name);
     }
   },
-  "nothing is asked of any other host": () => {
+  "no requests to other hosts": () => {
     for (const ext of [".js", ".css", ".html"]) {
       const hosts = [...text(ext).matchAll(/https?:\/\/[^\s"'`)]+/g)].map((m) => m[0]).filter((u) => !u.startsWith("http://www.w3.org/"));
       assert.deepEqual(hosts, [], ext);
@@ -45,7 +45,7 @@ export default {
     for (const file of sources())
       assert.doesNotMatch(readFileSync(file, "utf8"), /innerHTML|outerHTML|insertAdjacentHTML|dangerouslySet|document\.write|\beval\(|new Function|javascript:/, file);
   },
-  "the token goes nowhere but into a header": () => {
+  "the token is sent only in a header": () => {
     for (const file of sources()) assert.doesNotMatch(readFileSync(file, "utf8"), /[?&](token|access_token)=|localStorage.*token/i, file);
   },
 };

@@ -17,7 +17,7 @@ export default {
   },
   "chains of a running job end together": () =>
     assert.ok(filesOf(job({ ended_at: null }), STAN).every((file) => file.url.endsWith("&to=700"))),
-  "a refusal says what is wrong, not how often": () => {
+  "the message of a refused request is its list of errors, not the general sentence": () => {
     const problem = { title: "a value is not allowed", detail: "1 mistake", errors: [{ pointer: "?chains", detail: "choose one" }] };
     assert.equal(new ApiError(422, problem).message, "?chains: choose one");
     assert.equal(new ApiError(409, { title: "no", detail: "it runs" }).message, "it runs");

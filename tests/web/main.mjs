@@ -1,5 +1,5 @@
-// Runs the tests of every *.test.mjs here, each an object of name: function. Words on the command line choose the tests whose
-// file or name contains one of them. Ends with N passed, N failed.
+// Runs the tests of every *.test.mjs in this folder; each file exports an object of name: function. Arguments select the
+// tests whose file or name contains one of them. The last line is "N passed, N failed".
 import { readdirSync } from "node:fs";
 
 const wanted = process.argv.slice(2);

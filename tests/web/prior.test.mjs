@@ -24,7 +24,7 @@ export default {
     assert.ok(Math.abs(integral(density, -40, 6) - 1) < 1e-6);
     assert.ok(Math.abs(integral((x) => Math.exp(x) * density(x), -40, 6) - 1.7) < 1e-6);
   },
-  "no curve where the prior is not known": () => {
+  "no curve if the prior is not known": () => {
     for (const [model, settings, name] of [[MODEL, { prior_sd: 1 }, "U[1,2]"], [MODEL, {}, "theta[1]"], [MODEL, { prior_sd: 1 }, "psi"], [{ name: "old" }, { prior_sd: 1 }, "theta[1]"], [null, null, "theta[1]"], [MODEL, { prior_sd: 0 }, "theta[1]"]])
       assert.equal(priorOf(model, settings, name), null, name);
   },

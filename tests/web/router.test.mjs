@@ -4,16 +4,16 @@ import { fileName, splitNames } from "../../clients/web/src/params.js";
 import { address } from "../../clients/web/src/api.js";
 
 export default {
-  "an address survives being read and written": () => {
+  "a hash survives being parsed and written": () => {
     for (const hash of ["#/jobs", "#/jobs/06c?tab=traces&params=theta[1],U[3,7]", "#/jobs?q=a+b%26c"]) {
       const { path, query } = parseHash(hash);
       assert.equal(makeHash(path, query), hash);
     }
   },
-  "an empty address is the start": () => {
+  "an empty hash is the start page": () => {
     for (const hash of ["", "#", "#/"]) assert.deepEqual(parseHash(hash), { path: "/", query: {} });
   },
-  "values that say nothing are left out": () => assert.equal(makeHash("/jobs", { q: "", state: undefined, tag: null }), "#/jobs"),
+  "empty values are omitted": () => assert.equal(makeHash("/jobs", { q: "", state: undefined, tag: null }), "#/jobs"),
   "paths match segment by segment": () => {
     assert.deepEqual(match("/jobs/:id", "/jobs/06c%20x"), { id: "06c x" });
     for (const path of ["/jobs", "/jobs/", "/jobs/a/b", "/job/a"]) assert.equal(match("/jobs/:id", path), null, path);
@@ -27,7 +27,7 @@ export default {
     assert.equal(address("/v1/x", { params: ["theta[1]", "U[3,7]"], q: "a&b", none: "", nil: null }), "/v1/x?params=theta%5B1%5D%2CU%5B3%2C7%5D&q=a%26b");
     assert.equal(address("/v1/x", { limit: 0 }), "/v1/x?limit=0");
   },
-  "names of files have nothing in them that a shell or a disk minds": () => {
+  "file names contain only characters that are safe in a shell and on disk": () => {
     assert.equal(fileName("../<script>alert(1)</script>"), ".._script_alert_1_script");
     assert.equal(fileName("///"), "plot");
   },

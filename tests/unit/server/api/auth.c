@@ -118,7 +118,7 @@ Test(auth, a_revoked_token_is_refused_at_once_and_stays_so)
     struct test_token m = token_of("ada", ROLE_USER), other = token_of("ada", ROLE_USER);
     struct err_info info = {0};
     cr_expect_eq(try_token(m.token), ERR_OK);
-    cr_assert_eq(auth_token_revoke(test_auth, m.id, &info), ERR_OK, "%s", info.message);
+    cr_assert_eq(auth_token_revoke(test_auth, NULL, m.id, &info), ERR_OK, "%s", info.message);
     cr_expect_eq(try_token(m.token), ERR_UNAUTHENTICATED);
     cr_expect_eq(try_token(other.token), ERR_OK);
     auth_reopen();
@@ -131,7 +131,8 @@ Test(auth, revoking_what_does_not_exist_is_not_found)
     static const char *const ids[] = {"", "12345678", "1234567", "123456789"};
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
         struct err_info info = {0};
-        cr_expect_eq(auth_token_revoke(test_auth, ids[i], &info), ERR_NOT_FOUND, "\"%s\"", ids[i]);
+        cr_expect_eq(auth_token_revoke(test_auth, NULL, ids[i], &info), ERR_NOT_FOUND, "\"%s\"",
+                     ids[i]);
     }
 }
 
@@ -192,7 +193,6 @@ Test(auth, names_of_users_are_short_and_plain)
     static const char *const good[] = {"a", "ada_l-2", "0", "abcdefghijklmnopqrstuvwxyz012345"};
     static const char *const bad[] = {"",   "Ada", "a b",      "a/b",
                                       "..", "a.b", "\xc3\xa4", "abcdefghijklmnopqrstuvwxyz0123456"};
-    struct test_token m;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         cr_expect(user_name_valid(good[i]), "%s", good[i]);
         token_of(good[i], ROLE_USER);
@@ -200,8 +200,9 @@ Test(auth, names_of_users_are_short_and_plain)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct err_info info = {0};
         cr_expect_not(user_name_valid(bad[i]), "%s", bad[i]);
-        cr_expect_eq(auth_token_add(test_auth, bad[i], ROLE_USER, NULL, 0, m.token, m.id, &info),
-                     ERR_INVALID, "%s", bad[i]);
+        struct token_wish wish = {.user = bad[i], .role = ROLE_USER};
+        struct token_made made;
+        cr_expect_eq(auth_token_add(test_auth, &wish, &made, &info), ERR_INVALID, "%s", bad[i]);
         cr_expect_not(auth_user_get(test_auth, bad[i], NULL));
     }
 }
@@ -223,12 +224,12 @@ Test(auth, roles_have_names)
 Test(auth, a_token_never_changes_the_role_of_its_user)
 {
     token_of("ada", ROLE_USER);
-    struct test_token m = {"", ""};
+    struct token_made made = {.token = ""};
     struct err_info info = {0};
-    cr_expect_eq(auth_token_add(test_auth, "ada", ROLE_ADMIN, NULL, 0, m.token, m.id, &info),
-                 ERR_CONFLICT);
+    struct token_wish wish = {.user = "ada", .role = ROLE_ADMIN};
+    cr_expect_eq(auth_token_add(test_auth, &wish, &made, &info), ERR_CONFLICT);
     cr_expect_not_null(strstr(info.message, "user"), "%s", info.message);
-    cr_expect_str_eq(m.token, "");
+    cr_expect_str_eq(made.token, "");
 }
 
 static enum role role_of(const char *token)
@@ -240,10 +241,10 @@ static enum role role_of(const char *token)
 
 static void put_user(const char *name, enum role role)
 {
-    struct user_row row = {.role = role, .created_ms = clock_wall_ms(), .quotas = "{}"};
+    struct user_wish wish = {.name = name, .role = &role};
+    struct user_change change;
     struct err_info info = {0};
-    snprintf(row.name, sizeof row.name, "%s", name);
-    cr_assert_eq(auth_user_put(test_auth, &row, &info), ERR_OK, "%s", info.message);
+    cr_assert_eq(auth_user_put(test_auth, NULL, &wish, &change, &info), ERR_OK, "%s", info.message);
 }
 
 Test(auth, a_changed_role_holds_for_existing_tokens_at_once)
@@ -257,57 +258,87 @@ Test(auth, a_changed_role_holds_for_existing_tokens_at_once)
 
 Test(auth, a_user_is_as_last_put)
 {
-    struct user_row row = {.role = ROLE_USER, .created_ms = 5, .quotas = "{\"active_jobs\": 3}"};
-    struct user_row again = {.role = ROLE_VIEWER, .created_ms = 9, .quotas = "{}"}, got;
+    static const enum role viewer = ROLE_VIEWER;
+    struct user_wish first = {.name = "eve", .quotas = "{\"active_jobs\": 3}"};
+    struct user_wish again = {.name = "eve", .role = &viewer, .quotas = "{}"};
+    struct user_change change;
+    struct user_row got;
     struct err_info info = {0};
-    snprintf(row.name, sizeof row.name, "eve");
-    snprintf(again.name, sizeof again.name, "eve");
-    cr_assert_eq(auth_user_put(test_auth, &row, &info), ERR_OK, "%s", info.message);
+    cr_assert_eq(auth_user_put(test_auth, NULL, &first, &change, &info), ERR_OK, "%s",
+                 info.message);
+    uint64_t created_ms = change.row.created_ms;
     auth_reopen();
+    clock_shift(MINUTE);
     cr_assert(auth_user_get(test_auth, "eve", &got));
+    cr_expect_eq(got.role, ROLE_USER);
     cr_expect_str_eq(got.quotas, "{\"active_jobs\": 3}");
-    cr_assert_eq(auth_user_put(test_auth, &again, &info), ERR_OK, "%s", info.message);
+    cr_assert_eq(auth_user_put(test_auth, NULL, &again, &change, &info), ERR_OK, "%s",
+                 info.message);
+    cr_expect(change.role_changed);
     cr_assert(auth_user_get(test_auth, "eve", &got));
     cr_expect_str_eq(got.quotas, "{}");
     cr_expect_eq(got.role, ROLE_VIEWER);
-    cr_expect_eq(again.created_ms, 5, "a user is made once");
-    cr_expect_eq(got.created_ms, 5);
+    cr_expect_eq(got.created_ms, created_ms, "a user is made once");
+}
+
+static struct identity identity_of(const struct test_token *m)
+{
+    struct identity who;
+    cr_assert_eq(try_as(m->token, HERE, &who), ERR_OK);
+    return who;
+}
+
+static enum err download(const struct identity *who)
+{
+    struct err_info info = {0};
+    return auth_download_begin(test_auth, who, &info);
 }
 
 Test(auth, downloads_are_counted_for_each_user)
 {
-    struct identity ada = {.user = "ada"}, bob = {.user = "bob"}, nobody = {.user = "nobody"};
-    struct err_info info = {0};
+    struct test_token a = token_of("ada", ROLE_USER), b = token_of("bob", ROLE_USER);
     test_limits.downloads = 2;
-    put_user("ada", ROLE_USER);
-    put_user("bob", ROLE_USER);
     auth_reopen();
-    cr_expect_eq(auth_download_begin(test_auth, &ada, &info), ERR_OK);
-    cr_expect_eq(auth_download_begin(test_auth, &ada, &info), ERR_OK);
-    cr_expect_eq(auth_download_begin(test_auth, &ada, &info), ERR_RATE);
-    cr_expect_eq(auth_download_begin(test_auth, &ada, &info), ERR_RATE, "a refusal is no download");
-    cr_expect_eq(auth_download_begin(test_auth, &bob, &info), ERR_OK);
-    auth_download_end(test_auth, "ada");
-    cr_expect_eq(auth_download_begin(test_auth, &ada, &info), ERR_OK);
-    cr_expect_eq(auth_download_begin(test_auth, &ada, &info), ERR_RATE);
-    for (int i = 0; i < 5; i++)
-        auth_download_end(test_auth, "bob"); /* of a user of this name who was deleted */
-    cr_expect_eq(auth_download_begin(test_auth, &bob, &info), ERR_OK);
-    cr_expect_eq(auth_download_begin(test_auth, &bob, &info), ERR_OK);
-    cr_expect_eq(auth_download_begin(test_auth, &bob, &info), ERR_RATE);
-    auth_download_end(test_auth, "nobody");
-    cr_expect_eq(auth_download_begin(test_auth, &nobody, &info), ERR_OK);
+    struct identity ada = identity_of(&a), bob = identity_of(&b);
+    cr_expect_eq(download(&ada), ERR_OK);
+    cr_expect_eq(download(&ada), ERR_OK);
+    cr_expect_eq(download(&ada), ERR_RATE);
+    cr_expect_eq(download(&ada), ERR_RATE, "a refusal is no download");
+    cr_expect_eq(download(&bob), ERR_OK);
+    auth_download_end(test_auth, &ada);
+    cr_expect_eq(download(&ada), ERR_OK);
+    cr_expect_eq(download(&ada), ERR_RATE);
     test_limits.downloads = 0;
     auth_reopen();
+    ada = identity_of(&a);
     for (int i = 0; i < 100; i++)
-        cr_expect_eq(auth_download_begin(test_auth, &ada, &info), ERR_OK);
+        cr_expect_eq(download(&ada), ERR_OK);
+}
+
+Test(auth, downloads_of_a_former_user_are_not_those_of_another_of_that_name)
+{
+    struct err_info info = {0};
+    test_limits.downloads = 1;
+    auth_reopen();
+    struct test_token m = token_of("ada", ROLE_USER);
+    struct identity former = identity_of(&m);
+    cr_expect_eq(download(&former), ERR_OK);
+    cr_assert_eq(auth_user_delete(test_auth, NULL, "ada", false, &info), ERR_OK);
+    auth_download_end(test_auth, &former); /* nobody's by now */
+    m = token_of("ada", ROLE_USER);
+    struct identity ada = identity_of(&m);
+    cr_expect_eq(download(&former), ERR_UNAUTHENTICATED);
+    cr_expect_eq(download(&ada), ERR_OK);
+    auth_download_end(test_auth, &former);
+    cr_expect_eq(download(&ada), ERR_RATE);
 }
 
 Test(auth, a_deleted_user_has_no_tokens_any_more)
 {
     struct test_token m = token_of("ada", ROLE_USER), other = token_of("bob", ROLE_USER);
     struct err_info info = {0};
-    cr_assert_eq(auth_user_delete(test_auth, "ada", &info), ERR_OK, "%s", info.message);
+    cr_assert_eq(auth_user_delete(test_auth, NULL, "ada", false, &info), ERR_OK, "%s",
+                 info.message);
     cr_expect_not(auth_user_get(test_auth, "ada", NULL));
     cr_expect_eq(try_token(m.token), ERR_UNAUTHENTICATED);
     cr_expect_eq(try_token(other.token), ERR_OK);

@@ -4,7 +4,8 @@
 char test_directory[] = "/tmp/barker-auth-XXXXXX";
 struct store *test_store;
 struct auth *test_auth;
-struct auth_limits test_limits = {NO_LIMIT, NO_LIMIT, NO_LIMIT, 0};
+struct auth_limits test_limits = {
+    .writes_per_minute = NO_LIMIT, .reads_per_second = NO_LIMIT, .failures_per_minute = NO_LIMIT};
 
 static void open_all(void)
 {
@@ -46,7 +47,9 @@ TestSuite(auth, .init = setup, .fini = teardown);
 /* Limits other than none. */
 void auth_limit(double writes_per_minute, double reads_per_second, double failures_per_minute)
 {
-    test_limits = (struct auth_limits){writes_per_minute, reads_per_second, failures_per_minute, 0};
+    test_limits = (struct auth_limits){.writes_per_minute = writes_per_minute,
+                                       .reads_per_second = reads_per_second,
+                                       .failures_per_minute = failures_per_minute};
     auth_reopen();
 }
 
@@ -54,8 +57,12 @@ struct test_token token_until(const char *user, enum role role, uint64_t expires
 {
     struct test_token m = {"", ""};
     struct err_info info = {0};
-    cr_assert_eq(auth_token_add(test_auth, user, role, "a test", expires_ms, m.token, m.id, &info),
-                 ERR_OK, "%s", info.message);
+    struct token_made made;
+    struct token_wish wish = {
+        .user = user, .role = role, .label = "a test", .expires_ms = expires_ms};
+    cr_assert_eq(auth_token_add(test_auth, &wish, &made, &info), ERR_OK, "%s", info.message);
+    memcpy(m.token, made.token, sizeof m.token);
+    memcpy(m.id, made.id, sizeof m.id);
     return m;
 }
 

@@ -197,6 +197,7 @@ Test(openapi, progress_fits)
         {.state = JOB_paused,
          .total = 300,
          .started_ms = 1,
+         .elapsed_seconds = 12.5,
          .rate = 41.5,
          .head = {.max_rhat = 1.02, .min_ess_bulk = 85.5, .worst = "theta[1]"},
          .chains = 4,

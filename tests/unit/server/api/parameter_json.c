@@ -9,6 +9,8 @@
 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
 
+static const struct certified uncertified;
+
 Test(measure, the_worst_come_first_and_what_cannot_be_judged_last)
 {
     struct summary_row rows[] = {
@@ -29,7 +31,7 @@ Test(measure, the_worst_come_first_and_what_cannot_be_judged_last)
 }
 
 static const struct extent extent = {
-    .iterations = 4000, .warmup = 1000, .stored = 3000, .cpu_seconds = 8.0};
+    .iterations = 4000, .gradients = 12000, .warmup = 1000, .stored = 3000, .cpu_seconds = 8.0};
 
 static struct reference one_parameter(double sd)
 {
@@ -69,6 +71,8 @@ Test(measure, a_row_has_nulls_with_a_reason)
                                        "rhat",
                                        "ess_bulk",
                                        "ess_tail",
+                                       "certified_mean_error",
+                                       "certified_sd_error",
                                        "ess_per_second",
                                        "ess_per_gradient"};
     struct mixing m = {.mean = 2.385,
@@ -77,8 +81,14 @@ Test(measure, a_row_has_nulls_with_a_reason)
                        .ess_bulk = 400.0,
                        .mcse_quantile = {0.25},
                        .reason = MIXING_TIED};
-    struct parameter_facts about = {
-        .name = "theta[1]", .mixing = &m, .extent = &extent, .target = NAN};
+    double numbers[] = {0.5, -0.25, 0.01, 0.26, NAN, 0.5, 0.125, 1.0};
+    const struct certified certified = {2, numbers};
+    struct parameter_facts about = {.name = "theta[1]",
+                                    .mixing = &m,
+                                    .certified = &certified,
+                                    .column = 1,
+                                    .extent = &extent,
+                                    .target = NAN};
     json_t *row = parameter_json(&about);
     size_t i = 0;
     for (void *at = json_object_iter(row); i < COUNT(keys); at = json_object_iter_next(row, at))
@@ -87,8 +97,10 @@ Test(measure, a_row_has_nulls_with_a_reason)
     cr_expect_str_eq(json_string_value(json_object_get(row, "reason")),
                      mixing_reason_text(MIXING_TIED));
     cr_expect_float_eq(number(row, "mcse_q5"), 0.25, 0.0);
+    cr_expect_float_eq(number(row, "certified_mean_error"), 0.26, 1e-15);
+    cr_expect_float_eq(number(row, "certified_sd_error"), 1.0, 1e-15);
     cr_expect_float_eq(number(row, "ess_per_second"), 50.0, 1e-12);
-    cr_expect_float_eq(number(row, "ess_per_gradient"), 0.1, 1e-12);
+    cr_expect_float_eq(number(row, "ess_per_gradient"), 1.0 / 30.0, 1e-12);
     cr_expect_null(json_object_get(row, "reference"));
     cr_expect_null(json_object_get(row, "cost"));
     json_decref(row);
@@ -105,6 +117,7 @@ Test(measure, a_row_says_why_a_number_against_the_reference_is_missing)
                             .wasserstein_noise = NAN};
     struct parameter_facts about = {.name = "theta[1]",
                                     .mixing = &m,
+                                    .certified = &uncertified,
                                     .reference = &r,
                                     .bias = &bias,
                                     .extent = &extent,
@@ -113,7 +126,7 @@ Test(measure, a_row_says_why_a_number_against_the_reference_is_missing)
         double sd, quantile, point, error;
         const char *reason; /* "": none */
     } cases[] = {
-        {0.25, NAN, NAN, 0.3, "moments alone"},
+        {0.25, NAN, NAN, 0.3, "not all quantiles"},
         {0.25, 1.0, NAN, 0.3, "but no draws"},
         {0.25, 1.0, 1.0, 0.3, ""},
         {0.0, 1.0, 1.0, 0.3, "constant"},
@@ -145,16 +158,31 @@ Test(measure, a_row_says_why_a_number_against_the_reference_is_missing)
     reference_release(&r);
 }
 
-/* The mean is known to 0.1 posterior sd after 3000 iterations and 1000 of warm-up, at 2 ms each. */
+Test(measure, a_rate_needs_an_effective_sample_size)
+{
+    struct mixing m = {.ess_bulk = 99.0};
+    struct parameter_facts about = {
+        .mixing = &m, .certified = &uncertified, .extent = &extent, .target = NAN};
+    json_t *row = parameter_json(&about);
+    cr_expect(json_is_null(json_object_get(row, "ess_per_second")));
+    cr_expect(json_is_null(json_object_get(row, "ess_per_gradient")));
+    cr_expect(json_is_null(json_object_get(row, "certified_mean_error")), "nothing is certified");
+    cr_expect_not_null(strstr(json_string_value(json_object_get(row, "reason")), "below 100"));
+    json_decref(row);
+}
+
+/* The mean is known to 0.1 posterior sd after 3000 iterations and 1000 of warm-up, at 2 ms and 3
+ * gradients each. */
 Test(measure, a_row_says_what_a_smaller_error_costs)
 {
     struct mixing m = {.mean = 2.0, .sd = 0.5, .mcse_mean = 0.05, .ess_mean = 100.0};
-    struct parameter_facts about = {.mixing = &m, .extent = &extent, .target = 0.05};
+    struct parameter_facts about = {
+        .mixing = &m, .certified = &uncertified, .extent = &extent, .target = 0.05};
     json_t *row = parameter_json(&about), *cost = json_object_get(row, "cost");
     cr_expect_float_eq(number(cost, "target_error"), 0.05, 0.0);
     cr_expect_float_eq(number(cost, "error"), 0.1, 1e-12);
     cr_expect_float_eq(number(cost, "ess"), 400.0, 1e-9);
-    cr_expect_float_eq(number(cost, "gradients"), 13000.0, 1e-9);
+    cr_expect_float_eq(number(cost, "gradients"), 39000.0, 1e-9);
     cr_expect_float_eq(number(cost, "seconds"), 26.0, 1e-9);
     cr_expect(json_is_null(json_object_get(cost, "bias")));
     cr_expect_not_null(strstr(json_string_value(json_object_get(cost, "reason")), "no reference"));

@@ -55,7 +55,8 @@ static enum err put(struct sample *s, size_t old, const char *key, const unsigne
                     bool *existing)
 {
     s->row.members = s->members;
-    return store_study_create(t.store, &s->row, s->jobs, 3 - old, key, body, existing, &t.info);
+    return store_study_create(t.store, &s->row, s->jobs, 3 - old,
+                              &(struct store_claim){.key = key, .hash = body}, existing, &t.info);
 }
 
 static void add(struct sample *s, size_t old)
@@ -175,8 +176,7 @@ static void *put_one(void *arg)
     /* Every other one needs a job that is not there. */
     struct sample s = make(1000 + one->n, "ana", 2000 + 10 * one->n, one->n % 2);
     s.row.members = s.members;
-    one->code =
-        store_study_create(t.store, &s.row, s.jobs, 3 - one->n % 2, NULL, NULL, &existing, &info);
+    one->code = store_study_create(t.store, &s.row, s.jobs, 3 - one->n % 2, NULL, &existing, &info);
     return NULL;
 }
 
@@ -263,11 +263,11 @@ Test(studies, a_deleted_job_leaves_a_gap_and_the_study)
         set_lab(s.members[i].job, true);
         cr_expect(i > 0 || sees("ben", s.row.id) == false);
     }
-    expect_ok(store_job_purge(t.store, s.members[0].job, &t.info), &t.info);
+    expect_ok(store_job_purge(t.store, s.members[0].job, 0, &t.info), &t.info);
     cr_expect(sees("ana", s.row.id));
     cr_expect(sees("ben", s.row.id));
     for (size_t i = 1; i < 3; i++)
-        expect_ok(store_job_purge(t.store, s.members[i].job, &t.info), &t.info);
+        expect_ok(store_job_purge(t.store, s.members[i].job, 0, &t.info), &t.info);
     cr_expect(sees("ana", s.row.id));
     cr_expect_not(sees("ben", s.row.id), "nothing is left that was shared");
 }
@@ -351,6 +351,8 @@ Test(studies, a_catalogue_from_before_studies_is_brought_up_to_date)
     count_rows("ALTER TABLE job DROP COLUMN stop_cause");
     count_rows("ALTER TABLE job DROP COLUMN mixing");
     count_rows("ALTER TABLE job DROP COLUMN bias");
+    count_rows("DROP INDEX reference_size");
+    count_rows("ALTER TABLE job DROP COLUMN deleted_uptime_ms");
     count_rows("PRAGMA user_version = 1");
     store_test_open(&t);
     struct sample s = make(900, "ana", 10, 1);

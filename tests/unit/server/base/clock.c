@@ -1,6 +1,8 @@
 /* Times as text. */
 #include "server/base/clock.h"
 
+#include "tests/support/clock_shift.h"
+
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,4 +36,33 @@ Test(clock, any_time_fits)
     char text[CLOCK_TEXT_SIZE];
     clock_text(UINT64_MAX, text);
     cr_expect_str_eq(text, "584556019-04-03T14:25:51.615Z");
+}
+
+/* The condition is of the default kind, whose own clock is the wall clock. */
+Test(clock, a_wait_ends_at_a_time_of_the_monotonic_clock)
+{
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+    uint64_t until = clock_mono_ms() + 30;
+    pthread_mutex_lock(&lock);
+    while (clock_wait(&condition, &lock, until))
+        ;
+    cr_expect_geq(clock_mono_ms(), until);
+    cr_expect_not(clock_wait(&condition, &lock, until - 1));
+    pthread_mutex_unlock(&lock);
+}
+
+Test(clock, time_since_a_moment_does_not_follow_a_clock_that_is_set)
+{
+    struct clock_since since = {0}, later;
+    cr_expect_eq(clock_since_seconds(&since), 0.0, "not begun");
+    clock_since_begin(&since, 0);
+    cr_expect_eq(clock_since_seconds(&since), 0.0, "not begun");
+    clock_since_begin(&since, clock_wall_ms() - 2500);
+    clock_since_begin(&later, clock_wall_ms() + 3600000);
+    clock_jump(7200000);
+    cr_expect_float_eq(clock_since_seconds(&since), 2.5, 2.4);
+    clock_shift(3600000);
+    cr_expect_float_eq(clock_since_seconds(&since), 3602.5, 2.4);
+    cr_expect_float_eq(clock_since_seconds(&later), 3600.0, 2.4, "begun before the clock was set");
 }

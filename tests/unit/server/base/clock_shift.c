@@ -6,17 +6,22 @@
 #include <time.h>
 #include <unistd.h>
 
-static _Atomic uint64_t shift_ms;
+static _Atomic uint64_t shift_ms, jump_ms;
 
 void clock_shift(uint64_t ms)
 {
     atomic_fetch_add(&shift_ms, ms);
 }
 
+void clock_jump(uint64_t ms)
+{
+    atomic_fetch_add(&jump_ms, ms);
+}
+
 int clock_gettime(clockid_t id, struct timespec *out)
 {
     int result = (int)syscall(SYS_clock_gettime, id, out);
-    uint64_t ms = atomic_load(&shift_ms);
+    uint64_t ms = atomic_load(&shift_ms) + (id == CLOCK_REALTIME ? atomic_load(&jump_ms) : 0);
     if (result != 0 || (id != CLOCK_REALTIME && id != CLOCK_MONOTONIC))
         return result;
     out->tv_sec += (time_t)(ms / 1000);

@@ -429,3 +429,21 @@ Test(config, what_is_not_an_address_is_refused)
         cr_expect_not_null(strstr(f.info.message, "listen: "), "%s", f.info.message);
     }
 }
+
+Test(config, memory_is_shared_out_by_the_size_of_the_machine)
+{
+    static const struct {
+        uint64_t machine_mb;
+        int64_t data_mb, chain_mb, request_mb;
+    } cases[] = {{128, 64, 64, 64}, {4096, 1024, 1024, 256}, {262144, 65536, 65536, 16384}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        config.data_memory_mb = config.chain_memory_mb = config.request_memory_mb = 0;
+        config_share_memory(&config, cases[i].machine_mb << 20);
+        cr_expect_eq(config.data_memory_mb, cases[i].data_mb);
+        cr_expect_eq(config.chain_memory_mb, cases[i].chain_mb);
+        cr_expect_eq(config.request_memory_mb, cases[i].request_mb);
+    }
+    config.chain_memory_mb = 7;
+    config_share_memory(&config, 1);
+    cr_expect_eq(config.chain_memory_mb, 7, "what is set stays");
+}

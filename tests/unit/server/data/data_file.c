@@ -152,7 +152,8 @@ Test(data_file, own_files_can_be_deleted_and_shared_ones_cannot)
 {
     upload("alice", "shared.csv", "alice's");
     cr_expect_eq(data_file_delete(root, "bob", "shared.csv", &info), ERR_FORBIDDEN);
-    cr_expect_str_eq(info.message, "\"shared.csv\" is shared and not yours to delete");
+    cr_expect_str_eq(info.message,
+                     "\"shared.csv\" is a shared file; only your own uploads can be deleted");
     expect_content("alice", "shared.csv", "alice's", true);
     cr_expect_eq(data_file_delete(root, "alice", "shared.csv", &info), ERR_OK);
     expect_content("alice", "shared.csv", "shared", false);

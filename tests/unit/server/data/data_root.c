@@ -191,21 +191,21 @@ Test(data_file, links_are_refused_wherever_they_lead)
     };
     for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
         cr_assert_eq(symlink(links[i].target, at("root/%s", links[i].link)), 0);
-        expect_refusal(links[i].link, ERR_INVALID, "is or passes a symbolic link");
+        expect_refusal(links[i].link, ERR_INVALID, "is a symbolic link or leads through one");
     }
     cr_assert_eq(symlink("../outside", at("root/folder")), 0);
-    expect_refusal("folder/secret", ERR_INVALID, "is or passes a symbolic link");
-    expect_refusal("up/outside/secret", ERR_INVALID, "is or passes a symbolic link");
-    expect_refusal("itself/shared.csv", ERR_INVALID, "is or passes a symbolic link");
+    expect_refusal("folder/secret", ERR_INVALID, "is a symbolic link or leads through one");
+    expect_refusal("up/outside/secret", ERR_INVALID, "is a symbolic link or leads through one");
+    expect_refusal("itself/shared.csv", ERR_INVALID, "is a symbolic link or leads through one");
     cr_assert_eq(symlink("/proc/self/root", at("root/magic")), 0);
-    expect_refusal("magic/etc/passwd", ERR_INVALID, "is or passes a symbolic link");
+    expect_refusal("magic/etc/passwd", ERR_INVALID, "is a symbolic link or leads through one");
 }
 
 Test(data_file, links_in_the_users_own_folder_are_refused)
 {
     cr_assert_eq(upload("alice", "mine.csv", "mine"), ERR_OK);
     cr_assert_eq(symlink("../../../outside/secret", at("root/.users/alice/shared.csv")), 0);
-    expect_refusal("shared.csv", ERR_INVALID, "is or passes a symbolic link");
+    expect_refusal("shared.csv", ERR_INVALID, "is a symbolic link or leads through one");
     cr_assert_eq(symlink("alice", at("root/.users/mallory")), 0);
     struct data_file file;
     cr_expect_eq(data_file_open(root, "mallory", "mine.csv", &file, &info), ERR_INVALID);
@@ -374,15 +374,16 @@ Test(data_file, without_openat2_the_root_does_not_open)
 Test(data_file, an_unsure_kernel_is_asked_again_but_not_for_ever)
 {
     break_call(SYS_openat2, EAGAIN, -1, 0);
-    expect_refusal("shared.csv", ERR_UNAVAILABLE, "cannot be opened just now");
+    expect_refusal("shared.csv", ERR_UNAVAILABLE, "cannot be opened at present");
 }
 
 Test(data_file, running_out_of_descriptors_is_temporary)
 {
     limit_descriptors(3);
-    expect_refusal("shared.csv", ERR_UNAVAILABLE, "cannot be opened just now: Too many open files");
+    expect_refusal("shared.csv", ERR_UNAVAILABLE,
+                   "cannot be opened at present: Too many open files");
     cr_expect_eq(upload("alice", "x.csv", "x"), ERR_UNAVAILABLE);
-    cr_expect_str_eq(info.message, "\"x.csv\" cannot be stored just now: Too many open files");
+    cr_expect_str_eq(info.message, "\"x.csv\" cannot be stored at present: Too many open files");
     cr_expect_eq(data_file_delete(root, "alice", "x.csv", &info), ERR_UNAVAILABLE);
     limit_descriptors(RLIM_INFINITY);
 }

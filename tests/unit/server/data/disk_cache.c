@@ -42,6 +42,8 @@ static void expect_same_set(const struct dataset *a, const struct dataset *b)
     cr_assert_eq(a->items, b->items);
     cr_assert(same_bytes(a->x, b->x, a->N * a->stride * size));
     cr_assert(same_bytes(a->y, b->y, a->N * sizeof(double)));
+    cr_assert(same_bytes(a->offset, b->offset, a->N * sizeof(double)));
+    cr_assert(same_bytes(a->weight, b->weight, a->N * sizeof(double)));
     cr_assert(same_bytes(a->user, b->user, a->N * sizeof(uint32_t)));
     cr_assert(same_bytes(a->item, b->item, a->N * sizeof(uint32_t)));
     cr_assert_eq((uintptr_t)a->x % ALIGNMENT, 0);
@@ -109,6 +111,8 @@ static const struct {
      DATA_REGRESSION},
     {{.path = "train.csv", .response = "y", .columns = some + 1, .column_count = 1},
      DATA_REGRESSION},
+    {{.path = "train.csv", .test = "test.csv", .response = "y", .offset = "b"}, DATA_REGRESSION},
+    {{.path = "train.csv", .test = "test.csv", .response = "y", .weights = "b"}, DATA_REGRESSION},
     {{.path = "train.csv"}, DATA_ROWS},
     {{.path = "c.npy", .test = "f.npy"}, DATA_ROWS},
     {{.path = "f.npy", .standardize = true}, DATA_ROWS},
@@ -191,7 +195,7 @@ Test(disk_cache, what_memory_has_no_room_for_now_is_mapped)
     put_rows("other.csv", 3000, 2);
     struct data_spec spec = {.path = "other.csv", .response = "y"};
     const struct data *first = get_train();
-    start(first->bytes + 100, 0);
+    start(2 * first->bytes + 100, 0); /* half of it is for one user */
     first = get_train();
     const struct data *second = get(&spec, DATA_REGRESSION);
     cr_expect_not(first->mapped);
@@ -374,7 +378,9 @@ Test(disk_cache, a_source_that_changes_between_two_passes_is_a_conflict)
     struct data_rows rows;
     size_t count;
     cr_assert_eq(data_file_open(disk_root, "ada", "train.csv", &file, &said), ERR_OK);
-    cr_assert_eq(data_rows_open(&rows, &file, "train.csv", "/data/path", BUDGET, &said), ERR_OK);
+    cr_assert_eq(data_rows_open(&rows, &file, "train.csv", "/data/path",
+                                &(struct data_rows_limits){.budget_bytes = BUDGET}, &said),
+                 ERR_OK);
     cr_assert_eq(pass(&rows, &count), ERR_OK);
     cr_expect_eq(count, 3000);
     cr_assert_eq(data_rows_rewind(&rows, &said), ERR_OK);

@@ -1,5 +1,8 @@
 /* The disk cache within its limits, and while its files are in use. */
+#include "server/base/disk.h"
 #include "tests/unit/server/data/disk_cache_fixture.h"
+
+#include <sys/statvfs.h>
 
 /* ---- limits ---- */
 
@@ -88,6 +91,31 @@ Test(disk_cache, without_room_on_disk_data_go_to_memory)
     memory_cache_put(cache, data);
 }
 
+/* Other programs write meanwhile: three quarters and a half of the free space are more than all of it. */
+Test(disk_cache, space_that_is_promised_to_others_is_left_to_them)
+{
+    struct statvfs space;
+    struct err_info info;
+    cr_assert_eq(statvfs(disk_top, &space), 0);
+    uint64_t room = (uint64_t)space.f_bavail * space.f_frsize;
+    int fd = open(disk_top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    limits.free_bytes = room / 2;
+    start(BUDGET, 0);
+    cr_assert_eq(disk_promise(fd, 0, room / 4 * 3, "a copy", &info), ERR_OK, "%s", info.message);
+    const struct data *data = get_train();
+    cr_expect_not(data->mapped);
+    cr_expect_eq(files_there(), 0);
+    memory_cache_put(cache, data);
+    disk_settle(room / 4 * 3);
+    start(1, 0);
+    memory_cache_put(cache, get_train());
+    cr_expect_eq(files_there(), 1);
+    cr_expect_eq(disk_promise(fd, 0, room / 4 * 3, "a copy", &info), ERR_OK,
+                 "nothing is left promised");
+    disk_settle(room / 4 * 3);
+    close(fd);
+}
+
 /* A full disk, as a limit on the size of files makes it. */
 Test(disk_cache, a_full_disk_leaves_nothing_behind)
 {
@@ -117,7 +145,7 @@ Test(disk_cache, mistakes_are_those_of_reading_it_whole)
     } wrong[] = {
         {"a,y\n1,0\ntwo,1\n", "line 3, column 1 (a): \"two\" is not a number"},
         {"a,y\n1,0\n\n2,1\n", "line 3 is blank"},
-        {"a,y\n", "has a header and no rows"},
+        {"a,y\n", "has a header but no rows"},
         {"a,b\n1,2\n", "has no column \"y\""},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

@@ -47,11 +47,16 @@ static void cache_teardown(void)
 
 TestSuite(memory_cache, .init = cache_setup, .fini = cache_teardown);
 
-static enum err try_get(const struct data_spec *spec, const struct data **out)
+static enum err try_get_for(const char *user, const struct data_spec *spec, const struct data **out)
 {
     struct mistakes mistakes = {0};
     struct err_info info = {0};
-    return memory_cache_get(cache, "ada", spec, DATA_REGRESSION, out, &mistakes, &info);
+    return memory_cache_get(cache, user, spec, DATA_REGRESSION, out, &mistakes, &info);
+}
+
+static enum err try_get(const struct data_spec *spec, const struct data **out)
+{
+    return try_get_for("ada", spec, out);
 }
 
 static const struct data *get_data(const struct data_spec *spec)
@@ -265,9 +270,11 @@ Test(memory_cache, what_is_in_use_is_never_thrown_out)
 {
     three_big_ones();
     set_budget(2 * BYTES_BIG + 100);
-    const struct data *p = get_big("p.csv"), *q = get_big("q.csv"), *r = NULL;
     struct data_spec spec = {.path = "r.csv", .response = "y"};
-    cr_expect_eq(try_get(&spec, &r), ERR_UNAVAILABLE);
+    struct data_spec other = {.path = "q.csv", .response = "y"};
+    const struct data *p = get_big("p.csv"), *q = NULL, *r = NULL;
+    cr_assert_eq(try_get_for("bob", &other, &q), ERR_OK);
+    cr_expect_eq(try_get_for("eve", &spec, &r), ERR_UNAVAILABLE);
     cr_expect_eq(held_bytes(), 2 * BYTES_BIG);
     cr_expect_eq(held_entries(), 2, "a failure leaves nothing behind");
     cr_expect_eq(p->train.N, ROWS_BIG);
@@ -278,10 +285,26 @@ Test(memory_cache, what_is_in_use_is_never_thrown_out)
     memory_cache_put(cache, r);
 }
 
-Test(memory_cache, what_exceeds_the_whole_budget_is_a_mistake)
+Test(memory_cache, one_user_has_half_of_the_budget_in_use)
+{
+    three_big_ones();
+    set_budget(2 * BYTES_BIG + 100);
+    struct data_spec spec = {.path = "q.csv", .response = "y"};
+    const struct data *p = get_big("p.csv"), *q = NULL, *shared = NULL;
+    cr_expect_eq(try_get(&spec, &q), ERR_UNAVAILABLE, "ada has a half");
+    cr_assert_eq(try_get_for("bob", &spec, &q), ERR_OK, "bob gets the other half");
+    cr_expect_eq(try_get(&spec, &shared), ERR_OK, "what bob has loaded is there for ada");
+    cr_expect_eq(shared, q);
+    memory_cache_put(cache, shared);
+    memory_cache_put(cache, q);
+    memory_cache_put(cache, p);
+    use_big("r.csv");
+}
+
+Test(memory_cache, what_exceeds_a_users_half_is_a_mistake)
 {
     put_big("p.csv", 1);
-    set_budget(BYTES_BIG / 2);
+    set_budget(2 * BYTES_BIG - 100);
     struct data_spec spec = {.path = "p.csv", .response = "y"};
     const struct data *data = NULL;
     struct mistakes mistakes = {0};

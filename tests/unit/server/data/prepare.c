@@ -132,6 +132,22 @@ Test(prepare, an_offset_is_no_covariate_and_stays_as_it_is)
     data_release(&p.data);
 }
 
+/* The test data need none, and theirs are no covariates. */
+Test(prepare, weights_are_no_covariate_and_only_of_the_training_rows)
+{
+    static const char *const tests[] = {"y,c,a\n1,7,3\n", "y,b,c,a\n1,9,7,3\n"};
+    for (size_t i = 0; i < 2; i++) {
+        struct data_spec spec = {.response = "y", .weights = "b", .standardize = true};
+        struct prepared p = prepare_well(&spec, DATA_REGRESSION, TRAIN, tests[i]);
+        expect_names(&p.data, "a c");
+        cr_expect_eq(p.data.train.columns, 2);
+        cr_expect(p.data.train.weight[0] == 10 && p.data.train.weight[2] == 60);
+        cr_expect_null(p.data.test.weight);
+        cr_expect_null(p.data.train.offset);
+        data_release(&p.data);
+    }
+}
+
 Test(prepare, rows_without_a_response_have_all_columns)
 {
     struct data_spec spec = {0};
@@ -207,6 +223,12 @@ Test(prepare, mistakes_say_where_they_are)
          "/data/columns/0",
          "offset"},
         {{.response = "y", .offset = "b"}, TRAIN, "a,c,y\n1,2,0\n", "/data/test", "b"},
+        {{.response = "y", .weights = "times"}, TRAIN, NULL, "/data/weights", "times"},
+        {{.response = "y", .weights = "a", .columns = a, .column_count = 1},
+         TRAIN,
+         NULL,
+         "/data/columns/0",
+         "weight"},
         {{.response = "y", .columns = none}, TRAIN, NULL, "/data/columns", "no columns"},
         {{.response = "y"}, "y\n0\n1\n", NULL, "/data/columns", "no columns"},
         {{.response = "y"}, TRAIN, "a,b,y\n1,2,0\n", "/data/test", "c"},

@@ -39,10 +39,10 @@ struct bad {
 #define SIXTY_FIVE "11111111112222222222333333333344444444445555555555666666666677777"
 
 static const struct bad bad[] = {
-    {"\n\n \r\n", 0, ERR_MALFORMED, "x.csv has no lines but blank ones"},
-    {"\xef\xbb\xbf", 0, ERR_MALFORMED, "x.csv has no lines but blank ones"},
-    {"y,age\n", 0, ERR_MALFORMED, "x.csv has a header and no rows"},
-    {"y,age", 0, ERR_MALFORMED, "x.csv has a header and no rows"},
+    {"\n\n \r\n", 0, ERR_MALFORMED, "x.csv has only blank lines"},
+    {"\xef\xbb\xbf", 0, ERR_MALFORMED, "x.csv has only blank lines"},
+    {"y,age\n", 0, ERR_MALFORMED, "x.csv has a header but no rows"},
+    {"y,age", 0, ERR_MALFORMED, "x.csv has a header but no rows"},
     {"\n1,2\n", 0, ERR_MALFORMED, "x.csv, line 1 is blank; names or numbers are expected"},
     {"y,age\n1,2\n3,abc\n", 0, ERR_MALFORMED,
      "x.csv, line 3, column 2 (age): \"abc\" is not a number" EXPECTED "commas"},
@@ -87,7 +87,8 @@ static const struct bad bad[] = {
     {"1\t2\n3\t4\t\n", 0, ERR_MALFORMED,
      "x.csv, line 2 has 3 cells where line 1 has 2 (separated by tabs)"},
     {"1,2\r3,4\r5,6", 0, ERR_MALFORMED,
-     "x.csv, line 1, column 2: \"2\\x0d3\" is no name: a name must be UTF-8 without control "
+     "x.csv, line 1, column 2: \"2\\x0d3\" is not a column name: a name must be UTF-8 without "
+     "control "
      "characters"},
     {"1,2\n3,4\r5\n", 0, ERR_MALFORMED,
      "x.csv, line 2, column 2: \"4\\x0d5\" is not a number" EXPECTED "commas"},
@@ -96,32 +97,40 @@ static const struct bad bad[] = {
     {"1,2\n3,4\0\n", 9, ERR_MALFORMED,
      "x.csv, line 2, column 2: \"4\\x00\" is not a number" EXPECTED "commas"},
     {"a,b\0\n3,4\n", 9, ERR_MALFORMED,
-     "x.csv, line 1, column 2: \"b\\x00\" is no name: a name must be UTF-8 without control "
+     "x.csv, line 1, column 2: \"b\\x00\" is not a column name: a name must be UTF-8 without "
+     "control "
      "characters"},
     {"a,\xff\n3,4\n", 0, ERR_MALFORMED,
-     "x.csv, line 1, column 2: \"\\xff\" is no name: a name must be UTF-8 without control "
+     "x.csv, line 1, column 2: \"\\xff\" is not a column name: a name must be UTF-8 without "
+     "control "
      "characters"},
     {"a,\xed\xa0\x80\n3,4\n", 0, ERR_MALFORMED,
-     "x.csv, line 1, column 2: \"\\xed\\xa0\\x80\" is no name: a name must be UTF-8 without "
+     "x.csv, line 1, column 2: \"\\xed\\xa0\\x80\" is not a column name: a name must be UTF-8 "
+     "without "
      "control characters"},
     {"a,\xc2\x9b\n3,4\n", 0, ERR_MALFORMED,
-     "x.csv, line 1, column 2: \"\\xc2\\x9b\" is no name: a name must be UTF-8 without control "
+     "x.csv, line 1, column 2: \"\\xc2\\x9b\" is not a column name: a name must be UTF-8 without "
+     "control "
      "characters"},
     {"a,\xf0\x80\x80\xaf\n3,4\n", 0, ERR_MALFORMED,
-     "x.csv, line 1, column 2: \"\\xf0\\x80\\x80\\xaf\" is no name: a name must be UTF-8 without "
+     "x.csv, line 1, column 2: \"\\xf0\\x80\\x80\\xaf\" is not a column name: a name must be UTF-8 "
+     "without "
      "control characters"},
     {"a,,b\n1,2,3\n", 0, ERR_MALFORMED,
-     "x.csv, line 1, column 2: \"\" is no name: a name must not be empty"},
+     "x.csv, line 1, column 2: \"\" is not a column name: a name must not be empty"},
     {"a,\"\"\n1,2\n", 0, ERR_MALFORMED,
-     "x.csv, line 1, column 2: \"\" is no name: a name must not be empty"},
+     "x.csv, line 1, column 2: \"\" is not a column name: a name must not be empty"},
     {"age,b,c,age\n1,2,3,4\n", 0, ERR_MALFORMED,
      "x.csv, line 1: columns 1 and 4 are both named \"age\"; names must differ"},
     {"a,\"b\n1,2\n", 0, ERR_MALFORMED,
-     "x.csv, line 1, column 2: \"\\\"b\" is no name: its quote is not closed on the same line"},
+     "x.csv, line 1, column 2: \"\\\"b\" is not a column name: its quote is not closed on the same "
+     "line"},
     {"a,\"b\"c\n1,2\n", 0, ERR_MALFORMED,
-     "x.csv, line 1, column 2: \"\\\"b\\\"c\" is no name: there is text after the closing quote"},
+     "x.csv, line 1, column 2: \"\\\"b\\\"c\" is not a column name: there is text after the "
+     "closing quote"},
     {"a,b\"c\n1,2\n", 0, ERR_MALFORMED,
-     "x.csv, line 1, column 2: \"b\\\"c\" is no name: a name with quotes in it must be quoted"},
+     "x.csv, line 1, column 2: \"b\\\"c\" is not a column name: a name with quotes in it must be "
+     "quoted"},
     {"a,b\n1,\"2\"\n", 0, ERR_MALFORMED,
      "x.csv, line 2, column 2 (b) holds a quoted number (\"2\"); write numbers without quotes"},
     {"a,b\n1,2 3\n", 0, ERR_MALFORMED,
@@ -137,14 +146,15 @@ static const struct bad bad[] = {
     {"caf\xc3\xa9,b\nx,2\n", 0, ERR_MALFORMED,
      "x.csv, line 2, column 1 (caf\xc3\xa9): \"x\" is not a number" EXPECTED "commas"},
     {"PK\003\004....", 0, ERR_UNSUPPORTED,
-     "x.csv is a zip archive (.xlsx, .npz); CSV, TSV and NPY are read, also compressed with gzip"},
+     "x.csv is a zip archive (.xlsx, .npz); supported are CSV, TSV and NPY, also compressed with "
+     "gzip"},
     {"\xff\xfe"
      "1\0",
      4, ERR_UNSUPPORTED,
-     "x.csv is UTF-16 text; save it as UTF-8; CSV, TSV and NPY are read, also compressed with "
+     "x.csv is UTF-16 text; save it as UTF-8; supported are CSV, TSV and NPY, also compressed with "
      "gzip"},
     {"PAR1....", 0, ERR_UNSUPPORTED,
-     "x.csv is Parquet; CSV, TSV and NPY are read, also compressed with gzip"},
+     "x.csv is Parquet; supported are CSV, TSV and NPY, also compressed with gzip"},
 };
 
 Test(table, faulty_text_is_refused_with_place_and_reason)
@@ -183,7 +193,7 @@ Test(table, columns_are_limited)
     memcpy(more, text, size);
     more[size] = '1';
     expect_refusal(more, size + 1, 64 << 20, ERR_TOO_LARGE,
-                   "x.csv has 100001 columns; at most 100000 are read");
+                   "x.csv has 100001 columns; at most 100000 are allowed");
     free(more);
     free(text);
 }
@@ -193,7 +203,7 @@ Test(table, a_million_columns_are_refused)
     size_t size;
     char *text = repeat("x;", 1000000, &size);
     expect_refusal(text, size, 64 << 20, ERR_TOO_LARGE,
-                   "x.csv has 1000001 columns; at most 100000 are read");
+                   "x.csv has 1000001 columns; at most 100000 are allowed");
     free(text);
 }
 
@@ -229,8 +239,8 @@ Test(table, a_name_has_at_most_256_bytes)
     table_release(&table);
     memcpy(text + TABLE_NAME_MAX, "n\n1\n", 4);
     expect_refusal(text, TABLE_NAME_MAX + 4, BUDGET, ERR_MALFORMED,
-                   "x.csv, line 1, column 1: \"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn...\" is no "
-                   "name: a name is too long");
+                   "x.csv, line 1, column 1: \"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn...\" is "
+                   "not a column name: a name is too long");
 }
 
 /* One block of short lines, mapped again and again, is a text of 10^8 lines in little memory. */
@@ -250,9 +260,12 @@ Test(table, rows_are_limited)
                       MAP_FAILED);
     struct table table;
     struct err_info info = {0};
-    struct table_source source = {"x.csv", space, TABLE_ROWS_MAX * 2 + 2, (size_t)1 << 40};
-    static const char message[] = "x.csv has more than the 100000000 rows that are read";
-    cr_expect_eq(table_peek(&table, &source, 3, &info), ERR_TOO_LARGE);
+    struct table_source source = {.name = "x.csv",
+                                  .bytes = space,
+                                  .size = TABLE_ROWS_MAX * 2 + 2,
+                                  .budget_bytes = (size_t)1 << 40};
+    static const char message[] = "x.csv has more than the 100000000 rows allowed";
+    cr_expect_eq(peek(&table, &source, 3, &info), ERR_TOO_LARGE);
     cr_expect_str_eq(info.message, message);
     struct bytes from = {space, source.size};
     struct table_feed pieces = {
@@ -263,7 +276,7 @@ Test(table, rows_are_limited)
     cr_expect_str_eq(info.message, message);
     table_stream_close(stream);
     source.size = TABLE_ROWS_MAX * 2;
-    cr_expect_eq(table_peek(&table, &source, 3, &info), ERR_OK);
+    cr_expect_eq(peek(&table, &source, 3, &info), ERR_OK);
     cr_expect_eq(table.rows_total, TABLE_ROWS_MAX);
     cr_expect_eq(table.rows, 3);
     table_release(&table);
@@ -318,7 +331,11 @@ Test(table, out_of_memory_is_an_error)
     size_t size;
     char *text = repeat("1,1\n", 4 << 20, &size);
     unsigned char *packed = malloc(1 << 20);
-    struct table_source plain = {"x.csv", text, size, (size_t)1 << 40}, gzip = plain;
+    struct table_source plain = {.name = "x.csv",
+                                 .bytes = text,
+                                 .size = size,
+                                 .budget_bytes = (size_t)1 << 40},
+                        gzip = plain;
     gzip.bytes = (char *)packed;
     gzip.size = pack(text, size, packed, 1 << 20);
     struct table table;
@@ -337,13 +354,15 @@ Test(table, peek_unpacks_gzip_in_little_memory)
     size_t size;
     char *text = repeat("1,1\n", 25 << 20, &size);
     unsigned char *packed = malloc(1 << 20);
-    struct table_source source = {"x.csv", (char *)packed, pack(text, size, packed, 1 << 20),
-                                  BUDGET};
+    struct table_source source = {.name = "x.csv",
+                                  .bytes = (char *)packed,
+                                  .size = pack(text, size, packed, 1 << 20),
+                                  .budget_bytes = BUDGET};
     free(text);
     struct table table;
     struct err_info info;
     limit_memory(4 << 20);
-    cr_assert_eq(table_peek(&table, &source, 3, &info), ERR_OK, "%s", info.message);
+    cr_assert_eq(peek(&table, &source, 3, &info), ERR_OK, "%s", info.message);
     cr_expect_eq(table.rows, 3);
     cr_expect_eq(table.rows_total, 25 << 20);
     table_release(&table);
@@ -356,20 +375,21 @@ Test(table, peek_unpacks_gzip_in_little_memory)
 Test(table, peek_reads_the_first_rows_and_counts_the_others)
 {
     static const char text[] = "a,b\n1,2\n3,4\n5,oops\n\n7,8\n";
-    struct table_source source = {"x.csv", text, sizeof text - 1, BUDGET};
+    struct table_source source = {
+        .name = "x.csv", .bytes = text, .size = sizeof text - 1, .budget_bytes = BUDGET};
     struct table table;
     struct err_info info;
-    cr_assert_eq(table_peek(&table, &source, 2, &info), ERR_OK);
+    cr_assert_eq(peek(&table, &source, 2, &info), ERR_OK);
     cr_expect_eq(table.rows, 2);
     cr_expect_eq(table.rows_total, 5);
     cr_expect_str_eq(table.names[1], "b");
     cr_expect_eq(table.values[3], 4);
     table_release(&table);
-    cr_assert_eq(table_peek(&table, &source, 0, &info), ERR_OK);
+    cr_assert_eq(peek(&table, &source, 0, &info), ERR_OK);
     cr_expect_eq(table.rows, 0);
     cr_expect_eq(table.rows_total, 5);
     table_release(&table);
-    cr_expect_eq(table_peek(&table, &source, 3, &info), ERR_MALFORMED);
+    cr_expect_eq(peek(&table, &source, 3, &info), ERR_MALFORMED);
     table_release(&table);
 }
 
@@ -398,13 +418,15 @@ Test(table, peek_counts_lines_in_plain_and_packed_files)
         memcpy(text + head + size, cases[i].tail, tail);
         size += head + tail;
         struct table_source sources[2] = {
-            {"x.csv", text, size, BUDGET},
-            {"x.csv", (char *)packed, pack(text, size, packed, 1 << 20), BUDGET}};
+            {.name = "x.csv", .bytes = text, .size = size, .budget_bytes = BUDGET},
+            {.name = "x.csv",
+             .bytes = (char *)packed,
+             .size = pack(text, size, packed, 1 << 20),
+             .budget_bytes = BUDGET}};
         for (size_t k = 0; k < 4; k++) {
             struct table table;
             struct err_info info;
-            cr_assert_eq(table_peek(&table, &sources[k / 2], k % 2, &info), ERR_OK, "%s",
-                         info.message);
+            cr_assert_eq(peek(&table, &sources[k / 2], k % 2, &info), ERR_OK, "%s", info.message);
             cr_expect_eq(table.rows, k % 2);
             cr_expect_eq(table.rows_total, cases[i].rows, "case %zu: %zu", i, table.rows_total);
             table_release(&table);
@@ -487,7 +509,7 @@ Test(table, damaged_gzip_is_refused)
     cr_expect_eq(read_bytes(&table, packed, size, BUDGET, &info), ERR_MALFORMED);
     cr_expect(strstr(info.message, "damaged near byte") != NULL, "%s", info.message);
     size = pack("", 0, packed, sizeof packed);
-    expect_refusal(packed, size, BUDGET, ERR_MALFORMED, "x.csv has no lines but blank ones");
+    expect_refusal(packed, size, BUDGET, ERR_MALFORMED, "x.csv has only blank lines");
 }
 
 Test(table, a_gzip_bomb_meets_the_budget)

@@ -109,6 +109,19 @@ static inline void expect_stream(const void *bytes, size_t size, const struct ta
     }
 }
 
+/* The preview of a file in memory, all of which is read. */
+static inline enum err peek(struct table *table, const struct table_source *source, size_t rows,
+                            struct err_info *info)
+{
+    struct bytes from = {source->bytes, source->size};
+    struct table_feed pieces = {
+        .read = feed, .context = &from, .name = source->name, .budget_bytes = source->budget_bytes};
+    bool whole;
+    enum err err = table_preview(table, &pieces, rows, SIZE_MAX, &whole, info);
+    cr_assert(whole);
+    return err;
+}
+
 /* Reads a copy that ends exactly where the bytes do, so that a sanitizer sees every byte too far;
  * then as a stream.
  */
@@ -118,7 +131,8 @@ static inline enum err read_bytes(struct table *table, const void *bytes, size_t
     char *copy = malloc(size > 0 ? size : 1);
     cr_assert_not_null(copy);
     memcpy(copy, bytes, size);
-    struct table_source source = {"x.csv", copy, size, budget};
+    struct table_source source = {
+        .name = "x.csv", .bytes = copy, .size = size, .budget_bytes = budget};
     *info = (struct err_info){0};
     enum err err = table_read(table, &source, info);
     expect_stream(copy, size, table, err, info);
@@ -239,8 +253,9 @@ static const struct {
     enum err code;
     const char *message;
 } bad_npy[] = {
-#define TYPES "is not read; allowed are f4, f8, i1 to i8, u1 to u8 and b1, in either byte order"
-#define DICT  "the NPY header is not a dict of descr, fortran_order and shape: "
+#define TYPES \
+    "is not supported; allowed are f4, f8, i1 to i8, u1 to u8 and b1, in either byte order"
+#define DICT "the NPY header is not a dict of descr, fortran_order and shape: "
     {1, "{'descr': '|O', 'fortran_order': False, 'shape': (6,)}", 48, ERR_UNSUPPORTED,
      "x.csv: NPY type \"|O\" " TYPES},
     {1, "{'descr': '<c16', 'fortran_order': False, 'shape': (3,)}", 48, ERR_UNSUPPORTED,
@@ -258,22 +273,23 @@ static const struct {
     {1, "{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (6,)}", 48, ERR_UNSUPPORTED,
      "x.csv: NPY type \"[...]\" " TYPES},
     {1, "{'descr': '<f8', 'fortran_order': False, 'shape': ()}", 8, ERR_UNSUPPORTED,
-     "x.csv: an array of 0 dimensions; 1 or 2 are read"},
+     "x.csv: the array has 0 dimensions; 1 or 2 are allowed"},
     {1, "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 2, 3)}", 48, ERR_UNSUPPORTED,
-     "x.csv: an array of 3 dimensions; 1 or 2 are read"},
+     "x.csv: the array has 3 dimensions; 1 or 2 are allowed"},
     {4, "{'descr': '<f8', 'fortran_order': False, 'shape': (6,)}", 48, ERR_UNSUPPORTED,
-     "x.csv: NPY version 4; versions 1 to 3 are read"},
+     "x.csv: NPY version 4 is not supported; versions 1 to 3 are"},
     {1, "{'descr': '<f8', 'fortran_order': False, 'shape': (0, 5)}", 0, ERR_MALFORMED,
      "x.csv has 0 rows and 5 columns; it holds no values"},
     {1, "{'descr': '<f8', 'fortran_order': False, 'shape': (7,)}", 48, ERR_MALFORMED,
-     "x.csv: 48 bytes of values where 7 rows and 1 columns of 8 bytes are announced"},
+     "x.csv: the file has 48 bytes of values, but its header says 7 rows and 1 columns of 8 bytes"},
     {1, "{'descr': '<f8', 'fortran_order': False, 'shape': (5,)}", 48, ERR_MALFORMED,
-     "x.csv: 48 bytes of values where 5 rows and 1 columns of 8 bytes are announced"},
+     "x.csv: the file has 48 bytes of values, but its header says 5 rows and 1 columns of 8 bytes"},
     {1, "{'descr': '<f8', 'fortran_order': False, 'shape': (65536, 65536)}", 0, ERR_MALFORMED,
-     "x.csv: 0 bytes of values where 65536 rows and 65536 columns of 8 bytes are announced"},
+     "x.csv: the file has 0 bytes of values, but its header says 65536 rows and 65536 columns of 8 "
+     "bytes"},
     {1, "{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", 0,
      ERR_TOO_LARGE,
-     "x.csv has 4294967296 rows and 4294967296 columns; at most 100000000 and 100000 are read"},
+     "x.csv has 4294967296 rows and 4294967296 columns; at most 100000000 and 100000 are allowed"},
     {1, "{'descr': '<f8', 'fortran_order': False, 'shape': (18446744073709551622,)}", 48,
      ERR_MALFORMED, "x.csv: " DICT "\"2,)}\" at its byte 71"},
     {1, "{'descr': '<f8', 'fortran_order': False, 'shape': (-6,)}", 48, ERR_MALFORMED,

@@ -143,11 +143,12 @@ Test(table, a_tall_npy_in_fortran_order_is_transposed)
         values[i] = (double)i;
     size_t size = make_npy(file, 1, "{'descr': '<f8', 'fortran_order': True, 'shape': (131, 5)}",
                            values, sizeof values);
-    struct table_source source = {"x.npy", (char *)file, size, BUDGET};
+    struct table_source source = {
+        .name = "x.npy", .bytes = (char *)file, .size = size, .budget_bytes = BUDGET};
     struct table table;
     struct err_info info;
     for (size_t wanted = ROWS; wanted > 0; wanted -= 65) {
-        cr_assert_eq(table_peek(&table, &source, wanted, &info), ERR_OK);
+        cr_assert_eq(peek(&table, &source, wanted, &info), ERR_OK);
         cr_expect_eq(table.rows, wanted);
         cr_expect_eq(table.rows_total, ROWS);
         for (size_t i = 0; i < wanted * COLUMNS; i++)
@@ -183,9 +184,9 @@ Test(table, npy_that_is_cut_off_is_refused)
         }
     }
     expect_refusal("\x93NUMPY\2\0\x11\x27\0\0{", 13, BUDGET, ERR_TOO_LARGE,
-                   "x.csv: an NPY header of 10001 bytes; at most 10000 are read");
+                   "x.csv: the NPY header has 10001 bytes; at most 10000 are allowed");
     expect_refusal("\x93NUMPY\3\0\xff\xff\xff\xff{", 13, BUDGET, ERR_TOO_LARGE,
-                   "x.csv: an NPY header of 4294967295 bytes; at most 10000 are read");
+                   "x.csv: the NPY header has 4294967295 bytes; at most 10000 are allowed");
 }
 
 Test(table, npy_values_are_finite_and_truth_values_0_or_1)
@@ -205,7 +206,7 @@ Test(table, npy_values_are_finite_and_truth_values_0_or_1)
     size_t size =
         make_npy(file, 1, "{'descr': '|b1', 'fortran_order': False, 'shape': (2,)}", "\1\2", 2);
     expect_refusal(file, size, BUDGET, ERR_MALFORMED,
-                   "x.csv, row 2, column 1: a truth value that is neither 0 nor 1");
+                   "x.csv, row 2, column 1: a boolean that is neither 0 nor 1");
 }
 
 Test(table, npy_stays_within_the_budget)

@@ -1,4 +1,5 @@
 /* Uploads into the data root are all or nothing, private and bounded. */
+#include "server/base/permit.h"
 #include "tests/unit/server/data/data_root_fixture.h"
 
 /* Uploading */
@@ -60,6 +61,24 @@ Test(data_file, an_aborted_upload_leaves_nothing)
     cr_expect_eq(count_files(at("root/.users/alice")), 1);
     upload_abort(upload);
     upload_abort(NULL);
+    cr_expect_eq(count_files(at("root/.users/alice")), 0);
+}
+
+static enum err refuse(void *ctx, struct err_info *why)
+{
+    return err_set(why, ERR_UNAUTHENTICATED, "%s", (const char *)ctx);
+}
+
+Test(data_file, an_upload_is_not_kept_for_who_may_not_any_more)
+{
+    struct upload *upload;
+    struct upload_result result;
+    struct permit permit = {.ask = refuse, .ctx = "too late"};
+    cr_assert_eq(upload_begin(&upload, root, "alice", "x.csv", 6, &info), ERR_OK);
+    cr_assert_eq(upload_write(upload, "abc", 3, &info), ERR_OK);
+    permit_set(&permit);
+    cr_expect_eq(upload_commit(upload, &result, &info), ERR_UNAUTHENTICATED);
+    cr_expect_str_eq(info.message, "too late");
     cr_expect_eq(count_files(at("root/.users/alice")), 0);
 }
 
@@ -209,7 +228,8 @@ static struct upload *bounded(const char *name, uint64_t own_bytes)
 {
     struct upload *upload;
     cr_assert_eq(upload_begin(&upload, root, "alice", name, BUDGET, &info), ERR_OK);
-    cr_assert_eq(upload_bound(upload, own_bytes, 0, &info), ERR_OK, "%s", info.message);
+    struct upload_bounds bounds = {.bytes = own_bytes, .files = 2};
+    cr_assert_eq(upload_bound(upload, &bounds, &info), ERR_OK, "%s", info.message);
     return upload;
 }
 
@@ -234,16 +254,30 @@ Test(data_file, uploads_at_the_same_time_do_not_exceed_the_bound_together)
     struct upload_result result;
     struct upload *first = bounded("a.csv", 14), *second = bounded("b.csv", 14);
     cr_expect_eq(upload_write(first, "12345678", 8, &info), ERR_OK);
-    cr_expect_eq(upload_write(second, "12345678", 8, &info), ERR_OK);
-    cr_expect_eq(upload_commit(first, &result, &info), ERR_QUOTA);
-    cr_expect_eq(upload_commit(second, &result, &info), ERR_OK, "%s", info.message);
+    cr_expect_eq(upload_write(second, "123456", 6, &info), ERR_OK);
+    struct data_usage usage;
+    data_file_usage(root, "alice", &usage);
+    cr_expect_eq(usage.files, 2);
+    cr_expect_eq(usage.bytes, 14);
+    cr_expect_eq(upload_write(second, "7", 1, &info), ERR_QUOTA);
+    upload_abort(second); /* what it had is the others' again */
+    cr_expect_eq(upload_write(first, "901234", 6, &info), ERR_OK);
+    cr_expect_eq(upload_commit(first, &result, &info), ERR_OK, "%s", info.message);
+    data_file_usage(root, "alice", &usage);
+    cr_expect_eq(usage.bytes, 14);
+    cr_assert_eq(upload_begin(&second, root, "alice", "b.csv", BUDGET, &info), ERR_OK);
+    struct upload_bounds bounds = {.bytes = 20, .files = 1};
+    cr_expect_eq(upload_bound(second, &bounds, &info), ERR_QUOTA);
+    upload_abort(second);
 }
 
 Test(data_file, an_upload_leaves_what_is_to_stay_free)
 {
     struct upload *upload;
     cr_assert_eq(upload_begin(&upload, root, "alice", "x.csv", BUDGET, &info), ERR_OK);
-    cr_expect_eq(upload_bound(upload, UINT64_MAX, UINT64_MAX / 2, &info), ERR_NO_SPACE);
+    struct upload_bounds bounds = {
+        .bytes = UINT64_MAX, .files = UINT64_MAX, .free_bytes = UINT64_MAX / 2};
+    cr_expect_eq(upload_bound(upload, &bounds, &info), ERR_NO_SPACE);
     cr_expect_eq(upload_write(upload, "abc", 3, &info), ERR_NO_SPACE);
     upload_abort(upload);
     cr_expect_eq(count_files(at("root/.users/alice")), 0);

@@ -147,7 +147,7 @@ Test(ladder, the_sentence_says_what_was_found)
     drop(&w);
     build(&w, &unknown, 1, 2);
     cr_expect_str_eq(ladder_sentence(&w.ladder, text),
-                     "nothing can be said: no parameter has mixed at every step size");
+                     "no bias can be estimated: no parameter has mixed at every step size");
     drop(&w);
 }
 

@@ -9,7 +9,7 @@ static const struct situation mixing_situations[] = {
      "unknown",
      {"mixing: unknown (the slowest chain has done 320 of 1000 warm-up iterations); bias: "
       "unknown; ",
-      "not known: the gradient noise (looked at after warm-up), "},
+      "not known: the gradient noise (measured after warm-up), "},
      NULL},
     {"ended in warm-up",
      {.iteration = 320, .draws = 32},
@@ -22,22 +22,22 @@ static const struct situation mixing_situations[] = {
      {.iteration = 1030, .draws = 103, .tau = 20.0},
      {.head = few, .state = RUNNING},
      "unknown",
-     "none seen",
+     "unknown",
      {"mixing: unknown (3 draws of each chain are too few)",
-      "how steady the gradient noise is (looked at 4 times)"},
+      "how steady the gradient noise is (measured 4 times)"},
      NULL},
     {"no draws stored",
      {.width = SIZE_MAX, .draws = 1100, .tau = 20.0},
      {.head = few, .state = JOB_succeeded},
      "unknown",
-     "none seen",
+     "unknown",
      {"unknown (no draws are stored)", "checks (no draws are stored)"},
      NULL},
-    {"not looked at yet",
+    {"not measured yet",
      {.tau = 20.0},
      {.head = few, .state = RUNNING},
      "unknown",
-     "none seen",
+     "unknown",
      {"mixing: unknown (not measured yet)"},
      NULL},
     {"good",
@@ -45,15 +45,15 @@ static const struct situation mixing_situations[] = {
      {.head = good, .state = RUNNING},
      "good",
      "none seen",
-     {"mixing: good (largest R-hat 1.004, smallest ESS 2311 bulk, 1980 tail); bias: none seen "
+     {"mixing: good (largest R-hat 1.004, smallest ESS 2311 bulk, 1980 tail); bias: no check fired "
       "(step size 0.14 x the noise tolerance",
-      "not known: the Stein and energy checks (made when it ends)"},
+      "not known: the certificate, Stein and energy checks (made when it ends)"},
      "more"},
     {"numbers are rounded as everywhere else",
      {.tau = 20.0},
      {.head = {1.9049, 39.7, 80.4, "theta[2]", 4, 1000}, .state = RUNNING},
      "poor",
-     "none seen",
+     "unknown",
      {"(largest R-hat 1.905: theta[2], smallest ESS 40 bulk, 80 tail)"},
      NULL},
     {"no R-hat is made larger than it is",
@@ -81,7 +81,7 @@ static const struct situation mixing_situations[] = {
      {.tau = 20.0},
      {.head = {1.001, 900, 90, "theta[2]", 4, 1000}, .state = RUNNING},
      "poor",
-     "none seen",
+     "unknown",
      {"smallest ESS 900 bulk, 90 tail"},
      NULL},
     /* R-hat 1.08 needs (1.08^2 - 1) / (1.01^2 - 1) = 8.279 times the 10000 iterations: 72786
@@ -90,63 +90,63 @@ static const struct situation mixing_situations[] = {
      {.tau = 20.0},
      {.head = slow, .state = RUNNING, .rate = 8000.0, .iterations = 200000},
      "poor",
-     "none seen",
+     "unknown",
      {"poor (largest R-hat 1.080: theta[1], smallest ESS 85 bulk, 60 tail), about 36 s more;"},
      "extend"},
     {"slow, and it ends before",
      {.tau = 20.0},
      {.head = slow, .state = RUNNING, .rate = 8000.0},
      "poor",
-     "none seen",
+     "unknown",
      {"about 36 s more, but it ends before: extend it by about 63000 iterations (31 s)"},
      NULL},
     {"slow, at an unknown speed",
      {.tau = 20.0},
      {.head = slow, .state = JOB_paused, .rate = NAN, .iterations = 200000},
      "poor",
-     "none seen",
+     "unknown",
      {"about 73000 iterations more;"},
      "NaN"},
     {"slow, and over",
      {.tau = 20.0},
      {.head = slow, .state = JOB_succeeded, .rate = 8000.0},
      "poor",
-     "none seen",
+     "unknown",
      {", extend it by about 73000 iterations (66 s of processor time)"},
      "more"},
     {"vague",
      {.tau = 20.0},
      {.head = {1.2, 20, 20, "theta[1]", 4, 1000}, .state = JOB_succeeded, .rate = 8000.0},
      "poor",
-     "none seen",
+     "unknown",
      {"extend it by at least 210000 iterations"},
      NULL},
     {"in different places",
      {.tau = 20.0},
      {.head = {3.1, 2.4, 9, "theta[1]", 4, 1000}, .state = JOB_succeeded, .rate = 8000.0},
      "poor",
-     "none seen",
+     "unknown",
      {"(largest R-hat 3.100: theta[1]", "how long it takes cannot be estimated"},
      "extend"},
     {"standing still at different places",
      {.tau = 20.0},
      {.head = {INFINITY, NAN, NAN, "theta[3]", 4, 1000}, .state = RUNNING},
      "poor",
-     "none seen",
+     "unknown",
      {"each chain is stuck at another value: theta[3]"},
      NULL},
     {"one constant",
      {.tau = 20.0, .variance = NAN, .first_variance = 0.01, .d = 2},
      {.head = {1.004, 2310, 1980, "theta[1]", 2, 1000}, .state = RUNNING},
      "poor",
-     "none seen",
+     "unknown",
      {", and theta[2] does not move"},
      NULL},
     {"all constant",
      {.tau = 20.0, .variance = NAN},
      {.head = few, .state = RUNNING},
      "poor",
-     "none seen",
+     "unknown",
      {"mixing: poor (no parameter moves)"},
      NULL},
     {"one chain",
@@ -156,7 +156,7 @@ static const struct situation mixing_situations[] = {
      "none seen",
      {"not known: whether chains from other starts agree (there is one), "},
      NULL},
-    {"many parameters, of which some are looked at",
+    {"many parameters, of which some are measured",
      {.tau = 20.0, .d = 2000, .draws = 106},
      {.head = {1.004, 2310, 1980, "theta[2]", 100, 1000}, .state = RUNNING},
      "good",
@@ -175,14 +175,14 @@ static const struct situation mixing_situations[] = {
      {.head = good, .state = JOB_failed},
      "unknown",
      "unknown",
-     {"diverged: chain 2 at iteration 11001; its draws are no sample of the posterior; mixing and "
+     {"diverged: chain 2 at iteration 11001; its draws are not from the posterior; mixing and "
       "bias: not judged"},
      "good"},
     {"failed otherwise",
      {.tau = 20.0},
      {.head = slow, .state = JOB_failed, .rate = 8000.0},
      "poor",
-     "none seen",
+     "unknown",
      {"failed after 11000 of 21000 iterations", "(made only when a job succeeds)"},
      "extend"},
     {"cancelled",
@@ -211,14 +211,14 @@ static const struct situation mixing_situations[] = {
      {.tau = 20.0, .iteration = 1010},
      {.head = few, .state = JOB_succeeded},
      "unknown",
-     "none seen",
+     "unknown",
      {"unknown (1 draw of each chain is too few)"},
      NULL},
     {"values that overflow when they are added up",
      {.tau = 20.0, .variance = INFINITY},
      {.head = few, .state = JOB_succeeded},
      "unknown",
-     "none seen",
+     "unknown",
      {"unknown (the values are too large to be added up)"},
      "yet"},
     {"chains on lattices of their own",
@@ -251,21 +251,33 @@ Test(verdict, mixing_is_judged_in_every_situation)
 }
 
 /* 2310.7 effective draws of the worst: two errors of its mean are 0.0416 sd. */
+static const struct summary_head many = {1.002, 90000, 80000, "theta[2]", 4, 1000};
+
 static const struct situation target_situations[] = {
     {"a bias that is expected",
      {.plan = PLAN("0.05", "null", "null", "null")},
      {.head = good, .state = RUNNING},
      "good",
      "none seen",
-     {"target not met: sds are expected within 5 % (asked for: 2 %), means within 0.04 sd (0.02)"},
+     {"target not certified before the job ends, expected to be missed: sds are expected within 5 "
+      "% "
+      "(asked for: 2 %), means within 0.04 sd (0.02)"},
      NULL},
     {"a bias that nobody knows",
      {.plan = PLAN("null", "null", "null", "null")},
      {.head = good, .state = RUNNING},
      "good",
      "none seen",
-     {"target not met: the bias of the sds is not known in advance, means within 0.04 sd (0.02)"},
+     {"expected to be missed: the bias of the sds is not known in advance, means within 0.04 sd "
+      "(0.02)"},
      "nan"},
+    {"a target that is expected to be met",
+     {.plan = PLAN_MET},
+     {.head = many, .state = RUNNING},
+     "good",
+     "none seen",
+     {"the certificate, Stein and energy checks (made when it ends)"},
+     "target"},
     {"means that are not known well enough",
      {.plan = PLAN("0.01", "null", "null", "null")},
      {.head = good, .state = JOB_succeeded},
@@ -273,13 +285,6 @@ static const struct situation target_situations[] = {
      "none seen",
      {"target not met: means are known to ± 0.042 sd, 0.02 was asked for"},
      NULL},
-    {"effective draws take the place of the error of the means",
-     {.plan = PLAN("0.05", "null", "null", "2400")},
-     {.head = good, .state = JOB_succeeded},
-     "good",
-     "none seen",
-     {"target not met: sds are expected within 5 % (asked for: 2 %)"},
-     "means"},
     {"fewer effective draws than were asked for",
      {.plan = PLAN("0.01", "null", "null", "4000")},
      {.head = good, .state = JOB_succeeded},
@@ -287,12 +292,99 @@ static const struct situation target_situations[] = {
      "none seen",
      {"target not met: 2311 effective draws, 4000 were asked for"},
      "means"},
+    {"as expected, but not certified",
+     {.plan = PLAN_MET},
+     {.head = many, .state = JOB_succeeded},
+     "good",
+     "none seen",
+     {"target not certified: not made"},
+     NULL},
+    {"a certificate that is within the target",
+     {.plan = PLAN_MET, .checks = CERTIFIED(MEAN_FINE, SD_FINE, "dense")},
+     {.head = many, .state = JOB_succeeded},
+     "good",
+     "none seen",
+     {"certified: means within 0.008 sd, sds within 0.7 %"},
+     "target"},
+    {"a certificate counts, and what a plan expected does not",
+     {.plan = PLAN("0.01", "null", "null", "null"),
+      .checks = CERTIFIED(MEAN_FINE, SD_FINE, "dense")},
+     {.head = many, .state = JOB_succeeded},
+     "good",
+     "none seen",
+     {"certified: means within 0.008 sd, sds within 0.7 %"},
+     "target"},
+    {"a certificate of sds that are not within the target",
+     {.plan = PLAN_MET, .checks = CERTIFIED(MEAN_FINE, SD_OFF, "dense")},
+     {.head = many, .state = JOB_succeeded},
+     "good",
+     "mild",
+     {"target missed: the sd of theta[2] is off by -8 ± 1 % (asked for: 2 %)"},
+     NULL},
+    {"a certificate of a mean that is off",
+     {.plan = PLAN_MET, .checks = CERTIFIED(MEAN_OFF("0.16"), SD_FINE, "dense")},
+     {.head = many, .state = JOB_succeeded},
+     "good",
+     "mild",
+     {"target missed: the mean of theta[3] is off by 0.16 ± 0.01 sd (asked for: 0.02)"},
+     NULL},
+    {"a certificate that is not sharp enough",
+     {.plan = PLAN_MET, .checks = CERTIFIED(MEAN_FINE, SD_VAGUE, "dense")},
+     {.head = many, .state = JOB_succeeded},
+     "good",
+     "none seen",
+     {"target not certified: the sd of theta[3] is only known to be within 5 % (asked for: 2 %)"},
+     NULL},
+    {"a certificate with gaps",
+     {.plan = PLAN_MET, .checks = CERTIFIED(MEAN_FINE, SD_OPEN, "dense")},
+     {.head = many, .state = JOB_succeeded},
+     "good",
+     "none seen",
+     {"target not certified: the error of the sd of theta[1] is not resolved, nor are 1 more"},
+     NULL},
+    {"an exact sampler needs no certificate",
+     {.request = exact, .plan = PLAN_MET},
+     {.head = many, .state = JOB_succeeded},
+     "good",
+     "none seen",
+     {"bias: none by construction once it mixes; not known: "},
+     "target"},
+    {"an exact sampler that a certificate contradicts",
+     {.request = exact, .plan = PLAN_MET, .checks = CERTIFIED(MEAN_OFF("0.16"), SD_FINE, "dense")},
+     {.head = many, .state = JOB_succeeded},
+     "good",
+     "mild",
+     {"target missed: the mean of theta[3] is off by 0.16"},
+     NULL},
+    {"chains that have not mixed",
+     {.plan = PLAN_MET, .checks = CERTIFIED(MEAN_FINE, SD_FINE, "dense")},
+     {.head = {1.2, 9000, 9000, "theta[2]", 4, 1000}, .state = JOB_succeeded},
+     "poor",
+     "unknown",
+     {"target not met: the chains have not mixed"},
+     NULL},
 };
+
+/* Before the job ends nothing is known; after it the target is met where no text says otherwise. */
+static void expect_met(const struct situation *s)
+{
+    json_t *doc = verdict_of(s->world, s->context);
+    const json_t *target = json_object_get(doc, "target"), *met = json_object_get(target, "met");
+    bool missed = strstr(verdict_text(doc, NULL, "sentence"), "; target ") != NULL;
+    if (s->context.state == JOB_running)
+        cr_expect(json_is_null(met), "%s", s->name);
+    else
+        cr_expect_eq(json_is_true(met), !missed, "%s", s->name);
+    cr_expect(verdict_text(doc, "target", "text")[0] != '\0', "%s", s->name);
+    json_decref(doc);
+}
 
 Test(verdict, targets_are_judged_by_what_was_asked_for)
 {
     for (size_t i = 0; i < sizeof target_situations / sizeof target_situations[0]; i++)
         expect_situation(&target_situations[i]);
+    for (size_t i = 0; i < sizeof target_situations / sizeof target_situations[0]; i++)
+        expect_met(&target_situations[i]);
 }
 
 Test(verdict, times_to_target_follow_from_r_hat_and_ess)
@@ -313,9 +405,9 @@ Test(verdict, times_to_target_follow_from_r_hat_and_ess)
 
 Test(verdict, a_sentence_that_does_not_fit_is_cut_between_characters)
 {
-    struct words w = {0};
+    struct sentence w = {0};
     for (int i = 0; i < 300; i++)
-        words_add(&w, "\xc3\xa4\xc3\xb6 ");
+        sentence_add(&w, "\xc3\xa4\xc3\xb6 ");
     cr_expect_lt(strlen(w.text), sizeof w.text);
     cr_expect_eq(w.length, strlen(w.text));
     json_t *text = json_string(w.text);
@@ -343,8 +435,8 @@ static const struct {
 Test(verdict, durations_are_said_in_words)
 {
     for (size_t i = 0; i < sizeof durations / sizeof durations[0]; i++) {
-        struct words w = {0};
-        words_add_duration(&w, durations[i].seconds);
+        struct sentence w = {0};
+        sentence_add_duration(&w, durations[i].seconds);
         cr_expect_str_eq(w.text, durations[i].text);
     }
 }
@@ -361,16 +453,16 @@ static const struct {
 Test(verdict, numbers_are_said_without_powers_of_ten)
 {
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        struct words w = {0};
-        words_add_number(&w, numbers[i].value, numbers[i].digits);
+        struct sentence w = {0};
+        sentence_add_number(&w, numbers[i].value, numbers[i].digits);
         cr_expect_str_eq(w.text, numbers[i].text);
     }
 }
 
 Test(verdict, advice_is_rounded_up_to_two_digits)
 {
-    cr_expect_eq(words_round_up(0.3), 1);
-    cr_expect_eq(words_round_up(99.0), 99);
-    cr_expect_eq(words_round_up(123456.0), 130000);
-    cr_expect_eq(words_round_up(1e300), (uint64_t)1e18);
+    cr_expect_eq(sentence_round_up(0.3), 1);
+    cr_expect_eq(sentence_round_up(99.0), 99);
+    cr_expect_eq(sentence_round_up(123456.0), 130000);
+    cr_expect_eq(sentence_round_up(1e300), (uint64_t)1e18);
 }

@@ -130,8 +130,9 @@ json_t *verdict_of(struct world w, struct verdict_context c)
     for (uint32_t chain = 1; chain <= w.chains; chain++)
         commit(&w, chain);
     if (w.checks != NULL)
-        expect_ok(jobfile_checks_put(verdict_test.store, verdict_job, w.checks, &verdict_test.info),
-                  &verdict_test.info);
+        expect_ok(
+            jobfile_checks_put(verdict_test.store, verdict_job, w.checks, NULL, &verdict_test.info),
+            &verdict_test.info);
     parse(&spec, w.request);
     c.spec = &spec;
     c.iterations = c.iterations > 0 ? c.iterations : 20000;

@@ -69,15 +69,36 @@ static const struct summary_head few = {NAN, NAN, NAN, "", 4, 0};
 
 #define CHECKS(ksd, energy) "{\"ksd\":" ksd ",\"fssd\":null,\"energy\":" energy "}"
 #define KSD(p)              "{\"value\":0.045,\"squared\":0.002,\"error\":0.001,\"p_value\":" p ",\"draws\":312}"
+#define KSD_BEYOND \
+    "{\"value\":0.1,\"squared\":0.01,\"error\":0.001,\"p_value\":0.001,\"draws\":312}"
 #define ENERGY(ratio, z)                                                                    \
     "{\"mean_log_density\":-123.5,\"mcse\":0.1,\"sd\":1.5,\"draws\":300,"                   \
     "\"mode_log_density\":-121,\"expected\":-123,\"ratio\":" ratio ",\"ratio_error\":0.02," \
     "\"z\":" z "}"
 
+/* Certificates of four parameters. */
+#define CERTIFIED(mean, sd, form)                                     \
+    "{\"ksd\":null,\"energy\":null,\"certificate\":{\"form\":\"" form \
+    "\",\"draws\":400,\"parameters\":4,\"mean\":" mean ",\"sd\":" sd ",\"reason\":null}}"
+#define CERTIFIED_PART(certified, parameter, open, worst, error, se, least)                        \
+    "{\"certified\":" certified ",\"parameter\":\"" parameter "\",\"not_resolved\":" open          \
+    ",\"first_not_resolved\":\"theta[1]\",\"worst\":{\"parameter\":\"" worst "\",\"error\":" error \
+    ",\"se\":" se ",\"at_least\":" least "}}"
+#define MEAN_FINE     CERTIFIED_PART("0.008", "theta[3]", "0", "theta[1]", "0.004", "0.001", "0.001")
+#define SD_FINE       CERTIFIED_PART("0.007", "theta[3]", "0", "theta[1]", "0.003", "0.001", "0")
+#define SD_OPEN       CERTIFIED_PART("0.007", "theta[3]", "2", "theta[1]", "0.003", "0.001", "0")
+#define SD_VAGUE      CERTIFIED_PART("0.05", "theta[3]", "0", "theta[1]", "0.01", "0.02", "-0.04")
+#define MEAN_OFF(off) CERTIFIED_PART("0.18", "theta[3]", "0", "theta[3]", off, "0.01", "0.12")
+#define SD_OFF        CERTIFIED_PART("0.1", "theta[2]", "0", "theta[2]", "-0.08", "0.01", "0.05")
+
 #define PLAN(sd_error, energy, mcse, ess)                                                          \
     "{\"state\":\"ready\",\"target_met\":false,\"target\":{\"sd_error\":0.02,\"mean_error\":0.02," \
     "\"ess\":" ess "},\"checks\":{\"sd_error\":" sd_error                                          \
     ",\"mean_error\":0.04,\"energy\":" energy ",\"energy_half\":0.89,\"energy_mcse\":" mcse "}}"
+
+#define PLAN_MET                                                                                  \
+    "{\"state\":\"ready\",\"target_met\":true,\"target\":{\"sd_error\":0.02,\"mean_error\":0.02," \
+    "\"ess\":null},\"checks\":{\"sd_error\":0.01,\"mean_error\":0.01}}"
 
 #define RUNNING JOB_running
 

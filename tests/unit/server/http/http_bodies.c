@@ -213,6 +213,29 @@ Test(http, a_reader_that_does_not_read_is_cut)
     stop();
 }
 
+/* It takes every piece in time, but all together too slowly. */
+Test(http, a_stream_that_is_read_too_slowly_is_cut)
+{
+    static char waste[65536];
+    start((struct http_config){.body_ms = 2000, .read_rate = 1u << 30, .idle_ms = 600000});
+    int fd = dial(&app);
+    cr_assert(ask(fd, "GET", "/bytes?n=100000000000"));
+    while (recv(fd, waste, sizeof waste, 0) > 0 && atomic_load(&app.done) == 0)
+        nap_ms(5);
+    cr_expect(becomes(&app.done, 1), "the stream is still open");
+    cr_expect_eq(atomic_load(&app.streams), 0);
+    close(fd);
+    stop();
+}
+
+Test(http, a_stream_whose_source_is_slow_is_not_cut)
+{
+    start((struct http_config){.body_ms = 1000, .read_rate = 1u << 30});
+    struct answer answer = get("/bytes?n=1000&nap=300");
+    cr_expect_eq(answer.body_size, 1000);
+    stop();
+}
+
 Test(http, streams_arrive_whole_or_visibly_broken)
 {
     start((struct http_config){0});

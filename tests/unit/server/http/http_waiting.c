@@ -173,8 +173,10 @@ Test(http, more_than_the_pool_can_queue_is_refused)
     enum { N = 1100 };
     static int fds[N];
     for (int i = 0; i < N; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "/gate?group=%d", i % 8);
         fds[i] = dial(&app);
-        cr_assert(fds[i] >= 0 && ask(fds[i], "GET", "/gate"));
+        cr_assert(fds[i] >= 0 && ask(fds[i], "GET", path));
     }
     cr_assert(becomes(&app.admitted, N));
     cr_assert(becomes(&app.problems, N - 1024 - 1));

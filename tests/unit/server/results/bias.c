@@ -281,13 +281,13 @@ Test(bias, of_very_many_parameters_the_worst_are_looked_at_and_the_rest_by_runni
     struct bias_head head;
     struct bias_budget budget = {.draws = 2 * 100 * 8};
     expect_ok(bias_measure(&table, file, &r, &budget, &t.info), &t.info);
-    cr_assert(table.count == W && table.common == W && table.looked == COUNT(looked));
+    cr_assert(table.count == W && table.common == W && table.measured == COUNT(looked));
     for (size_t k = 0, i = 0; k < W; k++) {
         const struct bias_row *row = &table.rows[k];
         bool at = i < COUNT(looked) && looked[i] == k;
         i += at;
         cr_assert_eq(row->column, k);
-        cr_expect_eq(row->looked, at, "parameter %zu", k);
+        cr_expect_eq(row->measured, at, "parameter %zu", k);
         cr_expect_eq(row->typical, k % 10 == 0, "parameter %zu", k);
         if (at)
             cr_expect(row->error[0] > 0.0 && row->wasserstein > 0.0 && row->bias[0] < 1.0);
@@ -296,7 +296,7 @@ Test(bias, of_very_many_parameters_the_worst_are_looked_at_and_the_rest_by_runni
                       (k == 11 || fabs(row->ratio - variance[k]) < 0.02));
     }
     expect_ok(bias_head_of(&head, file, &r, &budget, &t.info), &t.info);
-    cr_expect(head.common == W && head.looked == COUNT(looked));
+    cr_expect(head.common == W && head.measured == COUNT(looked));
     bias_release(&table);
     jobfile_close(file);
     reference_release(&r);
@@ -360,7 +360,7 @@ Test(bias, a_job_without_draws_or_common_parameters_is_no_failure)
     expect_ok(bias_head_of(&head, file, &r, &budget, &t.info), &t.info);
     cr_expect(isnan(head.mean.bias) && isnan(head.mean.beyond) && head.mean.name[0] == '\0');
     expect_ok(bias_head_of(&head, file, &other, &budget, &t.info), &t.info);
-    cr_expect(head.saved == 3 && head.common == 0 && head.looked == 0 && isnan(head.mean.bias));
+    cr_expect(head.saved == 3 && head.common == 0 && head.measured == 0 && isnan(head.mean.bias));
     expect_err(bias_head(&head, file, "[1", &budget, &t.info), ERR_CORRUPT);
     expect_err(bias_head(&head, file, "{\"names\": 3}", &budget, &t.info), ERR_CORRUPT);
     jobfile_close(file);
@@ -389,7 +389,7 @@ Test(bias, the_worst_is_the_one_that_noise_does_not_explain)
         "\"sd\": [1, 1, 1, 1], \"log_density\": {\"mean\": -12.5, \"mcse\": 0.25}}";
     expect_ok(bias_head(&head, file, document, &budget, &t.info), &t.info);
     double z = sqrt(4.0 + 2.0 * log(3.0));
-    cr_expect(head.saved == 3 && head.common == 3 && head.looked == 3);
+    cr_expect(head.saved == 3 && head.common == 3 && head.measured == 3);
     cr_expect_str_eq(head.mean.name, "theta[3]");
     cr_expect_float_eq(head.mean.bias, 0.3, 0.1);
     cr_expect_float_eq(head.mean.value, head.mean.bias, 0.0);
@@ -465,7 +465,7 @@ Test(bias, errors_are_the_scatter_of_many_jobs)
             struct bias_row out;
             struct bias_meter meter = {.file = file, .reference = &r, .rows = &out};
             mixing_measure(&row.mixing, &draws, work);
-            bias_look(&meter, &row, &draws);
+            bias_measure_row(&meter, &row, &draws);
             bias_meter_release(&meter);
             scatter_add(&shift, out.shift, out.error[REFERENCE_BIAS_mean]);
             scatter_add(&ratio, out.ratio, out.error[REFERENCE_BIAS_variance_ratio]);

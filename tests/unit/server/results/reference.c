@@ -136,7 +136,7 @@ Test(reference, mistakes_say_where_and_what)
          "/parameters/0/median", "no field \"median\""},
         {"{\"parameters\": [{\"name\": \"a\", \"mean\": 1, \"sd\": 1},"
          "{\"name\": \"a\", \"mean\": 2, \"sd\": 1}]}",
-         "", "\"a\" is there twice"},
+         "", "\"a\" appears twice"},
         {"{\"names\": [\"a\", \"b\"], \"mean\": [1], \"sd\": [1, 2]}", "/mean",
          "has 1 entries; there are 2 names"},
         {"{\"names\": [\"a\"], \"mean\": 3, \"sd\": [1]}", "/mean", "must be an array"},

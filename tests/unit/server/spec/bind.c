@@ -365,6 +365,24 @@ Test(spec, estimates_count_draws_and_bytes_exactly)
     fixture_release(&f);
 }
 
+Test(spec, distinct_rows_that_a_model_keeps_count_as_memory)
+{
+    struct fixture f, repeated;
+    fixture_model(&model_logistic, PRECISION_DOUBLE, &f);
+    param_defaults(model_logistic.params, repeated.params);
+    fixture_data(&repeated, DATA_REGRESSION, PRECISION_DOUBLE);
+    for (size_t i = 10; i < FIXTURE_ROWS; i++)
+        for (size_t j = 0; j < FIXTURE_COLUMNS; j++)
+            fixture_set(&repeated.train, i, j, fixture_get(&repeated.train, i % 10, j));
+    fixture_init(&repeated, &model_logistic);
+    cr_assert_eq(repeated.model->full_terms, 10);
+    struct estimate plain = estimate_of("'thin': 10", f.model, 2);
+    struct estimate counted = estimate_of("'thin': 10", repeated.model, 2);
+    cr_expect_geq(counted.memory_bytes - plain.memory_bytes, 10 * FIXTURE_COLUMNS * 8);
+    fixture_release(&f);
+    fixture_release(&repeated);
+}
+
 /* Times are the machine's business; their bookkeeping is ours. */
 Test(spec, estimated_seconds_follow_from_iterations_chains_and_workers)
 {

@@ -111,11 +111,10 @@ Test(jobfile, what_cannot_be_an_id_is_not_found)
                                         "zzzzzzzzzzzzzzzz"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct jobfile *file;
-        int fd;
-        uint64_t size;
+        struct jobfile_copy copy;
         expect_err(jobfile_open(&file, t.store, names[i], &t.info), ERR_NOT_FOUND);
         expect_err(add_draws(names[i], 1, 0, 1, 1), ERR_NOT_FOUND);
-        expect_err(jobfile_export(t.store, names[i], &fd, &size, &t.info), ERR_NOT_FOUND);
+        expect_err(jobfile_copy_open(&copy, t.store, "ana", names[i], &t.info), ERR_NOT_FOUND);
         cr_expect_eq(jobfile_bytes(t.store, names[i]), 0);
     }
 }
@@ -321,6 +320,68 @@ Test(jobfile, what_a_slice_leaves_out_stays_as_it_was)
     expect_ok(jobfile_chain(file, 2, &stored, &t.info), &t.info);
     cr_expect_eq(stored.iteration, 0);
     jobfile_close(file);
+}
+
+static unsigned char *pattern(size_t size, uint64_t seed)
+{
+    unsigned char *bytes = malloc(size);
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (unsigned char)(next_random(&seed) >> 24);
+    return bytes;
+}
+
+static void expect_state(const unsigned char *want, size_t want_size)
+{
+    void *bytes;
+    size_t size;
+    struct jobfile *file = open_job(id);
+    expect_ok(jobfile_state(file, 1, &bytes, &size, &t.info), &t.info);
+    cr_expect(size == want_size && memcmp(bytes, want, size) == 0, "%zu bytes", size);
+    free(bytes);
+    jobfile_close(file);
+}
+
+Test(jobfile, a_state_of_any_size_comes_back)
+{
+    static const size_t sizes[] = {12, (8u << 20) + 1, 40u << 20, 16u << 20, 8u << 20, 100};
+    size_t problems = 0;
+    make_job(id, 4, 2);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        unsigned char *state = pattern(sizes[i], 77 + i);
+        struct jobfile_slice slice = {
+            .chain = 1, .iteration = 10 + i, .state = state, .state_size = sizes[i]};
+        expect_ok(jobfile_commit(t.store, id, &slice, 1, &t.info), &t.info);
+        expect_state(state, sizes[i]);
+        store_test_reopen(&t);
+        expect_state(state, sizes[i]);
+        free(state);
+    }
+    expect_ok(store_check(t.store, count_problem, &problems, &t.info), &t.info);
+    cr_expect_eq(problems, 0);
+}
+
+Test(jobfile, a_plan_of_any_size_comes_back)
+{
+    size_t size = 20u << 20;
+    unsigned char *bytes = pattern(size, 5);
+    const char *const names[] = {"theta[1]"};
+    struct jobfile_meta meta = {.request = "{}",
+                                .names = names,
+                                .width = 1,
+                                .d = 1,
+                                .chains = 1,
+                                .thin = 1,
+                                .plan = bytes,
+                                .plan_size = size,
+                                .plan_document = "{}"};
+    struct jobfile_plan plan;
+    expect_ok(jobfile_create(t.store, id, &meta, &t.info), &t.info);
+    struct jobfile *file = open_job(id);
+    expect_ok(jobfile_plan(file, &plan, &t.info), &t.info);
+    cr_expect(plan.size == size && memcmp(plan.bytes, bytes, size) == 0);
+    jobfile_plan_release(&plan);
+    jobfile_close(file);
+    free(bytes);
 }
 
 Test(jobfile, metrics_come_back_with_their_nans)

@@ -211,7 +211,7 @@ Test(jobfile, checks_hold_for_the_draws_they_were_made_of)
     cr_expect_null(text);
     expect_ok(add_draws(id, 1, 0, 5, 4), &t.info);
     expect_ok(add_draws(id, 2, 0, 5, 4), &t.info);
-    expect_ok(jobfile_checks_put(t.store, id, "{\"ksd\":null}", &t.info), &t.info);
+    expect_ok(jobfile_checks_put(t.store, id, "{\"ksd\":null}", NULL, &t.info), &t.info);
     expect_ok(jobfile_checks(file, &text, &t.info), &t.info);
     cr_assert_not_null(text);
     cr_expect_str_eq(text, "{\"ksd\":null}");
@@ -219,10 +219,34 @@ Test(jobfile, checks_hold_for_the_draws_they_were_made_of)
     expect_ok(add_draws(id, 2, 5, 5, 4), &t.info);
     expect_ok(jobfile_checks(file, &text, &t.info), &t.info);
     cr_expect_null(text, "the chains have moved on");
-    expect_ok(jobfile_checks_put(t.store, id, "{}", &t.info), &t.info);
+    expect_ok(jobfile_checks_put(t.store, id, "{}", NULL, &t.info), &t.info);
     expect_ok(jobfile_checks(file, &text, &t.info), &t.info);
     cr_expect_str_eq(text, "{}");
     free(text);
+    jobfile_close(file);
+}
+
+Test(jobfile, certified_errors_hold_as_long_as_their_checks)
+{
+    double numbers[JOBFILE_CERTIFIED * 6], *read;
+    make_job(id, 4, 2); /* of 6 parameters */
+    for (size_t i = 0; i < JOBFILE_CERTIFIED * 6; i++)
+        numbers[i] = i == 17 ? NAN : 2.385 * (double)i;
+    struct jobfile *file = open_job(id);
+    expect_ok(jobfile_certified(file, &read, &t.info), &t.info);
+    cr_expect_null(read);
+    expect_ok(add_draws(id, 1, 0, 5, 4), &t.info);
+    expect_ok(jobfile_checks_put(t.store, id, "{}", numbers, &t.info), &t.info);
+    expect_ok(jobfile_certified(file, &read, &t.info), &t.info);
+    cr_assert_not_null(read);
+    cr_expect_eq(memcmp(read, numbers, sizeof numbers), 0);
+    free(read);
+    expect_ok(add_draws(id, 1, 5, 5, 4), &t.info);
+    expect_ok(jobfile_certified(file, &read, &t.info), &t.info);
+    cr_expect_null(read, "the chains have moved on");
+    expect_ok(jobfile_checks_put(t.store, id, "{}", NULL, &t.info), &t.info);
+    expect_ok(jobfile_certified(file, &read, &t.info), &t.info);
+    cr_expect_null(read, "nothing was certified");
     jobfile_close(file);
 }
 
@@ -293,14 +317,40 @@ Test(jobfile, files_of_version_1_are_read_as_they_are)
     cr_expect_eq(store_test_sql(&t, "draws/01hf7yat00m5x3qz.db", "PRAGMA user_version"), 1);
 }
 
+#define ONE(name, path) +1
+enum { VERSION = 0 ASSET_JOBFILE_LIST(ONE) };
+
+Test(jobfile, a_state_of_a_file_of_version_1_goes_on_in_parts)
+{
+    void *bytes;
+    size_t size, large = 20u << 20;
+    make_old(id);
+    store_test_sql(&t, "draws/01hf7yat00m5x3qz.db",
+                   "INSERT INTO state VALUES (1, CAST('old state' AS BLOB))");
+    struct jobfile *file = open_job(id); /* from before */
+    expect_ok(jobfile_state(file, 1, &bytes, &size, &t.info), &t.info);
+    cr_expect(size == 9 && memcmp(bytes, "old state", 9) == 0);
+    free(bytes);
+    char *state = malloc(large);
+    memset(state, 0x5c, large);
+    struct jobfile_slice slice = {
+        .chain = 1, .iteration = 300, .state = state, .state_size = large, .first_draw = 20};
+    expect_ok(jobfile_commit(t.store, id, &slice, 1, &t.info), &t.info);
+    expect_ok(jobfile_state(file, 1, &bytes, &size, &t.info), &t.info);
+    cr_expect(size == large && memcmp(bytes, state, large) == 0);
+    jobfile_close(file);
+    free(bytes);
+    free(state);
+}
+
 Test(jobfile, files_of_version_1_are_brought_up_to_date_by_what_is_written_next)
 {
     make_old(id);
     struct jobfile *file = open_job(id); /* from before */
     expect_ok(add_draws(id, 1, 20, 30, 2), &t.info);
-    cr_expect_eq(store_test_sql(&t, "draws/01hf7yat00m5x3qz.db", "PRAGMA user_version"), 2);
+    cr_expect_eq(store_test_sql(&t, "draws/01hf7yat00m5x3qz.db", "PRAGMA user_version"), VERSION);
     expect_ok(add_point(id, 700, 2), &t.info);
-    expect_ok(jobfile_checks_put(t.store, id, "{}", &t.info), &t.info);
+    expect_ok(jobfile_checks_put(t.store, id, "{}", NULL, &t.info), &t.info);
     expect_draws(file, 1, 0, 50, NULL, 0);
     expect_draws(file, 2, 0, 20, NULL, 0);
     struct jobfile_history h;
@@ -319,7 +369,7 @@ Test(jobfile, files_of_a_newer_version_are_refused_and_left_alone)
     struct jobfile *file;
     make_job(id, 4, 1);
     store_close(t.store);
-    store_test_sql(&t, "draws/01hf7yat00m5x3qz.db", "PRAGMA user_version = 3");
+    store_test_sql(&t, "draws/01hf7yat00m5x3qz.db", "PRAGMA user_version = 99");
     store_test_open(&t);
     expect_err(jobfile_open(&file, t.store, id, &t.info), ERR_UNSUPPORTED);
     expect_err(add_draws(id, 1, 0, 1, 4), ERR_UNSUPPORTED);

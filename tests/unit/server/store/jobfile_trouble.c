@@ -26,7 +26,7 @@ static enum err tend(struct store *store, struct db *db, void *ctx, struct err_i
     (void)db;
     (void)ctx;
     (void)info;
-    store_files_tend(store, clock_mono_ms() + 60000);
+    store_files_maintain(store, clock_mono_ms() + 60000);
     return ERR_OK;
 }
 
@@ -120,21 +120,20 @@ Test(jobfile, an_export_stands_alone_and_leaves_nothing_behind)
 {
     unsigned char header[100];
     struct stat st;
-    int fd;
-    uint64_t size;
+    struct jobfile_copy copy;
     char path[200];
     make_job(id, 700, 1);
     for (uint64_t n = 0; n < 200; n += 40)
         expect_ok(add_draws(id, 1, n, 40, 700), &t.info);
-    expect_ok(jobfile_export(t.store, id, &fd, &size, &t.info), &t.info);
-    cr_assert_eq(fstat(fd, &st), 0);
+    expect_ok(jobfile_copy_open(&copy, t.store, "ana", id, &t.info), &t.info);
+    cr_assert_eq(fstat(copy.fd, &st), 0);
     cr_expect_eq(st.st_nlink, 0);
-    cr_expect_eq((uint64_t)st.st_size, size);
-    cr_assert_eq(pread(fd, header, sizeof header, 0), (ssize_t)sizeof header);
+    cr_expect_eq((uint64_t)st.st_size, copy.size);
+    cr_assert_eq(pread(copy.fd, header, sizeof header, 0), (ssize_t)sizeof header);
     cr_expect_eq(header[18], 1, "not WAL");
     snprintf(path, sizeof path, "%s/copy.db", t.directory);
     int to = open(path, O_CREAT | O_WRONLY, 0600);
-    cr_assert_eq(copy_file_range(fd, NULL, to, NULL, size, 0), (ssize_t)size);
+    cr_assert_eq(copy_file_range(copy.fd, NULL, to, NULL, copy.size, 0), (ssize_t)copy.size);
     close(to);
     cr_expect_eq(store_test_sql(&t, "copy.db", "SELECT sum(draws) FROM tile WHERE block = 1"), 200);
     cr_expect_eq(store_test_sql(&t, "copy.db",
@@ -143,7 +142,7 @@ Test(jobfile, an_export_stands_alone_and_leaves_nothing_behind)
                  0);
     snprintf(path, sizeof path, "%s/tmp", t.directory);
     cr_expect_eq(rmdir(path), 0, "something is left in tmp");
-    close(fd);
+    jobfile_copy_close(&copy);
     /* The original goes on. */
     expect_ok(add_draws(id, 1, 200, 1, 700), &t.info);
 }
@@ -218,7 +217,7 @@ Test(jobfile, a_damaged_file_is_an_error_and_never_a_crash, .timeout = 300)
     expect_ok(jobfile_commit(t.store, id, &slice, 1, &t.info), &t.info);
     for (uint64_t n = 1; n <= 40; n++)
         expect_ok(add_point(id, n, 4), &t.info);
-    expect_ok(jobfile_checks_put(t.store, id, "{}", &t.info), &t.info);
+    expect_ok(jobfile_checks_put(t.store, id, "{}", NULL, &t.info), &t.info);
     store_test_reopen(&t);
     snprintf(path, sizeof path, "%s/draws/%s.db", t.directory, id);
     snprintf(whole, sizeof whole, "%s/whole", t.directory);
@@ -417,7 +416,7 @@ Test(jobfile, purging_takes_the_file_away_and_open_readers_keep_theirs)
     expect_ok(add_draws(row.id, 1, 0, 100, 4), &t.info);
     struct jobfile *file = open_job(row.id), *other = open_job(row.id);
     jobfile_close(other);
-    expect_ok(store_job_purge(t.store, row.id, &t.info), &t.info);
+    expect_ok(store_job_purge(t.store, row.id, 0, &t.info), &t.info);
     static const char *const endings[] = {".db", ".db-wal", ".db-shm", ".db-journal"};
     for (size_t i = 0; i < 4; i++)
         cr_expect(!store_test_exists(&t, row.id, endings[i]), "%s is left", endings[i]);

@@ -162,7 +162,26 @@ static void expect_opens(size_t version, size_t file_version)
     cr_expect_eq(problems, 0);
     store_test_reopen(&t);
     cr_expect_eq(store_test_sql(&t, "barkerd.db", "PRAGMA user_version"), CATALOGUES);
+    cr_expect_eq(store_test_sql(&t, "barkerd.db", "PRAGMA auto_vacuum"), 2, "it cannot shrink");
     expect_job(3, version);
+}
+
+Test(migrations, a_damaged_catalogue_is_not_migrated)
+{
+    char path[200], junk[4096];
+    struct store_config config = {.directory = t.directory};
+    make_state(3, JOBFILES);
+    long page = (long)store_test_sql(&t, "barkerd.db", /* of a table that no migration touches */
+                                     "SELECT rootpage FROM sqlite_schema WHERE name = 'log'");
+    snprintf(path, sizeof path, "%s/barkerd.db", t.directory);
+    FILE *file = fopen(path, "r+");
+    memset(junk, 0xa5, sizeof junk);
+    fseek(file, (page - 1) * (long)sizeof junk, SEEK_SET);
+    fwrite(junk, sizeof junk, 1, file);
+    fclose(file);
+    expect_err(store_open(&t.store, &config, &t.info), ERR_CORRUPT);
+    cr_expect_not_null(strstr(t.info.message, "damaged"), "%s", t.info.message);
+    cr_expect_eq(store_test_sql(&t, "barkerd.db", "PRAGMA user_version"), 3);
 }
 
 Test(migrations, the_reserve_keeps_its_space_under_its_new_name)

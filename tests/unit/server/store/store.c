@@ -111,7 +111,7 @@ Test(store, a_damaged_catalogue_is_refused_and_the_last_backup_named)
     char backup[200];
     add_jobs(200);
     snprintf(backup, sizeof backup, "%s/saved", t.directory);
-    expect_ok(store_backup_directory(t.directory, backup, &t.info), &t.info);
+    expect_ok(store_backup_directory(t.directory, backup, NULL, NULL, &t.info), &t.info);
     store_close(t.store);
     static const struct {
         off_t at;
@@ -164,7 +164,7 @@ static bool keep_user(void *ctx, const struct user_row *user)
 static struct user_list users(size_t stop_at)
 {
     struct user_list list = {.stop_at = stop_at};
-    expect_ok(store_users(t.store, keep_user, &list, &t.info), &t.info);
+    expect_ok(store_users(t.store, NULL, keep_user, &list, &t.info), &t.info);
     return list;
 }
 
@@ -198,11 +198,11 @@ Test(store, a_user_who_owns_something_cannot_be_deleted)
     store_test_add(&t, &row);
     struct reference_row ref = {.name = "r", .owner = "ben", .document = (char *)"{}"};
     expect_ok(store_reference_put(t.store, &ref, &t.info), &t.info);
-    expect_err(store_user_delete(t.store, "ana", &t.info), ERR_CONFLICT);
-    expect_err(store_user_delete(t.store, "ben", &t.info), ERR_CONFLICT);
-    expect_err(store_user_delete(t.store, "eve", &t.info), ERR_NOT_FOUND);
-    expect_ok(store_job_purge(t.store, row.id, &t.info), &t.info);
-    expect_ok(store_user_delete(t.store, "ana", &t.info), &t.info);
+    expect_err(store_user_delete(t.store, "ana", false, &t.info), ERR_CONFLICT);
+    expect_err(store_user_delete(t.store, "ben", false, &t.info), ERR_CONFLICT);
+    expect_err(store_user_delete(t.store, "eve", false, &t.info), ERR_NOT_FOUND);
+    expect_ok(store_job_purge(t.store, row.id, 0, &t.info), &t.info);
+    expect_ok(store_user_delete(t.store, "ana", false, &t.info), &t.info);
     cr_expect_eq(users(0).count, 1);
 }
 
@@ -221,7 +221,7 @@ static bool keep_token(void *ctx, const struct token_row *token)
 static struct token_list tokens(void)
 {
     struct token_list list = {0};
-    expect_ok(store_tokens(t.store, keep_token, &list, &t.info), &t.info);
+    expect_ok(store_tokens(t.store, NULL, keep_token, &list, &t.info), &t.info);
     return list;
 }
 
@@ -257,7 +257,7 @@ Test(store, tokens_are_kept_revoked_once_and_go_with_their_user)
     cr_expect_eq(list.tokens[1].expires_ms, 777);
     cr_expect_eq(list.tokens[1].hash[31], 31 * 7);
     cr_expect_str_eq(list.tokens[1].label, "laptop");
-    expect_ok(store_user_delete(t.store, "ana", &t.info), &t.info);
+    expect_ok(store_user_delete(t.store, "ana", false, &t.info), &t.info);
     cr_expect_eq(tokens().count, 0);
 }
 

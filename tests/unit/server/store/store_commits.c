@@ -71,28 +71,38 @@ static void *call(void *arg)
     bool existing;
     c->row = store_test_row(c->n, "ana");
     c->code = c->n % 3 == 2 ? store_write_catalogue(t.store, half_done, NULL, &c->info)
-                            : store_job_create(t.store, &c->row, NULL, NULL, &existing, &c->info);
+                            : store_job_create(t.store, &c->row, NULL, &existing, &c->info);
     return NULL;
+}
+
+static void close_gate(pthread_t *holder)
+{
+    pthread_create(holder, NULL, hold_writer, NULL);
+    pthread_mutex_lock(&gate.lock);
+    while (!gate.reached)
+        pthread_cond_wait(&gate.changed, &gate.lock);
+    pthread_mutex_unlock(&gate.lock);
+}
+
+static void await_queue(size_t count)
+{
+    struct store_stats stats;
+    do {
+        usleep(1000);
+        store_stats(t.store, &stats);
+    } while (stats.queue < count);
 }
 
 /* Runs all callers in one group. */
 static void call_together(struct caller *callers, void (*before)(void))
 {
     pthread_t holder, threads[CALLERS];
-    struct store_stats stats;
-    pthread_create(&holder, NULL, hold_writer, NULL);
-    pthread_mutex_lock(&gate.lock);
-    while (!gate.reached)
-        pthread_cond_wait(&gate.changed, &gate.lock);
-    pthread_mutex_unlock(&gate.lock);
+    close_gate(&holder);
     for (size_t i = 0; i < CALLERS; i++) {
         callers[i] = (struct caller){.n = i};
         pthread_create(&threads[i], NULL, call, &callers[i]);
     }
-    do {
-        usleep(1000);
-        store_stats(t.store, &stats);
-    } while (stats.queue < CALLERS);
+    await_queue(CALLERS);
     if (before != NULL)
         before();
     open_gate();
@@ -141,13 +151,71 @@ Test(store, when_a_commit_fails_everybody_in_it_is_told)
     add_jobs(3);
 }
 
+/* What was carried out first, second ... */
+static atomic_int carried_out;
+
+struct heavy {
+    struct write write;
+    int number;
+};
+
+static enum err write_much(struct store *store, struct db *db, void *ctx, struct err_info *info)
+{
+    struct heavy *heavy = ctx;
+    (void)store;
+    (void)db;
+    (void)info;
+    heavy->write.bytes = STORE_GROUP_BYTES;
+    heavy->number = atomic_fetch_add(&carried_out, 1);
+    return ERR_OK;
+}
+
+static void *call_heavy(void *arg)
+{
+    struct heavy *heavy = arg;
+    store_write(t.store, &heavy->write, &heavy->write.info);
+    return NULL;
+}
+
+Test(store, what_one_job_writes_holds_back_neither_the_catalogue_nor_another_job)
+{
+    enum { HEAVY = 8, OTHER = HEAVY, LIGHT = HEAVY + 1, ALL = HEAVY + 2 };
+    struct heavy calls[ALL] = {0};
+    char jobs[2][JOB_ID_SIZE];
+    pthread_t holder, threads[ALL];
+    for (size_t i = 0; i < 2; i++) {
+        const char *name = "theta";
+        struct jobfile_meta meta = {
+            .request = "{}", .names = &name, .width = 1, .d = 1, .chains = 1, .thin = 1};
+        store_test_id(i, jobs[i]);
+        expect_ok(jobfile_create(t.store, jobs[i], &meta, &t.info), &t.info);
+    }
+    close_gate(&holder);
+    for (size_t i = 0; i < ALL; i++) {
+        calls[i].write = (struct write){.kind = i == LIGHT ? WRITE_CATALOGUE : WRITE_FILE,
+                                        .job = jobs[i == OTHER],
+                                        .run = write_much,
+                                        .ctx = &calls[i]};
+        pthread_create(&threads[i], NULL, call_heavy, &calls[i]);
+        await_queue(i + 1);
+    }
+    open_gate();
+    pthread_join(holder, NULL);
+    for (size_t i = 0; i < ALL; i++) {
+        pthread_join(threads[i], NULL);
+        expect_ok(calls[i].write.code, &calls[i].write.info);
+    }
+    cr_expect_leq(calls[LIGHT].number, 1, "it was number %d", calls[LIGHT].number);
+    cr_expect_leq(calls[OTHER].number, 2, "it was number %d", calls[OTHER].number);
+}
+
 static void *create_many(void *arg)
 {
     for (size_t i = 0; i < 40; i++) {
         struct err_info info;
         struct job_row row = store_test_row((size_t)arg * 1000 + i, "ana");
         bool existing;
-        if (store_job_create(t.store, &row, NULL, NULL, &existing, &info) != ERR_OK)
+        if (store_job_create(t.store, &row, NULL, &existing, &info) != ERR_OK)
             return (void *)1;
     }
     return NULL;
@@ -204,7 +272,7 @@ Test(store, what_was_told_is_what_is_read)
     struct job_row row = store_test_row(1, "ana"), read;
     bool existing;
     row.priority = 0;
-    expect_ok(store_job_create(t.store, &row, NULL, NULL, &existing, &t.info), &t.info);
+    expect_ok(store_job_create(t.store, &row, NULL, &existing, &t.info), &t.info);
     expect_ok(store_job_get(t.store, row.id, &read, &t.info), &t.info);
     cr_assert_eq(read.revision, 1);
     job_row_release(&read);

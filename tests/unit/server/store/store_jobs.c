@@ -44,7 +44,7 @@ Test(store, the_same_id_twice_is_refused)
     struct job_row first = store_test_row(3, "ana"), second = store_test_row(3, "ben");
     bool existing;
     store_test_add(&t, &first);
-    expect_err(store_job_create(t.store, &second, NULL, NULL, &existing, &t.info), ERR_CONFLICT);
+    expect_err(store_job_create(t.store, &second, NULL, &existing, &t.info), ERR_CONFLICT);
     expect_stored(&first);
 }
 
@@ -111,23 +111,35 @@ Test(store, an_idempotency_key_gives_the_first_job_again_or_refuses_another_body
     bool existing;
     struct job_row first = store_test_row(1, "ana"), again = store_test_row(2, "ana"),
                    other = store_test_row(3, "ben"), got;
-    expect_ok(store_job_create(t.store, &first, "k", one, &existing, &t.info), &t.info);
+    expect_ok(store_job_create(t.store, &first, &(struct store_claim){.key = "k", .hash = one},
+                               &existing, &t.info),
+              &t.info);
     cr_expect(!existing);
-    expect_ok(store_job_create(t.store, &again, "k", one, &existing, &t.info), &t.info);
+    expect_ok(store_job_create(t.store, &again, &(struct store_claim){.key = "k", .hash = one},
+                               &existing, &t.info),
+              &t.info);
     cr_expect(existing);
     cr_expect_str_eq(again.id, first.id);
     struct job_row changed = store_test_row(2, "ana");
-    expect_err(store_job_create(t.store, &changed, "k", two, &existing, &t.info), ERR_INVALID);
+    expect_err(store_job_create(t.store, &changed, &(struct store_claim){.key = "k", .hash = two},
+                                &existing, &t.info),
+               ERR_INVALID);
     cr_expect(!existing);
     cr_expect_not_null(strstr(t.info.message, first.id), "%s", t.info.message);
     expect_err(store_job_get(t.store, changed.id, &got, &t.info), ERR_NOT_FOUND);
-    expect_ok(store_job_create(t.store, &other, "k", two, &existing, &t.info), &t.info);
+    expect_ok(store_job_create(t.store, &other, &(struct store_claim){.key = "k", .hash = two},
+                               &existing, &t.info),
+              &t.info);
     cr_expect(!existing, "keys are per owner");
     store_test_reopen(&t);
     again = store_test_row(2, "ana");
-    expect_ok(store_job_create(t.store, &again, "k", one, &existing, &t.info), &t.info);
+    expect_ok(store_job_create(t.store, &again, &(struct store_claim){.key = "k", .hash = one},
+                               &existing, &t.info),
+              &t.info);
     cr_expect_str_eq(again.id, first.id);
-    expect_ok(store_job_create(t.store, &changed, "K", two, &existing, &t.info), &t.info);
+    expect_ok(store_job_create(t.store, &changed, &(struct store_claim){.key = "K", .hash = two},
+                               &existing, &t.info),
+              &t.info);
     cr_expect(!existing);
 }
 
@@ -282,7 +294,8 @@ static enum err create_job(unsigned number, const char *owner, const char *key)
     static const unsigned char hash[32];
     struct job_row row = store_test_row(number, owner);
     bool existing;
-    return store_job_create(t.store, &row, key, hash, &existing, &t.info);
+    return store_job_create(t.store, &row, &(struct store_claim){.key = key, .hash = hash},
+                            &existing, &t.info);
 }
 
 Test(store, unfinished_jobs_are_never_more_than_allowed)
@@ -293,7 +306,7 @@ Test(store, unfinished_jobs_are_never_more_than_allowed)
     expect_ok(create_job(2, "ana", NULL), &t.info);
     expect_err(create_job(3, "ana", NULL), ERR_QUOTA);
     cr_expect_str_eq(t.info.message,
-                     "ana has 2 unfinished jobs and may have 2: 1 more cannot be taken");
+                     "ana has 2 unfinished jobs and may have 2: 1 more cannot be accepted");
     expect_ok(create_job(4, "ana", "key"), &t.info); /* the first one again */
     expect_ok(create_job(5, "ben", NULL), &t.info);
     expect_err(create_job(6, "ben", NULL), ERR_QUOTA);
@@ -420,7 +433,7 @@ Test(store, a_log_is_told_in_order_from_where_one_left_off)
     expect_ok(store_log(t.store, row.id, 0, 200, keep_line, &log, &t.info), &t.info);
     cr_expect_eq(log.count, 130);
     expect_err(store_log_add(t.store, "01hf7yat00m5x3qz", "x", &t.info), ERR_NOT_FOUND);
-    expect_ok(store_job_purge(t.store, row.id, &t.info), &t.info);
+    expect_ok(store_job_purge(t.store, row.id, 0, &t.info), &t.info);
     log = (struct log_lines){0};
     expect_ok(store_log(t.store, row.id, 0, 10, keep_line, &log, &t.info), &t.info);
     cr_expect_eq(log.count, 0);
@@ -484,6 +497,47 @@ Test(store, references_belong_to_their_owner_and_to_the_lab_when_shared)
     expect_err(store_reference_delete(t.store, "ana", "eeg", &t.info), ERR_NOT_FOUND);
     expect_ok(store_reference_delete(t.store, "ana", "wells", &t.info), &t.info);
     expect_document("ana", "wells", NULL);
+}
+
+Test(store, a_reference_has_an_owner_and_the_lab_has_one_of_a_name)
+{
+    struct reference_row ref = {.lab = true, .owner = "ben", .name = "wells", .document = "{}"};
+    put_reference("ana", "wells", true, "{\"a\":1}");
+    expect_err(store_reference_put(t.store, &ref, &t.info), ERR_CONFLICT);
+    cr_expect_not_null(strstr(t.info.message, "ana/wells"));
+    put_reference("ben", "wells", false, "{\"b\":1}");
+    expect_document("ben", "wells", "{\"b\":1}");
+    expect_document("ben", "ana/wells", "{\"a\":1}");
+    expect_document("eve", "ben/wells", NULL);
+    expect_document("eve", "wells", "{\"a\":1}");
+    static const char *const odd[] = {"/wells",
+                                      "ana/",
+                                      "/",
+                                      "",
+                                      "ana/wells/",
+                                      "ana//wells",
+                                      "a_name_that_no_user_can_have_at_all/wells"};
+    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++)
+        expect_document("ana", odd[i], NULL);
+    store_test_reopen(&t); /* an earlier version let two be */
+    store_test_sql(&t, "barkerd.db", "UPDATE reference SET lab = 1");
+    expect_err(store_reference_get(t.store, "eve", "wells", &ref, &t.info), ERR_CONFLICT);
+    cr_expect_not_null(strstr(t.info.message, "ana/wells, ben/wells"), "%s", t.info.message);
+    expect_document("ana", "wells", "{\"a\":1}");
+    expect_document("eve", "ben/wells", "{\"b\":1}");
+}
+
+Test(store, references_count_into_the_bytes_of_their_owner)
+{
+    put_reference("ana", "a", false, "{\"a\":1}");
+    put_reference("ana", "b", false, "{\"a\":\"\xc3\xa4\"}"); /* bytes, not characters */
+    put_reference("ben", "c", false, "{}");
+    cr_expect_eq(totals_of("ana").stored_bytes, 7 + 10);
+    cr_expect_eq(totals_of("ana").references, 2);
+    put_reference("ana", "b", false, "{}");
+    cr_expect_eq(totals_of("ana").stored_bytes, 7 + 2);
+    expect_ok(store_reference_delete(t.store, "ana", "a", &t.info), &t.info);
+    cr_expect_eq(totals_of("ana").stored_bytes, 2);
 }
 
 Test(store, long_lists_of_references_are_complete)

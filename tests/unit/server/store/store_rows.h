@@ -5,6 +5,7 @@
 #include "tests/unit/server/store/store_fixture.h"
 
 #include "server/store/internal.h"
+#include "server/store/users.h"
 
 #include <errno.h>
 #include <fcntl.h>

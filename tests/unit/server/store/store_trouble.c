@@ -29,7 +29,7 @@ Test(store, a_full_disk_keeps_what_was_acknowledged)
         struct job_row row = store_test_row(stored, "ana");
         bool existing;
         row.note = long_text;
-        code = store_job_create(t.store, &row, NULL, NULL, &existing, &t.info);
+        code = store_job_create(t.store, &row, NULL, &existing, &t.info);
     }
     expect_err(code, ERR_NO_SPACE);
     cr_expect_gt(stored, 0);
@@ -56,7 +56,7 @@ Test(store, a_full_disk_releases_the_reserve)
     snprintf(path, sizeof path, "%s/reserve", t.directory);
     cr_expect_eq(access(path, F_OK), 0);
     limit_files(4096);
-    expect_err(store_job_create(t.store, &row, NULL, NULL, &existing, &t.info), ERR_NO_SPACE);
+    expect_err(store_job_create(t.store, &row, NULL, &existing, &t.info), ERR_NO_SPACE);
     limit_files(RLIM_INFINITY);
     cr_expect_eq(access(path, F_OK), -1);
 }
@@ -70,13 +70,13 @@ Test(store, after_a_failed_sync_nothing_is_acknowledged_any_more)
     store_test_add(&t, &first);
     cr_expect(!store_broken(t.store, why));
     syncing = SYNC_FAILS;
-    expect_err(store_job_create(t.store, &second, NULL, NULL, &existing, &t.info), ERR_IO);
+    expect_err(store_job_create(t.store, &second, NULL, &existing, &t.info), ERR_IO);
     syncing = SYNC_WORKS;
     cr_expect(store_broken(t.store, why));
     cr_expect_gt(strlen(why), 0);
-    expect_err(store_job_create(t.store, &third, NULL, NULL, &existing, &t.info), ERR_UNAVAILABLE);
+    expect_err(store_job_create(t.store, &third, NULL, &existing, &t.info), ERR_UNAVAILABLE);
     expect_err(store_log_add(t.store, first.id, "x", &t.info), ERR_UNAVAILABLE);
-    expect_err(store_job_purge(t.store, first.id, &t.info), ERR_UNAVAILABLE);
+    expect_err(store_job_purge(t.store, first.id, 0, &t.info), ERR_UNAVAILABLE);
     expect_stored(&first);
     store_test_reopen(&t);
     cr_expect(!store_broken(t.store, NULL));
@@ -95,7 +95,7 @@ Test(store, a_failed_sync_of_a_job_file_stops_everything_too)
     syncing = SYNC_FAILS;
     expect_err(jobfile_commit(t.store, row.id, &slice, 1, &t.info), ERR_IO);
     syncing = SYNC_WORKS;
-    expect_err(store_job_create(t.store, &row, NULL, NULL, &existing, &t.info), ERR_UNAVAILABLE);
+    expect_err(store_job_create(t.store, &row, NULL, &existing, &t.info), ERR_UNAVAILABLE);
     cr_expect(store_broken(t.store, NULL));
 }
 
@@ -120,7 +120,7 @@ Test(store, damage_met_while_running_breaks_the_store)
     cr_expect(store_broken(t.store, NULL));
     bool existing;
     row = store_test_row(999, "ana");
-    expect_err(store_job_create(t.store, &row, NULL, NULL, &existing, &t.info), ERR_UNAVAILABLE);
+    expect_err(store_job_create(t.store, &row, NULL, &existing, &t.info), ERR_UNAVAILABLE);
 }
 
 Test(store, a_purge_that_was_cut_short_is_finished_at_the_next_start)
@@ -139,7 +139,7 @@ Test(store, a_purge_that_was_cut_short_is_finished_at_the_next_start)
     store_test_open(&t);
     cr_expect(!store_test_exists(&t, row.id, ".db"));
     expect_err(store_job_get(t.store, row.id, &got, &t.info), ERR_NOT_FOUND);
-    expect_err(store_job_purge(t.store, row.id, &t.info), ERR_NOT_FOUND);
+    expect_err(store_job_purge(t.store, row.id, 0, &t.info), ERR_NOT_FOUND);
 }
 
 Test(store, a_check_finds_what_is_wrong_with_a_job_file)
@@ -174,7 +174,7 @@ Test(store, a_check_finds_what_is_wrong_with_a_job_file)
         store_test_sql(&t, file, wrongs[i]);
         store_test_open(&t);
         cr_expect_eq(problems(), 1, "%s", wrongs[i]);
-        expect_ok(store_job_purge(t.store, id, &t.info), &t.info);
+        expect_ok(store_job_purge(t.store, id, 0, &t.info), &t.info);
     }
 }
 
@@ -227,12 +227,12 @@ Test(store, a_backup_is_a_state_directory_of_its_own)
     make_files(5);
     snprintf(path, sizeof path, "%s/backup/", t.directory);
     snprintf(partial, sizeof partial, "%s/backup.partial", t.directory);
-    expect_ok(store_backup_directory(t.directory, path, &t.info), &t.info);
+    expect_ok(store_backup_directory(t.directory, path, NULL, NULL, &t.info), &t.info);
     cr_expect_eq(access(partial, F_OK), -1);
-    expect_err(store_backup_directory(t.directory, path, &t.info), ERR_CONFLICT);
+    expect_err(store_backup_directory(t.directory, path, NULL, NULL, &t.info), ERR_CONFLICT);
     expect_restored(path, 5);
     snprintf(path, sizeof path, "%s/no/such/place", t.directory);
-    expect_err(store_backup_directory(t.directory, path, &t.info), ERR_NOT_FOUND);
+    expect_err(store_backup_directory(t.directory, path, NULL, NULL, &t.info), ERR_NOT_FOUND);
     struct job_row row = store_test_row(77, "ana");
     store_test_add(&t, &row);
 }
@@ -243,11 +243,11 @@ Test(store, a_running_daemon_can_be_backed_up_from_outside)
     add_jobs(5);
     make_files(5);
     snprintf(path, sizeof path, "%s/outside", t.directory);
-    expect_ok(store_backup_directory(t.directory, path, &t.info), &t.info);
+    expect_ok(store_backup_directory(t.directory, path, NULL, NULL, &t.info), &t.info);
     expect_restored(path, 5);
-    expect_err(store_backup_directory(t.directory, path, &t.info), ERR_CONFLICT);
-    expect_err(store_backup_directory("/proc", path, &t.info), ERR_NOT_FOUND);
-    expect_err(store_backup_directory("/no/such", path, &t.info), ERR_NOT_FOUND);
+    expect_err(store_backup_directory(t.directory, path, NULL, NULL, &t.info), ERR_CONFLICT);
+    expect_err(store_backup_directory("/proc", path, NULL, NULL, &t.info), ERR_NOT_FOUND);
+    expect_err(store_backup_directory("/no/such", path, NULL, NULL, &t.info), ERR_NOT_FOUND);
 }
 
 static atomic_bool busy;
@@ -264,7 +264,7 @@ static void *keep_committing(void *arg)
         struct job_row row = store_test_row(1000 + first, "ben");
         bool existing;
         if (jobfile_commit(t.store, id, &slice, 1, &info) != ERR_OK ||
-            store_job_create(t.store, &row, NULL, NULL, &existing, &info) != ERR_OK)
+            store_job_create(t.store, &row, NULL, &existing, &info) != ERR_OK)
             return (void *)1;
     }
     return arg;
@@ -281,7 +281,7 @@ Test(store, a_backup_goes_on_between_commits)
     pthread_create(&thread, NULL, keep_committing, NULL);
     for (int i = 0; i < 3; i++) {
         snprintf(path, sizeof path, "%s/backup%d", t.directory, i);
-        expect_ok(store_backup_directory(t.directory, path, &t.info), &t.info);
+        expect_ok(store_backup_directory(t.directory, path, NULL, NULL, &t.info), &t.info);
     }
     busy = false;
     pthread_join(thread, &failed);

@@ -1,0 +1,105 @@
+/* Of what takes long, one user has only some turns. */
+#include "server/api/turn.h"
+#include "server/api/api.h"
+#include "server/base/budget.h"
+#include "server/base/clock.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+static atomic_int begun, may_end;
+
+static void *one_turn(void *user)
+{
+    struct app app = {0};
+    struct call call = {.app = &app};
+    strcpy(call.who.user, user);
+    turn_as(&call);
+    cr_assert_eq(turn_begin(0, NULL), ERR_OK);
+    atomic_fetch_add(&begun, 1);
+    while (!atomic_load(&may_end))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    turn_end();
+    return NULL;
+}
+
+static void wait_until_begun(int count)
+{
+    while (atomic_load(&begun) < count)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+Test(turn, one_user_leaves_turns_to_others)
+{
+    pthread_t eve[6], ann;
+    int each = (int)turn_each();
+    for (size_t i = 0; i < 6; i++)
+        pthread_create(&eve[i], NULL, one_turn, "eve");
+    wait_until_begun(each);
+    pthread_create(&ann, NULL, one_turn, "ann");
+    wait_until_begun(each + 1);
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    cr_assert_eq(atomic_load(&begun), each + 1, "eve has more turns than one user may have");
+    atomic_store(&may_end, 1);
+    for (size_t i = 0; i < 6; i++)
+        pthread_join(eve[i], NULL);
+    pthread_join(ann, NULL);
+    cr_assert_eq(atomic_load(&begun), 7);
+}
+
+Test(turn, turns_of_one_request_nest)
+{
+    for (size_t i = 0; i < 10; i++)
+        cr_assert_eq(turn_begin(0, NULL), ERR_OK);
+    for (size_t i = 0; i < 10; i++)
+        turn_end();
+    cr_assert_eq(turn_begin(0, NULL), ERR_OK);
+    turn_end();
+}
+
+Test(turn, what_a_turn_takes_of_a_processor_is_known)
+{
+    turn_as(NULL);
+    cr_assert_eq(turn_begin(0, NULL), ERR_OK);
+    cr_assert_eq(turn_begin(0, NULL), ERR_OK);
+    while (clock_thread_seconds() < 0.05)
+        ;
+    turn_end();
+    turn_end();
+    cr_expect_gt(turn_seconds(), 0.0);
+    turn_as(NULL);
+    cr_expect_eq(turn_seconds(), 0.0);
+}
+
+static uint64_t used(const struct app *app)
+{
+    struct budget_stats stats;
+    budget_stats(app->request_memory, &stats);
+    return stats.used;
+}
+
+Test(turn, memory_is_held_until_the_turn_ends_and_never_beyond_the_share_of_a_user)
+{
+    struct app app = {0};
+    struct route route = {.flags = 0};
+    struct call call = {.app = &app, .route = &route, .who = {.user = "eve"}};
+    struct err_info info;
+    cr_assert_eq(budget_new(&app.request_memory, "memory", 1000, 500, NULL), ERR_OK);
+    turn_as(&call);
+    cr_assert_eq(turn_begin(300, &info), ERR_OK);
+    cr_assert_eq(turn_begin(5000, &info), ERR_OK);
+    cr_assert_eq(used(&app), 500);
+    turn_end();
+    turn_end();
+    cr_assert_eq(used(&app), 0);
+    cr_assert_eq(budget_take(app.request_memory, "eve", 400, 0, &info), ERR_OK);
+    cr_assert_eq(turn_begin(200, &info), ERR_UNAVAILABLE);
+    cr_assert_eq(turn_begin(100, &info), ERR_OK);
+    turn_end();
+    cr_assert_eq(used(&app), 400);
+    budget_give(app.request_memory, "eve", 400);
+    budget_free(app.request_memory);
+}

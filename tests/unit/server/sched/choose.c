@@ -1,0 +1,76 @@
+/* Which job a free worker takes, from what the scheduler has in memory. */
+#include "models/models.h"
+#include "server/sched/parts.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+enum { JOBS = 6, CHAINS = 1 };
+
+static struct sched sched;
+static struct usage hog = {.user = "hog"}, guest = {.user = "guest"};
+static struct job_run jobs[JOBS + 1], *const guests = &jobs[JOBS];
+static struct job_run_chain chains[JOBS + 1][CHAINS];
+
+/* JOBS jobs of one user and one of another, who has used more so far. */
+static void begin(unsigned workers, bool planned, enum chain_status status)
+{
+    sched.config =
+        (struct sched_config){.workers = workers, .user_running_chains = 64, .slice_ms = 1};
+    guest.seconds = 1000.0;
+    hog.at_ms = guest.at_ms = UINT64_MAX; /* nothing has decayed */
+    for (size_t i = 0; i <= JOBS; i++) {
+        struct job_run *job = &jobs[i];
+        job->usage = job == guests ? &guest : &hog;
+        job->state = JOB_running;
+        job->spec.model = model_find("noisy_normal");
+        job->spec.chains = CHAINS;
+        job->planned = job->plan_stored = planned || job == guests;
+        job->chains = chains[i];
+        job->chains[0].status = job == guests ? CHAIN_ACTIVE : status;
+        job->next = job == guests ? NULL : &jobs[i + 1];
+    }
+    sched.jobs = &jobs[0];
+}
+
+static struct slice take(void)
+{
+    struct slice slice = {.job = sched_pick(&sched, false)};
+    if (slice.job != NULL)
+        sched_claim(&sched, &slice);
+    return slice;
+}
+
+Test(choose, plans_of_one_user_leave_workers_to_others)
+{
+    begin(4, false, CHAIN_ACTIVE);
+    cr_expect_eq(take().job->usage, &hog);
+    cr_expect_eq(take().job->usage, &hog);
+    cr_expect_eq(take().job, guests);
+    cr_expect_null(take().job, "a third plan of one user");
+}
+
+Test(choose, one_worker_plans_too)
+{
+    begin(1, false, CHAIN_ACTIVE);
+    cr_expect_eq(take().job->usage, &hog);
+}
+
+Test(choose, checks_at_the_end_of_one_users_jobs_leave_workers_to_others)
+{
+    begin(4, true, CHAIN_DONE);
+    cr_expect_eq(sched_pick_ending(&sched, NULL)->usage, &hog);
+    hog.ends = 2;
+    cr_expect_null(sched_pick_ending(&sched, NULL), "a third end of one user");
+    jobs[3].state = JOB_cancelling;
+    cr_expect_eq(sched_pick_ending(&sched, NULL), &jobs[3], "what is cancelled waits for checks");
+}
+
+Test(choose, an_end_goes_before_slices_of_its_user_but_not_of_one_who_has_used_less)
+{
+    begin(4, true, CHAIN_DONE);
+    cr_expect_eq(sched_pick_ending(&sched, guests)->usage, &hog);
+    hog.seconds = 2000.0;
+    cr_expect_null(sched_pick_ending(&sched, guests));
+    cr_expect_eq(sched_pick_ending(&sched, &jobs[1])->usage, &hog);
+}
