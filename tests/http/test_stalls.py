@@ -121,11 +121,13 @@ class Uploads(Case):
         daemon = Daemon(user_uploads=2)
         hog, guest = daemon.user("hog"), daemon.user("guest")
         text = logistic_text(10)
-        slow = [socket.create_connection((daemon.host, daemon.port)) for _ in range(2)]
+        slow = [socket.create_connection((daemon.host, daemon.port), timeout=harness.PATIENCE) for _ in range(2)]
         for i, connection in enumerate(slow):
             connection.sendall(("PUT /v1/datasets/slow%d.csv HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"
-                                "Content-Length: 1000\r\n\r\nx" % (i, hog.token)).encode())
-        wait_for(lambda: hog.put("/v1/datasets/more.csv", text).status == 429, "a refusal")
+                                "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n" % (i, hog.token)).encode())
+            self.assertIn(b" 100 ", connection.recv(100))  # it has been admitted
+            connection.sendall(b"x")
+        self.assertEqual(hog.put("/v1/datasets/more.csv", text).status, 429)
         self.assertEqual(guest.put("/v1/datasets/more.csv", text).status, 201)
         for connection in slow:
             connection.close()
