@@ -4,7 +4,7 @@
 #include <math.h>
 
 #define SURE          2.0  /* standard errors that the tolerated error of a mean must cover */
-#define CHEAP         0.95 /* nominal seconds: chains run that long in any case, ... */
+#define CHEAP         0.4  /* nominal seconds: chains run that long in any case, ... */
 #define CHEAP_FACTOR  16.0 /* ... up to this many times the target */
 #define WARMUP_DRAWS  10.0 /* effective draws from a normal approximation to the posterior */
 #define WARMUP_LEAST  100
