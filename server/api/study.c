@@ -122,6 +122,14 @@ static size_t count_ended(const struct study_view *view)
            count_state(view, JOB_cancelled);
 }
 
+static size_t count_visible(const struct study_view *view)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < view->count; i++)
+        n += view->parts[i].visible;
+    return n;
+}
+
 /* Takes the reason from the first job in this state. */
 static void copy_reason(const struct study_view *view, enum job_state state, char *reason,
                         size_t size)
@@ -157,9 +165,8 @@ static enum job_state ended_state(const struct study_view *view, char *reason, s
 /* The state of a study follows from its jobs: a job state, and the reason. */
 static enum job_state state_of(const struct study_view *view, char *reason, size_t size)
 {
-    size_t visible = 0, ended = count_ended(view), queued = count_state(view, JOB_queued);
-    for (size_t i = 0; i < view->count; i++)
-        visible += view->parts[i].visible;
+    size_t visible = count_visible(view), ended = count_ended(view),
+           queued = count_state(view, JOB_queued);
     if (ended == visible)
         return ended_state(view, reason, size);
     snprintf(reason, size, "%zu of %zu jobs %s ended", ended, view->count,
@@ -187,6 +194,8 @@ static json_t *progress_doc(const struct study_view *view)
     json_put(&doc, "fraction", json_number(total > 0.0 ? done / total : NAN));
     json_put(&doc, "jobs", json_count(view->count));
     json_put(&doc, "ended", json_count(count_ended(view)));
+    json_put(&doc, "failed", json_count(count_ended(view) - count_state(view, JOB_succeeded)));
+    json_put(&doc, "under_way", json_count(count_visible(view) - count_ended(view)));
     json_put(&doc, "eta_seconds", json_number(eta));
     return doc;
 }
