@@ -25,7 +25,7 @@
 #define UNITS_FREE   5e8   /* of work: a fraction of a second ... */
 #define PASSES_FREE  20.0  /* ... and passes: loading and planning take more */
 #define ROW_NUMBERS  (sizeof(struct certificate_row) / sizeof(double))
-#define PATIENCE     4.0 /* limit on wall-clock time, as a factor on the limit on processor time */
+#define WALL_FACTOR  4.0 /* limit on wall-clock time, as a factor on the limit on processor time */
 
 struct certify {
     struct jobfile *file;               /* borrowed */
@@ -34,12 +34,13 @@ struct certify {
     struct jobfile_info about;
     struct extent extent;
     struct gradient source;
-    size_t each, per;        /* draws and batches of a chain */
-    size_t blocks;           /* of rows, one of which is looked at per draw; 1: all rows */
-    uint32_t *idx;           /* rows of a block */
-    double *at, *g;          /* padded: the current draw and its gradient; likewise: */
-    double *centre, *there;  /* the mean of the run, and the sum of the terms of all rows there */
-    double *sum, *sum_there; /* of a block, at the draw and at the centre */
+    size_t each, per;            /* draws and batches of a chain */
+    size_t blocks;               /* of rows, one of which each draw uses; 1: all rows */
+    uint32_t *idx;               /* rows of a block */
+    double *at, *g;              /* padded: the current draw and its gradient; likewise: */
+    double *centre;              /* the mean of the run */
+    double *at_centre;           /* the sum of the terms of all rows at the centre */
+    double *sum, *sum_at_centre; /* of a block, at the draw and at the centre */
     double *theta, *score, *mean, *sd, *covariance;
     uint32_t *batch;
     size_t done; /* draws of all chains */
@@ -60,7 +61,7 @@ static enum err no_memory(struct err_info *info)
 static double seconds(const struct certify *c)
 {
     double wall = (double)(clock_mono_ms() - c->start_ms) / 1000.0;
-    return fmax(clock_thread_seconds() - c->start_cpu, wall / PATIENCE);
+    return fmax(clock_thread_seconds() - c->start_cpu, wall / WALL_FACTOR);
 }
 
 static enum err halted(const struct certify *c, struct err_info *info)
@@ -76,9 +77,9 @@ static void release(struct certify *c)
     free(c->at);
     free(c->g);
     free(c->centre);
-    free(c->there);
+    free(c->at_centre);
     free(c->sum);
-    free(c->sum_there);
+    free(c->sum_at_centre);
     free(c->idx);
     free(c->theta);
     free(c->score);
@@ -99,7 +100,7 @@ static double pass_units(const struct model *model)
 
 /* As many draws as are nearly independent and may be kept. Where all rows at all of them are too much
  * work, each draw gets a block of rows: two sums over a block at each of M draws are 2 M / blocks
- * passes. Every row is then looked at at PASSES_FREE / 2 draws at least, so that rows which matter are
+ * passes. Every row is then used at PASSES_FREE / 2 draws at least, so that rows which matter are
  * not missed. */
 static size_t choose_draws(struct certify *c)
 {
@@ -139,62 +140,70 @@ static enum err allocate(struct certify *c, struct err_info *info)
     c->rows = malloc(d * sizeof *c->rows);
     c->idx = malloc((c->model->N / c->blocks + 2) * sizeof *c->idx);
     c->centre = lanes_alloc(d, sizeof *c->centre);
-    c->there = lanes_alloc(d, sizeof *c->there);
+    c->at_centre = lanes_alloc(d, sizeof *c->at_centre);
     c->sum = lanes_alloc(d, sizeof *c->sum);
-    c->sum_there = lanes_alloc(d, sizeof *c->sum_there);
-    bool all = c->idx != NULL && c->centre != NULL && c->there != NULL && c->sum != NULL &&
-               c->sum_there != NULL && c->at != NULL && c->g != NULL && c->theta != NULL &&
+    c->sum_at_centre = lanes_alloc(d, sizeof *c->sum_at_centre);
+    bool all = c->idx != NULL && c->centre != NULL && c->at_centre != NULL && c->sum != NULL &&
+               c->sum_at_centre != NULL && c->at != NULL && c->g != NULL && c->theta != NULL &&
                c->score != NULL && c->mean != NULL && c->sd != NULL && c->batch != NULL &&
                c->rows != NULL;
     return all ? ERR_OK : no_memory(info);
 }
 
-/* Of the stored draws, as the summary reports them: the running moments of a chain may have seen
- * other iterations. */
-static enum err add_moments(struct certify *c, struct moments *all, double *piece,
-                            struct err_info *info)
+/* Reads the draws of all chains in pieces, of which it passes every `step`-th to `use`, column by
+ * column: a run may have more draws than fit into memory. */
+static enum err read_pieces(struct certify *c, uint64_t step,
+                            void (*use)(const struct certify *c, void *ctx, double *columns,
+                                        size_t n),
+                            void *ctx, struct err_info *info)
 {
-    size_t d = c->model->d, length = PIECE_VALUES / d, n;
-    enum err code = ERR_OK;
-    for (uint32_t chain = 1; chain <= c->about.chains; chain++)
-        for (uint64_t at = 0; at < c->extent.draws; at += length) {
+    size_t length = PIECE_VALUES / c->model->d, n;
+    double *piece = malloc(PIECE_VALUES * sizeof *piece);
+    enum err code = piece != NULL ? ERR_OK : no_memory(info);
+    for (uint32_t chain = 1; chain <= c->about.chains && code == ERR_OK; chain++)
+        for (uint64_t at = 0; at < c->extent.draws && code == ERR_OK; at += length * step) {
             n = c->extent.draws - at < length ? (size_t)(c->extent.draws - at) : length;
             code = halted(c, info);
             if (code == ERR_OK)
                 code = jobfile_draws(c->file, chain, c->extent.first + at, n, NULL, 0, piece, info);
-            if (code != ERR_OK)
-                return code;
-            for (size_t j = 0; j < d; j++)
-                moments_add(&all[j], piece + j * n, n);
+            if (code == ERR_OK)
+                use(c, ctx, piece, n);
         }
+    free(piece);
     return code;
 }
 
+static void add_moments(const struct certify *c, void *ctx, double *columns, size_t n)
+{
+    struct moments *all = ctx;
+    for (size_t j = 0; j < c->model->d; j++)
+        moments_add(&all[j], columns + j * n, n);
+}
+
+/* Of the stored draws, as the summary reports them: the running moments of a chain may have seen
+ * other iterations. */
 static enum err read_moments(struct certify *c, struct err_info *info)
 {
     size_t d = c->model->d;
     struct moments *all = calloc(d, sizeof *all);
-    double *piece = malloc(PIECE_VALUES * sizeof *piece);
-    enum err code =
-        all != NULL && piece != NULL ? add_moments(c, all, piece, info) : no_memory(info);
+    enum err code = all != NULL ? read_pieces(c, 1, add_moments, all, info) : no_memory(info);
     for (size_t j = 0; j < d && code == ERR_OK; j++) {
         c->mean[j] = moments_mean(&all[j]);
         c->sd[j] = sqrt(moments_variance(&all[j]));
     }
     free(all);
-    free(piece);
     return code;
 }
 
 /* The mean of the run is the centre of control variates. */
-static void look_at_centre(struct certify *c)
+static void sum_at_mean(struct certify *c)
 {
     const struct model *m = c->model;
     memcpy(c->centre, c->mean, m->d * sizeof *c->mean);
-    gradient_exact(&c->source, c->centre, c->there);
+    gradient_exact(&c->source, c->centre, c->at_centre);
     m->type->grad_fixed(m, c->centre, c->g, c->source.work);
     for (size_t j = 0; j < m->d; j++)
-        c->there[j] -= c->g[j];
+        c->at_centre[j] -= c->g[j];
 }
 
 /* An unbiased estimate of the gradient from the k-th block: blocks come in turn, from a random one
@@ -208,10 +217,10 @@ static void estimate(struct certify *c, size_t k)
     for (size_t i = 0; i < n; i++)
         c->idx[i] = (uint32_t)(from + i);
     m->type->grad_batch(m, c->at, c->idx, n, c->sum, NULL, c->source.work);
-    m->type->grad_batch(m, c->centre, c->idx, n, c->sum_there, NULL, c->source.work);
+    m->type->grad_batch(m, c->centre, c->idx, n, c->sum_at_centre, NULL, c->source.work);
     m->type->grad_fixed(m, c->at, c->g, c->source.work);
     for (size_t j = 0; j < m->d; j++)
-        c->g[j] += c->there[j] + (double)K * (c->sum[j] - c->sum_there[j]);
+        c->g[j] += c->at_centre[j] + (double)K * (c->sum[j] - c->sum_at_centre[j]);
 }
 
 /* The gradient at draw i of `each`, from the middle of its interval of the chain. */
@@ -240,7 +249,7 @@ static enum err evaluate_all(struct certify *c, struct err_info *info)
     unsigned bits = spread_bits(c->each);
     enum err code = ERR_OK;
     if (c->blocks > 1)
-        look_at_centre(c);
+        sum_at_mean(c);
     for (size_t k = 0; k < (size_t)1 << bits && code == ERR_OK; k++) {
         size_t i = spread_at(k, bits);
         if (i >= c->each)
@@ -262,9 +271,15 @@ static enum err evaluate_all(struct certify *c, struct err_info *info)
 
 /* ---- the covariance ---- */
 
-/* Adds draws that lie column by column to the lower triangle. */
-static void add_products(struct certify *c, double *columns, size_t n)
+/* Sums of products of deviations from the mean, in the lower triangle. */
+struct products {
+    double *sum;
+    size_t count; /* draws */
+};
+
+static void add_products(const struct certify *c, void *ctx, double *columns, size_t n)
 {
+    struct products *products = ctx;
     size_t d = c->model->d;
     for (size_t j = 0; j < d; j++)
         for (size_t i = 0; i < n; i++)
@@ -275,30 +290,18 @@ static void add_products(struct certify *c, double *columns, size_t n)
             double sum = 0.0;
             for (size_t i = 0; i < n; i++)
                 sum += a[i] * b[i];
-            c->covariance[j * d + k] += sum;
+            products->sum[j * d + k] += sum;
         }
+    products->count += n;
 }
 
-/* Of all draws or, of very many, of evenly spread pieces. */
-static enum err add_draws(struct certify *c, double *piece, size_t *count, struct err_info *info)
+/* Of all draws or, where they are so many that this takes too long, of evenly spread pieces. */
+static uint64_t covariance_step(const struct certify *c)
 {
-    size_t d = c->model->d, length = PIECE_VALUES / d, n;
+    size_t d = c->model->d, length = PIECE_VALUES / d;
     double most = fmin(READ_VALUES, DENSE_WORK / (double)d) / (double)(length * d);
     uint64_t pieces = 1 + c->extent.draws / length;
-    uint64_t step = (uint64_t)ceil((double)(pieces * c->about.chains) / fmax(1.0, most));
-    enum err code = ERR_OK;
-    for (uint32_t chain = 1; chain <= c->about.chains; chain++)
-        for (uint64_t at = 0; at < c->extent.draws; at += length * step) {
-            n = c->extent.draws - at < length ? (size_t)(c->extent.draws - at) : length;
-            code = halted(c, info);
-            if (code == ERR_OK)
-                code = jobfile_draws(c->file, chain, c->extent.first + at, n, NULL, 0, piece, info);
-            if (code != ERR_OK)
-                return code;
-            add_products(c, piece, n);
-            *count += n;
-        }
-    return code;
+    return (uint64_t)ceil((double)(pieces * c->about.chains) / fmax(1.0, most));
 }
 
 /* A A' of the frame. */
@@ -325,23 +328,22 @@ static void mirror(double *a, size_t d, double scale)
 
 static enum err find_covariance(struct certify *c, struct err_info *info)
 {
-    size_t d = c->model->d, count = 0;
+    size_t d = c->model->d;
     const struct frame *frame = c->limit->frame;
     bool many = d <= DENSE_MOST && c->limit->ess >= DENSE_ESS * (double)d;
     bool framed = frame != NULL && frame->kind == FRAME_DENSE && d <= DENSE_MOST;
     c->form = many ? "dense" : framed ? "frame" : "diagonal";
     if (!many && !framed)
         return ERR_OK;
-    c->covariance = calloc(d * d, sizeof *c->covariance);
-    double *piece = many ? malloc(PIECE_VALUES * sizeof *piece) : NULL;
-    enum err code = c->covariance == NULL || (many && piece == NULL) ? no_memory(info) : ERR_OK;
+    struct products products = {.sum = calloc(d * d, sizeof *products.sum)};
+    c->covariance = products.sum;
+    enum err code = c->covariance != NULL ? ERR_OK : no_memory(info);
     if (code == ERR_OK && many)
-        code = add_draws(c, piece, &count, info);
+        code = read_pieces(c, covariance_step(c), add_products, &products, info);
     if (code == ERR_OK && !many)
         multiply_frame(c);
     if (code == ERR_OK)
-        mirror(c->covariance, d, many ? 1.0 / (double)count : 1.0);
-    free(piece);
+        mirror(c->covariance, d, many ? 1.0 / (double)products.count : 1.0);
     return code;
 }
 
