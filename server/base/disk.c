@@ -1,4 +1,4 @@
-/* Promises of disk space. */
+/* Reservations of disk space. */
 #include "server/base/disk.h"
 
 #include <assert.h>
@@ -7,25 +7,25 @@
 #include <sys/statvfs.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t promised;
+static uint64_t reserved;
 
-/* Under the lock: what is written but not settled yet may be counted twice, never left out. What
- * cannot be read counts as used up. */
+/* Under the lock. Bytes that are written but still reserved count twice, never not at all. A disk that
+ * cannot be read counts as full. */
 static uint64_t free_bytes(int fd)
 {
     struct statvfs disk;
     return fstatvfs(fd, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
 }
 
-enum err disk_promise(int fd, uint64_t keep_bytes, uint64_t bytes, const char *what,
+enum err disk_reserve(int fd, uint64_t keep_bytes, uint64_t bytes, const char *what,
                       struct err_info *info)
 {
     pthread_mutex_lock(&lock);
-    uint64_t room = free_bytes(fd), others = promised;
+    uint64_t room = free_bytes(fd), others = reserved;
     uint64_t taken = keep_bytes + others;
     bool fits = taken <= room && bytes <= room - taken;
     if (fits)
-        promised += bytes;
+        reserved += bytes;
     pthread_mutex_unlock(&lock);
     if (fits)
         return ERR_OK;
@@ -36,10 +36,10 @@ enum err disk_promise(int fd, uint64_t keep_bytes, uint64_t bytes, const char *w
                    (unsigned long long)others >> 20);
 }
 
-void disk_settle(uint64_t bytes)
+void disk_release(uint64_t bytes)
 {
     pthread_mutex_lock(&lock);
-    assert(promised >= bytes);
-    promised -= bytes;
+    assert(reserved >= bytes);
+    reserved -= bytes;
     pthread_mutex_unlock(&lock);
 }

@@ -23,8 +23,8 @@
 #define SUFFIX         ".bin"
 #define TEMPORARY_SIZE (sizeof TEMPORARY + 16)
 #define NAME_SIZE      (CACHE_FILE_KEY_HEX + sizeof SUFFIX)
-#define VERIFIED       256 /* files that are remembered as whole */
-#define YOUNG_S        2   /* the times of a file may be that coarse */
+#define VERIFIED       256 /* files whose checksums are remembered as verified */
+#define YOUNG_S        2   /* resolution of the times of a file on some file systems */
 
 /* A file whose checksums have been verified, as it was then. */
 struct verified {
@@ -35,8 +35,8 @@ struct verified {
 struct disk_cache {
     int folder;
     struct disk_cache_limits limits;
-    pthread_mutex_t lock; /* guards the rest; held while room is made */
-    uint64_t promised;    /* bytes of files that are being written */
+    pthread_mutex_t lock; /* guards the rest; held while files are removed */
+    uint64_t reserved;    /* bytes of files that are being written */
     struct verified verified[VERIFIED];
     size_t next_verified;
     struct disk_cache_stats stats;
@@ -125,7 +125,7 @@ struct cache_file_source disk_cache_source(const struct data_file *file)
     };
 }
 
-/* Looks through all heads for a source. */
+/* Searches all heads for a source. */
 struct search {
     const struct disk_cache *disk;
     struct cache_file_source source;
@@ -184,7 +184,7 @@ bool disk_cache_may_have(struct disk_cache *disk, const struct data_file *file)
     return s.found;
 }
 
-/* ---- taking ---- */
+/* ---- finding ---- */
 
 static void count(struct disk_cache *disk, uint64_t *counter)
 {
@@ -291,7 +291,7 @@ enum err disk_cache_load(struct disk_cache *disk, int fd, const struct cache_fil
     return ERR_OK;
 }
 
-/* ---- room ---- */
+/* ---- space ---- */
 
 struct file_use {
     char name[NAME_SIZE];
@@ -340,18 +340,18 @@ static void remove_unused(struct disk_cache *disk, const char *name)
     disk->stats.removed += removed;
 }
 
-/* Under the lock. Removes files, the least recently used first, except those in use, until there is
- * room on the disk, which is promised, and within the limit. */
+/* Under the lock. Removes files, the least recently used first, except those in use, until the new
+ * one fits on the disk, where its space is reserved, and within the limit. */
 static bool make_room(struct disk_cache *disk, uint64_t size)
 {
     struct file_use after = {.used.tv_sec = INT64_MIN};
     for (;;) {
         struct census c = {.disk = disk, .after = after};
         each_name(disk, count_one, &c);
-        uint64_t wanted = size + disk->promised;
+        uint64_t wanted = size + disk->reserved;
         struct err_info info;
         if (c.bytes + wanted <= disk->limits.bytes &&
-            disk_promise(disk->folder, disk->limits.free_bytes, size, "data", &info) == ERR_OK)
+            disk_reserve(disk->folder, disk->limits.free_bytes, size, "data", &info) == ERR_OK)
             return true;
         if (c.oldest.name[0] == '\0' || wanted > disk->limits.bytes)
             return false;
@@ -360,13 +360,13 @@ static bool make_room(struct disk_cache *disk, uint64_t size)
     }
 }
 
-/* Reserves bytes within the limits, until release_promise() when the file is written or has failed. */
-static enum err promise(struct disk_cache *disk, uint64_t size, struct err_info *info)
+/* Reserves bytes within the limits, until release() when the file is written or has failed. */
+static enum err reserve(struct disk_cache *disk, uint64_t size, struct err_info *info)
 {
     pthread_mutex_lock(&disk->lock);
     bool fits = make_room(disk, size);
     if (fits)
-        disk->promised += size;
+        disk->reserved += size;
     pthread_mutex_unlock(&disk->lock);
     if (fits)
         return ERR_OK;
@@ -377,14 +377,14 @@ static enum err promise(struct disk_cache *disk, uint64_t size, struct err_info 
                    size >> 20, disk->limits.bytes >> 20);
 }
 
-static void release_promise(struct disk_cache *disk, uint64_t size)
+static void release(struct disk_cache *disk, uint64_t size)
 {
     pthread_mutex_lock(&disk->lock);
-    disk->promised -= size;
+    disk->reserved -= size;
     pthread_mutex_unlock(&disk->lock);
 }
 
-/* ---- putting ---- */
+/* ---- storing ---- */
 
 static enum err put_error(struct err_info *info)
 {
@@ -393,7 +393,7 @@ static enum err put_error(struct err_info *info)
                    "the binary form of the data cannot be stored: %s", strerror(errno));
 }
 
-/* A new file with all of its space, which settles the promise. */
+/* A new file with all of its space, which ends the reservation. */
 static enum err make_file(struct disk_cache *disk, size_t size, char temporary[TEMPORARY_SIZE],
                           int *out, struct err_info *info)
 {
@@ -404,7 +404,7 @@ static enum err make_file(struct disk_cache *disk, size_t size, char temporary[T
         fd = openat(disk->folder, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     }
     enum err code = fd >= 0 ? cache_file_reserve(fd, size, info) : put_error(info);
-    disk_settle(size);
+    disk_release(size);
     if (code == ERR_OK) {
         flock(fd, LOCK_SH);
         *out = fd;
@@ -445,11 +445,11 @@ enum err disk_cache_put(struct disk_cache *disk, const struct cache_file_about *
     struct data_layout layout;
     if (!data_layout(&layout, &plan->shape))
         return err_set(info, ERR_TOO_LARGE, "the data are too large");
-    enum err code = promise(disk, layout.size, info);
+    enum err code = reserve(disk, layout.size, info);
     if (code != ERR_OK)
         return code;
     code = put_file(disk, about, plan, &layout, train, test, fd, info);
-    release_promise(disk, layout.size);
+    release(disk, layout.size);
     if (code == ERR_OK)
         count(disk, &disk->stats.made);
     return code;

@@ -83,8 +83,8 @@ static int make_own_folder(const struct data_root *root, const char *user)
     return folder;
 }
 
-/* Makes the temporary. Its lock says that it is being written: see remove_if_stale, which may
- * come between making and locking, and then there is nothing left to write to. */
+/* Makes the temporary. Its lock says that it is being written: see remove_if_stale, which may run
+ * between creating and locking; the file is then gone. */
 static int make_temporary(struct upload *upload)
 {
     for (int tries = 0; tries < TEMPORARY_TRIES; tries++) {
@@ -166,7 +166,7 @@ static enum err write_all(struct upload *upload, const char *bytes, size_t size)
     return ERR_OK;
 }
 
-/* At once, not when the upload ends: it would count against a client that tries again after a failure.
+/* At once, not when the upload ends: it would count against a client that retries after a failure.
  */
 static void drop_temporary(struct upload *upload)
 {
@@ -181,15 +181,16 @@ static enum err set_failure(const struct upload *upload, struct err_info *info)
     return err_set(info, upload->failure.code, "%s", upload->failure.message);
 }
 
-/* Promised only while they are being written: a slow upload keeps no space from others. */
+/* Reserved only while they are being written, so that a slow upload reserves no space that others
+ * need. */
 static enum err write_promised(struct upload *upload, const char *bytes, size_t size)
 {
     uint64_t keep = upload->share.bounds.free_bytes;
-    enum err code = disk_promise(upload->fd, keep, size, upload->name, &upload->failure);
+    enum err code = disk_reserve(upload->fd, keep, size, upload->name, &upload->failure);
     if (code != ERR_OK)
         return code;
     code = write_all(upload, bytes, size);
-    disk_settle(size);
+    disk_release(size);
     return code;
 }
 
@@ -226,7 +227,7 @@ enum err upload_commit(struct upload *upload, struct upload_result *result, stru
         err_set(failure, ERR_INVALID, "\"%s\" is empty", upload->name);
     if (failure->code == ERR_OK && fdatasync(upload->fd) != 0)
         write_error(errno, upload->name, failure);
-    if (failure->code == ERR_OK) /* it may have taken a while */
+    if (failure->code == ERR_OK) /* the upload may have lasted long */
         permit_ask(permit_needed(), failure);
     if (failure->code == ERR_OK) {
         if (upload_share_rename(&upload->share, upload->folder, upload->temporary) != 0)

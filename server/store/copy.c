@@ -69,16 +69,17 @@ enum err store_copy(struct store *store, const char *job, const char *path, stru
     return code;
 }
 
-/* ---- copies that are handed out ---- */
+/* ---- copies for downloads ---- */
 
-/* Under the name of `user` until the copy is closed; on the disk until it is written. */
+/* The budget for copies is charged to `user` until the copy is closed; disk space is reserved until
+ * it is written. */
 static enum err reserve_copy(struct jobfile_copy *copy, uint64_t bytes, struct err_info *info)
 {
     struct store *store = copy->store;
     enum err code = budget_take(store->copies, copy->user, bytes, 0, info);
     if (code != ERR_OK)
         return code;
-    code = disk_promise(store->draws_fd, store->min_free_bytes, bytes, "a copy of the job", info);
+    code = disk_reserve(store->draws_fd, store->min_free_bytes, bytes, "a copy of the job", info);
     if (code == ERR_OK)
         copy->reserved = bytes;
     else
@@ -86,7 +87,7 @@ static enum err reserve_copy(struct jobfile_copy *copy, uint64_t bytes, struct e
     return code;
 }
 
-/* The job may have grown meanwhile; a copy that is smaller gives the rest back. */
+/* The job may have grown since; if the copy is smaller, the rest of the reservation is returned. */
 static enum err adjust_copy(struct jobfile_copy *copy, struct err_info *info)
 {
     struct budget *copies = copy->store->copies;
@@ -131,7 +132,7 @@ enum err jobfile_copy_open(struct jobfile_copy *out, struct store *store, const 
     if (code != ERR_OK)
         return code;
     code = make_copy(out, job, info);
-    disk_settle(bytes);
+    disk_release(bytes);
     if (code == ERR_OK)
         code = adjust_copy(out, info);
     if (code != ERR_OK)

@@ -48,7 +48,7 @@ static enum err append_log(struct db *db, const char *job, uint64_t at_ms, const
     return code == ERR_OK && seq > LOG_LINES ? trim_log(db, job, seq - LOG_LINES, info) : code;
 }
 
-/* Every line an entry. */
+/* One entry per line. */
 static enum err append_lines(struct db *db, const char *job, const char *text,
                              struct err_info *info)
 {
@@ -88,20 +88,42 @@ struct log_row {
     char *text;
 };
 
-static enum err read_log(struct db *db, const char *job, uint64_t after, size_t limit,
-                         struct log_row *page, size_t *count, struct err_info *info)
+struct log_list {
+    const char *job;
+    uint64_t after;
+    bool (*each)(void *ctx, uint64_t seq, uint64_t at_ms, const char *text);
+    void *ctx;
+};
+
+static enum err read_log(struct db *db, void *ctx, size_t want, void *page, size_t *count,
+                         struct err_info *info)
 {
+    struct log_list *list = ctx;
+    struct log_row *rows = page;
     struct query q;
     query_open(&q, db,
                "SELECT seq, at_ms, text FROM log WHERE job = ? AND seq > ? ORDER BY seq LIMIT ?");
-    query_text(&q, job);
-    query_count(&q, after);
-    query_count(&q, limit);
-    for (*count = 0; *count < limit && query_next(&q); (*count)++)
-        page[*count] = (struct log_row){.seq = query_get_count(&q, 0),
-                                        .at_ms = query_get_count(&q, 1),
-                                        .text = query_dup_text(&q, 2)};
+    query_text(&q, list->job);
+    query_count(&q, list->after);
+    query_count(&q, want);
+    for (*count = 0; *count < want && query_next(&q); (*count)++) {
+        list->after = query_get_count(&q, 0);
+        rows[*count] = (struct log_row){
+            .seq = list->after, .at_ms = query_get_count(&q, 1), .text = query_dup_text(&q, 2)};
+    }
     return query_close(&q, info);
+}
+
+static bool each_line(void *ctx, const void *row)
+{
+    const struct log_list *list = ctx;
+    const struct log_row *line = row;
+    return list->each(list->ctx, line->seq, line->at_ms, line->text);
+}
+
+static void release_line(void *row)
+{
+    free(((struct log_row *)row)->text);
 }
 
 enum err store_log(struct store *store, const char *job, uint64_t after, size_t limit,
@@ -109,26 +131,10 @@ enum err store_log(struct store *store, const char *job, uint64_t after, size_t 
                    void *ctx, struct err_info *info)
 {
     struct log_row page[LOG_PAGE];
-    for (bool more = true; more && limit > 0;) {
-        struct db *db;
-        size_t want = limit < LOG_PAGE ? limit : LOG_PAGE, count = 0;
-        enum err code = store_reader_take(store, &db, info);
-        if (code != ERR_OK)
-            return code;
-        code = read_log(db, job, after, want, page, &count, info);
-        store_reader_give(store, db);
-        bool wanted = code == ERR_OK;
-        for (size_t i = 0; i < count; i++) {
-            after = page[i].seq;
-            wanted = wanted && each(ctx, page[i].seq, page[i].at_ms, page[i].text);
-            free(page[i].text);
-        }
-        if (code != ERR_OK)
-            return code;
-        more = wanted && count == want;
-        limit -= count;
-    }
-    return ERR_OK;
+    struct log_list lines = {job, after, each, ctx};
+    struct store_list list = {page,      LOG_PAGE,     sizeof page[0], read_log,
+                              each_line, release_line, &lines};
+    return store_list_read(store, &list, limit, info);
 }
 
 /* ---- creating ---- */
@@ -218,7 +224,7 @@ static enum err raise_revision(struct db *db, struct change *change, struct err_
     return code == ERR_OK && !found ? not_found(change->row->id, info) : code;
 }
 
-/* Whether a job that had ended goes on. */
+/* Whether a job that had ended continues. */
 static bool revives(const struct change *change)
 {
     return (change->fields & JOB_SET_STATE) && job_state_terminal(change->from) &&
@@ -279,7 +285,7 @@ static enum err delete_row(struct db *db, const struct purge *purge, struct err_
                    ? err_set(info, ERR_CONFLICT, "job %.40s was %s meanwhile", purge->id,
                              purge->deleted_ms != 0 ? "restored" : "deleted")
                    : not_found(purge->id, info);
-    /* The file of an earlier one is gone by now. */
+    /* The file of an earlier purge has been removed. */
     if (code == ERR_OK) {
         query_open(&q, db, "DELETE FROM purge");
         code = query_run(&q, info);
@@ -314,7 +320,7 @@ static enum err remove_file(struct store *store, const char *id, struct err_info
         return code;
     store_file_drop(store, id);
     pthread_mutex_lock(&store->pool_lock);
-    store->purges++; /* readers in use will not be kept */
+    store->purges++; /* readers in use are not returned to the pool */
     pthread_mutex_unlock(&store->pool_lock);
     jobfile_forget(store, id);
     struct stat st;
@@ -407,8 +413,7 @@ enum err store_job_by_key(struct store *store, const char *owner, const char *id
     return idempotency_read(store, &key, id, info);
 }
 
-/* One query, with the part that decides which index it walks exchanged: an optional condition
- * cannot use an index. */
+/* One query in variants that use different indexes: an optional condition cannot use one. */
 #define LIST(path)                                                                              \
     "SELECT " JOB_ROW_SELECT " FROM job WHERE " path " AND id < ?1 AND (deleted_ms <> 0) = ?2 " \
     "AND (?3 IS NULL OR owner = ?3 OR lab) AND (?4 IS NULL OR owner = ?4) "                     \
@@ -435,15 +440,23 @@ static const char *list_sql(const struct job_filter *f)
 
 enum { JOB_PAGE = 64 };
 
-static enum err read_page(struct db *db, const void *filter, const char *before, size_t want,
-                          void *page, size_t *count, struct err_info *info)
+struct job_list {
+    const struct job_filter *filter;
+    char last[JOB_ID_SIZE]; /* "" before the first page */
+    bool (*each)(void *ctx, const struct job_row *row);
+    void *ctx;
+};
+
+static enum err read_page(struct db *db, void *ctx, size_t want, void *page, size_t *count,
+                          struct err_info *info)
 {
-    const struct job_filter *f = filter;
+    struct job_list *list = ctx;
+    const struct job_filter *f = list->filter;
     struct job_row *rows = page;
     struct query q;
     enum err code = ERR_OK;
     query_open(&q, db, list_sql(f));
-    query_text(&q, before != NULL ? before : "~"); /* after every id */
+    query_text(&q, store_list_before(list->last, f->before));
     query_int(&q, f->deleted);
     query_text(&q, f->viewer);
     query_text(&q, f->owner);
@@ -456,19 +469,16 @@ static enum err read_page(struct db *db, const void *filter, const char *before,
     query_count(&q, want);
     for (*count = 0; code == ERR_OK && *count < want && query_next(&q);)
         code = job_row_read(&q, &rows[(*count)++], info);
+    if (*count > 0)
+        memcpy(list->last, rows[*count - 1].id, sizeof list->last);
     enum err read = query_close(&q, info);
     return code != ERR_OK ? code : read;
 }
 
-struct job_each {
-    bool (*each)(void *ctx, const struct job_row *row);
-    void *ctx;
-};
-
 static bool each_job(void *ctx, const void *row)
 {
-    const struct job_each *e = ctx;
-    return e->each(e->ctx, row);
+    const struct job_list *list = ctx;
+    return list->each(list->ctx, row);
 }
 
 static void release_job(void *row)
@@ -481,9 +491,8 @@ enum err store_jobs(struct store *store, const struct job_filter *filter,
                     struct err_info *info)
 {
     struct job_row page[JOB_PAGE];
-    struct job_each e = {each, ctx};
-    struct store_list list = {filter,    page,     JOB_PAGE, sizeof page[0],
-                              read_page, each_job, &e,       release_job};
-    return store_list_read(store, &list, filter->before,
-                           filter->limit != 0 ? filter->limit : SIZE_MAX, info);
+    struct job_list jobs = {.filter = filter, .each = each, .ctx = ctx};
+    struct store_list list = {page,     JOB_PAGE,    sizeof page[0], read_page,
+                              each_job, release_job, &jobs};
+    return store_list_read(store, &list, filter->limit != 0 ? filter->limit : SIZE_MAX, info);
 }

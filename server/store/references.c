@@ -1,5 +1,6 @@
 /* Reference posteriors: JSON documents by owner and name. */
 #include "server/base/disk.h"
+#include "server/store/page.h"
 #include "server/store/quota.h"
 
 #include <pthread.h>
@@ -69,7 +70,7 @@ static enum err check_quota(struct store *store, struct db *db, const struct ref
                    (unsigned long long)t.most_stored_bytes >> 20);
 }
 
-/* The lab has one of a name. */
+/* A name is unique among the references visible to the lab. */
 static enum err check_name(struct db *db, const struct reference_row *ref, struct err_info *info)
 {
     struct query q;
@@ -116,18 +117,18 @@ static enum err put(struct store *store, struct db *db, void *ctx, struct err_in
     return code == ERR_OK ? insert(db, ref, info) : code;
 }
 
-/* The document goes to the WAL first and to the file later. Space is looked for outside of the
- * transaction: a full disk found there would make the writer release the reserve. */
+/* The document goes to the WAL first and to the file later. Space is reserved outside of the
+ * transaction: inside, a full disk would make the writer release the reserve file. */
 enum err store_reference_put(struct store *store, const struct reference_row *ref,
                              struct err_info *info)
 {
     uint64_t bytes = 2 * (uint64_t)strlen(ref->document);
     enum err code =
-        disk_promise(store->draws_fd, store->min_free_bytes, bytes, "the reference", info);
+        disk_reserve(store->draws_fd, store->min_free_bytes, bytes, "the reference", info);
     if (code != ERR_OK)
         return code;
     code = store_write_catalogue(store, put, (void *)ref, info);
-    disk_settle(bytes);
+    disk_release(bytes);
     return code;
 }
 
@@ -167,7 +168,8 @@ static void read_head(struct query *q, struct reference_row *ref)
     ref->created_ms = query_get_count(q, 3);
 }
 
-/* What "owner/name" or a plain name stands for; lists what it may stand for if that is not clear. */
+/* Finds the reference for "owner/name" or a plain name; an ambiguous name is an error that lists
+ * the candidates. */
 static enum err resolve(struct db *db, const char *viewer, const char *asked,
                         struct reference_row *ref, struct err_info *info)
 {
@@ -200,7 +202,7 @@ static enum err resolve(struct db *db, const char *viewer, const char *asked,
     if (code == ERR_OK && count == 0)
         return not_found(asked, info);
     if (code == ERR_OK && count > 1)
-        return err_set(info, ERR_CONFLICT, "several references have this name; ask for one of %s",
+        return err_set(info, ERR_CONFLICT, "several references have this name; give one of %s",
                        list);
     return code;
 }
@@ -249,46 +251,51 @@ enum err store_reference_get(struct store *store, const char *viewer, const char
     return code;
 }
 
-/* The references after (name, owner), in that order; fewer than `room` at the end. */
-static enum err read_page(struct db *db, const char *viewer, const struct reference_row *after,
-                          struct reference_row *page, size_t room, size_t *count,
+enum { REFERENCE_PAGE = 64 };
+
+struct reference_list {
+    const char *viewer;
+    struct reference_row last; /* zeros before the first page */
+    bool (*each)(void *ctx, const struct reference_row *ref);
+    void *ctx;
+};
+
+static enum err read_page(struct db *db, void *ctx, size_t want, void *page, size_t *count,
                           struct err_info *info)
 {
+    struct reference_list *list = ctx;
+    struct reference_row *rows = page;
     struct query q;
     query_open(&q, db,
                "SELECT name, owner, lab, created_ms FROM reference "
                "WHERE (name, owner) > (?2, ?3) AND (owner = ?1 OR lab OR ?1 IS NULL) "
                "ORDER BY name, owner LIMIT ?4");
-    query_text(&q, viewer);
-    query_text(&q, after->name);
-    query_text(&q, after->owner);
-    query_count(&q, room);
-    for (*count = 0; *count < room && query_next(&q);)
-        read_head(&q, &page[(*count)++]);
+    query_text(&q, list->viewer);
+    query_text(&q, list->last.name);
+    query_text(&q, list->last.owner);
+    query_count(&q, want);
+    for (*count = 0; *count < want && query_next(&q);) {
+        rows[*count] = (struct reference_row){0};
+        read_head(&q, &rows[(*count)++]);
+    }
+    if (*count > 0)
+        list->last = rows[*count - 1];
     return query_close(&q, info);
+}
+
+static bool each_reference(void *ctx, const void *row)
+{
+    const struct reference_list *list = ctx;
+    return list->each(list->ctx, row);
 }
 
 enum err store_references(struct store *store, const char *viewer,
                           bool (*each)(void *ctx, const struct reference_row *ref), void *ctx,
                           struct err_info *info)
 {
-    enum { ROOM = 64 };
-    struct reference_row page[ROOM], last = {0};
-    for (size_t count = ROOM; count == ROOM;) {
-        struct db *db;
-        enum err code = store_reader_take(store, &db, info);
-        if (code != ERR_OK)
-            return code;
-        memset(page, 0, sizeof page);
-        code = read_page(db, viewer, &last, page, ROOM, &count, info);
-        store_reader_give(store, db);
-        if (code != ERR_OK)
-            return code;
-        for (size_t i = 0; i < count; i++)
-            if (!each(ctx, &page[i]))
-                return ERR_OK;
-        if (count > 0)
-            last = page[count - 1];
-    }
-    return ERR_OK;
+    struct reference_row page[REFERENCE_PAGE];
+    struct reference_list references = {.viewer = viewer, .each = each, .ctx = ctx};
+    struct store_list list = {page,           REFERENCE_PAGE, sizeof page[0], read_page,
+                              each_reference, NULL,           &references};
+    return store_list_read(store, &list, SIZE_MAX, info);
 }

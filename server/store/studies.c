@@ -243,15 +243,23 @@ enum err store_study_get(struct store *store, const char *viewer, const char *id
 
 enum { STUDY_PAGE = 32 };
 
-static enum err read_page(struct db *db, const void *filter, const char *before, size_t want,
-                          void *page, size_t *count, struct err_info *info)
+struct study_list {
+    const struct study_filter *filter;
+    char last[JOB_ID_SIZE]; /* "" before the first page */
+    bool (*each)(void *ctx, const struct study_row *row);
+    void *ctx;
+};
+
+static enum err read_page(struct db *db, void *ctx, size_t want, void *page, size_t *count,
+                          struct err_info *info)
 {
-    const struct study_filter *f = filter;
+    struct study_list *list = ctx;
+    const struct study_filter *f = list->filter;
     struct study_row *rows = page;
     struct query q;
     query_open(&q, db, f->owner != NULL ? LIST("owner = ?3") : LIST("true"));
     query_text(&q, f->viewer);
-    query_text(&q, before != NULL ? before : "~"); /* after every id */
+    query_text(&q, store_list_before(list->last, f->before));
     query_text(&q, f->owner);
     query_text(&q, f->kind);
     query_text(&q, f->job);
@@ -260,22 +268,20 @@ static enum err read_page(struct db *db, const void *filter, const char *before,
         rows[*count] = (struct study_row){0};
         read_head(&q, &rows[(*count)++]);
     }
+    if (*count > 0)
+        memcpy(list->last, rows[*count - 1].id, sizeof list->last);
     enum err code = query_close(&q, info);
     for (size_t i = 0; i < *count && code == ERR_OK; i++)
         code = read_members(db, &rows[i], info);
     return code;
 }
 
-struct study_each {
-    bool (*each)(void *ctx, const struct study_row *row);
-    void *ctx;
-};
-
 static bool each_study(void *ctx, const void *row)
 {
-    const struct study_each *e = ctx;
+    const struct study_list *list = ctx;
     const struct study_row *study = row;
-    return study->member_count == 0 || e->each(e->ctx, study); /* 0: deleted since the query */
+    return study->member_count == 0 ||
+           list->each(list->ctx, study); /* 0: deleted since the query */
 }
 
 static void release_study(void *row)
@@ -288,8 +294,8 @@ enum err store_studies(struct store *store, const struct study_filter *filter,
                        struct err_info *info)
 {
     struct study_row page[STUDY_PAGE];
-    struct study_each e = {each, ctx};
-    struct store_list list = {filter,    page,       STUDY_PAGE, sizeof page[0],
-                              read_page, each_study, &e,         release_study};
-    return store_list_read(store, &list, filter->before, filter->limit, info);
+    struct study_list studies = {.filter = filter, .each = each, .ctx = ctx};
+    struct store_list list = {page,       STUDY_PAGE,    sizeof page[0], read_page,
+                              each_study, release_study, &studies};
+    return store_list_read(store, &list, filter->limit, info);
 }
