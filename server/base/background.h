@@ -1,9 +1,10 @@
 /* Work at a lower priority of the operating system than that of requests and the writer: sampling,
- * reading data. It has the processors when nobody waits for an answer. */
+ * reading data. It runs on processors that no request uses. */
 #ifndef BARKER_SERVER_BASE_BACKGROUND_H
 #define BARKER_SERVER_BASE_BACKGROUND_H
 
-/* The calling thread, from now on. There is no way back, hence background_run. */
+/* From now on for the calling thread. An unprivileged thread cannot raise its priority again, hence
+ * background_run. */
 void background_enter(void);
 
 /* Calls work(context) on a thread of its own and waits for its end; on the calling thread where that

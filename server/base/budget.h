@@ -1,5 +1,5 @@
-/* A budget: so many bytes of memory or disk, shared by users. What a request or a job is going to
- * use is taken before it is used and given back afterwards, by the same user and in the same amount.
+/* A budget: a number of bytes of memory or disk that users share. A request or a job takes bytes
+ * before it uses them and gives them back afterwards, for the same user and in the same amount.
  *
  * One user gets at most `per_user` bytes, so that what is left of the total is there for others. An
  * amount that could never fit is refused at once with ERR_TOO_LARGE; one that does not fit now waits

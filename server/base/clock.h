@@ -13,8 +13,8 @@ double clock_thread_seconds(void); /* CPU time of the calling thread */
 
 /* A time of the monotonic clock, for the system's own waits. */
 struct timespec clock_mono_at(uint64_t mono_ms);
-/* Waits for a condition of any kind until it is signalled: true; or until this time of the monotonic
- * clock: false. A wait that a change of the wall clock could shorten or extend does not exist. */
+/* Waits until the condition is signalled (true) or until this time of the monotonic clock (false).
+ * A change of the wall clock neither shortens nor extends it. */
 bool clock_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_mono_ms);
 
 /* How long ago something began, which may have been before this process did: the wall clock says how

@@ -175,8 +175,8 @@ static char *trimmed(char *text)
     return text;
 }
 
-/* The value behind the equals sign: in quotes, or up to a comment. NULL: a quote is missing or text
- * follows it. */
+/* The value after the equals sign: in quotes, or up to a comment. NULL: a quote is missing, or text
+ * follows the closing one. */
 static char *line_value(char *text)
 {
     text = trimmed(text);
@@ -268,7 +268,7 @@ static enum err split_listen(const char *listen, char *address, uint16_t *port, 
     return ERR_OK;
 }
 
-/* Less is not enough for one upload of a reference or one load. */
+/* With less, one upload of a reference or one load of data would not fit. */
 #define LEAST_MB 64
 
 static void default_memory(int64_t *mb, uint64_t bytes)
@@ -277,7 +277,7 @@ static void default_memory(int64_t *mb, uint64_t bytes)
         *mb = bytes >> 20 < LEAST_MB ? LEAST_MB : (int64_t)(bytes >> 20);
 }
 
-/* What is not shared out is for connections, checks, databases and the kernel's cache. */
+/* The rest is for connections, checks, databases and the kernel's cache. */
 void config_share_memory(struct config *config, uint64_t bytes)
 {
     default_memory(&config->data_memory_mb, bytes / 4);

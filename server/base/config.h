@@ -1,6 +1,6 @@
-/* Settings of the daemon: one table, filled from the environment (BARKERD_NAME), a file
- * (`name = value`, # comments) and the command line (`--name value`), each winning over the one
- * before it.
+/* Settings of the daemon: one table, filled from the environment (BARKERD_NAME), a file of lines
+ * `name = value` (# begins a comment) and the command line (`--name value`), each overriding the
+ * one before it.
  *
  * To add a setting, add a row to CONFIG_LIST; environment, file, command line, --help, range errors
  * and the limits of GET /v1/info follow. */
@@ -61,7 +61,7 @@
       "jobs of one user, including those that have ended or are in the trash")                   \
     X(number, user_references, 200, 1, 1000000, "references", "references of one user")          \
     X(number, user_tokens, 1000, 1, 1000000, "tokens",                                           \
-      "tokens of one user; those that are over make room")                                       \
+      "tokens of one user; expired and revoked ones are removed first")                          \
     X(number, user_studies, 10000, 1, 1000000000, "studies", "studies of one user")              \
     X(number, user_files, 10000, 1, 100000, "files", "uploaded data files of one user")          \
     X(number, copies_mb, 102400, 1, 1073741824, "",                                              \

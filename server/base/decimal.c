@@ -189,7 +189,7 @@ static void write_eight(uint32_t n, char *out)
     memcpy(out + 6, pairs + 2 * (low % 100), 2);
 }
 
-/* Copies of digits have this fixed length, whatever is needed of them: one or two vector moves
+/* Digits are copied with this fixed length, of which a part may be used: one or two vector moves
  * instead of a loop. */
 enum { DIGITS = 17, COPY = DIGITS };
 

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#define DECIMAL_SIZE 40 /* room that a call may write into; the text has at most 24 bytes */
+#define DECIMAL_SIZE 40 /* bytes that a call may write; the text has at most 24 */
 
 /* Writes the text, without a NUL, and returns its length: "0.1", "-2.385", "1e-7", "1.5e300", plain
  * from 1e-4 up to 1e16 and with an exponent elsewhere; "-0" for negative zero; "NaN", "Inf" and

@@ -25,7 +25,7 @@ enum job_state {
 
 /* What a running job does now. */
 #define JOB_PHASE_LIST(X)                                                   \
-    X(loading, "its data and its model are being read, or wait for it")     \
+    X(loading, "its data and model are being read, or are queued for that") \
     X(planning, "the settings that its request left open are being chosen") \
     X(sampling, "its chains get slices")                                    \
     X(checking, "no more slices: its draws are checked before it ends")

@@ -20,15 +20,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define JSON_DEPTH_MAX 16 /* of a document that we accept */
+#define JSON_DEPTH_MAX 16 /* of an accepted document */
 
 /* Parses one object or array. ERR_MALFORMED with line and column: not JSON, not UTF-8, a key twice
  * in one object, a number beyond the range of its type, deeper than JSON_DEPTH_MAX, anything after
  * the end. */
 enum err json_parse(json_t **out, const char *bytes, size_t size, struct err_info *info);
 
-/* About how many bytes json_parse would take for the document of such a text: jansson has 200 for an
- * empty object. Counts without parsing, and never less than the text itself. */
+/* About how many bytes json_parse would allocate for such a text: jansson takes 200 for an empty
+ * object. Counts without parsing; never less than the size of the text. */
 uint64_t json_memory(const char *bytes, size_t size);
 
 /* The member of an object as a number; NaN when there is none, or it is no number. */
@@ -51,9 +51,9 @@ char *json_write(const json_t *json, size_t *length);
 /* The same for a document that is not needed any more: it is released. NULL gives NULL. */
 char *json_write_last(json_t *json);
 
-/* Text that is written member by member, without a document in between, which takes a quarter of
- * the time. Starts as {0}; `key` is NULL in arrays and at the top. On any failure the rest does
- * nothing, and json_out_finish gives NULL.
+/* Text that is written member by member without building a document, in a quarter of the time.
+ * Starts as {0}; `key` is NULL in arrays and at the top. On any failure the rest does nothing, and
+ * json_out_finish gives NULL.
  *
  *     struct json_out out = {0};
  *     json_out_begin(&out, NULL, '{');

@@ -1,4 +1,4 @@
-/* Levels of a verdict: words for programs, beside the sentence for people. */
+/* Levels of a verdict: values for programs; the sentence is for people. */
 #ifndef BARKER_SERVER_BASE_LEVELS_H
 #define BARKER_SERVER_BASE_LEVELS_H
 

@@ -1,21 +1,22 @@
 /* Whether a thread may still do what it has begun.
  *
- * Whoever asked for a change may lose the right to it before it is made: while data are loaded, while a
- * lock or the disk is waited for. So what makes changes last (the store's writer, the end of an upload) asks
- * the permit of the thread that wants them, right before. */
+ * The user who requested a change may lose the right to it before it is made: while data are
+ * loaded, or while a thread waits for a lock or the disk. The code that makes a change durable (the
+ * store's writer, the end of an upload) therefore checks the permit of the requesting thread right
+ * before. */
 #ifndef BARKER_SERVER_BASE_PERMIT_H
 #define BARKER_SERVER_BASE_PERMIT_H
 
 #include "core/base/err.h"
 
 struct permit {
-    /* Called by any thread while the one that has the permit waits. A short look: it waits for nothing. */
+    /* Called by any thread while the one that has the permit waits. Must not block. */
     enum err (*ask)(void *ctx, struct err_info *info);
     void *ctx;
 };
 
-/* What the calling thread does from now on needs this permit, which is borrowed. NULL, as in a new thread:
- * it needs none. */
+/* From now on changes by the calling thread need this permit, which is borrowed. NULL, as in a new
+ * thread: they need none. */
 void permit_set(const struct permit *permit);
 /* That of the calling thread. */
 const struct permit *permit_needed(void);

@@ -18,7 +18,8 @@
 
 enum { OPEN_TRIES = 4, PIECE_BYTES = 1 << 20, SHA256_BYTES = 32 };
 
-/* EAGAIN: a rename or mount elsewhere made the kernel unsure whether the path was left. */
+/* EAGAIN: because of a concurrent rename or mount the kernel could not tell whether the path stays
+ * beneath the folder. */
 int data_file_open_beneath(int directory, const char *path, int flags)
 {
     struct open_how how = {
@@ -307,7 +308,8 @@ enum err data_file_reader_read(struct data_file_reader *reader, char *to, size_t
     reader->at += *got;
     if (reader->hash != NULL)
         gnutls_hash(reader->hash, to, *got);
-    if (reader->sum != NULL) /* NULL: read on after data_file_reader_end, at the end of the file */
+    if (reader->sum !=
+        NULL) /* NULL: read again after data_file_reader_end, at the end of the file */
         XXH3_64bits_update(reader->sum, to, *got);
     return reader->at == file->size && has_changed(file) ? changed(file, info) : ERR_OK;
 }

@@ -1,11 +1,11 @@
 /* The data root: the folder whose files jobs may name, and the uploads below it.
  *
  *     ROOT/...                 shared: put there by the administrator, read by every user
- *     ROOT/.users/USER/...     the uploads of one user, seen by that user only
+ *     ROOT/.users/USER/...     the uploads of one user, visible to that user only
  *
  * A path is looked for among the user's own files first, then among the shared ones. It is
  * relative, with components of letters, digits, '_', '.' and '-' separated by single '/', none
- * beginning with a dot, at most 255 bytes. Whatever lies there, nothing outside the root is opened:
+ * beginning with a dot, at most 255 bytes. No file outside the root is opened:
  * the kernel resolves paths beneath it without following links, and what was opened must be a
  * regular, non-empty file with one name (a second hard link may lead out of the root).
  *
@@ -32,8 +32,8 @@
 
 struct data_root;
 
-/* Opens the folder and removes what uploads left behind in a crash, but not the uploads that
- * another daemon on the same folder has under way. UNSUPPORTED if the kernel has no openat2. */
+/* Opens the folder and removes temporary files of uploads that a crash interrupted, but not those
+ * of another daemon on the same folder. UNSUPPORTED if the kernel has no openat2. */
 enum err data_root_open(struct data_root **out, const char *directory, struct err_info *info);
 void data_root_close(struct data_root *root);
 
@@ -44,7 +44,7 @@ struct data_file {
     uint64_t size;                     /* bytes when it was opened */
     struct timespec modified, changed; /* content; content, name or rights */
     uint64_t device, inode;
-    const atomic_bool *halted; /* borrowed from the folder: reading is to end */
+    const atomic_bool *halted; /* borrowed from the folder: set when reading must end */
 };
 
 /* Opens a file for reading. INVALID: a path that is not allowed, a link, a folder, a device, an
@@ -52,17 +52,17 @@ struct data_file {
 enum err data_file_open(const struct data_root *root, const char *user, const char *path,
                         struct data_file *out, struct err_info *info);
 void data_file_close(struct data_file *file);
-/* The server ends: from now on reading any file of this folder fails with UNAVAILABLE, so that loads,
- * previews and hashes under way are given up. Any thread. */
+/* Called at shutdown: from now on reading any file of this folder fails with UNAVAILABLE, so that
+ * loads, previews and hashes under way end. Any thread. */
 void data_root_halt(struct data_root *root);
 
 /* Reads the whole file into `*bytes` (the caller frees it; a NUL follows the last byte) and hashes
- * the very bytes that it hands out. TOO_LARGE beyond the budget, before allocating; CONFLICT if the
- * file changed since it was opened. */
+ * the bytes that it returns. TOO_LARGE beyond the budget, before allocating; CONFLICT if the file
+ * changed since it was opened. */
 enum err data_file_read(const struct data_file *file, size_t budget_bytes, char **bytes,
                         size_t *size, char sha256[DATA_FILE_SHA256_HEX], struct err_info *info);
 
-/* The file in pieces, from its beginning, hashing what it hands out. */
+/* Reads the file in pieces from its beginning and hashes them. */
 struct data_file_reader {
     const struct data_file *file; /* borrowed */
     uint64_t at;
@@ -76,8 +76,8 @@ enum err data_file_reader_init(struct data_file_reader *reader, const struct dat
 /* Fills `to` unless the file ends: `*got` is less then. CONFLICT if the file changed since it was opened. */
 enum err data_file_reader_read(struct data_file_reader *reader, char *to, size_t room, size_t *got,
                                struct err_info *info);
-/* Frees, and gives the XXH3 and the SHA-256 (may be NULL) of what was read; a second call gives
- * nothing. */
+/* Frees the reader and writes the XXH3 and the SHA-256 (may be NULL) of what was read; a second
+ * call does nothing. */
 uint64_t data_file_reader_end(struct data_file_reader *reader, char sha256[DATA_FILE_SHA256_HEX]);
 
 struct data_file_entry {

@@ -50,7 +50,7 @@ static bool out_of_descriptors(int number)
 
 /* Adds the files of an open folder, which it closes. `prefix` is "" or ends in '/'. A folder or
  * file that vanishes meanwhile or may not be read is left out. */
-static void walk(struct listing *list, int folder, const char *prefix, int depth)
+static void list_folder(struct listing *list, int folder, const char *prefix, int depth)
 {
     DIR *stream = fdopendir(folder);
     if (stream == NULL) {
@@ -71,7 +71,7 @@ static void walk(struct listing *list, int folder, const char *prefix, int depth
             int inner = data_file_open_beneath(folder, item->d_name, O_RDONLY | O_DIRECTORY);
             memcpy(path + length, "/", 2);
             if (inner >= 0)
-                walk(list, inner, path, depth + 1);
+                list_folder(list, inner, path, depth + 1);
             else if (out_of_descriptors(errno))
                 list->err = ERR_UNAVAILABLE;
         }
@@ -79,13 +79,13 @@ static void walk(struct listing *list, int folder, const char *prefix, int depth
     closedir(stream);
 }
 
-/* Adds the files below one of the two places; `folder` is -1 and errno says why if it did not open.
- * A user without uploads has no folder. */
+/* Adds the files of the user or the shared ones; `folder` is -1, with errno set, if it could not be
+ * opened. A user without uploads has no folder. */
 static void collect(struct listing *list, int folder, bool own)
 {
     list->own = own;
     if (folder >= 0 && list->err == ERR_OK)
-        walk(list, folder, "", 0);
+        list_folder(list, folder, "", 0);
     else if (folder >= 0)
         close(folder);
     else if (!own || errno != ENOENT)

@@ -14,8 +14,8 @@ struct data_root {
     struct upload_accounts *accounts;
 };
 
-/* upload_account.c: per user, one count of what is stored and of what uploads under way bring, so
- * that together they stay within the user's bounds. */
+/* upload_account.c: per user, the sum of what is stored and what uploads under way have received,
+ * which must stay within the user's quotas. */
 struct upload_accounts *upload_accounts_new(void); /* NULL: no memory */
 void upload_accounts_free(struct upload_accounts *accounts);
 /* A file of the user was removed. */
@@ -26,7 +26,7 @@ struct upload_share {
     struct upload_accounts *all;
     struct upload_account *account; /* NULL: none yet, and no bounds */
     int folder;                     /* borrowed: the user's */
-    const char *name;               /* borrowed: of the file that it will be */
+    const char *name;               /* borrowed: of the file that the upload becomes */
     struct upload_bounds bounds;
     uint64_t arrived; /* bytes that it has taken */
 };
@@ -35,16 +35,17 @@ enum err upload_share_open(struct upload_share *share, const struct data_root *r
                            const char *user, struct err_info *info);
 /* Takes `more` bytes before they are written: QUOTA. */
 enum err upload_share_take(struct upload_share *share, uint64_t more, struct err_info *info);
-/* Gives the upload its name and ends the share; -1 and errno when the renaming failed. */
+/* Renames the temporary file to the upload's name and ends the share; -1 and errno when the
+ * renaming failed. */
 int upload_share_rename(struct upload_share *share, int folder, const char *temporary);
-/* Gives back what was taken; a second time, nothing. */
+/* Returns the bytes to the account; a second call does nothing. */
 void upload_share_close(struct upload_share *share);
 
 /* Calls `visit` for the names in the folder, which it closes. */
 void data_file_each_name(int folder, void (*visit)(void *ctx, int folder, const char *name),
                          void *ctx);
 
-/* open() that follows no link and leaves `directory` by no way; flags get O_CLOEXEC. -1 and errno
+/* open() that follows no link and cannot leave `directory`; flags get O_CLOEXEC. -1 and errno
  * on failure. */
 int data_file_open_beneath(int directory, const char *path, int flags);
 

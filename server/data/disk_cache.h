@@ -1,12 +1,12 @@
 /* The folder of binary data files (server/data/cache_file.h), STATE/cache: one per content of the
- * sources, choice of columns, preparation and precision, found again by the daemons to come.
+ * sources, choice of columns, preparation and precision, found again after a restart.
  *
- * Whatever lies there is a copy that can be made again: damaged files are removed when they are
- * noticed, the least recently used ones when room is needed, and the folder may be emptied by hand.
- * Files that a job has mapped stay. A file appears under its name when it is whole and on disk;
- * what a crash leaves behind is removed at the next start.
+ * All files are copies that can be made again: damaged files are removed when they are noticed, the
+ * least recently used ones when space is needed, and an administrator may empty the folder. Files
+ * that a job has mapped stay. A file appears under its name when it is whole and on disk; what a
+ * crash leaves behind is removed at the next start.
  *
- * The daemon that has the state folder is alone with it. Every function may be called from any
+ * Only the daemon that has locked the state folder uses it. Every function may be called from any
  * thread; may read and write files. */
 #ifndef BARKER_SERVER_DATA_DISK_CACHE_H
 #define BARKER_SERVER_DATA_DISK_CACHE_H
@@ -28,11 +28,11 @@ void disk_cache_close(struct disk_cache *disk);
  * sha256. */
 bool disk_cache_knows(struct disk_cache *disk, const struct data_file *file,
                       char sha256[DATA_FILE_SHA256_HEX]);
-/* Whether a source of this size was ever written down: if not, there is no file of this content. */
+/* Whether any file has a source of this size: if not, there is no file of this content. */
 bool disk_cache_may_have(struct disk_cache *disk, const struct data_file *file);
 
 /* Finds the file of this key and opens it: the descriptor, for the caller to close, and what its
- * head says. -1: there is none. It is not removed to make room while it is open. */
+ * head says. -1: there is none. It is not removed while it is open. */
 int disk_cache_find(struct disk_cache *disk, const char *key, struct cache_file_about *about);
 
 /* The image of a file that was found. Notes that it was used, and its `sources` when they are other

@@ -83,8 +83,8 @@ static struct mapping *free_slot(void)
     return NULL;
 }
 
-/* Huge pages of a file need an address that is aligned like its offset: take more, replace a part,
- * give back the ends. */
+/* Huge pages of a file need an address that is aligned like its offset: map more, replace a part,
+ * unmap the ends. */
 static char *map_aligned(int fd, size_t size)
 {
     char *at = mmap(NULL, size + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

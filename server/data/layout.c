@@ -91,7 +91,7 @@ void layout_attach(struct data *data, const struct data_layout *layout)
 }
 
 /* Rows are read in random order, so that with small pages nearly every one of a large set misses
- * the processor's page tables. A mapping is aligned to 4 KiB only: take more, give back the ends.
+ * the processor's page tables. A mapping is aligned to 4 KiB only: map more, unmap the ends.
  */
 static void *map_aligned(size_t size)
 {

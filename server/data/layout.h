@@ -2,8 +2,7 @@
  *
  *     head      LAYOUT_HEAD bytes, used in a file only (server/data/cache_file.c)
  *     names     of the columns, each with its NUL
- *     train     x, y, user, item, offset, weight: those that it has, as core/kernels/dataset.h wants
- *               them
+ *     train     x, y, user, item, offset, weight: those that it has, in the form of core/kernels/dataset.h
  *     test      the same, without weight
  *
  * Every array begins on a page and is followed by at least 128 unused bytes of its own. */
@@ -18,7 +17,7 @@
 
 #define LAYOUT_HEAD 4096
 #define LAYOUT_VERSION \
-    3 /* raise it when the arrays of core/kernels/dataset.h mean something else */
+    3 /* raise it when the meaning of the arrays of core/kernels/dataset.h changes */
 
 enum {
     LAYOUT_X,

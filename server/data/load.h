@@ -1,5 +1,5 @@
-/* Loading the data of a job: from its files into memory, or through their binary form in the disk cache
- * when they are large. The values are the same whichever way they come. */
+/* Loading the data of a job: from its files into memory, or through their binary form in the disk
+ * cache when they are large. The values are the same in both cases. */
 #ifndef BARKER_SERVER_DATA_LOAD_H
 #define BARKER_SERVER_DATA_LOAD_H
 
@@ -18,16 +18,16 @@ struct load {
     uint64_t disk_from;      /* bytes of files from which on it is used */
     size_t budget;           /* bytes that a file or its table may take */
     uint64_t unpacked;       /* bytes that a packed file may unpack to */
-    /* Where the bytes that reading takes come from: TOO_LARGE or UNAVAILABLE if they must not. */
+    /* Takes memory for reading: TOO_LARGE or UNAVAILABLE if it must not be. */
     struct table_memory reading;
     /* Takes memory for the arrays: TOO_LARGE or UNAVAILABLE if it must not be. */
     enum err (*reserve)(void *context, size_t bytes, struct err_info *info);
     void *context;
 };
 
-/* Mistakes in what the job says about its data go to `mistakes`: ERR_INVALID. What was reserved is
- * data->bytes of the last successful call of `reserve`, used or not; `out` then says whether it is
- * mapped and takes none. May take long. */
+/* Mistakes in what the job says about its data go to `mistakes`: ERR_INVALID. The last successful
+ * call of `reserve` has reserved data->bytes, also if `out` is mapped and needs none. May take
+ * long. */
 enum err load_data(const struct load *load, struct data *out, struct mistakes *mistakes,
                    struct err_info *info);
 

@@ -11,14 +11,14 @@
 #include <string.h>
 
 #define LOADS_MAX  4
-#define LOADS_EACH 1                    /* so that one user's loads never take all places */
-#define LOAD_FREE  ((size_t)16 << 20)   /* bytes of reading that no load takes of the budget */
+#define LOADS_EACH 1                    /* so that the loads of one user do not occupy all slots */
+#define LOAD_FREE  ((size_t)16 << 20)   /* bytes of reading that are not charged to the budget */
 #define DISK_FROM  ((uint64_t)32 << 20) /* bytes; smaller files are read whole */
 
 struct entry {
     struct data data; /* first: a `const struct data *` is its entry */
     char *key;
-    char user[DATA_FILE_USER_MAX + 1]; /* who brought it into use; charged for its bytes */
+    char user[DATA_FILE_USER_MAX + 1]; /* the user who first used it, charged for its bytes */
     size_t references;
     size_t held; /* bytes of the budget */
     bool loading, failed;
@@ -31,8 +31,8 @@ struct memory_cache {
     size_t budget, held, most_held;
     uint64_t refused;
     uint64_t tick;
-    /* Whose loads are under way (borrowed names, NULL: a free place); each may hold a small file, its
-     * table and the result in memory. */
+    /* Users whose loads are under way (borrowed names, NULL: a free slot); each may hold a small
+     * file, its table and the result in memory. */
     const char *loaders[LOADS_MAX];
     bool halted;
     uint64_t unpacked; /* bytes, the most of a file; 0: any number */
@@ -210,9 +210,9 @@ static bool within_share(const struct memory_cache *cache, const char *user, siz
     return held <= cache->budget / 2;
 }
 
-/* An entry whose mapped file could not be read is not handed out again. One that no job uses counts
- * for who takes it up, and is none for a user whose share it exceeds: loading decides then whether
- * the data are mapped or have to wait. */
+/* An entry whose mapped file could not be read is not used again. An entry that no job uses is
+ * charged to the next user; for a user whose share it exceeds it does not count as an entry: the
+ * load then decides whether the data are mapped or the job waits. */
 static bool usable(const struct memory_cache *cache, const struct entry *e, const char *key,
                    const char *user)
 {
@@ -229,8 +229,8 @@ static struct entry *find(const struct memory_cache *cache, const char *key, con
 }
 
 /* An entry with this key: an existing one (after waiting, if it is being loaded), or a new one,
- * marked as being loaded by the caller, which then has *place. A new entry is made only when the
- * user has a place, so that a user who waits for one does not hold back another who needs the same
+ * marked as being loaded by the caller, which then holds slot *place. A new entry is made only when
+ * the user has a slot, so that a user who waits for one does not delay others who need the same
  * data. NULL: no memory, or halted. */
 static struct entry *claim(struct memory_cache *cache, const char *key, const char *user,
                            size_t *place)

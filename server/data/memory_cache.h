@@ -1,6 +1,7 @@
 /* Loaded data, shared by all chains and jobs that use them: one copy per (files, choice of columns,
- * preparation, precision), counted references, a memory budget. With a disk cache, large files are read
- * once for all daemons to come, and what does not fit into the budget is mapped instead.
+ * preparation, precision), counted references, a memory budget. With a disk cache, large files are
+ * read as text only once, also across restarts, and what does not fit into the budget is mapped
+ * instead.
  *
  * Preparing: the chosen columns in the given order, an intercept column of ones last, standardised
  * by the mean and sd of the training rows (constant columns stay as they are), also for the test
@@ -23,29 +24,29 @@ void memory_cache_use_disk(struct memory_cache *cache, struct disk_cache *disk,
                            uint64_t from_bytes);
 /* Before the first use: bytes that a packed file may unpack to; without it, any number. */
 void memory_cache_limit_unpacked(struct memory_cache *cache, uint64_t bytes);
-/* The server ends: loads that wait for their turn are refused with UNAVAILABLE. Any thread. */
+/* Called at shutdown: waiting loads are refused with UNAVAILABLE. Any thread. */
 void memory_cache_halt(struct memory_cache *cache);
 void memory_cache_free(struct memory_cache *cache);
 
 /* Loads or finds. Mistakes in what the job says about its data (missing file, unknown column, bad
  * response, malformed cell, more than the whole budget) go to `mistakes` with their pointer, and
- * the code is ERR_INVALID. ERR_TOO_LARGE: beyond the whole budget; ERR_UNAVAILABLE: others hold the
- * memory now. Reading takes memory of the budget too, at most half of it. May take long; any thread
+ * the code is ERR_INVALID. ERR_TOO_LARGE: beyond the whole budget; ERR_UNAVAILABLE: the memory is
+ * in use. Reading takes memory of the budget too, at most half of it. May take long; any thread
  * that may wait. */
 enum err memory_cache_get(struct memory_cache *cache, const char *user,
                           const struct data_spec *spec, enum data_kind kind,
                           const struct data **out, struct mistakes *mistakes,
                           struct err_info *info);
 void memory_cache_put(struct memory_cache *cache, const struct data *data); /* NULL is fine */
-/* Mistakes for those of the two files that cannot be opened; either may be NULL. For jobs that have
- * others. */
+/* Adds a mistake for each of the two files that cannot be opened; either may be NULL. For jobs that
+ * have other mistakes already. */
 void memory_cache_check_files(const struct memory_cache *cache, const char *user, const char *path,
                               const char *test, struct mistakes *mistakes);
 
 /* Bytes in memory, and of how many data sets (mapped ones included). */
 void memory_cache_stats(struct memory_cache *cache, size_t *bytes, size_t *entries);
-/* The same as a budget; `refused` counts what had no room, of which most is mapped or read in pieces
- * instead. */
+/* The same as a budget; `refused` counts data that did not fit, most of which are mapped or read in
+ * pieces instead. */
 void memory_cache_budget(struct memory_cache *cache, struct budget_stats *out);
 /* Bytes that are mapped instead. */
 size_t memory_cache_mapped(struct memory_cache *cache);

@@ -137,14 +137,14 @@ static enum err keep_names(struct data *out, const struct prepare_choice *c, con
 
 /* ---- the passes before the last ---- */
 
-/* What a pass finds out about the rows that it sees. */
+/* What a pass computes about the rows. */
 struct scan {
     const struct prepare_choice *choice;
     size_t rows;
     double *mean, *m2;     /* NULL: not wanted */
     const double *moments; /* that values are standardised by, or NULL */
     bool exact;            /* every value of x is exactly a float */
-    bool only_exact;       /* nothing else is wanted */
+    bool only_exact;       /* only `exact` is computed */
 };
 
 /* Welford's running mean and sum of squares, which do not cancel. */

@@ -1,8 +1,8 @@
 /* Rows of files into data sets: choosing columns, intercept, standardising, precision.
  *
  * Two passes over the rows (three where the precision depends on standardised values): a plan,
- * which knows all sizes and has checked everything, then the values. The same values come out
- * whatever the rows come from and wherever they go. */
+ * which knows all sizes and has checked everything, then the values. The values do not depend on
+ * where the rows are read from and written to. */
 #ifndef BARKER_SERVER_DATA_PREPARE_H
 #define BARKER_SERVER_DATA_PREPARE_H
 
@@ -26,8 +26,8 @@ struct prepare_plan {
     double *moments; /* centre and scale of every column of x */
 };
 
-/* Prints everything, besides the files, that the prepared bytes depend on. Equal texts: equal bytes.
- * Part of the names of cached files. */
+/* Prints everything, besides the files, that the prepared bytes depend on: equal texts, equal
+ * bytes. It is part of the names of cached files. */
 void prepare_print_key(FILE *out, const struct data_spec *spec, enum data_kind kind);
 
 /* `test` may be NULL. On failure there is nothing to release. */
@@ -44,13 +44,13 @@ struct prepare_row {
     uint32_t *user, *item;
 };
 
-/* Gives room for the rows of set 0 (train), then of set 1, one after the other. */
+/* Returns where the next row goes: rows of set 0 (train), then of set 1. */
 struct prepare_sink {
     enum err (*row)(void *context, int set, struct prepare_row *out, struct err_info *info);
     void *context;
 };
 
-/* The pass for the values. CONFLICT when a file is not what it was. */
+/* The pass for the values. CONFLICT when a file has changed since the plan. */
 enum err prepare_fill(const struct prepare_plan *plan, struct data_rows *train,
                       struct data_rows *test, const struct prepare_sink *sink,
                       struct err_info *info);

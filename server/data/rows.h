@@ -1,5 +1,5 @@
-/* The rows of a data file, block by block and as often as wanted: from the file, in memory that
- * does not grow with it, or from a table that is in memory. Every pass over a file gives the same
+/* The rows of a data file, block by block and in any number of passes: from the file, in memory
+ * that does not grow with it, or from a table in memory. Every pass over a file gives the same
  * bytes, or fails. One thread at a time. */
 #ifndef BARKER_SERVER_DATA_ROWS_H
 #define BARKER_SERVER_DATA_ROWS_H
@@ -8,7 +8,7 @@
 #include "server/base/mistake.h"
 #include "server/data/table.h"
 
-/* What reading may take, as in struct table_feed. */
+/* Limits of reading, as in struct table_feed. */
 struct data_rows_limits {
     size_t budget_bytes;
     uint64_t unpacked_bytes;
@@ -17,7 +17,7 @@ struct data_rows_limits {
 
 struct data_rows {
     const struct table *table; /* names and columns, not its rows */
-    const char *pointer;       /* what of the job names it: "/data/path" */
+    const char *pointer;       /* pointer of the field that names it: "/data/path" */
     const double *values;      /* the block: count x table->columns */
     size_t count;
 
@@ -46,14 +46,13 @@ enum err data_rows_open(struct data_rows *rows, const struct data_file *file, co
 void data_rows_view(struct data_rows *rows, const struct table *table, const char *pointer);
 void data_rows_close(struct data_rows *rows);
 
-/* The next block; no rows: the end. CONFLICT if the file is not
- * what it was in an earlier pass. */
+/* The next block; no rows: the end. CONFLICT if the file has changed since an earlier pass. */
 enum err data_rows_next(struct data_rows *rows, struct err_info *info);
 /* Begins another pass. */
 enum err data_rows_rewind(struct data_rows *rows, struct err_info *info);
 
-/* What is wrong with the file itself is a mistake of the job that names it: adds one and returns
- * ERR_INVALID. Other codes come back as they are. */
+/* Errors in the content of a file become mistakes of the job that names it: adds one and returns
+ * ERR_INVALID. Other codes are returned unchanged. */
 enum err data_rows_mistake(enum err code, const char *pointer, struct mistakes *mistakes,
                            const struct err_info *info);
 

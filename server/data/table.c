@@ -153,7 +153,7 @@ static bool starts_with(const char *bytes, size_t size, const char *magic, size_
     return size >= magic_size && memcmp(bytes, magic, magic_size) == 0;
 }
 
-/* Names formats that users often have: read as text, they would give misleading messages. */
+/* Recognises formats that users often have: read as text, they would give misleading messages. */
 static const char *foreign_format(const char *bytes, size_t size)
 {
     static const struct {

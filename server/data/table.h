@@ -3,13 +3,13 @@
  * Read by content: NPY (versions 1-3, one or two dimensions), else text with one row per line and
  * cells separated by commas, tabs or semicolons (whichever the first line has most of); either may
  * be gzipped. Reading is strict: every cell is a finite decimal number, every row has as many cells
- * as the first line, and what is not so is refused with the file, the line, the column and the text
- * in question. Values are the nearest doubles, bit for bit those of strtod.
+ * as the first line, and anything else is refused with the file, the line, the column and the text.
+ * Values are the nearest doubles, bit for bit those of strtod.
  *
  * The first line of a text is a header if any of its cells is a name, that is neither a number nor
- * something meant as one (NaN, NA, inf, 0x1, 1e400): a first row with a missing value is an error,
- * not a header. Names may be quoted ("a,b", "" for a quote); they are UTF-8, not empty and differ
- * from each other. Without a header they are V1, V2, ...
+ * a text meant as one (NaN, NA, inf, 0x1, 1e400): a first row with a missing value is an error, not
+ * a header. Names may be quoted ("a,b", "" for a quote); they are UTF-8, not empty and differ from
+ * each other. Without a header they are V1, V2, ...
  *
  * Functions keep no state of their own: any thread, one table at a time each. */
 #ifndef BARKER_SERVER_DATA_TABLE_H
@@ -38,10 +38,10 @@ struct table {
     bool single_exact;  /* every value in `values` is exactly a float */
     char *name_text;    /* what `names` points into */
     size_t *name_order; /* columns sorted by name, for table_find */
-    size_t taken;       /* bytes that its owner gives back to the memory it was read with */
+    size_t taken;       /* bytes that its owner returns to the budget it was read with */
 };
 
-/* Where the bytes that reading needs are taken before they are used. No functions: none are. */
+/* Takes the bytes that reading needs before they are used. Without functions nothing is taken. */
 struct table_memory {
     enum err (*take)(void *context, size_t bytes, struct err_info *info);
     void (*give)(void *context, size_t bytes);
@@ -66,17 +66,17 @@ enum err table_read(struct table *out, const struct table_source *source, struct
  * line, and with the whole file when it is an NPY in Fortran order of several columns).
  *
  * `read` fills `to` with the next bytes of the file, as many as there is room for unless the file
- * ends: fewer, or none, mean the end. Its errors come back as they are. */
+ * ends: fewer, or none, mean the end. Its errors are returned unchanged. */
 struct table_feed {
     enum err (*read)(void *context, char *to, size_t room, size_t *got, struct err_info *info);
     void *context;
     const char *name;    /* for messages; must live as long as the stream */
     size_t budget_bytes; /* for names, and for values in Fortran order */
-    size_t window_bytes; /* about what a block is made from; 0: what is quick */
+    size_t window_bytes; /* bytes of the file per block, about; 0: a fast default */
     uint64_t most_bytes; /* that a packed file may unpack to; 0: any number */
     struct table_memory memory;
 };
-#define TABLE_FEED_BYTES ((size_t)256 << 10) /* room that `read` is called with, always */
+#define TABLE_FEED_BYTES ((size_t)256 << 10) /* size of the buffer that `read` gets */
 
 struct table_stream;
 

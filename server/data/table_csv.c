@@ -1,6 +1,6 @@
-/* Separated text. Two readers of a line: a fast one that only knows well-formed rows of numbers,
- * and a slow one that takes a line apart cell by cell, for the first line and for explaining what
- * the fast one stopped at. */
+/* Separated text. Two readers of a line: a fast one that accepts only well-formed rows of numbers,
+ * and a slow one that splits a line into cells, for the first line and for messages about lines
+ * that the fast one refused. */
 #include "server/data/table_parts.h"
 
 #include "server/base/text.h"
@@ -135,7 +135,7 @@ static bool is_number(const struct cell *cell, double *value)
     return !cell->quoted && table_decimal(cell->text, end, value) == end;
 }
 
-/* Text in the place of a number that is meant as one, though it is not allowed. */
+/* Text that is meant as a number but is not allowed as one: NaN, NA, inf. */
 static bool is_meant_as_number(const struct cell *cell)
 {
     static const char *const words[] = {"nan", "na", "n/a",  "null", "none",     "inf",
@@ -161,7 +161,7 @@ static bool is_header(struct cells cells)
     return false;
 }
 
-/* What is wrong with the text as a name, or NULL. */
+/* Why the text is not a valid name, or NULL. */
 static const char *name_fault(const char *text, size_t size)
 {
     if (size == 0)
@@ -266,7 +266,7 @@ static enum err explain_cell(const struct csv *csv, size_t number, size_t column
                    csv->input->name, place, text, separator_name(csv->separator));
 }
 
-/* Says what is wrong with a line that the fast reader did not take. */
+/* The error in a line that the fast reader did not accept. */
 static enum err explain_line(const struct csv *csv, const char *line, size_t number,
                              struct err_info *info)
 {
@@ -345,8 +345,9 @@ enum err table_csv_rows(struct csv *csv, const char **text, size_t rows, struct 
     return ERR_OK;
 }
 
-/* A cell takes two bytes with what follows it: a text of short lines under a wide first one is not
- * worth the memory that its lines times its columns would ask for, and fails before it needs it. */
+/* A cell and what follows it take two bytes at least, so the size of the text bounds the number of
+ * cells: for short lines under a wide first one, memory for all lines times all columns is not
+ * allocated, and reading fails before it is needed. */
 size_t table_csv_possible(const struct csv *csv, size_t bytes)
 {
     return (bytes + 1) / 2 / csv->table->columns + 1;

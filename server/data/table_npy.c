@@ -199,7 +199,7 @@ static enum err read_header(struct npy *npy, struct err_info *info)
     return ERR_OK;
 }
 
-/* Takes the shape over into the table. */
+/* Copies the shape to the table. */
 static enum err check_shape(struct npy *npy, struct table *table, struct err_info *info)
 {
     const char *name = npy->input->name;

@@ -1,8 +1,8 @@
 /* Private to table*.c: what the readers share.
  *
- * A reader of a format (table_x.c) is given bytes and fills a table through the helpers below, first
- * its names, then rows; table_stream.c brings the bytes. A reader returns on the first error and
- * leaves what it allocated in the table for table_stream.c to release. */
+ * A reader of a format (table_x.c) gets bytes from table_stream.c and fills a table through the
+ * helpers below, first its names, then rows. A reader returns on the first error and leaves what it
+ * allocated in the table for table_stream.c to release. */
 #ifndef BARKER_SERVER_DATA_TABLE_PARTS_H
 #define BARKER_SERVER_DATA_TABLE_PARTS_H
 
@@ -18,7 +18,7 @@ struct table_input {
     size_t taken;
 };
 
-/* Before an allocation, and after what it was for is free. */
+/* Take before an allocation, give back after the memory is freed. */
 enum err table_take(struct table_input *input, size_t bytes, struct err_info *info);
 void table_give(struct table_input *input, size_t bytes);
 
@@ -41,7 +41,7 @@ struct npy {
     bool has_type, has_order, has_shape;
 };
 
-/* Refuses formats that are not read; tells the two that are apart. */
+/* Refuses unsupported formats and distinguishes the two supported ones. */
 enum err table_recognise(const struct table_input *input, bool *npy, struct err_info *info);
 
 /* Text: what comes before the first line, the first line (columns and names; `*text` moves on to the

@@ -8,8 +8,9 @@
 #include <string.h>
 #include <zlib.h>
 
-#define WINDOW ((size_t)1 << 20) /* bytes, unless the feed says otherwise; grows for long lines */
-#define BASE   (TABLE_FEED_BYTES + ((size_t)64 << 10)) /* bytes of a stream without a window */
+#define WINDOW \
+    ((size_t)1 << 20) /* bytes, unless the feed sets window_bytes; grows for long lines */
+#define BASE (TABLE_FEED_BYTES + ((size_t)64 << 10)) /* bytes of a stream without a window */
 
 struct table_stream {
     struct table table;
@@ -26,13 +27,13 @@ struct table_stream {
     bool raw_ended;
     bool packed;
     z_stream gzip;
-    bool between; /* two members of a gzip: the file may end here */
+    bool between; /* between two members of a gzip file: the file may end here */
 
     char *window; /* from `at` to `filled`: not yet taken */
     size_t at, filled, capacity;
     bool ended;
-    uint64_t brought; /* bytes that were ever in the window */
-    bool stopped;     /* because they are too many */
+    uint64_t brought; /* bytes read into the window so far */
+    bool stopped;     /* because of too many bytes */
 
     bool is_npy;
     struct csv csv;
@@ -133,7 +134,7 @@ static enum err check_length(struct table_stream *s, struct err_info *info)
                    s->feed.name, (unsigned long long)(most >> 20));
 }
 
-/* Brings `wanted` bytes into the window, fewer only where the file ends. */
+/* Reads until the window has `wanted` bytes, fewer only where the file ends. */
 static enum err fill(struct table_stream *s, size_t wanted, struct err_info *info)
 {
     if (s->filled - s->at >= wanted || s->ended)
@@ -512,7 +513,7 @@ static enum err read_rows(struct table_stream *s, struct err_info *info)
     return err;
 }
 
-/* The table leaves the stream, with the memory that was taken for it. */
+/* Moves the table out of the stream, with the memory taken for it. */
 static void move_table(struct table_stream *s, struct table *out)
 {
     size_t bytes = s->table.rows * s->table.columns * sizeof(double);

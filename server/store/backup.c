@@ -29,7 +29,7 @@ static void count_problem(void *ctx, const char *problem)
     ++*(size_t *)ctx;
 }
 
-/* Opens the copy as a restore would. */
+/* Opens the copy as a daemon would after a restore. */
 static enum err verify(const char *path, struct err_info *info)
 {
     struct db *db = NULL;
@@ -46,7 +46,7 @@ static enum err verify(const char *path, struct err_info *info)
 
 struct backup {
     char from[STORE_PATH_SIZE];      /* the state directory */
-    char directory[STORE_PATH_SIZE]; /* where it is put together */
+    char directory[STORE_PATH_SIZE]; /* where the backup is built */
     struct db *catalogue;            /* the copy */
     void (*skipped)(void *ctx, const char *job, const char *why);
     void *ctx;
@@ -54,8 +54,8 @@ struct backup {
     enum err code;
 };
 
-/* The catalogue (job NULL) or a job file, in one step, under one read transaction: what the daemon
- * writes meanwhile would make a copy in steps begin again. */
+/* The catalogue (job NULL) or a job file, in one step, under one read transaction: a copy in steps
+ * would start again whenever the daemon writes. */
 static enum err copy_file(const struct backup *b, const char *job, const char *path,
                           struct err_info *info)
 {
@@ -104,7 +104,7 @@ bool store_in_catalogue(struct db *db, const char *job)
     return query_close(&q, NULL) == ERR_OK && found;
 }
 
-/* Whether the disk gives the file back: what fails otherwise would fail for the other files too. */
+/* Whether the file can be read from the disk: other failures concern all files. */
 static bool readable(const struct backup *b, const char *job)
 {
     char path[STORE_PATH_SIZE + 40], part[65536];
@@ -118,7 +118,7 @@ static bool readable(const struct backup *b, const char *job)
     return fd >= 0 && got == 0;
 }
 
-/* One damaged job must not cost the others their backup. */
+/* A damaged job file is skipped, so that the others are backed up. */
 static enum err leave_out(struct backup *b, const char *job, struct err_info *info)
 {
     char path[STORE_PATH_SIZE + 40];
@@ -156,8 +156,8 @@ static enum err each_jobfile(struct backup *b, struct err_info *info)
     return code;
 }
 
-/* The catalogue first: job files are then never behind it, which is the order that the start of the
- * daemon knows how to reconcile. */
+/* The catalogue first: job files are then never older, and the start of the daemon can bring the
+ * catalogue up to date. */
 static enum err backup_all(struct backup *b, struct err_info *info)
 {
     char path[STORE_PATH_SIZE];

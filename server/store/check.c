@@ -1,4 +1,5 @@
-/* Checks of the catalogue and of all job files: what SQLite finds, and what only the daemon knows. */
+/* Checks of the catalogue and of all job files: those of SQLite, and rules of the content that
+ * SQLite does not know. */
 #include "server/store/internal.h"
 #include "server/store/users.h"
 
@@ -23,8 +24,8 @@ static void report(void *ctx, const char *problem)
     c->each(c->ctx, text);
 }
 
-/* What SQLite cannot know about the rows of jobs: texts that are read again are JSON, and a job
- * with iterations has a file. */
+/* Rules of the rows of jobs: the request and the plan are JSON, and a job with iterations has a
+ * file. */
 static enum err check_rows(struct checking *c, struct db *db, struct err_info *info)
 {
     struct query q;

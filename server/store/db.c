@@ -21,7 +21,7 @@ static void initialize(void)
 static enum err error_code(struct db *db, int rc)
 {
     switch (rc) {
-    case SQLITE_IOERR_WRITE: /* also: the file size limit of the process */
+    case SQLITE_IOERR_WRITE: /* also if the file size limit of the process is reached */
     case SQLITE_IOERR_SHMSIZE:
         return ERR_NO_SPACE;
     case SQLITE_IOERR_NOMEM:
@@ -72,7 +72,7 @@ enum err db_fail(struct db *db, int rc, struct err_info *info)
         db->health = DB_SYNC_FAILED;
     else if (code == ERR_CORRUPT && db->health == DB_SOUND)
         db->health = DB_DAMAGED;
-    /* SQLite's own message may quote SQL: only for our own defects. */
+    /* SQLite's own message may quote SQL: it is used for internal errors only. */
     const char *text = code == ERR_INTERNAL ? sqlite3_errmsg(db->handle) : sqlite3_errstr(rc);
     return err_set(info, code, "%s: %s (SQLite code %d)", db->label, text, rc);
 }
@@ -126,7 +126,7 @@ static enum err read_journal_mode(struct db *db, const char *sql, char out[16],
     return code;
 }
 
-/* A setting that does not take would be noticed only after a power cut: each is read back. */
+/* A setting without effect would be noticed only after a power failure: each is read back. */
 struct setting {
     const char *set, *get;
     int64_t value;
@@ -145,8 +145,8 @@ static const struct setting every[] = {
 static const struct setting durable[] = {{"PRAGMA synchronous=FULL", "PRAGMA synchronous", 2}};
 static const struct setting passing[] = {{"PRAGMA synchronous=OFF", "PRAGMA synchronous", 0}};
 static const struct setting reading[] = {{"PRAGMA query_only=ON", "PRAGMA query_only", 1}};
-/* Zeroing what was deleted (Debian's default) would double the writing, and nothing in a file is
- * secret from those who may read the file. */
+/* Overwriting deleted content with zeros (Debian's default) would double the writes, and readers of
+ * a file may read all of it anyway. */
 static const struct setting writing[] = {{"PRAGMA secure_delete=OFF", "PRAGMA secure_delete", 0}};
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -213,7 +213,7 @@ static enum err apply_limits(struct db *db, struct err_info *info)
     return ERR_OK;
 }
 
-/* PRAGMA takes no bound values, so the few numbers that occur are spelt out. */
+/* PRAGMA takes no bound values, so the few statements that occur are written out. */
 static enum err apply_sizes(struct db *db, const struct db_options *o, struct err_info *info)
 {
     static const struct setting page[] = {
@@ -307,7 +307,7 @@ enum err db_open(struct db **out, const struct db_options *o, struct err_info *i
                 SQLITE_OPEN_EXRESCODE | (o->create ? SQLITE_OPEN_CREATE : 0);
     int rc = sqlite3_open_v2(o->path, &db->handle, flags, NULL);
     enum err code = rc == SQLITE_OK ? ERR_OK : db_fail(db, rc, info);
-    /* Before the WAL is made, which takes over the mode. */
+    /* Before the WAL is created, which gets the same mode. */
     if (code == ERR_OK && o->create && chmod(o->path, 0600) != 0)
         code = err_set(info, ERR_IO, "%s: cannot be made private: %m", o->label);
     if (code == ERR_OK)

@@ -35,10 +35,10 @@ struct db_options {
 };
 enum err db_open(struct db **out, const struct db_options *options, struct err_info *info);
 /* db may be NULL. A writer that is the last one checkpoints, unless a sync has failed: then only
- * the WAL knows what it knows. */
+ * the WAL has the latest commits. */
 void db_close(struct db *db);
 
-/* What went wrong so badly that the file must not be written any more. */
+/* The failure after which the file must not be written any more. */
 enum db_health { DB_SOUND, DB_DAMAGED, DB_SYNC_FAILED };
 enum db_health db_health(const struct db *db);
 
@@ -71,28 +71,28 @@ enum err db_version(struct db *db, uint64_t *out, struct err_info *info);
 enum err db_check(struct db *db, bool thorough, void (*each)(void *ctx, const char *problem),
                   void *ctx, struct err_info *info);
 
-uint64_t db_file_bytes(struct db *db);      /* of the main file; 0 when it cannot be told */
+uint64_t db_file_bytes(struct db *db);      /* of the main file; 0: not known */
 uint64_t db_wal_bytes(const struct db *db); /* as of the last commit; writers only */
 
-/* Checkpoints the WAL when it has grown enough: without waiting from 1000 pages or 16 MiB on; from
- * 64 MiB on also waiting a little for readers, to truncate it. Outside of
- * transactions. A file that is not sound is not checkpointed any more: what a failed sync has lost
- * of it is in the WAL, and would not be copied again. */
+/* Checkpoints the WAL when it has grown: without waiting from 1000 pages or 16 MiB on; from 64 MiB
+ * on it also waits briefly for readers, to truncate it. Outside of transactions. After a failed
+ * sync the file is not checkpointed any more: pages that the sync has lost are in the WAL, and a
+ * later checkpoint would not copy them again. */
 void db_checkpoint(struct db *db);
-/* Gives unused pages at the end of the file back to the file system, in small steps: call it again
- * while it returns false. A few MiB stay for what is written next. */
+/* Returns unused pages at the end of the file to the file system, in small steps: call it again
+ * while it returns false. A few MiB stay for later writes. */
 bool db_shrink(struct db *db);
 /* Lets a file that was made without `shrinks` be shrunk: rewrites it, once, through temporary files
  * in `directory`. No other connection may be open. */
 enum err db_make_shrinkable(struct db *db, const char *directory, struct err_info *info);
-/* Checkpoints everything and gives up the WAL, so that the file stands alone. False when a reader
- * stands in the way. */
+/* Checkpoints everything and removes the WAL, so that the file is complete by itself. False while a
+ * reader prevents it. */
 bool db_seal(struct db *db);
 /* Closes without a checkpoint: the file is about to be removed. */
 void db_abandon(struct db *db);
 
-/* Removes a file and what belongs to it (-wal, -shm, -journal). Every connection of this process
- * that is still open keeps what it has. */
+/* Removes a file and what belongs to it (-wal, -shm, -journal). Connections of this process that
+ * are still open keep reading the removed file. */
 enum err db_unlink(const char *path, struct err_info *info);
 
 /* ---- copies ---- */

@@ -53,15 +53,15 @@ void db_checkpoint(struct db *db)
 {
     if (db->wal_pages < db->checkpoint_at || db->health != DB_SOUND)
         return;
-    /* After a complete checkpoint the next commit starts the WAL from its beginning. A reader may prevent it, and
-     * then it would be a waste to try again at every commit. */
+    /* After a complete checkpoint the next commit starts the WAL from its beginning. A reader may
+     * prevent it, and another attempt at every commit would cost time for nothing. */
     bool done = checkpoint(db, SQLITE_CHECKPOINT_PASSIVE);
     if (db_wal_bytes(db) >= TRUNCATE_BYTES && db->health == DB_SOUND)
         done = truncate_wal(db, TRUNCATE_WAIT_MS);
     db->checkpoint_at = db_checkpoint_pages(db) + (done ? 0 : db->wal_pages);
 }
 
-/* ---- giving space back ---- */
+/* ---- returning space ---- */
 
 static uint64_t read_pragma(struct db *db, const char *sql)
 {
@@ -80,7 +80,7 @@ bool db_shrink(struct db *db)
         struct query q;
         query_open(&q, db, "PRAGMA incremental_vacuum(2048)");
         if (query_run(&q, NULL) != ERR_OK || read_pragma(db, "PRAGMA freelist_count") >= spare)
-            return true; /* the disk is full, or the file is of the old kind */
+            return true; /* the disk is full, or the file cannot be shrunk */
         db->longer = true;
     }
     if (db->longer && checkpoint(db, SQLITE_CHECKPOINT_PASSIVE))
@@ -154,7 +154,7 @@ void db_abandon(struct db *db)
 
 enum err db_unlink(const char *path, struct err_info *info)
 {
-    /* The main file first: whatever is left after a crash is then no database any more. */
+    /* The main file first: what is left after a crash is then not taken for a database. */
     static const char *const endings[] = {"", "-wal", "-shm", "-journal"};
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
         char name[4096];
@@ -217,7 +217,7 @@ enum err db_copy_start(struct db_copy **out, struct db *from, const char *path,
     return ERR_OK;
 }
 
-/* The header of a copy says WAL, as the original's does; a file that is to stand alone must not. */
+/* The header of a copy says WAL, as the original's does, but the copy must be complete without one. */
 static enum err complete(struct db_copy *copy, struct err_info *info)
 {
     int rc = sqlite3_backup_finish(copy->backup);
@@ -225,7 +225,7 @@ static enum err complete(struct db_copy *copy, struct err_info *info)
     if (rc != SQLITE_OK)
         return db_fail(copy->to, rc, info);
     if (!leave_wal_mode(copy->to))
-        return err_set(info, ERR_IO, "%s cannot be made to stand alone", copy->to->label);
+        return err_set(info, ERR_IO, "%s cannot be taken out of WAL mode", copy->to->label);
     return ERR_OK;
 }
 

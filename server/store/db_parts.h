@@ -32,11 +32,12 @@ static inline size_t db_checkpoint_pages(const struct db *db)
     return most < 1000 ? most : 1000;
 }
 
-/* The one place where SQLite's codes become ours; also notes what makes the file unfit. */
+/* The only place that maps SQLite's codes to enum err; also notes failures after which the file
+ * must not be written. */
 enum err db_fail(struct db *db, int rc, struct err_info *info);
 
-/* The same for a failure to prepare one of our statements: the file then lacks the tables that its
- * version says it has, which only damage explains. */
+/* The same for a failure to prepare one of our statements: the file then lacks tables that its
+ * version has: it is damaged. */
 enum err db_fail_schema(struct db *db, int rc, struct err_info *info);
 
 #endif

@@ -1,8 +1,9 @@
-/* The job files that the writer has open: a bounded number, the least recently used one makes room.
+/* The job files that the writer has open: a bounded number; the least recently used one is closed
+ * for another.
  *
- * A file that was left alone for a while is sealed: the WAL is checkpointed and given
- * up, the connection closed. A finished job is then one ordinary SQLite file without companions.
- * Opening it for writing makes a WAL again. */
+ * A file without operations for a while is sealed: the WAL is checkpointed and removed, the
+ * connection closed. A finished job is then a single SQLite file. Opening it for writing creates a
+ * WAL again. */
 #include "server/base/clock.h"
 #include "server/store/jobfile_parts.h"
 
@@ -36,7 +37,7 @@ static void close_file(struct store *store, struct store_file *file)
     forget_size(store, file);
 }
 
-/* A free entry, if need be by closing the file that was idle longest; NULL when copies use all of
+/* A free entry, if necessary by closing the file that was idle longest; NULL when copies use all of
  * them. */
 static struct store_file *free_entry(struct store *store)
 {
@@ -53,7 +54,8 @@ static struct store_file *free_entry(struct store *store)
     return oldest;
 }
 
-/* A file that has just been opened counts already, one that has just been made does not. */
+/* The statistics include a file that has just been opened, but not one that has just been
+ * created. */
 static void show_size(struct store *store, const struct store_file *file, uint64_t bytes)
 {
     struct store_size *size = &store->sizes[file - store->open];
@@ -95,7 +97,7 @@ static enum err open_file(struct store *store, const char *job, bool create, enu
         enum err code = store_job_path(store, job, path, info);
         if (code != ERR_OK)
             return code;
-        /* Opening an empty file for writing would settle its page size, and wrongly. */
+        /* Opening an empty file for writing would fix a wrong page size. */
         struct stat st;
         if (!create && stat(path, &st) == 0 && st.st_size == 0)
             return err_set(info, ERR_NOT_FOUND, "there is no job file %s", job);
@@ -162,7 +164,7 @@ void store_file_drop(struct store *store, const char *job)
     forget_size(store, file);
 }
 
-/* Sealed and closed, unless a reader has it open: then later. */
+/* Seals and closes a file; not while a reader has it open. */
 static void seal_and_close(struct store *store, struct store_file *file)
 {
     jobfile_forget(store, file->job);
@@ -172,7 +174,7 @@ static void seal_and_close(struct store *store, struct store_file *file)
     close_file(store, file);
 }
 
-/* After a crash some files have a WAL that no operation will come back to: one of them per call. */
+/* After a crash, files without further operations keep a WAL: each call seals one of them. */
 static void seal_left_over(struct store *store)
 {
     if (store->unsealed_count == 0)

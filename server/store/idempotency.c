@@ -1,4 +1,5 @@
-/* Idempotency keys: a submission that is repeated under its key gives the first job or study. */
+/* Idempotency keys: a submission that is repeated with the same key returns the first job or
+ * study. */
 #include "server/store/internal.h"
 
 #include <string.h>

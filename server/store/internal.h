@@ -15,7 +15,7 @@ enum {
     STORE_IDLE_READERS = 16,     /* catalogue connections kept for the next reader */
     STORE_IDLE_JOBFILES = 32,    /* the same for job files */
     STORE_GROUP = 256,           /* operations in one transaction */
-    STORE_GROUP_BYTES = 8 << 20, /* a transaction that has written so much is closed */
+    STORE_GROUP_BYTES = 8 << 20, /* bytes after which a transaction is committed */
     STORE_PATH_SIZE = 4096
 };
 
@@ -23,18 +23,18 @@ enum write_kind {
     WRITE_CATALOGUE, /* within a transaction of the catalogue, shared with others */
     WRITE_FILE,      /* the same for the file of `job` */
     WRITE_ALONE,     /* on the writer thread, without a transaction */
-    WRITE_STEPS      /* the same, again and again while `again` is set; others come in between */
+    WRITE_STEPS      /* the same, repeated while `again` is set, with other operations in between */
 };
 
-/* One operation, in the storage of the caller that waits for it. `run` may be called a second time
- * after its work was rolled back, so it must leave what it was given as it is. */
+/* One operation, in the storage of the caller that waits for it. `run` may be called again after a
+ * rollback, so it must not change its input. */
 struct write {
     enum write_kind kind;
     const char *job;
     enum err (*run)(struct store *store, struct db *db, void *ctx, struct err_info *info);
     void *ctx;
     bool again;                  /* set by `run` */
-    size_t bytes;                /* set by `run`: about what it wrote, if that is much */
+    size_t bytes;                /* set by `run`: about how many bytes it wrote, if many */
     const struct permit *permit; /* what the caller needs for it */
 
     struct write *next;
@@ -49,7 +49,8 @@ struct write_list {
     size_t count;
 };
 
-/* What need not be on disk at once: the latest value per key, written with the next commit. */
+/* A value that need not be on disk at once: the latest one per key, written with the next
+ * commit. */
 struct store_note {
     enum { NOTE_USAGE, NOTE_TOKEN } kind;
     char key[USER_NAME_SIZE]; /* user name or token id */
@@ -61,14 +62,14 @@ struct store_note {
 /* A job file that the writer has open. */
 struct store_file {
     char job[JOB_ID_SIZE];
-    struct db *db; /* NULL: the place is free */
+    struct db *db; /* NULL: a free entry */
     uint64_t used_ms;
     unsigned pins; /* copies under way */
 };
 
 /* How large an open job file is, for any thread; see store_file_bytes. */
 struct store_size {
-    char job[JOB_ID_SIZE]; /* "": the place is free */
+    char job[JOB_ID_SIZE]; /* "": a free entry */
     uint64_t bytes;
 };
 
@@ -81,7 +82,7 @@ struct store {
     uint64_t user_jobs, user_references, user_studies; /* likewise */
     struct budget *copies;
     int lock_fd, draws_fd;
-    uint64_t uptime_ms, opened_ms; /* of earlier times; since when it is open, monotonic */
+    uint64_t uptime_ms, opened_ms; /* ms of earlier daemons; monotonic time of the opening */
     pthread_t thread;
 
     pthread_mutex_t commit_lock; /* held by the writer while it writes; before `lock` */
@@ -125,7 +126,7 @@ enum err store_write_catalogue(struct store *store,
                                void *ctx, struct err_info *info);
 
 enum err store_writer_start(struct store *store, struct err_info *info);
-/* Finishes what is queued and ends the thread. */
+/* Finishes the queued operations and ends the thread. */
 void store_writer_stop(struct store *store);
 
 /* ERR_UNAVAILABLE once the store is broken or being closed. */
@@ -139,19 +140,19 @@ enum err store_file_get(struct store *store, const char *job, struct store_file 
 enum err store_file_make(struct store *store, const char *job, enum db_pages pages,
                          struct store_file **out, struct err_info *info);
 bool store_file_pinned(struct store *store, const char *job);
-/* Closes it, if it is open, to be removed. */
+/* Closes the file, if it is open, before its removal. */
 void store_file_drop(struct store *store, const char *job);
-/* Closes all; sealed as far as possible. */
+/* Closes all files, sealed as far as possible. */
 void store_files_close(struct store *store);
-/* Closes what was idle for a while. */
+/* Closes files that were idle for a while. */
 void store_files_maintain(struct store *store, uint64_t now_ms);
 bool store_files_open(const struct store *store);
 uint64_t store_files_wal_bytes(const struct store *store);
-/* ERR_NO_SPACE when the disk is too full for chains. */
+/* ERR_NO_SPACE when less than min_free_mb is free. */
 enum err store_check_room(struct store *store, struct err_info *info);
-/* After a transaction, before its callers are told: how large the file is now. */
+/* After a transaction, before its callers continue: updates the size of the file. */
 void store_file_measure(struct store *store, const struct store_file *file);
-/* After it: checkpoint. */
+/* After that: a checkpoint if one is due. */
 void store_file_written(struct store *store, struct store_file *file);
 
 /* Marks the store as broken if the database is. `fatal`: also when it is only damaged. */
@@ -227,7 +228,7 @@ uint64_t store_free_bytes(const struct store *store);
 /* Removes the file STATE/reserve (64 MiB) so that the last commits have room on a full disk; false
  * when there is none. */
 bool store_reserve_release(struct store *store);
-/* Makes it again when there is room. */
+/* Creates it again when there is space. */
 void store_reserve_restore(struct store *store);
 /* Calls `each` with the id of every job file in the open directory. */
 enum err store_each_jobfile(int draws_fd, bool (*each)(void *ctx, const char *job), void *ctx,
@@ -240,7 +241,7 @@ enum err store_copy(struct store *store, const char *job, const char *path, stru
 /* Whether a row, also one in the trash, has this id. */
 bool store_in_catalogue(struct db *db, const char *job);
 
-/* jobfile.c: what SQLite cannot know about a job file: draws without gaps, blobs of the right
+/* jobfile_check.c: rules that SQLite does not check: draws without gaps, blobs of the right
  * size. */
 enum err jobfile_check(struct store *store, const char *job,
                        void (*each)(void *ctx, const char *problem), void *ctx,

@@ -1,9 +1,9 @@
 /* The file of one job, STATE/draws/<id>.db: its plan, draws in tiles, running moments and chain
  * states, metrics, the history of its summaries, the checks made at its end.
  *
- * Writing goes through the store's writer thread; what one call carries is one transaction, so that
- * draws, moments and state never disagree. Reading may go on from any thread meanwhile; a reader
- * holds no transaction between two calls.
+ * Writing goes through the store's writer thread; one call is one transaction, so that draws,
+ * moments and state never disagree. Any thread may read meanwhile; a reader holds no transaction
+ * between two calls.
  *
  * Draws of a chain are numbered from 0. A tile holds up to `tile_draws` consecutive draws of up to
  * 128 neighbouring columns, parameter by parameter, so that one parameter of many is read without
@@ -14,7 +14,7 @@
 #include "core/model/model.h"
 #include "server/store/store.h"
 
-/* What a job file is created with; it makes the file readable without the catalogue. */
+/* Facts that a job file is created with; they make it readable without the catalogue. */
 struct jobfile_meta {
     const char *request;      /* resolved request, JSON */
     const char *const *names; /* of the saved columns */
@@ -33,7 +33,7 @@ struct jobfile_meta {
 enum err jobfile_create(struct store *store, const char *job, const struct jobfile_meta *meta,
                         struct err_info *info);
 
-/* One slice of one chain. Blobs are opaque to this module; NULL: leave as it is. */
+/* One slice of one chain. Blobs are opaque to this module; NULL: unchanged. */
 struct jobfile_slice {
     uint32_t chain;
     uint64_t iteration; /* of the state */
@@ -93,14 +93,14 @@ enum err jobfile_open(struct jobfile **out, struct store *store, const char *job
                       struct err_info *info);
 void jobfile_close(struct jobfile *file);
 
-/* Something that was made of what is in the file, for the next one who opens it, as long as its
- * connection is kept: the latest that was given, or NULL. Owned by the file, which frees it. */
+/* A result computed from the file, kept for later readers as long as the connection is pooled: the
+ * latest one, or NULL. Owned and freed by the file. */
 void jobfile_keep(struct jobfile *file, void *kept);
 const void *jobfile_kept(const struct jobfile *file);
 
 struct jobfile_info {
     size_t width, d;
-    size_t N; /* data terms; 0: none, or an older file that does not say */
+    size_t N; /* data terms; 0: none, or not stored by an older version */
     uint32_t chains;
     uint64_t thin, warmup;
     size_t metric_width;
@@ -111,7 +111,7 @@ void jobfile_info(const struct jobfile *file, struct jobfile_info *out);
 const char *jobfile_name(struct jobfile *file, size_t column);
 size_t jobfile_column(struct jobfile *file, const char *name);
 const char *jobfile_metric_name(struct jobfile *file, size_t k);
-/* Name of a coordinate below d, saved or not; "parameter 17" (from 1) when the file does not say.
+/* Name of a coordinate below d, saved or not; "parameter 17" (from 1) when the file has no names.
  * Returns out. */
 const char *jobfile_parameter(struct jobfile *file, size_t j, char *out, size_t size);
 
@@ -140,7 +140,7 @@ enum err jobfile_chain(struct jobfile *file, uint32_t chain, struct jobfile_chai
 enum err jobfile_state(struct jobfile *file, uint32_t chain, void **bytes, size_t *size,
                        struct err_info *info);
 /* Draws first..first+count-1 of the chosen columns (increasing; NULL: all) into out: column by
- * column, out[k * count + i]. Asking beyond what is stored is ERR_INVALID. */
+ * column, out[k * count + i]. ERR_INVALID beyond the stored draws. */
 enum err jobfile_draws(struct jobfile *file, uint32_t chain, uint64_t first, size_t count,
                        const uint32_t *columns, size_t column_count, double *out,
                        struct err_info *info);
@@ -171,14 +171,14 @@ enum err jobfile_checks(struct jobfile *file, char **out, struct err_info *info)
  * nothing was certified. */
 enum err jobfile_certified(struct jobfile *file, double **out, struct err_info *info);
 
-/* Bytes that the file takes up for good: without its write-ahead log, which comes and goes, while
- * it is open; 0 when there is no file. */
+/* Size of the file without its write-ahead log, which exists only while it is open; 0 when there is
+ * no file. */
 uint64_t jobfile_bytes(struct store *store, const char *job);
 
 /* A consistent stand-alone copy of the file (everything in one file, no WAL) as an open, unlinked
  * temporary file. Its disk space is reserved before it is made: from the budget for copies, under
  * the name of `user`, until it is closed. ERR_UNAVAILABLE, ERR_TOO_LARGE: not within the budget;
- * ERR_NO_SPACE. Before the store is closed, the copies are. */
+ * ERR_NO_SPACE. Copies must be closed before the store. */
 struct jobfile_copy {
     int fd; /* -1: none */
     uint64_t size;

@@ -1,4 +1,4 @@
-/* What SQLite cannot check about a job file. */
+/* Checks of the content of a job file beyond those of SQLite. */
 #include "core/chain/chain.h"
 #include "server/store/jobfile_parts.h"
 
@@ -132,7 +132,7 @@ static enum err check(struct checker *c, const char *job, struct err_info *info)
         code = jobfile_layout_read(c->db, &c->layout, info);
     if (code == ERR_OK)
         code = check_names(c, info);
-    /* One snapshot: a commit in between would look like a gap. */
+    /* One snapshot: a commit between two queries would look like a gap. */
     if (code == ERR_OK)
         code = db_begin_read(c->db, info);
     for (uint32_t chain = 1; code == ERR_OK && chain <= c->layout.info.chains; chain++)

@@ -43,8 +43,8 @@ static enum err read_run(struct draw_reader *r, const struct piece *piece, size_
 {
     double *out = r->out + k * r->count + (pos - r->first);
     size_t skip = (size_t)(pos - piece->first), row = piece->draws * sizeof *out;
-    /* Neighbours are read in one go when they lie so close that every page is touched anyway;
-     * longer ones each to its place, which saves a copy. */
+    /* Neighbouring columns are read at once when they are so close that every page is read anyway;
+     * longer ones are read each to its destination, which saves a copy. */
     bool together = run > 1 && row <= CLOSE_BYTES;
     enum err code = ERR_OK;
     if (together)
@@ -110,8 +110,8 @@ static enum err read_snapshot(struct draw_reader *r, size_t block, size_t k0, si
     return code != ERR_OK ? code : read;
 }
 
-/* Stored draws never change, so a long read may go from one snapshot to the next: the WAL must not
- * grow because of a reader. */
+/* Stored draws never change, so a long read may renew its snapshot, which lets the writer truncate
+ * the WAL. */
 static enum err read_block(struct draw_reader *r, size_t block, size_t k0, size_t k1,
                            struct err_info *info)
 {

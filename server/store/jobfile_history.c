@@ -9,8 +9,8 @@
 /* ---- writing the history ---- */
 
 /* Every how many positions a point is kept once there are `latest` + 1 of them: with the latest,
- * which is always kept, no more than JOBFILE_HISTORY. A function of the number alone, so there is
- * nothing to remember and nothing to lose. */
+ * which is always kept, no more than JOBFILE_HISTORY. It follows from the number alone, so no state
+ * is needed. */
 static uint64_t spacing(uint64_t latest)
 {
     uint64_t every = 1;
@@ -19,7 +19,7 @@ static uint64_t spacing(uint64_t latest)
     return every;
 }
 
-/* Where the next point goes: behind the latest, or in its place when the chains have not moved. */
+/* Position of the next point: after the latest, or the same when the chains have not advanced. */
 static enum err next_position(struct db *db, uint64_t iteration, uint64_t *out,
                               struct err_info *info)
 {
@@ -179,7 +179,7 @@ static enum err read_shape(struct jobfile *file, struct jobfile_history *h, size
     return code;
 }
 
-/* A blob of the watched columns into place, or NULL when it is of another shape. */
+/* Copies a blob of the watched columns, or gives NULL when its size differs. */
 static const double *take_values(struct query *q, int column, const struct jobfile_history *h,
                                  double *to)
 {
@@ -281,7 +281,7 @@ enum err jobfile_checks(struct jobfile *file, char **out, struct err_info *info)
     return code;
 }
 
-/* Those of checks that are no longer valid stay until the next ones. */
+/* Errors of checks that are no longer valid stay in the file until the next checks. */
 static enum err read_certified(struct jobfile *file, double *out, size_t *found,
                                struct err_info *info)
 {
@@ -314,7 +314,7 @@ enum err jobfile_certified(struct jobfile *file, double **out, struct err_info *
         return code;
     double *numbers = malloc((JOBFILE_CERTIFIED * file->layout.info.d + 1) * sizeof *numbers);
     if (numbers == NULL)
-        return err_set(info, ERR_NO_MEMORY, "no memory for what was certified of a job");
+        return err_set(info, ERR_NO_MEMORY, "no memory for the certified errors of a job");
     code = db_begin_read(file->db, info);
     if (code == ERR_OK)
         code = read_certified(file, numbers, &found, info);

@@ -1,4 +1,4 @@
-/* What the parts of a job file agree on. */
+/* The layout of a job file. */
 #include "server/store/jobfile_parts.h"
 
 #include <stdio.h>
@@ -42,7 +42,7 @@ static bool plausible(const struct jobfile_layout *l)
            l->tile_draws * l->tile_columns <= TILE_VALUES;
 }
 
-/* True if it is a number that all files have, and a possible one. */
+/* True if the number exists in files of all versions and is in range. */
 static bool take_number(struct jobfile_layout *l, const char *key, uint64_t value)
 {
 #define X(name, member, always)                   \
@@ -75,7 +75,7 @@ enum err jobfile_layout_read(struct db *db, struct jobfile_layout *out, struct e
         out->info.metric_width = query_get_count(&q, 0);
     code = query_close(&q, info);
     if (code == ERR_OK && (found != wanted || !plausible(out)))
-        code = err_set(info, ERR_CORRUPT, "the job file does not say how it is laid out");
+        code = err_set(info, ERR_CORRUPT, "the job file lacks a valid description of its layout");
     return code;
 }
 

@@ -52,7 +52,8 @@ enum err jobfile_long_write(struct db *db, const struct jobfile_long *value, con
                           jobfile_long_head(size - at), info);
     if (code != ERR_OK)
         return code;
-    query_open(&q, db, "DELETE FROM part WHERE value = ? AND part >= ?"); /* it was longer */
+    query_open(&q, db,
+               "DELETE FROM part WHERE value = ? AND part >= ?"); /* left by a longer value */
     query_text(&q, value->name);
     query_count(&q, part);
     return query_run(&q, info);
@@ -76,7 +77,7 @@ static enum err parts_size(struct db *db, const struct jobfile_long *value, size
     return query_close(&q, info);
 }
 
-/* Room for head and parts, with the head in it. */
+/* A buffer for head and parts, with the head copied. */
 static enum err read_head(struct db *db, const struct jobfile_long *value, size_t more, char **out,
                           size_t *head, struct err_info *info)
 {

@@ -8,7 +8,7 @@
 
 /* The blocks as the model had them. */
 struct jobfile_blocks {
-    struct model model; /* only what names need; no blocks: the file does not say */
+    struct model model; /* only the blocks; none: the file has no names */
     char names[MODEL_BLOCKS][64];
 };
 
@@ -28,7 +28,7 @@ char *jobfile_blocks_write(const struct model_block *blocks, size_t count)
     return text;
 }
 
-/* One block that begins at `offset`; its size, or 0 when it makes no sense. */
+/* One block that begins at `offset`; its size, or 0 when it is not valid. */
 static size_t read_block(const json_t *json, size_t offset, size_t d, struct model_block *block,
                          char name[64])
 {

@@ -5,18 +5,18 @@
 #include "server/store/jobfile.h"
 #include "server/store/internal.h"
 
-/* A tile is at most 256 KiB: 16 pages, which one read covers. A read of one column
- * takes, of every piece, the pages up to it: with 128 columns a commit of 20 draws of a wide job
- * gives pieces of two pages. Wider blocks have longer pieces, narrower ones more rows to insert. */
+/* A tile is at most 256 KiB: 16 pages, which one read covers. A read of one column reads, of every
+ * piece, the pages up to it: with 128 columns a commit of 20 draws of a wide job gives pieces of
+ * two pages. Wider blocks have longer pieces, narrower ones more rows to insert. */
 enum { TILE_VALUES = 32768, TILE_COLUMNS = 128, TILE_DRAWS = 8192 };
-enum { TILE_COLUMNS_MOST = 512 }; /* in files from before */
+enum { TILE_COLUMNS_MOST = 512 }; /* in files of older versions */
 
 struct jobfile_layout {
     struct jobfile_info info;
     size_t tile_draws, tile_columns;
 };
 
-/* The numbers that `meta` holds: key, member of the layout, whether files of all versions have it. */
+/* The numbers in `meta`: key, member of the layout, whether files of all versions have it. */
 #define JOBFILE_NUMBERS(X)              \
     X(width, info.width, true)          \
     X(d, info.d, true)                  \
@@ -33,7 +33,7 @@ struct jobfile {
     struct db *db;
     struct jobfile_layout layout;
     uint64_t purges;              /* of the store, when it was opened */
-    char **names, **metric_names; /* NULL until asked for */
+    char **names, **metric_names; /* NULL until first used */
     struct jobfile_blocks *blocks;
     double *tile; /* scratch, NULL until needed */
     void *kept;   /* NULL: nothing */
@@ -48,7 +48,7 @@ char *jobfile_blocks_write(const struct model_block *blocks, size_t count);
 void jobfile_blocks_free(struct jobfile_blocks *blocks);
 
 struct jobfile_layout jobfile_layout_choose(const struct jobfile_meta *meta);
-/* ERR_CORRUPT when the numbers make no sense. */
+/* ERR_CORRUPT when the numbers are out of range. */
 enum err jobfile_layout_read(struct db *db, struct jobfile_layout *out, struct err_info *info);
 size_t jobfile_blocks(const struct jobfile_layout *layout);
 /* Columns of one block. */
@@ -70,7 +70,7 @@ struct jobfile_long {
 };
 struct jobfile_long jobfile_long_plan(void);
 struct jobfile_long jobfile_long_state(uint32_t chain);
-/* How much of a value goes into its own table. */
+/* How many bytes of a value its own table holds. */
 size_t jobfile_long_head(size_t size);
 /* The rest of it, within the transaction that writes the head. */
 enum err jobfile_long_write(struct db *db, const struct jobfile_long *value, const void *bytes,
@@ -79,8 +79,8 @@ enum err jobfile_long_write(struct db *db, const struct jobfile_long *value, con
 enum err jobfile_long_read(struct db *db, const struct jobfile_long *value, void **bytes,
                            size_t *size, struct err_info *info);
 
-/* ERR_NOT_FOUND when the making of the file was cut short, ERR_UNSUPPORTED when it is newer than
- * this program. A writer brings it up to date; a reader takes it as it is. */
+/* ERR_NOT_FOUND when the file was not created completely, ERR_UNSUPPORTED when it is newer than
+ * this program. A writer migrates an older file; a reader does not. */
 #define JOBFILE_WITH_HISTORY 2 /* the version that has history and checks */
 #define JOBFILE_WITH_PARTS   3 /* the version that has parts of long values */
 enum err jobfile_version_check(struct db *db, const char *job, bool writer, struct err_info *info);

@@ -1,11 +1,11 @@
 /* Making a job file and adding slices to it.
  *
- * Draws of a commit become tiles as they come, cut where a tile of full height ends. A commit may
- * bring few draws and a tile holds many, so tiles begin as pieces; when all draws of a full tile
- * are there and it is in more than a few pieces, they are merged. Every number is thus written
- * once or twice, however small the commits are. (Tiles of full size, filled in place, would have
- * every commit rewrite all pages of the tiles it touches: 64 times the data for one draw of a wide
- * job.) Merging is spread over the following commits, in proportion to what they bring. */
+ * The draws of a commit become tiles at once, cut where a tile of full height ends. A commit may
+ * have few draws and a tile holds many, so tiles begin as pieces; when all draws of a full tile are
+ * there and it is in more than a few pieces, they are merged. Every number is thus written once or
+ * twice, however small the commits are. (Tiles of full size, filled in place, would have every
+ * commit rewrite all pages of the tiles it touches: 64 times the data for one draw of a wide job.)
+ * Merging is spread over the following commits, in proportion to their draws. */
 #include "server/store/jobfile_parts.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 /* Of a full tile: on average they fill a page, so that merging them would save no reading. */
 enum { PIECES_KEPT = 16 };
 
-/* Draws that are turned into columns at once: their rows stay in the nearest cache meanwhile. */
+/* Draws that are transposed at once: their rows stay in the L1 cache. */
 enum { STRETCH = 16 };
 
 /* ---- making ---- */
@@ -135,8 +135,8 @@ static enum err make(struct store *store, struct db *db, struct making *m, struc
     return code;
 }
 
-/* Whatever a commit changes, it writes whole pages: small ones are for small commits. Where a draw
- * fills the large ones, states and moments do, too. */
+/* A commit writes whole pages: small pages are for small commits, large ones for jobs where a draw,
+ * a state or moments fill them. */
 static enum db_pages pages_for(const struct jobfile_layout *l)
 {
     return l->info.width * sizeof(double) >= 65536 ? DB_PAGES_64K : DB_PAGES_16K;
@@ -155,7 +155,7 @@ static enum err run_make(struct store *store, struct db *db, void *ctx, struct e
     code = make(store, file->db, m, info);
     store_file_measure(store, file);
     store_file_written(store, file);
-    /* What has no version yet is no job file: the next attempt goes on from there. */
+    /* A file without a version is not complete: the next attempt continues with it. */
     return code;
 }
 
@@ -176,7 +176,7 @@ struct slice_writer {
     const struct jobfile_slice *slice;
     struct jobfile_layout layout;
     struct jobfile_progress progress; /* before this slice */
-    double *tile;                     /* room for one */
+    double *tile;                     /* a buffer for one tile */
 };
 
 static enum err insert_tile(struct slice_writer *w, size_t block, uint64_t first, size_t draws,
@@ -197,8 +197,9 @@ static enum err insert_tile(struct slice_writer *w, size_t block, uint64_t first
     return code;
 }
 
-/* Row-major `rows` of `columns` neighbours, `width` apart, column by column. On its own, because
- * the compiler keeps the innermost loop in registers only there: a third of the time otherwise. */
+/* Row-major `rows` of `columns` neighbours, `width` apart, column by column. A function of its own,
+ * because only then the compiler keeps the innermost loop in registers: it takes a third of the
+ * time. */
 __attribute__((noinline)) static void transpose(const double *restrict from, size_t width,
                                                 size_t rows, size_t columns, double *restrict to)
 {
@@ -303,7 +304,7 @@ static enum err merge(struct slice_writer *w, size_t block, uint64_t first, stru
 }
 
 /* Gives complete tiles their final form, at most about twice as much as the slice brings: enough to
- * keep up, and no commit has to carry much more than its own draws. */
+ * keep up, without any commit that writes much more than its own draws. */
 static enum err pack(struct slice_writer *w, uint64_t draws, uint64_t *packed,
                      struct err_info *info)
 {

@@ -36,7 +36,7 @@ void query_open(struct query *q, struct db *db, const char *sql)
 
 enum err query_close(struct query *q, struct err_info *info)
 {
-    /* The connection is asked what happened, so this goes before the reset. */
+    /* The error is read from the connection, and the reset would clear it. */
     enum err code = ERR_OK;
     if (q->stmt == NULL)
         code = db_fail_schema(q->db, q->rc, info);

@@ -23,7 +23,7 @@ struct query {
 };
 
 void query_open(struct query *q, struct db *db, const char *sql);
-/* Ends the use. Must be called whatever happened. */
+/* Ends the use. Must be called also after failures. */
 enum err query_close(struct query *q, struct err_info *info);
 /* Runs to the end and closes. */
 enum err query_run(struct query *q, struct err_info *info);

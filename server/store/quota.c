@@ -1,4 +1,4 @@
-/* What an owner has and may have: unfinished jobs and stored bytes. */
+/* Use and quotas of an owner: unfinished jobs and stored bytes. */
 #include "server/store/quota.h"
 
 #include <stdio.h>

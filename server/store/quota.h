@@ -1,4 +1,4 @@
-/* Private to store*.c: what users have and may have, within a transaction of the writer. */
+/* Private to store*.c: use and quotas of users, within a transaction of the writer. */
 #ifndef BARKER_SERVER_STORE_QUOTA_H
 #define BARKER_SERVER_STORE_QUOTA_H
 
@@ -13,7 +13,7 @@ void store_job_counts_free(struct store *store);
 /* store_owner_totals within a transaction. */
 enum err store_read_totals(const struct store *store, struct db *db, const char *owner,
                            struct owner_totals *out, struct err_info *info);
-/* The part of the references: sets their number and adds their bytes. */
+/* The share of references: sets their number and adds their bytes. */
 enum err store_reference_totals(struct db *db, const char *owner, struct owner_totals *out,
                                 struct err_info *info);
 /* The number that a statement with one parameter, the owner, gives. */

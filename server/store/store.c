@@ -20,7 +20,7 @@
 
 #define RESERVE_BYTES (64ll << 20)
 
-/* ---- places ---- */
+/* ---- paths ---- */
 
 static enum err place(const struct store *store, const char *name, char out[STORE_PATH_SIZE],
                       struct err_info *info)
@@ -46,7 +46,7 @@ uint64_t store_free_bytes(const struct store *store)
     return statvfs(store->directory, &v) == 0 ? (uint64_t)v.f_bavail * v.f_frsize : 0;
 }
 
-/* Makes the directory unless it is there, so that a power cut does not take it away again. */
+/* Creates the directory unless it exists, durably also after a power failure. */
 static enum err make_directory(const char *path, struct err_info *info)
 {
     char parent[STORE_PATH_SIZE];
@@ -91,7 +91,7 @@ static enum err lock_directory(struct store *store, struct err_info *info)
     return ERR_OK;
 }
 
-/* A place for copies that are handed out; what a crash left there is removed. */
+/* The directory for copies that are downloaded; files left by a crash are removed. */
 static enum err empty_temporary(struct store *store, struct err_info *info)
 {
     char path[STORE_PATH_SIZE];
@@ -131,7 +131,7 @@ static enum err open_directory(struct store *store, const char *directory, struc
     return store->draws_fd >= 0 ? ERR_OK : err_set(info, ERR_IO, "%s: %m", path);
 }
 
-/* ---- the space that is kept for the last commits ---- */
+/* ---- the reserve for the last commits ---- */
 
 void store_reserve_restore(struct store *store)
 {
@@ -147,7 +147,7 @@ void store_reserve_restore(struct store *store)
     close(fd);
 }
 
-/* Whether an earlier daemon left one. */
+/* Whether the file exists. */
 static bool reserve_found(struct store *store)
 {
     char path[STORE_PATH_SIZE];
@@ -250,7 +250,7 @@ static void read_last_backup(const struct store *store, char *out, size_t size)
     fclose(file);
 }
 
-/* Adds place and time of the last backup to the message about a damaged catalogue. */
+/* Adds path and time of the last backup to the message about a damaged catalogue. */
 static enum err damaged(const struct store *store, struct err_info *info)
 {
     char backup[160], what[200];
@@ -287,7 +287,7 @@ static enum err migrate(struct store *store, struct err_info *info)
     return db_migrate(store->db, steps, sizeof steps / sizeof steps[0], NULL, NULL, info);
 }
 
-/* Ends a removal that a crash had cut short. */
+/* Completes a removal that a crash interrupted. */
 static enum err finish_purge(struct store *store, struct err_info *info)
 {
     struct query q;
@@ -371,8 +371,8 @@ static void abandon_catalogue(struct store *store)
     store->db = NULL;
 }
 
-/* A catalogue of an earlier version can only grow. Without room to change that, it stays so until
- * the next start. */
+/* A catalogue of an earlier version cannot shrink. Without disk space to convert it, that is tried
+ * again at the next start. */
 static enum err make_shrinkable(struct store *store, struct err_info *info)
 {
     char path[STORE_PATH_SIZE];
@@ -388,8 +388,8 @@ static enum err make_shrinkable(struct store *store, struct err_info *info)
     return ERR_OK;
 }
 
-/* Checked before anything is written: a migration of a damaged catalogue would spread the damage,
- * and its changes could not be distinguished from it. */
+/* Checked before anything is written: a migration of a damaged catalogue would spread the
+ * damage. */
 static enum err start_catalogue(struct store *store, struct err_info *info)
 {
     uint64_t version = 0;
@@ -492,7 +492,8 @@ void store_close(struct store *store)
     if (store == NULL)
         return;
     store_writer_stop(store);
-    /* Readers first: who closes last removes the WAL, and that must be the writer. */
+    /* Readers first: the last connection to close removes the WAL, and that must be the
+     * writer's. */
     jobfile_forget(store, NULL);
     close_readers(store);
     store_files_close(store);
@@ -544,7 +545,7 @@ enum err store_reader_take(struct store *store, struct db **out, struct err_info
     if (*out != NULL)
         return ERR_OK;
     enum err code = open_catalogue(store, DB_READER, out, info);
-    if (code == ERR_CORRUPT) /* there is no connection that could tell */
+    if (code == ERR_CORRUPT) /* without a connection, store_note_health cannot see it */
         store_break(store, STORE_DAMAGED);
     return code;
 }

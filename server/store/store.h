@@ -1,11 +1,11 @@
 /* The catalogue: users and tokens (server/store/users.h), jobs, their logs, references and studies,
- * in STATE/barkerd.db; and the one writer thread through which everything that changes on disk goes (also the job files,
+ * in STATE/barkerd.db; and the writer thread, which makes all changes on disk (also of job files,
  * server/store/jobfile.h).
  *
- * A function that changes something returns when the change is on disk (group commit: whatever
- * arrives while a commit is under way shares the next one) and may be called from any thread that
- * may wait: never from an HTTP thread. A function that reads may be called from any thread and uses
- * a pooled read-only connection. */
+ * A function that changes something returns when the change is on disk (group commit: all
+ * operations that arrive during a commit share the next one) and may be called from any thread that
+ * may block: never from an HTTP thread. A function that reads may be called from any thread and
+ * uses a pooled read-only connection. */
 #ifndef BARKER_SERVER_STORE_STORE_H
 #define BARKER_SERVER_STORE_STORE_H
 
@@ -26,7 +26,7 @@ struct store_config {
     /* Quotas of users who have none of their own; 0: without limit. Both are checked in the
      * transaction of the change that they concern. */
     uint64_t user_active_jobs, user_stored_bytes;
-    /* What every user may have at most, kept by the store itself; 0: without limit. */
+    /* Limits for every user, enforced by the store; 0: without limit. */
     uint64_t user_jobs, user_references, user_studies;
     /* Disk space for the copies that jobfile_copy_open makes, half of it for one user; 0: whatever
      * is free. */
@@ -36,11 +36,11 @@ struct store_config {
 /* Opens or creates, migrates (schema/migrations, compiled in), checks (quick_check; integrity_check
  * after an unclean stop), locks the directory against a second daemon (ERR_CONFLICT). */
 enum err store_open(struct store **out, const struct store_config *config, struct err_info *info);
-/* Finishes what is queued, checkpoints, closes. */
+/* Finishes the queued operations, checkpoints, closes. */
 void store_close(struct store *store);
-/* Waits for the commit that is under way, until this monotonic time at most, and lets no other begin:
- * the process is about to end with threads that still use the store. What waits to be written stays
- * without an answer. */
+/* Waits for the commit that is under way, until this monotonic time at most, and lets no other
+ * begin: the process is about to end with threads that still use the store. Operations still in the
+ * queue get no answer. */
 void store_settle(struct store *store, uint64_t until_mono_ms);
 
 /* True once a sync failed or damage was found: nothing is acknowledged any more and the daemon must
@@ -50,7 +50,7 @@ bool store_broken(struct store *store, char *why);
 /* How long stores of this directory have been open, in all: a clock that follows no change of the
  * wall clock, for how long jobs stay in the trash. */
 uint64_t store_uptime_ms(const struct store *store);
-/* Puts it on disk, as store_close does: what has passed since is lost by a crash. */
+/* Writes it to disk, as store_close does; a crash loses the time since. */
 enum err store_uptime_save(struct store *store, struct err_info *info);
 
 /* ---- jobs ---- */
@@ -61,7 +61,7 @@ struct store_room {
     uint64_t uncounted; /* of unfinished jobs, stored but not in the catalogue yet */
 };
 
-/* What comes with a submission. */
+/* What a submission has beside the row. */
 struct store_claim {
     const char *key;           /* idempotency key; NULL: none */
     const unsigned char *hash; /* of the body: 32 bytes */
@@ -122,13 +122,14 @@ struct job_filter {
 enum err store_jobs(struct store *store, const struct job_filter *filter,
                     bool (*each)(void *ctx, const struct job_row *row), void *ctx,
                     struct err_info *info);
-/* What one owner has in jobs that are not deleted and in references, and may have. */
+/* Use and quotas of one owner: jobs that are not deleted, and references. */
 struct owner_totals {
     uint64_t active_jobs, references;
     uint64_t stored_bytes;                        /* of both */
     uint64_t most_active_jobs, most_stored_bytes; /* UINT64_MAX: without limit */
 };
-/* Grows after every commit to the catalogue, from 1 on: what was read at the same number holds. */
+/* Grows with every commit to the catalogue, from 1 on: as long as it is the same, what was read is
+ * still valid. */
 uint64_t store_changes(const struct store *store);
 enum err store_owner_totals(struct store *store, const char *owner, struct owner_totals *out,
                             struct err_info *info);
@@ -157,7 +158,7 @@ struct reference_row {
  * full, ERR_CONFLICT when it would be the second one of that name in the lab. */
 enum err store_reference_put(struct store *store, const struct reference_row *ref,
                              struct err_info *info);
-/* ERR_CONFLICT when several are meant by that name; the message lists them. *ref is released with
+/* ERR_CONFLICT when the name is ambiguous; the message lists the candidates. *ref is released with
  * free(ref->document). */
 enum err store_reference_get(struct store *store, const char *viewer, const char *name,
                              struct reference_row *ref, struct err_info *info);
@@ -201,8 +202,8 @@ enum err store_studies(struct store *store, const struct study_filter *filter,
 
 /* A consistent copy of the catalogue and of every job file of the state directory, whose daemon may
  * be running, into the new directory `path`, which can serve as a state directory; synced and
- * checked. A job file that is damaged or cannot be read is left out: `skipped` (may be NULL) is told which, and why.
- * ERR_CONFLICT when `path` exists. */
+ * checked. A job file that is damaged or cannot be read is left out: `skipped` (may be NULL) is
+ * called with each, and the reason. ERR_CONFLICT when `path` exists. */
 enum err store_backup_directory(const char *directory, const char *path,
                                 void (*skipped)(void *ctx, const char *job, const char *why),
                                 void *ctx, struct err_info *info);

@@ -22,7 +22,7 @@ static enum err parse_role(const char *text, enum role *out, struct err_info *in
     return err_set(info, ERR_CORRUPT, "the catalogue has a user of role \"%.20s\"", text);
 }
 
-/* Rows are collected before they are handed out, so that no read transaction waits for a caller. */
+/* Rows are collected before they are passed on, so that no read transaction waits for a caller. */
 struct rows {
     void *items;
     size_t size, count, capacity;
@@ -93,7 +93,7 @@ enum err store_user_put(struct store *store, const struct user_row *user, struct
     return store_write_catalogue(store, put_user, (void *)user, info);
 }
 
-/* What the name owns in the catalogue, the trash included. */
+/* Counts what the user owns in the catalogue, the trash included. */
 struct owned {
     uint64_t jobs, references, studies;
 };

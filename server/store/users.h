@@ -36,25 +36,25 @@ enum err store_user_put(struct store *store, const struct user_row *user, struct
 /* Creates the user; ERR_CONFLICT while jobs, references or studies of that name exist. */
 enum err store_user_create(struct store *store, const struct user_row *user, struct err_info *info);
 /* ERR_CONFLICT while the user owns any of these; `purge` removes references and studies with the
- * user, also those of one who is gone. */
+ * user, also those of a user deleted before. */
 enum err store_user_delete(struct store *store, const char *name, bool purge,
                            struct err_info *info);
 struct user_page {
-    const char *after; /* only names behind this one; NULL: from the first */
+    const char *after; /* only names after this one; NULL: from the first */
     size_t limit;      /* 0: all */
 };
 /* In the order of names. A page of NULL: all. */
 enum err store_users(struct store *store, const struct user_page *page,
                      bool (*each)(void *ctx, const struct user_row *user), void *ctx,
                      struct err_info *info);
-/* Only usage and usage_ms of the named users; not worth a sync of its own: goes with the next
- * commit. */
+/* Only usage and usage_ms of the named users; written with the next commit, without a sync of their
+ * own. */
 void store_usage_note(struct store *store, const char *user, double usage, uint64_t usage_ms);
 
 enum err store_token_add(struct store *store, const struct token_row *token, struct err_info *info);
 enum err store_token_revoke(struct store *store, const char *id, uint64_t now_ms,
                             struct err_info *info);
-/* Tokens that are over: revoked or expired before these times. */
+/* Ended tokens: revoked or expired before these times. */
 struct tokens_over {
     const char *user; /* NULL: of all users */
     uint64_t revoked_before_ms, expired_before_ms;
@@ -64,7 +64,7 @@ enum err store_tokens_purge(struct store *store, const struct tokens_over *over,
                             struct err_info *info);
 struct token_page {
     const char *user;     /* NULL: of all users */
-    uint64_t after_ms;    /* only tokens behind the one made at this time, */
+    uint64_t after_ms;    /* only tokens after the one made at this time, */
     const char *after_id; /* with this id; NULL: from the first */
     size_t limit;         /* 0: all */
 };

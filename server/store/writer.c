@@ -1,14 +1,15 @@
 /* The writer thread: group commit.
  *
  * Operations wait in two queues, for the catalogue and for job files. The thread takes turns: all
- * catalogue operations that are there become one transaction, then the operations on the job file
- * that has waited longest, up to STORE_GROUP_BYTES. What arrives meanwhile shares the next one, so under load a
- * sync serves many operations, and an idle store commits at once. Each operation has its savepoint:
- * one that fails leaves the others alone. Success is reported only after COMMIT has returned.
+ * waiting catalogue operations become one transaction, then the operations on the job file that has
+ * waited longest, up to STORE_GROUP_BYTES. Operations that arrive meanwhile share the next one, so
+ * that under load a sync serves many operations, and an idle store commits at once. Each operation
+ * has its savepoint: one that fails leaves the others alone. Success is reported only after COMMIT
+ * has returned.
  *
  * The catalogue and each job file are separate databases and commit separately. The scheduler,
  * which changes both, writes the job file first and the catalogue after it; the job file is then
- * never behind, and at the next start the catalogue is brought up to it. */
+ * never older, and at the next start the catalogue is updated from it. */
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/store/internal.h"
@@ -21,7 +22,7 @@
 #include <time.h>
 
 #define MAINTENANCE_MS 1000  /* between two rounds of maintenance */
-#define NOTES_MS       60000 /* a note waits at most so long for a commit to go with */
+#define NOTES_MS       60000 /* a note waits at most so long for another commit */
 
 static void append(struct write_list *list, struct write *write)
 {
@@ -171,7 +172,7 @@ static enum err commit_counted(struct store *store, struct db *db, struct write 
     return code;
 }
 
-/* Answers a group; each operation belongs to its caller again from then on. */
+/* Completes a group; afterwards each operation belongs to its caller again. */
 static void finish(struct store *store, struct write *group)
 {
     pthread_mutex_lock(&store->lock);
@@ -239,7 +240,8 @@ static bool lacked_space(enum err code, const struct write *group)
     return code == ERR_NO_SPACE;
 }
 
-/* Notes go with the group; should the transaction be lost, so are they: newer ones will come. */
+/* Notes are written with the group; if the transaction fails they are lost, until newer ones
+ * replace them. */
 static void run_catalogue(struct store *store, struct write *group)
 {
     struct store_note *notes = take_notes(store);
@@ -265,7 +267,9 @@ enum err store_check_room(struct store *store, struct err_info *info)
     uint64_t room = store_free_bytes(store);
     if (room >= store->min_free_bytes)
         return ERR_OK;
-    return err_set(info, ERR_NO_SPACE, "%llu MiB are free on the disk, chains need %llu MiB",
+    return err_set(info, ERR_NO_SPACE,
+                   "%llu MiB are free on the disk; draws are stored only while at least %llu MiB "
+                   "are (min_free_mb)",
                    (unsigned long long)(room >> 20),
                    (unsigned long long)(store->min_free_bytes >> 20));
 }
@@ -282,7 +286,7 @@ static void queue_again(struct store *store, struct write *group)
     pthread_mutex_unlock(&store->lock);
 }
 
-/* One transaction. What is too much for it waits again, behind the catalogue and other files: the
+/* One transaction. Operations beyond its size wait again, after the catalogue and other files: the
  * chains of one job may have gigabytes to write. */
 static void run_file(struct store *store, struct write *group)
 {
@@ -308,7 +312,7 @@ static void run_file(struct store *store, struct write *group)
 static void run_alone(struct store *store, struct write *op)
 {
     if (op->again && op->kind == WRITE_STEPS)
-        op->permit = NULL; /* what has begun must be able to clean up */
+        op->permit = NULL; /* an operation that has begun must be able to clean up */
     op->again = false;
     op->code = run(store, NULL, op);
     if (op->again)
@@ -476,7 +480,7 @@ enum err store_writer_start(struct store *store, struct err_info *info)
 void store_settle(struct store *store, uint64_t until_mono_ms)
 {
     struct timespec until = clock_mono_at(until_mono_ms);
-    pthread_mutex_clocklock(&store->commit_lock, CLOCK_MONOTONIC, &until); /* kept for good */
+    pthread_mutex_clocklock(&store->commit_lock, CLOCK_MONOTONIC, &until); /* never unlocked */
 }
 
 void store_writer_stop(struct store *store)

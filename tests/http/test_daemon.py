@@ -243,7 +243,7 @@ class Commands(Case):
         for path, sql, words in (
                 (catalogue, "UPDATE job SET request = '{\"a\":'", "request or plan is not JSON"),
                 (catalogue, "UPDATE job SET owner = '{}'", "owner is not a user"),
-                (file, "UPDATE meta SET value = 0 WHERE key = 'thin'", "how it is laid out"),
+                (file, "UPDATE meta SET value = 0 WHERE key = 'thin'", "description of its layout"),
                 (file, "UPDATE chain SET draws = -1", "cannot have been stored"),
                 (file, "UPDATE state SET bytes = zeroblob(length(bytes))", "saved state is damaged")):
             with self.subTest(sql):
