@@ -101,18 +101,18 @@ Test(disk_cache, space_that_is_promised_to_others_is_left_to_them)
     int fd = open(disk_top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     limits.free_bytes = room / 2;
     start(BUDGET, 0);
-    cr_assert_eq(disk_promise(fd, 0, room / 4 * 3, "a copy", &info), ERR_OK, "%s", info.message);
+    cr_assert_eq(disk_reserve(fd, 0, room / 4 * 3, "a copy", &info), ERR_OK, "%s", info.message);
     const struct data *data = get_train();
     cr_expect_not(data->mapped);
     cr_expect_eq(files_there(), 0);
     memory_cache_put(cache, data);
-    disk_settle(room / 4 * 3);
+    disk_release(room / 4 * 3);
     start(1, 0);
     memory_cache_put(cache, get_train());
     cr_expect_eq(files_there(), 1);
-    cr_expect_eq(disk_promise(fd, 0, room / 4 * 3, "a copy", &info), ERR_OK,
+    cr_expect_eq(disk_reserve(fd, 0, room / 4 * 3, "a copy", &info), ERR_OK,
                  "nothing is left promised");
-    disk_settle(room / 4 * 3);
+    disk_release(room / 4 * 3);
     close(fd);
 }
 
