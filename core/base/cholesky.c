@@ -23,11 +23,11 @@ bool cholesky_factor(double *a, size_t d, size_t stride)
         double *row = a + i * stride;
         for (size_t j = 0; j < i; j++)
             row[j] = (row[j] - dot(row, a + j * stride, j)) / a[j * stride + j];
-        double rest = row[i] - dot(row, row, i);
+        double pivot = row[i] - dot(row, row, i);
         /* A pivot of the size of its row's rounding error is treated as not positive. */
-        if (!(rest > 1e-14 * row[i]) || !isfinite(rest))
+        if (!(pivot > 1e-14 * row[i]) || !isfinite(pivot))
             return false;
-        row[i] = sqrt(rest);
+        row[i] = sqrt(pivot);
     }
     return true;
 }
@@ -51,7 +51,7 @@ static void swap(double *a, double *b)
 }
 
 /* Fills the upper triangle by symmetry and reverses the order of rows and columns. */
-static void flip(double *H, size_t d, size_t stride)
+static void fill_and_reverse(double *H, size_t d, size_t stride)
 {
     for (size_t i = 0; i < d; i++)
         for (size_t j = i + 1; j < d; j++)
@@ -68,7 +68,7 @@ static void flip(double *H, size_t d, size_t stride)
  * rows and columns turns the upper triangular L^-T into a lower triangular matrix. */
 bool cholesky_whiten(double *H, size_t d, size_t stride, double *A)
 {
-    flip(H, d, stride);
+    fill_and_reverse(H, d, stride);
     if (!cholesky_factor(H, d, stride))
         return false;
     for (size_t i = 0; i < d; i++)

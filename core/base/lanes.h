@@ -1,6 +1,8 @@
 /* Vector types: loops over coordinates are written once with eight double lanes, which the compiler
  * turns into whatever the instruction set has. The number of lanes and the order of summation are
- * fixed and nothing is contracted, so every instruction set gives the same bits. */
+ * fixed, and the compiler may not fuse a multiplication with an addition (-ffp-contract=off), so
+ * every instruction set gives the same bits. Kernels fuse where their source says so
+ * (core/kernels/kernels.h). */
 #ifndef BARKER_CORE_BASE_LANES_H
 #define BARKER_CORE_BASE_LANES_H
 

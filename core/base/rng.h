@@ -16,8 +16,8 @@ enum rng_purpose {
     RNG_START,    /* start values */
     RNG_BATCH,    /* minibatch indices */
     RNG_GRADIENT, /* artificial gradient noise of toy models */
-    RNG_JUMP,     /* proposal sizes and Langevin noise */
-    RNG_FLIP,     /* Barker signs, Metropolis acceptance */
+    RNG_JUMP,     /* proposal sizes, Langevin noise, momenta */
+    RNG_FLIP,     /* Barker signs, Metropolis acceptance, choices within a trajectory */
     RNG_PURPOSES
 };
 
