@@ -18,7 +18,7 @@ void normal_init(struct normal *p, double sd, size_t n)
 
 void normal_gradient(const struct normal *p, const double *theta, double *g)
 {
-    kernels->pull(g, theta, p->precision, p->n);
+    kernels->prior_gradient(g, theta, p->precision, p->n);
 }
 
 double normal_log(const struct normal *p, const double *theta)

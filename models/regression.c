@@ -378,7 +378,7 @@ double regression_log_batch(const struct model *m, const double *theta, const ui
     struct law law = law_at(r, theta);
     struct chunk c;
     double sum = 0.0;
-    if (distinct_stand(&r->counted.distinct, r->train, idx, n, false))
+    if (distinct_suffice(&r->counted.distinct, r->train, idx, n, false))
         return sum_counted(r, theta, NULL, NULL, true, work);
     const struct row_list rows = {.idx = idx, .n = n, .weight = r->train->weight};
     for (size_t at = 0; at < n; at += CHUNK) {
@@ -452,7 +452,7 @@ void regression_grad_batch(const struct model *m, const double *theta, const uin
                            size_t n, double *sum, double *sumsq, void *work)
 {
     const struct regression *r = self(m);
-    if (distinct_stand(&r->counted.distinct, r->train, idx, n, sumsq != NULL))
+    if (distinct_suffice(&r->counted.distinct, r->train, idx, n, sumsq != NULL))
         sum_counted(r, theta, sum, sumsq, false, work);
     else if (r->train->weight != NULL)
         sum_rows(r, theta, NULL, &(struct row_list){.idx = idx, .n = n, .weight = r->train->weight},

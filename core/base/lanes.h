@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define LANES     8
-#define PAD       16 /* arrays over coordinates are padded to this many elements and 64-byte aligned */
+#define PAD       16 /* arrays over coordinates have a multiple of this many elements */
 #define ALIGNMENT 64
 
 typedef double vd __attribute__((vector_size(64), may_alias));

@@ -385,8 +385,8 @@ static void plan_iteration(struct chain_batch_group *group, double weight)
 {
     struct chain_batch_step *w = &group->step;
     w->scale = weight * group->scale;
-    w->idle = weight == 0.0;
-    w->beta = w->idle ? 0.0 : group->beta;
+    w->skip = weight == 0.0;
+    w->beta = w->skip ? 0.0 : group->beta;
     w->moments = --group->until_moments == 0;
     if (w->moments)
         group->until_moments = group->chains[0]->moments_every;

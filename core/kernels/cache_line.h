@@ -18,6 +18,7 @@ INLINE size_t line_elements(enum precision p)
     return p == PRECISION_SINGLE ? 16 : 8;
 }
 
+/* Arithmetic on registers that hold floats or doubles, as the precision says. */
 INLINE vf either_sum(enum precision p, vf a, vf b)
 {
     return p == PRECISION_SINGLE ? (vf)(a + b) : (vf)((vr)a + (vr)b);
@@ -193,8 +194,9 @@ INLINE struct cache_line fold_quarters(enum precision p, struct cache_line a, st
     return line_add(p, x.first, x.second);
 }
 
-/* Within every quarter, elements of a and b interleaved: the first two of each; the last two of
- * each; the even ones; the odd ones; and the first or second double of each. */
+/* Within every quarter, two elements of a and then two of b, chosen by `how` as by the instruction
+ * SHUFPS: 0x44 the first two of each, 0xee the last two, 0x88 the even ones, 0xdd the odd ones. Of
+ * doubles one each: 0 the first, 1 the second. */
 #if REGISTER == 64
 #define SHUFFLE_SINGLE(a, b, how) (vf) _mm512_shuffle_ps((__m512)(a), (__m512)(b), how)
 #define SHUFFLE_DOUBLE(a, b, how) \
@@ -209,6 +211,8 @@ INLINE struct cache_line fold_quarters(enum precision p, struct cache_line a, st
 #define SHUFFLE_DOUBLE(a, b, how) (vf) __builtin_shufflevector((vr)(a), (vr)(b), how, 2 + (how))
 #endif
 
+/* Four sums of two floats per quarter: fold_pairs adds elements two apart, fold_neighbours
+ * neighbours. */
 INLINE vf fold_pairs(vf a, vf b)
 {
     return SHUFFLE_SINGLE(a, b, 0x44) + SHUFFLE_SINGLE(a, b, 0xee);

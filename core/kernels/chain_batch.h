@@ -14,9 +14,7 @@
 #include <stdbool.h>
 
 #define CHAIN_BATCH_LANES 16
-#define CHAIN_BATCHES \
-    4 /* batches advanced together, at most: their states fit into the L1
-                             * cache */
+#define CHAIN_BATCHES     4 /* advanced together, at most: their states fit into the L1 cache */
 
 enum barker_rule { BARKER_VANILLA, BARKER_CORRECTED, BARKER_EXTREME };
 
@@ -25,14 +23,15 @@ struct chain_batch_state {
     double sigma[CHAIN_BATCH_LANES];
     double mean[CHAIN_BATCH_LANES], m2[CHAIN_BATCH_LANES]; /* in the user's parameters */
     double tau[CHAIN_BATCH_LANES]; /* running average, before its bias correction */
-    double fixed[CHAIN_BATCH_LANES], sum[CHAIN_BATCH_LANES],
-        sumsq[CHAIN_BATCH_LANES]; /* gradient = fixed + scale sum */
+    /* gradient = fixed + scale sum; sumsq: the sum of squares, for tau */
+    double fixed[CHAIN_BATCH_LANES], sum[CHAIN_BATCH_LANES], sumsq[CHAIN_BATCH_LANES];
     struct rng jump[2], flip[2], noise[2];
 };
 
-/* A target in one dimension whose gradient the kernels compute themselves: 2 phi(theta)
- * Phi(alpha theta), with normal noise on its gradient. It serves the toy targets of the paper,
- * which run in 64 chains: without it W6 takes 29 x as long. */
+/* A target in one dimension whose gradient the kernels compute themselves: 2 phi(theta) Phi(alpha
+ * theta), with normal noise on its gradient: models/skew_normal.c, and with alpha 0
+ * models/noisy_normal.c. These toy targets of the paper run in 64 chains: without it workload W6 of
+ * `make bench` takes 29 x as long. */
 struct known_target {
     double alpha, noise_sd;
 };
@@ -44,27 +43,24 @@ struct chain_batch_step {
     double beta;   /* weight of the newest tau in the running average; BARKER_CORRECTED */
     size_t d, chain_lanes;
     bool whole; /* every generator advances at every word */
-    _Alignas(ALIGNMENT) uint64_t first[LANES], second[LANES]; /* all ones: that generator
-                                                               * advances at the first, the
-                                                               * second word */
+    /* All ones: that generator advances at the first, at the second word of an iteration. */
+    _Alignas(ALIGNMENT) uint64_t first[LANES], second[LANES];
 
-    const struct known_target *target; /* one lane per chain; NULL: the gradient is fixed + scale
-                                        * sum */
+    /* With one lane per chain. NULL: the gradient is fixed + scale sum. */
+    const struct known_target *target;
     double scale, tau_scale, batch, share; /* as in struct batch_sums */
 
-    bool idle; /* no minibatch in this iteration: the gradient is its fixed part, and tau is
-                * unchanged */
+    /* This iteration has no minibatch: the gradient is its fixed part, and tau does not change. */
+    bool skip;
 
-    uint64_t t;            /* iterations done before this one */
-    double weight;         /* 1 - (1 - beta)^t */
-    bool moments;          /* update mean and m2: in this iteration, or with a target in all of
-                            * them */
+    uint64_t t;    /* iterations done before this one */
+    double weight; /* 1 - (1 - beta)^t */
+    /* Whether mean and m2 are updated: in this iteration, or with a target in all of a call. */
+    bool moments;
     uint64_t moment_count; /* iterations in mean and m2 */
-    const double
-        *centre; /* of the frame, in CHAIN_BATCH_LANES aligned numbers; NULL: theta is in the
-                  * user's parameters */
-    const double *columns; /* of a dense frame, CHAIN_BATCH_LANES numbers per coordinate; NULL:
-                            * theta is only shifted */
+    /* The frame, in aligned numbers lane by lane. centre NULL: theta is in the user's parameters.
+     * columns: of a dense frame, CHAIN_BATCH_LANES per coordinate; NULL: theta is only shifted. */
+    const double *centre, *columns;
     /* The fixed part of the gradient is fixed + sum of theta_j curvature_j, laid out like centre
      * and columns, or fixed + theta diagonal where curvature is NULL. fixed NULL: the batches
      * hold it. */
@@ -76,10 +72,10 @@ struct chain_batch_step {
 
 /* The minibatches of a batch's chains. */
 struct chain_batch_rows {
-    size_t chains, n;    /* rows per chain; at most CHAIN_BATCH_GROUPS groups of 16 in all, half
-                          * of that with 8 lanes */
-    const uint32_t *idx; /* n rows per chain, padded with any valid rows to a multiple of 16;
-                          * aligned */
+    /* n rows per chain: at most CHAIN_BATCH_GROUPS groups of 16 in all, half of that where a chain
+     * has 8 lanes. */
+    size_t chains, n;
+    const uint32_t *idx; /* padded with any valid rows to a multiple of 16 per chain; aligned */
     /* Rows of next_chains chains that are processed next, in the same layout. They are
      * prefetched. */
     const uint32_t *next;

@@ -51,7 +51,7 @@ INLINE void lane_normals(const struct chain_batch_step *w, struct rng *rng, vf z
         vr_bits x = next_word(w, w->first, p, &stream), y = next_word(w, w->second, p, &stream);
         vf second;
         normal_pair(low_halves(x, y), high_halves(x, y), &z[p], &second);
-        keep(rng, p, stream);
+        stream_store(rng, p, stream);
     }
 }
 
@@ -60,7 +60,7 @@ INLINE void lane_uniforms(const struct chain_batch_step *w, struct rng *rng, vf 
     for (size_t p = 0; p < PARTS; p++) {
         struct stream stream = stream_of(rng, p);
         u[p] = below_one(unit_single((vfu)next_word(w, w->first, p, &stream)));
-        keep(rng, p, stream);
+        stream_store(rng, p, stream);
     }
 }
 
@@ -87,8 +87,8 @@ INLINE void own_numbers(bool normal, struct rng rng[2], size_t end, vf out[][2][
         struct stream a = stream_of(&rng[0], p), b = stream_of(&rng[1], p);
         for (size_t k = 0; k < end / 2; k++)
             two_numbers(normal, &a, &b, p, out[k]);
-        keep(&rng[0], p, a);
-        keep(&rng[1], p, b);
+        stream_store(&rng[0], p, a);
+        stream_store(&rng[1], p, b);
         if (end % 2 != 0)
             two_numbers(normal, &a, &b, p, out[end / 2]);
     }
@@ -131,6 +131,7 @@ INLINE vfi lane_move(const struct chain_batch_step *w, enum barker_rule rule,
     return gw != gw;
 }
 
+/* The running tau, memory += beta (tau - memory), without its bias: times 1/weight. */
 INLINE vr running_tau(const struct chain_batch_step *w, double *memory, vr tau, double correction)
 {
     vr m = vr_load(memory);
@@ -209,7 +210,8 @@ INLINE void all_moments(const struct chain_batch_step *w, struct chain_batch_sta
 
 /* ---- a known target ---- */
 
-/* phi/Phi is in single precision: the error is far below the noise. */
+/* The noisy gradient; ratio: phi/Phi, in single precision, because its error is far below the
+ * noise. */
 INLINE vr known_part(const struct known_target *t, vr theta, vr ratio, vr z)
 {
     return (t->alpha * ratio - theta) + t->noise_sd * z;
@@ -346,11 +348,11 @@ INLINE vr part_gradient(const struct chain_batch_step *w, const struct chain_bat
     return vr_fused(vr_set(w->scale), vr_load(b->sum + i), vr_load(b->fixed + i));
 }
 
-INLINE struct gradients part_at(const struct chain_batch_step *w, enum barker_rule rule, bool idle,
+INLINE struct gradients part_at(const struct chain_batch_step *w, enum barker_rule rule, bool skip,
                                 struct chain_batch_state *b, size_t i, double correction)
 {
     struct gradients at = {0};
-    if (idle) {
+    if (skip) {
         at.g = wide_load(b->fixed, i);
         at.tau = wide_load(b->tau, i);
         at.tau.low *= correction;
@@ -364,7 +366,7 @@ INLINE struct gradients part_at(const struct chain_batch_step *w, enum barker_ru
     return at;
 }
 
-INLINE vfi part_move(const struct chain_batch_step *w, enum barker_rule rule, bool idle,
+INLINE vfi part_move(const struct chain_batch_step *w, enum barker_rule rule, bool skip,
                      struct chain_batch_state *b, const vf z[FPARTS], const vf u[FPARTS],
                      double correction)
 {
@@ -372,14 +374,14 @@ INLINE vfi part_move(const struct chain_batch_step *w, enum barker_rule rule, bo
     if (w->fixed != NULL)
         affine_lanes(w, w->fixed, w->curvature, w->diagonal, b->theta, b->fixed);
     for (size_t p = 0, i = 0; p < FPARTS; p++, i += FLOATS) {
-        struct gradients at = part_at(w, rule, idle, b, i, correction);
+        struct gradients at = part_at(w, rule, skip, b, i, correction);
         bad |= lane_move(w, rule, b, i, z[p], u[p], at);
     }
     return bad;
 }
 
 /* Each stage runs over all batches before the next, as in known_iteration. */
-INLINE bool part_step(const struct chain_batch_step *w, enum barker_rule rule, bool idle,
+INLINE bool part_step(const struct chain_batch_step *w, enum barker_rule rule, bool skip,
                       struct chain_batch_state *batches, size_t count)
 {
     vf z[CHAIN_BATCHES][FPARTS], u[CHAIN_BATCHES][FPARTS];
@@ -393,29 +395,29 @@ INLINE bool part_step(const struct chain_batch_step *w, enum barker_rule rule, b
         lane_uniforms(w, batches[k].flip, u[k]);
 #pragma GCC unroll 1
     for (size_t k = 0; k < count; k++)
-        bad |= part_move(w, rule, idle, &batches[k], z[k], u[k], correction);
+        bad |= part_move(w, rule, skip, &batches[k], z[k], u[k], correction);
     all_moments(w, batches, count);
     return !vf_any(bad);
 }
 
-INLINE bool rule_step(const struct chain_batch_step *w, bool idle,
+INLINE bool rule_step(const struct chain_batch_step *w, bool skip,
                       struct chain_batch_state *batches, size_t count)
 {
     switch (w->rule) {
     case BARKER_VANILLA:
-        return part_step(w, BARKER_VANILLA, idle, batches, count);
+        return part_step(w, BARKER_VANILLA, skip, batches, count);
     case BARKER_CORRECTED:
-        return part_step(w, BARKER_CORRECTED, idle, batches, count);
+        return part_step(w, BARKER_CORRECTED, skip, batches, count);
     case BARKER_EXTREME:
         break;
     }
-    return part_step(w, BARKER_EXTREME, idle, batches, count);
+    return part_step(w, BARKER_EXTREME, skip, batches, count);
 }
 
 static bool chain_batch_move_(const struct chain_batch_step *w, struct chain_batch_state *batches,
                               size_t count)
 {
-    return w->idle ? rule_step(w, true, batches, count) : rule_step(w, false, batches, count);
+    return w->skip ? rule_step(w, true, batches, count) : rule_step(w, false, batches, count);
 }
 
 #endif

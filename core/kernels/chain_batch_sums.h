@@ -1,12 +1,12 @@
-/* Kernels: sums over the minibatches of the chains of a batch (core/kernels/chain_batch.h), with the
- * arithmetic of core/kernels/linear_short.h. A part of core/kernels/kernels.c. */
+/* Kernels: sums over the minibatches of the chains of a batch (core/kernels/chain_batch.h), with
+ * the arithmetic of core/kernels/linear_short.h. A part of core/kernels/kernels.c. */
 #ifndef BARKER_CORE_KERNELS_CHAIN_BATCH_SUMS_H
 #define BARKER_CORE_KERNELS_CHAIN_BATCH_SUMS_H
 
 #include "core/kernels/linear_short.h"
 
-/* Groups of 16 rows, those of the first chain first. Each stage runs over all groups before the
- * next stage starts, so that latencies overlap. */
+/* The rows of a batch in groups of 16, those of the first chain first. Each stage runs over all
+ * groups before the next stage starts, so that latencies overlap. */
 struct chain_sums {
     size_t groups, count; /* per chain; in all */
     _Alignas(ALIGNMENT) uint32_t offset8[16 * CHAIN_BATCH_GROUPS],
@@ -19,7 +19,7 @@ struct chain_sums {
 /* Byte offsets / 8 of the rows of some groups from the first row: x86 scales an index by 8 for
  * free, so that an address takes no further instruction. 32 bits suffice for CHAIN_BATCH_ROWS
  * rows. */
-INLINE void row_offsets8(struct kind kind, bool tails, const uint32_t *idx, size_t count,
+INLINE void row_offsets8(struct row_kind kind, bool tails, const uint32_t *idx, size_t count,
                          uint32_t *offset8)
 {
 #pragma GCC unroll 1
@@ -29,7 +29,7 @@ INLINE void row_offsets8(struct kind kind, bool tails, const uint32_t *idx, size
     }
 }
 
-INLINE void chain_sums_begin(struct kind kind, struct chain_sums *c, bool tails,
+INLINE void chain_sums_begin(struct row_kind kind, struct chain_sums *c, bool tails,
                              const struct chain_batch_rows *rows, const struct chain_batch_state *b)
 {
     c->groups = (rows->n + 15) / 16;
@@ -41,7 +41,7 @@ INLINE void chain_sums_begin(struct kind kind, struct chain_sums *c, bool tails,
         c->theta[k] = theta_line(kind, b->theta + 4 * kind.quarters * k);
 }
 
-INLINE void chain_sums_fill(struct kind kind, struct chain_sums *c, const struct linear *l,
+INLINE void chain_sums_fill(struct row_kind kind, struct chain_sums *c, const struct linear *l,
                             bool tails, const uint32_t *idx)
 {
 #pragma GCC unroll 1
@@ -63,7 +63,7 @@ chain_sums_prefetch_row_numbers(const struct linear *l, const uint32_t *offset8,
 }
 
 /* Prefetches the rows of a later group. */
-INLINE void chain_sums_prefetch(struct kind kind, const struct linear *l, bool tails,
+INLINE void chain_sums_prefetch(struct row_kind kind, const struct linear *l, bool tails,
                                 const uint32_t *offset8)
 {
     struct places p = {linear_rows(l), 0, NULL, 0, offset8};
@@ -73,7 +73,7 @@ INLINE void chain_sums_prefetch(struct kind kind, const struct linear *l, bool t
         chain_sums_prefetch_row_numbers(l, offset8, row_shift(kind, tails) - 3);
 }
 
-INLINE void chain_sums_residuals(struct kind kind, struct chain_sums *c, const struct linear *l,
+INLINE void chain_sums_residuals(struct row_kind kind, struct chain_sums *c, const struct linear *l,
                                  bool tails, const struct chain_batch_rows *rows)
 {
     const struct cache_line *theta = c->theta;
@@ -96,7 +96,7 @@ INLINE void chain_sums_residuals(struct kind kind, struct chain_sums *c, const s
 }
 
 /* As total_add to zeros followed by total_fold (core/kernels/linear_short.h). */
-INLINE void chain_sums_fold(struct kind kind, struct cache_line x, double *sum)
+INLINE void chain_sums_fold(struct row_kind kind, struct cache_line x, double *sum)
 {
     const size_t half = LANES / 2;
     vr total[2 * FPARTS];
@@ -119,7 +119,7 @@ INLINE void chain_sums_fold(struct kind kind, struct cache_line x, double *sum)
     }
 }
 
-INLINE void chain_sums_add(struct kind kind, const struct chain_sums *c,
+INLINE void chain_sums_add(struct row_kind kind, const struct chain_sums *c,
                            const struct chain_batch_rows *rows, struct chain_batch_state *b,
                            bool squares)
 {
@@ -140,7 +140,7 @@ INLINE void chain_sums_add(struct kind kind, const struct chain_sums *c,
     }
 }
 
-INLINE void chain_sums_rows(struct kind kind, const struct linear *l, bool tails,
+INLINE void chain_sums_rows(struct row_kind kind, const struct linear *l, bool tails,
                             const struct chain_batch_rows *rows, struct chain_batch_state *b,
                             bool squares)
 {
@@ -160,7 +160,7 @@ INLINE void chain_sums_rows(struct kind kind, const struct linear *l, bool tails
 INLINE void narrow_sums(const struct linear *l, const struct chain_batch_rows *rows,
                         struct chain_batch_state *b, bool squares)
 {
-    const struct kind kind = {PRECISION_SINGLE, PRECISION_SINGLE, 1, true};
+    const struct row_kind kind = {PRECISION_SINGLE, PRECISION_SINGLE, 1, true};
     struct linear bare = {.link = LINK_LOGISTIC,
                           .data = l->data,
                           .layout = LINEAR_SIGNED,
@@ -187,11 +187,11 @@ static void chain_batch_sums_(const struct linear *l, const struct chain_batch_r
     if (logistic && narrow)
         narrow_sums(l, rows, b, squares);
     else if (logistic)
-        chain_sums_rows((struct kind){p, p, 2, true}, l, tails, rows, b, squares);
+        chain_sums_rows((struct row_kind){p, p, 2, true}, l, tails, rows, b, squares);
     else if (narrow)
-        chain_sums_rows((struct kind){p, p, 1, false}, l, tails, rows, b, squares);
+        chain_sums_rows((struct row_kind){p, p, 1, false}, l, tails, rows, b, squares);
     else
-        chain_sums_rows((struct kind){p, p, 2, false}, l, tails, rows, b, squares);
+        chain_sums_rows((struct row_kind){p, p, 2, false}, l, tails, rows, b, squares);
 }
 
 #endif

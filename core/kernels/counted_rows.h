@@ -9,8 +9,8 @@
 #define COUNTED_GROUP 32 /* rows that the kernel takes at a time */
 
 struct counted_rows {
-    size_t
-        n; /* rows: a multiple of COUNTED_GROUP; those added for it are zero, as is their count */
+    /* Rows: a multiple of COUNTED_GROUP; those added to reach it are zero, as is their count. */
+    size_t n;
     size_t columns;
     enum precision precision; /* of x */
     const void *x;            /* LANES rows, column by column; then the next */

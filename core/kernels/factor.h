@@ -17,7 +17,7 @@ static inline void vr_store_unaligned(double *p, vr x)
     *(vr_unaligned *)(void *)p = x;
 }
 
-#define PRIOR_REGISTERS 5
+#define PRIOR_REGISTERS 5 /* processed together: their sums fit into registers */
 
 /* Processes entries i, i + period, i + 2 period, ..., `times` of them, one register at position
  * p of the period. Entries a period apart belong to the same column, and every position of the
@@ -182,9 +182,8 @@ static void factor_terms_short(const struct factor_terms *f)
     }
 }
 
-#define KEPT_REGISTERS \
-    (REGISTER == 16 ? 4 : 6) /* registers of two rows that are processed at a
-                                                 * time */
+/* A row of at most so many registers stays in them from the product to the update. */
+#define KEPT_REGISTERS (REGISTER == 16 ? 4 : 6)
 
 /* Rows of `many` registers. `stay`: `many` is a small constant, and both rows stay in registers. */
 INLINE void factor_terms_rows(const struct factor_terms *f, size_t many, bool stay, bool squares)

@@ -1,4 +1,6 @@
-/* Kernels: row numbers from random words. A part of core/kernels/kernels.c. */
+/* Kernels: row indices from random words (Lemire 2019): the upper half of word times N is uniform
+ * on 0..N-1 once words for which the lower half is below 2^32 mod N, `uneven`, are redrawn. A
+ * part of core/kernels/kernels.c. */
 #ifndef BARKER_CORE_KERNELS_INDEX_H
 #define BARKER_CORE_KERNELS_INDEX_H
 
@@ -34,7 +36,7 @@ INLINE vfu smaller(vfu a, vfu b)
 #endif
 }
 
-/* Row numbers from the words of some lanes of the generator, stored at their places in `out`.
+/* Row indices from the words of some lanes of the generator, stored at their places in `out`.
  * Returns the minimum of `least` and the lower halves of the products: a word whose lower half
  * is below `uneven` must be redrawn (rejection sampling). */
 INLINE vfu stream_rows(struct stream *stream, size_t count, uint32_t N, vfu least, uint32_t *out)
@@ -50,7 +52,7 @@ INLINE vfu stream_rows(struct stream *stream, size_t count, uint32_t N, vfu leas
     return least;
 }
 
-/* Row numbers from the next `count` words of the generator; its state is not changed. False when
+/* Row indices from the next `count` words of the generator; its state is not changed. False when
  * a word must be redrawn. */
 INLINE bool draw_rows(const struct rng *rng, size_t count, uint32_t N, uint32_t uneven,
                       uint32_t *out, struct stream after[PARTS])
@@ -68,7 +70,7 @@ static bool rows_(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, ui
     struct stream after[PARTS];
     bool even = draw_rows(rng, count, N, uneven, out, after);
     for (size_t p = 0; even && p < PARTS; p++)
-        keep(rng, p, after[p]);
+        stream_store(rng, p, after[p]);
     return even;
 }
 
@@ -158,7 +160,7 @@ static bool distinct_rows_(struct rng *rng, uint32_t N, uint32_t uneven, size_t 
     if (!draw_rows(rng, ROW_DRAW_MOST / 2, N, uneven, row, after) || !all_differ(row))
         return false;
     for (size_t p = 0; p < PARTS; p++)
-        keep(rng, p, after[p]);
+        stream_store(rng, p, after[p]);
     if (row_map != NULL) {
         for (size_t k = 0; k < padded(n); k++)
             out[k] = row_map[row[k]];

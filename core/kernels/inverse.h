@@ -14,6 +14,8 @@ static inline size_t inverse_stride(const struct inverse *v)
     return (v->n + LANES - 1) / LANES * LANES;
 }
 
+/* Copies A. open[i] is a mask of row i: it removes the sign, and is 0 once the row has been the
+ * pivot. */
 static void inverse_begin(const struct inverse *v)
 {
     size_t n = v->n, stride = inverse_stride(v);
@@ -56,8 +58,8 @@ static inline bool find_pivot(const struct inverse *v, size_t stride, size_t k)
 }
 
 /* Subtracts multiples of the pivot row from every row, in `vectors` registers from column `at`
- * on. The old entry of column k counts as zero: from this step on the column holds
- * a column of the inverse. */
+ * on. The old entry of column k counts as zero: from this step on the column holds a column of the
+ * inverse. */
 static inline __attribute__((always_inline)) void
 eliminate_columns(const struct inverse *v, size_t stride, size_t k, size_t at, size_t vectors)
 {

@@ -6,8 +6,8 @@
  * agree among themselves and differ from the fused ones in the last digits; their draws have the
  * same law.
  *
- * Arrays are 64-byte aligned and padded to PAD; loops run over the padding, whose values are
- * harmless. */
+ * Arrays are 64-byte aligned and padded to PAD; loops run over the padding, whose results are not
+ * used. */
 #ifndef BARKER_CORE_KERNELS_KERNELS_H
 #define BARKER_CORE_KERNELS_KERNELS_H
 
@@ -120,7 +120,7 @@ struct running_tau {
 /* Rows z of a normal prior N(mu, 1/lambda) per column, n numbers of them: g = -lambda (z - mu), and
  * z - mu and its square are added to `sum` and `squares` of the column. These and mu and lambda are
  * written out for `period` numbers in a row, a multiple of LANES and of the columns; the first of z
- * belongs to number `phase` of them. Nothing need be aligned. */
+ * belongs to number `phase` of them (from 0). Nothing need be aligned. */
 struct factor_prior {
     const double *z, *mu, *lambda;
     double *g, *sum, *squares;
@@ -156,7 +156,8 @@ struct kernels {
     const char *isa;
     bool fused; /* fused multiply-adds round once */
     /* Each fills out[0..n) and may write up to the next multiple of PAD: `out` must be 64-byte
-     * aligned and padded. Numbers: 64 random bits; uniform in (0,1), never 0 or 1; standard normal. */
+     * aligned and padded. Numbers: 64 random bits; uniform in (0,1), never 0 or 1; standard
+     * normal. */
     void (*rng_bits)(struct rng *rng, uint64_t *out, size_t n);
     void (*rng_uniform)(struct rng *rng, double *out, size_t n);
     void (*rng_normal)(struct rng *rng, double *out, size_t n);
@@ -180,8 +181,8 @@ struct kernels {
                      const struct running_tau *running);
     /* memory += beta (tau - memory). */
     void (*smooth)(const struct running_tau *running, const double *tau, size_t n);
-    /* g = -precision * theta, padding included. */
-    void (*pull)(double *g, const double *theta, double precision, size_t n);
+    /* The gradient of a normal prior: g = -precision * theta, padding included. */
+    void (*prior_gradient)(double *g, const double *theta, double precision, size_t n);
     double (*dot)(const double *a, const double *b, size_t n);
     /* out = base + sum of x_j times row j of `matrix`, d rows of padded(d) numbers; base may be
      * NULL. Rows whose part in a block of the result is zero by `kind` are skipped. */
@@ -227,8 +228,8 @@ struct kernels {
      * of the generator, a multiple of LANES. False, with the generator unchanged, when the lower
      * half of a product is less than `uneven`: then some words must be rejected. */
     bool (*rows)(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, uint32_t *out);
-    /* The first n <= ROW_DRAW_MOST of these, from ROW_DRAW_MOST words, mapped by `row_map` unless it
-     * is NULL, if a quick check shows that they are distinct; up to a multiple of PAD any rows
+    /* The first n <= ROW_DRAW_MOST of these, from ROW_DRAW_MOST words, mapped by `row_map` unless
+     * it is NULL, if a quick check shows that they are distinct; up to a multiple of PAD any rows
      * follow. False, with the generator unchanged, when it does not. NULL: not available with this
      * instruction set. */
     bool (*distinct_rows)(struct rng *rng, uint32_t N, uint32_t uneven, size_t n,
@@ -261,14 +262,14 @@ struct kernels {
 extern const struct kernels *kernels; /* never NULL */
 
 /* One of the two numbers that the next word of lane 0 yields. `first`: the first number, and the
- * generator does not advance; otherwise the second, and it does. Two iterations that need one number
- * each thus share a word. The rest of PAD numbers is 0. */
+ * generator does not advance; otherwise the second, and it does. Two iterations that need one
+ * number each thus share a word. The rest of PAD numbers is 0. */
 void rng_uniform_of_two(struct rng *rng, bool first, float *out);
 void rng_normal_of_two(struct rng *rng, bool first, float *out);
 
 /* Instruction sets compiled in and supported by this machine, best first, NULL-terminated. On
- * x86_64 the last is "emulated", the portable one with fused multiply-adds computed in software: the
- * bits of AVX2 on any machine, slowly. */
+ * x86_64 the last is "emulated", the portable one with fused multiply-adds computed in software:
+ * the bits of AVX2 on any machine, slowly. */
 const struct kernels *const *kernels_available(void);
 /* Chooses one by name. False when it is not available. Before any chain runs. */
 bool kernels_choose(const char *isa);

@@ -35,6 +35,7 @@ INLINE struct cache_line line_divide(enum precision p, struct cache_line a, stru
     return a;
 }
 
+/* The same function in both precisions. */
 typedef vf single_function(vf x);
 
 INLINE struct cache_line line_apply(enum precision p, single_function *single, vr_function *wide,
@@ -78,6 +79,7 @@ struct law_slopes {
     struct cache_line eta, psi; /* d log p / d eta, d log p / d psi */
 };
 
+/* exp, at most exp(LAW_STEEPEST). */
 static inline vf vf_steep_exp(vf x)
 {
     return vf_exp(vf_within(x, -100.0f, (float)LAW_STEEPEST));

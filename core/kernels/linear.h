@@ -8,8 +8,8 @@
 
 /* ---- choice of a loop ---- */
 
-INLINE void rows_gradient(struct kind kind, struct link_call *c, const struct linear_batch *batch,
-                          const void *theta)
+INLINE void rows_gradient(struct row_kind kind, struct link_call *c,
+                          const struct linear_batch *batch, const void *theta)
 {
     if (kind.quarters >= 4 && batch->sumsq != NULL)
         long_gradient(kind, c, batch, theta, true);
@@ -34,7 +34,7 @@ INLINE void rows_gradient(struct kind kind, struct link_call *c, const struct li
     static __attribute__((noinline)) void name(                                   \
         struct link_call *c, const struct linear_batch *batch, const void *theta) \
     {                                                                             \
-        gradient((struct kind){p, p, quarters, logistic}, c, batch, theta);       \
+        gradient((struct row_kind){p, p, quarters, logistic}, c, batch, theta);   \
     }
 #define OF_KIND(name, gradient, p, quarters)              \
     OF_LINK(name##_logistic, gradient, p, quarters, true) \
@@ -99,10 +99,9 @@ static inline void clear_padding(const struct linear *l, double *sum)
 
 static void linear_gradient_(const struct linear *l, const struct linear_batch *batch)
 {
-    size_t columns = l->data->columns, width = padded(columns + (l->free_psi));
-    size_t from = dataset_short_rows(l->data) || batch->n == 0
-                      ? 0
-                      : l->data->stride; /* the loops of long rows initialise their own sums */
+    size_t columns = l->data->columns, width = padded(columns + l->free_psi);
+    /* The loops of long rows initialise their own sums. */
+    size_t from = dataset_short_rows(l->data) || batch->n == 0 ? 0 : l->data->stride;
     struct link_call c;
     if (from < width)
         memset(batch->sum + from, 0, (width - from) * sizeof *batch->sum);
@@ -119,7 +118,7 @@ static void linear_gradient_(const struct linear *l, const struct linear_batch *
         batch->sumsq[columns] = slopes_fold(c.sumsq);
 }
 
-INLINE void short_predictor(struct kind kind, const struct dataset *data, const double *theta,
+INLINE void short_predictor(struct row_kind kind, const struct dataset *data, const double *theta,
                             const uint32_t *idx, size_t n, double *eta)
 {
     struct cache_line t = theta_line(kind, theta), x[8], out;
@@ -145,7 +144,7 @@ INLINE void short_predictor(struct kind kind, const struct dataset *data, const 
     memcpy(eta + at, &out, (n - at) * sizeof *eta);
 }
 
-INLINE void long_predictor(struct kind kind, const struct dataset *data, const double *theta,
+INLINE void long_predictor(struct row_kind kind, const struct dataset *data, const double *theta,
                            const uint32_t *idx, size_t n, double *eta)
 {
     struct block b;
@@ -163,13 +162,13 @@ static void linear_predictor_(const struct dataset *data, const double *theta, c
     const enum precision single = PRECISION_SINGLE, wide = PRECISION_DOUBLE;
     bool narrow = data->stride == 4;
     if (data->precision == PRECISION_SINGLE && narrow)
-        short_predictor((struct kind){wide, single, 2, false}, data, theta, idx, n, eta);
+        short_predictor((struct row_kind){wide, single, 2, false}, data, theta, idx, n, eta);
     else if (data->precision == PRECISION_SINGLE)
-        long_predictor((struct kind){wide, single, 4, false}, data, theta, idx, n, eta);
+        long_predictor((struct row_kind){wide, single, 4, false}, data, theta, idx, n, eta);
     else if (narrow)
-        short_predictor((struct kind){wide, wide, 2, false}, data, theta, idx, n, eta);
+        short_predictor((struct row_kind){wide, wide, 2, false}, data, theta, idx, n, eta);
     else
-        long_predictor((struct kind){wide, wide, 4, false}, data, theta, idx, n, eta);
+        long_predictor((struct row_kind){wide, wide, 4, false}, data, theta, idx, n, eta);
 }
 
 #endif

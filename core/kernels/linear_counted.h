@@ -9,7 +9,8 @@
 
 #define TILES (COUNTED_GROUP / LANES)
 
-/* What the rows of a lane give together: sums of residuals, slopes and their squares. */
+/* Per lane, that is per distinct row, summed over the rows equal to it: the residuals (derivatives
+ * in eta), the slopes (in psi) and the squares of both. */
 struct counted_terms {
     struct cache_line residual, square, slope, slope_square;
 };
@@ -20,6 +21,7 @@ struct counted_totals {
     struct cache_line log, slope, slope_square;
 };
 
+/* One column of a tile, in double. */
 INLINE struct cache_line tile_column(enum precision p, const void *x, size_t at)
 {
     return p == PRECISION_SINGLE ? line_widen((const float *)x + at)
@@ -95,6 +97,7 @@ INLINE void law_tile(const struct counted_rows *rows, const struct counted_pass 
     }
 }
 
+/* Adds residual times x, or its square, to the sums of every column, which stay apart by lane. */
 INLINE void tiles_add(enum precision p, const struct counted_rows *rows, bool squares, size_t at,
                       const struct counted_terms terms[TILES], double *work)
 {

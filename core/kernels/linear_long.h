@@ -93,15 +93,15 @@ static inline void block_begin_early(struct block *b, const struct linear *l,
     b->end = b->next + padded(batch->n);
 }
 
-INLINE struct cache_line row_line(struct kind kind, const char *row, size_t j)
+INLINE struct cache_line row_line(struct row_kind kind, const char *row, size_t j)
 {
     return kind.stored == kind.real ? line_load(row + 64 * j)
                                     : line_widen((const float *)(const void *)row + 8 * j);
 }
 
 /* The predictors of four rows, as sums of the elements of one quarter each. */
-INLINE struct cache_line quad_predict(struct kind kind, const char *const x[4], const void *theta,
-                                      size_t lines)
+INLINE struct cache_line quad_predict(struct row_kind kind, const char *const x[4],
+                                      const void *theta, size_t lines)
 {
     struct cache_line sum[4] = {0};
     for (size_t j = 0; j < lines; j++) {
@@ -113,8 +113,8 @@ INLINE struct cache_line quad_predict(struct kind kind, const char *const x[4], 
                          fold_halves(kind.real, sum[2], sum[3]));
 }
 
-/* Rows that do not fill a group, four at a time; the last row is repeated. */
-INLINE void block_predict_rest(struct kind kind, struct block *b, size_t k, const void *theta,
+/* Predicts rows that do not fill a group, four at a time; the last row is repeated. */
+INLINE void block_predict_rest(struct row_kind kind, struct block *b, size_t k, const void *theta,
                                size_t lines)
 {
     size_t size = 64 / line_elements(kind.real);
@@ -130,7 +130,9 @@ INLINE void block_predict_rest(struct kind kind, struct block *b, size_t k, cons
     }
 }
 
-INLINE void block_predict(struct kind kind, struct block *b, const struct dataset *data,
+/* Group by group, in the order in which the reduction leaves rows in a line: see
+ * core/kernels/linear_short.h for G, E and q. */
+INLINE void block_predict(struct row_kind kind, struct block *b, const struct dataset *data,
                           const void *theta)
 {
     size_t lines = data->stride / line_elements(kind.real);
@@ -150,7 +152,8 @@ INLINE void block_predict(struct kind kind, struct block *b, const struct datase
 }
 
 /* Replaces eta by the residuals. */
-INLINE void block_residuals(struct kind kind, struct link_call *c, struct block *b, bool squares)
+INLINE void block_residuals(struct row_kind kind, struct link_call *c, struct block *b,
+                            bool squares)
 {
     const enum precision p = kind.real;
     const struct linear *l = c->linear;
@@ -175,7 +178,8 @@ INLINE void block_residuals(struct kind kind, struct link_call *c, struct block 
     }
 }
 
-INLINE struct cache_line line_set(enum precision p, const char *at)
+/* The number at `at`, broadcast. */
+INLINE struct cache_line line_broadcast(enum precision p, const char *at)
 {
     struct cache_line x;
     for (size_t i = 0; i < FPARTS; i++)
@@ -185,8 +189,8 @@ INLINE struct cache_line line_set(enum precision p, const char *at)
 }
 
 /* sum += r times `many` lines of a row from line j on; also the squares unless `square` is NULL. */
-INLINE void lines_add(struct kind kind, const char *row, struct cache_line r, size_t j, size_t many,
-                      struct cache_line *sum, struct cache_line *square)
+INLINE void lines_add(struct row_kind kind, const char *row, struct cache_line r, size_t j,
+                      size_t many, struct cache_line *sum, struct cache_line *square)
 {
     for (size_t i = 0; i < many; i++) {
         struct cache_line x = row_line(kind, row, j + i), term = line_multiply(kind.real, r, x);
@@ -207,13 +211,13 @@ INLINE void total_take(enum precision p, double *total, struct cache_line x, boo
 
 /* `many` lines of the sums at once, so that their additions overlap. The first block initialises
  * the sums. */
-INLINE void block_add_lines(struct kind kind, const struct block *b, size_t j, size_t many,
+INLINE void block_add_lines(struct row_kind kind, const struct block *b, size_t j, size_t many,
                             const struct linear_batch *batch, bool squares)
 {
     size_t G = line_elements(kind.real), size = 64 / G;
     struct cache_line sum[4] = {0}, square[4] = {0};
     for (size_t k = 0; k < b->count; k++) {
-        struct cache_line r = line_set(kind.real, b->eta + k * size);
+        struct cache_line r = line_broadcast(kind.real, b->eta + k * size);
         lines_add(kind, b->x[k], r, j, many, sum, squares ? square : NULL);
     }
     for (size_t i = 0; i < many; i++) {
@@ -223,7 +227,7 @@ INLINE void block_add_lines(struct kind kind, const struct block *b, size_t j, s
     }
 }
 
-INLINE void block_add(struct kind kind, const struct block *b, size_t lines,
+INLINE void block_add(struct row_kind kind, const struct block *b, size_t lines,
                       const struct linear_batch *batch, bool squares)
 {
     const size_t room = squares ? REGISTER / 16 : REGISTER / 8, many = room < 4 ? room : 4;
@@ -238,8 +242,8 @@ INLINE void block_add(struct kind kind, const struct block *b, size_t lines,
         block_add_lines(kind, b, j, 1, batch, squares);
 }
 
-INLINE void long_gradient(struct kind kind, struct link_call *c, const struct linear_batch *batch,
-                          const void *theta, bool squares)
+INLINE void long_gradient(struct row_kind kind, struct link_call *c,
+                          const struct linear_batch *batch, const void *theta, bool squares)
 {
     const struct dataset *data = c->linear->data;
     struct block b;

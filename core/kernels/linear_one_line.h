@@ -44,7 +44,7 @@ INLINE void one_line_prefetch(struct one_line *rows, bool prefetches, size_t cou
     rows->next += count;
 }
 
-INLINE struct cache_line one_line_residuals(struct kind kind, struct link_call *c,
+INLINE struct cache_line one_line_residuals(struct row_kind kind, struct link_call *c,
                                             struct one_line *rows, const uint32_t *row,
                                             const void *theta, bool prefetches)
 {
@@ -64,7 +64,7 @@ INLINE struct cache_line one_line_residuals(struct kind kind, struct link_call *
     return link_slopes(kind.real, kind.logistic, c, sum, &link).eta;
 }
 
-INLINE void one_line_add(struct kind kind, struct one_line *rows, const uint32_t *row,
+INLINE void one_line_add(struct row_kind kind, struct one_line *rows, const uint32_t *row,
                          struct cache_line residual, struct cache_line *sum,
                          struct cache_line *square, bool prefetches)
 {
@@ -75,20 +75,20 @@ INLINE void one_line_add(struct kind kind, struct one_line *rows, const uint32_t
     for (size_t k = 0; k < G; k++) {
         if (k % 2 == 0)
             one_line_prefetch(rows, prefetches, 1);
-        lines_add(kind, one_line_row(rows, row[k]), line_set(kind.real, r + k * size), 0, 1, sum,
-                  square);
+        lines_add(kind, one_line_row(rows, row[k]), line_broadcast(kind.real, r + k * size), 0, 1,
+                  sum, square);
     }
 }
 
 /* A group goes from its predictors to its sums before the next group starts. The sums are added
  * to the totals after BLOCK_ROWS rows, as in long_gradient, so that the bits are the same. */
-INLINE void one_line_gradient(struct kind kind, struct link_call *c,
+INLINE void one_line_gradient(struct row_kind kind, struct link_call *c,
                               const struct linear_batch *batch, const void *theta, bool squares,
                               bool prefetches)
 {
     const size_t G = line_elements(kind.real);
     struct one_line rows = {linear_rows(c->linear), prefetches ? batch->idx + batch->ahead : NULL};
-    uint32_t named[GROUP_MAX];
+    uint32_t indices[GROUP_MAX];
     for (size_t at = 0; at < batch->n;) {
         struct cache_line sum = {0}, square = {0};
         bool first = at == 0;
@@ -96,8 +96,8 @@ INLINE void one_line_gradient(struct kind kind, struct link_call *c,
             const uint32_t *row = batch->idx + at;
             bool whole = __builtin_expect(at + G <= batch->n, 1);
             if (!whole) {
-                group_name(c->linear, batch, batch->idx, at, G, named);
-                row = named;
+                group_indices(c->linear, batch, batch->idx, at, G, indices);
+                row = indices;
             }
             struct cache_line r = one_line_residuals(kind, c, &rows, row, theta, prefetches);
             if (!whole)
@@ -114,7 +114,7 @@ INLINE void one_line_gradient(struct kind kind, struct link_call *c,
     }
 }
 
-INLINE void one_line_rows_gradient(struct kind kind, struct link_call *c,
+INLINE void one_line_rows_gradient(struct row_kind kind, struct link_call *c,
                                    const struct linear_batch *batch, const void *theta)
 {
     if (batch->ahead == 0)

@@ -2,8 +2,9 @@
  * cache line. A part of core/kernels/kernels.c.
  *
  * Rows are processed in groups of as many rows as a line has elements, so that their predictors
- * and residuals fill one line. Element i of quarter q of that line belongs to row E q + i of the
- * group, E being the elements of a quarter: the order in which the reduction leaves them. */
+ * and residuals fill one line: G rows, G being the elements of a line. Element i of quarter q of
+ * that line belongs to row E q + i of the group, E being the elements of a quarter: the order in
+ * which the reduction leaves them. */
 #ifndef BARKER_CORE_KERNELS_LINEAR_SHORT_H
 #define BARKER_CORE_KERNELS_LINEAR_SHORT_H
 
@@ -14,21 +15,20 @@
 #define STAGE       4  /* groups that are processed together */
 
 /* How rows are stored and in which precision sums are computed. A constant argument everywhere. */
-struct kind {
-    enum precision real, stored;
-    size_t quarters; /* quarters of a line that a row takes in the working precision: 1, 2, or 4
-                      * for whole lines */
-    bool logistic;   /* the link is LINK_LOGISTIC; the others are function calls, which would
-                      * spill registers */
+struct row_kind {
+    enum precision real; /* the working precision: of predictors, residuals and sums */
+    enum precision stored;
+    size_t quarters; /* of a line that a row takes in the working precision: 1, 2; 4: whole lines */
+    bool logistic;   /* LINK_LOGISTIC; the other links are function calls, which spill registers */
 };
 
 /* log2 of the bytes from one short row to the next. */
-INLINE unsigned plain_shift(struct kind kind)
+INLINE unsigned plain_shift(struct row_kind kind)
 {
     return (unsigned)__builtin_ctz((unsigned)kind.quarters * (kind.stored == kind.real ? 16 : 8));
 }
 
-INLINE unsigned row_shift(struct kind kind, bool tails)
+INLINE unsigned row_shift(struct row_kind kind, bool tails)
 {
     return plain_shift(kind) + tails;
 }
@@ -58,7 +58,7 @@ INLINE const char *place(struct places p, size_t k)
 
 /* Loads the rows of a group into lines in the order in which the reduction puts row k at place
  * k. */
-INLINE void group_load(struct kind kind, struct places p, struct cache_line *out)
+INLINE void group_load(struct row_kind kind, struct places p, struct cache_line *out)
 {
     size_t E = line_elements(kind.real) / 4;
     for (size_t i = 0; i < E; i++) {
@@ -87,7 +87,7 @@ INLINE void records_load(struct places p, struct cache_line x[4], struct cache_l
 }
 
 /* Loads the rows of a group and what the link needs of them. */
-INLINE void places_load(struct kind kind, const struct linear *l, bool tails, struct places p,
+INLINE void places_load(struct row_kind kind, const struct linear *l, bool tails, struct places p,
                         struct cache_line *x, struct link_rows *link)
 {
     if (kind.real == PRECISION_SINGLE && tails) {
@@ -109,14 +109,14 @@ INLINE void places_load(struct kind kind, const struct linear *l, bool tails, st
 }
 
 /* The same for the rows idx[at], idx[at + 1], ..., or at, at + 1, ... when idx is NULL. */
-INLINE void rows_load(struct kind kind, const struct linear *l, bool tails, const uint32_t *idx,
+INLINE void rows_load(struct row_kind kind, const struct linear *l, bool tails, const uint32_t *idx,
                       size_t at, struct cache_line *x, struct link_rows *link)
 {
     struct places p = {linear_rows(l), row_shift(kind, tails), idx, at, NULL};
     places_load(kind, l, tails, p, x, link);
 }
 
-INLINE struct cache_line group_predict(struct kind kind, const struct cache_line *x,
+INLINE struct cache_line group_predict(struct row_kind kind, const struct cache_line *x,
                                        struct cache_line theta)
 {
     size_t E = line_elements(kind.real) / 4;
@@ -134,7 +134,7 @@ struct line_sums {
 };
 
 /* The residual of each row in line i of a group, broadcast over the places of that row. */
-INLINE struct cache_line group_factor(struct kind kind, struct cache_line r, size_t i)
+INLINE struct cache_line group_factor(struct row_kind kind, struct cache_line r, size_t i)
 {
     struct cache_line factor = spread_element(kind.real, r, i / kind.quarters);
     return kind.quarters == 2 ? spread_quarters(factor, i % 2 * 2) : factor;
@@ -142,7 +142,7 @@ INLINE struct cache_line group_factor(struct kind kind, struct cache_line r, siz
 
 /* Sums of r_k x_k over the group and, with `squares`, of their squares. The two halves of the
  * group are accumulated in the same line. */
-INLINE struct line_sums group_terms(struct kind kind, const struct cache_line *x,
+INLINE struct line_sums group_terms(struct row_kind kind, const struct cache_line *x,
                                     struct cache_line r, bool squares)
 {
     const enum precision p = kind.real;
@@ -194,7 +194,7 @@ INLINE void total_set(enum precision p, double *total, struct cache_line x)
 }
 
 /* theta in the working precision, repeated to fill a line. */
-INLINE struct cache_line theta_line(struct kind kind, const double *theta)
+INLINE struct cache_line theta_line(struct row_kind kind, const double *theta)
 {
     _Alignas(ALIGNMENT) float single[8];
     _Alignas(ALIGNMENT) double wide[8];
@@ -212,7 +212,7 @@ INLINE struct cache_line theta_line(struct kind kind, const double *theta)
 
 /* Sums per column from the sums per element of a line: elements a row's width apart belong to
  * the same column. */
-INLINE void total_fold(struct kind kind, const double *total, double *sum)
+INLINE void total_fold(struct row_kind kind, const double *total, double *sum)
 {
     size_t all = line_elements(kind.real), width = all / 4 * kind.quarters;
     for (size_t j = 0; j < width; j++)
@@ -231,20 +231,20 @@ struct stage {
     struct link_rows link[STAGE];
 };
 
-/* The rows of the data in the group from `at` on. An incomplete group repeats its last row. */
-INLINE void group_name(const struct linear *l, const struct linear_batch *batch,
-                       const uint32_t *idx, size_t at, size_t G, uint32_t *named)
+/* Rows of the data that the group from `at` on has. An incomplete group repeats its last row. */
+INLINE void group_indices(const struct linear *l, const struct linear_batch *batch,
+                          const uint32_t *idx, size_t at, size_t G, uint32_t *indices)
 {
     for (size_t k = 0; k < G; k++) {
         size_t i = at + k < batch->n ? at + k : batch->n - 1;
         uint32_t row = idx != NULL ? idx[i] : (uint32_t)i;
-        named[k] = l->row_map != NULL ? l->row_map[row] : row;
+        indices[k] = l->row_map != NULL ? l->row_map[row] : row;
     }
 }
 
 /* Loads the rows from `at` on, as many as fit. The case without row_map and tails has calls of
  * its own with constant arguments, so that the compiler removes the branches. */
-INLINE void stage_fill(struct kind kind, struct stage *s, const struct linear *l,
+INLINE void stage_fill(struct row_kind kind, struct stage *s, const struct linear *l,
                        const struct linear_batch *batch, const uint32_t *idx, size_t at)
 {
     size_t G = line_elements(kind.real), left = batch->n - at;
@@ -262,9 +262,9 @@ INLINE void stage_fill(struct kind kind, struct stage *s, const struct linear *l
         rows_load(kind, l, tails, idx, at + g * G, s->x[g], &s->link[g]);
 #pragma GCC unroll 1
     for (; g * G < s->rows; g++) {
-        uint32_t named[GROUP_MAX];
-        group_name(l, batch, idx, at + g * G, G, named);
-        rows_load(kind, l, tails, named, 0, s->x[g], &s->link[g]);
+        uint32_t indices[GROUP_MAX];
+        group_indices(l, batch, idx, at + g * G, G, indices);
+        rows_load(kind, l, tails, indices, 0, s->x[g], &s->link[g]);
     }
 }
 
@@ -292,7 +292,8 @@ INLINE void slopes_add(enum precision p, struct link_call *c, struct cache_line 
 }
 
 /* Prefetches the next `count` rows into L2. */
-INLINE void stage_prefetch(struct kind kind, struct stage *s, const struct linear *l, size_t count)
+INLINE void stage_prefetch(struct row_kind kind, struct stage *s, const struct linear *l,
+                           size_t count)
 {
     const char *x = linear_rows(l);
     unsigned shift = row_shift(kind, linear_has_tails(l));
@@ -303,7 +304,7 @@ INLINE void stage_prefetch(struct kind kind, struct stage *s, const struct linea
     }
 }
 
-INLINE void stage_add(struct kind kind, struct link_call *c, struct stage *s,
+INLINE void stage_add(struct row_kind kind, struct link_call *c, struct stage *s,
                       struct cache_line theta, bool squares, bool prefetches,
                       struct line_sums *sums)
 {
@@ -330,8 +331,8 @@ INLINE void stage_add(struct kind kind, struct link_call *c, struct stage *s,
     }
 }
 
-INLINE void short_gradient(struct kind kind, struct link_call *c, const struct linear_batch *batch,
-                           bool squares, bool prefetches)
+INLINE void short_gradient(struct row_kind kind, struct link_call *c,
+                           const struct linear_batch *batch, bool squares, bool prefetches)
 {
     _Alignas(ALIGNMENT) double total[GROUP_MAX] = {0}, total_squares[GROUP_MAX] = {0};
     struct cache_line theta = theta_line(kind, batch->theta);
@@ -363,14 +364,14 @@ INLINE void short_gradient(struct kind kind, struct link_call *c, const struct l
 /* ---- short rows times their signs (linear_sign_rows), with no numbers outside the row ---- */
 
 /* Lines that the rows of a group take. */
-INLINE size_t group_lines(struct kind kind)
+INLINE size_t group_lines(struct row_kind kind)
 {
     return line_elements(kind.real) / 4 * kind.quarters;
 }
 
 /* Whether rows are of this kind and processing groups one by one pays: only where the rows of
  * two groups fit into registers. */
-INLINE bool signed_one_by_one(struct kind kind, const struct linear *l,
+INLINE bool signed_one_by_one(struct row_kind kind, const struct linear *l,
                               const struct linear_batch *batch)
 {
     bool fits = group_lines(kind) == 4 && (REGISTER == 32 || kind.real == PRECISION_SINGLE);
@@ -379,22 +380,23 @@ INLINE bool signed_one_by_one(struct kind kind, const struct linear *l,
 }
 
 /* Loads the group from `at` on; after the last row, this is repeated. */
-INLINE void signed_load(struct kind kind, const struct linear *l, const struct linear_batch *batch,
-                        const uint32_t *idx, size_t at, struct cache_line *x)
+INLINE void signed_load(struct row_kind kind, const struct linear *l,
+                        const struct linear_batch *batch, const uint32_t *idx, size_t at,
+                        struct cache_line *x)
 {
     const char *rows = l->signed_rows;
     unsigned shift = plain_shift(kind);
     if (__builtin_expect(at + line_elements(kind.real) <= batch->n, 1)) {
         group_load(kind, (struct places){rows, shift, idx, at, NULL}, x);
     } else {
-        uint32_t named[GROUP_MAX];
-        group_name(l, batch, idx, at, line_elements(kind.real), named);
-        group_load(kind, (struct places){rows, shift, named, 0, NULL}, x);
+        uint32_t indices[GROUP_MAX];
+        group_indices(l, batch, idx, at, line_elements(kind.real), indices);
+        group_load(kind, (struct places){rows, shift, indices, 0, NULL}, x);
     }
 }
 
 /* The terms of a group, of its first `rows` rows. */
-INLINE struct line_sums signed_terms(struct kind kind, const struct cache_line *x,
+INLINE struct line_sums signed_terms(struct row_kind kind, const struct cache_line *x,
                                      struct cache_line theta, size_t rows, bool squares)
 {
     struct cache_line r =
@@ -407,7 +409,7 @@ INLINE struct line_sums signed_terms(struct kind kind, const struct cache_line *
 /* Software pipelining: the rows of a group stay in registers from predictors to terms, and the
  * next group is loaded during the latency between. Sums are added in the order of
  * short_gradient. */
-INLINE void signed_gradient(struct kind kind, const struct linear *l,
+INLINE void signed_gradient(struct row_kind kind, const struct linear *l,
                             const struct linear_batch *batch, const uint32_t *idx, bool squares)
 {
     _Alignas(ALIGNMENT) double total[GROUP_MAX] = {0}, total_squares[GROUP_MAX] = {0};

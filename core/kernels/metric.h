@@ -42,12 +42,11 @@ static void average_(double *mean, const double *x, double weight, size_t n)
         mean[i] += weight * (x[i] - mean[i]);
 }
 
-/* The logarithm of a product instead of a sum of logarithms: x = 2^k m with m between sqrt(1/2)
- * and sqrt 2, so that 512 factors m stay within 2^-256 and 2^256. False when some x is not a
- * normal positive number. */
+/* A sum of logarithms is computed as the logarithm of a product of so many factors at a time, which
+ * cannot overflow where they lie between 1/2 and 2. */
 #define FACTORS 512
 
-/* The same for numbers between 1 and 2. */
+/* Sums of logarithms of factors between 1 and 2, lane by lane. */
 struct log_sums {
     vr logs[PARTS], product[PARTS];
     size_t factors;
@@ -90,6 +89,8 @@ static double bernoulli_log_(const double *eta, const double *y, size_t n)
     return vd_sum(lanes_of(below));
 }
 
+/* x = 2^k m with m between sqrt(1/2) and sqrt 2: the product of all m, lane by lane, and the sum of
+ * all k. False when some x is not a normal positive number. At most FACTORS LANES numbers. */
 static inline bool multiply_up(const double *x, size_t n, vd *product, double *exponent)
 {
     vr m[PARTS];
@@ -138,6 +139,7 @@ static double log_sum_(const double *x, size_t n)
                 sum.part[k] += vr_log_any(load_part(x + at, done, k, count, 1.0));
         logs += sum.all;
     }
+    /* log 2 in two parts: the product with the larger one is exact. */
     return (vd_sum(logs) + exponents * 0x1.a39ef35793c76p-33) + exponents * 0x1.62e42fee00000p-1;
 }
 

@@ -33,6 +33,7 @@ static inline void jump_by(double *theta, const double *sigma, vf jump, size_t i
     *high += vr_load(sigma + i + WIDTH) * vf_high(jump);
 }
 
+/* x where `keep` is set, else -x. */
 static inline vf with_sign(vf x, vfi keep)
 {
     return (vf)((vfi)x ^ (~keep & (int32_t)0x80000000));
@@ -56,7 +57,7 @@ static inline size_t first_undefined(const double *x, size_t n, vfi suspect)
  * the randomness we want, and the sign follows the gradient: the slope is made so large that the
  * sign is certain. 2^-55 is added so that a gradient of exactly 0 counts as negative; it is too
  * small to change any other result. */
-#define STRETCH 1.702f
+#define STRETCH 1.702f /* used by stretched() below */
 
 /* Registers that a move processes side by side. Each step of the computation depends on the
  * previous one, and the out-of-order window is too short to overlap iterations by itself. */
@@ -91,6 +92,7 @@ INLINE void accepted_abreast(const vf *u, const vf *x, size_t many, vfi *up)
     }
 }
 
+/* The same for one register. */
 static inline vfi accepted(vf u, vf x)
 {
     vfi up;
@@ -98,6 +100,7 @@ static inline vfi accepted(vf u, vf x)
     return up;
 }
 
+/* The log odds of a corrected move, from those without noise and t: see STRETCH. */
 static inline vf stretched(vf gw, vf t)
 {
     vf room = vf_fused_from(t, t, vf_set(STRETCH * STRETCH)), none = vf_set(FLT_MIN);
@@ -192,6 +195,8 @@ static inline vr vr_positive(vr x)
     return (vr)((vr_mask)x & (x > vr_set(0.0)));
 }
 
+/* drift = sigma^2 g / 2 has the noise sd sigma^2 tau / 2. Corrected: the injected noise has the
+ * variance that this leaves of sigma^2; modified: that sd to first order. */
 static inline __attribute__((always_inline)) vr langevin_at(const struct langevin_move *m,
                                                             enum langevin_rule rule, size_t i, vr z)
 {
@@ -247,8 +252,8 @@ static size_t lattice_(double *theta, const double *g, const double *sigma, cons
 {
     vfi bad = {0};
     for (size_t i = 0; i < n; i += FLOATS) {
-        vf p = 0.5f + 0.25f * product_single(g, sigma, i); /* u is in (0,1), so p need not be
-                                                            * clipped */
+        /* Not clipped: u lies in (0,1). */
+        vf p = 0.5f + 0.25f * product_single(g, sigma, i);
         bad |= p != p;
         jump_by(theta, sigma, with_sign(vf_set(1.0f), vf_load(u + i) < p), i);
     }
@@ -364,7 +369,7 @@ static void estimate_(const struct batch_sums *sums, double *g, double *tau,
         estimate_all(&b, unbiased, g, tau, r);
 }
 
-static void pull_(double *g, const double *theta, double precision, size_t n)
+static void prior_gradient_(double *g, const double *theta, double precision, size_t n)
 {
     for (size_t i = 0; i < padded(n); i += WIDTH)
         vr_store(g + i, -precision * vr_load(theta + i));
@@ -381,7 +386,8 @@ static double dot_(const double *a, const double *b, size_t n)
 
 #define EIGHTS (4 * PARTS <= 8 ? 4 : 2) /* blocks of LANES numbers whose sums fit into registers */
 
-/* `eights` blocks of LANES results at once, so that their additions overlap. */
+/* `eights` blocks of LANES results at once, so that their additions overlap; p: numbers from one
+ * row of the matrix to the next. */
 INLINE void trmv_part(const double *matrix, const double *x, const double *base, size_t from,
                       size_t to, size_t p, size_t eights, double *out)
 {

@@ -21,7 +21,7 @@ INLINE struct stream stream_of(const struct rng *rng, size_t part)
     return stream;
 }
 
-INLINE void keep(struct rng *rng, size_t part, struct stream stream)
+INLINE void stream_store(struct rng *rng, size_t part, struct stream stream)
 {
     for (size_t w = 0; w < 4; w++)
         ((vr_bits *)(void *)&rng->s[w])[part] = stream.s[w];
@@ -89,7 +89,7 @@ static void rng_bits_(struct rng *rng, uint64_t *out, size_t n)
             vr_bits bits = next_some(&stream, p, n - i);
             memcpy(out + i + p * WIDTH, &bits, sizeof bits);
         }
-        keep(rng, p, stream);
+        stream_store(rng, p, stream);
     }
 }
 
@@ -99,7 +99,7 @@ INLINE void next_of_all(struct rng *rng, size_t lanes, vr_bits out[PARTS])
     for (size_t p = 0; p < PARTS; p++) {
         struct stream stream = stream_of(rng, p);
         out[p] = next_some(&stream, p, lanes);
-        keep(rng, p, stream);
+        stream_store(rng, p, stream);
     }
 }
 
@@ -147,7 +147,7 @@ static void rng_uniform_single_(struct rng *rng, float *out, size_t n)
             vfu bits = (vfu)next_some(&stream, p, (n - i + 1) / 2);
             vf_store(out + i + p * FLOATS, below_one(unit_single(bits)));
         }
-        keep(rng, p, stream);
+        stream_store(rng, p, stream);
     }
 }
 
@@ -202,7 +202,7 @@ static void rng_normal_single_(struct rng *rng, float *out, size_t n)
             if (left > 16)
                 vf_store(out + i + 16 + p * FLOATS, b);
         }
-        keep(rng, p, stream);
+        stream_store(rng, p, stream);
     }
 }
 
@@ -214,7 +214,7 @@ static void rng_normal_pair_(struct rng *rng, float *out)
     normal_pair(low_halves(x, x), high_halves(x, x), &a, &b);
     out[0] = a[0];
     out[1] = b[0];
-    keep(rng, 0, stream);
+    stream_store(rng, 0, stream);
 }
 
 #endif

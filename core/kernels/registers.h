@@ -53,6 +53,7 @@ static inline void vr_store(double *p, vr x)
     *(vr *)(void *)p = x;
 }
 
+/* Not x + 0, which turns -0 into 0. */
 static inline vr vr_set(double x)
 {
     return x - (vr){0};
@@ -123,8 +124,9 @@ static inline vr vr_fused(vr a, vr b, vr c)
 /* x clipped to [low, high]; NaN stays. */
 static inline vr vr_within(vr x, double low, double high)
 {
-#if defined(__AVX512F__) /* they return the second operand if one is NaN; gcc 12 does not use
-                          * them by itself */
+    /* These instructions return the second operand if one is NaN. gcc 12 does not use them by
+     * itself. */
+#if defined(__AVX512F__)
     return (vr)_mm512_min_pd((__m512d)vr_set(high),
                              _mm512_max_pd((__m512d)vr_set(low), (__m512d)x));
 #elif defined(__AVX__)

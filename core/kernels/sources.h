@@ -39,8 +39,8 @@ static void tanh_halves_single(float *x, size_t n)
 }
 
 /* tanh(x/2) = x P(x^2)/Q(x^2), minimax on [-38, 38] (6e-17), beyond which it is 1; right to 16
- * ulp. All coefficients are positive: nothing cancels. From the highest power down. Several
- * registers are processed at a time to overlap their latencies. */
+ * ulp. All coefficients are positive: nothing cancels. From the highest power down; that of Q
+ * has the coefficient 1. Several registers are processed at a time to overlap their latencies. */
 #define TANHS (PARTS > 2 ? PARTS : 2)
 
 static inline void tanh_half_registers(vr x[TANHS])
@@ -50,11 +50,9 @@ static inline void tanh_half_registers(vr x[TANHS])
         50121668531533.445,    5.610291966397742e+16, 3.074917129602714e+19, 7.850339743883877e+21,
         7.978141719350013e+23, 2.10217410168866e+25};
     static const double below[] = {
-        36172.61098496399,      326259588.3987799,     1141120167338.187,     1833097543178829.5,
-        1.4378863245667668e+18, 5.440646091390026e+20, 9.027598309670057e+22, 5.099251846684416e+24,
-        4.204348203377322e+25}; /* the leading
-                                                                                * coefficient is
-                                                                                * 1 */
+        36172.61098496399,     326259588.3987799,      1141120167338.187,
+        1833097543178829.5,    1.4378863245667668e+18, 5.440646091390026e+20,
+        9.027598309670057e+22, 5.099251846684416e+24,  4.204348203377322e+25};
     vr z[TANHS], p[TANHS], q[TANHS];
     for (size_t r = 0; r < TANHS; r++) {
         x[r] = vr_within(x[r], -38.0, 38.0);
@@ -180,8 +178,7 @@ struct source_rows {
 
 static struct source_rows source_rows(const struct dataset *data, char *copy)
 {
-    size_t bytes = dataset_row_bytes(data), last = 63 / bytes + 1; /* rows whose 64-byte reads
-                                                                    * pass the end */
+    size_t bytes = dataset_row_bytes(data), last = 63 / bytes + 1; /* whose reads pass the end */
     last = last < data->N ? last : data->N;
     struct source_rows r = {.x = data->x, .bytes = bytes, .first_in_copy = data->N};
     if (bytes % 64 == 0)
@@ -207,6 +204,7 @@ static void find_rows(struct source_block *b, const struct source_rows *r, const
     for (size_t i = b->rows; i < b->rows + SOURCE_ROWS - 1; i++)
         b->row[i] = b->row[0];
 }
+
 /* Copies K rows of `lanes` sums to K x K numbers and sets the padding to zero. */
 static void remove_padding(const double *sums, size_t K, size_t lanes, double *out)
 {
@@ -232,7 +230,7 @@ static void source_gradient_(const struct source_terms *t)
     b.sum = t->scratch;
     b.sumsq = t->sumsq != NULL ? b.sum + K * lanes : NULL;
     double *W = b.sum + 2 * K * lanes, *centre = t->centre != NULL ? W + K * lanes : NULL;
-    double *end = W + 2 * K * lanes, *y = end + lanes + 16, *there = y + most * K + 16;
+    double *end = W + 2 * K * lanes, *y = end + lanes + 16, *at_centre = y + most * K + 16;
     struct source_rows rows = source_rows(t->data, (char *)end);
     bool single = t->data->precision == PRECISION_SINGLE;
     memset(b.sum, 0, (t->sumsq != NULL ? 2 : 1) * K * lanes * sizeof *b.sum);
@@ -248,9 +246,9 @@ static void source_gradient_(const struct source_terms *t)
         find_rows(&b, &rows, t->idx, i);
         if (single)
             add_block_single(&b, (float *)(void *)W, (float *)(void *)y, (float *)(void *)centre,
-                             (float *)(void *)there);
+                             (float *)(void *)at_centre);
         else
-            add_block_double(&b, W, y, centre, there);
+            add_block_double(&b, W, y, centre, at_centre);
     }
     remove_padding(b.sum, K, lanes, t->sum);
     if (t->sumsq != NULL)
@@ -298,14 +296,14 @@ static double log_sources_(const struct dataset *data, const uint32_t *idx, size
         union {
             vi all;
             vr_mask part[PARTS];
-        } there = {.all = lane < (int64_t)count};
+        } has_row = {.all = lane < (int64_t)count};
         gather_rows(data, idx, at, count, scratch);
         for (size_t k = 0; k < K; k++) {
             source(W + k * K, scratch, K, y);
             for (size_t i = 0; i < PARTS; i++) {
                 vr size = vr_abs(y[i]);
-                sizes[i] += vr_select(there.part[i], size, vr_set(0.0));
-                s.product[i] *= vr_select(there.part[i], 1.0 + vr_exp(-size), vr_set(1.0));
+                sizes[i] += vr_select(has_row.part[i], size, vr_set(0.0));
+                s.product[i] *= vr_select(has_row.part[i], 1.0 + vr_exp(-size), vr_set(1.0));
             }
             log_sums_count(&s);
         }

@@ -37,15 +37,15 @@ static void NAME(all_sources)(const struct source_block *b, const REAL *W, REAL 
 
 /* With `centre` the slopes at the centre are subtracted: `at_centre` has the size of y. */
 static void NAME(add_block)(const struct source_block *b, const REAL *W, REAL *y,
-                            const REAL *centre, REAL *there)
+                            const REAL *centre, REAL *at_centre)
 {
     NAME(all_sources)(b, W, y);
     NAME(tanh_halves)(y, b->rows * b->K);
     if (centre != NULL) {
-        NAME(all_sources)(b, centre, there);
-        NAME(tanh_halves)(there, b->rows * b->K);
+        NAME(all_sources)(b, centre, at_centre);
+        NAME(tanh_halves)(at_centre, b->rows * b->K);
         for (size_t i = 0; i < b->rows * b->K; i++)
-            y[i] -= there[i];
+            y[i] -= at_centre[i];
     }
     for (size_t column = 0; column < b->K; column += GROUP)
         (b->K - column <= GROUP / 2 ? NAME(half_add_products) : NAME(add_products))(b, y, column);

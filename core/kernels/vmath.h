@@ -48,7 +48,7 @@ static inline double vd_sum(vd x)
 #define VR_MAGIC 0x1.8p52
 
 /* a + b x. */
-static inline vr vr_line(vr x, double a, double b)
+static inline vr vr_affine(vr x, double a, double b)
 {
     return vr_fused(vr_set(b), x, vr_set(a));
 }
@@ -62,11 +62,11 @@ static inline vr vr_half_exp(vr x, vr *power)
     vr r = vr_fused(n, vr_set(-0x1.62e42fee00000p-1), x);
     r = vr_fused(n, vr_set(-0x1.a39ef35793c76p-33), r);
     vr r2 = r * r, r4 = r2 * r2;
-    vr a = vr_line(r, 0x1.0000000000001p-1, 0x1.5555555555556p-3);
-    vr b = vr_line(r, 0x1.5555555553d68p-5, 0x1.11111111109b5p-7);
-    vr c = vr_line(r, 0x1.6c16c17889ef1p-10, 0x1.a01a01a7c2efep-13);
-    vr d = vr_line(r, 0x1.a019b9149a41cp-16, 0x1.71de0db2f6b19p-19);
-    vr e = vr_line(r, 0x1.28917c89a43a9p-22, 0x1.af389ecfc4b9ep-26);
+    vr a = vr_affine(r, 0x1.0000000000001p-1, 0x1.5555555555556p-3);
+    vr b = vr_affine(r, 0x1.5555555553d68p-5, 0x1.11111111109b5p-7);
+    vr c = vr_affine(r, 0x1.6c16c17889ef1p-10, 0x1.a01a01a7c2efep-13);
+    vr d = vr_affine(r, 0x1.a019b9149a41cp-16, 0x1.71de0db2f6b19p-19);
+    vr e = vr_affine(r, 0x1.28917c89a43a9p-22, 0x1.af389ecfc4b9ep-26);
     a = vr_fused(b, r2, a);
     c = vr_fused(vr_fused(e, r4, vr_fused(d, r2, c)), r4, a);
     *power = (vr)(((vr_bits)t << 52) + 0x3fe0000000000000ULL);

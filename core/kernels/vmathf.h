@@ -238,8 +238,9 @@ static inline vf vf_half_exp(vf x, vf *power)
 /* x clipped to [low, high]; NaN stays. */
 static inline vf vf_within(vf x, float low, float high)
 {
-#if defined(__AVX512F__) /* they return the second operand if one is NaN; gcc 12 does not use
-                          * them by itself */
+    /* These instructions return the second operand if one is NaN. gcc 12 does not use them by
+     * itself. */
+#if defined(__AVX512F__)
     return (vf)_mm512_min_ps((__m512)vf_set(high), _mm512_max_ps((__m512)vf_set(low), (__m512)x));
 #elif defined(__AVX__)
     return (vf)_mm256_min_ps((__m256)vf_set(high), _mm256_max_ps((__m256)vf_set(low), (__m256)x));

@@ -7,8 +7,8 @@
 #include "core/model/dedup.h"
 
 struct counted {
-    struct distinct distinct; /* n == 0: there are too many, and rows below is not set */
-    struct counted_rows rows; /* with this memory: */
+    struct distinct distinct; /* n == 0: there are too many, and `rows` is not set */
+    struct counted_rows rows; /* its memory follows */
     void *x;
     double *y, *offset, *count;
 };

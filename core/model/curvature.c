@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AFFORDABLE  2e9  /* units of work (struct model.term_cost) for differences: some seconds */
+#define AFFORDABLE  2e9  /* units of struct model.term_cost for differences: some seconds */
 #define PROBES      8    /* random directions for the diagonal of grad_fixed's curvature */
 #define FISHER_ROWS 5000 /* terms of the Fisher information, at least, and ... */
 #define FISHER_EACH 50   /* ... per parameter */
@@ -99,7 +99,7 @@ static void add_fisher_diagonal(struct gradient *source, const double *theta, do
 }
 
 /* Coordinates without a usable curvature get the geometric mean of the others, as a power of two:
- * start values may depend on it, and they must be the same on every machine. */
+ * start values may depend on it, must be the same on every machine, and frexp() is exact. */
 static void repair(double *h, size_t d)
 {
     long sum = 0, count = 0;
@@ -174,7 +174,8 @@ static void fixed_gradient(struct gradient *source, const double *theta, double 
     source->model->type->grad_fixed(source->model, theta, g, source->work);
 }
 
-/* Row j of H from the gradient on both sides along coordinate j; `work` has three arrays. */
+/* Adds to row j of H the central difference of the gradient along coordinate j; `work` has three
+ * arrays. */
 static bool add_differences(struct gradient *source, gradient_function *gradient,
                             const double *theta, const double *step,
                             const struct curvature_limits *limits, double *H, double *work)
@@ -214,7 +215,8 @@ static enum err choose_steps(struct gradient *source, const double *theta, doubl
     return code;
 }
 
-/* Centred sum of g g' over every `every`-th term, scaled up to all terms. */
+/* Adds the sum of (g_i - mean) (g_i - mean)' over every `every`-th term i, scaled up to all terms:
+ * the empirical Fisher information. */
 static bool add_fisher(struct gradient *source, const double *theta, size_t every,
                        const struct curvature_limits *limits, double *H, double *mean)
 {
@@ -286,13 +288,18 @@ enum err curvature_dense(struct gradient *source, const double *theta,
     return code;
 }
 
+static double next_ridge(double ridge)
+{
+    return ridge > 0.0 ? 10.0 * ridge : 1e-10;
+}
+
 double curvature_whiten(const double *H, size_t d, double *A)
 {
     size_t p = padded(d);
     double *copy = malloc(d * p * sizeof *copy), ridge = 0.0, usual = 0.0;
     for (size_t j = 0; j < d; j++)
         usual += fabs(H[j * p + j]) / (double)d;
-    for (; copy != NULL && ridge<1e10; ridge = ridge> 0.0 ? 10.0 * ridge : 1e-10) {
+    for (; copy != NULL && ridge < 1e10; ridge = next_ridge(ridge)) {
         memcpy(copy, H, d * p * sizeof *copy);
         for (size_t j = 0; j < d; j++)
             copy[j * p + j] += ridge * fmax(fabs(H[j * p + j]), 1e-6 * usual);

@@ -5,14 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORTH 8         /* minibatches: rows per distinct row, at least */
-#define MOST  (1 << 16) /* distinct rows, at most, */
-#define WIDE  (2 * 64)  /* and bytes of a row */
-#define EMPTY UINT32_MAX
+/* Minibatches read distinct rows where these are few and short enough to stay in the cache. */
+#define ROWS_PER_DISTINCT 8         /* at least */
+#define DISTINCT_MOST     (1 << 16) /* numbered by 16 bits */
+#define ROW_BYTES_MOST    (2 * 64)  /* two cache lines */
 
-/* A distinct row: its first occurrence, how often it comes, and the sum of its responses. A row of
- * weight w comes w times. */
-struct kind {
+#define EMPTY UINT32_MAX /* in the hash table */
+
+/* A distinct row: its first occurrence, the number of rows equal to it, and the sum of their
+ * responses. A row of weight w counts w times. */
+struct distinct_row {
     uint32_t row;
     double count, y;
 };
@@ -21,7 +23,7 @@ struct search {
     const struct dataset *data;
     size_t row_bytes;
     bool responses;
-    struct kind *kind;
+    struct distinct_row *found;
     size_t count, limit;
     uint32_t *table; /* numbers of distinct rows; open addressing by hash */
     size_t mask;
@@ -61,19 +63,20 @@ static bool equal(const struct search *s, size_t a, size_t b)
 static uint32_t *place_of(const struct search *s, size_t row)
 {
     size_t at = hash_of(s, row) >> 32 & s->mask;
-    while (s->table[at] != EMPTY && !equal(s, row, s->kind[s->table[at]].row))
+    while (s->table[at] != EMPTY && !equal(s, row, s->found[s->table[at]].row))
         at = (at + 1) & s->mask;
     return &s->table[at];
 }
 
-/* A table for twice as many. It starts small, because most tables with repeats have few kinds. */
+/* Doubles the hash table. It starts small, because most data with repeats have few distinct
+ * rows. */
 static bool grow(struct search *s)
 {
     size_t size = s->table != NULL ? 2 * (s->mask + 1) : 1024;
-    struct kind *kind = realloc(s->kind, size / 2 * sizeof *kind);
-    if (kind == NULL)
+    struct distinct_row *found = realloc(s->found, size / 2 * sizeof *found);
+    if (found == NULL)
         return false;
-    s->kind = kind;
+    s->found = found;
     free(s->table);
     s->table = malloc(size * sizeof *s->table);
     if (s->table == NULL)
@@ -81,7 +84,7 @@ static bool grow(struct search *s)
     memset(s->table, 0xff, size * sizeof *s->table);
     s->mask = size - 1;
     for (size_t k = 0; k < s->count; k++)
-        *place_of(s, s->kind[k].row) = (uint32_t)k;
+        *place_of(s, s->found[k].row) = (uint32_t)k;
     return true;
 }
 
@@ -96,12 +99,12 @@ static uint32_t count_row(struct search *s, size_t row)
     if (*place == EMPTY) {
         if (s->count == s->limit)
             return EMPTY;
-        s->kind[s->count] = (struct kind){.row = (uint32_t)row};
+        s->found[s->count] = (struct distinct_row){.row = (uint32_t)row};
         *place = (uint32_t)s->count++;
     }
-    struct kind *kind = &s->kind[*place];
-    kind->count += dataset_weight(s->data, row);
-    kind->y += dataset_weight(s->data, row) * s->data->y[row];
+    struct distinct_row *same = &s->found[*place];
+    same->count += dataset_weight(s->data, row);
+    same->y += dataset_weight(s->data, row) * s->data->y[row];
     return *place;
 }
 
@@ -113,24 +116,24 @@ static void search_init(struct search *s, const struct dataset *data, bool respo
 
 static void search_release(struct search *s)
 {
-    free(s->kind);
+    free(s->found);
     free(s->table);
 }
 
 /* ---- for minibatches ---- */
 
-static bool find_kinds(struct search *s, uint16_t *row_map)
+static bool map_rows(struct search *s, uint16_t *row_map)
 {
     for (size_t i = 0; i < s->data->N; i++) {
-        uint32_t kind = count_row(s, i);
-        if (kind == EMPTY)
+        uint32_t number = count_row(s, i);
+        if (number == EMPTY)
             return false;
-        row_map[i] = (uint16_t)kind;
+        row_map[i] = (uint16_t)number;
     }
     return true;
 }
 
-static bool copy_kinds(struct dedup *f, const struct search *s)
+static bool copy_distinct(struct dedup *f, const struct search *s)
 {
     const struct dataset *data = s->data;
     f->data = *data;
@@ -142,7 +145,7 @@ static bool copy_kinds(struct dedup *f, const struct search *s)
     if (f->x == NULL || f->y == NULL || (data->offset != NULL && f->offset == NULL))
         return false;
     for (size_t k = 0; k < s->count; k++) {
-        size_t row = s->kind[k].row;
+        size_t row = s->found[k].row;
         memcpy((char *)f->x + k * s->row_bytes, dataset_row(data, row), s->row_bytes);
         f->y[k] = data->y[row];
         if (data->offset != NULL)
@@ -154,12 +157,14 @@ static bool copy_kinds(struct dedup *f, const struct search *s)
 bool dedup_init(struct dedup *f, const struct dataset *data, bool responses)
 {
     struct search s;
-    search_init(&s, data, responses, data->N / WORTH < MOST ? data->N / WORTH : MOST);
+    search_init(&s, data, responses,
+                data->N / ROWS_PER_DISTINCT < DISTINCT_MOST ? data->N / ROWS_PER_DISTINCT
+                                                            : DISTINCT_MOST);
     *f = (struct dedup){0};
-    if (s.row_bytes > WIDE || s.limit == 0)
+    if (s.row_bytes > ROW_BYTES_MOST || s.limit == 0)
         return false;
     f->row_map = malloc(data->N * sizeof *f->row_map);
-    bool ok = f->row_map != NULL && find_kinds(&s, f->row_map) && copy_kinds(f, &s);
+    bool ok = f->row_map != NULL && map_rows(&s, f->row_map) && copy_distinct(f, &s);
     search_release(&s);
     if (!ok)
         dedup_release(f);
@@ -177,13 +182,13 @@ void dedup_release(struct dedup *f)
 
 /* ---- for sums over all rows ---- */
 
-/* Rows of a large table that are looked at first; and how many times as many make it large. */
+/* Rows of a large table that are sampled first; a large table has LARGE times as many. */
 #define SAMPLED ((size_t)16384)
 #define LARGE   4
 
-/* Whether some rows, one at random from each of m parts, hold half as many repeats as among N/2
- * equally frequent kinds: m rows of D kinds have about m^2/(2D). */
-static bool looks_repeated(const struct dataset *data, bool responses, bool *no_memory)
+/* Whether a sample of m rows, one at random from each of m parts, has at least half as many repeats
+ * as it would have with N/2 equally frequent distinct rows: of D, m rows have about m^2/(2D). */
+static bool sample_repeats(const struct dataset *data, bool responses, bool *no_memory)
 {
     struct search s;
     size_t part = data->N / SAMPLED;
@@ -197,7 +202,7 @@ static bool looks_repeated(const struct dataset *data, bool responses, bool *no_
     return repeats > SAMPLED * SAMPLED / (2 * data->N);
 }
 
-static bool take_kinds(struct distinct *f, const struct search *s)
+static bool list_distinct(struct distinct *f, const struct search *s)
 {
     f->n = s->count;
     f->row = lanes_alloc(f->n, sizeof *f->row);
@@ -206,9 +211,9 @@ static bool take_kinds(struct distinct *f, const struct search *s)
     if (f->row == NULL || f->count == NULL || f->y == NULL)
         return false;
     for (size_t k = 0; k < f->n; k++) {
-        f->row[k] = s->kind[k].row;
-        f->count[k] = s->kind[k].count;
-        f->y[k] = s->responses ? s->data->y[f->row[k]] : s->kind[k].y;
+        f->row[k] = s->found[k].row;
+        f->count[k] = s->found[k].count;
+        f->y[k] = s->responses ? s->data->y[f->row[k]] : s->found[k].y;
     }
     return true;
 }
@@ -218,13 +223,13 @@ bool distinct_init(struct distinct *f, const struct dataset *data, bool response
     struct search s;
     bool no_memory = false;
     *f = (struct distinct){0};
-    if (data->N >= LARGE * SAMPLED && !looks_repeated(data, responses, &no_memory))
+    if (data->N >= LARGE * SAMPLED && !sample_repeats(data, responses, &no_memory))
         return !no_memory;
     search_init(&s, data, responses, data->N / 2);
     bool pays = s.limit > 0;
     for (size_t i = 0; pays && i < data->N; i++)
         pays = count_row(&s, i) != EMPTY;
-    no_memory = s.no_memory || (pays && !take_kinds(f, &s));
+    no_memory = s.no_memory || (pays && !list_distinct(f, &s));
     search_release(&s);
     if (no_memory)
         distinct_release(f);
@@ -239,9 +244,8 @@ void distinct_release(struct distinct *f)
     *f = (struct distinct){0};
 }
 
-/* The square of a row of weight w counts w^2 times. */
-bool distinct_stand(const struct distinct *f, const struct dataset *data, const uint32_t *idx,
-                    size_t n, bool squares)
+bool distinct_suffice(const struct distinct *f, const struct dataset *data, const uint32_t *idx,
+                      size_t n, bool squares)
 {
     return f->n > 0 && idx == NULL && n == data->N && !(squares && data->weight != NULL);
 }
@@ -249,7 +253,7 @@ bool distinct_stand(const struct distinct *f, const struct dataset *data, const 
 struct row_list distinct_list(const struct distinct *f, const struct dataset *data,
                               const uint32_t *idx, size_t n, bool squares)
 {
-    if (distinct_stand(f, data, idx, n, squares))
+    if (distinct_suffice(f, data, idx, n, squares))
         return (struct row_list){.idx = f->row, .n = f->n, .count = f->count};
     return (struct row_list){.idx = idx, .n = n, .weight = data->weight};
 }

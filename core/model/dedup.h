@@ -21,17 +21,19 @@ struct dedup {
 bool dedup_init(struct dedup *f, const struct dataset *data, bool responses);
 void dedup_release(struct dedup *f);
 
+/* The distinct rows of a table. */
 struct distinct {
     size_t n;
     uint32_t *row; /* the first occurrence of each distinct row, in this order */
-    double *count; /* how often it comes; with weights their sum */
-    double *y;     /* its response; without `responses` the sum of its responses, times weights */
+    double *count; /* the rows equal to it; with weights their sum */
+    double *y;     /* its response; without `responses` the sum of theirs, times weights */
 };
 
-/* The same for sums over all rows, with rows of any length. False when there is no memory; n is 0
- * when more than half of the rows are distinct. Nothing is to be released then. A large table is first judged by
- * some of its rows, so that one without repeats costs milliseconds; a table of which about half of
- * the rows are distinct may be judged either way, but always the same. */
+/* Equality as for dedup_init, for sums over all rows, with rows of any length. False when there is
+ * no memory; n is 0 when more than half of the rows are distinct. Nothing is to be released then. A
+ * large table is first judged by a sample of its rows, so that one without repeats costs
+ * milliseconds; where about half of the rows are distinct, the answer may be either, but is always
+ * the same. */
 bool distinct_init(struct distinct *f, const struct dataset *data, bool responses);
 void distinct_release(struct distinct *f);
 
@@ -43,10 +45,10 @@ struct row_list {
     const double *count, *weight;
 };
 
-/* A call for all rows is one for the distinct ones, if there are any; not for the squares of rows
- * with weights. */
-bool distinct_stand(const struct distinct *f, const struct dataset *data, const uint32_t *idx,
-                    size_t n, bool squares);
+/* Whether a call is for all rows and can be answered from the distinct ones: not for the squares of
+ * rows with weights, which count w^2 times. And the rows that it takes. */
+bool distinct_suffice(const struct distinct *f, const struct dataset *data, const uint32_t *idx,
+                      size_t n, bool squares);
 struct row_list distinct_list(const struct distinct *f, const struct dataset *data,
                               const uint32_t *idx, size_t n, bool squares);
 

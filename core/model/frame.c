@@ -150,7 +150,7 @@ static void read_triangle(struct frame *f, const char *at)
     }
 }
 
-static bool whole(const struct saved *saved, const void *bytes, size_t size)
+static bool is_intact(const struct saved *saved, const void *bytes, size_t size)
 {
     struct frame shape = {.kind = (enum frame_kind)saved->kind, .d = (size_t)saved->d};
     return memcmp(saved->magic, MAGIC, sizeof saved->magic) == 0 && saved->kind <= FRAME_DENSE &&
@@ -164,7 +164,7 @@ enum err frame_load(struct frame **out, const void *bytes, size_t size, struct e
     struct saved saved = {0};
     if (size >= sizeof saved)
         memcpy(&saved, bytes, sizeof saved);
-    if (size < sizeof saved || !whole(&saved, bytes, size))
+    if (size < sizeof saved || !is_intact(&saved, bytes, size))
         return err_set(info, ERR_CORRUPT,
                        "saved frame: these %zu bytes are not a frame, or are damaged", size);
     struct frame *f = allocate((enum frame_kind)saved.kind, (size_t)saved.d);

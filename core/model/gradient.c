@@ -8,14 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows are prefetched where the data exceed the L2 cache (FAR_BYTES) or, for short rows that share
- * cache lines, the L3 cache (AWAY_BYTES). The prefetched rows take at most a part of the L2 cache,
- * and no more pages than the TLB holds: a second TLB miss would cost as much as the row itself. */
-#define FAR_BYTES      ((size_t)4 << 20)
-#define AWAY_BYTES     ((size_t)16 << 20)
-#define PREFETCH_BYTES ((size_t)1 << 17)
-#define PREFETCH_MOST  256 /* rows; about the pages in the TLB */
-#define PREFETCH_LEAST 16  /* rows in PREFETCH_BYTES; data with longer rows are not drawn ahead */
+/* Rows are prefetched where the data clearly exceed the L2 cache (LONG_FROM_BYTES) or, for short
+ * rows that share cache lines, a typical L3 cache (SHORT_FROM_BYTES). The prefetched rows take
+ * at most a part of the L2 cache, and no more pages than the TLB holds: a second TLB miss would
+ * cost as much as the row itself. */
+#define LONG_FROM_BYTES  ((size_t)4 << 20)
+#define SHORT_FROM_BYTES ((size_t)16 << 20)
+#define PREFETCH_BYTES   ((size_t)1 << 17)
+#define PREFETCH_MOST    256 /* rows; about the pages in the TLB */
+#define PREFETCH_LEAST   16  /* rows in PREFETCH_BYTES; data with longer rows are not drawn ahead */
 
 /* Minibatches drawn ahead, so that their rows can be prefetched: several small ones together, so
  * that their cache misses overlap. Batch k is what a generator in state[k] draws, which leaves it
@@ -28,8 +29,9 @@ struct ahead {
 
 static_assert(MODEL_PART % (64 * LANES) == 0, "parts begin with a word of bits");
 
-/* An estimate whose sums over rows are computed; the last `left` coordinates are still missing. */
-struct rest {
+/* An estimate whose sums over rows are computed; gradient_part still has to be called for the last
+ * `left` coordinates. */
+struct unfinished {
     struct batch_sums sums;
     struct running_tau running;
     size_t left;
@@ -51,7 +53,8 @@ static bool prefetches_ahead(const struct gradient *gs)
     return ahead_count(gs->batch.n) > 1;
 }
 
-static size_t rows_under_way(const struct gradient *gs)
+/* How many rows before it is read the kernel prefetches a row of a large batch. */
+static size_t prefetch_distance(const struct gradient *gs)
 {
     size_t rows = PREFETCH_BYTES / dataset_row_bytes(gs->model->linear->data),
            all = padded(gs->batch.n);
@@ -59,14 +62,15 @@ static size_t rows_under_way(const struct gradient *gs)
     return rows < all ? rows : all;
 }
 
-/* Not for more than half of the rows: those batches are in ascending order. */
+/* Not for more than half of the rows: those batches are in ascending order, which the hardware
+ * prefetches. */
 static bool draws_ahead(const struct model *m, size_t n)
 {
     const struct linear *l = m->linear;
     if (l == NULL || l->row_map != NULL || n > m->N / 2)
         return false;
     size_t bytes = dataset_row_bytes(l->data);
-    return m->N * bytes > (dataset_short_rows(l->data) ? AWAY_BYTES : FAR_BYTES) &&
+    return m->N * bytes > (dataset_short_rows(l->data) ? SHORT_FROM_BYTES : LONG_FROM_BYTES) &&
            bytes <= PREFETCH_BYTES / PREFETCH_LEAST;
 }
 
@@ -93,7 +97,8 @@ static size_t sparse_bytes(const struct model *m)
 size_t gradient_batch_bytes(const struct model *model, size_t n, bool replacement)
 {
     return row_count(model, n) * sizeof(uint32_t) + (draws_ahead(model, n) ? ahead_bytes(n) : 0) +
-           sparse_bytes(model) + sizeof(struct rest) + minibatch_bytes(model->N, n, replacement);
+           sparse_bytes(model) + sizeof(struct unfinished) +
+           minibatch_bytes(model->N, n, replacement);
 }
 
 enum err gradient_init(struct gradient *gs, const struct model *model, size_t n, bool replacement,
@@ -115,7 +120,7 @@ enum err gradient_init(struct gradient *gs, const struct model *model, size_t n,
         ok = (gs->ahead = lanes_alloc(ahead_bytes(n), 1)) != NULL;
     if (ok && !gs->full && model->type->grad_touch != NULL)
         ok = (gs->sparse = lanes_alloc(sparse_bytes(model), 1)) != NULL &&
-             (gs->rest = lanes_alloc(sizeof *gs->rest, 1)) != NULL;
+             (gs->unfinished = lanes_alloc(sizeof *gs->unfinished, 1)) != NULL;
     if (ok && !gs->full)
         ok = minibatch_init(&gs->batch, N, n, replacement);
     if (ok)
@@ -132,7 +137,7 @@ void gradient_release(struct gradient *gs)
     free(gs->sum);
     free(gs->sumsq);
     free(gs->sparse);
-    free(gs->rest);
+    free(gs->unfinished);
     free(gs->work);
     *gs = (struct gradient){0};
 }
@@ -203,14 +208,14 @@ static void parts_ahead(struct gradient *gs, const double *theta, double *g, boo
 {
     const struct model *m = gs->model;
     m->type->grad_fixed(m, theta, g, gs->work);
-    linear_gradient(m->linear,
-                    &(struct linear_batch){.theta = theta,
-                                           .idx = gs->idx,
-                                           .n = gs->batch.n,
-                                           .ahead = prefetches_ahead(gs) ? 0 : rows_under_way(gs),
-                                           .sum = gs->sum,
-                                           .sumsq = squares ? gs->sumsq : NULL,
-                                           .work = gs->work});
+    linear_gradient(
+        m->linear, &(struct linear_batch){.theta = theta,
+                                          .idx = gs->idx,
+                                          .n = gs->batch.n,
+                                          .ahead = prefetches_ahead(gs) ? 0 : prefetch_distance(gs),
+                                          .sum = gs->sum,
+                                          .sumsq = squares ? gs->sumsq : NULL,
+                                          .work = gs->work});
 }
 
 static void fill_ahead(struct gradient *gs, const struct rng *rng)
@@ -227,6 +232,7 @@ static void fill_ahead(struct gradient *gs, const struct rng *rng)
         linear_prefetch_early(gs->model->linear, ahead_rows(gs, k), gs->batch.n);
 }
 
+/* The next batch in gs->idx, from those drawn ahead if they follow the generator's state. */
 static void draw_ahead(struct gradient *gs, struct rng *rng)
 {
     struct ahead *a = gs->ahead;
@@ -256,9 +262,9 @@ static void sparse_sums(struct gradient *gs, const double *theta, struct batch_s
 {
     const struct model *m = gs->model;
     size_t p = padded(m->d);
-    if (gs->rest->left > 0) /* the last estimate was left incomplete */
+    if (gs->unfinished->left > 0) /* the last estimate was left incomplete */
         memset(gs->sparse, 0, sparse_bytes(m));
-    gs->rest->left = 0;
+    gs->unfinished->left = 0;
     sums->sum = gs->sparse;
     sums->sumsq = gs->sparse + p;
     sums->touched = (uint64_t *)(void *)(gs->sparse + 2 * p);
@@ -298,7 +304,8 @@ static void batch_estimate(struct gradient *gs, const double *theta, double weig
     kernels->estimate(&sums, g, tau, running);
 }
 
-/* In single precision: the rounding error is far below the noise. */
+/* The noisy gradient of a known target, in single precision: its rounding error is far below the
+ * noise. */
 static void known_estimate(struct gradient *gs, const double *theta, struct rng *rng, double *g)
 {
     float *z = (float *)(void *)gs->sumsq;
@@ -352,21 +359,21 @@ bool gradient_running(struct gradient *gs, const double *theta, uint64_t t, stru
     struct batch_sums sums = batch_sums_of(gs, weight, true);
     draw_rows(gs, &rng[RNG_BATCH]);
     sparse_sums(gs, theta, &sums);
-    *gs->rest = (struct rest){.sums = sums, .running = *running, .left = gs->model->d};
+    *gs->unfinished = (struct unfinished){.sums = sums, .running = *running, .left = gs->model->d};
     return true;
 }
 
 void gradient_part(struct gradient *gs, const double *theta, size_t from, double *g)
 {
     const struct model *m = gs->model;
-    struct batch_sums sums = gs->rest->sums;
-    struct running_tau running = gs->rest->running;
-    sums.n = gs->rest->left < MODEL_PART ? gs->rest->left : MODEL_PART;
+    struct batch_sums sums = gs->unfinished->sums;
+    struct running_tau running = gs->unfinished->running;
+    sums.n = gs->unfinished->left < MODEL_PART ? gs->unfinished->left : MODEL_PART;
     sums.sum += from;
     sums.sumsq += from;
     sums.touched += from / (64 * LANES);
     running.memory += from;
-    gs->rest->left -= sums.n;
+    gs->unfinished->left -= sums.n;
     m->type->grad_part(m, theta, from, from + sums.n, g, gs->work);
     kernels->estimate(&sums, g, NULL, &running);
 }

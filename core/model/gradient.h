@@ -34,14 +34,14 @@ struct gradient {
     double weight;       /* 2^32 / chance, or 1 */
     uint32_t *idx;       /* rows of the batch, padded; after them those drawn ahead */
     struct ahead *ahead; /* the next minibatches; NULL: they are not drawn ahead */
-    bool first;          /* where the artificial noise is one number: this estimate uses the first
-                          * normal of a word (rng_normal_of_two), and the next must use the second
-                          */
+    /* Where the artificial noise is one number: this estimate uses the first normal of a word
+     * (rng_normal_of_two), and the next must use the second. */
+    bool first;
     double *sum, *sumsq; /* scratch: padded(d), and twice that for artificial noise */
     double *sparse;      /* models with grad_touch: sum, sumsq and bits that mark where they are
                           * not zero; all zero between estimates, unless one was left incomplete */
     void *work;
-    struct rest *rest; /* with `sparse`: the coordinates that gradient_part has not yet computed */
+    struct unfinished *unfinished; /* with `sparse`: what gradient_part has not yet computed */
 };
 
 /* n is ignored when the model has no data. */
@@ -51,8 +51,8 @@ void gradient_release(struct gradient *gs);
 /* Memory that the minibatches take. */
 size_t gradient_batch_bytes(const struct model *model, size_t n, bool replacement);
 
-/* One estimate at theta. tau may be NULL. rng_batch draws the rows, rng_noise the artificial noise.
- */
+/* One estimate at theta. tau may be NULL. rng_batch draws the rows, rng_noise the artificial
+ * noise. */
 void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng_batch,
                        struct rng *rng_noise, double *g, double *tau);
 

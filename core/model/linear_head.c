@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A row is worth computing in every iteration where it alone adds WORTH to the square of the noise
- * of a minibatch of one row, which samplers tolerate up to about 0.2 where the gradient has the
- * variance 1; and only if it stands out, because a head does not help where all rows are alike. */
-#define WORTH   0.05
-#define OUTLIER 100.0 /* times the mean over the rows that are left */
+/* A row belongs to the head where it alone adds INFLUENCE_LEAST to the square of the noise of a
+ * minibatch of one row (N times its influence), which samplers tolerate up to about 0.2 where the
+ * gradient has the variance 1; and only if its influence is OUTLIER times the mean of the rows that
+ * are left, because a head does not help where all rows are alike. */
+#define INFLUENCE_LEAST 0.05
+#define OUTLIER         100.0
 
 void linear_departure(const struct law *law, const double *eta, const double *y, const double *s,
                       const double *weight, size_t n, double *square)
@@ -34,7 +35,7 @@ void linear_departure(const struct law *law, const double *eta, const double *y,
 
 /* ---- which rows ---- */
 
-/* Whether row a comes before row b: it matters more; the order of rows decides between equals. */
+/* Whether row a comes before row b: by influence, and between equals by number. */
 static bool before(const struct head_row *a, const struct head_row *b)
 {
     return a->square > b->square || (a->square == b->square && a->row < b->row);
@@ -47,7 +48,7 @@ static void swap(struct head_row *a, struct head_row *b)
     *b = row;
 }
 
-/* `best` is a heap whose root is the last in order. */
+/* `best` is a heap whose root is the last in order: the next to be replaced. */
 static void sift_down(struct head_search *s, size_t at)
 {
     for (size_t child; (child = 2 * at + 1) < s->held; at = child) {
@@ -99,7 +100,7 @@ size_t head_search_choose(struct head_search *s)
         const struct head_row *r = &s->best[k];
         total -= (double)r->count * r->square;
         rows -= (double)r->count;
-        if (!(s->rows * r->square > WORTH && r->square * rows > OUTLIER * total))
+        if (!(s->rows * r->square > INFLUENCE_LEAST && r->square * rows > OUTLIER * total))
             break;
         taken += r->count;
         chosen++;

@@ -1,10 +1,10 @@
-/* Rows that matter: those whose residual departs much from its linear approximation over the
- * posterior (rare categories, covariates with heavy tails). A minibatch of linearised control
+/* The head: rows of large influence, whose residual departs much from its linear approximation over
+ * the posterior (rare categories, covariates with heavy tails). A minibatch of linearised control
  * variates (core/model/linear_view.h) would meet one of them rarely, and its term, times N/n, would
- * then exceed every noise that a sampler can correct. These rows, the head, are computed in every
+ * then exceed every noise that a sampler can correct. These rows are computed in every
  * estimate; minibatches sample the others.
  *
- * What a row matters is the mean square of its term over normal draws of u: E (r(eta + s z) -
+ * The influence of a row is the mean square of its term over normal draws of u: E (r(eta + s z) -
  * r(eta) + weight s z)^2 |x|^2 with z standard normal and s = |x|, in the coordinates of the frame,
  * where the gradient itself has sds of about 1. */
 #ifndef BARKER_CORE_MODEL_LINEAR_HEAD_H
@@ -19,21 +19,22 @@
 void linear_departure(const struct law *law, const double *eta, const double *y, const double *s,
                       const double *weight, size_t n, double *square);
 
-/* A distinct row, of which the table has `count`; what one of these matters. */
+/* A distinct row, of which the table has `count`, and the influence of each of them. */
 struct head_row {
     size_t row, count;
     double square;
 };
 
-/* All rows have been added; best[0..held) are those that matter most. */
+/* Of the rows added so far best[0..held) are those of the largest influence. */
 struct head_search {
-    double rows, total; /* of the table, and the sum over them */
+    double rows, total; /* of the table, and the sum of their influences */
     size_t held;
     struct head_row best[LINEAR_HEAD_MOST];
 };
 
 void head_search_add(struct head_search *s, size_t row, size_t count, double square);
-/* Leaves the rows of the head in `best`, and returns their number. 0 where no few rows stand out. */
+/* Leaves the rows of the head in `best`, and returns their number: 0 unless a few rows have far
+ * more influence than the others. */
 size_t head_search_choose(struct head_search *s);
 
 /* The rows of a head, repeated as often as in the table. */

@@ -2,7 +2,7 @@
  * eta_i = offset_i + x_i' theta and the residual r_i = d log p(y_i | eta_i) / d eta, and sums
  * r_i x_i (and its squares). A row is read once.
  *
- * The law of y given eta is a `link` of core/kernels/law.h. A parameter psi that it has beside eta
+ * The law of y given eta is a `link` of core/kernels/law.h. A parameter psi that it has besides eta
  * is either known, or free: one more element of theta after the coefficients, whose terms are
  * summed in the same pass. */
 #ifndef BARKER_CORE_MODEL_LINEAR_PREDICTOR_H
@@ -30,7 +30,7 @@ bool linear_difference(struct linear *l);
  * The weights are an array like `offset`, which linear_release frees. */
 void linear_linearise(struct linear *l, void *weight);
 
-/* Rows of single precision, with offsets: moves the numbers that belong to a row beside its
+/* Rows of single precision, with offsets: moves the numbers that belong to a row besides its
  * covariates into a tail of four floats. The tail follows a short row. For a long row it is in
  * `tails`, four floats per row, or, when that is NULL, in the row's padding, which must have room
  * for it. `rows` are the data's, writable, linear_record apart. Both must outlive l. */
@@ -43,7 +43,7 @@ size_t linear_work_bytes(const struct linear *l);
  * of the absolute terms, in practice 1e-6; for differences, of the terms before subtraction. */
 void linear_gradient(const struct linear *l, const struct linear_batch *batch);
 
-/* Prefetches what linear_gradient will read of these rows, unless it fits a near cache or
+/* Prefetches what linear_gradient will read of these rows, unless it fits into the L1 cache or
  * linear_gradient prefetches it itself. */
 void linear_prefetch(const struct linear *l, const uint32_t *idx, size_t n);
 

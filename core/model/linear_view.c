@@ -23,7 +23,7 @@ struct linear_view {
     struct linear linear; /* of the model's rows or the distinct rows, with these arrays: */
     struct dataset data;
     void *rows, *offset, *tails; /* owned; NULL where not needed */
-    size_t apart;                /* numbers from one of `rows` to the next */
+    size_t row_stride;           /* numbers from one of `rows` to the next */
     double *constant;
     double *curvature; /* FRAME_DENSE: d rows of padded(d); FRAME_SHIFT: the diagonal */
     double rate;       /* of the prior of exp(psi) */
@@ -159,17 +159,17 @@ static bool fill_offsets(struct linear_view *v)
 static bool fill_rows(struct linear_view *v)
 {
     const struct dataset *data = &v->data;
-    size_t apart = v->apart =
+    size_t stride = v->row_stride =
         data->precision == PRECISION_SINGLE ? linear_record(data) : data->stride;
     double *x = lanes_alloc(2 * padded(v->base.d), sizeof *x);
     double *transformed = x != NULL ? x + padded(v->base.d) : NULL;
-    v->rows = lanes_alloc(data->N * apart, dataset_real_bytes(data));
+    v->rows = lanes_alloc(data->N * stride, dataset_real_bytes(data));
     for (size_t i = 0; v->rows != NULL && x != NULL && i < data->N; i++) {
         for (size_t j = 0; j < data->columns; j++)
             x[j] = element(data, data->x, i * data->stride + j);
         frame_gradient(v->frame, x, transformed);
         for (size_t j = 0; j < data->columns; j++)
-            set_element(data, v->rows, i * apart + j, transformed[j]);
+            set_element(data, v->rows, i * stride + j, transformed[j]);
     }
     free(x);
     v->data.x = v->rows;
@@ -199,8 +199,8 @@ static struct law law_of(const struct linear_view *v)
 /* Draws of u are about normal with sd 1, so x_i'A u is about normal with sd s = |x_i'A|. The best
  * linear approximation of the row's residual difference then has the expected derivative of the
  * residual as its slope. By Gauss-Hermite quadrature with three nodes that is the slope of the
- * chord over +- sqrt(3) s. For rows that hardly anything but the prior constrains, x_i'A u is not
- * normal and never reaches the steep part of the residual. The slope is therefore at most twice
+ * chord over +- sqrt(3) s. For rows whose predictor little but the prior constrains, x_i'A u is
+ * not normal and never reaches the steep part of the residual. The slope is therefore at most twice
  * that at the centre, so that all rows together add at most twice the posterior's curvature. */
 static void find_weights(const struct linear_view *v, const struct block *b, double *weight)
 {
@@ -223,7 +223,7 @@ static double read_row(const struct linear_view *v, size_t i, double *x)
 {
     double square = 0.0;
     for (size_t j = 0; j < v->data.columns; j++) {
-        x[j] = element(&v->data, v->rows, i * v->apart + j);
+        x[j] = element(&v->data, v->rows, i * v->row_stride + j);
         square += x[j] * x[j];
     }
     return sqrt(square);
@@ -271,7 +271,7 @@ static void add_block(struct linear_view *v, const struct block *b, double sign)
     kernels->syrk(v->curvature, p, b->x, w, b->n, v->data.columns);
 }
 
-/* Finds the weights of some rows, and what they matter. */
+/* Finds the weights of some rows, and the mean squares of what they leave. */
 static void linearise_rows(struct linear_view *v, struct block *b)
 {
     _Alignas(ALIGNMENT) double w[SYRK_ROWS];
@@ -296,11 +296,12 @@ static void linearise_all(struct linear_view *v, struct block *b, struct head_se
     }
 }
 
-/* Moves a row to the head: copies it from place `to` on, and leaves zeros. Returns the next place. */
+/* Moves a row to the head: copies it from place `to` on, and leaves zeros. Returns the next
+ * place. */
 static size_t move_row(struct linear_view *v, struct block *b, size_t row, size_t to)
 {
     size_t count = count_of(b, row), bytes = dataset_row_bytes(&v->data);
-    char *from = (char *)v->rows + row * v->apart * dataset_real_bytes(&v->data);
+    char *from = (char *)v->rows + row * v->row_stride * dataset_real_bytes(&v->data);
     read_block(v, row, 1, b);
     linearise_rows(v, b);
     add_block(v, b, -1.0);
@@ -329,7 +330,7 @@ static bool fill_head(struct linear_view *v, struct block *b, struct head_search
     return linear_head_finish(&v->head, &law);
 }
 
-/* Where there are many rows, each one's residual difference is nearly linear in u over the
+/* Where there are many rows, the residual difference of a row is nearly linear in u over the
  * posterior. Without the linear part, a minibatch has very little noise, except for the rows that
  * become the head. */
 static bool fill_weights(struct linear_view *v)
@@ -431,7 +432,7 @@ static bool fill(struct linear_view *v, const struct linear_view_parts *parts)
            (!needs_rows(v) || fill_rows(v)) && (!linearises(v) || fill_weights(v)) && pack_rows(v);
 }
 
-/* What is known once the rows are. */
+/* What depends on whether there is a head. */
 static void set_parts(struct linear_view *v)
 {
     size_t head = linear_head_work_bytes(&v->head, v->base.d);
@@ -450,7 +451,7 @@ static void set_parts(struct linear_view *v)
 static void fill_base(struct linear_view *v)
 {
     const struct model_type *in = v->inside->type;
-    size_t mine = VIEW_FULL_ARRAYS * padded(v->base.d) * sizeof(double) + v->inside->work_bytes;
+    size_t own = VIEW_FULL_ARRAYS * padded(v->base.d) * sizeof(double) + v->inside->work_bytes;
     size_t batch = linear_work_bytes(&v->linear);
     v->type = (struct model_type){
         .name = in->name,
@@ -468,7 +469,7 @@ static void fill_base(struct linear_view *v)
     v->base.type = &v->type;
     v->base.linear = &v->linear;
     v->base.prediction_count = 0;
-    v->base.work_bytes = mine > batch ? mine : batch;
+    v->base.work_bytes = own > batch ? own : batch;
 }
 
 /* Whether the frame leaves psi, the last coordinate, unmixed with the coefficients. */

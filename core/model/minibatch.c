@@ -122,8 +122,8 @@ static void new_epoch(struct minibatch *mb)
 
 /* Stamps a candidate and appends it to the `done` rows; returns the new length, which is unchanged
  * for a repeat. A repeat is written and then overwritten by the next: a branch would cost more. No
- * stamp is later than this epoch, so "<" means "not yet drawn" and compiles to an add with carry.
- */
+ * stamp is later than this epoch, so "<" means "not yet drawn" and compiles to an add with
+ * carry. */
 static inline size_t stamp_one(uint8_t *restrict stamp, uint8_t epoch, uint32_t i,
                                uint32_t *restrict idx, size_t done)
 {

@@ -4,11 +4,12 @@
  * that give the same rows, at a cost that does not depend on N. Above N/2 the complement is drawn
  * instead. The only state is the rng.
  *
- *   stamps: a byte per row. The table alone takes 1.21 x as long on W1.
- *   table: a hash table of the rows drawn, where N stamps would not fit the caches. Stamps alone
- *     take 1.48 x as long for 1000 of 10^6 rows of 16 columns.
- *   vectors: up to 32 rows compared in registers (kernels->distinct_rows). Without, W7, 30 rows for
- *     each of 16 chains, takes 1.29 x as long with AVX2 and 1.36 x with AVX-512. */
+ *   stamps: a byte per row, with the number of the batch that drew it last. Without them workload
+ *     W1 of `make bench` takes 1.21 x as long.
+ *   table: a hash table of the rows drawn, where N stamps would not fit the caches. Without it 1000
+ *     of 10^6 rows of 16 columns take 1.48 x as long.
+ *   registers: up to 32 rows compared with each other (kernels->distinct_rows). Without, workload
+ *     W7, 30 rows for each of 16 chains, takes 1.29 x as long with AVX2, 1.36 x with AVX-512. */
 #ifndef BARKER_CORE_MODEL_MINIBATCH_H
 #define BARKER_CORE_MODEL_MINIBATCH_H
 
@@ -22,7 +23,7 @@ struct minibatch {
     uint32_t uneven;     /* 2^32 mod N */
     bool few;            /* kernels->distinct_rows can draw this batch, if there is one */
     size_t words;        /* random words of 32 bits that are drawn first for a batch */
-    uint8_t epoch;       /* the stamp of rows of this batch */
+    uint8_t epoch;       /* the stamp of rows of this batch; after 255 batches all are cleared */
     uint8_t *stamp;      /* N bytes; NULL: with replacement, full batch, or `seen` is used */
     uint64_t *seen;      /* hash table of round << 32 | row, by the lowest bits of the row */
     uint32_t mask;       /* of these bits */

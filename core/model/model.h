@@ -133,7 +133,7 @@ struct model_type {
 
     /* ---- OPTIONAL: memory and settings ---- */
 
-    /* Frees what the model owns beside its block of memory. NULL: nothing. */
+    /* Frees what the model owns besides its block of memory. NULL: nothing. */
     void (*release)(struct model *m);
     /* Passes a setting that was given as a list (param_spec.list): called after init, before
      * anything else. NULL: no setting may be a list. */

@@ -10,19 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HISTORY  8
-#define ARMIJO   1e-4
-#define FLAT     1e-9 /* relative change of the log density that counts as none */
-#define TRIAL    20   /* steps with and without scaling, to compare */
-#define STRAIGHT 0.9  /* gain over slope above which a step is too short */
-#define RESTING  1e-3 /* scaled square of the gradient per coordinate, of at most 100 */
-#define NEAR     1e-9 /* expected gain at which a Newton search is at the mode: 5e-5 sds away */
-#define LOST     1e-4 /* expected gain, at most, that may be lost in the rounding of the density */
-#define DAMPING  1e-3 /* the first, when an undamped step fails */
-#define DAMPED   1e10 /* the last */
-#define FORESEEN 0.1  /* largest relative error of a gain for the curvature to be kept */
-#define CHEAP    1e8  /* units of work (struct model.term_cost) for a step */
-#define PATIENCE 5    /* steps per parameter that BFGS may take before Newton's method */
+#define HISTORY       8    /* pairs of differences that BFGS keeps */
+#define ARMIJO        1e-4 /* gain over slope that a step must have, at least */
+#define FLAT          1e-9 /* relative change of the log density that counts as none */
+#define TRIAL_STEPS   20   /* with and without scaling, to compare */
+#define SHORT_STEP    0.9  /* gain over slope above which a step is too short */
+#define GRADIENT_MOST 1e-3 /* at a mode: the sum of g_j^2 / h_j over min(d, 100) */
+#define GAIN_AT_MODE  1e-9 /* expected gain at which a Newton search ends: 5e-5 sds away */
+#define GAIN_UNSEEN   1e-4 /* largest expected gain that rounding of the density may hide */
+#define DAMPING_FIRST 1e-3 /* when an undamped step fails */
+#define DAMPING_LAST  1e10
+#define GAIN_ERROR    0.1 /* largest relative error of an expected gain to keep the curvature */
+#define NEWTON_WORK   1e8 /* of a step without a Hessian, in units of struct model.term_cost */
+#define BFGS_STEPS    5   /* per parameter, before Newton's method without a Hessian */
 
 struct climb {
     size_t d;
@@ -32,7 +32,7 @@ struct climb {
     size_t stored, newest;
     double *block, *H, *factor;           /* Newton: d rows of padded(d) each */
     double *kept[2];                      /* theta and g of the other trial */
-    bool alike;                           /* coordinates are not scaled */
+    bool unscaled;                        /* coordinates are not scaled */
     struct gradient *source;              /* borrowed */
     const struct optimize_limits *limits; /* borrowed */
     struct optimum *result;               /* borrowed */
@@ -111,12 +111,17 @@ static bool newton_direction(struct climb *c, double damping)
     return isfinite(kernels->dot(c->direction, c->g, d));
 }
 
-/* Increases the damping until a step raises the log density enough. Returns its new value; NaN: no
- * step does. */
+static double more_damping(double damping)
+{
+    return damping > 0.0 ? 10.0 * damping : DAMPING_FIRST;
+}
+
+/* Increases the damping until a step raises the log density enough. Returns the new log density;
+ * NaN: no step does. */
 static double newton_step(struct climb *c, const double *theta, double *damping)
 {
     double here = c->result->log_density;
-    for (; *damping<DAMPED; *damping = *damping> 0.0 ? 10.0 * *damping : DAMPING) {
+    for (; *damping < DAMPING_LAST; *damping = more_damping(*damping)) {
         if (!newton_direction(c, *damping))
             continue;
         double slope = kernels->dot(c->direction, c->g, c->d);
@@ -128,18 +133,18 @@ static double newton_step(struct climb *c, const double *theta, double *damping)
         double there = density_at(c, c->next);
         if (there >= here + ARMIJO * slope)
             return there;
-        if (*damping == 0.0 && 0.5 * slope < fmin(LOST, flat(here)))
+        if (*damping == 0.0 && 0.5 * slope < fmin(GAIN_UNSEEN, flat(here)))
             return NAN;
     }
     return NAN;
 }
 
-/* At rest: an undamped step would gain almost nothing, or less than the density's rounding error.
- */
+/* An undamped step would gain almost nothing, or less than the density's rounding error. */
 static bool newton_gain_is_small(const struct climb *c, double damping)
 {
-    double gain = c->result->expected_gain, near = fmax(NEAR, c->limits->enough);
-    return damping == 0.0 && gain < fmax(near, fmin(LOST, 1e-3 * flat(c->result->log_density)));
+    double gain = c->result->expected_gain, near = fmax(GAIN_AT_MODE, c->limits->enough);
+    return damping == 0.0 &&
+           gain < fmax(near, fmin(GAIN_UNSEEN, 1e-3 * flat(c->result->log_density)));
 }
 
 static enum err newton_curvature(struct climb *c, struct gradient *source, const double *theta,
@@ -158,16 +163,16 @@ static enum err newton_curvature(struct climb *c, struct gradient *source, const
 
 /* Curvature costs many times as much as a gradient. It is kept as long as it predicts the gain of a
  * step. */
-static bool newton_predicted(const struct climb *c, double before, double damping)
+static bool curvature_predicts(const struct climb *c, double before, double damping)
 {
     double gain = c->result->log_density - before, expected = c->result->expected_gain;
-    return damping == 0.0 && fabs(gain - expected) <= fmax(FORESEEN * expected, flat(before));
+    return damping == 0.0 && fabs(gain - expected) <= fmax(GAIN_ERROR * expected, flat(before));
 }
 
 /* Whether theta is the mode after no step raised the density. */
 static bool newton_converged(const struct climb *c, double damping)
 {
-    double lost = fmin(LOST, flat(c->result->log_density));
+    double lost = fmin(GAIN_UNSEEN, flat(c->result->log_density));
     return !c->stopped && damping == 0.0 && c->result->expected_gain < lost;
 }
 
@@ -176,13 +181,14 @@ static enum err newton(struct climb *c, double *theta, struct err_info *info)
     struct optimum *result = c->result;
     struct gradient *source = c->limits->rough != NULL ? c->limits->rough : c->source;
     double damping = 0.0;
-    bool known = false, kept = source != c->source; /* kept: H is not the curvature at theta */
+    /* known: H need not be computed; kept: it is not the curvature at theta. */
+    bool known = false, kept = source != c->source;
     while (result->steps < c->limits->max_steps && may_go_on(c)) {
         enum err code = known ? ERR_OK : newton_curvature(c, source, theta, info);
         if (code != ERR_OK)
             return code == ERR_UNAVAILABLE ? ERR_OK : code;
         double here = result->log_density, there = newton_step(c, theta, &damping);
-        bool rest = newton_gain_is_small(c, damping);
+        bool at_mode = newton_gain_is_small(c, damping);
         if (isnan(there)) {
             result->converged = newton_converged(c, damping);
             if (result->converged || c->stopped || !kept)
@@ -196,11 +202,11 @@ static enum err newton(struct climb *c, double *theta, struct err_info *info)
             break;
         gradient_at(c, c->next, c->g);
         step_done(c, theta, there);
-        known = newton_predicted(c, here, damping);
+        known = curvature_predicts(c, here, damping);
         kept = known;
         source = known ? source : c->source;
-        damping = damping > DAMPING ? 0.1 * damping : 0.0;
-        if (rest) {
+        damping = damping > DAMPING_FIRST ? 0.1 * damping : 0.0;
+        if (at_mode) {
             result->converged = true;
             break;
         }
@@ -302,16 +308,16 @@ static double lengthen(struct climb *c, const double *theta, double there)
     return there;
 }
 
-/* Halves the step until the density rises enough. Returns the new log density; NaN: it never does.
- */
+/* Halves the step until the density rises enough. Returns the new log density; NaN: it never
+ * does. */
 static double line_search(struct climb *c, const double *theta, double slope)
 {
     double here = c->result->log_density, step = 1.0;
     for (int tries = 0; tries < 60 && may_go_on(c); tries++, step *= 0.5) {
         double there = density_along(c, theta, step);
         if (there >= here + ARMIJO * step * slope)
-            return step == 1.0 && there - here > STRAIGHT * slope ? lengthen(c, theta, there)
-                                                                  : there;
+            return step == 1.0 && there - here > SHORT_STEP * slope ? lengthen(c, theta, there)
+                                                                    : there;
     }
     return NAN;
 }
@@ -323,13 +329,13 @@ static enum err bfgs_scale(struct climb *c, const double *theta, struct err_info
 {
     enum err code = ERR_OK;
     c->stored = 0;
-    if (!c->alike) {
+    if (!c->unscaled) {
         c->result->gradients++;
         code = curvature_diagonal_quick(c->source, theta, c->scale, info);
     }
     for (size_t j = 0; j < c->d && code == ERR_OK; j++) {
         double reach = fmax(1.0, fabs(theta[j]));
-        c->scale[j] = c->alike ? 1.0 : 1.0 / (c->scale[j] + fabs(c->g[j]) / reach);
+        c->scale[j] = c->unscaled ? 1.0 : 1.0 / (c->scale[j] + fabs(c->g[j]) / reach);
     }
     return code;
 }
@@ -344,7 +350,7 @@ static bool bfgs_gradient_is_small(struct climb *c, const double *theta)
         return false;
     for (size_t j = 0; j < c->d; j++)
         square += c->g[j] * c->g[j] / h[j];
-    return square < RESTING * fmin((double)c->d, 100.0);
+    return square < GRADIENT_MOST * fmin((double)c->d, 100.0);
 }
 
 /* One step. Returns the new log density; NaN: no step raises it. */
@@ -374,7 +380,7 @@ static double bfgs_step(struct climb *c, double *theta)
 static enum err bfgs_climb(struct climb *c, double *theta, uint32_t steps, struct err_info *info)
 {
     struct optimum *result = c->result;
-    uint32_t look = 10;
+    uint32_t rescale_at = 10;
     unsigned small = 0, stuck = 0;
     enum err code = bfgs_scale(c, theta, info);
     while (result->steps < steps && code == ERR_OK) {
@@ -387,9 +393,9 @@ static enum err bfgs_climb(struct climb *c, double *theta, uint32_t steps, struc
         result->converged = small >= 3 && may_go_on(c) && bfgs_gradient_is_small(c, theta);
         if (result->converged || stuck > 3 || c->stopped)
             break;
-        bool again = result->steps >= look || small >= 3;
+        bool again = result->steps >= rescale_at || small >= 3;
         if (again || stuck > 0) {
-            look = result->steps >= look ? 3 * look : look;
+            rescale_at = result->steps >= rescale_at ? 3 * rescale_at : rescale_at;
             small = again && stuck == 0 ? 0 : small;
             if (!may_go_on(c))
                 break;
@@ -405,7 +411,7 @@ static enum err bfgs(struct climb *c, double *theta, uint32_t most, struct err_i
 {
     size_t bytes = c->d * sizeof(double);
     struct optimum begin = *c->result, first;
-    uint32_t trial = most < 2 * TRIAL ? most : TRIAL;
+    uint32_t trial = most < 2 * TRIAL_STEPS ? most : TRIAL_STEPS;
     memcpy(c->kept[0], theta, bytes);
     memcpy(c->kept[1], c->g, bytes);
     enum err code = bfgs_climb(c, theta, trial, info);
@@ -422,7 +428,7 @@ static enum err bfgs(struct climb *c, double *theta, uint32_t most, struct err_i
     begin.gradients = first.gradients;
     begin.densities = first.densities;
     *c->result = begin;
-    c->alike = true;
+    c->unscaled = true;
     code = bfgs_climb(c, theta, trial, info);
     if (code == ERR_OK && !(c->result->log_density > first.log_density)) {
         first.gradients = c->result->gradients;
@@ -430,7 +436,7 @@ static enum err bfgs(struct climb *c, double *theta, uint32_t most, struct err_i
         *c->result = first;
         memcpy(theta, c->kept[0], bytes);
         memcpy(c->g, c->kept[1], bytes);
-        c->alike = false;
+        c->unscaled = false;
     }
     if (code != ERR_OK || c->stopped || c->result->converged)
         return code;
@@ -439,20 +445,20 @@ static enum err bfgs(struct climb *c, double *theta, uint32_t most, struct err_i
 
 /* ---- both ---- */
 
-/* Differences of the gradient replace a Hessian where a few hundred passes over the data are cheap.
- */
 size_t optimize_memory_bytes(size_t d)
 {
     size_t vectors = 7 + 2 * HISTORY + (d <= OPTIMIZE_NEWTON_MOST ? 3 + 2 * d : 0);
     return vectors * padded(d) * sizeof(double);
 }
 
+/* Differences of the gradient replace a Hessian where a few hundred passes over the data are
+ * cheap. */
 static bool newton_is_possible(const struct model *m)
 {
     double passes = 2.0 * (double)m->d * (double)m->full_terms * fmax(m->term_cost, 1.0);
     if (m->type->hessian != NULL)
         return m->d <= OPTIMIZE_NEWTON_MOST;
-    return m->N > 0 && m->d <= CURVATURE_DENSE_MOST && passes <= CHEAP;
+    return m->N > 0 && m->d <= CURVATURE_DENSE_MOST && passes <= NEWTON_WORK;
 }
 
 static enum err no_memory(size_t d, struct err_info *info)
@@ -484,10 +490,10 @@ static enum err climb_up(struct climb *c, double *theta, struct err_info *info)
 {
     const struct model *m = c->source->model;
     bool by_newton = newton_is_possible(m);
-    uint32_t most = c->limits->max_steps, patience = PATIENCE * (uint32_t)m->d + 100;
+    uint32_t most = c->limits->max_steps, few = BFGS_STEPS * (uint32_t)m->d + 100;
     enum err code = ERR_OK;
     if (!by_newton || m->type->hessian == NULL)
-        code = climb_by_bfgs(c, theta, by_newton && patience < most ? patience : most, info);
+        code = climb_by_bfgs(c, theta, by_newton && few < most ? few : most, info);
     if (code == ERR_OK && by_newton && !c->stopped && !c->result->converged)
         code = climb_by_newton(c, theta, info);
     if (code == ERR_OK)

@@ -18,7 +18,7 @@ static const struct view *self(const struct model *m)
     return (const struct view *)m;
 }
 
-/* Arrays of scratch that a call needs beside the model's own. */
+/* Arrays of scratch that a call needs besides the model's own. */
 enum { THETA, GRADIENT, PART, MORE, ARRAYS };
 _Static_assert(ARRAYS >= VIEW_FULL_ARRAYS, "");
 
@@ -106,7 +106,8 @@ static void sum_groups(const struct view *v, const double *theta, const uint32_t
         }
     }
     double terms = (double)n, scale = groups > 1 ? (terms - 1.0) / (double)(groups - 1) : 0.0;
-    for (size_t j = 0; j < d; j++) { /* sumsq, such that the gradient source gets that variance */
+    /* The sumsq from which core/model/gradient.c computes that variance. */
+    for (size_t j = 0; j < d; j++) {
         double of_mean = sum[j] * sum[j] / terms;
         sumsq[j] = (sumsq[j] - of_mean) * scale + of_mean;
     }

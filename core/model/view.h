@@ -17,8 +17,8 @@
 #include "core/model/model.h"
 
 /* `model` and `frame` must outlive the view, which is freed with model_free. Takes one or two
- * passes over the data. ERR_UNSUPPORTED: control variates for a model without data; ERR_NO_MEMORY.
- */
+ * passes over the data. ERR_UNSUPPORTED: control variates for a model without data;
+ * ERR_NO_MEMORY. */
 enum err view_new(struct model **out, const struct model *model, const struct frame *frame,
                   bool control, struct err_info *info);
 
