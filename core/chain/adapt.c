@@ -6,11 +6,12 @@
 #include <string.h>
 
 #define FIRST_WINDOW 25
-#define EARLY        0.15 /* of the warm-up, during which windows stay short */
+#define SHORT_UNTIL  0.15 /* of the warm-up, during which windows stay short */
+#define APPROACH     0.5  /* of the warm-up, during which a direction enlarges steps */
 #define ENLARGE      4.0
 #define DIRECTED     0.7   /* net distance over path length: above, the chain has a direction */
 #define RUNAWAY      10.0  /* growth of the gradient */
-#define CONFINED     0.25  /* of the reach of a free random walk */
+#define CONFINED     0.25  /* of the sd of a free random walk */
 #define TRUSTED      100.0 /* least iterations of a window whose scale estimate is used as final */
 #define SIGNIFICANT  4.0   /* standard errors */
 
@@ -93,11 +94,11 @@ static double scale_by_slope(struct sums s, size_t j, double count)
 
 /* The scale from the sd of the path itself, for bounded samplers, whose moves do not grow with
  * outliers among the gradients. A path with a much smaller sd than a free random walk with the same
- * steps is confined by the target; otherwise 0. */
+ * steps (n of sigma: about sigma sqrt(n/6)) is confined by the target; otherwise 0. */
 static double scale_by_spread(const struct adapt *a, struct sums s, size_t j, double count)
 {
-    double sd = sqrt(s.theta2[j] / (count - 1.0)), reach = a->sigma[j] * sqrt(count / 6.0);
-    return a->bounded && count >= TRUSTED && sd < CONFINED * reach ? sd : 0.0;
+    double sd = sqrt(s.theta2[j] / (count - 1.0)), free_sd = a->sigma[j] * sqrt(count / 6.0);
+    return a->bounded && count >= TRUSTED && sd < CONFINED * free_sd ? sd : 0.0;
 }
 
 /* The posterior scale estimated from the window; 0: no estimate. */
@@ -107,13 +108,16 @@ static double estimate_scale(const struct adapt *a, struct sums s, size_t j, dou
     return scale > 0.0 ? scale : scale_by_spread(a, s, j, count);
 }
 
-static void choose(struct adapt *a, struct sums s, size_t j, const double *after, bool early)
+/* The next step size of coordinate j: enlarged in an approach from afar; a fraction of the scale
+ * where there is an estimate; enlarged where none was ever found; in any case at most the noise
+ * ceiling. */
+static void choose(struct adapt *a, struct sums s, size_t j, const double *after, bool approach)
 {
     double count = a->window->count, top = ceiling_of(a, sqrt(s.tau2[j] / count));
     double scale = estimate_scale(a, s, j, count);
     bool directed = fabs(after[j] - s.from[j]) > DIRECTED * s.path[j];
     bool last = a->window->end >= a->warmup, seen_before = a->limit[j] == STEP_BY_SCALE;
-    if (a->bounded && early && directed) {
+    if (a->bounded && approach && directed) {
         a->sigma[j] *= ENLARGE;
         a->limit[j] = STEP_ADAPTING;
     } else if (scale > 0.0) {
@@ -132,10 +136,10 @@ static void choose(struct adapt *a, struct sums s, size_t j, const double *after
 
 /* Windows are short at first and then double in length. When too little warm-up is left for one
  * more window, this one is extended to the end of the warm-up. */
-static void next_window(struct adapt *a, uint64_t t, bool early)
+static void next_window(struct adapt *a, uint64_t t, bool stays_short)
 {
     struct adapt_window *w = a->window;
-    if (!early)
+    if (!stays_short)
         w->length *= 2;
     uint64_t end = t + w->length;
     if (end + 2 * w->length > a->warmup)
@@ -153,11 +157,11 @@ void adapt_update(struct adapt *a, uint64_t t, const double *before, const doubl
         shorten_runaway_steps(a, g);
     if (t < a->window->end)
         return;
-    bool early = (double)t < EARLY * (double)a->warmup;
-    bool ballistic = (double)t < 0.5 * (double)a->warmup;
+    bool stays_short = (double)t < SHORT_UNTIL * (double)a->warmup;
+    bool approach = (double)t < APPROACH * (double)a->warmup;
     for (size_t j = 0; j < a->d; j++)
-        choose(a, s, j, after, ballistic);
-    next_window(a, t, early);
+        choose(a, s, j, after, approach);
+    next_window(a, t, stays_short);
 }
 
 void adapt_square_sums(struct adapt *a)

@@ -84,7 +84,7 @@ static const double *sigma_of_iteration(struct chain *c, uint64_t t)
     const struct step_size *step = &c->config.step;
     if (step->kind != STEP_SCHEDULE)
         return c->sigma;
-    /* (1 + t/t0)^(-gamma), by our own exp and log so that every machine gets the same bits. */
+    /* (1 + t/t0)^(-gamma), without pow() of libm, whose last bits depend on the machine. */
     double factor = vd_exp(-step->gamma * vd_log(vd_set(1.0 + (double)t / step->t0)))[0];
     for (size_t j = 0; j < c->config.model->d; j++)
         c->sigma_now[j] = factor * c->sigma[j];

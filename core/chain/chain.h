@@ -41,11 +41,11 @@ struct chain_config {
                       * every iteration */
     uint64_t seed;
     uint32_t chain; /* number of the chain, from 1 */
-    uint64_t warmup,
-        iterations; /* the chain runs warmup + iterations; neither is part of the state */
-    uint64_t thin;  /* every thin-th iteration is a draw, in warm-up and after */
-    const uint32_t
-        *save; /* coordinates kept in draws, increasing, borrowed during chain_new; NULL: all */
+    uint64_t warmup;
+    uint64_t iterations; /* after warm-up; not part of the state: it may grow */
+    uint64_t thin;       /* every thin-th iteration is a draw, in warm-up and after */
+    /* Coordinates kept in draws, increasing; borrowed during chain_new. NULL: all. */
+    const uint32_t *save;
     size_t save_count;
     uint64_t metric_every; /* iterations from one set of held-out metrics to the next; 0: never */
     struct chain_start start;
@@ -106,9 +106,10 @@ enum err chain_saved_check(const void *bytes, size_t size, struct err_info *info
  * the denominator; NaN below 2) have room for d numbers. Returns the count. */
 uint64_t chain_moments(const struct chain *chain, double *mean, double *variance);
 
-/* The gradient noise, measured at some iterations after warm-up, per coordinate: the root mean square
- * of tau, so that rare batches with much noise count, and the mean probability that a proposal lies
- * beyond the noise tolerance. Either may be NULL. Returns the number of measurements. */
+/* The gradient noise, measured at some iterations after warm-up, per coordinate: the root mean
+ * square of tau, so that rare batches with much noise count, and the mean probability that a
+ * proposal lies beyond the noise tolerance. Either may be NULL. Returns the number of
+ * measurements. */
 uint64_t chain_noise(const struct chain *chain, double *tau, double *beyond);
 
 /* The step size in use (sigma_0 of a schedule) and what limits it; STEP_UNSEEN: warm-up ended

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#define GROUP_CHAINS (CHAIN_BATCHES * CHAIN_BATCH_LANES) /* chains, at most */
-#define SHARE        4                                   /* lanes of a chain with data, at least */
+#define CHAINS_MOST (CHAIN_BATCHES * CHAIN_BATCH_LANES) /* chains, at most */
+#define LANES_LEAST 4                                   /* lanes of a chain with data, at least */
 
 /* Chains at the same iteration, packed into lanes. */
 struct chain_batch_group {
@@ -16,14 +16,14 @@ struct chain_batch_group {
     size_t count, per_batch, batch_count;
     struct chain_batch_step step;
     struct chain_batch_state batches[CHAIN_BATCHES];
-    struct rng rng_before[GROUP_CHAINS / SHARE]; /* before the run, to undo it */
+    struct rng rng_before[CHAINS_MOST / LANES_LEAST]; /* before the run, to undo it */
     /* Minibatches, where chain_batch_sums sums them. */
     _Alignas(ALIGNMENT) uint32_t rows[CHAIN_BATCHES][16 * CHAIN_BATCH_GROUPS];
     bool measures_noise;         /* the first iteration measures the noise */
     double scale, beta;          /* where a minibatch counts once */
     uint64_t until_moments;      /* iterations, after warm-up */
     const struct linear *linear; /* for chain_batch_sums; NULL: the model sums, chain by chain */
-    bool near;                   /* its rows are in the L1 cache */
+    bool rows_in_l1;             /* its rows fit into the L1 cache and need no prefetch */
     _Alignas(ALIGNMENT) double centre[CHAIN_BATCH_LANES]; /* of the frame, lane by lane */
     double columns[CHAIN_BATCH_LANES * CHAIN_BATCH_LANES];
     _Alignas(ALIGNMENT) double fixed[CHAIN_BATCH_LANES]; /* of the gradient, likewise */
@@ -35,7 +35,10 @@ struct chain_batch_group {
 static size_t chain_lanes_of(const struct chain *c)
 {
     size_t d = c->config.model->d;
-    return c->source.model->N == 0 ? 1 : d <= SHARE ? SHARE : d <= 8 ? 8 : CHAIN_BATCH_LANES;
+    return c->source.model->N == 0 ? 1
+           : d <= LANES_LEAST      ? LANES_LEAST
+           : d <= 8                ? 8
+                                   : CHAIN_BATCH_LANES;
 }
 
 static bool can_be_batched(const struct chain *c)
@@ -137,7 +140,7 @@ static void unpack_chain(struct chain_batch_group *group, size_t at, uint64_t do
 
 /* Two lanes share a generator; its first word gives the number of the even lane, the second that
  * of the odd one. A generator advances only for coordinates below d. */
-static void plan_generators(struct chain_batch_step *w)
+static void set_generators(struct chain_batch_step *w)
 {
     for (size_t g = 0; g < LANES; g++) {
         size_t l = w->chain_lanes > 1 ? g % (w->chain_lanes / 2) : 0;
@@ -147,7 +150,7 @@ static void plan_generators(struct chain_batch_step *w)
     w->whole = w->chain_lanes == w->d;
 }
 
-static void plan_frame(struct chain_batch_group *group, const struct frame *frame)
+static void copy_frame(struct chain_batch_group *group, const struct frame *frame)
 {
     struct chain_batch_step *w = &group->step;
     if (frame == NULL)
@@ -162,7 +165,7 @@ static void plan_frame(struct chain_batch_group *group, const struct frame *fram
     w->columns = frame->kind == FRAME_DENSE ? group->columns : NULL;
 }
 
-static void plan_batch(struct chain_batch_group *group, const struct gradient *source)
+static void set_batch(struct chain_batch_group *group, const struct gradient *source)
 {
     struct chain_batch_step *w = &group->step;
     group->scale = gradient_scale(source);
@@ -173,19 +176,19 @@ static void plan_batch(struct chain_batch_group *group, const struct gradient *s
 }
 
 /* The predictor for chain_batch_sums, which takes a few short rows of single precision; or NULL. */
-static const struct linear *plan_sums(const struct gradient *source)
+static const struct linear *sums_predictor(const struct gradient *source)
 {
     const struct linear *l = source->model->linear;
     if (l == NULL || l->data->precision != PRECISION_SINGLE || l->data->stride > 8)
         return NULL;
-    size_t groups =
-        (source->batch.n + 15) / 16 * (CHAIN_BATCH_LANES / SHARE); /* with fewest lanes per chain */
+    /* Of a batch with as many chains as possible. */
+    size_t groups = (source->batch.n + 15) / 16 * (CHAIN_BATCH_LANES / LANES_LEAST);
     return !l->free_psi && groups <= CHAIN_BATCH_GROUPS && l->data->N <= CHAIN_BATCH_ROWS ? l
                                                                                           : NULL;
 }
 
 /* The fixed part of the gradient, copied to every chain's lanes, where it is known to be linear. */
-static void plan_fixed(struct chain_batch_group *group, const struct linear *l)
+static void copy_fixed_part(struct chain_batch_group *group, const struct linear *l)
 {
     struct chain_batch_step *w = &group->step;
     if (l == NULL || l->constant == NULL)
@@ -207,32 +210,32 @@ static bool rows_fit_l1(const struct linear *l)
     return l != NULL && l->data->N * linear_record(l->data) * sizeof(float) <= CACHE_L1_BYTES;
 }
 
-static void plan_step(struct chain_batch_group *group, const struct chain *c)
+static void set_step(struct chain_batch_group *group, const struct chain *c)
 {
     struct chain_batch_step *w = &group->step;
     const struct gradient *source = &c->source;
     *w = (struct chain_batch_step){
         .d = c->config.model->d, .chain_lanes = chain_lanes_of(c), .t = c->head->iteration};
     c->config.sampler->chain_batch(c->config.params, w);
-    plan_generators(w);
+    set_generators(w);
     if (source->model->N == 0)
         w->target = source->model->known;
     else
-        plan_batch(group, source);
+        set_batch(group, source);
     w->weight = w->rule == BARKER_CORRECTED ? c->memory[padded(w->d)] : 0.0;
     w->moments = !chain_in_warmup(c);
     group->until_moments =
         w->moments ? c->moments_every - (w->t - c->config.warmup) % c->moments_every : UINT64_MAX;
     w->moment_count = c->head->moment_count;
-    plan_frame(group, c->config.frame);
-    group->linear = w->target == NULL ? plan_sums(source) : NULL;
-    group->near = rows_fit_l1(group->linear);
-    plan_fixed(group, group->linear);
+    copy_frame(group, c->config.frame);
+    group->linear = w->target == NULL ? sums_predictor(source) : NULL;
+    group->rows_in_l1 = rows_fit_l1(group->linear);
+    copy_fixed_part(group, group->linear);
 }
 
 static void pack(struct chain_batch_group *group, struct chain **chains, size_t count)
 {
-    plan_step(group, chains[0]);
+    set_step(group, chains[0]);
     group->chains = chains;
     group->per_batch = CHAIN_BATCH_LANES / group->step.chain_lanes;
     group->count = count;
@@ -312,8 +315,8 @@ static void sum_chain(const struct chain_batch_step *w, struct chain_batch_state
 /* Copies all lanes of a chain: those beyond d are 0, as is the padding of a chain's arrays. */
 static inline void copy_lanes(double *to, const double *from, size_t chain_lanes)
 {
-    for (size_t i = 0; i < chain_lanes; i += SHARE)
-        memcpy(to + i, from + i, SHARE * sizeof *to);
+    for (size_t i = 0; i < chain_lanes; i += LANES_LEAST)
+        memcpy(to + i, from + i, LANES_LEAST * sizeof *to);
 }
 
 /* The fixed part of every chain's gradient, unless the kernels know it. */
@@ -376,12 +379,12 @@ static void sum_rows(struct chain_batch_group *group, bool drawn, bool again, bo
         bool more = last > 0 && (k < last || again);
         if (more)
             draw_rows(group, next, false);
-        sum_terms(group, k, more && !group->near ? next : k, measure);
+        sum_terms(group, k, more && !group->rows_in_l1 ? next : k, measure);
     }
 }
 
-/* Sets what an iteration does beside moving: the weight of its rows, and the counts. */
-static void plan_iteration(struct chain_batch_group *group, double weight)
+/* Sets what an iteration does besides moving: the weight of its rows, and the counts. */
+static void begin_iteration(struct chain_batch_group *group, double weight)
 {
     struct chain_batch_step *w = &group->step;
     w->scale = weight * group->scale;
@@ -398,19 +401,19 @@ static bool advance_by_rows(struct chain_batch_group *group, uint64_t n, bool me
     struct chain_batch_step *w = &group->step;
     const struct gradient *source = &group->chains[0]->source;
     double weight = gradient_weight(source, w->t, measure), next;
-    bool drawn = false, well = true;
-    for (uint64_t t = 1; t <= n && well; t++, weight = next, measure = false) {
+    bool drawn = false, no_nan = true;
+    for (uint64_t t = 1; t <= n && no_nan; t++, weight = next, measure = false) {
         next = t < n ? gradient_weight(source, w->t + t, false) : 0.0;
-        plan_iteration(group, weight);
+        begin_iteration(group, weight);
         if (weight > 0.0)
             sum_rows(group, drawn, next > 0.0, measure);
         for (size_t k = 0; weight == 0.0 && k < group->batch_count; k++)
             compute_fixed_parts(group, k);
         drawn = group->batch_count > 1 && weight > 0.0 && next > 0.0;
-        well = kernels->chain_batch_move(w, group->batches, group->batch_count);
+        no_nan = kernels->chain_batch_move(w, group->batches, group->batch_count);
     }
     w->t += n;
-    return well;
+    return no_nan;
 }
 
 static void keep_draw(struct chain_batch_group *group, size_t at, size_t draw)
@@ -530,13 +533,13 @@ static bool faster_alone(const struct chain *c, size_t members)
            c->source.batch.n >= (dataset_short_rows(l->data) ? MANY_SHORT : AHEAD_ROWS);
 }
 
-#define WINDOW 256 /* chains that are sorted at a time */
+#define SORTED_MOST 256 /* chains that are sorted into groups at a time */
 
 /* Advances chain `from` and those after it that can be grouped with it. */
 static uint64_t advance_group(struct chain **chains, size_t count, size_t from, bool *done,
                               uint64_t n)
 {
-    struct chain *group[GROUP_CHAINS];
+    struct chain *group[CHAINS_MOST];
     size_t most = CHAIN_BATCHES * (CHAIN_BATCH_LANES / chain_lanes_of(chains[from])), members = 0;
     for (size_t k = from; k < count && members < most; k++) {
         if (done[k] || !may_share_batch(chains[from], chains[k]))
@@ -550,7 +553,7 @@ static uint64_t advance_group(struct chain **chains, size_t count, size_t from, 
 
 static uint64_t advance_window(struct chain **chains, size_t count, uint64_t n)
 {
-    bool done[WINDOW] = {false};
+    bool done[SORTED_MOST] = {false};
     uint64_t all = 0;
     for (size_t k = 0; k < count; k++) {
         if (done[k])
@@ -564,7 +567,8 @@ static uint64_t advance_window(struct chain **chains, size_t count, uint64_t n)
 uint64_t chain_batch_advance(struct chain **chains, size_t count, uint64_t n)
 {
     uint64_t all = 0;
-    for (size_t from = 0; from < count; from += WINDOW)
-        all += advance_window(chains + from, count - from < WINDOW ? count - from : WINDOW, n);
+    for (size_t from = 0; from < count; from += SORTED_MOST)
+        all += advance_window(chains + from,
+                              count - from < SORTED_MOST ? count - from : SORTED_MOST, n);
     return all;
 }

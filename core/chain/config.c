@@ -176,7 +176,7 @@ static uint64_t mix_step(uint64_t h, const struct step_size *step)
 
 uint64_t config_fingerprint(const struct chain_config *c)
 {
-    uint64_t h = 0x6261726b657264ULL;
+    uint64_t h = 0x6261726b657264ULL; /* "barkerd" */
     h = fingerprint_bytes(h, c->model->type->name, strlen(c->model->type->name));
     h = fingerprint_bytes(h, c->sampler->name, strlen(c->sampler->name));
     h = fingerprint_bytes(h, c->params, c->sampler->params.count * sizeof c->params[0]);

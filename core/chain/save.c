@@ -10,13 +10,10 @@ struct saved {
     uint64_t version, fingerprint, size, checksum;
 };
 
-#define MAGIC   "BRKCHAIN"
-#define VERSION 1
-/* The running tau is stored with a factor after it, by which it is multiplied
- * (core/samplers/sampler.c). */
-#define VERSION_FADING 2
-/* Sums of tau^2; before, sums of tau. */
-#define VERSION_SQUARES 3
+#define MAGIC           "BRKCHAIN"
+#define VERSION         1
+#define VERSION_SCALED  2 /* a factor of the running tau follows it (core/samplers/sampler.c) */
+#define VERSION_SQUARES 3 /* sums of tau^2; before, sums of tau */
 
 /* The lowest version that describes the state, so that older programs can read it if possible. */
 static uint64_t version_of(const struct chain *c)
@@ -25,7 +22,7 @@ static uint64_t version_of(const struct chain *c)
     bool running = sampler->needs_tau != NULL && sampler->needs_tau(c->config.params);
     if (config_noise_seen(&c->config))
         return VERSION_SQUARES;
-    return running && c->source.sparse != NULL ? VERSION_FADING : VERSION;
+    return running && c->source.sparse != NULL ? VERSION_SCALED : VERSION;
 }
 
 size_t chain_save_size(const struct chain *c)

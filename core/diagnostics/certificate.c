@@ -162,8 +162,8 @@ static double error_of(const struct certificate_draws *draws, const double *t, s
            student(batches - 1);
 }
 
-/* By how much more than chance the sd of n draws of a normal law may differ from that of the run, of
- * which they are a part. Where it does, tails decide that these draws have hardly seen. */
+/* By how much the sd of n draws differs from that of the run of which they are a part, beyond what
+ * chance explains for a normal law. The rest comes from tails that few of the n draws reach. */
 static double unlike(double ratio, size_t n)
 {
     return fmax(0.0, fabs(ratio - 1.0) - CHANCE / sqrt(2.0 * (double)n));
@@ -198,8 +198,8 @@ static bool fill(struct column *c, const struct certificate_draws *draws, size_t
     return c->s > 0.0 && isfinite(c->s) && isfinite(largest) && c->S > 0.0 && isfinite(c->S);
 }
 
-/* By Cauchy and Schwarz a bias h moves a mean by at most |h| sds and, of a normal target, an sd by at
- * most sqrt(1/2) |h|, and the mean of t by at most |h| times its sd. */
+/* By Cauchy and Schwarz a bias h moves a mean by at most |h| sds and, of a normal target, an sd by
+ * at most sqrt(1/2) |h|, and the mean of t by at most |h| times its sd. */
 static void add_bounds(struct certificate_row *row, double mean_spread, double sd_spread)
 {
     double mean = isnan(row->mean_error) ? 0.0 : row->mean_error;

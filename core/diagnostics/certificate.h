@@ -1,5 +1,5 @@
-/* How far the means and sds of a run are from the target's, per coordinate, from full-data gradients
- * at some of its draws. Pure; any thread; nothing is allocated that is not freed.
+/* How far the means and sds of a run are from the target's, per coordinate, from full-data
+ * gradients at some of its draws. Pure; any thread; nothing is allocated that is not freed.
  *
  * With a fixed matrix S and a fixed number a, expectations under the target pi are known of
  *
@@ -54,7 +54,7 @@ struct certificate_row {
     double sd_error, sd_se, sd_bound;
 };
 
-/* Into which batches a chain's draws are divided, so that there are at least 20 of all chains. */
+/* Into how many batches a chain's draws are divided: at least 20 of all chains together. */
 size_t certificate_batches(size_t draws, size_t chains);
 
 /* Writes d rows. Costs n d^2 with a covariance, else n d. Fails with ERR_NO_MEMORY only. */

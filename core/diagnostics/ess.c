@@ -33,11 +33,11 @@ static size_t window_over(size_t lags)
     return window < MIN_WINDOW ? MIN_WINDOW : window;
 }
 
-/* Arrays a power of two apart compete for the same lines of the cache: STAGGER doubles keep them
- * off each other. */
+/* Arrays that are a power of two apart compete for the same lines of the cache: STAGGER doubles
+ * between them avoid it. */
 enum { STAGGER = 40 };
 
-static struct mixing_spectrum carve(double **at, size_t points)
+static struct mixing_spectrum take_spectrum(double **at, size_t points)
 {
     struct mixing_spectrum part = {.re = *at, .im = *at + points + STAGGER};
     *at += 2 * (points + STAGGER);
@@ -58,9 +58,9 @@ struct mixing_ess *mixing_ess_new(size_t max_length)
         return NULL;
     }
     double *at = ess->store;
-    ess->block = carve(&at, points);
-    ess->previous = carve(&at, points);
-    ess->sum = carve(&at, points);
+    ess->block = take_spectrum(&at, points);
+    ess->previous = take_spectrum(&at, points);
+    ess->sum = take_spectrum(&at, points);
     return ess;
 }
 
@@ -179,7 +179,8 @@ static double autocovariance(struct lags *lags, size_t lag)
     return lags->ess->sum.re[lag] * lags->scale;
 }
 
-/* Mostly the second value decides. What is not finite shows in the variance. */
+/* Whether two values differ: for most series the second value decides. A value that is not finite
+ * is found by the caller in the variance. */
 static bool varies(const double *values, size_t count)
 {
     double low = values[0], high = values[0];
@@ -221,7 +222,7 @@ static double autocorrelation_time(struct lags *lags, double within, double tota
         odd = 1.0 - (within - autocovariance(lags, t + 1)) / total;
     }
     if (t == 0)
-        return 2.0; /* the reference's answer where no pair can be added */
+        return 2.0; /* as the R package posterior where no pair can be added */
     bool counts = even + odd >= 0.0 || even > 0.0;
     return -1.0 + 2.0 * sum + (counts ? even : 0.0);
 }

@@ -20,27 +20,27 @@ static bool usable(const struct extrapolate_point *points, size_t count)
 
 /* The line through the points in u = factor^2, centred so that nothing cancels: the intercept is
  * sum w x / S - mean(u) * slope, the slope sum w (u - mean(u)) x / Q. */
-struct line {
+struct fit {
     double weight[EXTRAPOLATE_MAX], centred[EXTRAPOLATE_MAX]; /* u - mean(u) */
     double S, Q, mean;
 };
 
-static void line_init(struct line *line, const struct extrapolate_point *points, size_t count)
+static void fit_init(struct fit *fit, const struct extrapolate_point *points, size_t count)
 {
     double least = INFINITY;
-    *line = (struct line){0};
+    *fit = (struct fit){0};
     for (size_t i = 0; i < count; i++)
         least = fmin(least, points[i].error);
     for (size_t i = 0; i < count; i++) { /* relative to the best point: none can overflow */
         double ratio = least / points[i].error;
-        line->weight[i] = ratio * ratio;
-        line->S += line->weight[i];
-        line->mean += line->weight[i] * points[i].factor * points[i].factor;
+        fit->weight[i] = ratio * ratio;
+        fit->S += fit->weight[i];
+        fit->mean += fit->weight[i] * points[i].factor * points[i].factor;
     }
-    line->mean /= line->S;
+    fit->mean /= fit->S;
     for (size_t i = 0; i < count; i++) {
-        line->centred[i] = points[i].factor * points[i].factor - line->mean;
-        line->Q += line->weight[i] * line->centred[i] * line->centred[i];
+        fit->centred[i] = points[i].factor * points[i].factor - fit->mean;
+        fit->Q += fit->weight[i] * fit->centred[i] * fit->centred[i];
     }
 }
 
@@ -53,12 +53,13 @@ static double combine_error(const struct extrapolate_point *points, size_t count
     return error;
 }
 
-static void fit(struct extrapolate *out, const struct line *line,
-                const struct extrapolate_point *points, size_t count)
+/* The chi-squared test of the law value + slope factor^2. */
+static void test_fit(struct extrapolate *out, const struct fit *fit,
+                     const struct extrapolate_point *points, size_t count)
 {
     double sum = 0.0, slope = 0.0;
     for (size_t i = 0; i < count; i++)
-        slope += line->weight[i] * line->centred[i] * points[i].value / line->Q;
+        slope += fit->weight[i] * fit->centred[i] * points[i].value / fit->Q;
     for (size_t i = 0; i < count; i++) {
         double u = points[i].factor * points[i].factor;
         double residual = (points[i].value - out->value - slope * u) / points[i].error;
@@ -71,16 +72,16 @@ static void fit(struct extrapolate *out, const struct line *line,
 void extrapolate(struct extrapolate *out, const struct extrapolate_point *points, size_t count,
                  size_t base)
 {
-    struct line line;
+    struct fit fit;
     double from_base[EXTRAPOLATE_MAX];
     *out = (struct extrapolate){NAN, NAN, {0}, NAN, NAN, NAN, NAN, NAN, 0};
     if (!usable(points, count) || base >= count)
         return;
-    line_init(&line, points, count);
+    fit_init(&fit, points, count);
     out->value = 0.0;
     for (size_t i = 0; i < count; i++) {
         out->coefficient[i] =
-            line.weight[i] / line.S - line.mean * line.weight[i] * line.centred[i] / line.Q;
+            fit.weight[i] / fit.S - fit.mean * fit.weight[i] * fit.centred[i] / fit.Q;
         from_base[i] = (i == base) - out->coefficient[i];
         out->value += out->coefficient[i] * points[i].value;
     }
@@ -90,7 +91,7 @@ void extrapolate(struct extrapolate *out, const struct extrapolate_point *points
     out->z = out->difference / out->difference_error;
     out->freedom = count - 2;
     if (out->freedom > 0)
-        fit(out, &line, points, count);
+        test_fit(out, &fit, points, count);
 }
 
 /* ---- the spread ---- */
@@ -159,8 +160,8 @@ void extrapolate_spread(struct extrapolate_spread *out, const struct extrapolate
     excess_of_root(out, &e, variances, count, base);
 }
 
-/* Q_1 = erfc(sqrt(x/2)), Q_2 = exp(-x/2), Q_{k+2} = Q_k + (x/2)^{k/2} exp(-x/2) / Gamma(k/2 + 1).
- */
+/* Q_1 = erfc(sqrt(x/2)), Q_2 = exp(-x/2) and
+ * Q_{k+2} = Q_k + (x/2)^{k/2} exp(-x/2) / Gamma(k/2 + 1). */
 double extrapolate_chi_squared_tail(double x, size_t freedom)
 {
     if (freedom == 0 || !(x >= 0.0))

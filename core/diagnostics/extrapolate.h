@@ -3,7 +3,7 @@
  * Why the bias is taken as proportional to sigma^2. Given theta, the law of one move of a vanilla,
  * corrected or modified chain is the same for sigma and -sigma: the injected normal is symmetric,
  * and a Barker or lattice move b w with Pr(b = 1) depending on the product of gradient and w does
- * not notice a change of sign of w. So the mean change of a smooth function has even powers only,
+ * not change with the sign of w. So the mean change of a smooth function has even powers only,
  *
  *     E f(theta') - f(theta) = sigma^2 L f(theta) + sigma^4 A f(theta) + ...,
  *
@@ -18,7 +18,7 @@
  * between coordinates or follow a schedule are no exception as long as all are multiplied by the
  * same factor. Where it does not hold: extreme variants (they have no such limit), gradient noise
  * without a variance (Cauchy: the bias is proportional to |sigma|), and steps so large that the
- * O(sigma^4) counts, in particular beyond the noise tolerance. Two step sizes cannot tell; three
+ * O(sigma^4) counts, in particular beyond the noise tolerance. Two step sizes cannot show it; three
  * can (chi_squared below).
  *
  * Where the errors come from. The points must be independent, each with the standard error
@@ -52,8 +52,8 @@ struct extrapolate {
 
 /* Weighted least squares in factor^2. With two points, factors 1 and 1/2: (4 x(1/2) - x(1)) / 3.
  * Everything is NaN unless there are 2 to EXTRAPOLATE_MAX points with finite values, positive
- * errors and not all the same factor. `base` is the index of the point that `difference` is about.
- */
+ * errors and not all the same factor. `base` is the index of the point that `difference` is
+ * about. */
 void extrapolate(struct extrapolate *out, const struct extrapolate_point *points, size_t count,
                  size_t base);
 

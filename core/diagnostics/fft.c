@@ -8,8 +8,8 @@
 
 /* Decimation in frequency forwards and in time backwards, two binary stages fused into one of radix
  * four, so that a transform of 4^k points is k passes; an odd power of two takes one binary pass
- * first (last, backwards). Real and imaginary parts lie apart and two neighbours are worked at
- * once: the baseline of every 64-bit machine has registers for that. */
+ * first (last, backwards). Real and imaginary parts are in two arrays, and two neighbours are
+ * computed at once: every 64-bit machine has registers of two doubles. */
 
 typedef double pair __attribute__((vector_size(16), aligned(8), may_alias));
 
@@ -49,8 +49,9 @@ size_t mixing_fft_pow2(size_t count)
     return points;
 }
 
-/* A stage of radix four turns by w, w^2 and w^3, a quarter of the points each; one of radix two by
- * w, half of the points. Radix four is only ever used on even powers of two. */
+/* A stage of radix four multiplies by powers of w, w^2 and w^3, a quarter of the points each; one
+ * of radix two by powers of w, half of the points. Radix four is used on even powers of two
+ * only. */
 static size_t rotations_of(size_t points)
 {
     return log2_of(points) % 2 == 0 ? 3 : 1;
@@ -66,8 +67,8 @@ static size_t twiddle_doubles(size_t points)
     return 2 * rotations_of(points) * rotation_length(points);
 }
 
-/* For each rotation m the cosines, then the sines of -2 pi m j / points. The angle is reduced while it
- * is still a whole number, so every entry is right to the last bit or two. */
+/* For each rotation m the cosines, then the sines of -2 pi m j / points. The angle is reduced while
+ * it is still a whole number, so every entry is right to the last bit or two. */
 static void fill_twiddles(double *w, size_t points)
 {
     size_t length = rotation_length(points);
@@ -190,7 +191,7 @@ static void inverse4(const double *w, double *re, double *im, size_t q)
     }
 }
 
-/* The stage of four points, where nothing turns. */
+/* The stage of four points, whose twiddle factors are 1. */
 static void forward_last(double *re, double *im, size_t points)
 {
     for (size_t i = 0; i < points; i += 4) {

@@ -1,7 +1,7 @@
 /* Fast Fourier transform of complex series whose length is a power of two, for correlations.
  *
  * The forward transform leaves the frequencies in bit-reversed order and the inverse takes them in
- * that order: a product of spectra does not mind the order, and no shuffling is needed. In it, even
+ * that order: products of spectra are taken point by point, so they need not be sorted. In it, even
  * frequencies fill the first half and odd ones the second. The inverse is not divided by the number
  * of points. A plan is read-only after it was made: threads may share it. */
 #ifndef BARKER_CORE_DIAGNOSTICS_FFT_H
@@ -31,12 +31,12 @@ void mixing_fft_free(struct mixing_fft *fft);
 void mixing_fft_forward(const struct mixing_fft *fft, struct mixing_spectrum x, size_t points);
 void mixing_fft_inverse(const struct mixing_fft *fft, struct mixing_spectrum x, size_t points);
 
-/* sum += conj(x) x: the autocorrelation of a series that ends within the first half of its points.
- */
+/* sum += conj(x) x: the autocorrelation of a series that ends within the first half of its
+ * points. */
 void mixing_fft_add_power(struct mixing_spectrum sum, struct mixing_spectrum x, size_t points);
 
-/* sum += conj(before) x', where x' is x moved later by half of the points, which turns frequency k
- * by (-1)^k: the correlation of two neighbouring pieces of one series. */
+/* sum += conj(before) x', where x' is x moved later by half of the points, which multiplies
+ * frequency k by (-1)^k: the correlation of two neighbouring pieces of one series. */
 void mixing_fft_add_cross(struct mixing_spectrum sum, struct mixing_spectrum before,
                           struct mixing_spectrum x, size_t points);
 

@@ -181,8 +181,8 @@ static double ess_of_quantile(const struct sample *s, double quantile)
     return ess_of_series(s);
 }
 
-/* Type 7, with the reference's order of operations: the indicator of the tail compares draws with
- * this value, so it must not differ in the last bit. */
+/* Type 7, with the order of operations of the R package posterior: the indicator of the tail
+ * compares draws with this value, so it must not differ in the last bit. */
 static double quantile(const struct sample *s, double probability)
 {
     double index = 1.0 + (double)(s->total - 1) * probability, low = floor(index);
@@ -192,7 +192,7 @@ static double quantile(const struct sample *s, double probability)
     return weight > 0.0 && above != below ? (1.0 - weight) * below + weight * above : below;
 }
 
-/* Distances from it are ranked, and a last bit would make or break ties. */
+/* Distances from it are ranked, and an error in the last bit would make or break ties. */
 static double median(const struct sample *s)
 {
     double middle[2] = {s->sorted[(s->total - 1) / 2].value, s->sorted[s->total / 2].value};
@@ -200,7 +200,7 @@ static double median(const struct sample *s)
 }
 
 /* Rank statistics of where a quantile may lie: an interval of one standard error either side. The
- * probabilities are the reference's own, rounded. */
+ * probabilities are rounded as in posterior. */
 static double mcse_of_quantile(const struct sample *s, double probability, double ess)
 {
     if (!isfinite(ess))
@@ -252,7 +252,7 @@ static double rhat_of_scores(const struct sample *s, const double *z)
     return sqrt((between / within + n - 1.0) / n);
 }
 
-/* Equal scores throughout say nothing; 0/0 above would say NaN too, but for rounding. */
+/* R-hat of equal scores is 0/0, which rounding may turn into a number; so they are found here. */
 static bool all_tied(const struct mixing_ranked *sorted, size_t count)
 {
     size_t first = 0, last = count - 1;

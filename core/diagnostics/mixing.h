@@ -3,7 +3,7 @@
  * Gelman, Simpson, Carpenter and Buerkner (2021). Agrees with the R package posterior 1.4 on the
  * same draws.
  *
- * None of it knows whether the chains mix around the right distribution.
+ * None of it shows whether the chains mix around the right distribution.
  *
  * One workspace serves one thread at a time and any number of parameters, one after the other;
  * nothing else is allocated. The answers depend on the draws alone. */

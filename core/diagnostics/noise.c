@@ -73,10 +73,11 @@ static bool leaves_noise(const struct noise_setting *setting)
            sampler->variance_ratio(setting->params, 1.0, 0.0) > 0.0;
 }
 
-/* A bounded step does not add the noise to its move, the noise only weakens its pull; and the moves
- * of correlated coordinates then go astray together. Runs on real data show the marginal variance
- * of a coordinate by itself whose curvature is one over its own variance, r being the ratio that
- * makes variance / r the target's: solved from below. */
+/* Noise is not added to a bounded step: it only weakens the drift, of correlated coordinates
+ * together. Runs on real data have the ratio r of a coordinate without correlations whose target has
+ * the variance v = variance / r. Its curvature is 1/v, its noise tau^2 = c/v, and r the smallest
+ * solution of r = variance_ratio(sigma, tau), found by iteration from 1. `alone`: the ratio given
+ * the other coordinates, an upper bound. */
 static double bounded_ratio(const struct noise_setting *setting, double sigma, double c,
                             double variance, double alone)
 {
@@ -88,9 +89,8 @@ static double bounded_ratio(const struct noise_setting *setting, double sigma, d
 
 /* What is added is (ratio - 1) / H_jj, exact for Langevin samplers on normal targets at small
  * steps, whatever their correlations: with noise of covariance c H and steps D the stationary
- * covariance is H^-1 + D (c+1)/4 + O(D^2). Against what is left of the variance; which is not less
- * than 1/H_jj.
- */
+ * covariance is H^-1 + D (c+1)/4 + O(D^2). The ratio is to the variance without it, which is at
+ * least 1/H_jj. */
 double noise_marginal_ratio(const struct noise_setting *setting, double sigma, double tau,
                             double variance)
 {

@@ -44,8 +44,7 @@ void noise_advise(struct noise_advice *out, const struct noise_setting *setting,
  * For a bounded sampler it lies between 1 and variance_ratio. It is too small where `variance` is
  * itself mostly bias: read the two as a range. Infinite when the step of an unbounded sampler is
  * beyond stability, sigma^2 H_jj >= 4. Without data the curvature is not known: variance_ratio. NaN
- * when tau or variance is, or the variance is negative.
- */
+ * when tau or variance is, or the variance is negative. */
 double noise_marginal_ratio(const struct noise_setting *setting, double sigma, double tau,
                             double variance);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #define REPLICATES  999
-#define NULL_POINTS 1000 /* at most so many stand for all in the bootstrap */
+#define NULL_POINTS 1000 /* of all points, at most, in the bootstrap */
 #define TOGETHER    16   /* replicates per pass over the matrix: their signs stay in the cache */
 
 /* Purposes of random numbers, apart from those of chains. */
@@ -96,8 +96,8 @@ static double squared_error(const struct pair_sums *sums, double n, double mean)
     return sqrt((4.0 * (n - 2.0) * fmax(0.0, z1) + 2.0 * z2) / pairs);
 }
 
-/* Lower triangle of the Stein kernels of m points spread evenly over all, rows padded with zeros.
- */
+/* Lower triangle of the Stein kernels of m points spread evenly over all, rows padded with
+ * zeros. */
 static double *null_matrix(const struct stein_points *p, size_t m)
 {
     double *matrix = lanes_alloc(m * padded(m), sizeof *matrix);
@@ -116,8 +116,8 @@ static void draw_signs(struct rng *rng, uint64_t *bits, double *sign, size_t m)
 
 /* Under the hypothesis a kernel with random signs, w_i w_j u(i,j), has the law of u in the limit
  * (Chwialkowski, Sejdinovic, Gretton 2014, for independent points). n times the statistic has a
- * limit that does not depend on n, so m points tell it for all n. Counts the replicates that reach
- * the level. */
+ * limit that does not depend on n, so m points show it for every n. Counts the replicates that
+ * reach the level. */
 static size_t count_beyond(const double *matrix, size_t m, double level, struct rng *rng,
                            double *signs, uint64_t *bits)
 {
@@ -232,8 +232,8 @@ enum err stein_locations(double *v, size_t locations, const struct stein_points 
     return code;
 }
 
-/* Both factors of the Stein feature of a point at a location: s k + grad k = a s - b (theta - v).
- */
+/* Both factors of the Stein feature of a point at a location:
+ * s k + grad k = a s - b (theta - v). */
 static void feature(const struct stein_points *p, size_t i, const double *v, double *a, double *b)
 {
     double q = 1.0;

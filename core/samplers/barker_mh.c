@@ -9,8 +9,7 @@ static const struct param_spec specs[] = {
     {.name = "step_size",
      .kind = PARAM_STEP,
      .help = "size sigma of a jump in one coordinate: a number, one per coordinate, or auto (tuned "
-             "during "
-             "warm-up to accept 40 % of the proposals)"},
+             "during warm-up to accept 40 % of the proposals)"},
 };
 
 static void propose(const double *x, const double *gx, const double *sigma, const float *z,

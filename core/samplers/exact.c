@@ -26,16 +26,16 @@ size_t exact_begin(struct sampler_step *s, double *g, double *log_density)
     return *log_density - *log_density == 0.0 ? SIZE_MAX : 0;
 }
 
-void exact_watch(struct exact_arrays a, const double *theta, double count, size_t d)
+void exact_window_add(struct exact_arrays a, const double *theta, double count, size_t d)
 {
     kernels->moments(a.mean, a.m2, theta, count, d);
     kernels->moments(a.g_mean, a.g_m2, a.g, count, d);
 }
 
-/* var(theta)/var(g) is the fourth power of the scale for a normal target, during the approach to
- * the mode as well as in equilibrium; with correlations it lies between the conditional and the
- * marginal scale. */
-void exact_end_window(struct exact_arrays a, size_t d)
+/* The gradient of a normal target is (mean - theta) / scale^2, so var(theta) / var(g) is the fourth
+ * power of the scale, during the approach to the mode as well as in equilibrium. With correlations
+ * the fourth root lies between the conditional and the marginal scale. */
+void exact_window_end(struct exact_arrays a, size_t d)
 {
     size_t bytes = padded(d) * sizeof(double);
     for (size_t j = 0; j < d; j++) {

@@ -1,5 +1,5 @@
-/* What all exact samplers share: the point where the chain stands, and the scales of the coordinates,
- * which are learned over windows of the warm-up. */
+/* What all exact samplers share: the point where the chain stands, and the scales of the
+ * coordinates, which are learned over windows of the warm-up. */
 #ifndef BARKER_CORE_SAMPLERS_EXACT_H
 #define BARKER_CORE_SAMPLERS_EXACT_H
 
@@ -9,7 +9,7 @@
 struct exact_arrays {
     double *g;                         /* gradient where the chain stands */
     double *scale;                     /* of each coordinate, about its posterior sd */
-    double *mean, *m2, *g_mean, *g_m2; /* of positions and gradients in this window */
+    double *mean, *m2, *g_mean, *g_m2; /* moments of positions and gradients in this window */
 };
 
 size_t exact_memory(size_t d);
@@ -20,9 +20,9 @@ struct exact_arrays exact_arrays(double *first, size_t d);
 size_t exact_begin(struct sampler_step *s, double *g, double *log_density);
 
 /* Adds the position where the chain stands, the count-th of this window. */
-void exact_watch(struct exact_arrays a, const double *theta, double count, size_t d);
+void exact_window_add(struct exact_arrays a, const double *theta, double count, size_t d);
 /* New scales from this window, and the start of the next one. */
-void exact_end_window(struct exact_arrays a, size_t d);
+void exact_window_end(struct exact_arrays a, size_t d);
 /* sigma = exp(log_factor) times the scales; `arrays` are those of exact_arrays. */
 void exact_sigma(double log_factor, const double *arrays, size_t d, double *sigma);
 

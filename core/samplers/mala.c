@@ -8,8 +8,7 @@ static const struct param_spec specs[] = {
     {.name = "step_size",
      .kind = PARAM_STEP,
      .help = "sd sigma of the proposal noise: a number, one per coordinate, or auto (tuned during "
-             "warm-up "
-             "to accept 57.4 % of the proposals)"},
+             "warm-up to accept 57.4 % of the proposals)"},
 };
 
 static void propose(const double *x, const double *gx, const double *sigma, const float *z,

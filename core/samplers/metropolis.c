@@ -103,10 +103,10 @@ static void adapt(const struct metropolis *kind, struct sampler_step *s, struct 
     tune_lambda(s, accept, kind->target);
     if ((double)s->t >= SCALES_UNTIL * (double)s->warmup_total)
         return;
-    exact_watch(a, s->theta, ++m[IN_WINDOW], s->d);
+    exact_window_add(a, s->theta, ++m[IN_WINDOW], s->d);
     if (m[IN_WINDOW] < m[WINDOW])
         return;
-    exact_end_window(a, s->d);
+    exact_window_end(a, s->d);
     if (m[WINDOW] < 2.0 * FIRST_WINDOW)
         search_lambda(kind, s);
     m[WINDOW] *= 2.0;

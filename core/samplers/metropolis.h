@@ -1,4 +1,4 @@
-/* Common code of the exact samplers: the Metropolis step and its adaptation during warm-up.
+/* Common code of mala and barker_mh: the Metropolis step and its adaptation during warm-up.
  *
  * A sampler gives the proposal and the log ratio of proposal densities; this module keeps the
  * current gradient and log density, accepts or rejects, tunes one factor lambda towards the target

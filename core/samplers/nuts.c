@@ -48,7 +48,7 @@ enum {
     STARTED,
     LOG_DENSITY,
     LOG_EPSILON,
-    CENTRE,    /* of dual averaging: what log epsilon is drawn to */
+    CENTRE,    /* of dual averaging: the value that log epsilon is shrunk towards */
     TUNED,     /* transitions since the scales last changed */
     SHORTFALL, /* average of target - acceptance statistic */
     AVERAGE,   /* of log epsilon */
@@ -84,7 +84,8 @@ static void tree_counts(const double *m, struct sampler_trees *out)
         .divergences = m[DIVERGENCES], .limit_hits = m[LIMIT_HITS], .gradients = m[GRADIENTS]};
 }
 
-/* The depth at which a trajectory ends: the clock is read between transitions only. */
+/* The depth at which a trajectory ends. A job can stop between transitions only, so none may take
+ * much longer than a second. */
 static unsigned depth_limit(const double *params, double pass_cost)
 {
     unsigned limit = (unsigned)params[MAX_TREEDEPTH];
@@ -223,14 +224,15 @@ static void one_point(struct tree *tree, const struct end *z, double log_weight,
     tree->log_weight = log_weight;
 }
 
-/* Whether momenta whose sum is x + y still point along it at both ends. */
-static bool straight(const double *first, const double *last, const double *x, const double *y,
-                     size_t d)
+/* The no-U-turn criterion: the momenta at both ends still point along the sum x + y of all. */
+static bool not_turned(const double *first, const double *last, const double *x, const double *y,
+                       size_t d)
 {
     return kernels->dot(first, x, d) + kernels->dot(first, y, d) > 0.0 &&
            kernels->dot(last, x, d) + kernels->dot(last, y, d) > 0.0;
 }
 
+/* log(exp a + exp b). */
 static double log_sum(double a, double b)
 {
     double high = a > b ? a : b, low = a > b ? b : a;
@@ -243,9 +245,9 @@ static double log_sum(double a, double b)
 static bool append(struct trajectory *t, struct tree *a, struct tree *b, bool prefer)
 {
     size_t d = t->s->d;
-    bool on = straight(a->first, b->last, a->sum, b->sum, d) &&
-              straight(a->first, b->first, a->sum, b->first, d) &&
-              straight(a->last, b->last, b->sum, a->last, d);
+    bool goes_on = not_turned(a->first, b->last, a->sum, b->sum, d) &&
+                   not_turned(a->first, b->first, a->sum, b->first, d) &&
+                   not_turned(a->last, b->last, b->sum, a->last, d);
     double total = log_sum(a->log_weight, b->log_weight);
     if (uniform(t->s) < exact_chance(b->log_weight - (prefer ? a->log_weight : total))) {
         swap(&a->theta, &b->theta);
@@ -256,7 +258,7 @@ static bool append(struct trajectory *t, struct tree *a, struct tree *b, bool pr
         vd_store(a->sum + j, vd_load(a->sum + j) + vd_load(b->sum + j));
     swap(&a->last, &b->last);
     a->log_weight = total;
-    return on;
+    return goes_on;
 }
 
 /* Energies that are wrong by more than this are those of an unstable step (as in Stan). */
@@ -274,7 +276,8 @@ static bool add_point(struct trajectory *t, size_t side)
     return true;
 }
 
-/* 2^depth further points as part[0]; false: they turn back or diverge, and count for nothing. */
+/* 2^depth further points as part[0]; false: they turn back or diverge, and none of them may be
+ * chosen. As in a binary counter, two trees of equal size are joined as soon as both are there. */
 static bool add_half(struct trajectory *t, size_t side, unsigned depth)
 {
     t->parts = 0;
@@ -356,11 +359,11 @@ static void adapt(struct sampler_step *s, double accept)
         m[LOG_EPSILON] = m[AVERAGE];
     if (t > total - term)
         return;
-    exact_watch(a, s->theta, ++m[IN_WINDOW], s->d);
+    exact_window_add(a, s->theta, ++m[IN_WINDOW], s->d);
     bool last = t + 1.0 > total - term;
     if (!last && (m[IN_WINDOW] < m[WINDOW] || t + 2.0 * m[WINDOW] > total - term))
         return;
-    exact_end_window(a, s->d);
+    exact_window_end(a, s->d);
     m[WINDOW] *= 2.0;
     m[IN_WINDOW] = 0.0;
     start_tuning(s);

@@ -61,10 +61,10 @@ void sampler_estimate(struct sampler_step *s)
                                    s->want_tau ? s->tau : NULL, NULL);
 }
 
-/* When the factor falls below FAINT it is multiplied into the memory, where values below FADED
- * become 0: products and their squares are never subnormal. */
-#define FAINT 0x1p-200
-#define FADED 0x1p-300
+/* When the factor falls below RESCALE_BELOW it is multiplied into the memory, where values below
+ * ZERO_BELOW become 0: products and their squares are never subnormal. */
+#define RESCALE_BELOW 0x1p-200
+#define ZERO_BELOW    0x1p-300
 
 /* The stored factor is 0 at the start, and in states saved by older programs. */
 static double scale_of(double kept)
@@ -78,9 +78,9 @@ static double scale_of(double kept)
 static double decay_memory(double *memory, size_t d, double *scale, double beta)
 {
     *scale = scale_of(*scale) * (1.0 - beta);
-    if (*scale < FAINT) {
+    if (*scale < RESCALE_BELOW) {
         for (size_t j = 0; j < padded(d); j++)
-            memory[j] = memory[j] * *scale > FADED ? memory[j] * *scale : 0.0;
+            memory[j] = memory[j] * *scale > ZERO_BELOW ? memory[j] * *scale : 0.0;
         *scale = 1.0;
     }
     return beta / *scale;

@@ -120,9 +120,9 @@ static double logistic_slope(double x)
 }
 
 /* The drift of a Barker step with noise over that without: 4 a E F'(a t Z), F the logistic
- * function, Z normal, t = |w| tau and a the factor on the gradient. The trapezoid rule with spacing
- * 1 is right to 1e-8 in Z if a t < 1, and else in x = a t Z: both factors of the integrand then
- * have a width of at least 1. */
+ * function, Z normal, t = |w| tau and a the factor on the gradient; infinite a: 4/(t sqrt(2 pi)).
+ * The trapezoid rule with spacing 1 is right to 1e-8 in Z if a t < 1, and else in x = a t Z: both
+ * factors of the integrand then have a width of at least 1. */
 static double drift_ratio(double a, double t)
 {
     double width = a * t, sum = 0.25;
@@ -144,24 +144,24 @@ static double stretch(const double *params, double t)
     return corrected(params) && room > 0.0 ? 1.702 / sqrt(room) : INFINITY;
 }
 
-/* A jump w has variance w^2 and drift w^2 / 2 times the gradient, reduced by drift_ratio(). Both are
- * averaged over the law of |w| by the midpoint rule, right to 1e-3 in spite of the kink where the
- * correction ends. */
+/* A jump w has variance w^2 and drift w^2 / 2 times the gradient, reduced by drift_ratio(). Both
+ * are averaged over the law of |w| by the midpoint rule, right to 1e-3 in spite of the kink where
+ * the correction ends. */
 static double variance_ratio(const double *params, double sigma, double tau)
 {
     enum { CELLS = 56 };
     bool gaussian = params[NOISE] == 1.0;
-    double spread = 0.0, pulled = 0.0;
+    double variance = 0.0, drift = 0.0;
     if (isnan(sigma * tau))
         return NAN;
     for (int k = 0; k < CELLS; k++) {
         double z = gaussian ? 0.125 * (k + 0.5) : 0.25 * (k + 0.5) - 7.0;
         double w = gaussian ? z : fabs(1.0 + 0.1 * z), t = w * sigma * tau;
         double mass = exp(-0.5 * z * z) * w * w;
-        spread += mass;
-        pulled += mass * drift_ratio(stretch(params, t), t);
+        variance += mass;
+        drift += mass * drift_ratio(stretch(params, t), t);
     }
-    return spread / pulled;
+    return variance / drift;
 }
 
 /* In equilibrium E x^2 = 1 + E w^4 / (4 E w^2) to this order; for gaussian jumps the constant is a
