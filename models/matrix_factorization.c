@@ -425,8 +425,8 @@ static double log_batch(const struct model *m, const double *theta, const uint32
 }
 
 /* The start of the paper's experiments, not a draw from the prior: with a precision of 1e-3, which
- * Gamma(1, 5) allows, vectors would start so far out that the chain would take very long to return.
- */
+ * Gamma(1, 5) allows, vectors would start so far out that the chain would take very long to
+ * return. */
 static void start_side(const struct factorization *f, const struct side *side, double l_sd,
                        const double *normal, double *theta)
 {

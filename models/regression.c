@@ -388,14 +388,6 @@ double regression_log_batch(const struct model *m, const double *theta, const ui
     return sum;
 }
 
-static void copy_row(const struct dataset *data, size_t i, double *x)
-{
-    for (size_t j = 0; j < data->columns; j++)
-        x[j] = data->precision == PRECISION_SINGLE
-                   ? (double)((const float *)data->x)[i * data->stride + j]
-                   : ((const double *)data->x)[i * data->stride + j];
-}
-
 /* Residuals and slopes of a chunk of rows, or their differences between two points. */
 struct difference {
     double residual[CHUNK], slope[CHUNK];
@@ -438,7 +430,7 @@ static void sum_rows(const struct regression *r, const double *theta, const doub
             chunk_add(&c, r, centre, -1.0, &difference);
         for (size_t k = 0; k < c.count; k++) {
             double count = row_list_count(rows, at + k), weight = row_list_weight(rows, at + k);
-            copy_row(r->train, chunk_row(&c, k), x);
+            dataset_copy_row(r->train, chunk_row(&c, k), x);
             for (size_t j = 0; j < columns; j++)
                 add_term(sum, sumsq, j, count, weight * difference.residual[k] * x[j]);
             if (is_free(r))
@@ -447,7 +439,7 @@ static void sum_rows(const struct regression *r, const double *theta, const doub
     }
 }
 
-/* The kernels of minibatches know no weights. */
+/* The kernels of minibatches take no weights. */
 void regression_grad_batch(const struct model *m, const double *theta, const uint32_t *idx,
                            size_t n, double *sum, double *sumsq, void *work)
 {
@@ -507,7 +499,7 @@ static void add_chunk(const struct regression *r, const struct law *law,
     for (size_t at = 0, n; at < c->count; at += n) {
         n = c->count - at < HESSIAN_ROWS ? c->count - at : HESSIAN_ROWS;
         for (size_t k = 0; k < n; k++)
-            copy_row(r->train, chunk_row(c, at + k), x + k * stride);
+            dataset_copy_row(r->train, chunk_row(c, at + k), x + k * stride);
         kernels->syrk(H, stride, x, c->out + at, n, r->train->columns);
     }
     if (!is_free(r))

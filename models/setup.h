@@ -16,9 +16,9 @@
     }
 
 /* Checks the settings against the type's table, and the data against its kind: present, at least
- * one row and column, finite responses and weights, indices within their bounds, test like training data. A
- * message begins with the model's name; rows in it count from 1. Values of x are not checked: the
- * reader of a file rejects those that are not finite. */
+ * one row and column, finite responses and weights, indices within their bounds, test like training
+ * data. A message begins with the model's name; rows in it count from 1. Values of x are not
+ * checked: the reader of a file rejects those that are not finite. */
 enum err setup_check(const struct model_type *type, const double *params,
                      const struct dataset *train, const struct dataset *test,
                      struct err_info *info);

@@ -48,7 +48,7 @@ static enum err check_classes(const struct dataset *data, const char *which, siz
                               struct err_info *info)
 {
     if (data->offset != NULL)
-        return err_set(info, ERR_INVALID, "softmax: takes no offset");
+        return err_set(info, ERR_INVALID, "softmax: this model takes no offset");
     for (size_t i = 0; i < data->N; i++) {
         double y = data->y[i];
         if (!(y >= 0.0 && y < (double)classes && y == floor(y)))
@@ -204,14 +204,6 @@ static void chunk_slopes(struct chunk *k, const struct softmax *s, const double 
 
 /* ---- gradients ---- */
 
-static void copy_row(const struct dataset *data, size_t i, double *x)
-{
-    for (size_t j = 0; j < data->columns; j++)
-        x[j] = data->precision == PRECISION_SINGLE
-                   ? (double)((const float *)dataset_row(data, i))[j]
-                   : ((const double *)dataset_row(data, i))[j];
-}
-
 static void add_row(const struct softmax *s, double count, double weight, const double *x,
                     const double *r, double *sum, double *sumsq)
 {
@@ -240,7 +232,7 @@ static void sum_terms(const struct softmax *s, bool difference, const uint32_t *
         for (size_t i = 0; difference && i < s->free * CHUNK; i++)
             w->residual[0][i] -= w->residual[1][i];
         for (size_t i = 0; i < k.count; i++) {
-            copy_row(s->train, k.row[i], w->x);
+            dataset_copy_row(s->train, k.row[i], w->x);
             add_row(s, row_list_count(&rows, at + i), row_list_weight(&rows, at + i), w->x,
                     w->residual[0] + i, sum, sumsq);
         }
@@ -350,8 +342,7 @@ static void score(const struct model *m, const double *q, double *metrics, void 
 const struct model_type model_softmax = {
     .name = "softmax",
     .help = "Softmax regression of classes 0 to K - 1 with independent normal priors: theta[j,c] "
-            "is the "
-            "effect of column j on class c - 1 against the last class.",
+            "is the effect of column j on class c - 1 against the last class.",
     .data = DATA_REGRESSION,
     .params = {specs, sizeof specs / sizeof specs[0]},
     .start = START_ZERO,

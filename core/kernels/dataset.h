@@ -70,4 +70,13 @@ static inline const void *dataset_row(const struct dataset *data, size_t row)
     return (const char *)data->x + row * dataset_row_bytes(data);
 }
 
+/* The covariates of a row in double precision, into x[0..columns). */
+static inline void dataset_copy_row(const struct dataset *data, size_t row, double *x)
+{
+    const void *from = dataset_row(data, row);
+    for (size_t j = 0; j < data->columns; j++)
+        x[j] = data->precision == PRECISION_SINGLE ? (double)((const float *)from)[j]
+                                                   : ((const double *)from)[j];
+}
+
 #endif

@@ -1,7 +1,7 @@
 /* Elementary functions on a register of doubles (vr_) and on eight lanes (vd_), from +, -, *, /,
- * fused multiply-adds and bit operations alone, so that all instruction sets with these
- * operations give the same bits, whatever the libm. For the kernels; do not include it in other
- * code.
+ * fused multiply-adds and bit operations alone, so that all instruction sets with these operations
+ * give the same bits, whatever the libm. For the kernels, and for single numbers that feed draws
+ * elsewhere: there vr_fused rounds twice on every machine (core/kernels/registers.h).
  *
  * Stated errors (tested in tests/unit/core/kernels/vmath.c): vr_exp 2 ulp on [-708, 709.7], 0
  * below, infinity above; vr_log 3 ulp on normal positive numbers and undefined on the rest;

@@ -453,19 +453,13 @@ static void fill_base(struct linear_view *v)
     const struct model_type *in = v->inside->type;
     size_t own = VIEW_FULL_ARRAYS * padded(v->base.d) * sizeof(double) + v->inside->work_bytes;
     size_t batch = linear_work_bytes(&v->linear);
-    v->type = (struct model_type){
-        .name = in->name,
-        .help = in->help,
-        .data = in->data,
-        .params = in->params,
-        .start = in->start,
-        .release = release,
-        .grad_fixed = grad_fixed,
-        .grad_batch = grad_batch,
-        .log_fixed = log_fixed,
-        .log_batch = log_batch,
-        .full = in->full != NULL ? full : NULL,
-    };
+    v->type = model_type_derived(in);
+    v->type.release = release;
+    v->type.grad_fixed = grad_fixed;
+    v->type.grad_batch = grad_batch;
+    v->type.log_fixed = log_fixed;
+    v->type.log_batch = log_batch;
+    v->type.full = in->full != NULL ? full : NULL;
     v->base.type = &v->type;
     v->base.linear = &v->linear;
     v->base.prediction_count = 0;

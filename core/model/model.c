@@ -15,6 +15,15 @@ void model_free(struct model *m)
     free(m);
 }
 
+struct model_type model_type_derived(const struct model_type *inner)
+{
+    return (struct model_type){.name = inner->name,
+                               .help = inner->help,
+                               .data = inner->data,
+                               .params = inner->params,
+                               .start = inner->start};
+}
+
 double model_log_density(const struct model *m, const double *theta, void *work)
 {
     double log_density = m->type->log_fixed(m, theta, work);

@@ -190,6 +190,10 @@ struct model_type {
 
 void model_free(struct model *m);
 
+/* The type of a model that is made from a model of type `inner`: its name, help, data, settings and
+ * default start, without functions. */
+struct model_type model_type_derived(const struct model_type *inner);
+
 /* Full log density; its exact gradient; both, which may take one pass. `scratch` has padded(d)
  * doubles; `work` is 64-byte aligned. */
 double model_log_density(const struct model *m, const double *theta, void *work);

@@ -71,17 +71,14 @@ static void release(struct model *m)
 
 static struct model_type type_of(const struct model_type *whole)
 {
-    return (struct model_type){.name = whole->name,
-                               .help = whole->help,
-                               .data = whole->data,
-                               .params = whole->params,
-                               .start = whole->start,
-                               .release = release,
-                               .grad_fixed = grad_fixed,
-                               .grad_batch = grad_batch,
-                               .log_fixed = log_fixed,
-                               .log_batch = log_batch,
-                               .start_value = start_value};
+    struct model_type type = model_type_derived(whole);
+    type.release = release;
+    type.grad_fixed = grad_fixed;
+    type.grad_batch = grad_batch;
+    type.log_fixed = log_fixed;
+    type.log_batch = log_batch;
+    type.start_value = start_value;
+    return type;
 }
 
 enum err subset_model_new(struct model **out, const struct model *model, size_t rows,

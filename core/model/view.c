@@ -185,21 +185,15 @@ static void release(struct model *m)
 static void fill_type(struct view *v)
 {
     const struct model_type *in = v->inside->type;
-    v->type = (struct model_type){
-        .name = in->name,
-        .help = in->help,
-        .data = in->data,
-        .params = in->params,
-        .start = in->start,
-        .release = release,
-        .grad_fixed = grad_fixed,
-        .grad_batch = in->grad_batch != NULL ? grad_batch : NULL,
-        .grad_add = in->grad_add != NULL && v->frame->kind == FRAME_SHIFT ? grad_add : NULL,
-        .log_fixed = log_fixed,
-        .log_batch = in->log_batch != NULL ? log_batch : NULL,
-        .full = in->full != NULL ? full : NULL,
-        .grad_noise = in->grad_noise != NULL ? grad_noise : NULL,
-    };
+    v->type = model_type_derived(in);
+    v->type.release = release;
+    v->type.grad_fixed = grad_fixed;
+    v->type.grad_batch = in->grad_batch != NULL ? grad_batch : NULL;
+    v->type.grad_add = in->grad_add != NULL && v->frame->kind == FRAME_SHIFT ? grad_add : NULL;
+    v->type.log_fixed = log_fixed;
+    v->type.log_batch = in->log_batch != NULL ? log_batch : NULL;
+    v->type.full = in->full != NULL ? full : NULL;
+    v->type.grad_noise = in->grad_noise != NULL ? grad_noise : NULL;
 }
 
 static enum err check(const struct model *model, bool control, struct err_info *info)
