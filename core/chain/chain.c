@@ -229,7 +229,7 @@ static uint64_t iterations_until_full(const struct chain *c, uint64_t most)
     return next + (room - 1) * thin;
 }
 
-uint64_t chain_plain_iterations(const struct chain *c)
+uint64_t chain_quiet_iterations(const struct chain *c)
 {
     const struct chain_config *config = &c->config;
     uint64_t t = c->head->iteration, warmup = config->warmup;

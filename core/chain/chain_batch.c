@@ -1,5 +1,5 @@
 /* Chain batches: chains are packed into vector lanes, advanced by the kernels for as long as
- * chain_plain_iterations allows, and unpacked. */
+ * chain_quiet_iterations allows, and unpacked. */
 #include "core/chain/chain_batch.h"
 #include "core/chain/parts.h"
 #include "core/kernels/kernels.h"
@@ -63,7 +63,7 @@ static bool may_share_batch(const struct chain *a, const struct chain *b)
            memcmp(a->config.params, b->config.params, sizeof a->config.params) == 0 &&
            a->head->iteration == b->head->iteration &&
            a->head->moment_count == b->head->moment_count &&
-           chain_plain_iterations(a) == chain_plain_iterations(b);
+           chain_quiet_iterations(a) == chain_quiet_iterations(b);
 }
 
 /* ---- packing ---- */
@@ -446,7 +446,7 @@ static void restore_generators(struct chain_batch_group *group)
         group->chains[at]->rng[RNG_BATCH] = group->rng_before[at];
 }
 
-/* Runs n <= chain_plain_iterations() iterations. False, with the chains unchanged, when a gradient
+/* Runs n <= chain_quiet_iterations() iterations. False, with the chains unchanged, when a gradient
  * is NaN. */
 static bool advance(struct chain_batch_group *group, uint64_t n)
 {
@@ -504,7 +504,7 @@ static uint64_t advance_together(struct chain **chains, size_t count, uint64_t n
         count = keep_active(chains, count);
         if (count == 0)
             break;
-        uint64_t quiet = chain_plain_iterations(chains[0]);
+        uint64_t quiet = chain_quiet_iterations(chains[0]);
         run = quiet > 0 ? quiet : iterations_alone(chains[0]);
         run = run < left ? run : left;
         if (quiet > 0)

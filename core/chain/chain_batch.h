@@ -2,11 +2,10 @@
  * less time.
  *
  * Where the sampler and the target allow it (a Barker sampler with a constant step size, at most 16
- * coordinates, minibatches or a target that the kernels know), the chains share vector registers,
- * which one chain of few coordinates would leave mostly empty, and prefetch each other's rows.
- * chain_advance does the rest: held-out metrics, an adapting step size, a NaN, and chains whose
- * time goes mostly into cache misses of many rows. Results do not depend on how chains are
- * grouped. */
+ * coordinates, minibatches or a known target), the chains share vector registers, which one chain
+ * of few coordinates would leave mostly empty, and prefetch each other's rows. chain_advance does
+ * the rest: held-out metrics, an adapting step size, a NaN, and chains whose time goes mostly into
+ * cache misses of many rows. Results do not depend on how chains are grouped. */
 #ifndef BARKER_CORE_CHAIN_CHAIN_BATCH_H
 #define BARKER_CORE_CHAIN_CHAIN_BATCH_H
 

@@ -188,7 +188,8 @@ enum err chain_allocate(struct chain **out, const struct chain_config *config,
     point_into_state(c);
     point_into_work(c);
     c->user_at = UINT64_MAX;
-    /* A measurement calls sampler->beyond for every parameter, which takes as long as some moves. */
+    /* A measurement calls sampler->beyond for every parameter, which takes as long as some
+     * moves. */
     size_t rare = config->model->d / 8, least = config->model->N > 0 ? NOISE_EVERY : NOISE_KNOWN;
     c->noise_every = config_noise_seen(config) ? (rare > least ? rare : least) : 0;
     c->one_sigma = config->step.kind != STEP_AUTO && config->step.values == NULL;

@@ -66,7 +66,7 @@ enum err chain_allocate(struct chain **out, const struct chain_config *config,
 /* How many of the next iterations only move, update the moments and keep draws, all of them in
  * warm-up or all of them after it; the first may also measure the noise. 0 where the step size
  * adapts or follows a schedule, held-out metrics are taken, a buffer is full or the chain ends. */
-uint64_t chain_plain_iterations(const struct chain *chain);
+uint64_t chain_quiet_iterations(const struct chain *chain);
 /* Whether the next iteration measures the gradient noise. */
 bool chain_measures_noise(const struct chain *chain);
 /* Adds a measurement, chain->tau, to the sums of the noise. */

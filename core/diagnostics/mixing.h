@@ -34,7 +34,7 @@ size_t mixing_stride(size_t length, size_t limit);
     X(TOO_FEW, "too few draws: R-hat needs 4 in every chain, effective sample sizes need 6") \
     X(NOT_FINITE, "a draw is not a finite number, or is so large that its square is not")    \
     X(CONSTANT, "all draws are equal, to within 2.2e-16")                                    \
-    X(STUCK, "every chain stands still at a value of its own: R-hat is infinite")            \
+    X(STUCK, "every chain is constant, each at another value: R-hat is infinite")            \
     X(TIED, "so many draws are equal, or so nearly equal, that some measures are undefined")
 
 enum mixing_reason {

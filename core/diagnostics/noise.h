@@ -14,8 +14,7 @@ struct noise_setting {
     const double *params; /* of the sampler, in table order; borrowed */
     size_t N, n;          /* data terms, and how many a batch has; N == 0: artificial noise */
     bool replacement;
-    uint32_t
-        one_in; /* one in this many iterations has a batch; above 1, tau does not predict others */
+    uint32_t one_in; /* one in this many iterations has a batch; above 1, tau predicts no other */
 };
 
 /* An exact sampler has no gradient noise: as for tau = 0, and a variance ratio of 1. With tau = NaN

@@ -13,7 +13,7 @@
 /* Products of the lower 32 bits of the lanes, 64 bits each. */
 static inline vr_bits product_of_halves(vr_bits a, vr_bits b)
 {
-#if defined(__AVX512F__) /* gcc 12 does not see that the upper halves are not used */
+#if defined(__AVX512F__) /* gcc 12 does not recognise that the upper halves are not used */
     return (vr_bits)_mm512_mul_epu32((__m512i)a, (__m512i)b);
 #elif defined(__AVX2__)
     return (vr_bits)_mm256_mul_epu32((__m256i)a, (__m256i)b);

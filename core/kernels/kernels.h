@@ -61,7 +61,7 @@ struct source_terms {
     const uint32_t *idx; /* the rows, n of them; NULL: 0..n-1 */
     size_t n;
     const double *W;      /* one row of data->columns numbers per source */
-    const double *centre; /* of the same shape: differences from there; NULL: none */
+    const double *centre; /* likewise: sums are of differences from the terms there; NULL: plain */
     double *sum, *sumsq;
     void *scratch; /* source_scratch_bytes, 64-byte aligned */
 };
@@ -226,7 +226,7 @@ struct kernels {
 
     /* out[k] = word k times N / 2^32, of the two 32-bit words in each of the next `count` numbers
      * of the generator, a multiple of LANES. False, with the generator unchanged, when the lower
-     * half of a product is less than `uneven`: then some words must be rejected. */
+     * half of a product is less than `uneven`: then some words must be redrawn. */
     bool (*rows)(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, uint32_t *out);
     /* The first n <= ROW_DRAW_MOST of these, from ROW_DRAW_MOST words, mapped by `row_map` unless
      * it is NULL, if a quick check shows that they are distinct; up to a multiple of PAD any rows

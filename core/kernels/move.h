@@ -51,14 +51,6 @@ static inline size_t first_undefined(const double *x, size_t n, vfi suspect)
     return SIZE_MAX;
 }
 
-/* Logistic and normal curves differ by < 0.01 everywhere once one is stretched by 1.702, so
- * normal gradient noise folds into the Barker sign probability in closed form: widen the slope
- * by 1.702/sqrt(1.702^2 - t^2), t = noise sd times jump. At t >= 1.702 the noise alone exceeds
- * the randomness we want, and the sign follows the gradient: the slope is made so large that the
- * sign is certain. 2^-55 is added so that a gradient of exactly 0 counts as negative; it is too
- * small to change any other result. */
-#define STRETCH 1.702f /* used by stretched() below */
-
 /* Registers that a move processes side by side. Each step of the computation depends on the
  * previous one, and the out-of-order window is too short to overlap iterations by itself. */
 #define ABREAST (REGISTER == 64 ? 3 : 2)
@@ -100,7 +92,14 @@ static inline vfi accepted(vf u, vf x)
     return up;
 }
 
-/* The log odds of a corrected move, from those without noise and t: see STRETCH. */
+#define STRETCH 1.702f
+
+/* Logistic and normal curves differ by < 0.01 everywhere once one is stretched by 1.702, so normal
+ * gradient noise folds into the Barker sign probability in closed form: widen the slope by
+ * 1.702/sqrt(1.702^2 - t^2), t = noise sd times jump. At t >= 1.702 the noise alone exceeds the
+ * randomness that a step should have, and the sign follows the gradient: the slope is made so large
+ * that the sign is certain. 2^-55 is added so that a gradient of exactly 0 counts as negative; it
+ * is too small to change any other result. gw: the log odds without a correction. */
 static inline vf stretched(vf gw, vf t)
 {
     vf room = vf_fused_from(t, t, vf_set(STRETCH * STRETCH)), none = vf_set(FLT_MIN);

@@ -4,7 +4,7 @@
  *
  * With control variates in a dense frame, and psi known, the terms of grad_batch are linearised
  * control variates: differences minus their best linear approximation in x_i' A u. The linear parts
- * of all rows are summed once, in grad_fixed, which is linear in u anyway. A minibatch then
+ * of all rows are summed once, in grad_fixed, which is linear in u. A minibatch then
  * estimates only the nonlinear rest over one or two posterior sds, which shrinks as rows increase.
  * Where that of a few rows does not, they are the head (core/model/linear_head.h): grad_fixed has
  * their differences, and their terms in grad_batch are 0. */

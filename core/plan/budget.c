@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-#define NOISE_SHARE     0.08 /* ... and for gradient noise */
+#define NOISE_SHARE     0.08 /* of the tolerated error of the sds, for gradient noise */
 #define NOISE_MOST      0.5  /* largest sigma tau at which a correction is reliable */
 #define NORMAL_FROM     30.0 /* rows of a batch at or below which a correction does not help */
 #define BATCH_LEAST     16

@@ -27,7 +27,7 @@
 struct search {
     struct planning *p;
     double until, reported;     /* nominal seconds */
-    const struct optimum *live; /* of the present search, and its model: */
+    const struct optimum *live; /* counts of the present search, and its model: */
     const struct model *model;
     bool stay_near;         /* stop as soon as the posterior is reached */
     double recent[RECENT];  /* log densities of the last steps */

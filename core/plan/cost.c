@@ -35,15 +35,15 @@
 
 /* ---- iterations ---- */
 
-#define LOCKSTEP_TOY 8.0  /* of a chain that shares registers with others, without data */
-#define LOCKSTEP     14.0 /* ... with data */
-#define ALONE        50.0 /* of a chain that does not, and ... */
-#define MOVE         2.2  /* ... of each of its coordinates */
-#define MOVE_EXACT   8.0  /* of each coordinate of a Metropolis step */
-#define TURN_CELL    0.065
-#define TURNS        2.0   /* of a minibatch that a general view computes */
+#define LOCKSTEP_TOY 8.0   /* of a chain that shares registers with others, without data */
+#define LOCKSTEP     14.0  /* ... with data */
+#define ALONE        50.0  /* of a chain that does not, and ... */
+#define MOVE         2.2   /* ... of each of its coordinates */
+#define MOVE_EXACT   8.0   /* of each coordinate of a Metropolis step */
+#define TURN_CELL    0.065 /* of a vector times the matrix of a dense frame, per element: a turn */
+#define TURNS        2.0   /* turns of a minibatch that a general view computes */
 #define GROUPS       8.0   /* ... in so many groups where the sampler needs tau, which take ... */
-#define GROUP        250.0 /* ... each, beside a turn */
+#define GROUP        250.0 /* ... each, besides a turn */
 #define BATCH        60.0  /* of a minibatch of a single chain */
 #define TOY          200.0 /* of the gradient or density of a target without data */
 #define COORDINATE   1.0   /* of the fixed part of a gradient */

@@ -19,7 +19,7 @@ double cost_curvature(const struct model *m, bool dense);
 double cost_view(const struct model *m);
 /* The gradients of `rows` random rows. */
 double cost_rows(const struct model *m, double rows);
-/* Turning a vector by the matrix of a dense frame. */
+/* A turn: a vector times the matrix of a dense frame. */
 double cost_turn(const struct model *m);
 
 /* What an iteration of one chain does, several chains of a job being advanced together. */

@@ -18,10 +18,10 @@
 #define UNSEEN        1000.0 /* iterations per effective draw where no pilot run measured it */
 #define ADAPTED       100.0  /* ... of chains that adapt their step size */
 #define ADAPTED_WHITE 10.0 /* ... of exact samplers where all scales are nearly 1, times d^(1/3) */
-#define MARGIN        1.5  /* of an exact sampler's draws: a pilot run knows its mixing so well */
+#define MARGIN        1.5  /* more draws of an exact sampler: a pilot run measures mixing roughly */
 #define SLOWER        1.25 /* the clock ends a job on machines slower by this factor ... */
 #define GRACE         2.0  /* ... and so many seconds */
-#define WHITE         8.0  /* ... over sigma^2, around a centre: twice what a normal target needs */
+#define WHITE         8.0  /* iterations per draw times sigma^2: twice those of a normal target */
 
 double planning_wanted(const struct planning *p)
 {
@@ -36,6 +36,7 @@ static double affordable(const struct planning *p, double seconds)
     return fmax(0.0, seconds) / planning_iteration(p);
 }
 
+/* All scales are nearly 1: an exact sampler in a dense frame around a mode. */
 static bool white(const struct planning *p)
 {
     return p->request->sampler->exact && p->plan->precondition == PRECONDITION_DENSE && p->centred;
@@ -57,7 +58,7 @@ double planning_mean_error(const struct planning *p)
     double seconds = r->target.seconds > 0.0 ? r->target.seconds - p->seconds : INFINITY;
     double most =
         r->iterations != PLAN_AUTO ? (double)r->iterations * r->chains : affordable(p, seconds);
-    /* A short run underestimates slow mixing. */
+    /* The pilot run may be too short to see slow mixing. */
     double each = fmax(p->pilot.slowest, WHITE / (p->sigma * p->sigma));
     return 1.0 / sqrt(fmin(planning_wanted(p), most / each));
 }
@@ -188,8 +189,8 @@ void planning_lengths(struct planning *p)
         each = p->centred && p->sigma > 0.0 ? WHITE / (p->sigma * p->sigma)
                : white(p)                   ? planning_each(p)
                                             : UNSEEN;
-    if (r->sampler
-            ->exact) /* may have draws that are better than independent ones, for means alone */
+    /* Draws of exact samplers may be better than independent ones, but for means alone. */
+    if (r->sampler->exact)
         each = fmax(each, p->pilot.slowest_sd * (r->target.ess > 0.0 ? 1.0 : SHARE_OF_SDS));
     each = fmax(each, 1.0);
     choose_iterations(p, each);

@@ -32,8 +32,8 @@ double measure_width_at(const struct planning *p, size_t j)
     return adapts ? p->scale[j] : 1.0;
 }
 
-/* `count` of N rows, evenly spread. Every point has other rows, so that rows that matter but are few
- * are met at some point. */
+/* `count` of N rows, evenly spaced. Every point has other rows, so that a few rows with most of the
+ * noise are met at some point. */
 static void spread_rows(size_t N, size_t count, int point, int points, uint32_t *rows)
 {
     double apart = (double)N / (double)count, first = apart * point / points;
@@ -41,7 +41,7 @@ static void spread_rows(size_t N, size_t count, int point, int points, uint32_t 
         rows[k] = (uint32_t)(first + (double)k * apart);
 }
 
-/* All rows are met, each at one point or more, unless the target knows their noise. */
+/* All rows are met, each at one point or more, unless the target states their noise (term_rms). */
 static size_t rows_of_point(const struct model *target)
 {
     size_t N = target->N, share = (N + POINTS - 1) / POINTS, least = N < ROWS ? N : ROWS;

@@ -40,8 +40,8 @@ struct plan_target {
 };
 
 struct plan_request {
-    const struct model
-        *model; /* in the user's coordinates; borrowed, must outlive the plan's view */
+    /* In the user's coordinates; borrowed, must outlive the plan's view. */
+    const struct model *model;
     const struct sampler_type *sampler;
     const double *params; /* of the sampler, in table order */
     bool sampler_open;    /* the plan may choose an exact sampler in its place; it is

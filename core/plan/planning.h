@@ -98,8 +98,8 @@ uint64_t planning_adapts(const struct planning *p);
 double planning_each(const struct planning *p);
 /* Warm-up, iterations, thin. */
 void planning_lengths(struct planning *p);
-/* Expected standard error of means, in sds, at the end of chains that mix as in the last pilot run.
- */
+/* Expected standard error of means, in sds, at the end of chains that mix as in the last pilot
+ * run. */
 double planning_mean_error(const struct planning *p);
 
 #endif

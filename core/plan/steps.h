@@ -21,8 +21,8 @@ double budget_step_bias(const struct planning *p, double sigma);
 double budget_noise_bias(const struct planning *p, double n);
 /* The largest sigma tau of n rows within the part of the tolerated error that the step leaves. */
 double budget_noise_most(const struct planning *p, double sigma, double n);
-/* tau of n rows over the noise of one term, times N; sigma tau of n rows over the largest allowed.
- */
+/* tau of n rows over the noise of one term, times N; sigma tau of n rows over the largest
+ * allowed. */
 double budget_noise_share(const struct planning *p, double n);
 double budget_noise_ratio(const struct planning *p, double unit, double sigma, double n);
 double budget_cost(const struct planning *p, double n); /* nominal seconds of an iteration */
@@ -62,8 +62,8 @@ void choose_corrected_again(struct planning *p); /* after the other variant dive
 /* core/plan/try.c. */
 /* A pilot run with the chosen settings. May increase the batch, or give up the centre. */
 enum err try_settings(struct planning *p, struct err_info *info);
-/* Another run with the sds of that run as widths: where the curvature does not describe the
- * posterior; and without a centre. */
+/* Another run with the sds of that run as widths: try_widths where the curvature does not describe
+ * the posterior, try_sds without a centre. */
 enum err try_widths(struct planning *p, struct err_info *info);
 enum err try_sds(struct planning *p, struct err_info *info);
 /* Estimates the bias of the step by runs with half the step, and shortens steps that are too

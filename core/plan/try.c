@@ -46,7 +46,7 @@ static enum err run_pilot(struct planning *p, double sigma, const struct step_si
         .batch_size = p->n == p->model->N ? 0 : p->n,
         .replacement = r->replacement,
         .one_in = p->one_in,
-        .seed = r->seed ^ 0x70696c6f74ULL,
+        .seed = r->seed ^ 0x70696c6f74ULL, /* "pilot": other numbers than the job's */
         .chains = chains,
         .warmup = adapts ? planning_adapts(p) : (uint64_t)(8.0 * each),
         .iterations = (uint64_t)ceil(fmax(draws * each / chains, 100.0)),

@@ -1,5 +1,5 @@
-/* What all exact samplers share: the point where the chain stands, and the scales of the
- * coordinates, which are learned over windows of the warm-up. */
+/* What all exact samplers share: gradient and log density at the current point, and the scales of
+ * the coordinates, which are learned over windows of the warm-up. */
 #ifndef BARKER_CORE_SAMPLERS_EXACT_H
 #define BARKER_CORE_SAMPLERS_EXACT_H
 
@@ -7,7 +7,7 @@
 
 /* Arrays over coordinates in the flat memory of a sampler. */
 struct exact_arrays {
-    double *g;                         /* gradient where the chain stands */
+    double *g;                         /* gradient at the current point */
     double *scale;                     /* of each coordinate, about its posterior sd */
     double *mean, *m2, *g_mean, *g_m2; /* moments of positions and gradients in this window */
 };
@@ -19,7 +19,7 @@ struct exact_arrays exact_arrays(double *first, size_t d);
  * finite, 0 where the log density is not, SIZE_MAX: none. */
 size_t exact_begin(struct sampler_step *s, double *g, double *log_density);
 
-/* Adds the position where the chain stands, the count-th of this window. */
+/* Adds the current point, the count-th of this window. */
 void exact_window_add(struct exact_arrays a, const double *theta, double count, size_t d);
 /* New scales from this window, and the start of the next one. */
 void exact_window_end(struct exact_arrays a, size_t d);

@@ -200,7 +200,7 @@ static double leapfrog(struct trajectory *t, struct end *z, double direction)
     return kinetic(z->r, d) - z->log_density - t->energy;
 }
 
-/* A new momentum at the point where the chain stands, in the forward end. */
+/* The forward end: the current point with a new momentum. */
 static void refresh(struct trajectory *t)
 {
     struct sampler_step *s = t->s;

@@ -70,7 +70,7 @@ struct sampler_type {
                     * lattice, those of every second iteration on one of twice the spacing */
     const struct sampler_variants *variants; /* NULL: there are none */
     /* What a plan may choose when a job names no sampler: the best of the exact ones, with the
-     * default settings; or the approximate one, of which there is one. */
+     * default settings; or the only approximate one. */
     bool auto_exact, auto_approximate;
 
     /* ---- OPTIONAL: requirements ---- */
