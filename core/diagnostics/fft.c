@@ -1,4 +1,4 @@
-/* A real fast Fourier transform, power of two. */
+/* The fast Fourier transform of complex series. */
 #include "core/diagnostics/fft.h"
 
 #include <assert.h>

@@ -48,7 +48,7 @@ double noise_marginal_ratio(const struct noise_setting *setting, double sigma, d
                             double variance);
 
 /* The tau of a batch of m, given that a batch of setting->n has `tau`. NaN where it cannot be
- * computed: no data, or a full batch without replacement. */
+ * computed: no data, a full batch without replacement, or one_in above 1. */
 double noise_tau_at(const struct noise_setting *setting, double tau, size_t m);
 
 #endif

@@ -1,6 +1,6 @@
 /* The hot loops, written once with vector types and compiled per instruction set: KERNELS is the
- * name of the table that this compilation defines, KERNELS_ISA its name as a string. The loops
- * are in the other headers of this folder, which no other source includes. */
+ * name of the table that this compilation defines, KERNELS_ISA its name as a string. The loops are
+ * in headers of this folder that no other source includes. */
 #include "core/kernels/kernels.h"
 #include "core/kernels/inverse.h"
 #include "core/kernels/index.h"
