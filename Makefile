@@ -42,7 +42,7 @@ CLI    := $(call obj,$(wildcard clients/cli/*.c))
 SUITES := $(sort $(foreach f,$(call find,tests),$(word 2,$(subst /, ,$(f)))))
 SUITES := $(filter-out tsan bench crash support,$(SUITES))
 
-.PHONY: all help openapi deps demo test truth asan tsan coverage lint format bench bench-server bench-bigdata bench-efficiency profile crash mutants clean
+.PHONY: all help openapi deps demo test truth paper asan tsan coverage lint format bench bench-server bench-bigdata bench-efficiency profile crash mutants clean
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -54,6 +54,7 @@ help:
 	@echo 'make            builds build/release/barkerd and build/release/barker'
 	@echo 'make demo       installs what is missing, builds, runs an example on a private daemon'
 	@echo 'make test       installs what is missing, builds, runs every test'
+	@echo 'make paper      every experiment of the paper with its claims, as build/paper/report.html; PAPER_DATA=FOLDER, ONLY="sepsis ica"'
 	@echo 'make truth      jobs on posteriors with independent answers, five seeds each: none may be wrong and confident'
 	@echo 'make asan       the tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make tsan       the threaded tests under ThreadSanitizer'
@@ -123,17 +124,17 @@ $(B)/$(1)-$(2): $(B)/tests/$(1)/$(2).o $(B)/libserver.a $(B)/libmodels.a $(B)/li
 	$(Q)$$(CC) $$(LDFLAGS) -o $$@ $$^ $$(SERVER_LIBS) -lm
 endef
 programs = $(patsubst tests/$(1)/%.c,%,$(wildcard tests/$(1)/*.c))
-$(foreach k,crash tsan bench,$(foreach n,$(filter-out ours plain rows,$(call programs,$(k))),$(eval $(call program,$(k),$(n)))))
+$(foreach k,crash tsan bench,$(foreach n,$(filter-out ours plain rows gibbs,$(call programs,$(k))),$(eval $(call program,$(k),$(n)))))
 CRASH := $(patsubst %,$(B)/crash-%,$(call programs,crash))
 TSAN  := $(patsubst %,$(B)/tsan-%,$(call programs,tsan))
-BENCH := $(B)/bench-ours $(B)/bench-plain $(B)/bench-rows $(B)/bench-metrics
+BENCH := $(B)/bench-ours $(B)/bench-plain $(B)/bench-rows $(B)/bench-metrics $(B)/bench-gibbs
 BENCH_SERVER := $(patsubst %,$(B)/bench-%,server_load server_blocks store bare table)
 
 $(B)/bench-ours: $(B)/tests/bench/ours.o $(B)/libmodels.a $(B)/libcore.a
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lm
 
 # The yardsticks: what a user's own program would be compiled with.
-$(B)/bench-plain $(B)/bench-rows: $(B)/bench-%: tests/bench/%.c tests/bench/worker.h
+$(B)/bench-plain $(B)/bench-rows $(B)/bench-gibbs: $(B)/bench-%: tests/bench/%.c tests/bench/worker.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu17 -O2 -I. -o $@ $< -lm
 
@@ -147,6 +148,11 @@ test: deps
 truth: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) all
 	@B=$(B) SEEDS=5 LARGE=1 tests/truth/run
+
+# PAPER_DATA=FOLDER: where the data are. ONLY="sepsis ica": some experiments.
+paper: deps
+	@$(MAKE) --no-print-directory -j$(JOBS) all $(B)/bench-gibbs
+	@B=$(B) tests/paper/paper $(ONLY)
 
 asan: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) B=build/asan OPT=-O1 SAN="-fsanitize=address,undefined -fno-omit-frame-pointer" build-tests
