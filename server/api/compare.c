@@ -2,6 +2,7 @@
 #include "server/api/bias_report.h"
 #include "server/api/query_list.h"
 #include "server/api/parameter_json.h"
+#include "server/api/turn.h"
 #include "server/base/field.h"
 #include "server/base/json.h"
 #include "server/base/mistake.h"
@@ -291,6 +292,17 @@ static json_t *compared_json(const struct comparison *c, size_t k)
     return doc;
 }
 
+static uint64_t memory(const struct comparison *c)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        struct jobfile_info about;
+        jobfile_info(c->sides[i].file, &about);
+        bytes += certified_memory(about.d);
+    }
+    return bytes;
+}
+
 static void answer(struct call *call, struct comparison *c)
 {
     struct err_info info;
@@ -316,6 +328,17 @@ static void answer(struct call *call, struct comparison *c)
     call_json(call, 200, doc);
 }
 
+static void answer_in_turn(struct call *call, struct comparison *c)
+{
+    struct err_info info;
+    if (turn_begin(memory(c), &info) != ERR_OK) {
+        call_fail_info(call, &info);
+        return;
+    }
+    answer(call, c);
+    turn_end();
+}
+
 void api_compare(struct call *call)
 {
     struct comparison *c = calloc(1, sizeof *c);
@@ -330,7 +353,7 @@ void api_compare(struct call *call)
         open_sides(call, c) && may_share_reference(call, c) &&
         bias_report_reference(call, &c->reference) && find_common(call, c, (size_t)limit) &&
         call_reserve(call, c->common * c->count * MEASURE_ROW_BYTES))
-        answer(call, c);
+        answer_in_turn(call, c);
     comparison_release(c);
     free(c);
 }

@@ -5,6 +5,7 @@
 #include "server/api/details.h"
 #include "server/api/measure.h"
 #include "server/api/parameter_json.h"
+#include "server/api/turn.h"
 #include "server/base/json.h"
 #include "server/diagnose/checkup.h"
 #include "server/diagnose/tolerance.h"
@@ -379,15 +380,51 @@ static enum err fill_document(json_t **doc, struct app *app, struct diagnosis *d
     return code;
 }
 
+/* Of every parameter of the model, saved or not: running numbers of all chains, for the verdict and
+ * for the page, and their order. */
+#define PARAMETER_BYTES 192u
+
+/* In a turn, because its size is known once it is read. */
+static enum err reference_bytes(struct app *app, const struct diagnosis *d, uint64_t *bytes,
+                                struct err_info *info)
+{
+    struct reference_row reference;
+    enum err code =
+        store_reference_get(app->store, d->row->owner, d->spec.reference, &reference, info);
+    *bytes = code == ERR_OK ? json_memory(reference.document, strlen(reference.document)) : 0;
+    if (code == ERR_OK)
+        free(reference.document);
+    return code == ERR_NOT_FOUND || code == ERR_CONFLICT ? ERR_OK : code;
+}
+
+static enum err fill_with_reference(json_t **doc, struct app *app, struct diagnosis *d,
+                                    struct err_info *info)
+{
+    uint64_t bytes = 0;
+    enum err code = d->spec.reference != NULL ? reference_bytes(app, d, &bytes, info) : ERR_OK;
+    if (code == ERR_OK)
+        code = turn_begin(bytes, info);
+    if (code != ERR_OK)
+        return code;
+    code = diagnosis_read(d, app, info);
+    if (code == ERR_OK)
+        code = fill_document(doc, app, d, info);
+    turn_end();
+    return code;
+}
+
 static void answer(struct call *call, struct diagnosis *d)
 {
     struct err_info info;
     json_t *doc = json_object();
     enum err code = spec_stored(&d->spec, d->row->request, &info);
     if (code == ERR_OK) {
-        code = diagnosis_read(d, call->app, &info);
-        if (code == ERR_OK)
-            code = fill_document(&doc, call->app, d, &info);
+        uint64_t document = d->spec.reference != NULL ? REFERENCE_DOCUMENT_MAX : 0;
+        code = turn_begin(document + d->about.d * PARAMETER_BYTES, &info);
+        if (code == ERR_OK) {
+            code = fill_with_reference(&doc, call->app, d, &info);
+            turn_end();
+        }
         diagnosis_release(d);
     }
     call_result(call, code, doc, &info);

@@ -1,6 +1,7 @@
 /* GET /v1/jobs/{id}/summary: what the draws say about each parameter. */
 #include "server/api/bias_report.h"
 #include "server/api/query_list.h"
+#include "server/api/turn.h"
 #include "server/api/parameter_json.h"
 #include "server/store/jobfile.h"
 #include "server/base/json.h"
@@ -219,9 +220,14 @@ static enum err measure(struct request_for_summary *r, struct err_info *info)
 static void answer(struct call *call, const struct job_row *row, struct request_for_summary *r)
 {
     struct err_info info;
-    if (measure(r, &info) == ERR_OK)
-        call_json(call, 200, summary_json(call, row, r));
-    else
+    enum err code = turn_begin(certified_memory(r->about.d), &info);
+    if (code == ERR_OK) {
+        code = measure(r, &info);
+        if (code == ERR_OK)
+            call_json(call, 200, summary_json(call, row, r));
+        turn_end();
+    }
+    if (code != ERR_OK)
         call_fail_info(call, &info);
     summary_release(&r->page);
     certified_release(&r->certified);

@@ -493,8 +493,10 @@ void api_metrics(struct call *call)
         !call_job(call, &row, false))
         return;
     if (call_jobfile(call, row.id, &file)) {
-        if (metrics_reserve(call, file, (size_t)max_points))
+        if (metrics_reserve(call, file, (size_t)max_points) && call_turn(call)) {
             answer_metrics(call, file, (size_t)max_points);
+            turn_end();
+        }
         jobfile_close(file);
     }
     job_row_release(&row);

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DOCUMENT_MAX ((size_t)16 << 20) /* the largest text that the store takes */
 #define LARGE_BYTES  ((size_t)1 << 20)
 #define NAME_MAX     64
 #define BLOCK_MAX    32
@@ -49,7 +48,7 @@ void api_reference(struct call *call)
 {
     struct reference_row row;
     struct err_info info;
-    enum err code = turn_begin(DOCUMENT_MAX, &info); /* the size is known once it is read */
+    enum err code = turn_begin(REFERENCE_DOCUMENT_MAX, &info); /* the size is known once it is read */
     if (code == ERR_OK) {
         code = store_reference_get(call->app->store, call->who.user, call->arg[0], &row, &info);
         turn_end();
@@ -128,7 +127,7 @@ static void keep(struct call *call, const json_t *json, const struct keeping *as
     memcpy(row.owner, call->who.user, sizeof row.owner);
     if (row.document == NULL)
         call_fail(call, ERR_NO_MEMORY, NULL);
-    else if (length > DOCUMENT_MAX - 1024)
+    else if (length > REFERENCE_DOCUMENT_MAX - 1024)
         call_fail(call, ERR_TOO_LARGE,
                   "the reference takes more than 16 MiB; give fewer digits, draws or parameters");
     else if (store_reference_put(call->app->store, &row, &info) != ERR_OK)

@@ -4,6 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 
+uint64_t certified_memory(size_t d)
+{
+    return (uint64_t)(JOBFILE_CERTIFIED + 1) * d * sizeof(double); /* one more while it is read */
+}
+
 enum err certified_read(struct certified *out, struct jobfile *file, struct err_info *info)
 {
     struct jobfile_info about;

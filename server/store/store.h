@@ -96,7 +96,8 @@ enum err store_job_get_trashed(struct store *store, const char *id, struct job_r
  * new revision.
  *
  * JOB_SET_DELETED with deleted_ms 0 restores a job: ERR_NOT_FOUND unless it is in the trash. Every
- * other change is for jobs outside of the trash: ERR_NOT_FOUND for one that is in it by now. */
+ * other change is for jobs outside of the trash: ERR_NOT_FOUND for one that is in it by now.
+ * JOB_IF_UNCHANGED: ERR_CONFLICT when the job has another revision than the row. */
 enum err store_job_update(struct store *store, struct job_row *row, unsigned fields,
                           const char *log, struct err_info *info);
 /* The same for a change that makes the job store more, or count again: ERR_QUOTA, and no change,
@@ -144,6 +145,8 @@ enum err store_log(struct store *store, const char *job, uint64_t after, size_t 
  *
  * Where a reference is looked for, "owner/name" is that one, and a plain name the viewer's own or
  * else the only one of that name that is visible to the lab. */
+
+#define REFERENCE_DOCUMENT_MAX ((size_t)16 << 20) /* the largest text that the store takes */
 
 struct reference_row {
     char name[65];

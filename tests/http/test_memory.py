@@ -94,6 +94,43 @@ class Requests(Case):
             time.sleep(0.05)
 
 
+class Results(Case):
+    def most(self, daemon, user, path):
+        """By how many MB twelve requests at once make the daemon grow. Those that find no room are refused."""
+        self.assertEqual(user.get(path).status, 200)
+        before, replies = daemon.status("VmHWM"), []
+        threads = [threading.Thread(target=lambda: replies.append(user.get(path))) for _ in range(12)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for reply in replies:
+            if reply.status != 200:
+                self.assertProblem(reply, 503, "try again later")
+        self.assertIn(200, [r.status for r in replies])
+        return (daemon.status("VmHWM") - before) / 1024
+
+    def test_the_reference_of_a_verdict_is_reserved(self):
+        daemon = Daemon()
+        eve = daemon.user("eve")
+        names = ["parameter[%d]" % i for i in range(100000)]
+        self.assertEqual(eve.put("/v1/references/big", {"names": names, "mean": [0.5] * len(names), "sd": [1.0] * len(names)}).status, 204)
+        job = eve.run(toy(reference="big"))["id"]
+        daemon.restart(request_memory_mb=64)
+        self.assertLess(self.most(daemon, eve, "/v1/jobs/%s/diagnostics" % job), harness.MEMORY_SLACK * 64)
+        self.assertEqual(daemon.stop(), 0)
+
+
+    def test_numbers_of_every_parameter_are_reserved(self):
+        daemon = Daemon()
+        daemon.file("wide.csv", wide_ratings())
+        eve = daemon.user("eve")
+        job = eve.run(wide_job(iterations=4, warmup=0, thin=1))["id"]
+        daemon.restart(request_memory_mb=64)
+        self.assertLess(self.most(daemon, eve, "/v1/jobs/%s/diagnostics?limit=1" % job), harness.MEMORY_SLACK * 80)
+        self.assertEqual(daemon.stop(), 0)
+
+
 class Chains(Case):
     """A chain of these jobs takes a little more than 1 MB, most of it for draws; a user gets 8 MB."""
 
