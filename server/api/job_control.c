@@ -10,7 +10,6 @@
 #include "server/sched/sched.h"
 #include "server/spec/spec.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,13 +35,15 @@ static void replace(char **slot, char *value)
     *slot = value;
 }
 
-static void patch_job(struct call *call, const json_t *json)
+/* Fields that a patch does not name are written as they were read, so the job must not change in
+ * between. False: it has, and nothing was answered. */
+static bool patch_job(struct call *call, const json_t *json)
 {
     struct job_row row;
     struct mistakes mistakes = {0};
     struct err_info info;
     if (!call_job(call, &row, true))
-        return;
+        return true;
     struct job_spec change = {.priority = row.priority,
                               .visibility = row.lab ? VISIBLE_TO_LAB : VISIBLE_TO_OWNER};
     enum err code = spec_change(&change, json, &mistakes);
@@ -53,31 +54,31 @@ static void patch_job(struct call *call, const json_t *json)
     row.priority = change.priority;
     row.lab = change.visibility == VISIBLE_TO_LAB;
     spec_release(&change);
-    if (mistakes.count > 0) {
+    if (mistakes.count > 0)
         call_mistakes(call, &mistakes);
-    } else if (code != ERR_OK) {
+    else if (code != ERR_OK)
         call_fail(call, code, NULL);
-    } else if (store_job_update(call->app->store, &row, JOB_SET_TEXTS, NULL, &info) != ERR_OK) {
-        call_fail_info(call, &info);
-    } else {
+    else
+        code = store_job_update(call->app->store, &row, JOB_SET_TEXTS | JOB_IF_UNCHANGED, NULL,
+                                &info);
+    if (code == ERR_OK && mistakes.count == 0) {
         if (!sched_renamed(call->app->sched, &row))
             announce(call->app, &row, false);
         call_answer_job(call, row.id, 200);
+    } else if (code != ERR_CONFLICT && call->reply->status == 0) {
+        call_fail_info(call, &info);
     }
     job_row_release(&row);
+    return call->reply->status != 0;
 }
 
-/* Patches are made one at a time: fields that a patch does not name are written as they were read.
- */
 void api_job_patch(struct call *call)
 {
-    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
     json_t *json = call_body(call);
     if (json == NULL)
         return;
-    pthread_mutex_lock(&one);
-    patch_job(call, json);
-    pthread_mutex_unlock(&one);
+    while (!patch_job(call, json))
+        continue;
     json_decref(json);
 }
 

@@ -39,10 +39,14 @@ bool sched_renamed(struct sched *s, const struct job_row *row)
     if (job == NULL)
         return false;
     pthread_mutex_lock(&s->lock);
-    snprintf(job->name, sizeof job->name, "%s", row->name);
-    job->priority = row->priority;
-    job->lab = row->lab;
-    job->revision = row->revision;
+    if (row->revision > job->renamed) { /* or a later change has come before this one */
+        snprintf(job->name, sizeof job->name, "%s", row->name);
+        job->priority = row->priority;
+        job->lab = row->lab;
+        job->renamed = row->revision;
+    }
+    if (row->revision > job->revision)
+        job->revision = row->revision;
     job->version++;
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);

@@ -59,6 +59,7 @@ struct job_run {
     int64_t priority;
     bool lab;
     uint64_t revision, version; /* of the catalogue row; of everything that a client can see */
+    uint64_t renamed; /* the revision that name, priority and visibility are of; 0: the first */
     uint64_t created_ms, started_ms;
     struct clock_since started; /* at started_ms */
     uint64_t iterations; /* after warm-up, extensions included (spec.iterations is as loaded) */

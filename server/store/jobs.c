@@ -209,11 +209,14 @@ static enum err raise_revision(struct db *db, struct change *change, struct err_
 {
     struct query q;
     bool found = false;
+    bool unchanged = change->fields & JOB_IF_UNCHANGED;
     query_open(&q, db,
                "UPDATE job SET revision = revision + 1 WHERE id = ? AND (deleted_ms <> 0) = ? "
-               "RETURNING revision, owner, state");
+               "AND (NOT ? OR revision = ?) RETURNING revision, owner, state");
     query_text(&q, change->row->id);
     query_int(&q, restores(change));
+    query_int(&q, unchanged);
+    query_count(&q, change->row->revision);
     while (query_next(&q)) {
         found = true;
         change->revision = query_get_count(&q, 0);
@@ -221,6 +224,8 @@ static enum err raise_revision(struct db *db, struct change *change, struct err_
         job_state_parse(query_get_text(&q, 2), &change->from);
     }
     enum err code = query_close(&q, info);
+    if (code == ERR_OK && !found && unchanged && store_in_catalogue(db, change->row->id))
+        return err_set(info, ERR_CONFLICT, "job %.40s was changed meanwhile", change->row->id);
     return code == ERR_OK && !found ? not_found(change->row->id, info) : code;
 }
 

@@ -58,6 +58,21 @@ Test(store, a_job_that_was_deleted_since_it_was_seen_is_not_changed)
     expect_err(set_deleted(&row, 0), ERR_NOT_FOUND);
 }
 
+Test(store, a_job_that_was_changed_since_it_was_seen_is_not_overwritten)
+{
+    struct job_row row = ended(1, 0), seen = row, later;
+    expect_ok(store_job_update(t.store, &row, JOB_SET_TEXTS, NULL, &t.info), &t.info);
+    later = row;
+    expect_err(store_job_update(t.store, &seen, JOB_SET_TEXTS | JOB_IF_UNCHANGED, NULL, &t.info),
+               ERR_CONFLICT);
+    expect_ok(store_job_update(t.store, &later, JOB_SET_TEXTS | JOB_IF_UNCHANGED, NULL, &t.info),
+              &t.info);
+    expect_ok(set_deleted(&row, 1000), &t.info);
+    expect_ok(store_job_purge(t.store, row.id, 1000, &t.info), &t.info);
+    expect_err(store_job_update(t.store, &later, JOB_SET_TEXTS | JOB_IF_UNCHANGED, NULL, &t.info),
+               ERR_NOT_FOUND);
+}
+
 struct restorer {
     pthread_t thread;
     struct job_row *rows;
