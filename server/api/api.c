@@ -3,6 +3,7 @@
 #include "server/api/metrics.h"
 #include "server/api/problem.h"
 #include "server/api/turn.h"
+#include "server/base/background.h"
 #include "server/base/clock.h"
 #include "server/base/config.h"
 #include "server/base/field.h"
@@ -11,6 +12,7 @@
 #include "server/base/mistake.h"
 #include "server/base/permit.h"
 #include "server/data/data_root.h"
+#include "server/sched/sched.h"
 #include "server/store/jobfile.h"
 
 #include <errno.h>
@@ -147,6 +149,28 @@ static enum err check_request(struct call *call, struct mistakes *mistakes, stru
     return ERR_OK;
 }
 
+/* ---- processor time ---- */
+
+/* What a request takes of the processors counts for its user as what chains take. Reads go before
+ * chains, so there is a limit to what they take outside of turns. */
+static void charge(struct call *call, double cpu_seconds, double turn_seconds)
+{
+    if (call->route->flags & ROUTE_OPEN)
+        return;
+    if (!(call->route->flags & ROUTE_WRITE))
+        auth_spent(call->app->auth, &call->who, cpu_seconds - turn_seconds);
+    double owed = auth_owed(call->app->auth, &call->who, cpu_seconds);
+    if (owed > 0.0)
+        sched_charge(call->app->sched, call->who.user, owed);
+}
+
+/* What keeps a processor busy comes after the chains of users who have used less. */
+static bool must_wait(void *ctx)
+{
+    const struct call *call = ctx;
+    return sched_ahead(call->app->sched, call->who.user);
+}
+
 /* ---- checking the token again ---- */
 
 /* A body may take an hour, a stream longer, and the token may be revoked in that time. So every
@@ -160,7 +184,12 @@ static enum err guarded_write(void *ctx, const char *bytes, size_t size, struct 
 {
     struct call *call = ctx;
     enum err code = recheck_caller(call, info);
-    return code == ERR_OK ? call->sink.write(call->sink.ctx, bytes, size, info) : code;
+    if (code != ERR_OK)
+        return code;
+    double start = clock_thread_seconds();
+    code = call->sink.write(call->sink.ctx, bytes, size, info);
+    charge(call, clock_thread_seconds() - start, 0.0);
+    return code;
 }
 
 static void guarded_abort(void *ctx)
@@ -185,15 +214,35 @@ static enum err recheck(void *ctx, struct err_info *info)
     return auth_recheck(call->app->auth, &who, call->who.role, info);
 }
 
+/* A download takes a thread of connections, which goes before chains. While those of users who have
+ * used less run, it has the share of processors that quick reads have. */
+static bool rests(struct call *call)
+{
+    return !atomic_load(&call->app->draining) && !auth_may_read(call->app->auth, &call->who) &&
+           must_wait(call);
+}
+
+static ssize_t read_download(struct call *call, char *buffer, size_t size)
+{
+    if (rests(call))
+        return STREAM_RESTS;
+    double start = clock_thread_seconds();
+    ssize_t got = call->stream.read(call->stream.ctx, buffer, size);
+    charge(call, clock_thread_seconds() - start, 0.0);
+    return got;
+}
+
 /* Ends the stream if the token is no longer valid: the event stream as usual, a download with an
  * error, so that the client does not take a part of it for the whole. */
 static ssize_t guarded_read(void *ctx, char *buffer, size_t size)
 {
     struct call *call = ctx;
     struct err_info info;
-    if (recheck(call, &info) == ERR_OK)
-        return call->stream.read(call->stream.ctx, buffer, size);
-    return call->route->handle == api_events ? -1 : -2;
+    bool events = call->route->handle == api_events;
+    if (recheck(call, &info) != ERR_OK)
+        return events ? -1 : -2;
+    return events ? call->stream.read(call->stream.ctx, buffer, size)
+                  : read_download(call, buffer, size);
 }
 
 static void guarded_close(void *ctx)
@@ -271,7 +320,7 @@ static enum err make_plan(struct call *call, struct admission *plan, struct err_
     if (route->flags & ROUTE_JSON)
         plan->body_limit = BODY_LIMIT;
     else if (route->handle == api_reference_put)
-        plan->body_limit = 16u << 20; /* the largest text that the store takes */
+        plan->body_limit = REFERENCE_DOCUMENT_MAX;
     else if (route->handle == api_dataset_put)
         return api_dataset_begin(call, plan, info);
     else if (routed_method(call->req->method) == HTTP_POST)
@@ -323,13 +372,6 @@ static void admit(void *ctx, struct request *req, struct admission *plan, struct
         problem_reply(reply, code, info.message, &mistakes);
 }
 
-/* Threads of requests go before those of jobs: what one user reads must not take the processors. */
-static void charge(struct call *call, double cpu_seconds)
-{
-    if (!(call->route->flags & (ROUTE_OPEN | ROUTE_WRITE)))
-        auth_spent(call->app->auth, &call->who, cpu_seconds);
-}
-
 static void handle(void *ctx, struct request *req, struct reply *reply)
 {
     struct call *call = req->app;
@@ -340,6 +382,7 @@ static void handle(void *ctx, struct request *req, struct reply *reply)
     call->req = req;
     call->reply = reply;
     turn_as(call);
+    background_for(must_wait, call);
     permit_set(call->route->flags & ROUTE_OPEN ? NULL : &permit);
     if (check_again(call, &info) == ERR_OK)
         call->route->handle(call);
@@ -347,8 +390,9 @@ static void handle(void *ctx, struct request *req, struct reply *reply)
         call_fail_info(call, &info);
     permit_set(NULL);
     check_reserved(call, reply);
-    charge(call, clock_thread_seconds() - start - turn_seconds());
+    charge(call, clock_thread_seconds() - start, turn_seconds());
     turn_as(NULL);
+    background_for(NULL, NULL);
     call_change_end(call);
     guard_reply(call, reply);
     call->reply = NULL;

@@ -173,9 +173,8 @@ void auth_close(struct auth *auth)
 
 /* ---- allowances ---- */
 
-/* A bucket that refills at `per_second` up to `size`; false when it is empty. A new bucket is full.
- */
-static bool take(struct bucket *bucket, double per_second, double size, uint64_t now)
+/* A bucket fills at `per_second` up to `size`. A new bucket is full. */
+static void fill(struct bucket *bucket, double per_second, double size, uint64_t now)
 {
     if (bucket->at_ms == 0)
         bucket->left = size;
@@ -183,6 +182,12 @@ static bool take(struct bucket *bucket, double per_second, double size, uint64_t
         bucket->left =
             fmin(size, bucket->left + per_second * (double)(now - bucket->at_ms) / 1000.0);
     bucket->at_ms = now;
+}
+
+/* False when it is empty. */
+static bool take(struct bucket *bucket, double per_second, double size, uint64_t now)
+{
+    fill(bucket, per_second, size, now);
     if (bucket->left < 1.0)
         return false;
     bucket->left -= 1.0;
@@ -205,6 +210,42 @@ void auth_spent(struct auth *auth, const struct identity *who, double cpu_second
         pthread_mutex_unlock(&auth->gate);
     }
     pthread_rwlock_unlock(&auth->lock);
+}
+
+bool auth_may_read(struct auth *auth, const struct identity *who)
+{
+    const struct auth_limits *l = &auth->limits;
+    bool may = true;
+    pthread_rwlock_rdlock(&auth->lock);
+    struct member *member = auth_find_user(auth, who->user);
+    if (member != NULL) {
+        pthread_mutex_lock(&auth->gate);
+        fill(&member->reads, l->reads_per_second, 2 * l->reads_per_second, clock_mono_ms());
+        may = member->reads.left >= 1.0;
+        pthread_mutex_unlock(&auth->gate);
+    }
+    pthread_rwlock_unlock(&auth->lock);
+    return may;
+}
+
+#define OWED_SECONDS 0.005
+
+double auth_owed(struct auth *auth, const struct identity *who, double cpu_seconds)
+{
+    double due = 0.0;
+    pthread_rwlock_rdlock(&auth->lock);
+    struct member *member = auth_find_user(auth, who->user);
+    if (member != NULL) {
+        pthread_mutex_lock(&auth->gate);
+        member->owed += cpu_seconds;
+        if (member->owed >= OWED_SECONDS) {
+            due = member->owed;
+            member->owed = 0.0;
+        }
+        pthread_mutex_unlock(&auth->gate);
+    }
+    pthread_rwlock_unlock(&auth->lock);
+    return due;
 }
 
 enum err auth_allow(struct auth *auth, const struct identity *who, bool write,

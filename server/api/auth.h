@@ -42,6 +42,12 @@ enum err auth_allow(struct auth *auth, const struct identity *who, bool write,
  * that 20 000 of them in a second are half a processor. */
 void auth_spent(struct auth *auth, const struct identity *who, double cpu_seconds);
 
+/* Whether the allowance for reading is not used up; takes nothing. */
+bool auth_may_read(struct auth *auth, const struct identity *who);
+/* Collects what requests of a user have taken of processors: their sum when it is worth counting, 0
+ * otherwise. */
+double auth_owed(struct auth *auth, const struct identity *who, double cpu_seconds);
+
 /* Who the caller is now: whether the token is still valid and its user the same one. The role is
  * refreshed. ERR_UNAUTHENTICATED, or ERR_FORBIDDEN below this role. Asked right before anything is
  * done or sent; a short lock and a look-up. */

@@ -1,7 +1,6 @@
 /* Data files: listing, looking inside, uploading, deleting. */
 #include "server/api/api.h"
 #include "server/api/turn.h"
-#include "server/base/background.h"
 #include "server/base/budget.h"
 #include "server/base/config.h"
 #include "server/base/json.h"
@@ -150,17 +149,8 @@ static enum err read_table(struct preview_memory *m, struct data_file_reader *re
     return code;
 }
 
-struct preview {
-    struct call *call;
-    const struct data_file *file;
-    size_t rows;
-};
-
-static void show(void *context)
+static void show(struct call *call, const struct data_file *file, size_t rows)
 {
-    const struct preview *preview = context;
-    struct call *call = preview->call;
-    const struct data_file *file = preview->file;
     struct preview_memory memory = {.call = call};
     struct data_file_reader reader;
     char sha256[DATA_FILE_SHA256_HEX];
@@ -169,7 +159,7 @@ static void show(void *context)
     bool hash = file->size <= PREVIEW_BYTES;
     enum err code = data_file_reader_init(&reader, file, hash, &info);
     if (code == ERR_OK) {
-        code = read_table(&memory, &reader, preview->rows, &doc, &info);
+        code = read_table(&memory, &reader, rows, &doc, &info);
         if (code == ERR_OK && hash)
             code = data_rows_drain(&reader, &info);
         data_file_reader_end(&reader, hash ? sha256 : NULL);
@@ -197,7 +187,7 @@ void api_dataset(struct call *call)
         return;
     }
     if (call_turn(call)) {
-        background_run(show, &(struct preview){call, &file, (size_t)rows});
+        show(call, &file, (size_t)rows);
         turn_end();
     }
     data_file_close(&file);

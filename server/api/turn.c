@@ -1,6 +1,7 @@
 /* Bounds how many requests compute at a time. */
 #include "server/api/turn.h"
 #include "server/api/api.h"
+#include "server/base/background.h"
 #include "server/base/budget.h"
 #include "server/base/clock.h"
 #include "server/base/places.h"
@@ -102,8 +103,10 @@ enum err turn_begin(uint64_t bytes, struct err_info *info)
     enum err code = depth > 0 ? ERR_OK : take_place(info);
     if (code != ERR_OK)
         return code;
-    if (depth++ == 0)
+    if (depth++ == 0) {
+        background_enter();
         began = clock_thread_seconds();
+    }
     code = take_memory(bytes, info);
     if (code != ERR_OK)
         turn_end();

@@ -1,6 +1,7 @@
 /* Turns at work that keeps a processor busy for long: measuring draws, looking into files, parsing
  * large documents. A few requests have one at a time, and one user at most half of the processors,
- * so that samplers, which run at a lower priority, and other users find one.
+ * so that samplers and other users find one. They run at the priority of the samplers
+ * (base/background.h).
  *
  * Those who wait hold a thread of the request pool each: few may. Turns of one thread nest. */
 #ifndef BARKER_SERVER_API_TURN_H

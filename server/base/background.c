@@ -1,40 +1,44 @@
 /* Threads of lower priority. */
 #include "server/base/background.h"
 
-#include <pthread.h>
-#include <stdbool.h>
+#include <stddef.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define NICE 10
+enum { NICE = 10, NICE_LAST = 15 };
 
 static _Thread_local bool entered;
+static _Thread_local bool (*others_first)(void *ctx);
+static _Thread_local void *asked;
+static _Thread_local bool (*leave_place)(void *ctx);
+static _Thread_local void *place;
 
-struct task {
-    void (*work)(void *context);
-    void *context;
-};
+void background_before(bool (*leave)(void *ctx), void *ctx)
+{
+    leave_place = leave;
+    place = ctx;
+}
+
+void background_for(bool (*must_wait)(void *ctx), void *ctx)
+{
+    others_first = must_wait;
+    asked = ctx;
+}
+
+static void enter(int nice)
+{
+    entered = true;
+    setpriority(PRIO_PROCESS, (id_t)gettid(), nice);
+}
 
 void background_enter(void)
 {
-    entered = true;
-    setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+    if (entered || (leave_place != NULL && !leave_place(place)))
+        return;
+    enter(others_first != NULL && others_first(asked) ? NICE_LAST : NICE);
 }
 
-static void *run(void *arg)
+void background_enter_last(void)
 {
-    const struct task *task = arg;
-    background_enter();
-    task->work(task->context);
-    return NULL;
-}
-
-void background_run(void (*work)(void *context), void *context)
-{
-    struct task task = {work, context};
-    pthread_t thread;
-    if (!entered && pthread_create(&thread, NULL, run, &task) == 0)
-        pthread_join(thread, NULL);
-    else
-        work(context);
+    enter(NICE_LAST);
 }

@@ -1,14 +1,22 @@
-/* Work at a lower priority of the operating system than that of requests and the writer: sampling,
- * reading data. It runs on processors that no request uses. */
+/* Work at a lower priority of the operating system than that of quick requests and the writer:
+ * sampling, reading data, measuring draws. It runs on processors that no
+ * quick request uses. */
 #ifndef BARKER_SERVER_BASE_BACKGROUND_H
 #define BARKER_SERVER_BASE_BACKGROUND_H
 
-/* From now on for the calling thread. An unprivileged thread cannot raise its priority again, hence
- * background_run. */
+#include <stdbool.h>
+
+/* From now on for the calling thread. An unprivileged thread cannot raise its priority again. */
 void background_enter(void);
 
-/* Calls work(context) on a thread of its own and waits for its end; on the calling thread where that
- * has entered already, or where none can be made. */
-void background_run(void (*work)(void *context), void *context);
+/* must_wait(ctx) is asked when the calling thread enters: whether the user for whom it works comes after
+ * others. Then it gets the lowest of the priorities used here. NULL: nobody is asked. */
+void background_for(bool (*must_wait)(void *ctx), void *ctx);
+/* The lowest of them at once. */
+void background_enter_last(void);
+
+/* What the calling thread does before it enters: a thread of the request pool gives its place to a new
+ * one. When that fails it returns false, and the thread keeps its priority. */
+void background_before(bool (*leave)(void *ctx), void *ctx);
 
 #endif

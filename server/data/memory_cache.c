@@ -358,23 +358,8 @@ static enum err reserve(void *context, size_t bytes, struct err_info *info)
     return fits ? ERR_OK : in_use(info, bytes);
 }
 
-/* A load runs on a background thread: it may take minutes of processor time, also when a request
- * waits for it. */
-struct load_task {
-    const struct load *way;
-    struct data *data;
-    struct mistakes *mistakes;
-    struct err_info *info;
-    enum err code;
-};
-
-static void run_load(void *context)
-{
-    struct load_task *e = context;
-    e->code = load_data(e->way, e->data, e->mistakes, e->info);
-}
-
-/* Loads without the lock, which is held before and after. */
+/* Loads without the lock, which is held before and after. It may take minutes of processor time, also
+ * when a request waits for it. */
 static enum err load(struct memory_cache *cache, struct entry *e, const struct load_files *files,
                      const struct data_spec *spec, enum data_kind kind, struct mistakes *mistakes,
                      struct err_info *info)
@@ -392,9 +377,8 @@ static enum err load(struct memory_cache *cache, struct entry *e, const struct l
                        .reserve = reserve,
                        .context = &claimant};
     pthread_mutex_unlock(&cache->lock);
-    struct load_task task = {&way, &data, mistakes, info, ERR_OK};
-    background_run(run_load, &task);
-    enum err code = task.code;
+    background_enter();
+    enum err code = load_data(&way, &data, mistakes, info);
     pthread_mutex_lock(&cache->lock);
     e->data = data;
     if (code != ERR_OK || data.mapped) {

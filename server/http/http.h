@@ -82,9 +82,12 @@ struct admission {
     struct body_sink sink;     /* write == NULL: the body is collected in memory */
 };
 
+#define STREAM_RESTS (-3)
+
 /* A reply body that is pulled in pieces. Called on HTTP threads, never concurrently for one stream.
  * `read` returns the bytes written into `buffer` (at most `size`), 0 for "nothing now: call again
- * after http_wake_streams or the heartbeat", -1 for the end, -2 for an error that must cut the
+ * after http_wake_streams or the heartbeat", STREAM_RESTS for "call again after a moment" (not after
+ * http_quiesce), -1 for the end, -2 for an error that must cut the
  * connection so that the client does not take half for the whole. After http_quiesce, 0 means the
  * end. The library holds the reply's head back until the first byte. `close` is called exactly
  * once, before `done`. */

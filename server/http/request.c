@@ -347,6 +347,14 @@ static void stream_waits(struct http_request *r)
     deadline_move(r->deadline, 0);
 }
 
+/* The client waits for the source, and keeps the patience that is left. */
+static bool stream_rests(struct http_request *r)
+{
+    r->given_ms = 0;
+    deadline_move(r->deadline, 0);
+    return wait_room_rest(&r->common->room, &r->waiter) == WAIT_BEGUN;
+}
+
 ssize_t request_read(struct http_request *r, char *buffer, size_t size)
 {
     const struct stream *stream = &r->reply.stream;
@@ -357,6 +365,10 @@ ssize_t request_read(struct http_request *r, char *buffer, size_t size)
     for (;;) {
         uint64_t seq = wait_room_seq(room);
         ssize_t got = stream->read(stream->ctx, buffer, size);
+        if (got == STREAM_RESTS && stream_rests(r))
+            return 0;
+        if (got == STREAM_RESTS)
+            continue;
         if (got != 0) {
             piece_given(r, got > 0 ? (uint64_t)got : 0);
             return got;

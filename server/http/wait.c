@@ -1,9 +1,11 @@
 /* Requests and streams that wait. */
 #include "server/http/wait.h"
 
+#include "server/base/background.h"
 #include "server/base/clock.h"
 #include "server/http/deadline.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,30 +142,91 @@ static void resume(struct wait_room *room, struct waiter *waiter)
     leave(room, 1);
 }
 
+/* A place in the pool, and the thread that has it, or has had it. */
+struct seat {
+    struct wait_room *room;
+    size_t number;
+    bool given; /* to another thread */
+};
+
+static int take_seat(struct wait_room *room, size_t number, pthread_t *thread);
+
+/* Of the calling thread; while it carries out a request nobody waits for its end. */
+static bool give_seat(void *ctx)
+{
+    struct seat *seat = ctx;
+    pthread_t next;
+    if (take_seat(seat->room, seat->number, &next) != 0)
+        return false;
+    pthread_mutex_lock(&seat->room->lock);
+    seat->room->threads[seat->number] = next;
+    seat->room->leaving++;
+    pthread_mutex_unlock(&seat->room->lock);
+    seat->given = true;
+    pthread_setname_np(pthread_self(), "http-long");
+    return true;
+}
+
+/* Under the lock, which it releases: the end of a thread that has no seat any more. Each waits for the
+ * one before it, which is at its very end, too. */
+static void leave_pool(struct wait_room *room)
+{
+    bool any = room->any_left;
+    pthread_t before = room->left;
+    room->any_left = true;
+    room->left = pthread_self();
+    room->leaving--;
+    pthread_cond_broadcast(&room->idle);
+    pthread_cond_signal(&room->work); /* its group may use another thread now */
+    pthread_mutex_unlock(&room->lock);
+    if (any)
+        pthread_join(before, NULL);
+}
+
+static void carry_out(struct wait_room *room, struct waiter *waiter)
+{
+    struct wait_group *group = waiter->joined; /* outlives the request */
+    group->members++;
+    group->running++;
+    pthread_mutex_unlock(&room->lock);
+    room->config.run(waiter);
+    pthread_mutex_lock(&room->lock);
+    group->running--;
+    leave_group(room, group);
+}
+
 static void *pool_thread(void *arg)
 {
-    struct wait_room *room = arg;
+    struct seat *seat = arg;
+    struct wait_room *room = seat->room;
+    struct waiter *waiter;
     pthread_setname_np(pthread_self(), "http-pool");
+    background_before(give_seat, seat);
     pthread_mutex_lock(&room->lock);
-    for (;;) {
-        struct waiter *waiter = take_work(room);
-        if (!waiter && room->closed)
-            break;
-        if (!waiter) {
+    while (!seat->given && ((waiter = take_work(room)) != NULL || !room->closed)) {
+        if (waiter != NULL)
+            carry_out(room, waiter);
+        else
             pthread_cond_wait(&room->work, &room->lock);
-            continue;
-        }
-        struct wait_group *group = waiter->joined; /* outlives the request */
-        group->members++;
-        group->running++;
-        pthread_mutex_unlock(&room->lock);
-        room->config.run(waiter);
-        pthread_mutex_lock(&room->lock);
-        group->running--;
-        leave_group(room, group);
     }
-    pthread_mutex_unlock(&room->lock);
+    if (seat->given)
+        leave_pool(room);
+    else
+        pthread_mutex_unlock(&room->lock);
+    free(seat);
     return NULL;
+}
+
+static int take_seat(struct wait_room *room, size_t number, pthread_t *thread)
+{
+    struct seat *seat = malloc(sizeof *seat);
+    if (seat == NULL)
+        return ENOMEM;
+    *seat = (struct seat){.room = room, .number = number};
+    int rc = pthread_create(thread, NULL, pool_thread, seat);
+    if (rc != 0)
+        free(seat);
+    return rc;
 }
 
 static void end_threads(struct wait_room *room)
@@ -171,9 +234,14 @@ static void end_threads(struct wait_room *room)
     pthread_mutex_lock(&room->lock);
     room->closed = true;
     pthread_cond_broadcast(&room->work);
+    while (room->leaving > 0)
+        pthread_cond_wait(&room->idle, &room->lock);
     pthread_mutex_unlock(&room->lock);
     for (size_t i = 0; i < room->thread_count; i++)
         pthread_join(room->threads[i], NULL);
+    if (room->any_left)
+        pthread_join(room->left, NULL);
+    room->any_left = false;
     room->thread_count = 0;
 }
 
@@ -186,6 +254,7 @@ static void init_members(struct wait_room *room, const struct wait_room_config *
     pthread_cond_init(&room->idle, NULL);
     room->round.prev = room->round.next = &room->round;
     list_init(&room->streams);
+    list_init(&room->resting);
     for (size_t i = 0; i < WAIT_BUCKETS; i++)
         list_init(&room->parked[i]);
 }
@@ -201,7 +270,7 @@ enum err wait_room_init(struct wait_room *room, const struct wait_room_config *c
     if (!room->poll || !room->polled || !room->threads)
         err = err_set(info, ERR_NO_MEMORY, "no memory for %u connections", config->max_waiting);
     while (!err && room->thread_count < config->pool_threads) {
-        int rc = pthread_create(&room->threads[room->thread_count], NULL, pool_thread, room);
+        int rc = take_seat(room, room->thread_count, &room->threads[room->thread_count]);
         if (rc)
             err = err_set(info, ERR_UNAVAILABLE, "thread %zu of the request pool: %s",
                           room->thread_count + 1, strerror(rc));
@@ -315,6 +384,19 @@ enum wait_outcome wait_room_stream(struct wait_room *room, struct waiter *waiter
     return outcome;
 }
 
+enum wait_outcome wait_room_rest(struct wait_room *room, struct waiter *waiter)
+{
+    pthread_mutex_lock(&room->lock);
+    enum wait_outcome outcome = room->draining ? WAIT_REFUSED : WAIT_BEGUN;
+    if (outcome == WAIT_BEGUN) {
+        waiter->end = WAIT_WOKEN;
+        list_append(&room->resting, waiter);
+        suspend(room, waiter);
+    }
+    pthread_mutex_unlock(&room->lock);
+    return outcome;
+}
+
 static void unpark(struct wait_room *room, struct waiter *waiter, enum wait_end end)
 {
     list_remove(waiter);
@@ -396,6 +478,19 @@ static void tick_streams(struct wait_room *room, uint64_t now_ms)
         end_stream_wait(room, room->streams.next, WAIT_TIMED_OUT);
 }
 
+static void end_rest(struct wait_room *room, struct waiter *waiter, enum wait_end end)
+{
+    list_remove(waiter);
+    waiter->end = end;
+    resume(room, waiter);
+}
+
+static void end_rests(struct wait_room *room)
+{
+    while (room->resting.next != &room->resting)
+        end_rest(room, room->resting.next, WAIT_WOKEN);
+}
+
 static size_t list_for_poll(struct wait_room *room, struct waiter *head, size_t count)
 {
     for (struct waiter *one = head->next; one != head && count < room->config.max_waiting;
@@ -408,7 +503,8 @@ static size_t list_for_poll(struct wait_room *room, struct waiter *head, size_t 
 
 static void find_gone(struct wait_room *room)
 {
-    size_t streams = list_for_poll(room, &room->streams, 0), all = streams;
+    size_t streams = list_for_poll(room, &room->streams, 0),
+           rests = list_for_poll(room, &room->resting, streams), all = rests;
     for (size_t i = 0; i < WAIT_BUCKETS; i++)
         all = list_for_poll(room, &room->parked[i], all);
     if (all == 0 || poll(room->poll, all, 0) <= 0)
@@ -418,6 +514,8 @@ static void find_gone(struct wait_room *room)
             continue;
         if (i < streams)
             end_stream_wait(room, room->polled[i], WAIT_GONE);
+        else if (i < rests)
+            end_rest(room, room->polled[i], WAIT_GONE);
         else
             unpark(room, room->polled[i], WAIT_GONE);
     }
@@ -432,6 +530,7 @@ void wait_room_tick(struct wait_room *room, uint64_t now_ms)
         room->next_poll_ms = now_ms + POLL_EVERY_MS;
         find_gone(room);
     }
+    end_rests(room);
     pthread_mutex_unlock(&room->lock);
 }
 
@@ -440,6 +539,7 @@ void wait_room_drain(struct wait_room *room)
     pthread_mutex_lock(&room->lock);
     room->draining = true;
     tick_parked(room, 0);
+    end_rests(room);
     pthread_mutex_unlock(&room->lock);
     wait_room_wake_streams(room);
 }

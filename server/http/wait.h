@@ -14,6 +14,9 @@
  * not keep the others waiting: groups with queued requests take turns, a group runs on at most
  * group_threads threads at a time, and what it may queue, park and upload at a time is bounded.
  *
+ * A thread that is to work for long (base/background.h) gives its seat in the pool to a new one, and
+ * ends with its request.
+ *
  * Lock order: this lock, then the library's own. */
 #ifndef BARKER_SERVER_HTTP_WAIT_H
 #define BARKER_SERVER_HTTP_WAIT_H
@@ -75,8 +78,8 @@ struct wait_room {
     struct wait_room_config config;
     pthread_mutex_t lock;
     pthread_cond_t work; /* the queue has something, or the room is closed */
-    pthread_cond_t idle; /* `suspended` became 0 */
-    struct waiter streams, parked[WAIT_BUCKETS];
+    pthread_cond_t idle; /* `suspended` or `leaving` became 0 */
+    struct waiter streams, resting, parked[WAIT_BUCKETS];
     struct wait_group round, *groups[WAIT_BUCKETS];
     uint64_t woken[WAIT_BUCKETS]; /* the number of the last wake-up of a key in this bucket */
     _Atomic uint64_t seq;         /* wake-ups so far */
@@ -88,7 +91,10 @@ struct wait_room {
     struct pollfd *poll; /* max_waiting of each: who waits, to see who is gone */
     struct waiter **polled;
     size_t thread_count;
-    pthread_t *threads;
+    pthread_t *threads; /* by seat */
+    size_t leaving;     /* threads that have given their seat away */
+    bool any_left;
+    pthread_t left; /* the last of them that has ended; it waits for the one before */
 };
 
 enum err wait_room_init(struct wait_room *room, const struct wait_room_config *config,
@@ -117,6 +123,9 @@ enum wait_outcome wait_room_park(struct wait_room *room, struct waiter *waiter, 
                                  uint32_t wait_ms, uint64_t seq);
 /* Suspends a stream that has nothing to send until the next wake-up or heartbeat. */
 enum wait_outcome wait_room_stream(struct wait_room *room, struct waiter *waiter, uint64_t seq);
+
+/* Suspends a stream until the next tick. */
+enum wait_outcome wait_room_rest(struct wait_room *room, struct waiter *waiter);
 
 void wait_room_wake_key(struct wait_room *room, uint64_t key);
 void wait_room_wake_streams(struct wait_room *room);

@@ -49,15 +49,28 @@ static uint32_t furthest_behind(const struct job_run *job)
     return best;
 }
 
+/* Workers that the job may have next: those that are idle, and those that run slices of users who have
+ * used more and so come after its owner, even if that has one slice more. */
+static size_t next_workers(const struct sched *s, const struct job_run *job)
+{
+    uint64_t now = clock_wall_ms();
+    double own = usage_with_slices(s, job->usage, 1, now);
+    size_t count = s->config.workers > s->busy ? s->config.workers - s->busy : 1;
+    for (const struct usage *u = s->usages; u != NULL; u = u->next)
+        if (u != job->usage && u->busy > 0 && own < usage_with_slices(s, u, 0, now))
+            count += u->busy;
+    return count;
+}
+
 /* How many chains the next slice takes. Chains in lockstep are faster together than one by one, but
- * a batch must not leave other workers idle: each gets an equal share of the free chains. Whether
+ * a batch must not leave other workers without work: each gets an equal share of the free chains. Whether
  * the model gains by lockstep is known once the job is loaded; before, a batch may be too large, and
  * the worker gives chains back (make_ready in worker.c). */
 static size_t next_batch_size(const struct sched *s, const struct job_run *job)
 {
     size_t allowed = s->config.user_running_chains - job->usage->chains;
-    size_t idle = s->config.workers > s->busy ? s->config.workers - s->busy : 1;
-    size_t share = (free_chains(job) + idle - 1) / idle;
+    size_t workers = next_workers(s, job);
+    size_t share = (free_chains(job) + workers - 1) / workers;
     size_t most = job->batch_size > 0 ? job->batch_size : CHAIN_BATCH_MAX;
     most = allowed < most ? allowed : most;
     return share < most ? share : most;
@@ -80,16 +93,12 @@ void sched_claim(struct sched *s, struct slice *slice)
     job->usage->chains += (unsigned)slice->batch.count;
 }
 
-/* Least recent use of the owner, then priority among that owner's jobs, then the longest wait. The
- * slices that a user has under way count as use already: otherwise all workers would choose the
- * same user until the first slice is charged. */
+/* Least recent use of the owner, then priority among that owner's jobs, then the longest wait. */
 bool sched_before(const struct sched *s, const struct job_run *a, const struct job_run *b,
                   uint64_t now)
 {
     if (a->usage != b->usage) {
-        double slice = (double)s->config.slice_ms / 1000.0;
-        double na = usage_recent(a->usage, now) + slice * (a->usage->busy + a->usage->ends),
-               nb = usage_recent(b->usage, now) + slice * (b->usage->busy + b->usage->ends);
+        double na = usage_with_slices(s, a->usage, 0, now), nb = usage_with_slices(s, b->usage, 0, now);
         if (na != nb)
             return na < nb;
     }

@@ -2,7 +2,8 @@
  * data are read for minutes, the workers run what is loaded.
  *
  * What is loaded is what would get the next slice, so that jobs are not loaded long before their
- * turn and evicted again. One user has one load at a time, however many jobs wait. */
+ * turn and evicted again. One user has one load at a time, however many jobs wait. Some of the threads
+ * have the lowest priority: they load for users who have used more than others whose chains run. */
 #include "server/base/background.h"
 #include "server/base/clock.h"
 #include "server/sched/parts.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOADERS = 4, LOADER_IDLE_MS = 250 };
+enum { LOADERS = 4, LAST_LOADERS = 2, LOADER_IDLE_MS = 250 };
 
 bool sched_ready(const struct job_run *job)
 {
@@ -18,10 +19,11 @@ bool sched_ready(const struct job_run *job)
 }
 
 /* Under the lock. */
-static struct job_run *pick(struct sched *s)
+static struct job_run *pick(struct sched *s, bool last)
 {
     struct job_run *next = sched_pick(s, true);
-    return next != NULL && !sched_ready(next) ? next : NULL;
+    bool due = next != NULL && !sched_ready(next) && usage_ahead(s, next->usage) == last;
+    return due ? next : NULL;
 }
 
 static void load(struct sched *s, struct job_run *job)
@@ -48,13 +50,11 @@ static void load(struct sched *s, struct job_run *job)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void *loader(void *arg)
+static void run_loader(struct sched *s, bool last)
 {
-    struct sched *s = arg;
-    background_enter();
     pthread_mutex_lock(&s->lock);
     while (!s->stopping) {
-        struct job_run *job = pick(s);
+        struct job_run *job = pick(s, last);
         if (job == NULL) {
             clock_wait(&s->work, &s->lock, clock_mono_ms() + LOADER_IDLE_MS);
             continue;
@@ -70,10 +70,25 @@ static void *loader(void *arg)
         pthread_mutex_lock(&s->lock);
     }
     pthread_mutex_unlock(&s->lock);
+}
+
+static void *loader(void *sched)
+{
+    background_enter();
+    run_loader(sched, false);
+    return NULL;
+}
+
+static void *last_loader(void *sched)
+{
+    background_enter_last();
+    run_loader(sched, true);
     return NULL;
 }
 
 enum err sched_start_loaders(struct sched *s, struct err_info *info)
 {
-    return sched_start_threads(s, LOADERS, loader, "loader", info);
+    enum err code = sched_start_threads(s, LOADERS, loader, "loader", info);
+    return code == ERR_OK ? sched_start_threads(s, LAST_LOADERS, last_loader, "last-loader", info)
+                          : code;
 }

@@ -65,6 +65,12 @@ struct slice {
 struct usage *usage_make(struct sched *s, const char *user);
 /* Seconds at `now` (wall clock), decayed. */
 double usage_recent(const struct usage *usage, uint64_t now);
+/* Recent use with the slices that the user has under way, and `more`, which count as use already:
+ * otherwise all workers would choose the same user until the first slice is charged. */
+double usage_with_slices(const struct sched *s, const struct usage *usage, unsigned more,
+                         uint64_t now);
+/* Whether somebody who has used less has a slice or a load under way. */
+bool usage_ahead(const struct sched *s, const struct usage *usage);
 /* For store_users; ctx is the scheduler. */
 bool usage_load(void *ctx, const struct user_row *row);
 /* Charges the owner, and notes it in the store. */
@@ -155,7 +161,7 @@ enum err sched_store_kernels(struct sched *s, struct job_run *job, const char *l
 /* ---- worker.c ---- */
 
 enum err sched_start_workers(struct sched *s, struct err_info *info);
-/* `count` more threads that run until s->stopping; `what` is for the message. */
+/* `count` more threads that run until s->stopping; `what` is their name. */
 enum err sched_start_threads(struct sched *s, unsigned count, void *(*run)(void *),
                              const char *what, struct err_info *info);
 /* What the job could not do: it waits, or it fails. */

@@ -32,6 +32,23 @@ double usage_recent(const struct usage *usage, uint64_t now)
     return usage->seconds * exp2(-age / HALF_LIFE_MS);
 }
 
+double usage_with_slices(const struct sched *s, const struct usage *usage, unsigned more,
+                         uint64_t now)
+{
+    double slice = (double)s->config.slice_ms / 1000.0;
+    return usage_recent(usage, now) + slice * (usage->busy + usage->ends + more);
+}
+
+bool usage_ahead(const struct sched *s, const struct usage *usage)
+{
+    uint64_t now = clock_wall_ms();
+    double own = usage_recent(usage, now);
+    for (const struct usage *u = s->usages; u != NULL; u = u->next)
+        if (u != usage && u->busy + u->loads > 0 && usage_recent(u, now) < own)
+            return true;
+    return false;
+}
+
 bool usage_load(void *ctx, const struct user_row *row)
 {
     struct usage *usage = usage_make(ctx, row->name);
@@ -42,16 +59,42 @@ bool usage_load(void *ctx, const struct user_row *row)
     return true;
 }
 
-void sched_charge_owner(struct sched *s, const struct job_run *job, double cpu_seconds)
+/* Under the lock, which it releases. */
+static void add(struct sched *s, struct usage *usage, double cpu_seconds)
 {
-    struct usage *usage = job->usage;
-    pthread_mutex_lock(&s->lock);
     uint64_t now = clock_wall_ms();
     double seconds = usage_recent(usage, now) + cpu_seconds;
     usage->seconds = seconds;
     usage->at_ms = now;
     pthread_mutex_unlock(&s->lock);
-    store_usage_note(s->store, job->owner, seconds, now);
+    store_usage_note(s->store, usage->user, seconds, now);
+}
+
+void sched_charge_owner(struct sched *s, const struct job_run *job, double cpu_seconds)
+{
+    pthread_mutex_lock(&s->lock);
+    add(s, job->usage, cpu_seconds);
+}
+
+void sched_charge(struct sched *s, const char *user, double cpu_seconds)
+{
+    pthread_mutex_lock(&s->lock);
+    struct usage *usage = usage_make(s, user);
+    if (usage != NULL)
+        add(s, usage, cpu_seconds);
+    else
+        pthread_mutex_unlock(&s->lock);
+}
+
+bool sched_ahead(struct sched *s, const char *user)
+{
+    pthread_mutex_lock(&s->lock);
+    const struct usage *usage = s->usages;
+    while (usage != NULL && strcmp(usage->user, user) != 0)
+        usage = usage->next;
+    bool ahead = usage != NULL && usage_ahead(s, usage);
+    pthread_mutex_unlock(&s->lock);
+    return ahead;
 }
 
 /* Only what the catalogue does not count yet: it learns the size of a job file at state changes. */

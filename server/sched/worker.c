@@ -246,10 +246,12 @@ enum err sched_start_threads(struct sched *s, unsigned count, void *(*run)(void 
     if (more == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for threads");
     s->threads = more;
-    for (unsigned i = 0; i < count; i++, s->thread_count++)
+    for (unsigned i = 0; i < count; i++, s->thread_count++) {
         if ((error = pthread_create(&s->threads[s->thread_count], NULL, run, s)) != 0)
             return err_set(info, ERR_INTERNAL, "cannot start %s %u: %s", what, i + 1,
                            strerror(error));
+        pthread_setname_np(s->threads[s->thread_count], what);
+    }
     return ERR_OK;
 }
 

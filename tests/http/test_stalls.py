@@ -1,8 +1,10 @@
 """One user with large data, slow uploads and many requests against another; and the end of a daemon that is busy."""
 
+import contextlib
 import gzip
 import json
 import os
+import select
 import signal
 import socket
 import sqlite3
@@ -114,6 +116,48 @@ class Processors(Case):
         self.assertLess(pool_seconds(daemon) - before, 0.2)
         self.assertEqual([c.recv(12)[9:] for c in pending], [b"200"] * len(pending))
         daemon.kill()
+
+
+    def test_what_requests_take_of_the_processors_counts_as_recent_use(self):
+        daemon = Daemon(workers=1)
+        hog = daemon.user("hog")
+        job = hog.run(toy(iterations=20000, warmup=0))["id"]
+
+        def used():
+            return next(u["usage_seconds"] for u in hog.read("/v1/queue")["users"] if u["name"] == "hog")
+
+        daemon.stop()
+        with contextlib.closing(sqlite3.connect(os.path.join(daemon.state, "barkerd.db"))) as db, db:
+            db.execute("UPDATE user SET usage = 100, usage_ms = ?", (int(1000 * time.time()), ))
+        daemon.start()
+        before = used()
+        wait_for(lambda: hog.get("/v1/jobs/%s/density?bins=500" % job).status == 200 and used() > before + 0.1,
+                 "requests to be counted")
+        self.assertEqual(daemon.stop(), 0)
+
+    def test_a_download_does_not_take_the_processors_from_one_who_has_used_less(self):
+        daemon = Daemon(workers=1)
+        hog, guest = daemon.user("hog"), daemon.user("guest")
+        job = hog.run(toy(iterations=300000, warmup=0, thin=1))["id"]
+        daemon.stop()
+        with contextlib.closing(sqlite3.connect(os.path.join(daemon.state, "barkerd.db"))) as db, db:
+            db.execute("UPDATE user SET usage = 1000000, usage_ms = ? WHERE name = 'hog'", (int(1000 * time.time()), ))
+        daemon.start(reads_per_second=20)  # half a thousandth of a processor
+        other = guest.submit(endless())
+        guest.wait_progress(other, 1)
+        link, got = send_only(hog, "GET", "/v1/jobs/%s/draws?format=csv" % job, ""), bytearray()
+        link.settimeout(harness.PATIENCE)
+        got += link.recv(65536)
+        before = guest.job(other)["progress"]["iteration"]
+        while guest.job(other)["progress"]["iteration"] < 10 * before:
+            while select.select([link], [], [], 0.2)[0]:
+                got += link.recv(65536)
+                self.assertLess(len(got), 4000000, "the download goes on as if nobody else were there")
+        self.assertNotIn(b"\r\n0\r\n", got)
+        guest.end(other)
+        while not got.endswith(b"\r\n0\r\n\r\n"):
+            got += link.recv(65536)
+        self.assertEqual(daemon.stop(), 0)
 
 
 class Uploads(Case):

@@ -5,6 +5,8 @@
  *     /hello /pool        "hello", on the HTTP thread and in the pool
  *     /order-pool         how many requests were handled so far, in the pool
  *     /echo /echo-pool    the body, at most ECHO_LIMIT bytes
+ *     /priority-pool      the priority of its thread, in the pool; with ?long=1 it is lowered first, and
+ *                         the request waits until app.gate_open
  *     /sink               the body goes to a sink; replies with its size; fails after sink_fails
  * bytes /query              the parameters and the header X-Test /gate               in the pool;
  * waits until app.gate_open /park /park-pool    waits for app.ready under PARK_KEY, at most ?ms=
@@ -12,7 +14,7 @@
  *     /events             a line per event from now on; ends after event number ?last=
  *     /events-race        like /events; the wake-up comes between the look and the waiting
  *     /bytes              ?n= bytes as a stream, ?known=1 with a length, ?fail=1 cut half-way,
- *                         ?nap= milliseconds for each of ten pieces
+ *                         ?nap= milliseconds for each of ten pieces, ?rests= as often before each
  *     /status             an empty reply with status ?is=
  *     /refused            refused by admit with 404
  *     /many /split /none  replies that cannot be sent: too many headers, a header with CR LF,
@@ -21,6 +23,7 @@
 #ifndef BARKER_TESTS_SUPPORT_HTTP_APP_H
 #define BARKER_TESTS_SUPPORT_HTTP_APP_H
 
+#include "server/base/background.h"
 #include "server/http/http.h"
 
 #include <arpa/inet.h>
@@ -32,6 +35,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -159,7 +163,7 @@ static inline void open_events(struct app *app, const struct request *req, struc
 
 struct bytes {
     struct app *app;
-    uint64_t sent, size, nap_ms;
+    uint64_t sent, size, nap_ms, rests, rested;
     bool fail;
 };
 
@@ -171,6 +175,11 @@ static inline ssize_t bytes_read(void *ctx, char *buffer, size_t size)
     if (bytes->fail && bytes->sent > bytes->size / 2)
         return -2;
     uint64_t left = bytes->size - bytes->sent;
+    if (bytes->rested < bytes->rests) {
+        bytes->rested++;
+        return STREAM_RESTS;
+    }
+    bytes->rested = 0;
     if (bytes->nap_ms > 0) {
         usleep((useconds_t)(1000 * bytes->nap_ms));
         left = left < bytes->size / 10 ? left : bytes->size / 10;
@@ -195,12 +204,26 @@ static inline void open_bytes(struct app *app, const struct request *req, struct
     *bytes = (struct bytes){.app = app,
                             .size = number_of(req, "n", 0),
                             .nap_ms = number_of(req, "nap", 0),
+                            .rests = number_of(req, "rests", 0),
                             .fail = number_of(req, "fail", 0) != 0};
     reply->status = 200;
     reply->streaming = true;
     reply->stream = (struct stream){bytes, bytes_read, bytes_close,
                                     number_of(req, "known", 0) ? bytes->size : UINT64_MAX};
     atomic_fetch_add(&app->streams, 1);
+}
+
+static inline void handle_priority(struct app *app, struct request *req, struct reply *reply)
+{
+    char text[20];
+    if (number_of(req, "long", 0)) {
+        background_enter();
+        atomic_fetch_add(&app->in_gate, 1);
+        while (!atomic_load(&app->gate_open))
+            nap_ms(2);
+    }
+    snprintf(text, sizeof text, "%d", getpriority(PRIO_PROCESS, (id_t)gettid()));
+    say(reply, 200, text);
 }
 
 static inline void handle_park(struct app *app, struct request *req, struct reply *reply)
@@ -259,6 +282,8 @@ static inline void app_handle(void *ctx, struct request *req, struct reply *repl
     } else if (strcmp(req->path, "/order-pool") == 0) {
         snprintf(text, sizeof text, "%ld", atomic_load(&app->handled));
         say(reply, 200, text);
+    } else if (strcmp(req->path, "/priority-pool") == 0) {
+        handle_priority(app, req, reply);
     } else if (strncmp(req->path, "/echo", 5) == 0) {
         say(reply, 200, req->body);
     } else if (strcmp(req->path, "/sink") == 0) {

@@ -18,6 +18,8 @@ static void one_request(unsigned *seed, int *fd)
 {
     static const char *const paths[] = {"/hello",
                                         "/pool",
+                                        "/priority-pool",
+                                        "/priority-pool?long=1",
                                         "/park?ms=20",
                                         "/park-pool?ms=20",
                                         "/park-race?ms=20",

@@ -5,33 +5,42 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-struct seen {
-    pid_t thread;
-    int nice;
-};
-
-static void look(void *context)
+static int priority(void)
 {
-    *(struct seen *)context = (struct seen){gettid(), getpriority(PRIO_PROCESS, (id_t)gettid())};
+    return getpriority(PRIO_PROCESS, (id_t)gettid());
 }
 
-Test(background, work_has_a_lower_priority_and_its_caller_keeps_its_own)
+Test(background, a_thread_that_enters_has_a_lower_priority)
 {
-    struct seen before, inside = {0}, after;
-    look(&before);
-    background_run(look, &inside);
-    look(&after);
-    cr_assert_neq(inside.thread, before.thread);
-    cr_assert_gt(inside.nice, before.nice);
-    cr_assert_eq(after.nice, before.nice);
-}
-
-Test(background, a_thread_that_has_entered_does_its_work_itself)
-{
-    struct seen own, inside = {0};
+    int before = priority();
     background_enter();
-    look(&own);
-    background_run(look, &inside);
-    cr_assert_eq(inside.thread, own.thread);
-    cr_assert_eq(inside.nice, own.nice);
+    cr_assert_gt(priority(), before);
+    int inside = priority();
+    background_enter();
+    cr_assert_eq(priority(), inside);
+}
+
+static bool answer(void *ctx)
+{
+    return *(bool *)ctx;
+}
+
+Test(background, work_for_one_who_must_wait_has_the_lowest_priority)
+{
+    bool waits = true;
+    background_for(answer, &waits);
+    background_enter();
+    cr_assert_gt(priority(), 10);
+}
+
+Test(background, a_thread_that_cannot_give_its_place_away_keeps_its_priority)
+{
+    bool given = false;
+    int before = priority();
+    background_before(answer, &given);
+    background_enter();
+    cr_assert_eq(priority(), before);
+    given = true;
+    background_enter();
+    cr_assert_gt(priority(), before);
 }

@@ -236,6 +236,21 @@ Test(http, a_stream_whose_source_is_slow_is_not_cut)
     stop();
 }
 
+Test(http, a_stream_that_rests_is_asked_again)
+{
+    start((struct http_config){.header_ms = 40}); /* and with it the ticks */
+    struct answer answer = get("/bytes?n=300000&rests=2");
+    cr_expect_eq(answer.body_size, 300000);
+    answer = get("/bytes?n=300000&rests=1&known=1");
+    cr_expect_eq(answer.body_size, 300000);
+    int fd = dial(&app);
+    cr_assert(fd >= 0 && ask(fd, "GET", "/bytes?n=100&rests=1000000"));
+    cr_assert(becomes(&app.streams, 1));
+    close(fd);
+    cr_expect(becomes(&app.streams, 0), "a client that has gone is still waited for");
+    stop();
+}
+
 Test(http, streams_arrive_whole_or_visibly_broken)
 {
     start((struct http_config){0});

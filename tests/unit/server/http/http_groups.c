@@ -35,6 +35,35 @@ Test(http_groups, one_group_leaves_threads_of_the_pool_to_others)
     stop();
 }
 
+/* A request that works for long has neither the only thread of the pool nor its priority. */
+Test(http_groups, what_works_for_long_gives_its_seat_to_another_thread)
+{
+    start((struct http_config){.pool_threads = 1});
+    enum { N = 5 };
+    int fds[N], usual = atoi(get("/priority-pool?group=1").body);
+    for (int i = 0; i < N; i++) {
+        char path[60];
+        snprintf(path, sizeof path, "/priority-pool?long=1&group=%d", i + 2);
+        fds[i] = ask_new(path);
+        cr_assert(becomes(&app.in_gate, i + 1));
+    }
+    cr_expect_eq(atoi(get("/priority-pool?group=1").body), usual);
+    atomic_store(&app.gate_open, true);
+    for (int i = 0; i < N; i++) {
+        struct answer answer;
+        cr_expect(get_answer(fds[i], &answer, false));
+        cr_expect_gt(atoi(answer.body), usual);
+        close(fds[i]);
+    }
+    /* One group at its limit goes on when a thread that had no seat any more has ended. */
+    for (int i = 0; i < N; i++)
+        fds[i] = ask_new("/priority-pool?long=1&group=1");
+    for (int i = 0; i < N; i++)
+        expect_status(fds[i], 200);
+    cr_expect_eq(atoi(get("/priority-pool?group=1").body), usual);
+    stop();
+}
+
 /* With one thread, what the second group asks for comes after one request of the first. */
 Test(http_groups, groups_with_queued_requests_take_turns)
 {

@@ -74,3 +74,49 @@ Test(choose, an_end_goes_before_slices_of_its_user_but_not_of_one_who_has_used_l
     cr_expect_null(sched_pick_ending(&sched, guests));
     cr_expect_eq(sched_pick_ending(&sched, &jobs[1])->usage, &hog);
 }
+
+/* The guest's job has four chains, and the other of two workers runs a slice of the hog. */
+static size_t chains_taken(double guest_has_used)
+{
+    static struct job_run_chain four[4];
+    begin(2, true, CHAIN_ACTIVE);
+    for (size_t k = 0; k < 4; k++)
+        four[k].status = CHAIN_ACTIVE;
+    guests->chains = four;
+    guests->spec.chains = 4;
+    guest.seconds = guest_has_used;
+    hog.seconds = 1000.0;
+    hog.busy = sched.busy = 1;
+    hog.next = &guest;
+    sched.usages = &hog;
+    sched.jobs = guests;
+    struct slice slice = take();
+    cr_assert_eq(slice.job, guests);
+    return slice.batch.count;
+}
+
+Test(choose, chains_are_left_for_a_worker_that_comes_next)
+{
+    cr_expect_eq(chains_taken(0.0), 2);
+}
+
+Test(choose, a_worker_that_goes_on_with_another_user_is_left_no_chains)
+{
+    cr_expect_eq(chains_taken(2000.0), 4);
+}
+
+Test(choose, who_has_used_more_waits_for_one_who_runs)
+{
+    begin(2, true, CHAIN_ACTIVE);
+    hog.seconds = 2000.0;
+    hog.next = &guest;
+    sched.usages = &hog;
+    cr_expect_not(usage_ahead(&sched, &hog), "nobody else runs");
+    guest.busy = 1;
+    cr_expect(usage_ahead(&sched, &hog));
+    hog.busy = 1;
+    cr_expect_not(usage_ahead(&sched, &guest));
+    guest.busy = 0;
+    guest.loads = 1;
+    cr_expect(usage_ahead(&sched, &hog));
+}
