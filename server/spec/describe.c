@@ -151,13 +151,20 @@ static void put_values(json_t **out, const struct job_field *row)
         json_put(out, "choices", words(row->words));
 }
 
+static void put_text(json_t **out, const struct job_field *row)
+{
+    const char *fallback = row->words != NULL ? row->words[0] : row->lo == 0 ? "" : NULL;
+    json_put(out, "default", json_text(fallback));
+    json_put(out, "max_length", json_integer((json_int_t)row->hi));
+}
+
 static json_t *field(const struct job_field *row, const char *pointer)
 {
     json_t *out = json_object();
     json_put(&out, "pointer", json_text(pointer));
     json_put(&out, "kind", json_text(row->kind_name));
     if (row->kind == FIELD_text)
-        json_put(&out, "max_length", json_integer((json_int_t)row->hi));
+        put_text(&out, row);
     else if (row->kind != FIELD_own)
         put_values(&out, row);
     json_put(&out, "auto", json_boolean(row->flags & FIELD_AUTO));

@@ -1,5 +1,5 @@
-/* Samplers and models as JSON, straight from their parameter tables: what GET /v1/samplers and
- * GET /v1/models answer, and what --help and the web form are made from.
+/* Samplers and models as JSON, from their parameter tables: the replies of GET /v1/samplers and GET
+ * /v1/models, which the command line and the dashboard read.
  *
  *     {"name", "help", "parameters": [...],
  *      "exact", "schedule"                                 of a sampler
@@ -10,7 +10,7 @@
  * "default", "minimum" or "exclusive_minimum", "maximum", "choices", "help"}; bounds only where
  * they are finite, choices only of a choice. A prior: {"block", "family", "mean", "sd"}, where mean
  * and sd are a number, the name of a parameter, or null (struct model_prior). All functions return
- * NULL when memory is out. */
+ * NULL when out of memory. */
 #ifndef BARKER_SERVER_SPEC_DESCRIBE_H
 #define BARKER_SERVER_SPEC_DESCRIBE_H
 
@@ -25,7 +25,7 @@ json_t *describe_model(const struct model_type *model);
 /* The fields of a job (server/spec/fields.h), an array for GET /v1/fields: {"pointer", "kind",
  * "default", bounds and "choices" as above, "max_length" of a text, "auto": "auto" is allowed,
  * "required", "changes": PATCH may change it, "help"}. A default that depends on other fields is
- * null. */
+ * null; that of /data/response applies to regressions. */
 json_t *describe_fields(void);
 
 /* A value of the table as a client writes it: the word of a choice, true or false, a number. Null

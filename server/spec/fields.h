@@ -4,11 +4,12 @@
  *
  *     X(kind, type, name, default, lo, hi, words, flags, help)
  *
- * Kinds: text (lo to hi characters; never NULL when lo is 0), integer, number, boolean, choice (one
- * of `words`; its index is stored). A field of another form is OWN(kind, name, flags, help): its
- * functions read_NAME and write_NAME are in job.c or settings.c, its members in struct job_spec.
- * OBJECT(name, read, write, help) has rows of its own, which are used unless it has functions. The
- * order is that of the resolved request. The model comes before the data and the sampler before the
+ * Kinds: text (lo to hi characters; "" by default, and never NULL, when lo is 0; a default that
+ * only some models have is the first of `words`), integer, number, boolean, choice (one of `words`;
+ * its index is stored). A field of another form is OWN(kind, name, flags, help): its functions
+ * read_NAME and write_NAME are in job.c or settings.c, its members in struct job_spec. OBJECT(name,
+ * read, write, help) has rows of its own, which are used unless it has functions. The rows are in
+ * the order of the resolved request. The model comes before the data and the sampler before the
  * rest, because the allowed values depend on them. */
 #ifndef BARKER_SERVER_SPEC_FIELDS_H
 #define BARKER_SERVER_SPEC_FIELDS_H
@@ -74,14 +75,15 @@ enum field_flags {
     X(text, char *, path, 0, 1, 1000, NULL, FIELD_REQUIRED,                                \
       "a file in the data folder of the server")                                           \
     X(text, char *, test, 0, 1, 1000, NULL, 0, "a file of held-out data")                  \
-    X(text, char *, response, 0, 1, 256, NULL, 0, "column of the response; default y")     \
+    X(text, char *, response, 0, 1, 256, spec_response, 0,                                 \
+      "column of the response of a regression")                                            \
     X(text, char *, offset, 0, 1, 256, NULL, 0, "a column added to the linear predictor")  \
-    X(text, char *, weights, 0, 1, 256, NULL, 0, "a column of factors of the rows' terms") \
+    X(text, char *, weights, 0, 1, 256, NULL, 0, "a column with the weight of each row")   \
     OWN(strings, columns, 0, "covariates; default: all other columns")                     \
     X(boolean, bool, intercept, 0, 0, 1, NULL, 0, "adds a column of ones")                 \
     X(boolean, bool, standardize, 0, 0, 1, NULL, 0, "by mean and sd of the training rows") \
     X(choice, enum data_precision, precision, 0, 0, 0, spec_precisions, 0,                 \
-      "auto: single if the data lose nothing by it, else double")
+      "auto: single if all values are exact in it, else double")
 
 #define GRADIENT_FIELDS(X, OWN)                                                        \
     X(choice, enum plan_estimator, estimator, 0, 0, 0, spec_estimators, FIELD_DEPENDS, \

@@ -13,6 +13,7 @@ const char *const spec_estimators[] = {"auto", "plain", "control_variate", NULL}
 const char *const spec_centres[] = {"mode", "pilot", NULL};
 const char *const spec_preconditions[] = {"auto", "none", "diagonal", "dense", NULL};
 const char *const spec_visibilities[] = {"private", "lab", NULL};
+static const char *const spec_response[] = {"y", NULL};
 
 #define NAMES_MAX         100000 /* columns or saved parameters in one list */
 #define COLUMN_CHARACTERS 256
@@ -147,7 +148,7 @@ static void read_data(struct parse *p, const struct place *place, const json_t *
     if (model != NULL)
         check_kind(model, place, json);
     if (model != NULL && model->data == DATA_REGRESSION && data->response == NULL)
-        parse_copy(p, &data->response, "y");
+        parse_copy(p, &data->response, spec_response[0]);
     check_columns(data, place);
 }
 

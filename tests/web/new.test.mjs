@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { AUTO_SAMPLER, boundsOf, firstDocument, fromRequest, getAt, isMissing, errorsAt, pretty, readLines, readNames, readNumber, readNumbers, readOneOrMore, readWords, withAuto, setAt, showText, showWords, stepAs, stepKind, takes, withModel, withSampler } from "../../clients/web/src/pages/new/document.js";
+import { AUTO_SAMPLER, boundsOf, defaultsOf, firstDocument, fromRequest, getAt, isMissing, errorsAt, pretty, readLines, readNames, readNumber, readNumbers, readOneOrMore, readWords, withAuto, setAt, showText, showWords, stepAs, stepKind, takes, withModel, withSampler } from "../../clients/web/src/pages/new/document.js";
 import { makeForm } from "../../clients/web/src/pages/new/form.js";
 import { joinWords, planningNow, oneInText, settingName } from "../../clients/web/src/settingnames.js";
 import { readJson } from "../../clients/web/src/pages/new/jsonreader.js";
@@ -18,6 +18,16 @@ const SAMPLERS = [
   { name: "sgld", exact: false, schedule: true, parameters: [{ name: "variant", kind: "choice", default: "vanilla", choices: ["vanilla", "modified"] }, { name: "step_size", kind: "step_size", default: "auto" }, { name: "beta", kind: "number", default: 0.1 }] },
   { name: "mala", exact: true, schedule: false, parameters: [{ name: "step_size", kind: "step_size", default: "auto" }] },
 ];
+// As in GET /v1/fields.
+const FIELDS = [
+  { pointer: "/name", kind: "text", default: null, max_length: 200 }, { pointer: "/note", kind: "text", default: "" }, { pointer: "/tags", kind: "strings" },
+  { pointer: "/data", kind: "object" }, { pointer: "/data/response", kind: "text", default: "y" }, { pointer: "/data/intercept", kind: "boolean", default: false }, { pointer: "/data/standardize", kind: "boolean", default: false },
+  { pointer: "/data/precision", kind: "choice", default: "auto" }, { pointer: "/gradient/estimator", kind: "choice", default: null }, { pointer: "/gradient/centre", kind: "choice", default: "mode" }, { pointer: "/gradient/one_in", kind: "integer" },
+  { pointer: "/replacement", kind: "boolean", default: false }, { pointer: "/thin", kind: "integer", default: null }, { pointer: "/target/sd_error", kind: "number", default: 0.02 }, { pointer: "/target/mean_error", kind: "number", default: 0.02 },
+  { pointer: "/target/ess", kind: "number", default: null }, { pointer: "/target/seconds", kind: "number", default: 60 }, { pointer: "/check_draws", kind: "integer", default: 400 }, { pointer: "/priority", kind: "integer", default: 0 },
+  { pointer: "/visibility", kind: "choice", default: "private" },
+];
+const DEFAULTS = defaultsOf(FIELDS);
 const model = (name) => MODELS.find((m) => m.name === name);
 const sampler = (name) => SAMPLERS.find((s) => s.name === name);
 
@@ -111,33 +121,46 @@ export default {
     assert.deepEqual(withSampler({ sampler: { name: "sgbd", step_size: 0.1 } }, sampler("mala")), { sampler: { name: "mala", step_size: 0.1 } });
   },
   "a clone contains the values that are not defaults, and the seed": () => {
-    assert.deepEqual(fromRequest(RESOLVED, MODELS, SAMPLERS), {
-      name: "logistic, sgbd corrected", model: { name: "logistic" }, data: { path: "a.csv", response: "y", standardize: true }, sampler: { name: "sgbd", variant: "corrected" },
+    assert.deepEqual(fromRequest(RESOLVED, MODELS, SAMPLERS, DEFAULTS), {
+      name: "logistic, sgbd corrected", model: { name: "logistic" }, data: { path: "a.csv", standardize: true }, sampler: { name: "sgbd", variant: "corrected" },
       batch_size: 881, iterations: 20000, warmup: 5000, thin: 1, chains: 4, seed: 123, init: { kind: "zero" }, stop_when: { rhat: 1.01 },
     });
-    assert.deepEqual(fromRequest({ ...RESOLVED, save: { params: [] }, init: { kind: "map", steps: 9 }, visibility: "lab" }, MODELS, SAMPLERS).save, { params: [] });
-    assert.equal(fromRequest({ ...RESOLVED, data: { ...RESOLVED.data, test: "b.csv" } }, MODELS, SAMPLERS).metric_every, 100, "its default depends on the data");
-    assert.equal(fromRequest({ ...RESOLVED, model: { name: "gone", z: 1 } }, MODELS, SAMPLERS).model.z, 1, "a model that is not known any more is copied as it was");
+    assert.deepEqual(fromRequest({ ...RESOLVED, save: { params: [] }, init: { kind: "map", steps: 9 }, visibility: "lab" }, MODELS, SAMPLERS, DEFAULTS).save, { params: [] });
+    assert.equal(fromRequest({ ...RESOLVED, data: { ...RESOLVED.data, test: "b.csv" } }, MODELS, SAMPLERS, DEFAULTS).metric_every, 100, "its default depends on the data");
+    assert.equal(fromRequest({ ...RESOLVED, model: { name: "gone", z: 1 } }, MODELS, SAMPLERS, DEFAULTS).model.z, 1, "a model that is not known any more is copied as it was");
   },
   "a clone of a planned job has the chosen values, and can reset them to automatic": () => {
     const planned = { ...RESOLVED, sampler: { ...RESOLVED.sampler, step_size: 0.87 }, gradient: { estimator: "control_variate", centre: "mode", one_in: 16 }, precondition: "dense", init: { kind: "auto" }, target: { sd_error: 0.02, mean_error: 0.01, ess: null, seconds: 60 } };
-    const doc = fromRequest(planned, MODELS, SAMPLERS);
+    const doc = fromRequest(planned, MODELS, SAMPLERS, DEFAULTS);
     assert.deepEqual([doc.gradient, doc.precondition, doc.sampler.step_size, doc.init, doc.target], [{ estimator: "control_variate", one_in: 16 }, "dense", 0.87, { kind: "auto" }, { mean_error: 0.01 }]);
     const open = withAuto(doc, ["step_size", "gradient.estimator", "gradient.one_in", "precondition", "batch_size", "iterations", "warmup", "thin", "init"]);
     assert.deepEqual(open, { name: doc.name, model: doc.model, data: doc.data, sampler: { name: "sgbd", variant: "corrected" }, chains: 4, target: { mean_error: 0.01 }, seed: 123, stop_when: doc.stop_when });
   },
   "a clone of a job whose sampler was chosen can leave it open again": () => {
-    const exact = fromRequest({ ...RESOLVED, sampler: { name: "mala", step_size: "auto" }, gradient: { estimator: "plain", centre: "mode", one_in: 1 }, precondition: "dense", init: { kind: "auto" } }, MODELS, SAMPLERS);
+    const exact = fromRequest({ ...RESOLVED, sampler: { name: "mala", step_size: "auto" }, gradient: { estimator: "plain", centre: "mode", one_in: 1 }, precondition: "dense", init: { kind: "auto" } }, MODELS, SAMPLERS, DEFAULTS);
     assert.deepEqual([exact.sampler, exact.gradient, exact.precondition, exact.thin], [{ name: "mala" }, undefined, "dense", 1]);
     assert.deepEqual(withAuto(exact, ["sampler", "step_size", "variant", "precondition"]).sampler, { name: "auto" });
     assert.deepEqual(withSampler({ sampler: { name: "sgbd", variant: "corrected", step_size: 0.1 } }, AUTO_SAMPLER), { sampler: { name: "auto" } });
   },
-  "a clone omits the defaults of a given step size, but keeps them with an automatic one": () => {
+  "a clone keeps values whose default depends on other fields": () => {
     const plain = { ...RESOLVED, gradient: { estimator: "plain", centre: "mode", one_in: 1 }, precondition: "none", target: { sd_error: 0.02, mean_error: 0.02, ess: null, seconds: 60 } };
-    const withStep = (step_size) => fromRequest({ ...plain, sampler: { ...plain.sampler, step_size } }, MODELS, SAMPLERS);
-    for (const step of [0.1, [0.1, 0.2], { kind: "schedule", value: 1 }, { kind: "auto", fraction: 0.3 }]) assert.ok(!("gradient" in withStep(step)) && !("precondition" in withStep(step)) && !("target" in withStep(step)), JSON.stringify(step));
-    for (const step of ["auto", { kind: "auto" }]) assert.deepEqual([withStep(step).gradient, withStep(step).precondition], [{ estimator: "plain" }, "none"], JSON.stringify(step));
-    assert.deepEqual(fromRequest({ ...plain, target: { ...plain.target, seconds: null } }, MODELS, SAMPLERS).target, { seconds: null }, "no limit is not the default");
+    const withStep = (step_size) => fromRequest({ ...plain, sampler: { ...plain.sampler, step_size } }, MODELS, SAMPLERS, DEFAULTS);
+    for (const step of ["auto", { kind: "auto" }, 0.1, [0.1, 0.2], { kind: "schedule", value: 1 }, { kind: "auto", fraction: 0.3 }]) {
+      const doc = withStep(step);
+      assert.deepEqual([doc.gradient, doc.precondition, doc.thin, "target" in doc], [{ estimator: "plain", one_in: 1 }, "none", 1, false], JSON.stringify(step));
+    }
+    assert.deepEqual([withStep(0.1).init, withStep("auto").init], [undefined, { kind: "zero" }], "the model's own start is the default unless there is a plan");
+    assert.deepEqual(fromRequest({ ...plain, target: { ...plain.target, seconds: null } }, MODELS, SAMPLERS, DEFAULTS).target, { seconds: null }, "no limit is not the default");
+  },
+  "defaults are those of the daemon": () => {
+    const other = FIELDS.map((f) => ({ ...f, ...{ "/check_draws": { default: 250 }, "/data/response": { default: "z" }, "/target/seconds": { default: null }, "/visibility": { default: "lab" } }[f.pointer] }));
+    const doc = fromRequest({ ...RESOLVED, target: { sd_error: 0.02, mean_error: 0.02, ess: null, seconds: null } }, MODELS, SAMPLERS, defaultsOf(other));
+    assert.deepEqual([doc.check_draws, doc.data.response, doc.visibility, doc.target], [400, "y", "private", undefined]);
+    const empty = form({}, [], { fields: other });
+    assert.deepEqual([empty.defaultOf("/visibility"), empty.defaultOf("/thin"), empty.defaultOf("/none"), empty.field("/name").max_length], ["lab", undefined, undefined, 200]);
+    assert.deepEqual(["/check_draws", "/priority", "/data/response", "/thin"].map(empty.fallback), ["250", "0", "z", ""], "placeholders before the daemon has checked the job");
+    assert.equal(form({}, [], { fields: other, resolved: { check_draws: 7 } }).fallback("/check_draws"), "7", "what the daemon resolved comes first");
+    assert.equal(form({}, [], { fields: FIELDS, resolved: { target: { seconds: null } } }).fallback("/target/seconds"), "60", "the job was checked without a limit, which has been removed since");
   },
   "display names of automatic settings": () => {
     assert.equal(joinWords([]), "");

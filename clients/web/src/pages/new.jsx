@@ -9,7 +9,7 @@ import { Button } from "../ui/button.jsx";
 import { Empty, Failure, Loading } from "../ui/states.jsx";
 import { resolvedFor, useCheck } from "./new/check.js";
 import { Data } from "./new/data.jsx";
-import { AUTO_SAMPLER, firstDocument, fromRequest, getAt, nameOf, withAuto, withModel, withSampler } from "./new/document.js";
+import { AUTO_SAMPLER, defaultsOf, firstDocument, fromRequest, getAt, nameOf, withAuto, withModel, withSampler } from "./new/document.js";
 import { begin, draft, forget, untouched } from "./new/draft.js";
 import { Gradient } from "./new/gradient.jsx";
 import { Choice } from "./new/fields.jsx";
@@ -24,15 +24,16 @@ export function New() {
   const role = useStore(session, (s) => s.me?.role);
   const models = useResource("/v1/models");
   const samplers = useResource("/v1/samplers");
-  const failed = [models, samplers].find((r) => r.error && !r.data);
+  const fields = useResource("/v1/fields");
+  const failed = [models, samplers, fields].find((r) => r.error && !r.data);
   if (role === "viewer") return <div class="page"><Empty title="Viewers cannot submit jobs">Submitting jobs needs the role “user”. An admin can change your role.</Empty></div>;
   if (failed) return <div class="page"><Failure error={failed.error} retry={failed.reload} /></div>;
-  if (!models.data || !samplers.data || !role) return <div class="page"><Loading what="models and samplers" /></div>;
-  return <Begun models={models.data.items} samplers={[AUTO_SAMPLER, ...samplers.data.items]} />;
+  if (!models.data || !samplers.data || !fields.data || !role) return <div class="page"><Loading what="models and samplers" /></div>;
+  return <Begun models={models.data.items} samplers={[AUTO_SAMPLER, ...samplers.data.items]} fields={fields.data.items} />;
 }
 
 // The initial document: the saved draft, a copy of a job, or the first model and sampler.
-function Begun({ models, samplers }) {
+function Begun({ models, samplers, fields }) {
   const [from] = useQuery("from");
   const [error, setError] = useState(null);
   const doc = useStore(draft, (d) => d.doc);
@@ -45,11 +46,11 @@ function Begun({ models, samplers }) {
     }
     if (now.from === from && now.doc) return;
     setError(null);
-    api.get(`/v1/jobs/${from}`).then((job) => begin(fromRequest(job.request, models, samplers), from, job.plan?.auto)).catch(setError);
+    api.get(`/v1/jobs/${from}`).then((job) => begin(fromRequest(job.request, models, samplers, defaultsOf(fields)), from, job.plan?.auto)).catch(setError);
   }, [from]);
   if (error) return <div class="page"><Failure error={error} /><p class="state"><a href="#/new">Start with an empty form</a></p></div>;
   if (!doc || (from && source !== from)) return <div class="page"><Loading what={from ? "the job to copy" : ""} /></div>;
-  return <Writing doc={doc} models={models} samplers={samplers} from={source} />;
+  return <Writing doc={doc} models={models} samplers={samplers} fields={fields} from={source} />;
 }
 
 // Focuses the field of an error, or its line in the JSON.
@@ -67,7 +68,7 @@ function goTo(pointer, editor) {
 
 const NO_DATA = [{ pointer: "/data/path", detail: "is required: choose a file on the server, or upload one", kind: "required" }];
 
-function Writing({ doc, models, samplers, from }) {
+function Writing({ doc, models, samplers, fields, from }) {
   const [broken, setBroken] = useState(null);
   const [tried, setTried] = useState(false);
   const [busy, setBusy] = useState(false);
@@ -80,7 +81,7 @@ function Writing({ doc, models, samplers, from }) {
     draft.set({ doc: next });
     setFailure(null);
   };
-  const form = makeForm({ doc, change, errors: check.errors, tried, resolved: resolvedFor(doc, check.result), estimate: check.phase === "valid" ? check.result.estimate : null });
+  const form = makeForm({ doc, fields, change, errors: check.errors, tried, resolved: resolvedFor(doc, check.result), estimate: check.phase === "valid" ? check.result.estimate : null });
   const go = (pointer) => goTo(pointer, editor.current);
 
   const submit = async () => {

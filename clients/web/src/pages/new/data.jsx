@@ -100,7 +100,7 @@ const plain = (x) => (typeof x === "number" ? String(Number(x.toPrecision(6))).r
 
 function Preview({ file, form, model }) {
   if (file.problem) return form.problem("/data/path") ? null : <p class="note bad" role="alert">This file cannot be used: {file.problem}</p>;
-  const response = takes(model, "response") ? form.get("/data/response") ?? "y" : null;
+  const response = takes(model, "response") ? form.get("/data/response") ?? form.defaultOf("/data/response") : null;
   const only = form.get("/data/columns");
   const offset = takes(model, "offset") ? form.get("/data/offset") : undefined;
   const weights = takes(model, "weights") ? form.get("/data/weights") : undefined;
@@ -121,10 +121,10 @@ function Preview({ file, form, model }) {
   );
 }
 
-const precise = [["", "automatic"], ["single", "single"], ["double", "double"]];
+const PRECISIONS = [["auto", "automatic"], ["single", "single"], ["double", "double"]];
 
 function Columns({ form, model, columns }) {
-  const response = form.get("/data/response") ?? "y";
+  const response = form.get("/data/response") ?? form.defaultOf("/data/response");
   const show = (field) => takes(model, field) || form.get(`/data/${field}`) !== undefined;
   const names = columns ?? [];
   const others = takes(model, "response") ? [response, form.get("/data/offset"), form.get("/data/weights")] : []; // not covariates
@@ -132,8 +132,8 @@ function Columns({ form, model, columns }) {
     <>
       <div class="form-grid">{/* keys keep the fields when the columns are loaded */}
         {show("response") && (names.length > 0 && names.length <= LISTED
-          ? <Choice key="response" form={form} at="/data/response" label="Response" value={response} options={names} onChange={(v) => form.set("/data/response", v === "y" ? undefined : v)} />
-          : <Entry key="response" form={form} at="/data/response" label="Response" placeholder="y" hint="a column of the file" />)}
+          ? <Choice key="response" form={form} at="/data/response" label="Response" fallback={form.defaultOf("/data/response")} options={names} />
+          : <Entry key="response" form={form} at="/data/response" label="Response" hint="a column of the file" />)}
         {show("columns") && <Covariates key="columns" form={form} names={names} others={others} response={takes(model, "response")} />}
         {show("offset") && (names.length <= LISTED
           ? <Choice key="offset" form={form} at="/data/offset" label="Offset" options={[["", "none"], ...names.filter((n) => n !== response)]} hint="column added to the linear predictor" />
@@ -141,7 +141,7 @@ function Columns({ form, model, columns }) {
         {show("weights") && (names.length <= LISTED
           ? <Choice key="weights" form={form} at="/data/weights" label="Weights" options={[["", "none"], ...names.filter((n) => n !== response)]} hint="column that says how often each row counts" />
           : <Entry key="weights" form={form} at="/data/weights" label="Weights" placeholder="none" hint="column that says how often each row counts" />)}
-        <Choice key="precision" form={form} at="/data/precision" label="Precision" options={precise} value={form.get("/data/precision") === "auto" ? "" : form.get("/data/precision") ?? ""} hint="automatic: single if lossless, else double" />
+        <Choice key="precision" form={form} at="/data/precision" label="Precision" options={PRECISIONS} fallback={form.defaultOf("/data/precision")} hint="automatic: single if lossless, else double" />
       </div>
       {Array.isArray(form.get("/data/columns")) && show("columns") && <Chips form={form} names={names.filter((n) => !others.includes(n))} />}
       {(show("intercept") || show("standardize")) && (

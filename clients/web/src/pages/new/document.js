@@ -142,36 +142,21 @@ export function withSampler(doc, next) {
 
 // ---- a copy of an existing job ----
 
-const DEFAULTS = {
-  note: "", tags: [], replacement: false, thin: 1, check_draws: 400, priority: 0, visibility: "private",
-  data: { intercept: false, standardize: false, precision: "auto" },
-  gradient: { centre: "mode" }, target: { sd_error: 0.02, mean_error: 0.02, ess: null, seconds: 60 },
-};
+// The defaults of the fields as a document, from the items of GET /v1/fields. A default that depends on other
+// fields is null there, and absent here.
+export const defaultsOf = (fields) => fields.reduce((doc, { pointer, default: value }) => (value === null || value === undefined ? doc : setAt(doc, pointer, value)), {});
 
-const lean = (object, defaults) => Object.fromEntries(Object.entries(object).filter(([key, value]) => value !== null && !same(value, defaults[key])));
-const empty = (x) => isObject(x) && Object.keys(x).length === 0;
+const empty = (x) => x === null || (typeof x === "object" && Object.keys(x).length === 0);
+const lean = (object, defaults = {}) => Object.fromEntries(Object.entries(object).filter(([key, value]) => !empty(value) && !same(value, defaults[key])));
 
-// With an automatic step size, every other setting that is not given is automatic too.
+// null means no limit, which differs from the default.
+const leanTarget = (target, defaults = {}) => Object.fromEntries(Object.entries(target).filter(([key, value]) => !same(value, defaults[key] ?? null)));
+
+// Whether the daemon makes a plan, which chooses the start of the chains.
 const isAutomatic = (doc) => {
   const step = getAt(doc, "/sampler/step_size");
   return stepKind(step) === "auto" && step?.fraction === undefined;
 };
-
-// null means no limit, which differs from the default.
-const leanTarget = (target) => Object.fromEntries(Object.entries(target).filter(([key, value]) => !same(value, DEFAULTS.target[key])));
-
-// one_in is automatic with an automatic batch size, otherwise 1.
-const leanGradient = (gradient, batch) => lean(gradient, { ...DEFAULTS.gradient, one_in: batch === "auto" ? "auto" : 1 });
-
-function dropDefaults(doc) {
-  if (isObject(doc.gradient)) doc.gradient = leanGradient(doc.gradient, doc.batch_size);
-  if (isObject(doc.target)) doc.target = leanTarget(doc.target);
-  if (!isAutomatic(doc)) {
-    if (same(doc.gradient, { estimator: "plain" })) delete doc.gradient;
-    if (doc.precondition === "none") delete doc.precondition;
-  }
-  for (const key of ["gradient", "target"]) if (empty(doc[key])) delete doc[key];
-}
 
 // What the daemon takes without a sampler, described like the others.
 export const AUTO_SAMPLER = { name: "auto", help: "an exact sampler if it is expected to meet the target in time, otherwise sgbd", exact: false, schedule: false, parameters: [] };
@@ -183,26 +168,24 @@ export function withAuto(doc, names) {
   return settings.reduce((out, name) => setAt(out, settingPointer(name), undefined), first);
 }
 
-const defaultsOf = (entry) => Object.fromEntries((entry?.parameters ?? []).map((s) => [s.name, s.default]));
+const settingsOf = (entry) => Object.fromEntries((entry?.parameters ?? []).map((s) => [s.name, s.default]));
 
 // A resolved request without the values that equal the defaults. Values whose default depends on other fields
-// (warmup, batch_size, metric_every) stay, and so does the seed: the copy is the same job.
-export function fromRequest(request, models, samplers) {
+// (gradient, batch_size, warmup, …) stay, and so does the seed: the copy is the same job.
+export function fromRequest(request, models, samplers, defaults) {
   const model = models.find((m) => m.name === nameOf(request.model));
   const sampler = samplers.find((s) => s.name === nameOf(request.sampler));
-  const doc = lean(request, DEFAULTS);
-  if (isObject(doc.model)) doc.model = lean(doc.model, defaultsOf(model));
-  if (isObject(doc.sampler)) doc.sampler = lean(doc.sampler, defaultsOf(sampler));
-  if (isObject(doc.data)) doc.data = lean(doc.data, DEFAULTS.data);
-  if (isObject(doc.stop_when)) doc.stop_when = lean(doc.stop_when, {});
-  if (isAutomatic(doc)) doc.thin = request.thin;
-  else if (same(doc.init, { kind: model?.default_init })) delete doc.init;
+  const doc = lean(request, defaults);
+  if (isObject(doc.model)) doc.model = lean(doc.model, settingsOf(model));
+  if (isObject(doc.sampler)) doc.sampler = lean(doc.sampler, settingsOf(sampler));
+  for (const key of ["data", "gradient", "stop_when"]) if (isObject(doc[key])) doc[key] = lean(doc[key], defaults[key]);
+  if (isObject(doc.target)) doc.target = leanTarget(doc.target, defaults.target);
+  if (!isAutomatic(doc) && same(doc.init, { kind: model?.default_init })) delete doc.init;
   if (!Array.isArray(doc.save?.params)) delete doc.save;
   if (sampler?.exact || model?.data === "none") delete doc.batch_size;
   if (sampler?.exact) delete doc.gradient;
   if (!request.data?.test) delete doc.metric_every;
-  dropDefaults(doc);
-  return doc;
+  return Object.fromEntries(Object.entries(doc).filter(([, value]) => !empty(value)));
 }
 
 export function firstDocument(models, samplers) {

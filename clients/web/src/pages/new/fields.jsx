@@ -34,8 +34,9 @@ export function NumberEntry({ form, at, problem = form.problem(at), words = [], 
   return <Entry form={form} at={at} read={read} problem={notNumber ?? problem} inputMode={words.length ? undefined : "decimal"} {...rest} />;
 }
 
-// options: ["a", ["b", "shown as"]]; the value "" removes the field. An unknown value is added to the options.
-export function Choice({ form, at, label, hint, options, value = form.get(at) ?? "", onChange = (v) => form.set(at, v === "" ? undefined : v), problem = form.problem(at), ...rest }) {
+// options: ["a", ["b", "shown as"]]; the values "" and `fallback` remove the field. An unknown value is added to the
+// options.
+export function Choice({ form, at, label, hint, options, fallback = "", value = form.get(at) ?? fallback, onChange = (v) => form.set(at, v === "" || v === fallback ? undefined : v), problem = form.problem(at), ...rest }) {
   const known = options.map((o) => (Array.isArray(o) ? o : [o, o]));
   const text = showText(value);
   const all = known.some(([key]) => key === text) ? known : [[text, text === "" ? "choose…" : `${text} (unknown)`], ...known];
@@ -49,7 +50,7 @@ export function Choice({ form, at, label, hint, options, value = form.get(at) ??
 }
 
 // A checkbox. The default is left out of the document.
-export function Flag({ form, at, label, hint, fallback = false }) {
+export function Flag({ form, at, label, hint, fallback = form.defaultOf(at) ?? false }) {
   const value = form.get(at) ?? fallback;
   const problem = form.problem(at);
   return (

@@ -9,8 +9,10 @@ function problemOf(doc, errors, tried, pointer, inside) {
   return (where ? `${/^\d+$/.test(where) ? `item ${Number(where) + 1}` : where}: ` : "") + mine[0].detail + (mine.length > 1 ? ` (and ${mine.length - 1} more)` : "");
 }
 
-// change(doc) is called with the new document.
-export function makeForm({ doc, change, errors, tried, resolved, estimate }) {
+// change(doc) is called with the new document; fields: the items of GET /v1/fields.
+export function makeForm({ doc, change, errors, tried, resolved, estimate, fields = [] }) {
+  const field = (at) => fields.find((f) => f.pointer === at) ?? {};
+  const defaultOf = (at) => field(at).default ?? undefined;
   return {
     doc,
     dimension: estimate?.dimension,
@@ -18,7 +20,10 @@ export function makeForm({ doc, change, errors, tried, resolved, estimate }) {
     set: (at, value) => change(setAt(doc, at, value)),
     change,
     problem: (at, inside = true) => problemOf(doc, errors, tried, at, inside),
-    // The resolved default, for placeholders.
-    fallback: (at) => (resolved ? showText(getAt(resolved, at)) : ""),
+    field,
+    // The default that no other field decides, or undefined.
+    defaultOf,
+    // Text for placeholders: the value that the daemon uses for an absent field, as far as it is known.
+    fallback: (at) => showText((resolved && getAt(resolved, at)) ?? defaultOf(at)),
   };
 }

@@ -29,7 +29,7 @@ export function Gradient({ form, model, sampler }) {
       <div class="form-grid">
         {(data || form.get("/gradient") !== undefined) && <Choice form={form} at="/gradient/estimator" label="Gradient" hint={ESTIMATOR_HINTS[estimator]} options={optionsOf(ESTIMATORS, form.fallback("/gradient/estimator"))} />}
         {(data && estimator !== "plain" && estimator !== undefined) || form.get("/gradient/centre") !== undefined
-          ? <Choice form={form} at="/gradient/centre" label="Centre" value={form.get("/gradient/centre") ?? "mode"} options={Object.entries(CENTRES)} onChange={(v) => form.set("/gradient/centre", v === "mode" ? undefined : v)} /> : null}
+          ? <Choice form={form} at="/gradient/centre" label="Centre" fallback={form.defaultOf("/gradient/centre")} options={Object.entries(CENTRES)} /> : null}
         {(data && estimator !== "plain" && estimator !== undefined) || form.get("/gradient/one_in") !== undefined
           ? <NumberEntry form={form} at="/gradient/one_in" label="Iterations per batch" or="auto" words={["auto"]} hint="on average, 1 in this many iterations reads a batch; 1: every iteration" /> : null}
         <Choice form={form} at="/precondition" label="Preconditioning" hint={PRECONDITION_HINTS[precondition]} options={optionsOf(PRECONDITIONS, form.fallback("/precondition"))} />
@@ -46,10 +46,10 @@ function Target({ form }) {
       <h3>Target accuracy</h3>
       <p class="dim">Automatic settings are chosen for this target before the first iteration. The job page shows them with the reasons.</p>
       <div class="form-grid narrow">
-        <NumberEntry form={form} at="/target/sd_error" label="Error of sd" or="0.02" hint="relative error of every posterior sd" />
-        <NumberEntry form={form} at="/target/mean_error" label="Error of mean" or="0.02" hint="of every posterior mean, in posterior sds" />
+        <NumberEntry form={form} at="/target/sd_error" label="Error of sd" hint="relative error of every posterior sd" />
+        <NumberEntry form={form} at="/target/mean_error" label="Error of mean" hint="of every posterior mean, in posterior sds" />
         <NumberEntry form={form} at="/target/ess" label="ESS" or="computed from the errors" hint="for every parameter" />
-        <NumberEntry form={form} at="/target/seconds" label="Time limit" placeholder={unlimited ? "no limit" : form.fallback("/target/seconds") || "60"} hint="seconds per chain, including planning" />
+        <NumberEntry form={form} at="/target/seconds" label="Time limit" placeholder={unlimited ? "no limit" : form.fallback("/target/seconds")} hint="seconds per chain, including planning" />
       </div>
       <CheckField label="No time limit" checked={unlimited} onChange={(on) => form.set("/target/seconds", on ? null : undefined)} />
       {form.problem("/target", false) && <p class="problem" role="alert">{form.problem("/target", false)}</p>}

@@ -67,7 +67,7 @@ export function More({ form, model }) {
         <Save form={form} />
         {(model?.metrics.length > 0 || form.get("/metric_every") !== undefined) && <NumberEntry form={form} at="/metric_every" label="Metrics every" hint="iterations; 0: never; needs a test file" or="automatic" />}
         <Reference form={form} />
-        <NumberEntry form={form} at="/check_draws" label="Draws checked at the end" hint="on the full data: Stein discrepancy, energy; 0: none" placeholder="400" />
+        <NumberEntry form={form} at="/check_draws" label="Draws checked at the end" hint="on the full data: Stein discrepancy, energy; 0: none" />
       </div>
       <h3>Stop when</h3>
       <p class="dim">Stopping on R-hat or ESS favours runs in which they look good by chance, so the estimates are slightly biased.</p>
@@ -90,7 +90,7 @@ function Start({ form, model }) {
       <Choice form={form} at="/init" label="Initial values" value={kind} problem={form.problem("/init", !["values", "map"].includes(kind)) ?? form.problem("/init/kind")} onChange={change}
         options={[["", `model default${model ? ` (${model.default_init})` : ""}`], ["zero", "zero"], ["prior", "draw from the prior"], ["map", "near the mode"], ["auto", "around the plan’s centre"], ["values", "given values"]]} />
       {kind === "values" && <NumberList form={form} at="/init/values" label="Values" />}
-      {kind === "map" && <NumberEntry form={form} at="/init/steps" label="Optimizer steps" placeholder="200" hint="at most 10 000" />}
+      {kind === "map" && <NumberEntry form={form} at="/init/steps" label="Optimizer steps" or="default" hint="at most 10 000" />}
     </>
   );
 }
@@ -124,8 +124,8 @@ export function Keeping({ form }) {
     <Fold form={form} title="Note, priority, visibility" pointers={KEPT}>
       <div class="form-grid">
         <Entry form={form} at="/note" label="Note" area rows={3} />
-        <NumberEntry form={form} at="/priority" label="Priority" placeholder="0" hint="among your own jobs: −100 (last) to 100 (first)" />
-        <Choice form={form} at="/visibility" label="Visibility" value={form.get("/visibility") ?? "private"} options={[["private", "private: only you"], ["lab", "lab: all users of this server"]]} onChange={(v) => form.set("/visibility", v === "private" ? undefined : v)} />
+        <NumberEntry form={form} at="/priority" label="Priority" hint="among your own jobs: −100 (last) to 100 (first)" />
+        <Choice form={form} at="/visibility" label="Visibility" fallback={form.defaultOf("/visibility")} options={[["private", "private: only you"], ["lab", "lab: all users of this server"]]} />
       </div>
     </Fold>
   );
@@ -134,7 +134,7 @@ export function Keeping({ form }) {
 export function Head({ form }) {
   return (
     <div class="form-grid">
-      <Entry form={form} at="/name" label="Name" or="model and sampler" maxLength={200} />
+      <Entry form={form} at="/name" label="Name" or="model and sampler" maxLength={form.field("/name").max_length} />
       <Entry form={form} at="/tags" label="Tags" read={readWords} show={showWords} placeholder="none" hint="separated by commas" />
     </div>
   );

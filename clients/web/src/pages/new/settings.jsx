@@ -17,8 +17,7 @@ function Setting({ form, at, setting, entry }) {
   if (setting.kind === "step_size") return <StepSize form={form} at={at} setting={setting} entry={entry} />;
   if (setting.kind === "boolean") return <Flag form={form} at={at} label={label} hint={hint} fallback={setting.default} />;
   if (setting.kind === "choice")
-    return <Choice form={form} at={at} label={label} hint={hint} value={form.get(at) ?? setting.default} options={setting.choices}
-      onChange={(v) => form.set(at, v === setting.default ? undefined : v)} />;
+    return <Choice form={form} at={at} label={label} hint={hint} fallback={setting.default} options={setting.choices} />;
   if (setting.list) return <Entry form={form} at={at} label={label} hint={hint} placeholder={String(setting.default)} read={readOneOrMore} show={showWords} />;
   if (setting.kind === "number" || setting.kind === "integer") return <NumberEntry form={form} at={at} label={label} hint={hint} placeholder={String(setting.default)} />;
   return <Entry form={form} at={at} label={label} hint={hint} placeholder={String(setting.default)} />;
@@ -47,8 +46,8 @@ function Schedule({ form, at, value }) {
   return (
     <>
       {many ? <NumberList form={form} at={at + "/value"} label="value" /> : <NumberEntry form={form} at={at + "/value"} label="value" empty="" placeholder="0.01" hint="sigma at the start" />}
-      <NumberEntry form={form} at={at + "/t0"} label="t0" placeholder="1000" hint="sigma decreases as (1 + t/t0)^(−gamma)" />
-      <NumberEntry form={form} at={at + "/gamma"} label="gamma" placeholder="0.55" hint="> 0 and ≤ 1" />
+      <NumberEntry form={form} at={at + "/t0"} label="t0" or="default" hint="sigma decreases as (1 + t/t0)^(−gamma)" />
+      <NumberEntry form={form} at={at + "/gamma"} label="gamma" or="default" hint="> 0 and ≤ 1" />
     </>
   );
 }
