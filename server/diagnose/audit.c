@@ -23,7 +23,7 @@
 #define LOCATIONS    10
 #define DRAWS_SHARE  0.6 /* of the time for draws; the rest is for the mode */
 #define DRAWS_LAST   0.9 /* of the time; no draw is evaluated after it */
-#define PATIENCE     4.0 /* limit on wall-clock time, as a factor on the limit on processor time */
+#define WALL_FACTOR  4.0 /* limit on wall-clock time, as a multiple of the limit on processor time */
 #define INDEPENDENT  20  /* least number of nearly independent draws for a statement */
 #define MODE_STEPS   2000
 #define MODE_ROUNDS  8
@@ -86,7 +86,7 @@ static __attribute__((format(printf, 3, 4))) void add_reason(struct audit *a, co
 static double seconds(const struct audit *a)
 {
     double wall = (double)(clock_mono_ms() - a->start_ms) / 1000.0;
-    return fmax(clock_thread_seconds() - a->start_cpu, wall / PATIENCE);
+    return fmax(clock_thread_seconds() - a->start_cpu, wall / WALL_FACTOR);
 }
 
 static bool halted(const struct audit *a)
@@ -318,7 +318,8 @@ static bool mode_may_go_on(void *ctx)
     return !halted(a) && seconds(a) < a->limit->seconds;
 }
 
-/* A search may stop on a narrow ridge. It has converged if a restart gains almost nothing. */
+/* A search may stop on a narrow ridge, so it counts as converged only when a restart gains almost
+ * nothing. */
 static enum err find_mode(struct audit *a, struct err_info *info)
 {
     struct optimize_limits limits = {.max_steps = MODE_STEPS, .go_on = mode_may_go_on, .ctx = a};
@@ -435,7 +436,7 @@ static json_t *measure_fssd(struct audit *a)
     return doc;
 }
 
-/* Moves the log densities that every chain has together, chain after chain. */
+/* Compacts the log densities that every chain has, chain after chain. */
 static void compress(struct audit *a)
 {
     size_t to = 0;
@@ -542,7 +543,7 @@ static enum err measure(struct audit *a, json_t **out, struct err_info *info)
     if (code == ERR_OK && a->done == 0) {
         if (a->reason[0] == '\0')
             add_reason(a, "check_draws is too small",
-                       "check_draws is %zu, which is less than one for each of %" PRIu32 " chains",
+                       "check_draws is %zu, less than one for each of %" PRIu32 " chains",
                        a->limit->draws, a->about.chains);
         *out = document(a, json_null(), json_null(), json_null());
         return *out != NULL ? ERR_OK : no_memory(info);

@@ -1,11 +1,11 @@
 /* The checks of a finished run that need the whole data: does the chain sample the right
- * distribution? R-hat and effective sample sizes cannot tell.
+ * distribution? R-hat and effective sample sizes cannot show that.
  *
- * Full-data gradients and log densities at retained draws give two Stein discrepancies (core/stein)
- * and the energy: the mean log density against what a normal posterior around the mode would have,
- * mode - d/2; and, for jobs that walk in whitened coordinates u, the mean of |u|^2/d against that
- * of the plan's short run at half the step size, which needs no normal posterior. The result is one
- * document:
+ * Full-data gradients and log densities at retained draws give two Stein discrepancies
+ * (core/diagnostics/stein.h) and the energy: the mean log density against what a normal posterior
+ * around the mode would have, mode - d/2; and, for jobs in whitened coordinates u, the mean of
+ * |u|^2/d against that of the plan's short run at half the step size, which needs no normal
+ * posterior. The result is one document:
  *
  *     {"budget": {"draws", "gradients", "densities", "seconds", "limit"},
  *      "ksd":    {"value", "squared", "error", "p_value", "draws", "reason"?} | null,
@@ -29,8 +29,8 @@
 
 struct audit_budget {
     size_t draws;    /* evaluated at most, of all chains; 0: no checks */
-    double seconds;  /* of wall clock; at least one gradient is taken */
-    double ess;      /* smallest bulk ESS; gradients are taken at no more draws, so that they
+    double seconds;  /* of wall clock; at least one gradient is computed */
+    double ess;      /* smallest bulk ESS; gradients are computed at no more draws, so that these
                       * are nearly independent. NaN: not known */
     uint64_t seed;   /* of test locations and bootstrap */
     bool mode_known; /* the plan of the job has found it */
@@ -40,9 +40,10 @@ struct audit_budget {
     const atomic_bool *halt;   /* read between two passes over the data; may be NULL */
 };
 
-/* Reads and computes; a pass over the data is never cut, everything else ends when the time is up.
- * Memory: some 64 MiB beside the model. What cannot be computed is null with a reason and no
- * failure. ERR_UNAVAILABLE when halted, ERR_NO_MEMORY, or as reading the file fails. */
+/* Reads and computes; a pass over the data is never interrupted, everything else ends when the time
+ * is used up. Memory: about 64 MiB beside the model. A part that cannot be computed is null with a
+ * reason, and is no failure. ERR_UNAVAILABLE when halted, ERR_NO_MEMORY, or as reading the file
+ * fails. */
 enum err audit_run(json_t **out, struct jobfile *file, const struct model *model,
                    const struct audit_budget *budget, struct err_info *info);
 

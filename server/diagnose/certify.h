@@ -9,7 +9,7 @@
  *
  *     {"form": "dense" | "frame" | "diagonal",       the covariance: of all draws; of the plan's
  *                                                    coordinates; variances only, which is weaker
- *      "draws", "rows" (looked at per draw), "batches", "parameters", "seconds", "limit",
+ *      "draws", "rows" (used per draw), "batches", "parameters", "seconds", "limit",
  *      "mean": {"certified", "parameter",            the largest bound, in sds; null: none
  *               "not_resolved", "first_not_resolved",
  *               "worst": {"parameter", "error", "se", "at_least"} | null},
@@ -29,16 +29,16 @@
 #include <stdatomic.h>
 
 struct certify_budget {
-    double units;   /* of work that may be done, besides a little that is always allowed */
-    double seconds; /* of processor time, after which it is cut short */
-    double ess;     /* smallest bulk ESS: no more draws are used. NaN: not known */
-    uint64_t seed;  /* of the choice of blocks of rows */
+    double units;              /* of work that is allowed, beside a small amount that always is */
+    double seconds;            /* of processor time, after which it is cut short */
+    double ess;                /* smallest bulk ESS: no more draws are used. NaN: not known */
+    uint64_t seed;             /* of the choice of blocks of rows */
     const struct frame *frame; /* of whitened coordinates, or NULL; borrowed */
     const atomic_bool *halt;   /* read between two passes over the data; may be NULL */
 };
 
 /* *certified: error and bound of the means and of the sds, as jobfile_checks_put takes them, for free();
- * NULL: nothing is certified, and the document says why. Memory: some 100 MiB beside the model.
+ * NULL: nothing is certified, and the document says why. Memory: about 100 MiB beside the model.
  * ERR_UNAVAILABLE when halted, ERR_NO_MEMORY, or as reading the file fails. */
 enum err certify_run(json_t **doc, double **certified, struct jobfile *file,
                      const struct model *model, const struct certify_budget *budget,

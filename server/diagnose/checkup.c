@@ -18,8 +18,9 @@
 #define LEAST_DRAWS   1000    /* per chain, whatever the budget ... */
 #define WIDE_DRAWS    250     /* ... unless more than FINAL_COLUMNS are measured */
 #define FINAL_COLUMNS 2000
-#define ESS_DRAWS     4.0 /* draws per effective draw of stop_when, enough to measure such an ESS */
-/* Of the job's processor time, a fifth in all; but at least, and audits at most, so many seconds. */
+#define ESS_DRAWS     4.0 /* draws measured per effective draw of stop_when, enough for such an ESS */
+/* A fifth of the job's processor time for all checks, but at least so many seconds, and for audits
+ * at most so many. */
 #define AUDIT_SHARE    0.05
 #define CERTIFY_SHARE  0.15
 #define CHECKS_LEAST   2.0
@@ -243,10 +244,12 @@ void checkup_reason(const struct checkup *c, const struct checkup_job *job, bool
         snprintf(ess, sizeof ess, "smallest bulk and tail ESS %.0f >= %.6g",
                  floor(fmin(c->head.min_ess_bulk, c->head.min_ess_tail)), stop->ess);
     if (time && checkup_slow(job->cpu_seconds, job->most_seconds))
-        snprintf(rhat, sizeof rhat, "%.3g s of processor time are over, as target.seconds is %.6g",
+        snprintf(rhat, sizeof rhat,
+                 "the limit of %.3g s of processor time is reached (target.seconds is %.6g)",
                  job->most_seconds, job->spec->target.seconds);
     else if (time)
-        snprintf(rhat, sizeof rhat, "%.6g s of wall clock are over", stop->seconds);
+        snprintf(rhat, sizeof rhat, "the limit of %.6g s is reached (stop_when.seconds)",
+                 stop->seconds);
     bool both = !time && rhat[0] != '\0' && ess[0] != '\0';
     snprintf(out, JOB_REASON_SIZE,
              "stopped early: %s%s%s after %" PRIu64 " of %" PRIu64 " iterations per chain", rhat,
@@ -288,7 +291,7 @@ void checkup_verdict(const struct summary_head *head, const struct checkup_job *
 
 /* ---- the checks ---- */
 
-/* Takes over both documents. */
+/* Takes ownership of both documents. */
 static void store_checks(const struct checkup_job *job, json_t *doc, json_t *certificate,
                          const double *certified)
 {
@@ -346,7 +349,7 @@ static void use_plan(const struct plan *plan, struct audit_budget *budget)
     budget->pilot_mcse = plan->checks.energy_mcse;
 }
 
-/* What the iterations of the job have cost, in units of moving one coordinate. */
+/* The cost of the job's iterations, in units of moving one coordinate. */
 static double units_of(const struct checkup_job *job, const struct model *model, double iterations)
 {
     const struct job_spec *spec = job->spec;
@@ -355,7 +358,7 @@ static double units_of(const struct checkup_job *job, const struct model *model,
     return iterations * (rows * fmax(model->term_cost, 1.0) + (double)model->d + ITERATION_COST);
 }
 
-/* What both kinds of checks found. */
+/* The results of both kinds of checks. */
 struct findings {
     json_t *audit, *certificate;
     double *certified;

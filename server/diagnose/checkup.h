@@ -11,7 +11,7 @@
 #include "server/results/summary.h"
 #include "server/diagnose/verdict.h"
 
-/* What is not in the job file. Pointers are borrowed. */
+/* Input beside the job file. Pointers are borrowed. */
 struct checkup_job {
     struct store *store;
     const char *id, *owner;
@@ -27,7 +27,7 @@ struct checkup_job {
     const struct plan *plan;     /* NULL: none, or not loaded. Borrowed */
 };
 
-/* How much is measured. The budgets are draws, over all parameters and chains. */
+/* The extent of a checkup. The budgets are draws, over all parameters and chains. */
 enum checkup_depth {
     CHECKUP_LIVE,  /* the parameters of the history (at most 100), 400 000 draws */
     CHECKUP_FINAL, /* at most 2000 parameters, 4 million draws */
@@ -64,7 +64,7 @@ void checkup_reason(const struct checkup *checkup, const struct checkup_job *job
 void checkup_verdict(const struct summary_head *head, const struct checkup_job *job,
                      struct verdict *out);
 
-/* Whether the checks are still to be made and need the model. If they are impossible without it
+/* Whether the checks have not been made yet and need the model. If they are impossible without it
  * (switched off, not all parameters saved), that is stored here. */
 bool checkup_audit_due(const struct checkup_job *job);
 /* Makes the checks and stores them. A job never fails because of them. `model` may be NULL, with

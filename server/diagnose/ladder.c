@@ -11,8 +11,7 @@
 #define MIXED_RHAT   1.05
 #define LOST_RHAT    1.2 /* beyond, an effective sample size and its errors are meaningless */
 #define PRECISE \
-    20.0 /* errors; a larger difference is determined more precisely than its
-                           * model */
+    20.0 /* errors; a larger difference is known more precisely than the law of extrapolation holds */
 #define LARGE \
     0.5 /* sds; for a larger bias the expansion in the squared step size may not
                           * hold */
@@ -283,9 +282,11 @@ static void caution_size(const struct ladder *ladder, json_t **list)
                                  "in which it is proportional to the squared step size: take the "
                                  "extrapolation as a direction, and repeat at smaller steps"));
     else if (precise > 0)
-        json_add(list, json_text("the bias is so large against its error that what the law of the "
-                                 "squared step size leaves out may be larger than the errors: add "
-                                 "a smaller factor"));
+        json_add(
+            list,
+            json_text(
+                "the bias is so large relative to its error that deviations from the law of the "
+                "squared step size may exceed the errors: add a smaller factor"));
 }
 
 static void caution_law(const struct ladder *ladder, json_t **list)

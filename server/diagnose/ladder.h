@@ -1,5 +1,5 @@
-/* What the same job at several step sizes says about its bias: every parameter extrapolated to step
- * size zero (core/diagnostics/extrapolate.h says why and how), the worst first, and one sentence.
+/* The bias of a job from runs at several step sizes: every parameter extrapolated to step size zero
+ * (core/diagnostics/extrapolate.h says why and how), the worst first, and one sentence.
  *
  * Pure; the summaries and names are borrowed. */
 #ifndef BARKER_SERVER_DIAGNOSE_LADDER_H
@@ -48,7 +48,7 @@ void ladder_release(struct ladder *ladder);
 /* One sentence about the bias at factor 1. Returns out. */
 #define LADDER_TEXT_SIZE 800
 const char *ladder_sentence(const struct ladder *ladder, char out[LADDER_TEXT_SIZE]);
-/* Reservations about the numbers: an array of sentences. */
+/* Notes on the limits of the numbers: an array of sentences. */
 json_t *ladder_cautions(const struct ladder *ladder);
 /* {"name", "factors": [...], "mean": {...}, "sd": {...}}, with "reason" where a number is missing.
  */

@@ -1,5 +1,5 @@
-/* An order in which evenly spaced things are looked at, so that they are evenly spread wherever the
- * work is cut off. */
+/* An order of evenly spaced positions, so that those visited are evenly spread whenever the work is
+ * cut off. */
 #ifndef BARKER_SERVER_DIAGNOSE_SPREAD_H
 #define BARKER_SERVER_DIAGNOSE_SPREAD_H
 

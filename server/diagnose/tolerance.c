@@ -164,7 +164,7 @@ const char *tolerance_reason(enum tolerance_state state)
     case TOLERANCE_ONE_ROW:
         return "a batch of one row does not show its gradient noise";
     case TOLERANCE_NOT_YET:
-        return "the gradient noise is not measured yet: that begins after warm-up";
+        return "the gradient noise is not measured yet: its measurement begins after warm-up";
     }
     return "";
 }
@@ -176,22 +176,23 @@ static bool could_correct(const struct noise_setting *setting)
     return v != NULL && v->corrects != v->ignores && setting->params[v->param] == v->ignores;
 }
 
-static void say_within(const struct tolerance *t, const struct tolerance_head *head,
+static void add_within(const struct tolerance *t, const struct tolerance_head *head,
                        const char *name, struct sentence *out)
 {
     double ratio = head->at_worst.variance_ratio;
     sentence_add(out,
-                 "every step size is within the noise tolerance; the closest, of %s, is %.2g x the "
-                 "largest that is",
+                 "every step size is within the noise tolerance; that of %s is the closest to its "
+                 "limit (%.2g x)",
                  name, head->at_worst.step_ratio);
     if (ratio > 1.05 && could_correct(&t->setting))
         sentence_add(
-            out, "; the noise still widens it by up to %.2g x, which the variant %s would undo",
+            out,
+            "; the noise still inflates variances by up to %.2g x, which the variant %s corrects",
             ratio,
             sampler_variant_name(t->setting.sampler, t->setting.sampler->variants->corrects));
 }
 
-static void say_how_many(size_t beyond, size_t d, const char *name, struct sentence *out)
+static void add_how_many(size_t beyond, size_t d, const char *name, struct sentence *out)
 {
     if (d == 1)
         sentence_add(out, "the step size is beyond the noise tolerance");
@@ -202,12 +203,12 @@ static void say_how_many(size_t beyond, size_t d, const char *name, struct sente
                      beyond, d, name);
 }
 
-static void say_beyond(const struct tolerance *t, const struct tolerance_head *head,
+static void add_beyond(const struct tolerance *t, const struct tolerance_head *head,
                        const char *name, struct sentence *out)
 {
     const struct noise_advice *a = &head->at_worst;
     double sigma = t->factor * t->chains->sigma[head->worst];
-    say_how_many(head->beyond, t->chains->d, name, out);
+    add_how_many(head->beyond, t->chains->d, name, out);
     sentence_add(out, ": a step size of at most %.3g (now %.3g)", a->step_size, sigma);
     if (a->batch_size > 0)
         sentence_add(out, ", or batches of at least %zu rows (now %zu),", a->batch_size,
@@ -229,7 +230,7 @@ void tolerance_advise(const struct tolerance *t, const struct tolerance_head *he
                      "this variant has no randomness but the gradient noise: no step size makes "
                      "its spread that of the target; take another variant");
     else if (head->beyond == 0)
-        say_within(t, head, name, out);
+        add_within(t, head, name, out);
     else
-        say_beyond(t, head, name, out);
+        add_beyond(t, head, name, out);
 }

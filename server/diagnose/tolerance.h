@@ -1,4 +1,4 @@
-/* Noise tolerance of a job: what the measured gradient noise means for the step sizes in use,
+/* Noise tolerance of a job: the largest step sizes that the measured gradient noise allows,
  * per coordinate and in one sentence.
  *
  * Coordinates are those that the chains move in: with a dense preconditioner whitened[1], ...,

@@ -100,7 +100,7 @@ static void add_unknown(struct sentence *sentence, const json_t *unknown, size_t
                      json_string_value(json_array_get(unknown, i)));
 }
 
-/* A chain that reached a NaN or infinity had left the posterior before. */
+/* A chain that reached a NaN or infinity had left the region of the posterior before. */
 static void add_divergence(struct sentence *sentence, const struct chain_moments *c)
 {
     sentence_add(sentence,
@@ -130,7 +130,7 @@ static json_t *document(const struct verdict_input *input, struct verdict *out)
     size_t said = json_array_size(unknown);
     json_t *bias_part = verdict_bias(input, out->mixing, &bias, &out->bias, &unknown);
     json_t *target_part = verdict_target(input, out->mixing, &target);
-    /* With strong evidence of bias, finer checks do not matter. */
+    /* With strong evidence of bias, what the other checks leave open does not matter. */
     if (out->bias != BIAS_LEVEL_strong)
         said = json_array_size(unknown);
     if (input->chains.diverged != 0) {

@@ -24,7 +24,7 @@
 #define VERDICT_ESS  400.0
 #define VERDICT_SIZE 800 /* of a sentence, with its NUL; no sentence is longer */
 
-/* What is not in the job file. */
+/* Input beside the job file. */
 struct verdict_context {
     const struct job_spec *spec; /* as bound */
     uint64_t iterations;         /* of one chain after warm-up, extensions included */
@@ -43,7 +43,7 @@ struct verdict {
 };
 
 /* Makes the verdict and its document (`doc` may be NULL). A few reads of the job file, and time and
- * memory in proportion to the number of parameters (52 580 of them, 4 chains: some milliseconds).
+ * memory in proportion to the number of parameters (52 580 of them, 4 chains: a few milliseconds).
  * Fails as reading the file does, or with ERR_NO_MEMORY; *doc is then left alone. */
 enum err verdict_make(struct verdict *out, json_t **doc, struct jobfile *file,
                       const struct verdict_context *context, struct err_info *info);

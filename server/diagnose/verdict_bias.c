@@ -37,7 +37,7 @@ static enum bias_level worst_level(const struct verdict_evidence all[])
     return level;
 }
 
-static void say_wrong(const struct verdict_evidence all[], struct sentence *text)
+static void add_wrong(const struct verdict_evidence all[], struct sentence *text)
 {
     size_t said = 0;
     for (enum bias_level level = BIAS_LEVEL_strong; level >= BIAS_LEVEL_mild; level--)
@@ -46,7 +46,7 @@ static void say_wrong(const struct verdict_evidence all[], struct sentence *text
                 sentence_add(text, "%s%s", said > 1 ? "; " : "", all[i].text.text);
 }
 
-static void say_fine(const struct verdict_evidence all[], struct sentence *text)
+static void add_fine(const struct verdict_evidence all[], struct sentence *text)
 {
     size_t said = 0;
     for (size_t i = 0; i < BIAS_CHECKS; i++)
@@ -54,7 +54,7 @@ static void say_fine(const struct verdict_evidence all[], struct sentence *text)
             sentence_add(text, "%s%s", said++ > 0 ? ", " : "", all[i].brief.text);
 }
 
-static void say_all(const struct verdict_evidence all[], enum bias_level level,
+static void add_all(const struct verdict_evidence all[], enum bias_level level,
                     struct sentence *text)
 {
     if (level == BIAS_LEVEL_unknown) {
@@ -62,11 +62,11 @@ static void say_all(const struct verdict_evidence all[], enum bias_level level,
         return;
     }
     if (level == BIAS_LEVEL_none_seen) {
-        sentence_add(text, "no check fired (");
-        say_fine(all, text);
+        sentence_add(text, "no check found a bias (");
+        add_fine(all, text);
     } else {
         sentence_add(text, "%s (", bias_level_name(level));
-        say_wrong(all, text);
+        add_wrong(all, text);
     }
     sentence_add(text, ")");
 }
@@ -99,22 +99,22 @@ static void run_checks(const struct verdict_input *input, struct verdict_evidenc
 
 /* An exact sampler can only be wrong if its chains have not mixed, or if the reference belongs
  * to another posterior. */
-static enum bias_level say_exact(const struct verdict_evidence all[], bool mixed,
+static enum bias_level add_exact(const struct verdict_evidence all[], bool mixed,
                                  struct sentence *text)
 {
     enum bias_level level = worst_level(all);
-    sentence_add(text, "none by construction once it mixes");
+    sentence_add(text, "none by construction once the chains have mixed");
     if (level <= BIAS_LEVEL_none_seen && mixed && all[BIAS_CHECK_certificate].brief.length > 0)
         sentence_add(text, " (%s)", all[BIAS_CHECK_certificate].brief.text);
     if (level <= BIAS_LEVEL_none_seen)
         return mixed ? BIAS_LEVEL_none_seen : BIAS_LEVEL_unknown;
     sentence_add(text, ", but ");
-    say_wrong(all, text);
+    add_wrong(all, text);
     return level;
 }
 
-/* Checks that found nothing in draws of chains that have not mixed say nothing. */
-static enum bias_level say_approximate(const struct verdict_input *input,
+/* A check that finds nothing in draws of chains that have not mixed shows nothing. */
+static enum bias_level add_approximate(const struct verdict_input *input,
                                        const struct verdict_evidence all[], bool mixed,
                                        struct sentence *text)
 {
@@ -123,7 +123,7 @@ static enum bias_level say_approximate(const struct verdict_input *input,
         sentence_add(text, "unknown until the chains have mixed");
         return BIAS_LEVEL_unknown;
     }
-    say_all(all, level, text);
+    add_all(all, level, text);
     return level;
 }
 
@@ -141,9 +141,9 @@ json_t *verdict_bias(const struct verdict_input *input, enum mixing_level mixing
     json_t *doc = json_object(), *evidence = json_array();
     run_checks(input, all, unknown);
     if (input->context->spec->sampler->exact)
-        *level = say_exact(all, mixed, text);
+        *level = add_exact(all, mixed, text);
     else
-        *level = say_approximate(input, all, mixed, text);
+        *level = add_approximate(input, all, mixed, text);
     add_modes(input, mixed, unknown);
     for (size_t i = 0; i < BIAS_CHECKS; i++)
         if (all[i].level != BIAS_LEVEL_no_verdict)

@@ -1,5 +1,5 @@
-/* What the certificate that was made when the job succeeded (server/diagnose/certify.h) says about
- * bias, and what it leaves open. */
+/* Evidence of bias from the certificate that was made when the job succeeded
+ * (server/diagnose/certify.h), and what it leaves open. */
 #include "core/diagnostics/certificate.h"
 #include "server/base/json.h"
 #include "server/diagnose/verdict_parts.h"
@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-#define TOLERANCE     0.02 /* where the job has no target: errors up to it are no bias */
+#define TOLERANCE     0.02 /* where the job has no target: smaller errors are no evidence */
 #define STRONG_ERROR  0.5  /* sds, or relative ... */
-#define STRONG_BEYOND 0.1  /* ... of which so much is beyond chance */
+#define STRONG_BEYOND 0.1  /* ... with so much of it beyond chance */
 
 bool verdict_certified(const struct verdict_input *input, const char *part,
                        struct verdict_certified *out)
@@ -131,15 +131,15 @@ const char *verdict_not_certified(const struct verdict_input *input)
                                : "the gradients do not resolve them";
 }
 
-/* Draws of chains that have not mixed are not from the target, and the certificate says how far off
- * they happen to be. */
+/* Draws of chains that have not mixed are not from the target; the certificate then measures lack
+ * of mixing, not bias. */
 void verdict_check_certificate(const struct verdict_input *input, struct verdict_evidence all[],
                                json_t **unknown)
 {
     const json_t *certificate = json_object_get(input->checks, "certificate");
     struct verdict_certified mean, sd;
     if (input->checks == NULL || !verdict_has_mixed(input))
-        return; /* verdict_check_stein says so */
+        return; /* verdict_check_stein reports that */
     bool made = verdict_certified(input, "mean", &mean) & verdict_certified(input, "sd", &sd);
     if (!made || (isnan(mean.bound) && isnan(sd.bound))) {
         struct sentence w = {0};

@@ -5,15 +5,16 @@
 
 #include <math.h>
 
-/* Of a hundred unbiased runs one has a p-value below 0.01. Evidence is a discrepancy that no chance
- * explains. */
-#define STEIN_Z        5.0
-#define CONCAVE_ENERGY 2.0 /* most of a log-concave posterior: an exponential one has it */
+/* Of a hundred unbiased runs one has a p-value below 0.01. Strong evidence is a discrepancy that
+ * chance does not explain. */
+#define STEIN_Z 5.0
+#define CONCAVE_ENERGY \
+    2.0 /* upper bound for log-concave posteriors, reached by an exponential one */
 /* The Monte-Carlo error of a mean with rare, far outliers is about as large as the mean itself, so a
  * large energy counts whatever its error. Posteriors with power-law tails have an energy of a few
  * units, nearly improper ones of some tens. */
 #define LARGE_ENERGY  20.0   /* evidence of bias, whatever the error */
-#define ABSURD_ENERGY 1000.0 /* no posterior has it */
+#define ABSURD_ENERGY 1000.0 /* not reached by any posterior */
 #define MIXED_RHAT    1.1
 
 static void copy_numbers(struct verdict_evidence *e, const json_t *from)
@@ -42,7 +43,7 @@ static void judge_stein(const json_t *ksd, struct verdict_evidence all[])
         sentence_add_number(&e->text, json_number_at(ksd, "value"), 2);
         sentence_add(&e->text, " at %.0f draws, p %.2g: %s", draws, p,
                      e->level > BIAS_LEVEL_none_seen ? "they are not from the target"
-                                                     : "by itself that can be chance");
+                                                     : "by itself that may be chance");
     } else {
         sentence_add(&e->text, "no Stein discrepancy beyond chance at %.0f draws, p %.2g", draws,
                      p);

@@ -12,7 +12,7 @@
 #define HOPELESS_RHAT \
     1.5                  /* beyond, the chains are in different regions and no time can be
                            * estimated */
-#define LEAST_DRAWS  6   /* of one chain: core/diagnostics/mixing.h needs them */
+#define LEAST_DRAWS  6   /* of one chain, the least for core/diagnostics/mixing.h */
 #define WIDE_LATTICE 0.5 /* sds: beyond, chains on several lattices keep R-hat above 1.01 */
 
 /* A tail ESS that is not known is ignored. */
@@ -213,7 +213,7 @@ static enum mixing_level judge(const struct verdict_input *input, struct sentenc
         return level;
     }
     if (isinf(h->max_rhat)) {
-        sentence_add(text, "poor (each chain is stuck at another value: %s)", h->worst);
+        sentence_add(text, "poor (each chain stays at a different value: %s)", h->worst);
         return level;
     }
     *remaining = remaining_to_target(input);

@@ -62,7 +62,7 @@ static void add_inflation(struct sentence *text, const struct verdict_input *inp
     sentence_add_ratio(text, wide);
     sentence_add(text, noise->unstable ? " x or more" : " x");
     if (thin > wide * (1.0 + VERDICT_MILD_VARIANCE)) {
-        sentence_add(text, " (thin directions up to ");
+        sentence_add(text, " (narrow directions up to ");
         sentence_add_ratio(text, thin);
         sentence_add(text, " x)");
     }

@@ -35,7 +35,7 @@ struct verdict_input {
                                     * evidence */
 
 /* Adds a clause that begins with the level ("poor (...)") to `text`, and returns its part of the
- * document, or NULL: out of memory. What is not known is added to `unknown`. */
+ * document, or NULL: out of memory. What remains unknown is added to `unknown`. */
 json_t *verdict_mixing(const struct verdict_input *input, struct sentence *text,
                        enum mixing_level *level, json_t **unknown);
 json_t *verdict_bias(const struct verdict_input *input, enum mixing_level mixing,
@@ -83,7 +83,7 @@ BIAS_CHECK_LIST(X)
 struct verdict_evidence *verdict_evidence_begin(struct verdict_evidence all[],
                                                 enum bias_check check);
 
-/* What the certificate says of the means, or of the sds ("sd"); false: there is no certificate. */
+/* The certificate of the means ("mean") or of the sds ("sd"); false: there is none. */
 struct verdict_certified {
     double bound;                   /* of all parameters, in sds or relative; NaN: none */
     const char *parameter;          /* where it is so large */
@@ -93,7 +93,7 @@ struct verdict_certified {
 };
 bool verdict_certified(const struct verdict_input *input, const char *part,
                        struct verdict_certified *out);
-/* Why there is none, in a few words. */
+/* Why there is no certificate, in a few words. */
 const char *verdict_not_certified(const struct verdict_input *input);
 /* "the mean of theta[7] is off by 0.14 ± 0.02 sd"; "certified: means within 0.008 sd, sds within
  * 0.7 %". */
@@ -101,8 +101,8 @@ void verdict_say_error(struct sentence *text, const struct verdict_certified *c,
 void verdict_say_bounds(struct sentence *text, const struct verdict_certified *mean,
                         const struct verdict_certified *sd);
 
-/* Whether the checks made of the draws say anything about bias: draws of chains that have not mixed
- * are not from the target, biased sampler or not. */
+/* Whether checks of the draws can show bias: draws of chains that have not mixed are not from the
+ * target, whether or not the sampler is biased. */
 bool verdict_has_mixed(const struct verdict_input *input);
 
 /* The level for a ratio of a variance to its true value. */

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#define BLUNT 0.5 /* relative error from which on a comparison shows nothing */
+#define BLUNT 0.5 /* relative error beyond which a comparison shows nothing */
 
 /* A plan that expects a larger error than its target has measured a bias. */
 static void expect_sd_error(struct verdict_evidence *e, const struct planning_facts *plan)
@@ -59,7 +59,7 @@ void verdict_check_half_step(const struct verdict_input *input, struct verdict_e
 
 #define TARGET_SLACK 1.25 /* factor on Monte-Carlo errors, which are estimates themselves */
 
-/* What was asked for. If it is an effective sample size, that stands for the error of the means. */
+/* The target. An effective sample size stands for the error of the means. */
 static double asked_mean(const struct planning_facts *plan)
 {
     return isnan(plan->target_ess) ? plan->target_mean_error : 2.0 / sqrt(plan->target_ess);
@@ -76,7 +76,7 @@ static bool too_few(const struct verdict_input *input)
     return !(mean_known_to(input) <= TARGET_SLACK * asked_mean(&input->plan));
 }
 
-static void say_few(const struct verdict_input *input, struct sentence *text)
+static void add_few(const struct verdict_input *input, struct sentence *text)
 {
     const struct planning_facts *plan = &input->plan;
     if (!isnan(plan->target_ess)) {
@@ -89,7 +89,7 @@ static void say_few(const struct verdict_input *input, struct sentence *text)
     sentence_add(text, " sd, %g was asked for", plan->target_mean_error);
 }
 
-static void say_expected(const struct planning_facts *plan, struct sentence *text)
+static void add_expected(const struct planning_facts *plan, struct sentence *text)
 {
     sentence_add(text, "not certified before the job ends, expected to be missed: ");
     if (isnan(plan->sd_error)) {
@@ -110,7 +110,7 @@ static void say_expected(const struct planning_facts *plan, struct sentence *tex
 }
 
 /* The certificate contradicts the target. */
-static bool say_missed(const struct verdict_certified *c, bool mean, double asked,
+static bool add_missed(const struct verdict_certified *c, bool mean, double asked,
                        struct sentence *text)
 {
     if (!(c->at_least > asked))
@@ -122,7 +122,7 @@ static bool say_missed(const struct verdict_certified *c, bool mean, double aske
 }
 
 /* The certificate leaves open whether the target is met. */
-static bool say_open(const struct verdict_certified *c, bool mean, double asked,
+static bool add_open(const struct verdict_certified *c, bool mean, double asked,
                      struct sentence *text)
 {
     const char *what = mean ? "mean" : "sd";
@@ -155,10 +155,10 @@ static bool judge_target(const struct verdict_input *input, enum mixing_level mi
     if (mixing != MIXING_LEVEL_good && mixing != MIXING_LEVEL_fair) {
         sentence_add(text, "not met: the chains have not mixed");
     } else if (made &&
-               (say_missed(&mean, true, asked, text) || say_missed(&sd, false, asked_sd, text))) {
+               (add_missed(&mean, true, asked, text) || add_missed(&sd, false, asked_sd, text))) {
         return false;
     } else if (too_few(input)) {
-        say_few(input, text);
+        add_few(input, text);
     } else if (exact) {
         sentence_add(text, "an exact sampler, and means are known to ± ");
         sentence_add_number(text, mean_known_to(input), 2);
@@ -166,7 +166,7 @@ static bool judge_target(const struct verdict_input *input, enum mixing_level mi
         return true;
     } else if (!made) {
         sentence_add(text, "not certified: %s", verdict_not_certified(input));
-    } else if (!say_open(&mean, true, asked, text) && !say_open(&sd, false, asked_sd, text)) {
+    } else if (!add_open(&mean, true, asked, text) && !add_open(&sd, false, asked_sd, text)) {
         verdict_say_bounds(text, &mean, &sd);
         return true;
     }
@@ -184,7 +184,7 @@ json_t *verdict_target(const struct verdict_input *input, enum mixing_level mixi
     if (!input->ended && plan->target_met)
         sentence_add(&words, "not certified before the job ends");
     else if (!input->ended)
-        say_expected(plan, &words);
+        add_expected(plan, &words);
     if (!met && !(plan->target_met && !input->ended))
         sentence_add(text, "%s", words.text);
     json_t *doc = json_object();

@@ -24,7 +24,7 @@ static void put_worst(json_t **doc, const char *key, const struct bias_worst *w)
     json_put(doc, key, part);
 }
 
-static void say_mean(struct sentence *text, const struct bias_worst *w)
+static void add_mean(struct sentence *text, const struct bias_worst *w)
 {
     sentence_add(text, "the mean of %s is off by ", w->name);
     sentence_add_number(text, w->bias, 2);
@@ -33,7 +33,7 @@ static void say_mean(struct sentence *text, const struct bias_worst *w)
     sentence_add(text, " sd");
 }
 
-static void say_variance(struct sentence *text, const struct bias_worst *w)
+static void add_variance(struct sentence *text, const struct bias_worst *w)
 {
     bool too_large = w->bias > 1.0;
     sentence_add(text, "the variance of %s is %s", w->name, too_large ? "" : "off by ");
@@ -45,7 +45,7 @@ static void say_variance(struct sentence *text, const struct bias_worst *w)
     sentence_add(text, too_large ? " x the reference's" : " %%");
 }
 
-static void say_reference(struct verdict_evidence *e, const struct bias_head *h, const char *name)
+static void add_reference(struct verdict_evidence *e, const struct bias_head *h, const char *name)
 {
     enum bias_level mean = bias_level(&h->mean), variance = bias_level(&h->variance_ratio);
     struct sentence against = {0};
@@ -60,11 +60,11 @@ static void say_reference(struct verdict_evidence *e, const struct bias_head *h,
     sentence_add(&e->brief, " %%");
     sentence_add(&e->text, "against %s ", against.text);
     if (mean >= variance)
-        say_mean(&e->text, &h->mean);
+        add_mean(&e->text, &h->mean);
     if (mean == variance)
         sentence_add(&e->text, ", ");
     if (variance >= mean)
-        say_variance(&e->text, &h->variance_ratio);
+        add_variance(&e->text, &h->variance_ratio);
 }
 
 static void add_no_reference(const struct verdict_input *input, const char *why, json_t **unknown)
@@ -88,7 +88,7 @@ void verdict_check_reference(const struct verdict_input *input, struct verdict_e
         add_no_reference(input, "too few draws", unknown);
     } else {
         struct verdict_evidence *e = verdict_evidence_begin(all, BIAS_CHECK_reference);
-        say_reference(e, h, input->context->spec->reference);
+        add_reference(e, h, input->context->spec->reference);
         json_put(&e->numbers, "reference", json_text(input->context->spec->reference));
         json_put(&e->numbers, "parameters", json_count(h->measured));
         put_worst(&e->numbers, "mean", &h->mean);

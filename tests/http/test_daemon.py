@@ -91,7 +91,7 @@ class Start(Case):
             os.chmod(daemon.state, mode)
             daemon.start()
             self.assertEqual(daemon.stop(), 0)
-            self.assertEqual("others may write" in daemon.log(), remark, oct(mode))
+            self.assertEqual("other accounts may write" in daemon.log(), remark, oct(mode))
 
     def test_settings_come_from_a_file_too_and_the_command_line_wins(self):
         daemon = Daemon(start=False)

@@ -111,7 +111,7 @@ class Sepsis(Verdicts):
         self.assertLess(noise["beyond_all"], 0.85)
         self.assertClose(noise["beyond_all"], mean([p["beyond"] for p in answer["parameters"]]))
         self.assertIn("%.0f %% of all proposals beyond" % (100 * noise["beyond_all"]), sentence)
-        # sds are about 11 % too large, variances 23 %; thin directions far more
+        # sds are about 11 % too large, variances 23 %; narrow directions far more
         self.assertGreater(noise["marginal_variance_ratio"], 1.1)
         self.assertLess(noise["marginal_variance_ratio"], 1.4)
         self.assertGreater(noise["variance_ratio"], 3)
@@ -176,7 +176,7 @@ class Situations(Verdicts):
     def test_exact_samplers_have_no_bias_by_construction(self):
         job_id = alice.run(logistic(sampler={"name": "barker_mh"}))["id"]
         answer, sentence = diagnostics(job_id), self.assertOneSentence(job_id)
-        self.assertIn("bias: none by construction once it mixes", sentence)
+        self.assertIn("bias: none by construction once the chains have mixed", sentence)
         self.assertEqual(answer["noise"]["reason"], "the sampler uses exact gradients")
         for row in answer["parameters"]:
             self.assertEqual((row["tau"], row["step_ratio"], row["variance_ratio"]),

@@ -402,7 +402,7 @@ class Repeated(Case):
         client = slow.client()
         done = client.run(request)
         self.assertEqual((done["state"], done["stop_cause"]), ("succeeded", "time_limit"))
-        self.assertIn("4.5 s of processor time are over, as target.seconds is 2", done["reason"])
+        self.assertIn("the limit of 4.5 s of processor time is reached (target.seconds is 2)", done["reason"])
         self.assertEqual(done["plan"], whole["plan"])
         everything, some = Table(alice.everything(whole["id"])), Table(client.everything(done["id"]))
         for chain in (1, 2):

@@ -399,7 +399,7 @@ class FromJobs(Case):
     def test_a_biased_or_unmixed_job_makes_one_with_a_warning(self):
         self.assertEqual(put("doubtful", {"job": job}).status, 204)
         warning = alice.read("/v1/references/doubtful")["warning"]
-        self.assertIn("made by sgbd, which is not exact", warning)
+        self.assertIn("made by sgbd, a sampler that is not exact", warning)
         note = [n for n in summary(exact, reference="doubtful")["reference"]["notes"] if warning in n]
         self.assertTrue(note)
         short = alice.run(logistic(sampler={"name": "barker_mh"}, batch_size="full", iterations=20,

@@ -24,7 +24,7 @@ class Slices(Case):
 
     def test_time_is_up_when_every_chain_has_draws(self):
         job = self.ann.wait(self.ann.submit(endless(chains=4, stop_when={"seconds": 0.001})))
-        self.assertIn("0.001 s of wall clock are over", job["reason"])
+        self.assertIn("the limit of 0.001 s is reached (stop_when.seconds)", job["reason"])
         self.assertEqual([c["iteration"] > 0 for c in job["progress"]["chains"]], [True] * 4)
 
     def test_growing_files_count_against_the_quota_of_their_owner(self):

@@ -71,7 +71,7 @@ class StopWhen(Case):
     def test_a_job_whose_time_is_up_ends_and_is_extended_from_where_it_is(self):
         spec = steady(4000000, stop_when={"seconds": 0.001})  # over after the first slices
         job = self.ann.wait(self.ann.submit(spec))
-        self.assertRegex(job["reason"], r"^stopped early: 0.001 s of wall clock are over after [0-9]+ of "
+        self.assertRegex(job["reason"], r"^stopped early: the limit of 0.001 s is reached \(stop_when\.seconds\) after [0-9]+ of "
                                         r"4001000 iterations per chain$")
         self.assertEqual(job["stop_cause"], "time_limit")
         self.assertFalse(any("biased" in line for line in self.log(job["id"])))
@@ -111,7 +111,7 @@ class StopWhen(Case):
         time.sleep(0.4)
         self.assertEqual(self.ann.job(job)["state"], "paused")
         self.ann.act(job, "resume")
-        self.assertIn("wall clock", self.ann.wait(job)["reason"])
+        self.assertIn("(stop_when.seconds)", self.ann.wait(job)["reason"])
 
     def test_mistakes_are_named(self):
         for stop, pointer in (({}, "/stop_when"), ({"rhat": 0.9}, "/stop_when/rhat"),

@@ -15,7 +15,7 @@ const TONES = {
 };
 
 // That all checks have found nothing is no proof.
-const LEVELS = { "none seen": "no check fired" };
+const LEVELS = { "none seen": "no bias found" };
 
 // A level of the verdict, coloured.
 export function Level({ level, name }) {

@@ -339,7 +339,8 @@ Test(checkup, the_reason_has_the_numbers_and_the_limits)
          "per chain"},
         {{1.01, 400.0, 3600.0},
          true,
-         "stopped early: 3600 s of wall clock are over after 5100 of 21000 iterations per chain"},
+         "stopped early: the limit of 3600 s is reached (stop_when.seconds) after 5100 of 21000 "
+         "iterations per chain"},
     };
     struct checkup checkup = {
         .head = {.max_rhat = 1.00831, .min_ess_bulk = 600.0, .min_ess_tail = 412.9},
@@ -362,9 +363,10 @@ Test(checkup, a_slow_machine_is_given_as_the_reason)
     about.most_seconds = 77.0;
     about.cpu_seconds = 77.3;
     checkup_reason(&checkup, &about, true, text);
-    cr_expect_str_eq(text,
-                     "stopped early: 77 s of processor time are over, as target.seconds is 60 "
-                     "after 5100 of 21000 iterations per chain");
+    cr_expect_str_eq(
+        text,
+        "stopped early: the limit of 77 s of processor time is reached (target.seconds is 60) "
+        "after 5100 of 21000 iterations per chain");
     cr_expect(checkup_slow(77.0, 77.0) && !checkup_slow(76.0, 77.0) && !checkup_slow(76.0, 0.0));
 }
 

@@ -45,7 +45,8 @@ static const struct situation mixing_situations[] = {
      {.head = good, .state = RUNNING},
      "good",
      "none seen",
-     {"mixing: good (largest R-hat 1.004, smallest ESS 2311 bulk, 1980 tail); bias: no check fired "
+     {"mixing: good (largest R-hat 1.004, smallest ESS 2311 bulk, 1980 tail); bias: no check found "
+      "a bias "
       "(step size 0.14 x the noise tolerance",
       "not known: the certificate, Stein and energy checks (made when it ends)"},
      "more"},
@@ -133,7 +134,7 @@ static const struct situation mixing_situations[] = {
      {.head = {INFINITY, NAN, NAN, "theta[3]", 4, 1000}, .state = RUNNING},
      "poor",
      "unknown",
-     {"each chain is stuck at another value: theta[3]"},
+     {"each chain stays at a different value: theta[3]"},
      NULL},
     {"one constant",
      {.tau = 20.0, .variance = NAN, .first_variance = 0.01, .d = 2},
@@ -347,7 +348,7 @@ static const struct situation target_situations[] = {
      {.head = many, .state = JOB_succeeded},
      "good",
      "none seen",
-     {"bias: none by construction once it mixes; not known: "},
+     {"bias: none by construction once the chains have mixed; not known: "},
      "target"},
     {"an exact sampler that a certificate contradicts",
      {.request = exact, .plan = PLAN_MET, .checks = CERTIFIED(MEAN_OFF("0.16"), SD_FINE, "dense")},

@@ -18,7 +18,7 @@ static const struct situation bias_situations[] = {
      "good",
      "mild",
      {"bias: mild (step size 2.9 x the noise tolerance of theta[1], 75 % of all proposals beyond: "
-      "expect the variance of theta[1] inflated, about 1.26 x (thin directions up to 2.8 x))"},
+      "expect the variance of theta[1] inflated, about 1.26 x (narrow directions up to 2.8 x))"},
      NULL},
     {"no more than the coordinate by itself",
      {.request = barker, .tau = 100.0, .variance = 1e-6},
@@ -33,7 +33,8 @@ static const struct situation bias_situations[] = {
      {.head = good, .state = RUNNING},
      "good",
      "none seen",
-     {"bias: no check fired (step size 0.29 x the noise tolerance, steps of at most 0.1 sd)"},
+     {"bias: no check found a bias (step size 0.29 x the noise tolerance, steps of at most 0.1 "
+      "sd)"},
      "too narrow"},
     {"a corrected variant that works hard",
      {.request = corrected, .tau = 100.0},
@@ -87,14 +88,14 @@ static const struct situation bias_situations[] = {
      {.head = good, .state = RUNNING},
      "good",
      "none seen",
-     {"bias: no check fired (no gradient noise, steps of at most 0.1 sd)"},
+     {"bias: no check found a bias (no gradient noise, steps of at most 0.1 sd)"},
      NULL},
     {"all rows in every batch",
      {.request = barker_all_rows},
      {.head = good, .state = RUNNING},
      "good",
      "none seen",
-     {"bias: no check fired (no gradient noise, steps of at most 0.1 sd)"},
+     {"bias: no check found a bias (no gradient noise, steps of at most 0.1 sd)"},
      "(measured"},
     {"all rows in every batch, before warm-up ends",
      {.request = barker_all_rows, .iteration = 500},
@@ -108,7 +109,7 @@ static const struct situation bias_situations[] = {
      {.head = good, .state = RUNNING},
      "good",
      "none seen",
-     {"bias: no check fired (step size "},
+     {"bias: no check found a bias (step size "},
      "()"},
     {"full batch, before the sds are known",
      {.request = barker_full},
@@ -154,7 +155,7 @@ static const struct situation bias_situations[] = {
      {.head = good, .state = RUNNING},
      "good",
      "none seen",
-     {"bias: no check fired (no gradient noise, steps of at most 0.6 sd)"},
+     {"bias: no check found a bias (no gradient noise, steps of at most 0.6 sd)"},
      "variance"},
     /* 2 * 0.6 / sqrt(12 * 4) */
     {"lattice walk, of which only every second point is stored",
@@ -271,7 +272,8 @@ static const struct situation bias_situations[] = {
      {.head = good, .state = RUNNING},
      "good",
      "none seen",
-     {"bias: none by construction once it mixes; not known: other modes (all chains started around "
+     {"bias: none by construction once the chains have mixed; not known: other modes (all chains "
+      "started around "
       "one point)"},
      "check"},
     {"checks that find nothing",
@@ -279,7 +281,7 @@ static const struct situation bias_situations[] = {
      {.head = good, .state = JOB_succeeded},
      "good",
      "none seen",
-     {"bias: no check fired (", "energy 1.02 ± 0.02, Stein p 0.34",
+     {"bias: no check found a bias (", "energy 1.02 ± 0.02, Stein p 0.34",
       "biases too small for 312 draws to show",
       "not known: errors of means and sds (not certified: the checks are of an older version)"},
      "Stein and energy checks"},
@@ -377,14 +379,15 @@ static const struct situation bias_situations[] = {
      {.head = slow, .state = RUNNING, .rate = 8000},
      "poor",
      "unknown",
-     {"bias: none by construction once it mixes"},
+     {"bias: none by construction once the chains have mixed"},
      "modes"},
     {"a certificate",
      {.request = barker_full, .checks = CERTIFIED(MEAN_FINE, SD_FINE, "dense")},
      {.head = good, .state = JOB_succeeded},
      "good",
      "none seen",
-     {"bias: no check fired (certified: means within 0.008 sd, sds within 0.7 %, no gradient "
+     {"bias: no check found a bias (certified: means within 0.008 sd, sds within 0.7 %, no "
+      "gradient "
       "noise"},
      "weaker"},
     {"a certificate from variances alone",
@@ -414,14 +417,15 @@ static const struct situation bias_situations[] = {
      {.head = good, .state = JOB_succeeded},
      "good",
      "none seen",
-     {"bias: no check fired (certified: means within 0.18 sd"},
+     {"bias: no check found a bias (certified: means within 0.18 sd"},
      NULL},
     {"an exact sampler with a certificate",
      {.request = exact, .checks = CERTIFIED(MEAN_FINE, SD_FINE, "dense")},
      {.head = good, .state = JOB_succeeded},
      "good",
      "none seen",
-     {"bias: none by construction once it mixes (certified: means within 0.008 sd, sds within 0.7 "
+     {"bias: none by construction once the chains have mixed (certified: means within 0.008 sd, "
+      "sds within 0.7 "
       "%)"},
      NULL},
     {"an exact sampler that the certificate contradicts",
@@ -429,7 +433,8 @@ static const struct situation bias_situations[] = {
      {.head = good, .state = JOB_succeeded},
      "good",
      "strong",
-     {"none by construction once it mixes, but the mean of theta[3] is off by 0.71 ± 0.01 sd"},
+     {"none by construction once the chains have mixed, but the mean of theta[3] is off by 0.71 ± "
+      "0.01 sd"},
      NULL},
     {"a certificate that leaves sds open",
      {.request = barker_full, .checks = CERTIFIED(MEAN_FINE, SD_OPEN, "dense")},
