@@ -105,7 +105,7 @@ void bias_meter_release(struct bias_meter *meter)
 
 /* ---- all of them ---- */
 
-/* Which of the common columns are measured. */
+/* The common columns, and which of them are measured. */
 enum mark { MARK_NONE, MARK_SPREAD, MARK_LARGE };
 
 struct outline {

@@ -12,7 +12,7 @@
 /* One parameter of the job. In units of the reference's sd, except for bias_variance (times that
  * sd) and bias_variance_ratio (a pure number). NaN: not known. */
 struct bias_row {
-    size_t column, position; /* in the job file; in the reference, or SIZE_MAX: it is not there */
+    size_t column, position; /* in the job file; in the reference, or SIZE_MAX: not in it */
     bool measured;           /* its draws were measured; otherwise only bias, shift and ratio are
                               * known */
     bool typical;            /* not selected for its large bias */
@@ -21,17 +21,17 @@ struct bias_row {
     /* Monte-Carlo standard errors of the biases before the absolute value is taken, from the
      * chains' effective sample sizes and, where it gives its own errors, the reference's. */
     double error[REFERENCE_BIASES];
-    double mcse_mean, ess_mean;        /* the job's own part of it, and the ESS behind that */
+    double mcse_mean, ess_mean;        /* the share of the job's draws in it, and their ESS */
     double quantile[MIXING_QUANTILES]; /* quantile of the draws - the reference's */
     /* Wasserstein-1 distance from the reference's points, and what exact draws of this effective
      * sample size would show on average. */
     double wasserstein, wasserstein_noise;
 };
 
-/* Fills rows one after the other while a summary is being measured: to be given as `on_row` with the
+/* Fills rows one after the other while a summary is being measured: pass it as `on_row` with the
  * meter as its context. Where the draws were thinned, means and variances are still those of all;
- * errors, quantiles and distances are those of the thinned draws, and the errors then rather too
- * large. */
+ * errors, quantiles and distances are those of the thinned draws, and the errors are then too
+ * large, if anything. */
 struct bias_meter {
     struct jobfile *file;              /* borrowed */
     const struct reference *reference; /* borrowed */

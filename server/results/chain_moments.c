@@ -1,4 +1,4 @@
-/* Chains put together, parameter by parameter. */
+/* Combines chains, parameter by parameter. */
 #include "server/results/chain_moments.h"
 #include "core/chain/chain.h"
 
@@ -73,7 +73,7 @@ static void add_progress(struct chain_moments *c, uint32_t chain,
     }
 }
 
-/* A vector that need not be there; *there says whether it is. */
+/* Reads an optional vector; *there: whether it exists. */
 static enum err read_vector(struct jobfile *file, uint32_t chain, enum jobfile_vector which,
                             double *out, bool *there, struct err_info *info)
 {

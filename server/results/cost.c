@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
-/* An unbiased job shows a bias too, of the size of its error. What is within two errors is noise;
- * of what is beyond, the square holds on average one squared error too much. */
+/* An unbiased job shows a bias too, of the size of its error. A bias within two errors counts as
+ * noise; the square of a larger one is on average one squared error too large. */
 static double counted_bias(double bias, double error)
 {
     if (isnan(bias) || isnan(error) || bias <= 2.0 * error)
@@ -13,7 +13,7 @@ static double counted_bias(double bias, double error)
     return sqrt(bias * bias - error * error);
 }
 
-/* The uncertainty of the bias that comes from the reference: the job's own error is subtracted. */
+/* The part of the bias's error that comes from the reference: the error of the job is subtracted. */
 static double reference_error(const struct cost_setting *s)
 {
     double square = s->bias_error * s->bias_error - s->mcse * s->mcse;

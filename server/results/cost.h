@@ -1,4 +1,4 @@
-/* What it takes to know a posterior mean to a target error: the root of bias^2 + Monte-Carlo
+/* The cost of a posterior mean with a target error: the root of bias^2 + Monte-Carlo
  * variance, in posterior sds. More draws make the second part small and never the first. */
 #ifndef BARKER_SERVER_RESULTS_COST_H
 #define BARKER_SERVER_RESULTS_COST_H
@@ -7,22 +7,21 @@
 
 #define COST_TARGET_MIN 1e-6
 #define COST_TARGET_MAX 10.0
-#define COST_LOST_RHAT  1.2 /* beyond, an effective sample size means nothing */
+#define COST_LOST_RHAT  1.2 /* beyond, an effective sample size is meaningless */
 
 struct cost_setting {
     double target;           /* > 0 */
-    double mcse, ess;        /* of the mean, in posterior sds, and the ESS behind it */
+    double mcse, ess;        /* of the mean, in posterior sds, and the ESS it is based on */
     double rhat;             /* NaN: not known */
     double bias, bias_error; /* in posterior sds, with its Monte-Carlo error; NaN: not known */
     double warmup, after;    /* gradients so far, all chains: in warm-up and after it */
     double cpu_seconds;
 };
 
-/* For the whole job from its start, as it would be with chains of another length: warm-up is paid
- * once, whatever comes after it grows with the number of draws. NaN with a reason where the target
- * cannot be reached, the reference is not known well enough to tell, or nothing is known, which is
- * so as well when the chains are in different places: then no effective sample size means anything.
- */
+/* For the whole job from its start, with chains of another length: the cost of warm-up is fixed,
+ * that of sampling grows with the number of draws. NaN with a reason where the target cannot be
+ * reached, where the reference is too imprecise to decide that, or where no effective sample size
+ * is known, as for chains in different regions. */
 struct cost {
     double bias;  /* as counted: 0 where it is not known or within two of its errors, otherwise with
                      the part taken out that noise adds on average */

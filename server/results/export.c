@@ -30,7 +30,7 @@ void export_choose(struct export_chain *chain, const struct export_range *range,
     chain->count = end > chain->first ? (end - chain->first - 1) / range->step + 1 : 0;
 }
 
-/* ---- life ---- */
+/* ---- making and freeing ---- */
 
 static void *copy_of(const void *bytes, size_t count, size_t size)
 {
@@ -53,7 +53,7 @@ void export_free(struct export *e)
     free(e);
 }
 
-/* No more room than the longest read needs: most jobs are small. */
+/* The buffer is no larger than the longest read: most jobs are small. */
 static size_t room_for(const struct export_plan *plan)
 {
     uint64_t most = EXPORT_BLOCK / sizeof(double), needed = 1;
@@ -71,7 +71,9 @@ static size_t room_for(const struct export_plan *plan)
 
 uint64_t export_memory(const struct export_plan *plan)
 {
-    enum { COLUMN = 128 }; /* its place, and in formats that sort by names its name's parts */
+    enum {
+        COLUMN = 128
+    }; /* bytes of a column: its position, and in formats that sort by names the parts of its name */
     return room_for(plan) * sizeof(double) + plan->width * COLUMN +
            plan->chain_count * sizeof(struct export_chain);
 }
@@ -157,7 +159,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The source wants increasing columns; the client may have named them in another order. */
+/* The source requires increasing columns; the client may have named them in another order. */
 static void arrange(struct export *e, size_t column, size_t columns)
 {
     struct export_block *b = &e->block;

@@ -2,9 +2,9 @@
  * whatever the number of draws.
  *
  * An export knows how many draws each chain has from its beginning, and reads them block by block
- * from its source; between two reads nothing is held open. One thread at a time.
+ * from its source; between two reads it holds no transaction or connection. One thread at a time.
  *
- * README.md says how a format is added. What a format sees of an export: export_parts.h. */
+ * To add a format: README.md and export_parts.h. */
 #ifndef BARKER_SERVER_RESULTS_EXPORT_H
 #define BARKER_SERVER_RESULTS_EXPORT_H
 
@@ -29,8 +29,8 @@ struct export;
 
 enum export_next {
     EXPORT_MORE,  /* a piece was appended, or a block is there */
-    EXPORT_LATER, /* nothing was: another block is needed, and one is enough for this call */
-    EXPORT_END,   /* nothing was, and nothing follows */
+    EXPORT_LATER, /* nothing was appended: another block is needed, but not in this call */
+    EXPORT_END,   /* nothing was appended: the document is complete */
     EXPORT_FAILED
 };
 
@@ -39,7 +39,7 @@ struct export_format {
     const char *ending; /* of a file's name, without a dot */
     const char *help;   /* what a file holds, in one line for users */
     bool one_chain;     /* exactly one */
-    bool shown;         /* a browser shows it instead of saving it */
+    bool shown;         /* a browser displays it instead of saving it */
     /* May change the plan's chains and the order of its columns; allocates scratch. NULL: nothing
      * to do. */
     enum err (*begin)(struct export *e, struct err_info *info);
@@ -65,7 +65,7 @@ struct export_chain {
 void export_choose(struct export_chain *chain, const struct export_range *range, uint64_t stored,
                    uint64_t thin);
 
-/* Where draws come from; as jobfile_draws and jobfile_name. `ctx` outlives the export. */
+/* The source of draws: functions as jobfile_draws and jobfile_name. `ctx` outlives the export. */
 struct export_source {
     void *ctx;
     enum err (*draws)(void *ctx, uint32_t chain, uint64_t first, size_t count,
@@ -83,12 +83,12 @@ struct export_plan {
     size_t chain_count;
     uint64_t step, thin; /* step of the range, thin of the job */
     bool warmup;         /* whether warm-up draws are among them */
-    /* For formats that tell of the run. */
+    /* For formats that describe the run. */
     const char *request; /* the job as resolved, a JSON object; borrowed while export_new runs */
     uint64_t warmup_iterations, started_ms;
 };
 
-/* What an export holds until it is freed, in bytes and at most. */
+/* Upper bound of the bytes that an export holds until it is freed. */
 uint64_t export_memory(const struct export_plan *plan);
 enum err export_new(struct export **out, const struct export_format *format,
                     const struct export_plan *plan, struct err_info *info);
@@ -98,7 +98,7 @@ void export_free(struct export *export);
 uint64_t export_size(const struct export *export);
 
 /* The next bytes, at least one and at most `size` > 0; -1 at the end, -2 when the source failed
- * (export_error says how). At most one block is read from the source per call. */
+ * (export_error has the reason). At most one block is read from the source per call. */
 ssize_t export_read(struct export *export, char *buffer, size_t size);
 const struct err_info *export_error(const struct export *export);
 

@@ -14,14 +14,14 @@ static enum err begin(struct export *e, struct err_info *info)
     return e->scratch != NULL ? ERR_OK : err_set(info, ERR_NO_MEMORY, "no memory");
 }
 
-/* A name goes without quotes only if every reader takes it for the same text. */
+/* A name is written without quotes only if every reader reads the same text. */
 static bool needs_quotes(const char *name)
 {
     return name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")] !=
            '\0';
 }
 
-static void say_name(struct export *e, const char *name)
+static void add_name(struct export *e, const char *name)
 {
     bool quotes = needs_quotes(name);
     char *to = e->scratch;
@@ -75,7 +75,7 @@ static enum export_next next(struct export *e, char **to)
     if (e->at.state == ROWS)
         return next_rows(e, to);
     if (e->at.column < e->plan.width) {
-        say_name(e, export_name(e, e->at.column++));
+        add_name(e, export_name(e, e->at.column++));
         return EXPORT_MORE;
     }
     e->at.state = ROWS;

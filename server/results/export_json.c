@@ -7,7 +7,7 @@
  *
  *     [{"theta[1]": [...], "theta[2]": [...]}, ...]
  *
- * What is not finite is null. */
+ * Values that are not finite are null. */
 #include "server/base/decimal.h"
 #include "server/base/text.h"
 #include "server/results/export_parts.h"
@@ -40,7 +40,7 @@ static enum err begin_list(struct export *e, struct err_info *info)
 }
 
 /* A string with what comes before and after it, a few bytes each. */
-static void say_string(struct export *e, const char *before, const char *text, const char *after)
+static void add_string(struct export *e, const char *before, const char *text, const char *after)
 {
     char *to = export_put_text(e->scratch, before);
     to = text_json(to, e->scratch + scratch_size(e), text, strlen(text));
@@ -61,7 +61,7 @@ static char *put_names(struct export *e, char *to)
 {
     struct export_position *at = &e->at;
     if (at->column < e->plan.width) {
-        say_string(e, at->column > 0 ? "," : "", export_name(e, at->column), "");
+        add_string(e, at->column > 0 ? "," : "", export_name(e, at->column), "");
         at->column++;
         return to;
     }
@@ -122,7 +122,7 @@ static char *put_column(struct export *e, char *to)
         at->state = list ? LIST : CHAIN;
         return export_put_text(to, list ? "}" : "}}");
     }
-    say_string(e, at->column > 0 ? "," : "", export_name(e, at->column), ":[");
+    add_string(e, at->column > 0 ? "," : "", export_name(e, at->column), ":[");
     at->state = NUMBERS;
     at->draw = 0;
     return to;

@@ -60,7 +60,8 @@ static void put_rows(const struct export *e, size_t rows, char *to)
     }
 }
 
-/* The rest of a row that is begun or does not fit whole, as far as there is room for it. */
+/* The rest of a row that is partly written or does not fit as a whole, as far as the buffer
+ * allows. */
 static size_t put_columns(const struct export *e, size_t room, char *to)
 {
     const struct export_block *b = &e->block;

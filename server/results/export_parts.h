@@ -1,19 +1,19 @@
-/* Private to export*.c: what a format sees of an export.
+/* Private to export*.c: the parts of an export that formats use.
  *
  * A format is a state machine whose `next` appends one piece of the document at each call, either
  * by writing up to EXPORT_PIECE bytes to *to and moving it behind them, or by pointing `e->text` at
- * something longer that stays as it is until it has been sent. Its own state is `e->at`, zero in
- * the beginning. */
+ * a longer text that does not change until it has been sent. Its own state is `e->at`, zero in the
+ * beginning. */
 #ifndef BARKER_SERVER_RESULTS_EXPORT_PARTS_H
 #define BARKER_SERVER_RESULTS_EXPORT_PARTS_H
 
 #include "server/results/export.h"
 
 #define EXPORT_PIECE 4096 /* bytes that one call of `next` may write */
-/* Bytes of draws that are read at a time. A reader that stalls keeps them, so they are few: from
- * two tiles on, more makes nothing faster. */
+/* Bytes of draws that are read at a time. A client that stalls keeps them in memory, so they are
+ * few; more than two tiles make nothing faster. */
 #define EXPORT_BLOCK ((size_t)512 << 10)
-#define EXPORT_ROWS  16 /* but at least so many draws: a few of many are slow to pick */
+#define EXPORT_ROWS  16 /* but at least so many draws: reading fewer of many columns is slow */
 
 /* Draws in memory: of one chain, `count` exported draws from number `first` on (counted among the
  * exported ones), columns `column` .. `column + columns - 1` of the plan. */
@@ -29,7 +29,7 @@ struct export_block {
     bool loaded;
 };
 
-/* Where a format is in its document; each uses what it needs. */
+/* Position of a format in its document; each uses the members that it needs. */
 struct export_position {
     int state;
     size_t chain, column;
@@ -62,11 +62,11 @@ size_t export_longest_name(const struct export *e);
 /* For formats whose chains are equally long. */
 void export_cut(struct export *e);
 
-/* Makes the block hold this draw of every column, with as many draws after it as there is room for.
+/* Reads a block that starts with this draw and has all columns, with as many draws as fit.
  */
 enum export_next export_load_rows(struct export *e, size_t chain, uint64_t draw);
-/* Makes the block hold this draw of this column: all draws of it and of columns after it if there
- * is room for that, else some draws after it. */
+/* Reads a block that starts with this draw of this column: all its draws and further columns if
+ * they fit, else as many draws as fit. */
 enum export_next export_load_column(struct export *e, size_t chain, uint64_t draw, size_t column);
 
 /* A number of the block. */

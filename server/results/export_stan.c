@@ -3,13 +3,11 @@
  * They look for the settings and columns of Stan's sampler, and some fail without them:
  *
  * - lp__ is NaN: the log density at a draw is not stored, and is never computed by samplers that
- *   see minibatches. accept_stat__ is 1 where every proposal is accepted, and NaN where it is not,
- *   because the probabilities are not stored. stepsize__ is NaN where it is not one number.
- * - thin is 1 and both counts are rows of the file, or would be with the warm-up. What was run is
- *   in our own keys, sg_thin and so on.
- * - save_warmup is 0 or 1: not all readers know the words.
- * - Warm-up draws come before the lines about the adaptation. No other # line is among the draws.
- */
+ * see minibatches. accept_stat__ is 1 where every proposal is accepted, and NaN where it is not,
+ * because the probabilities are not stored. stepsize__ is NaN where it is not one number. - thin is
+ * 1 and both counts are rows of the file, or would be with the warm-up. What was run is in our own
+ * keys, sg_thin and so on. - save_warmup is 0 or 1: some readers do not accept true and false. -
+ * Warm-up draws come before the lines about the adaptation. No other # line is among the draws. */
 #include "core/samplers/sampler.h"
 #include "server/base/clock.h"
 #include "server/base/decimal.h"
@@ -36,7 +34,7 @@ struct stan {
     size_t head_size;
     char head[HEAD_SIZE];
     char *name;   /* room for one */
-    bool whole[]; /* of each column: an element of an array that is there as a whole */
+    bool whole[]; /* of each column: an element of an array of which all elements are exported */
 };
 
 static struct stan *state_of(const struct export *e)
@@ -44,7 +42,7 @@ static struct stan *state_of(const struct export *e)
     return e->scratch;
 }
 
-/* ---- what the file says of the run ---- */
+/* ---- description of the run ---- */
 
 static void add_text(struct stan *s, const char *text)
 {
@@ -77,7 +75,8 @@ static void add_count(struct stan *s, const char *key, uint64_t value)
     add_line(s, key, text);
 }
 
-/* A setting in one word without an equals sign, as readers want it; false: there is none. */
+/* A setting as one word without an equals sign, as readers require; false: there is no such
+ * setting. */
 static bool write_value(const json_t *value, char out[VALUE_SIZE])
 {
     const char *text =

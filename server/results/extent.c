@@ -1,4 +1,4 @@
-/* How far the chains of a job are. */
+/* Progress of the chains of a job. */
 #include "server/results/extent.h"
 #include "server/base/json.h"
 
@@ -10,7 +10,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* What the chain's note says of its trees; without them an iteration takes one gradient. */
+/* Tree statistics of the chain's note; without trees an iteration takes one gradient. */
 static enum err add_note(struct extent *out, struct jobfile *file, uint32_t chain,
                          uint64_t iterations, struct err_info *info)
 {

@@ -1,5 +1,5 @@
-/* How far the chains of a job are, and which of its draws results are made of: those after warm-up
- * that every chain has. */
+/* Progress of the chains of a job, and the draws that results use: those after warm-up that every
+ * chain has. */
 #ifndef BARKER_SERVER_RESULTS_EXTENT_H
 #define BARKER_SERVER_RESULTS_EXTENT_H
 
@@ -25,7 +25,7 @@ struct extent {
     uint64_t gradients;  /* in these iterations */
     uint64_t warmup;     /* those of them in warm-up */
     uint64_t slowest;    /* iterations of the chain that has fewest */
-    bool trees;          /* the sampler builds them, and of their transitions after warm-up: */
+    bool trees;          /* the sampler builds trees; after warm-up: */
     uint64_t divergences, tree_limit_hits;
     double cpu_seconds;
 };

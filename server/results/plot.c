@@ -1,4 +1,4 @@
-/* Reducing draws to what a plot can show. */
+/* Reduces draws to the points of a plot. */
 #include "server/results/plot.h"
 #include "server/base/moments.h"
 
@@ -113,7 +113,7 @@ static void find_range(struct plot_density *d, const double *draws, size_t n)
     d->left_out = n - d->draws;
 }
 
-/* Equal draws, or such that no bin would have a width, get a range around them. */
+/* Equal draws, or draws so close that bins would have no width, get a range around them. */
 static void widen(struct plot_density *d)
 {
     double middle = d->draws > 0 ? d->lo / 2.0 + d->hi / 2.0 : 0.0;
@@ -142,7 +142,7 @@ static size_t keep_drawable(double *draws, size_t n)
     return kept;
 }
 
-/* Sorts. */
+/* Sorts the draws. */
 static double bandwidth_of(double *x, size_t n)
 {
     if (n < 2)

@@ -1,5 +1,5 @@
-/* Draws reduced to what a plot can show: traces whose spikes survive, histograms, kernel densities,
- * evenly chosen points. Pure functions. */
+/* Reduces draws to the points of a plot: traces that keep extreme values, histograms, kernel
+ * densities, evenly chosen points. Pure functions. */
 #ifndef BARKER_SERVER_RESULTS_PLOT_H
 #define BARKER_SERVER_RESULTS_PLOT_H
 
@@ -10,9 +10,9 @@
 /* ---- traces ---- */
 
 /* A series of known length that arrives piece by piece. It is cut into equal buckets; each gives
- * its smallest and its largest value, in the order in which they occurred, so that no spike is
- * lost. A series of at most `max_points` is kept whole. NaN is left out of a bucket unless it holds
- * nothing else, and then stands for it once. */
+ * its smallest and its largest value, in the order in which they occurred, so that no extreme value
+ * is lost. A series of at most `max_points` is kept whole. NaN is left out of a bucket unless it
+ * holds nothing else, and then stands for it once. */
 struct plot_trace {
     uint64_t total, buckets; /* buckets 0: every value */
     uint64_t seen, bucket;   /* values so far; the present bucket */

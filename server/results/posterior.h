@@ -9,9 +9,9 @@
 
 #include <jansson.h>
 
-/* Whether the part, "model" or "data", of two requests differs; a setting that one of them lacks (an
- * older version had none) does not count. `how` (may be NULL) gets the first difference, "model.prior_sd
- * is 1 and 10". */
+/* Whether the part, "model" or "data", of two requests differs; a setting that one of them lacks
+ * (an older version did not have it) is ignored. `how` (may be NULL) gets the first difference,
+ * "model.prior_sd is 1 and 10". */
 bool posterior_part_differs(const json_t *one, const json_t *other, const char *part,
                             struct sentence *how);
 /* Whether the training rows come from different files, by the data_sha256 of two jobs. */

@@ -35,7 +35,7 @@ struct rankings {
     }
 
 /* Copies the job's order into `at`, which has room for `count` columns. False: there is none of so
- * many columns, or none that rests on so many draws; UINT64_MAX: any will do. */
+ * many columns, or none based on so many draws; UINT64_MAX: any number. */
 bool rankings_get(struct rankings *rankings, const char *job, uint64_t draws, uint32_t *at,
                   size_t count, size_t *ranked);
 /* Stores a copy, replacing the job's earlier order; does nothing without memory. `used` is

@@ -1,4 +1,4 @@
-/* Reference posteriors: their life, finding parameters, measuring against them, writing them. */
+/* Reference posteriors: making and freeing, finding parameters, comparing, writing. */
 #include "server/results/reference.h"
 #include "server/base/json.h"
 #include "server/base/moments.h"
@@ -15,7 +15,7 @@ const char *const reference_bias_names[REFERENCE_BIASES] = {
 #undef X
 };
 
-/* ---- life ---- */
+/* ---- making and freeing ---- */
 
 void reference_release(struct reference *r)
 {
@@ -198,7 +198,7 @@ static json_t *numbers_json(const double *x, size_t count, size_t stride)
     return list;
 }
 
-/* Adds the column if something is known of it and it fits. */
+/* Adds the column if it has a known value and fits. */
 static void put_column(json_t **doc, size_t *room, const char *key, const double *x, size_t count,
                        size_t stride)
 {

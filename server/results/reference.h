@@ -1,6 +1,6 @@
-/* A reference posterior: what the answer should be, to measure a job against.
+/* A reference posterior: known moments or draws that a job is compared with.
  *
- * Three documents are understood:
+ * Three forms of documents are accepted:
  *
  *     {"parameters": [{"name": "theta[1]", "mean": 0.2, "sd": 1.1, "q50": 0.1, ...}, ...]}
  *     {"names": ["theta[1]", ...], "mean": [...], "sd": [...], "q50": [...], ...}
@@ -34,14 +34,14 @@ struct reference {
     char **names;
     double *mean, *sd; /* sd 0: a constant */
     double *mcse_mean, *mcse_sd;
-    double *ess; /* bulk effective sample size behind the numbers */
+    double *ess; /* bulk effective sample size of the draws */
     double (*quantile)[MIXING_QUANTILES];
     double **points; /* ascending, at most REFERENCE_POINTS_MAX */
     size_t *point_count;
     size_t *by_name; /* positions in the order of the names */
     double log_density, log_density_mcse;
     json_t *made_by; /* {"job", "model", "data", "data_sha256", ...} of the job that made it */
-    char *warning;   /* why it should not be trusted too much */
+    char *warning;   /* a limit of its quality, in words */
 };
 
 /* ERR_INVALID when there are mistakes, ERR_NO_MEMORY; *out is then empty and needs no release.
@@ -58,14 +58,14 @@ bool reference_init(struct reference *reference, size_t count);
 /* Keeps n sorted draws of parameter i, or their quantiles at (k + 1/2) / REFERENCE_POINTS_MAX when
  * there are more. False: no memory. */
 bool reference_set_points(struct reference *reference, size_t i, const double *sorted, size_t n);
-/* To be called once all names are there, before the first reference_find. Returns the position of
- * a name that is there twice, or SIZE_MAX. */
+/* Call it after all names are set and before the first reference_find. Returns the position of a
+ * repeated name, or SIZE_MAX. */
 size_t reference_index(struct reference *reference);
 /* Calls parameter i `block[i]`, from 1. False: no memory. */
 bool reference_rename(struct reference *reference, const char *block);
 
-/* The reference in columns, as it is stored; it takes no more than about 12 MB: when there are very
- * many parameters it goes without points, then quantiles, then errors. NULL: no memory. */
+/* The reference in columns, as it is stored; it takes no more than about 12 MB: for very many
+ * parameters it omits points, then quantiles, then errors. NULL: no memory. */
 json_t *reference_json(const struct reference *reference);
 
 /* The position of a parameter, or SIZE_MAX. */

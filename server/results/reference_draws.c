@@ -23,7 +23,7 @@ static void pool_release(struct pool *p)
     free(p->lengths);
 }
 
-/* Room for the draws of a parameter; all have the same number in a chain. */
+/* Allocates the draws of a parameter; a chain has the same number of draws of each. */
 static bool pool_init(struct pool *p, const json_t *chains, const char *name)
 {
     *p = (struct pool){.chains = json_array_size(chains), .shortest = SIZE_MAX};

@@ -16,7 +16,7 @@ enum { DRAWS_LEAST = 100, DRAWS_NEEDED = 4 }; /* per chain */
 #define RHAT_GOOD 1.01
 #define ESS_GOOD  400.0
 
-/* One reference on its way. */
+/* A reference while it is being made. */
 struct making {
     struct reference *out;
     struct jobfile *file;
@@ -44,7 +44,7 @@ static void fill_row(void *context, const struct summary_row *row, const struct 
                    !reference_set_points(r, i, m->pool.sorted, m->pool.count);
 }
 
-/* A reference must be made of numbers. */
+/* All draws must be finite. */
 static enum err check_finite(const struct reference *r, struct err_info *info)
 {
     for (size_t i = 0; i < r->count; i++)
@@ -102,7 +102,7 @@ static json_t *made_by_json(const struct job_row *row)
         if (part != NULL)
             json_put(&doc, parts[k], json_incref(part));
     }
-    json_t *data = json_copy(json_object_get(doc, "data")); /* no matter whose files */
+    json_t *data = json_copy(json_object_get(doc, "data")); /* without the path of the file */
     if (json_is_object(data)) {
         json_object_del(data, "path");
         json_object_del(data, "test");
@@ -128,16 +128,17 @@ static void add(char *text, size_t size, const char *format, ...)
     va_end(arguments);
 }
 
-/* NULL: nothing to warn of, or no memory, which costs nothing but the warning. */
+/* NULL: no warning, or no memory for one. */
 static char *warning_of(const struct job_row *row, const struct summary_head *head)
 {
     char text[600] = "";
     const struct sampler_type *sampler = sampler_find(row->sampler);
     if (sampler == NULL || !sampler->exact)
-        add(text, sizeof text, "made by %.40s, which is not exact: it has a bias of its own",
+        add(text, sizeof text,
+            "made by %.40s, a sampler that is not exact: the reference may be biased itself",
             row->sampler);
     if (isnan(head->max_rhat))
-        add(text, sizeof text, "whether its chains have mixed is not known");
+        add(text, sizeof text, "it is not known whether its chains have mixed");
     else if (head->max_rhat > RHAT_GOOD)
         add(text, sizeof text, "its largest R-hat is %.3f (%.100s)", head->max_rhat, head->worst);
     if (head->min_ess_bulk < ESS_GOOD)

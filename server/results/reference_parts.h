@@ -5,7 +5,7 @@
 #include "server/base/field.h"
 #include "server/results/reference.h"
 
-/* Everything a reader needs; the first lack of memory sticks. */
+/* State of a reader; once memory has run out, it stays failed. */
 struct reading {
     struct reference *out;
     struct mistakes *mistakes;

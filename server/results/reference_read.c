@@ -45,7 +45,7 @@ static bool read_name(const struct place *place, const json_t *json, const char 
     return field_text(place, json, (struct field_text){.max = NAME_MAX_CHARACTERS}, out);
 }
 
-/* ---- what stands beside the parameters ---- */
+/* ---- members beside the parameters ---- */
 
 static void energy_mean(void *context, const struct place *place, const json_t *value)
 {
@@ -85,7 +85,7 @@ static void read_warning(void *context, const struct place *place, const json_t 
                &rd->warning);
 }
 
-/* Onto a reference that is otherwise whole. */
+/* Added to a reference that is otherwise complete. */
 static void take_facts(struct reading *rd)
 {
     struct reference *r = rd->out;

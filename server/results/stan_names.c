@@ -16,7 +16,7 @@ struct element {
     size_t group, column;
 };
 
-/* Indices that do not read as such belong to the name of a parameter of its own. */
+/* Brackets without valid indices are part of the name of a scalar parameter. */
 static void read_element(struct element *e, const char *name)
 {
     const char *at = strchr(name, '[');
@@ -39,7 +39,7 @@ static bool same_array(const struct element *a, const struct element *b)
     return a->dims == b->dims && a->base == b->base && memcmp(a->name, b->name, a->base) == 0;
 }
 
-/* Numbers the arrays. There are few, and neighbours mostly belong together. */
+/* Numbers the arrays. They are few, and neighbouring columns mostly belong to the same one. */
 static bool number_groups(struct element *elements, size_t count)
 {
     size_t groups = 0;
@@ -70,7 +70,7 @@ static int by_place(const void *a, const void *b)
     return x->column < y->column ? -1 : 1;
 }
 
-/* Whether sorted elements count through all indices from 1 up to those of the last. */
+/* Whether the sorted elements have all indices from 1 up to those of the last. */
 static bool is_whole(const struct element *e, size_t count)
 {
     const unsigned long *extent = e[count - 1].index;

@@ -1,7 +1,7 @@
 /* Names of parameters as CmdStan files have them. The elements of an array stand one after the
  * other, the first index fastest, and are called theta.1 or U.3.7; readers take the indices of the
- * last one for the shape. Where only some elements of an array are there, each of them is a
- * parameter of its own instead: theta_7, U_3_7. */
+ * last one for the shape. Where only some elements of an array are exported, each of them is a
+ * scalar parameter instead: theta_7, U_3_7. */
 #ifndef BARKER_SERVER_RESULTS_STAN_NAMES_H
 #define BARKER_SERVER_RESULTS_STAN_NAMES_H
 

@@ -26,8 +26,8 @@ static struct window window_of(const struct extent *extent, size_t max_draws)
         .first = extent->first, .count = count, .step = step, .used = count / step};
 }
 
-/* Draws of a chain that are read at a time: all, or what fits into a block. What is thinned is read
- * as a whole number of steps. */
+/* Draws of a chain that are read at a time: all, or as many as fit into a block, a multiple of the
+ * step when they are thinned. */
 static size_t piece_of(const struct window *w)
 {
     size_t all = w->used * w->step, most = BLOCK_DRAWS / w->step * w->step;
@@ -171,11 +171,11 @@ static enum err measure_all(struct summary *out, struct jobfile *file,
     return ERR_OK;
 }
 
-/* ---- the latest summary is kept with the file ---- */
+/* ---- the latest summary, cached with the open file ---- */
 
 #define KEPT_ROWS 100
 
-/* Draws are only ever added, so the window says which they were. */
+/* Draws are only added, so the window identifies them. */
 struct kept {
     struct window window;
     size_t first, stride, count;

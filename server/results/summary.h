@@ -72,8 +72,8 @@ struct summary_head {
     }
 /* Of the rows; `file` has their names. */
 void summary_worst(const struct summary *summary, struct jobfile *file, struct summary_head *head);
-/* As members max_rhat, min_ess_bulk, min_ess_tail and worst (a name) of a document, and read again
- * from one; NULL, or what is none: nothing is known. */
+/* Writes and reads the members max_rhat, min_ess_bulk, min_ess_tail and worst (a name) of a
+ * document; NULL or anything else but an object: nothing is known. */
 void summary_head_put(json_t **doc, const struct summary_head *head);
 void summary_head_read(struct summary_head *out, const char *document);
 

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 
 #define DENSE_MAX \
-    1900 /* parameters; half a matrix of more exceeds the largest value of the
-                        * store */
+    1900 /* parameters; with more, half a matrix would exceed the largest value of the store */
 
 uint64_t spec_multiply(uint64_t a, uint64_t b)
 {
@@ -211,7 +210,7 @@ static void check_storage(const struct job_spec *spec, const struct spec_bound *
 {
     struct place at = place_key(root, "save");
     if (spec->iterations == PLAN_AUTO || spec->thin == PLAN_AUTO || spec->warmup == PLAN_AUTO)
-        return; /* the plan stays within the limit */
+        return; /* a plan keeps within the limit */
     uint64_t draws = spec_multiply((spec->warmup + spec->iterations) / spec->thin, spec->chains);
     uint64_t bytes = spec_multiply(spec_multiply(draws, bound->width), sizeof(double));
     if (limit > 0 && bytes > limit)
@@ -238,7 +237,7 @@ void spec_list_pointer(const struct job_spec *spec, char *out, size_t size)
 
 /* ---- entry point ---- */
 
-/* spec_parse and this file have checked everything that chain_check does, with better pointers,
+/* spec_parse and this file have made the checks of chain_check already, with pointers for messages,
  * except for the batch size. */
 static void check_chain(const struct job_spec *spec, const struct spec_bound *bound,
                         const struct model *model, bool step_fits, const struct place *root)
@@ -250,7 +249,7 @@ static void check_chain(const struct job_spec *spec, const struct spec_bound *bo
     config.save = NULL;
     config.one_in = 1;
     config.start = (struct chain_start){
-        .kind = START_ZERO}; /* its numbers are finite, their count may be wrong */
+        .kind = START_ZERO}; /* its numbers are finite, but their count may be wrong */
     if (!step_fits)
         config.step = (struct step_size){.kind = STEP_CONSTANT, .value = 1.0};
     if (chain_check(&config, &info) != ERR_OK)

@@ -7,8 +7,8 @@
 
 #define BUDGET_MS     10                  /* per test chain; there are at most three */
 #define SAVED_VECTORS 5                   /* beside the state of a chain, for each parameter */
-#define MODEL_COPY    (UINT64_C(8) << 20) /* larger tables are not copied by models */
-#define FOREVER       (UINT64_C(1) << 40) /* iterations that a test chain never reaches */
+#define MODEL_COPY    (UINT64_C(8) << 20) /* models copy no larger tables */
+#define ENDLESS       (UINT64_C(1) << 40) /* iterations that a test chain never reaches */
 
 static uint64_t add(uint64_t a, uint64_t b)
 {
@@ -28,7 +28,7 @@ static uint64_t run_iterations(struct chain *chain, uint64_t n)
     return done > 0 ? done : 1;
 }
 
-/* The first iteration reads cold memory and is not counted, unless there is no time for another. */
+/* The first iteration reads cold memory and is not counted, unless it takes all of the time. */
 static double time_per_iteration(struct chain *chain)
 {
     uint64_t end = clock_mono_ms() + BUDGET_MS;
@@ -62,8 +62,8 @@ struct costs {
     double warmup, sampling, metric; /* seconds each */
 };
 
-/* One step of the search is timed for all. If it cannot start, the chain reports the error
- * later. */
+/* One step of the search is timed for all. If the chain cannot start, it reports the error when the
+ * job runs. */
 static void time_start(struct chain_config config, struct costs *costs)
 {
     struct chain *chain;
@@ -87,7 +87,7 @@ static enum err measure(struct chain_config config, struct costs *out, struct er
     if (config.start.kind == START_MAP)
         config.start.kind = config.model->type->start;
     config.metric_every = 0;
-    config.iterations = config.warmup = FOREVER;
+    config.iterations = config.warmup = ENDLESS;
     if (adapts)
         code = time_chain(&config, &out->warmup, info);
     config.warmup = 0;
@@ -150,7 +150,7 @@ static uint64_t view_bytes(const struct job_spec *spec, const struct model *mode
     return add(matrix, rows);
 }
 
-/* A model's distinct rows, if it counts them: covariates and a few numbers. */
+/* Memory of a model's distinct rows, if it groups rows: covariates and a few numbers. */
 static uint64_t counted_bytes(const struct model *model)
 {
     return model->full_terms < model->N
@@ -249,7 +249,7 @@ enum err spec_estimate(const struct job_spec *spec, const struct spec_bound *bou
     double run = warmup * costs.warmup + iterations * costs.sampling + metrics * costs.metric;
     double chain = run + costs.start, shared = chain * spec->chains / (workers > 0 ? workers : 1);
     out->seconds = fmax(chain, shared);
-    if (out->open) /* a plan is made to the time limit of the job */
+    if (out->open) /* the plan fits the job into its time limit */
         out->seconds = spec->target.seconds > 0.0 ? spec->target.seconds : NAN;
     out->seconds_per_iteration = run / (double)total;
     return ERR_OK;

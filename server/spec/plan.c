@@ -1,4 +1,4 @@
-/* What a job leaves to the daemon, and the conversion between specs and plans. */
+/* Settings that a job leaves to the daemon, and the conversion between specs and plans. */
 #include "server/base/json.h"
 #include "server/spec/parts.h"
 
@@ -6,7 +6,7 @@
 
 /* ---- what is left open ---- */
 
-/* A step size that is given, or that the chains adapt, refers to the user's coordinates and to
+/* A step size that is given, or that the chains adapt, refers to the original coordinates and to
  * the other settings as given. */
 static bool may_choose_step(const struct job_spec *spec, const struct mistakes *mistakes)
 {
@@ -44,8 +44,8 @@ static void check_one_in(const struct job_spec *spec, const struct place *root)
                       spec->sampler->name);
 }
 
-/* With a fraction the chains adapt the step size themselves, in the user's coordinates; without
- * one the plan chooses it. */
+/* With a fraction the chains adapt the step size during warm-up, in the original coordinates;
+ * without one the plan chooses it. */
 static void check_precondition(const struct job_spec *spec, const struct place *root)
 {
     struct place at = place_key(root, "precondition");

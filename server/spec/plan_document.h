@@ -3,7 +3,7 @@
  * The document, `plan` of a job:
  *
  *     {"state": "pending", "auto": [names]}                 before it is made
- *     {"state": "ready", "auto": [names of what was left to the daemon],
+ *     {"state": "ready", "auto": [names of the settings that were left to the daemon],
  *      "chosen": {"sampler" (where it was auto), "step_size", "variant", "gradient": {...}, "precondition", "batch_size",
  *                 "iterations", "warmup", "thin", "chains"},
  *      "why": [lines], "target_met": bool, "target": {...},
@@ -16,7 +16,7 @@
 
 #include "server/spec/spec.h"
 
-/* The document before the plan is made; NULL when the job needs none, or no memory. */
+/* The document before the plan is made; NULL when the job needs no plan, or out of memory. */
 char *planning_pending(const struct job_spec *spec);
 
 /* The document of a plan, JSON text for free(). `asked` is the job as it was submitted, `settled`
@@ -24,16 +24,16 @@ char *planning_pending(const struct job_spec *spec);
 char *planning_document(const struct plan *plan, const struct job_spec *asked,
                         const struct job_spec *settled);
 
-/* Its lines for the log of the job, one after the other; for free(). `document` is its text. NULL:
- * no memory, or no lines. */
+/* Its lines for the log of the job, one per line; for free(). `document` is its text. NULL: no memory,
+ * or no lines. */
 char *planning_log(const char *document);
 
-/* Keeps what was ours to choose within bounds: `most_bytes` of draws of all chains, by thinning or,
- * when thin was given, by fewer iterations; and `most_iterations` of a chain (0: no limit). */
+/* Limits the chosen settings: at most `most_bytes` of draws of all chains, by thinning or, when
+ * thin was given, by fewer iterations; and at most `most_iterations` of a chain (0: no limit). */
 void planning_fit(struct plan *plan, const struct job_spec *asked, size_t width,
                   uint64_t most_bytes, uint64_t most_iterations);
 
-/* What a stored document says of the centre and of the plan's own checks; NaN: nothing. */
+/* Facts about the centre and the plan's own checks from a stored document; NaN: not known. */
 struct planning_facts {
     bool ready, target_met;
     double mode_log_density;                 /* of a centre that converged */

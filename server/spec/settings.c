@@ -1,4 +1,4 @@
-/* Model and sampler: a name, and settings as in the parameter table. */
+/* Model and sampler: a name, and settings from the parameter table. */
 #include "models/models.h"
 #include "server/base/json.h"
 #include "server/spec/describe.h"

@@ -10,15 +10,15 @@
  * t0 1000 and gamma 0.55 of a schedule. What else is not given depends on the step size.
  *
  * Where the step size is auto (without a fraction) the daemon chooses everything: gradient
- * estimator, preconditioner, batch size, iterations, warmup, thin and the start are "auto", to be
- * settled by a plan (core/plan/plan.h) before the first iteration; an exact sampler has the plain
+ * estimator, preconditioner, batch size, iterations, warmup, thin and the start are "auto", and a
+ * plan (core/plan/plan.h) chooses them before the first iteration; an exact sampler has the plain
  * gradient of all rows. chains is 16 for a model of at most 8 parameters whose chains run in
  * lockstep, else 4; known from spec_bind on.
  *
  * Without a sampler, or with "auto", the plan chooses that too. What follows from a sampler (chains,
- * what may be given) is that of the approximate one until then, memory that of the largest.
+ * allowed fields) is that of the approximate one until then; memory is that of the largest.
  *
- * Where it is given, or the chains adapt it by themselves, it belongs to the user's coordinates:
+ * Where it is given, or the chains adapt it during warm-up, it refers to the original coordinates:
  * the plain gradient, no preconditioner, iterations 10000, warmup half of that (with an automatic
  * step size at least 100), thin 1, chains 4, the start value of the model. Default batch size then:
  * full for an exact sampler and for a model without data, otherwise min(N, max(100, N/100)), known
@@ -54,17 +54,17 @@ struct data_spec {
     size_t column_count;
 };
 
-struct stop_when { /* 0: not asked for */
+struct stop_when { /* 0: not given */
     STOP_FIELDS(FIELD_MEMBER)
 };
 
-/* Quotas that need no knowledge of who else runs what; 0: no limit. */
+/* Limits that do not depend on other jobs; 0: no limit. */
 struct job_limits {
     uint64_t max_iterations;  /* warmup + iterations, per chain */
     uint64_t max_chains;      /* per job */
     uint64_t max_dimension;   /* parameters of the model */
     uint64_t max_draws_bytes; /* stored draws of all chains */
-    bool stored;              /* what was accepted once is not judged by newer rules */
+    bool stored;              /* a stored request: limits that were set later do not apply */
 };
 
 /* name, note and tags are never NULL, reference may be. A chain runs warmup + iterations. */
@@ -85,7 +85,7 @@ struct job_spec {
     struct step_size step; /* its values are step_values */
     double *step_values;   /* NULL: one step size for all */
     bool variant_open;     /* the sampler's variant was not given: the plan may take another */
-    bool step_own;         /* STEP_AUTO with a fraction: every chain chooses by itself */
+    bool step_own;         /* STEP_AUTO with a fraction: every chain chooses its own */
     uint32_t one_in;       /* so many iterations have a minibatch; 0: the plan's */
     struct plan_target target;
 
@@ -98,7 +98,7 @@ struct job_spec {
 
     enum start_kind start;
     bool start_default;   /* it was not given */
-    bool start_auto;      /* it is the plan's, whatever `start` says */
+    bool start_auto;      /* the plan chooses it; `start` is ignored */
     double *start_values; /* START_VALUES */
     size_t start_count;
     uint32_t map_steps; /* START_MAP */
@@ -113,8 +113,8 @@ struct job_spec {
  * the caller. */
 enum err spec_parse(struct job_spec *out, const json_t *json, const struct job_limits *limits,
                     struct mistakes *mistakes);
-/* The request of a job as the catalogue keeps it, whatever the limits are by now. ERR_CORRUPT when
- * it is none, ERR_NO_MEMORY; *out as above. */
+/* Parses a request from the catalogue, without limits. ERR_CORRUPT when it is not valid,
+ * ERR_NO_MEMORY; *out as above. */
 enum err spec_stored(struct job_spec *out, const char *text, struct err_info *info);
 void spec_release(struct job_spec *spec);
 
@@ -128,8 +128,8 @@ json_t *spec_resolved(const struct job_spec *spec);
  * spec_release in any case. */
 enum err spec_change(struct job_spec *out, const json_t *json, struct mistakes *mistakes);
 
-/* Hands the model, just made, the setting that was given as a list. ERR_INVALID when it does not
- * fit; the pointer to it is spec_list_pointer. */
+/* Passes the setting that was given as a list to the new model. ERR_INVALID when it does not fit;
+ * the pointer to it is spec_list_pointer. */
 enum err spec_list(const struct job_spec *spec, struct model *model, struct err_info *info);
 void spec_list_pointer(const struct job_spec *spec, char *out, size_t size);
 
@@ -150,18 +150,18 @@ void spec_bound_release(struct spec_bound *bound);
 
 /* ---- the plan of a job ---- */
 
-/* Whether chains need a plan: something is left to be chosen, or a centre or a start to be found.
+/* Whether chains need a plan: for settings that are open, or for a centre or a start.
  * The same before and after spec_settle unless the start was given. */
 bool spec_needs_plan(const struct job_spec *spec);
-/* Whether something is left to be chosen: false from spec_settle on. */
+/* Whether settings are open: false from spec_settle on. */
 bool spec_is_open(const struct job_spec *spec);
-/* What the plan is to be made from, borrowing from all three; `start` is for a start that was
- * given. The calls back are the caller's to set. */
+/* The input of the planner, which borrows from all three arguments; `start` receives a start that
+ * was given. The caller sets the callbacks. */
 void spec_plan_request(const struct job_spec *spec, const struct spec_bound *bound,
                        const struct model *model, struct chain_start *start,
                        struct plan_request *out);
-/* Puts what the plan chose into a bound spec, which then has all numbers: a job submitted with them
- * has the same chains. */
+/* Sets the values chosen by the plan in a bound spec, which is then complete: a job submitted with
+ * these values has the same chains. */
 void spec_settle(struct job_spec *spec, const struct plan *plan, const struct model *model);
 /* "auto" until spec_settle where the plan chooses it. */
 const char *spec_sampler_name(const struct job_spec *spec);
@@ -170,7 +170,7 @@ const char *spec_sampler_name(const struct job_spec *spec);
 json_t *spec_open_names(const struct job_spec *spec);
 
 #define SPEC_PLAN_BYTES \
-    (UINT64_C(64) << 20) /* of draws that a job stores whose length we choose \
+    (UINT64_C(64) << 20) /* of stored draws, for a job whose length the plan chooses \
                           */
 
 /* The configuration of one chain (from 1), borrowing from spec, bound and model. A setting that is
@@ -180,7 +180,7 @@ void spec_chain_config(const struct job_spec *spec, const struct spec_bound *bou
 
 /* Of a job whose length is still open, seconds and draws are not known. */
 struct estimate {
-    bool open;      /* it is such a job */
+    bool open;      /* the length is not known yet */
     double seconds; /* until the last chain ends, if no other job runs; open: at most */
     double seconds_per_iteration; /* of one chain, averaged over warm-up and sampling */
     uint64_t memory_bytes;        /* of model, chains and their view, without the data */
@@ -191,18 +191,18 @@ struct estimate {
 /* Bytes of one chain while it is made and run, without what saving it takes. */
 uint64_t spec_chain_memory(const struct job_spec *spec, const struct spec_bound *bound,
                            const struct model *model);
-/* Bytes that a model keeps at most beside its data, which have so many rows and bytes. */
+/* Upper bound of the bytes that a model keeps beside data of this size. */
 uint64_t spec_model_memory(uint64_t rows, uint64_t data_bytes);
 /* Bytes of model, chains and their view, without the data. */
 uint64_t spec_memory(const struct job_spec *spec, const struct spec_bound *bound,
                      const struct model *model);
 
-/* What the job will take up: everything but the times, which are 0. Makes one throw-away chain.
+/* The sizes of a job; the times are 0. Makes a test chain and frees it.
  * ERR_NO_MEMORY. */
 enum err spec_sizes(const struct job_spec *spec, const struct spec_bound *bound,
                     const struct model *model, struct estimate *out, struct err_info *info);
 
-/* The times as well: runs a few iterations of throw-away chains (about 50 ms in all, but at least
+/* The times as well: runs a few iterations of test chains (about 50 ms in all, but at least
  * one iteration each, however long it takes) and extrapolates. ERR_NO_MEMORY. */
 enum err spec_estimate(const struct job_spec *spec, const struct spec_bound *bound,
                        const struct model *model, unsigned workers, struct estimate *out,

@@ -85,7 +85,7 @@ void parse_numbers(struct parse *parse, const struct place *place, const json_t 
     *count = n;
 }
 
-/* One name of a list, unless it is wrong or there already. */
+/* Adds one name to a list, unless it is wrong or in the list already. */
 static bool take_name(struct parse *parse, const struct place *place, const json_t *json,
                       size_t max_characters, json_t *seen, char **out)
 {
