@@ -32,7 +32,7 @@
 #include <unistd.h>
 
 #define STOP_MS      4000  /* for handlers and streams to end */
-#define STOP_MOST_MS 9000  /* from the signal to the end, whatever is under way */
+#define STOP_MOST_MS 9000  /* from the signal to the end, also if requests still run */
 #define SETTLE_MS    500   /* for a commit that is under way */
 #define STATUS_CUT   3     /* ended by a second signal */
 #define RETENTION_MS 60000 /* period of emptying the trash */
@@ -187,8 +187,8 @@ static enum err start_http(struct daemon *d, struct err_info *info)
     return code;
 }
 
-/* A name by which clients on this machine reach the daemon: one that its certificate may have, if
- * it has one. */
+/* A name by which clients on this machine reach the daemon: with TLS one that the certificate may
+ * have. */
 static void own_name(const struct daemon *d, char *out, size_t size)
 {
     bool tls = d->config.tls_cert[0] != '\0', v6 = strchr(d->address, ':') != NULL;
@@ -220,7 +220,9 @@ static void prepare_process(void)
 {
     struct rlimit files;
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a file too large is an error code, not the end */
+    signal(
+        SIGXFSZ,
+        SIG_IGN); /* a file beyond the size limit is an error code and does not end the process */
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}); /* tokens pass through memory */
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max;
@@ -278,9 +280,9 @@ static void release(struct daemon *d)
     config_release(&d->config);
 }
 
-/* Ends the process while threads may be running: nothing that they use is freed. What was
- * acknowledged is on disk, a commit under way is finished, and no other begins. The last log line
- * is left out when the pipe to the log is full, because writing it would block. */
+/* Ends the process while threads may be running: nothing that they use is freed. Acknowledged
+ * changes are on disk, a commit under way is completed, and no other begins. The last log line is
+ * left out when the pipe to the log is full, because writing it would block. */
 static _Noreturn void exit_now(struct daemon *d, int status, const char *why)
 {
     pthread_mutex_lock(&d->store_lock);
@@ -367,7 +369,7 @@ static int supervise(struct daemon *d)
             return stop(d);
         if (store_broken(d->app.store, why)) {
             log_event(LOG_ERROR, "daemon.aborted", "reason", why, NULL);
-            _exit(1); /* a restart recovers from what is on disk */
+            _exit(1); /* the next start recovers from the files on disk */
         }
         if (clock_mono_ms() >= next_retention) {
             retention_run(d->app.store, &d->config);
@@ -401,7 +403,8 @@ static void usage(FILE *out)
         "       barkerd token add NAME [--role viewer|user|admin] [--label TEXT] "
         "[--expires-in-days N]\n"
         "       barkerd check                                    checks the database for damage\n"
-        "       barkerd backup DIRECTORY                         a consistent copy, also while "
+        "       barkerd backup DIRECTORY                         makes a consistent copy, also "
+        "while "
         "the daemon runs\n"
         "       barkerd --help | --version\n\n"
         "The copy is a state folder without tokens in plain text. To restore it:\n"

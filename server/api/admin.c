@@ -46,7 +46,8 @@ static bool add_token(void *ctx, const struct token_row *row)
     return list->items != NULL;
 }
 
-/* A cursor is the time and the id of the last token that was shown, which may be gone since. */
+/* A cursor is the time and the id of the last token that was listed, which may have been deleted
+ * since. */
 static bool read_cursor(struct call *call, struct token_page *page)
 {
     const char *text = request_query(call->req, "cursor");
@@ -74,7 +75,7 @@ void api_tokens(struct call *call)
     if (user == NULL && !call_is_admin(call))
         user = call->who.user;
     if (!call_is_admin(call) && strcmp(user, call->who.user) != 0) {
-        call_fail(call, ERR_FORBIDDEN, "only an admin sees the tokens of others");
+        call_fail(call, ERR_FORBIDDEN, "only an admin may list the tokens of other users");
         return;
     }
     struct token_page page = {.user = user};

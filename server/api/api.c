@@ -206,7 +206,7 @@ static void guard_body(struct call *call, struct admission *plan)
     plan->sink = (struct body_sink){.ctx = call, .write = guarded_write, .abort = guarded_abort};
 }
 
-/* Fails if the caller no longer has the role that the handler began with. */
+/* Fails if the caller no longer has the role that the handler started with. */
 static enum err recheck(void *ctx, struct err_info *info)
 {
     const struct call *call = ctx;
@@ -233,7 +233,7 @@ static ssize_t read_download(struct call *call, char *buffer, size_t size)
 }
 
 /* Ends the stream if the token is no longer valid: the event stream as usual, a download with an
- * error, so that the client does not take a part of it for the whole. */
+ * error, so that the client does not take a part for the complete file. */
 static ssize_t guarded_read(void *ctx, char *buffer, size_t size)
 {
     struct call *call = ctx;
@@ -251,8 +251,8 @@ static void guarded_close(void *ctx)
     call->stream.close(call->stream.ctx);
 }
 
-/* A route that reserves nothing would let one user take all memory: a bug of ours, which the tests
- * look for in the log. */
+/* A route that reserves no memory would let one user take all of it: a bug of the daemon, which the
+ * tests look for in the log. */
 static void check_reserved(const struct call *call, const struct reply *reply)
 {
     if ((call->route->flags & (ROUTE_OPEN | ROUTE_WRITE)) || reply->streaming ||

@@ -1,4 +1,4 @@
-/* What a handler gets (struct call) and the helpers that it answers with. */
+/* The argument of a handler (struct call) and the helpers for its answer. */
 #ifndef BARKER_SERVER_API_API_H
 #define BARKER_SERVER_API_API_H
 
@@ -22,7 +22,7 @@ struct place;
 struct sched;
 struct upload;
 
-/* Everything that the daemon consists of. Set up once by main, then only read. */
+/* The parts of the daemon. Set once by main, then only read. */
 struct app {
     const struct config *config;
     struct store *store;
@@ -67,7 +67,7 @@ struct call {
 /* PUT dataset before its body comes: where the body goes. */
 enum err api_dataset_begin(struct call *call, struct admission *plan, struct err_info *info);
 
-/* What main gives to http_start. */
+/* The application, for http_start. */
 struct http_app api_http_app(struct app *app);
 
 /* ---- helpers for handlers ---- */
@@ -76,7 +76,7 @@ struct http_app api_http_app(struct app *app);
  * delete users, which would otherwise wait for each other. */
 void call_change_end(struct call *call);
 
-/* Each answers the call; return right after. */
+/* Each answers the call; the handler returns right after it. */
 void call_fail(struct call *call, enum err code, const char *detail);
 void call_fail_info(struct call *call, const struct err_info *info);
 void call_mistakes(struct call *call, const struct mistakes *mistakes);
@@ -92,14 +92,14 @@ void call_empty(struct call *call, int status);
 /* RFC 3339, or null for 0. */
 json_t *call_time(uint64_t wall_ms);
 
-/* Takes memory of the user's share before it is used: whatever a handler needs beyond about 100 KB.
+/* Takes memory of the user's share before it is used: all that a handler needs beyond about 100 KB.
  * It is given back when the request is done. False: the call has been answered. A handler that makes
  * a larger reply (REPLY_FREE) without having taken its size is answered with 500: see "Memory is
  * reserved before it is used" in server/README.md. */
 #define REPLY_FREE (UINT64_C(128) << 10)
 bool call_reserve(struct call *call, uint64_t bytes);
-/* The same for rows of a list, texts beyond a few hundred bytes not counted. A handler that stops
- * a list for it has answered: call_list, call_page and call_json then drop what they are given. */
+/* The same for rows of a list, texts beyond a few hundred bytes not counted. After that failure the
+ * call has been answered: call_list, call_page and call_json then only free their arguments. */
 bool call_reserve_rows(struct call *call, uint64_t rows);
 /* The same without an answer, and to give some back before. */
 enum err call_take(struct call *call, uint64_t bytes, struct err_info *info);
@@ -110,7 +110,7 @@ void call_give(struct call *call, uint64_t bytes);
 enum err api_reserve(void *ctx, struct request *req, uint64_t bytes, struct err_info *info);
 void api_reserve_end(struct call *call);
 
-/* Waits for a turn at work that keeps a processor busy (turn.h); over with turn_end. False: the call
+/* Waits for a turn at work that keeps a processor busy (turn.h); ends with turn_end. False: the call
  * has been answered. */
 bool call_turn(struct call *call);
 
@@ -134,7 +134,7 @@ bool call_job_named(struct call *call, const char *id, struct job_row *row, bool
 /* Its file, for reading; false: answered. A job without a file yet is answered with 409. */
 bool call_jobfile(struct call *call, const char *id, struct jobfile **out);
 bool call_is_admin(const struct call *call);
-/* Whose eyes a list is read with: NULL for admins, who see everything. */
+/* The user whose rights decide what a list contains: NULL for admins, who see everything. */
 const char *call_viewer(const struct call *call);
 /* `owner` of a list: the caller unless it is given; NULL for owner=all. */
 const char *call_query_owner(const struct call *call);

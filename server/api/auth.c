@@ -89,7 +89,7 @@ void auth_keep_token(struct auth *auth, const struct token_row *row)
     tokens[at] = *row;
 }
 
-/* Loading: nobody else has it yet. */
+/* Loading: no other thread uses it yet. */
 struct loading {
     struct auth *auth;
     bool failed;
@@ -308,7 +308,8 @@ enum err auth_download_begin(struct auth *auth, const struct identity *who, stru
     if (allowed)
         return ERR_OK;
     return err_set(info, ERR_RATE,
-                   "%u downloads of yours are running, the limit; wait for one to end", most);
+                   "%u of your downloads are running, which is the limit; wait for one to end",
+                   most);
 }
 
 void auth_download_end(struct auth *auth, const struct identity *who)
@@ -404,7 +405,8 @@ enum err auth_check(struct auth *auth, const char *header, const char *address,
 {
     const char *id, *secret;
     if (header == NULL)
-        return err_set(info, ERR_UNAUTHENTICATED, "send the header Authorization: Bearer TOKEN");
+        return err_set(info, ERR_UNAUTHENTICATED,
+                       "the request has no token; send the header Authorization: Bearer TOKEN");
     bool right = false, note_use = false;
     if (strncasecmp(header, "Bearer ", 7) == 0 && split_token(header + 7, &id, &secret)) {
         pthread_rwlock_rdlock(&auth->lock);
@@ -416,7 +418,7 @@ enum err auth_check(struct auth *auth, const char *header, const char *address,
     if (right)
         return ERR_OK;
     if (!auth_may_try(auth, address, true))
-        return err_set(info, ERR_RATE, "too many wrong tokens from this address");
+        return err_set(info, ERR_RATE, "too many wrong tokens from this address; try again later");
     return err_set(info, ERR_UNAUTHENTICATED, "the token is not valid, has expired or was revoked");
 }
 

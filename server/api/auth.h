@@ -1,4 +1,4 @@
-/* Who is asking: tokens, roles, and limits on how often.
+/* Identity of callers: tokens, roles, rate limits.
  *
  * A token is bk_<8 characters>_<43 characters>: a public id and 256 random bits. Only a hash of the
  * secret is stored; looking one up takes the same time whether the id exists or not. Everything
@@ -15,14 +15,14 @@ struct auth_limits {
     double writes_per_minute, reads_per_second; /* per user */
     double failures_per_minute;                 /* per address */
     unsigned downloads;                         /* per user at the same time; 0: any number */
-    unsigned tokens; /* of a user, with those that are over but still listed; 0: any number */
+    unsigned tokens; /* of a user, with ended ones that are still listed; 0: any number */
 };
 
 struct identity {
     char user[USER_NAME_SIZE];
     enum role role;
     char token_id[9];
-    uint64_t serial; /* of the user: one who is deleted and made again is another */
+    uint64_t serial; /* of the user: a user who is deleted and created again gets another */
 };
 
 /* Loads users and tokens from the store. */
@@ -31,8 +31,8 @@ enum err auth_open(struct auth **out, struct store *store, const struct auth_lim
 void auth_close(struct auth *auth);
 
 /* Checks an Authorization header ("Bearer bk_..."; NULL: none) from this address.
- * ERR_UNAUTHENTICATED, or ERR_RATE instead after too many of these from the address; a right token
- * is let in all the same. Never blocks. */
+ * ERR_UNAUTHENTICATED, or ERR_RATE instead after too many of these from the address; a valid token
+ * is accepted all the same. Never blocks. */
 enum err auth_check(struct auth *auth, const char *header, const char *address,
                     struct identity *who, struct err_info *info);
 /* Takes one request out of the user's allowance; ERR_RATE when it is used up. */
@@ -44,13 +44,12 @@ void auth_spent(struct auth *auth, const struct identity *who, double cpu_second
 
 /* Whether the allowance for reading is not used up; takes nothing. */
 bool auth_may_read(struct auth *auth, const struct identity *who);
-/* Collects what requests of a user have taken of processors: their sum when it is worth counting, 0
- * otherwise. */
+/* Adds processor time of a request to that of the user: their sum when it is worth counting, else 0. */
 double auth_owed(struct auth *auth, const struct identity *who, double cpu_seconds);
 
-/* Who the caller is now: whether the token is still valid and its user the same one. The role is
- * refreshed. ERR_UNAUTHENTICATED, or ERR_FORBIDDEN below this role. Asked right before anything is
- * done or sent; a short lock and a look-up. */
+/* Checks the caller again: whether the token is still valid and its user the same one. The role is
+ * refreshed. ERR_UNAUTHENTICATED, or ERR_FORBIDDEN below this role. Called right before a change is
+ * made or a reply is sent; costs a short lock and a look-up. */
 enum err auth_recheck(struct auth *auth, struct identity *who, enum role role,
                       struct err_info *info);
 /* The same around a request that may change something, to be ended when it has been handled: a
@@ -64,15 +63,16 @@ void auth_change_end(struct auth *auth, const struct identity *who);
 enum err auth_download_begin(struct auth *auth, const struct identity *who, struct err_info *info);
 void auth_download_end(struct auth *auth, const struct identity *who);
 
-/* ---- changes: each is decided and done in one go, and only if its maker may still ask for it ---- */
+/* ---- changes: each is checked and made under one lock, and only if its maker still has the right
+ * to it ---- */
 
-/* What users have outside the store. */
+/* Uploads of users, which are outside the store. */
 struct auth_files {
     void *ctx;
     enum err (*count)(void *ctx, const char *user, size_t *count, struct err_info *info);
     enum err (*remove)(void *ctx, const char *user, struct err_info *info);
 };
-/* Before the first request. Without it, only the store is asked. */
+/* Before the first request. Without it, only the store is checked. */
 void auth_set_files(struct auth *auth, const struct auth_files *files);
 
 #define TOKEN_SIZE 56
@@ -90,13 +90,13 @@ struct token_made {
     char id[9];
     uint64_t expires_ms;
 };
-/* ERR_QUOTA when the user has as many as allowed, all of them valid; those that are over make room. */
+/* ERR_QUOTA when the user has reached the limit with valid tokens; ended ones are removed first. */
 enum err auth_token_add(struct auth *auth, const struct token_wish *wish, struct token_made *made,
                         struct err_info *info);
 /* ERR_NOT_FOUND for what the maker may not revoke, too. */
 enum err auth_token_revoke(struct auth *auth, const struct identity *maker, const char *id,
                            struct err_info *info);
-/* Removes tokens that have been over for a month. */
+/* Removes tokens that ended more than a month ago. */
 enum err auth_purge(struct auth *auth, struct err_info *info);
 
 struct user_wish {
@@ -114,8 +114,8 @@ enum err auth_user_put(struct auth *auth, const struct identity *maker,
                        const struct user_wish *wish, struct user_change *out,
                        struct err_info *info);
 /* Deletes a user and their tokens. ERR_CONFLICT for the maker, and while anything belongs to the
- * user; `purge` removes uploads, references and studies with them (also of a user who is gone
- * already), but no jobs. May wait for requests of the user; the maker's own must not count. */
+ * user; `purge` removes uploads, references and studies with them (also of a user deleted before),
+ * but no jobs. May wait for requests of the user; the maker's own must not count. */
 enum err auth_user_delete(struct auth *auth, const struct identity *maker, const char *name,
                           bool purge, struct err_info *info);
 
@@ -128,10 +128,10 @@ bool auth_empty(struct auth *auth);
 /* The owner of a token id, or false. */
 bool auth_token_owner(struct auth *auth, const char *id, char user[USER_NAME_SIZE]);
 
-/* ---- single-use sign-in tickets: 60 seconds, then gone ---- */
+/* ---- single-use sign-in tickets, valid for 60 seconds ---- */
 
-/* A ticket stands for the user that its maker's token stands for when it is redeemed. A user has
- * few; one more takes the place of the oldest. */
+/* A ticket stands for the user that its maker's token stands for when it is redeemed. A user has a
+ * few; another one replaces the oldest. */
 enum err auth_ticket_make(struct auth *auth, const struct identity *who, char ticket[TOKEN_SIZE],
                           struct err_info *info);
 enum err auth_ticket_redeem(struct auth *auth, const char *ticket, const char *address,

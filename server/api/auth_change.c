@@ -283,7 +283,7 @@ static uint64_t steady_ms(const struct auth *auth)
     return auth->opened_wall_ms + (clock_mono_ms() - auth->opened_mono_ms);
 }
 
-/* Under auth->change: removes tokens that are over, from the catalogue and from memory. */
+/* Under auth->change: removes ended tokens from the catalogue and from memory. */
 static enum err forget_tokens(struct auth *auth, const struct tokens_over *over,
                               struct err_info *info)
 {
@@ -311,8 +311,8 @@ static size_t count_tokens(const struct auth *auth, const char *user)
     return count;
 }
 
-/* For one token more of this user. Those that are over are listed for a while, unless there are many.
- * The command line is how an administrator gets in, whatever was done before. */
+/* Makes space for one more token of this user. Ended tokens are listed for a while, unless there
+ * are many. The command line is exempt, so that an administrator always gets a token. */
 static enum err check_count(struct auth *auth, const struct token_wish *wish, struct err_info *info)
 {
     unsigned most = auth->limits.tokens;

@@ -11,7 +11,7 @@ bool bias_report_reference(struct call *call, struct reference *out);
 /* Releases it, and gives the memory of a large one back to the system. */
 void bias_report_release(struct reference *reference);
 
-/* The job and what it is measured against; all borrowed. */
+/* The job and the reference it is compared with; all borrowed. */
 struct bias_report {
     const char *name; /* of the reference */
     const struct reference *reference;

@@ -1,4 +1,4 @@
-/* What handlers use: answers, documents, query parameters, the job that a path names. */
+/* Helpers of handlers: answers, documents, query parameters, the job that a path names. */
 #include "server/api/api.h"
 #include "server/api/problem.h"
 #include "server/base/clock.h"
@@ -226,7 +226,7 @@ bool call_job_named(struct call *call, const char *id, struct job_row *row, bool
     if (seen)
         call_fail(call, ERR_FORBIDDEN, "only its owner may change this job");
     else
-        call_fail(call, ERR_NOT_FOUND, "there is no such job");
+        call_fail(call, ERR_NOT_FOUND, "there is no such job, or you may not see it");
     return false;
 }
 

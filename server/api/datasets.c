@@ -1,4 +1,4 @@
-/* Data files: listing, looking inside, uploading, deleting. */
+/* Data files: listing, previews, uploading, deleting. */
 #include "server/api/api.h"
 #include "server/api/turn.h"
 #include "server/base/budget.h"
@@ -82,9 +82,9 @@ static void answer_file(struct call *call, const struct data_file *file, json_t 
     call_json(call, 200, doc);
 }
 
-/* ---- looking inside ---- */
+/* ---- previews ---- */
 
-/* What a preview has taken of the memory for requests. */
+/* Memory for requests that a preview has taken. */
 struct preview_memory {
     struct call *call;
     size_t taken;
@@ -141,7 +141,7 @@ static enum err read_table(struct preview_memory *m, struct data_file_reader *re
             json_put(doc, "rows", json_count(table.rows_total));
     } else if (!m->refused &&
                (code == ERR_MALFORMED || code == ERR_UNSUPPORTED || code == ERR_TOO_LARGE)) {
-        *doc = json_object(); /* the file exists, but no job can use it */
+        *doc = json_object(); /* the file exists, but cannot be read as a table */
         json_put(doc, "problem", json_text(info->message));
         code = ERR_OK;
     }
@@ -193,7 +193,7 @@ void api_dataset(struct call *call)
     data_file_close(&file);
 }
 
-/* ---- uploading: the body goes to disk as it comes ---- */
+/* ---- uploading: the body is written to disk as it arrives ---- */
 
 static enum err write_upload(void *ctx, const char *bytes, size_t size, struct err_info *info)
 {
@@ -208,7 +208,7 @@ static void abort_upload(void *ctx)
     call->upload = NULL;
 }
 
-/* Uploads leave the last of the disk to running jobs, as submissions do. */
+/* Uploads leave disk space for running jobs, as submissions do. */
 static enum err bound(struct call *call, struct err_info *info)
 {
     struct owner_totals totals;

@@ -271,7 +271,7 @@ static enum err chains_json(json_t **out, const struct diagnosis *d, struct err_
     return code;
 }
 
-/* What is still needed for the R-hat and effective sample size of a good verdict. */
+/* Cost until the R-hat and the effective sample sizes of a good verdict. */
 static json_t *cost_json(const struct diagnosis *d, const json_t *verdict)
 {
     const json_t *mixing = json_object_get(verdict, "mixing");

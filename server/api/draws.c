@@ -16,7 +16,7 @@
 
 struct download {
     struct auth *auth;
-    struct identity who; /* whose download it is */
+    struct identity who; /* the user who downloads */
     struct jobfile *file;
     struct export *export; /* NULL: the bytes of `copy` */
     struct jobfile_copy copy;
@@ -97,7 +97,7 @@ static void name_file(struct call *call, const char *name, const char *ending)
     reply_header(call->reply, "Content-Disposition", text);
 }
 
-/* ---- what was asked for ---- */
+/* ---- the query ---- */
 
 struct selection {
     struct query_numbers columns, chains;

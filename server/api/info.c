@@ -1,4 +1,4 @@
-/* What the server is and what it offers: health, metrics, models, samplers. */
+/* Facts about the server: health, metrics, models, samplers. */
 #include "core/kernels/kernels.h"
 #include "models/models.h"
 #include "server/api/api.h"
@@ -31,7 +31,7 @@ void api_ready(struct call *call)
 {
     char why[200];
     if (atomic_load(&call->app->draining))
-        call_fail(call, ERR_UNAVAILABLE, "shutting down");
+        call_fail(call, ERR_UNAVAILABLE, "the server is shutting down");
     else if (store_broken(call->app->store, why))
         call_fail(call, ERR_UNAVAILABLE, "the store does not accept changes");
     else
@@ -63,7 +63,7 @@ static json_t *disk_json(const struct app *app)
     return doc;
 }
 
-/* What /metrics has as barkerd_budget_bytes, without its history. */
+/* As barkerd_budget_bytes of /metrics, without the maximum. */
 static json_t *memory_json(const struct app *app)
 {
     json_t *list = json_array();

@@ -82,8 +82,8 @@ void api_job_patch(struct call *call)
     json_decref(json);
 }
 
-/* What the job would store in addition. The scheduler decides on the state as it is by then, and the
- * store on the quota. */
+/* What the job would store in addition. The scheduler checks the state again, and the store the
+ * quota. */
 static enum err needed_bytes(struct call *call, const struct job_row *row, enum job_event event,
                              uint64_t iterations, uint64_t *bytes, struct err_info *info)
 {
@@ -159,7 +159,7 @@ void api_job_extend(struct call *call)
 
 /* ---- deleting ---- */
 
-/* The job of the route, if it is in the trash and the caller's (anybody's for an admin). */
+/* The job of the route, if it is in the trash and the caller's own (of any user for an admin). */
 static enum err find_trashed(struct call *call, struct job_row *row, struct err_info *info)
 {
     enum err code = store_job_get_trashed(call->app->store, call->arg[0], row, info);
@@ -167,7 +167,7 @@ static enum err find_trashed(struct call *call, struct job_row *row, struct err_
     if (code == ERR_OK && !own)
         job_row_release(row);
     if (code == ERR_NOT_FOUND || (code == ERR_OK && !own))
-        code = err_set(info, ERR_NOT_FOUND, "there is no such job");
+        code = err_set(info, ERR_NOT_FOUND, "there is no such job, or you may not see it");
     return code;
 }
 
@@ -182,7 +182,7 @@ static void answer_deleted(struct call *call, enum err code, const struct job_ro
     call_empty(call, 204);
 }
 
-/* Purging reaches into the trash too. */
+/* Purging applies to jobs in the trash too. */
 void api_job_delete(struct call *call)
 {
     struct job_row row;

@@ -109,7 +109,7 @@ void call_reply_job(struct call *call, int status, const struct job_row *row)
     struct json_out out = {0};
     size_t size = 0;
     if (!(call->route->flags & ROUTE_WRITE) && !call_reserve(call, job_write_bytes(row)))
-        return; /* a change has been made, and is answered */
+        return; /* the change has been made, so it is answered without a reservation */
     job_write(&out, call->app, row, false);
     char *text = json_out_finish(&out, &size);
     call_text(call, status, text, size);

@@ -1,4 +1,4 @@
-/* GET /v1/jobs/{id}/log: the lines of a job's log. The other results have files of their own:
+/* GET /v1/jobs/{id}/log: the lines of a job's log. Other results:
  * draws.c, job_summary.c, compare.c, diagnostics.c, plots.c. */
 #include "server/api/api.h"
 #include "server/base/json.h"

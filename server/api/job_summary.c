@@ -1,4 +1,4 @@
-/* GET /v1/jobs/{id}/summary: what the draws say about each parameter. */
+/* GET /v1/jobs/{id}/summary: statistics of the draws of each parameter. */
 #include "server/api/bias_report.h"
 #include "server/api/query_list.h"
 #include "server/api/turn.h"

@@ -14,7 +14,7 @@
 /* A draw takes about 0.2 us to measure and 0.2 kB of memory while its column is measured. */
 #define DRAWS_PER_REQUEST 40000000u
 #define DRAWS_FOR_BIASES  8000000u /* of all parameters, beside the page that was asked for */
-#define DRAWS_LEAST       200u     /* per chain: fewer say nothing */
+#define DRAWS_LEAST       200u     /* per chain: fewer are not meaningful */
 
 /* ---- sizes ---- */
 

@@ -38,7 +38,7 @@ enum err measure_reference(struct reference *out, struct jobfile *file, const st
 /* Puts the rows into order: the largest R-hat first, then the smallest effective sample size. */
 void measure_sort(struct summary *summary);
 
-/* The worst of the job as its own line shows it. */
+/* The worst values of the job, as in lists of jobs. */
 void measure_head(struct app *app, const struct job_row *row, struct summary_head *out);
 
 #endif

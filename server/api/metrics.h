@@ -1,4 +1,4 @@
-/* Counters for Prometheus: requests by route, and whatever the other modules know. */
+/* Counters for Prometheus: requests by route, and the statistics of other modules. */
 #ifndef BARKER_SERVER_API_METRICS_H
 #define BARKER_SERVER_API_METRICS_H
 

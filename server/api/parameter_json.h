@@ -1,5 +1,5 @@
-/* Measured parameters as JSON: the rows of the summary and of the comparison, and what it costs to
- * know them better. */
+/* Measured parameters as JSON: the rows of the summary and of the comparison, and the cost of a
+ * target error. */
 #ifndef BARKER_SERVER_API_PARAMETER_JSON_H
 #define BARKER_SERVER_API_PARAMETER_JSON_H
 
@@ -9,7 +9,7 @@
 
 /* All borrowed. */
 struct parameter_facts {
-    const char *name; /* NULL: not said */
+    const char *name; /* NULL: omitted */
     const struct mixing *mixing;
     const struct certified *certified; /* of the job; `column` is the parameter's */
     size_t column;
@@ -24,14 +24,14 @@ struct parameter_facts {
  * when there is a target. */
 json_t *parameter_json(const struct parameter_facts *row);
 
-/* Adds "ess_per_second" and "ess_per_gradient". Both are null below an effective sample size of 100,
- * which is itself not known to within a factor; then, or when it is NaN, returns the reason. */
+/* Adds "ess_per_second" and "ess_per_gradient". Both are null below an effective sample size of
+ * 100, which is too uncertain; then, or when it is NaN, returns the reason. */
 const char *parameter_efficiency_put(json_t **doc, double ess, const struct extent *extent);
 
-/* What the whole job has cost so far and what it gave: of the parameter that mixes worst. */
+/* Cost of the whole job so far and its effective draws, of the parameter that mixes worst. */
 json_t *job_efficiency_json(const struct summary_head *worst, const struct extent *extent);
 
-/* What it costs until every parameter has the target error: without a reference that of the
+/* The cost until every parameter has the target error: without a reference that of the
  * smallest effective sample size, with one the costliest of the table. */
 json_t *job_cost_json(double target, const struct summary_head *worst, const struct extent *extent,
                       struct jobfile *file, const struct bias_table *table);

@@ -82,7 +82,7 @@ static void sort_columns(struct traces *t)
     }
 }
 
-/* Bounds the points, and takes memory for them. */
+/* Limits the number of points, and takes memory for them. */
 static bool traces_reserve(struct call *call, struct traces *t)
 {
     size_t n = t->columns.count + 1, series = t->columns.count * t->chains.count + 1;

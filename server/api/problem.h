@@ -7,7 +7,7 @@
 #include "server/base/mistake.h"
 #include "server/http/http.h"
 
-/* Replaces whatever the reply holds. `mistakes` may be NULL. */
+/* Replaces the content of the reply. `mistakes` may be NULL. */
 void problem_reply(struct reply *reply, enum err code, const char *detail,
                    const struct mistakes *mistakes);
 

@@ -5,7 +5,7 @@
 #include "server/api/api.h"
 #include "server/store/jobfile.h"
 
-/* Numbers of columns or of chains, in the order in which they were asked for; none twice. */
+/* Numbers of columns or of chains, in the order of the query; none twice. */
 struct query_numbers {
     uint32_t *at;
     size_t count;
@@ -22,7 +22,7 @@ struct query_names {
 bool query_names_split(struct query_names *out, const char *text);
 void query_names_release(struct query_names *list);
 
-/* What `params` names among the saved columns, at most `most`; without it the first `fallback`
+/* The saved columns that `params` names, at most `most`; without it the first `fallback`
  * columns, or fewer where there are fewer. False: answered, with every name that is unknown or
  * is there twice. */
 bool query_parameters(struct call *call, struct jobfile *file, size_t fallback, size_t most,

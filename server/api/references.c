@@ -1,4 +1,4 @@
-/* Reference posteriors: kept, shown, listed, deleted; made from documents or from jobs. */
+/* Reference posteriors: storing, showing, listing, deleting; from documents or from jobs. */
 #include "server/api/measure.h"
 #include "server/api/turn.h"
 #include "server/base/clock.h"
@@ -89,7 +89,7 @@ void api_reference_delete(struct call *call)
         call_empty(call, 204);
 }
 
-/* ---- keeping one ---- */
+/* ---- storing ---- */
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGITS  "0123456789"
@@ -282,7 +282,7 @@ void api_reference_put(struct call *call)
         put_body(call, &as);
     } else if (call_turn(call)) {
         put_body(call, &as);
-        malloc_trim(0); /* small pieces that the allocator would keep for this thread */
+        malloc_trim(0); /* small blocks that the allocator would keep for this thread */
         turn_end();
     }
 }

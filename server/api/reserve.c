@@ -6,7 +6,7 @@
 
 #define WAIT_MS 5000 /* of a handler on the pool, for memory that other requests will give back */
 
-/* On open routes there is no user: the address stands for one. */
+/* On open routes, which have no user, memory is charged to the address. */
 static const char *account(const struct call *call)
 {
     return call->who.user[0] != '\0' ? call->who.user : call->req->client;

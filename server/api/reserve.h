@@ -1,4 +1,4 @@
-/* What memory is set aside for, and how much of it is in use. */
+/* The memory budgets and their use. */
 #ifndef BARKER_SERVER_API_RESERVE_H
 #define BARKER_SERVER_API_RESERVE_H
 

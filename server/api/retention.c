@@ -56,7 +56,7 @@ static void empty(const struct trash *trash, const struct config *config)
         enum err code = store_job_purge(trash->store, piece->id, piece->deleted_ms, &info);
         if (code != ERR_OK && code != ERR_CONFLICT && code != ERR_NOT_FOUND)
             return;
-        held -= piece->bytes; /* restored or purged meanwhile: no longer in the trash */
+        held -= piece->bytes; /* restored or purged since: no longer in the trash */
         if (code == ERR_OK)
             log_event(LOG_INFO, "job.purged", "job", piece->id, NULL);
     }

@@ -68,7 +68,8 @@ enum err state_write(const struct config *config, const char *name, const char *
     return err_set(info, ERR_IO, "%s: %s", path, strerror(errno));
 }
 
-/* A restored backup has users, but no token in clear text. The log line says how to make one. */
+/* A restored backup has users, but no token in plain text. The log line contains the command that
+ * makes one. */
 static void note_missing_token(const struct config *config)
 {
     char path[4200];
@@ -122,7 +123,7 @@ enum err state_data_folder(const struct config *config, struct err_info *info)
     if (!shows(data, state) && (!shows(state, data) || shows(own, data)))
         return ERR_OK;
     return err_set(info, ERR_INVALID,
-                   "data: %s gives all users the files of the state folder %s; choose another "
+                   "data: %s would let all users read the state folder %s; choose another "
                    "folder for data, "
                    "or for state one whose name begins with a dot, or leave data at STATE/data",
                    data, state);
@@ -135,6 +136,6 @@ void state_check_rights(const char *state)
     if (stat(state, &status) != 0 || (status.st_mode & 022) == 0)
         return;
     snprintf(mode, sizeof mode, "%04o", status.st_mode & 07777);
-    log_event(LOG_WARN, "state.exposed", "detail", "others may write to the state folder", "state",
-              state, "mode", mode, NULL);
+    log_event(LOG_WARN, "state.exposed", "detail", "other accounts may write to the state folder",
+              "state", state, "mode", mode, NULL);
 }

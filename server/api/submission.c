@@ -1,4 +1,4 @@
-/* Jobs on their way in. */
+/* Submissions of jobs. */
 #include "core/kernels/kernels.h"
 #include "models/models.h"
 #include "server/api/submission.h"
@@ -21,11 +21,12 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define QUICK_BYTES (UINT64_C(4) << 20) /* models and chains of this size are made in no time */
+#define QUICK_BYTES \
+    (UINT64_C(4) << 20) /* models and chains of this size are made in a few milliseconds */
 
 /* ---- from the document to a model ---- */
 
-/* Before so much memory is used: what one user's submissions take at a time is bounded, and large
+/* Called before the memory is used: the memory of one user's submissions is bounded, and large
  * ones, which keep a processor busy, take turns. */
 static enum err take_memory(struct submission *sub, struct call *call, uint64_t bytes)
 {
@@ -110,7 +111,7 @@ static void limit_to_quota(struct submission *sub)
     sub->sizes.disk_bytes = left > least ? left : least;
 }
 
-/* Chains that could never run are refused before one of them is made. */
+/* Chains that could never run are refused before one is made. */
 static enum err check_memory(struct submission *sub, struct app *app)
 {
     struct budget_stats stats;

@@ -1,4 +1,4 @@
-/* A job on its way in: from the document that a client sent to a row that can be stored.
+/* A submission: from the document that a client sent to a row that can be stored.
  *
  * May wait for the disk (data are read and hashed): on a thread of the request pool. */
 #ifndef BARKER_SERVER_API_SUBMISSION_H
@@ -19,12 +19,13 @@ struct submission {
     struct owner_totals totals; /* when the document was checked */
     struct mistakes mistakes;
     unsigned turns;       /* that have begun, see turn.h */
-    struct err_info info; /* of an error that is no mistake in the document */
+    struct err_info info; /* of an error other than mistakes in the document */
 };
 
-/* Checks the document, loads its data, makes the model, binds and says how much it will store. What
- * model and a chain take is reserved for the call before, and for a large model it has a turn until
- * the release. ERR_INVALID: the mistakes say why. To be released in any case. */
+/* Checks the document, loads its data, makes the model, binds and estimates what the job will
+ * store. Memory for model and a chain is reserved for the call first, and for a large model the
+ * call has a turn until the release. ERR_INVALID: the mistakes say why. To be released in any
+ * case. */
 enum err submission_prepare(struct submission *sub, struct call *call, const json_t *json);
 void submission_release(struct submission *sub, struct app *app);
 
@@ -41,7 +42,7 @@ enum err submission_disk(struct app *app, struct err_info *info);
 
 /* Whether the job of this row can run what is left of it and `iterations` more: its data are those
  * of the submission (ERR_DATA_CHANGED), and the server's disk has room. *bytes: what it has still to
- * store; 0 for a job that is not planned yet, which the scheduler fits into what there is. */
+ * store; 0 for a job that is not planned yet, whose plan will fit into the free space. */
 enum err submission_extend(struct call *call, const struct job_row *row, uint64_t iterations,
                            uint64_t *bytes, struct err_info *info);
 
@@ -49,11 +50,11 @@ enum err submission_extend(struct call *call, const struct job_row *row, uint64_
 void submission_id(char id[JOB_ID_SIZE], uint64_t now_ms);
 
 /* The Idempotency-Key of the call, or NULL, and the hash of its body. False: answered, because the
- * key is no good. */
+ * key is not valid. */
 bool submission_key(struct call *call, const char **key, unsigned char hash[32]);
 
-/* A request that was carried out already is answered with what it made, whatever has changed since.
- * `by_key` finds that, `answer` answers with it. True: answered. */
+/* A repeated request is answered with the job or study that the first one made, also if other
+ * conditions have changed. `by_key` finds its id, `answer` answers with it. True: answered. */
 bool submission_answered(struct call *call,
                          enum err (*by_key)(struct store *store, const char *owner, const char *key,
                                             const unsigned char hash[32], char id[JOB_ID_SIZE],

@@ -12,7 +12,7 @@
 
 enum { AT_ONCE = 4, AT_ONCE_EACH = 3, WAITING = 12, WAITING_EACH = 8, PATIENCE_MS = 20000 };
 
-/* The request that this thread carries out, how many turns of it have begun, and with what memory. */
+/* The request of this thread, the number of its nested turns, and their memory. */
 static _Thread_local struct call *caller;
 static _Thread_local unsigned depth;
 static _Thread_local uint64_t held;
@@ -21,8 +21,7 @@ static _Thread_local double began, spent; /* processor seconds: at the first tur
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t freed;
-    const char *busy[AT_ONCE],
-        *waiting[WAITING]; /* whose; borrowed meanwhile. NULL: a free place */
+    const char *busy[AT_ONCE], *waiting[WAITING]; /* users; borrowed. NULL: a free slot */
 } gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .freed = PTHREAD_COND_INITIALIZER};
 
 void turn_as(struct call *call)
@@ -42,7 +41,7 @@ size_t turn_each(void)
     return half < 1 ? 1 : half < AT_ONCE_EACH ? (size_t)half : AT_ONCE_EACH;
 }
 
-/* The places of one request are told apart by the address of its user's name. */
+/* The address of the user's name identifies the slots of one request. */
 static const char *name(void)
 {
     return caller != NULL ? caller->who.user : "";

@@ -1,9 +1,10 @@
 /* Turns at work that keeps a processor busy for long: measuring draws, looking into files, parsing
  * large documents. A few requests have one at a time, and one user at most half of the processors,
- * so that samplers and other users find one. They run at the priority of the samplers
+ * so that processors remain for samplers and other users. Turns run at the priority of the samplers
  * (base/background.h).
  *
- * Those who wait hold a thread of the request pool each: few may. Turns of one thread nest. */
+ * A waiting request holds a thread of the request pool, so the number of waiting requests is
+ * bounded. Turns of one thread nest. */
 #ifndef BARKER_SERVER_API_TURN_H
 #define BARKER_SERVER_API_TURN_H
 
@@ -14,12 +15,12 @@
 
 struct call;
 
-/* What this thread does from now on is for this request (borrowed; NULL: none). */
+/* Sets the request that this thread works for (borrowed; NULL: none). */
 void turn_as(struct call *call);
 
-/* A turn, and so many bytes of the user's memory for requests until it ends; who needs more than the
- * share of one user takes all of it and is alone then. ERR_UNAVAILABLE after waiting too long. Ends
- * with turn_end, on the same thread and for the same request. */
+/* A turn, with so many bytes of the user's memory for requests until it ends; a request that needs
+ * more than the share of one user takes all of it and runs alone. ERR_UNAVAILABLE after waiting too
+ * long. Ends with turn_end, on the same thread and for the same request. */
 enum err turn_begin(uint64_t bytes, struct err_info *info);
 void turn_end(void);
 

@@ -1,4 +1,4 @@
-/* The uploads of a user, as struct auth asks for them. */
+/* The uploads of a user, for struct auth. */
 #ifndef BARKER_SERVER_API_USER_FILES_H
 #define BARKER_SERVER_API_USER_FILES_H
 

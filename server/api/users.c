@@ -75,7 +75,7 @@ static enum err put_usage(struct app *app, const char *user, json_t **doc, struc
     return ERR_OK;
 }
 
-/* ---- who is asking ---- */
+/* ---- the caller ---- */
 
 void api_me(struct call *call)
 {
@@ -211,7 +211,7 @@ static void read_quotas(void *ctx, const struct place *place, const json_t *valu
 static const struct field user_fields[] = {
     {"name", read_name}, {"role", read_role}, {"quotas", read_quotas}, {NULL, NULL}};
 
-/* A user who exists keeps what is not given. */
+/* Fields that are not given stay unchanged for an existing user. */
 static void put_user(struct call *call, const struct user_request *r)
 {
     struct err_info info;

@@ -1,6 +1,6 @@
 /* The dashboard: files that clients/web/build.mjs made, compiled in gzipped, as they are sent.
  *
- * The content security policy allows the page to load and call nothing but this daemon, and no
+ * The content security policy allows the page to load from and call only this daemon, and forbids
  * inline code. */
 #include "server/api/api.h"
 #include "web/list.h" /* of the build folder: WEB_LIST, with paths relative to WEB_FOLDER */
