@@ -1,13 +1,13 @@
 /* Absolute deadlines of connections, and the lingering close.
  *
  * libmicrohttpd has an idle timeout only: a client that sends one byte every few seconds holds its
- * connection for ever. Here each connection has a point in time by which its present stage (header,
- * body, taking the reply) must be over; deadlines_tick shuts the socket down when it is not, and
- * the library then sees the end of the connection by itself.
+ * connection for ever. Here each connection has a time by which its present stage (header, body,
+ * reading the reply) must be complete; deadlines_tick shuts the socket down when it is not, and the
+ * library then sees the end of the connection by itself.
  *
  * Lingering: closing a socket while unread bytes of a refused body arrive makes the kernel reset
  * the connection, which can destroy our reply before the client has read it. Such sockets are kept
- * half open for a moment, and what arrives is thrown away. */
+ * half open for a moment, and what arrives is discarded. */
 #ifndef BARKER_SERVER_HTTP_DEADLINE_H
 #define BARKER_SERVER_HTTP_DEADLINE_H
 
@@ -37,7 +37,7 @@ struct deadlines {
     } lingering[DEADLINE_LINGERERS];
 };
 
-/* Milliseconds of the monotonic clock, read cheaply: some milliseconds behind. */
+/* Milliseconds of the monotonic clock, from the coarse clock: a few milliseconds late. */
 uint64_t deadline_now_ms(void);
 
 void deadlines_init(struct deadlines *all);

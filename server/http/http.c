@@ -39,11 +39,11 @@ struct conn {
 struct http {
     struct http_common common;
     struct MHD_Daemon *daemon;
-    int listener; /* given back by the library when it no longer listens; -1: not yet */
+    int listener; /* returned by the library when it stops listening; -1: not yet */
     uint16_t port;
     _Atomic bool started;
     _Atomic uint64_t next_log_ms; /* not before this time */
-    char last_log[200];           /* the library's own words, for when it does not start */
+    char last_log[200];           /* the library's last message, used when it does not start */
     pthread_t ticker;
     sem_t tick_end;
 };
@@ -149,14 +149,14 @@ static enum MHD_Result take_step(struct http_request *r, enum request_step step)
     return MHD_NO;
 }
 
-/* Before 0.9.77 the parser glues a folded line to the *name* of the header before it, so that
+/* Before 0.9.77 the parser appends a folded line to the *name* of the header before it, so that
  *
  *     Auth: Bearer T
  *      orization
  *
- * forges an Authorization, and it cuts the request target at a NUL byte. Both leave traces: what
- * the parser left as it was lies in the read buffer one after the other, with nothing but the
- * terminator and blanks in between. */
+ * forges an Authorization, and it cuts the request target at a NUL byte. Both leave traces: names
+ * and values that the parser did not change follow one another in the read buffer, with nothing but
+ * the terminator and blanks in between. */
 static bool is_adjacent(const char *end, const char *next)
 {
     if (MHD_VERSION >= 0x00097700)

@@ -1,4 +1,4 @@
-/* HTTP: the only module that knows libmicrohttpd.
+/* HTTP: the only module that uses libmicrohttpd.
  *
  * It listens, enforces the request rules that this library's parser does not (rules.h), keeps
  * deadlines against slow clients, collects bodies up to a limit, and calls the application:
@@ -14,7 +14,7 @@
  * thread. A client that closes its side while its request is parked, or while its stream has
  * nothing to send, is treated as disconnected.
  *
- * Behind this header: http.c (the library's callbacks, start and stop), rules.c (which requests are
+ * Implementation: http.c (the library's callbacks, start and stop), rules.c (which requests are
  * accepted), request.c (the stages of one request), wait.c (suspended connections: pool, parked
  * requests, streams), deadline.c (slow clients). */
 #ifndef BARKER_SERVER_HTTP_HTTP_H
@@ -47,7 +47,7 @@ struct request {
     size_t body_size;
     bool parked;                /* this is a second call, after a wake-up or the end of the wait */
     bool timed_out;             /* ... and it was the end of the wait */
-    void *app;                  /* the application's own, kept from admit to done */
+    void *app;                  /* of the application, kept from admit to done */
     struct http_request *inner; /* the module's own */
 };
 
@@ -87,10 +87,9 @@ struct admission {
 /* A reply body that is pulled in pieces. Called on HTTP threads, never concurrently for one stream.
  * `read` returns the bytes written into `buffer` (at most `size`), 0 for "nothing now: call again
  * after http_wake_streams or the heartbeat", STREAM_RESTS for "call again after a moment" (not after
- * http_quiesce), -1 for the end, -2 for an error that must cut the
- * connection so that the client does not take half for the whole. After http_quiesce, 0 means the
- * end. The library holds the reply's head back until the first byte. `close` is called exactly
- * once, before `done`. */
+ * http_quiesce), -1 for the end, -2 for an error that must cut the connection so that the client does
+ * not take an incomplete body for a complete one. After http_quiesce, 0 means the end. The library
+ * holds the reply's head back until the first byte. `close` is called exactly once, before `done`. */
 struct stream {
     void *ctx;
     ssize_t (*read)(void *ctx, char *buffer, size_t size);
@@ -113,8 +112,8 @@ struct reply {
         char *value;      /* malloc'd, freed by the module */
     } headers[REPLY_HEADERS];
     size_t header_count;
-    uint32_t park_ms; /* > 0 and status == 0: call `handle` again when `park_key` is woken (perhaps
-                         without need) or after this time; when timed_out, it must answer */
+    uint32_t park_ms; /* > 0 and status == 0: call `handle` again when `park_key` is woken (possibly
+                         without a change) or after this time; when timed_out, it must answer */
     uint64_t park_key;
 };
 
@@ -134,7 +133,7 @@ struct http_app {
     void (*problem)(void *ctx, struct request *req, enum err code, const char *detail,
                     struct reply *reply);
     /* Called before `bytes` more of memory are kept for the body or the reply of a request that was
-     * admitted. What was granted is given back in `done`. Must not block. */
+     * admitted. It is returned in `done`. Must not block. */
     enum err (*reserve)(void *ctx, struct request *req, uint64_t bytes, struct err_info *info);
     /* libmicrohttpd's own messages. */
     void (*log)(void *ctx, const char *message);
@@ -156,7 +155,7 @@ struct http_config {
     uint32_t max_parked;    /* 2048: beyond, a long poll is answered at once */
     uint32_t group_parked;  /* 256 of them of one group */
     uint32_t group_uploads; /* bodies of one group on their way into a sink; 8 */
-    uint32_t read_rate;     /* bytes per millisecond: who reads a stream more slowly is cut; 16 */
+    uint32_t read_rate;     /* bytes per millisecond: slower readers of a stream are cut off; 16 */
 };
 
 /* Starts listening. The configuration's strings are not needed afterwards. */

@@ -217,7 +217,7 @@ enum request_step request_begin(struct http_request *r, char *uri, const char *m
     r->waiter.group = r->plan.group;
     if (r->sink_open && !wait_room_upload(&r->common->room, &r->waiter)) {
         r->err = err_set(&r->info, ERR_RATE,
-                         "%u of your uploads are running, the limit; wait for one to end",
+                         "%u of your uploads are running, which is the limit; wait for one to end",
                          r->common->config.group_uploads);
         return refuse(r);
     }
@@ -320,8 +320,8 @@ bool request_closes(const struct http_request *r)
            atomic_load(&r->common->draining);
 }
 
-/* The client has taken the last piece of a stream. What the source takes to make a piece is not the
- * client's time. */
+/* The client has taken the last piece of a stream. The time in which the source makes a piece is
+ * not counted. */
 static void piece_taken(struct http_request *r)
 {
     uint64_t waited = r->given_ms > 0 ? deadline_now_ms() - r->given_ms : 0;

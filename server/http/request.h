@@ -1,6 +1,6 @@
 /* One request between libmicrohttpd (server/http/http.c) and the application: its stages, its body,
- * and the calls of admit, handle, problem and done. Knows nothing of the library: every step says
- * what is to be done next with the connection.
+ * and the calls of admit, handle, problem and done. Independent of the library: every step returns
+ * what http.c must do next with the connection.
  *
  *     request_reset -> request_begin -> request_take ... -> request_body_end
  *                                                           -> (request_resumed ...)
@@ -45,7 +45,7 @@ struct http_request {
     struct deadline *deadline;  /* borrowed: the connection's */
     void *connection;           /* borrowed: the library's */
     enum request_phase phase;
-    bool known;     /* the application has seen it: `done` is owed */
+    bool known;     /* the application has seen it: `done` must be called */
     bool owed;      /* among common->owed */
     bool body_over; /* all of the body has been read, or there is none */
     bool sink_open; /* the plan's sink waits for `handle` or for its abort */
@@ -70,9 +70,9 @@ struct http_request {
 struct http_request *request_of_waiter(struct waiter *waiter);
 
 enum request_step {
-    STEP_GO_ON, /* read on, or wait: the request may already be under way in another thread */
+    STEP_GO_ON, /* continue reading, or wait: another thread may already run the request */
     STEP_REPLY, /* send `reply` */
-    STEP_CUT    /* close the connection without a word */
+    STEP_CUT    /* close the connection without a reply */
 };
 
 /* A new request on this connection. */

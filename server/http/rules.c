@@ -1,4 +1,4 @@
-/* What a request may look like. */
+/* The rules for requests. */
 #include "server/http/rules.h"
 #include "server/base/text.h"
 

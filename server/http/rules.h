@@ -1,9 +1,9 @@
-/* Request rules: what of a parsed request is let through. Pure functions, no I/O, any thread.
+/* Request rules: which parsed requests are accepted. Pure functions, no I/O, any thread.
  *
- * libmicrohttpd 0.9.75 hands on nearly anything (folded lines glued to the header name, any method
- * bytes, two lengths, paths cut at %00), so every request passes here before the application sees
- * it. All refusals are ERR_MALFORMED unless said otherwise, with a message fit for the client:
- * bytes outside printable ASCII are shown as \xHH. */
+ * libmicrohttpd 0.9.75 passes on nearly anything (folded lines appended to the header name, any
+ * method bytes, two lengths, paths cut at %00), so every request is checked here before the
+ * application sees it. All refusals are ERR_MALFORMED unless said otherwise, with a message fit for
+ * the client: bytes outside printable ASCII are shown as \xHH. */
 #ifndef BARKER_SERVER_HTTP_RULES_H
 #define BARKER_SERVER_HTTP_RULES_H
 

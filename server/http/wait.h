@@ -5,8 +5,8 @@
  * that there is still something to wait for, happen under that lock; therefore
  *   - no wake-up is lost: a request that is about to wait passes the number of the last wake-up
  *     (wait_room_seq) from before it read the state, and reads it again if there was another since;
- *   - nothing is suspended behind the back of wait_room_close, and libmicrohttpd, which aborts when
- *     stopped with suspended connections, can then be stopped.
+ *   - no connection is suspended after wait_room_close, and libmicrohttpd, which aborts when stopped
+ *     with suspended connections, can then be stopped.
  * A waiting client that closes its connection is noticed within a second or so by wait_room_tick;
  * libmicrohttpd itself does not watch suspended connections.
  *
@@ -31,8 +31,8 @@
 
 enum wait_end { WAIT_WOKEN, WAIT_TIMED_OUT, WAIT_GONE };
 
-/* One per request, in the caller's storage. `fd`, `group` and `pooled` are set by the owner before it
- * waits; `end` says why the last wait was over, and may be read by the functions that are called
+/* One per request, in the caller's storage. `fd`, `group` and `pooled` are set by the owner before
+ * it waits; `end` is the reason for which the last wait ended, for the functions that are called
  * then. */
 struct waiter {
     struct waiter *prev, *next;
@@ -49,7 +49,7 @@ struct waiter {
 enum wait_outcome {
     WAIT_BEGUN,  /* waits: the caller must not touch the request any more */
     WAIT_AGAIN,  /* something happened meanwhile: read the state again */
-    WAIT_REFUSED /* no room, or the end is near: answer with what there is */
+    WAIT_REFUSED /* no room, or the daemon is shutting down: answer with the present state */
 };
 
 struct wait_room_config {
@@ -64,7 +64,7 @@ struct wait_room_config {
 
 #define WAIT_BUCKETS 256
 
-/* What the requests of one group have at the moment. It lives as long as one of them. */
+/* Counts of the requests of one group. It exists as long as one of them. */
 struct wait_group {
     struct wait_group *prev, *next; /* in the round of groups with queued requests */
     struct wait_group *same_bucket;
@@ -88,7 +88,7 @@ struct wait_room {
     size_t suspended; /* every suspended connection: queued, running, parked, streaming */
     bool draining, closed;
     uint64_t next_poll_ms;
-    struct pollfd *poll; /* max_waiting of each: who waits, to see who is gone */
+    struct pollfd *poll; /* max_waiting of each: waiting connections, to detect closed ones */
     struct waiter **polled;
     size_t thread_count;
     pthread_t *threads; /* by seat */
@@ -102,10 +102,10 @@ enum err wait_room_init(struct wait_room *room, const struct wait_room_config *c
 /* After wait_room_close has returned true. */
 void wait_room_release(struct wait_room *room);
 
-/* To be read before looking whether there is anything to wait for. */
+/* Read it before checking whether the request must wait. */
 uint64_t wait_room_seq(struct wait_room *room);
 
-/* Counts an upload that begins; false when its group has as many as it may have. Over with
+/* Counts an upload that begins; false when its group has reached its limit. Ends with
  * wait_room_leave. */
 bool wait_room_upload(struct wait_room *room, struct waiter *waiter);
 /* The request is over. */
@@ -114,7 +114,7 @@ void wait_room_leave(struct wait_room *room, struct waiter *waiter);
 /* Suspends the connection and gives the request to the pool; false when the queue, or that of its
  * group, is full. */
 bool wait_room_enqueue(struct wait_room *room, struct waiter *waiter);
-/* The pool is through with it: the connection goes on. */
+/* Called when the pool has finished the request: resumes the connection. */
 void wait_room_finish(struct wait_room *room, struct waiter *waiter);
 
 /* Parks until `key` is woken, or for `wait_ms`. A `pooled` request is suspended already and goes to
@@ -130,7 +130,8 @@ enum wait_outcome wait_room_rest(struct wait_room *room, struct waiter *waiter);
 void wait_room_wake_key(struct wait_room *room, uint64_t key);
 void wait_room_wake_streams(struct wait_room *room);
 
-/* Ends waits whose time is over, gives streams their heartbeat, finds clients that are gone. */
+/* Ends waits that have timed out, wakes streams for their heartbeat, finds clients that have
+ * closed. */
 void wait_room_tick(struct wait_room *room, uint64_t now_ms);
 
 /* From now on no request waits: parked requests time out, streams are refused. The pool goes on. */

@@ -28,7 +28,7 @@ static uint32_t free_chains(const struct job_run *job)
     return count;
 }
 
-/* Whether one more worker has something to do: one worker alone plans a job. */
+/* Whether the job has work for one more worker: only one worker plans a job. */
 static bool has_work(const struct sched *s, const struct job_run *job)
 {
     return sched_planned(job) ? free_chains(job) > 0
@@ -65,7 +65,7 @@ static size_t next_workers(const struct sched *s, const struct job_run *job)
 /* How many chains the next slice takes. Chains in lockstep are faster together than one by one, but
  * a batch must not leave other workers without work: each gets an equal share of the free chains. Whether
  * the model gains by lockstep is known once the job is loaded; before, a batch may be too large, and
- * the worker gives chains back (make_ready in worker.c). */
+ * the worker gives chains back (load_and_start in worker.c). */
 static size_t next_batch_size(const struct sched *s, const struct job_run *job)
 {
     size_t allowed = s->config.user_running_chains - job->usage->chains;

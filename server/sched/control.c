@@ -55,8 +55,8 @@ bool sched_renamed(struct sched *s, const struct job_row *row)
     return true;
 }
 
-/* What an extension adds to. A job that had ended goes on from where its furthest chain is: it may
- * have been stopped long before the end that it was submitted with. */
+/* The iterations that an extension adds to. A job that had ended continues from its furthest chain:
+ * it may have been stopped long before its submitted length. */
 static uint64_t iterations_so_far(const struct job_run *job, bool had_ended)
 {
     uint64_t warmup = job->spec.warmup;
@@ -118,7 +118,7 @@ static enum err extend(struct sched *s, struct job_run *job, const struct state_
         return code;
     pthread_mutex_lock(&s->lock);
     job->iterations = grown.iterations;
-    job->most_seconds = 0.0; /* they are asked for, whatever the plan expects */
+    job->most_seconds = 0.0; /* the owner requests them whatever time the plan has set */
     if (had_ended)
         job->spec.stop_when = grown.stop_when; /* no worker has it yet */
     sched_enter(s, job, change->to);
@@ -258,8 +258,8 @@ static enum err revive(struct sched *s, const char *id, const struct sched_reque
     return code;
 }
 
-/* A job may end after it was found in memory, or be revived after it was not: then the search is
- * repeated. */
+/* A job may end after it was found in memory, or be revived after it was not found there: then the
+ * search is repeated. */
 enum err sched_control(struct sched *s, const char *id, const struct sched_request *request,
                        struct err_info *info)
 {

@@ -118,7 +118,7 @@ static bool time_up(const struct job_run *job)
            checkup_slow(job->cpu_seconds, job->most_seconds);
 }
 
-/* Starts no more slices: the job is to end, or a checkup needs its chains to stand still. */
+/* Starts no more slices: the job is about to end, or a checkup needs its chains unchanged. */
 static void stop_slices(struct sched *s, struct job_run *job, enum job_run_stop why)
 {
     pthread_mutex_lock(&s->lock);
@@ -172,8 +172,8 @@ bool sched_end_due(const struct job_run *job, enum job_event *event)
     return true;
 }
 
-/* The checks at the end of a complete job may take half a minute. What has been cancelled is only
- * measured, and its owner waits for that. */
+/* The checks at the end of a complete job may take half a minute. A cancelled job is only measured,
+ * and its owner waits for that. */
 bool sched_end_allowed(const struct sched *s, const struct job_run *job, enum job_event event)
 {
     return event != JOB_EVENT_finish || sched_long_allowed(s, job->usage);
@@ -263,7 +263,7 @@ static void check(struct sched *s, struct job_run *job, const struct ending *end
     snprintf(job->reason, sizeof job->reason, "%s; the draws are being checked",
              end->stop == JOB_RUN_ON       ? "all chains are complete"
              : end->stop == JOB_RUN_ENOUGH ? "stop_when is met"
-                                           : "the time is over");
+                                           : "the time limit is reached");
     job->version++;
     double ess = job->head.min_ess_bulk;
     pthread_mutex_unlock(&s->lock);
@@ -337,7 +337,7 @@ void sched_end_if_due(struct sched *s, struct job_run *job, bool worker)
     if (code == ERR_NOT_FOUND) /* purged in the meantime: there is nothing left to run */
         sched_remove(s, job);
     pthread_mutex_unlock(&s->lock);
-    /* What a request could not end, a worker does. */
+    /* A job that a request could not end is ended by a worker. */
     if (worker && code != ERR_OK && code != ERR_CONFLICT && code != ERR_NOT_FOUND)
         sched_stall(s, job, info.message);
 }

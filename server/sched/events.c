@@ -12,7 +12,7 @@
 #define STREAMS_EACH 16 /* per viewer */
 #define STREAMS_ALL  3000
 #define PING_MS      14000
-#define FIRST_WORDS  ":ok\nretry: 3000\n\n"
+#define STREAM_START ":ok\nretry: 3000\n\n"
 
 static const char *const names[] = {
 #define X(kind, name) name,
@@ -24,7 +24,7 @@ struct event {
     uint64_t id;
     char owner[USER_NAME_SIZE]; /* "": every user may see it */
     bool lab;
-    char *text; /* as it goes over the wire */
+    char *text; /* as it is sent */
     size_t size;
 };
 
@@ -193,8 +193,7 @@ void event_stream_close(void *stream)
     free(r);
 }
 
-/* A client that names an event which the ring still has continues after it; any other begins with a
- * reset. */
+/* A client that names an event in the ring continues after it; any other begins with a reset. */
 static uint64_t resume_at(const struct events *e, const char *last_id)
 {
     if (last_id == NULL)
@@ -217,7 +216,7 @@ enum err event_stream_open(void **out, struct events *e, const struct event_read
     snprintf(r->viewer, sizeof r->viewer, "%s", reader->viewer != NULL ? reader->viewer : "");
     snprintf(r->user, sizeof r->user, "%s", reader->user);
     snprintf(r->token_id, sizeof r->token_id, "%s", reader->token_id);
-    set_pending(r, FIRST_WORDS, sizeof FIRST_WORDS - 1);
+    set_pending(r, STREAM_START, sizeof STREAM_START - 1);
     pthread_mutex_lock(&e->lock);
     size_t own = 0;
     for (const struct stream *other = e->readers; other != NULL; other = other->after)

@@ -1,8 +1,8 @@
 /* Events: what happened to jobs, numbered, in a ring; and the streams of server-sent events made
  * from it.
  *
- * Publishing is cheap and never waits for a reader. A reader that falls out of the ring, or comes
- * back with a number that the ring no longer has, gets `event: reset` and goes on from now. */
+ * Publishing is cheap and never waits for a reader. A reader whose next event is no longer in the
+ * ring gets `event: reset` and continues with new events. */
 #ifndef BARKER_SERVER_SCHED_EVENTS_H
 #define BARKER_SERVER_SCHED_EVENTS_H
 
@@ -10,12 +10,12 @@
 
 #include <sys/types.h>
 
-/* What clients can be told of, with its name on the wire. */
+/* Kinds of events, with their names in the stream. */
 #define EVENT_LIST(X)                                                                  \
     X(job_state, "job.state")             /* state, name, priority or visibility */    \
     X(job_progress, "job.progress")       /* after a slice, and while it is planned */ \
     X(job_diagnostics, "job.diagnostics") /* its draws were measured */                \
-    X(job_warning, "job.warning")         /* it cannot go on now */                    \
+    X(job_warning, "job.warning")         /* it cannot continue now */                 \
     X(queue_changed, "queue.changed")
 
 enum event_kind {
@@ -39,7 +39,7 @@ uint64_t event_key(const char *job);
 void events_publish(struct events *events, enum event_kind kind, const char *job, const char *owner,
                     bool lab, const char *data);
 
-/* Who opens a stream. */
+/* The reader of a stream. */
 struct event_reader {
     const char *viewer;          /* sees the events of this user and the lab's; NULL: all */
     const char *user, *token_id; /* for events_cut */

@@ -1,5 +1,5 @@
-/* The jobs in memory: the list in order of submission, the table of ids, who holds a pointer, and
- * which jobs are unloaded when there are too many. */
+/* The jobs in memory: the list in order of submission, the table of ids, counts of pointers in use,
+ * and which jobs are unloaded when there are too many. */
 #include "server/base/clock.h"
 #include "server/sched/parts.h"
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct planner { /* what the plan calls back with */
+struct planner { /* context of the planner's callbacks */
     const struct job_run *job;
     const struct job_run_planning *planning;
 };
@@ -49,11 +49,10 @@ static enum err read_progress(struct job_run *job, const struct job_run_context 
     struct jobfile *file;
     enum err code = jobfile_open(&file, context->store, job->id, info);
     if (code == ERR_NOT_FOUND && job->stored_bytes > 0)
-        return err_set(
-            info, ERR_CORRUPT,
-            "draws/%s.db is missing, with %" PRIu64
-            " kB of draws and states: put it back from a backup, or submit the job again",
-            job->id, job->stored_bytes >> 10);
+        return err_set(info, ERR_CORRUPT,
+                       "draws/%s.db is missing, with %" PRIu64
+                       " kB of draws and states: restore it from a backup, or submit the job again",
+                       job->id, job->stored_bytes >> 10);
     if (code == ERR_NOT_FOUND)
         return ERR_OK; /* no slice yet */
     if (code != ERR_OK)
@@ -323,8 +322,8 @@ static enum err reserve(struct job_run *job, const struct job_run_context *conte
     return ERR_OK;
 }
 
-/* Under load_lock. A job that waits for memory knows what it needs and does not read its data at
- * every try. */
+/* Under load_lock. For a job that waits for memory the needed size is known, and its data are not
+ * read again at every try. */
 static enum err load_model(struct job_run *job, const struct job_run_context *context,
                            bool for_chains, struct err_info *info)
 {

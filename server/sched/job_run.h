@@ -71,7 +71,7 @@ struct job_run {
     size_t batch_size;   /* chains that run best in one slice; 0: not known */
     bool ending;         /* a thread is ending, unloading or reviving it: no slices */
     bool failing;        /* to be failed with `failure` when no slice is under way */
-    bool stalled;        /* waits for memory, disk space or data; `reason` says for what */
+    bool stalled;        /* waits for memory, disk space or data, see `reason` */
     bool loaded;         /* data and model are in memory */
     bool removed;        /* out of the list; freed when the last reference is released */
     bool checking;       /* a worker runs a checkup of it */
@@ -95,9 +95,9 @@ struct job_run {
     const struct data *data;
     struct model *model;
     struct spec_bound bound;
-    bool plans;         /* its chains have a plan, or are to have one */
+    bool plans;         /* its chains have a plan, or need one */
     struct plan *plan;  /* NULL: none is needed, or none is made yet */
-    struct model *view; /* what its chains sample, when that is not the model; borrows both */
+    struct model *view; /* the model in the plan's coordinates; NULL: its own. Borrows both */
     bool file_made;
     uint64_t chain_bytes;        /* memory of its chains; 0: not known before the first load */
     uint64_t reserved;           /* of them, taken from chain_memory: 0 or `needs` */
@@ -133,7 +133,7 @@ bool job_run_data_lost(const struct job_run *job);
 /* Gives the memory back; only while no chain is busy. */
 void job_run_unload(struct job_run *job, struct memory_cache *cache);
 
-/* What the plan of a job is made with, beside the job. */
+/* The input of a plan beside the job. */
 struct job_run_planning {
     uint64_t most_bytes;      /* of draws that it may store */
     uint64_t most_iterations; /* of a chain, warm-up included; 0: no limit */
@@ -143,8 +143,8 @@ struct job_run_planning {
 
 /* Makes the plan of a loaded job and its file, with the plan in it: one transaction. *settled is
  * the job's spec with the plan's numbers, which borrows from it. ERR_UNAVAILABLE when the job is
- * halted; nothing is kept then. What was planned is not planned again when only the file cannot be
- * made. */
+ * halted; nothing is kept then. When only the file cannot be created, the plan is kept for the next
+ * attempt. */
 enum err job_run_plan(struct job_run *job, const struct job_run_context *context,
                       const struct job_run_planning *planning, struct job_spec *settled,
                       struct err_info *info);

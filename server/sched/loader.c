@@ -1,8 +1,8 @@
-/* The threads that load data and models of jobs, so that no worker waits for a file: while one user's
- * data are read for minutes, the workers run what is loaded.
+/* The threads that load data and models of jobs, so that no worker waits for a file: while one
+ * user's data are read for minutes, the workers run loaded jobs.
  *
- * What is loaded is what would get the next slice, so that jobs are not loaded long before their
- * turn and evicted again. One user has one load at a time, however many jobs wait. Some of the threads
+ * They load the job that would get the next slice, so that no job is loaded long before its turn
+ * and unloaded again. One user has one load at a time, however many jobs wait. Some of the threads
  * have the lowest priority: they load for users who have used more than others whose chains run. */
 #include "server/base/background.h"
 #include "server/base/clock.h"

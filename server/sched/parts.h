@@ -1,4 +1,4 @@
-/* Private to server/sched: what the scheduler has in memory, and what its files share.
+/* Private to server/sched: the state of the scheduler, and what its files share.
  *
  * Locks, in this order: sched->ended (reviving and deleting jobs that have ended), job->change_lock
  * (one state change of a job at a time, held while it is being stored), job->publish_lock (events of a
@@ -36,11 +36,11 @@ struct sched {
 
     pthread_mutex_t ended; /* one at a time revives or deletes a job that has ended */
     pthread_mutex_t lock;
-    pthread_cond_t work;                    /* something may have become runnable */
+    pthread_cond_t work;                    /* a job may have become runnable */
     struct job_run *jobs;                   /* in order of submission */
     struct job_run **last;                  /* where the next one goes */
     struct job_run *buckets[SCHED_BUCKETS]; /* the same by id */
-    struct usage *usages;                   /* never fewer: jobs point to them */
+    struct usage *usages;                   /* never removed: jobs point to them */
     size_t usage_count;
     uint64_t tick;
     unsigned busy;         /* workers with a slice */
@@ -61,7 +61,7 @@ struct slice {
 
 /* ---- usage.c; under the lock but for the last three ---- */
 
-/* The user's, which is made if need be. NULL: no memory. */
+/* That of the user, created if necessary. NULL: no memory. */
 struct usage *usage_make(struct sched *s, const char *user);
 /* Seconds at `now` (wall clock), decayed. */
 double usage_recent(const struct usage *usage, uint64_t now);
@@ -99,7 +99,7 @@ bool sched_planned(const struct job_run *job);
 /* The iteration of the chain that is furthest. */
 uint64_t sched_furthest(const struct job_run *job);
 bool sched_all_done(const struct job_run *job);
-/* What the job does now: derived from what is known of it, so that no change can be missed. */
+/* The phase of the job, derived from its other members. */
 enum job_phase sched_phase(const struct job_run *job);
 /* Unloads a job if there are too many in memory, or if its data can no longer be read. */
 void sched_evict(struct sched *s);
@@ -114,7 +114,7 @@ void sched_publish(struct sched *s, struct job_run *job, enum event_kind kind);
 /* ---- choose.c; all under the lock ---- */
 
 bool sched_runnable(const struct job_run *job, uint64_t now);
-/* Whether its owner has as many chains running as one user may. */
+/* Whether its owner has as many running chains as one user may. */
 bool sched_at_limit(const struct sched *s, const struct job_run *job);
 /* Whether a worker may plan or end one more job of this user: on at most half of the workers, so that
  * others do not wait for minutes. */
@@ -150,11 +150,11 @@ enum err sched_change(struct sched *s, struct job_run *job, enum job_event event
                       const char *reason, struct err_info *info);
 /* Errors that may pass by themselves leave the job where it is, to be tried again. */
 bool sched_may_pass(enum err code);
-/* The job cannot go on now; it is tried again after a while. */
+/* The job cannot continue now; it is tried again after STALL_MS. */
 void sched_stall(struct sched *s, struct job_run *job, const char *why);
-/* The job is to be failed as soon as no slice of it is under way. */
+/* The job fails as soon as no slice of it is under way. */
 void sched_fail(struct sched *s, struct job_run *job, const char *why);
-/* From now on the job is run by our kernels; `log` gets a line more if that shows in its draws. */
+/* From now on this daemon's kernels run the job; `log` gets a line if that changes its draws. */
 void sched_take_kernels(struct sched *s, struct job_run *job, char *log, size_t size);
 enum err sched_store_kernels(struct sched *s, struct job_run *job, const char *log);
 
@@ -164,7 +164,7 @@ enum err sched_start_workers(struct sched *s, struct err_info *info);
 /* `count` more threads that run until s->stopping; `what` is their name. */
 enum err sched_start_threads(struct sched *s, unsigned count, void *(*run)(void *),
                              const char *what, struct err_info *info);
-/* What the job could not do: it waits, or it fails. */
+/* After a failure: the job waits, or it fails. */
 void sched_report_error(struct sched *s, struct job_run *job, enum err code,
                         const struct err_info *info);
 
@@ -176,8 +176,8 @@ bool sched_ready(const struct job_run *job);
 
 /* ---- plan.c ---- */
 
-/* Makes the plan of a loaded job that runs and has none, tells the catalogue. ERR_OK also when it
- * was halted: then it is not planned. */
+/* Makes the plan of a loaded running job that has none, and stores it in the catalogue. ERR_OK also
+ * when it was halted: then it is not planned. */
 enum err sched_plan(struct sched *s, struct job_run *job, struct err_info *info);
 /* Under the lock, of a loaded job: sets the processor time at which it ends. A job of other than its
  * plan's iterations, which its owner asked for, has no such limit. */
@@ -190,11 +190,11 @@ void sched_limit(struct job_run *job);
 void sched_check_draws(struct sched *s, struct job_run *job);
 /* Makes the verdict for a job that is entering this state. */
 void sched_judge(struct sched *s, struct job_run *job, enum job_state state);
-/* Under the lock: what would end the job now, if anything. */
+/* Under the lock: the reason for which the job would end now, if any. */
 bool sched_end_due(const struct job_run *job, enum job_event *event);
-/* Under the lock: whether a worker may do that now. */
+/* Under the lock: whether a worker may end it now. */
 bool sched_end_allowed(const struct sched *s, const struct job_run *job, enum job_event event);
-/* Ends what is due to end: called when a slice is over and after every request of the owner, which
+/* Ends the job if that is due: called after a slice and after every request of the owner, which
  * leaves the end of jobs with draws to the workers: measuring them may take half a minute. */
 void sched_end_if_due(struct sched *s, struct job_run *job, bool worker);
 

@@ -1,4 +1,4 @@
-/* A snapshot of a job that the scheduler fills, and its parts as JSON: the same for replies,
+/* A snapshot of a job, filled by the scheduler, and its parts as JSON: the same for replies,
  * events and the catalogue. */
 #ifndef BARKER_SERVER_SCHED_PROGRESS_H
 #define BARKER_SERVER_SCHED_PROGRESS_H

@@ -20,7 +20,8 @@ struct rate {
     size_t count;
 };
 
-/* A slice begins. Only the first one since the rate was zeroed (at a pause, for example) counts. */
+/* A slice begins. Only the first one since the rate was zeroed (at a pause, for example) has an
+ * effect. */
 void rate_begin(struct rate *rate, uint64_t now_ms, uint64_t iterations);
 /* `iterations` are done so far, in total. */
 void rate_add(struct rate *rate, uint64_t now_ms, uint64_t iterations);

@@ -21,7 +21,7 @@ static void adopt(struct sched *s, struct job_run *job)
         snprintf(job->failure, sizeof job->failure,
                  "chain %" PRIu32 " diverged at iteration %" PRIu64
                  ": a smaller step size or a Barker sampler may help",
-                 k + 1, job->chains[k].iteration + 1); /* the one that could not be made */
+                 k + 1, job->chains[k].iteration + 1); /* the iteration that failed */
     }
     sched_enter(s, job, job->state);
     if (job->state == JOB_running)
@@ -30,11 +30,11 @@ static void adopt(struct sched *s, struct job_run *job)
 
 struct take_up {
     struct sched *sched;
-    enum err code; /* ERR_OK, or what may pass and must not fail a job */
+    enum err code; /* ERR_OK, or an error that may pass and must not fail a job */
     struct err_info *info;
 };
 
-/* A job that cannot be read is failed, not lost: its row, draws and log stay. */
+/* A job that cannot be read fails; its row, draws and log stay. */
 static enum err fail_unreadable(struct sched *s, const struct job_row *row, struct err_info *info)
 {
     char why[JOB_REASON_SIZE];

@@ -1,12 +1,11 @@
 /* The scheduler: which job gets the next slice, and the threads that run it.
  *
- * Slices, not slots: a worker runs one chain, or some that run in lockstep, for about a second and
- * puts them back. The next slice goes to the user with the least recent use (CPU seconds, halved
- * every day), then to that user's highest priority, then to the job that waited longest. While
- * a job waits for its first slice, slices are shorter. So a short job behind a week-long one starts
- * within seconds.
+ * A worker runs one chain, or some in lockstep, for one slice of about a second, and then chooses
+ * again. The next slice goes to the user with the least recent use (CPU seconds, halved every day),
+ * then to that user's highest priority, then to the job that waited longest. While a job waits for
+ * its first slice, slices are shorter. So a short job behind a week-long one starts within seconds.
  *
- * A job that leaves something to the daemon is planned first, by one worker
+ * A job with open settings is planned first, by one worker
  * (server/spec/plan_document.h).
  *
  * Jobs that are not finished are kept in memory; the catalogue and the job files are always enough
@@ -32,7 +31,7 @@ struct sched_config {
     struct budget *chain_memory; /* NULL: no limit */
 };
 
-/* Takes up every unfinished job of the catalogue and starts the workers. */
+/* Loads every unfinished job of the catalogue and starts the workers. */
 enum err sched_start(struct sched **out, const struct sched_config *config, struct store *store,
                      struct memory_cache *cache, struct events *events, struct err_info *info);
 /* Ends all slices, saves, joins the workers; the jobs stay as they are for the next start. Other
@@ -41,14 +40,14 @@ void sched_halt(struct sched *sched);
 void sched_free(struct sched *sched);
 
 /* A new job in two steps, so that nothing can fail once it is stored: sched_prepare takes all memory
- * before store_job_create, then sched_submit takes the job up, or sched_discard drops it. */
+ * before store_job_create, then sched_submit adds the job, or sched_discard frees it. */
 struct job_run;
 enum err sched_prepare(struct job_run **out, struct sched *sched, const struct job_row *row,
                        struct err_info *info);
 void sched_submit(struct sched *sched, struct job_run *job);
 void sched_discard(struct sched *sched, struct job_run *job); /* job may be NULL */
 
-/* What its owner can do to a job: pause, resume, cancel, extend, retry. */
+/* A request of the owner: pause, resume, cancel, extend, retry. */
 struct sched_request {
     enum job_event event;
     uint64_t iterations; /* of extend */
@@ -63,10 +62,10 @@ enum err sched_delete(struct sched *sched, struct job_row *row, bool purge, stru
 /* Name, priority and visibility changed in the catalogue. False: the job is not here. */
 bool sched_renamed(struct sched *sched, const struct job_row *row);
 
-/* What is known about a job while it is not finished; *out is for job_snapshot_release. False: the
+/* The state of an unfinished job; *out is for job_snapshot_release. False: the
  * job is not here (finished, or unknown). */
 bool sched_snapshot(struct sched *sched, const char *id, struct job_snapshot *out);
-/* Only the numbers that decide whether anything changed. */
+/* Only the two counters that change with the job. */
 bool sched_version(struct sched *sched, const char *id, uint64_t *revision, uint64_t *version);
 
 /* The queue, for GET /v1/queue. */
@@ -77,7 +76,7 @@ struct sched_queue_job {
     unsigned busy, chains;
     bool finishing; /* its chains have ended, and its draws are being checked */
     int64_t priority;
-    char why[JOB_REASON_SIZE]; /* why it waits, or what it does */
+    char why[JOB_REASON_SIZE]; /* why it waits, or its present work */
 };
 struct sched_queue_user {
     char name[USER_NAME_SIZE];

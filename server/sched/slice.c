@@ -1,4 +1,4 @@
-/* One slice of a batch of chains: brought in from the job file, advanced in lockstep, saved together.
+/* One slice of a batch of chains: loaded from the job file, advanced in lockstep, saved together.
  */
 #include "core/chain/chain_batch.h"
 #include "server/base/clock.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define CHECK_MS   20  /* between two checks of the clock and of `halt` */
-#define HURRY_MS   100 /* a slice has at least this long, even while a job waits for its first */
+#define SHORT_MS   100 /* least length of a slice, while a job waits for its first one */
 #define LOCKSTEP_D 16  /* parameters, beyond which chains in lockstep are not faster */
 
 static void configure(const struct job_run *job, size_t k, struct chain_config *config)
@@ -99,7 +99,7 @@ static void take_vectors(const struct chain *chain, size_t d, double *block,
     s->beyond = s->noise_count > 0 ? block + 4 * d : NULL;
 }
 
-/* What the chain has to store; free_slice whatever comes of it. */
+/* Collects the data of the chain for the store; free_slice in any case. */
 static enum err fill_slice(const struct job_run *job, uint32_t k, double cpu_seconds,
                            struct jobfile_slice *s, struct err_info *info)
 {
@@ -215,8 +215,8 @@ static bool advance(struct job_run *job, const struct chain_batch *batch, uint64
 static bool slice_over(const struct job_run *job, const struct job_run_context *context,
                        uint64_t elapsed)
 {
-    bool hurry = context->unstarted != NULL && atomic_load(context->unstarted) > 0;
-    uint64_t most = hurry && context->slice_ms > HURRY_MS ? HURRY_MS : context->slice_ms;
+    bool shorten = context->unstarted != NULL && atomic_load(context->unstarted) > 0;
+    uint64_t most = shorten && context->slice_ms > SHORT_MS ? SHORT_MS : context->slice_ms;
     return elapsed >= most || atomic_load(&job->halt);
 }
 

@@ -1,4 +1,4 @@
-/* Jobs as others see them: snapshots and events. */
+/* Snapshots and events of jobs. */
 #include "server/base/json.h"
 #include "server/sched/parts.h"
 

@@ -154,12 +154,12 @@ void sched_stall(struct sched *s, struct job_run *job, const char *why)
 {
     pthread_mutex_lock(&s->lock);
     job->retry_ms = clock_mono_ms() + STALL_MS;
-    bool news = strcmp(job->reason, why) != 0; /* a full disk is reported once, not every 2 s */
+    bool changed = strcmp(job->reason, why) != 0; /* a full disk is reported once, not every 2 s */
     job->stalled = true;
     snprintf(job->reason, sizeof job->reason, "%s", why);
     job->version++;
     pthread_mutex_unlock(&s->lock);
-    if (news) {
+    if (changed) {
         log_event(LOG_WARN, "job.stalled", "job", job->id, "reason", why, NULL);
         sched_publish(s, job, EVENT_job_warning);
     }

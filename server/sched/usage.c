@@ -1,4 +1,4 @@
-/* How much each user has run and stored: what fairness and the disk quota are judged by. */
+/* The recent use and the stored bytes of each user, for fairness and the disk quota. */
 #include "server/base/clock.h"
 #include "server/sched/parts.h"
 
@@ -97,7 +97,8 @@ bool sched_ahead(struct sched *s, const char *user)
     return ahead;
 }
 
-/* Only what the catalogue does not count yet: it learns the size of a job file at state changes. */
+/* Only bytes that the catalogue does not count yet: its sizes of job files are updated at state
+ * changes. */
 uint64_t sched_grown_bytes(struct sched *s, const char *owner)
 {
     uint64_t known = 0, bytes = 0;
@@ -112,8 +113,8 @@ uint64_t sched_grown_bytes(struct sched *s, const char *owner)
     return bytes > known ? bytes - known : 0;
 }
 
-/* What the catalogue has of the owner, read again only when the catalogue has changed: this is asked
- * before every slice, and adding up thousands of jobs takes a millisecond. */
+/* The owner's totals in the catalogue, read again only when the catalogue has changed: they are
+ * needed before every slice, and adding up thousands of jobs takes a millisecond. */
 static enum err known_totals(struct sched *s, const struct job_run *job, struct owner_totals *out,
                              struct err_info *info)
 {

@@ -1,4 +1,4 @@
-/* The threads that run slices: take one, run it, account for it, end what is due to end. */
+/* The threads that run slices: choose one, run it, charge it, and end jobs that are due. */
 #include "server/base/background.h"
 #include "server/base/clock.h"
 #include "server/sched/parts.h"
@@ -73,8 +73,8 @@ static void report_success(struct sched *s, struct job_run *job, bool done)
     sched_publish(s, job, EVENT_job_progress);
 }
 
-/* Before every slice: what its owner stores beyond the disk quota is at most what the slices under
- * way bring. ERR_CONFLICT: the job is paused now; a quota that cannot be read makes it wait. */
+/* Before every slice, so that the owner exceeds the disk quota by no more than the slices under way
+ * store. ERR_CONFLICT: the job is paused now; a quota that cannot be read makes it wait. */
 static enum err check_quota(struct sched *s, struct job_run *job, struct err_info *info)
 {
     uint64_t left;
@@ -138,11 +138,11 @@ static void report_slice(struct sched *s, const struct slice *slice,
     }
 }
 
-/* Loads the job and starts it unless it runs. Meanwhile another worker may have started it, or its
- * owner may have paused it: *state is what holds now. Chains beyond the batch size of the model,
- * which is known once it is loaded, go back for other workers. */
-static enum err make_ready(struct sched *s, struct slice *slice, enum job_state *state,
-                           struct err_info *info)
+/* Loads the job and starts it unless it runs. Another worker may have started it meanwhile, or its
+ * owner may have paused it: *state is the present state. Chains beyond the batch size of the model,
+ * which is known once it is loaded, are released for other workers. */
+static enum err load_and_start(struct sched *s, struct slice *slice, enum job_state *state,
+                               struct err_info *info)
 {
     struct job_run *job = slice->job;
     enum err code = job_run_load(job, &s->context, true, info);
@@ -176,7 +176,7 @@ static void run_slice(struct sched *s, struct slice *slice)
     struct err_info info = {.message = ""};
     enum job_state state;
     double cpu = clock_thread_seconds();
-    enum err code = make_ready(s, slice, &state, &info);
+    enum err code = load_and_start(s, slice, &state, &info);
     pthread_mutex_lock(&s->lock);
     uint64_t iterations = job->iterations;
     bool ready = sched_planned(job);
