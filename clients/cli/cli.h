@@ -61,7 +61,7 @@
 
 struct cli;
 
-/* `value` says what the option takes, in help, checks and completion: NULL nothing, "N" a whole
+/* `value` is the kind of value, for help, checks and completion: NULL nothing, "N" a whole
  * number, "a|b|c" one of these, FILE and DIR a path, any other word free text. */
 struct option {
     const char *name; /* without the dashes; NULL ends a list */

@@ -8,7 +8,7 @@
  * the formats that it has. */
 int draws_check_format(struct cli *cli);
 
-/* Downloads a job's draws as the command's options say: --format, --output (NULL or "-": stdout)
+/* Downloads a job's draws by the options of the command: --format, --output (NULL or "-": stdout)
  * and, where the command has them, --params, --chains, --from, --to, --thin, --warmup. A file
  * is complete or absent. For formats whose files hold one chain each, --output is a folder
  * unless one chain is chosen; all its files end at the same iteration, also while the job runs.

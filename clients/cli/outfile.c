@@ -98,7 +98,7 @@ static bool close_file(struct outfile *out)
     return fine;
 }
 
-static void forget(struct outfile *out)
+static void discard_names(struct outfile *out)
 {
     free(out->path);
     free(out->temporary);
@@ -114,7 +114,7 @@ bool outfile_commit(struct outfile *out)
     }
     if (!fine && out->temporary)
         unlink(out->temporary);
-    forget(out);
+    discard_names(out);
     return fine;
 }
 
@@ -126,5 +126,5 @@ void outfile_discard(struct outfile *out)
         fclose(out->file);
     if (out->temporary)
         unlink(out->temporary);
-    forget(out);
+    discard_names(out);
 }

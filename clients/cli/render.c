@@ -104,7 +104,7 @@ static bool ends_with(const char *string, size_t size, const char *end)
     return size >= length && strncmp(string + size - length, end, length) == 0;
 }
 
-/* The unit at the end of a field's name says how to print it. */
+/* How values are printed, by the unit at the end of the field's name. */
 static const struct {
     const char *end;   /* of the name, after "_" or alone */
     const char *alone; /* title of a field whose name is only the unit */

@@ -17,7 +17,7 @@ bool report_notes_wanted(void)
     return !quiet;
 }
 
-static void say(const char *format, va_list args)
+static void print_message(const char *format, va_list args)
 {
     fflush(stdout);
     fputs("barker: ", stderr);
@@ -29,7 +29,7 @@ void report_error(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    say(format, args);
+    print_message(format, args);
     va_end(args);
 }
 
@@ -39,7 +39,7 @@ void report_note(const char *format, ...)
     if (quiet)
         return;
     va_start(args, format);
-    say(format, args);
+    print_message(format, args);
     va_end(args);
 }
 

@@ -17,8 +17,8 @@ struct timespec clock_mono_at(uint64_t mono_ms);
  * A change of the wall clock neither shortens nor extends it. */
 bool clock_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_mono_ms);
 
-/* How long ago something began, which may have been before this process did: the wall clock says how
- * long before, and from then on a change of it makes no difference. All zero: not begun. */
+/* The time since an event, possibly before the start of this process: that part comes from the wall
+ * clock once, and later changes of the wall clock have no effect. All zero: not begun. */
 struct clock_since {
     bool begun;
     uint64_t before_ms, mono_ms;

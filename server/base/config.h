@@ -94,7 +94,7 @@ void config_release(struct config *config);
 /* One setting by name. The message names the setting, the value and what is allowed. */
 enum err config_set(struct config *config, const char *name, const char *value,
                     struct err_info *info);
-/* Whether there is such a setting; the message says so when there is not. */
+/* Whether there is such a setting; if not, with a message. */
 bool config_has(const char *name, struct err_info *info);
 /* All settings of a file. The message names file and line. */
 enum err config_file(struct config *config, const char *path, struct err_info *info);

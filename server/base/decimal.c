@@ -4,8 +4,8 @@
  * 10^(k+1): the latter is the answer if there is one, else the nearest of the former.
  *
  * The interval's ends and v, times 4 to be integers, are divided by 10^k with one multiplication by
- * a 128-bit g, 10^-k rounded up. What the product loses cannot matter as long as it is known
- * whether anything was lost: the lowest bit says so (rounding to odd). */
+ * a 128-bit g, 10^-k rounded up. The bits that the product loses do not matter as long as it is
+ * known whether any of them was 1: the lowest bit records that (rounding to odd). */
 #include "server/base/decimal.h"
 
 #include <pthread.h>

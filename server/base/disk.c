@@ -9,8 +9,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t reserved;
 
-/* Under the lock. Bytes that are written but still reserved count twice, never not at all. A disk that
- * cannot be read counts as full. */
+/* Under the lock. Bytes that are written but still reserved are counted twice, which is safe. A disk
+ * that cannot be read counts as full. */
 static uint64_t free_bytes(int fd)
 {
     struct statvfs disk;

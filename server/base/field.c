@@ -33,7 +33,7 @@ static void append(char *out, size_t size, size_t *length, char c)
         out[(*length)++] = c;
 }
 
-/* A key as RFC 6901 wants it: ~ as ~0, / as ~1. */
+/* A key in the form of RFC 6901: ~ as ~0, / as ~1. */
 static void append_key(char *out, size_t size, size_t *length, const char *key)
 {
     for (; *key != '\0'; key++) {

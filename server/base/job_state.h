@@ -1,4 +1,4 @@
-/* The life of a job: its states and the one table that says which follows which. Pure. */
+/* States of a job, and the table of transitions between them. Pure. */
 #ifndef BARKER_SERVER_BASE_JOB_STATE_H
 #define BARKER_SERVER_BASE_JOB_STATE_H
 

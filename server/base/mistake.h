@@ -30,7 +30,7 @@ const char *mistake_kind_name(enum mistake_kind kind);
 
 struct mistake {
     char pointer[200]; /* RFC 6901: "/sampler/step_size", "" for the whole document */
-    char detail[300];  /* a sentence that can stand behind the pointer */
+    char detail[300];  /* a sentence that can follow the pointer */
     enum mistake_kind kind;
 };
 
@@ -46,7 +46,7 @@ struct mistakes {
 void mistake_add(struct mistakes *mistakes, const char *pointer, enum mistake_kind kind,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Whether one is at this very place. */
+/* Whether there is one with exactly this pointer. */
 bool mistake_at(const struct mistakes *mistakes, const char *pointer);
 
 #endif

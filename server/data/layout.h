@@ -2,7 +2,7 @@
  *
  *     head      LAYOUT_HEAD bytes, used in a file only (server/data/cache_file.c)
  *     names     of the columns, each with its NUL
- *     train     x, y, user, item, offset, weight: those that it has, in the form of core/kernels/dataset.h
+ *     train     x, y, user, item, offset, weight: those that it has, as in core/kernels/dataset.h
  *     test      the same, without weight
  *
  * Every array begins on a page and is followed by at least 128 unused bytes of its own. */

@@ -25,7 +25,7 @@ struct load {
     void *context;
 };
 
-/* Mistakes in what the job says about its data go to `mistakes`: ERR_INVALID. The last successful
+/* Mistakes in the job's `data` object go to `mistakes`: ERR_INVALID. The last successful
  * call of `reserve` has reserved data->bytes, also if `out` is mapped and needs none. May take
  * long. */
 enum err load_data(const struct load *load, struct data *out, struct mistakes *mistakes,

@@ -28,7 +28,7 @@ void memory_cache_limit_unpacked(struct memory_cache *cache, uint64_t bytes);
 void memory_cache_halt(struct memory_cache *cache);
 void memory_cache_free(struct memory_cache *cache);
 
-/* Loads or finds. Mistakes in what the job says about its data (missing file, unknown column, bad
+/* Loads or finds. Mistakes in the job's `data` object (missing file, unknown column, bad
  * response, malformed cell, more than the whole budget) go to `mistakes` with their pointer, and
  * the code is ERR_INVALID. ERR_TOO_LARGE: beyond the whole budget; ERR_UNAVAILABLE: the memory is
  * in use. Reading takes memory of the budget too, at most half of it. May take long; any thread

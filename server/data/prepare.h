@@ -1,7 +1,7 @@
 /* Rows of files into data sets: choosing columns, intercept, standardising, precision.
  *
  * Two passes over the rows (three where the precision depends on standardised values): a plan,
- * which knows all sizes and has checked everything, then the values. The values do not depend on
+ * which computes all sizes and checks all values, then the values. The values do not depend on
  * where the rows are read from and written to. */
 #ifndef BARKER_SERVER_DATA_PREPARE_H
 #define BARKER_SERVER_DATA_PREPARE_H

@@ -74,7 +74,7 @@ static enum err changed(const struct data_rows *rows, struct err_info *info)
                    rows->name);
 }
 
-/* The reader does not look behind the end of an NPY or of gzip data; what is hashed is the file. */
+/* The reader stops at the end of NPY or gzip data, but the hash covers the whole file. */
 static enum err end_of_pass(struct data_rows *rows, struct err_info *info)
 {
     enum err code = data_rows_drain(&rows->reader, info);

@@ -424,7 +424,7 @@ static enum err begin(struct table_stream *s, struct err_info *info)
     return s->is_npy ? open_npy(s, info) : open_text(s, info);
 }
 
-/* Without feed->read the file is in memory, as `source` says. */
+/* Without feed->read the file is in memory, in `source`. */
 static enum err open_stream(struct table_stream **out, const struct table_feed *feed,
                             const struct table_source *source, bool preview, struct err_info *info)
 {

@@ -83,7 +83,7 @@ static int make_own_folder(const struct data_root *root, const char *user)
     return folder;
 }
 
-/* Makes the temporary. Its lock says that it is being written: see remove_if_stale, which may run
+/* Creates the temporary file. Its lock marks it as being written: see remove_if_stale, which may run
  * between creating and locking; the file is then gone. */
 static int make_temporary(struct upload *upload)
 {

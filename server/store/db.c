@@ -423,10 +423,11 @@ enum err db_migrate(struct db *db, const struct asset *steps, size_t count,
     uint64_t version = 0;
     enum err code = db_version(db, &version, info);
     if (code == ERR_OK && version > count)
-        return err_set(info, ERR_UNSUPPORTED,
-                       "%s: written by a newer version of the program (schema %llu; this one knows "
-                       "up to %zu)",
-                       db->label, (unsigned long long)version, count);
+        return err_set(
+            info, ERR_UNSUPPORTED,
+            "%s: written by a newer version of the program (schema %llu; this one supports up to "
+            "up to %zu)",
+            db->label, (unsigned long long)version, count);
     if (code == ERR_OK && version == 0)
         code = check_empty(db, info);
     bool fresh = version == 0;

@@ -217,7 +217,7 @@ enum err db_copy_start(struct db_copy **out, struct db *from, const char *path,
     return ERR_OK;
 }
 
-/* The header of a copy says WAL, as the original's does, but the copy must be complete without one. */
+/* The header of a copy has the WAL mode of the original, but the copy must be complete without one. */
 static enum err complete(struct db_copy *copy, struct err_info *info)
 {
     int rc = sqlite3_backup_finish(copy->backup);

@@ -35,16 +35,16 @@ function iterationsSoFar(job) {
   return Math.max(0, furthest - (Number(job.request?.warmup) || 0));
 }
 
-const postThenSay = (verb, message) => async (job) => {
+const postWithToast = (verb, message) => async (job) => {
   await post(verb)(job);
   toast(message);
 };
 
 const RUN = {
-  pause: postThenSay("pause", "Paused. The draws so far are available."),
-  resume: postThenSay("resume", "Resumed."),
-  cancel: postThenSay("cancel", "Cancelled. The draws so far are kept."),
-  retry: postThenSay("retry", "Retrying from the last saved state."),
+  pause: postWithToast("pause", "Paused. The draws so far are available."),
+  resume: postWithToast("resume", "Resumed."),
+  cancel: postWithToast("cancel", "Cancelled. The draws so far are kept."),
+  retry: postWithToast("retry", "Retrying from the last saved state."),
   async extend(job) {
     const soFar = iterationsSoFar(job);
     const text = await prompt({
