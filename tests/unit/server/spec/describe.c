@@ -1,9 +1,11 @@
 /* What the server says about samplers and models is what their tables hold. */
 #include "server/spec/describe.h"
 #include "models/models.h"
+#include "server/spec/spec.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char *text_of(const json_t *object, const char *key)
@@ -163,4 +165,38 @@ Test(describe, every_kind_and_bound_has_its_form)
     cr_expect(json_equal(json, expected));
     json_decref(expected);
     json_decref(json);
+}
+
+static const json_t *value_at(const json_t *json, const char *pointer)
+{
+    char path[80], *rest = path;
+    snprintf(path, sizeof path, "%s", pointer + 1);
+    for (char *key; (key = strtok_r(rest, "/", &rest)) != NULL;)
+        json = json_object_get(json, key);
+    return json;
+}
+
+/* Clients fill their forms from the list of fields instead of knowing the defaults. */
+Test(describe, defaults_of_fields_are_those_of_a_job_that_gives_none)
+{
+    struct mistakes mistakes = {0};
+    struct job_spec spec;
+    json_t *fields = describe_fields(), *field;
+    json_t *least = json_pack("{s:s, s:{s:s}}", "model", "logistic", "data", "path", "a.csv");
+    cr_assert_eq(spec_parse(&spec, least, NULL, &mistakes), ERR_OK);
+    json_t *resolved = spec_resolved(&spec);
+    size_t i, known = 0;
+    json_array_foreach (fields, i, field) {
+        const json_t *value = json_object_get(field, "default");
+        const char *pointer = text_of(field, "pointer");
+        if (value == NULL || json_is_null(value))
+            continue;
+        known++;
+        cr_expect(json_equal(value_at(resolved, pointer), value), "%s", pointer);
+    }
+    cr_expect_geq(known, 13, "only %zu fields have a default", known);
+    json_decref(resolved);
+    spec_release(&spec);
+    json_decref(least);
+    json_decref(fields);
 }
