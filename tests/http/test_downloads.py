@@ -62,7 +62,7 @@ class Limit(Case):
                 for wanted in ("csv", "stan", "sqlite"):
                     reply = alice.get("/v1/jobs/%s/draws" % small,
                                       query={"format": wanted, "chains": 1})
-                    self.assertProblem(reply, 429, "3 downloads")
+                    self.assertProblem(reply, 429, "3 of your downloads")
                     self.assertGreater(int(reply.headers["Retry-After"]), 0)
                 self.assertEqual(alice.get("/v1/jobs/%s/summary" % small).status, 200)
                 self.assertEqual(len(Table(dora.draws(small)).rows), 200, "others have their own")
