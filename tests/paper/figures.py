@@ -11,8 +11,9 @@ SIX = ("v-SGBD", "c-SGBD", "e-SGBD", "v-SGLD", "c-SGLD", "e-SGLD", "SGLRW")
 
 
 def figure(panels, names, caption):
-    return '<figure>%s<div class="panels">%s</div><figcaption>%s</figcaption></figure>' % (
-        legend(names), "".join(map(str, panels)), caption)
+    shape = "two" if len(panels) in (2, 4) else "four" if len(panels) % 4 == 0 else ""
+    return '<figure>%s<div class="panels %s">%s</div><figcaption>%s</figcaption></figure>' % (
+        legend(names), shape, "".join(map(str, panels)), caption)
 
 
 def present(rows, names=SIX):
@@ -35,7 +36,7 @@ def shrinkage(curves):
     names = ("p", "plain", "corrected")
     panels = []
     for k, c in enumerate(curves):
-        title = "%s%s: δ/τ = %.2f" % ("Figure 1, " if k == 0 else "", c["name"], c["delta"] / c["tau"])
+        title = "%s%s: δ/τ = %s" % ("Figure 1, " if k == 0 else "", c["name"], svg.number(round(c["delta"] / c["tau"], 2)))
         rows = c["rows"]
         low, high = span([r[n] for r in rows for n in names])
         chart = Chart(title, (0, max(r["z"] for r in rows)), (min(low, 0.5), max(high, 0.5)), "z", "probability of a positive move")
@@ -281,8 +282,8 @@ def metric_table(rows, m, draw, ergodic, digits):
         ended = len(r.good)
         body.append("<tr><td>%s</td><td class=n>%s</td><td class=n>%d of %d</td><td class=n>%s</td><td class=n>%s</td></tr>" % (
             r["sampler"], svg.number(r["sigma"]), ended, len(r.records), show(m(draw, r), digits), show(m(ergodic, r), digits)))
-    return ('<div class="wide"><table><tr><th>sampler</th><th class=n>σ</th><th class=n>runs that did not diverge</th><th class=n>last draw</th>'
-            '<th class=n>average after warm-up</th></tr>%s</table></div>' % "".join(body))
+    return ('<div class="wide"><table><tr><th>sampler</th><th class=n>σ</th><th class=n>runs that did not diverge</th><th class=n>a draw after warm-up</th>'
+            '<th class=n>average of them</th></tr>%s</table></div>' % "".join(body))
 
 
 def median(xs):

@@ -60,7 +60,7 @@ class Laboratory:
         """The id of this job, which is submitted once whatever happens to the driver."""
         reply = self.client.post("/v1/jobs", job, headers={"Idempotency-Key": "paper-" + sweep.fingerprint(job)})
         if reply.status == 422:
-            raise Refused("; ".join(e["pointer"] + ": " + e["detail"] for e in reply.json().get("errors", [])) or reply.text)
+            raise Refused(mistakes(reply))
         assert reply.status in (200, 201), reply
         return reply.json()["id"]
 
@@ -124,33 +124,41 @@ class Laboratory:
         assert reply.status in (201, 204), reply
         return record
 
-    def sweep(self, study, wanted, progress):
-        """All records of a sweep: {"setting", ...}. The first of a setting has what plots need, too."""
-        submitted = [(setting, self.submit(job)) for setting, job in sweep.jobs(study)]
-        records, seen, every = [], set(), {"predict": wanted.get("predict")}
-        for k, (setting, job_id) in enumerate(submitted):
-            key = sweep.fingerprint(setting)
-            records.append({"setting": setting, **self.record(job_id, wanted if key not in seen else every)})
-            seen.add(key)
-            progress(k + 1, len(submitted))
-        return {"records": records}
-
     def study(self, study, wanted, progress):
-        if study["kind"] == "sweep":
-            return self.sweep(study, wanted, progress)
+        """A study with its result; of a sweep also all records: {"setting", ...}."""
         reply = self.client.post("/v1/studies", study, headers={"Idempotency-Key": "paper-" + sweep.fingerprint(study)})
+        if reply.status == 422 and study["kind"] == "sweep" and reply.pointers() == ["/kind"]:
+            return {"records": self.records([(s, self.submit(job)) for s, job in sweep.jobs(study)], wanted, progress)}
         if reply.status == 422:
-            raise Refused("the daemon has no studies of kind %s" % study["kind"])
+            raise Refused(mistakes(reply))
         assert reply.status in (200, 201), reply
-        return self.finished(reply.json()["id"], progress)
+        found = self.finished(reply.json()["id"], progress)
+        if study["kind"] == "sweep":
+            jobs = [(row["setting"], job) for row in found["result"]["rows"] for job in row["jobs"]]
+            found["records"] = self.records(jobs, wanted, lambda done, count: None)
+        return found
 
     def finished(self, study_id, progress):
         while True:
-            study = self.client.read("/v1/studies/" + study_id)
+            study = self.client.read("/v1/studies/" + study_id, query={"limit": 1000})
             progress(study["progress"]["ended"], study["progress"]["jobs"])
             if study["state"] in ENDED:
                 return study
             time.sleep(0.5)
+
+    def records(self, jobs, wanted, progress):
+        """Of (setting, id), when they have ended. The first of a setting has what plots need, too."""
+        records, seen, every = [], set(), {"predict": wanted.get("predict")}
+        for setting, job_id in jobs:
+            key = sweep.fingerprint(setting)
+            records.append({"setting": setting, **self.record(job_id, wanted if key not in seen else every)})
+            seen.add(key)
+            progress(len(records), len(jobs))
+        return records
+
+
+def mistakes(reply):
+    return "; ".join(e["pointer"] + ": " + e["detail"] for e in reply.json().get("errors", [])) or reply.text
 
 
 def stored(path, key):

@@ -111,11 +111,17 @@ def last_metric(record, name, kind="ergodic"):
     return statistics.fmean(ends) if all(e is not None for e in ends) else None
 
 
+def mean_metric(record, name):
+    """Of single draws, on average over those after warm-up."""
+    found = [v for c in record["metrics"]["chains"] for v, kept in zip(c["draw"].get(name) or [], c["ergodic"][name]) if kept is not None]
+    return statistics.fmean(found) if found and None not in found else None
+
+
 class Measures:
     """The measures that claims and figures name, for the rows of one experiment."""
 
-    def __init__(self, reference, exact=None):
-        self.reference, self.exact = reference, exact
+    def __init__(self, reference, exact=None, exact_rmse=None):
+        self.reference, self.exact, self.exact_rmse = reference, exact, exact_rmse
 
     def __call__(self, name, row):
         return getattr(self, name)(row)
@@ -195,13 +201,17 @@ class Measures:
         return value([last_metric(r, "rmse") for r in row.good])
 
     def rmse_draw(self, row):
-        return value([last_metric(r, "rmse", "draw") for r in row.good])
+        return value([mean_metric(r, "rmse") for r in row.good])
 
     def log_likelihood(self, row):
         return value([last_metric(r, "log_likelihood") for r in row.good])
 
     def log_likelihood_draw(self, row):
-        return value([last_metric(r, "log_likelihood", "draw") for r in row.good])
+        return value([mean_metric(r, "log_likelihood") for r in row.good])
+
+    def rmse_excess(self, row):
+        """Over that of the exact posterior; the error of that one is far smaller."""
+        return value([last_metric(r, "rmse") - self.exact_rmse for r in row.good])
 
     def from_exact(self, row):
         """rMS distance of averaged predictions from those of the exact posterior."""

@@ -51,7 +51,8 @@ class Section:
     def __init__(self, outcome):
         self.outcome = outcome
         exact = [statistics.fmean(p) for p in zip(*(g["prediction"] for g in outcome.gibbs))] if outcome.gibbs else None
-        self.m = measures.Measures(outcome.reference, exact)
+        rmse = statistics.fmean(g["rmse"] for g in outcome.gibbs) if outcome.gibbs else None
+        self.m = measures.Measures(outcome.reference, exact, rmse)
         self.rows = {name: measures.rows(outcome.document["studies"][name], result, outcome.reference)
                      for name, result in outcome.results.items() if "records" in result}
 
@@ -157,7 +158,7 @@ class Report:
         specs = [("ESS against bias of means", "mean_bias", "mean |bias| / sd", True, None, ""),
                  ("ESS against bias of variances", "variance_error", "median |variance ratio − 1|", True, None, ""),
                  ("ESS against log-loss", "log_loss", "held-out log-loss", False, exact, "exact posterior")]
-        for study, caption in (("grid", "Every point is a step size; from left to right steps grow. Bars: two Monte-Carlo errors over seeds, in both directions. The bias of one run "
+        for study, caption in (("steps", "Every point is a step size; from left to right steps grow. Bars: two Monte-Carlo errors over seeds, in both directions. The bias of one run "
                                 "contains its Monte-Carlo error, about √(2/(π ESS)), as in the paper."),
                                ("whitened", "The same samplers with the same control variates and whitening.")):
             if study in s.rows:
@@ -191,6 +192,9 @@ class Report:
         yield figures.figure(figures.metric_panels(rows, "rmse", "held-out rMSE", {"draw": (1.0, 1.6), "ergodic": (0.94, 1.12)}, level), figures.present(rows),
                              "Mean over the seeds whose chains did not diverge; bars: two Monte-Carlo errors. Dashed: the exact posterior, by a Gibbs sampler.")
         yield figures.metric_table(rows, s.m, "rmse_draw", "rmse", 4)
+        if "starts" in s.rows:
+            yield "<p>Chains that ended in numbers that are not finite within 200 iterations from the paper’s start: %s.</p>" % ", ".join(
+                "%s %d of %d" % (r["sampler"], len(r.records) - len(r.good), len(r.records)) for r in s.rows["starts"])
         if gibbs:
             yield self.against_gibbs(s, gibbs)
 

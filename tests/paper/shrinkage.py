@@ -83,7 +83,8 @@ def made_up():
 
 def figure(names, X, y, theta, sd, n=34, minibatches=MINIBATCHES):
     """At theta plus one posterior sd in a random direction per coordinate, so that gradients are not zero. Coordinates
-    by the size of their noise against their scale: the median one first, then four from quiet to noisy."""
+    by the size of their noise against their scale: the median one first, then four from quiet to noisy, of those whose
+    gradient can be told from zero."""
     rng = random.Random(1)
     theta = [t + s * rng.gauss(0, 1) for t, s in zip(theta, sd)]
     residual = [b - logistic(sum(u * v for u, v in zip(row, theta))) for row, b in zip(X, y)]
@@ -93,7 +94,12 @@ def figure(names, X, y, theta, sd, n=34, minibatches=MINIBATCHES):
         t = terms(j)
         m = sum(t) / len(t)
         return sd[j] * math.sqrt(sum((v - m) ** 2 for v in t))
+    def visible(j):
+        """Whether the gradient is large enough beside its noise for the curves to differ from 1/2."""
+        t, N = terms(j), len(X)
+        return abs(math.fsum(t) - theta[j]) > 0.3 * N / math.sqrt(n) * math.sqrt(sum(v * v for v in t) / N)
     order = sorted(range(len(theta)), key=noise)
+    order = [j for j in order if visible(j)] if sum(map(visible, order)) >= 5 else order
     chosen = [order[int(q * (len(order) - 1))] for q in (0.5, 0.05, 0.35, 0.75, 1.0)]
     return [Coordinate(names[j], -theta[j], terms(j), n, rng, minibatches).curves() for j in chosen]
 

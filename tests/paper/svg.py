@@ -5,7 +5,7 @@ import html
 import math
 
 WIDTH, HEIGHT = 380, 268
-LEFT, RIGHT, TOP, BOTTOM = 52, 12, 26, 40
+LEFT, RIGHT, TOP, BOTTOM = 60, 12, 26, 40
 
 SAMPLERS = ("v-SGBD", "c-SGBD", "e-SGBD", "v-SGLD", "c-SGLD", "m-SGLD", "e-SGLD", "SGLRW")
 MARKS = {"v": "circle", "c": "square", "e": "triangle", "m": "diamond", "S": "circle"}
@@ -29,8 +29,18 @@ def number(x):
         if abs(abs(factor) - 1) < 1e-9:
             return ("−" if x < 0 else "") + power
         return ("%.3g·%s" % (factor, power)).replace("-", "−")
-    text = "%.4g" % x
+    text = "%.4g" % x if size < 1e4 else "%.0f" % x
     return text.replace("-", "−")
+
+
+def labels(ticks):
+    """With so many digits that no two are the same."""
+    short = [number(t) for t in ticks]
+    digits = 3
+    while len(set(short)) < len(ticks) and digits < 9:
+        short = [("%.*f" % (digits, t)).replace("-", "−") for t in ticks]
+        digits += 1
+    return short
 
 
 class Axis:
@@ -49,7 +59,7 @@ class Axis:
     def __call__(self, value):
         v = math.log10(value) if self.log and value > 0 else -1e9 if self.log else value
         t = (v - self.low) / (self.high - self.low)
-        return self.pixels[0] + min(max(t, -0.05), 1.05) * (self.pixels[1] - self.pixels[0])
+        return self.pixels[0] + min(max(t, 0.0), 1.0) * (self.pixels[1] - self.pixels[0])
 
     def inside(self, value):
         v = math.log10(value) if self.log and value > 0 else None if self.log else value
@@ -110,8 +120,7 @@ class Chart:
             self.below.append('<path class="level" d="M%d %.1fH%d"/>' % (LEFT, at, WIDTH - RIGHT))
             if label:
                 up = at - 4 if at > TOP + 14 else at + 12
-                self.parts.append('<text class="note" x="%d" y="%.1f" text-anchor="end">%s</text>' % (
-                    WIDTH - RIGHT - 3, up, html.escape(label)))
+                self.parts.append('<text class="note" x="%d" y="%.1f">%s</text>' % (LEFT + 5, up, html.escape(label)))
 
     def points(self, name, rows, xerrors=False):
         """rows: (x, y, error of y[, error of x]); bars of two errors each way."""
@@ -149,10 +158,11 @@ class Chart:
 
     def axes(self):
         out = []
-        for t in self.y.ticks(5):
+        marks = self.y.ticks(5)
+        for t, label in zip(marks, labels(marks)):
             at = self.y(t)
             out.append('<path class="grid" d="M%d %.1fH%d"/><text x="%d" y="%.1f" text-anchor="end">%s</text>' % (
-                LEFT, at, WIDTH - RIGHT, LEFT - 6, at + 3.8, number(t)))
+                LEFT, at, WIDTH - RIGHT, LEFT - 6, at + 3.8, label))
         for t in self.x.ticks(6):
             at = self.x(t)
             out.append('<path class="grid" d="M%.1f %dV%d"/><text x="%.1f" y="%d" text-anchor="middle">%s</text>' % (
