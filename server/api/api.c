@@ -151,7 +151,7 @@ static enum err check_request(struct call *call, struct mistakes *mistakes, stru
 
 /* ---- processor time ---- */
 
-/* What a request takes of the processors counts for its user as what chains take. Reads go before
+/* The processor time of a request counts for its user like that of chains. Reads go before
  * chains, so there is a limit to what they take outside of turns. */
 static void charge(struct call *call, double cpu_seconds, double turn_seconds)
 {
@@ -164,7 +164,7 @@ static void charge(struct call *call, double cpu_seconds, double turn_seconds)
         sched_charge(call->app->sched, call->who.user, owed);
 }
 
-/* What keeps a processor busy comes after the chains of users who have used less. */
+/* Work that keeps a processor busy comes after the chains of users who have used less. */
 static bool must_wait(void *ctx)
 {
     const struct call *call = ctx;

@@ -106,7 +106,7 @@ enum err call_take(struct call *call, uint64_t bytes, struct err_info *info);
 enum err call_take_within(struct call *call, uint64_t bytes, uint32_t wait_ms,
                           struct err_info *info);
 void call_give(struct call *call, uint64_t bytes);
-/* For http: call_take without waiting; and the end of a request. */
+/* Callbacks for http: call_take without waiting; and the end of a request. */
 enum err api_reserve(void *ctx, struct request *req, uint64_t bytes, struct err_info *info);
 void api_reserve_end(struct call *call);
 

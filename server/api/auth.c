@@ -269,8 +269,10 @@ enum err auth_allow(struct auth *auth, const struct identity *who, bool write,
     if (allowed)
         return ERR_OK;
     if (write)
-        return err_set(info, ERR_RATE, "more than %.0f changing requests in a minute",
-                       l->writes_per_minute);
+        return err_set(
+            info, ERR_RATE,
+            "more than %.0f changing requests in a minute, which is the limit; try again later",
+            l->writes_per_minute);
     return err_set(
         info, ERR_RATE,
         "more than %.0f requests in a second; those that take a processor for long count "

@@ -322,8 +322,8 @@ static enum err check_count(struct auth *auth, const struct token_wish *wish, st
         return ERR_OK;
     enum err code = forget_tokens(auth, &over, info);
     if (code == ERR_OK && count_tokens(auth, wish->user) >= most)
-        code =
-            err_set(info, ERR_QUOTA, "%s has %u tokens, the limit; revoke some", wish->user, most);
+        code = err_set(info, ERR_QUOTA, "%s has %u tokens, which is the limit; revoke some",
+                       wish->user, most);
     return code;
 }
 

@@ -72,7 +72,7 @@ enum err auth_ticket_redeem(struct auth *auth, const char *ticket, const char *a
                             struct identity *who, struct err_info *info)
 {
     if (!auth_may_try(auth, address, false))
-        return err_set(info, ERR_RATE, "too many wrong tickets from this address");
+        return err_set(info, ERR_RATE, "too many wrong tickets from this address; try again later");
     if (strlen(ticket) == SECRET_CHARS && redeem(auth, ticket, who))
         return ERR_OK;
     auth_may_try(auth, address, true);

@@ -90,7 +90,7 @@ static enum err chain_json(json_t **list, struct chain_work *b, uint32_t chain, 
     return ERR_OK;
 }
 
-/* Of a column in the history; null for the others. */
+/* The history of a watched column; null for other columns. */
 static json_t *history_json(const struct jobfile_history *h, uint32_t column)
 {
     json_t *doc = json_object(), *rhat = json_array(), *ess = json_array();

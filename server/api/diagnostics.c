@@ -291,7 +291,7 @@ static json_t *cost_json(const struct diagnosis *d, const json_t *verdict)
     return doc;
 }
 
-/* For the parameter that mixes worst; warm-up counts as cost. */
+/* The efficiency for the parameter that mixes worst; warm-up counts as cost. */
 static json_t *efficiency_json(const struct diagnosis *d, const json_t *verdict)
 {
     const struct summary_head *w = &d->worst;

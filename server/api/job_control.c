@@ -82,8 +82,8 @@ void api_job_patch(struct call *call)
     json_decref(json);
 }
 
-/* What the job would store in addition. The scheduler checks the state again, and the store the
- * quota. */
+/* Computes the bytes that the job would store in addition. The scheduler checks the state again,
+ * and the store the quota. */
 static enum err needed_bytes(struct call *call, const struct job_row *row, enum job_event event,
                              uint64_t iterations, uint64_t *bytes, struct err_info *info)
 {

@@ -1,5 +1,5 @@
-/* What the summary, the comparison and the diagnostics have in common: measuring columns within a
- * bound on time and memory. */
+/* Measuring columns within a bound on time and memory, for the summary, the comparison and the
+ * diagnostics. */
 #ifndef BARKER_SERVER_API_MEASURE_H
 #define BARKER_SERVER_API_MEASURE_H
 

@@ -73,7 +73,7 @@ static const char *own_name(struct call *call)
         return asked;
     if (strlen(call->who.user) == length && memcmp(asked, call->who.user, length) == 0)
         return asked + length + 1;
-    call_fail(call, ERR_FORBIDDEN, "references are stored and deleted by their owner only");
+    call_fail(call, ERR_FORBIDDEN, "only its owner may store or delete a reference");
     return NULL;
 }
 

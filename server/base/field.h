@@ -11,7 +11,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
-/* Where in the document: a chain of keys and indices from the root, on the caller's stack. */
+/* A place in the document: a chain of keys and indices from the root, on the caller's stack. */
 struct place {
     struct mistakes *mistakes;  /* borrowed */
     const struct place *parent; /* borrowed; NULL: the document */

@@ -23,7 +23,7 @@ enum job_state {
 #undef X
 };
 
-/* What a running job does now. */
+/* The phase of a running job. */
 #define JOB_PHASE_LIST(X)                                                   \
     X(loading, "its data and model are being read, or are queued for that") \
     X(planning, "the settings that its request left open are being chosen") \
@@ -56,7 +56,7 @@ const char *stop_cause_name(enum stop_cause cause); /* NULL for STOP_none */
 /* NULL and "" are STOP_none. False: not a name. */
 bool stop_cause_parse(const char *name, enum stop_cause *out);
 
-/* What can happen to a job. */
+/* Events that change the state of a job. */
 #define JOB_EVENT_LIST(X)                                      \
     X(start) /* a chain gets its first slice */                \
     X(pause) /* the owner */                                   \

@@ -10,7 +10,7 @@
     X(fair, "fair")                                                \
     X(poor, "poor")
 
-/* From none to the worst: the worst of all evidence counts. */
+/* Ordered: the largest level of all evidence counts. */
 #define BIAS_LEVEL_LIST(X)                                 \
     X(unknown, "unknown")                                  \
     X(none_seen, "none seen") /* no check has found one */ \

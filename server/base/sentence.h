@@ -25,7 +25,7 @@ void sentence_add_ratio(struct sentence *sentence, double ratio);
 /* R-hat to three decimals, as everywhere, but never rounded down to a bound that it exceeds. */
 void sentence_add_rhat(struct sentence *sentence, double rhat, double bound);
 
-/* To so many digits, or to a whole number where that has as many: 0.045, 1.9, 100, 129. */
+/* A number to so many digits, or to a whole number where that has as many: 0.045, 1.9, 100, 129. */
 void sentence_add_number(struct sentence *sentence, double value, int digits);
 
 #endif

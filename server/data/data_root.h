@@ -98,7 +98,7 @@ enum err data_file_list(const struct data_root *root, const char *user,
 enum err data_file_delete(const struct data_root *root, const char *user, const char *name,
                           struct err_info *info);
 
-/* What the user has uploaded, with what has arrived of uploads under way. */
+/* Number and bytes of the user's uploads, with the received part of uploads under way. */
 struct data_usage {
     uint64_t files, bytes;
 };

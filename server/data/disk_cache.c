@@ -304,7 +304,7 @@ struct census {
     struct file_use after, oldest; /* the least recently used one of those used after `after` */
 };
 
-/* By when they were used, then by name. */
+/* Compares by the time of last use, then by name. */
 static bool used_later(const struct file_use *a, const struct file_use *b)
 {
     if (a->used.tv_sec != b->used.tv_sec)
@@ -444,7 +444,7 @@ enum err disk_cache_put(struct disk_cache *disk, const struct cache_file_about *
 {
     struct data_layout layout;
     if (!data_layout(&layout, &plan->shape))
-        return err_set(info, ERR_TOO_LARGE, "the data are too large");
+        return err_set(info, ERR_TOO_LARGE, "the data are too large to be addressed");
     enum err code = reserve(disk, layout.size, info);
     if (code != ERR_OK)
         return code;

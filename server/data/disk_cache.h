@@ -24,8 +24,7 @@ enum err disk_cache_open(struct disk_cache **out, const char *state,
                          const struct disk_cache_limits *limits, struct err_info *info);
 void disk_cache_close(struct disk_cache *disk);
 
-/* What the content of a source is known to be from its device, inode, size and times: true and its
- * sha256. */
+/* Whether a source is recognised by its device, inode, size and times; then its sha256. */
 bool disk_cache_knows(struct disk_cache *disk, const struct data_file *file,
                       char sha256[DATA_FILE_SHA256_HEX]);
 /* Whether any file has a source of this size: if not, there is no file of this content. */

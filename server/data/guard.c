@@ -109,7 +109,8 @@ static enum err take_slot(struct data *data, int fd, size_t size, uint64_t room,
     struct mapping *m = free_slot();
     if (m == NULL)
         return err_set(info, ERR_UNAVAILABLE,
-                       "%d data files are mapped, the limit; try again later", MAPPINGS_MAX);
+                       "%d data files are mapped, which is the limit; try again later",
+                       MAPPINGS_MAX);
     char *base = map_aligned(fd, size);
     if (base == MAP_FAILED)
         return err_set(info, ERR_NO_MEMORY, "the data cannot be mapped: %s", strerror(errno));

@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-/* Where the columns of x and the response (or user, item and rating) stand in one table; an
+/* The positions of the columns of x and of the response (or user, item and rating) in one table; an
  * intercept is added behind them. */
 struct prepare_choice {
     size_t *columns, count;
@@ -36,8 +36,8 @@ enum err prepare_plan(struct prepare_plan *plan, const struct data_spec *spec, e
                       struct err_info *info);
 void prepare_plan_release(struct prepare_plan *plan);
 
-/* Where the values of a row go; those that its kind does not have are NULL. x is zero behind its
- * columns already. */
+/* The destinations of the values of a row; NULL for those that its kind does not have. x is zero
+ * behind its columns already. */
 struct prepare_row {
     void *x;
     double *y, *offset, *weight;

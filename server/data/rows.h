@@ -33,7 +33,7 @@ struct data_rows {
     bool given; /* the table in memory was handed out */
 };
 
-/* For a table_feed whose context is a struct data_file_reader. */
+/* A `read` for a table_feed whose context is a struct data_file_reader. */
 enum err data_rows_feed(void *reader, char *to, size_t room, size_t *got, struct err_info *info);
 /* Reads what is left of the file, for the hash of all of it. */
 enum err data_rows_drain(struct data_file_reader *reader, struct err_info *info);

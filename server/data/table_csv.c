@@ -24,7 +24,7 @@ static bool is_blank(char c, char separator)
     return c == ' ' || (c == '\t' && separator != '\t');
 }
 
-/* Where the line that starts at `line` ends, before its LF or CRLF. */
+/* Returns the end of the line that starts at `line`, before its LF or CRLF. */
 static const char *line_end(const char *line, const char *end)
 {
     const char *newline = memchr(line, '\n', (size_t)(end - line));
@@ -39,7 +39,7 @@ static const char *next_line(const char *line, const char *end)
     return newline == NULL ? end : newline + 1;
 }
 
-/* Where the last line ends that is not blank; `text` if there is none. */
+/* Returns the end of the last line that is not blank; `text` if there is none. */
 const char *table_csv_trim(const char *text, const char *end)
 {
     const char *p = end;

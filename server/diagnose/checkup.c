@@ -142,7 +142,7 @@ static void merge_block(struct checkup_run *l, const struct summary *summary)
     }
 }
 
-/* In blocks, so that memory stays bounded however many parameters there are. */
+/* Measures in blocks, so that memory stays bounded for any number of parameters. */
 static enum err measure(struct checkup_run *l, struct err_info *info)
 {
     size_t step = l->range.count * l->range.stride;

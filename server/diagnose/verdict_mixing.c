@@ -29,7 +29,7 @@ static enum mixing_level level_of(const struct summary_head *h)
     return h->max_rhat <= FAIR_RHAT && ess >= FAIR_ESS ? MIXING_LEVEL_fair : MIXING_LEVEL_poor;
 }
 
-/* By which factor the draws must grow to reach the target. The squared R-hat exceeds 1 by about
+/* The factor by which the draws must grow to reach the target. The squared R-hat exceeds 1 by about
  * one over the effective sample size of a half chain, so it shrinks as 1/draws, just as the ESS
  * grows. NaN: not known. */
 static double times_needed(const struct summary_head *h)

@@ -1,5 +1,5 @@
-/* What the plan of a job contributes: evidence of bias from its pilot runs at half the step
- * size, and whether the job meets its target. */
+/* Parts of the verdict from the plan of a job: evidence of bias from its pilot runs at half the
+ * step size, and whether the job meets its target. */
 #include "server/base/json.h"
 #include "server/diagnose/verdict_parts.h"
 

@@ -192,7 +192,7 @@ static enum err too_large(struct http_request *r)
                    (unsigned long long)r->plan.body_limit);
 }
 
-/* By when the next part of the body must have come: a second more per 1000 bytes that came. */
+/* The deadline for the next part of the body: one second later per 1000 bytes received. */
 static uint64_t body_deadline(const struct http_request *r)
 {
     uint64_t grace_ms = r->common->config.body_ms, most_ms = r->plan.body_deadline_ms;

@@ -19,7 +19,7 @@
 #include <netinet/in.h>
 #include <stdatomic.h>
 
-/* What all requests share. */
+/* State shared by all requests. */
 struct http_common {
     struct http_config config; /* its numbers; the pointers are not kept */
     struct http_app app;
@@ -102,7 +102,7 @@ ssize_t request_read(struct http_request *r, char *buffer, size_t size);
 /* Over: the reply was sent completely, or the connection is lost. */
 void request_end(struct http_request *r, bool sent);
 
-/* For the pool. */
+/* Called by the pool. */
 void request_run(struct waiter *waiter);
 
 /* How many of the reply's headers are there, though more may have been wanted. */

@@ -94,7 +94,7 @@ static void round_remove(struct wait_group *group)
 
 /* ---- the pool ---- */
 
-/* Of a request that has joined its group. */
+/* Queues a request that has joined its group. */
 static void push_work(struct wait_room *room, struct waiter *waiter)
 {
     struct wait_group *group = waiter->joined;

@@ -134,7 +134,8 @@ void wait_room_wake_streams(struct wait_room *room);
  * closed. */
 void wait_room_tick(struct wait_room *room, uint64_t now_ms);
 
-/* From now on no request waits: parked requests time out, streams are refused. The pool goes on. */
+/* From now on no request waits: parked requests time out, streams are refused. The pool keeps
+ * running. */
 void wait_room_drain(struct wait_room *room);
 /* Waits until nothing is suspended, then refuses everything and ends the threads. Returns false,
  * with everything as before, when something is still suspended at `deadline_ms`. */

@@ -10,7 +10,7 @@ struct certified {
     double *numbers;
 };
 
-/* What it takes while it is there, of a job with so many parameters. */
+/* Bytes that it occupies, for a job with so many parameters. */
 uint64_t certified_memory(size_t d);
 enum err certified_read(struct certified *out, struct jobfile *file, struct err_info *info);
 void certified_release(struct certified *certified);

@@ -15,8 +15,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* In the order in which they are listed; the first one is the default of the API, and the first
- * one with an ending is the format of files that end so. */
+/* The formats in the order in which they are listed; the first one is the default of the API, and
+ * the first one with an ending is the format of files that end so. */
 #define EXPORT_FORMATS(X) \
     X(json)               \
     X(csv)                \

@@ -59,11 +59,10 @@ EXPORT_FORMATS(X)
 
 const char *export_name(const struct export *e, size_t column);
 size_t export_longest_name(const struct export *e);
-/* For formats whose chains are equally long. */
+/* Cuts chains to equal length, for formats that require it. */
 void export_cut(struct export *e);
 
-/* Reads a block that starts with this draw and has all columns, with as many draws as fit.
- */
+/* Reads a block of all columns that starts with this draw, with as many draws as fit. */
 enum export_next export_load_rows(struct export *e, size_t chain, uint64_t draw);
 /* Reads a block that starts with this draw of this column: all its draws and further columns if
  * they fit, else as many draws as fit. */

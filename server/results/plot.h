@@ -25,7 +25,7 @@ struct plot_trace {
 /* max_points >= 2. */
 void plot_trace_init(struct plot_trace *trace, uint64_t total, size_t max_points, uint64_t *at,
                      double *value);
-/* At most `total` values in all calls together. */
+/* Adds values: at most `total` in all calls together. */
 void plot_trace_add(struct plot_trace *trace, const double *values, size_t count);
 
 /* ---- evenly chosen points ---- */

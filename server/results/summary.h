@@ -70,7 +70,7 @@ struct summary_head {
     {                                                             \
         .max_rhat = NAN, .min_ess_bulk = NAN, .min_ess_tail = NAN \
     }
-/* Of the rows; `file` has their names. */
+/* Computes the worst values of the rows; `file` has their names. */
 void summary_worst(const struct summary *summary, struct jobfile *file, struct summary_head *head);
 /* Writes and reads the members max_rhat, min_ess_bulk, min_ess_tail and worst (a name) of a
  * document; NULL or anything else but an object: nothing is known. */

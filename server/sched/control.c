@@ -1,4 +1,4 @@
-/* What owners do to jobs: submit, rename, pause, resume, cancel, extend, retry, delete. */
+/* Requests of owners: submit, rename, pause, resume, cancel, extend, retry, delete. */
 #include "server/base/json.h"
 #include "server/sched/parts.h"
 
@@ -78,7 +78,7 @@ static enum err check_growth(const struct sched *s, const struct job_run *job, u
     if (so_far + iterations < job->spec.thin)
         return err_set(info, ERR_INVALID,
                        "iterations %" PRIu64 " is not allowed: with the %" PRIu64
-                       " so far, of which every %" PRIu64 "-th is kept, that leaves no draw",
+                       " so far, of which every %" PRIu64 "-th is kept, that gives no further draw",
                        iterations, so_far, job->spec.thin);
     return ERR_OK;
 }

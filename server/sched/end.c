@@ -81,7 +81,8 @@ static enum err run_checkup(struct sched *s, struct job_run *job, const struct c
     return ERR_OK;
 }
 
-/* In processor time: load on the machine makes a checkup longer, but not more expensive. */
+/* The cost of a checkup is processor time: on a loaded machine it takes longer, but costs no
+ * more. */
 static void note_cost(struct sched *s, struct job_run *job, double start)
 {
     double cost = clock_thread_seconds() - start;

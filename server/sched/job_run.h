@@ -117,7 +117,8 @@ struct job_run_context { /* what jobs use of the daemon */
     const atomic_uint *unstarted;
 };
 
-/* From a catalogue row; the request is parsed, chains' progress is read from the job file. */
+/* Makes a job from a catalogue row: parses the request and reads the progress of the chains from
+ * the job file. */
 enum err job_run_new(struct job_run **out, const struct job_row *row,
                      const struct job_run_context *context, struct err_info *info);
 void job_run_free(struct job_run *job, struct memory_cache *cache);
@@ -157,7 +158,7 @@ enum err job_run_stored_plan(struct jobfile_plan *out, const struct job_run *job
  * depend on it. */
 size_t job_run_batch_size(const struct job_run *job);
 
-/* Of one chain. */
+/* The result of a slice for one chain. */
 struct job_run_slice {
     uint64_t iterations; /* done in this slice */
     uint64_t iteration;  /* reached, and saved unless it failed */

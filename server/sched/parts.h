@@ -52,7 +52,7 @@ struct sched {
     unsigned thread_count;
 };
 
-/* What a worker runs next. */
+/* The next work of a worker. */
 struct slice {
     struct job_run *job; /* NULL: nothing to do */
     bool plans;          /* the job is planned, or would be */
@@ -71,7 +71,7 @@ double usage_with_slices(const struct sched *s, const struct usage *usage, unsig
                          uint64_t now);
 /* Whether somebody who has used less has a slice or a load under way. */
 bool usage_ahead(const struct sched *s, const struct usage *usage);
-/* For store_users; ctx is the scheduler. */
+/* A callback for store_users; ctx is the scheduler. */
 bool usage_load(void *ctx, const struct user_row *row);
 /* Charges the owner, and notes it in the store. */
 void sched_charge_owner(struct sched *s, const struct job_run *job, double cpu_seconds);

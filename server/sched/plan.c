@@ -54,7 +54,7 @@ void sched_limit(struct job_run *job)
     job->most_seconds = chosen ? plan->most_seconds : 0.0;
 }
 
-/* From here on all settings of the job have values. */
+/* Gives all settings of the job their values. */
 static void take_settled(struct sched *s, struct job_run *job, const struct job_spec *settled)
 {
     pthread_mutex_lock(&s->lock);

@@ -96,7 +96,7 @@ void sched_queue_release(struct sched_queue *queue);
 /* Bytes that the owner's unfinished jobs have stored and store_owner_totals does not count yet. */
 uint64_t sched_grown_bytes(struct sched *sched, const char *owner);
 
-/* What a user's requests have taken of the processors counts as recent use. */
+/* Adds the processor time of a user's requests to the recent use. */
 void sched_charge(struct sched *sched, const char *user, double cpu_seconds);
 
 /* Whether chains of a user who has used less than this one run, or their data are being loaded. */

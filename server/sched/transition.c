@@ -14,7 +14,7 @@
 
 #define STALL_MS 2000 /* before a stalled job is tried again */
 
-/* What the catalogue keeps of a job that will be in the state row->state; see free_results. */
+/* Sets the results that the catalogue keeps for a job in the state row->state; see free_results. */
 static void fill_results(struct sched *s, struct job_run *job, struct job_row *row)
 {
     struct job_snapshot view;

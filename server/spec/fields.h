@@ -117,7 +117,7 @@ enum field_flags {
 #define SAVE_FIELDS(OWN) \
     OWN(strings, params, 0, "parameters whose draws are stored; default: all; []: none")
 
-/* For struct job_spec. */
+/* Expand a row to its member of struct job_spec. */
 #define FIELD_MEMBER(kind, type, name, fallback, lo, hi, words, flags, help) type name;
 #define FIELD_NO_MEMBER(...)
 

@@ -178,7 +178,7 @@ json_t *spec_open_names(const struct job_spec *spec);
 void spec_chain_config(const struct job_spec *spec, const struct spec_bound *bound,
                        const struct model *model, uint32_t chain, struct chain_config *out);
 
-/* Of a job whose length is still open, seconds and draws are not known. */
+/* Sizes and times of a job. Seconds and draws are not known while its length is open. */
 struct estimate {
     bool open;      /* the length is not known yet */
     double seconds; /* until the last chain ends, if no other job runs; open: at most */

@@ -218,7 +218,7 @@ static enum err prepare(struct backup *b, const char *path, char parent[STORE_PA
     remove_backup(b->directory);
     snprintf(draws, sizeof draws, "%.4080s/draws", b->directory);
     if (mkdir(b->directory, 0700) != 0 || mkdir(draws, 0700) != 0)
-        return err_set(info, errno == ENOSPC ? ERR_NO_SPACE : ERR_IO, "%s cannot be made: %m",
+        return err_set(info, errno == ENOSPC ? ERR_NO_SPACE : ERR_IO, "%s cannot be created: %m",
                        b->directory);
     return ERR_OK;
 }

@@ -230,7 +230,7 @@ static enum err apply_sizes(struct db *db, const struct db_options *o, struct er
                                                  : ERR_OK;
     if (code == ERR_OK && o->create)
         code = apply(db, &page[o->pages], 1, info);
-    /* Of a file that has tables it takes effect with db_make_shrinkable only: it is not read back. */
+    /* On a file with tables it has no effect before db_make_shrinkable, so it is not read back. */
     if (code == ERR_OK && o->create && o->shrinks)
         code = run_text(db, "PRAGMA auto_vacuum=INCREMENTAL", info);
     return code;
@@ -425,7 +425,7 @@ enum err db_migrate(struct db *db, const struct asset *steps, size_t count,
     if (code == ERR_OK && version > count)
         return err_set(
             info, ERR_UNSUPPORTED,
-            "%s: written by a newer version of the program (schema %llu; this one supports up to "
+            "%s: written by a newer version of the program (schema %llu; this one supports "
             "up to %zu)",
             db->label, (unsigned long long)version, count);
     if (code == ERR_OK && version == 0)

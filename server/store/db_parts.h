@@ -25,7 +25,7 @@ struct db {
     } statements[DB_STATEMENTS];
 };
 
-/* In the WAL, before it is worth a checkpoint; as many bytes as a cache may keep until then. */
+/* Size of the WAL that is worth a checkpoint; until then a cache may keep as many bytes. */
 static inline size_t db_checkpoint_pages(const struct db *db)
 {
     size_t most = ((size_t)16 << 20) / (db->page_size > 0 ? db->page_size : 4096);

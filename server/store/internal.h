@@ -98,7 +98,7 @@ struct store {
     struct store_size sizes[STORE_FILES]; /* of `open` */
     atomic_uint_fast64_t changes;         /* see store_changes */
 
-    /* Of the writer thread. */
+    /* Used by the writer thread only. */
     struct db *db;
     struct store_file open[STORE_FILES];
     char (*unsealed)[JOB_ID_SIZE]; /* files with a WAL left by a crash */
@@ -160,7 +160,7 @@ void store_note_health(struct store *store, struct db *db, bool fatal);
 void store_break(struct store *store, const char *why);
 #define STORE_DAMAGED "the catalogue is damaged; restore it from a backup"
 
-/* By any thread: the size of an open file once its WAL is checkpointed; 0 when it
+/* The size of an open file once its WAL is checkpointed, for any thread; 0 when it
  * is not open. */
 uint64_t store_file_bytes(struct store *store, const char *job);
 

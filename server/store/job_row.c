@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* What the columns add to a statement; each begins with a comma. */
+/* Parts of a statement for the columns; each begins with a comma. */
 #define VALUE(kind, name)  ", ?"
 #define ASSIGN(kind, name) ", \"" #name "\" = ?"
 
@@ -153,7 +153,7 @@ enum err job_row_read(struct query *q, struct job_row *row, struct err_info *inf
     query_copy_text(q, column++, row->owner, sizeof row->owner);
     row->revision = query_get_count(q, column++);
     if (!user_name_valid(row->owner))
-        return err_set(info, ERR_CORRUPT, "job %s belongs to \"%s\", which is no user's name",
+        return err_set(info, ERR_CORRUPT, "job %s belongs to \"%s\", which is not a user name",
                        row->id, row->owner);
 #define X(kind, name)                                                                            \
     if (!read_##kind(q, column++, &row->name))                                                   \

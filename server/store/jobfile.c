@@ -227,7 +227,7 @@ enum err jobfile_chain(struct jobfile *file, uint32_t chain, struct jobfile_chai
     return code;
 }
 
-/* In one transaction: a commit between two parts would mix two values. */
+/* Reads all parts in one transaction: a commit between them would mix two values. */
 static enum err read_long(struct jobfile *file, const struct jobfile_long *value, void **bytes,
                           size_t *size, struct err_info *info)
 {

@@ -33,7 +33,7 @@ struct piece {
 
 static enum err gap(const struct draw_reader *r, uint64_t pos, struct err_info *info)
 {
-    return err_set(info, ERR_CORRUPT, "job file %s: chain %u: draw %llu is missing or not whole",
+    return err_set(info, ERR_CORRUPT, "job file %s: chain %u: draw %llu is missing or incomplete",
                    r->file->job, r->chain, (unsigned long long)pos);
 }
 

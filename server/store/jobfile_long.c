@@ -114,7 +114,7 @@ static enum err read_rest(struct db *db, const struct jobfile_long *value, char 
     }
     enum err code = query_close(&q, info);
     if (code == ERR_OK && (!whole || at != size))
-        code = err_set(info, ERR_CORRUPT, "the %s is not whole", value->name);
+        code = err_set(info, ERR_CORRUPT, "the %s is incomplete", value->name);
     return code;
 }
 

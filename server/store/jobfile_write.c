@@ -14,7 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of a full tile: on average they fill a page, so that merging them would save no reading. */
+/* Pieces that a full tile may have unmerged: on average they fill a page, so that merging would
+ * save no reading. */
 enum { PIECES_KEPT = 16 };
 
 /* Draws that are transposed at once: their rows stay in the L1 cache. */
@@ -281,9 +282,9 @@ static enum err read_pieces(struct slice_writer *w, size_t block, uint64_t first
     }
     enum err code = query_close(&q, info);
     if (code == ERR_OK && (!whole || at != w->layout.tile_draws))
-        code = err_set(info, ERR_CORRUPT,
-                       "chain %u: the draws from %llu on are not all there, or not whole",
-                       w->slice->chain, (unsigned long long)first);
+        code =
+            err_set(info, ERR_CORRUPT, "chain %u: the draws from %llu on are missing or incomplete",
+                    w->slice->chain, (unsigned long long)first);
     return code;
 }
 

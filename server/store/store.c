@@ -53,7 +53,7 @@ static enum err make_directory(const char *path, struct err_info *info)
     if (mkdir(path, 0700) != 0)
         return errno == EEXIST ? ERR_OK
                                : err_set(info, errno == ENOSPC ? ERR_NO_SPACE : ERR_IO,
-                                         "the directory %s cannot be made: %m", path);
+                                         "the directory %s cannot be created: %m", path);
     snprintf(parent, sizeof parent, "%s/..", path);
     int fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int rc = fd >= 0 ? fsync(fd) : -1;

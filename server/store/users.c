@@ -151,7 +151,7 @@ static enum err check_deletion(struct db *db, const struct deletion *d, struct o
         return code;
     return err_set(info, ERR_CONFLICT,
                    "user %s still owns %llu jobs, %llu references and %llu studies; delete the "
-                   "jobs for good first; the rest is removed with the user by ?purge=true",
+                   "jobs permanently first; the rest is removed with the user by ?purge=true",
                    d->name, (unsigned long long)owned->jobs, (unsigned long long)owned->references,
                    (unsigned long long)owned->studies);
 }

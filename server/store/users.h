@@ -43,7 +43,7 @@ struct user_page {
     const char *after; /* only names after this one; NULL: from the first */
     size_t limit;      /* 0: all */
 };
-/* In the order of names. A page of NULL: all. */
+/* Lists users in the order of names. A page of NULL: all. */
 enum err store_users(struct store *store, const struct user_page *page,
                      bool (*each)(void *ctx, const struct user_row *user), void *ctx,
                      struct err_info *info);
@@ -68,7 +68,7 @@ struct token_page {
     const char *after_id; /* with this id; NULL: from the first */
     size_t limit;         /* 0: all */
 };
-/* In the order in which they were made. A page of NULL: all. */
+/* Lists tokens in the order of creation. A page of NULL: all. */
 enum err store_tokens(struct store *store, const struct token_page *page,
                       bool (*each)(void *ctx, const struct token_row *token), void *ctx,
                       struct err_info *info);

@@ -274,7 +274,7 @@ enum err store_check_room(struct store *store, struct err_info *info)
                    (unsigned long long)(store->min_free_bytes >> 20));
 }
 
-/* To the end of the queue. */
+/* Moves operations to the end of the queue. */
 static void queue_again(struct store *store, struct write *group)
 {
     pthread_mutex_lock(&store->lock);
