@@ -1,8 +1,8 @@
 /* Gradients at draws for the certificate, and its document. */
 #include "server/diagnose/certify.h"
 #include "core/base/lanes.h"
+#include "core/diagnostics/scores.h"
 #include "core/model/frame.h"
-#include "core/model/gradient.h"
 #include "server/base/clock.h"
 #include "server/base/json.h"
 #include "server/diagnose/spread.h"
@@ -33,14 +33,10 @@ struct certify {
     const struct certify_budget *limit; /* borrowed */
     struct jobfile_info about;
     struct extent extent;
-    struct gradient source;
-    size_t each, per;            /* draws and batches of a chain */
-    size_t blocks;               /* of rows, one of which each draw uses; 1: all rows */
-    uint32_t *idx;               /* rows of a block */
-    double *at, *g;              /* padded: the current draw and its gradient; likewise: */
-    double *centre;              /* the mean of the run */
-    double *at_centre;           /* the sum of the terms of all rows at the centre */
-    double *sum, *sum_at_centre; /* of a block, at the draw and at the centre */
+    struct scores scores;
+    size_t each, per; /* draws and batches of a chain */
+    size_t blocks;    /* of rows, one of which each draw uses; 1: all rows */
+    double *at, *g;   /* padded: the current draw and its gradient */
     double *theta, *score, *mean, *sd, *covariance;
     uint32_t *batch;
     size_t done; /* draws of all chains */
@@ -73,14 +69,9 @@ static enum err halted(const struct certify *c, struct err_info *info)
 
 static void release(struct certify *c)
 {
-    gradient_release(&c->source);
+    scores_release(&c->scores);
     free(c->at);
     free(c->g);
-    free(c->centre);
-    free(c->at_centre);
-    free(c->sum);
-    free(c->sum_at_centre);
-    free(c->idx);
     free(c->theta);
     free(c->score);
     free(c->mean);
@@ -99,9 +90,8 @@ static double pass_units(const struct model *model)
 }
 
 /* As many draws as are nearly independent and may be kept. Where all rows at all of them are too much
- * work, each draw gets a block of rows: two sums over a block at each of M draws are 2 M / blocks
- * passes. Every row is then used at PASSES_FREE / 2 draws at least, so that rows which matter are
- * not missed. */
+ * work, each draw gets a block of rows. Every row is then used at PASSES_FREE / 2 draws at least,
+ * so that rows which matter are not missed. */
 static size_t choose_draws(struct certify *c)
 {
     double stored = (double)c->extent.draws * (double)c->about.chains, d = (double)c->model->d;
@@ -118,7 +108,7 @@ static size_t choose_draws(struct certify *c)
         snprintf(c->brief, sizeof c->brief, "%zu parameters are too many", c->model->d);
     double most = fmin(DRAWS_MOST, fmin(stored, kept));
     double draws = fmin(most, fmax(c->limit->ess, CERTIFICATE_DRAWS)); /* NaN is ignored */
-    c->blocks = draws * pass <= units ? 1 : (size_t)ceil(2.0 * draws * pass / units);
+    c->blocks = scores_blocks(draws, units / pass);
     return (size_t)draws;
 }
 
@@ -127,9 +117,6 @@ static size_t choose_draws(struct certify *c)
 static enum err allocate(struct certify *c, struct err_info *info)
 {
     size_t d = c->model->d, points = c->each * c->about.chains;
-    enum err code = gradient_init(&c->source, c->model, c->model->N, false, info);
-    if (code != ERR_OK)
-        return code;
     c->at = lanes_alloc(d, sizeof *c->at);
     c->g = lanes_alloc(d, sizeof *c->g);
     c->theta = malloc(points * d * sizeof *c->theta);
@@ -138,15 +125,8 @@ static enum err allocate(struct certify *c, struct err_info *info)
     c->sd = malloc(d * sizeof *c->sd);
     c->batch = malloc(points * sizeof *c->batch);
     c->rows = malloc(d * sizeof *c->rows);
-    c->idx = malloc((c->model->N / c->blocks + 2) * sizeof *c->idx);
-    c->centre = lanes_alloc(d, sizeof *c->centre);
-    c->at_centre = lanes_alloc(d, sizeof *c->at_centre);
-    c->sum = lanes_alloc(d, sizeof *c->sum);
-    c->sum_at_centre = lanes_alloc(d, sizeof *c->sum_at_centre);
-    bool all = c->idx != NULL && c->centre != NULL && c->at_centre != NULL && c->sum != NULL &&
-               c->sum_at_centre != NULL && c->at != NULL && c->g != NULL && c->theta != NULL &&
-               c->score != NULL && c->mean != NULL && c->sd != NULL && c->batch != NULL &&
-               c->rows != NULL;
+    bool all = c->at != NULL && c->g != NULL && c->theta != NULL && c->score != NULL &&
+               c->mean != NULL && c->sd != NULL && c->batch != NULL && c->rows != NULL;
     return all ? ERR_OK : no_memory(info);
 }
 
@@ -195,34 +175,6 @@ static enum err read_moments(struct certify *c, struct err_info *info)
     return code;
 }
 
-/* The mean of the run is the centre of control variates. */
-static void sum_at_mean(struct certify *c)
-{
-    const struct model *m = c->model;
-    memcpy(c->centre, c->mean, m->d * sizeof *c->mean);
-    gradient_exact(&c->source, c->centre, c->at_centre);
-    m->type->grad_fixed(m, c->centre, c->g, c->source.work);
-    for (size_t j = 0; j < m->d; j++)
-        c->at_centre[j] -= c->g[j];
-}
-
-/* An unbiased estimate of the gradient from the k-th block: blocks come in turn, from a random one
- * on in every round. The terms of the other rows are those at the centre, and the errors that this
- * makes are part of the batches' differences. */
-static void estimate(struct certify *c, size_t k)
-{
-    const struct model *m = c->model;
-    size_t K = c->blocks, block = (size_t)((k + rng_hash(c->limit->seed, k / K) % K) % K);
-    size_t from = block * m->N / K, n = (block + 1) * m->N / K - from;
-    for (size_t i = 0; i < n; i++)
-        c->idx[i] = (uint32_t)(from + i);
-    m->type->grad_batch(m, c->at, c->idx, n, c->sum, NULL, c->source.work);
-    m->type->grad_batch(m, c->centre, c->idx, n, c->sum_at_centre, NULL, c->source.work);
-    m->type->grad_fixed(m, c->at, c->g, c->source.work);
-    for (size_t j = 0; j < m->d; j++)
-        c->g[j] += c->at_centre[j] + (double)K * (c->sum[j] - c->sum_at_centre[j]);
-}
-
 /* The gradient at draw i of `each`, from the middle of its interval of the chain. */
 static enum err evaluate(struct certify *c, uint32_t chain, size_t i, struct err_info *info)
 {
@@ -234,10 +186,7 @@ static enum err evaluate(struct certify *c, uint32_t chain, size_t i, struct err
         code = jobfile_draws(c->file, chain, at, 1, NULL, 0, c->at, info);
     if (code != ERR_OK)
         return code;
-    if (c->blocks == 1)
-        gradient_exact(&c->source, c->at, c->g);
-    else
-        estimate(c, c->done);
+    scores_at(&c->scores, c->done, c->at, c->g);
     memcpy(c->theta + c->done * d, c->at, d * sizeof *c->at);
     memcpy(c->score + c->done * d, c->g, d * sizeof *c->g);
     c->batch[c->done++] = (uint32_t)((chain - 1) * c->per + i * c->per / c->each);
@@ -247,9 +196,7 @@ static enum err evaluate(struct certify *c, uint32_t chain, size_t i, struct err
 static enum err evaluate_all(struct certify *c, struct err_info *info)
 {
     unsigned bits = spread_bits(c->each);
-    enum err code = ERR_OK;
-    if (c->blocks > 1)
-        sum_at_mean(c);
+    enum err code = scores_init(&c->scores, c->model, c->mean, c->blocks, c->limit->seed, info);
     for (size_t k = 0; k < (size_t)1 << bits && code == ERR_OK; k++) {
         size_t i = spread_at(k, bits);
         if (i >= c->each)
