@@ -17,10 +17,17 @@ static void draw_start_value(struct chain *c, const struct chain_start *start)
     double *z = c->scratch[0];
     kernels->rng_normal(&c->rng[RNG_START], z, d);
     memset(z + d, 0, (padded(d) - d) * sizeof *z);
-    if (config_dense(&c->config))
+    bool dense = config_dense(&c->config), several = start->count > 1;
+    size_t point = several ? (c->config.chain - 1) % start->count : 0;
+    for (size_t j = 0; start->wide > 0.0 && j < d; j++)
+        z[j] *= start->wide;
+    if (dense)
         frame_to_user(c->config.frame, z, c->user);
-    for (size_t j = 0; !config_dense(&c->config) && j < d; j++)
-        c->user[j] = start->values[j] + start->spread[j] * z[j];
+    for (size_t j = 0; j < d; j++)
+        if (!dense)
+            c->user[j] = start->values[point * d + j] + start->spread[j] * z[j];
+        else if (several)
+            c->user[j] += start->values[point * d + j] - c->config.frame->centre[j];
 }
 
 static enum err start_value(struct chain *c, const struct chain_start *start, struct err_info *info)

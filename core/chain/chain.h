@@ -23,6 +23,9 @@ struct chain_start {
      * borrowed). With a dense frame it is a standard normal draw in the frame's coordinates, and
      * neither array is needed. */
     const double *spread;
+    double wide;    /* START_NEAR: factor on these sds; 0: 1 */
+    uint32_t count; /* START_NEAR: of so many points with d `values` each, the k-th chain takes the
+                     * one after the last chain's; 0, 1: one, which a dense frame replaces */
 };
 
 struct chain_config {

@@ -119,13 +119,15 @@ static enum err check_save(const struct chain_config *config, struct err_info *i
 static enum err check_start(const struct chain_config *config, struct err_info *info)
 {
     const struct chain_start *start = &config->start;
+    bool several = start->kind == START_NEAR && start->count > 1;
     bool near = start->kind == START_NEAR && !config_dense(config);
-    if (start->kind != START_VALUES && !near)
+    size_t d = config->model->d;
+    if (start->kind != START_VALUES && !near && !several)
         return ERR_OK;
     if (start->values == NULL || (near && start->spread == NULL))
         return err_set(info, ERR_INVALID, "no start values are given");
-    for (size_t j = 0; j < config->model->d; j++)
-        if (!isfinite(start->values[j]) || (near && !isfinite(start->spread[j])))
+    for (size_t j = 0; j < (several ? start->count : 1) * d; j++)
+        if (!isfinite(start->values[j]) || (near && !isfinite(start->spread[j % d])))
             return err_set(info, ERR_INVALID,
                            "start value %zu is %g; start values must be finite numbers", j + 1,
                            start->values[j]);

@@ -183,14 +183,14 @@ static enum err climb_sample_first(struct planning *p, struct search *s, size_t 
     return code;
 }
 
-static enum err find_scale(struct planning *p, struct err_info *info)
+enum err planning_scale(struct planning *p, struct err_info *info)
 {
     const struct model *m = p->model;
     struct curvature_limits limits = {.go_on = planning_goes_on, .ctx = p};
     bool whole = curvature_way(m, false) != CURVATURE_FISHER;
     enum err code = ERR_OK;
     p->seconds += cost_curvature(m, false);
-    if (whole && (p->H = lanes_alloc(m->d * padded(m->d), sizeof *p->H)) == NULL)
+    if (whole && p->H == NULL && (p->H = lanes_alloc(m->d * padded(m->d), sizeof *p->H)) == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for the curvature of %zu parameters", m->d);
     if (whole)
         code = curvature_dense(&p->source, p->theta, &limits, p->H, info);
@@ -233,13 +233,13 @@ enum err planning_centre(struct planning *p, struct err_info *info)
                         ? climb_sample_first(p, &s, rows, info)
                         : climb_all(p, &s, info);
     p->plan->centre.seconds = p->seconds;
-    code = code == ERR_OK ? find_scale(p, info) : code;
+    code = code == ERR_OK ? planning_scale(p, info) : code;
     if (code != ERR_OK)
         return code;
     p->placed = true;
     p->centred = p->plan->centre.converged;
     explain_centre(p, &s);
-    return ERR_OK;
+    return p->centred ? planning_modes(p, info) : ERR_OK;
 }
 
 /* ---- coordinates ---- */

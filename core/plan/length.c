@@ -63,6 +63,16 @@ double planning_mean_error(const struct planning *p)
     return 1.0 / sqrt(fmin(planning_wanted(p), most / each));
 }
 
+double planning_job_seconds(const struct planning *p)
+{
+    const struct plan_request *r = p->request;
+    double each = isfinite(p->pilot.slowest) ? p->pilot.slowest : WHITE / (p->sigma * p->sigma);
+    double needed = planning_wanted(p) * each * planning_iteration(p);
+    if (r->iterations != PLAN_AUTO)
+        return (double)r->iterations * r->chains * planning_iteration(p);
+    return needed < CHEAP && !(r->target.ess > 0.0) ? fmin(CHEAP, CHEAP_FACTOR * needed) : needed;
+}
+
 static void choose_warmup(struct planning *p, double each, double total)
 {
     struct plan *plan = p->plan;
@@ -142,7 +152,7 @@ static void judge(struct planning *p, double each)
     c->autocorrelation = each;
     c->iteration_seconds = planning_iteration(p);
     c->ess = chains * (double)plan->iterations / each;
-    c->mean_error = SURE / sqrt(c->ess);
+    c->mean_error = fmax(SURE / sqrt(c->ess), p->mean_bias);
     c->seconds = p->seconds + length * chains * c->iteration_seconds;
     if (!isfinite(c->energy))
         c->energy = p->pilot.energy;
@@ -156,13 +166,17 @@ static void judge(struct planning *p, double each)
         c->mean_error = NAN;
     bool tried = isfinite(p->pilot.slowest) || !p->request->sampler->exact;
     bool enough = c->ess >= 0.95 * planning_wanted(p) && tried;
-    bool unbiased = p->request->sampler->exact || c->sd_error <= t->sd_error;
+    bool unbiased =
+        p->request->sampler->exact || (c->sd_error <= t->sd_error && !(p->mean_bias > 0.0));
     plan->within_target = enough && unbiased && !p->pilot.diverged;
     if (!unbiased && isnan(c->sd_error))
         planning_note(p,
                       "target: the bias of %s is not known in advance, so that %.2g %% cannot be "
                       "promised",
                       shifts ? "means and sds" : "the sds", 100.0 * t->sd_error);
+    else if (p->mean_bias > 0.0)
+        planning_note(p, "target: means within %.2g sd cannot be expected, but %.2g sd",
+                      t->mean_error, p->mean_bias);
     else if (!unbiased)
         planning_note(p, "target: sds within %.2g %% cannot be expected, but %.2g %%",
                       100.0 * t->sd_error, 100.0 * c->sd_error);

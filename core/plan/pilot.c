@@ -10,6 +10,7 @@
 
 #define WATCHED 128  /* coordinates whose mixing is measured */
 #define DRAWS   2000 /* of one chain, at most */
+#define VALUES  4e6  /* numbers that all chains store where draws of all coordinates are kept */
 #define SLICE   2e-3 /* nominal seconds between two calls of go_on, about */
 
 struct run {
@@ -18,6 +19,7 @@ struct run {
     struct chain *chains[PILOT_CHAINS];
     uint32_t watched[WATCHED];
     size_t watched_count;
+    size_t width; /* numbers of a stored draw: all coordinates, or those that are watched */
     uint64_t thin;
 };
 
@@ -27,6 +29,15 @@ static void choose_watched(struct run *run)
     for (size_t k = 0; k < count; k++)
         run->watched[k] = (uint32_t)(k * d / count);
     run->watched_count = count;
+    run->width = run->setting->keep > 0 ? d : count;
+}
+
+static uint64_t thin_of(const struct run *run)
+{
+    double stored = (double)run->width * run->out->chains, draws = DRAWS;
+    if (run->setting->keep > 0)
+        draws = fmin(draws, fmax(16.0, VALUES / stored));
+    return run->setting->iterations / (uint64_t)draws + 1;
 }
 
 static void draw_start(const struct pilot_setting *s, uint32_t chain, double *theta)
@@ -56,8 +67,8 @@ static enum err make_chains(struct run *run, struct err_info *info)
                                   .warmup = s->warmup,
                                   .iterations = s->iterations,
                                   .thin = run->thin,
-                                  .save = run->watched,
-                                  .save_count = run->watched_count,
+                                  .save = run->width < s->target->d ? run->watched : NULL,
+                                  .save_count = run->width,
                                   .start = {.kind = START_VALUES, .values = theta},
                                   .draw_capacity = (s->warmup + s->iterations) / run->thin + 1};
     memcpy(config.params, s->params, s->sampler->params.count * sizeof config.params[0]);
@@ -199,7 +210,7 @@ static enum err read_mixing(struct run *run, struct err_info *info)
 {
     struct pilot *out = run->out;
     const double *values[PILOT_CHAINS], *columns[PILOT_CHAINS];
-    size_t count = draws_of(run, values), lengths[PILOT_CHAINS], width = run->watched_count;
+    size_t count = draws_of(run, values), lengths[PILOT_CHAINS], width = run->width;
     out->slowest = out->slowest_sd = NAN;
     if (count < 8)
         return ERR_OK;
@@ -208,12 +219,13 @@ static enum err read_mixing(struct run *run, struct err_info *info)
     double *series = malloc(count * out->chains * sizeof *series);
     if (code == ERR_OK && series == NULL)
         code = err_set(info, ERR_NO_MEMORY, "no memory for a pilot run");
-    for (size_t c = 0; c < width && code == ERR_OK; c++) {
+    for (size_t c = 0; c < run->watched_count && code == ERR_OK; c++) {
+        size_t column = width < out->d ? c : run->watched[c];
         for (uint32_t k = 0; k < out->chains; k++) {
             columns[k] = series + k * count;
             lengths[k] = count;
             for (size_t i = 0; i < count; i++)
-                series[k * count + i] = values[k][i * width + c];
+                series[k * count + i] = values[k][i * width + column];
         }
         struct mixing mixing;
         mixing_measure(&mixing,
@@ -232,6 +244,25 @@ static enum err read_mixing(struct run *run, struct err_info *info)
     return code;
 }
 
+static enum err keep_draws(struct run *run, struct err_info *info)
+{
+    struct pilot *out = run->out;
+    const double *values[PILOT_CHAINS];
+    size_t count = draws_of(run, values), each = run->setting->keep / out->chains, d = out->d;
+    each = each < count ? each : count;
+    if (each == 0)
+        return ERR_OK;
+    out->draws = malloc(each * out->chains * d * sizeof *out->draws);
+    if (out->draws == NULL)
+        return err_set(info, ERR_NO_MEMORY, "no memory for the draws of a pilot run");
+    for (uint32_t k = 0; k < out->chains; k++)
+        for (size_t i = 0; i < each; i++)
+            memcpy(out->draws + (k * each + i) * d,
+                   values[k] + (2 * i + 1) * count / (2 * each) * d, d * sizeof *out->draws);
+    out->kept = each;
+    return ERR_OK;
+}
+
 static enum err measure(struct run *run, struct err_info *info)
 {
     struct pilot *out = run->out;
@@ -245,6 +276,7 @@ static enum err measure(struct run *run, struct err_info *info)
         read_moments(run, work, work + padded(out->d));
         read_noise(run, work, work + padded(out->d));
         code = read_mixing(run, info);
+        code = code == ERR_OK ? keep_draws(run, info) : code;
     }
     free(work);
     return code;
@@ -267,7 +299,7 @@ enum err pilot_run(struct pilot *out, const struct pilot_setting *setting, struc
     out->sd = out->mean + d;
     out->tau = out->sd + d;
     choose_watched(&run);
-    run.thin = setting->iterations / DRAWS + 1;
+    run.thin = thin_of(&run);
     enum err code = make_chains(&run, info);
     code = code == ERR_OK ? advance(&run, info) : code;
     code = code == ERR_OK ? measure(&run, info) : code;
@@ -281,5 +313,6 @@ enum err pilot_run(struct pilot *out, const struct pilot_setting *setting, struc
 void pilot_release(struct pilot *pilot)
 {
     free(pilot->mean);
+    free(pilot->draws);
     *pilot = (struct pilot){0};
 }

@@ -24,6 +24,7 @@ struct pilot_setting {
     const struct chain_start *start; /* used instead unless NULL; borrowed */
     double pass;                     /* nominal seconds of an iteration with one gradient */
     double seconds;                  /* nominal seconds after which it ends; 0: no limit */
+    size_t keep; /* draws of all coordinates to keep, of all chains together; 0: none */
     bool (*go_on)(void *ctx);
     void *ctx;
 };
@@ -41,6 +42,8 @@ struct pilot {
     double energy_error;     /* its Monte-Carlo standard error, from the spread of the chains */
     double beyond;           /* largest probability of a proposal beyond the noise tolerance */
     double *mean, *sd, *tau; /* d numbers each, one block; tau is 0 where there is no noise */
+    size_t kept;             /* draws of each chain that were kept, evenly spread ... */
+    double *draws;           /* ... chain after chain, d numbers each; NULL: none */
 };
 
 /* ERR_UNAVAILABLE when go_on returned false. A chain that diverges is a result, not an error. */

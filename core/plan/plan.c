@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define START_WIDE 2.0 /* sds */
+
 bool planning_goes_on(void *planning)
 {
     const struct plan_request *r = ((struct planning *)planning)->request;
@@ -92,6 +94,16 @@ static double *copy_numbers(const double *x, size_t n)
     return copy;
 }
 
+/* Around every mode that was found, and wider than the posterior: chains that agree nevertheless
+ * have not stayed where they began. */
+static void start_around(struct planning *p, struct chain_start *start)
+{
+    *start = (struct chain_start){.kind = START_NEAR};
+    if (p->centred)
+        start->wide = START_WIDE;
+    start->count = p->mode_count > 1 ? p->mode_count : 1;
+}
+
 static enum err settle_start(struct planning *p, struct err_info *info)
 {
     struct plan *plan = p->plan;
@@ -103,13 +115,14 @@ static enum err settle_start(struct planning *p, struct err_info *info)
         values = given->values;
         spread = given->spread;
     } else if (p->placed) {
-        plan->start = (struct chain_start){.kind = START_NEAR};
-        values = dense ? NULL : p->theta;
+        start_around(p, &plan->start);
+        values = plan->start.count > 1 ? p->modes : dense ? NULL : p->theta;
         spread = dense ? NULL : p->scale;
     } else {
         plan->start = (struct chain_start){.kind = p->model->type->start};
     }
-    plan->start.values = values != NULL ? copy_numbers(values, plan->d) : NULL;
+    size_t points = plan->start.count > 1 ? plan->start.count : 1;
+    plan->start.values = values != NULL ? copy_numbers(values, points * plan->d) : NULL;
     plan->start.spread = spread != NULL ? copy_numbers(spread, plan->d) : NULL;
     if ((values != NULL && plan->start.values == NULL) ||
         (spread != NULL && plan->start.spread == NULL))
@@ -177,8 +190,9 @@ static enum err planning_init(struct planning *p, const struct plan_request *r,
     p->scale = lanes_alloc(d, sizeof *p->scale);
     p->width = lanes_alloc(d, sizeof *p->width);
     p->steps = lanes_alloc(d, sizeof *p->steps);
+    p->modes = malloc(PLANNING_MODES * d * sizeof *p->modes);
     if (p->plan == NULL || p->theta == NULL || p->scale == NULL || p->width == NULL ||
-        p->steps == NULL)
+        p->steps == NULL || p->modes == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for a plan of %zu parameters", d);
     return gradient_init(&p->source, r->model, r->model->N, false, info);
 }
@@ -194,6 +208,7 @@ static void planning_release(struct planning *p)
     free(p->width);
     free(p->H);
     free(p->steps);
+    free(p->modes);
     plan_free(p->plan);
 }
 

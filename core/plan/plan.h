@@ -73,6 +73,8 @@ struct plan_centre_facts {
     bool sought, converged;
     uint32_t steps;
     uint64_t passes; /* over the data */
+    uint32_t searches,
+        modes; /* for other modes, from elsewhere; modes in all. 0: none was sought */
     double log_density, gradient_norm, seconds;
 };
 

@@ -7,6 +7,8 @@
 #include "core/plan/pilot.h"
 #include "core/plan/plan.h"
 
+#define PLANNING_MODES 4 /* around which chains start, at most */
+
 struct planning {
     struct plan_request own;            /* copy of the request, with defaults filled in */
     const struct plan_request *request; /* points to `own` */
@@ -16,21 +18,25 @@ struct planning {
     struct gradient source;             /* of the full batch, in the user's coordinates */
     double seconds;                     /* nominal seconds spent so far */
     double *theta;                      /* the centre, or where the search for it stopped; padded */
-    double *scale;      /* sds of every coordinate given the others, at theta; padded */
-    double *width;      /* DIAGONAL: steps are proportional to it: `scale`, or sds of a pilot run */
-    double *H;          /* the curvature at theta, where the whole matrix was computed; or NULL */
-    bool placed;        /* theta and scale are known */
-    bool centred;       /* theta is a mode */
-    struct model *view; /* of plan->frame and plan->control; NULL: the model itself */
-    double *steps;      /* DIAGONAL: sigma width_j, for pilot runs */
-    double sigma;       /* in preconditioned coordinates; 0: chains adapt it */
-    double sigma_most;  /* largest sigma that may be chosen */
-    bool measured;      /* scales or widths are those of a pilot run */
-    bool narrows;       /* pilot runs show that longer steps make sds too small, not too large */
-    size_t n;           /* batch size; N: full batch */
-    uint32_t one_in;    /* one in this many iterations has a batch */
-    bool batch_always;  /* ignore one_in: every iteration has a batch */
-    double drift;       /* largest squared mean of a term over the largest squared sd of a term */
+    double *scale; /* sds of every coordinate given the others, at theta; padded */
+    double *width; /* DIAGONAL: steps are proportional to it: `scale`, or sds of a pilot run */
+    double *H;     /* the curvature at theta, where the whole matrix was computed; or NULL */
+    double *modes; /* the centre and others, d numbers each, of ... */
+    double mode_density[PLANNING_MODES];
+    uint32_t mode_count; /* 0: others were not looked for */
+    bool placed;         /* theta and scale are known */
+    bool centred;        /* theta is a mode */
+    struct model *view;  /* of plan->frame and plan->control; NULL: the model itself */
+    double *steps;       /* DIAGONAL: sigma width_j, for pilot runs */
+    double sigma;        /* in preconditioned coordinates; 0: chains adapt it */
+    double sigma_most;   /* largest sigma that may be chosen */
+    bool measured;       /* scales or widths are those of a pilot run */
+    double mean_bias; /* of means, in sds, that a pilot run showed and no change removed; 0: none */
+    bool narrows;     /* pilot runs show that longer steps make sds too small, not too large */
+    size_t n;         /* batch size; N: full batch */
+    uint32_t one_in;  /* one in this many iterations has a batch */
+    bool batch_always;   /* ignore one_in: every iteration has a batch */
+    double drift;        /* largest squared mean of a term over the largest squared sd of a term */
     double noise_needed; /* budget_noise_needed; 0: the variant has randomness of its own */
     double row_noise;    /* largest sd of the gradient noise of one term, in those coordinates */
     struct pilot pilot;  /* the last pilot run */
@@ -57,6 +63,9 @@ double planning_pass(const struct planning *p); /* the same with a single gradie
 
 /* core/plan/centre.c: theta, scale, placed, centred, plan->centre. */
 enum err planning_centre(struct planning *p, struct err_info *info);
+enum err planning_scale(struct planning *p, struct err_info *info); /* scale, width, H at theta */
+/* core/plan/modes.c: modes beside the centre, and a higher one in its place. */
+enum err planning_modes(struct planning *p, struct err_info *info);
 /* The view of the plan's frame, in place of the last. No frame and no view. */
 enum err planning_new_view(struct planning *p, struct err_info *info);
 void planning_drop_frame(struct planning *p);
@@ -96,6 +105,8 @@ double planning_wanted(const struct planning *p);
  * iterations per effective draw as long as no pilot run has measured them. */
 uint64_t planning_adapts(const struct planning *p);
 double planning_each(const struct planning *p);
+/* Nominal seconds of all chains after warm-up, without a limit on them. */
+double planning_job_seconds(const struct planning *p);
 /* Warm-up, iterations, thin. */
 void planning_lengths(struct planning *p);
 /* Expected standard error of means, in sds, at the end of chains that mix as in the last pilot

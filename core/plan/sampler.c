@@ -62,6 +62,7 @@ static enum err begin_again(struct planning *p, const struct found *found,
     p->centred = found->centred;
     p->sigma = p->row_noise = p->drift = 0.0;
     p->measured = p->narrows = false;
+    p->mean_bias = 0.0;
     memcpy(p->width, p->scale, p->model->d * sizeof *p->width);
     p->own.sampler = sampler;
     p->own.estimator = sampler->exact ? ESTIMATOR_PLAIN : found->estimator;

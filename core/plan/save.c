@@ -9,12 +9,12 @@
 #include <string.h>
 
 #define MAGIC   "BRKPLAN1"
-#define VERSION 4
+#define VERSION 5
 
 struct head {
     char magic[8];
     uint64_t version, size, checksum; /* of the whole, with 0 in its place */
-    uint64_t d, frame_bytes, has_sigma, has_values, has_spread;
+    uint64_t d, frame_bytes, has_sigma, has_values, has_spread; /* arrays of d numbers: how many */
 };
 
 /* The saved fields, in this order, each with the size of its member. `old` is the offset in version
@@ -24,7 +24,8 @@ struct field {
     size_t member, size, since, old;
 };
 
-#define OLD_BYTES 6064
+#define OLD_BYTES   6064
+#define POINTS_MOST 64 /* of start values */
 #define F(name, version, old_offset) \
     {offsetof(struct plan, name), sizeof((struct plan *)NULL)->name, version, old_offset},
 static const struct field fields[] = {
@@ -71,6 +72,10 @@ static const struct field fields[] = {
     F(why, 1, 304)
     F(most_seconds, 3, 0)
     F(sampler, 4, 0)
+    F(start.wide, 5, 0)
+    F(start.count, 5, 0)
+    F(centre.searches, 5, 0)
+    F(centre.modes, 5, 0)
     /* clang-format on */
 };
 #undef F
@@ -91,6 +96,12 @@ static size_t body_bytes(const struct head *head)
            arrays * head->d * sizeof(double);
 }
 
+static uint64_t points_of(const struct plan *plan)
+{
+    uint64_t count = plan->start.count > 1 ? plan->start.count : 1;
+    return plan->start.values != NULL ? count : 0;
+}
+
 static struct head head_of(const struct plan *plan)
 {
     struct head head = {.magic = MAGIC,
@@ -98,7 +109,7 @@ static struct head head_of(const struct plan *plan)
                         .d = plan->d,
                         .frame_bytes = plan->frame != NULL ? frame_save_size(plan->frame) : 0,
                         .has_sigma = plan->sigma != NULL,
-                        .has_values = plan->start.values != NULL,
+                        .has_values = points_of(plan),
                         .has_spread = plan->start.spread != NULL};
     head.size = body_bytes(&head);
     return head;
@@ -127,7 +138,7 @@ void plan_save(const struct plan *plan, void *bytes)
         frame_save(plan->frame, at);
     at += head.frame_bytes;
     at = put(at, plan->sigma, array);
-    at = put(at, plan->start.values, array);
+    at = put(at, plan->start.values, (size_t)head.has_values * array);
     put(at, plan->start.spread, array);
     uint64_t sum = fingerprint_bytes(VERSION, bytes, head.size);
     memcpy((unsigned char *)bytes + offsetof(struct head, checksum), &sum, sizeof sum);
@@ -145,7 +156,7 @@ static enum err check(const void *bytes, size_t size, struct head *head, struct 
                        "saved plan: version %" PRIu64 ", this program reads 1 to %d", head->version,
                        VERSION);
     if (head->size != size || head->d > size || head->frame_bytes > size || head->has_sigma > 1 ||
-        head->has_values > 1 || head->has_spread > 1 || body_bytes(head) != size)
+        head->has_values > POINTS_MOST || head->has_spread > 1 || body_bytes(head) != size)
         return err_set(info, ERR_CORRUPT, "saved plan: %zu bytes, which is not its length", size);
     unsigned char *copy = malloc(size);
     if (copy == NULL)
@@ -195,7 +206,9 @@ enum err plan_load(struct plan **out, const void *bytes, size_t size, struct err
     bool ok = true;
     take_fields(plan, at, head.version);
     at += fields_bytes(head.version);
-    if (plan->d != head.d || plan->why_count > PLAN_WHY_MAX)
+    bool points =
+        head.has_values <= 1 ? plan->start.count <= 1 : plan->start.count == head.has_values;
+    if (plan->d != head.d || !points || plan->why_count > PLAN_WHY_MAX)
         code = err_set(info, ERR_CORRUPT, "saved plan: its parts contradict each other");
     else if (plan->sampler[sizeof plan->sampler - 1] != '\0' ||
              (plan->sampler[0] != '\0' && sampler_find(plan->sampler) == NULL))
@@ -205,7 +218,7 @@ enum err plan_load(struct plan **out, const void *bytes, size_t size, struct err
         code = frame_load(&plan->frame, at, head.frame_bytes, info);
     at += head.frame_bytes;
     plan->sigma = take(&at, head.has_sigma, array, &ok);
-    plan->start.values = take(&at, head.has_values, array, &ok);
+    plan->start.values = take(&at, head.has_values, (size_t)head.has_values * array, &ok);
     plan->start.spread = take(&at, head.has_spread, array, &ok);
     plan->step.values = plan->sigma;
     if (code == ERR_OK && !ok)

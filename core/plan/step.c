@@ -121,6 +121,8 @@ enum err planning_steps(struct planning *p, struct err_info *info)
         planning_note(p, "step size: not tried out, as the time is too short for a pilot run");
     if (code == ERR_OK && chosen && tried && planning_can_meet_target(p))
         code = try_half_steps(p, info);
+    if (code == ERR_OK && chosen && tried && planning_can_meet_target(p))
+        code = mend_bias(p, info);
     if (code == ERR_OK && chosen && tried && p->placed && !planning_can_meet_target(p))
         code = try_sds(p, info);
     p->plan->batch_size = p->n == p->model->N ? 0 : p->n;

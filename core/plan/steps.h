@@ -66,8 +66,18 @@ enum err try_settings(struct planning *p, struct err_info *info);
  * the posterior, try_sds without a centre. */
 enum err try_widths(struct planning *p, struct err_info *info);
 enum err try_sds(struct planning *p, struct err_info *info);
+/* Such a run of so many effective draws or nominal seconds, whichever is less, which keeps up to
+ * `keep` draws; nothing else changes. */
+enum err try_longer(struct planning *p, double draws, double seconds, size_t keep,
+                    struct err_info *info);
+/* The largest sigma_j tau_j of the last run. */
+double try_noise_seen(const struct planning *p);
 /* Estimates the bias of the step by runs with half the step, and shortens steps that are too
  * biased. */
 enum err try_half_steps(struct planning *p, struct err_info *info);
+
+/* core/plan/mend.c. Looks for bias in every coordinate of a pilot run, and chooses shorter steps or
+ * larger batches where it finds more than the target allows. */
+enum err mend_bias(struct planning *p, struct err_info *info);
 
 #endif

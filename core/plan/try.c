@@ -31,7 +31,7 @@ static struct step_size pilot_step(struct planning *p, const struct step_size *a
 
 /* A run of `draws` effective draws in all, if mixing is as expected in whitened coordinates. */
 static enum err run_pilot(struct planning *p, double sigma, const struct step_size *step,
-                          double draws, double seconds, struct err_info *info)
+                          double draws, double seconds, size_t keep, struct err_info *info)
 {
     const struct plan_request *r = p->request;
     bool dense = p->plan->precondition == PRECONDITION_DENSE, adapts = !(sigma > 0.0);
@@ -54,6 +54,7 @@ static enum err run_pilot(struct planning *p, double sigma, const struct step_si
         .scale = dense || !p->placed ? NULL : p->scale,
         .pass = planning_pass(p),
         .seconds = seconds,
+        .keep = keep,
         .go_on = planning_goes_on,
         .ctx = p,
     };
@@ -74,7 +75,15 @@ static enum err pilot_in_time(struct planning *p, double sigma, double draws, st
 {
     double limit = p->request->target.seconds;
     struct step_size step = pilot_step(p, &p->request->step, sigma);
-    return run_pilot(p, sigma, &step, draws, limit > 0.0 ? PILOT_SHARE * limit : PILOT_MOST, info);
+    return run_pilot(p, sigma, &step, draws, limit > 0.0 ? PILOT_SHARE * limit : PILOT_MOST, 0,
+                     info);
+}
+
+enum err try_longer(struct planning *p, double draws, double seconds, size_t keep,
+                    struct err_info *info)
+{
+    struct step_size step = pilot_step(p, &p->request->step, p->sigma);
+    return run_pilot(p, p->sigma, &step, draws, seconds, keep, info);
 }
 
 bool planning_can_fix(const struct planning *p, size_t n, double sigma, double draws)
@@ -87,7 +96,7 @@ enum err planning_pilot_fixed(struct planning *p, double sigma, double draws, st
 {
     struct step_size constant = {.kind = STEP_CONSTANT, .fraction = STEP_FRACTION};
     struct step_size step = pilot_step(p, &constant, sigma);
-    return run_pilot(p, sigma, &step, draws, 0.0, info);
+    return run_pilot(p, sigma, &step, draws, 0.0, 0, info);
 }
 
 /* An exact sampler has no bias to be seen: only its mixing is measured. */
@@ -119,8 +128,7 @@ static bool may_drop_centre(const struct planning *p)
            p->request->precondition == PRECONDITION_AUTO && !p->request->sampler->exact;
 }
 
-/* Largest sigma_j tau_j of the last run. */
-static double noise_seen(const struct planning *p)
+double try_noise_seen(const struct planning *p)
 {
     double most = 0.0;
     for (size_t j = 0; j < p->model->d; j++)
@@ -138,7 +146,7 @@ static bool make_room(struct planning *p)
     if (p->request->batch_size != PLAN_AUTO || p->n == p->model->N || p->sigma <= 0.0 ||
         !planning_can_meet_target(p) || p->noise_needed > 0.0)
         return false;
-    double seen = noise_seen(p), unit = seen / p->sigma / budget_noise_share(p, before);
+    double seen = try_noise_seen(p), unit = seen / p->sigma / budget_noise_share(p, before);
     if (p->pilot.beyond > 0.05)
         unit *= 1.5;
     p->row_noise = fmax(p->row_noise, unit);

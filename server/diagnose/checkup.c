@@ -133,6 +133,7 @@ static void merge_block(struct checkup_run *l, const struct summary *summary)
     head->max_rhat = worse(head->max_rhat, more.max_rhat, 1.0);
     head->min_ess_bulk = worse(head->min_ess_bulk, more.min_ess_bulk, -1.0);
     head->min_ess_tail = worse(head->min_ess_tail, more.min_ess_tail, -1.0);
+    head->max_mcse_sd = worse(head->max_mcse_sd, more.max_mcse_sd, 1.0);
     head->parameters += more.parameters;
     head->draws = more.draws;
     for (size_t i = 0; i < summary->count; i++) {

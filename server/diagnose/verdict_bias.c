@@ -102,7 +102,13 @@ static void run_checks(const struct verdict_input *input, struct verdict_evidenc
 static enum bias_level add_exact(const struct verdict_evidence all[], bool mixed,
                                  struct sentence *text)
 {
+    const struct verdict_evidence *doubt = &all[BIAS_CHECK_certificate];
     enum bias_level level = worst_level(all);
+    if (level <= BIAS_LEVEL_none_seen && mixed && doubt->level == BIAS_LEVEL_unknown) {
+        sentence_add(text, "none by construction once the chains cover the posterior; %s",
+                     doubt->text.text);
+        return BIAS_LEVEL_unknown;
+    }
     sentence_add(text, "none by construction once the chains have mixed");
     if (level <= BIAS_LEVEL_none_seen && mixed && all[BIAS_CHECK_certificate].brief.length > 0)
         sentence_add(text, " (%s)", all[BIAS_CHECK_certificate].brief.text);
@@ -127,10 +133,18 @@ static enum bias_level add_approximate(const struct verdict_input *input,
     return level;
 }
 
+/* Chains that agree although they started around several modes have found their way between them. */
 static void add_modes(const struct verdict_input *input, bool mixed, json_t **unknown)
 {
-    if (mixed && !verdict_dispersed(input))
-        json_add(unknown, json_text("other modes (all chains started around one point)"));
+    const struct planning_facts *plan = &input->plan;
+    struct sentence w = {0};
+    if (!mixed || verdict_dispersed(input) || plan->modes > 1)
+        return;
+    sentence_add(&w, "other modes (all chains started around one point");
+    if (plan->searches > 0)
+        sentence_add(&w, "; %zu searches from elsewhere found no other mode", plan->searches);
+    sentence_add(&w, ")");
+    json_add(unknown, json_text(w.text));
 }
 
 json_t *verdict_bias(const struct verdict_input *input, enum mixing_level mixing,

@@ -86,6 +86,16 @@ static void add_open(const struct verdict_certified *c, const char *what, double
     json_add(unknown, json_text(w.text));
 }
 
+/* An exact sampler has no bias. Where the certificate sees one, the draws lack a part of the
+ * posterior, or the first-order estimate exaggerates, as it does where the posterior is skewed. */
+static void doubt_coverage(struct verdict_evidence *e)
+{
+    e->level = BIAS_LEVEL_unknown;
+    sentence_add(&e->text,
+                 " to first order, a sign that the chains have not covered the posterior, or "
+                 "an exaggeration where it is skewed");
+}
+
 static void judge_certificate(const struct verdict_input *input, const json_t *certificate,
                               const struct verdict_certified *mean,
                               const struct verdict_certified *sd, struct verdict_evidence all[])
@@ -111,6 +121,8 @@ static void judge_certificate(const struct verdict_input *input, const json_t *c
     }
     if (e->level == BIAS_LEVEL_none_seen)
         sentence_add(&e->text, "%s", e->brief.text);
+    else if (input->context->spec->sampler->exact)
+        doubt_coverage(e);
     json_put(&e->numbers, "mean", json_deep_copy(json_object_get(certificate, "mean")));
     json_put(&e->numbers, "sd", json_deep_copy(json_object_get(certificate, "sd")));
     json_put(&e->numbers, "draws", json_number(json_number_at(certificate, "draws")));

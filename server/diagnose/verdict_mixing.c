@@ -165,6 +165,18 @@ static void add_divergences(struct sentence *text, const struct verdict_input *i
                      n, n == 1 ? "" : "s");
 }
 
+/* The chains of a planned job start around every mode that the plan has found. */
+static void add_modes(struct sentence *text, const struct verdict_input *input,
+                      enum mixing_level level)
+{
+    size_t modes = input->plan.modes;
+    if (modes > 1 && level == MIXING_LEVEL_poor)
+        sentence_add(text,
+                     "; the plan found %zu modes, and chains that start around one may not reach "
+                     "the others",
+                     modes);
+}
+
 static bool too_large_to_add(const struct verdict_input *input)
 {
     for (size_t j = 0; j < input->chains.d; j++)
@@ -218,6 +230,7 @@ static enum mixing_level judge(const struct verdict_input *input, struct sentenc
     }
     *remaining = remaining_to_target(input);
     add_numbers(text, input, level);
+    add_modes(text, input, level);
     add_remaining(text, input, remaining);
     if (input->constant > 0) {
         sentence_add(text, ", and ");

@@ -3,6 +3,7 @@
 #include "server/base/json.h"
 #include "server/diagnose/verdict_parts.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 #define BLUNT 0.5 /* relative error beyond which a comparison shows nothing */
@@ -71,6 +72,18 @@ static double mean_known_to(const struct verdict_input *input)
     return 2.0 / sqrt(input->context->head.min_ess_bulk);
 }
 
+/* The same for the sd that is known worst, relative. Heavy tails take more draws than means do. */
+static double sd_known_to(const struct verdict_input *input)
+{
+    return 2.0 * input->context->head.max_mcse_sd;
+}
+
+static bool too_few_for_sds(const struct verdict_input *input)
+{
+    return isnan(input->plan.target_ess) &&
+           sd_known_to(input) > TARGET_SLACK * input->plan.target_sd_error;
+}
+
 static bool too_few(const struct verdict_input *input)
 {
     return !(mean_known_to(input) <= TARGET_SLACK * asked_mean(&input->plan));
@@ -109,15 +122,31 @@ static void add_expected(const struct planning_facts *plan, struct sentence *tex
     }
 }
 
-/* The certificate contradicts the target. */
-static bool add_missed(const struct verdict_certified *c, bool mean, double asked,
-                       struct sentence *text)
+/* The bias grows with the square of the step and the noise, as does the error of the sds that a
+ * plan allows them. */
+static void add_what_to_do(const struct verdict_input *input, const struct verdict_certified *c,
+                           double asked, struct sentence *text)
 {
+    double least = input->plan.target_sd_error * fmin(0.5, asked / fabs(c->error));
+    if (!(least > 0.0))
+        return;
+    sentence_add(text, "; a job with \"target\": {\"sd_error\": ");
+    sentence_add_number(text, least, 1);
+    sentence_add(text, "} takes shorter steps, one with \"sampler\": \"nuts\" has no bias");
+}
+
+/* The certificate contradicts the target. Of an exact sampler it does not know why. */
+static bool add_missed(const struct verdict_input *input, const struct verdict_certified *c,
+                       bool mean, double asked, struct sentence *text)
+{
+    bool exact = input->context->spec->sampler->exact;
     if (!(c->at_least > asked))
         return false;
-    sentence_add(text, "missed: ");
+    sentence_add(text, exact ? "not certified: to first order " : "missed: ");
     verdict_say_error(text, c, mean);
     sentence_add(text, " (asked for: %g%s)", mean ? asked : 100.0 * asked, mean ? "" : " %");
+    if (!exact)
+        add_what_to_do(input, c, asked, text);
     return true;
 }
 
@@ -154,16 +183,29 @@ static bool judge_target(const struct verdict_input *input, enum mixing_level mi
     double asked = asked_mean(&input->plan), asked_sd = input->plan.target_sd_error;
     if (mixing != MIXING_LEVEL_good && mixing != MIXING_LEVEL_fair) {
         sentence_add(text, "not met: the chains have not mixed");
-    } else if (made &&
-               (add_missed(&mean, true, asked, text) || add_missed(&sd, false, asked_sd, text))) {
+    } else if (input->plan.modes > input->about.chains) {
+        sentence_add(text, "not certified: %zu modes were found, and there %s %" PRIu32 " chain%s",
+                     input->plan.modes, input->about.chains == 1 ? "is" : "are",
+                     input->about.chains, input->about.chains == 1 ? "" : "s");
+    } else if (made && (add_missed(input, &mean, true, asked, text) ||
+                        add_missed(input, &sd, false, asked_sd, text))) {
         return false;
     } else if (too_few(input)) {
         add_few(input, text);
+    } else if (too_few_for_sds(input)) {
+        sentence_add(text, "not met: sds are known to ± ");
+        sentence_add_number(text, 100.0 * sd_known_to(input), 2);
+        sentence_add(text, " %%, %g %% was asked for", 100.0 * input->plan.target_sd_error);
     } else if (exact) {
         sentence_add(text, "an exact sampler, and means are known to ± ");
         sentence_add_number(text, mean_known_to(input), 2);
         sentence_add(text, " sd");
         return true;
+    } else if (input->plan.modes > 1) {
+        sentence_add(text,
+                     "not certified: the posterior has %zu modes or more, whose weights a "
+                     "bias may change",
+                     input->plan.modes);
     } else if (!made) {
         sentence_add(text, "not certified: %s", verdict_not_certified(input));
     } else if (!add_open(&mean, true, asked, text) && !add_open(&sd, false, asked_sd, text)) {

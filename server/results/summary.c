@@ -293,6 +293,8 @@ void summary_worst(const struct summary *summary, struct jobfile *file, struct s
             head->min_ess_bulk = m->ess_bulk;
         if (!isnan(m->ess_tail) && !(m->ess_tail >= head->min_ess_tail))
             head->min_ess_tail = m->ess_tail;
+        if (m->sd > 0.0 && m->mcse_sd >= 0.0 && !(m->mcse_sd / m->sd <= head->max_mcse_sd))
+            head->max_mcse_sd = m->mcse_sd / m->sd;
     }
     if (worst != SIZE_MAX)
         snprintf(head->worst, sizeof head->worst, "%s", jobfile_name(file, worst));
@@ -303,6 +305,7 @@ void summary_head_put(json_t **doc, const struct summary_head *head)
     json_put(doc, "max_rhat", json_number(head->max_rhat));
     json_put(doc, "min_ess_bulk", json_number(head->min_ess_bulk));
     json_put(doc, "min_ess_tail", json_number(head->min_ess_tail));
+    json_put(doc, "max_mcse_sd", json_number(head->max_mcse_sd));
     json_put(doc, "worst", head->worst[0] != '\0' ? json_text(head->worst) : json_null());
 }
 
@@ -314,6 +317,7 @@ void summary_head_read(struct summary_head *out, const char *document)
     out->max_rhat = json_number_at(json, "max_rhat");
     out->min_ess_bulk = json_number_at(json, "min_ess_bulk");
     out->min_ess_tail = json_number_at(json, "min_ess_tail");
+    out->max_mcse_sd = json_number_at(json, "max_mcse_sd");
     snprintf(out->worst, sizeof out->worst, "%s", worst != NULL ? worst : "");
     json_decref(json);
 }

@@ -63,17 +63,18 @@ bool summary_pool(struct summary_pool *pool, const struct mixing_draws *draws);
 /* The worst values over all parameters, shown with the job. */
 struct summary_head {
     double max_rhat, min_ess_bulk, min_ess_tail; /* NaN: not known */
+    double max_mcse_sd;                          /* Monte-Carlo error of an sd, relative */
     char worst[120];          /* the parameter with the largest R-hat; "": not known */
     size_t parameters, draws; /* measured; draws per chain */
 };
-#define SUMMARY_HEAD_UNKNOWN                                      \
-    {                                                             \
-        .max_rhat = NAN, .min_ess_bulk = NAN, .min_ess_tail = NAN \
+#define SUMMARY_HEAD_UNKNOWN                                                          \
+    {                                                                                 \
+        .max_rhat = NAN, .min_ess_bulk = NAN, .min_ess_tail = NAN, .max_mcse_sd = NAN \
     }
 /* Computes the worst values of the rows; `file` has their names. */
 void summary_worst(const struct summary *summary, struct jobfile *file, struct summary_head *head);
-/* Writes and reads the members max_rhat, min_ess_bulk, min_ess_tail and worst (a name) of a
- * document; NULL or anything else but an object: nothing is known. */
+/* Writes and reads the members max_rhat, min_ess_bulk, min_ess_tail, max_mcse_sd and worst (a name)
+ * of a document; NULL or anything else but an object: nothing is known. */
 void summary_head_put(json_t **doc, const struct summary_head *head);
 void summary_head_read(struct summary_head *out, const char *document);
 

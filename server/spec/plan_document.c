@@ -56,6 +56,8 @@ static json_t *centre_json(const struct plan_centre_facts *c)
     json_put(&out, "log_density", json_number(c->log_density));
     json_put(&out, "gradient_norm", json_number(c->gradient_norm));
     json_put(&out, "seconds", json_number(c->seconds));
+    json_put(&out, "searches", json_count(c->searches));
+    json_put(&out, "modes", json_count(c->modes));
     return out;
 }
 
@@ -142,6 +144,12 @@ void planning_fit(struct plan *plan, const struct job_spec *asked, size_t width,
 
 /* ---- reading a stored document ---- */
 
+static size_t count_at(const json_t *doc, const char *name)
+{
+    double count = json_number_at(doc, name);
+    return count > 0.0 ? (size_t)count : 0;
+}
+
 void planning_facts(const char *document, struct planning_facts *out)
 {
     json_t *doc = document != NULL ? json_loads(document, 0, NULL) : NULL;
@@ -153,6 +161,8 @@ void planning_facts(const char *document, struct planning_facts *out)
         .ready = state != NULL && strcmp(state, "ready") == 0,
         .target_met = json_is_true(json_object_get(doc, "target_met")),
         .mode_log_density = converged ? json_number_at(centre, "log_density") : NAN,
+        .searches = count_at(centre, "searches"),
+        .modes = count_at(centre, "modes"),
         .energy = json_number_at(checks, "energy"),
         .energy_half = json_number_at(checks, "energy_half"),
         .energy_mcse = json_number_at(checks, "energy_mcse"),

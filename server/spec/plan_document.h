@@ -7,8 +7,9 @@
  *      "chosen": {"sampler" (where it was auto), "step_size", "variant", "gradient": {...}, "precondition", "batch_size",
  *                 "iterations", "warmup", "thin", "chains"},
  *      "why": [lines], "target_met": bool, "target": {...},
- *      "centre": {"steps", "passes", "log_density", "gradient_norm", "seconds", "converged"} |
- * null, "checks": {every name of PLAN_CHECK_LIST: number | null}}
+ *      "centre": {"steps", "passes", "log_density", "gradient_norm", "seconds", "converged",
+ *                 "searches", "modes"} | null,
+ *      "checks": {every name of PLAN_CHECK_LIST: number | null}}
  *
  * Pure. */
 #ifndef BARKER_SERVER_SPEC_PLAN_DOCUMENT_H
@@ -37,6 +38,7 @@ void planning_fit(struct plan *plan, const struct job_spec *asked, size_t width,
 struct planning_facts {
     bool ready, target_met;
     double mode_log_density;                 /* of a centre that converged */
+    size_t searches, modes;                  /* for other modes; modes in all. 0: none was sought */
     double energy, energy_half, energy_mcse; /* of the plan's short runs, per coordinate */
     double sd_error, mean_error, ess;        /* expected */
     double target_sd_error, target_mean_error, target_ess;

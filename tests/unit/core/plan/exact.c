@@ -97,6 +97,7 @@ Test(plan_exact, with_the_name_alone_chains_mix_in_whitened_coordinates)
             struct fixture f;
             logistic(&f, cases[c].rows, cases[c].columns);
             struct plan_request r = named(f.model, samplers[k]);
+            r.seed = 100;
             struct plan *plan = made(&r);
             cr_expect_eq(plan->precondition, PRECONDITION_DENSE);
             cr_expect_eq(plan->step.kind, STEP_AUTO);

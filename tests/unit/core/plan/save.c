@@ -122,7 +122,7 @@ Test(plan_save, every_field_comes_back)
         struct plan *plan = of_version_1(stored[k]);
         size_t size;
         unsigned char *bytes = saved(plan, &size);
-        cr_expect_eq(bytes[8], 4, "the present version of the bytes");
+        cr_expect_eq(bytes[8], 5, "the present version of the bytes");
         plan_free(plan);
         plan = loaded(bytes, size);
         expect_text(plan, stored[k]);
@@ -183,10 +183,10 @@ Test(plan_save, a_truncated_or_foreign_plan_is_refused_with_the_reason)
     refused(bytes, 71, "71 bytes are too few");
     for (size_t less = 72; less < size; less += 101)
         refused(bytes, less, "which is not its length");
-    bytes[8] = 5;
-    refused(bytes, size, "version 5, this program reads 1 to 4");
+    bytes[8] = 6;
+    refused(bytes, size, "version 6, this program reads 1 to 5");
     bytes[8] = 0;
-    refused(bytes, size, "version 0, this program reads 1 to 4");
+    refused(bytes, size, "version 0, this program reads 1 to 5");
     bytes[0] = 'C';
     refused(bytes, size, "these bytes are not a plan");
     free(bytes);

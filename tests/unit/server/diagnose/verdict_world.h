@@ -63,9 +63,9 @@ static const char with_reference[] =
     "{" SEPSIS_MODEL "\"batch_size\":\"full\",\"reference\":\"stan\","
     "\"sampler\":{\"name\":\"sgbd\",\"variant\":\"vanilla\",\"step_size\":0.01}," REST;
 
-static const struct summary_head good = {1.004, 2310.7, 1980.2, "theta[2]", 4, 1000};
-static const struct summary_head slow = {1.08, 85.0, 60.0, "theta[1]", 4, 1000};
-static const struct summary_head few = {NAN, NAN, NAN, "", 4, 0};
+static const struct summary_head good = {1.004, 2310.7, 1980.2, NAN, "theta[2]", 4, 1000};
+static const struct summary_head slow = {1.08, 85.0, 60.0, NAN, "theta[1]", 4, 1000};
+static const struct summary_head few = {NAN, NAN, NAN, NAN, "", 4, 0};
 
 #define CHECKS(ksd, energy) "{\"ksd\":" ksd ",\"fssd\":null,\"energy\":" energy "}"
 #define KSD(p)              "{\"value\":0.045,\"squared\":0.002,\"error\":0.001,\"p_value\":" p ",\"draws\":312}"
@@ -99,6 +99,11 @@ static const struct summary_head few = {NAN, NAN, NAN, "", 4, 0};
 #define PLAN_MET                                                                                  \
     "{\"state\":\"ready\",\"target_met\":true,\"target\":{\"sd_error\":0.02,\"mean_error\":0.02," \
     "\"ess\":null},\"checks\":{\"sd_error\":0.01,\"mean_error\":0.01}}"
+
+#define PLAN_MODES                                                                                \
+    "{\"state\":\"ready\",\"target_met\":true,\"target\":{\"sd_error\":0.02,\"mean_error\":0.02," \
+    "\"ess\":null},\"centre\":{\"searches\":8,\"modes\":2},\"checks\":{\"sd_error\":0.01,"        \
+    "\"mean_error\":0.01}}"
 
 #define RUNNING JOB_running
 
