@@ -3,7 +3,7 @@
 #ifndef BARKER_SERVER_BASE_BUILD_H
 #define BARKER_SERVER_BASE_BUILD_H
 
-#define BARKERD_VERSION "0.3.0"
+#define BARKERD_VERSION "0.4.0"
 
 /* "barkerd 0.3.0, build afae3a9c78ca", from the linker's build id; without one, only the
  * version. The text is never freed. Thread-safe. */
