@@ -433,10 +433,8 @@ static const struct situation bias_situations[] = {
      {.head = good, .state = JOB_succeeded},
      "good",
      "unknown",
-     {"none by construction once the chains cover the posterior; the mean of theta[3] is off by "
-      "0.71 ± "
-      "0.01 sd to first order, a sign that the chains have not covered the posterior, or an "
-      "exaggeration where it is skewed"},
+     {"once the chains cover the posterior; the mean of theta[3] is off by 0.71 ± 0.01 sd to first "
+      "order, a sign that the chains have not covered the posterior"},
      "mild"},
     {"a certificate that leaves sds open",
      {.request = barker_full, .checks = CERTIFIED(MEAN_FINE, SD_OPEN, "dense")},
