@@ -101,15 +101,9 @@ Test(inflation, extreme_barker_and_lattice_laws_have_the_announced_variance)
 /* theta' = a theta + (sigma^2/2) noise + injected, a = 1 - sigma^2/2. */
 static double langevin_variance(const char *variant, double sigma, double tau)
 {
-    double half = sigma * sigma / 2, a = 1 - half, s2 = sigma * sigma * tau * tau, injected = 1;
+    double half = sigma * sigma / 2, a = 1 - half;
 
-    if (!strcmp(variant, "corrected"))
-        injected = fmax(0, 1 - s2 / 4);
-    else if (!strcmp(variant, "modified"))
-        injected = pow(fmax(0, 1 - s2 / 8), 2);
-    else if (!strcmp(variant, "extreme"))
-        injected = 0;
-    return (half * half * tau * tau + sigma * sigma * injected) / (1 - a * a);
+    return (half * half * tau * tau + formula_injected(variant, sigma, tau)) / (1 - a * a);
 }
 
 Test(inflation, langevin_variants_have_the_announced_variance)

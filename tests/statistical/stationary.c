@@ -27,19 +27,9 @@ struct kernel_case {
 
 static const char *const noise_names[] = {"none", "gaussian", "laplace", "cauchy"};
 
-/* phi(z)/Phi(z) by its asymptotic series where Phi has no digits left. */
-static double inverse_mills(double z)
-{
-    double w = 1 / (z * z);
-
-    if (z > -30)
-        return stat_normal_pdf(z) / stat_normal_cdf(z);
-    return -z / (1 - w * (1 - w * (3 - w * (15 - 105 * w))));
-}
-
 static double slope_at(const struct kernel_case *c, double x)
 {
-    return c->target == NORMAL ? -x : -x + c->alpha * inverse_mills(c->alpha * x);
+    return c->target == NORMAL ? -x : -x + c->alpha * formula_inverse_mills(c->alpha * x);
 }
 
 /* sd of the noise as the samplers are told; a Cauchy variable has none and gives its scale. */
@@ -235,20 +225,6 @@ static const struct langevin_case langevin_cases[] = {
     {"vanilla", NOISE_LAPLACE, 2.5, 0.5},    {"corrected", NOISE_LAPLACE, 1.9, 0.5},
 };
 
-/* Variance of the injected noise. */
-static double injected(const char *variant, double sigma, double tau)
-{
-    double s2 = sigma * sigma, x = s2 * tau * tau;
-
-    if (!strcmp(variant, "vanilla"))
-        return s2;
-    if (!strcmp(variant, "corrected"))
-        return s2 * fmax(0, 1 - x / 4);
-    if (!strcmp(variant, "modified"))
-        return s2 * pow(fmax(0, 1 - x / 8), 2);
-    return 0;
-}
-
 /* theta' = a theta + (sigma^2/2) noise + injected, a = 1 - sigma^2/2: the variance is that of the
  * two noises over 1 - a^2; the law is normal when the gradient noise is. */
 static void langevin_law(const struct langevin_case *c, struct stationary_law *law)
@@ -256,8 +232,9 @@ static void langevin_law(const struct langevin_case *c, struct stationary_law *l
     double tau = c->noise == NOISE_LAPLACE ? c->scale * sqrt(2.0) : c->scale;
     double half = c->sigma * c->sigma / 2, a = 1 - half;
 
-    law_normal(0, (half * half * tau * tau + injected(c->variant, c->sigma, tau)) / (1 - a * a),
-               law);
+    law_normal(
+        0, (half * half * tau * tau + formula_injected(c->variant, c->sigma, tau)) / (1 - a * a),
+        law);
     if (c->noise == NOISE_LAPLACE)
         law->below = 0;
 }

@@ -8,6 +8,8 @@
 
 #include "tests/support/stat.h"
 
+#include <string.h>
+
 #define FORMULA_KAPPA 1.702
 
 enum formula_rule { RULE_VANILLA, RULE_CORRECTED, RULE_EXTREME, RULE_LATTICE };
@@ -129,6 +131,30 @@ static inline double formula_mean_flip(enum formula_rule rule, double delta, dou
     if (noise == NOISE_CAUCHY)
         return formula_mean_cauchy(delta, scale, slope);
     return formula_mean_normal(delta, scale, slope);
+}
+
+/* phi(z)/Phi(z), by its asymptotic series where Phi has no digits left. */
+static inline double formula_inverse_mills(double z)
+{
+    double w = 1 / (z * z);
+
+    if (z > -30)
+        return stat_normal_pdf(z) / stat_normal_cdf(z);
+    return -z / (1 - w * (1 - w * (3 - w * (15 - 105 * w))));
+}
+
+/* Variance of the noise that a Langevin variant injects. */
+static inline double formula_injected(const char *variant, double sigma, double tau)
+{
+    double s2 = sigma * sigma, x = s2 * tau * tau;
+
+    if (!strcmp(variant, "vanilla"))
+        return s2;
+    if (!strcmp(variant, "corrected"))
+        return s2 * fmax(0, 1 - x / 4);
+    if (!strcmp(variant, "modified"))
+        return s2 * pow(fmax(0, 1 - x / 8), 2);
+    return 0;
 }
 
 #endif
