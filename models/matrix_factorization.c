@@ -242,7 +242,11 @@ static double add_up(const double *x, size_t k, size_t rank, size_t period)
     return sum;
 }
 
-/* The part of the range from..to that belongs to this side; g[0] is coordinate `from`. */
+/* The part of the range from..to that belongs to this side; g[0] is coordinate `from`. With n rows
+ * z the derivatives by mu and l = log lambda are, column by column,
+ *
+ *     lambda (sum (z - mu) - (mu - mu0)),
+ *     (n + 1)/2 + a0 - lambda ((sum (z - mu)^2 + (mu - mu0)^2)/2 + b0). */
 static void side_part(const struct factorization *f, const double *theta, const struct side *side,
                       size_t from, size_t to, double *g, void *work)
 {

@@ -166,7 +166,8 @@ static void chunk_predict(struct chunk *k, const struct softmax *s, const struct
         linear_predictor(data, theta + c * padded(s->columns), k->row, k->count, eta + c * CHUNK);
 }
 
-/* Replaces eta by p. */
+/* Replaces eta by p. Exponentials are taken relative to the largest predictor, which is at least
+ * the last class's 0, so that none overflows. */
 static void chunk_probabilities(struct chunk *k, const struct softmax *s, double *eta)
 {
     vd most = vd_set(0.0), sum;

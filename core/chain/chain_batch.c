@@ -305,7 +305,7 @@ static void sum_chain(const struct chain_batch_step *w, struct chain_batch_state
 {
     size_t bytes = w->d * sizeof(double);
     memcpy(c->before, b->theta + lane, bytes);
-    gradient_parts(&c->source, c->before, c->g, squares);
+    gradient_sums(&c->source, c->before, c->g, squares);
     memcpy(b->fixed + lane, c->g, bytes);
     memcpy(b->sum + lane, c->source.sum, bytes);
     if (squares)

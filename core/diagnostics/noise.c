@@ -5,7 +5,7 @@
 
 /* tau(m) / tau(n). The roots are taken one by one: with N near SIZE_MAX a product of counts would
  * not be exact, and the comparison of neighbouring batches needs every digit. */
-static double shrink(const struct noise_setting *setting, size_t m)
+static double tau_ratio(const struct noise_setting *setting, size_t m)
 {
     double from = (double)setting->n, to = (double)m;
     if (setting->replacement)
@@ -26,7 +26,7 @@ double noise_tau_at(const struct noise_setting *setting, double tau, size_t m)
         return NAN;
     if (m == setting->N && !setting->replacement)
         return isnan(tau) ? NAN : 0.0; /* however large the noise of smaller batches */
-    return tau * shrink(setting, m);
+    return tau * tau_ratio(setting, m);
 }
 
 /* Batches below this cannot be run: a sampler that needs tau takes it from the batch. */

@@ -92,7 +92,7 @@ INLINE void chain_sums_residuals(struct row_kind kind, struct chain_sums *c, con
         }
     }
     for (size_t q = c->groups - 1; last != 0 && q < c->count; q += c->groups)
-        c->r[q] = cut_off(kind.real, c->r[q], last);
+        c->r[q] = zero_after(kind.real, c->r[q], last);
 }
 
 /* As total_add to zeros followed by total_fold (core/kernels/linear_short.h). */

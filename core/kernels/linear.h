@@ -63,7 +63,7 @@ static inline const float *narrow_theta(const struct dataset *data,
     float *theta = batch->work, *last = theta + data->stride - 16;
     for (size_t j = 0; j < data->stride; j++)
         theta[j] = (float)batch->theta[j];
-    line_store(last, cut_off(single, line_load(last), data->columns - (data->stride - 16)));
+    line_store(last, zero_after(single, line_load(last), data->columns - (data->stride - 16)));
     return theta;
 }
 

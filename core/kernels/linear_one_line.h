@@ -101,7 +101,7 @@ INLINE void one_line_gradient(struct row_kind kind, struct link_call *c,
             }
             struct cache_line r = one_line_residuals(kind, c, &rows, row, theta, prefetches);
             if (!whole)
-                r = cut_off(kind.real, r, batch->n - at);
+                r = zero_after(kind.real, r, batch->n - at);
             one_line_add(kind, &rows, row, r, &sum, squares ? &square : NULL, prefetches);
         }
         total_take(kind.real, batch->sum, sum, first);

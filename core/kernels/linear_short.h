@@ -269,7 +269,7 @@ INLINE void stage_fill(struct row_kind kind, struct stage *s, const struct linea
 }
 
 /* Sets the residuals after the first `count` rows to zero. */
-INLINE struct cache_line cut_off(enum precision p, struct cache_line r, size_t count)
+INLINE struct cache_line zero_after(enum precision p, struct cache_line r, size_t count)
 {
     for (size_t i = 0; i < FPARTS; i++) {
         vfi lane = {0};
@@ -285,7 +285,7 @@ INLINE void slopes_add(enum precision p, struct link_call *c, struct cache_line 
                        bool squares)
 {
     if (count < line_elements(p))
-        slope = cut_off(p, slope, count);
+        slope = zero_after(p, slope, count);
     total_add(p, c->sum, slope);
     if (squares)
         total_add(p, c->sumsq, line_multiply(p, slope, slope));
@@ -320,7 +320,7 @@ INLINE void stage_add(struct row_kind kind, struct link_call *c, struct stage *s
             slopes_add(kind.real, c, slopes.psi, s->rows - g * G, squares);
     }
     if (s->rows % G != 0)
-        s->r[groups - 1] = cut_off(kind.real, s->r[groups - 1], s->rows % G);
+        s->r[groups - 1] = zero_after(kind.real, s->r[groups - 1], s->rows % G);
 #pragma GCC unroll 1
     for (size_t g = 0; g < groups; g++) {
         struct line_sums group = group_terms(kind, s->x[g], s->r[g], squares);
@@ -402,7 +402,7 @@ INLINE struct line_sums signed_terms(struct row_kind kind, const struct cache_li
     struct cache_line r =
         logistic_residual(kind.real, group_predict(kind, x, theta), (struct cache_line){0});
     if (rows < line_elements(kind.real))
-        r = cut_off(kind.real, r, rows);
+        r = zero_after(kind.real, r, rows);
     return group_terms(kind, x, r, squares);
 }
 

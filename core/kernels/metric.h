@@ -91,7 +91,7 @@ static double bernoulli_log_(const double *eta, const double *y, size_t n)
 
 /* x = 2^k m with m between sqrt(1/2) and sqrt 2: the product of all m, lane by lane, and the sum of
  * all k. False when some x is not a normal positive number. At most FACTORS LANES numbers. */
-static inline bool multiply_up(const double *x, size_t n, vd *product, double *exponent)
+static inline bool multiply_mantissas(const double *x, size_t n, vd *product, double *exponent)
 {
     vr m[PARTS];
     vr_bits k[PARTS];
@@ -128,7 +128,7 @@ static double log_sum_(const double *x, size_t n)
         size_t count = n - at < FACTORS * LANES ? n - at : FACTORS * LANES;
         size_t done = count / LANES * LANES;
         union lanes sum = {.all = vd_set(0.0)};
-        if (multiply_up(x + at, done, &product, &exponent)) {
+        if (multiply_mantissas(x + at, done, &product, &exponent)) {
             sum.all = vd_log(product);
             exponents += exponent;
         } else {

@@ -195,7 +195,7 @@ void gradient_prefetch(const struct gradient *gs)
         linear_prefetch(gs->model->linear, gs->idx, gs->batch.n);
 }
 
-void gradient_parts(struct gradient *gs, const double *theta, double *g, bool squares)
+void gradient_sums(struct gradient *gs, const double *theta, double *g, bool squares)
 {
     const struct model *m = gs->model;
     m->type->grad_fixed(m, theta, g, gs->work);
@@ -203,7 +203,7 @@ void gradient_parts(struct gradient *gs, const double *theta, double *g, bool sq
                         gs->work);
 }
 
-/* gradient_parts with batches drawn ahead: grad_batch has no argument for the next rows. */
+/* gradient_sums with batches drawn ahead: grad_batch has no argument for the next rows. */
 static void parts_ahead(struct gradient *gs, const double *theta, double *g, bool squares)
 {
     const struct model *m = gs->model;
@@ -300,7 +300,7 @@ static void batch_estimate(struct gradient *gs, const double *theta, double weig
     } else if (gs->ahead != NULL)
         parts_ahead(gs, theta, g, squares);
     else
-        gradient_parts(gs, theta, g, squares);
+        gradient_sums(gs, theta, g, squares);
     kernels->estimate(&sums, g, tau, running);
 }
 
@@ -347,8 +347,9 @@ void gradient_estimate(struct gradient *gs, const double *theta, struct rng *rng
     estimate(gs, theta, 1.0, rng_batch, rng_noise, g, tau, NULL);
 }
 
-bool gradient_running(struct gradient *gs, const double *theta, uint64_t t, struct rng *rng,
-                      double *g, double *tau, const struct running_tau *running)
+bool gradient_estimate_running(struct gradient *gs, const double *theta, uint64_t t,
+                               struct rng *rng, double *g, double *tau,
+                               const struct running_tau *running)
 {
     double weight = gradient_weight(gs, t, tau != NULL);
     bool parts = gs->sparse != NULL && gs->model->type->grad_part != NULL && running != NULL;

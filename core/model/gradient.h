@@ -66,8 +66,9 @@ double gradient_weight(const struct gradient *gs, uint64_t t, bool show_tau);
 /* The estimate of iteration t and, in the same pass, an update of the running estimate of tau,
  * which does not change without a minibatch; `running` may be NULL. rng: all streams. True: only
  * the sums over the rows are computed, and gradient_part must be called for the estimate. */
-bool gradient_running(struct gradient *gs, const double *theta, uint64_t t, struct rng *rng,
-                      double *g, double *tau, const struct running_tau *running);
+bool gradient_estimate_running(struct gradient *gs, const double *theta, uint64_t t,
+                               struct rng *rng, double *g, double *tau,
+                               const struct running_tau *running);
 /* The estimate of up to MODEL_PART coordinates, from coordinate `from` on, into g[0] and on. To be
  * called for all parts, in order; coordinates before `from` may have moved already. A part that is
  * moved at once is still in the cache. */
@@ -80,7 +81,7 @@ void gradient_part(struct gradient *gs, const double *theta, size_t from, double
  * struct batch_sums. */
 void gradient_draw(struct gradient *gs, struct minibatch *like, struct rng *rng_batch);
 void gradient_prefetch(const struct gradient *gs);
-void gradient_parts(struct gradient *gs, const double *theta, double *g, bool squares);
+void gradient_sums(struct gradient *gs, const double *theta, double *g, bool squares);
 double gradient_scale(const struct gradient *gs);
 double gradient_tau_scale(const struct gradient *gs);
 double gradient_share(const struct gradient *gs);

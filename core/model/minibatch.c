@@ -199,7 +199,8 @@ look_up_all(uint64_t *restrict seen, uint32_t mask, uint32_t round,
     return take_run(candidate + from, count - from, idx, done);
 }
 
-static void replace(const uint16_t *row_map, size_t n, uint32_t *idx)
+/* From rows of the table to its distinct ones. */
+static void map_indices(const uint16_t *row_map, size_t n, uint32_t *idx)
 {
     for (size_t k = 0; row_map != NULL && k < n; k++)
         idx[k] = row_map[idx[k]];
@@ -223,7 +224,7 @@ static void draw_distinct(struct minibatch *mb, struct rng *rng, const uint16_t 
                        : stamp_all(mb->stamp, mb->epoch, candidate, chunk, idx, done);
         }
     }
-    replace(row_map, wanted, idx);
+    map_indices(row_map, wanted, idx);
 }
 
 static void draw_repeatedly(struct minibatch *mb, struct rng *rng, uint32_t *idx)
@@ -241,7 +242,7 @@ static __attribute__((noinline)) void draw_any(struct minibatch *mb, struct rng 
 {
     if (mb->replacement) {
         draw_repeatedly(mb, rng, idx);
-        replace(row_map, mb->n, idx);
+        map_indices(row_map, mb->n, idx);
     } else if (mb->n <= mb->N / 2) {
         draw_distinct(mb, rng, row_map, mb->n, idx);
     } else {
@@ -250,7 +251,7 @@ static __attribute__((noinline)) void draw_any(struct minibatch *mb, struct rng 
             idx[k] = i;
             k += mb->stamp[i] != mb->epoch;
         }
-        replace(row_map, mb->n, idx);
+        map_indices(row_map, mb->n, idx);
     }
     for (size_t k = mb->n; k < padded(mb->n); k++)
         idx[k] = idx[mb->n - 1];

@@ -24,6 +24,7 @@
 #define NEWTON_WORK   1e8 /* of a step without a Hessian, in units of struct model.term_cost */
 #define BFGS_STEPS    5   /* per parameter, before Newton's method without a Hessian */
 
+/* A search for the mode. */
 struct climb {
     size_t d;
     double *g, *next, *next_g, *direction, *scale;
@@ -75,7 +76,8 @@ static void step_done(struct climb *c, double *theta, double there)
     }
 }
 
-static double flat(double log_density)
+/* A change of the log density that counts as none. */
+static double negligible_gain(double log_density)
 {
     return FLAT * (1.0 + fabs(log_density));
 }
@@ -133,7 +135,7 @@ static double newton_step(struct climb *c, const double *theta, double *damping)
         double there = density_at(c, c->next);
         if (there >= here + ARMIJO * slope)
             return there;
-        if (*damping == 0.0 && 0.5 * slope < fmin(GAIN_UNSEEN, flat(here)))
+        if (*damping == 0.0 && 0.5 * slope < fmin(GAIN_UNSEEN, negligible_gain(here)))
             return NAN;
     }
     return NAN;
@@ -144,7 +146,7 @@ static bool newton_gain_is_small(const struct climb *c, double damping)
 {
     double gain = c->result->expected_gain, near = fmax(GAIN_AT_MODE, c->limits->enough);
     return damping == 0.0 &&
-           gain < fmax(near, fmin(GAIN_UNSEEN, 1e-3 * flat(c->result->log_density)));
+           gain < fmax(near, fmin(GAIN_UNSEEN, 1e-3 * negligible_gain(c->result->log_density)));
 }
 
 static enum err newton_curvature(struct climb *c, struct gradient *source, const double *theta,
@@ -166,13 +168,14 @@ static enum err newton_curvature(struct climb *c, struct gradient *source, const
 static bool curvature_predicts(const struct climb *c, double before, double damping)
 {
     double gain = c->result->log_density - before, expected = c->result->expected_gain;
-    return damping == 0.0 && fabs(gain - expected) <= fmax(GAIN_ERROR * expected, flat(before));
+    return damping == 0.0 &&
+           fabs(gain - expected) <= fmax(GAIN_ERROR * expected, negligible_gain(before));
 }
 
 /* Whether theta is the mode after no step raised the density. */
 static bool newton_converged(const struct climb *c, double damping)
 {
-    double lost = fmin(GAIN_UNSEEN, flat(c->result->log_density));
+    double lost = fmin(GAIN_UNSEEN, negligible_gain(c->result->log_density));
     return !c->stopped && damping == 0.0 && c->result->expected_gain < lost;
 }
 
@@ -388,8 +391,9 @@ static enum err bfgs_climb(struct climb *c, double *theta, uint32_t steps, struc
         if (c->stopped)
             break;
         stuck = isnan(there) ? stuck + 1 : 0;
-        small =
-            stuck > 0 || fmax(there - here, result->expected_gain) <= flat(here) ? small + 1 : 0;
+        small = stuck > 0 || fmax(there - here, result->expected_gain) <= negligible_gain(here)
+                    ? small + 1
+                    : 0;
         result->converged = small >= 3 && may_go_on(c) && bfgs_gradient_is_small(c, theta);
         if (result->converged || stuck > 3 || c->stopped)
             break;

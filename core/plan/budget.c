@@ -40,6 +40,7 @@ static bool corrects(const struct planning *p)
     return fabs(ratio - 1.0) < 0.02;
 }
 
+/* By bisection: the variance grows with the noise. */
 double budget_noise_needed(const struct planning *p)
 {
     const struct sampler_type *s = p->request->sampler;

@@ -201,7 +201,7 @@ static double leapfrog(struct trajectory *t, struct end *z, double direction)
 }
 
 /* The forward end: the current point with a new momentum. */
-static void refresh(struct trajectory *t)
+static void draw_momentum(struct trajectory *t)
 {
     struct sampler_step *s = t->s;
     struct end *z = &t->end[1];
@@ -213,7 +213,8 @@ static void refresh(struct trajectory *t)
     t->energy = kinetic(z->r, s->d) - z->log_density;
 }
 
-static void one_point(struct tree *tree, const struct end *z, double log_weight, size_t d)
+/* The tree of depth 0. */
+static void tree_of_point(struct tree *tree, const struct end *z, double log_weight, size_t d)
 {
     copy(tree->first, z->r, d);
     copy(tree->last, z->r, d);
@@ -272,7 +273,7 @@ static bool add_point(struct trajectory *t, size_t side)
     if (t->diverged)
         return false;
     t->accepted += exact_chance(-error);
-    one_point(&t->part[t->parts++], &t->end[side], -error, t->s->d);
+    tree_of_point(&t->part[t->parts++], &t->end[side], -error, t->s->d);
     return true;
 }
 
@@ -318,7 +319,7 @@ static double try_epsilon(struct sampler_step *s, double epsilon, const void *co
     (void)context;
     exact_sigma(exact_log(epsilon), s->memory + NUMBERS, s->d, sigma);
     trajectory_init(&t, s, sigma);
-    refresh(&t);
+    draw_momentum(&t);
     return exact_chance(-leapfrog(&t, &t.end[1], 1.0));
 }
 
@@ -408,11 +409,11 @@ static size_t step(struct sampler_step *s)
     if (s->adapt)
         adapted_sigma(m, s->d, sigma);
     trajectory_init(&t, s, s->adapt ? sigma : s->sigma);
-    refresh(&t);
+    draw_momentum(&t);
     copy(t.end[0].theta, t.end[1].theta, s->d);
     copy(t.end[0].r, t.end[1].r, s->d);
     copy(t.end[0].g, t.end[1].g, s->d);
-    one_point(&t.all, &t.end[1], 0.0, s->d);
+    tree_of_point(&t.all, &t.end[1], 0.0, s->d);
     bool turned = grow(&t);
     copy(s->theta, t.all.theta, s->d);
     copy(a.g, t.all.g, s->d);

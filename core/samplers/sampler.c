@@ -57,8 +57,8 @@ const double *sampler_sigma(const struct sampler_step *s, size_t at)
 
 void sampler_estimate(struct sampler_step *s)
 {
-    s->in_parts = gradient_running(s->source, s->theta, s->t, s->rng, s->g,
-                                   s->want_tau ? s->tau : NULL, NULL);
+    s->in_parts = gradient_estimate_running(s->source, s->theta, s->t, s->rng, s->g,
+                                            s->want_tau ? s->tau : NULL, NULL);
 }
 
 /* When the factor falls below RESCALE_BELOW it is multiplied into the memory, where values below
@@ -97,8 +97,8 @@ double sampler_estimate_tau(struct sampler_step *s, double beta)
         if (s->source->sparse != NULL)
             running.beta = decay_memory(s->memory, s->d, scale, beta);
     }
-    s->in_parts = gradient_running(s->source, s->theta, s->t, s->rng, s->g,
-                                   s->want_tau ? s->tau : NULL, &running);
+    s->in_parts = gradient_estimate_running(s->source, s->theta, s->t, s->rng, s->g,
+                                            s->want_tau ? s->tau : NULL, &running);
     return scale_of(*scale) / *weight;
 }
 

@@ -334,7 +334,7 @@ Test(kernel_factor, a_sparse_estimate_with_its_noise_is_the_dense_one_bit_for_bi
         if (seed % 5 == 0) /* leaves what it likes in the scratch arrays */
             gradient_exact(&s.source, s.theta, s.g);
         gradient_estimate(&s.source, s.theta, &rng, NULL, s.g, s.tau);
-        gradient_parts(&s.source, s.theta, s.want_g, true);
+        gradient_sums(&s.source, s.theta, s.want_g, true);
         kernels->estimate(&(struct batch_sums){.sum = s.source.sum,
                                                .sumsq = s.source.sumsq,
                                                .scale = gradient_scale(&s.source),
@@ -364,10 +364,10 @@ static void expect_parts(struct shape shape)
         memcpy(again, rng, sizeof rng);
         fill(memory, s.d, 7);
         fill(want_memory, s.d, 7);
-        cr_assert_not(gradient_running(&s.source, s.theta, 3, again, s.want_g, s.want_tau,
-                                       &(struct running_tau){want_memory, 0.3}));
-        cr_assert(gradient_running(&s.source, s.theta, 3, rng, s.g, NULL,
-                                   &(struct running_tau){memory, 0.3}));
+        cr_assert_not(gradient_estimate_running(&s.source, s.theta, 3, again, s.want_g, s.want_tau,
+                                                &(struct running_tau){want_memory, 0.3}));
+        cr_assert(gradient_estimate_running(&s.source, s.theta, 3, rng, s.g, NULL,
+                                            &(struct running_tau){memory, 0.3}));
         for (size_t from = 0; from < s.d && (seed % 3 != 0 || from < 2000); from += MODEL_PART) {
             size_t n = s.d - from < MODEL_PART ? s.d - from : MODEL_PART;
             gradient_part(&s.source, s.theta, from, s.g);

@@ -77,14 +77,14 @@ static void expect_unbiased(size_t n, bool replacement, uint32_t one_in)
         rng_seed(&rng[p], 17, n, p);
     gradient_exact(&gs, theta, exact);
     for (uint64_t t = 1; t <= T; t++) {
-        gradient_running(&gs, theta, t, rng, g, NULL, NULL);
+        gradient_estimate_running(&gs, theta, t, rng, g, NULL, NULL);
         for (size_t j = 0; j < D; j++) {
             sum[j] += g[j] - exact[j];
             square[j] += (g[j] - exact[j]) * (g[j] - exact[j]);
         }
         if (t % 8 != 0)
             continue;
-        gradient_running(&gs, theta, t, rng, g, tau, NULL);
+        gradient_estimate_running(&gs, theta, t, rng, g, tau, NULL);
         for (size_t j = 0; j < D; j++)
             noise[j] += tau[j] * tau[j];
     }
@@ -124,7 +124,7 @@ Test(gradient, an_iteration_without_rows_leaves_the_rest_alone)
     was = rng[RNG_BATCH];
     memcpy(before, memory, sizeof memory);
     struct running_tau running = {memory, 0.1};
-    gradient_running(&gs, theta, t, rng, g, NULL, &running);
+    gradient_estimate_running(&gs, theta, t, rng, g, NULL, &running);
     toy_grad_fixed(&toy.base, theta, fixed, NULL);
     for (size_t j = 0; j < D; j++) {
         cr_expect_eq(g[j], fixed[j]);

@@ -360,7 +360,7 @@ static void expect_same_estimate(struct gradient *gs, const double *theta, struc
     cr_assert_eq(gradient_init(&fresh, gs->model, gs->batch.n, gs->batch.replacement, NULL),
                  ERR_OK);
     gradient_draw(&fresh, &fresh.batch, &other);
-    gradient_parts(&fresh, theta, g[0], true);
+    gradient_sums(&fresh, theta, g[0], true);
     kernels->estimate(&(struct batch_sums){.sum = fresh.sum,
                                            .sumsq = fresh.sumsq,
                                            .scale = gradient_scale(&fresh),

@@ -159,7 +159,7 @@ static void expect_unbiased(struct case_of *c, const double *exact, uint32_t one
     for (uint64_t p = 0; p < RNG_PURPOSES; p++)
         rng_seed(&rng[p], 1, 1, p);
     for (uint64_t t = 1; t <= TIMES; t++) {
-        gradient_running(&gs, c->u, t, rng, c->g, NULL, NULL);
+        gradient_estimate_running(&gs, c->u, t, rng, c->g, NULL, NULL);
         for (size_t j = 0; j < 8; j++) {
             mean[j] += c->g[j] / TIMES;
             square[j] += c->g[j] * c->g[j] / TIMES;
