@@ -53,14 +53,15 @@ static enum err refuse_depth(const char *bytes, size_t at, struct err_info *info
 
 uint64_t json_memory(const char *bytes, size_t size)
 {
-    enum { OBJECT = 240, ARRAY = 128, VALUE = 48, MEMBER = 96 };
+    enum { OBJECT = 240, ARRAY = 128, VALUE = 48, MEMBER = 96, STRING = 48 };
     uint64_t total = size;
     bool quoted = false;
     for (size_t i = 0; i < size; i++) {
         char c = bytes[i];
-        if (c == '"')
+        if (c == '"') {
             quoted = !quoted;
-        else if (quoted)
+            total += quoted ? STRING : 0;
+        } else if (quoted)
             i += c == '\\';
         else
             total += c == '{'   ? OBJECT

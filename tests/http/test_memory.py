@@ -52,8 +52,9 @@ class Requests(Case):
 
     def test_many_small_values_are_refused_before_they_are_parsed(self):
         before = self.daemon.status("VmHWM")
-        text = "[" + ",".join(["{}"] * 700000) + "]"
-        self.assertProblem(self.put(self.eve, text), 413, "request_memory_mb", "one user gets")
+        for value, count in (("{}", 700000), ('"a"', 400000)):
+            text = "[" + ",".join([value] * count) + "]"
+            self.assertProblem(self.put(self.eve, text), 413, "request_memory_mb", "one user gets")
         self.assertLess(self.daemon.status("VmHWM") - before, harness.MEMORY_SLACK * 40 * 1024)
         self.assertEqual(self.eve.get("/v1/me").status, 200)
 

@@ -3,6 +3,7 @@
 #include "server/base/text.h"
 
 #include <criterion/criterion.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -316,4 +317,38 @@ Test(json, text_with_a_member_that_could_not_be_made_is_none)
     json_out_count(&out, "b", 1);
     json_out_end(&out, '}');
     cr_expect_null(json_out_finish(&out, NULL));
+}
+
+static size_t allocated(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+/* Many small values take many times as much as their text. */
+Test(json, what_parsing_takes_is_known_before)
+{
+    static const char *const values[] = {
+        "1",   "0.5", "null", "\"a\"",     "\"abcdefghijklmnopqrstuvwxyz\"",
+        "[]",  "[1]", "{}",   "{\"a\":1}", "{\"a\":\"b\",\"c\":\"d\"}",
+        "[[]]"};
+    enum { COUNT = 50000 };
+    for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
+        size_t length = strlen(values[v]), size = COUNT * (length + 1) + 1;
+        char *text = malloc(size + 1), *at = text;
+        for (size_t i = 0; i < COUNT; i++) {
+            *at++ = i == 0 ? '[' : ',';
+            memcpy(at, values[v], length);
+            at += length;
+        }
+        *at = ']';
+        struct err_info info;
+        json_t *json;
+        size_t before = allocated();
+        cr_assert_eq(json_parse(&json, text, size, &info), ERR_OK);
+        size_t taken = allocated() - before;
+        cr_expect_geq(json_memory(text, size), taken, "%s: %zu bytes", values[v], taken);
+        json_decref(json);
+        free(text);
+    }
 }
