@@ -4,6 +4,7 @@
 #include "server/api/command.h"
 #include "server/api/retention.h"
 #include "server/api/state.h"
+#include "server/api/study_driver.h"
 #include "server/api/user_files.h"
 #include "server/base/build.h"
 #include "server/base/clock.h"
@@ -53,11 +54,13 @@ struct daemon {
 
 /* Events start before HTTP does and go on while it ends. */
 static struct http *_Atomic waker;
+static struct study_driver *_Atomic driver;
 
 static void published(void *ctx, uint64_t key)
 {
     struct http *http = atomic_load(&waker);
     (void)ctx;
+    study_driver_wake(atomic_load(&driver));
     if (http == NULL)
         return;
     http_wake_streams(http);
@@ -253,9 +256,12 @@ static enum err start(struct daemon *d, struct err_info *info)
     code = code == ERR_OK ? open_budgets(d, info) : code;
     code = code == ERR_OK ? open_data(d, info) : code;
     code = code == ERR_OK ? start_sampling(d, info) : code;
+    code = code == ERR_OK ? study_driver_start(&d->app.studies, &d->app, info) : code;
     code = code == ERR_OK ? start_http(d, info) : code;
-    if (code == ERR_OK)
+    if (code == ERR_OK) {
+        atomic_store(&driver, d->app.studies);
         atomic_store(&waker, d->app.http);
+    }
     return code == ERR_OK ? announce(d, info) : code;
 }
 
@@ -268,6 +274,7 @@ static bool is_end_signal(int signal)
 
 static void release(struct daemon *d)
 {
+    study_driver_free(d->app.studies);
     sched_free(d->app.sched);
     events_free(d->app.events);
     memory_cache_free(d->app.cache);
@@ -348,6 +355,8 @@ static int stop(struct daemon *d)
     http_quiesce(d->app.http);
     data_root_halt(d->app.root);
     memory_cache_halt(d->app.cache);
+    study_driver_halt(d->app.studies);
+    atomic_store(&driver, NULL);
     sched_halt(d->app.sched);
     atomic_store(&waker, NULL);
     if (!http_stop(d->app.http, STOP_MS))

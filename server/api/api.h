@@ -20,6 +20,7 @@ struct json_out;
 struct mistakes;
 struct place;
 struct sched;
+struct study_driver;
 struct upload;
 
 /* The parts of the daemon. Set once by main, then only read. */
@@ -34,6 +35,7 @@ struct app {
     struct budget *chain_memory;
     struct events *events;
     struct sched *sched;
+    struct study_driver *studies; /* NULL before the start */
     struct http *http;
     const struct job_limits *limits;
     uint64_t started_ms;

@@ -167,11 +167,15 @@ static bool read_filter(struct call *call, struct job_filter *filter)
         .sampler = request_query(req, "sampler"),
         .tag = request_query(req, "tag"),
         .q = request_query(req, "q"),
+        .study = request_query(req, "study"),
+        .listed = true,
         .before = request_query(req, "cursor"),
     };
     if (!call_query_count(call, "limit", 1, LIST_LIMIT_MAX, &limit) ||
         !call_query_flag(call, "trash", &filter->deleted))
         return false;
+    if (filter->study != NULL && request_query(req, "owner") == NULL)
+        filter->owner = NULL; /* of a ladder, a job may be somebody else's */
     if (filter->deleted && !call_is_admin(call))
         filter->owner = call->who.user; /* only its owner sees the trash */
     if (filter->state != NULL && strcmp(filter->state, "active") == 0) {

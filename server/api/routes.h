@@ -32,8 +32,8 @@ enum {
     X(GET, "/v1/datasets/{name}", ROUTE_POOL, VIEWER, "rows", api_dataset)                        \
     X(PUT, "/v1/datasets/{name}", ROUTE_POOL | ROUTE_WRITE, USER, "", api_dataset_put)            \
     X(DELETE, "/v1/datasets/{name}", ROUTE_POOL | ROUTE_WRITE, USER, "", api_dataset_delete)      \
-    X(GET, "/v1/jobs", ROUTE_POOL, VIEWER, "state model sampler tag owner q limit cursor trash",  \
-      api_jobs)                                                                                   \
+    X(GET, "/v1/jobs", ROUTE_POOL, VIEWER,                                                        \
+      "state model sampler tag owner q study limit cursor trash", api_jobs)                       \
     X(POST, "/v1/jobs", ROUTE_POOL | ROUTE_WRITE | ROUTE_JSON, USER, "validate_only",             \
       api_job_create)                                                                             \
     X(GET, "/v1/jobs/{id}", 0, VIEWER, "wait", api_job)                                           \
@@ -65,8 +65,15 @@ enum {
       api_reference_put)                                                                          \
     X(DELETE, "/v1/references/{name}", ROUTE_POOL | ROUTE_WRITE, USER, "", api_reference_delete)  \
     X(GET, "/v1/studies", ROUTE_POOL, VIEWER, "kind owner job limit cursor", api_studies)         \
-    X(POST, "/v1/studies", ROUTE_POOL | ROUTE_WRITE | ROUTE_JSON, USER, "", api_study_create)     \
+    X(POST, "/v1/studies", ROUTE_POOL | ROUTE_WRITE | ROUTE_JSON, USER, "validate_only",          \
+      api_study_create)                                                                           \
     X(GET, "/v1/studies/{id}", ROUTE_POOL, VIEWER, "params limit", api_study)                     \
+    X(GET, "/v1/studies/{id}/table", ROUTE_POOL, VIEWER, "format limit cursor", api_study_table)  \
+    X(POST, "/v1/studies/{id}/pause", ROUTE_POOL | ROUTE_WRITE, USER, "", api_study_pause)        \
+    X(POST, "/v1/studies/{id}/resume", ROUTE_POOL | ROUTE_WRITE, USER, "", api_study_resume)      \
+    X(POST, "/v1/studies/{id}/cancel", ROUTE_POOL | ROUTE_WRITE, USER, "", api_study_cancel)      \
+    X(POST, "/v1/studies/{id}/extend", ROUTE_POOL | ROUTE_WRITE | ROUTE_JSON, USER, "",           \
+      api_study_extend)                                                                           \
     X(DELETE, "/v1/studies/{id}", ROUTE_POOL | ROUTE_WRITE, USER, "", api_study_delete)           \
     X(GET, "/v1/queue", ROUTE_POOL, VIEWER, "", api_queue)                                        \
     X(GET, "/v1/events", 0, VIEWER, "", api_events)                                               \

@@ -1,5 +1,6 @@
 /* Studies: creating, listing, showing, deleting. */
 #include "server/api/study.h"
+#include "server/api/study_driver.h"
 #include "server/api/submission.h"
 #include "server/base/clock.h"
 #include "server/base/json.h"
@@ -35,7 +36,7 @@ static void answer_study(struct call *call, const struct study_row *row, bool re
     struct err_info info;
     if (view == NULL)
         call_fail(call, ERR_NO_MEMORY, NULL);
-    else if (study_view_init(view, call->app, call_viewer(call), row, &info) != ERR_OK)
+    else if (study_view_init(view, call->app, call_viewer(call), row, false, &info) != ERR_OK)
         call_fail_info(call, &info);
     else if (result)
         put_result(call, view, study_json(view));
@@ -44,6 +45,11 @@ static void answer_study(struct call *call, const struct study_row *row, bool re
     if (view != NULL)
         study_view_release(view);
     free(view);
+}
+
+void study_answer(struct call *call, const struct study_row *row, int status)
+{
+    answer_study(call, row, false, status);
 }
 
 static bool reserve_study(struct call *call, const struct study_row *row)
@@ -76,6 +82,19 @@ void api_study(struct call *call)
     study_row_release(&row);
 }
 
+void api_study_table(struct call *call)
+{
+    struct study_row row;
+    if (!find_study(call, &row))
+        return;
+    const struct study_kind *kind = study_kind_find(row.kind);
+    if (kind == NULL || kind->table == NULL)
+        call_fail(call, ERR_INVALID, "only a sweep has a table");
+    else if (reserve_study(call, &row))
+        kind->table(call, &row);
+    study_row_release(&row);
+}
+
 /* ---- listing ---- */
 
 struct list {
@@ -98,8 +117,8 @@ static bool list_row(void *ctx, const struct study_row *row)
     }
     if (!reserve_study(list->call, row))
         return false;
-    list->code =
-        study_view_init(&list->view, list->call->app, call_viewer(list->call), row, &list->info);
+    list->code = study_view_init(&list->view, list->call->app, call_viewer(list->call), row, true,
+                                 &list->info);
     if (list->code == ERR_OK)
         json_add(&list->items, study_json(&list->view));
     study_view_release(&list->view);
@@ -241,7 +260,10 @@ static bool make_row(struct call *call, struct creation *c, const char *kind, co
                               .kind = strdup(kind),
                               .name = strdup(name),
                               .request = request_text(kind, name, c->plan.request),
-                              .members = calloc(c->plan.count, sizeof *row->members)};
+                              .state = c->plan.jobs > 0 ? STUDY_running : STUDY_fixed,
+                              .lab = c->plan.lab,
+                              .jobs = c->plan.jobs,
+                              .members = calloc(c->plan.count + 1, sizeof *row->members)};
     memcpy(row->owner, call->who.user, sizeof row->owner);
     submission_id(row->id, row->created_ms);
     if (row->kind != NULL && row->name != NULL && row->request != NULL && row->members != NULL)
@@ -319,6 +341,7 @@ static void store_creation(struct call *call, struct creation *c)
         code = store_study_create(app->store, &c->row, c->jobs, c->job_count, &claim, &existing,
                                   &info);
     give_jobs(app, c, code == ERR_OK && !existing);
+    study_driver_wake(app->studies);
     if (code == ERR_OK)
         answer_created(call, c->row.id, existing);
     else
@@ -347,41 +370,50 @@ static const struct study_kind *read_head(struct call *call, const json_t *json,
     return NULL;
 }
 
-void api_study_create(struct call *call)
+static void answer_valid(struct call *call, const struct creation *c, const char *kind,
+                         const char *name)
+{
+    json_t *doc = json_object(), *request = json_object();
+    json_put(&request, "kind", json_text(kind));
+    json_put(&request, "name", json_text(name));
+    if (request != NULL)
+        json_object_update(request, c->plan.request);
+    json_put(&doc, "valid", json_true());
+    json_put(&doc, "request", request);
+    json_put(&doc, "jobs", json_count(c->plan.jobs > 0 ? c->plan.jobs : c->plan.count));
+    call_json(call, 200, doc);
+}
+
+static void create(struct call *call, struct creation *c, const json_t *json, bool validate)
 {
     const char *name = NULL;
-    if (submission_answered(call, store_study_by_key, answer_created))
+    const struct study_kind *kind = read_head(call, json, &name);
+    if (kind == NULL || !kind->parse(call, json, &c->plan))
+        return;
+    name = name != NULL ? name : c->plan.name;
+    if (!make_row(call, c, kind->name, name) || !make_members(call, c))
+        return;
+    if (validate)
+        answer_valid(call, c, kind->name, name);
+    else
+        store_creation(call, c);
+}
+
+void api_study_create(struct call *call)
+{
+    bool validate = false;
+    if (!call_query_flag(call, "validate_only", &validate) ||
+        (!validate && submission_answered(call, store_study_by_key, answer_created)))
         return;
     json_t *json = call_body(call);
     if (json == NULL)
         return;
     struct creation *c = calloc(1, sizeof *c);
-    const struct study_kind *kind = NULL;
-    if (c == NULL)
+    if (c == NULL) {
         call_fail(call, ERR_NO_MEMORY, NULL);
-    else
-        kind = read_head(call, json, &name);
-    if (kind != NULL && kind->plan(call, json, &c->plan) &&
-        make_row(call, c, kind->name, name != NULL ? name : c->plan.name) && make_members(call, c))
-        store_creation(call, c);
-    if (c != NULL)
+    } else {
+        create(call, c, json, validate);
         creation_release(c);
+    }
     json_decref(json);
-}
-
-/* ---- deleting ---- */
-
-void api_study_delete(struct call *call)
-{
-    struct study_row row;
-    struct err_info info;
-    if (!find_study(call, &row))
-        return;
-    if (!call_is_admin(call) && strcmp(row.owner, call->who.user) != 0)
-        call_fail(call, ERR_FORBIDDEN, "only its owner may delete this study");
-    else if (store_study_delete(call->app->store, row.id, &info) != ERR_OK)
-        call_fail_info(call, &info);
-    else
-        call_empty(call, 204);
-    study_row_release(&row);
 }

@@ -1,5 +1,7 @@
 /* What all kinds of studies have in common. */
 #include "server/api/study.h"
+#include "server/api/study_driver.h"
+#include "server/base/config.h"
 #include "server/base/json.h"
 #include "server/base/mistake.h"
 
@@ -84,11 +86,12 @@ static json_t *stored(const char *text)
 }
 
 enum err study_view_init(struct study_view *out, struct app *app, const char *viewer,
-                         const struct study_row *row, struct err_info *info)
+                         const struct study_row *row, bool list, struct err_info *info)
 {
     enum err code = ERR_OK;
-    *out = (struct study_view){.row = row, .request = stored(row->request)};
-    for (size_t i = 0; i < row->member_count && code == ERR_OK; i++) {
+    size_t count = list && row->state != STUDY_fixed ? 0 : row->member_count;
+    *out = (struct study_view){.row = row, .app = app, .request = stored(row->request)};
+    for (size_t i = 0; i < count && code == ERR_OK; i++) {
         struct study_part *part = &out->parts[out->count++];
         memcpy(part->id, row->members[i].job, sizeof part->id);
         part->setting = stored(row->members[i].setting);
@@ -163,7 +166,7 @@ static enum job_state ended_state(const struct study_view *view, char *reason, s
 }
 
 /* The state of a study follows from its jobs: a job state, and the reason. */
-static enum job_state state_of(const struct study_view *view, char *reason, size_t size)
+static enum job_state state_of_jobs(const struct study_view *view, char *reason, size_t size)
 {
     size_t visible = count_visible(view), ended = count_ended(view),
            queued = count_state(view, JOB_queued);
@@ -176,7 +179,65 @@ static enum job_state state_of(const struct study_view *view, char *reason, size
     return count_state(view, JOB_paused) == visible - ended ? JOB_paused : JOB_running;
 }
 
+static enum job_state state_of(const struct study_view *view, char *reason, size_t size)
+{
+    static const enum job_state states[] = {
+        [STUDY_running] = JOB_running,       [STUDY_paused] = JOB_paused,
+        [STUDY_cancelling] = JOB_cancelling, [STUDY_deleting] = JOB_cancelling,
+        [STUDY_succeeded] = JOB_succeeded,   [STUDY_failed] = JOB_failed,
+        [STUDY_cancelled] = JOB_cancelled};
+    const struct study_row *row = view->row;
+    struct study_status status;
+    unsigned long long ended = row->ended, jobs = row->jobs;
+    if (row->state == STUDY_fixed)
+        return state_of_jobs(view, reason, size);
+    study_driver_status(view->app->studies, row->id, &status);
+    if (row->state == STUDY_running || row->state == STUDY_paused)
+        snprintf(reason, size, "%llu of %llu jobs have ended%s%s", ended, jobs,
+                 status.why[0] != '\0' ? "; " : "", status.why);
+    else
+        snprintf(reason, size, "%llu of %llu jobs have succeeded",
+                 ended - (unsigned long long)row->failed, jobs);
+    return states[row->state];
+}
+
 /* ---- as JSON ---- */
+
+/* At the rate of late; before two jobs have ended, by their processor time. */
+static double eta_of(const struct study_view *view, double left)
+{
+    const struct study_row *row = view->row;
+    struct study_status status;
+    if (row->state >= STUDY_succeeded)
+        return 0.0;
+    study_driver_status(view->app->studies, row->id, &status);
+    if (status.rate > 0.0)
+        return left / status.rate;
+    double each = row->ended > 0 ? row->cpu_seconds / (double)row->ended : NAN;
+    return left * each / (double)view->app->config->workers;
+}
+
+/* A study that submits its jobs by itself: jobs, with the fractions of those under way. */
+static json_t *own_progress_doc(const struct study_view *view)
+{
+    const struct study_row *row = view->row;
+    double done = (double)row->ended, jobs = (double)row->jobs;
+    size_t under_way = 0;
+    for (size_t i = 0; i < view->count; i++) {
+        const json_t *progress = json_object_get(view->parts[i].doc, "progress");
+        double fraction = json_number_at(progress, "fraction");
+        under_way += view->parts[i].visible && !job_state_terminal(view->parts[i].state);
+        done += isnan(fraction) ? 0.0 : fraction;
+    }
+    json_t *doc = json_object();
+    json_put(&doc, "fraction", json_number(jobs > 0.0 ? fmin(done / jobs, 1.0) : NAN));
+    json_put(&doc, "jobs", json_count(row->jobs));
+    json_put(&doc, "ended", json_count(row->ended));
+    json_put(&doc, "failed", json_count(row->failed));
+    json_put(&doc, "under_way", json_count(under_way));
+    json_put(&doc, "eta_seconds", json_number(eta_of(view, fmax(jobs - done, 0.0))));
+    return doc;
+}
 
 /* Over all jobs: iterations done and in total, and when the last job will end. */
 static json_t *progress_doc(const struct study_view *view)
@@ -220,6 +281,8 @@ static json_t *part_json(const struct study_part *part)
 static json_t *ended_json(const struct study_view *view)
 {
     const char *last = NULL;
+    if (view->row->state != STUDY_fixed)
+        return call_time(view->row->ended_ms);
     if (count_ended(view) < view->count)
         return json_null();
     for (size_t i = 0; i < view->count; i++) {
@@ -244,7 +307,8 @@ json_t *study_json(const struct study_view *view)
     json_put(&doc, "created_at", call_time(row->created_ms));
     json_put(&doc, "ended_at", ended_json(view));
     json_put(&doc, "request", json_incref(view->request));
-    json_put(&doc, "progress", progress_doc(view));
+    json_put(&doc, "progress",
+             row->state == STUDY_fixed ? progress_doc(view) : own_progress_doc(view));
     for (size_t i = 0; i < view->count; i++)
         json_add(&jobs, part_json(&view->parts[i]));
     json_put(&doc, "jobs", jobs);

@@ -377,7 +377,7 @@ static bool fill_plan(const struct request_for_ladder *r, const struct base *bas
            (plan->data_sha256 != NULL || !base->existing) && add_items(r, base, plan);
 }
 
-static bool plan_ladder(struct call *call, const json_t *json, struct study_plan *plan)
+static bool parse_ladder(struct call *call, const json_t *json, struct study_plan *plan)
 {
     struct request_for_ladder r;
     struct base base = {0};
@@ -594,6 +594,6 @@ static bool result_ladder(struct call *call, const struct study_view *view, json
 const struct study_kind study_ladder = {
     .name = "ladder",
     .help = "the same job at several step sizes, extrapolated to step size zero",
-    .plan = plan_ladder,
+    .parse = parse_ladder,
     .result = result_ladder,
 };

@@ -65,10 +65,11 @@
     X(text, sampler) /* a name, for filtering; "auto" until a plan has chosen it */
 
 /* Never changed after the job was created. */
-#define JOB_FIXED_COLUMNS(X)                           \
-    X(count, created_ms)                               \
-    X(text, model)         /* a name, for filtering */ \
-    X(string, data_sha256) /* of train and test, "" when none; checked on resume */
+#define JOB_FIXED_COLUMNS(X)                                                        \
+    X(count, created_ms)                                                            \
+    X(text, model)         /* a name, for filtering */                              \
+    X(string, data_sha256) /* of train and test, "" when none; checked on resume */ \
+    X(text, study)         /* that it belongs to, and is listed with; NULL: none */
 
 /* G(bit, its columns) */
 #define JOB_SET_LIST(G)             \

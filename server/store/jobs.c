@@ -229,6 +229,17 @@ static enum err raise_revision(struct db *db, struct change *change, struct err_
     return code == ERR_OK && !found ? not_found(change->row->id, info) : code;
 }
 
+/* A job that comes back out of the trash after its study was deleted is a job like any other. */
+static enum err leave_study(struct db *db, const char *job, struct err_info *info)
+{
+    struct query q;
+    query_open(&q, db,
+               "UPDATE job SET study = NULL WHERE id = ? AND study IS NOT NULL "
+               "AND study NOT IN (SELECT id FROM study WHERE state <> 'deleting')");
+    query_text(&q, job);
+    return query_run(&q, info);
+}
+
 /* Whether a job that had ended continues. */
 static bool revives(const struct change *change)
 {
@@ -240,6 +251,8 @@ static enum err update(struct store *store, struct db *db, void *ctx, struct err
 {
     struct change *change = ctx;
     enum err code = raise_revision(db, change, info);
+    if (code == ERR_OK && restores(change))
+        code = leave_study(db, change->row->id, info);
     if (code == ERR_OK && revives(change))
         code = store_check_active(store, db, change->owner, 1, info);
     if (code == ERR_OK)
@@ -418,29 +431,46 @@ enum err store_job_by_key(struct store *store, const char *owner, const char *id
     return idempotency_read(store, &key, id, info);
 }
 
-/* One query in variants that use different indexes: an optional condition cannot use one. */
-#define LIST(path)                                                                              \
-    "SELECT " JOB_ROW_SELECT " FROM job WHERE " path " AND id < ?1 AND (deleted_ms <> 0) = ?2 " \
-    "AND (?3 IS NULL OR owner = ?3 OR lab) AND (?4 IS NULL OR owner = ?4) "                     \
-    "AND (?5 IS NULL OR state = ?5) AND (?6 IS NULL OR model = ?6) "                            \
-    "AND (?7 IS NULL OR sampler = ?7) "                                                         \
-    "AND (?8 IS NULL OR EXISTS (SELECT 1 FROM json_each("                                       \
-    "CASE WHEN json_valid(tags) THEN tags ELSE '[]' END) WHERE value = ?8)) "                   \
-    "AND (?9 IS NULL OR instr(lower(name), lower(?9)) OR instr(id, lower(?9))) "                \
-    "AND (NOT ?10 OR state IN ('queued', 'running', 'paused', 'cancelling')) "                  \
+/* One query in variants that use different indexes: an optional condition cannot use one. `study` is the
+ * last column of the row, so only the lists that need it read it. */
+#define LIST(path)                                                                        \
+    "SELECT " JOB_ROW_SELECT " FROM job " path " AND id < ?1 AND (deleted_ms <> 0) = ?2 " \
+    "AND (?3 IS NULL OR owner = ?3 OR lab) AND (?4 IS NULL OR owner = ?4) "               \
+    "AND (?5 IS NULL OR state = ?5) AND (?6 IS NULL OR model = ?6) "                      \
+    "AND (?7 IS NULL OR sampler = ?7) "                                                   \
+    "AND (?8 IS NULL OR EXISTS (SELECT 1 FROM json_each("                                 \
+    "CASE WHEN json_valid(tags) THEN tags ELSE '[]' END) WHERE value = ?8)) "             \
+    "AND (?9 IS NULL OR instr(lower(name), lower(?9)) OR instr(id, lower(?9))) "          \
+    "AND (NOT ?10 OR state IN ('queued', 'running', 'paused', 'cancelling')) "            \
     "ORDER BY id DESC LIMIT ?11"
+
+static const char *listed_sql(const struct job_filter *f)
+{
+    if (f->active)
+        return LIST(
+            "WHERE state IN ('queued', 'running', 'paused', 'cancelling') AND study IS NULL");
+    if (f->owner != NULL)
+        return LIST("INDEXED BY job_listed_owner WHERE owner = ?4 AND study IS NULL");
+    if (f->state != NULL)
+        return LIST("INDEXED BY job_listed_state WHERE state = ?5 AND study IS NULL");
+    return LIST("INDEXED BY job_listed WHERE study IS NULL");
+}
 
 static const char *list_sql(const struct job_filter *f)
 {
     if (f->deleted)
-        return LIST("deleted_ms <> 0");
+        return LIST("WHERE deleted_ms <> 0");
+    if (f->study != NULL)
+        return LIST("WHERE id IN (SELECT job FROM study_job WHERE study = ?12)");
+    if (f->listed)
+        return listed_sql(f);
     if (f->active)
-        return LIST("state IN ('queued', 'running', 'paused', 'cancelling')");
+        return LIST("WHERE state IN ('queued', 'running', 'paused', 'cancelling')");
     if (f->owner != NULL)
-        return LIST("owner = ?4");
+        return LIST("WHERE owner = ?4");
     if (f->state != NULL)
-        return LIST("state = ?5");
-    return LIST("true");
+        return LIST("WHERE state = ?5");
+    return LIST("WHERE true");
 }
 
 enum { JOB_PAGE = 64 };
@@ -472,6 +502,8 @@ static enum err read_page(struct db *db, void *ctx, size_t want, void *page, siz
     query_text(&q, f->q);
     query_int(&q, f->active);
     query_count(&q, want);
+    if (f->study != NULL && !f->deleted)
+        query_text(&q, f->study);
     for (*count = 0; code == ERR_OK && *count < want && query_next(&q);)
         code = job_row_read(&q, &rows[(*count)++], info);
     if (*count > 0)

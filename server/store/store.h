@@ -1,5 +1,5 @@
-/* The catalogue: users and tokens (server/store/users.h), jobs, their logs, references and studies,
- * in STATE/barkerd.db; and the writer thread, which makes all changes on disk (also of job files,
+/* The catalogue: users and tokens (server/store/users.h), jobs, their logs, references, studies
+ * (server/store/studies.h), in STATE/barkerd.db; and the writer thread, which makes all changes on disk (also of job files,
  * server/store/jobfile.h).
  *
  * A function that changes something returns when the change is on disk (group commit: all
@@ -11,7 +11,6 @@
 
 #include "core/base/err.h"
 #include "server/store/job_row.h"
-#include "server/store/study_row.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -115,6 +114,8 @@ struct job_filter {
     const char *state, *model, *sampler, *tag; /* NULL: any */
     const char *q;      /* substring of the name or id, without regard to case */
     const char *before; /* cursor: only jobs older than this id (exclusive) */
+    const char *study;  /* only jobs of this study */
+    bool listed;        /* only jobs that belong to no study; needless with `study` */
     bool active;        /* only states that are not terminal */
     bool deleted;       /* the trash instead */
     size_t limit;       /* 0: all */
@@ -170,36 +171,6 @@ enum err store_reference_delete(struct store *store, const char *owner, const ch
 enum err store_references(struct store *store, const char *viewer,
                           bool (*each)(void *ctx, const struct reference_row *ref), void *ctx,
                           struct err_info *info);
-
-/* ---- studies: several jobs as one question ---- */
-
-/* Inserts the study, its members and the `count` new jobs among them with their first log lines in
- * one transaction: all or nothing. ERR_CONFLICT when a member that is not new is not there any
- * more. The claim as in store_job_create. ERR_QUOTA as there, and when the owner has too many
- * studies. */
-enum err store_study_create(struct store *store, struct study_row *row, struct job_row *jobs,
-                            size_t count, const struct store_claim *claim, bool *existing,
-                            struct err_info *info);
-enum err store_study_by_key(struct store *store, const char *owner, const char *idempotency_key,
-                            const unsigned char body_hash[32], char id[JOB_ID_SIZE],
-                            struct err_info *info);
-/* ERR_NOT_FOUND also when the viewer (NULL: all) neither owns it nor may see all of its jobs. */
-enum err store_study_get(struct store *store, const char *viewer, const char *id,
-                         struct study_row *row, struct err_info *info);
-/* The study alone: its jobs stay. */
-enum err store_study_delete(struct store *store, const char *id, struct err_info *info);
-
-struct study_filter {
-    const char *viewer; /* as in store_study_get */
-    const char *owner, *kind;
-    const char *job;    /* only studies with this job */
-    const char *before; /* cursor: only studies older than this id */
-    size_t limit;
-};
-/* Newest first, at most `limit`. `each` returns false to stop. */
-enum err store_studies(struct store *store, const struct study_filter *filter,
-                       bool (*each)(void *ctx, const struct study_row *row), void *ctx,
-                       struct err_info *info);
 
 /* ---- backups, checks, figures ---- */
 

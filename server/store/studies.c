@@ -1,20 +1,30 @@
 /* Studies and their members. */
 #include "server/store/page.h"
 #include "server/store/quota.h"
+#include "server/store/studies.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define COLUMNS "id, owner, created_ms, kind, name, request"
+#define COLUMNS                                                                                \
+    "id, owner, created_ms, kind, name, request, state, lab, jobs, submitted, ended, failed, " \
+    "cpu_seconds, ended_ms, data_sha256, memo"
 
-/* Visible to its owner, and to users who may see all of its jobs that exist. ?1 is the viewer. */
+/* Visible to its owner, and to users who may see all of its jobs that exist; one that submits its jobs
+ * by itself to the lab if it has that visibility. ?1 is the viewer. */
 #define VISIBLE                                                                                  \
-    "(?1 IS NULL OR owner = ?1 OR ("                                                             \
+    "state <> 'deleting' AND (?1 IS NULL OR owner = ?1 OR lab = 1 OR (state = 'fixed' AND "      \
     "EXISTS (SELECT 1 FROM study_job m JOIN job j ON j.id = m.job "                              \
     "WHERE m.study = study.id AND j.deleted_ms = 0) AND "                                        \
     "NOT EXISTS (SELECT 1 FROM study_job m JOIN job j ON j.id = m.job WHERE m.study = study.id " \
     "AND j.deleted_ms = 0 AND NOT j.lab AND j.owner <> ?1)))"
+
+const char *const study_state_names[] = {
+#define X(name) #name,
+    STUDY_STATE_LIST(X)
+#undef X
+        NULL};
 
 void study_row_release(struct study_row *row)
 {
@@ -24,6 +34,8 @@ void study_row_release(struct study_row *row)
     free(row->kind);
     free(row->name);
     free(row->request);
+    free(row->data_sha256);
+    free(row->memo);
     *row = (struct study_row){0};
 }
 
@@ -48,14 +60,20 @@ static enum err insert_study(struct db *db, const struct creation *c, struct err
     const struct study_row *row = c->row;
     struct query q;
     query_open(&q, db,
-               "INSERT INTO study (" COLUMNS ", idempotency_key, body_hash) "
-               "VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+               "INSERT INTO study (id, owner, created_ms, kind, name, request, state, lab, jobs, "
+               "data_sha256, memo, idempotency_key, body_hash) "
+               "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
     query_text(&q, row->id);
     query_text(&q, row->owner);
     query_count(&q, row->created_ms);
     query_text(&q, row->kind);
     query_text(&q, row->name);
     query_text(&q, row->request);
+    query_text(&q, study_state_names[row->state]);
+    query_int(&q, row->lab);
+    query_count(&q, row->jobs);
+    query_text(&q, row->data_sha256);
+    query_text(&q, row->memo);
     query_text(&q, c->key.key);
     query_blob(&q, c->key.key != NULL ? c->key.hash : NULL, 32);
     enum err code = query_run(&q, info);
@@ -173,7 +191,18 @@ enum err store_study_delete(struct store *store, const char *id, struct err_info
 
 /* ---- reading ---- */
 
-static void read_head(struct query *q, struct study_row *row)
+static bool read_state(struct query *q, int column, enum study_state *out)
+{
+    for (size_t i = 0; study_state_names[i] != NULL; i++) {
+        if (strcmp(study_state_names[i], query_get_text(q, column)) != 0)
+            continue;
+        *out = (enum study_state)i;
+        return true;
+    }
+    return false;
+}
+
+static enum err read_head(struct query *q, struct study_row *row, struct err_info *info)
 {
     query_copy_text(q, 0, row->id, sizeof row->id);
     query_copy_text(q, 1, row->owner, sizeof row->owner);
@@ -181,6 +210,19 @@ static void read_head(struct query *q, struct study_row *row)
     row->kind = query_dup_text(q, 3);
     row->name = query_dup_text(q, 4);
     row->request = query_dup_text(q, 5);
+    row->lab = query_get_int(q, 7) == 1;
+    row->jobs = query_get_count(q, 8);
+    row->submitted = query_get_count(q, 9);
+    row->ended = query_get_count(q, 10);
+    row->failed = query_get_count(q, 11);
+    row->cpu_seconds = query_get_real(q, 12);
+    row->ended_ms = query_get_count(q, 13);
+    row->data_sha256 = query_dup_text(q, 14);
+    row->memo = query_dup_text(q, 15);
+    if (read_state(q, 6, &row->state))
+        return ERR_OK;
+    return err_set(info, ERR_CORRUPT, "study %s is in the unknown state \"%.20s\"", row->id,
+                   query_get_text(q, 6));
 }
 
 static enum err read_members(struct db *db, struct study_row *row, struct err_info *info)
@@ -189,39 +231,53 @@ static enum err read_members(struct db *db, struct study_row *row, struct err_in
     row->members = calloc(STUDY_JOBS_MAX, sizeof *row->members);
     if (row->members == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for the jobs of study %s", row->id);
-    query_open(&q, db, "SELECT job, setting FROM study_job WHERE study = ? ORDER BY position");
+    query_open(&q, db,
+               "SELECT job, setting, position, goal FROM study_job INDEXED BY study_job_open "
+               "WHERE study = ? AND outcome IS NULL ORDER BY position");
     query_text(&q, row->id);
     while (row->member_count < STUDY_JOBS_MAX && query_next(&q)) {
         struct study_member *member = &row->members[row->member_count++];
         query_copy_text(&q, 0, member->job, sizeof member->job);
         member->setting = query_dup_text(&q, 1);
+        member->position = query_get_count(&q, 2);
+        member->goal = query_get_count(&q, 3);
     }
     return query_close(&q, info);
 }
 
-static enum err get(struct db *db, const char *viewer, const char *id, struct study_row *row,
-                    struct err_info *info)
+/* Deleted since the query. */
+static bool is_gone(const struct study_row *row)
+{
+    return row->state == STUDY_fixed && row->member_count == 0;
+}
+
+#define GET(condition) "SELECT " COLUMNS " FROM study WHERE id = ?2 AND " condition
+
+static enum err get(struct db *db, const char *viewer, bool any, const char *id,
+                    struct study_row *row, struct err_info *info)
 {
     struct query q;
     bool found = false;
-    query_open(&q, db, "SELECT " COLUMNS " FROM study WHERE id = ?2 AND " VISIBLE);
+    enum err code = ERR_OK;
+    query_open(&q, db, any ? GET("?1 IS NULL") : GET(VISIBLE));
     query_text(&q, viewer);
     query_text(&q, id);
     if (query_next(&q)) {
         found = true;
-        read_head(&q, row);
+        code = read_head(&q, row, info);
     }
-    enum err code = query_close(&q, info);
+    enum err closed = query_close(&q, info);
+    code = code == ERR_OK ? closed : code;
     if (code == ERR_OK)
         code = found ? read_members(db, row, info) : not_found(id, info);
-    if (code == ERR_OK && row->member_count == 0) /* deleted since the query */
+    if (code == ERR_OK && is_gone(row))
         code = not_found(id, info);
     if (code != ERR_OK)
         study_row_release(row);
     return code;
 }
 
-enum err store_study_get(struct store *store, const char *viewer, const char *id,
+static enum err read_one(struct store *store, const char *viewer, bool any, const char *id,
                          struct study_row *row, struct err_info *info)
 {
     struct db *db;
@@ -229,9 +285,21 @@ enum err store_study_get(struct store *store, const char *viewer, const char *id
     enum err code = store_reader_take(store, &db, info);
     if (code != ERR_OK)
         return code;
-    code = get(db, viewer, id, row, info);
+    code = get(db, viewer, any, id, row, info);
     store_reader_give(store, db);
     return code;
+}
+
+enum err store_study_get(struct store *store, const char *viewer, const char *id,
+                         struct study_row *row, struct err_info *info)
+{
+    return read_one(store, viewer, false, id, row, info);
+}
+
+enum err store_study_get_any(struct store *store, const char *id, struct study_row *row,
+                             struct err_info *info)
+{
+    return read_one(store, NULL, true, id, row, info);
 }
 
 /* One query, with the part that decides which index it walks exchanged. */
@@ -264,13 +332,15 @@ static enum err read_page(struct db *db, void *ctx, size_t want, void *page, siz
     query_text(&q, f->kind);
     query_text(&q, f->job);
     query_count(&q, want);
-    for (*count = 0; *count < want && query_next(&q);) {
+    enum err code = ERR_OK;
+    for (*count = 0; code == ERR_OK && *count < want && query_next(&q);) {
         rows[*count] = (struct study_row){0};
-        read_head(&q, &rows[(*count)++]);
+        code = read_head(&q, &rows[(*count)++], info);
     }
     if (*count > 0)
         memcpy(list->last, rows[*count - 1].id, sizeof list->last);
-    enum err code = query_close(&q, info);
+    enum err closed = query_close(&q, info);
+    code = code == ERR_OK ? closed : code;
     for (size_t i = 0; i < *count && code == ERR_OK; i++)
         code = read_members(db, &rows[i], info);
     return code;
@@ -280,8 +350,7 @@ static bool each_study(void *ctx, const void *row)
 {
     const struct study_list *list = ctx;
     const struct study_row *study = row;
-    return study->member_count == 0 ||
-           list->each(list->ctx, study); /* 0: deleted since the query */
+    return is_gone(study) || list->each(list->ctx, study); /* deleted since the query */
 }
 
 static void release_study(void *row)

@@ -3,6 +3,7 @@
 #define BARKER_TESTS_CRASH_STORE_CHILD_H
 
 #include "server/store/jobfile.h"
+#include "server/store/studies.h"
 
 #include <pthread.h>
 #include <stdarg.h>

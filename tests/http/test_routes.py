@@ -74,7 +74,7 @@ class World:
             "SELECT id, user, revoked_ms FROM token ORDER BY id",
             "SELECT name, role FROM user ORDER BY name",
             "SELECT owner, name, lab FROM reference ORDER BY owner, name",
-            "SELECT id, owner FROM study ORDER BY id")]
+            "SELECT id, owner, state IN ('paused', 'cancelling', 'cancelled', 'deleting') FROM study ORDER BY id")]
         files = sorted(os.path.join(d, f) for d, _, fs in os.walk(self.daemon.data) for f in fs
                        if not f.startswith("."))  # not what is on its way
         return rows, files
@@ -126,6 +126,26 @@ class World:
             self.alice.wait(job["id"])
         return "/v1/studies/" + reply.json()["id"]
 
+    def study_over(self, path):
+        end = time.monotonic() + harness.PATIENCE
+        while self.alice.read(path)["state"] not in harness.ENDED:
+            assert time.monotonic() < end, "a sweep does not end"
+            time.sleep(0.02)
+        return path
+
+    def sweep(self, job=None):
+        reply = self.alice.post("/v1/studies", {**SWEEP, "job": job or harness.endless()})
+        assert reply.status == 201, reply
+        return "/v1/studies/" + reply.json()["id"]
+
+    def ended_sweep(self):
+        return self.study_over(self.sweep(harness.toy()))
+
+    def paused_sweep(self):
+        path = self.sweep()
+        assert self.alice.post(path + "/pause").status == 202
+        return path
+
     def token(self):
         return "/v1/tokens/" + self.daemon.user("alice").token_id
 
@@ -143,6 +163,7 @@ class World:
 REFERENCE = '{"parameters": [{"name": "theta[1]", "mean": 0.0, "sd": 1.0}]}'
 
 
+SWEEP = {"kind": "sweep", "grid": [{"/sampler/step_size": [0.5]}]}
 LADDER = {"kind": "ladder", "job": harness.toy()}
 
 
@@ -220,6 +241,12 @@ SPECIAL = {
     "DELETE /v1/references/{name}": Row(fresh("reference"), 204, admin=404, other=404, viewer=403),
     "POST /v1/studies": Row(fixed("/v1/studies", LADDER), 201, viewer=403),
     "GET /v1/studies/{id}": Row(fresh("study"), other=404),
+    "GET /v1/studies/{id}/table": Row(fresh("ended_sweep", "/table"), other=404),
+    "POST /v1/studies/{id}/pause": Row(fresh("sweep", "/pause"), 202, other=404, viewer=403, ends=True),
+    "POST /v1/studies/{id}/resume": Row(fresh("paused_sweep", "/resume"), 202, other=404, viewer=403,
+                                        ends=True),
+    "POST /v1/studies/{id}/cancel": Row(fresh("sweep", "/cancel"), 202, other=404, viewer=403, ends=True),
+    "POST /v1/studies/{id}/extend": Row(fresh("ended_sweep", "/extend", {"seeds": 1}), 202, other=404, viewer=403),
     "DELETE /v1/studies/{id}": Row(fresh("study"), 204, other=404, viewer=403),
     "GET /v1/events": Row(fixed("/v1/events"), stream=True),
     "POST /v1/tokens": Row(fixed("/v1/tokens", {"label": "for myself"}), 201),
@@ -311,7 +338,10 @@ class Access(Case):
         if row.ends:
             path = re.sub(r"/\w+$", "", path)
             world.alice.post(path + "/cancel")
-            world.alice.wait(path.split("/")[-1], "cancelled")
+            if "/studies/" in path:
+                world.study_over(path)
+            else:
+                world.alice.wait(path.split("/")[-1], "cancelled")
 
     def refused(self, client, expected):
         for name, row in ROWS.items():

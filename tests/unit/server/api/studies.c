@@ -2,6 +2,7 @@
 #include "tests/support/store.h"
 
 #include "server/store/internal.h"
+#include "server/store/studies.h"
 
 #include <stdint.h>
 
@@ -353,6 +354,10 @@ Test(studies, a_catalogue_from_before_studies_is_brought_up_to_date)
     count_rows("ALTER TABLE job DROP COLUMN bias");
     count_rows("DROP INDEX reference_size");
     count_rows("ALTER TABLE job DROP COLUMN deleted_uptime_ms");
+    count_rows("DROP INDEX job_listed");
+    count_rows("DROP INDEX job_listed_owner");
+    count_rows("DROP INDEX job_listed_state");
+    count_rows("ALTER TABLE job DROP COLUMN study");
     count_rows("PRAGMA user_version = 1");
     store_test_open(&t);
     struct sample s = make(900, "ana", 10, 1);
