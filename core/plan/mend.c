@@ -1,10 +1,10 @@
 /* A certificate before the job: a pilot run with the chosen settings, full-data gradients at its
- * draws, and the bias of every mean and sd that they show (core/diagnostics/certificate.h). Where it
- * is beyond chance and beyond the target, the step is shortened or the batch enlarged, and the next
- * run shows whether that was enough.
+ * draws, and the bias of every mean and sd that they show (core/diagnostics/certificate.h). Where
+ * it is beyond chance and beyond the target, the step is shortened or the batch enlarged, and the
+ * next run shows whether that was enough.
  *
- * A run of M effective draws sees biases of some 1/sqrt(M) sds. All runs and gradients together take
- * a fifth of the time of the job at most; the job's own certificate is made of more draws. */
+ * A run of M effective draws shows biases of some 1/sqrt(M) sds. All runs and gradients together
+ * take a fifth of the time of the job at most; the job's own certificate is made of more draws. */
 #include "core/diagnostics/certificate.h"
 #include "core/diagnostics/scores.h"
 #include "core/plan/steps.h"
@@ -107,7 +107,7 @@ static void find_covariance(struct certifying *c)
         }
 }
 
-/* A A' of the frame: too narrow or too wide by a factor, it serves as well. */
+/* A A' of the frame. Coefficients of the certificate repair a wrong factor. */
 static void take_frame(struct certifying *c, const struct frame *frame)
 {
     size_t d = c->d, stride = padded(d);
@@ -231,8 +231,8 @@ static double more_rows(const struct planning *p)
 }
 
 /* A larger batch reduces the bias of its noise only, a shorter step every bias. The batch is taken
- * where noise may be the reason and rows cost less than iterations; once, as otherwise noise was not
- * the reason. */
+ * where noise may be the reason and rows cost less than iterations; once, as otherwise noise was
+ * not the reason. */
 static bool rows_first(const struct planning *p, const struct bias *found)
 {
     double noise = try_noise_seen(p), f = factor_of(found);

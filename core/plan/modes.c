@@ -1,7 +1,7 @@
 /* Other modes than the centre. Searches start from draws of the prior and far from the centre, each
- * with its mirror image, so that in one dimension both sides are met. Chains then start around every
- * mode that was found, in turn: where they do not meet, R-hat shows it. A mode that no search and no
- * chain reaches stays unknown, and the plan says how many searches there were. */
+ * with its mirror image, so that in one dimension both sides are met. Chains then start around
+ * every mode that was found, in turn: where they do not meet, R-hat shows it. A mode that no search
+ * and no chain reaches stays unknown, and the plan says how many searches there were. */
 #include "core/kernels/kernels.h"
 #include "core/model/optimize.h"
 #include "core/plan/planning.h"
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEARCHES    8
-#define STEPS       200
+#define SEARCHES    8    /* four pairs of mirror images */
+#define STEPS       200  /* of a search, at most */
 #define GAIN        1e-2 /* of log density of a last step, as for the centre */
 #define SECONDS     0.1  /* nominal, or as many as the centre took; ... */
 #define LIMIT_SHARE 0.1  /* ... and no more than this share of the limit */
@@ -20,7 +20,7 @@
 #define APART       1.0  /* squared distance in units of the curvature, beyond rounding */
 #define VALLEY      0.1  /* of log density between two modes */
 #define NEGLIGIBLE  12.0 /* log densities below the highest mode's */
-#define BETTER      0.5
+#define BETTER      0.5  /* log densities by which an end must be higher to replace a mode */
 
 struct seek {
     struct planning *p;
@@ -92,7 +92,7 @@ static bool valley_between(struct planning *p, const double *a, const double *b,
     return !(least >= lower - VALLEY);
 }
 
-/* Which of the known modes the end of a search belongs to; `mode_count`: to none. */
+/* The known mode to which the end of a search belongs; `mode_count`: to none. */
 static uint32_t mode_of(struct planning *p, const double *theta, double density, double *work)
 {
     uint32_t k;
@@ -156,7 +156,7 @@ static enum err search_all(struct planning *p, struct seek *s, struct err_info *
     if (first == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory to look for modes");
     double *theta = first + stride, *work = theta + stride;
-    rng_seed(&rng, p->request->seed ^ 0x6d6f646573ULL, 0, RNG_START);
+    rng_seed(&rng, p->request->seed ^ 0x6d6f646573ULL /* "modes" */, 0, RNG_START);
     for (int k = 0; k < SEARCHES && code == ERR_OK && !s->over; k++) {
         if (k % 2 == 0)
             first_of_pair(p, k, &rng, first, work);
@@ -170,7 +170,7 @@ static enum err search_all(struct planning *p, struct seek *s, struct err_info *
     return code;
 }
 
-/* The highest mode becomes the centre and the first; those that hardly count are dropped. */
+/* The highest mode becomes the centre and the first; those of negligible density are dropped. */
 static enum err settle(struct planning *p, struct err_info *info)
 {
     size_t d = p->model->d;

@@ -72,9 +72,9 @@ struct plan_request {
 struct plan_centre_facts {
     bool sought, converged;
     uint32_t steps;
-    uint64_t passes; /* over the data */
-    uint32_t searches,
-        modes; /* for other modes, from elsewhere; modes in all. 0: none was sought */
+    uint64_t passes;   /* over the data */
+    uint32_t searches; /* for other modes, from elsewhere; 0: none */
+    uint32_t modes;    /* in all; 0: others were not sought */
     double log_density, gradient_norm, seconds;
 };
 

@@ -64,7 +64,7 @@ double planning_pass(const struct planning *p); /* the same with a single gradie
 /* core/plan/centre.c: theta, scale, placed, centred, plan->centre. */
 enum err planning_centre(struct planning *p, struct err_info *info);
 enum err planning_scale(struct planning *p, struct err_info *info); /* scale, width, H at theta */
-/* core/plan/modes.c: modes beside the centre, and a higher one in its place. */
+/* core/plan/modes.c: modes besides the centre, and a higher one in its place. */
 enum err planning_modes(struct planning *p, struct err_info *info);
 /* The view of the plan's frame, in place of the last. No frame and no view. */
 enum err planning_new_view(struct planning *p, struct err_info *info);
