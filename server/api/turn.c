@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-enum { AT_ONCE = 4, AT_ONCE_EACH = 3, WAITING = 12, WAITING_EACH = 8, PATIENCE_MS = 20000 };
+enum { AT_ONCE = 4, AT_ONCE_EACH = 3, WAITING = 12, WAITING_EACH = 8, WAIT_MOST_MS = 20000 };
 
 /* The request of this thread, the number of its nested turns, and their memory. */
 static _Thread_local struct call *caller;
@@ -49,7 +49,7 @@ static const char *name(void)
 
 static enum err take_place(struct err_info *info)
 {
-    uint64_t until_ms = clock_mono_ms() + PATIENCE_MS;
+    uint64_t until_ms = clock_mono_ms() + WAIT_MOST_MS;
     pthread_mutex_lock(&gate.lock);
     size_t place = places_find(gate.busy, AT_ONCE, turn_each(), name()),
            seat = places_find(gate.waiting, WAITING, WAITING_EACH, name());

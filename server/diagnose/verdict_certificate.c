@@ -31,7 +31,7 @@ bool verdict_certified(const struct verdict_input *input, const char *part,
     return doc != NULL;
 }
 
-void verdict_say_error(struct sentence *text, const struct verdict_certified *c, bool mean)
+void verdict_add_error(struct sentence *text, const struct verdict_certified *c, bool mean)
 {
     double unit = mean ? 1.0 : 100.0;
     sentence_add(text, "the %s of %s is off by ", mean ? "mean" : "sd", c->worst);
@@ -41,7 +41,7 @@ void verdict_say_error(struct sentence *text, const struct verdict_certified *c,
     sentence_add(text, mean ? " sd" : " %%");
 }
 
-void verdict_say_bounds(struct sentence *text, const struct verdict_certified *mean,
+void verdict_add_bounds(struct sentence *text, const struct verdict_certified *mean,
                         const struct verdict_certified *sd)
 {
     sentence_add(text, "certified: ");
@@ -110,14 +110,14 @@ static void judge_certificate(const struct verdict_input *input, const json_t *c
     struct verdict_evidence *e = verdict_evidence_begin(all, BIAS_CHECK_certificate);
     const char *form = json_string_value(json_object_get(certificate, "form"));
     e->level = means > sds ? means : sds;
-    verdict_say_bounds(&e->brief, mean, sd);
+    verdict_add_bounds(&e->brief, mean, sd);
     if (form != NULL && strcmp(form, "diagonal") == 0)
         sentence_add(&e->brief, " by variances alone, which is weaker");
     if (means > BIAS_LEVEL_none_seen)
-        verdict_say_error(&e->text, mean, true);
+        verdict_add_error(&e->text, mean, true);
     if (sds > BIAS_LEVEL_none_seen) {
         sentence_add(&e->text, "%s", means > BIAS_LEVEL_none_seen ? ", " : "");
-        verdict_say_error(&e->text, sd, false);
+        verdict_add_error(&e->text, sd, false);
     }
     if (e->level == BIAS_LEVEL_none_seen)
         sentence_add(&e->text, "%s", e->brief.text);

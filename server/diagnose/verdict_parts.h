@@ -97,8 +97,8 @@ bool verdict_certified(const struct verdict_input *input, const char *part,
 const char *verdict_not_certified(const struct verdict_input *input);
 /* "the mean of theta[7] is off by 0.14 ± 0.02 sd"; "certified: means within 0.008 sd, sds within
  * 0.7 %". */
-void verdict_say_error(struct sentence *text, const struct verdict_certified *c, bool mean);
-void verdict_say_bounds(struct sentence *text, const struct verdict_certified *mean,
+void verdict_add_error(struct sentence *text, const struct verdict_certified *c, bool mean);
+void verdict_add_bounds(struct sentence *text, const struct verdict_certified *mean,
                         const struct verdict_certified *sd);
 
 /* Whether checks of the draws can show bias: draws of chains that have not mixed are not from the

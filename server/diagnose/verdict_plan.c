@@ -135,7 +135,8 @@ static void add_what_to_do(const struct verdict_input *input, const struct verdi
     sentence_add(text, "} takes shorter steps, one with \"sampler\": \"nuts\" has no bias");
 }
 
-/* The certificate contradicts the target. Of an exact sampler it does not know why. */
+/* The certificate contradicts the target. For an exact sampler that is no bias, and the reason is not
+ * known. */
 static bool add_missed(const struct verdict_input *input, const struct verdict_certified *c,
                        bool mean, double asked, struct sentence *text)
 {
@@ -143,7 +144,7 @@ static bool add_missed(const struct verdict_input *input, const struct verdict_c
     if (!(c->at_least > asked))
         return false;
     sentence_add(text, exact ? "not certified: to first order " : "missed: ");
-    verdict_say_error(text, c, mean);
+    verdict_add_error(text, c, mean);
     sentence_add(text, " (asked for: %g%s)", mean ? asked : 100.0 * asked, mean ? "" : " %");
     if (!exact)
         add_what_to_do(input, c, asked, text);
@@ -209,7 +210,7 @@ static bool judge_target(const struct verdict_input *input, enum mixing_level mi
     } else if (!made) {
         sentence_add(text, "not certified: %s", verdict_not_certified(input));
     } else if (!add_open(&mean, true, asked, text) && !add_open(&sd, false, asked_sd, text)) {
-        verdict_say_bounds(text, &mean, &sd);
+        verdict_add_bounds(text, &mean, &sd);
         return true;
     }
     return false;

@@ -151,7 +151,8 @@ struct seat {
 
 static int take_seat(struct wait_room *room, size_t number, pthread_t *thread);
 
-/* Of the calling thread; while it carries out a request nobody waits for its end. */
+/* Passes the seat of the calling thread to a new thread: its request goes on at a lower priority and
+ * must not hold up others. */
 static bool give_seat(void *ctx)
 {
     struct seat *seat = ctx;
@@ -167,8 +168,8 @@ static bool give_seat(void *ctx)
     return true;
 }
 
-/* Under the lock, which it releases: the end of a thread that has no seat any more. Each waits for the
- * one before it, which is at its very end, too. */
+/* Under the lock, which it releases: ends a thread without a seat, which joins the one that ended
+ * before it. */
 static void leave_pool(struct wait_room *room)
 {
     bool any = room->any_left;
