@@ -575,6 +575,18 @@ class Cost(Case):
                     self.assertIn(how, answer["differs"])
                     self.assertProblem(against, 422, how.split(" is ")[0], pointer="?reference")
 
+    def test_an_offset_or_weights_of_one_job_alone_make_another_posterior(self):
+        daemon.file("two.csv", "x1,x2,w,y\n" + "".join("%d.5,1,%d,%d\n" % (k % 5, 1 + k % 3, k % 2) for k in range(40)))
+        base = {"model": {"name": "poisson", "prior_sd": 2}, "data": {"path": "two.csv", "columns": ["x1", "x2"]},
+                "sampler": {"name": "mala"}, "batch_size": "full", "chains": 1, "iterations": 50, "warmup": 100}
+        one = alice.run(base)["id"]
+        for role in ("offset", "weights"):
+            with self.subTest(role):
+                other = alice.run({**base, "data": {**base["data"], role: "w"}})["id"]
+                for jobs in ((one, other), (other, one)):
+                    answer = alice.read("/v1/compare", query={"jobs": ",".join(jobs)})
+                    self.assertIn("data." + role, answer["differs"] or "")
+
     def test_the_noise_of_a_toy_is_not_its_posterior(self):
         ids = [alice.run(toy(model={"name": "noisy_normal", "noise_scale": scale}))["id"] for scale in (0, 2)]
         self.assertIsNone(alice.read("/v1/compare", query={"jobs": ",".join(ids)})["differs"])

@@ -323,6 +323,22 @@ def two_modes():
 
 
 @case
+def far_modes():
+    """Two modes that no sampler goes between, and half-way a saddle at which a search that starts at zero ends."""
+    rng = random.Random(101)
+    y = [rng.gauss(m, 0.3) for m in (-6, 6) for _ in range(15)]
+    return Posterior({"name": "student_t", "prior_sd": 20, "dof": 1, "sigma": 0.5}, Data({"one": 30 * [1]}, y), met=False)
+
+
+@case
+def three_modes():
+    """The middle one has nearly all of the weight, the outer ones have a fifth of the sd."""
+    rng = random.Random(104)
+    y = [rng.gauss(m, 0.2) for m in (-8, 0, 8) for _ in range(6)]
+    return Posterior({"name": "student_t", "prior_sd": 20, "dof": 1, "sigma": 0.5}, Data({"one": 18 * [1]}, y), met=False)
+
+
+@case
 def two_near_modes():
     """Two modes with a shallow valley between them."""
     return Posterior({"name": "student_t", "prior_sd": 10, "dof": 2, "sigma": 1},
