@@ -106,7 +106,7 @@ class Run:
     def one(self, outcome, name, study):
         document = outcome.document
         wanted = {kind: document.get(kind, {}).get(name) for kind in ("trace", "density")}
-        if name == "predictions":
+        if name in document.get("predict", []):
             wanted["predict"] = os.path.join(self.data, document["needs"][1])
 
         def progress(done, all_of_them):

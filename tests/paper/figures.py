@@ -207,6 +207,8 @@ def show(v, digits=None):
     """A value and its error, with the digits that the error allows."""
     if not v.known():
         return "–"
+    if v.error >= 1e5:
+        return "%s ± %s" % (svg.number(v.mean), svg.number(v.error))
     if digits is None:
         digits = max(0, min(6, 1 - math.floor(math.log10(v.error)))) if v.error and v.error > 0 else 3
     if abs(v.mean) >= 1e5:
@@ -222,7 +224,7 @@ def against_ess(rows, m, specs, caption, log_x=True):
         found = {n: sorted(((r["sigma"], m.ess(r), m(measure, r)) for r in rows if r["sampler"] == n), key=lambda t: t[0]) for n in names}
         points = [(x.mean, y.mean) for rs in found.values() for _, x, y in rs if x.known() and y.known()]
         ys = sorted(finite([y for _, y in points] + ([level] if level else [])))
-        top = ys[-1] if ylog else ys[int(0.97 * (len(ys) - 1))]
+        top = min(ys[-1], 10) if ylog else ys[int(0.97 * (len(ys) - 1))]
         chart = Chart(title, span([x for x, _ in points if x > 0], (1, 10)), (ys[0], top), "ESS (median over coordinates)", ylabel, xlog=log_x, ylog=ylog)
         if level:
             chart.level(level, label)

@@ -127,15 +127,13 @@ class Laboratory:
     def study(self, study, wanted, progress):
         """A study with its result; of a sweep also all records: {"setting", ...}."""
         reply = self.client.post("/v1/studies", study, headers={"Idempotency-Key": "paper-" + sweep.fingerprint(study)})
-        if reply.status == 422 and study["kind"] == "sweep" and reply.pointers() == ["/kind"]:
-            return {"records": self.records([(s, self.submit(job)) for s, job in sweep.jobs(study)], wanted, progress)}
         if reply.status == 422:
             raise Refused(mistakes(reply))
         assert reply.status in (200, 201), reply
         found = self.finished(reply.json()["id"], progress)
         if study["kind"] == "sweep":
             jobs = [(row["setting"], job) for row in found["result"]["rows"] for job in row["jobs"]]
-            found["records"] = self.records(jobs, wanted, lambda done, count: None)
+            found["records"] = self.records(jobs, wanted)
         return found
 
     def finished(self, study_id, progress):
@@ -146,14 +144,13 @@ class Laboratory:
                 return study
             time.sleep(0.5)
 
-    def records(self, jobs, wanted, progress):
+    def records(self, jobs, wanted):
         """Of (setting, id), when they have ended. The first of a setting has what plots need, too."""
         records, seen, every = [], set(), {"predict": wanted.get("predict")}
         for setting, job_id in jobs:
             key = sweep.fingerprint(setting)
             records.append({"setting": setting, **self.record(job_id, wanted if key not in seen else every)})
             seen.add(key)
-            progress(len(records), len(jobs))
         return records
 
 

@@ -10,6 +10,9 @@ PREFIX = {"vanilla": "v-", "corrected": "c-", "extreme": "e-", "modified": "m-",
 FAMILY = {"sgbd": "SGBD", "sgld": "SGLD", "sglrw": "SGLRW"}
 
 
+EXPLODED = 1e150  # in place of a moment that no double holds
+
+
 class Value:
     """A mean and its Monte-Carlo standard error."""
 
@@ -55,6 +58,9 @@ class Row:
 
     def __init__(self, keys, records):
         self.keys, self.records = keys, records
+        for r in records:
+            for column in ("mean", "sd", "q95") if r["summary"] else ():
+                r["summary"][column] = [EXPLODED if x is None else x for x in r["summary"][column]]
         self.good = [r for r in records if r["state"] == "succeeded" and r["summary"]]
 
     def __getitem__(self, key):
@@ -100,6 +106,10 @@ def rows(study, result, reference):
 
 
 # ---- measures: of one record, of a row ----
+
+def squared(x):
+    return min(x * x, EXPLODED)
+
 
 def first(record, column):
     return record["summary"][column][0]
@@ -163,28 +173,15 @@ class Measures:
     def mean_bias(self, row):
         """Mean over the parameters of |bias| / sd, as the paper has it: it contains each run's Monte-Carlo error."""
         ref = self.reference
-        return value([statistics.fmean(abs(m - a) / s for m, a, s in zip(r["summary"]["mean"], ref["mean"], ref["sd"])) for r in row.good])
-
-    def true_bias(self, row):
-        """Of the mean over all seeds, so with less of it."""
-        ref, n = self.reference, len(row.good)
-        if n < 2:
-            return NOTHING
-        means = [statistics.fmean(r["summary"]["mean"][j] for r in row.good) for j in range(len(ref["mean"]))]
-        whole = statistics.fmean(abs(m - a) / s for m, a, s in zip(means, ref["mean"], ref["sd"]))
-        left_out = []
-        for k in range(n):  # jackknife
-            some = [(n * m - r) / (n - 1) for m, r in zip(means, row.good[k]["summary"]["mean"])]
-            left_out.append(statistics.fmean(abs(m - a) / s for m, a, s in zip(some, ref["mean"], ref["sd"])))
-        return Value(whole, math.sqrt((n - 1) / n * sum((x - statistics.fmean(left_out)) ** 2 for x in left_out)))
+        return value([statistics.fmean(min(abs(m - a) / s, EXPLODED) for m, a, s in zip(r["summary"]["mean"], ref["mean"], ref["sd"])) for r in row.good])
 
     def variance_ratio(self, row):
         """Median over the parameters."""
-        return value([statistics.median((s / t) ** 2 for s, t in zip(r["summary"]["sd"], self.reference["sd"])) for r in row.good])
+        return value([statistics.median(squared(s / t) for s, t in zip(r["summary"]["sd"], self.reference["sd"])) for r in row.good])
 
     def variance_error(self, row):
         """Median over the parameters of |variance ratio - 1|."""
-        return value([statistics.median(abs((s / t) ** 2 - 1) for s, t in zip(r["summary"]["sd"], self.reference["sd"])) for r in row.good])
+        return value([statistics.median(abs(squared(s / t) - 1) for s, t in zip(r["summary"]["sd"], self.reference["sd"])) for r in row.good])
 
     def ess(self, row):
         """Median over the parameters."""

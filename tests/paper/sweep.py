@@ -1,8 +1,7 @@
-"""What a study file means: numbers that come from a reference, the smaller version of a file, and the jobs of a sweep."""
+"""What a study file means: numbers that come from a reference, and the smaller version of a file."""
 
 import copy
 import hashlib
-import itertools
 import json
 import math
 import re
@@ -49,42 +48,6 @@ def resolved(document, reference):
         return document
     factor = float(found.group(2) or 1)
     return [float("%.6g" % (factor * x)) for x in reference[found.group(1)]]
-
-
-def values(axis):
-    """Of a list, or of {"from", "to", "count"}: numbers at equal ratios."""
-    if isinstance(axis, list):
-        return axis
-    low, high, count = axis["from"], axis["to"], axis["count"]
-    return [low * (high / low) ** (k / (count - 1)) for k in range(count)]
-
-
-def put(document, pointer, value):
-    *path, last = pointer[1:].split("/")
-    for name in path:
-        document = document.setdefault(name, {})
-    document[last] = value
-
-
-def settings(study):
-    """Every setting of a sweep: the product within each group, one group after the other."""
-    for group in study["grid"]:
-        for choice in itertools.product(*(values(axis) for axis in group.values())):
-            yield dict(zip(group, choice))
-
-
-def jobs(study):
-    """(setting, job) of a sweep: all settings with the first seed, then with the next; job p has the base seed plus p."""
-    grid, p = list(settings(study)), 0
-    for _ in range(study.get("seeds", 1)):
-        for setting in grid:
-            job = copy.deepcopy(study["job"])
-            for pointer, value in setting.items():
-                put(job, pointer, value)
-            job["seed"] = study["job"].get("seed", 1) + p
-            p += 1
-            job["name"] = "%s #%d" % (study["name"], p)
-            yield setting, job
 
 
 def is_close(a, b):
