@@ -330,7 +330,7 @@ class Busy(Ending):
         return [job], []
 
     def test_a_plan(self):
-        self.end_while(lambda daemon, client, size: self.in_phase(daemon, client, "planning", 5000 * size))
+        self.end_while(lambda daemon, client, size: self.in_phase(daemon, client, "planning", 200000 * size), attempts=3)
 
     def test_the_checks_of_a_job_that_has_ended(self):
         self.end_while(lambda daemon, client, size: self.in_phase(
