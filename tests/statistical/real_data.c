@@ -1,5 +1,7 @@
 /* The paper's experiments on its own data, against Stan's posteriors and the published figures.
  * Skipped with a message where the data are not there. */
+#include "core/model/curvature.h"
+#include "core/model/view.h"
 #include "tests/statistical/compare.h"
 #include "tests/statistical/shared.h"
 
@@ -45,7 +47,7 @@ static void visit_moments(void *context, uint64_t draw, const double *values, si
 static void expect_reference(struct moments_visit *m, const char *name, double largest_error)
 {
     const struct shared_reference *r = m->reference;
-    double errors = m->d > 20 ? COMPARE_ERRORS + 1 : COMPARE_ERRORS;
+    double errors = m->d > 20 ? COMPARE_ERRORS + 1 : COMPARE_ERRORS, wide = 0, largest = 0;
 
     for (size_t j = 0; j < m->d; j++) {
         double mean = m->x[j].mean, sd = sqrt(m->square[j].mean - mean * mean);
@@ -55,9 +57,13 @@ static void expect_reference(struct moments_visit *m, const char *name, double l
                      name, j + 1, mean, error);
         cr_expect_lt(fabs(sd - 1), errors * sd_error,
                      "%s: sd of %zu is %.3f times Stan's (+- %.3f)", name, j + 1, sd, sd_error);
-        cr_expect_lt(error, largest_error, "%s: coordinate %zu mixes too slowly to say anything",
-                     name, j + 1);
+        largest = fmax(largest, error);
+        wide += (sd - 1) / (double)m->d;
     }
+    printf("%s: sds %.4f times Stan's on average, means known to %.4f sd\n", name, 1 + wide,
+           largest);
+    cr_expect_lt(fabs(wide), 0.02, "%s: sds are %.4f times Stan's on average", name, 1 + wide);
+    cr_expect_lt(largest, largest_error, "%s: a coordinate mixes too slowly to say anything", name);
 }
 
 static void run_reference(const struct chain_config *config, uint64_t iterations, uint64_t batches,
@@ -211,6 +217,37 @@ Test(real_data, barker_mh_agrees_with_stan_on_sepsis_cells)
     shared_free(&data);
 }
 
+/* A model in the coordinates of a frame at a reference's means, whitened by the curvature there. */
+struct whitened {
+    struct frame *frame;
+    struct model *view;
+};
+
+static struct whitened whiten(const struct model *model, const struct shared_reference *r)
+{
+    struct whitened w;
+    size_t d = model->d;
+    double *at = lanes_alloc(d, sizeof *at), *H = lanes_alloc(d * padded(d), sizeof *H),
+           *A = lanes_alloc(d * padded(d), sizeof *A);
+    void *work = lanes_alloc(model->work_bytes, 1);
+
+    memcpy(at, r->mean, d * sizeof *at);
+    model->type->hessian(model, at, H, work);
+    cr_assert_eq(curvature_whiten(H, d, A), 0);
+    cr_assert_eq(frame_new(&w.frame, d, at, A, padded(d), NULL), ERR_OK);
+    cr_assert_eq(view_new(&w.view, model, w.frame, false, NULL), ERR_OK);
+    free(at), free(H), free(A), free(work);
+    return w;
+}
+
+static void whitened_release(struct whitened *w)
+{
+    model_free(w->view);
+    frame_free(w->frame);
+}
+
+/* In whitened coordinates, where draws are nearly independent: 4 errors are 0.04 sd, of which most
+ * is Stan's. */
 Test(real_data, barker_mh_agrees_with_stan_on_sepsis)
 {
     if (!shared_has("sepsis_train.csv"))
@@ -218,16 +255,21 @@ Test(real_data, barker_mh_agrees_with_stan_on_sepsis)
     struct dataset data = shared_regression("sepsis_train.csv");
     struct shared_reference r = shared_posterior("sepsis_posterior.json");
     struct model *model = toy_registered("logistic", NULL, &data, NULL);
-    struct chain_config config = toy_config(model, "barker_mh", NULL, 1);
+    struct whitened w = whiten(model, &r);
+    struct chain_config config = toy_config(model, "barker_mh", NULL, 1.6);
 
-    config.step.kind = STEP_AUTO;
+    config.view = w.view;
+    config.frame = w.frame;
     config.warmup = 2000;
-    run_reference(&config, 6000, 10, &r, "barker_mh, sepsis", 0.5);
+    config.start = (struct chain_start){.kind = START_VALUES, .values = r.mean};
+    run_reference(&config, 100000, 50, &r, "barker_mh, sepsis", 0.011);
+    whitened_release(&w);
     model_free(model);
     shared_posterior_free(&r);
     shared_free(&data);
 }
 
+/* In the user's coordinates, which mix slowly here; but the average over 101 sds is known well. */
 Test(real_data, barker_mh_agrees_with_stan_on_arrhythmia)
 {
     if (!shared_has("arrhythmia_train.csv"))
@@ -240,53 +282,73 @@ Test(real_data, barker_mh_agrees_with_stan_on_arrhythmia)
     config.step.kind = STEP_AUTO;
     config.warmup = 40000;
     config.thin = 10;
-    run_reference(&config, 400000, 50, &r, "barker_mh, arrhythmia", 0.1);
+    run_reference(&config, 400000, 50, &r, "barker_mh, arrhythmia", 0.045);
     model_free(model);
     shared_posterior_free(&r);
     shared_free(&data);
 }
 
-/* Four chains from the posterior mean with a tenth of a posterior sd per step. The slowest
- * coordinate has about 500 effective draws per chain: +- 0.02 sd for the mean, +- 2 % for the sd,
- * which the gradient noise inflates by 7 to 13 %. */
+struct energy_visit {
+    const struct frame *frame;
+    struct stat_batches u[4], square;
+};
+
+static void visit_energy(void *context, uint64_t draw, const double *values, size_t width)
+{
+    struct energy_visit *e = context;
+    _Alignas(ALIGNMENT) double theta[PAD] = {0}, u[PAD];
+
+    (void)draw;
+    memcpy(theta, values, width * sizeof *values);
+    frame_from_user(e->frame, theta, u);
+    for (size_t j = 0; j < 4; j++)
+        stat_batches_add(&e->u[j], u[j]);
+    stat_batches_add(&e->square, (u[0] * u[0] + u[1] * u[1] + u[2] * u[2] + u[3] * u[3]) / 4);
+}
+
+/* Plain minibatches in whitened coordinates have a noise of about sqrt(N/n) in every direction, and
+ * the law is the posterior, wider by what that noise does to a small step: a fifth in variance. One
+ * response in eleven is 1, so the noise is skewed and moves means a little. */
 Test(real_data, sepsis_v_sgbd_has_the_posterior_but_for_its_noise)
 {
     if (!shared_has("sepsis_train.csv"))
         return;
+    const double sigma = 0.1, n = 881;
     struct dataset data = shared_regression("sepsis_train.csv");
     struct shared_reference r = shared_posterior("sepsis_posterior.json");
     struct model *model = toy_registered("logistic", NULL, &data, NULL);
-    double sigma[4], mean[4] = {0}, square[4] = {0};
-    enum { CHAINS = 4 };
+    struct whitened w = whiten(model, &r);
+    struct chain_config config = toy_config(model, "sgbd", "vanilla", sigma);
+    struct energy_visit e = {.frame = w.frame};
+    double N = (double)data.N, tau = sqrt(N / n * (N - n) / (N - 1));
+    double ratio = config.sampler->variance_ratio(config.params, sigma, tau);
+    const uint64_t iterations = 2000000;
 
+    config.view = w.view;
+    config.frame = w.frame;
+    config.batch_size = (size_t)n;
+    config.thin = 20;
+    config.start = (struct chain_start){.kind = START_VALUES, .values = r.mean};
     for (size_t j = 0; j < 4; j++)
-        sigma[j] = 0.1 * r.sd[j];
-    for (uint32_t k = 1; k <= CHAINS; k++) {
-        struct chain_config config = toy_config(model, "sgbd", "vanilla", 1);
-        double m[4], v[4];
-        config.step.values = sigma;
-        config.step.count = 4;
-        config.batch_size = 881;
-        config.chain = k;
-        config.iterations = 1000000;
-        config.thin = 1000;
-        config.start = (struct chain_start){.kind = START_VALUES, .values = r.mean};
-        struct chain *chain = toy_chain(&config);
-        toy_run(chain, config.iterations, NULL, NULL);
-        chain_moments(chain, m, v);
-        for (size_t j = 0; j < 4; j++) {
-            double z = (m[j] - r.mean[j]) / r.sd[j];
-            mean[j] += z / CHAINS;
-            square[j] += (v[j] / (r.sd[j] * r.sd[j]) + z * z) / CHAINS;
-        }
-        chain_free(chain);
-    }
+        stat_batches_init(&e.u[j], iterations / 20 / 100);
+    stat_batches_init(&e.square, iterations / 20 / 100);
+    struct chain *chain = toy_chain(&config);
+    toy_run(chain, 2000, NULL, NULL);
+    toy_run(chain, iterations, visit_energy, &e);
     for (size_t j = 0; j < 4; j++) {
-        double sd = sqrt(square[j] - mean[j] * mean[j]);
-        printf("sepsis v-SGBD %zu: mean %.3f sd %.3f\n", j + 1, mean[j], sd);
-        cr_expect_lt(fabs(mean[j]), 0.15, "mean of %zu: %.3f sd off", j + 1, mean[j]);
-        cr_expect(sd > 1.01 && sd < 1.20, "sd of %zu: %.3f times Stan's", j + 1, sd);
+        double error = hypot(stat_batches_error(&e.u[j]), 1 / sqrt(r.ess_mean[j]));
+        cr_expect_lt(fabs(e.u[j].mean), 4 * error + 0.03, "direction %zu: %.4f (+- %.4f)", j + 1,
+                     e.u[j].mean, error);
+        cr_expect_lt(error, 0.03);
     }
+    double energy = e.square.mean / ratio, error = stat_batches_error(&e.square) / ratio;
+    printf("sepsis v-SGBD: variance %.4f, expected %.4f (+- %.4f)\n", e.square.mean, ratio,
+           error * ratio);
+    cr_expect_lt(fabs(energy - 1), 4 * error,
+                 "the variance is %.4f times the expected one (+- %.4f)", energy, error);
+    cr_expect_lt(error, 0.01);
+    chain_free(chain);
+    whitened_release(&w);
     model_free(model);
     shared_posterior_free(&r);
     shared_free(&data);
@@ -508,7 +570,8 @@ Test(real_data, ica_reaches_the_published_log_likelihood)
         config.start.kind = model->type->start;
         double loglik = final_metric(&config);
         printf("ica %s %s: %.4f\n", cases[i].sampler, cases[i].variant, loglik);
-        cr_expect_geq(loglik, -11.74, "%s %s: %.4f", cases[i].sampler, cases[i].variant, loglik);
+        cr_expect_lt(fabs(loglik - -11.735), 0.003, "%s %s: %.4f", cases[i].sampler,
+                     cases[i].variant, loglik);
     }
     model_free(model);
     shared_free(&train);
