@@ -98,6 +98,50 @@ Test(inflation, extreme_barker_and_lattice_laws_have_the_announced_variance)
     check_kernel("sglrw", NULL, NULL, RULE_LATTICE);
 }
 
+/* Rows in one of k iterations, with normal noise: k times the variance there, none in the others. */
+struct seldom_at {
+    double k, tau;
+};
+
+static double seldom_up(const void *context, double x, double u)
+{
+    const struct seldom_at *s = context;
+    double rows =
+        formula_mean_flip(RULE_CORRECTED, -x, u, s->tau, NOISE_GAUSSIAN, s->tau * sqrt(s->k));
+
+    return rows / s->k + (1 - 1 / s->k) * formula_flip(RULE_CORRECTED, -x, u, s->tau);
+}
+
+static double seldom_sd(double k, double sigma, double tau)
+{
+    struct seldom_at context = {k, tau};
+    struct law_kernel kernel = {
+        .up = seldom_up, .context = &context, .sigma = sigma, .lo = -8, .hi = 8, .per_sigma = 10};
+    struct stationary_law law;
+
+    law_of_kernel(&kernel, &law);
+    return sqrt(law.variance);
+}
+
+/* Plans allow a corrected step sigma tau of 0.5 / sqrt(k) at most (NOISE_MOST in
+ * core/plan/budget.c), tau being that of all iterations together. Noise that comes and goes is far
+ * from normal: within that limit the correction leaves 0.8 %/k of it in the sds; with 0.5 for every
+ * k it would be -1 % at one in 16, and near the tolerance of normal noise -15 %. */
+Test(inflation, rare_rows_cost_little_within_the_limit_of_plans_and_much_beyond)
+{
+    const double sigma = 0.35;
+
+    for (double k = 1; k <= 16; k *= 2) {
+        double exact = seldom_sd(k, sigma, 1e-9);
+        double within = seldom_sd(k, sigma, 0.5 / sqrt(k) / sigma) / exact - 1;
+        cr_expect_lt(fabs(within), 0.01 / k, "one in %g: %.4f", k, within);
+        if (k < 16)
+            continue;
+        cr_expect_float_eq(seldom_sd(k, sigma, 0.5 / sigma) / exact - 1, -0.01, 0.002);
+        cr_expect_float_eq(seldom_sd(k, sigma, 1.2 / sigma) / exact - 1, -0.147, 0.01);
+    }
+}
+
 /* theta' = a theta + (sigma^2/2) noise + injected, a = 1 - sigma^2/2. */
 static double langevin_variance(const char *variant, double sigma, double tau)
 {
