@@ -263,10 +263,12 @@ static bool make_row(struct call *call, struct creation *c, const char *kind, co
                               .state = c->plan.jobs > 0 ? STUDY_running : STUDY_fixed,
                               .lab = c->plan.lab,
                               .jobs = c->plan.jobs,
+                              .memo = c->plan.memo != NULL ? json_write(c->plan.memo, NULL) : NULL,
                               .members = calloc(c->plan.count + 1, sizeof *row->members)};
     memcpy(row->owner, call->who.user, sizeof row->owner);
     submission_id(row->id, row->created_ms);
-    if (row->kind != NULL && row->name != NULL && row->request != NULL && row->members != NULL)
+    if (row->kind != NULL && row->name != NULL && row->request != NULL && row->members != NULL &&
+        (row->memo != NULL || c->plan.memo == NULL))
         return true;
     call_fail(call, ERR_NO_MEMORY, NULL);
     return false;

@@ -48,6 +48,7 @@ void study_plan_release(struct study_plan *plan)
         json_decref(plan->items[i].setting);
     }
     json_decref(plan->request);
+    json_decref(plan->memo);
     free(plan->name);
     free(plan->data_sha256);
     *plan = (struct study_plan){0};
@@ -229,13 +230,17 @@ static json_t *own_progress_doc(const struct study_view *view)
         under_way += view->parts[i].visible && !job_state_terminal(view->parts[i].state);
         done += isnan(fraction) ? 0.0 : fraction;
     }
+    const struct study_kind *kind = study_kind_find(row->kind);
+    double fraction = fmin(done / jobs, 1.0);
+    if (kind != NULL && kind->fraction != NULL)
+        fraction = kind->fraction(row);
     json_t *doc = json_object();
-    json_put(&doc, "fraction", json_number(jobs > 0.0 ? fmin(done / jobs, 1.0) : NAN));
+    json_put(&doc, "fraction", json_number(fraction));
     json_put(&doc, "jobs", json_count(row->jobs));
     json_put(&doc, "ended", json_count(row->ended));
     json_put(&doc, "failed", json_count(row->failed));
     json_put(&doc, "under_way", json_count(under_way));
-    json_put(&doc, "eta_seconds", json_number(eta_of(view, fmax(jobs - done, 0.0))));
+    json_put(&doc, "eta_seconds", json_number(eta_of(view, jobs * (1.0 - fraction))));
     return doc;
 }
 

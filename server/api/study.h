@@ -16,7 +16,7 @@
 #include "server/base/mistake.h"
 #include "server/store/studies.h"
 
-#define STUDY_LIST(X) X(ladder) X(sweep)
+#define STUDY_LIST(X) X(ladder) X(sweep) X(mamba)
 
 #define STUDY_POSITIONS_MAX 10000 /* jobs of one study */
 
@@ -36,6 +36,7 @@ struct study_plan {
     char *data_sha256; /* that new jobs must have, because an existing one does; NULL: any */
     uint64_t jobs;     /* in all, of a study that submits them by itself */
     bool lab;          /* its visibility, then */
+    json_t *memo;      /* what its kind keeps at first, or NULL */
 };
 void study_plan_release(struct study_plan *plan);
 
@@ -103,6 +104,8 @@ struct study_kind {
     /* Every position has an outcome: change->to stays STUDY_running if there is more to be done
      * (`reopened`, `memo`, which are freed by the caller). NULL: the study is over. */
     enum err (*settle)(struct study_run *run, struct study_change *change, struct err_info *info);
+    /* How far it is, from 0 to 1; NULL: the fraction of its jobs. */
+    double (*fraction)(const struct study_row *row);
     /* GET .../table; NULL: it has none. */
     void (*table)(struct call *call, const struct study_row *row);
     /* Checks more seeds for a study that has ended. False: answered. *jobs: in all, from now on. NULL: it cannot be

@@ -415,6 +415,7 @@ static enum err run_step(struct study_drive *drive, struct app *app, struct stud
                      .busy = busy,
                      .info = info};
     snprintf(call.who.user, sizeof call.who.user, "%s", row->owner);
+    double cpu = clock_thread_seconds();
     turn_as(&call);
     drive->run.call = &call;
     drive->run.row = row;
@@ -424,6 +425,7 @@ static enum err run_step(struct study_drive *drive, struct app *app, struct stud
         code = step(&s);
     api_reserve_end(&call);
     turn_as(NULL);
+    sched_charge(app->sched, row->owner, clock_thread_seconds() - cpu);
     return code;
 }
 

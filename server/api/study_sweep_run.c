@@ -2,7 +2,7 @@
 #include "core/model/model.h"
 #include "models/models.h"
 #include "server/api/study_sweep.h"
-#include "server/api/turn.h"
+#include "server/base/background.h"
 #include "server/base/json.h"
 #include "server/results/reference_make.h"
 
@@ -397,10 +397,11 @@ enum err sweep_outcome(struct study_run *run, const struct study_member *member,
         return code;
     code = outcome_memory(&bytes, file, info);
     if (code == ERR_OK)
-        code = turn_begin(bytes, info);
+        code = call_take_within(run->call, bytes, 0, info);
     if (code == ERR_OK) {
+        background_enter();
         code = measure(run, member, file, out, info);
-        turn_end();
+        call_give(run->call, bytes);
     }
     jobfile_close(file);
     return code;
