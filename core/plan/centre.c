@@ -220,6 +220,16 @@ static void explain_centre(struct planning *p, const struct search *s)
                       c->steps, c->seconds, s->out_of_time ? ", its share of the time" : "");
 }
 
+/* A density without an upper bound, as where fewer rows than columns leave an unknown sigma free to
+ * vanish: the search ends at numbers that overflow, in a place without weight, from which chains
+ * hardly return. They start elsewhere. */
+static bool broke_down(const struct planning *p, const struct search *s)
+{
+    const struct plan_centre_facts *c = &p->plan->centre;
+    return !c->converged && !s->out_of_time && !s->mode_is_far && c->steps < MODE_STEPS &&
+           p->model->d <= CURVATURE_DENSE_MOST;
+}
+
 enum err planning_centre(struct planning *p, struct err_info *info)
 {
     double limit = p->request->target.seconds;
@@ -236,7 +246,7 @@ enum err planning_centre(struct planning *p, struct err_info *info)
     code = code == ERR_OK ? planning_scale(p, info) : code;
     if (code != ERR_OK)
         return code;
-    p->placed = true;
+    p->placed = !broke_down(p, &s);
     p->centred = p->plan->centre.converged;
     explain_centre(p, &s);
     return p->centred ? planning_modes(p, info) : ERR_OK;

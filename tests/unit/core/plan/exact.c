@@ -185,3 +185,23 @@ Test(plan_exact, a_planned_chain_resumes_bit_for_bit)
     }
     fixture_release(&f);
 }
+
+/* Six rows of eight columns with an unknown sigma: the density grows without bound as sigma vanishes
+ * at an exact fit, where the posterior has no weight and chains hardly move. */
+Test(plan_exact, chains_do_not_start_where_the_density_has_no_bound)
+{
+    struct fixture f = {0};
+    param_defaults(model_linear_regression.params, f.params);
+    fixture_rows(&f.train, DATA_REGRESSION, PRECISION_DOUBLE, 6, 8, 115);
+    fixture_init(&f, &model_linear_regression);
+    struct plan_request r = named(f.model, &sampler_nuts);
+    struct plan *plan = made(&r);
+    struct chain *chain = chain_at(plan, &r, NULL, 1);
+    cr_expect_not(plan->centre.converged);
+    cr_expect_eq(plan->start.kind, f.model->type->start);
+    cr_expect_null(plan->frame);
+    cr_expect_gt(chain_theta(chain)[8], -5.0, "log_sigma is %g", chain_theta(chain)[8]);
+    chain_free(chain);
+    plan_free(plan);
+    fixture_release(&f);
+}
