@@ -1,6 +1,7 @@
 /* Data files: listing, previews, uploading, deleting. */
 #include "server/api/api.h"
 #include "server/api/turn.h"
+#include "server/base/background.h"
 #include "server/base/budget.h"
 #include "server/base/config.h"
 #include "server/base/json.h"
@@ -187,6 +188,7 @@ void api_dataset(struct call *call)
         return;
     }
     if (call_turn(call)) {
+        background_enter();
         show(call, &file, (size_t)rows);
         turn_end();
     }

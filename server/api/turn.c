@@ -103,7 +103,7 @@ enum err turn_begin(uint64_t bytes, struct err_info *info)
     if (code != ERR_OK)
         return code;
     if (depth++ == 0) {
-        background_enter();
+        background_yield();
         began = clock_thread_seconds();
     }
     code = take_memory(bytes, info);

@@ -1,7 +1,7 @@
 /* Turns at work that keeps a processor busy for long: measuring draws, looking into files, parsing
  * large documents. A few requests have one at a time, and one user at most half of the processors,
- * so that processors remain for samplers and other users. Turns run at the priority of the samplers
- * (base/background.h).
+ * so that processors remain for samplers and other users. Those of a user who has used more than others
+ * whose chains run have less priority than samplers (base/background.h).
  *
  * A waiting request holds a thread of the request pool, so the number of waiting requests is
  * bounded. Turns of one thread nest. */

@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { NICE = 10, NICE_LAST = 15 };
+enum { NICE = 10, NICE_LAST = 12 };
 
 static _Thread_local bool entered;
 static _Thread_local bool (*others_first)(void *ctx);
@@ -31,11 +31,26 @@ static void enter(int nice)
     setpriority(PRIO_PROCESS, (id_t)gettid(), nice);
 }
 
+static bool comes_last(void)
+{
+    return others_first != NULL && others_first(asked);
+}
+
+static void leave_and_enter(int nice)
+{
+    if (!entered && (leave_place == NULL || leave_place(place)))
+        enter(nice);
+}
+
 void background_enter(void)
 {
-    if (entered || (leave_place != NULL && !leave_place(place)))
-        return;
-    enter(others_first != NULL && others_first(asked) ? NICE_LAST : NICE);
+    leave_and_enter(comes_last() ? NICE_LAST : NICE);
+}
+
+void background_yield(void)
+{
+    if (comes_last())
+        leave_and_enter(NICE_LAST);
 }
 
 void background_enter_last(void)

@@ -11,6 +11,8 @@ void background_enter(void);
 /* When the calling thread enters, must_wait(ctx) decides whether the user for whom it works comes
  * after others: the thread then gets the lowest of the priorities used here. NULL: never. */
 void background_for(bool (*must_wait)(void *ctx), void *ctx);
+/* The same, if that user comes after others: short work of anybody else keeps its priority. */
+void background_yield(void);
 /* The lowest of them at once. */
 void background_enter_last(void);
 

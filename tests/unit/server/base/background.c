@@ -33,6 +33,18 @@ Test(background, work_for_one_who_must_wait_has_the_lowest_priority)
     cr_assert_gt(priority(), 10);
 }
 
+Test(background, only_work_for_one_who_must_wait_yields)
+{
+    bool waits = false;
+    int before = priority();
+    background_for(answer, &waits);
+    background_yield();
+    cr_assert_eq(priority(), before);
+    waits = true;
+    background_yield();
+    cr_assert_gt(priority(), 10);
+}
+
 Test(background, a_thread_that_cannot_give_its_place_away_keeps_its_priority)
 {
     bool given = false;
