@@ -43,8 +43,14 @@
     X(reference_rm)     \
     X(study_ladder)     \
     X(study_show)       \
+    X(study_table)      \
     X(study_ls)         \
+    X(study_pause)      \
+    X(study_resume)     \
+    X(study_cancel)     \
+    X(study_extend)     \
     X(study_rm)         \
+    X(study)            \
     X(fields)           \
     X(samplers)         \
     X(models)           \

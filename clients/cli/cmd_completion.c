@@ -180,9 +180,10 @@ static void read_words(struct cli *cli, struct typed *typed, size_t count)
             read_option(cli, typed, word, next && strcmp(next, "=") != 0 ? next : NULL);
         else if (typed->command)
             typed->args++;
-        else if (typed->first)
+        else if (typed->first) {
             typed->command = cli_find(typed->first, word, &two);
-        else if (cli_is_family(word))
+            typed->args += typed->command && !two; /* `study FILE` beside `study ls` */
+        } else if (cli_is_family(word))
             typed->first = word;
         else
             typed->command = cli_find(typed->first = word, NULL, &two);
@@ -207,8 +208,13 @@ static int complete(struct cli *cli)
     } else if (typed.command) {
         if (cli_arg_name(typed.command, typed.args, kind, sizeof kind, &optional))
             offer_argument(cli, kind, current);
-    } else if (!typed.first || cli_is_family(typed.first))
+    } else if (!typed.first || cli_is_family(typed.first)) {
+        bool two;
+        const struct command *alone = typed.first ? cli_find(typed.first, NULL, &two) : NULL;
+        if (alone && cli_arg_name(alone, 0, kind, sizeof kind, &optional))
+            offer_argument(cli, kind, current);
         offer_commands(typed.first, current);
+    }
     return EXIT_OK;
 }
 

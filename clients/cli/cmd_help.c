@@ -128,9 +128,11 @@ static int help(struct cli *cli)
     const struct command *command = name.size ? cli_find(text_str(&name), NULL, &two) : NULL;
     if (!name.size)
         code = help_all();
-    else if (command)
+    else if (command) {
         code = help_command(command);
-    else if (cli_is_family(text_str(&name)))
+        if (cli_is_family(text_str(&name)))
+            print_commands(text_str(&name));
+    } else if (cli_is_family(text_str(&name)))
         print_commands(text_str(&name));
     else {
         report_error("unknown command `%s`; `barker help` lists the commands", text_str(&name));

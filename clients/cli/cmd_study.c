@@ -1,17 +1,14 @@
-/* Studies: several jobs evaluated together. */
+/* Studies: found by id, shown, listed, controlled, removed. */
 #include "clients/cli/get.h"
 #include "clients/cli/human.h"
 #include "clients/cli/interrupt.h"
 #include "clients/cli/jobs.h"
+#include "clients/cli/outfile.h"
 #include "clients/cli/render.h"
-#include "clients/cli/submit.h"
-#include "clients/cli/watch.h"
+#include "clients/cli/study.h"
 
-#include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- ids of studies ---- */
 
@@ -58,7 +55,7 @@ static bool is_whole_id(const char *typed)
     return strlen(typed) == 16 && strspn(typed, "0123456789abcdefghjkmnpqrstvwxyz") == 16;
 }
 
-static int resolve(struct cli *cli, const char *typed, char **id)
+int study_resolve(struct cli *cli, const char *typed, char **id)
 {
     *id = NULL;
     int code = cli_connect(cli);
@@ -76,157 +73,13 @@ static int resolve(struct cli *cli, const char *typed, char **id)
     return code;
 }
 
-static void study_route(struct route *route, const char *id)
+void study_route(struct route *route, const char *id)
 {
     route_start(route, "/v1/studies");
     route_part(route, id);
 }
 
 /* ---- show ---- */
-
-static const struct column job_columns[] = {
-    {.title = "JOB"},
-    {.title = "SETTING", .shrinks = true},
-    {.title = "STATE"},
-    {.title = "DONE", .right = true},
-    {.title = "R-HAT", .right = true, .drop = 1},
-    {.title = "ESS BULK", .right = true, .drop = 2},
-    {.title = "REASON", .shrinks = true, .drop = 3},
-};
-
-static void print_jobs(const json_t *jobs)
-{
-    size_t i;
-    json_t *job;
-    struct table *table = table_new(job_columns, sizeof job_columns / sizeof *job_columns);
-    json_array_foreach (jobs, i, job) {
-        const json_t *summary = get_object(job, "summary");
-        double rhat = get_number(summary, "max_rhat"), ess = get_number(summary, "min_ess_bulk");
-        struct text setting = {0};
-        char buffer[HUMAN_SIZE];
-        get_brief(&setting, json_object_get(job, "setting"));
-        table_cell(table, get_string(job, "id"), STYLE_PLAIN);
-        table_cell(table, text_str(&setting), STYLE_PLAIN);
-        table_cell(table, get_string(job, "state"), job_style(job));
-        table_cell(table,
-                   human_percent(buffer, get_number(get_object(job, "progress"), "fraction")),
-                   STYLE_PLAIN);
-        table_cell(table, human_fixed(buffer, rhat, 3), job_rhat_style(rhat));
-        table_cell(table, human_whole(buffer, ess), job_ess_style(ess));
-        table_cell(table, get_string(job, "reason"), STYLE_DIM);
-        text_release(&setting);
-    }
-    table_print(table, stdout);
-    table_free(table);
-}
-
-static const struct column ladder_columns[] = {
-    {.title = "PARAMETER", .shrinks = true},
-    {.title = "MEAN", .right = true},
-    {.title = "SD", .right = true},
-    {.title = "MEAN AT 0", .right = true},
-    {.title = "SE", .right = true, .drop = 3},
-    {.title = "SD AT 0", .right = true},
-    {.title = "SE", .right = true, .drop = 3},
-    {.title = "MEAN BIAS", .right = true},
-    {.title = "SE", .right = true, .drop = 2},
-    {.title = "Z", .right = true, .drop = 1},
-    {.title = "SD BIAS", .right = true},
-    {.title = "SE", .right = true, .drop = 2},
-    {.title = "Z", .right = true, .drop = 1},
-};
-
-static void cell(struct table *table, double value, int decimals, enum style style)
-{
-    char buffer[HUMAN_SIZE];
-    table_cell(table, human_fixed(buffer, value, decimals), style);
-}
-
-/* Prints the value and its error, with the precision of the error. */
-static void cell_pair(struct table *table, const json_t *numbers, const char *key,
-                      const char *error_key)
-{
-    double error = get_number(numbers, error_key);
-    int decimals = human_decimals(error) - 1;
-    cell(table, get_number(numbers, key), decimals, STYLE_PLAIN);
-    cell(table, error, decimals, STYLE_DIM);
-}
-
-static void cell_bias(struct table *table, const json_t *numbers, bool biased)
-{
-    double z = get_number(numbers, "z");
-    cell_pair(table, numbers, "difference", "difference_error");
-    cell(table, z, 1, biased && fabs(z) > 2 ? STYLE_BAD : STYLE_PLAIN);
-}
-
-static const json_t *at_factor_1(const json_t *row)
-{
-    size_t i;
-    json_t *side;
-    json_array_foreach (get_array(row, "factors"), i, side) {
-        if (get_number(side, "factor") == 1.0)
-            return side;
-    }
-    return NULL;
-}
-
-static void print_rows(const json_t *rows)
-{
-    size_t i;
-    json_t *row;
-    struct table *table = table_new(ladder_columns, sizeof ladder_columns / sizeof *ladder_columns);
-    json_array_foreach (rows, i, row) {
-        const json_t *mean = get_object(row, "mean"), *sd = get_object(row, "sd");
-        const json_t *here = at_factor_1(row);
-        int decimals = human_decimals(get_number(here, "sd"));
-        bool biased = json_is_true(json_object_get(row, "biased"));
-        table_cell(table, get_string(row, "name"), STYLE_PLAIN);
-        cell(table, get_number(here, "mean"), decimals, STYLE_PLAIN);
-        cell(table, get_number(here, "sd"), decimals, STYLE_PLAIN);
-        cell_pair(table, mean, "extrapolated", "error");
-        cell_pair(table, sd, "extrapolated", "error");
-        cell_bias(table, mean, biased);
-        cell_bias(table, sd, biased);
-    }
-    table_print(table, stdout);
-    table_free(table);
-}
-
-static void print_ladder(const json_t *result)
-{
-    size_t i;
-    json_t *caution;
-    render_field("result", get_string(result, "sentence"), stdout);
-    json_array_foreach (get_array(result, "cautions"), i, caution)
-        render_field("caution", json_string_value(caution), stdout);
-    putchar('\n');
-    print_rows(get_array(result, "parameters"));
-    puts("MEAN BIAS: relative to step size 0, in posterior sds; SD BIAS: 0.1 means 10 % too large");
-}
-
-static void print_study(const json_t *study)
-{
-    struct text state = {0};
-    const json_t *result = get_object(study, "result");
-    const char *name = get_string(study, "name"), *id = get_string(study, "id");
-    printf("%s%s%s\n", term_style(stdout, STYLE_HEAD), *name ? name : id, term_plain(stdout));
-    render_field("id", id, stdout);
-    render_field("kind", get_string(study, "kind"), stdout);
-    render_field("owner", get_string(study, "owner"), stdout);
-    term_add(&state, stdout, job_style(study), get_string(study, "state"));
-    text_addf(&state, ": %s", get_string(study, "reason"));
-    render_field("state", text_str(&state), stdout);
-    text_release(&state);
-    putchar('\n');
-    print_jobs(get_array(study, "jobs"));
-    putchar('\n');
-    if (!result)
-        render_field("result", get_string(study, "result_reason"), stdout);
-    else if (strcmp(get_string(study, "kind"), "ladder") == 0)
-        print_ladder(result);
-    else
-        render_object(result, NULL, stdout);
-}
 
 static int show_id(struct cli *cli, const char *id)
 {
@@ -238,7 +91,7 @@ static int show_id(struct cli *cli, const char *id)
     if (!code && cli->json)
         cli_print_json(&response);
     else if (!code)
-        print_study(response.json);
+        study_print(response.json);
     response_release(&response);
     return code;
 }
@@ -251,7 +104,7 @@ static const struct option show_options[] = {
 static int study_show(struct cli *cli)
 {
     char *id;
-    int code = resolve(cli, cli->args[0], &id);
+    int code = study_resolve(cli, cli->args[0], &id);
     if (!code)
         code = show_id(cli, id);
     free(id);
@@ -267,144 +120,147 @@ const struct command cmd_study_show = {
     .run = study_show,
 };
 
-/* ---- ladder ---- */
+/* ---- table ---- */
 
-static bool is_file(const char *word)
-{
-    size_t size = strlen(word);
-    return strcmp(word, "-") == 0 || strchr(word, '/') || access(word, F_OK) == 0 ||
-           (size > 5 && strcmp(word + size - 5, ".json") == 0);
-}
-
-/* The `job` field of the request: the document of a file, or the id of a job. */
-static int read_job(struct cli *cli, const char *word, json_t **out)
-{
-    char *id = NULL;
-    struct text text = {0};
-    int code = is_file(word) ? submit_read(word, &text) : jobs_resolve(cli, word, &id);
-    if (!code)
-        *out = mem_check(id ? json_string(id) : json_loadb(text_str(&text), text.size, 0, NULL));
-    text_release(&text);
-    free(id);
-    return code;
-}
-
-/* "1,0.5" */
-static int read_factors(const char *list, json_t **out)
-{
-    *out = json_array();
-    for (const char *at = list;; at++) {
-        char *end;
-        errno = 0;
-        double factor = strtod(at, &end);
-        if (end == at || errno || !isfinite(factor) || (*end && *end != ',')) {
-            report_error("study ladder: --factors takes numbers separated by commas, not \"%s\"",
-                         list);
-            json_decref(*out);
-            *out = NULL;
-            return EXIT_USAGE;
-        }
-        json_array_append_new(*out, json_real(factor));
-        at = end;
-        if (!*at)
-            return EXIT_OK;
-    }
-}
-
-static int make_body(struct cli *cli, char **out)
-{
-    json_t *job = NULL, *factors = NULL, *body = json_pack("{s:s}", "kind", "ladder");
-    const char *name = cli_option(cli, "name"), *list = cli_option(cli, "factors");
-    int code = list ? read_factors(list, &factors) : EXIT_OK;
-    if (!code)
-        code = read_job(cli, cli->args[0], &job);
-    if (!code && job)
-        json_object_set(body, "job", job);
-    if (!code && factors)
-        json_object_set(body, "factors", factors);
-    if (!code && name)
-        json_object_set_new(body, "name", json_string(name));
-    if (!code && cli_flag(cli, "lengthen"))
-        json_object_set_new(body, "lengthen", json_true());
-    *out = code ? NULL : mem_check(json_dumps(body, JSON_COMPACT));
-    json_decref(body);
-    json_decref(job);
-    json_decref(factors);
-    return code;
-}
-
-/* Follows the unfinished jobs, then shows the study. */
-static int wait_for(struct cli *cli, const json_t *study)
-{
-    char *ids[64], *id = mem_copy(get_string(study, "id"));
-    size_t i, count = 0;
-    json_t *job;
-    struct watch watch = {.out = stderr,
-                          .silent = cli->json || !report_notes_wanted(),
-                          .patience_s = (double)cli_number(cli, "patience", 60)};
-    json_array_foreach (get_array(study, "jobs"), i, job) {
-        if (!job_is_over(job) && count < sizeof ids / sizeof *ids)
-            ids[count++] = mem_copy(get_string(job, "id"));
-    }
-    int code = count ? watch_jobs(cli, &watch, ids, count, NULL) : EXIT_OK;
-    if (code == EXIT_INTERRUPTED)
-        report_note("stopped watching; the jobs continue (barker study show %s)", id);
-    else if (code == EXIT_OK || code == EXIT_JOB) {
-        int shown = show_id(cli, id);
-        code = shown ? shown : code;
-    }
-    for (i = 0; i < count; i++)
-        free(ids[i]);
-    free(id);
-    return code;
-}
-
-static int study_ladder(struct cli *cli)
-{
-    char *body;
-    struct response response = {0};
-    bool wait = cli_flag(cli, "wait");
-    int code = make_body(cli, &body);
-    if (!code)
-        code = submit_once(cli, "/v1/studies", body, cli_option(cli, "idempotency-key"), &response);
-    const char *id = get_string(response.json, "id");
-    if (!code && !*id) {
-        report_error("the daemon accepted the study but sent no id");
-        code = EXIT_SERVER;
-    } else if (!code && wait) {
-        code = wait_for(cli, response.json);
-    } else if (!code && cli->json) {
-        cli_print_json(&response);
-    } else if (!code) {
-        puts(id);
-        if (term_is_terminal(stderr))
-            report_note("submitted; show it with `barker study show %s`", id);
-    }
-    response_release(&response);
-    free(body);
-    return code;
-}
-
-static const struct option ladder_options[] = {
-    {"factors", 0, "LIST", "factors of the step size, including 1 (1,0.5)"},
-    {"lengthen", 0, NULL, "run smaller step sizes longer, by 1/factor^2"},
-    {"name", 0, "NAME", "name of the study"},
-    {"wait", 'w', NULL, "show progress until all jobs end, then the result"},
-    {"idempotency-key", 0, "KEY", "a repeated request with this key returns the same study"},
-    {"patience", 0, "N", "with --wait: give up after N seconds without a connection (60)"},
+static const struct option table_options[] = {
+    {"output", 'o', "FILE", "output file (default: stdout)"},
     {NULL, 0, NULL, NULL},
 };
 
-const struct command cmd_study_ladder = {
-    .name = "study ladder",
-    .args = "JOB.json|ID",
-    .help = "measure the bias of a job by runs at several step sizes",
-    .more =
-        "Runs the job at several step sizes and extrapolates to step size 0. JOB.json is a new job "
-        "(- for stdin); ID is a succeeded job, which is not run again. Prints the id of the study, "
-        "or with --wait the result.",
-    .options = ladder_options,
-    .run = study_ladder,
+static int table_to(struct cli *cli, struct route *route, const char *path)
+{
+    struct outfile out;
+    struct response response;
+    if (!outfile_open(&out, path))
+        return EXIT_LOCAL;
+    int code = cli_send(cli,
+                        &(struct request){.method = "GET",
+                                          .path = text_str(&route->text),
+                                          .sink = outfile_write,
+                                          .sink_ctx = &out},
+                        &response);
+    if (response.outcome == OUTCOME_SINK && outfile_reader_left(&out))
+        code = EXIT_OK;
+    if (!code && !outfile_commit(&out))
+        code = EXIT_LOCAL;
+    outfile_discard(&out);
+    response_release(&response);
+    return code;
+}
+
+static int study_table(struct cli *cli)
+{
+    struct route route;
+    char *id;
+    int code = study_resolve(cli, cli->args[0], &id);
+    if (code)
+        return code;
+    study_route(&route, id);
+    route_part(&route, "table");
+    route_query(&route, "format", cli->json ? "json" : "csv");
+    code = table_to(cli, &route, cli_option(cli, "output"));
+    route_release(&route);
+    free(id);
+    return code;
+}
+
+const struct command cmd_study_table = {
+    .name = "study table",
+    .args = "STUDY_ID",
+    .help = "write the table of a sweep as CSV, one line per setting",
+    .options = table_options,
+    .run = study_table,
+};
+
+/* ---- pause, resume, cancel, extend ---- */
+
+static int post_verb(struct cli *cli, const char *typed, const char *verb, const char *body)
+{
+    struct response response;
+    struct route route;
+    char *id;
+    int code = study_resolve(cli, typed, &id);
+    if (code)
+        return code;
+    study_route(&route, id);
+    route_part(&route, verb);
+    code = cli_send(
+        cli, &(struct request){.method = "POST", .path = text_str(&route.text), .body = body},
+        &response);
+    if (!code && cli->json)
+        cli_print_json(&response);
+    else if (!code && report_notes_wanted())
+        printf("%s  %s: %s\n", id, get_string(response.json, "state"),
+               get_string(response.json, "reason"));
+    route_release(&route);
+    response_release(&response);
+    free(id);
+    return code;
+}
+
+/* The second word of the command is the verb. All studies are tried even if one is refused. */
+static int post_all(struct cli *cli)
+{
+    int result = EXIT_OK;
+    for (size_t i = 0; i < cli->arg_count && !interrupted(); i++) {
+        int code = post_verb(cli, cli->args[i], strchr(cli->command->name, ' ') + 1, NULL);
+        result = code > result ? code : result;
+    }
+    return result;
+}
+
+const struct command cmd_study_pause = {
+    .name = "study pause",
+    .args = "STUDY_ID...",
+    .help = "pause the jobs of studies and submit no more",
+    .run = post_all,
+};
+
+const struct command cmd_study_resume = {
+    .name = "study resume",
+    .args = "STUDY_ID...",
+    .help = "resume paused studies",
+    .run = post_all,
+};
+
+const struct command cmd_study_cancel = {
+    .name = "study cancel",
+    .args = "STUDY_ID...",
+    .help = "cancel the unfinished jobs of studies; results are kept",
+    .run = post_all,
+};
+
+static const struct option extend_options[] = {
+    {"seeds", 's', "N", "N more jobs per setting"},
+    {"iterations", 'n', "N", "N more iterations per chain of every job"},
+    {NULL, 0, NULL, NULL},
+};
+
+static int study_extend(struct cli *cli)
+{
+    static const char *const names[] = {"seeds", "iterations"};
+    json_t *body = json_object();
+    for (size_t i = 0; i < 2; i++)
+        if (cli_option(cli, names[i]))
+            json_object_set_new(body, names[i], json_integer(cli_number(cli, names[i], 0)));
+    size_t given = json_object_size(body);
+    char *text = mem_check(json_dumps(body, JSON_COMPACT));
+    json_decref(body);
+    int code = EXIT_USAGE;
+    if (given == 1)
+        code = post_verb(cli, cli->args[0], "extend", text);
+    else
+        report_error("study extend: give one of --seeds N and --iterations N");
+    free(text);
+    return code;
+}
+
+const struct command cmd_study_extend = {
+    .name = "study extend",
+    .args = "STUDY_ID",
+    .help = "extend a sweep that has ended",
+    .options = extend_options,
+    .run = study_extend,
 };
 
 /* ---- ls, rm ---- */
@@ -424,7 +280,7 @@ static void ls_print(const json_t *list, long long limit)
     size_t i;
     json_t *study, *items = get_array(list, "items");
     if (!json_array_size(items)) {
-        report_note("no studies; start one with `barker study ladder JOB.json`");
+        report_note("no studies; start one with `barker study FILE`");
         return;
     }
     struct table *table = table_new(ls_columns, sizeof ls_columns / sizeof *ls_columns);
@@ -449,7 +305,7 @@ static void ls_print(const json_t *list, long long limit)
 }
 
 static const struct option ls_options[] = {
-    {"kind", 0, "ladder", "only this kind"},
+    {"kind", 0, "ladder|sweep|mamba", "only this kind"},
     {"owner", 0, "USER", "studies of this user that you may see"},
     {"all", 'a', NULL, "studies of all users that you may see"},
     {"limit", 'n', "N", "at most N studies (30)"},
@@ -489,13 +345,13 @@ static int remove_one(struct cli *cli, const char *typed)
 {
     struct route route;
     char *id;
-    int code = resolve(cli, typed, &id);
+    int code = study_resolve(cli, typed, &id);
     if (code)
         return code;
     study_route(&route, id);
     code = cli_delete(cli, &route);
     if (!code && report_notes_wanted() && !cli->json)
-        printf("%s  removed; its jobs are kept\n", id);
+        printf("%s  removed\n", id);
     free(id);
     return code;
 }
@@ -514,6 +370,6 @@ static int study_rm(struct cli *cli)
 const struct command cmd_study_rm = {
     .name = "study rm",
     .args = "STUDY_ID...",
-    .help = "remove studies; their jobs are kept",
+    .help = "remove studies; the jobs of a sweep or mamba go with them",
     .run = study_rm,
 };

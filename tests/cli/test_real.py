@@ -76,6 +76,23 @@ class Real(Case):
         self.barker("study", "show", document["id"], code=REFUSED)
         self.barker("show", job)
 
+    def test_a_sweep_of_72_jobs_is_one_command(self):
+        self.start_daemon()
+        job = {**PLAIN, "iterations": 100, "chains": 2}
+        groups = [{"/sampler/name": [name], "/sampler/variant": variants, "/sampler/step_size": {"from": 0.1, "to": 1, "count": 12}}
+                  for name, variants in (("sgbd", ["vanilla", "corrected", "extreme"]), ("sgld", ["vanilla", "corrected", "extreme"]))]
+        path = self.path("sweep.json", json.dumps({"kind": "sweep", "job": job, "grid": groups}))
+        self.assertEqual(self.barker("study", path, "--check").out, "valid: 72 jobs\n")
+        result = self.barker("study", path, "--wait", "--name", "all of them")
+        self.assertRegex(result.out, r"progress +100%, 72 of 72 jobs")
+        lines = self.barker("study", "table", "all of them").out.splitlines()
+        self.assertEqual(len(lines), 73)
+        self.assertIn("/sampler/step_size", lines[0])
+        self.assertNotIn("succeeded", self.barker("ls").out)
+        self.barker("study", "extend", "last", "--seeds", "1")
+        self.barker("study", "rm", "last", code=REFUSED)
+        self.barker("study", "cancel", "last")
+
     def fetch(self, path):
         """The body of a reply as any other client gets it."""
         with open(self.path("state/url")) as file:

@@ -1,8 +1,9 @@
 """barker study: asking, waiting, showing, listing, removing."""
 
 import json
+import os
 
-from harness import JOB, OK, REFUSED, SERVER, USAGE, Case
+from harness import JOB, OK, REFUSED, ROOT, SERVER, USAGE, Case
 
 STUDY = "06czn3c5k8w2m7xa"
 JOB_TEXT = '{"model": "skew_normal", "sampler": {"name": "sgld", "step_size": 0.25}}'
@@ -108,23 +109,29 @@ class Ladder(Case):
         result = self.ask(self.path("job.json", JOB_TEXT), "--json", reply=(201, text))
         self.assertEqual(result.out, text.decode() + "\n")
 
-    def wait(self, states, *args, code=OK):
-        for i, state in enumerate(states):
-            self.fake.add("01job%d" % i, state=state, reason="because")
-        jobs = [{**j, "state": "running"} for j in study()["jobs"]]
-        self.fake.prepare("GET", "/v1/studies/" + STUDY, (200, study()))
-        return self.ask(self.path("job.json", JOB_TEXT), "--wait", *args, code=code,
-                        reply=(201, study(state="running", jobs=jobs)))
+    def wait(self, *args, code=OK, state="succeeded"):
+        half = {"fraction": 0.5, "jobs": 2, "ended": 1, "failed": 0, "under_way": 1, "eta_seconds": 12.0}
+        path = "/v1/studies/" + STUDY
+        self.fake.prepare("GET", path, (200, study(state="running", progress=half)))
+        self.fake.prepare("GET", path, "cut")
+        self.fake.prepare("GET", path, (200, study(state=state)))
+        return self.ask(self.path("job.json", JOB_TEXT), "--wait", *args, code=code, reply=(201, study(state="running")))
 
-    def test_wait_ends_with_the_jobs_and_shows_the_result(self):
-        result = self.wait(["succeeded", "succeeded"])
+    def test_wait_ends_with_the_study_and_shows_the_result(self):
+        result = self.wait()
         self.assertIn("theta[1]: its sd is 20 % too large", result.out)
-        result = self.wait(["succeeded", "failed"], code=JOB)
+        self.assertRegex(result.err, r"running +50% +1 of 2 jobs +12s left")
+        result = self.wait(code=JOB, state="failed")
         self.assertIn("failed", result.err)
         self.assertIn("theta[1]", result.out)
 
+    def test_a_study_that_is_deleted_meanwhile_is_waited_for_no_longer(self):
+        self.fake.prepare("GET", "/v1/studies/" + STUDY, (404, {"title": "gone", "status": 404, "detail": "there is no such study"}))
+        result = self.ask(self.path("job.json", JOB_TEXT), "--wait", code=REFUSED)
+        self.assertIn("no such study", result.err)
+
     def test_wait_with_json_prints_the_finished_study(self):
-        result = self.wait(["succeeded", "succeeded"], "--json")
+        result = self.wait("--json")
         self.assertEqual(json.loads(result.out), study())
         self.assertEqual(result.err, "")
 
@@ -154,7 +161,7 @@ class Look(Case):
         self.assertRegex(self.show(answer=bare).out, r"result +draws are needed")
 
     def test_a_kind_that_is_not_known_is_shown_all_the_same(self):
-        out = self.show(answer=study(kind="sweep", result={"best": 0.25})).out
+        out = self.show(answer=study(kind="forest", result={"best": 0.25})).out
         self.assertRegex(out, r"best +0.25")
 
     def test_json_prints_what_the_daemon_sent(self):
@@ -198,7 +205,7 @@ class Look(Case):
 
     def test_rm(self):
         self.fake.prepare("DELETE", "/v1/studies/" + STUDY, (204,))
-        self.assertIn("its jobs are kept", self.barker("study", "rm", STUDY).out)
+        self.assertIn(STUDY + "  removed", self.barker("study", "rm", STUDY).out)
         self.fake.prepare("DELETE", "/v1/studies/" + STUDY, (204,))
         self.barker("study", "rm", "0" * 16, STUDY, code=REFUSED)
         self.assertEqual(len(self.fake.asked("DELETE", "/v1/studies/" + STUDY)), 2)
@@ -212,9 +219,87 @@ class Look(Case):
     def test_completion(self):
         complete = lambda *words: self.barker("__complete", *words).out.split()  # noqa: E731
         self.assertEqual(complete("st"), ["study"])
-        self.assertEqual(complete("study", ""), ["ladder", "show", "ls", "rm"])
+        self.assertEqual(complete("study", ""), [":file", "ladder", "show", "table", "ls", "pause", "resume", "cancel", "extend", "rm"])
+        self.assertEqual(complete("study", "x.json", "--wa"), ["--wait"])
         self.assertEqual(complete("study", "ladder", "--fa"), ["--factors"])
         self.fake.add("01aaaa")
         self.assertEqual(complete("study", "ladder", ""), [":file", "01aaaa", "last"])
         self.fake.prepare("GET", "/v1/studies", (200, {"items": [study()], "next": None}))
         self.assertEqual(complete("study", "show", ""), [STUDY, "last"])
+
+
+class Sweep(Case):
+    """Requests and answers as the daemon documents them (tests/fixtures/studies)."""
+
+    def fixture(self, name):
+        with open(os.path.join(ROOT, "tests/fixtures/studies", name)) as file:
+            return json.load(file)
+
+    def test_any_study_is_asked_for_with_one_command(self):
+        for name in ("sweep.json", "mamba.json"):
+            request = self.fixture(name)
+            self.fake.prepare("POST", "/v1/studies", (201, study()))
+            self.assertEqual(self.barker("study", self.path(name, json.dumps(request))).out, STUDY + "\n")
+            self.assertEqual(json.loads(self.fake.asked("POST")[-1]["body"]), request)
+            self.assertTrue(self.fake.asked("POST")[-1]["headers"]["Idempotency-Key"])
+        self.fake.prepare("POST", "/v1/studies", (201, study()))
+        self.barker("study", "-", "--name", "other", data=json.dumps(request).encode())
+        self.assertEqual(json.loads(self.fake.asked("POST")[-1]["body"]), {**request, "name": "other"})
+
+    def test_check_stores_nothing(self):
+        self.fake.prepare("POST", "/v1/studies", (200, {"valid": True, "jobs": 61, "request": {}}))
+        self.assertEqual(self.barker("study", self.path("a.json", "{}"), "--check").out, "valid: 61 jobs\n")
+        self.assertEqual(self.fake.asked("POST")[-1]["query"], "validate_only=true")
+
+    def test_all_mistakes_are_named(self):
+        errors = [{"pointer": "/grid/0/~1chains/1", "detail": "must be at least 1"}, {"pointer": "/seeds", "detail": "is too large"}]
+        self.fake.prepare("POST", "/v1/studies", (422, {"title": "no", "status": 422, "detail": "2 mistakes", "errors": errors}))
+        result = self.barker("study", self.path("a.json", "{}"), code=REFUSED)
+        for e in errors:
+            self.assertIn(e["pointer"], result.err)
+            self.assertIn(e["detail"], result.err)
+
+    def shown(self, name):
+        answer = self.fixture(name)
+        self.fake.prepare("GET", "/v1/studies/" + answer["id"], (200, answer))
+        result = self.barker("study", "show", answer["id"])
+        self.barker_err = result.err
+        return result.out
+
+    def test_a_sweep_has_a_row_per_setting(self):
+        out = self.shown("sweep_answer.json")
+        self.assertRegex(out, r"progress +100%, 61 of 61 jobs")
+        for row in self.fixture("sweep_answer.json")["result"]["rows"]:
+            setting, at = row["setting"], row["measures"]
+            self.assertRegex(out, r"variant=%s step_size=%.5g\S* +2 +%.3f +%.0f +%.0f +%.0f " % (
+                setting["/sampler/variant"], setting["/sampler/step_size"], at["max_rhat"]["value"], at["ess_median"]["value"],
+                at["ess_median"]["error"], at["ess_min"]["value"]))
+        self.assertIn("28 settings more", self.barker_err)
+
+    def test_mamba_has_a_row_per_arm(self):
+        out = self.shown("mamba_answer.json")
+        self.assertRegex(out, r"chosen +2 ")
+        self.assertIn("VARIANCE CHECK", out)
+
+    def test_the_table_is_written_as_it_came(self):
+        self.fake.prepare("GET", "/v1/studies/%s/table" % STUDY, (200, b"index,group\n0,0\n"))
+        self.assertEqual(self.barker("study", "table", STUDY).out, "index,group\n0,0\n")
+        self.assertEqual(self.fake.asked("GET")[-1]["query"], "format=csv")
+        self.fake.prepare("GET", "/v1/studies/%s/table" % STUDY, (200, b"index\n"))
+        path = self.path("t.csv")
+        self.barker("study", "table", STUDY, "-o", path)
+        with open(path) as file:
+            self.assertEqual(file.read(), "index\n")
+
+    def test_actions_are_posted(self):
+        for verb in ("pause", "resume", "cancel"):
+            path = "/v1/studies/%s/%s" % (STUDY, verb)
+            self.fake.prepare("POST", path, (202, study(state="paused", reason="so far")))
+            self.assertIn("paused: so far", self.barker("study", verb, STUDY).out)
+            self.assertEqual(len(self.fake.asked("POST", path)), 1)
+        for args, body in ((["--seeds", "4"], {"seeds": 4}), (["--iterations", "100"], {"iterations": 100})):
+            self.fake.prepare("POST", "/v1/studies/%s/extend" % STUDY, (202, study()))
+            self.barker("study", "extend", STUDY, *args)
+            self.assertEqual(json.loads(self.fake.asked("POST")[-1]["body"]), body)
+        for args in ([], ["--seeds", "1", "--iterations", "1"]):
+            self.assertIn("one of --seeds", self.barker("study", "extend", STUDY, *args, code=USAGE).err)
