@@ -5,7 +5,7 @@ import html
 import math
 
 WIDTH, HEIGHT = 380, 268
-LEFT, RIGHT, TOP, BOTTOM = 60, 12, 26, 40
+LEFT, RIGHT, TOP, BOTTOM = 66, 12, 26, 40
 
 SAMPLERS = ("v-SGBD", "c-SGBD", "e-SGBD", "v-SGLD", "c-SGLD", "m-SGLD", "e-SGLD", "SGLRW")
 MARKS = {"v": "circle", "c": "square", "e": "triangle", "m": "diamond", "S": "circle"}
@@ -170,7 +170,7 @@ class Chart:
         out.append('<text class="title" x="%d" y="15">%s</text>' % (LEFT, html.escape(self.title)))
         out.append('<text class="label" x="%.1f" y="%d" text-anchor="middle">%s</text>' % (
             (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, html.escape(self.xlabel)))
-        out.append('<text class="label" transform="translate(12 %.1f) rotate(-90)" text-anchor="middle">%s</text>' % (
+        out.append('<text class="label" transform="translate(13 %.1f) rotate(-90)" text-anchor="middle">%s</text>' % (
             (TOP + HEIGHT - BOTTOM) / 2, html.escape(self.ylabel)))
         return "".join(out)
 
