@@ -125,16 +125,21 @@ class Laboratory:
         return record
 
     def study(self, study, wanted, progress):
-        """A study with its result; of a sweep also all records: {"setting", ...}."""
+        """A sweep with all records, {"setting", ...}; or the runs of mamba, one per seed."""
+        if study["kind"] == "sweep":
+            found = self.ask(study, progress)
+            jobs = [(row["setting"], job) for row in found["result"]["rows"] for job in row["jobs"]]
+            return {**found, "records": self.records(jobs, wanted)}
+        study, seed = dict(study), study["job"]["seed"]
+        return {"runs": [self.ask({**study, "job": {**study["job"], "seed": seed + k}}, progress) for k in range(study.pop("seeds"))]}
+
+    def ask(self, study, progress):
+        """A study of the daemon when it has ended; it is submitted once whatever happens to the driver."""
         reply = self.client.post("/v1/studies", study, headers={"Idempotency-Key": "paper-" + sweep.fingerprint(study)})
         if reply.status == 422:
             raise Refused(mistakes(reply))
         assert reply.status in (200, 201), reply
-        found = self.finished(reply.json()["id"], progress)
-        if study["kind"] == "sweep":
-            jobs = [(row["setting"], job) for row in found["result"]["rows"] for job in row["jobs"]]
-            found["records"] = self.records(jobs, wanted)
-        return found
+        return self.finished(reply.json()["id"], progress)
 
     def finished(self, study_id, progress):
         while True:

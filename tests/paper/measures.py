@@ -74,6 +74,13 @@ class Row:
         return True
 
 
+def mamba_row(study, result):
+    """The runs of one mamba study, one per seed."""
+    row = Row({"sampler": sampler({}, study["job"])}, [])
+    row.runs = [run["result"] for run in result["runs"] if run["result"]]
+    return row
+
+
 def skew_sd(alpha):
     return math.sqrt(1 - 2 * alpha ** 2 / (math.pi * (1 + alpha ** 2)))
 
@@ -168,6 +175,10 @@ class Measures:
     def sd_error(self, row):
         """|sd / reference - 1|, on average over the parameters."""
         return value([statistics.fmean(abs(s / t - 1) for s, t in zip(r["summary"]["sd"], self.reference["sd"])) for r in row.good])
+
+    def chosen_step(self, row):
+        """By mamba."""
+        return value([run["chosen"]["step_size"] for run in row.runs if run["chosen"]])
 
     # all parameters against the reference
     def mean_bias(self, row):

@@ -55,6 +55,9 @@ class Section:
         self.m = measures.Measures(outcome.reference, exact, rmse)
         self.rows = {name: measures.rows(outcome.document["studies"][name], result, outcome.reference)
                      for name, result in outcome.results.items() if "records" in result}
+        mamba = [measures.mamba_row(outcome.document["studies"][name], result) for name, result in outcome.results.items() if "runs" in result]
+        if mamba:
+            self.rows["mamba"] = mamba
 
 
 class Report:
@@ -141,15 +144,16 @@ class Report:
         yield self.mamba(s)
 
     def mamba(self, s):
-        found = {n: r for n, r in s.outcome.results.items() if n.startswith("mamba") and r.get("result")}
+        """The step sizes that were chosen, and all arms of the first seed."""
         out = []
-        for name, study in sorted(found.items()):
-            result = study["result"]
-            rows = "".join("<tr><td class=n>%s</td>%s</tr>" % (svg.number(a["step_size"]), "".join(
-                "<td class=n>%s</td><td class=n>%s</td>" % (svg.number(x["fssd"]), svg.number(x["variance_check"])) for x in a["scores"] if x["fssd"] is not None))
-                for a in result["arms"])
-            out.append('<h3>MAMBA: %s</h3><p>%s</p><div class="wide"><table><tr><th class=n>step size</th><th class=n>FSSD</th><th class=n>variance check</th>'
-                       "<th colspan=4>later rounds likewise</th></tr>%s</table></div>" % (html.escape(study["name"]), html.escape(result["sentence"]), rows))
+        for row in s.rows.get("mamba", []):
+            arms = "".join("<tr><td class=n>%s</td>%s</tr>" % (svg.number(a["step_size"]), "".join(
+                "<td class=n>%s</td><td class=n>%s</td>" % tuple("–" if x[k] is None else svg.number(x[k]) for k in ("fssd", "variance_check")) for x in a["scores"]))
+                for a in row.runs[0]["arms"])
+            steps = ", ".join(svg.number(run["chosen"]["step_size"]) if run["chosen"] else "none" for run in row.runs)
+            out.append('<h3>MAMBA, %s</h3><p>Chosen, seed by seed: %s. The first seed: %s.</p><div class="wide"><table><tr><th class=n>step size</th><th class=n>FSSD</th>'
+                       "<th class=n>variance check</th><th colspan=8>and in later rounds</th></tr>%s</table></div>" % (
+                           row["sampler"], steps, html.escape(row.runs[0]["sentence"]), arms))
         return "".join(out)
 
     def arrhythmia(self, s):
