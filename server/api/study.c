@@ -204,7 +204,7 @@ static enum job_state state_of(const struct study_view *view, char *reason, size
 
 /* ---- as JSON ---- */
 
-/* At the rate of late; before two jobs have ended, by their processor time. */
+/* At the rate of late; while that is not known, by the processor time of jobs that take seconds. */
 static double eta_of(const struct study_view *view, double left)
 {
     const struct study_row *row = view->row;
@@ -215,7 +215,7 @@ static double eta_of(const struct study_view *view, double left)
     if (status.rate > 0.0)
         return left / status.rate;
     double each = row->ended > 0 ? row->cpu_seconds / (double)row->ended : NAN;
-    return left * each / (double)view->app->config->workers;
+    return each >= 1.0 ? left * each / (double)view->app->config->workers : NAN;
 }
 
 /* A study that submits its jobs by itself: jobs, with the fractions of those under way. */

@@ -92,8 +92,10 @@ static json_t *references_json(const struct sweep *sweep, json_t *made)
     return list;
 }
 
+#define RHAT_MOST 1.2 /* beyond, an effective sample size means nothing */
+
 struct counts {
-    size_t complete, failed, diverged;
+    size_t complete, failed, diverged, unmixed;
 };
 
 static struct counts count_rows(const struct grid_table *t)
@@ -101,6 +103,7 @@ static struct counts count_rows(const struct grid_table *t)
     struct counts c = {0};
     for (size_t i = 0; i < t->count; i++) {
         c.complete += t->rows[i].succeeded + t->rows[i].failed == t->seeds;
+        c.unmixed += grid_table_number(t, i, MEASURE_max_rhat).value > RHAT_MOST;
         c.failed += t->rows[i].failed;
         c.diverged += t->rows[i].diverged;
     }
@@ -130,6 +133,12 @@ static json_t *cautions_json(const struct grid_table *t, const struct gathering 
                  "%zu jobs did not succeed, %zu of them because a chain diverged; they are in no "
                  "measure",
                  c.failed, c.diverged);
+        json_add(&list, json_text(text));
+    }
+    if (c.unmixed > 0) {
+        snprintf(text, sizeof text,
+                 "settings with an R-hat above %g, whose ESS and biases mean little: %zu",
+                 RHAT_MOST, c.unmixed);
         json_add(&list, json_text(text));
     }
     if (g->broken > 0)

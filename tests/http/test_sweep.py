@@ -275,6 +275,12 @@ class Table(Case):
         self.assertIsNone(bad["measures"]["ess_min"]["value"])
         self.assertIsNotNone(good["measures"]["draws"]["value"])
 
+    def test_chains_that_have_not_mixed_are_a_caution(self):
+        study = finish(alice, ask(alice, sweep([{"/sampler/step_size": [0.001, 0.5]}], harness.toy(iterations=3000, chains=2, seed=3, init="prior"))))
+        rhats = [r["measures"]["max_rhat"]["value"] for r in study["result"]["rows"]]
+        self.assertTrue(rhats[0] > 1.2 > rhats[1], rhats)
+        self.assertTrue(any(c.startswith("settings with an R-hat above 1.2") and c.endswith(": 1") for c in study["result"]["cautions"]), study["result"]["cautions"])
+
     def test_csv_and_pages_hold_the_same_numbers(self):
         study = finish(alice, ask(alice, sweep(seeds=2)))
         path = "/v1/studies/%s/table" % study["id"]
