@@ -271,9 +271,11 @@ static enum err dense_frame(struct planning *p, struct err_info *info)
     }
     if (code == ERR_OK) {
         double ridge = curvature_whiten(p->H, d, A);
-        code = ridge >= 0.0
-                   ? frame_new(&p->plan->frame, d, p->theta, A, stride, info)
-                   : err_set(info, ERR_DIVERGED, "the curvature at the centre is not finite");
+        code = ridge == 0.0 ? planning_typical(p, A, info) : ERR_OK;
+        if (ridge < 0.0)
+            code = err_set(info, ERR_DIVERGED, "the curvature at the centre is not finite");
+        if (code == ERR_OK)
+            code = frame_new(&p->plan->frame, d, p->theta, A, stride, info);
         if (ridge > 0.0)
             planning_note(p,
                           "the curvature at the centre was raised by %.0e of itself: it is not "

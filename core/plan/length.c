@@ -92,7 +92,9 @@ static void choose_thin(struct planning *p, double each)
 {
     struct plan *plan = p->plan;
     size_t width = p->request->save_count > 0 ? p->request->save_count : p->model->d;
-    double thin = fmax(1.0, floor(each / KEPT)), bytes = 8.0 * (double)width * p->request->chains;
+    double thin =
+        isfinite(p->pilot.slowest) ? fmax(1.0, floor(each / KEPT)) : 1.0; /* if measured */
+    double bytes = 8.0 * (double)width * p->request->chains;
     double length = (double)(plan->iterations + plan->warmup);
     plan->thin = p->request->thin;
     if (plan->thin != PLAN_AUTO)
@@ -102,10 +104,13 @@ static void choose_thin(struct planning *p, double each)
         thin = ceil(bytes * length / KEPT_BYTES);
     thin = fmax(1.0, fmin(thin, floor((double)plan->iterations / 20.0)));
     plan->thin = sampler_thin(p->request->sampler, (uint64_t)thin);
-    planning_note(p,
-                  large ? "thin: one iteration in %.0f, for draws of 64 MB in all"
-                        : "thin: one iteration in %.0f, some draws per autocorrelation time",
-                  (double)plan->thin);
+    if (plan->thin == 1)
+        planning_note(p, "thin: every iteration is kept");
+    else
+        planning_note(p,
+                      large ? "thin: one iteration in %.0f, for draws of 64 MB in all"
+                            : "thin: one iteration in %.0f, some draws per autocorrelation time",
+                      (double)plan->thin);
 }
 
 /* Iterations of one chain after warm-up. */

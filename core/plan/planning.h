@@ -79,6 +79,10 @@ enum err planning_recentre(struct planning *p, size_t n, struct err_info *info);
  * variances with the mean `width` > 0. */
 enum err planning_rescale(struct planning *p, double draws, double width, struct err_info *info);
 
+/* core/plan/typical.c: of an exact sampler. `A` whitens the curvature at the centre; afterwards it
+ * whitens the mean curvature around it, where that is affordable. */
+enum err planning_typical(struct planning *p, double *A, struct err_info *info);
+
 /* core/plan/step.c: chooses estimator, step size and batch size; corrects them by pilot runs. */
 enum err planning_first_choices(struct planning *p, struct err_info *info);
 enum err planning_steps(struct planning *p, struct err_info *info);

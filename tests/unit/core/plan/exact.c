@@ -1,5 +1,6 @@
 /* Plans for exact samplers, of which nothing but the name is given. */
 #include "core/diagnostics/mixing.h"
+#include "core/kernels/kernels.h"
 #include "tests/unit/core/plan/plan_fixture.h"
 
 #define CHAINS 4
@@ -113,6 +114,53 @@ Test(plan_exact, with_the_name_alone_chains_mix_in_whitened_coordinates)
         }
 }
 
+/* The curvature A' H A in the coordinates of a plan, averaged over the diagonal and over points at
+ * one normal draw from the centre. */
+static double curvature_in(const struct plan *plan, const struct model *m)
+{
+    size_t d = m->d, stride = padded(d), points = 200;
+    double *H = lanes_alloc((d + 2) * stride, sizeof *H), *u = H + d * stride, *theta = u + stride;
+    double sum = 0.0;
+    void *work = lanes_alloc(m->work_bytes, 1);
+    struct rng rng;
+    rng_seed(&rng, 1, 0, RNG_START);
+    memset(u, 0, 2 * stride * sizeof *u);
+    for (size_t k = 0; k < points; k++) {
+        kernels->rng_normal(&rng, u, d);
+        frame_to_user(plan->frame, u, theta);
+        m->type->hessian(m, theta, H, work);
+        for (size_t c = 0; c < d; c++)
+            for (size_t i = 0; i < d; i++)
+                for (size_t j = 0; j < d; j++)
+                    sum += plan->frame->rows[i * stride + c] * H[i * stride + j] *
+                           plan->frame->rows[j * stride + c];
+    }
+    free(H);
+    free(work);
+    return sum / (double)(d * points);
+}
+
+/* 30 rows, 10 columns, a wide prior: typical draws are steeper than the mode. */
+Test(plan_exact, coordinates_of_a_skewed_posterior_fit_typical_draws)
+{
+    struct fixture f = {.params = {5.0}};
+    fixture_rows(&f.train, DATA_REGRESSION, PRECISION_DOUBLE, 30, 10, 404);
+    fixture_init(&f, &model_logistic);
+    struct plan_request r = named(f.model, &sampler_mala);
+    struct plan *plan = made(&r);
+    cr_expect(says(plan, "mean curvature at 64 draws"));
+    double exact = curvature_in(plan, f.model);
+    plan_free(plan);
+    struct plan_request given = everything_auto(f.model);
+    plan = made(&given);
+    cr_expect_not(says(plan, "mean curvature"));
+    cr_expect_float_eq(exact, 1.0, 0.15, "%g, and %g around the mode", exact,
+                       curvature_in(plan, f.model));
+    cr_expect_gt(curvature_in(plan, f.model), 1.3);
+    plan_free(plan);
+    fixture_release(&f);
+}
+
 /* Ratings: a mode that is no typical place, so there is nothing to whiten around. */
 Test(plan_exact, without_a_mode_there_is_no_frame_and_a_longer_warm_up)
 {
@@ -140,6 +188,7 @@ Test(plan_exact, what_the_time_does_not_allow_is_not_promised)
     struct plan *plan = made(&r);
     cr_expect_not(plan->within_target);
     cr_expect(says(plan, "how the chains mix was not tried out"));
+    cr_expect_eq(plan->thin, 1, "draws are not dropped on a guess: one in %d", (int)plan->thin);
     plan_free(plan);
     r.target = (struct plan_target){.ess = 1e8, .seconds = 10};
     plan = made(&r);
