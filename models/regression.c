@@ -90,6 +90,7 @@ static bool count_rows(struct regression *r)
         return false;
     if (r->counted.distinct.n > 0)
         r->base.full_terms = r->counted.distinct.n;
+    r->base.one_pass = r->counted.rows.n > 0;
     return true;
 }
 
@@ -98,7 +99,7 @@ static size_t work_bytes(const struct regression *r)
     size_t batch =
         linear_work_bytes(&r->linear) + HESSIAN_ROWS * padded(r->base.d) * sizeof(double);
     size_t all = counted_work_bytes(r->train->columns);
-    return r->counted.distinct.n > 0 && all > batch ? all : batch;
+    return r->counted.rows.n > 0 && all > batch ? all : batch;
 }
 
 static enum err check(const struct model_type *model, const struct regression_type *type,

@@ -1,5 +1,6 @@
 /* The distinct rows of a regression with their counts: the same sums over all rows, to rounding,
- * for the work of the distinct ones. */
+ * for the work of the distinct ones. Of a small table all rows, once each: gradient and log density
+ * in one pass. */
 #ifndef BARKER_CORE_MODEL_COUNTED_H
 #define BARKER_CORE_MODEL_COUNTED_H
 
@@ -7,8 +8,8 @@
 #include "core/model/dedup.h"
 
 struct counted {
-    struct distinct distinct; /* n == 0: there are too many, and `rows` is not set */
-    struct counted_rows rows; /* its memory follows */
+    struct distinct distinct; /* n == 0: there are too many */
+    struct counted_rows rows; /* n == 0: too many to be copied; its memory follows */
     void *x;
     double *y, *offset, *count;
 };

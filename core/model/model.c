@@ -56,7 +56,7 @@ double model_gradient_density(const struct model *m, const double *theta, double
                               double *scratch, void *work)
 {
     double log_density;
-    if (counts_rows(m)) {
+    if (m->type->full != NULL && m->one_pass) {
         m->type->full(m, theta, g, &log_density, scratch, work);
         return log_density;
     }

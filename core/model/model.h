@@ -44,6 +44,7 @@ struct model {
     size_t N;          /* data terms; 0: the target has no data and no minibatch */
     size_t full_terms; /* terms that a call for all N of them computes: fewer than N where equal
                         * rows are counted and not repeated */
+    bool one_pass;     /* type->full has gradient and log density sooner than the parts do */
     struct model_block blocks[MODEL_BLOCKS];
     size_t block_count;
     size_t work_bytes; /* size of `work` for grad_*, log_*, predict and score */
@@ -161,8 +162,8 @@ struct model_type {
     /* ---- OPTIONAL: all terms at once ---- */
 
     /* The gradient of the full log density and, unless it is NULL, the log density in one pass.
-     * `scratch` has padded(d) doubles. Called only where full_terms < N. NULL: from the functions
-     * above. */
+     * `scratch` has padded(d) doubles. Called with a log density where one_pass is set, and without where
+     * full_terms < N. NULL: from the functions above. */
     void (*full)(const struct model *m, const double *theta, double *g, double *log_density,
                  double *scratch, void *work);
 

@@ -150,10 +150,10 @@ static uint64_t view_bytes(const struct job_spec *spec, const struct model *mode
     return add(matrix, rows);
 }
 
-/* Memory of a model's distinct rows, if it groups rows: covariates and a few numbers. */
+/* A model's copy of its distinct rows, if it has one: covariates and a few numbers. */
 static uint64_t counted_bytes(const struct model *model)
 {
-    return model->full_terms < model->N
+    return model->one_pass || model->full_terms < model->N
                ? spec_multiply(model->full_terms, (model->d + 6) * sizeof(double))
                : 0;
 }
