@@ -44,6 +44,11 @@ class CurveMeasures:
     def corrected_error(self, row):
         return measures.Value(max(abs(r["corrected_normal"] - r["p"]) for c, r in self.inside(row)), 0.0)
 
+    def corrected_minibatch(self, row):
+        """The same with minibatches in place of normal noise."""
+        found = [(abs(r["corrected"] - r["p"]), r["corrected_error"]) for c, r in self.inside(row) if r["ratio"] < 1]
+        return measures.Value(*max(found))
+
 
 class Section:
     """One experiment: rows by study, and its measures."""
