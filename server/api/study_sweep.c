@@ -25,6 +25,8 @@ struct request_for_sweep {
     const char *reference;
     uint64_t seed;
     bool seeded, lab;
+    size_t
+        whole; /* settings that were checked with data and model, beside the first of each group */
     struct mistakes *mistakes;
 };
 
@@ -300,7 +302,6 @@ static bool check_group(struct request_for_sweep *r, const struct grid_group *gr
     struct submission first = {0};
     const struct submission none = {0};
     bool models = false;
-    size_t whole = 0;
     for (size_t k = 0; k < group->axis_count; k++)
         models |= sweep_changes_posterior(group->axes[k].pointer);
     bool good = check_whole(r, group, group->first, &first);
@@ -309,7 +310,7 @@ static bool check_group(struct request_for_sweep *r, const struct grid_group *gr
             break;
         if (!models) {
             check_light(r, group, s, &first);
-        } else if (!is_model_only(r, group, s) || whole++ >= MODELS_CHECKED) {
+        } else if (!is_model_only(r, group, s) || r->whole++ >= MODELS_CHECKED) {
             check_light(r, group, s, &none);
         } else {
             struct submission one = {0};
