@@ -105,7 +105,8 @@ enum err chain_saved_check(const void *bytes, size_t size, struct err_info *info
 
 /* Running moments of every parameter over all iterations after warm-up (not only the saved ones).
  * With 4096 parameters or more, or in a dense frame, over every eighth iteration: successive
- * positions are nearly equal, and the update costs as much as a move. mean and variance (n - 1 in
+ * positions are nearly equal, and the update costs as much as a move. In a dense frame every
+ * iteration counts of a sampler that builds trees, whose positions are nearly independent. mean and variance (n - 1 in
  * the denominator; NaN below 2) have room for d numbers. Returns the count. */
 uint64_t chain_moments(const struct chain *chain, double *mean, double *variance);
 

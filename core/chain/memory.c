@@ -193,7 +193,8 @@ enum err chain_allocate(struct chain **out, const struct chain_config *config,
     size_t rare = config->model->d / 8, least = config->model->N > 0 ? NOISE_EVERY : NOISE_KNOWN;
     c->noise_every = config_noise_seen(config) ? (rare > least ? rare : least) : 0;
     c->one_sigma = config->step.kind != STEP_AUTO && config->step.values == NULL;
-    bool costly = config_dense(config) || config->model->d >= MOMENTS_FROM;
+    bool far_apart = config->sampler->tree_counts != NULL; /* successive positions */
+    bool costly = (config_dense(config) && !far_apart) || config->model->d >= MOMENTS_FROM;
     c->moments_every = costly ? MOMENTS_EVERY : 1;
     *out = c;
     return ERR_OK;
