@@ -5,6 +5,7 @@
 #include "server/api/retention.h"
 #include "server/api/state.h"
 #include "server/api/study_driver.h"
+#include "server/api/turn.h"
 #include "server/api/user_files.h"
 #include "server/base/build.h"
 #include "server/base/clock.h"
@@ -355,6 +356,7 @@ static int stop(struct daemon *d)
     http_quiesce(d->app.http);
     data_root_halt(d->app.root);
     memory_cache_halt(d->app.cache);
+    turn_halt();
     study_driver_halt(d->app.studies);
     atomic_store(&driver, NULL);
     sched_halt(d->app.sched);

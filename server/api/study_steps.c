@@ -36,6 +36,16 @@ static bool may_pass(enum err code)
            code == ERR_NO_MEMORY || code == ERR_IO || code == ERR_CONFLICT;
 }
 
+/* Who the owner is may have changed since the study was created: a viewer, or somebody who is no user
+ * any more, gets no new work. It goes on when that changes again. */
+static enum err check_owner(const struct step *s)
+{
+    struct user_row user;
+    if (auth_user_get(s->app->auth, s->row->owner, &user) && user.role != ROLE_VIEWER)
+        return ERR_OK;
+    return err_set(s->info, ERR_FORBIDDEN, "%s may not submit jobs any more", s->row->owner);
+}
+
 /* ---- what its owner wants ---- */
 
 /* Jobs under way follow the study; one that cannot (it ends just now) shows in a later step. */
@@ -112,6 +122,8 @@ static enum err go_on(const struct step *s, const struct study_member *member,
                       const struct job_row *job, uint64_t more)
 {
     struct sched_request request = {.event = JOB_EVENT_extend, .iterations = more};
+    if (check_owner(s) != ERR_OK)
+        return ERR_FORBIDDEN;
     enum err code = submission_extend(s->call, job, more, &request.bytes, s->info);
     if (code == ERR_OK)
         code = sched_control(s->app->sched, job->id, &request, s->info);
@@ -211,7 +223,9 @@ static enum err add_job(const struct step *s, struct submission *sub,
     struct job_row job = {0};
     struct job_run *made = NULL;
     struct store_room room = submission_room(s->app, s->row->owner, sub->sizes.disk_bytes);
-    enum err code = submission_disk(s->app, s->info);
+    enum err code = check_owner(s); /* again: loading the data may have taken long */
+    if (code == ERR_OK)
+        code = submission_disk(s->app, s->info);
     if (code == ERR_OK) {
         code = submission_row(sub, s->row->owner, &job);
         *s->info = code != ERR_OK ? sub->info : *s->info;
@@ -261,7 +275,9 @@ static enum err submit(const struct step *s, const struct study_step *next)
 static enum err submit_next(const struct step *s)
 {
     struct study_step next = {0};
-    enum err code = s->drive->kind->step(s->run, &next, s->info);
+    enum err code = check_owner(s);
+    if (code == ERR_OK)
+        code = s->drive->kind->step(s->run, &next, s->info);
     if (code == ERR_OK && (next.job == NULL || next.setting == NULL))
         code = err_set(s->info, ERR_NO_MEMORY, "no memory for the next job");
     if (code == ERR_OK)
@@ -299,7 +315,9 @@ static enum err settle(const struct step *s)
 {
     bool any = s->row->ended > s->row->failed;
     struct study_change change = {.from = STUDY_running, .to = STUDY_running};
-    enum err code = ERR_OK;
+    enum err code = check_owner(s);
+    if (code != ERR_OK)
+        return code;
     if (s->drive->kind->settle != NULL)
         code = s->drive->kind->settle(s->run, &change, s->info);
     else

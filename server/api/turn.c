@@ -22,6 +22,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t freed;
     const char *busy[AT_ONCE], *waiting[WAITING]; /* users; borrowed. NULL: a free slot */
+    bool halted;
 } gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .freed = PTHREAD_COND_INITIALIZER};
 
 void turn_as(struct call *call)
@@ -55,7 +56,7 @@ static enum err take_place(struct err_info *info)
            seat = places_find(gate.waiting, WAITING, WAITING_EACH, name());
     if (place == AT_ONCE && seat < WAITING) {
         gate.waiting[seat] = name();
-        for (bool more = true; place == AT_ONCE && more;) {
+        for (bool more = true; place == AT_ONCE && more && !gate.halted;) {
             more = clock_wait(&gate.freed, &gate.lock, until_ms);
             place = places_find(gate.busy, AT_ONCE, turn_each(), name());
         }
@@ -121,6 +122,14 @@ void turn_end(void)
         call_give(caller, held);
     held = 0;
     give_place();
+}
+
+void turn_halt(void)
+{
+    pthread_mutex_lock(&gate.lock);
+    gate.halted = true;
+    pthread_cond_broadcast(&gate.freed);
+    pthread_mutex_unlock(&gate.lock);
 }
 
 bool call_turn(struct call *call)

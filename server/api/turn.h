@@ -27,6 +27,9 @@ void turn_end(void);
 /* Seconds of a processor in turns of this request, which are bounded by themselves. */
 double turn_seconds(void);
 
+/* Called at shutdown: nobody waits for a turn any more. Any thread. */
+void turn_halt(void);
+
 /* Turns that one user may have at a time. */
 size_t turn_each(void);
 

@@ -41,9 +41,10 @@ enum err store_studies(struct store *store, const struct study_filter *filter,
 
 /* ---- those that submit their jobs by themselves ---- */
 
-/* Ids of those with something to be done: running, paused, cancelling, deleting. */
-enum err store_studies_active(struct store *store, bool (*each)(void *ctx, const char *id),
-                              void *ctx, struct err_info *info);
+/* Those with something to be done: running, paused, cancelling, deleting. */
+enum err store_studies_active(struct store *store,
+                              bool (*each)(void *ctx, const char *id, const char *owner), void *ctx,
+                              struct err_info *info);
 
 /* The job at position `member->position`, which must be the next one of a running study
  * (ERR_CONFLICT): job, member and the study's count in one transaction, so that no position is run

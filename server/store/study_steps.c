@@ -275,21 +275,23 @@ enum err store_study_change(struct store *store, const char *study,
 
 /* ---- which ones have something to do ---- */
 
-enum err store_studies_active(struct store *store, bool (*each)(void *ctx, const char *id),
-                              void *ctx, struct err_info *info)
+enum err store_studies_active(struct store *store,
+                              bool (*each)(void *ctx, const char *id, const char *owner), void *ctx,
+                              struct err_info *info)
 {
     struct db *db;
     struct query q;
-    char id[JOB_ID_SIZE];
+    char id[JOB_ID_SIZE], owner[USER_NAME_SIZE];
     enum err code = store_reader_take(store, &db, info);
     if (code != ERR_OK)
         return code;
     query_open(&q, db,
-               "SELECT id FROM study INDEXED BY study_active "
+               "SELECT id, owner FROM study INDEXED BY study_active "
                "WHERE state IN ('running', 'paused', 'cancelling', 'deleting') ORDER BY id");
     for (bool more = true; more && query_next(&q);) {
         query_copy_text(&q, 0, id, sizeof id);
-        more = each(ctx, id);
+        query_copy_text(&q, 1, owner, sizeof owner);
+        more = each(ctx, id, owner);
     }
     code = query_close(&q, info);
     store_reader_give(store, db);

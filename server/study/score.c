@@ -60,6 +60,16 @@ static enum err allocate(struct scoring *s, struct err_info *info)
     return all ? ERR_OK : err_set(info, ERR_NO_MEMORY, "no memory for the score of an arm");
 }
 
+static bool is_halted(const struct scoring *s)
+{
+    return s->wish->halt != NULL && atomic_load(s->wish->halt);
+}
+
+static enum err interrupted(struct err_info *info)
+{
+    return err_set(info, ERR_UNAVAILABLE, "the score was interrupted");
+}
+
 /* ---- draws ---- */
 
 static size_t draws_of(const struct scoring *s, const struct score_arm *arm)
@@ -82,6 +92,8 @@ static enum err moments_of(struct scoring *s, size_t a, struct err_info *info)
     double *mean = s->means + a * s->d, *square = s->sds + a * s->d;
     size_t used = arm->file != NULL ? draws_of(s, arm) : 0;
     enum err code = ERR_OK;
+    if (is_halted(s))
+        return interrupted(info);
     for (size_t i = 0; i < used && code == ERR_OK; i++) {
         code = read_draw(s, arm, i, info);
         for (size_t j = 0; j < s->d && code == ERR_OK; j++) {
@@ -144,10 +156,7 @@ static enum err take_gradients(struct scoring *s, const struct score_arm *arm, s
     struct gradient source = {0};
     enum err code = gradient_init(&source, model, model->N, false, info);
     for (size_t i = 0; i < used && code == ERR_OK; i++) {
-        if (s->wish->halt != NULL && atomic_load(s->wish->halt))
-            code = err_set(info, ERR_UNAVAILABLE, "the score was interrupted");
-        else
-            code = read_draw(s, arm, i, info);
+        code = is_halted(s) ? interrupted(info) : read_draw(s, arm, i, info);
         if (code != ERR_OK)
             break;
         gradient_exact(&source, s->at, s->g);

@@ -432,6 +432,24 @@ class Owning(Case):
         self.assertProblem(bob.delete(path % shared["id"]), 403, "owner")
         self.assertEqual(admin.get(path % hidden["id"]).status, 200)
 
+    def test_a_viewer_gets_no_new_jobs(self):
+        """Who is no user any more keeps what has run; as a user again, the sweep goes on."""
+        own = Daemon(workers=1)
+        boss, demoted = own.client(), own.user("demoted")
+        study = ask(demoted, sweep(seeds=100))
+        until(demoted, study, lambda s: s["progress"]["ended"] > 0, "the first jobs")
+        boss.post("/v1/users", {"name": "demoted", "role": "viewer"})
+        until(boss, study, lambda s: s["progress"]["under_way"] == 0, "the last jobs of a viewer")
+        stopped = until(boss, study, lambda s: "may not submit jobs any more" in s["reason"], "the reason")
+        self.assertEqual(stopped["state"], "running")
+        self.assertLess(stopped["progress"]["ended"], stopped["progress"]["jobs"])
+        boss.post("/v1/users", {"name": "demoted", "role": "user"})
+        until(boss, study, lambda s: s["progress"]["ended"] > stopped["progress"]["ended"], "more jobs")
+        boss.post("/v1/users", {"name": "demoted", "role": "viewer"})
+        act(boss, study, "cancel")
+        self.assertEqual(finish(boss, study)["state"], "cancelled")
+        self.assertEqual(own.stop(), 0)
+
     def test_a_sweep_that_meets_a_quota_waits(self):
         own = Daemon(user_active_jobs=1)
         user = own.user("small")

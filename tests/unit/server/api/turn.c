@@ -50,6 +50,38 @@ Test(turn, one_user_leaves_turns_to_others)
     cr_assert_eq(atomic_load(&begun), 7);
 }
 
+static void *refused_turn(void *user)
+{
+    struct app app = {0};
+    struct call call = {.app = &app};
+    struct err_info info;
+    strcpy(call.who.user, user);
+    turn_as(&call);
+    atomic_fetch_add(&begun, 1);
+    cr_expect_eq(turn_begin(0, &info), ERR_UNAVAILABLE);
+    return NULL;
+}
+
+Test(turn, nobody_waits_for_one_at_a_shutdown)
+{
+    pthread_t waiting[3];
+    pthread_t busy[3];
+    double began = (double)clock_mono_ms();
+    for (size_t i = 0; i < turn_each(); i++)
+        pthread_create(&busy[i], NULL, one_turn, "eve");
+    wait_until_begun((int)turn_each());
+    for (size_t i = 0; i < 3; i++)
+        pthread_create(&waiting[i], NULL, refused_turn, "eve");
+    wait_until_begun((int)turn_each() + 3);
+    turn_halt();
+    for (size_t i = 0; i < 3; i++)
+        pthread_join(waiting[i], NULL);
+    cr_expect_lt((double)clock_mono_ms() - began, 10000.0);
+    atomic_store(&may_end, 1);
+    for (size_t i = 0; i < turn_each(); i++)
+        pthread_join(busy[i], NULL);
+}
+
 Test(turn, turns_of_one_request_nest)
 {
     for (size_t i = 0; i < 10; i++)
