@@ -7,7 +7,8 @@
 //
 // series: {label, x, y, color, width, dash, fill, faint, dots, tag}; each has its own x. color is a number
 //     (of the palette: chains, jobs) or a CSS colour; default: the index of the series. dots: points of
-//     that many pixels and no line; tag: label beside the first point.
+//     that many pixels and no line; tag: label beside the first point; trail {xError, yError}: a line through the
+//     points in their order, with error bars.
 // logX, logY: a logarithmic axis. xPad: margin beside the first and last x, as a fraction of the range.
 // ignoreBefore: points left of it do not count for the y range.
 // group: plots of one group share zoom and cursor.

@@ -4,6 +4,7 @@ import uPlot from "uplot";
 import { axisNumbers, number } from "./format.js";
 import { roomFor, spread } from "./plotdata.js";
 import { linesOf } from "./plotpath.js";
+import { drawTrails } from "./plottrail.js";
 
 const PALETTE = 8;
 
@@ -135,14 +136,14 @@ function axis(theme, label, size) {
 }
 
 // Whether a series is a plain line.
-export const isLine = (s) => !s.steps && !s.dots && !s.fill && !s.points;
+export const isLine = (s) => !s.trail && !s.steps && !s.dots && !s.fill && !s.points;
 
 function seriesOptions(s, i, { theme, hidden, parts }) {
   const colour = paint(s.color, i, theme);
   return {
     label: s.label, stroke: s.faint ? faded(colour, 0.35) : colour, width: s.width ?? 1, dash: s.dash, fill: s.fill ? faded(colour, 0.12) : undefined,
-    spanGaps: true, points: { show: s.dots ? true : s.points ?? false, size: s.dots ?? 5, fill: s.dots && colour }, show: !hidden?.has(i), auto: false,
-    paths: s.steps ? uPlot.paths.stepped({ align: 1 }) : s.dots ? () => null : s.fill ? undefined : linesOf((k) => parts()[k]),
+    spanGaps: true, points: { show: s.trail ? false : s.dots ? true : s.points ?? false, size: s.dots ?? 5, fill: s.dots && colour }, show: !hidden?.has(i), auto: false,
+    paths: s.steps ? uPlot.paths.stepped({ align: 1 }) : s.dots || s.trail ? () => null : s.fill ? undefined : linesOf((k) => parts()[k]),
   };
 }
 
@@ -168,12 +169,12 @@ export function makeOptions({ options, theme, width, height, visibleRange, parts
       // Only the cursor position is shared; a drag zooms through choose.
       sync: group ? { key: group, setSeries: false, scales: ["x", null], filters: { pub: (type) => type === "mousemove" || type === "mouseleave", sub: isVisible } } : undefined,
     },
-    scales: { x: { time: false, distr: logX ? 3 : 1 }, y: { range: yRange(options, visibleRange, parts), distr: logY ? 3 : 1 } },
+    scales: { x: { time: false, distr: logX ? 3 : 1, range: (u, min, max) => [min, max] }, y: { range: yRange(options, visibleRange, parts), distr: logY ? 3 : 1 } },
     axes: [axis(theme, xLabel, 26), axis(theme, yLabel, 56)],
     series: [{}, ...series.map((s, i) => seriesOptions(s, i, { theme, hidden, parts }))],
     hooks: {
       drawClear: [drawBands(options, theme)],
-      draw: [drawLines(options, theme), drawTags(options, theme)],
+      draw: [drawLines(options, theme), drawTrails(options, (s, i) => paint(s.color, i, theme)), drawTags(options, theme)],
       setSelect: [(u) => selected(u, choose)],
       setCursor: [(u) => showPoint(u, readout.current)],
     },

@@ -2,6 +2,9 @@
 //     nav: label in the navigation; role: roles that see it there (all if absent)
 import { Jobs } from "./jobs.jsx";
 import { Job } from "./job.jsx";
+import { Studies } from "./studies.jsx";
+import { Study } from "./study.jsx";
+import { NewStudy } from "./newstudy.jsx";
 import { Compare } from "./compare.jsx";
 import { New } from "./new.jsx";
 import { Server } from "./server.jsx";
@@ -11,6 +14,9 @@ export const PAGES = [
   { path: "/jobs", title: "Jobs", nav: "Jobs", component: Jobs },
   { path: "/new", title: "New job", nav: "New job", role: ["user", "admin"], component: New },
   { path: "/jobs/:id", title: "Job", component: Job },
+  { path: "/studies", title: "Studies", nav: "Studies", component: Studies },
+  { path: "/studies/new", title: "New study", component: NewStudy },
+  { path: "/studies/:id", title: "Study", component: Study },
   { path: "/compare", title: "Compare", nav: "Compare", component: Compare },
   { path: "/server", title: "Server", nav: "Server", component: Server },
 ];

@@ -211,7 +211,8 @@ export function Jobs() {
   const [tag] = useQuery("tag");
   const [q] = useQuery("q");
   const [trash] = useQuery("trash");
-  const query = { state, owner, model, sampler, tag, q, trash };
+  const [study] = useQuery("study"); // jobs of a study are in no other list
+  const query = { state, owner, model, sampler, tag, q, trash, study };
   const list = useJobList(query);
   const byId = useStore(jobs, (s) => s.byId);
   const me = useStore(session, (s) => s.me);
@@ -228,7 +229,7 @@ export function Jobs() {
 
   return (
     <div class="page fill">
-      <div class="bar-top"><h1>Jobs</h1><Filters seen={seen} /><span class="group end"><Ticked />
+      <div class="bar-top"><h1>Jobs</h1>{study && <OfStudy id={study} />}<Filters seen={seen} /><span class="group end"><Ticked />
         {me?.role !== "viewer" && <a class="button primary" href="#/new">New job</a>}</span>
       </div>
       {list.ids === null && !list.error && <Loading what="jobs" />}
@@ -241,6 +242,10 @@ export function Jobs() {
       )}
     </div>
   );
+}
+
+function OfStudy({ id }) {
+  return <span class="chip"><a href={makeHash(`/studies/${id}`)}>of a study</a><button type="button" aria-label="All jobs" title="All jobs" onClick={() => setQuery({ study: "" })}>×</button></span>;
 }
 
 function NoJobs({ filtered, trash, viewer }) {

@@ -17,7 +17,7 @@ import { makeForm } from "./new/form.js";
 import { Cost, Status, SubmitBar } from "./new/status.jsx";
 import { Head, Keeping, More, Run } from "./new/run.jsx";
 import { Settings } from "./new/settings.jsx";
-import { submitJob } from "./new/submit.js";
+import { submit as send } from "./new/submit.js";
 import { AsText } from "./new/editor.jsx";
 
 export function New() {
@@ -94,7 +94,7 @@ function Writing({ doc, models, samplers, fields, from }) {
     setBusy(true);
     setFailure(null);
     try {
-      const job = await submitJob(doc);
+      const job = await send("/v1/jobs", doc);
       forget();
       navigate(`/jobs/${job.id}`);
     } catch (error) {

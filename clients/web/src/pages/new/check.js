@@ -1,4 +1,4 @@
-// Validation of the draft by the daemon, shortly after the last change: errors, or an estimate of the cost.
+// Validation of a draft, of a job or a study, by the daemon, shortly after the last change: errors, or an estimate of the cost.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../../api.js";
 import { useEvents } from "../../live.js";
@@ -8,7 +8,7 @@ const PAUSE_MS = 350;
 
 // {phase: checking | valid | wrong | unknown, result, errors, message}. Old errors and results stay during a
 // check, so that the page does not flicker. `known`: errors of an empty form, which need no request.
-export function useCheck(doc, known = null) {
+export function useCheck(doc, known = null, path = "/v1/jobs") {
   const [state, setState] = useState({ phase: "checking", result: null, errors: [], message: "" });
   const [again, setAgain] = useState(0);
   const text = JSON.stringify(doc);
@@ -22,7 +22,7 @@ export function useCheck(doc, known = null) {
     setState((old) => ({ ...old, phase: "checking" }));
     const timer = setTimeout(async () => {
       try {
-        const result = await api.post("/v1/jobs?validate_only=true", JSON.parse(text), { signal: controller.signal });
+        const result = await api.post(`${path}?validate_only=true`, JSON.parse(text), { signal: controller.signal });
         setState({ phase: "valid", result, errors: [], message: "" });
       } catch (error) {
         if (error.name === "AbortError") return;

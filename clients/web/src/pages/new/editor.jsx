@@ -1,4 +1,4 @@
-// The draft as text: a JSON editor, and shell snippets.
+// A draft as text: a JSON editor, and for a job shell snippets.
 import { useEffect, useImperativeHandle, useRef, useState } from "preact/hooks";
 import { saveBlob } from "../../api.js";
 import { fileName } from "../../params.js";
@@ -11,7 +11,7 @@ import { SNIPPETS } from "./snippets.js";
 
 const TABS = [["json", "JSON"], ...Object.entries(SNIPPETS).map(([key, { name }]) => [key, name])];
 
-// broken(error | null) reports syntax errors. `handle` gets {go(pointer)}, which selects that value.
+// broken(error | null) reports syntax errors. `handle` gets {go(pointer)}, which selects that value, and {lineOf(pointer)}.
 export function AsText({ doc, change, broken, handle }) {
   const [tab, setTab] = useQuery("as", "json");
   const json = pretty(doc);
@@ -30,7 +30,8 @@ function Snippet({ text }) {
   return <><pre class="code">{text}</pre><CopyButton text={text} /></>;
 }
 
-function Editor({ doc, json, change, broken, handle }) {
+// what: the document in words, for labels and messages. hint: below the text.
+export function Editor({ doc, json, change, broken, handle, what = "job", hint = "Kept in sync with the form.", locked = " The form is locked until this is fixed.", rows = 30 }) {
   const [text, setText] = useState(json);
   const [error, setError] = useState(null);
   const area = useRef();
@@ -53,7 +54,7 @@ function Editor({ doc, json, change, broken, handle }) {
     setText(event.currentTarget.value);
     const { value, error: fault } = readJson(event.currentTarget.value);
     const object = typeof value === "object" && value !== null && !Array.isArray(value);
-    set(fault ?? (object ? null : { line: 1, column: 1, offset: 0, message: "a job must be an object, { … }" }));
+    set(fault ?? (object ? null : { line: 1, column: 1, offset: 0, message: `a ${what} must be an object, { … }` }));
     if (!object) return;
     mine.current = pretty(value);
     change(value);
@@ -64,30 +65,39 @@ function Editor({ doc, json, change, broken, handle }) {
     const line = area.current.value.slice(0, from).split("\n").length;
     area.current.scrollTop = Math.max(0, (line - 4) * 19.5);
   };
+  // [start, end] of the value at a pointer, or of the closest one above it.
+  const placeIn = (pointer) => {
+    const { at } = readJson(text);
+    let place = pointer;
+    while (place && !at?.has(place)) place = place.slice(0, place.lastIndexOf("/"));
+    return at?.get(place);
+  };
   useImperativeHandle(handle, () => ({
     go(pointer) {
-      const { at } = readJson(text);
-      let place = pointer;
-      while (place && !at?.has(place)) place = place.slice(0, place.lastIndexOf("/"));
-      if (at?.has(place)) select(...at.get(place));
+      const found = placeIn(pointer);
+      if (found) select(...found);
+    },
+    lineOf(pointer) {
+      const found = placeIn(pointer);
+      return found && text.slice(0, found[0]).split("\n").length;
     },
   }), [text]);
 
   return (
     <>
-      <textarea ref={area} class="editor" aria-label="The job as JSON" aria-invalid={!!error} aria-describedby="json-problem" wrap="off" spellcheck={false}
-        rows={Math.max(12, Math.min(30, text.split("\n").length + 1))} value={text} onInput={input} />
+      <textarea ref={area} class="editor" aria-label={`The ${what} as JSON`} aria-invalid={!!error} aria-describedby="json-problem" wrap="off" spellcheck={false}
+        rows={Math.max(12, Math.min(rows, text.split("\n").length + 1))} value={text} onInput={input} />
       <div id="json-problem" class="bar-top">
         {error ? (
           <>
-            <span class="problem" role="alert">Line {error.line}, column {error.column}: {error.message}. The form is locked until this is fixed.</span>
+            <span class="problem" role="alert">Line {error.line}, column {error.column}: {error.message}.{locked}</span>
             <Button kind="quiet" class="small" onClick={() => select(error.offset, error.offset + 1)}>Show</Button>
             <Button kind="quiet" class="small" onClick={reset}>Undo</Button>
           </>
-        ) : <small class="dim">Kept in sync with the form.</small>}
+        ) : <small class="dim">{hint}</small>}
         <span class="spring" />
         <CopyButton text={text} />
-        <Button kind="quiet" class="small" disabled={!!error} onClick={() => saveBlob(new Blob([json + "\n"], { type: "application/json" }), `${fileName(String(getAt(doc, "/name") ?? "job"))}.json`)}>Save</Button>
+        <Button kind="quiet" class="small" disabled={!!error} onClick={() => saveBlob(new Blob([json + "\n"], { type: "application/json" }), `${fileName(String(getAt(doc, "/name") ?? what))}.json`)}>Save</Button>
       </div>
     </>
   );

@@ -5,11 +5,12 @@ import { Button } from "../../ui/button.jsx";
 import { resolvedFor } from "./check.js";
 import { isMissing } from "./document.js";
 
-function ErrorList({ errors, go }) {
+// lineOf(pointer), if given, is the line of the text where the error is.
+export function ErrorList({ errors, go, what = "the job", lineOf }) {
   if (!errors.length) return null;
   return (
     <ul class="mistakes-list">
-      {errors.map((e) => <li key={e.pointer + e.detail}><button type="button" class="link" onClick={() => go(e.pointer)}><code>{e.pointer || "the job"}</code></button> {e.detail}</li>)}
+      {errors.map((e) => <li key={e.pointer + e.detail}><button type="button" class="link" onClick={() => go(e.pointer)}>{lineOf?.(e.pointer) && <>line {lineOf(e.pointer)}, </>}<code>{e.pointer || what}</code></button> {e.detail}</li>)}
     </ul>
   );
 }

@@ -9,13 +9,14 @@ function keyFor(text) {
   return last.key;
 }
 
-export async function submitJob(doc) {
-  const key = keyFor(JSON.stringify(doc));
+// path: /v1/jobs or /v1/studies.
+export async function submit(path, doc) {
+  const key = keyFor(path + JSON.stringify(doc));
   for (let attempt = 1; ; attempt++) {
     try {
-      const job = await api.post("/v1/jobs", doc, { headers: { "Idempotency-Key": key } });
-      last = { text: "", key: "" }; // submitting the same document again makes another job
-      return job;
+      const made = await api.post(path, doc, { headers: { "Idempotency-Key": key } });
+      last = { text: "", key: "" }; // submitting the same document again makes another one
+      return made;
     } catch (error) {
       if (error.status !== 0 || attempt === TRIES) throw error;
       await new Promise((resolve) => setTimeout(resolve, 250 * 2 ** attempt));
