@@ -48,25 +48,43 @@ static void explain(struct sched *s, struct job_run *job, size_t ahead, struct s
         snprintf(out->why, sizeof out->why, "the job gets the next slice");
 }
 
-/* Insertion into the order of slices; the list is short. */
-static size_t order_jobs(struct sched *s, struct job_run **order)
+/* A job, and its place in the list, which decides between jobs that are alike. */
+struct queued {
+    struct job_run *job;
+    size_t at;
+};
+
+struct moment {
+    const struct sched *s;
+    uint64_t wall_ms;
+};
+
+static int in_order(const void *a, const void *b, void *ctx)
 {
-    uint64_t now = clock_wall_ms();
-    size_t count = 0;
-    for (struct job_run *job = s->jobs; job != NULL; job = job->next) {
-        size_t at = count++;
-        for (; at > 0 && sched_before(s, job, order[at - 1], now); at--)
-            order[at] = order[at - 1];
-        order[at] = job;
-    }
-    return count;
+    const struct queued *x = a, *y = b;
+    const struct moment *now = ctx;
+    if (sched_before(now->s, x->job, y->job, now->wall_ms))
+        return -1;
+    if (sched_before(now->s, y->job, x->job, now->wall_ms))
+        return 1;
+    return x->at < y->at ? -1 : x->at > y->at;
 }
 
-static void fill_queue(struct sched *s, struct job_run **order, struct sched_queue *out)
+/* The order of slices. Workers wait meanwhile, and there may be many thousands of jobs. */
+static void order_jobs(const struct sched *s, struct queued *order)
+{
+    struct moment now = {s, clock_wall_ms()};
+    size_t count = 0;
+    for (struct job_run *job = s->jobs; job != NULL; job = job->next, count++)
+        order[count] = (struct queued){job, count};
+    qsort_r(order, count, sizeof *order, in_order, &now);
+}
+
+static void fill_queue(struct sched *s, const struct queued *order, struct sched_queue *out)
 {
     size_t ahead = 0;
     for (size_t i = 0; i < out->job_count; i++) {
-        struct job_run *job = order[i];
+        struct job_run *job = order[i].job;
         struct sched_queue_job *entry = &out->jobs[i];
         *entry = (struct sched_queue_job){.state = job->state,
                                           .lab = job->lab,
@@ -98,7 +116,7 @@ bool sched_queue(struct sched *s, struct sched_queue *out)
     *out = (struct sched_queue){.workers = s->config.workers, .busy = s->busy};
     for (const struct job_run *job = s->jobs; job != NULL; job = job->next)
         out->job_count++;
-    struct job_run **order = calloc(out->job_count + 1, sizeof(struct job_run *));
+    struct queued *order = calloc(out->job_count + 1, sizeof *order);
     out->jobs = calloc(out->job_count + 1, sizeof *out->jobs);
     out->users = calloc(s->usage_count + 1, sizeof *out->users);
     bool ok = order != NULL && out->jobs != NULL && out->users != NULL;

@@ -1,5 +1,6 @@
 /* Which job a free worker takes, from what the scheduler has in memory. */
 #include "models/models.h"
+#include "server/base/clock.h"
 #include "server/sched/parts.h"
 
 #include <criterion/criterion.h>
@@ -119,4 +120,38 @@ Test(choose, who_has_used_more_waits_for_one_who_runs)
     guest.busy = 0;
     guest.loads = 1;
     cr_expect(usage_ahead(&sched, &hog));
+}
+
+enum { MANY = 40000 };
+
+/* The first in the list has waited least, the last jobs are alike. */
+static struct job_run *many_jobs(void)
+{
+    struct job_run *many = calloc(MANY, sizeof *many);
+    cr_assert_not_null(many);
+    for (size_t i = 0; i < MANY; i++) {
+        many[i].usage = &hog;
+        many[i].state = JOB_paused;
+        many[i].last_slice = i < MANY - 10 ? 2 * MANY - i : 0;
+        many[i].next = i + 1 < MANY ? &many[i + 1] : NULL;
+        snprintf(many[i].id, sizeof many[i].id, "%zu", i);
+    }
+    return many;
+}
+
+Test(choose, the_queue_of_many_jobs_is_in_order_at_once)
+{
+    struct sched_queue queue;
+    begin(1, true, CHAIN_ACTIVE);
+    pthread_mutex_init(&sched.lock, NULL);
+    sched.jobs = many_jobs();
+    double before = clock_thread_seconds();
+    cr_assert(sched_queue(&sched, &queue));
+    cr_expect_lt(clock_thread_seconds() - before, 1.0);
+    cr_assert_eq(queue.job_count, MANY);
+    for (size_t i = 0; i < MANY; i++)
+        cr_assert_eq(strtoul(queue.jobs[i].id, NULL, 10), i < 10 ? MANY - 10 + i : MANY - 1 - i,
+                     "job %zu", i);
+    sched_queue_release(&queue);
+    free(sched.jobs);
 }
