@@ -149,7 +149,8 @@ bool call_role(const struct place *place, const json_t *value, size_t *out);
 void job_write(struct json_out *out, struct app *app, const struct job_row *row, bool check);
 /* About twice the bytes of its texts: what writing it takes. */
 uint64_t job_write_bytes(const struct job_row *row);
-json_t *job_json(struct app *app, const struct job_row *row);
+/* Name, state and what follows from it: a few hundred bytes and the summary. NULL: no memory. */
+json_t *job_state_json(struct app *app, const struct job_row *row);
 /* Answer with a job; with the one of this id as it is stored now. */
 void call_reply_job(struct call *call, int status, const struct job_row *row);
 void call_answer_job(struct call *call, const char *id, int status);

@@ -83,11 +83,19 @@ void job_write(struct json_out *out, struct app *app, const struct job_row *row,
         job_snapshot_release(&view);
 }
 
-json_t *job_json(struct app *app, const struct job_row *row)
+json_t *job_state_json(struct app *app, const struct job_row *row)
 {
     struct json_out out = {0};
+    struct job_snapshot view;
     size_t size;
-    job_write(&out, app, row, true);
+    bool live = sched_snapshot(app->sched, row->id, &view);
+    json_out_begin(&out, NULL, '{');
+    json_out_text(&out, "name", row->name);
+    write_state(&out, row, live ? &view : NULL, true);
+    write_time(&out, "ended_at", row->ended_ms);
+    json_out_end(&out, '}');
+    if (live)
+        job_snapshot_release(&view);
     char *text = json_out_finish(&out, &size);
     json_t *doc = text != NULL ? json_loadb(text, size, 0, NULL) : NULL;
     free(text);

@@ -70,7 +70,7 @@ static enum err load_part(struct study_part *part, struct app *app, const char *
     if (code != ERR_OK)
         return code == ERR_NOT_FOUND ? ERR_OK : code;
     if (may_see(&row, viewer)) {
-        part->doc = job_json(app, &row);
+        part->doc = job_state_json(app, &row);
         state = json_string_value(json_object_get(part->doc, "state"));
         part->visible = state != NULL && job_state_parse(state, &part->state);
         if (!part->visible)

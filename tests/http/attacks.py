@@ -360,6 +360,24 @@ def tickets(enemy):
     yield Trick(enemy.asks("POST", "/v1/tickets"), 2, pause=0.02, most=2000)
 
 
+@attack
+def studies(enemy):
+    """Sweeps of ten thousand jobs, and grids of a megabyte full of mistakes."""
+    steps = {"from": 1e-6, "to": 1e-3, "count": 100}
+    job = json.loads(job_body("load.csv.gz")(0))
+    grid = [{"/sampler/step_size": steps, "/seed": list(range(1, 101))}]
+    body = json.dumps({"kind": "sweep", "job": job, "grid": grid}).encode()
+    yield Trick(enemy.asks("POST", "/v1/studies", body), 4, pause=0.05, most=300)
+    toy = {"model": "noisy_normal", "sampler": {"name": "sgbd", "step_size": 0.1}, "iterations": 200}
+    quick = json.dumps({"kind": "sweep", "job": toy, "grid": grid}).encode()
+    yield Trick(enemy.asks("POST", "/v1/studies", quick), 2, pause=0.05, most=300)
+    bad = json.dumps({"kind": "sweep", "job": toy, "grid": [{"/nothing/%d" % n: ["x"]} for n in range(MB // 24)]}).encode()
+    yield Trick(enemy.asks("POST", "/v1/studies", bad), 2, pause=0.1)
+    near = json.dumps({"kind": "sweep", "job": toy, "grid": [{"/nothing/%d" % n: ["x"]} for n in range(2000)]}).encode()
+    yield Trick(enemy.asks("POST", "/v1/studies?validate_only=true", near), 2, pause=0.05)
+    yield Trick(enemy.asks("GET", "/v1/studies?limit=100"), 2, pause=0.05)
+
+
 # ---- connections ----
 
 @attack

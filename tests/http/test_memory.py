@@ -132,6 +132,29 @@ class Results(Case):
         self.assertEqual(daemon.stop(), 0)
 
 
+    def test_a_study_does_not_hold_the_requests_of_its_jobs(self):
+        daemon = Daemon(workers=16)  # 32 jobs under way
+        daemon.file("wide.csv", ratings_text(300, 300, 3000))
+        eve = daemon.user("eve")
+        names = ["U[%d,%d]" % (i, j) for i in range(1, 246) for j in range(1, 21)]
+        job = wide_job(model={"name": "matrix_factorization", "rank": 20}, iterations=10 ** 6, warmup=0, thin=10 ** 6,
+                       save={"params": names})
+        reply = eve.post("/v1/studies", {"kind": "sweep", "job": job, "grid": [{"/seed": list(range(1, 101))}]})
+        self.assertEqual(reply.status, 201, reply)
+        path = "/v1/studies/" + reply.json()["id"]
+        end = time.monotonic() + harness.PATIENCE
+        while eve.read(path)["progress"]["under_way"] < 32:
+            self.assertLess(time.monotonic(), end, "32 jobs")
+            time.sleep(0.05)
+        eve.post(path + "/pause")
+        while {j["state"] for j in eve.read(path)["jobs"]} != {"paused"}:
+            self.assertLess(time.monotonic(), end, "all of them paused")
+            time.sleep(0.05)
+        daemon.restart(request_memory_mb=64)
+        self.assertLess(self.most(daemon, eve, path), harness.MEMORY_SLACK * 40)
+        self.assertEqual(daemon.stop(), 0)
+
+
 class Chains(Case):
     """A chain of these jobs takes a little more than 1 MB, most of it for draws; a user gets 8 MB."""
 
