@@ -124,6 +124,34 @@ export default {
     await eventually("no such row", async () => (await page.getByRole("link", { name: long.name }).count()) === 0);
   },
 
+  async "the list and the page follow a sweep to its end"(t) {
+    const list = await t.page("/studies"), request = { ...fixture("sweep"), name: "followed", seeds: 1 };
+    const page = await t.page(`/studies/${await start(t.daemon, request)}`);
+    await list.getByRole("row").filter({ hasText: "followed" }).getByText("succeeded").waitFor();
+    await page.locator(".job-head .mark", { hasText: "succeeded" }).waitFor();
+    await page.getByText("Biases are against an exact sampler: its job").waitFor();
+    await page.getByRole("button", { name: "smallest ESS", exact: true }).click();
+    await page.getByRole("button", { name: "smallest ESS ↓", exact: true }).click(); // rows without a value would be last
+    await settings(page).evaluate((box) => box.scrollTo(0, box.scrollHeight));
+    const last = settings(page).locator('[aria-rowindex="31"]');
+    await last.getByText("ended").waitFor();
+    await eventually("a value in the last row", async () => /±|\d/.test((await last.getByRole("cell").allInnerTexts()).at(-3)));
+    assert.equal(await last.getByText("–", { exact: true }).count(), 0);
+  },
+
+  async "actions are there although the user is known after the study"(t) {
+    const page = await t.page(null);
+    let answers = 0; // the second is fetched when the event stream is open; nothing changes after it
+    page.on("response", (reply) => { answers += new URL(reply.url()).pathname === `/v1/studies/${sweep.id}`; });
+    await page.route((url) => url.pathname === "/v1/me", async (route) => {
+      await eventually("the study, twice", () => answers >= 2);
+      await page.getByRole("heading", { name: sweep.name }).waitFor();
+      await route.continue();
+    });
+    await page.goto(`${t.daemon.url}/#/studies/${sweep.id}`);
+    await page.getByRole("button", { name: "Delete…" }).waitFor();
+  },
+
   async "a study is extended by seeds"(t) {
     const small = { kind: "sweep", name: "to be extended", job: { model: "skew_normal", sampler: "sgbd", iterations: 200, chains: 2, seed: 1 }, grid: [{ "/sampler/step_size": [0.1, 0.2] }] };
     const id = await start(t.daemon, small);

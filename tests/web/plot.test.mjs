@@ -62,6 +62,18 @@ export default {
     near(d.extentOf([20, 20 + 4e-15], 0, false), [18, 22]); // closer than labels can show
     near(d.extentOf([4, 4], 0, true), [4 / 1.5, 6]);
   },
+  "a logarithmic axis has ticks at 1 to 9 times powers of ten": () => {
+    assert.deepEqual(d.logTicks(0.07, 0.35), [0.07, 0.08, 0.09, 0.1, 0.2, 0.3]);
+    assert.deepEqual(d.logTicks(1, 20), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20]);
+    assert.deepEqual(d.logTicks(1e-9, 2e5), [-9, -8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5].map((p) => Number(`1e${p}`)));
+    near(d.logTicks(4.1, 4.8), [4.1, Math.sqrt(4.1 * 4.8), 4.8]);
+  },
+  "labels of a logarithmic axis: round numbers first, and apart": () => {
+    const place = (x) => 100 * Math.log10(x);
+    assert.deepEqual(d.labelled(d.logTicks(0.6, 12), place, 25), [null, null, null, null, 1, 2, null, null, 5, null, null, null, null, 10]);
+    assert.deepEqual(d.labelled(d.logTicks(2, 9), place, 25), [2, null, null, 5, null, null, null, 9]);
+    assert.deepEqual(d.labelled([1, 10, 100], place, 150), [1, null, 100]);
+  },
   "finer data replace the coarse data in their range only": () => {
     const coarse = { x: [0, 10, 20, 30, 40], y: [1, 2, 3, 4, 5] };
     assert.equal(d.refined(coarse, undefined), coarse);

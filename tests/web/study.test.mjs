@@ -39,6 +39,9 @@ export default {
     assert.deepEqual(curves.map((c) => [c.label, indices(c.rows)]), [["vanilla, sgbd", [1, 0]], ["vanilla, sgld", [2]], ["corrected, sgbd", [3]]]);
     assert.deepEqual(r.curvesOf(rows.slice(0, 2), r.sweptOf(rows.slice(0, 2), job), "/sampler/step_size", job).map((c) => c.label), ["all settings"]);
   },
+  "a setting in words: numbers have their names": () => {
+    assert.equal(r.settingText(rows[2], r.sweptOf(rows, job), job), "vanilla, step size 0.2, sgld");
+  },
   "the points of a curve have both numbers, and are above 0 on logarithmic axes": () => {
     const curve = { label: "all", rows };
     const linear = r.seriesOf(curve, "bias", "ess_min", { job });

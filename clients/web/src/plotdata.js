@@ -93,6 +93,24 @@ export function roomFor(min, max, pad) {
   return [min - room, max + room];
 }
 
+// The ticks of a logarithmic axis: 1 to 9 times the powers of ten, or the powers alone if these are many.
+export function logTicks(min, max) {
+  const list = [], low = Math.floor(Math.log10(min)), high = Math.ceil(Math.log10(max));
+  const digits = high - low > 12 ? [1] : [1, 2, 3, 4, 5, 6, 7, 8, 9];
+  for (let power = low; power <= high; power++) list.push(...digits.map((k) => Number(`${k}e${power}`)).filter((x) => x >= min && x <= max));
+  return list.length > 1 ? list : [min, Math.sqrt(min * max), max];
+}
+
+const LABELLED = [1, 5, 2, 3, 7, 4, 6, 8, 9]; // leading digits, the ones with labels first
+
+// Those ticks that have room for a label, `gap` apart by place(tick); the others null.
+export function labelled(ticks, place, gap) {
+  const digit = (x) => Number(x.toExponential()[0]), kept = [];
+  for (const first of LABELLED)
+    for (const tick of ticks) if (digit(tick) === first && kept.every((other) => Math.abs(place(other) - place(tick)) >= gap)) kept.push(tick);
+  return ticks.map((tick) => (kept.includes(tick) ? tick : null));
+}
+
 // The whole range of x; null if empty.
 export function extentOf(xs, pad, log) {
   const min = xs[0], max = xs[xs.length - 1];

@@ -2,7 +2,7 @@
 // plot, so that changes apply at the next drawing.
 import uPlot from "uplot";
 import { axisNumbers, number } from "./format.js";
-import { roomFor, spread } from "./plotdata.js";
+import { labelled, logTicks, roomFor, spread } from "./plotdata.js";
 import { linesOf } from "./plotpath.js";
 import { drawTrails } from "./plottrail.js";
 
@@ -43,7 +43,7 @@ function yRange(options, visibleRange, parts) {
     if (lo > hi) [lo, hi] = [0, 1];
     lo = Math.min(lo, ...include);
     hi = Math.max(hi, ...include);
-    if (logY) return uPlot.rangeLog(Math.max(lo, 1e-300) / 1.5, Math.max(hi, 1e-300) * 1.5, 10, false);
+    if (logY) return [Math.max(lo, 1e-300) / 1.5, Math.max(hi, 1e-300) * 1.5];
     return fromZero && hi > 0 ? [0, 1.15 * hi] : roomFor(lo, hi, 0.05);
   };
 }
@@ -127,6 +127,12 @@ function drawTags(options, theme) {
   };
 }
 
+const LABEL_PX = { x: 44, y: 18 }; // between labels of a logarithmic axis
+
+function logAxis(along) {
+  return { splits: (u, i, min, max) => logTicks(min, max), filter: (u, ticks) => labelled(ticks, (x) => u.valToPos(x, along), LABEL_PX[along]) };
+}
+
 function axis(theme, label, size) {
   return {
     stroke: theme.dim, grid: { stroke: theme.soft, width: 1 }, ticks: { stroke: theme.line, width: 1, size: 4 },
@@ -170,7 +176,7 @@ export function makeOptions({ options, theme, width, height, visibleRange, parts
       sync: group ? { key: group, setSeries: false, scales: ["x", null], filters: { pub: (type) => type === "mousemove" || type === "mouseleave", sub: isVisible } } : undefined,
     },
     scales: { x: { time: false, distr: logX ? 3 : 1, range: (u, min, max) => [min, max] }, y: { range: yRange(options, visibleRange, parts), distr: logY ? 3 : 1 } },
-    axes: [axis(theme, xLabel, 26), axis(theme, yLabel, 56)],
+    axes: [{ ...axis(theme, xLabel, 26), ...(logX && logAxis("x")) }, { ...axis(theme, yLabel, 56), ...(logY && logAxis("y")) }],
     series: [{}, ...series.map((s, i) => seriesOptions(s, i, { theme, hidden, parts }))],
     hooks: {
       drawClear: [drawBands(options, theme)],

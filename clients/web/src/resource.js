@@ -42,6 +42,18 @@ export function useResource(path, query = {}, options = {}) {
   return { ...state, reload: () => refs.current.reload?.() };
 }
 
+// Calls a function every so many ms while `on`, but not in a hidden tab or while updates are paused. For what changes
+// without an event.
+export function useEvery(ms, on, call) {
+  const latest = useRef(call);
+  latest.current = call;
+  useEffect(() => {
+    if (!on) return undefined;
+    const timer = setInterval(() => document.hidden || paused() || latest.current(), ms);
+    return () => clearInterval(timer);
+  }, [ms, on]);
+}
+
 function startFetcher(url, refs, setState) {
   let controller = null;
   let timer = 0;

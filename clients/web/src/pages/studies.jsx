@@ -1,8 +1,9 @@
 // The list of studies.
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api } from "../api.js";
-import { ago, count, duration, percent, plural, time } from "../format.js";
+import { ago, count, duration, hasEnded, percent, plural, time } from "../format.js";
 import { paused, useEvents } from "../live.js";
+import { useEvery } from "../resource.js";
 import { makeHash, navigate, useQuery } from "../router.js";
 import { session, useStore } from "../store.js";
 import { Menu } from "../ui/menu.jsx";
@@ -48,6 +49,7 @@ function useStudies(query) {
       if (!paused() && !document.hidden) load();
     }, WAIT_MS);
   });
+  useEvery(3 * WAIT_MS, !!list.items?.some((study) => !hasEnded(study)), load); // one ends a moment after the last event of its jobs
   return { ...list, more: () => list.next && load(list.next), reload: () => load() };
 }
 

@@ -1,8 +1,9 @@
 // The page of one study: progress, what it has found, and its numbers by kind.
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { ago, duration, hasEnded, percent, time } from "../format.js";
-import { useResource } from "../resource.js";
+import { useEvery, useResource } from "../resource.js";
 import { navigate } from "../router.js";
+import { session, useStore } from "../store.js";
 import { Button } from "../ui/button.jsx";
 import { Menu } from "../ui/menu.jsx";
 import { ProgressBar } from "../ui/meter.jsx";
@@ -16,11 +17,15 @@ import { Mamba } from "./study/mamba.jsx";
 import { Sweep } from "./study/sweep.jsx";
 
 const VIEWS = { sweep: Sweep, mamba: Mamba, ladder: Ladder };
+const REST_MS = 2000;
 const PARTS = 50; // rows of a ladder; a sweep fetches its table itself
 
 export function Study({ id }) {
-  const loaded = useResource(`/v1/studies/${id}`, { limit: PARTS }, { on: (type) => type.startsWith("job."), atLeast: 2000 });
+  const running = useRef(true);
+  const loaded = useResource(`/v1/studies/${id}`, { limit: PARTS }, { on: (type) => type === "job.state" || (running.current && type === "job.progress"), atLeast: REST_MS });
   const study = loaded.data;
+  running.current = !study || !hasEnded(study);
+  useEvery(2 * REST_MS, !!study && running.current, loaded.reload); // it ends a moment after the last event of its jobs
   useEffect(() => {
     if (study) document.title = `${study.name} · barkerd`;
   }, [study?.name]);
@@ -37,6 +42,7 @@ export function Study({ id }) {
 
 function Head({ study, reload }) {
   const narrow = useNarrow(), p = study.progress;
+  useStore(session, (s) => s.me); // whose actions they are may come later than the study
   const actions = studyActions(study, (gone) => (gone ? navigate("/studies") : reload()));
   return (
     <header class="job-head">

@@ -1,7 +1,6 @@
 // Parallel coordinates: one line per setting through its settings and results.
 import { useMemo, useState } from "preact/hooks";
 import { axisNumbers, number } from "../../format.js";
-import { useQuery } from "../../router.js";
 import { columnLabel, curvesOf, scaleOf, settingText, valueOf } from "./rows.js";
 
 const STEP = 130, TOP = 46, HEIGHT = 300, SIDE = 70, BOTTOM = 26;
@@ -36,9 +35,8 @@ function Axis({ i, column, scale }) {
 }
 
 export function Parallel({ rows, job, swept, axis, measures, best }) {
-  const [picked] = useQuery("results");
   const [over, setOver] = useState(null);
-  const results = picked ? picked.split(",").filter((name) => measures.includes(name)) : [...new Set([...RESULTS, best?.by])].filter((name) => measures.includes(name));
+  const results = measures.filter((name) => RESULTS.includes(name) || name === best?.by || name.endsWith("_ergodic"));
   const columns = [...swept.map((s) => s.pointer), ...results];
   const scales = useMemo(() => columns.map((column) => scaleOf(rows.map((row) => valueOf(row, column, job)))), [rows, columns.join()]);
   const lines = useMemo(() => curvesOf(rows, swept, axis, job)

@@ -58,7 +58,8 @@ export function axisOf(swept) {
   return (step ?? numbers.reduce((most, s) => (!most || s.values.length > most.values.length ? s : most), null))?.pointer ?? null;
 }
 
-export const settingText = (row, swept, job) => swept.map(({ pointer }) => text(valueOf(row, pointer, job))).join(", ");
+// "vanilla, sgld, chains 4": numbers with their names.
+export const settingText = (row, swept, job) => swept.map(({ pointer, numeric }) => (numeric ? `${settingLabel(pointer)} ` : "") + text(valueOf(row, pointer, job))).join(", ");
 
 // [{label, rows}]: the rows that differ in the axis only, in its order.
 export function curvesOf(rows, swept, axis, job) {

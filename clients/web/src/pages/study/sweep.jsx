@@ -1,7 +1,7 @@
 // A sweep: its table of settings and its pictures, from the rows of the table.
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { download } from "../../api.js";
-import { count, number, rhat } from "../../format.js";
+import { axisNumbers, count, number, rhat } from "../../format.js";
 import { fileName } from "../../params.js";
 import { useResource } from "../../resource.js";
 import { useQuery } from "../../router.js";
@@ -24,14 +24,30 @@ export function Sweep({ study, result }) {
   const [tab, setTab] = useQuery("tab", "table");
   // A long table is fetched less often while its jobs run.
   const table = useResource(`/v1/studies/${study.id}/table`, {}, { all: true, on: (type) => type === "job.state", atLeast: 2000 + 10 * result.settings });
+  const state = useRef(study.state);
+  useEffect(() => {
+    if (state.current !== study.state) table.reload(); // the last rows are taken a moment after the last event
+    state.current = study.state;
+  }, [study.state]);
   const [name, , View] = VIEWS.find(([key]) => key === tab) ?? VIEWS[0];
   return (
     <Resource of={table} what="the table">
       {({ items }) => <>
+        <References list={result.references} whose={study.request.reference === "exact" ? "an exact sampler" : study.request.reference} />
         <Tabs label="Views of the sweep" tabs={VIEWS} value={name} onChange={(key) => setTab(key, {})} />
         <TabPanel name={name}><Shown View={View} study={study} result={result} rows={items} /></TabPanel>
       </>}
     </Resource>
+  );
+}
+
+// What biases are measured against.
+function References({ list, whose }) {
+  if (!list.length) return null;
+  return (
+    <p class="dim">Biases are against {whose}: {list.map((r, i) => (
+      <span key={i}>{i > 0 && ", "}{r.job ? <a href={`#/jobs/${r.job}`}>{r.name ?? "its job"}</a> : r.name}{Object.keys(r.setting).length > 0 && ` for ${Object.values(r.setting).join(", ")}`}{r.state !== "ready" && <span class={r.state === "failed" ? "text-bad" : ""}> ({r.state})</span>}</span>
+    ))}</p>
   );
 }
 
@@ -54,7 +70,7 @@ function Mark({ mark }) {
 }
 
 function SettingValue({ value }) {
-  const shown = typeof value === "number" ? number(value, 4) : typeof value === "string" ? value : JSON.stringify(value);
+  const shown = typeof value === "number" ? axisNumbers([Number(value.toPrecision(4))])[0] : typeof value === "string" ? value : JSON.stringify(value);
   return <span class="clip" title={String(typeof value === "number" ? value : shown)}>{shown}</span>;
 }
 
@@ -122,7 +138,7 @@ function Table({ study, rows, job, rule, best, swept, measures }) {
         <ActionButton action={() => download(`/v1/studies/${study.id}/table?format=csv`, `${fileName(study.name)}.csv`)}>Download CSV</ActionButton>
       </div>
       <div class="sweep-table"><VirtualTable label="Settings" columns={columns} count={sorted.length} row={(i) => sorted[i]} sort={{ key, down }} onSort={onSort} height={32}
-        minWidth={`${26 + 6.5 * swept.length + shown.reduce((sum, name) => sum + 0.7 + widthOf(name), 0)}rem`} compact={compact} compactHeight={112} rowClass={(row) => `marked-${marks.get(row.index) ?? "none"}`} /></div>
+        minWidth={`${26 + 6.5 * swept.length + shown.reduce((sum, name) => sum + 0.7 + widthOf(name), 0)}rem`} compact={compact} compactHeight={100} rowClass={(row) => `marked-${marks.get(row.index) ?? "none"}`} /></div>
     </div>
   );
 }
