@@ -17,7 +17,8 @@
 
 #define LIST_LIMIT     50
 #define LIST_LIMIT_MAX 500
-#define WAIT_MAX       60 /* seconds of a long poll */
+#define ROW_MOST       (BODY_LIMIT + (16u << 10)) /* bytes of a row as it is read */
+#define WAIT_MAX       60                         /* seconds of a long poll */
 
 /* ---- submitting ---- */
 
@@ -202,6 +203,9 @@ void api_jobs(struct call *call)
     struct job_filter filter;
     struct err_info info;
     if (!read_filter(call, &filter))
+        return;
+    size_t rows = filter.limit < STORE_JOBS_READ ? filter.limit : STORE_JOBS_READ;
+    if (!call_reserve(call, rows * ROW_MOST))
         return;
     struct list list = {.call = call, .limit = filter.limit - 1};
     size_t size = 0;

@@ -473,8 +473,6 @@ static const char *list_sql(const struct job_filter *f)
     return LIST("WHERE true");
 }
 
-enum { JOB_PAGE = 64 };
-
 struct job_list {
     const struct job_filter *filter;
     char last[JOB_ID_SIZE]; /* "" before the first page */
@@ -527,9 +525,9 @@ enum err store_jobs(struct store *store, const struct job_filter *filter,
                     bool (*each)(void *ctx, const struct job_row *row), void *ctx,
                     struct err_info *info)
 {
-    struct job_row page[JOB_PAGE];
+    struct job_row page[STORE_JOBS_READ];
     struct job_list jobs = {.filter = filter, .each = each, .ctx = ctx};
-    struct store_list list = {page,     JOB_PAGE,    sizeof page[0], read_page,
-                              each_job, release_job, &jobs};
+    struct store_list list = {page,     STORE_JOBS_READ, sizeof page[0], read_page,
+                              each_job, release_job,     &jobs};
     return store_list_read(store, &list, filter->limit != 0 ? filter->limit : SIZE_MAX, info);
 }

@@ -120,7 +120,8 @@ struct job_filter {
     bool deleted;       /* the trash instead */
     size_t limit;       /* 0: all */
 };
-/* Newest first. `each` returns false to stop. */
+/* Newest first. `each` returns false to stop. So many rows are in memory at a time. */
+#define STORE_JOBS_READ 16
 enum err store_jobs(struct store *store, const struct job_filter *filter,
                     bool (*each)(void *ctx, const struct job_row *row), void *ctx,
                     struct err_info *info);

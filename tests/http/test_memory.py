@@ -77,6 +77,13 @@ class Requests(Case):
                                 seed=seed, save={"params": names}))
         self.assertProblem(eve.get("/v1/jobs", query={"limit": 100}), 503, "request_memory_mb", "eve uses")
         self.assertEqual(len(eve.read("/v1/jobs", query={"limit": 10})["items"]), 10)
+        before = small.status("VmHWM")
+        threads = [threading.Thread(target=lambda: eve.get("/v1/jobs?limit=100")) for _ in range(24)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertLess(small.status("VmHWM") - before, harness.MEMORY_SLACK * 8 * 1024, "rows before they are written")
         self.assertEqual(small.stop(), 0)
 
     def test_a_download_counts_until_it_has_been_read(self):
