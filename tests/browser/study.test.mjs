@@ -139,17 +139,20 @@ export default {
     assert.equal(await last.getByText("–", { exact: true }).count(), 0);
   },
 
-  async "actions are there although the user is known after the study"(t) {
-    const page = await t.page(null);
-    let answers = 0; // the second is fetched when the event stream is open; nothing changes after it
-    page.on("response", (reply) => { answers += new URL(reply.url()).pathname === `/v1/studies/${sweep.id}`; });
-    await page.route((url) => url.pathname === "/v1/me", async (route) => {
-      await eventually("the study, twice", () => answers >= 2);
-      await page.getByRole("heading", { name: sweep.name }).waitFor();
-      await route.continue();
-    });
-    await page.goto(`${t.daemon.url}/#/studies/${sweep.id}`);
-    await page.getByRole("button", { name: "Delete…" }).waitFor();
+  async "actions are there although the user is known after the study, or the job"(t) {
+    const job = (await t.daemon.get(`/v1/jobs?study=${mamba.id}&limit=1`)).items[0];
+    for (const [where, name] of [[`studies/${sweep.id}`, sweep.name], [`jobs/${job.id}`, job.name]]) {
+      const page = await t.page(null);
+      let answers = 0; // the second is fetched when the event stream is open; nothing changes after it
+      page.on("response", (reply) => { answers += new URL(reply.url()).pathname === `/v1/${where}`; });
+      await page.route((url) => url.pathname === "/v1/me", async (route) => {
+        await eventually("it, twice", () => answers >= 2);
+        await page.getByRole("heading", { name }).waitFor();
+        await route.continue();
+      });
+      await page.goto(`${t.daemon.url}/#/${where}`);
+      await page.getByRole("button", { name: "Delete…" }).waitFor();
+    }
   },
 
   async "a study is extended by seeds"(t) {

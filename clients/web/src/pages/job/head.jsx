@@ -6,7 +6,7 @@ import { ago, bytes, count, duration, modelName, percent, plural, samplerName, t
 import { eventClock, putChange } from "../../live.js";
 import { planningNow, oneInText } from "../../settingnames.js";
 import { navigate } from "../../router.js";
-import { tick, ticked, useStore } from "../../store.js";
+import { session, tick, ticked, useStore } from "../../store.js";
 import { Button } from "../../ui/button.jsx";
 import { Dialog } from "../../ui/dialog.jsx";
 import { Field, SelectField, TextField } from "../../ui/field.jsx";
@@ -20,6 +20,7 @@ import { StateMark, Tag } from "../../ui/tag.jsx";
 export function Head({ job }) {
   const [editing, setEditing] = useState(false);
   const on = useStore(ticked, (t) => t.ids.includes(job.id));
+  useStore(session, (s) => s.me); // whose actions they are may come later than the job
   const run = async (verb) => {
     if ((await act(verb, job)) && (verb === "delete" || verb === "purge")) navigate("/jobs");
   };

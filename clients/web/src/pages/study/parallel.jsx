@@ -1,10 +1,10 @@
 // Parallel coordinates: one line per setting through its settings and results.
 import { useMemo, useState } from "preact/hooks";
-import { axisNumbers, number } from "../../format.js";
+import { axisNumbers, count, number } from "../../format.js";
 import { columnLabel, curvesOf, scaleOf, settingText, valueOf } from "./rows.js";
 
 const STEP = 130, TOP = 46, HEIGHT = 300, SIDE = 70, BOTTOM = 26;
-const MOST = 1000; // lines
+const MOST = 1000; // lines; of more settings, an even part
 const RESULTS = ["ess_median", "ess_min", "bias_mean_mean", "bias_variance_mean", "max_rhat"];
 
 // Lines of the same setting, cut where a value is missing.
@@ -39,13 +39,15 @@ export function Parallel({ rows, job, swept, axis, measures, best }) {
   const results = measures.filter((name) => RESULTS.includes(name) || name === best?.by || name.endsWith("_ergodic"));
   const columns = [...swept.map((s) => s.pointer), ...results];
   const scales = useMemo(() => columns.map((column) => scaleOf(rows.map((row) => valueOf(row, column, job)))), [rows, columns.join()]);
+  const every = Math.ceil(rows.length / MOST);
   const lines = useMemo(() => curvesOf(rows, swept, axis, job)
-    .flatMap((curve, k) => curve.rows.map((row) => ({ row, k, path: pathOf(columns.map((column, i) => scales[i].at(valueOf(row, column, job)))) }))).slice(0, MOST), [scales]);
+    .flatMap((curve, k) => curve.rows.map((row) => ({ row, k, path: pathOf(columns.map((column, i) => scales[i].at(valueOf(row, column, job)))) })))
+    .filter(({ row }, i) => i % every === 0 || row.index === best?.index), [scales]);
   const width = 2 * SIDE + (columns.length - 1) * STEP;
   const shown = lines.find(({ row }) => row.index === (over ?? best?.index));
   return (
     <div class="stack">
-      <p class="dim">{shown ? <><b>{over === null ? "Best: " : ""}setting {shown.row.index}</b> {settingText(shown.row, swept, job)}: {results.map((name) => `${columnLabel(name)} ${number(valueOf(shown.row, name), 3)}`).join(", ")}</> : "A line is a setting; point at one to read it."}{rows.length > MOST && ` The first ${MOST} of ${rows.length} settings.`}</p>
+      <p class="dim">{shown ? <><b>{over === null ? "Best: " : ""}setting {shown.row.index}</b> {settingText(shown.row, swept, job)}: {results.map((name) => `${columnLabel(name)} ${number(valueOf(shown.row, name), 3)}`).join(", ")}</> : "A line is a setting; point at one to read it."}{every > 1 && ` One in ${every} of ${count(rows.length)} settings is drawn.`}</p>
       <div class="card scroll-x">
         <svg class="parallel" role="img" aria-label="Parallel coordinates of settings and results" style={{ minWidth: `${width}px`, maxWidth: `${1.25 * width}px` }} viewBox={`0 0 ${width} ${TOP + HEIGHT + BOTTOM}`} onPointerLeave={() => setOver(null)}>
           {lines.map(({ row, k, path }) => <path key={row.index} d={path} style={{ stroke: `var(--c${(k % 8) + 1})` }} class={shown?.row === row ? "on" : over !== null ? "off" : ""} onPointerEnter={() => setOver(row.index)} />)}

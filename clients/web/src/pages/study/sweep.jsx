@@ -15,7 +15,7 @@ import { axisOf, columnLabel, errorOf, isSetting, marksOf, settingLabel, sortedB
 
 const VIEWS = [["table", "Table", Table], ["curves", "Picture", Curves], ["parallel", "Parallel coordinates", Parallel]];
 
-const BRIEF = ["ess_median", "bias_mean_mean", "max_rhat"]; // on a phone
+const BRIEF = ["bias_mean_mean", "max_rhat"]; // on a phone, after what is best
 
 // Shown first; the others with "all measures".
 const MAIN = ["ess_median", "ess_min", "ess_min_per_gradient", "max_rhat", "bias_mean_mean", "variance_ratio_median", "certified_mean"];
@@ -129,7 +129,7 @@ function Table({ study, rows, job, rule, best, swept, measures }) {
   const columns = useMemo(() => columnsOf({ study, swept, measures: shown, job, marks }), [swept, shown, marks, study.id]);
   const sorted = useMemo(() => sortedBy(rows, key, down, job), [rows, sort]);
   const onSort = (next) => setSort(next === key ? (down ? next : `-${next}`) : isSetting(next) || next === "index" ? next : `-${next}`);
-  const compact = useMemo(() => (row) => <Card row={row} job={job} swept={swept} names={shown.filter((name) => BRIEF.includes(name) || name === best?.by)} mark={marks.get(row.index)} study={study} />, [swept, shown, marks, study.id]);
+  const compact = useMemo(() => (row) => <Card row={row} job={job} swept={swept} names={[best?.by ?? "ess_median", ...BRIEF.filter((name) => name !== best?.by && measures.includes(name))]} mark={marks.get(row.index)} study={study} />, [swept, shown, marks, study.id]);
   return (
     <div class="stack">
       <div class="bar-top">
@@ -147,7 +147,7 @@ function Card({ row, job, swept, names, mark, study }) {
   return (
     <div class="job-card">
       <div><b class="clip">{swept.map(({ pointer }) => `${settingLabel(pointer)} ${valueOf(row, pointer, job)}`).join(", ")}</b><Mark mark={mark} /></div>
-      <div class="facts">{names.slice(0, 4).map((name) => <span key={name}><small class="dim">{columnLabel(name)}</small> <Measure row={row} name={name} /></span>)}</div>
+      <div class="facts">{names.map((name) => <span key={name}><small class="dim">{columnLabel(name)}</small> <Measure row={row} name={name} /></span>)}</div>
       <div>{stateText(row)} jobs <JobLinks row={row} study={study} /></div>
     </div>
   );
