@@ -1,17 +1,23 @@
 // Every page on a desktop (light and dark) and on a phone: a screenshot for review, and the checks that apply to
 // all pages.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { DESKTOP, live, noSidewaysScroll, PHONE, SHOTS } from "./browser.mjs";
 import { eventually } from "./daemon.mjs";
 import { fillLab } from "./lab.mjs";
 
-let lab, running;
+let lab, running, sweep, mamba, ladder;
+
+const study = (name) => JSON.parse(readFileSync(new URL(`../fixtures/studies/${name}.json`, import.meta.url)));
 
 export async function prepare(daemon) {
   lab = await fillLab(daemon);
   await daemon.user("ann", "user");
   running = await daemon.submit({ name: "a long one, still under way", model: "skew_normal", sampler: "sgbd", warmup: 1000, iterations: 90000000000, thin: 100000, chains: 3, seed: 1, visibility: "lab" });
+  const start = async (request) => (await daemon.call("POST", "/v1/studies", request)).id;
+  [sweep, mamba, ladder] = [await start(study("sweep")), await start(study("mamba")), await start({ kind: "ladder", job: lab.coarse.id })];
+  for (const id of [sweep, mamba, ladder]) await eventually("a study to end", async () => (await daemon.get(`/v1/studies/${id}`)).ended_at);
   await daemon.run({ name: "<script>alert(1)</script> & “quotes”, with a name that is longer than most screens are wide", tags: ["<i>", "long"], model: "skew_normal", sampler: "mala", iterations: 500, chains: 2 });
 }
 
@@ -37,6 +43,13 @@ const PAGES = {
   "compare-densities": [() => `/compare?jobs=${all()}&reference=exact&tab=densities`, ".plot canvas"],
   "compare-metrics": [() => `/compare?jobs=${all()}&tab=metrics`, ".plot canvas"],
   "compare-scatter": [() => `/compare?jobs=${all()}&reference=exact&tab=scatter`, ".plot canvas"],
+  studies: ["/studies", ".vrow"],
+  "study-new": ["/studies/new", '.lamp:has-text("valid,")'],
+  "study-sweep": [() => `/studies/${sweep}`, ".marked-best"],
+  "study-picture": [() => `/studies/${sweep}?tab=curves`, ".plot canvas"],
+  "study-parallel": [() => `/studies/${sweep}?tab=parallel`, "svg.parallel"],
+  "study-mamba": [() => `/studies/${mamba}`, "table.arms"],
+  "study-ladder": [() => `/studies/${ladder}`, "table"],
   "server-queue": ["/server", "main table"],
   "server-about": ["/server?tab=about", "main dl, main table"],
   "server-tokens": ["/server?tab=tokens", "main table"],

@@ -1,7 +1,7 @@
 // The pages of studies: list, table, picture, actions, a new one.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { assertRounding, inked, noSidewaysScroll, PHONE, save, tab } from "./browser.mjs";
+import { assertRounding, inked, save, tab } from "./browser.mjs";
 import { eventually } from "./daemon.mjs";
 
 const fixture = (name) => JSON.parse(readFileSync(new URL(`../fixtures/studies/${name}.json`, import.meta.url)));
@@ -198,23 +198,5 @@ export default {
     const cells = await page.getByRole("table", { name: "Parameters" }).locator("tbody td").allInnerTexts();
     assertRounding(cells[2].split(" ± ")[0], study.result.parameters[0].mean.extrapolated, "mean at step size 0");
     assert.equal(await page.getByRole("table", { name: "Jobs of the ladder" }).getByRole("link").count(), 2);
-  },
-
-  async "a narrow screen does not scroll sideways"(t) {
-    asks(t);
-    const page = await t.page("/studies", { viewport: PHONE });
-    await page.getByRole("link", { name: sweep.name }).click();
-    await settings(page).waitFor();
-    assert.equal(await noSidewaysScroll(page), true);
-    for (const name of ["Picture", "Parallel coordinates"]) {
-      await tab(page, name);
-      await page.locator("figure.plot, svg.parallel").first().waitFor();
-      assert.equal(await noSidewaysScroll(page), true, name);
-    }
-    for (const where of [`/studies/${mamba.id}`, "/studies/new"]) {
-      await page.goto(`${t.daemon.url}/#${where}`);
-      await page.locator("table.arms, textarea").first().waitFor();
-      assert.equal(await noSidewaysScroll(page), true, where);
-    }
   },
 };
