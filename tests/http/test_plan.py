@@ -368,20 +368,23 @@ class Repeated(Case):
     """The same request and seed give the same draws, although nobody named a number."""
 
     def test_an_unplanned_request_gives_the_same_plan_and_the_same_draws(self):
-        requests = {"rows": job(target={"seconds": 2}),
-                    "few rows": job(data={"path": "few.csv"}, target={"seconds": 2}),
+        requests = {"rows": job(target={"seconds": 20}),
+                    "few rows": job(data={"path": "few.csv"}, target={"seconds": 20}),
                     "no data": {"model": "skew_normal", "sampler": "sgbd", "seed": 5, "target": {"ess": 500}},
                     "short of time": job(target={"ess": 1e8, "seconds": 0.2})}
         for name, request in requests.items():
             with self.subTest(name):
                 first, second = [alice.run(request) for _ in range(2)]
+                if harness.sanitized() and name == "short of time":  # the clock may end it
+                    self.assertEqual(first["plan"], second["plan"])
+                    continue
                 self.assertEqual(first["stop_cause"], "completed")
                 self.assertEqual(first["plan"], second["plan"])
                 draws = [alice.draws(done["id"], format="npy", warmup="true") for done in (first, second)]
                 self.assertEqual(draws[0], draws[1])
 
     def test_neither_workers_nor_load_change_a_plan(self):
-        request = job(data={"path": "few.csv"}, target={"seconds": 2})
+        request = job(data={"path": "few.csv"}, target={"seconds": 20})
         alone = alice.run(request)
         many = Daemon(workers=8)
         many.file("few.csv", logistic_text(40))
@@ -446,7 +449,9 @@ class Sampler(Case):
         self.assertEqual(done["request"]["sampler"]["name"], "sgbd")
         self.assertRegex(done["plan"]["why"][-1], "^sampler: sgbd, approximate: .* exact")
         again = alice.run(self.nameless(target={"seconds": 0.2}))
-        self.assertEqual(alice.everything(again["id"]), alice.everything(done["id"]))
+        self.assertEqual(again["plan"], done["plan"])
+        if not harness.sanitized():  # there the clock may end it
+            self.assertEqual(alice.everything(again["id"]), alice.everything(done["id"]))
 
     def test_what_only_approximate_ones_have_decides(self):
         done = alice.run(self.nameless(data={"path": "few.csv"}, batch_size=20))
