@@ -4,6 +4,7 @@ import concurrent.futures
 import re
 import subprocess
 import sys
+import time
 
 AT_ONCE = 3
 
@@ -24,16 +25,18 @@ def run_each(script, names, alone=()):
 
 
 def _output(script, name):
+    start = time.monotonic()
     done = subprocess.run([sys.executable, script, name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    return name, done.returncode, done.stdout.decode(errors="replace")
+    return name, done.returncode, done.stdout.decode(errors="replace"), time.monotonic() - start
 
 
 def _add(result, passed, failed):
-    name, code, text = result
+    name, code, text, seconds = result
     lines = text.rstrip("\n").split("\n")
     counts = re.fullmatch(r"(\d+) passed, (\d+) failed", lines[-1])
     if counts is None:
         print(text + "\nFAILED %s: ended with exit code %d and no count" % (name, code), flush=True)
         return passed, failed + 1
     print("\n".join(lines[:-1]), flush=True)
+    print("%s: %s, %.0f s" % (name, lines[-1], seconds), flush=True)
     return passed + int(counts[1]), failed + max(int(counts[2]), int(code != 0))
