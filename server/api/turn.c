@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-enum { AT_ONCE = 4, AT_ONCE_EACH = 3, WAITING = 12, WAITING_EACH = 8, WAIT_MOST_MS = 20000 };
+enum { AT_ONCE = 4, AT_ONCE_EACH = 3, WAITING = 16, WAITING_EACH = 12, WAIT_MOST_MS = 20000 };
 
 /* The request of this thread, the number of its nested turns, and their memory. */
 static _Thread_local struct call *caller;

@@ -10,6 +10,7 @@ import socket
 import sqlite3
 import statistics
 import struct
+import threading
 
 import harness
 from harness import (Case, Daemon, Npy, Table, endless, ica_text, logistic_text, mean, quantile, sd,
@@ -469,6 +470,18 @@ class Plots(Case):
         for bins in (0, 4, 10 ** 6, -1):
             self.assertProblem(alice.get("/v1/jobs/%s/density" % job, query={"bins": bins}), 422,
                                pointer="?bins")
+
+    def test_the_requests_of_two_open_pages_are_all_answered(self):
+        """A browser has six connections, and a page that is left has its own requests still under way."""
+        long = alice.run(toy(iterations=500000, warmup=0, chains=4, save={"params": ["theta[1]"]}))["id"]
+        replies = []
+        threads = [threading.Thread(target=lambda: replies.append(alice.get("/v1/jobs/%s/trace" % long)))
+                   for _ in range(13)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([r.text for r in replies if r.status != 200], [])
 
     def test_metrics_are_those_of_the_draws_on_the_test_data(self):
         rows = [[float(v) for v in line.split(",")] for line in TEST.splitlines()[1:]]
