@@ -12,21 +12,49 @@ static const char *account(const struct call *call)
     return call->who.user[0] != '\0' ? call->who.user : call->req->client;
 }
 
+static void add(struct call *call, uint64_t bytes)
+{
+    call->reserved += bytes;
+    if (call->reserved > call->most_reserved)
+        call->most_reserved = call->reserved;
+}
+
 enum err call_take_within(struct call *call, uint64_t bytes, uint32_t wait_ms,
                           struct err_info *info)
 {
     enum err code = budget_take(call->app->request_memory, account(call), bytes, wait_ms, info);
-    if (code != ERR_OK)
-        return code;
-    call->reserved += bytes;
-    if (call->reserved > call->most_reserved)
-        call->most_reserved = call->reserved;
-    return ERR_OK;
+    if (code == ERR_OK)
+        add(call, bytes);
+    return code;
+}
+
+static uint32_t patience(const struct call *call)
+{
+    return call->route->flags & ROUTE_POOL ? WAIT_MS : 0;
 }
 
 enum err call_take(struct call *call, uint64_t bytes, struct err_info *info)
 {
-    return call_take_within(call, bytes, call->route->flags & ROUTE_POOL ? WAIT_MS : 0, info);
+    return call_take_within(call, bytes, patience(call), info);
+}
+
+enum err call_take_lent(struct call *call, uint64_t bytes, struct err_info *info)
+{
+    enum err code = budget_take_lent(call->app->request_memory, account(call), bytes,
+                                     patience(call), info);
+    if (code == ERR_OK)
+        add(call, bytes);
+    return code;
+}
+
+void call_lend(struct call *call)
+{
+    budget_lend(call->app->request_memory, account(call), call->reserved);
+}
+
+void call_lend_end(struct call *call)
+{
+    budget_lend_end(call->app->request_memory, account(call), call->reserved);
 }
 
 void call_give(struct call *call, uint64_t bytes)

@@ -1,8 +1,8 @@
 /* Bounds how many requests compute at a time. */
 #include "server/api/turn.h"
 #include "server/api/api.h"
+#include "server/api/reserve.h"
 #include "server/base/background.h"
-#include "server/base/budget.h"
 #include "server/base/clock.h"
 #include "server/base/places.h"
 
@@ -56,11 +56,15 @@ static enum err take_place(struct err_info *info)
            seat = places_find(gate.waiting, WAITING, WAITING_EACH, name());
     if (place == AT_ONCE && seat < WAITING) {
         gate.waiting[seat] = name();
+        if (caller != NULL)
+            call_lend(caller);
         for (bool more = true; place == AT_ONCE && more && !gate.halted;) {
             more = clock_wait(&gate.freed, &gate.lock, until_ms);
             place = places_find(gate.busy, AT_ONCE, turn_each(), name());
         }
         gate.waiting[seat] = NULL;
+        if (caller != NULL)
+            call_lend_end(caller);
     }
     if (place < AT_ONCE)
         gate.busy[place] = name();
@@ -93,7 +97,7 @@ static enum err take_memory(uint64_t bytes, struct err_info *info)
     budget_stats(caller->app->request_memory, &stats);
     uint64_t share = stats.per_user > caller->reserved ? stats.per_user - caller->reserved : 0;
     bytes = stats.per_user > 0 && bytes > share ? share : bytes;
-    enum err code = call_take(caller, bytes, info);
+    enum err code = call_take_lent(caller, bytes, info);
     held += code == ERR_OK ? bytes : 0;
     return code;
 }

@@ -4,7 +4,7 @@
  * whose chains run have less priority than samplers (base/background.h).
  *
  * A waiting request holds a thread of the request pool, so the number of waiting requests is
- * bounded. Turns of one thread nest. */
+ * bounded. It lends its memory to requests that have a turn. Turns of one thread nest. */
 #ifndef BARKER_SERVER_API_TURN_H
 #define BARKER_SERVER_API_TURN_H
 

@@ -9,7 +9,7 @@
 
 struct account {
     char *user;
-    uint64_t used;
+    uint64_t used, lent;
 };
 
 struct budget {
@@ -19,7 +19,7 @@ struct budget {
     pthread_cond_t given;
     struct account *accounts; /* only of users that have taken something */
     size_t count, room;
-    uint64_t used, most_used, waiting, refused;
+    uint64_t used, lent, most_used, waiting, refused;
 };
 
 enum err budget_new(struct budget **out, const char *what, uint64_t total, uint64_t per_user,
@@ -84,11 +84,15 @@ static bool within(uint64_t limit, uint64_t used, uint64_t bytes)
 }
 
 /* Under the lock: ERR_OK when taken, ERR_UNAVAILABLE when there is no room now. */
-static enum err take_now(struct budget *b, const char *user, uint64_t bytes)
+static enum err take_now(struct budget *b, const char *user, uint64_t bytes, bool lent)
 {
     struct account *account = find(b, user);
-    uint64_t own = account != NULL ? account->used : 0;
-    if (!within(b->total, b->used, bytes) || !within(b->per_user, own, bytes))
+    uint64_t all = b->used, own = account != NULL ? account->used : 0;
+    if (lent) {
+        all -= b->lent;
+        own -= account != NULL ? account->lent : 0;
+    }
+    if (!within(b->total, all, bytes) || !within(b->per_user, own, bytes))
         return ERR_UNAVAILABLE;
     account = open_account(b, user);
     if (account == NULL)
@@ -121,18 +125,18 @@ static enum err refuse(const struct budget *b, const char *user, enum err code, 
         mb * (double)bytes, b->what, mb * (double)b->used, mb * (double)b->total);
 }
 
-enum err budget_take(struct budget *b, const char *user, uint64_t bytes, uint32_t wait_ms,
-                     struct err_info *info)
+static enum err take(struct budget *b, const char *user, uint64_t bytes, bool lent,
+                     uint32_t wait_ms, struct err_info *info)
 {
     uint64_t until_ms = clock_mono_ms() + wait_ms;
     if (b == NULL || bytes == 0)
         return ERR_OK;
     pthread_mutex_lock(&b->lock);
-    enum err code = within(b->per_user, 0, bytes) ? take_now(b, user, bytes) : ERR_TOO_LARGE;
+    enum err code = within(b->per_user, 0, bytes) ? take_now(b, user, bytes, lent) : ERR_TOO_LARGE;
     b->waiting++;
     for (bool more = wait_ms > 0; code == ERR_UNAVAILABLE && more;) {
         more = clock_wait(&b->given, &b->lock, until_ms);
-        code = take_now(b, user, bytes);
+        code = take_now(b, user, bytes, lent);
     }
     b->waiting--;
     if (code != ERR_OK) {
@@ -142,6 +146,43 @@ enum err budget_take(struct budget *b, const char *user, uint64_t bytes, uint32_
     }
     pthread_mutex_unlock(&b->lock);
     return code;
+}
+
+enum err budget_take(struct budget *b, const char *user, uint64_t bytes, uint32_t wait_ms,
+                     struct err_info *info)
+{
+    return take(b, user, bytes, false, wait_ms, info);
+}
+
+enum err budget_take_lent(struct budget *b, const char *user, uint64_t bytes, uint32_t wait_ms,
+                          struct err_info *info)
+{
+    return take(b, user, bytes, true, wait_ms, info);
+}
+
+void budget_lend(struct budget *b, const char *user, uint64_t bytes)
+{
+    if (b == NULL || bytes == 0)
+        return;
+    pthread_mutex_lock(&b->lock);
+    struct account *account = find(b, user);
+    assert(account != NULL && account->used - account->lent >= bytes);
+    account->lent += bytes;
+    b->lent += bytes;
+    pthread_cond_broadcast(&b->given);
+    pthread_mutex_unlock(&b->lock);
+}
+
+void budget_lend_end(struct budget *b, const char *user, uint64_t bytes)
+{
+    if (b == NULL || bytes == 0)
+        return;
+    pthread_mutex_lock(&b->lock);
+    struct account *account = find(b, user);
+    assert(account != NULL && account->lent >= bytes);
+    account->lent -= bytes;
+    b->lent -= bytes;
+    pthread_mutex_unlock(&b->lock);
 }
 
 void budget_give(struct budget *b, const char *user, uint64_t bytes)
@@ -171,6 +212,7 @@ void budget_stats(struct budget *b, struct budget_stats *out)
                                  .per_user = b->per_user,
                                  .used = b->used,
                                  .most_used = b->most_used,
+                                 .lent = b->lent,
                                  .users = b->count,
                                  .waiting = b->waiting,
                                  .refused = b->refused};

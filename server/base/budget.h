@@ -27,9 +27,18 @@ enum err budget_take(struct budget *budget, const char *user, uint64_t bytes, ui
                      struct err_info *info);
 void budget_give(struct budget *budget, const char *user, uint64_t bytes);
 
+/* Who waits for a turn lends what he has taken until the wait ends, and who has the turn may take it
+ * besides (`budget_take_lent`). Otherwise the one would wait for the turn, and the other for the
+ * memory. Together they exceed the limits by what is lent. */
+void budget_lend(struct budget *budget, const char *user, uint64_t bytes);
+void budget_lend_end(struct budget *budget, const char *user, uint64_t bytes);
+enum err budget_take_lent(struct budget *budget, const char *user, uint64_t bytes,
+                          uint32_t wait_ms, struct err_info *info);
+
 struct budget_stats {
     uint64_t total, per_user; /* as given; 0: no limit */
     uint64_t used, most_used; /* now, and at any time */
+    uint64_t lent;            /* of what is used now */
     uint64_t users;           /* that have taken something and not given it back */
     uint64_t waiting, refused;
 };

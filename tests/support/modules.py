@@ -6,20 +6,13 @@ import subprocess
 import sys
 import time
 
-AT_ONCE = 3
-
-
-def run_each(script, names, alone=()):
-    """Runs `script NAME` for every name, those in `alone` after all others and one at a time. Prints each output as
-    a whole, and the sum of their last lines. Returns the exit code."""
+def run_each(script, names, at_once=3):
+    """Runs `script NAME` for every name. Prints each output as a whole, and the sum of their last lines. Returns the
+    exit code."""
     passed = failed = 0
-    together = [n for n in names if n not in alone]
-    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        for output in pool.map(lambda name: _output(script, name), together):
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        for output in pool.map(lambda name: _output(script, name), names):
             passed, failed = _add(output, passed, failed)
-    for name in names:
-        if name in alone:
-            passed, failed = _add(_output(script, name), passed, failed)
     print("%d passed, %d failed" % (passed, failed))
     return failed > 0 or passed == 0
 

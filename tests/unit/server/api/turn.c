@@ -135,3 +135,54 @@ Test(turn, memory_is_held_until_the_turn_ends_and_never_beyond_the_share_of_a_us
     budget_give(app.request_memory, "eve", 400);
     budget_free(app.request_memory);
 }
+
+static void *waiting_turn(void *ctx)
+{
+    struct call *call = ctx;
+    struct err_info info;
+    turn_as(call);
+    cr_assert_eq(call_take(call, 300, &info), ERR_OK, "%s", info.message);
+    atomic_fetch_add(&begun, 1);
+    cr_assert_eq(turn_begin(500, &info), ERR_OK, "%s", info.message);
+    turn_end();
+    api_reserve_end(call);
+    return NULL;
+}
+
+static uint64_t lent_now(const struct app *app)
+{
+    struct budget_stats stats;
+    budget_stats(app->request_memory, &stats);
+    return stats.lent;
+}
+
+/* Otherwise the one would wait for the turn, and the other for memory. */
+Test(turn, who_waits_lends_memory_to_who_has_the_turn)
+{
+    struct app app = {0};
+    struct route route = {.flags = ROUTE_POOL};
+    struct call call = {.app = &app, .route = &route, .who = {.user = "eve"}}, other = call;
+    pthread_t busy[3], waiting;
+    struct err_info info;
+    cr_assert_eq(budget_new(&app.request_memory, "memory", 1000, 500, NULL), ERR_OK);
+    for (size_t i = 1; i < turn_each(); i++)
+        pthread_create(&busy[i], NULL, one_turn, "eve");
+    wait_until_begun((int)turn_each() - 1);
+    turn_as(&call);
+    cr_assert_eq(turn_begin(0, &info), ERR_OK);
+    pthread_create(&waiting, NULL, waiting_turn, &other);
+    while (lent_now(&app) < 300)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    cr_expect_eq(call_take_within(&call, 500, 0, &info), ERR_UNAVAILABLE);
+    cr_expect_eq(turn_begin(5000, &info), ERR_OK, "%s", info.message);
+    cr_expect_eq(used(&app), 800);
+    turn_end();
+    turn_end();
+    atomic_store(&may_end, 1);
+    pthread_join(waiting, NULL);
+    for (size_t i = 1; i < turn_each(); i++)
+        pthread_join(busy[i], NULL);
+    cr_expect_eq(used(&app), 0);
+    cr_expect_eq(lent_now(&app), 0);
+    budget_free(app.request_memory);
+}
