@@ -11,29 +11,12 @@
 #include <inttypes.h>
 #include <malloc.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LARGE_BYTES ((size_t)1 << 20)
 #define LARGE_COUNT 10000
-
-/* Parsing a large document takes ten times its size, in small pieces that the allocator would
- * keep per thread. So one document is parsed at a time, and free memory is returned to the
- * system. */
-static enum err read_document(const char *document, struct reference *out, struct err_info *info)
-{
-    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
-    if (strlen(document) < LARGE_BYTES)
-        return reference_parse_stored(document, out, info);
-    pthread_mutex_lock(&one);
-    enum err code = reference_parse_stored(document, out, info);
-    malloc_trim(0);
-    pthread_mutex_unlock(&one);
-    return code;
-}
 
 static bool read_reference(struct call *call, const char *name, struct reference *out)
 {
@@ -54,7 +37,7 @@ static bool read_reference(struct call *call, const char *name, struct reference
         return false;
     }
     bool room = call_reserve(call, json_memory(row.document, strlen(row.document)));
-    if (room && (code = read_document(row.document, out, &info)) != ERR_OK)
+    if (room && (code = reference_parse_stored(row.document, out, &info)) != ERR_OK)
         call_fail_info(call, &info);
     free(row.document);
     return room && code == ERR_OK;

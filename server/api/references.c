@@ -9,7 +9,6 @@
 #include "server/sched/sched.h"
 #include "server/store/jobfile.h"
 
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -282,7 +281,6 @@ void api_reference_put(struct call *call)
         put_body(call, &as);
     } else if (call_turn(call)) {
         put_body(call, &as);
-        malloc_trim(0); /* small blocks that the allocator would keep for this thread */
         turn_end();
     }
 }

@@ -6,9 +6,12 @@
 #include "server/base/clock.h"
 #include "server/base/places.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <unistd.h>
+
+#define LARGE_BYTES (UINT64_C(1) << 20)
 
 enum { AT_ONCE = 4, AT_ONCE_EACH = 3, WAITING = 16, WAITING_EACH = 12, WAIT_MOST_MS = 20000 };
 
@@ -122,6 +125,8 @@ void turn_end(void)
     if (--depth > 0)
         return;
     spent += clock_thread_seconds() - began;
+    if (caller != NULL && caller->reserved > LARGE_BYTES)
+        malloc_trim(0); /* small blocks that the allocator would keep for this thread */
     if (held > 0)
         call_give(caller, held);
     held = 0;
