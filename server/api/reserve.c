@@ -28,20 +28,21 @@ enum err call_take_within(struct call *call, uint64_t bytes, uint32_t wait_ms,
     return code;
 }
 
-static uint32_t patience(const struct call *call)
+/* A request that holds as much as it asks for does not wait: others like it would wait for it. */
+static uint32_t patience(const struct call *call, uint64_t bytes)
 {
-    return call->route->flags & ROUTE_POOL ? WAIT_MS : 0;
+    return call->route->flags & ROUTE_POOL && call->reserved < bytes ? WAIT_MS : 0;
 }
 
 enum err call_take(struct call *call, uint64_t bytes, struct err_info *info)
 {
-    return call_take_within(call, bytes, patience(call), info);
+    return call_take_within(call, bytes, patience(call, bytes), info);
 }
 
 enum err call_take_lent(struct call *call, uint64_t bytes, struct err_info *info)
 {
     enum err code = budget_take_lent(call->app->request_memory, account(call), bytes,
-                                     patience(call), info);
+                                     patience(call, bytes), info);
     if (code == ERR_OK)
         add(call, bytes);
     return code;
