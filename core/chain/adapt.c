@@ -36,7 +36,8 @@ static double ceiling_of(const struct adapt *a, double tau)
 }
 
 /* A step of 1/|g| changes the log density by about 1; where noise dominates g, 1/|g| is about the
- * noise ceiling. */
+ * noise ceiling. A gradient near 0 shows no scale, so the step is also at most a tenth of
+ * max(1, |theta|). */
 void adapt_begin(struct adapt *a, const double *theta, const double *g, const double *tau)
 {
     for (size_t j = 0; j < a->d; j++) {

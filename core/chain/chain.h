@@ -20,12 +20,13 @@ struct chain_start {
     const double *values; /* START_VALUES, START_NEAR: d numbers, borrowed during chain_new */
     uint32_t map_steps;   /* START_MAP: at most this many optimisation steps; 0: 200 */
     /* START_NEAR: the start is a normal draw with mean `values` and these sds (d numbers,
-     * borrowed). With a dense frame it is a standard normal draw in the frame's coordinates, and
-     * neither array is needed. */
+     * borrowed). In a dense frame it is a standard normal draw in the frame's coordinates around
+     * the point: `spread` is not used, and `values` only if count > 1. */
     const double *spread;
     double wide;    /* START_NEAR: factor on these sds; 0: 1 */
-    uint32_t count; /* START_NEAR: of so many points with d `values` each, the k-th chain takes the
-                     * one after the last chain's; 0, 1: one, which a dense frame replaces */
+    uint32_t count; /* START_NEAR: `values` has this many points of d numbers, and chain k (from 1)
+                     * starts near point (k - 1) mod count. 0, 1: one point; in a dense frame it is
+                     * the frame's centre */
 };
 
 struct chain_config {
@@ -105,9 +106,9 @@ enum err chain_saved_check(const void *bytes, size_t size, struct err_info *info
 
 /* Running moments of every parameter over all iterations after warm-up (not only the saved ones).
  * With 4096 parameters or more, or in a dense frame, over every eighth iteration: successive
- * positions are nearly equal, and the update costs as much as a move. In a dense frame every
- * iteration counts of a sampler that builds trees, whose positions are nearly independent. mean and variance (n - 1 in
- * the denominator; NaN below 2) have room for d numbers. Returns the count. */
+ * positions are nearly equal, and the update costs as much as a move. Samplers that build trees
+ * have nearly independent positions: a dense frame does not thin theirs. mean and variance (n - 1
+ * in the denominator; NaN below 2) have room for d numbers. Returns the count. */
 uint64_t chain_moments(const struct chain *chain, double *mean, double *variance);
 
 /* The gradient noise, measured at some iterations after warm-up, per coordinate: the root mean

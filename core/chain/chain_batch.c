@@ -20,7 +20,7 @@ struct chain_batch_group {
     /* Minibatches, where chain_batch_sums sums them. */
     _Alignas(ALIGNMENT) uint32_t rows[CHAIN_BATCHES][16 * CHAIN_BATCH_GROUPS];
     bool measures_noise;         /* the first iteration measures the noise */
-    double scale, beta;          /* where a minibatch counts once */
+    double scale, beta;          /* of the step, for a minibatch of weight 1 */
     uint64_t until_moments;      /* iterations, after warm-up */
     const struct linear *linear; /* for chain_batch_sums; NULL: the model sums, chain by chain */
     bool rows_in_l1;             /* its rows fit into the L1 cache and need no prefetch */
@@ -181,7 +181,7 @@ static const struct linear *sums_predictor(const struct gradient *source)
     const struct linear *l = source->model->linear;
     if (l == NULL || l->data->precision != PRECISION_SINGLE || l->data->stride > 8)
         return NULL;
-    /* Of a batch with as many chains as possible. */
+    /* Groups of 16 rows of a chain batch with as many chains as possible. */
     size_t groups = (source->batch.n + 15) / 16 * (CHAIN_BATCH_LANES / LANES_LEAST);
     return !l->free_psi && groups <= CHAIN_BATCH_GROUPS && l->data->N <= CHAIN_BATCH_ROWS ? l
                                                                                           : NULL;
@@ -269,7 +269,7 @@ static void draw_side_by_side(struct chain_batch_group *group, size_t batch, boo
     }
 }
 
-/* `prefetch`: the kernel will not prefetch them. */
+/* `prefetch`: prefetch rows for chain_batch_sums here, because no earlier call of it does. */
 static void draw_rows(struct chain_batch_group *group, size_t batch, bool prefetch)
 {
     struct minibatch *first = &group->chains[0]->source.batch;
@@ -520,9 +520,10 @@ static uint64_t advance_together(struct chain **chains, size_t count, uint64_t n
     return all;
 }
 
-/* Where cache misses take most of an iteration, a single chain is faster, because it prefetches
- * further ahead. Not where a batch has few rows and several chains share the cost of the moves. */
-#define MANY_SHORT 100 /* rows of a batch that share cache lines; for long rows: AHEAD_ROWS */
+/* With many rows per minibatch, cache misses take most of the time, and chains are faster alone,
+ * because each then prefetches further ahead. With few rows, sharing the cost of the moves saves
+ * more. */
+#define MANY_SHORT 100 /* rows that are many, if shorter than a cache line; else AHEAD_ROWS are */
 
 static bool faster_alone(const struct chain *c, size_t members)
 {

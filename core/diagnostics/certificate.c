@@ -10,7 +10,7 @@
 #define LEAST_BATCHES 20
 #define HEAVY         (1.0 / 3.0) /* share of one draw in a sum of squares */
 #define MATTERS       0.01        /* sds: by so much one draw may move an estimate */
-#define CHANCE        3.0         /* standard errors */
+#define CHANCE        3.0         /* standard errors that chance explains */
 #define HIDDEN        2.0 /* how much larger a bias may be than what mean and sd show of it */
 #define ALARM         0.01
 #define FEW           200 /* draws: fewer give moments of fourth order only roughly */
@@ -26,7 +26,7 @@ struct column {
 /* Means over the draws: of x^a w^b. */
 struct means {
     double w, xw, xxw, xxxw, xxx, xxxx;
-    double most; /* share of one draw in the sum of x^4 */
+    double most; /* largest share of one draw in the sum of x^4 */
 };
 
 struct terms {
@@ -129,15 +129,19 @@ static struct terms square_terms(const struct column *c, const struct means *m, 
 
 /* ---- standard errors ---- */
 
-/* The 97.7 % quantile of Student's law over that of the normal (Cornish and Fisher). */
+/* The 97.7 % quantile of Student's law over that of the normal: the Cornish-Fisher series, whose
+ * last coefficient is raised from 1.43 to 2 to make up for the terms left out. */
 static double student(size_t freedom)
 {
     double f = (double)freedom;
     return freedom > 0 ? 1.0 + 1.25 / f + 1.53 / (f * f) + 2.0 / (f * f * f) : NAN;
 }
 
-/* The standard error of the mean of n numbers t with mean 0. A draw as far out as the farthest may
- * as well have been missing, or have come twice. NaN: one draw decides. */
+/* The standard error of the mean of n numbers t with mean 0: from the means of batches, but at
+ * least that of independent draws. The square of the largest |t| is added, because one draw more or
+ * less of that size would change the mean by as much; 9 times it where the tails are heavy. NaN:
+ * fewer than two batches, or a single draw dominates the sum of squares and moves the mean by more
+ * than MATTERS. */
 static double error_of(const struct certificate_draws *draws, const double *t, struct work *work)
 {
     double squares = 0.0, most = 0.0, between = 0.0, n = (double)draws->n;
@@ -163,7 +167,8 @@ static double error_of(const struct certificate_draws *draws, const double *t, s
 }
 
 /* By how much the sd of n draws differs from that of the run of which they are a part, beyond what
- * chance explains for a normal law. The rest comes from tails that few of the n draws reach. */
+ * chance explains for a normal law. Such a difference comes from tails that few of the n draws
+ * reach. */
 static double unlike(double ratio, size_t n)
 {
     return fmax(0.0, fabs(ratio - 1.0) - CHANCE / sqrt(2.0 * (double)n));
@@ -171,7 +176,7 @@ static double unlike(double ratio, size_t n)
 
 /* ---- all together ---- */
 
-/* False when the coordinate does not move or a number is not finite. */
+/* False when the coordinate is constant or a number is not finite. */
 static bool fill(struct column *c, const struct certificate_draws *draws, size_t j)
 {
     size_t d = draws->d;

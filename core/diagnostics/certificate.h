@@ -13,7 +13,7 @@
  * The coefficients. A chain with a bias samples pi (1 + h) for some small h. The mean of t is then
  * off by E[h t]. c1 and c2 are chosen such that this vanishes for the two laws that a wrong step
  * size makes first, h = theta_j - a (a shift) and h = (theta_j - a)^2 - E (a wrong width): two
- * linear equations in moments of the draws, instrumental variables in the words of econometrics.
+ * linear equations in moments of the draws (the method of instrumental variables).
  * With the first alone (c2 = 0) c1 is the ratio of the chain's variance to -E[(theta_j - a) u1],
  * which also repairs an S of the wrong scale. Of the two solutions that with the smaller variance
  * of t is used: E[h t] is at most its sd times that of h.
@@ -43,9 +43,9 @@ struct certificate_draws {
 
 /* Errors of the run's mean, in sds of the run, and of its sd, relative: run less target. They
  * hold bias and the run's own Monte-Carlo error. Standard errors come from batches and are widened
- * so that two of them cover 95 % whatever the number of batches. NaN: not resolved, because a value
- * is not finite, one draw holds a third of the sum of squares of t, or t varies more than f
- * does.
+ * so that two of them cover 95 % whatever the number of batches. NaN: not resolved, because there
+ * are fewer than CERTIFICATE_DRAWS draws, a value is not finite, a single draw has more than a
+ * third of a sum of squares and changes the estimate, or t varies more than f does.
  *
  * A bound is |error| + 2 se + 2 |h| sd(t). The size |h| of a bias is what it does to
  * mean and sd, and twice that may have a shape that t does not see. It is what is certified. */

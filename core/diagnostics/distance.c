@@ -13,8 +13,8 @@ static bool usable(const double *x, size_t n)
     return n > 0;
 }
 
-/* |i/n - j/m| without the rounding of two quotients; the counts are far below 2^53 in each product
- * that memory could hold as draws of one parameter. */
+/* |i/n - j/m| without the rounding of two quotients: the products are exact as long as n m is below
+ * 2^53. */
 static double gap_of_shares(size_t i, size_t n, size_t j, size_t m)
 {
     double a = (double)i * (double)m, b = (double)j * (double)n;

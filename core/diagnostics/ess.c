@@ -11,8 +11,8 @@
 #include <string.h>
 
 /* Lags are computed in windows: most series decorrelate within the first, and a transform of that
- * size stays in the nearest cache. One that does not is done again with a window WIDER times as
- * large. */
+ * size stays in the L1 cache. A series that does not is transformed again with a window WIDER times
+ * as large. */
 enum { FIRST_WINDOW = 128, WIDER = 8, MIN_WINDOW = MIXING_FFT_MIN_POINTS / 2 };
 
 struct mixing_ess {
@@ -33,8 +33,8 @@ static size_t window_over(size_t lags)
     return window < MIN_WINDOW ? MIN_WINDOW : window;
 }
 
-/* Arrays that are a power of two apart compete for the same lines of the cache: STAGGER doubles
- * between them avoid it. */
+/* Arrays that are a power of two apart map to the same cache sets: STAGGER doubles between them
+ * avoid it. */
 enum { STAGGER = 40 };
 
 static struct mixing_spectrum take_spectrum(double **at, size_t points)
@@ -73,7 +73,7 @@ void mixing_ess_free(struct mixing_ess *ess)
     free(ess);
 }
 
-/* Four sums side by side, because one waits for each addition to finish. */
+/* Four independent sums, because each addition to a single one would wait for the last. */
 static double sum_of_excess(const double *values, size_t count, double base)
 {
     double sum[4] = {0.0};
@@ -123,8 +123,8 @@ static void load_part(double *to, const double *series, size_t from, size_t leng
     memset(to + count, 0, (2 * window - count) * sizeof *to);
 }
 
-/* Adds the cross spectrum of the complex series c = a + ib, in which the real part of
- * sum_i conj(c_i) c_(i+t) is what both contribute at lag t.
+/* Adds the power spectrum of the complex series c = a + ib. The real part of its autocovariance
+ * sum_i conj(c_i) c_(i+t) is the sum of what a and b contribute at lag t.
  *
  * The series is cut into blocks of `window` values, each transformed with as many zeros behind. A
  * value and its successor at a lag up to `window` lie in one block or in neighbours. */
@@ -179,8 +179,8 @@ static double autocovariance(struct lags *lags, size_t lag)
     return lags->ess->sum.re[lag] * lags->scale;
 }
 
-/* Whether two values differ: for most series the second value decides. A value that is not finite
- * is found by the caller in the variance. */
+/* Whether two values differ by DBL_EPSILON or more: for most series the second value decides.
+ * Values that are not finite are found by the caller in the variance. */
 static bool varies(const double *values, size_t count)
 {
     double low = values[0], high = values[0];
@@ -243,6 +243,7 @@ double mixing_ess_of(struct mixing_ess *ess, double *series, size_t length, size
     double time = autocorrelation_time(&lags, variance * n / (n - 1.0), variance + between);
     double draws = n * (double)count;
     *window = lags.window;
+    /* As in the R package posterior, antithetic series count at most draws log10(draws). */
     return draws / fmax(time, 1.0 / log10(draws));
 }
 

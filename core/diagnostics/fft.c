@@ -67,8 +67,8 @@ static size_t twiddle_doubles(size_t points)
     return 2 * rotations_of(points) * rotation_length(points);
 }
 
-/* For each rotation m the cosines, then the sines of -2 pi m j / points. The angle is reduced while
- * it is still a whole number, so every entry is right to the last bit or two. */
+/* For each rotation m the cosines, then the sines of -2 pi m j / points. The integer m j is reduced
+ * modulo `points` before it becomes an angle, so every entry is right to the last bit or two. */
 static void fill_twiddles(double *w, size_t points)
 {
     size_t length = rotation_length(points);
@@ -165,7 +165,7 @@ static void forward4(const double *w, double *re, double *im, size_t q)
     }
 }
 
-/* forward4 backwards, short of the factor of four. */
+/* The inverse of forward4, without the division by four. */
 static void inverse4(const double *w, double *re, double *im, size_t q)
 {
     for (size_t j = 0; j < q; j += 2) {

@@ -73,11 +73,11 @@ static bool leaves_noise(const struct noise_setting *setting)
            sampler->variance_ratio(setting->params, 1.0, 0.0) > 0.0;
 }
 
-/* Noise is not added to a bounded step: it only weakens the drift, of correlated coordinates
- * together. Runs on real data have the ratio r of a coordinate without correlations whose target
- * has the variance v = variance / r. Its curvature is 1/v, its noise tau^2 = c/v, and r the
- * smallest solution of r = variance_ratio(sigma, tau), found by iteration from 1. `alone`: the
- * ratio given the other coordinates, an upper bound. */
+/* Gradient noise adds no variance to a bounded move: it only weakens the drift, and that of all
+ * correlated coordinates at once. In runs on real data the ratio is the r of an uncorrelated
+ * coordinate whose target has the variance v = variance / r, the curvature 1/v and the noise
+ * tau^2 = c/v: the smallest solution of r = variance_ratio(sigma, tau), found by fixed-point
+ * iteration from 1. `alone`: the ratio given the other coordinates, an upper bound. */
 static double bounded_ratio(const struct noise_setting *setting, double sigma, double c,
                             double variance, double alone)
 {

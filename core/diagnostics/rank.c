@@ -11,8 +11,8 @@
 
 enum { DIGIT_BITS = 8, DIGITS = 64 / DIGIT_BITS, DIGIT_VALUES = 1 << DIGIT_BITS };
 
-/* The bits of a double as an unsigned number in the same order: negative numbers run backwards and
- * come first. */
+/* The bits of a double as an unsigned number in the same order: all bits of negative numbers are
+ * inverted, which reverses their order, and positive numbers get the highest bit. */
 static uint64_t order_key(double value)
 {
     uint64_t bits;

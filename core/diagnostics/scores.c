@@ -1,4 +1,4 @@
-/* Gradients at draws, of all rows or of blocks in turn. */
+/* Gradients at draws, from all rows or from one block of rows each. */
 #include "core/diagnostics/scores.h"
 
 #include <math.h>
@@ -54,8 +54,8 @@ void scores_release(struct scores *s)
     *s = (struct scores){0};
 }
 
-/* Blocks come in turn, from a random one on in every round. The terms of the other rows are those
- * at the centre. */
+/* In every round of K draws each block is used once, in order, starting with a random one. The sum
+ * of all terms at the centre is the control variate. */
 static void estimate(struct scores *s, size_t k, const double *theta, double *g)
 {
     const struct model *m = s->model;

@@ -11,7 +11,7 @@ struct scores {
     uint64_t seed;             /* of the choice of blocks */
     struct gradient source;
     uint32_t *idx;           /* rows of a block */
-    double *centre, *there;  /* of the control variates, and the sum of all terms there */
+    double *centre, *there;  /* of the control variates; the sum of all terms at the centre */
     double *sum, *sum_there; /* of a block, at the draw and at the centre */
 };
 

@@ -85,8 +85,8 @@ static void sum_pairs(const struct stein_points *p, double *row, struct pair_sum
 
 /* Variance of a U-statistic of order 2 (Hoeffding 1948): (4(n-2) z1 + 2 z2) / (n(n-1)), z2 the
  * variance of the kernel, z1 the covariance of two pairs that share a point, from the triples of
- * distinct points. For draws from the target z1 is 0 and the second term is all there is, which is
- * why a jackknife would not do. */
+ * distinct points. For draws from the target z1 is 0 and only the second term remains, for
+ * which a jackknife is not consistent. */
 static double squared_error(const struct pair_sums *sums, double n, double mean)
 {
     double pairs = n * (n - 1.0);
@@ -114,10 +114,10 @@ static void draw_signs(struct rng *rng, uint64_t *bits, double *sign, size_t m)
         sign[k] = bits[k] >> 63 ? 1.0 : -1.0;
 }
 
-/* Under the hypothesis a kernel with random signs, w_i w_j u(i,j), has the law of u in the limit
- * (Chwialkowski, Sejdinovic, Gretton 2014, for independent points). n times the statistic has a
- * limit that does not depend on n, so m points show it for every n. Counts the replicates that
- * reach the level. */
+/* Wild bootstrap: if the points come from the target, the sum of w_i w_j u(i,j) with random signs w
+ * has the law of the sum of u(i,j) in the limit (Chwialkowski, Sejdinovic, Gretton 2014, for
+ * independent points). n times the statistic has a limit that does not depend on n, so m points
+ * suffice for every n. Counts the replicates that reach the level. */
 static size_t count_beyond(const double *matrix, size_t m, double level, struct rng *rng,
                            double *signs, uint64_t *bits)
 {

@@ -1,7 +1,7 @@
 /* Kernels: vectors of 64 bytes. A line is 64 bytes in FPARTS registers, 16 floats or 8 doubles;
  * the precision is a constant argument, so that no branch is left after inlining. A quarter of a
- * line is 16 bytes with every instruction set: sums within rows go from halves to quarters to
- * elements, in the same order everywhere. A part of core/kernels/kernels.c. */
+ * line is 16 bytes with every instruction set. Sums within a row add halves, then quarters, then
+ * elements, in the same order for every register width. A part of core/kernels/kernels.c. */
 #ifndef BARKER_CORE_KERNELS_CACHE_LINE_H
 #define BARKER_CORE_KERNELS_CACHE_LINE_H
 

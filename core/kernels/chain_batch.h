@@ -43,7 +43,8 @@ struct chain_batch_step {
     double beta;   /* weight of the newest tau in the running average; BARKER_CORRECTED */
     size_t d, chain_lanes;
     bool whole; /* every generator advances at every word */
-    /* All ones: that generator advances at the first, at the second word of an iteration. */
+    /* One mask per generator, all ones or 0: whether it advances at the first word of an iteration,
+     * and at the second. */
     _Alignas(ALIGNMENT) uint64_t first[LANES], second[LANES];
 
     /* With one lane per chain. NULL: the gradient is fixed + scale sum. */
@@ -53,13 +54,14 @@ struct chain_batch_step {
     /* This iteration has no minibatch: the gradient is its fixed part, and tau does not change. */
     bool skip;
 
-    uint64_t t;    /* iterations done before this one */
-    double weight; /* 1 - (1 - beta)^t */
+    uint64_t t;    /* iterations done before this call; chain_batch_run advances it */
+    double weight; /* 1 - (1 - beta)^k after k updates of the running average */
     /* Whether mean and m2 are updated: in this iteration, or with a target in all of a call. */
     bool moments;
     uint64_t moment_count; /* iterations in mean and m2 */
-    /* The frame, in aligned numbers lane by lane. centre NULL: theta is in the user's parameters.
-     * columns: of a dense frame, CHAIN_BATCH_LANES per coordinate; NULL: theta is only shifted. */
+    /* The frame, one number per lane, 64-byte aligned. centre NULL: theta is in the user's
+     * parameters. columns: those of a dense frame, CHAIN_BATCH_LANES numbers per coordinate; NULL:
+     * theta is only shifted. */
     const double *centre, *columns;
     /* The fixed part of the gradient is fixed + sum of theta_j curvature_j, laid out like centre
      * and columns, or fixed + theta diagonal where curvature is NULL. fixed NULL: the batches
@@ -82,7 +84,7 @@ struct chain_batch_rows {
     size_t next_chains;
 };
 
-/* Done once per iteration, for all batches. */
+/* Updates the counts for one iteration of all batches, before its move. */
 static inline void chain_batch_next(struct chain_batch_step *w)
 {
     w->weight += w->beta * (1.0 - w->weight);

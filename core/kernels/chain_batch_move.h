@@ -36,7 +36,7 @@ INLINE vf single_product(struct wide a, struct wide b)
 
 /* ---- random numbers ---- */
 
-/* The next word of generators that two lanes share. Only the generators that `moves` marks
+/* The next word of generators that two lanes share. Only generators whose mask in `moves` is set
  * advance. The first word of an iteration is for the even lanes, the second for the odd ones. */
 INLINE vr_bits next_word(const struct chain_batch_step *w, const uint64_t *moves, size_t p,
                          struct stream *stream)
@@ -131,7 +131,8 @@ INLINE vfi lane_move(const struct chain_batch_step *w, enum barker_rule rule,
     return gw != gw;
 }
 
-/* The running tau, memory += beta (tau - memory), without its bias: times 1/weight. */
+/* Updates the running tau, memory += beta (tau - memory), and returns it times `correction` =
+ * 1/weight, which removes the bias of its start at 0. */
 INLINE vr running_tau(const struct chain_batch_step *w, double *memory, vr tau, double correction)
 {
     vr m = vr_load(memory);

@@ -6,10 +6,10 @@
 #include "core/kernels/dataset.h"
 #include "core/kernels/law.h"
 
-#define COUNTED_GROUP 32 /* rows that the kernel takes at a time */
+#define COUNTED_GROUP 32 /* rows that the kernel processes together */
 
 struct counted_rows {
-    /* Rows: a multiple of COUNTED_GROUP; those added to reach it are zero, as is their count. */
+    /* Rows, a multiple of COUNTED_GROUP. Rows added as padding are zero and have the count 0. */
     size_t n;
     size_t columns;
     enum precision precision; /* of x */
@@ -25,8 +25,8 @@ struct counted_pass {
     bool free_psi;       /* psi is a parameter: its sums are element `columns` of the others */
     const double *theta; /* `columns` numbers and psi */
     double *sum, *sumsq; /* as grad_batch gives them: sumsq is over rows, not over distinct rows.
-                          * sumsq may be NULL, and if it is, so may sum */
-    bool log;            /* whether the log density is summed, too */
+                          * sumsq may be NULL, or both */
+    bool log;            /* the log density is summed, too */
     double *work;        /* counted_work_bytes, 64-byte aligned */
 };
 

@@ -19,9 +19,9 @@ static inline void vr_store_unaligned(double *p, vr x)
 
 #define PRIOR_REGISTERS 5 /* processed together: their sums fit into registers */
 
-/* Processes entries i, i + period, i + 2 period, ..., `times` of them, one register at position
- * p of the period. Entries a period apart belong to the same column, and every position of the
- * period has sums of its own, which stay in registers during the loop. */
+/* Processes `many` registers of entries from i, i + period, i + 2 period, ... on, `times` times;
+ * entry i is at position p of the period. Entries a period apart belong to the same column, and
+ * every position of the period has sums of its own, which stay in registers during the loop. */
 INLINE void prior_columns(const struct factor_prior *f, size_t i, size_t p, size_t many,
                           size_t times)
 {
@@ -113,7 +113,8 @@ INLINE void row_add(double *to, double *squares, size_t i, size_t many, vr_mask 
         lanes_add(squares + i * WIDTH, term * term, all, end);
 }
 
-/* Sets the bits of the blocks of LANES coordinates that a row from coordinate `at` on overlaps. */
+/* Sets the bits of the blocks of LANES coordinates that a row from coordinate `at` on overlaps. The
+ * second word is shifted in two steps, because a shift by 64 is undefined. */
 static inline void touch(uint64_t *touched, size_t at, size_t rank)
 {
     size_t first = at / LANES, more = (at + rank - 1) / LANES - first, shift = first % 64;
@@ -130,8 +131,8 @@ static inline void touch_rows(const struct factor_terms *f, size_t user, size_t 
     touch(f->touched, f->first_v + item, f->rank);
 }
 
-#define ROWS_AHEAD  6  /* prefetch distance in vectors of the factors, ... */
-#define TERMS_AHEAD 24 /* ... and in ratings */
+#define ROWS_AHEAD  6  /* ratings: prefetch distance of the rows of the factors, ... */
+#define TERMS_AHEAD 24 /* ... and of the ratings themselves, from which the rows are known */
 
 static inline void prefetch_rows(const struct factor_terms *f, size_t k)
 {
@@ -182,7 +183,7 @@ static void factor_terms_short(const struct factor_terms *f)
     }
 }
 
-/* A row of at most so many registers stays in them from the product to the update. */
+/* Rows of at most this many registers are not loaded again between the product and the update. */
 #define KEPT_REGISTERS (REGISTER == 16 ? 4 : 6)
 
 /* Rows of `many` registers. `stay`: `many` is a small constant, and both rows stay in registers. */

@@ -58,7 +58,7 @@ static inline bool find_pivot(const struct inverse *v, size_t stride, size_t k)
 }
 
 /* Subtracts multiples of the pivot row from every row, in `vectors` registers from column `at`
- * on. The old entry of column k counts as zero: from this step on the column holds a column of the
+ * on. The old entries of column k are replaced by zero: from this step on it holds a column of the
  * inverse. */
 static inline __attribute__((always_inline)) void
 eliminate_columns(const struct inverse *v, size_t stride, size_t k, size_t at, size_t vectors)

@@ -109,18 +109,19 @@ struct batch_sums {
     uint64_t *touched;
 };
 
-/* A running estimate of tau in `memory`, m <- (1-beta) m + beta tau. With `touched` it is
- * m <- m + beta tau, so that other coordinates do not change; right to 1e-7 for sds per term from
- * 1e-19 to 1e19, and others are clipped to this range. */
+/* A running estimate of tau in `memory`, m <- (1-beta) m + beta tau. With batch_sums.touched it is
+ * m <- m + beta tau, so that coordinates without terms do not change: the caller keeps the decay as
+ * one factor of all of m. Then tau is right to 1e-7 for sds per term from 1e-19 to 1e19, and other
+ * sds are clipped to this range. */
 struct running_tau {
     double *memory;
     double beta;
 };
 
-/* Rows z of a normal prior N(mu, 1/lambda) per column, n numbers of them: g = -lambda (z - mu), and
- * z - mu and its square are added to `sum` and `squares` of the column. These and mu and lambda are
- * written out for `period` numbers in a row, a multiple of LANES and of the columns; the first of z
- * belongs to number `phase` of them (from 0). Nothing need be aligned. */
+/* n numbers z, row after row, with a normal prior N(mu, 1/lambda) per column: g = -lambda (z - mu),
+ * and z - mu and its square are added to `sum` and `squares` of the column. These four arrays
+ * repeat their columns to fill `period` elements, a multiple of LANES and of the number of columns;
+ * z[0] belongs to element `phase`. Nothing need be aligned. */
 struct factor_prior {
     const double *z, *mu, *lambda;
     double *g, *sum, *squares;
@@ -131,8 +132,8 @@ struct factor_prior {
 
 /* For the ratings idx[0..n) (NULL: 0..n-1) of user a and item b, r = y - u_a'v_b: adds scale r v_b
  * to gu_a and scale r u_a to gv_b, and the squares of these to squares_u and squares_v unless NULL.
- * Rows have `rank` numbers; up to `rank` of them behind the last row of every array may be read and
- * written back. */
+ * Rows have `rank` numbers; up to `rank` numbers after the last row of every array may be read and
+ * written back unchanged. */
 struct factor_terms {
     const double *u, *v, *y;
     const uint32_t *user, *item, *idx;
@@ -140,7 +141,7 @@ struct factor_terms {
     size_t rank, n;
     double scale;
     /* As in struct batch_sums: bits to set, unless NULL, for a rank of at most FACTOR_RANK_MOST;
-     * the word behind them is written to. gu_0 and gv_0 are coordinates first_u and first_v. */
+     * the word after them is written to. gu_0 and gv_0 are coordinates first_u and first_v. */
     uint64_t *touched;
     size_t first_u, first_v;
 };
@@ -149,8 +150,8 @@ struct factor_terms {
  * the columns of a lower triangular one), those up to j, or all. */
 enum triangle { TRIANGLE_LOWER, TRIANGLE_UPPER, TRIANGLE_NONE };
 
-#define SYRK_ROWS     32 /* that syrk takes at most */
-#define ROW_DRAW_MOST 32 /* rows that distinct_rows draws at most */
+#define SYRK_ROWS     32 /* rows per call of syrk, at most */
+#define ROW_DRAW_MOST 32 /* rows per call of distinct_rows, at most */
 
 struct kernels {
     const char *isa;
@@ -175,8 +176,9 @@ struct kernels {
                       size_t n);
     /* Welford's update with the count-th value: mean and sum of squared deviations. */
     void (*moments)(double *mean, double *m2, const double *x, double count, size_t n);
-    /* g = fixed + scale * sum, and tau = tau_scale * sqrt((sumsq - share sum^2) / (count - 1)),
-     * which goes to `tau` and into the running estimate; either may be NULL. */
+    /* g += scale * sum, where g holds the fixed part on entry; and tau = tau_scale *
+     * sqrt((sumsq - share sum^2) / (count - 1)), which is stored in `tau` and added to the running
+     * estimate. Either may be NULL. */
     void (*estimate)(const struct batch_sums *sums, double *g, double *tau,
                      const struct running_tau *running);
     /* memory += beta (tau - memory). */
@@ -195,7 +197,7 @@ struct kernels {
                  size_t columns);
 
     /* For held-out metrics. Arrays need be neither aligned nor padded here, and nothing is written
-     * behind the n-th number. */
+     * after the n-th number. */
     /* Sum of the log probabilities of the responses y_i, 0 or 1, when the log odds of 1 are eta_i:
      * right to 1e-15 for each. */
     double (*bernoulli_log)(const double *eta, const double *y, size_t n);
@@ -228,15 +230,15 @@ struct kernels {
      * of the generator, a multiple of LANES. False, with the generator unchanged, when the lower
      * half of a product is less than `uneven`: then some words must be redrawn. */
     bool (*rows)(struct rng *rng, size_t count, uint32_t N, uint32_t uneven, uint32_t *out);
-    /* The first n <= ROW_DRAW_MOST of these, from ROW_DRAW_MOST words, mapped by `row_map` unless
-     * it is NULL, if a quick check shows that they are distinct; up to a multiple of PAD any rows
-     * follow. False, with the generator unchanged, when it does not. NULL: not available with this
-     * instruction set. */
+    /* Draws ROW_DRAW_MOST rows in the same way and stores the first n, mapped by `row_map` unless
+     * it is NULL; other valid rows fill `out` up to a multiple of PAD. False, with the generator
+     * unchanged, when a word must be redrawn or a quick check does not show that the rows are
+     * distinct. NULL: not available with this instruction set. */
     bool (*distinct_rows)(struct rng *rng, uint32_t N, uint32_t uneven, size_t n,
                           const uint16_t *row_map, uint32_t *out);
-    /* sum and, with `squares`, sumsq of the batch, as linear_gradient gives them chain by chain:
-     * rows (those of the data, whatever `row_map` says) of single precision, 4 or 8 columns wide as
-     * the batch's chain_lanes, and psi known. */
+    /* sum and, with `squares`, sumsq of the batch, with the bits of linear_gradient for each chain.
+     * Only for rows of single precision whose stride is 4 or 8 and equals chain_lanes, and a known
+     * psi. Indices are those after `row_map`. */
     void (*chain_batch_sums)(const struct linear *l, const struct chain_batch_rows *rows,
                              struct chain_batch_state *batch, bool squares);
     /* One iteration of batches whose gradients are in parts, after chain_batch_next; n iterations
@@ -250,7 +252,7 @@ struct kernels {
     void (*known_gradient)(const struct known_target *target, const double *theta, const float *z,
                            double *g);
     void (*linear_gradient)(const struct linear *l, const struct linear_batch *batch);
-    /* Sums over all rows, right to rounding in double precision. Returns the log density, or 0. */
+    /* Sums over all rows, in double precision. Returns the log density; 0 without pass->log. */
     double (*counted_sums)(const struct counted_rows *rows, const struct counted_pass *pass);
     /* The arrays at_centre and at_centre_psi of linear_difference, for every row; psi: NULL where
      * it is known. */

@@ -29,8 +29,8 @@ enum law_quantity {
     LAW_SLOPE,        /* its derivative in psi; 0 where there is none */
     LAW_WEIGHT,       /* minus the second derivative in eta, or its expectation; never negative */
     LAW_SCALE_WEIGHT, /* the same in psi, or the square of the slope */
-    LAW_DENSITY,      /* p(y | eta), but at least exp(-700): a row that is predicted wrongly far
-                       * out costs 700 nats, not infinity */
+    LAW_DENSITY,      /* p(y | eta), but at least exp(-700), so that no single row makes a sum of
+                       * log densities infinite */
     LAW_MEAN,         /* of y */
 };
 

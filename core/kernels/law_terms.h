@@ -111,8 +111,8 @@ INLINE struct law_slopes normal_slopes(enum precision p, const struct law_number
     };
 }
 
-/* With w = (dof + 1)/(dof + z^2): w z / scale and w z^2 - 1. The latter is computed as dof (1 -
- * w), because z^2 of an outlier may overflow. */
+/* With w = (dof + 1)/(dof + z^2): w z exp(-psi) and w z^2 - 1. The latter is computed as
+ * dof (1 - w), because z^2 of an outlier may overflow. */
 INLINE struct law_slopes student_slopes(enum precision p, const struct law_numbers *k,
                                         struct cache_line eta, struct cache_line y)
 {

@@ -55,7 +55,7 @@ static inline double slopes_fold(const double *total)
     return vd_sum(vd_load(total) + vd_load(total + LANES));
 }
 
-/* theta in single precision, with zeros in the place of tails, which are not covariates. */
+/* theta in single precision, with zeros after the columns, where rows may hold a tail. */
 static inline const float *narrow_theta(const struct dataset *data,
                                         const struct linear_batch *batch)
 {
@@ -88,8 +88,8 @@ static inline void gradient_of_data(struct link_call *c, const struct linear_bat
         (logistic ? double_long_logistic : double_long_other)(c, batch, batch->theta);
 }
 
-/* Rows that hold tails in their padding summed these, too: sets the sums behind the columns to
- * 0. */
+/* Where tails are in the padding of rows, the loops have summed them, too: sets the sums after the
+ * columns to 0. */
 static inline void clear_padding(const struct linear *l, double *sum)
 {
     size_t columns = l->data->columns;

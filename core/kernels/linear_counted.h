@@ -45,8 +45,9 @@ INLINE void tiles_predict(enum precision p, const struct counted_rows *rows, con
 }
 
 /* With e = exp(-|eta|), the less likely response has probability q = e/(1 + e). Of n responses, k
- * of them unlikely, the residuals add up to n q - k in the direction of eta's sign, and the log
- * densities to -n log(1 + e) - k |eta|: no digits are lost far out, where k is 0. */
+ * of them unlikely, the residuals add up to n q - k, times the sign of eta, and the log densities
+ * to -n log(1 + e) - k |eta|: nothing cancels where |eta| is large and k is 0. eta is clipped,
+ * because k = 0 times infinity would be NaN. */
 INLINE vr logistic_part(const double *response, const double *count, bool squares, bool log, vr eta,
                         vr *residual, vr *square)
 {

@@ -1,19 +1,20 @@
-/* Kernels: the gradient over rows of exactly one cache line, 9 to 16 columns in single precision
- * or 5 to 8 in double, without any numbers outside the row. A part of core/kernels/kernels.c.
+/* Kernels: the gradient of a logistic regression over rows of exactly one cache line, 9 to 16
+ * columns in single precision or 5 to 8 in double, without numbers outside the row other than
+ * responses that fit into the caches. A part of core/kernels/kernels.c.
  *
- * A logistic regression on so many columns is common. Without these functions 1000 of 10^5 rows
- * take 1.31 x as long (AVX-512: 1.42 x), of 10^6 rows 1.39 x, of 10^4 rows 1.07 x (1.14 x). */
+ * Such regressions are common. Without these functions 1000 of 10^5 rows take 1.31 x as long
+ * (AVX-512: 1.42 x), of 10^6 rows 1.39 x, of 10^4 rows 1.07 x (1.14 x). */
 #ifndef BARKER_CORE_KERNELS_LINEAR_ONE_LINE_H
 #define BARKER_CORE_KERNELS_LINEAR_ONE_LINE_H
 
 #include "core/kernels/linear_long.h"
 
-#define ONE_LINE_LEAST 64 /* rows of a minibatch from which on these functions pay */
+#define ONE_LINE_LEAST 64 /* rows of a minibatch from which on these functions are faster */
 
 /* ---- rows of one line with no numbers outside it ---- */
 
-/* Whether the rows are of this kind and these functions pay: with prefetches, or with data in L2
- * and without squares. */
+/* Whether the rows are of this kind and these functions are faster than those of
+ * core/kernels/linear_long.h: with prefetches, or with data in L2 and without squares. */
 static inline bool is_one_line(const struct linear *l, const struct linear_batch *batch)
 {
     bool near = l->data->N * 64 <= CACHE_L2_BYTES;
@@ -23,8 +24,8 @@ static inline bool is_one_line(const struct linear *l, const struct linear_batch
 }
 
 /* Rows, and the list of those to prefetch. Prefetches are issued one at a time, spread over the
- * loop: a prefetch stalls until its address is translated, and other loads continue meanwhile
- * unless a second prefetch waits, too. */
+ * loop: a prefetch stalls until its address is translated. Other loads continue meanwhile, but not
+ * while a second prefetch is waiting. */
 struct one_line {
     const char *x;
     const uint32_t *next; /* next entry of linear_batch.idx to prefetch; NULL: none */

@@ -26,7 +26,7 @@ enum linear_terms { TERMS_PLAIN, TERMS_DIFFERENCE, TERMS_LINEARISED };
 
 struct linear {
     enum link link;
-    bool free_psi; /* psi is psi + step theta[columns]; otherwise it is constant */
+    bool free_psi; /* the law's psi is psi + step theta[columns]; otherwise it is psi */
     double psi, dof, step;
     const struct dataset *data; /* borrowed */
     const uint16_t *row_map;    /* row i is row row_map[i] of the data; NULL: row i. Borrowed */
@@ -42,7 +42,7 @@ struct linear {
      * theta; offset NULL: 0. The others are set where the terms need them, at_centre_psi only
      * with a free psi. */
     const void *offset;
-    float *own_offset; /* its memory, if it is not borrowed */
+    float *own_offset; /* the memory of `offset`, if it is owned */
     void *at_centre, *at_centre_psi, *weight;
     /* If the rest of the model's gradient is affine: constant + sum of theta_j times row j of
      * curvature (d rows of padded(d) numbers), or constant + theta_j diagonal_j. NULL: unknown.
@@ -107,7 +107,7 @@ static inline bool linear_needs_row_numbers(const struct linear *l)
     return linear_far_responses(l) || (linear_has_tails(l) ? l->layout == LINEAR_TAILS : numbers);
 }
 
-/* Prefetches these numbers; `early`: into the L2 cache. */
+/* Prefetches the numbers of a row that are outside it; `early`: into the L2 cache. */
 static inline __attribute__((always_inline)) void
 linear_prefetch_row_numbers(const struct linear *l, uint32_t row, bool early)
 {

@@ -369,7 +369,7 @@ INLINE size_t group_lines(struct row_kind kind)
     return line_elements(kind.real) / 4 * kind.quarters;
 }
 
-/* Whether rows are of this kind and processing groups one by one pays: only where the rows of
+/* Whether rows are of this kind and processing groups one by one is faster: only where the rows of
  * two groups fit into registers. */
 INLINE bool signed_one_by_one(struct row_kind kind, const struct linear *l,
                               const struct linear_batch *batch)
@@ -379,7 +379,7 @@ INLINE bool signed_one_by_one(struct row_kind kind, const struct linear *l,
            batch->ahead == 0 && (REGISTER == 64 || (fits && batch->idx != NULL));
 }
 
-/* Loads the group from `at` on; after the last row, this is repeated. */
+/* Loads the group from `at` on. An incomplete group repeats the last row. */
 INLINE void signed_load(struct row_kind kind, const struct linear *l,
                         const struct linear_batch *batch, const uint32_t *idx, size_t at,
                         struct cache_line *x)

@@ -147,7 +147,7 @@ INLINE struct cache_line link_responses(enum precision p, bool logistic, const s
                        : zeros_of(p, l->ones[at / 32] >> at % 32);
 }
 
-/* The tails of 16 rows, `behind` bytes after the addresses in `row`, four tails per line. */
+/* Loads 16 tails, four per line: that of row k is `behind` bytes after the address row[k]. */
 INLINE void tails_load(const char *const row[16], size_t behind, struct cache_line x[4])
 {
     for (size_t i = 0; i < 4; i++)
@@ -252,7 +252,7 @@ INLINE struct law_slopes link_slopes(enum precision p, bool logistic, const stru
 
 /* ---- residuals at the centre, for differences ---- */
 
-/* A line of rows from `at` on. After the last row, its numbers are repeated. */
+/* A line of rows from `at` on. An incomplete line repeats the last row. */
 INLINE struct law_slopes centre_slopes(enum precision p, const struct link_call *c, size_t at)
 {
     const struct linear *l = c->linear;

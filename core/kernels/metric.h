@@ -8,7 +8,7 @@
 #include <float.h>
 #include <string.h>
 
-/* Register k of the eight lanes from x[i] on, x having n numbers and no alignment. Lanes after
+/* Register k of the eight lanes from p[i] on; p has n numbers and need not be aligned. Lanes after
  * the end hold `rest`. */
 static inline vr load_part(const double *p, size_t i, size_t k, size_t n, double rest)
 {
@@ -42,8 +42,8 @@ static void average_(double *mean, const double *x, double weight, size_t n)
         mean[i] += weight * (x[i] - mean[i]);
 }
 
-/* A sum of logarithms is computed as the logarithm of a product of so many factors at a time, which
- * cannot overflow where they lie between 1/2 and 2. */
+/* A sum of logarithms is computed as the logarithm of a product of at most FACTORS factors, which
+ * cannot overflow or underflow where each is between 1/2 and 2. */
 #define FACTORS 512
 
 /* Sums of logarithms of factors between 1 and 2, lane by lane. */

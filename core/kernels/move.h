@@ -98,8 +98,8 @@ static inline vfi accepted(vf u, vf x)
  * gradient noise folds into the Barker sign probability in closed form: widen the slope by
  * 1.702/sqrt(1.702^2 - t^2), t = noise sd times jump. At t >= 1.702 the noise alone exceeds the
  * randomness that a step should have, and the sign follows the gradient: the slope is made so large
- * that the sign is certain. 2^-55 is added so that a gradient of exactly 0 counts as negative; it
- * is too small to change any other result. gw: the log odds without a correction. */
+ * that the sign is certain. 2^-55 is subtracted so that a gradient of exactly 0 counts as negative;
+ * it is too small to change any other result. gw: the log odds without a correction. */
 static inline vf stretched(vf gw, vf t)
 {
     vf room = vf_fused_from(t, t, vf_set(STRETCH * STRETCH)), none = vf_set(FLT_MIN);
@@ -194,8 +194,9 @@ static inline vr vr_positive(vr x)
     return (vr)((vr_mask)x & (x > vr_set(0.0)));
 }
 
-/* drift = sigma^2 g / 2 has the noise sd sigma^2 tau / 2. Corrected: the injected noise has the
- * variance that this leaves of sigma^2; modified: that sd to first order. */
+/* The noise of the drift sigma^2 g / 2 has the sd s = sigma^2 tau / 2. Corrected: the injected
+ * noise has the variance sigma^2 - s^2, so that both together have sigma^2; modified: its sd is
+ * expanded to first order in s^2. */
 static inline __attribute__((always_inline)) vr langevin_at(const struct langevin_move *m,
                                                             enum langevin_rule rule, size_t i, vr z)
 {
@@ -324,8 +325,8 @@ INLINE void estimate_all(const struct batch_sums *b, double unbiased, double *g,
     }
 }
 
-/* For sums that a batch has touched. The running tau uses single-precision roots: a move needs
- * no more than seven digits of it. */
+/* For coordinates with terms in this batch. The running tau uses single-precision roots: a move
+ * needs no more than seven digits of it. */
 INLINE void touched_at(const struct batch_sums *b, double unbiased, size_t i, double *g,
                        double *tau, const struct running_tau *running)
 {

@@ -1,4 +1,4 @@
-/* Single random numbers: one of the two that a word yields. */
+/* One random number per call: the first or the second of the two that a word yields. */
 #include "core/kernels/kernels.h"
 
 #include <string.h>

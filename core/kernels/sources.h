@@ -39,8 +39,9 @@ static void tanh_halves_single(float *x, size_t n)
 }
 
 /* tanh(x/2) = x P(x^2)/Q(x^2), minimax on [-38, 38] (6e-17), beyond which it is 1; right to 16
- * ulp. All coefficients are positive: nothing cancels. From the highest power down; that of Q
- * has the coefficient 1. Several registers are processed at a time to overlap their latencies. */
+ * ulp. All coefficients are positive: nothing cancels. They are listed from the highest power
+ * down, without the leading coefficient of Q, which is 1. Several registers are processed at a time
+ * to overlap their latencies. */
 #define TANHS (PARTS > 2 ? PARTS : 2)
 
 static inline void tanh_half_registers(vr x[TANHS])

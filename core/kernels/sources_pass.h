@@ -73,7 +73,7 @@ static inline __attribute__((always_inline)) void PASS(products)(const struct so
     }
 }
 
-/* Calls it with a constant number of components, so that the sums stay in registers. */
+/* Calls `products` with a constant number of components, so that the sums stay in registers. */
 static inline __attribute__((always_inline)) void PASS(products_of)(const struct source_block *b,
                                                                     const REAL *slopes,
                                                                     size_t first, size_t column,

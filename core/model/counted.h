@@ -1,6 +1,6 @@
-/* The distinct rows of a regression with their counts: the same sums over all rows, to rounding,
- * for the work of the distinct ones. Of a small table all rows, once each: gradient and log density
- * in one pass. */
+/* The distinct rows of a regression with their counts. Sums over all rows equal, to rounding, sums
+ * over the distinct rows times their counts, at the cost of the latter. A small table without equal
+ * rows is stored in this form too, because gradient and log density then take one pass. */
 #ifndef BARKER_CORE_MODEL_COUNTED_H
 #define BARKER_CORE_MODEL_COUNTED_H
 
@@ -8,18 +8,18 @@
 #include "core/model/dedup.h"
 
 struct counted {
-    struct distinct distinct; /* n == 0: there are too many */
-    struct counted_rows rows; /* n == 0: too many to be copied; its memory follows */
+    struct distinct distinct; /* n == 0: too many distinct rows, all rows are used */
+    struct counted_rows rows; /* n == 0: too large to be copied. Its memory follows */
     void *x;
     double *y, *offset, *count;
 };
 
-/* Under LINK_LOGISTIC rows may differ in their responses: it is enough how many are 1. As
- * distinct_init. */
+/* Under LINK_LOGISTIC equal rows may differ in their responses: the number of responses that are 1
+ * suffices. Returns the same as distinct_init. */
 bool counted_init(struct counted *c, const struct dataset *data, enum link link);
 void counted_release(struct counted *c);
 
-/* The sums of the pass. Returns the log density, or 0 when it is not asked for. */
+/* Computes the sums of the pass. Returns the log density; 0 without pass->log. */
 double counted_sums(const struct counted *c, const struct counted_pass *pass);
 
 #endif

@@ -11,7 +11,7 @@
 #define PROBES      8    /* random directions for the diagonal of grad_fixed's curvature */
 #define FISHER_ROWS 5000 /* terms of the Fisher information, at least, and ... */
 #define FISHER_EACH 50   /* ... per parameter */
-#define REACH       0.05 /* differences are taken over this many sds given the other coordinates */
+#define REACH       0.05 /* step of differences, in sds of a coordinate given the others */
 
 enum curvature_way curvature_way(const struct model *m, bool dense)
 {

@@ -45,9 +45,9 @@ enum err curvature_dense(struct gradient *source, const double *theta,
                          const struct curvature_limits *limits, double *H, struct err_info *info);
 
 /* The lower triangular A with A A' = H^-1, d rows of padded(d) numbers, zeros above. Where H is not
- * positive definite, its diagonal is multiplied by 1 + r, with the smallest of r = 1e-10, 1e-9, ...
- * that makes it so. Returns r; 0: H was positive definite; negative: no memory, or H is not
- * finite. */
+ * positive definite, r max(|H_jj|, 1e-6 m) is added to its diagonal, m the mean of all |H_jj|, with
+ * the smallest of r = 1e-10, 1e-9, ... that makes it so. Returns r; 0: H was positive definite;
+ * negative: no memory, or H is not finite. */
 double curvature_whiten(const double *H, size_t d, double *A);
 
 #endif

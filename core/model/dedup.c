@@ -59,7 +59,7 @@ static bool equal(const struct search *s, size_t a, size_t b)
            (!s->responses || memcmp(data->y + a, data->y + b, size) == 0);
 }
 
-/* Where the table has this row, or the free place for it. */
+/* The slot of a row equal to this one, or the free slot for it, by linear probing. */
 static uint32_t *place_of(const struct search *s, size_t row)
 {
     size_t at = hash_of(s, row) >> 32 & s->mask;
@@ -88,8 +88,8 @@ static bool grow(struct search *s)
     return true;
 }
 
-/* Counts a row, and gives the number of the distinct row that equals it: a new number when there is
- * none. EMPTY: there are too many, or there is no memory. */
+/* Counts a row, and returns the number of the distinct row that equals it, a new number for a new
+ * row. EMPTY: there are too many distinct rows, or there is no memory. */
 static uint32_t count_row(struct search *s, size_t row)
 {
     s->no_memory = 2 * s->count >= s->mask && !grow(s);
@@ -182,12 +182,13 @@ void dedup_release(struct dedup *f)
 
 /* ---- for sums over all rows ---- */
 
-/* Rows of a large table that are sampled first; a large table has LARGE times as many. */
+/* A table of at least LARGE * SAMPLED rows is large: SAMPLED of its rows are examined first. */
 #define SAMPLED ((size_t)16384)
 #define LARGE   4
 
 /* Whether a sample of m rows, one at random from each of m parts, has at least half as many repeats
- * as it would have with N/2 equally frequent distinct rows: of D, m rows have about m^2/(2D). */
+ * as it would have with N/2 equally frequent distinct rows. With D distinct rows it has about
+ * m^2/(2 D) repeats (birthday problem). */
 static bool sample_repeats(const struct dataset *data, bool responses, bool *no_memory)
 {
     struct search s;

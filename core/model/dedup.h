@@ -16,8 +16,8 @@ struct dedup {
 
 /* Rows are equal when the bytes of their covariates, offsets and, with `responses`, responses are.
  * Without `responses` a distinct row has the response of its first occurrence. False, with nothing
- * to release, when it does not pay (distinct rows are more than one in eight, or more than 65536,
- * or rows are long) or there is no memory. Takes at most one pass over the data. */
+ * to release, when it would not save time (distinct rows are more than one in eight, or more than
+ * 65536, or rows are long) or there is no memory. Takes at most one pass over the data. */
 bool dedup_init(struct dedup *f, const struct dataset *data, bool responses);
 void dedup_release(struct dedup *f);
 
@@ -31,22 +31,22 @@ struct distinct {
 
 /* Equality as for dedup_init, for sums over all rows, with rows of any length. False when there is
  * no memory; n is 0 when more than half of the rows are distinct. Nothing is to be released then. A
- * large table is first judged by a sample of its rows, so that one without repeats costs
- * milliseconds; where about half of the rows are distinct, the answer may be either, but is always
+ * sample of the rows of a large table is examined first, so that a table without repeats costs
+ * milliseconds. Where about half of the rows are distinct, n depends on the sample, which is always
  * the same. */
 bool distinct_init(struct distinct *f, const struct dataset *data, bool responses);
 void distinct_release(struct distinct *f);
 
-/* The rows of a call: a list, or 0..n-1 when it is NULL. Row k of them comes count[k] times, and
- * the term of row i has the factor weight[i]; NULL: 1. Not both. */
+/* The rows of a sum: idx[0..n), or 0..n-1 when idx is NULL. The term of entry k of the list is
+ * counted count[k] times, or that of row i has the factor weight[i]; NULL: 1. Not both. */
 struct row_list {
     const uint32_t *idx;
     size_t n;
     const double *count, *weight;
 };
 
-/* Whether a call is for all rows and can be answered from the distinct ones: not for the squares of
- * rows with weights, which count w^2 times. And the rows that it takes. */
+/* distinct_suffice: whether a sum is over all rows and can be computed from the distinct ones. This
+ * excludes squares of weighted rows, whose factor is w^2. distinct_list: the rows to sum over. */
 bool distinct_suffice(const struct distinct *f, const struct dataset *data, const uint32_t *idx,
                       size_t n, bool squares);
 struct row_list distinct_list(const struct distinct *f, const struct dataset *data,

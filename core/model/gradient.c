@@ -162,7 +162,8 @@ double gradient_tau_scale(const struct gradient *gs)
     return gs->batch.replacement ? scale : scale * sqrt((N - n) / (N - 1.0));
 }
 
-/* struct batch_sums.share: 1/n, less what makes tau^2 larger by (k - 1) ((N/n) sum)^2. */
+/* struct batch_sums.share: 1/n, minus a term that increases tau^2 by (k - 1) ((N/n) sum)^2, the
+ * variance of one minibatch in k iterations (gradient.h). */
 double gradient_share(const struct gradient *gs)
 {
     double n = (double)gs->batch.n, r = gradient_scale(gs) / gradient_tau_scale(gs);

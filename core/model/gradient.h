@@ -29,7 +29,7 @@ struct gradient {
     const struct model *model; /* borrowed */
     struct minibatch batch;
     bool full;           /* n == N without replacement, or N == 0 */
-    uint64_t seed;       /* of the choice of iterations that have a batch */
+    uint64_t seed;       /* decides which iterations have a batch */
     uint64_t chance;     /* an iteration has one with probability chance / 2^32; 0: always */
     double weight;       /* 2^32 / chance, or 1 */
     uint32_t *idx;       /* rows of the batch, padded; after them those drawn ahead */
@@ -70,8 +70,8 @@ bool gradient_estimate_running(struct gradient *gs, const double *theta, uint64_
                                struct rng *rng, double *g, double *tau,
                                const struct running_tau *running);
 /* The estimate of up to MODEL_PART coordinates, from coordinate `from` on, into g[0] and on. To be
- * called for all parts, in order; coordinates before `from` may have moved already. A part that is
- * moved at once is still in the cache. */
+ * called for all parts, in order; coordinates before `from` may have moved already: a sampler moves
+ * each part before it computes the next, while the part is in the cache. */
 void gradient_part(struct gradient *gs, const double *theta, size_t from, double *g);
 
 /* The same in steps, for the minibatches of core/chain/chain_batch.h: draw the rows (`like` is

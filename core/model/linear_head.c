@@ -12,6 +12,7 @@
 #define INFLUENCE_LEAST 0.05
 #define OUTLIER         100.0
 
+/* The middle node of the five is 0, where the departure is 0, so that four remain. */
 void linear_departure(const struct law *law, const double *eta, const double *y, const double *s,
                       const double *weight, size_t n, double *square)
 {

@@ -1,7 +1,7 @@
 /* The head: rows of large influence, whose residual departs much from its linear approximation over
  * the posterior (rare categories, covariates with heavy tails). A minibatch of linearised control
- * variates (core/model/linear_view.h) would meet one of them rarely, and its term, times N/n, would
- * then exceed every noise that a sampler can correct. These rows are computed in every
+ * variates (core/model/linear_view.h) would contain one of them rarely, and its term, times N/n,
+ * would then be larger than any noise that a sampler can correct. These rows are computed in every
  * estimate; minibatches sample the others.
  *
  * The influence of a row is the mean square of its term over normal draws of u: E (r(eta + s z) -

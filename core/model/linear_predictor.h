@@ -2,9 +2,9 @@
  * eta_i = offset_i + x_i' theta and the residual r_i = d log p(y_i | eta_i) / d eta, and sums
  * r_i x_i (and its squares). A row is read once.
  *
- * The law of y given eta is a `link` of core/kernels/law.h. A parameter psi that it has besides eta
- * is either known, or free: one more element of theta after the coefficients, whose terms are
- * summed in the same pass. */
+ * The law of y given eta is a `link` of core/kernels/law.h. If it has a second parameter psi, this
+ * is either known or free. A free psi is one more element of theta, after the coefficients, whose
+ * terms are summed in the same pass. */
 #ifndef BARKER_CORE_MODEL_LINEAR_PREDICTOR_H
 #define BARKER_CORE_MODEL_LINEAR_PREDICTOR_H
 
@@ -16,8 +16,8 @@ bool linear_init(struct linear *l, const struct dataset *data, const struct law 
 void linear_release(struct linear *l);
 
 /* LINK_LOGISTIC, not too many rows, no offsets: stores a copy of the rows times 2 y - 1, so that
- * responses need not be read. The same bits, in less time; does nothing where it does not pay.
- * False when there is no memory. */
+ * responses need not be read: the same bits, in less time. Does nothing where these conditions do
+ * not hold. False when there is no memory. */
 bool linear_sign_rows(struct linear *l);
 
 /* Control variates around theta = 0: from now on terms are those at (eta_i, psi) minus those at the
@@ -47,7 +47,7 @@ void linear_gradient(const struct linear *l, const struct linear_batch *batch);
  * linear_gradient prefetches it itself. */
 void linear_prefetch(const struct linear *l, const uint32_t *idx, size_t n);
 
-/* Prefetches rows that are read later into the L2 cache, without these exceptions. */
+/* Prefetches all these rows into the L2 cache: for rows that are read much later. */
 void linear_prefetch_early(const struct linear *l, const uint32_t *idx, size_t n);
 
 /* eta of the rows, the data's offset included, in double precision: n numbers; eta need not be

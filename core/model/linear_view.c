@@ -199,8 +199,8 @@ static struct law law_of(const struct linear_view *v)
 /* Draws of u are about normal with sd 1, so x_i'A u is about normal with sd s = |x_i'A|. The best
  * linear approximation of the row's residual difference then has the expected derivative of the
  * residual as its slope. By Gauss-Hermite quadrature with three nodes that is the slope of the
- * chord over +- sqrt(3) s. For rows whose predictor little but the prior constrains, x_i'A u is
- * not normal and never reaches the steep part of the residual. The slope is therefore at most twice
+ * chord over +- sqrt(3) s. Where the data hardly constrain the predictor of a row, x_i'A u is not
+ * normal and never reaches the steep part of the residual. The slope is therefore at most twice
  * that at the centre, so that all rows together add at most twice the posterior's curvature. */
 static void find_weights(const struct linear_view *v, const struct block *b, double *weight)
 {
@@ -256,8 +256,8 @@ static void read_block(const struct linear_view *v, size_t at, size_t n, struct 
     }
 }
 
-/* Adds `sign` times what the linear parts of these rows subtract from the curvature, and their mean
- * squares. */
+/* Adds the linear parts of these rows, times `sign`, to the curvature (-weight x x' each), and the
+ * mean squares of their terms to rms. */
 static void add_block(struct linear_view *v, const struct block *b, double sign)
 {
     _Alignas(ALIGNMENT) double w[SYRK_ROWS];
@@ -271,7 +271,8 @@ static void add_block(struct linear_view *v, const struct block *b, double sign)
     kernels->syrk(v->curvature, p, b->x, w, b->n, v->data.columns);
 }
 
-/* Finds the weights of some rows, and the mean squares of what they leave. */
+/* Finds the weights of some rows, and the mean squares of their residuals' departure from the
+ * linear part. Weights are read back, because they may have been rounded to single precision. */
 static void linearise_rows(struct linear_view *v, struct block *b)
 {
     _Alignas(ALIGNMENT) double w[SYRK_ROWS];

@@ -5,9 +5,9 @@
  * With control variates in a dense frame, and psi known, the terms of grad_batch are linearised
  * control variates: differences minus their best linear approximation in x_i' A u. The linear parts
  * of all rows are summed once, in grad_fixed, which is linear in u. A minibatch then
- * estimates only the nonlinear rest over one or two posterior sds, which shrinks as rows increase.
- * Where that of a few rows does not, they are the head (core/model/linear_head.h): grad_fixed has
- * their differences, and their terms in grad_batch are 0. */
+ * estimates only the nonlinear rest over one or two posterior sds, which shrinks as the number of
+ * rows increases. The few rows whose rest remains large are the head (core/model/linear_head.h):
+ * grad_fixed has their differences, and their terms in grad_batch are 0. */
 #ifndef BARKER_CORE_MODEL_LINEAR_VIEW_H
 #define BARKER_CORE_MODEL_LINEAR_VIEW_H
 

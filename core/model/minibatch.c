@@ -24,8 +24,8 @@ static bool needs_table(const struct minibatch *mb)
     return mb->n <= mb->N / 2 && table_size(mb->n) * sizeof *mb->seen < mb->N;
 }
 
-/* With spare words for repeats, except where ROW_DRAW_MOST words do, as in
- * kernels->distinct_rows. */
+/* With spare words for repeats, except where ROW_DRAW_MOST words suffice: kernels->distinct_rows
+ * draws exactly these, and both methods must consume the same words. */
 static size_t words_for(const struct minibatch *mb, size_t wanted)
 {
     size_t spare = mb->replacement ? 0 : wanted * wanted / mb->N + (wanted > ROW_DRAW_MOST ? 4 : 0);

@@ -21,7 +21,7 @@ struct minibatch {
     size_t N, n;
     bool replacement;
     uint32_t uneven;     /* 2^32 mod N */
-    bool few;            /* kernels->distinct_rows can draw this batch, if there is one */
+    bool few;            /* small enough for kernels->distinct_rows, where it is not NULL */
     size_t words;        /* random words of 32 bits that are drawn first for a batch */
     uint8_t epoch;       /* the stamp of rows of this batch; after 255 batches all are cleared */
     uint8_t *stamp;      /* N bytes; NULL: with replacement, full batch, or `seen` is used */

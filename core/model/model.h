@@ -44,17 +44,17 @@ struct model {
     size_t N;          /* data terms; 0: the target has no data and no minibatch */
     size_t full_terms; /* terms that a call for all N of them computes: fewer than N where equal
                         * rows are counted and not repeated */
-    bool one_pass;     /* type->full has gradient and log density sooner than the parts do */
+    bool one_pass;     /* type->full is faster than separate calls for gradient and log density */
     struct model_block blocks[MODEL_BLOCKS];
     size_t block_count;
     size_t work_bytes; /* size of `work` for grad_*, log_*, predict and score */
     bool differences;  /* terms are differences from a centre (core/model/view.h) */
     double noise_tau;  /* sd of the artificial gradient noise; 0: none */
-    bool noise_heavy;  /* that noise has no variance, and noise_tau is only its scale */
+    bool noise_heavy;  /* that noise has no finite variance; noise_tau is its scale */
     /* The target and its noise, for kernels that compute its noisy gradient themselves, right to
      * 1e-6. NULL: the kernels do not know the target. */
     const struct known_target *known;
-    size_t fixed_terms; /* terms that grad_fixed computes: of rows that no minibatch leaves out */
+    size_t fixed_terms; /* data terms that grad_fixed computes (core/model/linear_head.h) */
     /* For normal draws of theta with mean 0 and covariance 1: the root mean square of every element
      * of a term, over these draws and all terms. NULL: not known. */
     const double *term_rms;
@@ -66,7 +66,7 @@ struct model {
     double term_cost, metric_cost;
 };
 
-/* A number of a prior: `value`, or, unless NULL, the value of the model's setting of this name. */
+/* A number of a prior: the value of the model's setting named `setting`; NULL: `value`. */
 struct prior_number {
     double value;
     const char *setting;
@@ -162,8 +162,8 @@ struct model_type {
     /* ---- OPTIONAL: all terms at once ---- */
 
     /* The gradient of the full log density and, unless it is NULL, the log density in one pass.
-     * `scratch` has padded(d) doubles. Called with a log density where one_pass is set, and without where
-     * full_terms < N. NULL: from the functions above. */
+     * `scratch` has padded(d) doubles. Called with a log density where one_pass is set, and
+     * without where full_terms < N. NULL: from the functions above. */
     void (*full)(const struct model *m, const double *theta, double *g, double *log_density,
                  double *scratch, void *work);
 

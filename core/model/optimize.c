@@ -141,7 +141,8 @@ static double newton_step(struct climb *c, const double *theta, double *damping)
     return NAN;
 }
 
-/* An undamped step would gain almost nothing, or less than the density's rounding error. */
+/* Whether the last step was undamped and was expected to gain almost nothing, or less than the
+ * rounding error of the log density. */
 static bool newton_gain_is_small(const struct climb *c, double damping)
 {
     double gain = c->result->expected_gain, near = fmax(GAIN_AT_MODE, c->limits->enough);

@@ -13,7 +13,7 @@ struct optimum {
     uint32_t steps;       /* taken */
     double log_density;   /* at the end */
     double gradient_norm; /* largest absolute component at the end */
-    double expected_gain; /* of log density by one more Newton step at the end; NaN: not known */
+    double expected_gain; /* of log density by the last step tried, to second order; NaN: none */
     bool converged;
     uint64_t gradients, densities; /* passes over the data; a Hessian counts as a gradient */
     uint64_t hessians;             /* of these gradients, Hessians */

@@ -63,9 +63,9 @@ static void sum_terms(const struct view *v, const double *theta, const uint32_t 
         m->type->grad_batch(m, theta, idx, n, sum, sumsq, work);
 }
 
-/* A dense view does not have its terms one by one, so their variance is estimated from groups: with
- * group sums S_g of m_g terms, sum of (S_g - m_g mean)^2 / m_g, divided by the number of groups
- * minus one, estimates the variance of a term. */
+/* The model gives only sums of terms, and A' mixes their coordinates, so a dense view estimates the
+ * variance of a term from groups of terms: with group sums S_g of m_g terms, the sum of
+ * (S_g - m_g mean)^2 / m_g, divided by the number of groups minus one. */
 #define GROUPS 8
 #define CHUNK  256
 
@@ -153,7 +153,7 @@ static double log_batch(const struct model *m, const double *u, const uint32_t *
     return v->inside->type->log_batch(v->inside, to_user(v, u, work), idx, n, work);
 }
 
-/* Models with artificial noise have one dimension. */
+/* Models with artificial noise have one dimension; check() refuses others. */
 static void grad_noise(const struct model *m, struct rng *rng, double *g, double *scratch)
 {
     const struct view *v = self(m);

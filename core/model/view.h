@@ -17,13 +17,13 @@
 #include "core/model/model.h"
 
 /* `model` and `frame` must outlive the view, which is freed with model_free. Takes one or two
- * passes over the data. ERR_UNSUPPORTED: control variates for a model without data;
- * ERR_NO_MEMORY. */
+ * passes over the data. ERR_UNSUPPORTED: control variates for a model without data or
+ * grad_difference, or artificial noise in more than one dimension; ERR_NO_MEMORY. */
 enum err view_new(struct model **out, const struct model *model, const struct frame *frame,
                   bool control, struct err_info *info);
 
-/* model_type.full of a view of `inside`. `work`: so many arrays over coordinates, and then the
- * model's. */
+/* model_type.full of a view of `inside`. `work`: VIEW_FULL_ARRAYS arrays over coordinates, followed
+ * by the model's own. */
 #define VIEW_FULL_ARRAYS 2
 void view_full(const struct model *inside, const struct frame *frame, const double *u, double *g,
                double *log_density, double *scratch, void *work);

@@ -105,7 +105,7 @@ double budget_noise_most(const struct planning *p, double sigma, double n)
                 sqrt(share / budget_noise_bias(p, n)));
 }
 
-/* tau of n rows over the noise of one term, times N: core/model/gradient.h. */
+/* tau / (N s) of n rows, by the formulas in core/model/gradient.h. */
 double budget_noise_share(const struct planning *p, double n)
 {
     double N = (double)p->model->N, k = iterations_per_batch(p, n), m = n * k;

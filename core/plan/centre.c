@@ -17,7 +17,7 @@
 #define RECENT      10    /* steps */
 #define NEAR_GAIN   0.02  /* per parameter: smaller gains mean that the posterior is reached */
 #define DEEP        0.5   /* per parameter: log density of typical draws below that of the mode */
-#define TELL_EVERY  0.25  /* nominal seconds */
+#define TELL_EVERY  0.25  /* nominal seconds between progress reports */
 #define ALIKE_DRAWS 50.0  /* weight, in draws, of the common width in the estimate of each */
 
 #define SAMPLE_ROWS 65536 /* rows of a first search on a subset, at least, and ... */
@@ -220,9 +220,9 @@ static void explain_centre(struct planning *p, const struct search *s)
                       c->steps, c->seconds, s->out_of_time ? ", its share of the time" : "");
 }
 
-/* A density without an upper bound, as where fewer rows than columns leave an unknown sigma free to
- * vanish: the search ends at numbers that overflow, in a place without weight, from which chains
- * hardly return. They start elsewhere. */
+/* An unbounded density, such as that of a regression with fewer rows than columns whose unknown
+ * sigma tends to 0: the search stops where numbers overflow, at a point of negligible posterior
+ * mass from which chains hardly return. Chains then start elsewhere. */
 static bool broke_down(const struct planning *p, const struct search *s)
 {
     const struct plan_centre_facts *c = &p->plan->centre;

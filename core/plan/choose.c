@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#define SIGMA_MOST 0.6
+#define SIGMA_MOST 0.6 /* in preconditioned coordinates */
 #define SIGMA_FAR  0.6 /* of the scales, where the target cannot be met anyway */
 
 /* Replaces the view by one with the other estimator; without a frame where only control variates

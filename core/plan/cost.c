@@ -6,20 +6,20 @@
 
 #define NANO 1e-9
 
-/* ---- linear predictors: a row has so many columns, all of which are read ---- */
+/* ---- linear predictors, per row, all of whose columns are read; _CELL is times d^2 ---- */
 
-#define ROW          0.4  /* of a pass over all rows, with ... */
-#define COLUMN       0.11 /* ... single precision; double: 1.5 times that */
-#define FAR_BYTES    8e6  /* rows of more bytes are not in the cache, and ... */
-#define FAR_BYTE     0.03 /* ... each of them costs this much in a pass */
-#define SHORT_ROW    2.5  /* of a random row that shares its cache line */
-#define LONG_ROW     4.0  /* ... that has lines of its own, with ... */
-#define LONG_COLUMN  0.2  /* ... single precision */
+#define ROW          0.4  /* per row of a pass over all rows, and ... */
+#define COLUMN       0.11 /* ... per column in single precision; double: DOUBLE times that */
+#define FAR_BYTES    8e6  /* tables of more bytes are not in the cache, and ... */
+#define FAR_BYTE     0.03 /* ... each byte costs this much more in a pass */
+#define SHORT_ROW    2.5  /* per random row that is shorter than a cache line */
+#define LONG_ROW     4.0  /* per random row of one or more cache lines, and ... */
+#define LONG_COLUMN  0.2  /* ... per column in single precision */
 #define DOUBLE       1.5
-#define LINK         3.0 /* of links other than the logistic one ... */
-#define LINK_DIGAMMA 9.0 /* ... and of the negative binomial */
-#define DENSITY_ROW  1.3 /* of the gradient, and ... */
-#define DENSITY_LINK 2.0 /* ... of the link */
+#define LINK         3.0 /* per row, for links other than the logistic one, or ... */
+#define LINK_DIGAMMA 9.0 /* ... for the negative binomial */
+#define DENSITY_ROW  1.3 /* density over gradient: cost of a row, and ... */
+#define DENSITY_LINK 2.0 /* ... of its link */
 #define HESSIAN_ROW  10.0
 #define HESSIAN_CELL 0.035
 #define VIEW_ROW     30.0
@@ -28,25 +28,25 @@
 
 /* ---- other models, per unit of term_cost ---- */
 
-#define TERM         3.5 /* of a pass over all rows, for gradient or density */
+#define TERM         3.5 /* per row of a pass over all rows, for gradient or density */
 #define RANDOM_TERM  4.8
-#define SPARSE_TERM  1.0 /* of models whose terms touch few of many coordinates */
-#define TERM_HESSIAN 4.0 /* of a row, times d^2 */
+#define SPARSE_TERM  1.0 /* instead of these, for models with grad_add */
+#define TERM_HESSIAN 4.0 /* per row, times d^2 */
 
 /* ---- iterations ---- */
 
-#define LOCKSTEP_TOY 8.0   /* of a chain that shares registers with others, without data */
-#define LOCKSTEP     14.0  /* ... with data */
-#define ALONE        50.0  /* of a chain that does not, and ... */
-#define MOVE         2.2   /* ... of each of its coordinates */
-#define MOVE_EXACT   8.0   /* of each coordinate of a Metropolis step */
-#define TURN_CELL    0.065 /* of a vector times the matrix of a dense frame, per element: a turn */
-#define TURNS        2.0   /* turns of a minibatch that a general view computes */
-#define GROUPS       8.0   /* ... in so many groups where the sampler needs tau, which take ... */
-#define GROUP        250.0 /* ... each, besides a turn */
-#define BATCH        60.0  /* of a minibatch of a single chain */
+#define LOCKSTEP_TOY 8.0   /* of a chain in a chain batch, without data */
+#define LOCKSTEP     14.0  /* of a chain in a chain batch, with data */
+#define ALONE        50.0  /* of a chain outside chain batches, and ... */
+#define MOVE         2.2   /* ... per coordinate */
+#define MOVE_EXACT   8.0   /* per coordinate of a Metropolis step */
+#define TURN_CELL    0.065 /* per element of a dense frame's matrix, in its product with a vector */
+#define TURNS        2.0   /* such products per minibatch of a model without a view of its own; */
+#define GROUPS       8.0   /* ... where the sampler needs tau, it is summed in so many groups, */
+#define GROUP        250.0 /* ... each of which takes one more product and this */
+#define BATCH        60.0  /* per minibatch of a single chain */
 #define TOY          200.0 /* of the gradient or density of a target without data */
-#define COORDINATE   1.0   /* of the fixed part of a gradient */
+#define COORDINATE   1.0   /* per coordinate, for the fixed part of a gradient */
 
 bool cost_has_long_rows(const struct model *m)
 {
@@ -77,7 +77,7 @@ static double term_of(const struct model *m, double usual)
     return fmax(m->term_cost, 1.0) * (m->type->grad_add != NULL ? SPARSE_TERM : usual);
 }
 
-/* Of one term of a pass over all. */
+/* Of one term of a pass over all rows. */
 static double gradient_term(const struct model *m)
 {
     const struct linear *l = m->linear;

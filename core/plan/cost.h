@@ -1,7 +1,7 @@
-/* Work and what it costs: nominal seconds, by constants for every kernel and shape.
+/* The cost of work in nominal seconds, by constants for every kernel and shape.
  *
- * A nominal second is a second of one core of an x86_64 machine of 2024 with AVX2. It depends on
- * model, data and settings only, never on a clock, on the instruction set or on the number of
+ * A nominal second is a second of one core of an x86_64 machine of 2024 with AVX2. A cost depends
+ * on model, data and settings only, never on a clock, on the instruction set or on the number of
  * workers, so that a plan made twice is the same plan. Constants are right within a factor of 2 or
  * 3; README.md has the command that measures them. */
 #ifndef BARKER_CORE_PLAN_COST_H
@@ -19,7 +19,7 @@ double cost_curvature(const struct model *m, bool dense);
 double cost_view(const struct model *m);
 /* The gradients of `rows` random rows. */
 double cost_rows(const struct model *m, double rows);
-/* A turn: a vector times the matrix of a dense frame. */
+/* A product of a vector with the matrix of a dense frame (a "turn"). */
 double cost_turn(const struct model *m);
 
 /* What an iteration of one chain does, several chains of a job being advanced together. */

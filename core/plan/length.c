@@ -19,8 +19,8 @@
 #define ADAPTED       100.0  /* ... of chains that adapt their step size */
 #define ADAPTED_WHITE 10.0 /* ... of exact samplers where all scales are nearly 1, times d^(1/3) */
 #define MARGIN        1.5  /* more draws of an exact sampler: a pilot run measures mixing roughly */
-#define SLOWER        1.25 /* the clock ends a job on machines slower by this factor ... */
-#define GRACE         2.0  /* ... and so many seconds */
+#define SLOWER        1.25 /* the time limit of a job is so many times the target's seconds, ... */
+#define GRACE         2.0  /* ... plus so many seconds */
 #define WHITE         8.0  /* iterations per draw times sigma^2: twice those of a normal target */
 
 double planning_wanted(const struct planning *p)
@@ -208,7 +208,8 @@ void planning_lengths(struct planning *p)
         each = p->centred && p->sigma > 0.0 ? WHITE / (p->sigma * p->sigma)
                : white(p)                   ? planning_each(p)
                                             : UNSEEN;
-    /* Draws of exact samplers may be better than independent ones, but for means alone. */
+    /* Draws of exact samplers may be antithetic: means are then known better than from independent
+     * draws, but sds are not. */
     if (r->sampler->exact)
         each = fmax(each, p->pilot.slowest_sd * (r->target.ess > 0.0 ? 1.0 : SHARE_OF_SDS));
     each = fmax(each, 1.0);

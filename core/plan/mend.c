@@ -22,14 +22,14 @@
 #define MEND_MOST   500 /* parameters */
 #define DENSE_ESS   10.0
 #define ROWS_LEAST  16  /* of a block */
-#define PASSES      4.0 /* over the data, without which nothing is resolved */
+#define PASSES      4.0 /* over the data, at least: fewer resolve no bias */
 #define ROWS_FACTOR 4.0
 #define ENOUGH      0.8 /* of the tolerated bias, which a mend aims at */
 #define FACTOR      0.4 /* a step is not shortened by more at a time */
 
-/* The error that is farthest beyond chance, in units of what the target allows. */
+/* Of the errors beyond chance and target, the largest in units of what the target allows. */
 struct bias {
-    bool seen, mean; /* beyond chance and target; of a mean, not of an sd */
+    bool seen, mean; /* there is such an error; it is that of a mean, not of an sd */
     size_t at;
     double error, se, ratio;
     double visible; /* errors of means that would have been seen, in sds */
@@ -107,7 +107,8 @@ static void find_covariance(struct certifying *c)
         }
 }
 
-/* A A' of the frame. Coefficients of the certificate repair a wrong factor. */
+/* A A' of the frame. A wrong common factor does not matter: the certificate's coefficients undo
+ * it. */
 static void take_frame(struct certifying *c, const struct frame *frame)
 {
     size_t d = c->d, stride = padded(d);
@@ -118,7 +119,8 @@ static void take_frame(struct certifying *c, const struct frame *frame)
                     frame->rows[j * stride + i] * frame->rows[k * stride + i];
 }
 
-/* The matrix S of core/diagnostics/certificate.h; NULL: variances alone. */
+/* The matrix S of core/diagnostics/certificate.h: the covariance of the draws if there are
+ * DENSE_ESS effective draws per parameter, else that of a dense frame. NULL: variances alone. */
 static const double *covariance_of(struct certifying *c, const struct planning *p)
 {
     const struct frame *frame = p->plan->frame;
@@ -230,9 +232,9 @@ static double more_rows(const struct planning *p)
     return fmin(ROWS_FACTOR * budget_rows(p), (double)p->model->N);
 }
 
-/* A larger batch reduces the bias of its noise only, a shorter step every bias. The batch is taken
- * where noise may be the reason and rows cost less than iterations; once, as otherwise noise was
- * not the reason. */
+/* A larger batch reduces only the bias due to noise, a shorter step every bias. The batch is
+ * enlarged first where noise may be the cause and more rows cost less than more iterations; only
+ * once, because bias that remains has another cause. */
 static bool rows_first(const struct planning *p, const struct bias *found)
 {
     double noise = try_noise_seen(p), f = factor_of(found);
@@ -270,7 +272,7 @@ static void shorten_step(struct planning *p, const struct bias *found)
     say_found(p, found, rest);
 }
 
-/* Whether the job is still possible with steps of this factor, or without it in larger batches. */
+/* Whether the job still fits into its time limit with larger batches (`rows`) or shorter steps. */
 static bool in_time(const struct planning *p, const struct bias *found, bool rows)
 {
     double limit = p->request->target.seconds, f = factor_of(found);

@@ -1,7 +1,7 @@
 /* Other modes than the centre. Searches start from draws of the prior and far from the centre, each
- * with its mirror image, so that in one dimension both sides are met. Chains then start around
- * every mode that was found, in turn: where they do not meet, R-hat shows it. A mode that no search
- * and no chain reaches stays unknown, and the plan says how many searches there were. */
+ * with its mirror image at the centre, so that in one dimension both sides are searched. The chains
+ * then start around the modes in cyclic order, and chains that stay apart raise R-hat. A mode that
+ * no search and no chain reaches stays unknown, and the plan says how many searches there were. */
 #include "core/kernels/kernels.h"
 #include "core/model/optimize.h"
 #include "core/plan/planning.h"
@@ -15,7 +15,7 @@
 #define GAIN        1e-2 /* of log density of a last step, as for the centre */
 #define SECONDS     0.1  /* nominal, or as many as the centre took; ... */
 #define LIMIT_SHARE 0.1  /* ... and no more than this share of the limit */
-#define PARAMETERS  100  /* at most: with more, modes are too many to be looked for */
+#define PARAMETERS  100  /* at most: with more, SEARCHES would find few of the modes */
 #define FAR         6.0  /* scales */
 #define APART       1.0  /* squared distance in units of the curvature, beyond rounding */
 #define VALLEY      0.1  /* of log density between two modes */
@@ -78,7 +78,7 @@ static double squared_distance(const struct planning *p, const double *a, const 
     return sum;
 }
 
-/* Along the line between them the log density falls below both. */
+/* Along the segment between them the log density falls below that of both. */
 static bool valley_between(struct planning *p, const double *a, const double *b, double lower,
                            double *work)
 {
@@ -112,7 +112,8 @@ static void set_mode(struct planning *p, uint32_t k, const double *theta, double
     p->mode_density[k] = density;
 }
 
-/* A search may have ended at a saddle, from which the way to this end leads upwards only. */
+/* An earlier search may have ended at a saddle point: no valley separates it from this end, which
+ * is higher and replaces it. */
 static void take_end(struct planning *p, const double *theta, double density, double *work)
 {
     uint32_t k = mode_of(p, theta, density, work);
@@ -126,7 +127,7 @@ static void take_end(struct planning *p, const double *theta, double density, do
 
 /* ---- the searches ---- */
 
-/* Only memory and an interruption are errors: a start without a density is none. */
+/* Only lack of memory and an interruption are errors, not a start without a finite density. */
 static enum err search(struct planning *p, struct seek *s, double *theta, double *work,
                        struct err_info *info)
 {

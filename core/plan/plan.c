@@ -1,4 +1,4 @@
-/* Making a plan: where, in which coordinates, with which steps, for how long. */
+/* Makes a plan: centre, coordinates, step sizes, batches, start values, length. */
 #include "core/plan/planning.h"
 #include "core/model/view.h"
 
@@ -94,8 +94,8 @@ static double *copy_numbers(const double *x, size_t n)
     return copy;
 }
 
-/* Around every mode that was found, and wider than the posterior: chains that agree nevertheless
- * have not stayed where they began. */
+/* Around every mode that was found, and overdispersed, so that R-hat shows chains that have not
+ * moved away from their start. */
 static void start_around(struct planning *p, struct chain_start *start)
 {
     *start = (struct chain_start){.kind = START_NEAR};

@@ -21,7 +21,7 @@ struct planning {
     double *scale; /* sds of every coordinate given the others, at theta; padded */
     double *width; /* DIAGONAL: steps are proportional to it: `scale`, or sds of a pilot run */
     double *H;     /* the curvature at theta, where the whole matrix was computed; or NULL */
-    double *modes; /* the centre and others, d numbers each, of ... */
+    double *modes; /* the centre and other modes, d numbers each, and their log densities: */
     double mode_density[PLANNING_MODES];
     uint32_t mode_count; /* 0: others were not looked for */
     bool placed;         /* theta and scale are known */
@@ -38,7 +38,7 @@ struct planning {
     bool batch_always;   /* ignore one_in: every iteration has a batch */
     double drift;        /* largest squared mean of a term over the largest squared sd of a term */
     double noise_needed; /* budget_noise_needed; 0: the variant has randomness of its own */
-    double row_noise;    /* largest sd of the gradient noise of one term, in those coordinates */
+    double row_noise;    /* N times the largest sd of a term, in preconditioned coordinates */
     struct pilot pilot;  /* the last pilot run */
 };
 
@@ -51,7 +51,8 @@ void planning_note(struct planning *p, const char *format, ...)
 
 /* core/plan/plan.c. A plan of d parameters without content; NULL: no memory. */
 struct plan *planning_new_plan(size_t d);
-/* After the search for the mode: coordinates, view and first choices; all that is left to do. */
+/* After the search for the mode: coordinates, view and first choices; planning_rest: these and all
+ * other parts of the plan. */
 enum err planning_begin(struct planning *p, struct err_info *info);
 enum err planning_rest(struct planning *p, struct err_info *info);
 /* core/plan/sampler.c: the same for each candidate, of which it keeps the best. */

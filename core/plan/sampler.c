@@ -8,10 +8,11 @@
 
 #define PASSES_LEAST 3.0 /* passes per effective draw that exact samplers take, at least */
 #define NORMAL       4.0 /* iterations per effective draw, over sigma^2, of a normal target */
-/* Samplers are tried in the order of the registry, the one with longer trajectories last. It is
- * taken unless it costs so many times as much; and in any case if the energy of the pilot run says
- * that the posterior is far from normal: local steps hardly enter the narrow side of a skewed one,
- * and neither R-hat nor ESS shows it. */
+/* Samplers are tried in the order of the registry, the one with longer trajectories last. It
+ * replaces an earlier one unless it costs more than ROBUST times as much; and always if the energy
+ * of the earlier one's pilot run differs from 1 by NORMAL_ENERGY or more, so that the posterior is
+ * far from normal: local steps rarely enter the narrow part of a skewed posterior, and neither
+ * R-hat nor ESS shows it. */
 #define ROBUST        3.0
 #define NORMAL_ENERGY 0.1
 
@@ -29,7 +30,7 @@ struct trial {
     const struct sampler_type *sampler; /* NULL: none was tried */
     double seconds;                     /* for the effective draws that are wanted */
     double energy;                      /* of the pilot run */
-    double passes;                      /* of each of them, over all rows */
+    double passes;                      /* over all rows, per effective draw */
     struct plan *plan;                  /* owned; NULL: it does not suffice */
     struct model *view;                 /* owned, or NULL */
 };

@@ -179,7 +179,7 @@ static void take_fields(struct plan *plan, const unsigned char *from, uint64_t v
         }
 }
 
-/* The next array, or NULL when there is none; *ok becomes false without memory. */
+/* The next array, or NULL when there is none; *ok becomes false when memory is out. */
 static double *take(const unsigned char **at, uint64_t has, size_t size, bool *ok)
 {
     if (!has)

@@ -1,6 +1,6 @@
 /* Functions that core/plan/step.c calls to choose estimator, step size and batch size. n is the
  * mean number of rows per iteration: below the smallest batch size, only one in several iterations
- * has a batch. `unit` is the noise of one term (struct planning). */
+ * has a batch. `unit` is N times the noise of one term, as row_noise of struct planning. */
 #ifndef BARKER_CORE_PLAN_STEPS_H
 #define BARKER_CORE_PLAN_STEPS_H
 
@@ -21,8 +21,7 @@ double budget_step_bias(const struct planning *p, double sigma);
 double budget_noise_bias(const struct planning *p, double n);
 /* The largest sigma tau of n rows within the part of the tolerated error that the step leaves. */
 double budget_noise_most(const struct planning *p, double sigma, double n);
-/* tau of n rows over the noise of one term, times N; sigma tau of n rows over the largest
- * allowed. */
+/* tau of n rows over `unit`; sigma tau of n rows over the largest allowed. */
 double budget_noise_share(const struct planning *p, double n);
 double budget_noise_ratio(const struct planning *p, double unit, double sigma, double n);
 double budget_cost(const struct planning *p, double n); /* nominal seconds of an iteration */
@@ -36,7 +35,7 @@ void budget_settle_batch(struct planning *p, double rows); /* p->n, p->one_in */
 /* core/plan/measure.c. */
 /* The unit of the step size of coordinate j. */
 double measure_width_at(const struct planning *p, size_t j);
-/* The noise of one term at typical points. `drift`: see struct planning; or NULL. */
+/* `unit` at typical points. `drift`: see struct planning; or NULL. */
 enum err measure_noise(struct planning *p, const struct model *target, double *unit, double *drift,
                        struct err_info *info);
 /* The same for the plain estimator in the plan's dense frame. */

@@ -122,7 +122,7 @@ static void drop_centre(struct planning *p)
     choose_batch(p);
 }
 
-/* An exact sampler is right in any coordinates. */
+/* An exact sampler has the right stationary law in any coordinates. */
 static bool may_drop_centre(const struct planning *p)
 {
     return p->centred && p->request->estimator == ESTIMATOR_AUTO &&

@@ -8,7 +8,7 @@
  * from the diagonal of H, may be much smaller: the vectors of a factorisation can rotate together.
  *
  * A short run estimates single sds badly, but all of them together determine how sds depend on
- * scales: as a power, fitted by a line of logarithms. */
+ * scales: as a power, fitted by linear regression of their logarithms. */
 #include "core/plan/planning.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@
 #define APART_MOST  0.05  /* mean square of the logarithms of these ratios: about 25 % each */
 #define WIDTH_DRAWS 500.0 /* effective draws that suffice, all coordinates together, ... */
 #define WIDTH_LEAST 5.0   /* ... and of each */
-#define LINE_DRAWS  50.0  /* weight, in draws, of the fitted line in the estimate of an sd */
+#define LINE_DRAWS  50.0  /* weight, in draws, of the regression in the estimate of an sd */
 
 static bool diagonal(const struct planning *p)
 {

@@ -34,6 +34,7 @@ static double log_ratio(const double *x, const double *gx, const double *y, cons
     return sum;
 }
 
+/* The most efficient acceptance rate in many dimensions is 0.574 (Roberts & Rosenthal 1998). */
 static size_t step(struct sampler_step *s)
 {
     static const struct metropolis kind = {

@@ -95,7 +95,8 @@ static void tune_lambda(struct sampler_step *s, double accept, double target)
     m[BLOCK_SUM] = m[BLOCK_COUNT] = 0.0;
 }
 
-/* The first scales of draws may be far from 1, and lambda with them; later ones change little. */
+/* The first window may change the scales by orders of magnitude, so lambda is searched again after
+ * it; later windows change them little. */
 static void adapt(const struct metropolis *kind, struct sampler_step *s, struct exact_arrays a,
                   double accept)
 {

@@ -241,8 +241,8 @@ static double log_sum(double a, double b)
 }
 
 /* Appends b to a. Inside a half all points are chosen by their weights; between the halves the new
- * one is preferred, which leaves the law as it is and moves further. False where the points turn
- * back: all of them, or one tree and the nearest point of the other. */
+ * one is preferred, which keeps the stationary law and moves further (biased progressive sampling).
+ * False where the points turn back: all of them, or one tree and the nearest point of the other. */
 static bool append(struct trajectory *t, struct tree *a, struct tree *b, bool prefer)
 {
     size_t d = t->s->d;
@@ -278,7 +278,7 @@ static bool add_point(struct trajectory *t, size_t side)
 }
 
 /* 2^depth further points as part[0]; false: they turn back or diverge, and none of them may be
- * chosen. As in a binary counter, two trees of equal size are joined as soon as both are there. */
+ * chosen. As in a binary counter, two trees of equal size are joined as soon as both exist. */
 static bool add_half(struct trajectory *t, size_t side, unsigned depth)
 {
     t->parts = 0;
@@ -323,7 +323,8 @@ static double try_epsilon(struct sampler_step *s, double epsilon, const void *co
     return exact_chance(-leapfrog(&t, &t.end[1], 1.0));
 }
 
-/* Dual averaging (Nesterov 2009; Hoffman & Gelman 2014, section 3.2) with Stan's constants. */
+/* Dual averaging (Nesterov 2009; Hoffman & Gelman 2014, section 3.2) with Stan's constants. It
+ * shrinks towards 10 epsilon, because long steps that fail cost fewer gradients than short ones. */
 #define GAMMA 0.05
 #define T0    10.0
 #define KAPPA 0.75
