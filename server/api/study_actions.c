@@ -1,6 +1,6 @@
 /* What owners do to studies: pause, resume, cancel, extend, delete. A study that submits its jobs by itself
- * only notes what is wanted; the driver then does it, also after a crash. The jobs of a fixed one are
- * told at once. */
+ * only notes what is wanted; the driver then does it, also after a crash. To the jobs of a fixed one,
+ * and to those of a running one that were paused one by one, it is done at once. */
 #include "server/api/study.h"
 #include "server/api/study_driver.h"
 #include "server/base/json.h"
@@ -86,7 +86,10 @@ static void tell_jobs(struct call *call, const struct study_row *row, const stru
     else if (last.code != ERR_OK)
         call_fail_info(call, &last);
     else
-        call_fail(call, ERR_CONFLICT, "none of its jobs is in a state for that");
+        call_fail(call, ERR_CONFLICT,
+                  row->state == STUDY_fixed
+                      ? "none of its jobs is in a state for that"
+                      : "a running study cannot be resumed: none of its jobs is paused");
 }
 
 static void note(struct call *call, const struct study_row *row, const struct wish *wish)
@@ -113,7 +116,8 @@ static void act(struct call *call, const struct wish *wish)
     struct study_row row;
     if (!find_own(call, &row))
         return;
-    if (row.state == STUDY_fixed)
+    bool resumes = row.state == STUDY_running && wish == &resuming; /* jobs paused one by one */
+    if (row.state == STUDY_fixed || resumes)
         tell_jobs(call, &row, wish);
     else
         note(call, &row, wish);

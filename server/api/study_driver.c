@@ -23,7 +23,8 @@ struct drive {
     struct study_drive state; /* of study_steps.h */
     struct study_status status;
     uint64_t retry_ms;
-    bool seen; /* in the latest list of the catalogue */
+    bool conflict; /* the latest step ended so */
+    bool seen;     /* in the latest list of the catalogue */
     struct drive *next;
 };
 
@@ -143,10 +144,11 @@ static bool drive_once(struct study_driver *driver, struct drive *d)
     if (clock_mono_ms() < d->retry_ms)
         return false;
     enum err code = study_drive_step(&d->state, driver->app, d->id, &driver->halt, &busy, &info);
-    if (code == ERR_OK ||
-        code == ERR_CONFLICT) { /* a conflict: it has changed, and is read again */
+    bool changed = code == ERR_CONFLICT && !d->conflict; /* by its owner just now: it is read again */
+    d->conflict = code == ERR_CONFLICT;
+    if (code == ERR_OK || changed) {
         set_status(driver, d, "");
-        return busy || code == ERR_CONFLICT;
+        return busy || changed;
     }
     if (strcmp(d->status.why, info.message) != 0)
         log_event(LOG_INFO, "study.waits", "study", d->id, "reason", info.message, NULL);

@@ -8,12 +8,15 @@
 #include "server/base/json.h"
 #include "server/data/memory_cache.h"
 #include "server/sched/sched.h"
+#include "server/spec/spec.h"
 #include "server/store/jobfile.h"
 #include "server/study/outcome.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define WITH_STUDY "paused with its study" /* the reason of such a job */
 
 enum { UNDER_WAY_LEAST = 4, UNDER_WAY_MOST = 32, ERASED_AT_ONCE = 64 };
 
@@ -24,7 +27,8 @@ struct step {
     struct study_row *row;
     struct call *call;
     struct study_run *run;
-    size_t under_way;
+    size_t under_way, paused; /* jobs; of these, those paused one by one or by the scheduler */
+    char why_paused[JOB_REASON_SIZE];
     bool *busy;
     struct err_info *info;
 };
@@ -48,39 +52,66 @@ static enum err check_owner(const struct step *s)
 
 /* ---- what its owner wants ---- */
 
-/* Jobs under way follow the study; one that cannot (it ends just now) shows in a later step. */
-static void tell_jobs(const struct step *s, enum job_event event)
+/* Jobs under way follow the study. One whose state does not allow that (it ends just now) shows in a
+ * later step; any other failure is tried again. */
+static enum err control_job(const struct step *s, const char *job, enum job_event event)
 {
-    struct err_info ignored;
-    struct sched_request request = {.event = event, .bytes = event == JOB_EVENT_resume};
-    for (size_t i = 0; i < s->row->member_count; i++)
-        sched_control(s->app->sched, s->row->members[i].job, &request, &ignored);
+    struct err_info info;
+    struct sched_request request = {
+        .event = event, .bytes = event == JOB_EVENT_resume, .reason = WITH_STUDY};
+    enum err code = sched_control(s->app->sched, job, &request, &info);
+    if (code == ERR_OK || code == ERR_CONFLICT || code == ERR_NOT_FOUND)
+        return ERR_OK;
+    *s->info = info;
+    return code;
 }
 
-static void apply_state(const struct step *s)
+static enum err control_jobs(const struct step *s, enum job_event event)
 {
-    enum study_state before = s->drive->applied, now = s->row->state;
-    if (before == now)
-        return;
+    enum err result = ERR_OK;
+    for (size_t i = 0; i < s->row->member_count; i++) {
+        enum err code = control_job(s, s->row->members[i].job, event);
+        result = code != ERR_OK ? code : result;
+    }
+    return result;
+}
+
+/* Those to be resumed are found by their reason, in look_at: so they are also after a restart. */
+static enum err apply_state(const struct step *s)
+{
+    enum study_state now = s->row->state;
+    enum err code = ERR_OK;
+    if (s->drive->applied == now)
+        return ERR_OK;
     s->drive->end_count = 0; /* a pause is no part of the rate */
     if (now == STUDY_paused)
-        tell_jobs(s, JOB_EVENT_pause);
+        code = control_jobs(s, JOB_EVENT_pause);
     else if (now == STUDY_cancelling)
-        tell_jobs(s, JOB_EVENT_cancel);
-    else if (now == STUDY_running && before == STUDY_paused)
-        tell_jobs(s, JOB_EVENT_resume);
-    s->drive->applied = now;
+        code = control_jobs(s, JOB_EVENT_cancel);
+    s->drive->applied = code == ERR_OK ? now : s->drive->applied;
+    return code;
 }
 
 /* ---- jobs that have ended ---- */
 
-static uint64_t iterations_of(const struct job_row *job)
+struct length {
+    uint64_t asked, made; /* iterations after warm-up; 0: not known */
+};
+
+/* A job may have succeeded before all iterations were made (stop_when, a time limit): an extension
+ * adds to those that were made. */
+static struct length length_of(const struct step *s, const struct job_row *job)
 {
-    json_t *request = job->request != NULL ? json_loads(job->request, 0, NULL) : NULL;
-    const json_t *n = json_object_get(request, "iterations");
-    uint64_t iterations = json_is_integer(n) ? (uint64_t)json_integer_value(n) : 0;
-    json_decref(request);
-    return iterations;
+    struct length length = {0};
+    struct job_spec spec;
+    if (job->request == NULL || spec_stored(&spec, job->request, NULL) != ERR_OK)
+        return length;
+    if (!spec_is_open(&spec)) {
+        length.asked = spec.iterations;
+        length.made = submission_iterations(s->app, job, &spec);
+    }
+    spec_release(&spec);
+    return length;
 }
 
 /* Takes over `outcome`. */
@@ -89,7 +120,7 @@ static enum err keep(const struct step *s, const struct study_member *member,
 {
     const char *state = json_string_value(json_object_get(outcome, "state"));
     struct study_outcome kept = {.position = member->position,
-                                 .goal = job != NULL ? iterations_of(job) : 0,
+                                 .goal = job != NULL ? length_of(s, job).made : 0,
                                  .failed = state == NULL || strcmp(state, "succeeded") != 0,
                                  .cpu_seconds = job != NULL ? job->cpu_seconds : 0.0};
     char *text = json_write_last(outcome);
@@ -138,12 +169,13 @@ static enum err take_down(const struct step *s, const struct study_member *membe
                           const struct job_row *job)
 {
     json_t *outcome = NULL;
-    uint64_t iterations = iterations_of(job);
     if (job->state != JOB_succeeded)
         return keep(s, member, job, failure(s, job));
-    if (member->goal > iterations && s->row->state == STUDY_running)
-        return go_on(s, member, job, member->goal - iterations);
-    if (member->goal > iterations && s->row->state == STUDY_paused)
+    struct length length = length_of(s, job);
+    bool wanted = member->goal > length.made && member->goal != length.asked;
+    if (wanted && s->row->state == STUDY_running)
+        return go_on(s, member, job, member->goal - length.made);
+    if (wanted && s->row->state == STUDY_paused)
         return ERR_OK;
     enum err code = s->drive->kind->outcome(s->run, member, job, &outcome, s->info);
     if (code == ERR_OK)
@@ -151,14 +183,30 @@ static enum err take_down(const struct step *s, const struct study_member *membe
     return may_pass(code) ? code : keep(s, member, job, outcome_failed(s->info->message, false));
 }
 
+/* A job that the study has paused goes on with it; one that its owner or the scheduler has paused
+ * waits for its owner. */
+static enum err look_at_live(struct step *s, const struct study_member *member,
+                             enum job_state state, const char *reason)
+{
+    bool resumes = state == JOB_paused && s->row->state == STUDY_running;
+    enum err code = ERR_OK;
+    if (resumes && strcmp(reason, WITH_STUDY) == 0) {
+        code = control_job(s, member->job, JOB_EVENT_resume);
+    } else if (resumes) {
+        s->paused++;
+        snprintf(s->why_paused, sizeof s->why_paused, "%s", reason);
+    }
+    s->under_way += code == ERR_OK; /* otherwise it is counted by the caller */
+    return code;
+}
+
 static enum err look_at(struct step *s, const struct study_member *member)
 {
     struct job_row job;
-    uint64_t revision, version;
-    if (sched_version(s->app->sched, member->job, &revision, &version)) {
-        s->under_way++;
-        return ERR_OK;
-    }
+    enum job_state state;
+    char reason[JOB_REASON_SIZE];
+    if (sched_state(s->app->sched, member->job, &state, reason))
+        return look_at_live(s, member, state, reason);
     enum err code = store_job_get(s->app->store, member->job, &job, s->info);
     if (code == ERR_NOT_FOUND)
         return keep(s, member, NULL, outcome_failed("the job was deleted", false));
@@ -258,6 +306,8 @@ static enum err submit(const struct step *s, const struct study_step *next)
     if (member.setting == NULL)
         return err_set(s->info, ERR_NO_MEMORY, "no memory for the job");
     enum err code = submission_prepare(&sub, s->call, next->job);
+    if (code == ERR_CONFLICT) /* a name that means several things at present */
+        code = ERR_UNAVAILABLE;
     if (code == ERR_OK && other_data(s, &sub))
         code = err_set(&sub.info, ERR_DATA_CHANGED, "the data have changed since the study began");
     if (code == ERR_OK) {
@@ -272,10 +322,26 @@ static enum err submit(const struct step *s, const struct study_step *next)
     return code;
 }
 
+/* Before anything is loaded for the next job. What is stored in the end is checked again with it. */
+static enum err check_quota(const struct step *s)
+{
+    struct owner_totals t;
+    enum err code = store_owner_totals(s->app->store, s->row->owner, &t, s->info);
+    if (code == ERR_OK && t.active_jobs >= t.most_active_jobs)
+        code = err_set(s->info, ERR_QUOTA, "%s has %llu unfinished jobs and may have no more",
+                       s->row->owner, (unsigned long long)t.active_jobs);
+    if (code == ERR_OK && t.stored_bytes >= t.most_stored_bytes)
+        code = err_set(s->info, ERR_QUOTA, "%s has used up %llu MB of disk: delete other jobs",
+                       s->row->owner, (unsigned long long)t.most_stored_bytes >> 20);
+    return code;
+}
+
 static enum err submit_next(const struct step *s)
 {
     struct study_step next = {0};
     enum err code = check_owner(s);
+    if (code == ERR_OK)
+        code = check_quota(s);
     if (code == ERR_OK)
         code = s->drive->kind->step(s->run, &next, s->info);
     if (code == ERR_OK && (next.job == NULL || next.setting == NULL))
@@ -343,6 +409,13 @@ struct erasing {
     enum err code;
 };
 
+static enum err cancel_first(const struct step *s, const char *id)
+{
+    enum err code = control_job(s, id, JOB_EVENT_cancel);
+    return code == ERR_OK ? err_set(s->info, ERR_UNAVAILABLE, "job %s is being cancelled", id)
+                          : code;
+}
+
 static bool erase_job(void *ctx, uint64_t position, const char *id, const char *outcome)
 {
     struct erasing *e = ctx;
@@ -353,6 +426,8 @@ static bool erase_job(void *ctx, uint64_t position, const char *id, const char *
     if (e->code == ERR_OK) {
         job.deleted_ms = clock_wall_ms();
         e->code = sched_delete(app->sched, &job, app->config->trash_hours == 0, e->step->info);
+        if (e->code == ERR_CONFLICT) /* its owner has extended it */
+            e->code = cancel_first(e->step, id);
         job_row_release(&job);
     }
     e->code = e->code == ERR_NOT_FOUND ? ERR_OK : e->code;
@@ -382,13 +457,15 @@ static enum err step(struct step *s)
     enum study_state state = s->row->state;
     if (state == STUDY_deleting)
         return erase(s);
-    apply_state(s);
-    enum err code = look_at_members(s);
+    enum err applied = apply_state(s), code = applied == ERR_OK ? look_at_members(s) : applied;
     bool idle = s->row->member_count == 0;
     if (state == STUDY_running && (code == ERR_OK || code == ERR_UNAVAILABLE)) {
         enum err next = submit_some(s);
         code = code == ERR_OK ? next : code;
     }
+    if (code == ERR_OK && s->paused > 0 && s->paused == s->under_way)
+        code = err_set(s->info, ERR_UNAVAILABLE, "its jobs under way are paused: %.300s",
+                       s->why_paused);
     if (code != ERR_OK || !idle || s->under_way > 0 || *s->busy)
         return code;
     if (state == STUDY_cancelling)

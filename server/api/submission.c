@@ -270,9 +270,8 @@ static enum err load_again(struct submission *sub, struct call *call, const stru
     return code;
 }
 
-/* Iterations after warm-up of the furthest chain, at least 1. */
-static uint64_t furthest_iterations(struct app *app, const struct job_row *row,
-                                    const struct job_spec *spec)
+uint64_t submission_iterations(struct app *app, const struct job_row *row,
+                               const struct job_spec *spec)
 {
     struct jobfile *file;
     struct jobfile_chain chain;
@@ -292,7 +291,7 @@ static enum err added_bytes(struct submission *sub, struct app *app, const struc
 {
     struct estimate longer;
     if (iterations > 0 && job_state_terminal(row->state))
-        sub->spec.iterations = furthest_iterations(app, row, &sub->spec);
+        sub->spec.iterations = submission_iterations(app, row, &sub->spec);
     enum err code = spec_sizes(&sub->spec, &sub->bound, sub->model, &sub->sizes, &sub->info);
     sub->spec.iterations += iterations;
     if (code == ERR_OK)

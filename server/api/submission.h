@@ -46,6 +46,10 @@ enum err submission_disk(struct app *app, struct err_info *info);
 enum err submission_extend(struct call *call, const struct job_row *row, uint64_t iterations,
                            uint64_t *bytes, struct err_info *info);
 
+/* Iterations after warm-up of the furthest chain, at least 1. */
+uint64_t submission_iterations(struct app *app, const struct job_row *row,
+                               const struct job_spec *spec);
+
 /* A fresh id of a job or a study. */
 void submission_id(char id[JOB_ID_SIZE], uint64_t now_ms);
 

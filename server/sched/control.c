@@ -169,7 +169,8 @@ static enum err control_held(struct sched *s, struct job_run *job,
     enum err code = job_transition(job->state, event, &change.to, info);
     if (code != ERR_OK)
         return code;
-    change.reason = reason_of(event, change.to);
+    bool why = event == JOB_EVENT_pause && request->reason != NULL;
+    change.reason = why ? request->reason : reason_of(event, change.to);
     if (event == JOB_EVENT_extend)
         return extend(s, job, &change, request->iterations, had_ended, info);
     return sched_store_state(s, job, &change, info);

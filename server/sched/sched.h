@@ -52,6 +52,7 @@ struct sched_request {
     enum job_event event;
     uint64_t iterations; /* of extend */
     uint64_t bytes;      /* that it would store in addition (resume, extend, retry) */
+    const char *reason;  /* of a pause; NULL: by its owner */
 };
 /* Stored when it returns. ERR_QUOTA when the owner has no room for the bytes. */
 enum err sched_control(struct sched *sched, const char *id, const struct sched_request *request,
@@ -65,6 +66,9 @@ bool sched_renamed(struct sched *sched, const struct job_row *row);
 /* The state of an unfinished job; *out is for job_snapshot_release. False: the
  * job is not here (finished, or unknown). */
 bool sched_snapshot(struct sched *sched, const char *id, struct job_snapshot *out);
+/* State and reason alone. False: the job is not here. */
+bool sched_state(struct sched *sched, const char *id, enum job_state *state,
+                 char reason[JOB_REASON_SIZE]);
 /* Only the two counters that change with the job. */
 bool sched_version(struct sched *sched, const char *id, uint64_t *revision, uint64_t *version);
 

@@ -49,6 +49,19 @@ bool sched_snapshot(struct sched *s, const char *id, struct job_snapshot *out)
     return found;
 }
 
+bool sched_state(struct sched *s, const char *id, enum job_state *state,
+                 char reason[JOB_REASON_SIZE])
+{
+    pthread_mutex_lock(&s->lock);
+    const struct job_run *job = sched_find(s, id);
+    if (job != NULL) {
+        *state = job->state;
+        memcpy(reason, job->reason, JOB_REASON_SIZE);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return job != NULL;
+}
+
 bool sched_version(struct sched *s, const char *id, uint64_t *revision, uint64_t *version)
 {
     pthread_mutex_lock(&s->lock);

@@ -8,6 +8,8 @@
  * caller adds them. */
 enum err store_check_jobs(struct store *store, struct db *db, const char *owner, size_t more,
                           struct err_info *info);
+/* ERR_QUOTA when the owner may not have one more study under way. */
+enum err store_check_under_way(struct db *db, const char *owner, struct err_info *info);
 void store_job_counts_free(struct store *store);
 
 /* store_owner_totals within a transaction. */

@@ -111,6 +111,22 @@ static enum err insert_member(struct db *db, const struct study_row *row, size_t
     return code;
 }
 
+enum err store_check_under_way(struct db *db, const char *owner, struct err_info *info)
+{
+    uint64_t count = 0;
+    enum err code =
+        store_read_count(db,
+                         "SELECT count(*) FROM study INDEXED BY study_active WHERE owner = ? AND "
+                         "state IN ('running', 'paused', 'cancelling', 'deleting')",
+                         owner, &count, info);
+    if (code != ERR_OK || count < STUDIES_UNDER_WAY)
+        return code;
+    return err_set(info, ERR_QUOTA,
+                   "%s has %llu studies under way, paused ones included, and may have %d: wait for "
+                   "one to end, or cancel one",
+                   owner, (unsigned long long)count, STUDIES_UNDER_WAY);
+}
+
 static enum err check_studies(struct store *store, struct db *db, const char *owner,
                               struct err_info *info)
 {
@@ -136,6 +152,8 @@ static enum err create(struct store *store, struct db *db, void *ctx, struct err
         code = store_check_jobs(store, db, c->row->owner, c->count, info);
     if (code == ERR_OK)
         code = check_studies(store, db, c->row->owner, info);
+    if (code == ERR_OK && c->row->state != STUDY_fixed)
+        code = store_check_under_way(db, c->row->owner, info);
     if (code == ERR_OK)
         code = insert_study(db, c, info);
     if (code == ERR_OK)

@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define STUDY_JOBS_MAX 64 /* of a fixed study; under way at a time in any other */
+#define STUDIES_UNDER_WAY 100 /* of one owner, paused ones included */
+#define STUDY_JOBS_MAX    64  /* of a fixed study; under way at a time in any other */
 
 /* FIXED: all jobs came with it, and its state follows from theirs. Every other study submits its jobs
  * by itself, and has the other states. */

@@ -254,11 +254,27 @@ static enum err reopen(struct db *db, const struct turning *t, uint64_t position
     return code == ERR_OK ? count_again(db, t->study, 1, info) : code;
 }
 
+/* A study that had ended counts among those under way again. */
+static enum err check_owner(struct db *db, const char *study, struct err_info *info)
+{
+    struct query q;
+    char owner[USER_NAME_SIZE] = "";
+    query_open(&q, db, "SELECT owner FROM study WHERE id = ?");
+    query_text(&q, study);
+    if (query_next(&q))
+        query_copy_text(&q, 0, owner, sizeof owner);
+    enum err code = query_close(&q, info);
+    return code == ERR_OK ? store_check_under_way(db, owner, info) : code;
+}
+
 static enum err turn(struct store *store, struct db *db, void *ctx, struct err_info *info)
 {
     const struct turning *t = ctx;
     (void)store;
-    enum err code = set_state(db, t, info);
+    bool again = t->change->from >= STUDY_succeeded && t->change->to == STUDY_running;
+    enum err code = again ? check_owner(db, t->study, info) : ERR_OK;
+    if (code == ERR_OK)
+        code = set_state(db, t, info);
     if (code == ERR_OK && t->change->more > 0)
         code = want_more(db, t, info);
     for (size_t i = 0; i < t->change->reopened_count && code == ERR_OK; i++)

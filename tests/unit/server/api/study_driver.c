@@ -26,7 +26,7 @@ static enum err stepped(struct study_drive *drive, struct app *app, const char *
 
 static const struct {
     const char *id, *owner;
-} studies[] = {{"a-slow", "ann"}, {"b-quick", "bob"}, {"c-quick", "bob"}};
+} studies[] = {{"a-slow", "ann"}, {"b-quick", "bob"}, {"c-quick", "bob"}, {"d-conflict", "dan"}};
 enum { STUDIES = sizeof studies / sizeof studies[0] };
 
 static atomic_int steps[STUDIES], at_once[STUDIES], most_at_once;
@@ -64,16 +64,15 @@ static enum err stepped(struct study_drive *drive, struct app *app, const char *
     size_t i = number_of(study);
     (void)drive;
     (void)app;
-    (void)info;
     int now = atomic_fetch_add(&at_once[i], 1) + 1;
     if (now > atomic_load(&most_at_once))
         atomic_store(&most_at_once, now);
     atomic_fetch_add(&steps[i], 1);
     while (i == 0 && !atomic_load(halt))
         rest();
-    *busy = atomic_load(&steps[i]) < 5;
+    *busy = i < 3 && atomic_load(&steps[i]) < 5;
     atomic_fetch_sub(&at_once[i], 1);
-    return ERR_OK;
+    return i < 3 ? ERR_OK : err_set(info, ERR_CONFLICT, "dan has two jobs of this name");
 }
 
 static void wait_for_steps(size_t study, int count)
@@ -93,6 +92,24 @@ Test(study_driver, a_step_that_takes_long_delays_no_other_owner, .timeout = 60)
     cr_expect_eq(atomic_load(&steps[0]), 1);
     free_driver(driver);
     cr_expect_eq(atomic_load(&most_at_once), 1, "a study was driven by two threads");
+}
+
+Test(study_driver, a_conflict_that_stays_is_shown_and_does_not_keep_a_thread_busy, .timeout = 60)
+{
+    struct app app = {0};
+    struct study_driver *driver;
+    struct study_status status = {.rate = 0.0};
+    cr_assert_eq(start_driver(&driver, &app, NULL), ERR_OK);
+    wait_for_steps(3, 2);
+    while (status.why[0] == '\0') {
+        status_of(driver, "d-conflict", &status);
+        rest();
+    }
+    cr_expect_str_eq(status.why, "dan has two jobs of this name");
+    for (int i = 0; i < 50; i++)
+        rest();
+    cr_expect_leq(atomic_load(&steps[3]), 3);
+    free_driver(driver);
 }
 
 Test(study_driver, an_owner_whose_studies_ended_may_have_others, .timeout = 60)
