@@ -209,7 +209,7 @@ static json_t *sentence_json(const struct finding *f)
     else
         snprintf(text, sizeof text,
                  "step size %.4g has the smallest Stein discrepancy (FSSD) of %zu arms after %zu "
-                 "round%s: %.3g +- %.2g; variance check %.3g +- %.2g (1: right)",
+                 "round%s: %.3g ± %.2g; variance check %.3g ± %.2g (1: right)",
                  mamba_step_size(f->mamba, number(f->memo, "chosen")), f->mamba->arms.count, rounds,
                  rounds == 1 ? "" : "s", json_number_at(score, "fssd"),
                  json_number_at(score, "fssd_error"), json_number_at(score, "variance_check"),

@@ -122,11 +122,15 @@ static void add_expected(const struct planning_facts *plan, struct sentence *tex
     }
 }
 
-/* The bias grows with the square of the step and the noise, as does the error of the sds that a
- * plan allows them. */
+/* An error within two Monte-Carlo errors needs more draws. A bias grows with the square of the step
+ * and the noise, as does the error of the sds that a plan allows them. */
 static void add_what_to_do(const struct verdict_input *input, const struct verdict_certified *c,
-                           double asked, struct sentence *text)
+                           bool mean, double asked, struct sentence *text)
 {
+    if (fabs(c->error) <= (mean ? mean_known_to(input) : sd_known_to(input))) {
+        sentence_add(text, ", as so few draws may be by chance: extend the job");
+        return;
+    }
     double least = input->plan.target_sd_error * fmin(0.5, asked / fabs(c->error));
     if (!(least > 0.0))
         return;
@@ -147,7 +151,7 @@ static bool add_missed(const struct verdict_input *input, const struct verdict_c
     verdict_add_error(text, c, mean);
     sentence_add(text, " (asked for: %g%s)", mean ? asked : 100.0 * asked, mean ? "" : " %");
     if (!exact)
-        add_what_to_do(input, c, asked, text);
+        add_what_to_do(input, c, mean, asked, text);
     return true;
 }
 

@@ -60,7 +60,7 @@ static json_t *sentence_json(const struct contest *c, size_t row, size_t others,
     sentence_add(&text, "setting %zu %.300s has the %s %s, %.4g", c->table->first + row,
                  shown != NULL ? shown : "", c->sign > 0 ? "largest" : "smallest", by, x.value);
     if (!isnan(x.error))
-        sentence_add(&text, " +- %.2g", x.error);
+        sentence_add(&text, " ± %.2g", x.error);
     sentence_add(&text, ", of %zu settings", rows);
     say_bounds(&text, json_object_get(c->rule, "at_most"), "at most");
     say_bounds(&text, json_object_get(c->rule, "at_least"), "at least");

@@ -253,6 +253,7 @@ Test(verdict, mixing_is_judged_in_every_situation)
 
 /* 2310.7 effective draws of the worst: two errors of its mean are 0.0416 sd. */
 static const struct summary_head many = {1.002, 90000, 80000, NAN, "theta[2]", 4, 1000};
+static const struct summary_head fewer = {1.006, 330, 350, 0.05, "theta[2]", 4, 1000};
 
 static const struct situation target_situations[] = {
     {"a bias that is expected",
@@ -328,6 +329,13 @@ static const struct situation target_situations[] = {
      "good",
      "mild",
      {"target missed: the mean of theta[3] is off by 0.16 ± 0.01 sd (asked for: 0.02)"},
+     NULL},
+    {"a mean that is no further off than so few draws may be",
+     {.plan = PLAN_MET, .checks = CERTIFIED(MEAN_OFF("0.08"), SD_FINE, "dense")},
+     {.head = fewer, .state = JOB_succeeded},
+     "fair",
+     "none seen",
+     {"off by 0.08 ± 0.01 sd (asked for: 0.02), as so few draws may be by chance: extend the job"},
      NULL},
     {"a certificate that is not sharp enough",
      {.plan = PLAN_MET, .checks = CERTIFIED(MEAN_FINE, SD_VAGUE, "dense")},
