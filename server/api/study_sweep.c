@@ -5,6 +5,7 @@
 #include "server/api/turn.h"
 #include "server/base/json.h"
 #include "server/base/text.h"
+#include "server/data/memory_cache.h"
 #include "server/spec/spec.h"
 
 #include <stdio.h>
@@ -247,14 +248,47 @@ static json_t *job_of(struct request_for_sweep *r, size_t setting)
     return job;
 }
 
+/* Before there is a turn: it may take minutes. What else is wrong with the job shows later. */
+static enum err load_data(const struct request_for_sweep *r, const json_t *job,
+                          struct submission *sub, const struct data **out)
+{
+    struct app *app = r->call->app;
+    struct mistakes ignored = {0};
+    struct job_spec spec;
+    enum err code = ERR_OK;
+    if (spec_parse(&spec, job, app->limits, &ignored) != ERR_OK)
+        return ERR_OK;
+    if (spec.model->data != DATA_NONE)
+        code = memory_cache_get(app->cache, r->call->who.user, &spec.data, spec.model->data, out,
+                                &sub->mistakes, &sub->info);
+    spec_release(&spec);
+    return code;
+}
+
+/* In a turn, with data that are in memory already. */
+static enum err prepare(struct request_for_sweep *r, const json_t *job, struct submission *sub)
+{
+    const struct data *data = NULL;
+    if (job == NULL)
+        return err_set(&sub->info, ERR_NO_MEMORY, "no memory for a job");
+    enum err code = load_data(r, job, sub, &data);
+    if (code == ERR_OK)
+        code = turn_begin(0, &sub->info);
+    if (code == ERR_OK) {
+        code = submission_prepare(sub, r->call, job);
+        turn_end();
+    }
+    memory_cache_put(r->call->app->cache, data);
+    return code;
+}
+
 /* Like any job: data, model and all. False: answered, because of something else than mistakes. */
 static bool check_whole(struct request_for_sweep *r, const struct grid_group *group, size_t setting,
                         struct submission *sub)
 {
     json_t *job = job_of(r, setting);
     put_params(r, &job);
-    enum err code = job != NULL ? submission_prepare(sub, r->call, job)
-                                : err_set(&sub->info, ERR_NO_MEMORY, "no memory for a job");
+    enum err code = prepare(r, job, sub);
     if (sub->parsed && !r->seeded) {
         r->seed = sub->spec.seed;
         r->seeded = true;
@@ -297,27 +331,52 @@ static bool is_model_only(const struct request_for_sweep *r, const struct grid_g
     return true;
 }
 
+/* The settings that have a model or data of their own, with data and model, one after the other: a
+ * turn of one that is large has ended when the data of the next are loaded. *until: no such setting
+ * from it on has been checked. False: answered. */
+static bool check_models(struct request_for_sweep *r, const struct grid_group *group, size_t *until)
+{
+    bool good = true;
+    size_t s = group->first + 1, end = group->first + group->count;
+    for (; s < end && good && !r->mistakes->more && r->whole < MODELS_CHECKED; s++) {
+        struct submission one = {0};
+        if (!is_model_only(r, group, s))
+            continue;
+        r->whole++;
+        good = check_whole(r, group, s, &one);
+        submission_release(&one, r->call->app);
+    }
+    *until = s;
+    return good;
+}
+
+/* The others, in a turn. False: answered. */
+static bool check_others(struct request_for_sweep *r, const struct grid_group *group, size_t until,
+                         const struct submission *like)
+{
+    if (!call_turn(r->call))
+        return false;
+    for (size_t s = group->first + 1; s < group->first + group->count && !r->mistakes->more; s++)
+        if (s >= until || !is_model_only(r, group, s))
+            check_light(r, group, s, like);
+    turn_end();
+    return true;
+}
+
 static bool check_group(struct request_for_sweep *r, const struct grid_group *group)
 {
     struct submission first = {0};
-    const struct submission none = {0};
+    size_t until = group->first;
     bool models = false;
     for (size_t k = 0; k < group->axis_count; k++)
         models |= sweep_changes_posterior(group->axes[k].pointer);
     bool good = check_whole(r, group, group->first, &first);
-    for (size_t s = group->first + 1; s < group->first + group->count && good; s++) {
-        if (r->mistakes->more)
-            break;
-        if (!models) {
-            check_light(r, group, s, &first);
-        } else if (!is_model_only(r, group, s) || r->whole++ >= MODELS_CHECKED) {
-            check_light(r, group, s, &none);
-        } else {
-            struct submission one = {0};
-            good = check_whole(r, group, s, &one);
-            submission_release(&one, r->call->app);
-        }
+    if (models) {
+        submission_release(&first, r->call->app);
+        first = (struct submission){0};
+        good = good && check_models(r, group, &until);
     }
+    good = good && check_others(r, group, until, &first);
     submission_release(&first, r->call->app);
     return good;
 }
@@ -354,11 +413,8 @@ static bool check_settings(struct request_for_sweep *r)
         check_base(r);
         return true;
     }
-    if (!call_turn(r->call))
-        return false;
     for (size_t g = 0; g < r->grid.group_count && good; g++)
         good = check_group(r, &r->grid.groups[g]);
-    turn_end();
     return good;
 }
 

@@ -34,6 +34,8 @@ size_t sweep_setting_of(const struct sweep *sweep, size_t reference);
 json_t *sweep_posterior(const struct sweep *sweep, size_t setting);
 /* Whether a pointer changes the posterior, or where it is read from. */
 bool sweep_changes_posterior(const char *pointer);
+/* How many parameters an outcome shows, at most. */
+size_t sweep_params(const struct sweep *sweep);
 bool sweep_has_axis(const struct sweep *sweep, const char *pointer);
 
 /* The parts of the kind that are in study_sweep_run.c and study_sweep_result.c. */

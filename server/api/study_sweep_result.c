@@ -1,13 +1,15 @@
 /* What a sweep has found: the table of its outcomes, as JSON and as CSV; and more seeds for it. */
+#include "server/api/reserve.h"
 #include "server/api/study_sweep.h"
 #include "server/api/turn.h"
 #include "server/base/json.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 100, ROWS_MAX = 1000, PAGE = 1000, ROW_BYTES = 24 << 10, CSV_BYTES = 24 };
+enum { ROWS = 100, ROWS_MAX = 1000, PAGE = 1000 };
 
 /* ---- gathering ---- */
 
@@ -95,7 +97,7 @@ static json_t *references_json(const struct sweep *sweep, json_t *made)
 #define RHAT_MOST 1.2 /* beyond, an effective sample size means nothing */
 
 struct counts {
-    size_t complete, failed, diverged, unmixed;
+    size_t complete, failed, diverged, unmixed, unbiased;
 };
 
 static struct counts count_rows(const struct grid_table *t)
@@ -104,6 +106,8 @@ static struct counts count_rows(const struct grid_table *t)
     for (size_t i = 0; i < t->count; i++) {
         c.complete += t->rows[i].succeeded + t->rows[i].failed == t->seeds;
         c.unmixed += grid_table_number(t, i, MEASURE_max_rhat).value > RHAT_MOST;
+        c.unbiased += t->rows[i].succeeded > 0 &&
+                      isnan(grid_table_number(t, i, MEASURE_bias_mean_mean).value);
         c.failed += t->rows[i].failed;
         c.diverged += t->rows[i].diverged;
     }
@@ -143,6 +147,14 @@ static json_t *cautions_json(const struct grid_table *t, const struct gathering 
     }
     if (g->broken > 0)
         json_add(&list, json_text("an exact job failed: biases against it are not known"));
+    if (c.unbiased > 0 && g->broken == 0 &&
+        json_is_string(json_object_get(g->sweep->request, "reference"))) {
+        snprintf(text, sizeof text,
+                 "settings with biases that are not known, because the reference cannot be read or "
+                 "has none of their parameters: %zu",
+                 c.unbiased);
+        json_add(&list, json_text(text));
+    }
     if (ruled && !best && c.complete > 0)
         json_add(&list, json_text("no setting keeps the bounds of `best`"));
     if (t->seeds == 1)
@@ -169,9 +181,61 @@ static json_t *result_json(struct gathering *g, const struct study_row *row, siz
     return doc;
 }
 
-static bool reserve(struct call *call, const struct sweep *sweep, size_t count, size_t rows)
+/* In a turn, so that requests which wait for theirs lend what they hold. */
+static bool reserve(struct call *call, uint64_t bytes)
 {
-    return call_reserve(call, grid_table_bytes(count, sweep->seeds) + (uint64_t)rows * ROW_BYTES);
+    struct err_info info;
+    if (call_take_lent(call, bytes, &info) == ERR_OK)
+        return true;
+    call_fail_info(call, &info);
+    return false;
+}
+
+/* The table of settings first .. first + count - 1, in a turn. False: answered. */
+static bool gather_table(struct gathering *g, struct call *call, const char *study, size_t first,
+                         size_t count)
+{
+    struct grid_table_size size = {.first = first,
+                                   .count = count,
+                                   .seeds = (size_t)g->sweep->seeds,
+                                   .params = sweep_params(g->sweep)};
+    struct err_info info;
+    if (!reserve(call, grid_table_bytes(&size)))
+        return false;
+    enum err code = grid_table_init(g->table, &g->sweep->grid, &size, &info);
+    if (code == ERR_OK)
+        code = gather_rows(g, call->app->store, study, &info);
+    if (code != ERR_OK)
+        call_fail_info(call, &info);
+    return code == ERR_OK;
+}
+
+/* Beside the rows: the rivals of the best, and what the grid is measured against. */
+static uint64_t rest_bytes(const struct sweep *sweep)
+{
+    enum { RIVAL = 64, REFERENCE = 1200 };
+    const struct grid *grid = &sweep->grid;
+    uint64_t settings = sweep->references > 1 ? grid_setting_bytes(grid, 0, grid->count) : 0;
+    return grid->count * RIVAL + sweep->references * REFERENCE + settings;
+}
+
+static bool find_result(struct gathering *g, struct call *call, const struct study_view *view,
+                        size_t limit, json_t **out)
+{
+    const struct sweep *sweep = g->sweep;
+    json_t *references = json_array();
+    g->references = &references;
+    bool good = reserve(call, rest_bytes(sweep)) &&
+                gather_table(g, call, view->row->id, 0, sweep->grid.count) &&
+                reserve(call, grid_table_rows_bytes(g->table, limit));
+    if (!good) {
+        json_decref(references);
+        return false;
+    }
+    *out = result_json(g, view->row, limit, references);
+    if (*out == NULL)
+        call_fail(call, ERR_NO_MEMORY, "no memory for the result");
+    return *out != NULL;
 }
 
 bool sweep_result(struct call *call, const struct study_view *view, json_t **out, char *reason,
@@ -181,37 +245,21 @@ bool sweep_result(struct call *call, const struct study_view *view, json_t **out
     struct grid_table table = {0};
     struct err_info info;
     uint64_t limit = ROWS;
-    json_t *references = json_array();
-    struct gathering g = {.sweep = &sweep, .table = &table, .references = &references};
+    struct gathering g = {.sweep = &sweep, .table = &table};
     (void)reason;
     (void)size;
-    if (!call_query_count(call, "limit", 1, ROWS_MAX, &limit) || !call_turn(call)) {
-        json_decref(references);
+    if (!call_query_count(call, "limit", 1, ROWS_MAX, &limit) || !call_turn(call))
         return false;
-    }
-    enum err code = sweep_read(&sweep, view->request, &info);
-    if (code == ERR_OK && !reserve(call, &sweep, sweep.grid.count, (size_t)limit)) {
+    bool good = sweep_read(&sweep, view->request, &info) == ERR_OK;
+    if (good) {
+        good = find_result(&g, call, view, (size_t)limit, out);
+        grid_table_release(&table);
         sweep_release(&sweep);
-        json_decref(references);
-        turn_end();
-        return false;
-    }
-    if (code == ERR_OK)
-        code = grid_table_init(&table, &sweep.grid, 0, sweep.grid.count, sweep.seeds, &info);
-    if (code == ERR_OK)
-        code = gather_rows(&g, call->app->store, view->row->id, &info);
-    if (code == ERR_OK)
-        *out = result_json(&g, view->row, (size_t)limit, references);
-    else
-        json_decref(references);
-    grid_table_release(&table);
-    sweep_release(&sweep);
-    turn_end();
-    if (code == ERR_OK && *out == NULL)
-        code = err_set(&info, ERR_NO_MEMORY, "no memory for the result");
-    if (code != ERR_OK)
+    } else {
         call_fail_info(call, &info);
-    return code == ERR_OK;
+    }
+    turn_end();
+    return good;
 }
 
 /* ---- the table ---- */
@@ -219,6 +267,8 @@ bool sweep_result(struct call *call, const struct study_view *view, json_t **out
 static void answer_csv(struct call *call, const struct grid_table *t)
 {
     size_t size = 0;
+    if (!reserve(call, grid_table_csv_bytes(t)))
+        return;
     char *text = grid_table_csv(t, &size);
     if (text == NULL) {
         call_fail(call, ERR_NO_MEMORY, NULL);
@@ -231,6 +281,8 @@ static void answer_csv(struct call *call, const struct grid_table *t)
 static void answer_page(struct call *call, const struct grid_table *t, size_t total)
 {
     char next[24];
+    if (!reserve(call, grid_table_rows_bytes(t, SIZE_MAX)))
+        return;
     json_t *doc = json_object();
     snprintf(next, sizeof next, "%zu", t->first + t->count);
     json_put(&doc, "items", grid_table_rows_json(t, SIZE_MAX));
@@ -243,23 +295,17 @@ static void answer_table(struct call *call, const struct study_row *row, const s
                          bool csv, uint64_t first, uint64_t limit)
 {
     struct grid_table t = {0};
-    struct err_info info;
     struct gathering g = {.sweep = sweep, .table = &t};
     size_t all = sweep->grid.count, from = first < all ? (size_t)first : all;
     size_t count = csv ? all : all - from < limit ? all - from : (size_t)limit;
-    uint64_t csv_bytes = csv ? (uint64_t)all * 4 * MEASURES * CSV_BYTES : 0;
-    if (!reserve(call, sweep, count, csv ? 0 : count) || !call_reserve(call, csv_bytes) ||
-        !call_turn(call))
+    if (!call_turn(call))
         return;
-    enum err code = grid_table_init(&t, &sweep->grid, csv ? 0 : from, count, sweep->seeds, &info);
-    if (code == ERR_OK)
-        code = gather_rows(&g, call->app->store, row->id, &info);
-    if (code != ERR_OK)
-        call_fail_info(call, &info);
-    else if (csv)
-        answer_csv(call, &t);
-    else
-        answer_page(call, &t, all);
+    if (gather_table(&g, call, row->id, csv ? 0 : from, count)) {
+        if (csv)
+            answer_csv(call, &t);
+        else
+            answer_page(call, &t, all);
+    }
     grid_table_release(&t);
     turn_end();
 }

@@ -4,13 +4,18 @@
 #include "server/api/study_sweep.h"
 #include "server/base/background.h"
 #include "server/base/json.h"
+#include "server/base/log.h"
+#include "server/results/extent.h"
 #include "server/results/reference_make.h"
+#include "server/results/summary.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { REFERENCES_KEPT = 4, REFERENCE_DRAWS = 8000000 };
+enum { REFERENCES_KEPT = 4, REFERENCE_DRAWS = 8000000, REFERENCE_DRAWS_LEAST = 100 };
+
+#define KEPT_BYTES (UINT64_C(2) << 20) /* of references, beyond a step: nobody is charged for it */
 
 /* ---- the request ---- */
 
@@ -32,6 +37,12 @@ bool sweep_has_axis(const struct sweep *sweep, const char *pointer)
             if (strcmp(sweep->grid.groups[g].axes[k].pointer, pointer) == 0)
                 return true;
     return false;
+}
+
+size_t sweep_params(const struct sweep *sweep)
+{
+    const json_t *params = json_object_get(sweep->request, "params");
+    return json_is_array(params) ? json_array_size(params) : OUTCOME_PARAMS_DEFAULT;
 }
 
 static bool is_exact(const json_t *request)
@@ -171,10 +182,10 @@ size_t sweep_setting_of(const struct sweep *sweep, size_t reference)
 
 /* ---- at work ---- */
 
-/* References that have been read, the latest used first. */
+/* References that have been read and are small, the latest read first. */
 struct kept_reference {
     size_t number;
-    bool used;
+    uint64_t bytes; /* 0: none */
     struct reference reference;
 };
 
@@ -198,7 +209,7 @@ enum err sweep_open(struct study_run *run, struct err_info *info)
 
 static void forget(struct kept_reference *kept)
 {
-    if (kept->used)
+    if (kept->bytes > 0)
         reference_release(&kept->reference);
     *kept = (struct kept_reference){0};
 }
@@ -280,24 +291,89 @@ enum err sweep_step(struct study_run *run, struct study_step *out, struct err_in
     return ERR_OK;
 }
 
-/* ---- what is kept of a job ---- */
+/* ---- where a reference comes from ---- */
 
-static enum err from_job(struct study_run *run, const char *id, struct reference *out,
+/* A job with its file, or a stored document; neither: there is none. */
+struct source {
+    struct jobfile *file;
+    struct job_row job;
+    char *document;
+    uint64_t bytes, work; /* memory of the reference; besides, while it is made */
+};
+
+static void source_close(struct source *source)
+{
+    if (source->file != NULL) {
+        jobfile_close(source->file);
+        job_row_release(&source->job);
+    }
+    free(source->document);
+    *source = (struct source){0};
+}
+
+static bool is_open(const struct source *source)
+{
+    return source->file != NULL || source->document != NULL;
+}
+
+/* Memory of a reference of `count` parameters with names and so many points each. */
+static uint64_t reference_bytes(uint64_t count, uint64_t points, uint64_t names)
+{
+    enum { ROW = (5 + MIXING_QUANTILES + 4) * sizeof(double), BLOCKS = 2 * 32 };
+    return 1024 + count * (ROW + BLOCKS + points * sizeof(double)) + names;
+}
+
+/* At most, of what reference_make makes. */
+static enum err job_memory(struct source *source, struct err_info *info)
+{
+    struct jobfile_info about;
+    struct extent extent;
+    uint64_t names = 0;
+    jobfile_info(source->file, &about);
+    enum err code = extent_read(&extent, source->file, info);
+    if (code != ERR_OK || about.width == 0)
+        return code;
+    for (size_t k = 0; k < about.width; k++)
+        names += strlen(jobfile_name(source->file, k)) + 1;
+    size_t each = REFERENCE_DRAWS / (about.width * about.chains);
+    each = each > REFERENCE_DRAWS_LEAST ? each : REFERENCE_DRAWS_LEAST;
+    uint64_t draws = (extent.draws < each ? extent.draws : each) * about.chains;
+    source->bytes = reference_bytes(
+        about.width, draws < REFERENCE_POINTS_MAX ? draws : REFERENCE_POINTS_MAX, names);
+    if (source->job.request != NULL)
+        source->bytes += json_memory(source->job.request, strlen(source->job.request));
+    source->work = summary_memory(&extent, about.width, each) + draws * sizeof(double);
+    return ERR_OK;
+}
+
+/* Whose job it is may have made it private since the sweep was created; as for jobs that are read
+ * in any other way, admins see all. */
+static bool may_see(const struct study_run *run, const struct job_row *job)
+{
+    struct user_row user;
+    if (job->lab || strcmp(job->owner, run->row->owner) == 0)
+        return true;
+    return auth_user_get(run->call->app->auth, run->row->owner, &user) && user.role == ROLE_ADMIN;
+}
+
+static enum err from_job(struct study_run *run, const char *id, struct source *out,
                          struct err_info *info)
 {
     struct store *store = run->call->app->store;
-    struct job_row row;
-    struct jobfile *file;
-    enum err code = store_job_get(store, id, &row, info);
+    enum err code = store_job_get(store, id, &out->job, info);
     if (code != ERR_OK)
         return code;
-    code = jobfile_open(&file, store, id, info);
-    if (code == ERR_OK) {
-        code = reference_make(out, file, &row, REFERENCE_DRAWS, info);
-        jobfile_close(file);
+    if (may_see(run, &out->job))
+        code = jobfile_open(&out->file, store, id, info);
+    else
+        code =
+            err_set(info, ERR_NOT_FOUND, "the job %s, the reference, is not shared any more", id);
+    if (code != ERR_OK) {
+        out->file = NULL;
+        job_row_release(&out->job);
+        return code;
     }
-    job_row_release(&row);
-    return code;
+    return job_memory(out, info);
 }
 
 struct found_outcome {
@@ -316,7 +392,7 @@ static bool find_outcome(void *ctx, uint64_t position, const char *job, const ch
 }
 
 /* ERR_UNAVAILABLE: its job is under way. ERR_NOT_FOUND: there will be none. */
-static enum err make_exact(struct study_run *run, size_t number, struct reference *out,
+static enum err from_exact(struct study_run *run, size_t number, struct source *out,
                            struct err_info *info)
 {
     struct found_outcome found = {.ended = false};
@@ -329,80 +405,163 @@ static enum err make_exact(struct study_run *run, size_t number, struct referenc
     return code == ERR_OK ? from_job(run, found.job, out, info) : code;
 }
 
-static enum err read_named(struct study_run *run, const char *name, struct reference *out,
-                           struct err_info *info)
+static enum err from_name(struct study_run *run, const char *name, struct source *out,
+                          struct err_info *info)
 {
     struct reference_row row;
-    if (job_id_valid(name)) {
-        enum err code = from_job(run, name, out, info);
-        if (code != ERR_NOT_FOUND)
-            return code;
-    }
-    enum err code = store_reference_get(run->call->app->store, run->row->owner, name, &row, info);
-    if (code != ERR_OK)
+    struct err_info ignored;
+    bool job = job_id_valid(name);
+    enum err code = job ? from_job(run, name, out, info) : ERR_NOT_FOUND;
+    if (code != ERR_NOT_FOUND)
         return code;
-    code = reference_parse_stored(row.document, out, info);
-    free(row.document);
-    return code;
-}
-
-/* *out NULL: there is none. Borrowed until the next call. */
-static enum err reference_for(struct study_run *run, size_t number, const struct reference **out,
-                              struct err_info *info)
-{
-    struct sweep_state *state = run->state;
-    const char *name = json_string_value(json_object_get(run->request, "reference"));
-    struct kept_reference last = state->kept[REFERENCES_KEPT - 1], made = {.number = number};
-    *out = NULL;
-    if (name == NULL)
-        return ERR_OK;
-    for (size_t i = 0; i < REFERENCES_KEPT; i++)
-        if (state->kept[i].used && state->kept[i].number == number) {
-            *out = &state->kept[i].reference;
-            return ERR_OK;
-        }
-    enum err code = is_exact(run->request) ? make_exact(run, number, &made.reference, info)
-                                           : read_named(run, name, &made.reference, info);
+    code = store_reference_get(run->call->app->store, run->row->owner, name, &row,
+                               job ? &ignored : info);
     if (code != ERR_OK)
-        return code == ERR_NOT_FOUND || code == ERR_CONFLICT || code == ERR_CORRUPT ? ERR_OK : code;
-    forget(&last);
-    made.used = true;
-    memmove(state->kept + 1, state->kept, (REFERENCES_KEPT - 1) * sizeof state->kept[0]);
-    state->kept[0] = made;
-    *out = &state->kept[0].reference;
+        return job ? ERR_NOT_FOUND : code;
+    out->document = row.document;
+    out->bytes = json_memory(row.document, strlen(row.document));
     return ERR_OK;
 }
 
-static enum err measure(struct study_run *run, const struct study_member *member,
-                        struct jobfile *file, json_t **out, struct err_info *info)
+/* ---- what is kept of a job ---- */
+
+/* A reference that cannot be had costs a job no more than the numbers against it. */
+static bool goes_without(const struct study_run *run, enum err code, const struct err_info *info)
 {
-    const struct sweep *sweep = &((struct sweep_state *)run->state)->sweep;
-    struct outcome_wish wish = {.params = json_object_get(run->request, "params"),
+    if (code != ERR_NOT_FOUND && code != ERR_CONFLICT && code != ERR_CORRUPT &&
+        code != ERR_TOO_LARGE)
+        return false;
+    log_event(LOG_INFO, "study.no_reference", "study", run->row->id, "reason", info->message, NULL);
+    return true;
+}
+
+static const struct reference *find_kept(const struct sweep_state *state, size_t number)
+{
+    for (size_t i = 0; i < REFERENCES_KEPT; i++)
+        if (state->kept[i].bytes > 0 && state->kept[i].number == number)
+            return &state->kept[i].reference;
+    return NULL;
+}
+
+/* Takes the reference over: keeps it if it is small, in place of those read before if need be. */
+static void keep(struct sweep_state *state, size_t number, struct reference *made)
+{
+    struct kept_reference *kept = state->kept;
+    uint64_t names = 0, points = 0, all;
+    json_decref(made->made_by); /* not needed here, and of any size */
+    made->made_by = NULL;
+    for (size_t i = 0; i < made->count; i++) {
+        names += strlen(made->names[i]) + 1;
+        points += made->point_count[i];
+    }
+    all = reference_bytes(made->count, 0, names + points * sizeof(double));
+    if (made->count == 0 || all > KEPT_BYTES) {
+        reference_release(made);
+        return;
+    }
+    forget(&kept[REFERENCES_KEPT - 1]);
+    memmove(kept + 1, kept, (REFERENCES_KEPT - 1) * sizeof kept[0]);
+    kept[0] = (struct kept_reference){.number = number, .bytes = all, .reference = *made};
+    for (size_t i = 1; i < REFERENCES_KEPT; i++) {
+        all += kept[i].bytes;
+        if (all > KEPT_BYTES)
+            forget(&kept[i]);
+    }
+}
+
+/* What one job is measured against, if anything: one that is kept, or one to be made. */
+struct against {
+    size_t number;
+    const struct reference *kept;
+    struct source source;
+};
+
+static enum err find_reference(struct study_run *run, uint64_t position, struct against *out,
+                               struct err_info *info)
+{
+    const struct sweep_state *state = run->state;
+    const struct sweep *sweep = &state->sweep;
+    const char *name = json_string_value(json_object_get(run->request, "reference"));
+    uint64_t first = sweep->references;
+    if (name == NULL || position < first)
+        return ERR_OK;
+    out->number = sweep_reference_of(sweep, (position - first) % sweep->grid.count);
+    out->kept = find_kept(state, out->number);
+    if (out->kept != NULL)
+        return ERR_OK;
+    enum err code = is_exact(run->request) ? from_exact(run, out->number, &out->source, info)
+                                           : from_name(run, name, &out->source, info);
+    if (!goes_without(run, code, info))
+        return code;
+    source_close(&out->source);
+    return ERR_OK;
+}
+
+static enum err measure(struct study_run *run, struct jobfile *file, struct against *against,
+                        json_t **out, struct err_info *info)
+{
+    struct source *source = &against->source;
+    struct reference made = {0};
+    bool own = source->file == NULL || strcmp(source->job.owner, run->row->owner) == 0;
+    struct outcome_wish wish = {.reference = against->kept,
+                                .params = json_object_get(run->request, "params"),
                                 .halt = run->halt};
-    uint64_t first = sweep->references, position = member->position;
     enum err code = ERR_OK;
-    if (position >= first)
-        code = reference_for(run, sweep_reference_of(sweep, (position - first) % sweep->grid.count),
-                             &wish.reference, info);
-    return code == ERR_OK ? outcome_measure(out, file, &wish, info) : code;
+    if (source->file != NULL)
+        code = reference_make(&made, source->file, &source->job, REFERENCE_DRAWS, info);
+    else if (source->document != NULL)
+        code = reference_parse_stored(source->document, &made, info);
+    if (is_open(source) && code == ERR_OK)
+        wish.reference = &made;
+    else if (goes_without(run, code, info))
+        code = ERR_OK;
+    source_close(source);
+    if (code == ERR_OK)
+        code = outcome_measure(out, file, &wish, info);
+    if (own)
+        keep(run->state, against->number, &made);
+    else
+        reference_release(&made); /* whether the job is still shared is asked each time */
+    return code;
+}
+
+/* Takes memory for all of it at once: two parts of which each has to wait for the other's room
+ * would wait for ever. */
+static enum err take_memory(struct study_run *run, struct against *against, uint64_t *bytes,
+                            struct err_info *info)
+{
+    const struct source *source = &against->source;
+    uint64_t alone = *bytes;
+    *bytes = source->bytes + (source->work > alone ? source->work : alone);
+    enum err code = call_take_within(run->call, *bytes, 0, info);
+    if (!is_open(source) || code != ERR_TOO_LARGE)
+        return code;
+    goes_without(run, code, info);
+    source_close(&against->source);
+    *bytes = alone;
+    return call_take_within(run->call, alone, 0, info);
 }
 
 enum err sweep_outcome(struct study_run *run, const struct study_member *member,
                        const struct job_row *job, json_t **out, struct err_info *info)
 {
     struct jobfile *file;
+    struct against against = {0};
     uint64_t bytes = 0;
     enum err code = jobfile_open(&file, run->call->app->store, job->id, info);
     if (code != ERR_OK)
         return code;
     code = outcome_memory(&bytes, file, info);
     if (code == ERR_OK)
-        code = call_take_within(run->call, bytes, 0, info);
+        code = find_reference(run, member->position, &against, info);
+    if (code == ERR_OK)
+        code = take_memory(run, &against, &bytes, info);
     if (code == ERR_OK) {
         background_enter();
-        code = measure(run, member, file, out, info);
+        code = measure(run, file, &against, out, info);
         call_give(run->call, bytes);
     }
+    source_close(&against.source);
     jobfile_close(file);
     return code;
 }

@@ -162,13 +162,34 @@ static bool overlap(const char *a, const char *b)
     return strncmp(a, b, n) == 0 && (longer[n] == '\0' || longer[n] == '/');
 }
 
+static size_t segments_of(const char *pointer)
+{
+    size_t n = 0;
+    for (; *pointer != '\0'; pointer++)
+        n += *pointer == '/';
+    return n;
+}
+
+static bool check_form(const struct place *place, const char *pointer)
+{
+    size_t length = strlen(pointer), segments = segments_of(pointer);
+    if (pointer[0] != '/' || pointer[1] == '\0') {
+        place_mistake(place, MISTAKE_unknown,
+                      "is no place in a job; a pointer is like /sampler/step_size");
+        return false;
+    }
+    if (length <= GRID_POINTER_MAX && segments <= GRID_SEGMENTS_MAX)
+        return true;
+    place_mistake(place, MISTAKE_range,
+                  "has %zu characters and %zu segments; a pointer has at most %d and %d", length,
+                  segments, GRID_POINTER_MAX, GRID_SEGMENTS_MAX);
+    return false;
+}
+
 static bool check_pointer(const struct grid_group *group, const struct place *place,
                           const char *pointer)
 {
-    bool good = pointer[0] == '/' && pointer[1] != '\0';
-    if (!good)
-        place_mistake(place, MISTAKE_unknown,
-                      "is no place in a job; a pointer is like /sampler/step_size");
+    bool good = check_form(place, pointer);
     for (size_t k = 0; k < group->axis_count && good; k++) {
         if (!overlap(group->axes[k].pointer, pointer))
             continue;
@@ -297,6 +318,34 @@ json_t *grid_setting(const struct grid *grid, size_t setting)
         json_put(&doc, group->axes[k].pointer,
                  grid_axis_value(&group->axes[k], grid_place(grid, setting, k)));
     return doc;
+}
+
+static uint64_t axis_bytes(const struct grid_axis *axis)
+{
+    enum { MEMBER = 96, NUMBER = 2 * 24 + 48 }; /* as jansson has them; a number with its text */
+    uint64_t most = NUMBER;
+    for (size_t i = 0; i < json_array_size(axis->list); i++) {
+        uint64_t text = 2 * json_dumpb(json_array_get(axis->list, i), NULL, 0, JSON_ENCODE_ANY);
+        most = text > most ? text : most;
+    }
+    return MEMBER + 3 * strlen(axis->pointer) + most;
+}
+
+uint64_t grid_setting_bytes(const struct grid *grid, size_t first, size_t count)
+{
+    enum { OBJECT = 240 };
+    uint64_t bytes = 0;
+    size_t end = first + count;
+    for (size_t g = 0; g < grid->group_count; g++) {
+        const struct grid_group *group = &grid->groups[g];
+        size_t from = group->first > first ? group->first : first,
+               to = group->first + group->count < end ? group->first + group->count : end;
+        uint64_t each = OBJECT;
+        for (size_t k = 0; k < group->axis_count && from < to; k++)
+            each += axis_bytes(&group->axes[k]);
+        bytes += from < to ? (to - from) * each : 0;
+    }
+    return bytes;
 }
 
 /* One segment of a pointer with its escapes undone; the rest of the pointer. */

@@ -15,6 +15,8 @@
 #define GRID_GROUPS_MAX   64
 #define GRID_AXES_MAX     16
 #define GRID_SETTINGS_MAX 10000
+#define GRID_POINTER_MAX  200 /* bytes of a pointer */
+#define GRID_SEGMENTS_MAX 16  /* of a pointer: each makes the job one level deeper */
 
 struct grid_axis {
     const char *pointer; /* borrowed, as the values */
@@ -48,6 +50,8 @@ size_t grid_group_of(const struct grid *grid, size_t setting);
 size_t grid_place(const struct grid *grid, size_t setting, size_t axis);
 /* {"/sampler/step_size": 0.1, ...}; NULL: no memory. */
 json_t *grid_setting(const struct grid *grid, size_t setting);
+/* Memory of the settings first .. first + count - 1 as documents with their text, at most. */
+uint64_t grid_setting_bytes(const struct grid *grid, size_t first, size_t count);
 
 /* Puts values into a job: a missing parent is made an object, and one that is only a name (as in
  * "sampler": "sgbd") an object with that name. NULL in *job: no memory. */

@@ -12,23 +12,35 @@ static size_t width_of(const struct grid_table *t)
     return MEASURES + t->extra_count + t->param_count * PARAMETER_MEASURES;
 }
 
-uint64_t grid_table_bytes(size_t settings, size_t seeds)
+static size_t most_params(size_t params)
 {
-    uint64_t row = sizeof(struct grid_table_row) + seeds * JOB_ID_SIZE +
-                   (MEASURES + 2 * OUTCOME_PARAMS_MAX) * sizeof(struct tally);
-    return sizeof(struct grid_table) + settings * row;
+    return params < OUTCOME_PARAMS_MAX ? params : OUTCOME_PARAMS_MAX;
 }
 
-enum err grid_table_init(struct grid_table *out, const struct grid *grid, size_t first,
-                         size_t count, size_t seeds, struct err_info *info)
+uint64_t grid_table_bytes(const struct grid_table_size *size)
 {
-    *out = (struct grid_table){.grid = grid, .first = first, .count = count, .seeds = seeds};
-    out->rows = calloc(count + 1, sizeof *out->rows);
-    out->jobs = calloc(count * seeds + 1, sizeof *out->jobs);
+    enum { BLOCK = 32 }; /* what malloc adds to a block, and rounds it up by */
+    uint64_t width =
+        MEASURES + GRID_TABLE_EXTRA_MAX + most_params(size->params) * PARAMETER_MEASURES;
+    uint64_t row = sizeof(struct grid_table_row) + size->seeds * JOB_ID_SIZE +
+                   width * sizeof(struct tally) + BLOCK;
+    return sizeof(struct grid_table) + (size->count + 1) * row;
+}
+
+enum err grid_table_init(struct grid_table *out, const struct grid *grid,
+                         const struct grid_table_size *size, struct err_info *info)
+{
+    *out = (struct grid_table){.grid = grid,
+                               .first = size->first,
+                               .count = size->count,
+                               .seeds = size->seeds,
+                               .most_params = most_params(size->params)};
+    out->rows = calloc(out->count + 1, sizeof *out->rows);
+    out->jobs = calloc(out->count * out->seeds + 1, sizeof *out->jobs);
     if (out->rows != NULL && out->jobs != NULL)
         return ERR_OK;
     grid_table_release(out);
-    return err_set(info, ERR_NO_MEMORY, "no memory for a table of %zu rows", count);
+    return err_set(info, ERR_NO_MEMORY, "no memory for a table of %zu rows", size->count);
 }
 
 void grid_table_release(struct grid_table *table)
@@ -54,7 +66,7 @@ static void take_shape(struct grid_table *t, const json_t *outcome)
             snprintf(t->extra[t->extra_count++], GRID_TABLE_NAME_SIZE, "%s", name);
     }
     json_object_foreach (json_object_get(outcome, "parameters"), name, value)
-        if (t->param_count < OUTCOME_PARAMS_MAX)
+        if (t->param_count < t->most_params)
             snprintf(t->params[t->param_count++], GRID_TABLE_NAME_SIZE, "%s", name);
     t->shaped = true;
 }
@@ -219,6 +231,33 @@ json_t *grid_table_rows_json(const struct grid_table *t, size_t limit)
     return rows;
 }
 
+/* Of all columns: bytes of the names. */
+static uint64_t name_bytes(const struct grid_table *t)
+{
+    uint64_t bytes = 0;
+    for (size_t k = 0; k < MEASURES + t->extra_count; k++)
+        bytes += strlen(measure_name(t, k));
+    for (size_t p = 0; p < t->param_count; p++)
+        bytes += strlen(t->params[p]);
+    for (size_t k = 0; k < PARAMETER_MEASURES; k++)
+        bytes += t->param_count * strlen(parameter_names[k]);
+    return bytes;
+}
+
+uint64_t grid_table_rows_bytes(const struct grid_table *t, size_t limit)
+{
+    /* Of jansson: an object, its member, a number or a string; texts grow by doubling. */
+    enum { OBJECT = 240, MEMBER = 96, VALUE = 48, NUMBER_TEXT = 24 };
+    enum {
+        NUMBER = OBJECT + 3 * MEMBER + 2 * (VALUE + 2 * NUMBER_TEXT) + 2 * sizeof "{value,error}"
+    };
+    enum { ROW = OBJECT + 16 * (MEMBER + VALUE) + 3 * JOB_REASON_SIZE };
+    size_t count = limit < t->count ? limit : t->count;
+    uint64_t row = ROW + width_of(t) * NUMBER + t->param_count * (OBJECT + MEMBER) +
+                   5 * name_bytes(t) + t->seeds * (2 * VALUE + 3 * JOB_ID_SIZE);
+    return count * row + grid_setting_bytes(t->grid, t->first, count);
+}
+
 json_t *grid_table_columns(const struct grid_table *t)
 {
     json_t *list = json_array();
@@ -321,6 +360,19 @@ static void csv_row(FILE *out, const struct grid_table *t, size_t i, json_t *poi
     }
     fputc('\n', out);
     json_decref(setting);
+}
+
+uint64_t grid_table_csv_bytes(const struct grid_table *t)
+{
+    enum { NUMBER = 20, ROW = 120 }; /* bytes of text, with a comma */
+    uint64_t axes = 0;
+    for (size_t g = 0; g < t->grid->group_count; g++)
+        axes += t->grid->groups[g].axis_count;
+    uint64_t row = ROW + axes + 2 * width_of(t) * NUMBER + t->seeds * JOB_ID_SIZE;
+    uint64_t head =
+        4 * (name_bytes(t) + t->param_count * PARAMETER_MEASURES * (uint64_t)GRID_TABLE_NAME_SIZE) +
+        axes * 3 * GRID_POINTER_MAX;
+    return 2 * (head + t->count * row + grid_setting_bytes(t->grid, t->first, t->count));
 }
 
 char *grid_table_csv(const struct grid_table *t, size_t *size)

@@ -24,9 +24,15 @@ struct grid_table_row {
     struct tally *tallies;        /* `width` of the table; NULL: none has succeeded */
 };
 
+/* What a table is to hold: settings first .. first + count - 1. */
+struct grid_table_size {
+    size_t first, count, seeds;
+    size_t params; /* of an outcome, at most */
+};
+
 struct grid_table {
     const struct grid *grid;
-    size_t first, count, seeds; /* settings first .. first + count - 1 */
+    size_t first, count, seeds, most_params; /* as in grid_table_size */
     struct grid_table_row *rows;
     char (*jobs)[JOB_ID_SIZE]; /* `seeds` per row; "": not submitted */
     /* Known from the first outcome on: the names after the measures, and the parameters. */
@@ -37,9 +43,9 @@ struct grid_table {
 };
 
 /* Memory of a table, to be reserved before it is made. */
-uint64_t grid_table_bytes(size_t settings, size_t seeds);
-enum err grid_table_init(struct grid_table *out, const struct grid *grid, size_t first,
-                         size_t count, size_t seeds, struct err_info *info);
+uint64_t grid_table_bytes(const struct grid_table_size *size);
+enum err grid_table_init(struct grid_table *out, const struct grid *grid,
+                         const struct grid_table_size *size, struct err_info *info);
 void grid_table_release(struct grid_table *table);
 
 /* The job of a setting with the seed number `seed`; outcome NULL: it has not ended. */
@@ -58,8 +64,11 @@ size_t grid_table_measure(const struct grid_table *table, const char *name);
 json_t *grid_table_row_json(const struct grid_table *table, size_t row);
 json_t *grid_table_rows_json(const struct grid_table *table, size_t limit);
 json_t *grid_table_columns(const struct grid_table *table);
+/* Memory of that many rows as JSON, with their text. */
+uint64_t grid_table_rows_bytes(const struct grid_table *table, size_t limit);
 /* One line per row below a head; for free(). */
 char *grid_table_csv(const struct grid_table *table, size_t *size);
+uint64_t grid_table_csv_bytes(const struct grid_table *table); /* memory of it */
 
 /* Which row is the best by a rule {"maximize" | "minimize", "at_most", "at_least"} (see BestRule in
  * schema/openapi.json); JSON null when none keeps the bounds. */

@@ -2,14 +2,17 @@
 sweep, and that neither a kill nor ten thousand jobs show."""
 
 import csv
+import gzip
 import io
 import json
 import math
 import os
 import random
+import re
 import signal
 import sqlite3
 import statistics
+import threading
 import time
 
 import harness
@@ -83,6 +86,11 @@ def jobs_of(client, study):
         cursor = page["next"]
         if cursor is None:
             return found
+
+
+def budget(client, name, kind):
+    """Bytes of a budget of memory, of all users."""
+    return int(re.search(r'^barkerd_budget_bytes\{budget="%s",kind="%s"\} (\d+)' % (name, kind), client.get("/metrics").text, re.M).group(1))
 
 
 def numbers(study):
@@ -185,6 +193,8 @@ class Mistakes(Case):
         self.refused(sweep(best={"minimize": "bias_mean_mean"}), "/best")
         self.refused(sweep(reference="nowhere"), "/reference")
         self.refused({"kind": "sweep"}, "/job", "/grid")
+        deep = "/a" * 17
+        self.refused(sweep([{deep: [1]}, {"/sampler/step_sizes": []}]), "/grid/0/" + deep.replace("/", "~1"), "/grid/1/~1sampler~1step_sizes")
         self.refused(sweep(grids=[]), "/grids")
 
 
@@ -465,6 +475,111 @@ class Owning(Case):
         key = {"Idempotency-Key": "sweep"}
         first, again = (alice.post("/v1/studies", sweep(), headers=key) for _ in range(2))
         self.assertEqual(first.json()["id"], again.json()["id"])
+
+
+class References(Case):
+    """What sweeps are measured against is read within the memory of their owner, and only while he may see it."""
+
+    def reserved(self, reference, own, user):
+        """The most memory that requests had at any time while a sweep was measured against it."""
+        own.restart()
+        user = own.client(user.token)
+        study = finish(user, ask(user, sweep([{"/sampler/step_size": [0.2, 0.4]}], self.wide(), reference=reference)))
+        self.assertIsNotNone(study["result"]["rows"][1]["measures"]["bias_mean_mean"]["value"])
+        return budget(user, "requests", "most_used"), study
+
+    @staticmethod
+    def wide(**fields):
+        return {"model": "logistic", "data": {"path": "wide.csv"}, "iterations": 50, "warmup": 50, "chains": 2, "seed": 1,
+                "sampler": {"name": "sgbd", "step_size": 0.1}, **fields}
+
+    def test_their_memory_is_reserved(self):
+        """300 parameters with 2000 points each: 5 MB as a reference, many times that as a document while it is read."""
+        own = Daemon()
+        user = own.user("kim")
+        own.file("wide.csv", harness.logistic_text(40, columns=300))
+        job = user.run(self.wide(iterations=2000, sampler={"name": "sgbd", "step_size": 0.05}))["id"]
+        text = {"parameters": [{"name": "theta[%d]" % (k + 1), "mean": 0, "sd": 1, "points": [i / 1e6 for i in range(2000)]}
+                               for k in range(300)]}
+        self.assertEqual(user.put("/v1/references/large", text).status, 204)
+        document = own.catalogue("SELECT length(document) FROM reference")[0][0]
+        most, study = self.reserved("large", own, user)
+        self.assertGreater(most, 5 * document)
+        most, _ = self.reserved(job, own, user)
+        self.assertGreater(most, 300 * 2000 * 8 + 2000 * 2 * 200)
+        self.assertEqual(budget(user, "requests", "used"), 0)
+        own.restart(request_memory_mb=16)  # 8 MB for one user: not enough for the document, but for the sweep
+        user = own.client(user.token)
+        without = finish(user, ask(user, sweep([{"/sampler/step_size": [0.2, 0.4]}], self.wide(), reference="large")))
+        for a, b in zip(without["result"]["rows"], study["result"]["rows"]):
+            self.assertEqual(a["measures"]["ess_min"], b["measures"]["ess_min"])
+            self.assertIsNone(a["measures"]["bias_mean_mean"]["value"])
+        self.assertTrue(any("biases that are not known" in c for c in without["result"]["cautions"]), without["result"]["cautions"])
+        self.assertEqual(own.stop(), 0)
+
+    def test_a_job_that_has_become_private_is_no_reference(self):
+        own = Daemon(user_active_jobs=1)
+        boss, kim, lee = own.client(), own.user("kim"), own.user("lee")
+        exact = kim.run(harness.toy(sampler="nuts", iterations=1000, model={"name": "skew_normal", "noise_sd": 0}, visibility="lab"))["id"]
+        for who, visibility, known in ((lee, "lab", True), (lee, "private", False), (kim, "private", True), (boss, "private", True)):
+            kim.patch("/v1/jobs/" + exact, {"visibility": "lab"})
+            other = who.submit(harness.endless())  # all that the quota allows: the sweep waits
+            study = ask(who, sweep([{"/sampler/step_size": [0.4]}], reference=exact))
+            self.assertEqual(kim.patch("/v1/jobs/" + exact, {"visibility": visibility}).status, 200)
+            who.end(other)
+            ended = finish(who, study)
+            for row in ended["result"]["rows"]:
+                self.assertEqual(row["measures"]["bias_mean_mean"]["value"] is not None, known, (who.name, visibility))
+                self.assertIsNotNone(row["measures"]["ess_min"]["value"])
+            self.assertEqual(any("biases that are not known" in c for c in ended["result"]["cautions"]), not known)
+        self.assertIn("is not shared any more", own.log())
+        self.assertEqual(own.stop(), 0)
+
+    def test_nor_is_it_for_the_jobs_that_end_later(self):
+        exact = alice.run(harness.toy(sampler="nuts", iterations=1000, model={"name": "skew_normal", "noise_sd": 0}, visibility="lab"))["id"]
+        long, early = 4000000, False
+        while not early:
+            self.assertEqual(alice.patch("/v1/jobs/" + exact, {"visibility": "lab"}).status, 200)
+            study = ask(bob, sweep([{"/iterations": [200]}, {"/iterations": [long], "/thin": [1000]}], reference=exact))
+            until(bob, study, lambda s: s["result"]["rows"][0]["state"] == "ended", "the first job")
+            early = bob.post("/v1/studies/%s/pause" % study["id"]).status == 202
+            self.assertEqual(alice.patch("/v1/jobs/" + exact, {"visibility": "private"}).status, 200)
+            early = early and see(bob, study)["result"]["rows"][1]["succeeded"] == 0
+            bob.post("/v1/studies/%s/resume" % study["id"])
+            ended, long = finish(bob, study), 4 * long
+        first, second = [r["measures"]["bias_mean_mean"]["value"] for r in ended["result"]["rows"]]
+        self.assertIsNotNone(first)
+        self.assertIsNone(second)
+
+
+class Loading(Case):
+    def test_pages_are_answered_while_a_sweep_is_being_checked(self):
+        """Data that take long to load hold no turn, of which a user may have only one."""
+        own, blocks = Daemon(data_memory_mb=2000, cache_mb=0, unpacked_mb=100000), 16
+        user, turns = own.user("kim"), min(3, max(1, os.sysconf("SC_NPROCESSORS_ONLN") // 2))  # that one user has
+        study = finish(user, ask(user, sweep()))
+        while True:
+            names, replies = ["rows%d-%d.csv.gz" % (blocks, k) for k in range(turns)], []
+            for name in names:
+                own.file(name, gzip.compress(b"x,y\n") + gzip.compress(b"1,0\n0,1\n" * (1 << 17)) * blocks)
+            job = {"model": "logistic", "data": {"path": names[0]}, "iterations": 20, "chains": 1, "sampler": {"name": "sgbd", "step_size": 0.1}}
+            threads = [threading.Thread(target=lambda name: replies.append(user.post(
+                "/v1/studies?validate_only=true", sweep([{"/chains": [1, 2]}], {**job, "data": {"path": name}}))), args=(name,)) for name in names]
+            for thread in threads:
+                thread.start()
+            while budget(user, "data", "used") == 0 and not replies:
+                time.sleep(0.005)
+            page = user.get("/v1/studies/" + study["id"])
+            early = not replies
+            for thread in threads:
+                thread.join()
+            self.assertEqual([r.status for r in replies], [200] * turns, replies)
+            self.assertEqual(page.status, 200, page)
+            if early:
+                break
+            self.assertLess(blocks, 100, "pages wait for the data of a sweep")
+            blocks *= 3
+        self.assertEqual(own.stop(), 0)
 
 
 class Kill(Case):

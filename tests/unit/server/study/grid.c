@@ -83,6 +83,36 @@ Test(grid, values_are_put_where_the_pointer_leads)
     }
 }
 
+Test(grid, a_pointer_is_neither_long_nor_deep)
+{
+    static const struct {
+        size_t segments, length; /* of each */
+        bool good;
+    } cases[] = {{16, 1, true},   {17, 1, false},    {1, 199, true},
+                 {1, 200, false}, {65000, 0, false}, {2, 99, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct grid grid;
+        struct mistakes mistakes = {0};
+        struct place root = place_root(&mistakes);
+        size_t each = cases[i].length + 1, size = cases[i].segments * each;
+        char *pointer = malloc(size + 1);
+        memset(pointer, 'a', size);
+        pointer[size] = '\0';
+        for (size_t k = 0; k < cases[i].segments; k++)
+            pointer[k * each] = '/';
+        json_t *list = json_pack("[{s[i], s[]}]", pointer, 1, "/other");
+        cr_expect_not(grid_read(&grid, &root, list));
+        cr_expect_eq(mistakes.count, cases[i].good ? 1 : 2, "%zu x %zu: %zu mistakes",
+                     cases[i].segments, cases[i].length, mistakes.count);
+        if (!cases[i].good) {
+            cr_expect_eq(mistakes.items[0].kind, MISTAKE_range);
+            cr_expect_not_null(strstr(mistakes.items[0].detail, "at most 200 and 16"));
+        }
+        json_decref(list);
+        free(pointer);
+    }
+}
+
 Test(grid, what_is_no_grid_is_refused_at_its_place)
 {
     static const struct {
