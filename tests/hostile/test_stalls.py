@@ -13,7 +13,7 @@ import subprocess
 import time
 
 import harness
-from harness import Case, Daemon, answered, command, endless, logistic_text, send_only, toy
+from harness import ENDED, Case, Daemon, answered, command, endless, logistic_text, send_only, toy
 
 # A daemon must end within 10 s of the first signal. This is what a loaded machine may add.
 BOUND = 20 * (5 if harness.sanitized() else 1)
@@ -151,15 +151,16 @@ class Processors(Case):
         got += link.recv(65536)
         before = guest.job(other)["progress"]["iteration"]
 
-        def goes_on():  # 429 on a slow machine, where a request takes long and counts as several
+        def reads(condition):  # 429 on a slow machine, where a request takes long and counts as several
             reply = guest.get("/v1/jobs/" + other)
-            return reply.status == 200 and reply.json()["progress"]["iteration"] >= 10 * before
-        while not goes_on():
+            return reply.status == 200 and condition(reply.json())
+        while not reads(lambda j: j["progress"]["iteration"] >= 10 * before):
             while select.select([link], [], [], 0.2)[0]:
                 got += link.recv(65536)
                 self.assertLess(len(got), 4000000, "the download goes on as if nobody else were there")
         self.assertNotIn(b"\r\n0\r\n", got)
-        guest.end(other)
+        while guest.post("/v1/jobs/%s/cancel" % other).status == 429 or not reads(lambda j: j["state"] in ENDED):
+            time.sleep(0.2)
         while not got.endswith(b"\r\n0\r\n\r\n"):
             got += link.recv(65536)
         self.assertEqual(daemon.stop(), 0)

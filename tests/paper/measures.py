@@ -176,9 +176,9 @@ class Measures:
         """|sd / reference - 1|, on average over the parameters."""
         return value([statistics.fmean(abs(s / t - 1) for s, t in zip(r["summary"]["sd"], self.reference["sd"])) for r in row.good])
 
-    def chosen_step(self, row):
-        """By mamba."""
-        return value([run["chosen"]["step_size"] for run in row.runs if run["chosen"]])
+    def chosen_doublings(self, row):
+        """Logarithm to base 2 of the step size that mamba chooses, whose arms are spaced by equal factors."""
+        return value([math.log2(run["chosen"]["step_size"]) for run in row.runs if run["chosen"]])
 
     # all parameters against the reference
     def mean_bias(self, row):
