@@ -280,7 +280,7 @@ class Report:
             jobs, cpu, platform.machine(), len(self.judged), count("holds"), count("does not hold"), count("within noise")))
         note = '<p class="box">The reduced version: short runs on toys and made-up data.</p>' if self.small else ""
         return ('<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
-                "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+                "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">"
                 '<link rel="icon" href="data:,"><title>Stochastic gradient Barker dynamics, measured again</title><style>%s</style></head><body><main>'
                 "<h1>Stochastic gradient Barker dynamics, measured again</h1>"
                 '<p class="soft">The experiments of <i>Robust Approximate Sampling via Stochastic Gradient Barker Dynamics</i> (Mauri &amp; Zanella, AISTATS 2024), '
