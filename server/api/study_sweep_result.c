@@ -97,7 +97,7 @@ static json_t *references_json(const struct sweep *sweep, json_t *made)
 #define RHAT_MOST 1.2 /* beyond, an effective sample size means nothing */
 
 struct counts {
-    size_t complete, failed, diverged, unmixed, unbiased;
+    size_t complete, failed, diverged, unmixed, bias_unknown;
 };
 
 static struct counts count_rows(const struct grid_table *t)
@@ -106,8 +106,8 @@ static struct counts count_rows(const struct grid_table *t)
     for (size_t i = 0; i < t->count; i++) {
         c.complete += t->rows[i].succeeded + t->rows[i].failed == t->seeds;
         c.unmixed += grid_table_number(t, i, MEASURE_max_rhat).value > RHAT_MOST;
-        c.unbiased += t->rows[i].succeeded > 0 &&
-                      isnan(grid_table_number(t, i, MEASURE_bias_mean_mean).value);
+        c.bias_unknown += t->rows[i].succeeded > 0 &&
+                          isnan(grid_table_number(t, i, MEASURE_bias_mean_mean).value);
         c.failed += t->rows[i].failed;
         c.diverged += t->rows[i].diverged;
     }
@@ -147,12 +147,12 @@ static json_t *cautions_json(const struct grid_table *t, const struct gathering 
     }
     if (g->broken > 0)
         json_add(&list, json_text("an exact job failed: biases against it are not known"));
-    if (c.unbiased > 0 && g->broken == 0 &&
+    if (c.bias_unknown > 0 && g->broken == 0 &&
         json_is_string(json_object_get(g->sweep->request, "reference"))) {
         snprintf(text, sizeof text,
                  "settings with biases that are not known, because the reference cannot be read or "
                  "has none of their parameters: %zu",
-                 c.unbiased);
+                 c.bias_unknown);
         json_add(&list, json_text(text));
     }
     if (ruled && !best && c.complete > 0)

@@ -106,11 +106,11 @@ Test(turn, what_a_turn_takes_of_a_processor_is_known)
     cr_expect_eq(turn_seconds(), 0.0);
 }
 
-static uint64_t used(const struct app *app)
+static struct budget_stats memory(const struct app *app)
 {
     struct budget_stats stats;
     budget_stats(app->request_memory, &stats);
-    return stats.used;
+    return stats;
 }
 
 Test(turn, memory_is_held_until_the_turn_ends_and_never_beyond_the_share_of_a_user)
@@ -123,15 +123,15 @@ Test(turn, memory_is_held_until_the_turn_ends_and_never_beyond_the_share_of_a_us
     turn_as(&call);
     cr_assert_eq(turn_begin(300, &info), ERR_OK);
     cr_assert_eq(turn_begin(5000, &info), ERR_OK);
-    cr_assert_eq(used(&app), 500);
+    cr_assert_eq(memory(&app).used, 500);
     turn_end();
     turn_end();
-    cr_assert_eq(used(&app), 0);
+    cr_assert_eq(memory(&app).used, 0);
     cr_assert_eq(budget_take(app.request_memory, "eve", 400, 0, &info), ERR_OK);
     cr_assert_eq(turn_begin(200, &info), ERR_UNAVAILABLE);
     cr_assert_eq(turn_begin(100, &info), ERR_OK);
     turn_end();
-    cr_assert_eq(used(&app), 400);
+    cr_assert_eq(memory(&app).used, 400);
     budget_give(app.request_memory, "eve", 400);
     budget_free(app.request_memory);
 }
@@ -149,13 +149,6 @@ static void *waiting_turn(void *ctx)
     return NULL;
 }
 
-static uint64_t lent_now(const struct app *app)
-{
-    struct budget_stats stats;
-    budget_stats(app->request_memory, &stats);
-    return stats.lent;
-}
-
 /* Otherwise the one would wait for the turn, and the other for memory. */
 Test(turn, who_waits_lends_memory_to_who_has_the_turn)
 {
@@ -171,18 +164,18 @@ Test(turn, who_waits_lends_memory_to_who_has_the_turn)
     turn_as(&call);
     cr_assert_eq(turn_begin(0, &info), ERR_OK);
     pthread_create(&waiting, NULL, waiting_turn, &other);
-    while (lent_now(&app) < 300)
+    while (memory(&app).lent < 300)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     cr_expect_eq(call_take_within(&call, 500, 0, &info), ERR_UNAVAILABLE);
     cr_expect_eq(turn_begin(5000, &info), ERR_OK, "%s", info.message);
-    cr_expect_eq(used(&app), 800);
+    cr_expect_eq(memory(&app).used, 800);
     turn_end();
     turn_end();
     atomic_store(&may_end, 1);
     pthread_join(waiting, NULL);
     for (size_t i = 1; i < turn_each(); i++)
         pthread_join(busy[i], NULL);
-    cr_expect_eq(used(&app), 0);
-    cr_expect_eq(lent_now(&app), 0);
+    cr_expect_eq(memory(&app).used, 0);
+    cr_expect_eq(memory(&app).lent, 0);
     budget_free(app.request_memory);
 }

@@ -1,4 +1,4 @@
-"""Sweeps whose jobs, owner, names or quotas change under way: they follow, wait with the reason, and never run wild."""
+"""Sweeps whose jobs are extended or paused one by one, and the bound on studies: they follow, or wait with the reason."""
 
 import os
 import sqlite3
